@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"outcry/internal/exchange"
+)
+
+// paceDelayMax is how long a call of Execute waits when the projection is
+// almost BacklogMax records behind.
+const paceDelayMax = 100 * time.Millisecond
+
+// lag returns how many records the projection is behind the journal.
+func (e *Engine) lag() uint64 {
+	if e.options.Projection == nil {
+		return 0
+	}
+	applied, appended := e.options.Projection.Applied(), e.journal.Appended()
+	if applied >= appended {
+		return 0
+	}
+	return appended - applied
+}
+
+// admit tells whether a command that makes the exchange grow may be done: OK,
+// NoRoom or DatabaseBehind. Cancels and queries need no admission.
+func (e *Engine) admit() exchange.RejectReason {
+	switch {
+	case e.journal.Room() != nil:
+		return exchange.NoRoom
+	case e.lag() >= uint64(e.options.BacklogMax):
+		return exchange.DatabaseBehind
+	}
+	return exchange.OK
+}
+
+// pace slows a session down while Postgres is more than half of the bound
+// behind: the closer to the bound, the longer. Orders then arrive as fast as
+// Postgres takes them, instead of being refused in bursts.
+func (e *Engine) pace(ctx context.Context) error {
+	half := uint64(e.options.BacklogMax) / 2
+	lag := e.lag()
+	if lag <= half {
+		return nil
+	}
+	over := min(float64(lag-half)/float64(half+1), 1)
+	timer := time.NewTimer(time.Duration(over * float64(paceDelayMax)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.stop:
+		return ErrStopped
+	}
+}
+
+// stopping tells whether the engine is being closed or the journal has failed:
+// a reservation may then stay unsettled for ever.
+func (e *Engine) stopping() bool {
+	select {
+	case <-e.stop:
+		return true
+	case <-e.journal.Failed():
+		return true
+	default:
+		return false
+	}
+}

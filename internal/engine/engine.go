@@ -1,0 +1,322 @@
+// Package engine runs the exchange: it routes each command to the one goroutine
+// that owns its symbol, and there reserves, matches, appends to the journal,
+// settles and answers, in this order and nowhere else.
+//
+//	session ── Execute ──▶ desk of the symbol (bounded inbox, one goroutine)
+//	                         1 reserve   the ledger takes the hold, or says why not
+//	                         2 match     the book fills against resting orders
+//	                         3 append    one journal record: everything it did
+//	                         4 settle    the ledger moves cash and shares
+//	                         5 reply     result; the desk goes on
+//	session ◀─ Durable ─── the journal is synced up to the reply's seq
+//
+// Accounts and symbols are made by one more goroutine, the registrar, so that
+// two sessions that make the same one at once meet in one place. A book belongs
+// to its desk. The ledger has one lock, which is held for arithmetic alone:
+// never across a channel, an append or a file.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+)
+
+// History answers for orders that memory no longer holds.
+type History interface {
+	// Order returns an order that is closed and projected. found is false where
+	// there is none. An error means that it could not be asked.
+	Order(ctx context.Context, id exchange.OrderID) (o exchange.ClosedOrder, found bool, err error)
+}
+
+// Projection is the database that follows the journal.
+type Projection interface {
+	// Applied returns the seq up to which everything is committed.
+	Applied() uint64
+	// WaitApplied returns once seq is committed, or with the reason why it will
+	// not be, ctx's end among them.
+	WaitApplied(ctx context.Context, seq uint64) error
+}
+
+// Options are what an Engine needs. The zero value of a limit means its default.
+type Options struct {
+	Journal *journal.Journal
+	State   *exchange.State // the state after the journal's last record; the engine takes it over
+	// Projection and History are the database. Without a Projection nothing
+	// lags and nothing leaves memory; without a History what memory does not
+	// hold is unknown.
+	Projection Projection
+	History    History
+	Now        func() int64 // seconds since the Unix epoch; nil means the clock
+
+	AckPostgres     bool // Durable waits for the Projection as well as for the journal
+	InboxLen        int  // tasks that wait at a desk before a session has to wait; 256
+	SymbolsMax      int  // symbols, each with a goroutine; 100,000
+	ClosedOrdersMax int  // closed orders kept in memory once they are projected; 100,000
+	BacklogMax      int  // records that the projection may lag before orders are refused; 4,000,000
+}
+
+func (o *Options) setDefaults() {
+	if o.Now == nil {
+		o.Now = func() int64 { return time.Now().Unix() }
+	}
+	for _, limit := range []struct {
+		value    *int
+		standard int
+	}{
+		{&o.InboxLen, 256},
+		{&o.SymbolsMax, 100_000},
+		{&o.ClosedOrdersMax, 100_000},
+		{&o.BacklogMax, 4_000_000},
+	} {
+		if *limit.value == 0 {
+			*limit.value = limit.standard
+		}
+	}
+}
+
+// ErrStopped is returned by Execute and Durable once the engine is closed.
+var ErrStopped = errors.New("engine: stopped")
+
+// Engine is a running exchange. Its methods may be called from any goroutine.
+type Engine struct {
+	options   Options
+	journal   *journal.Journal
+	registrar *registrar
+	desks     sync.Map // exchange.Symbol → *desk; a desk is never removed
+	orders    directory
+	tasks     sync.Pool
+
+	lastOrder atomic.Uint64 // the highest order id given out
+	counters  counters
+
+	// mu guards the ledger and everything in it.
+	mu      sync.Mutex
+	ledger  *exchange.Ledger
+	settled *sync.Cond // signaled after each settlement, under mu
+
+	stop    chan struct{} // closed by Close
+	running sync.WaitGroup
+}
+
+// New starts the goroutines of an exchange in the given state. The state's
+// records are all in the journal or in the projection. Close ends it.
+func New(o Options) *Engine {
+	o.setDefaults()
+	e := &Engine{options: o, journal: o.Journal, ledger: o.State.Ledger, stop: make(chan struct{})}
+	e.settled = sync.NewCond(&e.mu)
+	e.tasks.New = func() any { return &task{done: make(chan struct{}, 1)} }
+	e.orders.init()
+	e.lastOrder.Store(uint64(o.State.OrderID))
+	e.counters.accounts.Store(int64(e.ledger.Accounts()))
+	for sym, book := range o.State.Books {
+		e.openDesk(sym, book)
+	}
+	e.registrar = &registrar{engine: e, symbols: len(o.State.Books)}
+	e.registrar.inbox = make(chan *task, o.InboxLen)
+	e.start(e.registrar.inbox, e.registrar.execute, func() {})
+	return e
+}
+
+// openDesk starts the goroutine that owns a symbol's book from now on.
+func (e *Engine) openDesk(sym exchange.Symbol, book *exchange.Book) {
+	d := &desk{engine: e, symbol: sym, book: book, inbox: make(chan *task, e.options.InboxLen)}
+	d.listing = e.ledger.Listing(sym)
+	d.adopt()
+	e.counters.symbols.Add(1)
+	e.desks.Store(sym, d)
+	e.start(d.inbox, d.execute, d.forget)
+}
+
+// start runs an owner goroutine: it does the commands of each task in order,
+// then lets its sender go on, then does what can wait.
+func (e *Engine) start(inbox <-chan *task, execute func(*exchange.Command, *exchange.Result, int64) error, after func()) {
+	e.running.Go(func() {
+		for {
+			select {
+			case t := <-inbox:
+				now := e.options.Now()
+				for i := range t.commands {
+					if t.err = execute(&t.commands[i], &t.results[i], now); t.err != nil {
+						break
+					}
+				}
+				t.done <- struct{}{}
+				after()
+			case <-e.stop:
+				return
+			}
+		}
+	})
+}
+
+// task is a run of neighboring commands for one owner. The session that sends
+// it owns it again once done has a value.
+type task struct {
+	commands []exchange.Command
+	results  []exchange.Result
+	err      error
+	done     chan struct{} // holds one value
+}
+
+// Execute does the commands in their order and fills results, which has the same
+// length. It returns the seq up to which everything must be durable before any
+// byte of the results may be told, rejects and queries included.
+//
+// An error means that the exchange has failed or is stopping, or that ctx ended
+// before a command was taken in: some commands may have been done, others not,
+// and nothing may be told.
+func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, results []exchange.Result) (uint64, error) {
+	if err := e.pace(ctx); err != nil {
+		return 0, err
+	}
+	clear(results)
+	for first := 0; first < len(commands); {
+		inbox := e.route(&commands[first], &results[first])
+		next := first + 1
+		for next < len(commands) && inbox != nil && e.owner(&commands[next]) == inbox {
+			next++
+		}
+		if inbox != nil {
+			if err := e.hand(ctx, inbox, commands[first:next], results[first:next]); err != nil {
+				return 0, err
+			}
+		}
+		first = next
+	}
+	for i := range results {
+		if results[i].Reason == exchange.UnknownOrder {
+			e.recall(ctx, &commands[i], &results[i])
+		}
+	}
+	return e.journal.Appended(), nil
+}
+
+// hand gives a run of commands to its owner and waits until they are done.
+func (e *Engine) hand(ctx context.Context, inbox chan<- *task, commands []exchange.Command, results []exchange.Result) error {
+	t := e.tasks.Get().(*task)
+	t.commands, t.results, t.err = commands, results, nil
+	select {
+	case inbox <- t:
+	case <-ctx.Done():
+		e.tasks.Put(t)
+		return ctx.Err()
+	case <-e.stop:
+		return ErrStopped
+	}
+	select {
+	case <-t.done:
+	case <-e.stop:
+		return ErrStopped // the owner may still have the task: it is not reused
+	}
+	err := t.err
+	t.commands, t.results = nil, nil
+	e.tasks.Put(t)
+	return err
+}
+
+// owner returns the inbox where a command is done, nil where no owner is known.
+func (e *Engine) owner(c *exchange.Command) chan *task {
+	var d any
+	switch c.Kind {
+	case exchange.OpenAccount:
+		return e.registrar.inbox
+	case exchange.MakeSymbol, exchange.PlaceShares, exchange.PlaceOrder:
+		d, _ = e.desks.Load(c.Symbol)
+	case exchange.QueryOrder, exchange.CancelOrder:
+		if d := e.orders.find(c.Order); d != nil {
+			return d.inbox
+		}
+	}
+	if d == nil {
+		return nil
+	}
+	return d.(*desk).inbox
+}
+
+// route returns the inbox where a command is to be done. Where there is none, it
+// answers the command itself and returns nil.
+func (e *Engine) route(c *exchange.Command, r *exchange.Result) chan *task {
+	inbox := e.owner(c)
+	switch {
+	case inbox != nil:
+		return inbox
+	case c.Kind == exchange.MakeSymbol:
+		return e.registrar.inbox
+	case c.Kind != exchange.PlaceShares && !e.known(c.Account):
+		r.Reason = exchange.UnknownAccount
+	case c.Kind == exchange.QueryOrder || c.Kind == exchange.CancelOrder:
+		r.Reason = exchange.UnknownOrder
+	default:
+		r.Reason = exchange.UnknownSymbol
+	}
+	return nil
+}
+
+// known tells whether an account exists.
+func (e *Engine) known(id exchange.AccountID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ledger.Account(id) != nil
+}
+
+// recall answers a query or a cancel of an order that is not in memory: it was
+// closed long ago, or never was. A closed order changes no more, so it does not
+// matter that later commands of the same call are done by now.
+func (e *Engine) recall(ctx context.Context, c *exchange.Command, r *exchange.Result) {
+	if uint64(c.Order) > e.lastOrder.Load() || e.options.History == nil {
+		return
+	}
+	o, found, err := e.options.History.Order(ctx, c.Order)
+	switch {
+	case err != nil:
+		r.Reason = exchange.HistoryUnavailable
+	case !found:
+		r.Reason = exchange.UnknownOrder
+	case c.Kind == exchange.QueryOrder:
+		r.Reason, r.Status = exchange.OK, o.Status
+	case o.Account != c.Account:
+		r.Reason = exchange.ForeignOrder
+	case o.Status.Canceled > 0:
+		r.Reason = exchange.AlreadyCanceled
+	default:
+		r.Reason = exchange.AlreadyExecuted
+	}
+}
+
+// Durable waits until everything up to seq may be told: it is synced in the
+// journal and, with AckPostgres, committed in Postgres. It returns the journal's
+// error, ErrStopped, or ctx's.
+func (e *Engine) Durable(ctx context.Context, seq uint64) error {
+	if err := e.journal.Wait(ctx, seq); err != nil || !e.options.AckPostgres {
+		return err
+	}
+	return e.options.Projection.WaitApplied(ctx, seq)
+}
+
+// append puts one record into the journal. An error is final: the exchange has
+// failed, and what the record says must not become visible.
+func (e *Engine) append(record []byte) (uint64, error) {
+	seq, err := e.journal.Append(record)
+	if err != nil {
+		return 0, fmt.Errorf("engine: %w", err)
+	}
+	return seq, nil
+}
+
+// Close ends all goroutines and waits for them. Calls of Execute and Durable
+// that are under way return ErrStopped or what they came to. The journal stays
+// open: it is the caller's.
+func (e *Engine) Close() {
+	close(e.stop)
+	e.mu.Lock()
+	e.settled.Broadcast()
+	e.mu.Unlock()
+	e.running.Wait()
+}

@@ -1,0 +1,69 @@
+package engine
+
+import "outcry/internal/exchange"
+
+// registrar makes accounts and symbols. It is one goroutine, so that a name has
+// one creator; execute is only called from there.
+type registrar struct {
+	engine  *Engine
+	inbox   chan *task
+	symbols int // made so far
+	event   exchange.Event
+	record  []byte
+}
+
+// execute does one command. An error is the journal's and final.
+func (r *registrar) execute(c *exchange.Command, result *exchange.Result, now int64) error {
+	if result.Reason = r.engine.admit(); result.Reason != exchange.OK {
+		return nil
+	}
+	if c.Kind == exchange.OpenAccount {
+		return r.openAccount(c, result, now)
+	}
+	return r.makeSymbol(c, result, now)
+}
+
+// openAccount checks, appends, and only then lets the account be seen. Nobody
+// else opens accounts, so what was checked still holds after the append.
+func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, now int64) error {
+	e := r.engine
+	e.mu.Lock()
+	result.Reason = e.ledger.MayOpen(c.Account, c.Balance)
+	e.mu.Unlock()
+	if result.Reason != exchange.OK {
+		return nil
+	}
+	r.event = exchange.Event{Kind: exchange.AccountOpened, Time: now, Account: c.Account, Balance: c.Balance}
+	r.record = exchange.AppendEvent(r.record[:0], &r.event)
+	if _, err := e.append(r.record); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.ledger.Open(c.Account, c.Balance)
+	e.mu.Unlock()
+	e.counters.accounts.Add(1)
+	return nil
+}
+
+// makeSymbol makes a symbol and starts its desk. A symbol that is there is fine.
+func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now int64) error {
+	e := r.engine
+	if _, there := e.desks.Load(c.Symbol); there {
+		return nil
+	}
+	if r.symbols >= e.options.SymbolsMax {
+		result.Reason = exchange.SymbolLimitExceeded
+		return nil
+	}
+	r.event = exchange.Event{Kind: exchange.SymbolMade, Time: now, Symbol: c.Symbol}
+	r.record = exchange.AppendEvent(r.record[:0], &r.event)
+	if _, err := e.append(r.record); err != nil {
+		return err
+	}
+	r.symbols++
+	e.mu.Lock()
+	e.ledger.List(c.Symbol)
+	e.mu.Unlock()
+	e.openDesk(c.Symbol, exchange.NewBook())
+	return nil
+}

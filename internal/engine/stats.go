@@ -1,0 +1,44 @@
+package engine
+
+import "sync/atomic"
+
+// counters are changed by the desks and read by whoever asks.
+type counters struct {
+	accounts, symbols        atomic.Int64
+	openOrders, closedOrders atomic.Int64
+	executions               atomic.Int64
+}
+
+// Stats are figures of a running exchange. Each is exact at some moment of the
+// call; together they need not be of one moment.
+type Stats struct {
+	Accounts     int64
+	Symbols      int64
+	OpenOrders   int64
+	ClosedOrders int64  // in memory
+	Executions   int64  // fills since the start
+	Inbox        int64  // tasks that wait at all desks together
+	LastOrder    uint64 // the highest order id given out
+	Appended     uint64 // seq of the journal's last record
+	Lag          uint64 // records that Postgres is behind
+}
+
+// Stats returns the figures. It looks at every symbol's inbox.
+func (e *Engine) Stats() Stats {
+	s := Stats{
+		Accounts:     e.counters.accounts.Load(),
+		Symbols:      e.counters.symbols.Load(),
+		OpenOrders:   e.counters.openOrders.Load(),
+		ClosedOrders: e.counters.closedOrders.Load(),
+		Executions:   e.counters.executions.Load(),
+		Inbox:        int64(len(e.registrar.inbox)),
+		LastOrder:    e.lastOrder.Load(),
+		Lag:          e.lag(),
+		Appended:     e.journal.Appended(),
+	}
+	e.desks.Range(func(_, d any) bool {
+		s.Inbox += int64(len(d.(*desk).inbox))
+		return true
+	})
+	return s
+}

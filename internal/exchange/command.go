@@ -1,0 +1,135 @@
+package exchange
+
+// CommandKind tells what a Command asks.
+type CommandKind uint8
+
+// The commands. Each is one element of the protocol, but for MakeSymbol, which
+// every <symbol> asks once, before its accounts.
+const (
+	OpenAccount CommandKind = iota + 1 // Account, Balance
+	MakeSymbol                         // Symbol; done already is fine
+	PlaceShares                        // Symbol, Account, Placed
+	PlaceOrder                         // Account, Symbol, Side, Shares, Limit
+	QueryOrder                         // Account, Order
+	CancelOrder                        // Account, Order
+)
+
+// String returns the name that metrics and logs use.
+func (k CommandKind) String() string {
+	switch k {
+	case OpenAccount:
+		return "account"
+	case MakeSymbol:
+		return "symbol"
+	case PlaceShares:
+		return "place"
+	case PlaceOrder:
+		return "order"
+	case QueryOrder:
+		return "query"
+	case CancelOrder:
+		return "cancel"
+	}
+	return "unknown"
+}
+
+// Command is one thing that a client asks. Its values have passed the Parse
+// functions of this package; the fields that a kind does not name are zero.
+type Command struct {
+	Kind    CommandKind
+	Side    Side
+	Account AccountID
+	Symbol  Symbol
+	Balance Cash
+	Placed  Position
+	Shares  Shares
+	Limit   Price
+	Order   OrderID
+}
+
+// Result is what one Command came to. Reason is OK when it was done; otherwise
+// nothing changed.
+type Result struct {
+	Reason RejectReason
+	// Order is the new order's id after an accepted PlaceOrder.
+	Order OrderID
+	// CashHave is what the account could spend, after InsufficientFunds.
+	CashHave Cash
+	// SharesHave is what the account could sell, after InsufficientShares.
+	SharesHave Position
+	// Status is the answer to an accepted QueryOrder or CancelOrder.
+	Status Status
+}
+
+// Status is what has become of an order (docs/PROTOCOL.md, section "query").
+type Status struct {
+	Open       Shares      // still in the book; 0 when nothing is
+	Canceled   Shares      // taken back by a cancel; 0 when it was not canceled
+	CanceledAt int64       // seconds since the Unix epoch, when Canceled is not 0
+	Executions []Execution // oldest first
+}
+
+// Execution is one owner's view of one fill.
+type Execution struct {
+	Shares Shares
+	Price  Price
+	Time   int64 // seconds since the Unix epoch
+}
+
+// ClosedOrder is an order that has nothing open any more, as history tells it.
+type ClosedOrder struct {
+	Account AccountID
+	Status  Status
+}
+
+// RejectReason says why a command was refused. A refusal is the client's
+// mistake and part of the normal result, not an error of the exchange.
+type RejectReason uint8
+
+// The reasons. wire turns them into text.
+const (
+	OK                    RejectReason = iota
+	AccountExists                      // the id is taken
+	BalanceTotalExceeded               // all balances ever made would reach CashTotalMax
+	UnknownAccount                     // no such account
+	SymbolLimitExceeded                // the exchange holds as many symbols as it may
+	PositionTotalExceeded              // the symbol's shares would reach PositionTotalMax
+	UnknownSymbol                      // the symbol was never made
+	InsufficientFunds                  // a buy costs more than the account can spend
+	InsufficientShares                 // a sell is of more than the account can sell
+	UnknownOrder                       // no order has that id
+	ForeignOrder                       // the order belongs to another account
+	AlreadyExecuted                    // nothing is open any more: all was executed
+	AlreadyCanceled                    // nothing is open any more: it was canceled
+	NoRoom                             // the disk has no room for more journal
+	DatabaseBehind                     // Postgres is too far behind, or away for too long
+	HistoryUnavailable                 // the order is only in Postgres, which does not answer
+	rejectReasons                      // how many there are
+)
+
+// String returns the name that metrics use.
+func (r RejectReason) String() string {
+	if r < rejectReasons {
+		return rejectNames[r]
+	}
+	return "unknown"
+}
+
+var rejectNames = [rejectReasons]string{
+	OK:                    "ok",
+	AccountExists:         "account_exists",
+	BalanceTotalExceeded:  "balance_total_exceeded",
+	UnknownAccount:        "unknown_account",
+	SymbolLimitExceeded:   "symbol_limit_exceeded",
+	PositionTotalExceeded: "position_total_exceeded",
+	UnknownSymbol:         "unknown_symbol",
+	InsufficientFunds:     "insufficient_funds",
+	InsufficientShares:    "insufficient_shares",
+	UnknownOrder:          "unknown_order",
+	ForeignOrder:          "foreign_order",
+	AlreadyExecuted:       "already_executed",
+	AlreadyCanceled:       "already_canceled",
+	NoRoom:                "no_room",
+	DatabaseBehind:        "database_behind",
+	HistoryUnavailable:    "history_unavailable",
+}

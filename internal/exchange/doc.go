@@ -1,0 +1,21 @@
+// Package exchange is the pure core of Outcry: exact numbers, commands and
+// their results, the order book, the ledger, and the events that a journal
+// keeps. Nothing in it does I/O, reads a clock, draws random numbers, starts a
+// goroutine or writes a log: time, ids and limits come in as arguments, and the
+// same inputs give the same bytes.
+//
+// The parts, in the order in which an order meets them:
+//
+//   - Command is what a client asks, Result what it is told.
+//   - Ledger knows who owns what. Reserve sets aside what an order could spend
+//     before the order may reach a book.
+//   - Book holds the resting orders of one symbol and matches by price and time.
+//   - Event is everything that one command did. A journal of events rebuilds
+//     every book and the ledger.
+//
+// Money and shares are integers. A Price is an int64 count of 10^-8 dollars, a
+// Shares an int64 count of 10^-8 shares, and Cash a 128-bit count of 10^-16
+// dollars, so that shares × price needs no rounding. The limits of the protocol
+// (docs/PROTOCOL.md, section "Values") keep every sum below 2^127; arithmetic
+// that would still overflow is a bug and panics.
+package exchange

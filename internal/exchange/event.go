@@ -1,0 +1,230 @@
+package exchange
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// EventKind tells what an Event says.
+type EventKind uint8
+
+// The events. Their numbers are part of the journal's format and never change.
+const (
+	AccountOpened EventKind = 1 // Account, Balance
+	SymbolMade    EventKind = 2 // Symbol
+	SharesPlaced  EventKind = 3 // Symbol, Account, Placed
+	OrderAccepted EventKind = 4 // Order, Account, Symbol, Side, Shares, Limit, Fills
+	OrderCanceled EventKind = 5 // Order, Account, Symbol, Side, Shares (those taken back), Limit
+)
+
+// String returns the name that a printed journal uses.
+func (k EventKind) String() string {
+	switch k {
+	case AccountOpened:
+		return "account"
+	case SymbolMade:
+		return "symbol"
+	case SharesPlaced:
+		return "place"
+	case OrderAccepted:
+		return "order"
+	case OrderCanceled:
+		return "cancel"
+	}
+	return fmt.Sprintf("event(%d)", uint8(k))
+}
+
+// Event is everything that one command did: one journal record. It names
+// accounts and orders by their ids, so that it can be read without any state.
+// The fields that its kind does not name are zero.
+type Event struct {
+	Kind    EventKind
+	Side    Side
+	Time    int64 // when it happened, seconds since the Unix epoch
+	Account AccountID
+	Symbol  Symbol
+	Balance Cash
+	Placed  Position
+	Order   OrderID
+	Shares  Shares
+	Limit   Price
+	Fills   []Fill // what the accepted order took, in the order of matching
+}
+
+// ErrEvent is wrapped by DecodeEvent's errors.
+var ErrEvent = errors.New("exchange: not an event")
+
+// AppendEvent appends e to dst: the kind, then its fields in the order in which
+// the kind's comment names them behind the time. Numbers are varints, strings
+// carry their length, 128-bit numbers are an upper varint and a lower one.
+func AppendEvent(dst []byte, e *Event) []byte {
+	dst = append(dst, byte(e.Kind))
+	dst = binary.AppendVarint(dst, e.Time)
+	switch e.Kind {
+	case AccountOpened:
+		dst = appendString(dst, e.Account)
+		dst = appendInt128(dst, Int128(e.Balance))
+	case SymbolMade:
+		dst = appendString(dst, e.Symbol)
+	case SharesPlaced:
+		dst = appendString(dst, e.Symbol)
+		dst = appendString(dst, e.Account)
+		dst = appendInt128(dst, Int128(e.Placed))
+	case OrderAccepted:
+		dst = appendOrder(dst, e)
+		dst = binary.AppendUvarint(dst, uint64(len(e.Fills)))
+		for i := range e.Fills {
+			dst = appendFill(dst, &e.Fills[i])
+		}
+	case OrderCanceled:
+		dst = appendOrder(dst, e)
+	default:
+		panic(fmt.Sprintf("exchange: event of unknown kind %d", e.Kind))
+	}
+	return dst
+}
+
+func appendOrder(dst []byte, e *Event) []byte {
+	dst = binary.AppendUvarint(dst, uint64(e.Order))
+	dst = appendString(dst, e.Account)
+	dst = appendString(dst, e.Symbol)
+	dst = append(dst, byte(e.Side))
+	dst = binary.AppendUvarint(dst, uint64(e.Shares))
+	return binary.AppendUvarint(dst, uint64(e.Limit))
+}
+
+func appendFill(dst []byte, f *Fill) []byte {
+	dst = binary.AppendUvarint(dst, uint64(f.Resting))
+	dst = appendString(dst, f.Account)
+	dst = binary.AppendUvarint(dst, uint64(f.Shares))
+	return binary.AppendUvarint(dst, uint64(f.Price))
+}
+
+func appendString[S ~string](dst []byte, s S) []byte {
+	return append(append(dst, byte(len(s))), s...)
+}
+
+func appendInt128(dst []byte, v Int128) []byte {
+	dst = binary.AppendVarint(dst, v.Hi)
+	return binary.AppendUvarint(dst, v.Lo)
+}
+
+// fillBytesMin is the least that an encoded fill takes: it bounds how many
+// fills a record of a given length can claim to have.
+const fillBytesMin = 4
+
+// DecodeEvent reads what AppendEvent wrote, all of it, into e, and reuses the
+// memory of e.Fills. Its strings are copies. An error wraps ErrEvent and says
+// what is wrong; e is then unusable.
+func DecodeEvent(b []byte, e *Event) error {
+	r := eventReader{rest: b}
+	*e = Event{Kind: EventKind(r.byte()), Time: r.varint(), Fills: e.Fills[:0]}
+	switch e.Kind {
+	case AccountOpened:
+		e.Account, e.Balance = AccountID(r.string()), Cash(r.int128())
+	case SymbolMade:
+		e.Symbol = Symbol(r.string())
+	case SharesPlaced:
+		e.Symbol, e.Account, e.Placed = Symbol(r.string()), AccountID(r.string()), Position(r.int128())
+	case OrderAccepted:
+		r.order(e)
+		n := r.uvarint()
+		if n > uint64(len(r.rest))/fillBytesMin {
+			return fmt.Errorf("%w: %d fills in %d bytes", ErrEvent, n, len(r.rest))
+		}
+		for range n {
+			e.Fills = append(e.Fills, Fill{Resting: OrderID(r.uvarint()), Account: AccountID(r.string()),
+				Shares: Shares(r.uvarint()), Price: Price(r.uvarint())})
+		}
+	case OrderCanceled:
+		r.order(e)
+	default:
+		return fmt.Errorf("%w: unknown kind %d", ErrEvent, e.Kind)
+	}
+	if r.short || len(r.rest) != 0 {
+		return fmt.Errorf("%w: %s of %d bytes is cut short or too long", ErrEvent, e.Kind, len(b))
+	}
+	return e.check()
+}
+
+// check returns an error where e has a value that no command can lead to.
+func (e *Event) check() error {
+	err := error(nil)
+	if e.Kind != SymbolMade {
+		_, err = ParseAccountID(string(e.Account))
+	}
+	if err == nil && e.Kind != AccountOpened {
+		_, err = ParseSymbol(string(e.Symbol))
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %s: %w", ErrEvent, e.Kind, err)
+	case e.Balance.Sign() < 0 || e.Placed.Sign() < 0:
+		return fmt.Errorf("%w: %s of a negative quantity", ErrEvent, e.Kind)
+	case e.Order > 0 && (e.Order > orderIDMax || e.Side != Buy && e.Side != Sell || e.Shares <= 0 || e.Limit <= 0):
+		return fmt.Errorf("%w: order %d: %s %s at %s", ErrEvent, e.Order, e.Side, e.Shares, e.Limit)
+	}
+	left := e.Shares
+	for _, f := range e.Fills {
+		left -= f.Shares
+		if f.Resting == 0 || f.Shares <= 0 || f.Price <= 0 || left < 0 {
+			return fmt.Errorf("%w: order %d: fill of %s at %s with order %d", ErrEvent, e.Order, f.Shares, f.Price, f.Resting)
+		}
+	}
+	return nil
+}
+
+// eventReader takes fields from the front of an event. Once one is cut short,
+// short is set and everything further is zero.
+type eventReader struct {
+	rest  []byte
+	short bool
+}
+
+func (r *eventReader) order(e *Event) {
+	e.Order = OrderID(r.uvarint())
+	e.Account, e.Symbol = AccountID(r.string()), Symbol(r.string())
+	e.Side = Side(r.byte())
+	e.Shares, e.Limit = Shares(r.uvarint()), Price(r.uvarint())
+}
+
+// take returns the next n bytes; a negative n is always too many.
+func (r *eventReader) take(n int) []byte {
+	if n < 0 || n > len(r.rest) {
+		r.short, r.rest = true, nil
+		return nil
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *eventReader) byte() byte {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *eventReader) string() string { return string(r.take(int(r.byte()))) }
+
+func (r *eventReader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		n = -1
+	}
+	r.take(n)
+	return v
+}
+
+func (r *eventReader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	if n <= 0 {
+		n = -1
+	}
+	r.take(n)
+	return v
+}
+
+func (r *eventReader) int128() Int128 { return Int128{Hi: r.varint(), Lo: r.uvarint()} }

@@ -1,0 +1,248 @@
+package exchange
+
+import "fmt"
+
+// Ledger knows who owns what: the cash of each account, the shares of each
+// account in each symbol, and what open orders hold of both. Not safe for
+// concurrent use: the engine guards it with one lock.
+//
+// Invariants: nothing is negative; the balances and holds of all accounts sum up
+// to the balances they were opened with; the shares and holds in a symbol sum up
+// to what was placed in it. They hold after every call. Check proves them.
+type Ledger struct {
+	accounts map[AccountID]*Account
+	listings map[Symbol]*Listing
+	opened   Cash // sum of all balances that accounts were opened with
+}
+
+// Account is one account's cash. Its fields are guarded like the Ledger; ID
+// never changes.
+type Account struct {
+	ID      AccountID
+	balance Cash // free to spend
+	held    Cash // set aside for open buys: the sum of limit × open shares
+	// unsettled counts reservations whose record is not in the journal yet. A
+	// refusal for want of funds must not be told on their account.
+	unsettled int32
+}
+
+// Listing is a symbol in the ledger: who has how many shares of it. Its fields
+// are guarded like the Ledger; Symbol never changes.
+type Listing struct {
+	Symbol   Symbol
+	placed   Position // sum of all shares ever placed
+	holdings map[*Account]*holding
+}
+
+// holding is one account's position in one symbol.
+type holding struct {
+	shares Position // free to sell
+	held   Position // set aside for open sells
+}
+
+// NewLedger returns a ledger without accounts and symbols.
+func NewLedger() *Ledger {
+	return &Ledger{accounts: make(map[AccountID]*Account), listings: make(map[Symbol]*Listing)}
+}
+
+// Account returns an account, nil where there is none.
+func (l *Ledger) Account(id AccountID) *Account { return l.accounts[id] }
+
+// Accounts returns how many accounts there are.
+func (l *Ledger) Accounts() int { return len(l.accounts) }
+
+// Listing returns a symbol's listing, nil where the symbol was never made.
+func (l *Ledger) Listing(s Symbol) *Listing { return l.listings[s] }
+
+// Balance returns what the account can spend and what open buys hold.
+func (a *Account) Balance() (free, held Cash) { return a.balance, a.held }
+
+// Position returns what the account can sell and what open sells hold.
+func (li *Listing) Position(a *Account) (free, held Position) {
+	if h := li.holdings[a]; h != nil {
+		return h.shares, h.held
+	}
+	return Position{}, Position{}
+}
+
+// Placed returns the sum of all shares ever placed in the symbol.
+func (li *Listing) Placed() Position { return li.placed }
+
+// MayOpen tells whether an account may be opened: OK, AccountExists or
+// BalanceTotalExceeded. It changes nothing.
+func (l *Ledger) MayOpen(id AccountID, balance Cash) RejectReason {
+	switch {
+	case l.accounts[id] != nil:
+		return AccountExists
+	case l.opened.Add(balance).Cmp(CashTotalMax) >= 0:
+		return BalanceTotalExceeded
+	}
+	return OK
+}
+
+// Open makes an account that MayOpen allowed. It panics where MayOpen would not.
+func (l *Ledger) Open(id AccountID, balance Cash) {
+	if r := l.MayOpen(id, balance); r != OK {
+		panic(fmt.Sprintf("exchange: account %s opened against %s", id, r))
+	}
+	l.accounts[id] = &Account{ID: id, balance: balance}
+	l.opened = l.opened.Add(balance)
+}
+
+// List makes a symbol, or returns the listing that is there.
+func (l *Ledger) List(s Symbol) *Listing {
+	li := l.listings[s]
+	if li == nil {
+		li = &Listing{Symbol: s, holdings: make(map[*Account]*holding)}
+		l.listings[s] = li
+	}
+	return li
+}
+
+// MayPlace tells whether shares may be placed: OK, UnknownAccount or
+// PositionTotalExceeded. It changes nothing.
+func (l *Ledger) MayPlace(li *Listing, id AccountID, p Position) RejectReason {
+	switch {
+	case l.accounts[id] == nil:
+		return UnknownAccount
+	case li.placed.Add(p).Cmp(PositionTotalMax) >= 0:
+		return PositionTotalExceeded
+	}
+	return OK
+}
+
+// Place adds shares that MayPlace allowed to an account's position. It panics
+// where MayPlace would not.
+func (l *Ledger) Place(li *Listing, id AccountID, p Position) {
+	if r := l.MayPlace(li, id, p); r != OK {
+		panic(fmt.Sprintf("exchange: shares of %s placed with account %s against %s", li.Symbol, id, r))
+	}
+	h := li.holding(l.accounts[id])
+	h.shares = h.shares.Add(p)
+	li.placed = li.placed.Add(p)
+}
+
+// Reserve sets aside what o could spend: a buy holds Limit × Shares, a sell
+// holds Shares. It returns OK, InsufficientFunds or InsufficientShares, and in
+// the latter cases l is unchanged. Every reservation is followed by Settle.
+func (l *Ledger) Reserve(li *Listing, o *Order) RejectReason {
+	if o.Side == Buy {
+		cost := Notional(o.Shares, o.Limit)
+		if o.Account.balance.Cmp(cost) < 0 {
+			return InsufficientFunds
+		}
+		o.Account.balance = o.Account.balance.Sub(cost)
+		o.Account.held = o.Account.held.Add(cost)
+	} else {
+		h, s := li.holdings[o.Account], o.Shares.Position()
+		if h == nil || h.shares.Cmp(s) < 0 {
+			return InsufficientShares
+		}
+		h.shares = h.shares.Sub(s)
+		h.held = h.held.Add(s)
+	}
+	o.Account.unsettled++
+	return OK
+}
+
+// Unsettled tells whether the account has a reservation that is not settled
+// yet: its order is being matched by another symbol's goroutine.
+func (a *Account) Unsettled() bool { return a.unsettled > 0 }
+
+// Settle moves cash and shares as the fills of a reserved order say. The buyer's
+// hold of own limit × shares is used up: the seller gets price × shares, the
+// buyer gets back the rest and the shares. It is called once for each
+// reservation, after the order's event has its place in the journal. The fills
+// come from the Book.Submit of this order.
+func (l *Ledger) Settle(li *Listing, o *Order, fills []Fill) {
+	o.Account.unsettled--
+	for _, f := range fills {
+		if o.Side == Buy {
+			li.exchange(o, f.resting, f)
+		} else {
+			li.exchange(f.resting, o, f)
+		}
+	}
+}
+
+// exchange carries out one fill between a buy and a sell.
+func (li *Listing) exchange(buy, sell *Order, f Fill) {
+	hold, price := Notional(f.Shares, buy.Limit), Notional(f.Shares, f.Price)
+	buyer, seller := buy.Account, sell.Account
+	buyer.held = use(buyer.held, hold)
+	buyer.balance = buyer.balance.Add(hold.Sub(price))
+	seller.balance = seller.balance.Add(price)
+
+	s := f.Shares.Position()
+	from, to := li.holdings[seller], li.holding(buyer)
+	from.held = use(from.held, s)
+	to.shares = to.shares.Add(s)
+}
+
+// Release gives back what a canceled order still held.
+func (l *Ledger) Release(li *Listing, o *Order) {
+	if o.Side == Buy {
+		hold := Notional(o.Canceled, o.Limit)
+		o.Account.held = use(o.Account.held, hold)
+		o.Account.balance = o.Account.balance.Add(hold)
+		return
+	}
+	h, s := li.holdings[o.Account], o.Canceled.Position()
+	h.held = use(h.held, s)
+	h.shares = h.shares.Add(s)
+}
+
+// quantity is what a hold can be of.
+type quantity[T any] interface {
+	Cash | Position
+	Sub(T) T
+	Sign() int
+}
+
+// use takes part of a hold. A hold that would go below zero means that money or
+// shares were spent twice: a bug.
+func use[T quantity[T]](held, part T) T {
+	held = held.Sub(part)
+	if held.Sign() < 0 {
+		panic("exchange: a hold went below zero")
+	}
+	return held
+}
+
+// holding returns the account's position, made where there was none.
+func (li *Listing) holding(a *Account) *holding {
+	h := li.holdings[a]
+	if h == nil {
+		h = new(holding)
+		li.holdings[a] = h
+	}
+	return h
+}
+
+// Check adds everything up and returns an error that names the first invariant
+// that does not hold. It is for tests, for the end of a replay, and for auditors.
+func (l *Ledger) Check() error {
+	total := Cash{}
+	for id, a := range l.accounts {
+		if a.balance.Sign() < 0 || a.held.Sign() < 0 || a.unsettled < 0 {
+			return fmt.Errorf("exchange: account %s has %s free, %s held, %d unsettled", id, a.balance, a.held, a.unsettled)
+		}
+		total = total.Add(a.balance).Add(a.held)
+	}
+	if total != l.opened {
+		return fmt.Errorf("exchange: accounts were opened with %s in total and have %s", l.opened, total)
+	}
+	for s, li := range l.listings {
+		total := Position{}
+		for a, h := range li.holdings {
+			if h.shares.Sign() < 0 || h.held.Sign() < 0 {
+				return fmt.Errorf("exchange: account %s has %s free, %s held of %s", a.ID, h.shares, h.held, s)
+			}
+			total = total.Add(h.shares).Add(h.held)
+		}
+		if total != li.placed {
+			return fmt.Errorf("exchange: %s of %s were placed, accounts have %s", li.placed, s, total)
+		}
+	}
+	return nil
+}

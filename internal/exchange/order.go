@@ -1,0 +1,62 @@
+package exchange
+
+// Order is a limit order and what has become of it. It belongs to the Book that
+// it was submitted to: only the book changes it, and only the book's owner may
+// read it.
+//
+// Invariant: Shares = Open + Canceled + the sum of the executions, and Canceled
+// is not 0 only where Open is 0.
+type Order struct {
+	ID         OrderID
+	Account    *Account
+	Side       Side
+	Limit      Price
+	Shares     Shares // as accepted
+	Open       Shares // still to be executed
+	Canceled   Shares // taken back by a cancel
+	CanceledAt int64  // seconds since the Unix epoch
+	Executions []Execution
+
+	level      *level // where it rests, nil when it does not
+	prev, next *Order // neighbours in its level, older and newer
+}
+
+// NewOrder returns an order that is wholly open and rests nowhere yet.
+func NewOrder(id OrderID, a *Account, side Side, shares Shares, limit Price) *Order {
+	return &Order{ID: id, Account: a, Side: side, Limit: limit, Shares: shares, Open: shares}
+}
+
+// Status returns what a query of o is told. It shares no memory with o.
+func (o *Order) Status() Status {
+	return Status{
+		Open:       o.Open,
+		Canceled:   o.Canceled,
+		CanceledAt: o.CanceledAt,
+		Executions: append([]Execution(nil), o.Executions...),
+	}
+}
+
+// crosses tells whether o may execute at the price of a resting order.
+func (o *Order) crosses(price Price) bool {
+	if o.Side == Buy {
+		return o.Limit >= price
+	}
+	return o.Limit <= price
+}
+
+// Fill is one match: an aggressing order took Shares from a resting order at
+// the resting order's limit. The aggressing order is the one whose event or
+// submission the fill belongs to.
+type Fill struct {
+	Resting OrderID
+	Account AccountID // owner of the resting order
+	Shares  Shares
+	Price   Price
+
+	resting *Order // set by Book.Submit for Ledger.Settle; nil in a decoded event
+}
+
+// same tells whether two fills say the same, whether or not they were decoded.
+func (f Fill) same(g Fill) bool {
+	return f.Resting == g.Resting && f.Account == g.Account && f.Shares == g.Shares && f.Price == g.Price
+}

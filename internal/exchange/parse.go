@@ -1,0 +1,201 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+)
+
+// quotedCharsMax bounds how much of a bad value an error repeats: a frame may
+// hold megabytes of digits.
+const quotedCharsMax = 72
+
+// quote returns s in quotes for an error text: one line, printable, bounded.
+func quote(s string) string {
+	if len(s) > quotedCharsMax {
+		return fmt.Sprintf("%q…", s[:quotedCharsMax])
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// The ways in which a decimal can be wrong. Callers add which value it was.
+var (
+	errNotDecimal = errors.New("is not a decimal number")
+	errFraction   = errors.New("has more than 8 fractional digits")
+	errRange      = errors.New("is out of range")
+)
+
+// decimal is a parsed decimal: sign, whole part, and the fraction in 10^-8.
+type decimal struct {
+	negative bool
+	whole    uint64 // below 10^19
+	fraction uint64 // below 10^8
+}
+
+// units returns |d| in units of 10^-8.
+func (d decimal) units() Int128 {
+	return mul64(d.whole, pow10[scaleShares]).Add(Int128{Lo: d.fraction})
+}
+
+// parseDecimal reads an optional sign, digits, and optionally a point and
+// digits; one of the two groups of digits may be empty (docs/PROTOCOL.md,
+// section "Values"). It returns errNotDecimal, errFraction or errRange.
+func parseDecimal(s string) (decimal, error) {
+	var d decimal
+	i := 0
+	if s != "" && (s[0] == '+' || s[0] == '-') {
+		d.negative = s[0] == '-'
+		i++
+	}
+	start, overflow := i, false
+	for ; i < len(s) && isDigit(s[i]); i++ {
+		if d.whole >= wholeMax {
+			overflow = true
+			continue
+		}
+		d.whole = d.whole*10 + uint64(s[i]-'0')
+	}
+	digits := i - start
+	fractionDigits := 0
+	if i < len(s) && s[i] == '.' {
+		i++
+		for ; i < len(s) && isDigit(s[i]); i++ {
+			if fractionDigits < fractionDigitsMax {
+				d.fraction = d.fraction*10 + uint64(s[i]-'0')
+			}
+			fractionDigits++
+		}
+	}
+	switch {
+	case i < len(s) || digits+fractionDigits == 0:
+		return decimal{}, errNotDecimal
+	case fractionDigits > fractionDigitsMax:
+		return decimal{}, errFraction
+	case overflow:
+		return decimal{}, errRange
+	}
+	d.fraction *= pow10[fractionDigitsMax-fractionDigits]
+	return d, nil
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// ParseBalance reads the balance of a new account: a decimal, 0 or more, below
+// 10^18 dollars. The error names the value.
+func ParseBalance(s string) (Cash, error) {
+	d, err := parseDecimal(s)
+	u := d.units()
+	switch {
+	case err == nil && d.negative && u.Sign() != 0:
+		err = errors.New("is negative")
+	case err == nil && d.whole >= wholeMax:
+		err = errRange
+	}
+	if err != nil {
+		return Cash{}, fmt.Errorf("balance %s %w", quote(s), err)
+	}
+	upper := mul64(u.Lo, pow10[scaleCash-scaleShares])
+	return Cash(upper.Add(Int128{Hi: u.Hi * int64(pow10[scaleCash-scaleShares])})), nil
+}
+
+// ParsePlacement reads a number of shares to place: a decimal above 0, below
+// 10^18. The caller has removed white space around it. The error names the value.
+func ParsePlacement(s string) (Position, error) {
+	d, err := parseDecimal(s)
+	u := d.units()
+	switch {
+	case err == nil && (d.negative || u.Sign() == 0):
+		err = errors.New("is not more than 0")
+	case err == nil && d.whole >= wholeMax:
+		err = errRange
+	}
+	if err != nil {
+		return Position{}, fmt.Errorf("number of shares %s %w", quote(s), err)
+	}
+	return Position(u), nil
+}
+
+// ParseAmount reads an order's amount: a decimal that is not 0 and whose
+// absolute value is below 9×10^10. Positive buys, negative sells. The error
+// names the value.
+func ParseAmount(s string) (Side, Shares, error) {
+	d, err := parseDecimal(s)
+	u := d.units()
+	switch {
+	case err == nil && u.Sign() == 0:
+		err = errors.New("is 0")
+	case err == nil && d.whole >= orderWholeMax:
+		err = errRange
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("amount %s %w", quote(s), err)
+	}
+	if d.negative {
+		return Sell, Shares(u.Lo), nil
+	}
+	return Buy, Shares(u.Lo), nil
+}
+
+// ParseLimit reads an order's limit: a decimal above 0, below 9×10^10 dollars a
+// share. The error names the value.
+func ParseLimit(s string) (Price, error) {
+	d, err := parseDecimal(s)
+	u := d.units()
+	switch {
+	case err == nil && (d.negative || u.Sign() == 0):
+		err = errors.New("is not more than 0")
+	case err == nil && d.whole >= orderWholeMax:
+		err = errRange
+	}
+	if err != nil {
+		return 0, fmt.Errorf("limit %s %w", quote(s), err)
+	}
+	return Price(u.Lo), nil
+}
+
+// ParseOrderID reads the id of an order: decimal digits, leading zeros taken,
+// from 1 to 2^63-1. The error names the value.
+func ParseOrderID(s string) (OrderID, error) {
+	var id OrderID
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return 0, fmt.Errorf("order id %s is not a whole number", quote(s))
+		}
+		digit := OrderID(s[i] - '0')
+		if id > (orderIDMax-digit)/10 {
+			return 0, fmt.Errorf("order id %s is out of range", quote(s))
+		}
+		id = id*10 + digit
+	}
+	if id == 0 {
+		return 0, fmt.Errorf("order id %s is not a number from 1 up", quote(s))
+	}
+	return id, nil
+}
+
+// ParseAccountID checks an account id: 1 to 64 digits. The error names the value.
+func ParseAccountID(s string) (AccountID, error) {
+	if s == "" || len(s) > AccountDigitsMax {
+		return "", fmt.Errorf("account id %s is not 1 to %d digits", quote(s), AccountDigitsMax)
+	}
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return "", fmt.Errorf("account id %s is not made of digits", quote(s))
+		}
+	}
+	return AccountID(s), nil
+}
+
+// ParseSymbol checks a symbol: 1 to 32 characters of A-Z, a-z, 0-9. The error
+// names the value.
+func ParseSymbol(s string) (Symbol, error) {
+	if s == "" || len(s) > SymbolCharsMax {
+		return "", fmt.Errorf("symbol %s is not 1 to %d characters", quote(s), SymbolCharsMax)
+	}
+	for i := range len(s) {
+		c := s[i]
+		if !isDigit(c) && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return "", fmt.Errorf("symbol %s has a character other than A-Z, a-z, 0-9", quote(s))
+		}
+	}
+	return Symbol(s), nil
+}

@@ -1,0 +1,96 @@
+package exchange
+
+import "fmt"
+
+// Snapshot is the state of an exchange after a journal record, as a database
+// keeps it: everything that is needed to go on, and nothing of the past.
+type Snapshot struct {
+	Seq       uint64  // the last record that the state includes
+	OrderID   OrderID // the highest order id given out, 0 where none was
+	Accounts  []AccountState
+	Symbols   []SymbolState
+	Positions []PositionState
+	Orders    []OrderState // open ones, in order of their ids
+}
+
+// AccountState is an account in a Snapshot.
+type AccountState struct {
+	ID                    AccountID
+	Opened, Balance, Held Cash
+}
+
+// SymbolState is a symbol in a Snapshot.
+type SymbolState struct {
+	Symbol Symbol
+	Placed Position
+}
+
+// PositionState is an account's position in a symbol in a Snapshot.
+type PositionState struct {
+	Symbol       Symbol
+	Account      AccountID
+	Shares, Held Position
+}
+
+// OrderState is an order in a Snapshot.
+type OrderState struct {
+	ID         OrderID
+	Account    AccountID
+	Symbol     Symbol
+	Side       Side
+	Shares     Shares
+	Limit      Price
+	Open       Shares
+	Executions []Execution
+}
+
+// Restore returns the state of the snapshot, audited. An error names what does
+// not add up: another hand has changed what was stored.
+func (s *Snapshot) Restore() (*State, error) {
+	st := NewState()
+	st.OrderID = s.OrderID
+	if err := s.restoreLedger(st.Ledger); err != nil {
+		return nil, err
+	}
+	for _, sym := range s.Symbols {
+		st.Books[sym.Symbol] = NewBook()
+	}
+	for i := range s.Orders {
+		if err := s.Orders[i].restore(st); err != nil {
+			return nil, err
+		}
+	}
+	return st, st.Audit()
+}
+
+func (s *Snapshot) restoreLedger(l *Ledger) error {
+	for _, a := range s.Accounts {
+		if l.accounts[a.ID] != nil {
+			return fmt.Errorf("exchange: account %s is there twice", a.ID)
+		}
+		l.accounts[a.ID] = &Account{ID: a.ID, balance: a.Balance, held: a.Held}
+		l.opened = l.opened.Add(a.Opened)
+	}
+	for _, sym := range s.Symbols {
+		l.List(sym.Symbol).placed = sym.Placed
+	}
+	for _, p := range s.Positions {
+		li, a := l.listings[p.Symbol], l.accounts[p.Account]
+		if li == nil || a == nil || li.holdings[a] != nil {
+			return fmt.Errorf("exchange: the position of account %s in %s is there twice, or has no account or symbol", p.Account, p.Symbol)
+		}
+		li.holdings[a] = &holding{shares: p.Shares, held: p.Held}
+	}
+	return nil
+}
+
+func (s *OrderState) restore(st *State) error {
+	book, account := st.Books[s.Symbol], st.Ledger.accounts[s.Account]
+	if book == nil || account == nil {
+		return fmt.Errorf("exchange: order %d has no account %s or no symbol %s", s.ID, s.Account, s.Symbol)
+	}
+	o := NewOrder(s.ID, account, s.Side, s.Shares, s.Limit)
+	o.Open, o.Executions = s.Open, s.Executions
+	st.OrderID = max(st.OrderID, s.ID)
+	return book.Restore(o)
+}

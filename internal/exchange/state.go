@@ -1,0 +1,130 @@
+package exchange
+
+import (
+	"fmt"
+	"slices"
+)
+
+// State is a whole exchange at rest: the ledger, a book for every symbol, and
+// the highest order id given out. A start rebuilds it from a Snapshot and the
+// journal's later events; the engine then hands each book to its goroutine. Not
+// safe for concurrent use.
+type State struct {
+	Ledger  *Ledger
+	Books   map[Symbol]*Book
+	OrderID OrderID
+
+	fills []Fill // reused by Apply
+}
+
+// NewState returns an exchange without accounts, symbols and orders.
+func NewState() *State {
+	return &State{Ledger: NewLedger(), Books: make(map[Symbol]*Book)}
+}
+
+// Apply does again what e says was done. An accepted order is reserved, matched
+// and settled anew, and the fills must come out as recorded. The error says what
+// came out otherwise; the state is then unusable.
+func (s *State) Apply(e *Event) error {
+	switch e.Kind {
+	case AccountOpened:
+		if r := s.Ledger.MayOpen(e.Account, e.Balance); r != OK {
+			return fmt.Errorf("exchange: replay: account %s opened, now %s", e.Account, r)
+		}
+		s.Ledger.Open(e.Account, e.Balance)
+		return nil
+	case SymbolMade:
+		if s.Books[e.Symbol] != nil {
+			return fmt.Errorf("exchange: replay: symbol %s made twice", e.Symbol)
+		}
+		s.Ledger.List(e.Symbol)
+		s.Books[e.Symbol] = NewBook()
+		return nil
+	}
+	li, book := s.Ledger.Listing(e.Symbol), s.Books[e.Symbol]
+	if li == nil || book == nil {
+		return fmt.Errorf("exchange: replay: %s for symbol %s, which was never made", e.Kind, e.Symbol)
+	}
+	switch e.Kind {
+	case SharesPlaced:
+		if r := s.Ledger.MayPlace(li, e.Account, e.Placed); r != OK {
+			return fmt.Errorf("exchange: replay: %s of %s placed with account %s, now %s", e.Placed, e.Symbol, e.Account, r)
+		}
+		s.Ledger.Place(li, e.Account, e.Placed)
+		return nil
+	case OrderAccepted:
+		return s.accept(li, book, e)
+	case OrderCanceled:
+		return s.cancel(li, book, e)
+	}
+	return fmt.Errorf("exchange: replay: unknown event %s", e.Kind)
+}
+
+func (s *State) accept(li *Listing, book *Book, e *Event) error {
+	o := NewOrder(e.Order, s.Ledger.Account(e.Account), e.Side, e.Shares, e.Limit)
+	if o.Account == nil || e.Order <= book.newest {
+		return fmt.Errorf("exchange: replay: order %d after order %d of %s, account %s", e.Order, book.newest, e.Symbol, e.Account)
+	}
+	if r := s.Ledger.Reserve(li, o); r != OK {
+		return fmt.Errorf("exchange: replay: order %d was accepted, now %s", e.Order, r)
+	}
+	s.fills = book.Submit(o, e.Time, s.fills[:0])
+	if !slices.EqualFunc(s.fills, e.Fills, Fill.same) {
+		return fmt.Errorf("exchange: replay: order %d of %s was filled %v, now %v", e.Order, e.Symbol, e.Fills, s.fills)
+	}
+	s.Ledger.Settle(li, o, s.fills)
+	s.OrderID = max(s.OrderID, e.Order)
+	return nil
+}
+
+func (s *State) cancel(li *Listing, book *Book, e *Event) error {
+	o, r := book.Cancel(e.Order, e.Account, e.Time)
+	if r != OK || o.Canceled != e.Shares || o.Limit != e.Limit || o.Side != e.Side {
+		return fmt.Errorf("exchange: replay: %s of order %d of account %s were canceled, now %s", e.Shares, e.Order, e.Account, r)
+	}
+	s.Ledger.Release(li, o)
+	return nil
+}
+
+// Audit proves every invariant of the ledger and the books, alone and together:
+// what accounts hold is exactly what open orders could spend. The error names
+// the first thing that is wrong. It walks everything.
+func (s *State) Audit() error {
+	if err := s.Ledger.Check(); err != nil {
+		return err
+	}
+	cash := make(map[*Account]Cash)
+	for sym, book := range s.Books {
+		if err := book.Check(); err != nil {
+			return fmt.Errorf("symbol %s: %w", sym, err)
+		}
+		if err := book.checkHolds(s.Ledger.Listing(sym), cash); err != nil {
+			return err
+		}
+	}
+	for id, a := range s.Ledger.accounts {
+		if a.held != cash[a] {
+			return fmt.Errorf("exchange: account %s holds %s, its open buys need %s", id, a.held, cash[a])
+		}
+	}
+	return nil
+}
+
+// checkHolds compares what accounts hold of a symbol with its open sells, and
+// adds what its open buys need to cash.
+func (b *Book) checkHolds(li *Listing, cash map[*Account]Cash) error {
+	shares := make(map[*Account]Position)
+	for _, o := range b.orders {
+		if o.Side == Buy {
+			cash[o.Account] = cash[o.Account].Add(Notional(o.Open, o.Limit))
+		} else {
+			shares[o.Account] = shares[o.Account].Add(o.Open.Position())
+		}
+	}
+	for a, h := range li.holdings {
+		if h.held != shares[a] {
+			return fmt.Errorf("exchange: account %s holds %s of %s, its open sells need %s", a.ID, h.held, li.Symbol, shares[a])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,284 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options set up a journal. The zero value of each means its default.
+type Options struct {
+	FirstSeq        uint64 // seq of the first record, where the directory holds no journal yet; 1
+	SegmentBytes    int64  // size of a segment; 64 MiB
+	PendingBytesMax int    // what may wait to be written before Append waits; 64 MiB
+
+	// OnSync is told of each batch, by the flusher; nil means nobody wants to know.
+	OnSync func(records, bytes int, took time.Duration)
+}
+
+// RecordBytesMax bounds one record. One that is larger than a segment gets a
+// segment of its own size.
+const RecordBytesMax = 1 << 30
+
+// Errors of a journal.
+var (
+	ErrClosed = errors.New("journal: closed")
+	ErrGone   = errors.New("journal: the record is no longer there")
+)
+
+// Journal is an open journal. Its methods may be called from any goroutine.
+type Journal struct {
+	options Options
+	fs      fileSystem
+	dir     string
+	id      [16]byte
+	lock    *DirLock
+
+	appended, synced atomic.Uint64
+
+	// mu guards what follows.
+	mu       sync.Mutex
+	pending  *batch // gathers records
+	writing  *batch // is being written; nil between batches
+	space    *sync.Cond
+	segments []segment
+	end      int64 // synced bytes of the last segment
+	readers  map[*Reader]struct{}
+	closing  bool
+	err      error // why the journal has failed, or ErrClosed
+
+	wake      chan struct{} // holds a value when pending may not be empty
+	failed    chan struct{} // closed with err set by a failure
+	flushed   chan struct{} // closed when the flusher has ended
+	allocator *allocator
+
+	// The flusher's own.
+	current  file
+	at, size int64  // where the next record goes in current, and its size
+	spare    []byte // a written batch's memory
+}
+
+// batch is a run of records that are written and synced together.
+type batch struct {
+	first, last uint64
+	bytes       []byte
+	done        chan struct{} // closed when the batch is synced, or never will be
+}
+
+// Open opens the journal in dir, which it makes where it is not there. It locks
+// the directory, checks every record, and cuts the torn tail of a crash. A
+// *DamageError names what it refuses; nothing is changed then.
+func Open(dir string, o Options) (*Journal, error) {
+	lock, err := Lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	j, err := open(disk{}, dir, o)
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	j.lock = lock
+	return j, nil
+}
+
+// open is Open on any file system, without the lock.
+func open(fs fileSystem, dir string, o Options) (*Journal, error) {
+	o.FirstSeq = max(o.FirstSeq, 1)
+	if o.SegmentBytes == 0 {
+		o.SegmentBytes = 64 << 20
+	}
+	if o.PendingBytesMax == 0 {
+		o.PendingBytesMax = 64 << 20
+	}
+	r, err := recoverDir(fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{options: o, fs: fs, dir: dir, id: r.id, segments: r.segments, end: r.end,
+		readers: make(map[*Reader]struct{}), wake: make(chan struct{}, 1),
+		failed: make(chan struct{}), flushed: make(chan struct{}), at: r.end, size: r.size}
+	j.space = sync.NewCond(&j.mu)
+	j.allocator = newAllocator(fs, filepath.Join(dir, preparedName), o.SegmentBytes)
+	if len(r.segments) == 0 {
+		j.id = newID()
+		err = j.rotate(o.FirstSeq, 0)
+		r.next = o.FirstSeq
+	} else {
+		j.current, err = fs.open(r.segments[len(r.segments)-1].path)
+	}
+	if err != nil {
+		j.allocator.stop()
+		return nil, fmt.Errorf("journal: open %s: %w", dir, err)
+	}
+	j.appended.Store(r.next - 1)
+	j.synced.Store(r.next - 1)
+	j.pending = j.newBatch(r.next)
+	go j.flush()
+	return j, nil
+}
+
+func (j *Journal) newBatch(first uint64) *batch {
+	b := &batch{first: first, last: first - 1, bytes: j.spare[:0], done: make(chan struct{})}
+	j.spare = nil
+	return b
+}
+
+// ID returns the id that the journal was given when it was made.
+func (j *Journal) ID() [16]byte { return j.id }
+
+// First returns the seq of the oldest record that is kept, or of the first one to
+// come where there is none.
+func (j *Journal) First() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.segments[0].first
+}
+
+// SegmentCount returns how many segments there are.
+func (j *Journal) SegmentCount() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.segments)
+}
+
+// Appended returns the seq of the last record appended.
+func (j *Journal) Appended() uint64 { return j.appended.Load() }
+
+// Synced returns the seq of the last record on stable storage.
+func (j *Journal) Synced() uint64 { return j.synced.Load() }
+
+// Failed returns a channel that is closed when a write or sync has failed. Err
+// then tells why, and nothing can be appended any more.
+func (j *Journal) Failed() <-chan struct{} { return j.failed }
+
+// Err returns why the journal has failed, ErrClosed once it is closed, else nil.
+func (j *Journal) Err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.err
+}
+
+// Room returns nil while there is room to go on. An error says why the segment
+// that will be needed next could not be made; the present one still takes
+// records, and the journal tries again by itself.
+func (j *Journal) Room() error { return j.allocator.room() }
+
+// Append puts a copy of payload behind the last record and returns its seq. It
+// does no I/O; Wait tells when the record is on stable storage. It waits while
+// PendingBytesMax bytes are to be written. The error is the journal's failure or
+// ErrClosed, or says that payload is empty or too long; nothing is appended then.
+func (j *Journal) Append(payload []byte) (uint64, error) {
+	if len(payload) == 0 || len(payload) > RecordBytesMax {
+		return 0, fmt.Errorf("journal: a record of %d bytes is not 1 to %d bytes long", len(payload), RecordBytesMax)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for j.err == nil && !j.closing && len(j.pending.bytes) > 0 &&
+		len(j.pending.bytes)+len(payload) > j.options.PendingBytesMax {
+		j.space.Wait()
+	}
+	if j.err != nil {
+		return 0, j.err
+	}
+	if j.closing {
+		return 0, ErrClosed
+	}
+	b := j.pending
+	b.last++
+	b.bytes = appendRecord(b.bytes, b.last, b.first-1, payload)
+	j.appended.Store(b.last)
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+	return b.last, nil
+}
+
+// Wait returns nil once all records up to seq are on stable storage. It returns
+// the journal's failure, ErrClosed, or ctx's error where that comes first. Those
+// who wait are woken once, by the sync that covers them.
+func (j *Journal) Wait(ctx context.Context, seq uint64) error {
+	for j.synced.Load() < seq {
+		j.mu.Lock()
+		b, err := j.pending, j.err
+		if j.writing != nil && seq <= j.writing.last {
+			b = j.writing
+		}
+		j.mu.Unlock()
+		switch {
+		case j.synced.Load() >= seq:
+			return nil
+		case err != nil:
+			return err
+		}
+		select {
+		case <-b.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// RemoveBefore deletes the segments that hold only records before seq, but for
+// the last segment and what an open Reader has not read yet. The error says what
+// could not be deleted; the journal goes on without it or with it.
+func (j *Journal) RemoveBefore(seq uint64) error {
+	j.mu.Lock()
+	for r := range j.readers {
+		seq = min(seq, r.next.Load())
+	}
+	n := 0
+	for n+1 < len(j.segments) && j.segments[n+1].first <= seq {
+		n++
+	}
+	gone := j.segments[:n]
+	j.segments = j.segments[n:]
+	j.mu.Unlock()
+	for _, s := range gone {
+		if err := j.fs.remove(s.path); err != nil {
+			return fmt.Errorf("journal: remove %s: %w", s.path, err)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	if err := j.fs.syncDir(j.dir); err != nil {
+		return fmt.Errorf("journal: sync %s: %w", j.dir, err)
+	}
+	return nil
+}
+
+// Close writes and syncs what was appended, marks the end, and gives the
+// directory free. Append and Wait return ErrClosed from then on. The error is the
+// journal's failure.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	if j.closing {
+		j.mu.Unlock()
+		<-j.flushed
+		return nil
+	}
+	j.closing = true
+	j.space.Broadcast()
+	j.mu.Unlock()
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+	<-j.flushed
+	j.allocator.stop()
+	err := j.Err()
+	if errors.Is(err, ErrClosed) {
+		err = nil
+	}
+	err = errors.Join(err, j.current.Close())
+	if j.lock != nil {
+		err = errors.Join(err, j.lock.Unlock())
+	}
+	return err
+}

@@ -1,0 +1,208 @@
+package postgres
+
+import (
+	"fmt"
+
+	"outcry/internal/exchange"
+)
+
+// batch is what a run of journal records changes in the tables. Balances,
+// positions and resting orders are added up, so that each row is written once a
+// batch however often it changed.
+type batch struct {
+	first, last uint64 // seqs; first is last+1 when the batch is empty
+
+	opened    map[exchange.AccountID]exchange.Cash // accounts made in this batch
+	accounts  map[exchange.AccountID]*cashChange
+	placed    map[exchange.Symbol]exchange.Position // symbols made or placed into
+	positions map[positionKey]*sharesChange
+
+	orders     []orderRow
+	executions []executionRow
+	cancels    []cancelRow
+
+	made    map[exchange.OrderID]int             // orders of this batch → index in orders
+	taken   map[exchange.OrderID]exchange.Shares // open shares that older orders lost
+	removed []exchange.OrderID                   // older orders that were canceled
+}
+
+type cashChange struct{ balance, held exchange.Cash }
+
+type sharesChange struct{ shares, held exchange.Position }
+
+type positionKey struct {
+	symbol  exchange.Symbol
+	account exchange.AccountID
+}
+
+type orderRow struct {
+	id      exchange.OrderID
+	account exchange.AccountID
+	symbol  exchange.Symbol
+	side    exchange.Side
+	shares  exchange.Shares
+	limit   exchange.Price
+	time    int64
+	open    exchange.Shares // at the end of the batch
+}
+
+type executionRow struct {
+	order, resting exchange.OrderID
+	n              int32
+	symbol         exchange.Symbol
+	buys           bool
+	shares         exchange.Shares
+	price          exchange.Price
+	time           int64
+}
+
+type cancelRow struct {
+	order  exchange.OrderID
+	shares exchange.Shares
+	time   int64
+}
+
+func newBatch() *batch {
+	return &batch{
+		opened:    make(map[exchange.AccountID]exchange.Cash),
+		accounts:  make(map[exchange.AccountID]*cashChange),
+		placed:    make(map[exchange.Symbol]exchange.Position),
+		positions: make(map[positionKey]*sharesChange),
+		made:      make(map[exchange.OrderID]int),
+		taken:     make(map[exchange.OrderID]exchange.Shares),
+	}
+}
+
+// reset empties b; its first record will be the one after seq.
+func (b *batch) reset(seq uint64) {
+	b.first, b.last = seq+1, seq
+	clear(b.opened)
+	clear(b.accounts)
+	clear(b.placed)
+	clear(b.positions)
+	b.orders, b.executions, b.cancels = b.orders[:0], b.executions[:0], b.cancels[:0]
+	clear(b.made)
+	clear(b.taken)
+	b.removed = b.removed[:0]
+}
+
+// records returns how many records are in b.
+func (b *batch) records() int { return int(b.last + 1 - b.first) }
+
+// add takes in the next record. The error says that it is not the next one.
+func (b *batch) add(seq uint64, e *exchange.Event) error {
+	if seq != b.last+1 {
+		return fmt.Errorf("postgres: journal record %d follows record %d", seq, b.last)
+	}
+	b.last = seq
+	switch e.Kind {
+	case exchange.AccountOpened:
+		b.opened[e.Account] = e.Balance
+		b.cash(e.Account, e.Balance, exchange.Cash{})
+	case exchange.SymbolMade:
+		b.placed[e.Symbol] = exchange.Position{}
+	case exchange.SharesPlaced:
+		b.placed[e.Symbol] = b.placed[e.Symbol].Add(e.Placed)
+		b.shares(e.Symbol, e.Account, e.Placed, exchange.Position{})
+	case exchange.OrderAccepted:
+		b.accept(e)
+	case exchange.OrderCanceled:
+		b.cancel(e)
+	}
+	return nil
+}
+
+// accept adds an order, its hold, and its fills.
+func (b *batch) accept(e *exchange.Event) {
+	b.hold(e, e.Shares)
+	row := orderRow{id: e.Order, account: e.Account, symbol: e.Symbol, side: e.Side,
+		shares: e.Shares, limit: e.Limit, time: e.Time, open: e.Shares}
+	for i, f := range e.Fills {
+		b.executions = append(b.executions, executionRow{order: e.Order, resting: f.Resting, n: int32(i + 1),
+			symbol: e.Symbol, buys: e.Side == exchange.Buy, shares: f.Shares, price: f.Price, time: e.Time})
+		row.open -= f.Shares
+		if m, ok := b.made[f.Resting]; ok {
+			b.orders[m].open -= f.Shares
+		} else {
+			b.taken[f.Resting] += f.Shares
+		}
+		b.settle(e, f)
+	}
+	b.made[e.Order] = len(b.orders)
+	b.orders = append(b.orders, row)
+}
+
+// settle moves what one fill moves. A resting order's limit is the price.
+func (b *batch) settle(e *exchange.Event, f exchange.Fill) {
+	pays, shares := exchange.Notional(f.Shares, f.Price), f.Shares.Position()
+	none, noShares := exchange.Cash{}, exchange.Position{}
+	if e.Side == exchange.Buy {
+		held := exchange.Notional(f.Shares, e.Limit)
+		b.cash(e.Account, held.Sub(pays), none.Sub(held))
+		b.shares(e.Symbol, e.Account, shares, noShares)
+		b.cash(f.Account, pays, none)
+		b.shares(e.Symbol, f.Account, noShares, noShares.Sub(shares))
+		return
+	}
+	b.cash(e.Account, pays, none)
+	b.shares(e.Symbol, e.Account, noShares, noShares.Sub(shares))
+	b.cash(f.Account, none, none.Sub(pays))
+	b.shares(e.Symbol, f.Account, shares, noShares)
+}
+
+// cancel adds a cancel and gives back the hold.
+func (b *batch) cancel(e *exchange.Event) {
+	b.hold(e, -e.Shares)
+	b.cancels = append(b.cancels, cancelRow{order: e.Order, shares: e.Shares, time: e.Time})
+	if m, ok := b.made[e.Order]; ok {
+		b.orders[m].open = 0
+	} else {
+		b.removed = append(b.removed, e.Order)
+		delete(b.taken, e.Order)
+	}
+}
+
+// hold moves what some shares of an order could spend from free to held; a
+// negative number of shares moves it back.
+func (b *batch) hold(e *exchange.Event, s exchange.Shares) {
+	back := s < 0
+	if back {
+		s = -s
+	}
+	if e.Side == exchange.Buy {
+		held := exchange.Notional(s, e.Limit)
+		free := exchange.Cash{}.Sub(held)
+		if back {
+			held, free = free, held
+		}
+		b.cash(e.Account, free, held)
+		return
+	}
+	held := s.Position()
+	free := exchange.Position{}.Sub(held)
+	if back {
+		held, free = free, held
+	}
+	b.shares(e.Symbol, e.Account, free, held)
+}
+
+// cash adds to what an account's row changes by.
+func (b *batch) cash(id exchange.AccountID, balance, held exchange.Cash) {
+	c := b.accounts[id]
+	if c == nil {
+		c = new(cashChange)
+		b.accounts[id] = c
+	}
+	c.balance, c.held = c.balance.Add(balance), c.held.Add(held)
+}
+
+// shares adds to what a position's row changes by.
+func (b *batch) shares(s exchange.Symbol, id exchange.AccountID, shares, held exchange.Position) {
+	key := positionKey{s, id}
+	c := b.positions[key]
+	if c == nil {
+		c = new(sharesChange)
+		b.positions[key] = c
+	}
+	c.shares, c.held = c.shares.Add(shares), c.held.Add(held)
+}

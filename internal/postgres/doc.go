@@ -1,0 +1,15 @@
+// Package postgres keeps the projection of the journal: tables of accounts,
+// positions, orders and executions that people can query. It follows the
+// journal, it never decides. It may lag, be down, or be rebuilt.
+//
+//   - Store is the connection that may write. There is one at a time for a
+//     database: it holds an advisory lock and the highest epoch.
+//   - Store.Load reads the state that a start begins with. Its cost follows what
+//     is open, not history.
+//   - Projector tails the journal and applies it in batches. A batch is one
+//     transaction that also moves exchange_state.applied_seq, so that applying a
+//     record twice is impossible.
+//   - History answers for orders that memory no longer holds.
+//
+// The schema is in the migrations folder; the local cluster in package cluster.
+package postgres

@@ -1,0 +1,91 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"outcry/internal/exchange"
+)
+
+const (
+	// historyConnectionsMax bounds how many queries of old orders run at once.
+	historyConnectionsMax = 4
+
+	// historyTimeout bounds one of them, the wait for a connection included.
+	historyTimeout = 5 * time.Second
+)
+
+// History answers for closed orders from the tables. Its methods may be called
+// from any goroutine.
+type History struct {
+	pool *pgxpool.Pool
+}
+
+// OpenHistory prepares connections to the database that url names; it connects
+// when it is first asked. The error says what is wrong with url.
+func OpenHistory(ctx context.Context, url string) (*History, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w: %w", errUnusable, err)
+	}
+	config.MaxConns = historyConnectionsMax
+	config.ConnConfig.RuntimeParams["application_name"] = "outcryd history"
+	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	config.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: history: %w", err)
+	}
+	return &History{pool: pool}, nil
+}
+
+// Close ends the connections.
+func (h *History) Close() { h.pool.Close() }
+
+// Order returns a closed order; found is false where the tables have no order of
+// that id. The error says why they could not be asked.
+func (h *History) Order(ctx context.Context, id exchange.OrderID) (o exchange.ClosedOrder, found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
+	defer cancel()
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = pgx.BeginTxFunc(ctx, h.pool, options, func(tx pgx.Tx) error {
+		o, err = order(ctx, tx, id)
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return o, false, nil
+	}
+	if err != nil {
+		return o, false, fmt.Errorf("postgres: history of order %d: %w", id, err)
+	}
+	return o, true, nil
+}
+
+// order reads one order, or returns pgx.ErrNoRows.
+func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID) (o exchange.ClosedOrder, err error) {
+	row := tx.QueryRow(ctx, `
+		SELECT o.account, coalesce(r.open, 0), coalesce(c.shares, 0), coalesce(c.time, 0)
+		  FROM order_log o
+		  LEFT JOIN resting_orders r ON r.id = o.id
+		  LEFT JOIN cancel_log c ON c.order_id = o.id
+		 WHERE o.id = $1`, id)
+	if err := row.Scan((*string)(&o.Account), &o.Status.Open, &o.Status.Canceled, &o.Status.CanceledAt); err != nil {
+		return o, err
+	}
+	rows, err := tx.Query(ctx, `WITH wanted AS (SELECT $1::bigint AS id)`+executionsOf, id)
+	if err != nil {
+		return o, err
+	}
+	var e exchange.Execution
+	var skip int64
+	_, err = pgx.ForEachRow(rows, []any{&skip, &e.Shares, &e.Price, &e.Time, &skip, &skip}, func() error {
+		o.Status.Executions = append(o.Status.Executions, e)
+		return nil
+	})
+	return o, err
+}

@@ -1,0 +1,57 @@
+package postgres
+
+import (
+	"fmt"
+	"math/big"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"outcry/internal/exchange"
+)
+
+// Scales of the decimals in the tables.
+const (
+	scaleCash   = 16
+	scaleShares = 8
+)
+
+// numeric returns v × 10^-scale in its shortest form, so that people see 125 and
+// not 125.0000000000000000.
+func numeric(v exchange.Int128, scale int32) pgtype.Numeric {
+	n := big.NewInt(v.Hi)
+	n.Lsh(n, 64).Add(n, new(big.Int).SetUint64(v.Lo))
+	digit, ten := new(big.Int), big.NewInt(10)
+	for scale > 0 {
+		q, r := new(big.Int).QuoRem(n, ten, digit)
+		if r.Sign() != 0 {
+			break
+		}
+		n, scale = q, scale-1
+	}
+	return pgtype.Numeric{Int: n, Exp: -scale, Valid: true}
+}
+
+// int128 returns n in units of 10^-scale. The error names a value that is not a
+// whole number of units or out of range.
+func int128(n pgtype.Numeric, scale int32) (exchange.Int128, error) {
+	if !n.Valid || n.NaN || n.InfinityModifier != pgtype.Finite {
+		return exchange.Int128{}, fmt.Errorf("postgres: %+v is not a number", n)
+	}
+	v := new(big.Int).Set(n.Int)
+	ten := big.NewInt(10)
+	exp := n.Exp + scale
+	for ; exp > 0; exp-- {
+		v.Mul(v, ten)
+	}
+	rest := new(big.Int)
+	for ; exp < 0; exp++ {
+		if v.QuoRem(v, ten, rest); rest.Sign() != 0 {
+			return exchange.Int128{}, fmt.Errorf("postgres: %v × 10^%d has more than %d fractional digits", n.Int, n.Exp, scale)
+		}
+	}
+	if v.BitLen() > 126 {
+		return exchange.Int128{}, fmt.Errorf("postgres: %v × 10^%d is out of range", n.Int, n.Exp)
+	}
+	lo := new(big.Int).And(v, new(big.Int).SetUint64(^uint64(0)))
+	return exchange.Int128{Hi: v.Rsh(v, 64).Int64(), Lo: lo.Uint64()}, nil
+}

@@ -1,0 +1,219 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+)
+
+const (
+	// batchRecordsMax is how many records one transaction takes at the most.
+	// Bigger batches cost less a record, and make those who wait for Postgres
+	// wait longer; a batch is only as big as what is there.
+	batchRecordsMax = 10_000
+
+	// A write that failed is tried again after retryMin, then after twice as
+	// long each time, up to retryMax.
+	retryMin = 50 * time.Millisecond
+	retryMax = 5 * time.Second
+)
+
+// ProjectorOptions are what a Projector needs.
+type ProjectorOptions struct {
+	Store   *Store // the projector is its only user from now on
+	Journal *journal.Journal
+	Applied uint64 // what the tables include
+	Log     *slog.Logger
+
+	// OnBatch is called after each commit, by the projector's goroutine; nil
+	// means nobody wants to know.
+	OnBatch func(records int, rows int64, took time.Duration)
+	// OnRetry is called when Postgres could not be written.
+	OnRetry func()
+}
+
+// Projector applies the journal's synced records to the tables, in batches. Its
+// other methods may be called from any goroutine while Run runs.
+type Projector struct {
+	options ProjectorOptions
+	reader  *journal.Reader
+	batch   *batch
+	event   exchange.Event
+	applied atomic.Uint64
+	down    atomic.Bool
+
+	// mu guards changed, which is closed and replaced after each commit, and
+	// ended, which says why there will be none any more.
+	mu      sync.Mutex
+	changed chan struct{}
+	ended   error
+}
+
+// NewProjector prepares to go on after o.Applied. The error says that the
+// journal does not reach back to there.
+func NewProjector(o ProjectorOptions) (*Projector, error) {
+	reader, err := o.Journal.NewReader(o.Applied + 1)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: project after record %d: %w", o.Applied, err)
+	}
+	p := &Projector{options: o, reader: reader, batch: newBatch(), changed: make(chan struct{})}
+	p.applied.Store(o.Applied)
+	p.batch.reset(o.Applied)
+	return p, nil
+}
+
+// Applied returns the seq up to which everything is committed.
+func (p *Projector) Applied() uint64 { return p.applied.Load() }
+
+// Down tells whether Postgres could not be written at the last try.
+func (p *Projector) Down() bool { return p.down.Load() }
+
+// WaitApplied returns once seq is committed. It returns ctx's error, or why the
+// projector has ended.
+func (p *Projector) WaitApplied(ctx context.Context, seq uint64) error {
+	for {
+		p.mu.Lock()
+		changed, ended := p.changed, p.ended
+		p.mu.Unlock()
+		switch {
+		case p.applied.Load() >= seq:
+			return nil
+		case ended != nil:
+			return ended
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Run projects until ctx ends, the journal closes, or the database is taken by
+// another server. It returns why; ctx's end and the journal's are nil. While
+// Postgres is away it tries again and again.
+func (p *Projector) Run(ctx context.Context) error {
+	defer p.reader.Close()
+	err := p.run(ctx)
+	if ctx.Err() != nil || errors.Is(err, journal.ErrClosed) {
+		err = nil
+	}
+	ended := err
+	if ended == nil {
+		ended = errors.New("postgres: the projector has stopped")
+	}
+	p.mu.Lock()
+	p.ended = ended
+	close(p.changed)
+	p.changed = make(chan struct{})
+	p.mu.Unlock()
+	return err
+}
+
+func (p *Projector) run(ctx context.Context) error {
+	for {
+		if err := p.gather(ctx); err != nil {
+			return err
+		}
+		start := time.Now()
+		rows, err := p.write(ctx)
+		if err != nil {
+			return err
+		}
+		if p.options.OnBatch != nil {
+			p.options.OnBatch(p.batch.records(), rows, time.Since(start))
+		}
+		if err := p.commit(); err != nil {
+			return err
+		}
+	}
+}
+
+// gather waits for a record and takes all that are there with it into the batch.
+func (p *Projector) gather(ctx context.Context) error {
+	p.batch.reset(p.applied.Load())
+	seq, record, err := p.reader.Next(ctx)
+	for ok := true; ok; {
+		if err != nil {
+			return fmt.Errorf("postgres: read the journal: %w", err)
+		}
+		if err := exchange.DecodeEvent(record, &p.event); err != nil {
+			return fmt.Errorf("postgres: journal record %d: %w", seq, err)
+		}
+		if err := p.batch.add(seq, &p.event); err != nil {
+			return err
+		}
+		if p.batch.records() == batchRecordsMax {
+			return nil
+		}
+		seq, record, ok, err = p.reader.TryNext()
+		ok = ok || err != nil
+	}
+	return nil
+}
+
+// write writes the batch, however often it takes. It returns only ctx's error
+// and those that no further try will mend.
+func (p *Projector) write(ctx context.Context) (rows int64, err error) {
+	for delay := retryMin; ; delay = min(2*delay, retryMax) {
+		rows, err = p.options.Store.write(ctx, p.batch)
+		if err == nil || Unusable(err) || ctx.Err() != nil {
+			break
+		}
+		if !p.down.Swap(true) {
+			p.options.Log.Warn("Postgres cannot be written; trading goes on, the tables will catch up", "error", err)
+		}
+		if p.options.OnRetry != nil {
+			p.options.OnRetry()
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		var done bool
+		if done, err = p.reconnect(ctx); done || Unusable(err) {
+			break
+		}
+	}
+	if err == nil && p.down.Swap(false) {
+		p.options.Log.Info("Postgres can be written again", "applied_seq", p.batch.last)
+	}
+	return rows, err
+}
+
+// reconnect connects again and tells whether the batch turned out to be
+// committed: the connection may have broken after the commit and before its answer.
+func (p *Projector) reconnect(ctx context.Context) (done bool, err error) {
+	applied, err := p.options.Store.reconnect(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case applied == p.batch.last:
+		return true, nil
+	case applied != p.batch.first-1:
+		return false, fmt.Errorf("postgres: %w: it stands at record %d, expected %d", errUnusable, applied, p.batch.first-1)
+	}
+	return false, nil
+}
+
+// commit publishes that the batch is committed and drops the journal segments
+// that are no longer needed.
+func (p *Projector) commit() error {
+	p.applied.Store(p.batch.last)
+	p.mu.Lock()
+	close(p.changed)
+	p.changed = make(chan struct{})
+	p.mu.Unlock()
+	if err := p.options.Journal.RemoveBefore(p.batch.last + 1); err != nil {
+		return fmt.Errorf("postgres: %w", err)
+	}
+	return nil
+}

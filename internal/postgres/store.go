@@ -1,0 +1,197 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/tern/v2/migrate"
+
+	"outcry/migrations"
+)
+
+// ErrTaken means that another server has the database: it holds the lock, or it
+// has raised the epoch since. Nothing more is written.
+var ErrTaken = errors.New("another server is using the database")
+
+// errUnusable marks errors that no further try will mend.
+var errUnusable = errors.New("the database cannot be used")
+
+// Unusable tells whether an error of this package will stay, however often one
+// tries: another server has the database, or it is not one that Outcry can use.
+func Unusable(err error) bool {
+	return errors.Is(err, ErrTaken) || errors.Is(err, errUnusable)
+}
+
+const (
+	// lockKey is the advisory lock that the writing server holds: "outcry" in ASCII.
+	lockKey = 0x6f7574637279
+
+	// lockWait is how long a connect waits for the lock. A server that was just
+	// killed loses it as soon as Postgres sees its connection gone.
+	lockWait = 5 * time.Second
+
+	// versionTable is where the migrator keeps the schema's version.
+	versionTable = "outcry_schema_version"
+
+	connectTimeout = 10 * time.Second
+)
+
+// Store is a database that this server may write: it holds the lock and the
+// highest epoch. Its methods are for one goroutine at a time.
+type Store struct {
+	url   string
+	epoch int64
+	conn  *pgx.Conn // nil after an error, until reconnect
+}
+
+// Open connects to the database that url names, brings its schema up to date,
+// takes its lock and raises its epoch. It tries once. Where Unusable tells so of
+// the error, a further try is in vain. Close ends it.
+func Open(ctx context.Context, url string) (*Store, error) {
+	s := &Store{url: url}
+	if err := s.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.migrate(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	row := s.conn.QueryRow(ctx, `UPDATE exchange_state SET epoch = epoch + 1 RETURNING epoch`)
+	if err := row.Scan(&s.epoch); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("postgres: raise the epoch: %w", err)
+	}
+	return s, nil
+}
+
+// Close gives up the connection and with it the lock.
+func (s *Store) Close() {
+	if s.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.conn.Close(ctx) // the server's end notices either way
+	s.conn = nil
+}
+
+// connect opens the connection and takes the lock.
+func (s *Store) connect(ctx context.Context) error {
+	config, err := pgx.ParseConfig(s.url)
+	if err != nil {
+		return fmt.Errorf("postgres: %w: %w", errUnusable, err)
+	}
+	// Plans made while a table was empty would be kept for ever. Answers that
+	// wait for Postgres rely on its commits being on disk.
+	config.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
+	config.RuntimeParams["synchronous_commit"] = "on"
+	config.RuntimeParams["application_name"] = "outcryd"
+	config.ConnectTimeout = connectTimeout
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("postgres: connect: %w", err)
+	}
+	s.conn = conn
+	if err := s.lock(ctx); err != nil {
+		s.Close()
+		return err
+	}
+	return nil
+}
+
+// lock takes the advisory lock of the connection's session, or returns ErrTaken.
+func (s *Store) lock(ctx context.Context) error {
+	if _, err := s.conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d", lockWait.Milliseconds())); err != nil {
+		return fmt.Errorf("postgres: set lock_timeout: %w", err)
+	}
+	_, err := s.conn.Exec(ctx, `SELECT pg_advisory_lock($1)`, int64(lockKey))
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && pgErr.Code == "55P03" { // lock_not_available
+		return fmt.Errorf("postgres: database %q: %w", s.conn.Config().Database, ErrTaken)
+	}
+	if err != nil {
+		return fmt.Errorf("postgres: lock the database: %w", err)
+	}
+	_, err = s.conn.Exec(ctx, "RESET lock_timeout")
+	return err
+}
+
+// migrate brings the schema to the version of this program. A newer one is refused.
+func (s *Store) migrate(ctx context.Context) error {
+	m, err := migrate.NewMigrator(ctx, s.conn, versionTable)
+	if err != nil {
+		return fmt.Errorf("postgres: read the schema's version: %w", err)
+	}
+	if err := m.LoadMigrations(fs.FS(migrations.FS)); err != nil {
+		return fmt.Errorf("postgres: %w: read the migrations: %w", errUnusable, err)
+	}
+	version, err := m.GetCurrentVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("postgres: read the schema's version: %w", err)
+	}
+	if newest := int32(len(m.Migrations)); version > newest {
+		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows up to %d", errUnusable, version, newest)
+	}
+	if err := m.Migrate(ctx); err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
+	}
+	return nil
+}
+
+// Position is where the projection stands.
+type Position struct {
+	Applied uint64   // the last record that the tables include
+	Journal [16]byte // the journal that Applied counts in, zero where none was noted
+	Ack     string   // what answers waited for so far: "journal" or "postgres"
+}
+
+// Position reads where the projection stands.
+func (s *Store) Position(ctx context.Context) (Position, error) {
+	var p Position
+	var id *[16]byte
+	row := s.conn.QueryRow(ctx, `SELECT applied_seq, journal_id, ack FROM exchange_state`)
+	if err := row.Scan(&p.Applied, &id, &p.Ack); err != nil {
+		return Position{}, fmt.Errorf("postgres: read exchange_state: %w", err)
+	}
+	if id != nil {
+		p.Journal = *id
+	}
+	return p, nil
+}
+
+// SetJournal notes the journal that the projection follows from now on, and what
+// answers wait for.
+func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
+	tag, err := s.conn.Exec(ctx, `UPDATE exchange_state SET journal_id = $1, ack = $2 WHERE epoch = $3`, id, ack, s.epoch)
+	if err != nil {
+		return fmt.Errorf("postgres: note the journal: %w", err)
+	}
+	if tag.RowsAffected() != 1 {
+		return fmt.Errorf("postgres: note the journal: %w", ErrTaken)
+	}
+	return nil
+}
+
+// reconnect opens the connection again after an error, provided that no other
+// server has taken the database meanwhile, and returns the seq that is applied.
+func (s *Store) reconnect(ctx context.Context) (applied uint64, err error) {
+	s.Close()
+	if err := s.connect(ctx); err != nil {
+		return 0, err
+	}
+	var epoch int64
+	err = s.conn.QueryRow(ctx, `SELECT applied_seq, epoch FROM exchange_state`).Scan(&applied, &epoch)
+	if err == nil && epoch != s.epoch {
+		err = ErrTaken
+	}
+	if err != nil {
+		s.Close()
+		return 0, fmt.Errorf("postgres: reconnect: %w", err)
+	}
+	return applied, nil
+}

@@ -1,0 +1,8 @@
+// Package wire is the XML protocol of docs/PROTOCOL.md: frames out of a stream,
+// commands out of a frame, a reply out of their results, and the same in the
+// other direction for clients. It is pure: no socket, clock or goroutine.
+//
+// A server reads frames with a FrameReader, decodes each into a Request, has the
+// request's commands executed, and appends the reply. A client builds frames with
+// Create and Transactions and reads replies with ParseReply.
+package wire

@@ -1,0 +1,180 @@
+package wire
+
+import (
+	"strconv"
+	"unicode/utf8"
+
+	"outcry/internal/exchange"
+)
+
+// AppendReply appends the reply to r: <results> with everything in it, without a
+// length line. results are those of r.Commands, in their order.
+func (r *Request) AppendReply(dst []byte, results []exchange.Result) []byte {
+	if r.malformed != "" {
+		return AppendError(dst, r.malformed)
+	}
+	if len(r.slots) == 0 {
+		return append(dst, "<results/>"...)
+	}
+	dst = append(dst, "<results>"...)
+	for i := range r.slots {
+		s := &r.slots[i]
+		if s.command < 0 {
+			dst = appendError(dst, &s.echo, s.text)
+			continue
+		}
+		c, result := &r.Commands[s.command], &results[s.command]
+		if result.Reason != exchange.OK {
+			dst = appendError(dst, &s.echo, rejectText(c, result))
+			continue
+		}
+		dst = appendDone(dst, &s.echo, c, result)
+	}
+	return append(dst, "</results>"...)
+}
+
+// AppendError appends a reply that is one error and says why.
+func AppendError(dst []byte, text string) []byte {
+	dst = append(dst, "<results>"...)
+	dst = appendError(dst, &echo{}, text)
+	return append(dst, "</results>"...)
+}
+
+// appendDone appends what a command that was done is answered with.
+func appendDone(dst []byte, e *echo, c *exchange.Command, r *exchange.Result) []byte {
+	switch c.Kind {
+	case exchange.OpenAccount, exchange.MakeSymbol, exchange.PlaceShares:
+		dst = append(dst, "<created"...)
+		return append(appendEcho(dst, e), "/>"...)
+	case exchange.PlaceOrder:
+		dst = append(dst, "<opened"...)
+		dst = appendEcho(dst, e)
+		dst = append(dst, ` id="`...)
+		dst = strconv.AppendUint(dst, uint64(r.Order), 10)
+		return append(dst, `"/>`...)
+	case exchange.QueryOrder:
+		return appendStatus(dst, "status", e, &r.Status)
+	}
+	return appendStatus(dst, "canceled", e, &r.Status)
+}
+
+// appendStatus appends <status> or <canceled>: what is open, what was canceled,
+// then the executions, oldest first.
+func appendStatus(dst []byte, name string, e *echo, s *exchange.Status) []byte {
+	dst = append(append(dst, '<'), name...)
+	dst = append(appendEcho(dst, e), '>')
+	if s.Open > 0 {
+		dst = append(dst, `<open shares="`...)
+		dst = append(s.Open.Append(dst), `"/>`...)
+	}
+	if s.Canceled > 0 {
+		dst = append(dst, `<canceled shares="`...)
+		dst = append(s.Canceled.Append(dst), `" time="`...)
+		dst = append(strconv.AppendInt(dst, s.CanceledAt, 10), `"/>`...)
+	}
+	for i := range s.Executions {
+		x := &s.Executions[i]
+		dst = append(dst, `<executed shares="`...)
+		dst = append(x.Shares.Append(dst), `" price="`...)
+		dst = append(x.Price.Append(dst), `" time="`...)
+		dst = append(strconv.AppendInt(dst, x.Time, 10), `"/>`...)
+	}
+	dst = append(append(dst, "</"...), name...)
+	return append(dst, '>')
+}
+
+// appendError appends <error> with the attributes that the request had.
+func appendError(dst []byte, e *echo, text string) []byte {
+	dst = append(dst, "<error"...)
+	dst = append(appendEcho(dst, e), '>')
+	dst = appendText(dst, text)
+	return append(dst, "</error>"...)
+}
+
+// appendEcho appends the attributes of a request, in the order sym, amount,
+// limit, id.
+func appendEcho(dst []byte, e *echo) []byte {
+	if e.hasSym {
+		dst = appendAttr(dst, "sym", e.sym)
+	}
+	if e.hasAmount {
+		dst = appendAttr(dst, "amount", e.amount)
+	}
+	if e.hasLimit {
+		dst = appendAttr(dst, "limit", e.limit)
+	}
+	if e.hasID {
+		dst = appendAttr(dst, "id", e.id)
+	}
+	return dst
+}
+
+// appendAttr appends an attribute whose value survives being read back: white
+// space other than the space is written as a reference.
+func appendAttr(dst []byte, name, value string) []byte {
+	dst = append(append(dst, ' '), name...)
+	dst = append(dst, `="`...)
+	for i := range len(value) {
+		switch c := value[i]; c {
+		case '&':
+			dst = append(dst, "&amp;"...)
+		case '<':
+			dst = append(dst, "&lt;"...)
+		case '>':
+			dst = append(dst, "&gt;"...)
+		case '"':
+			dst = append(dst, "&quot;"...)
+		case '\t':
+			dst = append(dst, "&#x9;"...)
+		case '\n':
+			dst = append(dst, "&#xA;"...)
+		case '\r':
+			dst = append(dst, "&#xD;"...)
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}
+
+// errorBytesMax bounds the text of an error.
+const errorBytesMax = 500
+
+// appendText appends a text for people: one line, bounded, and with nothing in it
+// that XML does not allow.
+func appendText(dst []byte, text string) []byte {
+	begin := len(dst)
+	for _, c := range text {
+		if len(dst)-begin > errorBytesMax {
+			return append(dst, "…"...)
+		}
+		switch {
+		case c == '&':
+			dst = append(dst, "&amp;"...)
+		case c == '<':
+			dst = append(dst, "&lt;"...)
+		case c == '>':
+			dst = append(dst, "&gt;"...)
+		case c == '\n' || c == '\r' || c == '\t':
+			dst = append(dst, ' ')
+		case c < ' ' || c == 0xfffe || c == 0xffff:
+			dst = utf8.AppendRune(dst, utf8.RuneError)
+		default:
+			dst = utf8.AppendRune(dst, c)
+		}
+	}
+	return dst
+}
+
+// clip shortens a name or value that a client chose, for an error text.
+func clip(s string) string {
+	const shown = 64
+	if len(s) <= shown {
+		return s
+	}
+	end := shown
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
+}

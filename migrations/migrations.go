@@ -1,0 +1,11 @@
+// Package migrations holds the database schema as numbered SQL files. They are
+// applied in order, each once, by internal/postgres. A file that has been
+// released is never changed: a change is a further file.
+package migrations
+
+import "embed"
+
+// FS holds the migrations, named NNNN_name.sql.
+//
+//go:embed *.sql
+var FS embed.FS
