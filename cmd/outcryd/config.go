@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// config is what the flags and the environment say.
+type config struct {
+	listen      string
+	http        string
+	data        string
+	databaseURL string
+	ack         string
+
+	frameBytesMax  int
+	connectionsMax int
+	idleTimeout    time.Duration
+	frameTimeout   time.Duration
+	writeTimeout   time.Duration
+	stopTimeout    time.Duration
+	bareReplies    bool
+
+	symbolsMax      int
+	closedOrdersMax int
+	lagMax          int
+	segmentBytes    int64
+
+	acceptJournalLoss bool
+	logLevel          slog.Level
+	showVersion       bool
+}
+
+// ackJournal and ackPostgres are the values of --ack.
+const (
+	ackJournal  = "journal"
+	ackPostgres = "postgres"
+)
+
+// flags declares every flag, with its default, on a new flag set.
+func (c *config) flags(stderr io.Writer) *flag.FlagSet {
+	f := flag.NewFlagSet("outcryd", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&c.listen, "listen", "127.0.0.1:12345", "`address` of the XML protocol over TCP")
+	f.StringVar(&c.http, "http", "127.0.0.1:8080", "`address` of the HTTP side: /metrics, /healthz, /readyz, POST /xml; empty for none")
+	f.StringVar(&c.data, "data", "outcry-data", "`directory` of the journal and of the local Postgres cluster")
+	f.StringVar(&c.databaseURL, "database-url", os.Getenv("DATABASE_URL"), "`URL` of an existing Postgres database; empty for a local cluster below the data directory")
+	f.StringVar(&c.ack, "ack", ackJournal, "what a reply waits for: \"journal\", or \"postgres\" as well")
+	f.IntVar(&c.frameBytesMax, "max-frame", 4<<20, "largest frame, in `bytes`")
+	f.IntVar(&c.connectionsMax, "max-connections", 16384, "most TCP `connections` at a time")
+	f.DurationVar(&c.idleTimeout, "idle-timeout", 10*time.Minute, "how long a connection may send nothing")
+	f.DurationVar(&c.frameTimeout, "frame-timeout", 30*time.Second, "how long a frame may take to arrive once it has begun")
+	f.DurationVar(&c.writeTimeout, "write-timeout", 30*time.Second, "how long a client may leave replies untaken")
+	f.DurationVar(&c.stopTimeout, "stop-timeout", 30*time.Second, "how long a stop may take to finish frames and bring Postgres up to date")
+	f.BoolVar(&c.bareReplies, "bare-replies", false, "leave the length line out of replies, for clients of that habit")
+	f.IntVar(&c.symbolsMax, "max-symbols", 100_000, "most `symbols`")
+	f.IntVar(&c.closedOrdersMax, "closed-orders", 100_000, "closed `orders` kept in memory once they are in Postgres")
+	f.IntVar(&c.lagMax, "max-lag", 4_000_000, "`records` that Postgres may be behind before orders are refused; bounds memory while it is away")
+	f.Int64Var(&c.segmentBytes, "segment", 64<<20, "size of a journal segment, in `bytes`")
+	f.BoolVar(&c.acceptJournalLoss, "accept-journal-loss", false, "start although the journal does not reach the database's last record: what was answered after it and is not in the database is lost")
+	f.TextVar(&c.logLevel, "log-level", slog.LevelInfo, "lowest `level` that is logged: DEBUG, INFO, WARN, ERROR")
+	f.BoolVar(&c.showVersion, "version", false, "print the version and exit")
+	f.Usage = func() {
+		fmt.Fprintln(stderr, "outcryd runs the exchange.\n\nUsage: outcryd [flags]\n\nEach flag can also be given in the environment: --max-frame as OUTCRY_MAX_FRAME. A flag wins.")
+		fmt.Fprintln(stderr)
+		f.PrintDefaults()
+	}
+	return f
+}
+
+// parseConfig reads the environment and then the arguments. The error names the
+// flag or variable and its value; flag.ErrHelp means that help was asked for.
+func parseConfig(args []string, stderr io.Writer) (*config, error) {
+	c := new(config)
+	f := c.flags(stderr)
+	var fromEnv error
+	f.VisitAll(func(fl *flag.Flag) {
+		name := "OUTCRY_" + strings.ToUpper(strings.ReplaceAll(fl.Name, "-", "_"))
+		if value, ok := os.LookupEnv(name); ok {
+			if err := f.Set(fl.Name, value); err != nil && fromEnv == nil {
+				fromEnv = fmt.Errorf("%s=%q: %w", name, value, err)
+			}
+		}
+	})
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if fromEnv != nil {
+		return nil, fromEnv
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	var err error
+	if c.data, err = filepath.Abs(c.data); err != nil {
+		return nil, fmt.Errorf("--data %q: %w", c.data, err)
+	}
+	return c, c.check()
+}
+
+// check returns an error that names the first flag whose value cannot be.
+func (c *config) check() error {
+	if c.ack != ackJournal && c.ack != ackPostgres {
+		return fmt.Errorf("--ack %q: must be %q or %q", c.ack, ackJournal, ackPostgres)
+	}
+	if c.listen == "" {
+		return errors.New(`--listen "": an address is needed`)
+	}
+	for _, limit := range []struct {
+		flag     string
+		value    int64
+		min, max int64
+	}{
+		{"max-frame", int64(c.frameBytesMax), 64, 1 << 30},
+		{"max-connections", int64(c.connectionsMax), 1, 1 << 20},
+		{"max-symbols", int64(c.symbolsMax), 1, 1 << 24},
+		{"closed-orders", int64(c.closedOrdersMax), 1, 1 << 32},
+		{"max-lag", int64(c.lagMax), 1000, 1 << 32},
+		{"segment", c.segmentBytes, 1 << 16, 1 << 36},
+		{"idle-timeout", int64(c.idleTimeout), 1, 1 << 62},
+		{"frame-timeout", int64(c.frameTimeout), 1, 1 << 62},
+		{"write-timeout", int64(c.writeTimeout), 1, 1 << 62},
+		{"stop-timeout", int64(c.stopTimeout), 1, 1 << 62},
+	} {
+		if limit.value < limit.min || limit.value > limit.max {
+			return fmt.Errorf("--%s %d: must be from %d to %d", limit.flag, limit.value, limit.min, limit.max)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+// Command outcryd runs the exchange: XML over TCP on one side, Postgres on the
+// other, a journal between them. Run it without arguments, or see --help.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+)
+
+// Exit statuses.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+func main() {
+	// The first signal begins an orderly stop. After it the signals have their
+	// usual effect again, so that a second one ends the process at once.
+	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, restore)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is main with its surroundings as arguments. It returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	c, err := parseConfig(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "outcryd: %v\n", err)
+		return exitUsage
+	case c.showVersion:
+		fmt.Fprintln(stdout, "outcryd", version())
+		return exitOK
+	}
+	log := newLog(stderr, c.logLevel)
+	if err := serve(ctx, c, log); err != nil {
+		log.Error("the exchange has stopped", "error", err)
+		return exitError
+	}
+	return exitOK
+}
+
+// newLog returns a log that people can read on a terminal and machines elsewhere.
+func newLog(w io.Writer, level slog.Level) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if f, ok := w.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			return slog.New(slog.NewTextHandler(w, options))
+		}
+	}
+	return slog.New(slog.NewJSONHandler(w, options))
+}
+
+// version tells what this program was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v += " " + s.Value
+		}
+	}
+	return v + " " + info.GoVersion
+}

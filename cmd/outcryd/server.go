@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"outcry/internal/admin"
+	"outcry/internal/engine"
+	"outcry/internal/gateway"
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
+	"outcry/internal/wire"
+)
+
+// server is everything that a running exchange consists of, in the order in which
+// it is started. stop ends it in the opposite order.
+type server struct {
+	config  *config
+	log     *slog.Logger
+	metrics *metrics
+
+	lock      *journal.DirLock
+	http      *http.Server
+	httpAddr  net.Addr
+	database  *database
+	journal   *journal.Journal
+	projector *postgres.Projector
+	history   *postgres.History
+	engine    *engine.Engine
+	gateway   *gateway.Server
+
+	notReady  atomic.Pointer[error] // why the exchange takes no orders; nil when it does
+	running   sync.WaitGroup        // the goroutines below
+	ended     chan error            // what ended by itself, and should not have
+	unproject context.CancelFunc    // ends the projector
+}
+
+var errStarting = errors.New("starting")
+
+// serve runs the exchange until ctx ends, and then stops it in order. An error
+// says why it could not start, or what made it stop.
+func serve(ctx context.Context, c *config, log *slog.Logger) error {
+	s := &server{config: c, log: log, metrics: newMetrics(), ended: make(chan error, 8), unproject: func() {}}
+	s.setNotReady(errStarting)
+	err := s.start(ctx)
+	if err == nil {
+		select {
+		case <-ctx.Done():
+			log.Info("stopping: frames that are in are finished, then Postgres is brought up to date")
+		case err = <-s.ended:
+		case <-s.journal.Failed():
+			err = s.journal.Err()
+		}
+	}
+	s.setNotReady(errors.New("stopping"))
+	if stopErr := s.stop(); err == nil {
+		err = stopErr
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // stopped while it was starting
+	}
+	return err
+}
+
+// start brings everything up. What it has started when an error ends it, stop ends.
+func (s *server) start(ctx context.Context) (err error) {
+	if s.lock, err = journal.Lock(s.config.data); err != nil {
+		return err
+	}
+	if err = s.startHTTP(); err != nil {
+		return err
+	}
+	if s.database, err = openDatabase(ctx, s.config, s.log, s.setNotReady); err != nil {
+		return err
+	}
+	if err = s.startEngine(ctx); err != nil {
+		return err
+	}
+	return s.startGateway(ctx)
+}
+
+// startHTTP serves the HTTP side: from here on people can see what is going on.
+func (s *server) startHTTP() error {
+	if s.config.http == "" {
+		return nil
+	}
+	l, err := net.Listen("tcp", s.config.http)
+	if err != nil {
+		return fmt.Errorf("--http: %w", err)
+	}
+	s.httpAddr = l.Addr()
+	s.http = admin.NewServer(admin.Options{
+		Gatherer: s.metrics.registry,
+		Ready:    s.ready,
+		Answer: func(ctx context.Context, xml []byte) ([]byte, error) {
+			return s.gateway.Answer(ctx, xml)
+		},
+		Refuse:        func(text string) []byte { return wire.AppendError(nil, text) },
+		FrameBytesMax: s.config.frameBytesMax,
+		Log:           s.log,
+	})
+	s.running.Go(func() {
+		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.ended <- fmt.Errorf("http: %w", err)
+		}
+	})
+	return nil
+}
+
+// startEngine opens the journal, restores the state, and starts what works on it.
+func (s *server) startEngine(ctx context.Context) (err error) {
+	options := journal.Options{SegmentBytes: s.config.segmentBytes, OnSync: s.metrics.synced}
+	if s.journal, err = openJournal(ctx, s.config, s.database, options, s.log); err != nil {
+		return err
+	}
+	state, err := restore(ctx, s.database, s.journal, s.log)
+	if err != nil {
+		return err
+	}
+	if s.history, err = postgres.OpenHistory(ctx, s.database.url); err != nil {
+		return err
+	}
+	s.projector, err = postgres.NewProjector(postgres.ProjectorOptions{
+		Store: s.database.store, Journal: s.journal, Applied: s.database.position.Applied, Log: s.log,
+		OnBatch: s.metrics.projected, OnRetry: s.metrics.retries.Inc,
+	})
+	if err != nil {
+		return err
+	}
+	projecting, cancel := context.WithCancel(context.Background())
+	s.unproject = cancel
+	s.running.Go(func() {
+		if err := s.projector.Run(projecting); err != nil {
+			s.ended <- err
+		}
+	})
+	s.engine = engine.New(engine.Options{
+		Journal: s.journal, State: state, Projection: s.projector, History: s.history,
+		AckPostgres: s.config.ack == ackPostgres, SymbolsMax: s.config.symbolsMax,
+		ClosedOrdersMax: s.config.closedOrdersMax, BacklogMax: s.config.lagMax,
+	})
+	s.metrics.watch(s.engine, s.journal, s.projector)
+	return nil
+}
+
+// startGateway listens for clients, and declares the exchange ready.
+func (s *server) startGateway(ctx context.Context) error {
+	s.gateway = gateway.New(s.engine, gateway.Options{
+		FrameBytesMax: s.config.frameBytesMax, ConnectionsMax: s.config.connectionsMax,
+		IdleTimeout: s.config.idleTimeout, FrameTimeout: s.config.frameTimeout, WriteTimeout: s.config.writeTimeout,
+		BareReplies: s.config.bareReplies, Log: s.log, Metrics: s.metrics.gateway,
+	})
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", s.config.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	s.running.Go(func() {
+		if err := s.gateway.Serve(l); err != nil {
+			s.ended <- fmt.Errorf("xml: %w", err)
+		}
+	})
+	s.notReady.Store(nil)
+	s.announce(l.Addr())
+	return nil
+}
+
+// announce logs the one line that names every address.
+func (s *server) announce(xml net.Addr) {
+	attrs := []any{"xml", xml.String(), "data", s.config.data, "ack", s.config.ack, "pid", os.Getpid(), "version", version()}
+	if s.httpAddr != nil {
+		attrs = append(attrs, "http", s.httpAddr.String())
+	}
+	if s.database.cluster != nil {
+		attrs = append(attrs, "psql", "psql '"+s.database.url+"'")
+	}
+	s.log.Info("ready", attrs...)
+	if tcp, ok := xml.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		s.log.Warn("the XML port is open beyond this machine, and the protocol knows no passwords: whoever reaches it trades for anybody", "xml", xml.String())
+	}
+}
+
+// setNotReady says why the exchange takes no orders.
+func (s *server) setNotReady(why error) { s.notReady.Store(&why) }
+
+// ready returns why the exchange takes no orders, nil while it does. Postgres
+// being away is no reason.
+func (s *server) ready() error {
+	if why := s.notReady.Load(); why != nil {
+		return *why
+	}
+	if err := s.journal.Err(); err != nil {
+		return err
+	}
+	return s.journal.Room()
+}
+
+// stop ends in order what was started: frames that are in are finished, what was
+// answered is brought to Postgres, within the stop timeout.
+func (s *server) stop() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.stopTimeout)
+	defer cancel()
+	if s.gateway != nil {
+		if s.gateway.Shutdown(ctx) != nil {
+			s.log.Warn("some connections did not end in time and were cut off")
+		}
+	}
+	if s.http != nil {
+		if s.http.Shutdown(ctx) != nil {
+			s.http.Close()
+		}
+	}
+	if s.engine != nil {
+		s.engine.Close()
+	}
+	if s.projector != nil && s.journal.Err() == nil {
+		last := s.journal.Appended()
+		if waitErr := s.projector.WaitApplied(ctx, last); waitErr != nil {
+			s.log.Warn("Postgres is not up to date; the next start brings it there", "applied_seq", s.projector.Applied(), "journal", last, "error", waitErr)
+		}
+	}
+	s.unproject()
+	if s.journal != nil {
+		err = s.journal.Close()
+	}
+	s.running.Wait()
+	if s.history != nil {
+		s.history.Close()
+	}
+	if s.database != nil {
+		s.database.close()
+	}
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Unlock())
+	}
+	s.log.Info("stopped")
+	return err
+}

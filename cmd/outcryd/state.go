@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+)
+
+func (c *config) journalDir() string { return filepath.Join(c.data, "journal") }
+func (c *config) clusterDir() string { return filepath.Join(c.data, "postgres") }
+
+// openJournal opens the journal that goes on from the database's state. It
+// refuses one that ends before that state, begins after it, or belongs to
+// another database.
+func openJournal(ctx context.Context, c *config, d *database, o journal.Options, log *slog.Logger) (*journal.Journal, error) {
+	p := d.position
+	// Nothing that was answered is lost where every answer waited for Postgres.
+	mayLose := c.acceptJournalLoss || p.Ack == ackPostgres
+	there, err := journal.Exists(c.journalDir())
+	if err != nil {
+		return nil, err
+	}
+	if !there && p.Applied > 0 && !mayLose {
+		return nil, journalLost(c.journalDir(), 0, p)
+	}
+	o.FirstSeq = p.Applied + 1
+	j, err := journal.Open(c.journalDir(), o)
+	if err != nil {
+		return nil, err
+	}
+	if j.Appended() < p.Applied {
+		reaches := j.Appended()
+		j.Close()
+		if !mayLose {
+			return nil, journalLost(c.journalDir(), reaches, p)
+		}
+		if j, err = replaceJournal(c, o, log); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkJournal(j, c, d, mayLose); err != nil {
+		j.Close()
+		return nil, err
+	}
+	if err := d.store.SetJournal(ctx, j.ID(), c.ack); err != nil {
+		j.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// replaceJournal sets a journal that ends too early aside and begins a new one.
+func replaceJournal(c *config, o journal.Options, log *slog.Logger) (*journal.Journal, error) {
+	aside := "aside-" + time.Now().UTC().Format("20060102T150405Z")
+	if err := journal.SetAside(c.journalDir(), aside); err != nil {
+		return nil, err
+	}
+	log.Warn("the journal ended before the database's state and was set aside", "directory", filepath.Join(c.journalDir(), aside))
+	return journal.Open(c.journalDir(), o)
+}
+
+// checkJournal refuses a journal that does not fit the database.
+func checkJournal(j *journal.Journal, c *config, d *database, mayLose bool) error {
+	p := d.position
+	empty := j.Appended() < j.First()
+	switch {
+	case j.First() > p.Applied+1:
+		return fmt.Errorf("the database holds records up to %d, but the journal in %s begins at %d: the database is older than the journal reaches back. Restore a newer backup of it",
+			p.Applied, c.journalDir(), j.First())
+	case p.Journal == [16]byte{} || p.Journal == j.ID():
+		return nil
+	case empty && mayLose:
+		return nil
+	case empty:
+		return journalLost(c.journalDir(), j.Appended(), p)
+	}
+	return fmt.Errorf("the journal in %s (%x) is not the one that the database follows (%x): this data directory belongs to another database",
+		c.journalDir(), j.ID(), p.Journal)
+}
+
+// replayEvery is how many records lie between two log lines about a replay.
+const replayEvery = 1_000_000
+
+// restore builds the state: the database's, then the journal's later records
+// done again, then every invariant proved.
+func restore(ctx context.Context, d *database, j *journal.Journal, log *slog.Logger) (*exchange.State, error) {
+	start := time.Now()
+	state, err := d.snapshot.Restore()
+	if err != nil {
+		return nil, fmt.Errorf("the database's state at record %d does not add up: %w", d.snapshot.Seq, err)
+	}
+	d.snapshot.Accounts, d.snapshot.Positions, d.snapshot.Orders = nil, nil, nil
+	last := j.Appended()
+	if last > d.position.Applied {
+		if err := replay(ctx, state, j, d.position.Applied+1, last, log); err != nil {
+			return nil, err
+		}
+		if err := state.Audit(); err != nil {
+			return nil, fmt.Errorf("the journal's state at record %d does not add up: %w", last, err)
+		}
+	}
+	log.Info("state loaded", "seq", last, "replayed", last-d.position.Applied, "accounts", state.Ledger.Accounts(),
+		"symbols", len(state.Books), "last_order", state.OrderID, "took", time.Since(start).Round(time.Millisecond))
+	return state, nil
+}
+
+// replay applies the journal's records from first to last.
+func replay(ctx context.Context, state *exchange.State, j *journal.Journal, first, last uint64, log *slog.Logger) error {
+	r, err := j.NewReader(first)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var e exchange.Event
+	for seq := uint64(0); seq < last; {
+		var record []byte
+		if seq, record, err = r.Next(ctx); err != nil {
+			return err
+		}
+		if err := exchange.DecodeEvent(record, &e); err != nil {
+			return fmt.Errorf("journal record %d: %w", seq, err)
+		}
+		if err := state.Apply(&e); err != nil {
+			return fmt.Errorf("journal record %d does not come out as recorded: %w", seq, err)
+		}
+		if seq%replayEvery == 0 {
+			log.Info("replaying the journal", "seq", seq, "of", last)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+//go:build !linux
+
+package cluster
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// asUser returns how Postgres's programs are to be run: as whoever runs this,
+// who must not be root, because Postgres refuses to run as root.
+func asUser(_, _ string) (*syscall.SysProcAttr, error) {
+	if os.Geteuid() == 0 {
+		return nil, errors.New("cluster: Postgres does not run as root: start as another user, or name a database with --database-url")
+	}
+	return &syscall.SysProcAttr{}, nil
+}
+
+// endWithThread does nothing: only Linux can. A server that is killed leaves its
+// Postgres running, and the next start on the directory waits for it in vain
+// until somebody ends it.
+func endWithThread(*syscall.SysProcAttr, syscall.Signal) {}
