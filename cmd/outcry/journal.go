@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+)
+
+// when shows a time of the protocol, seconds since the epoch, as people read it.
+func when(seconds string) string {
+	n, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return seconds
+	}
+	return time.Unix(n, 0).UTC().Format(time.RFC3339)
+}
+
+// printJournal prints every record of the journal in dir, or in the data
+// directory dir. It changes nothing, and may be used while the exchange runs.
+func printJournal(dir string, w io.Writer) error {
+	if below := filepath.Join(dir, "journal"); isDir(below) {
+		dir = below
+	}
+	there, err := journal.Exists(dir)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return fmt.Errorf("there is no journal in %s", dir)
+	}
+	var e exchange.Event
+	return journal.Scan(dir, func(seq uint64, record []byte) error {
+		if err := exchange.DecodeEvent(record, &e); err != nil {
+			return fmt.Errorf("record %d: %w", seq, err)
+		}
+		_, err := fmt.Fprintf(w, "%d %s %s\n", seq, time.Unix(e.Time, 0).UTC().Format(time.RFC3339), describe(&e))
+		return err
+	})
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// describe says in words what a record did.
+func describe(e *exchange.Event) string {
+	switch e.Kind {
+	case exchange.AccountOpened:
+		return fmt.Sprintf("account %s opened with %s", e.Account, e.Balance)
+	case exchange.SymbolMade:
+		return fmt.Sprintf("symbol %s made", e.Symbol)
+	case exchange.SharesPlaced:
+		return fmt.Sprintf("%s %s placed with account %s", e.Placed, e.Symbol, e.Account)
+	case exchange.OrderCanceled:
+		return fmt.Sprintf("order %d of account %s canceled, %s %s were open", e.Order, e.Account, e.Shares, e.Symbol)
+	}
+	s := fmt.Sprintf("order %d of account %s: %s %s %s at %s", e.Order, e.Account, e.Side, e.Shares, e.Symbol, e.Limit)
+	for _, f := range e.Fills {
+		s += fmt.Sprintf("; filled %s at %s with order %d of account %s", f.Shares, f.Price, f.Resting, f.Account)
+	}
+	return s
+}

@@ -1,0 +1,92 @@
+// Command outcry is the exchange's client for people: it sends a file, opens
+// accounts, trades from the shell, and prints a journal.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// Exit statuses.
+const (
+	exitOK    = 0
+	exitError = 1 // the exchange answered with an error, or could not be reached
+	exitUsage = 2
+)
+
+const usage = `outcry talks to the exchange.
+
+Usage: outcry [flags] COMMAND ARGUMENTS
+
+  account ID BALANCE              open an account
+  symbol SYM                      make a symbol
+  place SYM ID SHARES             place shares with an account
+  buy ID SYM SHARES LIMIT         place an order to buy
+  sell ID SYM SHARES LIMIT        place an order to sell
+  query ID ORDER                  show an order
+  cancel ID ORDER                 cancel what is open of an order
+  send FILE                       send a file's XML as one frame and print the reply; - for standard input
+  journal DIR                     print the journal of a data directory
+
+A sell of an order is sent as a negative amount. The exit status is 1 where the
+exchange answered with an error.
+
+Flags:
+`
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// run is main with its surroundings as arguments. It returns the exit status.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	f := flag.NewFlagSet("outcry", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		f.PrintDefaults()
+	}
+	addr := f.String("addr", envOr("OUTCRY_ADDR", "127.0.0.1:12345"), "`address` of the exchange, also as OUTCRY_ADDR")
+	timeout := f.Duration("timeout", 30*time.Second, "how long an answer may take")
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return exitOK
+		}
+		return exitUsage
+	}
+	if f.NArg() == 0 {
+		f.Usage()
+		return exitUsage
+	}
+	c := &client{addr: *addr, timeout: *timeout, stdin: stdin, stdout: stdout}
+	err := c.run(f.Arg(0), f.Args()[1:])
+	var wrong *usageError
+	switch {
+	case errors.As(err, &wrong):
+		fmt.Fprintf(stderr, "outcry: %v\n", err)
+		return exitUsage
+	case errors.Is(err, errAnswered):
+		return exitError // the answer itself has been printed
+	case err != nil:
+		fmt.Fprintf(stderr, "outcry: %v\n", err)
+		return exitError
+	}
+	return exitOK
+}
+
+func envOr(name, standard string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return standard
+}
+
+// usageError says that the command line is not one.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+// errAnswered means that the exchange answered with an error.
+var errAnswered = errors.New("the exchange answered with an error")
