@@ -42,3 +42,12 @@ func (e *Engine) Stats() Stats {
 	})
 	return s
 }
+
+// CheckLedger proves that cash and shares are conserved at this moment. It walks
+// the whole ledger under its lock: nothing trades meanwhile. The error names the
+// first thing that does not add up.
+func (e *Engine) CheckLedger() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ledger.Check()
+}

@@ -6,227 +6,176 @@
 // it. So replies leave in the order of the frames, and a client that pipelines
 // pays one hand-off and one sync for many frames. The queue between the two is
 // short: a client that does not take its replies is not read from.
+//
+// A connection that the server closes gets the reason as its last reply, after
+// the replies to all frames that took effect.
 package gateway
 
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"outcry/internal/exchange"
-	"outcry/internal/wire"
 )
 
-// Exchange is what the gateway needs of the engine.
+// Exchange is what the gateway needs of the engine. Its methods are called from
+// many goroutines.
 type Exchange interface {
 	// Execute does the commands in order and fills results, which has the same
 	// length. Nothing of them may be told before everything up to seq is durable.
-	// An error means that the exchange has failed or is stopping.
+	// An error means that the exchange has failed or is stopping, or is ctx's;
+	// nothing may be told then.
 	Execute(ctx context.Context, commands []exchange.Command, results []exchange.Result) (seq uint64, err error)
-	// Durable waits until everything up to seq may be told.
+	// Durable waits until everything up to seq may be told. An error means that
+	// it may not be, or is ctx's.
 	Durable(ctx context.Context, seq uint64) error
 }
 
-// Options are the limits of a Server. The zero value of each means its default.
-type Options struct {
-	FrameBytesMax   int           // largest frame; 4 MiB
-	ConnectionsMax  int           // 16,384
-	IdleTimeout     time.Duration // how long a connection may send nothing; 10 minutes
-	FrameTimeout    time.Duration // how long a begun frame may take to arrive; 30 seconds
-	WriteTimeout    time.Duration // how long a client may leave replies untaken; 30 seconds
-	LingerTimeout   time.Duration // how long is read and discarded after an error; 2 seconds
-	BatchFramesMax  int           // pipelined frames that are executed together; 64
-	BatchBytesMax   int           // bytes of them; 256 KiB
-	RepliesQueueMax int           // batches of replies that wait for their turn; 16
-
-	BareReplies bool // leave the length line out of replies
-	Log         *slog.Logger
-	Metrics     *Metrics // nil means nobody looks
-}
-
-func (o *Options) setDefaults() {
-	setDefault(&o.FrameBytesMax, 4<<20)
-	setDefault(&o.ConnectionsMax, 16384)
-	setDefault(&o.IdleTimeout, 10*time.Minute)
-	setDefault(&o.FrameTimeout, 30*time.Second)
-	setDefault(&o.WriteTimeout, 30*time.Second)
-	setDefault(&o.LingerTimeout, 2*time.Second)
-	setDefault(&o.BatchFramesMax, 64)
-	setDefault(&o.BatchBytesMax, 256<<10)
-	setDefault(&o.RepliesQueueMax, 16)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics()
-	}
-}
-
-func setDefault[T comparable](value *T, standard T) {
-	var zero T
-	if *value == zero {
-		*value = standard
-	}
-}
-
-const (
-	// refusingMax is how many connections over the limit are told so at a time.
-	// Those beyond are closed without a word.
-	refusingMax = 64
-
-	// drainGrace is how long a session that is being drained still reads: long
-	// enough for what the client's kernel has already delivered.
-	drainGrace = 50 * time.Millisecond
-
-	// After an error of accept, the listener waits acceptRetryMin, then twice as
-	// long each time, up to acceptRetryMax.
-	acceptRetryMin = 5 * time.Millisecond
-	acceptRetryMax = time.Second
-)
-
-// Server serves the XML protocol. Its methods may be called from any goroutine.
+// Server serves the XML protocol (docs/PROTOCOL.md). Its methods may be called from
+// any goroutine.
 type Server struct {
 	exchange Exchange
 	options  Options
-	jobs     sync.Pool
+	batches  sync.Pool // of *batch
+	replies  sync.Pool // of *reply
 
-	ctx      context.Context // of all sessions; ends when they are cut off
-	cutOff   context.CancelFunc
-	draining atomic.Bool
-	running  sync.WaitGroup // sessions and refusals
-	refusing chan struct{}
+	ctx       context.Context // of all sessions; ends when they are cut off
+	cutOff    context.CancelFunc
+	accepting context.Context // ends when the server shuts down
+	drain     context.CancelFunc
+	running   sync.WaitGroup // sessions, and connections that are refused
 
 	// mu guards what follows.
 	mu       sync.Mutex
 	listener net.Listener
-	sessions map[*session]struct{}
+	sessions map[*session]struct{} // those that are refused included
+	served   int                   // those that are not refused
 }
 
-// New returns a server that does not listen yet.
+// New returns a server that does not listen yet. Shutdown ends it.
 func New(x Exchange, o Options) *Server {
 	o.setDefaults()
-	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{}), refusing: make(chan struct{}, refusingMax)}
-	s.jobs.New = func() any { return new(job) }
+	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{})}
+	s.batches.New = func() any { return new(batch) }
+	s.replies.New = func() any { return new(reply) }
 	s.ctx, s.cutOff = context.WithCancel(context.Background())
+	s.accepting, s.drain = context.WithCancel(s.ctx)
 	return s
 }
 
-// Serve accepts connections until Shutdown, and then returns nil. Any other end
-// of the listener is an error.
+// Serve accepts connections from l, which it closes at its end. It is called once.
+// It returns nil after Shutdown, and an error where l was closed by somebody else.
+// Other errors of l, such as too many open files, are waited out.
 func (s *Server) Serve(l net.Listener) error {
+	defer l.Close()
 	s.mu.Lock()
 	s.listener = l
 	s.mu.Unlock()
-	retry := acceptRetryMin
-	for {
+	retry := time.Duration(0)
+	for !s.isDraining() {
 		conn, err := l.Accept()
-		if s.draining.Load() {
-			if err == nil {
-				conn.Close()
-			}
-			l.Close()
-			return nil
+		switch {
+		case err == nil:
+			retry = 0
+			s.open(conn)
+		case s.isDraining():
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("gateway: accept: %w", err)
+		default:
+			retry = s.backOff(retry, err)
 		}
-		if errors.Is(err, net.ErrClosed) {
-			return err
-		}
-		if err != nil {
-			// Out of file descriptors, most likely: connections that end free some.
-			s.options.Log.Warn("a connection cannot be accepted", "error", err, "next_try_in", retry)
-			select {
-			case <-time.After(retry):
-			case <-s.ctx.Done():
-			}
-			retry = min(2*retry, acceptRetryMax)
-			continue
-		}
-		retry = acceptRetryMin
-		s.open(conn)
 	}
+	return nil
+}
+
+// backOff waits after an error of accept: connections that end free what is
+// missing. It returns how long it waited, and logs the first of a run of errors.
+func (s *Server) backOff(last time.Duration, err error) time.Duration {
+	wait := max(acceptRetryMin, min(2*last, acceptRetryMax))
+	if last == 0 {
+		s.options.Log.Warn("connections cannot be accepted", "error", err, "next_try_in", wait)
+	}
+	select {
+	case <-time.After(wait):
+	case <-s.accepting.Done():
+	}
+	return wait
 }
 
 // open begins a session, or refuses the connection where there are too many.
 func (s *Server) open(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.draining.Load():
+	refused := s.served >= s.options.ConnectionsMax
+	if refused {
+		s.options.Metrics.hit(limitConnections)
+	}
+	if s.isDraining() || refused && len(s.sessions)-s.served >= refusedMax {
 		conn.Close()
 		return
-	case len(s.sessions) >= s.options.ConnectionsMax:
-		s.refuse(conn)
-		return
 	}
-	s.options.Metrics.connections.Inc()
-	s.options.Metrics.accepted.Inc()
 	c := newSession(s, conn)
 	s.sessions[c] = struct{}{}
+	if refused {
+		s.running.Go(func() {
+			c.refuse(fmt.Sprintf("the exchange has %d connections and takes no more; try again later", s.options.ConnectionsMax))
+			s.forget(c, 0)
+		})
+		return
+	}
+	s.served++
+	s.options.Metrics.opened()
 	s.running.Go(func() {
-		c.run()
-		s.mu.Lock()
-		delete(s.sessions, c)
-		s.mu.Unlock()
+		c.serve()
+		s.forget(c, 1)
 		s.options.Metrics.connections.Dec()
 	})
 }
 
-// refuse tells a connection that it is one too many, without waiting for it.
-func (s *Server) refuse(conn net.Conn) {
-	s.options.Metrics.hit(limitConnections)
-	select {
-	case s.refusing <- struct{}{}:
-	default:
-		conn.Close()
-		return
-	}
-	s.running.Go(func() {
-		defer func() { <-s.refusing }()
-		reply := s.frame(nil, wire.AppendError(nil, "the exchange has as many connections as it takes, try again later"))
-		_ = conn.SetWriteDeadline(time.Now().Add(s.options.LingerTimeout))
-		if _, err := conn.Write(reply); err == nil {
-			s.linger(conn)
-		}
-		conn.Close()
-	})
-}
-
-// linger ends the sending side and reads and discards for a bounded time, so that
-// the last reply is not lost in a reset.
-func (s *Server) linger(conn net.Conn) {
-	if tcp, ok := conn.(interface{ CloseWrite() error }); ok {
-		if tcp.CloseWrite() != nil {
-			return
-		}
-	}
-	if conn.SetReadDeadline(time.Now().Add(s.options.LingerTimeout)) != nil {
-		return
-	}
-	buf := make([]byte, 4096)
-	for s.ctx.Err() == nil {
-		if _, err := conn.Read(buf); err != nil {
-			return
-		}
-	}
-}
-
-// frame appends a reply as it is sent: with its length, unless replies are bare.
-func (s *Server) frame(dst, reply []byte) []byte {
-	if s.options.BareReplies {
-		return append(dst, reply...)
-	}
-	return wire.AppendFrame(dst, reply)
-}
-
-// Shutdown ends the server in order: no new connections, the frames that are in
-// are finished and answered, then connections are closed. When ctx ends first,
-// what is left is cut off, and ctx's error is returned.
-func (s *Server) Shutdown(ctx context.Context) error {
+// forget notes the end of a session, and that so many fewer are served.
+func (s *Server) forget(c *session, served int) {
 	s.mu.Lock()
-	s.draining.Store(true)
+	defer s.mu.Unlock()
+	delete(s.sessions, c)
+	s.served -= served
+}
+
+func (s *Server) isDraining() bool { return s.accepting.Err() != nil }
+
+// Answer does one frame's XML and returns its reply's XML once it may be told: the
+// same as a frame over TCP, for other transports. The frame's size is for the
+// caller to bound. An error means that the exchange has failed or is stopping, or
+// is ctx's; whether the frame was done is unknown then, and nothing may be told.
+func (s *Server) Answer(ctx context.Context, xml []byte) ([]byte, error) {
+	begun := time.Now()
+	b := s.newBatch()
+	b.add(xml)
+	seq, err := s.execute(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	answer := b.appendReplies(nil, true)
+	s.release(b)
+	if seq > 0 {
+		if err := s.exchange.Durable(ctx, seq); err != nil {
+			return nil, fmt.Errorf("gateway: wait for record %d: %w", seq, err)
+		}
+	}
+	s.options.Metrics.answered(begun, len(answer))
+	return answer, nil
+}
+
+// Shutdown ends the server in order: no new connections; frames that have arrived
+// are executed and answered; each client is told that it was the last reply; the
+// connections are closed. Once ctx ends, connections that are left are cut off, and
+// ctx's error is returned. No goroutine is left in either case.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.drain()
+	s.mu.Lock()
 	if s.listener != nil {
 		s.listener.Close()
 	}
@@ -239,9 +188,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.running.Wait()
 		close(done)
 	}()
+	defer s.cutOff()
 	select {
 	case <-done:
-		s.cutOff()
 		return nil
 	case <-ctx.Done():
 	}
@@ -252,5 +201,5 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	<-done
-	return ctx.Err()
+	return fmt.Errorf("gateway: connections were cut off: %w", ctx.Err())
 }

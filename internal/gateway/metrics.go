@@ -22,15 +22,18 @@ const (
 
 var limitNames = [limits]string{"connections", "frame", "frame_timeout", "idle_timeout", "write_timeout"}
 
-// Metrics are what the gateway counts. It is a prometheus.Collector.
+// Metrics are what the gateway counts. It is a prometheus.Collector, to be
+// registered by whoever wires the program, and may be used from any goroutine.
 type Metrics struct {
-	commands    *prometheus.CounterVec
-	frames      prometheus.Counter
-	refused     prometheus.Counter
-	seconds     prometheus.Histogram
-	connections prometheus.Gauge
-	accepted    prometheus.Counter
-	limitHits   *prometheus.CounterVec
+	commands     *prometheus.CounterVec
+	frames       prometheus.Counter
+	malformed    prometheus.Counter
+	requestBytes prometheus.Counter
+	replyBytes   prometheus.Counter
+	seconds      prometheus.Histogram
+	connections  prometheus.Gauge
+	accepted     prometheus.Counter
+	limitHits    *prometheus.CounterVec
 
 	// Children of the vectors, so that counting looks nothing up.
 	byKind  [exchange.CancelOrder + 1][]prometheus.Counter
@@ -42,23 +45,23 @@ func NewMetrics() *Metrics {
 	m := &Metrics{
 		commands: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_commands_total",
 			Help: "Commands that were executed, by kind and by what they came to: ok or the reason of a reject."}, []string{"kind", "outcome"}),
-		frames: prometheus.NewCounter(prometheus.CounterOpts{Name: "outcry_frames_total",
-			Help: "Whole frames that arrived."}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "outcry_malformed_total",
-			Help: "Errors in replies that no command led to: malformed documents, elements and values."}),
+		frames:       newCounter("outcry_frames_total", "Whole frames that were executed."),
+		malformed:    newCounter("outcry_malformed_total", "Errors in replies that no command led to: malformed documents, elements and values."),
+		requestBytes: newCounter("outcry_request_bytes_total", "Bytes of XML in the frames that were executed."),
+		replyBytes:   newCounter("outcry_reply_bytes_total", "Bytes of the replies that were sent."),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "outcry_request_seconds",
-			Help:                        "Time from a whole frame to its reply handed to the kernel, the journal's sync included.",
+			Help: "Time from a whole frame to its reply handed to the kernel, the journal's sync included. " +
+				"Pipelined frames that are executed together are observed once.",
 			Buckets:                     prometheus.ExponentialBuckets(50e-6, 2, 16),
 			NativeHistogramBucketFactor: 1.1}),
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_connections",
-			Help: "TCP connections that are open."}),
-		accepted: prometheus.NewCounter(prometheus.CounterOpts{Name: "outcry_connections_accepted_total",
-			Help: "TCP connections that were accepted, without those over the limit."}),
+			Help: "TCP connections that are open, without those over the limit."}),
+		accepted: newCounter("outcry_connections_accepted_total", "TCP connections that were accepted, without those over the limit."),
 		limitHits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_limit_hits_total",
-			Help: "How often a client ran into a limit of the gateway."}, []string{"limit"}),
+			Help: "How often a client ran into a limit of the gateway. frame: too large, or its length line is no length."}, []string{"limit"}),
 	}
 	for kind := exchange.OpenAccount; kind <= exchange.CancelOrder; kind++ {
-		for reason := exchange.OK; reason <= exchange.HistoryUnavailable; reason++ {
+		for reason := exchange.OK; known(reason); reason++ {
 			m.byKind[kind] = append(m.byKind[kind], m.commands.WithLabelValues(kind.String(), reason.String()))
 		}
 	}
@@ -68,8 +71,16 @@ func NewMetrics() *Metrics {
 	return m
 }
 
+func newCounter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+// known tells whether there is such a reason; they are numbered without a gap.
+func known(r exchange.RejectReason) bool { return r.String() != "unknown" }
+
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.commands, m.frames, m.refused, m.seconds, m.connections, m.accepted, m.limitHits}
+	return []prometheus.Collector{m.commands, m.frames, m.malformed, m.requestBytes, m.replyBytes,
+		m.seconds, m.connections, m.accepted, m.limitHits}
 }
 
 // Describe implements prometheus.Collector.
@@ -88,23 +99,36 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 
 func (m *Metrics) hit(l limit) { m.byLimit[l].Inc() }
 
-// count counts the commands and frames of a job that was executed.
-func (m *Metrics) count(j *job) {
-	for i := range j.commands {
-		m.byKind[j.commands[i].Kind][j.results[i].Reason].Inc()
-	}
-	m.frames.Add(float64(j.frames))
-	for i := range j.requests[:j.frames] {
-		if n := j.requests[i].Refused(); n > 0 {
-			m.refused.Add(float64(n))
-		}
-	}
+// opened counts a session that begins.
+func (m *Metrics) opened() {
+	m.connections.Inc()
+	m.accepted.Inc()
 }
 
-// took notes how long the frames of a job took to be answered.
-func (m *Metrics) took(j *job) {
-	seconds := time.Since(j.begun).Seconds()
-	for range j.frames {
-		m.seconds.Observe(seconds)
+// executed counts the commands and frames of a batch. Neighbours that came to the
+// same are counted in one step.
+func (m *Metrics) executed(b *batch) {
+	for first := 0; first < len(b.commands); {
+		kind, reason := b.commands[first].Kind, b.results[first].Reason
+		next := first + 1
+		for next < len(b.commands) && b.commands[next].Kind == kind && b.results[next].Reason == reason {
+			next++
+		}
+		m.byKind[kind][reason].Add(float64(next - first))
+		first = next
 	}
+	malformed := 0
+	for i := range b.requests[:b.frames] {
+		malformed += b.requests[i].Refused()
+	}
+	m.malformed.Add(float64(malformed))
+	m.frames.Add(float64(b.frames))
+	m.requestBytes.Add(float64(b.bytes))
+}
+
+// answered counts replies of so many bytes that were sent together, and how long
+// they took.
+func (m *Metrics) answered(begun time.Time, bytes int) {
+	m.seconds.Observe(time.Since(begun).Seconds())
+	m.replyBytes.Add(float64(bytes))
 }

@@ -12,175 +12,202 @@ import (
 	"outcry/internal/wire"
 )
 
+// What clients are told when the exchange ends before they do. Neither text
+// reveals whether something was done that a crash could still undo.
+const (
+	textFailed   = "the exchange is stopping; whether the last requests were done is known after it has started again"
+	textDraining = "the exchange is stopping; nothing that was sent after the last reply was done"
+)
+
 // session is one connection.
 type session struct {
 	server *Server
 	conn   net.Conn
-	reader *wire.FrameReader
+	frames *wire.FrameReader
 	clock  *deadlines
-	out    chan *job // from the reader to the writer
+	unsent *queue // from the reader to the writer
 
-	ctx    context.Context // ends when the writer can send no more
+	ctx    context.Context // ends when the writer can send no more, and with the server's
 	cancel context.CancelFunc
 }
 
 func newSession(s *Server, conn net.Conn) *session {
-	c := &session{server: s, conn: conn, out: make(chan *job, s.options.RepliesQueueMax)}
+	c := &session{server: s, conn: conn, unsent: newQueue(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
 	c.clock = &deadlines{session: c}
-	c.reader = wire.NewFrameReader(c.clock, s.options.FrameBytesMax)
+	c.frames = wire.NewFrameReader(c.clock, s.options.FrameBytesMax)
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	return c
 }
 
-// drain lets the session read what has already arrived, and then end.
+// serve is the session from its begin to its end. It returns when both goroutines
+// have ended and the connection is closed.
+func (c *session) serve() {
+	defer c.conn.Close()
+	defer c.cancel()
+	told := make(chan bool, 1)
+	go func() { told <- c.write() }()
+	if reason := c.read(); reason != "" {
+		c.unsent.push(c.server.lastReply(reason))
+	}
+	c.unsent.close()
+	if <-told {
+		c.linger()
+	}
+}
+
+// refuse tells a client why it gets no session.
+func (c *session) refuse(reason string) {
+	defer c.conn.Close()
+	defer c.cancel()
+	if c.transmit(c.server.lastReply(reason).bytes) == nil {
+		c.linger()
+	}
+}
+
+// drain lets the reader take what has already arrived, and then end. The server
+// must be draining.
 func (c *session) drain() {
 	_ = c.conn.SetReadDeadline(time.Now().Add(drainGrace))
 }
 
-// run serves the connection until it ends.
-func (c *session) run() {
-	defer c.conn.Close()
-	defer c.cancel()
-	sent := make(chan bool)
-	go func() { sent <- c.write() }()
-	reason := c.read()
-	if reason != "" {
-		j := c.server.jobs.Get().(*job)
-		j.reset()
-		j.reply = c.server.frame(j.reply, wire.AppendError(nil, reason))
-		c.out <- j
-	}
-	close(c.out)
-	if ok := <-sent; ok && reason != "" {
-		c.server.linger(c.conn)
-	}
+// stop ends the reader at once.
+func (c *session) stop() {
+	c.cancel()
+	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
 }
 
 // read executes frames until the client or the server ends that. It returns what
 // the client is to be told as the last reply, "" where nothing is.
 func (c *session) read() (reason string) {
 	for {
-		frame, err := c.reader.Next()
+		frame, err := c.frames.Next()
 		if err != nil {
 			return c.explain(err)
 		}
-		j := c.server.jobs.Get().(*job)
-		j.reset()
-		if err = c.gather(j, frame); err == nil {
-			err = c.server.do(c.ctx, j)
+		r := c.server.newReply()
+		b := c.server.newBatch()
+		c.gather(b, frame)
+		if r.seq, err = c.server.execute(c.ctx, b); err != nil {
+			c.server.options.Log.Info("a connection is closed", "client", c.conn.RemoteAddr(), "error", err)
+			return textFailed
 		}
-		if err != nil {
-			c.server.options.Log.Debug("a connection ends", "client", c.conn.RemoteAddr(), "error", err)
-			return "the exchange is stopping; whether the last requests were done is known after it has started again"
-		}
-		c.out <- j
+		r.bytes = b.appendReplies(r.bytes, c.server.options.BareReplies)
+		c.server.release(b)
+		c.unsent.push(r)
 	}
 }
 
-// gather decodes a frame and all others that are already here, up to a bound.
-func (c *session) gather(j *job, frame []byte) error {
+// gather decodes a frame and all further ones that are already here, up to a bound.
+func (c *session) gather(b *batch, frame []byte) {
 	o := &c.server.options
-	j.add(frame)
-	for j.frames < o.BatchFramesMax && j.bytes < o.BatchBytesMax && c.reader.Buffered() {
-		frame, err := c.reader.Next()
+	b.add(frame)
+	for b.frames < o.BatchFramesMax && b.bytes < o.BatchBytesMax && c.frames.Buffered() {
+		frame, err := c.frames.Next()
 		if err != nil {
-			return nil // the next call of Next says so again
+			break // the next call of Next says so again
 		}
-		j.add(frame)
+		b.add(frame)
 	}
 	c.clock.rearm()
-	return c.ctx.Err()
 }
 
-// explain turns what ended the reading into a reason for the client. It counts
-// limits and logs what somebody may want to know.
+// explain turns what ended the reading into a reason for the client, "" where the
+// client ended it. It counts limits, and logs what somebody may want to know.
 func (c *session) explain(err error) (reason string) {
 	o := &c.server.options
-	var frame *wire.FrameError
-	switch {
-	case c.server.draining.Load(), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	var bad *wire.FrameError
+	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
+	case c.ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ""
-	case errors.As(err, &frame):
+	case errors.As(err, &bad):
 		o.Metrics.hit(limitFrame)
-		reason = frame.Text
-	case errors.Is(err, os.ErrDeadlineExceeded) && c.reader.InFrame():
+		reason = bad.Text
+	case !late:
+		o.Log.Debug("a connection is lost", "client", c.conn.RemoteAddr(), "error", err)
+		return ""
+	case c.server.isDraining():
+		return textDraining
+	case c.frames.InFrame():
 		o.Metrics.hit(limitFrameTime)
 		reason = fmt.Sprintf("a frame did not arrive within %s", o.FrameTimeout)
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	default:
 		o.Metrics.hit(limitIdle)
 		reason = fmt.Sprintf("nothing was sent for %s", o.IdleTimeout)
 	}
-	o.Log.Info("a connection is closed", "client", c.conn.RemoteAddr(), "reason", reason, "error", err)
+	o.Log.Info("a connection is closed", "client", c.conn.RemoteAddr(), "reason", reason)
 	return reason
 }
 
-// write sends the replies in order, each once it may be told. It returns false
-// when that failed; the rest is then thrown away and the reader is stopped.
-func (c *session) write() (ok bool) {
-	ok = true
-	for j := range c.out {
-		if ok {
-			if err := c.send(j); err != nil {
-				ok = false
-				c.cancel()
-				c.conn.Close()
-				if c.server.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
-					c.server.options.Log.Info("replies cannot be sent", "client", c.conn.RemoteAddr(), "error", err)
-				}
+// write sends the replies in order, each once it may be told. After a failure it
+// stops the reader and throws the rest away. It returns whether the last that was
+// sent told the client why its connection is closed.
+func (c *session) write() (told bool) {
+	failed := false
+	for r := c.unsent.front(); r != nil; r = c.unsent.front() {
+		if !failed {
+			if told, failed = c.send(r); failed {
+				c.stop()
 			}
 		}
-		j.trim()
-		c.server.jobs.Put(j)
+		c.unsent.drop()
+		c.server.recycle(r)
 	}
-	return ok
+	return told
 }
 
-func (c *session) send(j *job) error {
-	if j.seq > 0 {
-		if err := c.server.exchange.Durable(c.ctx, j.seq); err != nil {
-			return err
+// send sends one reply. Where it must not be told, a reason is sent instead.
+func (c *session) send(r *reply) (told, failed bool) {
+	o := &c.server.options
+	err := c.await(r.seq)
+	if err != nil {
+		told = c.transmit(c.server.lastReply(textFailed).bytes) == nil
+	} else if err = c.transmit(r.bytes); err == nil {
+		if !r.last {
+			o.Metrics.answered(r.begun, len(r.bytes))
 		}
+		return r.last, false
 	}
-	if err := c.conn.SetWriteDeadline(time.Now().Add(c.server.options.WriteTimeout)); err != nil {
-		return err
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		o.Metrics.hit(limitWriteTime)
 	}
-	if _, err := c.conn.Write(j.reply); err != nil {
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			c.server.options.Metrics.hit(limitWriteTime)
-		}
-		return err
+	o.Log.Info("replies are not sent", "client", c.conn.RemoteAddr(), "error", err)
+	return told, true
+}
+
+// await waits until a reply may be told.
+func (c *session) await(seq uint64) error {
+	if seq == 0 {
+		return nil
 	}
-	c.server.options.Metrics.took(j)
+	if err := c.server.exchange.Durable(c.ctx, seq); err != nil {
+		return fmt.Errorf("gateway: wait for record %d: %w", seq, err)
+	}
 	return nil
 }
 
-// deadlines reads from the connection and keeps its deadlines: one for the time
-// without a frame, and from a frame's first byte on one for the frame. It is used
-// by the reader alone.
-type deadlines struct {
-	session *session
-	armed   bool
-	inFrame bool // what the deadline that is armed is for
+// transmit writes to the client, which has WriteTimeout to take each piece.
+func (c *session) transmit(bytes []byte) error {
+	for len(bytes) > 0 {
+		if err := c.conn.SetWriteDeadline(time.Now().Add(c.server.options.WriteTimeout)); err != nil {
+			return fmt.Errorf("gateway: write reply: %w", err)
+		}
+		n, err := c.conn.Write(bytes[:min(len(bytes), writeBytesMax)])
+		if err != nil {
+			return fmt.Errorf("gateway: write reply: %w", err)
+		}
+		bytes = bytes[n:]
+	}
+	return nil
 }
 
-// rearm begins a new deadline with the next read.
-func (d *deadlines) rearm() { d.armed = false }
-
-// Read implements io.Reader.
-func (d *deadlines) Read(p []byte) (int, error) {
-	c := d.session
-	if inFrame := c.reader.InFrame(); !d.armed || inFrame != d.inFrame {
-		d.armed, d.inFrame = true, inFrame
-		timeout := c.server.options.IdleTimeout
-		if inFrame {
-			timeout = c.server.options.FrameTimeout
-		}
-		if err := c.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
-			return 0, err
-		}
+// linger ends the sending side, then reads and discards within bounds. A connection
+// that is closed with bytes unread is reset, and the last reply could be lost.
+func (c *session) linger() {
+	if half, ok := c.conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
+		return
 	}
-	if c.server.draining.Load() {
-		c.drain()
+	if c.conn.SetReadDeadline(time.Now().Add(c.server.options.LingerTimeout)) != nil {
+		return
 	}
-	return c.conn.Read(p)
+	_, _ = io.CopyN(io.Discard, c.conn, lingerBytesMax) // any end will do
 }

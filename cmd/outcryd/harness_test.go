@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/postgres/pgtest"
+	"outcry/internal/wire"
+)
+
+var background = context.Background()
+
+// patience is how long tests wait for what must come. Nothing depends on its value.
+const patience = 60 * time.Second
+
+// runVariable makes the test program be outcryd itself, so that tests can kill it.
+const runVariable = "OUTCRY_TEST_RUN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runVariable) != "" {
+		main()
+		return
+	}
+	os.Exit(pgtest.Main(m))
+}
+
+// inProcess starts a server within the test, with flags added to those that keep
+// tests apart. It is stopped when the test ends.
+func inProcess(t testing.TB, flags ...string) (s *server, addr string) {
+	t.Helper()
+	s, addr, err := tryInProcess(flags...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.stop()) })
+	return s, addr
+}
+
+// tryInProcess is inProcess for starts that may fail.
+func tryInProcess(flags ...string) (s *server, addr string, err error) {
+	c, err := parseConfig(append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--segment=1048576"}, flags...), io.Discard)
+	if err != nil {
+		return nil, "", err
+	}
+	lines, w := io.Pipe()
+	found := make(chan string, 1)
+	go func() { found <- readyLine(lines)["xml"] }()
+	s = &server{config: c, log: slog.New(slog.NewJSONHandler(w, nil)), metrics: newMetrics(), ended: make(chan error, 8), unproject: func() {}}
+	s.setNotReady(errStarting)
+	if err := s.start(background); err != nil {
+		return nil, "", errors.Join(err, s.stop())
+	}
+	return s, <-found, nil
+}
+
+// readyLine reads a log up to the line that says ready, returns that line's
+// texts, and goes on reading so that the log never blocks.
+func readyLine(r io.Reader) map[string]string {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		var line map[string]any
+		if json.Unmarshal(lines.Bytes(), &line) != nil || line["msg"] != "ready" {
+			continue
+		}
+		go io.Copy(io.Discard, r)
+		texts := map[string]string{}
+		for k, v := range line {
+			texts[k] = fmt.Sprint(v)
+		}
+		return texts
+	}
+	return nil
+}
+
+// program is outcryd as a process of its own.
+type program struct {
+	cmd       *exec.Cmd
+	xml, http string
+	log       *logBuffer
+}
+
+// logBuffer keeps what a process has logged.
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// launch starts outcryd without waiting until it is ready. It dies with the test.
+func launch(t testing.TB, flags ...string) *program {
+	t.Helper()
+	p := &program{log: &logBuffer{}}
+	p.cmd = exec.Command(os.Args[0], append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--segment=1048576"}, flags...)...)
+	p.cmd.Env = append(os.Environ(), runVariable+"=1")
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.cmd.Stderr = p.log
+	require.NoError(t, p.cmd.Start())
+	t.Cleanup(p.kill)
+	return p
+}
+
+// start starts outcryd and waits until it is ready.
+func start(t testing.TB, flags ...string) *program {
+	t.Helper()
+	p := launch(t, flags...)
+	p.waitReady(t)
+	return p
+}
+
+func (p *program) waitReady(t testing.TB) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		line := readyLine(strings.NewReader(p.log.String()))
+		p.xml, p.http = line["xml"], line["http"]
+		return line != nil
+	}, patience, 5*time.Millisecond, "log: %s", p.log)
+}
+
+// kill ends the process like a crash, and waits for its end.
+func (p *program) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// stop ends the process in order and demands exit status 0.
+func (p *program) stop(t testing.TB) {
+	t.Helper()
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, p.cmd.Wait(), "log: %s", p.log)
+}
+
+// fails waits for the process to end with status 1 and returns its log.
+func (p *program) fails(t testing.TB) string {
+	t.Helper()
+	require.Error(t, p.cmd.Wait(), "it must not start; log: %s", p.log)
+	require.Equal(t, exitError, p.cmd.ProcessState.ExitCode(), "log: %s", p.log)
+	return p.log.String()
+}
+
+// conn is a client that knows nothing but frames.
+type conn struct {
+	net.Conn
+	r *wire.FrameReader
+}
+
+func dial(t testing.TB, addr string) *conn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return &conn{c, wire.NewFrameReader(c, 64<<20)}
+}
+
+// ask sends one frame and returns its reply.
+func (c *conn) ask(xml string) (string, error) {
+	if _, err := c.Write(wire.AppendFrame(nil, []byte(xml))); err != nil {
+		return "", err
+	}
+	reply, err := c.r.Next()
+	return string(reply), err
+}
+
+// must is ask where nothing may go wrong.
+func (c *conn) must(t testing.TB, xml string) string {
+	t.Helper()
+	reply, err := c.ask(xml)
+	require.NoError(t, err)
+	return reply
+}
+
+// dataFlags returns flags for a new data directory and a new database.
+func dataFlags(t testing.TB) (flags []string, database string) {
+	t.Helper()
+	database = pgtest.NewDatabase(t)
+	return []string{"--data=" + t.TempDir(), "--database-url=" + database}, database
+}
+
+// query reads rows of a database, each column as text.
+func query(t testing.TB, database, sql string) [][]string {
+	t.Helper()
+	db, err := pgx.Connect(background, database)
+	require.NoError(t, err)
+	defer db.Close(background)
+	rows, err := db.Query(background, sql)
+	require.NoError(t, err)
+	var all [][]string
+	for rows.Next() {
+		var row []string
+		for _, v := range rows.RawValues() {
+			row = append(row, string(v))
+		}
+		all = append(all, row)
+	}
+	require.NoError(t, rows.Err())
+	return all
+}
+
+// text makes a connection string whose answers come as text.
+func text(t testing.TB, database string) string {
+	t.Helper()
+	u, err := url.Parse(database)
+	require.NoError(t, err)
+	q := u.Query()
+	q.Set("default_query_exec_mode", "simple_protocol")
+	u.RawQuery = q.Encode()
+	return u.String()
+}

@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"errors"
+	"os"
+	"time"
+)
+
+// deadlines reads from a session's connection and keeps the time that a client may
+// take: IdleTimeout from one batch to the first byte of the next frame, FrameTimeout
+// from there to the frame's end. Both are points in time, so that single bytes or
+// blank lines win nothing. The session's reader alone uses it.
+type deadlines struct {
+	session *session
+	idle    time.Time // until when a frame must have begun; zero where that is not set yet
+	frame   time.Time // until when the begun frame must be here; zero where none has begun
+	drained time.Time // until when a session of a server that shuts down reads; zero before that
+	armed   time.Time // what the connection's read deadline is, as far as we set it
+}
+
+// rearm lets the time for the next frame begin with the next read.
+func (d *deadlines) rearm() { d.idle, d.frame = time.Time{}, time.Time{} }
+
+// Read implements io.Reader. It returns os.ErrDeadlineExceeded when the client took
+// too long or the server shuts down, and the context's error once the session has
+// been stopped.
+func (d *deadlines) Read(p []byte) (int, error) {
+	for {
+		if err := d.arm(); err != nil {
+			return 0, err
+		}
+		n, err := d.session.conn.Read(p)
+		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && d.waitsForUs() {
+			d.rearm()
+			continue
+		}
+		return n, err
+	}
+}
+
+// waitsForUs tells whether a client is silent because it is owed a reply: then it
+// is not idle.
+func (d *deadlines) waitsForUs() bool {
+	return d.frame.IsZero() && d.drained.IsZero() && d.session.unsent.owes()
+}
+
+// arm sets the connection's read deadline. Whoever wants to end the reading sets
+// its own deadline after it has said so in the server's or the session's context.
+// So these are looked at after the deadline was set, and neither can be missed.
+func (d *deadlines) arm() error {
+	c := d.session
+	if until := d.until(); until != d.armed {
+		if err := c.conn.SetReadDeadline(until); err != nil {
+			return err
+		}
+		d.armed = until
+	}
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	if !c.server.isDraining() {
+		return nil
+	}
+	if d.drained.IsZero() {
+		d.drained = time.Now().Add(drainGrace)
+	}
+	return c.conn.SetReadDeadline(d.drained)
+}
+
+// until returns the point in time that the client must not miss now. A carriage
+// return alone may begin a blank line as well as a wrong length: it begins the
+// frame's time, but does not lengthen the idle time.
+func (d *deadlines) until() time.Time {
+	o := &d.session.server.options
+	if d.idle.IsZero() {
+		d.idle = time.Now().Add(o.IdleTimeout)
+	}
+	if !d.session.frames.InFrame() {
+		d.frame = time.Time{}
+		return d.idle
+	}
+	if d.frame.IsZero() {
+		d.frame = time.Now().Add(o.FrameTimeout)
+	}
+	return d.frame
+}

@@ -1,0 +1,242 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/wire"
+)
+
+// fake is an exchange that answers from memory: an account can be opened once, and
+// order n has n shares open. Each command is a record.
+type fake struct {
+	mu         sync.Mutex
+	accounts   map[exchange.AccountID]bool
+	calls      []int         // how many commands each call of Execute had
+	queried    []int         // the orders that were queried, in order
+	held       bool          // records become durable only through grant
+	durable    uint64        // up to where, when held
+	changed    chan struct{} // closed and made anew with each change of the above
+	executeErr error
+	durableErr error
+	executions int // of each order
+}
+
+func newFake() *fake {
+	return &fake{accounts: make(map[exchange.AccountID]bool), changed: make(chan struct{})}
+}
+
+func (x *fake) Execute(_ context.Context, commands []exchange.Command, results []exchange.Result) (uint64, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.executeErr != nil {
+		return 0, x.executeErr
+	}
+	x.calls = append(x.calls, len(commands))
+	for i, c := range commands {
+		results[i] = exchange.Result{}
+		switch c.Kind {
+		case exchange.OpenAccount:
+			if x.accounts[c.Account] {
+				results[i].Reason = exchange.AccountExists
+			}
+			x.accounts[c.Account] = true
+		case exchange.QueryOrder:
+			x.queried = append(x.queried, int(c.Order))
+			results[i].Status.Open = exchange.Shares(c.Order) * 1e8
+			results[i].Status.Executions = make([]exchange.Execution, x.executions)
+		}
+	}
+	return uint64(x.total()), nil
+}
+
+func (x *fake) total() (n int) {
+	for _, call := range x.calls {
+		n += call
+	}
+	return n
+}
+
+func (x *fake) Durable(ctx context.Context, seq uint64) error {
+	for {
+		x.mu.Lock()
+		err, enough, changed := x.durableErr, !x.held || seq <= x.durable, x.changed
+		x.mu.Unlock()
+		if err != nil || enough {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// set changes the fake and wakes whoever waits for durability.
+func (x *fake) set(change func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	change()
+	close(x.changed)
+	x.changed = make(chan struct{})
+}
+
+// executed returns how many commands were executed.
+func (x *fake) executed() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.total()
+}
+
+// start serves on a listener until the test ends, where it asserts that all
+// goroutines of the server do.
+func start(t testing.TB, l net.Listener, x Exchange, o Options) *Server {
+	t.Helper()
+	s := New(x, o)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		require.NoError(t, s.Shutdown(ctx))
+		require.NoError(t, <-served)
+	})
+	return s
+}
+
+// patience bounds waits that end at once unless something is broken.
+const patience = 20 * time.Second
+
+// listen returns a listener on a free port.
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return l
+}
+
+// pipes is a listener without a network: every byte of a connection is handed over
+// by a read, nothing lies in a kernel, and time may be a test's own.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipes() *pipes {
+	return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
+
+// client is the other side of a session.
+type client struct {
+	net.Conn
+	t  testing.TB
+	in *bufio.Reader
+}
+
+func newClient(t testing.TB, conn net.Conn) *client {
+	t.Cleanup(func() { conn.Close() })
+	return &client{Conn: conn, t: t, in: bufio.NewReader(conn)}
+}
+
+// dial connects over TCP.
+func dial(t testing.TB, l net.Listener) *client {
+	t.Helper()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	return newClient(t, conn)
+}
+
+// connect connects through a pipe.
+func connect(t testing.TB, p *pipes) *client {
+	ours, theirs := net.Pipe()
+	p.conns <- theirs
+	return newClient(t, ours)
+}
+
+// send sends bytes as they are.
+func (c *client) send(stream ...string) {
+	c.t.Helper()
+	_, err := io.WriteString(c, strings.Join(stream, ""))
+	require.NoError(c.t, err)
+}
+
+// reply reads one reply.
+func (c *client) reply() string {
+	c.t.Helper()
+	line, err := c.in.ReadString('\n')
+	require.NoError(c.t, err)
+	n, err := strconv.Atoi(strings.TrimSuffix(line, "\n"))
+	require.NoError(c.t, err)
+	xml := make([]byte, n)
+	_, err = io.ReadFull(c.in, xml)
+	require.NoError(c.t, err)
+	return string(xml)
+}
+
+// ends asserts that nothing more comes, and that the connection was not reset.
+func (c *client) ends() {
+	c.t.Helper()
+	rest, err := io.ReadAll(c.in)
+	require.NoError(c.t, err)
+	require.Empty(c.t, string(rest))
+}
+
+// isLast asserts that a reply says why, and is the last.
+func (c *client) isLast(reason string) {
+	c.t.Helper()
+	require.Equal(c.t, errorReply(reason), c.reply())
+	c.ends()
+}
+
+func errorReply(text string) string { return string(wire.AppendError(nil, text)) }
+
+func frame(xml string) string { return string(wire.AppendFrame(nil, []byte(xml))) }
+
+// query is a frame that asks for an order, and answer is what the fake says of it.
+func query(order int) string {
+	return frame(fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, order))
+}
+
+func answer(order int) string {
+	return fmt.Sprintf(`<results><status id="%d"><open shares="%d"/></status></results>`, order, order)
+}
+
+func opening(account int) string {
+	return frame(fmt.Sprintf(`<create><account id="%d" balance="1"/></create>`, account))
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, condition func() bool) {
+	t.Helper()
+	require.Eventually(t, condition, patience, time.Millisecond)
+}

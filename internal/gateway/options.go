@@ -1,0 +1,77 @@
+package gateway
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Options are the limits and habits of a Server. The zero value of each field
+// means its default.
+type Options struct {
+	FrameBytesMax  int // largest frame; 4 MiB
+	ConnectionsMax int // sessions at a time, each of which takes a file descriptor; 16,384
+
+	IdleTimeout   time.Duration // how long a client that is owed no reply may send nothing; 10 minutes
+	FrameTimeout  time.Duration // how long a begun frame may take to arrive; 30 seconds
+	WriteTimeout  time.Duration // how long a client may take none of its replies; 30 seconds
+	LingerTimeout time.Duration // how long is read and discarded after the last reply; 1 second
+
+	BatchFramesMax int // pipelined frames that are executed together; 64
+	BatchBytesMax  int // a batch of so many bytes takes no further frame; 256 KiB
+
+	UnsentRepliesMax int // batches whose replies wait to be sent, before a session is no longer read from; 16
+	UnsentBytesMax   int // bytes of those replies; one larger reply waits alone; 1 MiB
+
+	BareReplies bool         // leave the length line out of replies
+	Log         *slog.Logger // a line for each connection in trouble, none for orders; nil means no log
+	Metrics     *Metrics     // nil means that nobody looks
+}
+
+func (o *Options) setDefaults() {
+	setDefault(&o.FrameBytesMax, 4<<20)
+	setDefault(&o.ConnectionsMax, 16384)
+	setDefault(&o.IdleTimeout, 10*time.Minute)
+	setDefault(&o.FrameTimeout, 30*time.Second)
+	setDefault(&o.WriteTimeout, 30*time.Second)
+	setDefault(&o.LingerTimeout, time.Second)
+	setDefault(&o.BatchFramesMax, 64)
+	setDefault(&o.BatchBytesMax, 256<<10)
+	setDefault(&o.UnsentRepliesMax, 16)
+	setDefault(&o.UnsentBytesMax, 1<<20)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics()
+	}
+}
+
+func setDefault[T comparable](value *T, standard T) {
+	var zero T
+	if *value == zero {
+		*value = standard
+	}
+}
+
+// Bounds that nobody needs to choose.
+const (
+	// refusedMax is how many connections over the limit are told so at a time.
+	// Those beyond are closed without a word.
+	refusedMax = 64
+
+	// drainGrace is how long a session of a server that shuts down still reads:
+	// long enough for what the client's kernel has already delivered.
+	drainGrace = 50 * time.Millisecond
+
+	// lingerBytesMax bounds what is read and discarded after the last reply.
+	lingerBytesMax = 64 << 20
+
+	// writeBytesMax is what a client has WriteTimeout to take. A long reply is
+	// written in such pieces, so that a slow client is told from a stuck one.
+	writeBytesMax = 64 << 10
+
+	// After an error of accept the next try waits acceptRetryMin, then twice as
+	// long each time, up to acceptRetryMax.
+	acceptRetryMin = 5 * time.Millisecond
+	acceptRetryMax = time.Second
+)
