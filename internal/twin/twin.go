@@ -1,6 +1,6 @@
 // Package twin is the exchange a second time: slow, obvious, and written from
 // docs/PROTOCOL.md alone. It shares no code with the exchange that it is compared
-// with. Numbers are big.Rat, books are lists that are searched from the front,
+// with. Numbers are big.Int, books are lists that are searched from the front,
 // nothing is ever stored. Only tests import it.
 //
 // It also holds the transcripts: conversations whose every byte is known, which
@@ -18,91 +18,100 @@ import (
 // Exchange is a whole exchange in memory. Not safe for concurrent use.
 type Exchange struct {
 	accounts map[string]*account
-	symbols  map[string]*big.Rat // shares placed in each
+	symbols  map[string]*big.Int // shares placed in each
 	orders   []*order            // order n is orders[n-1]
 	resting  map[string][]*order // those with open shares, by symbol, oldest first
-	opened   *big.Rat            // all balances that accounts were opened with
+	opened   *big.Int            // all balances that accounts were opened with
 }
 
 type account struct {
-	balance *big.Rat
-	shares  map[string]*big.Rat
+	balance *big.Int
+	shares  map[string]*big.Int
 }
 
 type order struct {
 	id            int
 	account, sym  string
 	buys          bool
-	shares, limit *big.Rat
-	open          *big.Rat
+	shares, limit *big.Int
+	open          *big.Int
 	time          int64
-	canceled      *big.Rat // nil when it was not
+	canceled      *big.Int // nil when it was not
 	canceledAt    int64
 	executions    []execution
 }
 
 type execution struct {
-	shares, price *big.Rat
+	shares, price *big.Int
 	time          int64
 }
 
 // New returns an exchange without anything in it.
 func New() *Exchange {
-	return &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Rat{}, resting: map[string][]*order{}, opened: new(big.Rat)}
+	return &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Int{}, resting: map[string][]*order{}, opened: new(big.Int)}
 }
 
-func rat(s string) *big.Rat {
-	r, ok := new(big.Rat).SetString(s)
-	if !ok {
-		panic("twin: no number: " + s)
-	}
-	return r
-}
+// tenTo returns 10^n. Shares and prices are counted in units of 10^-8, cash in
+// units of 10^-16, so that shares × price is cash.
+func tenTo(n int64) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(n), nil) }
 
-func sum(a, b *big.Rat) *big.Rat     { return new(big.Rat).Add(a, b) }
-func minus(a, b *big.Rat) *big.Rat   { return new(big.Rat).Sub(a, b) }
-func product(a, b *big.Rat) *big.Rat { return new(big.Rat).Mul(a, b) }
+func sum(a, b *big.Int) *big.Int     { return new(big.Int).Add(a, b) }
+func minus(a, b *big.Int) *big.Int   { return new(big.Int).Sub(a, b) }
+func product(a, b *big.Int) *big.Int { return new(big.Int).Mul(a, b) }
 
-func smaller(a, b *big.Rat) *big.Rat {
+func smaller(a, b *big.Int) *big.Int {
 	if a.Cmp(b) < 0 {
 		return a
 	}
 	return b
 }
 
-// show prints a decimal in its shortest exact form.
-func show(r *big.Rat) string {
-	s := r.FloatString(16)
-	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+// show prints a number of shares or a price in its shortest exact form.
+func show(v *big.Int) string { return decimals(v, 8) }
+
+// dollars prints cash in its shortest exact form.
+func dollars(v *big.Int) string { return decimals(v, 16) }
+
+func decimals(v *big.Int, places int) string {
+	s := fmt.Sprintf("%0*s", places+1, new(big.Int).Abs(v))
+	s = s[:len(s)-places] + "." + s[len(s)-places:]
+	s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+	if v.Sign() < 0 {
+		return "-" + s
+	}
+	return s
 }
 
-// total is the bound of all balances, and of the shares of one symbol.
-var total = rat("1e21")
+// The bounds of all balances, and of the shares of one symbol: 10^21.
+var (
+	cashTotal   = tenTo(21 + 16)
+	sharesTotal = tenTo(21 + 8)
+)
 
-func (x *Exchange) open(id string, balance *big.Rat) error {
+func (x *Exchange) open(id string, balance *big.Int) error {
 	if x.accounts[id] != nil {
 		return fmt.Errorf("account exists")
 	}
-	if sum(x.opened, balance).Cmp(total) >= 0 {
+	if sum(x.opened, balance).Cmp(cashTotal) >= 0 {
 		return fmt.Errorf("too much money")
 	}
 	x.opened = sum(x.opened, balance)
-	x.accounts[id] = &account{balance: balance, shares: map[string]*big.Rat{}}
+	x.accounts[id] = &account{balance: balance, shares: map[string]*big.Int{}}
 	return nil
 }
 
 func (x *Exchange) make(sym string) {
 	if x.symbols[sym] == nil {
-		x.symbols[sym] = new(big.Rat)
+		x.symbols[sym] = new(big.Int)
 	}
 }
 
-func (x *Exchange) place(sym, id string, shares *big.Rat) error {
+func (x *Exchange) place(sym, id string, shares *big.Int) error {
 	a := x.accounts[id]
 	if a == nil {
 		return fmt.Errorf("no such account")
 	}
-	if sum(x.symbols[sym], shares).Cmp(total) >= 0 {
+	if sum(x.symbols[sym], shares).Cmp(sharesTotal) >= 0 {
 		return fmt.Errorf("too many shares")
 	}
 	x.symbols[sym] = sum(x.symbols[sym], shares)
@@ -110,20 +119,20 @@ func (x *Exchange) place(sym, id string, shares *big.Rat) error {
 	return nil
 }
 
-func (a *account) add(sym string, shares *big.Rat) {
+func (a *account) add(sym string, shares *big.Int) {
 	if a.shares[sym] == nil {
-		a.shares[sym] = new(big.Rat)
+		a.shares[sym] = new(big.Int)
 	}
 	a.shares[sym] = sum(a.shares[sym], shares)
 }
 
 // order accepts an order and matches it; amount is not 0.
-func (x *Exchange) order(id, sym string, amount, limit *big.Rat, now int64) (*order, error) {
+func (x *Exchange) order(id, sym string, amount, limit *big.Int, now int64) (*order, error) {
 	a := x.accounts[id]
 	if a == nil || x.symbols[sym] == nil {
 		return nil, fmt.Errorf("no such account or symbol")
 	}
-	o := &order{account: id, sym: sym, buys: amount.Sign() > 0, shares: new(big.Rat).Abs(amount), limit: limit, time: now}
+	o := &order{account: id, sym: sym, buys: amount.Sign() > 0, shares: new(big.Int).Abs(amount), limit: limit, time: now}
 	o.open = o.shares
 	if o.buys {
 		cost := product(o.shares, limit)
@@ -213,7 +222,7 @@ func (x *Exchange) cancel(account string, id int, now int64) (*order, error) {
 	} else {
 		a.add(o.sym, o.open)
 	}
-	o.canceled, o.canceledAt, o.open = o.open, now, new(big.Rat)
+	o.canceled, o.canceledAt, o.open = o.open, now, new(big.Int)
 	x.forget(o.sym)
 	return o, nil
 }
@@ -221,13 +230,13 @@ func (x *Exchange) cancel(account string, id int, now int64) (*order, error) {
 // Check returns an error where cash or shares were made or lost, anything is
 // negative, or two open orders should have been executed against each other.
 func (x *Exchange) Check() error {
-	cash, shares := new(big.Rat), map[string]*big.Rat{}
+	cash, shares := new(big.Int), map[string]*big.Int{}
 	for sym := range x.symbols {
-		shares[sym] = new(big.Rat)
+		shares[sym] = new(big.Int)
 	}
 	for id, a := range x.accounts {
 		if a.balance.Sign() < 0 {
-			return fmt.Errorf("twin: account %s has %s", id, show(a.balance))
+			return fmt.Errorf("twin: account %s has %s", id, dollars(a.balance))
 		}
 		cash.Add(cash, a.balance)
 		for sym, s := range a.shares {
@@ -250,7 +259,7 @@ func (x *Exchange) Check() error {
 		}
 	}
 	if cash.Cmp(x.opened) != 0 {
-		return fmt.Errorf("twin: %s in cash of %s", show(cash), show(x.opened))
+		return fmt.Errorf("twin: %s in cash of %s", dollars(cash), dollars(x.opened))
 	}
 	for sym, placed := range x.symbols {
 		if shares[sym].Cmp(placed) != 0 {
@@ -266,7 +275,7 @@ type Holding struct{ Free, Held string }
 
 // Cash returns every account's cash.
 func (x *Exchange) Cash() map[string]Holding {
-	held := map[string]*big.Rat{}
+	held := map[string]*big.Int{}
 	for _, o := range x.orders {
 		if o.buys {
 			add(held, o.account, product(o.open, o.limit))
@@ -274,14 +283,14 @@ func (x *Exchange) Cash() map[string]Holding {
 	}
 	all := map[string]Holding{}
 	for id, a := range x.accounts {
-		all[id] = Holding{show(a.balance), show(orZero(held[id]))}
+		all[id] = Holding{dollars(a.balance), dollars(orZero(held[id]))}
 	}
 	return all
 }
 
 // Shares returns every position that was ever made, by symbol and account.
 func (x *Exchange) Shares() map[[2]string]Holding {
-	held := map[[2]string]*big.Rat{}
+	held := map[[2]string]*big.Int{}
 	for _, o := range x.orders {
 		if !o.buys {
 			add(held, [2]string{o.sym, o.account}, o.open)
@@ -311,7 +320,7 @@ func (x *Exchange) Orders() (all []Order) {
 	for _, o := range x.orders {
 		amount := o.shares
 		if !o.buys {
-			amount = new(big.Rat).Neg(amount)
+			amount = new(big.Int).Neg(amount)
 		}
 		canceled := orZero(o.canceled)
 		all = append(all, Order{o.id, o.account, o.sym, show(amount), show(o.limit), show(o.open),
@@ -320,11 +329,11 @@ func (x *Exchange) Orders() (all []Order) {
 	return all
 }
 
-func add[K comparable](m map[K]*big.Rat, k K, v *big.Rat) { m[k] = sum(orZero(m[k]), v) }
+func add[K comparable](m map[K]*big.Int, k K, v *big.Int) { m[k] = sum(orZero(m[k]), v) }
 
-func orZero(r *big.Rat) *big.Rat {
+func orZero(r *big.Int) *big.Int {
 	if r == nil {
-		return new(big.Rat)
+		return new(big.Int)
 	}
 	return r
 }

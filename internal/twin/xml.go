@@ -131,20 +131,22 @@ var (
 	number    = regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]{0,8})?|\.[0-9]{1,8})$`)
 )
 
-func decimal(s string, bound *big.Rat) (*big.Rat, error) {
+// decimal reads a decimal in units of 10^-8, whose absolute value is below bound.
+func decimal(s string, bound *big.Int) (*big.Int, error) {
 	if !number.MatchString(s) {
 		return nil, errors.New("no decimal")
 	}
-	r := rat(strings.TrimSuffix(s, "."))
-	if new(big.Rat).Abs(r).Cmp(bound) >= 0 {
+	whole, fraction, _ := strings.Cut(s, ".")
+	v, ok := new(big.Int).SetString(whole+fraction+strings.Repeat("0", 8-len(fraction)), 10)
+	if !ok || new(big.Int).Abs(v).Cmp(bound) >= 0 {
 		return nil, errors.New("out of range")
 	}
-	return r, nil
+	return v, nil
 }
 
 var (
-	balanceBound = rat("1e18")
-	orderBound   = rat("9e10")
+	balanceBound = tenTo(18 + 8)
+	orderBound   = product(big.NewInt(9), tenTo(10+8))
 )
 
 // Do answers one frame's XML with a reply's XML; what happens in it happens at
@@ -214,7 +216,7 @@ func (x *Exchange) openAccount(n *node) error {
 	if err != nil || balance.Sign() < 0 || !accountID.MatchString(n.get("id")) {
 		return errors.New("bad id or balance")
 	}
-	return x.open(n.get("id"), balance)
+	return x.open(n.get("id"), product(balance, tenTo(8)))
 }
 
 func (x *Exchange) createSymbol(n *node) (replies []string) {
