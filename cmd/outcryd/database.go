@@ -16,7 +16,7 @@ import (
 // then after twice as long each time, up to databaseRetryMax.
 const (
 	databaseRetryMin = 100 * time.Millisecond
-	databaseRetryMax = 5 * time.Second
+	databaseRetryMax = 2 * time.Second
 )
 
 // database is Postgres as a start finds it.

@@ -171,10 +171,18 @@ type conn struct {
 
 func dial(t testing.TB, addr string) *conn {
 	t.Helper()
-	c, err := net.Dial("tcp", addr)
+	c, err := dialOnce(addr)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
-	return &conn{c, wire.NewFrameReader(c, 64<<20)}
+	return c
+}
+
+func dialOnce(addr string) (*conn, error) {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{c, wire.NewFrameReader(c, 64<<20)}, nil
 }
 
 // ask sends one frame and returns its reply.

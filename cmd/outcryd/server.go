@@ -96,6 +96,7 @@ func (s *server) startHTTP() error {
 		return fmt.Errorf("--http: %w", err)
 	}
 	s.httpAddr = l.Addr()
+	s.log.Info("the HTTP side is up", "http", s.httpAddr.String())
 	s.http = admin.NewServer(admin.Options{
 		Gatherer: s.metrics.registry,
 		Ready:    s.ready,

@@ -7,6 +7,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -179,6 +181,22 @@ func TestWhatIsNotDurableStaysUntoldWhenTheExchangeFails(t *testing.T) {
 	require.Equal(t, answer(1), c.reply())
 	x.set(func() { x.durableErr = errors.New("the disk is gone") })
 	c.isLast(textFailed)
+}
+
+func TestAFailureStopsAReaderThatWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, x := newPipes(), newFake()
+		x.held = true
+		start(t, p, x, Options{BatchFramesMax: 1, UnsentRepliesMax: 1})
+		c := connect(t, p)
+		c.send(query(1), query(2))
+		synctest.Wait()
+		require.Equal(t, 2, x.executed(), "the reply to the second finds no room")
+		begun := time.Now()
+		x.set(func() { x.durableErr = errors.New("the disk is gone") })
+		c.isLast(textFailed)
+		require.Equal(t, time.Second, time.Since(begun), "no longer than what comes is discarded")
+	})
 }
 
 func TestASessionEndsWhenItsClientIsGone(t *testing.T) {

@@ -53,14 +53,14 @@ func TestShutdownReadsWhatHasArrived(t *testing.T) {
 	x.held = true
 	s := start(t, l, x, Options{BatchFramesMax: 1, UnsentRepliesMax: 1})
 	c := dial(t, l)
-	for order := 1; order <= 100; order++ {
+	for order := 1; order <= 20; order++ {
 		c.send(query(order))
 	}
 	eventually(t, func() bool { return x.executed() == 2 }) // the rest lies in the kernel
 	done := shutDown(t.Context(), s)
 	eventually(t, s.isDraining)
 	x.set(func() { x.held = false })
-	for order := 1; order <= 100; order++ {
+	for order := 1; order <= 20; order++ {
 		require.Equal(t, answer(order), c.reply())
 	}
 	c.isLast(textDraining)

@@ -22,7 +22,7 @@ const (
 	// A write that failed is tried again after retryMin, then after twice as
 	// long each time, up to retryMax.
 	retryMin = 50 * time.Millisecond
-	retryMax = 5 * time.Second
+	retryMax = 2 * time.Second
 )
 
 // ProjectorOptions are what a Projector needs.

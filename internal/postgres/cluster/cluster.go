@@ -53,7 +53,7 @@ const (
 	// A postmaster that died is started again after restartMin, then after twice
 	// as long each time it dies young, up to restartMax.
 	restartMin = 100 * time.Millisecond
-	restartMax = 10 * time.Second
+	restartMax = 2 * time.Second
 )
 
 // Cluster is a running local cluster. Its methods may be called from any goroutine.

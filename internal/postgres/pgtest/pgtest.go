@@ -81,17 +81,19 @@ func admin(t testing.TB, sql string) {
 	require.NoError(t, err)
 }
 
-// NewCluster returns a cluster of the test's own, for tests that stop and kill it.
-func NewCluster(t testing.TB) *cluster.Cluster {
+// NewCluster returns a cluster of the test's own, for tests that stop and kill it,
+// and the directory that it lives in.
+func NewCluster(t testing.TB) (c *cluster.Cluster, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	c, err := cluster.Start(ctx, cluster.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler), Settings: fast})
+	dir = t.TempDir()
+	c, err := cluster.Start(ctx, cluster.Options{Dir: dir, Log: slog.New(slog.DiscardHandler), Settings: fast})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		_ = c.Stop(ctx) // a test may have stopped it
 	})
-	return c
+	return c, dir
 }

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/wire"
+)
+
+// told is what clients were told of orders before a crash, by their ids: the
+// answer with the most executions, and the answer to a cancel.
+type told struct {
+	mu       sync.Mutex
+	orders   map[string]wire.Answer
+	canceled map[string]wire.Answer
+	last     int // highest id
+}
+
+func (k *told) note(answers []wire.Answer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, a := range answers {
+		switch a.Kind {
+		case "opened":
+			if _, ok := k.orders[a.ID]; !ok {
+				k.orders[a.ID] = wire.Answer{}
+			}
+			var id int
+			fmt.Sscan(a.ID, &id)
+			k.last = max(k.last, id)
+		case "status", "canceled":
+			if len(a.Executed) >= len(k.orders[a.ID].Executed) {
+				k.orders[a.ID] = a
+			}
+			if a.Kind == "canceled" {
+				k.canceled[a.ID] = a
+			}
+		}
+	}
+}
+
+// TestKillUnderLoadLosesNothing kills the program at random moments while eight
+// clients trade, starts it again, and compares with what they were told: every
+// order is there with the executions it had, what was canceled stays so, cash
+// and shares add up in the tables, and ids go on above all that were told.
+func TestKillUnderLoadLosesNothing(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	flags, database := dataFlags(t)
+	flags = append(flags, "--closed-orders=500")
+	const accounts, symbols, rounds = 20, 4, 5
+	p := start(t, flags...)
+	setup := dial(t, p.xml)
+	for id := 1; id <= accounts; id++ {
+		create := new(wire.Create).Account(wire.Account{ID: fmt.Sprint(id), Balance: "100000"})
+		for sym := range symbols {
+			create.Symbol(fmt.Sprintf("SYM%d", sym), wire.Placement{Account: fmt.Sprint(id), Shares: "1000"})
+		}
+		require.NotContains(t, setup.must(t, string(create.Append(nil))), "error")
+	}
+	known := &told{orders: map[string]wire.Answer{}, canceled: map[string]wire.Answer{}}
+	for round := range rounds {
+		before := known.last
+		var clients sync.WaitGroup
+		enough := make(chan struct{}, 8*10_000)
+		for n := range 8 {
+			clients.Go(func() {
+				trade(p.xml, rand.New(rand.NewPCG(seed, uint64(round*100+n))), accounts, symbols, known, enough)
+			})
+		}
+		for range 100 + r.IntN(400)/raceFactor {
+			<-enough // so many answers, then the kill
+		}
+		p.kill()
+		clients.Wait()
+		p = start(t, flags...)
+		require.Greater(t, known.last, before)
+		compareTold(t, dial(t, p.xml), known, fmt.Sprintf("seed %d round %d", seed, round))
+	}
+	p.stop(t)
+	conserved(t, database)
+	require.Empty(t, query(t, database, `SELECT id FROM orders GROUP BY id HAVING count(*) > 1`))
+}
+
+// trade sends pipelined frames until the connection breaks.
+func trade(addr string, r *rand.Rand, accounts, symbols int, known *told, answered chan<- struct{}) {
+	c, err := dialOnce(addr)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	var mine []string
+	for {
+		const depth = 4
+		var out []byte
+		for range depth {
+			out = wire.AppendFrame(out, []byte(randomTrades(r, fmt.Sprint(1+r.IntN(accounts)), symbols, mine)))
+		}
+		if _, err := c.Write(out); err != nil {
+			return
+		}
+		for range depth {
+			reply, err := c.r.Next()
+			if err != nil {
+				return
+			}
+			answers, err := wire.ParseReply(reply)
+			if err != nil {
+				return
+			}
+			known.note(answers)
+			for _, a := range answers {
+				if a.Kind == "opened" {
+					mine = append(mine, a.ID)
+				}
+			}
+			answered <- struct{}{}
+		}
+	}
+}
+
+// compareTold asks for every order that anybody was told of.
+func compareTold(t *testing.T, c *conn, known *told, where string) {
+	t.Helper()
+	for id, before := range known.orders {
+		answers, err := wire.ParseReply([]byte(c.must(t, `<transactions id="1"><query id="`+id+`"/></transactions>`)))
+		require.NoError(t, err)
+		require.Len(t, answers, 1)
+		now := answers[0]
+		require.Equal(t, "status", now.Kind, "%s: order %s: %s", where, id, now.Error)
+		require.GreaterOrEqual(t, len(now.Executed), len(before.Executed), "%s: order %s", where, id)
+		require.Equal(t, append([]wire.Executed{}, before.Executed...), append([]wire.Executed{}, now.Executed[:len(before.Executed)]...), "%s: order %s", where, id)
+		if canceled, ok := known.canceled[id]; ok {
+			require.Equal(t, canceled, wire.Answer{Kind: "canceled", ID: id, Canceled: now.Canceled, CanceledAt: now.CanceledAt, Executed: now.Executed}, "%s: order %s", where, id)
+			require.Empty(t, now.Open, "%s: order %s", where, id)
+		}
+	}
+	reply := c.must(t, `<create><account id="424242" balance="1"/></create>`)
+	if !strings.Contains(reply, "error") {
+		c.must(t, `<create><symbol sym="ID"/></create>`)
+	}
+	reply = c.must(t, `<transactions id="424242"><order sym="ID" amount="0.00000001" limit="0.00000001"/></transactions>`)
+	answers, err := wire.ParseReply([]byte(reply))
+	require.NoError(t, err)
+	require.Equal(t, "opened", answers[0].Kind, answers[0].Error)
+	var id int
+	fmt.Sscan(answers[0].ID, &id)
+	require.Greater(t, id, known.last, "%s: ids go on", where)
+}

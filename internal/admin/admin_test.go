@@ -1,0 +1,269 @@
+package admin
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+)
+
+// options are those of an exchange that is ready and sends back what it gets.
+func options() Options {
+	return Options{
+		Gatherer: prometheus.NewRegistry(),
+		Ready:    func() error { return nil },
+		Answer: func(_ context.Context, xml []byte) ([]byte, error) {
+			return fmt.Appendf(nil, "<results>%s</results>", xml), nil
+		},
+		Refuse:        func(text string) []byte { return []byte("<results><error>" + text + "</error></results>") },
+		FrameBytesMax: 1000,
+		Log:           slog.New(slog.DiscardHandler),
+	}
+}
+
+// serve starts a server on a free port.
+func serve(t *testing.T, o Options) *httptest.Server {
+	s := httptest.NewUnstartedServer(nil)
+	s.Config = NewServer(o)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// do sends a request and returns the status and the body of its answer.
+func do(t *testing.T, s *httptest.Server, method, path, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+	require.NoError(t, err)
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := s.Client().Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response, string(text)
+}
+
+func TestPathsAnswerAsTheyShould(t *testing.T) {
+	s := serve(t, options())
+	for _, test := range []struct {
+		method, path string
+		status       int
+		body         string
+	}{
+		{"GET", "/", 200, index},
+		{"GET", "/healthz", 200, "ok\n"},
+		{"GET", "/readyz", 200, "ready\n"},
+		{"POST", "/readyz", 405, "Method Not Allowed\n"},
+		{"GET", "/xml", 405, "Method Not Allowed\n"},
+		{"PUT", "/xml", 405, "Method Not Allowed\n"},
+		{"POST", "/xml", 200, "<results></results>"},
+		{"GET", "/nothing", 404, "404 page not found\n"},
+		{"GET", "/debug/pprof/symbol", 200, "num_symbols: 1\n"},
+	} {
+		response, body := do(t, s, test.method, test.path, "")
+		require.Equal(t, test.status, response.StatusCode, "%s %s", test.method, test.path)
+		require.Equal(t, test.body, body, "%s %s", test.method, test.path)
+	}
+	_, body := do(t, s, "GET", "/debug/pprof/", "")
+	require.Contains(t, body, "goroutine")
+	for _, path := range []string{"/metrics", "/debug/pprof/cmdline", "/debug/pprof/heap", "/debug/pprof/trace?seconds=0.01"} {
+		response, _ := do(t, s, "GET", path, "")
+		require.Equal(t, 200, response.StatusCode, path)
+	}
+}
+
+func TestMetricsShowWhatIsRegistered(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "outcry_frames_total", Help: "Frames."})
+	require.NoError(t, registry.Register(counter))
+	counter.Add(7)
+	o := options()
+	o.Gatherer = registry
+	_, body := do(t, serve(t, o), "GET", "/metrics", "")
+	require.Contains(t, body, "# HELP outcry_frames_total Frames.\n# TYPE outcry_frames_total counter\noutcry_frames_total 7\n")
+}
+
+func TestReadyzSaysWhyNot(t *testing.T) {
+	var why error
+	o := options()
+	o.Ready = func() error { return why }
+	o.Answer = func(context.Context, []byte) ([]byte, error) {
+		return nil, errors.New("asked although not ready")
+	}
+	s := serve(t, o)
+	why = errors.New("waiting for Postgres")
+	response, body := do(t, s, "GET", "/readyz", "")
+	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
+	require.Equal(t, "waiting for Postgres\n", body)
+
+	response, body = do(t, s, "POST", "/xml", "<create/>")
+	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
+	require.Equal(t, "<results><error>waiting for Postgres</error></results>", body)
+
+	response, _ = do(t, s, "GET", "/healthz", "")
+	require.Equal(t, http.StatusOK, response.StatusCode, "alive all the same")
+}
+
+func TestPostXMLAnswersAsTCPDoes(t *testing.T) {
+	o := options()
+	o.Answer = func(_ context.Context, xml []byte) ([]byte, error) {
+		if string(xml) != `<transactions id="1"/>` {
+			return o.Refuse("malformed XML"), nil
+		}
+		return []byte("<results/>"), nil
+	}
+	s := serve(t, o)
+	for body, want := range map[string]string{
+		`<transactions id="1"/>`: "<results/>",
+		"no XML":                 "<results><error>malformed XML</error></results>",
+		"":                       "<results><error>malformed XML</error></results>",
+	} {
+		response, got := do(t, s, "POST", "/xml", body)
+		require.Equal(t, http.StatusOK, response.StatusCode)
+		require.Equal(t, "text/xml; charset=utf-8", response.Header.Get("Content-Type"))
+		require.Equal(t, "nosniff", response.Header.Get("X-Content-Type-Options"))
+		require.EqualValues(t, len(want), response.ContentLength)
+		require.Equal(t, want, got)
+	}
+}
+
+func TestPostXMLTakesFramesUpToTheLimit(t *testing.T) {
+	s := serve(t, options())
+	xml := strings.Repeat("x", 1000)
+	response, body := do(t, s, "POST", "/xml", xml)
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Equal(t, "<results>"+xml+"</results>", body)
+
+	response, body = do(t, s, "POST", "/xml", xml+"x")
+	require.Equal(t, http.StatusRequestEntityTooLarge, response.StatusCode)
+	require.Equal(t, "<results><error>a frame is over the limit of 1000 bytes</error></results>", body)
+}
+
+func TestPostXMLTellsNothingWhenTheExchangeFails(t *testing.T) {
+	var log bytes.Buffer
+	o := options()
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	o.Answer = func(context.Context, []byte) ([]byte, error) {
+		return []byte("a secret"), errors.New("journal: the disk is gone")
+	}
+	s := serve(t, o)
+	response, body := do(t, s, "POST", "/xml", "<create/>")
+	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
+	require.Contains(t, body, "<results><error>the exchange is stopping")
+	require.NotContains(t, body, "secret")
+	s.Close() // the log is written by now
+	require.Contains(t, log.String(), "the disk is gone")
+}
+
+func TestPostXMLIsBoundedInRequests(t *testing.T) {
+	release := make(chan struct{})
+	waiting := make(chan struct{}, answersMax)
+	o := options()
+	o.Answer = func(context.Context, []byte) ([]byte, error) {
+		waiting <- struct{}{}
+		<-release
+		return []byte("<results/>"), nil
+	}
+	h := Handler(o)
+	post := func() *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("POST", "/xml", nil))
+		return w
+	}
+	answers := make(chan int, answersMax)
+	for range answersMax {
+		go func() { answers <- post().Code }()
+	}
+	for range answersMax {
+		<-waiting
+	}
+	refused := post()
+	require.Equal(t, http.StatusServiceUnavailable, refused.Code)
+	require.Equal(t, "<results><error>256 requests are under way and no more are taken; try again</error></results>", refused.Body.String())
+	close(release)
+	for range answersMax {
+		require.Equal(t, http.StatusOK, <-answers)
+	}
+	require.Equal(t, http.StatusOK, post().Code)
+}
+
+func TestABodyThatBreaksOffIsNotDone(t *testing.T) {
+	o := options()
+	o.Answer = func(context.Context, []byte) ([]byte, error) {
+		panic("half a frame was done")
+	}
+	s := serve(t, o)
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	_, err = io.WriteString(conn, "POST /xml HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n<create/>")
+	require.NoError(t, err)
+	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.Equal(t, http.StatusBadRequest, response.StatusCode)
+}
+
+func TestPagesFromElsewhereAreRefused(t *testing.T) {
+	s := serve(t, options())
+	own := s.Listener.Addr().String()
+	_, port, err := net.SplitHostPort(own)
+	require.NoError(t, err)
+	for _, test := range []struct {
+		name    string
+		headers []string
+		status  int
+	}{
+		{"no browser", nil, 200},
+		{"own page", []string{"Origin", "http://" + own}, 200},
+		{"own page, by the newer header", []string{"Sec-Fetch-Site", "same-origin"}, 200},
+		{"localhost", []string{"Host", "localhost:" + port, "Origin", "http://localhost:" + port}, 200},
+		{"foreign page", []string{"Origin", "https://elsewhere.example"}, 403},
+		{"foreign page, by the newer header", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"sandboxed page", []string{"Origin", "null"}, 403},
+		{"a name that was made to point here", []string{"Host", "elsewhere.example:" + port, "Origin", "http://elsewhere.example:" + port}, 403},
+	} {
+		response, body := do(t, s, "POST", "/xml", "<create/>", test.headers...)
+		require.Equal(t, test.status, response.StatusCode, "%s: %s", test.name, body)
+	}
+	response, body := do(t, s, "GET", "/debug/pprof/cmdline", "", "Host", "elsewhere.example")
+	require.Equal(t, http.StatusForbidden, response.StatusCode)
+	require.Equal(t, "host \"elsewhere.example\" is not taken on a loopback address; use the address or localhost\n", body)
+}
+
+func TestHostsAreAddressesOrLocalhost(t *testing.T) {
+	for host, want := range map[string]bool{
+		"": true, "localhost": true, "LOCALHOST:8080": true, "127.0.0.1": true, "127.0.0.1:8080": true, "[::1]": true, "[::1]:8080": true, "192.168.0.7:80": true,
+		"elsewhere.example": false, "elsewhere.example:8080": false, "localhost.elsewhere.example": false, "127.0.0.1.elsewhere.example": false, "1": false,
+	} {
+		require.Equal(t, want, isAddress(host), host)
+	}
+}
+
+func TestNamesAreTakenOnOtherAddresses(t *testing.T) {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", "http://exchange.example/healthz", nil)
+	outside := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8080}
+	Handler(options()).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(outside))))
+	require.Equal(t, http.StatusOK, w.Code)
+}

@@ -1,0 +1,65 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// xmlHandler answers POST /xml. The status is 200 for every frame that was answered,
+// also where the answer is an error: as over TCP, the reply tells.
+type xmlHandler struct {
+	options Options
+	running chan struct{} // holds a value for each request under way
+}
+
+// ServeHTTP implements http.Handler.
+func (h *xmlHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case h.running <- struct{}{}:
+		defer func() { <-h.running }()
+	default:
+		h.refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("%d requests are under way and no more are taken; try again", cap(h.running)))
+		return
+	}
+	if err := h.options.Ready(); err != nil {
+		h.refuse(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(h.options.FrameBytesMax)))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		h.refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a frame is over the limit of %d bytes", tooLarge.Limit))
+	case err != nil:
+		h.refuse(w, http.StatusBadRequest, "the body did not arrive: "+err.Error())
+	default:
+		h.answer(w, r, body)
+	}
+}
+
+func (h *xmlHandler) answer(w http.ResponseWriter, r *http.Request, xml []byte) {
+	reply, err := h.options.Answer(r.Context(), xml)
+	if err != nil {
+		if r.Context().Err() == nil { // the client is still there, so it is the exchange
+			h.options.Log.Error("a request over HTTP is not answered", "client", r.RemoteAddr, "error", err)
+		}
+		h.refuse(w, http.StatusServiceUnavailable, "the exchange is stopping; whether the request was done is known after it has started again")
+		return
+	}
+	h.reply(w, http.StatusOK, reply)
+}
+
+func (h *xmlHandler) refuse(w http.ResponseWriter, status int, text string) {
+	h.reply(w, status, h.options.Refuse(text))
+}
+
+func (h *xmlHandler) reply(w http.ResponseWriter, status int, xml []byte) {
+	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Length", strconv.Itoa(len(xml)))
+	w.WriteHeader(status)
+	_, _ = w.Write(xml) // a client that is gone misses it
+}
