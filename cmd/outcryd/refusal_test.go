@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -183,15 +184,20 @@ func TestAnOrderlyStopFinishesWhatIsIn(t *testing.T) {
 	const frames = 500
 	frame := wire.AppendFrame(nil, []byte(`<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`))
 	go func() { _, _ = c.Write(bytes.Repeat(frame, frames)) }()
-	_, err := c.r.Next()
+	reply, err := c.r.Next()
 	require.NoError(t, err)
-	p.stop(t)
-	answered := 1
-	for _, err := c.r.Next(); err == nil; _, err = c.r.Next() {
-		answered++
+	go p.cmd.Process.Signal(syscall.SIGTERM)
+	answered := 0
+	for ; err == nil; reply, err = c.r.Next() {
+		if strings.Contains(string(reply), "opened") {
+			answered++
+		} else {
+			require.Contains(t, string(reply), "the exchange is stopping", "the last reply says why")
+		}
 	}
+	require.NoError(t, p.cmd.Wait(), "log: %s", p.log)
 	orders := query(t, text(t, database), `SELECT count(*) FROM orders`)[0][0]
-	require.Equal(t, strings.TrimSpace(orders), strconv.Itoa(answered), "what was done was answered")
+	require.Equal(t, strconv.Itoa(answered), orders, "what was done was answered")
 	require.Empty(t, query(t, database, `SELECT 1 FROM exchange_state WHERE applied_seq < 4`))
 }
 

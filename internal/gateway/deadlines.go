@@ -7,8 +7,8 @@ import (
 )
 
 // deadlines reads from a session's connection and keeps the time that a client may
-// take: IdleTimeout from one batch to the first byte of the next frame, FrameTimeout
-// from there to the frame's end. Both are points in time, so that single bytes or
+// take: IdleTimeout from the last reply to the first byte of the next frame,
+// FrameTimeout from there to the frame's end. Both are points in time, so that single bytes or
 // blank lines win nothing. The session's reader alone uses it.
 type deadlines struct {
 	session *session
@@ -30,18 +30,28 @@ func (d *deadlines) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		n, err := d.session.conn.Read(p)
-		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && d.waitsForUs() {
-			d.rearm()
-			continue
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !d.prolong() {
+			return n, err
 		}
-		return n, err
 	}
 }
 
-// waitsForUs tells whether a client is silent because it is owed a reply: then it
-// is not idle.
-func (d *deadlines) waitsForUs() bool {
-	return d.frame.IsZero() && d.drained.IsZero() && d.session.unsent.owes()
+// prolong gives an idle client more time, and tells whether it did: one that is owed
+// a reply is not idle, and one that was owed a reply is so since it was sent.
+func (d *deadlines) prolong() bool {
+	if !d.frame.IsZero() || !d.drained.IsZero() {
+		return false
+	}
+	since, silent := d.session.unsent.silence()
+	if !silent {
+		since = time.Now()
+	}
+	until := since.Add(d.session.server.options.IdleTimeout)
+	if !until.After(d.idle) {
+		return false
+	}
+	d.idle = until
+	return true
 }
 
 // arm sets the connection's read deadline. Whoever wants to end the reading sets

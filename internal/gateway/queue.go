@@ -1,6 +1,9 @@
 package gateway
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // queue holds the replies of a session that are not sent yet, in order. One
 // goroutine pushes, one takes from the front.
@@ -14,6 +17,7 @@ type queue struct {
 	replies []*reply
 	bytes   int
 	closed  bool
+	emptied time.Time // when drop last left nothing
 }
 
 func newQueue(lenMax, bytesMax int) *queue {
@@ -57,6 +61,9 @@ func (q *queue) drop() {
 	n := copy(q.replies, q.replies[1:])
 	q.replies[n] = nil
 	q.replies = q.replies[:n]
+	if n == 0 {
+		q.emptied = time.Now()
+	}
 	q.changed.Signal()
 }
 
@@ -68,9 +75,10 @@ func (q *queue) close() {
 	q.changed.Signal()
 }
 
-// owes tells whether a reply waits to be sent.
-func (q *queue) owes() bool {
+// silence returns since when no reply has waited, the zero time where none ever
+// did. It returns false while one waits.
+func (q *queue) silence() (since time.Time, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.replies) > 0
+	return q.emptied, len(q.replies) == 0
 }
