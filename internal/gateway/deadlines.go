@@ -8,8 +8,8 @@ import (
 
 // deadlines reads from a session's connection and keeps the time that a client may
 // take: IdleTimeout from the last reply to the first byte of the next frame,
-// FrameTimeout from there to the frame's end. Both are points in time, so that single bytes or
-// blank lines win nothing. The session's reader alone uses it.
+// FrameTimeout from there to the frame's end. Both are points in time, so that
+// single bytes or blank lines win nothing. The session's reader alone uses it.
 type deadlines struct {
 	session *session
 	idle    time.Time // until when a frame must have begun; zero where that is not set yet
