@@ -100,6 +100,7 @@ func (s *server) startHTTP() error {
 	s.http = admin.NewServer(admin.Options{
 		Gatherer: s.metrics.registry,
 		Ready:    s.ready,
+		Started:  s.started,
 		Answer: func(ctx context.Context, xml []byte) ([]byte, error) {
 			return s.gateway.Answer(ctx, xml)
 		},
@@ -191,13 +192,18 @@ func (s *server) announce(xml net.Addr) {
 // setNotReady says why the exchange takes no orders.
 func (s *server) setNotReady(why error) { s.notReady.Store(&why) }
 
-// ready returns why the exchange takes no orders, nil while it does. Postgres
-// being away is no reason.
-func (s *server) ready() error {
+// started returns why frames cannot be done, nil where they can.
+func (s *server) started() error {
 	if why := s.notReady.Load(); why != nil {
 		return *why
 	}
-	if err := s.journal.Err(); err != nil {
+	return s.journal.Err()
+}
+
+// ready returns why the exchange takes no orders, nil while it does. Postgres
+// being away is no reason. Without room for the journal only orders are refused.
+func (s *server) ready() error {
+	if err := s.started(); err != nil {
 		return err
 	}
 	return s.journal.Room()

@@ -20,8 +20,11 @@ type Options struct {
 	Gatherer prometheus.Gatherer
 	// Ready returns nil while the exchange takes orders, else why it does not.
 	Ready func() error
+	// Started returns nil once Answer may be called, else why it may not. What is
+	// not ready for orders may still answer queries and cancels.
+	Started func() error
 	// Answer does one frame's XML and returns its reply's XML once it may be told.
-	// It is called only after Ready has returned nil. An error means that nothing
+	// It is called only after Started has returned nil. An error means that nothing
 	// may be told.
 	Answer func(ctx context.Context, xml []byte) ([]byte, error)
 	// Refuse returns a reply's XML that is one error.

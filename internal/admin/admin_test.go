@@ -24,6 +24,7 @@ func options() Options {
 	return Options{
 		Gatherer: prometheus.NewRegistry(),
 		Ready:    func() error { return nil },
+		Started:  func() error { return nil },
 		Answer: func(_ context.Context, xml []byte) ([]byte, error) {
 			return fmt.Appendf(nil, "<results>%s</results>", xml), nil
 		},
@@ -101,10 +102,21 @@ func TestMetricsShowWhatIsRegistered(t *testing.T) {
 	require.Contains(t, body, "# HELP outcry_frames_total Frames.\n# TYPE outcry_frames_total counter\noutcry_frames_total 7\n")
 }
 
+func TestXMLIsAnsweredWithoutRoomForOrders(t *testing.T) {
+	o := options()
+	o.Ready = func() error { return errors.New("no room") }
+	s := serve(t, o)
+	response, _ := do(t, s, "GET", "/readyz", "")
+	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
+	_, body := do(t, s, "POST", "/xml", "x")
+	require.Equal(t, "<results>x</results>", body, "queries and cancels still work")
+}
+
 func TestReadyzSaysWhyNot(t *testing.T) {
 	var why error
 	o := options()
 	o.Ready = func() error { return why }
+	o.Started = o.Ready
 	o.Answer = func(context.Context, []byte) ([]byte, error) {
 		return nil, errors.New("asked although not ready")
 	}

@@ -24,7 +24,7 @@ func (h *xmlHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("%d requests are under way and no more are taken; try again", cap(h.running)))
 		return
 	}
-	if err := h.options.Ready(); err != nil {
+	if err := h.options.Started(); err != nil {
 		h.refuse(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
