@@ -23,8 +23,8 @@ type Book struct {
 // NewBook returns an empty book.
 func NewBook() *Book {
 	return &Book{
-		bids:   ladder{sign: +1},
-		asks:   ladder{sign: -1},
+		bids:   ladder{sign: +1, split: ladderChunkMax},
+		asks:   ladder{sign: -1, split: ladderChunkMax},
 		orders: make(map[OrderID]*Order),
 	}
 }

@@ -40,12 +40,13 @@ func (l *level) remove(o *Order) {
 // The sorted run is cut into chunks, so that a far level in a book of a million
 // levels moves a chunk and not the whole book (figures: docs/decisions).
 //
-// Invariants: no chunk is empty or longer than ladderChunkMax; keys rise through
+// Invariants: no chunk is empty or longer than split; keys rise through
 // all chunks; best is the last level, nil when there is none.
 type ladder struct {
 	sign   int64 // +1 for bids, -1 for asks: key = sign × price, so better is greater
 	best   *level
 	levels int
+	split  int // a chunk that grows longer is split; ladderChunkMax but in measurements
 	chunks [][]rung
 	free   *level // one emptied level, kept for the next new price
 }
@@ -126,7 +127,7 @@ func (l *ladder) insert(c, i int, r rung) {
 		l.chunks = append(l.chunks, make([]rung, 0, 8))
 	}
 	l.chunks[c] = slices.Insert(l.chunks[c], i, r)
-	if n := len(l.chunks[c]); n > ladderChunkMax {
+	if n := len(l.chunks[c]); n > l.split {
 		upper := slices.Clone(l.chunks[c][n/2:])
 		clear(l.chunks[c][n/2:])
 		l.chunks[c] = l.chunks[c][:n/2]

@@ -27,10 +27,10 @@ var archives embed.FS
 //	                          line, to be joined. The client ends its sending
 //	                          side behind raw bytes, so a raw step is the last one
 //
-// "{{S*N}}" stands for N times S in what is sent. In a want the text of an error
-// is "*", which stands for any that is not empty, a time is "T", and line feeds
-// are left out; in the want of raw bytes the length lines are left out too, but
-// they are checked.
+// "{{S*N}}" stands for N times S; a "%d" in S counts from 1. In a want the text of
+// an error is "*", which stands for any that is not empty, a time is "T", and line
+// feeds are left out; in the want of raw bytes the length lines are left out too,
+// but they are checked.
 type Transcript struct {
 	Name  string
 	Steps []Step
@@ -43,7 +43,8 @@ type Step struct {
 	Raw  bool
 }
 
-// Transcripts returns all transcripts. The error names what is wrong with one.
+// Transcripts returns all transcripts, by name. The error names what is wrong with
+// one.
 func Transcripts() ([]Transcript, error) {
 	entries, err := archives.ReadDir("transcripts")
 	if err != nil {
@@ -65,68 +66,83 @@ func Transcripts() ([]Transcript, error) {
 }
 
 func steps(a *txtar.Archive) (all []Step, err error) {
-	if len(a.Files)%2 != 0 || len(a.Comment) == 0 {
+	if len(a.Files) == 0 || len(a.Files)%2 != 0 || len(a.Comment) == 0 {
 		return nil, fmt.Errorf("%d sections, a story of %d bytes", len(a.Files), len(a.Comment))
 	}
 	for i := 0; i < len(a.Files); i += 2 {
-		send, want := a.Files[i], a.Files[i+1]
-		if send.Name != "send" && send.Name != "raw" || want.Name != "want" {
-			return nil, fmt.Errorf("section %d is %q, then %q", i, send.Name, want.Name)
-		}
-		s := Step{Raw: send.Name == "raw"}
-		if s.Raw {
-			if s.Send, err = unquote(send.Data); err == nil {
-				var b []byte
-				b, err = unquote(want.Data)
-				s.Want = string(b)
-			}
-		} else {
-			s.Send, err = expand(strings.TrimSuffix(string(send.Data), "\n"))
-			s.Want = strings.ReplaceAll(strings.TrimSuffix(string(want.Data), "\n"), "\n", "")
-		}
+		s, err := step(a.Files[i], a.Files[i+1])
 		if err != nil {
 			return nil, fmt.Errorf("section %d: %w", i, err)
+		}
+		if s.Raw && i+2 < len(a.Files) {
+			return nil, fmt.Errorf("section %d is raw and not the last step", i)
 		}
 		all = append(all, s)
 	}
 	return all, nil
 }
 
-// unquote joins Go strings that stand one a line.
-func unquote(b []byte) (joined []byte, err error) {
-	for _, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
-		if line == "" {
-			continue
-		}
-		s, err := strconv.Unquote(line)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", line, err)
-		}
-		s2, err := expand(s)
-		if err != nil {
-			return nil, err
-		}
-		joined = append(joined, s2...)
+// step reads one pair of sections.
+func step(send, want txtar.File) (Step, error) {
+	if send.Name != "send" && send.Name != "raw" || want.Name != "want" {
+		return Step{}, fmt.Errorf("%q, then %q", send.Name, want.Name)
 	}
-	return joined, nil
+	read := xmlOf
+	if send.Name == "raw" {
+		read = bytesOf
+	}
+	sent, err := read(send.Data)
+	if err != nil {
+		return Step{}, err
+	}
+	wanted, err := read(want.Data)
+	if err != nil {
+		return Step{}, err
+	}
+	if send.Name == "send" {
+		wanted = strings.ReplaceAll(wanted, "\n", "")
+	}
+	return Step{[]byte(sent), wanted, send.Name == "raw"}, nil
+}
+
+// xmlOf returns the XML of a section.
+func xmlOf(b []byte) (string, error) { return expand(strings.TrimSuffix(string(b), "\n")) }
+
+// bytesOf joins the Go strings of a section, which stand one a line.
+func bytesOf(b []byte) (string, error) {
+	var joined strings.Builder
+	for line := range strings.Lines(string(b)) {
+		s, err := strconv.Unquote(strings.TrimSpace(line))
+		if err != nil {
+			return "", fmt.Errorf("%s is no Go string: %w", strings.TrimSpace(line), err)
+		}
+		s, err = expand(s)
+		if err != nil {
+			return "", err
+		}
+		joined.WriteString(s)
+	}
+	return joined.String(), nil
 }
 
 // expand writes out "{{S*N}}".
-func expand(s string) ([]byte, error) {
+func expand(s string) (string, error) {
 	var out strings.Builder
 	for {
 		before, rest, found := strings.Cut(s, "{{")
 		out.WriteString(before)
 		if !found {
-			return []byte(out.String()), nil
+			return out.String(), nil
 		}
-		what, after, ok := strings.Cut(rest, "}}")
-		text, times, ok2 := strings.Cut(what, "*")
-		n, err := strconv.Atoi(times)
-		if !ok || !ok2 || err != nil {
-			return nil, fmt.Errorf("{{%s is no {{text*times}}", what)
+		what, after, closed := strings.Cut(rest, "}}")
+		star := max(strings.LastIndex(what, "*"), 0)
+		times, err := strconv.Atoi(strings.TrimPrefix(what[star:], "*"))
+		if err != nil || times < 1 || !closed {
+			return "", fmt.Errorf("{{%s is no {{text*times}}", what)
 		}
-		out.WriteString(strings.Repeat(text, n))
+		for i := range times {
+			out.WriteString(strings.ReplaceAll(what[:star], "%d", strconv.Itoa(i+1)))
+		}
 		s = after
 	}
 }

@@ -1,7 +1,9 @@
 // Package twin is the exchange a second time: slow, obvious, and written from
 // docs/PROTOCOL.md alone. It shares no code with the exchange that it is compared
 // with. Numbers are big.Int, books are lists that are searched from the front,
-// nothing is ever stored. Only tests import it.
+// nothing is ever stored. Only tests import it. It is made to be held beside the
+// protocol: document.go is its section 1, protocol.go its sections 2, 3, 4 and 6,
+// and twin.go what they do to accounts and orders.
 //
 // It also holds the transcripts: conversations whose every byte is known, which
 // tests hold both exchanges to; and a generator of random sessions.
@@ -9,7 +11,6 @@ package twin
 
 import (
 	"fmt"
-	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ type Exchange struct {
 	opened   *big.Int            // all balances that accounts were opened with
 }
 
+// account has what its open orders do not hold.
 type account struct {
 	balance *big.Int
 	shares  map[string]*big.Int
@@ -36,9 +38,9 @@ type order struct {
 	shares, limit *big.Int
 	open          *big.Int
 	time          int64
-	canceled      *big.Int // nil when it was not
+	canceled      *big.Int // nil where it was not
 	canceledAt    int64
-	executions    []execution
+	executions    []execution // oldest first
 }
 
 type execution struct {
@@ -88,6 +90,7 @@ var (
 	sharesTotal = tenTo(21 + 8)
 )
 
+// open opens an account. Amounts are in units of 10^-16 dollars.
 func (x *Exchange) open(id string, balance *big.Int) error {
 	if x.accounts[id] != nil {
 		return fmt.Errorf("account exists")
@@ -100,12 +103,14 @@ func (x *Exchange) open(id string, balance *big.Int) error {
 	return nil
 }
 
+// make makes a symbol if it is new.
 func (x *Exchange) make(sym string) {
 	if x.symbols[sym] == nil {
 		x.symbols[sym] = new(big.Int)
 	}
 }
 
+// place adds shares of a symbol, which exists, to an account's position.
 func (x *Exchange) place(sym, id string, shares *big.Int) error {
 	a := x.accounts[id]
 	if a == nil {
@@ -115,22 +120,16 @@ func (x *Exchange) place(sym, id string, shares *big.Int) error {
 		return fmt.Errorf("too many shares")
 	}
 	x.symbols[sym] = sum(x.symbols[sym], shares)
-	a.add(sym, shares)
+	add(a.shares, sym, shares)
 	return nil
 }
 
-func (a *account) add(sym string, shares *big.Int) {
-	if a.shares[sym] == nil {
-		a.shares[sym] = new(big.Int)
-	}
-	a.shares[sym] = sum(a.shares[sym], shares)
-}
-
-// order accepts an order and matches it; amount is not 0.
+// order accepts an order of an account that exists, or refuses it, and matches
+// it (sections 4.1 and 4.2). amount is not 0.
 func (x *Exchange) order(id, sym string, amount, limit *big.Int, now int64) (*order, error) {
 	a := x.accounts[id]
-	if a == nil || x.symbols[sym] == nil {
-		return nil, fmt.Errorf("no such account or symbol")
+	if x.symbols[sym] == nil {
+		return nil, fmt.Errorf("no such symbol")
 	}
 	o := &order{account: id, sym: sym, buys: amount.Sign() > 0, shares: new(big.Int).Abs(amount), limit: limit, time: now}
 	o.open = o.shares
@@ -179,7 +178,8 @@ func (x *Exchange) best(o *order) (best *order) {
 	return best
 }
 
-// execute trades what o and the open order r have in common, at r's limit.
+// execute trades what the incoming order o and the open order r have in common,
+// at r's limit. What the buyer reserved beyond that price comes back.
 func (x *Exchange) execute(o, r *order, now int64) {
 	e := execution{shares: smaller(o.open, r.open), price: r.limit, time: now}
 	o.open, r.open = minus(o.open, e.shares), minus(r.open, e.shares)
@@ -191,22 +191,21 @@ func (x *Exchange) execute(o, r *order, now int64) {
 	buyer, seller := x.accounts[buy.account], x.accounts[sell.account]
 	seller.balance = sum(seller.balance, product(e.shares, e.price))
 	buyer.balance = sum(buyer.balance, product(e.shares, minus(buy.limit, e.price)))
-	buyer.add(o.sym, e.shares)
+	add(buyer.shares, o.sym, e.shares)
 	x.forget(o.sym)
 }
 
-func (x *Exchange) find(account string, id int) (*order, error) {
-	if x.accounts[account] == nil {
-		return nil, fmt.Errorf("no such account")
-	}
+// find returns an order; whose it is does not matter (section 4.3).
+func (x *Exchange) find(id int) (*order, error) {
 	if id < 1 || id > len(x.orders) {
 		return nil, fmt.Errorf("no such order")
 	}
 	return x.orders[id-1], nil
 }
 
+// cancel cancels what is open of an account's order (section 4.4).
 func (x *Exchange) cancel(account string, id int, now int64) (*order, error) {
-	o, err := x.find(account, id)
+	o, err := x.find(id)
 	if err != nil {
 		return nil, err
 	}
@@ -220,120 +219,18 @@ func (x *Exchange) cancel(account string, id int, now int64) (*order, error) {
 	if o.buys {
 		a.balance = sum(a.balance, product(o.open, o.limit))
 	} else {
-		a.add(o.sym, o.open)
+		add(a.shares, o.sym, o.open)
 	}
 	o.canceled, o.canceledAt, o.open = o.open, now, new(big.Int)
 	x.forget(o.sym)
 	return o, nil
 }
 
-// Check returns an error where cash or shares were made or lost, anything is
-// negative, or two open orders should have been executed against each other.
-func (x *Exchange) Check() error {
-	cash, shares := new(big.Int), map[string]*big.Int{}
-	for sym := range x.symbols {
-		shares[sym] = new(big.Int)
-	}
-	for id, a := range x.accounts {
-		if a.balance.Sign() < 0 {
-			return fmt.Errorf("twin: account %s has %s", id, dollars(a.balance))
-		}
-		cash.Add(cash, a.balance)
-		for sym, s := range a.shares {
-			if s.Sign() < 0 {
-				return fmt.Errorf("twin: account %s has %s of %s", id, show(s), sym)
-			}
-			shares[sym].Add(shares[sym], s)
-		}
-	}
-	for sym, resting := range x.resting {
-		for _, o := range resting {
-			if o.buys {
-				cash.Add(cash, product(o.open, o.limit))
-			} else {
-				shares[sym].Add(shares[sym], o.open)
-			}
-			if r := x.best(o); r != nil {
-				return fmt.Errorf("twin: orders %d and %d are open and match", o.id, r.id)
-			}
-		}
-	}
-	if cash.Cmp(x.opened) != 0 {
-		return fmt.Errorf("twin: %s in cash of %s", dollars(cash), dollars(x.opened))
-	}
-	for sym, placed := range x.symbols {
-		if shares[sym].Cmp(placed) != 0 {
-			return fmt.Errorf("twin: %s shares of %s in %s", show(shares[sym]), show(placed), sym)
-		}
-	}
-	return nil
-}
-
-// Holding is what an account has free and what its open orders hold, as exact
-// decimals.
-type Holding struct{ Free, Held string }
-
-// Cash returns every account's cash.
-func (x *Exchange) Cash() map[string]Holding {
-	held := map[string]*big.Int{}
-	for _, o := range x.orders {
-		if o.buys {
-			add(held, o.account, product(o.open, o.limit))
-		}
-	}
-	all := map[string]Holding{}
-	for id, a := range x.accounts {
-		all[id] = Holding{dollars(a.balance), dollars(orZero(held[id]))}
-	}
-	return all
-}
-
-// Shares returns every position that was ever made, by symbol and account.
-func (x *Exchange) Shares() map[[2]string]Holding {
-	held := map[[2]string]*big.Int{}
-	for _, o := range x.orders {
-		if !o.buys {
-			add(held, [2]string{o.sym, o.account}, o.open)
-		}
-	}
-	all := map[[2]string]Holding{}
-	for id, a := range x.accounts {
-		for _, sym := range slices.Sorted(maps.Keys(a.shares)) {
-			key := [2]string{sym, id}
-			all[key] = Holding{show(a.shares[sym]), show(orZero(held[key]))}
-		}
-	}
-	return all
-}
-
-// Order is an order as people see it, with exact decimals; sells have a negative
-// Amount.
-type Order struct {
-	ID                       int
-	Account, Sym             string
-	Amount, Limit            string
-	Open, Executed, Canceled string
-}
-
-// Orders returns all orders.
-func (x *Exchange) Orders() (all []Order) {
-	for _, o := range x.orders {
-		amount := o.shares
-		if !o.buys {
-			amount = new(big.Int).Neg(amount)
-		}
-		canceled := orZero(o.canceled)
-		all = append(all, Order{o.id, o.account, o.sym, show(amount), show(o.limit), show(o.open),
-			show(minus(minus(o.shares, o.open), canceled)), show(canceled)})
-	}
-	return all
-}
-
 func add[K comparable](m map[K]*big.Int, k K, v *big.Int) { m[k] = sum(orZero(m[k]), v) }
 
-func orZero(r *big.Int) *big.Int {
-	if r == nil {
+func orZero(v *big.Int) *big.Int {
+	if v == nil {
 		return new(big.Int)
 	}
-	return r
+	return v
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -157,15 +158,11 @@ func (p *parser) declare(t xml.ProcInst, begin int64) error {
 	if begin != 0 || t.Target != "xml" {
 		return errors.New("an XML declaration stands only at the start of a document")
 	}
-	rest := string(t.Inst)
-	version, rest := declared(rest, "version")
-	encoding, rest := declared(rest, "encoding")
-	standalone, rest := declared(rest, "standalone")
-	switch {
-	case version != "1.0":
-		return errors.New("the XML declaration does not say version 1.0")
-	case strings.TrimSpace(rest) != "" || standalone != "" && standalone != "yes" && standalone != "no":
-		return fmt.Errorf("the XML declaration %q is malformed", clip(string(t.Inst)))
+	match := declaration.FindSubmatch(t.Inst)
+	if match == nil {
+		return fmt.Errorf("the XML declaration %q is malformed, or not of version 1.0", clip(string(t.Inst)))
+	}
+	switch encoding := string(match[1]); {
 	case encoding == "" || strings.EqualFold(encoding, "utf-8"):
 		return nil
 	case !strings.EqualFold(encoding, "us-ascii"):
@@ -179,24 +176,11 @@ func (p *parser) declare(t xml.ProcInst, begin int64) error {
 	return nil
 }
 
-// declared takes a pseudo-attribute off the front of a declaration, "" where
-// another thing is there.
-func declared(s, name string) (value, rest string) {
-	after, ok := strings.CutPrefix(strings.TrimLeft(s, " \t\r\n"), name)
-	if !ok {
-		return "", s
-	}
-	after, ok = strings.CutPrefix(strings.TrimLeft(after, " \t\r\n"), "=")
-	after = strings.TrimLeft(after, " \t\r\n")
-	if !ok || after == "" || after[0] != '"' && after[0] != '\'' {
-		return "", s
-	}
-	value, rest, ok = strings.Cut(after[1:], after[:1])
-	if !ok {
-		return "", s
-	}
-	return value, rest
-}
+// declaration is what stands behind <?xml (XML 1.0, productions 23 to 32); its
+// group is the name of the encoding.
+var declaration = regexp.MustCompile(`^version[ \t\r\n]*=[ \t\r\n]*(?:"1\.0"|'1\.0')` +
+	`(?:[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*["']([A-Za-z][A-Za-z0-9._-]*)["'])?` +
+	`(?:[ \t\r\n]+standalone[ \t\r\n]*=[ \t\r\n]*["'](?:yes|no)["'])?[ \t\r\n]*$`)
 
 // isBlank tells whether there is nothing but XML's white space.
 func isBlank(b []byte) bool { return len(bytes.Trim(b, " \t\r\n")) == 0 }

@@ -1,129 +1,15 @@
 package twin
 
 import (
-	"bytes"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"html"
-	"io"
 	"math/big"
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
-// node is an element of a document.
-type node struct {
-	name     string
-	attrs    [][2]string
-	text     string
-	children []*node
-}
-
-func (n *node) get(name string) string {
-	for _, a := range n.attrs {
-		if a[0] == name {
-			return a[1]
-		}
-	}
-	return ""
-}
-
-func (n *node) has(name string) bool {
-	for _, a := range n.attrs {
-		if a[0] == name {
-			return true
-		}
-	}
-	return false
-}
-
-// only tells whether n has no attributes but these.
-func (n *node) only(names ...string) bool {
-	for _, a := range n.attrs {
-		known := false
-		for _, name := range names {
-			known = known || a[0] == name
-		}
-		if !known {
-			return false
-		}
-	}
-	return true
-}
-
-func (n *node) empty() bool { return len(n.children) == 0 && strings.Trim(n.text, " \t\r\n") == "" }
-
-var declaration = regexp.MustCompile(`^version\s*=\s*["']1\.0["'](\s+encoding\s*=\s*["']((?i)utf-8|us-ascii)["'])?(\s+standalone\s*=\s*["'](yes|no)["'])?\s*$`)
-
-func written(n xml.Name) string {
-	if n.Space != "" {
-		return n.Space + ":" + n.Local
-	}
-	return n.Local
-}
-
-// parse reads a document, or says that it is malformed.
-func parse(doc []byte) (*node, error) {
-	doc = bytes.TrimPrefix(doc, []byte("\ufeff"))
-	if !utf8.Valid(doc) {
-		return nil, errors.New("not UTF-8")
-	}
-	d := xml.NewDecoder(bytes.NewReader(doc))
-	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
-	above := &node{} // whose only child is the root
-	stack := []*node{above}
-	for {
-		at := d.InputOffset()
-		token, err := d.RawToken()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		top := stack[len(stack)-1]
-		switch t := token.(type) {
-		case xml.StartElement:
-			n := &node{name: written(t.Name)}
-			for _, a := range t.Attr {
-				if n.has(written(a.Name)) {
-					return nil, errors.New("attribute twice")
-				}
-				n.attrs = append(n.attrs, [2]string{written(a.Name), a.Value})
-			}
-			top.children = append(top.children, n)
-			stack = append(stack, n)
-		case xml.EndElement:
-			if top == above || top.name != written(t.Name) {
-				return nil, errors.New("end tag")
-			}
-			stack = stack[:len(stack)-1]
-		case xml.CharData:
-			top.text += string(t)
-		case xml.Directive:
-			return nil, errors.New("directive")
-		case xml.ProcInst:
-			if !strings.EqualFold(t.Target, "xml") {
-				continue
-			}
-			match := declaration.FindStringSubmatch(string(t.Inst))
-			if t.Target != "xml" || at != 0 || match == nil {
-				return nil, errors.New("declaration")
-			}
-			if strings.EqualFold(match[2], "us-ascii") && strings.IndexFunc(string(doc), func(r rune) bool { return r > 127 }) >= 0 {
-				return nil, errors.New("not ASCII")
-			}
-		}
-	}
-	if len(stack) != 1 || len(above.children) != 1 || strings.Trim(above.text, " \t\r\n") != "" {
-		return nil, errors.New("not one root")
-	}
-	return above.children[0], nil
-}
-
+// The grammars of section 2. A number has up to 8 fractional digits, as written.
 var (
 	digits    = regexp.MustCompile(`^[0-9]+$`)
 	accountID = regexp.MustCompile(`^[0-9]{1,64}$`)
@@ -131,7 +17,7 @@ var (
 	number    = regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]{0,8})?|\.[0-9]{1,8})$`)
 )
 
-// decimal reads a decimal in units of 10^-8, whose absolute value is below bound.
+// decimal reads a decimal of section 2 in units of 10^-8, whose absolute value is below bound.
 func decimal(s string, bound *big.Int) (*big.Int, error) {
 	if !number.MatchString(s) {
 		return nil, errors.New("no decimal")
@@ -144,13 +30,17 @@ func decimal(s string, bound *big.Int) (*big.Int, error) {
 	return v, nil
 }
 
+// The limits of section 2: of a balance and of shares placed, and of an order's
+// amount and limit. What is read stays below them.
 var (
 	balanceBound = tenTo(18 + 8)
 	orderBound   = product(big.NewInt(9), tenTo(10+8))
 )
 
-// Do answers one frame's XML with a reply's XML; what happens in it happens at
-// now, in seconds since the epoch. The texts of errors are the twin's own.
+// Do answers one frame's XML with its reply's XML, without length lines; what
+// happens in it happens at now, in seconds since the epoch. It never fails: what
+// is wrong with a frame is said in the reply (section 6), and then changes
+// nothing. The texts of errors are the twin's own.
 func (x *Exchange) Do(doc []byte, now int64) []byte {
 	root, err := parse(doc)
 	var replies []string
@@ -174,6 +64,7 @@ func (x *Exchange) Do(doc []byte, now int64) []byte {
 	return []byte("<results>" + strings.Join(replies, "") + "</results>")
 }
 
+// escape writes a value so that it is read back the same from an attribute.
 func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "\t", "&#x9;", "\n", "&#xA;", "\r", "&#xD;").Replace(s)
 }
@@ -193,10 +84,12 @@ func echo(n, around *node) string {
 	return s
 }
 
+// refusal is the answer to n, which err is wrong with.
 func refusal(n, around *node, err error) string {
 	return "<error" + echo(n, around) + ">" + err.Error() + "</error>"
 }
 
+// createChild answers a child of <create> (section 3).
 func (x *Exchange) createChild(n *node) []string {
 	if n.name == "symbol" {
 		return x.createSymbol(n)
@@ -211,6 +104,7 @@ func (x *Exchange) createChild(n *node) []string {
 	return []string{"<created" + echo(n, nil) + "/>"}
 }
 
+// openAccount answers an <account> at top level.
 func (x *Exchange) openAccount(n *node) error {
 	balance, err := decimal(n.get("balance"), balanceBound)
 	if err != nil || balance.Sign() < 0 || !accountID.MatchString(n.get("id")) {
@@ -219,28 +113,20 @@ func (x *Exchange) openAccount(n *node) error {
 	return x.open(n.get("id"), product(balance, tenTo(8)))
 }
 
+// createSymbol answers a <symbol>: each of its children, or itself where it has
+// none. It is made before they are looked at.
 func (x *Exchange) createSymbol(n *node) (replies []string) {
 	if !n.only("sym") {
 		return []string{refusal(n, nil, errors.New("unknown attribute"))}
 	}
-	sym := n.get("sym")
-	good := symbol.MatchString(sym)
+	good := symbol.MatchString(n.get("sym"))
 	if good {
-		x.make(sym)
-	}
-	if len(n.children) == 0 {
-		if !good {
-			return []string{refusal(n, nil, errors.New("bad symbol"))}
-		}
-		return []string{"<created" + echo(n, nil) + "/>"}
+		x.make(n.get("sym"))
 	}
 	for _, child := range n.children {
-		err := errors.New("bad symbol, element, attribute, content or value")
-		if good && child.name == "account" && child.only("id") && len(child.children) == 0 && accountID.MatchString(child.get("id")) {
-			shares, bad := decimal(strings.Trim(child.text, " \t\r\n"), balanceBound)
-			if bad == nil && shares.Sign() > 0 {
-				err = x.place(sym, child.get("id"), shares)
-			}
+		err := errors.New("bad symbol")
+		if good {
+			err = x.placeShares(n.get("sym"), child)
 		}
 		if err != nil {
 			replies = append(replies, refusal(child, n, err))
@@ -248,9 +134,28 @@ func (x *Exchange) createSymbol(n *node) (replies []string) {
 			replies = append(replies, "<created"+echo(child, n)+"/>")
 		}
 	}
-	return replies
+	switch {
+	case len(n.children) > 0:
+		return replies
+	case !good:
+		return []string{refusal(n, nil, errors.New("bad symbol"))}
+	}
+	return []string{"<created" + echo(n, nil) + "/>"}
 }
 
+// placeShares does what a child of <symbol> asks for.
+func (x *Exchange) placeShares(sym string, n *node) error {
+	if n.name != "account" || !n.only("id") || len(n.children) > 0 {
+		return errors.New("unknown element, attribute or content")
+	}
+	shares, err := decimal(trim(n.text), balanceBound)
+	if err != nil || shares.Sign() <= 0 || !accountID.MatchString(n.get("id")) {
+		return errors.New("bad id or number of shares")
+	}
+	return x.place(sym, n.get("id"), shares)
+}
+
+// transaction answers a child of <transactions> (section 4).
 func (x *Exchange) transaction(root, n *node, now int64) string {
 	id := root.get("id") + root.get("account")
 	if root.has("id") == root.has("account") || !accountID.MatchString(id) || x.accounts[id] == nil {
@@ -267,7 +172,7 @@ func (x *Exchange) transaction(root, n *node, now int64) string {
 			return fmt.Sprintf(`<opened%s id="%d"/>`, echo(n, nil), o.id)
 		}
 	case n.name == "query" && n.only("id"):
-		if o, err = x.find(id, orderID(n.get("id"))); err == nil {
+		if o, err = x.find(orderID(n.get("id"))); err == nil {
 			return "<status" + echo(n, nil) + ">" + o.status() + "</status>"
 		}
 	case n.name == "cancel" && n.only("id"):
@@ -278,7 +183,7 @@ func (x *Exchange) transaction(root, n *node, now int64) string {
 	return refusal(n, nil, err)
 }
 
-// orderID returns the number of an order, 0 where s is none.
+// orderID reads the number of an order, 0 where s is none.
 func orderID(s string) int {
 	if !digits.MatchString(s) {
 		return 0
@@ -290,6 +195,7 @@ func orderID(s string) int {
 	return int(id)
 }
 
+// placeOrder does what an <order> of an account that exists asks for.
 func (x *Exchange) placeOrder(id string, n *node, now int64) (*order, error) {
 	amount, err1 := decimal(n.get("amount"), orderBound)
 	limit, err2 := decimal(n.get("limit"), orderBound)
@@ -299,7 +205,8 @@ func (x *Exchange) placeOrder(id string, n *node, now int64) (*order, error) {
 	return x.order(id, n.get("sym"), amount, limit, now)
 }
 
-// status lists what is open, what was canceled, and the executions, oldest first.
+// status lists what is open, what was canceled, and the executions, oldest first
+// (section 4.3).
 func (o *order) status() (s string) {
 	if o.open.Sign() > 0 {
 		s += `<open shares="` + show(o.open) + `"/>`
@@ -311,25 +218,4 @@ func (o *order) status() (s string) {
 		s += fmt.Sprintf(`<executed shares="%s" price="%s" time="%d"/>`, show(e.shares), show(e.price), e.time)
 	}
 	return s
-}
-
-var (
-	errorText = regexp.MustCompile(`(<error[^>]*>)[^<]+</error>`)
-	timeValue = regexp.MustCompile(` time="[0-9]+"`)
-)
-
-// Normalize replaces the text of every error in a reply by "*", because texts are
-// free, and every time by "T", because clocks are. An error without text stays as
-// it is.
-func Normalize(reply []byte) string {
-	s := errorText.ReplaceAllString(string(reply), "$1*</error>")
-	return timeValue.ReplaceAllString(s, ` time="T"`)
-}
-
-// Texts returns the texts of the errors in a reply.
-func Texts(reply []byte) (texts []string) {
-	for _, m := range regexp.MustCompile(`<error[^>]*>([^<]*)</error>`).FindAllSubmatch(reply, -1) {
-		texts = append(texts, html.UnescapeString(string(m[1])))
-	}
-	return texts
 }
