@@ -1,0 +1,362 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/postgres/pgtest"
+)
+
+var background = context.Background()
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+func mustOpen(t testing.TB, url string) *Store {
+	t.Helper()
+	s, err := Open(background, url)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// history makes events by trading on a state at random: symbols A to C, ten
+// accounts, orders, cancels.
+type history struct {
+	r     *rand.Rand
+	state *exchange.State
+	seq   uint64
+}
+
+func newHistory(seed uint64) *history {
+	return &history{r: rand.New(rand.NewPCG(seed, 1)), state: exchange.NewState()}
+}
+
+// next returns the next event, which has been applied to the state.
+func (h *history) next() exchange.Event {
+	h.seq++
+	e := exchange.Event{Time: int64(h.seq), Symbol: exchange.Symbol("ABC"[h.seq%3 : h.seq%3+1]), Account: exchange.AccountID(fmt.Sprint(h.r.IntN(10)))}
+	switch {
+	case h.seq <= 3:
+		e.Kind, e.Account = exchange.SymbolMade, ""
+	case h.seq <= 13:
+		e.Kind, e.Symbol, e.Account = exchange.AccountOpened, "", exchange.AccountID(fmt.Sprint(h.seq-4))
+		e.Balance = exchange.Notional(1e9, 123_456_789)
+	case h.seq <= 43 || h.r.IntN(50) == 0:
+		e.Kind, e.Placed = exchange.SharesPlaced, exchange.Shares(1+h.r.IntN(1000)).Position()
+	case h.r.IntN(4) == 0 && h.cancel(&e):
+	default:
+		return h.order(e)
+	}
+	if err := h.state.Apply(&e); err != nil {
+		panic(err)
+	}
+	return e
+}
+
+// cancel makes e the cancel of an open order; it tells whether there is one.
+func (h *history) cancel(e *exchange.Event) bool {
+	var open []*exchange.Order
+	for o := range h.state.Books[e.Symbol].Orders() {
+		if o.Open > 0 {
+			open = append(open, o)
+		}
+	}
+	if len(open) == 0 {
+		return false
+	}
+	slices.SortFunc(open, func(a, b *exchange.Order) int { return int(a.ID) - int(b.ID) })
+	o := open[h.r.IntN(len(open))]
+	e.Kind, e.Order, e.Account, e.Side, e.Shares, e.Limit = exchange.OrderCanceled, o.ID, o.Account.ID, o.Side, o.Open, o.Limit
+	return true
+}
+
+// order makes e an order, smaller until the account can pay for it.
+func (h *history) order(e exchange.Event) exchange.Event {
+	li := h.state.Ledger.Listing(e.Symbol)
+	o := exchange.NewOrder(h.state.OrderID+1, h.state.Ledger.Account(e.Account), exchange.Side(1+h.r.IntN(2)), exchange.Shares(1+h.r.IntN(60)), exchange.Price(90+h.r.IntN(20)))
+	if h.state.Ledger.Reserve(li, o) != exchange.OK {
+		h.seq--
+		return h.next()
+	}
+	fills := h.state.Books[e.Symbol].Submit(o, e.Time, nil)
+	h.state.Ledger.Settle(li, o, fills)
+	h.state.OrderID = o.ID
+	e.Kind, e.Order, e.Side, e.Shares, e.Limit = exchange.OrderAccepted, o.ID, o.Side, o.Shares, o.Limit
+	e.Fills = fills
+	var plain exchange.Event // without what only the book knows
+	if err := exchange.DecodeEvent(exchange.AppendEvent(nil, &e), &plain); err != nil {
+		panic(err)
+	}
+	return plain
+}
+
+// TestTablesFollowTheState writes a random history in batches of random size: what
+// is loaded from the tables is, after each of them, the state of the core.
+func TestTablesFollowTheState(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	s := mustOpen(t, pgtest.NewDatabase(t))
+	h, b := newHistory(seed), newBatch()
+	b.reset(0)
+	for range 40 {
+		for range 1 + h.r.IntN(120) {
+			e := h.next()
+			require.NoError(t, b.add(h.seq, &e))
+		}
+		_, err := s.write(background, b)
+		require.NoError(t, err, "seed %d", seed)
+		snap, err := s.Load(background)
+		require.NoError(t, err)
+		require.Equal(t, h.seq, snap.Seq)
+		require.Equal(t, h.state.OrderID, snap.OrderID)
+		restored, err := snap.Restore()
+		require.NoError(t, err, "seed %d", seed)
+		compareStates(t, h.state, restored)
+		b.reset(h.seq)
+	}
+}
+
+func compareStates(t *testing.T, want, got *exchange.State) {
+	t.Helper()
+	for sym, book := range want.Books {
+		for o := range book.Orders() {
+			r := got.Books[sym].Find(o.ID)
+			if o.Open == 0 {
+				require.Nil(t, r, "closed orders are not loaded")
+				continue
+			}
+			require.NotNil(t, r, "order %d", o.ID)
+			require.Equal(t, o.Status(), r.Status(), "order %d", o.ID)
+		}
+		require.Equal(t, book.Resting(), got.Books[sym].Resting())
+		for id := range 10 {
+			account := exchange.AccountID(fmt.Sprint(id))
+			a, b := want.Ledger.Account(account), got.Ledger.Account(account)
+			if a == nil {
+				require.Nil(t, b)
+				continue
+			}
+			free, held := a.Balance()
+			free2, held2 := b.Balance()
+			require.Equal(t, []any{free, held}, []any{free2, held2}, "account %d", id)
+			shares, heldShares := want.Ledger.Listing(sym).Position(a)
+			shares2, heldShares2 := got.Ledger.Listing(sym).Position(b)
+			require.Equal(t, []any{shares, heldShares}, []any{shares2, heldShares2}, "account %d %s", id, sym)
+		}
+	}
+}
+
+func TestWritingABatchTwiceChangesNothing(t *testing.T) {
+	s := mustOpen(t, pgtest.NewDatabase(t))
+	h, b := newHistory(1), newBatch()
+	b.reset(0)
+	for range 100 {
+		e := h.next()
+		require.NoError(t, b.add(h.seq, &e))
+	}
+	_, err := s.write(background, b)
+	require.NoError(t, err)
+	_, err = s.write(background, b)
+	require.ErrorIs(t, err, ErrTaken, "the tables are not where the batch begins")
+	snap, err := s.Load(background)
+	require.NoError(t, err)
+	restored, err := snap.Restore()
+	require.NoError(t, err)
+	compareStates(t, h.state, restored)
+	require.ErrorContains(t, b.add(h.seq+2, &exchange.Event{}), "follows")
+}
+
+func TestAnOldServerCanWriteNoMore(t *testing.T) {
+	url := pgtest.NewDatabase(t)
+	old := mustOpen(t, url)
+	_, err := Open(background, url)
+	require.ErrorIs(t, err, ErrTaken)
+	require.True(t, Unusable(err))
+
+	// The old one's lock is lost with its session, as when a network breaks.
+	b := newBatch()
+	b.reset(0)
+	require.NoError(t, b.add(1, &exchange.Event{Kind: exchange.SymbolMade, Symbol: "A"}))
+	_, err = old.conn.Exec(background, `SELECT pg_advisory_unlock($1)`, int64(lockKey))
+	require.NoError(t, err)
+	young := mustOpen(t, url)
+	_, err = old.write(background, b)
+	require.ErrorIs(t, err, ErrTaken)
+	require.ErrorIs(t, old.SetJournal(background, [16]byte{1}, "journal"), ErrTaken)
+	_, err = young.write(background, b)
+	require.NoError(t, err)
+	young.Close()
+	_, err = old.reconnect(background)
+	require.ErrorIs(t, err, ErrTaken, "the epoch has moved on")
+}
+
+// TestAStartReadsNoHistory: after tens of thousands of closed orders, a load
+// touches the logs by their indexes alone.
+func TestAStartReadsNoHistory(t *testing.T) {
+	s := mustOpen(t, pgtest.NewDatabase(t))
+	h, b := newHistory(2), newBatch()
+	b.reset(0)
+	for range 20_000 {
+		e := h.next()
+		require.NoError(t, b.add(h.seq, &e))
+	}
+	_, err := s.write(background, b)
+	require.NoError(t, err)
+	scans := func() (n int64) {
+		_, err := s.conn.Exec(background, `SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()`)
+		require.NoError(t, err)
+		require.NoError(t, s.conn.QueryRow(background, `SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE relname LIKE '%\_log'`).Scan(&n))
+		return n
+	}
+	_, err = s.conn.Exec(background, `ANALYZE`)
+	require.NoError(t, err)
+	before := scans()
+	snap, err := s.Load(background)
+	require.NoError(t, err)
+	require.NotEmpty(t, snap.Orders)
+	require.Less(t, len(snap.Orders), 5000)
+	require.Equal(t, before, scans())
+}
+
+func TestHistoryAnswersLikeMemory(t *testing.T) {
+	url := pgtest.NewDatabase(t)
+	s := mustOpen(t, url)
+	h, b := newHistory(3), newBatch()
+	b.reset(0)
+	for range 3000 {
+		e := h.next()
+		require.NoError(t, b.add(h.seq, &e))
+		if b.records() == 97 {
+			_, err := s.write(background, b)
+			require.NoError(t, err)
+			b.reset(h.seq)
+		}
+	}
+	_, err := s.write(background, b)
+	require.NoError(t, err)
+	past, err := OpenHistory(background, url)
+	require.NoError(t, err)
+	defer past.Close()
+	for _, book := range h.state.Books {
+		for o := range book.Orders() {
+			got, found, err := past.Order(background, o.ID)
+			require.NoError(t, err)
+			require.True(t, found)
+			require.Equal(t, exchange.ClosedOrder{Account: o.Account.ID, Status: o.Status()}, got, "order %d", o.ID)
+		}
+	}
+	_, found, err := past.Order(background, h.state.OrderID+1)
+	require.NoError(t, err)
+	require.False(t, found)
+}
+
+func TestDecimalsGoToPostgresAndBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := exchange.Int128{Hi: rapid.Int64Range(-1<<60, 1<<60).Draw(t, "hi"), Lo: rapid.Uint64().Draw(t, "lo")}
+		for _, scale := range []int32{scaleCash, scaleShares, 0} {
+			n := numeric(v, scale)
+			got, err := int128(n, scale)
+			require.NoError(t, err)
+			require.Equal(t, v, got)
+			digits := n.Int.String()
+			require.False(t, n.Exp < 0 && digits[len(digits)-1] == '0', "%s has zeros to spare", digits)
+		}
+	})
+	for _, n := range []pgtype.Numeric{{}, {NaN: true, Valid: true}, {Int: big.NewInt(1), Exp: -17, Valid: true},
+		{Int: big.NewInt(1), Exp: 40, Valid: true}, {InfinityModifier: pgtype.Infinity, Valid: true}} {
+		_, err := int128(n, scaleCash)
+		require.Error(t, err)
+	}
+}
+
+func TestABadAddressIsUnusable(t *testing.T) {
+	_, err := Open(background, "postgres://%zz")
+	require.True(t, Unusable(err))
+	_, err = OpenHistory(background, "postgres://%zz")
+	require.True(t, Unusable(err))
+	_, err = Open(background, "postgres:///x?host=/nowhere")
+	require.Error(t, err)
+	require.False(t, Unusable(err), "it may come")
+}
+
+// TestTheProjectorCatchesUpAndLetsTheJournalGo also breaks its connection on the way.
+func TestTheProjectorCatchesUpAndLetsTheJournalGo(t *testing.T) {
+	url := pgtest.NewDatabase(t)
+	s := mustOpen(t, url)
+	j, err := journal.Open(t.TempDir(), journal.Options{SegmentBytes: 16 << 10})
+	require.NoError(t, err)
+	defer j.Close()
+	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(background)
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	h := newHistory(4)
+	for n := range 5000 {
+		e := h.next()
+		_, err := j.Append(exchange.AppendEvent(nil, &e))
+		require.NoError(t, err)
+		if n%1000 == 500 {
+			conn, err := pgx.Connect(background, url)
+			require.NoError(t, err)
+			_, err = conn.Exec(background, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'outcryd' AND datname = current_database()`)
+			require.NoError(t, err)
+			require.NoError(t, conn.Close(background))
+		}
+	}
+	require.NoError(t, p.WaitApplied(background, j.Appended()))
+	require.Equal(t, j.Appended(), p.Applied())
+	require.Eventually(t, func() bool { return j.SegmentCount() < 3 }, time.Minute, time.Millisecond, "segments behind applied_seq are deleted")
+	cancel()
+	require.NoError(t, <-ended)
+	require.Error(t, p.WaitApplied(background, j.Appended()+1), "it has ended")
+	snap, err := mustReopen(t, s, url).Load(background)
+	require.NoError(t, err)
+	restored, err := snap.Restore()
+	require.NoError(t, err)
+	compareStates(t, h.state, restored)
+}
+
+func mustReopen(t *testing.T, s *Store, url string) *Store {
+	s.Close()
+	return mustOpen(t, url)
+}
+
+func BenchmarkProjection(b *testing.B) {
+	for _, records := range []int{100, 10_000} {
+		b.Run(fmt.Sprintf("records=%d", records), func(b *testing.B) {
+			s := mustOpen(b, pgtest.NewDatabase(b))
+			h, batch := newHistory(5), newBatch()
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				batch.reset(h.seq)
+				for range records {
+					e := h.next()
+					if err := batch.add(h.seq, &e); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.StartTimer()
+				if _, err := s.write(background, batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N*records)/b.Elapsed().Seconds(), "records/s")
+		})
+	}
+}
