@@ -51,7 +51,7 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f.StringVar(&c.listen, "listen", "127.0.0.1:12345", "`address` of the XML protocol over TCP")
 	f.StringVar(&c.http, "http", "127.0.0.1:8080", "`address` of the HTTP side: /metrics, /healthz, /readyz, POST /xml; empty for none")
 	f.StringVar(&c.data, "data", "outcry-data", "`directory` of the journal and of the local Postgres cluster")
-	f.StringVar(&c.databaseURL, "database-url", os.Getenv("DATABASE_URL"), "`URL` of an existing Postgres database; empty for a local cluster below the data directory")
+	f.StringVar(&c.databaseURL, "database-url", "", "`URL` of an existing Postgres database; empty for a local cluster below the data directory (default $DATABASE_URL)")
 	f.StringVar(&c.ack, "ack", ackJournal, "what a reply waits for: \"journal\", or \"postgres\" as well")
 	f.IntVar(&c.frameBytesMax, "max-frame", 4<<20, "largest frame, in `bytes`")
 	f.IntVar(&c.connectionsMax, "max-connections", 16384, "most TCP `connections` at a time")
@@ -94,6 +94,12 @@ func parseConfig(args []string, stderr io.Writer) (*config, error) {
 	}
 	if fromEnv != nil {
 		return nil, fromEnv
+	}
+	// Not the flag's default: --help would print the password in it.
+	given := false
+	f.Visit(func(fl *flag.Flag) { given = given || fl.Name == "database-url" })
+	if !given {
+		c.databaseURL = os.Getenv("DATABASE_URL")
 	}
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))

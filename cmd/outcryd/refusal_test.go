@@ -225,10 +225,19 @@ func TestBadFlagsAreNamed(t *testing.T) {
 	c, err = parseConfig([]string{"--max-frame=200"}, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, 200, c.frameBytesMax, "a flag wins")
+	t.Setenv("DATABASE_URL", "postgres://u:secret@h/d")
+	c, err = parseConfig(nil, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, "postgres://u:secret@h/d", c.databaseURL)
+	c, err = parseConfig([]string{"--database-url="}, io.Discard)
+	require.NoError(t, err)
+	require.Empty(t, c.databaseURL, "the local cluster, on demand")
+	var help strings.Builder
+	require.Equal(t, exitOK, run(background, []string{"--help"}, io.Discard, &help))
+	require.NotContains(t, help.String(), "secret")
 	var stdout strings.Builder
 	require.Equal(t, exitOK, run(background, []string{"--version"}, &stdout, io.Discard))
 	require.Contains(t, stdout.String(), "outcryd")
-	require.Equal(t, exitOK, run(background, []string{"--help"}, io.Discard, io.Discard))
 }
 
 func TestAnAddressInUseIsNamed(t *testing.T) {
