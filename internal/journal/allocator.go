@@ -1,119 +1,138 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // After a segment could not be made, the allocator tries again this often.
 const allocateRetry = time.Second
 
-// allocator makes the next segment ahead of time, in a goroutine of its own.
+// spareSuffix ends the names of segments that are not in use yet.
+const spareSuffix = ".tmp"
+
+// spare is a segment without header and name: a file of zeros, synced.
+type spare struct {
+	file
+	path  string
+	bytes int64
+}
+
+// allocator keeps one spare segment ready, in a goroutine of its own.
 type allocator struct {
 	fs   fileSystem
-	path string // where the segment waits for its name
+	dir  string
 	size int64
 
-	want, quit chan struct{}
-	ended      chan struct{}
+	made    chan spare            // hands the spare out
+	refused chan error            // says why there is none
+	failing atomic.Pointer[error] // the same, for Room; nil while all is well
 
-	// mu guards what follows; changed is signaled when either changes.
-	mu      sync.Mutex
-	changed *sync.Cond
-	ready   file
-	err     error // why the last try failed
+	quit, ended chan struct{}
 }
 
 // newAllocator begins to make the first segment.
-func newAllocator(fs fileSystem, path string, size int64) *allocator {
-	a := &allocator{fs: fs, path: path, size: size,
-		want: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{})}
-	a.changed = sync.NewCond(&a.mu)
-	a.prepare()
+func newAllocator(fs fileSystem, dir string, size int64) *allocator {
+	a := &allocator{fs: fs, dir: dir, size: size, made: make(chan spare), refused: make(chan error),
+		quit: make(chan struct{}), ended: make(chan struct{})}
 	go a.run()
 	return a
 }
 
-// prepare asks for a segment, where none is ready or being made.
-func (a *allocator) prepare() {
-	select {
-	case a.want <- struct{}{}:
-	default:
-	}
-}
-
 func (a *allocator) run() {
 	defer close(a.ended)
-	for {
-		select {
-		case <-a.want:
-		case <-a.quit:
-			return
-		}
-		for !a.make() {
-			select {
-			case <-time.After(allocateRetry):
-			case <-a.quit:
+	for n := 0; ; n++ {
+		s, err := makeSpare(a.fs, filepath.Join(a.dir, fmt.Sprintf("next-%d%s", n, spareSuffix)), a.size)
+		if err != nil {
+			a.failing.Store(&err)
+			if !a.backOff(err) {
 				return
 			}
+			continue
+		}
+		a.failing.Store(nil)
+		select {
+		case a.made <- s:
+		case <-a.quit:
+			_ = errors.Join(s.Close(), a.fs.remove(s.path)) // else the next Open removes it
+			return
 		}
 	}
 }
 
-// make makes a segment, where none is ready, and tells whether there is one now.
-func (a *allocator) make() bool {
-	a.mu.Lock()
-	ready := a.ready != nil
-	a.mu.Unlock()
-	if ready {
-		return true
+// backOff tells who asks meanwhile why there is no spare. It returns false when
+// the allocator is to end.
+func (a *allocator) backOff(err error) bool {
+	again := time.NewTimer(allocateRetry)
+	defer again.Stop()
+	for {
+		select {
+		case a.refused <- err:
+		case <-again.C:
+			return true
+		case <-a.quit:
+			return false
+		}
 	}
-	f, err := zeroFile(a.fs, a.path, a.size)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.ready, a.err = f, err
-	a.changed.Broadcast()
-	return err == nil
 }
 
-// room returns why no segment is ready, nil where one is or is being made.
-func (a *allocator) room() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.err != nil {
-		return fmt.Errorf("journal: no room for the next segment: %w", a.err)
-	}
-	return nil
-}
-
-// take hands out a segment of at least need bytes, still under a temporary name.
-// It waits while one is being made, and fails where the last try failed.
-func (a *allocator) take(need int64) (f file, path string, size int64, err error) {
+// take hands out a spare of at least need bytes. It waits while one is being
+// made, and returns why the last try failed.
+func (a *allocator) take(need int64) (spare, error) {
 	if need > a.size {
-		path = filepath.Join(filepath.Dir(a.path), largeName)
-		f, err = zeroFile(a.fs, path, need)
-		return f, path, need, err
+		return makeSpare(a.fs, filepath.Join(a.dir, "large"+spareSuffix), need)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for a.ready == nil && a.err == nil {
-		a.changed.Wait()
+	select {
+	case s := <-a.made:
+		return s, nil
+	case err := <-a.refused:
+		return spare{}, err
 	}
-	f, a.ready = a.ready, nil
-	if f == nil {
-		return nil, "", 0, a.err
-	}
-	return f, a.path, a.size, nil
 }
 
-// stop ends the goroutine and removes the segment that nobody needs any more.
+// stop ends the goroutine, and removes the spare.
 func (a *allocator) stop() {
 	close(a.quit)
 	<-a.ended
-	if a.ready != nil {
-		_ = a.ready.Close()
-		_ = a.fs.remove(a.path) // the next Open removes it otherwise
+}
+
+// zeroChunk is how much of a new segment is written and synced at once. A sync of
+// all of it at the end makes the flusher's syncs wait several times as long.
+const zeroChunk = 1 << 20
+
+// makeSpare makes a file of size bytes, all zero, written and synced. What it
+// could not finish it removes.
+func makeSpare(fs fileSystem, path string, size int64) (spare, error) {
+	f, err := fs.open(path, createFlag)
+	if err != nil {
+		return spare{}, err
 	}
+	zeros := make([]byte, min(size, zeroChunk))
+	for at := int64(0); at < size && err == nil; at += int64(len(zeros)) {
+		if _, err = f.WriteAt(zeros[:min(int64(len(zeros)), size-at)], at); err == nil {
+			err = f.sync()
+		}
+	}
+	if err != nil {
+		return spare{}, errors.Join(err, f.Close(), fs.remove(path))
+	}
+	return spare{f, path, size}, nil
+}
+
+// removeSpares removes what an earlier run had prepared.
+func removeSpares(fs fileSystem, dir string) error {
+	left, err := fs.list(dir)
+	for _, name := range left {
+		if filepath.Ext(name) != spareSuffix {
+			continue
+		}
+		if gone := fs.remove(filepath.Join(dir, name)); !errors.Is(gone, os.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
 }

@@ -11,44 +11,63 @@
 //	          │ header │ record │ record │  …  │ record │ zeros to the end  │
 //	          └────────┴────────┴────────┴─────┴────────┴───────────────────┘
 //	header    0 magic "OUTCRYJL" · 8 version u32 · 12 zero u32 · 16 journal id [16]
-//	64 bytes  32 first seq u64 · 40 zeros · 60 CRC-32C of bytes 0 to 59
+//	64 bytes  32 first seq u64 · 40 size of the file u64 · 48 zeros
+//	          60 CRC-32C of bytes 0 to 59
 //
-//	record    0 length u32, of header and payload · 4 CRC-32C of all but itself
+//	record    0 length u32, of header and payload · 4 CRC-32C of these but itself
 //	24 bytes  8 seq u64 · 16 durable u64 · 24 payload, then zeros up to a
 //	          multiple of 8
 //
 // The seqs of a journal's records are consecutive, also across segments. Durable
-// is the last seq that was synced when the record was written. A record without
-// payload, whose durable equals its seq, is an end mark: the journal was closed
-// there, all up to its seq was synced; the next record overwrites it.
+// is the last seq that was synced when the record was put into its batch: it is
+// the same in all records of a batch, and another one in the next. A record
+// without payload, whose durable equals its seq, is an end mark: the journal was
+// closed there, all up to its seq was synced; the next record overwrites it. A
+// length of zero is where nothing was written yet.
 //
 // # Writing
 //
 // One goroutine, the flusher, writes everything that has gathered as one batch
 // and syncs it; while it does, the next batch gathers. All who wait for a record
 // of a batch share that sync. A batch is begun only after the one before it is
-// synced. A segment is written with zeros and synced ahead of time, because a
-// sync into bytes that the file system has already placed is much cheaper than
-// one that grows the file; its header is synced before it gets its name, and its
-// name before its first record. So a segment never has a torn header.
+// synced, and so is each part of a batch that several segments take. A segment is
+// written with zeros and synced ahead of time, because a sync into bytes that the
+// file system has already placed is much cheaper than one that grows the file.
+// Its header is synced before it gets its name, and its name before its first
+// record, so a segment never has a torn header. Where not even its first record
+// fits into an empty last segment, a larger one takes its place and name.
 //
 // A failed write or sync is final: the kernel may have dropped the pages that it
 // could not write, and a second sync would claim them to be safe. Everything
-// after it fails; only a new start, which reads what is there, tells what was kept.
+// after it fails until the journal is opened again.
 //
 // # Recovery
 //
-// The disk is assumed to keep what it has synced, and to have written any part of
-// what it has not, sector by sector, in any order. Open reads every segment.
-// Where the last segment stops being readable, at seq n:
+// The disk is assumed to keep what it has synced and to write a sector whole or
+// not at all; of what it has not synced it may have written any sectors and names.
+// Open reads every segment. Where the last one stops being readable, at seq n:
 //
 //   - A later record or end mark that says n was durable proves that something
 //     acknowledged is damaged. Open refuses, with file and offset.
 //   - Otherwise only the batch that was being written can be there, of which
 //     nobody was told. Open cuts it: it writes zeros over it.
 //
-// Anything else that does not fit is refused: a bad header, a gap, a segment that
-// is missing, short, or of another journal. The one damage that cannot be told
-// from a torn write is that of the very last batch before a crash; a journal that
-// was closed has an end mark behind it and is not exposed to that.
+// Before it promises what it has found, Open writes the last batch once more, in
+// the same place, and syncs it and the directory: what the process before it had
+// not synced, or failed to, may be in the kernel's memory only.
+//
+// Anything else that does not fit is refused, and then nothing is changed:
+//
+//	record damaged before another batch or an end mark    file and offset of it
+//	segment missing between others, or ending too early   end of the one before
+//	header damaged; not the header of this name           file
+//	file shorter or longer than its header says           file and its length
+//	segment of another journal                            file
+//	newer format                                          file and version
+//
+// Three kinds of damage cannot be told from what is allowed. Damage to the very
+// last batch before a crash looks like a torn write, and is cut; a journal that
+// was closed has an end mark behind it and is not exposed to that. Deleted
+// segments at the front look like RemoveBefore; at the end, like a journal that
+// never was so long. Who keeps a seq elsewhere compares it with First and Appended.
 package journal

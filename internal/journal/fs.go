@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -12,40 +13,35 @@ import (
 // fileSystem is what a journal does with its directory. Tests put one in its
 // place that fails, or that loses what was not synced.
 type fileSystem interface {
-	create(path string) (file, error) // fails where there is one
-	open(path string) (file, error)
-	list(dir string) ([]string, error) // base names, sorted
+	open(path string, flag int) (file, error) // flag as in os.OpenFile
+	list(dir string) ([]string, error)        // base names of the files, sorted
 	rename(from, to string) error
 	remove(path string) error
 	syncDir(dir string) error
 }
 
 type file interface {
-	ReadAt(p []byte, off int64) (int, error)
-	WriteAt(p []byte, off int64) (int, error)
-	Close() error
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
 	sync() error
 	size() (int64, error)
 }
+
+const createFlag = os.O_RDWR | os.O_CREATE | os.O_EXCL
 
 // disk is the real file system.
 type disk struct{}
 
 type diskFile struct{ *os.File }
 
-func (disk) create(path string) (file, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o640)
+func (disk) open(path string, flag int) (file, error) {
+	f, err := os.OpenFile(path, flag, 0o640)
 	return diskFile{f}, err
 }
 
-func (disk) open(path string) (file, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	return diskFile{f}, err
-}
-
-func (disk) list(dir string) ([]string, error) {
+func (disk) list(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
-	names := make([]string, 0, len(entries))
 	for _, e := range entries {
 		if e.Type().IsRegular() {
 			names = append(names, e.Name())
@@ -75,18 +71,36 @@ func (f diskFile) size() (int64, error) {
 	return info.Size(), nil
 }
 
+// makeDir makes dir and what is missing above it, durably: a directory whose own
+// name a power cut undoes takes its files along.
+func makeDir(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := makeDir(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return disk{}.syncDir(parent)
+}
+
 // DirLock is a lock on a directory. It ends with the process at the latest.
 type DirLock struct{ f *os.File }
 
-// Lock makes dir where it is not there, and locks it. An error says that another
-// process holds it, or that the directory cannot be used.
+// Lock makes dir where it is not there, and locks it. The error names dir; it
+// says that another process holds the lock, or why dir cannot be used.
 func Lock(dir string) (*DirLock, error) {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
+	if err := makeDir(dir); err != nil {
+		return nil, fmt.Errorf("journal: make %s: %w", dir, err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
+		return nil, fmt.Errorf("journal: lock %s: %w", dir, err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
@@ -98,5 +112,5 @@ func Lock(dir string) (*DirLock, error) {
 	return &DirLock{f}, nil
 }
 
-// Unlock gives the directory free.
+// Unlock gives the directory free. The error is that of closing the lock's file.
 func (l *DirLock) Unlock() error { return l.f.Close() }

@@ -2,9 +2,10 @@ package journal
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +17,8 @@ type Options struct {
 	SegmentBytes    int64  // size of a segment; 64 MiB
 	PendingBytesMax int    // what may wait to be written before Append waits; 64 MiB
 
-	// OnSync is told of each batch, by the flusher; nil means nobody wants to know.
+	// OnSync is told of each batch, by the flusher, how many records and bytes it
+	// held and how long writing and syncing it took; nil means nobody wants to know.
 	OnSync func(records, bytes int, took time.Duration)
 }
 
@@ -26,19 +28,24 @@ const RecordBytesMax = 1 << 30
 
 // Errors of a journal.
 var (
-	ErrClosed = errors.New("journal: closed")
-	ErrGone   = errors.New("journal: the record is no longer there")
+	ErrClosed   = errors.New("journal: closed")
+	ErrFailed   = errors.New("journal: failed")
+	ErrGone     = errors.New("journal: the record is no longer there")
+	ErrTooLarge = errors.New("journal: the record is too large")
 )
 
 // Journal is an open journal. Its methods may be called from any goroutine.
 type Journal struct {
-	options Options
-	fs      fileSystem
-	dir     string
-	id      [16]byte
-	lock    *DirLock
+	options   Options
+	fs        fileSystem
+	dir       string
+	id        [16]byte
+	lock      *DirLock
+	allocator *allocator
 
 	appended, synced atomic.Uint64
+
+	removing sync.Mutex // held by RemoveBefore, over the deletion of files
 
 	// mu guards what follows.
 	mu       sync.Mutex
@@ -46,20 +53,19 @@ type Journal struct {
 	writing  *batch // is being written; nil between batches
 	space    *sync.Cond
 	segments []segment
-	end      int64 // synced bytes of the last segment
 	readers  map[*Reader]struct{}
 	closing  bool
 	err      error // why the journal has failed, or ErrClosed
 
-	wake      chan struct{} // holds a value when pending may not be empty
-	failed    chan struct{} // closed with err set by a failure
-	flushed   chan struct{} // closed when the flusher has ended
-	allocator *allocator
+	wake    chan struct{} // holds a value when pending may not be empty
+	failed  chan struct{} // closed with err set by a failure
+	flushed chan struct{} // closed when the flusher has ended
 
-	// The flusher's own.
+	// The flusher's own, until it has ended.
 	current  file
 	at, size int64  // where the next record goes in current, and its size
-	spare    []byte // a written batch's memory
+	spare    []byte // a written batch's memory; guarded by mu
+	markErr  error  // why there is no end mark
 }
 
 // batch is a run of records that are written and synced together.
@@ -71,7 +77,8 @@ type batch struct {
 
 // Open opens the journal in dir, which it makes where it is not there. It locks
 // the directory, checks every record, and cuts the torn tail of a crash. A
-// *DamageError names what it refuses; nothing is changed then.
+// *DamageError names what it refuses, and then no record is changed; another
+// error says that the directory is in use or what could not be read or written.
 func Open(dir string, o Options) (*Journal, error) {
 	lock, err := Lock(dir)
 	if err != nil {
@@ -88,43 +95,36 @@ func Open(dir string, o Options) (*Journal, error) {
 // open is Open on any file system, without the lock.
 func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 	o.FirstSeq = max(o.FirstSeq, 1)
-	if o.SegmentBytes == 0 {
+	if o.SegmentBytes <= 0 {
 		o.SegmentBytes = 64 << 20
 	}
-	if o.PendingBytesMax == 0 {
+	if o.PendingBytesMax <= 0 {
 		o.PendingBytesMax = 64 << 20
 	}
-	r, err := recoverDir(fs, dir)
+	r, current, err := recoverDir(fs, dir)
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{options: o, fs: fs, dir: dir, id: r.id, segments: r.segments, end: r.end,
+	j := &Journal{options: o, fs: fs, dir: dir, id: r.id, segments: r.segments,
 		readers: make(map[*Reader]struct{}), wake: make(chan struct{}, 1),
-		failed: make(chan struct{}), flushed: make(chan struct{}), at: r.end, size: r.size}
+		failed: make(chan struct{}), flushed: make(chan struct{}), current: current}
 	j.space = sync.NewCond(&j.mu)
-	j.allocator = newAllocator(fs, filepath.Join(dir, preparedName), o.SegmentBytes)
-	if len(r.segments) == 0 {
-		j.id = newID()
-		err = j.rotate(o.FirstSeq, 0)
+	j.allocator = newAllocator(fs, dir, o.SegmentBytes)
+	if current == nil {
 		r.next = o.FirstSeq
+		rand.Read(j.id[:]) // never fails
+		if err := j.rotate(r.next, 0); err != nil {
+			j.allocator.stop()
+			return nil, fmt.Errorf("journal: make the first segment in %s: %w", dir, err)
+		}
 	} else {
-		j.current, err = fs.open(r.segments[len(r.segments)-1].path)
-	}
-	if err != nil {
-		j.allocator.stop()
-		return nil, fmt.Errorf("journal: open %s: %w", dir, err)
+		j.at, j.size = r.segments[len(r.segments)-1].end, int64(len(r.bytes))
 	}
 	j.appended.Store(r.next - 1)
 	j.synced.Store(r.next - 1)
 	j.pending = j.newBatch(r.next)
 	go j.flush()
 	return j, nil
-}
-
-func (j *Journal) newBatch(first uint64) *batch {
-	b := &batch{first: first, last: first - 1, bytes: j.spare[:0], done: make(chan struct{})}
-	j.spare = nil
-	return b
 }
 
 // ID returns the id that the journal was given when it was made.
@@ -155,25 +155,36 @@ func (j *Journal) Synced() uint64 { return j.synced.Load() }
 // then tells why, and nothing can be appended any more.
 func (j *Journal) Failed() <-chan struct{} { return j.failed }
 
-// Err returns why the journal has failed, ErrClosed once it is closed, else nil.
+// Err returns why the journal has failed, which wraps ErrFailed; ErrClosed once
+// it is closed; else nil.
 func (j *Journal) Err() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.err
 }
 
-// Room returns nil while there is room to go on. An error says why the segment
-// that will be needed next could not be made; the present one still takes
-// records, and the journal tries again by itself.
-func (j *Journal) Room() error { return j.allocator.room() }
+// Room returns nil while the segment that will be needed next is there or being
+// made. An error says why it could not be made; the present one still takes
+// records, and the journal tries again every second. To append until the present
+// one is full, in spite of the error, is a failure of the journal.
+func (j *Journal) Room() error {
+	if err := j.allocator.failing.Load(); err != nil {
+		return fmt.Errorf("journal: no room for the next segment: %w", *err)
+	}
+	return nil
+}
 
 // Append puts a copy of payload behind the last record and returns its seq. It
 // does no I/O; Wait tells when the record is on stable storage. It waits while
-// PendingBytesMax bytes are to be written. The error is the journal's failure or
-// ErrClosed, or says that payload is empty or too long; nothing is appended then.
+// PendingBytesMax bytes are to be written. The error is ErrTooLarge, the
+// journal's failure or ErrClosed, or says that payload is empty; nothing is
+// appended then.
 func (j *Journal) Append(payload []byte) (uint64, error) {
-	if len(payload) == 0 || len(payload) > RecordBytesMax {
-		return 0, fmt.Errorf("journal: a record of %d bytes is not 1 to %d bytes long", len(payload), RecordBytesMax)
+	switch {
+	case len(payload) > RecordBytesMax:
+		return 0, fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(payload), RecordBytesMax)
+	case len(payload) == 0:
+		return 0, errors.New("journal: a record of 0 bytes cannot be appended")
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -191,16 +202,13 @@ func (j *Journal) Append(payload []byte) (uint64, error) {
 	b.last++
 	b.bytes = appendRecord(b.bytes, b.last, b.first-1, payload)
 	j.appended.Store(b.last)
-	select {
-	case j.wake <- struct{}{}:
-	default:
-	}
+	j.rouse()
 	return b.last, nil
 }
 
 // Wait returns nil once all records up to seq are on stable storage. It returns
 // the journal's failure, ErrClosed, or ctx's error where that comes first. Those
-// who wait are woken once, by the sync that covers them.
+// who wait for a record that is appended are woken once, by the sync that covers it.
 func (j *Journal) Wait(ctx context.Context, seq uint64) error {
 	for j.synced.Load() < seq {
 		j.mu.Lock()
@@ -226,55 +234,61 @@ func (j *Journal) Wait(ctx context.Context, seq uint64) error {
 
 // RemoveBefore deletes the segments that hold only records before seq, but for
 // the last segment and what an open Reader has not read yet. The error says what
-// could not be deleted; the journal goes on without it or with it.
+// could not be deleted; that stays part of the journal, and of the next call.
 func (j *Journal) RemoveBefore(seq uint64) error {
+	j.removing.Lock()
+	defer j.removing.Unlock()
+	for {
+		s, ok := j.dropOldest(seq)
+		if !ok {
+			return nil
+		}
+		// Each is synced before the next, so that no power cut leaves a gap.
+		if err := j.fs.remove(s.path); err != nil {
+			j.mu.Lock()
+			j.segments = slices.Insert(j.segments, 0, s)
+			j.mu.Unlock()
+			return fmt.Errorf("journal: %w", err)
+		}
+		if err := j.fs.syncDir(j.dir); err != nil {
+			return fmt.Errorf("journal: sync %s: %w", j.dir, err)
+		}
+	}
+}
+
+// dropOldest takes the oldest segment off the list if RemoveBefore(seq) may delete it.
+func (j *Journal) dropOldest(seq uint64) (s segment, ok bool) {
 	j.mu.Lock()
+	defer j.mu.Unlock()
 	for r := range j.readers {
 		seq = min(seq, r.next.Load())
 	}
-	n := 0
-	for n+1 < len(j.segments) && j.segments[n+1].first <= seq {
-		n++
+	if len(j.segments) < 2 || j.segments[1].first > seq {
+		return s, false
 	}
-	gone := j.segments[:n]
-	j.segments = j.segments[n:]
-	j.mu.Unlock()
-	for _, s := range gone {
-		if err := j.fs.remove(s.path); err != nil {
-			return fmt.Errorf("journal: remove %s: %w", s.path, err)
-		}
-	}
-	if n == 0 {
-		return nil
-	}
-	if err := j.fs.syncDir(j.dir); err != nil {
-		return fmt.Errorf("journal: sync %s: %w", j.dir, err)
-	}
-	return nil
+	s, j.segments = j.segments[0], j.segments[1:]
+	return s, true
 }
 
 // Close writes and syncs what was appended, marks the end, and gives the
-// directory free. Append and Wait return ErrClosed from then on. The error is the
-// journal's failure.
+// directory free. Append, and Wait for what is not synced, return ErrClosed from
+// then on. The error is the journal's failure, or says what could not be closed.
+// Closing again does nothing.
 func (j *Journal) Close() error {
 	j.mu.Lock()
-	if j.closing {
-		j.mu.Unlock()
-		<-j.flushed
-		return nil
-	}
+	again := j.closing
 	j.closing = true
 	j.space.Broadcast()
 	j.mu.Unlock()
-	select {
-	case j.wake <- struct{}{}:
-	default:
-	}
+	j.rouse()
 	<-j.flushed
+	if again {
+		return nil
+	}
 	j.allocator.stop()
 	err := j.Err()
 	if errors.Is(err, ErrClosed) {
-		err = nil
+		err = j.markErr
 	}
 	err = errors.Join(err, j.current.Close())
 	if j.lock != nil {

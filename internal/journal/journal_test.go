@@ -27,6 +27,20 @@ func mustOpen(t testing.TB, dir string, o Options) *Journal {
 	return j
 }
 
+// gated opens a journal whose syncs each wait for a value from the channel.
+func gated(t *testing.T) (*Journal, chan struct{}) {
+	t.Helper()
+	fs := newMemFS()
+	j, err := open(fs, memDir, Options{SegmentBytes: 1 << 20})
+	require.NoError(t, err)
+	gate := make(chan struct{})
+	fs.mu.Lock()
+	fs.files[segmentPath(memDir, 1)].gate = gate
+	fs.mu.Unlock()
+	t.Cleanup(func() { require.NoError(t, j.Close()) })
+	return j, gate
+}
+
 // fill appends records up to seq last and waits for them.
 func fill(t testing.TB, j *Journal, last uint64, size int) {
 	t.Helper()
@@ -77,6 +91,7 @@ func TestFirstSeqCanBeChosen(t *testing.T) {
 	require.False(t, there)
 	j := mustOpen(t, dir, Options{FirstSeq: 42, SegmentBytes: 4096})
 	require.Equal(t, uint64(42), j.First())
+	require.Equal(t, 1, j.SegmentCount())
 	require.Equal(t, uint64(41), j.Appended())
 	fill(t, j, 43, 20)
 	there, err = Exists(dir)
@@ -99,6 +114,10 @@ func TestRecordsOfAnySizeAreKept(t *testing.T) {
 	}
 	_, err := j.Append(nil)
 	require.ErrorContains(t, err, "0 bytes")
+	_, err = j.Append(make([]byte, RecordBytesMax+1))
+	require.ErrorIs(t, err, ErrTooLarge)
+	require.ErrorContains(t, err, "1073741825 bytes")
+	require.Equal(t, uint64(len(sizes)), j.Appended(), "a refused record uses no number")
 	require.NoError(t, j.Close())
 	n := 0
 	require.NoError(t, Scan(dir, func(seq uint64, b []byte) error {
@@ -108,6 +127,19 @@ func TestRecordsOfAnySizeAreKept(t *testing.T) {
 	}))
 	require.Equal(t, len(sizes), n)
 	mustOpen(t, dir, small)
+}
+
+func TestOversizeFirstRecordReplacesTheEmptySegment(t *testing.T) {
+	dir := t.TempDir()
+	j := mustOpen(t, dir, small)
+	fill(t, j, 1, 10_000)
+	require.Equal(t, 1, j.SegmentCount())
+	fill(t, j, 3, 10_000)
+	require.Equal(t, 3, j.SegmentCount())
+	require.NoError(t, j.RemoveBefore(2))
+	require.NoError(t, j.Close())
+	first, last := contents(t, dir, 10_000)
+	require.Equal(t, [2]uint64{2, 3}, [2]uint64{first, last})
 }
 
 func TestManyAppendersShareSyncs(t *testing.T) {
@@ -152,6 +184,38 @@ func TestAppendWaitsWhileTooMuchIsPending(t *testing.T) {
 	require.NoError(t, err, "a record over the bound is let in alone")
 }
 
+func TestOneSyncWakesWhomItCovers(t *testing.T) {
+	j, gate := gated(t)
+	wait := func(seq uint64) chan error {
+		done := make(chan error, 1)
+		go func() { done <- j.Wait(background, seq) }()
+		return done
+	}
+	_, err := j.Append(payload(1, 50))
+	require.NoError(t, err)
+	writing := func() bool { // the first record's batch is taken
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		return j.writing != nil
+	}
+	require.Eventually(t, writing, 10*time.Second, time.Millisecond)
+	for seq := uint64(2); seq <= 3; seq++ {
+		_, err = j.Append(payload(seq, 50))
+		require.NoError(t, err)
+	}
+	first, second, third := wait(1), wait(2), wait(3)
+	gate <- struct{}{}
+	require.NoError(t, <-first)
+	require.Equal(t, uint64(1), j.Synced())
+	require.Empty(t, second)
+	require.Empty(t, third)
+	gate <- struct{}{} // one sync for both
+	require.NoError(t, <-second)
+	require.NoError(t, <-third)
+	require.Equal(t, uint64(3), j.Synced())
+	close(gate)
+}
+
 func TestWaitEndsWithItsContext(t *testing.T) {
 	j := mustOpen(t, t.TempDir(), small)
 	ctx, cancel := context.WithCancel(background)
@@ -168,59 +232,6 @@ func TestCloseEndsThoseWhoWait(t *testing.T) {
 	_, err := j.Append([]byte("x"))
 	require.ErrorIs(t, err, ErrClosed)
 	require.NoError(t, j.Close(), "closing twice is fine")
-}
-
-func TestReaderFollowsTheJournal(t *testing.T) {
-	j := mustOpen(t, t.TempDir(), small)
-	const last = 2000
-	r, err := j.NewReader(1)
-	require.NoError(t, err)
-	go func() {
-		for seq := uint64(1); seq <= last; seq++ {
-			j.Append(payload(seq, 60))
-		}
-	}()
-	for seq := uint64(1); seq <= last; seq++ {
-		got, b, err := r.Next(background)
-		require.NoError(t, err)
-		require.Equal(t, seq, got)
-		require.Equal(t, payload(seq, 60), b)
-		require.LessOrEqual(t, seq, j.Synced(), "only synced records are read")
-	}
-	_, _, ok, err := r.TryNext()
-	require.NoError(t, err)
-	require.False(t, ok)
-	r.Close()
-
-	r, err = j.NewReader(1234)
-	require.NoError(t, err)
-	defer r.Close()
-	seq, b, ok, err := r.TryNext()
-	require.NoError(t, err)
-	require.True(t, ok)
-	require.Equal(t, uint64(1234), seq)
-	require.Equal(t, payload(1234, 60), b)
-}
-
-func TestRemoveBeforeKeepsWhatIsNeeded(t *testing.T) {
-	dir := t.TempDir()
-	j := mustOpen(t, dir, small)
-	fill(t, j, 1000, 90)
-	r, err := j.NewReader(400)
-	require.NoError(t, err)
-	require.NoError(t, j.RemoveBefore(900))
-	require.LessOrEqual(t, j.First(), uint64(400), "the reader has not read it")
-	require.Greater(t, j.First(), uint64(300))
-	r.Close()
-	require.NoError(t, j.RemoveBefore(5000))
-	require.Equal(t, 1, j.SegmentCount(), "the last segment stays")
-	_, err = j.NewReader(1)
-	require.ErrorIs(t, err, ErrGone)
-	first := j.First()
-	require.NoError(t, j.Close())
-	j = mustOpen(t, dir, small)
-	require.Equal(t, first, j.First())
-	require.Equal(t, uint64(1000), j.Appended())
 }
 
 func TestDirectoryIsLocked(t *testing.T) {
@@ -251,13 +262,63 @@ func TestHelperOpens(t *testing.T) {
 	}
 }
 
+func TestLeftoverFilesAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	mustOpen(t, dir, small).Close()
+	left := filepath.Join(dir, "next-0"+spareSuffix)
+	require.NoError(t, os.WriteFile(left, []byte("half of a segment"), 0o600))
+	j := mustOpen(t, dir, Options{SegmentBytes: 8192})
+	fill(t, j, 100, 500)
+	require.NoError(t, j.Close())
+	names, err := disk{}.list(dir)
+	require.NoError(t, err)
+	require.Equal(t, "LOCK", names[len(names)-1])
+	for _, name := range names[:len(names)-1] {
+		require.Equal(t, segmentSuffix, filepath.Ext(name))
+	}
+}
+
+func TestUnusablePathsAreNamed(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(plain, nil, 0o600))
+	_, err := Open(filepath.Join(plain, "journal"), small)
+	require.ErrorContains(t, err, plain)
+	_, err = Exists(plain)
+	require.ErrorContains(t, err, plain)
+	require.ErrorContains(t, Scan(plain, nil), plain)
+	require.ErrorContains(t, SetAside(plain, "old"), plain)
+}
+
+func TestScanNeedsNoRightToWrite(t *testing.T) {
+	dir := t.TempDir()
+	j := mustOpen(t, dir, small)
+	fill(t, j, 40, 90)
+	flags := map[int]int{}
+	_, err := scan(flagFS{flags: flags}, dir, func(record) error { return nil })
+	require.NoError(t, err)
+	require.Equal(t, map[int]int{os.O_RDONLY: j.SegmentCount()}, flags)
+}
+
+// flagFS counts the flags that files are opened with.
+type flagFS struct {
+	disk
+	flags map[int]int
+}
+
+func (f flagFS) open(path string, flag int) (file, error) {
+	f.flags[flag]++
+	return f.disk.open(path, flag)
+}
+
 func TestSetAsideKeepsEverything(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, dir, small)
 	id := j.ID()
 	fill(t, j, 100, 90)
+	require.ErrorContains(t, SetAside(dir, "old"), "in use")
 	require.NoError(t, j.Close())
 	require.NoError(t, SetAside(dir, "old"))
+	require.ErrorIs(t, SetAside(dir, "old"), os.ErrExist, "nothing is overwritten")
 	_, last := contents(t, filepath.Join(dir, "old"), 90)
 	require.Equal(t, uint64(100), last)
 	j = mustOpen(t, dir, Options{FirstSeq: 77, SegmentBytes: 4096})
@@ -278,65 +339,4 @@ func TestScanStopsAtTheFirstError(t *testing.T) {
 		return nil
 	}), enough)
 	require.Equal(t, 3, n)
-}
-
-func ExampleJournal() {
-	dir, _ := os.MkdirTemp("", "journal")
-	defer os.RemoveAll(dir)
-	j, err := Open(dir, Options{SegmentBytes: 1 << 16})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	seq, _ := j.Append([]byte("order 7 was accepted"))
-	// Only now may anybody be told.
-	fmt.Println(seq, j.Wait(context.Background(), seq))
-	j.Close()
-	Scan(dir, func(seq uint64, record []byte) error {
-		fmt.Printf("%d %s\n", seq, record)
-		return nil
-	})
-	// Output:
-	// 1 <nil>
-	// 1 order 7 was accepted
-}
-
-func BenchmarkAppend(b *testing.B) {
-	j := mustOpen(b, b.TempDir(), Options{})
-	record := payload(1, 80)
-	b.ReportAllocs()
-	for b.Loop() {
-		j.Append(record)
-	}
-}
-
-func BenchmarkAppendAndWait(b *testing.B) {
-	for _, appenders := range []int{1, 64} {
-		b.Run(fmt.Sprintf("appenders=%d", appenders), func(b *testing.B) {
-			j := mustOpen(b, b.TempDir(), Options{})
-			record := payload(1, 80)
-			b.ReportAllocs()
-			b.SetParallelism((appenders + 1) / 2)
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					seq, _ := j.Append(record)
-					j.Wait(background, seq)
-				}
-			})
-		})
-	}
-}
-
-func BenchmarkRead(b *testing.B) {
-	j := mustOpen(b, b.TempDir(), Options{})
-	fill(b, j, 200_000, 80)
-	b.ReportAllocs()
-	r, _ := j.NewReader(1)
-	for b.Loop() {
-		if _, _, ok, _ := r.TryNext(); !ok {
-			r.Close()
-			r, _ = j.NewReader(1)
-		}
-	}
-	r.Close()
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -18,16 +18,18 @@ type memFS struct {
 	mu      sync.Mutex
 	files   map[string]*memFile // what processes see
 	names   map[string]*memFile // what the disk has: directory entries as of the last syncDir
-	calls   int                 // writes, syncs, creates, renames, removes, directory syncs
+	calls   int                 // calls that change something
 	failAt  int                 // this call and all later ones fail; 0 means none
 	failing error
 	full    bool // creating fails
 }
 
 type memFile struct {
-	fs   *memFS
-	data []byte // what processes see
-	safe []byte // what the disk has for sure
+	fs    *memFS
+	data  []byte       // what processes see
+	safe  []byte       // what the disk has for sure
+	dirty map[int]bool // sectors that a sync will write
+	gate  chan struct{}
 }
 
 const sectorBytes = 512
@@ -36,6 +38,29 @@ var errPower = errors.New("the power is out")
 
 func newMemFS() *memFS {
 	return &memFS{files: map[string]*memFile{}, names: map[string]*memFile{}, failing: errPower}
+}
+
+// put adds a file that is on the disk.
+func (m *memFS) put(path string, data []byte) *memFile {
+	f := &memFile{fs: m, data: bytes.Clone(data), safe: bytes.Clone(data), dirty: map[int]bool{}}
+	m.files[path], m.names[path] = f, f
+	return f
+}
+
+// failFrom fails the n-th call from now on and all after it; 0 ends that.
+func (m *memFS) failFrom(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failAt = 0
+	if n > 0 {
+		m.failAt = m.calls + n
+	}
+}
+
+func (m *memFS) setFull(full bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.full = full
 }
 
 // step counts a call that changes something, and fails it if it is to fail.
@@ -47,29 +72,26 @@ func (m *memFS) step() error {
 	return nil
 }
 
-func (m *memFS) create(path string) (file, error) {
+func (m *memFS) open(path string, flag int) (file, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.step(); err != nil {
-		return nil, err
-	}
-	if m.full {
-		return nil, errors.New("no space left on the disk")
-	}
-	if m.files[path] != nil {
+	f := m.files[path]
+	switch {
+	case f == nil && flag&os.O_CREATE == 0:
+		return nil, os.ErrNotExist
+	case f == nil:
+		if err := m.step(); err != nil {
+			return nil, err
+		}
+		if m.full {
+			return nil, errors.New("no space left on the disk")
+		}
+		f = &memFile{fs: m, dirty: map[int]bool{}}
+		m.files[path] = f
+	case flag&os.O_EXCL != 0:
 		return nil, os.ErrExist
 	}
-	m.files[path] = &memFile{fs: m}
-	return m.files[path], nil
-}
-
-func (m *memFS) open(path string) (file, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if f := m.files[path]; f != nil {
-		return f, nil
-	}
-	return nil, os.ErrNotExist
+	return f, nil
 }
 
 func (m *memFS) list(dir string) (names []string, err error) {
@@ -114,24 +136,14 @@ func (m *memFS) syncDir(string) error {
 	if err := m.step(); err != nil {
 		return err
 	}
-	m.names = map[string]*memFile{}
-	for path, f := range m.files {
-		m.names[path] = f
-	}
+	m.names = maps.Clone(m.files)
 	return nil
 }
 
 func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
-	if off >= int64(len(f.data)) {
-		return 0, io.EOF
-	}
-	n := copy(p, f.data[off:])
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
+	return bytes.NewReader(f.data).ReadAt(p, off)
 }
 
 func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
@@ -143,17 +155,42 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	if grow := off + int64(len(p)) - int64(len(f.data)); grow > 0 {
 		f.data = append(f.data, make([]byte, grow)...)
 	}
+	for at := int(off) / sectorBytes; at*sectorBytes < int(off)+len(p); at++ {
+		f.dirty[at] = true
+	}
 	return copy(f.data[off:], p), nil
 }
 
+// sync makes the dirty sectors safe. One that fails leaves them clean and not
+// safe, as Linux does: the next sync does not write them.
 func (f *memFile) sync() error {
 	f.fs.mu.Lock()
-	defer f.fs.mu.Unlock()
-	if err := f.fs.step(); err != nil {
-		return err
+	gate := f.gate
+	f.fs.mu.Unlock()
+	if gate != nil {
+		<-gate
 	}
-	f.safe = bytes.Clone(f.data)
-	return nil
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	err := f.fs.step()
+	if err == nil {
+		f.safe = f.onDisk(func(int) bool { return true })
+	}
+	clear(f.dirty)
+	return err
+}
+
+// onDisk returns what the disk holds if it has written the dirty sectors that
+// pick picks.
+func (f *memFile) onDisk(pick func(sector int) bool) []byte {
+	b := make([]byte, len(f.data))
+	copy(b, f.safe)
+	for at := 0; at*sectorBytes < len(b); at++ { // in order, for the seed's sake
+		if end := min((at+1)*sectorBytes, len(b)); f.dirty[at] && pick(at) {
+			copy(b[at*sectorBytes:end], f.data[at*sectorBytes:end])
+		}
+	}
+	return b
 }
 
 func (f *memFile) size() (int64, error) {
@@ -164,41 +201,34 @@ func (f *memFile) size() (int64, error) {
 
 func (f *memFile) Close() error { return nil }
 
-// afterPowerCut returns what the disk holds when the power comes back: names as
-// of the last directory sync or, at random, as of now; of each sector that was
-// written and not synced the old or the new content, drawn for each by itself.
+// afterPowerCut returns what the disk holds when the power comes back. Each name
+// is drawn by itself, as of the last directory sync or as of now, and so is each
+// sector that was written and not synced.
 func (m *memFS) afterPowerCut(r *rand.Rand) *memFS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	names := m.names
-	if r.IntN(2) == 0 {
-		names = m.files
-	}
+	paths := maps.Clone(m.names)
+	maps.Copy(paths, m.files)
 	after := newMemFS()
-	for path, f := range names {
-		data := make([]byte, max(len(f.data), len(f.safe)))
-		copy(data, f.safe)
-		for at := 0; at < len(f.data); at += sectorBytes {
-			if end := min(at+sectorBytes, len(f.data)); r.IntN(2) == 0 {
-				copy(data[at:end], f.data[at:end])
-			}
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		f := m.names[path]
+		if r.IntN(2) == 0 {
+			f = m.files[path]
 		}
-		after.files[path] = &memFile{fs: after, data: data, safe: bytes.Clone(data)}
-	}
-	for path, f := range after.files {
-		after.names[path] = f
+		if f != nil {
+			after.put(path, f.onDisk(func(int) bool { return r.IntN(2) == 0 }))
+		}
 	}
 	return after
 }
 
-// clone returns the file system as processes see it.
+// clone returns the file system as processes see it, all of it on the disk.
 func (m *memFS) clone() *memFS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := newMemFS()
 	for path, f := range m.files {
-		c.files[path] = &memFile{fs: c, data: bytes.Clone(f.data), safe: bytes.Clone(f.data)}
-		c.names[path] = c.files[path]
+		c.put(path, f.data)
 	}
 	return c
 }

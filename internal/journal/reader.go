@@ -2,8 +2,9 @@ package journal
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
+	"os"
+	"sort"
 	"sync/atomic"
 )
 
@@ -15,7 +16,8 @@ const readBytes = 256 << 10
 type Reader struct {
 	j       *Journal
 	next    atomic.Uint64 // seq of the record that is read next
-	segment segment       // the one that f is
+	segment segment       // the one that f is, up to where it was synced when last looked at
+	last    uint64        // seq of the record that ends at segment.end, if it is known
 	f       file
 	at      int64  // where in f the bytes behind buffer go on
 	buffer  []byte // read, and not yet handed out
@@ -24,7 +26,8 @@ type Reader struct {
 }
 
 // NewReader returns a reader whose first record is seq, which may be yet to come.
-// It returns ErrGone where seq is older than the oldest record. Close ends it.
+// It returns ErrGone where seq is older than the oldest record. The journal keeps
+// what the reader has not read; Close ends that.
 func (j *Journal) NewReader(seq uint64) (*Reader, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -50,7 +53,7 @@ func (r *Reader) Close() {
 
 // Next returns the next record, as soon as it is synced. The payload is valid
 // until the next call. The error is ctx's, the journal's failure or ErrClosed, or
-// says what could not be read.
+// says what could not be read; the reader has not moved then.
 func (r *Reader) Next(ctx context.Context) (seq uint64, payload []byte, err error) {
 	if err := r.j.Wait(ctx, r.next.Load()); err != nil {
 		return 0, nil, err
@@ -58,7 +61,8 @@ func (r *Reader) Next(ctx context.Context) (seq uint64, payload []byte, err erro
 	return r.read()
 }
 
-// TryNext returns the next record if it is synced; ok tells. It does not wait.
+// TryNext is Next without waiting: ok is false, without an error, where the next
+// record is not synced yet.
 func (r *Reader) TryNext() (seq uint64, payload []byte, ok bool, err error) {
 	if r.next.Load() > r.j.Synced() {
 		return 0, nil, false, nil
@@ -71,107 +75,92 @@ func (r *Reader) TryNext() (seq uint64, payload []byte, ok bool, err error) {
 func (r *Reader) read() (uint64, []byte, error) {
 	seq := r.next.Load()
 	r.buffer, r.pass = r.buffer[r.pass:], 0
-	s, limit, err := r.locate(seq)
-	if err == nil && (r.f == nil || s != r.segment) {
-		err = r.enter(s, seq)
+	if seq > r.last {
+		if err := r.locate(seq); err != nil {
+			return 0, nil, fmt.Errorf("journal: find record %d: %w", seq, err)
+		}
 	}
-	var rec record
-	if err == nil {
-		rec, err = r.record(limit)
-	}
+	rec, err := r.record(seq)
 	if err != nil {
 		return 0, nil, fmt.Errorf("journal: read record %d: %w", seq, err)
-	}
-	if rec.seq != seq {
-		return 0, nil, &DamageError{r.segment.path, r.at - int64(len(r.buffer)), fmt.Sprintf("record %d is where record %d should be", rec.seq, seq)}
 	}
 	r.pass = rec.size
 	r.next.Store(seq + 1)
 	return seq, rec.payload, nil
 }
 
-// locate returns the segment that holds record seq, and where its synced bytes
-// end; -1 stands for the end of the file.
-func (r *Reader) locate(seq uint64) (s segment, limit int64, err error) {
+// locate looks up how far the segment of record seq is synced and, where that is
+// another one than before, opens it and goes to the record.
+func (r *Reader) locate(seq uint64) error {
 	r.j.mu.Lock()
-	defer r.j.mu.Unlock()
 	all := r.j.segments
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].first <= seq {
-			if i == len(all)-1 {
-				return all[i], r.j.end, nil
+	i := sort.Search(len(all), func(i int) bool { return all[i].first > seq }) - 1
+	s, last := all[i], r.j.synced.Load()
+	if i+1 < len(all) {
+		last = all[i+1].first - 1
+	}
+	r.j.mu.Unlock()
+	if r.f == nil || s.first != r.segment.first {
+		f, err := r.j.fs.open(s.path, os.O_RDONLY)
+		if err != nil {
+			return err
+		}
+		if r.f != nil {
+			_ = r.f.Close()
+		}
+		r.f, r.segment, r.at, r.buffer = f, s, segmentHeader, nil
+		for at := s.first; at < seq; at++ {
+			rec, err := r.record(at)
+			if err != nil {
+				_ = r.f.Close()
+				r.f = nil
+				return err
 			}
-			return all[i], -1, nil
+			r.buffer = r.buffer[rec.size:]
 		}
 	}
-	return s, 0, ErrGone
-}
-
-// enter opens a segment and goes to record seq.
-func (r *Reader) enter(s segment, seq uint64) error {
-	f, err := r.j.fs.open(s.path)
-	if err != nil {
-		return err
-	}
-	if r.f != nil {
-		_ = r.f.Close()
-	}
-	r.f, r.segment, r.at, r.buffer = f, s, segmentHeader, nil
-	for at := s.first; at < seq; at++ {
-		_, limit, err := r.locate(seq)
-		if err != nil {
-			return err
-		}
-		rec, err := r.record(limit)
-		if err != nil {
-			return err
-		}
-		r.buffer = r.buffer[rec.size:]
-	}
+	r.segment, r.last = s, last
 	return nil
 }
 
-// record returns the record at the front of the buffer, which it fills from the
-// file up to limit where it has to.
-func (r *Reader) record(limit int64) (record, error) {
-	need := recordHeader
-	for {
-		if len(r.buffer) >= need {
-			if length := padded(int(binary.LittleEndian.Uint32(r.buffer))); length > need {
-				need = length
-				continue
-			}
-			rec, ok := parseRecord(r.buffer)
-			if !ok || rec.endMark() {
-				return rec, &DamageError{r.segment.path, r.at - int64(len(r.buffer)), "the record is not readable"}
-			}
-			return rec, nil
-		}
-		if err := r.fill(need, limit); err != nil {
+// record returns record seq, which is at the front of the buffer or of what
+// follows it in the file.
+func (r *Reader) record(seq uint64) (record, error) {
+	for need := recordHeader; ; {
+		if err := r.fill(need); err != nil {
 			return record{}, err
 		}
+		if length := paddedLength(r.buffer); length > need {
+			need = length
+			continue
+		}
+		rec, ok := parseRecord(r.buffer)
+		if !ok || rec.endMark() || rec.seq != seq {
+			return rec, r.segment.damaged(r.offset(), "record %d is not readable", seq)
+		}
+		return rec, nil
 	}
 }
 
+// offset returns where in the file the buffer begins.
+func (r *Reader) offset() int { return int(r.at) - len(r.buffer) }
+
 // fill reads until the buffer holds need bytes.
-func (r *Reader) fill(need int, limit int64) error {
-	if limit < 0 {
-		size, err := r.f.size()
-		if err != nil {
-			return err
-		}
-		limit = size
+func (r *Reader) fill(need int) error {
+	if len(r.buffer) >= need {
+		return nil
 	}
-	want := int(min(int64(max(need, readBytes)), limit-r.at+int64(len(r.buffer))))
+	want := int(min(int64(max(need, readBytes)), r.segment.end-int64(r.offset())))
 	if want < need {
-		return &DamageError{r.segment.path, r.at - int64(len(r.buffer)), "the record is longer than the segment"}
+		return r.segment.damaged(r.offset(), "a record of %d bytes ends behind the last record", need)
 	}
 	if cap(r.memory) < want {
-		r.memory = make([]byte, want)
+		r.memory = make([]byte, max(want, readBytes))
 	}
 	n := copy(r.memory[:want], r.buffer)
+	r.buffer = r.memory[:n]
 	if _, err := r.f.ReadAt(r.memory[n:want], r.at); err != nil {
-		return err
+		return fmt.Errorf("%s: %w", r.segment.path, err)
 	}
 	r.at += int64(want - n)
 	r.buffer = r.memory[:want]

@@ -1,160 +1,191 @@
 package journal
 
 import (
-	"crypto/rand"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
-// recovered is what Open finds in a directory.
+// recovered is what is found in a directory.
 type recovered struct {
 	id       [16]byte
 	segments []segment
-	end      int64  // where the next record goes in the last segment
-	size     int64  // of the last segment
-	next     uint64 // seq of the next record
+	next     uint64 // seq of the next record; 0 where there is no segment
+	batch    int    // offset in the last segment of the last batch in it
+	durable  uint64 // what that batch says was synced before it
+	bytes    []byte // of the last segment
 }
 
-// Exists tells whether dir holds a journal. A directory that is not there holds none.
+// Exists tells whether dir holds a journal. A directory that is not there holds
+// none. The error says why dir cannot be read.
 func Exists(dir string) (bool, error) {
 	all, err := segments(disk{}, dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("journal: %w", err)
 	}
 	return len(all) > 0, nil
 }
 
 // Scan calls f for every record of the journal in dir, oldest first, and stops at
-// f's first error, which it returns. It locks nothing and changes nothing, so
-// that a journal can be looked at while it is in use; it ends where a torn or
-// unwritten record is. Damage before a valid record is a *DamageError. The record
-// is valid until f returns.
+// f's first error, which it returns. The payload is valid until f returns. Scan
+// locks and changes nothing and may run while the journal is in use; it ends
+// without error where a torn or unwritten record is. Damage before a valid record
+// is a *DamageError; other errors say which file could not be read.
 func Scan(dir string, f func(seq uint64, payload []byte) error) error {
-	_, err := scan(disk{}, dir, func(_ segment, r record) error { return f(r.seq, r.payload) }, nil)
+	_, err := scan(disk{}, dir, func(r record) error { return f(r.seq, r.payload) })
 	return err
 }
 
-// scan reads all segments, proves that they belong together, and calls f, which
-// may be nil, for every record. cut, which may be nil, is called with the bytes
-// of the last segment that follow the last record.
-func scan(fs fileSystem, dir string, f func(segment, record) error, cut func(s segment, end int, b []byte) error) (*recovered, error) {
-	all, err := segments(fs, dir)
+// scan reads all segments, proves that they belong together, and calls f for
+// every record.
+func scan(files fileSystem, dir string, f func(record) error) (*recovered, error) {
+	all, err := segments(files, dir)
 	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
+		return nil, fmt.Errorf("journal: list %s: %w", dir, err)
 	}
 	r := &recovered{segments: all}
-	var b []byte
-	for i, s := range all {
-		if b, err = readSegment(fs, s, b); err != nil {
-			return nil, fmt.Errorf("journal: read %s: %w", s.path, err)
+	for i := range all {
+		err := r.read(files, i, f)
+		if errors.Is(err, fs.ErrNotExist) && r.next == 0 && i+1 < len(all) {
+			continue // a journal in use has just deleted its oldest segment
 		}
-		id, err := parseHeader(s, b)
-		switch {
-		case err != nil:
-			return nil, err
-		case i > 0 && id != r.id:
-			return nil, &DamageError{s.path, 16, "it belongs to another journal than the segments before it"}
-		case i > 0 && s.first != r.next:
-			return nil, &DamageError{all[i-1].path, r.end, fmt.Sprintf("it ends before record %d, and the next segment begins at record %d", r.next, s.first)}
-		}
-		end, next, err := walk(b, s.first, func(rec record) error {
-			if f == nil {
-				return nil
-			}
-			return f(s, rec)
-		})
 		if err != nil {
 			return nil, err
-		}
-		r.id, r.end, r.next, r.size = id, int64(end), next, int64(len(b))
-		if i < len(all)-1 && all[i+1].first == next {
-			continue
-		}
-		if err := proveTorn(s, b, end, next); err != nil {
-			return nil, err
-		}
-		if i == len(all)-1 && cut != nil {
-			if err := cut(s, end, b); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return r, nil
 }
 
-// recoverDir reads what is in the directory and cuts a torn tail.
-func recoverDir(fs fileSystem, dir string) (*recovered, error) {
-	for _, name := range []string{preparedName, largeName} {
-		if err := fs.remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("journal: %w", err)
+// read reads segment i, whose predecessors are read.
+func (r *recovered) read(files fileSystem, i int, f func(record) error) error {
+	s := &r.segments[i]
+	if err := r.load(files, s.path); err != nil {
+		return err
+	}
+	id, err := parseHead(*s, r.bytes)
+	switch {
+	case err != nil:
+		return err
+	case r.next != 0 && id != r.id:
+		return s.damaged(16, "it belongs to another journal than the segments before it")
+	case r.next != 0 && s.first != r.next:
+		before := r.segments[i-1]
+		return before.damaged(int(before.end), "it ends before record %d, and the next segment begins at record %d", r.next, s.first)
+	}
+	r.id, r.next, r.batch, r.durable = id, s.first, segmentHeader, 0
+	for end, seen := segmentHeader, -1; ; seen = end {
+		end, r.next, err = walk(r.bytes, end, r.next, func(rec record) error {
+			if rec.durable != r.durable {
+				r.batch, r.durable = rec.at, rec.durable
+			}
+			return f(rec)
+		})
+		s.end = int64(end)
+		if err != nil {
+			return err
+		}
+		damage := proveTorn(*s, r.bytes, end, r.next)
+		if damage == nil || end == seen {
+			return damage
+		}
+		// Of a segment that was written to meanwhile, the front may have been read
+		// before a record came and the proof after it. A second look tells.
+		if err := r.load(files, s.path); err != nil {
+			return err
 		}
 	}
-	return scan(fs, dir, nil, func(s segment, end int, b []byte) error {
-		tail := written(b, end) - end
-		if tail == 0 {
-			return nil
-		}
-		f, err := fs.open(s.path)
-		if err != nil {
-			return fmt.Errorf("journal: cut %s: %w", s.path, err)
-		}
-		_, err = f.WriteAt(make([]byte, tail), int64(end))
-		if err = errors.Join(err, f.sync(), f.Close()); err != nil {
-			return fmt.Errorf("journal: cut %s: %w", s.path, err)
-		}
-		return nil
-	})
 }
 
-// SetAside moves all segments of dir into its new subfolder, so that a journal
-// can begin anew there. It deletes nothing. The journal must not be open.
-func SetAside(dir, subfolder string) error {
-	all, err := segments(disk{}, dir)
+// load reads a file into r.bytes.
+func (r *recovered) load(files fileSystem, path string) error {
+	f, err := files.open(path, os.O_RDONLY)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	aside := filepath.Join(dir, subfolder)
-	if err := os.Mkdir(aside, 0o750); err != nil {
-		return fmt.Errorf("journal: set aside: %w", err)
+	defer f.Close()
+	size, err := f.size()
+	if err == nil {
+		r.bytes = slices.Grow(r.bytes[:0], int(size))[:size]
+		_, err = io.ReadFull(io.NewSectionReader(f, 0, size), r.bytes)
 	}
-	for _, s := range all {
-		if err := os.Rename(s.path, filepath.Join(aside, filepath.Base(s.path))); err != nil {
-			return fmt.Errorf("journal: set aside: %w", err)
+	if err != nil {
+		return fmt.Errorf("journal: read %s: %w", path, err)
+	}
+	return nil
+}
+
+// recoverDir reads what is in the directory, and makes the last segment ready to
+// go on: what was found there is durable, what was torn is zeros. The file is nil
+// where there is no segment.
+func recoverDir(files fileSystem, dir string) (*recovered, file, error) {
+	r, err := scan(files, dir, func(record) error { return nil })
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := removeSpares(files, dir); err != nil {
+		return nil, nil, fmt.Errorf("journal: remove old files: %w", err)
+	}
+	if len(r.segments) == 0 {
+		return r, nil, nil
+	}
+	s := r.segments[len(r.segments)-1]
+	f, err := files.open(s.path, os.O_RDWR)
+	if err != nil {
+		return nil, nil, fmt.Errorf("journal: %w", err)
+	}
+	if err := errors.Join(r.settle(s, f), files.syncDir(dir)); err != nil {
+		return nil, nil, fmt.Errorf("journal: recover %s: %w", s.path, errors.Join(err, f.Close()))
+	}
+	return r, f, nil
+}
+
+// settle writes the last batch once more, zeros behind it, and syncs. The batch
+// has to be written: the process before this one may have ended before it synced,
+// or because the sync failed, and then the kernel shows bytes that are not on the
+// disk and that another sync would not put there.
+func (r *recovered) settle(s segment, f file) error {
+	end := int(s.end)
+	if mark, ok := parseRecord(r.bytes[end:]); ok && mark.endMark() && mark.seq == r.next-1 {
+		end += mark.size
+	}
+	written := len(bytes.TrimRight(r.bytes, "\x00"))
+	clear(r.bytes[end:])
+	if _, err := f.WriteAt(r.bytes[r.batch:max(end, written)], int64(r.batch)); err != nil {
+		return err
+	}
+	return f.sync()
+}
+
+// SetAside moves all segments of dir into its new subfolder, so that a journal
+// can begin anew in dir. It deletes nothing. The error says what could not be
+// moved, or that the journal is open.
+func SetAside(dir, subfolder string) error {
+	lock, err := Lock(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	aside := filepath.Join(dir, subfolder)
+	all, err := segments(disk{}, dir)
+	if err == nil {
+		err = os.Mkdir(aside, 0o750)
+	}
+	// Newest first, each durably: what a power cut leaves is the journal's front.
+	for _, s := range slices.Backward(all) {
+		if err == nil {
+			err = os.Rename(s.path, filepath.Join(aside, filepath.Base(s.path)))
+		}
+		if err == nil {
+			err = errors.Join(disk{}.syncDir(aside), disk{}.syncDir(dir))
 		}
 	}
-	return errors.Join(disk{}.syncDir(aside), disk{}.syncDir(dir))
-}
-
-// newID draws the id of a new journal.
-func newID() (id [16]byte) {
-	rand.Read(id[:]) // never fails
-	return id
-}
-
-// zeroChunk is how much of a new segment is written at once.
-const zeroChunk = 1 << 20
-
-// zeroFile makes a file of size bytes, all zero, written and synced.
-func zeroFile(fs fileSystem, path string, size int64) (f file, err error) {
-	f, err = fs.create(path)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("journal: set aside %s: %w", dir, err)
 	}
-	zeros := make([]byte, min(size, zeroChunk))
-	for at := int64(0); at < size && err == nil; at += int64(len(zeros)) {
-		_, err = f.WriteAt(zeros[:min(int64(len(zeros)), size-at)], at)
-	}
-	if err == nil {
-		err = f.sync()
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close(), fs.remove(path))
-	}
-	return f, nil
+	return nil
 }

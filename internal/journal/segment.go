@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,17 +17,15 @@ const (
 	recordHeader  = 24
 	recordAlign   = 8
 	segmentSuffix = ".seg"
-	preparedName  = "prepared.tmp" // the next segment, before it has its name
-	largeName     = "large.tmp"    // one that is made for a single large record
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // DamageError says that a segment holds something that no crash explains.
 type DamageError struct {
-	File   string
-	Offset int64
-	Reason string
+	File   string // path of the segment
+	Offset int64  // in the file, in bytes
+	Reason string // for people
 }
 
 // Error names the file, the offset and the reason.
@@ -40,6 +37,11 @@ func (e *DamageError) Error() string {
 type segment struct {
 	path  string
 	first uint64
+	end   int64 // where its synced records end
+}
+
+func (s segment) damaged(offset int, format string, args ...any) error {
+	return &DamageError{s.path, int64(offset), fmt.Sprintf(format, args...)}
 }
 
 func segmentPath(dir string, first uint64) string {
@@ -47,53 +49,56 @@ func segmentPath(dir string, first uint64) string {
 }
 
 // segments lists the segments of a directory, oldest first.
-func segments(fs fileSystem, dir string) ([]segment, error) {
+func segments(fs fileSystem, dir string) (all []segment, err error) {
 	names, err := fs.list(dir)
 	if err != nil {
 		return nil, err
 	}
-	var all []segment
 	for _, name := range names {
 		number, ok := strings.CutSuffix(name, segmentSuffix)
 		if !ok {
 			continue
 		}
-		first, err := strconv.ParseUint(number, 10, 64)
-		if err != nil || segmentPath(dir, first) != filepath.Join(dir, name) {
-			return nil, &DamageError{filepath.Join(dir, name), 0, "the name is not that of a segment"}
+		s := segment{path: filepath.Join(dir, name)}
+		s.first, err = strconv.ParseUint(number, 10, 64)
+		if err != nil || s.first == 0 || segmentPath(dir, s.first) != s.path {
+			return nil, s.damaged(0, "the name is not that of a segment")
 		}
-		all = append(all, segment{filepath.Join(dir, name), first})
+		all = append(all, s)
 	}
 	return all, nil
 }
 
-// appendHeader appends the header of a segment.
-func appendHeader(dst []byte, id [16]byte, first uint64) []byte {
-	start := len(dst)
-	dst = append(dst, magic...)
-	dst = binary.LittleEndian.AppendUint32(dst, formatVersion)
-	dst = append(dst, 0, 0, 0, 0)
-	dst = append(dst, id[:]...)
-	dst = binary.LittleEndian.AppendUint64(dst, first)
-	dst = append(dst, make([]byte, segmentHeader-4-40)...)
-	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+// segmentHead returns the header of a segment of size bytes.
+func segmentHead(id [16]byte, first uint64, size int64) []byte {
+	b := make([]byte, segmentHeader)
+	copy(b, magic)
+	binary.LittleEndian.PutUint32(b[8:], formatVersion)
+	copy(b[16:], id[:])
+	binary.LittleEndian.PutUint64(b[32:], first)
+	binary.LittleEndian.PutUint64(b[40:], uint64(size))
+	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
+	return b
 }
 
-// parseHeader reads the header of the segment s.
-func parseHeader(s segment, b []byte) (id [16]byte, err error) {
+// parseHead checks the header of the segment s, whose bytes are b.
+func parseHead(s segment, b []byte) (id [16]byte, err error) {
 	switch {
 	case len(b) < segmentHeader:
-		return id, &DamageError{s.path, 0, fmt.Sprintf("%d bytes are too few for a segment", len(b))}
+		return id, s.damaged(len(b), "the file ends within the header")
 	case string(b[:8]) != magic:
-		return id, &DamageError{s.path, 0, "it does not begin like a segment"}
+		return id, s.damaged(0, "it does not begin like a segment")
 	case binary.LittleEndian.Uint32(b[60:]) != crc32.Checksum(b[:60], castagnoli):
-		return id, &DamageError{s.path, 0, "the checksum of the header does not match"}
+		return id, s.damaged(0, "the checksum of the header does not match")
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
 		return id, fmt.Errorf("journal: %s has format version %d, this program reads version %d", s.path, v, formatVersion)
 	}
 	if first := binary.LittleEndian.Uint64(b[32:]); first != s.first {
-		return id, &DamageError{s.path, 32, fmt.Sprintf("it says that it begins at record %d", first)}
+		return id, s.damaged(32, "it says that it begins at record %d", first)
+	}
+	if size := binary.LittleEndian.Uint64(b[40:]); size != uint64(len(b)) {
+		return id, s.damaged(len(b), "the file has %d bytes instead of %d", len(b), size)
 	}
 	return [16]byte(b[16:32]), nil
 }
@@ -102,11 +107,14 @@ func parseHeader(s segment, b []byte) (id [16]byte, err error) {
 type record struct {
 	seq, durable uint64
 	payload      []byte
-	size         int // in the file, padding included
+	at, size     int // in the file, padding included; parseRecord leaves at to its caller
 }
 
 // endMark tells whether the record only says that the journal was closed here.
 func (r record) endMark() bool { return len(r.payload) == 0 }
+
+// padded returns n rounded up to a multiple of recordAlign.
+func padded(n int) int { return (n + recordAlign - 1) &^ (recordAlign - 1) }
 
 // appendRecord appends a record or, without a payload, an end mark.
 func appendRecord(dst []byte, seq, durable uint64, payload []byte) []byte {
@@ -118,13 +126,10 @@ func appendRecord(dst []byte, seq, durable uint64, payload []byte) []byte {
 	dst = append(dst, payload...)
 	binary.LittleEndian.PutUint32(dst[start+4:], recordChecksum(dst[start:]))
 	var zeros [recordAlign]byte
-	return append(dst, zeros[:padded(len(dst)-start)-(len(dst)-start)]...)
+	return append(dst, zeros[:padded(len(payload))-len(payload)]...)
 }
 
-// padded returns n rounded up to a multiple of recordAlign.
-func padded(n int) int { return (n + recordAlign - 1) &^ (recordAlign - 1) }
-
-// recordChecksum covers everything of a record but the checksum and the padding.
+// recordChecksum covers everything of a record but itself and the padding.
 func recordChecksum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:4], castagnoli), castagnoli, b[8:])
 }
@@ -134,29 +139,29 @@ func parseRecord(b []byte) (r record, ok bool) {
 	if len(b) < recordHeader {
 		return r, false
 	}
-	length := binary.LittleEndian.Uint32(b)
-	if length < recordHeader || uint64(length) > uint64(len(b)) {
+	length := uint64(binary.LittleEndian.Uint32(b))
+	if length < recordHeader || length > uint64(len(b)) {
 		return r, false
 	}
 	r = record{seq: binary.LittleEndian.Uint64(b[8:]), durable: binary.LittleEndian.Uint64(b[16:]),
 		payload: b[recordHeader:length], size: padded(int(length))}
-	return r, binary.LittleEndian.Uint32(b[4:]) == recordChecksum(b[:length])
+	ok = r.size <= len(b) && binary.LittleEndian.Uint32(b[4:]) == recordChecksum(b[:length]) &&
+		len(bytes.Trim(b[length:r.size], "\x00")) == 0
+	return r, ok
 }
 
-// walk calls f for every record of a segment's bytes, which begin with its
-// header, and returns where and before which seq they end. A damaged record ends
-// them as an unwritten one does; proveTorn tells the two apart.
-func walk(b []byte, first uint64, f func(record) error) (end int, next uint64, err error) {
-	end, next = segmentHeader, first
+// walk calls f for each record of a segment's bytes, from record next at offset
+// end on, and returns where and before which record they end. A damaged record
+// ends them just like an unwritten one; proveTorn tells the two apart.
+func walk(b []byte, end int, next uint64, f func(record) error) (int, uint64, error) {
 	for {
 		r, ok := parseRecord(b[min(end, len(b)):])
 		if !ok || r.seq != next || r.endMark() {
 			return end, next, nil
 		}
-		if f != nil {
-			if err := f(r); err != nil {
-				return end, next, err
-			}
+		r.at = end
+		if err := f(r); err != nil {
+			return end, next, err
 		}
 		end, next = end+r.size, next+1
 	}
@@ -166,39 +171,17 @@ func walk(b []byte, first uint64, f func(record) error) (end int, next uint64, e
 // record next at offset end. It returns a DamageError where something later says
 // that record next was durable.
 func proveTorn(s segment, b []byte, end int, next uint64) error {
+	seqMax := next + uint64(len(b)/recordHeader)
 	for at := end; at+recordHeader <= len(b); at += recordAlign {
-		if binary.LittleEndian.Uint32(b[at:]) == 0 {
+		// Checksums are for what looks like proof: a payload read as records could
+		// otherwise cost a checksum of megabytes every eight bytes.
+		seq, durable := binary.LittleEndian.Uint64(b[at+8:]), binary.LittleEndian.Uint64(b[at+16:])
+		if durable < next || seq < durable || seq > seqMax {
 			continue
 		}
-		if r, ok := parseRecord(b[at:]); ok && r.durable >= next && r.seq >= next {
-			return &DamageError{s.path, int64(end), fmt.Sprintf("record %d is not readable, and record %d at offset %d says that it was there", next, r.seq, at)}
+		if _, ok := parseRecord(b[at:]); ok {
+			return s.damaged(end, "record %d is not readable, and record %d at offset %d says that it was there", next, seq, at)
 		}
 	}
 	return nil
-}
-
-// written returns where the last byte that is not zero ends, at or behind end.
-func written(b []byte, end int) int {
-	return end + len(bytes.TrimRight(b[min(end, len(b)):], "\x00"))
-}
-
-// readSegment reads a whole segment into buf, which it grows where it must.
-func readSegment(fs fileSystem, s segment, buf []byte) (b []byte, err error) {
-	f, err := fs.open(s.path)
-	if err != nil {
-		return buf, err
-	}
-	defer f.Close()
-	size, err := f.size()
-	if err != nil {
-		return buf, err
-	}
-	if int64(cap(buf)) < size {
-		buf = make([]byte, size)
-	}
-	b = buf[:size]
-	if n, err := f.ReadAt(b, 0); err != nil && (err != io.EOF || int64(n) < size) {
-		return buf, err
-	}
-	return b, nil
 }

@@ -1,0 +1,293 @@
+package journal
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// grown returns a journal of several segments, 60 records in 60 batches, as it is
+// on disk after it was closed or, without its end mark, before.
+func grown(t *testing.T, closed bool) *memFS {
+	t.Helper()
+	fs := newMemFS()
+	j, err := open(fs, memDir, small)
+	require.NoError(t, err)
+	for range 60 {
+		fill(t, j, j.Appended()+1, 203)
+	}
+	cut := fs.clone()
+	require.NoError(t, j.Close())
+	if closed {
+		return fs
+	}
+	return cut
+}
+
+// refused opens and demands a DamageError that names file and offset, and that
+// nothing is changed.
+func refused(t *testing.T, fs *memFS, what string, args ...any) {
+	t.Helper()
+	before := fs.clone()
+	j, err := open(fs, memDir, small)
+	if err == nil {
+		j.Close()
+	}
+	var damage *DamageError
+	require.ErrorAs(t, err, &damage, fmt.Sprintf(what, args...))
+	require.Contains(t, err.Error(), damage.File)
+	require.Contains(t, err.Error(), fmt.Sprintf("offset %d", damage.Offset))
+	require.Equal(t, len(before.files), len(fs.files))
+	for path, f := range before.files {
+		require.Equal(t, f.data, fs.files[path].data, path)
+	}
+}
+
+func lastSegment(t *testing.T, fs *memFS) (segment, *memFile) {
+	t.Helper()
+	all, err := segments(fs, memDir)
+	require.NoError(t, err)
+	s := all[len(all)-1]
+	return s, fs.files[s.path]
+}
+
+// records returns where the records of a segment begin and, last, end.
+func records(t *testing.T, s segment, b []byte) (at []int) {
+	t.Helper()
+	end, _, err := walk(b, segmentHeader, s.first, func(r record) error {
+		at = append(at, r.at)
+		return nil
+	})
+	require.NoError(t, err)
+	return append(at, end)
+}
+
+func TestEveryFlippedByteIsFound(t *testing.T) {
+	for _, closed := range []bool{true, false} {
+		fs := grown(t, closed)
+		s, f := lastSegment(t, fs)
+		at := records(t, s, f.data)
+		require.Greater(t, len(at), 3)
+		sure := at[len(at)-1] // after an orderly close every byte of every record is covered
+		if !closed {
+			sure = at[len(at)-2] // after a crash every byte of all but the last
+		}
+		for i := range at[len(at)-1] {
+			one := fs.clone()
+			one.files[s.path].data[i] ^= 0x10
+			if i < 8 || i >= 12 && i < sure {
+				refused(t, one, "byte %d", i)
+			} else if i >= 12 {
+				goesOn(t, one, 59, "byte %d: the last record is cut, as a torn one would be", i)
+			}
+		}
+	}
+}
+
+func TestDamagedEndMarkCostsNothing(t *testing.T) {
+	fs := grown(t, true)
+	s, f := lastSegment(t, fs)
+	at := records(t, s, f.data)
+	for i := range recordHeader {
+		one := fs.clone()
+		one.files[s.path].data[at[len(at)-1]+i] ^= 0x10
+		goesOn(t, one, 60, "byte %d", i)
+	}
+}
+
+func TestEndMarkOutlivesAnIdleProcess(t *testing.T) {
+	fs := grown(t, true)
+	s, f := lastSegment(t, fs)
+	at := records(t, s, f.data)
+	j, err := open(fs, memDir, small)
+	require.NoError(t, err)
+	killed := fs.clone()
+	require.NoError(t, j.Close())
+	killed.files[s.path].data[at[len(at)-2]+30] ^= 1
+	refused(t, killed, "the last record")
+}
+
+// TestEndMarkHasRoomInAnySegment closes journals whose last record ends at any
+// place of the segment, and damages that record.
+func TestEndMarkHasRoomInAnySegment(t *testing.T) {
+	for size := 4096 - segmentHeader - 3*recordHeader; size < 4096; size += 4 {
+		fs := newMemFS()
+		j, err := open(fs, memDir, small)
+		require.NoError(t, err)
+		fill(t, j, 1, size)
+		require.NoError(t, j.Close())
+		s, f := lastSegment(t, fs)
+		f.data[records(t, s, f.data)[0]+recordHeader] ^= 1
+		refused(t, fs, "%d bytes", size)
+	}
+}
+
+func TestDamageOfWholeSegmentsIsRefused(t *testing.T) {
+	whole := grown(t, true)
+	all, err := segments(whole, memDir)
+	require.NoError(t, err)
+	require.Greater(t, len(all), 3)
+	other := grown(t, true)
+	for i, s := range all {
+		next := all[(i+1)%len(all)].path
+		for what, harm := range map[string]func(fs *memFS, f *memFile){
+			"truncated":            func(_ *memFS, f *memFile) { f.data = f.data[:len(f.data)-1] },
+			"truncated a lot":      func(_ *memFS, f *memFile) { f.data = f.data[:300] },
+			"emptied":              func(_ *memFS, f *memFile) { f.data = nil },
+			"longer":               func(_ *memFS, f *memFile) { f.data = append(f.data, 0) },
+			"header zeroed":        func(_ *memFS, f *memFile) { clear(f.data[:segmentHeader]) },
+			"sector zeroed":        func(_ *memFS, f *memFile) { clear(f.data[512:1024]) },
+			"of another journal":   func(_ *memFS, f *memFile) { f.data = other.files[s.path].data },
+			"swapped":              func(fs *memFS, f *memFile) { f.data, fs.files[next].data = fs.files[next].data, f.data },
+			"a name of no segment": func(fs *memFS, f *memFile) { fs.put(filepath.Join(memDir, "x"+segmentSuffix), f.data) },
+			"a name of record 0":   func(fs *memFS, f *memFile) { fs.put(segmentPath(memDir, 0), f.data) },
+		} {
+			fs := whole.clone()
+			harm(fs, fs.files[s.path])
+			refused(t, fs, "segment %d: %s", i, what)
+		}
+		if i > 0 && i < len(all)-1 {
+			fs := whole.clone()
+			delete(fs.files, s.path)
+			refused(t, fs, "segment %d missing", i)
+		}
+	}
+}
+
+// sum makes the checksum of a segment's header right.
+func sum(b []byte) []byte {
+	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
+	return b
+}
+
+func TestNewerFormatIsRefused(t *testing.T) {
+	fs := grown(t, true)
+	_, f := lastSegment(t, fs)
+	f.data[8] = formatVersion + 1
+	sum(f.data)
+	_, err := open(fs, memDir, small)
+	require.ErrorContains(t, err, "format version 2, this program reads version 1")
+}
+
+// TestTornBatchIsCut leaves any number of bytes of a batch that nobody was told
+// of, also without some at its front.
+func TestTornBatchIsCut(t *testing.T) {
+	fs := newMemFS()
+	j, err := open(fs, memDir, small)
+	require.NoError(t, err)
+	fill(t, j, 5, 100)
+	before := fs.clone()
+	require.NoError(t, j.Close())
+	s, f := lastSegment(t, before)
+	at := records(t, s, f.data)
+	from := at[len(at)-1]
+	var batch []byte
+	for seq := uint64(6); seq <= 8; seq++ {
+		batch = appendRecord(batch, seq, 5, payload(seq, 100))
+	}
+	for n := range len(batch) + 1 {
+		for missing := -1; missing < n; missing += 50 {
+			torn := before.clone()
+			f := torn.files[s.path]
+			copy(f.data[from:], batch[:n])
+			if missing >= 0 {
+				clear(f.data[from+missing : from+min(missing+30, n)])
+			}
+			j, err := open(torn, memDir, small)
+			require.NoErrorf(t, err, "%d bytes, without 30 at %d", n, missing)
+			synced, end := j.Synced(), int(j.at)
+			require.GreaterOrEqual(t, synced, uint64(5))
+			require.LessOrEqual(t, synced, 5+uint64((n+recordAlign)/(len(batch)/3)))
+			require.Equal(t, make([]byte, len(f.data)-end), f.data[end:], "zeros follow the last record")
+			require.NoError(t, j.Close())
+		}
+	}
+}
+
+func TestAnyPrefixReplays(t *testing.T) {
+	fs := grown(t, false)
+	s, f := lastSegment(t, fs)
+	next := s.first
+	for _, at := range records(t, s, f.data) {
+		prefix := fs.clone()
+		clear(prefix.files[s.path].data[at:])
+		goesOn(t, prefix, next-1, "up to %d", at)
+		next++
+	}
+}
+
+// staleFS shows the front of one file as it was before its records came, the
+// first time that it is read: what can happen to a file that is being written.
+type staleFS struct {
+	*memFS
+	path string
+	from int // zeros from here on
+	to   int // up to here
+}
+
+type staleFile struct {
+	file
+	fs *staleFS
+}
+
+func (s *staleFS) open(path string, flag int) (file, error) {
+	f, err := s.memFS.open(path, flag)
+	if path == s.path {
+		f = staleFile{f, s}
+	}
+	return f, err
+}
+
+func (f staleFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.file.ReadAt(p, off)
+	clear(p[f.fs.from:f.fs.to])
+	f.fs.from, f.fs.to = 0, 0
+	return n, err
+}
+
+func TestScanOfAJournalInUseIsNotMisled(t *testing.T) {
+	fs := grown(t, false)
+	s, f := lastSegment(t, fs)
+	at := records(t, s, f.data)
+	for i := range at[:len(at)-1] {
+		last := uint64(0)
+		_, err := scan(&staleFS{fs, s.path, at[i], at[i+1]}, memDir, func(r record) error {
+			require.Equal(t, last+1, r.seq)
+			last = r.seq
+			return nil
+		})
+		require.NoError(t, err)
+		if i < len(at)-2 {
+			require.Equal(t, uint64(60), last)
+		}
+	}
+}
+
+// goneFS deletes the oldest segment between the listing and the reading.
+type goneFS struct{ *memFS }
+
+func (g goneFS) open(path string, flag int) (file, error) {
+	if path == segmentPath(memDir, 1) {
+		return nil, os.ErrNotExist
+	}
+	return g.memFS.open(path, flag)
+}
+
+func TestScanGoesOnWhereOldSegmentsAreDeletedMeanwhile(t *testing.T) {
+	first, last := uint64(0), uint64(0)
+	_, err := scan(goneFS{grown(t, false)}, memDir, func(r record) error {
+		if first == 0 {
+			first = r.seq
+		}
+		last = r.seq
+		return nil
+	})
+	require.NoError(t, err)
+	require.Greater(t, first, uint64(1))
+	require.Equal(t, uint64(60), last)
+}
