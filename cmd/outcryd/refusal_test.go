@@ -22,6 +22,7 @@ import (
 )
 
 func TestASecondServerIsRefused(t *testing.T) {
+	t.Parallel()
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
 	first := start(t, "--data="+data, "--database-url="+database)
 	dial(t, first.xml).must(t, market)
@@ -50,6 +51,7 @@ func lived(t *testing.T, trades int) (data, database string) {
 }
 
 func TestALostJournalIsRefusedUntilItIsAccepted(t *testing.T) {
+	t.Parallel()
 	data, database := lived(t, 3)
 	empty := t.TempDir()
 	log := launch(t, "--data="+empty, "--database-url="+database).fails(t)
@@ -67,12 +69,14 @@ func TestALostJournalIsRefusedUntilItIsAccepted(t *testing.T) {
 }
 
 func TestAnotherDatabasesJournalIsRefused(t *testing.T) {
+	t.Parallel()
 	_, database := lived(t, 1)
 	other, _ := lived(t, 3)
 	require.Contains(t, launch(t, "--data="+other, "--database-url="+database).fails(t), "this data directory belongs to another database")
 }
 
 func TestADatabaseThatIsTooOldIsRefused(t *testing.T) {
+	t.Parallel()
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
 	p := start(t, "--data="+data, "--database-url="+database, "--segment=65536")
 	c := dial(t, p.xml)
@@ -88,6 +92,7 @@ func TestADatabaseThatIsTooOldIsRefused(t *testing.T) {
 }
 
 func TestARebuiltDatabaseIsFilledFromTheJournal(t *testing.T) {
+	t.Parallel()
 	data, before := lived(t, 4)
 	after := pgtest.NewDatabase(t)
 	start(t, "--data="+data, "--database-url="+after).stop(t)
@@ -108,6 +113,7 @@ func segmentOf(t *testing.T, data string) string {
 }
 
 func TestADamagedJournalIsRefusedWithFileAndOffset(t *testing.T) {
+	t.Parallel()
 	data, database := lived(t, 3)
 	path := segmentOf(t, data)
 	b, err := os.ReadFile(path)
@@ -121,6 +127,7 @@ func TestADamagedJournalIsRefusedWithFileAndOffset(t *testing.T) {
 // TestReplayRefusesOtherFills changes a recorded fill, and makes its checksum
 // right: the journal then says something that the books do not do.
 func TestReplayRefusesOtherFills(t *testing.T) {
+	t.Parallel()
 	data, _ := lived(t, 3)
 	path := segmentOf(t, data)
 	b, err := os.ReadFile(path)
@@ -151,12 +158,14 @@ func TestReplayRefusesOtherFills(t *testing.T) {
 }
 
 func TestATamperedDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
 	data, database := lived(t, 3)
 	query(t, database, `UPDATE accounts SET balance = balance + 1 WHERE id = '1'`)
 	require.Contains(t, launch(t, "--data="+data, "--database-url="+database).fails(t), "does not add up")
 }
 
 func TestASchemaFromTheFutureIsRefused(t *testing.T) {
+	t.Parallel()
 	data, database := lived(t, 1)
 	query(t, database, `UPDATE outcry_schema_version SET version = 99`)
 	require.Contains(t, launch(t, "--data="+data, "--database-url="+database).fails(t), "its schema has version 99, this program knows up to 1")
@@ -177,6 +186,7 @@ func TestTheLocalClusterNeedsNoConfiguration(t *testing.T) {
 }
 
 func TestAnOrderlyStopFinishesWhatIsIn(t *testing.T) {
+	t.Parallel()
 	flags, database := dataFlags(t)
 	p := start(t, flags...)
 	c := dial(t, p.xml)

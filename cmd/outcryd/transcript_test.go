@@ -22,6 +22,7 @@ func transcripts(t *testing.T) []twin.Transcript {
 func TestTranscriptsInProcess(t *testing.T) {
 	for _, transcript := range transcripts(t) {
 		t.Run(transcript.Name, func(t *testing.T) {
+			t.Parallel()
 			flags, _ := dataFlags(t)
 			_, addr := inProcess(t, flags...)
 			converse(t, transcript, dial(t, addr))

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	embedded "github.com/fergusstrange/embedded-postgres"
+	"golang.org/x/sys/unix"
 )
 
 // oldest is the first major version of Postgres that has all that the schema uses.
@@ -141,11 +142,21 @@ func download(o Options) (string, error) {
 	}
 	root := filepath.Join(cache, "outcry", "postgres-"+string(version))
 	bin := filepath.Join(root, "bin")
-	if major(bin) > 0 {
-		return bin, nil
-	}
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return "", err
+	}
+	// Several processes may want them at once, the tests of several packages among
+	// them; half of the files look like all of them.
+	lock, err := os.OpenFile(filepath.Join(root, "LOCK"), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", root, err)
+	}
+	if major(bin) > 0 {
+		return bin, nil
 	}
 	port, err := freePort()
 	if err != nil {
