@@ -51,7 +51,7 @@ func openDatabase(ctx context.Context, c *config, log *slog.Logger, waiting func
 			return nil, err
 		}
 		waiting(err)
-		log.Warn("waiting for Postgres", "error", err, "next_try_in", delay)
+		log.Warn("waiting for Postgres", "error", err, "next_try_in", delay.String())
 		select {
 		case <-time.After(delay):
 		case <-ctx.Done():

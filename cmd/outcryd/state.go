@@ -105,7 +105,7 @@ func restore(ctx context.Context, d *database, j *journal.Journal, log *slog.Log
 		}
 	}
 	log.Info("state loaded", "seq", last, "replayed", last-d.position.Applied, "accounts", state.Ledger.Accounts(),
-		"symbols", len(state.Books), "last_order", state.OrderID, "took", time.Since(start).Round(time.Millisecond))
+		"symbols", len(state.Books), "last_order", state.OrderID, "took", time.Since(start).Round(time.Millisecond).String())
 	return state, nil
 }
 
