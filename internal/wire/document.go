@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 )
 
-// Limits of a document. Those of the protocol's own documents are far below.
+// Limits of a document. What the protocol needs is far below, but for the elements.
 const (
-	elementsMax   = 100_000 // in one frame
+	elementsMax   = 100_000 // in a request; a reply has as many as there are executions
 	depthMax      = 16
 	attributesMax = 32 // of one element
 )
@@ -48,26 +47,26 @@ func rawName(n xml.Name) string {
 // parser builds the elements of one document. It is as strict as XML 1.0 where
 // encoding/xml's raw tokens leave that to their user.
 type parser struct {
-	decoder  *xml.Decoder
 	frame    []byte
 	root     *element
-	open     []*element
-	elements int
+	open     []*element // from the root inwards
+	elements int        // how many more there may be
 }
 
-// parseDocument reads a whole document and returns its root. The error says why
-// the document is malformed.
-func parseDocument(frame []byte) (*element, error) {
+// parseDocument reads a whole document of up to elements elements and returns its
+// root. The error says why the document is malformed.
+func parseDocument(frame []byte, elements int) (*element, error) {
 	frame = bytes.TrimPrefix(frame, []byte("\ufeff"))
 	if !utf8.Valid(frame) {
 		return nil, errors.New("the document is not UTF-8")
 	}
-	p := &parser{decoder: xml.NewDecoder(bytes.NewReader(frame)), frame: frame}
-	// The declaration is judged by declare.
-	p.decoder.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
+	p := &parser{frame: frame, elements: elements}
+	decoder := xml.NewDecoder(bytes.NewReader(frame))
+	// Which encodings may be declared is for declare to say.
+	decoder.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
 	for {
-		begin := p.decoder.InputOffset()
-		token, err := p.decoder.RawToken()
+		begin := decoder.InputOffset()
+		token, err := decoder.RawToken()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -80,7 +79,7 @@ func parseDocument(frame []byte) (*element, error) {
 	}
 	switch {
 	case len(p.open) > 0:
-		return nil, fmt.Errorf("<%s> is not closed", p.open[len(p.open)-1].name)
+		return nil, fmt.Errorf("<%s> is not closed", clip(p.open[len(p.open)-1].name))
 	case p.root == nil:
 		return nil, errors.New("the document is empty")
 	}
@@ -112,10 +111,10 @@ func (p *parser) take(token xml.Token, begin int64) error {
 }
 
 func (p *parser) start(t xml.StartElement) error {
-	p.elements++
+	p.elements--
 	e := &element{name: rawName(t.Name), attrs: t.Attr}
 	switch {
-	case p.elements > elementsMax:
+	case p.elements < 0:
 		return fmt.Errorf("there are more than %d elements in a frame", elementsMax)
 	case len(p.open) == depthMax:
 		return fmt.Errorf("elements are nested more than %d deep", depthMax)
@@ -158,29 +157,43 @@ func (p *parser) declare(t xml.ProcInst, begin int64) error {
 	if begin != 0 || t.Target != "xml" {
 		return errors.New("an XML declaration stands only at the start of a document")
 	}
-	match := declaration.FindSubmatch(t.Inst)
-	if match == nil {
-		return fmt.Errorf("the XML declaration %q is malformed, or not of version 1.0", clip(string(t.Inst)))
-	}
-	switch encoding := string(match[1]); {
-	case encoding == "" || strings.EqualFold(encoding, "utf-8"):
+	rest := " " + string(t.Inst)
+	version, rest, _ := declared(rest, "version")
+	encoding, rest, encoded := declared(rest, "encoding")
+	standalone, rest, alone := declared(rest, "standalone")
+	switch {
+	case version != "1.0":
+		return errors.New("the XML declaration does not say version 1.0")
+	case !isBlank([]byte(rest)) || alone && standalone != "yes" && standalone != "no":
+		return fmt.Errorf("the XML declaration %q is malformed", clip(string(t.Inst)))
+	case !encoded || strings.EqualFold(encoding, "utf-8"):
 		return nil
 	case !strings.EqualFold(encoding, "us-ascii"):
 		return fmt.Errorf("encoding %q is not UTF-8", clip(encoding))
-	}
-	for _, c := range p.frame {
-		if c >= utf8.RuneSelf {
-			return errors.New("the document is declared US-ASCII and is not")
-		}
+	case bytes.ContainsFunc(p.frame, func(r rune) bool { return r >= utf8.RuneSelf }):
+		return errors.New("the document is declared US-ASCII and is not")
 	}
 	return nil
 }
 
-// declaration is what stands behind <?xml (XML 1.0, productions 23 to 32); its
-// group is the name of the encoding.
-var declaration = regexp.MustCompile(`^version[ \t\r\n]*=[ \t\r\n]*(?:"1\.0"|'1\.0')` +
-	`(?:[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*["']([A-Za-z][A-Za-z0-9._-]*)["'])?` +
-	`(?:[ \t\r\n]+standalone[ \t\r\n]*=[ \t\r\n]*["'](?:yes|no)["'])?[ \t\r\n]*$`)
+// declared takes white space and name="value" off the front of a declaration. ok
+// is false where another thing is there, and then rest is all of s.
+func declared(s, name string) (value, rest string, ok bool) {
+	after, found := strings.CutPrefix(strings.TrimLeft(s, whiteSpace), name)
+	after, equals := strings.CutPrefix(strings.TrimLeft(after, whiteSpace), "=")
+	after = strings.TrimLeft(after, whiteSpace)
+	if !found || !equals || !isBlank([]byte(s[:1])) || after == "" || after[0] != '"' && after[0] != '\'' {
+		return "", s, false
+	}
+	value, rest, closed := strings.Cut(after[1:], after[:1])
+	if !closed {
+		return "", s, false
+	}
+	return value, rest, true
+}
 
-// isBlank tells whether there is nothing but XML's white space.
-func isBlank(b []byte) bool { return len(bytes.Trim(b, " \t\r\n")) == 0 }
+// whiteSpace is what XML takes for it.
+const whiteSpace = " \t\r\n"
+
+// isBlank tells whether there is nothing but white space.
+func isBlank(b []byte) bool { return len(bytes.Trim(b, whiteSpace)) == 0 }

@@ -12,40 +12,49 @@ const (
 	// lengthLineMax bounds the digits of a length line, leading zeros included.
 	lengthLineMax = 1024
 
-	// A FrameReader's buffer grows as bytes arrive, from bufferMin up. One that
-	// is larger than bufferKeep is given up when it is empty.
+	// A FrameReader's buffer grows as bytes arrive, from bufferMin up. After a
+	// large frame it goes back to bufferKeep.
 	bufferMin  = 4 << 10
 	bufferKeep = 64 << 10
+
+	// emptyReadsMax bounds how often in a row a stream may return nothing.
+	emptyReadsMax = 100
 )
 
-// FrameError says that the stream can no longer be followed. Its text is for the
-// client.
+// FrameError says that the stream can no longer be followed: what stands in the
+// place of a length line is none, or the frame is over the limit. Its text is for
+// the client, who is sent it (AppendError) before the connection is closed.
 type FrameError struct{ Text string }
 
 // Error returns the text.
 func (e *FrameError) Error() string { return e.Text }
 
 // FrameReader takes frames out of a stream (docs/PROTOCOL.md, section "Frames").
-// Its memory is bounded by the largest frame, and is taken as bytes arrive, not
-// as a length line promises. It is for one goroutine.
+// Its memory is bounded by twice the largest frame, and is taken as bytes arrive,
+// not as a length line promises. It is for one goroutine.
+//
+// A reader with deadlines can be put under it: InFrame tells at each Read whether
+// the client is idle or in the middle of a frame.
 type FrameReader struct {
 	r          io.Reader
 	max        int
 	buf        []byte
-	start, end int // buf[start:end] is read and not yet handed out
-	body       int // length of the frame whose length line was taken, -1 before that
-	err        error
+	start, end int   // buf[start:end] is read and not yet handed out
+	body       int   // length of the frame whose length line was taken, -1 before that
+	err        error // what the stream ended with
 }
 
-// NewFrameReader returns a reader of frames of up to max bytes.
+// NewFrameReader returns a reader of the frames in r, each of up to max bytes of
+// XML. It reads ahead of the frame that it hands out.
 func NewFrameReader(r io.Reader, max int) *FrameReader {
-	return &FrameReader{r: r, max: max, body: -1}
+	return &FrameReader{r: r, max: max, buf: make([]byte, bufferMin), body: -1}
 }
 
 // Next returns the next frame, which is valid until the next call. It returns
 // io.EOF where the stream ends between frames, io.ErrUnexpectedEOF where it ends
-// within one, a *FrameError where a length line is none or the frame is too
-// large, and the stream's own errors. Every error is final.
+// within one, a *FrameError where the stream can no longer be followed, and the
+// stream's own errors, io.ErrNoProgress among them. Every error is final, and
+// comes after the frames that were whole before it.
 func (f *FrameReader) Next() ([]byte, error) {
 	for {
 		frame, err := f.take()
@@ -63,7 +72,8 @@ func (f *FrameReader) Next() ([]byte, error) {
 	}
 }
 
-// Buffered tells whether Next would return without reading.
+// Buffered tells whether Next would return without reading: a further frame, or
+// what is wrong with it, is in memory already.
 func (f *FrameReader) Buffered() bool {
 	f.skipBlank()
 	if f.body >= 0 {
@@ -94,12 +104,9 @@ func (f *FrameReader) take() ([]byte, error) {
 	if f.end-f.start < f.body {
 		return nil, nil
 	}
-	frame := f.buf[f.start : f.start+f.body : f.start+f.body]
+	frame := f.buf[f.start : f.start+f.body : f.start+f.body] // not nil: it had a length line
 	f.start += f.body
 	f.body = -1
-	if frame == nil {
-		frame = []byte{}
-	}
 	return frame, nil
 }
 
@@ -135,17 +142,17 @@ func (f *FrameReader) parseLength() (length, n int, err error) {
 		return 0, 0, &FrameError{fmt.Sprintf("a frame's length line has more than %d digits", lengthLineMax)}
 	case digits == len(line) || len(end) == 0 && digits > 0:
 		return 0, 0, nil
-	case len(end) == 0 && len(line) == 1: // a carriage return whose line feed may follow
+	case len(end) == 0 && len(line) == 1: // a carriage return, whose line feed may follow
 		return 0, 0, nil
 	case digits == 0 || end[0] != '\n':
 		return 0, 0, &FrameError{"a frame begins with its length in bytes, alone on a line, not with " + quoteBytes(line)}
 	case length > f.max:
-		return 0, 0, &FrameError{fmt.Sprintf("a frame of %s bytes is over the limit of %d", bytes.TrimLeft(line[:digits], "0"), f.max)}
+		return 0, 0, &FrameError{fmt.Sprintf("a frame of %s bytes is over the limit of %d", clip(string(bytes.TrimLeft(line[:digits], "0"))), f.max)}
 	}
 	return length, len(line) - len(end) + 1, nil
 }
 
-// quoteBytes shows the begin of what stands where a length should.
+// quoteBytes shows the beginning of what stands where a length should.
 func quoteBytes(b []byte) string {
 	const shown = 24
 	if i := bytes.IndexByte(b, '\n'); i > 0 {
@@ -157,38 +164,39 @@ func quoteBytes(b []byte) string {
 	return strconv.Quote(string(b))
 }
 
-// fill reads once, into a buffer that has room for it.
+// fill reads at least one byte, into a buffer that has room for it.
 func (f *FrameReader) fill() error {
-	if f.start == f.end {
-		f.start, f.end = 0, 0
-		if len(f.buf) > bufferKeep {
-			f.buf = nil
+	f.makeRoom()
+	for range emptyReadsMax {
+		n, err := f.r.Read(f.buf[f.end:])
+		f.end += n
+		if n > 0 || err != nil {
+			return err
 		}
 	}
-	if f.end == len(f.buf) {
-		f.grow()
-	}
-	n, err := f.r.Read(f.buf[f.end:])
-	f.end += n
-	if n > 0 && errors.Is(err, io.EOF) {
-		return nil // it will say so again
-	}
-	return err
+	return io.ErrNoProgress
 }
 
-// grow makes room behind end: by moving what is there to the front, or by
-// doubling the buffer where that is full.
-func (f *FrameReader) grow() {
+// makeRoom makes room behind end. The buffer doubles while it is too small for the
+// frame and full, so it stays below twice the largest frame; otherwise what is
+// there moves to the front.
+func (f *FrameReader) makeRoom() {
 	used := f.end - f.start
 	to := f.buf
-	if used > len(f.buf)/2 || len(f.buf) == 0 {
-		to = make([]byte, max(bufferMin, 2*len(f.buf)))
+	switch {
+	case f.start > 0 && used < bufferKeep && len(to) > bufferKeep: // behind a large frame
+		to = make([]byte, bufferKeep)
+	case f.end == len(to) && f.body > len(to):
+		to = make([]byte, 2*len(to))
+	case f.end < len(to) && used > 0:
+		return
 	}
 	copy(to, f.buf[f.start:f.end])
 	f.buf, f.start, f.end = to, 0, used
 }
 
-// AppendFrame appends a frame: the length line and xml.
+// AppendFrame appends a frame to dst and returns it: the length of xml in bytes,
+// alone on a line, and xml.
 func AppendFrame(dst, xml []byte) []byte {
 	dst = strconv.AppendInt(dst, int64(len(xml)), 10)
 	dst = append(dst, '\n')

@@ -6,8 +6,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// rejectText says to people why a command was refused and with which value. It is
-// the only place where a reason becomes text.
+// rejectText says to people why a command was refused and with which value, in one
+// line. It is the only place where a reason becomes text.
 func rejectText(c *exchange.Command, r *exchange.Result) string {
 	switch r.Reason {
 	case exchange.AccountExists:
@@ -23,10 +23,10 @@ func rejectText(c *exchange.Command, r *exchange.Result) string {
 	case exchange.UnknownSymbol:
 		return fmt.Sprintf("there is no symbol %s", c.Symbol)
 	case exchange.InsufficientFunds:
-		return fmt.Sprintf("insufficient funds: %s at %s need %s, account %s has %s",
+		return fmt.Sprintf("insufficient funds: buying %s at %s needs %s, account %s has %s",
 			c.Shares, c.Limit, exchange.Notional(c.Shares, c.Limit), c.Account, r.CashHave)
 	case exchange.InsufficientShares:
-		return fmt.Sprintf("insufficient shares: %s of %s are to be sold, account %s has %s", c.Shares, c.Symbol, c.Account, r.SharesHave)
+		return fmt.Sprintf("insufficient shares: selling %s of %s, account %s has %s", c.Shares, c.Symbol, c.Account, r.SharesHave)
 	case exchange.UnknownOrder:
 		return fmt.Sprintf("there is no order %d", c.Order)
 	case exchange.ForeignOrder:

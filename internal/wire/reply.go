@@ -7,11 +7,12 @@ import (
 	"outcry/internal/exchange"
 )
 
-// AppendReply appends the reply to r: <results> with everything in it, without a
-// length line. results are those of r.Commands, in their order.
+// AppendReply appends the reply to r and returns it: <results> with everything in
+// it, without a length line. results are those of r.Commands, in their order, and
+// as many; anything else panics. It changes neither.
 func (r *Request) AppendReply(dst []byte, results []exchange.Result) []byte {
-	if r.malformed != "" {
-		return AppendError(dst, r.malformed)
+	if r.refusal != "" {
+		return AppendError(dst, r.refusal)
 	}
 	if len(r.slots) == 0 {
 		return append(dst, "<results/>"...)
@@ -24,16 +25,20 @@ func (r *Request) AppendReply(dst []byte, results []exchange.Result) []byte {
 			continue
 		}
 		c, result := &r.Commands[s.command], &results[s.command]
-		if result.Reason != exchange.OK {
-			dst = appendError(dst, &s.echo, rejectText(c, result))
+		if result.Reason == exchange.OK {
+			dst = appendDone(dst, &s.echo, c, result)
 			continue
 		}
-		dst = appendDone(dst, &s.echo, c, result)
+		if s.symbol >= 0 && results[s.symbol].Reason != exchange.OK {
+			c, result = &r.Commands[s.symbol], &results[s.symbol] // the cause
+		}
+		dst = appendError(dst, &s.echo, rejectText(c, result))
 	}
 	return append(dst, "</results>"...)
 }
 
-// AppendError appends a reply that is one error and says why.
+// AppendError appends a reply that is one error and returns it. Any text will do:
+// it is made one line, cut where it is too long, and escaped.
 func AppendError(dst []byte, text string) []byte {
 	dst = append(dst, "<results>"...)
 	dst = appendError(dst, &echo{}, text)
@@ -109,11 +114,16 @@ func appendEcho(dst []byte, e *echo) []byte {
 	return dst
 }
 
-// appendAttr appends an attribute whose value survives being read back: white
-// space other than the space is written as a reference.
+// appendAttr appends an attribute.
 func appendAttr(dst []byte, name, value string) []byte {
 	dst = append(append(dst, ' '), name...)
 	dst = append(dst, `="`...)
+	return append(appendEscaped(dst, value), '"')
+}
+
+// appendEscaped appends a value as an attribute or as content, so that it is read
+// back as it is: white space other than the space is written as a reference.
+func appendEscaped(dst []byte, value string) []byte {
 	for i := range len(value) {
 		switch c := value[i]; c {
 		case '&':
@@ -134,20 +144,16 @@ func appendAttr(dst []byte, name, value string) []byte {
 			dst = append(dst, c)
 		}
 	}
-	return append(dst, '"')
+	return dst
 }
 
-// errorBytesMax bounds the text of an error.
+// errorBytesMax bounds the text of an error, before it is escaped.
 const errorBytesMax = 500
 
 // appendText appends a text for people: one line, bounded, and with nothing in it
 // that XML does not allow.
 func appendText(dst []byte, text string) []byte {
-	begin := len(dst)
-	for _, c := range text {
-		if len(dst)-begin > errorBytesMax {
-			return append(dst, "…"...)
-		}
+	for _, c := range shorten(text, errorBytesMax) {
 		switch {
 		case c == '&':
 			dst = append(dst, "&amp;"...)
@@ -167,14 +173,15 @@ func appendText(dst []byte, text string) []byte {
 }
 
 // clip shortens a name or value that a client chose, for an error text.
-func clip(s string) string {
-	const shown = 64
-	if len(s) <= shown {
+func clip(s string) string { return shorten(s, 64) }
+
+// shorten returns s, or about its first n bytes.
+func shorten(s string, n int) string {
+	if len(s) <= n {
 		return s
 	}
-	end := shown
-	for !utf8.RuneStart(s[end]) {
-		end--
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
 	}
-	return s[:end] + "…"
+	return s[:n] + "…"
 }

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"outcry/internal/exchange"
@@ -10,20 +11,24 @@ import (
 
 // Request is a decoded frame: the commands that it asks for, and the places that
 // their results have in the reply. The zero value is an empty request. It keeps
-// no part of the frame that it was decoded from.
+// no part of the frame that it was decoded from. It is for one goroutine at a time.
 type Request struct {
-	// Commands are to be executed in this order.
+	// Commands are to be executed in this order. Decode fills them; whoever
+	// executes them leaves them as they are for AppendReply.
 	Commands []exchange.Command
 
-	slots     []slot
-	malformed string // why the frame as a whole is refused; "" where it is not
+	slots   []slot
+	refusal string // why the frame as a whole is refused; "" where it is not
 }
 
 // slot is one place in a reply.
 type slot struct {
 	command int    // index in Commands, -1 where the place holds an error anyway
 	text    string // of that error
-	echo    echo
+	// symbol is the index of the command that makes the symbol which this place's
+	// command needs, -1 where it needs none.
+	symbol int
+	echo   echo
 }
 
 // echo holds the attributes of a request that its reply repeats, as they were sent.
@@ -32,6 +37,7 @@ type echo struct {
 	hasSym, hasAmount, hasLimit, hasID bool
 }
 
+// echoOf takes the attributes of an element that its reply repeats.
 func echoOf(e *element) (c echo) {
 	c.sym, c.hasSym = e.attr("sym")
 	c.amount, c.hasAmount = e.attr("amount")
@@ -45,10 +51,11 @@ func echoOf(e *element) (c echo) {
 // commands, whose reply says what is wrong.
 func (r *Request) Decode(frame []byte) {
 	clear(r.Commands)
+	clear(r.slots)
 	*r = Request{Commands: r.Commands[:0], slots: r.slots[:0]}
-	root, err := parseDocument(frame)
+	root, err := parseDocument(frame, elementsMax)
 	if err != nil {
-		r.malformed = "malformed XML: " + strings.TrimPrefix(err.Error(), "XML syntax error on ")
+		r.refusal = "malformed XML: " + strings.TrimPrefix(err.Error(), "XML syntax error on ")
 		return
 	}
 	switch root.name {
@@ -57,14 +64,14 @@ func (r *Request) Decode(frame []byte) {
 	case "transactions":
 		r.transactions(root)
 	default:
-		r.malformed = fmt.Sprintf("unknown root element <%s>, only <create> and <transactions> are known", clip(root.name))
+		r.refusal = fmt.Sprintf("unknown root element <%s>, only <create> and <transactions> are known", clip(root.name))
 	}
 }
 
 // Refused returns how many places of the reply hold an error that no command
-// leads to.
+// leads to: what is wrong was found by Decode.
 func (r *Request) Refused() int {
-	if r.malformed != "" {
+	if r.refusal != "" {
 		return 1
 	}
 	n := 0
@@ -77,20 +84,23 @@ func (r *Request) Refused() int {
 }
 
 // do adds a command and its place in the reply.
-func (r *Request) do(c exchange.Command, e echo) {
-	r.slots = append(r.slots, slot{command: len(r.Commands), echo: e})
+func (r *Request) do(c exchange.Command, e echo) { r.doIn(-1, c, e) }
+
+// doIn is do for a command in a symbol that another command makes.
+func (r *Request) doIn(symbol int, c exchange.Command, e echo) {
+	r.slots = append(r.slots, slot{command: len(r.Commands), symbol: symbol, echo: e})
 	r.Commands = append(r.Commands, c)
 }
 
 // refuse adds an error to the reply.
 func (r *Request) refuse(e echo, err error) {
-	r.slots = append(r.slots, slot{command: -1, text: err.Error(), echo: e})
+	r.slots = append(r.slots, slot{command: -1, symbol: -1, text: err.Error(), echo: e})
 }
 
 // create reads <create> (docs/PROTOCOL.md, section "create").
 func (r *Request) create(root *element) {
 	if err := onlyAttributes(root); err != nil {
-		r.malformed = err.Error()
+		r.refusal = err.Error()
 		return
 	}
 	for _, child := range root.children {
@@ -125,64 +135,64 @@ func (r *Request) account(e *element) {
 // symbol reads a <symbol> and the shares to be placed in it. The symbol is made
 // before its accounts; it has a place in the reply only where it has none.
 func (r *Request) symbol(e *element) {
-	echo := echoOf(e)
 	if err := onlyAttributes(e, "sym"); err != nil {
-		r.refuse(echo, err)
+		r.refuse(echoOf(e), err)
 		return
 	}
 	sym, err := parseAttr(e, "sym", exchange.ParseSymbol)
 	list := exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym}
 	switch {
-	case err != nil && len(e.children) == 0:
-		r.refuse(echo, err)
-	case err != nil:
+	case len(e.children) == 0 && err != nil:
+		r.refuse(echoOf(e), err)
 	case len(e.children) == 0:
-		r.do(list, echo)
-	default:
+		r.do(list, echoOf(e))
+	case err == nil:
 		r.Commands = append(r.Commands, list)
 	}
+	made := len(r.Commands) - 1
 	for _, child := range e.children {
-		r.placement(child, e, sym, err)
+		attrs := echoOf(child)
+		if s, ok := e.attr("sym"); ok {
+			attrs.sym, attrs.hasSym = s, true
+		}
+		c := exchange.Command{Kind: exchange.PlaceShares, Symbol: sym}
+		if err := first(err, decodePlacement(child, e, &c)); err != nil {
+			r.refuse(attrs, err)
+			continue
+		}
+		r.doIn(made, c, attrs)
 	}
 }
 
-// placement reads a child of <symbol>. symErr is what is wrong with the symbol.
-func (r *Request) placement(e, parent *element, sym exchange.Symbol, symErr error) {
-	echo := echoOf(e)
-	if s, ok := parent.attr("sym"); ok {
-		echo.sym, echo.hasSym = s, true
+// decodePlacement reads a child of a <symbol>.
+func decodePlacement(e, symbol *element, c *exchange.Command) error {
+	if e.name != "account" {
+		return errUnknown(e, symbol)
 	}
-	c := exchange.Command{Kind: exchange.PlaceShares, Symbol: sym}
-	err := symErr
-	switch {
-	case err != nil:
-	case e.name != "account":
-		err = errUnknown(e, parent)
-	default:
-		err = first(onlyAttributes(e, "id"), noChildren(e))
-	}
+	err := first(onlyAttributes(e, "id"), noChildren(e))
 	if err == nil {
 		c.Account, err = parseAttr(e, "id", exchange.ParseAccountID)
 	}
 	if err == nil {
-		c.Placed, err = exchange.ParsePlacement(strings.Trim(string(e.text), " \t\r\n"))
+		c.Placed, err = exchange.ParsePlacement(strings.Trim(string(e.text), whiteSpace))
 	}
-	if err != nil {
-		r.refuse(echo, err)
-		return
-	}
-	r.do(c, echo)
+	return err
 }
 
 // transactions reads <transactions> (docs/PROTOCOL.md, section "transactions").
 func (r *Request) transactions(root *element) {
 	if err := onlyAttributes(root, "id", "account"); err != nil {
-		r.malformed = err.Error()
+		r.refusal = err.Error()
 		return
 	}
 	account, err := transactionsAccount(root)
 	for _, child := range root.children {
-		r.transaction(child, root, account, err)
+		c := exchange.Command{Account: account}
+		if err := first(err, decodeTransaction(child, root, &c)); err != nil {
+			r.refuse(echoOf(child), err)
+			continue
+		}
+		r.do(c, echoOf(child))
 	}
 }
 
@@ -202,30 +212,20 @@ func transactionsAccount(root *element) (exchange.AccountID, error) {
 	return exchange.ParseAccountID(id)
 }
 
-// transaction reads a child of <transactions>. accountErr is what is wrong with
-// the account.
-func (r *Request) transaction(e, root *element, account exchange.AccountID, accountErr error) {
-	c := exchange.Command{Account: account}
-	err := accountErr
-	if err == nil {
-		switch e.name {
-		case "order":
-			err = decodeOrder(e, &c)
-		case "query":
-			err = decodeOrderID(e, exchange.QueryOrder, &c)
-		case "cancel":
-			err = decodeOrderID(e, exchange.CancelOrder, &c)
-		default:
-			err = errUnknown(e, root)
-		}
+// decodeTransaction reads a child of <transactions>.
+func decodeTransaction(e, root *element, c *exchange.Command) error {
+	switch e.name {
+	case "order":
+		return decodeOrder(e, c)
+	case "query":
+		return decodeOrderID(e, exchange.QueryOrder, c)
+	case "cancel":
+		return decodeOrderID(e, exchange.CancelOrder, c)
 	}
-	if err != nil {
-		r.refuse(echoOf(e), err)
-		return
-	}
-	r.do(c, echoOf(e))
+	return errUnknown(e, root)
 }
 
+// decodeOrder reads an <order>.
 func decodeOrder(e *element, c *exchange.Command) error {
 	c.Kind = exchange.PlaceOrder
 	err := first(onlyAttributes(e, "sym", "amount", "limit"), noContent(e))
@@ -233,9 +233,9 @@ func decodeOrder(e *element, c *exchange.Command) error {
 		c.Symbol, err = parseAttr(e, "sym", exchange.ParseSymbol)
 	}
 	if err == nil {
-		_, err = parseAttr(e, "amount", func(s string) (side exchange.Side, err error) {
-			c.Side, c.Shares, err = exchange.ParseAmount(s)
-			return c.Side, err
+		c.Shares, err = parseAttr(e, "amount", func(s string) (shares exchange.Shares, err error) {
+			c.Side, shares, err = exchange.ParseAmount(s)
+			return shares, err
 		})
 	}
 	if err == nil {
@@ -244,6 +244,7 @@ func decodeOrder(e *element, c *exchange.Command) error {
 	return err
 }
 
+// decodeOrderID reads what names an order: a <query> or a <cancel>.
 func decodeOrderID(e *element, kind exchange.CommandKind, c *exchange.Command) error {
 	c.Kind = kind
 	err := first(onlyAttributes(e, "id"), noContent(e))
@@ -265,15 +266,10 @@ func parseAttr[T any](e *element, name string, parse func(string) (T, error)) (T
 
 // onlyAttributes returns an error that names an attribute other than the known.
 func onlyAttributes(e *element, known ...string) error {
-next:
 	for _, a := range e.attrs {
-		name := rawName(a.Name)
-		for _, k := range known {
-			if name == k {
-				continue next
-			}
+		if name := rawName(a.Name); !slices.Contains(known, name) {
+			return fmt.Errorf("<%s> has no attribute %s", e.name, clip(name))
 		}
-		return fmt.Errorf("<%s> has no attribute %s", e.name, clip(name))
 	}
 	return nil
 }
@@ -304,6 +300,7 @@ func first(errs ...error) error {
 	return nil
 }
 
+// errUnknown says that an element is not one that its parent has.
 func errUnknown(e, parent *element) error {
 	return fmt.Errorf("unknown element <%s> in <%s>", clip(e.name), parent.name)
 }

@@ -1,0 +1,96 @@
+package wire
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+)
+
+// twoOrders is a frame as most are.
+const twoOrders = `<transactions id="123456"><order sym="SPY" amount="100" limit="145.67"/><order sym="SPY" amount="-50" limit="145.68"/></transactions>`
+
+func BenchmarkDecode(b *testing.B) {
+	frame := []byte(twoOrders)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(frame)))
+	var r Request
+	for b.Loop() {
+		r.Decode(frame)
+	}
+	require.Len(b, r.Commands, 2)
+}
+
+func BenchmarkAppendReply(b *testing.B) {
+	fills := []exchange.Execution{{Shares: 200e8, Price: 127e8, Time: 1519348326}, {Shares: 100e8, Price: 125e8, Time: 1519348326}}
+	for name, c := range map[string]struct {
+		frame   string
+		results []exchange.Result
+	}{
+		"opened": {twoOrders, []exchange.Result{{Order: 1000001}, {Order: 1000002}}},
+		"status": {`<transactions id="1"><query id="1000001"/><cancel id="1000002"/></transactions>`, []exchange.Result{
+			{Status: exchange.Status{Open: 50e8, Executions: fills}}, {Status: exchange.Status{Canceled: 50e8, CanceledAt: 1519348326, Executions: fills}}}},
+		"error": {twoOrders, []exchange.Result{{Reason: exchange.InsufficientFunds}, {Reason: exchange.InsufficientShares}}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			var r Request
+			r.Decode([]byte(c.frame))
+			reply := r.AppendReply(nil, c.results)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(reply)))
+			for b.Loop() {
+				reply = r.AppendReply(reply[:0], c.results)
+			}
+		})
+	}
+}
+
+func BenchmarkFrameReader(b *testing.B) {
+	frames := bytes.Repeat(AppendFrame(nil, []byte(twoOrders)), 1000)
+	stream := bytes.NewReader(frames)
+	f := NewFrameReader(stream, 4<<20)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(twoOrders)))
+	for b.Loop() {
+		if !f.Buffered() && stream.Len() == 0 {
+			stream.Reset(frames)
+		}
+		if _, err := f.Next(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkParseReply(b *testing.B) {
+	reply := []byte(newMarket().answer([]byte(setup)))
+	b.ReportAllocs()
+	b.SetBytes(int64(len(reply)))
+	for b.Loop() {
+		if _, err := ParseReply(reply); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkDecodeHostile measures frames of the largest size that are made to cost
+// much: the time must stay in proportion to the bytes.
+func BenchmarkDecodeHostile(b *testing.B) {
+	for name, part := range map[string]string{"attributes": ` a=""`, "nested": "<a>", "elements": "<a/>", "comments": "<!---->", "references": "&lt;"} {
+		b.Run(name, func(b *testing.B) {
+			start := "<create>"
+			if name == "attributes" {
+				start = "<create"
+			}
+			frame := []byte(start + strings.Repeat(part, (4<<20-len(start))/len(part)))
+			b.ReportAllocs()
+			b.SetBytes(int64(len(frame)))
+			var r Request
+			for b.Loop() {
+				r.Decode(frame)
+			}
+		})
+	}
+}

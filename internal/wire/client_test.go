@@ -1,0 +1,175 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"outcry/internal/exchange"
+)
+
+// anyValue draws a string that an XML document can hold.
+func anyValue(t *rapid.T, label string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && !strings.ContainsRune(whiteSpace, r) || r == 0xfffe || r == 0xffff {
+			return '\n'
+		}
+		return r
+	}, rapid.OneOf(rapid.String(), rapid.StringMatching(`[&<>"' \t\r\n;#x]{0,9}`)).Draw(t, label))
+}
+
+// TestWhatAClientSendsIsWhatAServerReads: decode(encode(x)) = x, for values that
+// are right.
+func TestWhatAClientSendsIsWhatAServerReads(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		account := exchange.AccountID(rapid.StringMatching(`[0-9]{1,64}`).Draw(t, "account"))
+		symbol := exchange.Symbol(rapid.StringMatching(`[A-Za-z0-9]{1,32}`).Draw(t, "symbol"))
+		create, trades := new(Create), NewTransactions(string(account))
+		var creates, orders []exchange.Command
+		for range rapid.IntRange(1, 5).Draw(t, "rounds") {
+			size := exchange.Shares(rapid.Int64Range(1, 9e18-1).Draw(t, "size"))
+			price := exchange.Price(rapid.Int64Range(1, 9e18-1).Draw(t, "price"))
+			id := exchange.OrderID(rapid.Int64Range(1, 1<<63-1).Draw(t, "id"))
+			balance := exchange.Notional(size, 1e8)
+			create.Account(Account{string(account), balance.String()})
+			create.Symbol(string(symbol), Placement{string(account), size.String()}, Placement{"7", " 1\r\n"})
+			create.Symbol(string(symbol))
+			creates = append(creates,
+				exchange.Command{Kind: exchange.OpenAccount, Account: account, Balance: balance},
+				exchange.Command{Kind: exchange.MakeSymbol, Symbol: symbol},
+				exchange.Command{Kind: exchange.PlaceShares, Symbol: symbol, Account: account, Placed: size.Position()},
+				exchange.Command{Kind: exchange.PlaceShares, Symbol: symbol, Account: "7", Placed: exchange.Shares(1e8).Position()},
+				exchange.Command{Kind: exchange.MakeSymbol, Symbol: symbol})
+
+			number := strconv.FormatUint(uint64(id), 10)
+			trades.Order(string(symbol), size.String(), price.String()).Order(string(symbol), "-"+size.String(), price.String()).Query(number).Cancel(number)
+			orders = append(orders,
+				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Buy, Shares: size, Limit: price},
+				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Sell, Shares: size, Limit: price},
+				exchange.Command{Kind: exchange.QueryOrder, Account: account, Order: id},
+				exchange.Command{Kind: exchange.CancelOrder, Account: account, Order: id})
+		}
+		var r Request
+		r.Decode(create.Append(nil))
+		require.Equal(t, creates, r.Commands)
+		require.Zero(t, r.Refused())
+		r.Decode(trades.Append(nil))
+		require.Equal(t, orders, r.Commands)
+		require.Zero(t, r.Refused())
+	})
+}
+
+// TestAnyValueComesBackAsItWasSent: values that are wrong are sent, echoed and read
+// back as they are, whatever is in them.
+func TestAnyValueComesBackAsItWasSent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c, d := anyValue(t, "a"), anyValue(t, "b"), anyValue(t, "c"), anyValue(t, "d")
+		answers, err := ParseReply([]byte(newMarket().answer(new(Create).Account(Account{a, "x" + b}).Symbol(c, Placement{d, "x" + a}).Append(nil))))
+		require.NoError(t, err)
+		require.Len(t, answers, 2)
+		require.Equal(t, Answer{Kind: "error", ID: a, Error: answers[0].Error}, answers[0])
+		require.Equal(t, Answer{Kind: "error", Sym: c, ID: d, Error: answers[1].Error}, answers[1])
+
+		answers, err = ParseReply([]byte(newMarket().answer(NewTransactions(a).Order(b, c, d).Query(a).Cancel(b).Append(nil))))
+		require.NoError(t, err)
+		require.Len(t, answers, 3)
+		require.Equal(t, Answer{Kind: "error", Sym: b, Amount: c, Limit: d, Error: answers[0].Error}, answers[0])
+		require.Equal(t, Answer{Kind: "error", ID: a, Error: answers[1].Error}, answers[1])
+		require.Equal(t, Answer{Kind: "error", ID: b, Error: answers[2].Error}, answers[2])
+	})
+}
+
+func TestBuildersAreUsedMoreThanOnce(t *testing.T) {
+	create := new(Create)
+	require.Equal(t, "<create></create>", string(create.Append(nil)))
+	create.Symbol("A")
+	require.Equal(t, `x<create><symbol sym="A"></symbol></create>`, string(create.Append([]byte("x"))))
+	create.Account(Account{"1", "2"})
+	require.Equal(t, `<create><symbol sym="A"></symbol><account id="1" balance="2"/></create>`, string(create.Append(nil)))
+	require.Equal(t, `<transactions id="1"></transactions>`, string(NewTransactions("1").Append(nil)))
+}
+
+func TestReplyBecomesAnswers(t *testing.T) {
+	for reply, want := range map[string][]Answer{
+		`<results/>`: {},
+		`<?xml version="1.0"?><results> <!-- none --> </results>`:           {},
+		`<results><created id="1"/><created sym="A"/></results>`:            {{Kind: "created", ID: "1"}, {Kind: "created", Sym: "A"}},
+		`<results><created sym="A" id="1"></created></results>`:             {{Kind: "created", Sym: "A", ID: "1"}},
+		`<results><error>why &amp; how</error></results>`:                   {{Kind: "error", Error: "why & how"}},
+		`<results><error sym="" limit="2">why</error></results>`:            {{Kind: "error", Limit: "2", Error: "why"}},
+		`<results><opened sym="A" amount="-1" limit="2" id="3"/></results>`: {{Kind: "opened", Sym: "A", Amount: "-1", Limit: "2", ID: "3"}},
+		`<results><status id="1"><open shares="2"/></status></results>`:     {{Kind: "status", ID: "1", Open: "2"}},
+		`<results><status id="1"><canceled shares="2" time="3"/><executed shares="4" price="5" time="6"/><executed shares="7" price="8" time="9"/></status></results>`: {
+			{Kind: "status", ID: "1", Canceled: "2", CanceledAt: "3", Executed: []Executed{{"4", "5", "6"}, {"7", "8", "9"}}}},
+		`<results><canceled id="1"><canceled shares="2" time="3"/></canceled></results>`: {{Kind: "canceled", ID: "1", Canceled: "2", CanceledAt: "3"}},
+	} {
+		answers, err := ParseReply([]byte(reply))
+		require.NoError(t, err, "%s", reply)
+		require.Equal(t, want, answers, "%s", reply)
+	}
+}
+
+func TestReplyThatIsNoneIsRefused(t *testing.T) {
+	for reply, text := range map[string]string{
+		``:                                  "wire: reply: the document is empty",
+		`<results>`:                         "wire: reply: <results> is not closed",
+		`<create/>`:                         "wire: reply: <create> is not a <results> of answers",
+		`<results n="1"/>`:                  "wire: reply: <results> is not a <results> of answers",
+		`<results>text</results>`:           "wire: reply: <results> is not a <results> of answers",
+		`<results><created/><x/></results>`: "wire: reply: answer 2: unknown element <x>",
+		`<results><created amount="1"/></results>`:                                                     "wire: reply: answer 1: <created> has no attribute amount",
+		`<results><created>1</created></results>`:                                                      "answer 1: <created> has no text in it",
+		`<results><error time="1">x</error></results>`:                                                 "answer 1: <error> has no attribute time",
+		`<results><error><b/></error></results>`:                                                       "answer 1: <error> has no element <b> in it",
+		`<results><opened sym="A" amount="1" limit="2"/></results>`:                                    "answer 1: <opened> has no id",
+		`<results><opened sym="" amount="" limit="" id="" x=""/></results>`:                            "answer 1: <opened> has no attribute x",
+		`<results><opened sym="" amount="" limit="" id="">1</opened></results>`:                        "answer 1: <opened> has no text in it",
+		`<results><status/></results>`:                                                                 "answer 1: <status> has no id",
+		`<results><status id="1"><open/></status></results>`:                                           "answer 1: <open> has no shares",
+		`<results><status id="1"><open shares="1">1</open></status></results>`:                         "answer 1: <open> has no text in it",
+		`<results><status id="1"><executed shares="1" price="2"/></status></results>`:                  "answer 1: <executed> has no time",
+		`<results><status id="1"><canceled shares="1"/></status></results>`:                            "answer 1: <canceled> has no time",
+		`<results><status id="1"><open shares="1"/><canceled shares="1" time="1"/></status></results>`: "answer 1: <canceled> stands where <status> has none",
+		`<results><status id="1"><open shares="1"/><open shares="1"/></status></results>`:              "answer 1: <open> stands where <status> has none",
+		`<results><canceled id="1"><open shares="1"/></canceled></results>`:                            "answer 1: <open> stands where <canceled> has none",
+		`<results><canceled id="1"><x/></canceled></results>`:                                          "answer 1: <x> stands where <canceled> has none",
+	} {
+		answers, err := ParseReply([]byte(reply))
+		require.ErrorContains(t, err, text, "%s", reply)
+		require.Nil(t, answers)
+	}
+}
+
+func TestReplyMayHaveAnyNumberOfElements(t *testing.T) {
+	reply := `<results><status id="1">` + strings.Repeat(`<executed shares="1" price="2" time="3"/>`, elementsMax+1) + `</status></results>`
+	answers, err := ParseReply([]byte(reply))
+	require.NoError(t, err)
+	require.Len(t, answers[0].Executed, elementsMax+1)
+}
+
+// FuzzParseReply: what is taken for a reply is an answer for each element, of a kind
+// that replies have.
+func FuzzParseReply(f *testing.F) {
+	for _, transcript := range transcripts(f) {
+		m := newMarket()
+		for _, step := range transcript.Steps {
+			if !step.Raw && len(step.Send) < 4<<10 {
+				f.Add([]byte(m.answer(step.Send)))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, reply []byte) {
+		answers, err := ParseReply(reply)
+		if err != nil {
+			require.Nil(t, answers)
+			require.ErrorContains(t, err, "wire: reply: ")
+			return
+		}
+		for _, a := range answers {
+			require.Contains(t, []string{"created", "opened", "status", "canceled", "error"}, a.Kind)
+		}
+	})
+}

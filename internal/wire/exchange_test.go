@@ -1,0 +1,90 @@
+package wire
+
+import "outcry/internal/exchange"
+
+// market is an exchange on one goroutine that keeps nothing on disk: what the
+// tests of this package have commands executed by.
+type market struct {
+	state *exchange.State
+	where map[exchange.OrderID]exchange.Symbol
+	now   int64
+}
+
+func newMarket() *market {
+	return &market{exchange.NewState(), map[exchange.OrderID]exchange.Symbol{}, 1519348326}
+}
+
+// answer is what a server does with a frame.
+func (m *market) answer(frame []byte) string {
+	var r Request
+	r.Decode(frame)
+	results := make([]exchange.Result, len(r.Commands))
+	for i := range r.Commands {
+		m.execute(&r.Commands[i], &results[i])
+	}
+	return string(r.AppendReply(nil, results))
+}
+
+func (m *market) execute(c *exchange.Command, r *exchange.Result) {
+	ledger := m.state.Ledger
+	switch c.Kind {
+	case exchange.OpenAccount:
+		if r.Reason = ledger.MayOpen(c.Account, c.Balance); r.Reason == exchange.OK {
+			ledger.Open(c.Account, c.Balance)
+		}
+	case exchange.MakeSymbol:
+		ledger.List(c.Symbol)
+		if m.state.Books[c.Symbol] == nil {
+			m.state.Books[c.Symbol] = exchange.NewBook()
+		}
+	case exchange.PlaceShares:
+		listing := ledger.Listing(c.Symbol)
+		if r.Reason = ledger.MayPlace(listing, c.Account, c.Placed); r.Reason == exchange.OK {
+			ledger.Place(listing, c.Account, c.Placed)
+		}
+	default:
+		if ledger.Account(c.Account) == nil {
+			r.Reason = exchange.UnknownAccount
+			return
+		}
+		m.trade(c, r)
+	}
+}
+
+func (m *market) trade(c *exchange.Command, r *exchange.Result) {
+	if c.Kind == exchange.PlaceOrder {
+		m.placeOrder(c, r)
+		return
+	}
+	book := m.state.Books[m.where[c.Order]]
+	if book == nil {
+		r.Reason = exchange.UnknownOrder
+		return
+	}
+	if c.Kind == exchange.CancelOrder {
+		o, reason := book.Cancel(c.Order, c.Account, m.now)
+		if r.Reason = reason; reason != exchange.OK {
+			return
+		}
+		m.state.Ledger.Release(m.state.Ledger.Listing(m.where[c.Order]), o)
+	}
+	r.Status = book.Find(c.Order).Status()
+}
+
+func (m *market) placeOrder(c *exchange.Command, r *exchange.Result) {
+	ledger, listing := m.state.Ledger, m.state.Ledger.Listing(c.Symbol)
+	if listing == nil {
+		r.Reason = exchange.UnknownSymbol
+		return
+	}
+	o := exchange.NewOrder(m.state.OrderID+1, ledger.Account(c.Account), c.Side, c.Shares, c.Limit)
+	if r.Reason = ledger.Reserve(listing, o); r.Reason != exchange.OK {
+		r.CashHave, _ = o.Account.Balance()
+		r.SharesHave, _ = listing.Position(o.Account)
+		return
+	}
+	m.state.OrderID++
+	ledger.Settle(listing, o, m.state.Books[c.Symbol].Submit(o, m.now, nil))
+	m.where[o.ID] = c.Symbol
+	r.Order = o.ID
+}

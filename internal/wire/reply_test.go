@@ -1,0 +1,123 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"outcry/internal/exchange"
+)
+
+// reasons are all reject reasons there are.
+func reasons() (all []exchange.RejectReason) {
+	for r := exchange.OK; r.String() != "unknown"; r++ {
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestStatusListsOpenThenCanceledThenExecutions(t *testing.T) {
+	const unit = 1e8
+	two := []exchange.Execution{{Shares: 200 * unit, Price: 127 * unit, Time: 1519348326}, {Shares: unit / 2, Price: 125, Time: -1}}
+	for want, s := range map[string]exchange.Status{
+		`<open shares="100"/>`:                              {Open: 100 * unit},
+		`<canceled shares="0.00000001" time="1519348326"/>`: {Canceled: 1, CanceledAt: 1519348326},
+		`<open shares="1.5"/><executed shares="200" price="127" time="1519348326"/><executed shares="0.5" price="0.00000125" time="-1"/>`:            {Open: 1.5 * unit, Executions: two},
+		`<canceled shares="3" time="0"/><executed shares="200" price="127" time="1519348326"/><executed shares="0.5" price="0.00000125" time="-1"/>`: {Canceled: 3 * unit, Executions: two},
+		`<executed shares="200" price="127" time="1519348326"/><executed shares="0.5" price="0.00000125" time="-1"/>`:                                {Executions: two},
+	} {
+		var r Request
+		r.Decode([]byte(`<transactions id="1"><query id="01"/><cancel id="2"/></transactions>`))
+		reply := string(r.AppendReply([]byte("before "), []exchange.Result{{Status: s}, {Status: s}}))
+		require.Equal(t, `before <results><status id="01">`+want+`</status><canceled id="2">`+want+`</canceled></results>`, reply)
+	}
+}
+
+// TestRejectNamesTheValues holds every reason to a text, for each command that it
+// can answer.
+func TestRejectNamesTheValues(t *testing.T) {
+	const frame = `<create><account id="1" balance="1000"/><symbol sym="A"/><symbol sym="B"><account id="2">5.5</account></symbol></create>`
+	const trades = `<transactions id="1"><order sym="A" amount="100" limit="145.67"/><order sym="A" amount="-0.5" limit="1"/><query id="7"/></transactions>`
+	told := map[exchange.RejectReason]bool{exchange.OK: true}
+	for _, c := range []struct {
+		frame   string
+		command int
+		result  exchange.Result
+		want    string
+	}{
+		{frame, 0, exchange.Result{Reason: exchange.AccountExists}, `<error id="1">account 1 already exists</error>`},
+		{frame, 0, exchange.Result{Reason: exchange.BalanceTotalExceeded}, `<error id="1">a balance of 1000 would bring all balances to 1000000000000000000000 or more</error>`},
+		{frame, 1, exchange.Result{Reason: exchange.SymbolLimitExceeded}, `<error sym="A">symbol A cannot be made: the exchange has as many symbols as it takes</error>`},
+		{frame, 2, exchange.Result{Reason: exchange.SymbolLimitExceeded}, `<error sym="B" id="2">symbol B cannot be made: the exchange has as many symbols as it takes</error>`},
+		{frame, 2, exchange.Result{Reason: exchange.NoRoom}, `<error sym="B" id="2">the exchange takes nothing new: its disk has no room for the journal; cancel and query still work</error>`},
+		{frame, 3, exchange.Result{Reason: exchange.UnknownSymbol}, `<error sym="B" id="2">there is no symbol B</error>`},
+		{frame, 3, exchange.Result{Reason: exchange.UnknownAccount}, `<error sym="B" id="2">there is no account 2</error>`},
+		{frame, 3, exchange.Result{Reason: exchange.PositionTotalExceeded}, `<error sym="B" id="2">5.5 more would bring all shares of B to 1000000000000000000000 or more</error>`},
+		{trades, 0, exchange.Result{Reason: exchange.UnknownSymbol}, `<error sym="A" amount="100" limit="145.67">there is no symbol A</error>`},
+		{trades, 0, exchange.Result{Reason: exchange.DatabaseBehind}, `<error sym="A" amount="100" limit="145.67">the exchange takes nothing new until its database has caught up; cancel and query still work</error>`},
+		{trades, 0, exchange.Result{Reason: exchange.InsufficientFunds, CashHave: dollars(t, "1000")},
+			`<error sym="A" amount="100" limit="145.67">insufficient funds: buying 100 at 145.67 needs 14567, account 1 has 1000</error>`},
+		{trades, 1, exchange.Result{Reason: exchange.InsufficientShares, SharesHave: units(t, "0.25")},
+			`<error sym="A" amount="-0.5" limit="1">insufficient shares: selling 0.5 of A, account 1 has 0.25</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.UnknownAccount}, `<error id="7">there is no account 1</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.UnknownOrder}, `<error id="7">there is no order 7</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.ForeignOrder}, `<error id="7">order 7 does not belong to account 1</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.AlreadyExecuted}, `<error id="7">order 7 has nothing open: it is executed</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.AlreadyCanceled}, `<error id="7">order 7 has nothing open: it was canceled before</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.HistoryUnavailable}, `<error id="7">order 7 was closed long ago, and the database that knows it does not answer now</error>`},
+		{trades, 2, exchange.Result{Reason: 200}, `<error id="7">refused: unknown</error>`},
+	} {
+		var r Request
+		r.Decode([]byte(c.frame))
+		results := make([]exchange.Result, len(r.Commands))
+		results[c.command] = c.result
+		if c.command == 2 && c.frame == frame {
+			results[3] = exchange.Result{Reason: exchange.UnknownSymbol} // for want of the symbol
+		}
+		reply := string(r.AppendReply(nil, results))
+		require.Contains(t, reply, c.want)
+		require.Equal(t, 1, strings.Count(reply, "<error"))
+		requireReply(t, reply)
+		told[c.result.Reason] = true
+	}
+	for _, reason := range reasons() {
+		require.True(t, told[reason], "%s has no case", reason)
+	}
+}
+
+// TestErrorTextIsAlwaysOneLineOfXML: any text at all becomes a reply.
+func TestErrorTextIsAlwaysOneLineOfXML(t *testing.T) {
+	for text, want := range map[string]string{
+		"a":              "a",
+		"<&>\"'":         "&lt;&amp;&gt;\"'",
+		"]]>":            "]]&gt;",
+		"a\nb\r\tc":      "a b  c",
+		"\x00\x1b\ufffe": "\ufffd\ufffd\ufffd",
+		"\xff\xed\xa0":   "\ufffd\ufffd\ufffd",
+		"é\U0001f600":    "é\U0001f600",
+	} {
+		require.Equal(t, "<results><error>"+want+"</error></results>", string(AppendError(nil, text)))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := string(rapid.SliceOfN(rapid.Byte(), 1, 700).Draw(t, "text"))
+		if len(text) < 100 {
+			text = "x" + text + strings.Repeat(text, 9)
+		}
+		reply := string(AppendError([]byte("before"), text))
+		require.True(t, strings.HasPrefix(reply, "before<results>"))
+		require.True(t, utf8.ValidString(reply))
+		if strings.Trim(text, whiteSpace) != "" {
+			requireReply(t, strings.TrimPrefix(reply, "before"))
+		}
+	})
+}
+
+func TestLongErrorTextIsCut(t *testing.T) {
+	reply := string(AppendError(nil, strings.Repeat("é", 10_000)))
+	requireReply(t, reply)
+	require.Equal(t, "<results><error>"+strings.Repeat("é", 250)+"…</error></results>", reply)
+	requireReply(t, string(AppendError(nil, strings.Repeat("\x80", 10_000))))
+}
