@@ -121,9 +121,11 @@ func element(t xml.StartElement) (*node, error) {
 	return n, nil
 }
 
-// declaration is what stands between "<?xml " and "?>"; its second group is the
+// declaration is what stands between "<?xml " and "?>"; one of its groups is the
 // encoding.
-var declaration = regexp.MustCompile(`^version\s*=\s*["']1\.0["'](\s+encoding\s*=\s*["']((?i)utf-8|us-ascii)["'])?(\s+standalone\s*=\s*["'](yes|no)["'])?\s*$`)
+var declaration = regexp.MustCompile(`^version\s*=\s*(?:"1\.0"|'1\.0')` +
+	`(?:\s+encoding\s*=\s*(?:"((?i)utf-8|us-ascii)"|'((?i)utf-8|us-ascii)'))?` +
+	`(?:\s+standalone\s*=\s*(?:"(?:yes|no)"|'(?:yes|no)'))?\s*$`)
 
 // declared tells whether a document may be declared so.
 func declared(text string, doc []byte) bool {
@@ -132,5 +134,5 @@ func declared(text string, doc []byte) bool {
 		return false
 	}
 	ascii := !slices.ContainsFunc(doc, func(b byte) bool { return b >= utf8.RuneSelf })
-	return ascii || !strings.EqualFold(match[2], "us-ascii")
+	return ascii || !strings.EqualFold(match[1]+match[2], "us-ascii")
 }
