@@ -12,10 +12,10 @@ import (
 // last chunk length stands for one sorted slice.
 func BenchmarkLadder(b *testing.B) {
 	for _, spread := range []int{100, 10_000, 1_000_000} {
-		for _, split := range []int{64, 256, 1024, math.MaxInt} {
-			b.Run(fmt.Sprintf("levels=%d/chunk=%d", spread, split), func(b *testing.B) {
+		for _, chunkMax := range []int{64, 256, 1024, math.MaxInt} {
+			b.Run(fmt.Sprintf("levels=%d/chunk=%d", spread, chunkMax), func(b *testing.B) {
 				r := rand.New(rand.NewPCG(1, 2))
-				l := ladder{sign: 1, split: split}
+				l := ladder{sign: 1, chunkMax: chunkMax}
 				o := &Order{}
 				for _, p := range r.Perm(spread) {
 					if p%2 == 0 {

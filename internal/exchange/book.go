@@ -23,8 +23,8 @@ type Book struct {
 // NewBook returns an empty book.
 func NewBook() *Book {
 	return &Book{
-		bids:   ladder{sign: +1, split: ladderChunkMax},
-		asks:   ladder{sign: -1, split: ladderChunkMax},
+		bids:   ladder{sign: +1, chunkMax: ladderChunkMax},
+		asks:   ladder{sign: -1, chunkMax: ladderChunkMax},
 		orders: make(map[OrderID]*Order),
 	}
 }

@@ -45,7 +45,7 @@ func TestBookEqualsANaiveOne(t *testing.T) {
 	for _, prices := range []int{5, 60, 4000} {
 		r := rand.New(rand.NewPCG(seed, uint64(prices)))
 		book, twin := NewBook(), &naive{}
-		book.bids.split, book.asks.split = 8, 8
+		book.bids.chunkMax, book.asks.chunkMax = 8, 8
 		account := &Account{ID: "1"}
 		var all []*Order // the twin's
 		var fills []Fill

@@ -157,23 +157,45 @@ func (e *Event) check() error {
 	if err == nil && e.Kind != AccountOpened {
 		_, err = ParseSymbol(string(e.Symbol))
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrEvent, e.Kind, err)
-	case e.Balance.Sign() < 0 || e.Placed.Sign() < 0:
-		return fmt.Errorf("%w: %s of a negative quantity", ErrEvent, e.Kind)
-	case e.Order > 0 && (e.Order > orderIDMax || e.Side != Buy && e.Side != Sell || e.Shares <= 0 || e.Limit <= 0):
+	}
+	switch e.Kind {
+	case AccountOpened:
+		if e.Balance.Sign() < 0 || e.Balance.Cmp(balanceMax) >= 0 {
+			return fmt.Errorf("%w: account %s with a balance of %s", ErrEvent, e.Account, e.Balance)
+		}
+	case SharesPlaced:
+		if e.Placed.Sign() <= 0 || e.Placed.Cmp(placementMax) >= 0 {
+			return fmt.Errorf("%w: %s of %s placed with account %s", ErrEvent, e.Placed, e.Symbol, e.Account)
+		}
+	case OrderAccepted, OrderCanceled:
+		return e.checkOrder()
+	}
+	return nil
+}
+
+// checkOrder is check for what orders and cancels have in common, and for fills.
+func (e *Event) checkOrder() error {
+	if e.Order == 0 || e.Order > orderIDMax || e.Side != Buy && e.Side != Sell ||
+		!mayOrder(int64(e.Shares)) || !mayOrder(int64(e.Limit)) {
 		return fmt.Errorf("%w: order %d: %s %s at %s", ErrEvent, e.Order, e.Side, e.Shares, e.Limit)
 	}
 	left := e.Shares
 	for _, f := range e.Fills {
-		left -= f.Shares
-		if f.Resting == 0 || f.Shares <= 0 || f.Price <= 0 || left < 0 {
+		if _, err := ParseAccountID(string(f.Account)); err != nil {
+			return fmt.Errorf("%w: order %d: fill with order %d: %w", ErrEvent, e.Order, f.Resting, err)
+		}
+		if f.Resting == 0 || f.Resting >= e.Order || f.Shares <= 0 || f.Shares > left || !mayOrder(int64(f.Price)) {
 			return fmt.Errorf("%w: order %d: fill of %s at %s with order %d", ErrEvent, e.Order, f.Shares, f.Price, f.Resting)
 		}
+		left -= f.Shares
 	}
 	return nil
 }
+
+// mayOrder tells whether an order may have such a number of shares, or such a limit.
+func mayOrder(units int64) bool { return 0 < units && units < orderUnitsMax }
 
 // eventReader takes fields from the front of an event. Once one is cut short,
 // short is set and everything further is zero.

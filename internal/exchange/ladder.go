@@ -40,15 +40,15 @@ func (l *level) remove(o *Order) {
 // The sorted run is cut into chunks, so that a far level in a book of a million
 // levels moves a chunk and not the whole book (figures: docs/decisions).
 //
-// Invariants: no chunk is empty or longer than split; keys rise through
+// Invariants: no chunk is empty or longer than chunkMax; keys rise through
 // all chunks; best is the last level, nil when there is none.
 type ladder struct {
-	sign   int64 // +1 for bids, -1 for asks: key = sign × price, so better is greater
-	best   *level
-	levels int
-	split  int // a chunk that grows longer is split; ladderChunkMax but in measurements
-	chunks [][]rung
-	free   *level // one emptied level, kept for the next new price
+	sign     int64 // +1 for bids, -1 for asks: key = sign × price, so better is greater
+	best     *level
+	levels   int
+	chunkMax int // how many levels a chunk holds before it is split
+	chunks   [][]rung
+	free     *level // one emptied level, kept for the next new price
 }
 
 // rung is a level with its sort key beside it, so that a search stays in the chunk.
@@ -57,7 +57,7 @@ type rung struct {
 	level *level
 }
 
-// ladderChunkMax is how many levels a chunk holds before it is split.
+// ladderChunkMax is the chunkMax of every book. Only tests and measurements use another one.
 const ladderChunkMax = 256
 
 // at returns the level of a price, making it where there is none.
@@ -127,7 +127,7 @@ func (l *ladder) insert(c, i int, r rung) {
 		l.chunks = append(l.chunks, make([]rung, 0, 8))
 	}
 	l.chunks[c] = slices.Insert(l.chunks[c], i, r)
-	if n := len(l.chunks[c]); n > l.split {
+	if n := len(l.chunks[c]); n > l.chunkMax {
 		upper := slices.Clone(l.chunks[c][n/2:])
 		clear(l.chunks[c][n/2:])
 		l.chunks[c] = l.chunks[c][:n/2]

@@ -227,10 +227,12 @@ func (l *Ledger) Check() error {
 		if a.balance.Sign() < 0 || a.held.Sign() < 0 || a.unsettled < 0 {
 			return fmt.Errorf("exchange: account %s has %s free, %s held, %d unsettled", id, a.balance, a.held, a.unsettled)
 		}
-		total = total.Add(a.balance).Add(a.held)
+		if total = total.Add(a.balance).Add(a.held); total.Cmp(l.opened) > 0 {
+			break // before a damaged sum can overflow
+		}
 	}
 	if total != l.opened {
-		return fmt.Errorf("exchange: accounts were opened with %s in total and have %s", l.opened, total)
+		return fmt.Errorf("exchange: accounts were opened with %s in total and have at least %s", l.opened, total)
 	}
 	for s, li := range l.listings {
 		total := Position{}
@@ -238,7 +240,9 @@ func (l *Ledger) Check() error {
 			if h.shares.Sign() < 0 || h.held.Sign() < 0 {
 				return fmt.Errorf("exchange: account %s has %s free, %s held of %s", a.ID, h.shares, h.held, s)
 			}
-			total = total.Add(h.shares).Add(h.held)
+			if total = total.Add(h.shares).Add(h.held); total.Cmp(li.placed) > 0 {
+				break
+			}
 		}
 		if total != li.placed {
 			return fmt.Errorf("exchange: %s of %s were placed, accounts have %s", li.placed, s, total)

@@ -1,5 +1,7 @@
 package exchange
 
+import "fmt"
+
 // Order is a limit order and what has become of it. It belongs to the Book that
 // it was submitted to: only the book changes it, and only the book's owner may
 // read it.
@@ -54,6 +56,11 @@ type Fill struct {
 	Price   Price
 
 	resting *Order // set by Book.Submit for Ledger.Settle; nil in a decoded event
+}
+
+// String returns f as errors print it: what was filled, and with which order.
+func (f Fill) String() string {
+	return fmt.Sprintf("%s at %s with order %d of account %s", f.Shares, f.Price, f.Resting, f.Account)
 }
 
 // same tells whether two fills say the same, whether or not they were decoded.

@@ -68,10 +68,19 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 		if l.accounts[a.ID] != nil {
 			return fmt.Errorf("exchange: account %s is there twice", a.ID)
 		}
+		if !inRange(CashTotalMax, a.Opened, a.Balance, a.Held, l.opened.Add(a.Opened)) {
+			return fmt.Errorf("exchange: account %s is out of range: opened with %s, %s free, %s held", a.ID, a.Opened, a.Balance, a.Held)
+		}
 		l.accounts[a.ID] = &Account{ID: a.ID, balance: a.Balance, held: a.Held}
 		l.opened = l.opened.Add(a.Opened)
 	}
 	for _, sym := range s.Symbols {
+		if l.listings[sym.Symbol] != nil {
+			return fmt.Errorf("exchange: symbol %s is there twice", sym.Symbol)
+		}
+		if !inRange(PositionTotalMax, sym.Placed) {
+			return fmt.Errorf("exchange: symbol %s is out of range: %s placed", sym.Symbol, sym.Placed)
+		}
 		l.List(sym.Symbol).placed = sym.Placed
 	}
 	for _, p := range s.Positions {
@@ -79,9 +88,26 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 		if li == nil || a == nil || li.holdings[a] != nil {
 			return fmt.Errorf("exchange: the position of account %s in %s is there twice, or has no account or symbol", p.Account, p.Symbol)
 		}
+		if !inRange(PositionTotalMax, p.Shares, p.Held) {
+			return fmt.Errorf("exchange: the position of account %s in %s is out of range: %s free, %s held", p.Account, p.Symbol, p.Shares, p.Held)
+		}
 		li.holdings[a] = &holding{shares: p.Shares, held: p.Held}
 	}
 	return nil
+}
+
+// inRange tells whether all values are 0 or more and below max. What is stored
+// may be anything, and sums of it must not overflow before Audit has seen them.
+func inRange[T interface {
+	Cmp(T) int
+	Sign() int
+}](max T, values ...T) bool {
+	for _, v := range values {
+		if v.Sign() < 0 || v.Cmp(max) >= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *OrderState) restore(st *State) error {

@@ -125,6 +125,12 @@ func (b *Book) checkHolds(li *Listing, cash map[*Account]Cash) error {
 		if h.held != shares[a] {
 			return fmt.Errorf("exchange: account %s holds %s of %s, its open sells need %s", a.ID, h.held, li.Symbol, shares[a])
 		}
+		delete(shares, a)
+	}
+	for a, needed := range shares { // of accounts that have no position at all
+		if needed.Sign() != 0 {
+			return fmt.Errorf("exchange: account %s has no position in %s, its open sells need %s", a.ID, li.Symbol, needed)
+		}
 	}
 	return nil
 }

@@ -231,21 +231,21 @@ func drawEvent(t *rapid.T) Event {
 		e.Symbol = Symbol(rapid.StringMatching(`[A-Za-z0-9]{1,32}`).Draw(t, "symbol"))
 	}
 	wide := rapid.Custom(func(t *rapid.T) Int128 {
-		return Int128{rapid.Int64Range(0, 1<<62).Draw(t, "hi"), rapid.Uint64().Draw(t, "lo")}
+		return Int128{rapid.Int64Range(0, 1<<22).Draw(t, "hi"), rapid.Uint64Range(1, 1<<64-1).Draw(t, "lo")}
 	})
-	shares := rapid.Int64Range(1, 1<<62)
+	shares := rapid.Int64Range(1, orderUnitsMax-1)
 	switch e.Kind {
 	case AccountOpened:
 		e.Balance = Cash(wide.Draw(t, "balance"))
 	case SharesPlaced:
 		e.Placed = Position(wide.Draw(t, "placed"))
 	case OrderAccepted, OrderCanceled:
-		e.Order, e.Side = OrderID(shares.Draw(t, "order")), Side(rapid.IntRange(1, 2).Draw(t, "side"))
+		e.Order, e.Side = 1+OrderID(shares.Draw(t, "order")), Side(rapid.IntRange(1, 2).Draw(t, "side"))
 		e.Shares, e.Limit = Shares(shares.Draw(t, "shares")), Price(shares.Draw(t, "limit"))
 	}
 	if e.Kind == OrderAccepted {
 		for left := e.Shares; left > 0 && len(e.Fills) < 5; {
-			f := Fill{OrderID(shares.Draw(t, "resting")), account.Draw(t, "owner"), Shares(rapid.Int64Range(1, int64(left)).Draw(t, "filled")), Price(shares.Draw(t, "price")), nil}
+			f := Fill{OrderID(rapid.Uint64Range(1, uint64(e.Order)-1).Draw(t, "resting")), account.Draw(t, "owner"), Shares(rapid.Int64Range(1, int64(left)).Draw(t, "filled")), Price(shares.Draw(t, "price")), nil}
 			e.Fills = append(e.Fills, f)
 			left -= f.Shares
 		}
