@@ -1,13 +1,3 @@
-// Package cluster runs a Postgres of the server's own, below its data directory,
-// for whoever has not set one up.
-//
-//   - It uses installed binaries, else it downloads some, else it says what to
-//     install.
-//   - It works as root too, which Postgres refuses: see asUser.
-//   - It listens on a Unix socket only, in a directory that nobody else may enter;
-//     that is why connections through it need no password.
-//   - A postmaster that dies is started again, as long as the cluster is not
-//     stopped. It dies with the process that started it, also on kill -9.
 package cluster
 
 import (
@@ -15,16 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,250 +17,205 @@ import (
 
 // Options say where and how a cluster runs.
 type Options struct {
-	Dir string // it lives here; made where it is not there
+	// Dir is where the cluster lives. It is made where it does not exist.
+	Dir string
+
+	// Log receives progress of a slow start, and restarts.
 	Log *slog.Logger
 
-	// Settings are further settings of Postgres, such as "fsync": "off" for tests.
+	// Settings are further settings of Postgres, which win over the package's own.
+	// With "fsync": "off", for tests, initdb does not sync either.
 	Settings map[string]string
 }
 
-// user is the superuser of a cluster, and its database.
-const user = "outcry"
-
 const (
-	// staleWait bounds the wait for the postmaster of a run that was killed.
-	staleWait = 60 * time.Second
-
-	// readyPoll is how often a starting postmaster is asked whether it answers.
-	readyPoll = 30 * time.Millisecond
-
-	// A postmaster that died is started again after restartMin, then after twice
-	// as long each time it dies young, up to restartMax.
-	restartMin = 100 * time.Millisecond
-	restartMax = 2 * time.Second
+	superuser = "outcry"   // made by initdb
+	database  = "postgres" // made by initdb
+	port      = "5432"     // only the name of the socket depends on it
 )
 
-// Cluster is a running local cluster. Its methods may be called from any goroutine.
+const (
+	// readyPoll is how often a starting Postgres is asked whether it answers, and
+	// readyTimeout how long it may take to say so.
+	readyPoll    = 20 * time.Millisecond
+	readyTimeout = 5 * time.Second
+
+	// progressEvery is how often a slow start is logged.
+	progressEvery = 5 * time.Second
+
+	// abortTimeout bounds an orderly stop after a start that failed.
+	abortTimeout = 10 * time.Second
+
+	// quitTimeout is how long Postgres may take to stop at once before it is killed,
+	// and then to be gone. It kills those of its own that take over 5 seconds.
+	quitTimeout = 10 * time.Second
+)
+
+// Cluster is a running cluster. Its methods may be called from any goroutine.
 type Cluster struct {
 	options Options
-	bin     string // folder of the binaries
-	as      *syscall.SysProcAttr
+	bin     string               // folder of the binaries
+	as      *syscall.SysProcAttr // whom Postgres runs as
+	lock    *os.File
 	socket  string // folder of the Unix socket
 
-	pid     atomic.Int64 // of the postmaster, 0 while there is none
-	stopped atomic.Bool
-	once    sync.Once
-	stop    chan struct{}
-	done    chan struct{}
+	stopOnce sync.Once
+	stop     chan struct{} // closed when Stop is called
+	done     chan struct{} // closed when nothing runs any more
+
+	mu         sync.Mutex // guards postmaster
+	postmaster *os.Process
 }
 
-// Start initializes the cluster where that has not been done, starts it, and
-// returns once it answers. The error says what is missing or what went wrong, and
-// then nothing runs.
+// machine is what differs between machines, and what tests replace.
+type machine struct {
+	installed func() []string // folders that may hold binaries
+	download  func(ctx context.Context, o Options, major int) (bin string, err error)
+	user      func(data, bin string) (*syscall.SysProcAttr, error)
+}
+
+// Start initializes the cluster in o.Dir where that has not been done, starts it,
+// and returns once it answers. It first waits for the postmaster of a former
+// process to end, and then for the recovery after a crash; ctx bounds both.
+//
+// The error tells what is missing or went wrong: the cluster is in use by another
+// process, there are no binaries or none of the right version, root can become
+// nobody else, initdb or Postgres failed (with the end of its log), ctx ended.
+// Nothing runs then, and the data is as before.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	bin, err := findBinaries(o)
-	if err != nil {
+	return start(ctx, o, machine{installed: installed, download: download, user: asUser})
+}
+
+func start(ctx context.Context, o Options, m machine) (*Cluster, error) {
+	c := &Cluster{options: o, stop: make(chan struct{}), done: make(chan struct{})}
+	if err := c.prepare(ctx, m); err != nil {
+		c.release()
 		return nil, err
 	}
-	c := &Cluster{options: o, bin: bin, stop: make(chan struct{}), done: make(chan struct{})}
-	if c.as, err = asUser(o.Dir, bin); err != nil {
-		return nil, err
-	}
-	if err := c.waitForStale(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.initialize(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.makeSocketDir(); err != nil {
-		return nil, err
-	}
-	first := make(chan error, 1)
-	go c.supervise(first)
-	if err := <-first; err != nil {
-		return nil, err
-	}
-	if err := c.waitUntilReady(ctx); err != nil {
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	failed := make(chan error, 1)
+	go c.supervise(failed)
+	if err := c.waitUntilReady(ctx, failed); err != nil {
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 		defer cancel()
 		return nil, errors.Join(err, c.Stop(stopping))
 	}
 	return c, nil
 }
 
-// URL returns what a client connects with.
-func (c *Cluster) URL() string {
-	q := url.Values{"host": {c.socket}, "user": {user}}
-	return "postgres:///postgres?" + q.Encode()
+// waitUntilReady returns once Postgres answers. After a crash that takes as long
+// as Postgres needs to recover. A postmaster that ends before is not waited for.
+func (c *Cluster) waitUntilReady(ctx context.Context, failed <-chan error) error {
+	poll, progress := time.NewTicker(readyPoll), time.NewTicker(progressEvery)
+	defer poll.Stop()
+	defer progress.Stop()
+	for {
+		state := c.ping(ctx)
+		if state == nil {
+			return nil
+		}
+		select {
+		case err := <-failed:
+			return fmt.Errorf("cluster: Postgres ended before it answered: %w; its log ends with: %s", err, c.logTail())
+		case <-ctx.Done():
+			return fmt.Errorf("cluster: wait for Postgres to answer: %w; its log ends with: %s", ctx.Err(), c.logTail())
+		case <-progress.C:
+			c.options.Log.Info("the local Postgres is starting", "state", state)
+		case <-poll.C:
+		}
+	}
 }
 
-// Pid returns the postmaster's process id, 0 while there is none.
-func (c *Cluster) Pid() int { return int(c.pid.Load()) }
+// ping connects once.
+func (c *Cluster) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, c.URL())
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
+}
 
-// Done returns a channel that is closed once the cluster is stopped.
+// URL returns what a client connects with, pgx and psql alike. The user in it may
+// do everything. It stays the same until the cluster is stopped, and differs each
+// time that it is started.
+func (c *Cluster) URL() string {
+	q := url.Values{"host": {c.socket}, "port": {port}, "user": {superuser}, "sslmode": {"disable"}}
+	return "postgres:///" + database + "?" + q.Encode()
+}
+
+// PsqlCommand returns the shell command with which people look at the tables, run
+// as the same user as this process. It is the same every time, unless the
+// cluster's directory is too deep for the path of a socket.
+func (c *Cluster) PsqlCommand() string {
+	const socketPathMax = 107
+	host := filepath.Join(c.options.Dir, socketLink)
+	if len(host)+len("/.s.PGSQL."+port) > socketPathMax {
+		host = c.socket
+	}
+	return fmt.Sprintf("psql -h '%s' -p %s -U %s %s", host, port, superuser, database)
+}
+
+// Pid returns the process id of the postmaster, 0 while there is none: after it
+// died and before it is started again, and once the cluster is stopped.
+func (c *Cluster) Pid() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.postmaster == nil {
+		return 0
+	}
+	return c.postmaster.Pid
+}
+
+// Done returns a channel that is closed once the cluster is stopped and nothing of
+// it runs any more. A postmaster that dies does not close it: it comes back.
 func (c *Cluster) Done() <-chan struct{} { return c.done }
 
-// Stop stops the postmaster in order, with a fast shutdown: connections are
-// ended, everything is written. When ctx ends first it is stopped at once, which
-// costs the next start a recovery. It returns when nothing runs any more.
+// Stop stops Postgres in order, with a fast shutdown: connections are ended,
+// everything is written. When ctx ends first, Postgres is stopped at once, which
+// costs the next start a recovery, and Stop returns an error that wraps ctx's.
+// Either way nothing runs any more when it returns, unless the error says that a
+// process does not end even though it was killed. Later calls return nil.
 func (c *Cluster) Stop(ctx context.Context) error {
-	c.once.Do(func() {
-		c.stopped.Store(true)
-		close(c.stop)
-	})
-	defer os.RemoveAll(c.socket)
+	c.stopOnce.Do(func() { close(c.stop) })
+	select {
+	case <-c.done: // whatever ctx says
+		return nil
+	default:
+	}
 	c.signal(syscall.SIGINT)
 	select {
 	case <-c.done:
 		return nil
 	case <-ctx.Done():
 	}
-	c.signal(syscall.SIGQUIT)
-	select {
-	case <-c.done:
-	case <-time.After(5 * time.Second):
-		c.signal(syscall.SIGKILL)
-		<-c.done
-	}
-	return fmt.Errorf("cluster: stopped at once: %w", ctx.Err())
-}
-
-func (c *Cluster) signal(s syscall.Signal) {
-	if pid := c.Pid(); pid > 0 {
-		_ = syscall.Kill(pid, s) // it may just have ended
-	}
-}
-
-// supervise runs the postmaster, again and again, until the cluster is stopped.
-// The kernel ends the postmaster when the thread that forked it ends: so this
-// goroutine keeps its thread, and starts every postmaster itself.
-func (c *Cluster) supervise(first chan<- error) {
-	runtime.LockOSThread()
-	defer close(c.done)
-	for delay := restartMin; ; {
-		begun := time.Now()
-		cmd, err := c.launch()
-		if first != nil {
-			first <- err
-			first = nil
-			if err != nil {
-				return
-			}
-		}
-		if err == nil {
-			err = cmd.Wait()
-			c.pid.Store(0)
-		}
-		if c.stopped.Load() {
-			return
-		}
-		if time.Since(begun) > restartMax {
-			delay = restartMin
-		}
-		c.options.Log.Warn("the local Postgres has ended and is started again", "error", err, "in", delay)
+	for _, s := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGKILL} {
+		c.signal(s)
 		select {
-		case <-time.After(delay):
-		case <-c.stop:
-			return
-		}
-		delay = min(2*delay, restartMax)
-	}
-}
-
-// launch starts a postmaster.
-func (c *Cluster) launch() (*exec.Cmd, error) {
-	settings := map[string]string{
-		"listen_addresses":        "",
-		"unix_socket_directories": c.socket,
-		"unix_socket_permissions": "0700",
-		"max_connections":         "24",
-		"shared_buffers":          "256MB",
-		"max_wal_size":            "4GB",
-		"checkpoint_timeout":      "15min",
-		"wal_compression":         "on",
-		"jit":                     "off",
-		"max_parallel_workers":    "0",
-		"autovacuum_naptime":      "15s",
-		"log_min_messages":        "warning",
-		"restart_after_crash":     "on",
-	}
-	for k, v := range c.options.Settings {
-		settings[k] = v
-	}
-	args := []string{"-D", c.dataDir()}
-	for _, k := range slices.Sorted(maps.Keys(settings)) {
-		args = append(args, "-c", k+"="+settings[k])
-	}
-	log, err := os.OpenFile(c.logPath(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	defer log.Close()
-	cmd := c.command(context.Background(), "postgres", args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	// At once, not in order: the next start must not have to wait for a
-	// checkpoint, and what was committed is safe either way.
-	endWithThread(cmd.SysProcAttr, syscall.SIGQUIT)
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("cluster: start %s: %w", cmd.Path, err)
-	}
-	c.pid.Store(int64(cmd.Process.Pid))
-	if c.stopped.Load() { // Stop may have missed the new pid
-		c.signal(syscall.SIGINT)
-	}
-	return cmd, nil
-}
-
-// command prepares a Postgres program, to be run as the user that may.
-func (c *Cluster) command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, program), args...)
-	attr := *c.as
-	cmd.SysProcAttr = &attr
-	cmd.Dir = c.options.Dir
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PG") }), "LC_ALL=C")
-	return cmd
-}
-
-// waitUntilReady returns once the cluster answers. After a crash that takes as
-// long as Postgres needs to recover.
-func (c *Cluster) waitUntilReady(ctx context.Context) error {
-	tick := time.NewTicker(readyPoll)
-	defer tick.Stop()
-	told := time.Now()
-	for {
-		conn, err := pgx.Connect(ctx, c.URL())
-		if err == nil {
-			return conn.Close(ctx)
-		}
-		if time.Since(told) > 5*time.Second {
-			told = time.Now()
-			c.options.Log.Info("the local Postgres is starting", "state", err)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("cluster: %w before Postgres answered: %w; its log: %s", ctx.Err(), err, c.logTail())
 		case <-c.done:
-			return fmt.Errorf("cluster: Postgres ended; its log: %s", c.logTail())
+			return fmt.Errorf("cluster: stop %s in order: %w; it was stopped at once", c.options.Dir, ctx.Err())
+		case <-time.After(quitTimeout):
 		}
-		if c.Pid() == 0 {
-			return fmt.Errorf("cluster: Postgres ended as soon as it was started; its log: %s", c.logTail())
-		}
+	}
+	return fmt.Errorf("cluster: stop %s: %w; process %d does not end", c.options.Dir, ctx.Err(), c.Pid())
+}
+
+// signal sends s to the postmaster, where there is one.
+func (c *Cluster) signal(s syscall.Signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.postmaster != nil {
+		_ = c.postmaster.Signal(s) // it may just have ended
 	}
 }
 
-func (c *Cluster) dataDir() string { return filepath.Join(c.options.Dir, "data") }
-func (c *Cluster) logPath() string { return filepath.Join(c.options.Dir, "postgres.log") }
-
-// logTail returns the last lines of the log.
-func (c *Cluster) logTail() string {
-	const shown = 600
-	b, err := os.ReadFile(c.logPath())
-	if err != nil {
-		return err.Error()
+// release gives back what a cluster holds besides the postmaster.
+func (c *Cluster) release() {
+	if c.socket != "" {
+		_ = os.RemoveAll(c.socket) // what is left is removed by the next start
+		_ = os.Remove(filepath.Join(c.options.Dir, socketLink))
 	}
-	return strings.TrimSpace(string(b[max(0, len(b)-shown):]))
+	if c.lock != nil {
+		_ = c.lock.Close()
+	}
 }

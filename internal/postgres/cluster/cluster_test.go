@@ -1,15 +1,11 @@
 package cluster
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,19 +16,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// patience bounds every wait for something that must happen.
+const patience = 60 * time.Second
+
 var background = context.Background()
 
 // options are those of a test: without durability where a test is not about it.
 func options(dir string) Options {
 	return Options{Dir: dir, Log: slog.New(slog.DiscardHandler),
-		Settings: map[string]string{"fsync": "off", "shared_buffers": "32MB"}}
+		Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB"}}
 }
 
-func start(t *testing.T, o Options) *Cluster {
+// thisMachine is what Start uses.
+var thisMachine = machine{installed: installed, download: download, user: asUser}
+
+func begin(t *testing.T, o Options) *Cluster {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(background, 2*time.Minute)
+	return beginOn(t, o, thisMachine)
+}
+
+func beginOn(t *testing.T, o Options, m machine) *Cluster {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(background, patience)
 	defer cancel()
-	c, err := Start(ctx, o)
+	c, err := start(ctx, o, m)
 	require.NoError(t, err)
 	t.Cleanup(func() { stop(t, c) })
 	return c
@@ -40,99 +47,118 @@ func start(t *testing.T, o Options) *Cluster {
 
 func stop(t *testing.T, c *Cluster) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(background, 20*time.Second)
+	ctx, cancel := context.WithTimeout(background, patience)
 	defer cancel()
 	require.NoError(t, c.Stop(ctx))
 	require.Zero(t, c.Pid())
 	require.NoDirExists(t, c.socket)
 }
 
-// run runs a statement, again while the cluster is away.
-func run(t *testing.T, c *Cluster, sql string) {
+// keep stores a value in a table of its own.
+func keep(t *testing.T, c *Cluster, v int) {
 	t.Helper()
-	require.EventuallyWithT(t, func(t *assert.CollectT) {
-		conn, err := pgx.Connect(background, c.URL())
-		require.NoError(t, err)
-		defer conn.Close(background)
-		_, err = conn.Exec(background, sql)
-		require.NoError(t, err)
-	}, 30*time.Second, 50*time.Millisecond)
+	conn, err := pgx.Connect(background, c.URL())
+	require.NoError(t, err)
+	defer conn.Close(background)
+	_, err = conn.Exec(background, "CREATE TABLE kept AS SELECT $1::int AS v", v)
+	require.NoError(t, err)
 }
 
-func value(t *testing.T, c *Cluster) (v int) {
+// requireKept reads the value back, while a postmaster may be coming back.
+func requireKept(t *testing.T, c *Cluster, want int) {
 	t.Helper()
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
 		conn, err := pgx.Connect(background, c.URL())
 		require.NoError(t, err)
 		defer conn.Close(background)
+		var v int
 		require.NoError(t, conn.QueryRow(background, "SELECT v FROM kept").Scan(&v))
-	}, 30*time.Second, 50*time.Millisecond)
-	return v
+		require.Equal(t, want, v)
+	}, patience, 20*time.Millisecond)
 }
 
 func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-func TestDataOutlivesStops(t *testing.T) {
+func TestDataOutlivesAStop(t *testing.T) {
 	o := options(t.TempDir())
-	c := start(t, o)
-	run(t, c, "CREATE TABLE kept AS SELECT 42 AS v")
+	o.Settings["fsync"] = "on"
+	c := begin(t, o)
+	keep(t, c, 42)
+	require.True(t, alive(c.Pid()))
 	stop(t, c)
 	<-c.Done()
-	require.Equal(t, 42, value(t, start(t, o)))
+	stop(t, c) // a second stop is harmless
+	requireKept(t, begin(t, o), 42)
 }
 
-func TestAKilledPostmasterComesBack(t *testing.T) {
-	c := start(t, options(t.TempDir()))
-	run(t, c, "CREATE TABLE kept AS SELECT 7 AS v")
-	run(t, c, "CHECKPOINT")
-	first := c.Pid()
-	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
-	require.Eventually(t, func() bool { p := c.Pid(); return p != 0 && p != first }, 30*time.Second, 10*time.Millisecond)
-	require.Equal(t, 7, value(t, c))
+func TestAKilledPostmasterComesBackWithItsData(t *testing.T) {
+	c := begin(t, options(t.TempDir()))
+	url := c.URL()
+	keep(t, c, 7)
+	for range 2 {
+		killed := c.Pid()
+		require.NoError(t, syscall.Kill(killed, syscall.SIGKILL))
+		require.Eventually(t, func() bool { p := c.Pid(); return p != 0 && p != killed }, patience, time.Millisecond)
+		requireKept(t, c, 7)
+	}
+	require.Equal(t, url, c.URL())
+	select {
+	case <-c.Done():
+		t.Fatal("done while it runs")
+	default:
+	}
 }
 
-func TestADeepDirectoryWorks(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), strings.Repeat("a-long-name-", 10), strings.Repeat("b", 100))
-	run(t, start(t, options(dir)), "SELECT 1")
+func TestStopEndsTheWaitForARestart(t *testing.T) {
+	c := begin(t, options(t.TempDir()))
+	require.NoError(t, os.Rename(c.dataDir(), c.dataDir()+".away")) // so that it cannot come back
+	require.NoError(t, syscall.Kill(c.Pid(), syscall.SIGKILL))
+	require.Eventually(t, func() bool { return c.Pid() == 0 }, patience, time.Millisecond)
+	stop(t, c)
+	<-c.Done()
 }
 
-func TestADirectoryBelowAClosedHomeWorks(t *testing.T) {
-	home := filepath.Join(t.TempDir(), "home")
-	require.NoError(t, os.Mkdir(home, 0o700))
-	run(t, start(t, options(filepath.Join(home, "data"))), "SELECT 1")
-}
-
-func TestAnInterruptedInitdbIsDoneAgain(t *testing.T) {
+func TestStopAtOnceWhereItsTimeIsUp(t *testing.T) {
 	o := options(t.TempDir())
-	require.NoError(t, os.Mkdir(filepath.Join(o.Dir, "data.making"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(o.Dir, "data.making", "PG_VERSION"), []byte("15\n"), 0o600))
-	run(t, start(t, o), "SELECT 1")
+	c := begin(t, o)
+	keep(t, c, 3)
+	pid := c.Pid()
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	require.ErrorIs(t, c.Stop(ctx), context.Canceled)
+	require.False(t, alive(pid))
+	require.NoError(t, c.Stop(ctx), "nothing is left to stop")
+	requireKept(t, begin(t, o), 3)
 }
 
-func TestAnotherMajorVersionIsRefused(t *testing.T) {
+func TestASecondClusterInADirectoryIsRefused(t *testing.T) {
 	o := options(t.TempDir())
-	require.NoError(t, os.Mkdir(filepath.Join(o.Dir, "data"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(o.Dir, "data", "PG_VERSION"), []byte("9\n"), 0o600))
-	there := installed()
-	replaceLookup(t, installed, func(Options) (string, error) { return there[0], nil })
+	c := begin(t, o)
 	_, err := Start(background, o)
-	require.ErrorContains(t, err, "was made with Postgres 9, and there is only version")
-	require.ErrorContains(t, err, strconv.Itoa(major(there[0])))
+	require.ErrorIs(t, err, errLocked)
+	require.ErrorContains(t, err, o.Dir)
+	require.ErrorIs(t, Remove(o.Dir), errLocked)
+	keep(t, c, 1) // the first one has not noticed
 }
 
-func TestWithoutBinariesThePackageIsNamed(t *testing.T) {
-	replaceLookup(t, func() []string { return []string{t.TempDir()} },
-		func(Options) (string, error) { return "", errors.New("no network") })
-	_, err := Start(background, options(t.TempDir()))
-	require.ErrorContains(t, err, "apt install postgresql")
-	require.ErrorContains(t, err, "--database-url")
-	require.ErrorContains(t, err, "no network")
+func TestRemoveDeletesAClusterAndItsSocket(t *testing.T) {
+	o := options(t.TempDir())
+	c := begin(t, o)
+	stop(t, c)
+	socket, err := os.MkdirTemp(socketParent, socketPrefix) // as one that was killed leaves it
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(socket, filepath.Join(o.Dir, socketLink)))
+	require.NoError(t, Remove(o.Dir))
+	require.NoDirExists(t, o.Dir)
+	require.NoDirExists(t, socket)
 }
 
-func replaceLookup(t *testing.T, installed func() []string, download func(Options) (string, error)) {
-	before := lookup
-	lookup.installed, lookup.download = installed, download
-	t.Cleanup(func() { lookup = before })
+func TestALinkThatLeadsElsewhereIsNotFollowedToRemove(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Symlink(other, filepath.Join(dir, socketLink)))
+	require.NoError(t, removeSocketDir(dir))
+	require.DirExists(t, other)
+	require.NoFileExists(t, filepath.Join(dir, socketLink))
 }
 
 func TestAFailingPostgresIsExplained(t *testing.T) {
@@ -140,112 +166,67 @@ func TestAFailingPostgresIsExplained(t *testing.T) {
 	o.Settings["no_such_setting"] = "1"
 	_, err := Start(background, o)
 	require.ErrorContains(t, err, "no_such_setting")
+	require.NoFileExists(t, filepath.Join(o.Dir, socketLink))
+	delete(o.Settings, "no_such_setting")
+	keep(t, begin(t, o), 1) // everything was given back
 }
 
-// TestHelperOwns is another process that owns a cluster, when it is given a
-// directory; it reports the postmaster and waits to be killed.
-func TestHelperOwns(t *testing.T) {
-	dir := os.Getenv("CLUSTER_TEST_DIR")
-	if dir == "" {
-		dir = t.TempDir()
-	}
-	c := start(t, options(dir))
-	fmt.Printf("postmaster %d\n", c.Pid())
-	if os.Getenv("CLUSTER_TEST_DIR") != "" {
-		select {}
-	}
+func TestStartEndsWithItsContext(t *testing.T) {
+	o := options(t.TempDir())
+	begun, cancel := context.WithCancel(background)
+	cancel()
+	_, err := Start(begun, o)
+	require.ErrorIs(t, err, context.Canceled)
+	keep(t, begin(t, o), 1)
 }
 
-// owner starts this test program again as the owner of a cluster in dir.
-func owner(t *testing.T, dir string, attr *syscall.SysProcAttr) (process *exec.Cmd, postmaster int) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestHelperOwns$", "-test.timeout=5m")
-	cmd.Env = append(os.Environ(), "CLUSTER_TEST_DIR="+dir, "TMPDIR=/tmp")
-	cmd.Dir = dir
-	cmd.SysProcAttr = attr
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	cmd.Stderr = os.Stderr
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if n, err := fmt.Sscanf(lines.Text(), "postmaster %d", &postmaster); n == 1 && err == nil {
-			return cmd, postmaster
-		}
-	}
-	t.Fatal("the owner ended early")
-	return nil, 0
+func TestADeepDirectoryWorks(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("a-long-name-", 10), strings.Repeat("b", 100))
+	c := begin(t, options(dir))
+	keep(t, c, 1)
+	require.Contains(t, c.PsqlCommand(), c.socket, "the path through the directory would be too long")
 }
 
-func TestPostgresEndsWithAKilledOwner(t *testing.T) {
-	dir := t.TempDir()
-	cmd, postmaster := owner(t, dir, &syscall.SysProcAttr{})
-	require.True(t, alive(postmaster))
-	require.NoError(t, cmd.Process.Kill())
-	run(t, start(t, options(dir)), "SELECT 1") // waits for the former one
-	require.Eventually(t, func() bool { return !alive(postmaster) }, 20*time.Second, 20*time.Millisecond)
+func TestARelativeDirectoryWorks(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c := begin(t, options("here"))
+	keep(t, c, 1)
+	require.DirExists(t, "here/data")
 }
 
-func TestAnOrdinaryUserCanRunIt(t *testing.T) {
-	dir := t.TempDir()
-	attr := &syscall.SysProcAttr{}
-	if os.Geteuid() == 0 {
-		// Below a directory that the other user can pass, unlike the test's own.
-		var err error
-		dir, err = os.MkdirTemp("/tmp", "outcry-ordinary-")
-		require.NoError(t, err)
-		t.Cleanup(func() { os.RemoveAll(dir) })
-		uid, gid, err := unprivileged()
-		require.NoError(t, err)
-		require.NoError(t, os.Chown(dir, uid, gid))
-		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		copied := filepath.Join(dir, "test")
-		program, err := os.ReadFile(os.Args[0])
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(copied, program, 0o755))
-		before := os.Args[0]
-		os.Args[0] = copied
-		t.Cleanup(func() { os.Args[0] = before })
-	}
-	cmd, postmaster := owner(t, dir, attr)
-	info, err := os.Stat(filepath.Join(dir, "data"))
-	require.NoError(t, err)
-	if attr.Credential != nil {
-		require.Equal(t, attr.Credential.Uid, info.Sys().(*syscall.Stat_t).Uid)
-	}
-	require.NoError(t, cmd.Process.Kill())
-	require.Eventually(t, func() bool { return !alive(postmaster) }, 20*time.Second, 20*time.Millisecond)
+func TestSettingsOfTheEnvironmentDoNotReachTheCluster(t *testing.T) {
+	t.Setenv("PGPORT", "1")
+	t.Setenv("PGHOST", "elsewhere.invalid")
+	t.Setenv("PGDATABASE", "other")
+	t.Setenv("PGDATA", "/nowhere")
+	t.Setenv("PGSSLMODE", "verify-full")
+	keep(t, begin(t, options(t.TempDir())), 1)
 }
 
-func TestWithoutUserNamespacesAnotherUserIsTaken(t *testing.T) {
-	if os.Geteuid() != 0 {
-		attr, err := asUser(t.TempDir(), "")
-		require.NoError(t, err)
-		require.Nil(t, attr.Credential, "whoever is not root runs Postgres directly")
-		return
-	}
-	dir, err := os.MkdirTemp("/tmp", "outcry-other-")
+func TestTheLogIsEmptiedWhereItHasGrownTooBig(t *testing.T) {
+	o := options(t.TempDir())
+	c := &Cluster{options: o}
+	require.NoError(t, os.WriteFile(c.logPath(), []byte("short\n"), 0o600))
+	c.boundLog()
+	require.Equal(t, "short", c.logTail())
+	require.NoError(t, os.Truncate(c.logPath(), logBytesMax+1))
+	c.boundLog()
+	require.Empty(t, c.logTail())
+}
+
+// TestTheCommandForPeopleWorks runs the command as it is printed, with a shell.
+func TestTheCommandForPeopleWorks(t *testing.T) {
+	o := options(filepath.Join(t.TempDir(), "with a space"))
+	c := begin(t, o)
+	command := c.PsqlCommand()
+	require.Contains(t, command, filepath.Join(o.Dir, socketLink))
+	entries, err := os.ReadDir(filepath.Join(o.Dir, socketLink))
 	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	uid, gid, err := unprivileged()
+	require.NotEmpty(t, entries, "the link leads to the socket")
+	conn, err := pgx.Connect(background, strings.NewReplacer("-h ", "host=", "-p ", "port=", "-U ", "user=", " "+database, " dbname="+database).
+		Replace(strings.TrimPrefix(command, "psql ")))
 	require.NoError(t, err)
-	bin, err := findBinaries(options(dir))
-	require.NoError(t, err)
-	attr, err := asOther(dir, bin, uid, gid)
-	require.NoError(t, err)
-	require.Equal(t, uint32(uid), attr.Credential.Uid)
-	// A cluster whose files are that user's is run as that user from then on.
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "data"), 0o700))
-	require.NoError(t, os.Chown(filepath.Join(dir, "data"), uid, gid))
-	attr, err = asUser(dir, bin)
-	require.NoError(t, err)
-	require.NotNil(t, attr.Credential)
-	require.NoError(t, os.Remove(filepath.Join(dir, "data")))
-	closed := filepath.Join(t.TempDir(), "closed")
-	require.NoError(t, os.MkdirAll(closed, 0o700))
-	require.NoError(t, os.Chmod(filepath.Dir(closed), 0o700))
-	_, err = asOther(closed, bin, uid, gid)
-	require.ErrorContains(t, err, "user namespaces")
+	require.NoError(t, conn.Close(background))
+	stop(t, c)
+	require.Equal(t, command, begin(t, o).PsqlCommand(), "it is the same every time")
 }

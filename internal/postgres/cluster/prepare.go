@@ -6,112 +6,93 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// initialize makes the data directory. An initdb that was cut off leaves only a
-// temporary folder, which the next start removes.
-func (c *Cluster) initialize(ctx context.Context) error {
-	if _, err := os.Stat(filepath.Join(c.dataDir(), "PG_VERSION")); err == nil {
-		return nil
-	}
-	making := c.dataDir() + ".making"
-	if err := os.RemoveAll(making); err != nil {
+const (
+	// makingPrefix begins the names of data directories that initdb works on.
+	makingPrefix = "data.making-"
+
+	// pipeTimeout is how long initdb's children may outlive a killed initdb.
+	pipeTimeout = 5 * time.Second
+)
+
+// prepare does what comes before the first postmaster. What it takes is given back
+// by release, also when it fails.
+func (c *Cluster) prepare(ctx context.Context, m machine) (err error) {
+	if c.options.Dir, err = filepath.Abs(c.options.Dir); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
-	args := []string{"-D", making, "-U", user, "--auth=trust", "--encoding=UTF8", "--locale=C", "--data-checksums"}
-	if c.options.Settings["fsync"] == "off" {
-		args = append(args, "--no-sync")
+	if err := os.MkdirAll(c.options.Dir, 0o700); err != nil {
+		return fmt.Errorf("cluster: %w", err)
 	}
+	if c.lock, err = lockFile(filepath.Join(c.options.Dir, lockName)); err != nil {
+		return fmt.Errorf("cluster: lock %s: %w", c.options.Dir, err)
+	}
+	if c.bin, err = findBinaries(ctx, c.options, m); err != nil {
+		return err
+	}
+	if c.as, err = m.user(c.dataDir(), c.bin); err != nil {
+		return err
+	}
+	if err := c.waitForFormer(ctx); err != nil {
+		return err
+	}
+	if err := c.initialize(ctx); err != nil {
+		return err
+	}
+	return c.makeSocketDir()
+}
+
+// initialize makes the data directory where there is none. It is made under
+// another name and renamed when it is complete: an initdb that was cut off leaves
+// only a folder to remove.
+func (c *Cluster) initialize(ctx context.Context) error {
+	if err := removeMatching(filepath.Join(c.options.Dir, makingPrefix+"*")); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(c.dataDir(), "PG_VERSION")); err == nil {
+		return c.own(c.dataDir())
+	}
+	making, err := os.MkdirTemp(c.options.Dir, makingPrefix)
+	if err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	defer os.RemoveAll(making) // where it was not renamed
 	c.options.Log.Info("initializing the local Postgres cluster", "directory", c.dataDir())
-	if out, err := c.command(ctx, "initdb", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("cluster: initdb: %w: %s", err, strings.TrimSpace(string(out)))
+	if err := c.own(making); err != nil {
+		return err
+	}
+	if err := c.initdb(ctx, making); err != nil {
+		return err
 	}
 	if err := os.Rename(making, c.dataDir()); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
-	return nil
+	return errors.Join(syncDir(c.options.Dir), syncDir(filepath.Dir(c.options.Dir)))
 }
 
-// waitForStale waits for the postmaster of a run that was killed: it is shutting
-// down, and its lock file must not be taken from it. A file whose process is gone
-// is Postgres's own affair.
-func (c *Cluster) waitForStale(ctx context.Context) error {
-	deadline := time.Now().Add(staleWait)
-	for told := false; ; {
-		pid, ok := c.stalePid()
-		if !ok {
-			return nil
-		}
-		if !told {
-			told = true
-			c.options.Log.Info("waiting for a former Postgres to end", "pid", pid)
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("cluster: %s is in use by process %d, which does not end", c.dataDir(), pid)
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// stalePid returns the process that postmaster.pid names, where it is alive and
-// a Postgres of this directory. Process ids are used again: another program
-// under the same id is none.
-func (c *Cluster) stalePid() (int, bool) {
-	b, err := os.ReadFile(filepath.Join(c.dataDir(), "postmaster.pid"))
-	if err != nil {
-		return 0, false
-	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil || pid <= 0 {
-		return 0, false
-	}
-	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
-		return 0, false
-	}
-	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err == nil && !strings.Contains(string(cmdline), c.dataDir()) {
-		return 0, false
-	}
-	return pid, true
-}
-
-// socketPrefix begins the names of socket directories.
-const socketPrefix = "outcry-postgres-"
-
-// makeSocketDir makes the directory of the Unix socket. The path of a socket ends
-// at 107 bytes, so it is not below the data directory but in the shortest place
-// for temporary files. The directory of a run that was killed is removed.
-func (c *Cluster) makeSocketDir() error {
-	note := filepath.Join(c.options.Dir, "socket")
-	if b, err := os.ReadFile(note); err == nil && strings.HasPrefix(filepath.Base(string(b)), socketPrefix) {
-		_ = os.RemoveAll(string(b))
-	}
-	parent := "/tmp"
-	if _, err := os.Stat(parent); err != nil {
-		parent = os.TempDir()
-	}
-	dir, err := os.MkdirTemp(parent, socketPrefix)
+// initdb fills an empty folder.
+func (c *Cluster) initdb(ctx context.Context, dir string) error {
+	f, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
-	c.socket = dir
-	if cred := c.as.Credential; cred != nil {
-		err = os.Chown(dir, int(cred.Uid), int(cred.Gid))
+	defer f.Close()
+	args := []string{"-U", superuser, "--auth=trust", "--encoding=UTF8", "--locale=C", "--data-checksums"}
+	if c.options.Settings["fsync"] == "off" {
+		args = append(args, "--no-sync")
 	}
-	if err == nil {
-		err = os.WriteFile(note, []byte(dir), 0o600)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("cluster: %w", err), os.RemoveAll(dir))
+	cmd := c.command(ctx, f, "initdb", args...)
+	cmd.WaitDelay = pipeTimeout
+	runtime.LockOSThread() // initdb ends with the thread that forked it
+	defer runtime.UnlockOSThread()
+	endWithThread(cmd.SysProcAttr, syscall.SIGKILL)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cluster: %s: %w: %s", cmd.Path, err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }

@@ -11,67 +11,65 @@ import (
 	"syscall"
 )
 
-// asUser returns how Postgres's programs are to be run on a cluster in dir.
-//
-// Postgres refuses to run as root. As root, they run in a user namespace of their
-// own in which root's own id goes by the number of an unprivileged user. So
-// Postgres sees a user that is not root, and the files on disk stay root's: also
-// a directory below a home that is closed to everybody else works. Where the
-// system forbids user namespaces, they run as an unprivileged user, who then
-// must be able to reach the directory.
-func asUser(dir, bin string) (*syscall.SysProcAttr, error) {
+// asUser returns how Postgres's programs are run on a data directory, which need
+// not be there yet: as ourselves, unless we are root. See the package comment.
+func asUser(data, bin string) (*syscall.SysProcAttr, error) {
 	if os.Geteuid() != 0 {
 		return &syscall.SysProcAttr{}, nil
 	}
-	uid, gid, err := unprivileged()
+	uid, gid, err := unprivileged(data)
 	if err != nil {
 		return nil, err
 	}
-	namespace := &syscall.SysProcAttr{
+	other, namespace := asOther(uid, gid), inNamespace(uid, gid)
+	otherErr := probe(bin, other)
+	if otherErr == nil {
+		return other, nil
+	}
+	if err := probe(bin, namespace); err != nil {
+		return nil, fmt.Errorf("cluster: Postgres does not run as root, and here it can run neither as user %d (%w) nor in a user namespace (%w): "+
+			"start as another user, or name a database with --database-url", uid, otherErr, err)
+	}
+	return namespace, nil
+}
+
+// asOther runs a program as another user.
+func asOther(uid, gid int) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+}
+
+// inNamespace runs a program in a user namespace in which root has the ids of
+// another user.
+func inNamespace(uid, gid int) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: 0, Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: 0, Size: 1}},
 	}
-	probe := exec.Command(filepath.Join(bin, "postgres"), "--version")
-	probe.SysProcAttr = namespace
-	if err := probe.Run(); err == nil && !ownedByOther(dir) {
-		return namespace, nil
+}
+
+// probe tries to run Postgres that way, and to signal it: a root that has lost that
+// power could neither stop it, nor have the kernel end it.
+func probe(bin string, attr *syscall.SysProcAttr) error {
+	cmd := exec.Command(filepath.Join(bin, "postgres"), "--version")
+	cmd.SysProcAttr, cmd.Dir = attr, "/"
+	if err := cmd.Start(); err != nil {
+		return err
 	}
-	return asOther(dir, bin, uid, gid)
+	err := cmd.Process.Signal(syscall.Signal(0)) // before Wait there is a process, ended or not
+	return errors.Join(err, cmd.Wait())
 }
 
 // endWithThread has the kernel send s to the process when the thread that starts
 // it ends: at the latest when this process does, however that happens.
 func endWithThread(attr *syscall.SysProcAttr, s syscall.Signal) { attr.Pdeathsig = s }
 
-// ownedByOther tells whether a cluster is there whose files are not root's: it
-// was made where user namespaces are forbidden.
-func ownedByOther(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, "data"))
-	if err != nil {
-		return false
+// unprivileged returns the ids of the user that root runs Postgres as: the owner of
+// the data directory, or one whom the system knows by name, which initdb asks for.
+func unprivileged(data string) (uid, gid int, err error) {
+	if uid, gid, err := ownerOf(data); err == nil && uid != 0 {
+		return uid, gid, nil
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && stat.Uid != 0
-}
-
-// asOther makes dir the unprivileged user's and runs as that user.
-func asOther(dir, bin string, uid, gid int) (*syscall.SysProcAttr, error) {
-	if err := os.Chown(dir, uid, gid); err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	attr := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
-	probe := exec.Command(filepath.Join(bin, "postgres"), "--version")
-	probe.SysProcAttr, probe.Dir = attr, dir
-	if out, err := probe.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("cluster: Postgres does not run as root, this system allows no user namespaces, and user %d cannot use %s and %s: %w %s. "+
-			"Use a data directory that this user can reach, start as another user, or name a database with --database-url", uid, dir, bin, err, out)
-	}
-	return attr, nil
-}
-
-// unprivileged returns the ids of a user that the system knows: initdb asks for a name.
-func unprivileged() (uid, gid int, err error) {
 	for _, name := range []string{"postgres", "nobody", "daemon"} {
 		u, err := osuser.Lookup(name)
 		if err != nil {
@@ -79,7 +77,7 @@ func unprivileged() (uid, gid int, err error) {
 		}
 		uid, err1 := strconv.Atoi(u.Uid)
 		gid, err2 := strconv.Atoi(u.Gid)
-		if err := errors.Join(err1, err2); err == nil && uid != 0 {
+		if errors.Join(err1, err2) == nil && uid != 0 {
 			return uid, gid, nil
 		}
 	}

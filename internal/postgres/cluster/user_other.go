@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// asUser returns how Postgres's programs are to be run: as whoever runs this,
-// who must not be root, because Postgres refuses to run as root.
+// asUser returns how Postgres's programs are run: as ourselves, who must not be
+// root, because Postgres refuses to run as root.
 func asUser(_, _ string) (*syscall.SysProcAttr, error) {
 	if os.Geteuid() == 0 {
 		return nil, errors.New("cluster: Postgres does not run as root: start as another user, or name a database with --database-url")
@@ -18,6 +18,5 @@ func asUser(_, _ string) (*syscall.SysProcAttr, error) {
 }
 
 // endWithThread does nothing: only Linux can. A server that is killed leaves its
-// Postgres running, and the next start on the directory waits for it in vain
-// until somebody ends it.
+// Postgres running here, and the next start asks people to end it.
 func endWithThread(*syscall.SysProcAttr, syscall.Signal) {}

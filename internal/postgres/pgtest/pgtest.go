@@ -1,5 +1,10 @@
-// Package pgtest gives tests a real Postgres: one cluster for a test binary,
-// with a database of its own for every test that asks.
+// Package pgtest gives tests a real Postgres: one cluster for a test binary, with
+// a database of its own for every test that asks, or a cluster for a single test
+// that wants to stop or kill it.
+//
+// A package's TestMain calls Main, which stops the shared cluster after the tests.
+// Where a test binary is killed instead, its clusters end with it, and a later
+// binary removes what they leave on disk.
 package pgtest
 
 import (
@@ -9,6 +14,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,80 +26,124 @@ import (
 	"outcry/internal/postgres/cluster"
 )
 
-// startTimeout bounds a start. A machine without Postgres downloads it.
-const startTimeout = 3 * time.Minute
+const (
+	// startTimeout bounds a start. A machine without Postgres downloads it.
+	startTimeout = 5 * time.Minute
+
+	// stopTimeout bounds a stop in order.
+	stopTimeout = 20 * time.Second
+
+	// statementTimeout bounds what is done to databases.
+	statementTimeout = time.Minute
+
+	// dirPrefix begins the names of shared clusters' directories.
+	dirPrefix = "outcry-pgtest-"
+
+	// leftAfter is the age from which a directory that no process has is removed. A
+	// younger one may belong to a cluster that is about to start.
+	leftAfter = 10 * time.Minute
+)
 
 // fast gives up durability, which tests of other things do not need.
 var fast = map[string]string{"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "shared_buffers": "64MB", "max_connections": "100"}
 
+// shared is the cluster of this test binary. It starts with the first test that
+// wants a database.
 var shared struct {
-	sync.Once
+	once    sync.Once
 	dir     string
 	cluster *cluster.Cluster
 	err     error
-	next    atomic.Int64
+	last    atomic.Int64 // the number of the newest database
 }
 
-// Main runs a package's tests and ends the cluster. It is called by TestMain:
+// Main runs a package's tests, stops the shared cluster and removes it, and
+// returns the exit status. TestMain calls it once:
 //
 //	func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 func Main(m *testing.M) int {
 	status := m.Run()
-	if shared.cluster != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := errors.Join(shared.cluster.Stop(ctx), os.RemoveAll(shared.dir)); err != nil {
-			fmt.Fprintln(os.Stderr, "pgtest:", err)
-		}
+	if shared.dir == "" {
+		return status
+	}
+	if err := errors.Join(stop(shared.cluster), cluster.Remove(shared.dir)); err != nil {
+		fmt.Fprintln(os.Stderr, "pgtest:", err)
+		return max(status, 1)
 	}
 	return status
 }
 
-// NewDatabase returns the URL of a new, empty database, which is dropped when the
-// test ends. The cluster starts with the first call, and dies with the process.
+// NewDatabase returns the URL of a new, empty database on the shared cluster. It is
+// dropped when the test ends, connections or not. The cluster is without
+// durability. Any number of tests may call it at once.
 func NewDatabase(t testing.TB) string {
 	t.Helper()
-	shared.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-		defer cancel()
-		if shared.dir, shared.err = os.MkdirTemp("", "outcry-pgtest-"); shared.err == nil {
-			shared.cluster, shared.err = cluster.Start(ctx, cluster.Options{Dir: shared.dir, Log: slog.New(slog.DiscardHandler), Settings: fast})
-		}
-	})
+	shared.once.Do(startShared)
 	require.NoError(t, shared.err)
-	name := fmt.Sprintf("test_%d", shared.next.Add(1))
-	admin(t, "CREATE DATABASE "+name)
-	t.Cleanup(func() { admin(t, "DROP DATABASE "+name+" WITH (FORCE)") })
+	name := fmt.Sprintf("test_%d", shared.last.Add(1))
+	require.NoError(t, execute("CREATE DATABASE "+name))
+	t.Cleanup(func() { require.NoError(t, execute("DROP DATABASE "+name+" WITH (FORCE)")) })
 	u, err := url.Parse(shared.cluster.URL())
 	require.NoError(t, err)
 	u.Path = "/" + name
 	return u.String()
 }
 
-// admin runs one statement on the shared cluster.
-func admin(t testing.TB, sql string) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, shared.cluster.URL())
-	require.NoError(t, err)
-	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, sql)
-	require.NoError(t, err)
-}
-
 // NewCluster returns a cluster of the test's own, for tests that stop and kill it,
-// and the directory that it lives in.
+// and the directory that it lives in. It stops when the test ends. It is without
+// durability against a crash of the machine, but not of Postgres.
 func NewCluster(t testing.TB) (c *cluster.Cluster, dir string) {
 	t.Helper()
+	dir = t.TempDir()
+	c, err := start(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, stop(c)) })
+	return c, dir
+}
+
+func startShared() {
+	removeLeft()
+	if shared.dir, shared.err = os.MkdirTemp("", dirPrefix); shared.err == nil {
+		shared.cluster, shared.err = start(shared.dir)
+	}
+}
+
+// removeLeft removes what test binaries left that were killed. It is a courtesy:
+// errors are those of directories that another process has, or removes too.
+func removeLeft() {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	for _, dir := range left {
+		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > leftAfter {
+			_ = cluster.Remove(dir)
+		}
+	}
+}
+
+func start(dir string) (*cluster.Cluster, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	dir = t.TempDir()
-	c, err := cluster.Start(ctx, cluster.Options{Dir: dir, Log: slog.New(slog.DiscardHandler), Settings: fast})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = c.Stop(ctx) // a test may have stopped it
-	})
-	return c, dir
+	return cluster.Start(ctx, cluster.Options{Dir: dir, Log: slog.New(slog.DiscardHandler), Settings: fast})
+}
+
+// stop stops a cluster, where there is one.
+func stop(c *cluster.Cluster) error {
+	if c == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return c.Stop(ctx)
+}
+
+// execute runs one statement on the shared cluster.
+func execute(sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, shared.cluster.URL())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, sql)
+	return err
 }

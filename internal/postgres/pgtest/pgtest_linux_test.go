@@ -1,0 +1,109 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+var background = context.Background()
+
+// childEnv makes TestInAChild tell about its cluster and wait to be killed.
+const childEnv = "OUTCRY_PGTEST_CHILD"
+
+func TestMain(m *testing.M) { os.Exit(Main(m)) }
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(background, url)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close(background) })
+	return conn
+}
+
+func databases(t *testing.T) (n int) {
+	t.Helper()
+	require.NoError(t, connect(t, shared.cluster.URL()).QueryRow(background, "SELECT count(*) FROM pg_database WHERE datname LIKE 'test_%'").Scan(&n))
+	return n
+}
+
+func TestEveryTestHasADatabaseOfItsOwn(t *testing.T) {
+	t.Run("two", func(t *testing.T) {
+		one, other := connect(t, NewDatabase(t)), connect(t, NewDatabase(t))
+		_, err := one.Exec(background, "CREATE TABLE here AS SELECT 1")
+		require.NoError(t, err)
+		var there bool
+		require.NoError(t, other.QueryRow(background, "SELECT to_regclass('here') IS NOT NULL").Scan(&there))
+		require.False(t, there)
+		require.Equal(t, 2, databases(t))
+	})
+	require.Zero(t, databases(t), "they are dropped, although connections were open")
+}
+
+func TestAClusterOfOnesOwnIsNotTheShared(t *testing.T) {
+	shared := connect(t, NewDatabase(t))
+	c, dir := NewCluster(t)
+	require.DirExists(t, dir+"/data")
+	require.NoError(t, syscall.Kill(c.Pid(), syscall.SIGKILL))
+	require.NoError(t, shared.Ping(background))
+	require.NoError(t, stop(c))
+	require.NoError(t, shared.Ping(background))
+}
+
+// TestInAChild is what the test below kills. On its own it only sees that the
+// shared cluster runs.
+func TestInAChild(t *testing.T) {
+	connect(t, NewDatabase(t))
+	require.NotZero(t, shared.cluster.Pid())
+	if os.Getenv(childEnv) != "" {
+		fmt.Printf("\nrunning %d %s\n", shared.cluster.Pid(), shared.dir)
+		select {}
+	}
+}
+
+func TestAKilledTestBinaryLeavesNothingForLong(t *testing.T) {
+	tmp := t.TempDir()
+	child := exec.Command(os.Args[0], "-test.run=^TestInAChild$")
+	child.Env = append(os.Environ(), childEnv+"=1", "TMPDIR="+tmp)
+	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	t.Cleanup(func() { child.Process.Kill(); child.Wait() })
+	var pid int
+	var dir string
+	for buf, read := make([]byte, 1024), ""; dir == ""; {
+		n, err := out.Read(buf)
+		require.NoError(t, err)
+		read += string(buf[:n])
+		if _, line, ok := strings.Cut(read, "running "); ok && strings.HasSuffix(line, "\n") {
+			before, after, _ := strings.Cut(strings.TrimSpace(line), " ")
+			pid, err = strconv.Atoi(before)
+			require.NoError(t, err)
+			dir = after
+		}
+	}
+	socket, err := os.Readlink(dir + "/socket")
+	require.NoError(t, err)
+	require.NoError(t, child.Process.Kill())
+	require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }, time.Minute, time.Millisecond)
+
+	t.Setenv("TMPDIR", tmp)
+	removeLeft()
+	require.DirExists(t, dir, "it is too young")
+	long := time.Now().Add(-2 * leftAfter)
+	require.NoError(t, os.Chtimes(dir, long, long))
+	removeLeft()
+	require.NoDirExists(t, dir)
+	require.NoDirExists(t, socket)
+}
