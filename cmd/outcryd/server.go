@@ -181,7 +181,7 @@ func (s *server) announce(xml net.Addr) {
 		attrs = append(attrs, "http", s.httpAddr.String())
 	}
 	if s.database.cluster != nil {
-		attrs = append(attrs, "psql", "psql '"+s.database.url+"'")
+		attrs = append(attrs, "psql", s.database.cluster.PsqlCommand())
 	}
 	s.log.Info("ready", attrs...)
 	if tcp, ok := xml.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {

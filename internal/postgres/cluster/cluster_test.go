@@ -118,6 +118,14 @@ func TestStopEndsTheWaitForARestart(t *testing.T) {
 	<-c.Done()
 }
 
+func TestNothingIsStartedOnceStopIsCalled(t *testing.T) {
+	c := begin(t, options(t.TempDir()))
+	stop(t, c)
+	_, err := c.launch()
+	require.ErrorIs(t, err, errStopping)
+	require.Zero(t, c.Pid())
+}
+
 func TestStopAtOnceWhereItsTimeIsUp(t *testing.T) {
 	o := options(t.TempDir())
 	c := begin(t, o)
@@ -154,11 +162,18 @@ func TestRemoveDeletesAClusterAndItsSocket(t *testing.T) {
 }
 
 func TestALinkThatLeadsElsewhereIsNotFollowedToRemove(t *testing.T) {
-	dir, other := t.TempDir(), t.TempDir()
-	require.NoError(t, os.Symlink(other, filepath.Join(dir, socketLink)))
-	require.NoError(t, removeSocketDir(dir))
-	require.DirExists(t, other)
-	require.NoFileExists(t, filepath.Join(dir, socketLink))
+	dir := t.TempDir()
+	elsewhere := filepath.Join(t.TempDir(), socketPrefix+"1")
+	notOurs, err := os.MkdirTemp(socketParent, "outcry-other-")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(notOurs) })
+	require.NoError(t, os.Mkdir(elsewhere, 0o700))
+	for _, target := range []string{elsewhere, notOurs} {
+		require.NoError(t, os.Symlink(target, filepath.Join(dir, socketLink)))
+		require.NoError(t, removeSocketDir(dir))
+		require.DirExists(t, target)
+		require.NoFileExists(t, filepath.Join(dir, socketLink))
+	}
 }
 
 func TestAFailingPostgresIsExplained(t *testing.T) {
@@ -200,6 +215,7 @@ func TestSettingsOfTheEnvironmentDoNotReachTheCluster(t *testing.T) {
 	t.Setenv("PGDATABASE", "other")
 	t.Setenv("PGDATA", "/nowhere")
 	t.Setenv("PGSSLMODE", "verify-full")
+	t.Setenv("PGCLIENTENCODING", "nonsense")
 	keep(t, begin(t, options(t.TempDir())), 1)
 }
 
