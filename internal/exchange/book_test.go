@@ -5,154 +5,266 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
-// naive is a book that scans a list: slow, and easy to believe.
-type naive struct{ open []*Order }
+// naiveBook is the obvious order book: one list of orders, scanned from the
+// oldest for every match.
+type naiveBook struct{ orders []*naiveOrder }
 
-func (n *naive) submit(o *Order, now int64) (fills []Fill) {
-	for o.Open > 0 {
-		var best *Order
-		for _, r := range n.open { // in order of acceptance
-			if r.Side != o.Side && o.crosses(r.Limit) &&
-				(best == nil || o.Side == Buy && r.Limit < best.Limit || o.Side == Sell && r.Limit > best.Limit) {
-				best = r
-			}
-		}
-		if best == nil {
+type naiveOrder struct {
+	id       OrderID
+	account  AccountID
+	side     Side
+	limit    Price
+	open     Shares
+	canceled Shares
+	done     []Execution
+}
+
+func (b *naiveBook) submit(id OrderID, account AccountID, side Side, shares Shares, limit Price, now int64) []Fill {
+	o := &naiveOrder{id: id, account: account, side: side, limit: limit, open: shares}
+	var fills []Fill
+	for o.open > 0 {
+		r := b.bestAgainst(o)
+		if r == nil {
 			break
 		}
-		e := Execution{min(o.Open, best.Open), best.Limit, now}
-		o.Open, best.Open = o.Open-e.Shares, best.Open-e.Shares
-		o.Executions, best.Executions = append(o.Executions, e), append(best.Executions, e)
-		fills = append(fills, Fill{Resting: best.ID, Account: best.Account.ID, Shares: e.Shares, Price: e.Price})
-		n.open = slices.DeleteFunc(n.open, func(r *Order) bool { return r.Open == 0 })
+		n := min(o.open, r.open)
+		o.open, r.open = o.open-n, r.open-n
+		e := Execution{Shares: n, Price: r.limit, Time: now}
+		o.done, r.done = append(o.done, e), append(r.done, e)
+		fills = append(fills, Fill{Resting: r.id, Account: r.account, Shares: n, Price: r.limit})
 	}
-	if o.Open > 0 {
-		n.open = append(n.open, o)
-	}
+	b.orders = append(b.orders, o)
 	return fills
 }
 
-// TestBookEqualsANaiveOne: same fills, same answers, over prices that fill many
-// chunks of the level index, which are split early.
-func TestBookEqualsANaiveOne(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	for _, prices := range []int{5, 60, 4000} {
-		r := rand.New(rand.NewPCG(seed, uint64(prices)))
-		book, twin := NewBook(), &naive{}
-		book.bids.chunkMax, book.asks.chunkMax = 8, 8
-		account := &Account{ID: "1"}
-		var all []*Order // the twin's
-		var fills []Fill
-		for id := OrderID(1); id <= 3000; id++ {
-			side := Side(1 + r.IntN(2))
-			limit := Price(1 + r.IntN(prices))
-			if r.IntN(2) == 0 { // two ways to build up a wide book
-				limit = Price(prices/2) + Price(r.IntN(prices/2+1))*Price(2*int(side)-3)
-			}
-			limit = max(limit, 1)
-			shares := Shares(1 + r.IntN(20))
-			theirs := NewOrder(id, account, side, shares, limit)
-			all = append(all, theirs)
-			want := twin.submit(theirs, int64(id))
-			fills = book.Submit(NewOrder(id, account, side, shares, limit), int64(id), fills[:0])
-			require.True(t, slices.EqualFunc(want, fills, Fill.same), "seed %d order %d: %v, %v", seed, id, want, fills)
-			if r.IntN(3) == 0 {
-				victim := all[r.IntN(len(all))]
-				_, reason := book.Cancel(victim.ID, "1", int64(id))
-				require.Equal(t, victim.Open > 0, reason == OK)
-				if reason == OK {
-					victim.Canceled, victim.CanceledAt, victim.Open = victim.Open, int64(id), 0
-					twin.open = slices.DeleteFunc(twin.open, func(o *Order) bool { return o == victim })
+// bestAgainst returns the order that o meets next, nil where none crosses.
+func (b *naiveBook) bestAgainst(o *naiveOrder) *naiveOrder {
+	var best *naiveOrder
+	for _, r := range b.orders {
+		if r.open == 0 || r.side == o.side {
+			continue
+		}
+		buy, sell := o.limit, r.limit
+		if o.side == Sell {
+			buy, sell = sell, buy
+		}
+		if buy < sell {
+			continue
+		}
+		if best == nil || o.side == Buy && r.limit < best.limit || o.side == Sell && r.limit > best.limit {
+			best = r
+		}
+	}
+	return best
+}
+
+func (b *naiveBook) find(id OrderID) *naiveOrder {
+	for _, o := range b.orders {
+		if o.id == id {
+			return o
+		}
+	}
+	return nil
+}
+
+func (b *naiveBook) cancel(id OrderID, owner AccountID) RejectReason {
+	o := b.find(id)
+	switch {
+	case o == nil:
+		return UnknownOrder
+	case o.account != owner:
+		return ForeignOrder
+	case o.canceled > 0:
+		return AlreadyCanceled
+	case o.open == 0:
+		return AlreadyExecuted
+	}
+	o.canceled, o.open = o.open, 0
+	return OK
+}
+
+// best returns a side's best price, 0 where nothing rests.
+func (b *naiveBook) best(side Side) Price {
+	best := Price(0)
+	for _, o := range b.orders {
+		if o.open > 0 && o.side == side && (best == 0 || side == Buy && o.limit > best || side == Sell && o.limit < best) {
+			best = o.limit
+		}
+	}
+	return best
+}
+
+// twins feeds the book and its naive twin the same and compares what they say.
+type twins struct {
+	book  *Book
+	naive naiveBook
+	next  OrderID
+	now   int64
+}
+
+// newTwins returns empty twins whose book splits its chunks at chunkMax levels.
+func newTwins(chunkMax int) *twins {
+	w := &twins{book: NewBook(), next: 1}
+	w.book.bids.chunkMax, w.book.asks.chunkMax = chunkMax, chunkMax
+	return w
+}
+
+func (w *twins) submit(t require.TestingT, account AccountID, side Side, shares Shares, limit Price) {
+	o := NewOrder(w.next, &Account{ID: account}, side, shares, limit)
+	fills := w.book.Submit(o, w.now, nil)
+	want := w.naive.submit(w.next, account, side, shares, limit, w.now)
+	require.True(t, slices.EqualFunc(want, fills, Fill.same), "order %d: want %v, got %v", w.next, want, fills)
+	for _, f := range fills {
+		w.compare(t, f.Resting)
+	}
+	w.compare(t, w.next)
+	w.next++
+	w.now++
+}
+
+func (w *twins) cancel(t require.TestingT, id OrderID, owner AccountID) {
+	o, r := w.book.Cancel(id, owner, w.now)
+	require.Equal(t, w.naive.cancel(id, owner), r, "cancel of order %d", id)
+	require.Equal(t, r == OK, o != nil)
+	if o != nil {
+		require.Equal(t, w.now, o.CanceledAt)
+	}
+	w.compare(t, id)
+}
+
+// compare looks at one order in both.
+func (w *twins) compare(t require.TestingT, id OrderID) {
+	want, got := w.naive.find(id), w.book.Find(id)
+	require.Equal(t, want == nil, got == nil, "order %d", id)
+	if want != nil {
+		s := got.Status()
+		require.Equal(t, Status{want.open, want.canceled, got.CanceledAt, want.done}, s, "order %d", id)
+	}
+}
+
+func (w *twins) check(t require.TestingT) {
+	require.NoError(t, w.book.Check())
+	require.Equal(t, w.naive.best(Buy), w.book.Best(Buy))
+	require.Equal(t, w.naive.best(Sell), w.book.Best(Sell))
+}
+
+// TestBookEqualsANaiveTwin lets rapid look for a short sequence that tells them
+// apart, with chunks so small that they split and empty all the time.
+func TestBookEqualsANaiveTwin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newTwins(2)
+		account := rapid.SampledFrom([]AccountID{"1", "2", "3"})
+		side := rapid.SampledFrom([]Side{Buy, Sell})
+		t.Repeat(map[string]func(*rapid.T){
+			"submit": func(t *rapid.T) {
+				w.submit(t, account.Draw(t, "account"), side.Draw(t, "side"),
+					Shares(rapid.IntRange(1, 30).Draw(t, "shares")), Price(rapid.IntRange(1, 20).Draw(t, "limit")))
+			},
+			"cancel": func(t *rapid.T) {
+				id := OrderID(rapid.Uint64Range(0, uint64(w.next)).Draw(t, "order"))
+				w.cancel(t, id, account.Draw(t, "owner"))
+			},
+			"": func(t *rapid.T) { w.check(t) },
+		})
+	})
+}
+
+// TestBookEqualsANaiveTwinWithManyLevels grows a book over several chunks of
+// the size that is used, thins it out in the middle, and sweeps it.
+func TestBookEqualsANaiveTwinWithManyLevels(t *testing.T) {
+	r := testRand(t)
+	w := newTwins(ladderChunkMax)
+	const middle, levels = 10_000, 1500
+	for _, i := range r.Perm(levels) {
+		w.submit(t, "1", Sell, 10, Price(middle+1+i))
+		w.submit(t, "2", Buy, 10, Price(middle-i))
+	}
+	w.check(t)
+	require.Greater(t, len(w.book.asks.chunks), 4)
+	require.Greater(t, len(w.book.bids.chunks), 4)
+	for step := range 3000 {
+		switch n := r.IntN(10); {
+		case n < 4:
+			w.submit(t, "1", randomSide(r), Shares(1+r.IntN(20)), Price(middle-levels+r.IntN(2*levels)))
+		case n < 9:
+			w.cancel(t, OrderID(1+r.IntN(int(w.next))), AccountID(fmt.Sprint(1+r.IntN(2))))
+		default: // a new level in what the cancels have thinned out
+			w.submit(t, "2", Sell, 5, Price(middle+1+r.IntN(levels)))
+		}
+		if step%16 == 0 {
+			w.check(t)
+		}
+	}
+	w.submit(t, "2", Buy, 1e9, middle+levels+1) // everything
+	require.Zero(t, w.book.Best(Sell))
+	w.check(t)
+}
+
+func randomSide(r *rand.Rand) Side { return Buy + Side(r.IntN(2)) }
+
+func TestLadderKeepsItsLevelsSortedInBoundedChunks(t *testing.T) {
+	for _, sign := range []int64{+1, -1} {
+		rapid.Check(t, func(t *rapid.T) {
+			l := &ladder{sign: sign, chunkMax: rapid.IntRange(1, 5).Draw(t, "chunkMax")}
+			there := map[Price]*level{}
+			for _, n := range rapid.SliceOfN(rapid.IntRange(1, 40), 1, 200).Draw(t, "prices") {
+				p := Price(n)
+				if lv := there[p]; lv != nil && rapid.Bool().Draw(t, "drop") {
+					l.drop(lv)
+					delete(there, p)
+				} else {
+					got := l.at(p)
+					require.True(t, lv == nil || lv == got, "level %d moved", p)
+					there[p] = got
 				}
+				requireLadder(t, l, there)
 			}
-			if id%50 == 0 {
-				require.NoError(t, book.Check(), "seed %d order %d", seed, id)
-			}
-		}
-		for _, o := range all {
-			require.Equal(t, o.Status(), book.Find(o.ID).Status())
-		}
-		require.Equal(t, len(twin.open), book.Resting())
+		})
 	}
 }
 
-func TestCancelSaysWhyNot(t *testing.T) {
-	b := NewBook()
-	mine, other := &Account{ID: "1"}, &Account{ID: "2"}
-	b.Submit(NewOrder(1, mine, Sell, 5, 10), 1, nil)
-	b.Submit(NewOrder(2, other, Buy, 5, 10), 1, nil)
-	b.Submit(NewOrder(3, mine, Sell, 5, 10), 1, nil)
-	reason := func(id OrderID, owner AccountID) RejectReason {
-		_, r := b.Cancel(id, owner, 2)
-		return r
+func requireLadder(t require.TestingT, l *ladder, there map[Price]*level) {
+	var best *level
+	count := 0
+	for _, chunk := range l.chunks {
+		require.NotEmpty(t, chunk)
+		require.LessOrEqual(t, len(chunk), l.chunkMax)
+		for _, r := range chunk {
+			require.Same(t, there[r.level.price], r.level)
+			require.Equal(t, l.sign*int64(r.level.price), r.key)
+			require.True(t, best == nil || l.sign*int64(best.price) < r.key)
+			best = r.level
+			count++
+		}
 	}
-	require.Equal(t, AlreadyExecuted, reason(1, "1"))
-	require.Equal(t, ForeignOrder, reason(3, "2"))
-	require.Equal(t, UnknownOrder, reason(4, "1"))
-	require.Equal(t, OK, reason(3, "1"))
-	require.Equal(t, AlreadyCanceled, reason(3, "1"))
-	b.Forget(3)
-	require.Equal(t, UnknownOrder, reason(3, "1"))
-	require.Nil(t, b.Find(3))
-	require.Zero(t, b.Resting())
-	require.Zero(t, b.Best(Sell))
+	require.Len(t, there, count)
+	require.Equal(t, count, l.levels)
+	require.Same(t, best, l.best)
 }
 
-func TestMisuseOfABookPanics(t *testing.T) {
+func TestLadderPanicsWhenALevelIsDroppedThatIsNotEmptyOrNotThere(t *testing.T) {
 	b := NewBook()
-	a := &Account{ID: "1"}
-	b.Submit(NewOrder(2, a, Sell, 5, 10), 1, nil)
-	require.Panics(t, func() { b.Submit(NewOrder(2, a, Sell, 5, 10), 1, nil) }, "an id twice")
-	require.Panics(t, func() { b.Submit(NewOrder(1, a, Sell, 5, 10), 1, nil) }, "an older id")
-	require.Panics(t, func() { b.Submit(NewOrder(3, a, Sell, 0, 10), 1, nil) })
-	require.Panics(t, func() { b.Forget(2) }, "it is open")
-	require.Panics(t, func() { b.Forget(9) })
-	require.Error(t, b.Restore(NewOrder(1, a, Sell, 5, 10)), "an older id")
-	require.Error(t, b.Restore(NewOrder(3, a, Buy, 5, 10)), "it crosses")
-	require.NoError(t, b.Restore(NewOrder(3, a, Buy, 5, 9)))
+	b.Submit(NewOrder(1, &Account{ID: "1"}, Buy, 10, 5), 0, nil)
+	require.Panics(t, func() { b.bids.drop(b.bids.best) })
+	require.Panics(t, func() { b.bids.drop(&level{price: 4}) })
+	require.Panics(t, func() { b.bids.drop(&level{price: 5}) })
 	require.NoError(t, b.Check())
 }
 
-func TestCheckFindsDamage(t *testing.T) {
-	for what, harm := range map[string]func(*Book){
-		"count":     func(b *Book) { b.resting++ },
-		"open":      func(b *Book) { b.Find(1).Open-- },
-		"limit":     func(b *Book) { b.Find(1).Limit++ },
-		"level":     func(b *Book) { b.asks.at(99) },
-		"sort":      func(b *Book) { b.asks.chunks[0][0], b.asks.chunks[0][1] = b.asks.chunks[0][1], b.asks.chunks[0][0] },
-		"forgotten": func(b *Book) { delete(b.orders, 1) },
-		"crossed": func(b *Book) {
-			b.bids.at(11).push(&Order{ID: 9, Side: Buy, Limit: 11, Shares: 1, Open: 1})
-			b.resting++
-		},
-	} {
-		b := NewBook()
-		a := &Account{ID: "1"}
-		b.Submit(NewOrder(1, a, Sell, 5, 10), 1, nil)
-		b.Submit(NewOrder(2, a, Sell, 5, 12), 1, nil)
-		require.NoError(t, b.Check())
-		harm(b)
-		require.Error(t, b.Check(), what)
-	}
-}
-
-func ExampleBook() {
+func TestEachStopsWhenToldTo(t *testing.T) {
 	b := NewBook()
-	alice, bob := &Account{ID: "1"}, &Account{ID: "2"}
-	b.Submit(NewOrder(1, bob, Sell, 100e8, 12e8), 1519348326, nil)
-	b.Submit(NewOrder(2, bob, Sell, 100e8, 11e8), 1519348326, nil)
-	for _, f := range b.Submit(NewOrder(3, alice, Buy, 150e8, 12e8), 1519348327, nil) {
-		fmt.Printf("%s at %s with order %d\n", f.Shares, f.Price, f.Resting)
+	for i := range 4 {
+		b.Submit(NewOrder(OrderID(i+1), &Account{ID: "1"}, Sell, 10, Price(i+5)), 0, nil)
 	}
-	fmt.Println("open:", b.Find(1).Status().Open)
-	// Output:
-	// 100 at 11 with order 2
-	// 50 at 12 with order 1
-	// open: 50
+	var seen []Price
+	b.asks.each(func(lv *level) bool {
+		seen = append(seen, lv.price)
+		return len(seen) < 3
+	})
+	require.Equal(t, []Price{5, 6, 7}, seen)
 }

@@ -44,9 +44,9 @@ func (l *level) remove(o *Order) {
 // all chunks; best is the last level, nil when there is none.
 type ladder struct {
 	sign     int64 // +1 for bids, -1 for asks: key = sign × price, so better is greater
+	chunkMax int   // how many levels a chunk holds before it is split
 	best     *level
 	levels   int
-	chunkMax int // how many levels a chunk holds before it is split
 	chunks   [][]rung
 	free     *level // one emptied level, kept for the next new price
 }
@@ -57,7 +57,8 @@ type rung struct {
 	level *level
 }
 
-// ladderChunkMax is the chunkMax of every book. Only tests and measurements use another one.
+// ladderChunkMax is the chunkMax of every book. Only tests and measurements use
+// another one.
 const ladderChunkMax = 256
 
 // at returns the level of a price, making it where there is none.

@@ -232,7 +232,7 @@ func (l *Ledger) Check() error {
 		}
 	}
 	if total != l.opened {
-		return fmt.Errorf("exchange: accounts were opened with %s in total and have at least %s", l.opened, total)
+		return fmt.Errorf("exchange: accounts were opened with %s in total and have %s", l.opened, total)
 	}
 	for s, li := range l.listings {
 		total := Position{}

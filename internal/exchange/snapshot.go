@@ -68,7 +68,7 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 		if l.accounts[a.ID] != nil {
 			return fmt.Errorf("exchange: account %s is there twice", a.ID)
 		}
-		if !inRange(CashTotalMax, a.Opened, a.Balance, a.Held, l.opened.Add(a.Opened)) {
+		if !inRange(CashTotalMax, a.Opened, a.Balance, a.Held) || !inRange(CashTotalMax, l.opened.Add(a.Opened)) {
 			return fmt.Errorf("exchange: account %s is out of range: opened with %s, %s free, %s held", a.ID, a.Opened, a.Balance, a.Held)
 		}
 		l.accounts[a.ID] = &Account{ID: a.ID, balance: a.Balance, held: a.Held}

@@ -1,0 +1,235 @@
+package exchange
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// desk does to a State what the engine does, one command at a time, and keeps
+// the events. A refused command leaves no event.
+type desk struct {
+	*State
+	now    int64
+	events []Event
+}
+
+func newDesk() *desk { return &desk{State: NewState(), now: 1519348326} }
+
+func (d *desk) note(e Event) {
+	e.Time = d.now
+	d.events = append(d.events, e)
+}
+
+func (d *desk) open(id AccountID, balance Cash) RejectReason {
+	r := d.Ledger.MayOpen(id, balance)
+	if r == OK {
+		d.Ledger.Open(id, balance)
+		d.note(Event{Kind: AccountOpened, Account: id, Balance: balance})
+	}
+	return r
+}
+
+func (d *desk) list(s Symbol) {
+	if d.Books[s] == nil {
+		d.Ledger.List(s)
+		d.Books[s] = NewBook()
+		d.note(Event{Kind: SymbolMade, Symbol: s})
+	}
+}
+
+func (d *desk) place(s Symbol, id AccountID, p Position) RejectReason {
+	li := d.Ledger.Listing(s)
+	if li == nil {
+		return UnknownSymbol
+	}
+	r := d.Ledger.MayPlace(li, id, p)
+	if r == OK {
+		d.Ledger.Place(li, id, p)
+		d.note(Event{Kind: SharesPlaced, Symbol: s, Account: id, Placed: p})
+	}
+	return r
+}
+
+// order returns the accepted order and its fills, or why it was refused.
+func (d *desk) order(id AccountID, s Symbol, side Side, shares Shares, limit Price) (*Order, []Fill, RejectReason) {
+	li, account := d.Ledger.Listing(s), d.Ledger.Account(id)
+	switch {
+	case account == nil:
+		return nil, nil, UnknownAccount
+	case li == nil:
+		return nil, nil, UnknownSymbol
+	}
+	o := NewOrder(d.OrderID+1, account, side, shares, limit)
+	if r := d.Ledger.Reserve(li, o); r != OK {
+		return nil, nil, r
+	}
+	d.OrderID++
+	fills := d.Books[s].Submit(o, d.now, nil)
+	d.Ledger.Settle(li, o, fills)
+	recorded := slices.Clone(fills)
+	for i := range recorded {
+		recorded[i].resting = nil // as it is after decoding
+	}
+	d.note(Event{Kind: OrderAccepted, Account: id, Symbol: s, Side: side, Shares: shares, Limit: limit, Order: o.ID, Fills: recorded})
+	return o, recorded, OK
+}
+
+func (d *desk) cancel(id AccountID, s Symbol, order OrderID) (*Order, RejectReason) {
+	o, r := d.Books[s].Cancel(order, id, d.now)
+	if r != OK {
+		return nil, r
+	}
+	d.Ledger.Release(d.Ledger.Listing(s), o)
+	d.note(Event{Kind: OrderCanceled, Account: id, Symbol: s, Side: o.Side, Shares: o.Canceled, Limit: o.Limit, Order: order})
+	return o, OK
+}
+
+// find returns an order and its symbol, whichever book it is in.
+func (d *desk) find(id OrderID) (*Order, Symbol) {
+	for s, b := range d.Books {
+		if o := b.Find(id); o != nil {
+			return o, s
+		}
+	}
+	return nil, ""
+}
+
+// dump prints everything that two equal states have in common, in one order.
+func dump(s *State) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "orders up to %d, opened with %s\n", s.OrderID, s.Ledger.opened)
+	for _, id := range slices.Sorted(maps.Keys(s.Ledger.accounts)) {
+		a := s.Ledger.accounts[id]
+		fmt.Fprintf(&b, "account %s: %s free, %s held, %d unsettled\n", id, a.balance, a.held, a.unsettled)
+	}
+	for _, sym := range slices.Sorted(maps.Keys(s.Books)) {
+		li := s.Ledger.Listing(sym)
+		fmt.Fprintf(&b, "symbol %s: %s placed\n", sym, li.placed)
+		holders := slices.SortedFunc(maps.Keys(li.holdings), func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) })
+		for _, a := range holders {
+			if h := li.holdings[a]; *h != (holding{}) { // one of nothing is like none
+				fmt.Fprintf(&b, "  account %s: %s free, %s held\n", a.ID, h.shares, h.held)
+			}
+		}
+		b.WriteString(dumpBook(s.Books[sym]))
+	}
+	return b.String()
+}
+
+func dumpBook(book *Book) string {
+	var b strings.Builder
+	for _, side := range []Side{Buy, Sell} {
+		book.side(side).each(func(lv *level) bool {
+			fmt.Fprintf(&b, "  %s level %s:", side, lv.price)
+			for o := lv.oldest; o != nil; o = o.next {
+				fmt.Fprintf(&b, " #%d", o.ID)
+			}
+			b.WriteByte('\n')
+			return true
+		})
+	}
+	for _, id := range slices.Sorted(maps.Keys(book.orders)) {
+		o := book.orders[id]
+		fmt.Fprintf(&b, "  order %d of %s: %s %s at %s, %+v\n", o.ID, o.Account.ID, o.Side, o.Shares, o.Limit, o.Status())
+	}
+	return b.String()
+}
+
+// testRand returns a generator whose seed the log tells.
+func testRand(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// randomSession is a market of a few accounts and symbols in which everything
+// is tried, also what is refused.
+type randomSession struct {
+	*desk
+	r        *rand.Rand
+	accounts []AccountID
+	symbols  []Symbol
+}
+
+func newRandomSession(r *rand.Rand) *randomSession {
+	s := &randomSession{desk: newDesk(), r: r}
+	for i := range 6 {
+		s.accounts = append(s.accounts, AccountID(fmt.Sprint(i)))
+	}
+	s.symbols = []Symbol{"SPY", "QQQ", "x9"}
+	return s
+}
+
+// step does one random command.
+func (s *randomSession) step() {
+	s.now += int64(s.r.IntN(3))
+	account, symbol := s.accounts[s.r.IntN(len(s.accounts))], s.symbols[s.r.IntN(len(s.symbols))]
+	switch n := s.r.IntN(100); {
+	case n < 5:
+		s.open(account, Cash(mul64(s.r.Uint64N(1e13), 1e8)))
+	case n < 9:
+		s.list(symbol)
+	case n < 15:
+		s.place(symbol, account, Position{Lo: 1 + s.r.Uint64N(1e10)})
+	case n < 35:
+		if s.OrderID == 0 {
+			return
+		}
+		id := 1 + OrderID(s.r.Uint64N(uint64(s.OrderID)))
+		o, in := s.find(id)
+		if o == nil {
+			return
+		}
+		if s.r.IntN(10) > 0 {
+			account = o.Account.ID
+		}
+		s.cancel(account, in, id)
+	default:
+		side := Buy
+		if s.r.IntN(2) == 0 {
+			side = Sell
+		}
+		limit := Price(95e6 + s.r.Int64N(10)*1e6 + s.r.Int64N(2))
+		s.order(account, symbol, side, Shares(1+s.r.Int64N(3e9)), limit)
+	}
+}
+
+// run does n commands.
+func (s *randomSession) run(n int) {
+	for range n {
+		s.step()
+	}
+}
+
+// dollars, shares and price read values that the test knows to be good.
+func dollars(t testing.TB, s string) Cash {
+	c, err := ParseBalance(s)
+	require.NoError(t, err)
+	return c
+}
+
+func shares(t testing.TB, s string) Shares {
+	_, n, err := ParseAmount(s)
+	require.NoError(t, err)
+	return n
+}
+
+func price(t testing.TB, s string) Price {
+	p, err := ParseLimit(s)
+	require.NoError(t, err)
+	return p
+}
+
+func placed(t testing.TB, s string) Position {
+	p, err := ParsePlacement(s)
+	require.NoError(t, err)
+	return p
+}

@@ -1,0 +1,258 @@
+package exchange
+
+import (
+	"encoding/binary"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// anyEvent draws events of every kind, with values from all over their ranges.
+func anyEvent() *rapid.Generator[Event] {
+	account := rapid.StringMatching(`[0-9]{1,64}`)
+	symbol := rapid.StringMatching(`[A-Za-z0-9]{1,32}`)
+	order := rapid.Int64Range(1, orderUnitsMax-1)
+	return rapid.Custom(func(t *rapid.T) Event {
+		e := Event{Kind: EventKind(rapid.IntRange(1, 5).Draw(t, "kind")), Time: rapid.Int64().Draw(t, "time")}
+		if e.Kind != SymbolMade {
+			e.Account = AccountID(account.Draw(t, "account"))
+		}
+		if e.Kind != AccountOpened {
+			e.Symbol = Symbol(symbol.Draw(t, "symbol"))
+		}
+		units := mul64(rapid.Uint64Range(0, wholeMax-1).Draw(t, "whole"), 1e8).Add(Int128{Lo: rapid.Uint64Range(1, 1e8-1).Draw(t, "fraction")})
+		switch e.Kind {
+		case AccountOpened:
+			e.Balance = Cash(mul64(rapid.Uint64().Draw(t, "balance"), 1e14))
+		case SharesPlaced:
+			e.Placed = Position(units)
+		case OrderAccepted, OrderCanceled:
+			e.Order = OrderID(rapid.Uint64Range(1, math.MaxInt64).Draw(t, "order"))
+			e.Side = rapid.SampledFrom([]Side{Buy, Sell}).Draw(t, "side")
+			e.Shares, e.Limit = Shares(order.Draw(t, "shares")), Price(order.Draw(t, "limit"))
+		}
+		if e.Kind == OrderAccepted {
+			left := e.Shares
+			for e.Order > 1 && left > 0 && rapid.Bool().Draw(t, "another fill") {
+				n := Shares(rapid.Int64Range(1, int64(left)).Draw(t, "filled"))
+				left -= n
+				e.Fills = append(e.Fills, Fill{
+					Resting: OrderID(rapid.Uint64Range(1, uint64(e.Order-1)).Draw(t, "resting")),
+					Account: AccountID(account.Draw(t, "owner")), Shares: n, Price: Price(order.Draw(t, "price"))})
+			}
+		}
+		return e
+	})
+}
+
+// decoded reads an event, and makes an empty list of fills no list.
+func decoded(t require.TestingT, b []byte) Event {
+	var e Event
+	require.NoError(t, DecodeEvent(b, &e))
+	if len(e.Fills) == 0 {
+		e.Fills = nil
+	}
+	return e
+}
+
+func TestDecodeReadsWhatAppendWrote(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := anyEvent().Draw(t, "event")
+		b := AppendEvent([]byte("before"), &e)
+		require.Equal(t, "before", string(b[:6]))
+		require.Equal(t, e, decoded(t, b[6:]))
+	})
+}
+
+func TestDecodeRefusesEveryTruncationAndEveryTrailingByte(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := anyEvent().Draw(t, "event")
+		b := AppendEvent(nil, &e)
+		var got Event
+		for n := range b {
+			require.ErrorIs(t, DecodeEvent(b[:n], &got), ErrEvent, "%d of %d bytes", n, len(b))
+		}
+		extra := rapid.Byte().Draw(t, "trailing byte")
+		require.ErrorIs(t, DecodeEvent(append(b, extra), &got), ErrEvent)
+	})
+}
+
+func TestDecodeReusesTheFillsAndKeepsNothingElse(t *testing.T) {
+	long := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 3, Limit: 1,
+		Fills: []Fill{{Resting: 1, Account: "2", Shares: 1, Price: 1}, {Resting: 2, Account: "3", Shares: 1, Price: 1}}}
+	placed := Event{Kind: SharesPlaced, Account: "7", Symbol: "T", Placed: Position{Lo: 5}}
+	b := AppendEvent(nil, &long)
+	var e Event
+	require.NoError(t, DecodeEvent(b, &e))
+	first := &e.Fills[0]
+	clear(b) // its strings are copies
+	require.Equal(t, long, e)
+	require.NoError(t, DecodeEvent(AppendEvent(nil, &placed), &e))
+	e.Fills = e.Fills[:1]
+	require.Same(t, first, &e.Fills[0])
+	e.Fills = nil
+	require.Equal(t, placed, e)
+}
+
+// TestTheEncodingIsFixed keeps journals of earlier versions readable: these
+// bytes may never change.
+func TestTheEncodingIsFixed(t *testing.T) {
+	for want, e := range map[string]Event{
+		"\x01\x02\x0242\x00\x03":            {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}},
+		"\x02\x01\x03SPY":                   {Kind: SymbolMade, Time: -1, Symbol: "SPY"},
+		"\x03\x00\x03SPY\x0242\x02\x80\x01": {Kind: SharesPlaced, Account: "42", Symbol: "SPY", Placed: Position{Hi: 1, Lo: 128}},
+		"\x04\x00\x03\x017\x01S\x01\x05\x06\x01\x02\x018\x04\x05": {Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3,
+			Shares: 5, Limit: 6, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
+		"\x05\x00\x03\x017\x01S\x02\x05\x06": {Kind: OrderCanceled, Account: "7", Symbol: "S", Side: Sell, Order: 3, Shares: 5, Limit: 6},
+	} {
+		require.Equal(t, want, string(AppendEvent(nil, &e)))
+		require.Equal(t, e, decoded(t, []byte(want)))
+	}
+}
+
+// TestDecodeRefusesWhatNoCommandLeadsTo writes events that only a damaged or
+// forged journal has.
+func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
+	order := func(change func(*Event)) Event {
+		e := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 5, Limit: 6,
+			Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}}
+		change(&e)
+		return e
+	}
+	for name, e := range map[string]Event{
+		"an account that is not digits":    {Kind: AccountOpened, Account: "x"},
+		"no account":                       {Kind: AccountOpened},
+		"a negative balance":               {Kind: AccountOpened, Account: "1", Balance: Cash{Hi: -1}},
+		"a balance of 10^18":               {Kind: AccountOpened, Account: "1", Balance: balanceMax},
+		"a balance that adds up to bugs":   {Kind: AccountOpened, Account: "1", Balance: Cash{Hi: math.MaxInt64}},
+		"a symbol with a space":            {Kind: SymbolMade, Symbol: "S P"},
+		"no symbol":                        {Kind: SymbolMade},
+		"a symbol of 33 characters":        {Kind: SymbolMade, Symbol: Symbol(strings.Repeat("S", 33))},
+		"no shares placed":                 {Kind: SharesPlaced, Account: "1", Symbol: "S"},
+		"negative shares placed":           {Kind: SharesPlaced, Account: "1", Symbol: "S", Placed: Position{Hi: -1}},
+		"10^18 shares placed":              {Kind: SharesPlaced, Account: "1", Symbol: "S", Placed: placementMax},
+		"shares placed with nobody":        {Kind: SharesPlaced, Symbol: "S", Placed: Position{Lo: 1}},
+		"order 0":                          order(func(e *Event) { e.Order, e.Fills = 0, nil }),
+		"an order id of 2^63":              order(func(e *Event) { e.Order = 1 << 63 }),
+		"no side":                          order(func(e *Event) { e.Side = 0 }),
+		"a third side":                     order(func(e *Event) { e.Side = 3 }),
+		"no shares":                        order(func(e *Event) { e.Shares, e.Fills = 0, nil }),
+		"negative shares":                  order(func(e *Event) { e.Shares, e.Fills = -5, nil }),
+		"too many shares":                  order(func(e *Event) { e.Shares = orderUnitsMax }),
+		"no limit":                         order(func(e *Event) { e.Limit = 0 }),
+		"a negative limit":                 order(func(e *Event) { e.Limit = -6 }),
+		"too high a limit":                 order(func(e *Event) { e.Limit = orderUnitsMax }),
+		"no symbol for an order":           order(func(e *Event) { e.Symbol = "" }),
+		"a fill with order 0":              order(func(e *Event) { e.Fills[0].Resting = 0 }),
+		"a fill with itself":               order(func(e *Event) { e.Fills[0].Resting = 9 }),
+		"a fill with a later order":        order(func(e *Event) { e.Fills[0].Resting = 10 }),
+		"a fill with nobody":               order(func(e *Event) { e.Fills[0].Account = "" }),
+		"a fill of nothing":                order(func(e *Event) { e.Fills[0].Shares = 0 }),
+		"a fill of less than nothing":      order(func(e *Event) { e.Fills[0].Shares = -1 }),
+		"a fill of more than the order":    order(func(e *Event) { e.Fills[0].Shares = 6 }),
+		"fills of more than the order":     order(func(e *Event) { e.Fills = append(e.Fills, Fill{3, "8", 2, 5, nil}) }),
+		"a fill for nothing":               order(func(e *Event) { e.Fills[0].Price = 0 }),
+		"a fill at a negative price":       order(func(e *Event) { e.Fills[0].Price = -1 }),
+		"a cancel of order 0":              {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Shares: 5, Limit: 6},
+		"a cancel of nothing":              {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Limit: 6},
+		"a cancel of less than nothing":    {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: -5, Limit: 6},
+		"a cancel of an order of no side":  {Kind: OrderCanceled, Account: "1", Symbol: "S", Order: 9, Shares: 5, Limit: 6},
+		"a cancel of an order of no limit": {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got Event
+			require.ErrorIs(t, DecodeEvent(AppendEvent(nil, &e), &got), ErrEvent)
+		})
+	}
+	var got Event
+	require.NoError(t, DecodeEvent(AppendEvent(nil, &[]Event{order(func(*Event) {})}[0]), &got), "the order that the rows change")
+	require.ErrorIs(t, DecodeEvent(nil, &got), ErrEvent)
+	require.ErrorContains(t, DecodeEvent([]byte{6, 0}, &got), "unknown kind 6")
+}
+
+func TestAppendPanicsOnAnUnknownKind(t *testing.T) {
+	require.Panics(t, func() { AppendEvent(nil, &Event{}) })
+	require.Panics(t, func() { AppendEvent(nil, &Event{Kind: 6}) })
+}
+
+// TestDecodeDoesNotBelieveACountOfFills: a few bytes cannot claim gigabytes.
+func TestDecodeDoesNotBelieveACountOfFills(t *testing.T) {
+	e := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 5, Limit: 6}
+	b := AppendEvent(nil, &e)
+	for _, n := range []uint64{1, 1000, math.MaxInt32, math.MaxInt64, math.MaxUint64} {
+		claim := append(binary.AppendUvarint(b[:len(b)-1:len(b)-1], n), 1, 1, 1)
+		var got Event
+		require.ErrorContains(t, DecodeEvent(claim, &got), "fills in 3 bytes")
+		require.Zero(t, cap(got.Fills))
+	}
+}
+
+func TestKindsHaveNames(t *testing.T) {
+	require.Equal(t, "account symbol place order cancel event(9)", strings.Join([]string{AccountOpened.String(), SymbolMade.String(),
+		SharesPlaced.String(), OrderAccepted.String(), OrderCanceled.String(), EventKind(9).String()}, " "))
+	for k := OpenAccount; k <= CancelOrder; k++ {
+		require.NotEqual(t, "unknown", k.String())
+	}
+	require.Equal(t, "unknown", CommandKind(0).String())
+	seen := map[string]bool{}
+	for r := range rejectReasons {
+		require.NotEmpty(t, r.String())
+		require.False(t, seen[r.String()], "two reasons are called %s", r)
+		seen[r.String()] = true
+	}
+	require.Equal(t, "unknown", rejectReasons.String())
+	require.Equal(t, "buy sell no side", Buy.String()+" "+Sell.String()+" "+Side(0).String())
+}
+
+// FuzzDecodeEvent feeds DecodeEvent anything: it never panics, takes memory in
+// proportion to its input, and what it takes it can write and read again. A
+// state that the event is applied to refuses it or is in order afterwards.
+func FuzzDecodeEvent(f *testing.F) {
+	for _, e := range []Event{
+		{Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Hi: 5, Lo: 3}},
+		{Kind: SymbolMade, Time: -1, Symbol: "SPY"},
+		{Kind: SharesPlaced, Account: "1", Symbol: "S", Placed: Position{Lo: 128}},
+		{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6,
+			Fills: []Fill{{Resting: 1, Account: "2", Shares: 4, Price: 5}}},
+		{Kind: OrderCanceled, Account: "2", Symbol: "S", Side: Sell, Order: 1, Shares: 100, Limit: 5},
+	} {
+		f.Add(AppendEvent(nil, &e))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		var e Event
+		err := DecodeEvent(b, &e)
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64*len(b)+64<<10)) // a fill takes 4 bytes or more, and 48 in memory
+		if err != nil {
+			require.ErrorIs(t, err, ErrEvent)
+			return
+		}
+		if len(e.Fills) == 0 {
+			e.Fills = nil
+		}
+		require.Equal(t, e, decoded(t, AppendEvent(nil, &e)))
+
+		s := smallState(t)
+		if s.Apply(&e) == nil {
+			require.NoError(t, s.Audit())
+		}
+	})
+}
+
+// smallState has two accounts, a symbol, and an open sell.
+func smallState(t testing.TB) *State {
+	d := newDesk()
+	require.Equal(t, OK, d.open("1", dollars(t, "1000")))
+	require.Equal(t, OK, d.open("2", dollars(t, "0")))
+	d.list("S")
+	require.Equal(t, OK, d.place("S", "2", Position{Lo: 1000}))
+	_, _, r := d.order("2", "S", Sell, 100, 5)
+	require.Equal(t, OK, r)
+	return d.State
+}

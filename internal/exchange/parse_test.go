@@ -1,0 +1,240 @@
+package exchange
+
+import (
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// reading is one row of a table of what a parser takes: want is the value as it
+// is printed again, or what the error says about it.
+type reading struct{ in, want, refused string }
+
+// decimals is what every decimal of the protocol has in common.
+var decimals = []reading{
+	{in: "100", want: "100"},
+	{in: "145.67", want: "145.67"},
+	{in: "0.5", want: "0.5"},
+	{in: ".5", want: "0.5"},
+	{in: "5.", want: "5"},
+	{in: "+5", want: "5"},
+	{in: "007", want: "7"},
+	{in: "0000000000000000000000000000000000000001", want: "1"},
+	{in: "1.50000000", want: "1.5"},
+	{in: "0.00000001", want: "0.00000001"},
+	{in: "1.00000000", want: "1"},
+	{in: "1.000000000", refused: "has more than 8 fractional digits"},
+	{in: "0.000000001", refused: "has more than 8 fractional digits"},
+	{in: "", refused: "is not a decimal number"},
+	{in: ".", refused: "is not a decimal number"},
+	{in: "+", refused: "is not a decimal number"},
+	{in: "-", refused: "is not a decimal number"},
+	{in: "-.", refused: "is not a decimal number"},
+	{in: "+-1", refused: "is not a decimal number"},
+	{in: "--1", refused: "is not a decimal number"},
+	{in: "1-", refused: "is not a decimal number"},
+	{in: "1.2.3", refused: "is not a decimal number"},
+	{in: "1,000", refused: "is not a decimal number"},
+	{in: "1_000", refused: "is not a decimal number"},
+	{in: "1 000", refused: "is not a decimal number"},
+	{in: " 1", refused: "is not a decimal number"},
+	{in: "1 ", refused: "is not a decimal number"},
+	{in: "1\n", refused: "is not a decimal number"},
+	{in: "- 1", refused: "is not a decimal number"},
+	{in: "1e3", refused: "is not a decimal number"},
+	{in: "1E3", refused: "is not a decimal number"},
+	{in: "0x10", refused: "is not a decimal number"},
+	{in: "NaN", refused: "is not a decimal number"},
+	{in: "Inf", refused: "is not a decimal number"},
+	{in: "-Inf", refused: "is not a decimal number"},
+	{in: "１", refused: "is not a decimal number"}, // a full-width digit
+	{in: "\x00", refused: "is not a decimal number"},
+	{in: "\xff", refused: "is not a decimal number"},
+}
+
+// parsers are the four readers of decimals, each with what the value prints as.
+var parsers = []struct {
+	name  string
+	parse func(string) (string, error)
+	limit *big.Int // the absolute value stays below it
+	zero  bool     // 0 is taken
+	sells bool     // a value below 0 is taken
+}{
+	{"balance", func(s string) (string, error) { v, err := ParseBalance(s); return v.String(), err }, bigPow10(18), true, false},
+	{"number of shares", func(s string) (string, error) { v, err := ParsePlacement(s); return v.String(), err }, bigPow10(18), false, false},
+	{"amount", func(s string) (string, error) {
+		side, v, err := ParseAmount(s)
+		if side == Sell {
+			return "-" + v.String(), err
+		}
+		return v.String(), err
+	}, big.NewInt(9e10), false, true},
+	{"limit", func(s string) (string, error) { v, err := ParseLimit(s); return v.String(), err }, big.NewInt(9e10), false, false},
+}
+
+func bigPow10(n int64) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(n), nil) }
+
+// checkReadings proves a table, and that an error names the kind of value and
+// the value itself.
+func checkReadings(t *testing.T, kind string, parse func(string) (string, error), table []reading) {
+	t.Helper()
+	for _, row := range table {
+		got, err := parse(row.in)
+		if row.refused != "" {
+			require.EqualError(t, err, kind+" "+quote(row.in)+" "+row.refused)
+			continue
+		}
+		require.NoError(t, err, "%q", row.in)
+		require.Equal(t, row.want, got, "%q", row.in)
+	}
+}
+
+func TestEveryParserReadsDecimalsAlike(t *testing.T) {
+	for _, p := range parsers {
+		checkReadings(t, p.name, p.parse, decimals)
+	}
+}
+
+func TestParseBalanceKeepsItsLimits(t *testing.T) {
+	checkReadings(t, "balance", parsers[0].parse, []reading{
+		{in: "0", want: "0"},
+		{in: "-0", want: "0"},
+		{in: "-0.00000000", want: "0"},
+		{in: "-0.00000001", refused: "is negative"},
+		{in: "-1", refused: "is negative"},
+		{in: "999999999999999999", want: "999999999999999999"},
+		{in: "999999999999999999.99999999", want: "999999999999999999.99999999"},
+		{in: "1000000000000000000", refused: "is out of range"},
+		{in: "1000000000000000000.00000001", refused: "is out of range"},
+		{in: "9999999999999999999", refused: "is out of range"},
+		{in: "18446744073709551616", refused: "is out of range"}, // 2^64
+		{in: "340282366920938463463374607431768211457", refused: "is out of range"},
+	})
+}
+
+func TestParsePlacementKeepsItsLimits(t *testing.T) {
+	checkReadings(t, "number of shares", parsers[1].parse, []reading{
+		{in: "0", refused: "is not more than 0"},
+		{in: "-0", refused: "is not more than 0"},
+		{in: "0.00000000", refused: "is not more than 0"},
+		{in: "-1", refused: "is not more than 0"},
+		{in: "999999999999999999.99999999", want: "999999999999999999.99999999"},
+		{in: "1000000000000000000", refused: "is out of range"},
+	})
+}
+
+func TestParseAmountKeepsItsLimits(t *testing.T) {
+	checkReadings(t, "amount", parsers[2].parse, []reading{
+		{in: "0", refused: "is 0"},
+		{in: "-0", refused: "is 0"},
+		{in: "-0.0", refused: "is 0"},
+		{in: "-0.5", want: "-0.5"},
+		{in: "-0.00000001", want: "-0.00000001"},
+		{in: "89999999999.99999999", want: "89999999999.99999999"},
+		{in: "-89999999999.99999999", want: "-89999999999.99999999"},
+		{in: "90000000000", refused: "is out of range"},
+		{in: "-90000000000", refused: "is out of range"},
+		{in: "90000000000.00000001", refused: "is out of range"},
+		{in: "1000000000000000000000", refused: "is out of range"},
+	})
+}
+
+func TestParseLimitKeepsItsLimits(t *testing.T) {
+	checkReadings(t, "limit", parsers[3].parse, []reading{
+		{in: "0", refused: "is not more than 0"},
+		{in: "-0", refused: "is not more than 0"},
+		{in: "-0.00000001", refused: "is not more than 0"},
+		{in: "-145.67", refused: "is not more than 0"},
+		{in: "89999999999.99999999", want: "89999999999.99999999"},
+		{in: "90000000000", refused: "is out of range"},
+		{in: "1000000000000000000000", refused: "is out of range"},
+	})
+}
+
+func TestParseOrderIDKeepsItsLimits(t *testing.T) {
+	parse := func(s string) (string, error) { id, err := ParseOrderID(s); return Shares(id * 1e8).String(), err }
+	checkReadings(t, "order id", parse, []reading{
+		{in: "1", want: "1"},
+		{in: "0042", want: "42"},
+		{in: strings.Repeat("0", 200) + "1", want: "1"},
+		{in: "", refused: "is not a number from 1 up"},
+		{in: "0", refused: "is not a number from 1 up"},
+		{in: "000", refused: "is not a number from 1 up"},
+		{in: "-1", refused: "is not a whole number"},
+		{in: "+1", refused: "is not a whole number"},
+		{in: " 1", refused: "is not a whole number"},
+		{in: "1.0", refused: "is not a whole number"},
+		{in: "1x", refused: "is not a whole number"},
+		{in: "9223372036854775808", refused: "is out of range"},
+		{in: "18446744073709551617", refused: "is out of range"},
+		{in: strings.Repeat("9", 1000), refused: "is out of range"},
+	})
+	id, err := ParseOrderID("9223372036854775807")
+	require.NoError(t, err)
+	require.Equal(t, orderIDMax, id)
+}
+
+func TestParseAccountIDTakesDigitsOnly(t *testing.T) {
+	parse := func(s string) (string, error) { id, err := ParseAccountID(s); return string(id), err }
+	longest := strings.Repeat("7", AccountDigitsMax)
+	checkReadings(t, "account id", parse, []reading{
+		{in: "0", want: "0"},
+		{in: "7", want: "7"},
+		{in: "007", want: "007"}, // not the account "7"
+		{in: longest, want: longest},
+		{in: longest + "7", refused: "is not 1 to 64 digits"},
+		{in: "", refused: "is not 1 to 64 digits"},
+		{in: "-1", refused: "is not made of digits"},
+		{in: "1 ", refused: "is not made of digits"},
+		{in: "12a", refused: "is not made of digits"},
+		{in: "٣", refused: "is not made of digits"}, // an Arabic-Indic digit
+	})
+}
+
+func TestParseSymbolTakesLettersAndDigitsOnly(t *testing.T) {
+	parse := func(s string) (string, error) { v, err := ParseSymbol(s); return string(v), err }
+	longest := strings.Repeat("Z", SymbolCharsMax)
+	const refused = "has a character other than A-Z, a-z, 0-9"
+	checkReadings(t, "symbol", parse, []reading{
+		{in: "SPY", want: "SPY"},
+		{in: "spy", want: "spy"}, // not the symbol "SPY"
+		{in: "azAZ09", want: "azAZ09"},
+		{in: longest, want: longest},
+		{in: longest + "Z", refused: "is not 1 to 32 characters"},
+		{in: "", refused: "is not 1 to 32 characters"},
+		{in: "SP Y", refused: refused},
+		{in: "@", refused: refused}, // the neighbours of the three ranges
+		{in: "[", refused: refused},
+		{in: "`", refused: refused},
+		{in: "{", refused: refused},
+		{in: "/", refused: refused},
+		{in: ":", refused: refused},
+		{in: "BRK.B", refused: refused},
+		{in: "É", refused: refused},
+	})
+}
+
+func TestErrorsOfBadValuesStayOneShortLine(t *testing.T) {
+	for _, in := range []string{strings.Repeat("x", 1<<20), strings.Repeat("\xff", 1000), strings.Repeat("\n", 1000), "\u2028", "a\rb"} {
+		for _, p := range parsers {
+			_, err := p.parse(in)
+			requireShortLine(t, err)
+		}
+		_, err := ParseOrderID(in)
+		requireShortLine(t, err)
+		_, err = ParseAccountID(in)
+		requireShortLine(t, err)
+		_, err = ParseSymbol(in)
+		requireShortLine(t, err)
+	}
+}
+
+func requireShortLine(t testing.TB, err error) {
+	t.Helper()
+	require.Error(t, err)
+	require.Less(t, len(err.Error()), 400)
+	require.NotContains(t, err.Error(), "\n")
+	require.NotContains(t, err.Error(), "\r")
+}

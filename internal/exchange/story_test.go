@@ -1,0 +1,185 @@
+package exchange
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write what came out into the stories of testdata")
+
+// TestStories runs testdata/*.txt: each line is a command and, behind an arrow,
+// what it came to. After every line the books add up; at the end the events
+// alone lead to the same state. -update rewrites what stands behind the arrows,
+// to be reviewed like code.
+func TestStories(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			got := tell(t, string(want))
+			if *update {
+				require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+			}
+			require.Equal(t, string(want), got)
+		})
+	}
+}
+
+// tell runs a story and returns it with what came out.
+func tell(t *testing.T, story string) string {
+	d := newDesk()
+	var b strings.Builder
+	for line := range strings.Lines(story) {
+		command, _, _ := strings.Cut(strings.TrimSpace(line), "->")
+		command = strings.TrimSpace(command)
+		if command == "" || command[0] == '#' {
+			b.WriteString(line)
+			continue
+		}
+		result, err := d.tellLine(strings.Fields(command))
+		if err != nil {
+			result = "refused: " + err.Error()
+		}
+		fmt.Fprintf(&b, "%-40s -> %s\n", command, result)
+		require.NoError(t, d.Audit(), "after %q", command)
+	}
+	again := NewState()
+	for i := range d.events {
+		require.NoError(t, again.Apply(&d.events[i]))
+	}
+	require.Equal(t, dump(d.State), dump(again))
+	return b.String()
+}
+
+// tellLine does one line of a story. An error is what the client did wrong.
+func (d *desk) tellLine(w []string) (string, error) {
+	switch form := w[0] + fmt.Sprint(len(w)-1); form {
+	case "clock1": // clock SECONDS
+		_, err := fmt.Sscan(w[1], &d.now)
+		return "ok", err
+	case "open2": // open ACCOUNT BALANCE
+		balance, err := ParseBalance(w[2])
+		if err != nil {
+			return "", err
+		}
+		return d.open(AccountID(w[1]), balance).String(), nil
+	case "make1": // make SYMBOL
+		d.list(Symbol(w[1]))
+		return "ok", nil
+	case "place3": // place SYMBOL ACCOUNT SHARES
+		p, err := ParsePlacement(w[3])
+		if err != nil {
+			return "", err
+		}
+		return d.place(Symbol(w[1]), AccountID(w[2]), p).String(), nil
+	case "buy5", "sell5": // buy ACCOUNT SYMBOL SHARES @ LIMIT
+		return d.tellOrder(w)
+	case "cancel2", "query1": // cancel ACCOUNT #ORDER, query #ORDER
+		return d.tellFate(w)
+	case "account1": // account ACCOUNT
+		return d.tellAccount(AccountID(w[1])), nil
+	case "book1": // book SYMBOL
+		return tellBook(d.Books[Symbol(w[1])]), nil
+	}
+	panic(fmt.Sprintf("no command of a story: %q", w)) // the story is wrong, not the client
+}
+
+func (d *desk) tellOrder(w []string) (string, error) {
+	_, n, err := ParseAmount(w[3])
+	if err != nil {
+		return "", err
+	}
+	limit, err := ParseLimit(w[5])
+	if err != nil {
+		return "", err
+	}
+	side := Buy
+	if w[0] == "sell" {
+		side = Sell
+	}
+	o, fills, r := d.order(AccountID(w[1]), Symbol(w[2]), side, n, limit)
+	if r != OK {
+		return r.String(), nil
+	}
+	said := fmt.Sprintf("accepted #%d", o.ID)
+	for _, f := range fills {
+		said += fmt.Sprintf("; filled %s @ %s with #%d", f.Shares, f.Price, f.Resting)
+	}
+	return said, nil
+}
+
+func (d *desk) tellFate(w []string) (string, error) {
+	id, err := ParseOrderID(strings.TrimPrefix(w[len(w)-1], "#"))
+	if err != nil {
+		return "", err
+	}
+	o, in := d.find(id)
+	if o == nil {
+		return UnknownOrder.String(), nil
+	}
+	if w[0] == "cancel" {
+		if _, r := d.cancel(AccountID(w[1]), in, id); r != OK {
+			return r.String(), nil
+		}
+	}
+	s := o.Status()
+	var said []string
+	if s.Open > 0 {
+		said = append(said, fmt.Sprintf("open %s", s.Open))
+	}
+	if s.Canceled > 0 {
+		said = append(said, fmt.Sprintf("canceled %s at %d", s.Canceled, s.CanceledAt))
+	}
+	for _, e := range s.Executions {
+		said = append(said, fmt.Sprintf("executed %s @ %s at %d", e.Shares, e.Price, e.Time))
+	}
+	return strings.Join(said, "; "), nil
+}
+
+func (d *desk) tellAccount(id AccountID) string {
+	a := d.Ledger.Account(id)
+	if a == nil {
+		return UnknownAccount.String()
+	}
+	free, held := a.Balance()
+	said := fmt.Sprintf("cash %s held %s", free, held)
+	for _, s := range []Symbol{"QQQ", "SPY"} { // the symbols of all stories
+		if li := d.Ledger.Listing(s); li != nil && li.holdings[a] != nil {
+			free, held := li.Position(a)
+			said += fmt.Sprintf("; %s %s held %s", s, free, held)
+		}
+	}
+	return said
+}
+
+// tellBook prints the levels of a book, best first, and the orders at each.
+func tellBook(b *Book) string {
+	if b == nil {
+		return UnknownSymbol.String()
+	}
+	var said []string
+	for _, side := range []Side{Buy, Sell} {
+		b.side(side).each(func(lv *level) bool {
+			open, orders := Shares(0), ""
+			for o := lv.oldest; o != nil; o = o.next {
+				open += o.Open
+				orders += fmt.Sprintf(" #%d", o.ID)
+			}
+			said = append(said, fmt.Sprintf("%s %s @ %s%s", side, open, lv.price, orders))
+			return true
+		})
+	}
+	if len(said) == 0 {
+		return "empty"
+	}
+	return strings.Join(said, "; ")
+}
