@@ -95,6 +95,20 @@ func TestPrintedValuesAreKnown(t *testing.T) {
 	require.Equal(t, "x125.5", string(Price(12550000000).Append([]byte("x"))))
 }
 
+// TestZerosInsideANumberArePrinted looks at the places where a number is printed
+// in parts, each filled up with zeros.
+func TestZerosInsideANumberArePrinted(t *testing.T) {
+	for k := range 19 {
+		n := Int128{Lo: 1e19}.Add(Int128{Lo: pow10[k]})
+		require.Equal(t, toBig(n).String(), string(n.appendDecimal(nil, 0)))
+		n = mul64(1e19, 1e18).Add(Int128{Lo: pow10[k] - 1})
+		require.Equal(t, toBig(n).String(), string(n.appendDecimal(nil, 0)))
+	}
+	for k := range scaleCash {
+		require.Equal(t, "0."+strings.Repeat("0", scaleCash-k-1)+"1", Cash{Lo: pow10[k]}.String())
+	}
+}
+
 func TestPrintedValuesParseBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		order := rapid.Int64Range(1, orderUnitsMax-1)

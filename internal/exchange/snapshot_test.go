@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -111,14 +112,24 @@ func goodSnapshot(t *testing.T) *Snapshot {
 func TestRestoreRefusesWhatDoesNotAddUp(t *testing.T) {
 	most := Int128{Hi: math.MaxInt64, Lo: math.MaxUint64}
 	for name, spoil := range map[string]func(s *Snapshot){
-		"a cent more":               func(s *Snapshot) { s.Accounts[0].Balance = s.Accounts[0].Balance.Add(Cash{Lo: 1e14}) },
-		"an account twice":          func(s *Snapshot) { s.Accounts = append(s.Accounts, s.Accounts[0]) },
-		"a buyer's account lost":    func(s *Snapshot) { s.Accounts = s.Accounts[1:] },
-		"the owner of shares lost":  func(s *Snapshot) { s.Accounts = slices.Delete(s.Accounts, 1, 2) },
-		"a negative balance":        func(s *Snapshot) { s.Accounts[0].Balance = Cash{Hi: -1} },
-		"a balance out of range":    func(s *Snapshot) { s.Accounts[0].Balance, s.Accounts[1].Held = Cash(most), Cash(most) },
-		"an opening out of range":   func(s *Snapshot) { s.Accounts[0].Opened, s.Accounts[1].Opened = Cash(most), Cash(most) },
-		"openings out of range":     func(s *Snapshot) { s.Accounts[0].Opened = CashTotalMax.Sub(Cash{Lo: 1}) },
+		"a cent more":              func(s *Snapshot) { s.Accounts[0].Balance = s.Accounts[0].Balance.Add(Cash{Lo: 1e14}) },
+		"an account twice":         func(s *Snapshot) { s.Accounts = append(s.Accounts, s.Accounts[0]) },
+		"a buyer's account lost":   func(s *Snapshot) { s.Accounts = s.Accounts[1:] },
+		"the owner of shares lost": func(s *Snapshot) { s.Accounts = slices.Delete(s.Accounts, 1, 2) },
+		"a negative balance":       func(s *Snapshot) { s.Accounts[0].Balance = Cash{Hi: -1} },
+		"a balance out of range":   func(s *Snapshot) { s.Accounts[0].Balance, s.Accounts[1].Held = Cash(most), Cash(most) },
+		"an opening out of range":  func(s *Snapshot) { s.Accounts[0].Opened, s.Accounts[1].Opened = Cash(most), Cash(most) },
+		"openings out of range in total": func(s *Snapshot) {
+			for i := range 20 {
+				s.Accounts = append(s.Accounts, AccountState{ID: AccountID(fmt.Sprint(10 + i)), Opened: CashTotalMax.Sub(Cash{Lo: 1})})
+			}
+		},
+		"buys that no account can pay": func(s *Snapshot) {
+			for i := range OrderID(3) {
+				s.Orders = append(s.Orders, OrderState{ID: 10 + i, Account: "1", Symbol: "QQQ", Side: Buy, Shares: math.MaxInt64, Open: math.MaxInt64, Limit: math.MaxInt64})
+			}
+			s.Symbols = append(s.Symbols, SymbolState{Symbol: "QQQ"})
+		},
 		"a hold without an order":   func(s *Snapshot) { s.Orders = s.Orders[:2] },
 		"a sell's hold left over":   func(s *Snapshot) { s.Orders = s.Orders[1:] },
 		"a symbol twice":            func(s *Snapshot) { s.Symbols = append(s.Symbols, s.Symbols[0]) },

@@ -116,7 +116,11 @@ func (b *Book) checkHolds(li *Listing, cash map[*Account]Cash) error {
 	shares := make(map[*Account]Position)
 	for _, o := range b.orders {
 		if o.Side == Buy {
-			cash[o.Account] = cash[o.Account].Add(Notional(o.Open, o.Limit))
+			needed := cash[o.Account].Add(Notional(o.Open, o.Limit))
+			if needed.Cmp(o.Account.held) > 0 { // before a damaged sum can overflow
+				return fmt.Errorf("exchange: account %s holds %s, its open buys need %s or more", o.Account.ID, o.Account.held, needed)
+			}
+			cash[o.Account] = needed
 		} else {
 			shares[o.Account] = shares[o.Account].Add(o.Open.Position())
 		}
