@@ -187,7 +187,9 @@ func (b *Book) checkSide(s Side) (resting int, err error) {
 	l := b.side(s)
 	levels, before := 0, (*level)(nil)
 	l.each(func(lv *level) bool {
-		levels++
+		if levels++; levels == 1 && lv != l.best {
+			err = fmt.Errorf("exchange: %s level %s is first and not known as the best", s, lv.price)
+		}
 		if before != nil && l.sign*int64(before.price) <= l.sign*int64(lv.price) {
 			err = fmt.Errorf("exchange: %s level %s stands behind %s", s, lv.price, before.price)
 		}
@@ -196,14 +198,14 @@ func (b *Book) checkSide(s Side) (resting int, err error) {
 		}
 		for o := lv.oldest; o != nil && err == nil; o = o.next {
 			resting++
-			if o.level != lv || o.Limit != lv.price || o.Side != s || o.prev != nil && o.prev.ID >= o.ID || b.orders[o.ID] != o {
+			if o.level != lv || o.Limit != lv.price || o.Side != s || o.prev != nil && o.prev.ID >= o.ID || o.next == nil && lv.last != o || b.orders[o.ID] != o {
 				err = fmt.Errorf("exchange: order %d does not belong where it rests, at %s", o.ID, lv.price)
 			}
 		}
 		before = lv
 		return err == nil
 	})
-	if err == nil && levels != l.levels {
+	if err == nil && (levels != l.levels || levels == 0 && l.best != nil) {
 		err = fmt.Errorf("exchange: %d %s levels, counted %d", levels, s, l.levels)
 	}
 	return resting, err

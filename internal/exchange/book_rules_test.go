@@ -155,7 +155,17 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		"an order of another level":       func(b *Book) { b.orders[1].level = b.orders[2].level },
 		"an order that nobody knows":      func(b *Book) { delete(b.orders, 1) },
 		"an empty level":                  func(b *Book) { b.bids.best.oldest, b.bids.best.last = nil, nil },
-		"levels out of order":             func(b *Book) { b.asks.best.price, b.asks.best.oldest.Limit = 100, 100 },
+		"a level of nobody":               func(b *Book) { b.asks.at(99) },
+		"levels swapped":                  func(b *Book) { c := b.asks.chunks[0]; c[0], c[1] = c[1], c[0] },
+		"another level as best":           func(b *Book) { b.asks.best = b.asks.chunks[0][0].level },
+		"no level as best":                func(b *Book) { b.asks.best = nil },
+		"a best of no levels": func(b *Book) {
+			b.leave(b.orders[1])
+			b.orders[1].Open, b.orders[1].Canceled = 0, 10
+			b.bids.best = new(level)
+		},
+		"a newest that is older": func(b *Book) { b.asks.best.last = b.asks.best.oldest },
+		"levels out of order":    func(b *Book) { b.asks.best.price, b.asks.best.oldest.Limit = 100, 100 },
 		"time priority turned round": func(b *Book) {
 			lv := b.asks.best
 			old := lv.oldest

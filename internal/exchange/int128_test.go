@@ -39,6 +39,17 @@ func TestInt128ComputesLikeBigInt(t *testing.T) {
 	})
 }
 
+func TestOverflowPanics(t *testing.T) {
+	most, least := Int128{Hi: math.MaxInt64, Lo: math.MaxUint64}, Int128{Hi: math.MinInt64}
+	require.Panics(t, func() { most.Add(Int128{Lo: 1}) })
+	require.Panics(t, func() { least.Sub(Int128{Lo: 1}) })
+	require.Panics(t, func() { least.Add(Int128{Hi: -1, Lo: math.MaxUint64}) })
+	require.Panics(t, func() { most.Sub(Int128{Hi: -1, Lo: math.MaxUint64}) })
+	require.Panics(t, func() { mul64(math.MaxUint64, math.MaxUint64) })
+	require.Equal(t, most, most.Add(Int128{}))
+	require.Equal(t, least, least.Sub(Int128{}))
+}
+
 // requireLikeBig expects what math/big computed, or a panic where that does not fit.
 func requireLikeBig(t require.TestingT, want *big.Int, compute func() Int128) {
 	if fits128(want) {
@@ -99,7 +110,7 @@ func TestPrintedValuesAreKnown(t *testing.T) {
 // in parts, each filled up with zeros.
 func TestZerosInsideANumberArePrinted(t *testing.T) {
 	for k := range 19 {
-		n := Int128{Lo: 1e19}.Add(Int128{Lo: pow10[k]})
+		n := mul64(1e19, 7).Add(Int128{Lo: pow10[k]})
 		require.Equal(t, toBig(n).String(), string(n.appendDecimal(nil, 0)))
 		n = mul64(1e19, 1e18).Add(Int128{Lo: pow10[k] - 1})
 		require.Equal(t, toBig(n).String(), string(n.appendDecimal(nil, 0)))

@@ -183,6 +183,14 @@ func TestLedgerPanicsWhereTheCallerDidNotAsk(t *testing.T) {
 	require.Equal(t, before, dump(d.withoutUnsettled()))
 }
 
+func TestSettlePanicsWhenTheSellerHoldsNothing(t *testing.T) {
+	d, li := market(t)
+	buy := NewOrder(1, d.Ledger.Account("1"), Buy, shares(t, "1"), price(t, "1"))
+	sell := NewOrder(2, d.Ledger.Account("2"), Sell, shares(t, "1"), price(t, "1")) // never reserved
+	require.Equal(t, OK, d.Ledger.Reserve(li, buy))
+	require.Panics(t, func() { d.Ledger.Settle(li, buy, []Fill{{Shares: buy.Shares, Price: 1, resting: sell}}) })
+}
+
 // withoutUnsettled forgets the reservations that a panic left uncounted.
 func (d *desk) withoutUnsettled() *State {
 	for _, a := range d.Ledger.accounts {
