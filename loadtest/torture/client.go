@@ -1,0 +1,274 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"outcry/internal/wire"
+)
+
+// kind is what a command of a client does.
+type kind int
+
+const (
+	place kind = iota
+	query
+	cancel
+	create // an account, or shares for it
+)
+
+// command is one element of a frame, and what its answer is about.
+type command struct {
+	kind  kind
+	order *sentOrder // place
+	id    uint64     // query, cancel
+}
+
+// frame is what a client sends at once.
+type frame struct {
+	xml      []byte
+	commands []command
+	orders   []*sentOrder
+	account  *sentAccount // of a create
+}
+
+// market says what clients trade.
+type market struct {
+	symbols  []string
+	accounts []string // with money and shares for everything
+	poor     []string // that live from hand to mouth: what they spend, they have just earned
+}
+
+const (
+	// replyTimeout is how long an exchange that is up may take to answer.
+	replyTimeout = 60 * time.Second
+
+	priceMiddle = 100 * unit
+	priceTick   = unit / 100
+	priceSpread = 6  // ticks on either side of the middle
+	sharesMax   = 20 // of one order
+)
+
+// client trades until it is told to stop, or the exchange is gone.
+type client struct {
+	r       *rand.Rand
+	addr    string
+	market  market
+	history *history
+	mine    []own // orders that were accepted in this round
+	expect  func() bool
+}
+
+// own is an order that a client may cancel.
+type own struct {
+	account string
+	id      uint64
+}
+
+// run connects and trades, again and again, until stop is closed. An end that
+// the client did not bring about itself is an error unless expect says that the
+// exchange may be gone.
+func (c *client) run(stop <-chan struct{}) {
+	for !closed(stop) {
+		conn, err := net.DialTimeout("tcp", c.addr, replyTimeout)
+		if err == nil {
+			err = c.trade(conn, stop)
+			conn.Close()
+		}
+		switch {
+		case err == nil || errors.Is(err, errCut):
+		case c.expect():
+			return
+		default:
+			c.history.complain("a connection ended although the exchange is up: %v", err)
+			return
+		}
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// errCut says that the client itself broke the connection.
+var errCut = errors.New("cut by the client")
+
+// trade sends batches of frames and reads their replies.
+func (c *client) trade(conn net.Conn, stop <-chan struct{}) error {
+	replies := wire.NewFrameReader(conn, 64<<20)
+	for !closed(stop) {
+		frames := make([]*frame, 1+c.r.IntN(4))
+		var bytes []byte
+		for i := range frames {
+			frames[i] = c.frame()
+			bytes = wire.AppendFrame(bytes, frames[i].xml)
+		}
+		if err := conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
+			return err
+		}
+		switch c.r.IntN(200) {
+		case 0:
+			return c.cutFrame(conn, bytes, frames)
+		case 1:
+			_, err := conn.Write(bytes)
+			c.count(func(n *counts) { n.ConnectionsCut++ })
+			return errors.Join(err, errCut)
+		}
+		if _, err := conn.Write(bytes); err != nil {
+			return err
+		}
+		for _, f := range frames {
+			if err := c.read(replies, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cutFrame sends all but the end of the last frame.
+func (c *client) cutFrame(conn net.Conn, bytes []byte, frames []*frame) error {
+	last := frames[len(frames)-1]
+	c.history.mark(last, cutOff)
+	c.count(func(n *counts) { n.FramesCut++ })
+	_, err := conn.Write(bytes[:len(bytes)-1-c.r.IntN(len(last.xml))])
+	return errors.Join(err, errCut)
+}
+
+func (c *client) count(f func(*counts)) {
+	c.history.mu.Lock()
+	defer c.history.mu.Unlock()
+	f(&c.history.counts)
+}
+
+// read takes one reply.
+func (c *client) read(replies *wire.FrameReader, f *frame) error {
+	reply, err := replies.Next()
+	if err != nil {
+		return err
+	}
+	answers, err := wire.ParseReply(reply)
+	if err != nil {
+		c.history.complain("a reply that is none: %v: %s", err, reply)
+		return err
+	}
+	if len(answers) == 1 {
+		if err := lastWords(&answers[0]); err != nil {
+			return err
+		}
+	}
+	c.history.note(f, answers)
+	for _, o := range f.orders {
+		if o.fate == answered {
+			c.mine = append(c.mine, own{o.account, o.id})
+		}
+	}
+	return nil
+}
+
+// lastWords returns the reason for which an exchange closes a connection, nil where
+// the answer is none. It is about no command: all that is sent here has attributes.
+func lastWords(a *wire.Answer) error {
+	if a.Kind != "error" || a.ID != "" || a.Sym != "" {
+		return nil
+	}
+	return fmt.Errorf("the exchange says: %s", a.Error)
+}
+
+// frame makes one at random.
+func (c *client) frame() *frame {
+	f := new(frame)
+	if c.r.IntN(25) == 0 {
+		a := c.history.account(c.market.symbols[c.r.IntN(len(c.market.symbols))])
+		f.account, f.commands = a, []command{{kind: create}, {kind: create}}
+		f.xml = new(wire.Create).Account(wire.Account{ID: a.id, Balance: decimal(a.balance)}).
+			Symbol(a.sym, wire.Placement{Account: a.id, Shares: decimal(a.shares)}).Append(nil)
+		return f
+	}
+	account := c.market.accounts[c.r.IntN(len(c.market.accounts))]
+	if c.r.IntN(3) == 0 {
+		account = c.market.poor[c.r.IntN(len(c.market.poor))]
+	}
+	canceled := own{}
+	if len(c.mine) > 0 && c.r.IntN(3) == 0 {
+		at := c.r.IntN(len(c.mine))
+		canceled = c.mine[at]
+		c.mine[at] = c.mine[len(c.mine)-1]
+		c.mine = c.mine[:len(c.mine)-1]
+		account = canceled.account
+	}
+	t := wire.NewTransactions(account)
+	for range 1 + c.r.IntN(3) {
+		if id := c.history.someID(c.r.IntN); id > 0 && c.r.IntN(4) == 0 {
+			f.commands = append(f.commands, command{kind: query, id: id})
+			t.Query(fmt.Sprint(id))
+			continue
+		}
+		o := c.order(account)
+		f.orders = append(f.orders, o)
+		f.commands = append(f.commands, command{kind: place, order: o})
+		t.Order(o.sym, decimal(o.amount), decimal(o.limit))
+	}
+	if canceled.id > 0 {
+		f.commands = append(f.commands, command{kind: cancel, id: canceled.id})
+		t.Cancel(fmt.Sprint(canceled.id))
+	}
+	f.xml = t.Append(nil)
+	return f
+}
+
+func (c *client) order(account string) *sentOrder {
+	amount := int64(1 + c.r.IntN(sharesMax))
+	if c.r.IntN(2) == 0 {
+		amount = -amount
+	}
+	limit := int64(priceMiddle + priceTick*(c.r.IntN(2*priceSpread+1)-priceSpread))
+	return c.history.order(account, c.market.symbols[c.r.IntN(len(c.market.symbols))], amount, limit)
+}
+
+// ask sends one frame on a connection of its own and returns the answers.
+func ask(ctx context.Context, addr string, xml []byte) ([]wire.Answer, error) {
+	all, err := askAll(ctx, addr, [][]byte{xml})
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// askAll sends frames one after another and returns the answers to each.
+func askAll(ctx context.Context, addr string, frames [][]byte) ([][]wire.Answer, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	replies := wire.NewFrameReader(conn, 64<<20)
+	all := make([][]wire.Answer, len(frames))
+	for i, xml := range frames {
+		if err := conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
+			return nil, err
+		}
+		if _, err := conn.Write(wire.AppendFrame(nil, xml)); err != nil {
+			return nil, err
+		}
+		reply, err := replies.Next()
+		if err != nil {
+			return nil, fmt.Errorf("torture: no reply to %.200s: %w", xml, err)
+		}
+		if all[i], err = wire.ParseReply(reply); err != nil {
+			return nil, fmt.Errorf("torture: reply to %.200s: %w", xml, err)
+		}
+	}
+	return all, nil
+}

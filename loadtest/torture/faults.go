@@ -1,0 +1,202 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"outcry/internal/postgres/cluster"
+	"outcry/loadtest/venue"
+)
+
+// fault is one way to break an exchange.
+type fault struct {
+	about  string
+	ends   bool // the server is gone afterwards and has to be started again
+	inject func(*runner, context.Context) error
+}
+
+// faults are all that a plan may name. Connections that are cut in the middle of
+// a frame or before a reply come in every round: clients do that (client.go).
+var faults map[string]fault
+
+func init() {
+	faults = map[string]fault{
+		"kill":             {"the server is killed; at times once more while it starts", true, (*runner).kill},
+		"stop":             {"SIGTERM in full load: exit status 0, complete tables", true, (*runner).terminate},
+		"postgres-kill":    {"the postmaster is killed, trading goes on", false, (*runner).killPostgres},
+		"both-kill":        {"server and Postgres are killed at once", true, (*runner).killBoth},
+		"postgres-freeze":  {"every process of Postgres stands still for a while (SIGSTOP)", false, (*runner).freezePostgres},
+		"postgres-restart": {"Postgres is restarted with connections open", false, (*runner).restartPostgres},
+		"postgres-slow":    {"every packet to and from Postgres is delayed", false, (*runner).slowPostgres},
+		"postgres-cut":     {"all connections to Postgres break", false, (*runner).cutPostgres},
+		"clock":            {"the server's clock is stepped back and forth, then the server is killed", true, (*runner).stepClock},
+	}
+}
+
+// Faults returns the names of all faults, and what each does.
+func Faults() map[string]string {
+	all := map[string]string{}
+	for name, f := range faults {
+		all[name] = f.about
+	}
+	return all
+}
+
+// schedule draws the order of the rounds.
+func schedule(plan map[string]int, r *rand.Rand) (rounds []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(plan)) {
+		if _, ok := faults[name]; !ok {
+			return nil, fmt.Errorf("torture: there is no fault %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(faults)), ", "))
+		}
+		if plan[name] < 0 {
+			return nil, fmt.Errorf("torture: %d rounds of %s", plan[name], name)
+		}
+		for range plan[name] {
+			rounds = append(rounds, name)
+		}
+	}
+	r.Shuffle(len(rounds), func(i, j int) { rounds[i], rounds[j] = rounds[j], rounds[i] })
+	return rounds, nil
+}
+
+func (r *runner) kill(ctx context.Context) error {
+	r.mayBeGone.Store(true)
+	r.server.Kill()
+	return r.killStarting(ctx)
+}
+
+// killStarting starts the server and kills it before or as it is ready, one time
+// in four.
+func (r *runner) killStarting(ctx context.Context) error {
+	for r.r.IntN(4) == 0 {
+		if err := r.launch(r.plain); err != nil {
+			return err
+		}
+		_ = wait(ctx, time.Duration(r.r.IntN(400))*time.Millisecond)
+		r.server.Kill()
+		r.report.KilledStarting++
+	}
+	return nil
+}
+
+func (r *runner) terminate(ctx context.Context) error {
+	r.mayBeGone.Store(true)
+	if err := r.stopServer(ctx); err != nil {
+		return err
+	}
+	return r.checkStopped(ctx)
+}
+
+func (r *runner) killPostgres(ctx context.Context) error {
+	r.pg.Kill()
+	return wait(ctx, r.some(time.Second))
+}
+
+func (r *runner) killBoth(ctx context.Context) error {
+	r.mayBeGone.Store(true)
+	if r.r.IntN(2) == 0 {
+		r.pg.Kill()
+		r.server.Kill()
+	} else {
+		r.server.Kill()
+		r.pg.Kill()
+	}
+	return r.killStarting(ctx)
+}
+
+func (r *runner) freezePostgres(ctx context.Context) error {
+	thaw := r.pg.Freeze()
+	defer thaw()
+	return wait(ctx, r.some(3*time.Second))
+}
+
+func (r *runner) restartPostgres(ctx context.Context) error {
+	r.pg.Restart()
+	return wait(ctx, r.some(time.Second))
+}
+
+func (r *runner) slowPostgres(ctx context.Context) error {
+	r.pg.Slow(r.some(20 * time.Millisecond))
+	defer r.pg.Slow(0)
+	return wait(ctx, r.some(2*time.Second))
+}
+
+func (r *runner) cutPostgres(ctx context.Context) error {
+	for range 1 + r.r.IntN(5) {
+		r.pg.Cut()
+		if err := wait(ctx, r.some(100*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The server reads its clock in one place. This build of it adds the seconds
+// that a file holds. The machine's clock is left alone.
+const clockVariable = "OUTCRY_TORTURE_CLOCK"
+
+var clockEdits = []venue.Edit{
+	{File: "internal/engine/engine.go", Old: "import (\n", New: "import (\n\t\"os\"\n\t\"strconv\"\n"},
+	{File: "internal/engine/engine.go", Old: "o.Now = func() int64 { return time.Now().Unix() }",
+		New: `o.Now = func() int64 {
+			b, _ := os.ReadFile(os.Getenv("` + clockVariable + `"))
+			n, _ := strconv.ParseInt(string(b), 10, 64)
+			return time.Now().Unix() + n
+		}`},
+}
+
+func (r *runner) clockFile() string { return filepath.Join(r.Dir, "clock-offset") }
+
+// changeToSteppableClock replaces the server by one whose clock can be stepped.
+func (r *runner) changeToSteppableClock(ctx context.Context) error {
+	r.mayBeGone.Store(true)
+	r.server.Kill()
+	return r.start(ctx, r.clock)
+}
+
+func (r *runner) stepClock(ctx context.Context) error {
+	for range 5 {
+		seconds := r.r.IntN(2*86400) - 86400
+		file := r.clockFile() + ".new"
+		if err := os.WriteFile(file, fmt.Append(nil, seconds), 0o600); err != nil {
+			return fmt.Errorf("torture: step the clock: %w", err)
+		}
+		if err := os.Rename(file, r.clockFile()); err != nil {
+			return fmt.Errorf("torture: step the clock: %w", err)
+		}
+		if err := wait(ctx, r.some(100*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+	return r.kill(ctx)
+}
+
+// some draws a time up to most.
+func (r *runner) some(most time.Duration) time.Duration {
+	return time.Duration(r.r.Int64N(int64(most)))
+}
+
+// wait lets time pass: faults last.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// removeAll removes the directory of a run, the cluster's files in it too.
+func removeAll(dir string) error {
+	if err := cluster.Remove(filepath.Join(dir, "postgres")); err != nil {
+		return fmt.Errorf("torture: %w", err)
+	}
+	return os.RemoveAll(dir)
+}

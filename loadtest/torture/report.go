@@ -1,0 +1,103 @@
+package torture
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report is what a run found, as it is written as JSON.
+type Report struct {
+	Verdict  string         `json:"verdict"` // "pass" or what is wrong
+	Seed     uint64         `json:"seed"`
+	Command  string         `json:"command"` // makes the run again
+	Began    time.Time      `json:"began"`
+	Seconds  float64        `json:"seconds"`
+	Revision string         `json:"revision"`
+	Machine  string         `json:"machine"`
+	Rounds   map[string]int `json:"rounds"` // by fault, those that were completed
+
+	Orders         counts  `json:"orders"`
+	Executions     int64   `json:"executions_checked"`
+	Canceled       int64   `json:"cancels_checked"`
+	Accepted       int64   `json:"orders_checked"` // done again from the tables, one by one
+	Queried        int64   `json:"answers_checked"`
+	LinearOps      int64   `json:"commands_proved_linearizable"`
+	Accounts       int     `json:"accounts_checked"`
+	KilledStarting int     `json:"kills_while_starting"`
+	Starts         int     `json:"starts"`
+	StartMedian    float64 `json:"start_seconds_median"`
+	StartMax       float64 `json:"start_seconds_max"`
+
+	starts []time.Duration
+}
+
+func newReport(o Options) *Report {
+	var plan []string
+	for _, name := range slices.Sorted(maps.Keys(o.Plan)) {
+		plan = append(plan, fmt.Sprintf("%s=%d", name, o.Plan[name]))
+	}
+	return &Report{Seed: o.Seed, Began: time.Now().UTC(), Rounds: map[string]int{}, Revision: revision(),
+		Machine: fmt.Sprintf("%s/%s, %d processors, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
+		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -plan %s", o.Seed, o.Clients, o.Load, strings.Join(plan, ","))}
+}
+
+// revision tells what is under test.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return "unknown"
+}
+
+func (r *Report) started(took time.Duration) { r.starts = append(r.starts, took) }
+
+// finish fills in what a run came to.
+func (r *Report) finish(run *runner, err error) {
+	r.Verdict = "pass"
+	if err != nil {
+		r.Verdict = err.Error()
+	}
+	r.Seconds = time.Since(r.Began).Seconds()
+	r.Orders = run.history.figures()
+	r.Executions, r.Canceled, r.Accepted = run.truth.fills, run.truth.cancels, run.truth.accepted
+	r.Accounts = len(run.truth.cash)
+	r.Starts = len(r.starts)
+	if r.Starts > 0 {
+		slices.Sort(r.starts)
+		r.StartMedian, r.StartMax = r.starts[r.Starts/2].Seconds(), r.starts[r.Starts-1].Seconds()
+	}
+}
+
+// WriteJSON writes the report. The error is w's.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// Line returns the verdict in one line.
+func (r *Report) Line() string {
+	rounds := 0
+	for _, n := range r.Rounds {
+		rounds += n
+	}
+	word := "PASS"
+	if r.Verdict != "pass" {
+		word = "FAIL"
+	}
+	return fmt.Sprintf("%s: %d faults, %d orders answered, %d without an answer of which %d happened, %d executions, 0 cents off; seed %d, %.0f s",
+		word, rounds, r.Orders.Answered, r.Orders.UnknownHappened+r.Orders.UnknownNever, r.Orders.UnknownHappened, r.Executions, r.Seed, r.Seconds)
+}

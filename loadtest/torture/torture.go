@@ -1,0 +1,265 @@
+// Package torture breaks an exchange in every way that processes, databases and
+// clients break, at random moments, and proves after each that everything that
+// was answered is there, that nothing happened twice, that nothing exists that was
+// never sent, and that cash and shares add up to the last fraction.
+//
+// A run is a sequence of rounds. In each, clients trade, one fault is injected,
+// and what has ended is started again. Then three views of the exchange are held
+// against each other: what the clients sent and were told (history.go), what the
+// tables hold, done again order by order by a book of its own (truth.go,
+// money.go), and what the exchange answers now (check.go). One symbol of each
+// round is proved linearizable with porcupine (linear.go).
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"outcry/loadtest/venue"
+)
+
+// Options say what to break, and how often.
+type Options struct {
+	Seed    uint64
+	Plan    map[string]int // how many rounds of each fault; see Faults
+	Clients int            // connections that trade in each round, besides four of the linear symbol
+	Load    time.Duration  // longest time from the start of a round to its fault
+	Edits   []venue.Edit   // changes to the server's source, for bugs that are planted
+	Dir     string         // for the data, the logs and the programs; "" for a temporary one, removed after a run without failure
+	Out     io.Writer      // progress, a line a round
+}
+
+const (
+	symbolCount  = 4
+	accountCount = 16
+	poorCount    = 6
+
+	// upTimeout bounds a start of the server, with whatever it has to recover,
+	// and catchUpTimeout how long Postgres may take to have everything.
+	upTimeout      = 90 * time.Second
+	catchUpTimeout = 60 * time.Second
+)
+
+// runner is a run under way.
+type runner struct {
+	Options
+	r         *rand.Rand
+	root      string
+	plain     string // path of the server
+	clock     string // path of the server with a clock that can be stepped
+	log       *os.File
+	pg        *venue.Postgres
+	server    *venue.Server
+	history   *history
+	truth     *truth
+	linear    *linearHistory
+	market    market
+	report    *Report
+	db        *pgx.Conn // past the proxy
+	old       []*order  // a sample of closed orders of earlier rounds
+	mayBeGone atomic.Bool
+}
+
+// Run runs the plan in an order that the seed draws. The report is there also
+// where an error, or the report itself, says that something is wrong; an error
+// means that a promise was broken or the run could not be done.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	r := &runner{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), history: newHistory(), truth: newTruth(), report: newReport(o)}
+	rounds, err := schedule(o.Plan, r.r)
+	if err != nil {
+		return r.report, err
+	}
+	temporary := o.Dir == ""
+	if temporary {
+		if r.Dir, err = os.MkdirTemp("", "outcry-torture-"); err != nil {
+			return r.report, fmt.Errorf("torture: %w", err)
+		}
+	}
+	err = r.prepare(ctx)
+	if err == nil {
+		err = r.rounds(ctx, rounds)
+	}
+	err = errors.Join(err, r.cleanUp())
+	r.report.finish(r, err)
+	if err == nil && temporary {
+		err = removeAll(r.Dir)
+	} else if err != nil {
+		err = fmt.Errorf("%w\n(data and logs are in %s; seed %d)", err, r.Dir, o.Seed)
+	}
+	return r.report, err
+}
+
+// prepare builds the programs and starts everything.
+func (r *runner) prepare(ctx context.Context) (err error) {
+	if r.root, err = venue.Root(ctx); err != nil {
+		return err
+	}
+	for _, dir := range []string{"plain", "clock"} {
+		if err := os.MkdirAll(filepath.Join(r.Dir, dir), 0o755); err != nil {
+			return fmt.Errorf("torture: %w", err)
+		}
+	}
+	if r.plain, err = venue.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "plain"), r.Edits...); err != nil {
+		return err
+	}
+	if r.Plan["clock"] > 0 {
+		if r.clock, err = venue.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "clock"), append(clockEdits, r.Edits...)...); err != nil {
+			return err
+		}
+	}
+	if r.log, err = os.Create(filepath.Join(r.Dir, "outcryd.log")); err != nil {
+		return fmt.Errorf("torture: %w", err)
+	}
+	if r.pg, err = venue.StartPostgres(ctx, r.Dir); err != nil {
+		return err
+	}
+	if err = r.start(ctx, r.plain); err != nil {
+		return err
+	}
+	return r.openMarket(ctx)
+}
+
+// start starts the server and waits until it takes orders.
+func (r *runner) start(ctx context.Context, program string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, upTimeout)
+	defer cancel()
+	begun := time.Now()
+	if err := r.launch(program); err != nil {
+		return err
+	}
+	if err := r.server.WaitReady(ctx); err != nil {
+		return err
+	}
+	r.report.started(time.Since(begun))
+	r.mayBeGone.Store(false)
+	return nil
+}
+
+func (r *runner) launch(program string) (err error) {
+	r.server, err = venue.Launch(venue.ServerOptions{
+		Program: program, Data: filepath.Join(r.Dir, "data"), DatabaseURL: r.pg.URL(), Log: r.log,
+		Flags: []string{"--segment=262144", "--closed-orders=1000", "--stop-timeout=60s"},
+		Env:   []string{clockVariable + "=" + r.clockFile()},
+	})
+	return err
+}
+
+// rounds does the rounds, and stops at the first that finds something.
+func (r *runner) rounds(ctx context.Context, faults []string) error {
+	for n, name := range faults {
+		begun := time.Now()
+		before := r.history.figures()
+		if err := r.round(ctx, n+1, name); err != nil {
+			return fmt.Errorf("round %d (%s): %w", n+1, name, err)
+		}
+		now := r.history.figures()
+		r.report.Rounds[name]++
+		fmt.Fprintf(r.Out, "%4d/%d  %-16s  %6d orders answered, %3d unknown, of which %3d happened; %6d executions checked; %.1f s\n",
+			n+1, len(faults), name, now.Answered-before.Answered, now.UnknownHappened+now.UnknownNever-before.UnknownHappened-before.UnknownNever,
+			now.UnknownHappened-before.UnknownHappened, r.truth.fills, time.Since(begun).Seconds())
+	}
+	r.mayBeGone.Store(true)
+	return r.stopServer(ctx)
+}
+
+// round trades, breaks something, mends it, and checks everything.
+func (r *runner) round(ctx context.Context, n int, name string) error {
+	if err := r.listLinear(ctx, n); err != nil {
+		return err
+	}
+	if name == "clock" {
+		if err := r.changeToSteppableClock(ctx); err != nil {
+			return err
+		}
+	}
+	stop := make(chan struct{})
+	clients := r.trade(n, stop)
+	r.letTrade(ctx)
+	err := faults[name].inject(r, ctx)
+	close(stop)
+	clients.Wait()
+	if err != nil {
+		return err
+	}
+	if wrong := r.history.complaints(); len(wrong) > 0 {
+		return fmt.Errorf("a client saw: %s", wrong[0])
+	}
+	if faults[name].ends {
+		if err := r.start(ctx, r.plain); err != nil {
+			return fmt.Errorf("the exchange does not come back: %w", err)
+		}
+	}
+	return r.check(ctx)
+}
+
+// trade starts the clients.
+func (r *runner) trade(round int, stop <-chan struct{}) *sync.WaitGroup {
+	r.history.newRound()
+	clients := new(sync.WaitGroup)
+	gone := func() bool { return r.mayBeGone.Load() }
+	for n := range r.Clients {
+		c := &client{r: rand.New(rand.NewPCG(r.Seed, uint64(round*1000+n))), addr: r.server.XML, market: r.market, history: r.history, expect: gone}
+		clients.Go(func() { c.run(stop) })
+	}
+	for n := range linearClients {
+		random := rand.New(rand.NewPCG(r.Seed, uint64(round*1000+900+n)))
+		clients.Go(func() {
+			if err := r.linear.trade(n, random, r.server.XML, r.market.accounts[n], r.history, stop); err != nil && !gone() {
+				r.history.complain("a connection ended although the exchange is up: %v", err)
+			}
+		})
+	}
+	return clients
+}
+
+// letTrade waits for a random number of answers, at most for Load.
+func (r *runner) letTrade(ctx context.Context) {
+	enough := r.history.answeredNow() + int64(50+r.r.IntN(4000))
+	wait, cancel := context.WithTimeout(ctx, r.Load)
+	defer cancel()
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	for r.history.answeredNow() < enough && len(r.history.complaints()) == 0 {
+		select {
+		case <-poll.C:
+		case <-wait.Done():
+			return
+		}
+	}
+}
+
+// stopServer stops the server in order: every frame that is in is answered, exit
+// status 0, and the tables are complete when it is gone.
+func (r *runner) stopServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, upTimeout)
+	defer cancel()
+	return r.server.Stop(ctx)
+}
+
+func (r *runner) cleanUp() error {
+	if r.db != nil {
+		r.db.Close(context.Background())
+	}
+	if r.server != nil {
+		r.server.Kill()
+	}
+	if r.log != nil {
+		r.log.Close()
+	}
+	if r.pg == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), upTimeout)
+	defer cancel()
+	return r.pg.Stop(ctx)
+}
