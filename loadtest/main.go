@@ -28,6 +28,7 @@ type command struct {
 
 var commands = []command{
 	{"torture", "break an exchange at random moments and prove that nothing is lost", runTorture},
+	{"planted", "plant bugs and prove that the torture run and the tests notice", runPlanted},
 }
 
 // errUsage is wrapped where the arguments are wrong.

@@ -38,13 +38,13 @@ func (r *runner) openMarket(ctx context.Context) error {
 	}
 	for n := range poorCount {
 		r.market.poor = append(r.market.poor, fmt.Sprint(101+n))
-		open(fmt.Sprint(101+n), "2500")
+		open(fmt.Sprint(101+n), "500")
 	}
 	for n := range symbolCount {
 		sym := fmt.Sprintf("SYM%d", n)
 		r.market.symbols = append(r.market.symbols, sym)
 		r.place(c, sym, r.market.accounts, 1_000_000_000)
-		r.place(c, sym, r.market.poor, 30)
+		r.place(c, sym, r.market.poor, 5)
 	}
 	return r.mustCreate(ctx, c)
 }
@@ -122,7 +122,7 @@ func (r *runner) waitCaughtUp(ctx context.Context) error {
 			return fmt.Errorf("the exchange ended by itself; its log ends with:\n%s", r.server.LogTail())
 		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("Postgres does not catch up within %s: %v records are missing (%w); the log ends with:\n%s",
+			return fmt.Errorf("the tables do not catch up within %s: %v records are missing (%w); the log ends with:\n%s",
 				catchUpTimeout, lag, errors.Join(err, ctx.Err()), r.server.LogTail())
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 
 	"outcry/internal/wire"
@@ -195,7 +196,7 @@ func (c *client) frame() *frame {
 		return f
 	}
 	account := c.market.accounts[c.r.IntN(len(c.market.accounts))]
-	if c.r.IntN(3) == 0 {
+	if c.r.IntN(2) == 0 {
 		account = c.market.poor[c.r.IntN(len(c.market.poor))]
 	}
 	canceled := own{}
@@ -228,6 +229,9 @@ func (c *client) frame() *frame {
 
 func (c *client) order(account string) *sentOrder {
 	amount := int64(1 + c.r.IntN(sharesMax))
+	if slices.Contains(c.market.poor, account) {
+		amount = (amount + 3) / 4
+	}
 	if c.r.IntN(2) == 0 {
 		amount = -amount
 	}

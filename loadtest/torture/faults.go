@@ -19,6 +19,7 @@ import (
 type fault struct {
 	about  string
 	ends   bool // the server is gone afterwards and has to be started again
+	early  bool // begins before clients have traded
 	inject func(*runner, context.Context) error
 }
 
@@ -28,15 +29,16 @@ var faults map[string]fault
 
 func init() {
 	faults = map[string]fault{
-		"kill":             {"the server is killed; at times once more while it starts", true, (*runner).kill},
-		"stop":             {"SIGTERM in full load: exit status 0, complete tables", true, (*runner).terminate},
-		"postgres-kill":    {"the postmaster is killed, trading goes on", false, (*runner).killPostgres},
-		"both-kill":        {"server and Postgres are killed at once", true, (*runner).killBoth},
-		"postgres-freeze":  {"every process of Postgres stands still for a while (SIGSTOP)", false, (*runner).freezePostgres},
-		"postgres-restart": {"Postgres is restarted with connections open", false, (*runner).restartPostgres},
-		"postgres-slow":    {"every packet to and from Postgres is delayed", false, (*runner).slowPostgres},
-		"postgres-cut":     {"all connections to Postgres break", false, (*runner).cutPostgres},
-		"clock":            {"the server's clock is stepped back and forth, then the server is killed", true, (*runner).stepClock},
+		"kill":             {"the server is killed; at times once more while it starts", true, false, (*runner).kill},
+		"kill-behind":      {"Postgres stands still while clients trade, then the server is killed: a long replay", true, true, (*runner).killBehind},
+		"stop":             {"SIGTERM in full load: exit status 0, complete tables", true, false, (*runner).terminate},
+		"postgres-kill":    {"the postmaster is killed, trading goes on", false, false, (*runner).killPostgres},
+		"both-kill":        {"server and Postgres are killed at once", true, false, (*runner).killBoth},
+		"postgres-freeze":  {"every process of Postgres stands still for a while (SIGSTOP)", false, false, (*runner).freezePostgres},
+		"postgres-restart": {"Postgres is restarted with connections open", false, false, (*runner).restartPostgres},
+		"postgres-slow":    {"every packet to and from Postgres is delayed", false, false, (*runner).slowPostgres},
+		"postgres-cut":     {"all connections to Postgres break", false, false, (*runner).cutPostgres},
+		"clock":            {"the server's clock is stepped back and forth, then the server is killed", true, false, (*runner).stepClock},
 	}
 }
 
@@ -83,6 +85,15 @@ func (r *runner) killStarting(ctx context.Context) error {
 		r.server.Kill()
 		r.report.KilledStarting++
 	}
+	return nil
+}
+
+func (r *runner) killBehind(ctx context.Context) error {
+	thaw := r.pg.Freeze()
+	defer thaw()
+	r.letTrade(ctx)
+	r.mayBeGone.Store(true)
+	r.server.Kill()
 	return nil
 }
 

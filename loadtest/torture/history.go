@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"outcry/internal/wire"
@@ -66,11 +67,19 @@ type history struct {
 
 // counts are figures of a whole run.
 type counts struct {
-	Sent, Answered, Refused, CutOff   int64 // orders
-	UnknownHappened, UnknownNever     int64 // orders without an answer, as they turned out
-	Frames, Queries, Cancels, Creates int64
-	ConnectionsCut, FramesCut         int64
-	Errors                            map[string]int64 // of queries and cancels, by text without its figures
+	Sent            int64            `json:"sent"` // orders
+	Answered        int64            `json:"answered"`
+	Refused         int64            `json:"refused"`
+	CutOff          int64            `json:"cut_off"`
+	UnknownHappened int64            `json:"unanswered_and_happened"`
+	UnknownNever    int64            `json:"unanswered_and_never_happened"`
+	Frames          int64            `json:"frames"`
+	Queries         int64            `json:"queries"`
+	Cancels         int64            `json:"cancels"`
+	Creates         int64            `json:"creates"`
+	ConnectionsCut  int64            `json:"connections_cut_before_the_reply"`
+	FramesCut       int64            `json:"frames_cut"`
+	Errors          map[string]int64 `json:"errors"` // by text, without its figures
 }
 
 func newHistory() *history {
@@ -204,6 +213,8 @@ func (h *history) noteStatus(c command, a *wire.Answer) {
 	switch {
 	case number(a.ID) != c.id:
 		h.complainLocked("a %s of order %d is answered with %+v", want, c.id, *a)
+	case a.Kind == "error" && strings.HasPrefix(a.Error, "there is no order"):
+		h.complainLocked("of order %d, which was answered, the exchange says: %s", c.id, a.Error)
 	case a.Kind == "error":
 		h.counts.Errors[kindOf(a.Error)]++
 	case a.Kind != want:

@@ -109,27 +109,37 @@ func (t *truth) settleCancels(r *rows) error {
 }
 
 // compare demands that the tables' balances and positions are the truth's, to the
-// last fraction, that none is negative, and that each symbol has the shares that
-// were placed.
+// last fraction, and that each symbol has the shares that were placed.
 func (t *truth) compare(ctx context.Context, tx pgx.Tx) error {
-	err := compareHoldings(ctx, tx, `SELECT 'account ' || id, balance::text, held::text FROM accounts`, 16, func(yield func(string, *holding)) {
-		for id, h := range t.cash {
-			yield("account "+id, h)
-		}
-	})
+	accounts, err := readHoldings(ctx, tx, `SELECT id, '', balance::text, held::text FROM accounts`)
 	if err != nil {
 		return err
 	}
-	err = compareHoldings(ctx, tx, `SELECT 'position ' || sym || ' ' || account, shares::text, held::text FROM positions`, 8, func(yield func(string, *holding)) {
-		for key, h := range t.shares {
-			yield("position "+key[0]+" "+key[1], h)
-		}
-	})
+	positions, err := readHoldings(ctx, tx, `SELECT sym, account, shares::text, held::text FROM positions`)
 	if err != nil {
 		return err
 	}
+	cash := map[[2]string]*holding{}
+	for id, h := range t.cash {
+		cash[[2]string{id}] = h
+	}
+	if err := compareHoldings("account", accounts, cash, 16); err != nil {
+		return err
+	}
+	if err := compareHoldings("position", positions, t.shares, 8); err != nil {
+		return err
+	}
+	return t.conserved()
+}
+
+// conserved demands that nothing is negative, and that each symbol has the shares
+// that were placed. Cash needs no sum: each balance was compared with its own.
+func (t *truth) conserved() error {
 	sums := map[string]*big.Int{}
 	for key, h := range t.shares {
+		if h.free.Sign() < 0 || h.held.Sign() < 0 {
+			return fmt.Errorf("position %s has %s free and %s held", key, shortest(h.free, 8), shortest(h.held, 8))
+		}
 		sum := sums[key[0]]
 		if sum == nil {
 			sum = new(big.Int)
@@ -138,52 +148,59 @@ func (t *truth) compare(ctx context.Context, tx pgx.Tx) error {
 		sum.Add(sum, h.free).Add(sum, h.held)
 	}
 	for sym, placed := range t.placed {
-		if sums[sym].Cmp(placed) != 0 {
-			return fmt.Errorf("symbol %s has %s shares of %s that were placed", sym, shortest(sums[sym], 8), shortest(placed, 8))
+		if sums[sym] == nil || sums[sym].Cmp(placed) != 0 {
+			return fmt.Errorf("symbol %s has %v shares, in units of 10^-8, of %s that were placed", sym, sums[sym], placed)
+		}
+	}
+	for id, h := range t.cash {
+		if h.free.Sign() < 0 || h.held.Sign() < 0 {
+			return fmt.Errorf("account %s has %s free and %s held", id, shortest(h.free, 16), shortest(h.held, 16))
 		}
 	}
 	return nil
 }
 
-// compareHoldings compares a table with what it has to hold.
-func compareHoldings(ctx context.Context, tx pgx.Tx, sql string, places int, want func(yield func(string, *holding))) error {
+// readHoldings reads a table of two keys, what is free and what is held.
+func readHoldings(ctx context.Context, tx pgx.Tx, sql string) (map[[2]string][2]string, error) {
 	found, err := tx.Query(ctx, sql)
 	if err != nil {
-		return fmt.Errorf("torture: holdings: %w", err)
+		return nil, fmt.Errorf("torture: holdings: %w", err)
 	}
 	defer found.Close()
-	table := map[string][2]string{}
+	table := map[[2]string][2]string{}
 	for found.Next() {
-		var key string
-		var have [2]string
-		if err := found.Scan(&key, &have[0], &have[1]); err != nil {
-			return fmt.Errorf("torture: holdings: %w", err)
+		var key, have [2]string
+		if err := found.Scan(&key[0], &key[1], &have[0], &have[1]); err != nil {
+			return nil, fmt.Errorf("torture: holdings: %w", err)
 		}
 		table[key] = have
 	}
 	if err := found.Err(); err != nil {
-		return fmt.Errorf("torture: holdings: %w", err)
+		return nil, fmt.Errorf("torture: holdings: %w", err)
 	}
-	var wrong error
-	seen := 0
-	want(func(key string, h *holding) {
-		seen++
+	return table, nil
+}
+
+// compareHoldings compares a table with what it has to hold. A row of zeros may be
+// missing.
+func compareHoldings(what string, table map[[2]string][2]string, want map[[2]string]*holding, places int) error {
+	for key, h := range want {
 		have, ok := table[key]
 		switch {
-		case wrong != nil:
 		case !ok && h.free.Sign() == 0 && h.held.Sign() == 0:
-			seen--
 		case !ok:
-			wrong = fmt.Errorf("%s is not in the tables, and has to hold %s", key, shortest(h.free, places))
+			return fmt.Errorf("%s %s is not in the tables, and has to hold %s and %s", what, key, shortest(h.free, places), shortest(h.held, places))
 		case !equals(have[0], h.free, places) || !equals(have[1], h.held, places):
-			wrong = fmt.Errorf("%s has %s free and %s held in the tables; by the orders and executions it is %s and %s",
-				key, have[0], have[1], shortest(h.free, places), shortest(h.held, places))
+			return fmt.Errorf("%s %s has %s free and %s held in the tables; by the orders and executions it is %s and %s",
+				what, key, have[0], have[1], shortest(h.free, places), shortest(h.held, places))
 		}
-	})
-	if wrong == nil && seen != len(table) {
-		wrong = fmt.Errorf("the tables have %d rows of which nobody knows (%s)", len(table)-seen, sql)
 	}
-	return wrong
+	for key, have := range table {
+		if want[key] == nil {
+			return fmt.Errorf("%s %s is in the tables with %s and %s, and nobody knows of it", what, key, have[0], have[1])
+		}
+	}
+	return nil
 }
 
 func equals(text string, v *big.Int, places int) bool {

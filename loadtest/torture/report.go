@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -43,23 +42,9 @@ func newReport(o Options) *Report {
 	for _, name := range slices.Sorted(maps.Keys(o.Plan)) {
 		plan = append(plan, fmt.Sprintf("%s=%d", name, o.Plan[name]))
 	}
-	return &Report{Seed: o.Seed, Began: time.Now().UTC(), Rounds: map[string]int{}, Revision: revision(),
+	return &Report{Seed: o.Seed, Began: time.Now().UTC(), Rounds: map[string]int{},
 		Machine: fmt.Sprintf("%s/%s, %d processors, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
 		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -plan %s", o.Seed, o.Clients, o.Load, strings.Join(plan, ","))}
-}
-
-// revision tells what is under test.
-func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
-	}
-	return "unknown"
 }
 
 func (r *Report) started(took time.Duration) { r.starts = append(r.starts, took) }

@@ -42,13 +42,26 @@ type Options struct {
 const (
 	symbolCount  = 4
 	accountCount = 16
-	poorCount    = 6
+	poorCount    = 3
 
 	// upTimeout bounds a start of the server, with whatever it has to recover,
 	// and catchUpTimeout how long Postgres may take to have everything.
 	upTimeout      = 90 * time.Second
 	catchUpTimeout = 60 * time.Second
 )
+
+// Finding is the error of a run that has found something: a promise was broken in
+// a round, or the exchange did not come back from it.
+type Finding struct {
+	Round int
+	Fault string
+	Err   error
+}
+
+func (f *Finding) Error() string { return fmt.Sprintf("round %d (%s): %v", f.Round, f.Fault, f.Err) }
+
+// Unwrap returns what was found.
+func (f *Finding) Unwrap() error { return f.Err }
 
 // runner is a run under way.
 type runner struct {
@@ -70,9 +83,9 @@ type runner struct {
 	mayBeGone atomic.Bool
 }
 
-// Run runs the plan in an order that the seed draws. The report is there also
-// where an error, or the report itself, says that something is wrong; an error
-// means that a promise was broken or the run could not be done.
+// Run runs the plan in an order that the seed draws, and stops at the first thing
+// that is wrong. The report is there also beside an error. A *Finding means that
+// the exchange is wrong, another error that the run could not be done.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &runner{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), history: newHistory(), truth: newTruth(), report: newReport(o)}
 	rounds, err := schedule(o.Plan, r.r)
@@ -104,6 +117,7 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 	if r.root, err = venue.Root(ctx); err != nil {
 		return err
 	}
+	r.report.Revision = venue.Revision(ctx, r.root)
 	for _, dir := range []string{"plain", "clock"} {
 		if err := os.MkdirAll(filepath.Join(r.Dir, dir), 0o755); err != nil {
 			return fmt.Errorf("torture: %w", err)
@@ -159,8 +173,10 @@ func (r *runner) rounds(ctx context.Context, faults []string) error {
 	for n, name := range faults {
 		begun := time.Now()
 		before := r.history.figures()
-		if err := r.round(ctx, n+1, name); err != nil {
-			return fmt.Errorf("round %d (%s): %w", n+1, name, err)
+		if err := r.round(ctx, n+1, name); ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil {
+			return &Finding{n + 1, name, err}
 		}
 		now := r.history.figures()
 		r.report.Rounds[name]++
@@ -184,7 +200,9 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 	}
 	stop := make(chan struct{})
 	clients := r.trade(n, stop)
-	r.letTrade(ctx)
+	if !faults[name].early {
+		r.letTrade(ctx)
+	}
 	err := faults[name].inject(r, ctx)
 	close(stop)
 	clients.Wait()

@@ -39,6 +39,23 @@ func Root(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
+// Revision returns the commit that is checked out, and whether files differ from
+// it; "unknown" where git does not tell.
+func Revision(ctx context.Context, root string) string {
+	git := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	commit, err := git("rev-parse", "--short=12", "HEAD")
+	if err != nil {
+		return "unknown"
+	}
+	if changes, err := git("status", "--porcelain"); err != nil || changes != "" {
+		return commit + " with changes"
+	}
+	return commit
+}
+
 // Overlay writes the edited files below dir and returns the path of a file for
 // the go command's -overlay flag. The error names an edit whose Old is not there
 // exactly once: the source has moved on.
@@ -172,7 +189,8 @@ func (s *Server) WaitReady(ctx context.Context) error {
 	case <-s.ready:
 		return nil
 	case <-s.exited:
-		return fmt.Errorf("venue: the server ended with %s before it was ready; its log ends with:\n%s", s.state, s.LogTail())
+		why, _ := s.LastAttr("error")
+		return fmt.Errorf("venue: the server ended with %s before it was ready: %s; its log ends with:\n%s", s.state, why, s.LogTail())
 	case <-ctx.Done():
 		return fmt.Errorf("venue: the server is not ready: %w; its log ends with:\n%s", ctx.Err(), s.LogTail())
 	}
