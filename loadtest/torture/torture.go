@@ -58,6 +58,7 @@ type Finding struct {
 	Err   error
 }
 
+// Error names the round, its fault and what was found.
 func (f *Finding) Error() string { return fmt.Sprintf("round %d (%s): %v", f.Round, f.Fault, f.Err) }
 
 // Unwrap returns what was found.

@@ -1,0 +1,44 @@
+package planted
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/loadtest/torture"
+	"outcry/loadtest/venue"
+)
+
+// An edit whose place has moved would only show in the long run of the bugs.
+func TestEveryBugFitsTheSource(t *testing.T) {
+	root, err := venue.Root(context.Background())
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for _, b := range Bugs() {
+		t.Run(b.Name, func(t *testing.T) {
+			require.NotEmpty(t, b.Promise)
+			require.False(t, names[b.Name])
+			names[b.Name] = true
+			_, err := venue.Overlay(root, t.TempDir(), b.edits)
+			require.NoError(t, err)
+			require.NotEqual(t, b.plan == nil, b.pkg == "", "either a plan or a package")
+			for fault := range b.plan {
+				require.Contains(t, torture.Faults(), fault)
+			}
+			found, ok := Find(b.Name)
+			require.True(t, ok)
+			require.Equal(t, b.Promise, found.Promise)
+		})
+	}
+	_, ok := Find("none")
+	require.False(t, ok)
+}
+
+func TestABugThatTestsDoNotSeeIsNotCaught(t *testing.T) {
+	harmless := Bug{Name: "harmless", pkg: "./internal/house", test: "Docstrings",
+		edits: []venue.Edit{{File: "migrations/migrations.go", Old: "package migrations", New: "package migrations // edited"}}}
+	_, err := harmless.Try(context.Background(), 1, t.TempDir(), io.Discard)
+	require.ErrorIs(t, err, errNotCaught)
+}
