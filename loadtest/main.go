@@ -28,6 +28,7 @@ type command struct {
 
 var commands = []command{
 	{"torture", "break an exchange at random moments and prove that nothing is lost", runTorture},
+	{"life", "let history grow and look at restarts, journal and memory", runLife},
 	{"planted", "plant bugs and prove that the torture run and the tests notice", runPlanted},
 }
 
@@ -64,4 +65,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "  %-10s %s\n", c.name, c.about)
 	}
 	return exitUsage
+}
+
+// parse reads flags. An error wraps errUsage, or is flag.ErrHelp.
+func parse(f *flag.FlagSet, args []string) error {
+	err := f.Parse(args)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	return err
 }

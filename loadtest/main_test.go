@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/loadtest/life"
 	"outcry/loadtest/torture"
 )
 
@@ -27,6 +28,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"torture", "-plan", "kill=-1"}, exitUsage, `"kill=-1"`},
 		{[]string{"torture", "-clients", "0"}, exitUsage, "-clients 0"},
 		{[]string{"torture", "more"}, exitUsage, `"more"`},
+		{[]string{"life", "-orders", "5,4"}, exitUsage, `"4"`},
+		{[]string{"life", "-clients", "x"}, exitUsage, "clients"},
 		{[]string{"planted", "-help"}, exitOK, "answer-before-sync"},
 		{[]string{"planted", "none"}, exitUsage, `"none"`},
 	} {
@@ -65,4 +68,19 @@ func TestATortureRun(t *testing.T) {
 	require.Positive(t, r.Orders.Answered)
 	require.Positive(t, r.LinearOps)
 	require.Contains(t, r.Command, "-plan kill=1,stop=1")
+}
+
+func TestALifeRun(t *testing.T) {
+	report := filepath.Join(t.TempDir(), "report.json")
+	var stdout, stderr bytes.Buffer
+	status := run(context.Background(), []string{"life", "-orders", "1000,2000", "-clients", "4", "-json", report}, &stdout, &stderr)
+	require.Equal(t, exitOK, status, "%s%s", &stdout, &stderr)
+	b, err := os.ReadFile(report)
+	require.NoError(t, err)
+	var r life.Report
+	require.NoError(t, json.Unmarshal(b, &r))
+	require.Len(t, r.Marks, 2)
+	require.GreaterOrEqual(t, r.Marks[1].Orders, int64(2000))
+	require.Positive(t, r.Marks[1].JournalBytes)
+	require.Positive(t, r.Marks[1].ServerBytes)
 }

@@ -27,7 +27,7 @@ func runPlanted(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		fmt.Fprintln(stderr, "\nFlags:")
 		f.PrintDefaults()
 	}
-	if err := f.Parse(args); err != nil {
+	if err := parse(f, args); err != nil {
 		return err
 	}
 	bugs := planted.Bugs()

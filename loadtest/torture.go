@@ -40,7 +40,7 @@ func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		fmt.Fprintln(stderr, "\nFlags:")
 		f.PrintDefaults()
 	}
-	if err := f.Parse(args); err != nil {
+	if err := parse(f, args); err != nil {
 		return err
 	}
 	if f.NArg() > 0 {
@@ -88,7 +88,10 @@ func parsePlan(plan string) (map[string]int, error) {
 	return rounds, nil
 }
 
-func writeReport(path string, r *torture.Report) error {
+// writer is a report.
+type writer interface{ WriteJSON(io.Writer) error }
+
+func writeReport(path string, r writer) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return err

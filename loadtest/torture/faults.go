@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"outcry/internal/postgres/cluster"
 	"outcry/loadtest/venue"
 )
 
@@ -202,12 +201,4 @@ func wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// removeAll removes the directory of a run, the cluster's files in it too.
-func removeAll(dir string) error {
-	if err := cluster.Remove(filepath.Join(dir, "postgres")); err != nil {
-		return fmt.Errorf("torture: %w", err)
-	}
-	return os.RemoveAll(dir)
 }

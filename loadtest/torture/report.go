@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"outcry/loadtest/venue"
 )
 
 // Report is what a run found, as it is written as JSON.
@@ -43,7 +44,7 @@ func newReport(o Options) *Report {
 		plan = append(plan, fmt.Sprintf("%s=%d", name, o.Plan[name]))
 	}
 	return &Report{Seed: o.Seed, Began: time.Now().UTC(), Rounds: map[string]int{},
-		Machine: fmt.Sprintf("%s/%s, %d processors, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
+		Machine: venue.Machine(),
 		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -plan %s", o.Seed, o.Clients, o.Load, strings.Join(plan, ","))}
 }
 

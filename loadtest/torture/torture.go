@@ -106,7 +106,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	err = errors.Join(err, r.cleanUp())
 	r.report.finish(r, err)
 	if err == nil && temporary {
-		err = removeAll(r.Dir)
+		err = venue.RemoveAll(r.Dir)
 	} else if err != nil {
 		err = fmt.Errorf("%w\n(data and logs are in %s; seed %d)", err, r.Dir, o.Seed)
 	}

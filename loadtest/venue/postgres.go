@@ -27,6 +27,15 @@ type Postgres struct {
 	url     string // through the proxy
 }
 
+// RemoveAll removes the directory of a venue, the files of a cluster below it too.
+// The error says what could not be removed.
+func RemoveAll(dir string) error {
+	if err := cluster.Remove(filepath.Join(dir, "postgres")); err != nil {
+		return fmt.Errorf("venue: %w", err)
+	}
+	return os.RemoveAll(dir)
+}
+
 // StartPostgres starts a cluster in dir/postgres.
 func StartPostgres(ctx context.Context, dir string) (*Postgres, error) {
 	c, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(dir, "postgres"), Log: slog.New(slog.DiscardHandler),

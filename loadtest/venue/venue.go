@@ -56,6 +56,11 @@ func Revision(ctx context.Context, root string) string {
 	return commit
 }
 
+// Machine describes the machine in a line: system, processors, Go.
+func Machine() string {
+	return fmt.Sprintf("%s/%s, %d processors, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+}
+
 // Overlay writes the edited files below dir and returns the path of a file for
 // the go command's -overlay flag. The error names an edit whose Old is not there
 // exactly once: the source has moved on.
