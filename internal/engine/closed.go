@@ -1,10 +1,19 @@
 package engine
 
-import "outcry/internal/exchange"
+import (
+	"context"
+	"time"
+
+	"outcry/internal/exchange"
+)
 
 // forgetMax is how many closed orders a desk forgets after one task: more than a
 // task usually closes, so that memory shrinks, and little enough not to stall.
 const forgetMax = 256
+
+// sweepEvery is how often the sweeper looks for desks that hold closed orders and
+// have nothing to do.
+const sweepEvery = time.Second
 
 // closedOrder is a closed order that is still in memory.
 type closedOrder struct {
@@ -38,6 +47,7 @@ func (q *closedQueue) pop(seq uint64) (exchange.OrderID, bool) {
 // close remembers that an order was closed by a record.
 func (d *desk) close(id exchange.OrderID, seq uint64) {
 	d.closed.push(closedOrder{id, seq})
+	d.closedCount.Add(1)
 	d.engine.counters.closedOrders.Add(1)
 }
 
@@ -55,8 +65,40 @@ func (d *desk) forget() {
 		}
 		e.orders.remove(id)
 		d.book.Forget(id)
+		d.closedCount.Add(-1)
 		e.counters.closedOrders.Add(-1)
 	}
+}
+
+// sweep runs until the engine is closed. A desk forgets after each of its tasks;
+// one that was busy while Postgres was away, and then has none any more, would
+// keep its closed orders for ever.
+func (e *Engine) sweep() {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			for e.sweepOnce() {
+			}
+		case <-e.stop:
+			return
+		}
+	}
+}
+
+// sweepOnce gives every desk that holds closed orders a task without commands,
+// while memory holds too many. It tells whether that made them fewer.
+func (e *Engine) sweepOnce() bool {
+	before := e.counters.closedOrders.Load()
+	e.desks.Range(func(_, value any) bool {
+		d := value.(*desk)
+		if e.counters.closedOrders.Load() <= int64(e.options.ClosedOrdersMax) {
+			return false
+		}
+		return d.closedCount.Load() == 0 || e.hand(context.Background(), d.inbox, nil, nil) == nil // else it is being closed
+	})
+	return e.counters.closedOrders.Load() < before
 }
 
 // adopt enters the orders of a book that was restored. Those that closed after

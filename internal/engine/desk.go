@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"sync/atomic"
+
 	"outcry/internal/exchange"
 )
 
@@ -13,6 +15,8 @@ type desk struct {
 	listing *exchange.Listing // its contents are guarded by Engine.mu
 	book    *exchange.Book
 	closed  closedQueue
+
+	closedCount atomic.Int64 // length of closed, for the sweeper to read
 
 	// Memory that each command uses anew.
 	order  *exchange.Order // for the next accepted order

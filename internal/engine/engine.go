@@ -121,6 +121,9 @@ func New(o Options) *Engine {
 	e.registrar = &registrar{engine: e, symbols: len(o.State.Books)}
 	e.registrar.inbox = make(chan *task, o.InboxLen)
 	e.start(e.registrar.inbox, e.registrar.execute, func() {})
+	if o.Projection != nil {
+		e.running.Go(e.sweep)
+	}
 	return e
 }
 

@@ -210,6 +210,19 @@ func TestClosedOrdersLeaveMemoryOnceTheyAreProjected(t *testing.T) {
 	require.Equal(t, exchange.UnknownOrder, m.do(queryOf(999)).Reason, "ids that were never given out are not asked for")
 }
 
+// Postgres comes back when nobody trades any more: memory shrinks all the same.
+func TestIdleDesksForgetClosedOrdersToo(t *testing.T) {
+	db := &database{}
+	m := open(t, Options{Projection: db, History: db, ClosedOrdersMax: 10})
+	for range 600 {
+		m.do(sell("A", 1, 1))
+		m.do(buy("A", 1, 1))
+	}
+	require.EqualValues(t, 1200, m.Stats().ClosedOrders)
+	db.applied.Store(m.journal.Appended())
+	require.Eventually(t, func() bool { return m.Stats().ClosedOrders <= 10 }, 20*time.Second, 10*time.Millisecond)
+}
+
 func TestOrdersAreRefusedAtTheBacklogsBound(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, BacklogMax: 20})
