@@ -156,6 +156,7 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 func (s *server) startGateway(ctx context.Context) error {
 	s.gateway = gateway.New(s.engine, gateway.Options{
 		FrameBytesMax: s.config.frameBytesMax, ConnectionsMax: s.config.connectionsMax,
+		BatchesMax: s.config.batchesMax, MemoryMax: s.config.memoryMax, ExecutionsMax: s.config.executionsMax,
 		IdleTimeout: s.config.idleTimeout, FrameTimeout: s.config.frameTimeout, WriteTimeout: s.config.writeTimeout,
 		BareReplies: s.config.bareReplies, Log: s.log, Metrics: s.metrics.gateway,
 	})

@@ -170,7 +170,8 @@ type task struct {
 
 // Execute does the commands in their order and fills results, which has the same
 // length. It returns the seq up to which everything must be durable before any
-// byte of the results may be told, rejects and queries included.
+// byte of the results may be told, rejects and queries included. Those with the
+// reason UnknownOrder are for Recall, before they are told.
 //
 // An error means that the exchange has failed or is stopping, or that ctx ended
 // before a command was taken in: some commands may have been done, others not,
@@ -192,11 +193,6 @@ func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, resul
 			}
 		}
 		first = next
-	}
-	for i := range results {
-		if results[i].Reason == exchange.UnknownOrder {
-			e.recall(ctx, &commands[i], &results[i])
-		}
 	}
 	return e.journal.Appended(), nil
 }
@@ -269,10 +265,11 @@ func (e *Engine) known(id exchange.AccountID) bool {
 	return e.ledger.Account(id) != nil
 }
 
-// recall answers a query or a cancel of an order that is not in memory: it was
-// closed long ago, or never was. A closed order changes no more, so it does not
-// matter that later commands of the same call are done by now.
-func (e *Engine) recall(ctx context.Context, c *exchange.Command, r *exchange.Result) {
+// Recall answers a query or a cancel that Execute answered with UnknownOrder: the
+// order is not in memory, because it was closed long ago, or never was. A closed
+// order changes no more, so it does not matter what has been done since. It is a
+// call of its own because its answers can be long: who tells them decides when.
+func (e *Engine) Recall(ctx context.Context, c *exchange.Command, r *exchange.Result) {
 	if uint64(c.Order) > e.lastOrder.Load() || e.options.History == nil {
 		return
 	}

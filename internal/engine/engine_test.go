@@ -92,6 +92,11 @@ func (m *market) all(commands ...exchange.Command) []exchange.Result {
 	results := make([]exchange.Result, len(commands))
 	_, err := m.Execute(background, commands, results)
 	require.NoError(m.t, err)
+	for i := range results {
+		if results[i].Reason == exchange.UnknownOrder {
+			m.Recall(background, &commands[i], &results[i])
+		}
+	}
 	return results
 }
 

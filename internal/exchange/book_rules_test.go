@@ -89,7 +89,7 @@ func TestForgetDropsClosedOrdersOnly(t *testing.T) {
 	require.Panics(t, func() { b.Submit(NewOrder(2, bob, Buy, 4, 5), 0, nil) }, "a forgotten id is still taken")
 }
 
-func TestStatusSharesNoMemoryWithTheOrder(t *testing.T) {
+func TestAStatusDoesNotChangeAsItsOrderGoesOn(t *testing.T) {
 	b := NewBook()
 	o := NewOrder(1, ann, Sell, 10, 5)
 	b.Submit(o, 0, nil)
@@ -97,8 +97,10 @@ func TestStatusSharesNoMemoryWithTheOrder(t *testing.T) {
 	s := o.Status()
 	want := Status{Open: 6, Executions: []Execution{{Shares: 4, Price: 5, Time: 7}}}
 	require.Equal(t, want, s)
-	s.Executions[0].Shares = 99
-	require.Equal(t, want, o.Status())
+	b.Submit(NewOrder(3, bob, Buy, 2, 5), 8, nil)
+	require.Equal(t, want, s)
+	_ = append(s.Executions, Execution{Shares: 99})
+	require.Equal(t, Execution{Shares: 2, Price: 5, Time: 8}, o.Executions[1])
 }
 
 func TestRestoredOrdersKeepTheirPriority(t *testing.T) {

@@ -104,6 +104,8 @@ const (
 	NoRoom                             // the disk has no room for more journal
 	DatabaseBehind                     // Postgres is too far behind, or away for too long
 	HistoryUnavailable                 // the order is only in Postgres, which does not answer
+	ReplyFull                          // the reply has as many executions as one may tell of
+	NoMemory                           // there is no memory for the answer at this moment
 	rejectReasons                      // how many there are
 )
 
@@ -132,4 +134,6 @@ var rejectNames = [rejectReasons]string{
 	NoRoom:                "no_room",
 	DatabaseBehind:        "database_behind",
 	HistoryUnavailable:    "history_unavailable",
+	ReplyFull:             "reply_full",
+	NoMemory:              "no_memory",
 }

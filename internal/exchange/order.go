@@ -28,13 +28,14 @@ func NewOrder(id OrderID, a *Account, side Side, shares Shares, limit Price) *Or
 	return &Order{ID: id, Account: a, Side: side, Limit: limit, Shares: shares, Open: shares}
 }
 
-// Status returns what a query of o is told. It shares no memory with o.
+// Status returns what a query of o is told. It shares its executions with o, which
+// only ever adds to them: what is there may be read while o goes on.
 func (o *Order) Status() Status {
 	return Status{
 		Open:       o.Open,
 		Canceled:   o.Canceled,
 		CanceledAt: o.CanceledAt,
-		Executions: append([]Execution(nil), o.Executions...),
+		Executions: o.Executions[:len(o.Executions):len(o.Executions)],
 	}
 }
 

@@ -23,6 +23,7 @@ type batch struct {
 	commands []exchange.Command
 	results  []exchange.Result
 	scratch  []byte // one reply before its length is known
+	held     int64  // of the server's memory
 }
 
 // newBatch returns an empty batch. It goes back through release.
@@ -30,6 +31,8 @@ func (s *Server) newBatch() *batch { return s.batches.Get().(*batch) }
 
 // release gives a batch back for later use, without what it refers to.
 func (s *Server) release(b *batch) {
+	s.memory.release(b.held)
+	b.held = 0
 	if b.bytes > keepBytes || cap(b.scratch) > keepBytes {
 		return
 	}
@@ -64,21 +67,37 @@ func (s *Server) execute(ctx context.Context, b *batch) (seq uint64, err error) 
 			return 0, fmt.Errorf("gateway: execute %d commands: %w", len(b.commands), err)
 		}
 	}
-	s.options.Metrics.executed(b)
 	return seq, nil
 }
 
-// appendReplies appends the replies to all frames as they are sent.
-func (b *batch) appendReplies(dst []byte, bare bool) []byte {
-	rest := b.results
+// answer encodes the replies to all frames, as they are sent, and passes them to
+// tell: many together, but a long one as soon as it is there, so that the memory
+// of one batch is that of one long reply. tell owns the reply, and what it holds.
+func (s *Server) answer(ctx context.Context, b *batch, seq uint64, begun time.Time, bare bool, tell func(*reply)) {
+	out := s.newReply(seq, begun)
+	rest := 0
 	for i := range b.requests[:b.frames] {
 		r := &b.requests[i]
-		n := len(r.Commands)
-		b.scratch = r.AppendReply(b.scratch[:0], rest[:n])
-		dst = appendFramed(dst, b.scratch, bare)
-		rest = rest[n:]
+		commands, results := b.commands[rest:][:len(r.Commands)], b.results[rest:][:len(r.Commands)]
+		rest += len(r.Commands)
+		out.held += s.complete(ctx, commands, results)
+		b.scratch = r.AppendReply(b.scratch[:0], results)
+		out.bytes = appendFramed(out.bytes, b.scratch, bare)
+		for i := range results {
+			results[i].Status.Executions = nil // what was recalled is told
+		}
+		if len(out.bytes) >= s.options.UnsentBytesMax && i+1 < b.frames {
+			tell(out)
+			out = s.newReply(seq, begun)
+		}
 	}
-	return dst
+	// The frame's memory goes on to a long reply of other things than queries.
+	if keep := min(int64(len(out.bytes))-freeBytes-out.held, b.held); keep > 0 {
+		out.held += keep
+		b.held -= keep
+	}
+	s.options.Metrics.executed(b)
+	tell(out)
 }
 
 // appendFramed appends one reply as it is sent: with its length, unless bare.
@@ -96,18 +115,19 @@ type reply struct {
 	seq   uint64    // what must be durable before the first byte is sent
 	begun time.Time // when the first frame of the batch was whole
 	last  bool      // says why the connection is closed; answers no frame
+	held  int64     // of the server's memory
 }
 
 // newReply returns an empty reply. It goes back through recycle.
-func (s *Server) newReply() *reply {
+func (s *Server) newReply(seq uint64, begun time.Time) *reply {
 	r := s.replies.Get().(*reply)
-	*r = reply{bytes: r.bytes[:0], begun: time.Now()}
+	*r = reply{bytes: r.bytes[:0], seq: seq, begun: begun}
 	return r
 }
 
 // lastReply returns a reply that says why the connection is closed.
 func (s *Server) lastReply(reason string) *reply {
-	r := s.newReply()
+	r := s.newReply(0, time.Now())
 	r.last = true
 	r.bytes = appendFramed(r.bytes, wire.AppendError(nil, reason), s.options.BareReplies)
 	return r
@@ -115,6 +135,8 @@ func (s *Server) lastReply(reason string) *reply {
 
 // recycle gives a reply back for later use.
 func (s *Server) recycle(r *reply) {
+	s.memory.release(r.held)
+	r.held = 0
 	if cap(r.bytes) <= keepBytes {
 		s.replies.Put(r)
 	}

@@ -21,6 +21,8 @@ func (null) Execute(_ context.Context, _ []exchange.Command, results []exchange.
 	return 1, nil
 }
 
+func (null) Recall(context.Context, *exchange.Command, *exchange.Result) {}
+
 func (null) Durable(context.Context, uint64) error { return nil }
 
 const order = `<?xml version="1.0" encoding="UTF-8"?><transactions id="1"><order sym="SPY" amount="100" limit="145.67"/></transactions>`

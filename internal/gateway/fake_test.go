@@ -31,6 +31,15 @@ type fake struct {
 	executeErr error
 	durableErr error
 	executions int // of each order
+	list       []exchange.Execution
+}
+
+// history returns what each order has executed: shared, as an exchange does.
+func (x *fake) history() []exchange.Execution {
+	if len(x.list) != x.executions {
+		x.list = make([]exchange.Execution, x.executions)
+	}
+	return x.list
 }
 
 func newFake() *fake {
@@ -54,11 +63,25 @@ func (x *fake) Execute(_ context.Context, commands []exchange.Command, results [
 			x.accounts[c.Account] = true
 		case exchange.QueryOrder:
 			x.queried = append(x.queried, int(c.Order))
+			if c.Order == forgotten {
+				results[i].Reason = exchange.UnknownOrder
+				continue
+			}
 			results[i].Status.Open = exchange.Shares(c.Order) * 1e8
-			results[i].Status.Executions = make([]exchange.Execution, x.executions)
+			results[i].Status.Executions = x.history()
 		}
 	}
 	return uint64(x.total()), nil
+}
+
+// forgotten is an order that only Recall knows.
+const forgotten = 999999
+
+// Recall implements Exchange.
+func (x *fake) Recall(_ context.Context, c *exchange.Command, r *exchange.Result) {
+	if c.Order == forgotten {
+		*r = exchange.Result{Status: exchange.Status{Executions: make([]exchange.Execution, x.executions)}}
+	}
 }
 
 func (x *fake) total() (n int) {
@@ -112,6 +135,7 @@ func start(t testing.TB, l net.Listener, x Exchange, o Options) *Server {
 		defer cancel()
 		require.NoError(t, s.Shutdown(ctx))
 		require.NoError(t, <-served)
+		require.Zero(t, s.memory.used.Load(), "all memory is given back")
 	})
 	return s
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"outcry/internal/exchange"
+	"outcry/internal/wire"
 )
 
 // Exchange is what the gateway needs of the engine. Its methods are called from
@@ -33,6 +34,9 @@ type Exchange interface {
 	// Durable waits until everything up to seq may be told. An error means that
 	// it may not be, or is ctx's.
 	Durable(ctx context.Context, seq uint64) error
+	// Recall answers a command that Execute answered with UnknownOrder once more:
+	// the exchange may know the order from elsewhere.
+	Recall(ctx context.Context, command *exchange.Command, result *exchange.Result)
 }
 
 // Server serves the XML protocol (docs/PROTOCOL.md). Its methods may be called from
@@ -42,6 +46,8 @@ type Server struct {
 	options  Options
 	batches  sync.Pool // of *batch
 	replies  sync.Pool // of *reply
+	memory   *memory
+	underWay chan struct{} // has a value for each batch that is decoded and executed
 
 	ctx       context.Context // of all sessions; ends when they are cut off
 	cutOff    context.CancelFunc
@@ -59,7 +65,8 @@ type Server struct {
 // New returns a server that does not listen yet. Shutdown ends it.
 func New(x Exchange, o Options) *Server {
 	o.setDefaults()
-	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{})}
+	s := &Server{exchange: x, options: o, memory: newMemory(o.MemoryMax, o.Metrics.memory),
+		underWay: make(chan struct{}, o.BatchesMax), sessions: make(map[*session]struct{})}
 	s.batches.New = func() any { return new(batch) }
 	s.replies.New = func() any { return new(reply) }
 	s.ctx, s.cutOff = context.WithCancel(context.Background())
@@ -152,14 +159,20 @@ func (s *Server) isDraining() bool { return s.accepting.Err() != nil }
 // is ctx's; whether the frame was done is unknown then, and nothing may be told.
 func (s *Server) Answer(ctx context.Context, xml []byte) ([]byte, error) {
 	begun := time.Now()
+	held, err := s.admit(ctx, len(xml))
+	var busy *busyError
+	if errors.As(err, &busy) {
+		return wire.AppendError(nil, busy.text), nil
+	} else if err != nil {
+		return nil, err
+	}
 	b := s.newBatch()
-	b.add(xml)
-	seq, err := s.execute(ctx, b)
+	defer s.release(b)
+	b.held = held
+	seq, answer, err := s.do(ctx, b, xml, begun)
 	if err != nil {
 		return nil, err
 	}
-	answer := b.appendReplies(nil, true)
-	s.release(b)
 	if seq > 0 {
 		if err := s.exchange.Durable(ctx, seq); err != nil {
 			return nil, fmt.Errorf("gateway: wait for record %d: %w", seq, err)
@@ -167,6 +180,23 @@ func (s *Server) Answer(ctx context.Context, xml []byte) ([]byte, error) {
 	}
 	s.options.Metrics.answered(begun, len(answer))
 	return answer, nil
+}
+
+// do executes the only frame of a batch and returns its reply.
+func (s *Server) do(ctx context.Context, b *batch, xml []byte, begun time.Time) (seq uint64, answer []byte, err error) {
+	if !s.enter(ctx) {
+		return 0, nil, ctx.Err()
+	}
+	defer s.leave()
+	b.add(xml)
+	if seq, err = s.execute(ctx, b); err != nil {
+		return 0, nil, err
+	}
+	s.answer(ctx, b, seq, begun, true, func(r *reply) {
+		answer = append(answer, r.bytes...)
+		s.recycle(r)
+	})
+	return seq, answer, nil
 }
 
 // Shutdown ends the server in order: no new connections; frames that have arrived

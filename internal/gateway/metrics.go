@@ -17,10 +17,14 @@ const (
 	limitFrameTime
 	limitIdle
 	limitWriteTime
+	limitLength
+	limitMemory
+	limitReply
+	limitBatches
 	limits
 )
 
-var limitNames = [limits]string{"connections", "frame", "frame_timeout", "idle_timeout", "write_timeout"}
+var limitNames = [limits]string{"connections", "frame", "frame_timeout", "idle_timeout", "write_timeout", "length_line", "memory", "reply", "batches"}
 
 // Metrics are what the gateway counts. It is a prometheus.Collector, to be
 // registered by whoever wires the program, and may be used from any goroutine.
@@ -33,6 +37,7 @@ type Metrics struct {
 	seconds      prometheus.Histogram
 	connections  prometheus.Gauge
 	accepted     prometheus.Counter
+	memory       prometheus.Gauge
 	limitHits    *prometheus.CounterVec
 
 	// Children of the vectors, so that counting looks nothing up.
@@ -57,8 +62,10 @@ func NewMetrics() *Metrics {
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_connections",
 			Help: "TCP connections that are open, without those over the limit."}),
 		accepted: newCounter("outcry_connections_accepted_total", "TCP connections that were accepted, without those over the limit."),
+		memory: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_memory_budget_used_bytes",
+			Help: "What large frames and replies of all connections take of their common budget, --max-memory."}),
 		limitHits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_limit_hits_total",
-			Help: "How often a client ran into a limit of the gateway. frame: too large, or its length line is no length."}, []string{"limit"}),
+			Help: "How often a client ran into a limit of the gateway, by the limit. length_line: what stands in its place is no length. batches: it waited for its turn."}, []string{"limit"}),
 	}
 	for kind := exchange.OpenAccount; kind <= exchange.CancelOrder; kind++ {
 		for reason := exchange.OK; known(reason); reason++ {
@@ -80,7 +87,7 @@ func known(r exchange.RejectReason) bool { return r.String() != "unknown" }
 
 func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.commands, m.frames, m.malformed, m.requestBytes, m.replyBytes,
-		m.seconds, m.connections, m.accepted, m.limitHits}
+		m.seconds, m.connections, m.accepted, m.memory, m.limitHits}
 }
 
 // Describe implements prometheus.Collector.

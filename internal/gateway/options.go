@@ -17,10 +17,14 @@ type Options struct {
 	LingerTimeout time.Duration // how long is read and discarded after the last reply; 1 second
 
 	BatchFramesMax int // pipelined frames that are executed together; 64
-	BatchBytesMax  int // a batch of so many bytes takes no further frame; 256 KiB
+	BatchBytesMax  int // a batch of so many bytes takes no further frame; 64 KiB
 
 	UnsentRepliesMax int // batches whose replies wait to be sent, before a session is no longer read from; 16
-	UnsentBytesMax   int // bytes of those replies; one larger reply waits alone; 1 MiB
+	UnsentBytesMax   int // bytes of those replies; one larger reply waits alone; 64 KiB
+
+	BatchesMax    int   // batches that are decoded and executed at a time; further ones wait; 256
+	MemoryMax     int64 // bytes that large frames and replies of all connections may take; 512 MiB
+	ExecutionsMax int   // executions that the queries of one frame are answered with, before further ones are refused; 100,000
 
 	BareReplies bool         // leave the length line out of replies
 	Log         *slog.Logger // a line for each connection in trouble, none for orders; nil means no log
@@ -35,9 +39,12 @@ func (o *Options) setDefaults() {
 	setDefault(&o.WriteTimeout, 30*time.Second)
 	setDefault(&o.LingerTimeout, time.Second)
 	setDefault(&o.BatchFramesMax, 64)
-	setDefault(&o.BatchBytesMax, 256<<10)
+	setDefault(&o.BatchBytesMax, freeBytes)
 	setDefault(&o.UnsentRepliesMax, 16)
-	setDefault(&o.UnsentBytesMax, 1<<20)
+	setDefault(&o.UnsentBytesMax, freeBytes)
+	setDefault(&o.BatchesMax, 256)
+	setDefault(&o.MemoryMax, 512<<20)
+	setDefault(&o.ExecutionsMax, 100_000)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"outcry/internal/wire"
@@ -26,6 +27,7 @@ type session struct {
 	frames *wire.FrameReader
 	clock  *deadlines
 	unsent *queue // from the reader to the writer
+	held   int64  // of the server's memory, for a frame that is being read
 
 	ctx    context.Context // ends when the writer can send no more, and with the server's
 	cancel context.CancelFunc
@@ -35,6 +37,7 @@ func newSession(s *Server, conn net.Conn) *session {
 	c := &session{server: s, conn: conn, unsent: newQueue(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
 	c.clock = &deadlines{session: c}
 	c.frames = wire.NewFrameReader(c.clock, s.options.FrameBytesMax)
+	c.frames.Admit = c.admit
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	return c
 }
@@ -44,6 +47,7 @@ func newSession(s *Server, conn net.Conn) *session {
 func (c *session) serve() {
 	defer c.conn.Close()
 	defer c.cancel()
+	defer func() { c.server.memory.release(c.held) }() // of a frame that never became whole
 	told := make(chan bool, 1)
 	go func() { told <- c.write() }()
 	if reason := c.read(); reason != "" {
@@ -84,24 +88,51 @@ func (c *session) read() (reason string) {
 		if err != nil {
 			return c.explain(err)
 		}
-		r := c.server.newReply()
-		b := c.server.newBatch()
-		c.gather(b, frame)
-		if r.seq, err = c.server.execute(c.ctx, b); err != nil {
+		if err := c.do(frame); err != nil {
 			c.server.options.Log.Info("a connection is closed", "client", c.conn.RemoteAddr(), "error", err)
 			return textFailed
 		}
-		r.bytes = b.appendReplies(r.bytes, c.server.options.BareReplies)
-		c.server.release(b)
-		c.unsent.push(r)
 	}
 }
 
+// do executes a frame, together with those behind it, and passes the replies on. An
+// error means that the exchange has failed, or the session was stopped.
+func (c *session) do(frame []byte) error {
+	begun := time.Now()
+	b := c.server.newBatch()
+	defer c.server.release(b)
+	if !c.server.enter(c.ctx) {
+		return c.ctx.Err()
+	}
+	leave := sync.OnceFunc(c.server.leave)
+	defer leave()
+	c.gather(b, frame)
+	seq, err := c.server.execute(c.ctx, b)
+	if err != nil {
+		return err
+	}
+	c.server.answer(c.ctx, b, seq, begun, c.server.options.BareReplies, func(r *reply) {
+		leave() // a client that takes no replies keeps others from nothing
+		c.unsent.push(r)
+	})
+	return nil
+}
+
+// admit takes memory for a frame before it is read.
+func (c *session) admit(length int) error {
+	held, err := c.server.admit(c.ctx, length)
+	c.held += held
+	return err
+}
+
 // gather decodes a frame and all further ones that are already here, up to a bound.
+// A frame that needs memory comes alone: nobody waits for memory while others wait
+// for what it has.
 func (c *session) gather(b *batch, frame []byte) {
 	o := &c.server.options
+	b.held, c.held = c.held, 0
 	b.add(frame)
-	for b.frames < o.BatchFramesMax && b.bytes < o.BatchBytesMax && c.frames.Buffered() {
+	for b.held == 0 && b.frames < o.BatchFramesMax && b.bytes < o.BatchBytesMax && c.frames.Buffered(freeBytes) {
 		frame, err := c.frames.Next()
 		if err != nil {
 			break // the next call of Next says so again
@@ -116,12 +147,19 @@ func (c *session) gather(b *batch, frame []byte) {
 func (c *session) explain(err error) (reason string) {
 	o := &c.server.options
 	var bad *wire.FrameError
+	var busy *busyError
 	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
 	case c.ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ""
 	case errors.As(err, &bad):
-		o.Metrics.hit(limitFrame)
+		if bad.TooLarge {
+			o.Metrics.hit(limitFrame)
+		} else {
+			o.Metrics.hit(limitLength)
+		}
 		reason = bad.Text
+	case errors.As(err, &busy):
+		reason = busy.text
 	case !late:
 		o.Log.Debug("a connection is lost", "client", c.conn.RemoteAddr(), "error", err)
 		return ""

@@ -203,7 +203,7 @@ func TestAFailureStopsAReaderThatWaitsForRoom(t *testing.T) {
 func TestASessionEndsWhenItsClientIsGone(t *testing.T) {
 	l, x := listen(t), newFake()
 	x.held, x.executions = true, 10_000
-	s := start(t, l, x, Options{BatchFramesMax: 1})
+	s := start(t, l, x, Options{BatchFramesMax: 1, UnsentBytesMax: 8 << 20})
 	c := dial(t, l)
 	c.send(query(1), query(2), query(3))
 	eventually(t, func() bool { return x.executed() == 3 })

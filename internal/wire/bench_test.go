@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 
@@ -55,7 +56,7 @@ func BenchmarkFrameReader(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(twoOrders)))
 	for b.Loop() {
-		if !f.Buffered() && stream.Len() == 0 {
+		if !f.Buffered(math.MaxInt) && stream.Len() == 0 {
 			stream.Reset(frames)
 		}
 		if _, err := f.Next(); err != nil {

@@ -24,7 +24,10 @@ const (
 // FrameError says that the stream can no longer be followed: what stands in the
 // place of a length line is none, or the frame is over the limit. Its text is for
 // the client, who is sent it (AppendError) before the connection is closed.
-type FrameError struct{ Text string }
+type FrameError struct {
+	Text     string
+	TooLarge bool // the length is one, and over the limit
+}
 
 // Error returns the text.
 func (e *FrameError) Error() string { return e.Text }
@@ -42,6 +45,10 @@ type FrameReader struct {
 	start, end int   // buf[start:end] is read and not yet handed out
 	body       int   // length of the frame whose length line was taken, -1 before that
 	err        error // what the stream ended with
+
+	// Admit, where it is not nil, is asked before a frame of so many bytes is read
+	// or handed out, once for each. Its error is Next's, and final.
+	Admit func(length int) error
 }
 
 // NewFrameReader returns a reader of the frames in r, each of up to max bytes of
@@ -72,15 +79,15 @@ func (f *FrameReader) Next() ([]byte, error) {
 	}
 }
 
-// Buffered tells whether Next would return without reading: a further frame, or
-// what is wrong with it, is in memory already.
-func (f *FrameReader) Buffered() bool {
+// Buffered tells whether Next would return without reading: a further frame of up
+// to most bytes, or what is wrong with the stream, is in memory already.
+func (f *FrameReader) Buffered(most int) bool {
 	f.skipBlank()
 	if f.body >= 0 {
-		return f.end-f.start >= f.body
+		return f.body <= most && f.end-f.start >= f.body
 	}
 	length, n, err := f.parseLength()
-	return err != nil || n > 0 && f.end-f.start-n >= length
+	return err != nil || n > 0 && length <= most && f.end-f.start-n >= length
 }
 
 // InFrame tells whether a part of a frame has been read: its length line has
@@ -97,6 +104,12 @@ func (f *FrameReader) take() ([]byte, error) {
 		length, n, err := f.parseLength()
 		if err != nil || n == 0 {
 			return nil, err
+		}
+		if f.Admit != nil {
+			if err := f.Admit(length); err != nil {
+				f.err = err
+				return nil, err
+			}
 		}
 		f.start += n
 		f.body = length
@@ -139,15 +152,15 @@ func (f *FrameReader) parseLength() (length, n int, err error) {
 	end := bytes.TrimPrefix(line[digits:], []byte("\r"))
 	switch {
 	case digits > lengthLineMax:
-		return 0, 0, &FrameError{fmt.Sprintf("a frame's length line has more than %d digits", lengthLineMax)}
+		return 0, 0, &FrameError{Text: fmt.Sprintf("a frame's length line has more than %d digits", lengthLineMax)}
 	case digits == len(line) || len(end) == 0 && digits > 0:
 		return 0, 0, nil
 	case len(end) == 0 && len(line) == 1: // a carriage return, whose line feed may follow
 		return 0, 0, nil
 	case digits == 0 || end[0] != '\n':
-		return 0, 0, &FrameError{"a frame begins with its length in bytes, alone on a line, not with " + quoteBytes(line)}
+		return 0, 0, &FrameError{Text: "a frame begins with its length in bytes, alone on a line, not with " + quoteBytes(line)}
 	case length > f.max:
-		return 0, 0, &FrameError{fmt.Sprintf("a frame of %s bytes is over the limit of %d", clip(string(bytes.TrimLeft(line[:digits], "0"))), f.max)}
+		return 0, 0, &FrameError{TooLarge: true, Text: fmt.Sprintf("a frame of %s bytes is over the limit of %d", clip(string(bytes.TrimLeft(line[:digits], "0"))), f.max)}
 	}
 	return length, len(line) - len(end) + 1, nil
 }

@@ -68,6 +68,8 @@ func TestRejectNamesTheValues(t *testing.T) {
 		{trades, 2, exchange.Result{Reason: exchange.AlreadyExecuted}, `<error id="7">order 7 has nothing open: it is executed</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.AlreadyCanceled}, `<error id="7">order 7 has nothing open: it was canceled before</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.HistoryUnavailable}, `<error id="7">order 7 was closed long ago, and the database that knows it does not answer now</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.ReplyFull}, `<error id="7">this reply tells of as many executions as one may: ask for order 7 in another frame</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.NoMemory}, `<error id="7">the exchange has no memory for the answer about order 7 now: ask again later</error>`},
 		{trades, 2, exchange.Result{Reason: 200}, `<error id="7">refused: unknown</error>`},
 	} {
 		var r Request
