@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 )
 
-// After a segment could not be made, the allocator tries again this often.
-const allocateRetry = time.Second
+// After a segment could not be made, it is tried again this often.
+const allocateRetry = 500 * time.Millisecond
 
 // spareSuffix ends the names of segments that are not in use yet.
 const spareSuffix = ".tmp"
@@ -20,6 +19,7 @@ type spare struct {
 	file
 	path  string
 	bytes int64
+	ahead bool // made by the allocator, before it was needed
 }
 
 // allocator keeps one spare segment ready, in a goroutine of its own.
@@ -27,17 +27,17 @@ type allocator struct {
 	fs   fileSystem
 	dir  string
 	size int64
+	note func(error) // told of each segment that is ready, and why one is not
 
-	made    chan spare            // hands the spare out
-	refused chan error            // says why there is none
-	failing atomic.Pointer[error] // the same, for Room; nil while all is well
+	made    chan spare // hands the spare out
+	refused chan error // while there is none, says why
 
 	quit, ended chan struct{}
 }
 
 // newAllocator begins to make the first segment.
-func newAllocator(fs fileSystem, dir string, size int64) *allocator {
-	a := &allocator{fs: fs, dir: dir, size: size, made: make(chan spare), refused: make(chan error),
+func newAllocator(fs fileSystem, dir string, size int64, note func(error)) *allocator {
+	a := &allocator{fs: fs, dir: dir, size: size, note: note, made: make(chan spare), refused: make(chan error),
 		quit: make(chan struct{}), ended: make(chan struct{})}
 	go a.run()
 	return a
@@ -47,14 +47,14 @@ func (a *allocator) run() {
 	defer close(a.ended)
 	for n := 0; ; n++ {
 		s, err := makeSpare(a.fs, filepath.Join(a.dir, fmt.Sprintf("next-%d%s", n, spareSuffix)), a.size)
+		a.note(err)
 		if err != nil {
-			a.failing.Store(&err)
 			if !a.backOff(err) {
 				return
 			}
 			continue
 		}
-		a.failing.Store(nil)
+		s.ahead = true
 		select {
 		case a.made <- s:
 		case <-a.quit:
@@ -80,17 +80,19 @@ func (a *allocator) backOff(err error) bool {
 	}
 }
 
-// take hands out a spare of at least need bytes. It waits while one is being
-// made, and returns why the last try failed.
-func (a *allocator) take(need int64) (spare, error) {
-	if need > a.size {
-		return makeSpare(a.fs, filepath.Join(a.dir, "large"+spareSuffix), need)
-	}
+// take hands out a spare. It waits until there is one; once giveUp is closed, it
+// waits only for the try that is under way and returns why that failed.
+func (a *allocator) take(giveUp <-chan struct{}) (spare, error) {
 	select {
 	case s := <-a.made:
 		return s, nil
 	case err := <-a.refused:
-		return spare{}, err
+		select {
+		case s := <-a.made:
+			return s, nil
+		case <-giveUp:
+			return spare{}, err
+		}
 	}
 }
 
@@ -105,12 +107,14 @@ func (a *allocator) stop() {
 const zeroChunk = 1 << 20
 
 // makeSpare makes a file of size bytes, all zero, written and synced. What it
-// could not finish it removes.
+// could not finish it removes. The disk is asked for all of it first: a full one
+// then refuses at once, instead of after it was filled up to the last byte.
 func makeSpare(fs fileSystem, path string, size int64) (spare, error) {
 	f, err := fs.open(path, createFlag)
 	if err != nil {
 		return spare{}, err
 	}
+	err = f.allocate(size)
 	zeros := make([]byte, min(size, zeroChunk))
 	for at := int64(0); at < size && err == nil; at += int64(len(zeros)) {
 		if _, err = f.WriteAt(zeros[:min(int64(len(zeros)), size-at)], at); err == nil {
@@ -120,7 +124,7 @@ func makeSpare(fs fileSystem, path string, size int64) (spare, error) {
 	if err != nil {
 		return spare{}, errors.Join(err, f.Close(), fs.remove(path))
 	}
-	return spare{f, path, size}, nil
+	return spare{file: f, path: path, bytes: size}, nil
 }
 
 // removeSpares removes what an earlier run had prepared.

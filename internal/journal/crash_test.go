@@ -2,8 +2,11 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,18 +18,20 @@ const memDir = "/journal"
 
 // session appends records of random sizes over several segments, waits for some
 // and deletes old ones, until something fails. It returns the last seq that Wait
-// promised.
+// promised. It runs in a bubble: what waits for room without end is given up.
 func session(fs *memFS, seed uint64, records int) (promised uint64, err error) {
 	j, err := open(fs, memDir, small)
 	if err != nil {
 		return 0, err
 	}
+	patience, cancel := context.WithTimeout(background, time.Hour)
+	defer cancel()
 	r := rand.New(rand.NewPCG(seed, 1))
 	promised = j.Synced()
 	for range records {
 		seq, err := j.Append(payload(j.Appended()+1, 20+r.IntN(900)))
 		if err == nil && r.IntN(3) > 0 {
-			if err = j.Wait(background, seq); err == nil {
+			if err = j.Wait(patience, seq); err == nil {
 				promised = seq
 			}
 		}
@@ -70,44 +75,92 @@ func goesOn(t *testing.T, fs *memFS, promised uint64, what string, args ...any) 
 }
 
 // TestCrashAtEveryStepKeepsWhatWasPromised ends a session at every write, sync,
-// create, rename, remove and directory sync, several times each: with a power cut,
-// what was not synced being kept, dropped and torn sector by sector; with another
-// power cut while that is recovered; and with the end of the process alone, a new
-// one that reads what the kernel shows and promises it, and a power cut then.
+// allocation, create, rename, remove and directory sync, several times each: with
+// a power cut, what was not synced being kept, dropped and torn sector by sector;
+// with another power cut while that is recovered; and with the end of the process
+// alone, a new one that reads what the kernel shows and promises it, and a power
+// cut then.
 func TestCrashAtEveryStepKeepsWhatWasPromised(t *testing.T) {
 	const seed, records, variants = 11, 60, 6
 	t.Logf("seed %d", seed)
-	whole := newMemFS()
-	_, err := session(whole, seed, records)
-	require.NoError(t, err)
-	require.Greater(t, whole.calls, 100)
-	for at := 1; at <= whole.calls; at++ {
-		fs := newMemFS()
-		fs.failAt = at
-		promised, err := session(fs, seed, records)
-		require.Truef(t, err == nil || errors.Is(err, errPower), "step %d: %v", at, err)
-		for variant := range uint64(variants) {
-			r := rand.New(rand.NewPCG(uint64(at), variant))
-			goesOn(t, fs.afterPowerCut(r), promised, "step %d variant %d: power cut", at, variant)
+	synctest.Test(t, func(t *testing.T) {
+		whole := newMemFS()
+		_, err := session(whole, seed, records)
+		require.NoError(t, err)
+		require.Greater(t, whole.calls, 100)
+		for at := 1; at <= whole.calls; at++ {
+			fs := newMemFS()
+			fs.failAt = at
+			promised, err := session(fs, seed, records)
+			require.Truef(t, err == nil || errors.Is(err, errPower), "step %d: %v", at, err)
+			survives(t, fs, promised, variants, fmt.Sprintf("step %d", at))
+		}
+	})
+}
 
-			twice := fs.afterPowerCut(r)
-			twice.failFrom(1 + r.IntN(5))
-			if j, err := open(twice, memDir, small); err == nil {
-				_ = j.Close() // the power may have gone out here
-			}
-			goesOn(t, twice.afterPowerCut(r), promised, "step %d variant %d: power cut during recovery", at, variant)
+// survives lets a power cut and the end of the process follow a session.
+func survives(t *testing.T, fs *memFS, promised, variants uint64, where string) {
+	t.Helper()
+	for variant := range variants {
+		r := rand.New(rand.NewPCG(promised, variant))
+		goesOn(t, fs.afterPowerCut(r), promised, "%s variant %d: power cut", where, variant)
+
+		twice := fs.afterPowerCut(r)
+		twice.failFrom(1 + r.IntN(5))
+		if j, err := open(twice, memDir, small); err == nil {
+			_ = j.Close() // the power may have gone out here
 		}
-		fs.failFrom(0)
-		j, err := open(fs, memDir, small)
-		require.NoErrorf(t, err, "step %d: a new process", at)
-		require.GreaterOrEqualf(t, j.Synced(), promised, "step %d: a new process", at)
-		for variant := range uint64(variants) {
-			r := rand.New(rand.NewPCG(uint64(at), variant))
-			goesOn(t, fs.afterPowerCut(r), j.Synced(), "step %d variant %d: new process, power cut", at, variant)
-			fill(t, j, j.Synced()+1, 300)
-		}
-		require.NoError(t, j.Close())
+		goesOn(t, twice.afterPowerCut(r), promised, "%s variant %d: power cut during recovery", where, variant)
 	}
+	fs.failFrom(0)
+	j, err := open(fs, memDir, small)
+	require.NoErrorf(t, err, "%s: a new process", where)
+	require.GreaterOrEqualf(t, j.Synced(), promised, "%s: a new process", where)
+	for variant := range variants {
+		r := rand.New(rand.NewPCG(promised, variant))
+		goesOn(t, fs.afterPowerCut(r), j.Synced(), "%s variant %d: new process, power cut", where, variant)
+		fill(t, j, j.Synced()+1, 300)
+	}
+	require.NoError(t, j.Close())
+}
+
+// TestOneFailedCallLosesNothing fails a single write, sync, allocation, create,
+// rename, remove or directory sync of a session, every one in turn, and all goes
+// well before and after it: with an error of the disk and with a full disk. The
+// session then ends, or has not noticed. Writes that fail are short writes.
+func TestOneFailedCallLosesNothing(t *testing.T) {
+	const seed, records, variants = 12, 40, 1
+	t.Logf("seed %d", seed)
+	synctest.Test(t, func(t *testing.T) {
+		whole := newMemFS()
+		_, err := session(whole, seed, records)
+		require.NoError(t, err)
+		failed := map[string]int{}
+		for at := 1; at <= whole.calls; at++ {
+			for _, fault := range []error{syscall.EIO, syscall.ENOSPC} {
+				fs := newMemFS()
+				op := ""
+				fs.failOnly(func(call int, what string) error {
+					if call != at {
+						return nil
+					}
+					op = what
+					return fault
+				})
+				promised, err := session(fs, seed, records)
+				require.Truef(t, err == nil || errors.Is(err, fault), "%s at step %d: %v", op, at, err)
+				if op == "allocate" && at > 10 {
+					require.NoErrorf(t, err, "step %d: the next segment is tried again", at)
+				}
+				fs.failOnly(nil)
+				survives(t, fs, promised, variants, fmt.Sprintf("%s at step %d: %v", op, at, fault))
+				failed[op]++
+			}
+		}
+		for _, op := range []string{"create", "allocate", "write", "sync", "rename", "remove", "syncDir"} {
+			require.Greater(t, failed[op], 2, op)
+		}
+	})
 }
 
 func TestFailureIsFinalAndTold(t *testing.T) {
@@ -139,51 +192,6 @@ func TestFailureIsFinalAndTold(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestNoRoomIsToldAndMended lets the allocator's clock run in a bubble.
-func TestNoRoomIsToldAndMended(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fs := newMemFS()
-		j, err := open(fs, memDir, small)
-		require.NoError(t, err)
-		synctest.Wait()
-		fs.setFull(true) // the next segment is ready already: the one after it is missing
-		for j.SegmentCount() == 1 {
-			require.NoError(t, j.Room())
-			fill(t, j, j.Appended()+1, 500)
-		}
-		synctest.Wait()
-		require.ErrorContains(t, j.Room(), "no space left")
-		fill(t, j, j.Appended()+1, 20) // the present segment still takes records
-		time.Sleep(10 * allocateRetry)
-		require.ErrorContains(t, j.Room(), "no space left")
-		fs.setFull(false)
-		time.Sleep(allocateRetry)
-		synctest.Wait()
-		require.NoError(t, j.Room())
-		fill(t, j, j.Appended()+50, 500)
-		require.NoError(t, j.Close())
-	})
-}
-
-func TestAppendingOnWithoutRoomFails(t *testing.T) {
-	fs := newMemFS()
-	j, err := open(fs, memDir, small)
-	require.NoError(t, err)
-	fs.setFull(true)
-	for err == nil {
-		var seq uint64
-		if seq, err = j.Append(payload(j.Appended()+1, 500)); err == nil {
-			err = j.Wait(background, seq)
-		}
-	}
-	require.ErrorIs(t, err, ErrFailed)
-	require.ErrorContains(t, err, "no space left")
-	synced := j.Synced()
-	require.ErrorIs(t, j.Close(), ErrFailed)
-	fs.setFull(false)
-	goesOn(t, fs, synced, "when there is room again")
 }
 
 // TestFailedRemoveLeavesNoGap: what could not be deleted is deleted first the

@@ -1,9 +1,11 @@
 package journal
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 )
 
@@ -76,6 +78,7 @@ func (j *Journal) write(b *batch) error {
 			}
 			j.at += int64(n)
 			seq += records
+			j.wrote(n)
 		}
 		if rest = rest[n:]; len(rest) == 0 {
 			return nil
@@ -84,6 +87,16 @@ func (j *Journal) write(b *batch) error {
 			return fmt.Errorf("begin a segment at record %d: %w", seq, err)
 		}
 	}
+}
+
+// wrote gives back the charge of n bytes that are written, and takes them from
+// the present segment.
+func (j *Journal) wrote(n int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.room.charged -= charge(n)
+	j.room.tail -= int64(n)
+	j.space.Broadcast()
 }
 
 // paddedLength returns how many bytes the record at the front of b takes.
@@ -99,33 +112,73 @@ func fit(b []byte, room int64) (n int, records uint64) {
 }
 
 // rotate goes on in a new segment that begins with record first and has room for
-// a record of need bytes. Everything before it is synced.
+// a record of need bytes. Everything before it is synced. While the disk is full
+// it waits, until the journal is closed.
 func (j *Journal) rotate(first uint64, need int) error {
-	spare, err := j.allocator.take(int64(segmentHeader + need + recordHeader))
+	s, err := j.takeSpare(int64(segmentHeader + need + recordHeader))
 	if err != nil {
 		return err
 	}
-	s := segment{segmentPath(j.dir, first), first, segmentHeader}
-	_, err = spare.WriteAt(segmentHead(j.id, first, spare.bytes), 0)
-	if err == nil {
-		err = spare.sync()
+	if err := j.untilRoom(func() error { return j.name(s, first) }); err != nil {
+		return errors.Join(err, s.Close())
 	}
-	if err == nil {
-		err = j.fs.rename(spare.path, s.path)
+	return j.begin(s, first)
+}
+
+// takeSpare returns a segment of at least need bytes: the one that was made ahead,
+// or one that is larger.
+func (j *Journal) takeSpare(need int64) (s spare, err error) {
+	if need <= j.options.SegmentBytes {
+		return j.allocator.take(j.giveUp)
 	}
-	if err == nil {
-		err = j.fs.syncDir(j.dir)
-	}
+	err = j.untilRoom(func() error {
+		s, err = makeSpare(j.fs, filepath.Join(j.dir, "large"+spareSuffix), need)
+		return err
+	})
+	return s, err
+}
+
+// beginFirst begins the first segment of a new journal. It does not wait for room.
+func (j *Journal) beginFirst(first uint64) error {
+	rand.Read(j.id[:]) // never fails
+	s, err := makeSpare(j.fs, filepath.Join(j.dir, "first"+spareSuffix), j.options.SegmentBytes)
 	if err != nil {
+		return err
+	}
+	if err := j.name(s, first); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return j.begin(s, first)
+}
+
+// name gives a spare its header and then its name. Doing it again after an error
+// writes the header anew: no sync is repeated for bytes that an earlier one lost.
+func (j *Journal) name(s spare, first uint64) error {
+	if _, err := s.WriteAt(segmentHead(j.id, first, s.bytes), 0); err != nil {
+		return err
+	}
+	if err := s.sync(); err != nil {
+		return err
+	}
+	return j.fs.rename(s.path, segmentPath(j.dir, first))
+}
+
+// begin goes on in a spare that has its name.
+func (j *Journal) begin(spare spare, first uint64) error {
+	if err := j.fs.syncDir(j.dir); err != nil {
 		return errors.Join(err, spare.Close())
 	}
 	j.mu.Lock()
 	if n := len(j.segments); n > 0 && j.segments[n-1].first == first {
-		j.segments = j.segments[:n-1] // it was empty, too small for the record, and s has replaced it
+		j.segments = j.segments[:n-1] // it was empty, too small for the record, and is replaced
 	} else if n > 0 {
 		j.segments[n-1].end = j.at
 	}
-	j.segments = append(j.segments, s)
+	j.segments = append(j.segments, segment{segmentPath(j.dir, first), first, segmentHeader})
+	j.room.tail = spare.bytes - segmentHeader - recordHeader
+	if spare.ahead {
+		j.room.spares--
+	}
 	j.mu.Unlock()
 	old := j.current
 	j.current, j.at, j.size = spare, segmentHeader, spare.bytes

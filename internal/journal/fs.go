@@ -26,6 +26,7 @@ type file interface {
 	io.Closer
 	sync() error
 	size() (int64, error)
+	allocate(size int64) error // sets size bytes of the disk aside, where the file system can
 }
 
 const createFlag = os.O_RDWR | os.O_CREATE | os.O_EXCL
@@ -61,7 +62,8 @@ func (disk) syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func (f diskFile) sync() error { return datasync(f.File) }
+func (f diskFile) sync() error               { return datasync(f.File) }
+func (f diskFile) allocate(size int64) error { return allocate(f.File, size) }
 
 func (f diskFile) size() (int64, error) {
 	info, err := f.Stat()

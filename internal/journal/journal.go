@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,6 +31,7 @@ var (
 	ErrFailed   = errors.New("journal: failed")
 	ErrGone     = errors.New("journal: the record is no longer there")
 	ErrTooLarge = errors.New("journal: the record is too large")
+	ErrNoRoom   = errors.New("journal: no room for the next segment")
 )
 
 // Journal is an open journal. Its methods may be called from any goroutine.
@@ -49,15 +49,17 @@ type Journal struct {
 
 	// mu guards what follows.
 	mu       sync.Mutex
-	pending  *batch // gathers records
-	writing  *batch // is being written; nil between batches
-	space    *sync.Cond
+	pending  *batch     // gathers records
+	writing  *batch     // is being written; nil between batches
+	space    *sync.Cond // signaled when there may be more room, in memory or on the disk
+	room     room
 	segments []segment
 	readers  map[*Reader]struct{}
 	closing  bool
 	err      error // why the journal has failed, or ErrClosed
 
 	wake    chan struct{} // holds a value when pending may not be empty
+	giveUp  chan struct{} // closed by Close: the flusher waits no more for room
 	failed  chan struct{} // closed with err set by a failure
 	flushed chan struct{} // closed when the flusher has ended
 
@@ -98,6 +100,7 @@ func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 	if o.SegmentBytes <= 0 {
 		o.SegmentBytes = 64 << 20
 	}
+	o.SegmentBytes = max(o.SegmentBytes, segmentHeader+recordHeader)
 	if o.PendingBytesMax <= 0 {
 		o.PendingBytesMax = 64 << 20
 	}
@@ -106,20 +109,19 @@ func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{options: o, fs: fs, dir: dir, id: r.id, segments: r.segments,
-		readers: make(map[*Reader]struct{}), wake: make(chan struct{}, 1),
-		failed: make(chan struct{}), flushed: make(chan struct{}), current: current}
+		readers: make(map[*Reader]struct{}), wake: make(chan struct{}, 1), giveUp: make(chan struct{}),
+		failed: make(chan struct{}), flushed: make(chan struct{}), current: current, room: newRoom(o.SegmentBytes)}
 	j.space = sync.NewCond(&j.mu)
-	j.allocator = newAllocator(fs, dir, o.SegmentBytes)
 	if current == nil {
 		r.next = o.FirstSeq
-		rand.Read(j.id[:]) // never fails
-		if err := j.rotate(r.next, 0); err != nil {
-			j.allocator.stop()
+		if err := j.beginFirst(r.next); err != nil {
 			return nil, fmt.Errorf("journal: make the first segment in %s: %w", dir, err)
 		}
 	} else {
 		j.at, j.size = r.segments[len(r.segments)-1].end, int64(len(r.bytes))
 	}
+	j.room.tail = j.size - j.at - recordHeader
+	j.allocator = newAllocator(fs, dir, o.SegmentBytes, j.madeSpare)
 	j.appended.Store(r.next - 1)
 	j.synced.Store(r.next - 1)
 	j.pending = j.newBatch(r.next)
@@ -163,31 +165,32 @@ func (j *Journal) Err() error {
 	return j.err
 }
 
-// Room returns nil while the segment that will be needed next is there or being
-// made. An error says why it could not be made; the present one still takes
-// records, and the journal tries again every second. To append until the present
-// one is full, in spite of the error, is a failure of the journal.
-func (j *Journal) Room() error {
-	if err := j.allocator.failing.Load(); err != nil {
-		return fmt.Errorf("journal: no room for the next segment: %w", *err)
-	}
-	return nil
-}
-
 // Append puts a copy of payload behind the last record and returns its seq. It
 // does no I/O; Wait tells when the record is on stable storage. It waits while
-// PendingBytesMax bytes are to be written. The error is ErrTooLarge, the
-// journal's failure or ErrClosed, or says that payload is empty; nothing is
-// appended then.
-func (j *Journal) Append(payload []byte) (uint64, error) {
+// PendingBytesMax bytes are to be written. A record that no segment has room for
+// is not lost and not refused: it and all behind it wait to be written until the
+// disk has room. The error is ErrTooLarge, the journal's failure or ErrClosed, or
+// says that payload is empty; nothing is appended then.
+func (j *Journal) Append(payload []byte) (uint64, error) { return j.append(payload, 0) }
+
+// AppendClaimed is Append with room that was set aside by a claim of up to claimed
+// bytes, the argument of Claim or ClaimReserve. An error uses the claim up as well.
+func (j *Journal) AppendClaimed(payload []byte, claimed int) (uint64, error) {
+	return j.append(payload, charge(recordBytes(claimed)))
+}
+
+// append is Append; paid is what has been charged for the record.
+func (j *Journal) append(payload []byte, paid int64) (uint64, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.room.charged -= paid
 	switch {
 	case len(payload) > RecordBytesMax:
 		return 0, fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(payload), RecordBytesMax)
 	case len(payload) == 0:
 		return 0, errors.New("journal: a record of 0 bytes cannot be appended")
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	j.room.charged += charge(recordBytes(len(payload)))
 	for j.err == nil && !j.closing && len(j.pending.bytes) > 0 &&
 		len(j.pending.bytes)+len(payload) > j.options.PendingBytesMax {
 		j.space.Wait()
@@ -271,13 +274,16 @@ func (j *Journal) dropOldest(seq uint64) (s segment, ok bool) {
 }
 
 // Close writes and syncs what was appended, marks the end, and gives the
-// directory free. Append, and Wait for what is not synced, return ErrClosed from
+// directory free. Where the disk has no room for all of it, the rest is dropped:
+// no Wait has promised it. Append, and Wait for what is not synced, return ErrClosed from
 // then on. The error is the journal's failure, or says what could not be closed.
 // Closing again does nothing.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	again := j.closing
-	j.closing = true
+	if j.closing = true; !again {
+		close(j.giveUp)
+	}
 	j.space.Broadcast()
 	j.mu.Unlock()
 	j.rouse()

@@ -10,10 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 )
 
 // memFS is a file system in memory that keeps what is synced apart from what is
-// only written, counts its calls, fails on demand, and can lose power.
+// only written, counts its calls, fails on demand, fills up, and can lose power.
 type memFS struct {
 	mu      sync.Mutex
 	files   map[string]*memFile // what processes see
@@ -21,7 +22,11 @@ type memFS struct {
 	calls   int                 // calls that change something
 	failAt  int                 // this call and all later ones fail; 0 means none
 	failing error
-	full    bool // creating fails
+	fault   func(call int, op string) error // may fail one call
+	bounded bool                            // the disk ends at limit
+	limit   int                             // bytes of all files together
+
+	cannotAllocate bool // allocate does nothing, as on some file systems
 }
 
 type memFile struct {
@@ -29,6 +34,7 @@ type memFile struct {
 	data  []byte       // what processes see
 	safe  []byte       // what the disk has for sure
 	dirty map[int]bool // sectors that a sync will write
+	taken int          // bytes that allocate has set aside
 	gate  chan struct{}
 }
 
@@ -57,17 +63,44 @@ func (m *memFS) failFrom(n int) {
 	}
 }
 
-func (m *memFS) setFull(full bool) {
+// failOnly asks f, for every call, whether it fails.
+func (m *memFS) failOnly(f func(call int, op string) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.full = full
+	m.fault = f
+}
+
+// setRoom bounds the disk to what it holds and so many bytes; below 0 it has no end.
+func (m *memFS) setRoom(bytes int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.bounded, m.limit = bytes >= 0, m.used()+bytes
+}
+
+// used returns how many bytes the files take.
+func (m *memFS) used() (n int) {
+	for _, f := range m.files {
+		n += max(len(f.data), f.taken)
+	}
+	return n
+}
+
+// room returns how many of want more bytes the disk takes.
+func (m *memFS) room(want int) int {
+	if m.bounded {
+		want = min(want, max(0, m.limit-m.used()))
+	}
+	return want
 }
 
 // step counts a call that changes something, and fails it if it is to fail.
-func (m *memFS) step() error {
+func (m *memFS) step(op string) error {
 	m.calls++
 	if m.failAt > 0 && m.calls >= m.failAt {
 		return m.failing
+	}
+	if m.fault != nil {
+		return m.fault(m.calls, op)
 	}
 	return nil
 }
@@ -80,11 +113,8 @@ func (m *memFS) open(path string, flag int) (file, error) {
 	case f == nil && flag&os.O_CREATE == 0:
 		return nil, os.ErrNotExist
 	case f == nil:
-		if err := m.step(); err != nil {
+		if err := m.step("create"); err != nil {
 			return nil, err
-		}
-		if m.full {
-			return nil, errors.New("no space left on the disk")
 		}
 		f = &memFile{fs: m, dirty: map[int]bool{}}
 		m.files[path] = f
@@ -109,7 +139,7 @@ func (m *memFS) list(dir string) (names []string, err error) {
 func (m *memFS) rename(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.step(); err != nil {
+	if err := m.step("rename"); err != nil {
 		return err
 	}
 	m.files[to] = m.files[from]
@@ -123,7 +153,7 @@ func (m *memFS) remove(path string) error {
 	if m.files[path] == nil {
 		return os.ErrNotExist
 	}
-	if err := m.step(); err != nil {
+	if err := m.step("remove"); err != nil {
 		return err
 	}
 	delete(m.files, path)
@@ -133,7 +163,7 @@ func (m *memFS) remove(path string) error {
 func (m *memFS) syncDir(string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.step(); err != nil {
+	if err := m.step("syncDir"); err != nil {
 		return err
 	}
 	m.names = maps.Clone(m.files)
@@ -146,19 +176,30 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	return bytes.NewReader(f.data).ReadAt(p, off)
 }
 
+// WriteAt writes only the front half of p where it fails, and what there is room
+// for where the disk is full.
 func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
-	if err := f.fs.step(); err != nil {
+	err := f.fs.step("write")
+	if err != nil {
+		p = p[:len(p)/2]
+	}
+	if grow := int(off) + len(p) - max(len(f.data), f.taken); grow > 0 {
+		if room := f.fs.room(grow); room < grow {
+			p, err = p[:max(0, len(p)-(grow-room))], syscall.ENOSPC
+		}
+	}
+	if len(p) == 0 {
 		return 0, err
 	}
-	if grow := off + int64(len(p)) - int64(len(f.data)); grow > 0 {
+	if grow := int(off) + len(p) - len(f.data); grow > 0 {
 		f.data = append(f.data, make([]byte, grow)...)
 	}
 	for at := int(off) / sectorBytes; at*sectorBytes < int(off)+len(p); at++ {
 		f.dirty[at] = true
 	}
-	return copy(f.data[off:], p), nil
+	return copy(f.data[off:], p), err
 }
 
 // sync makes the dirty sectors safe. One that fails leaves them clean and not
@@ -172,7 +213,7 @@ func (f *memFile) sync() error {
 	}
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
-	err := f.fs.step()
+	err := f.fs.step("sync")
 	if err == nil {
 		f.safe = f.onDisk(func(int) bool { return true })
 	}
@@ -197,6 +238,23 @@ func (f *memFile) size() (int64, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	return int64(len(f.data)), nil
+}
+
+// allocate sets size bytes aside, all of them or none.
+func (f *memFile) allocate(size int64) error {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if err := f.fs.step("allocate"); err != nil {
+		return err
+	}
+	if f.fs.cannotAllocate {
+		return nil
+	}
+	if grow := int(size) - max(len(f.data), f.taken); grow > f.fs.room(grow) {
+		return syscall.ENOSPC
+	}
+	f.taken = max(f.taken, int(size))
+	return nil
 }
 
 func (f *memFile) Close() error { return nil }
