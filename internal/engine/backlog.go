@@ -2,9 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"outcry/internal/exchange"
+	"outcry/internal/journal"
 )
 
 // paceDelayMax is how long a call of Execute waits when the projection is
@@ -24,7 +27,8 @@ func (e *Engine) lag() uint64 {
 }
 
 // admit tells whether a command that makes the exchange grow may be done: OK,
-// NoRoom or DatabaseBehind. Cancels and queries need no admission.
+// NoRoom or DatabaseBehind. Cancels and queries need no admission. It is a first
+// look, before work that would be in vain; claim makes sure.
 func (e *Engine) admit() exchange.RejectReason {
 	switch {
 	case e.journal.Room() != nil:
@@ -33,6 +37,35 @@ func (e *Engine) admit() exchange.RejectReason {
 		return exchange.DatabaseBehind
 	}
 	return exchange.OK
+}
+
+// claim sets room in the journal aside for what a command is about to do, and
+// from then on it is done: its record is appended with the claim. Where that is
+// refused, with NoRoom or TooManyFills in r, it returns false. An error is the
+// journal's and final.
+func (e *Engine) claim(bytes int, r *exchange.Result) (ok bool, err error) {
+	return claimed(e.journal.Claim(bytes), exchange.NoRoom, r)
+}
+
+// claimToCancel is claim for a cancel, which goes on in the journal's reserve and
+// is refused with NoRoomToCancel at its end.
+func (e *Engine) claimToCancel(bytes int, r *exchange.Result) (ok bool, err error) {
+	return claimed(e.journal.ClaimReserve(bytes), exchange.NoRoomToCancel, r)
+}
+
+// claimed tells a claim that is refused from a journal that has failed.
+func claimed(err error, noRoom exchange.RejectReason, r *exchange.Result) (ok bool, _ error) {
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, journal.ErrNoRoom):
+		r.Reason = noRoom
+	case errors.Is(err, journal.ErrTooLarge):
+		r.Reason = exchange.TooManyFills
+	default:
+		return false, fmt.Errorf("engine: %w", err)
+	}
+	return false, nil
 }
 
 // pace slows a session down while Postgres is more than half of the bound

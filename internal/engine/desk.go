@@ -50,12 +50,18 @@ func (d *desk) placeOrder(c *exchange.Command, r *exchange.Result, now int64) er
 	if o == nil {
 		return nil
 	}
+	// What the book has matched cannot be undone: room for all of it comes first.
+	bytes := d.orderBytesMax(o)
+	if ok, err := e.claim(bytes, r); !ok {
+		d.withdraw(o)
+		return err
+	}
 	o.ID = exchange.OrderID(e.lastOrder.Add(1))
 	d.fills = d.book.Submit(o, now, d.fills[:0])
 
 	d.event = exchange.Event{Kind: exchange.OrderAccepted, Time: now, Account: c.Account, Symbol: d.symbol,
 		Order: o.ID, Side: o.Side, Shares: o.Shares, Limit: o.Limit, Fills: d.fills}
-	seq, err := d.append()
+	seq, err := d.append(bytes)
 	if err != nil {
 		return err
 	}
@@ -103,6 +109,25 @@ func (d *desk) reserve(c *exchange.Command, r *exchange.Result) *exchange.Order 
 	return nil
 }
 
+// orderBytesMax bounds the record of an order that is about to be submitted.
+func (d *desk) orderBytesMax(o *exchange.Order) int {
+	n := exchange.EventBytesMax
+	for resting := range d.book.Matches(o) {
+		n += exchange.FillBytesMax(resting.Account.ID)
+	}
+	return n
+}
+
+// withdraw takes back the hold of an order that finds no room.
+func (d *desk) withdraw(o *exchange.Order) {
+	e := d.engine
+	e.mu.Lock()
+	e.ledger.Withdraw(d.listing, o)
+	e.settled.Broadcast()
+	e.mu.Unlock()
+	d.order = o
+}
+
 // settle moves what the fills say. The record has its place in the journal.
 func (e *Engine) settle(li *exchange.Listing, o *exchange.Order, fills []exchange.Fill) {
 	e.mu.Lock()
@@ -111,10 +136,10 @@ func (e *Engine) settle(li *exchange.Listing, o *exchange.Order, fills []exchang
 	e.mu.Unlock()
 }
 
-// append writes d.event into the journal.
-func (d *desk) append() (uint64, error) {
+// append writes d.event into the journal, where bytes were claimed for it.
+func (d *desk) append(bytes int) (uint64, error) {
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
-	return d.engine.append(d.record)
+	return d.engine.append(d.record, bytes)
 }
 
 // noteFills counts what an accepted order did and remembers which orders it closed.
@@ -139,20 +164,24 @@ func (d *desk) noteFills(o *exchange.Order, seq uint64) {
 }
 
 // cancelOrder takes an order out of the book, appends, and gives back its hold.
-// It needs no admission: it frees more than it takes.
+// It needs no admission, as it frees more than it takes; only where even the
+// journal's reserve is used up it is refused.
 func (d *desk) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) error {
 	e := d.engine
 	if !e.known(c.Account) {
 		r.Reason = exchange.UnknownAccount
 		return nil
 	}
-	o, reason := d.book.Cancel(c.Order, c.Account, now)
-	if r.Reason = reason; reason != exchange.OK {
+	if r.Reason = d.book.MayCancel(c.Order, c.Account); r.Reason != exchange.OK {
 		return nil
 	}
+	if ok, err := e.claimToCancel(exchange.EventBytesMax, r); !ok {
+		return err
+	}
+	o, _ := d.book.Cancel(c.Order, c.Account, now)
 	d.event = exchange.Event{Kind: exchange.OrderCanceled, Time: now, Account: c.Account, Symbol: d.symbol,
 		Order: o.ID, Side: o.Side, Shares: o.Canceled, Limit: o.Limit}
-	seq, err := d.append()
+	seq, err := d.append(exchange.EventBytesMax)
 	if err != nil {
 		return err
 	}
@@ -175,7 +204,7 @@ func (d *desk) queryOrder(c *exchange.Command, r *exchange.Result) {
 	}
 }
 
-// placeShares checks, appends, and only then lets the shares be seen. Nobody
+// placeShares checks, claims room, appends, and only then lets the shares be seen. Nobody
 // else places this symbol's shares, so what was checked still holds after.
 func (d *desk) placeShares(c *exchange.Command, r *exchange.Result, now int64) error {
 	e := d.engine
@@ -188,8 +217,11 @@ func (d *desk) placeShares(c *exchange.Command, r *exchange.Result, now int64) e
 	if r.Reason != exchange.OK {
 		return nil
 	}
+	if ok, err := e.claim(exchange.EventBytesMax, r); !ok {
+		return err
+	}
 	d.event = exchange.Event{Kind: exchange.SharesPlaced, Time: now, Symbol: d.symbol, Account: c.Account, Placed: c.Placed}
-	if _, err := d.append(); err != nil {
+	if _, err := d.append(exchange.EventBytesMax); err != nil {
 		return err
 	}
 	e.mu.Lock()

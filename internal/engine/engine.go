@@ -3,7 +3,8 @@
 // settles and answers, in this order and nowhere else.
 //
 //	session ── Execute ──▶ desk of the symbol (bounded inbox, one goroutine)
-//	                         1 reserve   the ledger takes the hold, or says why not
+//	                         1 reserve   the ledger takes the hold and the journal
+//	                                     sets room aside, or they say why not
 //	                         2 match     the book fills against resting orders
 //	                         3 append    one journal record: everything it did
 //	                         4 settle    the ledger moves cash and shares
@@ -300,10 +301,11 @@ func (e *Engine) Durable(ctx context.Context, seq uint64) error {
 	return e.options.Projection.WaitApplied(ctx, seq)
 }
 
-// append puts one record into the journal. An error is final: the exchange has
-// failed, and what the record says must not become visible.
-func (e *Engine) append(record []byte) (uint64, error) {
-	seq, err := e.journal.Append(record)
+// append puts one record into the journal, with room for it that was claimed. An
+// error is final: the exchange has failed, and what the record says must not
+// become visible.
+func (e *Engine) append(record []byte, claimed int) (uint64, error) {
+	seq, err := e.journal.AppendClaimed(record, claimed)
 	if err != nil {
 		return 0, fmt.Errorf("engine: %w", err)
 	}

@@ -57,8 +57,13 @@ type market struct {
 
 func open(t testing.TB, o Options) *market {
 	t.Helper()
+	return openWith(t, o, journal.Options{SegmentBytes: 1 << 20})
+}
+
+func openWith(t testing.TB, o Options, journaling journal.Options) *market {
+	t.Helper()
 	dir := t.TempDir()
-	j, err := journal.Open(dir, journal.Options{SegmentBytes: 1 << 20})
+	j, err := journal.Open(dir, journaling)
 	require.NoError(t, err)
 	o.Journal, o.State = j, exchange.NewState()
 	if o.Now == nil {

@@ -23,7 +23,14 @@ func (r *registrar) execute(c *exchange.Command, result *exchange.Result, now in
 	return r.makeSymbol(c, result, now)
 }
 
-// openAccount checks, appends, and only then lets the account be seen. Nobody
+// append writes r.event into the journal, where room was claimed for it.
+func (r *registrar) append() error {
+	r.record = exchange.AppendEvent(r.record[:0], &r.event)
+	_, err := r.engine.append(r.record, exchange.EventBytesMax)
+	return err
+}
+
+// openAccount checks, claims room, appends, and only then lets the account be seen. Nobody
 // else opens accounts, so what was checked still holds after the append.
 func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, now int64) error {
 	e := r.engine
@@ -33,9 +40,11 @@ func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, no
 	if result.Reason != exchange.OK {
 		return nil
 	}
+	if ok, err := e.claim(exchange.EventBytesMax, result); !ok {
+		return err
+	}
 	r.event = exchange.Event{Kind: exchange.AccountOpened, Time: now, Account: c.Account, Balance: c.Balance}
-	r.record = exchange.AppendEvent(r.record[:0], &r.event)
-	if _, err := e.append(r.record); err != nil {
+	if err := r.append(); err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -55,9 +64,11 @@ func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now
 		result.Reason = exchange.SymbolLimitExceeded
 		return nil
 	}
+	if ok, err := e.claim(exchange.EventBytesMax, result); !ok {
+		return err
+	}
 	r.event = exchange.Event{Kind: exchange.SymbolMade, Time: now, Symbol: c.Symbol}
-	r.record = exchange.AppendEvent(r.record[:0], &r.event)
-	if _, err := e.append(r.record); err != nil {
+	if err := r.append(); err != nil {
 		return err
 	}
 	r.symbols++

@@ -66,22 +66,51 @@ func (b *Book) fill(o, r *Order, now int64) Fill {
 	return Fill{Resting: r.ID, Account: r.Account.ID, Shares: e.Shares, Price: e.Price, resting: r}
 }
 
-// Cancel takes what is open of an order out of the book and returns the order.
-// It returns UnknownOrder, ForeignOrder where the order is not owner's,
-// AlreadyExecuted or AlreadyCanceled, and then nothing changed. UnknownOrder also
-// stands for an order that was forgotten.
-func (b *Book) Cancel(id OrderID, owner AccountID, now int64) (*Order, RejectReason) {
+// Matches ranges over the resting orders that Submit would fill for o, in that
+// order, and changes nothing. The book must not change meanwhile.
+func (b *Book) Matches(o *Order) iter.Seq[*Order] {
+	return func(yield func(*Order) bool) {
+		open := o.Open
+		b.side(o.Side.opposite()).each(func(lv *level) bool {
+			if !o.crosses(lv.price) {
+				return false
+			}
+			for r := lv.oldest; r != nil; r = r.next {
+				if open <= 0 || !yield(r) {
+					return false
+				}
+				open -= r.Open
+			}
+			return true
+		})
+	}
+}
+
+// MayCancel tells whether Cancel would take an order out of the book: OK,
+// UnknownOrder, ForeignOrder where the order is not owner's, AlreadyExecuted or
+// AlreadyCanceled. UnknownOrder also stands for an order that was forgotten.
+func (b *Book) MayCancel(id OrderID, owner AccountID) RejectReason {
 	o := b.orders[id]
 	switch {
 	case o == nil:
-		return nil, UnknownOrder
+		return UnknownOrder
 	case o.Account.ID != owner:
-		return nil, ForeignOrder
+		return ForeignOrder
 	case o.Canceled > 0:
-		return nil, AlreadyCanceled
+		return AlreadyCanceled
 	case o.Open == 0:
-		return nil, AlreadyExecuted
+		return AlreadyExecuted
 	}
+	return OK
+}
+
+// Cancel takes what is open of an order out of the book and returns the order.
+// Where MayCancel does not say OK it returns that reason, and nothing changed.
+func (b *Book) Cancel(id OrderID, owner AccountID, now int64) (*Order, RejectReason) {
+	if r := b.MayCancel(id, owner); r != OK {
+		return nil, r
+	}
+	o := b.orders[id]
 	b.leave(o)
 	o.Canceled, o.CanceledAt, o.Open = o.Open, now, 0
 	return o, OK

@@ -116,10 +116,16 @@ func newTwins(chunkMax int) *twins {
 
 func (w *twins) submit(t require.TestingT, account AccountID, side Side, shares Shares, limit Price) {
 	o := NewOrder(w.next, &Account{ID: account}, side, shares, limit)
+	var matches []OrderID
+	for r := range w.book.Matches(o) {
+		matches = append(matches, r.ID)
+	}
 	fills := w.book.Submit(o, w.now, nil)
 	want := w.naive.submit(w.next, account, side, shares, limit, w.now)
 	require.True(t, slices.EqualFunc(want, fills, Fill.same), "order %d: want %v, got %v", w.next, want, fills)
-	for _, f := range fills {
+	require.Len(t, matches, len(fills), "order %d", w.next)
+	for i, f := range fills {
+		require.Equal(t, f.Resting, matches[i], "order %d was to match it", w.next)
 		w.compare(t, f.Resting)
 	}
 	w.compare(t, w.next)
@@ -128,7 +134,9 @@ func (w *twins) submit(t require.TestingT, account AccountID, side Side, shares 
 }
 
 func (w *twins) cancel(t require.TestingT, id OrderID, owner AccountID) {
+	may := w.book.MayCancel(id, owner)
 	o, r := w.book.Cancel(id, owner, w.now)
+	require.Equal(t, may, r, "cancel of order %d", id)
 	require.Equal(t, w.naive.cancel(id, owner), r, "cancel of order %d", id)
 	require.Equal(t, r == OK, o != nil)
 	if o != nil {

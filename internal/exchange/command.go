@@ -106,6 +106,8 @@ const (
 	HistoryUnavailable                 // the order is only in Postgres, which does not answer
 	ReplyFull                          // the reply has as many executions as one may tell of
 	NoMemory                           // there is no memory for the answer at this moment
+	NoRoomToCancel                     // nor has it for a cancel: the reserve is used up
+	TooManyFills                       // the order would match more orders than one record of the journal takes
 	rejectReasons                      // how many there are
 )
 
@@ -136,4 +138,6 @@ var rejectNames = [rejectReasons]string{
 	HistoryUnavailable:    "history_unavailable",
 	ReplyFull:             "reply_full",
 	NoMemory:              "no_memory",
+	NoRoomToCancel:        "no_room_to_cancel",
+	TooManyFills:          "too_many_fills",
 }

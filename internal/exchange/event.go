@@ -110,6 +110,22 @@ func appendInt128(dst []byte, v Int128) []byte {
 	return binary.AppendUvarint(dst, v.Lo)
 }
 
+// The most that parts of an event take.
+const (
+	varintMax  = binary.MaxVarintLen64
+	accountMax = 1 + AccountDigitsMax
+	symbolMax  = 1 + SymbolCharsMax
+)
+
+// EventBytesMax is the most that AppendEvent appends for an event without fills:
+// that is one of an order, with kind, time, order id, account, symbol, side,
+// shares, limit and the number of fills.
+const EventBytesMax = 1 + varintMax + varintMax + accountMax + symbolMax + 1 + 3*varintMax
+
+// FillBytesMax returns the most that one more fill, with an order of the given
+// account, adds to an event.
+func FillBytesMax(account AccountID) int { return varintMax + 1 + len(account) + varintMax + varintMax }
+
 // fillBytesMin is the least that an encoded fill takes: it bounds how many
 // fills a record of a given length can claim to have.
 const fillBytesMin = 4

@@ -64,7 +64,28 @@ func TestDecodeReadsWhatAppendWrote(t *testing.T) {
 		b := AppendEvent([]byte("before"), &e)
 		require.Equal(t, "before", string(b[:6]))
 		require.Equal(t, e, decoded(t, b[6:]))
+		most := EventBytesMax
+		for _, f := range e.Fills {
+			most += FillBytesMax(f.Account)
+		}
+		require.LessOrEqual(t, len(b)-6, most)
 	})
+}
+
+// TestEventsStayWithinTheirBound takes every value as large as its type allows.
+func TestEventsStayWithinTheirBound(t *testing.T) {
+	account, sym := AccountID(strings.Repeat("9", AccountDigitsMax)), Symbol(strings.Repeat("Z", SymbolCharsMax))
+	most, cash := int64(math.MaxInt64), Int128{Hi: math.MinInt64, Lo: math.MaxUint64}
+	e := Event{Side: Sell, Time: math.MinInt64, Account: account, Symbol: sym, Balance: Cash(cash), Placed: Position(cash),
+		Order: math.MaxUint64, Shares: Shares(most), Limit: Price(most)}
+	for kind := AccountOpened; kind <= OrderCanceled; kind++ {
+		e.Kind = kind
+		require.LessOrEqual(t, len(AppendEvent(nil, &e)), EventBytesMax, kind)
+	}
+	e.Kind = OrderAccepted
+	one := len(AppendEvent(nil, &e))
+	e.Fills = []Fill{{Resting: math.MaxUint64, Account: account, Shares: Shares(most), Price: Price(most)}}
+	require.LessOrEqual(t, len(AppendEvent(nil, &e))-one, FillBytesMax(account))
 }
 
 func TestDecodeRefusesEveryTruncationAndEveryTrailingByte(t *testing.T) {

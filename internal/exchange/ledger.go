@@ -124,7 +124,8 @@ func (l *Ledger) Place(li *Listing, id AccountID, p Position) {
 
 // Reserve sets aside what o could spend: a buy holds Limit × Shares, a sell
 // holds Shares. It returns OK, InsufficientFunds or InsufficientShares, and in
-// the latter cases l is unchanged. Every reservation is followed by Settle.
+// the latter cases l is unchanged. Every reservation is followed by Settle or
+// Withdraw.
 func (l *Ledger) Reserve(li *Listing, o *Order) RejectReason {
 	if o.Side == Buy {
 		cost := Notional(o.Shares, o.Limit)
@@ -165,6 +166,13 @@ func (l *Ledger) Settle(li *Listing, o *Order, fills []Fill) {
 	}
 }
 
+// Withdraw takes back the reservation of an order that is not accepted after all.
+// It is called instead of Settle.
+func (l *Ledger) Withdraw(li *Listing, o *Order) {
+	o.Account.unsettled--
+	li.giveBack(o, o.Shares)
+}
+
 // exchange carries out one fill between a buy and a sell.
 func (li *Listing) exchange(buy, sell *Order, f Fill) {
 	hold, price := Notional(f.Shares, buy.Limit), Notional(f.Shares, f.Price)
@@ -180,14 +188,17 @@ func (li *Listing) exchange(buy, sell *Order, f Fill) {
 }
 
 // Release gives back what a canceled order still held.
-func (l *Ledger) Release(li *Listing, o *Order) {
+func (l *Ledger) Release(li *Listing, o *Order) { li.giveBack(o, o.Canceled) }
+
+// giveBack ends o's hold for some of its shares: they can be spent or sold again.
+func (li *Listing) giveBack(o *Order, shares Shares) {
 	if o.Side == Buy {
-		hold := Notional(o.Canceled, o.Limit)
+		hold := Notional(shares, o.Limit)
 		o.Account.held = use(o.Account.held, hold)
 		o.Account.balance = o.Account.balance.Add(hold)
 		return
 	}
-	h, s := li.holdings[o.Account], o.Canceled.Position()
+	h, s := li.holdings[o.Account], shares.Position()
 	h.held = use(h.held, s)
 	h.shares = h.shares.Add(s)
 }

@@ -138,6 +138,22 @@ func TestReleaseGivesBackTheRestOfAHold(t *testing.T) {
 	require.Zero(t, heldShares)
 }
 
+func TestWithdrawUndoesAReservation(t *testing.T) {
+	d, li := market(t)
+	before := dump(d.State)
+	for _, o := range []*Order{
+		NewOrder(1, d.Ledger.Account("1"), Buy, shares(t, "3"), price(t, "10.00000001")),
+		NewOrder(1, d.Ledger.Account("2"), Sell, shares(t, "0.00000001"), price(t, "1")),
+	} {
+		require.Equal(t, OK, d.Ledger.Reserve(li, o))
+		require.NotEqual(t, before, dump(d.State))
+		d.Ledger.Withdraw(li, o)
+		require.Equal(t, before, dump(d.State))
+		require.False(t, o.Account.Unsettled())
+	}
+	require.NoError(t, d.Ledger.Check())
+}
+
 func TestTotalsStayBelowTheirBounds(t *testing.T) {
 	l := NewLedger()
 	largest := dollars(t, "999999999999999999.99999999")

@@ -37,6 +37,10 @@ func rejectText(c *exchange.Command, r *exchange.Result) string {
 		return fmt.Sprintf("order %d has nothing open: it was canceled before", c.Order)
 	case exchange.NoRoom:
 		return "the exchange takes nothing new: its disk has no room for the journal; cancel and query still work"
+	case exchange.NoRoomToCancel:
+		return fmt.Sprintf("order %d cannot be canceled now: the disk has no room for the journal, and the reserve for cancels is used up; query still works", c.Order)
+	case exchange.TooManyFills:
+		return fmt.Sprintf("%s %s at %s would execute against more orders than one record of the journal takes; send it in smaller parts", c.Shares, c.Symbol, c.Limit)
 	case exchange.DatabaseBehind:
 		return "the exchange takes nothing new until its database has caught up; cancel and query still work"
 	case exchange.HistoryUnavailable:

@@ -70,6 +70,8 @@ func TestRejectNamesTheValues(t *testing.T) {
 		{trades, 2, exchange.Result{Reason: exchange.HistoryUnavailable}, `<error id="7">order 7 was closed long ago, and the database that knows it does not answer now</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.ReplyFull}, `<error id="7">this reply tells of as many executions as one may: ask for order 7 in another frame</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.NoMemory}, `<error id="7">the exchange has no memory for the answer about order 7 now: ask again later</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.NoRoomToCancel}, `<error id="7">order 7 cannot be canceled now: the disk has no room for the journal, and the reserve for cancels is used up; query still works</error>`},
+		{trades, 0, exchange.Result{Reason: exchange.TooManyFills}, `<error sym="A" amount="100" limit="145.67">100 A at 145.67 would execute against more orders than one record of the journal takes; send it in smaller parts</error>`},
 		{trades, 2, exchange.Result{Reason: 200}, `<error id="7">refused: unknown</error>`},
 	} {
 		var r Request

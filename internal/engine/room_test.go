@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+)
+
+// cramped is a market whose journal has segments of segmentBytes.
+func cramped(t *testing.T, segmentBytes int64) *market {
+	t.Helper()
+	return openWith(t, Options{}, journal.Options{SegmentBytes: segmentBytes})
+}
+
+// fillDisk lets no further segment be made, as on a full disk: its name is taken
+// already. What is ready is still ready.
+func (m *market) fillDisk() {
+	for n := range 200 {
+		err := os.Symlink("nowhere", filepath.Join(m.dir, "next-"+strconv.Itoa(n)+".tmp"))
+		if err != nil {
+			require.ErrorIs(m.t, err, os.ErrExist)
+		}
+	}
+}
+
+// freeDisk undoes fillDisk and waits until the journal has seen it.
+func (m *market) freeDisk() {
+	all, err := filepath.Glob(filepath.Join(m.dir, "next-*.tmp"))
+	require.NoError(m.t, err)
+	for _, name := range all {
+		if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
+			require.NoError(m.t, os.Remove(name))
+		}
+	}
+	require.Eventually(m.t, func() bool { return m.journal.Room() == nil }, time.Minute, 5*time.Millisecond)
+}
+
+// untilRefused sends c again and again until it is refused, and returns how often
+// it was done and why it is no more.
+func (m *market) untilRefused(c exchange.Command) (done int, why exchange.RejectReason) {
+	for ; done < 10_000; done++ {
+		if why = m.do(c).Reason; why != exchange.OK {
+			break
+		}
+	}
+	return done, why
+}
+
+// agrees demands that the journal tells the state that the engine has.
+func (m *market) agrees() {
+	m.t.Helper()
+	require.NoError(m.t, m.CheckLedger())
+	require.NoError(m.t, m.Durable(background, m.journal.Appended()))
+	state := exchange.NewState()
+	var e exchange.Event
+	require.NoError(m.t, journal.Scan(m.dir, func(_ uint64, record []byte) error {
+		require.NoError(m.t, exchange.DecodeEvent(record, &e))
+		return state.Apply(&e)
+	}))
+	require.NoError(m.t, state.Audit())
+	for _, id := range []exchange.AccountID{"1", "2"} {
+		free, held := state.Ledger.Account(id).Balance()
+		freeNow, heldNow := m.ledger.Account(id).Balance()
+		require.Equal(m.t, [2]exchange.Cash{free, held}, [2]exchange.Cash{freeNow, heldNow}, "account %s", id)
+	}
+	require.Equal(m.t, exchange.OrderID(m.lastOrder.Load()), state.OrderID)
+}
+
+// TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever walks into a full disk
+// and out of it again.
+func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
+	m := cramped(t, 16<<10)
+	m.fillDisk()
+	orders, why := m.untilRefused(buy("A", 1, 1))
+	require.Equal(t, exchange.NoRoom, why)
+	require.Greater(t, orders, 200)
+	for _, c := range []exchange.Command{sell("B", 1, 1), {Kind: exchange.OpenAccount, Account: "3"}, {Kind: exchange.MakeSymbol, Symbol: "C"},
+		{Kind: exchange.PlaceShares, Symbol: "A", Account: "2", Placed: exchange.Position{Lo: 1}}} {
+		require.Equal(t, exchange.NoRoom, m.do(c).Reason, c.Kind)
+	}
+	require.NoError(t, m.CheckLedger())
+
+	canceled := exchange.OrderID(0)
+	for reason := exchange.OK; reason == exchange.OK; canceled++ {
+		if reason = m.do(cancelOf(canceled+1, "1")).Reason; reason != exchange.OK {
+			require.Equal(t, exchange.NoRoomToCancel, reason)
+			break
+		}
+	}
+	require.Greater(t, canceled, exchange.OrderID(30), "the reserve is there")
+	require.Less(t, canceled, exchange.OrderID(orders), "and it ends")
+	require.NoError(t, m.journal.Err())
+	next := canceled + 1
+	require.Equal(t, exchange.AlreadyCanceled, m.do(cancelOf(1, "1")).Reason, "what a cancel would not do anyway is told as ever")
+	require.Equal(t, exchange.ForeignOrder, m.do(cancelOf(next, "2")).Reason)
+	require.Equal(t, exchange.Status{Open: 1}, m.do(queryOf(next)).Status, "the refused cancel has changed nothing")
+	require.Equal(t, exchange.Shares(1), m.do(queryOf(1)).Status.Canceled)
+	m.agrees()
+
+	m.freeDisk()
+	require.Equal(t, exchange.OK, m.do(cancelOf(next, "1")).Reason)
+	require.Equal(t, exchange.Result{Order: exchange.OrderID(orders + 1)}, m.do(buy("A", 1, 1)), "refused orders have used no id")
+	for range 3 * orders {
+		require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
+	}
+	m.agrees()
+}
+
+// TestAnOrderThatSweepsMoreThanARecordTakesIsRefusedWhole: one record has to say
+// all that the order did.
+func TestAnOrderThatSweepsMoreThanARecordTakesIsRefusedWhole(t *testing.T) {
+	m := cramped(t, 16<<10)
+	const resting = 400
+	for n := range resting {
+		require.Equal(t, exchange.OK, m.do(sell("A", 2, exchange.Price(5+n%7))).Reason)
+	}
+	before := m.Stats()
+	require.Equal(t, exchange.Result{Reason: exchange.TooManyFills}, m.do(buy("A", 2*resting, 20)))
+	require.Equal(t, before, m.Stats(), "nothing has happened")
+	m.agrees()
+	got := m.all(buy("A", 300, 20), buy("A", 299, 20), queryOf(resting+1))
+	require.Equal(t, []exchange.Result{{Order: resting + 1}, {Order: resting + 2}}, got[:2], "smaller parts are taken")
+	require.Len(t, got[2].Status.Executions, 150)
+	m.agrees()
+}
+
+// TestAHoldThatFindsNoRoomIsNotSeen: an account that could afford only one of two
+// orders can afford the other one once the first was refused for want of room.
+func TestAHoldThatFindsNoRoomIsNotSeen(t *testing.T) {
+	m := cramped(t, 16<<10)
+	for range 300 {
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, 1)).Reason)
+	}
+	const all = 1000 * 1000
+	var refused sync.WaitGroup
+	refused.Go(func() {
+		results := make([]exchange.Result, 1)
+		for range 200 {
+			if _, err := m.Execute(background, []exchange.Command{buy("A", all, 1)}, results); err != nil || results[0].Reason != exchange.TooManyFills && results[0].Reason != exchange.InsufficientFunds {
+				t.Error(results[0].Reason, err)
+			}
+		}
+	})
+	for range 200 {
+		r := m.do(buy("B", all, 1))
+		require.Equal(t, exchange.OK, r.Reason, "the hold of an order that is never accepted was seen")
+		require.Equal(t, exchange.OK, m.do(cancelOf(r.Order, "1")).Reason)
+	}
+	refused.Wait()
+	m.agrees()
+}
+
+// TestManySymbolsMeetTheFullDiskAtOnce trades in many symbols while the disk fills
+// up, is full, and is freed, over and over: every command is done or refused, all
+// that is done is in the journal, and the process lives.
+func TestManySymbolsMeetTheFullDiskAtOnce(t *testing.T) {
+	const seed, symbols, rounds = 3, 16, 3
+	t.Logf("seed %d", seed)
+	m := cramped(t, 16<<10)
+	for n := range symbols {
+		m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: exchange.Symbol(fmt.Sprint("S", n))},
+			exchange.Command{Kind: exchange.PlaceShares, Symbol: exchange.Symbol(fmt.Sprint("S", n)), Account: "2", Placed: exchange.Shares(1e9).Position()})
+	}
+	for round := range rounds {
+		m.fillDisk()
+		var clients sync.WaitGroup
+		for n := range symbols {
+			clients.Go(func() {
+				sym := exchange.Symbol(fmt.Sprint("S", n))
+				m.tradeUntilFull(sym, rand.New(rand.NewPCG(seed, uint64(round*symbols+n))))
+			})
+		}
+		clients.Wait()
+		require.NoError(t, m.journal.Err())
+		m.agrees()
+		m.freeDisk()
+	}
+	require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
+	m.agrees()
+}
+
+// tradeUntilFull sells in small parts and sweeps until orders are refused, and then
+// cancels what is open, or as much of it as there is room for.
+func (m *market) tradeUntilFull(sym exchange.Symbol, r *rand.Rand) {
+	results := make([]exchange.Result, 1)
+	send := func(c exchange.Command) exchange.Result {
+		if _, err := m.Execute(background, []exchange.Command{c}, results); err != nil {
+			m.t.Error(err)
+		}
+		return results[0]
+	}
+	var mine []exchange.OrderID
+	for range 20_000 {
+		c := sell(sym, exchange.Shares(1+r.IntN(3)), exchange.Price(1+r.IntN(5)))
+		if r.IntN(20) == 0 {
+			c = buy(sym, 50, 5)
+		}
+		got := send(c)
+		switch got.Reason {
+		case exchange.OK:
+			mine = append(mine, got.Order)
+			continue
+		case exchange.NoRoom:
+		default:
+			m.t.Errorf("%s: %s", sym, got.Reason)
+		}
+		for _, id := range mine {
+			switch reason := send(cancelOf(id, "2")).Reason; reason {
+			case exchange.OK, exchange.AlreadyCanceled, exchange.AlreadyExecuted, exchange.ForeignOrder:
+			case exchange.NoRoomToCancel:
+				return
+			default:
+				m.t.Errorf("%s: cancel: %s", sym, reason)
+			}
+		}
+		return
+	}
+	m.t.Error("the disk was never full")
+}
