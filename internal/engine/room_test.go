@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -158,6 +159,26 @@ func TestAHoldThatFindsNoRoomIsNotSeen(t *testing.T) {
 	}
 	refused.Wait()
 	m.agrees()
+}
+
+// TestAHoldThatIsWithdrawnLetsOthersGoOn: a refusal that hangs on an unsettled hold
+// waits for the end of that, whichever it is.
+func TestAHoldThatIsWithdrawnLetsOthersGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cramped(t, 1<<16)
+		const all = 1000 * 1000
+		d, _ := m.desks.Load(exchange.Symbol("A"))
+		m.mu.Lock()
+		o := exchange.NewOrder(0, m.ledger.Account("1"), exchange.Buy, all, 1)
+		require.Equal(t, exchange.OK, m.ledger.Reserve(d.(*desk).listing, o))
+		m.mu.Unlock()
+		other := make(chan exchange.Result, 1)
+		go func() { other <- m.do(buy("B", all, 1)) }()
+		synctest.Wait()
+		require.Empty(t, other)
+		d.(*desk).withdraw(o)
+		require.Equal(t, exchange.Result{Order: 1}, <-other)
+	})
 }
 
 // TestManySymbolsMeetTheFullDiskAtOnce trades in many symbols while the disk fills

@@ -307,6 +307,28 @@ func (s *slowFS) open(path string, flag int) (file, error) {
 	return s.memFS.open(path, flag)
 }
 
+// TestTheReserveIsUsedToItsEnd: while a record is on its way that was charged more
+// than it will take, the reserve is not used up.
+func TestTheReserveIsUsedToItsEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, fs *memFS) {
+		j := mustOpenMem(t, fs, small)
+		fs.setRoom(0)
+		for j.Room() == nil || j.RoomBytes() > 3*int64(recordBytes(400)) {
+			require.NoError(t, claimed(t, j, j.ClaimReserve, 100))
+			synctest.Wait()
+		}
+		require.NoError(t, j.ClaimReserve(400))
+		waits := make(chan error, 1)
+		go func() { waits <- j.ClaimReserve(400) }()
+		synctest.Wait()
+		require.Empty(t, waits)
+		_, err := j.AppendClaimed([]byte("little"), 400)
+		require.NoError(t, err)
+		require.NoError(t, <-waits)
+		require.NoError(t, j.Close())
+	})
+}
+
 func TestAClaimEndsWithTheJournal(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		gate := make(chan struct{})
