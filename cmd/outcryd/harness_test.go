@@ -34,8 +34,12 @@ const patience = 60 * time.Second
 const runVariable = "OUTCRY_TEST_RUN"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(runVariable) != "" {
+	switch {
+	case os.Getenv(runVariable) != "":
 		main()
+		return
+	case os.Getenv(diskVariable) != "":
+		holdDisk(os.Getenv(diskVariable))
 		return
 	}
 	os.Exit(pgtest.Main(m))

@@ -67,9 +67,11 @@ func (m *metrics) projected(records int, rows int64, took time.Duration) {
 
 // watch adds what is read when somebody looks.
 func (m *metrics) watch(e *engine.Engine, j *journal.Journal, p *postgres.Projector) {
+	plain := func(name, help string, value func() float64) {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
 	gauge := func(name, help string, value func(engine.Stats) float64) {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
-			func() float64 { return value(e.Stats()) }))
+		plain(name, help, func() float64 { return value(e.Stats()) })
 	}
 	gauge("outcry_accounts", "Accounts.", func(s engine.Stats) float64 { return float64(s.Accounts) })
 	gauge("outcry_symbols", "Symbols.", func(s engine.Stats) float64 { return float64(s.Symbols) })
@@ -80,6 +82,15 @@ func (m *metrics) watch(e *engine.Engine, j *journal.Journal, p *postgres.Projec
 	gauge("outcry_journal_unsynced_records", "Records that are not on stable storage yet.",
 		func(engine.Stats) float64 { return float64(j.Appended()) - float64(j.Synced()) })
 	gauge("outcry_journal_segments", "Segments of the journal.", func(engine.Stats) float64 { return float64(j.SegmentCount()) })
+	plain("outcry_journal_unsynced_bytes", "Bytes of records that are not on stable storage yet.", func() float64 { return float64(j.UnsyncedBytes()) })
+	plain("outcry_journal_room", "1 while the journal's next segment is there or being made; 0 while it cannot be made, and orders are refused.", func() float64 {
+		if j.Room() != nil {
+			return 0
+		}
+		return 1
+	})
+	plain("outcry_journal_room_bytes", "Bytes that the journal's segments that are ready can still take.", func() float64 { return float64(j.RoomBytes()) })
+	plain("outcry_journal_reserve_bytes", "Part of outcry_journal_room_bytes that only cancels may use.", func() float64 { return float64(j.ReserveBytes()) })
 	gauge("outcry_postgres_up", "1 while Postgres can be written, else 0.", func(engine.Stats) float64 {
 		if p.Down() {
 			return 0

@@ -202,12 +202,12 @@ func (s *server) started() error {
 }
 
 // ready returns why the exchange takes no orders, nil while it does. Postgres
-// being away is no reason. Without room for the journal only orders are refused.
+// being away is no reason, being too far behind is.
 func (s *server) ready() error {
 	if err := s.started(); err != nil {
 		return err
 	}
-	return s.journal.Room()
+	return s.engine.Refusing()
 }
 
 // stop ends in order what was started: frames that are in are finished, what was

@@ -39,6 +39,19 @@ func (e *Engine) admit() exchange.RejectReason {
 	return exchange.OK
 }
 
+// Refusing returns why the exchange refuses orders and creates at this moment, nil
+// while it takes them: the journal's disk is full, or the projection is too far
+// behind. Queries and cancels still work.
+func (e *Engine) Refusing() error {
+	switch e.admit() {
+	case exchange.NoRoom:
+		return e.journal.Room()
+	case exchange.DatabaseBehind:
+		return fmt.Errorf("engine: Postgres is %d records behind, the limit is %d", e.lag(), e.options.BacklogMax)
+	}
+	return nil
+}
+
 // claim sets room in the journal aside for what a command is about to do, and
 // from then on it is done: its record is appended with the claim. Where that is
 // refused, with NoRoom or TooManyFills in r, it returns false. An error is the

@@ -243,12 +243,14 @@ func TestOrdersAreRefusedAtTheBacklogsBound(t *testing.T) {
 		}
 	}
 	require.Equal(t, exchange.DatabaseBehind, reason)
+	require.ErrorContains(t, m.Refusing(), "Postgres is 20 records behind, the limit is 20")
 	require.Equal(t, uint64(20), m.Stats().Lag)
 	require.Equal(t, exchange.DatabaseBehind, m.do(exchange.Command{Kind: exchange.OpenAccount, Account: "3"}).Reason)
 	require.Equal(t, exchange.DatabaseBehind, m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: "Z"}).Reason)
 	require.Equal(t, exchange.OK, m.do(cancelOf(1, "1")).Reason)
 	require.Equal(t, exchange.AlreadyCanceled, m.do(cancelOf(1, "1")).Reason)
 	db.applied.Store(m.journal.Appended())
+	require.NoError(t, m.Refusing())
 	require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
 	ctx, cancel := context.WithCancel(background)
 	cancel()

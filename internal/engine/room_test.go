@@ -84,6 +84,7 @@ func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
 	m.fillDisk()
 	orders, why := m.untilRefused(buy("A", 1, 1))
 	require.Equal(t, exchange.NoRoom, why)
+	require.ErrorIs(t, m.Refusing(), journal.ErrNoRoom)
 	require.Greater(t, orders, 200)
 	for _, c := range []exchange.Command{sell("B", 1, 1), {Kind: exchange.OpenAccount, Account: "3"}, {Kind: exchange.MakeSymbol, Symbol: "C"},
 		{Kind: exchange.PlaceShares, Symbol: "A", Account: "2", Placed: exchange.Position{Lo: 1}}} {
@@ -109,6 +110,7 @@ func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
 	m.agrees()
 
 	m.freeDisk()
+	require.NoError(t, m.Refusing())
 	require.Equal(t, exchange.OK, m.do(cancelOf(next, "1")).Reason)
 	require.Equal(t, exchange.Result{Order: exchange.OrderID(orders + 1)}, m.do(buy("A", 1, 1)), "refused orders have used no id")
 	for range 3 * orders {

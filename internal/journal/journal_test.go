@@ -204,6 +204,7 @@ func TestOneSyncWakesWhomItCovers(t *testing.T) {
 		require.NoError(t, err)
 	}
 	first, second, third := wait(1), wait(2), wait(3)
+	require.Equal(t, 3*recordBytes(50), j.UnsyncedBytes())
 	gate <- struct{}{}
 	require.NoError(t, <-first)
 	require.Equal(t, uint64(1), j.Synced())
@@ -213,6 +214,7 @@ func TestOneSyncWakesWhomItCovers(t *testing.T) {
 	require.NoError(t, <-second)
 	require.NoError(t, <-third)
 	require.Equal(t, uint64(3), j.Synced())
+	require.Zero(t, j.UnsyncedBytes())
 	close(gate)
 }
 

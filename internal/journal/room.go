@@ -74,6 +74,17 @@ func (j *Journal) RoomBytes() int64 {
 	return max(0, j.room.free())
 }
 
+// UnsyncedBytes returns how much is appended and not on stable storage yet.
+func (j *Journal) UnsyncedBytes() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := len(j.pending.bytes)
+	if j.writing != nil {
+		n += len(j.writing.bytes)
+	}
+	return n
+}
+
 // ReserveBytes returns how much of the room Claim leaves to ClaimReserve.
 func (j *Journal) ReserveBytes() int64 { return j.room.reserve }
 
