@@ -35,6 +35,10 @@ func session(fs *memFS, seed uint64, records int) (promised uint64, err error) {
 				promised = seq
 			}
 		}
+		if r.IntN(8) == 0 {
+			time.Sleep(idleMark) // the end is marked, and then overwritten
+			synctest.Wait()
+		}
 		if err == nil && r.IntN(10) == 0 {
 			err = j.RemoveBefore(promised / 2)
 		}

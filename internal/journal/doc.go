@@ -20,10 +20,15 @@
 //
 // The seqs of a journal's records are consecutive, also across segments. Durable
 // is the last seq that was synced when the record was put into its batch: it is
-// the same in all records of a batch, and another one in the next. A record
-// without payload, whose durable equals its seq, is an end mark: the journal was
-// closed there, all up to its seq was synced; the next record overwrites it. A
-// length of zero is where nothing was written yet.
+// the same in all records of a batch, and another one in the next. A length of
+// zero is where nothing was written yet.
+//
+// A record without payload is a mark. An end mark, whose durable equals its seq,
+// says that all up to its seq was synced. It is written, twice and at least a page
+// apart, when the journal is closed and when nothing has come for a moment; later
+// records overwrite it, and what they leave of it says nothing that is not so. A
+// mark whose durable is one above its seq ends a segment that is followed by
+// another one.
 //
 // # Writing
 //
@@ -33,6 +38,7 @@
 // synced, and so is each part of a batch that several segments take. A segment is
 // written with zeros and synced ahead of time, because a sync into bytes that the
 // file system has already placed is much cheaper than one that grows the file.
+// The disk is asked for all of it first, so that a full one refuses at once.
 // Its header is synced before it gets its name, and its name before its first
 // record, so a segment never has a torn header. Where not even its first record
 // fits into an empty last segment, a larger one takes its place and name.
@@ -40,6 +46,20 @@
 // A failed write or sync is final: the kernel may have dropped the pages that it
 // could not write, and a second sync would claim them to be safe. Everything
 // after it fails until the journal is opened again.
+//
+// # A full disk
+//
+// When the next segment cannot be made, it is tried again twice a second, and Room
+// says why. What has to be done before a record is appended, and must not be undone
+// then, claims room first. Claim refuses from that moment on; ClaimReserve goes on
+// in what is left of the present segment, a quarter of a segment at the least. A
+// record that was claimed has its place: it is charged twice its size, as it may
+// leave less than its size unused where it is the first one of a segment. Records
+// that nobody has claimed room for wait until the disk has some. A full disk never
+// fails the journal, and nothing that was appended is dropped but by Close.
+//
+// This holds where writing to bytes that a file has takes no room. A file system
+// that copies on write refuses such a write on a full disk, which is a failed write.
 //
 // # Recovery
 //
@@ -59,15 +79,16 @@
 // Anything else that does not fit is refused, and then nothing is changed:
 //
 //	record damaged before another batch or an end mark    file and offset of it
-//	segment missing between others, or ending too early   end of the one before
+//	segment missing between others, or at the end         end of the one before
 //	header damaged; not the header of this name           file
 //	file shorter or longer than its header says           file and its length
 //	segment of another journal                            file
 //	newer format                                          file and version
 //
-// Three kinds of damage cannot be told from what is allowed. Damage to the very
-// last batch before a crash looks like a torn write, and is cut; a journal that
-// was closed has an end mark behind it and is not exposed to that. Deleted
-// segments at the front look like RemoveBefore; at the end, like a journal that
-// never was so long. Who keeps a seq elsewhere compares it with First and Appended.
+// Two kinds of damage cannot be told from what is allowed. Where the process was
+// killed while records came, and no end mark was written, damage in the sector of
+// the very last batch looks like a torn write, and is cut. Deleted segments at the
+// front look like RemoveBefore; all of them deleted, like a journal that never was.
+// Who keeps a seq elsewhere compares it with First and Appended. The table in
+// TestDamage has every kind of damage and what comes of it.
 package journal

@@ -24,23 +24,33 @@ func (j *Journal) rouse() {
 	}
 }
 
+// idleMark is how long nothing may come until the end is marked as it is by Close.
+const idleMark = 100 * time.Millisecond
+
 // flush is the flusher: it writes and syncs one batch after another until the
 // journal is closed or fails. Nobody else writes records.
 func (j *Journal) flush() {
 	defer close(j.flushed)
-	for range j.wake {
-		b, closing := j.takeBatch()
-		if b != nil {
-			start := time.Now()
-			if err := j.write(b); err != nil {
-				j.fail(b, err)
+	idle := time.NewTimer(idleMark)
+	defer idle.Stop()
+	for {
+		select {
+		case <-j.wake:
+		case <-idle.C:
+			if err := j.markEnd(); err != nil {
+				j.fail(err)
 				return
 			}
-			took, records, bytes := time.Since(start), int(b.last+1-b.first), len(b.bytes)
-			j.publish(b)
-			if j.options.OnSync != nil {
-				j.options.OnSync(records, bytes, took)
+			continue // one mark is enough until something comes
+		}
+		b, closing := j.takeBatch()
+		if b != nil {
+			if err := j.flushBatch(b); err != nil {
+				j.fail(err)
+				close(b.done)
+				return
 			}
+			idle.Reset(idleMark)
 		}
 		if closing {
 			j.markErr = j.markEnd()
@@ -48,6 +58,20 @@ func (j *Journal) flush() {
 			return
 		}
 	}
+}
+
+// flushBatch writes, syncs and publishes a batch.
+func (j *Journal) flushBatch(b *batch) error {
+	start := time.Now()
+	if err := j.write(b); err != nil {
+		return err
+	}
+	took, records, bytes := time.Since(start), int(b.last+1-b.first), len(b.bytes)
+	j.publish(b)
+	if j.options.OnSync != nil {
+		j.options.OnSync(records, bytes, took)
+	}
+	return nil
 }
 
 // takeBatch takes what has gathered; nil where nothing has. What gathers from now
@@ -168,6 +192,11 @@ func (j *Journal) begin(spare spare, first uint64) error {
 	if err := j.fs.syncDir(j.dir); err != nil {
 		return errors.Join(err, spare.Close())
 	}
+	if j.at > segmentHeader {
+		if err := j.markRotation(first); err != nil {
+			return errors.Join(err, spare.Close())
+		}
+	}
 	j.mu.Lock()
 	if n := len(j.segments); n > 0 && j.segments[n-1].first == first {
 		j.segments = j.segments[:n-1] // it was empty, too small for the record, and is replaced
@@ -201,23 +230,41 @@ func (j *Journal) publish(b *batch) {
 	close(b.done)
 }
 
-// markEnd writes the end mark of a journal that is closed in order.
+// markApart is what lies, at least, between the two end marks: a disk loses a
+// sector or a page of the file, not both marks at once.
+const markApart = 4096
+
+// markEnd writes the end mark behind the last record, and once more further back
+// where the segment has room. With one of them, damage to that record can be told
+// from a batch that was torn by a crash.
 func (j *Journal) markEnd() error {
 	last := j.synced.Load()
-	_, err := j.current.WriteAt(appendRecord(nil, last, last, nil), j.at)
+	mark := appendRecord(nil, last, last, nil)
+	_, err := j.current.WriteAt(mark, j.at)
+	if again := (j.at + recordHeader + markApart - 1) / markApart * markApart; err == nil && again+recordHeader <= j.size {
+		_, err = j.current.WriteAt(mark, again)
+	}
 	if err == nil {
 		err = j.current.sync()
 	}
 	if err != nil {
-		return fmt.Errorf("journal: mark the end at record %d: %w", last, err)
+		return fmt.Errorf("mark the end at record %d: %w", last, err)
 	}
 	return nil
 }
 
-// fail ends the journal: what b holds, and all that comes after it, is not durable.
-func (j *Journal) fail(b *batch, err error) {
+// markRotation writes into the present segment that record first is in the next
+// one, whose name is durable: should that be missing one day, it is missed.
+func (j *Journal) markRotation(first uint64) error {
+	if _, err := j.current.WriteAt(appendRecord(nil, first-1, first, nil), j.at); err != nil {
+		return err
+	}
+	return j.current.sync()
+}
+
+// fail ends the journal: what is not synced by now is not durable.
+func (j *Journal) fail(err error) {
 	j.shut(fmt.Errorf("%w: %w", ErrFailed, err))
-	close(b.done)
 	close(j.failed)
 }
 

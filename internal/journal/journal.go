@@ -294,7 +294,10 @@ func (j *Journal) Close() error {
 	j.allocator.stop()
 	err := j.Err()
 	if errors.Is(err, ErrClosed) {
-		err = j.markErr
+		err = nil
+		if j.markErr != nil {
+			err = fmt.Errorf("journal: %w", j.markErr)
+		}
 	}
 	err = errors.Join(err, j.current.Close())
 	if j.lock != nil {

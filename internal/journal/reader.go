@@ -135,7 +135,7 @@ func (r *Reader) record(seq uint64) (record, error) {
 			continue
 		}
 		rec, ok := parseRecord(r.buffer)
-		if !ok || rec.endMark() || rec.seq != seq {
+		if !ok || rec.mark() || rec.seq != seq {
 			return rec, r.segment.damaged(r.offset(), "record %d is not readable", seq)
 		}
 		return rec, nil

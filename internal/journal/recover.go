@@ -127,6 +127,9 @@ func recoverDir(files fileSystem, dir string) (*recovered, file, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := r.checkEnd(); err != nil {
+		return nil, nil, err
+	}
 	if err := removeSpares(files, dir); err != nil {
 		return nil, nil, fmt.Errorf("journal: remove old files: %w", err)
 	}
@@ -144,13 +147,26 @@ func recoverDir(files fileSystem, dir string) (*recovered, file, error) {
 	return r, f, nil
 }
 
+// checkEnd returns a DamageError where the last segment says that there is another
+// one. Only who holds the lock may ask: in a journal in use, that may be new.
+func (r *recovered) checkEnd() error {
+	if len(r.segments) == 0 {
+		return nil
+	}
+	s := r.segments[len(r.segments)-1]
+	if mark, ok := parseRecord(r.bytes[s.end:]); ok && mark.rotated() && mark.seq == r.next-1 {
+		return s.damaged(int(s.end), "the journal goes on at record %d in another segment, which is missing", r.next)
+	}
+	return nil
+}
+
 // settle writes the last batch once more, zeros behind it, and syncs. The batch
 // has to be written: the process before this one may have ended before it synced,
 // or because the sync failed, and then the kernel shows bytes that are not on the
 // disk and that another sync would not put there.
 func (r *recovered) settle(s segment, f file) error {
 	end := int(s.end)
-	if mark, ok := parseRecord(r.bytes[end:]); ok && mark.endMark() && mark.seq == r.next-1 {
+	if mark, ok := parseRecord(r.bytes[end:]); ok && mark.mark() && mark.seq == r.next-1 {
 		end += mark.size
 	}
 	written := len(bytes.TrimRight(r.bytes, "\x00"))

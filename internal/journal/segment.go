@@ -103,20 +103,22 @@ func parseHead(s segment, b []byte) (id [16]byte, err error) {
 	return [16]byte(b[16:32]), nil
 }
 
-// record is one record, or an end mark, in a segment.
+// record is one record, or a mark, in a segment.
 type record struct {
 	seq, durable uint64
 	payload      []byte
 	at, size     int // in the file, padding included; parseRecord leaves at to its caller
 }
 
-// endMark tells whether the record only says that the journal was closed here.
-func (r record) endMark() bool { return len(r.payload) == 0 }
+// mark tells whether the record only says something about those before it: that
+// they are durable or, where rotated, that the next one is in another segment.
+func (r record) mark() bool    { return len(r.payload) == 0 }
+func (r record) rotated() bool { return r.mark() && r.durable == r.seq+1 }
 
 // padded returns n rounded up to a multiple of recordAlign.
 func padded(n int) int { return (n + recordAlign - 1) &^ (recordAlign - 1) }
 
-// appendRecord appends a record or, without a payload, an end mark.
+// appendRecord appends a record or, without a payload, a mark.
 func appendRecord(dst []byte, seq, durable uint64, payload []byte) []byte {
 	start := len(dst)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(recordHeader+len(payload)))
@@ -156,7 +158,7 @@ func parseRecord(b []byte) (r record, ok bool) {
 func walk(b []byte, end int, next uint64, f func(record) error) (int, uint64, error) {
 	for {
 		r, ok := parseRecord(b[min(end, len(b)):])
-		if !ok || r.seq != next || r.endMark() {
+		if !ok || r.seq != next || r.mark() {
 			return end, next, nil
 		}
 		r.at = end
