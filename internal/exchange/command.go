@@ -102,12 +102,12 @@ const (
 	AlreadyExecuted                    // nothing is open any more: all was executed
 	AlreadyCanceled                    // nothing is open any more: it was canceled
 	NoRoom                             // the disk has no room for more journal
+	NoRoomToCancel                     // nor has it for a cancel: the reserve is used up
+	TooManyFills                       // the order would match more orders than one record of the journal takes
 	DatabaseBehind                     // Postgres is too far behind, or away for too long
 	HistoryUnavailable                 // the order is only in Postgres, which does not answer
 	ReplyFull                          // the reply has as many executions as one may tell of
 	NoMemory                           // there is no memory for the answer at this moment
-	NoRoomToCancel                     // nor has it for a cancel: the reserve is used up
-	TooManyFills                       // the order would match more orders than one record of the journal takes
 	rejectReasons                      // how many there are
 )
 
