@@ -29,8 +29,8 @@ var bugs = []Bug{
 		Name: "settle-before-append", Promise: "append before settle: others spend what the journal does not have yet", plan: map[string]int{"kill-behind": 8},
 		edits: []venue.Edit{
 			{File: desk, Old: "import (\n", New: "import (\n\t\"time\"\n\n"},
-			{File: desk, Old: "\tseq, err := d.append()\n\tif err != nil {\n\t\treturn err\n\t}\n\te.settle(d.listing, o, d.fills)\n",
-				New: "\te.settle(d.listing, o, d.fills)\n\tif len(d.fills) > 0 {\n\t\ttime.Sleep(time.Millisecond)\n\t}\n\tseq, err := d.append()\n\tif err != nil {\n\t\treturn err\n\t}\n"},
+			{File: desk, Old: "\tseq, err := d.append(bytes)\n\tif err != nil {\n\t\treturn err\n\t}\n\te.settle(d.listing, o, d.fills)\n",
+				New: "\te.settle(d.listing, o, d.fills)\n\tif len(d.fills) > 0 {\n\t\ttime.Sleep(time.Millisecond)\n\t}\n\tseq, err := d.append(bytes)\n\tif err != nil {\n\t\treturn err\n\t}\n"},
 		},
 	}, {
 		Name: "skip-one-refund", Promise: "money: now and then a buyer does not get back what a better price left over", plan: someKills,
