@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // EventKind tells what an Event says.
@@ -161,11 +162,12 @@ func DecodeEvent(b []byte, e *Event) error {
 	if r.short || len(r.rest) != 0 {
 		return fmt.Errorf("%w: %s of %d bytes is cut short or too long", ErrEvent, e.Kind, len(b))
 	}
-	return e.check()
+	return e.Check()
 }
 
-// check returns an error where e has a value that no command can lead to.
-func (e *Event) check() error {
+// Check returns an error, which wraps ErrEvent, where e has a value that no
+// command can lead to. State.Apply may panic on such an event.
+func (e *Event) Check() error {
 	err := error(nil)
 	if e.Kind != SymbolMade {
 		_, err = ParseAccountID(string(e.Account))
@@ -191,7 +193,14 @@ func (e *Event) check() error {
 	return nil
 }
 
-// checkOrder is check for what orders and cancels have in common, and for fills.
+// Same tells whether two events say the same.
+func (e *Event) Same(f *Event) bool {
+	return e.Kind == f.Kind && e.Side == f.Side && e.Time == f.Time && e.Account == f.Account && e.Symbol == f.Symbol &&
+		e.Balance == f.Balance && e.Placed == f.Placed && e.Order == f.Order && e.Shares == f.Shares && e.Limit == f.Limit &&
+		slices.EqualFunc(e.Fills, f.Fills, Fill.same)
+}
+
+// checkOrder is Check for what orders and cancels have in common, and for fills.
 func (e *Event) checkOrder() error {
 	if e.Order == 0 || e.Order > orderIDMax || e.Side != Buy && e.Side != Sell ||
 		!mayOrder(int64(e.Shares)) || !mayOrder(int64(e.Limit)) {

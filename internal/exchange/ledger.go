@@ -13,6 +13,7 @@ type Ledger struct {
 	accounts map[AccountID]*Account
 	listings map[Symbol]*Listing
 	opened   Cash // sum of all balances that accounts were opened with
+	count    count[Cash]
 }
 
 // Account is one account's cash. Its fields are guarded like the Ledger; ID
@@ -24,6 +25,7 @@ type Account struct {
 	// unsettled counts reservations whose record is not in the journal yet. A
 	// refusal for want of funds must not be told on their account.
 	unsettled int32
+	counted   uint32 // the round of Ledger.count that has counted it
 }
 
 // Listing is a symbol in the ledger: who has how many shares of it. Its fields
@@ -32,12 +34,14 @@ type Listing struct {
 	Symbol   Symbol
 	placed   Position // sum of all shares ever placed
 	holdings map[*Account]*holding
+	count    count[Position]
 }
 
 // holding is one account's position in one symbol.
 type holding struct {
-	shares Position // free to sell
-	held   Position // set aside for open sells
+	shares  Position // free to sell
+	held    Position // set aside for open sells
+	counted uint32   // the round of Listing.count that has counted it
 }
 
 // NewLedger returns a ledger without accounts and symbols.
@@ -85,8 +89,10 @@ func (l *Ledger) Open(id AccountID, balance Cash) {
 	if r := l.MayOpen(id, balance); r != OK {
 		panic(fmt.Sprintf("exchange: account %s opened against %s", id, r))
 	}
-	l.accounts[id] = &Account{ID: id, balance: balance}
+	a := &Account{ID: id, balance: balance, counted: l.count.round}
+	l.accounts[id] = a
 	l.opened = l.opened.Add(balance)
+	l.count.note(a.counted, balance)
 }
 
 // List makes a symbol, or returns the listing that is there.
@@ -120,6 +126,7 @@ func (l *Ledger) Place(li *Listing, id AccountID, p Position) {
 	h := li.holding(l.accounts[id])
 	h.shares = h.shares.Add(p)
 	li.placed = li.placed.Add(p)
+	li.count.note(h.counted, p)
 }
 
 // Reserve sets aside what o could spend: a buy holds Limit × Shares, a sell
@@ -159,9 +166,9 @@ func (l *Ledger) Settle(li *Listing, o *Order, fills []Fill) {
 	o.Account.unsettled--
 	for _, f := range fills {
 		if o.Side == Buy {
-			li.exchange(o, f.resting, f)
+			l.exchange(li, o, f.resting, f)
 		} else {
-			li.exchange(f.resting, o, f)
+			l.exchange(li, f.resting, o, f)
 		}
 	}
 }
@@ -174,7 +181,7 @@ func (l *Ledger) Withdraw(li *Listing, o *Order) {
 }
 
 // exchange carries out one fill between a buy and a sell.
-func (li *Listing) exchange(buy, sell *Order, f Fill) {
+func (l *Ledger) exchange(li *Listing, buy, sell *Order, f Fill) {
 	hold, price := Notional(f.Shares, buy.Limit), Notional(f.Shares, f.Price)
 	buyer, seller := buy.Account, sell.Account
 	buyer.held = use(buyer.held, hold)
@@ -185,6 +192,16 @@ func (li *Listing) exchange(buy, sell *Order, f Fill) {
 	from, to := li.holdings[seller], li.holding(buyer)
 	from.held = use(from.held, s)
 	to.shares = to.shares.Add(s)
+
+	// Between two that are both counted, or both not, the sum stays as it is.
+	if seller.counted != buyer.counted {
+		l.count.note(seller.counted, price)
+		l.count.note(buyer.counted, Cash{}.Sub(price))
+	}
+	if to.counted != from.counted {
+		li.count.note(to.counted, s)
+		li.count.note(from.counted, Position{}.Sub(s))
+	}
 }
 
 // Release gives back what a canceled order still held.
@@ -224,7 +241,7 @@ func use[T quantity[T]](held, part T) T {
 func (li *Listing) holding(a *Account) *holding {
 	h := li.holdings[a]
 	if h == nil {
-		h = new(holding)
+		h = &holding{counted: li.count.round}
 		li.holdings[a] = h
 	}
 	return h

@@ -24,7 +24,8 @@ func NewState() *State {
 
 // Apply does again what e says was done. An accepted order is reserved, matched
 // and settled anew, and the fills must come out as recorded. The error says what
-// came out otherwise; the state is then unusable.
+// came out otherwise, with a *FillsError where it is the fills; the state is then
+// unusable.
 func (s *State) Apply(e *Event) error {
 	switch e.Kind {
 	case AccountOpened:
@@ -70,7 +71,7 @@ func (s *State) accept(li *Listing, book *Book, e *Event) error {
 	}
 	s.fills = book.Submit(o, e.Time, s.fills[:0])
 	if !slices.EqualFunc(s.fills, e.Fills, Fill.same) {
-		return fmt.Errorf("exchange: replay: order %d of %s was filled %v, now %v", e.Order, e.Symbol, e.Fills, s.fills)
+		return &FillsError{Order: e.Order, Symbol: e.Symbol, Recorded: slices.Clone(e.Fills), Now: slices.Clone(s.fills)}
 	}
 	s.Ledger.Settle(li, o, s.fills)
 	s.OrderID = max(s.OrderID, e.Order)
@@ -84,6 +85,54 @@ func (s *State) cancel(li *Listing, book *Book, e *Event) error {
 	}
 	s.Ledger.Release(li, o)
 	return nil
+}
+
+// FillsError says that an order was matched otherwise than its event records.
+type FillsError struct {
+	Order         OrderID
+	Symbol        Symbol
+	Recorded, Now []Fill
+}
+
+// Error names the order and both lists of fills.
+func (e *FillsError) Error() string {
+	return fmt.Sprintf("exchange: replay: order %d of %s was filled %v, now %v", e.Order, e.Symbol, e.Recorded, e.Now)
+}
+
+// First returns the first place, counted from 0, in which the fills differ, with
+// what is there; a nil fill stands for none.
+func (e *FillsError) First() (place int, recorded, now *Fill) {
+	for i := 0; ; i++ {
+		recorded, now = fillAt(e.Recorded, i), fillAt(e.Now, i)
+		if recorded == nil || now == nil || !recorded.same(*now) {
+			return i, recorded, now
+		}
+	}
+}
+
+func fillAt(fills []Fill, i int) *Fill {
+	if i < len(fills) {
+		return &fills[i]
+	}
+	return nil
+}
+
+// ForgetClosed drops from memory those orders that e, which has been applied,
+// closed. A replay of a long history then needs memory for what is open alone.
+func (s *State) ForgetClosed(e *Event) {
+	book := s.Books[e.Symbol]
+	if book == nil {
+		return
+	}
+	forget := func(id OrderID) {
+		if o := book.Find(id); o != nil && o.Open == 0 {
+			book.Forget(id)
+		}
+	}
+	forget(e.Order)
+	for _, f := range e.Fills {
+		forget(f.Resting)
+	}
 }
 
 // Audit proves every invariant of the ledger and the books, alone and together:

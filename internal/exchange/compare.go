@@ -1,0 +1,88 @@
+package exchange
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// SameOrders compares the orders of a snapshot with those that rest in the books
+// of s, and the last order ids. What a snapshot's orders have executed is not
+// looked at: who has replayed each execution knows it. The error names the first
+// order that differs, with both values. It sorts the snapshot's orders.
+func (s *State) SameOrders(snap *Snapshot) error {
+	var want []OrderState
+	for sym, book := range s.Books {
+		for _, o := range book.orders {
+			if o.Open > 0 {
+				want = append(want, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym, Side: o.Side, Shares: o.Shares, Limit: o.Limit, Open: o.Open})
+			}
+		}
+	}
+	err := difference(snap.Orders, want,
+		func(o *OrderState) string { return fmt.Sprintf("order %d", o.ID) },
+		func(o *OrderState) string {
+			return fmt.Sprintf("account %s, %s %s %s at %s, %s open", o.Account, o.Side, o.Shares, o.Symbol, o.Limit, o.Open)
+		},
+		func(a, b *OrderState) int { return cmp.Compare(a.ID, b.ID) })
+	if err == nil && snap.OrderID != s.OrderID {
+		err = fmt.Errorf("exchange: the last order is %d; it should be %d", snap.OrderID, s.OrderID)
+	}
+	return err
+}
+
+// SameHoldings compares the accounts, symbols and positions of a snapshot with
+// the ledger of s, each value to the last fraction. The error names the first
+// that differs, with both values. It sorts the snapshot's lists.
+func (s *State) SameHoldings(snap *Snapshot) error {
+	var accounts []AccountState
+	for id, a := range s.Ledger.accounts {
+		accounts = append(accounts, AccountState{ID: id, Balance: a.balance, Held: a.held})
+	}
+	var symbols []SymbolState
+	var positions []PositionState
+	for sym, li := range s.Ledger.listings {
+		symbols = append(symbols, SymbolState{sym, li.placed})
+		for a, h := range li.holdings {
+			positions = append(positions, PositionState{sym, a.ID, h.shares, h.held})
+		}
+	}
+	err := difference(snap.Accounts, accounts,
+		func(a *AccountState) string { return fmt.Sprintf("account %s", a.ID) },
+		func(a *AccountState) string { return fmt.Sprintf("%s free, %s held", a.Balance, a.Held) },
+		func(a, b *AccountState) int { return cmp.Compare(a.ID, b.ID) })
+	if err == nil {
+		err = difference(snap.Symbols, symbols,
+			func(sym *SymbolState) string { return fmt.Sprintf("symbol %s", sym.Symbol) },
+			func(sym *SymbolState) string { return fmt.Sprintf("%s placed", sym.Placed) },
+			func(a, b *SymbolState) int { return cmp.Compare(a.Symbol, b.Symbol) })
+	}
+	if err == nil {
+		err = difference(snap.Positions, positions,
+			func(p *PositionState) string { return fmt.Sprintf("position of account %s in %s", p.Account, p.Symbol) },
+			func(p *PositionState) string { return fmt.Sprintf("%s free, %s held", p.Shares, p.Held) },
+			func(a, b *PositionState) int {
+				return cmp.Or(cmp.Compare(a.Symbol, b.Symbol), cmp.Compare(a.Account, b.Account))
+			})
+	}
+	return err
+}
+
+// difference sorts two lists and returns an error that names the first entry that
+// is not the same in both. Entries are the same where their values read the same.
+func difference[T any](got, want []T, key, value func(*T) string, order func(a, b *T) int) error {
+	for _, list := range [][]T{got, want} {
+		slices.SortFunc(list, func(a, b T) int { return order(&a, &b) })
+	}
+	for i := range max(len(got), len(want)) {
+		switch {
+		case i == len(got) || i < len(want) && order(&got[i], &want[i]) > 0:
+			return fmt.Errorf("exchange: %s is missing: it should have %s", key(&want[i]), value(&want[i]))
+		case i == len(want) || order(&got[i], &want[i]) < 0:
+			return fmt.Errorf("exchange: %s is there and should not be: it has %s", key(&got[i]), value(&got[i]))
+		case value(&got[i]) != value(&want[i]):
+			return fmt.Errorf("exchange: %s has %s; it should have %s", key(&got[i]), value(&got[i]), value(&want[i]))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package exchange
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"slices"
+)
+
+// digestVersion begins what a Digest is of. It changes with the listing.
+const digestVersion = "outcry state 1\n"
+
+// Digest returns the SHA-256 of a listing of all that will be of consequence:
+// accounts, symbols, positions, resting orders in the order in which they would
+// execute, and the last order id. Two states with the same digest go on alike,
+// however they came about: what closed orders memory still holds does not count,
+// nor does a position of no shares. It walks everything and changes nothing.
+func (s *State) Digest() [sha256.Size]byte {
+	d := digester{hash: sha256.New()}
+	d.buffer = append(d.buffer, digestVersion...)
+	d.number(uint64(s.OrderID))
+	d.ledger(s.Ledger)
+	for _, li := range sorted(s.Ledger.listings, func(li *Listing) Symbol { return li.Symbol }) {
+		d.listing(li)
+		d.book(s.Books[li.Symbol])
+	}
+	d.flush()
+	return [sha256.Size]byte(d.hash.Sum(nil))
+}
+
+// digester gathers a listing and hashes it piece by piece. Every string carries
+// its length and every list its number of entries, so that no two listings are
+// the same bytes.
+type digester struct {
+	hash   hash.Hash
+	buffer []byte
+}
+
+// digestBytes is how much is hashed at once.
+const digestBytes = 64 << 10
+
+// flush hashes what has gathered.
+func (d *digester) flush() {
+	d.hash.Write(d.buffer) // never fails
+	d.buffer = d.buffer[:0]
+}
+
+func (d *digester) number(n uint64) { d.buffer = binary.BigEndian.AppendUint64(d.buffer, n) }
+
+func (d *digester) int128(values ...Int128) {
+	for _, v := range values {
+		d.number(uint64(v.Hi))
+		d.number(v.Lo)
+	}
+	if len(d.buffer) >= digestBytes {
+		d.flush()
+	}
+}
+
+func (d *digester) ledger(l *Ledger) {
+	d.int128(Int128(l.opened))
+	d.number(uint64(len(l.accounts)))
+	for _, a := range sorted(l.accounts, func(a *Account) AccountID { return a.ID }) {
+		d.buffer = appendString(d.buffer, a.ID)
+		d.int128(Int128(a.balance), Int128(a.held))
+	}
+	d.number(uint64(len(l.listings)))
+}
+
+func (d *digester) listing(li *Listing) {
+	d.buffer = appendString(d.buffer, li.Symbol)
+	d.int128(Int128(li.placed))
+	owners := make(map[*Account]*Account, len(li.holdings))
+	for a, h := range li.holdings {
+		if h.shares.Sign() != 0 || h.held.Sign() != 0 {
+			owners[a] = a
+		}
+	}
+	d.number(uint64(len(owners)))
+	for _, a := range sorted(owners, func(a *Account) AccountID { return a.ID }) {
+		h := li.holdings[a]
+		d.buffer = appendString(d.buffer, a.ID)
+		d.int128(Int128(h.shares), Int128(h.held))
+	}
+}
+
+func (d *digester) book(b *Book) {
+	d.number(uint64(b.resting))
+	for _, side := range []Side{Buy, Sell} {
+		b.side(side).each(func(lv *level) bool {
+			for o := lv.oldest; o != nil; o = o.next {
+				d.number(uint64(o.ID))
+				d.buffer = appendString(append(d.buffer, byte(o.Side)), o.Account.ID)
+				d.int128(Int128(o.Shares.Position()), Int128(o.Open.Position()), Int128(Shares(o.Limit).Position()))
+			}
+			return true
+		})
+	}
+}
+
+// sorted returns the values of m in the order of the strings that name them.
+func sorted[M ~map[K]V, K comparable, V any, S ~string](m M, name func(V) S) []V {
+	// Most names differ in their first bytes: those beside the value keep the
+	// comparison out of memory that is elsewhere.
+	type named struct {
+		first uint64
+		name  S
+		value V
+	}
+	all := make([]named, 0, len(m))
+	for _, v := range m {
+		var first [8]byte
+		copy(first[:], name(v))
+		all = append(all, named{binary.BigEndian.Uint64(first[:]), name(v), v})
+	}
+	slices.SortFunc(all, func(a, b named) int {
+		if a.first != b.first {
+			return cmp.Compare(a.first, b.first)
+		}
+		return cmp.Compare(a.name, b.name)
+	})
+	values := make([]V, len(all))
+	for i := range all {
+		values[i] = all[i].value
+	}
+	return values
+}

@@ -1,0 +1,101 @@
+package exchange
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// crowd returns a session with so many accounts and holdings that counting them
+// takes several pieces.
+func crowd(t *testing.T) *randomSession {
+	s := newRandomSession(testRand(t))
+	s.run(500)
+	for i := range 3 * reconcileStep {
+		id := AccountID(fmt.Sprint(1000 + i))
+		require.Equal(t, OK, s.open(id, dollars(t, "5")))
+		for sym := range s.Books {
+			require.Equal(t, OK, s.place(sym, id, Position{Lo: 7}))
+		}
+	}
+	return s
+}
+
+// TestReconcileCountsWhileTradingGoesOn trades, opens accounts and places shares
+// in every pause: nothing may be counted twice or not at all.
+func TestReconcileCountsWhileTradingGoesOn(t *testing.T) {
+	s := crowd(t)
+	for range 30 {
+		pauses := 0
+		require.Zero(t, s.Ledger.Reconcile(func() {
+			pauses++
+			s.run(20)
+			id := AccountID(fmt.Sprint(100_000 + s.Ledger.Accounts()))
+			require.Equal(t, OK, s.open(id, dollars(t, "3")))
+			for sym := range s.Books {
+				require.Equal(t, OK, s.place(sym, id, Position{Lo: 3}))
+			}
+		}))
+		require.Greater(t, pauses, 3)
+	}
+	require.NoError(t, s.Audit())
+}
+
+func TestReconcileFindsWhatIsTooMuchOrTooLittle(t *testing.T) {
+	s := crowd(t)
+	nothing := func() {}
+	a := s.Ledger.accounts["1000"]
+	a.balance.Lo += 5
+	require.Equal(t, Imbalance{Cash: Cash{Lo: 5}}, s.Ledger.Reconcile(nothing))
+	a.balance.Lo -= 8
+	require.Equal(t, Imbalance{Cash: Cash{}.Sub(Cash{Lo: 3})}, s.Ledger.Reconcile(nothing))
+	a.balance.Lo += 3
+	require.Zero(t, s.Ledger.Reconcile(nothing))
+
+	var last Symbol
+	for sym, li := range s.Ledger.listings {
+		li.holdings[a].held.Lo++
+		last = sym
+	}
+	found := s.Ledger.Reconcile(nothing)
+	require.Equal(t, len(s.Books), found.Symbols)
+	require.Zero(t, found.Cash)
+	for sym, li := range s.Ledger.listings {
+		if sym != last {
+			li.holdings[a].held.Lo--
+		}
+	}
+	require.Equal(t, Imbalance{Symbols: 1, Symbol: last}, s.Ledger.Reconcile(nothing))
+}
+
+func TestReconcileOfADamagedLedgerDoesNotOverflow(t *testing.T) {
+	s := crowd(t)
+	for _, a := range s.Ledger.accounts {
+		a.balance = CashTotalMax
+	}
+	require.Positive(t, s.Ledger.Reconcile(func() {}).Cash.Sign())
+	for _, li := range s.Ledger.listings {
+		for _, h := range li.holdings {
+			h.shares = PositionTotalMax
+		}
+	}
+	require.Equal(t, len(s.Books), s.Ledger.Reconcile(func() {}).Symbols)
+}
+
+// BenchmarkReconcile reports the time between two pauses, for which trading waits:
+// with 100,000 accounts that each have one position.
+func BenchmarkReconcile(b *testing.B) {
+	s := NewState()
+	li := s.Ledger.List("SPY")
+	for i := range 100_000 {
+		id := AccountID(fmt.Sprint(i))
+		s.Ledger.Open(id, Notional(1e9, Price(i)))
+		s.Ledger.Place(li, id, Shares(5).Position())
+	}
+	pieces := 0
+	for b.Loop() {
+		s.Ledger.Reconcile(func() { pieces++ })
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(pieces), "µs/piece")
+}
