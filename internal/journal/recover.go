@@ -165,10 +165,7 @@ func (r *recovered) checkEnd() error {
 // or because the sync failed, and then the kernel shows bytes that are not on the
 // disk and that another sync would not put there.
 func (r *recovered) settle(s segment, f file) error {
-	end := int(s.end)
-	if mark, ok := parseRecord(r.bytes[end:]); ok && mark.mark() && mark.seq == r.next-1 {
-		end += mark.size
-	}
+	end := r.marked(int(s.end))
 	written := len(bytes.TrimRight(r.bytes, "\x00"))
 	clear(r.bytes[end:])
 	if _, err := f.WriteAt(r.bytes[r.batch:max(end, written)], int64(r.batch)); err != nil {

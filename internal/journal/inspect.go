@@ -1,0 +1,58 @@
+package journal
+
+import "bytes"
+
+// Summary is what Inspect found in a journal.
+type Summary struct {
+	ID          [16]byte
+	Segments    int    // 0 where the directory holds no journal; all else is zero then
+	First, Last uint64 // seqs of the records; Last is First-1 where there is none
+
+	// Torn is how many bytes a crash has left behind the last record, from offset
+	// TornOffset of TornFile on. Nobody was told of them, and Open cuts them.
+	Torn       int64
+	TornFile   string
+	TornOffset int64
+}
+
+// Inspect reads a journal that nobody has open: it checks everything that Open
+// checks, calls f for every record, oldest first, and tells what is there. It
+// changes nothing. The payload is valid until f returns. A *DamageError names
+// what Open would refuse; other errors are f's, or say which file could not be read.
+func Inspect(dir string, f func(seq uint64, payload []byte) error) (Summary, error) {
+	r, err := scan(disk{}, dir, func(r record) error { return f(r.seq, r.payload) })
+	if err != nil || len(r.segments) == 0 {
+		return Summary{}, err
+	}
+	if err := r.checkEnd(); err != nil {
+		return Summary{}, err
+	}
+	last := r.segments[len(r.segments)-1]
+	s := Summary{ID: r.id, Segments: len(r.segments), First: r.segments[0].first, Last: r.next - 1}
+	end := r.marked(int(last.end))
+	r.clearMarks(end)
+	if written := len(bytes.TrimRight(r.bytes, "\x00")); written > end {
+		s.Torn, s.TornFile, s.TornOffset = int64(written-end), last.path, int64(end)
+	}
+	return s, nil
+}
+
+// clearMarks takes the end marks out of r.bytes that lie a page or more behind the
+// last record: the second one of now, and those of earlier that no record has
+// overwritten yet.
+func (r *recovered) clearMarks(end int) {
+	for at := (end + markApart - 1) / markApart * markApart; at+recordHeader <= len(r.bytes); at += markApart {
+		if mark, ok := parseRecord(r.bytes[at:]); ok && mark.mark() && mark.seq < r.next {
+			clear(r.bytes[at : at+mark.size])
+		}
+	}
+}
+
+// marked returns where the end mark at offset end of the last segment ends, or
+// end where there is none.
+func (r *recovered) marked(end int) int {
+	if mark, ok := parseRecord(r.bytes[end:]); ok && mark.mark() && mark.seq == r.next-1 {
+		end += mark.size
+	}
+	return end
+}
