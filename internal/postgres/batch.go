@@ -12,18 +12,32 @@ import (
 type batch struct {
 	first, last uint64 // seqs; first is last+1 when the batch is empty
 
-	opened    map[exchange.AccountID]exchange.Cash // accounts made in this batch
+	opened    map[exchange.AccountID]openedRow // accounts made in this batch
 	accounts  map[exchange.AccountID]*cashChange
+	made      map[exchange.Symbol]uint64            // symbols made in this batch → seq
 	placed    map[exchange.Symbol]exchange.Position // symbols made or placed into
 	positions map[positionKey]*sharesChange
 
+	placements []placementRow
 	orders     []orderRow
 	executions []executionRow
 	cancels    []cancelRow
 
-	made    map[exchange.OrderID]int             // orders of this batch → index in orders
-	taken   map[exchange.OrderID]exchange.Shares // open shares that older orders lost
-	removed []exchange.OrderID                   // older orders that were canceled
+	accepted map[exchange.OrderID]int             // orders of this batch → index in orders
+	taken    map[exchange.OrderID]exchange.Shares // open shares that older orders lost
+	removed  []exchange.OrderID                   // older orders that were canceled
+}
+
+type openedRow struct {
+	seq     uint64
+	balance exchange.Cash
+}
+
+type placementRow struct {
+	seq     uint64
+	symbol  exchange.Symbol
+	account exchange.AccountID
+	shares  exchange.Position
 }
 
 type cashChange struct{ balance, held exchange.Cash }
@@ -36,6 +50,7 @@ type positionKey struct {
 }
 
 type orderRow struct {
+	seq     uint64
 	id      exchange.OrderID
 	account exchange.AccountID
 	symbol  exchange.Symbol
@@ -57,6 +72,7 @@ type executionRow struct {
 }
 
 type cancelRow struct {
+	seq    uint64
 	order  exchange.OrderID
 	shares exchange.Shares
 	time   int64
@@ -64,11 +80,12 @@ type cancelRow struct {
 
 func newBatch() *batch {
 	return &batch{
-		opened:    make(map[exchange.AccountID]exchange.Cash),
+		opened:    make(map[exchange.AccountID]openedRow),
 		accounts:  make(map[exchange.AccountID]*cashChange),
+		made:      make(map[exchange.Symbol]uint64),
 		placed:    make(map[exchange.Symbol]exchange.Position),
 		positions: make(map[positionKey]*sharesChange),
-		made:      make(map[exchange.OrderID]int),
+		accepted:  make(map[exchange.OrderID]int),
 		taken:     make(map[exchange.OrderID]exchange.Shares),
 	}
 }
@@ -78,10 +95,11 @@ func (b *batch) reset(seq uint64) {
 	b.first, b.last = seq+1, seq
 	clear(b.opened)
 	clear(b.accounts)
+	clear(b.made)
 	clear(b.placed)
 	clear(b.positions)
-	b.orders, b.executions, b.cancels = b.orders[:0], b.executions[:0], b.cancels[:0]
-	clear(b.made)
+	b.placements, b.orders, b.executions, b.cancels = b.placements[:0], b.orders[:0], b.executions[:0], b.cancels[:0]
+	clear(b.accepted)
 	clear(b.taken)
 	b.removed = b.removed[:0]
 }
@@ -97,11 +115,13 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 	b.last = seq
 	switch e.Kind {
 	case exchange.AccountOpened:
-		b.opened[e.Account] = e.Balance
+		b.opened[e.Account] = openedRow{seq, e.Balance}
 		b.cash(e.Account, e.Balance, exchange.Cash{})
 	case exchange.SymbolMade:
+		b.made[e.Symbol] = seq
 		b.placed[e.Symbol] = exchange.Position{}
 	case exchange.SharesPlaced:
+		b.placements = append(b.placements, placementRow{seq, e.Symbol, e.Account, e.Placed})
 		b.placed[e.Symbol] = b.placed[e.Symbol].Add(e.Placed)
 		b.shares(e.Symbol, e.Account, e.Placed, exchange.Position{})
 	case exchange.OrderAccepted:
@@ -115,20 +135,20 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 // accept adds an order, its hold, and its fills.
 func (b *batch) accept(e *exchange.Event) {
 	b.hold(e, e.Shares)
-	row := orderRow{id: e.Order, account: e.Account, symbol: e.Symbol, side: e.Side,
+	row := orderRow{seq: b.last, id: e.Order, account: e.Account, symbol: e.Symbol, side: e.Side,
 		shares: e.Shares, limit: e.Limit, time: e.Time, open: e.Shares}
 	for i, f := range e.Fills {
 		b.executions = append(b.executions, executionRow{order: e.Order, resting: f.Resting, n: int32(i + 1),
 			symbol: e.Symbol, buys: e.Side == exchange.Buy, shares: f.Shares, price: f.Price, time: e.Time})
 		row.open -= f.Shares
-		if m, ok := b.made[f.Resting]; ok {
+		if m, ok := b.accepted[f.Resting]; ok {
 			b.orders[m].open -= f.Shares
 		} else {
 			b.taken[f.Resting] += f.Shares
 		}
 		b.settle(e, f)
 	}
-	b.made[e.Order] = len(b.orders)
+	b.accepted[e.Order] = len(b.orders)
 	b.orders = append(b.orders, row)
 }
 
@@ -153,8 +173,8 @@ func (b *batch) settle(e *exchange.Event, f exchange.Fill) {
 // cancel adds a cancel and gives back the hold.
 func (b *batch) cancel(e *exchange.Event) {
 	b.hold(e, -e.Shares)
-	b.cancels = append(b.cancels, cancelRow{order: e.Order, shares: e.Shares, time: e.Time})
-	if m, ok := b.made[e.Order]; ok {
+	b.cancels = append(b.cancels, cancelRow{seq: b.last, order: e.Order, shares: e.Shares, time: e.Time})
+	if m, ok := b.accepted[e.Order]; ok {
 		b.orders[m].open = 0
 	} else {
 		b.removed = append(b.removed, e.Order)

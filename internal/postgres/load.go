@@ -20,16 +20,25 @@ func (s *Store) Load(ctx context.Context) (*exchange.Snapshot, error) {
 		if err := row.Scan(&snap.Seq, &snap.OrderID); err != nil {
 			return fmt.Errorf("postgres: load exchange_state: %w", err)
 		}
-		for _, load := range []func(context.Context, pgx.Tx, *exchange.Snapshot) error{
-			loadAccounts, loadSymbols, loadPositions, loadOrders, loadExecutions,
-		} {
-			if err := load(ctx, tx, snap); err != nil {
-				return err
-			}
+		if err := loadTables(ctx, tx, "", snap); err != nil {
+			return err
 		}
-		return nil
+		return loadExecutions(ctx, tx, snap)
 	})
 	return snap, err
+}
+
+// loadTables reads what accounts, symbols, positions and open orders there are,
+// without what these have executed, from the tables with a prefix to their name.
+func loadTables(ctx context.Context, tx pgx.Tx, prefix string, snap *exchange.Snapshot) error {
+	for _, load := range []func(context.Context, pgx.Tx, string, *exchange.Snapshot) error{
+		loadAccounts, loadSymbols, loadPositions, loadOrders,
+	} {
+		if err := load(ctx, tx, prefix, snap); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // each runs a query and calls f for every row, with the columns in into.
@@ -62,45 +71,50 @@ func (c *sharesColumn) ScanNumeric(n pgtype.Numeric) (err error) {
 	return err
 }
 
-func loadAccounts(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error {
+func loadAccounts(ctx context.Context, tx pgx.Tx, prefix string, snap *exchange.Snapshot) error {
 	var a exchange.AccountState
 	into := []any{(*string)(&a.ID), (*cashColumn)(&a.Opened), (*cashColumn)(&a.Balance), (*cashColumn)(&a.Held)}
-	return each(ctx, tx, `SELECT id, opened, balance, held FROM accounts`, into, func() error {
+	return each(ctx, tx, `SELECT id, opened, balance, held FROM `+prefix+`accounts`, into, func() error {
 		snap.Accounts = append(snap.Accounts, a)
 		return nil
 	})
 }
 
-func loadSymbols(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error {
+func loadSymbols(ctx context.Context, tx pgx.Tx, prefix string, snap *exchange.Snapshot) error {
 	var sym exchange.SymbolState
 	into := []any{(*string)(&sym.Symbol), (*sharesColumn)(&sym.Placed)}
-	return each(ctx, tx, `SELECT sym, placed FROM symbols`, into, func() error {
+	return each(ctx, tx, `SELECT sym, placed FROM `+prefix+`symbols`, into, func() error {
 		snap.Symbols = append(snap.Symbols, sym)
 		return nil
 	})
 }
 
-func loadPositions(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error {
+func loadPositions(ctx context.Context, tx pgx.Tx, prefix string, snap *exchange.Snapshot) error {
 	var p exchange.PositionState
 	into := []any{(*string)(&p.Symbol), (*string)(&p.Account), (*sharesColumn)(&p.Shares), (*sharesColumn)(&p.Held)}
-	return each(ctx, tx, `SELECT sym, account, shares, held FROM positions`, into, func() error {
+	return each(ctx, tx, `SELECT sym, account, shares, held FROM `+prefix+`positions`, into, func() error {
 		snap.Positions = append(snap.Positions, p)
 		return nil
 	})
 }
 
-func loadOrders(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error {
+func loadOrders(ctx context.Context, tx pgx.Tx, prefix string, snap *exchange.Snapshot) error {
 	var o exchange.OrderState
 	var amount int64
 	into := []any{&o.ID, (*string)(&o.Account), (*string)(&o.Symbol), &amount, &o.Limit, &o.Open}
-	return each(ctx, tx, `SELECT id, account, sym, amount, limit_price, open FROM resting_orders ORDER BY id`, into, func() error {
-		o.Side, o.Shares = exchange.Buy, exchange.Shares(amount)
-		if amount < 0 {
-			o.Side, o.Shares = exchange.Sell, exchange.Shares(-amount)
-		}
+	return each(ctx, tx, `SELECT id, account, sym, amount, limit_price, open FROM `+prefix+`resting_orders ORDER BY id`, into, func() error {
+		o.Side, o.Shares = sideOf(amount)
 		snap.Orders = append(snap.Orders, o)
 		return nil
 	})
+}
+
+// sideOf splits an amount: a negative one sells.
+func sideOf(amount int64) (exchange.Side, exchange.Shares) {
+	if amount < 0 {
+		return exchange.Sell, exchange.Shares(-amount)
+	}
+	return exchange.Buy, exchange.Shares(amount)
 }
 
 // executionsOf is every execution of the orders that a relation "wanted" names in

@@ -151,10 +151,15 @@ type Position struct {
 }
 
 // Position reads where the projection stands.
-func (s *Store) Position(ctx context.Context) (Position, error) {
+func (s *Store) Position(ctx context.Context) (Position, error) { return readPosition(ctx, s.conn) }
+
+// readPosition is Store.Position on a connection or in a transaction.
+func readPosition(ctx context.Context, q interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (Position, error) {
 	var p Position
 	var id *[16]byte
-	row := s.conn.QueryRow(ctx, `SELECT applied_seq, journal_id, ack FROM exchange_state`)
+	row := q.QueryRow(ctx, `SELECT applied_seq, journal_id, ack FROM exchange_state`)
 	if err := row.Scan(&p.Applied, &id, &p.Ack); err != nil {
 		return Position{}, fmt.Errorf("postgres: read exchange_state: %w", err)
 	}

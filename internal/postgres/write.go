@@ -70,21 +70,23 @@ func (w *writer) accounts(b *batch) {
 	var fresh, old struct {
 		ids                   []string
 		opened, balance, held []pgtype.Numeric
+		seqs                  []int64
 	}
 	for id, c := range b.accounts {
 		to := &old
 		if opened, ok := b.opened[id]; ok {
 			to = &fresh
-			to.opened = append(to.opened, cashNumeric(opened))
+			to.opened = append(to.opened, cashNumeric(opened.balance))
+			to.seqs = append(to.seqs, int64(opened.seq))
 		}
 		to.ids = append(to.ids, string(id))
 		to.balance = append(to.balance, cashNumeric(c.balance))
 		to.held = append(to.held, cashNumeric(c.held))
 	}
 	if len(fresh.ids) > 0 {
-		w.add(len(fresh.ids), `INSERT INTO accounts (id, opened, balance, held)
-			SELECT * FROM unnest($1::text[], $2::numeric[], $3::numeric[], $4::numeric[])`,
-			fresh.ids, fresh.opened, fresh.balance, fresh.held)
+		w.add(len(fresh.ids), `INSERT INTO accounts (id, opened, balance, held, seq)
+			SELECT * FROM unnest($1::text[], $2::numeric[], $3::numeric[], $4::numeric[], $5::bigint[])`,
+			fresh.ids, fresh.opened, fresh.balance, fresh.held, fresh.seqs)
 	}
 	if len(old.ids) > 0 {
 		w.add(len(old.ids), `UPDATE accounts a
@@ -95,19 +97,22 @@ func (w *writer) accounts(b *batch) {
 	}
 }
 
-// symbols inserts the symbols that are new and adds to the others.
+// symbols inserts the symbols that are new and adds to the others. Only the new
+// ones have a seq; the others' is in their row.
 func (w *writer) symbols(b *batch) {
 	var symbols []string
 	var placed []pgtype.Numeric
+	var seqs []int64
 	for s, p := range b.placed {
 		symbols = append(symbols, string(s))
 		placed = append(placed, sharesNumeric(p))
+		seqs = append(seqs, int64(b.made[s]))
 	}
 	if len(symbols) > 0 {
-		w.add(len(symbols), `INSERT INTO symbols AS s (sym, placed)
-			SELECT * FROM unnest($1::text[], $2::numeric[])
+		w.add(len(symbols), `INSERT INTO symbols AS s (sym, placed, seq)
+			SELECT * FROM unnest($1::text[], $2::numeric[], $3::bigint[])
 			ON CONFLICT (sym) DO UPDATE SET placed = trim_scale(s.placed + excluded.placed)`,
-			symbols, placed)
+			symbols, placed, seqs)
 	}
 }
 
@@ -145,13 +150,22 @@ func (w *writer) positions(b *batch) {
 	}
 }
 
-// logs appends to the logs of orders, executions and cancels.
+// logs appends to the logs of placements, orders, executions and cancels.
 func (w *writer) logs(b *batch) {
+	if n := len(b.placements); n > 0 {
+		seqs, symbols, accounts, shares := make([]int64, n), make([]string, n), make([]string, n), make([]pgtype.Numeric, n)
+		for i, p := range b.placements {
+			seqs[i], symbols[i], accounts[i], shares[i] = int64(p.seq), string(p.symbol), string(p.account), sharesNumeric(p.shares)
+		}
+		w.add(n, `INSERT INTO placement_log (seq, sym, account, shares)
+			SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::numeric[])`,
+			seqs, symbols, accounts, shares)
+	}
 	if len(b.orders) > 0 {
 		c := newOrderColumns(b.orders, func(*orderRow) bool { return true })
-		w.add(len(c.ids), `INSERT INTO order_log (id, account, sym, amount, limit_price, time)
-			SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])`,
-			c.ids, c.accounts, c.symbols, c.amounts, c.limits, c.times)
+		w.add(len(c.ids), `INSERT INTO order_log (id, account, sym, amount, limit_price, time, seq)
+			SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])`,
+			c.ids, c.accounts, c.symbols, c.amounts, c.limits, c.times, c.seqs)
 	}
 	if n := len(b.executions); n > 0 {
 		orders, resting, ns := make([]int64, n), make([]int64, n), make([]int32, n)
@@ -167,13 +181,13 @@ func (w *writer) logs(b *batch) {
 			orders, resting, ns, symbols, buys, shares, prices, times)
 	}
 	if n := len(b.cancels); n > 0 {
-		orders, shares, times := make([]int64, n), make([]int64, n), make([]int64, n)
+		orders, shares, times, seqs := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 		for i, c := range b.cancels {
-			orders[i], shares[i], times[i] = int64(c.order), int64(c.shares), c.time
+			orders[i], shares[i], times[i], seqs[i] = int64(c.order), int64(c.shares), c.time, int64(c.seq)
 		}
-		w.add(n, `INSERT INTO cancel_log (order_id, shares, time)
-			SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[])`,
-			orders, shares, times)
+		w.add(n, `INSERT INTO cancel_log (order_id, shares, time, seq)
+			SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])`,
+			orders, shares, times, seqs)
 	}
 }
 
@@ -204,8 +218,8 @@ func (w *writer) resting(b *batch) {
 
 // orderColumns are rows of orders, turned into arrays.
 type orderColumns struct {
-	ids, amounts, limits, times, open []int64
-	accounts, symbols                 []string
+	ids, amounts, limits, times, open, seqs []int64
+	accounts, symbols                       []string
 }
 
 func newOrderColumns(rows []orderRow, keep func(*orderRow) bool) (c orderColumns) {
@@ -225,6 +239,7 @@ func newOrderColumns(rows []orderRow, keep func(*orderRow) bool) (c orderColumns
 		c.limits = append(c.limits, int64(o.limit))
 		c.times = append(c.times, o.time)
 		c.open = append(c.open, int64(o.open))
+		c.seqs = append(c.seqs, int64(o.seq))
 	}
 	return c
 }

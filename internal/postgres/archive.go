@@ -1,0 +1,164 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"outcry/internal/exchange"
+	"outcry/migrations"
+)
+
+// Archive is a database as it stands at one moment, for whoever checks it. It
+// writes nothing, takes no lock, and does not see what is written meanwhile. Its
+// methods are for one goroutine at a time.
+type Archive struct {
+	conn     *pgx.Conn
+	tx       pgx.Tx
+	position Position
+	after    uint64
+}
+
+// RowError names a row that cannot be as it is, whatever the journal says.
+type RowError struct {
+	Table, Key, Reason string
+}
+
+// Error names the table, the row and the reason.
+func (e *RowError) Error() string { return fmt.Sprintf("%s, %s: %s", e.Table, e.Key, e.Reason) }
+
+// OpenArchive connects to the database that url names and looks at it from then
+// on as it is now. Close ends it. The error says why it could not be reached, or
+// that it is not a database of this version of the program; Unusable tells which.
+func OpenArchive(ctx context.Context, url string) (*Archive, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w: %w", errUnusable, err)
+	}
+	config.RuntimeParams["application_name"] = "outcry verify"
+	config.RuntimeParams["default_transaction_read_only"] = "on"
+	config.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
+	config.ConnectTimeout = connectTimeout
+	a := &Archive{}
+	if a.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
+		return nil, fmt.Errorf("postgres: connect: %w", err)
+	}
+	if err := a.begin(ctx); err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// begin opens the transaction that everything is read in.
+func (a *Archive) begin(ctx context.Context) (err error) {
+	if a.tx, err = a.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}); err != nil {
+		return fmt.Errorf("postgres: begin: %w", err)
+	}
+	if err := a.checkVersion(ctx); err != nil {
+		return err
+	}
+	if a.position, err = readPosition(ctx, a.tx); err != nil {
+		return err
+	}
+	if err := a.tx.QueryRow(ctx, `SELECT history_after FROM exchange_state`).Scan(&a.after); err != nil {
+		return fmt.Errorf("postgres: read exchange_state: %w", err)
+	}
+	return nil
+}
+
+// checkVersion refuses a schema that is not the one that this program knows.
+func (a *Archive) checkVersion(ctx context.Context) error {
+	known, err := fs.Glob(migrations.FS, "*.sql")
+	if err != nil {
+		return fmt.Errorf("postgres: read the migrations: %w", err)
+	}
+	version, newest := 0, len(known)
+	err = a.tx.QueryRow(ctx, `SELECT version FROM `+versionTable).Scan(&version)
+	var pgErr *pgconn.PgError
+	switch {
+	case errors.As(err, &pgErr) && pgErr.Code == "42P01": // undefined_table
+		return fmt.Errorf("postgres: %w: %q holds no exchange", errUnusable, a.conn.Config().Database)
+	case err != nil:
+		return fmt.Errorf("postgres: read the schema's version: %w", err)
+	case version < newest:
+		return fmt.Errorf("postgres: %w: its schema has version %d, this program needs %d; a start of outcryd brings it there", errUnusable, version, newest)
+	case version > newest:
+		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows up to %d", errUnusable, version, newest)
+	}
+	return nil
+}
+
+// Close gives up the connection.
+func (a *Archive) Close() { (&Store{conn: a.conn}).Close() }
+
+// Position returns where the projection stands.
+func (a *Archive) Position() Position { return a.position }
+
+// HistoryAfter returns the record after which history begins: 0, or the last one
+// that was applied before the schema kept each record's row.
+func (a *Archive) HistoryAfter() uint64 { return a.after }
+
+// Opening returns the state that history begins with, as of HistoryAfter. What an
+// order had executed by then is given as one execution.
+func (a *Archive) Opening(ctx context.Context) (*exchange.Snapshot, error) {
+	snap := &exchange.Snapshot{Seq: a.after}
+	if err := loadTables(ctx, a.tx, "opening_", snap); err != nil {
+		return nil, err
+	}
+	for i := range snap.Orders {
+		o := &snap.Orders[i]
+		if executed := o.Shares - o.Open; executed != 0 {
+			o.Executions = []exchange.Execution{{Shares: executed, Price: o.Limit}}
+		}
+	}
+	row := a.tx.QueryRow(ctx, `SELECT coalesce(max(id), 0) FROM order_log WHERE seq IS NULL`)
+	if err := row.Scan(&snap.OrderID); err != nil {
+		return nil, fmt.Errorf("postgres: read order_log: %w", err)
+	}
+	return snap, nil
+}
+
+// Tables returns the state that the tables hold, as of Position, without what
+// open orders have executed.
+func (a *Archive) Tables(ctx context.Context) (*exchange.Snapshot, error) {
+	snap := &exchange.Snapshot{Seq: a.position.Applied}
+	if err := loadTables(ctx, a.tx, "", snap); err != nil {
+		return nil, err
+	}
+	row := a.tx.QueryRow(ctx, `SELECT coalesce(max(id), 0) FROM order_log`)
+	if err := row.Scan(&snap.OrderID); err != nil {
+		return nil, fmt.Errorf("postgres: read order_log: %w", err)
+	}
+	return snap, nil
+}
+
+// CheckOrders compares, for each row of the view orders, what it says is executed
+// with the sum of what the view executions says of it. A *RowError names the
+// first order for which they differ.
+func (a *Archive) CheckOrders(ctx context.Context) error {
+	var id int64
+	var says, sum string
+	err := a.tx.QueryRow(ctx, `
+		SELECT coalesce(o.id, e.id), coalesce(o.executed::text, 'no order'), coalesce(e.shares, 0)::text
+		  FROM orders o
+		  FULL JOIN (SELECT id, sum(shares) AS shares
+		               FROM (SELECT buy_order AS id, shares FROM executions
+		                     UNION ALL
+		                     SELECT sell_order, shares FROM executions) both_sides
+		              GROUP BY id) e ON e.id = o.id
+		 WHERE o.executed IS DISTINCT FROM coalesce(e.shares, 0)
+		    OR o.amount IS DISTINCT FROM sign(o.amount) * (o.open + o.executed + o.canceled)
+		 ORDER BY 1 LIMIT 1`).Scan(&id, &says, &sum)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("postgres: compare orders with executions: %w", err)
+	}
+	return &RowError{"orders", fmt.Sprintf("id %d", id), fmt.Sprintf("executed is %s, its executions sum up to %s", says, sum)}
+}
