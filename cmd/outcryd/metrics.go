@@ -97,6 +97,7 @@ func (m *metrics) watch(e *engine.Engine, j *journal.Journal, p *postgres.Projec
 		}
 		return 1
 	})
+	m.watchConservation(&conservation{count: e.Reconcile})
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "outcry_executions_total",
 		Help: "Matches of two orders since the start."}, func() float64 { return float64(e.Stats().Executions) }))
 }

@@ -225,8 +225,12 @@ func (s *server) stop() (err error) {
 			s.http.Close()
 		}
 	}
+	var came []any // what the state came to, where it is what the journal says
 	if s.engine != nil {
 		s.engine.Close()
+		if s.journal.Err() == nil {
+			came = []any{"seq", s.journal.Appended(), "digest", digestOf(s.engine.State())}
+		}
 	}
 	if s.projector != nil && s.journal.Err() == nil {
 		last := s.journal.Appended()
@@ -248,6 +252,6 @@ func (s *server) stop() (err error) {
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Unlock())
 	}
-	s.log.Info("stopped")
+	s.log.Info("stopped", came...)
 	return err
 }

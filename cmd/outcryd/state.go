@@ -105,9 +105,12 @@ func restore(ctx context.Context, d *database, j *journal.Journal, log *slog.Log
 		}
 	}
 	log.Info("state loaded", "seq", last, "replayed", last-d.position.Applied, "accounts", state.Ledger.Accounts(),
-		"symbols", len(state.Books), "last_order", state.OrderID, "took", time.Since(start).Round(time.Millisecond).String())
+		"symbols", len(state.Books), "last_order", state.OrderID, "digest", digestOf(state), "took", time.Since(start).Round(time.Millisecond).String())
 	return state, nil
 }
+
+// digestOf shows a state's digest as logs and `outcry verify` do.
+func digestOf(s *exchange.State) string { return fmt.Sprintf("%x", s.Digest()) }
 
 // replay applies the journal's records from first to last.
 func replay(ctx context.Context, state *exchange.State, j *journal.Journal, first, last uint64, log *slog.Logger) error {

@@ -322,3 +322,15 @@ func (e *Engine) Close() {
 	e.mu.Unlock()
 	e.running.Wait()
 }
+
+// State returns the exchange as it stands, for whoever wants to look at it once
+// Close has returned; it must not be called before. Where the journal has failed,
+// it may hold what no record says.
+func (e *Engine) State() *exchange.State {
+	s := &exchange.State{Ledger: e.ledger, Books: make(map[exchange.Symbol]*exchange.Book), OrderID: exchange.OrderID(e.lastOrder.Load())}
+	e.desks.Range(func(sym, d any) bool {
+		s.Books[sym.(exchange.Symbol)] = d.(*desk).book
+		return true
+	})
+	return s
+}

@@ -1,6 +1,11 @@
 package engine
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+
+	"outcry/internal/exchange"
+)
 
 // counters are changed by the desks and read by whoever asks.
 type counters struct {
@@ -50,4 +55,21 @@ func (e *Engine) CheckLedger() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ledger.Check()
+}
+
+// reconcilePause is how long the ledger is free between two pieces of Reconcile.
+const reconcilePause = 20 * time.Microsecond
+
+// Reconcile counts all cash and all shares anew and returns what is too much or
+// too little: always nothing, unless there is a bug. It works in pieces between
+// which trading goes on; each holds the ledger's lock for microseconds. Only one
+// call may be under way at a time.
+func (e *Engine) Reconcile() exchange.Imbalance {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ledger.Reconcile(func() {
+		e.mu.Unlock()
+		time.Sleep(reconcilePause)
+		e.mu.Lock()
+	})
 }

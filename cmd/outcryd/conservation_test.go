@@ -1,0 +1,74 @@
+package main
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+)
+
+// gauges returns the values of the gauges of conservation.
+func gauges(t *testing.T, m *metrics) (cash, symbols float64) {
+	t.Helper()
+	families, err := m.registry.Gather()
+	require.NoError(t, err)
+	found := 0
+	for _, f := range families {
+		switch f.GetName() {
+		case "outcry_cash_imbalance_dollars":
+			cash, found = f.GetMetric()[0].GetGauge().GetValue(), found+1
+		case "outcry_share_imbalance_symbols":
+			symbols, found = f.GetMetric()[0].GetGauge().GetValue(), found+1
+		}
+	}
+	require.Equal(t, 2, found)
+	return cash, symbols
+}
+
+// TestAnImbalanceShows plants one: account 1 is made a copy of account 2, and
+// shares are placed that the symbol does not know of.
+func TestAnImbalanceShows(t *testing.T) {
+	flags, _ := dataFlags(t)
+	s, addr := inProcess(t, flags...)
+	c := dial(t, addr)
+	c.must(t, market)
+	c.must(t, `<transactions id="2"><order sym="S" amount="-3" limit="3"/></transactions>`)
+	c.must(t, `<transactions id="1"><order sym="S" amount="2.5" limit="3"/></transactions>`)
+	cash, symbols := gauges(t, s.metrics)
+	require.Zero(t, cash)
+	require.Zero(t, symbols)
+
+	ledger := s.engine.State().Ledger // nothing trades here any more
+	listing := ledger.Listing("S")
+	before := *listing
+	ledger.Place(listing, "1", exchange.Shares(1).Position())
+	*listing = before
+	*ledger.Account("1") = *ledger.Account("2")
+	fresh := newMetrics() // which has not counted yet
+	fresh.watchConservation(&conservation{count: s.engine.Reconcile})
+	cash, symbols = gauges(t, fresh)
+	require.InDelta(t, 7.5+7.5-100000, cash, 0)
+	require.InDelta(t, 1, symbols, 0)
+}
+
+func TestConservationIsNotCountedTooOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counts := 0
+		c := &conservation{count: func() exchange.Imbalance { counts++; return exchange.Imbalance{Symbols: counts} }}
+		for range 3 {
+			require.Equal(t, 1, c.imbalance().Symbols)
+		}
+		time.Sleep(conservationEvery)
+		require.Equal(t, 2, c.imbalance().Symbols)
+		require.Equal(t, 2, c.imbalance().Symbols)
+	})
+}
+
+func TestTheSmallestImbalanceIsNotZero(t *testing.T) {
+	require.InDelta(t, 1e-16, dollars(exchange.Cash{Lo: 1}), 0)
+	require.InDelta(t, -1e-16, dollars(exchange.Cash{}.Sub(exchange.Cash{Lo: 1})), 0)
+	require.Zero(t, dollars(exchange.Cash{}))
+}
