@@ -1,5 +1,5 @@
 // Command outcry is the exchange's client for people: it sends a file, opens
-// accounts, trades from the shell, and prints a journal.
+// accounts, trades from the shell, prints a journal, and checks a data directory.
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 // Exit statuses.
 const (
 	exitOK    = 0
-	exitError = 1 // the exchange answered with an error, or could not be reached
-	exitUsage = 2
+	exitError = 1 // the exchange answered with an error, or could not be reached; something is wrong
+	exitUsage = 2 // the command line is not one, or what it names could not be checked
 )
 
 const usage = `outcry talks to the exchange.
@@ -31,6 +31,7 @@ Usage: outcry [flags] COMMAND ARGUMENTS
   cancel ID ORDER                 cancel what is open of an order
   send FILE                       send a file's XML as one frame and print the reply; - for standard input
   journal DIR                     print the journal of a data directory
+  verify [DIR]                    check a data directory and its database; outcry verify --help
 
 A sell of an order is sent as a negative amount. The exit status is 1 where the
 exchange answered with an error.
@@ -61,9 +62,22 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	c := &client{addr: *addr, timeout: *timeout, stdin: stdin, stdout: stdout}
-	err := c.run(f.Arg(0), f.Args()[1:])
+	var err error
+	if f.Arg(0) == "verify" {
+		err = verify(f.Args()[1:], stdout, stderr)
+	} else {
+		err = c.run(f.Arg(0), f.Args()[1:])
+	}
 	var wrong *usageError
+	var not *uncheckedError
 	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case errors.Is(err, errPrinted):
+		return exitUsage
+	case errors.As(err, &not):
+		fmt.Fprintf(stderr, "outcry: cannot be checked: %v\n", err)
+		return exitUsage
 	case errors.As(err, &wrong):
 		fmt.Fprintf(stderr, "outcry: %v\n", err)
 		return exitUsage
@@ -87,6 +101,9 @@ func envOr(name, standard string) string {
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
+
+// errPrinted means that the command line is not one, and that this has been said.
+var errPrinted = errors.New("the command line has been refused")
 
 // errAnswered means that the exchange answered with an error.
 var errAnswered = errors.New("the exchange answered with an error")

@@ -1,48 +1,92 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/postgres/pgtest"
 )
 
-// exchangeAt builds and starts an exchange with a local cluster, and returns its
-// address and data directory. It dies with the test.
-func exchangeAt(t *testing.T) (addr, data string) {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "outcryd")
-	out, err := exec.Command("go", "build", "-o", program, "outcry/cmd/outcryd").CombinedOutput()
-	require.NoError(t, err, string(out))
-	data = filepath.Join(t.TempDir(), "data")
-	cmd := exec.Command(program, "--data="+data, "--listen=127.0.0.1:0", "--http=", "--database-url=", "--segment=65536")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	log, err := cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	})
-	for lines := bufio.NewScanner(log); lines.Scan(); {
-		var line struct{ Msg, XML string }
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "ready" {
-			go func() {
-				for lines.Scan() {
-				}
-			}()
-			return line.XML, data
-		}
+func TestMain(m *testing.M) {
+	status := pgtest.Main(m)
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
 	}
-	t.Fatal("the exchange ended before it was ready")
-	return "", ""
+	os.Exit(status)
+}
+
+// built is outcryd, built once for all tests.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// exchangeProcess is an outcryd that a test has started. It dies with the test.
+type exchangeProcess struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	addr string
+	log  *json.Decoder
+}
+
+// startExchange starts outcryd on a data directory and waits until it is ready.
+func startExchange(t *testing.T, data, database string) *exchangeProcess {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "outcry-test-"); built.err == nil {
+			built.err = exec.Command("go", "build", "-o", built.dir, "outcry/cmd/outcryd").Run()
+		}
+	})
+	require.NoError(t, built.err)
+	p := &exchangeProcess{t: t}
+	p.cmd = exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+data, "--listen=127.0.0.1:0", "--http=", "--database-url="+database, "--segment=65536")
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stderr, err := p.cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	})
+	p.log = json.NewDecoder(stderr)
+	p.addr = p.waitFor("ready").XML
+	return p
+}
+
+// logLine is what tests look for in a line of the log.
+type logLine struct {
+	Msg, XML, Digest string
+	Seq              uint64
+}
+
+// waitFor reads the log up to the line with a message.
+func (p *exchangeProcess) waitFor(msg string) (line logLine) {
+	p.t.Helper()
+	for line.Msg != msg {
+		line = logLine{}
+		require.NoError(p.t, p.log.Decode(&line), "the exchange ended before it said %q", msg)
+	}
+	return line
+}
+
+// stop stops it in order and returns what its last line says.
+func (p *exchangeProcess) stop() logLine {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
+	line := p.waitFor("stopped")
+	require.NoError(p.t, p.cmd.Wait())
+	return line
 }
 
 // outcry runs a command line and returns what it printed, with times as T.
@@ -55,8 +99,9 @@ func outcry(stdin string, args ...string) (stdout, stderr string, status int) {
 
 // TestTheFirstTrade is the one of the README, and what goes wrong around it.
 func TestTheFirstTrade(t *testing.T) {
-	addr, data := exchangeAt(t)
-	t.Setenv("OUTCRY_ADDR", addr)
+	data := filepath.Join(t.TempDir(), "data")
+	p := startExchange(t, data, "")
+	t.Setenv("OUTCRY_ADDR", p.addr)
 	file := filepath.Join(t.TempDir(), "frame.xml")
 	require.NoError(t, os.WriteFile(file, []byte(`<transactions id="1"><query id="1"/></transactions>`), 0o600))
 	for _, step := range []struct {
@@ -96,6 +141,17 @@ func TestTheFirstTrade(t *testing.T) {
 8 T order 3 of account 1: buy 1 SPY at 1
 9 T order 3 of account 1 canceled, 1 SPY were open
 `, got)
+
+	t.Setenv("DATABASE_URL", "")
+	_, stderr, status := outcry("", "verify", data)
+	require.Equal(t, exitUsage, status)
+	require.Contains(t, stderr, "an exchange must not be running")
+	last := p.stop()
+	got, stderr, status = outcry("", "verify", data)
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, got, "journal  1 segments with records 1 to 9, every checksum matches: ok\n")
+	require.Contains(t, got, fmt.Sprintf("state    seq 9, digest %s\n", last.Digest))
+	require.NoFileExists(t, filepath.Join(data, "postgres", "data", "postmaster.pid"), "the local cluster is stopped")
 }
 
 func TestWrongCommandLinesAreNamed(t *testing.T) {

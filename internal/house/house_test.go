@@ -33,7 +33,7 @@ var imports = map[string][]string{
 	"internal/postgres":         {"internal/exchange", "internal/journal", "migrations"},
 	"internal/postgres/cluster": nil,
 	"internal/postgres/pgtest":  {"internal/postgres/cluster"},
-	"cmd/outcry":                {"internal/exchange", "internal/journal", "internal/wire"},
+	"cmd/outcry":                {"internal/exchange", "internal/journal", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
 	"loadtest":                  {"loadtest/torture", "loadtest/planted", "loadtest/life"},
 	"loadtest/life":             {"internal/wire", "loadtest/venue"},
 	"loadtest/planted":          {"loadtest/torture", "loadtest/venue"},

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
+)
+
+// checkJournal reads every byte of the journal.
+func (v *verifier) checkJournal(context.Context) (figures string, err error) {
+	there, err := journal.Exists(v.dir)
+	if err != nil {
+		return "", unchecked(err)
+	}
+	if !there {
+		return "there is none", nil
+	}
+	var e exchange.Event
+	v.found, err = journal.Inspect(v.dir, func(seq uint64, record []byte) error {
+		if err := exchange.DecodeEvent(record, &e); err != nil {
+			return fmt.Errorf("record %d: %w", seq, err)
+		}
+		return nil
+	})
+	var damage *journal.DamageError
+	switch {
+	case errors.As(err, &damage), errors.Is(err, exchange.ErrEvent):
+		return "", err
+	case err != nil:
+		return "", unchecked(err)
+	}
+	figures = fmt.Sprintf("%d segments with records %d to %d, every checksum matches", v.found.Segments, v.found.First, v.found.Last)
+	if v.found.Last < v.found.First {
+		figures = fmt.Sprintf("%d segments without a record", v.found.Segments)
+	}
+	if v.found.Torn > 0 {
+		figures += fmt.Sprintf("; of a crash %d bytes are left at offset %d of %s, which nobody was told of and a start cuts",
+			v.found.Torn, v.found.TornOffset, v.found.TornFile)
+	}
+	return figures, nil
+}
+
+// checkBelongs compares what the journal and the database say of each other.
+func (v *verifier) checkBelongs(context.Context) (figures string, err error) {
+	p, j := v.archive.Position(), v.found
+	// Where every answer waited for Postgres, the journal may be lost.
+	mayLose := p.Ack == "postgres"
+	switch {
+	case j.Segments == 0 && p.Applied > 0 && !mayLose:
+		return "", fmt.Errorf("the database holds records up to %d, and there is no journal in %s", p.Applied, v.dir)
+	case j.Segments == 0:
+		return fmt.Sprintf("the database holds records up to %d, and answers waited for it", p.Applied), nil
+	case j.First > p.Applied+1:
+		return "", fmt.Errorf("the database holds records up to %d, and the journal begins at %d: those between are lost", p.Applied, j.First)
+	case j.Last < p.Applied && !mayLose:
+		return "", fmt.Errorf("the database holds records up to %d, and the journal reaches only to %d", p.Applied, j.Last)
+	case p.Journal != [16]byte{} && p.Journal != j.ID && !(mayLose && j.Last < j.First):
+		return "", fmt.Errorf("the journal in %s is %x, and the database follows %x: they are not of the same exchange", v.dir, j.ID, p.Journal)
+	}
+	return fmt.Sprintf("the database follows this journal, up to record %d", p.Applied), nil
+}
+
+// checkHistory does everything again that the tables tell of, from the first
+// record on, and compares each execution and what is open in the end.
+func (v *verifier) checkHistory(ctx context.Context) (figures string, err error) {
+	opening, err := v.archive.Opening(ctx)
+	if err != nil {
+		return "", unchecked(err)
+	}
+	if v.state, err = opening.Restore(); err != nil {
+		return "", fmt.Errorf("the tables opening_*: %w", err)
+	}
+	var orders, executions, cancels int
+	err = v.archive.History(ctx, func(seq uint64, e *exchange.Event) error {
+		switch e.Kind {
+		case exchange.OrderAccepted:
+			orders++
+			executions += len(e.Fills)
+		case exchange.OrderCanceled:
+			cancels++
+		}
+		return v.redo(seq, e)
+	})
+	if err != nil {
+		return "", ofTables(err)
+	}
+	v.last = v.archive.Position().Applied
+	if v.tables, err = v.archive.Tables(ctx); err != nil {
+		return "", unchecked(err)
+	}
+	if err := v.state.SameOrders(v.tables); err != nil {
+		return "", fmt.Errorf("resting_orders: %w", err)
+	}
+	if err := v.archive.CheckOrders(ctx); err != nil {
+		return "", ofTables(err)
+	}
+	figures = fmt.Sprintf("%d records done again, among them %d orders with %d executions and %d cancels; %d orders are open",
+		v.last-opening.Seq, orders, executions, cancels, len(v.tables.Orders))
+	if opening.Seq > 0 {
+		figures += fmt.Sprintf("; what came before record %d was written by an older version and is taken as its tables say", opening.Seq+1)
+	}
+	return figures, nil
+}
+
+// redo applies a record of the tables. A *postgres.RowError names the row that
+// says something else than what came out.
+func (v *verifier) redo(seq uint64, e *exchange.Event) error {
+	err := v.state.Apply(e)
+	var fills *exchange.FillsError
+	switch {
+	case errors.As(err, &fills):
+		place, recorded, now := fills.First()
+		return &postgres.RowError{Table: "execution_log", Key: fmt.Sprintf("order_id %d, n %d", e.Order, place+1),
+			Reason: fmt.Sprintf("it says %s; the book fills %s", orNothing(recorded), orNothing(now))}
+	case err != nil:
+		table, key := postgres.RecordRow(e, seq)
+		return &postgres.RowError{Table: table, Key: key, Reason: err.Error()}
+	}
+	v.state.ForgetClosed(e)
+	return nil
+}
+
+func orNothing(f *exchange.Fill) string {
+	if f == nil {
+		return "nothing"
+	}
+	return f.String()
+}
+
+// ofTables tells an error of the archive that names a row from one that says why
+// it could not be read.
+func ofTables(err error) error {
+	var row *postgres.RowError
+	if errors.As(err, &row) {
+		return row
+	}
+	return unchecked(err)
+}
+
+// checkMoney compares each balance and each position with what history comes to,
+// and adds everything up.
+func (v *verifier) checkMoney(context.Context) (figures string, err error) {
+	if err := v.state.SameHoldings(v.tables); err != nil {
+		return "", err
+	}
+	if err := v.state.Audit(); err != nil {
+		return "", err
+	}
+	total := exchange.Cash{}
+	for _, a := range v.tables.Accounts {
+		total = total.Add(a.Balance).Add(a.Held)
+	}
+	return fmt.Sprintf("%d accounts have %s dollars, all that they were opened with; %d positions have all shares ever placed of %d symbols; each is what its history comes to",
+		len(v.tables.Accounts), total, len(v.tables.Positions), len(v.tables.Symbols)), nil
+}
+
+// checkRecords compares the journal's records with their rows, and does those
+// again that the database does not have yet.
+func (v *verifier) checkRecords(ctx context.Context) (figures string, err error) {
+	if v.found.Segments == 0 {
+		return "there are none", nil
+	}
+	applied := v.archive.Position().Applied
+	first := max(v.found.First, v.archive.HistoryAfter()+1)
+	rows := openRows(ctx, v.archive, first)
+	defer rows.close()
+	var compared int
+	var e exchange.Event
+	var wrong error
+	_, err = journal.Inspect(v.dir, func(seq uint64, record []byte) error {
+		if wrong = exchange.DecodeEvent(record, &e); wrong != nil {
+			return wrong
+		}
+		switch {
+		case seq > applied:
+			wrong = v.follow(seq, &e)
+		case seq >= first:
+			compared++
+			wrong = rows.same(seq, &e)
+		}
+		return wrong
+	})
+	switch {
+	case wrong != nil:
+		return "", wrong
+	case err != nil:
+		return "", unchecked(err)
+	}
+	if err := v.state.Audit(); err != nil {
+		return "", fmt.Errorf("after the journal's last record: %w", err)
+	}
+	return fmt.Sprintf("%d of the journal have rows of equal values; %d later ones done again on top", compared, v.last-applied), nil
+}
+
+// follow applies a record of the journal that the database does not have yet.
+func (v *verifier) follow(seq uint64, e *exchange.Event) error {
+	if err := v.state.Apply(e); err != nil {
+		return fmt.Errorf("journal record %d does not come out as recorded: %w", seq, err)
+	}
+	v.last = seq
+	return nil
+}
+
+// rows hands out the records of the tables one by one.
+type rows struct {
+	next  func() (uint64, *exchange.Event, bool)
+	close func()
+	err   error // why next ended
+}
+
+// errEnough ends a read of the tables.
+var errEnough = errors.New("enough")
+
+// openRows begins to read at record first.
+func openRows(ctx context.Context, a *postgres.Archive, first uint64) *rows {
+	r := &rows{}
+	r.next, r.close = iter.Pull2(func(yield func(uint64, *exchange.Event) bool) {
+		r.err = a.Records(ctx, first, func(seq uint64, e *exchange.Event) error {
+			if !yield(seq, e) {
+				return errEnough
+			}
+			return nil
+		})
+	})
+	return r
+}
+
+// same compares record seq of the journal with that of the tables.
+func (r *rows) same(seq uint64, want *exchange.Event) error {
+	got, e, ok := r.next()
+	switch {
+	case !ok && r.err != nil:
+		return ofTables(r.err)
+	case !ok || got != seq:
+		return fmt.Errorf("record %d of the journal has no row", seq)
+	}
+	if want.Kind != exchange.OrderAccepted && want.Kind != exchange.OrderCanceled {
+		want.Time = 0 // no table keeps it
+	}
+	if !e.Same(want) {
+		table, key := postgres.RecordRow(e, seq)
+		return &postgres.RowError{Table: table, Key: key, Reason: fmt.Sprintf("it says %s (time %d); journal record %d says %s (time %d)",
+			describe(e), e.Time, seq, describe(want), want.Time)}
+	}
+	return nil
+}

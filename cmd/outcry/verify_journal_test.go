@@ -1,0 +1,185 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/postgres/pgtest"
+)
+
+// TestVerifyChecksTheJournal harms the journal, or takes another one.
+func TestVerifyChecksTheJournal(t *testing.T) {
+	whole, other := live(t), live(t)
+	restore := kept(t, whole.database)
+	for _, harm := range []struct {
+		name, check, want string
+		do                func(t *testing.T, l *life)
+	}{
+		{"a byte of the oldest segment", "journal", `\.seg is damaged at offset \d+: record \d+ is not readable`, func(t *testing.T, l *life) {
+			edit(t, l.segments(t)[0], func(b []byte) { b[200] ^= 1 })
+		}},
+		{"a byte of the last record", "journal", `\.seg is damaged at offset \d+: record \d+ is not readable`, func(t *testing.T, l *life) {
+			all := l.segments(t)
+			edit(t, all[len(all)-1], func(b []byte) {
+				b[lastRecord(b)+30] ^= 1
+			})
+		}},
+		{"a journal that ends too early", "belongs", `the database holds records up to \d+, and the journal reaches only to \d+`, func(t *testing.T, l *life) {
+			execute(t, l.database, `UPDATE exchange_state SET applied_seq = applied_seq + 1`)
+		}},
+		{"no journal at all", "belongs", `the database holds records up to \d+, and there is no journal in`, func(t *testing.T, l *life) {
+			require.NoError(t, os.RemoveAll(filepath.Join(l.data, "journal")))
+		}},
+		{"an older database", "belongs", `the database holds records up to 0, and the journal begins at \d+`, func(t *testing.T, l *life) {
+			execute(t, l.database, `UPDATE exchange_state SET applied_seq = 0`)
+		}},
+		{"another exchange's journal", "belongs", `is [0-9a-f]{32}, and the database follows [0-9a-f]{32}`, func(t *testing.T, l *life) {
+			// Let the seqs fit, so that only the id tells.
+			execute(t, l.database, fmt.Sprintf(`UPDATE exchange_state SET applied_seq = %d`, other.last.Seq))
+			l.data = other.data
+		}},
+	} {
+		t.Run(harm.name, func(t *testing.T) {
+			l := &life{data: t.TempDir(), database: whole.database}
+			require.NoError(t, os.CopyFS(l.data, os.DirFS(whole.data)))
+			harm.do(t, l)
+			defer restore()
+			stdout, stderr, status := l.verified()
+			require.Equal(t, exitError, status, stdout+stderr)
+			require.Contains(t, stdout, harm.check+"  not ok\n")
+			require.Regexp(t, "^outcry: "+harm.check+": .*"+harm.want, stderr)
+		})
+	}
+}
+
+// lastRecord returns the offset of the last record in a segment, before the end
+// mark: see the package comment of journal.
+func lastRecord(segment []byte) (at int) {
+	const header, recordHeader = 64, 24
+	for next := header; ; {
+		length := int(binary.LittleEndian.Uint32(segment[next:]))
+		if length <= recordHeader {
+			return at
+		}
+		at, next = next, next+(length+7)/8*8
+	}
+}
+
+// TestVerifyGoesOnWhereTheDatabaseIsBehind verifies the journal of a longer life
+// with the database of a shorter one, and the torn tail of a crash behind it.
+func TestVerifyGoesOnWhereTheDatabaseIsBehind(t *testing.T) {
+	l := live(t)
+	restore := kept(t, l.database)
+	before := l.last.Seq
+	p := startExchange(t, l.data, l.database)
+	trade(t, p, l.r, 2)
+	last := p.stop()
+	require.Greater(t, last.Seq, before)
+	all := l.segments(t)
+	edit(t, all[len(all)-1], func(b []byte) { copy(b[len(b)-10:], "torn") })
+	restore()
+	stdout, stderr, status := l.verified()
+	require.Equal(t, exitOK, status, stderr)
+	require.Regexp(t, `a crash \d+ bytes are left at offset \d+ of \S+\.seg, which nobody was told of and a start cuts: ok`, stdout)
+	require.Contains(t, stdout, fmt.Sprintf("; %d later ones done again on top: ok\n", last.Seq-before))
+	require.Contains(t, stdout, fmt.Sprintf("state    seq %d, digest %s\n", last.Seq, last.Digest))
+}
+
+// downgrade makes a database what the first version of the schema would have made.
+const downgrade = `
+	ALTER TABLE accounts DROP COLUMN seq; ALTER TABLE symbols DROP COLUMN seq;
+	ALTER TABLE order_log DROP COLUMN seq; ALTER TABLE cancel_log DROP COLUMN seq;
+	ALTER TABLE exchange_state DROP COLUMN history_after;
+	DROP TABLE placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
+	UPDATE outcry_schema_version SET version = 1`
+
+func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
+	l := live(t)
+	execute(t, l.database, downgrade)
+	_, stderr, status := l.verified()
+	require.Equal(t, exitUsage, status)
+	require.Contains(t, stderr, "its schema has version 1, this program needs 2; a start of outcryd brings it there")
+
+	p := startExchange(t, l.data, l.database)
+	trade(t, p, l.r, 10)
+	last := p.stop()
+	stdout, stderr, status := l.verified()
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stdout, fmt.Sprintf("; what came before record %d was written by an older version and is taken as its tables say: ok", l.last.Seq+1))
+	require.Contains(t, stdout, fmt.Sprintf("state    seq %d, digest %s\n", last.Seq, last.Digest))
+
+	restore := kept(t, l.database)
+	for sql, want := range map[string]string{
+		`UPDATE opening_accounts SET balance = balance + 1 WHERE id = '1'`:                                                     `history: the tables opening_\*: .*opened with`,
+		`UPDATE positions SET shares = shares + 1 WHERE account = '1' AND sym = 'A'`:                                           `money: .*position of account 1 in A has`,
+		`UPDATE execution_log SET shares = shares + 1 WHERE order_id = (SELECT min(order_id) FROM execution_log)`:              `history: orders, id \d+: executed is`,
+		`UPDATE execution_log SET price = price + 1 WHERE order_id = (SELECT max(order_id) FROM execution_log)`:                `history: execution_log, order_id \d+, n 1: it says`,
+		`UPDATE order_log SET seq = 3 WHERE id = (SELECT max(id) FROM order_log)`:                                              `history: order_log, id \d+: it is of record 3, .* older than the history`,
+		`DELETE FROM cancel_log WHERE order_id = (SELECT order_id FROM cancel_log WHERE seq IS NOT NULL ORDER BY seq LIMIT 1)`: `history: .* no row is of record`,
+	} {
+		t.Run(sql, func(t *testing.T) {
+			execute(t, l.database, sql)
+			defer restore()
+			_, stderr, status := l.verified()
+			require.Equal(t, exitError, status, stderr)
+			require.Regexp(t, want, stderr)
+		})
+	}
+}
+
+func TestVerifySaysWhyItCannotCheck(t *testing.T) {
+	empty, database := t.TempDir(), pgtest.NewDatabase(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"a", "b"}, "verify takes one directory, not 2"},
+		{[]string{"--nothing"}, "flag provided but not defined"},
+		{[]string{filepath.Join(empty, "none")}, "there is no data directory"},
+		{[]string{"--database-url=", empty}, "there is no local cluster in"},
+		{[]string{"--database-url=postgres://%zz", empty}, "cannot be checked"},
+		{[]string{"--database-url=" + database, empty}, "holds no exchange"},
+	} {
+		_, stderr, status := outcry("", append([]string{"verify"}, c.args...)...)
+		require.Equal(t, exitUsage, status, c.args)
+		require.Contains(t, stderr, c.want, c.args)
+	}
+	t.Setenv("DATABASE_URL", database)
+	_, stderr, status := outcry("", "verify", empty)
+	require.Equal(t, exitUsage, status)
+	require.Contains(t, stderr, "holds no exchange", "DATABASE_URL counts")
+	_, stderr, status = outcry("", "verify", "--help")
+	require.Equal(t, exitOK, status)
+	require.Contains(t, stderr, "checks a data directory")
+	require.NotContains(t, stderr, database)
+}
+
+func TestVerifyWritesNothing(t *testing.T) {
+	l := live(t)
+	all := func() (contents []string) {
+		for _, path := range l.segments(t) {
+			b, err := os.ReadFile(path)
+			require.NoError(t, err)
+			contents = append(contents, path, string(b))
+		}
+		conn, err := pgx.Connect(background, l.database)
+		require.NoError(t, err)
+		defer conn.Close(background)
+		for _, table := range tables {
+			var rows string // xmin tells of an update that wrote the same
+			require.NoError(t, conn.QueryRow(background, fmt.Sprintf(`SELECT coalesce(string_agg(concat(x.xmin, x), ',' ORDER BY x), '') FROM %s x`, table)).Scan(&rows))
+			contents = append(contents, table, rows)
+		}
+		return contents
+	}
+	before := all()
+	_, stderr, status := l.verified()
+	require.Equal(t, exitOK, status, stderr)
+	require.Equal(t, before, all())
+}

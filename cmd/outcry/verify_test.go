@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/postgres/pgtest"
+	"outcry/internal/wire"
+)
+
+var background = context.Background()
+
+// trade sends frames of random orders and cancels of accounts 1 to 5 in A and B.
+func trade(t *testing.T, p *exchangeProcess, r *rand.Rand, frames int) {
+	t.Helper()
+	c := &client{addr: p.addr, timeout: time.Minute}
+	var ids []string
+	for range frames {
+		tx := wire.NewTransactions(fmt.Sprint(1 + r.IntN(5)))
+		for range 50 {
+			if len(ids) > 0 && r.IntN(5) == 0 {
+				tx.Cancel(ids[len(ids)-1-r.IntN(min(len(ids), 30))])
+				continue
+			}
+			amount := fmt.Sprintf("%s%d.%08d", []string{"", "-"}[r.IntN(2)], r.IntN(5), 1+r.IntN(1e8-1))
+			tx.Order([]string{"A", "B"}[r.IntN(2)], amount, fmt.Sprintf("%d.%08d", 95+r.IntN(10), r.IntN(1e8)))
+		}
+		reply, err := c.exchange(tx.Append(nil))
+		require.NoError(t, err)
+		answers, err := wire.ParseReply(reply)
+		require.NoError(t, err)
+		for _, a := range answers {
+			if a.Kind == "opened" {
+				ids = append(ids, a.ID)
+			}
+		}
+	}
+}
+
+// life is what a stopped exchange has left.
+type life struct {
+	data, database string
+	last           logLine
+	r              *rand.Rand
+}
+
+// live runs an exchange until its journal has let its oldest segment go.
+func live(t *testing.T) *life {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	l := &life{data: t.TempDir(), database: pgtest.NewDatabase(t), r: rand.New(rand.NewPCG(seed, 1))}
+	p := startExchange(t, l.data, l.database)
+	c := &client{addr: p.addr, timeout: time.Minute}
+	create := new(wire.Create)
+	for id := range 5 {
+		create.Account(wire.Account{ID: fmt.Sprint(id + 1), Balance: "100000.00000001"})
+	}
+	for _, sym := range []string{"A", "B"} {
+		for id := range 5 {
+			create.Symbol(sym, wire.Placement{Account: fmt.Sprint(id + 1), Shares: "1000.00000001"})
+		}
+	}
+	_, err := c.exchange(create.Append(nil))
+	require.NoError(t, err)
+	trade(t, p, l.r, 40)
+	l.last = p.stop()
+	return l
+}
+
+// tables are all that a database keeps of an exchange.
+var tables = []string{"exchange_state", "accounts", "symbols", "positions", "placement_log", "order_log", "execution_log", "cancel_log", "resting_orders",
+	"opening_accounts", "opening_symbols", "opening_positions", "opening_resting_orders"}
+
+// kept keeps a copy of the tables and of the view orders, which restore brings back.
+func kept(t *testing.T, database string) (restore func()) {
+	t.Helper()
+	save, back := "CREATE SCHEMA kept;", "BEGIN;"
+	for _, table := range tables {
+		save += fmt.Sprintf("CREATE TABLE kept.%[1]s AS TABLE %[1]s;", table)
+		back += fmt.Sprintf("DELETE FROM %[1]s; INSERT INTO %[1]s TABLE kept.%[1]s;", table)
+	}
+	execute(t, database, save)
+	conn, err := pgx.Connect(background, database)
+	require.NoError(t, err)
+	defer conn.Close(background)
+	var view string
+	require.NoError(t, conn.QueryRow(background, `SELECT pg_get_viewdef('orders')`).Scan(&view))
+	return func() { execute(t, database, back+"CREATE OR REPLACE VIEW orders AS "+view+"COMMIT") }
+}
+
+// execute runs statements.
+func execute(t *testing.T, database, sql string) {
+	t.Helper()
+	conn, err := pgx.Connect(background, database)
+	require.NoError(t, err)
+	defer conn.Close(background)
+	_, err = conn.PgConn().Exec(background, sql).ReadAll()
+	require.NoError(t, err)
+}
+
+// verified runs `outcry verify` on the life.
+func (l *life) verified() (stdout, stderr string, status int) {
+	return outcry("", "verify", "--database-url="+l.database, l.data)
+}
+
+// segments lists the journal's files, oldest first.
+func (l *life) segments(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(l.data, "journal", "*.seg"))
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+	return found
+}
+
+// edit changes a file.
+func edit(t *testing.T, path string, change func([]byte)) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	change(b)
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+}
+
+// harms is what may be wrong with a database, and what verify says first. Those
+// under "records" only a journal that still has the record can tell.
+var harms = []struct{ name, sql, check, want string }{
+	{"an execution's price", `UPDATE execution_log SET price = price + 1 WHERE (order_id, n) = (SELECT order_id, n FROM execution_log ORDER BY 1, 2 LIMIT 1)`,
+		"history", `execution_log, order_id \d+, n 1: it says .+ at .+; the book fills .+ at`},
+	{"an execution's shares", `UPDATE execution_log SET shares = shares - 1 WHERE (order_id, n) = (SELECT order_id, n FROM execution_log ORDER BY 1 DESC, 2 LIMIT 1)`,
+		"history", `execution_log, order_id \d+, n 1: it says`},
+	{"an execution gone", `DELETE FROM execution_log WHERE (order_id, n) = (SELECT order_id, max(n) FROM execution_log GROUP BY 1 ORDER BY 1 LIMIT 1)`,
+		"history", `execution_log, order_id \d+, n \d+: it says nothing; the book fills`},
+	{"an execution in the middle gone", `DELETE FROM execution_log WHERE (order_id, n) = (SELECT order_id, 1 FROM execution_log WHERE n = 2 ORDER BY 1 LIMIT 1)`,
+		"history", `execution_log, order_id \d+, n 2: the order's execution 1 is missing`},
+	{"an execution too many", `INSERT INTO execution_log SELECT order_id, n + 1, resting_id, sym, buys, 1, price, time FROM execution_log ORDER BY order_id, n DESC LIMIT 1`,
+		"history", `(execution_log, order_id \d+, n \d+: it says|order_log, id \d+: .* fill of)`},
+	{"an execution of the other side", `UPDATE execution_log SET buys = NOT buys WHERE order_id = (SELECT max(order_id) FROM execution_log)`,
+		"history", `execution_log, order_id \d+, n 1: buys is`},
+	{"an execution of no order", `INSERT INTO execution_log SELECT 999999, 1, resting_id, sym, buys, shares, price, time FROM execution_log LIMIT 1`,
+		"history", `execution_log, order_id 999999, n 1: there is no order 999999`},
+	{"an order twice", `INSERT INTO order_log SELECT id + 100000, account, sym, amount, limit_price, time, seq FROM order_log ORDER BY id LIMIT 1`,
+		"history", `order_log, id 100001: it is of record \d+, which another row is of too`},
+	{"an order without a record", `INSERT INTO order_log SELECT id + 100000, account, sym, amount, limit_price, time FROM order_log ORDER BY id LIMIT 1`,
+		"history", `order_log, id 100001: it has no record`},
+	{"an order gone", `DELETE FROM order_log WHERE id = 7`,
+		"history", `(execution_log, order_id \d+, n \d+: there is no|_log, .*no row is of record)`},
+	{"an order's amount of nothing", `UPDATE order_log SET amount = 0 WHERE id = 1`, "history", `order_log, id 1: .*order 1: buy 0 at`},
+	{"an account gone", `DELETE FROM accounts WHERE id = '5'`, "history", `it is of record 6, and no row is of record 5`},
+	{"a cancel gone", `DELETE FROM cancel_log WHERE order_id = (SELECT min(order_id) FROM cancel_log)`, "history", `it is of record \d+, and no row is of record \d+`},
+	{"a cancel's shares", `UPDATE cancel_log SET shares = shares + 1 WHERE order_id = (SELECT min(order_id) FROM cancel_log)`, "history", `cancel_log, order_id \d+: .* were canceled`},
+	{"the last record's row gone", `UPDATE exchange_state SET applied_seq = applied_seq - 1`, "history", `it is of record \d+, and the tables include only those up to`},
+	{"an open order gone", `DELETE FROM resting_orders WHERE id = (SELECT min(id) FROM resting_orders)`, "history", `resting_orders: .*order \d+ is missing: it should have account`},
+	{"an open order's shares", `UPDATE resting_orders SET open = open + 1 WHERE id = (SELECT max(id) FROM resting_orders)`, "history", `resting_orders: .*order \d+ has .* open; it should have`},
+	{"a closed order open", `INSERT INTO resting_orders SELECT id, account, sym, amount, limit_price, 1 FROM order_log WHERE id NOT IN (SELECT id FROM resting_orders) LIMIT 1`,
+		"history", `resting_orders: .*order \d+ is there and should not be`},
+	{"the view of orders", `CREATE OR REPLACE VIEW orders AS SELECT id, account, sym, 1.0 AS amount, 1.0 AS limit_price, 0.0 AS open, 1.0 AS executed, 0.0 AS canceled, time, time AS canceled_at FROM order_log`,
+		"history", `orders, id \d+: executed is 1.0, its executions sum up to`},
+	{"a balance", `UPDATE accounts SET balance = balance + 0.0000000000000001 WHERE id = '3'`, "money", `account 3 has (\S+) free, \S+ held; it should have`},
+	{"two balances that still add up", `UPDATE accounts SET balance = balance + CASE id WHEN '1' THEN 1 ELSE -1 END WHERE id IN ('1', '2')`, "money", `account 1 has`},
+	{"a position gone", `DELETE FROM positions WHERE account = '4' AND sym = 'B'`, "money", `position of account 4 in B is missing`},
+	{"a position", `UPDATE positions SET shares = shares - 0.00000001 WHERE account = '2' AND sym = 'A'`, "money", `position of account 2 in A has`},
+	{"a placement", `UPDATE placement_log SET shares = shares + 1 WHERE seq = (SELECT min(seq) FROM placement_log)`, "money", `symbol A has|position of account`},
+	{"the sum of placements", `UPDATE symbols SET placed = placed + 1 WHERE sym = 'B'`, "money", `symbol B has 5001\.00000005 placed; it should have 5000\.00000005 placed`},
+	{"a time", `UPDATE order_log SET time = time + 1 WHERE seq = (SELECT max(seq) FROM order_log o WHERE NOT EXISTS (SELECT FROM execution_log WHERE order_id = o.id))`,
+		"records", `order_log, id \d+: it says .*\(time \d+\); journal record \d+ says`},
+}
+
+func TestVerifyNamesWhatIsWrongFirst(t *testing.T) {
+	whole := live(t)
+	require.NotEqual(t, "00000000000000000001.seg", filepath.Base(whole.segments(t)[0]), "the journal has let history go")
+	stdout, stderr, status := whole.verified()
+	require.Equal(t, exitOK, status, stderr)
+	require.Empty(t, stderr)
+	require.Contains(t, stdout, fmt.Sprintf("state    seq %d, digest %s\n", whole.last.Seq, whole.last.Digest))
+	require.Equal(t, 5, strings.Count(stdout, ": ok\n"), stdout)
+	again, _, _ := whole.verified()
+	require.Equal(t, stdout, again, "it changes nothing")
+	restore := kept(t, whole.database)
+	for _, harm := range harms {
+		t.Run(harm.name, func(t *testing.T) {
+			execute(t, whole.database, harm.sql)
+			defer restore()
+			stdout, stderr, status := whole.verified()
+			require.Equal(t, exitError, status, stdout+stderr)
+			require.Contains(t, stdout, harm.check+strings.Repeat(" ", 8-len(harm.check))+" not ok\n")
+			require.Regexp(t, "^outcry: "+harm.check+": .*"+harm.want, stderr)
+		})
+	}
+	_, stderr, status = whole.verified()
+	require.Equal(t, exitOK, status, "all harm is undone: %s", stderr)
+}
