@@ -17,10 +17,13 @@ import (
 	"outcry/internal/journal"
 )
 
-// cramped is a market whose journal has segments of segmentBytes.
+// cramped is a market whose journal has segments of segmentBytes, the next one
+// ready.
 func cramped(t *testing.T, segmentBytes int64) *market {
 	t.Helper()
-	return openWith(t, Options{}, journal.Options{SegmentBytes: segmentBytes})
+	m := openWith(t, Options{}, journal.Options{SegmentBytes: segmentBytes})
+	require.Eventually(t, func() bool { return m.journal.RoomBytes() > segmentBytes }, time.Minute, time.Millisecond)
+	return m
 }
 
 // fillDisk lets no further segment be made, as on a full disk: its name is taken
