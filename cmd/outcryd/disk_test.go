@@ -158,7 +158,7 @@ func (d *smallDisk) free(t *testing.T) {
 	}
 }
 
-// frame wraps children of one account's transactions.
+// transactions is a frame of account 1.
 func transactions(children string) string {
 	return `<transactions id="1">` + children + `</transactions>`
 }

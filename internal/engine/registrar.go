@@ -30,8 +30,8 @@ func (r *registrar) append() error {
 	return err
 }
 
-// openAccount checks, claims room, appends, and only then lets the account be seen. Nobody
-// else opens accounts, so what was checked still holds after the append.
+// openAccount checks, claims room, appends, and only then lets the account be seen.
+// Nobody else opens accounts, so what was checked still holds after the append.
 func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, now int64) error {
 	e := r.engine
 	e.mu.Lock()
