@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"os/exec"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -18,6 +21,7 @@ import (
 const (
 	linearClients = 4
 	linearTimeout = 60 * time.Second
+	verifyTimeout = 5 * time.Minute
 
 	oldMax     = 2000 // closed orders of earlier rounds that are remembered
 	oldQueries = 100  // of which so many are asked for in each round
@@ -92,6 +96,9 @@ func (r *runner) check(ctx context.Context) error {
 	if err := r.checkAnswers(ctx); err != nil {
 		return err
 	}
+	if err := r.checkConservation(ctx); err != nil {
+		return err
+	}
 	if err := r.checkLinear(); err != nil {
 		return err
 	}
@@ -104,6 +111,38 @@ func (r *runner) check(ctx context.Context) error {
 func (r *runner) checkStopped(ctx context.Context) error {
 	if err := r.checkTables(ctx); err != nil {
 		return fmt.Errorf("after an orderly stop: %w", err)
+	}
+	return r.verify(ctx)
+}
+
+// verify runs outcry verify, and demands that the digest of what it works out of
+// the tables is that of the memory which the server had at its stop.
+func (r *runner) verify(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, r.client, "verify", "--database-url", r.pg.DirectURL(), filepath.Join(r.Dir, "data")).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("outcry verify: %w: %s", err, out)
+	}
+	_, tables, ok := strings.Cut(string(out), ", digest ")
+	memory, told := r.server.LastAttr("digest")
+	if !ok || !told || strings.TrimSpace(tables) != memory {
+		return fmt.Errorf("memory had the digest %q at the stop, and outcry verify says: %s", memory, out)
+	}
+	r.report.Verified++
+	return nil
+}
+
+// checkConservation looks at the gauges that are 0 at all times.
+func (r *runner) checkConservation(ctx context.Context) error {
+	for _, gauge := range []string{"outcry_cash_imbalance_dollars", "outcry_share_imbalance_symbols"} {
+		v, err := r.server.Metric(ctx, gauge)
+		if err != nil {
+			return err
+		}
+		if v != 0 {
+			return fmt.Errorf("%s is %v", gauge, v)
+		}
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ type Report struct {
 	Accepted       int64   `json:"orders_checked"` // done again from the tables, one by one
 	Queried        int64   `json:"answers_checked"`
 	LinearOps      int64   `json:"commands_proved_linearizable"`
+	Verified       int     `json:"digests_of_memory_and_tables_compared"`
 	Accounts       int     `json:"accounts_checked"`
 	KilledStarting int     `json:"kills_while_starting"`
 	Starts         int     `json:"starts"`

@@ -71,6 +71,7 @@ type runner struct {
 	root      string
 	plain     string // path of the server
 	clock     string // path of the server with a clock that can be stepped
+	client    string // path of outcry, which verifies
 	log       *os.File
 	pg        *venue.Postgres
 	server    *venue.Server
@@ -125,6 +126,9 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 		}
 	}
 	if r.plain, err = venue.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "plain"), r.Edits...); err != nil {
+		return err
+	}
+	if r.client, err = venue.Build(ctx, r.root, "./cmd/outcry", filepath.Join(r.Dir, "plain"), r.Edits...); err != nil {
 		return err
 	}
 	if r.Plan["clock"] > 0 {
@@ -186,7 +190,13 @@ func (r *runner) rounds(ctx context.Context, faults []string) error {
 			now.UnknownHappened-before.UnknownHappened, r.truth.fills, time.Since(begun).Seconds())
 	}
 	r.mayBeGone.Store(true)
-	return r.stopServer(ctx)
+	if err := r.stopServer(ctx); err != nil {
+		return &Finding{len(faults) + 1, "end", err}
+	}
+	if err := r.checkStopped(ctx); err != nil {
+		return &Finding{len(faults) + 1, "end", err}
+	}
+	return nil
 }
 
 // round trades, breaks something, mends it, and checks everything.
