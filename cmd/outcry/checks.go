@@ -34,9 +34,9 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 	case err != nil:
 		return "", unchecked(err)
 	}
-	figures = fmt.Sprintf("%d segments with records %d to %d, every checksum matches", v.found.Segments, v.found.First, v.found.Last)
+	figures = fmt.Sprintf("%s with records %d to %d, every checksum matches", number(v.found.Segments, "segment"), v.found.First, v.found.Last)
 	if v.found.Last < v.found.First {
-		figures = fmt.Sprintf("%d segments without a record", v.found.Segments)
+		figures = number(v.found.Segments, "segment") + " without a record"
 	}
 	if v.found.Torn > 0 {
 		figures += fmt.Sprintf("; of a crash %d bytes are left at offset %d of %s, which nobody was told of and a start cuts",
@@ -99,8 +99,8 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 	if err := v.archive.CheckOrders(ctx); err != nil {
 		return "", ofTables(err)
 	}
-	figures = fmt.Sprintf("%d records done again, among them %d orders with %d executions and %d cancels; %d orders are open",
-		v.last-opening.Seq, orders, executions, cancels, len(v.tables.Orders))
+	figures = fmt.Sprintf("%s done again: %s with %s, %s; open in the end: %s", number(int(v.last-opening.Seq), "record"),
+		number(orders, "order"), number(executions, "execution"), number(cancels, "cancel"), number(len(v.tables.Orders), "order"))
 	if opening.Seq > 0 {
 		figures += fmt.Sprintf("; what came before record %d was written by an older version and is taken as its tables say", opening.Seq+1)
 	}
@@ -132,6 +132,14 @@ func orNothing(f *exchange.Fill) string {
 	return f.String()
 }
 
+// number says how many there are of something.
+func number(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // ofTables tells an error of the archive that names a row from one that says why
 // it could not be read.
 func ofTables(err error) error {
@@ -155,8 +163,8 @@ func (v *verifier) checkMoney(context.Context) (figures string, err error) {
 	for _, a := range v.tables.Accounts {
 		total = total.Add(a.Balance).Add(a.Held)
 	}
-	return fmt.Sprintf("%d accounts have %s dollars, all that they were opened with; %d positions have all shares ever placed of %d symbols; each is what its history comes to",
-		len(v.tables.Accounts), total, len(v.tables.Positions), len(v.tables.Symbols)), nil
+	return fmt.Sprintf("the balances of %s add up to the %s dollars that they were opened with, %s to the shares placed of %s; each is what its history comes to",
+		number(len(v.tables.Accounts), "account"), total, number(len(v.tables.Positions), "position"), number(len(v.tables.Symbols), "symbol")), nil
 }
 
 // checkRecords compares the journal's records with their rows, and does those
@@ -194,7 +202,7 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 	if err := v.state.Audit(); err != nil {
 		return "", fmt.Errorf("after the journal's last record: %w", err)
 	}
-	return fmt.Sprintf("%d of the journal have rows of equal values; %d later ones done again on top", compared, v.last-applied), nil
+	return fmt.Sprintf("%s of the journal compared with the tables; later ones done again on top: %d", number(compared, "record"), v.last-applied), nil
 }
 
 // follow applies a record of the journal that the database does not have yet.

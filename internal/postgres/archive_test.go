@@ -1,0 +1,147 @@
+package postgres
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/postgres/pgtest"
+)
+
+func mustOpenArchive(t *testing.T, url string) *Archive {
+	t.Helper()
+	a, err := OpenArchive(background, url)
+	require.NoError(t, err)
+	t.Cleanup(a.Close)
+	return a
+}
+
+// written writes records of a history in batches of random size, and returns them.
+func written(t *testing.T, s *Store, h *history, records int) (events []exchange.Event) {
+	t.Helper()
+	b := newBatch()
+	for b.reset(h.seq); len(events) < records; {
+		e := h.next()
+		events = append(events, e)
+		require.NoError(t, b.add(h.seq, &e))
+		if h.r.IntN(100) == 0 || len(events) == records {
+			_, err := s.write(background, b)
+			require.NoError(t, err)
+			b.reset(h.seq)
+		}
+	}
+	return events
+}
+
+// timeless is e as the tables have it.
+func timeless(e exchange.Event) *exchange.Event {
+	if e.Kind != exchange.OrderAccepted && e.Kind != exchange.OrderCanceled {
+		e.Time = 0
+	}
+	return &e
+}
+
+// TestTheTablesHoldTheJournalAgain reads a random history back: every record, in
+// its order, with every value.
+func TestTheTablesHoldTheJournalAgain(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	url := pgtest.NewDatabase(t)
+	s, h := mustOpen(t, url), newHistory(seed)
+	events := written(t, s, h, 2000)
+	a := mustOpenArchive(t, url)
+	require.Equal(t, uint64(2000), a.Position().Applied)
+	require.Zero(t, a.HistoryAfter())
+	written(t, s, h, 100) // which the archive does not see
+
+	state, next := exchange.NewState(), uint64(1)
+	require.NoError(t, a.History(background, func(seq uint64, e *exchange.Event) error {
+		require.Equal(t, next, seq)
+		require.True(t, e.Same(timeless(events[seq-1])), "seed %d, record %d: %+v, not %+v", seed, seq, e, events[seq-1])
+		next++
+		return state.Apply(e)
+	}))
+	require.Equal(t, uint64(2001), next)
+	snap, err := a.Tables(background)
+	require.NoError(t, err)
+	require.NoError(t, state.SameOrders(snap))
+	require.NoError(t, state.SameHoldings(snap))
+	require.NoError(t, a.CheckOrders(background))
+
+	next = 1500
+	require.NoError(t, a.Records(background, 1500, func(seq uint64, e *exchange.Event) error {
+		require.Equal(t, next, seq)
+		require.True(t, e.Same(timeless(events[seq-1])))
+		next++
+		return nil
+	}))
+	require.Equal(t, uint64(2001), next)
+
+	_, err = a.tx.Exec(background, `DELETE FROM accounts`)
+	require.ErrorContains(t, err, "read-only transaction")
+}
+
+// TestAnOldDatabaseIsUpgraded takes the second migration back, which makes the
+// database one of the first, and goes on: history then begins there.
+func TestAnOldDatabaseIsUpgraded(t *testing.T) {
+	url := pgtest.NewDatabase(t)
+	s, h := mustOpen(t, url), newHistory(uint64(time.Now().UnixNano()))
+	written(t, s, h, 1000)
+	opening := h.state.Digest()
+	_, err := s.conn.Exec(background, `
+		ALTER TABLE accounts DROP COLUMN seq; ALTER TABLE symbols DROP COLUMN seq;
+		ALTER TABLE order_log DROP COLUMN seq; ALTER TABLE cancel_log DROP COLUMN seq;
+		ALTER TABLE exchange_state DROP COLUMN history_after;
+		DROP TABLE placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
+		UPDATE outcry_schema_version SET version = 1`)
+	require.NoError(t, err)
+	_, err = OpenArchive(background, url)
+	require.ErrorContains(t, err, "its schema has version 1, this program needs 2")
+	require.True(t, Unusable(err))
+
+	s = mustReopen(t, s, url)
+	written(t, s, h, 500)
+	a := mustOpenArchive(t, url)
+	require.Equal(t, uint64(1000), a.HistoryAfter())
+	snap, err := a.Opening(background)
+	require.NoError(t, err)
+	state, err := snap.Restore()
+	require.NoError(t, err)
+	require.Equal(t, opening, state.Digest())
+	require.NoError(t, a.History(background, func(_ uint64, e *exchange.Event) error { return state.Apply(e) }))
+	require.Equal(t, h.state.Digest(), state.Digest())
+	require.NoError(t, a.CheckOrders(background))
+}
+
+func TestAnArchiveOfAnotherDatabaseIsRefused(t *testing.T) {
+	url := pgtest.NewDatabase(t)
+	_, err := OpenArchive(background, url)
+	require.ErrorContains(t, err, "holds no exchange")
+	require.True(t, Unusable(err))
+	s := mustOpen(t, url)
+	_, err = s.conn.Exec(background, `UPDATE outcry_schema_version SET version = 99`)
+	require.NoError(t, err)
+	_, err = OpenArchive(background, url)
+	require.ErrorContains(t, err, "its schema has version 99, this program knows up to 2")
+	_, err = OpenArchive(background, "postgres://%zz")
+	require.True(t, Unusable(err))
+	_, err = OpenArchive(background, "postgres:///x?host=/nowhere")
+	require.Error(t, err)
+	require.False(t, Unusable(err))
+}
+
+func TestRecordsHaveTheirRows(t *testing.T) {
+	for want, e := range map[string]exchange.Event{
+		"accounts, id 7":         {Kind: exchange.AccountOpened, Account: "7"},
+		"symbols, sym A":         {Kind: exchange.SymbolMade, Symbol: "A"},
+		"placement_log, seq 5":   {Kind: exchange.SharesPlaced, Symbol: "A", Account: "7"},
+		"order_log, id 9":        {Kind: exchange.OrderAccepted, Order: 9},
+		"cancel_log, order_id 9": {Kind: exchange.OrderCanceled, Order: 9},
+	} {
+		table, key := RecordRow(&e, 5)
+		require.Equal(t, want, fmt.Sprintf("%s, %s", table, key))
+	}
+}
