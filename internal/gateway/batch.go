@@ -29,10 +29,16 @@ type batch struct {
 // newBatch returns an empty batch. It goes back through release.
 func (s *Server) newBatch() *batch { return s.batches.Get().(*batch) }
 
-// release gives a batch back for later use, without what it refers to.
-func (s *Server) release(b *batch) {
+// discard gives back what a batch holds, but not the batch: after an error the
+// exchange may still write to it.
+func (s *Server) discard(b *batch) {
 	s.memory.release(b.held)
 	b.held = 0
+}
+
+// release gives a batch back for later use, without what it refers to.
+func (s *Server) release(b *batch) {
+	s.discard(b)
 	if b.bytes > keepBytes || cap(b.scratch) > keepBytes {
 		return
 	}

@@ -166,10 +166,7 @@ func (s *Server) Answer(ctx context.Context, xml []byte) ([]byte, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	b := s.newBatch()
-	defer s.release(b)
-	b.held = held
-	seq, answer, err := s.do(ctx, b, xml, begun)
+	seq, answer, err := s.do(ctx, xml, held, begun)
 	if err != nil {
 		return nil, err
 	}
@@ -182,16 +179,21 @@ func (s *Server) Answer(ctx context.Context, xml []byte) ([]byte, error) {
 	return answer, nil
 }
 
-// do executes the only frame of a batch and returns its reply.
-func (s *Server) do(ctx context.Context, b *batch, xml []byte, begun time.Time) (seq uint64, answer []byte, err error) {
+// do executes one frame, for which so much memory is held, and returns its reply.
+func (s *Server) do(ctx context.Context, xml []byte, held int64, begun time.Time) (seq uint64, answer []byte, err error) {
+	b := s.newBatch()
+	b.held = held
 	if !s.enter(ctx) {
+		s.discard(b)
 		return 0, nil, ctx.Err()
 	}
 	defer s.leave()
 	b.add(xml)
 	if seq, err = s.execute(ctx, b); err != nil {
+		s.discard(b)
 		return 0, nil, err
 	}
+	defer s.release(b)
 	s.answer(ctx, b, seq, begun, true, func(r *reply) {
 		answer = append(answer, r.bytes...)
 		s.recycle(r)

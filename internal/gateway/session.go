@@ -99,18 +99,19 @@ func (c *session) read() (reason string) {
 // error means that the exchange has failed, or the session was stopped.
 func (c *session) do(frame []byte) error {
 	begun := time.Now()
-	b := c.server.newBatch()
-	defer c.server.release(b)
 	if !c.server.enter(c.ctx) {
 		return c.ctx.Err()
 	}
 	leave := sync.OnceFunc(c.server.leave)
 	defer leave()
+	b := c.server.newBatch()
 	c.gather(b, frame)
 	seq, err := c.server.execute(c.ctx, b)
 	if err != nil {
+		c.server.discard(b)
 		return err
 	}
+	defer c.server.release(b)
 	c.server.answer(c.ctx, b, seq, begun, c.server.options.BareReplies, func(r *reply) {
 		leave() // a client that takes no replies keeps others from nothing
 		c.unsent.push(r)
