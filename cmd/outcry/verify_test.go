@@ -163,7 +163,10 @@ var harms = []struct{ name, sql, check, want string }{
 	{"an account gone", `DELETE FROM accounts WHERE id = '5'`, "history", `it is of record 6, and no row is of record 5`},
 	{"a cancel gone", `DELETE FROM cancel_log WHERE order_id = (SELECT min(order_id) FROM cancel_log)`, "history", `it is of record \d+, and no row is of record \d+`},
 	{"a cancel's shares", `UPDATE cancel_log SET shares = shares + 1 WHERE order_id = (SELECT min(order_id) FROM cancel_log)`, "history", `cancel_log, order_id \d+: .* were canceled`},
-	{"the last record's row gone", `UPDATE exchange_state SET applied_seq = applied_seq - 1`, "history", `it is of record \d+, and the tables include only those up to`},
+	{"the last record's row gone", `DELETE FROM execution_log WHERE order_id = (SELECT id FROM order_log WHERE seq = (SELECT applied_seq FROM exchange_state));
+		DELETE FROM order_log WHERE seq = (SELECT applied_seq FROM exchange_state); DELETE FROM cancel_log WHERE seq = (SELECT applied_seq FROM exchange_state)`,
+		"history", `exchange_state, applied_seq: it is \d+, and no table has a row of record \d+`},
+	{"a row of a record that is not applied", `UPDATE exchange_state SET applied_seq = applied_seq - 1`, "history", `it is of record \d+, and the tables include only those up to`},
 	{"an open order gone", `DELETE FROM resting_orders WHERE id = (SELECT min(id) FROM resting_orders)`, "history", `resting_orders: .*order \d+ is missing: it should have account`},
 	{"an open order's shares", `UPDATE resting_orders SET open = open + 1 WHERE id = (SELECT max(id) FROM resting_orders)`, "history", `resting_orders: .*order \d+ has .* open; it should have`},
 	{"a closed order open", `INSERT INTO resting_orders SELECT id, account, sym, amount, limit_price, 1 FROM order_log WHERE id NOT IN (SELECT id FROM resting_orders) LIMIT 1`,
