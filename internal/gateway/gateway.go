@@ -82,35 +82,43 @@ func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	s.listener = l
 	s.mu.Unlock()
-	retry := time.Duration(0)
+	var failing acceptFailures
 	for !s.isDraining() {
 		conn, err := l.Accept()
 		switch {
 		case err == nil:
-			retry = 0
+			failing.wait = 0
 			s.open(conn)
 		case s.isDraining():
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("gateway: accept: %w", err)
 		default:
-			retry = s.backOff(retry, err)
+			s.backOff(&failing, err)
 		}
 	}
 	return nil
 }
 
+// acceptFailures are the errors of accept that have come lately.
+type acceptFailures struct {
+	wait time.Duration // after the last, 0 where a connection has come since
+	last time.Time     // when that was
+}
+
 // backOff waits after an error of accept: connections that end free what is
-// missing. It returns how long it waited, and logs the first of a run of errors.
-func (s *Server) backOff(last time.Duration, err error) time.Duration {
-	wait := max(acceptRetryMin, min(2*last, acceptRetryMax))
-	if last == 0 {
-		s.options.Log.Warn("connections cannot be accepted", "error", err, "next_try_in", wait)
+// missing. It logs the first of a spell of errors, in which connections may well
+// be accepted, each as another ends.
+func (s *Server) backOff(f *acceptFailures, err error) {
+	s.options.Metrics.acceptErrors.Inc()
+	f.wait = max(acceptRetryMin, min(2*f.wait, acceptRetryMax))
+	if now := time.Now(); now.Sub(f.last) > acceptSpell {
+		s.options.Log.Warn("connections cannot be accepted", "error", err)
 	}
 	select {
-	case <-time.After(wait):
+	case <-time.After(f.wait):
 	case <-s.accepting.Done():
 	}
-	return wait
+	f.last = time.Now()
 }
 
 // open begins a session, or refuses the connection where there are too many.

@@ -37,6 +37,7 @@ type Metrics struct {
 	seconds      prometheus.Histogram
 	connections  prometheus.Gauge
 	accepted     prometheus.Counter
+	acceptErrors prometheus.Counter
 	memory       prometheus.Gauge
 	limitHits    *prometheus.CounterVec
 
@@ -61,7 +62,8 @@ func NewMetrics() *Metrics {
 			NativeHistogramBucketFactor: 1.1}),
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_connections",
 			Help: "TCP connections that are open, without those over the limit."}),
-		accepted: newCounter("outcry_connections_accepted_total", "TCP connections that were accepted, without those over the limit."),
+		accepted:     newCounter("outcry_connections_accepted_total", "TCP connections that were accepted, without those over the limit."),
+		acceptErrors: newCounter("outcry_accept_errors_total", "Connections that could not be accepted, for want of file descriptors or memory."),
 		memory: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_memory_budget_used_bytes",
 			Help: "What large frames and replies of all connections take of their common budget, --max-memory."}),
 		limitHits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_limit_hits_total",
@@ -87,7 +89,7 @@ func known(r exchange.RejectReason) bool { return r.String() != "unknown" }
 
 func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.commands, m.frames, m.malformed, m.requestBytes, m.replyBytes,
-		m.seconds, m.connections, m.accepted, m.memory, m.limitHits}
+		m.seconds, m.connections, m.accepted, m.acceptErrors, m.memory, m.limitHits}
 }
 
 // Describe implements prometheus.Collector.

@@ -81,4 +81,7 @@ const (
 	// long each time, up to acceptRetryMax.
 	acceptRetryMin = 5 * time.Millisecond
 	acceptRetryMax = time.Second
+
+	// A spell of errors of accept has ended when so long none has come.
+	acceptSpell = 10 * time.Second
 )

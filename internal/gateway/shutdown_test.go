@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 )
 
@@ -148,7 +149,8 @@ func TestServeTellsWhenItsListenerWasClosed(t *testing.T) {
 // stubborn is a listener that has no file descriptors left for a while.
 type stubborn struct {
 	*pipes
-	failures int
+	failures int // how often Accept still fails
+	between  int // how often it fails after each connection
 }
 
 var errTooManyFiles = errors.New("accept: too many open files")
@@ -158,26 +160,44 @@ func (l *stubborn) Accept() (net.Conn, error) {
 		l.failures--
 		return nil, errTooManyFiles
 	}
+	l.failures = l.between
 	return l.pipes.Accept()
 }
 
 func TestErrorsOfAcceptAreWaitedOutAndLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		l := &stubborn{newPipes(), 20}
+		l := &stubborn{newPipes(), 20, 0}
 		begun := time.Now()
-		start(t, l, newFake(), Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		s := start(t, l, newFake(), Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		c := connect(t, l.pipes)
 		require.Equal(t, 13*time.Second+275*time.Millisecond, time.Since(begun), "5 ms, doubled up to a second")
 		c.send(query(1))
 		require.Equal(t, answer(1), c.reply())
 		require.Equal(t, 1, strings.Count(log.String(), errTooManyFiles.Error()), log.String())
+		require.Equal(t, 20.0, testutil.ToFloat64(s.options.Metrics.acceptErrors))
+	})
+}
+
+func TestASpellOfErrorsOfAcceptIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		l := &stubborn{newPipes(), 1, 3}
+		start(t, l, newFake(), Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		for spell := 1; spell <= 3; spell++ {
+			for range 20 { // each time a connection ends, another finds room
+				connect(t, l.pipes).Close()
+				time.Sleep(5 * time.Second)
+			}
+			require.Equal(t, spell, strings.Count(log.String(), errTooManyFiles.Error()), log.String())
+			time.Sleep(acceptSpell)
+		}
 	})
 }
 
 func TestShutdownEndsTheWaitForAccept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &stubborn{newPipes(), 20}
+		l := &stubborn{newPipes(), 20, 0}
 		s := New(newFake(), Options{})
 		served := make(chan error)
 		go func() { served <- s.Serve(l) }()
