@@ -12,8 +12,8 @@ import "fmt"
 type Ledger struct {
 	accounts map[AccountID]*Account
 	listings map[Symbol]*Listing
-	opened   Cash // sum of all balances that accounts were opened with
-	count    count[Cash]
+	opened   Cash        // sum of all balances that accounts were opened with
+	count    count[Cash] // of what accounts have, see Reconcile
 }
 
 // Account is one account's cash. Its fields are guarded like the Ledger; ID
@@ -34,7 +34,7 @@ type Listing struct {
 	Symbol   Symbol
 	placed   Position // sum of all shares ever placed
 	holdings map[*Account]*holding
-	count    count[Position]
+	count    count[Position] // of what accounts have of it, see Ledger.Reconcile
 }
 
 // holding is one account's position in one symbol.
