@@ -65,7 +65,8 @@ func readAll(t *testing.T, fs *memFS) uint64 {
 	return last
 }
 
-// goesOn opens a journal, demands everything up to seq promised, and appends.
+// goesOn opens a journal, demands everything up to seq promised, and appends. What
+// it has appended must be missed when its segment is gone.
 func goesOn(t *testing.T, fs *memFS, promised uint64, what string, args ...any) {
 	t.Helper()
 	j, err := open(fs, memDir, small)
@@ -76,6 +77,12 @@ func goesOn(t *testing.T, fs *memFS, promised uint64, what string, args ...any) 
 	require.NoError(t, j.Wait(background, seq))
 	require.NoError(t, j.Close())
 	require.Equal(t, seq, readAll(t, fs))
+	if all, err := segments(fs, memDir); err != nil || len(all) > 1 {
+		require.NoError(t, err)
+		less := fs.clone()
+		delete(less.files, all[len(all)-1].path)
+		refused(t, less, "the last segment is missing")
+	}
 }
 
 // TestCrashAtEveryStepKeepsWhatWasPromised ends a session at every write, sync,

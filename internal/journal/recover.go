@@ -141,7 +141,7 @@ func recoverDir(files fileSystem, dir string) (*recovered, file, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal: %w", err)
 	}
-	if err := errors.Join(r.settle(s, f), files.syncDir(dir)); err != nil {
+	if err := errors.Join(r.settle(s, f), files.syncDir(dir), r.markRotation(files)); err != nil {
 		return nil, nil, fmt.Errorf("journal: recover %s: %w", s.path, errors.Join(err, f.Close()))
 	}
 	return r, f, nil
@@ -172,6 +172,26 @@ func (r *recovered) settle(s segment, f file) error {
 		return err
 	}
 	return f.sync()
+}
+
+// markRotation writes into the last segment but one that there is another one. The
+// process before this one may have ended between the two, and its successor's
+// records in the last segment would then be missed by nobody.
+func (r *recovered) markRotation(files fileSystem) error {
+	n := len(r.segments)
+	if n < 2 || r.next > r.segments[n-1].first {
+		return nil // the mark was synced before the first record
+	}
+	before := r.segments[n-2]
+	f, err := files.open(before.path, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(appendRecord(nil, r.next-1, r.next, nil), before.end)
+	if err == nil {
+		err = f.sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // SetAside moves all segments of dir into its new subfolder, so that a journal
