@@ -110,6 +110,8 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 
 	p := startExchange(t, l.data, l.database)
 	trade(t, p, l.r, 10)
+	cancelOne(t, p, "9")
+	cancelOne(t, p, "10") // the other is not the last record
 	last := p.stop()
 	stdout, stderr, status := l.verified()
 	require.Equal(t, exitOK, status, stderr)
@@ -126,7 +128,7 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 		`DELETE FROM cancel_log WHERE order_id = (SELECT order_id FROM cancel_log WHERE seq IS NOT NULL ORDER BY seq LIMIT 1)`: `history: .* no row is of record`,
 	} {
 		t.Run(sql, func(t *testing.T) {
-			execute(t, l.database, sql)
+			require.NotZero(t, execute(t, l.database, sql), "there is nothing to change")
 			defer restore()
 			_, stderr, status := l.verified()
 			require.Equal(t, exitError, status, stderr)

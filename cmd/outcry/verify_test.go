@@ -53,6 +53,25 @@ type life struct {
 	r              *rand.Rand
 }
 
+// cancelOne opens an account, places an order and cancels it: whatever trade came
+// to, one order was canceled.
+func cancelOne(t *testing.T, p *exchangeProcess, account string) {
+	t.Helper()
+	c := &client{addr: p.addr, timeout: time.Minute}
+	do := func(xml []byte) wire.Answer {
+		reply, err := c.exchange(xml)
+		require.NoError(t, err)
+		answers, err := wire.ParseReply(reply)
+		require.NoError(t, err)
+		require.Len(t, answers, 1)
+		require.Empty(t, answers[0].Error)
+		return answers[0]
+	}
+	do(new(wire.Create).Account(wire.Account{ID: account, Balance: "1"}).Append(nil))
+	opened := do(wire.NewTransactions(account).Order("A", "1", "0.01").Append(nil))
+	do(wire.NewTransactions(account).Cancel(opened.ID).Append(nil))
+}
+
 // live runs an exchange until its journal has let its oldest segment go.
 func live(t *testing.T) *life {
 	t.Helper()
@@ -98,14 +117,20 @@ func kept(t *testing.T, database string) (restore func()) {
 	return func() { execute(t, database, back+"CREATE OR REPLACE VIEW orders AS "+view+"COMMIT") }
 }
 
-// execute runs statements.
-func execute(t *testing.T, database, sql string) {
+// execute runs statements, and returns how many rows they have changed.
+func execute(t *testing.T, database, sql string) (rows int64) {
 	t.Helper()
 	conn, err := pgx.Connect(background, database)
 	require.NoError(t, err)
 	defer conn.Close(background)
-	_, err = conn.PgConn().Exec(background, sql).ReadAll()
+	results, err := conn.PgConn().Exec(background, sql).ReadAll()
 	require.NoError(t, err)
+	for _, r := range results {
+		if tag := r.CommandTag; tag.Update() || tag.Delete() || tag.Insert() {
+			rows += tag.RowsAffected()
+		}
+	}
+	return rows
 }
 
 // verified runs `outcry verify` on the life.
