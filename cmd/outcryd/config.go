@@ -21,10 +21,9 @@ type config struct {
 	ack         string
 
 	frameBytesMax  int
+	replyBytesMax  int
+	memoryMax      int
 	connectionsMax int
-	batchesMax     int
-	memoryMax      int64
-	executionsMax  int
 	idleTimeout    time.Duration
 	frameTimeout   time.Duration
 	writeTimeout   time.Duration
@@ -57,10 +56,9 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f.StringVar(&c.databaseURL, "database-url", "", "`URL` of an existing Postgres database; empty for a local cluster below the data directory (default $DATABASE_URL)")
 	f.StringVar(&c.ack, "ack", ackJournal, "what a reply waits for: \"journal\", or \"postgres\" as well")
 	f.IntVar(&c.frameBytesMax, "max-frame", 4<<20, "largest frame, in `bytes`")
+	f.IntVar(&c.replyBytesMax, "max-reply", 16<<20, "a reply of so many `bytes` answers no further query of its frame")
+	f.IntVar(&c.memoryMax, "max-memory", 512<<20, "`bytes` of memory that large frames and large replies of all connections take together")
 	f.IntVar(&c.connectionsMax, "max-connections", 16384, "most TCP `connections` at a time")
-	f.IntVar(&c.batchesMax, "max-batches", 256, "most `batches` of frames that are decoded and executed at a time; further ones wait")
-	f.Int64Var(&c.memoryMax, "max-memory", 512<<20, "`bytes` that frames and replies over 64 KiB may take, of all connections together")
-	f.IntVar(&c.executionsMax, "max-reply-executions", 100_000, "`executions` after which further queries of the same frame are refused")
 	f.DurationVar(&c.idleTimeout, "idle-timeout", 10*time.Minute, "how long a connection may send nothing")
 	f.DurationVar(&c.frameTimeout, "frame-timeout", 30*time.Second, "how long a frame may take to arrive once it has begun")
 	f.DurationVar(&c.writeTimeout, "write-timeout", 30*time.Second, "how long a client may leave replies untaken")
@@ -131,10 +129,9 @@ func (c *config) check() error {
 		min, max int64
 	}{
 		{"max-frame", int64(c.frameBytesMax), 64, 1 << 30},
+		{"max-reply", int64(c.replyBytesMax), 64, 1 << 32},
+		{"max-memory", int64(c.memoryMax), 1 << 20, 1 << 50},
 		{"max-connections", int64(c.connectionsMax), 1, 1 << 20},
-		{"max-batches", int64(c.batchesMax), 1, 1 << 20},
-		{"max-memory", c.memoryMax, 1 << 20, 1 << 50},
-		{"max-reply-executions", int64(c.executionsMax), 1, 1 << 40},
 		{"max-symbols", int64(c.symbolsMax), 1, 1 << 24},
 		{"closed-orders", int64(c.closedOrdersMax), 1, 1 << 32},
 		{"max-lag", int64(c.lagMax), 1000, 1 << 32},

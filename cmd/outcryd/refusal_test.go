@@ -218,6 +218,8 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--idle-timeout=-1s":     "--idle-timeout",
 		"--no-such":              "no-such",
 		"extra":                  `unexpected argument "extra"`,
+		"--max-reply=0":          "--max-reply 0: must be from 64",
+		"--max-memory=1000":      "--max-memory 1000: must be from 1048576",
 		"--max-connections=zwei": "zwei",
 	} {
 		var stderr strings.Builder

@@ -101,8 +101,11 @@ func (s *server) startHTTP() error {
 		Gatherer: s.metrics.registry,
 		Ready:    s.ready,
 		Started:  s.started,
-		Answer: func(ctx context.Context, xml []byte) ([]byte, error) {
-			return s.gateway.Answer(ctx, xml)
+		Admit: func(ctx context.Context, frameBytes int) (func(), error) {
+			return s.gateway.Admit(ctx, frameBytes)
+		},
+		Answer: func(ctx context.Context, xml []byte, tell func(reply []byte)) error {
+			return s.gateway.Answer(ctx, xml, tell)
 		},
 		Refuse:        func(text string) []byte { return wire.AppendError(nil, text) },
 		FrameBytesMax: s.config.frameBytesMax,
@@ -155,9 +158,9 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 // startGateway listens for clients, and declares the exchange ready.
 func (s *server) startGateway(ctx context.Context) error {
 	s.gateway = gateway.New(s.engine, gateway.Options{
-		FrameBytesMax: s.config.frameBytesMax, ConnectionsMax: s.config.connectionsMax,
-		BatchesMax: s.config.batchesMax, MemoryMax: s.config.memoryMax, ExecutionsMax: s.config.executionsMax,
-		IdleTimeout: s.config.idleTimeout, FrameTimeout: s.config.frameTimeout, WriteTimeout: s.config.writeTimeout,
+		FrameBytesMax: s.config.frameBytesMax, ReplyBytesMax: s.config.replyBytesMax, MemoryMax: s.config.memoryMax,
+		ConnectionsMax: s.config.connectionsMax,
+		IdleTimeout:    s.config.idleTimeout, FrameTimeout: s.config.frameTimeout, WriteTimeout: s.config.writeTimeout,
 		BareReplies: s.config.bareReplies, Log: s.log, Metrics: s.metrics.gateway,
 	})
 	var listen net.ListenConfig

@@ -23,10 +23,14 @@ type Options struct {
 	// Started returns nil once Answer may be called, else why it may not. What is
 	// not ready for orders may still answer queries and cancels.
 	Started func() error
-	// Answer does one frame's XML and returns its reply's XML once it may be told.
-	// It is called only after Started has returned nil. An error means that nothing
-	// may be told.
-	Answer func(ctx context.Context, xml []byte) ([]byte, error)
+	// Admit waits for the memory to read a frame of so many bytes, and returns what
+	// gives it back once the frame is answered. It is called only after Started has
+	// returned nil. An error is for the client: nothing was done.
+	Admit func(ctx context.Context, frameBytes int) (release func(), err error)
+	// Answer does one frame's XML and calls tell with its reply's XML once it may be
+	// told; the reply is valid until tell returns. It is called only after Started
+	// has returned nil. An error means that nothing was told, and may not be.
+	Answer func(ctx context.Context, xml []byte, tell func(reply []byte)) error
 	// Refuse returns a reply's XML that is one error.
 	Refuse        func(text string) []byte
 	FrameBytesMax int // largest body of POST /xml

@@ -25,12 +25,24 @@ func options() Options {
 		Gatherer: prometheus.NewRegistry(),
 		Ready:    func() error { return nil },
 		Started:  func() error { return nil },
-		Answer: func(_ context.Context, xml []byte) ([]byte, error) {
+		Admit:    func(context.Context, int) (func(), error) { return func() {}, nil },
+		Answer: telling(func(_ context.Context, xml []byte) ([]byte, error) {
 			return fmt.Appendf(nil, "<results>%s</results>", xml), nil
-		},
+		}),
 		Refuse:        func(text string) []byte { return []byte("<results><error>" + text + "</error></results>") },
 		FrameBytesMax: 1000,
 		Log:           slog.New(slog.DiscardHandler),
+	}
+}
+
+// telling makes an Answer of a function that returns its reply.
+func telling(answer func(context.Context, []byte) ([]byte, error)) func(context.Context, []byte, func([]byte)) error {
+	return func(ctx context.Context, xml []byte, tell func(reply []byte)) error {
+		reply, err := answer(ctx, xml)
+		if err == nil {
+			tell(reply)
+		}
+		return err
 	}
 }
 
@@ -117,9 +129,9 @@ func TestReadyzSaysWhyNot(t *testing.T) {
 	o := options()
 	o.Ready = func() error { return why }
 	o.Started = o.Ready
-	o.Answer = func(context.Context, []byte) ([]byte, error) {
+	o.Answer = telling(func(context.Context, []byte) ([]byte, error) {
 		return nil, errors.New("asked although not ready")
-	}
+	})
 	s := serve(t, o)
 	why = errors.New("waiting for Postgres")
 	response, body := do(t, s, "GET", "/readyz", "")
@@ -136,12 +148,12 @@ func TestReadyzSaysWhyNot(t *testing.T) {
 
 func TestPostXMLAnswersAsTCPDoes(t *testing.T) {
 	o := options()
-	o.Answer = func(_ context.Context, xml []byte) ([]byte, error) {
+	o.Answer = telling(func(_ context.Context, xml []byte) ([]byte, error) {
 		if string(xml) != `<transactions id="1"/>` {
 			return o.Refuse("malformed XML"), nil
 		}
 		return []byte("<results/>"), nil
-	}
+	})
 	s := serve(t, o)
 	for body, want := range map[string]string{
 		`<transactions id="1"/>`: "<results/>",
@@ -173,27 +185,60 @@ func TestPostXMLTellsNothingWhenTheExchangeFails(t *testing.T) {
 	var log bytes.Buffer
 	o := options()
 	o.Log = slog.New(slog.NewTextHandler(&log, nil))
-	o.Answer = func(context.Context, []byte) ([]byte, error) {
-		return []byte("a secret"), errors.New("journal: the disk is gone")
-	}
+	o.Answer = telling(func(context.Context, []byte) ([]byte, error) {
+		return nil, errors.New("journal: the disk is gone")
+	})
 	s := serve(t, o)
 	response, body := do(t, s, "POST", "/xml", "<create/>")
 	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 	require.Contains(t, body, "<results><error>the exchange is stopping")
-	require.NotContains(t, body, "secret")
 	s.Close() // the log is written by now
 	require.Contains(t, log.String(), "the disk is gone")
+}
+
+func TestPostXMLIsReadOnlyWhereThereIsMemory(t *testing.T) {
+	const full = 500
+	held := 0
+	o := options()
+	o.Admit = func(_ context.Context, frameBytes int) (func(), error) {
+		if frameBytes > full {
+			return nil, fmt.Errorf("no memory for %d bytes", frameBytes)
+		}
+		held += frameBytes
+		return func() { held -= frameBytes }, nil
+	}
+	o.Answer = telling(func(_ context.Context, xml []byte) ([]byte, error) {
+		require.Equal(t, len(xml), held, "until it is answered")
+		return []byte("<results/>"), nil
+	})
+	h := Handler(o)
+	for _, c := range []struct {
+		body io.Reader
+		code int
+		want string
+	}{
+		{strings.NewReader(strings.Repeat("x", full)), http.StatusOK, "<results/>"},
+		{strings.NewReader(strings.Repeat("x", full+1)), http.StatusServiceUnavailable, "<results><error>no memory for 501 bytes</error></results>"},
+		// Without a length it may be as long as any.
+		{io.MultiReader(strings.NewReader("x")), http.StatusServiceUnavailable, "<results><error>no memory for 1000 bytes</error></results>"},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("POST", "/xml", c.body))
+		require.Equal(t, c.code, w.Code)
+		require.Equal(t, c.want, w.Body.String())
+		require.Zero(t, held)
+	}
 }
 
 func TestPostXMLIsBoundedInRequests(t *testing.T) {
 	release := make(chan struct{})
 	waiting := make(chan struct{}, answersMax)
 	o := options()
-	o.Answer = func(context.Context, []byte) ([]byte, error) {
+	o.Answer = telling(func(context.Context, []byte) ([]byte, error) {
 		waiting <- struct{}{}
 		<-release
 		return []byte("<results/>"), nil
-	}
+	})
 	h := Handler(o)
 	post := func() *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
@@ -219,9 +264,9 @@ func TestPostXMLIsBoundedInRequests(t *testing.T) {
 
 func TestABodyThatBreaksOffIsNotDone(t *testing.T) {
 	o := options()
-	o.Answer = func(context.Context, []byte) ([]byte, error) {
+	o.Answer = telling(func(context.Context, []byte) ([]byte, error) {
 		panic("half a frame was done")
-	}
+	})
 	s := serve(t, o)
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
 	require.NoError(t, err)

@@ -28,6 +28,16 @@ func (h *xmlHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
+	size := h.options.FrameBytesMax
+	if n := r.ContentLength; n >= 0 && n < int64(size) {
+		size = int(n)
+	}
+	release, err := h.options.Admit(r.Context(), size)
+	if err != nil {
+		h.refuse(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	defer release()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(h.options.FrameBytesMax)))
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -41,15 +51,13 @@ func (h *xmlHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *xmlHandler) answer(w http.ResponseWriter, r *http.Request, xml []byte) {
-	reply, err := h.options.Answer(r.Context(), xml)
+	err := h.options.Answer(r.Context(), xml, func(reply []byte) { h.reply(w, http.StatusOK, reply) })
 	if err != nil {
 		if r.Context().Err() == nil { // the client is still there, so it is the exchange
 			h.options.Log.Error("a request over HTTP is not answered", "client", r.RemoteAddr, "error", err)
 		}
 		h.refuse(w, http.StatusServiceUnavailable, "the exchange is stopping; whether the request was done is known after it has started again")
-		return
 	}
-	h.reply(w, http.StatusOK, reply)
 }
 
 func (h *xmlHandler) refuse(w http.ResponseWriter, status int, text string) {

@@ -173,6 +173,9 @@ func (d *desk) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) e
 		return nil
 	}
 	if r.Reason = d.book.MayCancel(c.Order, c.Account); r.Reason != exchange.OK {
+		if r.Reason == exchange.UnknownOrder {
+			r.Reason = e.absent(c.Order) // it was forgotten on the way here
+		}
 		return nil
 	}
 	if ok, err := e.claimToCancel(exchange.EventBytesMax, r); !ok {
@@ -198,7 +201,7 @@ func (d *desk) queryOrder(c *exchange.Command, r *exchange.Result) {
 	if !d.engine.known(c.Account) {
 		r.Reason = exchange.UnknownAccount
 	} else if o := d.book.Find(c.Order); o == nil {
-		r.Reason = exchange.UnknownOrder
+		r.Reason = d.engine.absent(c.Order) // it was forgotten on the way here
 	} else {
 		r.Status = o.Status()
 	}

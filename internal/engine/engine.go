@@ -171,8 +171,11 @@ type task struct {
 
 // Execute does the commands in their order and fills results, which has the same
 // length. It returns the seq up to which everything must be durable before any
-// byte of the results may be told, rejects and queries included. Those with the
-// reason UnknownOrder are for Recall, before they are told.
+// byte of the results may be told, rejects and queries included.
+//
+// A query or a cancel of an order that is not in memory any more, and so only in
+// the database, comes back as HistoryUnavailable: Recall asks there. Executions in
+// results belong to the exchange and must not be written to.
 //
 // An error means that the exchange has failed or is stopping, or that ctx ended
 // before a command was taken in: some commands may have been done, others not,
@@ -252,11 +255,20 @@ func (e *Engine) route(c *exchange.Command, r *exchange.Result) chan *task {
 	case c.Kind != exchange.PlaceShares && !e.known(c.Account):
 		r.Reason = exchange.UnknownAccount
 	case c.Kind == exchange.QueryOrder || c.Kind == exchange.CancelOrder:
-		r.Reason = exchange.UnknownOrder
+		r.Reason = e.absent(c.Order)
 	default:
 		r.Reason = exchange.UnknownSymbol
 	}
 	return nil
+}
+
+// absent returns what is answered for an order that is not in memory: unknown
+// where its id was never given out, otherwise the history has to say.
+func (e *Engine) absent(id exchange.OrderID) exchange.RejectReason {
+	if uint64(id) > e.lastOrder.Load() || e.options.History == nil {
+		return exchange.UnknownOrder
+	}
+	return exchange.HistoryUnavailable
 }
 
 // known tells whether an account exists.
@@ -266,18 +278,21 @@ func (e *Engine) known(id exchange.AccountID) bool {
 	return e.ledger.Account(id) != nil
 }
 
-// Recall answers a query or a cancel that Execute answered with UnknownOrder: the
-// order is not in memory, because it was closed long ago, or never was. A closed
-// order changes no more, so it does not matter what has been done since. It is a
-// call of its own because its answers can be long: who tells them decides when.
+// Recall completes the result of a query or a cancel that Execute left as
+// HistoryUnavailable, by asking the history; every other result stays as it is. The
+// order was closed long ago and changes no more, so it does not matter what has
+// been done since. Where the history does not answer, or ctx ends, the result
+// stays HistoryUnavailable. The seq that Execute returned covers what it tells.
+//
+// It loads all executions of the order, so whoever has many results to complete
+// completes and sends them one by one.
 func (e *Engine) Recall(ctx context.Context, c *exchange.Command, r *exchange.Result) {
-	if uint64(c.Order) > e.lastOrder.Load() || e.options.History == nil {
+	if r.Reason != exchange.HistoryUnavailable {
 		return
 	}
 	o, found, err := e.options.History.Order(ctx, c.Order)
 	switch {
 	case err != nil:
-		r.Reason = exchange.HistoryUnavailable
 	case !found:
 		r.Reason = exchange.UnknownOrder
 	case c.Kind == exchange.QueryOrder:

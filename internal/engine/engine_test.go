@@ -92,15 +92,13 @@ func (m *market) do(c exchange.Command) exchange.Result {
 	return m.all(c)[0]
 }
 
-// all executes commands together.
+// all executes commands together, and asks the history where it has to be.
 func (m *market) all(commands ...exchange.Command) []exchange.Result {
 	results := make([]exchange.Result, len(commands))
 	_, err := m.Execute(background, commands, results)
 	require.NoError(m.t, err)
-	for i := range results {
-		if results[i].Reason == exchange.UnknownOrder {
-			m.Recall(background, &commands[i], &results[i])
-		}
+	for i := range commands {
+		m.Recall(background, &commands[i], &results[i])
 	}
 	return results
 }

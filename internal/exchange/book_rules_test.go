@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -89,18 +90,29 @@ func TestForgetDropsClosedOrdersOnly(t *testing.T) {
 	require.Panics(t, func() { b.Submit(NewOrder(2, bob, Buy, 4, 5), 0, nil) }, "a forgotten id is still taken")
 }
 
-func TestAStatusDoesNotChangeAsItsOrderGoesOn(t *testing.T) {
+func TestAStatusStaysTrueWhileItsOrderGoesOn(t *testing.T) {
 	b := NewBook()
-	o := NewOrder(1, ann, Sell, 10, 5)
+	o := NewOrder(1, ann, Sell, 10, 1)
 	b.Submit(o, 0, nil)
-	b.Submit(NewOrder(2, bob, Buy, 4, 5), 7, nil)
-	s := o.Status()
-	want := Status{Open: 6, Executions: []Execution{{Shares: 4, Price: 5, Time: 7}}}
-	require.Equal(t, want, s)
-	b.Submit(NewOrder(3, bob, Buy, 2, 5), 8, nil)
-	require.Equal(t, want, s)
-	_ = append(s.Executions, Execution{Shares: 99})
-	require.Equal(t, Execution{Shares: 2, Price: 5, Time: 8}, o.Executions[1])
+	want := Status{Open: 10}
+	for id := OrderID(2); id <= 11; id++ { // with and without room behind what there is
+		early, before := o.Status(), want
+		own := append(early.Executions, Execution{Shares: 99})
+		b.Submit(NewOrder(id, bob, Buy, 1, 1), int64(id), nil)
+		want.Open--
+		want.Executions = append(slices.Clone(want.Executions), Execution{Shares: 1, Price: 1, Time: int64(id)})
+		require.Equal(t, before, early)
+		require.Equal(t, Execution{Shares: 99}, own[len(own)-1], "who adds to a status does not reach the order")
+		require.Equal(t, want, o.Status())
+	}
+}
+
+func TestAStatusCostsTheSameForEveryOrder(t *testing.T) {
+	o := NewOrder(1, ann, Sell, 10, 5)
+	o.Executions = make([]Execution, 1000)
+	var s Status
+	require.Zero(t, testing.AllocsPerRun(10, func() { s = o.Status() }))
+	require.Len(t, s.Executions, 1000)
 }
 
 func TestRestoredOrdersKeepTheirPriority(t *testing.T) {

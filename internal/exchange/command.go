@@ -106,8 +106,6 @@ const (
 	TooManyFills                       // the order would match more orders than one record of the journal takes
 	DatabaseBehind                     // Postgres is too far behind, or away for too long
 	HistoryUnavailable                 // the order is only in Postgres, which does not answer
-	ReplyFull                          // the reply has as many executions as one may tell of
-	NoMemory                           // there is no memory for the answer at this moment
 	rejectReasons                      // how many there are
 )
 
@@ -136,8 +134,6 @@ var rejectNames = [rejectReasons]string{
 	NoRoom:                "no_room",
 	DatabaseBehind:        "database_behind",
 	HistoryUnavailable:    "history_unavailable",
-	ReplyFull:             "reply_full",
-	NoMemory:              "no_memory",
 	NoRoomToCancel:        "no_room_to_cancel",
 	TooManyFills:          "too_many_fills",
 }

@@ -28,14 +28,15 @@ func NewOrder(id OrderID, a *Account, side Side, shares Shares, limit Price) *Or
 	return &Order{ID: id, Account: a, Side: side, Limit: limit, Shares: shares, Open: shares}
 }
 
-// Status returns what a query of o is told. It shares its executions with o, which
-// only ever adds to them: what is there may be read while o goes on.
+// Status returns what a query of o is told, and stays true when o changes later:
+// its executions are o's own, which are only ever added to. So a query costs the
+// same for every order. Nobody may write to them.
 func (o *Order) Status() Status {
 	return Status{
 		Open:       o.Open,
 		Canceled:   o.Canceled,
 		CanceledAt: o.CanceledAt,
-		Executions: o.Executions[:len(o.Executions):len(o.Executions)],
+		Executions: o.Executions[:len(o.Executions):len(o.Executions)], // whoever appends gets memory of its own
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"outcry/internal/wire"
 )
 
-// keepBytes bounds the memory that is kept for the next batch or reply: a few
-// large frames must not make the server large for ever. What a frame takes once
-// it is decoded is in proportion to its bytes.
-const keepBytes = 256 << 10
+// keepBytes bounds the memory that is kept for the next reply, as what took a part of
+// MemoryMax is not kept for the next batch: a few large frames must not make the
+// server large for ever.
+const keepBytes = 2 * writeBytesMax
 
 // batch is a run of frames that are executed together. It has one owner at a time,
 // and its memory is used again.
@@ -22,29 +22,47 @@ type batch struct {
 	bytes    int // of the frames
 	commands []exchange.Command
 	results  []exchange.Result
-	scratch  []byte // one reply before its length is known
-	held     int64  // of the server's memory
+	answered int   // how many of results are in a reply
+	large    bool  // one frame, of more than a connection has memory for
+	held     int64 // of the server's working memory, where the batch is large
+	answers  answers
 }
 
-// newBatch returns an empty batch. It goes back through release.
-func (s *Server) newBatch() *batch { return s.batches.Get().(*batch) }
+func newBatch(s *Server) *batch {
+	b := new(batch)
+	b.answers.init(s)
+	return b
+}
 
-// discard gives back what a batch holds, but not the batch: after an error the
-// exchange may still write to it.
+// takeBatch returns an empty batch. It goes back through release.
+func (s *Server) takeBatch() *batch { return s.batches.Get().(*batch) }
+
+// hold waits for the memory of a batch's first frame, where that is more than a
+// connection has for itself. The error is errNoMemory, or ctx's.
+func (s *Server) hold(ctx context.Context, b *batch, memory int) (err error) {
+	if b.large = memory > s.options.BatchMemoryMax; b.large {
+		b.held, err = s.working.wait(ctx, memory, s.options.FrameTimeout)
+	}
+	return err
+}
+
+// discard gives back what a batch holds, but not the batch: the exchange may still
+// write to it after an error.
 func (s *Server) discard(b *batch) {
-	s.memory.release(b.held)
+	s.working.release(b.held)
 	b.held = 0
 }
 
 // release gives a batch back for later use, without what it refers to.
 func (s *Server) release(b *batch) {
-	s.discard(b)
-	if b.bytes > keepBytes || cap(b.scratch) > keepBytes {
+	if b.large {
+		s.discard(b)
 		return
 	}
 	clear(b.commands)
 	clear(b.results)
-	b.frames, b.bytes, b.commands, b.results = 0, 0, b.commands[:0], b.results[:0]
+	b.answers.reset()
+	b.frames, b.bytes, b.answered, b.large, b.commands, b.results = 0, 0, 0, false, b.commands[:0], b.results[:0]
 	s.batches.Put(b)
 }
 
@@ -76,42 +94,14 @@ func (s *Server) execute(ctx context.Context, b *batch) (seq uint64, err error) 
 	return seq, nil
 }
 
-// answer encodes the replies to all frames, as they are sent, and passes them to
-// tell: many together, but a long one as soon as it is there, so that the memory
-// of one batch is that of one long reply. tell owns the reply, and what it holds.
-func (s *Server) answer(ctx context.Context, b *batch, seq uint64, begun time.Time, bare bool, tell func(*reply)) {
-	out := s.newReply(seq, begun)
-	rest := 0
-	for i := range b.requests[:b.frames] {
-		r := &b.requests[i]
-		commands, results := b.commands[rest:][:len(r.Commands)], b.results[rest:][:len(r.Commands)]
-		rest += len(r.Commands)
-		out.held += s.complete(ctx, commands, results)
-		b.scratch = r.AppendReply(b.scratch[:0], results)
-		out.bytes = appendFramed(out.bytes, b.scratch, bare)
-		for i := range results {
-			results[i].Status.Executions = nil // what was recalled is told
-		}
-		if len(out.bytes) >= s.options.UnsentBytesMax && i+1 < b.frames {
-			tell(out)
-			out = s.newReply(seq, begun)
-		}
-	}
-	// The frame's memory goes on to a long reply of other things than queries.
-	if keep := min(int64(len(out.bytes))-freeBytes-out.held, b.held); keep > 0 {
-		out.held += keep
-		b.held -= keep
-	}
-	s.options.Metrics.executed(b)
-	tell(out)
-}
-
-// appendFramed appends one reply as it is sent: with its length, unless bare.
-func appendFramed(dst, xml []byte, bare bool) []byte {
-	if bare {
-		return append(dst, xml...)
-	}
-	return wire.AppendFrame(dst, xml)
+// appendReply appends the XML of the reply to frame i. Each frame is answered once,
+// in their order.
+func (b *batch) appendReply(ctx context.Context, to *reply, i int) {
+	r := &b.requests[i]
+	results := b.results[b.answered:][:len(r.Commands)]
+	b.answered += len(results)
+	b.answers.held = b.held
+	b.answers.append(ctx, to, r, results)
 }
 
 // reply is what a batch is answered with, on its way to the client. It has one
@@ -121,7 +111,7 @@ type reply struct {
 	seq   uint64    // what must be durable before the first byte is sent
 	begun time.Time // when the first frame of the batch was whole
 	last  bool      // says why the connection is closed; answers no frame
-	held  int64     // of the server's memory
+	held  int64     // of the server's working memory, where bytes are many
 }
 
 // newReply returns an empty reply. It goes back through recycle.
@@ -133,15 +123,35 @@ func (s *Server) newReply(seq uint64, begun time.Time) *reply {
 
 // lastReply returns a reply that says why the connection is closed.
 func (s *Server) lastReply(reason string) *reply {
-	r := s.newReply(0, time.Now())
+	r := s.newReply(0, time.Time{})
 	r.last = true
-	r.bytes = appendFramed(r.bytes, wire.AppendError(nil, reason), s.options.BareReplies)
+	r.bytes = s.endFrame(wire.AppendError(r.bytes, reason), 0)
 	return r
 }
 
-// recycle gives a reply back for later use.
+// endFrame makes the XML that dst ends with, from begin on, what is sent: with its
+// length in front of it, but for BareReplies.
+func (s *Server) endFrame(dst []byte, begin int) []byte {
+	if s.options.BareReplies {
+		return dst
+	}
+	return wire.FrameInPlace(dst, begin)
+}
+
+// settle has a finished reply hold what it takes, of what it and its batch held
+// while it was made. The batch holds nothing any more.
+func (s *Server) settle(r *reply, b *batch) {
+	held := r.held + b.held
+	r.held, b.held = 0, 0
+	if cap(r.bytes) > s.options.UnsentBytesMax {
+		r.held = min(held, int64(cap(r.bytes)))
+	}
+	s.working.release(held - r.held)
+}
+
+// recycle gives a reply back for later use, and what it holds.
 func (s *Server) recycle(r *reply) {
-	s.memory.release(r.held)
+	s.working.release(r.held)
 	r.held = 0
 	if cap(r.bytes) <= keepBytes {
 		s.replies.Put(r)

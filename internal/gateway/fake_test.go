@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
@@ -30,16 +32,10 @@ type fake struct {
 	changed    chan struct{} // closed and made anew with each change of the above
 	executeErr error
 	durableErr error
-	executions int // of each order
-	list       []exchange.Execution
-}
-
-// history returns what each order has executed: shared, as an exchange does.
-func (x *fake) history() []exchange.Execution {
-	if len(x.list) != x.executions {
-		x.list = make([]exchange.Execution, x.executions)
-	}
-	return x.list
+	executions int              // of each order
+	past       exchange.OrderID // orders up to this one are only in the database
+	away       bool             // the database does not answer
+	recalled   []int            // the orders that the database was asked for, in order
 }
 
 func newFake() *fake {
@@ -63,24 +59,25 @@ func (x *fake) Execute(_ context.Context, commands []exchange.Command, results [
 			x.accounts[c.Account] = true
 		case exchange.QueryOrder:
 			x.queried = append(x.queried, int(c.Order))
-			if c.Order == forgotten {
-				results[i].Reason = exchange.UnknownOrder
-				continue
+			x.answer(c.Order, &results[i])
+			if c.Order <= x.past {
+				results[i] = exchange.Result{Reason: exchange.HistoryUnavailable}
 			}
-			results[i].Status.Open = exchange.Shares(c.Order) * 1e8
-			results[i].Status.Executions = x.history()
 		}
 	}
 	return uint64(x.total()), nil
 }
 
-// forgotten is an order that only Recall knows.
-const forgotten = 999999
+func (x *fake) answer(id exchange.OrderID, r *exchange.Result) {
+	*r = exchange.Result{Status: exchange.Status{Open: exchange.Shares(id) * 1e8, Executions: make([]exchange.Execution, x.executions)}}
+}
 
-// Recall implements Exchange.
 func (x *fake) Recall(_ context.Context, c *exchange.Command, r *exchange.Result) {
-	if c.Order == forgotten {
-		*r = exchange.Result{Status: exchange.Status{Executions: make([]exchange.Execution, x.executions)}}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.recalled = append(x.recalled, int(c.Order))
+	if !x.away {
+		x.answer(c.Order, r)
 	}
 }
 
@@ -124,7 +121,7 @@ func (x *fake) executed() int {
 }
 
 // start serves on a listener until the test ends, where it asserts that all
-// goroutines of the server do.
+// goroutines of the server do, and that nobody holds memory any more.
 func start(t testing.TB, l net.Listener, x Exchange, o Options) *Server {
 	t.Helper()
 	s := New(x, o)
@@ -135,9 +132,18 @@ func start(t testing.TB, l net.Listener, x Exchange, o Options) *Server {
 		defer cancel()
 		require.NoError(t, s.Shutdown(ctx))
 		require.NoError(t, <-served)
-		require.Zero(t, s.memory.used.Load(), "all memory is given back")
+		requireNothingHeld(t, s)
 	})
 	return s
+}
+
+// requireNothingHeld asserts that all memory was given back.
+func requireNothingHeld(t require.TestingT, s *Server) {
+	for _, m := range []*memory{s.arriving, s.working} {
+		require.Zero(t, testutil.ToFloat64(m.held))
+		require.True(t, m.free.TryAcquire(m.max))
+		m.free.Release(m.max)
+	}
 }
 
 // patience bounds waits that end at once unless something is broken.
@@ -257,6 +263,12 @@ func answer(order int) string {
 
 func opening(account int) string {
 	return frame(fmt.Sprintf(`<create><account id="%d" balance="1"/></create>`, account))
+}
+
+// ask is Answer as a function from a frame's XML to its reply's.
+func ask(s *Server, ctx context.Context, xml []byte) (reply []byte, err error) {
+	err = s.Answer(ctx, xml, func(xml []byte) { reply = bytes.Clone(xml) })
+	return reply, err
 }
 
 // eventually waits for a condition.

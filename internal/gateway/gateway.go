@@ -31,12 +31,13 @@ type Exchange interface {
 	// An error means that the exchange has failed or is stopping, or is ctx's;
 	// nothing may be told then.
 	Execute(ctx context.Context, commands []exchange.Command, results []exchange.Result) (seq uint64, err error)
+	// Recall completes a result that Execute left as HistoryUnavailable, where it
+	// can: the order is only in the database. What it tells is covered by the seq
+	// that Execute returned.
+	Recall(ctx context.Context, c *exchange.Command, r *exchange.Result)
 	// Durable waits until everything up to seq may be told. An error means that
 	// it may not be, or is ctx's.
 	Durable(ctx context.Context, seq uint64) error
-	// Recall answers a command that Execute answered with UnknownOrder once more:
-	// the exchange may know the order from elsewhere.
-	Recall(ctx context.Context, command *exchange.Command, result *exchange.Result)
 }
 
 // Server serves the XML protocol (docs/PROTOCOL.md). Its methods may be called from
@@ -46,8 +47,8 @@ type Server struct {
 	options  Options
 	batches  sync.Pool // of *batch
 	replies  sync.Pool // of *reply
-	memory   *memory
-	underWay chan struct{} // has a value for each batch that is decoded and executed
+	arriving *memory   // of frames
+	working  *memory   // of batches and replies
 
 	ctx       context.Context // of all sessions; ends when they are cut off
 	cutOff    context.CancelFunc
@@ -65,10 +66,12 @@ type Server struct {
 // New returns a server that does not listen yet. Shutdown ends it.
 func New(x Exchange, o Options) *Server {
 	o.setDefaults()
-	s := &Server{exchange: x, options: o, memory: newMemory(o.MemoryMax, o.Metrics.memory),
-		underWay: make(chan struct{}, o.BatchesMax), sessions: make(map[*session]struct{})}
-	s.batches.New = func() any { return new(batch) }
+	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{})}
+	s.batches.New = func() any { return newBatch(s) }
 	s.replies.New = func() any { return new(reply) }
+	arriving := int64(max(1, o.MemoryMax/arrivingShare))
+	s.arriving = newMemory(arriving, o.Metrics.arriving)
+	s.working = newMemory(max(1, int64(o.MemoryMax)-arriving), o.Metrics.working)
 	s.ctx, s.cutOff = context.WithCancel(context.Background())
 	s.accepting, s.drain = context.WithCancel(s.ctx)
 	return s
@@ -161,52 +164,61 @@ func (s *Server) forget(c *session, served int) {
 
 func (s *Server) isDraining() bool { return s.accepting.Err() != nil }
 
-// Answer does one frame's XML and returns its reply's XML once it may be told: the
-// same as a frame over TCP, for other transports. The frame's size is for the
-// caller to bound. An error means that the exchange has failed or is stopping, or
-// is ctx's; whether the frame was done is unknown then, and nothing may be told.
-func (s *Server) Answer(ctx context.Context, xml []byte) ([]byte, error) {
-	begun := time.Now()
-	held, err := s.admit(ctx, len(xml))
-	var busy *busyError
-	if errors.As(err, &busy) {
-		return wire.AppendError(nil, busy.text), nil
-	} else if err != nil {
-		return nil, err
+// Admit waits for the memory of a frame of so many bytes that another transport is
+// about to read, and returns what gives it back once the frame is answered. It asks
+// nobody for a frame that a connection has the memory for. The error tells a client
+// that there was none for FrameTimeout, or is ctx's.
+func (s *Server) Admit(ctx context.Context, frameBytes int) (release func(), err error) {
+	if frameBytes <= smallFrameMax {
+		return func() {}, nil
 	}
-	seq, answer, err := s.do(ctx, xml, held, begun)
+	held, err := s.arriving.wait(ctx, 2*frameBytes, s.options.FrameTimeout)
+	if errors.Is(err, errNoMemory) {
+		s.options.Metrics.hit(limitMemory)
+		return nil, errors.New(textNoMemory(s.options.FrameTimeout))
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("gateway: wait for memory: %w", err)
 	}
-	if seq > 0 {
-		if err := s.exchange.Durable(ctx, seq); err != nil {
-			return nil, fmt.Errorf("gateway: wait for record %d: %w", seq, err)
-		}
-	}
-	s.options.Metrics.answered(begun, len(answer))
-	return answer, nil
+	return func() { s.arriving.release(held) }, nil
 }
 
-// do executes one frame, for which so much memory is held, and returns its reply.
-func (s *Server) do(ctx context.Context, xml []byte, held int64, begun time.Time) (seq uint64, answer []byte, err error) {
-	b := s.newBatch()
-	b.held = held
-	if !s.enter(ctx) {
+// Answer does one frame's XML and hands its reply's XML to tell once it may be told:
+// the same as a frame over TCP, for other transports. The frame's size is for the
+// caller to bound. The reply is valid until tell returns, and holds memory so long.
+// An error means that the exchange has failed or is stopping, or is ctx's; whether
+// the frame was done is unknown then, and nothing was told.
+func (s *Server) Answer(ctx context.Context, xml []byte, tell func(reply []byte)) error {
+	b := s.takeBatch()
+	r := s.newReply(0, time.Now())
+	defer s.recycle(r)
+	if err := s.hold(ctx, b, wire.DecodeMemory(xml)); err != nil {
 		s.discard(b)
-		return 0, nil, ctx.Err()
+		if errors.Is(err, errNoMemory) {
+			s.options.Metrics.hit(limitMemory)
+			tell(wire.AppendError(nil, textNoMemory(s.options.FrameTimeout)))
+			return nil
+		}
+		return fmt.Errorf("gateway: wait for memory: %w", err)
 	}
-	defer s.leave()
 	b.add(xml)
-	if seq, err = s.execute(ctx, b); err != nil {
+	seq, err := s.execute(ctx, b)
+	if err != nil {
 		s.discard(b)
-		return 0, nil, err
+		return err
 	}
-	defer s.release(b)
-	s.answer(ctx, b, seq, begun, true, func(r *reply) {
-		answer = append(answer, r.bytes...)
-		s.recycle(r)
-	})
-	return seq, answer, nil
+	b.appendReply(ctx, r, 0)
+	s.options.Metrics.executed(b)
+	s.settle(r, b)
+	s.release(b)
+	if seq > 0 {
+		if err := s.exchange.Durable(ctx, seq); err != nil {
+			return fmt.Errorf("gateway: wait for record %d: %w", seq, err)
+		}
+	}
+	tell(r.bytes)
+	s.options.Metrics.answered(r.begun, len(r.bytes))
+	return nil
 }
 
 // Shutdown ends the server in order: no new connections; frames that have arrived

@@ -190,11 +190,8 @@ func TestAStreamThatCannotBeFollowedIsClosedWithTheReason(t *testing.T) {
 		require.Equal(t, answer(1), c.reply())
 		c.isLast(reason)
 		require.Equal(t, []int{1}, x.queried, "what follows is not looked at")
-		limit := limitLength
-		if stream == "1001\n" {
-			limit = limitFrame
-		}
-		require.Equal(t, 1.0, s.hits(limit))
+		require.Equal(t, 1.0, s.hits(limitFrame)+s.hits(limitLengthLine))
+		require.Equal(t, strings.Contains(reason, "over the limit"), s.hits(limitFrame) == 1)
 	}
 }
 
@@ -300,35 +297,4 @@ func (c *client) drip(stream string, pause time.Duration) {
 		c.Close()
 		<-done
 	})
-}
-
-func TestFramesAtTheirLimits(t *testing.T) {
-	const most = 1000
-	for _, c := range []struct {
-		name   string
-		stream string
-		last   bool // it is the connection's end
-	}{
-		{"a byte below the limit", frame(strings.Repeat(" ", most-1-9) + "<create/>"), false},
-		{"at the limit", frame(strings.Repeat(" ", most-9) + "<create/>"), false},
-		{"a byte above the limit", frame(strings.Repeat(" ", most+1-9) + "<create/>"), true},
-		{"empty", "0\n", false},
-		{"a length of as many digits as may be", strings.Repeat("0", 1023) + frame("<create/>"), false},
-		{"a length of a digit more", strings.Repeat("0", 1024) + frame("<create/>"), true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			l := listen(t)
-			start(t, l, newFake(), Options{FrameBytesMax: most})
-			client := dial(t, l)
-			client.send(c.stream)
-			reply := client.reply()
-			if c.last {
-				require.Contains(t, reply, "<error>")
-				client.ends()
-				return
-			}
-			client.send(query(7))
-			require.Equal(t, answer(7), client.reply())
-		})
-	}
 }

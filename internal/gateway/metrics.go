@@ -14,17 +14,16 @@ type limit int
 const (
 	limitConnections limit = iota
 	limitFrame
+	limitLengthLine
+	limitMemory
+	limitReply
 	limitFrameTime
 	limitIdle
 	limitWriteTime
-	limitLength
-	limitMemory
-	limitReply
-	limitBatches
 	limits
 )
 
-var limitNames = [limits]string{"connections", "frame", "frame_timeout", "idle_timeout", "write_timeout", "length_line", "memory", "reply", "batches"}
+var limitNames = [limits]string{"connections", "frame", "length_line", "memory", "reply", "frame_timeout", "idle_timeout", "write_timeout"}
 
 // Metrics are what the gateway counts. It is a prometheus.Collector, to be
 // registered by whoever wires the program, and may be used from any goroutine.
@@ -38,12 +37,14 @@ type Metrics struct {
 	connections  prometheus.Gauge
 	accepted     prometheus.Counter
 	acceptErrors prometheus.Counter
-	memory       prometheus.Gauge
 	limitHits    *prometheus.CounterVec
+	memory       *prometheus.GaugeVec
 
 	// Children of the vectors, so that counting looks nothing up.
 	byKind  [exchange.CancelOrder + 1][]prometheus.Counter
 	byLimit [limits]prometheus.Counter
+
+	arriving, working prometheus.Gauge // of memory
 }
 
 // NewMetrics returns metrics that count from zero.
@@ -64,16 +65,19 @@ func NewMetrics() *Metrics {
 			Help: "TCP connections that are open, without those over the limit."}),
 		accepted:     newCounter("outcry_connections_accepted_total", "TCP connections that were accepted, without those over the limit."),
 		acceptErrors: newCounter("outcry_accept_errors_total", "Connections that could not be accepted, for want of file descriptors or memory."),
-		memory: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_memory_budget_used_bytes",
-			Help: "What large frames and replies of all connections take of their common budget, --max-memory."}),
 		limitHits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_limit_hits_total",
-			Help: "How often a client ran into a limit of the gateway, by the limit. length_line: what stands in its place is no length. batches: it waited for its turn."}, []string{"limit"}),
+			Help: "How often a client ran into a limit of the gateway. frame: too large. length_line: it is no length. " +
+				"memory, reply: once for each reply with queries that are not answered, or frame that is not taken."}, []string{"limit"}),
+		memory: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "outcry_memory_bytes",
+			Help: "Memory that large frames and replies hold of what there is for all connections. " +
+				"arriving: frames that are not whole yet. working: frames until they are executed, replies until they are sent."}, []string{"part"}),
 	}
 	for kind := exchange.OpenAccount; kind <= exchange.CancelOrder; kind++ {
 		for reason := exchange.OK; known(reason); reason++ {
 			m.byKind[kind] = append(m.byKind[kind], m.commands.WithLabelValues(kind.String(), reason.String()))
 		}
 	}
+	m.arriving, m.working = m.memory.WithLabelValues("arriving"), m.memory.WithLabelValues("working")
 	for l, name := range limitNames {
 		m.byLimit[l] = m.limitHits.WithLabelValues(name)
 	}
@@ -89,7 +93,7 @@ func known(r exchange.RejectReason) bool { return r.String() != "unknown" }
 
 func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.commands, m.frames, m.malformed, m.requestBytes, m.replyBytes,
-		m.seconds, m.connections, m.accepted, m.acceptErrors, m.memory, m.limitHits}
+		m.seconds, m.connections, m.accepted, m.acceptErrors, m.limitHits, m.memory}
 }
 
 // Describe implements prometheus.Collector.

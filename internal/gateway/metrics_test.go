@@ -63,11 +63,11 @@ func TestAnswerDoesWhatAFrameDoes(t *testing.T) {
 	x := newFake()
 	s := New(x, Options{BareReplies: true})
 	for order := 1; order <= 3; order++ {
-		reply, err := s.Answer(t.Context(), framedXML(query(order)))
+		reply, err := ask(s, t.Context(), framedXML(query(order)))
 		require.NoError(t, err)
 		require.Equal(t, answer(order), string(reply))
 	}
-	reply, err := s.Answer(t.Context(), nil)
+	reply, err := ask(s, t.Context(), nil)
 	require.NoError(t, err)
 	require.Contains(t, string(reply), "<results><error>malformed XML")
 	require.Equal(t, []int{1, 1, 1}, x.calls, "what asks nothing does not reach the exchange")
@@ -80,7 +80,7 @@ func TestAnswerWaitsUntilItMayTell(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, err := s.Answer(ctx, framedXML(query(1)))
+		_, err := ask(s, ctx, framedXML(query(1)))
 		done <- err
 	}()
 	eventually(t, func() bool { return x.executed() == 1 })
@@ -91,7 +91,7 @@ func TestAnswerWaitsUntilItMayTell(t *testing.T) {
 func TestAnswerReturnsTheErrorOfAFailedExchange(t *testing.T) {
 	gone := errors.New("the disk is gone")
 	for _, x := range []*fake{{executeErr: gone}, {durableErr: gone}} {
-		reply, err := New(x, Options{}).Answer(t.Context(), framedXML(query(1)))
+		reply, err := ask(New(x, Options{}), t.Context(), framedXML(query(1)))
 		require.ErrorIs(t, err, gone)
 		require.Nil(t, reply)
 	}

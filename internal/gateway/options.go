@@ -9,6 +9,8 @@ import (
 // means its default.
 type Options struct {
 	FrameBytesMax  int // largest frame; 4 MiB
+	MemoryMax      int // bytes that large frames and replies of all connections take together; 512 MiB
+	ReplyBytesMax  int // a reply that has so many bytes answers no further query; 16 MiB
 	ConnectionsMax int // sessions at a time, each of which takes a file descriptor; 16,384
 
 	IdleTimeout   time.Duration // how long a client that is owed no reply may send nothing; 10 minutes
@@ -16,15 +18,12 @@ type Options struct {
 	WriteTimeout  time.Duration // how long a client may take none of its replies; 30 seconds
 	LingerTimeout time.Duration // how long is read and discarded after the last reply; 1 second
 
+	// What each connection has for itself. What is larger takes a part of MemoryMax.
 	BatchFramesMax int // pipelined frames that are executed together; 64
-	BatchBytesMax  int // a batch of so many bytes takes no further frame; 64 KiB
+	BatchMemoryMax int // memory that these take, as wire.DecodeMemory has it; a frame of more is alone; 256 KiB
 
 	UnsentRepliesMax int // batches whose replies wait to be sent, before a session is no longer read from; 16
 	UnsentBytesMax   int // bytes of those replies; one larger reply waits alone; 64 KiB
-
-	BatchesMax    int   // batches that are decoded and executed at a time; further ones wait; 256
-	MemoryMax     int64 // bytes that large frames and replies of all connections may take; 512 MiB
-	ExecutionsMax int   // executions that the queries of one frame are answered with, before further ones are refused; 100,000
 
 	BareReplies bool         // leave the length line out of replies
 	Log         *slog.Logger // a line for each connection in trouble, none for orders; nil means no log
@@ -33,18 +32,17 @@ type Options struct {
 
 func (o *Options) setDefaults() {
 	setDefault(&o.FrameBytesMax, 4<<20)
+	setDefault(&o.MemoryMax, 512<<20)
+	setDefault(&o.ReplyBytesMax, 16<<20)
 	setDefault(&o.ConnectionsMax, 16384)
 	setDefault(&o.IdleTimeout, 10*time.Minute)
 	setDefault(&o.FrameTimeout, 30*time.Second)
 	setDefault(&o.WriteTimeout, 30*time.Second)
 	setDefault(&o.LingerTimeout, time.Second)
 	setDefault(&o.BatchFramesMax, 64)
-	setDefault(&o.BatchBytesMax, freeBytes)
+	setDefault(&o.BatchMemoryMax, 256<<10)
 	setDefault(&o.UnsentRepliesMax, 16)
-	setDefault(&o.UnsentBytesMax, freeBytes)
-	setDefault(&o.BatchesMax, 256)
-	setDefault(&o.MemoryMax, 512<<20)
-	setDefault(&o.ExecutionsMax, 100_000)
+	setDefault(&o.UnsentBytesMax, 64<<10)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -69,6 +67,19 @@ const (
 	// drainGrace is how long a session of a server that shuts down still reads:
 	// long enough for what the client's kernel has already delivered.
 	drainGrace = 50 * time.Millisecond
+
+	// arrivingShare is which part of MemoryMax is for frames that arrive.
+	arrivingShare = 4
+
+	// smallFrameMax is what a frame may have that Admit takes no memory for, as over
+	// TCP (wire.FrameReader).
+	smallFrameMax = 64 << 10
+
+	// A reply asks for memory memoryStep at a time, and for an execution that is to
+	// be in it memoryOfExecution: 97 bytes of XML at most, twice while the buffer
+	// grows, and 24 bytes, twice, while it is fetched from the database.
+	memoryStep        = 64 << 10
+	memoryOfExecution = 256
 
 	// lingerBytesMax bounds what is read and discarded after the last reply.
 	lingerBytesMax = 64 << 20

@@ -1,226 +1,382 @@
 package gateway
 
 import (
-	"context"
-	"encoding/binary"
+	"bufio"
+	"bytes"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"runtime"
+	"runtime/metrics"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/wire"
+	"outcry/internal/engine"
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
 )
 
-// size returns how much of a load is tried: the full figure with OUTCRY_OVERLOAD
-// set, a fraction that the suite has time for without.
-func size(full, short int) int {
-	if os.Getenv("OUTCRY_OVERLOAD") != "" {
+// Tests of what clients do who mean no good, or too much good: over real sockets,
+// and with a real engine and journal where an order is placed.
+//
+//	go test ./internal/gateway -run Overload -overload -v
+//
+// runs them with the figures of the promise; without the flag they are smaller.
+var overload = flag.Bool("overload", false, "run the tests of overload at their full size")
+
+// scaled returns the size of a test.
+func scaled(short, full int) int {
+	if *overload {
 		return full
 	}
 	return short
 }
 
-func queries(orders ...int) string {
-	t := wire.NewTransactions("1")
-	for _, id := range orders {
-		t.Query(fmt.Sprint(id))
-	}
-	return string(wire.AppendFrame(nil, t.Append(nil)))
+// realExchange is an engine and a journal of its own.
+func realExchange(t *testing.T) *engine.Engine {
+	j, err := journal.Open(t.TempDir(), journal.Options{SegmentBytes: 1 << 20})
+	require.NoError(t, err)
+	e := engine.New(engine.Options{Journal: j, State: exchange.NewState()})
+	t.Cleanup(func() {
+		e.Close()
+		require.NoError(t, j.Close())
+	})
+	return e
 }
 
-func TestALongReplyEndsAtItsBound(t *testing.T) {
-	l, x := listen(t), newFake()
-	x.executions = 1000
-	s := start(t, l, x, Options{ExecutionsMax: 2500})
-	c := dial(t, l)
-	c.send(queries(1, 2, forgotten, 4, forgotten))
-	answers, err := wire.ParseReply([]byte(c.reply()))
-	require.NoError(t, err)
-	for i, a := range answers {
-		if i < 3 {
-			require.Len(t, a.Executed, 1000, "whole, also where it passes the bound")
-			continue
+// trader is a client who is there while others misbehave.
+type trader struct {
+	*client
+	orders int // placed so far, if nobody else places any
+}
+
+// openMarket lets a trader make the accounts 1, which has cash, and 2, which has
+// shares of S.
+func openMarket(t *testing.T, l net.Listener) *trader {
+	c := &trader{client: dial(t, l)}
+	c.send(frame(`<create><account id="1" balance="1000000000"/><account id="2" balance="0"/><symbol sym="S"><account id="2">1000000000</account></symbol></create>`))
+	require.Equal(t, `<results><created id="1"/><created id="2"/><created sym="S" id="2"/></results>`, c.reply())
+	return c
+}
+
+// trade has account 2 sell to account 1, which must work at once.
+func (c *trader) trade() {
+	c.t.Helper()
+	c.send(frame(`<transactions id="2"><order sym="S" amount="-1" limit="1"/></transactions>`),
+		frame(fmt.Sprintf(`<transactions id="1"><order sym="S" amount="1" limit="1"/><query id="%d"/></transactions>`, c.orders+2)))
+	require.Equal(c.t, fmt.Sprintf(`<results><opened sym="S" amount="-1" limit="1" id="%d"/></results>`, c.orders+1), c.reply())
+	got := c.reply()
+	require.Contains(c.t, got, fmt.Sprintf(`<opened sym="S" amount="1" limit="1" id="%d"/>`, c.orders+2))
+	require.Contains(c.t, got, `<executed shares="1" price="1" time="`)
+	c.orders += 2
+}
+
+// executions makes order 1, which has so many thousand executions. It must be the
+// first.
+func (c *trader) executions(thousands int) {
+	c.t.Helper()
+	require.Zero(c.t, c.orders)
+	n := thousands * 1000
+	c.send(frame(fmt.Sprintf(`<transactions id="1"><order sym="S" amount="%d" limit="1"/></transactions>`, n)))
+	require.Contains(c.t, c.reply(), `id="1"/>`)
+	for range thousands {
+		c.send(frame(`<transactions id="2">` + strings.Repeat(`<order sym="S" amount="-1" limit="1"/>`, 1000) + `</transactions>`))
+		require.Equal(c.t, 1000, strings.Count(c.reply(), "<opened "))
+	}
+	c.orders = n + 1
+}
+
+// heap returns the bytes of objects, dead ones that are not collected included.
+func heap() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// watchHeap returns a function that ends the watch and returns the largest heap.
+func watchHeap(t *testing.T) (largest func() uint64) {
+	stop, done := make(chan struct{}), make(chan uint64, 1)
+	go func() {
+		most := uint64(0)
+		for tick := time.NewTicker(time.Millisecond); ; {
+			select {
+			case <-tick.C:
+				most = max(most, heap())
+			case <-stop:
+				done <- most
+				return
+			}
 		}
-		require.Equal(t, "error", a.Kind)
-		require.Equal(t, fmt.Sprintf("this reply tells of as many executions as one may: ask for order %s in another frame", a.ID), a.Error)
-	}
-	require.Equal(t, 2.0, s.hits(limitReply))
-
-	// Frame by frame there is no bound, also where they are executed together.
-	c.send(queries(1), queries(2), queries(3), queries(forgotten), queries(forgotten))
-	for range 5 {
-		answers, err := wire.ParseReply([]byte(c.reply()))
-		require.NoError(t, err)
-		require.Len(t, answers[0].Executed, 1000)
-	}
-	require.Equal(t, 2.0, s.hits(limitReply))
-}
-
-func TestALargeFrameWaitsForMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, x := newPipes(), newFake()
-		s := start(t, p, x, Options{MemoryMax: 100_000 * frameWeight})
-		xml := `<transactions id="1"><query id="3"/>` + strings.Repeat(" ", 100_000) + `</transactions>`
-		first, second := connect(t, p), connect(t, p)
-		first.send(frame(xml)[:50_000])
-		synctest.Wait()
-		require.EqualValues(t, s.memory.max, s.memory.used.Load(), "taken with the length line")
-		go second.send(frame(xml))
-		time.Sleep(20 * time.Second)
-		require.Zero(t, x.executed())
-		small := connect(t, p)
-		small.send(query(1))
-		require.Equal(t, answer(1), small.reply(), "small frames need nobody's memory")
-		first.send(frame(xml)[50_000:])
-		require.Equal(t, answer(3), first.reply())
-		require.Equal(t, answer(3), second.reply())
-		require.Zero(t, s.hits(limitMemory))
+	}()
+	ended := sync.OnceValue(func() uint64 {
+		close(stop)
+		return <-done
 	})
+	t.Cleanup(func() { ended() })
+	return ended
 }
 
-func TestAFrameThatFindsNoMemoryIsToldSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, x := newPipes(), newFake()
-		s := start(t, p, x, Options{})
-		_, err := s.memory.acquire(context.Background(), s.memory.max)
-		require.NoError(t, err)
-		c := connect(t, p)
-		begun := time.Now()
-		go io.WriteString(c, query(1)+"70000\n"+strings.Repeat(" ", 70_000))
-		require.Equal(t, answer(1), c.reply())
-		require.Equal(t, errorReply("there was no memory for a frame of 70000 bytes within 30s; try again later"), c.reply())
-		require.Equal(t, 30*time.Second, time.Since(begun))
-		c.ends()
-		require.Equal(t, 1.0, s.hits(limitMemory))
-		reply, err := s.Answer(context.Background(), []byte(strings.Repeat(" ", 70_000)))
-		require.NoError(t, err)
-		require.Contains(t, string(reply), "no memory", "over HTTP too")
-		s.memory.release(s.memory.max)
-	})
-}
-
-func TestQueriesThatFindNoMemoryAreRefused(t *testing.T) {
-	l, x := listen(t), newFake()
-	x.executions = 1000
-	s := start(t, l, x, Options{})
-	_, err := s.memory.acquire(context.Background(), s.memory.max)
+// dialSmall connects with a small receive buffer, so that a client who does not read
+// is soon felt.
+func dialSmall(t *testing.T, l net.Listener) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
-	c := dial(t, l)
-	c.send(queries(1, forgotten))
-	answers, err := wire.ParseReply([]byte(c.reply()))
-	require.NoError(t, err)
-	require.Len(t, answers, 2)
-	for _, a := range answers {
-		require.Equal(t, "the exchange has no memory for the answer about order "+a.ID+" now: ask again later", a.Error)
-	}
-	require.Equal(t, 2.0, s.hits(limitMemory))
-	c.send(opening(1))
-	require.Equal(t, `<results><created id="1"/></results>`, c.reply(), "what has been done is told")
-	s.memory.release(s.memory.max)
-	c.send(queries(1, forgotten))
-	require.NotContains(t, c.reply(), "error")
+	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(64<<10))
+	t.Cleanup(func() { conn.Close() })
+	return conn
 }
 
-// Clients that ask for long replies and never take them. Memory stays within the
-// budget, and they are cut off in time.
-func TestSlowReadersStayWithinTheBudget(t *testing.T) {
-	l, x := listen(t), newFake()
-	x.executions = 20_000 // 1.5 MB a reply
-	s := start(t, l, x, Options{MemoryMax: 32 << 20, WriteTimeout: 300 * time.Millisecond})
+func TestOverloadSlowReadersAreCutAndMemoryStaysBounded(t *testing.T) {
+	const replies = 100
+	clients, memoryMax := scaled(20, 200), scaled(96<<20, 960<<20) // enough for one reply of each
+	l, x := listen(t), realExchange(t)
+	s := start(t, l, x, Options{WriteTimeout: time.Second, MemoryMax: memoryMax})
+	c := openMarket(t, l)
+	c.executions(5) // replies of 280 KB
 	runtime.GC()
-	var before runtime.MemStats
-	runtime.ReadMemStats(&before)
-	const clients = 60
+	before, largest := heap(), watchHeap(t)
 	for range clients {
-		c := dial(t, l)
-		require.NoError(t, c.Conn.(*net.TCPConn).SetReadBuffer(4096)) // the kernel is to hold little
-		go io.WriteString(c, strings.Repeat(query(1), 10))            // 15 MB each, 900 MB together
+		conn := dialSmall(t, l)
+		go func() { _, _ = io.WriteString(conn, strings.Repeat(query(1), replies)) }()
 	}
-	peak := uint64(0)
-	eventually(t, func() bool {
-		runtime.GC()
-		var now runtime.MemStats
-		runtime.ReadMemStats(&now)
-		peak = max(peak, now.HeapAlloc-min(before.HeapAlloc, now.HeapAlloc))
-		require.LessOrEqual(t, s.memory.used.Load(), s.memory.max)
-		cut := int(s.hits(limitWriteTime)) // the others were refused their answers, which the kernel has taken
-		return cut > 0 && s.count() == clients-cut && s.memory.used.Load() == 0
-	})
-	t.Logf("peak heap %d MB", peak>>20)
-	require.Less(t, peak, uint64(100<<20))
+	for s.hits(limitWriteTime) < float64(clients) {
+		c.trade()
+	}
+	eventually(t, func() bool { return s.count() == 1 })
+	// Twice what may be held, for what is not collected yet, and 1 MiB a client; all
+	// replies together are 28 MB a client.
+	bound := before + 2*uint64(memoryMax) + uint64(clients)<<20
+	t.Logf("%d clients: largest heap %d MiB, bound %d MiB", clients, largest()>>20, bound>>20)
+	require.Less(t, largest(), bound)
+	require.Zero(t, s.workingHeld())
 }
 
-// TestGarbageIsRefused sends random bytes as a stream and in frames.
-func TestGarbageIsRefused(t *testing.T) {
+func TestOverloadSlowWritersAreCutWithTheReason(t *testing.T) {
+	clients := scaled(50, 1000)
+	l, x := listen(t), realExchange(t)
+	s := start(t, l, x, Options{FrameTimeout: 500 * time.Millisecond})
+	c := openMarket(t, l)
+	slow := make([]*client, clients)
+	for i := range slow {
+		slow[i] = dial(t, l)
+		slow[i].send("1000000\n")
+	}
+	stop := make(chan struct{})
+	var dripping sync.WaitGroup
+	dripping.Go(func() {
+		for {
+			for _, c := range slow {
+				select {
+				case <-stop:
+					return
+				default:
+					_, _ = io.WriteString(c, " ")
+				}
+			}
+		}
+	})
+	for _, c := range slow {
+		require.Equal(t, errorReply("a frame did not arrive within 500ms"), c.reply())
+	}
+	close(stop)
+	dripping.Wait()
+	c.trade()
+	require.Equal(t, float64(clients), s.hits(limitFrameTime))
+}
+
+// random returns a source of random numbers, and prints its seed.
+func random(t *testing.T) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	source := func(n byte) io.Reader {
-		key := [32]byte{n}
-		binary.LittleEndian.PutUint64(key[8:], seed)
-		return rand.NewChaCha8(key)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// garbageOf returns n random bytes.
+func garbageOf(r *rand.Rand, n int) []byte {
+	garbage := make([]byte, n)
+	for i := range garbage {
+		garbage[i] = byte(r.Uint32())
 	}
+	return garbage
+}
+
+func TestOverloadGarbageAsOneStream(t *testing.T) {
+	garbage := garbageOf(random(t), scaled(8<<20, 100<<20))
 	l := listen(t)
 	start(t, l, newFake(), Options{})
 	c := dial(t, l)
-	go func() {
-		_, _ = io.CopyN(c, io.MultiReader(strings.NewReader("x"), source(1)), int64(size(100, 8))<<20) // the server may close first
-	}()
-	require.Contains(t, c.reply(), "a frame begins with its length")
-
-	c = dial(t, l)
-	garbage, random := make([]byte, 1<<20), source(2)
-	for range size(100, 8) {
-		_, err := io.ReadFull(random, garbage)
-		require.NoError(t, err)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			c.send(frame(string(garbage)))
-		}()
-		require.Contains(t, c.reply(), "<results><error>malformed XML: ")
-		<-done
-	}
-	c.send(query(7))
-	require.Equal(t, answer(7), c.reply(), "the connection is as good as before")
+	var sending sync.WaitGroup
+	sending.Go(func() { _, _ = c.Write(garbage) }) // it may be cut off
+	all, _ := io.ReadAll(c.in)                     // as may this be, behind the reason
+	sending.Wait()
+	replies := framesOf(t, all)
+	require.Contains(t, replies[len(replies)-1], "<results><error>a frame")
 }
 
-// TestManyConnectionsLeaveNothing opens connections and drops them, idle, in the
-// middle of a frame and before the reply.
-func TestManyConnectionsLeaveNothing(t *testing.T) {
-	l := listen(t)
-	s := start(t, l, newFake(), Options{})
-	settled := func() bool { return s.count() == 0 }
-	goroutines := runtime.NumGoroutine()
-	var dropping sync.WaitGroup
-	const workers = 20
-	for n := range workers {
-		dropping.Go(func() {
-			for i := range size(50_000, 3000) / workers {
-				c, err := net.Dial("tcp", l.Addr().String())
-				if err != nil {
-					t.Errorf("connection %d: %v", i, err)
-					return
-				}
-				stream := query(1)
-				_, _ = io.WriteString(c, stream[:(i+n)%3*len(stream)/2])
-				_ = c.(*net.TCPConn).SetLinger(0) // a reset: no port stays behind
-				c.Close()
+func TestOverloadGarbageAsFrames(t *testing.T) {
+	r := random(t)
+	l, x := listen(t), newFake()
+	s := start(t, l, x, Options{})
+	c := dial(t, l)
+	garbage := garbageOf(r, 1<<20)
+	for rest := scaled(8<<20, 100<<20); rest > 0; {
+		size := 1 << r.IntN(20)
+		from := r.IntN(len(garbage) - size)
+		c.send(frame(string(garbage[from:][:size])))
+		require.Contains(t, c.reply(), "<results><error>malformed XML")
+		rest -= size
+	}
+	c.send(query(1))
+	require.Equal(t, answer(1), c.reply())
+	require.Equal(t, []int{1}, x.calls, "garbage does not reach the exchange")
+	require.Zero(t, s.workingHeld()+s.arrivingHeld())
+}
+
+func TestOverloadDeepAndWideDocumentsAreRefused(t *testing.T) {
+	l, x := listen(t), newFake()
+	start(t, l, x, Options{})
+	c := dial(t, l)
+	size := scaled(1<<20, 4<<20-100)
+	for _, document := range []struct{ start, part, want string }{
+		{"<create>", "<a>", "elements are nested more than 16 deep"},
+		{"<create>", "<a/>", "there are more than 100000 elements in a frame"},
+		{"<create", ` a=""`, "unexpected EOF"},
+		{"<create>", "<a" + strings.Repeat(` a=""`, 33) + "/>", "an element has more than 32 attributes"},
+		{"<create>", "</create>", "&lt;/create&gt; closes nothing"},
+	} {
+		xml := document.start + strings.Repeat(document.part, size/len(document.part))
+		c.send(frame(xml), query(1))
+		require.Contains(t, c.reply(), document.want)
+		require.Equal(t, answer(1), c.reply())
+	}
+}
+
+// flooder is a client who sends frames as fast as they are taken, and reads its
+// replies as it likes. It keeps count of both.
+type flooder struct {
+	conn     net.Conn
+	frames   [][]byte
+	sent     atomic.Int64 // whole frames
+	answered int
+	reason   string // that came as the last reply, "" where all were answered
+	err      error
+}
+
+// send sends all frames, each once, and ends the sending side.
+func (f *flooder) send() {
+	for _, frame := range f.frames {
+		if _, err := f.conn.Write(frame); err != nil {
+			return
+		}
+		f.sent.Add(1)
+	}
+	_ = f.conn.(*net.TCPConn).CloseWrite()
+}
+
+// read reads replies until the server closes the connection. It keeps their
+// beginnings only.
+func (f *flooder) read() {
+	in := bufio.NewReader(f.conn)
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			if line != "" || err != io.EOF {
+				f.err = err
 			}
+			return
+		}
+		n, err := strconv.Atoi(strings.TrimSuffix(line, "\n"))
+		if err != nil {
+			f.err = err
+			return
+		}
+		head := make([]byte, min(n, 200))
+		if _, f.err = io.ReadFull(in, head); f.err != nil {
+			return
+		}
+		if _, f.err = io.CopyN(io.Discard, in, int64(n-len(head))); f.err != nil {
+			return
+		}
+		if bytes.Contains(head, []byte("the exchange had no memory for a frame")) {
+			f.reason = string(head)
+			f.conn.Close() // what it has not sent yet is not taken any more
+			return
+		}
+		f.answered++
+	}
+}
+
+func TestOverloadEveryFrameIsAnsweredOrTheConnectionClosedWithAReason(t *testing.T) {
+	clients, rounds := scaled(24, 100), scaled(1, 5)
+	memoryMax, frameMax, replyMax := scaled(64<<20, 512<<20), scaled(100_000, 4<<20), scaled(1<<20, 16<<20)
+	l, x := listen(t), realExchange(t)
+	s := start(t, l, x, Options{MemoryMax: memoryMax, FrameBytesMax: frameMax, ReplyBytesMax: replyMax,
+		FrameTimeout: 5 * time.Second, WriteTimeout: patience})
+	c := openMarket(t, l)
+	c.executions(5)
+	wide := []byte(frame("<create" + strings.Repeat(` a=""`, (frameMax-8)/5)))
+	many := []byte(frame(`<transactions id="3">` + strings.Repeat("<a/>", min(99_999, (frameMax-100)/4)) + `</transactions>`))
+	long := []byte(asking("", repeat(1, 1000)...))                    // 280 MB if nothing were left out
+	round := [][]byte{long, long, long, long, long, long, long, long} // more than the kernel's buffers take
+	for range 10 {
+		round = append(round, []byte(query(1)), []byte(frame(`<transactions id="1"><order sym="S" amount="1" limit="0.5"/></transactions>`)))
+	}
+	round = append(round, wide, many)
+	runtime.GC()
+	before, largest := heap(), watchHeap(t)
+	flood := make([]*flooder, clients)
+	reading := make(chan struct{})
+	var running sync.WaitGroup
+	for i := range flood {
+		f := &flooder{conn: dialSmall(t, l)}
+		for range rounds {
+			f.frames = append(f.frames, round...)
+		}
+		flood[i] = f
+		running.Go(f.send)
+		running.Go(func() {
+			<-reading
+			f.read()
 		})
 	}
-	dropping.Wait()
-	eventually(t, settled)
-	eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines+5 }) // eventually has some itself
-	files, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	require.Less(t, len(files), 100)
+	// Nobody takes a reply until there was no memory for somebody.
+	eventually(t, func() bool { return s.hits(limitMemory) > 0 })
+	close(reading)
+	running.Wait()
+	reasons := 0
+	for i, f := range flood {
+		require.NoError(t, f.err, "client %d", i)
+		if f.reason != "" {
+			reasons++
+			require.LessOrEqual(t, f.answered, int(f.sent.Load()))
+			continue
+		}
+		require.Equal(t, len(f.frames), f.answered, "client %d", i)
+	}
+	last := dial(t, l)
+	last.send(query(1))
+	require.Equal(t, 5000, strings.Count(last.reply(), "<executed "))
+	bound := before + 2*uint64(memoryMax) + uint64(clients)<<20
+	t.Logf("%d clients, %d frames each: %d closed with a reason, %v replies without memory; largest heap %d MiB, bound %d MiB",
+		clients, len(flood[0].frames), reasons, s.hits(limitMemory)-float64(reasons), largest()>>20, bound>>20)
+	require.Less(t, largest(), bound)
+	require.Zero(t, s.workingHeld()+s.arrivingHeld())
+}
+
+// repeat returns n times v.
+func repeat(v, n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = v
+	}
+	return all
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync"
 	"time"
 
 	"outcry/internal/wire"
@@ -20,6 +19,11 @@ const (
 	textDraining = "the exchange is stopping; nothing that was sent after the last reply was done"
 )
 
+// textNoMemory is what the client of a large frame is told that was not done.
+func textNoMemory(waited time.Duration) string {
+	return fmt.Sprintf("the exchange had no memory for a frame of this size for %s; try again later, or with smaller frames", waited)
+}
+
 // session is one connection.
 type session struct {
 	server *Server
@@ -27,7 +31,10 @@ type session struct {
 	frames *wire.FrameReader
 	clock  *deadlines
 	unsent *queue // from the reader to the writer
-	held   int64  // of the server's memory, for a frame that is being read
+
+	// The reader's own.
+	next     []byte // a frame that found no room in its batch, nil where there is none
+	arriving int64  // what the frame that arrives holds of the server's memory
 
 	ctx    context.Context // ends when the writer can send no more, and with the server's
 	cancel context.CancelFunc
@@ -47,7 +54,6 @@ func newSession(s *Server, conn net.Conn) *session {
 func (c *session) serve() {
 	defer c.conn.Close()
 	defer c.cancel()
-	defer func() { c.server.memory.release(c.held) }() // of a frame that never became whole
 	told := make(chan bool, 1)
 	go func() { told <- c.write() }()
 	if reason := c.read(); reason != "" {
@@ -83,64 +89,105 @@ func (c *session) stop() {
 // read executes frames until the client or the server ends that. It returns what
 // the client is to be told as the last reply, "" where nothing is.
 func (c *session) read() (reason string) {
+	defer c.arrived()
 	for {
-		frame, err := c.frames.Next()
+		frame, err := c.take()
 		if err != nil {
 			return c.explain(err)
 		}
-		if err := c.do(frame); err != nil {
+		begun := time.Now()
+		b := c.server.takeBatch()
+		if err := c.gather(b, frame); err != nil {
+			c.server.release(b)
+			return c.explain(err)
+		}
+		seq, err := c.server.execute(c.ctx, b)
+		if err != nil {
+			c.server.discard(b)
 			c.server.options.Log.Info("a connection is closed", "client", c.conn.RemoteAddr(), "error", err)
 			return textFailed
 		}
+		c.answer(b, seq, begun)
 	}
 }
 
-// do executes a frame, together with those behind it, and passes the replies on. An
-// error means that the exchange has failed, or the session was stopped.
-func (c *session) do(frame []byte) error {
-	begun := time.Now()
-	if !c.server.enter(c.ctx) {
-		return c.ctx.Err()
+// take returns the next frame, as soon as it is whole.
+func (c *session) take() ([]byte, error) {
+	if frame := c.next; frame != nil {
+		c.next = nil
+		return frame, nil
 	}
-	leave := sync.OnceFunc(c.server.leave)
-	defer leave()
-	b := c.server.newBatch()
-	c.gather(b, frame)
-	seq, err := c.server.execute(c.ctx, b)
-	if err != nil {
-		c.server.discard(b)
-		return err
-	}
-	defer c.server.release(b)
-	c.server.answer(c.ctx, b, seq, begun, c.server.options.BareReplies, func(r *reply) {
-		leave() // a client that takes no replies keeps others from nothing
-		c.unsent.push(r)
-	})
-	return nil
-}
-
-// admit takes memory for a frame before it is read.
-func (c *session) admit(length int) error {
-	held, err := c.server.admit(c.ctx, length)
-	c.held += held
-	return err
+	return c.frames.Next()
 }
 
 // gather decodes a frame and all further ones that are already here, up to a bound.
-// A frame that needs memory comes alone: nobody waits for memory while others wait
-// for what it has.
-func (c *session) gather(b *batch, frame []byte) {
+// The error tells why there was no memory for the first.
+func (c *session) gather(b *batch, frame []byte) error {
 	o := &c.server.options
-	b.held, c.held = c.held, 0
+	memory := wire.DecodeMemory(frame)
+	if err := c.server.hold(c.ctx, b, memory); err != nil {
+		return err
+	}
 	b.add(frame)
-	for b.held == 0 && b.frames < o.BatchFramesMax && b.bytes < o.BatchBytesMax && c.frames.Buffered(freeBytes) {
+	c.arrived()
+	for !b.large && b.frames < o.BatchFramesMax && c.frames.Buffered() {
 		frame, err := c.frames.Next()
 		if err != nil {
 			break // the next call of Next says so again
 		}
+		if memory += wire.DecodeMemory(frame); memory > o.BatchMemoryMax {
+			c.next = frame
+			break
+		}
 		b.add(frame)
 	}
 	c.clock.rearm()
+	return nil
+}
+
+// admit waits for the memory of a large frame that has begun to arrive; its buffer
+// is there twice when it grows. The client has its time to send the frame anew. A
+// server that shuts down takes none any more.
+func (c *session) admit(frameBytes int) (err error) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	defer context.AfterFunc(c.server.accepting, cancel)()
+	c.arriving, err = c.server.arriving.wait(ctx, 2*frameBytes, c.server.options.FrameTimeout)
+	if err != nil && c.server.isDraining() {
+		return os.ErrDeadlineExceeded // as when a session of such a server reads
+	}
+	c.clock.rearm()
+	return err
+}
+
+// arrived gives back the memory of a large frame that is decoded, or will not be.
+func (c *session) arrived() {
+	c.frames.Release()
+	c.server.arriving.release(c.arriving)
+	c.arriving = 0
+}
+
+// answer hands the replies to a batch to the writer, which may tell them once seq is
+// durable. They travel together as long as they are short, so that what a client
+// does not take is not much more than one of them. The batch is given back before
+// the last is handed over: that may take as long as the client likes.
+func (c *session) answer(b *batch, seq uint64, begun time.Time) {
+	s := c.server
+	r := s.newReply(seq, begun)
+	for i := range b.frames {
+		if len(r.bytes) >= writeBytesMax {
+			s.settle(r, b)
+			c.unsent.push(r)
+			r = s.newReply(seq, begun)
+		}
+		begin := len(r.bytes)
+		b.appendReply(c.ctx, r, i)
+		r.bytes = s.endFrame(r.bytes, begin)
+	}
+	s.options.Metrics.executed(b)
+	s.settle(r, b)
+	s.release(b)
+	c.unsent.push(r)
 }
 
 // explain turns what ended the reading into a reason for the client, "" where the
@@ -148,7 +195,6 @@ func (c *session) gather(b *batch, frame []byte) {
 func (c *session) explain(err error) (reason string) {
 	o := &c.server.options
 	var bad *wire.FrameError
-	var busy *busyError
 	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
 	case c.ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ""
@@ -156,11 +202,12 @@ func (c *session) explain(err error) (reason string) {
 		if bad.TooLarge {
 			o.Metrics.hit(limitFrame)
 		} else {
-			o.Metrics.hit(limitLength)
+			o.Metrics.hit(limitLengthLine)
 		}
 		reason = bad.Text
-	case errors.As(err, &busy):
-		reason = busy.text
+	case errors.Is(err, errNoMemory):
+		o.Metrics.hit(limitMemory)
+		reason = textNoMemory(o.FrameTimeout)
 	case !late:
 		o.Log.Debug("a connection is lost", "client", c.conn.RemoteAddr(), "error", err)
 		return ""

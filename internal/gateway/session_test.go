@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/wire"
 )
 
 func TestRepliesComeInTheOrderOfTheFrames(t *testing.T) {
@@ -48,15 +50,16 @@ func TestFramesThatAreHereAreExecutedTogether(t *testing.T) {
 	require.Equal(t, []int{3, 2}, x.calls, "one call for four frames, one for the two that are left")
 }
 
-func TestABatchIsBoundedInBytes(t *testing.T) {
+func TestABatchIsBoundedInMemory(t *testing.T) {
 	p, x := newPipes(), newFake()
-	start(t, p, x, Options{BatchBytesMax: 2 * len(query(1))})
+	one := wire.DecodeMemory(framedXML(query(1)))
+	start(t, p, x, Options{BatchMemoryMax: 3 * one})
 	c := connect(t, p)
-	go c.send(query(1), query(2), query(3), query(4), query(5))
-	for order := 1; order <= 5; order++ {
+	go c.send(query(1), query(2), query(3), query(4), query(5), query(6), query(7))
+	for order := 1; order <= 7; order++ {
 		require.Equal(t, answer(order), c.reply())
 	}
-	require.Equal(t, []int{3, 2}, x.calls, "two frames without their length lines are a little under the bound")
+	require.Equal(t, []int{3, 3, 1}, x.calls)
 }
 
 func TestNothingIsToldBeforeItIsDurable(t *testing.T) {
@@ -203,7 +206,7 @@ func TestAFailureStopsAReaderThatWaitsForRoom(t *testing.T) {
 func TestASessionEndsWhenItsClientIsGone(t *testing.T) {
 	l, x := listen(t), newFake()
 	x.held, x.executions = true, 10_000
-	s := start(t, l, x, Options{BatchFramesMax: 1, UnsentBytesMax: 8 << 20})
+	s := start(t, l, x, Options{BatchFramesMax: 1, UnsentBytesMax: 1 << 20})
 	c := dial(t, l)
 	c.send(query(1), query(2), query(3))
 	eventually(t, func() bool { return x.executed() == 3 })

@@ -46,6 +46,7 @@ func play(t require.TestingT, o Options, pieces ...[]byte) []string {
 	s := New(newFake(), o)
 	newSession(s, conn).serve()
 	require.NoError(t, s.Shutdown(context.Background()))
+	requireNothingHeld(t, s)
 	return framesOf(t, conn.written.Bytes())
 }
 
@@ -90,7 +91,7 @@ func TestBatchesAndCutsDoNotChangeReplies(t *testing.T) {
 		for _, f := range frames {
 			whole = append(whole, f...)
 			for _, xml := range framesOf(t, []byte(f)) {
-				reply, err := alone.Answer(context.Background(), []byte(xml))
+				reply, err := ask(alone, context.Background(), []byte(xml))
 				require.NoError(t, err)
 				want = append(want, string(reply))
 			}
@@ -102,7 +103,7 @@ func TestBatchesAndCutsDoNotChangeReplies(t *testing.T) {
 		}
 		o := Options{
 			BatchFramesMax:   rapid.IntRange(1, 5).Draw(t, "BatchFramesMax"),
-			BatchBytesMax:    rapid.IntRange(1, 300).Draw(t, "BatchBytesMax"),
+			BatchMemoryMax:   rapid.IntRange(1, 30_000).Draw(t, "BatchMemoryMax"),
 			UnsentRepliesMax: rapid.IntRange(1, 3).Draw(t, "UnsentRepliesMax"),
 			UnsentBytesMax:   rapid.IntRange(1, 300).Draw(t, "UnsentBytesMax"),
 		}

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"math"
 	"strings"
 	"testing"
 
@@ -39,11 +38,11 @@ func BenchmarkAppendReply(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			var r Request
 			r.Decode([]byte(c.frame))
-			reply := r.AppendReply(nil, c.results)
+			reply := r.AppendReply(nil, c.results, nil)
 			b.ReportAllocs()
 			b.SetBytes(int64(len(reply)))
 			for b.Loop() {
-				reply = r.AppendReply(reply[:0], c.results)
+				reply = r.AppendReply(reply[:0], c.results, nil)
 			}
 		})
 	}
@@ -56,7 +55,7 @@ func BenchmarkFrameReader(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(twoOrders)))
 	for b.Loop() {
-		if !f.Buffered(math.MaxInt) && stream.Len() == 0 {
+		if !f.Buffered() && stream.Len() == 0 {
 			stream.Reset(frames)
 		}
 		if _, err := f.Next(); err != nil {

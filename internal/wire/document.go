@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,9 +15,6 @@ const (
 	elementsMax   = 100_000 // in a request; a reply has as many as there are executions
 	depthMax      = 16
 	attributesMax = 32 // of one element
-	// attributesPerElement bounds those of a whole document, together with
-	// elementsMax: an attribute of five bytes takes a hundred once it is parsed.
-	attributesPerElement = 4
 )
 
 // element is a parsed XML element, with its names as written: a prefix is a part
@@ -55,7 +51,6 @@ type parser struct {
 	root     *element
 	open     []*element // from the root inwards
 	elements int        // how many more there may be
-	attrs    int        // how many more there may be
 }
 
 // parseDocument reads a whole document of up to elements elements and returns its
@@ -65,10 +60,7 @@ func parseDocument(frame []byte, elements int) (*element, error) {
 	if !utf8.Valid(frame) {
 		return nil, errors.New("the document is not UTF-8")
 	}
-	p := &parser{frame: frame, elements: elements, attrs: elements}
-	if elements < math.MaxInt/attributesPerElement {
-		p.attrs *= attributesPerElement
-	}
+	p := &parser{frame: frame, elements: elements}
 	decoder := xml.NewDecoder(bytes.NewReader(frame))
 	// Which encodings may be declared is for declare to say.
 	decoder.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
@@ -120,13 +112,10 @@ func (p *parser) take(token xml.Token, begin int64) error {
 
 func (p *parser) start(t xml.StartElement) error {
 	p.elements--
-	p.attrs -= len(t.Attr)
 	e := &element{name: rawName(t.Name), attrs: t.Attr}
 	switch {
 	case p.elements < 0:
 		return fmt.Errorf("there are more than %d elements in a frame", elementsMax)
-	case p.attrs < 0:
-		return fmt.Errorf("there are more than %d attributes in a frame", elementsMax*attributesPerElement)
 	case len(p.open) == depthMax:
 		return fmt.Errorf("elements are nested more than %d deep", depthMax)
 	case len(e.attrs) > attributesMax:

@@ -22,7 +22,7 @@ func (m *market) answer(frame []byte) string {
 	for i := range r.Commands {
 		m.execute(&r.Commands[i], &results[i])
 	}
-	return string(r.AppendReply(nil, results))
+	return string(r.AppendReply(nil, results, nil))
 }
 
 func (m *market) execute(c *exchange.Command, r *exchange.Result) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 )
 
@@ -12,8 +13,9 @@ const (
 	// lengthLineMax bounds the digits of a length line, leading zeros included.
 	lengthLineMax = 1024
 
-	// A FrameReader's buffer grows as bytes arrive, from bufferMin up. After a
-	// large frame it goes back to bufferKeep.
+	// A FrameReader's buffer grows as bytes arrive, from bufferMin up, to at most
+	// bufferMin above the largest frame. After a frame that is larger than
+	// bufferKeep it goes back to that.
 	bufferMin  = 4 << 10
 	bufferKeep = 64 << 10
 
@@ -26,29 +28,32 @@ const (
 // the client, who is sent it (AppendError) before the connection is closed.
 type FrameError struct {
 	Text     string
-	TooLarge bool // the length is one, and over the limit
+	TooLarge bool // a length line that says more than the limit, not one that is none
 }
 
 // Error returns the text.
 func (e *FrameError) Error() string { return e.Text }
 
 // FrameReader takes frames out of a stream (docs/PROTOCOL.md, section "Frames").
-// Its memory is bounded by twice the largest frame, and is taken as bytes arrive,
-// not as a length line promises. It is for one goroutine.
+// Its memory is bounded by twice the largest frame while that arrives, and is taken
+// as bytes arrive, not as a length line promises. It is for one goroutine.
 //
 // A reader with deadlines can be put under it: InFrame tells at each Read whether
 // the client is idle or in the middle of a frame.
 type FrameReader struct {
+	// Admit, where it is not nil, is asked once for each frame of more than 64 KiB,
+	// when so much of it has arrived, before there is memory for the rest. It may
+	// wait. Its error ends the stream: Next returns it. Release says when the
+	// memory is free again. It is set before the first call of a method.
+	Admit func(frameBytes int) error
+
 	r          io.Reader
 	max        int
 	buf        []byte
 	start, end int   // buf[start:end] is read and not yet handed out
 	body       int   // length of the frame whose length line was taken, -1 before that
+	admitted   bool  // the buffer may be larger than bufferKeep
 	err        error // what the stream ended with
-
-	// Admit, where it is not nil, is asked before a frame of so many bytes is read
-	// or handed out, once for each. Its error is Next's, and final.
-	Admit func(length int) error
 }
 
 // NewFrameReader returns a reader of the frames in r, each of up to max bytes of
@@ -79,15 +84,15 @@ func (f *FrameReader) Next() ([]byte, error) {
 	}
 }
 
-// Buffered tells whether Next would return without reading: a further frame of up
-// to most bytes, or what is wrong with the stream, is in memory already.
-func (f *FrameReader) Buffered(most int) bool {
+// Buffered tells whether Next would return without reading: a further frame, or
+// what is wrong with it, is in memory already.
+func (f *FrameReader) Buffered() bool {
 	f.skipBlank()
 	if f.body >= 0 {
-		return f.body <= most && f.end-f.start >= f.body
+		return f.end-f.start >= f.body
 	}
 	length, n, err := f.parseLength()
-	return err != nil || n > 0 && length <= most && f.end-f.start-n >= length
+	return err != nil || n > 0 && f.end-f.start-n >= length
 }
 
 // InFrame tells whether a part of a frame has been read: its length line has
@@ -104,12 +109,6 @@ func (f *FrameReader) take() ([]byte, error) {
 		length, n, err := f.parseLength()
 		if err != nil || n == 0 {
 			return nil, err
-		}
-		if f.Admit != nil {
-			if err := f.Admit(length); err != nil {
-				f.err = err
-				return nil, err
-			}
 		}
 		f.start += n
 		f.body = length
@@ -160,7 +159,8 @@ func (f *FrameReader) parseLength() (length, n int, err error) {
 	case digits == 0 || end[0] != '\n':
 		return 0, 0, &FrameError{Text: "a frame begins with its length in bytes, alone on a line, not with " + quoteBytes(line)}
 	case length > f.max:
-		return 0, 0, &FrameError{TooLarge: true, Text: fmt.Sprintf("a frame of %s bytes is over the limit of %d", clip(string(bytes.TrimLeft(line[:digits], "0"))), f.max)}
+		size := clip(string(bytes.TrimLeft(line[:digits], "0")))
+		return 0, 0, &FrameError{TooLarge: true, Text: fmt.Sprintf("a frame of %s bytes is over the limit of %d", size, f.max)}
 	}
 	return length, len(line) - len(end) + 1, nil
 }
@@ -179,7 +179,9 @@ func quoteBytes(b []byte) string {
 
 // fill reads at least one byte, into a buffer that has room for it.
 func (f *FrameReader) fill() error {
-	f.makeRoom()
+	if err := f.makeRoom(); err != nil {
+		return err
+	}
 	for range emptyReadsMax {
 		n, err := f.r.Read(f.buf[f.end:])
 		f.end += n
@@ -191,27 +193,78 @@ func (f *FrameReader) fill() error {
 }
 
 // makeRoom makes room behind end. The buffer doubles while it is too small for the
-// frame and full, so it stays below twice the largest frame; otherwise what is
-// there moves to the front.
-func (f *FrameReader) makeRoom() {
+// frame and full, up to what the frame needs; otherwise what is there moves to the
+// front. The error is Admit's.
+func (f *FrameReader) makeRoom() error {
 	used := f.end - f.start
 	to := f.buf
 	switch {
 	case f.start > 0 && used < bufferKeep && len(to) > bufferKeep: // behind a large frame
-		to = make([]byte, bufferKeep)
+		to = f.small()
 	case f.end == len(to) && f.body > len(to):
-		to = make([]byte, 2*len(to))
+		if err := f.admit(); err != nil {
+			return err
+		}
+		to = make([]byte, min(2*len(to), f.body+bufferMin))
 	case f.end < len(to) && used > 0:
-		return
+		return nil
 	}
-	copy(to, f.buf[f.start:f.end])
+	f.moveTo(to)
+	return nil
+}
+
+// admit asks whether the buffer may become larger than bufferKeep, where it is to.
+func (f *FrameReader) admit() error {
+	if f.Admit == nil || f.admitted || 2*len(f.buf) <= bufferKeep {
+		return nil
+	}
+	if err := f.Admit(f.body); err != nil {
+		return err
+	}
+	f.admitted = true
+	return nil
+}
+
+// Release gives back the memory of a large frame that Next has returned, and that
+// is not valid any more. It tells whether that memory was asked for with Admit;
+// otherwise there is nothing to give back.
+func (f *FrameReader) Release() (admitted bool) {
+	if !f.admitted {
+		return false
+	}
+	f.moveTo(f.small())
+	return true
+}
+
+// small returns a buffer of the size that is kept, or of what it has to hold.
+func (f *FrameReader) small() []byte {
+	f.admitted = false
+	return make([]byte, max(bufferKeep, f.end-f.start))
+}
+
+// moveTo moves what was read and not handed out to the front of a buffer.
+func (f *FrameReader) moveTo(to []byte) {
+	used := copy(to, f.buf[f.start:f.end])
 	f.buf, f.start, f.end = to, 0, used
 }
 
 // AppendFrame appends a frame to dst and returns it: the length of xml in bytes,
 // alone on a line, and xml.
 func AppendFrame(dst, xml []byte) []byte {
-	dst = strconv.AppendInt(dst, int64(len(xml)), 10)
-	dst = append(dst, '\n')
+	dst = appendLength(dst, len(xml))
 	return append(dst, xml...)
+}
+
+// FrameInPlace makes a frame of the XML that dst ends with, from begin on: it puts
+// the length line in front of it. It returns the longer dst.
+func FrameInPlace(dst []byte, begin int) []byte {
+	var line [lengthLineLen]byte
+	return slices.Insert(dst, begin, appendLength(line[:0], len(dst)-begin)...)
+}
+
+// lengthLineLen has room for every length line that is written.
+const lengthLineLen = len("9223372036854775807\n")
+
+func appendLength(dst []byte, n int) []byte {
+	return append(strconv.AppendInt(dst, int64(n), 10), '\n')
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -198,12 +197,11 @@ func TestBufferedTellsWhetherNextWouldRead(t *testing.T) {
 	} {
 		r := &pieces{[]byte("1\na" + stream), []byte("4\n<b/>")}
 		f := NewFrameReader(r, testFrameMax)
-		require.False(t, f.Buffered(math.MaxInt), "nothing has been read")
+		require.False(t, f.Buffered(), "nothing has been read")
 		frame, err := f.Next()
 		require.NoError(t, err)
-		require.Equal(t, want, f.Buffered(math.MaxInt), "%q", stream)
-		require.Equal(t, want, f.Buffered(math.MaxInt), "%q, asked again", stream)
-		require.Equal(t, want && !strings.HasSuffix(stream, "<a/>") && !strings.HasSuffix(stream, "<a/>4"), f.Buffered(3), "%q, up to three bytes", stream)
+		require.Equal(t, want, f.Buffered(), "%q", stream)
+		require.Equal(t, want, f.Buffered(), "%q, asked again", stream)
 		require.Equal(t, "a", string(frame), "the frame stays valid")
 		_, _ = f.Next()
 		require.Equal(t, !want, len(*r) == 0, "%q: whether Next has read", stream)
@@ -253,6 +251,49 @@ func TestMemoryFollowsWhatArrivesAndShrinksAgain(t *testing.T) {
 	_, err := f.Next()
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.Less(t, len(f.buf), 300_000, "of a frame that only its length line promised")
+}
+
+func TestALargeFrameIsAdmittedOnceAndReleased(t *testing.T) {
+	large := strings.Repeat("y", bufferKeep+1)
+	line := strconv.Itoa(len(large)) + "\n"
+	small := strconv.Itoa(bufferKeep-10) + "\n" + large[:bufferKeep-10]
+	for name, split := range map[string]func(io.Reader) io.Reader{
+		"whole": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader, "bytes": iotest.OneByteReader,
+	} {
+		var asked []int
+		f := NewFrameReader(split(strings.NewReader(small+line+large+small+line+large)), 1<<20)
+		f.Admit = func(bytes int) error {
+			asked = append(asked, bytes)
+			require.LessOrEqual(t, len(f.buf), bufferKeep, "asked before there is more")
+			require.Greater(t, f.end, bufferKeep/2, "and only when much has arrived")
+			return nil
+		}
+		for i, want := range []string{small, large, small, large} {
+			frame, err := f.Next()
+			require.NoError(t, err)
+			require.True(t, strings.HasSuffix(want, string(frame)), name)
+			require.Len(t, asked, (i+1)/2)
+			require.Equal(t, want == large, f.Release(), name)
+			require.LessOrEqual(t, len(f.buf), bufferKeep)
+			require.False(t, f.Release(), "released before")
+		}
+		require.Equal(t, []int{len(large), len(large)}, asked)
+	}
+}
+
+func TestALargeFrameThatIsNotAdmittedEndsTheStream(t *testing.T) {
+	full := errors.New("full")
+	f := NewFrameReader(strings.NewReader("4\n<a/>1000000\n"+strings.Repeat("y", 1_000_000)), 1<<20)
+	f.Admit = func(int) error { return full }
+	frame, err := f.Next()
+	require.NoError(t, err)
+	require.Equal(t, "<a/>", string(frame))
+	for range 2 {
+		_, err = f.Next()
+		require.ErrorIs(t, err, full)
+	}
+	require.LessOrEqual(t, len(f.buf), bufferKeep)
+	require.False(t, f.Release())
 }
 
 func TestAppendFrameIsReadBack(t *testing.T) {

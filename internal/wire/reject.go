@@ -45,10 +45,6 @@ func rejectText(c *exchange.Command, r *exchange.Result) string {
 		return "the exchange takes nothing new until its database has caught up; cancel and query still work"
 	case exchange.HistoryUnavailable:
 		return fmt.Sprintf("order %d was closed long ago, and the database that knows it does not answer now", c.Order)
-	case exchange.ReplyFull:
-		return fmt.Sprintf("this reply tells of as many executions as one may: ask for order %d in another frame", c.Order)
-	case exchange.NoMemory:
-		return fmt.Sprintf("the exchange has no memory for the answer about order %d now: ask again later", c.Order)
 	}
 	return "refused: " + r.Reason.String()
 }

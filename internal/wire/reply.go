@@ -7,34 +7,48 @@ import (
 	"outcry/internal/exchange"
 )
 
+// Look is called by AppendReply before the answer to command i is appended, with
+// the bytes of the reply so far. It may complete the command's result. A text other
+// than "" is an error that stands in the place of the answer.
+type Look func(i, size int) (refusal string)
+
 // AppendReply appends the reply to r and returns it: <results> with everything in
 // it, without a length line. results are those of r.Commands, in their order, and
-// as many; anything else panics. It changes neither.
-func (r *Request) AppendReply(dst []byte, results []exchange.Result) []byte {
+// as many; anything else panics. It changes neither, but look may; nil is no look.
+func (r *Request) AppendReply(dst []byte, results []exchange.Result, look Look) []byte {
 	if r.refusal != "" {
 		return AppendError(dst, r.refusal)
 	}
 	if len(r.slots) == 0 {
 		return append(dst, "<results/>"...)
 	}
+	begin := len(dst)
 	dst = append(dst, "<results>"...)
 	for i := range r.slots {
 		s := &r.slots[i]
-		if s.command < 0 {
-			dst = appendError(dst, &s.echo, s.text)
+		text := s.text
+		if s.command >= 0 && look != nil {
+			text = look(s.command, len(dst)-begin)
+		}
+		if s.command < 0 || text != "" {
+			dst = appendError(dst, &s.echo, text)
 			continue
 		}
-		c, result := &r.Commands[s.command], &results[s.command]
-		if result.Reason == exchange.OK {
-			dst = appendDone(dst, &s.echo, c, result)
-			continue
-		}
-		if s.symbol >= 0 && results[s.symbol].Reason != exchange.OK {
-			c, result = &r.Commands[s.symbol], &results[s.symbol] // the cause
-		}
-		dst = appendError(dst, &s.echo, rejectText(c, result))
+		dst = r.appendAnswer(dst, s, results)
 	}
 	return append(dst, "</results>"...)
+}
+
+// appendAnswer appends what the command of a slot came to.
+func (r *Request) appendAnswer(dst []byte, s *slot, results []exchange.Result) []byte {
+	c, result := &r.Commands[s.command], &results[s.command]
+	if result.Reason == exchange.OK {
+		return appendDone(dst, &s.echo, c, result)
+	}
+	if s.symbol >= 0 && results[s.symbol].Reason != exchange.OK {
+		c, result = &r.Commands[s.symbol], &results[s.symbol] // the cause
+	}
+	return appendError(dst, &s.echo, rejectText(c, result))
 }
 
 // AppendError appends a reply that is one error and returns it. Any text will do:

@@ -31,7 +31,7 @@ func TestStatusListsOpenThenCanceledThenExecutions(t *testing.T) {
 	} {
 		var r Request
 		r.Decode([]byte(`<transactions id="1"><query id="01"/><cancel id="2"/></transactions>`))
-		reply := string(r.AppendReply([]byte("before "), []exchange.Result{{Status: s}, {Status: s}}))
+		reply := string(r.AppendReply([]byte("before "), []exchange.Result{{Status: s}, {Status: s}}, nil))
 		require.Equal(t, `before <results><status id="01">`+want+`</status><canceled id="2">`+want+`</canceled></results>`, reply)
 	}
 }
@@ -68,8 +68,6 @@ func TestRejectNamesTheValues(t *testing.T) {
 		{trades, 2, exchange.Result{Reason: exchange.AlreadyExecuted}, `<error id="7">order 7 has nothing open: it is executed</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.AlreadyCanceled}, `<error id="7">order 7 has nothing open: it was canceled before</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.HistoryUnavailable}, `<error id="7">order 7 was closed long ago, and the database that knows it does not answer now</error>`},
-		{trades, 2, exchange.Result{Reason: exchange.ReplyFull}, `<error id="7">this reply tells of as many executions as one may: ask for order 7 in another frame</error>`},
-		{trades, 2, exchange.Result{Reason: exchange.NoMemory}, `<error id="7">the exchange has no memory for the answer about order 7 now: ask again later</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.NoRoomToCancel}, `<error id="7">order 7 cannot be canceled now: the disk has no room for the journal, and the reserve for cancels is used up; query still works</error>`},
 		{trades, 0, exchange.Result{Reason: exchange.TooManyFills}, `<error sym="A" amount="100" limit="145.67">100 A at 145.67 would execute against more orders than one record of the journal takes; send it in smaller parts</error>`},
 		{trades, 2, exchange.Result{Reason: 200}, `<error id="7">refused: unknown</error>`},
@@ -81,7 +79,7 @@ func TestRejectNamesTheValues(t *testing.T) {
 		if c.command == 2 && c.frame == frame {
 			results[3] = exchange.Result{Reason: exchange.UnknownSymbol} // for want of the symbol
 		}
-		reply := string(r.AppendReply(nil, results))
+		reply := string(r.AppendReply(nil, results, nil))
 		require.Contains(t, reply, c.want)
 		require.Equal(t, 1, strings.Count(reply, "<error"))
 		requireReply(t, reply)
@@ -124,4 +122,34 @@ func TestLongErrorTextIsCut(t *testing.T) {
 	requireReply(t, reply)
 	require.Equal(t, "<results><error>"+strings.Repeat("é", 250)+"…</error></results>", reply)
 	requireReply(t, string(AppendError(nil, strings.Repeat("\x80", 10_000))))
+}
+
+func TestALookCompletesOrReplacesAnswers(t *testing.T) {
+	var r Request
+	r.Decode([]byte(`<transactions id="1"><query id="1"/><nonsense/><query id="2"/><cancel id="3"/></transactions>`))
+	results := make([]exchange.Result, 3)
+	var sizes []int
+	reply := r.AppendReply([]byte("before"), results, func(i, size int) string {
+		sizes = append(sizes, size)
+		if i == 1 {
+			return "not <now>"
+		}
+		results[i].Reason = exchange.AlreadyExecuted
+		return ""
+	})
+	first := `<results><error id="1">order 1 has nothing open: it is executed</error>`
+	second := `<error>unknown element &lt;nonsense&gt; in &lt;transactions&gt;</error>`
+	third := `<error id="2">not &lt;now&gt;</error>`
+	require.Equal(t, "before"+first+second+third+`<error id="3">order 3 has nothing open: it is executed</error></results>`, string(reply))
+	require.Equal(t, []int{len("<results>"), len(first + second), len(first + second + third)}, sizes)
+}
+
+func TestFrameInPlaceIsAppendFrame(t *testing.T) {
+	for _, room := range []int{0, 100} {
+		for _, xml := range []string{"", "<results/>", strings.Repeat("x", 12345)} {
+			dst := append(make([]byte, 0, len(xml)+room), "before"...)
+			want := string(AppendFrame(dst, []byte(xml)))
+			require.Equal(t, want, string(FrameInPlace(append(dst, xml...), len("before"))))
+		}
+	}
 }
