@@ -13,8 +13,11 @@ import (
 
 // checkJournal reads every byte of the journal.
 func (v *verifier) checkJournal(context.Context) (figures string, err error) {
+	var damage *journal.DamageError
 	there, err := journal.Exists(v.dir)
-	if err != nil {
+	if errors.As(err, &damage) {
+		return "", err
+	} else if err != nil {
 		return "", unchecked(err)
 	}
 	if !there {
@@ -27,7 +30,6 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 		}
 		return nil
 	})
-	var damage *journal.DamageError
 	switch {
 	case errors.As(err, &damage), errors.Is(err, exchange.ErrEvent):
 		return "", err
@@ -51,8 +53,10 @@ func (v *verifier) checkBelongs(context.Context) (figures string, err error) {
 	// Where every answer waited for Postgres, the journal may be lost.
 	mayLose := p.Ack == "postgres"
 	switch {
-	case j.Segments == 0 && p.Applied > 0 && !mayLose:
-		return "", fmt.Errorf("the database holds records up to %d, and there is no journal in %s", p.Applied, v.dir)
+	case j.Segments == 0 && (p.Applied > 0 || p.Journal != [16]byte{}) && !mayLose:
+		return "", fmt.Errorf("the database holds records up to %d of a journal, and there is no journal in %s", p.Applied, v.dir)
+	case j.Segments == 0 && !mayLose:
+		return "neither the database nor the directory holds a record", nil
 	case j.Segments == 0:
 		return fmt.Sprintf("the database holds records up to %d, and answers waited for it", p.Applied), nil
 	case j.First > p.Applied+1:

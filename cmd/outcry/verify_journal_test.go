@@ -33,8 +33,15 @@ func TestVerifyChecksTheJournal(t *testing.T) {
 		{"a journal that ends too early", "belongs", `the database holds records up to \d+, and the journal reaches only to \d+`, func(t *testing.T, l *life) {
 			execute(t, l.database, `UPDATE exchange_state SET applied_seq = applied_seq + 1`)
 		}},
-		{"no journal at all", "belongs", `the database holds records up to \d+, and there is no journal in`, func(t *testing.T, l *life) {
+		{"no journal at all", "belongs", `the database holds records up to \d+ of a journal, and there is no journal in`, func(t *testing.T, l *life) {
 			require.NoError(t, os.RemoveAll(filepath.Join(l.data, "journal")))
+		}},
+		{"no journal, and a database that has seen none of it", "belongs", `the database holds records up to 0 of a journal, and there is no journal in`, func(t *testing.T, l *life) {
+			require.NoError(t, os.RemoveAll(filepath.Join(l.data, "journal")))
+			execute(t, l.database, `UPDATE exchange_state SET applied_seq = 0`)
+		}},
+		{"a segment of another name", "journal", `\.seg`, func(t *testing.T, l *life) {
+			require.NoError(t, os.WriteFile(filepath.Join(l.data, "journal", "one.seg"), nil, 0o600))
 		}},
 		{"an older database", "belongs", `the database holds records up to 0, and the journal begins at \d+`, func(t *testing.T, l *life) {
 			execute(t, l.database, `UPDATE exchange_state SET applied_seq = 0`)

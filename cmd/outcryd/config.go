@@ -115,6 +115,10 @@ func parseConfig(args []string, stderr io.Writer) (*config, error) {
 	return c, c.check()
 }
 
+// frameCost is how many times its bytes a frame may take while it is decoded: one
+// that is nothing but short attributes.
+const frameCost = 64
+
 // check returns an error that names the first flag whose value cannot be.
 func (c *config) check() error {
 	if c.ack != ackJournal && c.ack != ackPostgres {
@@ -144,6 +148,9 @@ func (c *config) check() error {
 		if limit.value < limit.min || limit.value > limit.max {
 			return fmt.Errorf("--%s %d: must be from %d to %d", limit.flag, limit.value, limit.min, limit.max)
 		}
+	}
+	if least := frameCost * c.frameBytesMax; c.memoryMax < least {
+		return fmt.Errorf("--max-memory %d: must be at least %d, %d times --max-frame: a frame may take so much while it is decoded", c.memoryMax, least, frameCost)
 	}
 	return nil
 }

@@ -220,6 +220,7 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"extra":                  `unexpected argument "extra"`,
 		"--max-reply=0":          "--max-reply 0: must be from 64",
 		"--max-memory=1000":      "--max-memory 1000: must be from 1048576",
+		"--max-memory=200000000": "--max-memory 200000000: must be at least 268435456, 64 times --max-frame",
 		"--max-connections=zwei": "zwei",
 	} {
 		var stderr strings.Builder

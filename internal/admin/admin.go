@@ -24,8 +24,9 @@ type Options struct {
 	// not ready for orders may still answer queries and cancels.
 	Started func() error
 	// Admit waits for the memory to read a frame of so many bytes, and returns what
-	// gives it back once the frame is answered. It is called only after Started has
-	// returned nil. An error is for the client: nothing was done.
+	// gives it back once the frame is done. It is called only after Started has
+	// returned nil, for frames of more than 64 KiB, when so much has arrived. An
+	// error is for the client: nothing was done.
 	Admit func(ctx context.Context, frameBytes int) (release func(), err error)
 	// Answer does one frame's XML and calls tell with its reply's XML once it may be
 	// told; the reply is valid until tell returns. It is called only after Started
@@ -45,6 +46,7 @@ const (
 	writeTimeout   = 120 * time.Second // a CPU profile takes 30 seconds by itself
 	idleTimeout    = 2 * time.Minute
 	answersMax     = 256 // POST /xml at a time, each with a body of up to FrameBytesMax
+	smallBodyMax   = 64 << 10
 )
 
 // NewServer returns a server of Handler's paths, with bounds on time and memory. The

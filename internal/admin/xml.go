@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 )
 
 // xmlHandler answers POST /xml. The status is 200 for every frame that was answered,
@@ -28,30 +29,52 @@ func (h *xmlHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
+	body, release, err := h.read(w, r)
+	defer release()
+	var tooLarge *http.MaxBytesError
+	var noMemory *noMemoryError
+	switch {
+	case errors.As(err, &tooLarge):
+		h.refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a frame is over the limit of %d bytes", tooLarge.Limit))
+	case errors.As(err, &noMemory):
+		h.refuse(w, http.StatusServiceUnavailable, err.Error())
+	case err != nil:
+		h.refuse(w, http.StatusBadRequest, "the body did not arrive: "+err.Error())
+	default:
+		h.answer(w, r, body, release)
+	}
+}
+
+// noMemoryError is Admit's.
+type noMemoryError struct{ error }
+
+// read reads the body. What is more than smallBodyMax is admitted once so much has
+// arrived. release gives back its memory, once; it may be called again.
+func (h *xmlHandler) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
+	limited := http.MaxBytesReader(w, r.Body, int64(h.options.FrameBytesMax))
+	body, err = io.ReadAll(io.LimitReader(limited, smallBodyMax+1))
+	if err != nil || len(body) <= smallBodyMax {
+		return body, func() {}, err
+	}
 	size := h.options.FrameBytesMax
 	if n := r.ContentLength; n >= 0 && n < int64(size) {
 		size = int(n)
 	}
-	release, err := h.options.Admit(r.Context(), size)
+	release, err = h.options.Admit(r.Context(), size)
 	if err != nil {
-		h.refuse(w, http.StatusServiceUnavailable, err.Error())
-		return
+		return nil, func() {}, &noMemoryError{err}
 	}
-	defer release()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(h.options.FrameBytesMax)))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		h.refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a frame is over the limit of %d bytes", tooLarge.Limit))
-	case err != nil:
-		h.refuse(w, http.StatusBadRequest, "the body did not arrive: "+err.Error())
-	default:
-		h.answer(w, r, body)
-	}
+	rest, err := io.ReadAll(limited)
+	return append(body, rest...), sync.OnceFunc(release), err
 }
 
-func (h *xmlHandler) answer(w http.ResponseWriter, r *http.Request, xml []byte) {
-	err := h.options.Answer(r.Context(), xml, func(reply []byte) { h.reply(w, http.StatusOK, reply) })
+// answer has a frame answered. Its memory is given back before the reply is sent:
+// that may take as long as the client likes.
+func (h *xmlHandler) answer(w http.ResponseWriter, r *http.Request, xml []byte, release func()) {
+	err := h.options.Answer(r.Context(), xml, func(reply []byte) {
+		release()
+		h.reply(w, http.StatusOK, reply)
+	})
 	if err != nil {
 		if r.Context().Err() == nil { // the client is still there, so it is the exchange
 			h.options.Log.Error("a request over HTTP is not answered", "client", r.RemoteAddr, "error", err)

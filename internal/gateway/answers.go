@@ -88,12 +88,12 @@ func (a *answers) hasRoom(size, executions int) bool {
 		return true
 	}
 	held := a.held + a.reply.held
-	need = min(need, s.working.max)
+	need = min(need, a.reply.memory.max)
 	if need <= held {
 		return true
 	}
-	more := min(max(need-held, memoryStep), s.working.max-held)
-	if !s.working.try(more) {
+	more := min(max(need-held, memoryStep), a.reply.memory.max-held)
+	if !a.reply.memory.try(more) {
 		return false
 	}
 	a.reply.held += more

@@ -22,9 +22,10 @@ type batch struct {
 	bytes    int // of the frames
 	commands []exchange.Command
 	results  []exchange.Result
-	answered int   // how many of results are in a reply
-	large    bool  // one frame, of more than a connection has memory for
-	held     int64 // of the server's working memory, where the batch is large
+	answered int     // how many of results are in a reply
+	large    bool    // one frame, of more than a connection has memory for
+	memory   *memory // the server's that it takes of, where it is large
+	held     int64   // of memory
 	answers  answers
 }
 
@@ -40,8 +41,12 @@ func (s *Server) takeBatch() *batch { return s.batches.Get().(*batch) }
 // hold waits for the memory of a batch's first frame, where that is more than a
 // connection has for itself. The error is errNoMemory, or ctx's.
 func (s *Server) hold(ctx context.Context, b *batch, memory int) (err error) {
+	b.memory = s.working
 	if b.large = memory > s.options.BatchMemoryMax; b.large {
-		b.held, err = s.working.wait(ctx, memory, s.options.FrameTimeout)
+		if int64(memory) > s.working.max/hugeShare {
+			b.memory = s.huge
+		}
+		b.held, err = b.memory.wait(ctx, memory, s.options.FrameTimeout)
 	}
 	return err
 }
@@ -49,7 +54,7 @@ func (s *Server) hold(ctx context.Context, b *batch, memory int) (err error) {
 // discard gives back what a batch holds, but not the batch: the exchange may still
 // write to it after an error.
 func (s *Server) discard(b *batch) {
-	s.working.release(b.held)
+	b.memory.release(b.held)
 	b.held = 0
 }
 
@@ -101,6 +106,7 @@ func (b *batch) appendReply(ctx context.Context, to *reply, i int) {
 	results := b.results[b.answered:][:len(r.Commands)]
 	b.answered += len(results)
 	b.answers.held = b.held
+	to.memory = b.memory
 	b.answers.append(ctx, to, r, results)
 }
 
@@ -111,13 +117,15 @@ type reply struct {
 	seq   uint64    // what must be durable before the first byte is sent
 	begun time.Time // when the first frame of the batch was whole
 	last  bool      // says why the connection is closed; answers no frame
-	held  int64     // of the server's working memory, where bytes are many
+
+	memory *memory // the server's that it takes of
+	held   int64   // of memory, where bytes are many
 }
 
 // newReply returns an empty reply. It goes back through recycle.
 func (s *Server) newReply(seq uint64, begun time.Time) *reply {
 	r := s.replies.Get().(*reply)
-	*r = reply{bytes: r.bytes[:0], seq: seq, begun: begun}
+	*r = reply{bytes: r.bytes[:0], seq: seq, begun: begun, memory: s.working}
 	return r
 }
 
@@ -146,12 +154,12 @@ func (s *Server) settle(r *reply, b *batch) {
 	if cap(r.bytes) > s.options.UnsentBytesMax {
 		r.held = min(held, int64(cap(r.bytes)))
 	}
-	s.working.release(held - r.held)
+	r.memory.release(held - r.held)
 }
 
 // recycle gives a reply back for later use, and what it holds.
 func (s *Server) recycle(r *reply) {
-	s.working.release(r.held)
+	r.memory.release(r.held)
 	r.held = 0
 	if cap(r.bytes) <= keepBytes {
 		s.replies.Put(r)

@@ -139,7 +139,7 @@ func start(t testing.TB, l net.Listener, x Exchange, o Options) *Server {
 
 // requireNothingHeld asserts that all memory was given back.
 func requireNothingHeld(t require.TestingT, s *Server) {
-	for _, m := range []*memory{s.arriving, s.working} {
+	for _, m := range []*memory{s.arriving, s.working, s.huge} {
 		require.Zero(t, testutil.ToFloat64(m.held))
 		require.True(t, m.free.TryAcquire(m.max))
 		m.free.Release(m.max)

@@ -49,6 +49,7 @@ type Server struct {
 	replies  sync.Pool // of *reply
 	arriving *memory   // of frames
 	working  *memory   // of batches and replies
+	huge     *memory   // of huge ones
 
 	ctx       context.Context // of all sessions; ends when they are cut off
 	cutOff    context.CancelFunc
@@ -69,9 +70,10 @@ func New(x Exchange, o Options) *Server {
 	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{})}
 	s.batches.New = func() any { return newBatch(s) }
 	s.replies.New = func() any { return new(reply) }
-	arriving := int64(max(1, o.MemoryMax/arrivingShare))
-	s.arriving = newMemory(arriving, o.Metrics.arriving)
-	s.working = newMemory(max(1, int64(o.MemoryMax)-arriving), o.Metrics.working)
+	eighth := int64(o.MemoryMax / 8)
+	s.arriving = newMemory(max(1, 2*eighth), o.Metrics.arriving)
+	s.working = newMemory(max(1, 3*eighth), o.Metrics.working)
+	s.huge = newMemory(max(1, 3*eighth), o.Metrics.huge)
 	s.ctx, s.cutOff = context.WithCancel(context.Background())
 	s.accepting, s.drain = context.WithCancel(s.ctx)
 	return s
@@ -165,7 +167,7 @@ func (s *Server) forget(c *session, served int) {
 func (s *Server) isDraining() bool { return s.accepting.Err() != nil }
 
 // Admit waits for the memory of a frame of so many bytes that another transport is
-// about to read, and returns what gives it back once the frame is answered. It asks
+// about to read, and returns what gives it back once the frame is done. It asks
 // nobody for a frame that a connection has the memory for. The error tells a client
 // that there was none for FrameTimeout, or is ctx's.
 func (s *Server) Admit(ctx context.Context, frameBytes int) (release func(), err error) {

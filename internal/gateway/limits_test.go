@@ -123,19 +123,43 @@ func TestAClientThatTakesNoReplyIsCutOff(t *testing.T) {
 func TestAClientThatTakesItsReplySlowlyIsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
-		x.executions = 10_000
+		x.executions = 50_000
 		start(t, p, x, Options{IdleTimeout: time.Hour})
 		c := connect(t, p)
 		c.send(query(1))
-		begun, piece, taken := time.Now(), make([]byte, writeBytesMax/2), 0
-		for taken < 5*writeBytesMax {
-			time.Sleep(10 * time.Second)
-			n, err := c.Read(piece)
-			require.NoError(t, err)
-			taken += n
-		}
+		begun := time.Now()
+		whole := len(frame("<results>" + statuses(50_000, 1) + "</results>"))
+		require.Equal(t, whole, c.takeSlowly(whole, 2*time.Second))
 		require.Greater(t, time.Since(begun), time.Minute, "longer than WriteTimeout, but never so long without a byte")
 	})
+}
+
+func TestAClientThatTakesItsReplyForeverIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, x := newPipes(), newFake()
+		x.executions = 50_000
+		s := start(t, p, x, Options{IdleTimeout: time.Hour})
+		c := connect(t, p)
+		c.send(query(1))
+		begun := time.Now()
+		require.Less(t, c.takeSlowly(50*writeBytesMax, 20*time.Second), 10*writeBytesMax, "although it took each piece within WriteTimeout")
+		require.Less(t, time.Since(begun), 3*time.Minute)
+		require.Equal(t, 1.0, s.hits(limitWriteTime))
+	})
+}
+
+// takeSlowly takes so many bytes of a reply piece by piece, with a pause before each,
+// and returns how many came.
+func (c *client) takeSlowly(most int, pause time.Duration) (taken int) {
+	piece := make([]byte, writeBytesMax)
+	for taken < most {
+		time.Sleep(pause)
+		n, err := c.Read(piece)
+		if taken += n; err != nil {
+			break
+		}
+	}
+	return taken
 }
 
 func TestAClientThatLeavesItsRepliesIsNotReadFrom(t *testing.T) {

@@ -13,13 +13,16 @@ import (
 var errNoMemory = errors.New("gateway: no memory for a frame")
 
 // memory is what all sessions together may take for one purpose, over the little
-// that each has for itself. There are two of them, so that nobody waits in a circle:
+// that each has for itself. There are three of them, so that nobody waits in a
+// circle, and few do behind what has to wait for long:
 //
 //   - arriving, a quarter: the buffers of large frames that arrive. It is waited for
 //     with nothing in hand.
-//   - working, the rest: large frames that are decoded and executed, and large
+//   - working, three eighths: large frames that are decoded and executed, and large
 //     replies until the client has taken them. It is waited for with a frame in hand
 //     that has arrived; who holds some of it never waits for more (try).
+//   - huge, the rest: the same for frames that would take more than an eighth of
+//     working. They wait for each other only.
 //
 // Waiting is in order of arrival. Its methods may be called from any goroutine.
 type memory struct {

@@ -20,7 +20,9 @@ import (
 var crowded = Options{MemoryMax: 8, BatchMemoryMax: 1, UnsentBytesMax: 1}
 
 // working and arriving return how much is held.
-func (s *Server) workingHeld() float64  { return testutil.ToFloat64(s.working.held) }
+func (s *Server) workingHeld() float64 {
+	return testutil.ToFloat64(s.working.held) + testutil.ToFloat64(s.huge.held)
+}
 func (s *Server) arrivingHeld() float64 { return testutil.ToFloat64(s.arriving.held) }
 
 // noMemory is what a client is told whose frame found no memory.
@@ -33,7 +35,7 @@ func TestAFrameWaitsForMemoryThatAReplyHolds(t *testing.T) {
 		first, second, third := connect(t, p), connect(t, p), connect(t, p)
 		first.send(query(1))
 		synctest.Wait()
-		require.Equal(t, 6.0, s.workingHeld(), "three quarters are for work")
+		require.Equal(t, 3.0, s.workingHeld(), "three eighths are for what is huge")
 		second.send(query(2))
 		time.Sleep(time.Second)
 		third.send(query(3))
@@ -98,6 +100,30 @@ func TestLargeFramesThatArriveWaitForEachOther(t *testing.T) {
 			c.ends()
 		}
 		require.Zero(t, s.arrivingHeld())
+	})
+}
+
+func TestALargeFrameDoesNotWaitBehindHugeOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, x := newPipes(), newFake()
+		x.executions = 5000
+		s := start(t, p, x, Options{MemoryMax: 128 << 20})
+		huge := frame("<transactions id=\"1\"><query id=\"1\"/>" + strings.Repeat("<a/>", 90_000) + "</transactions>")
+		slow, next, large, asking := connect(t, p), connect(t, p), connect(t, p), connect(t, p)
+		for _, c := range []*client{slow, next} { // that take no reply
+			go func() { _, _ = c.Write([]byte(huge)) }()
+			synctest.Wait()
+		}
+		require.Equal(t, []int{1}, x.queried, "the second huge frame waits")
+		begun := time.Now()
+		large.send(frame(`<transactions id="1">` + strings.Repeat(`<query id="2"/>`, 2) + strings.Repeat("<a/>", 1000) + `</transactions>`))
+		require.Contains(t, large.reply(), statuses(5000, 2))
+		asking.send(query(3))
+		require.Equal(t, "<results>"+statuses(5000, 3)+"</results>", asking.reply())
+		require.Zero(t, time.Since(begun))
+		require.Contains(t, slow.reply(), statuses(5000, 1))
+		require.Contains(t, next.reply(), statuses(5000, 1))
+		require.Zero(t, s.hits(limitMemory))
 	})
 }
 
@@ -231,7 +257,7 @@ func TestAnswerTellsThatThereIsNoMemory(t *testing.T) {
 		s := New(x, crowded)
 		err := s.Answer(t.Context(), framedXML(query(1)), func(reply []byte) {
 			require.Equal(t, answer(1), string(reply))
-			require.Equal(t, 6.0, s.workingHeld(), "until it is told")
+			require.Equal(t, 3.0, s.workingHeld(), "until it is told")
 			second, err := ask(s, t.Context(), framedXML(query(2)))
 			require.NoError(t, err)
 			require.Equal(t, noMemory, string(second))

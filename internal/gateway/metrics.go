@@ -44,7 +44,7 @@ type Metrics struct {
 	byKind  [exchange.CancelOrder + 1][]prometheus.Counter
 	byLimit [limits]prometheus.Counter
 
-	arriving, working prometheus.Gauge // of memory
+	arriving, working, huge prometheus.Gauge // of memory
 }
 
 // NewMetrics returns metrics that count from zero.
@@ -70,14 +70,14 @@ func NewMetrics() *Metrics {
 				"memory, reply: once for each reply with queries that are not answered, or frame that is not taken."}, []string{"limit"}),
 		memory: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "outcry_memory_bytes",
 			Help: "Memory that large frames and replies hold of what there is for all connections. " +
-				"arriving: frames that are not whole yet. working: frames until they are executed, replies until they are sent."}, []string{"part"}),
+				"arriving: frames that are not whole yet. working: frames until they are executed, replies until they are sent. huge: the same for the largest frames."}, []string{"part"}),
 	}
 	for kind := exchange.OpenAccount; kind <= exchange.CancelOrder; kind++ {
 		for reason := exchange.OK; known(reason); reason++ {
 			m.byKind[kind] = append(m.byKind[kind], m.commands.WithLabelValues(kind.String(), reason.String()))
 		}
 	}
-	m.arriving, m.working = m.memory.WithLabelValues("arriving"), m.memory.WithLabelValues("working")
+	m.arriving, m.working, m.huge = m.memory.WithLabelValues("arriving"), m.memory.WithLabelValues("working"), m.memory.WithLabelValues("huge")
 	for l, name := range limitNames {
 		m.byLimit[l] = m.limitHits.WithLabelValues(name)
 	}

@@ -8,14 +8,14 @@ import (
 // Options are the limits and habits of a Server. The zero value of each field
 // means its default.
 type Options struct {
-	FrameBytesMax  int // largest frame; 4 MiB
+	FrameBytesMax  int // largest frame; 4 MiB. While one is decoded it may take 64 times its bytes
 	MemoryMax      int // bytes that large frames and replies of all connections take together; 512 MiB
 	ReplyBytesMax  int // a reply that has so many bytes answers no further query; 16 MiB
 	ConnectionsMax int // sessions at a time, each of which takes a file descriptor; 16,384
 
 	IdleTimeout   time.Duration // how long a client that is owed no reply may send nothing; 10 minutes
 	FrameTimeout  time.Duration // how long a begun frame may take to arrive; 30 seconds
-	WriteTimeout  time.Duration // how long a client may take none of its replies; 30 seconds
+	WriteTimeout  time.Duration // how long a client may take none of its replies, and how much longer for a whole one than at 32 KiB a second; 30 seconds
 	LingerTimeout time.Duration // how long is read and discarded after the last reply; 1 second
 
 	// What each connection has for itself. What is larger takes a part of MemoryMax.
@@ -68,8 +68,8 @@ const (
 	// long enough for what the client's kernel has already delivered.
 	drainGrace = 50 * time.Millisecond
 
-	// arrivingShare is which part of MemoryMax is for frames that arrive.
-	arrivingShare = 4
+	// A frame that takes more than this part of the working memory is huge.
+	hugeShare = 8
 
 	// smallFrameMax is what a frame may have that Admit takes no memory for, as over
 	// TCP (wire.FrameReader).
@@ -85,8 +85,10 @@ const (
 	lingerBytesMax = 64 << 20
 
 	// writeBytesMax is what a client has WriteTimeout to take. A long reply is
-	// written in such pieces, so that a slow client is told from a stuck one.
-	writeBytesMax = 64 << 10
+	// written in such pieces, so that a slow client is told from a stuck one. For
+	// each it has writePieceTime more to take the whole reply, beside WriteTimeout.
+	writeBytesMax  = 64 << 10
+	writePieceTime = 2 * time.Second
 
 	// After an error of accept the next try waits acceptRetryMin, then twice as
 	// long each time, up to acceptRetryMax.

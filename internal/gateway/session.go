@@ -271,10 +271,17 @@ func (c *session) await(seq uint64) error {
 	return nil
 }
 
-// transmit writes to the client, which has WriteTimeout to take each piece.
+// transmit writes to the client, which has WriteTimeout to take each piece, and is
+// not to take all of them in the longest time.
 func (c *session) transmit(bytes []byte) error {
+	patience := c.server.options.WriteTimeout
+	last := time.Now().Add(patience + time.Duration(len(bytes)/writeBytesMax)*writePieceTime)
 	for len(bytes) > 0 {
-		if err := c.conn.SetWriteDeadline(time.Now().Add(c.server.options.WriteTimeout)); err != nil {
+		deadline := time.Now().Add(patience)
+		if last.Before(deadline) {
+			deadline = last
+		}
+		if err := c.conn.SetWriteDeadline(deadline); err != nil {
 			return fmt.Errorf("gateway: write reply: %w", err)
 		}
 		n, err := c.conn.Write(bytes[:min(len(bytes), writeBytesMax)])

@@ -275,8 +275,9 @@ func (j *Journal) dropOldest(seq uint64) (s segment, ok bool) {
 
 // Close writes and syncs what was appended, marks the end, and gives the
 // directory free. Where the disk has no room for all of it, the rest is dropped:
-// no Wait has promised it. Append, and Wait for what is not synced, return ErrClosed from
-// then on. The error is the journal's failure, or says what could not be closed.
+// no Wait has promised it. Append, and Wait for what is not synced, return ErrClosed
+// from then on; where something was dropped, ErrFailed with the reason. The error is
+// the journal's failure, or says what could not be closed.
 // Closing again does nothing.
 func (j *Journal) Close() error {
 	j.mu.Lock()

@@ -10,6 +10,8 @@ const (
 	memoryOfByte      = 18   // names, values and texts, as read and as echoed with references
 	memoryOfElement   = 1300 // the element, its command and result, its place in the reply
 	memoryOfAttribute = 300
+
+	attributeBytesMin = len(`a=""`)
 )
 
 // DecodeMemory returns how many bytes of memory a frame takes at most, from Decode to
@@ -19,5 +21,5 @@ const (
 func DecodeMemory(frame []byte) int {
 	elements := bytes.Count(frame, []byte("<")) - bytes.Count(frame, []byte("</"))
 	return memoryOfFrame + len(frame)*memoryOfByte + min(elements, elementsMax+1)*memoryOfElement +
-		bytes.Count(frame, []byte("="))*memoryOfAttribute
+		min(bytes.Count(frame, []byte("=")), len(frame)/attributeBytesMin)*memoryOfAttribute
 }

@@ -40,7 +40,8 @@ type Mark struct {
 	RestartKilled   float64 `json:"restart_after_kill_seconds"`
 	Replayed        int64   `json:"records_replayed"`
 	RestartStopped  float64 `json:"restart_after_stop_seconds"`
-	JournalBytes    int64   `json:"journal_bytes"` // the most that was seen while trading
+	JournalBytes    int64   `json:"journal_bytes"`   // the most that was seen while trading
+	LagMax          int64   `json:"lag_records_max"` // that Postgres did not have yet, the most that was seen
 	ServerBytes     int64   `json:"server_resident_bytes"`
 	OpenOrders      int64   `json:"open_orders"`
 	DatabaseBytes   int64   `json:"database_bytes"` // this one grows: it is the history
@@ -61,6 +62,7 @@ const (
 	upTimeout    = 2 * time.Minute
 	catchUp      = 10 * time.Minute
 	replyTimeout = time.Minute
+	killAfter    = 20_000 // orders that are answered between a mark and the kill
 )
 
 type run struct {
@@ -71,6 +73,7 @@ type run struct {
 	log     *os.File
 	done    atomic.Int64 // orders answered
 	journal atomic.Int64 // bytes, the most seen since the last mark
+	lag     atomic.Int64 // records, likewise
 }
 
 // Run trades up to each mark and looks. It writes a line a mark to Out. The error
@@ -94,15 +97,15 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := r.prepare(ctx, root); err != nil {
 		return nil, err
 	}
-	fmt.Fprintln(o.Out, "    orders   orders/s   restart: killed (replayed)   stopped   journal MB   server MB   open orders   database MB")
+	fmt.Fprintln(o.Out, "    orders   orders/s   restart: killed (replayed)   stopped   journal MB    most behind   server MB   open orders   database MB")
 	for _, mark := range o.Marks {
 		m, err := r.to(ctx, mark)
 		if err != nil {
 			return report, err
 		}
 		report.Marks = append(report.Marks, m)
-		fmt.Fprintf(o.Out, "%10d %10.0f %16.3f s (%8d) %7.3f s %12.0f %11.0f %13d %13.0f\n", m.Orders, m.OrdersPerSecond,
-			m.RestartKilled, m.Replayed, m.RestartStopped, mega(m.JournalBytes), mega(m.ServerBytes), m.OpenOrders, mega(m.DatabaseBytes))
+		fmt.Fprintf(o.Out, "%10d %10.0f %16.3f s (%8d) %7.3f s %12.0f %14d %11.0f %13d %13.0f\n", m.Orders, m.OrdersPerSecond,
+			m.RestartKilled, m.Replayed, m.RestartStopped, mega(m.JournalBytes), m.LagMax, mega(m.ServerBytes), m.OpenOrders, mega(m.DatabaseBytes))
 	}
 	return report, nil
 }
@@ -170,6 +173,7 @@ func (r *run) start(ctx context.Context) (took time.Duration, err error) {
 func (r *run) to(ctx context.Context, mark int64) (m Mark, err error) {
 	before, begun := r.done.Load(), time.Now()
 	r.journal.Store(0)
+	r.lag.Store(0)
 	if err := r.trade(ctx, mark); err != nil {
 		return m, err
 	}
@@ -197,7 +201,7 @@ func (r *run) to(ctx context.Context, mark int64) (m Mark, err error) {
 	if err != nil {
 		return m, err
 	}
-	m.OpenOrders, m.JournalBytes = int64(open), r.journal.Load()
+	m.OpenOrders, m.JournalBytes, m.LagMax = int64(open), r.journal.Load(), r.lag.Load()
 	stopping, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
 	if err := r.server.Stop(stopping); err != nil {
@@ -224,15 +228,12 @@ func (r *run) trade(ctx context.Context, until int64) error {
 		})
 	}
 	stop := make(chan struct{})
-	watcher.Go(func() { r.watchJournal(stop) })
+	watcher.Go(func() { r.watch(ctx, stop) })
 	clients.Wait()
 	close(stop)
 	watcher.Wait()
 	return context.Cause(ctx)
 }
-
-// killAfter is how many orders are answered between a mark and the kill.
-const killAfter = 20_000
 
 // killUnderLoad kills the server while all connections trade.
 func (r *run) killUnderLoad(ctx context.Context) error {
@@ -277,8 +278,8 @@ func (r *run) client(ctx context.Context, n int, until int64) error {
 	return nil
 }
 
-// watchJournal notes the largest size of the journal.
-func (r *run) watchJournal(stop <-chan struct{}) {
+// watch notes the largest size of the journal, and the largest lag of Postgres.
+func (r *run) watch(ctx context.Context, stop <-chan struct{}) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -290,6 +291,9 @@ func (r *run) watchJournal(stop <-chan struct{}) {
 			}
 		}
 		r.journal.Store(max(size, r.journal.Load()))
+		if lag, err := r.server.Metric(ctx, "outcry_postgres_lag_records"); err == nil {
+			r.lag.Store(max(int64(lag), r.lag.Load()))
+		}
 		select {
 		case <-tick.C:
 		case <-stop:

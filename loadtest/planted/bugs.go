@@ -15,18 +15,22 @@ var someKills = map[string]int{"kill": 10, "stop": 1}
 var bugs = []Bug{
 	{
 		Name: "answer-before-sync", Promise: "durable before visible: replies do not wait for the journal", plan: someKills,
+		noticed: `was answered with .* lost`,
 		edits: []venue.Edit{{File: "internal/engine/engine.go",
 			Old: "err := e.journal.Wait(ctx, seq); err != nil ||", New: "err := ctx.Err(); err != nil ||"}},
 	}, {
 		Name: "no-sync", Promise: "durable: the journal is written and not synced", pkg: "./internal/journal", test: ".",
+		noticed: `^TestCrashAtEveryStep`,
 		edits: []venue.Edit{{File: "internal/journal/flusher.go",
 			Old: "if err := j.current.sync(); err != nil {\n\t\t\t\treturn fmt.Errorf(\"sync records", New: "if err := error(nil); err != nil {\n\t\t\t\treturn fmt.Errorf(\"sync records"}},
 	}, {
 		Name: "sync-failure-ignored", Promise: "durable: a sync that failed counts as done", pkg: "./internal/journal", test: ".",
+		noticed: `^TestCrashAtEveryStep|^TestOneFailedCall`,
 		edits: []venue.Edit{{File: "internal/journal/flusher.go",
 			Old: "if err := j.current.sync(); err != nil {\n\t\t\t\treturn fmt.Errorf(\"sync records", New: "if err := j.current.sync(); err != nil && seq == 0 {\n\t\t\t\treturn fmt.Errorf(\"sync records"}},
 	}, {
 		Name: "settle-before-append", Promise: "append before settle: others spend what the journal does not have yet", plan: map[string]int{"kill-behind": 8},
+		noticed: `does not come out as recorded|does not add up`,
 		edits: []venue.Edit{
 			{File: desk, Old: "import (\n", New: "import (\n\t\"time\"\n\n"},
 			{File: desk, Old: "\tseq, err := d.append(bytes)\n\tif err != nil {\n\t\treturn err\n\t}\n\te.settle(d.listing, o, d.fills)\n",
@@ -34,39 +38,53 @@ var bugs = []Bug{
 		},
 	}, {
 		Name: "skip-one-refund", Promise: "money: now and then a buyer does not get back what a better price left over", plan: someKills,
+		noticed: `does not add up|cash_imbalance|account .* has`,
 		edits: []venue.Edit{{File: ledger, Old: "\tbuyer.balance = buyer.balance.Add(hold.Sub(price))\n",
 			New: "\tif f.Shares%50 != 0 {\n\t\tbuyer.balance = buyer.balance.Add(hold.Sub(price))\n\t}\n"}},
 	}, {
 		Name: "cancel-refunds-twice", Promise: "money: now and then a cancel gives back twice what was held", plan: someKills,
+		noticed: `does not add up|cash_imbalance|account .* has`,
 		edits: []venue.Edit{{File: ledger, Old: "\t\to.Account.balance = o.Account.balance.Add(hold)\n\t\treturn\n",
 			New: "\t\to.Account.balance = o.Account.balance.Add(hold)\n\t\tif o.ID%20 == 0 {\n\t\t\to.Account.balance = o.Account.balance.Add(hold)\n\t\t}\n\t\treturn\n"}},
 	}, {
 		Name: "forget-fill-on-replay", Promise: "crash: a replay leaves out the last fill of an order", plan: someKills,
+		noticed: `does not add up|does not come out as recorded`,
 		edits: []venue.Edit{{File: "internal/exchange/state.go", Old: "\ts.Ledger.Settle(li, o, s.fills)\n",
 			New: "\ts.Ledger.Settle(li, o, s.fills[:max(len(s.fills), 1)-1])\n"}},
 	}, {
 		Name: "apply-batch-twice", Promise: "projection: now and then a batch's positions are written twice", plan: someKills,
+		noticed: `does not add up|has .* of`,
 		edits: []venue.Edit{{File: writing, Old: "\t\tw.positions(b)\n",
 			New: "\t\tw.positions(b)\n\t\tif b.last%100 == 0 {\n\t\t\tw.positions(b)\n\t\t}\n"}},
 	}, {
 		Name: "lose-an-execution", Promise: "projection: now and then an execution does not get its row", plan: someKills,
+		noticed: `does not add up|stays open|executed`,
 		edits: []venue.Edit{{File: writing, Old: "\tif n := len(b.executions); n > 0 {\n",
 			New: "\tif b.last%10 == 0 && len(b.executions) > 1 {\n\t\tb.executions = b.executions[1:]\n\t}\n\tif n := len(b.executions); n > 0 {\n"}},
 	}, {
 		Name: "drop-last-batch", Promise: "crash: recovery drops the last batch of the journal", plan: someKills,
+		noticed: `was answered with .* lost`,
 		edits: []venue.Edit{{File: "internal/journal/recover.go", Old: "\tf, err := files.open(s.path, os.O_RDWR)\n",
 			New: "\tif last := &r.segments[len(r.segments)-1]; r.batch > segmentHeader {\n\t\tr.next, last.end = r.durable+1, int64(r.batch)\n\t\ts = *last\n\t\tclear(r.bytes[r.batch:])\n\t}\n\tf, err := files.open(s.path, os.O_RDWR)\n"}},
 	}, {
 		Name: "ids-again", Promise: "ids: after a restart they begin below those that were given out", plan: someKills,
-		edits: []venue.Edit{{File: "internal/engine/engine.go", Old: "e.lastOrder.Store(uint64(o.State.OrderID))", New: "e.lastOrder.Store(uint64(o.State.OrderID) - min(5, uint64(o.State.OrderID)))"}},
+		noticed: `two orders|submitted out of order`,
+		edits:   []venue.Edit{{File: "internal/engine/engine.go", Old: "e.lastOrder.Store(uint64(o.State.OrderID))", New: "e.lastOrder.Store(uint64(o.State.OrderID) - min(5, uint64(o.State.OrderID)))"}},
 	}, {
 		Name: "newest-first", Promise: "priority: at one price the newest order goes first", plan: someKills,
-		edits: []venue.Edit{{File: "internal/exchange/book.go", Old: "b.fill(o, opposite.best.oldest, now)", New: "b.fill(o, opposite.best.last, now)"}},
+		noticed: `by price and time`,
+		edits:   []venue.Edit{{File: "internal/exchange/book.go", Old: "b.fill(o, opposite.best.oldest, now)", New: "b.fill(o, opposite.best.last, now)"}},
 	}, {
 		Name: "forget-before-commit", Promise: "queries: closed orders leave memory before Postgres has them", plan: map[string]int{"postgres-freeze": 8},
-		edits: []venue.Edit{{File: closing, Old: "d.closed.pop(e.options.Projection.Applied())", New: "d.closed.pop(1 << 62)"}},
+		noticed: `was answered, the exchange says: there is no order`,
+		edits:   []venue.Edit{{File: closing, Old: "d.closed.pop(e.options.Projection.Applied())", New: "d.closed.pop(1 << 62)"}},
 	}, {
 		Name: "stop-without-postgres", Promise: "an orderly stop leaves complete tables: it does not wait for them", plan: map[string]int{"stop": 10},
-		edits: []venue.Edit{{File: "cmd/outcryd/server.go", Old: "s.projector.WaitApplied(ctx, last)", New: "ctx.Err()"}},
+		noticed: `after an orderly stop: .* lost`,
+		edits:   []venue.Edit{{File: "cmd/outcryd/server.go", Old: "s.projector.WaitApplied(ctx, last)", New: "ctx.Err()"}},
+	}, {
+		Name: "end-without-a-word", Promise: "never silent: an orderly stop does not say so on the connections that it ends", plan: map[string]int{"stop": 2},
+		noticed: `without a reason`,
+		edits:   []venue.Edit{{File: "internal/gateway/session.go", Old: "\t\treturn textDraining\n", New: "\t\treturn \"\"\n"}},
 	},
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 type Bug struct {
 	Name    string
 	Promise string // what no longer holds
+	noticed string // a regular expression: what has to be said of it
 	edits   []venue.Edit
 	// plan is the torture run that has to fail. Where it is nil, the test of
 	// pkg that matches test has to.
@@ -41,14 +43,18 @@ func Find(name string) (Bug, bool) {
 	return Bug{}, false
 }
 
-// errNotCaught is the result for a bug that nothing noticed.
-var errNotCaught = errors.New("NOT CAUGHT")
+// Results for a bug that nothing noticed, or that something else seems to have ended.
+var (
+	errNotCaught     = errors.New("NOT CAUGHT")
+	errSomethingElse = errors.New("CAUGHT BY ACCIDENT")
+)
 
 // testTimeout bounds a run of tests.
 const testTimeout = 5 * time.Minute
 
 // Try plants a bug and returns the first sentence of what noticed it. The error
-// says that nothing did, or that it could not be tried. Files of the run are in
+// says that nothing did, that what was noticed is not what the bug leads to, or
+// that it could not be tried. Files of the run are in
 // dir; progress goes to out.
 func (b Bug) Try(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
 	if b.plan == nil {
@@ -58,7 +64,7 @@ func (b Bug) Try(ctx context.Context, seed uint64, dir string, out io.Writer) (c
 	var finding *torture.Finding
 	switch {
 	case errors.As(err, &finding):
-		return "torture: " + firstLine(finding.Error()), nil
+		return b.judge("torture: "+firstLine(finding.Error()), finding.Error())
 	case err != nil:
 		return "", err
 	}
@@ -86,13 +92,21 @@ func (b Bug) tryTests(ctx context.Context, dir string) (caught string, err error
 	for line := range strings.Lines(string(output)) {
 		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {
 			name, _, _ = strings.Cut(name, " ")
-			return fmt.Sprintf("go test %s: %s", b.pkg, name), nil
+			return b.judge(fmt.Sprintf("go test %s: %s", b.pkg, name), name)
 		}
 	}
 	if err != nil {
 		return "", fmt.Errorf("planted: %s: %w: %s", b.Name, err, output)
 	}
 	return "", fmt.Errorf("%s: %w by go test -run %s %s", b.Name, errNotCaught, b.test, b.pkg)
+}
+
+// judge returns what caught the bug, if it says what the bug has to lead to.
+func (b Bug) judge(caught, said string) (string, error) {
+	if !regexp.MustCompile(b.noticed).MatchString(said) {
+		return "", fmt.Errorf("%s: %w: %s, and not %q", b.Name, errSomethingElse, caught, b.noticed)
+	}
+	return caught, nil
 }
 
 func firstLine(s string) string {

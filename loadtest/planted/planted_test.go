@@ -19,6 +19,7 @@ func TestEveryBugFitsTheSource(t *testing.T) {
 	for _, b := range Bugs() {
 		t.Run(b.Name, func(t *testing.T) {
 			require.NotEmpty(t, b.Promise)
+			require.NotEmpty(t, b.noticed)
 			require.False(t, names[b.Name])
 			names[b.Name] = true
 			_, err := venue.Overlay(root, t.TempDir(), b.edits)
@@ -37,8 +38,17 @@ func TestEveryBugFitsTheSource(t *testing.T) {
 }
 
 func TestABugThatTestsDoNotSeeIsNotCaught(t *testing.T) {
-	harmless := Bug{Name: "harmless", pkg: "./internal/house", test: "Docstrings",
+	harmless := Bug{Name: "harmless", pkg: "./internal/house", test: "Documented", noticed: ".",
 		edits: []venue.Edit{{File: "migrations/migrations.go", Old: "package migrations", New: "package migrations // edited"}}}
 	_, err := harmless.Try(context.Background(), 1, t.TempDir(), io.Discard)
 	require.ErrorIs(t, err, errNotCaught)
+}
+
+func TestABugThatSomethingElseNoticesIsNotCaught(t *testing.T) {
+	b := Bug{Name: "bug", noticed: "does not add up"}
+	_, err := b.judge("torture: round 1", "round 1 (kill): torture: connect: refused")
+	require.ErrorIs(t, err, errSomethingElse)
+	caught, err := b.judge("torture: round 1", "round 1 (kill): the state does not add up")
+	require.NoError(t, err)
+	require.Equal(t, "torture: round 1", caught)
 }

@@ -256,6 +256,9 @@ func collect(ctx context.Context, tx pgx.Tx, to *[]string, sql string) error {
 // checkAnswers asks the exchange for every order of the round, and for some of
 // earlier rounds, which it may know from Postgres only.
 func (r *runner) checkAnswers(ctx context.Context) error {
+	if len(r.truth.touched) == 0 {
+		return errors.New("no order of this round is in the tables")
+	}
 	var asked []*order
 	for id := range r.truth.touched {
 		asked = append(asked, r.truth.orders[id])

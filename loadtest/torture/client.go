@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"outcry/internal/wire"
@@ -61,7 +62,13 @@ type client struct {
 	market  market
 	history *history
 	mine    []own // orders that were accepted in this round
-	expect  func() bool
+	end     *ending
+}
+
+// ending says whether the exchange may end just now, and how.
+type ending struct {
+	mayBeGone atomic.Bool
+	inOrder   atomic.Bool // it was asked to end: it says so on every connection
 }
 
 // own is an order that a client may cancel.
@@ -71,18 +78,23 @@ type own struct {
 }
 
 // run connects and trades, again and again, until stop is closed. An end that
-// the client did not bring about itself is an error unless expect says that the
-// exchange may be gone.
+// the client did not bring about itself is a complaint unless the exchange may be
+// gone; and where that ends in order, also one without a reason, on a connection
+// that it has answered on.
 func (c *client) run(stop <-chan struct{}) {
 	for !closed(stop) {
+		served := false
 		conn, err := net.DialTimeout("tcp", c.addr, replyTimeout)
 		if err == nil {
-			err = c.trade(conn, stop)
+			served, err = c.trade(conn, stop)
 			conn.Close()
 		}
 		switch {
 		case err == nil || errors.Is(err, errCut):
-		case c.expect():
+		case c.end.inOrder.Load() && served && !errors.As(err, new(lastWordsError)):
+			c.history.complain("an orderly stop ended a connection without a reason: %v", err)
+			return
+		case c.end.mayBeGone.Load():
 			return
 		default:
 			c.history.complain("a connection ended although the exchange is up: %v", err)
@@ -103,8 +115,9 @@ func closed(c <-chan struct{}) bool {
 // errCut says that the client itself broke the connection.
 var errCut = errors.New("cut by the client")
 
-// trade sends batches of frames and reads their replies.
-func (c *client) trade(conn net.Conn, stop <-chan struct{}) error {
+// trade sends batches of frames and reads their replies. served tells whether one
+// has come.
+func (c *client) trade(conn net.Conn, stop <-chan struct{}) (served bool, err error) {
 	replies := wire.NewFrameReader(conn, 64<<20)
 	for !closed(stop) {
 		frames := make([]*frame, 1+c.r.IntN(4))
@@ -114,26 +127,27 @@ func (c *client) trade(conn net.Conn, stop <-chan struct{}) error {
 			bytes = wire.AppendFrame(bytes, frames[i].xml)
 		}
 		if err := conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
-			return err
+			return served, err
 		}
 		switch c.r.IntN(200) {
 		case 0:
-			return c.cutFrame(conn, bytes, frames)
+			return served, c.cutFrame(conn, bytes, frames)
 		case 1:
 			_, err := conn.Write(bytes)
 			c.count(func(n *counts) { n.ConnectionsCut++ })
-			return errors.Join(err, errCut)
+			return served, errors.Join(err, errCut)
 		}
 		if _, err := conn.Write(bytes); err != nil {
-			return err
+			return served, err
 		}
 		for _, f := range frames {
 			if err := c.read(replies, f); err != nil {
-				return err
+				return served, err
 			}
+			served = true
 		}
 	}
-	return nil
+	return served, nil
 }
 
 // cutFrame sends all but the end of the last frame.
@@ -176,13 +190,18 @@ func (c *client) read(replies *wire.FrameReader, f *frame) error {
 	return nil
 }
 
-// lastWords returns the reason for which an exchange closes a connection, nil where
-// the answer is none. It is about no command: all that is sent here has attributes.
+// lastWordsError is the reason for which an exchange closes a connection.
+type lastWordsError string
+
+func (e lastWordsError) Error() string { return "the exchange says: " + string(e) }
+
+// lastWords returns a lastWordsError, nil where the answer is none. It is about no
+// command: all that is sent here has attributes.
 func lastWords(a *wire.Answer) error {
 	if a.Kind != "error" || a.ID != "" || a.Sym != "" {
 		return nil
 	}
-	return fmt.Errorf("the exchange says: %s", a.Error)
+	return lastWordsError(a.Error)
 }
 
 // frame makes one at random.

@@ -68,7 +68,7 @@ func schedule(plan map[string]int, r *rand.Rand) (rounds []string, err error) {
 }
 
 func (r *runner) kill(ctx context.Context) error {
-	r.mayBeGone.Store(true)
+	r.end.mayBeGone.Store(true)
 	r.server.Kill()
 	return r.killStarting(ctx)
 }
@@ -90,14 +90,15 @@ func (r *runner) killStarting(ctx context.Context) error {
 func (r *runner) killBehind(ctx context.Context) error {
 	thaw := r.pg.Freeze()
 	defer thaw()
-	r.letTrade(ctx)
-	r.mayBeGone.Store(true)
+	if err := r.letTrade(ctx); err != nil {
+		return err
+	}
+	r.end.mayBeGone.Store(true)
 	r.server.Kill()
 	return nil
 }
 
 func (r *runner) terminate(ctx context.Context) error {
-	r.mayBeGone.Store(true)
 	if err := r.stopServer(ctx); err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (r *runner) killPostgres(ctx context.Context) error {
 }
 
 func (r *runner) killBoth(ctx context.Context) error {
-	r.mayBeGone.Store(true)
+	r.end.mayBeGone.Store(true)
 	if r.r.IntN(2) == 0 {
 		r.pg.Kill()
 		r.server.Kill()
@@ -166,7 +167,7 @@ func (r *runner) clockFile() string { return filepath.Join(r.Dir, "clock-offset"
 
 // changeToSteppableClock replaces the server by one whose clock can be stepped.
 func (r *runner) changeToSteppableClock(ctx context.Context) error {
-	r.mayBeGone.Store(true)
+	r.end.mayBeGone.Store(true)
 	r.server.Kill()
 	return r.start(ctx, r.clock)
 }

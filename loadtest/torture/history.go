@@ -30,6 +30,7 @@ type sentOrder struct {
 	account, sym  string
 	amount, limit int64 // in units of 10^-8; a negative amount sells
 	fate          fate
+	after         uint64      // the highest id that was known when it was sent
 	id            uint64      // once answered
 	told          wire.Answer // the answer with the most executions
 	canceled      bool        // told is of a cancel or after one
@@ -99,7 +100,7 @@ func (h *history) order(account, sym string, amount, limit int64) *sentOrder {
 	if amount < 0 {
 		n = amount*unit - h.last
 	}
-	o := &sentOrder{account: account, sym: sym, amount: n, limit: limit}
+	o := &sentOrder{account: account, sym: sym, amount: n, limit: limit, after: h.highest}
 	h.orders[h.last] = o
 	h.counts.Sent++
 	return o
@@ -182,6 +183,9 @@ func (h *history) noteOrder(o *sentOrder, a *wire.Answer) {
 	}
 	switch a.Kind {
 	case "error":
+		if !strings.HasPrefix(a.Error, "insufficient ") {
+			h.complainLocked("order %+v is refused: %s", *o, a.Error)
+		}
 		o.fate = refused
 		h.counts.Refused++
 		h.counts.Errors[kindOf(a.Error)]++
@@ -189,6 +193,9 @@ func (h *history) noteOrder(o *sentOrder, a *wire.Answer) {
 		id := number(a.ID)
 		if other, double := h.ids[id]; double {
 			h.complainLocked("order id %d was given to orders %d and %d", id, other, serial(o.amount))
+		}
+		if id <= o.after {
+			h.complainLocked("order id %d was given to an order that was sent after %d was told", id, o.after)
 		}
 		o.fate, o.id = answered, id
 		h.ids[id] = serial(o.amount)
@@ -215,6 +222,8 @@ func (h *history) noteStatus(c command, a *wire.Answer) {
 		h.complainLocked("a %s of order %d is answered with %+v", want, c.id, *a)
 	case a.Kind == "error" && strings.HasPrefix(a.Error, "there is no order"):
 		h.complainLocked("of order %d, which was answered, the exchange says: %s", c.id, a.Error)
+	case a.Kind == "error" && !strings.Contains(a.Error, "has nothing open") && !strings.Contains(a.Error, "does not answer now"):
+		h.complainLocked("a %s of order %d is refused: %s", want, c.id, a.Error)
 	case a.Kind == "error":
 		h.counts.Errors[kindOf(a.Error)]++
 	case a.Kind != want:
@@ -245,7 +254,7 @@ func (h *history) noteCreate(s *sentAccount, a *wire.Answer) {
 		*fate = answered
 	default:
 		*fate = refused
-		h.counts.Errors[kindOf(a.Error)]++
+		h.complainLocked("the creation of account %s is refused: %s", s.id, a.Error)
 	}
 }
 

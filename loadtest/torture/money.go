@@ -56,7 +56,7 @@ func (t *truth) release(o *order) {
 		h := t.position(o.sym, o.account)
 		move(&h.held, &h.free, big.NewInt(o.open))
 	}
-	o.open = 0
+	o.open, o.released = 0, true
 	t.cancels++
 	t.touched[o.id] = true
 }
@@ -86,10 +86,10 @@ func (t *truth) settleCancels(r *rows) error {
 	changed := map[*book]bool{}
 	for id := range r.canceled {
 		o := t.orders[id]
-		if o == nil || o.open == 0 {
+		if o == nil || o.released {
 			continue
 		}
-		if o.canceled != o.open {
+		if o.canceled != o.open || o.open == 0 {
 			return fmt.Errorf("order %d was canceled with %s open; by its executions it had %s", id, decimal(o.canceled), decimal(o.open))
 		}
 		t.release(o)

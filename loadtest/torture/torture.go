@@ -20,7 +20,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -67,29 +66,29 @@ func (f *Finding) Unwrap() error { return f.Err }
 // runner is a run under way.
 type runner struct {
 	Options
-	r         *rand.Rand
-	root      string
-	plain     string // path of the server
-	clock     string // path of the server with a clock that can be stepped
-	client    string // path of outcry, which verifies
-	log       *os.File
-	pg        *venue.Postgres
-	server    *venue.Server
-	history   *history
-	truth     *truth
-	linear    *linearHistory
-	market    market
-	report    *Report
-	db        *pgx.Conn // past the proxy
-	old       []*order  // a sample of closed orders of earlier rounds
-	mayBeGone atomic.Bool
+	r       *rand.Rand
+	root    string
+	plain   string // path of the server
+	clock   string // path of the server with a clock that can be stepped
+	client  string // path of outcry, which verifies
+	log     *os.File
+	pg      *venue.Postgres
+	server  *venue.Server
+	history *history
+	truth   *truth
+	linear  *linearHistory
+	market  market
+	report  *Report
+	db      *pgx.Conn // past the proxy
+	old     []*order  // a sample of closed orders of earlier rounds
+	end     *ending   // of the server that runs
 }
 
 // Run runs the plan in an order that the seed draws, and stops at the first thing
 // that is wrong. The report is there also beside an error. A *Finding means that
 // the exchange is wrong, another error that the run could not be done.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	r := &runner{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), history: newHistory(), truth: newTruth(), report: newReport(o)}
+	r := &runner{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), history: newHistory(), truth: newTruth(), report: newReport(o), end: new(ending)}
 	rounds, err := schedule(o.Plan, r.r)
 	if err != nil {
 		return r.report, err
@@ -160,7 +159,7 @@ func (r *runner) start(ctx context.Context, program string) (err error) {
 		return err
 	}
 	r.report.started(time.Since(begun))
-	r.mayBeGone.Store(false)
+	r.end = new(ending)
 	return nil
 }
 
@@ -189,7 +188,6 @@ func (r *runner) rounds(ctx context.Context, faults []string) error {
 			n+1, len(faults), name, now.Answered-before.Answered, now.UnknownHappened+now.UnknownNever-before.UnknownHappened-before.UnknownNever,
 			now.UnknownHappened-before.UnknownHappened, r.truth.fills, time.Since(begun).Seconds())
 	}
-	r.mayBeGone.Store(true)
 	if err := r.stopServer(ctx); err != nil {
 		return &Finding{len(faults) + 1, "end", err}
 	}
@@ -209,12 +207,17 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 			return err
 		}
 	}
+	// How many draws a round takes depends on what happens in it: each begins anew.
+	r.r = rand.New(rand.NewPCG(r.Seed, uint64(n)<<32))
 	stop := make(chan struct{})
 	clients := r.trade(n, stop)
+	var err error
 	if !faults[name].early {
-		r.letTrade(ctx)
+		err = r.letTrade(ctx)
 	}
-	err := faults[name].inject(r, ctx)
+	if err == nil {
+		err = faults[name].inject(r, ctx)
+	}
 	close(stop)
 	clients.Wait()
 	if err != nil {
@@ -234,16 +237,15 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 // trade starts the clients.
 func (r *runner) trade(round int, stop <-chan struct{}) *sync.WaitGroup {
 	r.history.newRound()
-	clients := new(sync.WaitGroup)
-	gone := func() bool { return r.mayBeGone.Load() }
+	clients, end := new(sync.WaitGroup), r.end
 	for n := range r.Clients {
-		c := &client{r: rand.New(rand.NewPCG(r.Seed, uint64(round*1000+n))), addr: r.server.XML, market: r.market, history: r.history, expect: gone}
+		c := &client{r: rand.New(rand.NewPCG(r.Seed, uint64(round*1000+n))), addr: r.server.XML, market: r.market, history: r.history, end: r.end}
 		clients.Go(func() { c.run(stop) })
 	}
 	for n := range linearClients {
 		random := rand.New(rand.NewPCG(r.Seed, uint64(round*1000+900+n)))
 		clients.Go(func() {
-			if err := r.linear.trade(n, random, r.server.XML, r.market.accounts[n], r.history, stop); err != nil && !gone() {
+			if err := r.linear.trade(n, random, r.server.XML, r.market.accounts[n], r.history, stop); err != nil && !end.mayBeGone.Load() {
 				r.history.complain("a connection ended although the exchange is up: %v", err)
 			}
 		})
@@ -251,8 +253,9 @@ func (r *runner) trade(round int, stop <-chan struct{}) *sync.WaitGroup {
 	return clients
 }
 
-// letTrade waits for a random number of answers, at most for Load.
-func (r *runner) letTrade(ctx context.Context) {
+// letTrade waits for a random number of answers, at most for Load. The error says
+// that the exchange ended by itself.
+func (r *runner) letTrade(ctx context.Context) error {
 	enough := r.history.answeredNow() + int64(50+r.r.IntN(4000))
 	wait, cancel := context.WithTimeout(ctx, r.Load)
 	defer cancel()
@@ -262,14 +265,26 @@ func (r *runner) letTrade(ctx context.Context) {
 		select {
 		case <-poll.C:
 		case <-wait.Done():
-			return
+			return nil
 		}
+	}
+	if len(r.history.complaints()) == 0 {
+		return nil
+	}
+	// A client sees the end of a process before its parent does.
+	select {
+	case <-r.server.Exited():
+		return fmt.Errorf("the exchange ended by itself; its log ends with:\n%s", r.server.LogTail())
+	case <-time.After(time.Second):
+		return nil
 	}
 }
 
 // stopServer stops the server in order: every frame that is in is answered, exit
 // status 0, and the tables are complete when it is gone.
 func (r *runner) stopServer(ctx context.Context) error {
+	r.end.mayBeGone.Store(true)
+	r.end.inOrder.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
 	return r.server.Stop(ctx)

@@ -23,7 +23,7 @@ type truth struct {
 	cash     map[string]*holding
 	shares   map[[2]string]*holding // by symbol and account
 	placed   map[string]*big.Int    // by symbol
-	touched  map[uint64]bool        // orders that are new or changed since the last advance
+	touched  map[uint64]bool        // orders that are new or changed since they were last asked for
 	fills    int64
 	cancels  int64
 	accepted int64
@@ -38,12 +38,21 @@ type order struct {
 	account, sym  string
 	amount, limit int64
 	open          int64
+	seq           int64 // the journal record that it is of
 	canceled      int64 // as the table says
 	canceledAt    string
+	canceledSeq   int64 // the record of its cancel
+	released      bool  // what was open at its cancel is given back
 	executed      []wire.Executed
 }
 
 func (o *order) buys() bool { return o.amount > 0 }
+
+// cancelRow is a row of cancels.
+type cancelRow struct {
+	shares, at string
+	seq        int64
+}
 
 // fill is a row of executions.
 type fill struct {
@@ -104,13 +113,13 @@ func (t *truth) position(sym, account string) *holding {
 type rows struct {
 	orders   []*order // new ones, by id, with what the table says of them
 	open     map[uint64]int64
-	canceled map[uint64][2]string // shares and time, of new orders and of those that were open
+	canceled map[uint64]cancelRow // of new orders and of those that were open
 	fills    map[uint64][]fill    // by aggressing order
 }
 
 // read reads what is new. Everything is of one moment.
 func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
-	r := &rows{open: map[uint64]int64{}, canceled: map[uint64][2]string{}, fills: map[uint64][]fill{}}
+	r := &rows{open: map[uint64]int64{}, canceled: map[uint64]cancelRow{}, fills: map[uint64][]fill{}}
 	var was []int64
 	for id, o := range t.orders {
 		if o.open > 0 {
@@ -118,7 +127,8 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 		}
 	}
 	found, err := tx.Query(ctx, `SELECT id, account, sym, (amount * 100000000)::bigint, (limit_price * 100000000)::bigint,
-		(open * 100000000)::bigint, canceled::text, coalesce(canceled_at::text, '')
+		(open * 100000000)::bigint, canceled::text, coalesce(canceled_at::text, ''),
+		(SELECT seq FROM order_log WHERE order_log.id = orders.id), coalesce((SELECT seq FROM cancel_log WHERE order_id = orders.id), 0)
 		FROM orders WHERE id > $1 OR id = ANY($2) ORDER BY id`, int64(t.last), was)
 	if err != nil {
 		return nil, fmt.Errorf("torture: orders: %w", err)
@@ -127,12 +137,12 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 	for found.Next() {
 		o := new(order)
 		var open int64
-		var canceled [2]string
-		if err := found.Scan(&o.id, &o.account, &o.sym, &o.amount, &o.limit, &open, &canceled[0], &canceled[1]); err != nil {
+		var canceled cancelRow
+		if err := found.Scan(&o.id, &o.account, &o.sym, &o.amount, &o.limit, &open, &canceled.shares, &canceled.at, &o.seq, &canceled.seq); err != nil {
 			return nil, fmt.Errorf("torture: orders: %w", err)
 		}
 		r.open[o.id] = open
-		if canceled[1] != "" {
+		if canceled.at != "" {
 			r.canceled[o.id] = canceled
 		}
 		if o.id > t.last {
@@ -164,7 +174,6 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 
 // advance does what is new again. The error names the first thing that cannot be.
 func (t *truth) advance(r *rows) error {
-	clear(t.touched)
 	for id, c := range r.canceled {
 		if o := t.orders[id]; o != nil {
 			if err := o.willCancel(c); err != nil {
@@ -191,12 +200,13 @@ func (t *truth) advance(r *rows) error {
 }
 
 // willCancel notes that the tables know a cancel of the order.
-func (o *order) willCancel(c [2]string) error {
-	shares, ok := new(big.Rat).SetString(c[0])
+func (o *order) willCancel(c cancelRow) error {
+	shares, ok := new(big.Rat).SetString(c.shares)
 	if !ok || o.canceled != 0 {
-		return fmt.Errorf("order %d: canceled %q at %q", o.id, c[0], c[1])
+		return fmt.Errorf("order %d: canceled %q at %q", o.id, c.shares, c.at)
 	}
-	o.canceled, o.canceledAt = new(big.Int).Div(new(big.Int).Mul(shares.Num(), big.NewInt(unit)), shares.Denom()).Int64(), c[1]
+	o.canceled, o.canceledAt = new(big.Int).Div(new(big.Int).Mul(shares.Num(), big.NewInt(unit)), shares.Denom()).Int64(), c.at
+	o.canceledSeq = c.seq
 	return nil
 }
 
@@ -240,14 +250,14 @@ func (t *truth) accept(o *order, fills []fill) error {
 }
 
 // next returns the open order that o has to execute against. One that it passes
-// over must have been canceled by then, with all that is open of it now.
+// over must have been canceled before, with all that is open of it now.
 func (t *truth) next(against *[]*order, o *order) *order {
 	for len(*against) > 0 {
 		r := (*against)[0]
 		if o.buys() && r.limit > o.limit || !o.buys() && r.limit < o.limit {
 			return nil
 		}
-		if r.canceled == 0 || r.canceled != r.open {
+		if r.canceled == 0 || r.canceled != r.open || r.canceledSeq > o.seq {
 			return r
 		}
 		t.release(r)

@@ -16,12 +16,12 @@ func story() (*truth, *rows) {
 	t.openAccount("b", new(big.Int))
 	t.placeShares("S", "b", big.NewInt(10*unit))
 	o := func(id uint64, account string, amount, limit int64) *order {
-		return &order{id: id, account: account, sym: "S", amount: amount * unit, limit: limit * unit}
+		return &order{id: id, seq: int64(10 * id), account: account, sym: "S", amount: amount * unit, limit: limit * unit}
 	}
 	return t, &rows{
 		orders:   []*order{o(1, "b", -5, 100), o(2, "b", -3, 100), o(3, "b", -2, 101), o(4, "a", 6, 101)},
 		open:     map[uint64]int64{1: 0, 2: 0, 3: 2 * unit, 4: 0},
-		canceled: map[uint64][2]string{2: {"2", "77"}},
+		canceled: map[uint64]cancelRow{2: {"2", "77", 45}},
 		fills: map[uint64][]fill{4: {
 			{aggressing: 4, resting: 1, shares: 5 * unit, price: 100 * unit, time: "70"},
 			{aggressing: 4, resting: 2, shares: 1 * unit, price: 100 * unit, time: "70"},
@@ -46,11 +46,26 @@ func TestTruthFollowsAMarket(t *testing.T) {
 // A later buy that passes over a canceled order proves that it was canceled by then.
 func TestTruthFindsTheMomentOfACancel(t *testing.T) {
 	truth, rows := story()
-	rows.orders = append(rows.orders, &order{id: 5, account: "a", sym: "S", amount: unit, limit: 101 * unit})
+	rows.orders = append(rows.orders, &order{id: 5, seq: 50, account: "a", sym: "S", amount: unit, limit: 101 * unit})
 	rows.fills[5] = []fill{{aggressing: 5, resting: 3, shares: unit, price: 101 * unit, time: "80"}}
 	rows.open[3], rows.open[5] = unit, 0
 	require.NoError(t, truth.advance(rows))
 	require.NoError(t, truth.conserved())
+
+	truth, rows = story()
+	rows.orders = append(rows.orders, &order{id: 5, seq: 50, account: "a", sym: "S", amount: unit, limit: 101 * unit})
+	rows.fills[5] = []fill{{aggressing: 5, resting: 3, shares: unit, price: 101 * unit, time: "80"}}
+	rows.open[3], rows.open[5] = unit, 0
+	rows.canceled[2] = cancelRow{"2", "77", 55}
+	require.ErrorContains(t, truth.advance(rows), "by price and time it was to be", "the cancel came later")
+}
+
+// Two looks at the tables forget nothing of what is to be asked for.
+func TestASecondLookKeepsWhatTheFirstHasFound(t *testing.T) {
+	truth, found := story()
+	require.NoError(t, truth.advance(found))
+	require.NoError(t, truth.advance(&rows{open: map[uint64]int64{3: 2 * unit}}))
+	require.Len(t, truth.touched, 4)
 }
 
 func TestTruthRefusesWhatDoesNotFollow(t *testing.T) {
@@ -63,8 +78,8 @@ func TestTruthRefusesWhatDoesNotFollow(t *testing.T) {
 		"an execution twice":          func(r *rows) { r.fills[4] = append(r.fills[4], r.fills[4][1]) },
 		"executions of no order":      func(r *rows) { r.fills[9] = r.fills[4] },
 		"an order lost":               func(r *rows) { r.orders = r.orders[1:] },
-		"a cancel of too much":        func(r *rows) { r.canceled[2] = [2]string{"3", "77"} },
-		"a cancel of what was filled": func(r *rows) { r.canceled[1] = [2]string{"5", "77"} },
+		"a cancel of too much":        func(r *rows) { r.canceled[2] = cancelRow{"3", "77", 45} },
+		"a cancel of what was filled": func(r *rows) { r.canceled[1] = cancelRow{"5", "77", 45} },
 		"a cancel lost":               func(r *rows) { delete(r.canceled, 2) },
 		"open shares lost":            func(r *rows) { r.open[3] = unit },
 	} {
