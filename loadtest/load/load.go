@@ -1,0 +1,240 @@
+// Package load sends frames to a server over TCP and measures how it answers.
+//
+// There are three models. Closed: C connections, each of which sends its next
+// frame when it has the reply to the one before. Pipelined: the same with D
+// frames under way on each connection. Open: frames are due at a fixed rate,
+// whatever the server does, and a frame's latency counts from the moment at which
+// it was due; this is what vegeta's attacker does, and what users feel.
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"sync"
+	"time"
+
+	"outcry/internal/wire"
+)
+
+// Source makes the frames of one connection and takes the replies to them, in
+// their order. It is used by one goroutine.
+type Source interface {
+	// Next returns the XML of the next frame, nil where there is none any more. It
+	// is valid until the next call.
+	Next() []byte
+	// Reply takes the XML of a reply, which is valid until it returns. The error
+	// says that the reply is not one that was expected; it is counted and shown, and
+	// the run goes on.
+	Reply(xml []byte) error
+}
+
+// Options say how to send.
+type Options struct {
+	Addr        string
+	Connections int           // at once
+	Depth       int           // frames under way on each connection; 1 is the closed model
+	Duration    time.Duration // how long frames are sent; 0 until the sources have none
+	Progress    func(Progress)
+}
+
+// Progress is what a run is like at the moment; figures are of the last second.
+type Progress struct {
+	Elapsed, Left time.Duration // Left is 0 where nobody knows
+	Requests      uint64        // so far
+	Rate          float64       // answered a second
+	Errors        uint64        // so far
+	P50, P99      time.Duration
+}
+
+const (
+	dialTimeout = 30 * time.Second
+
+	// replyTimeout is how long a server may owe a reply. A run with a reply that
+	// took longer has failed: it is not a slow one.
+	replyTimeout = 60 * time.Second
+
+	replyBytesMax = 256 << 20
+)
+
+// Closed runs the closed or pipelined model, a source for each connection. The
+// error says why a connection could not be made or broke. All connections are made
+// before the first frame is sent.
+func Closed(ctx context.Context, o Options, source func(connection int) Source) (*Result, error) {
+	conns := make([]net.Conn, 0, o.Connections)
+	defer func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}()
+	for range o.Connections {
+		c, err := dial(ctx, o.Addr)
+		if err != nil {
+			return nil, err
+		}
+		conns = append(conns, c)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() {
+		for _, c := range conns {
+			c.Close() // ends what waits
+		}
+	})()
+	r := newRecorder(o)
+	defer r.report()()
+	var running sync.WaitGroup
+	for n, c := range conns {
+		running.Go(func() {
+			w := &worker{conn: c, replies: wire.NewFrameReader(c, replyBytesMax), source: source(n), recorder: r.connection(), depth: max(o.Depth, 1)}
+			if o.Duration > 0 {
+				w.until = r.began.Add(o.Duration)
+			}
+			if err := w.run(); err != nil {
+				cancel(fmt.Errorf("load: connection %d: %w", n+1, err))
+			}
+			w.recorder.flush(time.Now())
+		})
+	}
+	running.Wait()
+	return r.result(), context.Cause(ctx)
+}
+
+func dial(ctx context.Context, addr string) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialTimeout}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
+	return c, nil
+}
+
+// worker keeps depth frames under way on one connection.
+type worker struct {
+	conn     net.Conn
+	replies  *wire.FrameReader
+	source   Source
+	recorder *connectionRecorder
+	depth    int
+	until    time.Time // zero: until the source has no more
+
+	out  []byte
+	sent []time.Time // of the frames under way, oldest first
+}
+
+// run sends and reads until the time is up, or the source is done, and every
+// frame has its reply. Frames that may be sent together are: one write a batch.
+func (w *worker) run() error {
+	done := w.send(w.depth, time.Now())
+	for len(w.sent) > 0 {
+		if err := w.conn.SetReadDeadline(time.Now().Add(replyTimeout)); err != nil {
+			return err
+		}
+		if err := w.read(); err != nil {
+			return err
+		}
+		now := time.Now()
+		if !done && (w.until.IsZero() || now.Before(w.until)) {
+			done = w.send(w.depth-len(w.sent), now)
+		}
+	}
+	return errors.Join(w.recorder.writeErr)
+}
+
+// send sends up to n frames. done means that the source has no more.
+func (w *worker) send(n int, now time.Time) (done bool) {
+	w.out = w.out[:0]
+	for range n {
+		xml := w.source.Next()
+		if xml == nil {
+			done = true
+			break
+		}
+		w.out = wire.AppendFrame(w.out, xml)
+		w.sent = append(w.sent, now)
+	}
+	if len(w.out) > 0 {
+		if _, err := w.conn.Write(w.out); err != nil {
+			w.recorder.writeErr = err // the read that follows ends the run
+		}
+	}
+	return done
+}
+
+// read takes one reply, and all others that are here.
+func (w *worker) read() error {
+	for first := true; first || len(w.sent) > 0 && w.replies.Buffered(math.MaxInt); first = false {
+		reply, err := w.replies.Next()
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		w.recorder.add(w.sent[0], now, w.source.Reply(reply))
+		w.sent = w.sent[1:]
+	}
+	if len(w.sent) == 0 {
+		w.sent = w.sent[:0:cap(w.sent)]
+	}
+	return nil
+}
+
+// Each opens a connection for every frame of a source, sends it, takes the reply,
+// and closes it: connections at a time. It is how many clients of the protocol
+// work. A request's latency includes the connection.
+func Each(ctx context.Context, o Options, source func(client int) Source) (*Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := newRecorder(o)
+	var running sync.WaitGroup
+	gate := make(chan struct{}) // all clients begin at once
+	for n := range o.Connections {
+		running.Go(func() {
+			<-gate
+			s, rec := source(n), r.connection()
+			defer func() { rec.flush(time.Now()) }()
+			for ctx.Err() == nil && (o.Duration == 0 || time.Since(r.began) < o.Duration) {
+				xml := s.Next()
+				if xml == nil {
+					return
+				}
+				begun := time.Now()
+				err := once(ctx, o.Addr, xml, s)
+				var broken *brokenError
+				if errors.As(err, &broken) {
+					cancel(fmt.Errorf("load: client %d: %w", n+1, err))
+					return
+				}
+				rec.add(begun, time.Now(), err)
+			}
+		})
+	}
+	r.began = time.Now()
+	defer r.report()()
+	close(gate)
+	running.Wait()
+	return r.result(), context.Cause(ctx)
+}
+
+// brokenError is a connection that did not do what it should.
+type brokenError struct{ error }
+
+func once(ctx context.Context, addr string, xml []byte, s Source) error {
+	c, err := dial(ctx, addr)
+	if err != nil {
+		return &brokenError{err}
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
+		return &brokenError{err}
+	}
+	if _, err := c.Write(wire.AppendFrame(nil, xml)); err != nil {
+		return &brokenError{err}
+	}
+	reply, err := wire.NewFrameReader(c, replyBytesMax).Next()
+	if err != nil {
+		return &brokenError{err}
+	}
+	return s.Reply(reply)
+}

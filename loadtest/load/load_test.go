@@ -1,0 +1,237 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	vegeta "github.com/tsenart/vegeta/v12/lib"
+
+	"outcry/internal/wire"
+)
+
+var background = context.Background()
+
+// serve answers frames through answer, on connections of its own.
+func serve(t *testing.T, answer func(connection, n int, xml []byte) []byte) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for connection := 1; ; connection++ {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				frames := wire.NewFrameReader(c, 1<<20)
+				for n := 1; ; n++ {
+					xml, err := frames.Next()
+					if err != nil {
+						return
+					}
+					reply := answer(connection, n, xml)
+					if reply == nil {
+						return
+					}
+					if _, err := c.Write(wire.AppendFrame(nil, reply)); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// counting is a source of numbered frames, which expects them back in their order.
+type counting struct{ next, got, most int }
+
+func (s *counting) Next() []byte {
+	if s.next == s.most {
+		return nil
+	}
+	s.next++
+	return fmt.Appendf(nil, "<f>%d</f>", s.next)
+}
+
+func (s *counting) Reply(xml []byte) error {
+	s.got++
+	if want := fmt.Sprintf("<f>%d</f>", s.got); string(xml) != want {
+		return fmt.Errorf("%s instead of %s", xml, want)
+	}
+	return nil
+}
+
+func TestClosedAnswersEveryFrameInOrder(t *testing.T) {
+	addr := serve(t, func(_, _ int, xml []byte) []byte { return xml })
+	for _, depth := range []int{1, 3, 16} {
+		sources := make([]*counting, 5)
+		r, err := Closed(background, Options{Addr: addr, Connections: 5, Depth: depth}, func(n int) Source {
+			sources[n] = &counting{most: 100}
+			return sources[n]
+		})
+		require.NoError(t, err)
+		require.EqualValues(t, 500, r.Requests)
+		require.Zero(t, r.Errors, r.Examples)
+		require.EqualValues(t, 500, r.Latency.TotalCount())
+		require.Positive(t, r.Rate())
+		for _, s := range sources {
+			require.Equal(t, 100, s.got)
+		}
+	}
+}
+
+func TestDepthIsHowManyAreUnderWay(t *testing.T) {
+	// A server that answers only once it has seen four frames shows that four came.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		frames := wire.NewFrameReader(c, 1<<20)
+		for range 3 {
+			var replies []byte
+			for range 4 {
+				xml, err := frames.Next()
+				if err != nil {
+					return
+				}
+				replies = wire.AppendFrame(replies, xml)
+			}
+			if _, err := c.Write(replies); err != nil {
+				return
+			}
+		}
+	}()
+	r, err := Closed(background, Options{Addr: l.Addr().String(), Connections: 1, Depth: 4}, func(int) Source { return &counting{most: 12} })
+	require.NoError(t, err)
+	require.EqualValues(t, 12, r.Requests)
+}
+
+func TestUnexpectedRepliesAreCountedAndShown(t *testing.T) {
+	addr := serve(t, func(_, n int, xml []byte) []byte {
+		if n == 7 {
+			return []byte("<wrong/>")
+		}
+		return xml
+	})
+	r, err := Closed(background, Options{Addr: addr, Connections: 2, Depth: 1}, func(int) Source { return &counting{most: 10} })
+	require.NoError(t, err)
+	require.EqualValues(t, 20, r.Requests)
+	require.EqualValues(t, 2, r.Errors)
+	require.Equal(t, "<wrong/> instead of <f>7</f>", r.Examples[0])
+}
+
+func TestABrokenConnectionIsAFailedRun(t *testing.T) {
+	addr := serve(t, func(connection, n int, xml []byte) []byte {
+		if connection == 2 && n == 3 {
+			return nil
+		}
+		return xml
+	})
+	_, err := Closed(background, Options{Addr: addr, Connections: 3, Depth: 1, Duration: time.Minute}, func(int) Source { return &counting{most: 1 << 40} })
+	require.ErrorContains(t, err, "connection")
+	_, err = Closed(background, Options{Addr: "127.0.0.1:1", Connections: 1}, nil)
+	require.Error(t, err)
+}
+
+func TestEachHasAConnectionForEveryFrame(t *testing.T) {
+	var connections atomic.Int64
+	addr := serve(t, func(connection, n int, xml []byte) []byte {
+		connections.Store(max(connections.Load(), int64(connection)))
+		if n > 1 {
+			return nil
+		}
+		return xml
+	})
+	r, err := Each(background, Options{Addr: addr, Connections: 4}, func(int) Source { return &counting{most: 5} })
+	require.NoError(t, err)
+	require.EqualValues(t, 20, r.Requests)
+	require.Zero(t, r.Errors, r.Examples)
+	require.EqualValues(t, 20, connections.Load())
+}
+
+// A server that stands still for half a second, once, in an open run with one
+// connection: what vegeta measures hides it, what is due does not.
+func TestOpenCountsFromTheMomentAFrameWasDue(t *testing.T) {
+	addr := serve(t, func(_, n int, xml []byte) []byte {
+		if n == 20 {
+			time.Sleep(500 * time.Millisecond) // the stall that is to be seen
+		}
+		return xml
+	})
+	hits := 0
+	r, err := Open(background, Options{Addr: addr, Connections: 1, Duration: time.Second}, 200, &counting{most: 1 << 40}, func(*vegeta.Result) { hits++ })
+	require.NoError(t, err)
+	require.Zero(t, r.Errors, r.Examples)
+	require.EqualValues(t, hits, r.Requests)
+	late := func(q float64) bool { return r.Quantile(q) > 50*time.Millisecond }
+	require.True(t, late(0.9), "at least a third of the frames were due while the server stood still")
+	require.Less(t, quantile(r.Sent, 0.9), 50*time.Millisecond, "of which only one was sent")
+}
+
+func TestOpenShowsUnexpectedRepliesAndBrokenConnections(t *testing.T) {
+	addr := serve(t, func(_, n int, xml []byte) []byte { return []byte("<wrong/>") })
+	r, err := Open(background, Options{Addr: addr, Connections: 2, Duration: time.Second}, 50, &counting{most: 10}, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 10, r.Errors)
+	addr = serve(t, func(_, n int, xml []byte) []byte { return nil })
+	_, err = Open(background, Options{Addr: addr, Connections: 2, Duration: time.Second}, 50, &counting{most: 10}, nil)
+	require.ErrorContains(t, err, "EOF")
+}
+
+func TestEchoIsAsLargeAsAsked(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- Echo(l, 100) }()
+	s := &sized{left: 50}
+	r, err := Closed(background, Options{Addr: l.Addr().String(), Connections: 2, Depth: 8}, func(int) Source { return &sized{left: 50, want: 100} })
+	require.NoError(t, err)
+	require.EqualValues(t, 100, r.Requests)
+	require.Zero(t, r.Errors, r.Examples)
+	require.Zero(t, s.want)
+	require.NoError(t, l.Close())
+	require.NoError(t, <-ended)
+}
+
+// sized expects replies of a size.
+type sized struct{ left, want int }
+
+func (s *sized) Next() []byte {
+	if s.left == 0 {
+		return nil
+	}
+	s.left--
+	return []byte("<f/>")
+}
+
+func (s *sized) Reply(xml []byte) error {
+	if len(xml) != s.want {
+		return errors.New("size")
+	}
+	return nil
+}
+
+func TestProgressTellsWhatIsLeft(t *testing.T) {
+	addr := serve(t, func(_, _ int, xml []byte) []byte { return xml })
+	told := make(chan Progress, 10)
+	_, err := Closed(background, Options{Addr: addr, Connections: 1, Duration: 1200 * time.Millisecond, Progress: func(p Progress) { told <- p }},
+		func(int) Source { return &counting{most: 1 << 40} })
+	require.NoError(t, err)
+	p := <-told
+	require.Positive(t, p.Left)
+	require.GreaterOrEqual(t, p.Elapsed, time.Second)
+}
