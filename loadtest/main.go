@@ -1,5 +1,6 @@
-// Command loadtest tries an exchange: it breaks one and proves that nothing is
-// lost. Run it within the repository, without arguments for its commands.
+// Command loadtest tries an exchange: it measures how fast one is, and breaks one and
+// proves that nothing is lost. Run it within the repository, without arguments for
+// its commands.
 package main
 
 import (
@@ -27,8 +28,13 @@ type command struct {
 }
 
 var commands = []command{
+	{"run", "measure one scenario", runScenario},
+	{"sweep", "measure scenarios at several numbers of processors, with repetitions", runSweep},
+	{"report", "measure everything and write docs/SCALABILITY.md", runReport},
+	{"soak", "trade for long at half of capacity: memory, files and latency must stay flat", runSoak},
+	{"echo", "serve echoes: what a scenario is compared with", runEcho},
 	{"torture", "break an exchange at random moments and prove that nothing is lost", runTorture},
-	{"life", "let history grow and look at restarts, journal and memory", runLife},
+	{"growth", "let history grow and look at restarts, journal and memory", runGrowth},
 	{"planted", "plant bugs and prove that the torture run and the tests notice", runPlanted},
 }
 

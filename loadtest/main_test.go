@@ -10,7 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/loadtest/life"
+	"outcry/loadtest/growth"
+	"outcry/loadtest/sweep"
 	"outcry/loadtest/torture"
 )
 
@@ -28,8 +29,23 @@ func TestUsage(t *testing.T) {
 		{[]string{"torture", "-plan", "kill=-1"}, exitUsage, `"kill=-1"`},
 		{[]string{"torture", "-clients", "0"}, exitUsage, "-clients 0"},
 		{[]string{"torture", "more"}, exitUsage, `"more"`},
-		{[]string{"life", "-orders", "5,4"}, exitUsage, `"4"`},
-		{[]string{"life", "-clients", "x"}, exitUsage, "clients"},
+		{[]string{"growth", "-orders", "5,4"}, exitUsage, `"4"`},
+		{[]string{"growth", "-clients", "x"}, exitUsage, "clients"},
+		{[]string{"run"}, exitOK, "one client: create, then order"},
+		{[]string{"run", "none"}, exitUsage, `no scenario "none"`},
+		{[]string{"run", "hot", "-help"}, exitOK, "-per_frame"},
+		{[]string{"run", "hot", "-symbols", "3"}, exitUsage, "-symbols"},
+		{[]string{"run", "cores", "-clients", "0"}, exitUsage, "-clients 0"},
+		{[]string{"run", "query10", "-orders", "0"}, exitUsage, "-orders 0"},
+		{[]string{"run", "burst", "more"}, exitUsage, `"more"`},
+		{[]string{"run", "hot"}, exitUsage, "-duration is needed"},
+		{[]string{"run", "hot", "-duration", "1s", "-html", "x"}, exitUsage, "-html needs a -rate"},
+		{[]string{"sweep", "-procs", "1,0"}, exitUsage, `"0"`},
+		{[]string{"sweep", "-only", "none"}, exitUsage, `"none"`},
+		{[]string{"sweep", "-repeat", "-1"}, exitUsage, "-repeat -1"},
+		{[]string{"report", "-repeat", "0"}, exitUsage, "-repeat 0"},
+		{[]string{"soak", "-duration", "1s"}, exitUsage, "-duration 1s"},
+		{[]string{"soak", "-rate", "-1"}, exitUsage, "-rate -1"},
 		{[]string{"planted", "-help"}, exitOK, "answer-before-sync"},
 		{[]string{"planted", "none"}, exitUsage, `"none"`},
 	} {
@@ -70,14 +86,38 @@ func TestATortureRun(t *testing.T) {
 	require.Contains(t, r.Command, "-plan kill=1,stop=1")
 }
 
-func TestALifeRun(t *testing.T) {
+// TestAScenario sends frames at a rate and has them plotted.
+func TestAScenario(t *testing.T) {
+	dir := t.TempDir()
+	report, page := filepath.Join(dir, "point.json"), filepath.Join(dir, "page.html")
+	var stdout, stderr bytes.Buffer
+	status := run(context.Background(), []string{"run", "hot", "-clients", "4", "-accounts", "4", "-rate", "200", "-duration", "1s",
+		"-procs", "1", "-seed", "3", "-json", report, "-html", page}, &stdout, &stderr)
+	require.Equal(t, exitOK, status, "%s%s", &stdout, &stderr)
+	require.Contains(t, stdout.String(), "the exchange and its tables hold what clients were told")
+	b, err := os.ReadFile(report)
+	require.NoError(t, err)
+	var p sweep.Point
+	require.NoError(t, json.Unmarshal(b, &p))
+	require.EqualValues(t, 200, p.Requests)
+	require.Zero(t, p.Errors)
+	require.True(t, p.Agrees)
+	require.Positive(t, p.EchoRate)
+	require.Len(t, p.Curve, len(sweep.Quantiles))
+	require.GreaterOrEqual(t, p.Max, p.P99)
+	html, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(html), "outcry hot")
+}
+
+func TestAGrowthRun(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.json")
 	var stdout, stderr bytes.Buffer
-	status := run(context.Background(), []string{"life", "-orders", "1000,2000", "-clients", "4", "-json", report}, &stdout, &stderr)
+	status := run(context.Background(), []string{"growth", "-orders", "1000,2000", "-clients", "4", "-json", report}, &stdout, &stderr)
 	require.Equal(t, exitOK, status, "%s%s", &stdout, &stderr)
 	b, err := os.ReadFile(report)
 	require.NoError(t, err)
-	var r life.Report
+	var r growth.Report
 	require.NoError(t, json.Unmarshal(b, &r))
 	require.Len(t, r.Marks, 2)
 	require.GreaterOrEqual(t, r.Marks[1].Orders, int64(2000))

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"sync"
 	"time"
@@ -153,11 +152,14 @@ func (w *worker) send(n int, now time.Time) (done bool) {
 			break
 		}
 		w.out = wire.AppendFrame(w.out, xml)
+		w.recorder.bytesOut += uint64(len(xml))
 		w.sent = append(w.sent, now)
 	}
 	if len(w.out) > 0 {
+		_ = w.conn.SetWriteDeadline(now.Add(replyTimeout)) // the write fails where this does
 		if _, err := w.conn.Write(w.out); err != nil {
-			w.recorder.writeErr = err // the read that follows ends the run
+			// The read that follows ends the run.
+			w.recorder.writeErr = fmt.Errorf("%d frames of %d bytes under way, more than the server takes before its replies are: %w", len(w.sent), len(w.out), err)
 		}
 	}
 	return done
@@ -165,12 +167,13 @@ func (w *worker) send(n int, now time.Time) (done bool) {
 
 // read takes one reply, and all others that are here.
 func (w *worker) read() error {
-	for first := true; first || len(w.sent) > 0 && w.replies.Buffered(math.MaxInt); first = false {
+	for first := true; first || len(w.sent) > 0 && w.replies.Buffered(); first = false {
 		reply, err := w.replies.Next()
 		if err != nil {
 			return err
 		}
 		now := time.Now()
+		w.recorder.bytesIn += uint64(len(reply))
 		w.recorder.add(w.sent[0], now, w.source.Reply(reply))
 		w.sent = w.sent[1:]
 	}
@@ -182,31 +185,35 @@ func (w *worker) read() error {
 
 // Each opens a connection for every frame of a source, sends it, takes the reply,
 // and closes it: connections at a time. It is how many clients of the protocol
-// work. A request's latency includes the connection.
+// work. A request's latency includes the connection. All begin at once, and count
+// their first frame from that moment.
 func Each(ctx context.Context, o Options, source func(client int) Source) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := newRecorder(o)
 	var running sync.WaitGroup
 	gate := make(chan struct{}) // all clients begin at once
+	shared := make([]sharedRecorder, min(max(o.Connections, 1), sharedMax))
+	for i := range shared {
+		shared[i].connectionRecorder = r.connection()
+	}
 	for n := range o.Connections {
+		s, rec := source(n), &shared[n%len(shared)]
 		running.Go(func() {
 			<-gate
-			s, rec := source(n), r.connection()
-			defer func() { rec.flush(time.Now()) }()
-			for ctx.Err() == nil && (o.Duration == 0 || time.Since(r.began) < o.Duration) {
+			begun := r.began // the first frame is due when the gate opens
+			for ; ctx.Err() == nil && (o.Duration == 0 || time.Since(r.began) < o.Duration); begun = time.Now() {
 				xml := s.Next()
 				if xml == nil {
 					return
 				}
-				begun := time.Now()
-				err := once(ctx, o.Addr, xml, s)
+				replyBytes, err := once(ctx, o.Addr, xml, s)
 				var broken *brokenError
 				if errors.As(err, &broken) {
 					cancel(fmt.Errorf("load: client %d: %w", n+1, err))
 					return
 				}
-				rec.add(begun, time.Now(), err)
+				rec.add(begun, len(xml), replyBytes, err)
 			}
 		})
 	}
@@ -214,27 +221,49 @@ func Each(ctx context.Context, o Options, source func(client int) Source) (*Resu
 	defer r.report()()
 	close(gate)
 	running.Wait()
+	for i := range shared {
+		shared[i].flush(time.Now())
+	}
 	return r.result(), context.Cause(ctx)
+}
+
+// sharedMax is how many recorders the clients of Each have between them: one for
+// each of ten thousand clients would take longer to make than their run.
+const sharedMax = 64
+
+type sharedRecorder struct {
+	sync.Mutex
+	*connectionRecorder
+}
+
+func (s *sharedRecorder) add(begun time.Time, bytesOut, bytesIn int, err error) {
+	now := time.Now()
+	s.Lock()
+	defer s.Unlock()
+	s.bytesOut += uint64(bytesOut)
+	s.bytesIn += uint64(bytesIn)
+	s.connectionRecorder.add(begun, now, err)
 }
 
 // brokenError is a connection that did not do what it should.
 type brokenError struct{ error }
 
-func once(ctx context.Context, addr string, xml []byte, s Source) error {
+// once sends a frame on a connection of its own and returns the length of the reply.
+func once(ctx context.Context, addr string, xml []byte, s Source) (replyBytes int, err error) {
 	c, err := dial(ctx, addr)
 	if err != nil {
-		return &brokenError{err}
+		return 0, &brokenError{err}
 	}
 	defer c.Close()
 	if err := c.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
-		return &brokenError{err}
+		return 0, &brokenError{err}
 	}
 	if _, err := c.Write(wire.AppendFrame(nil, xml)); err != nil {
-		return &brokenError{err}
+		return 0, &brokenError{err}
 	}
 	reply, err := wire.NewFrameReader(c, replyBytesMax).Next()
 	if err != nil {
-		return &brokenError{err}
+		return 0, &brokenError{err}
 	}
-	return s.Reply(reply)
+	return len(reply), s.Reply(reply)
 }

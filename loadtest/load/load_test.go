@@ -82,6 +82,8 @@ func TestClosedAnswersEveryFrameInOrder(t *testing.T) {
 		require.EqualValues(t, 500, r.Requests)
 		require.Zero(t, r.Errors, r.Examples)
 		require.EqualValues(t, 500, r.Latency.TotalCount())
+		require.Equal(t, r.BytesOut, r.BytesIn)
+		require.Positive(t, r.BytesIn)
 		require.Positive(t, r.Rate())
 		for _, s := range sources {
 			require.Equal(t, 100, s.got)
@@ -150,10 +152,10 @@ func TestABrokenConnectionIsAFailedRun(t *testing.T) {
 func TestEachHasAConnectionForEveryFrame(t *testing.T) {
 	var connections atomic.Int64
 	addr := serve(t, func(connection, n int, xml []byte) []byte {
-		connections.Store(max(connections.Load(), int64(connection)))
 		if n > 1 {
 			return nil
 		}
+		connections.Add(1)
 		return xml
 	})
 	r, err := Each(background, Options{Addr: addr, Connections: 4}, func(int) Source { return &counting{most: 5} })
@@ -172,11 +174,16 @@ func TestOpenCountsFromTheMomentAFrameWasDue(t *testing.T) {
 		}
 		return xml
 	})
-	hits := 0
-	r, err := Open(background, Options{Addr: addr, Connections: 1, Duration: time.Second}, 200, &counting{most: 1 << 40}, func(*vegeta.Result) { hits++ })
+	hits, longest := 0, time.Duration(0)
+	r, err := Open(background, Options{Addr: addr, Connections: 1, Duration: time.Second}, 200, one(&counting{most: 1 << 40}), func(hit *vegeta.Result) {
+		hits++
+		longest = max(longest, hit.Latency)
+	})
 	require.NoError(t, err)
 	require.Zero(t, r.Errors, r.Examples)
 	require.EqualValues(t, hits, r.Requests)
+	require.EqualValues(t, 200, r.Requests, "all that was due")
+	require.Greater(t, longest, 400*time.Millisecond)
 	late := func(q float64) bool { return r.Quantile(q) > 50*time.Millisecond }
 	require.True(t, late(0.9), "at least a third of the frames were due while the server stood still")
 	require.Less(t, quantile(r.Sent, 0.9), 50*time.Millisecond, "of which only one was sent")
@@ -184,12 +191,32 @@ func TestOpenCountsFromTheMomentAFrameWasDue(t *testing.T) {
 
 func TestOpenShowsUnexpectedRepliesAndBrokenConnections(t *testing.T) {
 	addr := serve(t, func(_, n int, xml []byte) []byte { return []byte("<wrong/>") })
-	r, err := Open(background, Options{Addr: addr, Connections: 2, Duration: time.Second}, 50, &counting{most: 10}, nil)
+	r, err := Open(background, Options{Addr: addr, Connections: 2, Duration: time.Second}, 50, func(int) Source { return &counting{most: 1 << 40} }, nil)
 	require.NoError(t, err)
-	require.EqualValues(t, 10, r.Errors)
+	require.EqualValues(t, 50, r.Errors)
 	addr = serve(t, func(_, n int, xml []byte) []byte { return nil })
-	_, err = Open(background, Options{Addr: addr, Connections: 2, Duration: time.Second}, 50, &counting{most: 10}, nil)
+	_, err = Open(background, Options{Addr: addr, Connections: 2, Duration: time.Second}, 50, func(int) Source { return &counting{most: 10} }, nil)
 	require.ErrorContains(t, err, "EOF")
+	addr = serve(t, func(_, n int, xml []byte) []byte { return xml })
+	_, err = Open(background, Options{Addr: addr, Connections: 2, Duration: time.Second}, 50, func(int) Source { return &counting{most: 5} }, nil)
+	require.ErrorContains(t, err, "no more frames")
+}
+
+func one(s Source) func(int) Source { return func(int) Source { return s } }
+
+// A server that stands still at the end of a run: what was due is sent nevertheless.
+func TestOpenSendsWhatWasDueInAStallAtTheEnd(t *testing.T) {
+	addr := serve(t, func(_, n int, xml []byte) []byte {
+		if n == 50 {
+			time.Sleep(time.Second) // the stall
+		}
+		return xml
+	})
+	r, err := Open(background, Options{Addr: addr, Connections: 1, Duration: 500 * time.Millisecond}, 200, one(&counting{most: 1 << 40}), nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 100, r.Requests)
+	require.Zero(t, r.Errors, r.Examples)
+	require.Greater(t, r.Quantile(0.75), 500*time.Millisecond)
 }
 
 func TestEchoIsAsLargeAsAsked(t *testing.T) {
@@ -197,12 +224,10 @@ func TestEchoIsAsLargeAsAsked(t *testing.T) {
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- Echo(l, 100) }()
-	s := &sized{left: 50}
 	r, err := Closed(background, Options{Addr: l.Addr().String(), Connections: 2, Depth: 8}, func(int) Source { return &sized{left: 50, want: 100} })
 	require.NoError(t, err)
 	require.EqualValues(t, 100, r.Requests)
 	require.Zero(t, r.Errors, r.Examples)
-	require.Zero(t, s.want)
 	require.NoError(t, l.Close())
 	require.NoError(t, <-ended)
 }

@@ -8,7 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
@@ -16,24 +16,31 @@ import (
 	"outcry/internal/wire"
 )
 
+// sendingMax is how much longer than its duration an open run may take to send what
+// was due in it.
+const sendingMax = time.Minute
+
 // Open runs the open model with vegeta's attacker: rate frames a second for
-// o.Duration, each over one of o.Connections connections. Where all of these are
-// busy a frame waits, and that wait is part of its latency: Result.Latency counts
-// from the moment at which the frame was due, Result.Sent from the moment at which
-// it was sent. Only the second one is what vegeta itself reports, and a stall hides
-// in it, since nothing is sent meanwhile.
+// o.Duration, over o.Connections connections, each with a source of its own. Where
+// all of these are busy a frame waits, and that wait is part of its latency:
+// Result.Latency counts from the moment at which the frame was due, Result.Sent from
+// the moment at which it was sent. Only the second one is what vegeta itself
+// reports, and a stall hides in it, since nothing is sent meanwhile. Every frame that
+// was due is sent, if need be after o.Duration; those that are not for another
+// minute count as errors.
 //
-// each, which may be nil, is told of every hit. The error says why a connection
-// could not be made or broke.
-func Open(ctx context.Context, o Options, rate int, source Source, each func(*vegeta.Result)) (*Result, error) {
-	transport := &transport{source: source, idle: make(chan *exchangeConn, o.Connections)}
+// each, which may be nil, is told of every hit, with the time at which it was due and
+// the latency from then on. The error says why a connection could not be made or
+// broke.
+func Open(ctx context.Context, o Options, rate int, source func(connection int) Source, each func(*vegeta.Result)) (*Result, error) {
+	transport := &transport{idle: make(chan *exchangeConn, o.Connections)}
 	defer transport.close()
-	for range o.Connections {
+	for n := range o.Connections {
 		c, err := dial(ctx, o.Addr)
 		if err != nil {
 			return nil, err
 		}
-		transport.idle <- &exchangeConn{c, wire.NewFrameReader(c, replyBytesMax)}
+		transport.idle <- &exchangeConn{c, wire.NewFrameReader(c, replyBytesMax), source(n)}
 	}
 	// Not vegeta's options for connections and the like: they take the transport
 	// for an *http.Transport and panic.
@@ -41,77 +48,98 @@ func Open(ctx context.Context, o Options, rate int, source Source, each func(*ve
 		vegeta.Workers(uint64(o.Connections)), vegeta.MaxWorkers(uint64(o.Connections)))
 	defer context.AfterFunc(ctx, func() { attacker.Stop() })()
 
-	pacer := vegeta.ConstantPacer{Freq: rate, Per: time.Second}
+	p := &pacer{ConstantPacer: vegeta.ConstantPacer{Freq: rate, Per: time.Second},
+		most: uint64(o.Duration.Seconds() * float64(rate)), until: o.Duration + sendingMax}
 	r := newRecorder(o)
 	defer r.report()()
-	c, sent := r.connection(), newHistogram()
+	c, sent, hits := r.connection(), newHistogram(), uint64(0)
 	var broken error
-	for hit := range attacker.Attack(transport.target, pacer, o.Duration, "outcry") {
-		if hit.Error == vegeta.ErrNoTargets.Error() {
-			continue // the source is done, and the attack ends
-		}
-		if each != nil {
-			each(hit)
-		}
-		due := r.began.Add(time.Duration(float64(hit.Seq) / float64(rate) * float64(time.Second)))
-		if due.After(hit.Timestamp) {
-			due = hit.Timestamp // sent a little early
-		}
+	for hit := range attacker.Attack(target, p, 0, "outcry") {
 		if hit.Error != "" && hit.Code == 0 {
 			broken = fmt.Errorf("load: frame %d: %s", hit.Seq, hit.Error)
 			attacker.Stop()
 			continue
 		}
+		hits++
+		// The attacker's first frame is due after one interval.
+		due := r.began.Add(time.Duration(float64(hit.Seq+1) / float64(rate) * float64(time.Second)))
+		if due.After(hit.Timestamp) {
+			due = hit.Timestamp // sent a little early
+		}
+		_ = sent.RecordValue(min(max(int64(hit.Latency), latencyMin), latencyMax)) // in range
 		var unexpected error
 		if hit.Code != http.StatusOK {
 			unexpected = errors.New(string(hit.Body))
 		}
 		c.add(due, hit.End(), unexpected)
-		_ = sent.RecordValue(min(max(int64(hit.Latency), latencyMin), latencyMax)) // in range
+		if each != nil {
+			hit.Timestamp, hit.Latency = due, hit.End().Sub(due)
+			each(hit)
+		}
 	}
-	c.flush(r.began.Add(o.Duration))
+	c.flush(time.Now())
 	result := r.result()
+	result.BytesOut, result.BytesIn = transport.bytesOut.Load(), transport.bytesIn.Load()
 	result.Sent = sent
+	if missing := p.most - hits; missing > 0 && broken == nil && ctx.Err() == nil {
+		result.Errors += missing
+		result.Examples = append(result.Examples, fmt.Sprintf("%d frames were due and not sent: %d a second is more than is done", missing, rate))
+	}
 	return result, errors.Join(broken, ctx.Err())
 }
 
-// transport carries vegeta's requests as frames: a request's body is the XML.
-type transport struct {
-	idle chan *exchangeConn
-
-	mu     sync.Mutex // guards source
-	source Source
+// pacer is vegeta's, but ends with a number of hits instead of a time: what is due
+// in a stall is sent behind it.
+type pacer struct {
+	vegeta.ConstantPacer
+	most  uint64
+	until time.Duration
 }
 
-type exchangeConn struct {
-	net.Conn
-	replies *wire.FrameReader
-}
-
-// target is vegeta's Targeter.
-func (t *transport) target(to *vegeta.Target) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	xml := t.source.Next()
-	if xml == nil {
-		return vegeta.ErrNoTargets
+// Pace implements vegeta.Pacer.
+func (p *pacer) Pace(elapsed time.Duration, hits uint64) (wait time.Duration, stop bool) {
+	if hits >= p.most || elapsed > p.until {
+		return 0, true
 	}
-	to.Method, to.URL, to.Body = http.MethodPost, "http://outcry/xml", bytes.Clone(xml)
+	return p.ConstantPacer.Pace(elapsed, hits)
+}
+
+// target is vegeta's Targeter. What is sent is up to the connection that is free.
+func target(to *vegeta.Target) error {
+	to.Method, to.URL = http.MethodPost, "http://outcry/xml"
 	return nil
 }
 
-// RoundTrip sends a request's body as a frame and returns the reply. A reply that
-// the source did not expect has status 422, and the reason as its body.
+// transport carries vegeta's requests as frames.
+type transport struct {
+	idle              chan *exchangeConn
+	bytesOut, bytesIn atomic.Uint64
+}
+
+// exchangeConn is a connection, for whoever has taken it from the idle ones.
+type exchangeConn struct {
+	net.Conn
+	replies *wire.FrameReader
+	source  Source
+}
+
+// errDone says that a source has no more frames.
+var errDone = errors.New("a connection has no more frames to send")
+
+// RoundTrip sends the next frame of a connection that is free, and returns the
+// reply. A reply that the source did not expect has status 422, and the reason as
+// its body.
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	xml, err := io.ReadAll(request.Body)
-	if err != nil {
-		return nil, err
-	}
 	c := <-t.idle
 	defer func() { t.idle <- c }()
+	xml := c.source.Next()
+	if xml == nil {
+		return nil, errDone
+	}
 	if err := c.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
 		return nil, err
 	}
+	t.bytesOut.Add(uint64(len(xml)))
 	if _, err := c.Write(wire.AppendFrame(nil, xml)); err != nil {
 		return nil, err
 	}
@@ -119,11 +147,9 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	unexpected := t.source.Reply(reply)
-	t.mu.Unlock()
+	t.bytesIn.Add(uint64(len(reply)))
 	status, body := http.StatusOK, []byte(nil)
-	if unexpected != nil {
+	if unexpected := c.source.Reply(reply); unexpected != nil {
 		status, body = http.StatusUnprocessableEntity, []byte(unexpected.Error())
 	}
 	return &http.Response{StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -27,6 +27,8 @@ type Result struct {
 	Errors   uint64        // answered with something unexpected
 	Examples []string      // of those, a few
 	Elapsed  time.Duration // from the first frame to the last reply
+	BytesOut uint64        // of XML in all frames, without their length lines
+	BytesIn  uint64        // and in all replies
 	Latency  *hdrhistogram.Histogram
 	// Sent counts from the moment at which a frame was sent instead of the moment
 	// at which it was due. In the closed models it is Latency.
@@ -39,6 +41,20 @@ type Second struct {
 	Requests uint64
 	Latency  *hdrhistogram.Histogram
 }
+
+// Merge returns several seconds as one.
+func Merge(seconds []Second) Second {
+	sum := Second{Latency: newHistogram()}
+	for _, s := range seconds {
+		sum.Requests += s.Requests
+		sum.Latency.Merge(s.Latency)
+	}
+	return sum
+}
+
+// Millis returns the latency that a share q of the frames, from 0 to 1, stayed at or
+// below, in milliseconds.
+func (s Second) Millis(q float64) float64 { return float64(quantile(s.Latency, q)) / 1e6 }
 
 // Rate returns answered frames a second.
 func (r *Result) Rate() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
@@ -61,6 +77,8 @@ type recorder struct {
 	seconds  []Second
 	errors   uint64
 	examples []string
+	bytesOut uint64
+	bytesIn  uint64
 }
 
 func newRecorder(o Options) *recorder { return &recorder{options: o, began: time.Now()} }
@@ -73,6 +91,8 @@ type connectionRecorder struct {
 	current  *hdrhistogram.Histogram
 	errors   uint64
 	example  string
+	bytesOut uint64
+	bytesIn  uint64
 	writeErr error
 }
 
@@ -114,6 +134,9 @@ func (c *connectionRecorder) flush(now time.Time) {
 		r.examples = append(r.examples, c.example)
 	}
 	c.errors = 0
+	r.bytesOut += c.bytesOut
+	r.bytesIn += c.bytesIn
+	c.bytesOut, c.bytesIn = 0, 0
 	if now.After(r.last) {
 		r.last = now
 	}
@@ -123,7 +146,7 @@ func (c *connectionRecorder) flush(now time.Time) {
 func (r *recorder) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	result := &Result{Errors: r.errors, Examples: r.examples, Elapsed: r.last.Sub(r.began), Latency: newHistogram(), Timeline: r.seconds}
+	result := &Result{BytesOut: r.bytesOut, BytesIn: r.bytesIn, Errors: r.errors, Examples: r.examples, Elapsed: r.last.Sub(r.began), Latency: newHistogram(), Timeline: r.seconds}
 	for _, s := range r.seconds {
 		result.Requests += s.Requests
 		result.Latency.Merge(s.Latency)

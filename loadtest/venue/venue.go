@@ -162,6 +162,15 @@ var starters = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
+// Start starts a process that ends with this one, also when this one is killed. A
+// terminal's Ctrl-C is not sent to it. The error is cmd's.
+func Start(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	started := make(chan error)
+	starters() <- func() { started <- cmd.Start() }
+	return <-started
+}
+
 // Launch starts outcryd on ports of its own and does not wait for it.
 func Launch(o ServerOptions) (*Server, error) {
 	s := &Server{ready: make(chan struct{}), exited: make(chan struct{})}
@@ -172,11 +181,8 @@ func Launch(o ServerOptions) (*Server, error) {
 	s.cmd = exec.Command(o.Program, append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0",
 		"--data=" + o.Data, "--database-url=" + o.DatabaseURL}, o.Flags...)...)
 	s.cmd.Env = append(os.Environ(), o.Env...)
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // a terminal's Ctrl-C is for us
 	s.cmd.Stderr = s.log
-	started := make(chan error)
-	starters() <- func() { started <- s.cmd.Start() }
-	if err := <-started; err != nil {
+	if err := Start(s.cmd); err != nil {
 		return nil, fmt.Errorf("venue: start %s: %w", o.Program, err)
 	}
 	go func() {

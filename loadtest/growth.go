@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"strings"
 
-	"outcry/loadtest/life"
+	"outcry/loadtest/growth"
 )
 
-func runLife(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	o := life.Options{Out: stdout}
-	f := flag.NewFlagSet("life", flag.ContinueOnError)
+func runGrowth(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o := growth.Options{Out: stdout}
+	f := flag.NewFlagSet("growth", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	marks := f.String("orders", "1000000,2000000,5000000", "`numbers` of orders at which to look, comma-separated, rising")
 	f.IntVar(&o.Clients, "clients", 32, "`connections` that trade")
@@ -35,7 +35,7 @@ func runLife(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		}
 		o.Marks = append(o.Marks, mark)
 	}
-	result, err := life.Run(ctx, o)
+	result, err := growth.Run(ctx, o)
 	if err == nil && *report != "" {
 		err = writeReport(*report, result)
 	}

@@ -1,8 +1,8 @@
-// Package life shows what growing history costs: it trades until an exchange has
+// Package growth shows what growing history costs: it trades until an exchange has
 // had so many million orders, and at each mark looks at how long a restart takes,
 // how large the journal is, and how much memory the server has. All three are to
 // stay flat: they follow what is open and what Postgres does not have yet.
-package life
+package growth
 
 import (
 	"context"
@@ -86,10 +86,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	marks := strings.Trim(strings.ReplaceAll(fmt.Sprint(o.Marks), " ", ","), "[]")
 	report := &Report{Began: time.Now().UTC(), Revision: venue.Revision(ctx, root), Machine: venue.Machine(),
-		Command: fmt.Sprintf("go run ./loadtest life -orders %s -clients %d", marks, o.Clients)}
+		Command: fmt.Sprintf("go run ./loadtest growth -orders %s -clients %d", marks, o.Clients)}
 	if o.Dir == "" {
-		if r.Dir, err = os.MkdirTemp("", "outcry-life-"); err != nil {
-			return nil, fmt.Errorf("life: %w", err)
+		if r.Dir, err = os.MkdirTemp("", "outcry-growth-"); err != nil {
+			return nil, fmt.Errorf("growth: %w", err)
 		}
 		defer venue.RemoveAll(r.Dir)
 	}
@@ -121,13 +121,13 @@ func (r *Report) WriteJSON(w io.Writer) error {
 
 func (r *run) prepare(ctx context.Context, root string) (err error) {
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
-		return fmt.Errorf("life: %w", err)
+		return fmt.Errorf("growth: %w", err)
 	}
 	if r.program, err = venue.Build(ctx, root, "./cmd/outcryd", r.Dir); err != nil {
 		return err
 	}
 	if r.log, err = os.Create(filepath.Join(r.Dir, "outcryd.log")); err != nil {
-		return fmt.Errorf("life: %w", err)
+		return fmt.Errorf("growth: %w", err)
 	}
 	if r.pg, err = venue.StartPostgres(ctx, r.Dir); err != nil {
 		return err
@@ -181,9 +181,11 @@ func (r *run) to(ctx context.Context, mark int64) (m Mark, err error) {
 		return m, err
 	}
 	m.Orders, m.OrdersPerSecond = r.done.Load(), float64(r.done.Load()-before)/time.Since(begun).Seconds()
-	if m.ServerBytes, err = resident(r.server.Pid()); err != nil {
+	usage, err := r.server.Usage()
+	if err != nil {
 		return m, err
 	}
+	m.ServerBytes = usage.Resident
 	if err := r.killUnderLoad(ctx); err != nil {
 		return m, err
 	}
@@ -313,7 +315,7 @@ func (r *run) waitCaughtUp(ctx context.Context) error {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("life: Postgres does not catch up: %v records are missing: %w", lag, ctx.Err())
+			return fmt.Errorf("growth: Postgres does not catch up: %v records are missing: %w", lag, ctx.Err())
 		}
 	}
 }
@@ -321,11 +323,11 @@ func (r *run) waitCaughtUp(ctx context.Context) error {
 func (r *run) databaseBytes(ctx context.Context) (size int64, err error) {
 	db, err := pgx.Connect(ctx, r.pg.DirectURL())
 	if err != nil {
-		return 0, fmt.Errorf("life: %w", err)
+		return 0, fmt.Errorf("growth: %w", err)
 	}
 	defer db.Close(ctx)
 	if err := db.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&size); err != nil {
-		return 0, fmt.Errorf("life: %w", err)
+		return 0, fmt.Errorf("growth: %w", err)
 	}
 	return size, nil
 }
@@ -344,21 +346,6 @@ func (r *run) stop() {
 	}
 }
 
-// resident returns the memory that a process has, in bytes.
-func resident(pid int) (int64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, fmt.Errorf("life: %w", err)
-	}
-	for line := range strings.Lines(string(b)) {
-		if kb, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			n, err := strconv.ParseInt(strings.Fields(kb)[0], 10, 64)
-			return n << 10, err
-		}
-	}
-	return 0, fmt.Errorf("life: process %d has no resident memory", pid)
-}
-
 // conn is a connection that sends frames of which nothing may be refused.
 type conn struct {
 	net.Conn
@@ -369,7 +356,7 @@ func (r *run) dial(ctx context.Context) (*conn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", r.server.XML)
 	if err != nil {
-		return nil, fmt.Errorf("life: %w", err)
+		return nil, fmt.Errorf("growth: %w", err)
 	}
 	return &conn{c, wire.NewFrameReader(c, 64<<20)}, nil
 }
@@ -393,7 +380,7 @@ func (c *conn) ask(frames ...[]byte) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("life: %w", err)
+		return fmt.Errorf("growth: %w", err)
 	}
 	return nil
 }
