@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
@@ -39,6 +41,7 @@ func runScenario(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	job := sweep.Job{Scenario: s, Params: s.Defaults}
 	params(f, &job.Params, s.Uses)
 	f.IntVar(&job.GOMAXPROCS, "procs", 0, "GOMAXPROCS of the server; 0: as it chooses")
+	f.StringVar(&job.CPUs, "cpus", "", "`processors` that the server alone may use, as taskset has them; empty for all")
 	f.Uint64Var(&job.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")
 	report := f.String("json", "", "`file` that the result is written to")
 	page := f.String("html", "", "`file` that vegeta's plot of every frame is written to, with a -rate")
@@ -77,11 +80,26 @@ func runScenario(ctx context.Context, args []string, stdout, stderr io.Writer) e
 		}
 	}
 	if *report != "" {
-		if err := writeReport(*report, point); err != nil {
+		if err := writeReport(*report, &single{"go run ./loadtest run " + strings.Join(args, " "), venue.Revision(ctx, "."), venue.Machine(), point}); err != nil {
 			return err
 		}
 	}
 	return point.Failure()
+}
+
+// single is a point with what it takes to make it again.
+type single struct {
+	Command  string `json:"command"`
+	Revision string `json:"revision"`
+	Machine  string `json:"machine"`
+	*sweep.Point
+}
+
+// WriteJSON writes all of it. The error is w's.
+func (s *single) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(s)
 }
 
 // isSet tells whether a flag was given.
@@ -142,8 +160,14 @@ func params(f *flag.FlagSet, p *scenario.Params, uses []string) {
 	}
 }
 
-// progress shows how a run goes, a line that is written over.
+// progress shows how a run goes, a line that is written over. Where w is no terminal
+// it shows nothing.
 func progress(w io.Writer) func(load.Progress) {
+	if f, ok := w.(*os.File); !ok {
+		return nil
+	} else if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil
+	}
 	return func(p load.Progress) {
 		fmt.Fprintf(w, "\r%6.0f s  %9d answered  %8.0f/s  p50 %8s  p99 %8s  %d unexpected  %4.0f s left ", p.Elapsed.Seconds(), p.Requests, p.Rate,
 			p.P50.Round(10*time.Microsecond), p.P99.Round(10*time.Microsecond), p.Errors, p.Left.Seconds())

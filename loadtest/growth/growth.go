@@ -19,8 +19,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"outcry/internal/wire"
 	"outcry/loadtest/venue"
 )
@@ -101,6 +99,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	for _, mark := range o.Marks {
 		m, err := r.to(ctx, mark)
 		if err != nil {
+			return report, err
+		}
+		if err := r.agree(ctx); err != nil {
 			return report, err
 		}
 		report.Marks = append(report.Marks, m)
@@ -318,18 +319,6 @@ func (r *run) waitCaughtUp(ctx context.Context) error {
 			return fmt.Errorf("growth: Postgres does not catch up: %v records are missing: %w", lag, ctx.Err())
 		}
 	}
-}
-
-func (r *run) databaseBytes(ctx context.Context) (size int64, err error) {
-	db, err := pgx.Connect(ctx, r.pg.DirectURL())
-	if err != nil {
-		return 0, fmt.Errorf("growth: %w", err)
-	}
-	defer db.Close(ctx)
-	if err := db.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&size); err != nil {
-		return 0, fmt.Errorf("growth: %w", err)
-	}
-	return size, nil
 }
 
 func (r *run) stop() {

@@ -48,12 +48,12 @@ func Open(ctx context.Context, o Options, rate int, source func(connection int) 
 		vegeta.Workers(uint64(o.Connections)), vegeta.MaxWorkers(uint64(o.Connections)))
 	defer context.AfterFunc(ctx, func() { attacker.Stop() })()
 
-	p := &pacer{ConstantPacer: vegeta.ConstantPacer{Freq: rate, Per: time.Second},
-		most: uint64(o.Duration.Seconds() * float64(rate)), until: o.Duration + sendingMax}
+	p := &pacer{rate: rate, most: uint64(o.Duration.Seconds() * float64(rate)), until: o.Duration + sendingMax}
 	r := newRecorder(o)
 	defer r.report()()
 	c, sent, hits := r.connection(), newHistogram(), uint64(0)
 	var broken error
+	var last time.Time // the end of the latest hit
 	for hit := range attacker.Attack(target, p, 0, "outcry") {
 		if hit.Error != "" && hit.Code == 0 {
 			broken = fmt.Errorf("load: frame %d: %s", hit.Seq, hit.Error)
@@ -61,8 +61,7 @@ func Open(ctx context.Context, o Options, rate int, source func(connection int) 
 			continue
 		}
 		hits++
-		// The attacker's first frame is due after one interval.
-		due := r.began.Add(time.Duration(float64(hit.Seq+1) / float64(rate) * float64(time.Second)))
+		due := r.began.Add(p.due(hit.Seq))
 		if due.After(hit.Timestamp) {
 			due = hit.Timestamp // sent a little early
 		}
@@ -72,12 +71,15 @@ func Open(ctx context.Context, o Options, rate int, source func(connection int) 
 			unexpected = errors.New(string(hit.Body))
 		}
 		c.add(due, hit.End(), unexpected)
+		if hit.End().After(last) {
+			last = hit.End()
+		}
 		if each != nil {
 			hit.Timestamp, hit.Latency = due, hit.End().Sub(due)
 			each(hit)
 		}
 	}
-	c.flush(time.Now())
+	c.flush(last)
 	result := r.result()
 	result.BytesOut, result.BytesIn = transport.bytesOut.Load(), transport.bytesIn.Load()
 	result.Sent = sent
@@ -88,12 +90,17 @@ func Open(ctx context.Context, o Options, rate int, source func(connection int) 
 	return result, errors.Join(broken, ctx.Err())
 }
 
-// pacer is vegeta's, but ends with a number of hits instead of a time: what is due
-// in a stall is sent behind it.
+// pacer paces an attack evenly. Unlike vegeta's it ends with a number of hits instead
+// of a time: what is due in a stall is sent behind it.
 type pacer struct {
-	vegeta.ConstantPacer
+	rate  int
 	most  uint64
 	until time.Duration
+}
+
+// due returns when a hit, counted from 0, is to be sent.
+func (p *pacer) due(hit uint64) time.Duration {
+	return time.Duration(float64(hit) / float64(p.rate) * float64(time.Second))
 }
 
 // Pace implements vegeta.Pacer.
@@ -101,8 +108,11 @@ func (p *pacer) Pace(elapsed time.Duration, hits uint64) (wait time.Duration, st
 	if hits >= p.most || elapsed > p.until {
 		return 0, true
 	}
-	return p.ConstantPacer.Pace(elapsed, hits)
+	return max(p.due(hits)-elapsed, 0), false
 }
+
+// Rate implements vegeta.Pacer.
+func (p *pacer) Rate(time.Duration) float64 { return float64(p.rate) }
 
 // target is vegeta's Targeter. What is sent is up to the connection that is free.
 func target(to *vegeta.Target) error {

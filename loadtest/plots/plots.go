@@ -158,7 +158,7 @@ func rate(p *sweep.Point) float64 { return p.Rate }
 
 // overCores draws throughput against the server's processors.
 func overCores(r *sweep.Report) (*plot.Plot, error) {
-	shown := []string{"cores 1 clients", "mix5 20 clients", "query81 81 clients", "market 64 clients", "market 64 clients × 16", "hot 64 clients × 16"}
+	shown := []string{"cores 1 client", "mix5 20 clients", "query81 81 clients", "market 64 clients", "market 64 clients × 16", "hot 64 clients × 16"}
 	names, all := lines(r, func(c sweep.Cell) (string, float64) {
 		name := c.Scenario + " " + c.Variant
 		if !slices.Contains(shown, name) {
@@ -219,7 +219,7 @@ func percentiles(r *sweep.Report) (*plot.Plot, error) {
 	logarithmic(&p.Y)
 	p.X.Tick.Marker = plot.ConstantTicks([]plot.Tick{{Value: 1, Label: "0"}, {Value: 2, Label: "50"}, {Value: 10, Label: "90"}, {Value: 100, Label: "99"},
 		{Value: 1000, Label: "99.9"}, {Value: 10000, Label: "99.99"}})
-	shown := []string{"cores 1 clients", "mix5 20 clients", "mix5 200 clients", "query81 81 clients", "market 64 clients", "market 64 clients × 16", "deep 64 clients"}
+	shown := []string{"cores 1 client", "mix5 20 clients", "mix5 200 clients", "query81 81 clients", "market 64 clients", "market 64 clients × 16", "deep 64 clients"}
 	drawn := 0
 	for _, c := range r.Cells() {
 		name := c.Scenario + " " + c.Variant

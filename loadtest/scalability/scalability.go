@@ -128,18 +128,11 @@ func about(r *sweep.Report) string {
 		requests += p.Requests
 		wrong += p.Errors
 	}
-	return fmt.Sprintf("%d runs, each %s, on %s, with client, server and Postgres on it; %s, revision %s; %.0f minutes in all. A small "+
+	return fmt.Sprintf("%d runs, %d of each, on %s, with client, server and Postgres on it; %s, revision %s; %.0f minutes in all. A small "+
 		"write and its sync take %.2f ms on its disk (%.2f to %.2f). Replies that were not expected: %d of %d. Runs that failed, because the exchange "+
 		"did not hold what clients were told or said something else than was expected: %d.\n\n    %s\n",
-		len(r.Points), times(r.Repetitions), r.Machine, r.Began.Format("2006-01-02"), r.Revision, r.Seconds/60,
+		len(r.Points), r.Repetitions, r.Machine, r.Began.Format("2006-01-02"), r.Revision, r.Seconds/60,
 		sync.Median, sync.Min, sync.Max, wrong, requests, len(r.Failures()), r.Command)
-}
-
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }
 
 // ofScenario makes the table of a scenario. A figure is the median of the
@@ -174,6 +167,7 @@ func ofScenario(r *sweep.Report, x scenario.Scenario) string {
 	if rows == 0 {
 		return "Not measured yet.\n"
 	}
+	fmt.Fprintf(&b, "\nThis table again: `go run ./loadtest sweep -only %s -repeat %d`.\n", x.Name, r.Repetitions)
 	return b.String()
 }
 
@@ -193,8 +187,12 @@ func ofSoak(s *soak.Report) string {
 	if len(s.Findings) > 0 {
 		verdict = "FINDINGS: " + strings.Join(s.Findings, "; ") + "."
 	}
-	fmt.Fprintf(&b, "%s requests, %s a second, half of the %s a second that a short run over 64 connections reached; %s, revision %s. %s\n\n    %s\n\n",
-		grouped(float64(s.Requests)), grouped(float64(s.Rate)), grouped(s.Capacity), s.Began.Format("2006-01-02"), s.Revision, verdict, s.Command)
+	half := ""
+	if s.Capacity > 0 {
+		half = fmt.Sprintf("half of the %s a second that a short run over 64 connections reached; ", grouped(s.Capacity))
+	}
+	fmt.Fprintf(&b, "%s requests, %s a second, %s%s, revision %s. %s\n\n    %s\n\n",
+		grouped(float64(s.Requests)), grouped(float64(s.Rate)), half, s.Began.Format("2006-01-02"), s.Revision, verdict, s.Command)
 	b.WriteString("| second | p50 ms | p99 ms | longest ms | server MiB | files | goroutines | open orders | Postgres behind |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	step := max(len(s.Samples)/6, 1)
 	for i := step - 1; i < len(s.Samples); i += step {

@@ -39,7 +39,7 @@ func TestResultsAreWrittenAndReadAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(b), "| 64 clients | 1 | 1,234,567 (1,234,567 to 1,234,567) | 1.00 |")
 	require.Contains(t, string(b), "| 64 clients | 2 | 2,469,134 (2,469,134 to 2,469,134) | 2.00 |")
-	require.Contains(t, string(b), "2 runs, each once, on a machine")
+	require.Contains(t, string(b), "2 runs, 1 of each, on a machine")
 	require.Contains(t, string(b), "or said something else than was expected: 1.")
 	require.Contains(t, string(b), "Not measured yet.", "there is no soak")
 	got, err := Load(docs)

@@ -49,7 +49,6 @@ func TestTheMarketIsAsDescribed(t *testing.T) {
 	trader := newTrader(run, 0, run.weights.draw)
 	var orders, cancels, crossing int
 	symbols := map[string]int{}
-	id := 0
 	for range 20_000 {
 		var r wire.Request
 		xml := trader.Next()
@@ -68,7 +67,6 @@ func TestTheMarketIsAsDescribed(t *testing.T) {
 			if above == (c.Side == exchange.Buy) {
 				crossing++
 			}
-			id++
 			require.NoError(t, trader.Reply([]byte(strings.ReplaceAll(`<results><opened sym="S" amount="1" limit="1" id="N"/></results>`, "N", "9"))))
 		}
 	}

@@ -25,6 +25,7 @@ type Job struct {
 	GOMAXPROCS int // of the server; 0: as it chooses
 	Repetition int
 	Seed       uint64
+	CPUs       string // that the server alone may use, as taskset has them; "" for all
 }
 
 // Point is what one measurement came to. Times are in seconds, latencies in
@@ -128,7 +129,7 @@ func Measure(ctx context.Context, p Programs, dir string, job Job, watch Watch) 
 		_ = pg.Stop(stopping) // nothing of it is kept
 	}()
 	m := &measurement{job: job, pg: pg, programs: p, watch: watch}
-	if m.server, err = venue.Launch(venue.ServerOptions{Program: p.Server, Data: filepath.Join(dir, "data"), DatabaseURL: pg.DirectURL(), Env: procs(job.GOMAXPROCS)}); err != nil {
+	if m.server, err = venue.Launch(venue.ServerOptions{Program: p.Server, Data: filepath.Join(dir, "data"), DatabaseURL: pg.DirectURL(), Env: procs(job.GOMAXPROCS), CPUs: job.CPUs}); err != nil {
 		return nil, err
 	}
 	defer m.server.Kill()

@@ -107,6 +107,9 @@ func (p *Point) Failure() error {
 // Variant tells apart the jobs of one scenario, by what they differ in.
 func Variant(p scenario.Params) string {
 	text := fmt.Sprintf("%d clients", p.Clients)
+	if p.Clients == 1 {
+		text = "1 client"
+	}
 	if p.Depth > 1 {
 		text += fmt.Sprintf(" × %d", p.Depth)
 	}

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,13 +41,6 @@ func (j Job) Check() error {
 		return errors.New("-rate needs -duration")
 	}
 	return nil
-}
-
-// WriteJSON writes the point. The error is w's.
-func (p *Point) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(p)
 }
 
 // Write writes the point for people.

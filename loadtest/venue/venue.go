@@ -56,9 +56,20 @@ func Revision(ctx context.Context, root string) string {
 	return commit
 }
 
-// Machine describes the machine in a line: system, processors, Go.
+// Machine describes the machine in a line: system, processors, kernel, Go.
 func Machine() string {
-	return fmt.Sprintf("%s/%s, %d processors, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+	text := fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	info, _ := os.ReadFile("/proc/cpuinfo") // where there is one
+	for line := range strings.Lines(string(info)) {
+		if name, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			text += " (" + strings.TrimSpace(model) + ")"
+			break
+		}
+	}
+	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		text += ", kernel " + strings.TrimSpace(string(kernel))
+	}
+	return text + ", " + runtime.Version()
 }
 
 // Overlay writes the edited files below dir and returns the path of a file for
@@ -134,6 +145,7 @@ type ServerOptions struct {
 	Data        string // its data directory
 	DatabaseURL string
 	Flags       []string
+	CPUs        string    // processors that it alone may use, as taskset(1) has them; "" for all
 	Env         []string  // in addition to this process's
 	Log         io.Writer // receives the server's log as well; may be nil
 }
@@ -178,8 +190,12 @@ func Launch(o ServerOptions) (*Server, error) {
 		s.XML, s.HTTP = xml, http
 		close(s.ready)
 	}}
-	s.cmd = exec.Command(o.Program, append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0",
-		"--data=" + o.Data, "--database-url=" + o.DatabaseURL}, o.Flags...)...)
+	command := []string{o.Program}
+	if o.CPUs != "" {
+		command = []string{"taskset", "--cpu-list", o.CPUs, o.Program} // it becomes the program
+	}
+	s.cmd = exec.Command(command[0], append(command[1:], append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0",
+		"--data=" + o.Data, "--database-url=" + o.DatabaseURL}, o.Flags...)...)...)
 	s.cmd.Env = append(os.Environ(), o.Env...)
 	s.cmd.Stderr = s.log
 	if err := Start(s.cmd); err != nil {
