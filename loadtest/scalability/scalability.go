@@ -113,6 +113,9 @@ func Refresh(page string, tables map[string]string) (string, error) {
 func tables(r *sweep.Report, s *soak.Report) map[string]string {
 	all := map[string]string{"about": about(r), "soak": "Not measured yet.\n"}
 	for _, x := range scenario.All() {
+		if x.Name == soak.Scenario {
+			continue
+		}
 		all[x.Name] = ofScenario(r, x)
 	}
 	if s != nil {

@@ -22,8 +22,14 @@ const (
 	crossing    = 3      // ticks beyond the middle that a crossing order reaches
 	moveOneIn   = 50     // orders after which the price moves by a tick
 	sharesMost  = 100
-	sweep       = 3   // how much larger than a passive order a crossing one is: as much is taken as comes
+	sweep       = 3   // how much larger than a passive order a crossing one is
 	restingMost = 200 // orders that one client remembers as its own
+
+	// In that flow orders that the price has left behind stay, and there are more of
+	// them all the time. In the steady one crossing orders reach everything, and
+	// together take more than comes.
+	steadyCrossing = 1000
+	steadySweep    = 5
 )
 
 // prices holds the middle of every symbol's market, in ticks. Any client moves it.
@@ -61,6 +67,8 @@ type trader struct {
 	r       *rand.Rand
 	account string
 	draw    func(*rand.Rand) int // a symbol
+	reach   int64                // of crossing orders, in ticks beyond the middle
+	sweep   int64
 	tally   *Tally
 	resting []uint64
 	sent    []int // how many orders of each frame under way may rest, oldest first
@@ -69,7 +77,13 @@ type trader struct {
 
 // newTrader returns the flow of one client.
 func newTrader(r *Run, client int, draw func(*rand.Rand) int) load.Source {
-	return r.limited(&trader{run: r, r: r.random(client), account: strconv.Itoa(client%max(r.Params.Accounts, 1) + 1), draw: draw, tally: r.tally()})
+	return r.limited(&trader{run: r, r: r.random(client), account: strconv.Itoa(client%max(r.Params.Accounts, 1) + 1), draw: draw, reach: crossing, sweep: sweep, tally: r.tally()})
+}
+
+// newSteadyTrader returns the flow of one client of a market that stays as it is.
+func newSteadyTrader(r *Run, client int) load.Source {
+	return r.limited(&trader{run: r, r: r.random(client), account: strconv.Itoa(client%max(r.Params.Accounts, 1) + 1), draw: r.weights.draw,
+		reach: steadyCrossing, sweep: steadySweep, tally: r.tally()})
 }
 
 func (t *trader) Next() []byte {
@@ -100,7 +114,7 @@ func (t *trader) command(b []byte) []byte {
 	at, buys := price.Load(), t.r.IntN(2) == 0
 	away, shares := int64(1+t.r.IntN(passiveFar)), int64(1+t.r.IntN(sharesMost))
 	if what > cancelShare+passiveShare {
-		away, shares = -crossing, sweep*shares
+		away, shares = -t.reach, t.sweep*shares
 	}
 	if buys {
 		away = -away

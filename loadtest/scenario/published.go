@@ -60,6 +60,11 @@ var all = []Scenario{
 		Uses:     []string{"clients", "depth", "requests", "duration", "rate", "accounts", "symbols", "per_frame"},
 		prepare:  openMarket, source: func(r *Run, n int) load.Source { return newTrader(r, n, r.weights.draw) },
 	}, {
+		Name: "steady", About: "the same flow with crossing orders that take whatever rests: the books stay as they are, for as long as it goes on",
+		Defaults: Params{Clients: 64, Depth: 1, Accounts: 64, Symbols: 100, PerFrame: 1},
+		Uses:     []string{"clients", "depth", "requests", "duration", "rate", "accounts", "symbols", "per_frame"},
+		prepare:  openMarket, source: newSteadyTrader,
+	}, {
 		Name: "hot", About: "the same flow in one symbol",
 		Defaults: Params{Clients: 64, Depth: 1, Accounts: 64, Symbols: 1, PerFrame: 1},
 		Uses:     []string{"clients", "depth", "requests", "duration", "rate", "accounts", "per_frame"},

@@ -58,6 +58,9 @@ type Report struct {
 	Findings []string  `json:"findings"` // what did not stay flat, or does not agree; none is a pass
 }
 
+// Scenario is the one whose flow a soak has: books must not grow by themselves.
+const Scenario = "steady"
+
 const (
 	samplesMost  = 60
 	sampleLeast  = time.Second
@@ -78,7 +81,7 @@ type run struct {
 	trade  *scenario.Run
 }
 
-// Run does one run of the scenario market. What did not stay flat is in the report;
+// Run does one run of Scenario. What did not stay flat is in the report;
 // the error says what could not be done.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &run{Options: o}
@@ -120,7 +123,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // soak prepares, finds the capacity, trades, and judges.
 func (r *run) soak(ctx context.Context) error {
-	r.market, _ = scenario.Find("market")
+	r.market, _ = scenario.Find(Scenario)
 	p := r.market.Defaults
 	r.trade = &scenario.Run{Addr: r.server.XML, Seed: r.Seed, Params: p}
 	if err := r.market.Prepare(ctx, r.trade); err != nil {
