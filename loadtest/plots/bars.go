@@ -28,7 +28,6 @@ func processorTime(r *sweep.Report) (*plot.Plot, error) {
 		return nil, nil
 	}
 	p := newPlot("Processor time of a request, GOMAXPROCS 2", "µs", "")
-	p.Legend.Left = false
 	var below *plotter.BarChart
 	for i, part := range []struct {
 		name   string
@@ -50,6 +49,7 @@ func processorTime(r *sweep.Report) (*plot.Plot, error) {
 	}
 	p.NominalY(names...)
 	p.Y.Tick.Label.Font.Size = vg.Points(8)
+	p.Y.Padding = vg.Centimeter // fonts differ in width
 	return p, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -20,8 +21,9 @@ import (
 )
 
 const (
-	width  = 18 * vg.Centimeter
-	height = 11 * vg.Centimeter
+	width       = 20 * vg.Centimeter
+	height      = 11 * vg.Centimeter
+	legendWidth = 5.5 * vg.Centimeter // beside the plot, where it hides nothing
 )
 
 // palette tells lines apart, also for most who do not see colors well (Okabe and
@@ -69,9 +71,14 @@ func Figures(r *sweep.Report, s *soak.Report) (all []Figure, err error) {
 
 // Write writes the figure as SVG. The error is w's.
 func (f Figure) Write(w io.Writer) error {
-	c := vgsvg.New(width, height)
-	f.plot.Draw(draw.New(c))
-	_, err := c.WriteTo(w)
+	svg := vgsvg.New(width, height)
+	c := draw.New(svg)
+	legend := f.plot.Legend
+	f.plot.Legend = plot.NewLegend()
+	f.plot.Draw(draw.Crop(c, 0, -legendWidth, 0, 0))
+	f.plot.Legend = legend
+	legend.Draw(draw.Crop(c, width-legendWidth+0.6*vg.Centimeter, 0, 0, -vg.Centimeter))
+	_, err := svg.WriteTo(w)
 	return err
 }
 
@@ -93,8 +100,24 @@ func newPlot(title, x, y string) *plot.Plot {
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.Padding = vg.Millimeter
+	p.Legend.TextStyle.Font.Size = vg.Points(9)
+	p.X.Tick.Marker, p.Y.Tick.Marker = whole{}, whole{}
 	p.Add(plotter.NewGrid())
 	return p
+}
+
+// whole labels ticks with whole numbers.
+type whole struct{}
+
+// Ticks implements plot.Ticker.
+func (whole) Ticks(min, max float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(min, max)
+	for i, t := range ticks {
+		if t.Label != "" {
+			ticks[i].Label = strconv.FormatFloat(t.Value, 'f', -1, 64)
+		}
+	}
+	return ticks
 }
 
 // logarithmic gives an axis a logarithmic scale with ticks that are readable.
@@ -171,7 +194,6 @@ func overCores(r *sweep.Report) (*plot.Plot, error) {
 	}
 	p := newPlot("Throughput against processors of the server", "GOMAXPROCS", "requests/s")
 	logarithmic(&p.Y)
-	p.Legend.Top = false
 	p.X.Tick.Marker = plot.ConstantTicks([]plot.Tick{{Value: 1, Label: "1"}, {Value: 2, Label: "2"}, {Value: 4, Label: "4"}})
 	return p, addSeries(p, names, all)
 }
@@ -189,7 +211,6 @@ func overClients(r *sweep.Report) (*plot.Plot, error) {
 	}
 	p := newPlot("mix5: throughput against clients", "clients, one request at a time each", "requests/s")
 	logarithmic(&p.X)
-	p.Legend.Top, p.Legend.Left = false, false
 	return p, addSeries(p, names, all)
 }
 
@@ -207,7 +228,6 @@ func overConnects(r *sweep.Report) (*plot.Plot, error) {
 	}
 	p := newPlot("A connection for each request: throughput against clients", "clients at once", "requests/s")
 	logarithmic(&p.X)
-	p.Legend.Left = false
 	return p, addSeries(p, names, all)
 }
 
