@@ -71,7 +71,6 @@ type trader struct {
 	sweep   int64
 	tally   *Tally
 	resting []uint64
-	sent    []int // how many orders of each frame under way may rest, oldest first
 	xml     []byte
 }
 
