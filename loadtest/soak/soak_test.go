@@ -10,7 +10,7 @@ import (
 func flat() *Report {
 	r := &Report{}
 	for i := range 30 {
-		r.Samples = append(r.Samples, Sample{Second: float64(i), Requests: 1000, P99: 2, Resident: 100 << 20, Files: 300, Goroutines: 600})
+		r.Samples = append(r.Samples, Sample{Second: float64(10 * i), Requests: 1000, P99: 2, Resident: 100 << 20, Files: 300, Goroutines: 600})
 	}
 	return r
 }
@@ -41,5 +41,13 @@ func TestWhatGrowsIsFound(t *testing.T) {
 func TestOneSlowMomentIsNotGrowth(t *testing.T) {
 	r := flat()
 	r.Samples[25].P99, r.Samples[26].P99 = 500, 400
+	require.Empty(t, r.judge())
+}
+
+func TestLatencyOfAShortRunIsNotJudged(t *testing.T) {
+	r := flat()
+	for i := range r.Samples {
+		r.Samples[i].Second, r.Samples[i].P99 = float64(i), float64(i*i)
+	}
 	require.Empty(t, r.judge())
 }
