@@ -202,7 +202,7 @@ func TestSessionsThatEndGiveTheirMemoryBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, x := newPipes(), newFake()
 				x.executions = 10_000
-				s := start(t, p, x, Options{FrameBytesMax: 1e7, MemoryMax: 12_000_000, UnsentRepliesMax: 2})
+				s := start(t, p, x, Options{FrameBytesMax: 1e7, MemoryMax: 24_000_000, UnsentRepliesMax: 2})
 				var clients []*client
 				for range 4 {
 					replies, arriving := connect(t, p), connect(t, p)
@@ -212,7 +212,7 @@ func TestSessionsThatEndGiveTheirMemoryBack(t *testing.T) {
 				}
 				synctest.Wait()
 				require.Greater(t, s.workingHeld(), 1e6)
-				require.Equal(t, 3_000_000.0, s.arrivingHeld())
+				require.Equal(t, 6_000_000.0, s.arrivingHeld())
 				leave(t, s, clients)
 				require.Zero(t, s.workingHeld()+s.arrivingHeld())
 			})

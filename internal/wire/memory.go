@@ -7,7 +7,7 @@ import "bytes"
 // results, and the shortest reply, while the buffer of that grows.
 const (
 	memoryOfFrame     = 2000 // the decoder itself
-	memoryOfByte      = 18   // names, values and texts, as read and as echoed with references
+	memoryOfByte      = 20   // names, values and texts, as read and as echoed with references
 	memoryOfElement   = 1300 // the element, its command and result, its place in the reply
 	memoryOfAttribute = 300
 
