@@ -64,8 +64,8 @@ var bugs = []Bug{
 	}, {
 		Name: "drop-last-batch", Promise: "crash: recovery drops the last batch of the journal", plan: someKills,
 		noticed: `was answered with .* lost|the database holds records up to`,
-		edits: []venue.Edit{{File: "internal/journal/recover.go", Old: "\tf, err := files.open(s.path, os.O_RDWR)\n",
-			New: "\tif last := &r.segments[len(r.segments)-1]; r.batch > segmentHeader {\n\t\tr.next, last.end = r.durable+1, int64(r.batch)\n\t\ts = *last\n\t\tclear(r.bytes[r.batch:])\n\t}\n\tf, err := files.open(s.path, os.O_RDWR)\n"}},
+		edits: []venue.Edit{{File: "internal/journal/recover.go", Old: "\tif err := errors.Join(r.settle(s, f), ",
+			New: "\tif last := &r.segments[len(r.segments)-1]; r.batch > segmentHeader {\n\t\tr.next, last.end = r.durable+1, int64(r.batch)\n\t\ts = *last\n\t\tclear(r.bytes[r.batch:])\n\t\t_, _ = f.WriteAt(r.bytes[r.batch:], int64(r.batch))\n\t}\n\tif err := errors.Join(r.settle(s, f), "}},
 	}, {
 		Name: "ids-again", Promise: "ids: after a restart they begin below those that were given out", plan: someKills,
 		noticed: `two orders|submitted out of order`,
