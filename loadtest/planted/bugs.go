@@ -9,13 +9,17 @@ const (
 	writing = "internal/postgres/write.go"
 )
 
+// gone is what is said where something that was answered is no more: an order, an
+// account, an execution, or a cancel.
+const gone = `was answered with .* lost|was told to have executed|was told to be canceled|was answered, the exchange says: there is no order`
+
 // someKills is a run in which every bug that shows after a kill has its chance.
 var someKills = map[string]int{"kill": 10, "stop": 1}
 
 var bugs = []Bug{
 	{
 		Name: "answer-before-sync", Promise: "durable before visible: replies do not wait for the journal", plan: someKills,
-		noticed: `was answered with .* lost`,
+		noticed: gone,
 		edits: []venue.Edit{{File: "internal/engine/engine.go",
 			Old: "err := e.journal.Wait(ctx, seq); err != nil ||", New: "err := ctx.Err(); err != nil ||"}},
 	}, {
@@ -63,7 +67,7 @@ var bugs = []Bug{
 			New: "\tif b.last%10 == 0 && len(b.executions) > 1 {\n\t\tb.executions = b.executions[1:]\n\t}\n\tif n := len(b.executions); n > 0 {\n"}},
 	}, {
 		Name: "drop-last-batch", Promise: "crash: recovery drops the last batch of the journal", plan: someKills,
-		noticed: `was answered with .* lost|the database holds records up to`,
+		noticed: gone + `|the database holds records up to`,
 		edits: []venue.Edit{{File: "internal/journal/recover.go", Old: "\tif err := errors.Join(r.settle(s, f), ",
 			New: "\tif last := &r.segments[len(r.segments)-1]; r.batch > segmentHeader {\n\t\tr.next, last.end = r.durable+1, int64(r.batch)\n\t\ts = *last\n\t\tclear(r.bytes[r.batch:])\n\t\t_, _ = f.WriteAt(r.bytes[r.batch:], int64(r.batch))\n\t}\n\tif err := errors.Join(r.settle(s, f), "}},
 	}, {
