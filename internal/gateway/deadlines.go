@@ -12,14 +12,16 @@ import (
 // single bytes or blank lines win nothing. The session's reader alone uses it.
 type deadlines struct {
 	session *session
-	idle    time.Time // until when a frame must have begun; zero where that is not set yet
+	idle    time.Time // until when a frame must have begun, as far as was looked; zero before the first read
 	frame   time.Time // until when the begun frame must be here; zero where none has begun
 	drained time.Time // until when a session of a server that shuts down reads; zero before that
 	armed   time.Time // what the connection's read deadline is, as far as we set it
 }
 
-// rearm lets the time for the next frame begin with the next read.
-func (d *deadlines) rearm() { d.idle, d.frame = time.Time{}, time.Time{} }
+// rearm lets the time for the next frame begin with the next read. The idle time is
+// only looked at when it is over: it then counts anew from the last reply (prolong),
+// so that a busy connection does not set a timer for each frame.
+func (d *deadlines) rearm() { d.frame = time.Time{} }
 
 // Read implements io.Reader. It returns os.ErrDeadlineExceeded when the client took
 // too long or the server shuts down, and the context's error once the session has

@@ -369,7 +369,8 @@ func TestOverloadEveryFrameIsAnsweredOrTheConnectionClosedWithAReason(t *testing
 	t.Logf("%d clients, %d frames each: %d closed with a reason, %v replies without memory; largest heap %d MiB, bound %d MiB",
 		clients, len(flood[0].frames), reasons, s.hits(limitMemory)-float64(reasons), largest()>>20, bound>>20)
 	require.Less(t, largest(), bound)
-	require.Zero(t, s.workingHeld()+s.arrivingHeld())
+	// The last reply is here a moment before the server has let go of it.
+	eventually(t, func() bool { return s.workingHeld()+s.arrivingHeld() == 0 })
 }
 
 // repeat returns n times v.
