@@ -31,6 +31,7 @@ var commands = []command{
 	{"run", "measure one scenario", runScenario},
 	{"sweep", "measure scenarios at several numbers of processors, with repetitions", runSweep},
 	{"report", "measure everything and write docs/SCALABILITY.md", runReport},
+	{"goals", "measure what docs/PERFORMANCE.md demands, and judge it", runGoals},
 	{"soak", "trade for long at half of capacity: memory, files and latency must stay flat", runSoak},
 	{"echo", "serve echoes: what a scenario is compared with", runEcho},
 	{"torture", "break an exchange at random moments and prove that nothing is lost", runTorture},

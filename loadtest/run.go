@@ -40,6 +40,8 @@ func runScenario(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	f.SetOutput(stderr)
 	job := sweep.Job{Scenario: s, Params: s.Defaults}
 	params(f, &job.Params, s.Uses)
+	f.IntVar(&job.Params.Idle, "idle", 0, "further `connections`, which send nothing")
+	f.BoolVar(&job.Params.Paused, "paused", false, "Postgres stands still meanwhile")
 	f.IntVar(&job.GOMAXPROCS, "procs", 0, "GOMAXPROCS of the server; 0: as it chooses")
 	f.StringVar(&job.CPUs, "cpus", "", "`processors` that the server alone may use, as taskset has them; empty for all")
 	f.Uint64Var(&job.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")

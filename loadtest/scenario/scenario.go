@@ -27,6 +27,10 @@ type Params struct {
 	Accounts int           `json:"accounts,omitempty"`  // that are opened beforehand
 	Orders   int           `json:"orders,omitempty"`    // that rest beforehand
 	PerFrame int           `json:"per_frame,omitempty"` // commands of each frame
+
+	// What goes on around any scenario.
+	Idle   int  `json:"idle,omitempty"`            // further connections, which send nothing
+	Paused bool `json:"postgres_paused,omitempty"` // Postgres stands still while the scenario is measured
 }
 
 // Scenario is one workload.

@@ -6,6 +6,7 @@ package sweep
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -57,6 +58,9 @@ type Point struct {
 	ServerCPU   float64 `json:"server_cpu_us_per_request"`
 	PostgresCPU float64 `json:"postgres_cpu_us_per_request"`
 	ClientCPU   float64 `json:"client_cpu_us_per_request"`
+	// ServerCPUSending is the server's until the last reply, without what it does for
+	// Postgres afterwards.
+	ServerCPUSending float64 `json:"server_cpu_us_while_sending"`
 
 	LagEnd    float64 `json:"lag_records_at_end"`
 	CatchUp   float64 `json:"catch_up_seconds"`
@@ -177,12 +181,15 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 		return nil, err
 	}
 	run.Progress, run.Hit = m.watch.Progress, m.watch.Hit
-	begun := time.Now()
-	result, err := job.Scenario.Measure(ctx, run)
+	result, begun, err := m.measure(ctx, run)
 	if err != nil {
 		return nil, err
 	}
-	ended, client, told := time.Now(), clientCPU(), run.Told()
+	ended, told := time.Now(), run.Told()
+	sending, err := m.usage()
+	if err != nil {
+		return nil, err
+	}
 	if point.LagEnd, err = m.server.Metric(ctx, "outcry_postgres_lag_records"); err != nil {
 		return nil, err
 	}
@@ -194,8 +201,9 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	after.client = client
+	after.client = sending.client
 	point.fill(result, told.Done()-before.Done(), after.minus(used))
+	point.ServerCPUSending = (sending.server - used.server).Seconds() * 1e6 / float64(max(point.Requests, 1))
 	point.CatchUp = time.Since(ended).Seconds()
 	point.Persisted = float64(point.Requests) / time.Since(begun).Seconds()
 	point.Refusals = told.Reasons
@@ -204,6 +212,23 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 	}
 	point.Agrees = point.Differs == ""
 	return point, m.echo(ctx, result)
+}
+
+// measure runs the scenario, with what is to go on around it.
+func (m *measurement) measure(ctx context.Context, run *scenario.Run) (r *load.Result, begun time.Time, err error) {
+	for range run.Params.Idle {
+		conn, err := net.Dial("tcp", run.Addr)
+		if err != nil {
+			return nil, begun, fmt.Errorf("sweep: idle connections: %w", err)
+		}
+		defer conn.Close()
+	}
+	if run.Params.Paused {
+		defer m.pg.Freeze()()
+	}
+	begun = time.Now()
+	r, err = m.job.Scenario.Measure(ctx, run)
+	return r, begun, err
 }
 
 // fill takes over what the load generator saw.

@@ -116,6 +116,12 @@ func Variant(p scenario.Params) string {
 	if p.Rate > 0 {
 		text += fmt.Sprintf(", %d/s", p.Rate)
 	}
+	if p.Idle > 0 {
+		text += fmt.Sprintf(", %d idle", p.Idle)
+	}
+	if p.Paused {
+		text += ", Postgres paused"
+	}
 	return text
 }
 

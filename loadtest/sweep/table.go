@@ -26,8 +26,9 @@ func (j Job) Check() error {
 		{"orders", p.Orders, 1, 100_000_000},
 		{"per_frame", p.PerFrame, 1, 10_000},
 		{"procs", j.GOMAXPROCS, 0, 1024},
+		{"idle", p.Idle, 0, 15_000},
 	} {
-		if v.name != "procs" && !slices.Contains(j.Scenario.Uses, v.name) {
+		if v.name != "procs" && v.name != "idle" && !slices.Contains(j.Scenario.Uses, v.name) {
 			continue
 		}
 		if v.value < v.min || v.value > v.most {
@@ -56,7 +57,7 @@ func (p *Point) Write(w io.Writer) {
 	row("throughput", "%.0f requests/s, %.0f commands/s; %.0f requests/s until Postgres had everything", p.Rate, p.Commands, p.Persisted)
 	row("latency", "p50 %.3f ms, p90 %.3f, p99 %.3f, p99.9 %.3f, longest %.1f (p99 from sending %.3f)", p.P50, p.P90, p.P99, p.P999, p.Max, p.SentP99)
 	row("echo", "%.0f requests/s, p50 %.3f ms: the exchange does %s of it", p.EchoRate, p.EchoP50, ShareText(p.Params, p.EchoShare))
-	row("processor time", "%.1f µs a request in the server, %.1f in Postgres, %.1f in the client", p.ServerCPU, p.PostgresCPU, p.ClientCPU)
+	row("processor time", "%.1f µs a request in the server (%.1f until the last reply), %.1f in Postgres, %.1f in the client", p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU)
 	row("Postgres", "%.0f records behind at the end, %.2f s until it had everything", p.LagEnd, p.CatchUp)
 	row("memory", "%.0f MB in the server; a small write and its sync take %.3f ms on this disk", float64(p.ServerBytes)/(1<<20), p.SyncMedian)
 	for _, reason := range sortedKeys(p.Refusals) {

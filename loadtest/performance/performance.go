@@ -1,0 +1,174 @@
+// Package performance judges an exchange by what it is to reach: ratios of figures
+// that are measured in one go on one machine, round after round.
+package performance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"outcry/loadtest/scenario"
+	"outcry/loadtest/sweep"
+	"outcry/loadtest/venue"
+)
+
+// halfClients carry the frames at half of capacity.
+const halfClients = 64
+
+// Report is what all rounds came to.
+type Report struct {
+	Command  string    `json:"command"`
+	Began    time.Time `json:"began"`
+	Seconds  float64   `json:"seconds"`
+	Revision string    `json:"revision"`
+	Machine  string    `json:"machine"`
+	Rounds   []round   `json:"rounds"`
+}
+
+// Run makes so many rounds, and tells each measurement on out. An error ends it; the
+// rounds before are in the report.
+func Run(ctx context.Context, programs sweep.Programs, dir, command string, rounds int, out io.Writer) (*Report, error) {
+	root, err := venue.Root(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Command: command, Began: time.Now().UTC(), Revision: venue.Revision(ctx, root), Machine: venue.Machine()}
+	for n := range rounds {
+		points := round{}
+		for _, x := range runs {
+			if err := points.measure(ctx, programs, dir, x, n, out); err != nil {
+				return r, err
+			}
+		}
+		rate := max(1, int(points[closed].Rate/2))
+		last := run{half, "market", 2, func(p *scenario.Params) { market(5, halfClients, 1)(p); p.Rate = rate }}
+		if err := points.measure(ctx, programs, dir, last, n, out); err != nil {
+			return r, err
+		}
+		r.Rounds = append(r.Rounds, points)
+		r.Seconds = time.Since(r.Began).Seconds()
+	}
+	return r, nil
+}
+
+// measure makes one measurement of round n.
+func (r round) measure(ctx context.Context, programs sweep.Programs, dir string, x run, n int, out io.Writer) error {
+	s, ok := scenario.Find(x.scenario)
+	if !ok {
+		return fmt.Errorf("performance: there is no scenario %q", x.scenario)
+	}
+	job := sweep.Job{Scenario: s, Params: s.Defaults, GOMAXPROCS: x.procs, Repetition: n + 1, Seed: uint64(n + 1)}
+	x.change(&job.Params)
+	p, err := sweep.Measure(ctx, programs, dir, job, sweep.Watch{})
+	if err == nil {
+		err = p.Failure()
+	}
+	if err != nil {
+		return fmt.Errorf("performance: %s: %w", x.name, err)
+	}
+	r[x.name] = p
+	fmt.Fprintf(out, "round %d  %-45s %9.0f/s  %5s of echo  p50 %7.3f ms  p99 %7.3f ms  server %5.1f µs (%.1f while sending)  Postgres %5.1f µs  client %4.1f µs  %.1f s behind\n", n+1, x.name,
+		p.Rate, sweep.ShareText(p.Params, p.EchoShare), p.P50, p.P99, p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU, p.CatchUp)
+	return nil
+}
+
+// Verdict is one goal, judged by the median of all rounds.
+type Verdict struct {
+	Goal             string
+	Median, Min, Max float64
+	Bound            float64
+	AtMost           bool // Bound is the most that it may be, not the least that it must be
+	Unit             string
+	Met              bool
+}
+
+// Verdicts judges every goal. There must be a round.
+func (r *Report) Verdicts() (all []Verdict) {
+	for i := range goals {
+		g := &goals[i]
+		var figures []float64
+		for _, points := range r.Rounds {
+			figures = append(figures, g.figure(points))
+		}
+		slices.Sort(figures)
+		n := len(figures)
+		v := Verdict{Goal: g.text, Median: (figures[(n-1)/2] + figures[n/2]) / 2, Min: figures[0], Max: figures[n-1], Bound: g.bound, AtMost: g.most, Unit: g.unit}
+		v.Met = g.met(v.Median)
+		all = append(all, v)
+	}
+	return all
+}
+
+// texts returns a verdict as the columns of a table.
+func (v *Verdict) texts() []string {
+	demand, met := "at least ", "yes"
+	if v.AtMost {
+		demand = "at most "
+	}
+	if !v.Met {
+		met = "NO"
+	}
+	return []string{v.Goal, demand + figure(v.Bound, v.Unit), figure(v.Median, v.Unit), figure(v.Min, v.Unit) + " to " + figure(v.Max, v.Unit), met}
+}
+
+// figure writes a number with as many digits as it is good for.
+func figure(f float64, unit string) string {
+	switch {
+	case f >= 1000:
+		s := strconv.FormatFloat(f, 'f', 0, 64)
+		return s[:len(s)-3] + "," + s[len(s)-3:] + unit
+	case unit == "":
+		return strconv.FormatFloat(f, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(f, 'f', 1, 64) + " " + unit
+}
+
+// WriteTable writes the verdicts for people.
+func (r *Report) WriteTable(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	defer t.Flush()
+	fmt.Fprintln(t, "\ngoal\tdemanded\tmedian\tleast to most\tmet")
+	for _, v := range r.Verdicts() {
+		fmt.Fprintln(t, strings.Join(v.texts(), "\t"))
+	}
+}
+
+// Tables returns the tables of docs/PERFORMANCE.md by their names.
+func (r *Report) Tables() map[string]string {
+	var judged, made strings.Builder
+	judged.WriteString("| goal | demanded | median | least to most | met |\n| --- | --- | --- | --- | --- |\n")
+	for _, v := range r.Verdicts() {
+		judged.WriteString("| " + strings.Join(v.texts(), " | ") + " |\n")
+	}
+	made.WriteString("| run | round | requests/s | of echo | p50 ms | p99 ms | longest ms | µs of server (while sending), Postgres, client | s behind |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, name := range append(names(), half) {
+		for n, points := range r.Rounds {
+			p := points[name]
+			fmt.Fprintf(&made, "| %s | %d | %s | %s | %.2f | %.2f | %.1f | %.1f (%.1f), %.1f, %.1f | %.1f |\n", name, n+1, figure(p.Rate, ""), sweep.ShareText(p.Params, p.EchoShare),
+				p.P50, p.P99, p.Max, p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU, p.CatchUp)
+		}
+	}
+	about := fmt.Sprintf("%d rounds on %s, with client, server and Postgres on it; %s, revision %s; %.0f minutes in all.\n\n    %s\n",
+		len(r.Rounds), r.Machine, r.Began.Format("2006-01-02"), r.Revision, r.Seconds/60, r.Command)
+	return map[string]string{"about": about, "goals": judged.String(), "runs": made.String()}
+}
+
+func names() (all []string) {
+	for _, x := range runs {
+		all = append(all, x.name)
+	}
+	return all
+}
+
+// WriteJSON writes the whole report. The error is w's.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(r)
+}
