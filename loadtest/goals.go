@@ -22,6 +22,7 @@ func runGoals(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	f := flag.NewFlagSet("goals", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	rounds := f.Int("rounds", 3, "how often everything is measured")
+	quick := f.Bool("quick", false, "shorter and smaller: to see that everything works, not for figures")
 	docs := f.String("docs", "", "`directory` of PERFORMANCE.md, whose tables are written anew; empty for none")
 	if err := parse(f, args); err != nil {
 		return err
@@ -29,6 +30,8 @@ func runGoals(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	switch {
 	case f.NArg() > 0:
 		return fmt.Errorf("%w: unexpected argument %q", errUsage, f.Arg(0))
+	case *quick && *docs != "":
+		return fmt.Errorf("%w: -docs with -quick: those are no figures for a page", errUsage)
 	case *rounds < 1 || *rounds > 1000:
 		return fmt.Errorf("%w: -rounds %d: must be from 1 to 1000", errUsage, *rounds)
 	}
@@ -45,7 +48,8 @@ func runGoals(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	report, failed := performance.Run(ctx, programs, dir, strings.TrimSpace("go run ./loadtest goals "+strings.Join(args, " ")), *rounds, stdout)
+	report, failed := performance.Run(ctx, programs, performance.Options{Command: strings.TrimSpace("go run ./loadtest goals " + strings.Join(args, " ")),
+		Dir: dir, Rounds: *rounds, Quick: *quick, Out: stdout})
 	if report == nil || len(report.Rounds) == 0 {
 		return failed
 	}

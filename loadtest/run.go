@@ -40,6 +40,7 @@ func runScenario(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	f.SetOutput(stderr)
 	job := sweep.Job{Scenario: s, Params: s.Defaults}
 	params(f, &job.Params, s.Uses)
+	f.IntVar(&job.Params.History, "history", 0, "`orders` that are executed beforehand")
 	f.IntVar(&job.Params.Idle, "idle", 0, "further `connections`, which send nothing")
 	f.BoolVar(&job.Params.Paused, "paused", false, "Postgres stands still meanwhile")
 	f.IntVar(&job.GOMAXPROCS, "procs", 0, "GOMAXPROCS of the server; 0: as it chooses")

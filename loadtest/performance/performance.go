@@ -31,24 +31,40 @@ type Report struct {
 	Rounds   []round   `json:"rounds"`
 }
 
-// Run makes so many rounds, and tells each measurement on out. An error ends it; the
+// Options say how much is measured.
+type Options struct {
+	Command string
+	Dir     string // for the data of the runs, which is removed
+	Rounds  int
+	Quick   bool      // shorter and smaller: to see that everything works, not for figures
+	Out     io.Writer // is told of each measurement
+}
+
+// Run makes the rounds. An error ends it; the
 // rounds before are in the report.
-func Run(ctx context.Context, programs sweep.Programs, dir, command string, rounds int, out io.Writer) (*Report, error) {
+func Run(ctx context.Context, programs sweep.Programs, o Options) (*Report, error) {
 	root, err := venue.Root(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Command: command, Began: time.Now().UTC(), Revision: venue.Revision(ctx, root), Machine: venue.Machine()}
-	for n := range rounds {
+	r := &Report{Command: o.Command, Began: time.Now().UTC(), Revision: venue.Revision(ctx, root), Machine: venue.Machine()}
+	measure := func(points round, x run, n int) error {
+		p, err := o.measure(ctx, programs, x, n)
+		if err == nil {
+			points[x.name] = p
+		}
+		return err
+	}
+	for n := range o.Rounds {
 		points := round{}
 		for _, x := range runs {
-			if err := points.measure(ctx, programs, dir, x, n, out); err != nil {
+			if err := measure(points, x, n); err != nil {
 				return r, err
 			}
 		}
 		rate := max(1, int(points[closed].Rate/2))
 		last := run{half, "market", 2, func(p *scenario.Params) { market(5, halfClients, 1)(p); p.Rate = rate }}
-		if err := points.measure(ctx, programs, dir, last, n, out); err != nil {
+		if err := measure(points, last, n); err != nil {
 			return r, err
 		}
 		r.Rounds = append(r.Rounds, points)
@@ -58,24 +74,26 @@ func Run(ctx context.Context, programs sweep.Programs, dir, command string, roun
 }
 
 // measure makes one measurement of round n.
-func (r round) measure(ctx context.Context, programs sweep.Programs, dir string, x run, n int, out io.Writer) error {
+func (o *Options) measure(ctx context.Context, programs sweep.Programs, x run, n int) (*sweep.Point, error) {
 	s, ok := scenario.Find(x.scenario)
 	if !ok {
-		return fmt.Errorf("performance: there is no scenario %q", x.scenario)
+		return nil, fmt.Errorf("performance: there is no scenario %q", x.scenario)
 	}
 	job := sweep.Job{Scenario: s, Params: s.Defaults, GOMAXPROCS: x.procs, Repetition: n + 1, Seed: uint64(n + 1)}
 	x.change(&job.Params)
-	p, err := sweep.Measure(ctx, programs, dir, job, sweep.Watch{})
+	if p := &job.Params; o.Quick {
+		p.Duration, p.Requests, p.History, p.Idle = min(p.Duration, time.Second), min(p.Requests, 500), p.History/200, p.Idle/10
+	}
+	p, err := sweep.Measure(ctx, programs, o.Dir, job, sweep.Watch{})
 	if err == nil {
 		err = p.Failure()
 	}
 	if err != nil {
-		return fmt.Errorf("performance: %s: %w", x.name, err)
+		return nil, fmt.Errorf("performance: %s: %w", x.name, err)
 	}
-	r[x.name] = p
-	fmt.Fprintf(out, "round %d  %-45s %9.0f/s  %5s of echo  p50 %7.3f ms  p99 %7.3f ms  server %5.1f µs (%.1f while sending)  Postgres %5.1f µs  client %4.1f µs  %.1f s behind\n", n+1, x.name,
+	fmt.Fprintf(o.Out, "round %d  %-45s %9.0f/s  %5s of echo  p50 %7.3f ms  p99 %7.3f ms  server %5.1f µs (%.1f while sending)  Postgres %5.1f µs  client %4.1f µs  %.1f s behind\n", n+1, x.name,
 		p.Rate, sweep.ShareText(p.Params, p.EchoShare), p.P50, p.P99, p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU, p.CatchUp)
-	return nil
+	return p, nil
 }
 
 // Verdict is one goal, judged by the median of all rounds.
@@ -121,8 +139,7 @@ func (v *Verdict) texts() []string {
 func figure(f float64, unit string) string {
 	switch {
 	case f >= 1000:
-		s := strconv.FormatFloat(f, 'f', 0, 64)
-		return s[:len(s)-3] + "," + s[len(s)-3:] + unit
+		return sweep.Grouped(f) + unit
 	case unit == "":
 		return strconv.FormatFloat(f, 'f', 2, 64)
 	}

@@ -158,13 +158,13 @@ func ofScenario(r *sweep.Report, x scenario.Scenario) string {
 			base[c.Variant] = rate.Median
 		}
 		fmt.Fprintf(&b, "| %s | %d | %s (%s to %s) | %.2f | %s | %.2f | %.2f | %.2f | %.2f | %.0f, %.0f, %.0f | %s | %s |\n",
-			c.Variant, c.GOMAXPROCS, grouped(rate.Median), grouped(rate.Min), grouped(rate.Max), rate.Median/base[c.Variant],
+			c.Variant, c.GOMAXPROCS, sweep.Grouped(rate.Median), sweep.Grouped(rate.Min), sweep.Grouped(rate.Max), rate.Median/base[c.Variant],
 			sweep.ShareText(c.Points[0].Params, of(func(p *sweep.Point) float64 { return p.EchoShare })), of(func(p *sweep.Point) float64 { return p.Seconds }),
 			of(func(p *sweep.Point) float64 { return p.P50 }), of(func(p *sweep.Point) float64 { return p.P99 }),
 			of(func(p *sweep.Point) float64 { return p.SentP99 }),
 			of(func(p *sweep.Point) float64 { return p.ServerCPU }), of(func(p *sweep.Point) float64 { return p.PostgresCPU }),
 			of(func(p *sweep.Point) float64 { return p.ClientCPU }),
-			grouped(of(func(p *sweep.Point) float64 { return p.Persisted })), grouped(of(func(p *sweep.Point) float64 { return p.LagEnd })))
+			sweep.Grouped(of(func(p *sweep.Point) float64 { return p.Persisted })), sweep.Grouped(of(func(p *sweep.Point) float64 { return p.LagEnd })))
 		rows++
 	}
 	if rows == 0 {
@@ -172,15 +172,6 @@ func ofScenario(r *sweep.Report, x scenario.Scenario) string {
 	}
 	fmt.Fprintf(&b, "\nThis table again: `go run ./loadtest sweep -only %s -repeat %d`.\n", x.Name, r.Repetitions)
 	return b.String()
-}
-
-// grouped writes a number with a comma between groups of three digits.
-func grouped(f float64) string {
-	s := fmt.Sprintf("%.0f", f)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
 
 // ofSoak tells of a soak in a sentence and a table of six moments.
@@ -192,16 +183,16 @@ func ofSoak(s *soak.Report) string {
 	}
 	half := ""
 	if s.Capacity > 0 {
-		half = fmt.Sprintf("half of the %s a second that a short run over 64 connections reached; ", grouped(s.Capacity))
+		half = fmt.Sprintf("half of the %s a second that a short run over 64 connections reached; ", sweep.Grouped(s.Capacity))
 	}
 	fmt.Fprintf(&b, "%s requests, %s a second, %s%s, revision %s. %s\n\n    %s\n\n",
-		grouped(float64(s.Requests)), grouped(float64(s.Rate)), half, s.Began.Format("2006-01-02"), s.Revision, verdict, s.Command)
+		sweep.Grouped(float64(s.Requests)), sweep.Grouped(float64(s.Rate)), half, s.Began.Format("2006-01-02"), s.Revision, verdict, s.Command)
 	b.WriteString("| second | p50 ms | p99 ms | longest ms | server MiB | files | goroutines | open orders | Postgres behind |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	step := max(len(s.Samples)/6, 1)
 	for i := step - 1; i < len(s.Samples); i += step {
 		x := s.Samples[i]
 		fmt.Fprintf(&b, "| %.0f | %.2f | %.2f | %.1f | %.0f | %d | %.0f | %s | %s |\n", x.Second, x.P50, x.P99, x.Max, float64(x.Resident)/(1<<20),
-			x.Files, x.Goroutines, grouped(x.OpenOrders), grouped(x.Lag))
+			x.Files, x.Goroutines, sweep.Grouped(x.OpenOrders), sweep.Grouped(x.Lag))
 	}
 	return b.String()
 }

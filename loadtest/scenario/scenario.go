@@ -28,9 +28,10 @@ type Params struct {
 	Orders   int           `json:"orders,omitempty"`    // that rest beforehand
 	PerFrame int           `json:"per_frame,omitempty"` // commands of each frame
 
-	// What goes on around any scenario.
-	Idle   int  `json:"idle,omitempty"`            // further connections, which send nothing
-	Paused bool `json:"postgres_paused,omitempty"` // Postgres stands still while the scenario is measured
+	// What was before any scenario, and goes on around it.
+	History int  `json:"history,omitempty"`         // orders that were executed beforehand
+	Idle    int  `json:"idle,omitempty"`            // further connections, which send nothing
+	Paused  bool `json:"postgres_paused,omitempty"` // Postgres stands still while the scenario is measured
 }
 
 // Scenario is one workload.
@@ -83,11 +84,15 @@ type Run struct {
 func (s Scenario) Prepare(ctx context.Context, r *Run) error {
 	r.prices = newPrices(max(r.Params.Symbols, 1))
 	r.weights = newZipf(max(r.Params.Symbols, 1))
-	if s.prepare == nil {
-		return nil
+	if s.prepare != nil {
+		if err := s.prepare(ctx, r); err != nil {
+			return fmt.Errorf("scenario %s: prepare: %w", s.Name, err)
+		}
 	}
-	if err := s.prepare(ctx, r); err != nil {
-		return fmt.Errorf("scenario %s: prepare: %w", s.Name, err)
+	if r.Params.History > 0 {
+		if err := r.makeHistory(ctx); err != nil {
+			return fmt.Errorf("scenario %s: history: %w", s.Name, err)
+		}
 	}
 	return nil
 }

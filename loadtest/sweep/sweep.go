@@ -116,6 +116,9 @@ func Variant(p scenario.Params) string {
 	if p.Rate > 0 {
 		text += fmt.Sprintf(", %d/s", p.Rate)
 	}
+	if p.History > 0 {
+		text += fmt.Sprintf(", after %d orders", p.History)
+	}
 	if p.Idle > 0 {
 		text += fmt.Sprintf(", %d idle", p.Idle)
 	}

@@ -27,8 +27,9 @@ func (j Job) Check() error {
 		{"per_frame", p.PerFrame, 1, 10_000},
 		{"procs", j.GOMAXPROCS, 0, 1024},
 		{"idle", p.Idle, 0, 15_000},
+		{"history", p.History, 0, 1_000_000_000},
 	} {
-		if v.name != "procs" && v.name != "idle" && !slices.Contains(j.Scenario.Uses, v.name) {
+		if !slices.Contains(j.Scenario.Uses, v.name) && !slices.Contains([]string{"procs", "idle", "history"}, v.name) {
 			continue
 		}
 		if v.value < v.min || v.value > v.most {
@@ -77,6 +78,15 @@ func ShareText(p scenario.Params, share float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.0f %%", 100*share)
+}
+
+// Grouped writes a number with a comma between groups of three digits.
+func Grouped(f float64) string {
+	s := fmt.Sprintf("%.0f", f)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
 
 func sortedKeys(m map[string]uint64) []string {
