@@ -316,6 +316,10 @@ func (e *Engine) Durable(ctx context.Context, seq uint64) error {
 	return e.options.Projection.WaitApplied(ctx, seq)
 }
 
+// Notify sends to wake once Durable(seq) does not wait for the journal any more: it is
+// Journal.Notify.
+func (e *Engine) Notify(seq uint64, wake chan<- struct{}) { e.journal.Notify(seq, wake) }
+
 // append puts one record into the journal, with room for it that was claimed. An
 // error is final: the exchange has failed, and what the record says must not
 // become visible.

@@ -25,6 +25,13 @@ func (null) Recall(context.Context, *exchange.Command, *exchange.Result) {}
 
 func (null) Durable(context.Context, uint64) error { return nil }
 
+func (null) Notify(_ uint64, wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
 const order = `<?xml version="1.0" encoding="UTF-8"?><transactions id="1"><order sym="SPY" amount="100" limit="145.67"/></transactions>`
 
 // BenchmarkRoundTrip is one order and its reply over loopback, with an exchange that

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,10 +26,11 @@ import (
 type fake struct {
 	mu         sync.Mutex
 	accounts   map[exchange.AccountID]bool
-	calls      []int         // how many commands each call of Execute had
-	queried    []int         // the orders that were queried, in order
-	held       bool          // records become durable only through grant
-	durable    uint64        // up to where, when held
+	calls      []int  // how many commands each call of Execute had
+	queried    []int  // the orders that were queried, in order
+	held       bool   // records become durable only through grant
+	durable    uint64 // up to where, when held
+	waiting    []waiting
 	changed    chan struct{} // closed and made anew with each change of the above
 	executeErr error
 	durableErr error
@@ -104,11 +106,39 @@ func (x *fake) Durable(ctx context.Context, seq uint64) error {
 	}
 }
 
+// waiting is somebody to be told that a seq is durable.
+type waiting struct {
+	seq  uint64
+	wake chan<- struct{}
+}
+
+func (x *fake) Notify(seq uint64, wake chan<- struct{}) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.waiting = append(x.waiting, waiting{seq, wake})
+	x.tell()
+}
+
+// tell tells those who wait no longer. Callers hold mu.
+func (x *fake) tell() {
+	x.waiting = slices.DeleteFunc(x.waiting, func(w waiting) bool {
+		if x.durableErr == nil && x.held && w.seq > x.durable {
+			return false
+		}
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+		return true
+	})
+}
+
 // set changes the fake and wakes whoever waits for durability.
 func (x *fake) set(change func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	change()
+	x.tell()
 	close(x.changed)
 	x.changed = make(chan struct{})
 }

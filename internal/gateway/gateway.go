@@ -38,6 +38,9 @@ type Exchange interface {
 	// Durable waits until everything up to seq may be told. An error means that
 	// it may not be, or is ctx's.
 	Durable(ctx context.Context, seq uint64) error
+	// Notify sends to wake, which has room for one value, as soon as it is worth while
+	// to call Durable. It does not wait.
+	Notify(seq uint64, wake chan<- struct{})
 }
 
 // Server serves the XML protocol (docs/PROTOCOL.md). Its methods may be called from

@@ -10,10 +10,14 @@ import (
 type queue struct {
 	lenMax, bytesMax int
 
-	// mu guards what follows. The pusher waits on changed for room, the taker
-	// for a reply; never both at once, since a full queue is not empty.
+	// wake lets the taker go on, who waits while the queue is empty. Pushing does not
+	// send to it: a reply can rarely be told when it is pushed, and waking the taker to
+	// wait for that costs a switch. Who pushes sees to it that somebody sends, later.
+	wake chan struct{}
+
+	// mu guards what follows. The pusher waits on room.
 	mu      sync.Mutex
-	changed *sync.Cond
+	room    *sync.Cond
 	replies []*reply
 	bytes   int
 	closed  bool
@@ -21,8 +25,8 @@ type queue struct {
 }
 
 func newQueue(lenMax, bytesMax int) *queue {
-	q := &queue{lenMax: lenMax, bytesMax: bytesMax}
-	q.changed = sync.NewCond(&q.mu)
+	q := &queue{lenMax: lenMax, bytesMax: bytesMax, wake: make(chan struct{}, 1)}
+	q.room = sync.NewCond(&q.mu)
 	return q
 }
 
@@ -32,25 +36,35 @@ func (q *queue) push(r *reply) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(q.replies) > 0 && (len(q.replies) >= q.lenMax || q.bytes+len(r.bytes) > q.bytesMax) {
-		q.changed.Wait()
+		q.room.Wait()
 	}
 	q.replies = append(q.replies, r)
 	q.bytes += len(r.bytes)
-	q.changed.Signal()
 }
 
-// front waits for the oldest reply, which stays in the queue. It returns nil once
-// the queue is closed and empty.
-func (q *queue) front() *reply {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for len(q.replies) == 0 {
-		if q.closed {
-			return nil
-		}
-		q.changed.Wait()
+// rouse lets the taker look at the queue.
+func (q *queue) rouse() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
 	}
-	return q.replies[0]
+}
+
+// front returns the oldest reply, which stays in the queue. Where there is none, it
+// waits to be roused. It returns nil once the queue is closed and empty.
+func (q *queue) front() *reply {
+	for {
+		q.mu.Lock()
+		r, closed := (*reply)(nil), q.closed
+		if len(q.replies) > 0 {
+			r = q.replies[0]
+		}
+		q.mu.Unlock()
+		if r != nil || closed {
+			return r
+		}
+		<-q.wake
+	}
 }
 
 // drop takes the oldest reply away, after it was sent or given up.
@@ -64,15 +78,15 @@ func (q *queue) drop() {
 	if n == 0 {
 		q.emptied = time.Now()
 	}
-	q.changed.Signal()
+	q.room.Signal()
 }
 
 // close says that nothing will be pushed any more.
 func (q *queue) close() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	q.closed = true
-	q.changed.Signal()
+	q.mu.Unlock()
+	q.rouse()
 }
 
 // silence returns since when no reply has waited, the zero time where none ever

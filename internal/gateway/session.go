@@ -54,10 +54,11 @@ func newSession(s *Server, conn net.Conn) *session {
 func (c *session) serve() {
 	defer c.conn.Close()
 	defer c.cancel()
+	defer context.AfterFunc(c.ctx, c.unsent.rouse)()
 	told := make(chan bool, 1)
 	go func() { told <- c.write() }()
 	if reason := c.read(); reason != "" {
-		c.unsent.push(c.server.lastReply(reason))
+		c.push(c.server.lastReply(reason))
 	}
 	c.unsent.close()
 	if <-told {
@@ -177,7 +178,7 @@ func (c *session) answer(b *batch, seq uint64, begun time.Time) {
 	for i := range b.frames {
 		if len(r.bytes) >= writeBytesMax {
 			s.settle(r, b)
-			c.unsent.push(r)
+			c.push(r)
 			r = s.newReply(seq, begun)
 		}
 		begin := len(r.bytes)
@@ -187,7 +188,19 @@ func (c *session) answer(b *batch, seq uint64, begun time.Time) {
 	s.options.Metrics.executed(b)
 	s.settle(r, b)
 	s.release(b)
-	c.unsent.push(r)
+	c.push(r)
+}
+
+// push hands a reply to the writer, who is roused once it may be told, or when the
+// session is cut off.
+func (c *session) push(r *reply) {
+	seq := r.seq
+	c.unsent.push(r) // from here on it is the writer's
+	if seq == 0 || c.ctx.Err() != nil {
+		c.unsent.rouse()
+	} else {
+		c.server.exchange.Notify(seq, c.unsent.wake)
+	}
 }
 
 // explain turns what ended the reading into a reason for the client, "" where the

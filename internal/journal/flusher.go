@@ -11,15 +11,18 @@ import (
 
 // newBatch begins a batch. Callers hold mu, or are alone.
 func (j *Journal) newBatch(first uint64) *batch {
-	b := &batch{first: first, last: first - 1, bytes: j.spare[:0], done: make(chan struct{})}
-	j.spare = nil
+	b := &batch{first: first, last: first - 1, done: make(chan struct{})}
+	if j.spare != nil {
+		b.bytes, b.notify = j.spare.bytes[:0], j.spare.notify[:0]
+		j.spare = nil
+	}
 	return b
 }
 
-// rouse tells the flusher that there is something to do.
-func (j *Journal) rouse() {
+// rouse sends to a channel that has room for one value, unless that is there.
+func rouse(wake chan<- struct{}) {
 	select {
-	case j.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }
@@ -47,7 +50,7 @@ func (j *Journal) flush() {
 		if b != nil {
 			if err := j.flushBatch(b); err != nil {
 				j.fail(err)
-				close(b.done)
+				b.finish()
 				return
 			}
 			idle.Reset(idleMark)
@@ -222,12 +225,14 @@ func (j *Journal) publish(b *batch) {
 	j.mu.Lock()
 	j.segments[len(j.segments)-1].end = j.at
 	j.writing = nil
-	if cap(b.bytes) <= j.options.PendingBytesMax { // the memory of an oversize record is not kept
-		j.spare = b.bytes
-	}
 	j.synced.Store(b.last)
 	j.mu.Unlock()
-	close(b.done)
+	b.finish()
+	if cap(b.bytes) <= j.options.PendingBytesMax { // the memory of an oversize record is not kept
+		j.mu.Lock()
+		j.spare = b
+		j.mu.Unlock()
+	}
 }
 
 // markApart is what lies, at least, between the two end marks: a disk loses a
@@ -273,6 +278,6 @@ func (j *Journal) shut(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.err = err
-	close(j.pending.done)
+	j.pending.finish()
 	j.space.Broadcast()
 }

@@ -66,7 +66,7 @@ type Journal struct {
 	// The flusher's own, until it has ended.
 	current  file
 	at, size int64  // where the next record goes in current, and its size
-	spare    []byte // a written batch's memory; guarded by mu
+	spare    *batch // whose memory is used again; guarded by mu
 	markErr  error  // why there is no end mark
 }
 
@@ -75,6 +75,15 @@ type batch struct {
 	first, last uint64
 	bytes       []byte
 	done        chan struct{} // closed when the batch is synced, or never will be
+	notify      []chan<- struct{}
+}
+
+// finish tells all who wait that the batch is synced, or never will be.
+func (b *batch) finish() {
+	close(b.done)
+	for _, wake := range b.notify {
+		rouse(wake)
+	}
 }
 
 // Open opens the journal in dir, which it makes where it is not there. It locks
@@ -205,7 +214,7 @@ func (j *Journal) append(payload []byte, paid int64) (uint64, error) {
 	b.last++
 	b.bytes = appendRecord(b.bytes, b.last, b.first-1, payload)
 	j.appended.Store(b.last)
-	j.rouse()
+	rouse(j.wake)
 	return b.last, nil
 }
 
@@ -233,6 +242,25 @@ func (j *Journal) Wait(ctx context.Context, seq uint64) error {
 		}
 	}
 	return nil
+}
+
+// Notify sends to wake once Wait(seq) would not wait, or at once where it would not:
+// for who has something else to do meanwhile, or waits for several things. It does
+// not wait for wake to take the value: a channel with room for one misses nothing.
+func (j *Journal) Notify(seq uint64, wake chan<- struct{}) {
+	if j.synced.Load() < seq {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		b := j.pending
+		if j.writing != nil && seq <= j.writing.last {
+			b = j.writing
+		}
+		if j.synced.Load() < seq && j.err == nil {
+			b.notify = append(b.notify, wake)
+			return
+		}
+	}
+	rouse(wake)
 }
 
 // RemoveBefore deletes the segments that hold only records before seq, but for
@@ -287,7 +315,7 @@ func (j *Journal) Close() error {
 	}
 	j.space.Broadcast()
 	j.mu.Unlock()
-	j.rouse()
+	rouse(j.wake)
 	<-j.flushed
 	if again {
 		return nil
