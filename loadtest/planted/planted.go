@@ -104,7 +104,7 @@ func (b Bug) tryTests(ctx context.Context, dir string) (caught string, err error
 // judge returns what caught the bug, if it says what the bug has to lead to.
 func (b Bug) judge(caught, said string) (string, error) {
 	if !regexp.MustCompile(b.noticed).MatchString(said) {
-		return "", fmt.Errorf("%s: %w: %s, and not %q", b.Name, errSomethingElse, caught, b.noticed)
+		return "", fmt.Errorf("%s: %w: %s, and not %q", b.Name, errSomethingElse, said, b.noticed)
 	}
 	return caught, nil
 }
