@@ -3,8 +3,11 @@ package engine
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
@@ -64,4 +67,28 @@ func TestAStoppedEngineHandsBackItsState(t *testing.T) {
 	require.NoError(t, stopped.Audit())
 	require.Equal(t, replayed.Digest(), stopped.Digest())
 	require.Equal(t, exchange.OrderID(4), stopped.OrderID)
+}
+
+func TestCloseEndsCallsOfManySessions(t *testing.T) {
+	for range 20 {
+		m := open(t, Options{InboxLen: 1}) // sessions wait to hand over as well
+		var running sync.WaitGroup
+		var done atomic.Int64
+		for n := range 16 {
+			running.Go(func() {
+				commands := []exchange.Command{buy("A", 1, 1), buy("B", 1, 1), {Kind: exchange.MakeSymbol, Symbol: exchange.Symbol(fmt.Sprint("NEW", n))}}
+				results := make([]exchange.Result, len(commands))
+				for err := error(nil); err == nil; done.Add(1) {
+					if _, err = m.Execute(background, commands, results); err != nil {
+						assert.ErrorIs(t, err, ErrStopped)
+					}
+					results = make([]exchange.Result, len(commands)) // a desk may still have those
+				}
+			})
+		}
+		require.Eventually(t, func() bool { return done.Load() > 100 }, 10*time.Second, time.Microsecond)
+		m.Close()
+		running.Wait()                                                          // it hangs where a call was forgotten
+		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the cleanup
+	}
 }
