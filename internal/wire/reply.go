@@ -148,7 +148,9 @@ func appendAttr(dst []byte, name, value string) []byte {
 // appendEscaped appends a value as an attribute or as content, so that it is read
 // back as it is: white space other than the space is written as a reference.
 func appendEscaped(dst []byte, value string) []byte {
-	for i := range len(value) {
+	plain := plainLen(value)
+	dst = append(dst, value[:plain]...)
+	for i := plain; i < len(value); i++ {
 		switch c := value[i]; c {
 		case '&':
 			dst = append(dst, "&amp;"...)
@@ -171,13 +173,27 @@ func appendEscaped(dst []byte, value string) []byte {
 	return dst
 }
 
+// plainLen returns how many characters s begins with that stand for themselves, in
+// a value as in a text; mostly that is all of it.
+func plainLen(s string) int {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '&' || c == '<' || c == '>' || c == '"' {
+			return i
+		}
+	}
+	return len(s)
+}
+
 // errorBytesMax bounds the text of an error, before it is escaped.
 const errorBytesMax = 500
 
 // appendText appends a text for people: one line, bounded, and with nothing in it
 // that XML does not allow.
 func appendText(dst []byte, text string) []byte {
-	for _, c := range shorten(text, errorBytesMax) {
+	text = shorten(text, errorBytesMax)
+	plain := plainLen(text)
+	dst = append(dst, text[:plain]...)
+	for _, c := range text[plain:] {
 		switch {
 		case c == '&':
 			dst = append(dst, "&amp;"...)
