@@ -114,8 +114,8 @@ func appendError(dst []byte, e echo, text string) []byte {
 
 // echo is what the reply repeats of an element.
 type echo struct {
-	sent  *sent  // nil where it is plain
-	plain []byte // as the reply has it
+	sent  *sentAttrs // nil where it is plain
+	plain []byte     // as the reply has it
 }
 
 // append appends the attributes of a request, in the order sym, amount, limit, id.

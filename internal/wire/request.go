@@ -14,7 +14,8 @@ import (
 // no part of the frame that it was decoded from. It is for one goroutine at a time.
 type Request struct {
 	// Commands are to be executed in this order. Decode fills them; whoever
-	// executes them leaves them as they are for AppendReply.
+	// executes them leaves them as they are for AppendReply. The names in them may
+	// be kept: they are copies, of nothing but the names.
 	Commands []exchange.Command
 
 	slots   []slot
@@ -35,19 +36,19 @@ type slot struct {
 	symbol int
 	// sent is what the reply repeats. nil stands for the part of echoes from the
 	// echoEnd of the slot before to this one's.
-	sent    *sent
+	sent    *sentAttrs
 	echoEnd int
 }
 
-// sent holds the attributes of an element that its reply repeats, as they were sent.
-type sent struct {
+// sentAttrs holds the attributes of an element that its reply repeats, as they were sent.
+type sentAttrs struct {
 	sym, amount, limit, id             string
 	hasSym, hasAmount, hasLimit, hasID bool
 }
 
 // sentWith takes the attributes of an element that its reply repeats.
-func sentWith(e *element) *sent {
-	s := new(sent)
+func sentWith(e *element) *sentAttrs {
+	s := new(sentAttrs)
 	s.sym, s.hasSym = e.attr("sym")
 	s.amount, s.hasAmount = e.attr("amount")
 	s.limit, s.hasLimit = e.attr("limit")
@@ -108,16 +109,16 @@ func (r *Request) Refused() int {
 
 // do adds a command and its place in the reply. sent is nil where what the reply repeats
 // has just been added to echoes.
-func (r *Request) do(c exchange.Command, sent *sent) { r.doIn(-1, c, sent) }
+func (r *Request) do(c exchange.Command, sent *sentAttrs) { r.doIn(-1, c, sent) }
 
 // doIn is do for a command in a symbol that another command makes.
-func (r *Request) doIn(symbol int, c exchange.Command, sent *sent) {
+func (r *Request) doIn(symbol int, c exchange.Command, sent *sentAttrs) {
 	r.slots = append(r.slots, slot{command: len(r.Commands), symbol: symbol, sent: sent, echoEnd: len(r.echoes)})
 	r.Commands = append(r.Commands, c)
 }
 
 // refuse adds an error to the reply.
-func (r *Request) refuse(sent *sent, err error) {
+func (r *Request) refuse(sent *sentAttrs, err error) {
 	r.slots = append(r.slots, slot{command: -1, symbol: -1, text: err.Error(), sent: sent, echoEnd: len(r.echoes)})
 }
 

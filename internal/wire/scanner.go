@@ -21,10 +21,10 @@ type scanner struct {
 	sym, amount, limit, id, balance []byte
 }
 
-// attrSet is a set of attributes of those that the protocol has.
+// attrSet is a set of attributes.
 type attrSet uint8
 
-// The attributes. The value of account, the older name of id, is kept as id.
+// The attributes that the protocol has. The value of account, the older name of id, is kept as id.
 const (
 	symAttr attrSet = 1 << iota
 	amountAttr
@@ -75,8 +75,9 @@ func (s *scanner) startTag() bool {
 	return false
 }
 
-// attribute reads one attribute. Whether its value is right is for others to say: all
-// values that are have none but plain characters, which stand for themselves.
+// attribute reads one attribute. Whether its value is right is for the Parse functions
+// to say. They take no character that XML has a special meaning for, so that a value
+// which they take means what it says.
 func (s *scanner) attribute() bool {
 	xml, i := s.xml, s.at
 	for i < len(xml) && 'a' <= xml[i] && xml[i] <= 'z' {
@@ -138,7 +139,8 @@ func (s *scanner) endTag(start string) bool {
 	return s.take(">")
 }
 
-// leaf reads the rest of an element with nothing in it, behind its name.
+// leaf reads the rest of an element with nothing in it, behind its name. end is the
+// start of its end tag.
 func (s *scanner) leaf(end string) bool {
 	if !s.startTag() {
 		return false
@@ -150,8 +152,8 @@ func (s *scanner) leaf(end string) bool {
 	return s.endTag(end)
 }
 
-// account has the request know the account that the last start tag names. The name of
-// the frame before is used again where it is the same, so that it is not allocated.
+// account sets the request's lastAccount to the account that the last start tag names.
+// The same name again is not allocated anew.
 func (s *scanner) account() bool {
 	if len(s.id) > 0 && string(s.id) == string(s.r.lastAccount) {
 		return true
@@ -163,7 +165,7 @@ func (s *scanner) account() bool {
 	return err == nil
 }
 
-// symbol does the same for the symbol.
+// symbol sets the request's lastSymbol likewise.
 func (s *scanner) symbol() bool {
 	if len(s.sym) > 0 && string(s.sym) == string(s.r.lastSymbol) {
 		return true
@@ -175,8 +177,8 @@ func (s *scanner) symbol() bool {
 	return err == nil
 }
 
-// echo has the reply repeat an attribute. begin is the attribute up to its value,
-// which has none but plain characters.
+// echo has the reply repeat an attribute. begin is the attribute up to its value, in
+// which nothing is to be escaped: a Parse function has taken it.
 func (s *scanner) echo(begin string, value []byte) {
 	echoes := append(s.r.echoes, begin...)
 	echoes = append(echoes, value...)
