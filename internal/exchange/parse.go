@@ -10,7 +10,7 @@ import (
 const quotedCharsMax = 72
 
 // quote returns s in quotes for an error text: one line, printable, bounded.
-func quote(s string) string {
+func quote[S string | []byte](s S) string {
 	if len(s) > quotedCharsMax {
 		return fmt.Sprintf("%q…", s[:quotedCharsMax])
 	}
@@ -31,18 +31,18 @@ type decimal struct {
 	fraction uint64 // below 10^8
 }
 
-// units returns |d| in units of 10^-8.
-func (d decimal) units() Int128 {
-	return mul64(d.whole, pow10[scaleShares]).Add(Int128{Lo: d.fraction})
-}
+// isZero tells whether d is 0 or -0.
+func (d decimal) isZero() bool { return d.whole|d.fraction == 0 }
+
+// orderUnits returns |d| in units of 10^-8, where it is below orderWholeMax.
+func (d decimal) orderUnits() uint64 { return d.whole*pow10[scaleShares] + d.fraction }
 
 // parseDecimal reads an optional sign, digits, and optionally a point and
 // digits; one of the two groups of digits may be empty (docs/PROTOCOL.md,
 // section "Values"). It returns errNotDecimal, errFraction or errRange.
-func parseDecimal(s string) (decimal, error) {
-	var d decimal
+func parseDecimal[S string | []byte](s S) (d decimal, err error) {
 	i := 0
-	if s != "" && (s[0] == '+' || s[0] == '-') {
+	if len(s) > 0 && (s[0] == '+' || s[0] == '-') {
 		d.negative = s[0] == '-'
 		i++
 	}
@@ -79,13 +79,15 @@ func parseDecimal(s string) (decimal, error) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
+// The Parse functions take a value as text or as the bytes of it, which they do not
+// keep. They allocate nothing but their errors and the names that they return.
+
 // ParseBalance reads the balance of a new account: a decimal, 0 or more, below
 // 10^18 dollars. The error names the value.
-func ParseBalance(s string) (Cash, error) {
+func ParseBalance[S string | []byte](s S) (Cash, error) {
 	d, err := parseDecimal(s)
-	u := d.units()
 	switch {
-	case err == nil && d.negative && u.Sign() != 0:
+	case err == nil && d.negative && !d.isZero():
 		err = errors.New("is negative")
 	case err == nil && d.whole >= wholeMax:
 		err = errRange
@@ -93,17 +95,15 @@ func ParseBalance(s string) (Cash, error) {
 	if err != nil {
 		return Cash{}, fmt.Errorf("balance %s %w", quote(s), err)
 	}
-	upper := mul64(u.Lo, pow10[scaleCash-scaleShares])
-	return Cash(upper.Add(Int128{Hi: u.Hi * int64(pow10[scaleCash-scaleShares])})), nil
+	return Cash(mul64(d.whole, pow10[scaleCash]).Add(Int128{Lo: d.fraction * pow10[scaleCash-scaleShares]})), nil
 }
 
 // ParsePlacement reads a number of shares to place: a decimal above 0, below
 // 10^18. The caller has removed white space around it. The error names the value.
-func ParsePlacement(s string) (Position, error) {
+func ParsePlacement[S string | []byte](s S) (Position, error) {
 	d, err := parseDecimal(s)
-	u := d.units()
 	switch {
-	case err == nil && (d.negative || u.Sign() == 0):
+	case err == nil && (d.negative || d.isZero()):
 		err = errors.New("is not more than 0")
 	case err == nil && d.whole >= wholeMax:
 		err = errRange
@@ -111,17 +111,16 @@ func ParsePlacement(s string) (Position, error) {
 	if err != nil {
 		return Position{}, fmt.Errorf("number of shares %s %w", quote(s), err)
 	}
-	return Position(u), nil
+	return Position(mul64(d.whole, pow10[scaleShares]).Add(Int128{Lo: d.fraction})), nil
 }
 
 // ParseAmount reads an order's amount: a decimal that is not 0 and whose
 // absolute value is below 9×10^10. Positive buys, negative sells. The error
 // names the value.
-func ParseAmount(s string) (Side, Shares, error) {
+func ParseAmount[S string | []byte](s S) (Side, Shares, error) {
 	d, err := parseDecimal(s)
-	u := d.units()
 	switch {
-	case err == nil && u.Sign() == 0:
+	case err == nil && d.isZero():
 		err = errors.New("is 0")
 	case err == nil && d.whole >= orderWholeMax:
 		err = errRange
@@ -130,18 +129,17 @@ func ParseAmount(s string) (Side, Shares, error) {
 		return 0, 0, fmt.Errorf("amount %s %w", quote(s), err)
 	}
 	if d.negative {
-		return Sell, Shares(u.Lo), nil
+		return Sell, Shares(d.orderUnits()), nil
 	}
-	return Buy, Shares(u.Lo), nil
+	return Buy, Shares(d.orderUnits()), nil
 }
 
 // ParseLimit reads an order's limit: a decimal above 0, below 9×10^10 dollars a
 // share. The error names the value.
-func ParseLimit(s string) (Price, error) {
+func ParseLimit[S string | []byte](s S) (Price, error) {
 	d, err := parseDecimal(s)
-	u := d.units()
 	switch {
-	case err == nil && (d.negative || u.Sign() == 0):
+	case err == nil && (d.negative || d.isZero()):
 		err = errors.New("is not more than 0")
 	case err == nil && d.whole >= orderWholeMax:
 		err = errRange
@@ -149,22 +147,23 @@ func ParseLimit(s string) (Price, error) {
 	if err != nil {
 		return 0, fmt.Errorf("limit %s %w", quote(s), err)
 	}
-	return Price(u.Lo), nil
+	return Price(d.orderUnits()), nil
 }
 
 // ParseOrderID reads the id of an order: decimal digits, leading zeros taken,
 // from 1 to 2^63-1. The error names the value.
-func ParseOrderID(s string) (OrderID, error) {
+func ParseOrderID[S string | []byte](s S) (OrderID, error) {
 	var id OrderID
 	for i := range len(s) {
 		if !isDigit(s[i]) {
 			return 0, fmt.Errorf("order id %s is not a whole number", quote(s))
 		}
-		digit := OrderID(s[i] - '0')
-		if id > (orderIDMax-digit)/10 {
+		// Up to orderIDMax/10 one more digit fits a uint64, so that it can be compared.
+		fits := id <= orderIDMax/10
+		id = id*10 + OrderID(s[i]-'0')
+		if !fits || id > orderIDMax {
 			return 0, fmt.Errorf("order id %s is out of range", quote(s))
 		}
-		id = id*10 + digit
 	}
 	if id == 0 {
 		return 0, fmt.Errorf("order id %s is not a number from 1 up", quote(s))
@@ -173,8 +172,8 @@ func ParseOrderID(s string) (OrderID, error) {
 }
 
 // ParseAccountID checks an account id: 1 to 64 digits. The error names the value.
-func ParseAccountID(s string) (AccountID, error) {
-	if s == "" || len(s) > AccountDigitsMax {
+func ParseAccountID[S string | []byte](s S) (AccountID, error) {
+	if len(s) == 0 || len(s) > AccountDigitsMax {
 		return "", fmt.Errorf("account id %s is not 1 to %d digits", quote(s), AccountDigitsMax)
 	}
 	for i := range len(s) {
@@ -187,8 +186,8 @@ func ParseAccountID(s string) (AccountID, error) {
 
 // ParseSymbol checks a symbol: 1 to 32 characters of A-Z, a-z, 0-9. The error
 // names the value.
-func ParseSymbol(s string) (Symbol, error) {
-	if s == "" || len(s) > SymbolCharsMax {
+func ParseSymbol[S string | []byte](s S) (Symbol, error) {
+	if len(s) == 0 || len(s) > SymbolCharsMax {
 		return "", fmt.Errorf("symbol %s is not 1 to %d characters", quote(s), SymbolCharsMax)
 	}
 	for i := range len(s) {

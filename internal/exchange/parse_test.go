@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"fmt"
 	"math/big"
 	"strings"
 	"testing"
@@ -62,16 +63,36 @@ var parsers = []struct {
 	zero  bool     // 0 is taken
 	sells bool     // a value below 0 is taken
 }{
-	{"balance", func(s string) (string, error) { v, err := ParseBalance(s); return v.String(), err }, bigPow10(18), true, false},
-	{"number of shares", func(s string) (string, error) { v, err := ParsePlacement(s); return v.String(), err }, bigPow10(18), false, false},
-	{"amount", func(s string) (string, error) {
-		side, v, err := ParseAmount(s)
-		if side == Sell {
-			return "-" + v.String(), err
+	{"balance", printed(ParseBalance[string], ParseBalance[[]byte]), bigPow10(18), true, false},
+	{"number of shares", printed(ParsePlacement[string], ParsePlacement[[]byte]), bigPow10(18), false, false},
+	{"amount", printed(signedAmount[string], signedAmount[[]byte]), big.NewInt(9e10), false, true},
+	{"limit", printed(ParseLimit[string], ParseLimit[[]byte]), big.NewInt(9e10), false, false},
+}
+
+// signedAmount is ParseAmount with the side as the sign.
+func signedAmount[S string | []byte](s S) (Shares, error) {
+	side, v, err := ParseAmount(s)
+	if side == Sell {
+		v = -v
+	}
+	return v, err
+}
+
+// printed is a parser whose values are printed again. It reads a value as text and
+// as bytes, which are gone afterwards, and fails where that is not the same.
+func printed[T comparable](text func(string) (T, error), bytes func([]byte) (T, error)) func(string) (string, error) {
+	return func(s string) (string, error) {
+		b := []byte(s)
+		want, err := text(s)
+		got, errBytes := bytes(b)
+		for i := range b {
+			b[i] = '?'
 		}
-		return v.String(), err
-	}, big.NewInt(9e10), false, true},
-	{"limit", func(s string) (string, error) { v, err := ParseLimit(s); return v.String(), err }, big.NewInt(9e10), false, false},
+		if got != want || fmt.Sprint(err) != fmt.Sprint(errBytes) {
+			return "", fmt.Errorf("%q is %v, %w as text and %v, %w as bytes", s, want, err, got, errBytes)
+		}
+		return fmt.Sprint(want), err
+	}
 }
 
 func bigPow10(n int64) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(n), nil) }
@@ -154,7 +175,7 @@ func TestParseLimitKeepsItsLimits(t *testing.T) {
 }
 
 func TestParseOrderIDKeepsItsLimits(t *testing.T) {
-	parse := func(s string) (string, error) { id, err := ParseOrderID(s); return Shares(id * 1e8).String(), err }
+	parse := printed(ParseOrderID[string], ParseOrderID[[]byte])
 	checkReadings(t, "order id", parse, []reading{
 		{in: "1", want: "1"},
 		{in: "0042", want: "42"},
@@ -167,7 +188,13 @@ func TestParseOrderIDKeepsItsLimits(t *testing.T) {
 		{in: " 1", refused: "is not a whole number"},
 		{in: "1.0", refused: "is not a whole number"},
 		{in: "1x", refused: "is not a whole number"},
+		{in: "9223372036854775807", want: "9223372036854775807"},
+		{in: "009223372036854775807", want: "9223372036854775807"},
 		{in: "9223372036854775808", refused: "is out of range"},
+		{in: "9223372036854775809", refused: "is out of range"},
+		{in: "9223372036854775810", refused: "is out of range"},
+		{in: "9223372036854775808x", refused: "is out of range"},
+		{in: "922337203685477580x", refused: "is not a whole number"},
 		{in: "18446744073709551617", refused: "is out of range"},
 		{in: strings.Repeat("9", 1000), refused: "is out of range"},
 	})
@@ -177,7 +204,7 @@ func TestParseOrderIDKeepsItsLimits(t *testing.T) {
 }
 
 func TestParseAccountIDTakesDigitsOnly(t *testing.T) {
-	parse := func(s string) (string, error) { id, err := ParseAccountID(s); return string(id), err }
+	parse := printed(ParseAccountID[string], ParseAccountID[[]byte])
 	longest := strings.Repeat("7", AccountDigitsMax)
 	checkReadings(t, "account id", parse, []reading{
 		{in: "0", want: "0"},
@@ -194,7 +221,7 @@ func TestParseAccountIDTakesDigitsOnly(t *testing.T) {
 }
 
 func TestParseSymbolTakesLettersAndDigitsOnly(t *testing.T) {
-	parse := func(s string) (string, error) { v, err := ParseSymbol(s); return string(v), err }
+	parse := printed(ParseSymbol[string], ParseSymbol[[]byte])
 	longest := strings.Repeat("Z", SymbolCharsMax)
 	const refused = "has a character other than A-Z, a-z, 0-9"
 	checkReadings(t, "symbol", parse, []reading{
@@ -237,4 +264,18 @@ func requireShortLine(t testing.TB, err error) {
 	require.Less(t, len(err.Error()), 400)
 	require.NotContains(t, err.Error(), "\n")
 	require.NotContains(t, err.Error(), "\r")
+}
+
+func TestGoodValuesAreParsedWithoutAllocation(t *testing.T) {
+	number, id := []byte("89999999999.99999999"), []byte("9223372036854775807")
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		_, errBalance := ParseBalance(number)
+		_, errPlacement := ParsePlacement(number)
+		_, _, errAmount := ParseAmount(number)
+		_, errLimit := ParseLimit(number)
+		_, errID := ParseOrderID(id)
+		if errBalance != nil || errPlacement != nil || errAmount != nil || errLimit != nil || errID != nil {
+			panic("a good value was refused")
+		}
+	}))
 }

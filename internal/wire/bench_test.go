@@ -13,15 +13,50 @@ import (
 // twoOrders is a frame as most are.
 const twoOrders = `<transactions id="123456"><order sym="SPY" amount="100" limit="145.67"/><order sym="SPY" amount="-50" limit="145.68"/></transactions>`
 
-func BenchmarkDecode(b *testing.B) {
-	frame := []byte(twoOrders)
-	b.ReportAllocs()
-	b.SetBytes(int64(len(frame)))
-	var r Request
-	for b.Loop() {
-		r.Decode(frame)
+// commonFrames are what clients send, by what is in them.
+func commonFrames() map[string][]byte {
+	queries, orders := NewTransactions("123456"), NewTransactions("123456")
+	for range 10 {
+		queries.Query("1000001")
 	}
-	require.Len(b, r.Commands, 2)
+	for range 50 {
+		orders.Order("SPY", "100", "145.67").Order("SPY", "-50", "145.68")
+	}
+	declared := "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+	return map[string][]byte{
+		"order":     NewTransactions("123456").Order("SPY", "100", "145.67").Append(nil),
+		"orders2":   []byte(twoOrders),
+		"orders100": orders.Append(nil),
+		"cancel":    NewTransactions("123456").Cancel("1000001").Append(nil),
+		"query":     NewTransactions("123456").Query("1000001").Append(nil),
+		"queries10": queries.Append(nil),
+		"create":    []byte(declared + "<create>\n  <account id=\"123456\" balance=\"1000\"/>\n  <symbol sym=\"SPY\">\n    <account id=\"123456\">100000</account>\n  </symbol>\n</create>\n"),
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for name, frame := range commonFrames() {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(frame)))
+			var r Request
+			for b.Loop() {
+				r.Decode(frame)
+			}
+			require.NotEmpty(b, r.Commands)
+			require.Zero(b, r.Refused())
+		})
+	}
+}
+
+func BenchmarkDecodeMemory(b *testing.B) {
+	for name, frame := range commonFrames() {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				DecodeMemory(frame)
+			}
+		})
+	}
 }
 
 func BenchmarkAppendReply(b *testing.B) {
@@ -45,6 +80,15 @@ func BenchmarkAppendReply(b *testing.B) {
 				reply = r.AppendReply(reply[:0], c.results, nil)
 			}
 		})
+	}
+}
+
+func BenchmarkFrameInPlace(b *testing.B) {
+	const reply = `<results><opened sym="SPY" amount="100" limit="145.67" id="1000001"/></results>`
+	dst := make([]byte, 0, 4<<10)
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = FrameInPlace(append(dst[:0], reply...), 0)
 	}
 }
 

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"fmt"
+	"strconv"
 
 	"outcry/internal/exchange"
 )
@@ -9,42 +9,43 @@ import (
 // rejectText says to people why a command was refused and with which value, in one
 // line. It is the only place where a reason becomes text.
 func rejectText(c *exchange.Command, r *exchange.Result) string {
+	order, account, symbol := strconv.FormatUint(uint64(c.Order), 10), string(c.Account), string(c.Symbol)
 	switch r.Reason {
 	case exchange.AccountExists:
-		return fmt.Sprintf("account %s already exists", c.Account)
+		return "account " + account + " already exists"
 	case exchange.BalanceTotalExceeded:
-		return fmt.Sprintf("a balance of %s would bring all balances to %s or more", c.Balance, exchange.CashTotalMax)
+		return "a balance of " + c.Balance.String() + " would bring all balances to " + exchange.CashTotalMax.String() + " or more"
 	case exchange.UnknownAccount:
-		return fmt.Sprintf("there is no account %s", c.Account)
+		return "there is no account " + account
 	case exchange.SymbolLimitExceeded:
-		return fmt.Sprintf("symbol %s cannot be made: the exchange has as many symbols as it takes", c.Symbol)
+		return "symbol " + symbol + " cannot be made: the exchange has as many symbols as it takes"
 	case exchange.PositionTotalExceeded:
-		return fmt.Sprintf("%s more would bring all shares of %s to %s or more", c.Placed, c.Symbol, exchange.PositionTotalMax)
+		return c.Placed.String() + " more would bring all shares of " + symbol + " to " + exchange.PositionTotalMax.String() + " or more"
 	case exchange.UnknownSymbol:
-		return fmt.Sprintf("there is no symbol %s", c.Symbol)
+		return "there is no symbol " + symbol
 	case exchange.InsufficientFunds:
-		return fmt.Sprintf("insufficient funds: buying %s at %s needs %s, account %s has %s",
-			c.Shares, c.Limit, exchange.Notional(c.Shares, c.Limit), c.Account, r.CashHave)
+		return "insufficient funds: buying " + c.Shares.String() + " at " + c.Limit.String() + " needs " +
+			exchange.Notional(c.Shares, c.Limit).String() + ", account " + account + " has " + r.CashHave.String()
 	case exchange.InsufficientShares:
-		return fmt.Sprintf("insufficient shares: selling %s of %s, account %s has %s", c.Shares, c.Symbol, c.Account, r.SharesHave)
+		return "insufficient shares: selling " + c.Shares.String() + " of " + symbol + ", account " + account + " has " + r.SharesHave.String()
 	case exchange.UnknownOrder:
-		return fmt.Sprintf("there is no order %d", c.Order)
+		return "there is no order " + order
 	case exchange.ForeignOrder:
-		return fmt.Sprintf("order %d does not belong to account %s", c.Order, c.Account)
+		return "order " + order + " does not belong to account " + account
 	case exchange.AlreadyExecuted:
-		return fmt.Sprintf("order %d has nothing open: it is executed", c.Order)
+		return "order " + order + " has nothing open: it is executed"
 	case exchange.AlreadyCanceled:
-		return fmt.Sprintf("order %d has nothing open: it was canceled before", c.Order)
+		return "order " + order + " has nothing open: it was canceled before"
 	case exchange.NoRoom:
 		return "the exchange takes nothing new: its disk has no room for the journal; cancel and query still work"
 	case exchange.NoRoomToCancel:
-		return fmt.Sprintf("order %d cannot be canceled now: the disk has no room for the journal, and the reserve for cancels is used up; query still works", c.Order)
+		return "order " + order + " cannot be canceled now: the disk has no room for the journal, and the reserve for cancels is used up; query still works"
 	case exchange.TooManyFills:
-		return fmt.Sprintf("%s %s at %s would execute against more orders than one record of the journal takes; send it in smaller parts", c.Shares, c.Symbol, c.Limit)
+		return c.Shares.String() + " " + symbol + " at " + c.Limit.String() + " would execute against more orders than one record of the journal takes; send it in smaller parts"
 	case exchange.DatabaseBehind:
 		return "the exchange takes nothing new until its database has caught up; cancel and query still work"
 	case exchange.HistoryUnavailable:
-		return fmt.Sprintf("order %d was closed long ago, and the database that knows it does not answer now", c.Order)
+		return "order " + order + " was closed long ago, and the database that knows it does not answer now"
 	}
 	return "refused: " + r.Reason.String()
 }

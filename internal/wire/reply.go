@@ -24,50 +24,52 @@ func (r *Request) AppendReply(dst []byte, results []exchange.Result, look Look) 
 	}
 	begin := len(dst)
 	dst = append(dst, "<results>"...)
+	echoEnd := 0
 	for i := range r.slots {
 		s := &r.slots[i]
-		text := s.text
+		text, e := s.text, echo{s.sent, r.echoes[echoEnd:s.echoEnd]}
+		echoEnd = s.echoEnd
 		if s.command >= 0 && look != nil {
 			text = look(s.command, len(dst)-begin)
 		}
 		if s.command < 0 || text != "" {
-			dst = appendError(dst, &s.echo, text)
+			dst = appendError(dst, e, text)
 			continue
 		}
-		dst = r.appendAnswer(dst, s, results)
+		dst = r.appendAnswer(dst, s, e, results)
 	}
 	return append(dst, "</results>"...)
 }
 
 // appendAnswer appends what the command of a slot came to.
-func (r *Request) appendAnswer(dst []byte, s *slot, results []exchange.Result) []byte {
+func (r *Request) appendAnswer(dst []byte, s *slot, e echo, results []exchange.Result) []byte {
 	c, result := &r.Commands[s.command], &results[s.command]
 	if result.Reason == exchange.OK {
-		return appendDone(dst, &s.echo, c, result)
+		return appendDone(dst, e, c, result)
 	}
 	if s.symbol >= 0 && results[s.symbol].Reason != exchange.OK {
 		c, result = &r.Commands[s.symbol], &results[s.symbol] // the cause
 	}
-	return appendError(dst, &s.echo, rejectText(c, result))
+	return appendError(dst, e, rejectText(c, result))
 }
 
 // AppendError appends a reply that is one error and returns it. Any text will do:
 // it is made one line, cut where it is too long, and escaped.
 func AppendError(dst []byte, text string) []byte {
 	dst = append(dst, "<results>"...)
-	dst = appendError(dst, &echo{}, text)
+	dst = appendError(dst, echo{}, text)
 	return append(dst, "</results>"...)
 }
 
 // appendDone appends what a command that was done is answered with.
-func appendDone(dst []byte, e *echo, c *exchange.Command, r *exchange.Result) []byte {
+func appendDone(dst []byte, e echo, c *exchange.Command, r *exchange.Result) []byte {
 	switch c.Kind {
 	case exchange.OpenAccount, exchange.MakeSymbol, exchange.PlaceShares:
 		dst = append(dst, "<created"...)
-		return append(appendEcho(dst, e), "/>"...)
+		return append(e.append(dst), "/>"...)
 	case exchange.PlaceOrder:
 		dst = append(dst, "<opened"...)
-		dst = appendEcho(dst, e)
+		dst = e.append(dst)
 		dst = append(dst, ` id="`...)
 		dst = strconv.AppendUint(dst, uint64(r.Order), 10)
 		return append(dst, `"/>`...)
@@ -79,9 +81,9 @@ func appendDone(dst []byte, e *echo, c *exchange.Command, r *exchange.Result) []
 
 // appendStatus appends <status> or <canceled>: what is open, what was canceled,
 // then the executions, oldest first.
-func appendStatus(dst []byte, name string, e *echo, s *exchange.Status) []byte {
+func appendStatus(dst []byte, name string, e echo, s *exchange.Status) []byte {
 	dst = append(append(dst, '<'), name...)
-	dst = append(appendEcho(dst, e), '>')
+	dst = append(e.append(dst), '>')
 	if s.Open > 0 {
 		dst = append(dst, `<open shares="`...)
 		dst = append(s.Open.Append(dst), `"/>`...)
@@ -103,27 +105,35 @@ func appendStatus(dst []byte, name string, e *echo, s *exchange.Status) []byte {
 }
 
 // appendError appends <error> with the attributes that the request had.
-func appendError(dst []byte, e *echo, text string) []byte {
+func appendError(dst []byte, e echo, text string) []byte {
 	dst = append(dst, "<error"...)
-	dst = append(appendEcho(dst, e), '>')
+	dst = append(e.append(dst), '>')
 	dst = appendText(dst, text)
 	return append(dst, "</error>"...)
 }
 
-// appendEcho appends the attributes of a request, in the order sym, amount,
-// limit, id.
-func appendEcho(dst []byte, e *echo) []byte {
-	if e.hasSym {
-		dst = appendAttr(dst, "sym", e.sym)
+// echo is what the reply repeats of an element.
+type echo struct {
+	sent  *sentAttrs // nil where it is plain
+	plain []byte     // as the reply has it
+}
+
+// append appends the attributes of a request, in the order sym, amount, limit, id.
+func (e echo) append(dst []byte) []byte {
+	if e.sent == nil {
+		return append(dst, e.plain...)
 	}
-	if e.hasAmount {
-		dst = appendAttr(dst, "amount", e.amount)
+	if e.sent.hasSym {
+		dst = appendAttr(dst, "sym", e.sent.sym)
 	}
-	if e.hasLimit {
-		dst = appendAttr(dst, "limit", e.limit)
+	if e.sent.hasAmount {
+		dst = appendAttr(dst, "amount", e.sent.amount)
 	}
-	if e.hasID {
-		dst = appendAttr(dst, "id", e.id)
+	if e.sent.hasLimit {
+		dst = appendAttr(dst, "limit", e.sent.limit)
+	}
+	if e.sent.hasID {
+		dst = appendAttr(dst, "id", e.sent.id)
 	}
 	return dst
 }
@@ -138,7 +148,9 @@ func appendAttr(dst []byte, name, value string) []byte {
 // appendEscaped appends a value as an attribute or as content, so that it is read
 // back as it is: white space other than the space is written as a reference.
 func appendEscaped(dst []byte, value string) []byte {
-	for i := range len(value) {
+	plain := plainLen(value)
+	dst = append(dst, value[:plain]...)
+	for i := plain; i < len(value); i++ {
 		switch c := value[i]; c {
 		case '&':
 			dst = append(dst, "&amp;"...)
@@ -161,13 +173,27 @@ func appendEscaped(dst []byte, value string) []byte {
 	return dst
 }
 
+// plainLen returns how many characters s begins with that stand for themselves, in
+// a value as in a text; mostly that is all of it.
+func plainLen(s string) int {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '&' || c == '<' || c == '>' || c == '"' {
+			return i
+		}
+	}
+	return len(s)
+}
+
 // errorBytesMax bounds the text of an error, before it is escaped.
 const errorBytesMax = 500
 
 // appendText appends a text for people: one line, bounded, and with nothing in it
 // that XML does not allow.
 func appendText(dst []byte, text string) []byte {
-	for _, c := range shorten(text, errorBytesMax) {
+	text = shorten(text, errorBytesMax)
+	plain := plainLen(text)
+	dst = append(dst, text[:plain]...)
+	for _, c := range text[plain:] {
 		switch {
 		case c == '&':
 			dst = append(dst, "&amp;"...)

@@ -117,6 +117,31 @@ func TestErrorTextIsAlwaysOneLineOfXML(t *testing.T) {
 	})
 }
 
+// TestEveryCharacterIsReadBackWhereverItStands: what stands for itself and what is
+// escaped look the same to whoever reads a value or a text.
+func TestEveryCharacterIsReadBackWhereverItStands(t *testing.T) {
+	characters := "\t\n\r\u00e9\U0001f600"
+	for c := ' '; c <= '\x7f'; c++ {
+		characters += string(c)
+	}
+	for _, c := range characters {
+		for _, value := range []string{string(c), "a" + string(c) + "b", "&" + string(c), string(c) + "<"} {
+			root, err := parseDocument(NewTransactions(value).Append(nil), elementsMax)
+			require.NoError(t, err, "%q", value)
+			got, _ := root.attr("id")
+			require.Equal(t, value, got)
+			answers, err := ParseReply(AppendError(nil, value))
+			require.NoError(t, err, "%q", value)
+			require.Equal(t, strings.Map(func(r rune) rune {
+				if r < ' ' {
+					return ' '
+				}
+				return r
+			}, value), answers[0].Error)
+		}
+	}
+}
+
 func TestLongErrorTextIsCut(t *testing.T) {
 	reply := string(AppendError(nil, strings.Repeat("é", 10_000)))
 	requireReply(t, reply)

@@ -14,11 +14,17 @@ import (
 // no part of the frame that it was decoded from. It is for one goroutine at a time.
 type Request struct {
 	// Commands are to be executed in this order. Decode fills them; whoever
-	// executes them leaves them as they are for AppendReply.
+	// executes them leaves them as they are for AppendReply. The names in them may
+	// be kept: they are copies, of nothing but the names.
 	Commands []exchange.Command
 
 	slots   []slot
+	echoes  []byte // what the reply repeats, as it has it, of the slots without sent
 	refusal string // why the frame as a whole is refused; "" where it is not
+
+	// The names that a scanner has read last, in this frame or an earlier one.
+	lastAccount exchange.AccountID
+	lastSymbol  exchange.Symbol
 }
 
 // slot is one place in a reply.
@@ -28,31 +34,49 @@ type slot struct {
 	// symbol is the index of the command that makes the symbol which this place's
 	// command needs, -1 where it needs none.
 	symbol int
-	echo   echo
+	// sent is what the reply repeats. nil stands for the part of echoes from the
+	// echoEnd of the slot before to this one's.
+	sent    *sentAttrs
+	echoEnd int
 }
 
-// echo holds the attributes of a request that its reply repeats, as they were sent.
-type echo struct {
+// sentAttrs holds the attributes of an element that its reply repeats, as they were sent.
+type sentAttrs struct {
 	sym, amount, limit, id             string
 	hasSym, hasAmount, hasLimit, hasID bool
 }
 
-// echoOf takes the attributes of an element that its reply repeats.
-func echoOf(e *element) (c echo) {
-	c.sym, c.hasSym = e.attr("sym")
-	c.amount, c.hasAmount = e.attr("amount")
-	c.limit, c.hasLimit = e.attr("limit")
-	c.id, c.hasID = e.attr("id")
-	return c
+// sentWith takes the attributes of an element that its reply repeats.
+func sentWith(e *element) *sentAttrs {
+	s := new(sentAttrs)
+	s.sym, s.hasSym = e.attr("sym")
+	s.amount, s.hasAmount = e.attr("amount")
+	s.limit, s.hasLimit = e.attr("limit")
+	s.id, s.hasID = e.attr("id")
+	return s
 }
 
 // Decode reads a frame's XML into r, whose memory it uses anew. It cannot fail: a
 // malformed document, an unknown root and so on become a request without
 // commands, whose reply says what is wrong.
 func (r *Request) Decode(frame []byte) {
+	r.reset()
+	if s := (scanner{r: r, xml: frame}); !s.scan() {
+		r.reset()
+		r.decodeDocument(frame)
+	}
+}
+
+// reset makes r an empty request that refers to nothing of an earlier frame, but for
+// two names.
+func (r *Request) reset() {
 	clear(r.Commands)
 	clear(r.slots)
-	*r = Request{Commands: r.Commands[:0], slots: r.slots[:0]}
+	r.Commands, r.slots, r.echoes, r.refusal = r.Commands[:0], r.slots[:0], r.echoes[:0], ""
+}
+
+// decodeDocument decodes any frame into r, which is empty.
+func (r *Request) decodeDocument(frame []byte) {
 	root, err := parseDocument(frame, elementsMax)
 	if err != nil {
 		r.refusal = "malformed XML: " + strings.TrimPrefix(err.Error(), "XML syntax error on ")
@@ -83,18 +107,19 @@ func (r *Request) Refused() int {
 	return n
 }
 
-// do adds a command and its place in the reply.
-func (r *Request) do(c exchange.Command, e echo) { r.doIn(-1, c, e) }
+// do adds a command and its place in the reply. sent is nil where what the reply repeats
+// has just been added to echoes.
+func (r *Request) do(c exchange.Command, sent *sentAttrs) { r.doIn(-1, c, sent) }
 
 // doIn is do for a command in a symbol that another command makes.
-func (r *Request) doIn(symbol int, c exchange.Command, e echo) {
-	r.slots = append(r.slots, slot{command: len(r.Commands), symbol: symbol, echo: e})
+func (r *Request) doIn(symbol int, c exchange.Command, sent *sentAttrs) {
+	r.slots = append(r.slots, slot{command: len(r.Commands), symbol: symbol, sent: sent, echoEnd: len(r.echoes)})
 	r.Commands = append(r.Commands, c)
 }
 
 // refuse adds an error to the reply.
-func (r *Request) refuse(e echo, err error) {
-	r.slots = append(r.slots, slot{command: -1, symbol: -1, text: err.Error(), echo: e})
+func (r *Request) refuse(sent *sentAttrs, err error) {
+	r.slots = append(r.slots, slot{command: -1, symbol: -1, text: err.Error(), sent: sent, echoEnd: len(r.echoes)})
 }
 
 // create reads <create> (docs/PROTOCOL.md, section "create").
@@ -110,7 +135,7 @@ func (r *Request) create(root *element) {
 		case "symbol":
 			r.symbol(child)
 		default:
-			r.refuse(echoOf(child), errUnknown(child, root))
+			r.refuse(sentWith(child), errUnknown(child, root))
 		}
 	}
 }
@@ -126,32 +151,32 @@ func (r *Request) account(e *element) {
 		c.Balance, err = parseAttr(e, "balance", exchange.ParseBalance)
 	}
 	if err != nil {
-		r.refuse(echoOf(e), err)
+		r.refuse(sentWith(e), err)
 		return
 	}
-	r.do(c, echoOf(e))
+	r.do(c, sentWith(e))
 }
 
 // symbol reads a <symbol> and the shares to be placed in it. The symbol is made
 // before its accounts; it has a place in the reply only where it has none.
 func (r *Request) symbol(e *element) {
 	if err := onlyAttributes(e, "sym"); err != nil {
-		r.refuse(echoOf(e), err)
+		r.refuse(sentWith(e), err)
 		return
 	}
 	sym, err := parseAttr(e, "sym", exchange.ParseSymbol)
 	list := exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym}
 	switch {
 	case len(e.children) == 0 && err != nil:
-		r.refuse(echoOf(e), err)
+		r.refuse(sentWith(e), err)
 	case len(e.children) == 0:
-		r.do(list, echoOf(e))
+		r.do(list, sentWith(e))
 	case err == nil:
 		r.Commands = append(r.Commands, list)
 	}
 	made := len(r.Commands) - 1
 	for _, child := range e.children {
-		attrs := echoOf(child)
+		attrs := sentWith(child)
 		if s, ok := e.attr("sym"); ok {
 			attrs.sym, attrs.hasSym = s, true
 		}
@@ -189,10 +214,10 @@ func (r *Request) transactions(root *element) {
 	for _, child := range root.children {
 		c := exchange.Command{Account: account}
 		if err := first(err, decodeTransaction(child, root, &c)); err != nil {
-			r.refuse(echoOf(child), err)
+			r.refuse(sentWith(child), err)
 			continue
 		}
-		r.do(c, echoOf(child))
+		r.do(c, sentWith(child))
 	}
 }
 

@@ -1,0 +1,184 @@
+package wire
+
+import (
+	"bytes"
+
+	"outcry/internal/exchange"
+)
+
+// declarations are the XML declarations of the common form.
+var declarations = [...]string{
+	`<?xml version="1.0" encoding="UTF-8"?>`,
+	`<?xml version="1.0" encoding="utf-8"?>`,
+	`<?xml version="1.0"?>`,
+}
+
+// scan decodes the frame into the request, which is empty. Where it returns false it
+// has given up, and what it left in the request means nothing. Each method below reads
+// one element whose name has just been read, and returns false to give up.
+func (s *scanner) scan() bool {
+	for _, d := range declarations {
+		if s.take(d) {
+			break
+		}
+	}
+	s.space()
+	done := false
+	switch {
+	case s.take("<transactions"):
+		done = s.transactions()
+	case s.take("<create"):
+		done = s.create()
+	}
+	s.space()
+	return done && s.at == len(s.xml)
+}
+
+// transactions reads <transactions>.
+func (s *scanner) transactions() bool {
+	if !s.startTag() || s.has != idAttr && s.has != accountAttr || !s.account() {
+		return false
+	}
+	if s.empty {
+		return true
+	}
+	account := s.r.lastAccount
+	for {
+		s.space()
+		done := false
+		switch {
+		case s.take("<order"):
+			done = s.order(account)
+		case s.take("<query"):
+			done = s.leaf("</query") && s.orderID(exchange.Command{Kind: exchange.QueryOrder, Account: account})
+		case s.take("<cancel"):
+			done = s.leaf("</cancel") && s.orderID(exchange.Command{Kind: exchange.CancelOrder, Account: account})
+		default:
+			return s.endTag("</transactions")
+		}
+		if !done {
+			return false
+		}
+	}
+}
+
+// order reads an <order>.
+func (s *scanner) order(account exchange.AccountID) bool {
+	if !s.leaf("</order") || s.has != symAttr|amountAttr|limitAttr || !s.symbol() {
+		return false
+	}
+	side, shares, err := exchange.ParseAmount(s.amount)
+	if err != nil {
+		return false
+	}
+	limit, err := exchange.ParseLimit(s.limit)
+	if err != nil {
+		return false
+	}
+	s.echo(` sym="`, s.sym)
+	s.echo(` amount="`, s.amount)
+	s.echo(` limit="`, s.limit)
+	s.r.do(exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: s.r.lastSymbol, Side: side, Shares: shares, Limit: limit}, nil)
+	return true
+}
+
+// orderID does c with the order that the element just read names.
+func (s *scanner) orderID(c exchange.Command) bool {
+	id, err := exchange.ParseOrderID(s.id)
+	if err != nil || s.has != idAttr {
+		return false
+	}
+	c.Order = id
+	s.echo(` id="`, s.id)
+	s.r.do(c, nil)
+	return true
+}
+
+// create reads <create>.
+func (s *scanner) create() bool {
+	if !s.startTag() || s.has != 0 {
+		return false
+	}
+	if s.empty {
+		return true
+	}
+	for {
+		s.space()
+		done := false
+		switch {
+		case s.take("<account"):
+			done = s.open()
+		case s.take("<symbol"):
+			done = s.list()
+		default:
+			return s.endTag("</create")
+		}
+		if !done {
+			return false
+		}
+	}
+}
+
+// open reads an <account> that is to be opened.
+func (s *scanner) open() bool {
+	if !s.leaf("</account") || s.has != idAttr|balanceAttr || !s.account() {
+		return false
+	}
+	balance, err := exchange.ParseBalance(s.balance)
+	if err != nil {
+		return false
+	}
+	s.echo(` id="`, s.id)
+	s.r.do(exchange.Command{Kind: exchange.OpenAccount, Account: s.r.lastAccount, Balance: balance}, nil)
+	return true
+}
+
+// list reads a <symbol> and what is to be placed in it.
+func (s *scanner) list() bool {
+	if !s.startTag() || s.has != symAttr || !s.symbol() {
+		return false
+	}
+	list := exchange.Command{Kind: exchange.MakeSymbol, Symbol: s.r.lastSymbol}
+	sym, empty, made := s.sym, s.empty, -1
+	for !empty {
+		s.space()
+		if !s.take("<account") {
+			if !s.endTag("</symbol") {
+				return false
+			}
+			break
+		}
+		if made < 0 {
+			made = len(s.r.Commands)
+			s.r.Commands = append(s.r.Commands, list)
+		}
+		if !s.placement(made, sym) {
+			return false
+		}
+	}
+	if made < 0 {
+		s.echo(` sym="`, sym)
+		s.r.do(list, nil)
+	}
+	return true
+}
+
+// placement reads an <account> in a <symbol>, which the command made makes.
+func (s *scanner) placement(made int, sym []byte) bool {
+	if !s.startTag() || s.has != idAttr || !s.account() || s.empty {
+		return false
+	}
+	length := bytes.IndexByte(s.xml[s.at:], '<')
+	if length < 0 {
+		return false
+	}
+	placed, err := exchange.ParsePlacement(bytes.Trim(s.xml[s.at:s.at+length], whiteSpace))
+	s.at += length
+	if err != nil || !s.endTag("</account") {
+		return false
+	}
+	s.echo(` sym="`, sym)
+	s.echo(` id="`, s.id)
+	s.r.doIn(made, exchange.Command{Kind: exchange.PlaceShares, Account: s.r.lastAccount, Symbol: s.r.lastSymbol, Placed: placed}, nil)
+	return true
+}

@@ -1,0 +1,296 @@
+package wire
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"outcry/internal/exchange"
+)
+
+// common lists frames of the common form.
+var common = []string{
+	`<create/>`, `<create></create>`, "\r\n\t <create\n/>\n", "<create\t>  </create\r> ",
+	`<?xml version="1.0"?><create/>`, `<?xml version="1.0" encoding="utf-8"?> <create/>`, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<create/>",
+	`<transactions id="1"/>`, `<transactions account="1"></transactions>`, `<transactions id="` + strings.Repeat("9", exchange.AccountDigitsMax) + `"/>`,
+	`<create><account id="007" balance="+1.50"/><account balance='.5' id='8'> </account ></create>`,
+	`<create><symbol sym="SPY"/><symbol sym='b2'></symbol><symbol sym="C"> </symbol></create>`,
+	"<create><symbol sym=\"SPY\"> <account id=\"1\"> \t\r\n+5. </account> <account id='2'>10</account></symbol><symbol sym='A'/></create>",
+	`<transactions id="1"><order sym="A" amount="1" limit="2"/></transactions>`,
+	"<transactions id='1' ><order limit = '01.' amount=\n'-.5'\tsym= \"A\" ></order>\n</transactions\t>",
+	`<transactions id="1"><query id="007"/><cancel id="9223372036854775807"/> <query id='1'></query><cancel  id='2'> </cancel></transactions>`,
+	setup, twoOrders,
+}
+
+// uncommon lists documents that the scanner gives up, each for another reason.
+var uncommon = []string{
+	``, ` `, `<`, `<create`, `<create/`, `<create>`, `<create><`, `<create></`, `<create></create`, `<creates/>`, `<create/><create/>`, `<create/>x`, `x<create/>`,
+	"\ufeff<create/>", ` <?xml version="1.0"?><create/>`, `<?xml version='1.0'?><create/>`, `<?xml version="1.0"?><?xml version="1.0"?><create/>`, `<!-- c --><create/>`, `<?pi?><create/>`,
+	`<create x="1"/>`, `<create id="1"/>`, `<create/ >`, `<create></transactions>`, `<create>text</create>`, `<create><!-- c --></create>`, `<create><order/></create>`,
+	`<transactions/>`, `<transactions id=""/>`, `<transactions id="x"/>`, `<transactions id="1" account="1"/>`, `<transactions id="1" id="1"/>`, `<transactions id="1"`, `<transactions id="1`, `<transactions id=1/>`, `<transactions id=x1x/>`, `<transactions id/>`, `<transactions id="1'/>`,
+	`<transactions sym="A"/>`, `<transactions x:id="1"/>`, `<transactions xmlns="x" id="1"/>`, `<x:transactions id="1"/>`, `<transactions id="1"></create>`, `<transactions id="&#49;"/>`, `<transactions id="1é"/>`,
+	`<transactions id="` + strings.Repeat("9", exchange.AccountDigitsMax+1) + `"/>`,
+	`<transactions id="1"><account id="1" balance="1"/></transactions>`, `<transactions id="1"><orders/></transactions>`, `<transactions id="1"><query id="1"/>x</transactions>`, `<transactions id="1">x<query id="1"/></transactions>`,
+	`<transactions id="1"><query id="1"/></transactions`, `<transactions id="1"><query id="1"/><transactions>`,
+	`<transactions id="1"><order/></transactions>`, `<transactions id="1"><order sym="A" amount="1"/></transactions>`, `<transactions id="1"><order sym="A" amount="1" limit="1" id="1"/></transactions>`, `<transactions id="1"><order sym="A" amount="1" limit="1" limit="1"/></transactions>`,
+	`<transactions id="1"><order sym="" amount="1" limit="1"/></transactions>`, `<transactions id="1"><order sym="A" amount="0" limit="1"/></transactions>`, `<transactions id="1"><order sym="A" amount="1" limit="-1"/></transactions>`, `<transactions id="1"><order sym="A"amount="1" limit="1"/></transactions>`,
+	`<transactions id="1"><order sym="A" amount="1" limit="1">x</order></transactions>`, `<transactions id="1"><order sym="A" amount="1" limit="1"></query></transactions>`, `<transactions id="1"><order sym="A" amount="1" limit="1"><x/></order></transactions>`, `<transactions id="1"><order sym="A" amount=" 1" limit="1"/></transactions>`,
+	`<transactions id="1"><query/></transactions>`, `<transactions id="1"><query id="0"/></transactions>`, `<transactions id="1"><query id="1" sym="A"/></transactions>`, `<transactions id="1"><query account="1"/></transactions>`, `<transactions id="1"><query id="1"></cancel></transactions>`,
+	`<transactions id="1"><cancel/></transactions>`, `<transactions id="1"><cancel id="x"/></transactions>`, `<transactions id="1"><cancel id="1" balance="1"/></transactions>`,
+	`<create><account id="1"/></create>`, `<create><account id="" balance="1"/></create>`, `<create><account id="1" balance="-1"/></create>`, `<create><account id="1" balance="1">1</account></create>`, `<create><account account="1" balance="1"/></create>`, `<create><account id="1" balance="1" sym="A"/></create>`,
+	`<create><symbol/></create>`, `<create><symbol sym=""/></create>`, `<create><symbol sym="A" id="1"/></create>`, `<create><symbol sym="A">x</symbol></create>`, `<create><symbol sym="A"></create>`, `<create><symbol sym="A"><account id="1">1</account></create>`, `<create><symbol sym="A"><account id="1">1</account>x</symbol></create>`, `<create><symbol sym="A"><symbol sym="B"/></symbol></create>`,
+	`<create><symbol sym="A"><account id="1"/></symbol></create>`, `<create><symbol sym="A"><account id="1"> </account></symbol></create>`, `<create><symbol sym="A"><account id="x">1</account></symbol></create>`, `<create><symbol sym="A"><account>1</account></symbol></create>`, `<create><symbol sym="A"><account id="1" sym="A">1</account></symbol></create>`,
+	`<create><symbol sym="A"><account id="1">1<!-- c --></account></symbol></create>`, `<create><symbol sym="A"><account id="1">0</account></symbol></create>`, `<create><symbol sym="A"><account id="1">1`, `<create><symbol sym="A"><account id="1">1</symbol></create>`, `<create><symbol sym="A"><account id="1">1<x/></account></symbol></create>`, `<create><symbol sym="A"><account id="1">&#49;</account></symbol></create>`,
+}
+
+// outcomes are results of every kind of reply. What they are does not depend on the
+// command, which AppendReply does not mind.
+var outcomes = []exchange.Result{
+	{Order: 42, Status: exchange.Status{Open: 5e8, Executions: []exchange.Execution{{Shares: 15e7, Price: 12550000000, Time: 1519348326}}}},
+	{Reason: exchange.SymbolLimitExceeded},
+	{Order: 1 << 62, Status: exchange.Status{Canceled: 1, CanceledAt: 1519348326}},
+	{Reason: exchange.InsufficientFunds},
+	{Reason: exchange.UnknownAccount},
+}
+
+// replies returns the replies to a request for some fixed sets of results.
+func replies(r *Request) string {
+	var all []byte
+	results := make([]exchange.Result, len(r.Commands))
+	for set := range outcomes {
+		for i := range results {
+			results[i] = outcomes[(i+set)%len(outcomes)]
+		}
+		all = append(r.AppendReply(all, results, nil), '\n')
+	}
+	return string(all)
+}
+
+// requireAsDocument holds Decode to what decodeDocument makes of the same frame, and tells
+// whether the scanner took it.
+func requireAsDocument(t require.TestingT, frame []byte) (taken bool) {
+	var alone, r, document Request
+	s := scanner{r: &alone, xml: frame}
+	taken = s.scan()
+	r.Decode([]byte(twoOrders))
+	r.Decode(frame)
+	document.decodeDocument(frame)
+	if !slices.Equal(document.Commands, r.Commands) {
+		require.Equal(t, document.Commands, r.Commands, "%q", frame)
+	}
+	if want, got := replies(&document), replies(&r); want != got {
+		require.Equal(t, want, got, "%q", frame)
+	}
+	require.Equal(t, document.Refused(), r.Refused(), "%q", frame)
+	return taken
+}
+
+func TestScannerTakesTheCommonForm(t *testing.T) {
+	for _, frame := range common {
+		require.True(t, requireAsDocument(t, []byte(frame)), "%s", frame)
+	}
+	for _, frame := range commonFrames() {
+		require.True(t, requireAsDocument(t, frame), "%s", frame)
+	}
+}
+
+func TestScannerGivesUpWhatIsNotOfTheCommonForm(t *testing.T) {
+	for _, frame := range append(uncommon, malformed...) {
+		require.False(t, requireAsDocument(t, []byte(frame)), "%s", frame)
+	}
+}
+
+func TestScannerTakesAsManyElementsAsADocumentMayHave(t *testing.T) {
+	scan := func(queries int) bool {
+		frame := []byte(`<transactions id="1">` + strings.Repeat(`<query id="1"/>`, queries) + `</transactions>`)
+		s := scanner{r: new(Request), xml: frame}
+		return s.scan()
+	}
+	require.True(t, scan(elementsMax-1))
+	require.False(t, scan(elementsMax))
+}
+
+// TestNeighboursOfTheCommonFormMeanTheSame changes every byte of frames of the common
+// form: each is left out, doubled and replaced by what may matter there.
+func TestNeighboursOfTheCommonFormMeanTheSame(t *testing.T) {
+	for _, frame := range append(common, string(commonFrames()["create"])) {
+		for i := range frame {
+			requireAsDocument(t, []byte(frame[:i]))
+			requireAsDocument(t, []byte(frame[:i]+frame[i+1:]))
+			for _, other := range "<>/=\"'& \n\r\t\x00\x7f-+.09:;Ais\u00e9" {
+				requireAsDocument(t, []byte(frame[:i]+string(other)+frame[i+1:]))
+				requireAsDocument(t, []byte(frame[:i]+string(other)+frame[i:]))
+			}
+		}
+	}
+}
+
+func TestACommonFrameIsDecodedWithoutAllocation(t *testing.T) {
+	for name, frame := range commonFrames() {
+		var r Request
+		require.Zero(t, testing.AllocsPerRun(10, func() { r.Decode(frame) }), name)
+	}
+}
+
+func TestNamesOfCommandsOutliveTheFrame(t *testing.T) {
+	var r Request
+	frame := []byte(twoOrders)
+	r.Decode(frame)
+	copy(frame, strings.Repeat("?", len(frame)))
+	r.Decode([]byte(`<transactions id="7"><order sym="QQQ" amount="1" limit="1"/><order sym="SPY" amount="1" limit="1"/></transactions>`))
+	require.Equal(t, exchange.AccountID("7"), r.Commands[1].Account)
+	require.Equal(t, []exchange.Symbol{"QQQ", "SPY"}, []exchange.Symbol{r.Commands[0].Symbol, r.Commands[1].Symbol})
+	kept := r.Commands[1]
+	r.Decode([]byte(setup))
+	require.Equal(t, exchange.Symbol("SPY"), kept.Symbol)
+	require.Equal(t, exchange.AccountID("7"), kept.Account)
+}
+
+// writer draws documents of the protocol: every place where XML leaves a choice is
+// one. An odd one also has references, comments, texts, and mistakes.
+type writer struct {
+	t   *rapid.T
+	odd bool
+}
+
+// pick draws one of some texts, the odd ones seldom.
+func (w *writer) pick(common []string, odd ...string) string {
+	if w.oddly() {
+		return rapid.SampledFrom(odd).Draw(w.t, "odd")
+	}
+	return rapid.SampledFrom(common).Draw(w.t, "text")
+}
+
+// oddly tells whether to do something odd here.
+func (w *writer) oddly() bool { return w.odd && rapid.IntRange(0, 19).Draw(w.t, "oddly") == 0 }
+
+func (w *writer) space() string {
+	return w.pick([]string{"", "", " ", "\n\t", "\r\n"}, "<!-- c -->", "text", "<?pi?>", "<![CDATA[x]]>", "\x00", "&#32;")
+}
+
+// attribute writes an attribute and white space before it.
+func (w *writer) attribute(name, value string) string {
+	quote := w.pick([]string{`"`, "'"}, "", `"'`)
+	if value != "" && w.oddly() {
+		value = "&#" + strconv.Itoa(int(value[0])) + ";" + value[1:]
+	}
+	between := []string{"", "", " ", "\n"}
+	return w.pick([]string{" ", "\n  ", "\t"}, "", " x:") + w.pick([]string{name}, "sym", "id", "x", "ID") +
+		w.pick(between, "/") + "=" + w.pick(between, "x") + quote + value + quote
+}
+
+// element writes an element; every other of attributes is a name, followed by its value.
+func (w *writer) element(name, content string, attributes ...string) string {
+	var all []string
+	for pair := range slices.Chunk(attributes, 2) {
+		if !w.oddly() {
+			all = append(all, w.attribute(pair[0], pair[1]))
+		}
+	}
+	if len(all) > 1 {
+		all = rapid.Permutation(all).Draw(w.t, "order")
+	}
+	end := []string{"", "", " ", "\n"}
+	start := "<" + name + strings.Join(all, "") + w.pick(end, "x")
+	if strings.Trim(content, whiteSpace) == "" && rapid.Bool().Draw(w.t, "empty") {
+		return start + "/>"
+	}
+	return start + ">" + content + "</" + w.pick([]string{name}, "create", "order") + w.pick(end, "x") + ">"
+}
+
+func (w *writer) id() string     { return w.pick([]string{"1", "2", "007", "123456789"}, "", "x", "-1") }
+func (w *writer) symbol() string { return w.pick([]string{"A", "SPY", "b2"}, "", "A.B", "A B", `"`) }
+
+func (w *writer) number() string {
+	return w.pick([]string{"1", "100", "+145.67", ".5", "5.", "0.00000001"}, "", "0", "-1", "1e3", "1.000000000", "99999999999999999999")
+}
+
+// children writes up to three of what one of some functions writes.
+func (w *writer) children(kinds ...func() string) string {
+	all := w.space()
+	for range rapid.IntRange(0, 3).Draw(w.t, "children") {
+		all += rapid.SampledFrom(kinds).Draw(w.t, "kind")() + w.space()
+	}
+	return all
+}
+
+func (w *writer) document() string {
+	account := func() string {
+		return w.element("account", w.space(), "id", w.id(), "balance", w.number())
+	}
+	placement := func() string { return w.element("account", w.space()+w.number()+w.space(), "id", w.id()) }
+	symbol := func() string { return w.element("symbol", w.children(placement), "sym", w.symbol()) }
+	order := func() string {
+		return w.element("order", w.space(), "sym", w.symbol(), "amount", w.pick([]string{"", "-"}, "--")+"1", "limit", w.number())
+	}
+	query := func() string { return w.element("query", w.space(), "id", w.id()) }
+	cancel := func() string { return w.element("cancel", w.space(), "id", w.id()) }
+	start := w.pick(append(declarations[:], ""), "\ufeff", `<?xml version='1.0'?>`, `<?xml version="1.1"?>`) + w.space()
+	if rapid.Bool().Draw(w.t, "create") {
+		return start + w.element("create", w.children(account, symbol)) + w.space()
+	}
+	return start + w.element("transactions", w.children(order, query, cancel), w.pick([]string{"id", "account"}, "sym"), w.id()) + w.space()
+}
+
+func TestScannerTakesEveryDocumentOfTheCommonForm(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &writer{t: t}
+		for range 20 {
+			document := w.document()
+			require.True(t, requireAsDocument(t, []byte(document)), "%q", document)
+		}
+	})
+}
+
+func TestDocumentsMeanTheSameToTheScanner(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &writer{t: t, odd: true}
+		for range 20 {
+			requireAsDocument(t, []byte(w.document()))
+		}
+	})
+}
+
+// FuzzScan: a frame that the scanner takes means the same to decodeDocument, and one that
+// it gives up leaves no trace.
+func FuzzScan(f *testing.F) {
+	for _, documents := range [][]string{common, uncommon, wellFormed, malformed} {
+		for _, document := range documents {
+			f.Add([]byte(document))
+		}
+	}
+	for _, transcript := range transcripts(f) {
+		for _, step := range transcript.Steps {
+			if len(step.Send) < 4<<10 {
+				f.Add(step.Send)
+			}
+		}
+	}
+	for _, input := range corpus(f, "FuzzDecode") {
+		f.Add(input)
+	}
+	f.Fuzz(func(t *testing.T, frame []byte) { requireAsDocument(t, frame) })
+}
+
+// corpus reads what was found interesting for another fuzz target, which takes one []byte.
+func corpus(t require.TestingT, target string) (inputs [][]byte) {
+	files, err := filepath.Glob(filepath.Join("testdata", "fuzz", target, "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		_, value, ok := strings.Cut(strings.TrimSpace(string(text)), "\n[]byte(")
+		require.True(t, ok, file)
+		input, err := strconv.Unquote(strings.TrimSuffix(value, ")"))
+		require.NoError(t, err, file)
+		inputs = append(inputs, []byte(input))
+	}
+	return inputs
+}
