@@ -179,11 +179,17 @@ func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, resul
 		return 0, err
 	}
 	clear(results)
+	var owner chan *task // of commands[first], as far as it is known
 	for first := 0; first < len(commands); {
-		inbox := e.route(&commands[first], &results[first])
+		inbox := owner
+		if inbox == nil { // looked for only now: what is before it may have made it
+			inbox = e.route(&commands[first], &results[first])
+		}
 		next := first + 1
-		for next < len(commands) && inbox != nil && e.owner(&commands[next]) == inbox {
-			next++
+		for owner = nil; next < len(commands) && inbox != nil; next++ {
+			if owner = e.owner(&commands[next]); owner != inbox {
+				break
+			}
 		}
 		if inbox != nil {
 			if err := e.hand(ctx, inbox, commands[first:next], results[first:next]); err != nil {

@@ -375,31 +375,3 @@ func TestCloseEndsCallsThatWait(t *testing.T) {
 	require.ErrorIs(t, err, ErrStopped)
 	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the cleanup
 }
-
-func BenchmarkHandOff(b *testing.B) {
-	m := open(b, Options{})
-	commands, results := []exchange.Command{queryOf(1)}, make([]exchange.Result, 1)
-	m.do(buy("A", 1, 1))
-	b.ReportAllocs()
-	for b.Loop() {
-		m.Execute(background, commands, results)
-	}
-}
-
-func BenchmarkOrder(b *testing.B) {
-	for _, batch := range []int{1, 16} {
-		b.Run(fmt.Sprintf("together=%d", batch), func(b *testing.B) {
-			m := open(b, Options{})
-			commands, results := make([]exchange.Command, batch), make([]exchange.Result, batch)
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				for k := range commands {
-					if commands[k] = buy("A", 1, 1); (i+k)%2 == 0 {
-						commands[k] = sell("A", 1, 1)
-					}
-				}
-				m.Execute(background, commands, results)
-			}
-		})
-	}
-}
