@@ -96,7 +96,11 @@ func (e *Engine) sweepOnce() bool {
 		if e.counters.closedOrders.Load() <= int64(e.options.ClosedOrdersMax) {
 			return false
 		}
-		return d.closedCount.Load() == 0 || e.hand(context.Background(), d.inbox, nil, nil) == nil // else it is being closed
+		if d.closedCount.Load() == 0 {
+			return true
+		}
+		_, err := e.hand(context.Background(), d.inbox, &task{done: make(chan struct{}, 1)})
+		return err == nil // else the engine is being closed
 	})
 	return e.counters.closedOrders.Load() < before
 }

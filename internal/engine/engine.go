@@ -139,30 +139,6 @@ func (e *Engine) openDesk(sym exchange.Symbol, book *exchange.Book) {
 	e.running.Go(func() { e.own(d.inbox, d.execute, d.forget) })
 }
 
-// own is an owner goroutine: it does the commands of each task in order, then lets
-// its sender go on, then does what can wait. A nil task ends it.
-func (e *Engine) own(inbox <-chan *task, execute func(*exchange.Command, *exchange.Result, int64) error, after func()) {
-	for t := <-inbox; t != nil; t = <-inbox {
-		now := e.options.Now()
-		for i := range t.commands {
-			if t.err = execute(&t.commands[i], &t.results[i], now); t.err != nil {
-				break
-			}
-		}
-		t.done <- struct{}{}
-		after()
-	}
-}
-
-// task is a run of neighboring commands for one owner. The session that sends
-// it owns it again once done has a value.
-type task struct {
-	commands []exchange.Command
-	results  []exchange.Result
-	err      error
-	done     chan struct{} // holds one value
-}
-
 // Execute does the commands in their order and fills results, which has the same
 // length. It returns the seq up to which everything must be durable before any
 // byte of the results may be told, rejects and queries included.
@@ -179,55 +155,19 @@ func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, resul
 		return 0, err
 	}
 	clear(results)
-	var owner chan *task // of commands[first], as far as it is known
-	for first := 0; first < len(commands); {
-		inbox := owner
-		if inbox == nil { // looked for only now: what is before it may have made it
-			inbox = e.route(&commands[first], &results[first])
-		}
-		next := first + 1
-		for owner = nil; next < len(commands) && inbox != nil; next++ {
-			if owner = e.owner(&commands[next]); owner != inbox {
-				break
-			}
-		}
-		if inbox != nil {
-			if err := e.hand(ctx, inbox, commands[first:next], results[first:next]); err != nil {
-				return 0, err
-			}
-		}
-		first = next
-	}
-	return e.journal.Appended(), nil
-}
-
-// hand gives a run of commands to its owner and waits until they are done.
-func (e *Engine) hand(ctx context.Context, inbox chan<- *task, commands []exchange.Command, results []exchange.Result) error {
 	t := e.tasks.Get().(*task)
-	t.commands, t.results, t.err = commands, results, nil
-	select {
-	case inbox <- t: // mostly, and at a third of the cost of waiting for three things
-	default:
-		select {
-		case inbox <- t:
-		case <-ctx.Done():
-			e.tasks.Put(t)
-			return ctx.Err()
-		case <-e.stop:
-			return ErrStopped
+	t.commands, t.results, t.next, t.err = commands, results, 0, nil
+	for inbox := e.onward(t); inbox != nil; inbox = e.onward(t) {
+		reusable, err := e.hand(ctx, inbox, t)
+		if err != nil {
+			if reusable {
+				e.recycle(t)
+			}
+			return 0, err
 		}
 	}
-	// A task that was sent before Close began is done before the owner ends.
-	select {
-	case <-e.stop:
-		return ErrStopped // the owner may still have the task: it is not reused
-	default:
-		<-t.done
-	}
-	err := t.err
-	t.commands, t.results = nil, nil
-	e.tasks.Put(t)
-	return err
+	e.recycle(t)
+	return e.journal.Appended(), nil
 }
 
 // owner returns the inbox where a command is done, nil where no owner is known.
@@ -345,12 +285,7 @@ func (e *Engine) Close() {
 	e.mu.Lock()
 	e.settled.Broadcast()
 	e.mu.Unlock()
-	e.registrar.inbox <- nil
-	e.registering.Wait() // it makes desks
-	e.desks.Range(func(_, d any) bool {
-		d.(*desk).inbox <- nil
-		return true
-	})
+	e.endOwners()
 	e.running.Wait()
 }
 
