@@ -335,28 +335,3 @@ func mustReopen(t *testing.T, s *Store, url string) *Store {
 	s.Close()
 	return mustOpen(t, url)
 }
-
-func BenchmarkProjection(b *testing.B) {
-	for _, records := range []int{100, 10_000} {
-		b.Run(fmt.Sprintf("records=%d", records), func(b *testing.B) {
-			s := mustOpen(b, pgtest.NewDatabase(b))
-			h, batch := newHistory(5), newBatch()
-			b.ReportAllocs()
-			for b.Loop() {
-				b.StopTimer()
-				batch.reset(h.seq)
-				for range records {
-					e := h.next()
-					if err := batch.add(h.seq, &e); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.StartTimer()
-				if _, err := s.write(background, batch); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.N*records)/b.Elapsed().Seconds(), "records/s")
-		})
-	}
-}
