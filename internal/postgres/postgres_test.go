@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"os"
@@ -264,16 +265,32 @@ func TestHistoryAnswersLikeMemory(t *testing.T) {
 	require.False(t, found)
 }
 
+// TestDecimalsGoToPostgresAndBack writes random numbers, which Postgres has to show
+// in their shortest form, and reads them.
 func TestDecimalsGoToPostgresAndBack(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		v := exchange.Int128{Hi: rapid.Int64Range(-1<<60, 1<<60).Draw(t, "hi"), Lo: rapid.Uint64().Draw(t, "lo")}
-		for _, scale := range []int32{scaleCash, scaleShares, 0} {
-			n := numeric(v, scale)
-			got, err := int128(n, scale)
-			require.NoError(t, err)
-			require.Equal(t, v, got)
-			digits := n.Int.String()
-			require.False(t, n.Exp < 0 && digits[len(digits)-1] == '0', "%s has zeros to spare", digits)
+	s := mustOpen(t, pgtest.NewDatabase(t))
+	rapid.Check(t, func(rt *rapid.T) {
+		v := exchange.Int128{Hi: rapid.Int64Range(-1<<60, 1<<60).Draw(rt, "hi"), Lo: rapid.Uint64().Draw(rt, "lo")}
+		if rapid.Bool().Draw(rt, "round") {
+			v = exchange.Int128(exchange.Notional(exchange.Shares(rapid.Int64Range(0, 9e18).Draw(rt, "factor")), exchange.Price(math.Pow10(rapid.IntRange(0, 18).Draw(rt, "zeros")))))
+		}
+		cash, shares := newArray(numerics), newArray(numerics)
+		cash.cash(exchange.Cash(v))
+		shares.position(exchange.Position(v))
+		var texts [2]string
+		var back [2]pgtype.Numeric
+		row := s.conn.PgConn().ExecParams(background, `SELECT a[1]::text, b[1]::text, a[1], b[1] FROM (SELECT $1::numeric[], $2::numeric[]) AS v (a, b)`,
+			[][]byte{cash.bytes(), shares.bytes()}, nil, []int16{pgx.BinaryFormatCode}, []int16{pgx.BinaryFormatCode}).Read()
+		require.NoError(rt, row.Err)
+		for i := range 2 {
+			texts[i] = string(row.Rows[0][i])
+			require.NoError(rt, s.conn.TypeMap().Scan(pgtype.NumericOID, pgx.BinaryFormatCode, row.Rows[0][2+i], &back[i]))
+		}
+		require.Equal(rt, [2]string{exchange.Cash(v).String(), exchange.Position(v).String()}, texts)
+		for i, scale := range []int32{scaleCash, scaleShares} {
+			got, err := int128(back[i], scale)
+			require.NoError(rt, err)
+			require.Equal(rt, v, got)
 		}
 	})
 	for _, n := range []pgtype.Numeric{{}, {NaN: true, Valid: true}, {Int: big.NewInt(1), Exp: -17, Valid: true},
