@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -18,7 +17,6 @@ import (
 	"pgregory.net/rapid"
 
 	"outcry/internal/exchange"
-	"outcry/internal/journal"
 	"outcry/internal/postgres/pgtest"
 )
 
@@ -308,44 +306,6 @@ func TestABadAddressIsUnusable(t *testing.T) {
 	_, err = Open(background, "postgres:///x?host=/nowhere")
 	require.Error(t, err)
 	require.False(t, Unusable(err), "it may come")
-}
-
-// TestTheProjectorCatchesUpAndLetsTheJournalGo also breaks its connection on the way.
-func TestTheProjectorCatchesUpAndLetsTheJournalGo(t *testing.T) {
-	url := pgtest.NewDatabase(t)
-	s := mustOpen(t, url)
-	j, err := journal.Open(t.TempDir(), journal.Options{SegmentBytes: 16 << 10})
-	require.NoError(t, err)
-	defer j.Close()
-	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(background)
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
-	h := newHistory(4)
-	for n := range 5000 {
-		e := h.next()
-		_, err := j.Append(exchange.AppendEvent(nil, &e))
-		require.NoError(t, err)
-		if n%1000 == 500 {
-			conn, err := pgx.Connect(background, url)
-			require.NoError(t, err)
-			_, err = conn.Exec(background, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'outcryd' AND datname = current_database()`)
-			require.NoError(t, err)
-			require.NoError(t, conn.Close(background))
-		}
-	}
-	require.NoError(t, p.WaitApplied(background, j.Appended()))
-	require.Equal(t, j.Appended(), p.Applied())
-	require.Eventually(t, func() bool { return j.SegmentCount() < 3 }, time.Minute, time.Millisecond, "segments behind applied_seq are deleted")
-	cancel()
-	require.NoError(t, <-ended)
-	require.Error(t, p.WaitApplied(background, j.Appended()+1), "it has ended")
-	snap, err := mustReopen(t, s, url).Load(background)
-	require.NoError(t, err)
-	restored, err := snap.Restore()
-	require.NoError(t, err)
-	compareStates(t, h.state, restored)
 }
 
 func mustReopen(t *testing.T, s *Store, url string) *Store {
