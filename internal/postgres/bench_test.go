@@ -207,3 +207,39 @@ func benchmarkProjection(b *testing.B, size int) {
 	b.ReportMetric(float64(there.Nanoseconds())/n, "ns-postgres/record")
 	b.ReportMetric(0, "ns/op")
 }
+
+// BenchmarkLoad reads a million resting orders, half of them buys, one of a hundred
+// executed in part, and makes the audited state of them.
+func BenchmarkLoad(b *testing.B) {
+	s := mustOpen(b, durableDatabase(b))
+	_, err := s.conn.Exec(background, `
+		INSERT INTO order_log (id, account, sym, amount, limit_price, time, seq)
+		SELECT n, (n * 7 % 1000 + 1)::text, 'S' || n % 100, CASE WHEN n % 2 = 0 THEN 200000000 ELSE -200000000 END,
+		       CASE WHEN n % 2 = 0 THEN 100 ELSE 200 END * 100000000::bigint + n / 100 % 5000 * 1000000::bigint, 1800000000, n
+		  FROM generate_series(1, 1000000) AS n;
+		INSERT INTO resting_orders (id, account, sym, amount, limit_price, open)
+		SELECT id, account, sym, amount, limit_price, CASE WHEN id % 100 = 50 THEN 100000000 ELSE 200000000 END FROM order_log;
+		INSERT INTO execution_log (order_id, n, resting_id, sym, buys, shares, price, time)
+		SELECT id + 1000000, 1, id, sym, false, 100000000, limit_price, time FROM order_log WHERE id % 100 = 50;
+		INSERT INTO accounts (id, opened, balance, held, seq)
+		SELECT account, sum(open::numeric * limit_price) / 1e16, 0, sum(open::numeric * limit_price) / 1e16, 1 FROM
+		  (SELECT account, CASE WHEN amount > 0 THEN open ELSE 0 END AS open, limit_price FROM resting_orders) o GROUP BY account;
+		INSERT INTO positions (sym, account, shares, held)
+		SELECT sym, account, 0, sum(open) / 1e8 FROM resting_orders WHERE amount < 0 GROUP BY sym, account;
+		INSERT INTO symbols (sym, placed, seq) SELECT 'S' || n, coalesce((SELECT sum(held) FROM positions WHERE sym = 'S' || n), 0), 1 FROM generate_series(0, 99) AS n;
+		ANALYZE`)
+	require.NoError(b, err)
+	var load, restore time.Duration
+	for b.Loop() {
+		start := time.Now()
+		snap, err := s.Load(background)
+		require.NoError(b, err)
+		require.Len(b, snap.Orders, 1_000_000)
+		load += time.Since(start)
+		_, err = snap.Restore()
+		require.NoError(b, err)
+		restore += time.Since(start)
+	}
+	b.ReportMetric(load.Seconds()/float64(b.N), "s-load")
+	b.ReportMetric((restore-load).Seconds()/float64(b.N), "s-restore")
+}
