@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"fmt"
 
 	"outcry/internal/exchange"
@@ -39,6 +40,10 @@ type sharesChange struct{ shares, held exchange.Position }
 type positionKey struct {
 	symbol  exchange.Symbol
 	account exchange.AccountID
+}
+
+func (k positionKey) compare(l positionKey) int {
+	return cmp.Or(cmp.Compare(k.symbol, l.symbol), cmp.Compare(k.account, l.account))
 }
 
 // orderState is an order of this batch at its end.

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -157,7 +159,10 @@ func (w *writer) symbols(b *batch) {
 // changed: most are.
 func (w *writer) positions(b *batch) {
 	symbols, accounts, shares, helds := newArray(texts), newArray(texts), newArray(numerics), newArray(numerics)
-	for key, c := range b.positions {
+	// In the order of the index, so that neighbours are found in the same pages.
+	keys := slices.SortedFunc(maps.Keys(b.positions), positionKey.compare)
+	for _, key := range keys {
+		c := b.positions[key]
 		symbols.text(string(key.symbol))
 		accounts.text(string(key.account))
 		shares.position(c.shares)
