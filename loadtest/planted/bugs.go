@@ -56,10 +56,11 @@ var bugs = []Bug{
 		edits: []venue.Edit{{File: "internal/exchange/state.go", Old: "\ts.Ledger.Settle(li, o, s.fills)\n",
 			New: "\ts.Ledger.Settle(li, o, s.fills[:max(len(s.fills), 1)-1])\n"}},
 	}, {
-		Name: "apply-batch-twice", Promise: "projection: now and then a batch's positions are written twice", plan: someKills,
+		Name: "apply-batch-twice", Promise: "projection: now and then what positions gain in a batch is written twice", plan: someKills,
 		noticed: `does not add up|has .* of`,
 		edits: []venue.Edit{{File: writing, Old: "\t\tw.positions(b)\n",
-			New: "\t\tw.positions(b)\n\t\tif b.last%10 == 0 {\n\t\t\tw.positions(b)\n\t\t}\n"}},
+			New: "\t\tw.positions(b)\n\t\tif b.last%10 == 0 {\n\t\t\tfor key, c := range b.positions {\n\t\t\t\tif c.shares.Sign() < 0 || c.held.Sign() < 0 {\n" +
+				"\t\t\t\t\tdelete(b.positions, key)\n\t\t\t\t}\n\t\t\t}\n\t\t\tw.positions(b)\n\t\t}\n"}},
 	}, {
 		Name: "lose-an-execution", Promise: "projection: now and then an execution does not get its row", plan: someKills,
 		noticed: `does not add up|stays open|executed`,
