@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"fmt"
 
 	"outcry/internal/exchange"
@@ -18,26 +19,18 @@ type batch struct {
 	placed    map[exchange.Symbol]exchange.Position // symbols made or placed into
 	positions map[positionKey]*sharesChange
 
-	placements []placementRow
-	orders     []orderRow
-	executions []executionRow
-	cancels    []cancelRow
+	// The rows that the logs get.
+	placementLog, orderLog, executionLog, cancelLog copyRows
 
+	orders   []orderState
 	accepted map[exchange.OrderID]int             // orders of this batch → index in orders
-	taken    map[exchange.OrderID]exchange.Shares // open shares that older orders lost
-	removed  []exchange.OrderID                   // older orders that were canceled
+	taken    map[exchange.OrderID]exchange.Shares // open shares that older orders lost by executions
+	canceled map[exchange.OrderID]exchange.Shares // older orders that were canceled, with all that was open before the batch
 }
 
 type openedRow struct {
 	seq     uint64
 	balance exchange.Cash
-}
-
-type placementRow struct {
-	seq     uint64
-	symbol  exchange.Symbol
-	account exchange.AccountID
-	shares  exchange.Position
 }
 
 type cashChange struct{ balance, held exchange.Cash }
@@ -49,33 +42,18 @@ type positionKey struct {
 	account exchange.AccountID
 }
 
-type orderRow struct {
-	seq     uint64
+func (k positionKey) compare(l positionKey) int {
+	return cmp.Or(cmp.Compare(k.symbol, l.symbol), cmp.Compare(k.account, l.account))
+}
+
+// orderState is an order of this batch at its end.
+type orderState struct {
 	id      exchange.OrderID
 	account exchange.AccountID
 	symbol  exchange.Symbol
-	side    exchange.Side
-	shares  exchange.Shares
+	amount  int64 // negative sells
 	limit   exchange.Price
-	time    int64
-	open    exchange.Shares // at the end of the batch
-}
-
-type executionRow struct {
-	order, resting exchange.OrderID
-	n              int32
-	symbol         exchange.Symbol
-	buys           bool
-	shares         exchange.Shares
-	price          exchange.Price
-	time           int64
-}
-
-type cancelRow struct {
-	seq    uint64
-	order  exchange.OrderID
-	shares exchange.Shares
-	time   int64
+	open    exchange.Shares
 }
 
 func newBatch() *batch {
@@ -87,6 +65,7 @@ func newBatch() *batch {
 		positions: make(map[positionKey]*sharesChange),
 		accepted:  make(map[exchange.OrderID]int),
 		taken:     make(map[exchange.OrderID]exchange.Shares),
+		canceled:  make(map[exchange.OrderID]exchange.Shares),
 	}
 }
 
@@ -98,10 +77,13 @@ func (b *batch) reset(seq uint64) {
 	clear(b.made)
 	clear(b.placed)
 	clear(b.positions)
-	b.placements, b.orders, b.executions, b.cancels = b.placements[:0], b.orders[:0], b.executions[:0], b.cancels[:0]
+	for _, log := range []*copyRows{&b.placementLog, &b.orderLog, &b.executionLog, &b.cancelLog} {
+		log.reset()
+	}
+	b.orders = b.orders[:0]
 	clear(b.accepted)
 	clear(b.taken)
-	b.removed = b.removed[:0]
+	clear(b.canceled)
 }
 
 // records returns how many records are in b.
@@ -121,7 +103,7 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 		b.made[e.Symbol] = seq
 		b.placed[e.Symbol] = exchange.Position{}
 	case exchange.SharesPlaced:
-		b.placements = append(b.placements, placementRow{seq, e.Symbol, e.Account, e.Placed})
+		b.placementLog.placement(e, seq)
 		b.placed[e.Symbol] = b.placed[e.Symbol].Add(e.Placed)
 		b.shares(e.Symbol, e.Account, e.Placed, exchange.Position{})
 	case exchange.OrderAccepted:
@@ -135,21 +117,24 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 // accept adds an order, its hold, and its fills.
 func (b *batch) accept(e *exchange.Event) {
 	b.hold(e, e.Shares)
-	row := orderRow{seq: b.last, id: e.Order, account: e.Account, symbol: e.Symbol, side: e.Side,
-		shares: e.Shares, limit: e.Limit, time: e.Time, open: e.Shares}
-	for i, f := range e.Fills {
-		b.executions = append(b.executions, executionRow{order: e.Order, resting: f.Resting, n: int32(i + 1),
-			symbol: e.Symbol, buys: e.Side == exchange.Buy, shares: f.Shares, price: f.Price, time: e.Time})
-		row.open -= f.Shares
+	o := orderState{id: e.Order, account: e.Account, symbol: e.Symbol, amount: int64(e.Shares), limit: e.Limit, open: e.Shares}
+	if e.Side == exchange.Sell {
+		o.amount = -o.amount
+	}
+	b.orderLog.order(&o, e.Time, b.last)
+	for i := range e.Fills {
+		f := &e.Fills[i]
+		b.executionLog.execution(e, i)
+		o.open -= f.Shares
 		if m, ok := b.accepted[f.Resting]; ok {
 			b.orders[m].open -= f.Shares
 		} else {
 			b.taken[f.Resting] += f.Shares
 		}
-		b.settle(e, f)
+		b.settle(e, *f)
 	}
 	b.accepted[e.Order] = len(b.orders)
-	b.orders = append(b.orders, row)
+	b.orders = append(b.orders, o)
 }
 
 // settle moves what one fill moves. A resting order's limit is the price.
@@ -173,11 +158,11 @@ func (b *batch) settle(e *exchange.Event, f exchange.Fill) {
 // cancel adds a cancel and gives back the hold.
 func (b *batch) cancel(e *exchange.Event) {
 	b.hold(e, -e.Shares)
-	b.cancels = append(b.cancels, cancelRow{seq: b.last, order: e.Order, shares: e.Shares, time: e.Time})
+	b.cancelLog.cancel(e, b.last)
 	if m, ok := b.accepted[e.Order]; ok {
 		b.orders[m].open = 0
 	} else {
-		b.removed = append(b.removed, e.Order)
+		b.canceled[e.Order] = e.Shares + b.taken[e.Order]
 		delete(b.taken, e.Order)
 	}
 }

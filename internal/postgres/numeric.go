@@ -15,22 +15,6 @@ const (
 	scaleShares = 8
 )
 
-// numeric returns v × 10^-scale in its shortest form, so that people see 125 and
-// not 125.0000000000000000.
-func numeric(v exchange.Int128, scale int32) pgtype.Numeric {
-	n := big.NewInt(v.Hi)
-	n.Lsh(n, 64).Add(n, new(big.Int).SetUint64(v.Lo))
-	digit, ten := new(big.Int), big.NewInt(10)
-	for scale > 0 {
-		q, r := new(big.Int).QuoRem(n, ten, digit)
-		if r.Sign() != 0 {
-			break
-		}
-		n, scale = q, scale-1
-	}
-	return pgtype.Numeric{Int: n, Exp: -scale, Valid: true}
-}
-
 // int128 returns n in units of 10^-scale. The error names a value that is not a
 // whole number of units or out of range.
 func int128(n pgtype.Numeric, scale int32) (exchange.Int128, error) {

@@ -3,7 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"log/slog"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"os"
@@ -17,7 +17,6 @@ import (
 	"pgregory.net/rapid"
 
 	"outcry/internal/exchange"
-	"outcry/internal/journal"
 	"outcry/internal/postgres/pgtest"
 )
 
@@ -264,16 +263,32 @@ func TestHistoryAnswersLikeMemory(t *testing.T) {
 	require.False(t, found)
 }
 
+// TestDecimalsGoToPostgresAndBack writes random numbers, which Postgres has to show
+// in their shortest form, and reads them.
 func TestDecimalsGoToPostgresAndBack(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		v := exchange.Int128{Hi: rapid.Int64Range(-1<<60, 1<<60).Draw(t, "hi"), Lo: rapid.Uint64().Draw(t, "lo")}
-		for _, scale := range []int32{scaleCash, scaleShares, 0} {
-			n := numeric(v, scale)
-			got, err := int128(n, scale)
-			require.NoError(t, err)
-			require.Equal(t, v, got)
-			digits := n.Int.String()
-			require.False(t, n.Exp < 0 && digits[len(digits)-1] == '0', "%s has zeros to spare", digits)
+	s := mustOpen(t, pgtest.NewDatabase(t))
+	rapid.Check(t, func(rt *rapid.T) {
+		v := exchange.Int128{Hi: rapid.Int64Range(-1<<60, 1<<60).Draw(rt, "hi"), Lo: rapid.Uint64().Draw(rt, "lo")}
+		if rapid.Bool().Draw(rt, "round") {
+			v = exchange.Int128(exchange.Notional(exchange.Shares(rapid.Int64Range(0, 9e18).Draw(rt, "factor")), exchange.Price(math.Pow10(rapid.IntRange(0, 18).Draw(rt, "zeros")))))
+		}
+		cash, shares := newArray(numerics), newArray(numerics)
+		cash.cash(exchange.Cash(v))
+		shares.position(exchange.Position(v))
+		var texts [2]string
+		var back [2]pgtype.Numeric
+		row := s.conn.PgConn().ExecParams(background, `SELECT a[1]::text, b[1]::text, a[1], b[1] FROM (SELECT $1::numeric[], $2::numeric[]) AS v (a, b)`,
+			[][]byte{cash.bytes(), shares.bytes()}, nil, []int16{pgx.BinaryFormatCode}, []int16{pgx.BinaryFormatCode}).Read()
+		require.NoError(rt, row.Err)
+		for i := range 2 {
+			texts[i] = string(row.Rows[0][i])
+			require.NoError(rt, s.conn.TypeMap().Scan(pgtype.NumericOID, pgx.BinaryFormatCode, row.Rows[0][2+i], &back[i]))
+		}
+		require.Equal(rt, [2]string{exchange.Cash(v).String(), exchange.Position(v).String()}, texts)
+		for i, scale := range []int32{scaleCash, scaleShares} {
+			got, err := int128(back[i], scale)
+			require.NoError(rt, err)
+			require.Equal(rt, v, got)
 		}
 	})
 	for _, n := range []pgtype.Numeric{{}, {NaN: true, Valid: true}, {Int: big.NewInt(1), Exp: -17, Valid: true},
@@ -293,70 +308,7 @@ func TestABadAddressIsUnusable(t *testing.T) {
 	require.False(t, Unusable(err), "it may come")
 }
 
-// TestTheProjectorCatchesUpAndLetsTheJournalGo also breaks its connection on the way.
-func TestTheProjectorCatchesUpAndLetsTheJournalGo(t *testing.T) {
-	url := pgtest.NewDatabase(t)
-	s := mustOpen(t, url)
-	j, err := journal.Open(t.TempDir(), journal.Options{SegmentBytes: 16 << 10})
-	require.NoError(t, err)
-	defer j.Close()
-	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(background)
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
-	h := newHistory(4)
-	for n := range 5000 {
-		e := h.next()
-		_, err := j.Append(exchange.AppendEvent(nil, &e))
-		require.NoError(t, err)
-		if n%1000 == 500 {
-			conn, err := pgx.Connect(background, url)
-			require.NoError(t, err)
-			_, err = conn.Exec(background, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'outcryd' AND datname = current_database()`)
-			require.NoError(t, err)
-			require.NoError(t, conn.Close(background))
-		}
-	}
-	require.NoError(t, p.WaitApplied(background, j.Appended()))
-	require.Equal(t, j.Appended(), p.Applied())
-	require.Eventually(t, func() bool { return j.SegmentCount() < 3 }, time.Minute, time.Millisecond, "segments behind applied_seq are deleted")
-	cancel()
-	require.NoError(t, <-ended)
-	require.Error(t, p.WaitApplied(background, j.Appended()+1), "it has ended")
-	snap, err := mustReopen(t, s, url).Load(background)
-	require.NoError(t, err)
-	restored, err := snap.Restore()
-	require.NoError(t, err)
-	compareStates(t, h.state, restored)
-}
-
 func mustReopen(t *testing.T, s *Store, url string) *Store {
 	s.Close()
 	return mustOpen(t, url)
-}
-
-func BenchmarkProjection(b *testing.B) {
-	for _, records := range []int{100, 10_000} {
-		b.Run(fmt.Sprintf("records=%d", records), func(b *testing.B) {
-			s := mustOpen(b, pgtest.NewDatabase(b))
-			h, batch := newHistory(5), newBatch()
-			b.ReportAllocs()
-			for b.Loop() {
-				b.StopTimer()
-				batch.reset(h.seq)
-				for range records {
-					e := h.next()
-					if err := batch.add(h.seq, &e); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.StartTimer()
-				if _, err := s.write(background, batch); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.N*records)/b.Elapsed().Seconds(), "records/s")
-		})
-	}
 }

@@ -14,10 +14,16 @@ import (
 )
 
 const (
-	// batchRecordsMax is how many records one transaction takes at the most.
-	// Bigger batches cost less a record, and make those who wait for Postgres
-	// wait longer; a batch is only as big as what is there.
-	batchRecordsMax = 10_000
+	// gatherTime is how long records may gather after a batch, while nobody waits
+	// for Postgres. Bigger batches cost less a record: rows that change again and
+	// again are written once, and a commit is shared. So it is also by how much the
+	// tables lag under light load.
+	gatherTime = 75 * time.Millisecond
+
+	// batchRecordsMax is how many records one transaction takes at the most. It
+	// bounds memory, some 300 bytes a record, and for how long those wait who wait
+	// for Postgres. There are that many only when the projection is behind.
+	batchRecordsMax = 50_000
 
 	// A write that failed is tried again after retryMin, then after twice as
 	// long each time, up to retryMax.
@@ -46,14 +52,19 @@ type Projector struct {
 	reader  *journal.Reader
 	batch   *batch
 	event   exchange.Event
+	gather  time.Duration // gatherTime, but for tests
 	applied atomic.Uint64
 	down    atomic.Bool
 
-	// mu guards changed, which is closed and replaced after each commit, and
-	// ended, which says why there will be none any more.
+	// mu guards changed, which is closed and replaced after each commit; ended,
+	// which says why there will be none any more; waiting, how many calls wait for a
+	// commit; and wanted, which is there while records gather, and is closed when a
+	// call begins to wait.
 	mu      sync.Mutex
 	changed chan struct{}
 	ended   error
+	waiting int
+	wanted  chan struct{}
 }
 
 // NewProjector prepares to go on after o.Applied. The error says that the
@@ -63,7 +74,7 @@ func NewProjector(o ProjectorOptions) (*Projector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: project after record %d: %w", o.Applied, err)
 	}
-	p := &Projector{options: o, reader: reader, batch: newBatch(), changed: make(chan struct{})}
+	p := &Projector{options: o, reader: reader, batch: newBatch(), gather: gatherTime, changed: make(chan struct{})}
 	p.applied.Store(o.Applied)
 	p.batch.reset(o.Applied)
 	return p, nil
@@ -76,8 +87,13 @@ func (p *Projector) Applied() uint64 { return p.applied.Load() }
 func (p *Projector) Down() bool { return p.down.Load() }
 
 // WaitApplied returns once seq is committed. It returns ctx's error, or why the
-// projector has ended.
+// projector has ended. While a call waits, records are written as they come.
 func (p *Projector) WaitApplied(ctx context.Context, seq uint64) error {
+	if p.applied.Load() >= seq {
+		return nil
+	}
+	p.hurry()
+	defer p.relax()
 	for {
 		p.mu.Lock()
 		changed, ended := p.changed, p.ended
@@ -94,6 +110,23 @@ func (p *Projector) WaitApplied(ctx context.Context, seq uint64) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// hurry says that somebody waits for a commit, relax that he does no longer.
+func (p *Projector) hurry() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting++
+	if p.wanted != nil {
+		close(p.wanted)
+		p.wanted = nil
+	}
+}
+
+func (p *Projector) relax() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting--
 }
 
 // Run projects until ctx ends, the journal closes, or the database is taken by
@@ -119,7 +152,7 @@ func (p *Projector) Run(ctx context.Context) error {
 
 func (p *Projector) run(ctx context.Context) error {
 	for {
-		if err := p.gather(ctx); err != nil {
+		if err := p.fill(ctx); err != nil {
 			return err
 		}
 		start := time.Now()
@@ -133,11 +166,31 @@ func (p *Projector) run(ctx context.Context) error {
 		if err := p.commit(); err != nil {
 			return err
 		}
+		if p.batch.records() < batchRecordsMax {
+			p.letGather(ctx)
+		}
 	}
 }
 
-// gather waits for a record and takes all that are there with it into the batch.
-func (p *Projector) gather(ctx context.Context) error {
+// letGather waits while records gather, until somebody wants them to be committed.
+func (p *Projector) letGather(ctx context.Context) {
+	wanted := make(chan struct{})
+	p.mu.Lock()
+	if p.waiting > 0 {
+		close(wanted)
+	} else {
+		p.wanted = wanted
+	}
+	p.mu.Unlock()
+	select {
+	case <-time.After(p.gather):
+	case <-wanted:
+	case <-ctx.Done():
+	}
+}
+
+// fill waits for a record and takes all that are there with it into the batch.
+func (p *Projector) fill(ctx context.Context) error {
 	p.batch.reset(p.applied.Load())
 	seq, record, err := p.reader.Next(ctx)
 	for ok := true; ok; {

@@ -61,6 +61,10 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		s.Close()
 		return nil, err
 	}
+	if err := s.planByKeys(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
 	row := s.conn.QueryRow(ctx, `UPDATE exchange_state SET epoch = epoch + 1 RETURNING epoch`)
 	if err := row.Scan(&s.epoch); err != nil {
 		s.Close()
@@ -143,6 +147,20 @@ func (s *Store) migrate(ctx context.Context) error {
 	return nil
 }
 
+// planByKeys keeps the planner to indexes for this connection. The projector finds
+// rows by their keys; where the planner knows a table badly, or finds it small, it
+// would read all of it for each batch. What then looks dear must not be compiled
+// for that. It follows migrate, which ends with RESET ALL, and asks which settings
+// there are, since an older Postgres lacks some.
+func (s *Store) planByKeys(ctx context.Context) error {
+	_, err := s.conn.Exec(ctx, `SELECT set_config(name, 'off', false) FROM pg_settings
+		WHERE name IN ('enable_hashjoin', 'enable_mergejoin', 'enable_seqscan', 'enable_memoize', 'jit')`)
+	if err != nil {
+		return fmt.Errorf("postgres: set up the planner: %w", err)
+	}
+	return nil
+}
+
 // Position is where the projection stands.
 type Position struct {
 	Applied uint64   // the last record that the tables include
@@ -187,6 +205,10 @@ func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
 func (s *Store) reconnect(ctx context.Context) (applied uint64, err error) {
 	s.Close()
 	if err := s.connect(ctx); err != nil {
+		return 0, err
+	}
+	if err := s.planByKeys(ctx); err != nil {
+		s.Close()
 		return 0, err
 	}
 	var epoch int64

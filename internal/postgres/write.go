@@ -1,15 +1,48 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"outcry/internal/exchange"
+)
+
+// The statements of a batch.
+const (
+	advance = `UPDATE exchange_state SET applied_seq = $1 WHERE epoch = $2 AND applied_seq = $3`
+
+	changeAccounts = `UPDATE accounts a
+		SET balance = trim_scale(a.balance + d.balance), held = trim_scale(a.held + d.held)
+		FROM unnest($1::text[], $2::numeric[], $3::numeric[]) AS d (id, balance, held)
+		WHERE a.id = d.id`
+
+	placeSymbols = `INSERT INTO symbols AS s (sym, placed, seq)
+		SELECT * FROM unnest($1::text[], $2::numeric[], $3::bigint[])
+		ON CONFLICT (sym) DO UPDATE SET placed = trim_scale(s.placed + excluded.placed)`
+
+	changePositions = `UPDATE positions p
+		SET shares = trim_scale(p.shares + d.shares), held = trim_scale(p.held + d.held)
+		FROM unnest($1::text[], $2::text[], $3::numeric[], $4::numeric[]) AS d (sym, account, shares, held)
+		WHERE p.sym = d.sym AND p.account = d.account`
+
+	// Those that are not there. ON CONFLICT would check first that no change is negative.
+	makePositions = `INSERT INTO positions (sym, account, shares, held)
+		SELECT * FROM unnest($1::text[], $2::text[], $3::numeric[], $4::numeric[]) AS d (sym, account, shares, held)
+		WHERE NOT EXISTS (SELECT FROM positions p WHERE p.sym = d.sym AND p.account = d.account)`
+
+	// Orders that lose all that they have open, and then those that keep some.
+	closeOrders = `DELETE FROM resting_orders r USING unnest($1::bigint[], $2::bigint[]) AS d (id, shares)
+		WHERE r.id = d.id AND r.open = d.shares`
+	shrinkOrders = `UPDATE resting_orders r SET open = r.open - d.shares
+		FROM unnest($1::bigint[], $2::bigint[]) AS d (id, shares) WHERE r.id = d.id`
 )
 
 // write applies a batch in one transaction that also moves applied_seq from the
@@ -20,232 +53,162 @@ func (s *Store) write(ctx context.Context, b *batch) (rows int64, err error) {
 	if s.conn == nil {
 		return 0, errors.New("postgres: not connected")
 	}
-	err = pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE exchange_state SET applied_seq = $1 WHERE epoch = $2 AND applied_seq = $3`,
-			int64(b.last), s.epoch, int64(b.first-1))
-		if err != nil {
-			return err
-		}
-		if tag.RowsAffected() != 1 {
+	w := &writer{ctx: ctx, conn: s.conn}
+	err = pgx.BeginFunc(ctx, s.conn, func(pgx.Tx) error {
+		if w.run(advance, bigint(b.last), bigint(uint64(s.epoch)), bigint(b.first-1)) != 1 && w.err == nil {
 			return ErrTaken
 		}
-		w := &writer{rows: 1}
 		w.accounts(b)
 		w.symbols(b)
 		w.positions(b)
-		w.logs(b)
 		w.resting(b)
-		if err := tx.SendBatch(ctx, &w.queue).Close(); err != nil {
-			return err
-		}
-		rows = w.rows
-		return nil
+		w.copy("placement_log", &b.placementLog)
+		w.copy("order_log", &b.orderLog)
+		w.copy("execution_log", &b.executionLog)
+		w.copy("cancel_log", &b.cancelLog)
+		return w.err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("postgres: write records %d to %d: %w", b.first, b.last, err)
 	}
-	return rows, nil
+	return w.rows, nil
 }
 
-// writer gathers the statements of one batch, which travel together.
+// bigint is a parameter.
+func bigint(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
+
+// writer executes the statements of one batch. After an error it does nothing more.
 type writer struct {
-	queue pgx.Batch
-	rows  int64
+	ctx  context.Context
+	conn *pgx.Conn
+	rows int64
+	err  error
 }
 
-// add queues a statement that must touch n rows. Any other number means that the
-// tables do not hold what the journal says they hold.
-func (w *writer) add(n int, sql string, columns ...any) {
-	w.queue.Queue(sql, columns...).Exec(func(tag pgconn.CommandTag) error {
-		if tag.RowsAffected() != int64(n) {
-			return fmt.Errorf("%d rows changed instead of %d by %q", tag.RowsAffected(), n, sql)
-		}
-		w.rows += int64(n)
-		return nil
-	})
+// run executes a statement, which is prepared once for a connection, and returns
+// how many rows it changed. The parameters are in binary.
+func (w *writer) run(sql string, parameters ...[]byte) (changed int64) {
+	if w.err != nil {
+		return 0
+	}
+	statement, err := w.conn.Prepare(w.ctx, sql, sql)
+	if err != nil {
+		w.err = err
+		return 0
+	}
+	tag, err := w.conn.PgConn().ExecStatement(w.ctx, statement, parameters, []int16{pgx.BinaryFormatCode}, nil).Close()
+	w.err = err
+	w.rows += tag.RowsAffected()
+	return tag.RowsAffected()
+}
+
+// expect fails where statements have changed another number of rows than they
+// must: then the tables do not hold what the journal says they hold.
+func (w *writer) expect(n int, changed int64, what string) {
+	if w.err == nil && changed != int64(n) {
+		w.err = fmt.Errorf("%d rows changed instead of %d in %s", changed, n, what)
+	}
+}
+
+// copy appends rows to a table, in the columns that columns says.
+func (w *writer) copy(table string, rows *copyRows) {
+	if w.err != nil || rows.n == 0 {
+		return
+	}
+	var tag pgconn.CommandTag
+	tag, w.err = w.conn.PgConn().CopyFrom(w.ctx, bytes.NewReader(append(rows.b, copyTrailer...)), "COPY "+table+columns[table]+" FROM STDIN (FORMAT binary)")
+	w.rows += tag.RowsAffected()
+	w.expect(rows.n, tag.RowsAffected(), table)
 }
 
 // accounts inserts the accounts that are new and changes the others.
 func (w *writer) accounts(b *batch) {
-	var fresh, old struct {
-		ids                   []string
-		opened, balance, held []pgtype.Numeric
-		seqs                  []int64
-	}
+	var opened copyRows
+	opened.reset()
+	ids, balances, helds := newArray(texts), newArray(numerics), newArray(numerics)
 	for id, c := range b.accounts {
-		to := &old
-		if opened, ok := b.opened[id]; ok {
-			to = &fresh
-			to.opened = append(to.opened, cashNumeric(opened.balance))
-			to.seqs = append(to.seqs, int64(opened.seq))
+		if o, ok := b.opened[id]; ok {
+			opened.account(id, o, c)
+			continue
 		}
-		to.ids = append(to.ids, string(id))
-		to.balance = append(to.balance, cashNumeric(c.balance))
-		to.held = append(to.held, cashNumeric(c.held))
+		ids.text(string(id))
+		balances.cash(c.balance)
+		helds.cash(c.held)
 	}
-	if len(fresh.ids) > 0 {
-		w.add(len(fresh.ids), `INSERT INTO accounts (id, opened, balance, held, seq)
-			SELECT * FROM unnest($1::text[], $2::numeric[], $3::numeric[], $4::numeric[], $5::bigint[])`,
-			fresh.ids, fresh.opened, fresh.balance, fresh.held, fresh.seqs)
-	}
-	if len(old.ids) > 0 {
-		w.add(len(old.ids), `UPDATE accounts a
-			SET balance = trim_scale(a.balance + d.balance), held = trim_scale(a.held + d.held)
-			FROM unnest($1::text[], $2::numeric[], $3::numeric[]) AS d (id, balance, held)
-			WHERE a.id = d.id`,
-			old.ids, old.balance, old.held)
+	w.copy("accounts", &opened)
+	if ids.n > 0 {
+		w.expect(ids.n, w.run(changeAccounts, ids.bytes(), balances.bytes(), helds.bytes()), "accounts")
 	}
 }
 
 // symbols inserts the symbols that are new and adds to the others. Only the new
 // ones have a seq; the others' is in their row.
 func (w *writer) symbols(b *batch) {
-	var symbols []string
-	var placed []pgtype.Numeric
-	var seqs []int64
+	symbols, placed, seqs := newArray(texts), newArray(numerics), newArray(bigints)
 	for s, p := range b.placed {
-		symbols = append(symbols, string(s))
-		placed = append(placed, sharesNumeric(p))
-		seqs = append(seqs, int64(b.made[s]))
+		symbols.text(string(s))
+		placed.position(p)
+		seqs.bigint(int64(b.made[s]))
 	}
-	if len(symbols) > 0 {
-		w.add(len(symbols), `INSERT INTO symbols AS s (sym, placed, seq)
-			SELECT * FROM unnest($1::text[], $2::numeric[], $3::bigint[])
-			ON CONFLICT (sym) DO UPDATE SET placed = trim_scale(s.placed + excluded.placed)`,
-			symbols, placed, seqs)
+	if symbols.n > 0 {
+		w.expect(symbols.n, w.run(placeSymbols, symbols.bytes(), placed.bytes(), seqs.bytes()), "symbols")
 	}
 }
 
-// positions changes positions. One that loses shares or holds is there; any
-// other may be new. The two are told apart because a row is checked for being
-// negative before Postgres looks whether it is there.
+// positions changes positions, and then makes those that were not there to be
+// changed: most are.
 func (w *writer) positions(b *batch) {
-	var gain, lose struct {
-		symbols, accounts []string
-		shares, held      []pgtype.Numeric
+	symbols, accounts, shares, helds := newArray(texts), newArray(texts), newArray(numerics), newArray(numerics)
+	// In the order of the index, so that neighbours are found in the same pages.
+	keys := slices.SortedFunc(maps.Keys(b.positions), positionKey.compare)
+	for _, key := range keys {
+		c := b.positions[key]
+		symbols.text(string(key.symbol))
+		accounts.text(string(key.account))
+		shares.position(c.shares)
+		helds.position(c.held)
 	}
-	for key, c := range b.positions {
-		to := &gain
-		if c.shares.Sign() < 0 || c.held.Sign() < 0 {
-			to = &lose
-		}
-		to.symbols = append(to.symbols, string(key.symbol))
-		to.accounts = append(to.accounts, string(key.account))
-		to.shares = append(to.shares, sharesNumeric(c.shares))
-		to.held = append(to.held, sharesNumeric(c.held))
+	if symbols.n == 0 {
+		return
 	}
-	if len(gain.symbols) > 0 {
-		w.add(len(gain.symbols), `INSERT INTO positions AS p (sym, account, shares, held)
-			SELECT * FROM unnest($1::text[], $2::text[], $3::numeric[], $4::numeric[])
-			ON CONFLICT (sym, account) DO UPDATE
-			SET shares = trim_scale(p.shares + excluded.shares), held = trim_scale(p.held + excluded.held)`,
-			gain.symbols, gain.accounts, gain.shares, gain.held)
+	parameters := [][]byte{symbols.bytes(), accounts.bytes(), shares.bytes(), helds.bytes()}
+	changed := w.run(changePositions, parameters...)
+	if changed < int64(symbols.n) {
+		changed += w.run(makePositions, parameters...)
 	}
-	if len(lose.symbols) > 0 {
-		w.add(len(lose.symbols), `UPDATE positions p
-			SET shares = trim_scale(p.shares + d.shares), held = trim_scale(p.held + d.held)
-			FROM unnest($1::text[], $2::text[], $3::numeric[], $4::numeric[]) AS d (sym, account, shares, held)
-			WHERE p.sym = d.sym AND p.account = d.account`,
-			lose.symbols, lose.accounts, lose.shares, lose.held)
-	}
-}
-
-// logs appends to the logs of placements, orders, executions and cancels.
-func (w *writer) logs(b *batch) {
-	if n := len(b.placements); n > 0 {
-		seqs, symbols, accounts, shares := make([]int64, n), make([]string, n), make([]string, n), make([]pgtype.Numeric, n)
-		for i, p := range b.placements {
-			seqs[i], symbols[i], accounts[i], shares[i] = int64(p.seq), string(p.symbol), string(p.account), sharesNumeric(p.shares)
-		}
-		w.add(n, `INSERT INTO placement_log (seq, sym, account, shares)
-			SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::numeric[])`,
-			seqs, symbols, accounts, shares)
-	}
-	if len(b.orders) > 0 {
-		c := newOrderColumns(b.orders, func(*orderRow) bool { return true })
-		w.add(len(c.ids), `INSERT INTO order_log (id, account, sym, amount, limit_price, time, seq)
-			SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])`,
-			c.ids, c.accounts, c.symbols, c.amounts, c.limits, c.times, c.seqs)
-	}
-	if n := len(b.executions); n > 0 {
-		orders, resting, ns := make([]int64, n), make([]int64, n), make([]int32, n)
-		symbols, buys := make([]string, n), make([]bool, n)
-		shares, prices, times := make([]int64, n), make([]int64, n), make([]int64, n)
-		for i, e := range b.executions {
-			orders[i], resting[i], ns[i] = int64(e.order), int64(e.resting), e.n
-			symbols[i], buys[i] = string(e.symbol), e.buys
-			shares[i], prices[i], times[i] = int64(e.shares), int64(e.price), e.time
-		}
-		w.add(n, `INSERT INTO execution_log (order_id, resting_id, n, sym, buys, shares, price, time)
-			SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[], $5::bool[], $6::bigint[], $7::bigint[], $8::bigint[])`,
-			orders, resting, ns, symbols, buys, shares, prices, times)
-	}
-	if n := len(b.cancels); n > 0 {
-		orders, shares, times, seqs := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
-		for i, c := range b.cancels {
-			orders[i], shares[i], times[i], seqs[i] = int64(c.order), int64(c.shares), c.time, int64(c.seq)
-		}
-		w.add(n, `INSERT INTO cancel_log (order_id, shares, time, seq)
-			SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])`,
-			orders, shares, times, seqs)
-	}
+	w.expect(symbols.n, changed, "positions")
 }
 
 // resting keeps resting_orders: what is open at the end of the batch.
 func (w *writer) resting(b *batch) {
-	if c := newOrderColumns(b.orders, func(o *orderRow) bool { return o.open > 0 }); len(c.ids) > 0 {
-		w.add(len(c.ids), `INSERT INTO resting_orders (id, account, sym, amount, limit_price, open)
-			SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])`,
-			c.ids, c.accounts, c.symbols, c.amounts, c.limits, c.open)
+	ids, shares := newOrders(b.canceled)
+	if ids.n > 0 {
+		w.expect(ids.n, w.run(closeOrders, ids.bytes(), shares.bytes()), "resting_orders, of canceled orders")
 	}
-	if len(b.taken) > 0 {
-		var ids, shares []int64
-		for id, s := range b.taken {
-			ids, shares = append(ids, int64(id)), append(shares, int64(s))
+	ids, shares = newOrders(b.taken)
+	if ids.n > 0 {
+		changed := w.run(closeOrders, ids.bytes(), shares.bytes())
+		if changed < int64(ids.n) {
+			changed += w.run(shrinkOrders, ids.bytes(), shares.bytes())
 		}
-		w.add(len(ids), `UPDATE resting_orders r SET open = r.open - d.shares
-			FROM unnest($1::bigint[], $2::bigint[]) AS d (id, shares) WHERE r.id = d.id`, ids, shares)
-		w.queue.Queue(`DELETE FROM resting_orders WHERE id = ANY ($1) AND open = 0`, ids)
+		w.expect(ids.n, changed, "resting_orders")
 	}
-	if len(b.removed) > 0 {
-		ids := make([]int64, len(b.removed))
-		for i, id := range b.removed {
-			ids[i] = int64(id)
+	var rows copyRows
+	rows.reset()
+	for i := range b.orders {
+		if o := &b.orders[i]; o.open > 0 {
+			rows.resting(o)
 		}
-		w.add(len(ids), `DELETE FROM resting_orders WHERE id = ANY ($1)`, ids)
 	}
+	w.copy("resting_orders", &rows)
 }
 
-// orderColumns are rows of orders, turned into arrays.
-type orderColumns struct {
-	ids, amounts, limits, times, open, seqs []int64
-	accounts, symbols                       []string
-}
-
-func newOrderColumns(rows []orderRow, keep func(*orderRow) bool) (c orderColumns) {
-	for i := range rows {
-		o := &rows[i]
-		if !keep(o) {
-			continue
-		}
-		amount := int64(o.shares)
-		if o.side == exchange.Sell {
-			amount = -amount
-		}
-		c.ids = append(c.ids, int64(o.id))
-		c.accounts = append(c.accounts, string(o.account))
-		c.symbols = append(c.symbols, string(o.symbol))
-		c.amounts = append(c.amounts, amount)
-		c.limits = append(c.limits, int64(o.limit))
-		c.times = append(c.times, o.time)
-		c.open = append(c.open, int64(o.open))
-		c.seqs = append(c.seqs, int64(o.seq))
+// newOrders returns the ids and the shares of orders.
+func newOrders(orders map[exchange.OrderID]exchange.Shares) (ids, shares array) {
+	ids, shares = newArray(bigints), newArray(bigints)
+	for id, s := range orders {
+		ids.bigint(int64(id))
+		shares.bigint(int64(s))
 	}
-	return c
-}
-
-func cashNumeric(c exchange.Cash) pgtype.Numeric { return numeric(exchange.Int128(c), scaleCash) }
-
-func sharesNumeric(p exchange.Position) pgtype.Numeric {
-	return numeric(exchange.Int128(p), scaleShares)
+	return ids, shares
 }

@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"outcry/internal/exchange"
+)
+
+// What is written travels in Postgres' binary format, which Postgres does not
+// have to parse: big-endian, and each value behind its length. It is appended here
+// by hand, without an interface value or an allocation for each.
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 0, 0, 0, 1, 1)
+	}
+	return append(b, 0, 0, 0, 1, 0)
+}
+
+func appendInt(b []byte, v int32) []byte {
+	return binary.BigEndian.AppendUint32(append(b, 0, 0, 0, 4), uint32(v))
+}
+
+func appendBigint[T ~int64 | ~uint64](b []byte, v T) []byte {
+	return binary.BigEndian.AppendUint64(append(b, 0, 0, 0, 8), uint64(v))
+}
+
+func appendText[T ~string](b []byte, v T) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(v))), v...)
+}
+
+func appendCash(b []byte, v exchange.Cash) []byte {
+	return appendNumeric(b, exchange.Int128(v), scaleCash)
+}
+
+func appendPosition(b []byte, v exchange.Position) []byte {
+	return appendNumeric(b, exchange.Int128(v), scaleShares)
+}
+
+// numericGroup is the base of a numeric's digits; each stands for four decimal ones.
+const numericGroup = 10_000
+
+// appendNumeric appends v × 10^-scale, where scale is a multiple of 4, with as few
+// digits behind the point as it has: people see 125 and not 125.0000000000000000.
+func appendNumeric(b []byte, v exchange.Int128, scale int) []byte {
+	hi, lo, sign := uint64(v.Hi), v.Lo, uint16(0)
+	if v.Hi < 0 {
+		var borrow uint64
+		lo, borrow = bits.Sub64(0, lo, 0)
+		hi, _ = bits.Sub64(0, hi, borrow)
+		sign = 0x4000
+	}
+	var groups [10]uint16 // the least significant first
+	n := 0
+	for ; hi|lo != 0; n++ {
+		var group uint64
+		hi, group = hi/numericGroup, hi%numericGroup
+		lo, group = bits.Div64(group, lo, numericGroup)
+		groups[n] = uint16(group)
+	}
+	zeros := 0
+	for zeros < n && groups[zeros] == 0 {
+		zeros++
+	}
+	shown := 0 // decimal digits behind the point
+	if zeros < n && 4*zeros < scale {
+		shown = scale - 4*zeros
+		for last := groups[zeros]; last%10 == 0; last /= 10 {
+			shown--
+		}
+	}
+	weight := n - 1 - scale/4 // of the first group, as an exponent; of 0, any
+	b = binary.BigEndian.AppendUint32(b, uint32(8+2*(n-zeros)))
+	for _, field := range [4]uint16{uint16(n - zeros), uint16(int16(weight)), sign, uint16(shown)} {
+		b = binary.BigEndian.AppendUint16(b, field)
+	}
+	for i := n - 1; i >= zeros; i-- {
+		b = binary.BigEndian.AppendUint16(b, groups[i])
+	}
+	return b
+}
+
+// elementType is the object id of a type, as arrays name it.
+type elementType uint32
+
+const (
+	bigints  elementType = 20
+	texts    elementType = 25
+	numerics elementType = 1700
+)
+
+// array is a parameter of one dimension. Its values are appended to b by the
+// functions above, n of them.
+type array struct {
+	n int
+	b []byte
+}
+
+// arrayLength is where in an array's header the number of its elements is.
+const arrayLength = 3 * 4
+
+// newArray returns an empty array.
+func newArray(t elementType) array {
+	b := make([]byte, 0, 1024)
+	for _, field := range [5]uint32{1, 0, uint32(t), 0, 1} { // dimensions, no nulls, type, elements, first index
+		b = binary.BigEndian.AppendUint32(b, field)
+	}
+	return array{b: b}
+}
+
+// bytes returns the array as a parameter of a statement.
+func (a *array) bytes() []byte {
+	binary.BigEndian.PutUint32(a.b[arrayLength:], uint32(a.n))
+	return a.b
+}
+
+func (a *array) text(v string) { a.n, a.b = a.n+1, appendText(a.b, v) }
+
+func (a *array) bigint(v int64) { a.n, a.b = a.n+1, appendBigint(a.b, v) }
+
+func (a *array) cash(v exchange.Cash) { a.n, a.b = a.n+1, appendCash(a.b, v) }
+
+func (a *array) position(v exchange.Position) { a.n, a.b = a.n+1, appendPosition(a.b, v) }
+
+// copyRows are rows for COPY in its binary format: each is the number of its
+// columns and then its values.
+type copyRows struct {
+	n int
+	b []byte
+}
+
+const (
+	// The header is a signature, flags, and the length of an extension.
+	copyHeader  = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
+	copyTrailer = "\xff\xff"
+)
+
+// reset leaves no rows.
+func (c *copyRows) reset() { c.n, c.b = 0, append(c.b[:0], copyHeader...) }
+
+// row begins a row, whose values are to be appended to what it returns.
+func (c *copyRows) row(columns uint16) []byte {
+	c.n++
+	return binary.BigEndian.AppendUint16(c.b, columns)
+}

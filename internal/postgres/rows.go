@@ -1,0 +1,67 @@
+package postgres
+
+import "outcry/internal/exchange"
+
+// columns says in which columns the functions below write the rows of a table.
+var columns = map[string]string{
+	"accounts":       "(id, opened, balance, held, seq)",
+	"placement_log":  "(seq, sym, account, shares)",
+	"order_log":      "(id, account, sym, amount, limit_price, time, seq)",
+	"execution_log":  "(order_id, resting_id, n, sym, buys, shares, price, time)",
+	"cancel_log":     "(order_id, shares, time, seq)",
+	"resting_orders": "(id, account, sym, amount, limit_price, open)",
+}
+
+func (c *copyRows) account(id exchange.AccountID, opened openedRow, now *cashChange) {
+	b := appendText(c.row(5), id)
+	b = appendCash(b, opened.balance)
+	b = appendCash(b, now.balance)
+	b = appendCash(b, now.held)
+	c.b = appendBigint(b, opened.seq)
+}
+
+func (c *copyRows) placement(e *exchange.Event, seq uint64) {
+	b := appendBigint(c.row(4), seq)
+	b = appendText(b, e.Symbol)
+	b = appendText(b, e.Account)
+	c.b = appendPosition(b, e.Placed)
+}
+
+func (c *copyRows) order(o *orderState, time int64, seq uint64) {
+	b := appendBigint(c.row(7), o.id)
+	b = appendText(b, o.account)
+	b = appendText(b, o.symbol)
+	b = appendBigint(b, o.amount)
+	b = appendBigint(b, o.limit)
+	b = appendBigint(b, time)
+	c.b = appendBigint(b, seq)
+}
+
+// execution appends the event's i-th fill.
+func (c *copyRows) execution(e *exchange.Event, i int) {
+	f := &e.Fills[i]
+	b := appendBigint(c.row(8), e.Order)
+	b = appendBigint(b, f.Resting)
+	b = appendInt(b, int32(i+1))
+	b = appendText(b, e.Symbol)
+	b = appendBool(b, e.Side == exchange.Buy)
+	b = appendBigint(b, f.Shares)
+	b = appendBigint(b, f.Price)
+	c.b = appendBigint(b, e.Time)
+}
+
+func (c *copyRows) cancel(e *exchange.Event, seq uint64) {
+	b := appendBigint(c.row(4), e.Order)
+	b = appendBigint(b, e.Shares)
+	b = appendBigint(b, e.Time)
+	c.b = appendBigint(b, seq)
+}
+
+func (c *copyRows) resting(o *orderState) {
+	b := appendBigint(c.row(6), o.id)
+	b = appendText(b, o.account)
+	b = appendText(b, o.symbol)
+	b = appendBigint(b, o.amount)
+	b = appendBigint(b, o.limit)
+	c.b = appendBigint(b, o.open)
+}
