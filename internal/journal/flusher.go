@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"time"
 )
 
@@ -46,6 +47,9 @@ func (j *Journal) flush() {
 			}
 			continue // one mark is enough until something comes
 		}
+		// Whoever is ready to append does so first: fewer and larger syncs where the
+		// processors are busy, and no wait where they are not.
+		runtime.Gosched()
 		b, closing := j.takeBatch()
 		if b != nil {
 			if err := j.flushBatch(b); err != nil {
