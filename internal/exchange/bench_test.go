@@ -52,7 +52,7 @@ func BenchmarkLedgerReserveSettle(b *testing.B) {
 	l.Place(li, "2", Position{Lo: 1e18})
 	one, two := l.Account("1"), l.Account("2")
 	buy, sell := NewOrder(1, one, Buy, 100e8, 12e8), NewOrder(2, two, Sell, 100e8, 11e8)
-	fills := []Fill{{Resting: 2, Shares: 100e8, Price: 11e8, resting: sell}}
+	fills := []Fill{{Resting: 2, Shares: 100e8, Price: 11e8, owner: sell.Account}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if l.Reserve(li, sell) != OK || l.Reserve(li, buy) != OK {
@@ -60,7 +60,7 @@ func BenchmarkLedgerReserveSettle(b *testing.B) {
 		}
 		l.Settle(li, sell, nil)
 		l.Settle(li, buy, fills)
-		buy.Account, sell.Account = sell.Account, buy.Account // the shares go back
+		buy.Account, sell.Account, fills[0].owner = sell.Account, buy.Account, buy.Account // the shares go back
 	}
 	if err := l.Check(); err != nil {
 		b.Fatal(err)

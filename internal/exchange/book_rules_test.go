@@ -92,9 +92,8 @@ func TestForgetDropsClosedOrdersOnly(t *testing.T) {
 
 func TestAStatusStaysTrueWhileItsOrderGoesOn(t *testing.T) {
 	b := NewBook()
-	o := NewOrder(1, ann, Sell, 10, 1)
-	b.Submit(o, 0, nil)
-	want := Status{Open: 10}
+	b.Submit(NewOrder(1, ann, Sell, 10, 1), 0, nil)
+	o, want := b.Find(1), Status{Open: 10}
 	for id := OrderID(2); id <= 11; id++ { // with and without room behind what there is
 		early, before := o.Status(), want
 		own := append(early.Executions, Execution{Shares: 99})
@@ -149,7 +148,7 @@ func TestRestoreRefusesWhatCannotRest(t *testing.T) {
 			require.NoError(t, b.Restore(NewOrder(5, bob, Buy, 10, 5)))
 			require.ErrorContains(t, b.Restore(o), "cannot rest")
 			require.Equal(t, 2, b.Resting())
-			require.Same(t, b.Find(5), b.bids.best.oldest)
+			require.Same(t, b.Find(5), b.orders.at(b.bids.best.oldest))
 			require.NoError(t, b.Check())
 		})
 	}
@@ -160,35 +159,36 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 	for name, spoil := range map[string]func(b *Book){
 		"a wrong count of resting orders": func(b *Book) { b.resting++ },
 		"a wrong count of levels":         func(b *Book) { b.asks.levels++ },
-		"shares from nowhere":             func(b *Book) { b.orders[1].Open++ },
-		"a closed order that rests":       func(b *Book) { b.orders[1].Open, b.orders[1].Shares = 0, 0 },
-		"an open order that does not":     func(b *Book) { b.leave(b.orders[1]) },
-		"open and canceled":               func(b *Book) { b.orders[1].Open -= 3; b.orders[1].Canceled = 3 },
-		"a price that is not the level's": func(b *Book) { b.orders[1].Limit++ },
-		"an order on the wrong side":      func(b *Book) { b.orders[1].Side = Sell },
-		"an order of another level":       func(b *Book) { b.orders[1].level = b.orders[2].level },
-		"an order that nobody knows":      func(b *Book) { delete(b.orders, 1) },
-		"an empty level":                  func(b *Book) { b.bids.best.oldest, b.bids.best.last = nil, nil },
+		"shares from nowhere":             func(b *Book) { b.Find(1).Open++ },
+		"a closed order that rests":       func(b *Book) { b.Find(1).Open, b.Find(1).Shares = 0, 0 },
+		"an open order that does not":     func(b *Book) { b.leave(b.Find(1)) },
+		"open and canceled":               func(b *Book) { b.Find(1).Open -= 3; b.Find(1).Canceled = 3 },
+		"a price that is not the level's": func(b *Book) { b.Find(1).Limit++ },
+		"an order on the wrong side":      func(b *Book) { b.Find(1).Side = Sell },
+		"an order of another level":       func(b *Book) { b.Find(2).level = b.Find(4).level },
+		"an order that nobody knows":      func(b *Book) { b.orders.remove(1, b.orders.find(1)) },
+		"an empty level":                  func(b *Book) { b.bids.best.oldest, b.bids.best.last = 0, 0 },
 		"a level of nobody":               func(b *Book) { b.asks.at(99) },
 		"levels swapped":                  func(b *Book) { c := b.asks.chunks[0]; c[0], c[1] = c[1], c[0] },
-		"another level as best":           func(b *Book) { b.asks.best = b.asks.chunks[0][0].level },
+		"another level as best":           func(b *Book) { b.asks.best = b.asks.slab.at(b.asks.chunks[0][0].level) },
 		"no level as best":                func(b *Book) { b.asks.best = nil },
 		"a best of no levels": func(b *Book) {
-			b.leave(b.orders[1])
-			b.orders[1].Open, b.orders[1].Canceled = 0, 10
+			b.leave(b.Find(1))
+			b.Find(1).Open, b.Find(1).Canceled = 0, 10
 			b.bids.best = new(level)
 		},
 		"a newest that is older": func(b *Book) { b.asks.best.last = b.asks.best.oldest },
-		"levels out of order":    func(b *Book) { b.asks.best.price, b.asks.best.oldest.Limit = 100, 100 },
+		"levels out of order":    func(b *Book) { b.asks.best.price, b.orders.at(b.asks.best.oldest).Limit = 100, 100 },
 		"time priority turned round": func(b *Book) {
 			lv := b.asks.best
-			old := lv.oldest
-			lv.remove(old)
-			lv.push(old)
+			older, newer := lv.oldest, lv.last
+			lv.oldest, lv.last = newer, older
+			b.orders.at(newer).prev, b.orders.at(newer).next = 0, older
+			b.orders.at(older).prev, b.orders.at(older).next = newer, 0
 		},
 		"a crossed book": func(b *Book) {
 			lv := b.bids.best
-			lv.price, lv.oldest.Limit = 50, 50
+			lv.price, b.orders.at(lv.oldest).Limit = 50, 50
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

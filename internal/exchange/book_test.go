@@ -219,7 +219,7 @@ func TestLadderKeepsItsLevelsSortedInBoundedChunks(t *testing.T) {
 	for _, sign := range []int64{+1, -1} {
 		rapid.Check(t, func(t *rapid.T) {
 			l := &ladder{sign: sign, chunkMax: rapid.IntRange(1, 5).Draw(t, "chunkMax")}
-			there := map[Price]*level{}
+			there := map[Price]*level{} // levels never move
 			for _, n := range rapid.SliceOfN(rapid.IntRange(1, 40), 1, 200).Draw(t, "prices") {
 				p := Price(n)
 				if lv := there[p]; lv != nil && rapid.Bool().Draw(t, "drop") {
@@ -243,10 +243,12 @@ func requireLadder(t require.TestingT, l *ladder, there map[Price]*level) {
 		require.NotEmpty(t, chunk)
 		require.LessOrEqual(t, len(chunk), l.chunkMax)
 		for _, r := range chunk {
-			require.Same(t, there[r.level.price], r.level)
-			require.Equal(t, l.sign*int64(r.level.price), r.key)
+			lv := l.slab.at(r.level)
+			require.Same(t, there[lv.price], lv)
+			require.Equal(t, r.level, lv.slot)
+			require.Equal(t, l.sign*int64(lv.price), r.key)
 			require.True(t, best == nil || l.sign*int64(best.price) < r.key)
-			best = r.level
+			best = lv
 			count++
 		}
 	}
@@ -260,7 +262,7 @@ func TestLadderPanicsWhenALevelIsDroppedThatIsNotEmptyOrNotThere(t *testing.T) {
 	b.Submit(NewOrder(1, &Account{ID: "1"}, Buy, 10, 5), 0, nil)
 	require.Panics(t, func() { b.bids.drop(b.bids.best) })
 	require.Panics(t, func() { b.bids.drop(&level{price: 4}) })
-	require.Panics(t, func() { b.bids.drop(&level{price: 5}) })
+	require.Panics(t, func() { b.bids.drop(&level{price: 5, slot: 7}) })
 	require.NoError(t, b.Check())
 }
 

@@ -13,7 +13,7 @@ import (
 func (s *State) SameOrders(snap *Snapshot) error {
 	var want []OrderState
 	for sym, book := range s.Books {
-		for _, o := range book.orders {
+		for o := range book.Orders() {
 			if o.Open > 0 {
 				want = append(want, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym, Side: o.Side, Shares: o.Shares, Limit: o.Limit, Open: o.Open})
 			}

@@ -75,7 +75,7 @@ func (d *desk) order(id AccountID, s Symbol, side Side, shares Shares, limit Pri
 	d.Ledger.Settle(li, o, fills)
 	recorded := slices.Clone(fills)
 	for i := range recorded {
-		recorded[i].resting = nil // as it is after decoding
+		recorded[i].owner, recorded[i].Closed = nil, false // as it is after decoding
 	}
 	d.note(Event{Kind: OrderAccepted, Account: id, Symbol: s, Side: side, Shares: shares, Limit: limit, Order: o.ID, Fills: recorded})
 	return o, recorded, OK
@@ -128,15 +128,14 @@ func dumpBook(book *Book) string {
 	for _, side := range []Side{Buy, Sell} {
 		book.side(side).each(func(lv *level) bool {
 			fmt.Fprintf(&b, "  %s level %s:", side, lv.price)
-			for o := lv.oldest; o != nil; o = o.next {
+			for o := range book.at(lv) {
 				fmt.Fprintf(&b, " #%d", o.ID)
 			}
 			b.WriteByte('\n')
 			return true
 		})
 	}
-	for _, id := range slices.Sorted(maps.Keys(book.orders)) {
-		o := book.orders[id]
+	for _, o := range slices.SortedFunc(book.Orders(), func(a, b *Order) int { return cmp.Compare(a.ID, b.ID) }) {
 		fmt.Fprintf(&b, "  order %d of %s: %s %s at %s, %+v\n", o.ID, o.Account.ID, o.Side, o.Shares, o.Limit, o.Status())
 	}
 	return b.String()

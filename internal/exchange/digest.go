@@ -89,7 +89,7 @@ func (d *digester) book(b *Book) {
 	d.number(uint64(b.resting))
 	for _, side := range []Side{Buy, Sell} {
 		b.side(side).each(func(lv *level) bool {
-			for o := lv.oldest; o != nil; o = o.next {
+			for o := range b.at(lv) {
 				d.number(uint64(o.ID))
 				d.buffer = appendString(append(d.buffer, byte(o.Side)), o.Account.ID)
 				d.int128(Int128(o.Shares.Position()), Int128(o.Open.Position()), Int128(Shares(o.Limit).Position()))

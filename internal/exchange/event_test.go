@@ -174,7 +174,7 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 		"a fill of nothing":                order(func(e *Event) { e.Fills[0].Shares = 0 }),
 		"a fill of less than nothing":      order(func(e *Event) { e.Fills[0].Shares = -1 }),
 		"a fill of more than the order":    order(func(e *Event) { e.Fills[0].Shares = 6 }),
-		"fills of more than the order":     order(func(e *Event) { e.Fills = append(e.Fills, Fill{3, "8", 2, 5, nil}) }),
+		"fills of more than the order":     order(func(e *Event) { e.Fills = append(e.Fills, Fill{3, "8", 2, 5, false, nil}) }),
 		"a fill for nothing":               order(func(e *Event) { e.Fills[0].Price = 0 }),
 		"a fill at a negative price":       order(func(e *Event) { e.Fills[0].Price = -1 }),
 		"a cancel of order 0":              {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Shares: 5, Limit: 6},

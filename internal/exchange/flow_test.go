@@ -150,7 +150,7 @@ func (s *step) forget(book *Book, o *Order, fills []Fill) {
 		book.Forget(s.order)
 	}
 	for i := range fills {
-		if fills[i].resting.Open == 0 {
+		if fills[i].Closed {
 			book.Forget(fills[i].Resting)
 		}
 	}

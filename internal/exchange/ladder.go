@@ -5,33 +5,8 @@ import "slices"
 // level is one price level: the resting orders of one side and price, oldest first.
 type level struct {
 	price        Price
-	oldest, last *Order
-}
-
-// push adds o as the newest order of the level.
-func (l *level) push(o *Order) {
-	o.level, o.prev, o.next = l, l.last, nil
-	if l.last == nil {
-		l.oldest = o
-	} else {
-		l.last.next = o
-	}
-	l.last = o
-}
-
-// remove takes o out of the level in constant time.
-func (l *level) remove(o *Order) {
-	if o.prev == nil {
-		l.oldest = o.next
-	} else {
-		o.prev.next = o.next
-	}
-	if o.next == nil {
-		l.last = o.prev
-	} else {
-		o.next.prev = o.prev
-	}
-	o.level, o.prev, o.next = nil, nil, nil
+	slot         slot // its own
+	oldest, last slot
 }
 
 // ladder indexes the price levels of one side by price. Orders arrive and leave
@@ -48,13 +23,13 @@ type ladder struct {
 	best     *level
 	levels   int
 	chunks   [][]rung
-	free     *level // one emptied level, kept for the next new price
+	slab     slab[level]
 }
 
 // rung is a level with its sort key beside it, so that a search stays in the chunk.
 type rung struct {
 	key   int64
-	level *level
+	level slot
 }
 
 // ladderChunkMax is the chunkMax of every book. Only tests and measurements use
@@ -69,22 +44,19 @@ func (l *ladder) at(p Price) *level {
 	key := l.sign * int64(p)
 	c, i, found := l.search(key)
 	if found {
-		return l.chunks[c][i].level
+		return l.slab.at(l.chunks[c][i].level)
 	}
-	lv := l.free
-	if lv == nil {
-		lv = new(level)
-	}
-	l.free = nil
-	lv.price = p
-	l.insert(c, i, rung{key, lv})
+	n := l.slab.take()
+	lv := l.slab.at(n)
+	*lv = level{price: p, slot: n}
+	l.insert(c, i, rung{key, n})
 	return lv
 }
 
 // drop removes an empty level.
 func (l *ladder) drop(lv *level) {
 	c, i, found := l.search(l.sign * int64(lv.price))
-	if !found || l.chunks[c][i].level != lv || lv.oldest != nil {
+	if !found || l.chunks[c][i].level != lv.slot || lv.oldest != 0 {
 		panic("exchange: dropping a price level that is not in the book, or not empty")
 	}
 	l.chunks[c] = slices.Delete(l.chunks[c], i, i+1)
@@ -92,7 +64,7 @@ func (l *ladder) drop(lv *level) {
 		l.chunks = slices.Delete(l.chunks, c, c+1)
 	}
 	l.levels--
-	l.free = lv
+	l.slab.give(lv.slot)
 	l.findBest()
 }
 
@@ -143,7 +115,7 @@ func (l *ladder) findBest() {
 	l.best = nil
 	if n := len(l.chunks); n > 0 {
 		last := l.chunks[n-1]
-		l.best = last[len(last)-1].level
+		l.best = l.slab.at(last[len(last)-1].level)
 	}
 }
 
@@ -151,7 +123,7 @@ func (l *ladder) findBest() {
 func (l *ladder) each(f func(*level) bool) {
 	for c := len(l.chunks) - 1; c >= 0; c-- {
 		for i := len(l.chunks[c]) - 1; i >= 0; i-- {
-			if !f(l.chunks[c][i].level) {
+			if !f(l.slab.at(l.chunks[c][i].level)) {
 				return
 			}
 		}

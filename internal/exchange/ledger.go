@@ -164,11 +164,12 @@ func (a *Account) Unsettled() bool { return a.unsettled > 0 }
 // come from the Book.Submit of this order.
 func (l *Ledger) Settle(li *Listing, o *Order, fills []Fill) {
 	o.Account.unsettled--
-	for _, f := range fills {
+	for i := range fills {
+		f := &fills[i]
 		if o.Side == Buy {
-			l.exchange(li, o, f.resting, f)
+			l.exchange(li, o.Account, f.owner, o.Limit, f)
 		} else {
-			l.exchange(li, f.resting, o, f)
+			l.exchange(li, f.owner, o.Account, f.Price, f)
 		}
 	}
 }
@@ -180,10 +181,10 @@ func (l *Ledger) Withdraw(li *Listing, o *Order) {
 	li.giveBack(o, o.Shares)
 }
 
-// exchange carries out one fill between a buy and a sell.
-func (l *Ledger) exchange(li *Listing, buy, sell *Order, f Fill) {
-	hold, price := Notional(f.Shares, buy.Limit), Notional(f.Shares, f.Price)
-	buyer, seller := buy.Account, sell.Account
+// exchange carries out one fill. limit is that of the buy: a resting order's is
+// the price of the fill.
+func (l *Ledger) exchange(li *Listing, buyer, seller *Account, limit Price, f *Fill) {
+	hold, price := Notional(f.Shares, limit), Notional(f.Shares, f.Price)
 	buyer.held = use(buyer.held, hold)
 	buyer.balance = buyer.balance.Add(hold.Sub(price))
 	seller.balance = seller.balance.Add(price)

@@ -2,25 +2,25 @@ package exchange
 
 import "fmt"
 
-// Order is a limit order and what has become of it. It belongs to the Book that
-// it was submitted to: only the book changes it, and only the book's owner may
-// read it.
+// Order is a limit order and what has become of it. A Book keeps its orders
+// itself: those that it hands out only the book changes, and only the book's
+// owner may read them, until they are forgotten.
 //
 // Invariant: Shares = Open + Canceled + the sum of the executions, and Canceled
 // is not 0 only where Open is 0.
 type Order struct {
 	ID         OrderID
 	Account    *Account
-	Side       Side
 	Limit      Price
 	Shares     Shares // as accepted
 	Open       Shares // still to be executed
 	Canceled   Shares // taken back by a cancel
 	CanceledAt int64  // seconds since the Unix epoch
 	Executions []Execution
+	Side       Side
 
-	level      *level // where it rests, nil when it does not
-	prev, next *Order // neighbours in its level, older and newer
+	level      slot // where it rests, 0 when it does not
+	prev, next slot // neighbours in its level, older and newer
 }
 
 // NewOrder returns an order that is wholly open and rests nowhere yet.
@@ -56,8 +56,9 @@ type Fill struct {
 	Account AccountID // owner of the resting order
 	Shares  Shares
 	Price   Price
+	Closed  bool // nothing of the resting order is open any more; only as Book.Submit returns it
 
-	resting *Order // set by Book.Submit for Ledger.Settle; nil in a decoded event
+	owner *Account // of the resting order; set by Book.Submit for Ledger.Settle
 }
 
 // String returns f as errors print it: what was filled, and with which order.

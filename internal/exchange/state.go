@@ -163,7 +163,7 @@ func (s *State) Audit() error {
 // adds what its open buys need to cash.
 func (b *Book) checkHolds(li *Listing, cash map[*Account]Cash) error {
 	shares := make(map[*Account]Position)
-	for _, o := range b.orders {
+	for o := range b.Orders() {
 		if o.Side == Buy {
 			needed := cash[o.Account].Add(Notional(o.Open, o.Limit))
 			if needed.Cmp(o.Account.held) > 0 { // before a damaged sum can overflow

@@ -170,7 +170,7 @@ func tellBook(b *Book) string {
 	for _, side := range []Side{Buy, Sell} {
 		b.side(side).each(func(lv *level) bool {
 			open, orders := Shares(0), ""
-			for o := lv.oldest; o != nil; o = o.next {
+			for o := range b.at(lv) {
 				open += o.Open
 				orders += fmt.Sprintf(" #%d", o.ID)
 			}
