@@ -16,10 +16,10 @@ type desk struct {
 	book    *exchange.Book
 	closed  closedQueue
 
-	closedCount atomic.Int64 // length of closed, for the sweeper to read
+	closedCount atomic.Int64 // of the book's closed orders, for the sweeper to read
 
 	// Memory that each command uses anew.
-	order  *exchange.Order // for the next accepted order
+	order  exchange.Order
 	fills  []exchange.Fill
 	event  exchange.Event
 	record []byte
@@ -46,10 +46,10 @@ func (d *desk) placeOrder(c *exchange.Command, r *exchange.Result, now int64) er
 	if r.Reason = e.admit(); r.Reason != exchange.OK {
 		return nil
 	}
-	o := d.reserve(c, r)
-	if o == nil {
+	if !d.reserve(c, r) {
 		return nil
 	}
+	o := &d.order
 	// What the book has matched cannot be undone: room for all of it comes first.
 	bytes := d.orderBytesMax(o)
 	if ok, err := e.claim(bytes, r); !ok {
@@ -67,27 +67,24 @@ func (d *desk) placeOrder(c *exchange.Command, r *exchange.Result, now int64) er
 	}
 	e.settle(d.listing, o, d.fills)
 	e.orders.add(o.ID, d)
-	d.noteFills(o, seq)
+	d.noteFills(seq)
 	r.Order = o.ID
 	return nil
 }
 
-// reserve takes the hold of a new order, or says in r why not and returns nil.
-func (d *desk) reserve(c *exchange.Command, r *exchange.Result) *exchange.Order {
-	if d.order == nil {
-		d.order = new(exchange.Order)
-	}
+// reserve makes d.order of a command and takes its hold, or says in r why not.
+func (d *desk) reserve(c *exchange.Command, r *exchange.Result) bool {
 	e := d.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	account := e.ledger.Account(c.Account)
 	if account == nil {
 		r.Reason = exchange.UnknownAccount
-		return nil
+		return false
 	}
-	*d.order = *exchange.NewOrder(0, account, c.Side, c.Shares, c.Limit)
+	d.order = *exchange.NewOrder(0, account, c.Side, c.Shares, c.Limit)
 	for {
-		r.Reason = e.ledger.Reserve(d.listing, d.order)
+		r.Reason = e.ledger.Reserve(d.listing, &d.order)
 		if r.Reason != exchange.InsufficientFunds || !account.Unsettled() || e.stopping() {
 			break
 		}
@@ -97,16 +94,12 @@ func (d *desk) reserve(c *exchange.Command, r *exchange.Result) *exchange.Order 
 		e.settled.Wait()
 	}
 	switch r.Reason {
-	case exchange.OK:
-		o := d.order
-		d.order = nil
-		return o
 	case exchange.InsufficientFunds:
 		r.CashHave, _ = account.Balance()
 	case exchange.InsufficientShares:
 		r.SharesHave, _ = d.listing.Position(account)
 	}
-	return nil
+	return r.Reason == exchange.OK
 }
 
 // orderBytesMax bounds the record of an order that is about to be submitted.
@@ -125,7 +118,6 @@ func (d *desk) withdraw(o *exchange.Order) {
 	e.ledger.Withdraw(d.listing, o)
 	e.settled.Broadcast()
 	e.mu.Unlock()
-	d.order = o
 }
 
 // settle moves what the fills say. The record has its place in the journal.
@@ -142,24 +134,26 @@ func (d *desk) append(bytes int) (uint64, error) {
 	return d.engine.append(d.record, bytes)
 }
 
-// noteFills counts what an accepted order did and remembers which orders it closed.
-func (d *desk) noteFills(o *exchange.Order, seq uint64) {
-	opened := int64(0)
-	if o.Open > 0 {
-		opened++
-	} else {
-		d.close(o.ID, seq)
+// noteFills counts what d.order did and which orders were closed by its record.
+func (d *desk) noteFills(seq uint64) {
+	opened, closed := 1, 0
+	if d.order.Open == 0 {
+		closed++
 	}
 	for i := range d.fills {
-		if id := d.fills[i].Resting; d.book.Find(id).Open == 0 {
-			opened--
-			d.close(id, seq)
+		if d.fills[i].Closed {
+			closed++
 		}
 	}
 	n := &d.engine.counters
-	n.executions.Add(int64(len(d.fills)))
-	if opened != 0 {
-		n.openOrders.Add(opened)
+	if len(d.fills) > 0 {
+		n.executions.Add(int64(len(d.fills)))
+	}
+	if opened != closed {
+		n.openOrders.Add(int64(opened - closed))
+	}
+	if closed > 0 {
+		d.close(seq, closed)
 	}
 }
 
@@ -189,10 +183,10 @@ func (d *desk) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) e
 		return err
 	}
 	e.mu.Lock()
-	e.ledger.Release(d.listing, o)
+	e.ledger.Release(d.listing, &o)
 	e.mu.Unlock()
 	e.counters.openOrders.Add(-1)
-	d.close(o.ID, seq)
+	d.close(seq, 1)
 	r.Status = o.Status()
 	return nil
 }
@@ -200,7 +194,7 @@ func (d *desk) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) e
 func (d *desk) queryOrder(c *exchange.Command, r *exchange.Result) {
 	if !d.engine.known(c.Account) {
 		r.Reason = exchange.UnknownAccount
-	} else if o := d.book.Find(c.Order); o == nil {
+	} else if o, found := d.book.Find(c.Order); !found {
 		r.Reason = d.engine.absent(c.Order) // it was forgotten on the way here
 	} else {
 		r.Status = o.Status()

@@ -3,29 +3,32 @@ package exchange
 import (
 	"fmt"
 	"iter"
+	"slices"
 )
 
 // Book is the order book of one symbol: it holds the resting orders, matches
 // what comes in by price and time (docs/PROTOCOL.md, section "Matching"), and
 // remembers closed orders until they are forgotten. Not safe for concurrent use.
 //
-// Invariants: an order rests if and only if it has open shares; no price level
-// is empty; a level is in order of acceptance; the best bid is below the best
-// ask. Check proves them.
+// Invariants: an order either has open shares and rests, or is in the list of
+// closed orders; no price level is empty; a level is in order of acceptance; the
+// best bid is below the best ask. Check proves them.
 type Book struct {
-	bids, asks ladder
+	sides      [2]ladder // of bids and asks, see side
 	orders     orderTable
 	executions executionRoom
 	resting    int
+	closed     int
+	oldest     slot    // of the closed orders, the one that closed first
+	latest     slot    // and the one that closed last
 	newest     OrderID // ids within a book rise, so time priority is the order of ids
 }
 
 // NewBook returns an empty book.
 func NewBook() *Book {
-	return &Book{
-		bids: ladder{sign: +1, chunkMax: ladderChunkMax},
-		asks: ladder{sign: -1, chunkMax: ladderChunkMax},
-	}
+	b := new(Book)
+	*b.side(Buy), *b.side(Sell) = newLadder(Buy, ladderChunkMax), newLadder(Sell, ladderChunkMax)
+	return b
 }
 
 // Submit matches o against the resting orders of the other side, best price
@@ -35,57 +38,72 @@ func NewBook() *Book {
 //
 // The caller has reserved what o could spend (Ledger.Reserve). o.ID is above
 // that of every order of this book, o.Open is o.Shares and nothing of it is
-// executed; anything else panics. The book keeps a copy of o as it is on return.
-// The fills are valid until the next call that changes the book.
+// executed; anything else panics. On return o is as it stands in the book.
 func (b *Book) Submit(o *Order, now int64, fills []Fill) []Fill {
 	if o.ID <= b.newest || o.Open != o.Shares || o.Shares <= 0 || o.Limit <= 0 || o.Executions != nil {
 		panic(fmt.Sprintf("exchange: order %d submitted out of order or malformed", o.ID))
 	}
 	b.newest = o.ID
 	opposite := b.side(o.Side.opposite())
-	for o.Open > 0 && opposite.best != nil && o.crosses(opposite.best.price) {
-		fills = append(fills, b.fill(o, b.orders.at(opposite.best.oldest), now))
+	for limit := opposite.key(o.Limit); o.Open > 0 && opposite.bestKey >= limit; {
+		fills = append(fills, Fill{})
+		b.fill(o, opposite.best.oldest, now, &fills[len(fills)-1])
 	}
-	b.executions.end(o)
-	i := b.orders.add(o)
+	if o.Executions != nil {
+		o.Executions = b.executions.end(o.Executions)
+	}
+	i := b.enter(o)
 	if o.Open > 0 {
 		b.rest(i)
+	} else {
+		b.close(i)
 	}
 	return fills
 }
 
-// fill executes what o and r have in common at r's limit.
-func (b *Book) fill(o, r *Order, now int64) Fill {
-	e := Execution{Shares: min(o.Open, r.Open), Price: r.Limit, Time: now}
+// fill executes what o and the order that rests at i have in common, at the
+// limit of the latter, and says so in f.
+func (b *Book) fill(o *Order, i slot, now int64, f *Fill) {
+	r := b.orders.at(i)
+	e := Execution{Shares: min(o.Open, r.left), Price: r.limit, Time: now}
 	o.Open -= e.Shares
-	r.Open -= e.Shares
-	b.executions.add(o, r, e)
-	f := Fill{Resting: r.ID, Account: r.Account.ID, Shares: e.Shares, Price: e.Price, Closed: r.Open == 0, owner: r.Account}
+	r.left -= e.Shares
+	o.Executions = b.executions.add(o.Executions, e)
+	b.executions.share(b.orders.fateOf(r), o.Executions, r.left == 0)
+	f.Resting, f.Shares, f.Price, f.Closed = r.id, e.Shares, e.Price, r.left == 0
+	f.Account, f.owner = r.account.ID, r.account
 	if f.Closed {
 		b.leave(r)
+		b.close(i)
 	}
-	return f
+}
+
+// enter makes the book's own copy of an order.
+func (b *Book) enter(o *Order) slot {
+	i, n := b.orders.add(o.ID)
+	n.account, n.side, n.limit, n.shares, n.left = o.Account, o.Side, o.Limit, o.Shares, o.Open
+	if o.Executions != nil {
+		b.orders.fateOf(n).executions = o.Executions
+	}
+	return i
 }
 
 // Matches ranges over the resting orders that Submit would fill for o, in that
 // order, and changes nothing. The book must not change meanwhile.
-func (b *Book) Matches(o *Order) iter.Seq[*Order] {
-	return func(yield func(*Order) bool) {
-		open := o.Open
-		b.side(o.Side.opposite()).each(func(lv *level) bool {
-			if !o.crosses(lv.price) {
-				return false
+func (b *Book) Matches(o *Order) iter.Seq[Order] {
+	return func(yield func(Order) bool) {
+		open, opposite := o.Open, b.side(o.Side.opposite())
+		for price, at := range opposite.all() {
+			if !o.crosses(price) {
+				return
 			}
-			for i := lv.oldest; i != 0; {
-				r := b.orders.at(i)
-				if open <= 0 || !yield(r) {
-					return false
+			for n := range b.at(opposite.level(at)) {
+				if open <= 0 || !yield(b.orders.order(n)) {
+					return
 				}
-				open -= r.Open
-				i = r.next
+				open -= n.left
 			}
-			return true
-		})
+		}
 	}
 }
 
@@ -93,15 +111,19 @@ func (b *Book) Matches(o *Order) iter.Seq[*Order] {
 // UnknownOrder, ForeignOrder where the order is not owner's, AlreadyExecuted or
 // AlreadyCanceled. UnknownOrder also stands for an order that was forgotten.
 func (b *Book) MayCancel(id OrderID, owner AccountID) RejectReason {
-	o := b.Find(id)
-	switch {
-	case o == nil:
+	return b.mayCancel(b.orders.find(id), owner)
+}
+
+func (b *Book) mayCancel(i slot, owner AccountID) RejectReason {
+	if i == 0 {
 		return UnknownOrder
-	case o.Account.ID != owner:
+	}
+	switch n := b.orders.at(i); {
+	case n.account.ID != owner:
 		return ForeignOrder
-	case o.Canceled > 0:
+	case n.canceled:
 		return AlreadyCanceled
-	case o.Open == 0:
+	case n.left == 0:
 		return AlreadyExecuted
 	}
 	return OK
@@ -109,33 +131,44 @@ func (b *Book) MayCancel(id OrderID, owner AccountID) RejectReason {
 
 // Cancel takes what is open of an order out of the book and returns the order.
 // Where MayCancel does not say OK it returns that reason, and nothing changed.
-func (b *Book) Cancel(id OrderID, owner AccountID, now int64) (*Order, RejectReason) {
-	if r := b.MayCancel(id, owner); r != OK {
-		return nil, r
+func (b *Book) Cancel(id OrderID, owner AccountID, now int64) (o Order, r RejectReason) {
+	i := b.orders.find(id)
+	if r = b.mayCancel(i, owner); r != OK {
+		return o, r
 	}
-	o := b.Find(id)
-	b.leave(o)
-	o.Canceled, o.CanceledAt, o.Open = o.Open, now, 0
+	n := b.orders.at(i)
+	b.leave(n)
+	n.canceled = true
+	b.orders.fateOf(n).canceledAt = now
+	b.close(i)
+	b.orders.read(n, &o)
 	return o, OK
 }
 
-// Find returns an order, nil where the book never had it or forgot it. It may be
-// used until the order is forgotten.
-func (b *Book) Find(id OrderID) *Order {
-	if i := b.orders.find(id); i != 0 {
-		return b.orders.at(i)
+// Find returns an order. found is false where the book never had it or forgot it.
+func (b *Book) Find(id OrderID) (o Order, found bool) {
+	i := b.orders.find(id)
+	if i == 0 {
+		return Order{}, false
 	}
-	return nil
+	return b.orders.order(b.orders.at(i)), true
 }
 
-// Forget drops a closed order from memory. It panics when the order is open or
-// not there.
-func (b *Book) Forget(id OrderID) {
-	i := b.orders.find(id)
-	if i == 0 || b.orders.at(i).Open > 0 {
-		panic(fmt.Sprintf("exchange: order %d forgotten while it is open or unknown", id))
+// Forget drops from memory the order that has been closed the longest, and
+// returns its id: 0 where no order is closed.
+func (b *Book) Forget() OrderID {
+	i := b.oldest
+	if i == 0 {
+		return 0
 	}
-	b.orders.remove(id, i)
+	n := b.orders.at(i)
+	id := n.id
+	b.closed--
+	if b.oldest = n.next; b.oldest == 0 {
+		b.latest = 0
+	}
+	b.orders.remove(i)
+	return id
 }
 
 // Restore lets a copy of an order that was accepted earlier rest with the open
@@ -146,40 +179,41 @@ func (b *Book) Restore(o *Order) error {
 	if o.ID <= b.newest || o.Open <= 0 || o.Open > o.Shares || o.Limit <= 0 || o.Account == nil {
 		return fmt.Errorf("exchange: order %d cannot rest: after order %d, %s of %s open at %s", o.ID, b.newest, o.Open, o.Shares, o.Limit)
 	}
-	if best := b.side(o.Side.opposite()).best; best != nil && o.crosses(best.price) {
-		return fmt.Errorf("exchange: order %d cannot rest at %s: the other side's best price is %s", o.ID, o.Limit, best.price)
+	if best := b.Best(o.Side.opposite()); best != 0 && o.crosses(best) {
+		return fmt.Errorf("exchange: order %d cannot rest at %s: the other side's best price is %s", o.ID, o.Limit, best)
 	}
 	b.newest = o.ID
-	b.rest(b.orders.add(o))
+	o.Executions = slices.Clip(o.Executions) // what is added goes elsewhere
+	b.rest(b.enter(o))
 	return nil
 }
 
 // Orders ranges over the orders in memory, open and closed, in no order.
-func (b *Book) Orders() iter.Seq[*Order] { return b.orders.all() }
+func (b *Book) Orders() iter.Seq[Order] { return b.orders.all() }
 
 // Resting returns how many orders rest in the book.
 func (b *Book) Resting() int { return b.resting }
 
+// Closed returns how many closed orders the book has not forgotten.
+func (b *Book) Closed() int { return b.closed }
+
 // Best returns the best price of a side, 0 where nothing rests there.
 func (b *Book) Best(s Side) Price {
-	if best := b.side(s).best; best != nil {
-		return best.price
+	if l := b.side(s); l.best != nil {
+		return l.price(l.bestKey)
 	}
 	return 0
 }
 
-func (b *Book) side(s Side) *ladder {
-	if s == Buy {
-		return &b.bids
-	}
-	return &b.asks
-}
+// side returns the levels of a side. Which side comes next is anyone's guess, so
+// there is no branch for it.
+func (b *Book) side(s Side) *ladder { return &b.sides[s&1] }
 
 // rest adds an order to its price level, as the newest.
 func (b *Book) rest(i slot) {
-	o := b.orders.at(i)
-	lv := b.side(o.Side).at(o.Limit)
-	o.level, o.prev = lv.slot, lv.last
+	n := b.orders.at(i)
+	at, lv := b.side(n.side).at(n.limit)
+	n.level, n.prev = at, lv.last
 	if lv.last == 0 {
 		lv.oldest = i
 	} else {
@@ -189,34 +223,45 @@ func (b *Book) rest(i slot) {
 	b.resting++
 }
 
-// leave takes o out of its price level, without a search.
-func (b *Book) leave(o *Order) {
-	side := b.side(o.Side)
-	lv := side.slab.at(o.level)
-	if o.prev == 0 {
-		lv.oldest = o.next
+// leave takes an order out of its price level, without a search.
+func (b *Book) leave(n *node) {
+	side := b.side(n.side)
+	lv := side.level(n.level)
+	if n.prev == 0 {
+		lv.oldest = n.next
 	} else {
-		b.orders.at(o.prev).next = o.next
+		b.orders.at(n.prev).next = n.next
 	}
-	if o.next == 0 {
-		lv.last = o.prev
+	if n.next == 0 {
+		lv.last = n.prev
 	} else {
-		b.orders.at(o.next).prev = o.prev
+		b.orders.at(n.next).prev = n.prev
 	}
-	o.level, o.prev, o.next = 0, 0, 0
 	if lv.oldest == 0 {
-		side.drop(lv)
+		side.drop(n.level)
 	}
+	n.level, n.prev, n.next = 0, 0, 0
 	b.resting--
 }
 
+// close adds an order that does not rest to those that may be forgotten.
+func (b *Book) close(i slot) {
+	if b.latest == 0 {
+		b.oldest = i
+	} else {
+		b.orders.at(b.latest).next = i
+	}
+	b.latest = i
+	b.closed++
+}
+
 // at ranges over the orders of a price level, oldest first.
-func (b *Book) at(lv *level) iter.Seq[*Order] {
-	return func(yield func(*Order) bool) {
+func (b *Book) at(lv *level) iter.Seq[*node] {
+	return func(yield func(*node) bool) {
 		for i := lv.oldest; i != 0; {
-			o := b.orders.at(i)
-			i = o.next
-			if !yield(o) {
+			n := b.orders.at(i)
+			i = n.next
+			if !yield(n) {
 				return
 			}
 		}

@@ -88,14 +88,13 @@ func (d *digester) listing(li *Listing) {
 func (d *digester) book(b *Book) {
 	d.number(uint64(b.resting))
 	for _, side := range []Side{Buy, Sell} {
-		b.side(side).each(func(lv *level) bool {
-			for o := range b.at(lv) {
-				d.number(uint64(o.ID))
-				d.buffer = appendString(append(d.buffer, byte(o.Side)), o.Account.ID)
-				d.int128(Int128(o.Shares.Position()), Int128(o.Open.Position()), Int128(Shares(o.Limit).Position()))
+		for _, at := range b.side(side).all() {
+			for n := range b.at(b.side(side).level(at)) {
+				d.number(uint64(n.id))
+				d.buffer = appendString(append(d.buffer, byte(n.side)), n.account.ID)
+				d.int128(Int128(n.shares.Position()), Int128(n.left.Position()), Int128(Shares(n.limit).Position()))
 			}
-			return true
-		})
+		}
 	}
 }
 

@@ -7,44 +7,48 @@ const executionsChunk = 64
 // out to other goroutines (Order.Status), so an execution is written once, never
 // moved or used again, and left to the garbage collector. The first ones of an
 // order lie in a chunk that it shares with others: making them hardly allocates,
-// and the longest an order can keep others' memory is a chunk of 1.5 KiB.
+// and the most memory of others that an order can keep is a chunk of 1.5 KiB.
 type executionRoom struct {
-	rest []Execution // what is free of the chunk; of length 0
+	free []Execution // what is free of the chunk; its length is 0
 }
 
-// add adds e, in which o takes from the resting order r, to the lists of both.
-// It is followed by end once o has all of its executions.
-func (x *executionRoom) add(o, r *Order, e Execution) {
-	n := len(o.Executions)
+// add returns an aggressing order's list with e at its end, the first in the free
+// part of the chunk. It is followed by end once the list is complete.
+func (x *executionRoom) add(list []Execution, e Execution) []Execution {
+	n := len(list)
 	if n == 0 {
-		o.Executions = x.rest
+		list = x.free
 	}
-	if n == cap(o.Executions) {
+	if n == cap(list) {
 		room := executionsChunk
 		if n >= executionsChunk {
 			room = 2 * n // a list of its own
 		}
-		o.Executions = append(make([]Execution, 0, room), o.Executions...)
+		list = append(make([]Execution, 0, room), list[:n]...)
 	}
-	o.Executions = append(o.Executions, e)
-	// Both orders see the same. r looks at o's list, unless it has a list or could
-	// outlive a large one.
-	if r.Executions == nil && (n < executionsChunk || r.Open == 0) {
-		r.Executions = o.Executions[n : n+1 : n+1]
+	return append(list, e)
+}
+
+// share adds the last execution of an aggressing order's list to the list of a
+// resting order, which sees the same. A first execution is not copied, unless the
+// order stays and would keep a long list that is not its own.
+func (x *executionRoom) share(to *fate, list []Execution, closed bool) {
+	n := len(list)
+	if to.executions == nil && (closed || n <= executionsChunk) {
+		to.executions = list[n-1 : n : n]
 	} else {
-		r.Executions = append(r.Executions, e)
+		to.executions = append(to.executions, list[n-1])
 	}
 }
 
-// end leaves what o has not used of a chunk to the orders after it.
-func (x *executionRoom) end(o *Order) {
-	switch n := len(o.Executions); {
-	case n > executionsChunk:
-		x.rest = nil
-	case n > 0:
-		x.rest = o.Executions[n:]
-	default:
-		return
+// end returns a complete list, and leaves what it did not use of a chunk to the
+// next.
+func (x *executionRoom) end(list []Execution) []Execution {
+	n := len(list)
+	if n > executionsChunk {
+		x.free = nil
+	} else {
+		x.free = list[n:]
 	}
-	o.Executions = o.Executions[:len(o.Executions):len(o.Executions)]
+	return list[:n:n]
 }

@@ -92,7 +92,7 @@ func (m *flowMaker) submit(side Side, shares, limit int64) step {
 	s := step{side: side, account: m.r.Int32N(flowAccounts), order: m.last, shares: Shares(shares), limit: Price(limit) * tick}
 	m.owner[s.order] = s.account
 	m.fills = s.submit(m.book, m.accounts, m.fills[:0])
-	if m.book.Find(s.order) != nil {
+	if found(m.book, s.order) {
 		m.open = append(m.open, s.order)
 	}
 	return s
@@ -105,7 +105,7 @@ func (m *flowMaker) cancel() step {
 		id := m.open[i]
 		m.open[i] = m.open[len(m.open)-1]
 		m.open = m.open[:len(m.open)-1]
-		if m.book.Find(id) != nil {
+		if found(m.book, id) {
 			s := step{cancel: true, account: m.owner[id], order: id}
 			s.revoke(m.book, m.accounts)
 			return s
@@ -141,18 +141,12 @@ func (m *flowMaker) sweep() step {
 func (s *step) submit(book *Book, accounts []*Account, fills []Fill) []Fill {
 	o := NewOrder(s.order, accounts[s.account], s.side, s.shares, s.limit)
 	fills = book.Submit(o, 0, fills)
-	s.forget(book, o, fills)
+	forgetAll(book)
 	return fills
 }
 
-func (s *step) forget(book *Book, o *Order, fills []Fill) {
-	if o.Open == 0 {
-		book.Forget(s.order)
-	}
-	for i := range fills {
-		if fills[i].Closed {
-			book.Forget(fills[i].Resting)
-		}
+func forgetAll(book *Book) {
+	for book.Forget() != 0 {
 	}
 }
 
@@ -161,7 +155,7 @@ func (s *step) revoke(book *Book, accounts []*Account) {
 	if _, r := book.Cancel(s.order, accounts[s.account].ID, 0); r != OK {
 		panic(r)
 	}
-	book.Forget(s.order)
+	forgetAll(book)
 }
 
 // spreads are how many ticks from the price the orders of a measured flow rest:
@@ -275,8 +269,8 @@ func (p *orderPath) run(s *step) {
 		}
 		p.event = Event{Kind: OrderCanceled, Account: id, Symbol: "SPY", Order: s.order, Side: o.Side, Shares: o.Canceled, Limit: o.Limit}
 		p.record = AppendEvent(p.record[:0], &p.event)
-		p.state.Ledger.Release(p.listing, o)
-		p.book.Forget(s.order)
+		p.state.Ledger.Release(p.listing, &o)
+		forgetAll(p.book)
 		return
 	}
 	o := NewOrder(s.order, p.state.Ledger.Account(id), s.side, s.shares, s.limit)
@@ -287,5 +281,5 @@ func (p *orderPath) run(s *step) {
 	p.event = Event{Kind: OrderAccepted, Account: id, Symbol: "SPY", Order: s.order, Side: s.side, Shares: s.shares, Limit: s.limit, Fills: p.fills}
 	p.record = AppendEvent(p.record[:0], &p.event)
 	p.state.Ledger.Settle(p.listing, o, p.fills)
-	s.forget(p.book, o, p.fills)
+	forgetAll(p.book)
 }

@@ -2,25 +2,21 @@ package exchange
 
 import "fmt"
 
-// Order is a limit order and what has become of it. A Book keeps its orders
-// itself: those that it hands out only the book changes, and only the book's
-// owner may read them, until they are forgotten.
+// Order is a limit order and what has become of it: a copy, true at the moment
+// at which a Book returned it.
 //
 // Invariant: Shares = Open + Canceled + the sum of the executions, and Canceled
 // is not 0 only where Open is 0.
 type Order struct {
 	ID         OrderID
 	Account    *Account
+	Side       Side
 	Limit      Price
 	Shares     Shares // as accepted
 	Open       Shares // still to be executed
 	Canceled   Shares // taken back by a cancel
 	CanceledAt int64  // seconds since the Unix epoch
 	Executions []Execution
-	Side       Side
-
-	level      slot // where it rests, 0 when it does not
-	prev, next slot // neighbours in its level, older and newer
 }
 
 // NewOrder returns an order that is wholly open and rests nowhere yet.
@@ -28,9 +24,9 @@ func NewOrder(id OrderID, a *Account, side Side, shares Shares, limit Price) *Or
 	return &Order{ID: id, Account: a, Side: side, Limit: limit, Shares: shares, Open: shares}
 }
 
-// Status returns what a query of o is told, and stays true when o changes later:
-// its executions are o's own, which are only ever added to. So a query costs the
-// same for every order. Nobody may write to them.
+// Status returns what a query of o is told. It stays true when the order changes
+// later: executions are only ever added. So a query costs the same for every
+// order. Nobody may write to them.
 func (o *Order) Status() Status {
 	return Status{
 		Open:       o.Open,
