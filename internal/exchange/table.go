@@ -1,9 +1,6 @@
 package exchange
 
-import (
-	"iter"
-	"math/bits"
-)
+import "iter"
 
 // node is an order as a book keeps it: 64 bytes, a cache line. It is linked by
 // slots, so that the garbage collector has one pointer of it to look at.
@@ -19,6 +16,7 @@ type node struct {
 	level      slot   // where it rests, 0 when it does not
 	prev, next slot
 	fate       slot // 0 while nothing was executed and nothing canceled
+	chain      slot // the next one in its bucket of the orderTable
 	side       Side
 	canceled   bool
 }
@@ -38,101 +36,88 @@ func (n *node) open() Shares {
 }
 
 // orderTable holds the orders of a book and finds them by id: a slab of nodes, and
-// an open-addressing hash table of their slots. Probing is linear; a removal moves
-// what follows back, so that there are no tombstones.
+// a hash table that chains them. It grows by one bucket at a time, whose orders
+// were all in one other bucket (linear hashing), so that no command has to wait
+// while a large table is made anew.
 //
-// Invariants: len(entries) is 0 or a power of two and at least a quarter is empty;
-// every node has one entry, with no empty one between its home and it.
+// Invariants: every node is in the chain of its bucket; there are more buckets
+// than nodes.
 type orderTable struct {
 	slab[node]
 	fates   slab[fate]
-	entries []tableEntry
-	shift   uint8 // 32 - log2(len(entries))
+	buckets []slot // the first node of each chain
+	mask    uint32 // the least 2^n - 1 that is not below the last bucket
 	count   int
 }
 
-// tableEntry leads to a node. The low bits of the id are beside the slot, so that
-// probing seldom has to look at other nodes.
-type tableEntry struct {
-	tag  uint32
-	slot slot
+// bucket returns where the chain of an id begins. The multiplication, by 2^64 over
+// the golden ratio, spreads rising ids evenly, also where they rise in steps.
+func (t *orderTable) bucket(id OrderID) *slot {
+	hash := uint32(uint64(id) * 11400714819323198485 >> 32)
+	i := hash & t.mask
+	if i >= uint32(len(t.buckets)) {
+		i &= t.mask >> 1 // its own bucket is still to come
+	}
+	return &t.buckets[i]
 }
-
-// tableMin is how many entries the smallest table has.
-const tableMin = 8
-
-// home returns where an entry belongs. The multiplication, by 2^32 over the golden
-// ratio, spreads rising ids evenly, also where they rise in steps.
-func (t *orderTable) home(tag uint32) int { return int(tag * 2654435769 >> t.shift) }
 
 // find returns an order's slot, 0 where it is not there.
 func (t *orderTable) find(id OrderID) slot {
 	if t.count == 0 {
 		return 0
 	}
-	for i := t.home(uint32(id)); ; i++ {
-		e := t.entries[i&(len(t.entries)-1)]
-		if e.slot == 0 || e.tag == uint32(id) && t.at(e.slot).id == id {
-			return e.slot
-		}
+	i := *t.bucket(id)
+	for i != 0 && t.at(i).id != id {
+		i = t.at(i).chain
 	}
+	return i
 }
 
 // add returns a new slot and its zero node for an id that is not there yet.
 func (t *orderTable) add(id OrderID) (slot, *node) {
-	if (t.count+1)*4 > len(t.entries)*3 {
-		t.resize(max(2*len(t.entries), tableMin))
+	for t.count++; t.count >= len(t.buckets); {
+		t.grow()
 	}
-	t.count++
 	i := t.take()
-	t.enter(tableEntry{uint32(id), i})
 	n := t.at(i)
 	n.id = id
+	first := t.bucket(id)
+	n.chain, *first = *first, i
 	return i, n
 }
 
-// enter puts an entry into the first empty place from its home on.
-func (t *orderTable) enter(e tableEntry) {
-	i := t.home(e.tag)
-	for t.entries[i].slot != 0 {
-		i = (i + 1) & (len(t.entries) - 1)
-	}
-	t.entries[i] = e
-}
-
 // remove drops a node and what has become of its order.
-func (t *orderTable) remove(s slot) {
-	n := t.at(s)
-	mask := len(t.entries) - 1
-	hole := t.home(uint32(n.id))
-	for t.entries[hole].slot != s {
-		hole = (hole + 1) & mask
+func (t *orderTable) remove(i slot) {
+	n := t.at(i)
+	link := t.bucket(n.id)
+	for *link != i {
+		link = &t.at(*link).chain
 	}
-	// Whatever follows without a gap and belongs at the hole or before it moves up.
-	for i := (hole + 1) & mask; t.entries[i].slot != 0; i = (i + 1) & mask {
-		if (i-t.home(t.entries[i].tag))&mask >= (i-hole)&mask {
-			t.entries[hole], hole = t.entries[i], i
-		}
-	}
-	t.entries[hole] = tableEntry{}
+	*link = n.chain
 	if n.fate != 0 {
 		t.fates.give(n.fate)
 	}
-	t.give(s)
-	if t.count--; t.count*8 < len(t.entries) && len(t.entries) > tableMin {
-		t.resize(len(t.entries) / 2)
-	}
+	t.give(i)
+	t.count--
 }
 
-// resize makes the table one of n entries. Homes are the upper bits of a product,
-// so entries keep their order, and memory is written front to back.
-func (t *orderTable) resize(n int) {
-	old := t.entries
-	t.entries, t.shift = make([]tableEntry, n), uint8(32-bits.Len(uint(n-1)))
-	for _, e := range old {
-		if e.slot != 0 {
-			t.enter(e)
-		}
+// grow adds a bucket, and moves there what belongs there.
+func (t *orderTable) grow() {
+	last := uint32(len(t.buckets))
+	if last > t.mask {
+		t.mask = 2*t.mask + 1
+	}
+	t.buckets = append(t.buckets, 0)
+	if last == 0 {
+		return
+	}
+	from := &t.buckets[last&(t.mask>>1)]
+	chain := *from
+	*from = 0
+	for chain != 0 {
+		n := t.at(chain)
+		first := t.bucket(n.id)
+		chain, n.chain, *first = n.chain, *first, chain
 	}
 }
 
