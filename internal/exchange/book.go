@@ -52,9 +52,9 @@ func (b *Book) Submit(o *Order, now int64, fills []Fill) []Fill {
 	if o.Executions != nil {
 		o.Executions = b.executions.end(o.Executions)
 	}
-	i := b.enter(o)
+	i, n := b.enter(o)
 	if o.Open > 0 {
-		b.rest(i)
+		b.rest(i, n)
 	} else {
 		b.close(i)
 	}
@@ -79,13 +79,13 @@ func (b *Book) fill(o *Order, i slot, now int64, f *Fill) {
 }
 
 // enter makes the book's own copy of an order.
-func (b *Book) enter(o *Order) slot {
+func (b *Book) enter(o *Order) (slot, *node) {
 	i, n := b.orders.add(o.ID)
 	n.account, n.side, n.limit, n.shares, n.left = o.Account, o.Side, o.Limit, o.Shares, o.Open
 	if o.Executions != nil {
 		b.orders.fateOf(n).executions = o.Executions
 	}
-	return i
+	return i, n
 }
 
 // Matches ranges over the resting orders that Submit would fill for o, in that
@@ -167,7 +167,7 @@ func (b *Book) Forget() OrderID {
 	if b.oldest = n.next; b.oldest == 0 {
 		b.latest = 0
 	}
-	b.orders.remove(i)
+	b.orders.remove(i, n)
 	return id
 }
 
@@ -189,7 +189,15 @@ func (b *Book) Restore(o *Order) error {
 }
 
 // Orders ranges over the orders in memory, open and closed, in no order.
-func (b *Book) Orders() iter.Seq[Order] { return b.orders.all() }
+func (b *Book) Orders() iter.Seq[Order] {
+	return func(yield func(Order) bool) {
+		for n := range b.orders.all() {
+			if !yield(b.orders.order(n)) {
+				return
+			}
+		}
+	}
+}
 
 // Resting returns how many orders rest in the book.
 func (b *Book) Resting() int { return b.resting }
@@ -209,17 +217,19 @@ func (b *Book) Best(s Side) Price {
 // there is no branch for it.
 func (b *Book) side(s Side) *ladder { return &b.sides[s&1] }
 
-// rest adds an order to its price level, as the newest.
-func (b *Book) rest(i slot) {
-	n := b.orders.at(i)
+// rest adds n, which is at i, to its price level, as the newest.
+//
+// Here and in leave, node 0 takes what would be written into a neighbour that is
+// not there: whether there is one cannot be foreseen, so a branch would cost more.
+func (b *Book) rest(i slot, n *node) {
 	at, lv := b.side(n.side).at(n.limit)
 	n.level, n.prev = at, lv.last
-	if lv.last == 0 {
-		lv.oldest = i
-	} else {
-		b.orders.at(lv.last).next = i
+	b.orders.at(lv.last).next = i
+	oldest := lv.oldest
+	if oldest == 0 {
+		oldest = i
 	}
-	lv.last = i
+	lv.oldest, lv.last = oldest, i
 	b.resting++
 }
 
@@ -227,17 +237,17 @@ func (b *Book) rest(i slot) {
 func (b *Book) leave(n *node) {
 	side := b.side(n.side)
 	lv := side.level(n.level)
+	b.orders.at(n.prev).next = n.next
+	b.orders.at(n.next).prev = n.prev
+	oldest, last := lv.oldest, lv.last
 	if n.prev == 0 {
-		lv.oldest = n.next
-	} else {
-		b.orders.at(n.prev).next = n.next
+		oldest = n.next
 	}
 	if n.next == 0 {
-		lv.last = n.prev
-	} else {
-		b.orders.at(n.next).prev = n.prev
+		last = n.prev
 	}
-	if lv.oldest == 0 {
+	lv.oldest, lv.last = oldest, last
+	if oldest == 0 {
 		side.drop(n.level)
 	}
 	n.level, n.prev, n.next = 0, 0, 0

@@ -247,7 +247,7 @@ func TestLadderKeepsItsLevelsSorted(t *testing.T) {
 
 func requireLadder(t require.TestingT, l *ladder, there map[Price]slot) {
 	want := slices.Sorted(maps.Keys(there))
-	if l.side == Buy {
+	if l.up > 0 {
 		slices.Reverse(want)
 	}
 	require.NoError(t, l.check())

@@ -58,7 +58,7 @@ func (l *ladder) check() error {
 			}
 			for _, g := range chunk {
 				s := g.stretch
-				if g.key != s.first || s.first <= before || s.first%(s.tick*stretchTicks) != 0 || (s.tick == cent) != (r == &l.cents) || s.used == 0 || l.stretches[s.slot] != s {
+				if g.key != s.first || s.first <= before || s.first%(s.tick*stretchTicks) != 0 || (s.tick == cent) != (r == &l.cents) || s.used == 0 || s.slot == 0 || l.stretches[s.slot] != s {
 					return fmt.Errorf("the stretch of key %d does not belong behind %d", s.first, before)
 				}
 				before = s.first
@@ -85,7 +85,7 @@ func (l *ladder) check() error {
 
 // checkOrders checks each order alone, and the list of closed ones.
 func (b *Book) checkOrders() error {
-	for n := range b.orders.slab.all() {
+	for n := range b.orders.all() {
 		o, executed := b.orders.order(n), Shares(0)
 		for _, e := range o.Executions {
 			executed += e.Shares

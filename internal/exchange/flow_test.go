@@ -16,14 +16,15 @@ type flow struct {
 	steps    []step
 }
 
-// step is one command of a flow.
+// step is one command of a flow. It is small, so that reading it does not take the
+// caches from the book.
 type step struct {
-	cancel  bool
+	order   uint32
+	limit   int32 // in ticks
+	shares  uint32
+	account uint16
 	side    Side
-	account int32
-	order   OrderID
-	shares  Shares
-	limit   Price
+	cancel  bool
 }
 
 const (
@@ -41,13 +42,13 @@ type flowMaker struct {
 	spread   int64     // how many ticks from the price an order may rest
 	middle   int64     // the price, in ticks
 	open     []OrderID // may hold closed ones; they are skipped
-	owner    map[OrderID]int32
+	owner    map[OrderID]uint16
 	last     OrderID
 	fills    []Fill
 }
 
 func newFlow(spread int64) *flow {
-	m := &flowMaker{r: rand.New(rand.NewPCG(1, 2)), book: NewBook(), spread: spread, middle: 1_000_000, owner: map[OrderID]int32{}}
+	m := &flowMaker{r: rand.New(rand.NewPCG(1, 2)), book: NewBook(), spread: spread, middle: 1_000_000, owner: map[OrderID]uint16{}}
 	f := &flow{}
 	for i := range flowAccounts {
 		f.accounts = append(f.accounts, AccountID(fmt.Sprint(100_000+i)))
@@ -89,11 +90,11 @@ func (m *flowMaker) rest() step {
 
 func (m *flowMaker) submit(side Side, shares, limit int64) step {
 	m.last++
-	s := step{side: side, account: m.r.Int32N(flowAccounts), order: m.last, shares: Shares(shares), limit: Price(limit) * tick}
-	m.owner[s.order] = s.account
+	s := step{side: side, account: uint16(m.r.IntN(flowAccounts)), order: uint32(m.last), shares: uint32(shares), limit: int32(limit)}
+	m.owner[m.last] = s.account
 	m.fills = s.submit(m.book, m.accounts, m.fills[:0])
-	if found(m.book, s.order) {
-		m.open = append(m.open, s.order)
+	if found(m.book, m.last) {
+		m.open = append(m.open, m.last)
 	}
 	return s
 }
@@ -106,7 +107,7 @@ func (m *flowMaker) cancel() step {
 		m.open[i] = m.open[len(m.open)-1]
 		m.open = m.open[:len(m.open)-1]
 		if found(m.book, id) {
-			s := step{cancel: true, account: m.owner[id], order: id}
+			s := step{cancel: true, account: m.owner[id], order: uint32(id)}
 			s.revoke(m.book, m.accounts)
 			return s
 		}
@@ -136,11 +137,14 @@ func (m *flowMaker) sweep() step {
 	return m.submit(side, int64(shares), int64(limit)/tick)
 }
 
+func (s *step) newOrder(a *Account) *Order {
+	return NewOrder(OrderID(s.order), a, s.side, Shares(s.shares), Price(s.limit)*tick)
+}
+
 // submit does the step's order and forgets what is closed, the order itself
 // included.
 func (s *step) submit(book *Book, accounts []*Account, fills []Fill) []Fill {
-	o := NewOrder(s.order, accounts[s.account], s.side, s.shares, s.limit)
-	fills = book.Submit(o, 0, fills)
+	fills = book.Submit(s.newOrder(accounts[s.account]), 0, fills)
 	forgetAll(book)
 	return fills
 }
@@ -152,7 +156,7 @@ func forgetAll(book *Book) {
 
 // revoke does the step's cancel and forgets the order.
 func (s *step) revoke(book *Book, accounts []*Account) {
-	if _, r := book.Cancel(s.order, accounts[s.account].ID, 0); r != OK {
+	if _, r := book.Cancel(OrderID(s.order), accounts[s.account].ID, 0); r != OK {
 		panic(r)
 	}
 	forgetAll(book)
@@ -263,22 +267,22 @@ func newOrderPath(f *flow) *orderPath {
 func (p *orderPath) run(s *step) {
 	id := p.flow.accounts[s.account]
 	if s.cancel {
-		o, r := p.book.Cancel(s.order, id, 0)
+		o, r := p.book.Cancel(OrderID(s.order), id, 0)
 		if r != OK {
 			panic(r)
 		}
-		p.event = Event{Kind: OrderCanceled, Account: id, Symbol: "SPY", Order: s.order, Side: o.Side, Shares: o.Canceled, Limit: o.Limit}
+		p.event = Event{Kind: OrderCanceled, Account: id, Symbol: "SPY", Order: o.ID, Side: o.Side, Shares: o.Canceled, Limit: o.Limit}
 		p.record = AppendEvent(p.record[:0], &p.event)
 		p.state.Ledger.Release(p.listing, &o)
 		forgetAll(p.book)
 		return
 	}
-	o := NewOrder(s.order, p.state.Ledger.Account(id), s.side, s.shares, s.limit)
+	o := s.newOrder(p.state.Ledger.Account(id))
 	if r := p.state.Ledger.Reserve(p.listing, o); r != OK {
 		panic(r)
 	}
 	p.fills = p.book.Submit(o, 0, p.fills[:0])
-	p.event = Event{Kind: OrderAccepted, Account: id, Symbol: "SPY", Order: s.order, Side: s.side, Shares: s.shares, Limit: s.limit, Fills: p.fills}
+	p.event = Event{Kind: OrderAccepted, Account: id, Symbol: "SPY", Order: o.ID, Side: o.Side, Shares: o.Shares, Limit: o.Limit, Fills: p.fills}
 	p.record = AppendEvent(p.record[:0], &p.event)
 	p.state.Ledger.Settle(p.listing, o, p.fills)
 	forgetAll(p.book)

@@ -18,6 +18,9 @@ type stretch struct {
 	levels [stretchTicks]level
 }
 
+// stretchHints is how many hints a ladder has: for a range of 2,048 cents.
+const stretchHints = 128
+
 // cent is the tick of most prices. A price between two whole cents lies on a
 // scale of its own, in which the tick is the smallest difference there is.
 const cent = 1e6
@@ -33,34 +36,34 @@ const cent = 1e6
 // Invariants: best is the level of bestKey, the greatest key of a level in use;
 // no stretch is empty; levels counts those in use.
 type ladder struct {
-	side      Side
+	base, up  int64 // key = base + up × price: 0 and 1 for bids, orderUnitsMax and -1 for asks
 	cents     run   // stretches of whole cents
 	others    run   // stretches of prices between them
 	bestKey   int64 // noKey where no order rests
 	best      *level
 	bestSlot  slot
 	levels    int
-	stretches []*stretch // by slot; nil where it is free, and at 0
-	free      []slot     // slots of stretches that may be used again, with their memory
+	stretches []*stretch         // by slot; one that is not in the book at 0
+	free      []slot             // slots of stretches that may be used again
+	hints     [stretchHints]slot // where a stretch was found, by the low bits of its number
 }
 
 // noKey is below every key.
 const noKey = 0
 
 func newLadder(s Side, chunkMax int) ladder {
-	return ladder{side: s, cents: run{chunkMax: chunkMax}, others: run{chunkMax: chunkMax}, stretches: make([]*stretch, 1)}
+	l := ladder{base: 0, up: 1, cents: run{chunkMax: chunkMax}, others: run{chunkMax: chunkMax}, stretches: []*stretch{{first: -1}}}
+	if s == Sell {
+		l.base, l.up = orderUnitsMax, -1
+	}
+	return l
 }
 
 // key returns a price's sort key, and price the price of a key: each is the
 // other's inverse. Keys are above 0, and whole cents have keys of whole cents.
-func (l *ladder) key(p Price) int64 {
-	if l.side == Buy {
-		return int64(p)
-	}
-	return orderUnitsMax - int64(p)
-}
+func (l *ladder) key(p Price) int64 { return l.base + l.up*int64(p) }
 
-func (l *ladder) price(key int64) Price { return Price(l.key(Price(key))) }
+func (l *ladder) price(key int64) Price { return Price(l.up * (key - l.base)) }
 
 // at returns the level of a price, put in use where it is empty.
 func (l *ladder) at(p Price) (slot, *level) {
@@ -68,12 +71,17 @@ func (l *ladder) at(p Price) (slot, *level) {
 	if key == l.bestKey {
 		return l.bestSlot, l.best
 	}
-	r, tick := &l.cents, int64(cent)
-	if key%cent != 0 {
-		r, tick = &l.others, 1
+	r, tick, ticks := &l.cents, int64(cent), key/cent
+	if ticks*cent != key {
+		r, tick, ticks = &l.others, 1, key
 	}
-	place := key / tick % stretchTicks
-	s := l.stretch(r, key-place*tick, tick)
+	place := ticks & (stretchTicks - 1)
+	first, hint := key-place*tick, &l.hints[ticks/stretchTicks&(stretchHints-1)]
+	s := l.stretches[*hint]
+	if s.first != first || s.tick != tick || s.used == 0 { // it is another one, or gone
+		s = l.stretch(r, first, tick)
+		*hint = s.slot
+	}
 	at, lv := s.slot*stretchTicks+slot(place), &s.levels[place]
 	if s.used&(1<<place) == 0 {
 		s.used |= 1 << place

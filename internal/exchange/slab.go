@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"iter"
+	"math"
 	"math/bits"
 )
 
@@ -12,19 +13,23 @@ type slot uint32
 // without much trade takes little memory.
 const slabPage = 32
 
+// recentMax is how many slots a slab keeps ready to be taken.
+const recentMax = 64
+
 // slab holds values that never move and are reached by their slot without a
-// search. Slots that were given back are used again before the slab grows, and a
-// page of which no slot is taken goes back to the garbage collector. The zero
-// slab is empty. A slot refers to a value without being a pointer, which the
-// garbage collector would have to follow.
+// search. Slots that were given back are used again before the slab grows, first
+// the last ones, which are still in the processor's caches; a page of which no slot
+// is taken goes back to the garbage collector. A slot refers to a value without
+// being a pointer, which the collector would have to follow. The zero slab is
+// empty. Slot 0 has a value too, once there are others: it stands for what is not
+// there, and may be written to.
 //
-// Invariants: a bit of taken is set where a slot is in use, or is slot 0; partly
-// lists the pages that have a free slot, each once; a page without values has
-// no bit set.
+// Invariants: a bit of taken is set where a slot is in use, in recent, or 0;
+// partly lists the pages that have another slot, each once.
 type slab[T any] struct {
 	pages  []page[T]
 	partly []uint32
-	spare  *[slabPage]T // an empty page kept, so that one order more or less does not make and drop one
+	recent []slot // were given back, the last at the end
 }
 
 type page[T any] struct {
@@ -37,25 +42,28 @@ func (s *slab[T]) at(i slot) *T { return &s.pages[i/slabPage].values[i%slabPage]
 
 // take returns a slot that was free, with a zero value.
 func (s *slab[T]) take() slot {
+	if n := len(s.recent); n > 0 {
+		i := s.recent[n-1]
+		s.recent = s.recent[:n-1]
+		return i
+	}
+	return s.takeFromPage()
+}
+
+func (s *slab[T]) takeFromPage() slot {
 	if len(s.partly) == 0 {
-		p := page[T]{}
-		if len(s.pages) == 0 {
-			p.taken = 1 // slot 0 stands for none
-		}
 		s.partly = append(s.partly, uint32(len(s.pages)))
-		s.pages = append(s.pages, p)
+		s.pages = append(s.pages, page[T]{})
+		s.pages[0].taken |= 1
 	}
 	n := s.partly[len(s.partly)-1]
 	p := &s.pages[n]
 	if p.values == nil {
-		p.values, s.spare = s.spare, nil
-		if p.values == nil {
-			p.values = new([slabPage]T)
-		}
+		p.values = new([slabPage]T)
 	}
 	i := bits.TrailingZeros32(^p.taken)
 	p.taken |= 1 << i
-	if p.taken == 1<<slabPage-1 {
+	if p.taken == math.MaxUint32 {
 		s.partly = s.partly[:len(s.partly)-1]
 	}
 	return slot(n*slabPage + uint32(i))
@@ -64,20 +72,23 @@ func (s *slab[T]) take() slot {
 // give takes a slot back. Its value must not be used any more.
 func (s *slab[T]) give(i slot) {
 	var zero T
+	*s.at(i) = zero
+	if len(s.recent) < recentMax {
+		s.recent = append(s.recent, i)
+		return
+	}
 	n := uint32(i) / slabPage
 	p := &s.pages[n]
-	p.values[i%slabPage] = zero
-	if p.taken == 1<<slabPage-1 {
+	if p.taken == math.MaxUint32 {
 		s.partly = append(s.partly, n)
 	}
-	p.taken &^= 1 << (i % slabPage)
-	if p.taken == 0 {
-		p.values, s.spare = nil, p.values
+	if p.taken &^= 1 << (i % slabPage); p.taken == 0 {
+		p.values = nil
 	}
 }
 
-// all ranges over the values, in the order of their slots. Those that it has
-// come to may be given back meanwhile.
+// all ranges over the values, in the order of their slots, and over zero values of
+// recent slots. Those that it has come to may be given back meanwhile.
 func (s *slab[T]) all() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for n := range s.pages {

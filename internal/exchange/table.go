@@ -86,9 +86,8 @@ func (t *orderTable) add(id OrderID) (slot, *node) {
 	return i, n
 }
 
-// remove drops a node and what has become of its order.
-func (t *orderTable) remove(i slot) {
-	n := t.at(i)
+// remove drops n, which is at i, and what has become of its order.
+func (t *orderTable) remove(i slot, n *node) {
 	link := t.bucket(n.id)
 	for *link != i {
 		link = &t.at(*link).chain
@@ -148,12 +147,12 @@ func (t *orderTable) order(n *node) (o Order) {
 	return o
 }
 
-// all ranges over the orders, in no order. Those that it has come to may be
-// removed meanwhile.
-func (t *orderTable) all() iter.Seq[Order] {
-	return func(yield func(Order) bool) {
+// all ranges over the nodes, in no order. Those that it has come to may be removed
+// meanwhile.
+func (t *orderTable) all() iter.Seq[*node] {
+	return func(yield func(*node) bool) {
 		for n := range t.slab.all() {
-			if !yield(t.order(n)) {
+			if n.id != 0 && !yield(n) {
 				return
 			}
 		}
