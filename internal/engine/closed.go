@@ -104,6 +104,7 @@ func (e *Engine) sweepOnce() bool {
 // adopt enters the orders of a book that was restored. Those that closed after
 // the projection's state count as closed by the journal's last record.
 func (d *desk) adopt() {
+	d.engine.orders.enroll(d)
 	for o := range d.book.Orders() {
 		d.engine.orders.add(o.ID, d)
 	}

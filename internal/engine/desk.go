@@ -14,6 +14,8 @@ type desk struct {
 	symbol  exchange.Symbol
 	listing *exchange.Listing // its contents are guarded by Engine.mu
 	book    *exchange.Book
+	number  uint32            // of the directory
+	account *exchange.Account // of the last command: the next is most often for the same
 	closed  closedQueue
 
 	closedCount atomic.Int64 // of the book's closed orders, for the sweeper to read
@@ -51,7 +53,7 @@ func (d *desk) placeOrder(c *exchange.Command, r *exchange.Result, now int64) er
 	}
 	o := &d.order
 	// What the book has matched cannot be undone: room for all of it comes first.
-	bytes := d.orderBytesMax(o)
+	bytes := exchange.EventBytesMax + d.book.FillBytesMax(o)
 	if ok, err := e.claim(bytes, r); !ok {
 		d.withdraw(o)
 		return err
@@ -59,8 +61,8 @@ func (d *desk) placeOrder(c *exchange.Command, r *exchange.Result, now int64) er
 	o.ID = exchange.OrderID(e.lastOrder.Add(1))
 	d.fills = d.book.Submit(o, now, d.fills[:0])
 
-	d.event = exchange.Event{Kind: exchange.OrderAccepted, Time: now, Account: c.Account, Symbol: d.symbol,
-		Order: o.ID, Side: o.Side, Shares: o.Shares, Limit: o.Limit, Fills: d.fills}
+	d.noteOrder(exchange.OrderAccepted, o, o.Shares, now)
+	d.event.Fills = d.fills
 	seq, err := d.append(bytes)
 	if err != nil {
 		return err
@@ -75,14 +77,14 @@ func (d *desk) placeOrder(c *exchange.Command, r *exchange.Result, now int64) er
 // reserve makes d.order of a command and takes its hold, or says in r why not.
 func (d *desk) reserve(c *exchange.Command, r *exchange.Result) bool {
 	e := d.engine
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	account := e.ledger.Account(c.Account)
+	account := d.find(c.Account)
 	if account == nil {
 		r.Reason = exchange.UnknownAccount
 		return false
 	}
-	d.order = *exchange.NewOrder(0, account, c.Side, c.Shares, c.Limit)
+	d.order = exchange.Order{Account: account, Side: c.Side, Limit: c.Limit, Shares: c.Shares, Open: c.Shares}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for {
 		r.Reason = e.ledger.Reserve(d.listing, &d.order)
 		if r.Reason != exchange.InsufficientFunds || !account.Unsettled() || e.stopping() {
@@ -102,13 +104,14 @@ func (d *desk) reserve(c *exchange.Command, r *exchange.Result) bool {
 	return r.Reason == exchange.OK
 }
 
-// orderBytesMax bounds the record of an order that is about to be submitted.
-func (d *desk) orderBytesMax(o *exchange.Order) int {
-	n := exchange.EventBytesMax
-	for resting := range d.book.Matches(o) {
-		n += exchange.FillBytesMax(resting.Account.ID)
+// find returns an account, nil where there is none. An account stays for ever.
+func (d *desk) find(id exchange.AccountID) *exchange.Account {
+	if d.account == nil || d.account.ID != id {
+		d.engine.mu.Lock()
+		d.account = d.engine.ledger.Account(id)
+		d.engine.mu.Unlock()
 	}
-	return n
+	return d.account
 }
 
 // withdraw takes back the hold of an order that finds no room.
@@ -126,6 +129,15 @@ func (e *Engine) settle(li *exchange.Listing, o *exchange.Order, fills []exchang
 	e.ledger.Settle(li, o, fills)
 	e.settled.Broadcast()
 	e.mu.Unlock()
+}
+
+// noteOrder makes d.event one of an order, without fills. It sets field by field
+// what another order's event left: to copy a whole event would cost more than to
+// encode it.
+func (d *desk) noteOrder(kind exchange.EventKind, o *exchange.Order, shares exchange.Shares, now int64) {
+	e := &d.event
+	e.Kind, e.Time, e.Account, e.Symbol = kind, now, o.Account.ID, d.symbol
+	e.Order, e.Side, e.Shares, e.Limit, e.Fills = o.ID, o.Side, shares, o.Limit, nil
 }
 
 // append writes d.event into the journal, where bytes were claimed for it.
@@ -162,7 +174,7 @@ func (d *desk) noteFills(seq uint64) {
 // journal's reserve is used up it is refused.
 func (d *desk) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) error {
 	e := d.engine
-	if !e.known(c.Account) {
+	if d.find(c.Account) == nil {
 		r.Reason = exchange.UnknownAccount
 		return nil
 	}
@@ -176,8 +188,7 @@ func (d *desk) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) e
 		return err
 	}
 	o, _ := d.book.Cancel(c.Order, c.Account, now)
-	d.event = exchange.Event{Kind: exchange.OrderCanceled, Time: now, Account: c.Account, Symbol: d.symbol,
-		Order: o.ID, Side: o.Side, Shares: o.Canceled, Limit: o.Limit}
+	d.noteOrder(exchange.OrderCanceled, &o, o.Canceled, now)
 	seq, err := d.append(exchange.EventBytesMax)
 	if err != nil {
 		return err
@@ -192,7 +203,7 @@ func (d *desk) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) e
 }
 
 func (d *desk) queryOrder(c *exchange.Command, r *exchange.Result) {
-	if !d.engine.known(c.Account) {
+	if d.find(c.Account) == nil {
 		r.Reason = exchange.UnknownAccount
 	} else if o, found := d.book.Find(c.Order); !found {
 		r.Reason = d.engine.absent(c.Order) // it was forgotten on the way here

@@ -88,17 +88,29 @@ func (b *Book) enter(o *Order) (slot, *node) {
 	return i, n
 }
 
-// Matches ranges over the resting orders that Submit would fill for o, in that
-// order, and changes nothing. The book must not change meanwhile.
-func (b *Book) Matches(o *Order) iter.Seq[Order] {
-	return func(yield func(Order) bool) {
+// FillBytesMax returns the most that the fills of a Submit of o would add to its
+// event (AppendEvent), and changes nothing.
+func (b *Book) FillBytesMax(o *Order) int {
+	bytes := 0
+	if opposite := b.side(o.Side.opposite()); opposite.bestKey >= opposite.key(o.Limit) {
+		for n := range b.matches(o) {
+			bytes += fillBytesMax(n.account.ID)
+		}
+	}
+	return bytes
+}
+
+// matches ranges over the resting orders that Submit would fill for o, in that
+// order. The book must not change meanwhile.
+func (b *Book) matches(o *Order) iter.Seq[*node] {
+	return func(yield func(*node) bool) {
 		open, opposite := o.Open, b.side(o.Side.opposite())
 		for price, at := range opposite.all() {
 			if !o.crosses(price) {
 				return
 			}
 			for n := range b.at(opposite.level(at)) {
-				if open <= 0 || !yield(b.orders.order(n)) {
+				if open <= 0 || !yield(n) {
 					return
 				}
 				open -= n.left

@@ -118,9 +118,12 @@ func newTwins(chunkMax int) *twins {
 func (w *twins) submit(t require.TestingT, account AccountID, side Side, shares Shares, limit Price) {
 	o := NewOrder(w.next, &Account{ID: account}, side, shares, limit)
 	var matches []OrderID
-	for r := range w.book.Matches(o) {
-		matches = append(matches, r.ID)
+	bytes := 0
+	for n := range w.book.matches(o) {
+		matches = append(matches, n.id)
+		bytes += fillBytesMax(n.account.ID)
 	}
+	require.Equal(t, bytes, w.book.FillBytesMax(o))
 	fills := w.book.Submit(o, w.now, nil)
 	want := w.naive.submit(w.next, account, side, shares, limit, w.now)
 	require.True(t, slices.EqualFunc(want, fills, Fill.same), "order %d: want %v, got %v", w.next, want, fills)

@@ -66,7 +66,7 @@ func TestDecodeReadsWhatAppendWrote(t *testing.T) {
 		require.Equal(t, e, decoded(t, b[6:]))
 		most := EventBytesMax
 		for _, f := range e.Fills {
-			most += FillBytesMax(f.Account)
+			most += fillBytesMax(f.Account)
 		}
 		require.LessOrEqual(t, len(b)-6, most)
 	})
@@ -85,7 +85,7 @@ func TestEventsStayWithinTheirBound(t *testing.T) {
 	e.Kind = OrderAccepted
 	one := len(AppendEvent(nil, &e))
 	e.Fills = []Fill{{Resting: math.MaxUint64, Account: account, Shares: Shares(most), Price: Price(most)}}
-	require.LessOrEqual(t, len(AppendEvent(nil, &e))-one, FillBytesMax(account))
+	require.LessOrEqual(t, len(AppendEvent(nil, &e))-one, fillBytesMax(account))
 }
 
 func TestDecodeRefusesEveryTruncationAndEveryTrailingByte(t *testing.T) {

@@ -122,14 +122,14 @@ func (m *flowMaker) sweep() step {
 	if side == Sell {
 		probe.Limit = 1
 	}
-	for o := range m.book.Matches(probe) {
-		if o.Limit != limit {
+	for n := range m.book.matches(probe) {
+		if n.limit != limit {
 			if levels--; levels < 0 {
 				break
 			}
-			limit = o.Limit
+			limit = n.limit
 		}
-		shares += o.Open
+		shares += n.left
 	}
 	if shares == 0 {
 		return m.rest()
@@ -271,8 +271,7 @@ func (p *orderPath) run(s *step) {
 		if r != OK {
 			panic(r)
 		}
-		p.event = Event{Kind: OrderCanceled, Account: id, Symbol: "SPY", Order: o.ID, Side: o.Side, Shares: o.Canceled, Limit: o.Limit}
-		p.record = AppendEvent(p.record[:0], &p.event)
+		p.note(OrderCanceled, &o, o.Canceled, nil)
 		p.state.Ledger.Release(p.listing, &o)
 		forgetAll(p.book)
 		return
@@ -282,8 +281,15 @@ func (p *orderPath) run(s *step) {
 		panic(r)
 	}
 	p.fills = p.book.Submit(o, 0, p.fills[:0])
-	p.event = Event{Kind: OrderAccepted, Account: id, Symbol: "SPY", Order: o.ID, Side: o.Side, Shares: o.Shares, Limit: o.Limit, Fills: p.fills}
-	p.record = AppendEvent(p.record[:0], &p.event)
+	p.note(OrderAccepted, o, o.Shares, p.fills)
 	p.state.Ledger.Settle(p.listing, o, p.fills)
 	forgetAll(p.book)
+}
+
+// note encodes an event, as a desk does.
+func (p *orderPath) note(kind EventKind, o *Order, shares Shares, fills []Fill) {
+	e := &p.event
+	e.Kind, e.Account, e.Symbol = kind, o.Account.ID, "SPY"
+	e.Order, e.Side, e.Shares, e.Limit, e.Fills = o.ID, o.Side, shares, o.Limit, fills
+	p.record = AppendEvent(p.record[:0], e)
 }

@@ -1,6 +1,9 @@
 package exchange
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Ledger knows who owns what: the cash of each account, the shares of each
 // account in each symbol, and what open orders hold of both. Not safe for
@@ -89,8 +92,8 @@ func (l *Ledger) Open(id AccountID, balance Cash) {
 	if r := l.MayOpen(id, balance); r != OK {
 		panic(fmt.Sprintf("exchange: account %s opened against %s", id, r))
 	}
-	a := &Account{ID: id, balance: balance, counted: l.count.round}
-	l.accounts[id] = a
+	a := &Account{ID: AccountID(strings.Clone(string(id))), balance: balance, counted: l.count.round} // id may be a part of a large frame
+	l.accounts[a.ID] = a
 	l.opened = l.opened.Add(balance)
 	l.count.note(a.counted, balance)
 }
@@ -99,8 +102,8 @@ func (l *Ledger) Open(id AccountID, balance Cash) {
 func (l *Ledger) List(s Symbol) *Listing {
 	li := l.listings[s]
 	if li == nil {
-		li = &Listing{Symbol: s, holdings: make(map[*Account]*holding)}
-		l.listings[s] = li
+		li = &Listing{Symbol: Symbol(strings.Clone(string(s))), holdings: make(map[*Account]*holding)}
+		l.listings[li.Symbol] = li
 	}
 	return li
 }
