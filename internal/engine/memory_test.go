@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"outcry/internal/exchange"
 )
@@ -82,5 +83,34 @@ func BenchmarkMemory(b *testing.B) {
 				runtime.KeepAlive(d)
 			}
 		})
+	}
+}
+
+// BenchmarkMemoryOfClosedOrders reports what a million closed orders take that
+// Postgres does not have yet, for each, and how long the garbage collector works
+// on a heap with them.
+func BenchmarkMemoryOfClosedOrders(b *testing.B) {
+	for b.Loop() {
+		book, d, owner := exchange.NewBook(), new(directory), new(desk)
+		account := &exchange.Account{ID: "1"}
+		d.enroll(owner)
+		fills := make([]exchange.Fill, 0, 1)
+		b.ReportMetric(memoryOf(memoryCount, func() {
+			for id := exchange.OrderID(1); id <= memoryCount; id++ {
+				fills = book.Submit(exchange.NewOrder(id, account, exchange.Side(1+id%2), 100, 1e8), 0, fills[:0])
+				d.add(id, owner)
+				if len(fills) > 0 {
+					owner.closed.push(closing{uint64(id), 2})
+				}
+			}
+		}), "B/order")
+		if book.Closed() != memoryCount {
+			b.Fatal(book.Closed())
+		}
+		began := time.Now()
+		runtime.GC()
+		b.ReportMetric(float64(time.Since(began).Microseconds())/1e3, "ms/GC")
+		runtime.KeepAlive(book)
+		runtime.KeepAlive(d)
 	}
 }

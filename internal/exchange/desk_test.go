@@ -105,9 +105,8 @@ func (d *desk) find(id OrderID) (Order, Symbol) {
 func dump(s *State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "orders up to %d, opened with %s\n", s.OrderID, s.Ledger.opened)
-	for _, id := range slices.Sorted(maps.Keys(s.Ledger.accounts)) {
-		a := s.Ledger.accounts[id]
-		fmt.Fprintf(&b, "account %s: %s free, %s held, %d unsettled\n", id, a.balance, a.held, a.unsettled)
+	for _, a := range slices.SortedFunc(s.Ledger.accounts.all(), func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) }) {
+		fmt.Fprintf(&b, "account %s: %s free, %s held, %d unsettled\n", a.ID, a.balance, a.held, a.unsettled)
 	}
 	for _, sym := range slices.Sorted(maps.Keys(s.Books)) {
 		li := s.Ledger.Listing(sym)

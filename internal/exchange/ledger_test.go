@@ -209,7 +209,7 @@ func TestSettlePanicsWhenTheSellerHoldsNothing(t *testing.T) {
 
 // withoutUnsettled forgets the reservations that a panic left uncounted.
 func (d *desk) withoutUnsettled() *State {
-	for _, a := range d.Ledger.accounts {
+	for a := range d.Ledger.accounts.all() {
 		a.unsettled = 0
 	}
 	return d.State

@@ -142,9 +142,9 @@ func (s *State) Audit() error {
 			return err
 		}
 	}
-	for id, a := range s.Ledger.accounts {
+	for a := range s.Ledger.accounts.all() {
 		if a.held != cash[a] {
-			return fmt.Errorf("exchange: account %s holds %s, its open buys need %s", id, a.held, cash[a])
+			return fmt.Errorf("exchange: account %s holds %s, its open buys need %s", a.ID, a.held, cash[a])
 		}
 	}
 	return nil

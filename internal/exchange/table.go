@@ -35,38 +35,26 @@ func (n *node) open() Shares {
 	return n.left
 }
 
-// orderTable holds the orders of a book and finds them by id: a slab of nodes, and
-// a hash table that chains them. It grows by one bucket at a time, whose orders
-// were all in one other bucket (linear hashing), so that no command has to wait
-// while a large table is made anew.
+// orderTable holds the orders of a book and finds them by id.
 //
-// Invariants: every node is in the chain of its bucket; there are more buckets
-// than nodes.
+// Invariant: every node is in the chain of its id.
 type orderTable struct {
 	slab[node]
 	fates   slab[fate]
-	buckets []slot // the first node of each chain
-	mask    uint32 // the least 2^n - 1 that is not below the last bucket
+	buckets buckets
 	count   int
 }
 
-// bucket returns where the chain of an id begins. The multiplication, by 2^64 over
-// the golden ratio, spreads rising ids evenly, also where they rise in steps.
-func (t *orderTable) bucket(id OrderID) *slot {
-	hash := uint32(uint64(id) * 11400714819323198485 >> 32)
-	i := hash & t.mask
-	if i >= uint32(len(t.buckets)) {
-		i &= t.mask >> 1 // its own bucket is still to come
-	}
-	return &t.buckets[i]
-}
+// hash spreads rising ids evenly, also where they rise in steps: the factor is 2^64
+// over the golden ratio.
+func (id OrderID) hash() uint32 { return uint32(uint64(id) * 11400714819323198485 >> 32) }
 
 // find returns an order's slot, 0 where it is not there.
 func (t *orderTable) find(id OrderID) slot {
 	if t.count == 0 {
 		return 0
 	}
-	i := *t.bucket(id)
+	i := *t.buckets.of(id.hash())
 	for i != 0 && t.at(i).id != id {
 		i = t.at(i).chain
 	}
@@ -75,20 +63,25 @@ func (t *orderTable) find(id OrderID) slot {
 
 // add returns a new slot and its zero node for an id that is not there yet.
 func (t *orderTable) add(id OrderID) (slot, *node) {
-	for t.count++; t.count >= len(t.buckets); {
-		t.grow()
+	if t.count++; t.count >= len(t.buckets.first) {
+		t.buckets.reserve(t.count, t.link)
 	}
 	i := t.take()
 	n := t.at(i)
 	n.id = id
-	first := t.bucket(id)
+	first := t.buckets.of(id.hash())
 	n.chain, *first = *first, i
 	return i, n
 }
 
+func (t *orderTable) link(i slot) (hash uint32, next *slot) {
+	n := t.at(i)
+	return n.id.hash(), &n.chain
+}
+
 // remove drops n, which is at i, and what has become of its order.
 func (t *orderTable) remove(i slot, n *node) {
-	link := t.bucket(n.id)
+	link := t.buckets.of(n.id.hash())
 	for *link != i {
 		link = &t.at(*link).chain
 	}
@@ -98,26 +91,6 @@ func (t *orderTable) remove(i slot, n *node) {
 	}
 	t.give(i)
 	t.count--
-}
-
-// grow adds a bucket, and moves there what belongs there.
-func (t *orderTable) grow() {
-	last := uint32(len(t.buckets))
-	if last > t.mask {
-		t.mask = 2*t.mask + 1
-	}
-	t.buckets = append(t.buckets, 0)
-	if last == 0 {
-		return
-	}
-	from := &t.buckets[last&(t.mask>>1)]
-	chain := *from
-	*from = 0
-	for chain != 0 {
-		n := t.at(chain)
-		first := t.bucket(n.id)
-		chain, n.chain, *first = n.chain, *first, chain
-	}
 }
 
 // fateOf returns what has become of an order, to be added to.
