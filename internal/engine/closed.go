@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"time"
-
-	"outcry/internal/exchange"
 )
 
 // forgetMax is how many closed orders a desk forgets after one task: more than a
@@ -15,40 +13,44 @@ const forgetMax = 256
 // have nothing to do.
 const sweepEvery = time.Second
 
-// closedOrder is a closed order that is still in memory.
-type closedOrder struct {
-	id  exchange.OrderID
-	seq uint64 // the record that closed it
+// closing is a record that closed orders which are still in memory.
+type closing struct {
+	seq    uint64
+	orders int
 }
 
-// closedQueue holds closed orders, the longest closed first.
+// closedQueue knows which records closed the orders that the book can forget, the
+// oldest record first. The book forgets them in the same order.
 type closedQueue struct {
-	orders []closedOrder
-	first  int // those before it were forgotten
+	closings []closing
+	first    int // those before it are forgotten
 }
 
-func (q *closedQueue) push(o closedOrder) {
-	if q.first > len(q.orders)/2 && q.first > forgetMax {
-		q.orders = append(q.orders[:0], q.orders[q.first:]...)
+func (q *closedQueue) push(c closing) {
+	if q.first > len(q.closings)/2 && q.first > forgetMax {
+		q.closings = append(q.closings[:0], q.closings[q.first:]...)
 		q.first = 0
 	}
-	q.orders = append(q.orders, o)
+	q.closings = append(q.closings, c)
 }
 
-// pop takes out the longest closed order if it was closed at or before seq.
-func (q *closedQueue) pop(seq uint64) (exchange.OrderID, bool) {
-	if q.first == len(q.orders) || q.orders[q.first].seq > seq {
-		return 0, false
+// pop takes out one order if it was closed at or before seq.
+func (q *closedQueue) pop(seq uint64) bool {
+	if q.first == len(q.closings) || q.closings[q.first].seq > seq {
+		return false
 	}
-	q.first++
-	return q.orders[q.first-1].id, true
+	c := &q.closings[q.first]
+	if c.orders--; c.orders == 0 {
+		q.first++
+	}
+	return true
 }
 
-// close remembers that an order was closed by a record.
-func (d *desk) close(id exchange.OrderID, seq uint64) {
-	d.closed.push(closedOrder{id, seq})
-	d.closedCount.Add(1)
-	d.engine.counters.closedOrders.Add(1)
+// close remembers that a record closed a number of orders, at least one.
+func (d *desk) close(seq uint64, orders int) {
+	d.closed.push(closing{seq, orders})
+	d.closedCount.Add(int64(orders))
+	d.engine.counters.closedOrders.Add(int64(orders))
 }
 
 // forget drops closed orders whose rows are committed, longest closed first,
@@ -59,12 +61,10 @@ func (d *desk) forget() {
 		if e.options.Projection == nil || e.counters.closedOrders.Load() <= int64(e.options.ClosedOrdersMax) {
 			return
 		}
-		id, ok := d.closed.pop(e.options.Projection.Applied())
-		if !ok {
+		if !d.closed.pop(e.options.Projection.Applied()) {
 			return
 		}
-		e.orders.remove(id)
-		d.book.Forget(id)
+		e.orders.remove(d.book.Forget())
 		d.closedCount.Add(-1)
 		e.counters.closedOrders.Add(-1)
 	}
@@ -108,13 +108,12 @@ func (e *Engine) sweepOnce() bool {
 // adopt enters the orders of a book that was restored. Those that closed after
 // the projection's state count as closed by the journal's last record.
 func (d *desk) adopt() {
-	last := d.engine.journal.Appended()
+	d.engine.orders.enroll(d)
 	for o := range d.book.Orders() {
 		d.engine.orders.add(o.ID, d)
-		if o.Open == 0 {
-			d.close(o.ID, last)
-		} else {
-			d.engine.counters.openOrders.Add(1)
-		}
+	}
+	d.engine.counters.openOrders.Add(int64(d.book.Resting()))
+	if n := d.book.Closed(); n > 0 {
+		d.close(d.engine.journal.Appended(), n)
 	}
 }

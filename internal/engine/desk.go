@@ -14,12 +14,14 @@ type desk struct {
 	symbol  exchange.Symbol
 	listing *exchange.Listing // its contents are guarded by Engine.mu
 	book    *exchange.Book
+	number  uint32            // of the directory
+	account *exchange.Account // of the last command: the next is most often for the same
 	closed  closedQueue
 
-	closedCount atomic.Int64 // length of closed, for the sweeper to read
+	closedCount atomic.Int64 // of the book's closed orders, for the sweeper to read
 
 	// Memory that each command uses anew.
-	order  *exchange.Order // for the next accepted order
+	order  exchange.Order
 	fills  []exchange.Fill
 	event  exchange.Event
 	record []byte
@@ -46,12 +48,12 @@ func (d *desk) placeOrder(c *exchange.Command, r *exchange.Result, now int64) er
 	if r.Reason = e.admit(); r.Reason != exchange.OK {
 		return nil
 	}
-	o := d.reserve(c, r)
-	if o == nil {
+	if !d.reserve(c, r) {
 		return nil
 	}
+	o := &d.order
 	// What the book has matched cannot be undone: room for all of it comes first.
-	bytes := d.orderBytesMax(o)
+	bytes := exchange.EventBytesMax + d.book.FillBytesMax(o)
 	if ok, err := e.claim(bytes, r); !ok {
 		d.withdraw(o)
 		return err
@@ -59,35 +61,32 @@ func (d *desk) placeOrder(c *exchange.Command, r *exchange.Result, now int64) er
 	o.ID = exchange.OrderID(e.lastOrder.Add(1))
 	d.fills = d.book.Submit(o, now, d.fills[:0])
 
-	d.event = exchange.Event{Kind: exchange.OrderAccepted, Time: now, Account: c.Account, Symbol: d.symbol,
-		Order: o.ID, Side: o.Side, Shares: o.Shares, Limit: o.Limit, Fills: d.fills}
+	d.noteOrder(exchange.OrderAccepted, o, o.Shares, now)
+	d.event.Fills = d.fills
 	seq, err := d.append(bytes)
 	if err != nil {
 		return err
 	}
 	e.settle(d.listing, o, d.fills)
 	e.orders.add(o.ID, d)
-	d.noteFills(o, seq)
+	d.noteFills(seq)
 	r.Order = o.ID
 	return nil
 }
 
-// reserve takes the hold of a new order, or says in r why not and returns nil.
-func (d *desk) reserve(c *exchange.Command, r *exchange.Result) *exchange.Order {
-	if d.order == nil {
-		d.order = new(exchange.Order)
-	}
+// reserve makes d.order of a command and takes its hold, or says in r why not.
+func (d *desk) reserve(c *exchange.Command, r *exchange.Result) bool {
 	e := d.engine
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	account := e.ledger.Account(c.Account)
+	account := d.find(c.Account)
 	if account == nil {
 		r.Reason = exchange.UnknownAccount
-		return nil
+		return false
 	}
-	*d.order = *exchange.NewOrder(0, account, c.Side, c.Shares, c.Limit)
+	d.order = exchange.Order{Account: account, Side: c.Side, Limit: c.Limit, Shares: c.Shares, Open: c.Shares}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for {
-		r.Reason = e.ledger.Reserve(d.listing, d.order)
+		r.Reason = e.ledger.Reserve(d.listing, &d.order)
 		if r.Reason != exchange.InsufficientFunds || !account.Unsettled() || e.stopping() {
 			break
 		}
@@ -97,25 +96,22 @@ func (d *desk) reserve(c *exchange.Command, r *exchange.Result) *exchange.Order 
 		e.settled.Wait()
 	}
 	switch r.Reason {
-	case exchange.OK:
-		o := d.order
-		d.order = nil
-		return o
 	case exchange.InsufficientFunds:
 		r.CashHave, _ = account.Balance()
 	case exchange.InsufficientShares:
 		r.SharesHave, _ = d.listing.Position(account)
 	}
-	return nil
+	return r.Reason == exchange.OK
 }
 
-// orderBytesMax bounds the record of an order that is about to be submitted.
-func (d *desk) orderBytesMax(o *exchange.Order) int {
-	n := exchange.EventBytesMax
-	for resting := range d.book.Matches(o) {
-		n += exchange.FillBytesMax(resting.Account.ID)
+// find returns an account, nil where there is none. An account stays for ever.
+func (d *desk) find(id exchange.AccountID) *exchange.Account {
+	if d.account == nil || d.account.ID != id {
+		d.engine.mu.Lock()
+		d.account = d.engine.ledger.Account(id)
+		d.engine.mu.Unlock()
 	}
-	return n
+	return d.account
 }
 
 // withdraw takes back the hold of an order that finds no room.
@@ -125,7 +121,6 @@ func (d *desk) withdraw(o *exchange.Order) {
 	e.ledger.Withdraw(d.listing, o)
 	e.settled.Broadcast()
 	e.mu.Unlock()
-	d.order = o
 }
 
 // settle moves what the fills say. The record has its place in the journal.
@@ -136,30 +131,41 @@ func (e *Engine) settle(li *exchange.Listing, o *exchange.Order, fills []exchang
 	e.mu.Unlock()
 }
 
+// noteOrder makes d.event one of an order, without fills. It sets field by field
+// what another order's event left: to copy a whole event would cost more than to
+// encode it.
+func (d *desk) noteOrder(kind exchange.EventKind, o *exchange.Order, shares exchange.Shares, now int64) {
+	e := &d.event
+	e.Kind, e.Time, e.Account, e.Symbol = kind, now, o.Account.ID, d.symbol
+	e.Order, e.Side, e.Shares, e.Limit, e.Fills = o.ID, o.Side, shares, o.Limit, nil
+}
+
 // append writes d.event into the journal, where bytes were claimed for it.
 func (d *desk) append(bytes int) (uint64, error) {
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
 	return d.engine.append(d.record, bytes)
 }
 
-// noteFills counts what an accepted order did and remembers which orders it closed.
-func (d *desk) noteFills(o *exchange.Order, seq uint64) {
-	opened := int64(0)
-	if o.Open > 0 {
-		opened++
-	} else {
-		d.close(o.ID, seq)
+// noteFills counts what d.order did and which orders were closed by its record.
+func (d *desk) noteFills(seq uint64) {
+	opened, closed := 1, 0
+	if d.order.Open == 0 {
+		closed++
 	}
 	for i := range d.fills {
-		if id := d.fills[i].Resting; d.book.Find(id).Open == 0 {
-			opened--
-			d.close(id, seq)
+		if d.fills[i].Closed {
+			closed++
 		}
 	}
 	n := &d.engine.counters
-	n.executions.Add(int64(len(d.fills)))
-	if opened != 0 {
-		n.openOrders.Add(opened)
+	if len(d.fills) > 0 {
+		n.executions.Add(int64(len(d.fills)))
+	}
+	if opened != closed {
+		n.openOrders.Add(int64(opened - closed))
+	}
+	if closed > 0 {
+		d.close(seq, closed)
 	}
 }
 
@@ -168,7 +174,7 @@ func (d *desk) noteFills(o *exchange.Order, seq uint64) {
 // journal's reserve is used up it is refused.
 func (d *desk) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) error {
 	e := d.engine
-	if !e.known(c.Account) {
+	if d.find(c.Account) == nil {
 		r.Reason = exchange.UnknownAccount
 		return nil
 	}
@@ -182,25 +188,24 @@ func (d *desk) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) e
 		return err
 	}
 	o, _ := d.book.Cancel(c.Order, c.Account, now)
-	d.event = exchange.Event{Kind: exchange.OrderCanceled, Time: now, Account: c.Account, Symbol: d.symbol,
-		Order: o.ID, Side: o.Side, Shares: o.Canceled, Limit: o.Limit}
+	d.noteOrder(exchange.OrderCanceled, &o, o.Canceled, now)
 	seq, err := d.append(exchange.EventBytesMax)
 	if err != nil {
 		return err
 	}
 	e.mu.Lock()
-	e.ledger.Release(d.listing, o)
+	e.ledger.Release(d.listing, &o)
 	e.mu.Unlock()
 	e.counters.openOrders.Add(-1)
-	d.close(o.ID, seq)
+	d.close(seq, 1)
 	r.Status = o.Status()
 	return nil
 }
 
 func (d *desk) queryOrder(c *exchange.Command, r *exchange.Result) {
-	if !d.engine.known(c.Account) {
+	if d.find(c.Account) == nil {
 		r.Reason = exchange.UnknownAccount
-	} else if o := d.book.Find(c.Order); o == nil {
+	} else if o, found := d.book.Find(c.Order); !found {
 		r.Reason = d.engine.absent(c.Order) // it was forgotten on the way here
 	} else {
 		r.Status = o.Status()

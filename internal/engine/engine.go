@@ -114,7 +114,6 @@ func New(o Options) *Engine {
 	e := &Engine{options: o, journal: o.Journal, ledger: o.State.Ledger, stop: make(chan struct{})}
 	e.settled = sync.NewCond(&e.mu)
 	e.tasks.New = func() any { return &task{done: make(chan struct{}, 1)} }
-	e.orders.init()
 	e.lastOrder.Store(uint64(o.State.OrderID))
 	e.counters.accounts.Store(int64(e.ledger.Accounts()))
 	for sym, book := range o.State.Books {

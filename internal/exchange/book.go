@@ -3,30 +3,32 @@ package exchange
 import (
 	"fmt"
 	"iter"
-	"maps"
+	"slices"
 )
 
 // Book is the order book of one symbol: it holds the resting orders, matches
 // what comes in by price and time (docs/PROTOCOL.md, section "Matching"), and
 // remembers closed orders until they are forgotten. Not safe for concurrent use.
 //
-// Invariants: an order rests if and only if it has open shares; no price level
-// is empty; a level is in order of acceptance; the best bid is below the best
-// ask. Check proves them.
+// Invariants: an order either has open shares and rests, or is in the list of
+// closed orders; no price level is empty; a level is in order of acceptance; the
+// best bid is below the best ask. Check proves them.
 type Book struct {
-	bids, asks ladder
-	orders     map[OrderID]*Order
+	sides      [2]ladder // of bids and asks, see side
+	orders     orderTable
+	executions executionRoom
 	resting    int
+	closed     int
+	oldest     slot    // of the closed orders, the one that closed first
+	latest     slot    // and the one that closed last
 	newest     OrderID // ids within a book rise, so time priority is the order of ids
 }
 
 // NewBook returns an empty book.
 func NewBook() *Book {
-	return &Book{
-		bids:   ladder{sign: +1, chunkMax: ladderChunkMax},
-		asks:   ladder{sign: -1, chunkMax: ladderChunkMax},
-		orders: make(map[OrderID]*Order),
-	}
+	b := new(Book)
+	*b.side(Buy), *b.side(Sell) = newLadder(Buy, ladderChunkMax), newLadder(Sell, ladderChunkMax)
+	return b
 }
 
 // Submit matches o against the resting orders of the other side, best price
@@ -35,54 +37,85 @@ func NewBook() *Book {
 // returns it. now is the time of the executions, in seconds since the epoch.
 //
 // The caller has reserved what o could spend (Ledger.Reserve). o.ID is above
-// that of every order of this book, o.Open is o.Shares; anything else panics.
-// The fills are valid until the next call that changes the book.
+// that of every order of this book, o.Open is o.Shares and nothing of it is
+// executed; anything else panics. On return o is as it stands in the book.
 func (b *Book) Submit(o *Order, now int64, fills []Fill) []Fill {
-	if o.ID <= b.newest || o.Open != o.Shares || o.Shares <= 0 || o.Limit <= 0 {
+	if o.ID <= b.newest || o.Open != o.Shares || o.Shares <= 0 || o.Limit <= 0 || o.Executions != nil {
 		panic(fmt.Sprintf("exchange: order %d submitted out of order or malformed", o.ID))
 	}
 	b.newest = o.ID
-	b.orders[o.ID] = o
 	opposite := b.side(o.Side.opposite())
-	for o.Open > 0 && opposite.best != nil && o.crosses(opposite.best.price) {
-		fills = append(fills, b.fill(o, opposite.best.oldest, now))
+	for limit := opposite.key(o.Limit); o.Open > 0 && opposite.bestKey >= limit; {
+		fills = append(fills, Fill{})
+		b.fill(o, opposite.best.oldest, now, &fills[len(fills)-1])
 	}
+	if o.Executions != nil {
+		o.Executions = b.executions.end(o.Executions)
+	}
+	i, n := b.enter(o)
 	if o.Open > 0 {
-		b.rest(o)
+		b.rest(i, n)
+	} else {
+		b.close(i)
 	}
 	return fills
 }
 
-// fill executes what o and r have in common at r's limit.
-func (b *Book) fill(o, r *Order, now int64) Fill {
-	e := Execution{Shares: min(o.Open, r.Open), Price: r.Limit, Time: now}
+// fill executes what o and the order that rests at i have in common, at the
+// limit of the latter, and says so in f.
+func (b *Book) fill(o *Order, i slot, now int64, f *Fill) {
+	r := b.orders.at(i)
+	e := Execution{Shares: min(o.Open, r.left), Price: r.limit, Time: now}
 	o.Open -= e.Shares
-	r.Open -= e.Shares
-	o.Executions = append(o.Executions, e)
-	r.Executions = append(r.Executions, e)
-	if r.Open == 0 {
+	r.left -= e.Shares
+	o.Executions = b.executions.add(o.Executions, e)
+	b.executions.share(b.orders.fateOf(r), o.Executions, r.left == 0)
+	f.Resting, f.Shares, f.Price, f.Closed = r.id, e.Shares, e.Price, r.left == 0
+	f.Account, f.owner = r.account.ID, r.account
+	if f.Closed {
 		b.leave(r)
+		b.close(i)
 	}
-	return Fill{Resting: r.ID, Account: r.Account.ID, Shares: e.Shares, Price: e.Price, resting: r}
 }
 
-// Matches ranges over the resting orders that Submit would fill for o, in that
-// order, and changes nothing. The book must not change meanwhile.
-func (b *Book) Matches(o *Order) iter.Seq[*Order] {
-	return func(yield func(*Order) bool) {
-		open := o.Open
-		b.side(o.Side.opposite()).each(func(lv *level) bool {
-			if !o.crosses(lv.price) {
-				return false
+// enter makes the book's own copy of an order.
+func (b *Book) enter(o *Order) (slot, *node) {
+	i, n := b.orders.add(o.ID)
+	n.account, n.side, n.limit, n.shares, n.left = o.Account, o.Side, o.Limit, o.Shares, o.Open
+	if o.Executions != nil {
+		b.orders.fateOf(n).executions = o.Executions
+	}
+	return i, n
+}
+
+// FillBytesMax returns the most that the fills of a Submit of o would add to its
+// event (AppendEvent), and changes nothing.
+func (b *Book) FillBytesMax(o *Order) int {
+	bytes := 0
+	if opposite := b.side(o.Side.opposite()); opposite.bestKey >= opposite.key(o.Limit) {
+		for n := range b.matches(o) {
+			bytes += fillBytesMax(n.account.ID)
+		}
+	}
+	return bytes
+}
+
+// matches ranges over the resting orders that Submit would fill for o, in that
+// order. The book must not change meanwhile.
+func (b *Book) matches(o *Order) iter.Seq[*node] {
+	return func(yield func(*node) bool) {
+		open, opposite := o.Open, b.side(o.Side.opposite())
+		for price, at := range opposite.all() {
+			if !o.crosses(price) {
+				return
 			}
-			for r := lv.oldest; r != nil; r = r.next {
-				if open <= 0 || !yield(r) {
-					return false
+			for n := range b.at(opposite.level(at)) {
+				if open <= 0 || !yield(n) {
+					return
 				}
-				open -= r.Open
+				open -= n.left
 			}
-			return true
-		})
+		}
 	}
 }
 
@@ -90,15 +123,19 @@ func (b *Book) Matches(o *Order) iter.Seq[*Order] {
 // UnknownOrder, ForeignOrder where the order is not owner's, AlreadyExecuted or
 // AlreadyCanceled. UnknownOrder also stands for an order that was forgotten.
 func (b *Book) MayCancel(id OrderID, owner AccountID) RejectReason {
-	o := b.orders[id]
-	switch {
-	case o == nil:
+	return b.mayCancel(b.orders.find(id), owner)
+}
+
+func (b *Book) mayCancel(i slot, owner AccountID) RejectReason {
+	if i == 0 {
 		return UnknownOrder
-	case o.Account.ID != owner:
+	}
+	switch n := b.orders.at(i); {
+	case n.account.ID != owner:
 		return ForeignOrder
-	case o.Canceled > 0:
+	case n.canceled:
 		return AlreadyCanceled
-	case o.Open == 0:
+	case n.left == 0:
 		return AlreadyExecuted
 	}
 	return OK
@@ -106,136 +143,149 @@ func (b *Book) MayCancel(id OrderID, owner AccountID) RejectReason {
 
 // Cancel takes what is open of an order out of the book and returns the order.
 // Where MayCancel does not say OK it returns that reason, and nothing changed.
-func (b *Book) Cancel(id OrderID, owner AccountID, now int64) (*Order, RejectReason) {
-	if r := b.MayCancel(id, owner); r != OK {
-		return nil, r
+func (b *Book) Cancel(id OrderID, owner AccountID, now int64) (o Order, r RejectReason) {
+	i := b.orders.find(id)
+	if r = b.mayCancel(i, owner); r != OK {
+		return o, r
 	}
-	o := b.orders[id]
-	b.leave(o)
-	o.Canceled, o.CanceledAt, o.Open = o.Open, now, 0
+	n := b.orders.at(i)
+	b.leave(n)
+	n.canceled = true
+	b.orders.fateOf(n).canceledAt = now
+	b.close(i)
+	b.orders.read(n, &o)
 	return o, OK
 }
 
-// Find returns an order, nil where the book never had it or forgot it.
-func (b *Book) Find(id OrderID) *Order { return b.orders[id] }
-
-// Forget drops a closed order from memory. It panics when the order is open or
-// not there.
-func (b *Book) Forget(id OrderID) {
-	if o := b.orders[id]; o == nil || o.Open > 0 {
-		panic(fmt.Sprintf("exchange: order %d forgotten while it is open or unknown", id))
+// Find returns an order. found is false where the book never had it or forgot it.
+func (b *Book) Find(id OrderID) (o Order, found bool) {
+	i := b.orders.find(id)
+	if i == 0 {
+		return Order{}, false
 	}
-	delete(b.orders, id)
+	return b.orders.order(b.orders.at(i)), true
 }
 
-// Restore lets an order that was accepted earlier rest with the open shares and
-// executions that it has, without matching it: a book was not crossed when it
-// was stored. Orders are restored in order of their ids, before any Submit.
+// Forget drops from memory the order that has been closed the longest, and
+// returns its id: 0 where no order is closed.
+func (b *Book) Forget() OrderID {
+	i := b.oldest
+	if i == 0 {
+		return 0
+	}
+	n := b.orders.at(i)
+	id := n.id
+	b.closed--
+	if b.oldest = n.next; b.oldest == 0 {
+		b.latest = 0
+	}
+	b.orders.remove(i, n)
+	return id
+}
+
+// Restore lets a copy of an order that was accepted earlier rest with the open
+// shares and executions that it has, without matching it: a book was not crossed
+// when it was stored. Orders are restored in order of their ids, before any Submit.
 // An error says what does not fit, and then the book is unchanged.
 func (b *Book) Restore(o *Order) error {
 	if o.ID <= b.newest || o.Open <= 0 || o.Open > o.Shares || o.Limit <= 0 || o.Account == nil {
 		return fmt.Errorf("exchange: order %d cannot rest: after order %d, %s of %s open at %s", o.ID, b.newest, o.Open, o.Shares, o.Limit)
 	}
-	if best := b.side(o.Side.opposite()).best; best != nil && o.crosses(best.price) {
-		return fmt.Errorf("exchange: order %d cannot rest at %s: the other side's best price is %s", o.ID, o.Limit, best.price)
+	if best := b.Best(o.Side.opposite()); best != 0 && o.crosses(best) {
+		return fmt.Errorf("exchange: order %d cannot rest at %s: the other side's best price is %s", o.ID, o.Limit, best)
 	}
 	b.newest = o.ID
-	b.orders[o.ID] = o
-	b.rest(o)
+	o.Executions = slices.Clip(o.Executions) // what is added goes elsewhere
+	b.rest(b.enter(o))
 	return nil
 }
 
 // Orders ranges over the orders in memory, open and closed, in no order.
-func (b *Book) Orders() iter.Seq[*Order] { return maps.Values(b.orders) }
+func (b *Book) Orders() iter.Seq[Order] {
+	return func(yield func(Order) bool) {
+		for n := range b.orders.all() {
+			if !yield(b.orders.order(n)) {
+				return
+			}
+		}
+	}
+}
 
 // Resting returns how many orders rest in the book.
 func (b *Book) Resting() int { return b.resting }
 
+// Closed returns how many closed orders the book has not forgotten.
+func (b *Book) Closed() int { return b.closed }
+
 // Best returns the best price of a side, 0 where nothing rests there.
 func (b *Book) Best(s Side) Price {
-	if best := b.side(s).best; best != nil {
-		return best.price
+	if l := b.side(s); l.best != nil {
+		return l.price(l.bestKey)
 	}
 	return 0
 }
 
-func (b *Book) side(s Side) *ladder {
-	if s == Buy {
-		return &b.bids
-	}
-	return &b.asks
-}
+// side returns the levels of a side. Which side comes next is anyone's guess, so
+// there is no branch for it.
+func (b *Book) side(s Side) *ladder { return &b.sides[s&1] }
 
-// rest adds o to its price level.
-func (b *Book) rest(o *Order) {
-	b.side(o.Side).at(o.Limit).push(o)
+// rest adds n, which is at i, to its price level, as the newest.
+//
+// Here and in leave, node 0 takes what would be written into a neighbour that is
+// not there: whether there is one cannot be foreseen, so a branch would cost more.
+func (b *Book) rest(i slot, n *node) {
+	at, lv := b.side(n.side).at(n.limit)
+	n.level, n.prev = at, lv.last
+	b.orders.at(lv.last).next = i
+	oldest := lv.oldest
+	if oldest == 0 {
+		oldest = i
+	}
+	lv.oldest, lv.last = oldest, i
 	b.resting++
 }
 
-// leave takes o out of its price level.
-func (b *Book) leave(o *Order) {
-	lv := o.level
-	lv.remove(o)
-	if lv.oldest == nil {
-		b.side(o.Side).drop(lv)
+// leave takes an order out of its price level, without a search.
+func (b *Book) leave(n *node) {
+	side := b.side(n.side)
+	lv := side.level(n.level)
+	b.orders.at(n.prev).next = n.next
+	b.orders.at(n.next).prev = n.prev
+	oldest, last := lv.oldest, lv.last
+	if n.prev == 0 {
+		oldest = n.next
 	}
+	if n.next == 0 {
+		last = n.prev
+	}
+	lv.oldest, lv.last = oldest, last
+	if oldest == 0 {
+		side.drop(n.level)
+	}
+	n.level, n.prev, n.next = 0, 0, 0
 	b.resting--
 }
 
-// Check walks the whole book and returns an error that names the first
-// invariant that does not hold. It is for tests and for the end of a replay.
-func (b *Book) Check() error {
-	resting := 0
-	for _, s := range []Side{Buy, Sell} {
-		n, err := b.checkSide(s)
-		if err != nil {
-			return err
-		}
-		resting += n
+// close adds an order that does not rest to those that may be forgotten.
+func (b *Book) close(i slot) {
+	if b.latest == 0 {
+		b.oldest = i
+	} else {
+		b.orders.at(b.latest).next = i
 	}
-	if resting != b.resting {
-		return fmt.Errorf("exchange: %d orders rest, counted %d", resting, b.resting)
-	}
-	for id, o := range b.orders {
-		executed := Shares(0)
-		for _, e := range o.Executions {
-			executed += e.Shares
-		}
-		if o.Shares != o.Open+o.Canceled+executed || (o.Open > 0) != (o.level != nil) || o.Canceled > 0 && o.Open > 0 {
-			return fmt.Errorf("exchange: order %d of %s has %s open, %s canceled, %s executed, resting %t", id, o.Shares, o.Open, o.Canceled, executed, o.level != nil)
-		}
-	}
-	if bid, ask := b.Best(Buy), b.Best(Sell); bid != 0 && ask != 0 && bid >= ask {
-		return fmt.Errorf("exchange: the book is crossed: bid %s, ask %s", bid, ask)
-	}
-	return nil
+	b.latest = i
+	b.closed++
 }
 
-// checkSide counts the resting orders of a side and checks their levels.
-func (b *Book) checkSide(s Side) (resting int, err error) {
-	l := b.side(s)
-	levels, before := 0, (*level)(nil)
-	l.each(func(lv *level) bool {
-		if levels++; levels == 1 && lv != l.best {
-			err = fmt.Errorf("exchange: %s level %s is first and not known as the best", s, lv.price)
-		}
-		if before != nil && l.sign*int64(before.price) <= l.sign*int64(lv.price) {
-			err = fmt.Errorf("exchange: %s level %s stands behind %s", s, lv.price, before.price)
-		}
-		if lv.oldest == nil {
-			err = fmt.Errorf("exchange: %s level %s is empty", s, lv.price)
-		}
-		for o := lv.oldest; o != nil && err == nil; o = o.next {
-			resting++
-			if o.level != lv || o.Limit != lv.price || o.Side != s || o.prev != nil && o.prev.ID >= o.ID || o.next == nil && lv.last != o || b.orders[o.ID] != o {
-				err = fmt.Errorf("exchange: order %d does not belong where it rests, at %s", o.ID, lv.price)
+// at ranges over the orders of a price level, oldest first.
+func (b *Book) at(lv *level) iter.Seq[*node] {
+	return func(yield func(*node) bool) {
+		for i := lv.oldest; i != 0; {
+			n := b.orders.at(i)
+			i = n.next
+			if !yield(n) {
+				return
 			}
 		}
-		before = lv
-		return err == nil
-	})
-	if err == nil && (levels != l.levels || levels == 0 && l.best != nil) {
-		err = fmt.Errorf("exchange: %d %s levels, counted %d", levels, s, l.levels)
 	}
-	return resting, err
 }

@@ -67,43 +67,64 @@ func TestCancelThatIsRefusedChangesNothing(t *testing.T) {
 		{3, "2", AlreadyCanceled},
 	} {
 		o, r := b.Cancel(row.id, row.owner, 102)
-		require.Nil(t, o)
+		require.Zero(t, o)
 		require.Equal(t, row.want, r, "order %d", row.id)
 	}
 	require.Equal(t, before, dumpBook(b))
 	require.NoError(t, b.Check())
 }
 
-func TestForgetDropsClosedOrdersOnly(t *testing.T) {
+// found tells whether the book knows an order.
+func found(b *Book, id OrderID) bool {
+	_, there := b.Find(id)
+	return there
+}
+
+// node returns the book's own of an order that is there.
+func (b *Book) node(id OrderID) *node { return b.orders.at(b.orders.find(id)) }
+
+func TestForgetDropsClosedOrdersInTheOrderTheyClosed(t *testing.T) {
 	b := NewBook()
+	require.Zero(t, b.Forget())
 	b.Submit(NewOrder(1, ann, Sell, 10, 5), 0, nil)
-	b.Submit(NewOrder(2, bob, Buy, 4, 5), 0, nil)
-	require.Panics(t, func() { b.Forget(1) }, "open")
-	require.Panics(t, func() { b.Forget(7) }, "unknown")
-	b.Forget(2)
-	require.Nil(t, b.Find(2))
-	_, r := b.Cancel(2, "2", 0)
-	require.Equal(t, UnknownOrder, r)
-	require.Panics(t, func() { b.Forget(2) }, "forgotten before")
-	require.NotNil(t, b.Find(1))
-	require.NoError(t, b.Check())
-	require.Panics(t, func() { b.Submit(NewOrder(2, bob, Buy, 4, 5), 0, nil) }, "a forgotten id is still taken")
+	require.Zero(t, b.Forget(), "it is open")
+	b.Submit(NewOrder(2, ann, Sell, 10, 6), 0, nil)
+	b.Submit(NewOrder(3, ann, Sell, 10, 7), 0, nil)
+	_, r := b.Cancel(2, "1", 0)
+	require.Equal(t, OK, r)
+	b.Submit(NewOrder(4, bob, Buy, 12, 7), 0, nil) // closes 1, then itself
+	require.Equal(t, 3, b.Closed())
+	for _, want := range []OrderID{2, 1, 4} {
+		require.True(t, found(b, want))
+		require.Equal(t, want, b.Forget())
+		require.False(t, found(b, want))
+		_, r := b.Cancel(want, "1", 0)
+		require.Equal(t, UnknownOrder, r)
+		require.NoError(t, b.Check())
+	}
+	require.Zero(t, b.Forget(), "nothing else is closed")
+	require.Zero(t, b.Closed())
+	require.True(t, found(b, 3))
+	require.Panics(t, func() { b.Submit(NewOrder(4, bob, Buy, 4, 5), 0, nil) }, "a forgotten id is still taken")
 }
 
 func TestAStatusStaysTrueWhileItsOrderGoesOn(t *testing.T) {
 	b := NewBook()
-	o := NewOrder(1, ann, Sell, 10, 1)
-	b.Submit(o, 0, nil)
+	b.Submit(NewOrder(1, ann, Sell, 10, 1), 0, nil)
+	status := func() Status {
+		o, _ := b.Find(1)
+		return o.Status()
+	}
 	want := Status{Open: 10}
 	for id := OrderID(2); id <= 11; id++ { // with and without room behind what there is
-		early, before := o.Status(), want
+		early, before := status(), want
 		own := append(early.Executions, Execution{Shares: 99})
 		b.Submit(NewOrder(id, bob, Buy, 1, 1), int64(id), nil)
 		want.Open--
 		want.Executions = append(slices.Clone(want.Executions), Execution{Shares: 1, Price: 1, Time: int64(id)})
 		require.Equal(t, before, early)
 		require.Equal(t, Execution{Shares: 99}, own[len(own)-1], "who adds to a status does not reach the order")
-		require.Equal(t, want, o.Status())
+		require.Equal(t, want, status())
 	}
 }
 
@@ -149,7 +170,7 @@ func TestRestoreRefusesWhatCannotRest(t *testing.T) {
 			require.NoError(t, b.Restore(NewOrder(5, bob, Buy, 10, 5)))
 			require.ErrorContains(t, b.Restore(o), "cannot rest")
 			require.Equal(t, 2, b.Resting())
-			require.Same(t, b.Find(5), b.bids.best.oldest)
+			require.Same(t, b.node(5), b.orders.at(b.side(Buy).best.oldest))
 			require.NoError(t, b.Check())
 		})
 	}
@@ -159,44 +180,58 @@ func TestRestoreRefusesWhatCannotRest(t *testing.T) {
 func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 	for name, spoil := range map[string]func(b *Book){
 		"a wrong count of resting orders": func(b *Book) { b.resting++ },
-		"a wrong count of levels":         func(b *Book) { b.asks.levels++ },
-		"shares from nowhere":             func(b *Book) { b.orders[1].Open++ },
-		"a closed order that rests":       func(b *Book) { b.orders[1].Open, b.orders[1].Shares = 0, 0 },
-		"an open order that does not":     func(b *Book) { b.leave(b.orders[1]) },
-		"open and canceled":               func(b *Book) { b.orders[1].Open -= 3; b.orders[1].Canceled = 3 },
-		"a price that is not the level's": func(b *Book) { b.orders[1].Limit++ },
-		"an order on the wrong side":      func(b *Book) { b.orders[1].Side = Sell },
-		"an order of another level":       func(b *Book) { b.orders[1].level = b.orders[2].level },
-		"an order that nobody knows":      func(b *Book) { delete(b.orders, 1) },
-		"an empty level":                  func(b *Book) { b.bids.best.oldest, b.bids.best.last = nil, nil },
-		"a level of nobody":               func(b *Book) { b.asks.at(99) },
-		"levels swapped":                  func(b *Book) { c := b.asks.chunks[0]; c[0], c[1] = c[1], c[0] },
-		"another level as best":           func(b *Book) { b.asks.best = b.asks.chunks[0][0].level },
-		"no level as best":                func(b *Book) { b.asks.best = nil },
+		"a wrong count of levels":         func(b *Book) { b.side(Sell).levels++ },
+		"shares from nowhere":             func(b *Book) { b.node(1).left++ },
+		"a closed order that rests":       func(b *Book) { b.node(1).left, b.node(1).shares = 0, 0 },
+		"an open order that does not":     func(b *Book) { b.leave(b.node(1)) },
+		"open and canceled":               func(b *Book) { b.node(1).canceled = true },
+		"a price that is not the level's": func(b *Book) { b.node(1).limit++ },
+		"an order on the wrong side":      func(b *Book) { b.node(1).side = Sell },
+		"an order of another level":       func(b *Book) { b.node(2).level = b.node(4).level },
+		"an order that nobody knows":      func(b *Book) { b.orders.remove(b.orders.find(1), b.node(1)) },
+		"an empty level":                  func(b *Book) { b.side(Buy).best.oldest, b.side(Buy).best.last = 0, 0 },
+		"a level of nobody":               func(b *Book) { b.side(Sell).at(99) },
+		"a level that nobody knows":       func(b *Book) { b.side(Sell).others.chunks[0][1].stretch.used = 0 },
+		"stretches swapped":               func(b *Book) { c := b.side(Sell).others.chunks[0]; c[0], c[1] = c[1], c[0] },
+		"a stretch elsewhere":             func(b *Book) { b.side(Sell).others.chunks[0][1].stretch.first += stretchTicks },
+		"a stretch of another tick":       func(b *Book) { b.side(Sell).others.chunks[0][1].stretch.tick = cent },
+		"a stretch that is not listed":    func(b *Book) { clear(b.side(Sell).stretches) },
+		"a chunk that is too long":        func(b *Book) { b.side(Sell).others.chunkMax = 1 },
+		"whole cents among the others":    func(b *Book) { l := b.side(Sell); l.others, l.cents = l.cents, l.others },
+		"another level as best":           func(b *Book) { b.side(Sell).best = b.side(Sell).level(b.node(4).level) },
+		"another price as best":           func(b *Book) { b.side(Sell).bestKey++ },
+		"another slot as best":            func(b *Book) { b.side(Sell).bestSlot++ },
+		"no level as best":                func(b *Book) { b.side(Sell).best = nil },
 		"a best of no levels": func(b *Book) {
-			b.leave(b.orders[1])
-			b.orders[1].Open, b.orders[1].Canceled = 0, 10
-			b.bids.best = new(level)
+			_, r := b.Cancel(1, "1", 0)
+			if r == OK {
+				b.side(Buy).best = new(level)
+			}
 		},
-		"a newest that is older": func(b *Book) { b.asks.best.last = b.asks.best.oldest },
-		"levels out of order":    func(b *Book) { b.asks.best.price, b.asks.best.oldest.Limit = 100, 100 },
+		"a newest that is older": func(b *Book) { b.side(Sell).best.last = b.side(Sell).best.oldest },
 		"time priority turned round": func(b *Book) {
-			lv := b.asks.best
-			old := lv.oldest
-			lv.remove(old)
-			lv.push(old)
+			lv := b.side(Sell).best
+			older, newer := lv.oldest, lv.last
+			lv.oldest, lv.last = newer, older
+			b.orders.at(newer).prev, b.orders.at(newer).next = 0, older
+			b.orders.at(older).prev, b.orders.at(older).next = newer, 0
 		},
 		"a crossed book": func(b *Book) {
-			lv := b.bids.best
-			lv.price, lv.oldest.Limit = 50, 50
+			b.leave(b.node(1))
+			b.node(1).limit = 50
+			b.rest(b.orders.find(1), b.node(1))
 		},
+		"an open order that may be forgotten": func(b *Book) { b.close(b.orders.find(1)) },
+		"a closed order that is not listed":   func(b *Book) { b.Cancel(1, "1", 0); b.oldest, b.latest, b.closed = 0, 0, 0 },
+		"a wrong count of closed orders":      func(b *Book) { b.closed++ },
+		"another closed last":                 func(b *Book) { b.Cancel(1, "1", 0); b.latest = b.orders.find(2) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := NewBook()
 			b.Submit(NewOrder(1, ann, Buy, 10, 5), 0, nil)
 			b.Submit(NewOrder(2, bob, Sell, 10, 7), 0, nil)
 			b.Submit(NewOrder(3, bob, Sell, 10, 7), 0, nil)
-			b.Submit(NewOrder(4, bob, Sell, 10, 8), 0, nil)
+			b.Submit(NewOrder(4, bob, Sell, 10, 80), 0, nil)
 			require.NoError(t, b.Check())
 			spoil(b)
 			require.Error(t, b.Check())

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -110,16 +111,19 @@ type twins struct {
 // newTwins returns empty twins whose book splits its chunks at chunkMax levels.
 func newTwins(chunkMax int) *twins {
 	w := &twins{book: NewBook(), next: 1}
-	w.book.bids.chunkMax, w.book.asks.chunkMax = chunkMax, chunkMax
+	*w.book.side(Buy), *w.book.side(Sell) = newLadder(Buy, chunkMax), newLadder(Sell, chunkMax)
 	return w
 }
 
 func (w *twins) submit(t require.TestingT, account AccountID, side Side, shares Shares, limit Price) {
 	o := NewOrder(w.next, &Account{ID: account}, side, shares, limit)
 	var matches []OrderID
-	for r := range w.book.Matches(o) {
-		matches = append(matches, r.ID)
+	bytes := 0
+	for n := range w.book.matches(o) {
+		matches = append(matches, n.id)
+		bytes += fillBytesMax(n.account.ID)
 	}
+	require.Equal(t, bytes, w.book.FillBytesMax(o))
 	fills := w.book.Submit(o, w.now, nil)
 	want := w.naive.submit(w.next, account, side, shares, limit, w.now)
 	require.True(t, slices.EqualFunc(want, fills, Fill.same), "order %d: want %v, got %v", w.next, want, fills)
@@ -138,8 +142,8 @@ func (w *twins) cancel(t require.TestingT, id OrderID, owner AccountID) {
 	o, r := w.book.Cancel(id, owner, w.now)
 	require.Equal(t, may, r, "cancel of order %d", id)
 	require.Equal(t, w.naive.cancel(id, owner), r, "cancel of order %d", id)
-	require.Equal(t, r == OK, o != nil)
-	if o != nil {
+	require.Equal(t, r == OK, o.ID != 0)
+	if r == OK {
 		require.Equal(t, w.now, o.CanceledAt)
 	}
 	w.compare(t, id)
@@ -147,8 +151,9 @@ func (w *twins) cancel(t require.TestingT, id OrderID, owner AccountID) {
 
 // compare looks at one order in both.
 func (w *twins) compare(t require.TestingT, id OrderID) {
-	want, got := w.naive.find(id), w.book.Find(id)
-	require.Equal(t, want == nil, got == nil, "order %d", id)
+	want := w.naive.find(id)
+	got, found := w.book.Find(id)
+	require.Equal(t, want != nil, found, "order %d", id)
 	if want != nil {
 		s := got.Status()
 		require.Equal(t, Status{want.open, want.canceled, got.CanceledAt, want.done}, s, "order %d", id)
@@ -170,8 +175,8 @@ func TestBookEqualsANaiveTwin(t *testing.T) {
 		side := rapid.SampledFrom([]Side{Buy, Sell})
 		t.Repeat(map[string]func(*rapid.T){
 			"submit": func(t *rapid.T) {
-				w.submit(t, account.Draw(t, "account"), side.Draw(t, "side"),
-					Shares(rapid.IntRange(1, 30).Draw(t, "shares")), Price(rapid.IntRange(1, 20).Draw(t, "limit")))
+				w.submit(t, account.Draw(t, "account"), side.Draw(t, "side"), Shares(rapid.IntRange(1, 30).Draw(t, "shares")),
+					Price(rapid.IntRange(1, 40).Draw(t, "limit"))*rapid.SampledFrom([]Price{cent, cent / 2}).Draw(t, "grain"))
 			},
 			"cancel": func(t *rapid.T) {
 				id := OrderID(rapid.Uint64Range(0, uint64(w.next)).Draw(t, "order"))
@@ -182,19 +187,19 @@ func TestBookEqualsANaiveTwin(t *testing.T) {
 	})
 }
 
-// TestBookEqualsANaiveTwinWithManyLevels grows a book over several chunks of
-// the size that is used, thins it out in the middle, and sweeps it.
+// TestBookEqualsANaiveTwinWithManyLevels grows a book over several chunks, thins it
+// out in the middle, and sweeps it.
 func TestBookEqualsANaiveTwinWithManyLevels(t *testing.T) {
 	r := testRand(t)
-	w := newTwins(ladderChunkMax)
+	w := newTwins(8)
 	const middle, levels = 10_000, 1500
 	for _, i := range r.Perm(levels) {
 		w.submit(t, "1", Sell, 10, Price(middle+1+i))
 		w.submit(t, "2", Buy, 10, Price(middle-i))
 	}
 	w.check(t)
-	require.Greater(t, len(w.book.asks.chunks), 4)
-	require.Greater(t, len(w.book.bids.chunks), 4)
+	require.Greater(t, len(w.book.side(Sell).others.chunks), 4)
+	require.Greater(t, len(w.book.side(Buy).others.chunks), 4)
 	for step := range 3000 {
 		switch n := r.IntN(10); {
 		case n < 4:
@@ -215,64 +220,67 @@ func TestBookEqualsANaiveTwinWithManyLevels(t *testing.T) {
 
 func randomSide(r *rand.Rand) Side { return Buy + Side(r.IntN(2)) }
 
-func TestLadderKeepsItsLevelsSortedInBoundedChunks(t *testing.T) {
-	for _, sign := range []int64{+1, -1} {
+// TestLadderKeepsItsLevelsSorted puts levels in and out of use at prices in whole
+// cents and between them, and compares with a sorted list.
+func TestLadderKeepsItsLevelsSorted(t *testing.T) {
+	for _, side := range []Side{Buy, Sell} {
 		rapid.Check(t, func(t *rapid.T) {
-			l := &ladder{sign: sign, chunkMax: rapid.IntRange(1, 5).Draw(t, "chunkMax")}
-			there := map[Price]*level{}
-			for _, n := range rapid.SliceOfN(rapid.IntRange(1, 40), 1, 200).Draw(t, "prices") {
-				p := Price(n)
-				if lv := there[p]; lv != nil && rapid.Bool().Draw(t, "drop") {
-					l.drop(lv)
+			l := newLadder(side, rapid.IntRange(1, 5).Draw(t, "chunkMax"))
+			there := map[Price]slot{}
+			for range rapid.IntRange(1, 200).Draw(t, "steps") {
+				p := Price(rapid.IntRange(1, 200).Draw(t, "price"))
+				if rapid.Bool().Draw(t, "whole") {
+					p *= cent
+				}
+				if at, is := there[p]; is && rapid.Bool().Draw(t, "drop") {
+					*l.level(at) = level{}
+					l.drop(at)
 					delete(there, p)
 				} else {
-					got := l.at(p)
-					require.True(t, lv == nil || lv == got, "level %d moved", p)
-					there[p] = got
+					got, lv := l.at(p)
+					require.True(t, !is || at == got, "level %d moved", p)
+					require.Same(t, l.level(got), lv)
+					there[p], *lv = got, level{oldest: slot(p), last: slot(p)}
 				}
-				requireLadder(t, l, there)
+				requireLadder(t, &l, there)
 			}
 		})
 	}
 }
 
-func requireLadder(t require.TestingT, l *ladder, there map[Price]*level) {
-	var best *level
-	count := 0
-	for _, chunk := range l.chunks {
-		require.NotEmpty(t, chunk)
-		require.LessOrEqual(t, len(chunk), l.chunkMax)
-		for _, r := range chunk {
-			require.Same(t, there[r.level.price], r.level)
-			require.Equal(t, l.sign*int64(r.level.price), r.key)
-			require.True(t, best == nil || l.sign*int64(best.price) < r.key)
-			best = r.level
-			count++
-		}
+func requireLadder(t require.TestingT, l *ladder, there map[Price]slot) {
+	want := slices.Sorted(maps.Keys(there))
+	if l.up > 0 {
+		slices.Reverse(want)
 	}
-	require.Len(t, there, count)
-	require.Equal(t, count, l.levels)
-	require.Same(t, best, l.best)
+	require.NoError(t, l.check())
+	require.Len(t, there, l.levels)
+	for p, at := range l.all() {
+		require.Equal(t, want[0], p)
+		require.Equal(t, there[p], at)
+		want = want[1:]
+	}
+	require.Empty(t, want)
 }
 
-func TestLadderPanicsWhenALevelIsDroppedThatIsNotEmptyOrNotThere(t *testing.T) {
+func TestLadderPanicsWhenALevelIsDroppedThatIsNotEmptyOrNotInUse(t *testing.T) {
 	b := NewBook()
 	b.Submit(NewOrder(1, &Account{ID: "1"}, Buy, 10, 5), 0, nil)
-	require.Panics(t, func() { b.bids.drop(b.bids.best) })
-	require.Panics(t, func() { b.bids.drop(&level{price: 4}) })
-	require.Panics(t, func() { b.bids.drop(&level{price: 5}) })
+	require.Panics(t, func() { b.side(Buy).drop(b.side(Buy).bestSlot) })
+	require.Panics(t, func() { b.side(Buy).drop(b.side(Buy).bestSlot + 1) })
 	require.NoError(t, b.Check())
 }
 
-func TestEachStopsWhenToldTo(t *testing.T) {
+func TestAllStopsWhenToldTo(t *testing.T) {
 	b := NewBook()
 	for i := range 4 {
 		b.Submit(NewOrder(OrderID(i+1), &Account{ID: "1"}, Sell, 10, Price(i+5)), 0, nil)
 	}
 	var seen []Price
-	b.asks.each(func(lv *level) bool {
-		seen = append(seen, lv.price)
-		return len(seen) < 3
-	})
+	for p := range b.side(Sell).all() {
+		if seen = append(seen, p); len(seen) == 3 {
+			break
+		}
+	}
 	require.Equal(t, []Price{5, 6, 7}, seen)
 }

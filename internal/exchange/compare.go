@@ -13,7 +13,7 @@ import (
 func (s *State) SameOrders(snap *Snapshot) error {
 	var want []OrderState
 	for sym, book := range s.Books {
-		for _, o := range book.orders {
+		for o := range book.Orders() {
 			if o.Open > 0 {
 				want = append(want, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym, Side: o.Side, Shares: o.Shares, Limit: o.Limit, Open: o.Open})
 			}
@@ -36,8 +36,8 @@ func (s *State) SameOrders(snap *Snapshot) error {
 // that differs, with both values. It sorts the snapshot's lists.
 func (s *State) SameHoldings(snap *Snapshot) error {
 	var accounts []AccountState
-	for id, a := range s.Ledger.accounts {
-		accounts = append(accounts, AccountState{ID: id, Balance: a.balance, Held: a.held})
+	for a := range s.Ledger.accounts.all() {
+		accounts = append(accounts, AccountState{ID: a.ID, Balance: a.balance, Held: a.held})
 	}
 	var symbols []SymbolState
 	var positions []PositionState

@@ -75,39 +75,38 @@ func (d *desk) order(id AccountID, s Symbol, side Side, shares Shares, limit Pri
 	d.Ledger.Settle(li, o, fills)
 	recorded := slices.Clone(fills)
 	for i := range recorded {
-		recorded[i].resting = nil // as it is after decoding
+		recorded[i].owner, recorded[i].Closed = nil, false // as it is after decoding
 	}
 	d.note(Event{Kind: OrderAccepted, Account: id, Symbol: s, Side: side, Shares: shares, Limit: limit, Order: o.ID, Fills: recorded})
 	return o, recorded, OK
 }
 
-func (d *desk) cancel(id AccountID, s Symbol, order OrderID) (*Order, RejectReason) {
+func (d *desk) cancel(id AccountID, s Symbol, order OrderID) (Order, RejectReason) {
 	o, r := d.Books[s].Cancel(order, id, d.now)
 	if r != OK {
-		return nil, r
+		return Order{}, r
 	}
-	d.Ledger.Release(d.Ledger.Listing(s), o)
+	d.Ledger.Release(d.Ledger.Listing(s), &o)
 	d.note(Event{Kind: OrderCanceled, Account: id, Symbol: s, Side: o.Side, Shares: o.Canceled, Limit: o.Limit, Order: order})
 	return o, OK
 }
 
 // find returns an order and its symbol, whichever book it is in.
-func (d *desk) find(id OrderID) (*Order, Symbol) {
+func (d *desk) find(id OrderID) (Order, Symbol) {
 	for s, b := range d.Books {
-		if o := b.Find(id); o != nil {
+		if o, found := b.Find(id); found {
 			return o, s
 		}
 	}
-	return nil, ""
+	return Order{}, ""
 }
 
 // dump prints everything that two equal states have in common, in one order.
 func dump(s *State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "orders up to %d, opened with %s\n", s.OrderID, s.Ledger.opened)
-	for _, id := range slices.Sorted(maps.Keys(s.Ledger.accounts)) {
-		a := s.Ledger.accounts[id]
-		fmt.Fprintf(&b, "account %s: %s free, %s held, %d unsettled\n", id, a.balance, a.held, a.unsettled)
+	for _, a := range slices.SortedFunc(s.Ledger.accounts.all(), func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) }) {
+		fmt.Fprintf(&b, "account %s: %s free, %s held, %d unsettled\n", a.ID, a.balance, a.held, a.unsettled)
 	}
 	for _, sym := range slices.Sorted(maps.Keys(s.Books)) {
 		li := s.Ledger.Listing(sym)
@@ -126,17 +125,15 @@ func dump(s *State) string {
 func dumpBook(book *Book) string {
 	var b strings.Builder
 	for _, side := range []Side{Buy, Sell} {
-		book.side(side).each(func(lv *level) bool {
-			fmt.Fprintf(&b, "  %s level %s:", side, lv.price)
-			for o := lv.oldest; o != nil; o = o.next {
-				fmt.Fprintf(&b, " #%d", o.ID)
+		for price, at := range book.side(side).all() {
+			fmt.Fprintf(&b, "  %s level %s:", side, price)
+			for n := range book.at(book.side(side).level(at)) {
+				fmt.Fprintf(&b, " #%d", n.id)
 			}
 			b.WriteByte('\n')
-			return true
-		})
+		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(book.orders)) {
-		o := book.orders[id]
+	for _, o := range slices.SortedFunc(book.Orders(), func(a, b Order) int { return cmp.Compare(a.ID, b.ID) }) {
 		fmt.Fprintf(&b, "  order %d of %s: %s %s at %s, %+v\n", o.ID, o.Account.ID, o.Side, o.Shares, o.Limit, o.Status())
 	}
 	return b.String()
@@ -185,7 +182,7 @@ func (s *randomSession) step() {
 		}
 		id := 1 + OrderID(s.r.Uint64N(uint64(s.OrderID)))
 		o, in := s.find(id)
-		if o == nil {
+		if in == "" {
 			return
 		}
 		if s.r.IntN(10) > 0 {

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"iter"
+	"maps"
 	"slices"
 )
 
@@ -21,7 +23,7 @@ func (s *State) Digest() [sha256.Size]byte {
 	d.buffer = append(d.buffer, digestVersion...)
 	d.number(uint64(s.OrderID))
 	d.ledger(s.Ledger)
-	for _, li := range sorted(s.Ledger.listings, func(li *Listing) Symbol { return li.Symbol }) {
+	for _, li := range sorted(maps.Values(s.Ledger.listings), len(s.Ledger.listings), func(li *Listing) Symbol { return li.Symbol }) {
 		d.listing(li)
 		d.book(s.Books[li.Symbol])
 	}
@@ -60,8 +62,8 @@ func (d *digester) int128(values ...Int128) {
 
 func (d *digester) ledger(l *Ledger) {
 	d.int128(Int128(l.opened))
-	d.number(uint64(len(l.accounts)))
-	for _, a := range sorted(l.accounts, func(a *Account) AccountID { return a.ID }) {
+	d.number(uint64(l.Accounts()))
+	for _, a := range sorted(l.accounts.all(), l.Accounts(), func(a *Account) AccountID { return a.ID }) {
 		d.buffer = appendString(d.buffer, a.ID)
 		d.int128(Int128(a.balance), Int128(a.held))
 	}
@@ -71,14 +73,14 @@ func (d *digester) ledger(l *Ledger) {
 func (d *digester) listing(li *Listing) {
 	d.buffer = appendString(d.buffer, li.Symbol)
 	d.int128(Int128(li.placed))
-	owners := make(map[*Account]*Account, len(li.holdings))
+	owners := make([]*Account, 0, len(li.holdings))
 	for a, h := range li.holdings {
 		if h.shares.Sign() != 0 || h.held.Sign() != 0 {
-			owners[a] = a
+			owners = append(owners, a)
 		}
 	}
 	d.number(uint64(len(owners)))
-	for _, a := range sorted(owners, func(a *Account) AccountID { return a.ID }) {
+	for _, a := range sorted(slices.Values(owners), len(owners), func(a *Account) AccountID { return a.ID }) {
 		h := li.holdings[a]
 		d.buffer = appendString(d.buffer, a.ID)
 		d.int128(Int128(h.shares), Int128(h.held))
@@ -88,19 +90,18 @@ func (d *digester) listing(li *Listing) {
 func (d *digester) book(b *Book) {
 	d.number(uint64(b.resting))
 	for _, side := range []Side{Buy, Sell} {
-		b.side(side).each(func(lv *level) bool {
-			for o := lv.oldest; o != nil; o = o.next {
-				d.number(uint64(o.ID))
-				d.buffer = appendString(append(d.buffer, byte(o.Side)), o.Account.ID)
-				d.int128(Int128(o.Shares.Position()), Int128(o.Open.Position()), Int128(Shares(o.Limit).Position()))
+		for _, at := range b.side(side).all() {
+			for n := range b.at(b.side(side).level(at)) {
+				d.number(uint64(n.id))
+				d.buffer = appendString(append(d.buffer, byte(n.side)), n.account.ID)
+				d.int128(Int128(n.shares.Position()), Int128(n.left.Position()), Int128(Shares(n.limit).Position()))
 			}
-			return true
-		})
+		}
 	}
 }
 
-// sorted returns the values of m in the order of the strings that name them.
-func sorted[M ~map[K]V, K comparable, V any, S ~string](m M, name func(V) S) []V {
+// sorted returns n values in the order of the strings that name them.
+func sorted[V any, S ~string](values iter.Seq[V], n int, name func(V) S) []V {
 	// Most names differ in their first bytes: those beside the value keep the
 	// comparison out of memory that is elsewhere.
 	type named struct {
@@ -108,8 +109,8 @@ func sorted[M ~map[K]V, K comparable, V any, S ~string](m M, name func(V) S) []V
 		name  S
 		value V
 	}
-	all := make([]named, 0, len(m))
-	for _, v := range m {
+	all := make([]named, 0, n)
+	for v := range values {
 		var first [8]byte
 		copy(first[:], name(v))
 		all = append(all, named{binary.BigEndian.Uint64(first[:]), name(v), v})
@@ -120,9 +121,9 @@ func sorted[M ~map[K]V, K comparable, V any, S ~string](m M, name func(V) S) []V
 		}
 		return cmp.Compare(a.name, b.name)
 	})
-	values := make([]V, len(all))
+	inOrder := make([]V, len(all))
 	for i := range all {
-		values[i] = all[i].value
+		inOrder[i] = all[i].value
 	}
-	return values
+	return inOrder
 }

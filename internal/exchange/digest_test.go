@@ -37,18 +37,18 @@ func TestAnyDifferenceChangesTheDigest(t *testing.T) {
 	seen := map[string]string{fmt.Sprintf("%x", state().Digest()): "as it was"}
 	require.Len(t, seen, 1)
 	for name, change := range map[string]func(s *State){
-		"a balance":          func(s *State) { a := s.Ledger.accounts["1"]; a.balance = a.balance.Add(Cash{Lo: 1}) },
-		"a hold":             func(s *State) { a := s.Ledger.accounts["1"]; a.held = a.held.Add(Cash{Lo: 1}) },
+		"a balance":          func(s *State) { a := s.Ledger.Account("1"); a.balance = a.balance.Add(Cash{Lo: 1}) },
+		"a hold":             func(s *State) { a := s.Ledger.Account("1"); a.held = a.held.Add(Cash{Lo: 1}) },
 		"one more account":   func(s *State) { s.Ledger.Open("3", Cash{}) },
 		"the opened total":   func(s *State) { s.Ledger.opened = s.Ledger.opened.Add(Cash{Lo: 1}) },
 		"one more symbol":    func(s *State) { s.Ledger.List("A"); s.Books["A"] = NewBook() },
 		"the placed total":   func(s *State) { s.Ledger.listings["SPY"].placed = Position{Lo: 1} },
-		"a position":         func(s *State) { s.Ledger.listings["SPY"].holdings[s.Ledger.accounts["2"]].shares.Lo++ },
-		"a position's hold":  func(s *State) { s.Ledger.listings["SPY"].holdings[s.Ledger.accounts["2"]].held.Lo++ },
-		"an order's shares":  func(s *State) { s.Books["SPY"].orders[4].Shares++ },
-		"an order's open":    func(s *State) { s.Books["SPY"].orders[4].Open-- },
-		"an order's limit":   func(s *State) { s.Books["SPY"].orders[4].Limit++ },
-		"an order's account": func(s *State) { s.Books["SPY"].orders[4].Account = s.Ledger.accounts["1"] },
+		"a position":         func(s *State) { s.Ledger.listings["SPY"].holdings[s.Ledger.Account("2")].shares.Lo++ },
+		"a position's hold":  func(s *State) { s.Ledger.listings["SPY"].holdings[s.Ledger.Account("2")].held.Lo++ },
+		"an order's shares":  func(s *State) { s.Books["SPY"].node(4).shares++ },
+		"an order's open":    func(s *State) { s.Books["SPY"].node(4).left-- },
+		"an order's limit":   func(s *State) { s.Books["SPY"].node(4).limit++ },
+		"an order's account": func(s *State) { s.Books["SPY"].node(4).account = s.Ledger.Account("1") },
 		"an order gone":      func(s *State) { s.Books["SPY"].Cancel(4, "2", 1) },
 		"the last order":     func(s *State) { s.OrderID++ },
 	} {
@@ -73,7 +73,7 @@ func TestPositionsOfNothingDoNotCount(t *testing.T) {
 	before := s.Digest()
 	s.Ledger.Open("3", Cash{})
 	with := s.Digest()
-	s.Ledger.listings["SPY"].holding(s.Ledger.accounts["3"])
+	s.Ledger.listings["SPY"].holding(s.Ledger.Account("3"))
 	require.Equal(t, with, s.Digest())
 	require.NotEqual(t, before, with)
 }

@@ -123,9 +123,9 @@ const (
 // shares, limit and the number of fills.
 const EventBytesMax = 1 + varintMax + varintMax + accountMax + symbolMax + 1 + 3*varintMax
 
-// FillBytesMax returns the most that one more fill, with an order of the given
+// fillBytesMax returns the most that one more fill, with an order of the given
 // account, adds to an event.
-func FillBytesMax(account AccountID) int { return varintMax + 1 + len(account) + varintMax + varintMax }
+func fillBytesMax(account AccountID) int { return varintMax + 1 + len(account) + varintMax + varintMax }
 
 // fillBytesMin is the least that an encoded fill takes: it bounds how many
 // fills a record of a given length can claim to have.

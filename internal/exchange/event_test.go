@@ -66,7 +66,7 @@ func TestDecodeReadsWhatAppendWrote(t *testing.T) {
 		require.Equal(t, e, decoded(t, b[6:]))
 		most := EventBytesMax
 		for _, f := range e.Fills {
-			most += FillBytesMax(f.Account)
+			most += fillBytesMax(f.Account)
 		}
 		require.LessOrEqual(t, len(b)-6, most)
 	})
@@ -85,7 +85,7 @@ func TestEventsStayWithinTheirBound(t *testing.T) {
 	e.Kind = OrderAccepted
 	one := len(AppendEvent(nil, &e))
 	e.Fills = []Fill{{Resting: math.MaxUint64, Account: account, Shares: Shares(most), Price: Price(most)}}
-	require.LessOrEqual(t, len(AppendEvent(nil, &e))-one, FillBytesMax(account))
+	require.LessOrEqual(t, len(AppendEvent(nil, &e))-one, fillBytesMax(account))
 }
 
 func TestDecodeRefusesEveryTruncationAndEveryTrailingByte(t *testing.T) {
@@ -174,7 +174,7 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 		"a fill of nothing":                order(func(e *Event) { e.Fills[0].Shares = 0 }),
 		"a fill of less than nothing":      order(func(e *Event) { e.Fills[0].Shares = -1 }),
 		"a fill of more than the order":    order(func(e *Event) { e.Fills[0].Shares = 6 }),
-		"fills of more than the order":     order(func(e *Event) { e.Fills = append(e.Fills, Fill{3, "8", 2, 5, nil}) }),
+		"fills of more than the order":     order(func(e *Event) { e.Fills = append(e.Fills, Fill{3, "8", 2, 5, false, nil}) }),
 		"a fill for nothing":               order(func(e *Event) { e.Fills[0].Price = 0 }),
 		"a fill at a negative price":       order(func(e *Event) { e.Fills[0].Price = -1 }),
 		"a cancel of order 0":              {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Shares: 5, Limit: 6},

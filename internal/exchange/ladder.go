@@ -1,159 +1,160 @@
 package exchange
 
-import "slices"
+import "iter"
 
 // level is one price level: the resting orders of one side and price, oldest first.
-type level struct {
-	price        Price
-	oldest, last *Order
+type level struct{ oldest, last slot }
+
+// A stretch is stretchTicks neighbouring prices, each with a level whether or not
+// orders rest there.
+const stretchTicks = 16
+
+// stretch is a piece of the price scale on which orders rest, by sort key.
+type stretch struct {
+	first  int64  // key of levels[0]
+	tick   int64  // from one level's key to the next
+	slot   slot   // its place in ladder.stretches
+	used   uint16 // a bit for each level that is not empty
+	levels [stretchTicks]level
 }
 
-// push adds o as the newest order of the level.
-func (l *level) push(o *Order) {
-	o.level, o.prev, o.next = l, l.last, nil
-	if l.last == nil {
-		l.oldest = o
-	} else {
-		l.last.next = o
-	}
-	l.last = o
-}
+// stretchHints is how many hints a ladder has: for a range of 2,048 cents.
+const stretchHints = 128
 
-// remove takes o out of the level in constant time.
-func (l *level) remove(o *Order) {
-	if o.prev == nil {
-		l.oldest = o.next
-	} else {
-		o.prev.next = o.next
-	}
-	if o.next == nil {
-		l.last = o.prev
-	} else {
-		o.next.prev = o.prev
-	}
-	o.level, o.prev, o.next = nil, nil, nil
-}
+// cent is the tick of most prices. A price between two whole cents lies on a
+// scale of its own, in which the tick is the smallest difference there is.
+const cent = 1e6
 
-// ladder indexes the price levels of one side by price. Orders arrive and leave
-// near the best price, so levels are kept sorted with the best at the end: the
-// best is a cached pointer, and a new level moves only its better neighbours.
-// The sorted run is cut into chunks, so that a far level in a book of a million
-// levels moves a chunk and not the whole book (figures: docs/decisions).
+// ladder finds the price levels of one side. Most prices are whole cents, and
+// close to each other: a level lies in a stretch of neighbours, where its price
+// leads to it, and a search is for the stretch alone. Stretches are kept in
+// sorted chunks, so that it does not matter how many there are.
 //
-// Invariants: no chunk is empty or longer than chunkMax; keys rise through
-// all chunks; best is the last level, nil when there is none.
+// Prices are compared by their keys: the better for the side, the greater.
+// A level is named by a slot: that of its stretch × stretchTicks + its place there.
+//
+// Invariants: best is the level of bestKey, the greatest key of a level in use;
+// no stretch is empty; levels counts those in use.
 type ladder struct {
-	sign     int64 // +1 for bids, -1 for asks: key = sign × price, so better is greater
-	chunkMax int   // how many levels a chunk holds before it is split
-	best     *level
-	levels   int
-	chunks   [][]rung
-	free     *level // one emptied level, kept for the next new price
+	base, up  int64 // key = base + up × price: 0 and 1 for bids, orderUnitsMax and -1 for asks
+	cents     run   // stretches of whole cents
+	others    run   // stretches of prices between them
+	bestKey   int64 // noKey where no order rests
+	best      *level
+	bestSlot  slot
+	levels    int
+	stretches []*stretch         // by slot; one that is not in the book at 0
+	free      []slot             // slots of stretches that may be used again
+	hints     [stretchHints]slot // where a stretch was found, by the low bits of its number
 }
 
-// rung is a level with its sort key beside it, so that a search stays in the chunk.
-type rung struct {
-	key   int64
-	level *level
+// noKey is below every key.
+const noKey = 0
+
+func newLadder(s Side, chunkMax int) ladder {
+	l := ladder{base: 0, up: 1, cents: run{chunkMax: chunkMax}, others: run{chunkMax: chunkMax}, stretches: []*stretch{{first: -1}}}
+	if s == Sell {
+		l.base, l.up = orderUnitsMax, -1
+	}
+	return l
 }
 
-// ladderChunkMax is the chunkMax of every book. Only tests and measurements use
-// another one.
-const ladderChunkMax = 256
+// key returns a price's sort key, and price the price of a key: each is the
+// other's inverse. Keys are above 0, and whole cents have keys of whole cents.
+func (l *ladder) key(p Price) int64 { return l.base + l.up*int64(p) }
 
-// at returns the level of a price, making it where there is none.
-func (l *ladder) at(p Price) *level {
-	if l.best != nil && l.best.price == p {
-		return l.best
-	}
-	key := l.sign * int64(p)
-	c, i, found := l.search(key)
-	if found {
-		return l.chunks[c][i].level
-	}
-	lv := l.free
-	if lv == nil {
-		lv = new(level)
-	}
-	l.free = nil
-	lv.price = p
-	l.insert(c, i, rung{key, lv})
-	return lv
-}
+func (l *ladder) price(key int64) Price { return Price(l.up * (key - l.base)) }
 
-// drop removes an empty level.
-func (l *ladder) drop(lv *level) {
-	c, i, found := l.search(l.sign * int64(lv.price))
-	if !found || l.chunks[c][i].level != lv || lv.oldest != nil {
-		panic("exchange: dropping a price level that is not in the book, or not empty")
+// at returns the level of a price, put in use where it is empty.
+func (l *ladder) at(p Price) (slot, *level) {
+	key := l.key(p)
+	if key == l.bestKey {
+		return l.bestSlot, l.best
 	}
-	l.chunks[c] = slices.Delete(l.chunks[c], i, i+1)
-	if len(l.chunks[c]) == 0 {
-		l.chunks = slices.Delete(l.chunks, c, c+1)
+	r, tick, ticks := &l.cents, int64(cent), key/cent
+	if ticks*cent != key {
+		r, tick, ticks = &l.others, 1, key
 	}
-	l.levels--
-	l.free = lv
-	l.findBest()
-}
-
-// search returns where key is, or the chunk and place where it belongs.
-func (l *ladder) search(key int64) (chunk, i int, found bool) {
-	if len(l.chunks) == 0 {
-		return 0, 0, false
+	place := ticks & (stretchTicks - 1)
+	first, hint := key-place*tick, &l.hints[ticks/stretchTicks&(stretchHints-1)]
+	s := l.stretches[*hint]
+	if s.first != first || s.tick != tick || s.used == 0 { // it is another one, or gone
+		s = l.stretch(r, first, tick)
+		*hint = s.slot
 	}
-	chunk = len(l.chunks) - 1
-	if l.chunks[chunk][0].key > key {
-		chunk, found = slices.BinarySearchFunc(l.chunks, key, func(c []rung, key int64) int { return compareKeys(c[0].key, key) })
-		if !found && chunk > 0 {
-			chunk--
+	at, lv := s.slot*stretchTicks+slot(place), &s.levels[place]
+	if s.used&(1<<place) == 0 {
+		s.used |= 1 << place
+		l.levels++
+		if key > l.bestKey {
+			l.bestKey, l.best, l.bestSlot = key, lv, at
 		}
 	}
-	i, found = slices.BinarySearchFunc(l.chunks[chunk], key, func(r rung, key int64) int { return compareKeys(r.key, key) })
-	return chunk, i, found
+	return at, lv
 }
 
-func compareKeys(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
+// level returns the level of a slot.
+func (l *ladder) level(s slot) *level { return &l.stretches[s/stretchTicks].levels[s%stretchTicks] }
+
+// stretch returns the stretch that begins with a key, made where there is none.
+func (l *ladder) stretch(r *run, first, tick int64) *stretch {
+	c, i, found := r.search(first)
+	if found {
+		return r.chunks[c][i].stretch
 	}
-	return 0
+	var s *stretch
+	if n := len(l.free); n > 0 {
+		s = l.stretches[l.free[n-1]]
+		l.free = l.free[:n-1]
+	} else {
+		s = &stretch{slot: slot(len(l.stretches))}
+		l.stretches = append(l.stretches, s)
+	}
+	s.first, s.tick = first, tick
+	r.insert(c, i, rung{first, s})
+	return s
 }
 
-// insert puts r at place i of a chunk and splits the chunk when it is full.
-func (l *ladder) insert(c, i int, r rung) {
-	if len(l.chunks) == 0 {
-		l.chunks = append(l.chunks, make([]rung, 0, 8))
+// drop takes a level that has become empty out of use.
+func (l *ladder) drop(at slot) {
+	s, place := l.stretches[at/stretchTicks], at%stretchTicks
+	if s.used&(1<<place) == 0 || s.levels[place] != (level{}) {
+		panic("exchange: dropping a price level that is not in use, or not empty")
 	}
-	l.chunks[c] = slices.Insert(l.chunks[c], i, r)
-	if n := len(l.chunks[c]); n > l.chunkMax {
-		upper := slices.Clone(l.chunks[c][n/2:])
-		clear(l.chunks[c][n/2:])
-		l.chunks[c] = l.chunks[c][:n/2]
-		l.chunks = slices.Insert(l.chunks, c+1, upper)
+	s.used &^= 1 << place
+	l.levels--
+	if s.used == 0 {
+		if s.tick == cent {
+			l.cents.remove(s.first)
+		} else {
+			l.others.remove(s.first)
+		}
+		l.free = append(l.free, s.slot)
 	}
-	l.levels++
-	l.findBest()
+	if at == l.bestSlot {
+		l.bestKey, l.bestSlot = l.below(l.bestKey)
+		l.best = nil
+		if l.bestSlot != 0 {
+			l.best = l.level(l.bestSlot)
+		}
+	}
 }
 
-// findBest caches the last level.
-func (l *ladder) findBest() {
-	l.best = nil
-	if n := len(l.chunks); n > 0 {
-		last := l.chunks[n-1]
-		l.best = last[len(last)-1].level
+// below returns the best level in use whose key is below the given one: its key
+// and slot, noKey and 0 where there is none.
+func (l *ladder) below(key int64) (int64, slot) {
+	cents, at := l.cents.below(key)
+	if others, otherAt := l.others.below(key); others > cents {
+		return others, otherAt
 	}
+	return cents, at
 }
 
-// each calls f for every level, best first, until f returns false.
-func (l *ladder) each(f func(*level) bool) {
-	for c := len(l.chunks) - 1; c >= 0; c-- {
-		for i := len(l.chunks[c]) - 1; i >= 0; i-- {
-			if !f(l.chunks[c][i].level) {
-				return
-			}
+// all ranges over the levels in use, best first: their prices and slots.
+func (l *ladder) all() iter.Seq2[Price, slot] {
+	return func(yield func(Price, slot) bool) {
+		for key, at := l.bestKey, l.bestSlot; at != 0 && yield(l.price(key), at); {
+			key, at = l.below(key)
 		}
 	}
 }

@@ -32,20 +32,20 @@ func BenchmarkLadder(b *testing.B) {
 }
 
 func benchmarkLadder(b *testing.B, spread, prices, chunkMax int) {
-	l := &ladder{sign: +1, chunkMax: chunkMax}
-	levels := make([]*level, prices+1) // by price; the best is the highest
+	l := newLadder(Buy, chunkMax)
+	levels := make([]slot, prices+1) // by price; the best is the highest
 	for p := 1; p <= prices; p += 2 {
-		levels[p] = l.at(Price(p))
+		levels[p], _ = l.at(Price(p) * tick)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	b.ReportAllocs()
 	for b.Loop() {
 		p := prices - r.IntN(spread)
-		if lv := levels[p]; lv != nil {
-			l.drop(lv)
-			levels[p] = nil
+		if at := levels[p]; at != 0 {
+			l.drop(at)
+			levels[p] = 0
 		} else {
-			levels[p] = l.at(Price(p))
+			levels[p], _ = l.at(Price(p) * tick)
 		}
 	}
 }

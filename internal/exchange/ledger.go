@@ -1,6 +1,9 @@
 package exchange
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Ledger knows who owns what: the cash of each account, the shares of each
 // account in each symbol, and what open orders hold of both. Not safe for
@@ -10,7 +13,7 @@ import "fmt"
 // to the balances they were opened with; the shares and holds in a symbol sum up
 // to what was placed in it. They hold after every call. Check proves them.
 type Ledger struct {
-	accounts map[AccountID]*Account
+	accounts accountTable
 	listings map[Symbol]*Listing
 	opened   Cash        // sum of all balances that accounts were opened with
 	count    count[Cash] // of what accounts have, see Reconcile
@@ -26,6 +29,7 @@ type Account struct {
 	// refusal for want of funds must not be told on their account.
 	unsettled int32
 	counted   uint32 // the round of Ledger.count that has counted it
+	chain     slot   // the next one in its bucket of the accountTable
 }
 
 // Listing is a symbol in the ledger: who has how many shares of it. Its fields
@@ -46,14 +50,14 @@ type holding struct {
 
 // NewLedger returns a ledger without accounts and symbols.
 func NewLedger() *Ledger {
-	return &Ledger{accounts: make(map[AccountID]*Account), listings: make(map[Symbol]*Listing)}
+	return &Ledger{accounts: newAccountTable(), listings: make(map[Symbol]*Listing)}
 }
 
 // Account returns an account, nil where there is none.
-func (l *Ledger) Account(id AccountID) *Account { return l.accounts[id] }
+func (l *Ledger) Account(id AccountID) *Account { return l.accounts.find(id) }
 
 // Accounts returns how many accounts there are.
-func (l *Ledger) Accounts() int { return len(l.accounts) }
+func (l *Ledger) Accounts() int { return l.accounts.count }
 
 // Listing returns a symbol's listing, nil where the symbol was never made.
 func (l *Ledger) Listing(s Symbol) *Listing { return l.listings[s] }
@@ -76,7 +80,7 @@ func (li *Listing) Placed() Position { return li.placed }
 // BalanceTotalExceeded. It changes nothing.
 func (l *Ledger) MayOpen(id AccountID, balance Cash) RejectReason {
 	switch {
-	case l.accounts[id] != nil:
+	case l.accounts.find(id) != nil:
 		return AccountExists
 	case l.opened.Add(balance).Cmp(CashTotalMax) >= 0:
 		return BalanceTotalExceeded
@@ -89,8 +93,8 @@ func (l *Ledger) Open(id AccountID, balance Cash) {
 	if r := l.MayOpen(id, balance); r != OK {
 		panic(fmt.Sprintf("exchange: account %s opened against %s", id, r))
 	}
-	a := &Account{ID: id, balance: balance, counted: l.count.round}
-	l.accounts[id] = a
+	a := l.accounts.add(id)
+	a.balance, a.counted = balance, l.count.round
 	l.opened = l.opened.Add(balance)
 	l.count.note(a.counted, balance)
 }
@@ -99,8 +103,8 @@ func (l *Ledger) Open(id AccountID, balance Cash) {
 func (l *Ledger) List(s Symbol) *Listing {
 	li := l.listings[s]
 	if li == nil {
-		li = &Listing{Symbol: s, holdings: make(map[*Account]*holding)}
-		l.listings[s] = li
+		li = &Listing{Symbol: Symbol(strings.Clone(string(s))), holdings: make(map[*Account]*holding)}
+		l.listings[li.Symbol] = li
 	}
 	return li
 }
@@ -109,7 +113,7 @@ func (l *Ledger) List(s Symbol) *Listing {
 // PositionTotalExceeded. It changes nothing.
 func (l *Ledger) MayPlace(li *Listing, id AccountID, p Position) RejectReason {
 	switch {
-	case l.accounts[id] == nil:
+	case l.accounts.find(id) == nil:
 		return UnknownAccount
 	case li.placed.Add(p).Cmp(PositionTotalMax) >= 0:
 		return PositionTotalExceeded
@@ -123,7 +127,7 @@ func (l *Ledger) Place(li *Listing, id AccountID, p Position) {
 	if r := l.MayPlace(li, id, p); r != OK {
 		panic(fmt.Sprintf("exchange: shares of %s placed with account %s against %s", li.Symbol, id, r))
 	}
-	h := li.holding(l.accounts[id])
+	h := li.holding(l.accounts.find(id))
 	h.shares = h.shares.Add(p)
 	li.placed = li.placed.Add(p)
 	li.count.note(h.counted, p)
@@ -164,11 +168,12 @@ func (a *Account) Unsettled() bool { return a.unsettled > 0 }
 // come from the Book.Submit of this order.
 func (l *Ledger) Settle(li *Listing, o *Order, fills []Fill) {
 	o.Account.unsettled--
-	for _, f := range fills {
+	for i := range fills {
+		f := &fills[i]
 		if o.Side == Buy {
-			l.exchange(li, o, f.resting, f)
+			l.exchange(li, o.Account, f.owner, o.Limit, f)
 		} else {
-			l.exchange(li, f.resting, o, f)
+			l.exchange(li, f.owner, o.Account, f.Price, f)
 		}
 	}
 }
@@ -180,10 +185,10 @@ func (l *Ledger) Withdraw(li *Listing, o *Order) {
 	li.giveBack(o, o.Shares)
 }
 
-// exchange carries out one fill between a buy and a sell.
-func (l *Ledger) exchange(li *Listing, buy, sell *Order, f Fill) {
-	hold, price := Notional(f.Shares, buy.Limit), Notional(f.Shares, f.Price)
-	buyer, seller := buy.Account, sell.Account
+// exchange carries out one fill. limit is that of the buy: a resting order's is
+// the price of the fill.
+func (l *Ledger) exchange(li *Listing, buyer, seller *Account, limit Price, f *Fill) {
+	hold, price := Notional(f.Shares, limit), Notional(f.Shares, f.Price)
 	buyer.held = use(buyer.held, hold)
 	buyer.balance = buyer.balance.Add(hold.Sub(price))
 	seller.balance = seller.balance.Add(price)
@@ -251,9 +256,9 @@ func (li *Listing) holding(a *Account) *holding {
 // that does not hold. It is for tests, for the end of a replay, and for auditors.
 func (l *Ledger) Check() error {
 	total := Cash{}
-	for id, a := range l.accounts {
+	for a := range l.accounts.all() {
 		if a.balance.Sign() < 0 || a.held.Sign() < 0 || a.unsettled < 0 {
-			return fmt.Errorf("exchange: account %s has %s free, %s held, %d unsettled", id, a.balance, a.held, a.unsettled)
+			return fmt.Errorf("exchange: account %s has %s free, %s held, %d unsettled", a.ID, a.balance, a.held, a.unsettled)
 		}
 		if total = total.Add(a.balance).Add(a.held); total.Cmp(l.opened) > 0 {
 			break // before a damaged sum can overflow

@@ -195,7 +195,7 @@ func TestLedgerPanicsWhereTheCallerDidNotAsk(t *testing.T) {
 	sell := NewOrder(1, d.Ledger.Account("2"), Sell, shares(t, "1"), price(t, "1"))
 	sell.Canceled = sell.Shares
 	require.Panics(t, func() { d.Ledger.Release(li, sell) })
-	require.Panics(t, func() { d.Ledger.Settle(li, o, []Fill{{Shares: 1, Price: 1, resting: sell}}) })
+	require.Panics(t, func() { d.Ledger.Settle(li, o, []Fill{{Shares: 1, Price: 1, owner: sell.Account}}) })
 	require.Equal(t, before, dump(d.withoutUnsettled()))
 }
 
@@ -204,12 +204,12 @@ func TestSettlePanicsWhenTheSellerHoldsNothing(t *testing.T) {
 	buy := NewOrder(1, d.Ledger.Account("1"), Buy, shares(t, "1"), price(t, "1"))
 	sell := NewOrder(2, d.Ledger.Account("2"), Sell, shares(t, "1"), price(t, "1")) // never reserved
 	require.Equal(t, OK, d.Ledger.Reserve(li, buy))
-	require.Panics(t, func() { d.Ledger.Settle(li, buy, []Fill{{Shares: buy.Shares, Price: 1, resting: sell}}) })
+	require.Panics(t, func() { d.Ledger.Settle(li, buy, []Fill{{Shares: buy.Shares, Price: 1, owner: sell.Account}}) })
 }
 
 // withoutUnsettled forgets the reservations that a panic left uncounted.
 func (d *desk) withoutUnsettled() *State {
-	for _, a := range d.Ledger.accounts {
+	for a := range d.Ledger.accounts.all() {
 		a.unsettled = 0
 	}
 	return d.State

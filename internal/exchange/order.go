@@ -2,9 +2,8 @@ package exchange
 
 import "fmt"
 
-// Order is a limit order and what has become of it. It belongs to the Book that
-// it was submitted to: only the book changes it, and only the book's owner may
-// read it.
+// Order is a limit order and what has become of it: a copy, true at the moment
+// at which a Book returned it.
 //
 // Invariant: Shares = Open + Canceled + the sum of the executions, and Canceled
 // is not 0 only where Open is 0.
@@ -18,9 +17,6 @@ type Order struct {
 	Canceled   Shares // taken back by a cancel
 	CanceledAt int64  // seconds since the Unix epoch
 	Executions []Execution
-
-	level      *level // where it rests, nil when it does not
-	prev, next *Order // neighbours in its level, older and newer
 }
 
 // NewOrder returns an order that is wholly open and rests nowhere yet.
@@ -28,9 +24,9 @@ func NewOrder(id OrderID, a *Account, side Side, shares Shares, limit Price) *Or
 	return &Order{ID: id, Account: a, Side: side, Limit: limit, Shares: shares, Open: shares}
 }
 
-// Status returns what a query of o is told, and stays true when o changes later:
-// its executions are o's own, which are only ever added to. So a query costs the
-// same for every order. Nobody may write to them.
+// Status returns what a query of o is told. It stays true when the order changes
+// later: executions are only ever added. So a query costs the same for every
+// order. Nobody may write to them.
 func (o *Order) Status() Status {
 	return Status{
 		Open:       o.Open,
@@ -56,8 +52,9 @@ type Fill struct {
 	Account AccountID // owner of the resting order
 	Shares  Shares
 	Price   Price
+	Closed  bool // nothing of the resting order is open any more; only as Book.Submit returns it
 
-	resting *Order // set by Book.Submit for Ledger.Settle; nil in a decoded event
+	owner *Account // of the resting order; set by Book.Submit for Ledger.Settle
 }
 
 // String returns f as errors print it: what was filled, and with which order.

@@ -56,7 +56,7 @@ func (l *Ledger) Reconcile(pause func()) Imbalance {
 
 func (l *Ledger) reconcileCash(step func()) Cash {
 	l.count.begin()
-	for _, a := range l.accounts {
+	for a := range l.accounts.all() {
 		if a.counted == l.count.round {
 			continue // it is new, and what it has is noted
 		}

@@ -45,7 +45,7 @@ func TestReconcileCountsWhileTradingGoesOn(t *testing.T) {
 func TestReconcileFindsWhatIsTooMuchOrTooLittle(t *testing.T) {
 	s := crowd(t)
 	nothing := func() {}
-	a := s.Ledger.accounts["1000"]
+	a := s.Ledger.Account("1000")
 	a.balance.Lo += 5
 	require.Equal(t, Imbalance{Cash: Cash{Lo: 5}}, s.Ledger.Reconcile(nothing))
 	a.balance.Lo -= 8
@@ -71,7 +71,7 @@ func TestReconcileFindsWhatIsTooMuchOrTooLittle(t *testing.T) {
 
 func TestReconcileOfADamagedLedgerDoesNotOverflow(t *testing.T) {
 	s := crowd(t)
-	for _, a := range s.Ledger.accounts {
+	for a := range s.Ledger.accounts.all() {
 		a.balance = CashTotalMax
 	}
 	require.Positive(t, s.Ledger.Reconcile(func() {}).Cash.Sign())

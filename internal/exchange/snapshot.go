@@ -65,13 +65,14 @@ func (s *Snapshot) Restore() (*State, error) {
 
 func (s *Snapshot) restoreLedger(l *Ledger) error {
 	for _, a := range s.Accounts {
-		if l.accounts[a.ID] != nil {
+		if l.accounts.find(a.ID) != nil {
 			return fmt.Errorf("exchange: account %s is there twice", a.ID)
 		}
 		if !inRange(CashTotalMax, a.Opened, a.Balance, a.Held) || !inRange(CashTotalMax, l.opened.Add(a.Opened)) {
 			return fmt.Errorf("exchange: account %s is out of range: opened with %s, %s free, %s held", a.ID, a.Opened, a.Balance, a.Held)
 		}
-		l.accounts[a.ID] = &Account{ID: a.ID, balance: a.Balance, held: a.Held}
+		account := l.accounts.add(a.ID)
+		account.balance, account.held = a.Balance, a.Held
 		l.opened = l.opened.Add(a.Opened)
 	}
 	for _, sym := range s.Symbols {
@@ -84,7 +85,7 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 		l.List(sym.Symbol).placed = sym.Placed
 	}
 	for _, p := range s.Positions {
-		li, a := l.listings[p.Symbol], l.accounts[p.Account]
+		li, a := l.listings[p.Symbol], l.accounts.find(p.Account)
 		if li == nil || a == nil || li.holdings[a] != nil {
 			return fmt.Errorf("exchange: the position of account %s in %s is there twice, or has no account or symbol", p.Account, p.Symbol)
 		}
@@ -111,7 +112,7 @@ func inRange[T interface {
 }
 
 func (s *OrderState) restore(st *State) error {
-	book, account := st.Books[s.Symbol], st.Ledger.accounts[s.Account]
+	book, account := st.Books[s.Symbol], st.Ledger.accounts.find(s.Account)
 	if book == nil || account == nil {
 		return fmt.Errorf("exchange: order %d has no account %s or no symbol %s", s.ID, s.Account, s.Symbol)
 	}

@@ -40,10 +40,7 @@ func snapshotOf(s *State, events []Event) *Snapshot {
 // forgetClosed drops the orders that no snapshot holds.
 func forgetClosed(s *State) {
 	for _, b := range s.Books {
-		for o := range b.Orders() {
-			if o.Open == 0 {
-				b.Forget(o.ID)
-			}
+		for b.Forget() != 0 {
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (s *State) cancel(li *Listing, book *Book, e *Event) error {
 	if r != OK || o.Canceled != e.Shares || o.Limit != e.Limit || o.Side != e.Side {
 		return fmt.Errorf("exchange: replay: %s of order %d of account %s were canceled, now %s", e.Shares, e.Order, e.Account, r)
 	}
-	s.Ledger.Release(li, o)
+	s.Ledger.Release(li, &o)
 	return nil
 }
 
@@ -117,21 +117,12 @@ func fillAt(fills []Fill, i int) *Fill {
 	return nil
 }
 
-// ForgetClosed drops from memory those orders that e, which has been applied,
-// closed. A replay of a long history then needs memory for what is open alone.
+// ForgetClosed drops from memory the closed orders of the symbol of e, which has
+// been applied. A replay of a long history then needs memory for what is open alone.
 func (s *State) ForgetClosed(e *Event) {
-	book := s.Books[e.Symbol]
-	if book == nil {
-		return
-	}
-	forget := func(id OrderID) {
-		if o := book.Find(id); o != nil && o.Open == 0 {
-			book.Forget(id)
+	if book := s.Books[e.Symbol]; book != nil {
+		for book.Forget() != 0 {
 		}
-	}
-	forget(e.Order)
-	for _, f := range e.Fills {
-		forget(f.Resting)
 	}
 }
 
@@ -151,9 +142,9 @@ func (s *State) Audit() error {
 			return err
 		}
 	}
-	for id, a := range s.Ledger.accounts {
+	for a := range s.Ledger.accounts.all() {
 		if a.held != cash[a] {
-			return fmt.Errorf("exchange: account %s holds %s, its open buys need %s", id, a.held, cash[a])
+			return fmt.Errorf("exchange: account %s holds %s, its open buys need %s", a.ID, a.held, cash[a])
 		}
 	}
 	return nil
@@ -163,7 +154,7 @@ func (s *State) Audit() error {
 // adds what its open buys need to cash.
 func (b *Book) checkHolds(li *Listing, cash map[*Account]Cash) error {
 	shares := make(map[*Account]Position)
-	for _, o := range b.orders {
+	for o := range b.Orders() {
 		if o.Side == Buy {
 			needed := cash[o.Account].Add(Notional(o.Open, o.Limit))
 			if needed.Cmp(o.Account.held) > 0 { // before a damaged sum can overflow

@@ -167,18 +167,18 @@ func TestReplayRefusesAnyEventTwice(t *testing.T) {
 func TestAuditFindsHoldsThatNoOrderNeeds(t *testing.T) {
 	for name, spoil := range map[string]func(s *State){
 		"cash held for nothing": func(s *State) {
-			a := s.Ledger.accounts["1"]
+			a := s.Ledger.Account("1")
 			a.balance, a.held = a.balance.Sub(Cash{Lo: 7}), a.held.Add(Cash{Lo: 7})
 		},
 		"shares held for nothing": func(s *State) {
-			h := s.Ledger.listings["SPY"].holdings[s.Ledger.accounts["2"]]
+			h := s.Ledger.listings["SPY"].holdings[s.Ledger.Account("2")]
 			h.shares, h.held = h.shares.Sub(Position{Lo: 7}), h.held.Add(Position{Lo: 7})
 		},
-		"a buy without a hold":  func(s *State) { s.Books["SPY"].Submit(NewOrder(9, s.Ledger.accounts["2"], Buy, 1, 1), 0, nil) },
-		"a sell without a hold": func(s *State) { s.Books["SPY"].Submit(NewOrder(9, s.Ledger.accounts["2"], Sell, 1, 99e8), 0, nil) },
+		"a buy without a hold":  func(s *State) { s.Books["SPY"].Submit(NewOrder(9, s.Ledger.Account("2"), Buy, 1, 1), 0, nil) },
+		"a sell without a hold": func(s *State) { s.Books["SPY"].Submit(NewOrder(9, s.Ledger.Account("2"), Sell, 1, 99e8), 0, nil) },
 		"a sell without a position": func(s *State) {
 			s.Ledger.Open("3", Cash{})
-			s.Books["SPY"].Submit(NewOrder(9, s.Ledger.accounts["3"], Sell, 1, 99e8), 0, nil)
+			s.Books["SPY"].Submit(NewOrder(9, s.Ledger.Account("3"), Sell, 1, 99e8), 0, nil)
 		},
 		"a broken ledger": func(s *State) { s.Ledger.opened = Cash{} },
 		"a broken book":   func(s *State) { s.Books["SPY"].resting++ },

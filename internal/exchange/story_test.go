@@ -123,11 +123,12 @@ func (d *desk) tellFate(w []string) (string, error) {
 		return "", err
 	}
 	o, in := d.find(id)
-	if o == nil {
+	if in == "" {
 		return UnknownOrder.String(), nil
 	}
 	if w[0] == "cancel" {
-		if _, r := d.cancel(AccountID(w[1]), in, id); r != OK {
+		var r RejectReason
+		if o, r = d.cancel(AccountID(w[1]), in, id); r != OK {
 			return r.String(), nil
 		}
 	}
@@ -168,15 +169,14 @@ func tellBook(b *Book) string {
 	}
 	var said []string
 	for _, side := range []Side{Buy, Sell} {
-		b.side(side).each(func(lv *level) bool {
+		for price, at := range b.side(side).all() {
 			open, orders := Shares(0), ""
-			for o := lv.oldest; o != nil; o = o.next {
-				open += o.Open
-				orders += fmt.Sprintf(" #%d", o.ID)
+			for n := range b.at(b.side(side).level(at)) {
+				open += n.left
+				orders += fmt.Sprintf(" #%d", n.id)
 			}
-			said = append(said, fmt.Sprintf("%s %s @ %s%s", side, open, lv.price, orders))
-			return true
-		})
+			said = append(said, fmt.Sprintf("%s %s @ %s%s", side, open, price, orders))
+		}
 	}
 	if len(said) == 0 {
 		return "empty"

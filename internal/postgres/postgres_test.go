@@ -68,7 +68,7 @@ func (h *history) next() exchange.Event {
 
 // cancel makes e the cancel of an open order; it tells whether there is one.
 func (h *history) cancel(e *exchange.Event) bool {
-	var open []*exchange.Order
+	var open []exchange.Order
 	for o := range h.state.Books[e.Symbol].Orders() {
 		if o.Open > 0 {
 			open = append(open, o)
@@ -77,7 +77,7 @@ func (h *history) cancel(e *exchange.Event) bool {
 	if len(open) == 0 {
 		return false
 	}
-	slices.SortFunc(open, func(a, b *exchange.Order) int { return int(a.ID) - int(b.ID) })
+	slices.SortFunc(open, func(a, b exchange.Order) int { return int(a.ID) - int(b.ID) })
 	o := open[h.r.IntN(len(open))]
 	e.Kind, e.Order, e.Account, e.Side, e.Shares, e.Limit = exchange.OrderCanceled, o.ID, o.Account.ID, o.Side, o.Open, o.Limit
 	return true
@@ -133,12 +133,12 @@ func compareStates(t *testing.T, want, got *exchange.State) {
 	t.Helper()
 	for sym, book := range want.Books {
 		for o := range book.Orders() {
-			r := got.Books[sym].Find(o.ID)
+			r, found := got.Books[sym].Find(o.ID)
 			if o.Open == 0 {
-				require.Nil(t, r, "closed orders are not loaded")
+				require.False(t, found, "closed orders are not loaded")
 				continue
 			}
-			require.NotNil(t, r, "order %d", o.ID)
+			require.True(t, found, "order %d", o.ID)
 			require.Equal(t, o.Status(), r.Status(), "order %d", o.ID)
 		}
 		require.Equal(t, book.Resting(), got.Books[sym].Resting())

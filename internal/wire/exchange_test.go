@@ -66,9 +66,10 @@ func (m *market) trade(c *exchange.Command, r *exchange.Result) {
 		if r.Reason = reason; reason != exchange.OK {
 			return
 		}
-		m.state.Ledger.Release(m.state.Ledger.Listing(m.where[c.Order]), o)
+		m.state.Ledger.Release(m.state.Ledger.Listing(m.where[c.Order]), &o)
 	}
-	r.Status = book.Find(c.Order).Status()
+	o, _ := book.Find(c.Order)
+	r.Status = o.Status()
 }
 
 func (m *market) placeOrder(c *exchange.Command, r *exchange.Result) {

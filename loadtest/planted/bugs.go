@@ -78,7 +78,7 @@ var bugs = []Bug{
 	}, {
 		Name: "newest-first", Promise: "priority: at one price the newest order goes first", plan: someKills,
 		noticed: `by price and time`,
-		edits:   []venue.Edit{{File: "internal/exchange/book.go", Old: "b.fill(o, opposite.best.oldest, now)", New: "b.fill(o, opposite.best.last, now)"}},
+		edits:   []venue.Edit{{File: "internal/exchange/book.go", Old: "b.fill(o, opposite.best.oldest,", New: "b.fill(o, opposite.best.last,"}},
 	}, {
 		Name: "forget-before-commit", Promise: "queries: closed orders leave memory before Postgres has them", plan: map[string]int{"postgres-freeze": 8},
 		noticed: `was answered, the exchange says: there is no order`,

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"outcry/internal/exchange"
+)
+
+// live returns the bytes of the heap that are in use.
+func live() int64 {
+	runtime.GC()
+	runtime.GC() // what a finalizer or a pool kept in the first
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// memoryOf returns how much more is in use for each of n after fill.
+func memoryOf(n int, fill func()) float64 {
+	before := live()
+	fill()
+	return float64(live()-before) / float64(n)
+}
+
+const memoryCount = 1_000_000
+
+// openMany opens accounts with ids of 6 or 7 digits.
+func openMany(l *exchange.Ledger) {
+	for i := range memoryCount {
+		l.Open(exchange.AccountID(fmt.Sprint(100_000+i)), exchange.Notional(1e18, 1e10))
+	}
+}
+
+// restMany lets one order rest for each account, in one symbol, over a number of
+// price levels that are one tick apart, and enters each in the directory.
+func restMany(s *exchange.State, levels int, tick exchange.Price, d *directory) {
+	li, book, owner := s.Ledger.List("SPY"), exchange.NewBook(), new(desk)
+	s.Books["SPY"] = book
+	d.enroll(owner)
+	for i := range memoryCount {
+		s.OrderID++
+		account := s.Ledger.Account(exchange.AccountID(fmt.Sprint(100_000 + i)))
+		o := exchange.NewOrder(s.OrderID, account, exchange.Buy, 1e8, 1e8+tick*exchange.Price(i%levels))
+		if r := s.Ledger.Reserve(li, o); r != exchange.OK {
+			panic(r)
+		}
+		s.Ledger.Settle(li, o, book.Submit(o, 0, nil))
+		d.add(o.ID, owner)
+	}
+}
+
+// BenchmarkMemory reports what a million accounts and a million resting orders take
+// in the whole process, for each: with the ledger, the book, its index and price
+// levels, and the directory. It counts no time.
+func BenchmarkMemory(b *testing.B) {
+	b.Run("accounts", func(b *testing.B) {
+		for b.Loop() {
+			l := exchange.NewLedger()
+			b.ReportMetric(memoryOf(memoryCount, func() { openMany(l) }), "B/account")
+			runtime.KeepAlive(l)
+		}
+	})
+	for _, shape := range []struct {
+		name   string
+		levels int
+		tick   exchange.Price
+	}{
+		{"1000 levels", 1000, 1e6},
+		{"a level each, a cent apart", memoryCount, 1e6},
+		{"a level each, 16 cents apart", memoryCount, 16e6},
+	} {
+		b.Run("orders/"+shape.name, func(b *testing.B) {
+			for b.Loop() {
+				s, d := exchange.NewState(), new(directory)
+				openMany(s.Ledger)
+				b.ReportMetric(memoryOf(memoryCount, func() { restMany(s, shape.levels, shape.tick, d) }), "B/order")
+				if err := s.Audit(); err != nil {
+					b.Fatal(err)
+				}
+				runtime.KeepAlive(d)
+			}
+		})
+	}
+}
+
+// BenchmarkMemoryOfClosedOrders reports what a million closed orders take that
+// Postgres does not have yet, for each, and how long the garbage collector works
+// on a heap with them.
+func BenchmarkMemoryOfClosedOrders(b *testing.B) {
+	for b.Loop() {
+		book, d, owner := exchange.NewBook(), new(directory), new(desk)
+		account := &exchange.Account{ID: "1"}
+		d.enroll(owner)
+		fills := make([]exchange.Fill, 0, 1)
+		b.ReportMetric(memoryOf(memoryCount, func() {
+			for id := exchange.OrderID(1); id <= memoryCount; id++ {
+				fills = book.Submit(exchange.NewOrder(id, account, exchange.Side(1+id%2), 100, 1e8), 0, fills[:0])
+				d.add(id, owner)
+				if len(fills) > 0 {
+					owner.closed.push(closing{uint64(id), 2})
+				}
+			}
+		}), "B/order")
+		if book.Closed() != memoryCount {
+			b.Fatal(book.Closed())
+		}
+		began := time.Now()
+		runtime.GC()
+		b.ReportMetric(float64(time.Since(began).Microseconds())/1e3, "ms/GC")
+		runtime.KeepAlive(book)
+		runtime.KeepAlive(d)
+	}
+}

@@ -1,0 +1,77 @@
+package exchange
+
+import (
+	"hash/maphash"
+	"iter"
+	"strings"
+)
+
+// accountsPage is how many accounts lie in one piece of memory.
+const accountsPage = 64
+
+// accountTable holds the accounts of a ledger, which never move and are never
+// removed, and finds them by id. Clients choose the ids, so the hash has a seed
+// that nobody knows; nothing depends on it but how an account is found.
+type accountTable struct {
+	pages   []*[accountsPage]Account
+	buckets buckets
+	count   int
+	seed    maphash.Seed
+}
+
+func newAccountTable() accountTable { return accountTable{seed: maphash.MakeSeed()} }
+
+// at returns the account of a slot: slots are counted from 1, in the order in which
+// accounts were added.
+func (t *accountTable) at(i slot) *Account {
+	return &t.pages[(i-1)/accountsPage][(i-1)%accountsPage]
+}
+
+func (t *accountTable) hash(id AccountID) uint32 {
+	return uint32(maphash.String(t.seed, string(id)))
+}
+
+// find returns an account, nil where there is none.
+func (t *accountTable) find(id AccountID) *Account {
+	if t.count == 0 {
+		return nil
+	}
+	for i := *t.buckets.of(t.hash(id)); i != 0; {
+		a := t.at(i)
+		if a.ID == id {
+			return a
+		}
+		i = a.chain
+	}
+	return nil
+}
+
+// add returns a new account, whose id is not there yet.
+func (t *accountTable) add(id AccountID) *Account {
+	if t.count%accountsPage == 0 {
+		t.pages = append(t.pages, new([accountsPage]Account))
+	}
+	t.count++
+	t.buckets.reserve(t.count, t.link)
+	i := slot(t.count)
+	a, first := t.at(i), t.buckets.of(t.hash(id))
+	a.ID = AccountID(strings.Clone(string(id))) // id may be a part of a large frame
+	a.chain, *first = *first, i
+	return a
+}
+
+func (t *accountTable) link(i slot) (hash uint32, next *slot) {
+	a := t.at(i)
+	return t.hash(a.ID), &a.chain
+}
+
+// all ranges over the accounts, also over those that are added meanwhile.
+func (t *accountTable) all() iter.Seq[*Account] {
+	return func(yield func(*Account) bool) {
+		for i := slot(1); int(i) <= t.count; i++ {
+			if !yield(t.at(i)) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package exchange
+
+import "fmt"
+
+// Check walks the whole book and returns an error that names the first
+// invariant that does not hold. It is for tests and for the end of a replay.
+func (b *Book) Check() error {
+	resting := 0
+	for _, s := range []Side{Buy, Sell} {
+		n, err := b.checkSide(s)
+		if err != nil {
+			return err
+		}
+		resting += n
+	}
+	if resting != b.resting {
+		return fmt.Errorf("exchange: %d orders rest, counted %d", resting, b.resting)
+	}
+	if err := b.checkOrders(); err != nil {
+		return err
+	}
+	if bid, ask := b.Best(Buy), b.Best(Sell); bid != 0 && ask != 0 && bid >= ask {
+		return fmt.Errorf("exchange: the book is crossed: bid %s, ask %s", bid, ask)
+	}
+	return nil
+}
+
+// checkSide counts the resting orders of a side and checks their levels.
+func (b *Book) checkSide(s Side) (resting int, err error) {
+	l := b.side(s)
+	if err := l.check(); err != nil {
+		return 0, fmt.Errorf("exchange: %s side: %w", s, err)
+	}
+	for price, at := range l.all() {
+		lv, older, newest := l.level(at), slot(0), OrderID(0)
+		for i := lv.oldest; i != 0; {
+			resting++
+			n := b.orders.at(i)
+			if n.level != at || n.limit != price || n.side != s || n.prev != older || n.id <= newest || n.next == 0 && lv.last != i || b.orders.find(n.id) != i {
+				return resting, fmt.Errorf("exchange: order %d does not belong where it rests, at %s", n.id, price)
+			}
+			older, newest, i = i, n.id, n.next
+		}
+	}
+	return resting, nil
+}
+
+// check walks all levels and returns an error that names the first invariant
+// that does not hold.
+func (l *ladder) check() error {
+	levels, best := 0, slot(0)
+	bestKey := int64(noKey)
+	for _, r := range []*run{&l.cents, &l.others} {
+		before := int64(-1)
+		for _, chunk := range r.chunks {
+			if len(chunk) == 0 || len(chunk) > r.chunkMax {
+				return fmt.Errorf("a chunk of %d stretches", len(chunk))
+			}
+			for _, g := range chunk {
+				s := g.stretch
+				if g.key != s.first || s.first <= before || s.first%(s.tick*stretchTicks) != 0 || (s.tick == cent) != (r == &l.cents) || s.used == 0 || s.slot == 0 || l.stretches[s.slot] != s {
+					return fmt.Errorf("the stretch of key %d does not belong behind %d", s.first, before)
+				}
+				before = s.first
+				for place := range s.levels {
+					inUse, key := s.used>>place&1 == 1, s.first+int64(place)*s.tick
+					if inUse != (s.levels[place].oldest != 0) || inUse && r == &l.others && key%cent == 0 {
+						return fmt.Errorf("level %s is empty or in the wrong place", l.price(key))
+					}
+					if inUse {
+						levels++
+					}
+					if inUse && key > bestKey {
+						bestKey, best = key, s.slot*stretchTicks+slot(place)
+					}
+				}
+			}
+		}
+	}
+	if levels != l.levels || best != l.bestSlot || bestKey != l.bestKey || (best == 0) != (l.best == nil) || best != 0 && l.best != l.level(best) {
+		return fmt.Errorf("%d levels, counted %d; the best is that of key %d, known as %d", levels, l.levels, bestKey, l.bestKey)
+	}
+	return nil
+}
+
+// checkOrders checks each order alone, and the list of closed ones.
+func (b *Book) checkOrders() error {
+	for n := range b.orders.all() {
+		o, executed := b.orders.order(n), Shares(0)
+		for _, e := range o.Executions {
+			executed += e.Shares
+		}
+		if o.Shares != o.Open+o.Canceled+executed || (o.Open > 0) != (n.level != 0) || n.canceled && o.Canceled == 0 || b.orders.find(o.ID) == 0 {
+			return fmt.Errorf("exchange: order %d of %s has %s open, %s canceled, %s executed, resting %t", o.ID, o.Shares, o.Open, o.Canceled, executed, n.level != 0)
+		}
+	}
+	closed, last := 0, slot(0)
+	for i := b.oldest; i != 0 && closed <= b.closed; closed++ {
+		n := b.orders.at(i)
+		if n.open() > 0 {
+			return fmt.Errorf("exchange: order %d is open and may be forgotten", n.id)
+		}
+		last, i = i, n.next
+	}
+	if closed != b.closed || last != b.latest || closed+b.resting != b.orders.count {
+		return fmt.Errorf("exchange: of %d orders %d rest and %d are closed, counted %d", b.orders.count, b.resting, closed, b.closed)
+	}
+	return nil
+}

@@ -1,0 +1,295 @@
+package exchange
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// flow is a prepared run of commands for one book: 60 % rest near a moving price,
+// 25 % cancel a random resting order, 15 % take one to five levels, while about
+// as many orders rest as at its beginning. A step is done otherwise only where
+// the number of resting orders would run away.
+type flow struct {
+	accounts []AccountID
+	begin    []step // makes the book that steps begin with
+	steps    []step
+}
+
+// step is one command of a flow. It is small, so that reading it does not take the
+// caches from the book.
+type step struct {
+	order   uint32
+	limit   int32 // in ticks
+	shares  uint32
+	account uint16
+	side    Side
+	cancel  bool
+}
+
+const (
+	flowSteps    = 1_000_000
+	flowResting  = 10_000
+	flowAccounts = 1_000
+	tick         = 1e6 // a cent
+)
+
+// flowMaker runs a flow once, to know what its cancels and sweeps meet.
+type flowMaker struct {
+	r        *rand.Rand
+	book     *Book
+	accounts []*Account
+	spread   int64     // how many ticks from the price an order may rest
+	middle   int64     // the price, in ticks
+	open     []OrderID // may hold closed ones; they are skipped
+	owner    map[OrderID]uint16
+	last     OrderID
+	fills    []Fill
+}
+
+func newFlow(spread int64) *flow {
+	m := &flowMaker{r: rand.New(rand.NewPCG(1, 2)), book: NewBook(), spread: spread, middle: 1_000_000, owner: map[OrderID]uint16{}}
+	f := &flow{}
+	for i := range flowAccounts {
+		f.accounts = append(f.accounts, AccountID(fmt.Sprint(100_000+i)))
+		m.accounts = append(m.accounts, &Account{ID: f.accounts[i]})
+	}
+	for m.book.Resting() < flowResting {
+		f.begin = append(f.begin, m.rest())
+	}
+	for len(f.steps) < flowSteps {
+		f.steps = append(f.steps, m.step())
+	}
+	return f
+}
+
+func (m *flowMaker) step() step {
+	m.middle += m.r.Int64N(3) - 1
+	n, resting := m.r.IntN(100), m.book.Resting()
+	switch {
+	case n >= 85:
+		return m.sweep()
+	case n < 60 && resting < flowResting*11/10 || resting < flowResting*9/10:
+		return m.rest()
+	}
+	return m.cancel()
+}
+
+// rest lets an order rest beside the price, rather nearer, and never crosses.
+func (m *flowMaker) rest() step {
+	away := 1 + min(m.r.Int64N(m.spread), m.r.Int64N(m.spread))
+	if m.r.IntN(2) == 0 {
+		limit := m.middle - away
+		if ask := m.book.Best(Sell); ask != 0 {
+			limit = min(limit, int64(ask)/tick-1)
+		}
+		return m.submit(Buy, 100+m.r.Int64N(100), limit)
+	}
+	return m.submit(Sell, 100+m.r.Int64N(100), max(m.middle+away, int64(m.book.Best(Buy))/tick+1))
+}
+
+func (m *flowMaker) submit(side Side, shares, limit int64) step {
+	m.last++
+	s := step{side: side, account: uint16(m.r.IntN(flowAccounts)), order: uint32(m.last), shares: uint32(shares), limit: int32(limit)}
+	m.owner[m.last] = s.account
+	m.fills = s.submit(m.book, m.accounts, m.fills[:0])
+	if found(m.book, m.last) {
+		m.open = append(m.open, m.last)
+	}
+	return s
+}
+
+// cancel takes back a random resting order.
+func (m *flowMaker) cancel() step {
+	for {
+		i := m.r.IntN(len(m.open))
+		id := m.open[i]
+		m.open[i] = m.open[len(m.open)-1]
+		m.open = m.open[:len(m.open)-1]
+		if found(m.book, id) {
+			s := step{cancel: true, account: m.owner[id], order: uint32(id)}
+			s.revoke(m.book, m.accounts)
+			return s
+		}
+	}
+}
+
+// sweep buys or sells what stands at the best one to five levels.
+func (m *flowMaker) sweep() step {
+	side := Buy + Side(m.r.IntN(2))
+	levels, shares, limit := 1+min(m.r.IntN(5), m.r.IntN(5)), Shares(0), Price(0)
+	probe := NewOrder(m.last+1, m.accounts[0], side, orderUnitsMax-1, orderUnitsMax-1)
+	if side == Sell {
+		probe.Limit = 1
+	}
+	for n := range m.book.matches(probe) {
+		if n.limit != limit {
+			if levels--; levels < 0 {
+				break
+			}
+			limit = n.limit
+		}
+		shares += n.left
+	}
+	if shares == 0 {
+		return m.rest()
+	}
+	return m.submit(side, int64(shares), int64(limit)/tick)
+}
+
+func (s *step) newOrder(a *Account) *Order {
+	return NewOrder(OrderID(s.order), a, s.side, Shares(s.shares), Price(s.limit)*tick)
+}
+
+// submit does the step's order and forgets what is closed, the order itself
+// included.
+func (s *step) submit(book *Book, accounts []*Account, fills []Fill) []Fill {
+	fills = book.Submit(s.newOrder(accounts[s.account]), 0, fills)
+	forgetAll(book)
+	return fills
+}
+
+func forgetAll(book *Book) {
+	for book.Forget() != 0 {
+	}
+}
+
+// revoke does the step's cancel and forgets the order.
+func (s *step) revoke(book *Book, accounts []*Account) {
+	if _, r := book.Cancel(OrderID(s.order), accounts[s.account].ID, 0); r != OK {
+		panic(r)
+	}
+	forgetAll(book)
+}
+
+// spreads are how many ticks from the price the orders of a measured flow rest:
+// near, with some four orders at a price, and wide, where most have their own.
+// Nearer still, five levels hold so much that sweeps would empty the book.
+var spreads = []struct {
+	name  string
+	ticks int64
+}{{"near", 2_000}, {"wide", 20_000}}
+
+// BenchmarkBook is a command of the flow. Only the book's own calls are measured:
+// the flow is made ahead.
+func BenchmarkBook(b *testing.B) {
+	for _, spread := range spreads {
+		f := newFlow(spread.ticks)
+		b.Run(spread.name, func(b *testing.B) {
+			accounts := make([]*Account, len(f.accounts))
+			for i, id := range f.accounts {
+				accounts[i] = &Account{ID: id}
+			}
+			var fills []Fill
+			var book *Book
+			run := func(s *step) {
+				if s.cancel {
+					s.revoke(book, accounts)
+				} else {
+					fills = s.submit(book, accounts, fills[:0])
+				}
+			}
+			next, filled := len(f.steps), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				if next == len(f.steps) {
+					b.StopTimer()
+					book, next = NewBook(), 0
+					for i := range f.begin {
+						run(&f.begin[i])
+					}
+					b.StartTimer()
+				}
+				run(&f.steps[next])
+				filled += len(fills)
+				next++
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mops/s")
+			if err := book.Check(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
+
+// BenchmarkOrderPath is a command of the flow on its whole way through the core:
+// the account, its hold, the book, the encoded event, and the settlement.
+func BenchmarkOrderPath(b *testing.B) {
+	for _, spread := range spreads {
+		f := newFlow(spread.ticks)
+		b.Run(spread.name, func(b *testing.B) {
+			var path *orderPath
+			next := len(f.steps)
+			b.ReportAllocs()
+			for b.Loop() {
+				if next == len(f.steps) {
+					b.StopTimer()
+					path, next = newOrderPath(f), 0
+					b.StartTimer()
+				}
+				path.run(&f.steps[next])
+				next++
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mops/s")
+			if err := path.state.Audit(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
+
+// orderPath does a flow the way a desk of the engine does.
+type orderPath struct {
+	state   *State
+	flow    *flow
+	book    *Book
+	listing *Listing
+	fills   []Fill
+	event   Event
+	record  []byte
+}
+
+func newOrderPath(f *flow) *orderPath {
+	p := &orderPath{state: NewState(), flow: f}
+	p.listing = p.state.Ledger.List("SPY")
+	p.book = NewBook()
+	p.state.Books["SPY"] = p.book
+	for _, id := range f.accounts {
+		p.state.Ledger.Open(id, Cash(mul64(1e17, 1e16)))
+		p.state.Ledger.Place(p.listing, id, Position(mul64(1e17, 1e8)))
+	}
+	for i := range f.begin {
+		p.run(&f.begin[i])
+	}
+	return p
+}
+
+func (p *orderPath) run(s *step) {
+	id := p.flow.accounts[s.account]
+	if s.cancel {
+		o, r := p.book.Cancel(OrderID(s.order), id, 0)
+		if r != OK {
+			panic(r)
+		}
+		p.note(OrderCanceled, &o, o.Canceled, nil)
+		p.state.Ledger.Release(p.listing, &o)
+		forgetAll(p.book)
+		return
+	}
+	o := s.newOrder(p.state.Ledger.Account(id))
+	if r := p.state.Ledger.Reserve(p.listing, o); r != OK {
+		panic(r)
+	}
+	p.fills = p.book.Submit(o, 0, p.fills[:0])
+	p.note(OrderAccepted, o, o.Shares, p.fills)
+	p.state.Ledger.Settle(p.listing, o, p.fills)
+	forgetAll(p.book)
+}
+
+// note encodes an event, as a desk does.
+func (p *orderPath) note(kind EventKind, o *Order, shares Shares, fills []Fill) {
+	e := &p.event
+	e.Kind, e.Account, e.Symbol = kind, o.Account.ID, "SPY"
+	e.Order, e.Side, e.Shares, e.Limit, e.Fills = o.ID, o.Side, shares, o.Limit, fills
+	p.record = AppendEvent(p.record[:0], e)
+}

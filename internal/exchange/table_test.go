@@ -1,0 +1,135 @@
+package exchange
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestOrderTableEqualsAMap adds and removes orders with ids that rise by one, or in
+// steps that a bad hash would put into few chains.
+func TestOrderTableEqualsAMap(t *testing.T) {
+	for _, step := range []OrderID{1, 64, 1 << 20, 1 << 32} {
+		t.Run(fmt.Sprint("ids in steps of ", step), func(t *testing.T) {
+			r := testRand(t)
+			var table orderTable
+			want, last := map[OrderID]slot{}, OrderID(0)
+			longest := 0
+			for range 4000 {
+				id := step * OrderID(1+r.Uint64N(uint64(last/step)+1))
+				if r.IntN(5) < 3 {
+					last += step
+					id = last
+					i, n := table.add(id)
+					require.Equal(t, node{id: id, chain: n.chain}, *n, "a node that was used before is clean")
+					want[id] = i
+				} else if i := want[id]; i != 0 {
+					table.fateOf(table.at(i)).canceledAt = 1
+					table.remove(i, table.at(i))
+					delete(want, id)
+				}
+				require.Equal(t, want[id], table.find(id))
+			}
+			require.Equal(t, len(want), table.count)
+			for n := range table.all() {
+				require.Equal(t, want[n.id], table.find(n.id))
+				delete(want, n.id)
+			}
+			require.Empty(t, want)
+			for _, i := range table.buckets.first {
+				chain := 0
+				for ; i != 0; i = table.at(i).chain {
+					chain++
+				}
+				longest = max(longest, chain)
+			}
+			require.LessOrEqual(t, longest, 12)
+		})
+	}
+}
+
+func TestSlotsAreUsedAgainAndEmptyPagesGiven(t *testing.T) {
+	r := testRand(t)
+	const most, pages = 20_000, 20_000/slabPage + recentMax + 1
+	var s slab[[2]int]
+	taken := map[slot]int{}
+	for _, leave := range []int{100, 0, 7000, 0} {
+		for len(taken) < most {
+			i := s.take()
+			if _, twice := taken[i]; twice || i == 0 || *s.at(i) != [2]int{} {
+				t.Fatalf("slot %d: taken %t, value %v", i, twice, *s.at(i))
+			}
+			taken[i] = r.Int()
+			s.at(i)[0] = taken[i]
+		}
+		require.LessOrEqual(t, len(s.pages), pages)
+		for i, v := range taken { // in no order
+			if s.at(i)[0] != v {
+				t.Fatalf("slot %d has changed", i)
+			}
+			s.give(i)
+			if delete(taken, i); len(taken) == leave {
+				break
+			}
+		}
+		kept := 0
+		for i := range s.pages {
+			if s.pages[i].values != nil {
+				kept++
+			}
+		}
+		require.LessOrEqual(t, kept, leave+recentMax+1, "empty pages are given back")
+	}
+}
+
+func TestAccountsAreFoundAndListedInTheirOrder(t *testing.T) {
+	l := NewLedger()
+	var ids []AccountID
+	for i := range 3000 {
+		frame := fmt.Sprint("<account id=", i*i, ">")
+		id := AccountID(frame[12 : len(frame)-1])
+		require.Nil(t, l.Account(id))
+		l.Open(id, Notional(Shares(i), 1))
+		ids = append(ids, id)
+	}
+	require.Equal(t, 3000, l.Accounts())
+	for i, id := range ids {
+		require.Equal(t, id, l.Account(id).ID)
+		require.Equal(t, Notional(Shares(i), 1), l.Account(id).balance)
+	}
+	require.Nil(t, l.Account("x"))
+	var listed []AccountID
+	for a := range l.accounts.all() {
+		if listed = append(listed, a.ID); len(listed) == 10 {
+			l.Open("y", Cash{})
+		}
+	}
+	require.Equal(t, append(slices.Clone(ids), "y"), listed, "also what is added meanwhile")
+}
+
+// TestExecutionsDoNotKeepOthersInMemory looks at what the lists of a long sweep, of
+// what it closes and of what it leaves open are cut from.
+func TestExecutionsDoNotKeepOthersInMemory(t *testing.T) {
+	b := NewBook()
+	const resting = 500
+	for id := range OrderID(resting) {
+		b.Submit(NewOrder(id+1, ann, Sell, 10, 5), 0, nil)
+	}
+	sweep := NewOrder(resting+1, bob, Buy, 10*resting-3, 5)
+	require.Len(t, b.Submit(sweep, 7, nil), resting)
+	last, _ := b.Find(resting)
+	require.Equal(t, []Execution{{7, 5, 7}}, last.Executions)
+	require.NotSame(t, &sweep.Executions[resting-1], &last.Executions[0], "it stays, and has a list of its own")
+	closed, _ := b.Find(resting - 1)
+	require.Same(t, &sweep.Executions[resting-2], &closed.Executions[0], "it is forgotten with the sweep")
+	require.Empty(t, cap(b.executions.free), "nobody shares the long list")
+
+	b.Submit(NewOrder(resting+2, bob, Buy, 1, 5), 8, nil) // a second execution of the one that stayed
+	again, _ := b.Find(resting)
+	require.Equal(t, []Execution{{7, 5, 7}, {1, 5, 8}}, again.Executions)
+	require.Equal(t, []Execution{{7, 5, 7}}, last.Executions)
+	require.LessOrEqual(t, cap(b.executions.free), executionsChunk)
+	require.NoError(t, b.Check())
+}
