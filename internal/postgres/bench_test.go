@@ -84,11 +84,11 @@ func (m *market) cancel(s *marketSymbol) bool {
 			return false
 		}
 		i := len(s.sent) - 1 - m.r.IntN(min(len(s.sent), 200))
-		o := s.book.Find(s.sent[i])
-		if o.Open == 0 {
+		o, found := s.book.Find(s.sent[i])
+		if !found || o.Open == 0 {
 			continue
 		}
-		s.book.Cancel(o.ID, o.Account.ID, m.event.Time)
+		o, _ = s.book.Cancel(o.ID, o.Account.ID, m.event.Time)
 		e := &m.event
 		e.Kind, e.Order, e.Account, e.Symbol, e.Side, e.Shares, e.Limit = exchange.OrderCanceled, o.ID, o.Account.ID, s.name, o.Side, o.Canceled, o.Limit
 		return true
