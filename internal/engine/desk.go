@@ -131,9 +131,9 @@ func (e *Engine) settle(li *exchange.Listing, o *exchange.Order, fills []exchang
 	e.mu.Unlock()
 }
 
-// noteOrder makes d.event one of an order, without fills. It sets field by field
-// what another order's event left: to copy a whole event would cost more than to
-// encode it.
+// noteOrder makes d.event one of an order, without fills. It sets those fields that
+// are encoded for it and leaves the others: to copy a whole event would cost about
+// as much as to encode it.
 func (d *desk) noteOrder(kind exchange.EventKind, o *exchange.Order, shares exchange.Shares, now int64) {
 	e := &d.event
 	e.Kind, e.Time, e.Account, e.Symbol = kind, now, o.Account.ID, d.symbol

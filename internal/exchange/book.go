@@ -38,9 +38,9 @@ func NewBook() *Book {
 //
 // The caller has reserved what o could spend (Ledger.Reserve). o.ID is above
 // that of every order of this book, o.Open is o.Shares and nothing of it is
-// executed; anything else panics. On return o is as it stands in the book.
+// executed, its limit is one that an order may have; anything else panics. On return o is as it stands in the book.
 func (b *Book) Submit(o *Order, now int64, fills []Fill) []Fill {
-	if o.ID <= b.newest || o.Open != o.Shares || o.Shares <= 0 || o.Limit <= 0 || o.Executions != nil {
+	if o.ID <= b.newest || o.Open != o.Shares || o.Shares <= 0 || !mayOrder(int64(o.Limit)) || o.Executions != nil {
 		panic(fmt.Sprintf("exchange: order %d submitted out of order or malformed", o.ID))
 	}
 	b.newest = o.ID
@@ -188,7 +188,7 @@ func (b *Book) Forget() OrderID {
 // when it was stored. Orders are restored in order of their ids, before any Submit.
 // An error says what does not fit, and then the book is unchanged.
 func (b *Book) Restore(o *Order) error {
-	if o.ID <= b.newest || o.Open <= 0 || o.Open > o.Shares || o.Limit <= 0 || o.Account == nil {
+	if o.ID <= b.newest || o.Open <= 0 || o.Open > o.Shares || !mayOrder(int64(o.Limit)) || o.Account == nil {
 		return fmt.Errorf("exchange: order %d cannot rest: after order %d, %s of %s open at %s", o.ID, b.newest, o.Open, o.Shares, o.Limit)
 	}
 	if best := b.Best(o.Side.opposite()); best != 0 && o.crosses(best) {

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -23,6 +24,7 @@ func TestSubmitPanicsOnOrdersThatNoEngineMakes(t *testing.T) {
 		"negative shares":        NewOrder(9, ann, Buy, -1, 5),
 		"no limit":               NewOrder(9, ann, Buy, 10, 0),
 		"a negative limit":       NewOrder(9, ann, Buy, 10, -5),
+		"a limit out of range":   NewOrder(9, ann, Sell, 10, orderUnitsMax),
 		"an executed part":       partly,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,6 +162,7 @@ func TestRestoreRefusesWhatCannotRest(t *testing.T) {
 		"negative open":           open(NewOrder(6, ann, Buy, 10, 5), -1),
 		"more open than there is": open(NewOrder(6, ann, Buy, 10, 5), 11),
 		"no limit":                NewOrder(6, ann, Buy, 10, 0),
+		"a limit out of range":    NewOrder(6, ann, Sell, 10, math.MaxInt64),
 		"no account":              NewOrder(6, nil, Buy, 10, 5),
 		"a crossing buy":          NewOrder(6, ann, Buy, 10, 7),
 		"a crossing sell":         NewOrder(6, ann, Sell, 10, 5),

@@ -284,3 +284,29 @@ func TestAllStopsWhenToldTo(t *testing.T) {
 	}
 	require.Equal(t, []Price{5, 6, 7}, seen)
 }
+
+func TestStretchesWithoutOrdersAreGivenBack(t *testing.T) {
+	l := newLadder(Sell, ladderChunkMax)
+	for range 3 {
+		there := map[Price]slot{}
+		for i := range 1000 {
+			p := Price(1+i*stretchTicks) * cent
+			at, lv := l.at(p)
+			there[p], *lv = at, level{1, 1}
+		}
+		requireLadder(t, &l, there)
+		require.Len(t, l.stretches, 1001)
+		for _, at := range there {
+			*l.level(at) = level{}
+			l.drop(at)
+		}
+		kept := 0
+		for _, s := range l.stretches[1:] {
+			if s != l.stretches[0] {
+				kept++
+			}
+		}
+		require.Equal(t, stretchesFreeMax, kept)
+		requireLadder(t, &l, nil)
+	}
+}

@@ -18,6 +18,9 @@ type stretch struct {
 	levels [stretchTicks]level
 }
 
+// stretchesFreeMax is how many stretches without orders a ladder keeps.
+const stretchesFreeMax = 64
+
 // stretchHints is how many hints a ladder has: for a range of 2,048 cents.
 const stretchHints = 128
 
@@ -43,8 +46,8 @@ type ladder struct {
 	best      *level
 	bestSlot  slot
 	levels    int
-	stretches []*stretch         // by slot; one that is not in the book at 0
-	free      []slot             // slots of stretches that may be used again
+	stretches []*stretch         // by slot; where there is none, the one at 0, which is not in the book
+	free      []slot             // slots that may be used again, with the stretches that are left there
 	hints     [stretchHints]slot // where a stretch was found, by the low bits of its number
 }
 
@@ -102,13 +105,16 @@ func (l *ladder) stretch(r *run, first, tick int64) *stretch {
 	if found {
 		return r.chunks[c][i].stretch
 	}
-	var s *stretch
+	at := slot(len(l.stretches))
 	if n := len(l.free); n > 0 {
-		s = l.stretches[l.free[n-1]]
-		l.free = l.free[:n-1]
+		at, l.free = l.free[n-1], l.free[:n-1]
 	} else {
-		s = &stretch{slot: slot(len(l.stretches))}
-		l.stretches = append(l.stretches, s)
+		l.stretches = append(l.stretches, l.stretches[0])
+	}
+	s := l.stretches[at]
+	if s == l.stretches[0] {
+		s = &stretch{slot: at}
+		l.stretches[at] = s
 	}
 	s.first, s.tick = first, tick
 	r.insert(c, i, rung{first, s})
@@ -128,6 +134,9 @@ func (l *ladder) drop(at slot) {
 			l.cents.remove(s.first)
 		} else {
 			l.others.remove(s.first)
+		}
+		if len(l.free) >= stretchesFreeMax {
+			l.stretches[s.slot] = l.stretches[0]
 		}
 		l.free = append(l.free, s.slot)
 	}

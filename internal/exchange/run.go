@@ -7,7 +7,7 @@ import (
 
 // run is a sorted run of stretches with the best at its end, cut into chunks: a far
 // stretch in a book of a million moves a chunk and not the whole run (figures:
-// docs/decisions).
+// docs/decisions/0006).
 //
 // Invariants: no chunk is empty or longer than chunkMax; keys rise through all
 // chunks.
