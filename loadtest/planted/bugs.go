@@ -20,8 +20,10 @@ var bugs = []Bug{
 	{
 		Name: "answer-before-sync", Promise: "durable before visible: replies do not wait for the journal", plan: someKills,
 		noticed: gone,
-		edits: []venue.Edit{{File: "internal/engine/engine.go",
-			Old: "err := e.journal.Wait(ctx, seq); err != nil ||", New: "err := ctx.Err(); err != nil ||"}},
+		edits: []venue.Edit{
+			{File: "internal/engine/engine.go", Old: "err := e.journal.Wait(ctx, seq); err != nil ||", New: "err := ctx.Err(); err != nil ||"},
+			{File: "internal/engine/engine.go", Old: "{ e.journal.Notify(seq, wake) }", New: "{ e.journal.Notify(0, wake) }"},
+		},
 	}, {
 		Name: "no-sync", Promise: "durable: the journal is written and not synced", pkg: "./internal/journal", test: ".",
 		noticed: `^TestCrashAtEveryStep`,
