@@ -175,6 +175,11 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 	if err := m.catchUp(ctx); err != nil {
 		return nil, err
 	}
+	if job.Params.History > 0 {
+		if err := settleDown(ctx, m.pg.DirectURL()); err != nil {
+			return nil, err
+		}
+	}
 	before := run.Told()
 	used, err := m.usage()
 	if err != nil {
