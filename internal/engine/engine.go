@@ -100,7 +100,8 @@ type Engine struct {
 	// mu guards the ledger and everything in it.
 	mu      sync.Mutex
 	ledger  *exchange.Ledger
-	settled *sync.Cond // signaled after each settlement, under mu
+	settled *sync.Cond  // signaled after each settlement, under mu
+	failed  atomic.Bool // the journal takes no records any more
 
 	stop        chan struct{}  // closed by Close, before it ends the owners
 	registering sync.WaitGroup // the registrar

@@ -186,6 +186,27 @@ func TestAHoldThatIsWithdrawnLetsOthersGoOn(t *testing.T) {
 	})
 }
 
+// TestAHoldThatIsNeverSettledEndsWithTheJournal: where the record of an order cannot be
+// appended, nobody waits for its hold.
+func TestAHoldThatIsNeverSettledEndsWithTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := cramped(t, 1<<16)
+		const all = 1000 * 1000
+		d, _ := m.desks.Load(exchange.Symbol("A"))
+		m.mu.Lock()
+		require.Equal(t, exchange.OK, m.ledger.Reserve(d.(*desk).listing, exchange.NewOrder(0, m.ledger.Account("1"), exchange.Buy, all/2, 1)))
+		m.mu.Unlock()
+		other := make(chan exchange.Result, 1)
+		go func() { other <- m.do(buy("B", all, 1)) }()
+		synctest.Wait()
+		require.Empty(t, other)
+		require.NoError(t, m.journal.Close())
+		_, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
+		require.ErrorIs(t, err, journal.ErrClosed)
+		require.Equal(t, exchange.InsufficientFunds, (<-other).Reason)
+	})
+}
+
 // TestManySymbolsMeetTheFullDiskAtOnce trades in many symbols while the disk fills
 // up, is full, and is freed, over and over: every command is done or refused, all
 // that is done is in the journal, and the process lives.

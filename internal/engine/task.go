@@ -70,6 +70,9 @@ func (e *Engine) own(inbox chan *task, execute func(*exchange.Command, *exchange
 				}
 			}
 		}
+		if t.err != nil {
+			e.giveUp()
+		}
 		if !e.pass(t, next) {
 			t.done <- struct{}{}
 		}

@@ -289,13 +289,13 @@ func TestStretchesWithoutOrdersAreGivenBack(t *testing.T) {
 	l := newLadder(Sell, ladderChunkMax)
 	for range 3 {
 		there := map[Price]slot{}
-		for i := range 1000 {
+		for i := range 2000 {
 			p := Price(1+i*stretchTicks) * cent
 			at, lv := l.at(p)
 			there[p], *lv = at, level{1, 1}
 		}
 		requireLadder(t, &l, there)
-		require.Len(t, l.stretches, 1001)
+		require.Len(t, l.stretches, 2001)
 		for _, at := range there {
 			*l.level(at) = level{}
 			l.drop(at)

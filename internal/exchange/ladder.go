@@ -19,7 +19,7 @@ type stretch struct {
 }
 
 // stretchesFreeMax is how many stretches without orders a ladder keeps.
-const stretchesFreeMax = 64
+const stretchesFreeMax = 1024
 
 // stretchHints is how many hints a ladder has: for a range of 2,048 cents.
 const stretchHints = 128

@@ -245,8 +245,9 @@ func (j *Journal) Wait(ctx context.Context, seq uint64) error {
 }
 
 // Notify sends to wake once Wait(seq) would not wait, or at once where it would not:
-// for who has something else to do meanwhile, or waits for several things. It does
-// not wait for wake to take the value: a channel with room for one misses nothing.
+// for who has something else to do meanwhile, or waits for several things. Record seq
+// must have been appended. Notify and the flusher do not wait for wake to take the
+// value: a channel with room for one misses nothing.
 func (j *Journal) Notify(seq uint64, wake chan<- struct{}) {
 	if j.synced.Load() < seq {
 		j.mu.Lock()
