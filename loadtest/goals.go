@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -54,10 +53,10 @@ func runGoals(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		return failed
 	}
 	report.WriteTable(stdout)
-	if *docs != "" {
-		failed = errors.Join(failed, writeGoals(*docs, report))
+	if *docs == "" || failed != nil {
+		return failed
 	}
-	return failed
+	return writeGoals(*docs, report)
 }
 
 // writeGoals writes the results and the tables of the page.

@@ -65,7 +65,7 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f.DurationVar(&c.stopTimeout, "stop-timeout", 30*time.Second, "how long a stop may take to finish frames and bring Postgres up to date")
 	f.BoolVar(&c.bareReplies, "bare-replies", false, "leave the length line out of replies, for clients of that habit")
 	f.IntVar(&c.symbolsMax, "max-symbols", 100_000, "most `symbols`")
-	f.IntVar(&c.closedOrdersMax, "closed-orders", 100_000, "closed `orders` kept in memory once they are in Postgres")
+	f.IntVar(&c.closedOrdersMax, "closed-orders", 100_000, "closed `orders` kept in memory once they are in Postgres; up to twice as many of the newest")
 	f.IntVar(&c.lagMax, "max-lag", 4_000_000, "`records` that Postgres may be behind before orders are refused; bounds memory while it is away")
 	f.Int64Var(&c.segmentBytes, "segment", 64<<20, "size of a journal segment, in `bytes`")
 	f.BoolVar(&c.acceptJournalLoss, "accept-journal-loss", false, "start although the journal does not reach the database's last record: what was answered after it and is not in the database is lost")

@@ -41,7 +41,7 @@ func newMetrics() *metrics {
 		syncRecords:  histogram("outcry_journal_batch_records", "Records that shared a sync of the journal.", 1, 16),
 		syncBytes:    counter("outcry_journal_bytes_total", "Bytes written to the journal."),
 		batchSeconds: histogram("outcry_postgres_batch_seconds", "Time to write a batch to Postgres, retries included.", 500e-6, 16),
-		batchRecords: histogram("outcry_postgres_batch_records", "Journal records in a batch written to Postgres.", 1, 15),
+		batchRecords: histogram("outcry_postgres_batch_records", "Journal records in a batch written to Postgres.", 1, 17),
 		batchRows:    counter("outcry_postgres_rows_total", "Rows written to Postgres."),
 		retries:      counter("outcry_postgres_retries_total", "Batches that could not be written to Postgres and were tried again."),
 	}

@@ -58,10 +58,15 @@ func (d *desk) close(seq uint64, orders int) {
 func (d *desk) forget() {
 	e := d.engine
 	for range forgetMax {
-		if e.options.Projection == nil || e.counters.closedOrders.Load() <= int64(e.options.ClosedOrdersMax) {
+		over := e.counters.closedOrders.Load() - int64(e.options.ClosedOrdersMax)
+		if e.options.Projection == nil || over <= 0 {
 			return
 		}
-		if !d.closed.pop(e.options.Projection.Applied()) {
+		seq := e.options.Projection.Applied()
+		if over <= int64(e.options.ClosedOrdersMax) {
+			seq = min(seq, e.longAgo())
+		}
+		if !d.closed.pop(seq) {
 			return
 		}
 		e.orders.remove(d.book.Forget())
@@ -70,9 +75,17 @@ func (d *desk) forget() {
 	}
 }
 
-// sweep runs until the engine is closed. A desk forgets after each of its tasks;
-// one that was busy while Postgres was away, and then has none any more, would
-// keep its closed orders for ever.
+// longAgo returns the seq up to which closed orders are the first to be forgotten. What
+// closed since is asked for and canceled most. Where memory holds up to twice what it
+// should, a desk keeps it: others that have less to do hold older ones, until the
+// sweeper comes to them.
+func (e *Engine) longAgo() uint64 {
+	appended := e.journal.Appended()
+	return appended - min(appended, uint64(e.options.ClosedOrdersMax))
+}
+
+// sweep runs until the engine is closed. A desk forgets after each of its tasks; one
+// that was busy, and then has none any more, would keep its closed orders for ever.
 func (e *Engine) sweep() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -87,20 +100,26 @@ func (e *Engine) sweep() {
 	}
 }
 
-// sweepOnce gives every desk that holds closed orders a task without commands,
-// while memory holds too many. It tells whether that made them fewer.
+// sweepOnce gives every desk that holds closed orders tasks without commands, while
+// memory holds too many and the desk forgets some. It tells whether that made them fewer.
 func (e *Engine) sweepOnce() bool {
 	before := e.counters.closedOrders.Load()
 	e.desks.Range(func(_, value any) bool {
 		d := value.(*desk)
-		if e.counters.closedOrders.Load() <= int64(e.options.ClosedOrdersMax) {
-			return false
+		for held := d.closedCount.Load(); held > 0; {
+			if e.counters.closedOrders.Load() <= int64(e.options.ClosedOrdersMax) {
+				return false
+			}
+			if _, err := e.hand(context.Background(), d.inbox, &task{done: make(chan struct{}, 1)}); err != nil {
+				return false // the engine is being closed
+			}
+			left := d.closedCount.Load()
+			if left >= held {
+				break
+			}
+			held = left
 		}
-		if d.closedCount.Load() == 0 {
-			return true
-		}
-		_, err := e.hand(context.Background(), d.inbox, &task{done: make(chan struct{}, 1)})
-		return err == nil // else the engine is being closed
+		return true
 	})
 	return e.counters.closedOrders.Load() < before
 }

@@ -59,7 +59,7 @@ type Options struct {
 	AckPostgres     bool // Durable waits for the Projection as well as for the journal
 	InboxLen        int  // tasks that wait at a desk before a session has to wait; 256
 	SymbolsMax      int  // symbols, each with a goroutine; 100,000
-	ClosedOrdersMax int  // closed orders kept in memory once they are projected; 100,000
+	ClosedOrdersMax int  // closed orders kept in memory once they are projected, up to twice as many of the newest; 100,000
 	BacklogMax      int  // records that the projection may lag before orders are refused; 4,000,000
 }
 

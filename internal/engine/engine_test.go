@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -230,6 +231,30 @@ func TestIdleDesksForgetClosedOrdersToo(t *testing.T) {
 	require.EqualValues(t, 1200, m.Stats().ClosedOrders)
 	db.applied.Store(m.journal.Appended())
 	require.Eventually(t, func() bool { return m.Stats().ClosedOrders <= 10 }, 20*time.Second, 10*time.Millisecond)
+}
+
+func TestASymbolThatRestsDoesNotKeepTheNewestOutOfMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &database{}
+		m := open(t, Options{Projection: db, History: db, ClosedOrdersMax: 100})
+		for range 50 {
+			m.all(sell("A", 1, 1), buy("A", 1, 1))
+		}
+		last := exchange.OrderID(0)
+		for range 80 {
+			db.applied.Store(m.journal.Appended())
+			m.all(sell("B", 1, 1))
+			last = m.all(buy("B", 1, 1))[0].Order
+		}
+		require.Equal(t, exchange.OK, m.do(queryOf(last-60)).Reason, "30 trades ago")
+		require.Greater(t, m.Stats().ClosedOrders, int64(100))
+		db.applied.Store(m.journal.Appended())
+		time.Sleep(2 * sweepEvery)
+		synctest.Wait()
+		require.Equal(t, int64(100), m.Stats().ClosedOrders, "those of A, which are older, went first")
+		require.Equal(t, exchange.UnknownOrder, m.do(queryOf(1)).Reason, "the database, which is asked, has none here")
+		require.Equal(t, exchange.OK, m.do(queryOf(last-60)).Reason)
+	})
 }
 
 func TestOrdersAreRefusedAtTheBacklogsBound(t *testing.T) {

@@ -21,7 +21,7 @@ const (
 	gatherTime = 75 * time.Millisecond
 
 	// batchRecordsMax is how many records one transaction takes at the most. It
-	// bounds memory, some 300 bytes a record, and for how long those wait who wait
+	// bounds memory, about a kilobyte a record without many fills, and for how long those wait who wait
 	// for Postgres. There are that many only when the projection is behind.
 	batchRecordsMax = 50_000
 

@@ -29,6 +29,8 @@ var costly = map[string][3]string{
 	"quotes":                    {`<transactions id="1">`, `<a id='""""""""""""""""'/>`, "</transactions>"},
 	"one value of quotes":       {`<transactions id="1"><a id='`, `"`, `'/></transactions>`},
 	"one long value":            {`<transactions id="1"><a id='`, "x", `'/></transactions>`},
+	"a comment at the end":      {`<transactions id="1">`, `<query id="1"/>`, "<!----></transactions>"}, // both decoders have all of it by then
+	"placements, a comment":     {`<create><symbol sym="` + strings.Repeat("A", exchange.SymbolCharsMax) + `">`, `<account id="1">1</account>`, "<!----></symbol></create>"},
 	"one long name":             {"<", "x", "/>"},
 	"one long text":             {"<create>", "x", "</create>"},
 	"one long comment":          {"<create><!--", "x", "--></create>"},

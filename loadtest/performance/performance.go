@@ -40,8 +40,7 @@ type Options struct {
 	Out     io.Writer // is told of each measurement
 }
 
-// Run makes the rounds. An error ends it; the
-// rounds before are in the report.
+// Run makes the rounds. An error ends it; the rounds before are in the report.
 func Run(ctx context.Context, programs sweep.Programs, o Options) (*Report, error) {
 	root, err := venue.Root(ctx)
 	if err != nil {

@@ -180,6 +180,11 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 			return nil, err
 		}
 	}
+	leave, err := idle(run)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	before := run.Told()
 	used, err := m.usage()
 	if err != nil {
@@ -219,15 +224,27 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 	return point, m.echo(ctx, result)
 }
 
-// measure runs the scenario, with what is to go on around it.
-func (m *measurement) measure(ctx context.Context, run *scenario.Run) (r *load.Result, begun time.Time, err error) {
-	for range run.Params.Idle {
-		conn, err := net.Dial("tcp", run.Addr)
-		if err != nil {
-			return nil, begun, fmt.Errorf("sweep: idle connections: %w", err)
+// idle opens the connections that send nothing, and returns what closes them.
+func idle(run *scenario.Run) (leave func(), err error) {
+	var conns []net.Conn
+	leave = func() {
+		for _, c := range conns {
+			c.Close()
 		}
-		defer conn.Close()
 	}
+	for range run.Params.Idle {
+		c, err := net.Dial("tcp", run.Addr)
+		if err != nil {
+			leave()
+			return nil, fmt.Errorf("sweep: idle connections: %w", err)
+		}
+		conns = append(conns, c)
+	}
+	return leave, nil
+}
+
+// measure runs the scenario, while Postgres stands still where it is to.
+func (m *measurement) measure(ctx context.Context, run *scenario.Run) (r *load.Result, begun time.Time, err error) {
 	if run.Params.Paused {
 		defer m.pg.Freeze()()
 	}
