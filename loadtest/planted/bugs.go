@@ -84,7 +84,7 @@ var bugs = []Bug{
 	}, {
 		Name: "forget-before-commit", Promise: "queries: closed orders leave memory before Postgres has them", plan: map[string]int{"postgres-freeze": 8},
 		noticed: `was answered, the exchange says: there is no order`,
-		edits:   []venue.Edit{{File: closing, Old: "d.closed.pop(e.options.Projection.Applied())", New: "d.closed.pop(1 << 62)"}},
+		edits:   []venue.Edit{{File: closing, Old: "seq := e.options.Projection.Applied()", New: "seq := uint64(1 << 62)"}},
 	}, {
 		Name: "stop-without-postgres", Promise: "an orderly stop leaves complete tables: it does not wait for them", plan: map[string]int{"stop": 10},
 		noticed: `after an orderly stop: .* lost`,
