@@ -167,6 +167,11 @@ func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, resul
 		}
 	}
 	e.recycle(t)
+	if e.failed.Load() {
+		// A book may hold what no record says, and the journal's last record be synced
+		// all the same: nothing may be told any more.
+		return 0, fmt.Errorf("engine: %w", e.journal.Err())
+	}
 	return e.journal.Appended(), nil
 }
 

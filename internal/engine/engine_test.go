@@ -392,6 +392,8 @@ func TestAFailedJournalStopsTheExchange(t *testing.T) {
 	_, err = m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
 	require.ErrorIs(t, err, journal.ErrClosed)
 	require.Error(t, m.Durable(background, seq+1))
+	_, err = m.Execute(background, []exchange.Command{queryOf(1)}, make([]exchange.Result, 1))
+	require.ErrorIs(t, err, journal.ErrClosed, "though all that was appended is durable")
 }
 
 func TestCloseEndsCallsThatWait(t *testing.T) {
