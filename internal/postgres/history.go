@@ -52,6 +52,19 @@ func (h *History) Close() { h.pool.Close() }
 func (h *History) Order(ctx context.Context, id exchange.OrderID) (o exchange.ClosedOrder, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
+	// After a restart of Postgres every connection that is kept turns out to be broken
+	// when it is used, and is thrown away then: one try more than there are.
+	for range historyConnectionsMax + 1 {
+		o, found, err = h.try(ctx, id)
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return o, found, err
+}
+
+// try is Order over one connection.
+func (h *History) try(ctx context.Context, id exchange.OrderID) (o exchange.ClosedOrder, found bool, err error) {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, h.pool, options, func(tx pgx.Tx) error {
 		o, err = order(ctx, tx, id)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -229,6 +230,27 @@ func TestAStartReadsNoHistory(t *testing.T) {
 	require.NotEmpty(t, snap.Orders)
 	require.Less(t, len(snap.Orders), 5000)
 	require.Equal(t, before, scans())
+}
+
+func TestHistoryAnswersRightAfterItsConnectionsWereEnded(t *testing.T) {
+	s := mustOpen(t, pgtest.NewDatabase(t))
+	past, err := OpenHistory(background, s.conn.Config().ConnString())
+	require.NoError(t, err)
+	defer past.Close()
+	var held []*pgxpool.Conn
+	for range historyConnectionsMax {
+		c, err := past.pool.Acquire(background)
+		require.NoError(t, err)
+		held = append(held, c)
+	}
+	for _, c := range held {
+		c.Release()
+	}
+	_, err = s.conn.Exec(background, `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'outcryd history' AND datname = current_database()`)
+	require.NoError(t, err)
+	_, found, err := past.Order(background, 1)
+	require.NoError(t, err)
+	require.False(t, found)
 }
 
 func TestHistoryAnswersLikeMemory(t *testing.T) {
