@@ -11,6 +11,9 @@
 //	                         5 reply     result; the desk goes on
 //	session ◀─ Durable ─── the journal is synced up to the reply's seq
 //
+// What is for several symbols goes from desk to desk, in the order of its commands,
+// and from the last one back to the session.
+//
 // Accounts and symbols are made by one more goroutine, the registrar, so that
 // two sessions that make the same one at once meet in one place. A book belongs
 // to its desk. The ledger has one lock, which is held for arithmetic alone:
