@@ -38,6 +38,8 @@ func (d *desk) execute(c *exchange.Command, r *exchange.Result, now int64) error
 		return d.placeShares(c, r, now)
 	case exchange.QueryOrder:
 		d.queryOrder(c, r)
+	case exchange.ShowOrder:
+		d.showOrder(c, r)
 	}
 	return nil // MakeSymbol of a symbol that is there
 }

@@ -186,7 +186,7 @@ func (e *Engine) owner(c *exchange.Command) chan *task {
 		return e.registrar.inbox
 	case exchange.MakeSymbol, exchange.PlaceShares, exchange.PlaceOrder:
 		d, _ = e.desks.Load(c.Symbol)
-	case exchange.QueryOrder, exchange.CancelOrder:
+	case exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder:
 		if d := e.orders.find(c.Order); d != nil {
 			return d.inbox
 		}
@@ -206,6 +206,8 @@ func (e *Engine) route(c *exchange.Command, r *exchange.Result) chan *task {
 		return inbox
 	case c.Kind == exchange.MakeSymbol:
 		return e.registrar.inbox
+	case c.Kind == exchange.ShowOrder:
+		r.Reason = e.absent(c.Order)
 	case c.Kind != exchange.PlaceShares && !e.known(c.Account):
 		r.Reason = exchange.UnknownAccount
 	case c.Kind == exchange.QueryOrder || c.Kind == exchange.CancelOrder:

@@ -205,7 +205,8 @@ func TestClosedOrdersLeaveMemoryOnceTheyAreProjected(t *testing.T) {
 	db.applied.Store(m.journal.Appended())
 	trade(10)
 	require.Eventually(t, func() bool { return m.Stats().ClosedOrders <= 40 }, time.Minute, time.Millisecond)
-	closed := exchange.ClosedOrder{Account: "2", Status: exchange.Status{Executions: []exchange.Execution{{Shares: 1, Price: 5, Time: 77}}}}
+	closed := exchange.ClosedOrder{Account: "2", PublicOrder: exchange.PublicOrder{
+		Status: exchange.Status{Executions: []exchange.Execution{{Shares: 1, Price: 5, Time: 77}}}}}
 	db.orders.Store(exchange.OrderID(1), closed)
 	require.Equal(t, exchange.Result{Status: closed.Status}, m.do(queryOf(1)))
 	require.Equal(t, exchange.AlreadyExecuted, m.do(cancelOf(1, "2")).Reason)

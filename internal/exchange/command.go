@@ -4,7 +4,8 @@ package exchange
 type CommandKind uint8
 
 // The commands. Each is one element of the protocol, but for MakeSymbol, which
-// every <symbol> asks once, before its accounts.
+// every <symbol> asks once, before its accounts, and for ShowOrder, which the
+// protocol does not have: it asks for an order without being an account.
 const (
 	OpenAccount CommandKind = iota + 1 // Account, Balance
 	MakeSymbol                         // Symbol; done already is fine
@@ -12,6 +13,7 @@ const (
 	PlaceOrder                         // Account, Symbol, Side, Shares, Limit
 	QueryOrder                         // Account, Order
 	CancelOrder                        // Account, Order
+	ShowOrder                          // Order
 )
 
 // String returns the name that metrics and logs use.
@@ -29,6 +31,8 @@ func (k CommandKind) String() string {
 		return "query"
 	case CancelOrder:
 		return "cancel"
+	case ShowOrder:
+		return "show"
 	}
 	return "unknown"
 }
@@ -59,6 +63,8 @@ type Result struct {
 	SharesHave Position
 	// Status is the answer to an accepted QueryOrder or CancelOrder.
 	Status Status
+	// Shown is the answer to an accepted ShowOrder, nil to all others.
+	Shown *PublicOrder
 }
 
 // Status is what has become of an order (docs/PROTOCOL.md, section "query").
@@ -79,7 +85,7 @@ type Execution struct {
 // ClosedOrder is an order that has nothing open any more, as history tells it.
 type ClosedOrder struct {
 	Account AccountID
-	Status  Status
+	PublicOrder
 }
 
 // RejectReason says why a command was refused. A refusal is the client's

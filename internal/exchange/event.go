@@ -202,15 +202,23 @@ func (e *Event) Same(f *Event) bool {
 
 // checkOrder is Check for what orders and cancels have in common, and for fills.
 func (e *Event) checkOrder() error {
+	for _, f := range e.Fills {
+		if _, err := ParseAccountID(string(f.Account)); err != nil {
+			return fmt.Errorf("%w: order %d: fill with order %d: %w", ErrEvent, e.Order, f.Resting, err)
+		}
+	}
+	return e.checkNumbers()
+}
+
+// checkNumbers is checkOrder but for the accounts of the fills.
+func (e *Event) checkNumbers() error {
 	if e.Order == 0 || e.Order > orderIDMax || e.Side != Buy && e.Side != Sell ||
 		!mayOrder(int64(e.Shares)) || !mayOrder(int64(e.Limit)) {
 		return fmt.Errorf("%w: order %d: %s %s at %s", ErrEvent, e.Order, e.Side, e.Shares, e.Limit)
 	}
 	left := e.Shares
-	for _, f := range e.Fills {
-		if _, err := ParseAccountID(string(f.Account)); err != nil {
-			return fmt.Errorf("%w: order %d: fill with order %d: %w", ErrEvent, e.Order, f.Resting, err)
-		}
+	for i := range e.Fills {
+		f := &e.Fills[i]
 		if f.Resting == 0 || f.Resting >= e.Order || f.Shares <= 0 || f.Shares > left || !mayOrder(int64(f.Price)) {
 			return fmt.Errorf("%w: order %d: fill of %s at %s with order %d", ErrEvent, e.Order, f.Shares, f.Price, f.Resting)
 		}

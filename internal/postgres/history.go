@@ -82,14 +82,17 @@ func (h *History) try(ctx context.Context, id exchange.OrderID) (o exchange.Clos
 // order reads one order, or returns pgx.ErrNoRows.
 func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID) (o exchange.ClosedOrder, err error) {
 	row := tx.QueryRow(ctx, `
-		SELECT o.account, coalesce(r.open, 0), coalesce(c.shares, 0), coalesce(c.time, 0)
+		SELECT o.account, o.sym, o.amount, o.limit_price, coalesce(r.open, 0), coalesce(c.shares, 0), coalesce(c.time, 0)
 		  FROM order_log o
 		  LEFT JOIN resting_orders r ON r.id = o.id
 		  LEFT JOIN cancel_log c ON c.order_id = o.id
 		 WHERE o.id = $1`, id)
-	if err := row.Scan((*string)(&o.Account), &o.Status.Open, &o.Status.Canceled, &o.Status.CanceledAt); err != nil {
+	var amount int64
+	err = row.Scan((*string)(&o.Account), (*string)(&o.Symbol), &amount, &o.Limit, &o.Status.Open, &o.Status.Canceled, &o.Status.CanceledAt)
+	if err != nil {
 		return o, err
 	}
+	o.Side, o.Shares = sideOf(amount)
 	rows, err := tx.Query(ctx, `WITH wanted AS (SELECT $1::bigint AS id)`+executionsOf, id)
 	if err != nil {
 		return o, err

@@ -272,12 +272,12 @@ func TestHistoryAnswersLikeMemory(t *testing.T) {
 	past, err := OpenHistory(background, url)
 	require.NoError(t, err)
 	defer past.Close()
-	for _, book := range h.state.Books {
+	for sym, book := range h.state.Books {
 		for o := range book.Orders() {
 			got, found, err := past.Order(background, o.ID)
 			require.NoError(t, err)
 			require.True(t, found)
-			require.Equal(t, exchange.ClosedOrder{Account: o.Account.ID, Status: o.Status()}, got, "order %d", o.ID)
+			require.Equal(t, exchange.ClosedOrder{Account: o.Account.ID, PublicOrder: o.Public(sym)}, got, "order %d", o.ID)
 		}
 	}
 	_, found, err := past.Order(background, h.state.OrderID+1)

@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"context"
+
+	"outcry/internal/exchange"
+)
+
+// Show returns an order, whosever it is, once everything that it tells of it is
+// durable. found is false where there is no such order. The error says that the
+// exchange has failed or is stopping, that the history could not be asked, or is
+// ctx's; nothing may be told then.
+func (e *Engine) Show(ctx context.Context, id exchange.OrderID) (o exchange.PublicOrder, found bool, err error) {
+	commands, results := []exchange.Command{{Kind: exchange.ShowOrder, Order: id}}, make([]exchange.Result, 1)
+	seq, err := e.Execute(ctx, commands, results)
+	if err != nil {
+		return o, false, err
+	}
+	switch results[0].Reason {
+	case exchange.OK:
+		o, found = *results[0].Shown, true
+	case exchange.HistoryUnavailable: // it was closed long ago, and changes no more
+		var closed exchange.ClosedOrder
+		if closed, found, err = e.options.History.Order(ctx, id); err != nil {
+			return o, false, err
+		}
+		o = closed.PublicOrder
+	}
+	return o, found, e.Durable(ctx, seq)
+}
+
+// showOrder does the command of Show.
+func (d *desk) showOrder(c *exchange.Command, r *exchange.Result) {
+	o, found := d.book.Find(c.Order)
+	if !found {
+		r.Reason = d.engine.absent(c.Order) // it was forgotten on the way here
+		return
+	}
+	public := o.Public(d.symbol)
+	r.Shown = &public
+}

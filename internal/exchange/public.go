@@ -1,0 +1,159 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Trade is one fill as everybody may see it.
+type Trade struct {
+	Time      int64 // seconds since the Unix epoch
+	Price     Price
+	Shares    Shares
+	Buy, Sell OrderID // the two orders; the aggressing one has the higher id
+}
+
+// Side returns the side of the aggressing order.
+func (t *Trade) Side() Side {
+	if t.Buy > t.Sell {
+		return Buy
+	}
+	return Sell
+}
+
+// Trade returns the trade that the i-th fill of an accepted order is.
+func (e *Event) Trade(i int) Trade {
+	f := &e.Fills[i]
+	t := Trade{Time: e.Time, Price: f.Price, Shares: f.Shares, Buy: e.Order, Sell: f.Resting}
+	if e.Side == Sell {
+		t.Buy, t.Sell = t.Sell, t.Buy
+	}
+	return t
+}
+
+// Turnover is a sum of what trades paid. Unlike Cash it has room for any number of
+// them: the same dollars pass from hand to hand again and again.
+type Turnover struct {
+	Rounds uint64 // full CashTotalMax
+	Rest   Cash   // 0 or more, below CashTotalMax
+}
+
+// Add returns t and c more, which is 0 or more and below CashTotalMax, as is
+// what any trade pays.
+func (t Turnover) Add(c Cash) Turnover {
+	t.Rest = t.Rest.Add(c)
+	if t.Rest.Cmp(CashTotalMax) >= 0 {
+		t.Rest = t.Rest.Sub(CashTotalMax)
+		t.Rounds++
+	}
+	return t
+}
+
+// Append appends t in dollars, in its shortest exact form.
+func (t Turnover) Append(dst []byte) []byte {
+	if t.Rounds == 0 {
+		return t.Rest.Append(dst)
+	}
+	dst = fmt.Appendf(dst, "%d", t.Rounds)
+	// The rest with all its 21 whole digits: those of CashTotalMax more, but for the
+	// first.
+	at := len(dst)
+	dst = t.Rest.Add(CashTotalMax).Append(dst)
+	return append(dst[:at], dst[at+1:]...)
+}
+
+// String returns t in dollars, in its shortest exact form.
+func (t Turnover) String() string { return string(t.Append(nil)) }
+
+// Traded is what the trades of a symbol come to.
+type Traded struct {
+	Trades   uint64
+	Shares   Position
+	Notional Turnover
+	Last     Price // of the newest trade
+	Time     int64 // of the newest trade, seconds since the Unix epoch
+}
+
+// Add counts one more trade.
+func (d *Traded) Add(t *Trade) {
+	d.Trades++
+	d.Shares = d.Shares.Add(t.Shares.Position())
+	d.Notional = d.Notional.Add(Notional(t.Shares, t.Price))
+	d.Last, d.Time = t.Price, t.Time
+}
+
+// PublicOrder is an order without its owner.
+type PublicOrder struct {
+	Symbol Symbol
+	Side   Side
+	Limit  Price
+	Shares Shares // as accepted
+	Status Status
+}
+
+// Public returns o, which is an order for sym, without its owner.
+func (o *Order) Public(sym Symbol) PublicOrder {
+	return PublicOrder{Symbol: sym, Side: o.Side, Limit: o.Limit, Shares: o.Shares, Status: o.Status()}
+}
+
+// DecodePublic is DecodeEvent for who needs to know of orders but not of accounts:
+// it leaves all names in e empty, and returns the symbol as a part of b. Of accounts
+// opened and shares placed it reads the kind and the time only. It allocates nothing
+// but what e.Fills needs. An error wraps ErrEvent; e is then unusable.
+func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
+	r := eventReader{rest: b}
+	*e = Event{Kind: EventKind(r.byte()), Time: r.varint(), Fills: e.Fills[:0]}
+	switch e.Kind {
+	case AccountOpened, SharesPlaced:
+		return nil, nil
+	case SymbolMade:
+		symbol = r.name()
+	case OrderAccepted, OrderCanceled:
+		e.Order = OrderID(r.uvarint())
+		r.name()
+		symbol = r.name()
+		e.Side = Side(r.byte())
+		e.Shares, e.Limit = Shares(r.uvarint()), Price(r.uvarint())
+		if e.Kind == OrderAccepted {
+			r.publicFills(e)
+		}
+	default:
+		return nil, fmt.Errorf("%w: unknown kind %d", ErrEvent, e.Kind)
+	}
+	if r.short || len(r.rest) != 0 {
+		return nil, fmt.Errorf("%w: %s of %d bytes is cut short or too long", ErrEvent, e.Kind, len(b))
+	}
+	if e.Kind == SymbolMade {
+		return symbol, nil
+	}
+	return symbol, e.checkNumbers()
+}
+
+// publicFills reads fills without their accounts.
+func (r *eventReader) publicFills(e *Event) {
+	n := r.uvarint()
+	if n > uint64(len(r.rest))/fillBytesMin {
+		r.short = true
+		return
+	}
+	for range n {
+		f := Fill{Resting: OrderID(r.uvarint())}
+		r.name()
+		f.Shares, f.Price = Shares(r.uvarint()), Price(r.uvarint())
+		e.Fills = append(e.Fills, f)
+	}
+}
+
+// name returns the bytes of a string.
+func (r *eventReader) name() []byte { return r.take(int(r.byte())) }
+
+// errNoTurnover says that a stored sum cannot be one.
+var errNoTurnover = errors.New("exchange: what was traded is out of range")
+
+// Check returns an error where d cannot be the sum of any trades.
+func (d *Traded) Check() error {
+	if d.Shares.Sign() < 0 || !inRange(CashTotalMax, d.Notional.Rest) || (d.Trades > 0) != mayOrder(int64(d.Last)) {
+		return fmt.Errorf("%w: %d trades of %s shares for %s dollars, the last at %s", errNoTurnover, d.Trades, d.Shares, d.Notional, d.Last)
+	}
+	return nil
+}
