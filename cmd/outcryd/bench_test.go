@@ -15,7 +15,7 @@ func BenchmarkOneOrderEndToEnd(b *testing.B) {
 			flags, _ := dataFlags(b)
 			_, addr := inProcess(b, append(flags, "--segment=67108864")...)
 			c := dial(b, addr)
-			c.must(b, market)
+			c.must(b, opening)
 			var frames []byte
 			for range depth {
 				frames = wire.AppendFrame(frames, []byte(`<transactions id="1"><order sym="S" amount="0.00000001" limit="1"/></transactions>`))

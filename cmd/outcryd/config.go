@@ -29,6 +29,7 @@ type config struct {
 	writeTimeout   time.Duration
 	stopTimeout    time.Duration
 	bareReplies    bool
+	readersMax     int
 
 	symbolsMax      int
 	closedOrdersMax int
@@ -51,7 +52,7 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f := flag.NewFlagSet("outcryd", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&c.listen, "listen", "127.0.0.1:12345", "`address` of the XML protocol over TCP")
-	f.StringVar(&c.http, "http", "127.0.0.1:8080", "`address` of the HTTP side: /metrics, /healthz, /readyz, POST /xml; empty for none")
+	f.StringVar(&c.http, "http", "127.0.0.1:8080", "`address` of the HTTP side: the market page, /api/v1/, /metrics, /healthz, /readyz, POST /xml; empty for none")
 	f.StringVar(&c.data, "data", "outcry-data", "`directory` of the journal and of the local Postgres cluster")
 	f.StringVar(&c.databaseURL, "database-url", "", "`URL` of an existing Postgres database; empty for a local cluster below the data directory (default $DATABASE_URL)")
 	f.StringVar(&c.ack, "ack", ackJournal, "what a reply waits for: \"journal\", or \"postgres\" as well")
@@ -64,6 +65,7 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f.DurationVar(&c.writeTimeout, "write-timeout", 30*time.Second, "how long a client may leave replies untaken")
 	f.DurationVar(&c.stopTimeout, "stop-timeout", 30*time.Second, "how long a stop may take to finish frames and bring Postgres up to date")
 	f.BoolVar(&c.bareReplies, "bare-replies", false, "leave the length line out of replies, for clients of that habit")
+	f.IntVar(&c.readersMax, "max-stream-readers", 1000, "most `readers` of the market data stream at a time")
 	f.IntVar(&c.symbolsMax, "max-symbols", 100_000, "most `symbols`")
 	f.IntVar(&c.closedOrdersMax, "closed-orders", 100_000, "closed `orders` kept in memory once they are in Postgres; up to twice as many of the newest")
 	f.IntVar(&c.lagMax, "max-lag", 4_000_000, "`records` that Postgres may be behind before orders are refused; bounds memory while it is away")
@@ -136,6 +138,7 @@ func (c *config) check() error {
 		{"max-reply", int64(c.replyBytesMax), 64, 1 << 32},
 		{"max-memory", int64(c.memoryMax), 1 << 20, 1 << 50},
 		{"max-connections", int64(c.connectionsMax), 1, 1 << 20},
+		{"max-stream-readers", int64(c.readersMax), 0, 1 << 20},
 		{"max-symbols", int64(c.symbolsMax), 1, 1 << 24},
 		{"closed-orders", int64(c.closedOrdersMax), 1, 1 << 32},
 		{"max-lag", int64(c.lagMax), 1000, 1 << 32},

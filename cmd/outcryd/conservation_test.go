@@ -34,7 +34,7 @@ func TestAnImbalanceShows(t *testing.T) {
 	flags, _ := dataFlags(t)
 	s, addr := inProcess(t, flags...)
 	c := dial(t, addr)
-	c.must(t, market)
+	c.must(t, opening)
 	c.must(t, `<transactions id="2"><order sym="S" amount="-3" limit="3"/></transactions>`)
 	c.must(t, `<transactions id="1"><order sym="S" amount="2.5" limit="3"/></transactions>`)
 	cash, symbols := gauges(t, s.metrics)

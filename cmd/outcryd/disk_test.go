@@ -285,7 +285,7 @@ func TestADiskThatFillsUpForReal(t *testing.T) {
 	require.Contains(t, launch(t, s.flags...).fails(t), "make the first segment in "+disk.dir, "there is no room to begin")
 	disk.free(t)
 	s.start()
-	s.client.must(t, market)
+	s.client.must(t, opening)
 	for range 12 { // more than a segment has room for cancels of
 		require.False(t, s.order())
 	}

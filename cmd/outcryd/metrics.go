@@ -9,6 +9,7 @@ import (
 	"outcry/internal/engine"
 	"outcry/internal/gateway"
 	"outcry/internal/journal"
+	"outcry/internal/market"
 	"outcry/internal/postgres"
 )
 
@@ -16,6 +17,7 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 	gateway  *gateway.Metrics
+	stream   *market.Metrics
 
 	syncSeconds  prometheus.Histogram
 	syncRecords  prometheus.Histogram
@@ -37,6 +39,7 @@ func newMetrics() *metrics {
 	m := &metrics{
 		registry:     prometheus.NewRegistry(),
 		gateway:      gateway.NewMetrics(),
+		stream:       market.NewMetrics(),
 		syncSeconds:  histogram("outcry_journal_sync_seconds", "Time to write and sync a batch of the journal.", 25e-6, 16),
 		syncRecords:  histogram("outcry_journal_batch_records", "Records that shared a sync of the journal.", 1, 16),
 		syncBytes:    counter("outcry_journal_bytes_total", "Bytes written to the journal."),
@@ -46,7 +49,7 @@ func newMetrics() *metrics {
 		retries:      counter("outcry_postgres_retries_total", "Batches that could not be written to Postgres and were tried again."),
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewBuildInfoCollector(), m.gateway, m.syncSeconds, m.syncRecords, m.syncBytes,
+		collectors.NewBuildInfoCollector(), m.gateway, m.stream, m.syncSeconds, m.syncRecords, m.syncBytes,
 		m.batchSeconds, m.batchRecords, m.batchRows, m.retries)
 	return m
 }

@@ -28,13 +28,13 @@ func away(t *testing.T, c *cluster.Cluster, dir string) (back func()) {
 	return func() { require.NoError(t, os.Rename(dir+"/hidden", dir+"/data")) }
 }
 
-const market = `<create><account id="1" balance="100000"/><account id="2" balance="0"/><symbol sym="S"><account id="2">100000</account></symbol></create>`
+const opening = `<create><account id="1" balance="100000"/><account id="2" balance="0"/><symbol sym="S"><account id="2">100000</account></symbol></create>`
 
 func TestTradingGoesOnWithoutPostgres(t *testing.T) {
 	pg, dir := pgtest.NewCluster(t)
 	p := start(t, "--data="+t.TempDir(), "--database-url="+pg.URL(), "--closed-orders=10")
 	c := dial(t, p.xml)
-	c.must(t, market)
+	c.must(t, opening)
 	trade := func(n int) {
 		for range n {
 			require.NotContains(t, c.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`), "error")
@@ -80,7 +80,7 @@ func TestOldOrdersAreRefusedWhileTheirDatabaseIsAway(t *testing.T) {
 	pg, dir := pgtest.NewCluster(t)
 	s, addr := inProcess(t, "--data="+t.TempDir(), "--database-url="+pg.URL(), "--closed-orders=1")
 	c := dial(t, addr)
-	c.must(t, market)
+	c.must(t, opening)
 	sell, buy := `<order sym="S" amount="-1" limit="3"/>`, `<order sym="S" amount="1" limit="3"/>`
 	for range 5 {
 		c.must(t, `<transactions id="2">`+sell+`</transactions>`)
@@ -109,7 +109,7 @@ func TestOrdersAreRefusedWhenPostgresIsTooFarBehind(t *testing.T) {
 	pg, dir := pgtest.NewCluster(t)
 	s, addr := inProcess(t, "--data="+t.TempDir(), "--database-url="+pg.URL(), "--max-lag=1000")
 	c := dial(t, addr)
-	c.must(t, market)
+	c.must(t, opening)
 	require.Contains(t, c.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`), "opened")
 	back := away(t, pg, dir)
 	many := `<transactions id="2">` + strings.Repeat(`<order sym="S" amount="-1" limit="3"/>`, 100) + `</transactions>`
@@ -131,7 +131,7 @@ func TestAckPostgresAnswersWhenTheTablesHaveIt(t *testing.T) {
 	flags, database := dataFlags(t)
 	p := start(t, append(flags, "--ack=postgres")...)
 	c := dial(t, p.xml)
-	c.must(t, market)
+	c.must(t, opening)
 	for n := 1; n <= 20; n++ {
 		c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`)
 		require.Equal(t, [][]string{{fmt.Sprint(n)}}, query(t, text(t, database), `SELECT count(*) FROM orders`))
@@ -167,7 +167,7 @@ func getWhenUp(t testing.TB, p *program, path string) *http.Response {
 func TestTheHTTPSideShowsWhatGoesOn(t *testing.T) {
 	flags, _ := dataFlags(t)
 	p := start(t, flags...)
-	dial(t, p.xml).must(t, market)
+	dial(t, p.xml).must(t, opening)
 	post := func(body string, header ...string) (int, string) {
 		r, err := http.NewRequestWithContext(context.Background(), "POST", "http://"+p.http+"/xml", strings.NewReader(body))
 		require.NoError(t, err)

@@ -25,7 +25,7 @@ func TestASecondServerIsRefused(t *testing.T) {
 	t.Parallel()
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
 	first := start(t, "--data="+data, "--database-url="+database)
-	dial(t, first.xml).must(t, market)
+	dial(t, first.xml).must(t, opening)
 	require.Contains(t, launch(t, "--data="+data, "--database-url="+pgtest.NewDatabase(t)).fails(t),
 		data+" is in use by another process")
 	require.Contains(t, launch(t, "--data="+t.TempDir(), "--database-url="+database).fails(t),
@@ -41,7 +41,7 @@ func lived(t *testing.T, trades int) (data, database string) {
 	data, database = t.TempDir(), pgtest.NewDatabase(t)
 	p := start(t, "--data="+data, "--database-url="+database)
 	c := dial(t, p.xml)
-	c.must(t, market)
+	c.must(t, opening)
 	for range trades {
 		require.NotContains(t, c.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`), "error")
 		require.NotContains(t, c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="3"/></transactions>`), "error")
@@ -80,7 +80,7 @@ func TestADatabaseThatIsTooOldIsRefused(t *testing.T) {
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
 	p := start(t, "--data="+data, "--database-url="+database, "--segment=65536")
 	c := dial(t, p.xml)
-	c.must(t, market)
+	c.must(t, opening)
 	for range 40 {
 		require.NotContains(t, c.must(t, `<transactions id="2">`+strings.Repeat(`<order sym="S" amount="-0.1" limit="3"/>`, 100)+`</transactions>`), "error")
 	}
@@ -177,7 +177,7 @@ func TestTheLocalClusterNeedsNoConfiguration(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "outcry-data")
 	t.Setenv("DATABASE_URL", "")
 	p := start(t, "--data="+data)
-	require.Contains(t, dial(t, p.xml).must(t, market), "created")
+	require.Contains(t, dial(t, p.xml).must(t, opening), "created")
 	p.kill()
 	p = start(t, "--data="+data)
 	require.Contains(t, dial(t, p.xml).must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/><query id="1"/></transactions>`), `<open shares="1"/>`)
@@ -190,7 +190,7 @@ func TestAnOrderlyStopFinishesWhatIsIn(t *testing.T) {
 	flags, database := dataFlags(t)
 	p := start(t, flags...)
 	c := dial(t, p.xml)
-	c.must(t, market)
+	c.must(t, opening)
 	const frames = 500
 	frame := wire.AppendFrame(nil, []byte(`<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`))
 	go func() { _, _ = c.Write(bytes.Repeat(frame, frames)) }()

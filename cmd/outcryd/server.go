@@ -15,6 +15,7 @@ import (
 	"outcry/internal/engine"
 	"outcry/internal/gateway"
 	"outcry/internal/journal"
+	"outcry/internal/market"
 	"outcry/internal/postgres"
 	"outcry/internal/wire"
 )
@@ -28,6 +29,8 @@ type server struct {
 
 	lock      *journal.DirLock
 	http      *http.Server
+	market    *market.API // nil without HTTP, as is feed
+	feed      *market.Feed
 	httpAddr  net.Addr
 	database  *database
 	journal   *journal.Journal
@@ -40,6 +43,7 @@ type server struct {
 	running   sync.WaitGroup        // the goroutines below
 	ended     chan error            // what ended by itself, and should not have
 	unproject context.CancelFunc    // ends the projector
+	unfeed    context.CancelFunc    // ends the feed
 }
 
 var errStarting = errors.New("starting")
@@ -47,7 +51,7 @@ var errStarting = errors.New("starting")
 // serve runs the exchange until ctx ends, and then stops it in order. An error
 // says why it could not start, or what made it stop.
 func serve(ctx context.Context, c *config, log *slog.Logger) error {
-	s := &server{config: c, log: log, metrics: newMetrics(), ended: make(chan error, 8), unproject: func() {}}
+	s := &server{config: c, log: log, metrics: newMetrics(), ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
 	s.setNotReady(errStarting)
 	err := s.start(ctx)
 	if err == nil {
@@ -97,7 +101,9 @@ func (s *server) startHTTP() error {
 	}
 	s.httpAddr = l.Addr()
 	s.log.Info("the HTTP side is up", "http", s.httpAddr.String())
+	s.market = s.newMarketAPI()
 	s.http = admin.NewServer(admin.Options{
+		Market:   s.market,
 		Gatherer: s.metrics.registry,
 		Ready:    s.ready,
 		Started:  s.started,
@@ -125,8 +131,12 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 	if s.journal, err = openJournal(ctx, s.config, s.database, options, s.log); err != nil {
 		return err
 	}
+	snapshot := *s.database.snapshot // of which restore lets go
 	state, err := restore(ctx, s.database, s.journal, s.log)
 	if err != nil {
+		return err
+	}
+	if err := s.newFeed(&snapshot); err != nil {
 		return err
 	}
 	if s.history, err = postgres.OpenHistory(ctx, s.database.url); err != nil {
@@ -152,6 +162,7 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 		ClosedOrdersMax: s.config.closedOrdersMax, BacklogMax: s.config.lagMax,
 	})
 	s.metrics.watch(s.engine, s.journal, s.projector)
+	s.runFeed()
 	return nil
 }
 
@@ -223,6 +234,7 @@ func (s *server) stop() (err error) {
 			s.log.Warn("some connections did not end in time and were cut off")
 		}
 	}
+	s.unfeed() // which ends the streams, for which the HTTP side would wait
 	if s.http != nil {
 		if s.http.Shutdown(ctx) != nil {
 			s.http.Close()

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Options are what the HTTP side needs. All are required.
+// Options are what the HTTP side needs. All but Market are required.
 type Options struct {
 	Gatherer prometheus.Gatherer
 	// Ready returns nil while the exchange takes orders, else why it does not.
@@ -35,7 +35,10 @@ type Options struct {
 	// Refuse returns a reply's XML that is one error.
 	Refuse        func(text string) []byte
 	FrameBytesMax int // largest body of POST /xml
-	Log           *slog.Logger
+	// Market serves /, /page/ and /api/. Nil means that nobody does: / is the same
+	// as /help then.
+	Market http.Handler
+	Log    *slog.Logger
 }
 
 // Limits of a request over HTTP.
@@ -63,7 +66,7 @@ func NewServer(o Options) *http.Server {
 	}
 }
 
-// Handler returns the handler of all paths: /, /metrics, /healthz, /readyz, POST /xml
+// Handler returns the handler of all paths: /, /help, /page/, /api/, /metrics, /healthz, /readyz, POST /xml
 // and /debug/pprof/. Pages that a person has open in a browser can't use it unless
 // they come from it.
 func Handler(o Options) http.Handler {
@@ -84,12 +87,21 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol) // as go tool pprof asks it
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, index) })
+	mux.HandleFunc("GET /help", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, index) })
+	if o.Market != nil {
+		mux.Handle("GET /{$}", o.Market)
+		mux.Handle("GET /page/", o.Market)
+		mux.Handle("GET /api/", o.Market)
+	} else {
+		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, index) })
+	}
 	return ownPagesOnly(mux)
 }
 
 const index = `Outcry, an exchange.
 
+GET  /               the market, for people
+GET  /api/v1/        the market, as data; /api/v1/openapi.yaml describes it
 GET  /healthz        whether the process is alive
 GET  /readyz         whether it takes orders, and if not, why
 GET  /metrics        for Prometheus

@@ -30,6 +30,7 @@ var imports = map[string][]string{
 	"internal/wire":             {"internal/exchange"},
 	"internal/gateway":          {"internal/exchange", "internal/wire"},
 	"internal/admin":            nil,
+	"internal/market":           {"docs", "internal/exchange"},
 	"internal/postgres":         {"internal/exchange", "internal/journal", "migrations"},
 	"internal/postgres/cluster": nil,
 	"internal/postgres/pgtest":  {"internal/postgres/cluster"},
@@ -47,7 +48,7 @@ var imports = map[string][]string{
 	"loadtest/torture":          {"internal/wire", "loadtest/venue"},
 	"loadtest/venue":            {"internal/postgres/cluster"},
 	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/gateway",
-		"internal/admin", "internal/postgres", "internal/postgres/cluster"},
+		"internal/admin", "internal/market", "internal/postgres", "internal/postgres/cluster"},
 }
 
 // pure names the packages that do no I/O, read no clock, draw nothing at random

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"outcry/internal/exchange"
+	"outcry/internal/market"
+)
+
+// streamWriteTimeout is how long a reader of the market data stream may take nothing.
+const streamWriteTimeout = 5 * time.Second
+
+// newMarketAPI returns the market data over HTTP, which has none until runFeed.
+func (s *server) newMarketAPI() *market.API {
+	return market.NewAPI(market.APIOptions{
+		Started: s.started,
+		Order: func(ctx context.Context, id exchange.OrderID) (exchange.PublicOrder, bool, error) {
+			return s.engine.Show(ctx, id)
+		},
+		Version: version(), ReadersMax: s.config.readersMax, WriteTimeout: streamWriteTimeout,
+		Log: s.log, Metrics: s.metrics.stream,
+	})
+}
+
+// newFeed makes the feed of market data, which goes on after the database's state. It
+// does nothing without HTTP: nobody could read it.
+func (s *server) newFeed(state *exchange.Snapshot) error {
+	if s.market == nil {
+		return nil
+	}
+	records, err := s.journal.NewReader(state.Seq + 1)
+	if err != nil {
+		return fmt.Errorf("market data after record %d: %w", state.Seq, err)
+	}
+	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Health: s.newHealth(), Log: s.log}
+	if s.config.ack == ackPostgres {
+		// What is only in the journal may be undone with its disk.
+		o.Limit = func() uint64 { return s.projector.Applied() }
+	}
+	snap := &market.Snapshot{Seq: state.Seq, Symbols: state.Symbols, Orders: state.Orders}
+	if s.feed, err = market.NewFeed(o, snap); err != nil {
+		records.Close()
+	}
+	return err
+}
+
+// runFeed starts the feed, once the engine is there.
+func (s *server) runFeed() {
+	if s.feed == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.unfeed = cancel
+	s.running.Go(func() { s.feed.Run(ctx) })
+	s.market.Attach(s.feed)
+}

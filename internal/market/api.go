@@ -1,0 +1,294 @@
+package market
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sort"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"outcry/docs"
+	"outcry/internal/exchange"
+)
+
+// Limits of the parameters, and what they are where they are not given.
+const (
+	symbolsDefault = 1000
+	symbolsMost    = 5000
+	depthDefault   = 10
+	depthMost      = 1000
+	tradesDefault  = 100
+	tradesMost     = 1000
+
+	streamDepthMost = 200
+
+	// answersMax is how many answers may be made and sent at a time: it bounds the
+	// memory that they take.
+	answersMax = 64
+
+	// answerTimeout is how long a client may take to take an answer.
+	answerTimeout = 30 * time.Second
+)
+
+// Errors of requests, each wrapped with the value that it is about.
+var (
+	errUnknownSymbol  = errors.New("there is no symbol")
+	errTooManyReaders = errors.New("the stream has as many readers as it may, try again later")
+	errEnded          = errors.New("market data has ended, the exchange is stopping or has lost it")
+	errGone           = errors.New("trades are no longer in memory")
+)
+
+// APIOptions are what an API needs.
+type APIOptions struct {
+	// Started returns nil once Attach was called, else why it was not yet.
+	Started func() error
+	// Order returns an order, once everything about it that it tells may be told.
+	// found is false where there is none. An error means that it could not be asked.
+	Order func(ctx context.Context, id exchange.OrderID) (o exchange.PublicOrder, found bool, err error)
+
+	Version      string
+	ReadersMax   int           // of the stream, at a time
+	WriteTimeout time.Duration // how long a reader of the stream may take nothing
+	Log          *slog.Logger
+	Metrics      *Metrics
+}
+
+// API serves the market over HTTP: /api/v1/, and the page. Its methods may be called
+// from any goroutine.
+type API struct {
+	options APIOptions
+	mux     *http.ServeMux
+	start   string // of this run of the server
+	feed    atomic.Pointer[Feed]
+	running chan struct{} // holds a value for each answer under way
+}
+
+// NewAPI returns an API that has no market data until Attach.
+func NewAPI(o APIOptions) *API {
+	var start [8]byte
+	_, _ = rand.Read(start[:]) // never fails
+	a := &API{options: o, mux: http.NewServeMux(), start: hex.EncodeToString(start[:]), running: make(chan struct{}, answersMax)}
+	a.mux.HandleFunc("GET /api/v1/symbols", a.answer(a.symbols))
+	a.mux.HandleFunc("GET /api/v1/book/{sym}", a.answer(a.book))
+	a.mux.HandleFunc("GET /api/v1/trades/{sym}", a.answer(a.trades))
+	a.mux.HandleFunc("GET /api/v1/orders/{id}", a.answer(a.order))
+	a.mux.HandleFunc("GET /api/v1/stream", a.stream)
+	a.mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(docs.OpenAPI) // a client that is gone misses it
+	})
+	a.mux.HandleFunc("GET /api/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusNotFound, fmt.Errorf("there is no %.200q; /api/v1/openapi.yaml tells what there is", r.URL.Path))
+	})
+	newPage().register(a.mux)
+	return a
+}
+
+// Attach makes the API tell what a feed knows. It is called once.
+func (a *API) Attach(f *Feed) { a.feed.Store(f) }
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+
+// statusError is an error with the status of its answer.
+type statusError struct {
+	status int
+	error
+}
+
+func badRequest(format string, args ...any) error {
+	return &statusError{http.StatusBadRequest, fmt.Errorf(format, args...)}
+}
+
+// statusOf returns the status that an error is answered with.
+func statusOf(err error) int {
+	var s *statusError
+	switch {
+	case errors.As(err, &s):
+		return s.status
+	case errors.Is(err, errUnknownSymbol):
+		return http.StatusNotFound
+	case errors.Is(err, errGone):
+		return http.StatusGone
+	}
+	return http.StatusServiceUnavailable
+}
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, status int, err error) {
+	send(w, status, append(appendText([]byte(`{"error":`), err.Error()), '}'))
+}
+
+func send(w http.ResponseWriter, status int, json []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(json)))
+	w.WriteHeader(status)
+	_, _ = w.Write(json) // a client that is gone misses it
+}
+
+// current returns the feed, or why there is no market data.
+func (a *API) current() (*Feed, error) {
+	f := a.feed.Load()
+	if f == nil {
+		err := a.options.Started()
+		if err == nil {
+			err = errors.New("starting")
+		}
+		return nil, err
+	}
+	return f, f.Err()
+}
+
+// answer makes a handler of what makes one answer.
+func (a *API) answer(make func(f *Feed, r *http.Request, q query) ([]byte, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case a.running <- struct{}{}:
+			defer func() { <-a.running }()
+		default:
+			refuse(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests are under way and no more are taken; try again", cap(a.running)))
+			return
+		}
+		f, err := a.current()
+		var json []byte
+		if err == nil {
+			json, err = make(f, r, query{r.URL.Query()})
+		}
+		if err != nil {
+			refuse(w, statusOf(err), err)
+			return
+		}
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // the server's own holds where it fails
+		send(w, http.StatusOK, json)
+	}
+}
+
+// query are the parameters of a request.
+type query struct{ url.Values }
+
+// number returns a parameter from least to most, standard where it is not given.
+func (q query) number(name string, standard, least, most int) (int, error) {
+	text := q.Get(name)
+	if text == "" {
+		return standard, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, badRequest("%s %.100q is not a number from %d to %d", name, text, least, most)
+	}
+	return n, nil
+}
+
+// symbolOf reads a symbol's name.
+func symbolOf(name string) (exchange.Symbol, error) {
+	s, err := exchange.ParseSymbol(name)
+	if err != nil {
+		return "", badRequest("%w", err)
+	}
+	return s, nil
+}
+
+// symbols answers with all symbols after one.
+func (a *API) symbols(f *Feed, _ *http.Request, q query) (json []byte, err error) {
+	limit, err := q.number("limit", symbolsDefault, 1, symbolsMost)
+	if err != nil {
+		return nil, err
+	}
+	after := exchange.Symbol(q.Get("after"))
+	if after != "" {
+		if after, err = symbolOf(string(after)); err != nil {
+			return nil, err
+		}
+	}
+	f.viewList(func(list []*symbol) {
+		first := sort.Search(len(list), func(i int) bool { return list[i].name > after })
+		list = list[first:]
+		json = appendSymbols(nil, f.Seq(), list[:min(len(list), limit)])
+	})
+	return json, nil
+}
+
+// viewSymbol calls look with a symbol that a request names.
+func (f *Feed) viewSymbol(r *http.Request, look func(s *symbol)) error {
+	name, err := symbolOf(r.PathValue("sym"))
+	if err != nil {
+		return err
+	}
+	f.view(func() {
+		if s := f.symbols[name]; s != nil {
+			look(s)
+		} else {
+			err = fmt.Errorf("%w %q", errUnknownSymbol, name)
+		}
+	})
+	return err
+}
+
+// book answers with the best levels of a symbol.
+func (a *API) book(f *Feed, r *http.Request, q query) (json []byte, err error) {
+	depth, err := q.number("depth", depthDefault, 1, depthMost)
+	if err != nil {
+		return nil, err
+	}
+	err = f.viewSymbol(r, func(s *symbol) {
+		json = appendSym(append(appendSeq(append(json, '{'), f.Seq()), ','), s.name)
+		json = append(appendLevels(append(json, ','), s, depth), '}')
+	})
+	return json, err
+}
+
+// trades answers with the trades of a symbol after one, or with the newest.
+func (a *API) trades(f *Feed, r *http.Request, q query) (json []byte, err error) {
+	limit, err := q.number("limit", tradesDefault, 1, tradesMost)
+	if err != nil {
+		return nil, err
+	}
+	var after uint64
+	given := q.Get("after")
+	if given != "" {
+		if after, err = strconv.ParseUint(given, 10, 63); err != nil {
+			return nil, badRequest("after %.100q is not the id of a trade", given)
+		}
+	}
+	var gone error
+	err = f.viewSymbol(r, func(s *symbol) {
+		first, last := after+1, s.tape.last
+		switch {
+		case given == "":
+			first = max(s.tape.first, last-min(last, uint64(limit))+1)
+		case first < s.tape.first:
+			gone = fmt.Errorf("%w: of %s those from %d on are; the relation executions of the database has all", errGone, s.name, s.tape.first)
+			return
+		}
+		last = min(last, first-1+uint64(limit))
+		json = appendTrades(nil, s, f.Seq(), first, last)
+	})
+	return json, errors.Join(err, gone)
+}
+
+// order answers with an order.
+func (a *API) order(_ *Feed, r *http.Request, _ query) (json []byte, err error) {
+	id, err := exchange.ParseOrderID(r.PathValue("id"))
+	if err != nil {
+		return nil, badRequest("%w", err)
+	}
+	o, found, err := a.options.Order(r.Context(), id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !found:
+		return nil, &statusError{http.StatusNotFound, fmt.Errorf("there is no order %d", id)}
+	}
+	return appendOrder(nil, id, &o), nil
+}

@@ -1,0 +1,317 @@
+// Package market is the public market data: for each symbol its price levels, its
+// newest trades and what they come to, as data over HTTP, as a stream of server-sent
+// events, and as a page for people. No account and no balance is in it.
+//
+// It is one more projection of the journal. The Feed, one goroutine, tails the
+// records that are synced, some times a second. An order's event has its fills with
+// the price of each resting order, and a cancel's has what was taken back, so levels
+// need no order: fills take from the opposite side, what is left adds to its own.
+//
+//	journal ─ synced records ─▶ Feed (one goroutine) ─▶ symbols: levels, tape, sums
+//	                              │ ten times a second       ▲ read lock
+//	                              ▼                          │
+//	                            hub: what is new,          API: answers
+//	                            written once for all
+//	                              │
+//	                              ▼
+//	                            one goroutine a reader of the stream
+//
+// Nothing of it is on the route of an order. Readers that are slow miss updates, and
+// see from the numbers that they did; readers that take nothing are cut off.
+package market
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"outcry/internal/exchange"
+)
+
+const (
+	// stepTime is how often records are taken in, and publishSteps how many steps lie
+	// between two updates of the stream: 100 ms.
+	stepTime     = 50 * time.Millisecond
+	publishSteps = 2
+
+	// chunkRecords is how many records are taken in at once, while answers wait and
+	// other goroutines may want the processor: some tens of microseconds.
+	chunkRecords = 256
+)
+
+// Records are the journal's synced records, from the one after the Snapshot on. Its
+// methods are called by one goroutine.
+type Records interface {
+	// TryNext returns the next record, which is valid until the next call. ok is
+	// false, without an error, where it is not synced yet.
+	TryNext() (seq uint64, record []byte, ok bool, err error)
+	// Close lets go of what was not read.
+	Close()
+}
+
+// Snapshot is the market after a record, as a database keeps it. Symbols, sums and
+// open orders are all there are; of trades the newest, for each symbol without a gap
+// up to its last one, oldest first.
+type Snapshot struct {
+	Seq     uint64
+	Symbols []exchange.SymbolState
+	Orders  []exchange.OrderState
+	Traded  map[exchange.Symbol]exchange.Traded
+	Trades  []SymbolTrade
+}
+
+// SymbolTrade is a trade of a symbol.
+type SymbolTrade struct {
+	Symbol exchange.Symbol
+	exchange.Trade
+}
+
+// Health is how the exchange is doing, over the last second or so.
+type Health struct {
+	OrdersPerSecond, RequestsPerSecond float64
+	P50, P99                           float64 // seconds that requests took
+	LagRecords                         uint64  // journal records that Postgres does not have yet
+	LagSeconds                         float64 // how long it has not been up to date
+	PostgresUp                         bool
+	NotReady                           error // why no orders are taken, nil while they are
+}
+
+// Options are what a Feed needs.
+type Options struct {
+	Records Records
+	// CatchUp is the last record that was synced at the start: nothing is told
+	// before the feed has come so far.
+	CatchUp uint64
+	// Limit returns the last record that may be told. Nil means every synced one.
+	Limit  func() uint64
+	Health func() Health // asked once a second
+	Log    *slog.Logger
+}
+
+// Feed follows the market. Run is its goroutine; its other methods may be called
+// from any.
+type Feed struct {
+	options Options
+	hub     *hub
+	ended   chan struct{}
+
+	seq    atomic.Uint64         // of the last record taken in
+	broken atomic.Pointer[error] // why there is no market data any more
+
+	// Run's own.
+	event exchange.Event
+	last  *symbol // of the record before: the next is often for the same
+
+	// mu guards what follows, and the symbols. Run alone writes to it, but for list, so
+	// that Run may read without.
+	mu      sync.RWMutex
+	symbols map[exchange.Symbol]*symbol
+	slots   int       // of all tapes
+	list    []*symbol // the same symbols
+	sorted  bool      // whether list is in order; who needs it to be puts it in order
+}
+
+// NewFeed returns a feed that goes on after a snapshot, which it does not keep. The
+// error says what of the snapshot does not fit together.
+func NewFeed(o Options, snap *Snapshot) (*Feed, error) {
+	f := &Feed{options: o, ended: make(chan struct{}), symbols: make(map[exchange.Symbol]*symbol)}
+	f.hub = newHub(f)
+	f.seq.Store(snap.Seq)
+	for i := range snap.Symbols {
+		f.add(snap.Symbols[i].Symbol, snap.Seq)
+	}
+	for i := range snap.Orders {
+		o := &snap.Orders[i]
+		s := f.symbols[o.Symbol]
+		if s == nil {
+			return nil, fmt.Errorf("market: order %d is for %s, which was never made", o.ID, o.Symbol)
+		}
+		if own, _ := s.side(o.Side); !own.add(o.Limit, o.Open.Position()) {
+			return nil, fmt.Errorf("market: order %d has %s open", o.ID, o.Open)
+		}
+	}
+	return f, f.restoreTraded(snap)
+}
+
+// restoreTraded takes in what has been traded before.
+func (f *Feed) restoreTraded(snap *Snapshot) error {
+	known := make(map[exchange.Symbol]uint64) // trades that there are of each symbol
+	for i := range snap.Trades {
+		known[snap.Trades[i].Symbol]++
+	}
+	for name, traded := range snap.Traded {
+		s := f.symbols[name]
+		if s == nil || known[name] > traded.Trades {
+			return fmt.Errorf("market: %d trades of %s, which was never made or has fewer", traded.Trades, name)
+		}
+		if err := traded.Check(); err != nil {
+			return fmt.Errorf("market: %s: %w", name, err)
+		}
+		s.traded = traded
+		s.tape.startAfter(traded.Trades - known[name])
+		delete(known, name)
+	}
+	for name := range known {
+		return fmt.Errorf("market: trades of %s, of which none are counted", name)
+	}
+	for i := range snap.Trades {
+		t := &snap.Trades[i]
+		f.symbols[t.Symbol].tape.add(t.Trade, &f.slots)
+	}
+	return nil
+}
+
+// Seq returns the seq of the last record that was taken in.
+func (f *Feed) Seq() uint64 { return f.seq.Load() }
+
+// Err returns why there is no market data: it is not up to date yet, or it has
+// failed. Nil means that there is.
+func (f *Feed) Err() error {
+	if broken := f.broken.Load(); broken != nil {
+		return *broken
+	}
+	if seq := f.seq.Load(); seq < f.options.CatchUp {
+		return fmt.Errorf("market data is at record %d of %d and not up to date yet", seq, f.options.CatchUp)
+	}
+	return nil
+}
+
+// Run follows the market until ctx ends. A record that cannot be, or cannot be
+// read, ends it too: that is logged, Err tells it, readers of the stream are cut off,
+// and the exchange goes on without market data. It is called once.
+func (f *Feed) Run(ctx context.Context) {
+	defer close(f.ended)
+	defer f.hub.close()
+	defer f.options.Records.Close()
+	tick := time.NewTicker(stepTime)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		if err := f.step(ctx); err != nil {
+			f.broken.Store(&err)
+			f.options.Log.Error("there is no market data any more, until the next start; trading goes on", "error", err)
+			return
+		}
+		if n%publishSteps == 0 && f.Err() == nil {
+			f.hub.publish(time.Now())
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// step takes in all records that may be told now.
+func (f *Feed) step(ctx context.Context) error {
+	for ctx.Err() == nil {
+		more, err := f.takeChunk()
+		if err != nil || !more {
+			return err
+		}
+		runtime.Gosched() // orders come first
+	}
+	return nil
+}
+
+// takeChunk takes in some records. more tells whether there may be more.
+func (f *Feed) takeChunk() (more bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	seq, most := f.seq.Load(), uint64(chunkRecords)
+	if limit := f.options.Limit; limit != nil {
+		most = min(most, max(limit(), seq)-seq)
+	}
+	defer func() { f.seq.Store(seq) }()
+	for range most {
+		got, record, ok, err := f.options.Records.TryNext()
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("market: %w", err)
+		case !ok:
+			return false, nil
+		case got != seq+1:
+			return false, fmt.Errorf("market: journal record %d follows record %d", got, seq)
+		}
+		if err := f.apply(got, record); err != nil {
+			return false, err
+		}
+		seq = got
+	}
+	return most > 0, nil
+}
+
+// apply takes in a record. Its caller holds mu.
+func (f *Feed) apply(seq uint64, record []byte) error {
+	e := &f.event
+	name, err := exchange.DecodePublic(record, e)
+	if err != nil {
+		return fmt.Errorf("market: journal record %d: %w", seq, err)
+	}
+	if e.Kind == exchange.SymbolMade {
+		if f.symbols[exchange.Symbol(name)] != nil {
+			return fmt.Errorf("market: journal record %d makes symbol %s again", seq, name)
+		}
+		f.hub.note(f.add(exchange.Symbol(name), seq))
+		return nil
+	}
+	if e.Kind != exchange.OrderAccepted && e.Kind != exchange.OrderCanceled {
+		return nil
+	}
+	s := f.last
+	if s == nil || string(s.name) != string(name) {
+		if s = f.symbols[exchange.Symbol(name)]; s == nil {
+			return fmt.Errorf("market: journal record %d is for symbol %s, which was never made", seq, name)
+		}
+		f.last = s
+	}
+	if e.Kind == exchange.OrderAccepted {
+		err = s.accept(e, &f.slots)
+	} else {
+		err = s.cancel(e)
+	}
+	if err != nil {
+		return fmt.Errorf("journal record %d: %w", seq, err)
+	}
+	s.seq = seq
+	f.hub.note(s)
+	return nil
+}
+
+// add makes a symbol. Its caller holds mu, or nobody else knows of f yet.
+func (f *Feed) add(name exchange.Symbol, seq uint64) *symbol {
+	s := newSymbol(name, seq)
+	f.symbols[name] = s
+	f.list, f.sorted = append(f.list, s), false
+	return s
+}
+
+// view calls look with the market as it stands, which does not change meanwhile.
+func (f *Feed) view(look func()) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	look()
+}
+
+// viewList is view for who needs all symbols in order.
+func (f *Feed) viewList(look func(list []*symbol)) {
+	for {
+		f.mu.RLock()
+		if f.sorted {
+			break
+		}
+		f.mu.RUnlock()
+		f.mu.Lock()
+		slices.SortFunc(f.list, func(a, b *symbol) int { return cmp.Compare(a.name, b.name) })
+		f.sorted = true
+		f.mu.Unlock()
+	}
+	defer f.mu.RUnlock()
+	look(f.list)
+}

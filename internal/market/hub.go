@@ -1,0 +1,313 @@
+package market
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"outcry/internal/exchange"
+)
+
+const (
+	tradesPerEvent    = 50     // newest trades in an event; ids show what is left out
+	symbolsPerEvent   = 100    // changed symbols in an event; the others have to wait for the next
+	symbolsPerListing = 10_000 // symbols in the first event
+	healthTime        = time.Second
+
+	// How many events are kept for readers that are late. Of symbols they are more
+	// than can come before a reader is cut off, so that none misses a change.
+	tradesBacklog  = 8
+	symbolsBacklog = 128
+)
+
+// backlog is the newest events of a kind: event n is in events[n%len(events)].
+type backlog struct {
+	events [][]byte
+	n      uint64 // of the last event, 0 before the first
+}
+
+func newBacklog(length int) backlog { return backlog{events: make([][]byte, length)} }
+
+// add adds an event, which does not change any more.
+func (b *backlog) add(event []byte) {
+	b.n++
+	b.events[b.n%uint64(len(b.events))] = event
+}
+
+// appendSince appends those of the events after number n that are kept.
+func (b *backlog) appendSince(dst []byte, n uint64) []byte {
+	if kept := uint64(len(b.events)); b.n > kept {
+		n = max(n, b.n-kept)
+	}
+	for n++; n <= b.n; n++ {
+		dst = append(dst, b.events[n%uint64(len(b.events))]...)
+	}
+	return dst
+}
+
+// topic is what readers of one symbol, with as many levels, are sent.
+type topic struct {
+	symbol  *symbol
+	depth   int
+	readers int
+
+	seq       uint64  // the symbol's when it was last looked at
+	levels    []byte  // as last published
+	bookSeq   uint64  // that the last book event is true at
+	book      backlog // of one event: it has the whole book
+	trades    backlog
+	tradesSeq uint64 // that lastTrade is the last trade at
+	lastTrade uint64
+}
+
+type topicKey struct {
+	symbol exchange.Symbol
+	depth  int
+}
+
+// hub makes the events of the stream, each once for all its readers.
+type hub struct {
+	feed *Feed
+
+	// Run's own: the symbols that wait to be published, oldest first, and when health was.
+	pending  []*symbol
+	healthAt time.Time
+
+	// mu guards what follows. Feed.mu may be taken under it, not the other way round.
+	mu       sync.Mutex
+	readers  int
+	topics   map[topicKey]*topic
+	symbols  backlog
+	health   backlog
+	rounds   uint64        // of publish
+	listing  []byte        // the first event of symbols, made in listedAt
+	listedAt uint64        // a round
+	tick     chan struct{} // closed and replaced when there is something new
+	closed   bool
+}
+
+func newHub(f *Feed) *hub {
+	return &hub{feed: f, topics: make(map[topicKey]*topic), symbols: newBacklog(symbolsBacklog), health: newBacklog(1), tick: make(chan struct{})}
+}
+
+// note says that a symbol has changed.
+func (h *hub) note(s *symbol) {
+	if !s.waits {
+		s.waits = true
+		h.pending = append(h.pending, s)
+	}
+}
+
+// publish makes the events of what is new, where anybody reads them. Run calls it.
+func (h *hub) publish(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rounds++
+	seq := h.feed.Seq()
+	news := false
+	if now.Sub(h.healthAt) >= healthTime {
+		h.healthAt, news = now, true
+		h.health.add(appendHealth(nil, seq, h.feed.options.Health()))
+	}
+	n := len(h.pending)
+	if h.readers > 0 {
+		n = min(n, symbolsPerEvent)
+	}
+	changed := h.pending[:n]
+	for _, s := range changed {
+		s.waits = false
+	}
+	if n > 0 && h.readers > 0 {
+		h.symbols.add(appendEventEnd(appendSymbols(appendEvent(nil, "symbols", seq), seq, changed)))
+		news = true
+	}
+	h.pending = append(h.pending[:0], h.pending[n:]...)
+	for _, t := range h.topics {
+		news = t.publish(seq) || news
+	}
+	if news && h.readers > 0 {
+		close(h.tick)
+		h.tick = make(chan struct{})
+	}
+}
+
+// publish makes the events of what is new of a symbol, and tells whether anything is.
+func (t *topic) publish(seq uint64) (news bool) {
+	s := t.symbol
+	if s.seq == t.seq {
+		return false
+	}
+	t.seq = s.seq
+	if levels := appendLevels(nil, s, t.depth); !bytes.Equal(levels, t.levels) {
+		t.book.add(appendBook(nil, s.name, seq, t.bookSeq, levels))
+		t.levels, t.bookSeq, news = levels, seq, true
+	}
+	t.tradesSeq = seq
+	if last := s.tape.last; last > t.lastTrade {
+		t.trades.add(appendTradesEvent(nil, s, seq, t.lastTrade, last))
+		t.lastTrade, news = last, true
+	}
+	return news
+}
+
+// close ends all readers.
+func (h *hub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	close(h.tick)
+}
+
+// reader is one reader of the stream: which events of each kind it was sent.
+type reader struct {
+	topic                         *topic // nil where it reads of no symbol
+	book, trades, symbols, health uint64
+}
+
+// join begins a reader, of a symbol where it is not empty, and appends its first
+// events. The error is errTooManyReaders or errUnknownSymbol, or says why there is
+// no market data.
+func (h *hub) join(dst []byte, most int, name exchange.Symbol, depth int) (*reader, []byte, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.closed:
+		return nil, dst, errEnded
+	case h.readers >= most:
+		return nil, dst, fmt.Errorf("%w: %d are served at a time", errTooManyReaders, most)
+	}
+	if h.listing == nil || h.listedAt != h.rounds {
+		h.listing = h.feed.appendListing(nil)
+		h.listedAt = h.rounds
+	}
+	r := &reader{symbols: h.symbols.n}
+	if name != "" {
+		var err error
+		if r.topic, err = h.topic(name, depth); err != nil {
+			return nil, dst, err
+		}
+		r.topic.readers++
+		r.book, r.trades = r.topic.book.n, r.topic.trades.n
+	}
+	h.readers++
+	dst = append(dst, h.listing...)
+	if t := r.topic; t != nil {
+		dst = appendBook(dst, t.symbol.name, t.bookSeq, 0, t.levels)
+		h.feed.view(func() { dst = appendTradesEvent(dst, t.symbol, t.tradesSeq, 0, t.lastTrade) })
+	}
+	return r, dst, nil
+}
+
+// topic returns the topic of a symbol, which it makes where nobody reads it yet. Its
+// caller holds mu.
+func (h *hub) topic(name exchange.Symbol, depth int) (*topic, error) {
+	key := topicKey{name, depth}
+	t := h.topics[key]
+	if t != nil {
+		return t, nil
+	}
+	h.feed.view(func() {
+		if s := h.feed.symbols[name]; s != nil {
+			seq := h.feed.Seq()
+			t = &topic{symbol: s, depth: depth, seq: s.seq, levels: appendLevels(nil, s, depth), bookSeq: seq,
+				book: newBacklog(1), trades: newBacklog(tradesBacklog), tradesSeq: seq, lastTrade: s.tape.last}
+		}
+	})
+	if t == nil {
+		return nil, fmt.Errorf("%w %q", errUnknownSymbol, name)
+	}
+	h.topics[key] = t
+	return t, nil
+}
+
+// leave ends a reader.
+func (h *hub) leave(r *reader) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.readers--
+	if t := r.topic; t != nil {
+		if t.readers--; t.readers == 0 {
+			delete(h.topics, topicKey{t.symbol.name, t.depth})
+		}
+	}
+}
+
+// appendNews appends the events that r was not sent yet, and returns a channel that
+// is closed when there are more. ended tells that there will be none.
+func (h *hub) appendNews(dst []byte, r *reader) (news []byte, more <-chan struct{}, ended bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := r.topic; t != nil {
+		dst = t.book.appendSince(dst, r.book)
+		dst = t.trades.appendSince(dst, r.trades)
+		r.book, r.trades = t.book.n, t.trades.n
+	}
+	dst = h.symbols.appendSince(dst, r.symbols)
+	dst = h.health.appendSince(dst, r.health)
+	r.symbols, r.health = h.symbols.n, h.health.n
+	return dst, h.tick, h.closed
+}
+
+// appendListing appends the first event of symbols.
+func (f *Feed) appendListing(b []byte) []byte {
+	f.viewList(func(list []*symbol) {
+		seq := f.Seq()
+		b = appendSymbols(appendEvent(b, "symbols", seq), seq, list[:min(len(list), symbolsPerListing)])
+	})
+	return appendEventEnd(b)
+}
+
+// appendEvent begins an event that is true at a seq.
+func appendEvent(b []byte, name string, seq uint64) []byte {
+	b = append(b, "event: "...)
+	b = append(b, name...)
+	b = strconv.AppendUint(append(b, "\nid: "...), seq, 10)
+	return append(b, "\ndata: "...)
+}
+
+func appendEventEnd(b []byte) []byte { return append(b, "\n\n"...) }
+
+func appendHello(b []byte, seq uint64, start, version string) []byte {
+	b = appendSeq(append(appendEvent(b, "hello", seq), '{'), seq)
+	b = appendText(appendField(b, "start"), start)
+	b = appendText(appendField(b, "version"), version)
+	return appendEventEnd(append(b, '}'))
+}
+
+func appendBook(b []byte, name exchange.Symbol, seq, prev uint64, levels []byte) []byte {
+	b = appendSeq(append(appendEvent(b, "book", seq), '{'), seq)
+	b = strconv.AppendUint(appendField(b, "prev"), prev, 10)
+	b = append(appendSym(append(b, ','), name), ',')
+	b = append(b, levels...)
+	return appendEventEnd(append(b, '}'))
+}
+
+// appendTradesEvent appends the newest trades up to last, of those after the number after.
+func appendTradesEvent(b []byte, s *symbol, seq, after, last uint64) []byte {
+	first := max(after+1, s.tape.first, last-min(last, tradesPerEvent)+1)
+	return appendEventEnd(appendTrades(appendEvent(b, "trades", seq), s, seq, first, last))
+}
+
+func appendHealth(b []byte, seq uint64, o Health) []byte {
+	number := func(name string, v float64) {
+		b = strconv.AppendFloat(appendField(b, name), v, 'g', 6, 64)
+	}
+	b = append(appendEvent(b, "health", seq), '{')
+	b = appendSeq(b, seq)
+	number("orders_per_second", o.OrdersPerSecond)
+	number("requests_per_second", o.RequestsPerSecond)
+	number("p50_seconds", o.P50)
+	number("p99_seconds", o.P99)
+	b = strconv.AppendUint(appendField(b, "postgres_lag_records"), o.LagRecords, 10)
+	number("postgres_lag_seconds", o.LagSeconds)
+	b = strconv.AppendBool(appendField(b, "postgres_up"), o.PostgresUp)
+	b = strconv.AppendBool(appendField(b, "ready"), o.NotReady == nil)
+	why := ""
+	if o.NotReady != nil {
+		why = o.NotReady.Error()
+	}
+	b = appendText(appendField(b, "why"), why)
+	return appendEventEnd(append(b, '}'))
+}

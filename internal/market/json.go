@@ -1,0 +1,156 @@
+package market
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"outcry/internal/exchange"
+)
+
+// Answers are written by hand, without reflection or an allocation a value: a busy
+// market has thousands of them a second. Names of symbols and decimals need no
+// escapes.
+
+// decimal is an exact number of the exchange.
+type decimal interface{ Append(dst []byte) []byte }
+
+// appendDecimal appends a decimal as a string: no reader shall round it.
+func appendDecimal[D decimal](b []byte, d D) []byte {
+	b = append(b, '"')
+	b = d.Append(b)
+	return append(b, '"')
+}
+
+// appendField appends a member's name, behind a comma.
+func appendField(b []byte, name string) []byte {
+	b = append(b, ',', '"')
+	b = append(b, name...)
+	return append(b, '"', ':')
+}
+
+func appendSym(b []byte, s exchange.Symbol) []byte {
+	b = append(b, `"sym":"`...)
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+func appendSeq(b []byte, seq uint64) []byte {
+	return strconv.AppendUint(append(b, `"seq":`...), seq, 10)
+}
+
+// appendSummary appends a symbol as the list of symbols has it.
+func appendSummary(b []byte, s *symbol) []byte {
+	b = appendSym(append(b, '{'), s.name)
+	if t := &s.traded; t.Trades > 0 {
+		b = appendDecimal(appendField(b, "last"), t.Last)
+		b = strconv.AppendInt(appendField(b, "time"), t.Time, 10)
+	}
+	b = appendDecimal(appendField(b, "shares"), s.traded.Shares)
+	b = appendDecimal(appendField(b, "notional"), s.traded.Notional)
+	b = strconv.AppendUint(appendField(b, "trades"), s.traded.Trades, 10)
+	s.bids.best(1, func(p exchange.Price, n exchange.Position) {
+		b = appendDecimal(appendField(b, "bid"), p)
+		b = appendDecimal(appendField(b, "bid_shares"), n)
+	})
+	s.asks.best(1, func(p exchange.Price, n exchange.Position) {
+		b = appendDecimal(appendField(b, "ask"), p)
+		b = appendDecimal(appendField(b, "ask_shares"), n)
+	})
+	return append(b, '}')
+}
+
+// appendSymbols appends the list of symbols as an answer.
+func appendSymbols(b []byte, seq uint64, symbols []*symbol) []byte {
+	b = appendSeq(append(b, '{'), seq)
+	b = append(b, `,"symbols":[`...)
+	for i, s := range symbols {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendSummary(b, s)
+	}
+	return append(b, "]}"...)
+}
+
+// appendLevels appends up to depth levels of each side, as members.
+func appendLevels(b []byte, s *symbol, depth int) []byte {
+	b = append(b, `"bids":[`...)
+	b = appendSide(b, &s.bids, depth)
+	b = append(b, `],"asks":[`...)
+	b = appendSide(b, &s.asks, depth)
+	return append(b, ']')
+}
+
+func appendSide(b []byte, l *levels, depth int) []byte {
+	first := true
+	l.best(depth, func(p exchange.Price, n exchange.Position) {
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = appendDecimal(append(b, '['), p)
+		b = appendDecimal(append(b, ','), n)
+		b = append(b, ']')
+	})
+	return b
+}
+
+// appendTrades appends the trades from number first to last, which are in memory.
+func appendTrades(b []byte, s *symbol, seq, first, last uint64) []byte {
+	b = appendSym(append(b, '{'), s.name)
+	b = append(b, ',')
+	b = appendSeq(b, seq)
+	b = append(b, `,"trades":[`...)
+	for n := first; n <= last; n++ {
+		if n > first {
+			b = append(b, ',')
+		}
+		t := s.tape.at(n)
+		b = strconv.AppendUint(append(b, `{"id":`...), n, 10)
+		b = strconv.AppendInt(appendField(b, "time"), t.Time, 10)
+		b = appendDecimal(appendField(b, "price"), t.Price)
+		b = appendDecimal(appendField(b, "shares"), t.Shares)
+		b = append(b, `,"side":"`...)
+		b = append(b, t.Side().String()...)
+		b = strconv.AppendUint(append(b, `","buy":`...), uint64(t.Buy), 10)
+		b = strconv.AppendUint(appendField(b, "sell"), uint64(t.Sell), 10)
+		b = append(b, '}')
+	}
+	return append(b, "]}"...)
+}
+
+// appendOrder appends an order as an answer.
+func appendOrder(b []byte, id exchange.OrderID, o *exchange.PublicOrder) []byte {
+	b = strconv.AppendUint(append(b, `{"id":`...), uint64(id), 10)
+	b = appendSym(append(b, ','), o.Symbol)
+	b = append(b, `,"side":"`...)
+	b = append(b, o.Side.String()...)
+	b = appendDecimal(append(b, `","limit":`...), o.Limit)
+	b = appendDecimal(appendField(b, "shares"), o.Shares)
+	b = appendDecimal(appendField(b, "open"), o.Status.Open)
+	if o.Status.Canceled > 0 {
+		b = appendDecimal(append(b, `,"canceled":{"shares":`...), o.Status.Canceled)
+		b = strconv.AppendInt(appendField(b, "time"), o.Status.CanceledAt, 10)
+		b = append(b, '}')
+	}
+	b = append(b, `,"executed":[`...)
+	for i, e := range o.Status.Executions {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendDecimal(append(b, `{"shares":`...), e.Shares)
+		b = appendDecimal(appendField(b, "price"), e.Price)
+		b = strconv.AppendInt(appendField(b, "time"), e.Time, 10)
+		b = append(b, '}')
+	}
+	return append(b, "]}"...)
+}
+
+// appendText appends any text as a string.
+func appendText(b []byte, text string) []byte {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // a string always can be
+	}
+	return append(b, quoted...)
+}

@@ -1,0 +1,115 @@
+package market
+
+import (
+	"slices"
+	"sort"
+
+	"outcry/internal/exchange"
+)
+
+// levelsMax is how many levels a chunk holds at the most: what is moved when a level
+// comes or goes is a part of it.
+const levelsMax = 128
+
+// level is what is open at one price.
+type level struct {
+	key    int64
+	shares exchange.Position // more than 0; orders for many times an order's maximum may rest at one price
+}
+
+// levels are the price levels of one side of a book, best last: most of what happens
+// happens there. The zero value with its up set is empty.
+//
+// Invariants: no chunk is empty or longer than levelsMax; keys rise within a chunk
+// and from chunk to chunk.
+type levels struct {
+	up     int64 // 1 for buys, -1 for sells: a better price has the higher key
+	chunks [][]level
+}
+
+// add changes what is open at a price. ok is false, and nothing has changed, where it
+// would be less than nothing.
+func (l *levels) add(price exchange.Price, change exchange.Position) (ok bool) {
+	key := l.up * int64(price)
+	c := l.chunk(key)
+	if c < 0 {
+		return l.insert(0, 0, level{key, change})
+	}
+	chunk := l.chunks[c]
+	i := sort.Search(len(chunk), func(i int) bool { return chunk[i].key >= key })
+	if i == len(chunk) || chunk[i].key != key {
+		return l.insert(c, i, level{key, change})
+	}
+	sum := chunk[i].shares.Add(change)
+	switch sum.Sign() {
+	case 1:
+		chunk[i].shares = sum
+	case 0:
+		l.remove(c, i)
+	default:
+		return false
+	}
+	return true
+}
+
+// chunk returns the index of the chunk where a key is or belongs, -1 where there is
+// none at all.
+func (l *levels) chunk(key int64) int {
+	last := len(l.chunks) - 1
+	if last <= 0 || l.chunks[last][0].key <= key {
+		return last
+	}
+	return max(0, sort.Search(last, func(i int) bool { return l.chunks[i][0].key > key })-1)
+}
+
+// insert puts a level in place i of chunk c, and splits the chunk where it is full.
+func (l *levels) insert(c, i int, v level) (ok bool) {
+	if v.shares.Sign() <= 0 {
+		return false
+	}
+	if len(l.chunks) == 0 {
+		l.chunks = append(l.chunks, make([]level, 0, 4))
+	}
+	chunk := l.chunks[c]
+	if len(chunk) == levelsMax {
+		const half = levelsMax / 2
+		upper := append(make([]level, 0, levelsMax), chunk[half:]...)
+		chunk = chunk[:half]
+		l.chunks[c] = chunk
+		l.chunks = slices.Insert(l.chunks, c+1, upper)
+		if i > half {
+			c, i, chunk = c+1, i-half, upper
+		}
+	}
+	l.chunks[c] = slices.Insert(chunk, i, v)
+	return true
+}
+
+// remove drops a level. Chunks that have become small are put together, so that what
+// is empty is at most some times what is not.
+func (l *levels) remove(c, i int) {
+	chunk := slices.Delete(l.chunks[c], i, i+1)
+	l.chunks[c] = chunk
+	if len(chunk) > levelsMax/4 || len(l.chunks) == 1 && len(chunk) > 0 {
+		return
+	}
+	if next := c + 1; next < len(l.chunks) && len(chunk)+len(l.chunks[next]) <= levelsMax/2 {
+		l.chunks[c] = append(chunk, l.chunks[next]...)
+		l.chunks = slices.Delete(l.chunks, next, next+1)
+	} else if len(chunk) == 0 {
+		l.chunks = slices.Delete(l.chunks, c, c+1)
+	}
+}
+
+// best calls f for up to n levels, best first.
+func (l *levels) best(n int, f func(exchange.Price, exchange.Position)) {
+	for c := len(l.chunks) - 1; c >= 0; c-- {
+		for i := len(l.chunks[c]) - 1; i >= 0; i-- {
+			if n--; n < 0 {
+				return
+			}
+			v := &l.chunks[c][i]
+			f(exchange.Price(l.up*v.key), v.shares)
+		}
+	}
+}

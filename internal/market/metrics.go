@@ -1,0 +1,31 @@
+package market
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics are what the stream counts. It is a prometheus.Collector, to be registered
+// by whoever wires the program, and may be used from any goroutine.
+type Metrics struct {
+	readers         prometheus.Gauge
+	refused, cutOff prometheus.Counter
+}
+
+// NewMetrics returns metrics that count from zero.
+func NewMetrics() *Metrics {
+	return &Metrics{
+		readers: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_stream_readers", Help: "Readers of the market data stream."}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "outcry_stream_readers_refused_total",
+			Help: "Readers of the stream that were not taken because there were as many as there may be."}),
+		cutOff: prometheus.NewCounter(prometheus.CounterOpts{Name: "outcry_stream_readers_cut_off_total",
+			Help: "Readers of the stream that were cut off because they took nothing."}),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range []prometheus.Collector{m.readers, m.refused, m.cutOff} {
+		c.Collect(ch)
+	}
+}

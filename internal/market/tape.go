@@ -1,0 +1,50 @@
+package market
+
+import "outcry/internal/exchange"
+
+// Bounds of the trades in memory. A symbol's ring grows while it trades, up to
+// ringMax trades of 40 bytes; all together up to slotsMax, 42 MB. Beyond that each
+// symbol keeps ringMin all the same.
+const (
+	ringMin  = 16
+	ringMax  = 16_384
+	slotsMax = 1 << 20
+)
+
+// tape is the newest trades of a symbol, in a ring that grows.
+//
+// Invariant: the trade with the number n, counted from 1, is in ring[n%len(ring)];
+// the oldest one there is first, the newest last; first is last+1 where there is none.
+type tape struct {
+	ring        []exchange.Trade
+	first, last uint64
+}
+
+// startAfter makes trades begin behind the number n. t is empty.
+func (t *tape) startAfter(n uint64) { t.first, t.last = n+1, n }
+
+// at returns the trade with a number that is in the ring.
+func (t *tape) at(n uint64) *exchange.Trade { return &t.ring[n%uint64(len(t.ring))] }
+
+// add adds the next trade. slots counts those of all tapes.
+func (t *tape) add(trade exchange.Trade, slots *int) {
+	if n := len(t.ring); t.last+1-t.first == uint64(n) {
+		if n < ringMin || n < ringMax && *slots+n <= slotsMax {
+			t.grow(max(ringMin, 2*n), slots)
+		} else {
+			t.first++
+		}
+	}
+	t.last++
+	*t.at(t.last) = trade
+}
+
+// grow makes room for n trades.
+func (t *tape) grow(n int, slots *int) {
+	*slots += n - len(t.ring)
+	larger := tape{make([]exchange.Trade, n), t.first, t.last}
+	for i := t.first; i <= t.last; i++ {
+		*larger.at(i) = *t.at(i)
+	}
+	*t = larger
+}
