@@ -265,7 +265,7 @@ func (j *Journal) Notify(seq uint64, wake chan<- struct{}) {
 }
 
 // RemoveBefore deletes the segments that hold only records before seq, but for
-// the last segment and what an open Reader has not read yet. The error says what
+// the last segment and what an open Reader holds. The error says what
 // could not be deleted; that stays part of the journal, and of the next call.
 func (j *Journal) RemoveBefore(seq uint64) error {
 	j.removing.Lock()
@@ -293,7 +293,7 @@ func (j *Journal) dropOldest(seq uint64) (s segment, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for r := range j.readers {
-		seq = min(seq, r.next.Load())
+		seq = min(seq, r.holds())
 	}
 	if len(j.segments) < 2 || j.segments[1].first > seq {
 		return s, false

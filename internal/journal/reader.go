@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"sort"
 	"sync/atomic"
@@ -15,6 +16,7 @@ const readBytes = 256 << 10
 // that come while it reads. Its methods are for one goroutine.
 type Reader struct {
 	j       *Journal
+	holdMax uint64        // how many records it may keep from being deleted
 	next    atomic.Uint64 // seq of the record that is read next
 	segment segment       // the one that f is, up to where it was synced when last looked at
 	last    uint64        // seq of the record that ends at segment.end, if it is known
@@ -29,15 +31,28 @@ type Reader struct {
 // It returns ErrGone where seq is older than the oldest record. The journal keeps
 // what the reader has not read; Close ends that.
 func (j *Journal) NewReader(seq uint64) (*Reader, error) {
+	return j.NewFollower(seq, math.MaxUint64)
+}
+
+// NewFollower is NewReader for who must not stand in the way: the journal keeps no
+// more than the newest holdMax records for it. One that falls further behind gets
+// ErrGone when it comes to what is no longer there.
+func (j *Journal) NewFollower(seq, holdMax uint64) (*Reader, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if seq < j.segments[0].first {
 		return nil, fmt.Errorf("%w: record %d, the oldest is %d", ErrGone, seq, j.segments[0].first)
 	}
-	r := &Reader{j: j}
+	r := &Reader{j: j, holdMax: holdMax}
 	r.next.Store(seq)
 	j.readers[r] = struct{}{}
 	return r, nil
+}
+
+// holds returns the seq of the oldest record that the journal has to keep for it.
+func (r *Reader) holds() uint64 {
+	synced := r.j.Synced()
+	return max(r.next.Load(), synced-min(synced, r.holdMax)+1)
 }
 
 // Close lets the journal delete what the reader has not read.
@@ -95,6 +110,10 @@ func (r *Reader) locate(seq uint64) error {
 	r.j.mu.Lock()
 	all := r.j.segments
 	i := sort.Search(len(all), func(i int) bool { return all[i].first > seq }) - 1
+	if i < 0 {
+		r.j.mu.Unlock()
+		return fmt.Errorf("%w: the oldest is %d", ErrGone, all[0].first)
+	}
 	s, last := all[i], r.j.synced.Load()
 	if i+1 < len(all) {
 		last = all[i+1].first - 1

@@ -60,6 +60,31 @@ func TestRemoveBeforeKeepsWhatIsNeeded(t *testing.T) {
 	require.Equal(t, uint64(1000), j.Appended())
 }
 
+func TestAFollowerHoldsNoMoreThanItMay(t *testing.T) {
+	j := mustOpen(t, t.TempDir(), small)
+	fill(t, j, 1000, 90)
+	r, err := j.NewFollower(1, 300)
+	require.NoError(t, err)
+	defer r.Close()
+	_, _, ok, err := r.TryNext()
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.NoError(t, j.RemoveBefore(1000))
+	require.LessOrEqual(t, j.First(), uint64(701), "the newest 300 are held")
+	require.Greater(t, j.First(), uint64(600))
+	for ok && err == nil { // what is in the file that it has open
+		_, _, ok, err = r.TryNext()
+	}
+	require.ErrorIs(t, err, ErrGone)
+
+	keeping, err := j.NewFollower(j.First(), 1000)
+	require.NoError(t, err)
+	defer keeping.Close()
+	first := j.First()
+	require.NoError(t, j.RemoveBefore(1000))
+	require.Equal(t, first, j.First(), "it is not further behind than it may be")
+}
+
 func TestNextWaitsForTheSync(t *testing.T) {
 	j, gate := gated(t)
 	r, err := j.NewReader(1)
