@@ -103,6 +103,9 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 	if err := v.archive.CheckOrders(ctx); err != nil {
 		return "", ofTables(err)
 	}
+	if err := v.archive.CheckMarket(ctx); err != nil {
+		return "", ofTables(err)
+	}
 	figures = fmt.Sprintf("%s done again: %s with %s, %s; open in the end: %s", number(int(v.last-opening.Seq), "record"),
 		number(orders, "order"), number(executions, "execution"), number(cancels, "cancel"), number(len(v.tables.Orders), "order"))
 	if opening.Seq > 0 {

@@ -97,7 +97,7 @@ func live(t *testing.T) *life {
 }
 
 // tables are all that a database keeps of an exchange.
-var tables = []string{"exchange_state", "accounts", "symbols", "positions", "placement_log", "order_log", "execution_log", "cancel_log", "resting_orders",
+var tables = []string{"exchange_state", "accounts", "symbols", "positions", "placement_log", "order_log", "execution_log", "cancel_log", "resting_orders", "market",
 	"opening_accounts", "opening_symbols", "opening_positions", "opening_resting_orders"}
 
 // kept keeps a copy of the tables and of the view orders, which restore brings back.
@@ -198,6 +198,9 @@ var harms = []struct{ name, sql, check, want string }{
 		"history", `resting_orders: .*order \d+ is there and should not be`},
 	{"the view of orders", `CREATE OR REPLACE VIEW orders AS SELECT id, account, sym, 1.0 AS amount, 1.0 AS limit_price, 0.0 AS open, 1.0 AS executed, 0.0 AS canceled, time, time AS canceled_at FROM order_log`,
 		"history", `orders, id \d+: executed is 1.0, its executions sum up to`},
+	{"what was traded", `UPDATE market SET shares = shares + 0.00000001 WHERE sym = 'A'`, "history", `market, sym A: it says \d+ trades of .*; the executions come to \d+ trades of`},
+	{"the last price", `UPDATE market SET last_price = last_price + 1 WHERE sym = 'B'`, "history", `market, sym B: it says`},
+	{"a symbol that was never traded", `INSERT INTO market VALUES ('C', 1, 1, 1, 1, 1)`, "history", `market, sym C: it says 1 trades of .*; the executions come to nothing`},
 	{"a balance", `UPDATE accounts SET balance = balance + 0.0000000000000001 WHERE id = '3'`, "money", `account 3 has (\S+) free, \S+ held; it should have`},
 	{"two balances that still add up", `UPDATE accounts SET balance = balance + CASE id WHEN '1' THEN 1 ELSE -1 END WHERE id IN ('1', '2')`, "money", `account 1 has`},
 	{"a position gone", `DELETE FROM positions WHERE account = '4' AND sym = 'B'`, "money", `position of account 4 in B is missing`},

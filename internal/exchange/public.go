@@ -82,6 +82,18 @@ func (d *Traded) Add(t *Trade) {
 	d.Last, d.Time = t.Price, t.Time
 }
 
+// TradedState is a symbol with what its trades come to, as a database keeps it.
+type TradedState struct {
+	Symbol Symbol
+	Traded
+}
+
+// TradeState is a trade of a symbol, as a database keeps it.
+type TradeState struct {
+	Symbol Symbol
+	Trade
+}
+
 // PublicOrder is an order without its owner.
 type PublicOrder struct {
 	Symbol Symbol

@@ -84,8 +84,8 @@ func TestTheTablesHoldTheJournalAgain(t *testing.T) {
 	require.ErrorContains(t, err, "read-only transaction")
 }
 
-// TestAnOldDatabaseIsUpgraded takes the second migration back, which makes the
-// database one of the first, and goes on: history then begins there.
+// TestAnOldDatabaseIsUpgraded takes all migrations but the first back, which makes
+// the database one of the first, and goes on: history then begins there.
 func TestAnOldDatabaseIsUpgraded(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, url), newHistory(uint64(time.Now().UnixNano()))
@@ -95,11 +95,11 @@ func TestAnOldDatabaseIsUpgraded(t *testing.T) {
 		ALTER TABLE accounts DROP COLUMN seq; ALTER TABLE symbols DROP COLUMN seq;
 		ALTER TABLE order_log DROP COLUMN seq; ALTER TABLE cancel_log DROP COLUMN seq;
 		ALTER TABLE exchange_state DROP COLUMN history_after;
-		DROP TABLE placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
+		DROP TABLE market, placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
 		UPDATE outcry_schema_version SET version = 1`)
 	require.NoError(t, err)
 	_, err = OpenArchive(background, url)
-	require.ErrorContains(t, err, "its schema has version 1, this program needs 2")
+	require.ErrorContains(t, err, "its schema has version 1, this program needs 3")
 	require.True(t, Unusable(err))
 
 	s = mustReopen(t, s, url)
@@ -114,6 +114,7 @@ func TestAnOldDatabaseIsUpgraded(t *testing.T) {
 	require.NoError(t, a.History(background, func(_ uint64, e *exchange.Event) error { return state.Apply(e) }))
 	require.Equal(t, h.state.Digest(), state.Digest())
 	require.NoError(t, a.CheckOrders(background))
+	require.NoError(t, a.CheckMarket(background))
 }
 
 func TestAnArchiveOfAnotherDatabaseIsRefused(t *testing.T) {
@@ -125,7 +126,7 @@ func TestAnArchiveOfAnotherDatabaseIsRefused(t *testing.T) {
 	_, err = s.conn.Exec(background, `UPDATE outcry_schema_version SET version = 99`)
 	require.NoError(t, err)
 	_, err = OpenArchive(background, url)
-	require.ErrorContains(t, err, "its schema has version 99, this program knows up to 2")
+	require.ErrorContains(t, err, "its schema has version 99, this program knows up to 3")
 	_, err = OpenArchive(background, "postgres://%zz")
 	require.True(t, Unusable(err))
 	_, err = OpenArchive(background, "postgres:///x?host=/nowhere")

@@ -19,6 +19,8 @@ type batch struct {
 	placed    map[exchange.Symbol]exchange.Position // symbols made or placed into
 	positions map[positionKey]*sharesChange
 
+	traded map[exchange.Symbol]*exchange.Traded
+
 	// The rows that the logs get.
 	placementLog, orderLog, executionLog, cancelLog copyRows
 
@@ -63,6 +65,7 @@ func newBatch() *batch {
 		made:      make(map[exchange.Symbol]uint64),
 		placed:    make(map[exchange.Symbol]exchange.Position),
 		positions: make(map[positionKey]*sharesChange),
+		traded:    make(map[exchange.Symbol]*exchange.Traded),
 		accepted:  make(map[exchange.OrderID]int),
 		taken:     make(map[exchange.OrderID]exchange.Shares),
 		canceled:  make(map[exchange.OrderID]exchange.Shares),
@@ -77,6 +80,7 @@ func (b *batch) reset(seq uint64) {
 	clear(b.made)
 	clear(b.placed)
 	clear(b.positions)
+	clear(b.traded)
 	for _, log := range []*copyRows{&b.placementLog, &b.orderLog, &b.executionLog, &b.cancelLog} {
 		log.reset()
 	}
@@ -133,8 +137,25 @@ func (b *batch) accept(e *exchange.Event) {
 		}
 		b.settle(e, *f)
 	}
+	b.trade(e)
 	b.accepted[e.Order] = len(b.orders)
 	b.orders = append(b.orders, o)
+}
+
+// trade adds what an order's fills come to.
+func (b *batch) trade(e *exchange.Event) {
+	if len(e.Fills) == 0 {
+		return
+	}
+	traded := b.traded[e.Symbol]
+	if traded == nil {
+		traded = new(exchange.Traded)
+		b.traded[e.Symbol] = traded
+	}
+	for i := range e.Fills {
+		t := e.Trade(i)
+		traded.Add(&t)
+	}
 }
 
 // settle moves what one fill moves. A resting order's limit is the price.

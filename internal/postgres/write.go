@@ -38,6 +38,13 @@ const (
 		SELECT * FROM unnest($1::text[], $2::text[], $3::numeric[], $4::numeric[]) AS d (sym, account, shares, held)
 		WHERE NOT EXISTS (SELECT FROM positions p WHERE p.sym = d.sym AND p.account = d.account)`
 
+	addTraded = `INSERT INTO market AS m (sym, trades, shares, notional, last_price, last_time)
+		SELECT sym, trades, shares, trim_scale(rounds * 1000000000000000000000 + rest), last_price, last_time
+		  FROM unnest($1::text[], $2::bigint[], $3::numeric[], $4::bigint[], $5::numeric[], $6::numeric[], $7::bigint[])
+		    AS d (sym, trades, shares, rounds, rest, last_price, last_time)
+		ON CONFLICT (sym) DO UPDATE SET trades = m.trades + excluded.trades, shares = trim_scale(m.shares + excluded.shares),
+			notional = trim_scale(m.notional + excluded.notional), last_price = excluded.last_price, last_time = excluded.last_time`
+
 	// Orders that lose all that they have open, and then those that keep some.
 	closeOrders = `DELETE FROM resting_orders r USING unnest($1::bigint[], $2::bigint[]) AS d (id, shares)
 		WHERE r.id = d.id AND r.open = d.shares`
@@ -62,6 +69,7 @@ func (s *Store) write(ctx context.Context, b *batch) (rows int64, err error) {
 		w.symbols(b)
 		w.positions(b)
 		w.resting(b)
+		w.traded(b)
 		w.copy("placement_log", &b.placementLog)
 		w.copy("order_log", &b.orderLog)
 		w.copy("execution_log", &b.executionLog)
@@ -211,4 +219,22 @@ func newOrders(orders map[exchange.OrderID]exchange.Shares) (ids, shares array) 
 		shares.bigint(int64(s))
 	}
 	return ids, shares
+}
+
+// traded adds to what the trades of symbols come to.
+func (w *writer) traded(b *batch) {
+	symbols, trades, shares, rounds, rests := newArray(texts), newArray(bigints), newArray(numerics), newArray(bigints), newArray(numerics)
+	prices, times := newArray(numerics), newArray(bigints)
+	for s, t := range b.traded {
+		symbols.text(string(s))
+		trades.bigint(int64(t.Trades))
+		shares.position(t.Shares)
+		rounds.bigint(int64(t.Notional.Rounds))
+		rests.cash(t.Notional.Rest)
+		prices.position(exchange.Shares(t.Last).Position())
+		times.bigint(t.Time)
+	}
+	if symbols.n > 0 {
+		w.expect(symbols.n, w.run(addTraded, symbols.bytes(), trades.bytes(), shares.bytes(), rounds.bytes(), rests.bytes(), prices.bytes(), times.bytes()), "market")
+	}
 }

@@ -1,0 +1,92 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"outcry/internal/exchange"
+)
+
+// recentTradesMax is how many trades LoadMarket reads: enough for a start to show
+// what happened lately, and few enough to be read in a moment.
+const recentTradesMax = 10_000
+
+// LoadMarket reads what the trades of each symbol come to, and the newest trades of
+// all symbols together, oldest first: for each symbol without a gap up to its last.
+// All are as of applied_seq. The error names what could not be read.
+func (s *Store) LoadMarket(ctx context.Context) (traded []exchange.TradedState, trades []exchange.TradeState, err error) {
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = pgx.BeginTxFunc(ctx, s.conn, options, func(tx pgx.Tx) error {
+		if traded, err = loadTraded(ctx, tx); err != nil {
+			return err
+		}
+		trades, err = loadRecentTrades(ctx, tx)
+		return err
+	})
+	return traded, trades, err
+}
+
+func loadTraded(ctx context.Context, tx pgx.Tx) (all []exchange.TradedState, err error) {
+	var t exchange.TradedState
+	var last exchange.Position
+	into := []any{(*string)(&t.Symbol), &t.Trades, (*sharesColumn)(&t.Shares), &t.Notional.Rounds, (*cashColumn)(&t.Notional.Rest), (*sharesColumn)(&last), &t.Time}
+	// In two parts, since it may be more than a Cash has room for.
+	err = each(ctx, tx, `SELECT sym, trades, shares, div(notional, 1000000000000000000000)::bigint, mod(notional, 1000000000000000000000),
+			last_price, last_time FROM market`, into, func() error {
+		t.Last = exchange.Price(last.Lo)
+		all = append(all, t)
+		return nil
+	})
+	return all, err
+}
+
+// loadRecentTrades reads the newest trades by the log's key. An order's id is higher
+// than those of all earlier orders of its symbol, whatever other symbols do.
+func loadRecentTrades(ctx context.Context, tx pgx.Tx) (all []exchange.TradeState, err error) {
+	var t exchange.TradeState
+	var aggressing, resting exchange.OrderID
+	var buys bool
+	into := []any{(*string)(&t.Symbol), &aggressing, &resting, &buys, &t.Shares, &t.Price, &t.Time}
+	sql := fmt.Sprintf(`SELECT sym, order_id, resting_id, buys, shares, price, time FROM execution_log ORDER BY order_id DESC, n DESC LIMIT %d`, recentTradesMax)
+	err = each(ctx, tx, sql, into, func() error {
+		t.Buy, t.Sell = aggressing, resting
+		if !buys {
+			t.Buy, t.Sell = resting, aggressing
+		}
+		all = append(all, t)
+		return nil
+	})
+	slices.Reverse(all)
+	return all, err
+}
+
+// CheckMarket compares each row of market with what the executions of its symbol come
+// to. A *RowError names the first symbol for which they differ.
+func (a *Archive) CheckMarket(ctx context.Context) error {
+	var sym, says, sum string
+	err := a.tx.QueryRow(ctx, `
+		WITH newest AS (SELECT sym, max(aggressing_order) AS aggressing_order FROM executions GROUP BY sym),
+		     sums AS (SELECT e.sym, count(*) AS trades, sum(e.shares) AS shares, sum(e.shares * e.price) AS notional,
+		                     (array_agg(e.price ORDER BY e.n DESC) FILTER (WHERE e.aggressing_order = w.aggressing_order))[1] AS last_price,
+		                     (array_agg(e.time ORDER BY e.n DESC) FILTER (WHERE e.aggressing_order = w.aggressing_order))[1] AS last_time
+		                FROM executions e JOIN newest w USING (sym) GROUP BY e.sym)
+		SELECT coalesce(m.sym, s.sym),
+		       CASE WHEN m.sym IS NULL THEN 'nothing' ELSE format(figures, m.trades, m.shares, m.notional, m.last_price, m.last_time) END,
+		       CASE WHEN s.sym IS NULL THEN 'nothing' ELSE format(figures, s.trades, trim_scale(s.shares), trim_scale(s.notional), s.last_price, s.last_time) END
+		  FROM market m FULL JOIN sums s ON s.sym = m.sym
+		 CROSS JOIN (VALUES ('%s trades of %s shares for %s dollars, the last at %s, time %s')) f (figures)
+		 WHERE (m.trades, m.shares, m.notional, m.last_price, m.last_time)
+		       IS DISTINCT FROM (s.trades, s.shares, s.notional, s.last_price, s.last_time)
+		 ORDER BY 1 LIMIT 1`).Scan(&sym, &says, &sum)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("postgres: compare market with executions: %w", err)
+	}
+	return &RowError{"market", "sym " + sym, fmt.Sprintf("it says %s; the executions come to %s", says, sum)}
+}

@@ -1,0 +1,102 @@
+package postgres
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/postgres/pgtest"
+)
+
+// tradedOf is what the trades in events come to, and all of them.
+func tradedOf(events []exchange.Event) (sums map[exchange.Symbol]exchange.Traded, trades map[exchange.Symbol][]exchange.Trade) {
+	sums, trades = map[exchange.Symbol]exchange.Traded{}, map[exchange.Symbol][]exchange.Trade{}
+	for _, e := range events {
+		for i := range e.Fills {
+			t, sum := e.Trade(i), sums[e.Symbol]
+			sum.Add(&t)
+			sums[e.Symbol] = sum
+			trades[e.Symbol] = append(trades[e.Symbol], t)
+		}
+	}
+	return sums, trades
+}
+
+// requireMarket demands that what is loaded is what events come to.
+func requireMarket(t *testing.T, s *Store, events []exchange.Event) {
+	t.Helper()
+	wantSums, wantTrades := tradedOf(events)
+	traded, trades, err := s.LoadMarket(background)
+	require.NoError(t, err)
+	sums := map[exchange.Symbol]exchange.Traded{}
+	for _, d := range traded {
+		sums[d.Symbol] = d.Traded
+	}
+	require.Equal(t, wantSums, sums)
+	got := map[exchange.Symbol][]exchange.Trade{}
+	for _, trade := range trades {
+		got[trade.Symbol] = append(got[trade.Symbol], trade.Trade)
+	}
+	require.Equal(t, wantTrades, got)
+}
+
+func TestTheMarketFollowsWhatIsTraded(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	url := pgtest.NewDatabase(t)
+	s, h := mustOpen(t, url), newHistory(seed)
+	requireMarket(t, s, nil)
+	var events []exchange.Event
+	for range 5 {
+		events = append(events, written(t, s, h, 400)...)
+		requireMarket(t, s, events)
+	}
+	require.NoError(t, mustOpenArchive(t, url).CheckMarket(background))
+}
+
+// TestTheMarketOfAnOldDatabaseIsFilledFromHistory takes the third migration back.
+func TestTheMarketOfAnOldDatabaseIsFilledFromHistory(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	url := pgtest.NewDatabase(t)
+	s, h := mustOpen(t, url), newHistory(seed)
+	events := written(t, s, h, 1000)
+	_, err := s.conn.Exec(background, `DROP TABLE market; UPDATE outcry_schema_version SET version = 2`)
+	require.NoError(t, err)
+	s = mustReopen(t, s, url)
+	requireMarket(t, s, events)
+	events = append(events, written(t, s, h, 300)...)
+	requireMarket(t, s, events)
+	require.NoError(t, mustOpenArchive(t, url).CheckMarket(background))
+}
+
+// TestTurnoverHasNoBound trades the largest orders until the sum is more than a Cash
+// could hold, within one batch and over several.
+func TestTurnoverHasNoBound(t *testing.T) {
+	s := mustOpen(t, pgtest.NewDatabase(t))
+	const most = math.MaxInt64 / 10
+	var events []exchange.Event
+	b := newBatch()
+	for range 3 {
+		seq := uint64(len(events))
+		b.reset(seq)
+		for range 200 {
+			e := exchange.Event{Kind: exchange.OrderAccepted, Symbol: "S", Side: exchange.Buy, Order: 2, Shares: most, Limit: most,
+				Fills: []exchange.Fill{{Resting: 1, Shares: most, Price: most}}}
+			events = append(events, e)
+			b.trade(&e)
+		}
+		w := &writer{ctx: background, conn: s.conn}
+		w.traded(b)
+		require.NoError(t, w.err)
+	}
+	want, _ := tradedOf(events)
+	traded, _, err := s.LoadMarket(background)
+	require.NoError(t, err)
+	require.Len(t, traded, 1)
+	require.Equal(t, want["S"], traded[0].Traded)
+	require.Greater(t, traded[0].Notional.Rounds, uint64(10), "beyond what a Cash has room for")
+}
