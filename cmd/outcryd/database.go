@@ -26,6 +26,8 @@ type database struct {
 	store    *postgres.Store
 	position postgres.Position
 	snapshot *exchange.Snapshot
+	traded   []exchange.TradedState // for market data, as is trades
+	trades   []exchange.TradeState
 }
 
 // openDatabase starts the local cluster, where no database is named, connects,
@@ -68,6 +70,9 @@ func (d *database) open(ctx context.Context) (err error) {
 	}
 	if d.position, err = d.store.Position(ctx); err == nil {
 		d.snapshot, err = d.store.Load(ctx)
+	}
+	if err == nil {
+		d.traded, d.trades, err = d.store.LoadMarket(ctx)
 	}
 	if err != nil {
 		d.store.Close()

@@ -30,7 +30,8 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 	if s.market == nil {
 		return nil
 	}
-	records, err := s.journal.NewReader(state.Seq + 1)
+	// Whatever became of the feed, the journal would not fill the disk for it.
+	records, err := s.journal.NewFollower(state.Seq+1, 2*uint64(s.config.lagMax))
 	if err != nil {
 		return fmt.Errorf("market data after record %d: %w", state.Seq, err)
 	}
@@ -39,11 +40,11 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 		// What is only in the journal may be undone with its disk.
 		o.Limit = func() uint64 { return s.projector.Applied() }
 	}
-	snap := &market.Snapshot{Seq: state.Seq, Symbols: state.Symbols, Orders: state.Orders}
-	if s.feed, err = market.NewFeed(o, snap); err != nil {
-		records.Close()
-	}
-	return err
+	snap := &market.Snapshot{Seq: state.Seq, Symbols: state.Symbols, Orders: state.Orders,
+		Traded: s.database.traded, Trades: s.database.trades}
+	s.database.traded, s.database.trades = nil, nil
+	s.feed = market.NewFeed(o, snap)
+	return nil
 }
 
 // runFeed starts the feed, once the engine is there.

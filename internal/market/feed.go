@@ -62,14 +62,8 @@ type Snapshot struct {
 	Seq     uint64
 	Symbols []exchange.SymbolState
 	Orders  []exchange.OrderState
-	Traded  map[exchange.Symbol]exchange.Traded
-	Trades  []SymbolTrade
-}
-
-// SymbolTrade is a trade of a symbol.
-type SymbolTrade struct {
-	Symbol exchange.Symbol
-	exchange.Trade
+	Traded  []exchange.TradedState
+	Trades  []exchange.TradeState
 }
 
 // Health is how the exchange is doing, over the last second or so.
@@ -117,12 +111,20 @@ type Feed struct {
 	sorted  bool      // whether list is in order; who needs it to be puts it in order
 }
 
-// NewFeed returns a feed that goes on after a snapshot, which it does not keep. The
-// error says what of the snapshot does not fit together.
-func NewFeed(o Options, snap *Snapshot) (*Feed, error) {
+// NewFeed returns a feed that goes on after a snapshot, which it does not keep. Where
+// the snapshot does not fit together, there is no market data: Err tells why.
+func NewFeed(o Options, snap *Snapshot) *Feed {
 	f := &Feed{options: o, ended: make(chan struct{}), symbols: make(map[exchange.Symbol]*symbol)}
 	f.hub = newHub(f)
 	f.seq.Store(snap.Seq)
+	if err := f.restore(snap); err != nil {
+		f.broken.Store(&err)
+	}
+	return f
+}
+
+// restore takes in a snapshot.
+func (f *Feed) restore(snap *Snapshot) error {
 	for i := range snap.Symbols {
 		f.add(snap.Symbols[i].Symbol, snap.Seq)
 	}
@@ -130,13 +132,13 @@ func NewFeed(o Options, snap *Snapshot) (*Feed, error) {
 		o := &snap.Orders[i]
 		s := f.symbols[o.Symbol]
 		if s == nil {
-			return nil, fmt.Errorf("market: order %d is for %s, which was never made", o.ID, o.Symbol)
+			return fmt.Errorf("market: order %d is for %s, which was never made", o.ID, o.Symbol)
 		}
 		if own, _ := s.side(o.Side); !own.add(o.Limit, o.Open.Position()) {
-			return nil, fmt.Errorf("market: order %d has %s open", o.ID, o.Open)
+			return fmt.Errorf("market: order %d has %s open", o.ID, o.Open)
 		}
 	}
-	return f, f.restoreTraded(snap)
+	return f.restoreTraded(snap)
 }
 
 // restoreTraded takes in what has been traded before.
@@ -145,20 +147,21 @@ func (f *Feed) restoreTraded(snap *Snapshot) error {
 	for i := range snap.Trades {
 		known[snap.Trades[i].Symbol]++
 	}
-	for name, traded := range snap.Traded {
-		s := f.symbols[name]
-		if s == nil || known[name] > traded.Trades {
-			return fmt.Errorf("market: %d trades of %s, which was never made or has fewer", traded.Trades, name)
+	for i := range snap.Traded {
+		t := &snap.Traded[i]
+		s := f.symbols[t.Symbol]
+		if s == nil || known[t.Symbol] > t.Trades {
+			return fmt.Errorf("market: %d trades of %s, of which there are %d or which was never made", t.Trades, t.Symbol, known[t.Symbol])
 		}
-		if err := traded.Check(); err != nil {
-			return fmt.Errorf("market: %s: %w", name, err)
+		if err := t.Check(); err != nil {
+			return fmt.Errorf("market: %s: %w", t.Symbol, err)
 		}
-		s.traded = traded
-		s.tape.startAfter(traded.Trades - known[name])
-		delete(known, name)
+		s.traded = t.Traded
+		s.tape.startAfter(t.Trades - known[t.Symbol])
+		delete(known, t.Symbol)
 	}
-	for name := range known {
-		return fmt.Errorf("market: trades of %s, of which none are counted", name)
+	for name, n := range known {
+		return fmt.Errorf("market: %d trades of %s, of which none are counted", n, name)
 	}
 	for i := range snap.Trades {
 		t := &snap.Trades[i]
@@ -192,9 +195,13 @@ func (f *Feed) Run(ctx context.Context) {
 	tick := time.NewTicker(stepTime)
 	defer tick.Stop()
 	for n := 0; ; n++ {
-		if err := f.step(ctx); err != nil {
-			f.broken.Store(&err)
-			f.options.Log.Error("there is no market data any more, until the next start; trading goes on", "error", err)
+		if f.broken.Load() == nil {
+			if err := f.step(ctx); err != nil {
+				f.broken.Store(&err)
+			}
+		}
+		if broken := f.broken.Load(); broken != nil {
+			f.options.Log.Error("there is no market data, until the next start at least; trading goes on", "error", *broken)
 			return
 		}
 		if n%publishSteps == 0 && f.Err() == nil {
