@@ -1,0 +1,150 @@
+package market
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"outcry/internal/exchange"
+)
+
+// randomMarket trades at random on the exchange's own books, and makes the records
+// that the engine would.
+type randomMarket struct {
+	r       *rand.Rand
+	spread  int // how many cents from the middle orders are placed, at the most
+	symbols []*tradedSymbol
+	owner   *exchange.Account
+	order   exchange.OrderID
+	seq     uint64
+	records [][]byte // since they were taken last
+}
+
+// tradedSymbol is what the market data of a symbol should be.
+type tradedSymbol struct {
+	name   exchange.Symbol
+	book   *exchange.Book
+	sent   []exchange.OrderID
+	trades []exchange.Trade // all
+	traded exchange.Traded
+}
+
+func newRandomMarket(seed uint64, spread int) *randomMarket {
+	return &randomMarket{r: rand.New(rand.NewPCG(seed, 1)), spread: spread, owner: &exchange.Account{ID: "1234567"}}
+}
+
+// take returns the records that were made since it was called last.
+func (m *randomMarket) take() (records [][]byte) {
+	records, m.records = m.records, nil
+	return records
+}
+
+func (m *randomMarket) note(e exchange.Event) {
+	m.seq++
+	m.records = append(m.records, exchange.AppendEvent(nil, &e))
+}
+
+func (m *randomMarket) makeSymbol() {
+	// Not in the order of their names.
+	s := &tradedSymbol{name: exchange.Symbol(fmt.Sprintf("S%04d", (len(m.symbols)*7919)%10007)), book: exchange.NewBook()}
+	m.symbols = append(m.symbols, s)
+	m.note(exchange.Event{Kind: exchange.SymbolMade, Time: int64(m.seq), Symbol: s.name})
+}
+
+// trade places an order, most often, or cancels one.
+func (m *randomMarket) trade() {
+	s := m.symbols[m.r.IntN(len(m.symbols))]
+	if m.r.IntN(4) > 0 || !m.cancelOne(s) {
+		m.place(s)
+	}
+}
+
+func (m *randomMarket) place(s *tradedSymbol) {
+	m.order++
+	side, away := exchange.Side(1+m.r.IntN(2)), exchange.Price(m.r.IntN(m.spread)-m.spread/4)*1e6
+	if side == exchange.Buy {
+		away = -away
+	}
+	o := exchange.NewOrder(m.order, m.owner, side, exchange.Shares(1+m.r.IntN(100)), 100e8+away)
+	e := exchange.Event{Kind: exchange.OrderAccepted, Time: int64(m.seq), Account: m.owner.ID, Symbol: s.name, Order: o.ID, Side: side, Shares: o.Shares, Limit: o.Limit}
+	e.Fills = s.book.Submit(o, e.Time, nil)
+	for i := range e.Fills {
+		t := e.Trade(i)
+		s.trades = append(s.trades, t)
+		s.traded.Add(&t)
+	}
+	s.sent = append(s.sent, o.ID)
+	m.note(e)
+}
+
+// cancelOne cancels one of the newer orders, where one that it looks at is open.
+func (m *randomMarket) cancelOne(s *tradedSymbol) bool {
+	for range min(10, len(s.sent)) {
+		if m.cancel(s, s.sent[len(s.sent)-1-m.r.IntN(min(len(s.sent), 300))]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *randomMarket) cancel(s *tradedSymbol, id exchange.OrderID) bool {
+	o, r := s.book.Cancel(id, m.owner.ID, int64(m.seq))
+	if r != exchange.OK {
+		return false
+	}
+	m.note(exchange.Event{Kind: exchange.OrderCanceled, Time: int64(m.seq), Account: m.owner.ID, Symbol: s.name,
+		Order: o.ID, Side: o.Side, Shares: o.Canceled, Limit: o.Limit})
+	return true
+}
+
+// cancelAll empties all books.
+func (m *randomMarket) cancelAll() {
+	for _, s := range m.symbols {
+		for _, id := range s.sent {
+			m.cancel(s, id)
+		}
+	}
+}
+
+// snapshot is what a database would keep of the market now, with so many trades.
+func (m *randomMarket) snapshot(trades int) *Snapshot {
+	snap := &Snapshot{Seq: m.seq}
+	for _, s := range m.symbols {
+		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: s.name})
+		for o := range s.book.Orders() {
+			if o.Open > 0 {
+				snap.Orders = append(snap.Orders, exchange.OrderState{ID: o.ID, Symbol: s.name, Side: o.Side, Limit: o.Limit, Shares: o.Shares, Open: o.Open})
+			}
+		}
+		if s.traded.Trades > 0 {
+			snap.Traded = append(snap.Traded, exchange.TradedState{Symbol: s.name, Traded: s.traded})
+		}
+		for _, t := range s.trades[len(s.trades)-min(trades, len(s.trades)):] {
+			snap.Trades = append(snap.Trades, exchange.TradeState{Symbol: s.name, Trade: t})
+		}
+	}
+	return snap
+}
+
+// levelsOf adds up what is open at each price of a side, best first.
+func (s *tradedSymbol) levelsOf(side exchange.Side) (want [][2]string) {
+	open := map[exchange.Price]exchange.Position{}
+	for o := range s.book.Orders() {
+		if o.Open > 0 && o.Side == side {
+			open[o.Limit] = open[o.Limit].Add(o.Open.Position())
+		}
+	}
+	prices := make([]exchange.Price, 0, len(open))
+	for p := range open {
+		prices = append(prices, p)
+	}
+	slices.Sort(prices)
+	if side == exchange.Buy {
+		slices.Reverse(prices)
+	}
+	want = [][2]string{}
+	for _, p := range prices {
+		want = append(want, [2]string{p.String(), open[p].String()})
+	}
+	return want
+}
