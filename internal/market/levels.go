@@ -85,20 +85,24 @@ func (l *levels) insert(c, i int, v level) (ok bool) {
 	return true
 }
 
-// remove drops a level. Chunks that have become small are put together, so that what
-// is empty is at most some times what is not.
+// remove drops a level. Chunks that have become small are put together, so that many
+// of them never hold little.
 func (l *levels) remove(c, i int) {
-	chunk := slices.Delete(l.chunks[c], i, i+1)
-	l.chunks[c] = chunk
-	if len(chunk) > levelsMax/4 || len(l.chunks) == 1 && len(chunk) > 0 {
+	l.chunks[c] = slices.Delete(l.chunks[c], i, i+1)
+	if left := len(l.chunks[c]); left > levelsMax/4 || l.join(c) || l.join(c-1) || left > 0 {
 		return
 	}
-	if next := c + 1; next < len(l.chunks) && len(chunk)+len(l.chunks[next]) <= levelsMax/2 {
-		l.chunks[c] = append(chunk, l.chunks[next]...)
-		l.chunks = slices.Delete(l.chunks, next, next+1)
-	} else if len(chunk) == 0 {
-		l.chunks = slices.Delete(l.chunks, c, c+1)
+	l.chunks = slices.Delete(l.chunks, c, c+1)
+}
+
+// join puts chunk c and the next one together, where both are there and small.
+func (l *levels) join(c int) bool {
+	if c < 0 || c+1 >= len(l.chunks) || len(l.chunks[c])+len(l.chunks[c+1]) > levelsMax/2 {
+		return false
 	}
+	l.chunks[c] = append(l.chunks[c], l.chunks[c+1]...)
+	l.chunks = slices.Delete(l.chunks, c+1, c+2)
+	return true
 }
 
 // best calls f for up to n levels, best first.

@@ -1,0 +1,261 @@
+package market
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+)
+
+var background = context.Background()
+
+// listed is a journal of records that a test lists.
+type listed struct {
+	records [][]byte
+	seq     uint64 // of the record before the first of them
+	closed  bool
+	err     error // instead of no record
+}
+
+func (l *listed) TryNext() (uint64, []byte, bool, error) {
+	if len(l.records) == 0 {
+		return 0, nil, false, l.err
+	}
+	record := l.records[0]
+	l.records = l.records[1:]
+	l.seq++
+	return l.seq, record, true, nil
+}
+
+func (l *listed) Close() { l.closed = true }
+
+func feedOf(r Records, snap *Snapshot) *Feed {
+	return NewFeed(Options{Records: r, Health: func() Health { return Health{} }, Log: slog.New(slog.DiscardHandler)}, snap)
+}
+
+// requireMarket demands that a feed knows what a market has come to. Of each symbol
+// it knows all trades but the first ones, as many as before says.
+func requireMarket(t *testing.T, f *Feed, m *randomMarket, before map[exchange.Symbol]uint64) {
+	t.Helper()
+	require.Equal(t, m.seq, f.Seq())
+	require.NoError(t, f.Err())
+	require.Len(t, f.symbols, len(m.symbols))
+	for _, want := range m.symbols {
+		s := f.symbols[want.name]
+		var got struct{ Bids, Asks [][2]string }
+		require.NoError(t, json.Unmarshal(append(appendLevels([]byte{'{'}, s, 1<<30), '}'), &got))
+		require.Equal(t, want.levelsOf(exchange.Buy), got.Bids, want.name)
+		require.Equal(t, want.levelsOf(exchange.Sell), got.Asks, want.name)
+		require.Equal(t, want.traded, s.traded, want.name)
+		require.Equal(t, want.traded.Trades, s.tape.last, want.name)
+		require.Equal(t, before[want.name]+1, s.tape.first, want.name)
+		for n := s.tape.first; n <= s.tape.last; n++ {
+			require.Equal(t, want.trades[n-1], *s.tape.at(n), "%s, trade %d", want.name, n)
+		}
+	}
+}
+
+// TestTheFeedAgreesWithTheBooks trades at random, and now and then starts the feed
+// anew from what a database would hold some records earlier.
+func TestTheFeedAgreesWithTheBooks(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 2))
+	for _, spread := range []int{8, 100, 3000} {
+		m := newRandomMarket(seed, spread)
+		source := &listed{}
+		f, before := feedOf(source, &Snapshot{}), map[exchange.Symbol]uint64{}
+		for range 30 {
+			if len(m.symbols) == 0 || r.IntN(5) == 0 {
+				m.makeSymbol()
+			}
+			for range r.IntN(400) {
+				m.trade()
+			}
+			source.records = append(source.records, m.take()...)
+			if r.IntN(4) == 0 {
+				kept := r.IntN(200)
+				source = &listed{seq: m.seq}
+				f, before = feedOf(source, m.snapshot(kept)), map[exchange.Symbol]uint64{}
+				for _, s := range m.symbols {
+					before[s.name] = uint64(len(s.trades) - min(kept, len(s.trades)))
+				}
+				for range r.IntN(100) { // that the database does not have yet
+					m.trade()
+				}
+				source.records = m.take()
+			}
+			require.NoError(t, f.step(background))
+			requireMarket(t, f, m, before)
+		}
+	}
+}
+
+func TestTapesKeepTheNewestTradesInBoundedMemory(t *testing.T) {
+	var slots int
+	quiet, busy := tape{first: 1}, tape{first: 1}
+	for n := uint64(1); n <= 3*ringMax; n++ {
+		busy.add(exchange.Trade{Time: int64(n)}, &slots)
+		if n <= 3 {
+			quiet.add(exchange.Trade{Time: int64(n)}, &slots)
+		}
+	}
+	require.Equal(t, ringMax+ringMin, slots)
+	require.Equal(t, uint64(3*ringMax), busy.last)
+	require.Equal(t, uint64(2*ringMax+1), busy.first)
+	for n := busy.first; n <= busy.last; n++ {
+		require.Equal(t, int64(n), busy.at(n).Time)
+	}
+	require.Equal(t, []uint64{1, 3}, []uint64{quiet.first, quiet.last})
+
+	slots = slotsMax
+	late := tape{first: 1}
+	for n := range 100 {
+		late.add(exchange.Trade{Time: int64(n + 1)}, &slots)
+	}
+	require.Len(t, late.ring, ringMin, "all the same")
+	require.Equal(t, []uint64{85, 100}, []uint64{late.first, late.last})
+	require.Equal(t, int64(85), late.at(85).Time)
+}
+
+// event encodes an event for S.
+func event(e exchange.Event) []byte {
+	e.Symbol = "S"
+	if e.Kind != exchange.SymbolMade {
+		e.Account = "1"
+	}
+	return exchange.AppendEvent(nil, &e)
+}
+
+func placed(id exchange.OrderID, side exchange.Side, shares exchange.Shares, limit exchange.Price, fills ...exchange.Fill) []byte {
+	return event(exchange.Event{Kind: exchange.OrderAccepted, Order: id, Side: side, Shares: shares, Limit: limit, Fills: fills})
+}
+
+func canceled(id exchange.OrderID, side exchange.Side, shares exchange.Shares, limit exchange.Price) []byte {
+	return event(exchange.Event{Kind: exchange.OrderCanceled, Order: id, Side: side, Shares: shares, Limit: limit})
+}
+
+// made makes S.
+var made = event(exchange.Event{Kind: exchange.SymbolMade})
+
+// TestWhatCannotBeEndsMarketData plays journals that no exchange writes: the feed
+// ends and says why, and lets go of the journal.
+func TestWhatCannotBeEndsMarketData(t *testing.T) {
+	for _, c := range []struct {
+		why     string
+		records [][]byte
+		want    string
+	}{
+		{"a fill of more than is open", [][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Buy, 6, 7, exchange.Fill{Resting: 1, Account: "1", Shares: 6, Price: 7})},
+			"journal record 3: market: order 2 takes 0.00000006 of S at 0.00000007, which is more than is open there"},
+		{"a fill at a price that nobody asked", [][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Buy, 5, 8, exchange.Fill{Resting: 1, Account: "1", Shares: 5, Price: 8})}, "more than is open"},
+		{"a fill of the own side", [][]byte{made, placed(1, exchange.Buy, 5, 7), placed(2, exchange.Buy, 5, 7, exchange.Fill{Resting: 1, Account: "1", Shares: 5, Price: 7})}, "more than is open"},
+		{"a cancel of more than is open", [][]byte{made, placed(1, exchange.Sell, 5, 7), canceled(1, exchange.Sell, 6, 7)}, "0.00000006 of order 1 for S at 0.00000007 are canceled, which is more"},
+		{"a cancel of nothing", [][]byte{made, canceled(1, exchange.Sell, 6, 7)}, "are canceled, which is more"},
+		{"an unknown symbol", [][]byte{placed(1, exchange.Sell, 5, 7)}, "journal record 1 is for symbol S, which was never made"},
+		{"a symbol made twice", [][]byte{made, made}, "journal record 2 makes symbol S again"},
+		{"no event", [][]byte{made, []byte("x")}, "journal record 2: exchange: not an event"},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			var log bytes.Buffer
+			source := &listed{records: c.records}
+			f := NewFeed(Options{Records: source, Log: slog.New(slog.NewTextHandler(&log, nil))}, &Snapshot{})
+			f.Run(background)
+			require.ErrorContains(t, f.Err(), c.want)
+			require.True(t, source.closed)
+			require.Contains(t, log.String(), "there is no market data")
+		})
+	}
+	gone := feedOf(&listed{err: errors.New("the record is no longer there")}, &Snapshot{})
+	gone.Run(background)
+	require.ErrorContains(t, gone.Err(), "no longer there")
+	skipped := feedOf(&listed{seq: 1, records: [][]byte{made}}, &Snapshot{})
+	skipped.Run(background)
+	require.ErrorContains(t, skipped.Err(), "journal record 2 follows record 0")
+}
+
+func TestASnapshotThatDoesNotFitTogetherIsNoMarketData(t *testing.T) {
+	m := newRandomMarket(1, 10)
+	m.makeSymbol()
+	for len(m.symbols[0].trades) < 5 {
+		m.trade()
+	}
+	for want, harm := range map[string]func(*Snapshot){
+		"is for X, which was never made": func(s *Snapshot) { s.Orders[0].Symbol = "X" },
+		"has 0 open":                     func(s *Snapshot) { s.Orders[0].Open = 0 },
+		"5 trades of X":                  func(s *Snapshot) { s.Traded[0].Symbol = "X" },
+		"of which there are 4":           func(s *Snapshot) { s.Traded[0].Trades = 3 },
+		"out of range":                   func(s *Snapshot) { s.Traded[0].Last = 0 },
+		"of which none are counted":      func(s *Snapshot) { s.Traded = nil },
+	} {
+		snap := m.snapshot(4)
+		harm(snap)
+		source := &listed{}
+		f := feedOf(source, snap)
+		require.ErrorContains(t, f.Err(), want)
+		f.Run(background)
+		require.True(t, source.closed, "the journal is not held")
+	}
+	require.NoError(t, feedOf(&listed{}, m.snapshot(4)).Err())
+}
+
+// TestNothingIsToldBeforeItIsDurable holds a real journal's sync back.
+func TestNothingIsToldBeforeItIsDurable(t *testing.T) {
+	synced := make(chan struct{})
+	j, err := journal.Open(t.TempDir(), journal.Options{OnSync: func(int, int, time.Duration) { synced <- struct{}{} }})
+	require.NoError(t, err)
+	records, err := j.NewReader(1)
+	require.NoError(t, err)
+	f := feedOf(records, &Snapshot{})
+	defer records.Close()
+	_, err = j.Append(made)
+	require.NoError(t, err)
+	require.NoError(t, j.Wait(background, 1)) // and the flusher waits until it may tell so
+	_, err = j.Append(placed(1, exchange.Sell, 5, 7))
+	require.NoError(t, err)
+	for range 3 {
+		require.NoError(t, f.step(background))
+		require.Equal(t, uint64(1), f.Seq(), "record 2 is appended and not synced")
+		require.Empty(t, f.symbols["S"].asks.chunks)
+	}
+	<-synced
+	require.NoError(t, j.Wait(background, 2))
+	require.NoError(t, f.step(background))
+	require.Equal(t, uint64(2), f.Seq())
+	require.NotEmpty(t, f.symbols["S"].asks.chunks)
+	go func() {
+		for range synced {
+		}
+	}()
+	require.NoError(t, j.Close())
+}
+
+func TestNothingIsToldBeyondTheLimit(t *testing.T) {
+	var limit uint64
+	source := &listed{}
+	f := NewFeed(Options{Records: source, Limit: func() uint64 { return limit }}, &Snapshot{})
+	source.records = [][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Sell, 5, 7)}
+	for limit = range uint64(4) {
+		require.NoError(t, f.step(background))
+		require.Equal(t, limit, f.Seq())
+	}
+}
+
+func TestNothingIsToldBeforeTheFeedHasCaughtUp(t *testing.T) {
+	source := &listed{records: [][]byte{made}}
+	f := NewFeed(Options{Records: source, CatchUp: 2, Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
+	require.NoError(t, f.step(background))
+	require.ErrorContains(t, f.Err(), "market data is at record 1 of 2 and not up to date yet")
+	source.records = [][]byte{placed(1, exchange.Sell, 5, 7)}
+	require.NoError(t, f.step(background))
+	require.NoError(t, f.Err())
+}
