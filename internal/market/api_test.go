@@ -1,0 +1,357 @@
+package market
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+)
+
+// patience is how long tests wait for what must come. Nothing depends on its value.
+const patience = 30 * time.Second
+
+// site is market data over HTTP, of a journal that a test writes.
+type site struct {
+	t       *testing.T
+	journal *journal.Journal
+	feed    *Feed
+	api     *API
+	server  *httptest.Server
+	stop    context.CancelFunc // of the feed
+}
+
+// openSite serves an empty market. change may change the options.
+func openSite(t *testing.T, change func(*APIOptions)) *site {
+	t.Helper()
+	j, err := journal.Open(t.TempDir(), journal.Options{})
+	require.NoError(t, err)
+	records, err := j.NewReader(1)
+	require.NoError(t, err)
+	s := &site{t: t, journal: j, feed: feedOf(records, &Snapshot{})}
+	o := APIOptions{Started: func() error { return nil }, Version: "test", ReadersMax: 10, WriteTimeout: patience, Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics()}
+	change(&o)
+	s.api = NewAPI(o)
+	s.api.Attach(s.feed)
+	ctx, cancel := context.WithCancel(background)
+	s.stop = cancel
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.feed.Run(ctx)
+	}()
+	s.server = httptest.NewUnstartedServer(s.api)
+	s.server.Listener = smallBuffers{s.server.Listener}
+	s.server.Start()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		s.server.Close()
+		require.NoError(t, j.Close())
+	})
+	return s
+}
+
+// smallBuffers makes the kernel take little of what is sent and not read.
+type smallBuffers struct{ net.Listener }
+
+func (l smallBuffers) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		err = c.(*net.TCPConn).SetWriteBuffer(4096)
+	}
+	return c, err
+}
+
+// play appends records and returns when the feed has taken them in.
+func (s *site) play(records ...[]byte) {
+	s.t.Helper()
+	for _, r := range records {
+		_, err := s.journal.Append(r)
+		require.NoError(s.t, err)
+	}
+	require.Eventually(s.t, func() bool { return s.feed.Seq() == s.journal.Appended() }, patience, time.Millisecond)
+}
+
+// get asks, and decodes the answer.
+func (s *site) get(path string, into any) (status int) {
+	s.t.Helper()
+	response, err := s.server.Client().Get(s.server.URL + path)
+	require.NoError(s.t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	require.Equal(s.t, "application/json", response.Header.Get("Content-Type"), path)
+	require.NoError(s.t, json.Unmarshal(text, into), "%s: %s", path, text)
+	return response.StatusCode
+}
+
+// The answers, as a client decodes them.
+type (
+	summary struct {
+		Sym, Last, Shares, Notional, Bid, Ask string
+		BidShares                             string `json:"bid_shares"`
+		AskShares                             string `json:"ask_shares"`
+		Time                                  int64
+		Trades                                uint64
+	}
+	symbolsAnswer struct {
+		Seq     uint64
+		Symbols []summary
+	}
+	bookAnswer struct {
+		Seq, Prev  uint64
+		Sym        string
+		Bids, Asks [][2]string
+	}
+	tradeAnswer struct {
+		ID                  uint64
+		Time                int64
+		Price, Shares, Side string
+		Buy, Sell           exchange.OrderID
+	}
+	tradesAnswer struct {
+		Seq    uint64
+		Sym    string
+		Trades []tradeAnswer
+	}
+)
+
+// summaryOf is how a symbol should be told.
+func summaryOf(s *tradedSymbol) summary {
+	want := summary{Sym: string(s.name), Shares: s.traded.Shares.String(), Notional: s.traded.Notional.String(), Trades: s.traded.Trades}
+	if s.traded.Trades > 0 {
+		want.Last, want.Time = s.traded.Last.String(), s.traded.Time
+	}
+	if bids := s.levelsOf(exchange.Buy); len(bids) > 0 {
+		want.Bid, want.BidShares = bids[0][0], bids[0][1]
+	}
+	if asks := s.levelsOf(exchange.Sell); len(asks) > 0 {
+		want.Ask, want.AskShares = asks[0][0], asks[0][1]
+	}
+	return want
+}
+
+// tradesOf is how the trades of a symbol should be told.
+func tradesOf(s *tradedSymbol) (want []tradeAnswer) {
+	for i, t := range s.trades {
+		want = append(want, tradeAnswer{uint64(i + 1), t.Time, t.Price.String(), t.Shares.String(), t.Side().String(), t.Buy, t.Sell})
+	}
+	return want
+}
+
+func TestAnswersTellTheMarket(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	s, m := openSite(t, func(*APIOptions) {}), newRandomMarket(seed, 100)
+	for range 25 {
+		m.makeSymbol()
+	}
+	for range 10_000 {
+		m.trade()
+	}
+	m.makeSymbol() // of which nothing is known
+	s.play(m.take()...)
+	slices.SortFunc(m.symbols, func(a, b *tradedSymbol) int { return strings.Compare(string(a.name), string(b.name)) })
+	var want, got []summary
+	for _, symbol := range m.symbols {
+		want = append(want, summaryOf(symbol))
+	}
+	for page := (symbolsAnswer{Symbols: []summary{{}}}); len(page.Symbols) > 0; got = append(got, page.Symbols...) {
+		after := ""
+		if len(got) > 0 {
+			after = "&after=" + got[len(got)-1].Sym
+		}
+		page = symbolsAnswer{}
+		require.Equal(t, http.StatusOK, s.get("/api/v1/symbols?limit=10"+after, &page))
+		require.Equal(t, m.seq, page.Seq)
+		require.LessOrEqual(t, len(page.Symbols), 10)
+	}
+	require.Equal(t, want, got)
+	for _, symbol := range m.symbols {
+		var book bookAnswer
+		require.Equal(t, http.StatusOK, s.get(fmt.Sprintf("/api/v1/book/%s?depth=7", symbol.name), &book))
+		bids, asks := symbol.levelsOf(exchange.Buy), symbol.levelsOf(exchange.Sell)
+		require.Equal(t, bookAnswer{m.seq, 0, string(symbol.name), bids[:min(7, len(bids))], asks[:min(7, len(asks))]}, book)
+
+		var all []tradeAnswer
+		for page := (tradesAnswer{Trades: []tradeAnswer{{}}}); len(page.Trades) > 0; all = append(all, page.Trades...) {
+			page = tradesAnswer{}
+			require.Equal(t, http.StatusOK, s.get(fmt.Sprintf("/api/v1/trades/%s?after=%d&limit=50", symbol.name, len(all)), &page))
+		}
+		require.Equal(t, tradesOf(symbol), all)
+		var newest tradesAnswer
+		require.Equal(t, http.StatusOK, s.get(fmt.Sprintf("/api/v1/trades/%s?limit=3", symbol.name), &newest))
+		require.Equal(t, append([]tradeAnswer{}, all[max(0, len(all)-3):]...), newest.Trades)
+	}
+}
+
+func TestAnOrderIsToldWithoutItsOwner(t *testing.T) {
+	order := exchange.PublicOrder{Symbol: "S", Side: exchange.Sell, Limit: 150e8, Shares: 100e8, Status: exchange.Status{Canceled: 60e8, CanceledAt: 8,
+		Executions: []exchange.Execution{{Shares: 30e8, Price: 123.45e8, Time: 6}, {Shares: 10e8, Price: 160e8, Time: 7}}}}
+	s := openSite(t, func(o *APIOptions) {
+		o.Order = func(_ context.Context, id exchange.OrderID) (exchange.PublicOrder, bool, error) {
+			if id == 3 {
+				return order, false, errors.New("Postgres is away")
+			}
+			return order, id == 12, nil
+		}
+	})
+	response, err := s.server.Client().Get(s.server.URL + "/api/v1/orders/12")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Equal(t, `{"id":12,"sym":"S","side":"sell","limit":"150","shares":"100","open":"0","canceled":{"shares":"60","time":8},`+
+		`"executed":[{"shares":"30","price":"123.45","time":6},{"shares":"10","price":"160","time":7}]}`, string(text))
+	var refusal struct{ Error string }
+	require.Equal(t, http.StatusNotFound, s.get("/api/v1/orders/13", &refusal))
+	require.Equal(t, "there is no order 13", refusal.Error)
+	require.Equal(t, http.StatusServiceUnavailable, s.get("/api/v1/orders/3", &refusal))
+	require.Equal(t, "Postgres is away", refusal.Error)
+}
+
+func TestRefusalsNameWhatIsWrong(t *testing.T) {
+	s := openSite(t, func(*APIOptions) {})
+	s.play(made, placed(1, exchange.Sell, 9e14, 7))
+	for n := range exchange.OrderID(2*ringMax + 10) {
+		s.appendOnly(placed(n+2, exchange.Buy, 1, 7, exchange.Fill{Resting: 1, Account: "1", Shares: 1, Price: 7}))
+	}
+	s.play()
+	for path, want := range map[string]string{
+		"/api/v1/symbols?limit=0":        `400 limit "0" is not a number from 1 to 5000`,
+		"/api/v1/symbols?limit=5001":     `400 limit "5001" is not a number from 1 to 5000`,
+		"/api/v1/symbols?after=A-B":      `400 symbol "A-B"`,
+		"/api/v1/book/S?depth=x":         `400 depth "x" is not a number from 1 to 1000`,
+		"/api/v1/book/A%2FB":             `400 symbol "A/B"`,
+		"/api/v1/book/NONE":              `404 there is no symbol "NONE"`,
+		"/api/v1/trades/NONE":            `404 there is no symbol "NONE"`,
+		"/api/v1/trades/S?after=-1":      `400 after "-1" is not the id of a trade`,
+		"/api/v1/trades/S?limit=1e3":     `400 limit "1e3" is not a number from 1 to 1000`,
+		"/api/v1/trades/S?after=5":       fmt.Sprintf(`410 trades are no longer in memory: of S those from %d on are; the relation executions`, ringMax+11),
+		"/api/v1/orders/x":               `400 order id "x"`,
+		"/api/v1/stream?sym=NONE":        `404 there is no symbol "NONE"`,
+		"/api/v1/stream?sym=S&depth=201": `400 depth "201" is not a number from 1 to 200`,
+		"/api/v1/nothing":                `404 there is no "/api/v1/nothing"`,
+	} {
+		var refusal struct{ Error string }
+		status := s.get(path, &refusal)
+		require.Contains(t, fmt.Sprint(status, " ", refusal.Error), want, path)
+	}
+	var page tradesAnswer
+	require.Equal(t, http.StatusOK, s.get("/api/v1/trades/S?after=99999999999", &page))
+	require.Empty(t, page.Trades, "they are yet to come")
+}
+
+// appendOnly appends a record.
+func (s *site) appendOnly(record []byte) {
+	_, err := s.journal.Append(record)
+	require.NoError(s.t, err)
+}
+
+func TestWithoutMarketDataItSaysWhy(t *testing.T) {
+	why := errors.New("waiting for Postgres")
+	api := NewAPI(APIOptions{Started: func() error { return why }, Metrics: NewMetrics()})
+	ask := func() string {
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/symbols", nil))
+		stream := httptest.NewRecorder()
+		api.ServeHTTP(stream, httptest.NewRequest("GET", "/api/v1/stream", nil))
+		require.Equal(t, []any{w.Code, w.Body.String()}, []any{stream.Code, stream.Body.String()})
+		return fmt.Sprint(w.Code, w.Body.String())
+	}
+	require.Equal(t, `503{"error":"waiting for Postgres"}`, ask())
+	why = nil
+	require.Equal(t, `503{"error":"starting"}`, ask())
+	f := feedOf(&listed{records: [][]byte{made, made}}, &Snapshot{})
+	api.Attach(f)
+	require.Equal(t, `200{"seq":0,"symbols":[]}`, func() string {
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/symbols", nil))
+		return fmt.Sprint(w.Code, w.Body.String())
+	}())
+	f.Run(background)
+	require.Equal(t, `503{"error":"market: journal record 2 makes symbol S again"}`, ask())
+}
+
+func TestAnswersAreBoundedInNumber(t *testing.T) {
+	waiting, release := make(chan struct{}), make(chan struct{})
+	s := openSite(t, func(o *APIOptions) {
+		o.Order = func(context.Context, exchange.OrderID) (o exchange.PublicOrder, found bool, err error) {
+			waiting <- struct{}{}
+			<-release
+			return o, false, nil
+		}
+	})
+	answers := make(chan int)
+	for range answersMax {
+		go func() {
+			response, err := http.Get(s.server.URL + "/api/v1/orders/1")
+			if err != nil {
+				answers <- 0
+				return
+			}
+			response.Body.Close()
+			answers <- response.StatusCode
+		}()
+	}
+	for range answersMax {
+		<-waiting
+	}
+	var refusal struct{ Error string }
+	require.Equal(t, http.StatusServiceUnavailable, s.get("/api/v1/symbols", &refusal))
+	require.Equal(t, "64 requests are under way and no more are taken; try again", refusal.Error)
+	close(release)
+	for range answersMax {
+		require.Equal(t, http.StatusNotFound, <-answers)
+	}
+	require.Equal(t, http.StatusOK, s.get("/api/v1/symbols", new(symbolsAnswer)))
+}
+
+func TestThePageIsServedAsItsFilesAre(t *testing.T) {
+	api := NewAPI(APIOptions{Metrics: NewMetrics()})
+	get := func(path, tag string) *httptest.ResponseRecorder {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", path, nil)
+		r.Header.Set("If-None-Match", tag)
+		api.ServeHTTP(w, r)
+		return w
+	}
+	root, index := get("/", ""), get("/page/index.html", "")
+	want, err := pageFiles.ReadFile("page/index.html")
+	require.NoError(t, err)
+	require.Equal(t, string(want), root.Body.String())
+	require.Equal(t, root.Body, index.Body)
+	require.Equal(t, root.Header(), index.Header())
+	require.Equal(t, "text/html; charset=utf-8", root.Header().Get("Content-Type"))
+	require.Contains(t, root.Header().Get("Content-Security-Policy"), "default-src 'self';")
+	require.NotContains(t, root.Header().Get("Content-Security-Policy"), "unsafe")
+	require.Equal(t, "no-cache", root.Header().Get("Cache-Control"))
+	again := get("/", root.Header().Get("ETag"))
+	require.Equal(t, http.StatusNotModified, again.Code)
+	require.Empty(t, again.Body.String())
+	require.Equal(t, http.StatusNotFound, get("/page/nothing.js", "").Code)
+	require.Equal(t, http.StatusNotFound, get("/page/", "").Code)
+	for name, f := range newPage().files {
+		require.NotEqual(t, "application/octet-stream", f.kind, "%s needs a type", name)
+	}
+}
+
+func TestStreamMetricsAreWellNamed(t *testing.T) {
+	problems, err := testutil.CollectAndLint(NewMetrics())
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}

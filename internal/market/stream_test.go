@@ -1,0 +1,312 @@
+package market
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+)
+
+// streamReader reads events.
+type streamReader struct {
+	t     *testing.T
+	body  *bufio.Reader
+	close func() error
+}
+
+type streamEvent struct {
+	name, data string
+	id         uint64
+}
+
+// open begins to read the stream.
+func (s *site) open(query string) *streamReader {
+	s.t.Helper()
+	response, err := s.server.Client().Get(s.server.URL + "/api/v1/stream?" + query)
+	require.NoError(s.t, err)
+	require.Equal(s.t, http.StatusOK, response.StatusCode)
+	require.Equal(s.t, "text/event-stream", response.Header.Get("Content-Type"))
+	s.t.Cleanup(func() { response.Body.Close() })
+	return &streamReader{s.t, bufio.NewReader(response.Body), response.Body.Close}
+}
+
+// next returns the next event. The error is that of the connection.
+func (r *streamReader) next() (e streamEvent, err error) {
+	for {
+		line, err := r.body.ReadString('\n')
+		if err != nil {
+			return e, err
+		}
+		line = strings.TrimSuffix(line, "\n")
+		if line == "" {
+			return e, nil
+		}
+		field, value, _ := strings.Cut(line, ": ")
+		switch field {
+		case "event":
+			e.name = value
+		case "data":
+			e.data = value
+		case "id":
+			_, err = fmt.Sscan(value, &e.id)
+			require.NoError(r.t, err)
+		default:
+			r.t.Fatalf("unexpected line %q", line)
+		}
+	}
+}
+
+// until returns the next event of a name, decoded.
+func (r *streamReader) until(name string, into any) streamEvent {
+	r.t.Helper()
+	for {
+		e, err := r.next()
+		require.NoError(r.t, err)
+		if e.name == name {
+			require.NoError(r.t, json.Unmarshal([]byte(e.data), into), e.data)
+			return e
+		}
+	}
+}
+
+func TestTheStreamBeginsWithWhatThereIs(t *testing.T) {
+	s := openSite(t, func(*APIOptions) {})
+	s.play(made, placed(1, exchange.Sell, 5e8, 7e8), placed(2, exchange.Buy, 2e8, 8e8, exchange.Fill{Resting: 1, Account: "1", Shares: 2e8, Price: 7e8}))
+	r := s.open("sym=S&depth=3")
+	var got []string
+	for range 4 {
+		e, err := r.next()
+		require.NoError(t, err)
+		require.EqualValues(t, 3, e.id)
+		got = append(got, e.name+" "+e.data)
+	}
+	require.Equal(t, []string{
+		`hello {"seq":3,"start":"` + s.api.start + `","version":"test"}`,
+		`symbols {"seq":3,"symbols":[{"sym":"S","last":"7","time":0,"shares":"2","notional":"14","trades":1,"ask":"7","ask_shares":"3"}]}`,
+		`book {"seq":3,"prev":0,"sym":"S","bids":[],"asks":[["7","3"]]}`,
+		`trades {"sym":"S","seq":3,"trades":[{"id":1,"time":0,"price":"7","shares":"2","side":"buy","buy":2,"sell":1}]}`,
+	}, got)
+	require.NotEqual(t, s.api.start, NewAPI(s.api.options).start, "each run has its own")
+
+	bare := s.open("")
+	seen := map[string]int{}
+	for seen["health"] < 2 {
+		e, err := bare.next()
+		require.NoError(t, err)
+		seen[e.name]++
+	}
+	require.Equal(t, 1, seen["hello"])
+	require.Zero(t, seen["book"]+seen["trades"], "of no symbol")
+}
+
+// TestReadersFollowTheMarket trades while readers of two symbols come and go: books
+// are right, each names the one before it, and no trade is missing or told twice.
+func TestReadersFollowTheMarket(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	s, m := openSite(t, func(*APIOptions) {}), newRandomMarket(seed, 30)
+	m.makeSymbol()
+	m.makeSymbol()
+	s.play(m.take()...)
+	type follower struct {
+		*streamReader
+		symbol *tradedSymbol
+		book   bookAnswer
+		trades []tradeAnswer
+	}
+	var followers []*follower
+	for round := range 12 {
+		if round%2 == 0 {
+			symbol := m.symbols[round/2%2]
+			followers = append(followers, &follower{streamReader: s.open(fmt.Sprintf("sym=%s&depth=5", symbol.name)), symbol: symbol})
+		}
+		for range 30 {
+			m.trade()
+		}
+		m.place(m.symbols[0]) // something has changed in both
+		m.place(m.symbols[1])
+		s.play(m.take()...)
+		for _, f := range followers {
+			bids, asks := f.symbol.levelsOf(exchange.Buy), f.symbol.levelsOf(exchange.Sell)
+			want := bookAnswer{Sym: string(f.symbol.name), Bids: bids[:min(5, len(bids))], Asks: asks[:min(5, len(asks))]}
+			all := tradesOf(f.symbol)
+			for !sameLevels(f.book, want) || len(all) > 0 && (len(f.trades) == 0 || f.trades[len(f.trades)-1].ID < all[len(all)-1].ID) {
+				e, err := f.next()
+				require.NoError(t, err)
+				switch e.name {
+				case "book":
+					before := f.book.Seq
+					f.book = bookAnswer{}
+					require.NoError(t, json.Unmarshal([]byte(e.data), &f.book))
+					require.Equal(t, before, f.book.Prev, "the book before it")
+					require.Equal(t, e.id, f.book.Seq)
+				case "trades":
+					var more tradesAnswer
+					require.NoError(t, json.Unmarshal([]byte(e.data), &more))
+					f.trades = append(f.trades, more.Trades...)
+				}
+			}
+			require.Equal(t, all[len(all)-len(f.trades):], f.trades)
+		}
+	}
+}
+
+func sameLevels(a, b bookAnswer) bool {
+	return a.Sym == b.Sym && fmt.Sprint(a.Bids, a.Asks) == fmt.Sprint(b.Bids, b.Asks)
+}
+
+// TestABurstLeavesAGapThatTradesFills trades more at once than an event holds.
+func TestABurstLeavesAGapThatTradesFills(t *testing.T) {
+	s := openSite(t, func(*APIOptions) {})
+	s.play(made, placed(1, exchange.Sell, 1e8, 7))
+	r := s.open("sym=S")
+	var first, next, missed tradesAnswer
+	r.until("trades", &first)
+	require.Empty(t, first.Trades)
+	// One order, so one record: all of it is in one event.
+	order := exchange.Event{Kind: exchange.OrderAccepted, Order: 2, Side: exchange.Buy, Shares: 120, Limit: 7}
+	for range 120 {
+		order.Fills = append(order.Fills, exchange.Fill{Resting: 1, Account: "1", Shares: 1, Price: 7})
+	}
+	s.play(event(order))
+	r.until("trades", &next)
+	require.Len(t, next.Trades, tradesPerEvent)
+	require.Equal(t, []uint64{71, 120}, []uint64{next.Trades[0].ID, next.Trades[tradesPerEvent-1].ID})
+	require.Equal(t, http.StatusOK, s.get("/api/v1/trades/S?after=0&limit=70", &missed))
+	require.Equal(t, []uint64{1, 70}, []uint64{missed.Trades[0].ID, missed.Trades[69].ID})
+}
+
+// TestAReaderThatTakesNothingIsCutOff lets one reader stand still among others.
+func TestAReaderThatTakesNothingIsCutOff(t *testing.T) {
+	s := openSite(t, func(o *APIOptions) { o.WriteTimeout = 100 * time.Millisecond })
+	m := newRandomMarket(1, 10)
+	for range 1000 {
+		m.makeSymbol() // so that the first event is larger than all buffers
+	}
+	s.play(m.take()...)
+	others := []*streamReader{s.open("sym=S0000"), s.open("")}
+	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		var err error
+		control := c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+		if control != nil {
+			return control
+		}
+		return err
+	}}
+	still, err := small.Dial("tcp", s.server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer still.Close()
+	_, err = fmt.Fprintf(still, "GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	require.NoError(t, err)
+	go func() { // the others read, or they would be cut off too
+		for _, r := range others {
+			go func() {
+				for err := error(nil); err == nil; _, err = r.next() {
+				}
+			}()
+		}
+	}()
+	require.Eventually(t, func() bool {
+		return testutil.ToFloat64(s.api.options.Metrics.cutOff) == 1 && testutil.ToFloat64(s.api.options.Metrics.readers) == 2
+	}, patience, time.Millisecond)
+	var book bookAnswer
+	s.open("sym=S0000").until("book", &book)
+	require.Equal(t, "S0000", book.Sym)
+}
+
+func TestReadersAreBoundedInNumber(t *testing.T) {
+	s := openSite(t, func(o *APIOptions) { o.ReadersMax = 2 })
+	s.play(made)
+	a := s.open("sym=S")
+	s.open("")
+	var refusal struct{ Error string }
+	require.Equal(t, http.StatusServiceUnavailable, s.get("/api/v1/stream?sym=S", &refusal))
+	require.Equal(t, "the stream has as many readers as it may, try again later: 2 are served at a time", refusal.Error)
+	require.EqualValues(t, 1, testutil.ToFloat64(s.api.options.Metrics.refused))
+	require.NoError(t, a.close())
+	require.Eventually(t, func() bool { return testutil.ToFloat64(s.api.options.Metrics.readers) == 1 }, patience, time.Millisecond)
+	var hello struct{ Seq uint64 }
+	s.open("sym=S").until("hello", &hello)
+}
+
+func TestTheStreamEndsWithTheFeed(t *testing.T) {
+	for name, end := range map[string]func(*site){
+		"stopped": func(s *site) { s.stop() },
+		"broken":  func(s *site) { s.appendOnly(made) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openSite(t, func(*APIOptions) {})
+			s.play(made)
+			r := s.open("sym=S")
+			end(s)
+			for err := error(nil); err == nil; {
+				_, err = r.next()
+			}
+			var refusal struct{ Error string }
+			require.Equal(t, http.StatusServiceUnavailable, s.get("/api/v1/stream", &refusal))
+		})
+	}
+}
+
+// TestALateReaderMissesNoChangeOfASymbol asks the hub for what is new only after many
+// updates of many symbols.
+func TestALateReaderMissesNoChangeOfASymbol(t *testing.T) {
+	m := newRandomMarket(1, 10)
+	for range 3 * symbolsPerEvent {
+		m.makeSymbol()
+	}
+	source := &listed{records: m.take()}
+	f := feedOf(source, &Snapshot{})
+	round := func() {
+		source.records = append(source.records, m.take()...)
+		require.NoError(t, f.step(background))
+		f.hub.publish(time.Time{})
+	}
+	round()
+	reader, first, err := f.hub.join(nil, 1, "", 0)
+	require.NoError(t, err)
+	known := map[string]summary{}
+	for _, s := range decodedSymbols(t, first) {
+		known[s.Sym] = s
+	}
+	for range symbolsBacklog / 2 {
+		for range 5 {
+			m.trade()
+		}
+		round()
+	}
+	for range 3 { // what had to wait for its turn
+		round()
+	}
+	news, _, _ := f.hub.appendNews(nil, reader)
+	for _, s := range decodedSymbols(t, news) {
+		known[s.Sym] = s
+	}
+	for _, s := range m.symbols {
+		require.Equal(t, summaryOf(s), known[string(s.name)])
+	}
+}
+
+// decodedSymbols returns the symbols of all symbols events, in their order.
+func decodedSymbols(t *testing.T, events []byte) (all []summary) {
+	t.Helper()
+	for part := range strings.SplitSeq(string(events), "\n\n") {
+		if strings.HasPrefix(part, "event: symbols\n") {
+			var decoded symbolsAnswer
+			_, data, _ := strings.Cut(part, "\ndata: ")
+			require.NoError(t, json.Unmarshal([]byte(data), &decoded))
+			all = append(all, decoded.Symbols...)
+		}
+	}
+	return all
+}
