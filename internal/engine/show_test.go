@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+)
+
+func TestShowTellsAnOrderToWhoeverAsks(t *testing.T) {
+	db := &database{}
+	m := open(t, Options{Projection: db, History: db})
+	m.all(sell("A", 10, 5), buy("A", 4, 6), cancelOf(1, "2"))
+	o, found, err := m.Show(background, 1)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, exchange.PublicOrder{Symbol: "A", Side: exchange.Sell, Limit: 5, Shares: 10,
+		Status: exchange.Status{Canceled: 6, CanceledAt: 77, Executions: []exchange.Execution{{Shares: 4, Price: 5, Time: 77}}}}, o)
+	_, found, err = m.Show(background, 3)
+	require.NoError(t, err)
+	require.False(t, found, "it was never given out")
+}
+
+func TestShowAsksHistoryForWhatMemoryDoesNotHold(t *testing.T) {
+	db := &database{}
+	m := open(t, Options{Projection: db, History: db})
+	m.all(buy("A", 4, 6))
+	m.lastOrder.Store(9) // 2 to 9 were closed long ago
+	closed := exchange.PublicOrder{Symbol: "B", Side: exchange.Buy, Limit: 7, Shares: 3, Status: exchange.Status{Canceled: 3, CanceledAt: 8}}
+	db.orders.Store(exchange.OrderID(5), exchange.ClosedOrder{Account: "2", PublicOrder: closed})
+	o, found, err := m.Show(background, 5)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, closed, o)
+	_, found, err = m.Show(background, 6)
+	require.NoError(t, err)
+	require.False(t, found)
+	db.away.Store(true)
+	_, _, err = m.Show(background, 5)
+	require.ErrorContains(t, err, "away")
+}
+
+func TestShowWaitsUntilWhatItTellsIsDurable(t *testing.T) {
+	db := &database{}
+	m := open(t, Options{Projection: db, AckPostgres: true})
+	m.all(buy("A", 4, 6))
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	_, _, err := m.Show(ctx, 1)
+	require.ErrorIs(t, err, context.Canceled)
+	db.applied.Store(m.journal.Appended())
+	_, found, err := m.Show(background, 1)
+	require.NoError(t, err)
+	require.True(t, found)
+}
