@@ -12,14 +12,19 @@ import (
 
 const (
 	tradesPerEvent    = 50     // newest trades in an event; ids show what is left out
-	symbolsPerEvent   = 100    // changed symbols in an event; the others have to wait for the next
+	symbolsPerEvent   = 500    // changed symbols in an event; the others have to wait for the next
 	symbolsPerListing = 10_000 // symbols in the first event
 	healthTime        = time.Second
+
+	// symbolsTime lies between two events of symbols at the least. In a busy market
+	// nearly all change all the time, and all readers are sent all of them: ten times
+	// a second it was most of what the stream costs.
+	symbolsTime = time.Second / 2
 
 	// How many events are kept for readers that are late. Of symbols they are more
 	// than can come before a reader is cut off, so that none misses a change.
 	tradesBacklog  = 8
-	symbolsBacklog = 128
+	symbolsBacklog = 16
 )
 
 // backlog is the newest events of a kind: event n is in events[n%len(events)].
@@ -71,9 +76,10 @@ type topicKey struct {
 type hub struct {
 	feed *Feed
 
-	// Run's own: the symbols that wait to be published, oldest first, and when health was.
-	pending  []*symbol
-	healthAt time.Time
+	// Run's own: the symbols that wait to be published, oldest first, and when they and
+	// health were published last.
+	pending             []*symbol
+	symbolsAt, healthAt time.Time
 
 	// mu guards what follows. Feed.mu may be taken under it, not the other way round.
 	mu       sync.Mutex
@@ -111,19 +117,12 @@ func (h *hub) publish(now time.Time) {
 		h.healthAt, news = now, true
 		h.health.add(appendHealth(nil, seq, h.feed.options.Health()))
 	}
-	n := len(h.pending)
-	if h.readers > 0 {
-		n = min(n, symbolsPerEvent)
+	if h.readers == 0 {
+		h.takePending(len(h.pending)) // who joins is told all
+	} else if len(h.pending) > 0 && now.Sub(h.symbolsAt) >= symbolsTime {
+		h.symbolsAt, news = now, true
+		h.symbols.add(appendEventEnd(appendSymbols(appendEvent(nil, "symbols", seq), seq, h.takePending(symbolsPerEvent))))
 	}
-	changed := h.pending[:n]
-	for _, s := range changed {
-		s.waits = false
-	}
-	if n > 0 && h.readers > 0 {
-		h.symbols.add(appendEventEnd(appendSymbols(appendEvent(nil, "symbols", seq), seq, changed)))
-		news = true
-	}
-	h.pending = append(h.pending[:0], h.pending[n:]...)
 	for _, t := range h.topics {
 		news = t.publish(seq) || news
 	}
@@ -131,6 +130,20 @@ func (h *hub) publish(now time.Time) {
 		close(h.tick)
 		h.tick = make(chan struct{})
 	}
+}
+
+// takePending returns up to n of the symbols that wait, which do so no longer. They
+// are valid until the next call of note.
+func (h *hub) takePending(n int) (first []*symbol) {
+	if n < len(h.pending) {
+		first, h.pending = h.pending[:n], h.pending[n:]
+	} else {
+		first, h.pending = h.pending, h.pending[:0] // the same memory again
+	}
+	for _, s := range first {
+		s.waits = false
+	}
+	return first
 }
 
 // publish makes the events of what is new of a symbol, and tells whether anything is.

@@ -262,15 +262,15 @@ func TestTheStreamEndsWithTheFeed(t *testing.T) {
 // updates of many symbols.
 func TestALateReaderMissesNoChangeOfASymbol(t *testing.T) {
 	m := newRandomMarket(1, 10)
-	for range 3 * symbolsPerEvent {
-		m.makeSymbol()
-	}
+	m.makeSymbol()
 	source := &listed{records: m.take()}
 	f := feedOf(source, &Snapshot{})
+	now := time.Now()
 	round := func() {
+		now = now.Add(symbolsTime)
 		source.records = append(source.records, m.take()...)
 		require.NoError(t, f.step(background))
-		f.hub.publish(time.Time{})
+		f.hub.publish(now)
 	}
 	round()
 	reader, first, err := f.hub.join(nil, 1, "", 0)
@@ -279,13 +279,16 @@ func TestALateReaderMissesNoChangeOfASymbol(t *testing.T) {
 	for _, s := range decodedSymbols(t, first) {
 		known[s.Sym] = s
 	}
-	for range symbolsBacklog / 2 {
+	for range 2*symbolsPerEvent + 1 {
+		m.makeSymbol() // more than an event holds
+	}
+	for range symbolsBacklog - 3 {
 		for range 5 {
 			m.trade()
 		}
 		round()
 	}
-	for range 3 { // what had to wait for its turn
+	for range 3 { // for what has to wait for its turn
 		round()
 	}
 	news, _, _ := f.hub.appendNews(nil, reader)

@@ -22,6 +22,7 @@ const (
 	half         = "at half of capacity"
 	wide         = "10,000 symbols"
 	idle         = "10,000 idle connections"
+	watched      = "200 readers of the market data stream"
 	grown        = "10 million orders in history"
 )
 
@@ -50,6 +51,7 @@ func paused(change func(*scenario.Params)) func(*scenario.Params) {
 // compared with each other are neighbours.
 var runs = []run{
 	{closed, "market", 2, market(5, 64, 1)},
+	{watched, "market", 2, func(p *scenario.Params) { market(5, 64, 1)(p); p.Readers = 200 }},
 	{wide, "wide", 2, market(5, 64, 1)},
 	{idle, "market", 2, func(p *scenario.Params) { market(5, 64, 1)(p); p.Idle = 10_000 }},
 	{grown, "market", 2, func(p *scenario.Params) { market(5, 64, 1)(p); p.History = 10_000_000 }},
@@ -113,6 +115,7 @@ var goals = []goal{
 	{"at half of capacity: p99 as a multiple of p50", func(r round) float64 { return r[half].P99 / r[half].P50 }, 5, true, ""},
 	{"10,000 symbols: share of the rate with 100", func(r round) float64 { return r.against(wide, closed) }, 0.8, false, ""},
 	{"10,000 idle connections: share of the rate without", func(r round) float64 { return r.against(idle, closed) }, 0.95, false, ""},
+	{"200 readers of the market data stream: share of the rate without", func(r round) float64 { return r.against(watched, closed) }, 0.95, false, ""},
 	{"10 million orders in history: share of the rate without", func(r round) float64 { return r.against(grown, closed) }, 0.95, false, ""},
 	{"processor time a request at GOMAXPROCS 1, 2, 4: most over least, less 1", func(r round) float64 { return r.spread(closedOne, closed, closedFour) }, 0.25, true, ""},
 	{"the same with 16 under way on each connection", func(r round) float64 { return r.spread(deepOne, deep, deepFour) }, 0.25, true, ""},

@@ -31,6 +31,7 @@ type Params struct {
 	// What was before any scenario, and goes on around it.
 	History int  `json:"history,omitempty"`         // orders that were executed beforehand
 	Idle    int  `json:"idle,omitempty"`            // further connections, which send nothing
+	Readers int  `json:"readers,omitempty"`         // of the market data stream
 	Paused  bool `json:"postgres_paused,omitempty"` // Postgres stands still while the scenario is measured
 }
 

@@ -66,6 +66,8 @@ type Point struct {
 	CatchUp   float64 `json:"catch_up_seconds"`
 	Persisted float64 `json:"persisted_per_second"` // requests, until Postgres had everything
 
+	StreamBytes float64 `json:"stream_bytes,omitempty"` // that readers of the stream received
+
 	ServerBytes int64   `json:"server_resident_bytes"`
 	EchoRate    float64 `json:"echo_requests_per_second"` // same frames, same connections
 	EchoShare   float64 `json:"share_of_echo"`
@@ -185,6 +187,11 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 		return nil, err
 	}
 	defer leave()
+	streams, err := openReaders(ctx, m.server.HTTP, job.Params)
+	if err != nil {
+		return nil, err
+	}
+	defer streams.leave()
 	before := run.Told()
 	used, err := m.usage()
 	if err != nil {
@@ -196,6 +203,11 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 		return nil, err
 	}
 	ended, told := time.Now(), run.Told()
+	streams.leave()
+	if n := streams.ended.Load(); n > 0 {
+		return nil, fmt.Errorf("sweep: the server has cut %d readers of the stream off", n)
+	}
+	point.StreamBytes = float64(streams.bytes.Load())
 	sending, err := m.usage()
 	if err != nil {
 		return nil, err

@@ -122,6 +122,9 @@ func Variant(p scenario.Params) string {
 	if p.Idle > 0 {
 		text += fmt.Sprintf(", %d idle", p.Idle)
 	}
+	if p.Readers > 0 {
+		text += fmt.Sprintf(", %d readers", p.Readers)
+	}
 	if p.Paused {
 		text += ", Postgres paused"
 	}

@@ -27,9 +27,10 @@ func (j Job) Check() error {
 		{"per_frame", p.PerFrame, 1, 10_000},
 		{"procs", j.GOMAXPROCS, 0, 1024},
 		{"idle", p.Idle, 0, 15_000},
+		{"readers", p.Readers, 0, 1000},
 		{"history", p.History, 0, 1_000_000_000},
 	} {
-		if !slices.Contains(j.Scenario.Uses, v.name) && !slices.Contains([]string{"procs", "idle", "history"}, v.name) {
+		if !slices.Contains(j.Scenario.Uses, v.name) && !slices.Contains([]string{"procs", "idle", "readers", "history"}, v.name) {
 			continue
 		}
 		if v.value < v.min || v.value > v.most {
@@ -60,6 +61,9 @@ func (p *Point) Write(w io.Writer) {
 	row("echo", "%.0f requests/s, p50 %.3f ms: the exchange does %s of it", p.EchoRate, p.EchoP50, ShareText(p.Params, p.EchoShare))
 	row("processor time", "%.1f µs a request in the server (%.1f until the last reply), %.1f in Postgres, %.1f in the client", p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU)
 	row("Postgres", "%.0f records behind at the end, %.2f s until it had everything", p.LagEnd, p.CatchUp)
+	if p.Params.Readers > 0 {
+		row("readers", "%d of the market data stream received %.1f MB a second", p.Params.Readers, p.StreamBytes/p.Seconds/1e6)
+	}
 	row("memory", "%.0f MB in the server; a small write and its sync take %.3f ms on this disk", float64(p.ServerBytes)/(1<<20), p.SyncMedian)
 	for _, reason := range sortedKeys(p.Refusals) {
 		row("refused", "%d × %s", p.Refusals[reason], reason)
