@@ -1,5 +1,6 @@
 // Command outcry is the exchange's client for people: it sends a file, opens
-// accounts, trades from the shell, prints a journal, and checks a data directory.
+// accounts, trades from the shell, runs a market of bots, prints a journal, and checks
+// a data directory.
 package main
 
 import (
@@ -31,6 +32,7 @@ Usage: outcry [flags] COMMAND ARGUMENTS
   cancel ID ORDER                 cancel what is open of an order
   send FILE                       send a file's XML as one frame and print the reply; - for standard input
   journal DIR                     print the journal of a data directory
+  demo                            run a market of bots to look at; outcry demo --help
   verify [DIR]                    check a data directory and its database; outcry verify --help
 
 A sell of an order is sent as a negative amount. The exit status is 1 where the
@@ -63,9 +65,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	c := &client{addr: *addr, timeout: *timeout, stdin: stdin, stdout: stdout}
 	var err error
-	if f.Arg(0) == "verify" {
+	switch f.Arg(0) {
+	case "verify":
 		err = verify(f.Args()[1:], stdout, stderr)
-	} else {
+	case "demo":
+		err = runDemo(f.Args()[1:], *addr, *timeout, stdout, stderr)
+	default:
 		err = c.run(f.Arg(0), f.Args()[1:])
 	}
 	var wrong *usageError

@@ -41,8 +41,9 @@ type exchangeProcess struct {
 	loaded logLine // the state that it started with
 }
 
-// startExchange starts outcryd on a data directory and waits until it is ready.
-func startExchange(t *testing.T, data, database string) *exchangeProcess {
+// startExchange starts outcryd on a data directory and waits until it is ready. Flags
+// win over those that keep tests apart.
+func startExchange(t *testing.T, data, database string, flags ...string) *exchangeProcess {
 	t.Helper()
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "outcry-test-"); built.err == nil {
@@ -51,7 +52,8 @@ func startExchange(t *testing.T, data, database string) *exchangeProcess {
 	})
 	require.NoError(t, built.err)
 	p := &exchangeProcess{t: t}
-	p.cmd = exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+data, "--listen=127.0.0.1:0", "--http=", "--database-url="+database, "--segment=65536")
+	p.cmd = exec.Command(filepath.Join(built.dir, "outcryd"), append([]string{"--data=" + data, "--listen=127.0.0.1:0", "--http=",
+		"--database-url=" + database, "--segment=65536"}, flags...)...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := p.cmd.StderrPipe()
 	require.NoError(t, err)
