@@ -1,0 +1,436 @@
+//go:build browser
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/demo"
+	"outcry/internal/exchange"
+	"outcry/internal/wire"
+)
+
+// screenshots names a directory for the pictures of TestThePageIsPictured.
+var screenshots = flag.String("screenshots", "", "directory that pictures of the market page are written to, after it has been shown for a while")
+
+// tab is the market page in a headless Chromium. What the browser complains about is
+// kept.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu         sync.Mutex
+	complaints []string // guarded by mu
+}
+
+// browse opens an address in a browser that ends with the test.
+func browse(t *testing.T, url string) *tab {
+	t.Helper()
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.WindowSize(1440, 900))
+	if os.Getuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // it refuses root with one
+	}
+	ctx, cancel := chromedp.NewExecAllocator(background, options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	p := &tab{t: t, ctx: ctx}
+	require.NoError(t, chromedp.Listen(ctx, p.hear))
+	call(p, log.Enable, cdp.Empty{})
+	p.do(chromedp.Navigate(url))
+	return p
+}
+
+// hear keeps what is not as it should be.
+func (p *tab) hear(event any) {
+	var text string
+	switch event := event.(type) {
+	case *runtime.EventExceptionThrown:
+		text = fmt.Sprintf("exception: %s %+v", event.ExceptionDetails.Text, event.ExceptionDetails.Exception)
+	case *runtime.EventConsoleAPICalled:
+		text = fmt.Sprintf("console %s: %+v", event.Type, event.Args)
+	case *log.EventEntryAdded:
+		text = fmt.Sprintf("%s %s: %s %s", event.Entry.Source, event.Entry.Level, event.Entry.Text, event.Entry.URL)
+	default:
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.complaints = append(p.complaints, text)
+}
+
+// quiet demands that the browser has complained about nothing: no error, no warning,
+// no breach of the content policy.
+func (p *tab) quiet() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	require.Empty(p.t, p.complaints)
+}
+
+func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	require.NoError(p.t, chromedp.Do(p.ctx, steps...))
+}
+
+// call runs a command of the browser's protocol.
+func call[P, R any](p *tab, command cdp.Command[P, R], params P) R {
+	p.t.Helper()
+	r, err := chromedp.Call(p.ctx, command, params)
+	require.NoError(p.t, err)
+	return r
+}
+
+// value evaluates an expression.
+func value[T any](p *tab, js string) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](js))
+	require.NoError(p.t, err, js)
+	return v
+}
+
+// until waits until an expression is true.
+func (p *tab) until(js string) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool { return value[bool](p, js) }, patience, 20*time.Millisecond, js)
+}
+
+// text returns what an element shows.
+func (p *tab) text(id string) string {
+	p.t.Helper()
+	return value[string](p, fmt.Sprintf(`document.getElementById(%q).textContent`, id))
+}
+
+// prefer sets what the system would prefer, "dark" or "light".
+func (p *tab) prefer(scheme string) {
+	p.t.Helper()
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+}
+
+// shown returns the ladder's levels, best first, as the page shows them.
+const shown = `(() => {
+	const side = (id, column) => [...document.querySelectorAll("#" + id + " tr")]
+		.map((row) => [row.cells[1].textContent, row.cells[column].textContent].map((s) => s.replaceAll(",", "")))
+		.filter(([price]) => price !== "");
+	return { bids: side("bids", 0), asks: side("asks", 2).reverse() };
+})()`
+
+// levels are the two sides of a book, best first.
+type levels struct {
+	Bids [][2]string `json:"bids"`
+	Asks [][2]string `json:"asks"`
+}
+
+// fetch reads an answer of the market API.
+func fetch(t *testing.T, addr, path string, into any) {
+	t.Helper()
+	r, err := http.Get("http://" + addr + path)
+	require.NoError(t, err)
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, r.StatusCode, "%s", b)
+	require.NoError(t, json.Unmarshal(b, into))
+}
+
+// equalsBook waits until the ladder shows what the API tells of a book.
+func (p *tab) equalsBook(addr, sym string) (l levels) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool {
+		var book levels
+		fetch(p.t, addr, "/api/v1/book/"+sym+"?depth=14", &book)
+		l = value[levels](p, shown)
+		return fmt.Sprint(l) == fmt.Sprint(book)
+	}, patience, 20*time.Millisecond)
+	return l
+}
+
+// bots has bots trade on an exchange until the returned function is called.
+func bots(t *testing.T, addr string, leave bool, symbols ...string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(background)
+	done := make(chan error, 1)
+	go func() {
+		_, err := demo.Run(ctx, demo.Options{Addr: addr, Timeout: patience, Symbols: symbols, Seed: 3, Rate: 200, Makers: 2, Takers: 2, Noise: 2,
+			AccountPrefix: "000", LeaveOrders: leave, Report: io.Discard, ReportEvery: time.Hour})
+		done <- err
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func TestThePageShowsALivingMarket(t *testing.T) {
+	flags, _ := dataFlags(t)
+	server := start(t, flags...)
+	stop := bots(t, server.xml, true, "SPY", "QQQ", "IWM")
+	p := browse(t, "http://"+server.http)
+
+	p.until(`document.querySelectorAll("#tape tr").length > 5`)
+	require.Contains(t, value[string](p, `location.hash`), "#", "a symbol is chosen")
+	before := p.text("trade-count")
+	p.until(fmt.Sprintf(`document.getElementById("trade-count").textContent !== %q`, before))
+	p.until(`document.querySelectorAll("#bids th:not(:empty)").length > 5 && document.querySelectorAll("#asks th:not(:empty)").length > 5`)
+	p.until(`document.getElementById("orders-rate").textContent !== "–" && document.getElementById("p99").textContent.endsWith("s")`)
+	p.until(`document.querySelectorAll("canvas").length === 2 && document.getElementById("price-chart").ariaLabel.includes("low")`)
+	require.Equal(t, "Live", p.text("state"))
+
+	// The market stands still, so that what is shown can be compared.
+	stop()
+	sym := p.text("sym")
+	p.equalsBook(server.http, sym)
+	var tape struct {
+		Trades []struct{ Price, Shares string }
+	}
+	fetch(t, server.http, "/api/v1/trades/"+sym+"?limit=1", &tape)
+	want := tape.Trades[0].Price + " " + tape.Trades[0].Shares
+	p.until(fmt.Sprintf(`[...document.querySelector("#tape tr").cells].slice(1, 3).map((c) => c.textContent.replaceAll(",", "")).join(" ") === %q`, want))
+	p.quiet()
+}
+
+func TestThePageShowsWhatQueriesTell(t *testing.T) {
+	flags, _ := dataFlags(t)
+	server := start(t, flags...)
+	c := dial(t, server.xml)
+	c.must(t, `<create><account id="1" balance="1000000"/><symbol sym="ABC"><account id="1">1000</account></symbol></create>`)
+	limits := []string{"12.5", "12.5", "12.25", "11", "13", "13.125", "13.125", "20"}
+	amounts := []string{"10", "2.5", "40", "7", "-30", "-5", "-0.5", "-100"}
+	orders := wire.NewTransactions("1")
+	for i := range limits {
+		orders.Order("ABC", amounts[i], limits[i])
+	}
+	orders.Order("ABC", "12", "13") // takes a part of the order to sell at 13
+	opened, err := wire.ParseReply([]byte(c.must(t, string(orders.Append(nil)))))
+	require.NoError(t, err)
+
+	queries := wire.NewTransactions("1")
+	for _, a := range opened {
+		queries.Query(a.ID)
+	}
+	status, err := wire.ParseReply([]byte(c.must(t, string(queries.Append(nil)))))
+	require.NoError(t, err)
+	open := map[string]string{}
+	for i := range limits {
+		open[limits[i]] += status[i].Open + " "
+	}
+	require.Equal(t, map[string]string{"12.5": "10 2.5 ", "12.25": "40 ", "11": "7 ", "13": "18 ", "13.125": "5 0.5 ", "20": "100 "}, open)
+
+	p := browse(t, "http://"+server.http+"/#ABC")
+	p.until(`document.querySelector("#asks th:not(:empty)") !== null`)
+	require.Equal(t, levels{
+		Bids: [][2]string{{"12.5", "12.5"}, {"12.25", "40"}, {"11", "7"}},
+		Asks: [][2]string{{"13", "18"}, {"13.125", "5.5"}, {"20", "100"}},
+	}, p.equalsBook(server.http, "ABC"))
+	require.Equal(t, "0.5", p.text("spread"))
+	require.Equal(t, "13", p.text("last"))
+	p.until(`document.querySelectorAll("#tape tr").length === 1`)
+	require.Contains(t, p.text("tape"), "buyer")
+	p.quiet()
+}
+
+func TestThePageComesBackAfterACrash(t *testing.T) {
+	flags, _ := dataFlags(t)
+	server := start(t, flags...)
+	dial(t, server.xml).must(t, `<create><account id="1" balance="1000000"/><symbol sym="ABC"><account id="1">1000</account></symbol></create>`)
+	order := func(amount, limit string) {
+		dial(t, server.xml).must(t, string(wire.NewTransactions("1").Order("ABC", amount, limit).Append(nil)))
+	}
+	order("10", "5")
+	order("-8", "6")
+	order("3", "6")
+	p := browse(t, "http://"+server.http)
+	p.until(`document.querySelectorAll("#tape tr").length === 1`)
+	require.Equal(t, levels{Bids: [][2]string{{"5", "10"}}, Asks: [][2]string{{"6", "5"}}}, p.equalsBook(server.http, "ABC"))
+
+	server.kill()
+	p.until(`document.body.classList.contains("stale") && !document.getElementById("banner").hidden`)
+	require.Equal(t, "Disconnected", p.text("state"))
+	require.Contains(t, p.text("banner"), "trying again")
+	require.Equal(t, "0.45", value[string](p, `getComputedStyle(document.querySelector(".book")).opacity`), "what is old looks old")
+
+	server = start(t, append(flags, "--http="+server.http)...)
+	order("-4", "5")
+	order("20", "5.5")
+	p.until(`!document.body.classList.contains("stale") && document.getElementById("banner").hidden`)
+	p.until(`document.querySelectorAll("#tape tr").length === 2`)
+	require.Equal(t, levels{Bids: [][2]string{{"5.5", "20"}, {"5", "6"}}, Asks: [][2]string{{"6", "5"}}}, p.equalsBook(server.http, "ABC"))
+	require.Equal(t, "Live", p.text("state"))
+}
+
+func TestThePageIsUsedWithTheKeyboard(t *testing.T) {
+	flags, _ := dataFlags(t)
+	server := start(t, flags...)
+	c := dial(t, server.xml)
+	c.must(t, `<create><account id="1" balance="1000000"/><symbol sym="AAA"/><symbol sym="BBB"/><symbol sym="CCC"/></create>`)
+	for i, sym := range []string{"AAA", "BBB", "CCC"} {
+		c.must(t, fmt.Sprintf(`<transactions id="1"><order sym="%s" amount="%d" limit="5"/></transactions>`, sym, i+1))
+	}
+	p := browse(t, "http://"+server.http+"/#AAA")
+	bid := func(shares string) {
+		p.until(fmt.Sprintf(`document.getElementById("bid-shares").textContent === %q`, shares))
+	}
+	bid("1")
+	p.do(chromedp.KeyEvent(kb.Tab))
+	require.Equal(t, "Skip to the market", value[string](p, `document.activeElement.textContent`))
+	require.NotEqual(t, "none", value[string](p, `getComputedStyle(document.activeElement).outlineStyle`), "focus is seen")
+	p.do(chromedp.Focus(chromedp.CSS("#symbols")), chromedp.KeyEvent(kb.ArrowDown))
+	p.until(`location.hash === "#BBB"`)
+	bid("2")
+	p.do(chromedp.KeyEvent(kb.End))
+	bid("3")
+	require.Equal(t, "symbol-CCC", value[string](p, `document.getElementById("symbols").getAttribute("aria-activedescendant")`))
+	p.until(`document.getElementById("announce").textContent === "CCC: no trade yet, bid 5, no ask."`)
+	// As a keyboard sends it. KeyEvent would insert the character whatever the page says.
+	call(p, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: "keyDown", Key: "/", Text: "/"})
+	p.do(chromedp.KeyEvent("bb"))
+	require.Equal(t, "bb", value[string](p, `document.getElementById("search").value`))
+	p.until(`document.querySelectorAll("#symbols li").length === 1`)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	bid("2")
+	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#NONE"`))
+	p.until(`document.getElementById("empty").textContent.includes("There is no symbol NONE") && !document.getElementById("empty").hidden`)
+	c.must(t, `<create><symbol sym="NONE"/></create>`)
+	p.until(`document.getElementById("empty").hidden && document.getElementById("sym").textContent === "NONE"`)
+}
+
+func TestThePageOfAnEmptyExchangeTellsWhatToDo(t *testing.T) {
+	flags, _ := dataFlags(t)
+	server := start(t, flags...)
+	p := browse(t, "http://"+server.http)
+	p.until(`document.getElementById("empty").innerText.includes("outcry demo")`)
+	require.True(t, value[bool](p, `document.getElementById("view").hidden`))
+	p.quiet()
+	dial(t, server.xml).must(t, `<create><symbol sym="NEW"/></create>`)
+	p.until(`!document.getElementById("view").hidden && document.getElementById("sym").textContent === "NEW"`)
+}
+
+func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
+	flags, _ := dataFlags(t)
+	server := start(t, flags...)
+	bots(t, server.xml, false, "SPY", "QQQ")
+	p := browse(t, "http://"+server.http+"/#SPY")
+	p.until(`document.querySelectorAll("#tape tr").length > 5`)
+	const ground = `getComputedStyle(document.body).backgroundColor`
+	const light, dark = "rgb(243, 245, 248)", "rgb(14, 19, 26)"
+	for _, step := range []struct {
+		do   func()
+		want string
+	}{
+		{func() { p.prefer("light") }, light},
+		{func() { p.prefer("dark") }, dark},
+		{func() { p.do(chromedp.Click(chromedp.CSS("#theme"))) }, light},
+		{func() { p.do(chromedp.Reload()) }, light},
+		{func() { p.do(chromedp.Click(chromedp.CSS("#theme"))) }, dark},
+		{func() { p.prefer("light") }, dark},
+	} {
+		step.do()
+		p.until(fmt.Sprintf("%s === %q", ground, step.want))
+	}
+	// A symbol whose every number is as long as numbers get.
+	long := strings.Repeat("W", exchange.SymbolCharsMax)
+	c := dial(t, server.xml)
+	c.must(t, `<create><account id="1" balance="999999999999999999"/><symbol sym="`+long+`"><account id="1">999999999999999999</account></symbol></create>`)
+	c.must(t, string(wire.NewTransactions("1").Order(long, "-10000.12345678", "89999999999.12345678").Order(long, "10000000", "88888888888.12345678").
+		Order(long, "0.00000001", "89999999999.12345678").Append(nil)))
+	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#` + long + `"`))
+	p.until(`document.querySelectorAll("#tape tr").length === 1`)
+	for _, width := range []int64{360, 600, 800, 1100, 1440, 2560} {
+		p.do(chromedp.EmulateViewport(width, 740))
+		require.Equal(t, width, value[int64](p, `document.documentElement.scrollWidth`), "nothing is wider than the page")
+	}
+	p.quiet()
+}
+
+// named are the roles that must have a name, and those of them that the page has to
+// have.
+var (
+	named = []string{"button", "link", "searchbox", "textbox", "listbox", "option", "table", "region", "navigation", "main", "image", "figure", "heading", "columnheader", "rowheader"}
+	had   = []string{"button", "link", "searchbox", "listbox", "option", "table", "navigation", "main", "image", "figure", "heading", "columnheader", "rowheader", "banner", "contentinfo", "status"}
+)
+
+func TestThePageHasANameForEverything(t *testing.T) {
+	flags, _ := dataFlags(t)
+	server := start(t, flags...)
+	bots(t, server.xml, false, "SPY", "QQQ")
+	p := browse(t, "http://"+server.http+"/#SPY")
+	p.until(`document.querySelectorAll("#tape tr").length > 5 && document.querySelectorAll("#bids th:not(:empty)").length > 2`)
+	p.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("banner").hidden = false`))
+	roles := map[string]bool{}
+	for _, node := range call(p, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
+		if node.Ignored || node.Role == nil {
+			continue
+		}
+		role := textOf(t, node.Role)
+		roles[role] = true
+		if slices.Contains(named, role) {
+			require.NotEmpty(t, textOf(t, node.Name), "a %s has no name: %+v", role, node)
+		}
+	}
+	for _, role := range had {
+		require.True(t, roles[role], "no %s: %v", role, roles)
+	}
+}
+
+// textOf returns what a property of the accessibility tree says.
+func textOf(t *testing.T, v *accessibility.Value) (text string) {
+	t.Helper()
+	if v != nil {
+		require.NoError(t, json.Unmarshal(v.Value, &text))
+	}
+	return strings.TrimSpace(text)
+}
+
+func TestThePageIsPictured(t *testing.T) {
+	dir, trades := *screenshots, 400
+	if dir == "" {
+		dir, trades = t.TempDir(), 5
+	}
+	flags, _ := dataFlags(t)
+	server := start(t, flags...)
+	bots(t, server.xml, false, "SPY", "QQQ", "IWM", "DIA", "GLD", "TLT", "XLF", "EEM")
+	p := browse(t, "http://"+server.http+"/#SPY")
+	p.until(fmt.Sprintf(`document.getElementById("price-chart").ariaLabel.includes("low") && Number(document.getElementById("trade-count").textContent) > %d`, trades))
+	for _, picture := range []struct {
+		name          string
+		width, height int64
+		scheme        string
+	}{{"market-light", 1440, 900, "light"}, {"market-dark", 1440, 900, "dark"}, {"market-tablet", 900, 1200, "light"}, {"market-phone", 360, 1340, "dark"}} {
+		p.prefer(picture.scheme)
+		p.do(chromedp.EmulateViewport(picture.width, picture.height))
+		p.until(fmt.Sprintf(`document.documentElement.dataset.theme === %q`, picture.scheme))
+		p.until(`document.querySelector("#price-chart .uplot").clientWidth <= document.getElementById("price-chart").clientWidth`)
+		png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+		require.NoError(t, err)
+		require.Greater(t, len(png), 20<<10, "there is something on it")
+		require.Less(t, len(png), 300<<10, "it can be committed")
+		require.NoError(t, os.WriteFile(filepath.Join(dir, picture.name+".png"), png, 0o600))
+	}
+	require.Empty(t, strings.TrimSpace(p.text("banner")))
+	p.quiet()
+}

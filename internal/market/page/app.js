@@ -1,0 +1,286 @@
+// The market page: takes events of the exchange in, and draws what changed, at most
+// once a frame and not at all while nobody looks. stream.js keeps the connection,
+// tape.js the trades; symbols.js, view.js and charts.js draw; format.js writes numbers.
+import { DepthChart, PriceChart, readColours } from "./charts.js";
+import { grouped, mostDigits } from "./format.js";
+import { Stream } from "./stream.js";
+import { SymbolList } from "./symbols.js";
+import { Tape } from "./tape.js";
+import { element, Ladder, Quote, setText, showHealth, showState, Trades } from "./view.js";
+
+const ladderRows = 14;
+const depth = 60; // levels of the depth chart
+const symbolsOfPage = 1000; // symbols that one answer has
+const symbolsMost = 5000;
+const hiddenMost = 30_000; // milliseconds after which a hidden page lets go of its connection
+const switchPause = 120; // milliseconds that a symbol must stay chosen: arrow keys run over many
+const summaryEvery = 60_000;
+
+const market = { start: "", version: "", sym: "", book: null, tape: null, health: null, state: "connecting", why: "", known: false };
+const quote = new Quote();
+const ladder = new Ladder(ladderRows);
+const trades = new Trades();
+const list = new SymbolList(choose);
+readColours();
+const priceChart = new PriceChart(element("price-chart"), element("price-at"));
+const depthChart = new DepthChart(element("depth-chart"), element("depth-at"));
+
+// Drawing.
+
+const dirty = new Set();
+let frame = 0;
+
+function changed(...parts) {
+  for (const part of parts) dirty.add(part);
+  if (frame === 0 && !document.hidden) frame = requestAnimationFrame(draw);
+}
+
+function draw() {
+  frame = 0;
+  const parts = new Set(dirty);
+  dirty.clear();
+  if (parts.has("state")) showState(market.state, market.why);
+  if (parts.has("health") && market.health !== null) showHealth(market.health);
+  if (parts.has("page")) showPage();
+  const summary = list.summaries.get(market.sym);
+  if (summary === undefined) return;
+  if (parts.has("quote") || parts.has("book")) quote.show(summary, market.book);
+  if (parts.has("book") && market.book !== null) {
+    ladder.show(market.book);
+    depthChart.show(market.book, mostDigits([...market.book.bids, ...market.book.asks].map(([price]) => price)));
+  }
+  if (parts.has("trades") && market.tape !== null) {
+    trades.show(market.tape.newest);
+    priceChart.show(market.tape);
+  }
+}
+
+/** Shows the chosen symbol, or what to do where there is none. */
+function showPage() {
+  const there = list.summaries.has(market.sym);
+  element("view").hidden = !there;
+  element("empty").hidden = there || !market.known;
+  if (there) return;
+  document.title = "Outcry";
+  const none = list.names.length === 0;
+  setText(element("empty-title"), none ? "Nothing is traded yet" : `There is no symbol ${market.sym}`);
+  setText(element("empty-text"), none ? "Let bots make a market, in a terminal beside the exchange:" : "Choose one from the list, or let bots make a market:");
+}
+
+// Choosing a symbol.
+
+let switching = 0;
+
+function choose(sym) {
+  if (sym === market.sym) return;
+  history.replaceState(null, "", `#${sym}`);
+  follow(sym);
+}
+
+/** Shows a symbol, from what is known at once and from the stream as it comes. */
+function follow(sym) {
+  const first = market.sym === "";
+  market.sym = sym;
+  forget(true);
+  list.mark(sym);
+  changed("page", "quote", "book", "trades");
+  clearTimeout(switching);
+  if (market.state !== "live" && !first) {
+    stream.open(sym, depth);
+    return;
+  }
+  switching = setTimeout(() => stream.open(sym, depth), first ? 0 : switchPause);
+}
+
+/** Forgets what was shown of the chosen symbol, trades too or not. */
+function forget(tradesToo) {
+  market.book = null;
+  if (tradesToo) market.tape = market.sym === "" ? null : new Tape(market.sym, () => changed("trades"));
+  quote.reset();
+  ladder.reset();
+  depthChart.show({ bids: [], asks: [] }, 2);
+  wantsSummary = true;
+}
+
+function fromHash() {
+  const sym = decodeURIComponent(location.hash.slice(1));
+  return /^[A-Za-z0-9]{1,32}$/.test(sym) ? sym : "";
+}
+
+addEventListener("hashchange", () => {
+  const sym = fromHash();
+  if (sym !== "" && sym !== market.sym) follow(sym);
+});
+
+// Events of the exchange.
+
+const take = {
+  hello(event) {
+    if (market.version !== "" && event.version !== market.version) location.reload(); // a new server may have a new page
+    // All comes again. Trades go on where they were, unless this is another run of
+    // the server: that may be another exchange.
+    const another = market.start !== event.start;
+    if (another) list.clear();
+    market.start = event.start;
+    market.version = event.version;
+    forget(another);
+    changed("page", "book", "trades");
+  },
+  symbols(event) {
+    const first = !market.known;
+    market.known = true;
+    list.take(event.symbols);
+    if (event.symbols.length >= symbolsOfPage) moreSymbols(event.symbols.at(-1).sym);
+    if (first || market.sym === "" || !streaming()) pick();
+    changed("page", "quote");
+  },
+  book(event) {
+    if (event.sym !== market.sym) return;
+    market.book = { bids: event.bids, asks: event.asks, depth };
+    changed("book");
+    summarize();
+  },
+  trades(event) {
+    if (event.sym !== market.sym || market.tape === null) return;
+    market.tape.take(event.trades);
+    changed("trades");
+  },
+  health(event) {
+    market.health = event;
+    setState(event.ready ? "live" : "refusing", event.ready ? "" : `The exchange takes no orders: ${event.why}`);
+    changed("health");
+  },
+};
+
+/** Tells whether the stream is of the chosen symbol, or will be. */
+const streaming = () => stream.sym === market.sym;
+
+/** Chooses a symbol where none is, and follows one that has come to be. */
+function pick() {
+  const sym = market.sym !== "" ? market.sym : fromHash() || list.busiest();
+  if (sym === "") return;
+  if (market.sym === "") {
+    if (fromHash() === "") history.replaceState(null, "", `#${sym}`);
+    follow(sym);
+  } else if (list.summaries.has(sym) && !streaming()) {
+    stream.open(sym, depth);
+  }
+}
+
+/** Asks for the symbols that an event had no room for. */
+async function moreSymbols(after) {
+  try {
+    while (list.names.length < symbolsMost) {
+      const answer = await fetch(`/api/v1/symbols?limit=${symbolsOfPage}&after=${after}`, { signal: AbortSignal.timeout(5000) });
+      if (!answer.ok) return;
+      const { symbols } = await answer.json();
+      list.take(symbols.filter((s) => !list.summaries.has(s.sym))); // those that are known are newer
+      if (symbols.length < symbolsOfPage) return;
+      after = symbols.at(-1).sym;
+    }
+  } catch {
+    // Those that trade come with the next events.
+  }
+}
+
+function setState(state, why) {
+  if (state === market.state && why === market.why) return;
+  const back = market.state === "lost" && state === "live";
+  market.state = state;
+  market.why = why;
+  changed("state");
+  if (back) setText(element("announce"), "Connected again.");
+}
+
+let lostAt = null;
+
+const stream = new Stream({
+  event(kind, data) {
+    take[kind](data);
+  },
+  live() {
+    lostAt = null;
+    setState("live", "");
+  },
+  lost(why) {
+    lostAt ??= new Date();
+    const old = market.start === "" ? "" : `What is shown was so at ${lostAt.toLocaleTimeString("en-GB")}; `;
+    setState("lost", `${why}. ${old}trying again.`);
+  },
+  unknown() {
+    stream.open("", depth);
+    market.known = true;
+    changed("page");
+  },
+});
+
+// For those who listen: a sentence when a symbol is chosen, and one a minute.
+
+let wantsSummary = false;
+
+function summarize() {
+  if (!wantsSummary) return;
+  wantsSummary = false;
+  const s = list.summaries.get(market.sym);
+  if (s === undefined) return;
+  const [bid] = market.book?.bids ?? [];
+  const [ask] = market.book?.asks ?? [];
+  setText(element("announce"), `${s.sym}: ${s.last === undefined ? "no trade yet" : `last ${grouped(s.last)}`}, ${bid ? `bid ${grouped(bid[0])}` : "no bid"}, ${ask ? `ask ${grouped(ask[0])}` : "no ask"}.`);
+}
+
+setInterval(() => { wantsSummary = true; }, summaryEvery);
+
+// Colours. theme.js has set those to begin with.
+
+const themeKey = "outcry-theme";
+const dark = matchMedia("(prefers-color-scheme: dark)");
+let chosenTheme = null;
+try {
+  chosenTheme = localStorage.getItem(themeKey);
+} catch {
+  // No storage: a choice holds as long as the page is open.
+}
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  element("theme").setAttribute("aria-pressed", String(theme === "dark"));
+  readColours();
+  priceChart.redraw();
+  depthChart.redraw();
+}
+
+element("theme").addEventListener("click", () => {
+  chosenTheme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  setTheme(chosenTheme);
+  try {
+    localStorage.setItem(themeKey, chosenTheme);
+  } catch {
+    // As above.
+  }
+});
+dark.addEventListener("change", () => {
+  if (chosenTheme === null) setTheme(dark.matches ? "dark" : "light");
+});
+
+// A hidden page costs little: it draws nothing, and after a while hears nothing.
+
+let letGo = 0;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(letGo);
+  if (document.hidden) {
+    letGo = setTimeout(() => {
+      stream.close();
+      setState("lost", "This page was hidden for a while; connecting again.");
+    }, hiddenMost);
+    return;
+  }
+  if (stream.source === null) stream.open(market.sym, depth);
+  changed("state", "health", "page", "quote", "book", "trades");
+});
+
+market.sym = fromHash();
+list.mark(market.sym);
+setTheme(document.documentElement.dataset.theme);
+forget(true);
+changed("state");
+stream.open(market.sym, depth);

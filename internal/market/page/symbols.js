@@ -1,0 +1,133 @@
+// The list of symbols: searchable, and walked with the arrow keys.
+import { grouped, mostDigits } from "./format.js";
+import { element, setDecimal, setText } from "./view.js";
+
+const shownMost = 300; // rows; search finds the others
+
+export class SymbolList {
+  /** choose(sym) is called when a person picks another symbol. */
+  constructor(choose) {
+    this.choose = choose;
+    this.list = element("symbols");
+    this.search = element("search");
+    this.summaries = new Map();
+    this.names = []; // sorted
+    this.rows = new Map();
+    this.matching = [];
+    this.chosen = "";
+    this.search.addEventListener("input", () => this.rebuild());
+    this.search.addEventListener("keydown", (event) => this.searchKey(event));
+    this.list.addEventListener("keydown", (event) => this.key(event));
+    this.list.addEventListener("click", (event) => {
+      const row = event.target.closest("[role=option]");
+      if (row !== null) this.choose(row.dataset.sym);
+    });
+    document.addEventListener("keydown", (event) => {
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target === this.search) return;
+      event.preventDefault();
+      this.search.focus();
+    });
+  }
+
+  /** Takes in summaries of symbols, all or those that changed. */
+  take(summaries) {
+    let more = false;
+    for (const s of summaries) {
+      more ||= !this.summaries.has(s.sym);
+      this.summaries.set(s.sym, s);
+    }
+    if (more) {
+      this.names = [...this.summaries.keys()].sort((a, b) => (a < b ? -1 : 1));
+      this.rebuild();
+      return;
+    }
+    for (const s of summaries) this.fill(s);
+  }
+
+  clear() {
+    this.summaries.clear();
+    this.names = [];
+    this.rebuild();
+  }
+
+  /** The symbol that is traded most. */
+  busiest() {
+    let best;
+    for (const s of this.summaries.values()) if (best === undefined || s.trades > best.trades) best = s;
+    return best?.sym ?? "";
+  }
+
+  mark(sym) {
+    this.rows.get(this.chosen)?.row.setAttribute("aria-selected", "false");
+    this.chosen = sym;
+    const row = this.rows.get(sym)?.row;
+    this.list.removeAttribute("aria-activedescendant");
+    if (row === undefined) return;
+    row.setAttribute("aria-selected", "true");
+    this.list.setAttribute("aria-activedescendant", row.id);
+    const { offsetTop, offsetHeight } = row;
+    const { scrollTop, clientHeight } = this.list;
+    if (offsetTop < scrollTop) this.list.scrollTop = offsetTop;
+    else if (offsetTop + offsetHeight > scrollTop + clientHeight) this.list.scrollTop = offsetTop + offsetHeight - clientHeight;
+  }
+
+  rebuild() {
+    const wanted = this.search.value.trim().toLowerCase();
+    const all = wanted === "" ? this.names : this.names.filter((n) => n.toLowerCase().includes(wanted));
+    this.matching = all.slice(0, shownMost);
+    const rows = new Map();
+    for (const sym of this.matching) rows.set(sym, this.rows.get(sym) ?? this.make(sym));
+    this.rows = rows;
+    this.list.replaceChildren(...[...rows.values()].map((r) => r.row));
+    for (const sym of this.matching) this.fill(this.summaries.get(sym));
+    const note = element("symbols-more");
+    const hidden = all.length - this.matching.length;
+    note.hidden = hidden === 0 && all.length > 0;
+    setText(note, hidden > 0 ? `and ${grouped(String(hidden))} more: search finds them` : wanted === "" ? "none yet" : `no symbol has "${this.search.value.trim()}" in it`);
+    this.mark(this.chosen);
+  }
+
+  make(sym) {
+    const row = document.createElement("li");
+    row.id = `symbol-${sym}`;
+    row.dataset.sym = sym;
+    row.setAttribute("role", "option");
+    row.setAttribute("aria-selected", "false");
+    const cells = ["name", "last", "volume"].map((name) => {
+      const cell = document.createElement("span");
+      cell.className = name;
+      return cell;
+    });
+    setText(cells[0], sym);
+    row.append(cells[0], " ", cells[1], " ", cells[2]);
+    return { row, last: cells[1], volume: cells[2] };
+  }
+
+  fill(s) {
+    const row = this.rows.get(s.sym);
+    if (row === undefined) return;
+    setDecimal(row.last, s.last ?? "–", s.last === undefined ? 0 : mostDigits([s.last, s.bid ?? "", s.ask ?? ""]));
+    setText(row.volume, grouped(s.shares));
+  }
+
+  key(event) {
+    const at = this.matching.indexOf(this.chosen);
+    const end = this.matching.length - 1;
+    const to = { ArrowDown: at + 1, ArrowUp: at < 0 ? end : at - 1, Home: 0, End: end, PageDown: at + 10, PageUp: at - 10 }[event.key];
+    if (to === undefined || end < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    this.choose(this.matching[Math.min(Math.max(to, 0), end)]);
+  }
+
+  searchKey(event) {
+    if (event.key === "Escape") {
+      this.search.value = "";
+      this.rebuild();
+    }
+    if ((event.key === "Enter" || event.key === "ArrowDown") && this.matching.length > 0) {
+      event.preventDefault();
+      if (!this.matching.includes(this.chosen) || event.key === "Enter") this.choose(this.matching[0]);
+      this.list.focus();
+    }
+  }
+}
