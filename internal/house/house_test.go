@@ -26,9 +26,10 @@ var imports = map[string][]string{
 	"internal/journal":          nil,
 	"internal/twin":             nil,
 	"internal/house":            nil,
+	"internal/latency":          nil,
 	"internal/engine":           {"internal/exchange", "internal/journal"},
 	"internal/wire":             {"internal/exchange"},
-	"internal/gateway":          {"internal/exchange", "internal/wire"},
+	"internal/gateway":          {"internal/exchange", "internal/latency", "internal/wire"},
 	"internal/admin":            nil,
 	"internal/market":           {"docs", "internal/exchange"},
 	"internal/demo":             {"internal/exchange", "internal/wire"},
@@ -49,7 +50,7 @@ var imports = map[string][]string{
 	"loadtest/torture":          {"internal/wire", "loadtest/venue"},
 	"loadtest/venue":            {"internal/postgres/cluster"},
 	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/gateway",
-		"internal/admin", "internal/market", "internal/postgres", "internal/postgres/cluster"},
+		"internal/admin", "internal/latency", "internal/market", "internal/postgres", "internal/postgres/cluster"},
 }
 
 // pure names the packages that do no I/O, read no clock, draw nothing at random

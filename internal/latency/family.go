@@ -1,0 +1,105 @@
+package latency
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// Family is the histograms of one name, told apart by labels. It is a
+// prometheus.Collector. All of its histograms are made before it is registered; from
+// then on it may be used from any goroutine.
+type Family struct {
+	desc                    *prometheus.Desc
+	labels                  []string
+	octaveFirst, octaveLast int // of the classic bounds
+	histograms              []*Histogram
+}
+
+// NewFamily returns a family without histograms. Its classic bounds are the powers of
+// 2 seconds from the one at or below first to the one at or above last; it panics
+// where that is not within 119 ns and 128 s.
+func NewFamily(name, help string, first, last time.Duration, labels ...string) *Family {
+	f := &Family{
+		desc:        prometheus.NewDesc(name, help, labels, nil),
+		labels:      labels,
+		octaveFirst: int(math.Floor(math.Log2(first.Seconds()))),
+		octaveLast:  int(math.Ceil(math.Log2(last.Seconds()))),
+	}
+	if f.octaveFirst < octaveMin || f.octaveLast > octaveMax || f.octaveFirst > f.octaveLast {
+		panic(fmt.Sprintf("latency: %s: no bounds from %s to %s", name, first, last))
+	}
+	return f
+}
+
+// Histogram makes the histogram of the given label values, in the order of the
+// family's labels. It panics where their number is another one.
+func (f *Family) Histogram(values ...string) *Histogram {
+	if len(values) != len(f.labels) {
+		panic(fmt.Sprintf("latency: %d values for labels %q", len(values), f.labels))
+	}
+	h := &Histogram{family: f, labels: prometheus.MakeLabelPairs(f.desc, values)}
+	f.histograms = append(f.histograms, h)
+	return h
+}
+
+// Describe implements prometheus.Collector.
+func (f *Family) Describe(ch chan<- *prometheus.Desc) { ch <- f.desc }
+
+// Collect implements prometheus.Collector.
+func (f *Family) Collect(ch chan<- prometheus.Metric) {
+	for _, h := range f.histograms {
+		ch <- h
+	}
+}
+
+// Desc implements prometheus.Metric.
+func (h *Histogram) Desc() *prometheus.Desc { return h.family.desc }
+
+// Write implements prometheus.Metric. What is observed meanwhile may be in the sum and
+// not in the buckets; the count is that of the buckets.
+func (h *Histogram) Write(m *dto.Metric) error {
+	sum := math.Float64frombits(h.sumBits.Load())
+	var observed [buckets]uint64
+	first, last := buckets, -1 // that are not empty
+	for i := range h.observed {
+		if observed[i] = h.observed[i].Load(); observed[i] > 0 {
+			first, last = min(first, i), i
+		}
+	}
+	d := &dto.Histogram{SampleSum: new(sum)}
+	h.writeClassic(d, observed[:])
+	d.Schema, d.ZeroThreshold, d.ZeroCount = new(int32(schema)), new(0.0), new(uint64(0))
+	// One span over everything from the first to the last: what is empty between costs a
+	// byte each. An empty span tells that an empty histogram is native.
+	span := &dto.BucketSpan{Offset: new(int32(0)), Length: new(uint32(0))}
+	before := uint64(0)
+	for i := first; i <= last; i++ {
+		d.PositiveDelta = append(d.PositiveDelta, int64(observed[i]-before))
+		before = observed[i]
+	}
+	if last >= 0 {
+		span.Offset, span.Length = new(int32(first+octaveMin*perOctave)), new(uint32(len(d.PositiveDelta)))
+	}
+	d.PositiveSpan = []*dto.BucketSpan{span}
+	m.Label, m.Histogram = h.labels, d
+	return nil
+}
+
+// writeClassic sets the classic buckets of d and its count.
+func (h *Histogram) writeClassic(d *dto.Histogram, observed []uint64) {
+	count, next := uint64(0), 0
+	for octave := h.family.octaveFirst; octave <= h.family.octaveLast; octave++ {
+		for ; next <= (octave-octaveMin)*perOctave; next++ {
+			count += observed[next]
+		}
+		d.Bucket = append(d.Bucket, &dto.Bucket{CumulativeCount: new(count), UpperBound: new(math.Exp2(float64(octave)))})
+	}
+	for ; next < len(observed); next++ {
+		count += observed[next]
+	}
+	d.SampleCount = new(count)
+}
