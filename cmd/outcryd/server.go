@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"outcry/internal/admin"
 	"outcry/internal/engine"
@@ -102,6 +103,7 @@ func (s *server) startHTTP() error {
 	s.httpAddr = l.Addr()
 	s.log.Info("the HTTP side is up", "http", s.httpAddr.String())
 	s.market = s.newMarketAPI()
+	s.metrics.watchServer(s.config, s.ready)
 	s.http = admin.NewServer(admin.Options{
 		Market:   s.market,
 		Gatherer: s.metrics.registry,
@@ -127,11 +129,16 @@ func (s *server) startHTTP() error {
 
 // startEngine opens the journal, restores the state, and starts what works on it.
 func (s *server) startEngine(ctx context.Context) (err error) {
-	options := journal.Options{SegmentBytes: s.config.segmentBytes, OnSync: s.metrics.synced}
+	marks := new(lagMarks)
+	options := journal.Options{SegmentBytes: s.config.segmentBytes, OnSync: func(records, bytes int, took time.Duration) {
+		s.metrics.synced(records, bytes, took)
+		marks.synced(uint64(records), time.Now())
+	}}
 	if s.journal, err = openJournal(ctx, s.config, s.database, options, s.log); err != nil {
 		return err
 	}
 	snapshot := *s.database.snapshot // of which restore lets go
+	marks.synced(s.journal.Appended(), time.Now())
 	state, err := restore(ctx, s.database, s.journal, s.log)
 	if err != nil {
 		return err
@@ -160,9 +167,11 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 		Journal: s.journal, State: state, Projection: s.projector, History: s.history,
 		AckPostgres: s.config.ack == ackPostgres, SymbolsMax: s.config.symbolsMax,
 		ClosedOrdersMax: s.config.closedOrdersMax, BacklogMax: s.config.lagMax,
+		OnStages: s.metrics.gateway.Executed,
 	})
 	s.metrics.watch(s.engine, s.journal, s.projector)
 	s.runFeed()
+	s.metrics.watchLag(marks, s.projector)
 	return nil
 }
 

@@ -19,6 +19,7 @@ type desk struct {
 	closed  closedQueue
 
 	closedCount atomic.Int64 // of the book's closed orders, for the sweeper to read
+	activity    activity
 
 	// Memory that each command uses anew.
 	order  exchange.Order
@@ -160,9 +161,7 @@ func (d *desk) noteFills(seq uint64) {
 		}
 	}
 	n := &d.engine.counters
-	if len(d.fills) > 0 {
-		n.executions.Add(int64(len(d.fills)))
-	}
+	d.activity.fill(d.fills)
 	if opened != closed {
 		n.openOrders.Add(int64(opened - closed))
 	}
@@ -199,6 +198,7 @@ func (d *desk) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) e
 	e.ledger.Release(d.listing, &o)
 	e.mu.Unlock()
 	e.counters.openOrders.Add(-1)
+	d.activity.cancels.Add(1)
 	d.close(seq, 1)
 	r.Status = o.Status()
 	return nil

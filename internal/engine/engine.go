@@ -58,6 +58,10 @@ type Options struct {
 	Projection Projection
 	History    History
 	Now        func() int64 // seconds since the Unix epoch; nil means the clock
+	// OnStages is told of one in 8 calls of Execute, by whoever called, how long its
+	// commands were on their way to the owners of their symbols and back, pacing
+	// included, and how long those worked on them; nil means nobody wants to know.
+	OnStages func(waited, worked time.Duration)
 
 	AckPostgres     bool // Durable waits for the Projection as well as for the journal
 	InboxLen        int  // tasks that wait at a desk before a session has to wait; 256
@@ -119,6 +123,7 @@ func New(o Options) *Engine {
 	e.settled = sync.NewCond(&e.mu)
 	e.tasks.New = func() any { return &task{done: make(chan struct{}, 1)} }
 	e.lastOrder.Store(uint64(o.State.OrderID))
+	e.counters.lastAtStart = uint64(o.State.OrderID)
 	e.counters.accounts.Store(int64(e.ledger.Accounts()))
 	for sym, book := range o.State.Books {
 		e.openDesk(sym, book)
@@ -154,12 +159,13 @@ func (e *Engine) openDesk(sym exchange.Symbol, book *exchange.Book) {
 // before a command was taken in: some commands may have been done, others not,
 // and nothing may be told.
 func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, results []exchange.Result) (uint64, error) {
+	clock := e.begins()
 	if err := e.pace(ctx); err != nil {
 		return 0, err
 	}
 	clear(results)
 	t := e.tasks.Get().(*task)
-	t.commands, t.results, t.next, t.err = commands, results, 0, nil
+	t.commands, t.results, t.next, t.err, t.clock = commands, results, 0, nil, clock
 	for inbox := e.onward(t); inbox != nil; inbox = e.onward(t) {
 		reusable, err := e.hand(ctx, inbox, t)
 		if err != nil {
@@ -169,6 +175,7 @@ func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, resul
 			return 0, err
 		}
 	}
+	e.ended(&t.clock)
 	e.recycle(t)
 	if e.failed.Load() {
 		// A book may hold what no record says, and the journal's last record be synced

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -11,21 +12,54 @@ import (
 type counters struct {
 	accounts, symbols        atomic.Int64
 	openOrders, closedOrders atomic.Int64
-	executions               atomic.Int64
+	lastAtStart              uint64 // lastOrder, when the engine was made
+}
+
+// activity is what has happened at a desk since the start. The desk changes it, and
+// nobody else; anybody may read. So no desk waits for another's.
+type activity struct {
+	executions, cancels atomic.Int64
+	shares, dollars     atomic.Uint64 // bits of float64
+}
+
+// fill counts fills. They are not for the books: a float64 is near enough.
+func (a *activity) fill(fills []exchange.Fill) {
+	if len(fills) == 0 {
+		return
+	}
+	const unit = 1e8 // of prices and shares
+	var shares, dollars float64
+	for i := range fills {
+		n := float64(fills[i].Shares)
+		shares += n
+		dollars += n * float64(fills[i].Price)
+	}
+	a.executions.Add(int64(len(fills)))
+	grow(&a.shares, shares/unit)
+	grow(&a.dollars, dollars/unit/unit)
+}
+
+// grow adds to a float64 that only the caller changes.
+func grow(bits *atomic.Uint64, by float64) {
+	bits.Store(math.Float64bits(math.Float64frombits(bits.Load()) + by))
 }
 
 // Stats are figures of a running exchange. Each is exact at some moment of the
 // call; together they need not be of one moment.
 type Stats struct {
-	Accounts     int64
-	Symbols      int64
-	OpenOrders   int64
-	ClosedOrders int64  // in memory
-	Executions   int64  // fills since the start
-	Inbox        int64  // tasks that wait at all desks together
-	LastOrder    uint64 // the highest order id given out
-	Appended     uint64 // seq of the journal's last record
-	Lag          uint64 // records that Postgres is behind
+	Accounts      int64
+	Symbols       int64
+	OpenOrders    int64
+	ClosedOrders  int64   // in memory
+	Orders        uint64  // accepted since the start
+	Executions    int64   // fills since the start
+	Cancels       int64   // that took something back, since the start
+	TradedShares  float64 // in fills since the start; near, not exact, as TradedDollars
+	TradedDollars float64
+	Inbox         int64  // tasks that wait at all desks together
+	LastOrder     uint64 // the highest order id given out
+	Appended      uint64 // seq of the journal's last record
+	Lag           uint64 // records that Postgres is behind
 }
 
 // Stats returns the figures. It looks at every symbol's inbox.
@@ -35,15 +69,18 @@ func (e *Engine) Stats() Stats {
 		Symbols:      e.counters.symbols.Load(),
 		OpenOrders:   e.counters.openOrders.Load(),
 		ClosedOrders: e.counters.closedOrders.Load(),
-		Executions:   e.counters.executions.Load(),
 		Inbox:        int64(len(e.registrar.inbox)),
 		LastOrder:    e.lastOrder.Load(),
 		Lag:          e.lag(),
 		Appended:     e.journal.Appended(),
 	}
-	e.desks.Range(func(_, d any) bool {
-		s.Inbox += int64(len(d.(*desk).inbox))
-		return true
+	s.Orders = s.LastOrder - e.counters.lastAtStart
+	e.eachDesk(func(d *desk) {
+		s.Inbox += int64(len(d.inbox))
+		s.Executions += d.activity.executions.Load()
+		s.Cancels += d.activity.cancels.Load()
+		s.TradedShares += math.Float64frombits(d.activity.shares.Load())
+		s.TradedDollars += math.Float64frombits(d.activity.dollars.Load())
 	})
 	return s
 }

@@ -16,6 +16,7 @@ type task struct {
 	next     int // the first command that is not done
 	err      error
 	done     chan struct{} // holds one value: the session holds the task again
+	clock    stageClock
 }
 
 // recycle keeps a task for later use.
@@ -62,6 +63,7 @@ func (e *Engine) hand(ctx context.Context, inbox chan<- *task, t *task) (reusabl
 // or the session go on, then does what can wait. A nil task ends it.
 func (e *Engine) own(inbox chan *task, execute func(*exchange.Command, *exchange.Result, int64) error, after func()) {
 	for t := <-inbox; t != nil; t = <-inbox {
+		t.clock.take()
 		next := inbox
 		for now := e.options.Now(); next == inbox && t.err == nil && t.next < len(t.commands); {
 			if t.err = execute(&t.commands[t.next], &t.results[t.next], now); t.err == nil {
@@ -73,6 +75,7 @@ func (e *Engine) own(inbox chan *task, execute func(*exchange.Command, *exchange
 		if t.err != nil {
 			e.giveUp()
 		}
+		t.clock.give()
 		if !e.pass(t, next) {
 			t.done <- struct{}{}
 		}

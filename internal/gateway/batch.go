@@ -27,6 +27,7 @@ type batch struct {
 	memory   *memory // the server's that it takes of, where it is large
 	held     int64   // of memory
 	answers  answers
+	clock    stageClock
 }
 
 func newBatch(s *Server) *batch {
@@ -120,12 +121,15 @@ type reply struct {
 
 	memory *memory // the server's that it takes of
 	held   int64   // of memory, where bytes are many
+
+	tallies []tally // of the batch's commands, in its last reply
+	clock   stageClock
 }
 
 // newReply returns an empty reply. It goes back through recycle.
 func (s *Server) newReply(seq uint64, begun time.Time) *reply {
 	r := s.replies.Get().(*reply)
-	*r = reply{bytes: r.bytes[:0], seq: seq, begun: begun, memory: s.working}
+	*r = reply{bytes: r.bytes[:0], tallies: r.tallies[:0], seq: seq, begun: begun, memory: s.working}
 	return r
 }
 

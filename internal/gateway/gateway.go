@@ -197,6 +197,8 @@ func (s *Server) Answer(ctx context.Context, xml []byte, tell func(reply []byte)
 	b := s.takeBatch()
 	r := s.newReply(0, time.Now())
 	defer s.recycle(r)
+	m := s.options.Metrics
+	b.clock.start(r.begun)
 	if err := s.hold(ctx, b, wire.DecodeMemory(xml)); err != nil {
 		s.discard(b)
 		if errors.Is(err, errNoMemory) {
@@ -207,13 +209,15 @@ func (s *Server) Answer(ctx context.Context, xml []byte, tell func(reply []byte)
 		return fmt.Errorf("gateway: wait for memory: %w", err)
 	}
 	b.add(xml)
+	m.lap(&b.clock, stageDecode)
 	seq, err := s.execute(ctx, b)
+	b.clock.resume()
 	if err != nil {
 		s.discard(b)
 		return err
 	}
 	b.appendReply(ctx, r, 0)
-	s.options.Metrics.executed(b)
+	m.executed(b, r)
 	s.settle(r, b)
 	s.release(b)
 	if seq > 0 {
@@ -221,8 +225,9 @@ func (s *Server) Answer(ctx context.Context, xml []byte, tell func(reply []byte)
 			return fmt.Errorf("gateway: wait for record %d: %w", seq, err)
 		}
 	}
+	m.lap(&r.clock, stageJournal)
 	tell(r.bytes)
-	s.options.Metrics.answered(r.begun, len(r.bytes))
+	m.answered(r)
 	return nil
 }
 

@@ -1,14 +1,16 @@
 package gateway
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"outcry/internal/exchange"
+	"outcry/internal/latency"
 )
 
-// limit is a bound of the gateway that a client can run into.
+// limit is a bound that a client can run into.
 type limit int
 
 const (
@@ -20,10 +22,57 @@ const (
 	limitFrameTime
 	limitIdle
 	limitWriteTime
+	// Those of the exchange behind the gateway: a command is refused.
+	limitSymbols
+	limitFills
+	limitLag
+	limitRoom
+	limitCancelRoom
 	limits
 )
 
-var limitNames = [limits]string{"connections", "frame", "length_line", "memory", "reply", "frame_timeout", "idle_timeout", "write_timeout"}
+var limitNames = [limits]string{"connections", "frame", "length_line", "memory", "reply", "frame_timeout", "idle_timeout", "write_timeout",
+	"symbols", "fills", "lag", "journal_room", "cancel_room"}
+
+// limitOf are the limits that a refused command has run into.
+var limitOf = map[exchange.RejectReason]limit{
+	exchange.SymbolLimitExceeded: limitSymbols,
+	exchange.TooManyFills:        limitFills,
+	exchange.DatabaseBehind:      limitLag,
+	exchange.NoRoom:              limitRoom,
+	exchange.NoRoomToCancel:      limitCancelRoom,
+}
+
+// outcome is what a command came to, as the histogram of latencies tells it; the
+// counter of commands has each reason.
+type outcome uint8
+
+const (
+	outcomeOK       outcome = iota
+	outcomeRejected         // the client's mistake
+	outcomeRefused          // the exchange could not do it now
+	outcomes
+)
+
+var outcomeNames = [outcomes]string{"ok", "rejected", "refused"}
+
+func outcomeOf(r exchange.RejectReason) outcome {
+	switch r {
+	case exchange.OK:
+		return outcomeOK
+	case exchange.SymbolLimitExceeded, exchange.NoRoom, exchange.NoRoomToCancel, exchange.TooManyFills,
+		exchange.DatabaseBehind, exchange.HistoryUnavailable:
+		return outcomeRefused
+	}
+	return outcomeRejected
+}
+
+// tally is how many commands of a kind have come to the same.
+type tally struct {
+	kind    exchange.CommandKind
+	outcome outcome
+	n       int
+}
 
 // Metrics are what the gateway counts. It is a prometheus.Collector, to be
 // registered by whoever wires the program, and may be used from any goroutine.
@@ -33,7 +82,8 @@ type Metrics struct {
 	malformed    prometheus.Counter
 	requestBytes prometheus.Counter
 	replyBytes   prometheus.Counter
-	seconds      prometheus.Histogram
+	seconds      *latency.Family
+	stages       *latency.Family
 	connections  prometheus.Gauge
 	accepted     prometheus.Counter
 	acceptErrors prometheus.Counter
@@ -43,6 +93,8 @@ type Metrics struct {
 	// Children of the vectors, so that counting looks nothing up.
 	byKind  [exchange.CancelOrder + 1][]prometheus.Counter
 	byLimit [limits]prometheus.Counter
+	latency [exchange.CancelOrder + 1][outcomes]*latency.Histogram
+	byStage [stages]*latency.Histogram
 
 	arriving, working, huge prometheus.Gauge // of memory
 }
@@ -56,18 +108,22 @@ func NewMetrics() *Metrics {
 		malformed:    newCounter("outcry_malformed_total", "Errors in replies that no command led to: malformed documents, elements and values."),
 		requestBytes: newCounter("outcry_request_bytes_total", "Bytes of XML in the frames that were executed."),
 		replyBytes:   newCounter("outcry_reply_bytes_total", "Bytes of the replies that were sent."),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "outcry_request_seconds",
-			Help: "Time from a whole frame to its reply handed to the kernel, the journal's sync included. " +
-				"Pipelined frames that are executed together are observed once.",
-			Buckets:                     prometheus.ExponentialBuckets(50e-6, 2, 16),
-			NativeHistogramBucketFactor: 1.1}),
+		seconds: latency.NewFamily("outcry_request_seconds", "Time from a whole frame to its reply handed to the kernel, the journal's sync included, "+
+			"counted once for each command by kind and outcome: ok, rejected (the client's mistake), refused (the exchange could not). "+
+			"Commands of frames that are executed together all have the time from the first frame to the last reply.",
+			30*time.Microsecond, 4*time.Second, "kind", "outcome"),
+		stages: latency.NewFamily("outcry_request_stage_seconds", fmt.Sprintf("Where the time of a request goes, of one in %d batches of frames that are executed together. "+
+			"decode: until its commands are known. inbox: waiting for the goroutines of its symbols, there and back. match: in them. "+
+			"encode: making the replies. journal: until they may be told. write: handing them to the kernel.", stageSample),
+			time.Microsecond, 4*time.Second, "stage"),
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_connections",
 			Help: "TCP connections that are open, without those over the limit."}),
 		accepted:     newCounter("outcry_connections_accepted_total", "TCP connections that were accepted, without those over the limit."),
 		acceptErrors: newCounter("outcry_accept_errors_total", "Connections that could not be accepted, for want of file descriptors or memory."),
 		limitHits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_limit_hits_total",
-			Help: "How often a client ran into a limit of the gateway. frame: too large. length_line: it is no length. " +
-				"memory, reply: once for each reply with queries that are not answered, or frame that is not taken."}, []string{"limit"}),
+			Help: "How often a client ran into a limit. frame: too large. length_line: it is no length. " +
+				"memory, reply: once for each reply with queries that are not answered, or frame that is not taken. " +
+				"symbols, fills, lag, journal_room, cancel_room: commands that are refused."}, []string{"limit"}),
 		memory: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "outcry_memory_bytes",
 			Help: "Memory that large frames and replies hold of what there is for all connections. " +
 				"arriving: frames that are not whole yet. working: frames until they are executed, replies until they are sent. huge: the same for the largest frames."}, []string{"part"}),
@@ -76,6 +132,12 @@ func NewMetrics() *Metrics {
 		for reason := exchange.OK; known(reason); reason++ {
 			m.byKind[kind] = append(m.byKind[kind], m.commands.WithLabelValues(kind.String(), reason.String()))
 		}
+		for o, name := range outcomeNames {
+			m.latency[kind][o] = m.seconds.Histogram(kind.String(), name)
+		}
+	}
+	for s, name := range stageNames {
+		m.byStage[s] = m.stages.Histogram(name)
 	}
 	m.arriving, m.working, m.huge = m.memory.WithLabelValues("arriving"), m.memory.WithLabelValues("working"), m.memory.WithLabelValues("huge")
 	for l, name := range limitNames {
@@ -93,7 +155,7 @@ func known(r exchange.RejectReason) bool { return r.String() != "unknown" }
 
 func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.commands, m.frames, m.malformed, m.requestBytes, m.replyBytes,
-		m.seconds, m.connections, m.accepted, m.acceptErrors, m.limitHits, m.memory}
+		m.seconds, m.stages, m.connections, m.accepted, m.acceptErrors, m.limitHits, m.memory}
 }
 
 // Describe implements prometheus.Collector.
@@ -118,9 +180,9 @@ func (m *Metrics) opened() {
 	m.accepted.Inc()
 }
 
-// executed counts the commands and frames of a batch. Neighbours that came to the
-// same are counted in one step.
-func (m *Metrics) executed(b *batch) {
+// executed counts the commands and frames of a batch, of which r has the last reply.
+// Neighbours that came to the same are counted in one step.
+func (m *Metrics) executed(b *batch, r *reply) {
 	for first := 0; first < len(b.commands); {
 		kind, reason := b.commands[first].Kind, b.results[first].Reason
 		next := first + 1
@@ -128,6 +190,7 @@ func (m *Metrics) executed(b *batch) {
 			next++
 		}
 		m.byKind[kind][reason].Add(float64(next - first))
+		r.count(tally{kind, m.outcome(reason, next-first), next - first})
 		first = next
 	}
 	malformed := 0
@@ -137,11 +200,38 @@ func (m *Metrics) executed(b *batch) {
 	m.malformed.Add(float64(malformed))
 	m.frames.Add(float64(b.frames))
 	m.requestBytes.Add(float64(b.bytes))
+	m.lap(&b.clock, stageEncode)
+	r.clock = b.clock
 }
 
-// answered counts replies of so many bytes that were sent together, and how long
-// they took.
-func (m *Metrics) answered(begun time.Time, bytes int) {
-	m.seconds.Observe(time.Since(begun).Seconds())
-	m.replyBytes.Add(float64(bytes))
+// outcome returns what n commands came to, and counts the limit that they ran into.
+func (m *Metrics) outcome(r exchange.RejectReason, n int) outcome {
+	if r == exchange.OK {
+		return outcomeOK // mostly; spares the look into the map
+	}
+	if l, ok := limitOf[r]; ok {
+		m.byLimit[l].Add(float64(n))
+	}
+	return outcomeOf(r)
+}
+
+// count adds to what the reply's commands came to.
+func (r *reply) count(t tally) {
+	for i := range r.tallies {
+		if have := &r.tallies[i]; have.kind == t.kind && have.outcome == t.outcome {
+			have.n += t.n
+			return
+		}
+	}
+	r.tallies = append(r.tallies, t)
+}
+
+// answered counts a reply that was sent, and how long its commands took.
+func (m *Metrics) answered(r *reply) {
+	m.lap(&r.clock, stageWrite)
+	took := time.Since(r.begun)
+	for _, t := range r.tallies {
+		m.latency[t.kind][t.outcome].Observe(took, t.n)
+	}
+	m.replyBytes.Add(float64(len(r.bytes)))
 }

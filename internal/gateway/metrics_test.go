@@ -3,14 +3,17 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/wire"
 )
 
 func TestMetricsCountWhatHappened(t *testing.T) {
@@ -46,9 +49,112 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 	} {
 		require.Equal(t, count.want, testutil.ToFloat64(count.of), count.name)
 	}
+	for _, l := range []struct {
+		kind    exchange.CommandKind
+		outcome outcome
+		want    uint64
+	}{
+		{exchange.OpenAccount, outcomeOK, 2},
+		{exchange.OpenAccount, outcomeRejected, 1},
+		{exchange.QueryOrder, outcomeOK, 2},
+		{exchange.QueryOrder, outcomeRefused, 0},
+	} {
+		require.Equal(t, l.want, m.latency[l.kind][l.outcome].Count(), "%s %s", l.kind, outcomeNames[l.outcome])
+	}
 	problems, err := testutil.GatherAndLint(registry)
 	require.NoError(t, err)
 	require.Empty(t, problems)
+}
+
+// TestLimitsOfTheExchangeAreCounted has the database not answer, and commands that run
+// into each limit.
+func TestLimitsOfTheExchangeAreCounted(t *testing.T) {
+	m := NewMetrics()
+	b := new(batch)
+	for reason := exchange.OK; known(reason); reason++ {
+		for range reason {
+			b.commands = append(b.commands, exchange.Command{Kind: exchange.PlaceOrder})
+			b.results = append(b.results, exchange.Result{Reason: reason})
+		}
+	}
+	r := new(reply)
+	m.executed(b, r)
+	for reason, limit := range limitOf {
+		require.InDelta(t, float64(reason), testutil.ToFloat64(m.byLimit[limit]), 0, limitNames[limit])
+		require.Equal(t, outcomeRefused, outcomeOf(reason))
+	}
+	require.Len(t, r.tallies, 2, "neighbours of different reasons are of one outcome")
+	refused := exchange.SymbolLimitExceeded + exchange.NoRoom + exchange.NoRoomToCancel + exchange.TooManyFills + exchange.DatabaseBehind + exchange.HistoryUnavailable
+	require.Contains(t, r.tallies, tally{exchange.PlaceOrder, outcomeRefused, int(refused)})
+	require.Contains(t, r.tallies, tally{exchange.PlaceOrder, outcomeRejected, len(b.commands) - int(refused)})
+}
+
+// TestStagesOfRequestsAreDrawn sends requests, over TCP and otherwise, until stages
+// have been drawn: all of the same requests.
+func TestStagesOfRequestsAreDrawn(t *testing.T) {
+	l, m := listen(t), NewMetrics()
+	s := start(t, l, newFake(), Options{Metrics: m})
+	c := dial(t, l)
+	mine := []stage{stageDecode, stageEncode, stageJournal, stageWrite}
+	drawn := func() bool {
+		for _, s := range mine {
+			if m.byStage[s].Count() == 0 {
+				return false
+			}
+		}
+		return true
+	}
+	sent := uint64(0)
+	for ; !drawn(); sent++ { // on average after 8 requests
+		c.send(query(1))
+		c.reply()
+		_, err := ask(s, t.Context(), framedXML(query(1)))
+		require.NoError(t, err)
+	}
+	require.NoError(t, c.Close())
+	eventually(t, func() bool { return s.count() == 0 })
+	for _, s := range mine {
+		require.Equal(t, m.byStage[stageDecode].Count(), m.byStage[s].Count(), stageNames[s])
+		require.LessOrEqual(t, m.byStage[s].Count(), 2*sent)
+	}
+	require.Equal(t, 2*sent, m.latency[exchange.QueryOrder][outcomeOK].Count())
+	require.Zero(t, m.byStage[stageInbox].Count())
+	m.Executed(time.Second, time.Millisecond)
+	require.EqualValues(t, 1, m.byStage[stageInbox].Count())
+	require.EqualValues(t, 1, m.byStage[stageMatch].Count())
+}
+
+// BenchmarkObserveBatch is what a batch costs to observe: one frame alone, and 16 that
+// came together, of a market's kinds.
+func BenchmarkObserveBatch(b *testing.B) {
+	for _, frames := range []int{1, 16} {
+		b.Run(fmt.Sprintf("frames=%d", frames), func(b *testing.B) {
+			m := NewMetrics()
+			batch := &batch{requests: make([]wire.Request, frames), frames: frames}
+			for i := range frames {
+				kind, reason := exchange.PlaceOrder, exchange.OK
+				if i%4 == 3 {
+					kind = exchange.CancelOrder
+					if i%8 == 7 {
+						reason = exchange.AlreadyExecuted
+					}
+				}
+				batch.commands = append(batch.commands, exchange.Command{Kind: kind})
+				batch.results = append(batch.results, exchange.Result{Reason: reason})
+			}
+			r, begun := new(reply), time.Now()
+			for b.Loop() {
+				r.tallies, r.begun = r.tallies[:0], begun
+				batch.clock.start(begun)
+				m.lap(&batch.clock, stageDecode)
+				batch.clock.resume()
+				m.executed(batch, r)
+				m.lap(&r.clock, stageJournal)
+				m.answered(r)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*frames), "ns/command")
+		})
+	}
 }
 
 func TestEveryOutcomeHasACounter(t *testing.T) {

@@ -98,11 +98,14 @@ func (c *session) read() (reason string) {
 		}
 		begun := time.Now()
 		b := c.server.takeBatch()
+		b.clock.start(begun)
 		if err := c.gather(b, frame); err != nil {
 			c.server.release(b)
 			return c.explain(err)
 		}
+		c.server.options.Metrics.lap(&b.clock, stageDecode)
 		seq, err := c.server.execute(c.ctx, b)
+		b.clock.resume()
 		if err != nil {
 			c.server.discard(b)
 			c.server.options.Log.Info("a connection is closed", "client", c.conn.RemoteAddr(), "error", err)
@@ -185,7 +188,7 @@ func (c *session) answer(b *batch, seq uint64, begun time.Time) {
 		b.appendReply(c.ctx, r, i)
 		r.bytes = s.endFrame(r.bytes, begin)
 	}
-	s.options.Metrics.executed(b)
+	s.options.Metrics.executed(b, r)
 	s.settle(r, b)
 	s.release(b)
 	c.push(r)
@@ -258,11 +261,12 @@ func (c *session) write() (told bool) {
 func (c *session) send(r *reply) (told, failed bool) {
 	o := &c.server.options
 	err := c.await(r.seq)
+	o.Metrics.lap(&r.clock, stageJournal)
 	if err != nil {
 		told = c.transmit(c.server.lastReply(textFailed).bytes) == nil
 	} else if err = c.transmit(r.bytes); err == nil {
 		if !r.last {
-			o.Metrics.answered(r.begun, len(r.bytes))
+			o.Metrics.answered(r)
 		}
 		return r.last, false
 	}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"outcry/internal/engine"
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
+)
+
+// gauge adds a gauge that is read when somebody looks.
+func (m *metrics) gauge(name, help string, value func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+}
+
+// oneIf is how metrics tell yes and no.
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// watchServer adds what there is as soon as the HTTP side is up.
+func (m *metrics) watchServer(c *config, ready func() error) {
+	m.gauge("outcry_ready", "1 while the exchange takes orders, as /readyz tells, else 0.", func() float64 { return oneIf(ready() == nil) })
+	m.gauge("outcry_connections_limit", "TCP connections that there may be, --max-connections.", func() float64 { return float64(c.connectionsMax) })
+	m.gauge("outcry_postgres_lag_limit_records", "Records that Postgres may be behind before orders are refused, --max-lag.", func() float64 { return float64(c.lagMax) })
+	m.gauge("outcry_disk_available_bytes", "Room on the disk of the data directory, for whom the server runs as.", func() float64 { return float64(diskOf(c.data).available) })
+	m.gauge("outcry_disk_size_bytes", "Size of the disk of the data directory.", func() float64 { return float64(diskOf(c.data).size) })
+}
+
+// disk is a file system, in bytes. It is 0 where it can't be asked: an alert then
+// looks at it.
+type disk struct{ size, available uint64 }
+
+func diskOf(dir string) disk {
+	var s syscall.Statfs_t
+	if syscall.Statfs(dir, &s) != nil {
+		return disk{}
+	}
+	return disk{s.Blocks * uint64(s.Frsize), s.Bavail * uint64(s.Frsize)}
+}
+
+// watch adds what is read of a running exchange when somebody looks.
+func (m *metrics) watch(e *engine.Engine, j *journal.Journal, p *postgres.Projector) {
+	m.registry.MustRegister(newFigures(e.Stats))
+	m.watchJournal(j)
+	m.gauge("outcry_postgres_up", "1 while Postgres can be written, else 0.", func() float64 { return oneIf(!p.Down()) })
+	m.watchConservation(&conservation{count: e.Reconcile})
+}
+
+// watchLag adds the lag in seconds, of which marks knows.
+func (m *metrics) watchLag(marks *lagMarks, p *postgres.Projector) {
+	m.gauge("outcry_postgres_lag_seconds", "Time since the oldest record that Postgres does not have was synced in the journal, 0 where it has all. "+
+		"Records from before the start count from the start.", func() float64 { return marks.lag(p.Applied(), time.Now()).Seconds() })
+}
+
+func (m *metrics) watchJournal(j *journal.Journal) {
+	m.gauge("outcry_journal_unsynced_records", "Records that are not on stable storage yet.", func() float64 {
+		synced := j.Synced() // read first: it is never ahead then
+		return float64(j.Appended() - synced)
+	})
+	m.gauge("outcry_journal_unsynced_bytes", "Bytes of records that are not on stable storage yet.", func() float64 { return float64(j.UnsyncedBytes()) })
+	m.gauge("outcry_journal_segments", "Segments of the journal.", func() float64 { return float64(j.SegmentCount()) })
+	m.gauge("outcry_journal_room", "1 while the journal's next segment is there or being made; 0 while it cannot be made, and orders are refused.",
+		func() float64 { return oneIf(j.Room() == nil) })
+	m.gauge("outcry_journal_room_bytes", "Bytes that the journal's segments that are ready can still take.", func() float64 { return float64(j.RoomBytes()) })
+	m.gauge("outcry_journal_reserve_bytes", "Part of outcry_journal_room_bytes that only cancels may use.", func() float64 { return float64(j.ReserveBytes()) })
+}
+
+// figures is a prometheus.Collector of the engine's figures, which are asked for once
+// a scrape: they look at every symbol.
+type figures struct {
+	stats func() engine.Stats
+	all   []figure
+}
+
+type figure struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*engine.Stats) float64
+}
+
+func newFigures(stats func() engine.Stats) *figures {
+	c := &figures{stats: stats}
+	add := func(kind prometheus.ValueType, name, help string, value func(*engine.Stats) float64) {
+		c.all = append(c.all, figure{prometheus.NewDesc(name, help, nil, nil), kind, value})
+	}
+	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
+	add(gauge, "outcry_accounts", "Accounts.", func(s *engine.Stats) float64 { return float64(s.Accounts) })
+	add(gauge, "outcry_symbols", "Symbols.", func(s *engine.Stats) float64 { return float64(s.Symbols) })
+	add(gauge, "outcry_open_orders", "Orders that rest in a book.", func(s *engine.Stats) float64 { return float64(s.OpenOrders) })
+	add(gauge, "outcry_closed_orders_in_memory", "Closed orders that memory still holds.", func(s *engine.Stats) float64 { return float64(s.ClosedOrders) })
+	add(gauge, "outcry_inbox_tasks", "Runs of commands that wait for the goroutine of their symbol.", func(s *engine.Stats) float64 { return float64(s.Inbox) })
+	add(gauge, "outcry_postgres_lag_records", "Journal records that Postgres does not have yet.", func(s *engine.Stats) float64 { return float64(s.Lag) })
+	add(counter, "outcry_orders_total", "Orders that were accepted since the start.", func(s *engine.Stats) float64 { return float64(s.Orders) })
+	add(counter, "outcry_executions_total", "Matches of two orders since the start.", func(s *engine.Stats) float64 { return float64(s.Executions) })
+	add(counter, "outcry_cancels_total", "Orders that were canceled since the start.", func(s *engine.Stats) float64 { return float64(s.Cancels) })
+	add(counter, "outcry_traded_shares_total", "Shares that changed hands since the start, all symbols together.", func(s *engine.Stats) float64 { return s.TradedShares })
+	add(counter, "outcry_traded_dollars_total", "Dollars that were paid for them, the notional.", func(s *engine.Stats) float64 { return s.TradedDollars })
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *figures) Describe(ch chan<- *prometheus.Desc) {
+	for _, f := range c.all {
+		ch <- f.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *figures) Collect(ch chan<- prometheus.Metric) {
+	s := c.stats()
+	for _, f := range c.all {
+		ch <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(&s))
+	}
+}
