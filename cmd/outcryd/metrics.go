@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"runtime/debug"
 	"time"
 
@@ -61,7 +62,7 @@ func newMetrics() *metrics {
 // runtimeMetrics are those of the Go runtime, beside the usual ones, that explain slow
 // requests: goroutines that wait for a processor, and pauses of the collector.
 var runtimeMetrics = []collectors.GoRuntimeMetricsRule{
-	{Matcher: collectors.MetricsScheduler.Matcher},
+	{Matcher: regexp.MustCompile(`^/sched/(latencies|pauses/total/gc):seconds$`)},
 }
 
 // buildInfo tells which source the program was built from: go_build_info has the

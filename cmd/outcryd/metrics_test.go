@@ -1,0 +1,107 @@
+package main
+
+import (
+	"io"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/stretchr/testify/require"
+)
+
+// trafficOfAllKinds has every kind of command done and refused, and text that is none.
+func trafficOfAllKinds(t *testing.T, c *conn) {
+	t.Helper()
+	c.must(t, market)
+	c.must(t, market) // everything exists
+	c.must(t, `<transactions id="2"><order sym="S" amount="-3" limit="3"/><order sym="NONE" amount="1" limit="1"/><order sym="S" amount="x" limit="1"/></transactions>`)
+	c.must(t, `<transactions id="1"><order sym="S" amount="2" limit="3"/><query id="1"/><query id="99"/><cancel id="1"/><cancel id="2"/></transactions>`)
+	c.must(t, `<transactions id="2"><cancel id="1"/><cancel id="1"/></transactions>`)
+	c.must(t, "no XML")
+}
+
+// scrape returns /metrics as text.
+func scrape(t *testing.T, p *program) string {
+	t.Helper()
+	response := get(t, p, "/metrics")
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return string(b)
+}
+
+// families returns the names of a page's metrics, and how many series each has.
+func families(page string) map[string]int {
+	found, name := map[string]int{}, ""
+	for line := range strings.Lines(page) {
+		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			name, _, _ = strings.Cut(rest, " ")
+			found[name] = 0
+		} else if !strings.HasPrefix(line, "#") {
+			found[name]++
+		}
+	}
+	return found
+}
+
+// TestMetricsKeepTheConventions lints what a real server shows after real traffic, and
+// holds labels to a set that no client can add to.
+func TestMetricsKeepTheConventions(t *testing.T) {
+	flags, _ := dataFlags(t)
+	p := start(t, flags...)
+	before := families(scrape(t, p))
+	trafficOfAllKinds(t, dial(t, p.xml))
+	page := scrape(t, p)
+	problems, err := promlint.New(strings.NewReader(page)).Lint()
+	require.NoError(t, err)
+	for _, problem := range problems {
+		// Those of the runtime are client_golang's to name.
+		require.True(t, strings.HasPrefix(problem.Metric, "go_"), "%s: %s", problem.Metric, problem.Text)
+	}
+	after := families(page)
+	require.Equal(t, slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)), "all are there from the start")
+	for name, series := range after {
+		require.Equal(t, before[name], series, "%s: traffic adds no series", name)
+		require.Less(t, series, 700, name)
+	}
+	allowed := map[string]bool{"kind": true, "outcome": true, "stage": true, "limit": true, "part": true, "le": true, "quantile": true,
+		"revision": true, "modified": true, "goversion": true, "version": true, "path": true, "checksum": true}
+	for _, label := range regexp.MustCompile(`[{,](\w+)="`).FindAllStringSubmatch(page, -1) {
+		require.True(t, allowed[label[1]], label[0])
+	}
+	for name, value := range map[string]string{
+		"outcry_orders_total": "2", "outcry_executions_total": "1", "outcry_cancels_total": "1",
+		"outcry_traded_shares_total": "2", "outcry_traded_dollars_total": "6", "outcry_ready": "1",
+		"outcry_open_orders": "0", "outcry_postgres_up": "1", "outcry_journal_room": "1",
+		`outcry_request_seconds_count{kind="order",outcome="ok"}`:       "2",
+		`outcry_request_seconds_count{kind="order",outcome="rejected"}`: "1",
+		`outcry_request_seconds_count{kind="query",outcome="rejected"}`: "1",
+		`outcry_request_seconds_count{kind="cancel",outcome="ok"}`:      "1",
+	} {
+		require.Contains(t, page, "\n"+name+" "+value+"\n")
+	}
+}
+
+// TestEveryMetricIsInTheDocs compares docs/METRICS.md with what a real server shows: the
+// first column of its tables names all metrics and no others.
+func TestEveryMetricIsInTheDocs(t *testing.T) {
+	flags, _ := dataFlags(t)
+	shown := slices.Sorted(maps.Keys(families(scrape(t, start(t, flags...)))))
+	b, err := os.ReadFile("../../docs/METRICS.md")
+	require.NoError(t, err)
+	var told []string
+	for line := range strings.Lines(string(b)) {
+		if cell, ok := strings.CutPrefix(line, "| `"); ok {
+			cell, _, _ = strings.Cut("`"+cell, " | ")
+			for _, name := range regexp.MustCompile("`([a-z_]+)[`{]").FindAllStringSubmatch(cell, -1) {
+				told = append(told, name[1])
+			}
+		}
+	}
+	slices.Sort(told)
+	require.Equal(t, shown, told)
+}
