@@ -58,7 +58,7 @@ type Options struct {
 	Projection Projection
 	History    History
 	Now        func() int64 // seconds since the Unix epoch; nil means the clock
-	// OnStages is told of one in 8 calls of Execute, by whoever called, how long its
+	// OnStages is told of one in 16 calls of Execute, by whoever called, how long its
 	// commands were on their way to the owners of their symbols and back, pacing
 	// included, and how long those worked on them; nil means nobody wants to know.
 	OnStages func(waited, worked time.Duration)

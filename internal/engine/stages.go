@@ -7,7 +7,7 @@ import (
 
 // stageSample is of how many calls of Execute the stages of one are measured: looking
 // at the clock on both sides of each hand-off would cost as much as a hand-off.
-const stageSample = 8
+const stageSample = 16
 
 // stageClock measures how much of a call of Execute the owners worked, and how much
 // its task was on its way. Whoever holds the task uses it.

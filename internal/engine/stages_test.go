@@ -45,7 +45,7 @@ func TestStagesOfCallsAreDrawn(t *testing.T) {
 			dawdled.Add(int64(time.Since(begun)))
 			return 77
 		}})
-	for last.Store(nil); last.Load() == nil; { // on average 8 times
+	for last.Store(nil); last.Load() == nil; { // on average 16 times
 		dawdled.Store(0)
 		begun := time.Now()
 		m.all(sell("A", 10, 5), sell("B", 10, 5), sell("A", 10, 5))

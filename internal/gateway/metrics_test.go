@@ -105,7 +105,7 @@ func TestStagesOfRequestsAreDrawn(t *testing.T) {
 		return true
 	}
 	sent := uint64(0)
-	for ; !drawn(); sent++ { // on average after 8 requests
+	for ; !drawn(); sent++ { // on average after 8 rounds
 		c.send(query(1))
 		c.reply()
 		_, err := ask(s, t.Context(), framedXML(query(1)))

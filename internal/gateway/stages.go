@@ -22,7 +22,7 @@ var stageNames = [stages]string{"decode", "inbox", "match", "encode", "journal",
 
 // stageSample is of how many batches the stages of one are measured: a look at the
 // clock costs more than a step of a histogram, and each stage would take one.
-const stageSample = 8
+const stageSample = 16
 
 // stageClock is when the present stage of a batch began; zero where it is not measured.
 type stageClock struct{ began time.Time }

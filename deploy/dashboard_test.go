@@ -1,0 +1,226 @@
+//go:build prometheus
+
+package deploy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/loadtest/load"
+	"outcry/loadtest/scenario"
+)
+
+// expression is one of the dashboard's, by the title of its panel.
+type expression struct{ title, expr string }
+
+// dashboard returns the expressions of all panels, with their variables replaced, for a
+// window that ends now.
+func dashboard(t *testing.T, window time.Duration) (all []expression) {
+	t.Helper()
+	b, err := os.ReadFile("grafana/dashboards/outcry.json")
+	require.NoError(t, err)
+	var d struct {
+		Panels []struct {
+			Type, Title string
+			Targets     []struct{ Expr string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(b, &d))
+	variables := strings.NewReplacer("$__rate_interval", fmt.Sprintf("%dms", window.Milliseconds()), "$instance", ".*")
+	for _, panel := range d.Panels {
+		require.True(t, panel.Type == "row" || len(panel.Targets) > 0, panel.Title)
+		for _, target := range panel.Targets {
+			all = append(all, expression{panel.Title, variables.Replace(target.Expr)})
+			require.NotContains(t, all[len(all)-1].expr, "$", "a variable that this test does not know")
+		}
+	}
+	require.Greater(t, len(all), 50)
+	return all
+}
+
+// panel returns the expression of the first panel with a title.
+func panel(t *testing.T, title string, window time.Duration) string {
+	t.Helper()
+	for _, e := range dashboard(t, window) {
+		if e.title == title {
+			return e.expr
+		}
+	}
+	require.Fail(t, "no such panel", title)
+	return ""
+}
+
+// run is a load, and the time of Prometheus that it lies within.
+type run struct {
+	result     *load.Result
+	prometheus []*prometheus
+}
+
+// measured has a market trade, between two scrapes of each Prometheus that see exactly
+// it: of all that was done before, and of all that was done in the end.
+func (x *exchange) measured(t *testing.T, clients int, duration time.Duration, before func(), all ...*prometheus) *run {
+	t.Helper()
+	market, ok := scenario.Find("market")
+	require.True(t, ok)
+	load := &scenario.Run{Addr: x.server.XML, Seed: uint64(time.Now().UnixNano()), Params: market.Defaults}
+	load.Params.Clients, load.Params.Duration = clients, duration
+	t.Logf("seed %d", load.Seed)
+	require.NoError(t, market.Prepare(t.Context(), load))
+	prepared := x.commands(t)
+	for _, p := range all {
+		p.from = p.scrapedUpTo(prepared)
+	}
+	before()
+	r := &run{prometheus: all}
+	var err error
+	r.result, err = market.Measure(t.Context(), load)
+	require.NoError(t, err)
+	require.Zero(t, r.result.Errors, r.result.Examples)
+	for _, p := range all {
+		p.to = p.scrapedUpTo(prepared + r.result.Requests)
+	}
+	return r
+}
+
+// commands returns how many commands the server says that it has done.
+func (x *exchange) commands(t *testing.T) (n uint64) {
+	t.Helper()
+	r, err := http.Get("http://" + x.server.HTTP + "/metrics")
+	require.NoError(t, err)
+	defer r.Body.Close()
+	page, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	for _, line := range regexp.MustCompile(`(?m)^outcry_commands_total\{.*\} (\S+)$`).FindAllSubmatch(page, -1) {
+		v, err := strconv.ParseFloat(string(line[1]), 64)
+		require.NoError(t, err)
+		n += uint64(v)
+	}
+	return n
+}
+
+// scrapedUpTo waits until a scrape has seen so many commands, and no more, and returns
+// when that was.
+func (p *prometheus) scrapedUpTo(commands uint64) time.Time {
+	p.t.Helper()
+	// The histogram counts a command after its reply was sent: it is the last to know.
+	count := "(sum by (instance) (outcry_request_seconds_count) or histogram_count(sum by (instance) (outcry_request_seconds)))"
+	p.until(fmt.Sprintf("%s == %d and sum by (instance) (outcry_commands_total) == %[2]d", count, commands))
+	at := p.one("max(timestamp(outcry_ready))", time.Now())
+	return time.UnixMilli(int64(math.Round(at * 1000)))
+}
+
+// window is how long before p.to something began that is just in.
+func (p *prometheus) window() time.Duration { return p.to.Sub(p.from) + time.Millisecond }
+
+// TestEveryExpressionHasAnAnswer evaluates those of dashboard and rules, for native and
+// for classic histograms, after a market has traded.
+func TestEveryExpressionHasAnAnswer(t *testing.T) {
+	x := open(t)
+	for _, p := range x.measured(t, 16, 3*time.Second, func() {}, x.scraped(t), x.scraped(t, "--enable-feature=native-histograms")).prometheus {
+		for _, e := range dashboard(t, p.window()) {
+			require.True(t, hasValue(p.query(e.expr, p.to)), "%s: no answer to %s", e.title, e.expr)
+		}
+		p.checkRules()
+	}
+}
+
+// hasValue tells whether an answer has a number, or a histogram.
+func hasValue(found []series) bool {
+	for _, s := range found {
+		if s.histogram || !math.IsNaN(s.value) {
+			return true
+		}
+	}
+	return false
+}
+
+// metricName finds metrics, ours and others, and recorded series.
+var metricName = regexp.MustCompile(`\b(?:outcry|process|go)_[a-z0-9_]+|\binstance\w*:\w+:\w+|\bup\b`)
+
+// checkRules demands that each rule is evaluated without an error, that what is recorded
+// is there, and that an alert asks for series that are there.
+func (p *prometheus) checkRules() {
+	t := p.t
+	t.Helper()
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Name, Type, Query, Health, LastError string
+				Annotations                          map[string]string
+			}
+		}
+	}
+	require.NoError(t, p.get("rules", &rules))
+	tests, err := os.ReadFile("prometheus/rules_test.yml")
+	require.NoError(t, err)
+	alerts := 0
+	for _, group := range rules.Groups {
+		for _, r := range group.Rules {
+			require.Equal(t, "ok", r.Health, "%s: %s", r.Name, r.LastError)
+			if r.Type == "recording" {
+				require.True(t, hasValue(p.query(r.Name, p.to)), "nothing is recorded as %s", r.Name)
+				continue
+			}
+			alerts++
+			names := metricName.FindAllString(r.Query, -1)
+			require.NotEmpty(t, names, r.Query)
+			for _, name := range names {
+				require.NotEmpty(t, p.query(fmt.Sprintf("count(%s)", name), p.to), "%s: there is no %s", r.Name, name)
+			}
+			require.Greater(t, len(r.Annotations["runbook"]), 40, r.Name)
+			require.NotEmpty(t, r.Annotations["summary"], r.Name)
+			require.Contains(t, string(tests), "  - name: "+r.Name+"\n", "an alert without a test")
+		}
+	}
+	require.Equal(t, 16, alerts)
+}
+
+// TestPercentilesAreThoseOfTheClients compares the dashboard's p99 with what the load
+// generator has measured over the same requests, while every answer waits for a slow
+// Postgres. Of some hundred milliseconds nearly all are the server's then, so that the
+// clients' time and the server's, which is a part of it, can be compared.
+func TestPercentilesAreThoseOfTheClients(t *testing.T) {
+	x := open(t, "--ack=postgres")
+	r := x.measured(t, 64, 6*time.Second, func() { x.postgres.Slow(5 * time.Millisecond) },
+		x.scraped(t, "--enable-feature=native-histograms"), x.scraped(t))
+	for _, c := range []struct {
+		form  string
+		p     *prometheus
+		width float64 // of a bucket: its upper bound over its lower one
+	}{{"native", r.prometheus[0], math.Exp2(1.0 / 8)}, {"classic", r.prometheus[1], 2}} {
+		for title, q := range map[string]float64{"p50": 0.5, "p99": 0.99} {
+			got := c.p.one(panel(t, title, c.p.window()), c.p.to)
+			// The same of a thousand requests may be one more or less to either of the two, and
+			// the load generator rounds to a hundredth.
+			low, high := r.result.Quantile(q-0.002).Seconds(), r.result.Quantile(q+0.002).Seconds()
+			t.Logf("%s %s: %.4f s, clients %.4f s (%d requests)", c.form, title, got, r.result.Quantile(q).Seconds(), r.result.Requests)
+			require.GreaterOrEqual(t, got*c.width*1.01, low, "%s %s", c.form, title)
+			require.LessOrEqual(t, got/c.width/1.01, high, "%s %s", c.form, title)
+		}
+	}
+}
+
+// TestServerTimesAreAPartOfClientTimes is the same with a server as it is: clients see
+// the network, and waits for a processor, besides.
+func TestServerTimesAreAPartOfClientTimes(t *testing.T) {
+	x := open(t)
+	r := x.measured(t, 64, 3*time.Second, func() {}, x.scraped(t, "--enable-feature=native-histograms"))
+	p := r.prometheus[0]
+	for title, q := range map[string]float64{"p50": 0.5, "p99": 0.99} {
+		got := p.one(panel(t, title, p.window()), p.to)
+		t.Logf("%s: %.6f s, clients %.6f s (%d requests)", title, got, r.result.Quantile(q).Seconds(), r.result.Requests)
+		require.Positive(t, got)
+		require.LessOrEqual(t, got/math.Exp2(1.0/8)/1.01, r.result.Quantile(q+0.002).Seconds(), title)
+	}
+}

@@ -1,0 +1,206 @@
+//go:build prometheus
+
+// Package deploy_test tries the files of this folder with the real thing: a Prometheus
+// that has scraped a server under load answers every expression of dashboard and
+// rules. It needs promtool and prometheus, of the Debian package prometheus:
+//
+//	go test -tags prometheus ./deploy
+package deploy_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/loadtest/venue"
+)
+
+const (
+	// patience is how long is waited for what must come. Nothing depends on its value.
+	patience = 60 * time.Second
+	// scrapeEvery is how often the tests' Prometheus scrapes.
+	scrapeEvery = 500 * time.Millisecond
+)
+
+func TestPromtoolTakesConfigurationAndRules(t *testing.T) {
+	for _, args := range [][]string{
+		{"check", "config", "prometheus/prometheus.yml"},
+		{"check", "rules", "prometheus/recording.yml", "prometheus/alerts.yml"},
+		{"test", "rules", "prometheus/rules_test.yml"},
+	} {
+		out, err := exec.CommandContext(t.Context(), "promtool", args...).CombinedOutput()
+		require.NoError(t, err, "promtool %s: %s", strings.Join(args, " "), out)
+	}
+}
+
+// exchange is a server with a Postgres, for Prometheuses to scrape.
+type exchange struct {
+	server   *venue.Server
+	postgres *venue.Postgres
+	dir      string
+}
+
+func open(t *testing.T, flags ...string) *exchange {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	dir, err := os.MkdirTemp("", "outcry-deploy-") // whose parent anybody may enter, as Postgres' user has to
+	require.NoError(t, err)
+	x := &exchange{dir: dir}
+	root, err := venue.Root(ctx)
+	require.NoError(t, err)
+	program, err := venue.Build(ctx, root, "./cmd/outcryd", x.dir)
+	require.NoError(t, err)
+	x.postgres, err = venue.StartPostgres(ctx, x.dir)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, x.postgres.Stop(ctx))
+		require.NoError(t, venue.RemoveAll(x.dir))
+	})
+	x.server, err = venue.Launch(venue.ServerOptions{Program: program, Data: filepath.Join(x.dir, "data"), DatabaseURL: x.postgres.URL(), Flags: flags})
+	require.NoError(t, err)
+	t.Cleanup(x.server.Kill)
+	require.NoError(t, x.server.WaitReady(ctx))
+	return x
+}
+
+// prometheus is a running Prometheus.
+type prometheus struct {
+	t        *testing.T
+	addr     string
+	from, to time.Time // of the scrapes around a run
+}
+
+// scraped starts a Prometheus with the rules and the configuration of this folder, but
+// for the target and how often it is scraped.
+func (x *exchange) scraped(t *testing.T, flags ...string) *prometheus {
+	t.Helper()
+	dir, err := os.MkdirTemp(x.dir, "prometheus-")
+	require.NoError(t, err)
+	require.NoError(t, os.CopyFS(dir, os.DirFS("prometheus")))
+	config, err := os.ReadFile("prometheus/prometheus.yml")
+	require.NoError(t, err)
+	text := strings.NewReplacer("127.0.0.1:8080", x.server.HTTP, ": 5s", fmt.Sprintf(": %s", scrapeEvery)).Replace(string(config))
+	require.NotEqual(t, string(config), text)
+	file := filepath.Join(dir, "prometheus.yml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	p := &prometheus{t: t, addr: freeAddress(t)}
+	cmd := exec.Command("prometheus", append([]string{"--config.file=" + file, "--storage.tsdb.path=" + filepath.Join(dir, "data"),
+		"--web.listen-address=" + p.addr, "--log.level=warn"}, flags...)...)
+	var log strings.Builder
+	cmd.Stderr = &log
+	require.NoError(t, venue.Start(cmd), "the Debian package prometheus has it")
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("Prometheus: %s", log.String())
+		}
+	})
+	require.Eventually(t, p.isUp, patience, 50*time.Millisecond)
+	p.until(`outcry_ready == 1`)
+	return p
+}
+
+// isUp tells whether Prometheus answers queries.
+func (p *prometheus) isUp() bool {
+	r, err := http.Get("http://" + p.addr + "/-/ready")
+	if err != nil {
+		return false
+	}
+	defer r.Body.Close()
+	return r.StatusCode == http.StatusOK
+}
+
+// until waits until an expression has an answer.
+func (p *prometheus) until(expr string) {
+	p.t.Helper()
+	for begun := time.Now(); len(p.query(expr, time.Now())) == 0; time.Sleep(scrapeEvery / 5) {
+		require.Less(p.t, time.Since(begun), patience, "no answer to %s", expr)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// get asks the API. It returns the error that the API tells of a query.
+func (p *prometheus) get(path string, data any) error {
+	r, err := http.Get("http://" + p.addr + "/api/v1/" + path)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Data  any
+		Error string
+	}{Data: data}
+	if err := json.Unmarshal(b, &answer); err != nil {
+		return fmt.Errorf("%s: %.200s: %w", r.Status, b, err)
+	}
+	if answer.Error != "" {
+		return fmt.Errorf("%s", answer.Error)
+	}
+	return nil
+}
+
+// series is one of a query's answer. Value is NaN where it is a histogram.
+type series struct {
+	labels    map[string]string
+	value     float64
+	histogram bool
+}
+
+// query evaluates an expression at a moment. One that Prometheus does not take ends the
+// test.
+func (p *prometheus) query(expr string, at time.Time) (found []series) {
+	p.t.Helper()
+	var data struct {
+		Result []struct {
+			Metric    map[string]string
+			Value     []any
+			Histogram []any
+		}
+	}
+	err := p.get("query?"+url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}.Encode(), &data)
+	require.NoError(p.t, err, expr)
+	for _, r := range data.Result {
+		s := series{labels: r.Metric, value: math.NaN(), histogram: r.Histogram != nil}
+		if len(r.Value) == 2 {
+			s.value, err = strconv.ParseFloat(r.Value[1].(string), 64)
+			require.NoError(p.t, err)
+		}
+		found = append(found, s)
+	}
+	return found
+}
+
+// one is the value of an expression that has one.
+func (p *prometheus) one(expr string, at time.Time) float64 {
+	p.t.Helper()
+	found := p.query(expr, at)
+	require.Len(p.t, found, 1, expr)
+	return found[0].value
+}
