@@ -64,7 +64,7 @@ func tryInProcess(flags ...string) (s *server, addr string, err error) {
 	lines, w := io.Pipe()
 	found := make(chan string, 1)
 	go func() { found <- readyLine(lines)["xml"] }()
-	s = &server{config: c, log: slog.New(slog.NewJSONHandler(w, nil)), metrics: newMetrics(), ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
+	s = &server{config: c, log: slog.New(slog.NewJSONHandler(w, nil)), level: new(slog.LevelVar), metrics: newMetrics(), ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
 	s.setNotReady(errStarting)
 	if err := s.start(background); err != nil {
 		return nil, "", errors.Join(err, s.stop())

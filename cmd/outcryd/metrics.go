@@ -26,7 +26,6 @@ type metrics struct {
 	batchRecords prometheus.Histogram
 	batchRows    prometheus.Counter
 	retries      prometheus.Counter
-	suppressed   prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -48,14 +47,13 @@ func newMetrics() *metrics {
 		batchRecords: histogram("outcry_postgres_batch_records", "Journal records in a batch written to Postgres.", 1, 17),
 		batchRows:    counter("outcry_postgres_rows_total", "Rows written to Postgres."),
 		retries:      counter("outcry_postgres_retries_total", "Batches that could not be written to Postgres and were tried again."),
-		suppressed:   counter("outcry_log_suppressed_lines_total", "Lines that were not logged because the same message had come too often lately."),
 	}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(runtimeMetrics...)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector(), buildInfo(),
 		m.gateway, m.stream, m.syncSeconds, m.syncRecords, m.syncBytes,
-		m.batchSeconds, m.batchRecords, m.batchRows, m.retries, m.suppressed)
+		m.batchSeconds, m.batchRecords, m.batchRows, m.retries)
 	return m
 }
 

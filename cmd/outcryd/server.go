@@ -26,6 +26,7 @@ import (
 type server struct {
 	config  *config
 	log     *slog.Logger
+	level   *slog.LevelVar // of log
 	metrics *metrics
 
 	lock      *journal.DirLock
@@ -51,8 +52,9 @@ var errStarting = errors.New("starting")
 
 // serve runs the exchange until ctx ends, and then stops it in order. An error
 // says why it could not start, or what made it stop.
-func serve(ctx context.Context, c *config, log *slog.Logger) error {
-	s := &server{config: c, log: log, metrics: newMetrics(), ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
+func serve(ctx context.Context, c *config, log *logs) error {
+	s := &server{config: c, log: log.Logger, level: log.level, metrics: newMetrics(), ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
+	s.metrics.watchLog(log.repeats)
 	s.setNotReady(errStarting)
 	err := s.start(ctx)
 	if err == nil {
@@ -118,6 +120,7 @@ func (s *server) startHTTP() error {
 		Refuse:        func(text string) []byte { return wire.AppendError(nil, text) },
 		FrameBytesMax: s.config.frameBytesMax,
 		Log:           s.log,
+		LogLevel:      s.level,
 	})
 	s.running.Go(func() {
 		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -16,6 +16,12 @@ func (m *metrics) gauge(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
+// watchLog adds what the log suppresses.
+func (m *metrics) watchLog(r *repeats) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "outcry_log_suppressed_lines_total",
+		Help: "Lines that were not logged because the same message had come too often lately."}, func() float64 { return float64(r.suppressed.Load()) }))
+}
+
 // oneIf is how metrics tell yes and no.
 func oneIf(yes bool) float64 {
 	if yes {

@@ -37,8 +37,9 @@ type Options struct {
 	FrameBytesMax int // largest body of POST /xml
 	// Market serves /, /page/ and /api/. Nil means that nobody does: / is the same
 	// as /help then.
-	Market http.Handler
-	Log    *slog.Logger
+	Market   http.Handler
+	Log      *slog.Logger
+	LogLevel *slog.LevelVar // of Log
 }
 
 // Limits of a request over HTTP.
@@ -66,8 +67,8 @@ func NewServer(o Options) *http.Server {
 	}
 }
 
-// Handler returns the handler of all paths: /, /help, /page/, /api/, /metrics, /healthz, /readyz, POST /xml
-// and /debug/pprof/. Pages that a person has open in a browser can't use it unless
+// Handler returns the handler of all paths: /, /help, /page/, /api/, /metrics, /healthz,
+// /readyz, /loglevel, POST /xml and /debug/pprof/. Pages that a person has open in a browser can't use it unless
 // they come from it.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
@@ -80,7 +81,9 @@ func Handler(o Options) http.Handler {
 		}
 		fmt.Fprintln(w, "ready")
 	})
-	mux.Handle("POST /xml", &xmlHandler{o, make(chan struct{}, answersMax)})
+	mux.HandleFunc("GET /loglevel", o.showLogLevel)
+	mux.HandleFunc("PUT /loglevel", o.setLogLevel)
+	mux.Handle("POST /xml", &xmlHandler{options: o, running: make(chan struct{}, answersMax)})
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -105,6 +108,7 @@ GET  /api/v1/        the market, as data; /api/v1/openapi.yaml describes it
 GET  /healthz        whether the process is alive
 GET  /readyz         whether it takes orders, and if not, why
 GET  /metrics        for Prometheus
+PUT  /loglevel       what is logged from now on: DEBUG, INFO, WARN or ERROR; GET tells it
 POST /xml            one frame's XML as body, its reply as answer
 GET  /debug/pprof/   profiles
 `

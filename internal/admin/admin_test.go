@@ -32,6 +32,7 @@ func options() Options {
 		Refuse:        func(text string) []byte { return []byte("<results><error>" + text + "</error></results>") },
 		FrameBytesMax: 1000,
 		Log:           slog.New(slog.DiscardHandler),
+		LogLevel:      new(slog.LevelVar),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 )
 
 // xmlHandler answers POST /xml. The status is 200 for every frame that was answered,
@@ -14,6 +15,7 @@ import (
 type xmlHandler struct {
 	options Options
 	running chan struct{} // holds a value for each request under way
+	failed  atomic.Uint64 // requests that were not answered; each has a number in the log and in its reply
 }
 
 // ServeHTTP implements http.Handler.
@@ -76,10 +78,11 @@ func (h *xmlHandler) answer(w http.ResponseWriter, r *http.Request, xml []byte, 
 		h.reply(w, http.StatusOK, reply)
 	})
 	if err != nil {
+		id := h.failed.Add(1)
 		if r.Context().Err() == nil { // the client is still there, so it is the exchange
-			h.options.Log.Error("a request over HTTP is not answered", "client", r.RemoteAddr, "error", err)
+			h.options.Log.Error("a request over HTTP is not answered", "request", id, "client", r.RemoteAddr, "error", err)
 		}
-		h.refuse(w, http.StatusServiceUnavailable, "the exchange is stopping; whether the request was done is known after it has started again")
+		h.refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("the exchange is stopping; whether the request was done is known after it has started again (request %d)", id))
 	}
 }
 

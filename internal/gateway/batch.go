@@ -117,6 +117,7 @@ type reply struct {
 	bytes []byte
 	seq   uint64    // what must be durable before the first byte is sent
 	begun time.Time // when the first frame of the batch was whole
+	frame uint64    // number of the last one that it answers, 0 where it answers none
 	last  bool      // says why the connection is closed; answers no frame
 
 	memory *memory // the server's that it takes of

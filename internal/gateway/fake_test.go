@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -260,7 +261,12 @@ func (c *client) reply() string {
 	xml := make([]byte, n)
 	_, err = io.ReadFull(c.in, xml)
 	require.NoError(c.t, err)
-	return string(xml)
+	return unnumbered(string(xml))
+}
+
+// unnumbered takes the connection's number out of the reason why it is closed.
+func unnumbered(reply string) string {
+	return regexp.MustCompile(` \(connection \d+\)(</error></results>)$`).ReplaceAllString(reply, "$1")
 }
 
 // ends asserts that nothing more comes, and that the connection was not reset.

@@ -15,8 +15,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"outcry/internal/exchange"
@@ -58,6 +60,7 @@ type Server struct {
 	cutOff    context.CancelFunc
 	accepting context.Context // ends when the server shuts down
 	drain     context.CancelFunc
+	lastID    atomic.Uint64  // of a connection
 	running   sync.WaitGroup // sessions, and connections that are refused
 
 	// mu guards what follows.
@@ -144,6 +147,7 @@ func (s *Server) open(conn net.Conn) {
 	c := newSession(s, conn)
 	s.sessions[c] = struct{}{}
 	if refused {
+		c.log(slog.LevelWarn, "a connection is refused: there are too many", 0)
 		s.running.Go(func() {
 			c.refuse(fmt.Sprintf("the exchange has %d connections and takes no more; try again later", s.options.ConnectionsMax))
 			s.forget(c, 0)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"time"
@@ -27,6 +28,7 @@ func textNoMemory(waited time.Duration) string {
 // session is one connection.
 type session struct {
 	server *Server
+	id     uint64 // counts the server's connections from 1
 	conn   net.Conn
 	frames *wire.FrameReader
 	clock  *deadlines
@@ -35,13 +37,14 @@ type session struct {
 	// The reader's own.
 	next     []byte // a frame that found no room in its batch, nil where there is none
 	arriving int64  // what the frame that arrives holds of the server's memory
+	executed uint64 // frames whose replies were handed over
 
 	ctx    context.Context // ends when the writer can send no more, and with the server's
 	cancel context.CancelFunc
 }
 
 func newSession(s *Server, conn net.Conn) *session {
-	c := &session{server: s, conn: conn, unsent: newQueue(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
+	c := &session{server: s, id: s.lastID.Add(1), conn: conn, unsent: newQueue(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
 	c.clock = &deadlines{session: c}
 	c.frames = wire.NewFrameReader(c.clock, s.options.FrameBytesMax)
 	c.frames.Admit = c.admit
@@ -58,7 +61,7 @@ func (c *session) serve() {
 	told := make(chan bool, 1)
 	go func() { told <- c.write() }()
 	if reason := c.read(); reason != "" {
-		c.push(c.server.lastReply(reason))
+		c.push(c.lastReply(reason))
 	}
 	c.unsent.close()
 	if <-told {
@@ -70,7 +73,7 @@ func (c *session) serve() {
 func (c *session) refuse(reason string) {
 	defer c.conn.Close()
 	defer c.cancel()
-	if c.transmit(c.server.lastReply(reason).bytes) == nil {
+	if c.transmit(c.lastReply(reason).bytes) == nil {
 		c.linger()
 	}
 }
@@ -108,7 +111,9 @@ func (c *session) read() (reason string) {
 		b.clock.resume()
 		if err != nil {
 			c.server.discard(b)
-			c.server.options.Log.Info("a connection is closed", "client", c.conn.RemoteAddr(), "error", err)
+			if c.ctx.Err() == nil { // else the writer has logged why
+				c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.Any("error", err))
+			}
 			return textFailed
 		}
 		c.answer(b, seq, begun)
@@ -188,6 +193,8 @@ func (c *session) answer(b *batch, seq uint64, begun time.Time) {
 		b.appendReply(c.ctx, r, i)
 		r.bytes = s.endFrame(r.bytes, begin)
 	}
+	c.executed += uint64(b.frames)
+	r.frame = c.executed
 	s.options.Metrics.executed(b, r)
 	s.settle(r, b)
 	s.release(b)
@@ -225,7 +232,7 @@ func (c *session) explain(err error) (reason string) {
 		o.Metrics.hit(limitMemory)
 		reason = textNoMemory(o.FrameTimeout)
 	case !late:
-		o.Log.Debug("a connection is lost", "client", c.conn.RemoteAddr(), "error", err)
+		c.log(slog.LevelDebug, "a connection is lost", c.executed+1, slog.Any("error", err))
 		return ""
 	case c.server.isDraining():
 		return textDraining
@@ -236,7 +243,7 @@ func (c *session) explain(err error) (reason string) {
 		o.Metrics.hit(limitIdle)
 		reason = fmt.Sprintf("nothing was sent for %s", o.IdleTimeout)
 	}
-	o.Log.Info("a connection is closed", "client", c.conn.RemoteAddr(), "reason", reason)
+	c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String("reason", reason))
 	return reason
 }
 
@@ -263,7 +270,7 @@ func (c *session) send(r *reply) (told, failed bool) {
 	err := c.await(r.seq)
 	o.Metrics.lap(&r.clock, stageJournal)
 	if err != nil {
-		told = c.transmit(c.server.lastReply(textFailed).bytes) == nil
+		told = c.transmit(c.lastReply(textFailed).bytes) == nil
 	} else if err = c.transmit(r.bytes); err == nil {
 		if !r.last {
 			o.Metrics.answered(r)
@@ -273,7 +280,7 @@ func (c *session) send(r *reply) (told, failed bool) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		o.Metrics.hit(limitWriteTime)
 	}
-	o.Log.Info("replies are not sent", "client", c.conn.RemoteAddr(), "error", err)
+	c.log(slog.LevelInfo, "replies are not sent", r.frame, slog.Any("error", err))
 	return told, true
 }
 
