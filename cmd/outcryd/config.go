@@ -52,7 +52,7 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f := flag.NewFlagSet("outcryd", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&c.listen, "listen", "127.0.0.1:12345", "`address` of the XML protocol over TCP")
-	f.StringVar(&c.http, "http", "127.0.0.1:8080", "`address` of the HTTP side: the market page, /api/v1/, /metrics, /healthz, /readyz, POST /xml; empty for none")
+	f.StringVar(&c.http, "http", "127.0.0.1:8080", "`address` of the HTTP side: the market page, /api/v1/, /metrics, /healthz, /readyz, /loglevel, POST /xml; empty for none")
 	f.StringVar(&c.data, "data", "outcry-data", "`directory` of the journal and of the local Postgres cluster")
 	f.StringVar(&c.databaseURL, "database-url", "", "`URL` of an existing Postgres database; empty for a local cluster below the data directory (default $DATABASE_URL)")
 	f.StringVar(&c.ack, "ack", ackJournal, "what a reply waits for: \"journal\", or \"postgres\" as well")
@@ -71,7 +71,7 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f.IntVar(&c.lagMax, "max-lag", 4_000_000, "`records` that Postgres may be behind before orders are refused; bounds memory while it is away")
 	f.Int64Var(&c.segmentBytes, "segment", 64<<20, "size of a journal segment, in `bytes`")
 	f.BoolVar(&c.acceptJournalLoss, "accept-journal-loss", false, "start although the journal does not reach the database's last record: what was answered after it and is not in the database is lost")
-	f.TextVar(&c.logLevel, "log-level", slog.LevelInfo, "lowest `level` that is logged: DEBUG, INFO, WARN, ERROR")
+	f.TextVar(&c.logLevel, "log-level", slog.LevelInfo, "lowest `level` that is logged: DEBUG, INFO, WARN, ERROR; PUT /loglevel changes it")
 	f.BoolVar(&c.showVersion, "version", false, "print the version and exit")
 	f.Usage = func() {
 		fmt.Fprintln(stderr, "outcryd runs the exchange.\n\nUsage: outcryd [flags]\n\nEach flag can also be given in the environment: --max-frame as OUTCRY_MAX_FRAME. A flag wins.")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -32,6 +33,17 @@ func scrape(t *testing.T, p *program) string {
 	b, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
 	return string(b)
+}
+
+// metric returns the value of a metric without labels.
+func metric(t *testing.T, p *program, name string) float64 {
+	t.Helper()
+	_, after, ok := strings.Cut(scrape(t, p), "\n"+name+" ")
+	require.True(t, ok, name)
+	text, _, _ := strings.Cut(after, "\n")
+	value, err := strconv.ParseFloat(text, 64)
+	require.NoError(t, err)
+	return value
 }
 
 // families returns the names of a page's metrics, and how many series each has.

@@ -47,6 +47,11 @@ func TestTradingGoesOnWithoutPostgres(t *testing.T) {
 	require.Contains(t, c.must(t, `<transactions id="1"><query id="200"/></transactions>`), "executed")
 	require.Equal(t, http.StatusOK, get(t, p, "/readyz").StatusCode, "ready without Postgres")
 	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "trading goes on") }, patience, 5*time.Millisecond)
+	require.Zero(t, metric(t, p, "outcry_postgres_up"))
+	require.Positive(t, metric(t, p, "outcry_postgres_lag_records"))
+	lag := metric(t, p, "outcry_postgres_lag_seconds")
+	require.Positive(t, lag)
+	require.Greater(t, metric(t, p, "outcry_postgres_lag_seconds"), lag, "longer and longer")
 
 	// Killed while Postgres is away: everything is in the journal.
 	p.kill()
@@ -61,6 +66,8 @@ func TestTradingGoesOnWithoutPostgres(t *testing.T) {
 		require.Equal(t, fmt.Sprintf(`<results><status id="%d"><executed shares="1" price="3" time="T"/></status></results>`, id),
 			twin.Normalize([]byte(c.must(t, fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, id)))))
 	}
+	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_seconds") == 0 }, patience, 5*time.Millisecond)
+	require.InDelta(t, 1, metric(t, p, "outcry_postgres_up"), 0)
 	p.stop(t)
 	conserved(t, pg.URL())
 	require.Equal(t, [][]string{{"300", "150"}}, query(t, text(t, pg.URL()), `SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM executions)`))
