@@ -12,22 +12,12 @@ import (
 	"outcry/internal/market"
 )
 
-// lagSamplesMax bounds how far back a lag is known: an hour, in seconds.
-const lagSamplesMax = 3600
-
 // health works out how the exchange is doing from two looks at its metrics. It is
 // for one goroutine.
 type health struct {
 	server  *server
 	gateway *prometheus.Registry // the gateway's metrics alone: the others cost more to gather
 	before  counts
-	lags    []lagSample // that Postgres does not have yet, oldest first
-}
-
-// lagSample says that record seq was the last one at a time.
-type lagSample struct {
-	at  time.Time
-	seq uint64
 }
 
 // counts are what has happened since the start.
@@ -63,24 +53,8 @@ func (h *health) now() market.Health {
 		lately.seconds[bound] -= n
 	}
 	of.P50, of.P99 = lately.quantile(0.5), lately.quantile(0.99)
-	of.LagSeconds = h.lag(now.at, s.journal.Appended(), s.projector.Applied())
+	of.LagSeconds = s.marks.lag(s.projector.Applied(), now.at).Seconds()
 	return of
-}
-
-// lag returns how long ago the first record came that is not applied, to the second.
-func (h *health) lag(now time.Time, appended, applied uint64) float64 {
-	done := 0
-	for done < len(h.lags) && h.lags[done].seq <= applied {
-		done++
-	}
-	h.lags = slices.Delete(h.lags, 0, done)
-	if appended > applied && len(h.lags) < lagSamplesMax {
-		h.lags = append(h.lags, lagSample{now, appended})
-	}
-	if len(h.lags) == 0 {
-		return 0
-	}
-	return now.Sub(h.lags[0].at).Seconds()
 }
 
 // count reads the gateway's metrics.

@@ -17,8 +17,8 @@ import (
 // trafficOfAllKinds has every kind of command done and refused, and text that is none.
 func trafficOfAllKinds(t *testing.T, c *conn) {
 	t.Helper()
-	c.must(t, market)
-	c.must(t, market) // everything exists
+	c.must(t, opening)
+	c.must(t, opening) // everything exists
 	c.must(t, `<transactions id="2"><order sym="S" amount="-3" limit="3"/><order sym="NONE" amount="1" limit="1"/><order sym="S" amount="x" limit="1"/></transactions>`)
 	c.must(t, `<transactions id="1"><order sym="S" amount="2" limit="3"/><query id="1"/><query id="99"/><cancel id="1"/><cancel id="2"/></transactions>`)
 	c.must(t, `<transactions id="2"><cancel id="1"/><cancel id="1"/></transactions>`)

@@ -33,6 +33,7 @@ type server struct {
 	http      *http.Server
 	market    *market.API // nil without HTTP, as is feed
 	feed      *market.Feed
+	marks     lagMarks // when the journal's records were synced
 	httpAddr  net.Addr
 	database  *database
 	journal   *journal.Journal
@@ -132,16 +133,15 @@ func (s *server) startHTTP() error {
 
 // startEngine opens the journal, restores the state, and starts what works on it.
 func (s *server) startEngine(ctx context.Context) (err error) {
-	marks := new(lagMarks)
 	options := journal.Options{SegmentBytes: s.config.segmentBytes, OnSync: func(records, bytes int, took time.Duration) {
 		s.metrics.synced(records, bytes, took)
-		marks.synced(uint64(records), time.Now())
+		s.marks.synced(uint64(records), time.Now())
 	}}
 	if s.journal, err = openJournal(ctx, s.config, s.database, options, s.log); err != nil {
 		return err
 	}
 	snapshot := *s.database.snapshot // of which restore lets go
-	marks.synced(s.journal.Appended(), time.Now())
+	s.marks.synced(s.journal.Appended(), time.Now())
 	state, err := restore(ctx, s.database, s.journal, s.log)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 	})
 	s.metrics.watch(s.engine, s.journal, s.projector)
 	s.runFeed()
-	s.metrics.watchLag(marks, s.projector)
+	s.metrics.watchLag(&s.marks, s.projector)
 	return nil
 }
 

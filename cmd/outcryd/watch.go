@@ -1,7 +1,6 @@
 package main
 
 import (
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,14 +41,6 @@ func (m *metrics) watchServer(c *config, ready func() error) {
 // disk is a file system, in bytes. It is 0 where it can't be asked: an alert then
 // looks at it.
 type disk struct{ size, available uint64 }
-
-func diskOf(dir string) disk {
-	var s syscall.Statfs_t
-	if syscall.Statfs(dir, &s) != nil {
-		return disk{}
-	}
-	return disk{s.Blocks * uint64(s.Frsize), s.Bavail * uint64(s.Frsize)}
-}
 
 // watch adds what is read of a running exchange when somebody looks.
 func (m *metrics) watch(e *engine.Engine, j *journal.Journal, p *postgres.Projector) {

@@ -1,0 +1,11 @@
+package main
+
+import "syscall"
+
+func diskOf(dir string) disk {
+	var s syscall.Statfs_t
+	if syscall.Statfs(dir, &s) != nil {
+		return disk{}
+	}
+	return disk{s.Blocks * uint64(s.Frsize), s.Bavail * uint64(s.Frsize)}
+}
