@@ -22,7 +22,8 @@ const root = "../.."
 // ours. A package that is not in it is not allowed to be.
 var imports = map[string][]string{
 	"migrations":                nil,
-	"internal/exchange":         nil,
+	"internal/idmap":            nil,
+	"internal/exchange":         {"internal/idmap"},
 	"internal/journal":          nil,
 	"internal/twin":             nil,
 	"internal/house":            nil,
