@@ -69,7 +69,7 @@ func (d *desk) forget() {
 		if !d.closed.pop(seq) {
 			return
 		}
-		e.orders.remove(d.book.Forget())
+		d.book.Forget()
 		d.closedCount.Add(-1)
 		e.counters.closedOrders.Add(-1)
 	}
@@ -124,13 +124,9 @@ func (e *Engine) sweepOnce() bool {
 	return e.counters.closedOrders.Load() < before
 }
 
-// adopt enters the orders of a book that was restored. Those that closed after
+// adopt counts the orders of a book that was restored. Those that closed after
 // the projection's state count as closed by the journal's last record.
 func (d *desk) adopt() {
-	d.engine.orders.enroll(d)
-	for o := range d.book.Orders() {
-		d.engine.orders.add(o.ID, d)
-	}
 	d.engine.counters.openOrders.Add(int64(d.book.Resting()))
 	if n := d.book.Closed(); n > 0 {
 		d.close(d.engine.journal.Appended(), n)

@@ -14,7 +14,6 @@ type desk struct {
 	symbol  exchange.Symbol
 	listing *exchange.Listing // its contents are guarded by Engine.mu
 	book    *exchange.Book
-	number  uint32            // of the directory
 	account *exchange.Account // of the last command: the next is most often for the same
 	closed  closedQueue
 
@@ -71,7 +70,6 @@ func (d *desk) placeOrder(c *exchange.Command, r *exchange.Result, now int64) er
 		return err
 	}
 	e.settle(d.listing, o, d.fills)
-	e.orders.add(o.ID, d)
 	d.noteFills(seq)
 	r.Order = o.ID
 	return nil

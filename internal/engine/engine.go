@@ -97,8 +97,9 @@ type Engine struct {
 	options   Options
 	journal   *journal.Journal
 	registrar *registrar
-	desks     sync.Map // exchange.Symbol → *desk; a desk is never removed
-	orders    directory
+	desks     sync.Map                // exchange.Symbol → *desk; a desk is never removed
+	index     *exchange.Index         // of the orders that memory holds
+	numbered  atomic.Pointer[[]*desk] // by the number of the book; only ever longer
 	tasks     sync.Pool
 
 	lastOrder atomic.Uint64 // the highest order id given out
@@ -119,12 +120,14 @@ type Engine struct {
 // records are all in the journal or in the projection. Close ends it.
 func New(o Options) *Engine {
 	o.setDefaults()
-	e := &Engine{options: o, journal: o.Journal, ledger: o.State.Ledger, stop: make(chan struct{})}
+	e := &Engine{options: o, journal: o.Journal, ledger: o.State.Ledger, index: o.State.Index, stop: make(chan struct{})}
 	e.settled = sync.NewCond(&e.mu)
 	e.tasks.New = func() any { return &task{done: make(chan struct{}, 1)} }
 	e.lastOrder.Store(uint64(o.State.OrderID))
 	e.counters.lastAtStart = uint64(o.State.OrderID)
 	e.counters.accounts.Store(int64(e.ledger.Accounts()))
+	none := make([]*desk, e.index.Books())
+	e.numbered.Store(&none)
 	for sym, book := range o.State.Books {
 		e.openDesk(sym, book)
 	}
@@ -142,9 +145,30 @@ func (e *Engine) openDesk(sym exchange.Symbol, book *exchange.Book) {
 	d := &desk{engine: e, symbol: sym, book: book, inbox: make(chan *task, e.options.InboxLen)}
 	d.listing = e.ledger.Listing(sym)
 	d.adopt()
+	e.number(d)
 	e.counters.symbols.Add(1)
 	e.desks.Store(sym, d)
 	e.running.Go(func() { e.own(d.inbox, d.execute, d.forget) })
+}
+
+// number enters a desk where it is found by the number of its book, before it is known
+// to any session. Only New and then the registrar call it.
+func (e *Engine) number(d *desk) {
+	desks := *e.numbered.Load()
+	if n := d.book.Number(); n < len(desks) {
+		desks[n] = d
+		return
+	}
+	desks = append(desks, d) // readers of the shorter list do not look at the new place
+	e.numbered.Store(&desks)
+}
+
+// holder returns the desk that holds an order, nil where none does.
+func (e *Engine) holder(id exchange.OrderID) *desk {
+	if number, found := e.index.Book(id); found {
+		return (*e.numbered.Load())[number]
+	}
+	return nil
 }
 
 // Execute does the commands in their order and fills results, which has the same
@@ -194,7 +218,7 @@ func (e *Engine) owner(c *exchange.Command) chan *task {
 	case exchange.MakeSymbol, exchange.PlaceShares, exchange.PlaceOrder:
 		d, _ = e.desks.Load(c.Symbol)
 	case exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder:
-		if d := e.orders.find(c.Order); d != nil {
+		if d := e.holder(c.Order); d != nil {
 			return d.inbox
 		}
 	}
@@ -310,7 +334,7 @@ func (e *Engine) Close() {
 // Close has returned; it must not be called before. Where the journal has failed,
 // it may hold what no record says.
 func (e *Engine) State() *exchange.State {
-	s := &exchange.State{Ledger: e.ledger, Books: make(map[exchange.Symbol]*exchange.Book), OrderID: exchange.OrderID(e.lastOrder.Load())}
+	s := &exchange.State{Ledger: e.ledger, Books: make(map[exchange.Symbol]*exchange.Book), Index: e.index, OrderID: exchange.OrderID(e.lastOrder.Load())}
 	e.desks.Range(func(sym, d any) bool {
 		s.Books[sym.(exchange.Symbol)] = d.(*desk).book
 		return true

@@ -35,11 +35,10 @@ func openMany(l *exchange.Ledger) {
 }
 
 // restMany lets one order rest for each account, in one symbol, over a number of
-// price levels that are one tick apart, and enters each in the directory.
-func restMany(s *exchange.State, levels int, tick exchange.Price, d *directory) {
-	li, book, owner := s.Ledger.List("SPY"), exchange.NewBook(), new(desk)
-	s.Books["SPY"] = book
-	d.enroll(owner)
+// price levels that are one tick apart.
+func restMany(s *exchange.State, levels int, tick exchange.Price) {
+	book := s.List("SPY")
+	li := s.Ledger.Listing("SPY")
 	for i := range memoryCount {
 		s.OrderID++
 		account := s.Ledger.Account(exchange.AccountID(fmt.Sprint(100_000 + i)))
@@ -48,13 +47,12 @@ func restMany(s *exchange.State, levels int, tick exchange.Price, d *directory) 
 			panic(r)
 		}
 		s.Ledger.Settle(li, o, book.Submit(o, 0, nil))
-		d.add(o.ID, owner)
 	}
 }
 
 // BenchmarkMemory reports what a million accounts and a million resting orders take
-// in the whole process, for each: with the ledger, the book, its index and price
-// levels, and the directory. It counts no time.
+// in the whole process, for each: with the ledger, the book, its price levels
+// and the index. It counts no time.
 func BenchmarkMemory(b *testing.B) {
 	b.Run("accounts", func(b *testing.B) {
 		for b.Loop() {
@@ -74,13 +72,12 @@ func BenchmarkMemory(b *testing.B) {
 	} {
 		b.Run("orders/"+shape.name, func(b *testing.B) {
 			for b.Loop() {
-				s, d := exchange.NewState(), new(directory)
+				s := exchange.NewState()
 				openMany(s.Ledger)
-				b.ReportMetric(memoryOf(memoryCount, func() { restMany(s, shape.levels, shape.tick, d) }), "B/order")
+				b.ReportMetric(memoryOf(memoryCount, func() { restMany(s, shape.levels, shape.tick) }), "B/order")
 				if err := s.Audit(); err != nil {
 					b.Fatal(err)
 				}
-				runtime.KeepAlive(d)
 			}
 		})
 	}
@@ -91,16 +88,14 @@ func BenchmarkMemory(b *testing.B) {
 // on a heap with them.
 func BenchmarkMemoryOfClosedOrders(b *testing.B) {
 	for b.Loop() {
-		book, d, owner := exchange.NewBook(), new(directory), new(desk)
+		book, closed := exchange.NewBook(), new(closedQueue)
 		account := &exchange.Account{ID: "1"}
-		d.enroll(owner)
 		fills := make([]exchange.Fill, 0, 1)
 		b.ReportMetric(memoryOf(memoryCount, func() {
 			for id := exchange.OrderID(1); id <= memoryCount; id++ {
 				fills = book.Submit(exchange.NewOrder(id, account, exchange.Side(1+id%2), 100, 1e8), 0, fills[:0])
-				d.add(id, owner)
 				if len(fills) > 0 {
-					owner.closed.push(closing{uint64(id), 2})
+					closed.push(closing{uint64(id), 2})
 				}
 			}
 		}), "B/order")
@@ -111,6 +106,6 @@ func BenchmarkMemoryOfClosedOrders(b *testing.B) {
 		runtime.GC()
 		b.ReportMetric(float64(time.Since(began).Microseconds())/1e3, "ms/GC")
 		runtime.KeepAlive(book)
-		runtime.KeepAlive(d)
+		runtime.KeepAlive(closed)
 	}
 }

@@ -75,6 +75,6 @@ func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now
 	e.mu.Lock()
 	e.ledger.List(c.Symbol)
 	e.mu.Unlock()
-	e.openDesk(c.Symbol, exchange.NewBook())
+	e.openDesk(c.Symbol, r.engine.index.NewBook())
 	return nil
 }

@@ -92,3 +92,38 @@ func TestCloseEndsCallsOfManySessions(t *testing.T) {
 		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the cleanup
 	}
 }
+
+// TestAnEngineFindsTheOrdersOfTheStateThatItTakesOver stops an engine, starts another
+// one on what it leaves, and lets that make one more symbol.
+func TestAnEngineFindsTheOrdersOfTheStateThatItTakesOver(t *testing.T) {
+	m := open(t, Options{})
+	m.all(sell("A", 10, 5), buy("B", 3, 5), buy("A", 4, 5))
+	m.Close()
+	m.Engine = New(Options{Journal: m.journal, State: m.State()})
+	got := m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"}, buy("C", 1, 7), cancelOf(1, "2"), cancelOf(2, "1"), cancelOf(4, "1"), queryOf(5))
+	require.Equal(t, []exchange.Shares{6, 3, 1}, []exchange.Shares{got[2].Status.Canceled, got[3].Status.Canceled, got[4].Status.Canceled})
+	require.Equal(t, exchange.UnknownOrder, got[5].Reason)
+}
+
+// TestOrdersAreFoundWhileSymbolsAreMade lets sessions make symbols, and find and cancel
+// their orders there. The race detector judges as well.
+func TestOrdersAreFoundWhileSymbolsAreMade(t *testing.T) {
+	m := open(t, Options{})
+	var sessions sync.WaitGroup
+	for s := range 4 {
+		sessions.Go(func() {
+			for i := range 50 {
+				sym := exchange.Symbol(fmt.Sprint("S", s, "N", i))
+				placed := m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym}, buy(sym, 2, 3))[1].Order
+				found := m.all(queryOf(placed), cancelOf(placed, "1"), queryOf(placed+1000))
+				assert.Equal(t, exchange.Shares(2), found[0].Status.Open, "order %d", placed)
+				assert.Equal(t, exchange.Shares(2), found[1].Status.Canceled, "order %d", placed)
+				assert.Equal(t, exchange.UnknownOrder, found[2].Reason)
+			}
+		})
+	}
+	sessions.Wait()
+	m.Close()
+	require.NoError(t, m.State().Audit())
+	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the cleanup
+}

@@ -15,7 +15,9 @@ import (
 // best bid is below the best ask. Check proves them.
 type Book struct {
 	sides      [2]ladder // of bids and asks, see side
-	orders     orderTable
+	orders     orderSlab
+	index      *Index // finds them
+	number     uint32 // of the book, in the index
 	executions executionRoom
 	resting    int
 	closed     int
@@ -24,12 +26,9 @@ type Book struct {
 	newest     OrderID // ids within a book rise, so time priority is the order of ids
 }
 
-// NewBook returns an empty book.
-func NewBook() *Book {
-	b := new(Book)
-	*b.side(Buy), *b.side(Sell) = newLadder(Buy, ladderChunkMax), newLadder(Sell, ladderChunkMax)
-	return b
-}
+// NewBook returns an empty book with an index of its own. Those of one exchange come
+// from State.List or Index.NewBook.
+func NewBook() *Book { return new(Index).NewBook() }
 
 // Submit matches o against the resting orders of the other side, best price
 // first and at one price oldest first, each at the resting order's limit, and
@@ -53,6 +52,7 @@ func (b *Book) Submit(o *Order, now int64, fills []Fill) []Fill {
 		o.Executions = b.executions.end(o.Executions)
 	}
 	i, n := b.enter(o)
+	b.index.places.Add(uint64(o.ID), b.place(i))
 	if o.Open > 0 {
 		b.rest(i, n)
 	} else {
@@ -78,10 +78,11 @@ func (b *Book) fill(o *Order, i slot, now int64, f *Fill) {
 	}
 }
 
-// enter makes the book's own copy of an order.
+// enter makes the book's own copy of an order, which is still to be indexed.
 func (b *Book) enter(o *Order) (slot, *node) {
-	i, n := b.orders.add(o.ID)
-	n.account, n.side, n.limit, n.shares, n.left = o.Account, o.Side, o.Limit, o.Shares, o.Open
+	i := b.orders.take()
+	n := b.orders.at(i)
+	n.id, n.account, n.side, n.limit, n.shares, n.left = o.ID, o.Account, o.Side, o.Limit, o.Shares, o.Open
 	if o.Executions != nil {
 		b.orders.fateOf(n).executions = o.Executions
 	}
@@ -123,7 +124,7 @@ func (b *Book) matches(o *Order) iter.Seq[*node] {
 // UnknownOrder, ForeignOrder where the order is not owner's, AlreadyExecuted or
 // AlreadyCanceled. UnknownOrder also stands for an order that was forgotten.
 func (b *Book) MayCancel(id OrderID, owner AccountID) RejectReason {
-	return b.mayCancel(b.orders.find(id), owner)
+	return b.mayCancel(b.find(id), owner)
 }
 
 func (b *Book) mayCancel(i slot, owner AccountID) RejectReason {
@@ -144,7 +145,7 @@ func (b *Book) mayCancel(i slot, owner AccountID) RejectReason {
 // Cancel takes what is open of an order out of the book and returns the order.
 // Where MayCancel does not say OK it returns that reason, and nothing changed.
 func (b *Book) Cancel(id OrderID, owner AccountID, now int64) (o Order, r RejectReason) {
-	i := b.orders.find(id)
+	i := b.find(id)
 	if r = b.mayCancel(i, owner); r != OK {
 		return o, r
 	}
@@ -159,7 +160,7 @@ func (b *Book) Cancel(id OrderID, owner AccountID, now int64) (o Order, r Reject
 
 // Find returns an order. found is false where the book never had it or forgot it.
 func (b *Book) Find(id OrderID) (o Order, found bool) {
-	i := b.orders.find(id)
+	i := b.find(id)
 	if i == 0 {
 		return Order{}, false
 	}
@@ -179,6 +180,7 @@ func (b *Book) Forget() OrderID {
 	if b.oldest = n.next; b.oldest == 0 {
 		b.latest = 0
 	}
+	b.index.places.Remove(uint64(id), b.place(i))
 	b.orders.remove(i, n)
 	return id
 }
@@ -194,9 +196,14 @@ func (b *Book) Restore(o *Order) error {
 	if best := b.Best(o.Side.opposite()); best != 0 && o.crosses(best) {
 		return fmt.Errorf("exchange: order %d cannot rest at %s: the other side's best price is %s", o.ID, o.Limit, best)
 	}
+	if number, taken := b.index.Book(o.ID); taken {
+		return fmt.Errorf("exchange: order %d cannot rest: it is there already, in book %d", o.ID, number)
+	}
 	b.newest = o.ID
 	o.Executions = slices.Clip(o.Executions) // what is added goes elsewhere
-	b.rest(b.enter(o))
+	i, n := b.enter(o)
+	b.index.places.AddOld(uint64(o.ID), b.place(i))
+	b.rest(i, n)
 	return nil
 }
 

@@ -83,7 +83,7 @@ func found(b *Book, id OrderID) bool {
 }
 
 // node returns the book's own of an order that is there.
-func (b *Book) node(id OrderID) *node { return b.orders.at(b.orders.find(id)) }
+func (b *Book) node(id OrderID) *node { return b.orders.at(b.find(id)) }
 
 func TestForgetDropsClosedOrdersInTheOrderTheyClosed(t *testing.T) {
 	b := NewBook()
@@ -191,7 +191,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		"a price that is not the level's": func(b *Book) { b.node(1).limit++ },
 		"an order on the wrong side":      func(b *Book) { b.node(1).side = Sell },
 		"an order of another level":       func(b *Book) { b.node(2).level = b.node(4).level },
-		"an order that nobody knows":      func(b *Book) { b.orders.remove(b.orders.find(1), b.node(1)) },
+		"an order that nobody knows":      func(b *Book) { b.index.places.Remove(1, b.place(b.find(1))) },
 		"an empty level":                  func(b *Book) { b.side(Buy).best.oldest, b.side(Buy).best.last = 0, 0 },
 		"a level of nobody":               func(b *Book) { b.side(Sell).at(99) },
 		"a level that nobody knows":       func(b *Book) { b.side(Sell).others.chunks[0][1].stretch.used = 0 },
@@ -222,12 +222,12 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		"a crossed book": func(b *Book) {
 			b.leave(b.node(1))
 			b.node(1).limit = 50
-			b.rest(b.orders.find(1), b.node(1))
+			b.rest(b.find(1), b.node(1))
 		},
-		"an open order that may be forgotten": func(b *Book) { b.close(b.orders.find(1)) },
+		"an open order that may be forgotten": func(b *Book) { b.close(b.find(1)) },
 		"a closed order that is not listed":   func(b *Book) { b.Cancel(1, "1", 0); b.oldest, b.latest, b.closed = 0, 0, 0 },
 		"a wrong count of closed orders":      func(b *Book) { b.closed++ },
-		"another closed last":                 func(b *Book) { b.Cancel(1, "1", 0); b.latest = b.orders.find(2) },
+		"another closed last":                 func(b *Book) { b.Cancel(1, "1", 0); b.latest = b.find(2) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := NewBook()

@@ -36,7 +36,7 @@ func (b *Book) checkSide(s Side) (resting int, err error) {
 		for i := lv.oldest; i != 0; {
 			resting++
 			n := b.orders.at(i)
-			if n.level != at || n.limit != price || n.side != s || n.prev != older || n.id <= newest || n.next == 0 && lv.last != i || b.orders.find(n.id) != i {
+			if n.level != at || n.limit != price || n.side != s || n.prev != older || n.id <= newest || n.next == 0 && lv.last != i || b.find(n.id) != i {
 				return resting, fmt.Errorf("exchange: order %d does not belong where it rests, at %s", n.id, price)
 			}
 			older, newest, i = i, n.id, n.next
@@ -85,12 +85,14 @@ func (l *ladder) check() error {
 
 // checkOrders checks each order alone, and the list of closed ones.
 func (b *Book) checkOrders() error {
+	orders := 0
 	for n := range b.orders.all() {
+		orders++
 		o, executed := b.orders.order(n), Shares(0)
 		for _, e := range o.Executions {
 			executed += e.Shares
 		}
-		if o.Shares != o.Open+o.Canceled+executed || (o.Open > 0) != (n.level != 0) || n.canceled && o.Canceled == 0 || b.orders.find(o.ID) == 0 {
+		if o.Shares != o.Open+o.Canceled+executed || (o.Open > 0) != (n.level != 0) || n.canceled && o.Canceled == 0 || b.orders.at(b.find(o.ID)) != n {
 			return fmt.Errorf("exchange: order %d of %s has %s open, %s canceled, %s executed, resting %t", o.ID, o.Shares, o.Open, o.Canceled, executed, n.level != 0)
 		}
 	}
@@ -102,8 +104,8 @@ func (b *Book) checkOrders() error {
 		}
 		last, i = i, n.next
 	}
-	if closed != b.closed || last != b.latest || closed+b.resting != b.orders.count {
-		return fmt.Errorf("exchange: of %d orders %d rest and %d are closed, counted %d", b.orders.count, b.resting, closed, b.closed)
+	if closed != b.closed || last != b.latest || closed+b.resting != orders {
+		return fmt.Errorf("exchange: of %d orders %d rest and %d are closed, counted %d", orders, b.resting, closed, b.closed)
 	}
 	return nil
 }

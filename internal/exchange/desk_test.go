@@ -38,8 +38,7 @@ func (d *desk) open(id AccountID, balance Cash) RejectReason {
 
 func (d *desk) list(s Symbol) {
 	if d.Books[s] == nil {
-		d.Ledger.List(s)
-		d.Books[s] = NewBook()
+		d.List(s)
 		d.note(Event{Kind: SymbolMade, Symbol: s})
 	}
 }

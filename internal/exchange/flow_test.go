@@ -251,9 +251,8 @@ type orderPath struct {
 
 func newOrderPath(f *flow) *orderPath {
 	p := &orderPath{state: NewState(), flow: f}
-	p.listing = p.state.Ledger.List("SPY")
-	p.book = NewBook()
-	p.state.Books["SPY"] = p.book
+	p.book = p.state.List("SPY")
+	p.listing = p.state.Ledger.Listing("SPY")
 	for _, id := range f.accounts {
 		p.state.Ledger.Open(id, Cash(mul64(1e17, 1e16)))
 		p.state.Ledger.Place(p.listing, id, Position(mul64(1e17, 1e8)))

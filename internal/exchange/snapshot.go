@@ -53,7 +53,7 @@ func (s *Snapshot) Restore() (*State, error) {
 		return nil, err
 	}
 	for _, sym := range s.Symbols {
-		st.Books[sym.Symbol] = NewBook()
+		st.List(sym.Symbol)
 	}
 	for i := range s.Orders {
 		if err := s.Orders[i].restore(st); err != nil {

@@ -11,7 +11,8 @@ import (
 // safe for concurrent use.
 type State struct {
 	Ledger  *Ledger
-	Books   map[Symbol]*Book
+	Books   map[Symbol]*Book // made by List
+	Index   *Index           // of all their orders
 	OrderID OrderID
 
 	fills []Fill // reused by Apply
@@ -19,7 +20,17 @@ type State struct {
 
 // NewState returns an exchange without accounts, symbols and orders.
 func NewState() *State {
-	return &State{Ledger: NewLedger(), Books: make(map[Symbol]*Book)}
+	return &State{Ledger: NewLedger(), Books: make(map[Symbol]*Book), Index: new(Index)}
+}
+
+// List makes a symbol with an empty book, or returns the book that is there.
+func (s *State) List(sym Symbol) *Book {
+	if book := s.Books[sym]; book != nil {
+		return book
+	}
+	li, book := s.Ledger.List(sym), s.Index.NewBook()
+	s.Books[li.Symbol] = book
+	return book
 }
 
 // Apply does again what e says was done. An accepted order is reserved, matched
@@ -38,8 +49,7 @@ func (s *State) Apply(e *Event) error {
 		if s.Books[e.Symbol] != nil {
 			return fmt.Errorf("exchange: replay: symbol %s made twice", e.Symbol)
 		}
-		s.Ledger.List(e.Symbol)
-		s.Books[e.Symbol] = NewBook()
+		s.List(e.Symbol)
 		return nil
 	}
 	li, book := s.Ledger.Listing(e.Symbol), s.Books[e.Symbol]
@@ -65,6 +75,9 @@ func (s *State) accept(li *Listing, book *Book, e *Event) error {
 	o := NewOrder(e.Order, s.Ledger.Account(e.Account), e.Side, e.Shares, e.Limit)
 	if o.Account == nil || e.Order <= book.newest {
 		return fmt.Errorf("exchange: replay: order %d after order %d of %s, account %s", e.Order, book.newest, e.Symbol, e.Account)
+	}
+	if _, taken := s.Index.Book(e.Order); taken {
+		return fmt.Errorf("exchange: replay: order %d of %s, and one of another symbol", e.Order, e.Symbol)
 	}
 	if r := s.Ledger.Reserve(li, o); r != OK {
 		return fmt.Errorf("exchange: replay: order %d was accepted, now %s", e.Order, r)
@@ -133,6 +146,9 @@ func (s *State) Audit() error {
 	if err := s.Ledger.Check(); err != nil {
 		return err
 	}
+	if err := s.checkIndex(); err != nil {
+		return err
+	}
 	cash := make(map[*Account]Cash)
 	for sym, book := range s.Books {
 		if err := book.Check(); err != nil {
@@ -146,6 +162,22 @@ func (s *State) Audit() error {
 		if a.held != cash[a] {
 			return fmt.Errorf("exchange: account %s holds %s, its open buys need %s", a.ID, a.held, cash[a])
 		}
+	}
+	return nil
+}
+
+// checkIndex proves that the index leads to orders of the books alone, and all books
+// are the index's. That it leads to each of their orders, Book.Check proves.
+func (s *State) checkIndex() error {
+	orders := 0
+	for sym, book := range s.Books {
+		if book.index != s.Index {
+			return fmt.Errorf("exchange: the book of symbol %s has an index of its own", sym)
+		}
+		orders += book.Resting() + book.Closed()
+	}
+	if n := s.Index.len(); n != orders {
+		return fmt.Errorf("exchange: the index leads to %d orders, the books hold %d", n, orders)
 	}
 	return nil
 }

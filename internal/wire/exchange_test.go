@@ -33,10 +33,7 @@ func (m *market) execute(c *exchange.Command, r *exchange.Result) {
 			ledger.Open(c.Account, c.Balance)
 		}
 	case exchange.MakeSymbol:
-		ledger.List(c.Symbol)
-		if m.state.Books[c.Symbol] == nil {
-			m.state.Books[c.Symbol] = exchange.NewBook()
-		}
+		m.state.List(c.Symbol)
 	case exchange.PlaceShares:
 		listing := ledger.Listing(c.Symbol)
 		if r.Reason = ledger.MayPlace(listing, c.Account, c.Placed); r.Reason == exchange.OK {

@@ -8,48 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOrderTableEqualsAMap adds and removes orders with ids that rise by one, or in
-// steps that a bad hash would put into few chains.
-func TestOrderTableEqualsAMap(t *testing.T) {
-	for _, step := range []OrderID{1, 64, 1 << 20, 1 << 32} {
-		t.Run(fmt.Sprint("ids in steps of ", step), func(t *testing.T) {
-			r := testRand(t)
-			var table orderTable
-			want, last := map[OrderID]slot{}, OrderID(0)
-			longest := 0
-			for range 4000 {
-				id := step * OrderID(1+r.Uint64N(uint64(last/step)+1))
-				if r.IntN(5) < 3 {
-					last += step
-					id = last
-					i, n := table.add(id)
-					require.Equal(t, node{id: id, chain: n.chain}, *n, "a node that was used before is clean")
-					want[id] = i
-				} else if i := want[id]; i != 0 {
-					table.fateOf(table.at(i)).canceledAt = 1
-					table.remove(i, table.at(i))
-					delete(want, id)
-				}
-				require.Equal(t, want[id], table.find(id))
-			}
-			require.Equal(t, len(want), table.count)
-			for n := range table.all() {
-				require.Equal(t, want[n.id], table.find(n.id))
-				delete(want, n.id)
-			}
-			require.Empty(t, want)
-			for _, i := range table.buckets.first {
-				chain := 0
-				for ; i != 0; i = table.at(i).chain {
-					chain++
-				}
-				longest = max(longest, chain)
-			}
-			require.LessOrEqual(t, longest, 12)
-		})
-	}
-}
-
 func TestSlotsAreUsedAgainAndEmptyPagesGiven(t *testing.T) {
 	r := testRand(t)
 	const most, pages = 20_000, 20_000/slabPage + recentMax + 1

@@ -16,7 +16,6 @@ type node struct {
 	level      slot   // where it rests, 0 when it does not
 	prev, next slot
 	fate       slot // 0 while nothing was executed and nothing canceled
-	chain      slot // the next one in its bucket of the orderTable
 	side       Side
 	canceled   bool
 }
@@ -35,66 +34,22 @@ func (n *node) open() Shares {
 	return n.left
 }
 
-// orderTable holds the orders of a book and finds them by id.
-//
-// Invariant: every node is in the chain of its id.
-type orderTable struct {
+// orderSlab holds the orders of a book.
+type orderSlab struct {
 	slab[node]
-	fates   slab[fate]
-	buckets buckets
-	count   int
-}
-
-// hash spreads rising ids evenly, also where they rise in steps: the factor is 2^64
-// over the golden ratio.
-func (id OrderID) hash() uint32 { return uint32(uint64(id) * 11400714819323198485 >> 32) }
-
-// find returns an order's slot, 0 where it is not there.
-func (t *orderTable) find(id OrderID) slot {
-	if t.count == 0 {
-		return 0
-	}
-	i := *t.buckets.of(id.hash())
-	for i != 0 && t.at(i).id != id {
-		i = t.at(i).chain
-	}
-	return i
-}
-
-// add returns a new slot and its zero node for an id that is not there yet.
-func (t *orderTable) add(id OrderID) (slot, *node) {
-	if t.count++; t.count >= len(t.buckets.first) {
-		t.buckets.reserve(t.count, t.link)
-	}
-	i := t.take()
-	n := t.at(i)
-	n.id = id
-	first := t.buckets.of(id.hash())
-	n.chain, *first = *first, i
-	return i, n
-}
-
-func (t *orderTable) link(i slot) (hash uint32, next *slot) {
-	n := t.at(i)
-	return n.id.hash(), &n.chain
+	fates slab[fate]
 }
 
 // remove drops n, which is at i, and what has become of its order.
-func (t *orderTable) remove(i slot, n *node) {
-	link := t.buckets.of(n.id.hash())
-	for *link != i {
-		link = &t.at(*link).chain
-	}
-	*link = n.chain
+func (t *orderSlab) remove(i slot, n *node) {
 	if n.fate != 0 {
 		t.fates.give(n.fate)
 	}
 	t.give(i)
-	t.count--
 }
 
 // fateOf returns what has become of an order, to be added to.
-func (t *orderTable) fateOf(n *node) *fate {
+func (t *orderSlab) fateOf(n *node) *fate {
 	if n.fate == 0 {
 		n.fate = t.fates.take()
 	}
@@ -102,7 +57,7 @@ func (t *orderTable) fateOf(n *node) *fate {
 }
 
 // read makes o a node's order.
-func (t *orderTable) read(n *node, o *Order) {
+func (t *orderSlab) read(n *node, o *Order) {
 	o.ID, o.Account, o.Side, o.Limit, o.Shares = n.id, n.account, n.side, n.limit, n.shares
 	o.Open, o.Canceled, o.CanceledAt, o.Executions = n.left, 0, 0, nil
 	if n.canceled {
@@ -115,14 +70,14 @@ func (t *orderTable) read(n *node, o *Order) {
 }
 
 // order returns a node's order.
-func (t *orderTable) order(n *node) (o Order) {
+func (t *orderSlab) order(n *node) (o Order) {
 	t.read(n, &o)
 	return o
 }
 
 // all ranges over the nodes, in no order. Those that it has come to may be removed
 // meanwhile.
-func (t *orderTable) all() iter.Seq[*node] {
+func (t *orderSlab) all() iter.Seq[*node] {
 	return func(yield func(*node) bool) {
 		for n := range t.slab.all() {
 			if n.id != 0 && !yield(n) {
