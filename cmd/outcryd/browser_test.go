@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -283,6 +284,18 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	require.Equal(t, "Live", p.text("state"))
 }
 
+func TestThePageNoticesThatNothingComes(t *testing.T) {
+	flags, _ := dataFlags(t)
+	server := start(t, flags...)
+	dial(t, server.xml).must(t, `<create><symbol sym="ABC"/></create>`)
+	p := browse(t, "http://"+server.http)
+	p.until(`document.getElementById("state").textContent === "Live" && document.getElementById("sym").textContent === "ABC"`)
+	require.NoError(t, server.cmd.Process.Signal(syscall.SIGSTOP)) // its connections stay
+	p.until(`document.body.classList.contains("stale")`)
+	require.NoError(t, server.cmd.Process.Signal(syscall.SIGCONT))
+	p.until(`!document.body.classList.contains("stale") && document.getElementById("state").textContent === "Live"`)
+}
+
 func TestThePageIsUsedWithTheKeyboard(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
@@ -323,7 +336,7 @@ func TestThePageOfAnEmptyExchangeTellsWhatToDo(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	p := browse(t, "http://"+server.http)
-	p.until(`document.getElementById("empty").innerText.includes("outcry demo")`)
+	p.until(`!document.getElementById("empty").hidden && document.getElementById("empty").innerText.includes("outcry demo")`)
 	require.True(t, value[bool](p, `document.getElementById("view").hidden`))
 	p.quiet()
 	dial(t, server.xml).must(t, `<create><symbol sym="NEW"/></create>`)
