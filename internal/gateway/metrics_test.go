@@ -106,6 +106,7 @@ func TestStagesOfRequestsAreDrawn(t *testing.T) {
 	}
 	sent := uint64(0)
 	for ; !drawn(); sent++ { // on average after 8 rounds
+		require.Less(t, sent, uint64(1000), "never drawn")
 		c.send(query(1))
 		c.reply()
 		_, err := ask(s, t.Context(), framedXML(query(1)))
