@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"outcry/internal/exchange"
+	"outcry/internal/journal"
 	"outcry/internal/market"
 )
 
@@ -54,6 +55,17 @@ func (s *server) runFeed() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.unfeed = cancel
+	s.metrics.watchFeed(s.feed, s.journal)
 	s.running.Go(func() { s.feed.Run(ctx) })
 	s.market.Attach(s.feed)
+}
+
+// watchFeed adds what is read of the feed when somebody looks.
+func (m *metrics) watchFeed(f *market.Feed, j *journal.Journal) {
+	m.gauge("outcry_market_feed_up", "1 while there is market data, 0 before the feed is up to date and after it has failed.",
+		func() float64 { return oneIf(f.Err() == nil) })
+	m.gauge("outcry_market_feed_lag_records", "Journal records that market data does not include yet.", func() float64 {
+		seq := f.Seq() // first: the journal may go on meanwhile
+		return float64(j.Appended() - seq)
+	})
 }

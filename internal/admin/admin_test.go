@@ -83,6 +83,8 @@ func TestPathsAnswerAsTheyShould(t *testing.T) {
 		body         string
 	}{
 		{"GET", "/", 200, index},
+		{"GET", "/help", 200, index},
+		{"GET", "/api/v1/symbols", 404, "404 page not found\n"},
 		{"GET", "/healthz", 200, "ok\n"},
 		{"GET", "/readyz", 200, "ready\n"},
 		{"POST", "/readyz", 405, "Method Not Allowed\n"},
@@ -102,6 +104,25 @@ func TestPathsAnswerAsTheyShould(t *testing.T) {
 		response, _ := do(t, s, "GET", path, "")
 		require.Equal(t, 200, response.StatusCode, path)
 	}
+}
+
+func TestTheMarketIsServedWhereThereIsOne(t *testing.T) {
+	o := options()
+	o.Market = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "market ", r.URL) })
+	s := serve(t, o)
+	for _, path := range []string{"/", "/page/x.js", "/api/v1/book/S?depth=3"} {
+		response, body := do(t, s, "GET", path, "")
+		require.Equal(t, 200, response.StatusCode)
+		require.Equal(t, "market "+path, body)
+		response, _ = do(t, s, "POST", path, "")
+		require.Equal(t, 405, response.StatusCode, path)
+		response, _ = do(t, s, "GET", path, "", "Host", "elsewhere.example")
+		require.Equal(t, 403, response.StatusCode, "the rules for browsers hold here too")
+	}
+	_, body := do(t, s, "GET", "/help", "")
+	require.Equal(t, index, body)
+	response, _ := do(t, s, "GET", "/nothing", "")
+	require.Equal(t, 404, response.StatusCode)
 }
 
 func TestMetricsShowWhatIsRegistered(t *testing.T) {

@@ -80,6 +80,11 @@ func TestTurnoverIsExactBeyondCash(t *testing.T) {
 		require.Zero(t, text.Cmp(got), "%s is not %s", sum, text.FloatString(scaleCash))
 		require.True(t, inRange(CashTotalMax, sum.Rest))
 	})
+	var sum Turnover
+	for range 1000 {
+		sum = sum.Add(CashTotalMax.Sub(Cash{Lo: 1}))
+	}
+	require.Equal(t, "999999999999999999999999.9999999999999", sum.String())
 	for want, sum := range map[string]Turnover{
 		"0":                            {},
 		"1000000000000000000000":       {Rounds: 1},
