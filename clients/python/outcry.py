@@ -1,0 +1,620 @@
+"""A client of the Outcry exchange: one file, no dependencies, Python 3.9 or newer.
+
+    import outcry
+
+    with outcry.Exchange("127.0.0.1:12345") as exchange:
+        exchange.open_account("1", 20000)
+        order = exchange.buy("1", "SPY", 100, "123.45")
+        print(exchange.query("1", order.id))
+
+An Exchange is one connection. It is for one thread at a time.
+
+Numbers. Prices, shares and money are decimal.Decimal, exact in both directions. A
+number may be given as Decimal, int or str; a float is refused with TypeError, since it
+is rarely the number that was meant. What is no number is refused with ValueError, and
+nothing is sent. Ranges are checked by the exchange.
+
+Errors. A command that the exchange refuses raises Refused where it was sent alone
+(open_account, buy, query …). In a frame of several commands, and in a pipeline, each
+command stands for itself: the refused one has a Refusal as its result, in its place.
+
+Broken connections. Where the connection breaks, or a reply does not come in time, after
+a frame has been sent, nobody here knows whether it was done: ConnectionLost is raised,
+with the frames that have no reply. Nothing is ever sent twice. What to do about it is
+the caller's: a query can be sent again; after an order, look. The next call connects
+anew. A connection that is found closed before anything was sent is replaced silently.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import socket
+import time
+from collections import deque
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Iterable, Iterator, Sequence, TypeVar, Union
+from xml.etree import ElementTree
+from xml.sax.saxutils import quoteattr
+
+__all__ = [
+    "Cancel", "Canceled", "Command", "ConnectionLost", "Created", "Exchange", "Execution", "Frame", "MakeSymbol",
+    "Number", "OpenAccount", "Opened", "Order", "OutcryError", "Place", "ProtocolError", "Query", "Refusal",
+    "Refused", "Reply", "Result", "Status", "buy", "create", "sell", "transactions",
+]
+
+Number = Union[Decimal, int, str]
+
+
+# Commands
+
+
+@dataclass(frozen=True)
+class OpenAccount:
+    """Opens an account. `account` is its id, digits; `balance` is in dollars, 0 or more."""
+
+    account: str
+    balance: Number
+
+    def xml(self) -> str:
+        balance = _number("balance", self.balance)
+        return f'<account id={_id(self.account)} balance="{balance}"/>'
+
+
+@dataclass(frozen=True)
+class MakeSymbol:
+    """Makes a symbol, A-Z a-z 0-9, where it is new."""
+
+    sym: str
+
+    def xml(self) -> str:
+        return f"<symbol sym={_attribute('sym', self.sym)}/>"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Makes a symbol where it is new, and gives `shares` of it, more than 0, to an account."""
+
+    sym: str
+    account: str
+    shares: Number
+
+    def xml(self) -> str:
+        return (f"<symbol sym={_attribute('sym', self.sym)}><account id={_id(self.account)}>"
+                f"{_number('shares', self.shares)}</account></symbol>")
+
+
+@dataclass(frozen=True)
+class Order:
+    """Places a limit order: a positive `amount` of shares buys, a negative one sells."""
+
+    sym: str
+    amount: Number
+    limit: Number
+
+    def xml(self) -> str:
+        sym, amount, limit = _attribute("sym", self.sym), _number("amount", self.amount), _number("limit", self.limit)
+        return f'<order sym={sym} amount="{amount}" limit="{limit}"/>'
+
+
+@dataclass(frozen=True)
+class Query:
+    """Asks for an order by its id. Any account may ask for any order."""
+
+    order: int
+
+    def xml(self) -> str:
+        return f"<query id={_id(self.order)}/>"
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """Cancels what is open of an order of the account's own."""
+
+    order: int
+
+    def xml(self) -> str:
+        return f"<cancel id={_id(self.order)}/>"
+
+
+Command = Union[OpenAccount, MakeSymbol, Place, Order, Query, Cancel]
+
+
+def buy(sym: str, shares: Number, limit: Number) -> Order:
+    """An order to buy so many shares, more than 0, at `limit` dollars a share or less."""
+    return Order(sym, _positive(shares), limit)
+
+
+def sell(sym: str, shares: Number, limit: Number) -> Order:
+    """An order to sell so many shares, more than 0, at `limit` dollars a share or more."""
+    # Not `-shares`: arithmetic of Decimal rounds to the digits of its context.
+    return Order(sym, _positive(shares).copy_negate(), limit)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Commands that are sent together and done in their order, each on its own: one that is
+    refused does not undo or stop the others. Made by create() or transactions()."""
+
+    commands: tuple[Command, ...]
+    account: str | None = None  # of transactions
+
+    def xml(self) -> bytes:
+        """The frame's XML, without the length line. ValueError or TypeError name what cannot be sent."""
+        tag, allowed = ("create", (OpenAccount, MakeSymbol, Place)) if self.account is None else \
+            ("transactions", (Order, Query, Cancel))
+        for c in self.commands:
+            if not isinstance(c, allowed):
+                raise TypeError(f"{c!r} does not belong into <{tag}>")
+        who = "" if self.account is None else f" id={_id(self.account)}"
+        return f"<{tag}{who}>{''.join(c.xml() for c in self.commands)}</{tag}>".encode()
+
+
+def create(*commands: OpenAccount | MakeSymbol | Place) -> Frame:
+    """A frame that opens accounts, makes symbols and places shares."""
+    return Frame(commands)
+
+
+def transactions(account: str, *commands: Order | Query | Cancel) -> Frame:
+    """A frame of orders, queries and cancels of one account."""
+    return Frame(commands, account)
+
+
+# Results
+
+
+@dataclass(frozen=True)
+class Created:
+    """An account was opened, a symbol made, or, where both are there, shares placed."""
+
+    sym: str | None
+    account: str | None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An order was accepted under this id, whether or not it executed at once."""
+
+    id: int
+    sym: str
+    amount: Decimal
+    limit: Decimal
+
+
+@dataclass(frozen=True)
+class Execution:
+    """So many shares at so many dollars a share, at a time in seconds since the Unix epoch."""
+
+    shares: Decimal
+    price: Decimal
+    time: int
+
+
+@dataclass(frozen=True)
+class Canceled:
+    """So many shares were canceled, at a time in seconds since the Unix epoch."""
+
+    shares: Decimal
+    time: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """An order as it stands, answered to a query or a cancel. Shares are positive also where
+    it sells; `open` is 0 where nothing is open; executions are oldest first."""
+
+    id: int
+    open: Decimal
+    canceled: Canceled | None
+    executed: tuple[Execution, ...]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The exchange refused a command, and it changed nothing. `text` says why, for people.
+    With `whole_frame` the frame was refused before any of it was done."""
+
+    command: Command
+    text: str
+    whole_frame: bool = False
+
+
+Result = Union[Created, Opened, Status, Refusal]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a frame of a pipeline came to: a result for each of its commands, in their order."""
+
+    frame: Frame
+    results: tuple[Result, ...]
+
+
+# Errors
+
+
+class OutcryError(Exception):
+    """Every error of this client but TypeError and ValueError for what cannot be sent, and
+    OSError where no connection could be made; in those cases nothing was sent."""
+
+
+class Refused(OutcryError):
+    """The exchange refused a command that was sent alone. `refusal` has the command and the text."""
+
+    def __init__(self, refusal: Refusal):
+        super().__init__(refusal.text)
+        self.refusal = refusal
+
+
+class ConnectionLost(OutcryError):
+    """The connection ended, or a reply did not come in time. `unanswered` are the frames that
+    were sent and have no reply, in the order in which they were sent. Of each it is unknown
+    whether it was done; a frame is done only after those before it."""
+
+    def __init__(self, reason: str, unanswered: Sequence[Frame]):
+        frames = f"{len(unanswered)} frame{'s' if len(unanswered) != 1 else ''}"
+        super().__init__(f"{reason}; whether {frames} without a reply took effect is unknown")
+        self.reason = reason
+        self.unanswered = tuple(unanswered)
+
+
+class ProtocolError(ConnectionLost):
+    """What came is not a reply of the protocol. The connection has been closed."""
+
+
+# The connection
+
+_LENGTH_LINE_MAX = 19
+_RECEIVE_BYTES = 1 << 16
+_Kind = TypeVar("_Kind", Created, Opened, Status)
+
+
+class Exchange:
+    """A connection to an exchange. It connects when it is first needed.
+
+    `address` is "host:port"; without it the environment's OUTCRY_ADDR, else 127.0.0.1:12345.
+    `timeout` is how many seconds connecting may take, and then the wait for each reply.
+    `reply_bytes_max` bounds a reply; a larger one is a ProtocolError.
+
+    Every method that talks to the exchange may raise ConnectionLost, ProtocolError or, where
+    no connection could be made, OSError.
+    """
+
+    def __init__(self, address: str | None = None, timeout: float = 30.0, reply_bytes_max: int = 256 << 20):
+        address = address or os.environ.get("OUTCRY_ADDR") or "127.0.0.1:12345"
+        host, colon, port = address.rpartition(":")
+        if not (colon and re.fullmatch("[0-9]{1,5}", port)):
+            raise ValueError(f'address {address!r}: "host:port" is needed')
+        self._address, self._timeout, self._reply_bytes_max = (host.strip("[]"), int(port)), timeout, reply_bytes_max
+        self._socket: socket.socket | None = None
+        self._selector = selectors.DefaultSelector()
+        self._events = 0  # what the selector waits for
+        self._received = bytearray()  # not yet taken as a reply
+        self._ended = ""  # why nothing more will come
+        self._unanswered: deque[Frame] = deque()
+
+    def __enter__(self) -> Exchange:
+        return self.connect()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def connect(self) -> Exchange:
+        """Connects, unless there is a connection. Returns self. Raises OSError."""
+        if self._socket is None:
+            self._socket = socket.create_connection(self._address, self._timeout)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.setblocking(False)
+            self._events = selectors.EVENT_READ
+            self._selector.register(self._socket, self._events)
+        return self
+
+    def close(self) -> None:
+        """Closes the connection, if there is one. Any later call connects anew."""
+        if self._socket is not None:
+            self._selector.unregister(self._socket)
+            self._socket.close()
+        self._socket, self._ended = None, ""
+        self._received.clear()
+        self._unanswered.clear()
+
+    # Single commands: each raises Refused where the exchange refuses it.
+
+    def open_account(self, account: str, balance: Number) -> Created:
+        """Opens an account with a balance in dollars."""
+        return self._one(create(OpenAccount(account, balance)), Created)
+
+    def make_symbol(self, sym: str) -> Created:
+        """Makes a symbol. One that is there already is fine."""
+        return self._one(create(MakeSymbol(sym)), Created)
+
+    def place(self, sym: str, account: str, shares: Number) -> Created:
+        """Makes a symbol where it is new, and gives shares of it to an account."""
+        return self._one(create(Place(sym, account, shares)), Created)
+
+    def order(self, account: str, sym: str, amount: Number, limit: Number) -> Opened:
+        """Places a limit order: a positive amount of shares buys, a negative one sells."""
+        return self._one(transactions(account, Order(sym, amount, limit)), Opened)
+
+    def buy(self, account: str, sym: str, shares: Number, limit: Number) -> Opened:
+        """Places an order to buy so many shares, more than 0, at `limit` dollars a share or less."""
+        return self._one(transactions(account, buy(sym, shares, limit)), Opened)
+
+    def sell(self, account: str, sym: str, shares: Number, limit: Number) -> Opened:
+        """Places an order to sell so many shares, more than 0, at `limit` dollars a share or more."""
+        return self._one(transactions(account, sell(sym, shares, limit)), Opened)
+
+    def query(self, account: str, order: int) -> Status:
+        """Asks for an order. Any account may ask for any order."""
+        return self._one(transactions(account, Query(order)), Status)
+
+    def cancel(self, account: str, order: int) -> Status:
+        """Cancels what is open of an order of the account's own; what has executed stays."""
+        return self._one(transactions(account, Cancel(order)), Status)
+
+    # Frames
+
+    def send(self, frame: Frame) -> tuple[Result, ...]:
+        """Sends one frame and returns the results of its commands, in their order. A command
+        that is refused has a Refusal in its place."""
+        (reply,) = self.pipeline([frame])
+        return reply.results
+
+    def pipeline(self, frames: Iterable[Frame], window: int = 64) -> Iterator[Reply]:
+        """Sends frames without waiting for the reply to each, and yields the replies in the
+        order of the frames. At most `window` frames are without a reply at a time; further
+        ones are taken from `frames` as replies come.
+
+        Whoever ends the iteration early gives the connection up, and does not learn what the
+        frames without a reply came to. No other method may be called meanwhile."""
+        if window < 1:
+            raise ValueError(f"window {window}: must be at least 1")
+        if self._unanswered:
+            raise RuntimeError("the replies of a pipeline on this connection have not all been taken")
+        return self._replies(iter(frames), window)
+
+    def _replies(self, frames: Iterator[Frame], window: int) -> Iterator[Reply]:
+        failure: Exception | None = None  # of a frame that cannot be sent: those before it come first
+        more = True
+        try:
+            while True:
+                while more and not self._ended and len(self._unanswered) < window:
+                    try:
+                        frame = next(frames, None)
+                        xml = frame.xml() if frame is not None else b""
+                    except Exception as e:
+                        failure, frame = e, None
+                    if frame is None:
+                        more = False
+                    else:
+                        self._put(frame, xml)
+                if not self._unanswered:
+                    break
+                yield self._take()
+        finally:
+            if self._unanswered:  # an error, or whoever iterates has had enough
+                self.close()
+        if failure is not None:
+            raise failure
+
+    def _one(self, frame: Frame, kind: type[_Kind]) -> _Kind:
+        """Sends a frame of one command and returns its result."""
+        (result,) = self.send(frame)
+        if isinstance(result, Refusal):
+            raise Refused(result)
+        assert isinstance(result, kind)
+        return result
+
+    def _put(self, frame: Frame, xml: bytes) -> None:
+        """Sends a frame. With nothing under way, a connection that has ended is replaced."""
+        if not self._unanswered and self._socket is not None:
+            self._receive()
+            if self._received or self._ended:  # only a farewell can come unasked
+                self.close()
+        self.connect()
+        self._unanswered.append(frame)
+        self._send(b"%d\n%s" % (len(xml), xml))
+
+    def _take(self) -> Reply:
+        """Waits for the reply to the oldest frame without one."""
+        root = self._reply()
+        frame = self._unanswered[0]
+        whole = len(root) == 1 and root[0].tag == "error" and not root[0].attrib
+        if whole and frame.commands:
+            text = root[0].text or ""
+            if not self._goes_on():
+                raise self._lost(ConnectionLost, f"the exchange closed the connection: {text}")
+            results: list[Result] = [Refusal(c, text, whole_frame=True) for c in frame.commands]
+        elif len(root) != len(frame.commands):
+            raise self._lost(ProtocolError, f"{len(root)} answers to {len(frame.commands)} commands")
+        else:
+            try:
+                results = [_result(c, e) for c, e in zip(frame.commands, root)]
+            except (KeyError, ValueError, ArithmeticError) as e:
+                raise self._lost(ProtocolError, f"an answer is not one of the protocol: {e}") from e
+        self._unanswered.popleft()
+        return Reply(frame, tuple(results))
+
+    def _goes_on(self) -> bool:
+        """Tells whether the exchange still answers after an error about a whole frame. Such an
+        error is the last word of a connection that ends, but not of a frame that was malformed.
+        The next reply tells, or the end in its place; where none is due, one is asked for."""
+        asked = len(self._unanswered) == 1
+        if asked:
+            self._send(b"9\n<create/>")  # has no effect, and <results/> as its reply
+        deadline = time.monotonic() + self._timeout
+        while not self._received and not self._ended:
+            self._wait(deadline, selectors.EVENT_READ)
+        if asked and not self._ended:
+            self._reply()
+        return not self._ended
+
+    # Bytes
+
+    def _send(self, data: bytes) -> None:
+        """Sends bytes, and receives where they do not go: an exchange that is owed reading
+        stops reading. Where the connection has broken, the replies before that can be taken."""
+        view, deadline = memoryview(data), time.monotonic() + self._timeout
+        while len(view) > 0 and not self._ended:
+            assert self._socket is not None
+            try:
+                view = view[self._socket.send(view):]
+                deadline = time.monotonic() + self._timeout
+            except BlockingIOError:
+                self._wait(deadline, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            except OSError as e:
+                while not self._ended:
+                    self._wait(deadline, selectors.EVENT_READ)  # what the exchange said before
+                self._ended = f"the connection broke: {e}"
+
+    def _reply(self) -> ElementTree.Element:
+        """Receives the next reply and returns its root."""
+        deadline = time.monotonic() + self._timeout
+        searched = 0
+        while True:
+            begin, end = self._bounds(searched)
+            if max(end, len(self._received) if end == 0 else 0) > self._reply_bytes_max:
+                raise self._lost(ProtocolError, f"a reply is over the limit of {self._reply_bytes_max} bytes")
+            if 0 < end <= len(self._received):
+                break
+            searched = len(self._received)
+            if self._ended:
+                raise self._lost(ConnectionLost, self._ended)
+            self._wait(deadline, selectors.EVENT_READ)
+        xml = bytes(self._received[begin:end])
+        del self._received[:end]
+        try:
+            root = ElementTree.fromstring(xml)
+        except ElementTree.ParseError as e:
+            raise self._lost(ProtocolError, f"a reply is not XML: {e}") from e
+        if root.tag != "results":
+            raise self._lost(ProtocolError, f"<{root.tag}> is not a reply")
+        return root
+
+    def _bounds(self, searched: int) -> tuple[int, int]:
+        """Returns the begin of the first reply's XML and its end, which is 0 where it is not
+        known yet. In a reply without a length line, the first `searched` bytes hold no end."""
+        if self._received.startswith(b"<"):  # an exchange with --bare-replies
+            if self._received.startswith(b"<results/>"):
+                return 0, len(b"<results/>")
+            last = b"</results>"  # no value can hold it: "<" is escaped
+            found = self._received.find(last, max(0, searched - len(last)))
+            return 0, found + len(last) if found >= 0 else 0
+        line = bytes(self._received[:_LENGTH_LINE_MAX])
+        complete = re.match(rb"([0-9]+)\n", line)
+        if complete:
+            return complete.end(), complete.end() + int(complete[1])
+        if len(line) == _LENGTH_LINE_MAX or not re.fullmatch(rb"[0-9]*", line):
+            raise self._lost(ProtocolError, f"a reply begins with {line!r}, not with its length")
+        return 0, 0
+
+    def _wait(self, deadline: float, events: int) -> None:
+        """Receives what is there. Where that is nothing, it first waits for one of the events.
+        Raises ConnectionLost at the deadline."""
+        assert self._socket is not None
+        if events != self._events:
+            self._selector.modify(self._socket, events)
+            self._events = events
+        if not self._receive():
+            left = deadline - time.monotonic()
+            if left <= 0 or not self._selector.select(left):
+                raise self._lost(ConnectionLost, f"no reply within {self._timeout} seconds")
+            self._receive()
+
+    def _receive(self) -> bool:
+        """Receives what is there, and tells whether that was something, the end included."""
+        assert self._socket is not None
+        try:
+            data = self._socket.recv(_RECEIVE_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError as e:
+            self._ended = f"the connection broke: {e}"
+            return True
+        self._received += data
+        if not data:
+            self._ended = "the exchange closed the connection"
+        return True
+
+    def _lost(self, kind: type[ConnectionLost], reason: str) -> ConnectionLost:
+        """Closes the connection and returns the error that says what that leaves unknown."""
+        error = kind(reason, self._unanswered)
+        self.close()
+        return error
+
+
+# Values
+
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _exact(name: str, value: Number) -> Decimal:
+    """Returns a number as it is, or raises ValueError or TypeError that names it."""
+    if isinstance(value, bool) or not isinstance(value, (Decimal, int, str)):
+        raise TypeError(f"{name} {value!r}: a Decimal, int or str is needed, not {type(value).__name__}")
+    if isinstance(value, str) and _DECIMAL.fullmatch(value) is None:
+        raise ValueError(f"{name} {value!r} is not a decimal number")
+    number = Decimal(value)
+    if not number.is_finite():
+        raise ValueError(f"{name} {value!r} is not a finite number")
+    return number
+
+
+def _positive(shares: Number) -> Decimal:
+    number = _exact("shares", shares)
+    if number <= 0:
+        raise ValueError(f"shares {shares!r}: must be more than 0; buy and sell say the side")
+    return number
+
+
+def _number(name: str, value: Number) -> str:
+    """Returns a number as the protocol has it, a str as it was given."""
+    number = _exact(name, value)
+    return value if isinstance(value, str) else f"{number:f}"
+
+
+def _attribute(name: str, value: object) -> str:
+    """Returns a text as an attribute's value."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} {value!r}: a str is needed, not {type(value).__name__}")
+    if _NOT_XML.search(value):
+        raise ValueError(f"{name} {value!r} has a character that XML does not have")
+    return quoteattr(value)
+
+
+def _id(value: str | int) -> str:
+    """Returns an account or order id as an attribute's value. The account ids "7" and "007"
+    are two accounts; 7 is the first."""
+    return _attribute("id", str(value) if type(value) is int else value)
+
+
+_ANSWERS = {OpenAccount: "created", MakeSymbol: "created", Place: "created",
+            Order: "opened", Query: "status", Cancel: "canceled"}
+
+
+def _result(command: Command, e: ElementTree.Element) -> Result:
+    """Reads the answer to a command. Raises KeyError, ValueError or ArithmeticError where it is none."""
+    if e.tag == "error":
+        return Refusal(command, e.text or "")
+    if e.tag != _ANSWERS[type(command)]:
+        raise ValueError(f"<{e.tag}> answers no {type(command).__name__}")
+    if e.tag == "created":
+        return Created(e.get("sym"), e.get("id"))
+    if e.tag == "opened":
+        return Opened(int(e.attrib["id"]), e.attrib["sym"], Decimal(e.attrib["amount"]), Decimal(e.attrib["limit"]))
+    status = Status(int(e.attrib["id"]), Decimal(0), None, ())
+    executed: list[Execution] = []
+    for part in e:
+        shares = Decimal(part.attrib["shares"])
+        if part.tag == "open":
+            status = replace(status, open=shares)
+        elif part.tag == "canceled":
+            status = replace(status, canceled=Canceled(shares, int(part.attrib["time"])))
+        elif part.tag == "executed":
+            executed.append(Execution(shares, Decimal(part.attrib["price"]), int(part.attrib["time"])))
+        else:
+            raise ValueError(f"<{part.tag}> is no part of <{e.tag}>")
+    return replace(status, executed=tuple(executed))

@@ -1,0 +1,390 @@
+"""Tests of the client, against real servers whose addresses are in the environment
+(OUTCRY_TEST_ADDR and others, see cmd/outcryd/python_test.go), and against a peer that
+breaks connections and misbehaves as no server of ours does."""
+
+import contextlib
+import io
+import os
+import pathlib
+import random
+import re
+import select
+import socket
+import threading
+import time
+import unittest
+import unittest.mock
+from decimal import Decimal
+
+import outcry
+from outcry import Cancel, Canceled, Created, MakeSymbol, OpenAccount, Order, Place, Query, Refusal, create, transactions
+
+_names = iter(range(1, 1 << 30))
+
+
+def fresh_market(exchange):
+    """Opens a buyer with money and a seller with shares, and returns them and the symbol."""
+    n = next(_names)
+    buyer, seller, sym = f"{n}1", f"{n}2", f"S{n}"
+    exchange.open_account(buyer, 100000)
+    exchange.open_account(seller, 0)
+    exchange.place(sym, seller, 1000)
+    return buyer, seller, sym
+
+
+class TradingTest(unittest.TestCase):
+    address = os.environ["OUTCRY_TEST_ADDR"]
+
+    def setUp(self):
+        self.exchange = outcry.Exchange(self.address)
+        self.addCleanup(self.exchange.close)
+        self.buyer, self.seller, self.sym = fresh_market(self.exchange)
+
+    def test_a_trade_is_exact(self):
+        sell = self.exchange.sell(self.seller, self.sym, 100, "123.45")
+        self.assertEqual(sell, outcry.Opened(sell.id, self.sym, Decimal(-100), Decimal("123.45")))
+        buy = self.exchange.buy(self.buyer, self.sym, Decimal("0.00000001"), 150)
+        before = int(time.time())
+        status = self.exchange.query(self.seller, buy.id)
+        self.assertEqual(status.id, buy.id)
+        self.assertEqual((status.open, status.canceled), (0, None))
+        (execution,) = status.executed
+        self.assertEqual((execution.shares, execution.price), (Decimal("0.00000001"), Decimal("123.45")))
+        self.assertLess(abs(execution.time - before), 100)
+        self.assertEqual(self.exchange.query(self.seller, sell.id).open, Decimal("99.99999999"))
+
+    def test_a_cancel_tells_what_was_open_and_what_had_executed(self):
+        order = self.exchange.order(self.seller, self.sym, -10, 5)
+        self.exchange.buy(self.buyer, self.sym, 4, 5)
+        status = self.exchange.cancel(self.seller, order.id)
+        self.assertEqual([status.id, status.open, status.canceled.shares], [order.id, 0, 6])
+        self.assertEqual([(x.shares, x.price) for x in status.executed], [(4, 5)])
+        self.assertEqual(self.exchange.query(self.buyer, order.id), status)
+
+    def test_what_is_created_is_named(self):
+        n = next(_names)
+        self.assertEqual(self.exchange.open_account(f"00{n}", "0.5"), Created(None, f"00{n}"))
+        self.assertEqual(self.exchange.make_symbol(f"A{n}"), Created(f"A{n}", None))
+        self.assertEqual(self.exchange.place(f"A{n}", f"00{n}", "0.1"), Created(f"A{n}", f"00{n}"))
+
+    def test_a_refused_command_raises_with_command_and_reason(self):
+        with self.assertRaisesRegex(outcry.Refused, "insufficient funds") as caught:
+            self.exchange.buy(self.buyer, self.sym, 1, 100001)
+        self.assertEqual(caught.exception.refusal.command, Order(self.sym, Decimal(1), 100001))
+        for refused, reason in [
+            (lambda: self.exchange.open_account(self.buyer, 1), "already exists"),
+            (lambda: self.exchange.open_account("x", 1), 'account id "x" is not made of digits'),
+            (lambda: self.exchange.make_symbol("A-B"), 'symbol "A-B" has a character'),
+            (lambda: self.exchange.place(self.sym, "404", 1), "there is no account 404"),
+            (lambda: self.exchange.sell(self.buyer, self.sym, 1, 1), "insufficient shares"),
+            (lambda: self.exchange.buy(self.buyer, "<&\"'\n>", 1, 1), "symbol .* has a character"),
+            (lambda: self.exchange.query(self.buyer, 1 << 62), "there is no order"),
+            (lambda: self.exchange.cancel(self.buyer, -1), "order id \"-1\" is not a whole number"),
+        ]:
+            with self.assertRaisesRegex(outcry.Refused, reason):
+                refused()
+
+    def test_a_frame_of_several_commands_answers_each_in_its_place(self):
+        results = self.exchange.send(create(
+            MakeSymbol(self.sym), OpenAccount(self.buyer, 1), Place(self.sym, self.seller, "  2 ".strip()), Place("?", self.seller, 1)))
+        self.assertEqual([type(r) for r in results], [Created, Refusal, Created, Refusal])
+        self.assertEqual(results[1].command, OpenAccount(self.buyer, 1))
+        first, unknown = self.exchange.send(transactions(self.seller, outcry.sell(self.sym, 3, 7), Query(1 << 62)))
+        self.assertIn("there is no order", unknown.text)
+        self.assertFalse(unknown.whole_frame)
+        canceled, again = self.exchange.send(transactions(self.seller, Cancel(first.id), Cancel(first.id)))
+        self.assertEqual(canceled.canceled, Canceled(Decimal(3), canceled.canceled.time))
+        self.assertIn("it was canceled before", again.text)
+        self.assertEqual(self.exchange.send(create()), ())
+        self.assertEqual(self.exchange.send(transactions("no account")), ())
+
+    def test_every_command_for_an_unknown_account_is_refused_for_itself(self):
+        results = self.exchange.send(transactions("404", Order(self.sym, 1, 1), Query(1), Cancel(1)))
+        self.assertEqual([r.text for r in results], ["there is no account 404"] * 3)
+
+    def test_a_pipeline_yields_replies_in_the_order_of_its_frames(self):
+        seed = random.randrange(1 << 32)
+        rand = random.Random(seed)
+        frames = [transactions(self.seller, *[outcry.sell(self.sym, Decimal(rand.randrange(1, 99)).scaleb(-8), rand.randrange(1, 9))
+                                              for _ in range(rand.randrange(0, 5))]) for _ in range(500)]
+        taken = []
+        for reply, sent in zip(self.exchange.pipeline(iter(frames), window=rand.randrange(1, 100)), frames):
+            self.assertIs(reply.frame, sent, f"seed {seed}")
+            self.assertEqual([(r.amount, r.limit) for r in reply.results], [(c.amount, c.limit) for c in sent.commands], f"seed {seed}")
+            taken += [r.id for r in reply.results]
+        self.assertEqual(taken, sorted(set(taken)), f"seed {seed}")
+        self.assertEqual(self.exchange.query(self.seller, taken[-1]).id, taken[-1])
+
+    def test_a_pipeline_larger_than_all_buffers_does_not_stand_still(self):
+        order = self.exchange.sell(self.seller, self.sym, 500, 1)
+        for _ in self.exchange.pipeline(transactions(self.buyer, outcry.buy(self.sym, 1, 1)) for _ in range(500)):
+            pass
+        frame = transactions(self.buyer, *[Query(order.id)] * 20)  # 20 times 500 executions: half a megabyte
+        sizes = [sum(len(status.executed) for status in reply.results) for reply in self.exchange.pipeline([frame] * 30, window=30)]
+        self.assertEqual(sizes, [20 * 500] * 30)
+        large = create(*[MakeSymbol(self.sym)] * 20000)
+        self.assertEqual([len(reply.results) for reply in self.exchange.pipeline([large] * 20, window=20)], [20000] * 20)
+
+    def test_a_frame_that_is_too_much_is_refused_whole_and_the_connection_goes_on(self):
+        commands, connection = [MakeSymbol(f"{self.sym}N")] * 100_001, self.exchange._socket
+        results = self.exchange.send(create(*commands))
+        self.assertEqual(len(results), len(commands))
+        self.assertTrue(all(r.whole_frame and "100000 elements" in r.text for r in results), results[0])
+        with self.assertRaisesRegex(outcry.Refused, "there is no symbol"):
+            self.exchange.buy(self.buyer, f"{self.sym}N", 1, 1)
+        replies = list(self.exchange.pipeline([create(*commands), create(MakeSymbol(self.sym))]))
+        self.assertIsInstance(replies[0].results[0], Refusal)
+        self.assertEqual(replies[1].results, (Created(self.sym, None),))
+        self.assertIs(self.exchange._socket, connection)
+
+    def test_a_frame_that_cannot_be_sent_ends_a_pipeline_after_the_replies_before_it(self):
+        replies = []
+        with self.assertRaisesRegex(ValueError, "limit 'x' is not a decimal"):
+            for reply in self.exchange.pipeline([create(MakeSymbol(self.sym)), transactions("1", Order("S", 1, "x")), create()]):
+                replies.append(reply)
+        self.assertEqual([r.results for r in replies], [(Created(self.sym, None),)])
+        self.exchange.make_symbol(self.sym)
+
+    def test_an_abandoned_pipeline_does_not_mix_up_later_replies(self):
+        pipeline = self.exchange.pipeline([create(MakeSymbol(self.sym))] * 10)
+        next(pipeline)
+        with self.assertRaisesRegex(RuntimeError, "have not all been taken"):
+            self.exchange.query(self.buyer, 1)
+        pipeline.close()
+        with self.assertRaisesRegex(outcry.Refused, "there is no order"):
+            self.exchange.query(self.buyer, 1 << 62)
+
+    def test_a_connection_is_closed_by_its_context_and_made_again_by_a_call(self):
+        with self.exchange as same:
+            self.assertIs(same, self.exchange)
+        self.exchange.close()
+        self.exchange.make_symbol(self.sym)
+
+
+class BareRepliesTest(TradingTest):
+    """The same against a server that leaves the length lines out of its replies."""
+
+    address = os.environ["OUTCRY_TEST_BARE_ADDR"]
+
+
+class ValuesTest(unittest.TestCase):
+    def test_numbers_are_sent_as_they_are(self):
+        for value, sent in [(Decimal("1E+3"), "1000"), (Decimal("1.10"), "1.10"), (-5, "-5"), (".5", ".5"), ("+7.", "+7."),
+                            (Decimal("123456789012345678901234567890.12345678"), "123456789012345678901234567890.12345678")]:
+            self.assertEqual(Order("S", value, 1).xml(), f'<order sym="S" amount="{sent}" limit="1"/>')
+        many = Decimal("123456789012345678901234567890.12345678")
+        self.assertEqual(outcry.sell("S", many, 1).amount, many.copy_negate())
+
+    def test_what_is_no_exact_number_is_refused_before_anything_is_sent(self):
+        for value, error in [(1.5, TypeError), (True, TypeError), (None, TypeError), ("1e3", ValueError), ("", ValueError),
+                             (" 1", ValueError), ("1\n", ValueError), ("1_000", ValueError), ("NaN", ValueError), ("٣", ValueError),
+                             (Decimal("NaN"), ValueError), (Decimal("sNaN"), ValueError), (Decimal("-Infinity"), ValueError)]:
+            for make in [lambda v: Order("S", v, 1), lambda v: Order("S", 1, v), lambda v: OpenAccount("1", v), lambda v: Place("S", "1", v)]:
+                with self.assertRaises(error, msg=repr(value)) as caught:
+                    make(value).xml()
+                self.assertIn(repr(value), str(caught.exception))
+        for shares in [0, -1, "-0.5", Decimal(0)]:
+            for side in [outcry.buy, outcry.sell]:
+                with self.assertRaisesRegex(ValueError, "must be more than 0"):
+                    side("S", shares, 1)
+
+    def test_what_xml_does_not_have_is_refused_before_anything_is_sent(self):
+        for text in ["\0", "a\x0b", "\ud800", "\ufffe"]:
+            with self.assertRaisesRegex(ValueError, "has a character that XML does not have"):
+                MakeSymbol(text).xml()
+        with self.assertRaisesRegex(TypeError, "does not belong into <create>"):
+            create(Query(1)).xml()
+        with self.assertRaisesRegex(TypeError, "does not belong into <transactions>"):
+            transactions("1", MakeSymbol("S")).xml()
+        with self.assertRaisesRegex(TypeError, "id 1.5: a str is needed"):
+            Query(1.5).xml()
+
+    def test_addresses_are_host_and_port(self):
+        for address in ["localhost", "localhost:", ":http", "1:-1"]:
+            with self.assertRaisesRegex(ValueError, re.escape(repr(address))):
+                outcry.Exchange(address)
+        with self.assertRaisesRegex(ValueError, "window 0"):
+            outcry.Exchange("127.0.0.1:1").pipeline([], window=0)
+
+
+class Peer:
+    """A server for one test: each connection is answered by the next of the scripts, which
+    get the connection and may do with it as they like."""
+
+    def __init__(self, test, *scripts):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % listener.getsockname()[1]
+        self.received = []
+        thread = threading.Thread(target=self.serve, args=(listener, scripts), daemon=True)
+        thread.start()
+        test.addCleanup(thread.join, 60)
+        test.addCleanup(listener.close)
+
+    def serve(self, listener, scripts):
+        for script in scripts:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.settimeout(60)
+                self.received.append(b"")
+                script(self, connection)
+
+    def read(self, connection, end):
+        while not self.received[-1].endswith(end):
+            data = connection.recv(65536)
+            if not data:
+                return
+            self.received[-1] += data
+
+
+def says(*chunks, after=b"</create>", wait=True):
+    """A script that waits for a frame, sends chunks, and leaves the connection open until
+    the client closes it, unless told otherwise."""
+    def script(peer, connection):
+        peer.read(connection, after)
+        for chunk in chunks:
+            connection.sendall(chunk)
+        if wait:
+            peer.read(connection, b"never")
+    return script
+
+
+def framed(xml):
+    return b"%d\n%s" % (len(xml), xml)
+
+
+class ConnectionTest(unittest.TestCase):
+    def exchange(self, *scripts, **options):
+        self.peer = Peer(self, *scripts)
+        exchange = outcry.Exchange(self.peer.address, **options)
+        self.addCleanup(exchange.close)
+        return exchange
+
+    def test_replies_may_come_in_pieces_and_in_one(self):
+        created = framed(b'<results>\n<created sym="a&amp;&lt;&#9;&quot;&#x20ac;b"/> </results>')
+        for bare in [False, True]:
+            reply = created[created.index(b"\n") + 1:] if bare else created
+            for received_bytes in [1, 7, 1 << 16]:
+                exchange = self.exchange(says(reply[:5], reply[5:]))
+                with unittest.mock.patch("outcry._RECEIVE_BYTES", received_bytes):
+                    self.assertEqual(exchange.make_symbol("S"), Created('a&<\t"€b', None))
+                exchange.close()
+            exchange = self.exchange(says(reply + reply + reply))
+            self.assertEqual(len(list(exchange.pipeline([create(MakeSymbol("S"))] * 3))), 3)
+            exchange.close()
+
+    def test_a_connection_that_ends_before_a_reply_leaves_the_outcome_unknown(self):
+        first, second = create(MakeSymbol("A")), create(MakeSymbol("B"))
+        reply = framed(b'<results><created sym="A"/></results>')
+        for rest in [b"", b"1", b"40\n", b"37\n<results>", b"<results><created"]:
+            exchange = self.exchange(says(reply + rest, after=second.xml(), wait=False), says(reply))
+            replies = []
+            with self.assertRaisesRegex(outcry.ConnectionLost, "1 frame without a reply took effect is unknown") as caught:
+                for r in exchange.pipeline([first, second]):
+                    replies.append(r.frame)
+            self.assertEqual(replies, [first])
+            self.assertEqual(caught.exception.unanswered, (second,))
+            exchange.make_symbol("A")  # connects anew
+            self.assertEqual(self.peer.received, [framed(first.xml()) + framed(second.xml()), framed(first.xml())], "nothing is sent twice")
+            exchange.close()
+
+    def test_a_reply_that_does_not_come_in_time_leaves_the_outcome_unknown(self):
+        for script in [says(), says(b"100\n<results>")]:
+            exchange = self.exchange(script, timeout=0.05)
+            with self.assertRaisesRegex(outcry.ConnectionLost, "no reply within 0.05 seconds"):
+                exchange.make_symbol("A")
+
+    def test_a_peer_that_reads_nothing_ends_the_sending_in_time(self):
+        done = threading.Event()
+        exchange = self.exchange(lambda peer, connection: done.wait(60), timeout=0.2)
+        self.addCleanup(done.set)
+        frame = create(*[MakeSymbol("S")] * 100_000)
+        with self.assertRaisesRegex(outcry.ConnectionLost, "no reply within"):
+            list(exchange.pipeline([frame] * 20, window=20))
+        done.set()
+
+    def test_the_last_word_of_a_connection_is_told_and_decides_nothing(self):
+        farewell = framed(b"<results><error>the exchange is &lt;stopping&gt;</error></results>")
+        exchange = self.exchange(says(farewell, wait=False))
+        with self.assertRaisesRegex(outcry.ConnectionLost, "closed the connection: the exchange is <stopping>; whether 1 frame"):
+            exchange.make_symbol("A")
+
+    def test_a_connection_that_ended_while_idle_is_replaced(self):
+        reply = framed(b'<results><created sym="A"/></results>')
+        farewell = framed(b"<results><error>nothing was sent for long</error></results>")
+        for last in [b"", farewell]:
+            exchange = self.exchange(says(reply + last, wait=False), says(reply))
+            exchange.make_symbol("A")
+            select.select([exchange._socket], [], [], 60)
+            self.assertEqual(exchange.make_symbol("A"), Created("A", None))
+            self.assertEqual(len(self.peer.received), 2)
+            exchange.close()
+
+    def test_what_is_no_reply_is_an_error_and_ends_the_connection(self):
+        for reply, reason in [
+            (b"HTTP/1.1 400 Bad Request\r\n", "begins with b'HTTP"),
+            (b"\n37\n", "begins with"),
+            (b"-5\n", "begins with"),
+            (b"1" * 30, "begins with"),
+            (framed(b"<results>"), "is not XML"),
+            (framed(b"<html/>"), "<html> is not a reply"),
+            (framed(b"<results/>"), "0 answers to 1 commands"),
+            (framed(b'<results><created sym="A"/><created sym="A"/></results>'), "2 answers to 1 commands"),
+            (framed(b'<results><opened id="1"/></results>'), "<opened> answers no MakeSymbol"),
+            (b"1001\n", "over the limit of 1000 bytes"),
+            (b"<" + b"x" * 1000, "over the limit of 1000 bytes"),
+        ]:
+            exchange = self.exchange(says(reply), reply_bytes_max=1000)
+            with self.assertRaisesRegex(outcry.ProtocolError, reason) as caught:
+                exchange.make_symbol("A")
+            self.assertEqual(caught.exception.unanswered, (create(MakeSymbol("A")),))
+            self.assertIsNone(exchange._socket)
+
+    def test_answers_with_parts_that_are_not_the_protocols_are_an_error(self):
+        for answer in [b'<status id="1"><opened/></status>', b'<status id="1"><other shares="1"/></status>', b"<status/>",
+                       b'<status id="1"><open shares="1,5"/></status>', b'<canceled id="1"/>', b'<status id="one"/>']:
+            exchange = self.exchange(says(framed(b"<results>" + answer + b"</results>"), after=b"</transactions>"))
+            with self.assertRaisesRegex(outcry.ProtocolError, "is not one of the protocol"):
+                exchange.query("1", 1)
+
+    def test_where_nobody_listens_nothing_was_sent(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % listener.getsockname()[1]
+        listener.close()
+        with self.assertRaises(ConnectionRefusedError):
+            outcry.Exchange(address).make_symbol("A")
+
+
+class StrictServerTest(unittest.TestCase):
+    """A real server with frames of at most 4096 bytes and little patience."""
+
+    address = os.environ["OUTCRY_TEST_STRICT_ADDR"]
+
+    def test_a_frame_over_the_limit_ends_the_connection_with_the_reason(self):
+        exchange = outcry.Exchange(self.address)
+        for size in [400, 50_000]:
+            with self.assertRaisesRegex(outcry.ConnectionLost, "is over the limit of 4096; whether"):
+                exchange.send(create(*[MakeSymbol("S")] * size))
+        exchange.make_symbol("S")
+        exchange.close()
+
+    def test_a_connection_that_the_server_ended_for_idleness_is_replaced(self):
+        exchange = outcry.Exchange(self.address)
+        for _ in range(2):
+            exchange.make_symbol("S")
+            select.select([exchange._socket], [], [], 60)
+        exchange.close()
+
+
+class ReadmeTest(unittest.TestCase):
+    def test_the_example_runs_as_written_and_prints_what_it_says(self):
+        text = (pathlib.Path(__file__).parent / "README.md").read_text()
+        (code,), (printed,) = re.findall(r"```python\n(.*?)```", text, re.S), re.findall(r"```text\n(.*?)```", text, re.S)
+        os.environ["OUTCRY_ADDR"] = os.environ["OUTCRY_TEST_FRESH_ADDR"]
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
+        self.assertEqual(out.getvalue(), printed)
+
+
+if __name__ == "__main__":
+    unittest.main()
