@@ -28,6 +28,7 @@ type server struct {
 	log     *slog.Logger
 	level   *slog.LevelVar // of log
 	metrics *metrics
+	manager *notifier // nil where there is no service manager
 
 	lock      *journal.DirLock
 	http      *http.Server
@@ -49,16 +50,26 @@ type server struct {
 	unfeed    context.CancelFunc    // ends the feed
 }
 
-var errStarting = errors.New("starting")
+var (
+	errStarting = errors.New("starting")
+	errStopping = errors.New("stopping")
+)
 
 // serve runs the exchange until ctx ends, and then stops it in order. An error
 // says why it could not start, or what made it stop.
 func serve(ctx context.Context, c *config, log *logs) error {
-	s := &server{config: c, log: log.Logger, level: log.level, metrics: newMetrics(), ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
+	manager, err := newNotifier(log.Logger)
+	if err != nil {
+		return err
+	}
+	defer manager.close()
+	s := &server{config: c, log: log.Logger, level: log.level, metrics: newMetrics(), manager: manager, ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
 	s.metrics.watchLog(log.repeats)
 	s.setNotReady(errStarting)
-	err := s.start(ctx)
+	err = s.start(ctx)
 	if err == nil {
+		stopFeeding := s.feedWatchdog()
+		defer stopFeeding()
 		select {
 		case <-ctx.Done():
 			log.Info("stopping: frames that are in are finished, then Postgres is brought up to date")
@@ -67,7 +78,8 @@ func serve(ctx context.Context, c *config, log *logs) error {
 			err = s.journal.Err()
 		}
 	}
-	s.setNotReady(errors.New("stopping"))
+	manager.tell("STOPPING=1")
+	s.setNotReady(errStopping)
 	if stopErr := s.stop(); err == nil {
 		err = stopErr
 	}
@@ -211,13 +223,17 @@ func (s *server) announce(xml net.Addr) {
 		attrs = append(attrs, "psql", s.database.cluster.PsqlCommand())
 	}
 	s.log.Info("ready", attrs...)
+	s.manager.tell("READY=1", s.status())
 	if tcp, ok := xml.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 		s.log.Warn("the XML port is open beyond this machine, and the protocol knows no passwords: whoever reaches it trades for anybody", "xml", xml.String())
 	}
 }
 
 // setNotReady says why the exchange takes no orders.
-func (s *server) setNotReady(why error) { s.notReady.Store(&why) }
+func (s *server) setNotReady(why error) {
+	s.notReady.Store(&why)
+	s.manager.tell(statusLine("%v", why))
+}
 
 // started returns why frames cannot be done, nil where they can.
 func (s *server) started() error {
