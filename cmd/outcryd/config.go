@@ -39,6 +39,7 @@ type config struct {
 	acceptJournalLoss bool
 	logLevel          slog.Level
 	showVersion       bool
+	askHealth         bool
 }
 
 // ackJournal and ackPostgres are the values of --ack.
@@ -73,6 +74,7 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f.BoolVar(&c.acceptJournalLoss, "accept-journal-loss", false, "start although the journal does not reach the database's last record: what was answered after it and is not in the database is lost")
 	f.TextVar(&c.logLevel, "log-level", slog.LevelInfo, "lowest `level` that is logged: DEBUG, INFO, WARN, ERROR; PUT /loglevel changes it")
 	f.BoolVar(&c.showVersion, "version", false, "print the version and exit")
+	f.BoolVar(&c.askHealth, "health", false, "ask the server at --http whether it takes orders, print its answer and exit, with status 0 where it does")
 	f.Usage = func() {
 		fmt.Fprintln(stderr, "outcryd runs the exchange.\n\nUsage: outcryd [flags]\n\nEach flag can also be given in the environment: --max-frame as OUTCRY_MAX_FRAME. A flag wins.")
 		fmt.Fprintln(stderr)

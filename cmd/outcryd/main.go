@@ -41,12 +41,25 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case c.showVersion:
 		fmt.Fprintln(stdout, "outcryd", version())
 		return exitOK
+	case c.askHealth:
+		return printHealth(ctx, c, stdout, stderr)
 	}
 	log := newLog(stderr, c.logLevel)
 	if err := serve(ctx, c, log); err != nil {
 		log.Error("the exchange has stopped", "error", err)
 		return exitError
 	}
+	return exitOK
+}
+
+// printHealth asks a running server and returns the exit status.
+func printHealth(ctx context.Context, c *config, stdout, stderr io.Writer) int {
+	answer, err := askHealth(ctx, c.http)
+	if err != nil {
+		fmt.Fprintf(stderr, "outcryd: %v\n", err)
+		return exitError
+	}
+	fmt.Fprintln(stdout, answer)
 	return exitOK
 }
 
