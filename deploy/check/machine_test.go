@@ -1,0 +1,222 @@
+//go:build deploy
+
+package check
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// machine is a throwaway copy of this machine, with systemd running (machine.sh).
+type machine struct {
+	t   *testing.T
+	pid string // of its systemd, here
+}
+
+// boot starts a machine. It ends with the test, or with this process.
+func boot(t *testing.T) machine {
+	t.Helper()
+	require.Zero(t, os.Geteuid(), "this test needs root")
+	runtime.LockOSThread() // the machine ends with the thread that started it
+	dir := t.TempDir()
+	script := exec.Command("./machine.sh", dir) // without the test's context, which ends before what runs in it
+	script.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var log bytes.Buffer
+	script.Stdout, script.Stderr = &log, &log
+	require.NoError(t, script.Start())
+	m := machine{t: t}
+	t.Cleanup(func() {
+		init, err := strconv.Atoi(m.pid)
+		if err != nil {
+			init = script.Process.Pid // it did not come so far
+		}
+		_ = syscall.Kill(init, syscall.SIGKILL) // and all that runs there with it
+		script.Wait()
+		removeCgroups(script.Process.Pid)
+	})
+	children := fmt.Sprintf("/proc/%d/task/%[1]d/children", script.Process.Pid)
+	require.Eventually(t, func() bool {
+		b, _ := os.ReadFile(children)
+		m.pid = strings.TrimSpace(string(b))
+		return m.pid != "" && m.try("systemctl is-active machine.target") == "active"
+	}, patience, 50*time.Millisecond, "%s", &log)
+	return m
+}
+
+// removeCgroups removes what a machine leaves: empty control groups.
+func removeCgroups(pid int) {
+	found, _ := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/*/outcry-machine-%d", pid))
+	for _, top := range append(found, fmt.Sprintf("/sys/fs/cgroup/outcry-machine-%d", pid)) {
+		var all []string
+		_ = filepath.WalkDir(top, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				all = append(all, path)
+			}
+			return nil
+		})
+		for i := len(all) - 1; i >= 0; i-- {
+			_ = os.Remove(all[i]) // the inner ones first
+		}
+	}
+}
+
+// shell runs a shell command in the machine, with input, and returns what it prints.
+func (m machine) shell(script, input string) (string, error) {
+	m.t.Helper()
+	cmd := command(m.t, "nsenter", "--target="+m.pid, "--mount", "--pid", "--ipc", "--uts", "--net", "--cgroup", "--root", "--wd", "sh", "-c", script)
+	cmd.Stdin = strings.NewReader(input)
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"}
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// run is shell for what must succeed.
+func (m machine) run(script string) string {
+	m.t.Helper()
+	out, err := m.shell(script, "")
+	if err != nil {
+		log, _ := m.shell("journalctl --no-pager | tail -40", "")
+		require.NoError(m.t, err, "%s: %s\n%s", script, out, log)
+	}
+	return out
+}
+
+// try is shell where it does not matter whether it succeeds.
+func (m machine) try(script string) string {
+	m.t.Helper()
+	out, _ := m.shell(script, "")
+	return out
+}
+
+// install installs a version of the package.
+func (m machine) install(version string) {
+	m.t.Helper()
+	b, err := os.ReadFile(makePackage(m.t, version))
+	require.NoError(m.t, err)
+	out, err := m.shell("cat > /root/outcry.deb && dpkg --install /root/outcry.deb", string(b))
+	require.NoError(m.t, err, out)
+}
+
+// property returns what systemd knows of the service.
+func (m machine) property(name string) string {
+	m.t.Helper()
+	return m.run("systemctl show outcryd --value --property=" + name)
+}
+
+// TestThePackageFromInstallToPurge is the life of an installation, in one machine: each
+// part goes on where the one before it ended.
+func TestThePackageFromInstallToPurge(t *testing.T) {
+	m := boot(t)
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, machine)
+	}{
+		{"an installation enables and starts nothing", installed},
+		{"the service trades in its sandbox with a Postgres of its own", trades},
+		{"a server that hangs is ended and started again", hangs},
+		{"an upgrade restarts the service and keeps what was traded", upgraded},
+		{"a removal stops the service and keeps what was traded", removed},
+		{"a purge keeps what was traded unless that is asked for", purged},
+	} {
+		if !t.Run(part.name, func(t *testing.T) { m.t = t; part.test(t, m) }) {
+			return
+		}
+	}
+}
+
+func installed(t *testing.T, m machine) {
+	m.install("1.0")
+	require.Equal(t, "disabled", m.try("systemctl is-enabled outcryd"))
+	require.Equal(t, "inactive", m.try("systemctl is-active outcryd"))
+	require.Equal(t, "root root 755 /usr/bin/outcry\nroot root 755 /usr/bin/outcryd\nroot root 640 /etc/default/outcryd\n"+
+		"root root 644 /lib/systemd/system/outcryd.service", m.run(
+		"stat -c '%U %G %a %n' /usr/bin/outcry /usr/bin/outcryd /etc/default/outcryd /lib/systemd/system/outcryd.service"))
+	require.Contains(t, m.run("outcryd --version"), "outcryd")
+	require.Equal(t, "/var/lib/outcry:/usr/sbin/nologin", m.run("getent passwd outcry | cut -d: -f6-"))
+	require.Empty(t, m.run("systemd-analyze verify --man=no outcryd.service"))
+}
+
+func trades(t *testing.T, m machine) {
+	m.run("systemctl enable --now outcryd") // returns once it is ready
+	require.Equal(t, "taking orders", m.property("StatusText"))
+	m.run("outcry account 1 1000 && outcry account 2 0 && outcry place SPY 2 10 && outcry sell 2 SPY 10 5")
+	require.Equal(t, "order 2 buys 4 SPY at 6", m.run("outcry buy 1 SPY 4 6"))
+	require.Equal(t, "ready", m.run("outcryd --health"))
+
+	status := m.run("cat /proc/" + m.property("MainPID") + "/status")
+	for _, want := range []string{"NoNewPrivs:\t1", "Seccomp:\t2", "CapBnd:\t0000000000000000"} {
+		require.Contains(t, status, want)
+	}
+	require.Equal(t, "outcry outcry 700", m.run("stat -c '%U %G %a' /var/lib/outcry"))
+	require.Empty(t, m.run("find /etc /run /usr /var /home /root -xdev -user outcry -not -path '/var/lib/outcry*'"), "it writes nowhere else")
+
+	// As docs/DEPLOYMENT.md has it: the socket is in a /tmp that only the service sees.
+	psql := "nsenter --target=" + m.property("MainPID") + " --mount runuser -u outcry -- " +
+		"psql -h /var/lib/outcry/postgres/socket -U outcry -At postgres -c "
+	require.Eventually(t, func() bool {
+		return m.try(psql+`"SELECT sum(shares) FROM executions"`) == "4"
+	}, patience, 50*time.Millisecond)
+}
+
+func hangs(t *testing.T, m machine) {
+	m.run(`mkdir -p /run/systemd/system/outcryd.service.d && printf '[Service]\nWatchdogSec=2\n' > /run/systemd/system/outcryd.service.d/test.conf`)
+	m.run("systemctl daemon-reload && systemctl restart outcryd")
+	before := m.property("MainPID")
+	m.run("kill -STOP " + before)
+	require.Eventually(t, func() bool {
+		return m.property("NRestarts") == "1" && m.property("ActiveState") == "active"
+	}, patience, 50*time.Millisecond)
+	require.NotEqual(t, before, m.property("MainPID"))
+	log := m.run("journalctl --no-pager --unit=outcryd")
+	require.Contains(t, log, "Watchdog timeout")
+	require.Contains(t, log, "SIGABRT", "it says what every goroutine did")
+	require.Contains(t, m.run("outcry query 1 2"), "executed  4 at 5")
+	m.run("rm -r /run/systemd/system/outcryd.service.d && systemctl daemon-reload && systemctl restart outcryd")
+}
+
+func upgraded(t *testing.T, m machine) {
+	m.run("echo OUTCRY_MAX_CONNECTIONS=77 >> /etc/default/outcryd && systemctl restart outcryd")
+	before := m.property("MainPID")
+	m.install("1.1")
+	require.Contains(t, m.run("dpkg-query --show outcry"), "1.1")
+	require.Contains(t, m.run("cat /etc/default/outcryd"), "OUTCRY_MAX_CONNECTIONS=77", "settings are people's own")
+	require.Equal(t, "active", m.run("systemctl is-active outcryd"))
+	require.NotEqual(t, before, m.property("MainPID"))
+	require.Equal(t, "enabled", m.run("systemctl is-enabled outcryd"))
+	require.Contains(t, m.run("outcry query 1 2"), "executed  4 at 5")
+
+	m.run("systemctl stop outcryd")
+	m.install("1.2")
+	require.Equal(t, "inactive", m.try("systemctl is-active outcryd"), "one that did not run is not started")
+	m.run("systemctl start outcryd")
+}
+
+func removed(t *testing.T, m machine) {
+	m.run("dpkg --remove outcry")
+	require.Empty(t, m.try("pgrep outcryd; pgrep postgres"))
+	require.Contains(t, m.run("cat /etc/default/outcryd"), "OUTCRY_MAX_CONNECTIONS=77")
+	m.run("test ! -e /usr/bin/outcryd && test -d /var/lib/outcry/journal")
+	m.install("1.2")
+	m.run("systemctl start outcryd")
+	require.Contains(t, m.run("outcry query 1 2"), "executed  4 at 5")
+}
+
+func purged(t *testing.T, m machine) {
+	m.run("dpkg --purge outcry")
+	m.run("test ! -e /etc/default/outcryd && test ! -e /etc/systemd/system/multi-user.target.wants/outcryd.service")
+	m.run("test -d /var/lib/outcry/journal && getent passwd outcry")
+	m.install("1.2")
+	m.run("OUTCRY_PURGE_DATA=yes dpkg --purge outcry")
+	m.run("test ! -e /var/lib/outcry && ! getent passwd outcry")
+}
