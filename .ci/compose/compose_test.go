@@ -1,0 +1,197 @@
+// Package compose checks deploy/compose.yaml with the library that Docker Compose reads
+// it with: that it is one, and that it keeps the rules of docs/DEPLOYMENT.md.
+package compose
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/stretchr/testify/require"
+)
+
+const deploy = "../../deploy"
+
+func project(t *testing.T) *types.Project {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{filepath.Join(deploy, "compose.yaml")})
+	require.NoError(t, err)
+	p, err := options.LoadProject(t.Context())
+	require.NoError(t, err)
+	return p
+}
+
+func TestTheServicesAreThoseThatAreDocumented(t *testing.T) {
+	p := project(t)
+	require.Equal(t, "outcry", p.Name)
+	require.ElementsMatch(t, []string{"outcryd", "postgres", "prometheus", "grafana"}, p.ServiceNames())
+	build := p.Services["outcryd"].Build
+	require.FileExists(t, filepath.Join(build.Context, build.Dockerfile))
+	require.Equal(t, types.ServiceConditionHealthy, p.Services["outcryd"].DependsOn["postgres"].Condition)
+}
+
+func TestNoServiceHasPowersThatItDoesNotNeed(t *testing.T) {
+	for name, s := range project(t).Services {
+		require.Equal(t, []string{"ALL"}, s.CapDrop, name)
+		require.Empty(t, s.CapAdd, name)
+		require.Equal(t, []string{"no-new-privileges:true"}, s.SecurityOpt, name)
+		require.True(t, s.ReadOnly, name)
+		require.False(t, s.Privileged, name)
+		require.Empty(t, s.NetworkMode+s.Pid+s.Ipc, "%s: namespaces of its own", name)
+		require.Empty(t, s.Devices, name)
+		limits := s.Deploy.Resources.Limits
+		require.Positive(t, float64(limits.NanoCPUs), name)
+		require.Positive(t, int64(limits.MemoryBytes), name)
+		require.Positive(t, limits.Pids, name)
+		require.Equal(t, "unless-stopped", s.Restart, name)
+		require.Contains(t, s.Logging.Options, "max-size", name)
+		require.NotContains(t, s.User, "root", name)
+	}
+}
+
+func TestEveryServiceHasAHealthCheck(t *testing.T) {
+	for name, s := range project(t).Services {
+		if name == "outcryd" {
+			dockerfile, err := os.ReadFile(filepath.Join(deploy, "Dockerfile"))
+			require.NoError(t, err)
+			require.Regexp(t, `(?m)^HEALTHCHECK .*CMD \["/usr/bin/outcryd", "--health"\]$`, string(dockerfile))
+			require.Nil(t, s.HealthCheck, "the image's would be overridden")
+			continue
+		}
+		require.NotNil(t, s.HealthCheck, name)
+		require.Equal(t, "CMD", s.HealthCheck.Test[0], "%s: without a shell", name)
+	}
+}
+
+func TestOnlyWhatMustBeReachedIsAndOnlyFromThisMachine(t *testing.T) {
+	p := project(t)
+	published := map[string][]string{}
+	for name, s := range p.Services {
+		for _, port := range s.Ports {
+			require.Equal(t, "127.0.0.1", port.HostIP, "%s: port %s", name, port.Published)
+			published[name] = append(published[name], port.Published)
+		}
+	}
+	require.Equal(t, map[string][]string{"outcryd": {"12345", "8080"}, "grafana": {"3000"}}, published)
+	networks := func(service string) (names []string) {
+		for n := range p.Services[service].Networks {
+			names = append(names, n)
+		}
+		return names
+	}
+	require.ElementsMatch(t, []string{"database"}, networks("postgres"))
+	require.ElementsMatch(t, []string{"metrics"}, networks("prometheus"))
+	require.True(t, bool(p.Networks["database"].Internal))
+	require.True(t, bool(p.Networks["metrics"].Internal))
+}
+
+func TestImagesAreOfOneVersion(t *testing.T) {
+	version := regexp.MustCompile(`:v?\d+\.\d+(\.\d+)?(-\w+)?$`)
+	for name, s := range project(t).Services {
+		if s.Build == nil {
+			require.Regexp(t, version, s.Image, name)
+		}
+	}
+	dockerfile, err := os.ReadFile(filepath.Join(deploy, "Dockerfile"))
+	require.NoError(t, err)
+	froms := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(string(dockerfile), -1)
+	require.Len(t, froms, 2)
+	require.Regexp(t, version, froms[0][1])
+	require.Equal(t, "scratch", froms[1][1])
+}
+
+func TestSecretsAreFilesThatAreNotInTheRepository(t *testing.T) {
+	p := project(t)
+	for name, secret := range p.Secrets {
+		require.NotEmpty(t, secret.File, name)
+		require.NoFileExists(t, filepath.Join(deploy, "compose", filepath.Base(secret.File)))
+	}
+	for name, s := range p.Services {
+		for variable, value := range s.Environment {
+			if strings.Contains(variable, "PASSWORD") {
+				require.True(t, strings.HasSuffix(variable, "_FILE"), "%s: %s", name, variable)
+			}
+			if value != nil {
+				require.NotRegexp(t, `://[^@/]*:[^@/]*@`, *value, "%s: %s holds a password", name, variable)
+			}
+		}
+	}
+	ignored, err := os.ReadFile("../../.gitignore")
+	require.NoError(t, err)
+	require.Contains(t, string(ignored), "/deploy/secrets/\n")
+	left, err := os.ReadFile(filepath.Join(deploy, "Dockerfile.dockerignore"))
+	require.NoError(t, err)
+	require.Contains(t, string(left), "deploy/secrets\n")
+}
+
+func TestTheScriptMakesTheSecretsOnce(t *testing.T) {
+	dir := t.TempDir()
+	b, err := os.ReadFile(filepath.Join(deploy, "secrets.sh"))
+	require.NoError(t, err)
+	script := filepath.Join(dir, "secrets.sh")
+	require.NoError(t, os.WriteFile(script, b, 0o755))
+	require.NoError(t, exec.CommandContext(t.Context(), script).Run())
+
+	made := map[string]string{}
+	for name, secret := range project(t).Secrets {
+		path := filepath.Join(dir, "secrets", filepath.Base(secret.File))
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		made[name] = string(b)
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o644), info.Mode(), "%s: the container's user has to read it", name)
+	}
+	info, err := os.Stat(filepath.Join(dir, "secrets"))
+	require.NoError(t, err)
+	require.Equal(t, os.ModeDir|0o700, info.Mode())
+	require.Regexp(t, `^[0-9a-f]{48}$`, made["postgres_password"])
+	require.Regexp(t, `^[0-9a-f]{48}$`, made["grafana_password"])
+	require.NotEqual(t, made["postgres_password"], made["grafana_password"])
+	require.Equal(t, "postgres:5432:outcry:outcry:"+made["postgres_password"]+"\n", made["pgpass"])
+
+	out, err := exec.CommandContext(t.Context(), script).CombinedOutput()
+	require.Error(t, err, "those that are in use are not replaced")
+	require.Contains(t, string(out), "is there already")
+}
+
+func TestEveryMountedFileIsThere(t *testing.T) {
+	for name, s := range project(t).Services {
+		for _, v := range s.Volumes {
+			if v.Type != types.VolumeTypeBind {
+				continue
+			}
+			require.True(t, v.ReadOnly, "%s: %s", name, v.Target)
+			_, err := os.Stat(v.Source)
+			require.NoError(t, err, name)
+		}
+	}
+}
+
+// uncommented returns a file without comments and blank lines.
+func uncommented(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(deploy, path))
+	require.NoError(t, err)
+	var lines []string
+	for line := range strings.Lines(string(b)) {
+		if text := strings.TrimSpace(line); text != "" && !strings.HasPrefix(text, "#") {
+			lines = append(lines, strings.TrimRight(line, "\n"))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestTheFilesForComposeDifferInAddressesOnly compares them with those that Prometheus
+// and Grafana on one machine use.
+func TestTheFilesForComposeDifferInAddressesOnly(t *testing.T) {
+	require.Equal(t, strings.ReplaceAll(uncommented(t, "prometheus/prometheus.yml"), "127.0.0.1:8080", "outcryd:8080"),
+		uncommented(t, "compose/prometheus.yml"))
+	require.Equal(t, strings.ReplaceAll(uncommented(t, "grafana/provisioning/datasources/outcry.yml"), "127.0.0.1:9090", "prometheus:9090"),
+		uncommented(t, "compose/datasource.yml"))
+}
