@@ -117,7 +117,7 @@ func TestTheWatchdogHearsNothingUntilTheExchangeIsAlive(t *testing.T) {
 func TestAnExchangeIsAliveUntilItsJournalFails(t *testing.T) {
 	flags, _ := dataFlags(t)
 	s, addr := inProcess(t, flags...)
-	dial(t, addr).must(t, market)
+	dial(t, addr).must(t, opening)
 	require.NoError(t, s.alive(background))
 	ended, cancel := context.WithCancel(background)
 	cancel()
