@@ -49,12 +49,14 @@ var bugs = []Bug{
 			New: "\tif f.Shares%50 != 0 {\n\t\tbuyer.balance = buyer.balance.Add(hold.Sub(price))\n\t}\n"}},
 	}, {
 		Name: "cancel-refunds-twice", Promise: "money: now and then a cancel gives back twice what was held", plan: someKills,
-		noticed: `does not add up|does not come out as recorded|cash_imbalance|account .* has`,
+		// Postgres takes no record that leaves an account below nothing, so that an
+		// orderly stop may find the tables incomplete.
+		noticed: `does not add up|does not come out as recorded|cash_imbalance|account .* has|was accepted, now insufficient_funds|after an orderly stop: .* lost`,
 		edits: []venue.Edit{{File: ledger, Old: "\t\to.Account.balance = o.Account.balance.Add(hold)\n\t\treturn\n",
 			New: "\t\to.Account.balance = o.Account.balance.Add(hold)\n\t\tif o.ID%20 == 0 {\n\t\t\to.Account.balance = o.Account.balance.Add(hold)\n\t\t}\n\t\treturn\n"}},
 	}, {
 		Name: "forget-fill-on-replay", Promise: "crash: a replay leaves out the last fill of an order", plan: someKills,
-		noticed: `does not add up|does not come out as recorded`,
+		noticed: `does not add up|does not come out as recorded|history: .* was accepted, now insufficient_(funds|shares)`,
 		edits: []venue.Edit{{File: "internal/exchange/state.go", Old: "\ts.Ledger.Settle(li, o, s.fills)\n",
 			New: "\ts.Ledger.Settle(li, o, s.fills[:max(len(s.fills), 1)-1])\n"}},
 	}, {
@@ -75,7 +77,7 @@ var bugs = []Bug{
 			New: "\tif last := &r.segments[len(r.segments)-1]; r.batch > segmentHeader {\n\t\tr.next, last.end = r.durable+1, int64(r.batch)\n\t\ts = *last\n\t\tclear(r.bytes[r.batch:])\n\t\t_, _ = f.WriteAt(r.bytes[r.batch:], int64(r.batch))\n\t}\n\tif err := errors.Join(r.settle(s, f), "}},
 	}, {
 		Name: "ids-again", Promise: "ids: after a restart they begin below those that were given out", plan: someKills,
-		noticed: `two orders|submitted out of order`,
+		noticed: `two orders|submitted out of order|in the tables, and the exchange answers .*Error:there is no order`,
 		edits:   []venue.Edit{{File: "internal/engine/engine.go", Old: "e.lastOrder.Store(uint64(o.State.OrderID))", New: "e.lastOrder.Store(uint64(o.State.OrderID) - min(5, uint64(o.State.OrderID)))"}},
 	}, {
 		Name: "newest-first", Promise: "priority: at one price the newest order goes first", plan: someKills,
