@@ -1,31 +1,37 @@
 package main
 
 import (
-	"slices"
+	"sort"
 	"sync"
 	"time"
 )
 
 const (
-	// lagMarksMax bounds how many moments are remembered. While Postgres is away they
-	// grow; once there are so many, every second is dropped and half as many are made.
-	lagMarksMax = 1024
+	// lagStep is how exactly moments are remembered at first.
+	lagStep = 10 * time.Millisecond
 
-	// lagStepMin is how far apart moments are at first: as exact as the lag is.
-	lagStepMin = 10 * time.Millisecond
+	// lagPart is how exactly they are remembered later: to the 50th part of how long
+	// ago they were.
+	lagPart = 50
+
+	// lagMarksMax is how many moments are remembered before those that are closer
+	// together than they need be are merged. What is left then grows with the logarithm
+	// of the time that the marks span: half of it is enough for three years.
+	lagMarksMax = 4096
 )
 
 // lagMarks remembers when records were synced, so that what Postgres lacks can be told
-// in seconds. Its methods may be called from any goroutine.
+// in seconds: to 10 ms or 2 %, whichever is more, and never too little. That holds for
+// each record by itself, whatever came before it, and whether or not anybody asks.
+// Its methods may be called from any goroutine.
 type lagMarks struct {
 	mu    sync.Mutex // guards what follows
 	marks []lagMark  // of rising seq and time
-	step  time.Duration
-	last  uint64 // the highest seq that was noted
+	last  uint64     // the highest seq that was noted
 }
 
-// lagMark says that records after the mark before it, up to seq, were synced at a time
-// or, at most a step, later.
+// lagMark says that the records after the mark before it, up to seq, were synced at a
+// time or later, but before the time of the next mark.
 type lagMark struct {
 	seq uint64
 	at  time.Time
@@ -40,30 +46,29 @@ func (l *lagMarks) synced(records uint64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last += records
-	seq := l.last
-	if n := len(l.marks); n > 0 && now.Sub(l.marks[n-1].at) < max(l.step, lagStepMin) {
-		l.marks[n-1].seq = seq
+	if n := len(l.marks); n > 0 && now.Sub(l.marks[n-1].at) < lagStep {
+		l.marks[n-1].seq = l.last
 		return
 	}
 	if len(l.marks) == lagMarksMax {
-		l.thin()
+		l.merge(now)
 	}
-	l.marks = append(l.marks, lagMark{seq, now})
+	l.marks = append(l.marks, lagMark{l.last, now})
 }
 
-// thin drops every second mark: the one before it stands for its records too, which
-// then seem older than they are, by up to a step.
-func (l *lagMarks) thin() {
-	l.step = 2 * max(l.step, lagStepMin)
-	kept := l.marks[:0]
-	for i := 0; i < len(l.marks); i += 2 {
-		m := l.marks[i]
-		if i+1 < len(l.marks) {
-			m.seq = l.marks[i+1].seq
+// merge lets marks stand for the records of those after them, where these then seem
+// older by a small part of their age only: they were synced before the mark after both.
+func (l *lagMarks) merge(now time.Time) {
+	kept := l.marks[:1]
+	for i, m := range l.marks[1 : len(l.marks)-1] {
+		before, after := &kept[len(kept)-1], l.marks[i+2].at
+		if after.Sub(before.at) <= now.Sub(after)/lagPart {
+			before.seq = m.seq
+		} else {
+			kept = append(kept, m)
 		}
-		kept = append(kept, m)
 	}
-	l.marks = kept
+	l.marks = append(kept, l.marks[len(l.marks)-1])
 }
 
 // lag returns how long ago the oldest record after applied was synced, 0 where there
@@ -71,11 +76,10 @@ func (l *lagMarks) thin() {
 func (l *lagMarks) lag(applied uint64, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	first := slices.IndexFunc(l.marks, func(m lagMark) bool { return m.seq > applied })
-	if first < 0 {
-		l.marks, l.step = l.marks[:0], 0
+	first := sort.Search(len(l.marks), func(i int) bool { return l.marks[i].seq > applied })
+	l.marks = append(l.marks[:0], l.marks[first:]...)
+	if len(l.marks) == 0 {
 		return 0
 	}
-	l.marks = append(l.marks[:0], l.marks[first:]...)
 	return now.Sub(l.marks[0].at)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -25,25 +26,64 @@ func TestLagIsTheAgeOfTheOldestRecordThatIsMissing(t *testing.T) {
 	require.Empty(t, l.marks)
 }
 
-// TestLagTakesBoundedMemoryWhilePostgresIsAway lets an hour of records come.
-func TestLagTakesBoundedMemoryWhilePostgresIsAway(t *testing.T) {
-	start := time.Unix(1000, 0)
-	l := new(lagMarks)
+// isNear demands of a lag that it is what it ought to be, or as much more as it may.
+func isNear(t *testing.T, exact, got time.Duration, format string, args ...any) {
+	t.Helper()
+	require.GreaterOrEqual(t, got, exact, append([]any{format}, args...)...)
+	require.LessOrEqual(t, got-exact, max(lagStep, exact/lagPart), append([]any{format}, args...)...)
+}
+
+// TestLagIsExactAfterALongTimeWithoutPostgres has 200 records a second come for an hour in which
+// nothing is applied, and looks at all ages at its end. Then Postgres is 20 records behind,
+// and is asked for now and then: that is 95 ms, from the first time on.
+func TestLagIsExactAfterALongTimeWithoutPostgres(t *testing.T) {
 	const every = 5 * time.Millisecond
 	const records = uint64(time.Hour / every)
+	start := time.Unix(1000, 0)
+	syncedAt := func(seq uint64) time.Time { return start.Add(time.Duration(seq) * every) }
+	l := new(lagMarks)
 	for seq := uint64(1); seq <= records; seq++ {
-		l.synced(1, start.Add(time.Duration(seq)*every))
+		l.synced(1, syncedAt(seq))
 		require.LessOrEqual(t, len(l.marks), lagMarksMax)
 	}
-	now := start.Add(time.Hour)
-	for applied := uint64(0); applied < records; applied += records / 50 {
-		exact := time.Hour - time.Duration(applied+1)*every
-		got := l.lag(applied, now)
-		require.GreaterOrEqual(t, got, exact)
-		require.LessOrEqual(t, got-exact, 2*l.step, "after record %d", applied)
+	now := syncedAt(records)
+	for applied := uint64(0); applied < records; applied += 1 + (records-applied)/5 {
+		isNear(t, now.Sub(syncedAt(applied+1)), l.lag(applied, now), "after record %d", applied)
 	}
-	require.Less(t, l.step, 15*time.Second)
-	require.Zero(t, l.lag(records, now))
-	l.synced(1, now)
-	require.Equal(t, time.Millisecond, l.lag(records, now.Add(time.Millisecond)), "exact again")
+	for seq := records + 1; seq < 2*records; seq++ {
+		l.synced(1, syncedAt(seq))
+		if seq%1000 == 0 {
+			isNear(t, 19*every, l.lag(seq-20, syncedAt(seq)), "after record %d", seq)
+		}
+	}
+}
+
+// TestLagIsExactThoughNobodyHasAsked lets records come for three years, by day and not by
+// night, and in bursts, before anybody asks.
+func TestLagIsExactThoughNobodyHasAsked(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	now := time.Unix(1000, 0)
+	end := now.Add(3 * 365 * 24 * time.Hour)
+	l := new(lagMarks)
+	var times []time.Time
+	for now.Before(end) {
+		for range 1 + r.IntN(100) {
+			now = now.Add(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
+			times = append(times, now)
+			l.synced(1, now)
+			require.LessOrEqual(t, len(l.marks), lagMarksMax)
+		}
+		now = now.Add(time.Duration(r.Int64N(int64(2 * time.Hour))))
+		if r.IntN(20) == 0 {
+			now = now.Add(12 * time.Hour)
+		}
+	}
+	l.merge(now)
+	require.Less(t, len(l.marks), lagMarksMax/2)
+	for applied := 0; applied < len(times); applied += 1 + r.IntN(100) {
+		isNear(t, now.Sub(times[applied]), l.lag(uint64(applied), now), "after record %d", applied)
+	}
+	require.Zero(t, l.lag(uint64(len(times)), now))
 }
