@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"outcry/internal/admin"
 )
 
 // config is what the flags and the environment say.
@@ -127,6 +129,9 @@ const frameCost = 64
 func (c *config) check() error {
 	if c.ack != ackJournal && c.ack != ackPostgres {
 		return fmt.Errorf("--ack %q: must be %q or %q", c.ack, ackJournal, ackPostgres)
+	}
+	if !admin.IsLevel(c.logLevel) {
+		return fmt.Errorf("--log-level %s: must be DEBUG, INFO, WARN or ERROR", c.logLevel)
 	}
 	if c.listen == "" {
 		return errors.New(`--listen "": an address is needed`)

@@ -6,22 +6,30 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"outcry/internal/gateway"
 )
 
-// Of lines with the same message and level repeatsMax are logged within repeatsWindow:
-// a client that provokes an error again and again must not fill the disk. The next
-// window's first line tells how many were suppressed.
+// Of lines with the same message, limit and level repeatsMax are logged within
+// repeatsWindow: a client that provokes trouble again and again must not fill the disk.
+// A line at the end of the window tells how many were left out. Errors are always
+// logged: they are the exchange's own, and the last one says why it has stopped.
 const (
 	repeatsMax    = 20
 	repeatsWindow = 10 * time.Second
 
-	// messagesMax bounds how many messages are told apart. What comes beyond shares
-	// the bound of one.
+	// messagesMax bounds how many messages are told apart. The program has far fewer:
+	// what varies belongs in attributes. What comes beyond shares the bound of one
+	// with what else is of its level.
 	messagesMax = 256
 )
+
+// leftOut is the message of the line that tells how many others were left out.
+const leftOut = "lines were left out of the log"
 
 // logs is where the program logs to.
 type logs struct {
@@ -32,20 +40,20 @@ type logs struct {
 
 // newLog returns a log that people can read on a terminal and machines elsewhere.
 func newLog(w io.Writer, lowest slog.Level) *logs {
-	l := &logs{level: new(slog.LevelVar), repeats: newRepeats()}
-	l.level.Set(lowest)
-	options := &slog.HandlerOptions{Level: l.level}
+	level := new(slog.LevelVar)
+	level.Set(lowest)
+	options := &slog.HandlerOptions{Level: level}
 	var h slog.Handler = slog.NewJSONHandler(w, options)
 	if f, ok := w.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 			h = slog.NewTextHandler(w, options)
 		}
 	}
-	l.Logger = slog.New(&limitedHandler{h, l.repeats})
-	return l
+	r := &repeats{out: h, messages: make(map[message]*repeat)}
+	return &logs{Logger: slog.New(&limitedHandler{h, r}), level: level, repeats: r}
 }
 
-// limitedHandler suppresses lines that come too often. It is a slog.Handler.
+// limitedHandler leaves out lines that come too often. It is a slog.Handler.
 type limitedHandler struct {
 	slog.Handler
 	repeats *repeats
@@ -53,13 +61,8 @@ type limitedHandler struct {
 
 // Handle implements slog.Handler.
 func (h *limitedHandler) Handle(ctx context.Context, r slog.Record) error {
-	suppressed, ok := h.repeats.admit(message{r.Level, r.Message}, r.Time)
-	if !ok {
+	if r.Level < slog.LevelError && !h.repeats.admit(messageOf(&r), time.Now()) {
 		return nil
-	}
-	if suppressed > 0 {
-		r = r.Clone()
-		r.AddAttrs(slog.Int("suppressed", suppressed))
 	}
 	return h.Handler.Handle(ctx, r)
 }
@@ -78,10 +81,23 @@ func (h *limitedHandler) WithGroup(name string) slog.Handler {
 type message struct {
 	level slog.Level
 	text  string
+	limit string // that was run into, "" where it is about none
+}
+
+func messageOf(r *slog.Record) message {
+	m := message{level: r.Level, text: r.Message}
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == gateway.LimitKey {
+			m.limit = a.Value.String()
+		}
+		return m.limit == ""
+	})
+	return m
 }
 
 // repeats counts lines. It may be used from any goroutine.
 type repeats struct {
+	out        slog.Handler  // which is told what was left out
 	suppressed atomic.Uint64 // lines, since the start
 
 	mu       sync.Mutex // guards what follows
@@ -89,46 +105,80 @@ type repeats struct {
 }
 
 type repeat struct {
-	since      time.Time // the window
-	lines      int       // within it
-	suppressed int
+	since   time.Time // the window
+	lines   int       // within it
+	leftOut int       // of which no line has told yet
 }
 
-func newRepeats() *repeats { return &repeats{messages: make(map[message]*repeat)} }
-
-// admit tells whether a line is to be logged, and if so how many were suppressed before it.
-func (s *repeats) admit(m message, now time.Time) (suppressed int, ok bool) {
+// admit tells whether a line is to be logged.
+func (s *repeats) admit(m message, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.find(m, now)
+	m, r := s.find(m, now)
 	if now.Sub(r.since) >= repeatsWindow {
-		suppressed = r.suppressed
-		*r = repeat{since: now}
+		r.since, r.lines = now, 0
 	}
-	if r.lines == repeatsMax {
-		r.suppressed++
-		s.suppressed.Add(1)
-		return 0, false
+	if r.lines < repeatsMax {
+		r.lines++
+		return true
 	}
-	r.lines++
-	return suppressed, true
+	if r.leftOut == 0 {
+		time.AfterFunc(repeatsWindow-now.Sub(r.since), func() { s.tell(m) })
+	}
+	r.leftOut++
+	s.suppressed.Add(1)
+	return false
 }
 
-// find returns the count of a message.
-func (s *repeats) find(m message, now time.Time) *repeat {
+// find returns the count of a message, and the message that it counts: one without
+// text where there are too many.
+func (s *repeats) find(m message, now time.Time) (message, *repeat) {
 	if r, ok := s.messages[m]; ok {
-		return r
+		return m, r
 	}
 	if len(s.messages) >= messagesMax {
-		maps.DeleteFunc(s.messages, func(_ message, r *repeat) bool { return r.suppressed == 0 && now.Sub(r.since) >= repeatsWindow })
+		maps.DeleteFunc(s.messages, func(_ message, r *repeat) bool { return r.leftOut == 0 && now.Sub(r.since) >= repeatsWindow })
 	}
 	if len(s.messages) >= messagesMax {
-		m = message{}
+		m = message{level: m.level}
 		if r, ok := s.messages[m]; ok {
-			return r
+			return m, r
 		}
 	}
 	r := &repeat{since: now}
 	s.messages[m] = r
-	return r
+	return m, r
+}
+
+// tell logs how many lines of a message were left out, if any were.
+func (s *repeats) tell(m message) {
+	s.mu.Lock()
+	n := 0
+	if r, ok := s.messages[m]; ok {
+		n, r.leftOut = r.leftOut, 0
+	}
+	s.mu.Unlock()
+	if n == 0 || !s.out.Enabled(context.Background(), m.level) {
+		return
+	}
+	r := slog.NewRecord(time.Now(), m.level, leftOut, 0)
+	r.AddAttrs(slog.Int("suppressed", n))
+	if m.text != "" {
+		r.AddAttrs(slog.String("message", m.text))
+	}
+	if m.limit != "" {
+		r.AddAttrs(slog.String(gateway.LimitKey, m.limit))
+	}
+	_ = s.out.Handle(context.Background(), r) // a log that cannot be written is lost
+}
+
+// tellAll tells what was left out of every message: at the end, when no window ends
+// any more.
+func (s *repeats) tellAll() {
+	s.mu.Lock()
+	all := slices.Collect(maps.Keys(s.messages))
+	s.mu.Unlock()
+	for _, m := range all {
+		s.tell(m)
+	}
 }

@@ -34,18 +34,51 @@ func TestALineThatComesTooOftenIsLeftOut(t *testing.T) {
 		}
 		l.Warn("closed")
 		l.Info("another")
+		for range 3 * repeatsMax {
+			l.Error("broken")
+		}
 		lines := logged(t, &b)
-		require.Len(t, lines, repeatsMax+2, "other levels and messages are others")
+		require.Len(t, lines, repeatsMax+2+3*repeatsMax, "other levels and messages are others, and errors are always logged")
 		require.EqualValues(t, repeatsMax-1, lines[repeatsMax-1]["n"])
 		require.EqualValues(t, 2*repeatsMax, l.repeats.suppressed.Load())
 
 		time.Sleep(repeatsWindow)
-		l.Info("closed")
-		l.Info("closed")
+		synctest.Wait()
 		lines = logged(t, &b)
-		require.Len(t, lines, 2)
+		require.Len(t, lines, 1)
+		require.Equal(t, leftOut, lines[0]["msg"])
+		require.Equal(t, "INFO", lines[0]["level"])
+		require.Equal(t, "closed", lines[0]["message"])
 		require.EqualValues(t, 2*repeatsMax, lines[0]["suppressed"])
-		require.NotContains(t, lines[1], "suppressed")
+		require.NotContains(t, lines[0], "limit")
+
+		l.Info("closed")
+		time.Sleep(10 * repeatsWindow)
+		require.Len(t, logged(t, &b), 1, "nothing is told twice")
+	})
+}
+
+// TestConnectionsThatIdleOutDoNotHideOthers has many connections end for one limit, and
+// one for another.
+func TestConnectionsThatIdleOutDoNotHideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		l := newLog(&b, slog.LevelInfo)
+		for n := range 2 * repeatsMax {
+			l.Info("a connection is closed", "connection", n, "limit", "idle_timeout")
+		}
+		l.Info("a connection is closed", "connection", 1000, "limit", "frame")
+		lines := logged(t, &b)
+		require.Len(t, lines, repeatsMax+1)
+		require.EqualValues(t, 1000, lines[repeatsMax]["connection"])
+		l.repeats.tellAll() // as at the end
+		lines = logged(t, &b)
+		require.Len(t, lines, 1)
+		require.Equal(t, "idle_timeout", lines[0]["limit"])
+		require.EqualValues(t, repeatsMax, lines[0]["suppressed"])
+		time.Sleep(repeatsWindow)
+		synctest.Wait()
+		require.Empty(t, logged(t, &b), "that was told")
 	})
 }
 
@@ -58,11 +91,19 @@ func TestMessagesThatAreAlwaysNewAreBounded(t *testing.T) {
 		}
 		require.Len(t, logged(t, &b), messagesMax+repeatsMax)
 		require.LessOrEqual(t, len(l.repeats.messages), messagesMax+1)
+		l.Warn("what matters more")
+		l.Error("what matters most")
+		require.Len(t, logged(t, &b), 2, "nothing hides what is of other levels")
 		time.Sleep(repeatsWindow)
+		synctest.Wait()
+		lines := logged(t, &b)
+		require.Len(t, lines, 1)
+		require.EqualValues(t, 9*messagesMax-repeatsMax, lines[0]["suppressed"])
+		require.NotContains(t, lines[0], "message", "they were many")
 		for n := range messagesMax {
 			l.Info(fmt.Sprint("later ", n))
 		}
-		require.Len(t, logged(t, &b), messagesMax-1+min(1, repeatsMax), "those of before made room, but for one that has something to tell")
+		require.Len(t, logged(t, &b), messagesMax, "those of before made room")
 		require.LessOrEqual(t, len(l.repeats.messages), messagesMax+1)
 	})
 }

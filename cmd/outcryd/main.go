@@ -45,6 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return printHealth(ctx, c, stdout, stderr)
 	}
 	log := newLog(stderr, c.logLevel)
+	defer log.repeats.tellAll()
 	if err := serve(ctx, c, log); err != nil {
 		log.Error("the exchange has stopped", "error", err)
 		return exitError

@@ -213,6 +213,7 @@ func TestAnOrderlyStopFinishesWhatIsIn(t *testing.T) {
 
 func TestBadFlagsAreNamed(t *testing.T) {
 	for flags, want := range map[string]string{
+		"--log-level=ERROR+1":    `--log-level ERROR+1: must be DEBUG, INFO, WARN or ERROR`,
 		"--ack=disk":             `--ack "disk": must be "journal" or "postgres"`,
 		"--max-frame=3":          "--max-frame 3: must be from 64",
 		"--idle-timeout=-1s":     "--idle-timeout",

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -134,6 +136,33 @@ func TestMetricsShowWhatIsRegistered(t *testing.T) {
 	o.Gatherer = registry
 	_, body := do(t, serve(t, o), "GET", "/metrics", "")
 	require.Contains(t, body, "# HELP outcry_frames_total Frames.\n# TYPE outcry_frames_total counter\noutcry_frames_total 7\n")
+}
+
+// TestTroubleOverHTTPIsOneMessage has a scrape fail, and a handler: what net/http and
+// promhttp say of it differs each time, and so must not be the message, by which a log
+// tells repeats.
+func TestTroubleOverHTTPIsOneMessage(t *testing.T) {
+	var log bytes.Buffer
+	o := options()
+	o.Log = slog.New(slog.NewJSONHandler(&log, nil))
+	o.Gatherer = prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return nil, errors.New("nothing to be had") })
+	o.Ready = func() error { panic("no answer") }
+	s := serve(t, o)
+	response, _ := do(t, s, "GET", "/metrics", "")
+	require.Equal(t, 500, response.StatusCode)
+	_, err := s.Client().Get(s.URL + "/readyz")
+	require.Error(t, err)
+	s.Close() // the log is written by now
+	var told []string
+	for line := range strings.Lines(log.String()) {
+		var l struct{ Level, Msg, Error string }
+		require.NoError(t, json.Unmarshal([]byte(line), &l))
+		require.Equal(t, "WARN the HTTP side has trouble", l.Level+" "+l.Msg)
+		told = append(told, l.Error)
+	}
+	require.GreaterOrEqual(t, len(told), 2, "the client may try again")
+	require.Contains(t, told[0], "nothing to be had")
+	require.Contains(t, told[len(told)-1], "http: panic serving 127.0.0.1:")
 }
 
 func TestXMLIsAnsweredWithoutRoomForOrders(t *testing.T) {

@@ -11,6 +11,17 @@ import (
 // logLevelBytesMax bounds the body of PUT /loglevel.
 const logLevelBytesMax = 64
 
+// IsLevel tells whether a level is DEBUG, INFO, WARN or ERROR: with the others that
+// package slog reads, such as ERROR+1, the log could lack errors. It may be called from
+// any goroutine.
+func IsLevel(l slog.Level) bool {
+	switch l {
+	case slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError:
+		return true
+	}
+	return false
+}
+
 // showLogLevel answers GET /loglevel.
 func (o *Options) showLogLevel(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, o.LogLevel.Level())
@@ -25,7 +36,7 @@ func (o *Options) setLogLevel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var level slog.Level
-	if err := level.UnmarshalText(bytes.TrimSpace(body)); err != nil {
+	if err := level.UnmarshalText(bytes.TrimSpace(body)); err != nil || !IsLevel(level) {
 		http.Error(w, fmt.Sprintf("%q is not a level: DEBUG, INFO, WARN or ERROR", body), http.StatusBadRequest)
 		return
 	}

@@ -25,6 +25,8 @@ func TestTheLogLevelChangesAtRunTime(t *testing.T) {
 		{" warn\n", 200, "WARN\n", slog.LevelWarn, "from=DEBUG to=WARN"},
 		{"ERROR", 200, "ERROR\n", slog.LevelError, "from=WARN to=ERROR"},
 		{"loud", 400, "\"loud\" is not a level: DEBUG, INFO, WARN or ERROR\n", slog.LevelError, ""},
+		{"ERROR+1000", 400, "\"ERROR+1000\" is not a level: DEBUG, INFO, WARN or ERROR\n", slog.LevelError, ""},
+		{"INFO-1", 400, "\"INFO-1\" is not a level: DEBUG, INFO, WARN or ERROR\n", slog.LevelError, ""},
 		{"", 400, "\"\" is not a level: DEBUG, INFO, WARN or ERROR\n", slog.LevelError, ""},
 		{strings.Repeat("x", 65), 400, "the body did not arrive, or is no level: http: request body too large\n", slog.LevelError, ""},
 		{"INFO", 200, "INFO\n", slog.LevelInfo, "from=ERROR to=INFO"},

@@ -218,32 +218,29 @@ func (c *session) push(r *reply) {
 func (c *session) explain(err error) (reason string) {
 	o := &c.server.options
 	var bad *wire.FrameError
+	var l limit
 	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
 	case c.ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ""
 	case errors.As(err, &bad):
+		l, reason = limitLengthLine, bad.Text
 		if bad.TooLarge {
-			o.Metrics.hit(limitFrame)
-		} else {
-			o.Metrics.hit(limitLengthLine)
+			l = limitFrame
 		}
-		reason = bad.Text
 	case errors.Is(err, errNoMemory):
-		o.Metrics.hit(limitMemory)
-		reason = textNoMemory(o.FrameTimeout)
+		l, reason = limitMemory, textNoMemory(o.FrameTimeout)
 	case !late:
 		c.log(slog.LevelDebug, "a connection is lost", c.executed+1, slog.Any("error", err))
 		return ""
 	case c.server.isDraining():
 		return textDraining
 	case c.frames.InFrame():
-		o.Metrics.hit(limitFrameTime)
-		reason = fmt.Sprintf("a frame did not arrive within %s", o.FrameTimeout)
+		l, reason = limitFrameTime, fmt.Sprintf("a frame did not arrive within %s", o.FrameTimeout)
 	default:
-		o.Metrics.hit(limitIdle)
-		reason = fmt.Sprintf("nothing was sent for %s", o.IdleTimeout)
+		l, reason = limitIdle, fmt.Sprintf("nothing was sent for %s", o.IdleTimeout)
 	}
-	c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String("reason", reason))
+	o.Metrics.hit(l)
+	c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String(LimitKey, limitNames[l]), slog.String("reason", reason))
 	return reason
 }
 

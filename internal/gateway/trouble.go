@@ -6,6 +6,10 @@ import (
 	"log/slog"
 )
 
+// LimitKey is the attribute of log lines that names the limit a client has run into, as
+// the metric outcry_limit_hits_total does.
+const LimitKey = "limit"
+
 // log writes a line about the connection: its number, which the client is told as well
 // where it is told anything, its address, and the number of the frame that it is about,
 // counted from 1; 0 where it is about none.
@@ -14,7 +18,7 @@ func (c *session) log(level slog.Level, message string, frame uint64, attrs ...s
 	if !l.Enabled(context.Background(), level) {
 		return
 	}
-	all := []slog.Attr{slog.Uint64("connection", c.id), slog.Any("client", c.conn.RemoteAddr())}
+	all := []slog.Attr{slog.Uint64("connection", c.id), slog.String("client", c.conn.RemoteAddr().String())}
 	if frame > 0 {
 		all = append(all, slog.Uint64("frame", frame))
 	}
