@@ -22,9 +22,10 @@ type answers struct {
 	held        int64 // by the batch: covers what was decoded and the shortest reply
 	commands    []exchange.Command
 	results     []exchange.Result
-	last        *exchange.Result // that was looked at
-	refusal     string           // what further queries are answered with, "" while they are answered
-	unavailable bool             // the database did not answer in this batch, and is not asked again
+	last        *exchange.Result      // that was looked at
+	refusal     string                // what further queries are answered with, "" while they are answered
+	reason      exchange.RejectReason // of the refusal
+	unavailable bool                  // the database did not answer in this batch, and is not asked again
 }
 
 func (a *answers) init(s *Server) {
@@ -50,6 +51,7 @@ func (a *answers) lookAt(i, size int) (refusal string) {
 	c, r := &a.commands[i], &a.results[i]
 	query := c.Kind == exchange.QueryOrder
 	if query && a.isLong(size) {
+		r.Reason = a.reason
 		return a.refusal
 	}
 	if r.Reason == exchange.HistoryUnavailable && !a.unavailable {
@@ -58,7 +60,8 @@ func (a *answers) lookAt(i, size int) (refusal string) {
 	}
 	a.last = r
 	if !a.hasRoom(size, len(r.Status.Executions)) && query {
-		a.refuse(limitMemory, "the exchange has no memory for so long a reply now; ask for this order again later, in a frame of its own")
+		a.refuse(limitMemory, noReplyMemory, "the exchange has no memory for so long a reply now; ask for this order again later, in a frame of its own")
+		r.Reason = a.reason
 		return a.refusal
 	}
 	return ""
@@ -67,14 +70,14 @@ func (a *answers) lookAt(i, size int) (refusal string) {
 // isLong tells whether a reply that has size bytes answers no further query.
 func (a *answers) isLong(size int) bool {
 	if most := a.server.options.ReplyBytesMax; a.refusal == "" && size >= most {
-		a.refuse(limitReply, fmt.Sprintf("the reply to this frame is over %d bytes; ask for this order in another frame", most))
+		a.refuse(limitReply, replyTooLong, fmt.Sprintf("the reply to this frame is over %d bytes; ask for this order in another frame", most))
 	}
 	return a.refusal != ""
 }
 
 // refuse says that no further query of the frame is answered.
-func (a *answers) refuse(l limit, text string) {
-	a.refusal = text
+func (a *answers) refuse(l limit, reason exchange.RejectReason, text string) {
+	a.refusal, a.reason = text, reason
 	a.server.options.Metrics.hit(l)
 }
 

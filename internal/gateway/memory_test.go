@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
 )
 
 // Every test that starts a server asserts at its end that no memory is held.
@@ -143,7 +145,8 @@ func TestAQueryWithoutMemoryIsRefusedInItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
 		x.executions = 3000
-		s := start(t, p, x, Options{MemoryMax: 400_000})
+		m := NewMetrics()
+		s := start(t, p, x, Options{MemoryMax: 400_000, Metrics: m})
 		first, second := connect(t, p), connect(t, p)
 		first.send(query(1))
 		synctest.Wait()
@@ -154,11 +157,16 @@ func TestAQueryWithoutMemoryIsRefusedInItsPlace(t *testing.T) {
 		second.send(asking(anOrder, 2, 3))
 		require.Equal(t, "<results>"+refused(2)+anOpened+refused(3)+anOpened+"</results>", second.reply())
 		require.Equal(t, 1.0, s.hits(limitMemory), "once a reply")
+		require.Equal(t, 2.0, testutil.ToFloat64(m.commands.WithLabelValues("query", "no_memory")))
 		require.Equal(t, "<results>"+statuses(3000, 1)+"</results>", first.reply())
 		synctest.Wait()
 		require.Zero(t, s.workingHeld())
 		second.send(query(2))
 		require.Equal(t, "<results>"+statuses(3000, 2)+"</results>", second.reply(), "larger than all there is, but alone")
+		require.NoError(t, errors.Join(first.Close(), second.Close()))
+		synctest.Wait()
+		require.Equal(t, uint64(2), m.latency[exchange.QueryOrder][outcomeRefused].Count(), "the exchange could not")
+		require.Equal(t, uint64(2), m.latency[exchange.QueryOrder][outcomeOK].Count())
 	})
 }
 

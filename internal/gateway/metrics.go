@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,16 @@ const (
 var limitNames = [limits]string{"connections", "frame", "length_line", "memory", "reply", "frame_timeout", "idle_timeout", "write_timeout",
 	"symbols", "fills", "lag", "journal_room", "cancel_room"}
 
+// Why the gateway itself does not answer a query that the exchange has done: it stands
+// in the result beside the exchange's reasons, which are numbered from 0.
+const (
+	replyTooLong  exchange.RejectReason = math.MaxUint8 - iota // the frame asks for too much at once
+	noReplyMemory                                              // for so long a reply, now
+)
+
+// unansweredNames are the outcomes of these, as the counter of commands tells them.
+var unansweredNames = map[exchange.RejectReason]string{replyTooLong: "reply_too_long", noReplyMemory: "no_memory"}
+
 // limitOf are the limits that a refused command has run into.
 var limitOf = map[exchange.RejectReason]limit{
 	exchange.SymbolLimitExceeded: limitSymbols,
@@ -61,7 +72,7 @@ func outcomeOf(r exchange.RejectReason) outcome {
 	case exchange.OK:
 		return outcomeOK
 	case exchange.SymbolLimitExceeded, exchange.NoRoom, exchange.NoRoomToCancel, exchange.TooManyFills,
-		exchange.DatabaseBehind, exchange.HistoryUnavailable:
+		exchange.DatabaseBehind, exchange.HistoryUnavailable, noReplyMemory:
 		return outcomeRefused
 	}
 	return outcomeRejected
@@ -91,7 +102,7 @@ type Metrics struct {
 	memory       *prometheus.GaugeVec
 
 	// Children of the vectors, so that counting looks nothing up.
-	byKind  [exchange.CancelOrder + 1][]prometheus.Counter
+	byKind  [exchange.CancelOrder + 1][math.MaxUint8 + 1]prometheus.Counter // by reason
 	byLimit [limits]prometheus.Counter
 	latency [exchange.CancelOrder + 1][outcomes]*latency.Histogram
 	byStage [stages]*latency.Histogram
@@ -103,7 +114,7 @@ type Metrics struct {
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		commands: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_commands_total",
-			Help: "Commands that were executed, by kind and by what they came to: ok or the reason of a reject."}, []string{"kind", "outcome"}),
+			Help: "Commands that were executed, by kind and by what they came to: ok or the reason of a reject, or why a query was not answered."}, []string{"kind", "outcome"}),
 		frames:       newCounter("outcry_frames_total", "Whole frames that were executed."),
 		malformed:    newCounter("outcry_malformed_total", "Errors in replies that no command led to: malformed documents, elements and values."),
 		requestBytes: newCounter("outcry_request_bytes_total", "Bytes of XML in the frames that were executed."),
@@ -130,11 +141,14 @@ func NewMetrics() *Metrics {
 	}
 	for kind := exchange.OpenAccount; kind <= exchange.CancelOrder; kind++ {
 		for reason := exchange.OK; known(reason); reason++ {
-			m.byKind[kind] = append(m.byKind[kind], m.commands.WithLabelValues(kind.String(), reason.String()))
+			m.byKind[kind][reason] = m.commands.WithLabelValues(kind.String(), reason.String())
 		}
 		for o, name := range outcomeNames {
 			m.latency[kind][o] = m.seconds.Histogram(kind.String(), name)
 		}
+	}
+	for reason, name := range unansweredNames {
+		m.byKind[exchange.QueryOrder][reason] = m.commands.WithLabelValues(exchange.QueryOrder.String(), name)
 	}
 	for s, name := range stageNames {
 		m.byStage[s] = m.stages.Histogram(name)

@@ -89,6 +89,27 @@ func TestLimitsOfTheExchangeAreCounted(t *testing.T) {
 	require.Contains(t, r.tallies, tally{exchange.PlaceOrder, outcomeRejected, len(b.commands) - int(refused)})
 }
 
+// TestQueriesThatAreNotAnsweredAreCountedAsSuch asks for more than a reply takes: for
+// orders that memory holds, and for such that are only in the database, which is well.
+func TestQueriesThatAreNotAnsweredAreCountedAsSuch(t *testing.T) {
+	for _, past := range []exchange.OrderID{0, 10} {
+		l, x, m := listen(t), newFake(), NewMetrics()
+		x.past, x.executions = past, 100
+		s := start(t, l, x, Options{ReplyBytesMax: 5000, Metrics: m})
+		c := dial(t, l)
+		c.send(asking("", 1, 2, 3, 4, 5, 6))
+		require.Equal(t, 4, strings.Count(c.reply(), "<error "))
+		require.NoError(t, c.Close())
+		eventually(t, func() bool { return s.count() == 0 })
+		for outcome, want := range map[string]float64{"ok": 2, "reply_too_long": 4, "history_unavailable": 0, "no_memory": 0} {
+			require.Equal(t, want, testutil.ToFloat64(m.commands.WithLabelValues("query", outcome)), outcome)
+		}
+		for o, want := range [outcomes]uint64{outcomeOK: 2, outcomeRejected: 4} {
+			require.Equal(t, want, m.latency[exchange.QueryOrder][o].Count(), outcomeNames[o])
+		}
+	}
+}
+
 // TestStagesOfRequestsAreDrawn sends requests, over TCP and otherwise, until stages
 // have been drawn: all of the same requests.
 func TestStagesOfRequestsAreDrawn(t *testing.T) {
