@@ -34,6 +34,9 @@ func (m *metrics) watchServer(c *config, ready func() error) {
 	m.gauge("outcry_ready", "1 while the exchange takes orders, as /readyz tells, else 0.", func() float64 { return oneIf(ready() == nil) })
 	m.gauge("outcry_connections_limit", "TCP connections that there may be, --max-connections.", func() float64 { return float64(c.connectionsMax) })
 	m.gauge("outcry_postgres_lag_limit_records", "Records that Postgres may be behind before orders are refused, --max-lag.", func() float64 { return float64(c.lagMax) })
+	if !diskIsKnown {
+		return // an alert would take 0 for a full disk
+	}
 	m.gauge("outcry_disk_available_bytes", "Room on the disk of the data directory, for whom the server runs as.", func() float64 { return float64(diskOf(c.data).available) })
 	m.gauge("outcry_disk_size_bytes", "Size of the disk of the data directory.", func() float64 { return float64(diskOf(c.data).size) })
 }
