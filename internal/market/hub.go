@@ -12,8 +12,8 @@ import (
 
 const (
 	tradesPerEvent    = 50     // newest trades in an event; ids show what is left out
-	symbolsPerEvent   = 500    // changed symbols in an event; the others have to wait for the next
-	symbolsPerListing = 10_000 // symbols in the first event
+	symbolsPerEvent   = 500    // of those that changed, the others have to wait for the next
+	symbolsPerListing = 10_000 // in the first events together
 	healthTime        = time.Second
 
 	// symbolsTime lies between two events of symbols at the least. In a busy market
@@ -21,10 +21,14 @@ const (
 	// a second it was most of what the stream costs.
 	symbolsTime = time.Second / 2
 
-	// How many events are kept for readers that are late. Of symbols they are more
-	// than can come before a reader is cut off, so that none misses a change.
+	// How many events are kept for readers that are late.
 	tradesBacklog  = 8
 	symbolsBacklog = 16
+
+	// listingAge is how many events of symbols a listing is good for: whoever is sent it
+	// is sent those too. It is small enough for them to be kept, and so large that
+	// however many readers come, few listings are made and held.
+	listingAge = symbolsBacklog / 2
 )
 
 // backlog is the newest events of a kind: event n is in events[n%len(events)].
@@ -42,12 +46,12 @@ func (b *backlog) add(event []byte) {
 }
 
 // appendSince appends those of the events after number n that are kept.
-func (b *backlog) appendSince(dst []byte, n uint64) []byte {
+func (b *backlog) appendSince(dst [][]byte, n uint64) [][]byte {
 	if kept := uint64(len(b.events)); b.n > kept {
 		n = max(n, b.n-kept)
 	}
 	for n++; n <= b.n; n++ {
-		dst = append(dst, b.events[n%uint64(len(b.events))]...)
+		dst = append(dst, b.events[n%uint64(len(b.events))])
 	}
 	return dst
 }
@@ -87,9 +91,8 @@ type hub struct {
 	topics   map[topicKey]*topic
 	symbols  backlog
 	health   backlog
-	rounds   uint64        // of publish
-	listing  []byte        // the first event of symbols, made in listedAt
-	listedAt uint64        // a round
+	listing  []byte        // events with all symbols, which readers share; nil where none is up to date
+	listedAt uint64        // the number of the last event of symbols before it
 	tick     chan struct{} // closed and replaced when there is something new
 	closed   bool
 }
@@ -110,7 +113,6 @@ func (h *hub) note(s *symbol) {
 func (h *hub) publish(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.rounds++
 	seq := h.feed.Seq()
 	news := false
 	if now.Sub(h.healthAt) >= healthTime {
@@ -118,7 +120,8 @@ func (h *hub) publish(now time.Time) {
 		h.health.add(appendHealth(nil, seq, h.feed.options.Health()))
 	}
 	if h.readers == 0 {
-		h.takePending(len(h.pending)) // who joins is told all
+		h.takePending(len(h.pending)) // who joins is told all, by a new listing
+		h.listing = nil
 	} else if len(h.pending) > 0 && now.Sub(h.symbolsAt) >= symbolsTime {
 		h.symbolsAt, news = now, true
 		h.symbols.add(appendEventEnd(appendSymbols(appendEvent(nil, "symbols", seq), seq, h.takePending(symbolsPerEvent))))
@@ -180,9 +183,9 @@ type reader struct {
 }
 
 // join begins a reader, of a symbol where it is not empty, and appends its first
-// events. The error is errTooManyReaders or errUnknownSymbol, or says why there is
-// no market data.
-func (h *hub) join(dst []byte, most int, name exchange.Symbol, depth int) (*reader, []byte, error) {
+// events, as appendNews does. The error is errTooManyReaders or errUnknownSymbol, or
+// says why there is no market data.
+func (h *hub) join(dst [][]byte, most int, name exchange.Symbol, depth int) (*reader, [][]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -191,11 +194,7 @@ func (h *hub) join(dst []byte, most int, name exchange.Symbol, depth int) (*read
 	case h.readers >= most:
 		return nil, dst, fmt.Errorf("%w: %d are served at a time", errTooManyReaders, most)
 	}
-	if h.listing == nil || h.listedAt != h.rounds {
-		h.listing = h.feed.appendListing(nil)
-		h.listedAt = h.rounds
-	}
-	r := &reader{symbols: h.symbols.n}
+	r := &reader{}
 	if name != "" {
 		var err error
 		if r.topic, err = h.topic(name, depth); err != nil {
@@ -205,12 +204,21 @@ func (h *hub) join(dst []byte, most int, name exchange.Symbol, depth int) (*read
 		r.book, r.trades = r.topic.book.n, r.topic.trades.n
 	}
 	h.readers++
-	dst = append(dst, h.listing...)
+	dst = h.appendList(dst, r)
 	if t := r.topic; t != nil {
-		dst = appendBook(dst, t.symbol.name, t.bookSeq, 0, t.levels)
-		h.feed.view(func() { dst = appendTradesEvent(dst, t.symbol, t.tradesSeq, 0, t.lastTrade) })
+		dst = append(dst, appendBook(nil, t.symbol.name, t.bookSeq, 0, t.levels))
+		h.feed.view(func() { dst = append(dst, appendTradesEvent(nil, t.symbol, t.tradesSeq, 0, t.lastTrade)) })
 	}
 	return r, dst, nil
+}
+
+// appendList appends events that have all symbols. Its caller holds mu.
+func (h *hub) appendList(dst [][]byte, r *reader) [][]byte {
+	if h.listing == nil || h.symbols.n-h.listedAt > listingAge {
+		h.listing, h.listedAt = h.feed.appendListing(nil), h.symbols.n
+	}
+	r.symbols = h.symbols.n
+	return h.symbols.appendSince(append(dst, h.listing), h.listedAt)
 }
 
 // topic returns the topic of a symbol, which it makes where nobody reads it yet. Its
@@ -247,9 +255,10 @@ func (h *hub) leave(r *reader) {
 	}
 }
 
-// appendNews appends the events that r was not sent yet, and returns a channel that
-// is closed when there are more. ended tells that there will be none.
-func (h *hub) appendNews(dst []byte, r *reader) (news []byte, more <-chan struct{}, ended bool) {
+// appendNews appends the events that r was not sent yet, which readers share and
+// which do not change, and returns a channel that is closed when there are more.
+// ended tells that there will be none.
+func (h *hub) appendNews(dst [][]byte, r *reader) (news [][]byte, more <-chan struct{}, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if t := r.topic; t != nil {
@@ -257,19 +266,28 @@ func (h *hub) appendNews(dst []byte, r *reader) (news []byte, more <-chan struct
 		dst = t.trades.appendSince(dst, r.trades)
 		r.book, r.trades = t.book.n, t.trades.n
 	}
-	dst = h.symbols.appendSince(dst, r.symbols)
+	if h.symbols.n-r.symbols > symbolsBacklog {
+		dst = h.appendList(dst, r) // unlike the others, these events do not show a gap
+	} else {
+		dst = h.symbols.appendSince(dst, r.symbols)
+	}
 	dst = h.health.appendSince(dst, r.health)
 	r.symbols, r.health = h.symbols.n, h.health.n
 	return dst, h.tick, h.closed
 }
 
-// appendListing appends the first event of symbols.
+// appendListing appends events with all symbols, one at the least.
 func (f *Feed) appendListing(b []byte) []byte {
 	f.viewList(func(list []*symbol) {
 		seq := f.Seq()
-		b = appendSymbols(appendEvent(b, "symbols", seq), seq, list[:min(len(list), symbolsPerListing)])
+		list = list[:min(len(list), symbolsPerListing)]
+		for first := true; first || len(list) > 0; first = false {
+			n := min(len(list), symbolsPerEvent)
+			b = appendEventEnd(appendSymbols(appendEvent(b, "symbols", seq), seq, list[:n]))
+			list = list[n:]
+		}
 	})
-	return appendEventEnd(b)
+	return b
 }
 
 // appendEvent begins an event that is true at a seq.

@@ -9,8 +9,9 @@ import (
 	"outcry/internal/exchange"
 )
 
-// bufferMost is how much memory a reader keeps between updates.
-const bufferMost = 64 << 10
+// pieceMost is how much is written to a reader at a time: it has APIOptions.WriteTimeout
+// to take so much.
+const pieceMost = 32 << 10
 
 // stream answers with events until the reader or the feed ends.
 func (a *API) stream(w http.ResponseWriter, r *http.Request) {
@@ -26,9 +27,10 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 		name, err = symbolOf(given)
 	}
 	var reader *reader
-	var first []byte
+	var first [][]byte
 	if err == nil {
-		reader, first, err = f.hub.join(appendHello(nil, f.Seq(), a.start, a.options.Version), a.options.ReadersMax, name, depth)
+		hello := appendHello(nil, f.Seq(), a.start, a.options.Version)
+		reader, first, err = f.hub.join([][]byte{hello}, a.options.ReadersMax, name, depth)
 	}
 	if err != nil {
 		if errors.Is(err, errTooManyReaders) {
@@ -45,35 +47,25 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow sends events, the first ones first. It returns why it ends: nil where the
-// reader has gone or the feed has ended.
-func (a *API) follow(w http.ResponseWriter, r *http.Request, h *hub, reader *reader, events []byte) error {
+// follow sends events, the first ones first. It returns why it ends: nil or errEnded
+// where the reader has gone or the feed has ended.
+func (a *API) follow(w http.ResponseWriter, r *http.Request, h *hub, reader *reader, events [][]byte) error {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
 	// Events go to the socket as they are, one write for all that are new.
 	header.Set("Transfer-Encoding", "identity")
-	control := http.NewResponseController(w)
+	out := sender{w: w, control: http.NewResponseController(w), timeout: a.options.WriteTimeout, ended: h.feed.ended}
 	// The server's limits are for requests that end.
-	if err := control.SetReadDeadline(time.Time{}); err != nil {
+	if err := out.control.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
 	for {
-		if len(events) > 0 {
-			if err := control.SetWriteDeadline(time.Now().Add(a.options.WriteTimeout)); err != nil {
-				return err
-			}
-			if _, err := w.Write(events); err != nil {
-				return err
-			}
-			if err := control.Flush(); err != nil {
-				return err
-			}
+		if err := out.send(events); err != nil {
+			return err
 		}
-		if cap(events) > bufferMost {
-			events = nil
-		}
+		clear(events) // lets go of what others may be done with
 		var more <-chan struct{}
 		var ended bool
 		if events, more, ended = h.appendNews(events[:0], reader); len(events) > 0 {
@@ -88,4 +80,51 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, h *hub, reader *rea
 			return nil
 		}
 	}
+}
+
+// sender writes events to a reader, in pieces: a reader that is slow is no reader that
+// takes nothing, however much there is to send.
+type sender struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration   // for a piece
+	ended   <-chan struct{} // closed when the feed has ended
+	piece   []byte          // what is written next
+}
+
+// send writes events. Where there are several pieces, and the feed ends meanwhile, it
+// returns errEnded.
+func (s *sender) send(events [][]byte) error {
+	for _, e := range events {
+		for len(e) > 0 {
+			if len(s.piece) == pieceMost {
+				if err := s.flush(); err != nil {
+					return err
+				}
+				select {
+				case <-s.ended:
+					return errEnded
+				default:
+				}
+			}
+			n := min(len(e), pieceMost-len(s.piece))
+			s.piece, e = append(s.piece, e[:n]...), e[n:]
+		}
+	}
+	return s.flush()
+}
+
+// flush writes what is in the piece.
+func (s *sender) flush() error {
+	if len(s.piece) == 0 {
+		return nil
+	}
+	if err := s.control.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil {
+		return err
+	}
+	if _, err := s.w.Write(s.piece); err != nil {
+		return err
+	}
+	s.piece = s.piece[:0]
+	return s.control.Flush()
 }

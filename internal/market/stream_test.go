@@ -2,11 +2,14 @@ package market
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -222,6 +225,66 @@ func TestAReaderThatTakesNothingIsCutOff(t *testing.T) {
 	require.Equal(t, "S0000", book.Sym)
 }
 
+// metered is a listener whose connections note the most that was written to any of
+// them with one deadline.
+type metered struct {
+	net.Listener
+	most atomic.Int64
+}
+
+type meteredConn struct {
+	net.Conn
+	listener *metered
+	written  int64 // since the deadline was set
+}
+
+func (l *metered) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return &meteredConn{Conn: c, listener: l}, err
+}
+
+func (c *meteredConn) SetWriteDeadline(t time.Time) error {
+	c.written = 0
+	return c.Conn.SetWriteDeadline(t)
+}
+
+func (c *meteredConn) Write(b []byte) (int, error) {
+	c.written += int64(len(b))
+	c.listener.most.Store(max(c.listener.most.Load(), c.written))
+	return c.Conn.Write(b)
+}
+
+// TestASlowReaderHasTimeForEachPiece sends more than a slow reader can take until one
+// deadline.
+func TestASlowReaderHasTimeForEachPiece(t *testing.T) {
+	s := openSite(t, func(*APIOptions) {})
+	m := newRandomMarket(1, 10)
+	for range 5 * symbolsPerEvent {
+		m.makeSymbol()
+	}
+	s.play(m.take()...)
+	server := httptest.NewUnstartedServer(s.api)
+	meter := &metered{Listener: server.Listener}
+	server.Listener = meter
+	server.Start()
+	defer server.Close()
+	defer s.stop() // which ends the stream
+	response, err := server.Client().Get(server.URL + "/api/v1/stream")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	r := &streamReader{t, bufio.NewReader(response.Body), response.Body.Close}
+	known, bytes := 0, 0
+	for known < len(m.symbols) {
+		var part symbolsAnswer
+		e := r.until("symbols", &part)
+		require.LessOrEqual(t, len(part.Symbols), symbolsPerEvent)
+		known, bytes = known+len(part.Symbols), bytes+len(e.data)
+	}
+	require.Greater(t, bytes, 3*pieceMost)
+	const head = 1024 // of the answer, or less
+	require.LessOrEqual(t, meter.most.Load(), int64(pieceMost+head))
+}
+
 func TestReadersAreBoundedInNumber(t *testing.T) {
 	s := openSite(t, func(o *APIOptions) { o.ReadersMax = 2 })
 	s.play(made)
@@ -256,46 +319,97 @@ func TestTheStreamEndsWithTheFeed(t *testing.T) {
 	}
 }
 
-// TestALateReaderMissesNoChangeOfASymbol asks the hub for what is new only after many
-// updates of many symbols.
-func TestALateReaderMissesNoChangeOfASymbol(t *testing.T) {
+// rounds are a feed that nothing runs, so that a test says when it publishes.
+type rounds struct {
+	*randomMarket
+	t      *testing.T
+	source *listed
+	feed   *Feed
+	now    time.Time
+}
+
+func newRounds(t *testing.T) *rounds {
 	m := newRandomMarket(1, 10)
 	m.makeSymbol()
 	source := &listed{records: m.take()}
-	f := feedOf(source, &Snapshot{})
-	now := time.Now()
-	round := func() {
-		now = now.Add(symbolsTime)
-		source.records = append(source.records, m.take()...)
-		require.NoError(t, f.step(background))
-		f.hub.publish(now)
-	}
-	round()
-	reader, first, err := f.hub.join(nil, 1, "", 0)
-	require.NoError(t, err)
-	known := map[string]summary{}
-	for _, s := range decodedSymbols(t, first) {
-		known[s.Sym] = s
-	}
-	for range 2*symbolsPerEvent + 1 {
-		m.makeSymbol() // more than an event holds
-	}
-	for range symbolsBacklog - 3 {
+	return &rounds{randomMarket: m, t: t, source: source, feed: feedOf(source, &Snapshot{}), now: time.Now()}
+}
+
+// publish takes in what was traded, and makes the events of it.
+func (r *rounds) publish() {
+	r.now = r.now.Add(symbolsTime)
+	r.source.records = append(r.source.records, r.take()...)
+	require.NoError(r.t, r.feed.step(background))
+	r.feed.hub.publish(r.now)
+}
+
+// tradeFor trades for n rounds, in few of the symbols.
+func (r *rounds) tradeFor(n int) {
+	for range n {
 		for range 5 {
-			m.trade()
+			r.trade()
 		}
-		round()
+		r.publish()
 	}
-	for range 3 { // for what has to wait for its turn
-		round()
-	}
-	news, _, _ := f.hub.appendNews(nil, reader)
-	for _, s := range decodedSymbols(t, news) {
+}
+
+// requireAllKnown takes events in their order for all that is known.
+func (r *rounds) requireAllKnown(events ...[]byte) {
+	r.t.Helper()
+	known := map[string]summary{}
+	for _, s := range decodedSymbols(r.t, bytes.Join(events, nil)) {
 		known[s.Sym] = s
 	}
-	for _, s := range m.symbols {
-		require.Equal(t, summaryOf(s), known[string(s.name)])
+	for _, s := range r.symbols {
+		require.Equal(r.t, summaryOf(s), known[string(s.name)])
 	}
+}
+
+// TestALateReaderMissesNoChangeOfASymbol asks the hub for what is new only after many
+// updates of many symbols, and after more of them than are kept.
+func TestALateReaderMissesNoChangeOfASymbol(t *testing.T) {
+	for _, late := range []int{symbolsBacklog - 3, 3 * symbolsBacklog} {
+		r := newRounds(t)
+		r.publish()
+		reader, first, err := r.feed.hub.join(nil, 1, "", 0)
+		require.NoError(t, err)
+		for range 2*symbolsPerEvent + 1 {
+			r.makeSymbol() // more than an event holds
+		}
+		r.tradeFor(late)
+		for range 3 { // for what has to wait for its turn
+			r.publish()
+		}
+		news, _, _ := r.feed.hub.appendNews(nil, reader)
+		r.requireAllKnown(append(first, news...)...)
+	}
+}
+
+// TestReadersShareAListing lets readers come one after the other while the market goes
+// on: each knows all, and few listings were made.
+func TestReadersShareAListing(t *testing.T) {
+	r := newRounds(t)
+	for range 2*symbolsPerEvent + 1 {
+		r.makeSymbol()
+	}
+	r.publish()
+	listings := map[*byte]int{}
+	for range 4 * listingAge {
+		_, first, err := r.feed.hub.join(nil, 1000, "", 0)
+		require.NoError(t, err)
+		r.requireAllKnown(first...)
+		listings[&first[0][0]]++
+		r.tradeFor(1)
+	}
+	require.Len(t, listings, 4)
+
+	for range 4 * listingAge {
+		r.feed.hub.leave(&reader{})
+	}
+	r.tradeFor(1) // of which no event is made
+	_, first, err := r.feed.hub.join(nil, 1000, "", 0)
+	require.NoError(t, err)
+	r.requireAllKnown(first...)
 }
 
 // decodedSymbols returns the symbols of all symbols events, in their order.
