@@ -41,10 +41,11 @@ func (h *health) now() market.Health {
 	s, before, now := h.server, h.before, h.count()
 	h.before = now
 	took := max(now.at.Sub(before.at).Seconds(), 1e-3)
+	applied := s.projector.Applied() // first: the journal may go on meanwhile
 	of := market.Health{
 		OrdersPerSecond:   (now.orders - before.orders) / took,
 		RequestsPerSecond: (now.requests - before.requests) / took,
-		LagRecords:        s.journal.Appended() - min(s.journal.Appended(), s.projector.Applied()),
+		LagRecords:        s.journal.Appended() - applied,
 		PostgresUp:        !s.projector.Down(),
 		NotReady:          s.ready(),
 	}
@@ -53,7 +54,7 @@ func (h *health) now() market.Health {
 		lately.seconds[bound] -= n
 	}
 	of.P50, of.P99 = lately.quantile(0.5), lately.quantile(0.99)
-	of.LagSeconds = s.marks.lag(s.projector.Applied(), now.at).Seconds()
+	of.LagSeconds = s.marks.lag(applied, now.at).Seconds()
 	return of
 }
 
