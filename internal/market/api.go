@@ -29,9 +29,15 @@ const (
 
 	streamDepthMost = 200
 
-	// answersMax is how many answers may be made and sent at a time: it bounds the
-	// memory that they take.
-	answersMax = 64
+	// How many answers of a kind may be made and sent at a time: it bounds the memory
+	// that they take. Whoever holds up those of one kind holds up no other.
+	symbolsAnswersMax = 16
+	marketAnswersMax  = 32 // of books, and of trades
+	ordersAnswersMax  = 16
+
+	// orderTimeout is how long an order may wait to be told: with Postgres away it may
+	// have to wait for that, and a client for ever.
+	orderTimeout = 5 * time.Second
 
 	// answerTimeout is how long a client may take to take an answer.
 	answerTimeout = 30 * time.Second
@@ -67,18 +73,17 @@ type API struct {
 	mux     *http.ServeMux
 	start   string // of this run of the server
 	feed    atomic.Pointer[Feed]
-	running chan struct{} // holds a value for each answer under way
 }
 
 // NewAPI returns an API that has no market data until Attach.
 func NewAPI(o APIOptions) *API {
 	var start [8]byte
 	_, _ = rand.Read(start[:]) // never fails
-	a := &API{options: o, mux: http.NewServeMux(), start: hex.EncodeToString(start[:]), running: make(chan struct{}, answersMax)}
-	a.mux.HandleFunc("GET /api/v1/symbols", a.answer(a.symbols))
-	a.mux.HandleFunc("GET /api/v1/book/{sym}", a.answer(a.book))
-	a.mux.HandleFunc("GET /api/v1/trades/{sym}", a.answer(a.trades))
-	a.mux.HandleFunc("GET /api/v1/orders/{id}", a.answer(a.order))
+	a := &API{options: o, mux: http.NewServeMux(), start: hex.EncodeToString(start[:])}
+	a.mux.HandleFunc("GET /api/v1/symbols", a.answer(symbolsAnswersMax, a.symbols))
+	a.mux.HandleFunc("GET /api/v1/book/{sym}", a.answer(marketAnswersMax, a.book))
+	a.mux.HandleFunc("GET /api/v1/trades/{sym}", a.answer(marketAnswersMax, a.trades))
+	a.mux.HandleFunc("GET /api/v1/orders/{id}", a.answer(ordersAnswersMax, a.order))
 	a.mux.HandleFunc("GET /api/v1/stream", a.stream)
 	a.mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
@@ -150,20 +155,21 @@ func (a *API) current() (*Feed, error) {
 	return f, f.Err()
 }
 
-// answer makes a handler of what makes one answer.
-func (a *API) answer(make func(f *Feed, r *http.Request, q query) ([]byte, error)) http.HandlerFunc {
+// answer makes a handler of what makes one answer. most is how many it makes at a time.
+func (a *API) answer(most int, answerOf func(f *Feed, r *http.Request, q query) ([]byte, error)) http.HandlerFunc {
+	running := make(chan struct{}, most) // holds a value for each answer under way
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
-		case a.running <- struct{}{}:
-			defer func() { <-a.running }()
+		case running <- struct{}{}:
+			defer func() { <-running }()
 		default:
-			refuse(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests are under way and no more are taken; try again", cap(a.running)))
+			refuse(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests of this kind are under way and no more are taken; try again", most))
 			return
 		}
 		f, err := a.current()
 		var json []byte
 		if err == nil {
-			json, err = make(f, r, query{r.URL.Query()})
+			json, err = answerOf(f, r, query{r.URL.Query()})
 		}
 		if err != nil {
 			refuse(w, statusOf(err), err)
@@ -283,8 +289,12 @@ func (a *API) order(_ *Feed, r *http.Request, _ query) (json []byte, err error) 
 	if err != nil {
 		return nil, badRequest("%w", err)
 	}
-	o, found, err := a.options.Order(r.Context(), id)
+	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)
+	defer cancel()
+	o, found, err := a.options.Order(ctx, id)
 	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("order %d cannot be told within %s: Postgres is away or slow; try again", id, orderTimeout)
 	case err != nil:
 		return nil, err
 	case !found:

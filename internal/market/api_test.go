@@ -288,6 +288,7 @@ func TestWithoutMarketDataItSaysWhy(t *testing.T) {
 	require.Equal(t, `503{"error":"market: journal record 2 makes symbol S again"}`, ask())
 }
 
+// TestAnswersAreBoundedInNumber holds up all answers of a kind: the others go on.
 func TestAnswersAreBoundedInNumber(t *testing.T) {
 	waiting, release := make(chan struct{}), make(chan struct{})
 	s := openSite(t, func(o *APIOptions) {
@@ -298,7 +299,7 @@ func TestAnswersAreBoundedInNumber(t *testing.T) {
 		}
 	})
 	answers := make(chan int)
-	for range answersMax {
+	for range ordersAnswersMax {
 		go func() {
 			response, err := http.Get(s.server.URL + "/api/v1/orders/1")
 			if err != nil {
@@ -309,17 +310,33 @@ func TestAnswersAreBoundedInNumber(t *testing.T) {
 			answers <- response.StatusCode
 		}()
 	}
-	for range answersMax {
+	for range ordersAnswersMax {
 		<-waiting
 	}
 	var refusal struct{ Error string }
-	require.Equal(t, http.StatusServiceUnavailable, s.get("/api/v1/symbols", &refusal))
-	require.Equal(t, "64 requests are under way and no more are taken; try again", refusal.Error)
+	require.Equal(t, http.StatusServiceUnavailable, s.get("/api/v1/orders/1", &refusal))
+	require.Equal(t, "16 requests of this kind are under way and no more are taken; try again", refusal.Error)
+	require.Equal(t, http.StatusOK, s.get("/api/v1/symbols", new(symbolsAnswer)))
 	close(release)
-	for range answersMax {
+	for range ordersAnswersMax {
 		require.Equal(t, http.StatusNotFound, <-answers)
 	}
-	require.Equal(t, http.StatusOK, s.get("/api/v1/symbols", new(symbolsAnswer)))
+	go func() { <-waiting }()
+	require.Equal(t, http.StatusNotFound, s.get("/api/v1/orders/1", &refusal))
+}
+
+func TestAnOrderWaitsForABoundedTime(t *testing.T) {
+	s := openSite(t, func(o *APIOptions) {
+		o.Order = func(ctx context.Context, _ exchange.OrderID) (o exchange.PublicOrder, found bool, err error) {
+			if until, bounded := ctx.Deadline(); !bounded || time.Until(until) > orderTimeout {
+				return o, false, errors.New("it would wait too long")
+			}
+			return o, false, fmt.Errorf("postgres: %w", context.DeadlineExceeded)
+		}
+	})
+	var refusal struct{ Error string }
+	require.Equal(t, http.StatusServiceUnavailable, s.get("/api/v1/orders/7", &refusal))
+	require.Equal(t, "order 7 cannot be told within 5s: Postgres is away or slow; try again", refusal.Error)
 }
 
 func TestThePageIsServedAsItsFilesAre(t *testing.T) {
