@@ -2,7 +2,9 @@ package market
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -276,10 +278,15 @@ func (h *hub) appendNews(dst [][]byte, r *reader) (news [][]byte, more <-chan st
 	return dst, h.tick, h.closed
 }
 
-// appendListing appends events with all symbols, one at the least.
+// appendListing appends events with all symbols, one at the least. The most traded come
+// first: a page shows something before all are there.
 func (f *Feed) appendListing(b []byte) []byte {
 	f.viewList(func(list []*symbol) {
 		seq := f.Seq()
+		if len(list) > symbolsPerEvent {
+			list = slices.Clone(list)
+			slices.SortStableFunc(list, func(a, b *symbol) int { return cmp.Compare(b.traded.Trades, a.traded.Trades) })
+		}
 		list = list[:min(len(list), symbolsPerListing)]
 		for first := true; first || len(list) > 0; first = false {
 			n := min(len(list), symbolsPerEvent)

@@ -225,6 +225,28 @@ func TestAReaderThatTakesNothingIsCutOff(t *testing.T) {
 	require.Equal(t, "S0000", book.Sym)
 }
 
+// TestTheListingBeginsWithTheBusiest has more symbols than an event holds.
+func TestTheListingBeginsWithTheBusiest(t *testing.T) {
+	r := newRounds(t)
+	for range 2 * symbolsPerEvent {
+		r.makeSymbol()
+	}
+	r.tradeFor(100)
+	most := uint64(0)
+	for _, s := range r.symbols {
+		most = max(most, s.traded.Trades)
+	}
+	_, first, err := r.feed.hub.join(nil, 1, "", 0)
+	require.NoError(t, err)
+	listed := decodedSymbols(t, first[0])
+	require.Len(t, listed, len(r.symbols))
+	require.NotZero(t, most)
+	require.Equal(t, most, listed[0].Trades)
+	for i, s := range listed[1:] {
+		require.LessOrEqual(t, s.Trades, listed[i].Trades)
+	}
+}
+
 // metered is a listener whose connections note the most that was written to any of
 // them with one deadline.
 type metered struct {
