@@ -44,7 +44,7 @@ func openDatabase(ctx context.Context, c *config, log *slog.Logger, waiting func
 		d.cluster, d.url = local, local.URL()
 	}
 	for delay := databaseRetryMin; ; delay = min(2*delay, databaseRetryMax) {
-		err := d.open(ctx)
+		err := d.open(ctx, c.http != "")
 		if err == nil {
 			return d, nil
 		}
@@ -63,15 +63,15 @@ func openDatabase(ctx context.Context, c *config, log *slog.Logger, waiting func
 	}
 }
 
-// open connects and reads the state, once.
-func (d *database) open(ctx context.Context) (err error) {
+// open connects and reads the state, once, with market data where that is served.
+func (d *database) open(ctx context.Context, withMarket bool) (err error) {
 	if d.store, err = postgres.Open(ctx, d.url); err != nil {
 		return err
 	}
 	if d.position, err = d.store.Position(ctx); err == nil {
 		d.snapshot, err = d.store.Load(ctx)
 	}
-	if err == nil {
+	if err == nil && withMarket {
 		d.traded, d.trades, err = d.store.LoadMarket(ctx)
 	}
 	if err != nil {

@@ -268,9 +268,17 @@ func TestMarketDataGoesOnAfterAKill(t *testing.T) {
 func TestWithoutHTTPNoFeedRuns(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
+	p := start(t, flags...)
+	c := dial(t, p.xml)
+	c.must(t, opening)
+	c.must(t, `<transactions id="2"><order sym="S" amount="-5" limit="2"/></transactions>`)
+	c.must(t, `<transactions id="1"><order sym="S" amount="5" limit="2"/></transactions>`)
+	p.stop(t)
 	s, addr := inProcess(t, append(flags, "--http=")...)
-	dial(t, addr).must(t, opening)
+	dial(t, addr).must(t, `<transactions id="1"><order sym="S" amount="5" limit="2"/></transactions>`)
 	require.Nil(t, s.feed)
+	require.Empty(t, s.database.traded, "nobody needs it")
+	require.Empty(t, s.database.trades, "nobody needs it")
 	require.Nil(t, s.market)
 }
 

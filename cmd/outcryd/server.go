@@ -152,13 +152,12 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 	if s.journal, err = openJournal(ctx, s.config, s.database, options, s.log); err != nil {
 		return err
 	}
-	snapshot := *s.database.snapshot // of which restore lets go
 	s.marks.synced(s.journal.Appended(), time.Now())
-	state, err := restore(ctx, s.database, s.journal, s.log)
-	if err != nil {
+	if err := s.newFeed(s.database.snapshot); err != nil { // of which restore lets go
 		return err
 	}
-	if err := s.newFeed(&snapshot); err != nil {
+	state, err := restore(ctx, s.database, s.journal, s.log)
+	if err != nil {
 		return err
 	}
 	if s.history, err = postgres.OpenHistory(ctx, s.database.url); err != nil {
