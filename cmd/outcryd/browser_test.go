@@ -269,11 +269,22 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	p.until(`document.querySelectorAll("#tape tr").length === 1`)
 	require.Equal(t, levels{Bids: [][2]string{{"5", "10"}}, Asks: [][2]string{{"6", "5"}}}, p.equalsBook(server.http, "ABC"))
 
+	// What a listener would hear, and how often the page tries again.
+	p.do(chromedp.Evaluate[chromedp.Void](`(() => {
+		window.heard = [];
+		new MutationObserver(() => heard.push(document.getElementById("banner").textContent)).observe(document.getElementById("banner"), { childList: true });
+		window.tries = 0;
+		window.EventSource = class extends EventSource { constructor(url) { super(url); tries++; } };
+	})()`))
+
 	server.kill()
 	p.until(`document.body.classList.contains("stale") && !document.getElementById("banner").hidden`)
 	require.Equal(t, "Disconnected", p.text("state"))
 	require.Contains(t, p.text("banner"), "trying again")
 	require.Equal(t, "0.45", value[string](p, `getComputedStyle(document.querySelector(".book")).opacity`), "what is old looks old")
+	p.until(`document.title === "Disconnected · Outcry"`)
+	p.until(`tries >= 3`)
+	require.Len(t, value[[]string](p, `heard`), 2, "that it is lost and why, and nothing for each try")
 
 	server = start(t, append(flags, "--http="+server.http)...)
 	order("-4", "5")
@@ -282,6 +293,28 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	p.until(`document.querySelectorAll("#tape tr").length === 2`)
 	require.Equal(t, levels{Bids: [][2]string{{"5.5", "20"}, {"5", "6"}}, Asks: [][2]string{{"6", "5"}}}, p.equalsBook(server.http, "ABC"))
 	require.Equal(t, "Live", p.text("state"))
+	p.until(`document.title === "ABC 5 · Outcry"`)
+	p.until(`document.getElementById("announce").textContent.startsWith("Connected again. ABC: last ")`)
+}
+
+// TestThePageHasNoOldPriceInItsTitle hides the page, which then draws nothing.
+func TestThePageHasNoOldPriceInItsTitle(t *testing.T) {
+	flags, _ := dataFlags(t)
+	server := start(t, flags...)
+	c := dial(t, server.xml)
+	c.must(t, `<create><account id="1" balance="1000000"/><symbol sym="ABC"><account id="1">1000</account></symbol></create>`)
+	c.must(t, `<transactions id="1"><order sym="ABC" amount="9" limit="5"/><order sym="ABC" amount="-1" limit="5"/></transactions>`)
+	p := browse(t, "http://"+server.http+"/#%") // as a link that was cut off, which names no symbol
+	p.until(`document.title === "ABC 5 · Outcry"`)
+	hide := func(hidden bool) {
+		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`Object.defineProperty(document, "hidden", { value: %t, configurable: true });
+			document.dispatchEvent(new Event("visibilitychange"))`, hidden)))
+	}
+	hide(true)
+	require.Equal(t, "ABC · Outcry", value[string](p, `document.title`))
+	hide(false)
+	p.until(`document.title === "ABC 5 · Outcry"`)
+	p.quiet()
 }
 
 func TestThePageNoticesThatNothingComes(t *testing.T) {

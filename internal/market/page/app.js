@@ -6,7 +6,7 @@ import { grouped, mostDigits } from "./format.js";
 import { Stream } from "./stream.js";
 import { SymbolList } from "./symbols.js";
 import { Tape } from "./tape.js";
-import { element, Ladder, Quote, setText, showHealth, showState, Trades } from "./view.js";
+import { element, Ladder, Quote, setText, showHealth, showState, showTitle, Trades } from "./view.js";
 
 const ladderRows = 14;
 const depth = 60; // levels of the depth chart
@@ -39,6 +39,7 @@ function draw() {
   frame = 0;
   const parts = new Set(dirty);
   dirty.clear();
+  title();
   if (parts.has("state")) showState(market.state, market.why);
   if (parts.has("health") && market.health !== null) showHealth(market.health);
   if (parts.has("page")) showPage();
@@ -55,13 +56,17 @@ function draw() {
   }
 }
 
+/** The title of the tab is seen where the page is not: it has no price that is old. */
+function title() {
+  showTitle(market.state, list.summaries.get(market.sym), !document.hidden);
+}
+
 /** Shows the chosen symbol, or what to do where there is none. */
 function showPage() {
   const there = list.summaries.has(market.sym);
   element("view").hidden = !there;
   element("empty").hidden = there || !market.known;
   if (there) return;
-  document.title = "Outcry";
   const none = list.names.length === 0;
   setText(element("empty-title"), none ? "Nothing is traded yet" : `There is no symbol ${market.sym}`);
   setText(element("empty-text"), none ? "Let bots make a market, in a terminal beside the exchange:" : "Choose one from the list, or let bots make a market:");
@@ -83,6 +88,7 @@ function follow(sym) {
   market.sym = sym;
   forget(true);
   list.mark(sym);
+  news = "";
   changed("page", "quote", "book", "trades");
   clearTimeout(switching);
   if (market.state !== "live" && !first) {
@@ -103,7 +109,7 @@ function forget(tradesToo) {
 }
 
 function fromHash() {
-  const sym = decodeURIComponent(location.hash.slice(1));
+  const sym = location.hash.slice(1); // as it is: no symbol has a character that is escaped
   return /^[A-Za-z0-9]{1,32}$/.test(sym) ? sym : "";
 }
 
@@ -189,7 +195,9 @@ function setState(state, why) {
   market.state = state;
   market.why = why;
   changed("state");
-  if (back) setText(element("announce"), "Connected again.");
+  if (!back) return;
+  setText(element("announce"), "Connected again.");
+  news = "Connected again. "; // the summary, which comes at once, would take its place
 }
 
 let lostAt = null;
@@ -217,15 +225,16 @@ const stream = new Stream({
 // For those who listen: a sentence when a symbol is chosen, and one a minute.
 
 let wantsSummary = false;
+let news = ""; // that the next one begins with
 
 function summarize() {
-  if (!wantsSummary) return;
-  wantsSummary = false;
   const s = list.summaries.get(market.sym);
-  if (s === undefined) return;
-  const [bid] = market.book?.bids ?? [];
-  const [ask] = market.book?.asks ?? [];
-  setText(element("announce"), `${s.sym}: ${s.last === undefined ? "no trade yet" : `last ${grouped(s.last)}`}, ${bid ? `bid ${grouped(bid[0])}` : "no bid"}, ${ask ? `ask ${grouped(ask[0])}` : "no ask"}.`);
+  if (!wantsSummary || s === undefined || market.book === null) return;
+  wantsSummary = false;
+  const [bid] = market.book.bids;
+  const [ask] = market.book.asks;
+  setText(element("announce"), `${news}${s.sym}: ${s.last === undefined ? "no trade yet" : `last ${grouped(s.last)}`}, ${bid ? `bid ${grouped(bid[0])}` : "no bid"}, ${ask ? `ask ${grouped(ask[0])}` : "no ask"}.`);
+  news = "";
 }
 
 setInterval(() => { wantsSummary = true; }, summaryEvery);
@@ -268,6 +277,7 @@ let letGo = 0;
 document.addEventListener("visibilitychange", () => {
   clearTimeout(letGo);
   if (document.hidden) {
+    title();
     letGo = setTimeout(() => {
       stream.close();
       setState("lost", "This page was hidden for a while; connecting again.");

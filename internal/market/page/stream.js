@@ -12,8 +12,8 @@ const silenceMost = 5000;
 
 /**
  * One stream at a time. Handlers: event(kind, data); live() once events come;
- * lost(why) when they stop, and for each try that fails; unknown() where the
- * exchange has no such symbol.
+ * lost(why) when they stop, and again when it is known why, which is often so only
+ * after a try that failed; unknown() where the exchange has no such symbol.
  */
 export class Stream {
   constructor(handlers) {
@@ -71,14 +71,14 @@ export class Stream {
     const pause = Math.min(pauseFirst * 2 ** this.failures++, pauseLast) * (0.8 + 0.4 * Math.random());
     this.retry = setTimeout(() => this.connect(), pause);
     const mine = this.retry;
-    this.handlers.lost(what);
+    if (this.failures === 1) this.handlers.lost(what); // later ones are no news: a listener would hear of each
     const why = await this.reason();
     if (this.retry !== mine || this.source !== null) return; // it goes on already
     if (why === unknownSymbol) {
       clearTimeout(this.retry);
       this.handlers.unknown();
-    } else if (why !== "") {
-      this.handlers.lost(why);
+    } else {
+      this.handlers.lost(why || what);
     }
   }
 

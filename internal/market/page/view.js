@@ -59,7 +59,6 @@ export class Quote {
     setText(element("volume"), grouped(summary.shares));
     setText(element("notional"), grouped(summary.notional));
     setText(element("trade-count"), grouped(String(summary.trades)));
-    document.title = last === undefined ? `${summary.sym} · Outcry` : `${summary.sym} ${grouped(last)} · Outcry`;
   }
 
   reset() {
@@ -181,6 +180,14 @@ export function showHealth(h) {
   setText(lag, h.postgres_up ? duration(h.postgres_lag_seconds) : "is away");
   lag.title = `${grouped(String(h.postgres_lag_records))} records of the journal are not in Postgres yet`;
   lag.classList.toggle("bad", !h.postgres_up);
+}
+
+/** Sets the title of the tab, with the price of the summary only where it is kept up. */
+export function showTitle(state, summary, visible) {
+  let title = "Outcry";
+  if (state === "lost" && visible) title = "Disconnected · Outcry";
+  else if (summary !== undefined) title = `${summary.sym}${visible && summary.last !== undefined ? ` ${grouped(summary.last)}` : ""} · Outcry`;
+  if (document.title !== title) document.title = title;
 }
 
 /** The state of connection and exchange: "connecting", "live", "refusing" or "lost". */
