@@ -73,8 +73,10 @@ func runDemo(args []string, addr string, timeout time.Duration, stdout, stderr i
 		defer cancel()
 	}
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends it at once
-	fmt.Fprintf(stdout, "%d bots for each of %d symbols trade on %s with seed %d; Ctrl-C ends it\n", o.Makers+o.Takers+o.Noise, len(o.Symbols), o.Addr, o.Seed)
 	s, err := demo.Run(ctx, o)
+	if err != nil && s == (demo.Summary{}) {
+		return err // it has not begun
+	}
 	fmt.Fprintf(stdout, "ended: %d orders, %d refused, %d trades, %d orders left open\n", s.Orders, s.Refused, s.Trades, s.Left)
 	return err
 }

@@ -243,7 +243,8 @@ func TestADemoRefusesWhatItCannotDo(t *testing.T) {
 		require.Equal(t, exitUsage, status, args)
 		require.Contains(t, stderr, want, args)
 	}
-	_, stderr, status := outcry("", "--addr=127.0.0.1:1", "demo")
+	out, stderr, status := outcry("", "--addr=127.0.0.1:1", "demo")
+	require.Empty(t, out, "nothing traded")
 	require.Equal(t, exitError, status)
 	require.Contains(t, stderr, "is the exchange running?")
 	_, _, status = outcry("", "demo", "--help")

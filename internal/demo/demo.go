@@ -46,7 +46,7 @@ type Options struct {
 	Makers, Takers, Noise int           // bots of each kind, for each symbol
 	AccountPrefix         string        // digits that the ids of the bots' accounts begin with
 	LeaveOrders           bool          // leave open what is open at the end
-	Report                io.Writer     // a line every ReportEvery, and one for each connection that is lost
+	Report                io.Writer     // a line once connected, one every ReportEvery, and one for each connection that is lost
 	ReportEvery           time.Duration
 }
 
@@ -101,6 +101,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	r := &run{options: o, market: newMarket(o)}
 	err := r.connect(ctx)
 	if err == nil {
+		fmt.Fprintf(o.Report, "%d bots for each of %d symbols trade on %s with seed %d\n", o.Makers+o.Takers+o.Noise, len(o.Symbols), o.Addr, o.Seed)
 		err = r.trade(ctx)
 	}
 	if r.link != nil {
