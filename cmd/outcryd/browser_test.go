@@ -23,6 +23,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -281,7 +282,7 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	p.until(`document.body.classList.contains("stale") && !document.getElementById("banner").hidden`)
 	require.Equal(t, "Disconnected", p.text("state"))
 	require.Contains(t, p.text("banner"), "trying again")
-	require.Equal(t, "0.45", value[string](p, `getComputedStyle(document.querySelector(".book")).opacity`), "what is old looks old")
+	require.Equal(t, "0.7", value[string](p, `getComputedStyle(document.querySelector(".book")).opacity`), "what is old looks old")
 	p.until(`document.title === "Disconnected · Outcry"`)
 	p.until(`tries >= 3`)
 	require.Len(t, value[[]string](p, `heard`), 2, "that it is lost and why, and nothing for each try")
@@ -314,6 +315,50 @@ func TestThePageHasNoOldPriceInItsTitle(t *testing.T) {
 	require.Equal(t, "ABC · Outcry", value[string](p, `document.title`))
 	hide(false)
 	p.until(`document.title === "ABC 5 · Outcry"`)
+
+	// A page that is hidden from its first line on, as in a tab that is opened in the
+	// background, takes no connection, of which a browser has six for a host.
+	call(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
+		Object.defineProperty(document, "hidden", { value: true, configurable: true });
+		window.streams = 0;
+		window.EventSource = class extends EventSource { constructor(url) { super(url); streams++; } };`})
+	p.do(chromedp.Reload())
+	p.until(`document.readyState === "complete"`)
+	require.Zero(t, value[int](p, `streams`))
+	hide(false)
+	p.until(`streams === 1 && document.title === "ABC 5 · Outcry"`)
+	p.quiet()
+}
+
+// TestThePageHasMoreSymbolsThanOneEvent makes more than the stream's first event has.
+func TestThePageHasMoreSymbolsThanOneEvent(t *testing.T) {
+	flags, _ := dataFlags(t)
+	server := start(t, flags...)
+	c := dial(t, server.xml)
+	for first := 0; first < 10_500; first += 500 {
+		var create strings.Builder
+		for i := first; i < first+500; i++ {
+			fmt.Fprintf(&create, `<symbol sym="A%05d"/>`, i)
+		}
+		c.must(t, "<create>"+create.String()+"</create>")
+	}
+	c.must(t, `<create><account id="1" balance="1000000"/><symbol sym="ZLAST"><account id="1">1000</account></symbol></create>`)
+	c.must(t, `<transactions id="1"><order sym="ZLAST" amount="9" limit="5"/><order sym="ZLAST" amount="-1" limit="5"/></transactions>`)
+
+	p := browse(t, "http://"+server.http)
+	there := `document.getElementById("sym").textContent === "ZLAST" && document.getElementById("empty").hidden && document.querySelectorAll("#tape tr").length === 1`
+	p.until(there) // it is traded most
+	p.equalsBook(server.http, "ZLAST")
+	p.do(chromedp.Reload()) // and now it is the symbol that the address names
+	p.until(there)
+	p.until(`document.getElementById("symbols-more").textContent === "and 10,201 more: search finds them"`)
+
+	p.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("symbols").scrollTop = 1000`))
+	c.must(t, `<create><symbol sym="A0000NEW"/></create>`)
+	p.until(`document.getElementById("symbol-A0000NEW") !== null`)
+	require.Equal(t, 1000, value[int](p, `document.getElementById("symbols").scrollTop`), "whoever reads the list goes on where he was")
+	p.do(chromedp.Focus(chromedp.CSS("#search")), chromedp.KeyEvent("zlast"))
+	p.until(`document.querySelectorAll("#symbols li").length === 1`)
 	p.quiet()
 }
 
@@ -426,7 +471,6 @@ func TestThePageHasANameForEverything(t *testing.T) {
 	bots(t, server.xml, false, "SPY", "QQQ")
 	p := browse(t, "http://"+server.http+"/#SPY")
 	p.until(`document.querySelectorAll("#tape tr").length > 5 && document.querySelectorAll("#bids th:not(:empty)").length > 2`)
-	p.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("banner").hidden = false`))
 	roles := map[string]bool{}
 	for _, node := range call(p, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
 		if node.Ignored || node.Role == nil {

@@ -10,13 +10,14 @@ import { element, Ladder, Quote, setText, showHealth, showState, showTitle, Trad
 
 const ladderRows = 14;
 const depth = 60; // levels of the depth chart
-const symbolsOfPage = 1000; // symbols that one answer has
-const symbolsMost = 5000;
+const symbolsAsked = 5000; // symbols that one answer has at the most
+const symbolsMost = 100_000; // that are asked for: as many as an exchange has, unless it is told otherwise
+const relistPause = 3000; // milliseconds before all are asked for again
 const hiddenMost = 30_000; // milliseconds after which a hidden page lets go of its connection
 const switchPause = 120; // milliseconds that a symbol must stay chosen: arrow keys run over many
 const summaryEvery = 60_000;
 
-const market = { start: "", version: "", sym: "", book: null, tape: null, health: null, state: "connecting", why: "", known: false };
+const market = { start: "", version: "", sym: "", book: null, tape: null, health: null, state: "connecting", why: "", known: false, missing: "" };
 const quote = new Quote();
 const ladder = new Ladder(ladderRows);
 const trades = new Trades();
@@ -65,10 +66,12 @@ function title() {
 function showPage() {
   const there = list.summaries.has(market.sym);
   element("view").hidden = !there;
-  element("empty").hidden = there || !market.known;
+  // Only the exchange can tell that there is no such symbol: the list may not be whole.
+  const unlisted = market.sym !== "" && market.missing !== market.sym;
+  element("empty").hidden = there || !market.known || (unlisted && list.whole);
   if (there) return;
   const none = list.names.length === 0;
-  setText(element("empty-title"), none ? "Nothing is traded yet" : `There is no symbol ${market.sym}`);
+  setText(element("empty-title"), none ? "Nothing is traded yet" : unlisted ? `${market.sym} is beyond the symbols that this page lists` : `There is no symbol ${market.sym}`);
   setText(element("empty-text"), none ? "Let bots make a market, in a terminal beside the exchange:" : "Choose one from the list, or let bots make a market:");
 }
 
@@ -89,6 +92,7 @@ function follow(sym) {
   forget(true);
   list.mark(sym);
   news = "";
+  market.missing = "";
   changed("page", "quote", "book", "trades");
   clearTimeout(switching);
   if (market.state !== "live" && !first) {
@@ -126,19 +130,21 @@ const take = {
     // All comes again. Trades go on where they were, unless this is another run of
     // the server: that may be another exchange.
     const another = market.start !== event.start;
-    if (another) list.clear();
+    if (another) {
+      list.clear();
+      market.known = false;
+    }
+    listing++;
+    begins = true;
     market.start = event.start;
     market.version = event.version;
     forget(another);
     changed("page", "book", "trades");
   },
   symbols(event) {
-    const first = !market.known;
-    market.known = true;
-    list.take(event.symbols);
-    if (event.symbols.length >= symbolsOfPage) moreSymbols(event.symbols.at(-1).sym);
-    if (first || market.sym === "" || !streaming()) pick();
-    changed("page", "quote");
+    takeSymbols(event);
+    if (begins) listRest(event.symbols);
+    begins = false;
   },
   book(event) {
     if (event.sym !== market.sym) return;
@@ -161,8 +167,9 @@ const take = {
 /** Tells whether the stream is of the chosen symbol, or will be. */
 const streaming = () => stream.sym === market.sym;
 
-/** Chooses a symbol where none is, and follows one that has come to be. */
+/** Chooses a symbol where none is and all are known, and follows one that has come to be. */
 function pick() {
+  if (market.sym === "" && !market.known) return;
   const sym = market.sym !== "" ? market.sym : fromHash() || list.busiest();
   if (sym === "") return;
   if (market.sym === "") {
@@ -173,20 +180,48 @@ function pick() {
   }
 }
 
-/** Asks for the symbols that an event had no room for. */
-async function moreSymbols(after) {
+function takeSymbols({ seq, symbols }) {
+  const news = !list.summaries.has(market.sym);
+  list.take(seq, symbols);
+  if (market.sym === "" || !streaming()) pick();
+  changed("page", "quote");
+  if (!news || !list.summaries.has(market.sym)) return;
+  changed("book", "trades"); // they may have been there before it
+  summarize();
+}
+
+let begins = false; // the next event of symbols is the first of its connection
+let listing = 0; // connections so far: what was asked for during one is not taken in another
+
+/** Asks for the symbols that the first event, which had these, had no room for. */
+async function listRest(symbols) {
+  const mine = listing;
+  let whole = symbols.length < symbolsAsked;
+  if (!market.known) {
+    list.setWhole(whole);
+  } else if (!whole) {
+    // Little has changed since the last connection, and arrow keys make many.
+    await new Promise((resolve) => setTimeout(resolve, relistPause));
+    if (mine !== listing) return;
+  }
   try {
-    while (list.names.length < symbolsMost) {
-      const answer = await fetch(`/api/v1/symbols?limit=${symbolsOfPage}&after=${after}`, { signal: AbortSignal.timeout(5000) });
-      if (!answer.ok) return;
-      const { symbols } = await answer.json();
-      list.take(symbols.filter((s) => !list.summaries.has(s.sym))); // those that are known are newer
-      if (symbols.length < symbolsOfPage) return;
-      after = symbols.at(-1).sym;
+    for (let asked = symbols.length; !whole && asked <= symbolsMost; asked += symbols.length) {
+      const answer = await fetch(`/api/v1/symbols?limit=${symbolsAsked}&after=${symbols.at(-1).sym}`, { signal: AbortSignal.timeout(5000) });
+      if (!answer.ok) break;
+      const more = await answer.json();
+      if (mine !== listing) return;
+      takeSymbols(more);
+      whole = more.symbols.length < symbolsAsked;
+      symbols = more.symbols;
     }
   } catch {
     // Those that trade come with the next events.
   }
+  if (mine !== listing) return;
+  if (whole || !market.known) list.setWhole(whole); // where asking again has failed, what was known is known still
+  market.known = true;
+  pick();
+  changed("page");
 }
 
 function setState(state, why) {
@@ -216,8 +251,8 @@ const stream = new Stream({
     setState("lost", `${why}. ${old}trying again.`);
   },
   unknown() {
+    market.missing = stream.sym;
     stream.open("", depth);
-    market.known = true;
     changed("page");
   },
 });
@@ -274,7 +309,7 @@ dark.addEventListener("change", () => {
 // A hidden page costs little: it draws nothing, and after a while hears nothing.
 
 let letGo = 0;
-document.addEventListener("visibilitychange", () => {
+function looked() {
   clearTimeout(letGo);
   if (document.hidden) {
     title();
@@ -286,11 +321,11 @@ document.addEventListener("visibilitychange", () => {
   }
   if (stream.source === null) stream.open(market.sym, depth);
   changed("state", "health", "page", "quote", "book", "trades");
-});
+}
+document.addEventListener("visibilitychange", looked);
 
 market.sym = fromHash();
 list.mark(market.sym);
 setTheme(document.documentElement.dataset.theme);
 forget(true);
-changed("state");
-stream.open(market.sym, depth);
+looked(); // a page that begins in the background connects when it is seen

@@ -12,10 +12,11 @@ export class SymbolList {
     this.search = element("search");
     this.summaries = new Map();
     this.names = []; // sorted
+    this.whole = true; // there are no others
     this.rows = new Map();
     this.matching = [];
     this.chosen = "";
-    this.search.addEventListener("input", () => this.rebuild());
+    this.search.addEventListener("input", () => this.find());
     this.search.addEventListener("keydown", (event) => this.searchKey(event));
     this.list.addEventListener("keydown", (event) => this.key(event));
     this.list.addEventListener("click", (event) => {
@@ -29,19 +30,28 @@ export class SymbolList {
     });
   }
 
-  /** Takes in summaries of symbols, all or those that changed. */
-  take(summaries) {
+  /** Takes in summaries of symbols that are true at seq, but none that is older than what is known. */
+  take(seq, summaries) {
     let more = false;
     for (const s of summaries) {
-      more ||= !this.summaries.has(s.sym);
-      this.summaries.set(s.sym, s);
+      const known = this.summaries.get(s.sym);
+      if (known !== undefined && known.seq > seq) continue;
+      more ||= known === undefined;
+      this.summaries.set(s.sym, { ...s, seq });
     }
     if (more) {
       this.names = [...this.summaries.keys()].sort((a, b) => (a < b ? -1 : 1));
       this.rebuild();
       return;
     }
-    for (const s of summaries) this.fill(s);
+    for (const s of summaries) this.fill(s.sym);
+  }
+
+  /** Says whether all symbols have been taken in, which the note below the list tells. */
+  setWhole(whole) {
+    if (whole === this.whole) return;
+    this.whole = whole;
+    this.rebuild();
   }
 
   clear() {
@@ -57,14 +67,21 @@ export class SymbolList {
     return best?.sym ?? "";
   }
 
-  mark(sym) {
+  /** Marks a row as that of the chosen symbol, and returns it where there is one. */
+  select(sym) {
     this.rows.get(this.chosen)?.row.setAttribute("aria-selected", "false");
     this.chosen = sym;
     const row = this.rows.get(sym)?.row;
     this.list.removeAttribute("aria-activedescendant");
+    row?.setAttribute("aria-selected", "true");
+    if (row !== undefined) this.list.setAttribute("aria-activedescendant", row.id);
+    return row;
+  }
+
+  /** Selects a symbol that has been chosen, and scrolls to it. */
+  mark(sym) {
+    const row = this.select(sym);
     if (row === undefined) return;
-    row.setAttribute("aria-selected", "true");
-    this.list.setAttribute("aria-activedescendant", row.id);
     const { offsetTop, offsetHeight } = row;
     const { scrollTop, clientHeight } = this.list;
     if (offsetTop < scrollTop) this.list.scrollTop = offsetTop;
@@ -77,13 +94,25 @@ export class SymbolList {
     this.matching = all.slice(0, shownMost);
     const rows = new Map();
     for (const sym of this.matching) rows.set(sym, this.rows.get(sym) ?? this.make(sym));
+    const { scrollTop } = this.list;
+    const had = this.rows.has(this.chosen);
     this.rows = rows;
     this.list.replaceChildren(...[...rows.values()].map((r) => r.row));
-    for (const sym of this.matching) this.fill(this.summaries.get(sym));
+    this.list.scrollTop = scrollTop; // whoever reads in the middle goes on there
+    for (const sym of this.matching) this.fill(sym);
     const note = element("symbols-more");
     const hidden = all.length - this.matching.length;
     note.hidden = hidden === 0 && all.length > 0;
-    setText(note, hidden > 0 ? `and ${grouped(String(hidden))} more: search finds them` : wanted === "" ? "none yet" : `no symbol has "${this.search.value.trim()}" in it`);
+    const others = this.whole ? "" : `; there are more than the ${grouped(String(this.names.length))} symbols that this page knows`;
+    setText(note, (hidden > 0 ? `and ${grouped(String(hidden))} more: search finds them` : wanted === "" ? "none yet" : `no symbol has "${this.search.value.trim()}" in it`) + others);
+    if (had) this.select(this.chosen);
+    else this.mark(this.chosen);
+  }
+
+  /** Lists what the search has, from the chosen symbol on where that is among it. */
+  find() {
+    this.rebuild();
+    this.list.scrollTop = 0;
     this.mark(this.chosen);
   }
 
@@ -103,9 +132,10 @@ export class SymbolList {
     return { row, last: cells[1], volume: cells[2] };
   }
 
-  fill(s) {
-    const row = this.rows.get(s.sym);
+  fill(sym) {
+    const row = this.rows.get(sym);
     if (row === undefined) return;
+    const s = this.summaries.get(sym);
     setDecimal(row.last, s.last ?? "–", s.last === undefined ? 0 : mostDigits([s.last, s.bid ?? "", s.ask ?? ""]));
     setText(row.volume, grouped(s.shares));
   }
@@ -122,7 +152,7 @@ export class SymbolList {
   searchKey(event) {
     if (event.key === "Escape") {
       this.search.value = "";
-      this.rebuild();
+      this.find();
     }
     if ((event.key === "Enter" || event.key === "ArrowDown") && this.matching.length > 0) {
       event.preventDefault();
