@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -14,20 +13,22 @@ import (
 )
 
 // logged returns the lines of a log, and forgets them.
-func logged(t *testing.T, b *bytes.Buffer) (lines []map[string]any) {
+func logged(t *testing.T, b *logBuffer) (lines []map[string]any) {
 	t.Helper()
-	for line := range strings.Lines(b.String()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for line := range strings.Lines(b.text.String()) {
 		var attrs map[string]any
 		require.NoError(t, json.Unmarshal([]byte(line), &attrs))
 		lines = append(lines, attrs)
 	}
-	b.Reset()
+	b.text.Reset()
 	return lines
 }
 
 func TestALineThatComesTooOftenIsLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b bytes.Buffer
+		var b logBuffer
 		l := newLog(&b, slog.LevelInfo)
 		for n := range 3 * repeatsMax {
 			l.With("client", n).Info("closed", "n", n)
@@ -62,7 +63,7 @@ func TestALineThatComesTooOftenIsLeftOut(t *testing.T) {
 // one for another.
 func TestConnectionsThatIdleOutDoNotHideOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b bytes.Buffer
+		var b logBuffer
 		l := newLog(&b, slog.LevelInfo)
 		for n := range 2 * repeatsMax {
 			l.Info("a connection is closed", "connection", n, "limit", "idle_timeout")
@@ -84,7 +85,7 @@ func TestConnectionsThatIdleOutDoNotHideOthers(t *testing.T) {
 
 func TestMessagesThatAreAlwaysNewAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b bytes.Buffer
+		var b logBuffer
 		l := newLog(&b, slog.LevelInfo)
 		for n := range 10 * messagesMax {
 			l.Info(fmt.Sprint("message ", n))
@@ -109,7 +110,7 @@ func TestMessagesThatAreAlwaysNewAreBounded(t *testing.T) {
 }
 
 func TestTheLevelChangesWhileTheLogIsUsed(t *testing.T) {
-	var b bytes.Buffer
+	var b logBuffer
 	l := newLog(&b, slog.LevelWarn)
 	l.Info("no")
 	l.level.Set(slog.LevelDebug)

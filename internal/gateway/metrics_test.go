@@ -184,7 +184,13 @@ func TestEveryOutcomeHasACounter(t *testing.T) {
 	require.Equal(t, exchange.ShowOrder, exchange.CancelOrder+1, "no frame asks for this one")
 	require.Equal(t, "unknown", (exchange.ShowOrder + 1).String(), "a kind after the last that is counted")
 	for kind := exchange.OpenAccount; kind <= exchange.CancelOrder; kind++ {
-		require.Greater(t, len(m.byKind[kind]), int(exchange.HistoryUnavailable))
+		for reason := exchange.OK; reason <= exchange.HistoryUnavailable; reason++ {
+			require.NotNil(t, m.byKind[kind][reason], "%s %s", kind, reason)
+		}
+	}
+	for reason, name := range unansweredNames {
+		require.False(t, known(reason), "%s: the exchange has no such reason", name)
+		require.NotNil(t, m.byKind[exchange.QueryOrder][reason], name)
 	}
 }
 
