@@ -44,7 +44,7 @@ func openDatabase(ctx context.Context, c *config, log *slog.Logger, waiting func
 		d.cluster, d.url = local, local.URL()
 	}
 	for delay := databaseRetryMin; ; delay = min(2*delay, databaseRetryMax) {
-		err := d.open(ctx, c.http != "")
+		err := d.open(ctx, c.http != "", log)
 		if err == nil {
 			return d, nil
 		}
@@ -64,8 +64,8 @@ func openDatabase(ctx context.Context, c *config, log *slog.Logger, waiting func
 }
 
 // open connects and reads the state, once, with market data where that is served.
-func (d *database) open(ctx context.Context, withMarket bool) (err error) {
-	if d.store, err = postgres.Open(ctx, d.url); err != nil {
+func (d *database) open(ctx context.Context, withMarket bool, log *slog.Logger) (err error) {
+	if d.store, err = postgres.Open(ctx, d.url, log); err != nil {
 		return err
 	}
 	if d.position, err = d.store.Position(ctx); err == nil {

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"bytes"
+	"log/slog"
 	"math"
 	"testing"
 	"time"
@@ -66,7 +68,12 @@ func TestTheMarketOfAnOldDatabaseIsFilledFromHistory(t *testing.T) {
 	events := written(t, s, h, 1000)
 	_, err := s.conn.Exec(background, `DROP TABLE market; UPDATE outcry_schema_version SET version = 2`)
 	require.NoError(t, err)
-	s = mustReopen(t, s, url)
+	s.Close()
+	var log bytes.Buffer
+	s, err = Open(background, url, slog.New(slog.NewTextHandler(&log, nil)))
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	require.Contains(t, log.String(), "version=2 new_version=3")
 	requireMarket(t, s, events)
 	events = append(events, written(t, s, h, 300)...)
 	requireMarket(t, s, events)

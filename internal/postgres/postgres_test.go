@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 func mustOpen(t testing.TB, url string) *Store {
 	t.Helper()
-	s, err := Open(background, url)
+	s, err := Open(background, url, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
@@ -183,7 +184,7 @@ func TestWritingABatchTwiceChangesNothing(t *testing.T) {
 func TestAnOldServerCanWriteNoMore(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	old := mustOpen(t, url)
-	_, err := Open(background, url)
+	_, err := Open(background, url, slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, err, ErrTaken)
 	require.True(t, Unusable(err))
 
@@ -321,11 +322,11 @@ func TestDecimalsGoToPostgresAndBack(t *testing.T) {
 }
 
 func TestABadAddressIsUnusable(t *testing.T) {
-	_, err := Open(background, "postgres://%zz")
+	_, err := Open(background, "postgres://%zz", slog.New(slog.DiscardHandler))
 	require.True(t, Unusable(err))
 	_, err = OpenHistory(background, "postgres://%zz")
 	require.True(t, Unusable(err))
-	_, err = Open(background, "postgres:///x?host=/nowhere")
+	_, err = Open(background, "postgres:///x?host=/nowhere", slog.New(slog.DiscardHandler))
 	require.Error(t, err)
 	require.False(t, Unusable(err), "it may come")
 }

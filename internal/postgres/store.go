@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -51,13 +52,14 @@ type Store struct {
 
 // Open connects to the database that url names, brings its schema up to date,
 // takes its lock and raises its epoch. It tries once. Where Unusable tells so of
-// the error, a further try is in vain. Close ends it.
-func Open(ctx context.Context, url string) (*Store, error) {
+// the error, a further try is in vain. The log tells of an upgrade of the schema, which
+// may take long. Close ends it.
+func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 	s := &Store{url: url}
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.migrate(ctx); err != nil {
+	if err := s.migrate(ctx, log); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -126,7 +128,7 @@ func (s *Store) lock(ctx context.Context) error {
 }
 
 // migrate brings the schema to the version of this program. A newer one is refused.
-func (s *Store) migrate(ctx context.Context) error {
+func (s *Store) migrate(ctx context.Context, log *slog.Logger) error {
 	m, err := migrate.NewMigrator(ctx, s.conn, versionTable)
 	if err != nil {
 		return fmt.Errorf("postgres: read the schema's version: %w", err)
@@ -138,8 +140,12 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("postgres: read the schema's version: %w", err)
 	}
-	if newest := int32(len(m.Migrations)); version > newest {
+	newest := int32(len(m.Migrations))
+	switch {
+	case version > newest:
 		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows up to %d", errUnusable, version, newest)
+	case version > 0 && version < newest:
+		log.Info("bringing the database's schema up to date, which may read all executions", "version", version, "new_version", newest)
 	}
 	if err := m.Migrate(ctx); err != nil {
 		return fmt.Errorf("postgres: migrate: %w", err)
