@@ -284,7 +284,7 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	require.Contains(t, p.text("banner"), "trying again")
 	require.Equal(t, "0.7", value[string](p, `getComputedStyle(document.querySelector(".book")).opacity`), "what is old looks old")
 	p.until(`document.title === "Disconnected · Outcry"`)
-	p.until(`tries >= 3`)
+	p.until(`tries >= 3 && heard.length >= 2`)
 	require.Len(t, value[[]string](p, `heard`), 2, "that it is lost and why, and nothing for each try")
 
 	server = start(t, append(flags, "--http="+server.http)...)
