@@ -8,7 +8,7 @@
 // need no order: fills take from the opposite side, what is left adds to its own.
 //
 //	journal ─ synced records ─▶ Feed (one goroutine) ─▶ symbols: levels, tape, sums
-//	                              │ ten times a second       ▲ read lock
+//	                              │ five times a second      ▲ read lock
 //	                              ▼                          │
 //	                            hub: what is new,          API: answers
 //	                            written once for all
@@ -35,10 +35,12 @@ import (
 )
 
 const (
-	// stepTime is how often records are taken in, and publishSteps how many steps lie
-	// between two updates of the stream: 100 ms.
-	stepTime     = 50 * time.Millisecond
-	publishSteps = 2
+	// stepTime is how often records are taken in.
+	stepTime = 50 * time.Millisecond
+
+	// publishTime lies between two updates of the stream at the least. What comes after
+	// a pause is told with the next step.
+	publishTime = 200 * time.Millisecond
 
 	// chunkRecords is how many records are taken in at once, while answers wait and
 	// other goroutines may want the processor: some tens of microseconds.
@@ -194,7 +196,7 @@ func (f *Feed) Run(ctx context.Context) {
 	defer f.options.Records.Close()
 	tick := time.NewTicker(stepTime)
 	defer tick.Stop()
-	for n := 0; ; n++ {
+	for published := (time.Time{}); ; {
 		if f.broken.Load() == nil {
 			if err := f.step(ctx); err != nil {
 				f.broken.Store(&err)
@@ -204,8 +206,8 @@ func (f *Feed) Run(ctx context.Context) {
 			f.options.Log.Error("there is no market data, until the next start at least; trading goes on", "error", *broken)
 			return
 		}
-		if n%publishSteps == 0 && f.Err() == nil {
-			f.hub.publish(time.Now())
+		if now := time.Now(); now.Sub(published) >= publishTime && f.Err() == nil && f.hub.publish(now) {
+			published = now
 		}
 		select {
 		case <-tick.C:

@@ -19,8 +19,8 @@ const (
 	healthTime        = time.Second
 
 	// symbolsTime lies between two events of symbols at the least. In a busy market
-	// nearly all change all the time, and all readers are sent all of them: ten times
-	// a second it was most of what the stream costs.
+	// nearly all change all the time, and all readers are sent all of them: with each
+	// update it was most of what the stream costs.
 	symbolsTime = time.Second / 2
 
 	// How many events are kept for readers that are late.
@@ -111,12 +111,12 @@ func (h *hub) note(s *symbol) {
 	}
 }
 
-// publish makes the events of what is new, where anybody reads them. Run calls it.
-func (h *hub) publish(now time.Time) {
+// publish makes the events of what is new, where anybody reads them, and tells whether
+// anything is. Run calls it.
+func (h *hub) publish(now time.Time) (news bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	seq := h.feed.Seq()
-	news := false
 	if now.Sub(h.healthAt) >= healthTime {
 		h.healthAt, news = now, true
 		h.health.add(appendHealth(nil, seq, h.feed.options.Health()))
@@ -135,6 +135,7 @@ func (h *hub) publish(now time.Time) {
 		close(h.tick)
 		h.tick = make(chan struct{})
 	}
+	return news && h.readers > 0
 }
 
 // takePending returns up to n of the symbols that wait, which do so no longer. They
