@@ -88,15 +88,16 @@ type hub struct {
 	symbolsAt, healthAt time.Time
 
 	// mu guards what follows. Feed.mu may be taken under it, not the other way round.
-	mu       sync.Mutex
-	readers  int
-	topics   map[topicKey]*topic
-	symbols  backlog
-	health   backlog
-	listing  []byte        // events with all symbols, which readers share; nil where none is up to date
-	listedAt uint64        // the number of the last event of symbols before it
-	tick     chan struct{} // closed and replaced when there is something new
-	closed   bool
+	mu        sync.Mutex
+	readers   int
+	topics    map[topicKey]*topic
+	symbols   backlog
+	health    backlog
+	listing   []byte        // events with all symbols, which readers share; nil where none is up to date
+	listedAt  uint64        // the number of the last event of symbols before it
+	listedSeq uint64        // that it is true at, or at a later one
+	tick      chan struct{} // closed and replaced when there is something new
+	closed    bool
 }
 
 func newHub(f *Feed) *hub {
@@ -209,8 +210,15 @@ func (h *hub) join(dst [][]byte, most int, name exchange.Symbol, depth int) (*re
 	h.readers++
 	dst = h.appendList(dst, r)
 	if t := r.topic; t != nil {
-		dst = append(dst, appendBook(nil, t.symbol.name, t.bookSeq, 0, t.levels))
-		h.feed.view(func() { dst = append(dst, appendTradesEvent(nil, t.symbol, t.tradesSeq, 0, t.lastTrade)) })
+		h.feed.view(func() {
+			// A change may still have to wait for its event, but nobody is to be told of
+			// a symbol's book before they know that there is the symbol.
+			if seq := h.feed.Seq(); t.symbol.seq > h.listedSeq {
+				dst = append(dst, appendEventEnd(appendSymbols(appendEvent(nil, "symbols", seq), seq, []*symbol{t.symbol})))
+			}
+			dst = append(dst, appendBook(nil, t.symbol.name, t.bookSeq, 0, t.levels),
+				appendTradesEvent(nil, t.symbol, t.tradesSeq, 0, t.lastTrade))
+		})
 	}
 	return r, dst, nil
 }
@@ -218,6 +226,7 @@ func (h *hub) join(dst [][]byte, most int, name exchange.Symbol, depth int) (*re
 // appendList appends events that have all symbols. Its caller holds mu.
 func (h *hub) appendList(dst [][]byte, r *reader) [][]byte {
 	if h.listing == nil || h.symbols.n-h.listedAt > listingAge {
+		h.listedSeq = h.feed.Seq() // first: the feed may go on meanwhile
 		h.listing, h.listedAt = h.feed.appendListing(nil), h.symbols.n
 	}
 	r.symbols = h.symbols.n

@@ -225,6 +225,23 @@ func TestAReaderThatTakesNothingIsCutOff(t *testing.T) {
 	require.Equal(t, "S0000", book.Sym)
 }
 
+// TestAReaderOfANewSymbolIsToldOfItFirst makes a symbol after a listing, which a second
+// reader is sent before the next event of symbols.
+func TestAReaderOfANewSymbolIsToldOfItFirst(t *testing.T) {
+	r := newRounds(t)
+	r.publish()
+	_, _, err := r.feed.hub.join(nil, 2, "", 0)
+	require.NoError(t, err)
+	r.makeSymbol()
+	r.source.records = append(r.source.records, r.take()...)
+	require.NoError(t, r.feed.step(background))
+	_, first, err := r.feed.hub.join(nil, 2, r.symbols[1].name, 1)
+	require.NoError(t, err)
+	require.Len(t, first, 4)
+	require.Contains(t, string(first[2]), "event: book\n")
+	r.requireAllKnown(first[:2]...)
+}
+
 // TestTheListingBeginsWithTheBusiest has more symbols than an event holds.
 func TestTheListingBeginsWithTheBusiest(t *testing.T) {
 	r := newRounds(t)
