@@ -449,6 +449,7 @@ func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
 	c.must(t, `<create><account id="1" balance="999999999999999999"/><symbol sym="`+long+`"><account id="1">999999999999999999</account></symbol></create>`)
 	c.must(t, string(wire.NewTransactions("1").Order(long, "-10000.12345678", "89999999999.12345678").Order(long, "10000000", "88888888888.12345678").
 		Order(long, "0.00000001", "89999999999.12345678").Append(nil)))
+	p.until(`document.getElementById("symbol-` + long + `") !== null`) // before, the exchange says that there is none
 	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#` + long + `"`))
 	p.until(`document.querySelectorAll("#tape tr").length === 1`)
 	for _, width := range []int64{360, 600, 800, 1100, 1440, 2560} {

@@ -10,6 +10,7 @@ import { element, Ladder, Quote, setText, showHealth, showState, showTitle, Trad
 
 const ladderRows = 14;
 const depth = 60; // levels of the depth chart
+const symbolsInEvent = 500; // that an event has at the most: where the first has fewer, it has all
 const symbolsAsked = 5000; // symbols that one answer has at the most
 const symbolsMost = 100_000; // that are asked for: as many as an exchange has, unless it is told otherwise
 const relistPause = 3000; // milliseconds before all are asked for again
@@ -193,10 +194,10 @@ function takeSymbols({ seq, symbols }) {
 let begins = false; // the next event of symbols is the first of its connection
 let listing = 0; // connections so far: what was asked for during one is not taken in another
 
-/** Asks for the symbols that the first event, which had these, had no room for. */
+/** Asks for all symbols, by name, where the first event, which had these, had no room for them. */
 async function listRest(symbols) {
   const mine = listing;
-  let whole = symbols.length < symbolsAsked;
+  let whole = symbols.length < symbolsInEvent;
   if (!market.known) {
     list.setWhole(whole);
   } else if (!whole) {
@@ -205,14 +206,15 @@ async function listRest(symbols) {
     if (mine !== listing) return;
   }
   try {
-    for (let asked = symbols.length; !whole && asked <= symbolsMost; asked += symbols.length) {
-      const answer = await fetch(`/api/v1/symbols?limit=${symbolsAsked}&after=${symbols.at(-1).sym}`, { signal: AbortSignal.timeout(5000) });
+    let after = "";
+    for (let asked = 0; !whole && asked < symbolsMost; asked += symbolsAsked) {
+      const answer = await fetch(`/api/v1/symbols?limit=${symbolsAsked}${after}`, { signal: AbortSignal.timeout(5000) });
       if (!answer.ok) break;
       const more = await answer.json();
       if (mine !== listing) return;
       takeSymbols(more);
       whole = more.symbols.length < symbolsAsked;
-      symbols = more.symbols;
+      after = `&after=${more.symbols.at(-1)?.sym}`;
     }
   } catch {
     // Those that trade come with the next events.
