@@ -33,7 +33,7 @@ func (e *Engine) admit() exchange.RejectReason {
 	switch {
 	case e.journal.Room() != nil:
 		return exchange.NoRoom
-	case e.lag() >= uint64(e.options.BacklogMax):
+	case e.lag() >= uint64(e.limits.backlog.Load()):
 		return exchange.DatabaseBehind
 	}
 	return exchange.OK
@@ -47,7 +47,7 @@ func (e *Engine) Refusing() error {
 	case exchange.NoRoom:
 		return e.journal.Room()
 	case exchange.DatabaseBehind:
-		return fmt.Errorf("engine: Postgres is %d records behind, the limit is %d", e.lag(), e.options.BacklogMax)
+		return fmt.Errorf("engine: Postgres is %d records behind, the limit is %d", e.lag(), e.limits.backlog.Load())
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func claimed(err error, noRoom exchange.RejectReason, r *exchange.Result) (ok bo
 // behind: the closer to the bound, the longer. Orders then arrive as fast as
 // Postgres takes them, instead of being refused in bursts.
 func (e *Engine) pace(ctx context.Context) error {
-	half := uint64(e.options.BacklogMax) / 2
+	half := uint64(e.limits.backlog.Load()) / 2
 	lag := e.lag()
 	if lag <= half {
 		return nil

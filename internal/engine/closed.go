@@ -58,12 +58,13 @@ func (d *desk) close(seq uint64, orders int) {
 func (d *desk) forget() {
 	e := d.engine
 	for range forgetMax {
-		over := e.counters.closedOrders.Load() - int64(e.options.ClosedOrdersMax)
+		most := e.limits.closedOrders.Load()
+		over := e.counters.closedOrders.Load() - most
 		if e.options.Projection == nil || over <= 0 {
 			return
 		}
 		seq := e.options.Projection.Applied()
-		if over <= int64(e.options.ClosedOrdersMax) {
+		if over <= most {
 			seq = min(seq, e.longAgo())
 		}
 		if !d.closed.pop(seq) {
@@ -81,7 +82,7 @@ func (d *desk) forget() {
 // sweeper comes to them.
 func (e *Engine) longAgo() uint64 {
 	appended := e.journal.Appended()
-	return appended - min(appended, uint64(e.options.ClosedOrdersMax))
+	return appended - min(appended, uint64(e.limits.closedOrders.Load()))
 }
 
 // sweep runs until the engine is closed. A desk forgets after each of its tasks; one
@@ -107,7 +108,7 @@ func (e *Engine) sweepOnce() bool {
 	e.desks.Range(func(_, value any) bool {
 		d := value.(*desk)
 		for held := d.closedCount.Load(); held > 0; {
-			if e.counters.closedOrders.Load() <= int64(e.options.ClosedOrdersMax) {
+			if e.counters.closedOrders.Load() <= e.limits.closedOrders.Load() {
 				return false
 			}
 			if _, err := e.hand(context.Background(), d.inbox, &task{done: make(chan struct{}, 1)}); err != nil {

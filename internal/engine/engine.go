@@ -104,6 +104,7 @@ type Engine struct {
 
 	lastOrder atomic.Uint64 // the highest order id given out
 	counters  counters
+	limits    limits
 
 	// mu guards the ledger and everything in it.
 	mu      sync.Mutex
@@ -122,6 +123,7 @@ func New(o Options) *Engine {
 	o.setDefaults()
 	e := &Engine{options: o, journal: o.Journal, ledger: o.State.Ledger, index: o.State.Index, stop: make(chan struct{})}
 	e.settled = sync.NewCond(&e.mu)
+	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax})
 	e.tasks.New = func() any { return &task{done: make(chan struct{}, 1)} }
 	e.lastOrder.Store(uint64(o.State.OrderID))
 	e.counters.lastAtStart = uint64(o.State.OrderID)

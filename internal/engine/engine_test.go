@@ -284,6 +284,24 @@ func TestOrdersAreRefusedAtTheBacklogsBound(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled, "a session that waits can be ended")
 }
 
+func TestLimitsChangeWhileOrdersCome(t *testing.T) {
+	db := &database{}
+	m := open(t, Options{Projection: db, History: db, BacklogMax: 20})
+	for range 5 {
+		m.all(buy("A", 1, 1), sell("A", 1, 1))
+		db.applied.Store(m.journal.Appended())
+	}
+	require.EqualValues(t, 10, m.Stats().ClosedOrders)
+	m.SetLimits(Limits{ClosedOrdersMax: 1, BacklogMax: 2})
+	require.Eventually(t, func() bool { return m.Stats().ClosedOrders <= 2 }, time.Minute, time.Millisecond)
+	require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
+	require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
+	require.Equal(t, exchange.DatabaseBehind, m.do(buy("A", 1, 1)).Reason)
+	m.SetLimits(Limits{ClosedOrdersMax: 1, BacklogMax: 3})
+	require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
+	require.ErrorContains(t, m.Refusing(), "the limit is 3")
+}
+
 func TestDurableWaitsForWhatItIsTold(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, AckPostgres: true})

@@ -47,7 +47,7 @@ func (s *Server) hold(ctx context.Context, b *batch, memory int) (err error) {
 		if int64(memory) > s.working.max/hugeShare {
 			b.memory = s.huge
 		}
-		b.held, err = b.memory.wait(ctx, memory, s.options.FrameTimeout)
+		b.held, err = b.memory.wait(ctx, memory, s.limits.Load().FrameTimeout)
 	}
 	return err
 }

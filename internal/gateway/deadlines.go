@@ -16,6 +16,7 @@ type deadlines struct {
 	frame   time.Time // until when the begun frame must be here; zero where none has begun
 	drained time.Time // until when a session of a server that shuts down reads; zero before that
 	armed   time.Time // what the connection's read deadline is, as far as we set it
+	limits  *Limits   // which idle and frame come from
 }
 
 // rearm lets the time for the next frame begin with the next read. The idle time is
@@ -32,7 +33,7 @@ func (d *deadlines) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		n, err := d.session.conn.Read(p)
-		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !d.prolong() {
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !d.relimit() && !d.prolong() {
 			return n, err
 		}
 	}
@@ -44,11 +45,7 @@ func (d *deadlines) prolong() bool {
 	if !d.frame.IsZero() || !d.drained.IsZero() {
 		return false
 	}
-	since, silent := d.session.unsent.silence()
-	if !silent {
-		since = time.Now()
-	}
-	until := since.Add(d.session.server.options.IdleTimeout)
+	until := d.idleSince().Add(d.limits.IdleTimeout)
 	if !until.After(d.idle) {
 		return false
 	}
@@ -56,16 +53,46 @@ func (d *deadlines) prolong() bool {
 	return true
 }
 
+// idleSince returns when the client began to be idle: now, where it is owed a reply.
+func (d *deadlines) idleSince() time.Time {
+	if since, silent := d.session.unsent.silence(); silent {
+		return since
+	}
+	return time.Now()
+}
+
+// relimit takes over limits that were changed, and tells whether they were.
+func (d *deadlines) relimit() bool {
+	now := d.session.server.limits.Load()
+	if now == d.limits {
+		return false
+	}
+	since := d.idleSince()
+	if since.IsZero() { // no reply yet
+		since = d.idle.Add(-d.limits.IdleTimeout)
+	}
+	d.idle = since.Add(now.IdleTimeout)
+	if !d.frame.IsZero() {
+		d.frame = d.frame.Add(now.FrameTimeout - d.limits.FrameTimeout)
+	}
+	d.limits = now
+	d.armed = time.Time{} // whoever changed them has set another one
+	return true
+}
+
 // arm sets the connection's read deadline. Whoever wants to end the reading sets
-// its own deadline after it has said so in the server's or the session's context.
-// So these are looked at after the deadline was set, and neither can be missed.
+// its own deadline after it has said so in the server's or the session's context, and
+// so does whoever changes limits. So these are looked at after the deadline was set,
+// and none can be missed.
 func (d *deadlines) arm() error {
 	c := d.session
-	if until := d.until(); until != d.armed {
-		if err := c.conn.SetReadDeadline(until); err != nil {
-			return err
+	for again := true; again; again = d.relimit() {
+		if until := d.until(); until != d.armed {
+			if err := c.conn.SetReadDeadline(until); err != nil {
+				return err
+			}
+			d.armed = until
 		}
-		d.armed = until
 	}
 	if err := c.ctx.Err(); err != nil {
 		return err
@@ -83,16 +110,15 @@ func (d *deadlines) arm() error {
 // return alone may begin a blank line as well as a wrong length: it begins the
 // frame's time, but does not lengthen the idle time.
 func (d *deadlines) until() time.Time {
-	o := &d.session.server.options
 	if d.idle.IsZero() {
-		d.idle = time.Now().Add(o.IdleTimeout)
+		d.idle = time.Now().Add(d.limits.IdleTimeout)
 	}
 	if !d.session.frames.InFrame() {
 		d.frame = time.Time{}
 		return d.idle
 	}
 	if d.frame.IsZero() {
-		d.frame = time.Now().Add(o.FrameTimeout)
+		d.frame = time.Now().Add(d.limits.FrameTimeout)
 	}
 	return d.frame
 }

@@ -49,7 +49,8 @@ type Exchange interface {
 // any goroutine.
 type Server struct {
 	exchange Exchange
-	options  Options
+	options  Options // but for limits
+	limits   atomic.Pointer[Limits]
 	batches  sync.Pool // of *batch
 	replies  sync.Pool // of *reply
 	arriving *memory   // of frames
@@ -74,6 +75,7 @@ type Server struct {
 func New(x Exchange, o Options) *Server {
 	o.setDefaults()
 	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{})}
+	s.limits.Store(&Limits{ConnectionsMax: o.ConnectionsMax, IdleTimeout: o.IdleTimeout, FrameTimeout: o.FrameTimeout, WriteTimeout: o.WriteTimeout})
 	s.batches.New = func() any { return newBatch(s) }
 	s.replies.New = func() any { return new(reply) }
 	eighth := int64(o.MemoryMax / 8)
@@ -136,7 +138,8 @@ func (s *Server) backOff(f *acceptFailures, err error) {
 func (s *Server) open(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	refused := s.served >= s.options.ConnectionsMax
+	most := s.limits.Load().ConnectionsMax
+	refused := s.served >= most
 	if refused {
 		s.options.Metrics.hit(limitConnections)
 	}
@@ -149,7 +152,7 @@ func (s *Server) open(conn net.Conn) {
 	if refused {
 		c.log(slog.LevelWarn, "a connection is refused: there are too many", 0)
 		s.running.Go(func() {
-			c.refuse(fmt.Sprintf("the exchange has %d connections and takes no more; try again later", s.options.ConnectionsMax))
+			c.refuse(fmt.Sprintf("the exchange has %d connections and takes no more; try again later", most))
 			s.forget(c, 0)
 		})
 		return
@@ -181,10 +184,11 @@ func (s *Server) Admit(ctx context.Context, frameBytes int) (release func(), err
 	if frameBytes <= smallFrameMax {
 		return func() {}, nil
 	}
-	held, err := s.arriving.wait(ctx, 2*frameBytes, s.options.FrameTimeout)
+	patience := s.limits.Load().FrameTimeout
+	held, err := s.arriving.wait(ctx, 2*frameBytes, patience)
 	if errors.Is(err, errNoMemory) {
 		s.options.Metrics.hit(limitMemory)
-		return nil, errors.New(textNoMemory(s.options.FrameTimeout))
+		return nil, errors.New(textNoMemory(patience))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("gateway: wait for memory: %w", err)
@@ -207,7 +211,7 @@ func (s *Server) Answer(ctx context.Context, xml []byte, tell func(reply []byte)
 		s.discard(b)
 		if errors.Is(err, errNoMemory) {
 			s.options.Metrics.hit(limitMemory)
-			tell(wire.AppendError(nil, textNoMemory(s.options.FrameTimeout)))
+			tell(wire.AppendError(nil, textNoMemory(s.limits.Load().FrameTimeout)))
 			return nil
 		}
 		return fmt.Errorf("gateway: wait for memory: %w", err)

@@ -45,7 +45,7 @@ type session struct {
 
 func newSession(s *Server, conn net.Conn) *session {
 	c := &session{server: s, id: s.lastID.Add(1), conn: conn, unsent: newQueue(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
-	c.clock = &deadlines{session: c}
+	c.clock = &deadlines{session: c, limits: s.limits.Load()}
 	c.frames = wire.NewFrameReader(c.clock, s.options.FrameBytesMax)
 	c.frames.Admit = c.admit
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
@@ -161,7 +161,7 @@ func (c *session) admit(frameBytes int) (err error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	defer context.AfterFunc(c.server.accepting, cancel)()
-	c.arriving, err = c.server.arriving.wait(ctx, 2*frameBytes, c.server.options.FrameTimeout)
+	c.arriving, err = c.server.arriving.wait(ctx, 2*frameBytes, c.server.limits.Load().FrameTimeout)
 	if err != nil && c.server.isDraining() {
 		return os.ErrDeadlineExceeded // as when a session of such a server reads
 	}
@@ -216,7 +216,7 @@ func (c *session) push(r *reply) {
 // explain turns what ended the reading into a reason for the client, "" where the
 // client ended it. It counts limits, and logs what somebody may want to know.
 func (c *session) explain(err error) (reason string) {
-	o := &c.server.options
+	o, patience := &c.server.options, c.server.limits.Load()
 	var bad *wire.FrameError
 	var l limit
 	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
@@ -228,16 +228,16 @@ func (c *session) explain(err error) (reason string) {
 			l = limitFrame
 		}
 	case errors.Is(err, errNoMemory):
-		l, reason = limitMemory, textNoMemory(o.FrameTimeout)
+		l, reason = limitMemory, textNoMemory(patience.FrameTimeout)
 	case !late:
 		c.log(slog.LevelDebug, "a connection is lost", c.executed+1, slog.Any("error", err))
 		return ""
 	case c.server.isDraining():
 		return textDraining
 	case c.frames.InFrame():
-		l, reason = limitFrameTime, fmt.Sprintf("a frame did not arrive within %s", o.FrameTimeout)
+		l, reason = limitFrameTime, fmt.Sprintf("a frame did not arrive within %s", patience.FrameTimeout)
 	default:
-		l, reason = limitIdle, fmt.Sprintf("nothing was sent for %s", o.IdleTimeout)
+		l, reason = limitIdle, fmt.Sprintf("nothing was sent for %s", patience.IdleTimeout)
 	}
 	o.Metrics.hit(l)
 	c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String(LimitKey, limitNames[l]), slog.String("reason", reason))
@@ -295,7 +295,7 @@ func (c *session) await(seq uint64) error {
 // transmit writes to the client, which has WriteTimeout to take each piece, and is
 // not to take all of them in the longest time.
 func (c *session) transmit(bytes []byte) error {
-	patience := c.server.options.WriteTimeout
+	patience := c.server.limits.Load().WriteTimeout
 	last := time.Now().Add(patience + time.Duration(len(bytes)/writeBytesMax)*writePieceTime)
 	for len(bytes) > 0 {
 		deadline := time.Now().Add(patience)

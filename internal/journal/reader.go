@@ -13,10 +13,10 @@ import (
 const readBytes = 256 << 10
 
 // Reader reads the synced records of an open journal in their order, also those
-// that come while it reads. Its methods are for one goroutine.
+// that come while it reads. Its methods are for one goroutine, but for Hold.
 type Reader struct {
 	j       *Journal
-	holdMax uint64        // how many records it may keep from being deleted
+	holdMax uint64        // how many records it may keep from being deleted; guarded by j.mu
 	next    atomic.Uint64 // seq of the record that is read next
 	segment segment       // the one that f is, up to where it was synced when last looked at
 	last    uint64        // seq of the record that ends at segment.end, if it is known
@@ -49,7 +49,16 @@ func (j *Journal) NewFollower(seq, holdMax uint64) (*Reader, error) {
 	return r, nil
 }
 
-// holds returns the seq of the oldest record that the journal has to keep for it.
+// Hold changes how many of the newest records the journal keeps for a follower, at the
+// most. It may be called from any goroutine.
+func (r *Reader) Hold(holdMax uint64) {
+	r.j.mu.Lock()
+	defer r.j.mu.Unlock()
+	r.holdMax = holdMax
+}
+
+// holds returns the seq of the oldest record that the journal has to keep for it. The
+// caller holds j.mu.
 func (r *Reader) holds() uint64 {
 	synced := r.j.Synced()
 	return max(r.next.Load(), synced-min(synced, r.holdMax)+1)

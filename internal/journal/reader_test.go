@@ -83,6 +83,10 @@ func TestAFollowerHoldsNoMoreThanItMay(t *testing.T) {
 	first := j.First()
 	require.NoError(t, j.RemoveBefore(1000))
 	require.Equal(t, first, j.First(), "it is not further behind than it may be")
+	keeping.Hold(10)
+	r.Hold(10)
+	require.NoError(t, j.RemoveBefore(1000))
+	require.Greater(t, j.First(), uint64(950), "it may hold less now")
 }
 
 func TestNextWaitsForTheSync(t *testing.T) {

@@ -73,13 +73,20 @@ type API struct {
 	mux     *http.ServeMux
 	start   string // of this run of the server
 	feed    atomic.Pointer[Feed]
+
+	readersMax atomic.Int64 // of the stream
 }
+
+// SetReadersMax changes how many readers of the stream there may be at a time. Those that
+// there are keep their place.
+func (a *API) SetReadersMax(n int) { a.readersMax.Store(int64(n)) }
 
 // NewAPI returns an API that has no market data until Attach.
 func NewAPI(o APIOptions) *API {
 	var start [8]byte
 	_, _ = rand.Read(start[:]) // never fails
 	a := &API{options: o, mux: http.NewServeMux(), start: hex.EncodeToString(start[:])}
+	a.SetReadersMax(o.ReadersMax)
 	a.mux.HandleFunc("GET /api/v1/symbols", a.answer(symbolsAnswersMax, a.symbols))
 	a.mux.HandleFunc("GET /api/v1/book/{sym}", a.answer(marketAnswersMax, a.book))
 	a.mux.HandleFunc("GET /api/v1/trades/{sym}", a.answer(marketAnswersMax, a.trades))

@@ -30,7 +30,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	var first [][]byte
 	if err == nil {
 		hello := appendHello(nil, f.Seq(), a.start, a.options.Version)
-		reader, first, err = f.hub.join([][]byte{hello}, a.options.ReadersMax, name, depth)
+		reader, first, err = f.hub.join([][]byte{hello}, int(a.readersMax.Load()), name, depth)
 	}
 	if err != nil {
 		if errors.Is(err, errTooManyReaders) {
