@@ -1,20 +1,16 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"outcry/internal/admin"
 )
 
-// config is what the flags and the environment say.
+// config is what the flags, the environment and the file of settings say.
 type config struct {
 	listen      string
 	http        string
@@ -42,6 +38,14 @@ type config struct {
 	logLevel          slog.Level
 	showVersion       bool
 	askHealth         bool
+
+	configFile      string
+	checkConfig     bool
+	databaseURLFile string
+
+	args     []string           // the command line, so that all can be read again
+	settings map[string]setting // by the flag's name
+	warnings []string           // about what is allowed, and likely a mistake
 }
 
 // ackJournal and ackPostgres are the values of --ack.
@@ -49,6 +53,18 @@ const (
 	ackJournal  = "journal"
 	ackPostgres = "postgres"
 )
+
+const usage = `outcryd runs the exchange.
+
+Usage: outcryd [flags]
+
+Each setting can be given as a flag, --max-frame 65536, in the environment,
+OUTCRY_MAX_FRAME=65536, and in the file that --config names, max-frame = 65536. A
+flag wins over the environment, which wins over the file. SIGHUP has the file read
+again: the log says what changed, and what needs a restart.
+
+Flags:
+`
 
 // flags declares every flag, with its default, on a new flag set.
 func (c *config) flags(stderr io.Writer) *flag.FlagSet {
@@ -58,6 +74,7 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f.StringVar(&c.http, "http", "127.0.0.1:8080", "`address` of the HTTP side: the market page, /api/v1/, /metrics, /healthz, /readyz, /loglevel, POST /xml; empty for none")
 	f.StringVar(&c.data, "data", "outcry-data", "`directory` of the journal and of the local Postgres cluster")
 	f.StringVar(&c.databaseURL, "database-url", "", "`URL` of an existing Postgres database; empty for a local cluster below the data directory (default $DATABASE_URL)")
+	f.StringVar(&c.databaseURLFile, "database-url-file", "", "`file` that holds the URL of the database, so that its password is nowhere else (default $DATABASE_URL_FILE)")
 	f.StringVar(&c.ack, "ack", ackJournal, "what a reply waits for: \"journal\", or \"postgres\" as well")
 	f.IntVar(&c.frameBytesMax, "max-frame", 4<<20, "largest frame, in `bytes`")
 	f.IntVar(&c.replyBytesMax, "max-reply", 16<<20, "a reply of so many `bytes` answers no further query of its frame")
@@ -77,64 +94,43 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f.TextVar(&c.logLevel, "log-level", slog.LevelInfo, "lowest `level` that is logged: DEBUG, INFO, WARN, ERROR; PUT /loglevel changes it")
 	f.BoolVar(&c.showVersion, "version", false, "print the version and exit")
 	f.BoolVar(&c.askHealth, "health", false, "ask the server at --http whether it takes orders, print its answer and exit, with status 0 where it does")
+	f.StringVar(&c.configFile, "config", "", "`file` with settings, a line \"name = value\" for each; read again at SIGHUP. With a - before its name it need not be there")
+	f.BoolVar(&c.checkConfig, "check-config", false, "check all settings, print them and where each comes from, and exit, with status 0 where nothing is wrong, else 2; starts and changes nothing")
 	f.Usage = func() {
-		fmt.Fprintln(stderr, "outcryd runs the exchange.\n\nUsage: outcryd [flags]\n\nEach flag can also be given in the environment: --max-frame as OUTCRY_MAX_FRAME. A flag wins.")
-		fmt.Fprintln(stderr)
+		fmt.Fprint(stderr, usage)
 		f.PrintDefaults()
 	}
 	return f
-}
-
-// parseConfig reads the environment and then the arguments. The error names the
-// flag or variable and its value; flag.ErrHelp means that help was asked for.
-func parseConfig(args []string, stderr io.Writer) (*config, error) {
-	c := new(config)
-	f := c.flags(stderr)
-	var fromEnv error
-	f.VisitAll(func(fl *flag.Flag) {
-		name := "OUTCRY_" + strings.ToUpper(strings.ReplaceAll(fl.Name, "-", "_"))
-		if value, ok := os.LookupEnv(name); ok {
-			if err := f.Set(fl.Name, value); err != nil && fromEnv == nil {
-				fromEnv = fmt.Errorf("%s=%q: %w", name, value, err)
-			}
-		}
-	})
-	if err := f.Parse(args); err != nil {
-		return nil, err
-	}
-	if fromEnv != nil {
-		return nil, fromEnv
-	}
-	// Not the flag's default: --help would print the password in it.
-	given := false
-	f.Visit(func(fl *flag.Flag) { given = given || fl.Name == "database-url" })
-	if !given {
-		c.databaseURL = os.Getenv("DATABASE_URL")
-	}
-	if f.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
-	}
-	var err error
-	if c.data, err = filepath.Abs(c.data); err != nil {
-		return nil, fmt.Errorf("--data %q: %w", c.data, err)
-	}
-	return c, c.check()
 }
 
 // frameCost is how many times its bytes a frame may take while it is decoded: one
 // that is nothing but short attributes.
 const frameCost = 64
 
-// check returns an error that names the first flag whose value cannot be.
+// settingError says that a setting has a value that cannot be.
+type settingError struct {
+	flag string
+	text string // the value, and what is wrong with it
+}
+
+// Error names the setting as a flag.
+func (e *settingError) Error() string { return "--" + e.flag + " " + e.text }
+
+// wrong returns a *settingError.
+func wrong(flag, format string, a ...any) error {
+	return &settingError{flag, fmt.Sprintf(format, a...)}
+}
+
+// check returns a *settingError for the first setting whose value cannot be.
 func (c *config) check() error {
 	if c.ack != ackJournal && c.ack != ackPostgres {
-		return fmt.Errorf("--ack %q: must be %q or %q", c.ack, ackJournal, ackPostgres)
+		return wrong("ack", "%q: must be %q or %q", c.ack, ackJournal, ackPostgres)
 	}
 	if !admin.IsLevel(c.logLevel) {
-		return fmt.Errorf("--log-level %s: must be DEBUG, INFO, WARN or ERROR", c.logLevel)
+		return wrong("log-level", "%s: must be DEBUG, INFO, WARN or ERROR", c.logLevel)
 	}
 	if c.listen == "" {
-		return errors.New(`--listen "": an address is needed`)
+		return wrong("listen", `"": an address is needed`)
 	}
 	for _, limit := range []struct {
 		flag     string
@@ -156,11 +152,11 @@ func (c *config) check() error {
 		{"stop-timeout", int64(c.stopTimeout), 1, 1 << 62},
 	} {
 		if limit.value < limit.min || limit.value > limit.max {
-			return fmt.Errorf("--%s %d: must be from %d to %d", limit.flag, limit.value, limit.min, limit.max)
+			return wrong(limit.flag, "%d: must be from %d to %d", limit.value, limit.min, limit.max)
 		}
 	}
 	if least := frameCost * c.frameBytesMax; c.memoryMax < least {
-		return fmt.Errorf("--max-memory %d: must be at least %d, %d times --max-frame: a frame may take so much while it is decoded", c.memoryMax, least, frameCost)
+		return wrong("max-memory", "%d: must be at least %d, %d times --max-frame: a frame may take so much while it is decoded", c.memoryMax, least, frameCost)
 	}
 	return nil
 }

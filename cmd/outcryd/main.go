@@ -41,11 +41,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case c.showVersion:
 		fmt.Fprintln(stdout, "outcryd", version())
 		return exitOK
+	case c.checkConfig:
+		return printConfig(ctx, c, stdout, stderr)
 	case c.askHealth:
 		return printHealth(ctx, c, stdout, stderr)
 	}
 	log := newLog(stderr, c.logLevel)
 	defer log.repeats.tellAll()
+	for _, warning := range c.warnings {
+		log.Warn("a setting is likely a mistake", "warning", warning)
+	}
 	if err := serve(ctx, c, log); err != nil {
 		log.Error("the exchange has stopped", "error", err)
 		return exitError

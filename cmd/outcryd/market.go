@@ -20,7 +20,7 @@ func (s *server) newMarketAPI() *market.API {
 		Order: func(ctx context.Context, id exchange.OrderID) (exchange.PublicOrder, bool, error) {
 			return s.engine.Show(ctx, id)
 		},
-		Version: version(), ReadersMax: s.config.readersMax, WriteTimeout: streamWriteTimeout,
+		Version: version(), ReadersMax: s.settings().readersMax, WriteTimeout: streamWriteTimeout,
 		Log: s.log, Metrics: s.metrics.stream,
 	})
 }
@@ -32,10 +32,12 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 		return nil
 	}
 	// Whatever became of the feed, the journal would not fill the disk for it.
-	records, err := s.journal.NewFollower(state.Seq+1, 2*uint64(s.config.lagMax))
+	held := func(c *config) uint64 { return 2 * uint64(c.lagMax) }
+	records, err := s.journal.NewFollower(state.Seq+1, held(s.config))
 	if err != nil {
 		return fmt.Errorf("market data after record %d: %w", state.Seq, err)
 	}
+	s.onReload(func(c *config) (func(), error) { return func() { records.Hold(held(c)) }, nil }, "max-lag")
 	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Health: s.newHealth(), Log: s.log}
 	if s.config.ack == ackPostgres {
 		// What is only in the journal may be undone with its disk.

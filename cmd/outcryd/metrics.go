@@ -18,6 +18,7 @@ type metrics struct {
 	registry *prometheus.Registry
 	gateway  *gateway.Metrics
 	stream   *market.Metrics
+	reload   reloadMetrics
 
 	syncSeconds  prometheus.Histogram
 	syncRecords  prometheus.Histogram
@@ -40,6 +41,7 @@ func newMetrics() *metrics {
 		registry:     prometheus.NewRegistry(),
 		gateway:      gateway.NewMetrics(),
 		stream:       market.NewMetrics(),
+		reload:       newReloadMetrics(),
 		syncSeconds:  histogram("outcry_journal_sync_seconds", "Time to write and sync a batch of the journal.", 25e-6, 16),
 		syncRecords:  histogram("outcry_journal_batch_records", "Records that shared a sync of the journal.", 1, 16),
 		syncBytes:    histogram("outcry_journal_batch_bytes", "Bytes that shared a sync of the journal.", 64, 20),
@@ -53,7 +55,8 @@ func newMetrics() *metrics {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector(), buildInfo(),
 		m.gateway, m.stream, m.syncSeconds, m.syncRecords, m.syncBytes,
-		m.batchSeconds, m.batchRecords, m.batchRows, m.retries)
+		m.batchSeconds, m.batchRecords, m.batchRows, m.retries,
+		m.reload.successful, m.reload.time)
 	return m
 }
 

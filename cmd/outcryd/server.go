@@ -29,6 +29,7 @@ type server struct {
 	level   *slog.LevelVar // of log
 	metrics *metrics
 	manager *notifier // nil where there is no service manager
+	reloads reloads
 
 	lock      *journal.DirLock
 	http      *http.Server
@@ -66,17 +67,13 @@ func serve(ctx context.Context, c *config, log *logs) error {
 	s := &server{config: c, log: log.Logger, level: log.level, metrics: newMetrics(), manager: manager, ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
 	s.metrics.watchLog(log.repeats)
 	s.setNotReady(errStarting)
+	asked, unlisten := listenForReload()
+	defer unlisten()
 	err = s.start(ctx)
 	if err == nil {
 		stopFeeding := s.feedWatchdog()
 		defer stopFeeding()
-		select {
-		case <-ctx.Done():
-			log.Info("stopping: frames that are in are finished, then Postgres is brought up to date")
-		case err = <-s.ended:
-		case <-s.journal.Failed():
-			err = s.journal.Err()
-		}
+		err = s.runUntil(ctx, asked)
 	}
 	manager.tell("STOPPING=1")
 	s.setNotReady(errStopping)
@@ -87,6 +84,28 @@ func serve(ctx context.Context, c *config, log *logs) error {
 		return nil // stopped while it was starting
 	}
 	return err
+}
+
+// runUntil reads the settings again when that is asked for, until ctx ends, or with what
+// ends the exchange.
+func (s *server) runUntil(ctx context.Context, reload <-chan os.Signal) error {
+	for {
+		select {
+		case <-reload:
+			if terminalGone(os.Stderr) {
+				s.log.Info("stopping: the terminal has gone")
+				return nil
+			}
+			s.reload()
+		case <-ctx.Done():
+			s.log.Info("stopping: frames that are in are finished, then Postgres is brought up to date")
+			return nil
+		case err := <-s.ended:
+			return err
+		case <-s.journal.Failed():
+			return s.journal.Err()
+		}
+	}
 }
 
 // start brings everything up. What it has started when an error ends it, stop ends.
@@ -118,7 +137,8 @@ func (s *server) startHTTP() error {
 	s.httpAddr = l.Addr()
 	s.log.Info("the HTTP side is up", "http", s.httpAddr.String())
 	s.market = s.newMarketAPI()
-	s.metrics.watchServer(s.config, s.ready)
+	s.onReload(s.reloadHTTP, "max-stream-readers")
+	s.metrics.watchServer(s.settings, s.ready)
 	s.http = admin.NewServer(admin.Options{
 		Market:   s.market,
 		Gatherer: s.metrics.registry,
@@ -183,6 +203,7 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 		ClosedOrdersMax: s.config.closedOrdersMax, BacklogMax: s.config.lagMax,
 		OnStages: s.metrics.gateway.Executed,
 	})
+	s.onReload(s.reloadEngine, "closed-orders", "max-lag")
 	s.metrics.watch(s.engine, s.journal, s.projector)
 	s.runFeed()
 	s.metrics.watchLag(&s.marks, s.projector)
@@ -197,6 +218,7 @@ func (s *server) startGateway(ctx context.Context) error {
 		IdleTimeout:    s.config.idleTimeout, FrameTimeout: s.config.frameTimeout, WriteTimeout: s.config.writeTimeout,
 		BareReplies: s.config.bareReplies, Log: s.log, Metrics: s.metrics.gateway,
 	})
+	s.onReload(s.reloadGateway, "max-connections", "idle-timeout", "frame-timeout", "write-timeout")
 	var listen net.ListenConfig
 	l, err := listen.Listen(ctx, "tcp", s.config.listen)
 	if err != nil {
@@ -254,7 +276,7 @@ func (s *server) ready() error {
 // stop ends in order what was started: frames that are in are finished, what was
 // answered is brought to Postgres, within the stop timeout.
 func (s *server) stop() (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.config.stopTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.settings().stopTimeout)
 	defer cancel()
 	if s.gateway != nil {
 		if s.gateway.Shutdown(ctx) != nil {

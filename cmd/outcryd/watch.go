@@ -30,15 +30,16 @@ func oneIf(yes bool) float64 {
 }
 
 // watchServer adds what there is as soon as the HTTP side is up.
-func (m *metrics) watchServer(c *config, ready func() error) {
+func (m *metrics) watchServer(settings func() *config, ready func() error) {
 	m.gauge("outcry_ready", "1 while the exchange takes orders, as /readyz tells, else 0.", func() float64 { return oneIf(ready() == nil) })
-	m.gauge("outcry_connections_limit", "TCP connections that there may be, --max-connections.", func() float64 { return float64(c.connectionsMax) })
-	m.gauge("outcry_postgres_lag_limit_records", "Records that Postgres may be behind before orders are refused, --max-lag.", func() float64 { return float64(c.lagMax) })
+	m.gauge("outcry_connections_limit", "TCP connections that there may be, --max-connections.", func() float64 { return float64(settings().connectionsMax) })
+	m.gauge("outcry_postgres_lag_limit_records", "Records that Postgres may be behind before orders are refused, --max-lag.", func() float64 { return float64(settings().lagMax) })
 	if !diskIsKnown {
 		return // an alert would take 0 for a full disk
 	}
-	m.gauge("outcry_disk_available_bytes", "Room on the disk of the data directory, for whom the server runs as.", func() float64 { return float64(diskOf(c.data).available) })
-	m.gauge("outcry_disk_size_bytes", "Size of the disk of the data directory.", func() float64 { return float64(diskOf(c.data).size) })
+	data := settings().data
+	m.gauge("outcry_disk_available_bytes", "Room on the disk of the data directory, for whom the server runs as.", func() float64 { return float64(diskOf(data).available) })
+	m.gauge("outcry_disk_size_bytes", "Size of the disk of the data directory.", func() float64 { return float64(diskOf(data).size) })
 }
 
 // disk is a file system, in bytes. It is 0 where it can't be asked: an alert then

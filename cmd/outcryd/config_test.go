@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// writeFile makes a file of a test's own, which only its owner can read.
+func writeFile(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestAFlagWinsOverTheEnvironmentAndThatOverTheFile(t *testing.T) {
+	file := writeFile(t, "outcryd.conf", "max-connections = 1\nmax-symbols = 2\nmax-lag = 3000 # records\nlog-level = WARN\nbare-replies = true\n")
+	t.Setenv("OUTCRY_CONFIG", file)
+	t.Setenv("OUTCRY_MAX_SYMBOLS", "20")
+	t.Setenv("OUTCRY_MAX_LAG", "20000")
+	c, err := parseConfig([]string{"--max-lag=200000"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, 1, c.connectionsMax)
+	require.Equal(t, 20, c.symbolsMax)
+	require.Equal(t, 200_000, c.lagMax)
+	require.True(t, c.bareReplies)
+	require.Equal(t, 30*time.Second, c.frameTimeout)
+	require.Equal(t, setting{"1", fromFile, file + ":1", false}, c.settings["max-connections"])
+	require.Equal(t, setting{"20", fromEnvironment, "OUTCRY_MAX_SYMBOLS", false}, c.settings["max-symbols"])
+	require.Equal(t, setting{"200000", fromFlag, "--max-lag", false}, c.settings["max-lag"])
+	require.Equal(t, setting{"30s", fromDefault, "default", false}, c.settings["frame-timeout"])
+
+	other := writeFile(t, "other.conf", "max-connections = 5\n")
+	c, err = parseConfig([]string{"--config", other}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, 5, c.connectionsMax, "the flag names the file")
+}
+
+func TestTheFileSaysWhatIsWrongWithEachOfItsLines(t *testing.T) {
+	for _, c := range []struct{ text, wrong string }{
+		{"max-conections = 1", `:1: "max-conections" is no setting; is max-connections meant?`},
+		{"\n# \nmax_frame = 70", `:3: "max_frame" is no setting; is max-frame meant?`},
+		{"quantum = 70", `:1: "quantum" is no setting`},
+		{"max-lag = 5000\nmax-lag = 5000", ":2: max-lag has a value in line 1 already"},
+		{"max-frame = many", `:1: max-frame = "many": parse error`},
+		{"idle-timeout = 10", `:1: idle-timeout = "10": parse error`},
+		{"bare-replies = perhaps", `:1: bare-replies = "perhaps": parse error`},
+		{"max-symbols", `:1: not "name = value"`},
+		{"= 5", `:1: not "name = value"`},
+		{`data = "/srv`, ":1: the value of data is not closed by a quote, or goes on after it"},
+		{`data = "/srv" /x`, ":1: the value of data is not closed by a quote, or goes on after it"},
+		{"config = /x", ":1: config is a flag only, and no setting"},
+		{"health = true", ":1: health is a flag only, and no setting"},
+		{"data = \xff", ":1: not text in UTF-8"},
+		{"# fine\nack = both", `:2: --ack "both": must be`},
+		{"max-connections = 0", ":1: --max-connections 0: must be from 1 to"},
+		{"max-memory = 1048576", ":1: --max-memory 1048576: must be at least 268435456"},
+	} {
+		file := writeFile(t, "outcryd.conf", c.text)
+		_, err := parseConfig([]string{"--config=" + file}, io.Discard)
+		require.ErrorContains(t, err, file+c.wrong, c.text)
+	}
+	file := writeFile(t, "outcryd.conf", "one = 1\nmax-lag = 5000\ntwo = 2\n")
+	_, err := parseConfig([]string{"--config=" + file}, io.Discard)
+	require.ErrorContains(t, err, file+":1:")
+	require.ErrorContains(t, err, file+":3:", "everything at once")
+}
+
+func TestTheFileHasValuesInQuotesAndComments(t *testing.T) {
+	file := writeFile(t, "outcryd.conf", `
+  # a comment
+data = "/srv/a # b"    # another
+listen=:1#2
+	http =	 # none
+ack = "postgres"
+`)
+	c, err := parseConfig([]string{"--config=" + file}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, "/srv/a # b", c.data)
+	require.Equal(t, ":1#2", c.listen)
+	require.Empty(t, c.http)
+	require.Equal(t, "postgres", c.ack)
+}
+
+func TestAFileThatIsNotThereIsRefusedUnlessItMayBeMissing(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing.conf")
+	_, err := parseConfig([]string{"--config=" + missing}, io.Discard)
+	require.ErrorContains(t, err, missing)
+	_, err = parseConfig([]string{"--config=-" + missing}, io.Discard)
+	require.NoError(t, err)
+	_, err = parseConfig([]string{"--config=-" + t.TempDir()}, io.Discard)
+	require.ErrorContains(t, err, "is a directory", "it may be missing, and nothing else")
+	large := writeFile(t, "large.conf", strings.Repeat("#", configBytesMax+1))
+	_, err = parseConfig([]string{"--config=" + large}, io.Discard)
+	require.ErrorContains(t, err, "has more than 1048576 bytes")
+}
+
+func TestVariablesThatAreNoSettingsAreWarnedOf(t *testing.T) {
+	t.Setenv("OUTCRY_MAX_CONECTIONS", "5")
+	t.Setenv("OUTCRY_VERSION", "1.2")
+	t.Setenv("OUTCRY_ADDR", "127.0.0.1:1")
+	c, err := parseConfig(nil, io.Discard)
+	require.NoError(t, err)
+	require.Contains(t, c.warnings, "OUTCRY_MAX_CONECTIONS is no setting; is OUTCRY_MAX_CONNECTIONS meant?")
+	require.Contains(t, strings.Join(c.warnings, "\n"), "OUTCRY_VERSION is no setting")
+	require.NotContains(t, strings.Join(c.warnings, "\n"), "OUTCRY_ADDR", "that is the client's")
+}
+
+func TestTheDatabaseIsNamedByTheHighestSource(t *testing.T) {
+	secret := writeFile(t, "url", "postgres://u:fromfile@h/d\n")
+	file := writeFile(t, "outcryd.conf", "database-url = postgres://u:fromconf@h/d\n")
+	parse := func(args ...string) (string, error) {
+		c, err := parseConfig(args, io.Discard)
+		if err != nil {
+			return "", err
+		}
+		return c.databaseURL, nil
+	}
+	must := func(want string, args ...string) {
+		t.Helper()
+		url, err := parse(args...)
+		require.NoError(t, err)
+		require.Equal(t, want, url)
+	}
+	t.Setenv("DATABASE_URL", "")
+	must("postgres://u:fromconf@h/d", "--config="+file)
+	must("postgres://u:fromfile@h/d", "--config="+file, "--database-url-file="+secret)
+	t.Setenv("DATABASE_URL_FILE", secret)
+	must("postgres://u:fromfile@h/d", "--config="+file)
+	must("x", "--database-url=x")
+	must("", "--database-url=")
+	status, out, errs := checked(t)
+	require.Equal(t, exitOK, status, errs)
+	require.Regexp(t, `(?m)^database-url-file = `+secret+` +# DATABASE_URL_FILE$`, out)
+	require.NotRegexp(t, `(?m)^database-url =`, out, "it is in the file")
+	t.Setenv("DATABASE_URL", "postgres://u:fromenv@h/d")
+	_, err := parse()
+	require.EqualError(t, err, "DATABASE_URL and DATABASE_URL_FILE: only one of them can be given")
+	t.Setenv("DATABASE_URL_FILE", "")
+	t.Setenv("OUTCRY_DATABASE_URL", "postgres://u:ours@h/d")
+	must("postgres://u:ours@h/d", "--config="+file)
+	_, err = parse("--database-url-file=" + writeFile(t, "empty", "\n"))
+	require.ErrorContains(t, err, "the file is empty")
+	_, err = parse("--database-url-file=/nowhere/url")
+	require.ErrorContains(t, err, "/nowhere/url")
+}
+
+// checked runs --check-config and returns its status and what it prints.
+func checked(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = run(t.Context(), append([]string{"--check-config"}, args...), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func TestCheckConfigPrintsWhatIsInForceAndTouchesNothing(t *testing.T) {
+	t.Setenv("DATABASE_URL", "")
+	data := filepath.Join(t.TempDir(), "deep", "data")
+	file := writeFile(t, "outcryd.conf", "max-lag = 5000\ndatabase-url = postgres://u:verysecret@h/d\n")
+	status, out, errs := checked(t, "--config="+file, "--data="+data, "--listen=127.0.0.1:0")
+	require.Equal(t, exitOK, status, errs)
+	require.Regexp(t, `(?m)^max-lag = 5000 +# `+file+`:1$`, out)
+	require.Regexp(t, `(?m)^data = `+data+` +# --data$`, out)
+	require.Regexp(t, `(?m)^max-frame = 4194304 +# default$`, out)
+	require.Regexp(t, `(?m)^database-url = … +# `+file+`:2$`, out)
+	require.NotContains(t, out+errs, "verysecret")
+	require.NoDirExists(t, filepath.Dir(data))
+
+	// What is printed is a file of settings, but for the secret.
+	again := writeFile(t, "again.conf", strings.ReplaceAll(out, "…", "postgres://u:verysecret@h/d"))
+	before, err := parseConfig([]string{"--config=" + file, "--data=" + data, "--listen=127.0.0.1:0"}, io.Discard)
+	require.NoError(t, err)
+	after, err := parseConfig([]string{"--config=" + again}, io.Discard)
+	require.NoError(t, err)
+	for name, s := range before.settings {
+		if name != "config" {
+			require.Equal(t, s.value, after.settings[name].value, name)
+		}
+	}
+}
+
+func TestCheckConfigFindsWhatDoesNotFitTheMachine(t *testing.T) {
+	t.Setenv("DATABASE_URL", "")
+	plain := writeFile(t, "plain", "x")
+	for _, c := range []struct{ flag, wrong string }{
+		{"--listen=127.0.0.1", "--listen \"127.0.0.1\": address 127.0.0.1: missing port in address"},
+		{"--http=127.0.0.1:99999", "--http \"127.0.0.1:99999\": "},
+		{"--http=127.0.0.1:12345", "is the address of --listen too"},
+		{"--data=" + plain, "is not a directory"},
+		{"--data=" + plain + "/below", "not a directory"},
+		{"--database-url=postgres://u:verysecret@h:port/d", "--database-url: postgres: cannot parse"},
+		{"--database-url=postgres://u@h/d?passfile=/nowhere/pgpass", "/nowhere/pgpass"},
+		{"--database-url=postgres://u@h/d?sslmode=verify-full&sslrootcert=/nowhere/ca", "/nowhere/ca"},
+		{"--max-frame=1", "--max-frame 1: must be"},
+		{"--no-such-flag", "flag provided but not defined"},
+	} {
+		status, out, errs := checked(t, "--data="+t.TempDir(), c.flag)
+		require.Equal(t, exitUsage, status, c.flag)
+		require.Contains(t, errs, c.wrong)
+		require.NotContains(t, out+errs, "verysecret")
+	}
+}
+
+func TestAPasswordThatEverybodyCanReadIsWarnedOf(t *testing.T) {
+	t.Setenv("DATABASE_URL", "")
+	for name, text := range map[string]string{"url": "postgres://u:p@h/d", "outcryd.conf": "database-url = postgres://u:p@h/d"} {
+		flag := "--database-url-file="
+		if name == "outcryd.conf" {
+			flag = "--config="
+		}
+		path := writeFile(t, name, text)
+		c, err := parseConfig([]string{flag + path}, io.Discard)
+		require.NoError(t, err)
+		require.NotContains(t, strings.Join(c.warnings, "\n"), path)
+		require.NoError(t, os.Chmod(path, 0o644))
+		c, err = parseConfig([]string{flag + path}, io.Discard)
+		require.NoError(t, err)
+		require.Contains(t, c.warnings, path+" holds a password, and everybody on this machine can read it: chmod o-r")
+	}
+}
+
+func TestHelpTellsNoSecret(t *testing.T) {
+	t.Setenv("DATABASE_URL", "postgres://u:verysecret@h/d")
+	t.Setenv("OUTCRY_DATABASE_URL", "postgres://u:verysecret@h/d")
+	var help bytes.Buffer
+	_, err := parseConfig([]string{"--help"}, &help)
+	require.ErrorIs(t, err, flag.ErrHelp)
+	require.Contains(t, help.String(), "--config")
+	require.NotContains(t, help.String(), "verysecret")
+}
+
+func FuzzConfigFile(f *testing.F) {
+	f.Add([]byte("max-lag = 5 # five\n"))
+	f.Add([]byte("data = \"a\\x00\\\"b\" #\nhttp=\n\n=\n\"\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		flags := new(config).flags(io.Discard)
+		all, err := parseConfigFile("f", text, flags)
+		if err != nil {
+			return
+		}
+		// Written and read again it says the same.
+		var again []byte
+		for _, g := range all {
+			again = append(appendSetting(again, g.flag, g.value), '\n')
+		}
+		read, err := parseConfigFile("f", again, flags)
+		require.NoError(t, err, "%q", again)
+		require.Len(t, read, len(all))
+		for i := range all {
+			require.Equal(t, all[i].value, read[i].value)
+			require.Equal(t, all[i].flag, read[i].flag)
+		}
+	})
+}
+
+func TestNothingIsSuggestedForWhatIsLikeNothing(t *testing.T) {
+	require.Empty(t, suggest("zzz", []string{"listen", "http"}))
+	require.Equal(t, "; is http meant?", suggest("htp", []string{"listen", "http"}))
+	require.Zero(t, editDistance("same", "same"))
+	require.Equal(t, 3, editDistance("kitten", "sitting"))
+	require.Equal(t, 4, editDistance("", "four"))
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// reload writes the file of settings anew, sends SIGHUP, and waits until the log says
+// how that went. It returns that line, which has the given message.
+func (p *program) reload(t *testing.T, file, text, message string) map[string]any {
+	t.Helper()
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	before := len(p.log.String())
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
+	var line map[string]any
+	require.Eventually(t, func() bool {
+		for text := range strings.Lines(p.log.String()[before:]) {
+			if line = nil; json.Unmarshal([]byte(text), &line) == nil && line["msg"] == message {
+				return true
+			}
+		}
+		return false
+	}, patience, 1e6, "log: %s", p.log)
+	return line
+}
+
+const (
+	msgReloaded  = "the settings have been read again"
+	msgNotTaken  = "the settings are not taken over, and nothing has changed"
+	msgRestart   = "settings have changed that need a restart"
+	connectFrame = `<transactions id="1"><query id="1"/></transactions>`
+)
+
+// shows returns what the HTTP side answers at a path.
+func (p *program) shows(t *testing.T, path string) string {
+	t.Helper()
+	answer, err := http.Get("http://" + p.http + path)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return string(body)
+}
+
+func TestSettingsChangeWhileClientsAreConnected(t *testing.T) {
+	t.Parallel()
+	flags, _ := dataFlags(t)
+	file := filepath.Join(t.TempDir(), "outcryd.conf")
+	require.NoError(t, os.WriteFile(file, []byte("max-connections = 2\nidle-timeout = 1h\nmax-stream-readers = 0\n"), 0o600))
+	p := start(t, append(flags, "--config="+file, "--max-symbols=77")...)
+	idle, busy := dial(t, p.xml), dial(t, p.xml)
+	idle.must(t, opening)
+	busy.must(t, connectFrame)
+	require.Contains(t, p.shows(t, "/api/v1/stream"), "readers")
+	tooMany, err := dial(t, p.xml).r.Next()
+	require.NoError(t, err)
+	require.Contains(t, string(tooMany), "the exchange has 2 connections")
+	require.Contains(t, p.shows(t, "/metrics"), "outcry_config_last_reload_successful 1")
+
+	// What is wrong changes nothing, not even what is right beside it.
+	line := p.reload(t, file, "max-connections = 3\nmax-lag = 5\n", msgNotTaken)
+	require.Contains(t, line["error"], file+":2: --max-lag 5: must be from 1000")
+	require.Contains(t, p.shows(t, "/metrics"), "outcry_connections_limit 2")
+	require.Contains(t, p.shows(t, "/metrics"), "outcry_config_last_reload_successful 0")
+
+	// Nor does a flag lose against the file, and what needs a restart is named.
+	line = p.reload(t, file, "max-connections = 3\nidle-timeout = 1h\nmax-symbols = 5\nmax-frame = 65536\nlog-level = DEBUG\nmax-lag = 5000\n", msgRestart)
+	require.Equal(t, []any{"max-frame"}, line["settings"])
+	require.Contains(t, p.log.String(), `"changed":["log-level: DEBUG, was INFO","max-connections: 3, was 2","max-lag: 5000, was 4000000","max-stream-readers: 1000, was 0"]`)
+	metrics := p.shows(t, "/metrics")
+	require.Contains(t, metrics, "outcry_connections_limit 3")
+	require.Contains(t, metrics, "outcry_postgres_lag_limit_records 5000")
+	require.Contains(t, metrics, "outcry_config_last_reload_successful 1")
+	require.Contains(t, p.shows(t, "/loglevel"), "DEBUG")
+	dial(t, p.xml).must(t, connectFrame)
+
+	// A connection that is open, and has been idle for longer than is allowed now, ends.
+	p.reload(t, file, "idle-timeout = 1ms\n", msgReloaded)
+	words, err := idle.r.Next()
+	require.NoError(t, err)
+	require.Contains(t, string(words), "nothing was sent for 1ms")
+	p.reload(t, file, "", msgReloaded)
+	dial(t, p.xml).must(t, connectFrame)
+	p.stop(t)
+}
+
+func TestAPartThatRefusesASettingKeepsAllOthersFromChanging(t *testing.T) {
+	t.Parallel()
+	flags, _ := dataFlags(t)
+	file := writeFile(t, "outcryd.conf", "max-connections = 2\n")
+	s, _ := inProcess(t, append(flags, "--config="+file)...)
+	var prepared, applied int
+	refuse := fmt.Errorf("the certificate has expired")
+	s.onReload(func(*config) (func(), error) {
+		prepared++
+		return func() { applied++ }, nil
+	})
+	s.onReload(func(*config) (func(), error) { return func() { applied++ }, refuse })
+	require.NoError(t, os.WriteFile(file, []byte("max-connections = 3\n"), 0o600))
+	_, _, err := s.tryReload()
+	require.ErrorIs(t, err, refuse)
+	require.Equal(t, 1, prepared)
+	require.Zero(t, applied)
+	require.Equal(t, 2, s.settings().connectionsMax)
+	refuse = nil
+	changed, restart, err := s.tryReload()
+	require.NoError(t, err)
+	require.Equal(t, 2, applied)
+	require.Equal(t, []string{"max-connections: 3, was 2"}, changed)
+	require.Empty(t, restart)
+	changed, _, err = s.tryReload()
+	require.NoError(t, err)
+	require.Empty(t, changed, "it is in force")
+}
+
+func TestASecretThatChangesIsNotShown(t *testing.T) {
+	t.Parallel()
+	database, data := writeFile(t, "url", ""), t.TempDir()
+	flags, url := dataFlags(t)
+	require.NoError(t, os.WriteFile(database, []byte(url+"\n"), 0o600))
+	p := start(t, flags[0], "--data="+data, "--database-url-file="+database)
+	line := p.reload(t, database, strings.Replace(url, "/test_", "/verysecret_", 1), msgRestart)
+	require.Equal(t, []any{"database-url"}, line["settings"])
+	require.NotContains(t, p.log.String(), "verysecret")
+	p.stop(t)
+}
+
+func TestATerminalThatHasGoneIsToldFromOneThatIsThere(t *testing.T) {
+	t.Parallel()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	require.False(t, terminalGone(terminal))
+	require.NoError(t, master.Close())
+	require.True(t, terminalGone(terminal))
+	require.NoError(t, terminal.Close())
+	plain, err := os.Open(writeFile(t, "log", ""))
+	require.NoError(t, err)
+	defer plain.Close()
+	require.False(t, terminalGone(plain), "a log that is a file")
+}
