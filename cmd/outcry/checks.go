@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
@@ -106,8 +107,15 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 	if err := v.archive.CheckMarket(ctx); err != nil {
 		return "", ofTables(err)
 	}
+	refs, err := v.archive.CheckRefs(ctx)
+	if err != nil {
+		return "", ofTables(err)
+	}
 	figures = fmt.Sprintf("%s done again: %s with %s, %s; open in the end: %s", number(int(v.last-opening.Seq), "record"),
 		number(orders, "order"), number(executions, "execution"), number(cancels, "cancel"), number(len(v.tables.Orders), "order"))
+	if refs > 0 {
+		figures += fmt.Sprintf("; %s, each of one record", number(int(refs), "ref"))
+	}
 	if opening.Seq > 0 {
 		figures += fmt.Sprintf("; what came before record %d was written by an older version and is taken as its tables say", opening.Seq+1)
 	}
@@ -209,6 +217,9 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 	if err := v.state.Audit(); err != nil {
 		return "", fmt.Errorf("after the journal's last record: %w", err)
 	}
+	if err := v.checkLateRefs(ctx); err != nil {
+		return "", err
+	}
 	return fmt.Sprintf("%s of the journal compared with the tables; later ones done again on top: %d", number(compared, "record"), v.last-applied), nil
 }
 
@@ -218,8 +229,32 @@ func (v *verifier) follow(seq uint64, e *exchange.Event) error {
 		return fmt.Errorf("journal record %d does not come out as recorded: %w", seq, err)
 	}
 	v.last = seq
+	if e.Ref != "" {
+		v.lateRefs = append(v.lateRefs, exchange.RefKey{Account: e.Account, Ref: e.Ref})
+	}
 	return nil
 }
+
+// checkLateRefs demands that no ref of the records that the database does not have yet
+// is there already. That none of them is there twice, State.Apply has proved.
+func (v *verifier) checkLateRefs(ctx context.Context) error {
+	for keys := range slices.Chunk(v.lateRefs, refsAskedMax) {
+		used, err := v.archive.Refs(ctx, keys)
+		if err != nil {
+			return unchecked(err)
+		}
+		for _, key := range keys {
+			if use, ok := used[key]; ok {
+				return fmt.Errorf("the journal uses ref %s of account %s after record %d, and the database has it from before: %+v",
+					key.Ref, key.Account, v.archive.Position().Applied, use)
+			}
+		}
+	}
+	return nil
+}
+
+// refsAskedMax is how many refs the database is asked for at once.
+const refsAskedMax = 1000
 
 // rows hands out the records of the tables one by one.
 type rows struct {
@@ -259,8 +294,8 @@ func (r *rows) same(seq uint64, want *exchange.Event) error {
 	}
 	if !e.Same(want) {
 		table, key := postgres.RecordRow(e, seq)
-		return &postgres.RowError{Table: table, Key: key, Reason: fmt.Sprintf("it says %s (time %d); journal record %d says %s (time %d)",
-			describe(e), e.Time, seq, describe(want), want.Time)}
+		return &postgres.RowError{Table: table, Key: key, Reason: fmt.Sprintf("it says %s%s (time %d); journal record %d says %s%s (time %d)",
+			describe(e), ofRef(e), e.Time, seq, describe(want), ofRef(want), want.Time)}
 	}
 	return nil
 }

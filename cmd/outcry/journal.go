@@ -39,9 +39,17 @@ func printJournal(dir string, w io.Writer) error {
 		if err := exchange.DecodeEvent(record, &e); err != nil {
 			return fmt.Errorf("record %d: %w", seq, err)
 		}
-		_, err := fmt.Fprintf(w, "%d %s %s\n", seq, time.Unix(e.Time, 0).UTC().Format(time.RFC3339), describe(&e))
+		_, err := fmt.Fprintf(w, "%d %s %s%s\n", seq, time.Unix(e.Time, 0).UTC().Format(time.RFC3339), describe(&e), ofRef(&e))
 		return err
 	})
+}
+
+// ofRef says which ref a record has, if it has one.
+func ofRef(e *exchange.Event) string {
+	if e.Ref == "" {
+		return ""
+	}
+	return "; ref " + string(e.Ref)
 }
 
 func isDir(path string) bool {

@@ -131,6 +131,8 @@ type verifier struct {
 	tables *exchange.Snapshot
 	state  *exchange.State // what history comes to so far
 	last   uint64          // the record that state is after
+
+	lateRefs []exchange.RefKey // of the records after those of the tables
 }
 
 // run does all checks and prints a line for each. The error names the first thing

@@ -105,7 +105,7 @@ const downgrade = `
 	ALTER TABLE accounts DROP COLUMN seq; ALTER TABLE symbols DROP COLUMN seq;
 	ALTER TABLE order_log DROP COLUMN seq; ALTER TABLE cancel_log DROP COLUMN seq;
 	ALTER TABLE exchange_state DROP COLUMN history_after;
-	DROP TABLE market, placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
+	DROP TABLE refs, market, placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
 	UPDATE outcry_schema_version SET version = 1`
 
 func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
@@ -113,7 +113,7 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 	execute(t, l.database, downgrade)
 	_, stderr, status := l.verified()
 	require.Equal(t, exitUsage, status)
-	require.Contains(t, stderr, "its schema has version 1, this program needs 3; a start of outcryd brings it there")
+	require.Contains(t, stderr, "its schema has version 1, this program needs 4; a start of outcryd brings it there")
 
 	p := startExchange(t, l.data, l.database)
 	trade(t, p, l.r, 10)

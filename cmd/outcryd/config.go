@@ -31,6 +31,7 @@ type config struct {
 
 	symbolsMax      int
 	closedOrdersMax int
+	refsMax         int
 	lagMax          int
 	segmentBytes    int64
 
@@ -88,6 +89,7 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f.IntVar(&c.readersMax, "max-stream-readers", 1000, "most `readers` of the market data stream at a time")
 	f.IntVar(&c.symbolsMax, "max-symbols", 100_000, "most `symbols`")
 	f.IntVar(&c.closedOrdersMax, "closed-orders", 100_000, "closed `orders` kept in memory once they are in Postgres; up to twice as many of the newest")
+	f.IntVar(&c.refsMax, "refs", 200_000, "`refs` of clients kept in memory once they are in Postgres, roughly; older ones are looked up there")
 	f.IntVar(&c.lagMax, "max-lag", 4_000_000, "`records` that Postgres may be behind before orders are refused; bounds memory while it is away")
 	f.Int64Var(&c.segmentBytes, "segment", 64<<20, "size of a journal segment, in `bytes`")
 	f.BoolVar(&c.acceptJournalLoss, "accept-journal-loss", false, "start although the journal does not reach the database's last record: what was answered after it and is not in the database is lost")
@@ -144,6 +146,7 @@ func (c *config) check() error {
 		{"max-stream-readers", int64(c.readersMax), 0, 1 << 20},
 		{"max-symbols", int64(c.symbolsMax), 1, 1 << 24},
 		{"closed-orders", int64(c.closedOrdersMax), 1, 1 << 32},
+		{"refs", int64(c.refsMax), 1, 1 << 32},
 		{"max-lag", int64(c.lagMax), 1000, 1 << 32},
 		{"segment", c.segmentBytes, 1 << 16, 1 << 36},
 		{"idle-timeout", int64(c.idleTimeout), 1, 1 << 62},

@@ -22,7 +22,7 @@ func TestARandomSessionAgreesWithTheTwin(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	flags, database := dataFlags(t)
-	s, addr := inProcess(t, append(flags, "--closed-orders=100")...)
+	s, addr := inProcess(t, append(flags, "--closed-orders=100", "--refs=40")...)
 	c := dial(t, addr)
 	x, g := twin.New(), twin.NewGenerator(seed, 8, 100)
 	for n := 0; g.Commands() < 100_000/raceFactor; n++ {

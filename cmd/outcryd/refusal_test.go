@@ -168,7 +168,7 @@ func TestASchemaFromTheFutureIsRefused(t *testing.T) {
 	t.Parallel()
 	data, database := lived(t, 1)
 	query(t, database, `UPDATE outcry_schema_version SET version = 99`)
-	require.Contains(t, launch(t, "--data="+data, "--database-url="+database).fails(t), "its schema has version 99, this program knows up to 3")
+	require.Contains(t, launch(t, "--data="+data, "--database-url="+database).fails(t), "its schema has version 99, this program knows up to 4")
 }
 
 // TestTheLocalClusterNeedsNoConfiguration starts with nothing but a directory,

@@ -200,7 +200,7 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 	s.engine = engine.New(engine.Options{
 		Journal: s.journal, State: state, Projection: s.projector, History: s.history,
 		AckPostgres: s.config.ack == ackPostgres, SymbolsMax: s.config.symbolsMax,
-		ClosedOrdersMax: s.config.closedOrdersMax, BacklogMax: s.config.lagMax,
+		ClosedOrdersMax: s.config.closedOrdersMax, RefsMax: s.config.refsMax, BacklogMax: s.config.lagMax,
 		OnStages: s.metrics.gateway.Executed,
 	})
 	s.onReload(s.reloadEngine, "closed-orders", "max-lag")

@@ -95,6 +95,7 @@ func (e *Engine) sweep() {
 		case <-tick.C:
 			for e.sweepOnce() {
 			}
+			e.sweepRefs()
 		case <-e.stop:
 			return
 		}

@@ -27,8 +27,8 @@ type desk struct {
 	record []byte
 }
 
-// execute does one command. An error is the journal's and final.
-func (d *desk) execute(c *exchange.Command, r *exchange.Result, now int64) error {
+// do does one command. An error is the journal's and final.
+func (d *desk) do(c *exchange.Command, r *exchange.Result, now int64) error {
 	switch c.Kind {
 	case exchange.PlaceOrder:
 		return d.placeOrder(c, r, now)
@@ -64,7 +64,7 @@ func (d *desk) placeOrder(c *exchange.Command, r *exchange.Result, now int64) er
 	d.fills = d.book.Submit(o, now, d.fills[:0])
 
 	d.noteOrder(exchange.OrderAccepted, o, o.Shares, now)
-	d.event.Fills = d.fills
+	d.event.Ref, d.event.Fills = c.Ref, d.fills
 	seq, err := d.append(bytes)
 	if err != nil {
 		return err
@@ -132,13 +132,13 @@ func (e *Engine) settle(li *exchange.Listing, o *exchange.Order, fills []exchang
 	e.mu.Unlock()
 }
 
-// noteOrder makes d.event one of an order, without fills. It sets those fields that
+// noteOrder makes d.event one of an order, without ref and fills. It sets those fields that
 // are encoded for it and leaves the others: to copy a whole event would cost about
 // as much as to encode it.
 func (d *desk) noteOrder(kind exchange.EventKind, o *exchange.Order, shares exchange.Shares, now int64) {
 	e := &d.event
 	e.Kind, e.Time, e.Account, e.Symbol = kind, now, o.Account.ID, d.symbol
-	e.Order, e.Side, e.Shares, e.Limit, e.Fills = o.ID, o.Side, shares, o.Limit, nil
+	e.Order, e.Side, e.Shares, e.Limit, e.Ref, e.Fills = o.ID, o.Side, shares, o.Limit, "", nil
 }
 
 // append writes d.event into the journal, where bytes were claimed for it.
@@ -177,16 +177,17 @@ func (d *desk) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) e
 		r.Reason = exchange.UnknownAccount
 		return nil
 	}
-	if r.Reason = d.book.MayCancel(c.Order, c.Account); r.Reason != exchange.OK {
+	id := c.Names(r)
+	if r.Reason = d.book.MayCancel(id, c.Account); r.Reason != exchange.OK {
 		if r.Reason == exchange.UnknownOrder {
-			r.Reason = e.absent(c.Order) // it was forgotten on the way here
+			r.Reason = e.absent(id) // it was forgotten on the way here
 		}
 		return nil
 	}
 	if ok, err := e.claimToCancel(exchange.EventBytesMax, r); !ok {
 		return err
 	}
-	o, _ := d.book.Cancel(c.Order, c.Account, now)
+	o, _ := d.book.Cancel(id, c.Account, now)
 	d.noteOrder(exchange.OrderCanceled, &o, o.Canceled, now)
 	seq, err := d.append(exchange.EventBytesMax)
 	if err != nil {
@@ -205,8 +206,8 @@ func (d *desk) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) e
 func (d *desk) queryOrder(c *exchange.Command, r *exchange.Result) {
 	if d.find(c.Account) == nil {
 		r.Reason = exchange.UnknownAccount
-	} else if o, found := d.book.Find(c.Order); !found {
-		r.Reason = d.engine.absent(c.Order) // it was forgotten on the way here
+	} else if o, found := d.book.Find(c.Names(r)); !found {
+		r.Reason = d.engine.absent(c.Names(r)) // it was forgotten on the way here
 	} else {
 		r.Status = o.Status()
 	}
@@ -228,7 +229,7 @@ func (d *desk) placeShares(c *exchange.Command, r *exchange.Result, now int64) e
 	if ok, err := e.claim(exchange.EventBytesMax, r); !ok {
 		return err
 	}
-	d.event = exchange.Event{Kind: exchange.SharesPlaced, Time: now, Symbol: d.symbol, Account: c.Account, Placed: c.Placed}
+	d.event = exchange.Event{Kind: exchange.SharesPlaced, Time: now, Symbol: d.symbol, Account: c.Account, Placed: c.Placed, Ref: c.Ref}
 	if _, err := d.append(exchange.EventBytesMax); err != nil {
 		return err
 	}

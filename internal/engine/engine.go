@@ -37,6 +37,12 @@ type History interface {
 	// Order returns an order that is closed and projected. found is false where
 	// there is none. An error means that it could not be asked.
 	Order(ctx context.Context, id exchange.OrderID) (o exchange.ClosedOrder, found bool, err error)
+	// Refs returns what those refs were used for that are projected; the others are
+	// missing. An error means that it could not be asked.
+	Refs(ctx context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error)
+	// EachRef calls f for every ref that is projected, in any order, until f returns
+	// false. An error means that it does not know whether those were all.
+	EachRef(ctx context.Context, f func(exchange.RefKey) bool) error
 }
 
 // Projection is the database that follows the journal.
@@ -67,6 +73,7 @@ type Options struct {
 	InboxLen        int  // tasks that wait at a desk before a session has to wait; 256
 	SymbolsMax      int  // symbols, each with a goroutine; 100,000
 	ClosedOrdersMax int  // closed orders kept in memory once they are projected, up to twice as many of the newest; 100,000
+	RefsMax         int  // refs kept in memory, roughly, once the projection has them; 200,000
 	BacklogMax      int  // records that the projection may lag before orders are refused; 4,000,000
 }
 
@@ -81,6 +88,7 @@ func (o *Options) setDefaults() {
 		{&o.InboxLen, 256},
 		{&o.SymbolsMax, 100_000},
 		{&o.ClosedOrdersMax, 100_000},
+		{&o.RefsMax, 200_000},
 		{&o.BacklogMax, 4_000_000},
 	} {
 		if *limit.value == 0 {
@@ -109,7 +117,8 @@ type Engine struct {
 	// mu guards the ledger and everything in it.
 	mu      sync.Mutex
 	ledger  *exchange.Ledger
-	settled *sync.Cond  // signaled after each settlement, under mu
+	refs    refIndex
+	settled *sync.Cond  // signaled after each settlement and each use of a ref, under mu
 	failed  atomic.Bool // the journal takes no records any more
 
 	stop        chan struct{}  // closed by Close, before it ends the owners
@@ -122,6 +131,7 @@ type Engine struct {
 func New(o Options) *Engine {
 	o.setDefaults()
 	e := &Engine{options: o, journal: o.Journal, ledger: o.State.Ledger, index: o.State.Index, stop: make(chan struct{})}
+	e.refs.table, e.refs.filter = o.State.Refs, newRefFilter()
 	e.settled = sync.NewCond(&e.mu)
 	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax})
 	e.tasks.New = func() any { return &task{done: make(chan struct{}, 1)} }
@@ -135,9 +145,12 @@ func New(o Options) *Engine {
 	}
 	e.registrar = &registrar{engine: e, symbols: len(o.State.Books)}
 	e.registrar.inbox = make(chan *task, o.InboxLen)
-	e.registering.Go(func() { e.own(e.registrar.inbox, e.registrar.execute, func() {}) })
+	e.registering.Go(func() { e.own(e.registrar.inbox, e.registrar, func() {}) })
 	if o.Projection != nil {
 		e.running.Go(e.sweep)
+	}
+	if o.History != nil {
+		e.running.Go(e.buildFilter)
 	}
 	return e
 }
@@ -150,7 +163,7 @@ func (e *Engine) openDesk(sym exchange.Symbol, book *exchange.Book) {
 	e.number(d)
 	e.counters.symbols.Add(1)
 	e.desks.Store(sym, d)
-	e.running.Go(func() { e.own(d.inbox, d.execute, d.forget) })
+	e.running.Go(func() { e.own(d.inbox, d, d.forget) })
 }
 
 // number enters a desk where it is found by the number of its book, before it is known
@@ -192,6 +205,9 @@ func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, resul
 	clear(results)
 	t := e.tasks.Get().(*task)
 	t.commands, t.results, t.next, t.err, t.clock = commands, results, 0, nil, clock
+	if hasRefs(commands) {
+		t.refs = e.lookUp(ctx, commands)
+	}
 	for inbox := e.onward(t); inbox != nil; inbox = e.onward(t) {
 		reusable, err := e.hand(ctx, inbox, t)
 		if err != nil {
@@ -211,8 +227,9 @@ func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, resul
 	return e.journal.Appended(), nil
 }
 
-// owner returns the inbox where a command is done, nil where no owner is known.
-func (e *Engine) owner(c *exchange.Command) chan *task {
+// owner returns the inbox where a command is done, nil where no owner is known. It
+// enters the order that a ref names into r, or why there is none.
+func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) chan *task {
 	var d any
 	switch c.Kind {
 	case exchange.OpenAccount:
@@ -220,7 +237,10 @@ func (e *Engine) owner(c *exchange.Command) chan *task {
 	case exchange.MakeSymbol, exchange.PlaceShares, exchange.PlaceOrder:
 		d, _ = e.desks.Load(c.Symbol)
 	case exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder:
-		if d := e.holder(c.Order); d != nil {
+		if c.Ref != "" {
+			r.Order, r.Reason = e.namedOrder(c, l)
+		}
+		if d := e.holder(c.Names(r)); d != nil {
 			return d.inbox
 		}
 	}
@@ -232,11 +252,12 @@ func (e *Engine) owner(c *exchange.Command) chan *task {
 
 // route returns the inbox where a command is to be done. Where there is none, it
 // answers the command itself and returns nil.
-func (e *Engine) route(c *exchange.Command, r *exchange.Result) chan *task {
-	inbox := e.owner(c)
+func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) chan *task {
+	inbox := e.owner(c, r, l)
 	switch {
 	case inbox != nil:
 		return inbox
+	case r.Reason != exchange.OK: // of a ref that names no order
 	case c.Kind == exchange.MakeSymbol:
 		return e.registrar.inbox
 	case c.Kind == exchange.ShowOrder:
@@ -244,7 +265,7 @@ func (e *Engine) route(c *exchange.Command, r *exchange.Result) chan *task {
 	case c.Kind != exchange.PlaceShares && !e.known(c.Account):
 		r.Reason = exchange.UnknownAccount
 	case c.Kind == exchange.QueryOrder || c.Kind == exchange.CancelOrder:
-		r.Reason = e.absent(c.Order)
+		r.Reason = e.absent(c.Names(r))
 	default:
 		r.Reason = exchange.UnknownSymbol
 	}
@@ -279,7 +300,7 @@ func (e *Engine) Recall(ctx context.Context, c *exchange.Command, r *exchange.Re
 	if r.Reason != exchange.HistoryUnavailable {
 		return
 	}
-	o, found, err := e.options.History.Order(ctx, c.Order)
+	o, found, err := e.options.History.Order(ctx, c.Names(r))
 	switch {
 	case err != nil:
 	case !found:
@@ -336,7 +357,7 @@ func (e *Engine) Close() {
 // Close has returned; it must not be called before. Where the journal has failed,
 // it may hold what no record says.
 func (e *Engine) State() *exchange.State {
-	s := &exchange.State{Ledger: e.ledger, Books: make(map[exchange.Symbol]*exchange.Book), Index: e.index, OrderID: exchange.OrderID(e.lastOrder.Load())}
+	s := &exchange.State{Ledger: e.ledger, Books: make(map[exchange.Symbol]*exchange.Book), Index: e.index, Refs: e.refs.table, OrderID: exchange.OrderID(e.lastOrder.Load())}
 	e.desks.Range(func(sym, d any) bool {
 		s.Books[sym.(exchange.Symbol)] = d.(*desk).book
 		return true

@@ -23,6 +23,8 @@ type database struct {
 	applied atomic.Uint64
 	orders  sync.Map // exchange.OrderID → exchange.ClosedOrder
 	away    atomic.Bool
+	refs    sync.Map // exchange.RefKey → exchange.RefUse
+	asked   atomic.Int64
 }
 
 func (d *database) Applied() uint64 { return d.applied.Load() }
@@ -45,6 +47,28 @@ func (d *database) Order(_ context.Context, id exchange.OrderID) (o exchange.Clo
 		return o, false, nil
 	}
 	return v.(exchange.ClosedOrder), true, nil
+}
+
+func (d *database) Refs(_ context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error) {
+	if d.away.Load() {
+		return nil, errors.New("away")
+	}
+	found := map[exchange.RefKey]exchange.RefUse{}
+	for _, key := range keys {
+		d.asked.Add(1)
+		if use, ok := d.refs.Load(key); ok {
+			found[key] = use.(exchange.RefUse)
+		}
+	}
+	return found, nil
+}
+
+func (d *database) EachRef(_ context.Context, f func(exchange.RefKey) bool) error {
+	if d.away.Load() {
+		return errors.New("away")
+	}
+	d.refs.Range(func(key, _ any) bool { return f(key.(exchange.RefKey)) })
+	return nil
 }
 
 // market is an engine on a journal in a temporary directory, with account 1 that

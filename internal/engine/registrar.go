@@ -3,7 +3,7 @@ package engine
 import "outcry/internal/exchange"
 
 // registrar makes accounts and symbols. It is one goroutine, so that a name has
-// one creator; execute is only called from there.
+// one creator; do is only called from there.
 type registrar struct {
 	engine  *Engine
 	inbox   chan *task
@@ -12,8 +12,8 @@ type registrar struct {
 	record  []byte
 }
 
-// execute does one command. An error is the journal's and final.
-func (r *registrar) execute(c *exchange.Command, result *exchange.Result, now int64) error {
+// do does one command. An error is the journal's and final.
+func (r *registrar) do(c *exchange.Command, result *exchange.Result, now int64) error {
 	if result.Reason = r.engine.admit(); result.Reason != exchange.OK {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, no
 	if ok, err := e.claim(exchange.EventBytesMax, result); !ok {
 		return err
 	}
-	r.event = exchange.Event{Kind: exchange.AccountOpened, Time: now, Account: c.Account, Balance: c.Balance}
+	r.event = exchange.Event{Kind: exchange.AccountOpened, Time: now, Account: c.Account, Balance: c.Balance, Ref: c.Ref}
 	if err := r.append(); err != nil {
 		return err
 	}

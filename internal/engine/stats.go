@@ -13,6 +13,7 @@ type counters struct {
 	accounts, symbols        atomic.Int64
 	openOrders, closedOrders atomic.Int64
 	lastAtStart              uint64 // lastOrder, when the engine was made
+	refsRepeated, refsAsked  atomic.Int64
 }
 
 // activity is what has happened at a desk since the start. The desk changes it, and
@@ -57,6 +58,10 @@ type Stats struct {
 	TradedShares  float64 // in fills since the start; near, not exact, as TradedDollars
 	TradedDollars float64
 	Inbox         int64  // tasks that wait at all desks together
+	Refs          int64  // in memory
+	RefFilter     int64  // bytes that the filter of refs takes
+	RefsRepeated  int64  // commands that were answered as they were before, since the start
+	RefsAsked     int64  // refs that Postgres was asked for, since the start
 	LastOrder     uint64 // the highest order id given out
 	Appended      uint64 // seq of the journal's last record
 	Lag           uint64 // records that Postgres is behind
@@ -71,10 +76,16 @@ func (e *Engine) Stats() Stats {
 		ClosedOrders: e.counters.closedOrders.Load(),
 		Inbox:        int64(len(e.registrar.inbox)),
 		LastOrder:    e.lastOrder.Load(),
+		RefFilter:    int64(e.refs.filter.bytes()),
+		RefsRepeated: e.counters.refsRepeated.Load(),
+		RefsAsked:    e.counters.refsAsked.Load(),
 		Lag:          e.lag(),
 		Appended:     e.journal.Appended(),
 	}
 	s.Orders = s.LastOrder - e.counters.lastAtStart
+	e.mu.Lock()
+	s.Refs = int64(e.refs.table.Len())
+	e.mu.Unlock()
 	// Always in the same order: in another one a sum of floats may come out smaller by
 	// its last bit, and to who rates it that is a counter that began anew.
 	for _, d := range *e.numbered.Load() {

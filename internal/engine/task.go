@@ -15,13 +15,14 @@ type task struct {
 	results  []exchange.Result
 	next     int // the first command that is not done
 	err      error
+	refs     lookup        // of the refs of the commands
 	done     chan struct{} // holds one value: the session holds the task again
 	clock    stageClock
 }
 
 // recycle keeps a task for later use.
 func (e *Engine) recycle(t *task) {
-	t.commands, t.results = nil, nil
+	t.commands, t.results, t.refs = nil, nil, lookup{}
 	e.tasks.Put(t)
 }
 
@@ -29,7 +30,7 @@ func (e *Engine) recycle(t *task) {
 // of the first that has one, nil at the end.
 func (e *Engine) onward(t *task) chan *task {
 	for t.next < len(t.commands) {
-		if inbox := e.route(&t.commands[t.next], &t.results[t.next]); inbox != nil {
+		if inbox := e.route(&t.commands[t.next], &t.results[t.next], &t.refs); inbox != nil {
 			return inbox
 		}
 		t.next++
@@ -61,14 +62,14 @@ func (e *Engine) hand(ctx context.Context, inbox chan<- *task, t *task) (reusabl
 
 // own is an owner goroutine: it does its commands of each task, lets the next owner
 // or the session go on, then does what can wait. A nil task ends it.
-func (e *Engine) own(inbox chan *task, execute func(*exchange.Command, *exchange.Result, int64) error, after func()) {
+func (e *Engine) own(inbox chan *task, owner doer, after func()) {
 	for t := <-inbox; t != nil; t = <-inbox {
 		t.clock.take()
 		next := inbox
 		for now := e.options.Now(); next == inbox && t.err == nil && t.next < len(t.commands); {
-			if t.err = execute(&t.commands[t.next], &t.results[t.next], now); t.err == nil {
+			if t.err = e.execute(owner, t, now); t.err == nil {
 				if t.next++; t.next < len(t.commands) {
-					next = e.owner(&t.commands[t.next])
+					next = e.owner(&t.commands[t.next], &t.results[t.next], &t.refs)
 				}
 			}
 		}
@@ -81,6 +82,15 @@ func (e *Engine) own(inbox chan *task, execute func(*exchange.Command, *exchange
 		}
 		after()
 	}
+}
+
+// execute does the next command of a task.
+func (e *Engine) execute(owner doer, t *task, now int64) error {
+	c, r := &t.commands[t.next], &t.results[t.next]
+	if c.Ref != "" && c.Kind.Makes() {
+		return e.once(owner, c, r, &t.refs, now)
+	}
+	return owner.do(c, r, now)
 }
 
 // pass gives a task to the owner of its next command, whose inbox is known unless it

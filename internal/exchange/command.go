@@ -7,12 +7,12 @@ type CommandKind uint8
 // every <symbol> asks once, before its accounts, and for ShowOrder, which the
 // protocol does not have: it asks for an order without being an account.
 const (
-	OpenAccount CommandKind = iota + 1 // Account, Balance
+	OpenAccount CommandKind = iota + 1 // Account, Balance, Ref
 	MakeSymbol                         // Symbol; done already is fine
-	PlaceShares                        // Symbol, Account, Placed
-	PlaceOrder                         // Account, Symbol, Side, Shares, Limit
-	QueryOrder                         // Account, Order
-	CancelOrder                        // Account, Order
+	PlaceShares                        // Symbol, Account, Placed, Ref
+	PlaceOrder                         // Account, Symbol, Side, Shares, Limit, Ref
+	QueryOrder                         // Account, Order or Ref
+	CancelOrder                        // Account, Order or Ref
 	ShowOrder                          // Order
 )
 
@@ -49,13 +49,15 @@ type Command struct {
 	Shares  Shares
 	Limit   Price
 	Order   OrderID
+	Ref     Ref // "" is none
 }
 
 // Result is what one Command came to. Reason is OK when it was done; otherwise
 // nothing changed.
 type Result struct {
 	Reason RejectReason
-	// Order is the new order's id after an accepted PlaceOrder.
+	// Order is the order's id after an accepted PlaceOrder, and after a QueryOrder or a
+	// CancelOrder that names the order by its ref.
 	Order OrderID
 	// CashHave is what the account could spend, after InsufficientFunds.
 	CashHave Cash
@@ -112,6 +114,8 @@ const (
 	TooManyFills                       // the order would match more orders than one record of the journal takes
 	DatabaseBehind                     // Postgres is too far behind, or away for too long
 	HistoryUnavailable                 // the order is only in Postgres, which does not answer
+	RefUsed                            // the account has used the ref for something else
+	RefUnavailable                     // whether the ref was used is only in Postgres, which does not answer
 	rejectReasons                      // how many there are
 )
 
@@ -142,4 +146,6 @@ var rejectNames = [rejectReasons]string{
 	HistoryUnavailable:    "history_unavailable",
 	NoRoomToCancel:        "no_room_to_cancel",
 	TooManyFills:          "too_many_fills",
+	RefUsed:               "ref_used",
+	RefUnavailable:        "ref_unavailable",
 }

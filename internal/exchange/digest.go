@@ -17,7 +17,8 @@ const digestVersion = "outcry state 1\n"
 // accounts, symbols, positions, resting orders in the order in which they would
 // execute, and the last order id. Two states with the same digest go on alike,
 // however they came about: what closed orders memory still holds does not count,
-// nor does a position of no shares. It walks everything and changes nothing.
+// nor does a position of no shares. Refs do not count
+// either: memory has few of them, and the database the others. It walks everything and changes nothing.
 func (s *State) Digest() [sha256.Size]byte {
 	d := digester{hash: sha256.New()}
 	d.buffer = append(d.buffer, digestVersion...)

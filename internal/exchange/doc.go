@@ -12,6 +12,8 @@
 //   - Book holds the resting orders of one symbol and matches by price and time.
 //   - Event is everything that one command did. A journal of events rebuilds
 //     every book and the ledger.
+//   - Refs knows which commands were named by their client, so that none of them
+//     is done twice.
 //
 // Money and shares are integers. A Price is an int64 count of 10^-8 dollars, a
 // Shares an int64 count of 10^-8 shares, and Cash a 128-bit count of 10^-16

@@ -19,6 +19,9 @@ const (
 	OrderCanceled EventKind = 5 // Order, Account, Symbol, Side, Shares (those taken back), Limit
 )
 
+// refFollows is a bit of the encoded kind: a ref stands behind the time.
+const refFollows = 0x40
+
 // String returns the name that a printed journal uses.
 func (k EventKind) String() string {
 	switch k {
@@ -51,17 +54,24 @@ type Event struct {
 	Shares  Shares
 	Limit   Price
 	Fills   []Fill // what the accepted order took, in the order of matching
+	Ref     Ref    // of an AccountOpened, SharesPlaced or OrderAccepted; "" where the client gave none
 }
 
 // ErrEvent is wrapped by DecodeEvent's errors.
 var ErrEvent = errors.New("exchange: not an event")
 
 // AppendEvent appends e to dst: the kind, then its fields in the order in which
-// the kind's comment names them behind the time. Numbers are varints, strings
-// carry their length, 128-bit numbers are an upper varint and a lower one.
+// the kind's comment names them behind the time, and behind the ref where there is one.
+// Numbers are varints, strings carry their length, 128-bit numbers are an upper varint
+// and a lower one.
 func AppendEvent(dst []byte, e *Event) []byte {
-	dst = append(dst, byte(e.Kind))
-	dst = binary.AppendVarint(dst, e.Time)
+	if e.Ref == "" {
+		dst = append(dst, byte(e.Kind))
+		dst = binary.AppendVarint(dst, e.Time)
+	} else {
+		dst = append(dst, byte(e.Kind)|refFollows)
+		dst = appendString(binary.AppendVarint(dst, e.Time), e.Ref)
+	}
 	switch e.Kind {
 	case AccountOpened:
 		dst = appendString(dst, e.Account)
@@ -116,12 +126,13 @@ const (
 	varintMax  = binary.MaxVarintLen64
 	accountMax = 1 + AccountDigitsMax
 	symbolMax  = 1 + SymbolCharsMax
+	refMax     = 1 + RefCharsMax
 )
 
 // EventBytesMax is the most that AppendEvent appends for an event without fills:
-// that is one of an order, with kind, time, order id, account, symbol, side,
+// that is one of an order, with kind, time, ref, order id, account, symbol, side,
 // shares, limit and the number of fills.
-const EventBytesMax = 1 + varintMax + varintMax + accountMax + symbolMax + 1 + 3*varintMax
+const EventBytesMax = 1 + varintMax + refMax + varintMax + accountMax + symbolMax + 1 + 3*varintMax
 
 // fillBytesMax returns the most that one more fill, with an order of the given
 // account, adds to an event.
@@ -136,7 +147,11 @@ const fillBytesMin = 4
 // what is wrong; e is then unusable.
 func DecodeEvent(b []byte, e *Event) error {
 	r := eventReader{rest: b}
-	*e = Event{Kind: EventKind(r.byte()), Time: r.varint(), Fills: e.Fills[:0]}
+	ref, err := r.begin(e)
+	if err != nil {
+		return err
+	}
+	e.Ref = Ref(ref)
 	switch e.Kind {
 	case AccountOpened:
 		e.Account, e.Balance = AccountID(r.string()), Cash(r.int128())
@@ -175,6 +190,9 @@ func (e *Event) Check() error {
 	if err == nil && e.Kind != AccountOpened {
 		_, err = ParseSymbol(string(e.Symbol))
 	}
+	if err == nil && e.Ref != "" {
+		err = e.checkRef()
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrEvent, e.Kind, err)
 	}
@@ -193,11 +211,20 @@ func (e *Event) Check() error {
 	return nil
 }
 
+// checkRef returns an error where e has a ref that it cannot have.
+func (e *Event) checkRef() error {
+	if e.Kind != AccountOpened && e.Kind != SharesPlaced && e.Kind != OrderAccepted {
+		return fmt.Errorf("it has the ref %s, and its kind has none", quote(string(e.Ref)))
+	}
+	_, err := ParseRef(string(e.Ref))
+	return err
+}
+
 // Same tells whether two events say the same.
 func (e *Event) Same(f *Event) bool {
 	return e.Kind == f.Kind && e.Side == f.Side && e.Time == f.Time && e.Account == f.Account && e.Symbol == f.Symbol &&
 		e.Balance == f.Balance && e.Placed == f.Placed && e.Order == f.Order && e.Shares == f.Shares && e.Limit == f.Limit &&
-		slices.EqualFunc(e.Fills, f.Fills, Fill.same)
+		e.Ref == f.Ref && slices.EqualFunc(e.Fills, f.Fills, Fill.same)
 }
 
 // checkOrder is Check for what orders and cancels have in common, and for fills.
@@ -235,6 +262,20 @@ func mayOrder(units int64) bool { return 0 < units && units < orderUnitsMax }
 type eventReader struct {
 	rest  []byte
 	short bool
+}
+
+// begin reads into e, which is emptied, the kind and the time, and returns the bytes of
+// the ref, nil where there is none.
+func (r *eventReader) begin(e *Event) (ref []byte, err error) {
+	kind := r.byte()
+	*e = Event{Kind: EventKind(kind &^ refFollows), Time: r.varint(), Fills: e.Fills[:0]}
+	if kind&refFollows == 0 {
+		return nil, nil
+	}
+	if ref = r.name(); len(ref) == 0 {
+		return nil, fmt.Errorf("%w: %s without the ref that it says it has", ErrEvent, e.Kind)
+	}
+	return ref, nil
 }
 
 func (r *eventReader) order(e *Event) {

@@ -44,6 +44,9 @@ func anyEvent() *rapid.Generator[Event] {
 					Account: AccountID(account.Draw(t, "owner")), Shares: n, Price: Price(order.Draw(t, "price"))})
 			}
 		}
+		if e.Kind != SymbolMade && e.Kind != OrderCanceled {
+			e.Ref = Ref(rapid.StringMatching(`([A-Za-z0-9._:-]{1,64})?`).Draw(t, "ref"))
+		}
 		return e
 	})
 }
@@ -77,7 +80,7 @@ func TestEventsStayWithinTheirBound(t *testing.T) {
 	account, sym := AccountID(strings.Repeat("9", AccountDigitsMax)), Symbol(strings.Repeat("Z", SymbolCharsMax))
 	most, cash := int64(math.MaxInt64), Int128{Hi: math.MinInt64, Lo: math.MaxUint64}
 	e := Event{Side: Sell, Time: math.MinInt64, Account: account, Symbol: sym, Balance: Cash(cash), Placed: Position(cash),
-		Order: math.MaxUint64, Shares: Shares(most), Limit: Price(most)}
+		Order: math.MaxUint64, Shares: Shares(most), Limit: Price(most), Ref: Ref(strings.Repeat("r", RefCharsMax))}
 	for kind := AccountOpened; kind <= OrderCanceled; kind++ {
 		e.Kind = kind
 		require.LessOrEqual(t, len(AppendEvent(nil, &e)), EventBytesMax, kind)
@@ -127,7 +130,10 @@ func TestTheEncodingIsFixed(t *testing.T) {
 		"\x03\x00\x03SPY\x0242\x02\x80\x01": {Kind: SharesPlaced, Account: "42", Symbol: "SPY", Placed: Position{Hi: 1, Lo: 128}},
 		"\x04\x00\x03\x017\x01S\x01\x05\x06\x01\x02\x018\x04\x05": {Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3,
 			Shares: 5, Limit: 6, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
-		"\x05\x00\x03\x017\x01S\x02\x05\x06": {Kind: OrderCanceled, Account: "7", Symbol: "S", Side: Sell, Order: 3, Shares: 5, Limit: 6},
+		"\x05\x00\x03\x017\x01S\x02\x05\x06":           {Kind: OrderCanceled, Account: "7", Symbol: "S", Side: Sell, Order: 3, Shares: 5, Limit: 6},
+		"\x41\x02\x03a:7\x0242\x00\x03":                {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}, Ref: "a:7"},
+		"\x43\x00\x01.\x03SPY\x0242\x02\x80\x01":       {Kind: SharesPlaced, Account: "42", Symbol: "SPY", Placed: Position{Hi: 1, Lo: 128}, Ref: "."},
+		"\x44\x00\x02R1\x03\x017\x01S\x01\x05\x06\x00": {Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6, Ref: "R1"},
 	} {
 		require.Equal(t, want, string(AppendEvent(nil, &e)))
 		require.Equal(t, e, decoded(t, []byte(want)))
@@ -177,6 +183,10 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 		"fills of more than the order":     order(func(e *Event) { e.Fills = append(e.Fills, Fill{3, "8", 2, 5, false, nil}) }),
 		"a fill for nothing":               order(func(e *Event) { e.Fills[0].Price = 0 }),
 		"a fill at a negative price":       order(func(e *Event) { e.Fills[0].Price = -1 }),
+		"a ref with a space":               order(func(e *Event) { e.Ref = "a b" }),
+		"a ref of 65 characters":           order(func(e *Event) { e.Ref = Ref(strings.Repeat("r", RefCharsMax+1)) }),
+		"a symbol with a ref":              {Kind: SymbolMade, Symbol: "S", Ref: "r"},
+		"a cancel with a ref":              {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 5, Limit: 6, Ref: "r"},
 		"a cancel of order 0":              {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Shares: 5, Limit: 6},
 		"a cancel of nothing":              {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Limit: 6},
 		"a cancel of less than nothing":    {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: -5, Limit: 6},
@@ -192,6 +202,7 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 	require.NoError(t, DecodeEvent(AppendEvent(nil, &[]Event{order(func(*Event) {})}[0]), &got), "the order that the rows change")
 	require.ErrorIs(t, DecodeEvent(nil, &got), ErrEvent)
 	require.ErrorContains(t, DecodeEvent([]byte{6, 0}, &got), "unknown kind 6")
+	require.ErrorContains(t, DecodeEvent([]byte{0x41, 2, 0, 1, '1', 0, 0}, &got), "without the ref")
 }
 
 func TestAppendPanicsOnAnUnknownKind(t *testing.T) {
@@ -239,6 +250,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6,
 			Fills: []Fill{{Resting: 1, Account: "2", Shares: 4, Price: 5}}},
 		{Kind: OrderCanceled, Account: "2", Symbol: "S", Side: Sell, Order: 1, Shares: 100, Limit: 5},
+		{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 4, Ref: "R-1"},
 	} {
 		f.Add(AppendEvent(nil, &e))
 	}

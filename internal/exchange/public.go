@@ -109,12 +109,14 @@ func (o *Order) Public(sym Symbol) PublicOrder {
 }
 
 // DecodePublic is DecodeEvent for who needs to know of orders but not of accounts:
-// it leaves all names in e empty, and returns the symbol as a part of b. Of accounts
+// it leaves all names in e empty, refs too, and returns the symbol as a part of b. Of accounts
 // opened and shares placed it reads the kind and the time only. It allocates nothing
 // but what e.Fills needs. An error wraps ErrEvent; e is then unusable.
 func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 	r := eventReader{rest: b}
-	*e = Event{Kind: EventKind(r.byte()), Time: r.varint(), Fills: e.Fills[:0]}
+	if _, err := r.begin(e); err != nil {
+		return nil, err
+	}
 	switch e.Kind {
 	case AccountOpened, SharesPlaced:
 		return nil, nil

@@ -22,7 +22,7 @@ func TestDecodePublicReadsWhatDecodeEventReads(t *testing.T) {
 		default:
 			require.Equal(t, want.Symbol, Symbol(symbol))
 		}
-		want.Account, want.Symbol, want.Fills = "", "", append([]Fill{}, want.Fills...)
+		want.Account, want.Symbol, want.Ref, want.Fills = "", "", "", append([]Fill{}, want.Fills...)
 		for i := range want.Fills {
 			want.Fills[i].Account = ""
 		}

@@ -13,6 +13,7 @@ type State struct {
 	Ledger  *Ledger
 	Books   map[Symbol]*Book // made by List
 	Index   *Index           // of all their orders
+	Refs    *Refs            // those of the events that were applied
 	OrderID OrderID
 
 	fills []Fill // reused by Apply
@@ -20,7 +21,7 @@ type State struct {
 
 // NewState returns an exchange without accounts, symbols and orders.
 func NewState() *State {
-	return &State{Ledger: NewLedger(), Books: make(map[Symbol]*Book), Index: new(Index)}
+	return &State{Ledger: NewLedger(), Books: make(map[Symbol]*Book), Index: new(Index), Refs: NewRefs()}
 }
 
 // List makes a symbol with an empty book, or returns the book that is there.
@@ -38,6 +39,23 @@ func (s *State) List(sym Symbol) *Book {
 // came out otherwise, with a *FillsError where it is the fills; the state is then
 // unusable.
 func (s *State) Apply(e *Event) error {
+	if e.Ref == "" {
+		return s.apply(e)
+	}
+	if a := s.Ledger.Account(e.Account); a != nil {
+		if use, used := s.Refs.Find(a, e.Ref); used {
+			return fmt.Errorf("exchange: replay: ref %s of account %s used a second time, first by a command of kind %s", e.Ref, e.Account, use.Kind)
+		}
+	}
+	if err := s.apply(e); err != nil {
+		return err
+	}
+	s.Refs.Add(s.Ledger.Account(e.Account), e.Ref, e.Use())
+	return nil
+}
+
+// apply is Apply but for the ref.
+func (s *State) apply(e *Event) error {
 	switch e.Kind {
 	case AccountOpened:
 		if r := s.Ledger.MayOpen(e.Account, e.Balance); r != OK {
@@ -131,8 +149,12 @@ func fillAt(fills []Fill, i int) *Fill {
 }
 
 // ForgetClosed drops from memory the closed orders of the symbol of e, which has
-// been applied. A replay of a long history then needs memory for what is open alone.
+// been applied, and all refs. A replay of a long history then needs memory for what is
+// open alone, and does not notice a ref that is used twice.
 func (s *State) ForgetClosed(e *Event) {
+	if e.Ref != "" {
+		s.Refs = NewRefs()
+	}
 	if book := s.Books[e.Symbol]; book != nil {
 		for book.Forget() != 0 {
 		}

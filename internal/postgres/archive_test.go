@@ -95,11 +95,11 @@ func TestAnOldDatabaseIsUpgraded(t *testing.T) {
 		ALTER TABLE accounts DROP COLUMN seq; ALTER TABLE symbols DROP COLUMN seq;
 		ALTER TABLE order_log DROP COLUMN seq; ALTER TABLE cancel_log DROP COLUMN seq;
 		ALTER TABLE exchange_state DROP COLUMN history_after;
-		DROP TABLE market, placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
+		DROP TABLE refs, market, placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
 		UPDATE outcry_schema_version SET version = 1`)
 	require.NoError(t, err)
 	_, err = OpenArchive(background, url)
-	require.ErrorContains(t, err, "its schema has version 1, this program needs 3")
+	require.ErrorContains(t, err, "its schema has version 1, this program needs 4")
 	require.True(t, Unusable(err))
 
 	s = mustReopen(t, s, url)
@@ -126,7 +126,7 @@ func TestAnArchiveOfAnotherDatabaseIsRefused(t *testing.T) {
 	_, err = s.conn.Exec(background, `UPDATE outcry_schema_version SET version = 99`)
 	require.NoError(t, err)
 	_, err = OpenArchive(background, url)
-	require.ErrorContains(t, err, "its schema has version 99, this program knows up to 3")
+	require.ErrorContains(t, err, "its schema has version 99, this program knows up to 4")
 	_, err = OpenArchive(background, "postgres://%zz")
 	require.True(t, Unusable(err))
 	_, err = OpenArchive(background, "postgres:///x?host=/nowhere")

@@ -22,7 +22,7 @@ type batch struct {
 	traded map[exchange.Symbol]*exchange.Traded
 
 	// The rows that the logs get.
-	placementLog, orderLog, executionLog, cancelLog copyRows
+	placementLog, orderLog, executionLog, cancelLog, refs copyRows
 
 	orders   []orderState
 	accepted map[exchange.OrderID]int             // orders of this batch → index in orders
@@ -81,7 +81,7 @@ func (b *batch) reset(seq uint64) {
 	clear(b.placed)
 	clear(b.positions)
 	clear(b.traded)
-	for _, log := range []*copyRows{&b.placementLog, &b.orderLog, &b.executionLog, &b.cancelLog} {
+	for _, log := range []*copyRows{&b.placementLog, &b.orderLog, &b.executionLog, &b.cancelLog, &b.refs} {
 		log.reset()
 	}
 	b.orders = b.orders[:0]
@@ -99,6 +99,9 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 		return fmt.Errorf("postgres: journal record %d follows record %d", seq, b.last)
 	}
 	b.last = seq
+	if e.Ref != "" {
+		b.refs.ref(e, seq)
+	}
 	switch e.Kind {
 	case exchange.AccountOpened:
 		b.opened[e.Account] = openedRow{seq, e.Balance}

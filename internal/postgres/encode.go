@@ -11,6 +11,8 @@ import (
 // have to parse: big-endian, and each value behind its length. It is appended here
 // by hand, without an interface value or an allocation for each.
 
+func appendNull(b []byte) []byte { return append(b, 0xff, 0xff, 0xff, 0xff) }
+
 func appendBool(b []byte, v bool) []byte {
 	if v {
 		return append(b, 0, 0, 0, 1, 1)

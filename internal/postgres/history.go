@@ -37,6 +37,11 @@ func OpenHistory(ctx context.Context, url string) (*History, error) {
 	config.ConnConfig.RuntimeParams["application_name"] = "outcryd history"
 	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	config.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
+	// All that is asked for is found by keys: where the planner knows a table badly, it
+	// must not read all of it.
+	for _, plan := range []string{"enable_hashjoin", "enable_mergejoin", "enable_seqscan"} {
+		config.ConnConfig.RuntimeParams[plan] = "off"
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: history: %w", err)
@@ -50,17 +55,25 @@ func (h *History) Close() { h.pool.Close() }
 // Order returns a closed order; found is false where the tables have no order of
 // that id. The error says why they could not be asked.
 func (h *History) Order(ctx context.Context, id exchange.OrderID) (o exchange.ClosedOrder, found bool, err error) {
+	err = h.ask(ctx, func(ctx context.Context) error {
+		o, found, err = h.try(ctx, id)
+		return err
+	})
+	return o, found, err
+}
+
+// ask tries for some time to ask over one connection or another.
+func (h *History) ask(ctx context.Context, try func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
 	// After a restart of Postgres every connection that is kept turns out to be broken
 	// when it is used, and is thrown away then: one try more than there are.
 	for range historyConnectionsMax + 1 {
-		o, found, err = h.try(ctx, id)
-		if err == nil || ctx.Err() != nil {
+		if err = try(ctx); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
-	return o, found, err
+	return err
 }
 
 // try is Order over one connection.

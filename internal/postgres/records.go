@@ -17,7 +17,8 @@ import (
 const records = `
 	SELECT coalesce(seq, 0), kind, coalesce(id, 0), coalesce(account, ''), coalesce(sym, ''), coalesce(quantity, 0),
 	       coalesce(amount, 0), coalesce(limit_price, 0), coalesce(time, 0), coalesce(n, 0), coalesce(resting_id, 0), coalesce(owner, ''),
-	       coalesce(shares, 0), coalesce(price, 0), coalesce(fill_sym, ''), coalesce(buys, false), coalesce(fill_time, 0)
+	       coalesce(shares, 0), coalesce(price, 0), coalesce(fill_sym, ''), coalesce(buys, false), coalesce(fill_time, 0),
+	       coalesce(ref, '')
 	  FROM (SELECT seq, 1 AS kind, NULL::bigint AS id, id AS account, NULL::text AS sym, opened AS quantity,
 	               NULL::bigint AS amount, NULL::bigint AS limit_price, NULL::bigint AS time,
 	               NULL::int AS n, NULL::bigint AS resting_id, NULL::text AS owner, NULL::bigint AS shares,
@@ -40,6 +41,7 @@ const records = `
 	               NULL, NULL, NULL, c.shares, NULL, NULL, NULL, NULL
 	          FROM cancel_log c
 	          LEFT JOIN order_log o ON o.id = c.order_id) AS record
+	  LEFT JOIN (SELECT seq, ref FROM refs) AS used USING (seq)
 	 WHERE %s
 	 ORDER BY seq, kind, id, n`
 
@@ -75,6 +77,7 @@ type recordRow struct {
 	fillSymbol    string
 	buys          bool
 	fillTime      int64
+	ref           string
 }
 
 // recordReader puts events together from rows.
@@ -95,7 +98,7 @@ func (r *recordReader) read(ctx context.Context, tx pgx.Tx, condition string, ar
 	}
 	w := &r.row
 	_, err = pgx.ForEachRow(rows, []any{&w.seq, (*uint8)(&w.kind), &w.id, &w.account, &w.symbol, &w.quantity, &w.amount, &w.limit, &w.time,
-		&w.n, &w.resting, &w.owner, &w.shares, &w.price, &w.fillSymbol, &w.buys, &w.fillTime}, r.take)
+		&w.n, &w.resting, &w.owner, &w.shares, &w.price, &w.fillSymbol, &w.buys, &w.fillTime, &w.ref}, r.take)
 	if err == nil {
 		err = r.emit()
 	}
@@ -151,7 +154,7 @@ func (r *recordReader) emit() error {
 // begin makes the row's record the pending one.
 func (r *recordReader) begin() (err error) {
 	w, e := &r.row, &r.event
-	*e = exchange.Event{Kind: w.kind, Time: w.time, Account: exchange.AccountID(w.account), Symbol: exchange.Symbol(w.symbol), Fills: e.Fills[:0]}
+	*e = exchange.Event{Kind: w.kind, Time: w.time, Account: exchange.AccountID(w.account), Symbol: exchange.Symbol(w.symbol), Ref: exchange.Ref(w.ref), Fills: e.Fills[:0]}
 	switch w.kind {
 	case exchange.AccountOpened:
 		err = (*cashColumn)(&e.Balance).ScanNumeric(w.quantity)

@@ -9,6 +9,7 @@ var columns = map[string]string{
 	"order_log":      "(id, account, sym, amount, limit_price, time, seq)",
 	"execution_log":  "(order_id, resting_id, n, sym, buys, shares, price, time)",
 	"cancel_log":     "(order_id, shares, time, seq)",
+	"refs":           "(account, ref, seq, order_id)",
 	"resting_orders": "(id, account, sym, amount, limit_price, open)",
 }
 
@@ -55,6 +56,18 @@ func (c *copyRows) cancel(e *exchange.Event, seq uint64) {
 	b = appendBigint(b, e.Shares)
 	b = appendBigint(b, e.Time)
 	c.b = appendBigint(b, seq)
+}
+
+// ref appends the ref of an event that has one.
+func (c *copyRows) ref(e *exchange.Event, seq uint64) {
+	b := appendText(c.row(4), e.Account)
+	b = appendText(b, e.Ref)
+	b = appendBigint(b, seq)
+	if e.Kind == exchange.OrderAccepted {
+		c.b = appendBigint(b, e.Order)
+	} else {
+		c.b = appendNull(b)
+	}
 }
 
 func (c *copyRows) resting(o *orderState) {

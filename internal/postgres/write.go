@@ -74,6 +74,7 @@ func (s *Store) write(ctx context.Context, b *batch) (rows int64, err error) {
 		w.copy("order_log", &b.orderLog)
 		w.copy("execution_log", &b.executionLog)
 		w.copy("cancel_log", &b.cancelLog)
+		w.copy("refs", &b.refs)
 		return w.err
 	})
 	if err != nil {

@@ -20,6 +20,8 @@ type Generator struct {
 	orders            []string            // ids that were given out, oldest first
 	own               map[string][]string // the same by account
 	last              string              // the account of the last frame
+	refs              map[string][]string // orders that were sent with a ref, as they were, by account
+	named             int                 // refs so far
 }
 
 // A generator forgets the older half of the orders beyond these.
@@ -31,7 +33,7 @@ const (
 // NewGenerator returns a generator over so many symbols and accounts. Neither is
 // below 1.
 func NewGenerator(seed uint64, symbols, accounts int) *Generator {
-	g := &Generator{r: rand.New(rand.NewPCG(seed, 0x6f7574637279)), symbols: symbols, accounts: accounts, own: map[string][]string{}}
+	g := &Generator{r: rand.New(rand.NewPCG(seed, 0x6f7574637279)), symbols: symbols, accounts: accounts, own: map[string][]string{}, refs: map[string][]string{}}
 	for range symbols {
 		g.price = append(g.price, 1000+g.r.IntN(9000))
 	}
@@ -145,7 +147,9 @@ func (g *Generator) transaction() string {
 	case n < 3:
 		return g.pick(oddTransactions)
 	case n < 60 || len(g.orders) == 0:
-		return g.order()
+		return g.ref(g.order())
+	case n < 61:
+		return fmt.Sprintf(`<%s ref="r%d"/>`, g.pick([]string{"query", "cancel"}), g.r.IntN(g.named+2))
 	case n < 62:
 		return fmt.Sprintf(`<cancel id="%d"/>`, 1+g.r.IntN(10_000_000))
 	case n < 76:
@@ -193,11 +197,34 @@ func (g *Generator) order() string {
 	return fmt.Sprintf(`<order sym="SYM%d" amount="%s%s" limit="%s"/>`, s, sign, amount, limit)
 }
 
+// ref gives an order a ref, mostly none. Some refs come a second time: with the same
+// order, with the same one written in another way, or with another one.
+func (g *Generator) ref(order string) string {
+	sent := g.refs[g.last]
+	switch n := g.r.IntN(20); {
+	case n < 5:
+		g.named++
+		order = strings.TrimSuffix(order, "/>") + fmt.Sprintf(` ref="r%d"/>`, g.named)
+		g.refs[g.last] = newer(append(sent, order), ownKept)
+	case n < 7 && len(sent) > 0:
+		order = g.pick(sent)
+	case n == 7 && len(sent) > 0:
+		order = strings.Replace(g.pick(sent), `amount="`, `amount="0`, 1)
+		order = strings.NewReplacer(`"0-`, `"-0`, `"0+`, `"+0`).Replace(order)
+	case n == 8 && len(sent) > 0:
+		order = strings.Replace(g.pick(sent), `limit="`, `limit="1`, 1)
+	}
+	return order
+}
+
 // oddFrames are refused, wholly or in part.
 var oddFrames = []string{
 	`<create><account id="1" balance="5"/><account id="12x" balance="1"/><symbol sym="SYM0"><account id="77777">5</account></symbol></create>`,
 	`<create><symbol sym="SYM0"><account id="1">0.5</account><account id="1">-1</account><account id="1">1e3</account></symbol></create>`,
 	`<create><symbol sym="?"><account id="1">1</account></symbol><symbol sym="SYM0"/><order/></create>`,
+	`<create><account id="1" balance="5" ref="a"/><account id="1" balance="5" ref="?"/><symbol sym="SYM0"><account id="1" ref="p">5</account><account id="1" ref="p">5.0</account><account id="1" ref="p">6</account></symbol></create>`,
+	`<create><account id="3.5" balance="5" ref="a"/><account id="888" balance="5" ref="a"/><account id="888" balance="5.00" ref="a"/><account id="888" balance="6" ref="a"/><account id="888" balance="5"/></create>`,
+	`<create><symbol sym="SYM0" ref="x"/><symbol sym="SYM0"><account id="888" ref="a">5</account><account id="1" ref="">5</account></symbol></create>`,
 	`<create><symbol sym="SYM0" x="1"><account id="1">1</account></symbol><symbol/></create>`,
 	`<transactions id="1"><query id="1"></transactions>`,
 	`<transactions id="1"><query id="1" id="1"/></transactions>`,
@@ -210,6 +237,8 @@ var oddTransactions = []string{
 	`<order/>`, `<query/>`, `<cancel/>`, `<other sym="a" id="5"/>`, `<query id="0"/>`, `<query id="x"/>`, `<cancel id="-1"/>`,
 	`<query id="1"><!-- no text -->1</query>`, `<order sym="SYM0" amount="1" limit="1"><x/></order>`, `<cancel id="1" x="1"/>`,
 	`<order sym="SYM0" amount="0" limit="1"/>`, `<order sym="SYM0" amount="1" limit="0"/>`, `<order sym="SYM0" amount="1"/>`,
+	`<query ref="p"/>`, `<cancel ref="a"/>`, `<query ref="none"/>`, `<query id="1" ref="r1"/>`, `<cancel ref=""/>`, `<query ref="é"/>`, `<order sym="SYM0" amount="1" limit="1" ref="p"/>`,
+	`<order sym="SYM0" amount="1" limit="1" ref=""/>`, `<order sym="SYM0" amount="1" limit="1" ref="a b"/>`, `<other ref="r1"/>`, `<order sym="NONE" amount="1" limit="1" ref="r1"/>`,
 	`<order sym="NONE" amount="1" limit="1"/>`, `<order sym="SYM0" amount="90000000000" limit="1"/>`,
 	`<order sym="SYM0" amount="0.000000001" limit="1"/>`, `<order sym="&lt;&quot;" amount="a&#9;b" limit="é"/>`,
 }

@@ -73,7 +73,7 @@ func escape(s string) string {
 // of the symbol around it, if it is in one that has one.
 func echo(n, around *node) string {
 	s := ""
-	for _, name := range []string{"sym", "amount", "limit", "id"} {
+	for _, name := range []string{"sym", "amount", "limit", "id", "ref"} {
 		switch {
 		case name == "sym" && around != nil && around.has("sym"):
 			s += ` sym="` + escape(around.get("sym")) + `"`
@@ -95,7 +95,7 @@ func (x *Exchange) createChild(n *node) []string {
 		return x.createSymbol(n)
 	}
 	err := errors.New("unknown element, attribute or content")
-	if n.name == "account" && n.only("id", "balance") && n.empty() {
+	if n.name == "account" && n.only("id", "balance", "ref") && n.empty() {
 		err = x.openAccount(n)
 	}
 	if err != nil {
@@ -106,11 +106,16 @@ func (x *Exchange) createChild(n *node) []string {
 
 // openAccount answers an <account> at top level.
 func (x *Exchange) openAccount(n *node) error {
-	balance, err := decimal(n.get("balance"), balanceBound)
-	if err != nil || balance.Sign() < 0 || !accountID.MatchString(n.get("id")) {
-		return errors.New("bad id or balance")
+	ref, err1 := refOf(n)
+	balance, err2 := decimal(n.get("balance"), balanceBound)
+	id := n.get("id")
+	if err1 != nil || err2 != nil || balance.Sign() < 0 || !accountID.MatchString(id) {
+		return errors.New("bad id, balance or ref")
 	}
-	return x.open(n.get("id"), product(balance, tenTo(8)))
+	_, err := x.once(id, ref, "account "+show(balance), func() (*order, error) {
+		return nil, x.open(id, product(balance, tenTo(8)))
+	})
+	return err
 }
 
 // createSymbol answers a <symbol>: each of its children, or itself where it has
@@ -145,14 +150,19 @@ func (x *Exchange) createSymbol(n *node) (replies []string) {
 
 // placeShares does what a child of <symbol> asks for.
 func (x *Exchange) placeShares(sym string, n *node) error {
-	if n.name != "account" || !n.only("id") || len(n.children) > 0 {
+	if n.name != "account" || !n.only("id", "ref") || len(n.children) > 0 {
 		return errors.New("unknown element, attribute or content")
 	}
-	shares, err := decimal(trim(n.text), balanceBound)
-	if err != nil || shares.Sign() <= 0 || !accountID.MatchString(n.get("id")) {
-		return errors.New("bad id or number of shares")
+	ref, err1 := refOf(n)
+	shares, err2 := decimal(trim(n.text), balanceBound)
+	id := n.get("id")
+	if err1 != nil || err2 != nil || shares.Sign() <= 0 || !accountID.MatchString(id) {
+		return errors.New("bad id, number of shares or ref")
 	}
-	return x.place(sym, n.get("id"), shares)
+	_, err := x.once(id, ref, "place "+sym+" "+show(shares), func() (*order, error) {
+		return nil, x.place(sym, id, shares)
+	})
+	return err
 }
 
 // transaction answers a child of <transactions> (section 4).
@@ -164,23 +174,39 @@ func (x *Exchange) transaction(root, n *node, now int64) string {
 	if !n.empty() {
 		return refusal(n, nil, errors.New("content"))
 	}
-	var o *order
-	err := errors.New("unknown element or attribute")
-	switch {
-	case n.name == "order" && n.only("sym", "amount", "limit"):
-		if o, err = x.placeOrder(id, n, now); err == nil {
-			return fmt.Sprintf(`<opened%s id="%d"/>`, echo(n, nil), o.id)
+	if n.name == "order" && n.only("sym", "amount", "limit", "ref") {
+		o, err := x.placeOrder(id, n, now)
+		if err != nil {
+			return refusal(n, nil, err)
 		}
-	case n.name == "query" && n.only("id"):
-		if o, err = x.find(orderID(n.get("id"))); err == nil {
-			return "<status" + echo(n, nil) + ">" + o.status() + "</status>"
-		}
-	case n.name == "cancel" && n.only("id"):
-		if o, err = x.cancel(id, orderID(n.get("id")), now); err == nil {
-			return "<canceled" + echo(n, nil) + ">" + o.status() + "</canceled>"
-		}
+		return fmt.Sprintf(`<opened%s id="%d"/>`, echo(n, nil), o.id)
 	}
-	return refusal(n, nil, err)
+	if n.name != "query" && n.name != "cancel" || !n.only("id", "ref") {
+		return refusal(n, nil, errors.New("unknown element or attribute"))
+	}
+	return x.queryOrCancel(id, n, now)
+}
+
+// queryOrCancel answers a <query> or a <cancel> of an account that exists.
+func (x *Exchange) queryOrCancel(id string, n *node, now int64) string {
+	answer, o := "status", (*order)(nil)
+	about, err := x.named(id, n)
+	switch {
+	case err != nil:
+	case n.name == "query":
+		o, err = x.find(about)
+	default:
+		answer = "canceled"
+		o, err = x.cancel(id, about, now)
+	}
+	if err != nil {
+		return refusal(n, nil, err)
+	}
+	attributes := echo(n, nil)
+	if !n.has("id") {
+		attributes += fmt.Sprintf(` id="%d"`, o.id)
+	}
+	return "<" + answer + attributes + ">" + o.status() + "</" + answer + ">"
 }
 
 // orderID reads the number of an order, 0 where s is none.
@@ -199,10 +225,14 @@ func orderID(s string) int {
 func (x *Exchange) placeOrder(id string, n *node, now int64) (*order, error) {
 	amount, err1 := decimal(n.get("amount"), orderBound)
 	limit, err2 := decimal(n.get("limit"), orderBound)
-	if err1 != nil || err2 != nil || amount.Sign() == 0 || limit.Sign() <= 0 || !symbol.MatchString(n.get("sym")) {
-		return nil, errors.New("bad symbol, amount or limit")
+	ref, err3 := refOf(n)
+	sym := n.get("sym")
+	if err1 != nil || err2 != nil || err3 != nil || amount.Sign() == 0 || limit.Sign() <= 0 || !symbol.MatchString(sym) {
+		return nil, errors.New("bad symbol, amount or limit, or bad ref")
 	}
-	return x.order(id, n.get("sym"), amount, limit, now)
+	return x.once(id, ref, "order "+sym+" "+show(amount)+" "+show(limit), func() (*order, error) {
+		return x.order(id, sym, amount, limit, now)
+	})
 }
 
 // status lists what is open, what was canceled, and the executions, oldest first

@@ -3,7 +3,7 @@
 // with. Numbers are big.Int, books are lists that are searched from the front,
 // nothing is ever stored. Only tests import it. It is made to be held beside the
 // protocol: document.go is its section 1, protocol.go its sections 2, 3, 4 and 6,
-// and twin.go what they do to accounts and orders.
+// refs.go what a ref makes of them, and twin.go what they do to accounts and orders.
 //
 // It also holds the transcripts: conversations whose every byte is known, which
 // tests hold both exchanges to; and a generator of random sessions.
@@ -19,10 +19,11 @@ import (
 // Exchange is a whole exchange in memory. Not safe for concurrent use.
 type Exchange struct {
 	accounts map[string]*account
-	symbols  map[string]*big.Int // shares placed in each
-	orders   []*order            // order n is orders[n-1]
-	resting  map[string][]*order // those with open shares, by symbol, oldest first
-	opened   *big.Int            // all balances that accounts were opened with
+	symbols  map[string]*big.Int  // shares placed in each
+	orders   []*order             // order n is orders[n-1]
+	resting  map[string][]*order  // those with open shares, by symbol, oldest first
+	opened   *big.Int             // all balances that accounts were opened with
+	refs     map[[2]string]refUse // by account and ref
 }
 
 // account has what its open orders do not hold.
@@ -50,7 +51,7 @@ type execution struct {
 
 // New returns an exchange without anything in it.
 func New() *Exchange {
-	return &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Int{}, resting: map[string][]*order{}, opened: new(big.Int)}
+	return &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Int{}, resting: map[string][]*order{}, opened: new(big.Int), refs: map[[2]string]refUse{}}
 }
 
 // tenTo returns 10^n. Shares and prices are counted in units of 10^-8, cash in

@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"encoding/xml"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Answer is one element of a reply, with its values as they were sent. Those that
@@ -10,6 +12,7 @@ import (
 type Answer struct {
 	Kind                   string // "created", "opened", "status", "canceled" or "error"
 	Sym, Amount, Limit, ID string
+	Ref                    string     // of the request, where it had one
 	Error                  string     // the text of an error
 	Open                   string     // shares that are open, of a status
 	Canceled, CanceledAt   string     // shares that were canceled, and when, in seconds since the Unix epoch
@@ -46,6 +49,10 @@ func (a *Answer) parse(e *element) error {
 	a.Amount, _ = e.attr("amount")
 	a.Limit, _ = e.attr("limit")
 	a.ID, _ = e.attr("id")
+	var named bool
+	if a.Ref, named = e.attr("ref"); named {
+		e = e.without("ref")
+	}
 	switch e.name {
 	case "error":
 		a.Error = string(e.text)
@@ -66,6 +73,13 @@ func (a *Answer) parse(e *element) error {
 		return nil
 	}
 	return fmt.Errorf("unknown element <%s>", clip(e.name))
+}
+
+// without returns e but for an attribute that any answer may have.
+func (e *element) without(name string) *element {
+	other := *e
+	other.attrs = slices.DeleteFunc(slices.Clone(e.attrs), func(a xml.Attr) bool { return rawName(a.Name) == name })
+	return &other
 }
 
 // parsePart reads an element of <status> or <canceled>. Only the first may tell

@@ -1,10 +1,11 @@
 package wire
 
-// Account is an account that a client asks to open.
-type Account struct{ ID, Balance string }
+// Account is an account that a client asks to open. Ref is "" where it has none.
+type Account struct{ ID, Balance, Ref string }
 
-// Placement is a number of shares that a client asks to place with an account.
-type Placement struct{ Account, Shares string }
+// Placement is a number of shares that a client asks to place with an account. Ref is ""
+// where it has none.
+type Placement struct{ Account, Shares, Ref string }
 
 // Create builds the XML of a <create> frame (docs/PROTOCOL.md, section "create").
 // The zero value is an empty one. Values are sent as they are, right or wrong; one
@@ -17,6 +18,7 @@ func (c *Create) Account(a Account) *Create {
 	c.body = append(c.body, "<account"...)
 	c.body = appendAttr(c.body, "id", a.ID)
 	c.body = appendAttr(c.body, "balance", a.Balance)
+	c.body = appendRef(c.body, a.Ref)
 	c.body = append(c.body, "/>"...)
 	return c
 }
@@ -27,7 +29,7 @@ func (c *Create) Symbol(sym string, placements ...Placement) *Create {
 	c.body = append(appendAttr(c.body, "sym", sym), '>')
 	for _, p := range placements {
 		c.body = append(c.body, "<account"...)
-		c.body = append(appendAttr(c.body, "id", p.Account), '>')
+		c.body = append(appendRef(appendAttr(c.body, "id", p.Account), p.Ref), '>')
 		c.body = appendEscaped(c.body, p.Shares)
 		c.body = append(c.body, "</account>"...)
 	}
@@ -57,11 +59,16 @@ func NewTransactions(account string) *Transactions { return &Transactions{accoun
 
 // Order adds an order, and returns t. A negative amount sells.
 func (t *Transactions) Order(sym, amount, limit string) *Transactions {
+	return t.OrderRef(sym, amount, limit, "")
+}
+
+// OrderRef adds an order with a ref, and returns t. "" is none.
+func (t *Transactions) OrderRef(sym, amount, limit, ref string) *Transactions {
 	t.body = append(t.body, "<order"...)
 	t.body = appendAttr(t.body, "sym", sym)
 	t.body = appendAttr(t.body, "amount", amount)
 	t.body = appendAttr(t.body, "limit", limit)
-	t.body = append(t.body, "/>"...)
+	t.body = append(appendRef(t.body, ref), "/>"...)
 	return t
 }
 
@@ -77,6 +84,28 @@ func (t *Transactions) Cancel(id string) *Transactions {
 	t.body = append(t.body, "<cancel"...)
 	t.body = append(appendAttr(t.body, "id", id), "/>"...)
 	return t
+}
+
+// QueryRef adds a query of the account's order that has a ref, and returns t.
+func (t *Transactions) QueryRef(ref string) *Transactions {
+	t.body = append(t.body, "<query"...)
+	t.body = append(appendAttr(t.body, "ref", ref), "/>"...)
+	return t
+}
+
+// CancelRef adds a cancel of the account's order that has a ref, and returns t.
+func (t *Transactions) CancelRef(ref string) *Transactions {
+	t.body = append(t.body, "<cancel"...)
+	t.body = append(appendAttr(t.body, "ref", ref), "/>"...)
+	return t
+}
+
+// appendRef appends a ref, if there is one.
+func appendRef(dst []byte, ref string) []byte {
+	if ref == "" {
+		return dst
+	}
+	return appendAttr(dst, "ref", ref)
 }
 
 // Append appends the XML to dst, without a length line, and returns it. More may

@@ -34,23 +34,28 @@ func TestWhatAClientSendsIsWhatAServerReads(t *testing.T) {
 			price := exchange.Price(rapid.Int64Range(1, 9e18-1).Draw(t, "price"))
 			id := exchange.OrderID(rapid.Int64Range(1, 1<<63-1).Draw(t, "id"))
 			balance := exchange.Notional(size, 1e8)
-			create.Account(Account{string(account), balance.String()})
-			create.Symbol(string(symbol), Placement{string(account), size.String()}, Placement{"7", " 1\r\n"})
+			ref := rapid.StringMatching(`[A-Za-z0-9._:-]{0,64}`).Draw(t, "ref")
+			create.Account(Account{string(account), balance.String(), ref})
+			create.Symbol(string(symbol), Placement{string(account), size.String(), ref}, Placement{"7", " 1\r\n", ""})
 			create.Symbol(string(symbol))
 			creates = append(creates,
-				exchange.Command{Kind: exchange.OpenAccount, Account: account, Balance: balance},
+				exchange.Command{Kind: exchange.OpenAccount, Account: account, Balance: balance, Ref: exchange.Ref(ref)},
 				exchange.Command{Kind: exchange.MakeSymbol, Symbol: symbol},
-				exchange.Command{Kind: exchange.PlaceShares, Symbol: symbol, Account: account, Placed: size.Position()},
+				exchange.Command{Kind: exchange.PlaceShares, Symbol: symbol, Account: account, Placed: size.Position(), Ref: exchange.Ref(ref)},
 				exchange.Command{Kind: exchange.PlaceShares, Symbol: symbol, Account: "7", Placed: exchange.Shares(1e8).Position()},
 				exchange.Command{Kind: exchange.MakeSymbol, Symbol: symbol})
 
 			number := strconv.FormatUint(uint64(id), 10)
 			trades.Order(string(symbol), size.String(), price.String()).Order(string(symbol), "-"+size.String(), price.String()).Query(number).Cancel(number)
+			trades.OrderRef(string(symbol), size.String(), price.String(), ref).QueryRef("r" + ref[:len(ref)/2]).CancelRef("R.")
 			orders = append(orders,
 				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Buy, Shares: size, Limit: price},
 				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Sell, Shares: size, Limit: price},
 				exchange.Command{Kind: exchange.QueryOrder, Account: account, Order: id},
-				exchange.Command{Kind: exchange.CancelOrder, Account: account, Order: id})
+				exchange.Command{Kind: exchange.CancelOrder, Account: account, Order: id},
+				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Buy, Shares: size, Limit: price, Ref: exchange.Ref(ref)},
+				exchange.Command{Kind: exchange.QueryOrder, Account: account, Ref: exchange.Ref("r" + ref[:len(ref)/2])},
+				exchange.Command{Kind: exchange.CancelOrder, Account: account, Ref: "R."})
 		}
 		var r Request
 		r.Decode(create.Append(nil))
@@ -67,16 +72,16 @@ func TestWhatAClientSendsIsWhatAServerReads(t *testing.T) {
 func TestAnyValueComesBackAsItWasSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c, d := anyValue(t, "a"), anyValue(t, "b"), anyValue(t, "c"), anyValue(t, "d")
-		answers, err := ParseReply([]byte(newMarket().answer(new(Create).Account(Account{a, "x" + b}).Symbol(c, Placement{d, "x" + a}).Append(nil))))
+		answers, err := ParseReply([]byte(newMarket().answer(new(Create).Account(Account{a, "x" + b, c}).Symbol(c, Placement{d, "x" + a, b}).Append(nil))))
 		require.NoError(t, err)
 		require.Len(t, answers, 2)
-		require.Equal(t, Answer{Kind: "error", ID: a, Error: answers[0].Error}, answers[0])
-		require.Equal(t, Answer{Kind: "error", Sym: c, ID: d, Error: answers[1].Error}, answers[1])
+		require.Equal(t, Answer{Kind: "error", ID: a, Ref: c, Error: answers[0].Error}, answers[0])
+		require.Equal(t, Answer{Kind: "error", Sym: c, ID: d, Ref: b, Error: answers[1].Error}, answers[1])
 
-		answers, err = ParseReply([]byte(newMarket().answer(NewTransactions(a).Order(b, c, d).Query(a).Cancel(b).Append(nil))))
+		answers, err = ParseReply([]byte(newMarket().answer(NewTransactions(a).OrderRef(b, c, d, a).Query(a).Cancel(b).Append(nil))))
 		require.NoError(t, err)
 		require.Len(t, answers, 3)
-		require.Equal(t, Answer{Kind: "error", Sym: b, Amount: c, Limit: d, Error: answers[0].Error}, answers[0])
+		require.Equal(t, Answer{Kind: "error", Sym: b, Amount: c, Limit: d, Ref: a, Error: answers[0].Error}, answers[0])
 		require.Equal(t, Answer{Kind: "error", ID: a, Error: answers[1].Error}, answers[1])
 		require.Equal(t, Answer{Kind: "error", ID: b, Error: answers[2].Error}, answers[2])
 	})
@@ -87,7 +92,7 @@ func TestBuildersAreUsedMoreThanOnce(t *testing.T) {
 	require.Equal(t, "<create></create>", string(create.Append(nil)))
 	create.Symbol("A")
 	require.Equal(t, `x<create><symbol sym="A"></symbol></create>`, string(create.Append([]byte("x"))))
-	create.Account(Account{"1", "2"})
+	create.Account(Account{"1", "2", ""})
 	require.Equal(t, `<create><symbol sym="A"></symbol><account id="1" balance="2"/></create>`, string(create.Append(nil)))
 	require.Equal(t, `<transactions id="1"></transactions>`, string(NewTransactions("1").Append(nil)))
 }

@@ -25,7 +25,34 @@ func (m *market) answer(frame []byte) string {
 	return string(r.AppendReply(nil, results, nil))
 }
 
+// execute does a command, but one that was done before with the same ref.
 func (m *market) execute(c *exchange.Command, r *exchange.Result) {
+	a := m.state.Ledger.Account(c.Account)
+	if c.Ref == "" || a == nil {
+		m.do(c, r)
+	} else if use, used := m.state.Refs.Find(a, c.Ref); !c.Kind.Makes() {
+		if r.Order = use.Order; use.Order == 0 {
+			r.Reason = exchange.UnknownOrder
+			return
+		}
+		m.do(c, r)
+		return
+	} else if used {
+		if r.Order = use.Order; !use.Same(c.Use()) {
+			r.Reason = exchange.RefUsed
+		}
+		return
+	} else {
+		m.do(c, r)
+	}
+	if c.Ref != "" && r.Reason == exchange.OK {
+		use := c.Use()
+		use.Order = r.Order
+		m.state.Refs.Add(m.state.Ledger.Account(c.Account), c.Ref, use)
+	}
+}
+
+func (m *market) do(c *exchange.Command, r *exchange.Result) {
 	ledger := m.state.Ledger
 	switch c.Kind {
 	case exchange.OpenAccount:
@@ -53,19 +80,20 @@ func (m *market) trade(c *exchange.Command, r *exchange.Result) {
 		m.placeOrder(c, r)
 		return
 	}
-	book := m.state.Books[m.where[c.Order]]
+	id := c.Names(r)
+	book := m.state.Books[m.where[id]]
 	if book == nil {
 		r.Reason = exchange.UnknownOrder
 		return
 	}
 	if c.Kind == exchange.CancelOrder {
-		o, reason := book.Cancel(c.Order, c.Account, m.now)
+		o, reason := book.Cancel(id, c.Account, m.now)
 		if r.Reason = reason; reason != exchange.OK {
 			return
 		}
-		m.state.Ledger.Release(m.state.Ledger.Listing(m.where[c.Order]), &o)
+		m.state.Ledger.Release(m.state.Ledger.Listing(m.where[id]), &o)
 	}
-	o, _ := book.Find(c.Order)
+	o, _ := book.Find(id)
 	r.Status = o.Status()
 }
 

@@ -9,7 +9,7 @@ import (
 // rejectText says to people why a command was refused and with which value, in one
 // line. It is the only place where a reason becomes text.
 func rejectText(c *exchange.Command, r *exchange.Result) string {
-	order, account, symbol := strconv.FormatUint(uint64(c.Order), 10), string(c.Account), string(c.Symbol)
+	order, account, symbol, ref := strconv.FormatUint(uint64(c.Names(r)), 10), string(c.Account), string(c.Symbol), string(c.Ref)
 	switch r.Reason {
 	case exchange.AccountExists:
 		return "account " + account + " already exists"
@@ -29,6 +29,9 @@ func rejectText(c *exchange.Command, r *exchange.Result) string {
 	case exchange.InsufficientShares:
 		return "insufficient shares: selling " + c.Shares.String() + " of " + symbol + ", account " + account + " has " + r.SharesHave.String()
 	case exchange.UnknownOrder:
+		if ref != "" {
+			return "account " + account + " has no order of ref " + ref
+		}
 		return "there is no order " + order
 	case exchange.ForeignOrder:
 		return "order " + order + " does not belong to account " + account
@@ -46,6 +49,10 @@ func rejectText(c *exchange.Command, r *exchange.Result) string {
 		return "the exchange takes nothing new until its database has caught up; cancel and query still work"
 	case exchange.HistoryUnavailable:
 		return "order " + order + " was closed long ago, and the database that knows it does not answer now"
+	case exchange.RefUsed:
+		return "account " + account + " has used ref " + ref + " before, and not for this"
+	case exchange.RefUnavailable:
+		return "what ref " + ref + " was used for is in the database, which does not answer now; nothing was done, try again later"
 	}
 	return "refused: " + r.Reason.String()
 }

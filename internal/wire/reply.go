@@ -69,21 +69,30 @@ func appendDone(dst []byte, e echo, c *exchange.Command, r *exchange.Result) []b
 		return append(e.append(dst), "/>"...)
 	case exchange.PlaceOrder:
 		dst = append(dst, "<opened"...)
-		dst = e.append(dst)
-		dst = append(dst, ` id="`...)
-		dst = strconv.AppendUint(dst, uint64(r.Order), 10)
-		return append(dst, `"/>`...)
+		dst = appendOrderID(e.append(dst), r.Order)
+		return append(dst, "/>"...)
 	case exchange.QueryOrder:
-		return appendStatus(dst, "status", e, &r.Status)
+		return appendStatus(dst, "status", e, c, r)
 	}
-	return appendStatus(dst, "canceled", e, &r.Status)
+	return appendStatus(dst, "canceled", e, c, r)
+}
+
+// appendOrderID appends the id that the exchange knows an order by.
+func appendOrderID(dst []byte, id exchange.OrderID) []byte {
+	dst = append(dst, ` id="`...)
+	return append(strconv.AppendUint(dst, uint64(id), 10), '"')
 }
 
 // appendStatus appends <status> or <canceled>: what is open, what was canceled,
 // then the executions, oldest first.
-func appendStatus(dst []byte, name string, e echo, s *exchange.Status) []byte {
+func appendStatus(dst []byte, name string, e echo, c *exchange.Command, r *exchange.Result) []byte {
+	s := &r.Status
 	dst = append(append(dst, '<'), name...)
-	dst = append(e.append(dst), '>')
+	dst = e.append(dst)
+	if c.Ref != "" {
+		dst = appendOrderID(dst, r.Order)
+	}
+	dst = append(dst, '>')
 	if s.Open > 0 {
 		dst = append(dst, `<open shares="`...)
 		dst = append(s.Open.Append(dst), `"/>`...)
@@ -118,7 +127,7 @@ type echo struct {
 	plain []byte     // as the reply has it
 }
 
-// append appends the attributes of a request, in the order sym, amount, limit, id.
+// append appends the attributes of a request, in the order sym, amount, limit, id, ref.
 func (e echo) append(dst []byte) []byte {
 	if e.sent == nil {
 		return append(dst, e.plain...)
@@ -134,6 +143,9 @@ func (e echo) append(dst []byte) []byte {
 	}
 	if e.sent.hasID {
 		dst = appendAttr(dst, "id", e.sent.id)
+	}
+	if e.sent.hasRef {
+		dst = appendAttr(dst, "ref", e.sent.ref)
 	}
 	return dst
 }

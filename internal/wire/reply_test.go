@@ -40,7 +40,7 @@ func TestStatusListsOpenThenCanceledThenExecutions(t *testing.T) {
 // can answer.
 func TestRejectNamesTheValues(t *testing.T) {
 	const frame = `<create><account id="1" balance="1000"/><symbol sym="A"/><symbol sym="B"><account id="2">5.5</account></symbol></create>`
-	const trades = `<transactions id="1"><order sym="A" amount="100" limit="145.67"/><order sym="A" amount="-0.5" limit="1"/><query id="7"/></transactions>`
+	const trades = `<transactions id="1"><order sym="A" amount="100" limit="145.67"/><order sym="A" amount="-0.5" limit="1"/><query id="7"/><order sym="A" amount="2" limit="3" ref="r-1"/><query ref="r-2"/></transactions>`
 	told := map[exchange.RejectReason]bool{exchange.OK: true}
 	for _, c := range []struct {
 		frame   string
@@ -70,6 +70,10 @@ func TestRejectNamesTheValues(t *testing.T) {
 		{trades, 2, exchange.Result{Reason: exchange.HistoryUnavailable}, `<error id="7">order 7 was closed long ago, and the database that knows it does not answer now</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.NoRoomToCancel}, `<error id="7">order 7 cannot be canceled now: the disk has no room for the journal, and the reserve for cancels is used up; query still works</error>`},
 		{trades, 0, exchange.Result{Reason: exchange.TooManyFills}, `<error sym="A" amount="100" limit="145.67">100 A at 145.67 would execute against more orders than one record of the journal takes; send it in smaller parts</error>`},
+		{trades, 3, exchange.Result{Reason: exchange.RefUsed}, `<error sym="A" amount="2" limit="3" ref="r-1">account 1 has used ref r-1 before, and not for this</error>`},
+		{trades, 3, exchange.Result{Reason: exchange.RefUnavailable}, `<error sym="A" amount="2" limit="3" ref="r-1">what ref r-1 was used for is in the database, which does not answer now; nothing was done, try again later</error>`},
+		{trades, 4, exchange.Result{Reason: exchange.UnknownOrder}, `<error ref="r-2">account 1 has no order of ref r-2</error>`},
+		{trades, 4, exchange.Result{Reason: exchange.AlreadyExecuted, Order: 9}, `<error ref="r-2">order 9 has nothing open: it is executed</error>`},
 		{trades, 2, exchange.Result{Reason: 200}, `<error id="7">refused: unknown</error>`},
 	} {
 		var r Request

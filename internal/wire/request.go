@@ -42,8 +42,8 @@ type slot struct {
 
 // sentAttrs holds the attributes of an element that its reply repeats, as they were sent.
 type sentAttrs struct {
-	sym, amount, limit, id             string
-	hasSym, hasAmount, hasLimit, hasID bool
+	sym, amount, limit, id, ref                string
+	hasSym, hasAmount, hasLimit, hasID, hasRef bool
 }
 
 // sentWith takes the attributes of an element that its reply repeats.
@@ -53,6 +53,7 @@ func sentWith(e *element) *sentAttrs {
 	s.amount, s.hasAmount = e.attr("amount")
 	s.limit, s.hasLimit = e.attr("limit")
 	s.id, s.hasID = e.attr("id")
+	s.ref, s.hasRef = e.attr("ref")
 	return s
 }
 
@@ -143,12 +144,15 @@ func (r *Request) create(root *element) {
 // account reads an <account> that is to be opened.
 func (r *Request) account(e *element) {
 	c := exchange.Command{Kind: exchange.OpenAccount}
-	err := first(onlyAttributes(e, "id", "balance"), noContent(e))
+	err := first(onlyAttributes(e, "id", "balance", "ref"), noContent(e))
 	if err == nil {
 		c.Account, err = parseAttr(e, "id", exchange.ParseAccountID)
 	}
 	if err == nil {
 		c.Balance, err = parseAttr(e, "balance", exchange.ParseBalance)
+	}
+	if err == nil {
+		c.Ref, err = decodeRef(e)
 	}
 	if err != nil {
 		r.refuse(sentWith(e), err)
@@ -194,12 +198,15 @@ func decodePlacement(e, symbol *element, c *exchange.Command) error {
 	if e.name != "account" {
 		return errUnknown(e, symbol)
 	}
-	err := first(onlyAttributes(e, "id"), noChildren(e))
+	err := first(onlyAttributes(e, "id", "ref"), noChildren(e))
 	if err == nil {
 		c.Account, err = parseAttr(e, "id", exchange.ParseAccountID)
 	}
 	if err == nil {
 		c.Placed, err = exchange.ParsePlacement(strings.Trim(string(e.text), whiteSpace))
+	}
+	if err == nil {
+		c.Ref, err = decodeRef(e)
 	}
 	return err
 }
@@ -253,7 +260,7 @@ func decodeTransaction(e, root *element, c *exchange.Command) error {
 // decodeOrder reads an <order>.
 func decodeOrder(e *element, c *exchange.Command) error {
 	c.Kind = exchange.PlaceOrder
-	err := first(onlyAttributes(e, "sym", "amount", "limit"), noContent(e))
+	err := first(onlyAttributes(e, "sym", "amount", "limit", "ref"), noContent(e))
 	if err == nil {
 		c.Symbol, err = parseAttr(e, "sym", exchange.ParseSymbol)
 	}
@@ -266,14 +273,34 @@ func decodeOrder(e *element, c *exchange.Command) error {
 	if err == nil {
 		c.Limit, err = parseAttr(e, "limit", exchange.ParseLimit)
 	}
+	if err == nil {
+		c.Ref, err = decodeRef(e)
+	}
 	return err
+}
+
+// decodeRef reads the ref of an element, "" where it has none.
+func decodeRef(e *element) (exchange.Ref, error) {
+	s, ok := e.attr("ref")
+	if !ok {
+		return "", nil
+	}
+	return exchange.ParseRef(s)
 }
 
 // decodeOrderID reads what names an order: a <query> or a <cancel>.
 func decodeOrderID(e *element, kind exchange.CommandKind, c *exchange.Command) error {
 	c.Kind = kind
-	err := first(onlyAttributes(e, "id"), noContent(e))
-	if err == nil {
+	_, hasID := e.attr("id")
+	_, hasRef := e.attr("ref")
+	err := first(onlyAttributes(e, "id", "ref"), noContent(e))
+	switch {
+	case err != nil:
+	case hasID && hasRef:
+		err = fmt.Errorf("<%s> names its order twice, by id and by ref", e.name)
+	case hasRef:
+		c.Ref, err = decodeRef(e)
+	default:
 		c.Order, err = parseAttr(e, "id", exchange.ParseOrderID)
 	}
 	return err

@@ -64,7 +64,7 @@ func (s *scanner) transactions() bool {
 
 // order reads an <order>.
 func (s *scanner) order(account exchange.AccountID) bool {
-	if !s.leaf("</order") || s.has != symAttr|amountAttr|limitAttr || !s.symbol() {
+	if !s.leaf("</order") || s.has&^refAttr != symAttr|amountAttr|limitAttr || !s.symbol() {
 		return false
 	}
 	side, shares, err := exchange.ParseAmount(s.amount)
@@ -79,11 +79,15 @@ func (s *scanner) order(account exchange.AccountID) bool {
 	s.echo(` amount="`, s.amount)
 	s.echo(` limit="`, s.limit)
 	s.r.do(exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: s.r.lastSymbol, Side: side, Shares: shares, Limit: limit}, nil)
-	return true
+	return s.echoRef()
 }
 
 // orderID does c with the order that the element just read names.
 func (s *scanner) orderID(c exchange.Command) bool {
+	if s.has == refAttr {
+		s.r.do(c, nil)
+		return s.echoRef()
+	}
 	id, err := exchange.ParseOrderID(s.id)
 	if err != nil || s.has != idAttr {
 		return false
@@ -121,7 +125,7 @@ func (s *scanner) create() bool {
 
 // open reads an <account> that is to be opened.
 func (s *scanner) open() bool {
-	if !s.leaf("</account") || s.has != idAttr|balanceAttr || !s.account() {
+	if !s.leaf("</account") || s.has&^refAttr != idAttr|balanceAttr || !s.account() {
 		return false
 	}
 	balance, err := exchange.ParseBalance(s.balance)
@@ -130,7 +134,7 @@ func (s *scanner) open() bool {
 	}
 	s.echo(` id="`, s.id)
 	s.r.do(exchange.Command{Kind: exchange.OpenAccount, Account: s.r.lastAccount, Balance: balance}, nil)
-	return true
+	return s.echoRef()
 }
 
 // list reads a <symbol> and what is to be placed in it.
@@ -165,7 +169,7 @@ func (s *scanner) list() bool {
 
 // placement reads an <account> in a <symbol>, which the command made makes.
 func (s *scanner) placement(made int, sym []byte) bool {
-	if !s.startTag() || s.has != idAttr || !s.account() || s.empty {
+	if !s.startTag() || s.has&^refAttr != idAttr || !s.account() || s.empty {
 		return false
 	}
 	length := bytes.IndexByte(s.xml[s.at:], '<')
@@ -180,5 +184,5 @@ func (s *scanner) placement(made int, sym []byte) bool {
 	s.echo(` sym="`, sym)
 	s.echo(` id="`, s.id)
 	s.r.doIn(made, exchange.Command{Kind: exchange.PlaceShares, Account: s.r.lastAccount, Symbol: s.r.lastSymbol, Placed: placed}, nil)
-	return true
+	return s.echoRef()
 }

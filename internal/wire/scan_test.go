@@ -25,6 +25,8 @@ var common = []string{
 	`<transactions id="1"><order sym="A" amount="1" limit="2"/></transactions>`,
 	"<transactions id='1' ><order limit = '01.' amount=\n'-.5'\tsym= \"A\" ></order>\n</transactions\t>",
 	`<transactions id="1"><query id="007"/><cancel id="9223372036854775807"/> <query id='1'></query><cancel  id='2'> </cancel></transactions>`,
+	`<create><account ref="a.B_9:-" id="1" balance="1"/><symbol sym="A"><account id="1" ref='x'>1</account><account id="2">1</account></symbol></create>`,
+	`<transactions id="1"><order sym="A" amount="1" limit="2" ref="r"/><query ref="r"/><cancel ref='r'></cancel><order sym="A" amount="1" limit="2"/></transactions>`,
 	setup, twoOrders,
 }
 
@@ -43,6 +45,8 @@ var uncommon = []string{
 	`<transactions id="1"><order sym="A" amount="1" limit="1">x</order></transactions>`, `<transactions id="1"><order sym="A" amount="1" limit="1"></query></transactions>`, `<transactions id="1"><order sym="A" amount="1" limit="1"><x/></order></transactions>`, `<transactions id="1"><order sym="A" amount=" 1" limit="1"/></transactions>`,
 	`<transactions id="1"><query/></transactions>`, `<transactions id="1"><query id="0"/></transactions>`, `<transactions id="1"><query id="1" sym="A"/></transactions>`, `<transactions id="1"><query account="1"/></transactions>`, `<transactions id="1"><query id="1"></cancel></transactions>`,
 	`<transactions id="1"><cancel/></transactions>`, `<transactions id="1"><cancel id="x"/></transactions>`, `<transactions id="1"><cancel id="1" balance="1"/></transactions>`,
+	`<transactions id="1"><order sym="A" amount="1" limit="1" ref=""/></transactions>`, `<transactions id="1"><query ref="r" id="1"/></transactions>`, `<transactions id="1"><cancel ref="a b"/></transactions>`, `<transactions id="1" ref="r"/>`, `<transactions id="1"><order sym="A" amount="1" ref="r"/></transactions>`,
+	`<create><account id="1" balance="1" ref="&#49;"/></create>`, `<create><symbol sym="A" ref="r"/></create>`, `<create><symbol sym="A"><account ref="r">1</account></symbol></create>`, `<create ref="r"/>`,
 	`<create><account id="1"/></create>`, `<create><account id="" balance="1"/></create>`, `<create><account id="1" balance="-1"/></create>`, `<create><account id="1" balance="1">1</account></create>`, `<create><account account="1" balance="1"/></create>`, `<create><account id="1" balance="1" sym="A"/></create>`,
 	`<create><symbol/></create>`, `<create><symbol sym=""/></create>`, `<create><symbol sym="A" id="1"/></create>`, `<create><symbol sym="A">x</symbol></create>`, `<create><symbol sym="A"></create>`, `<create><symbol sym="A"><account id="1">1</account></create>`, `<create><symbol sym="A"><account id="1">1</account>x</symbol></create>`, `<create><symbol sym="A"><symbol sym="B"/></symbol></create>`,
 	`<create><symbol sym="A"><account id="1"/></symbol></create>`, `<create><symbol sym="A"><account id="1"> </account></symbol></create>`, `<create><symbol sym="A"><account id="x">1</account></symbol></create>`, `<create><symbol sym="A"><account>1</account></symbol></create>`, `<create><symbol sym="A"><account id="1" sym="A">1</account></symbol></create>`,
@@ -207,6 +211,14 @@ func (w *writer) element(name, content string, attributes ...string) string {
 func (w *writer) id() string     { return w.pick([]string{"1", "2", "007", "123456789"}, "", "x", "-1") }
 func (w *writer) symbol() string { return w.pick([]string{"A", "SPY", "b2"}, "", "A.B", "A B", `"`) }
 
+// ref adds a ref to attributes, or none.
+func (w *writer) ref(attributes ...string) []string {
+	if rapid.Bool().Draw(w.t, "ref") {
+		return attributes
+	}
+	return append(attributes, "ref", w.pick([]string{"1", "a.B_9:-", "r"}, "", "a b", strings.Repeat("x", 65)))
+}
+
 func (w *writer) number() string {
 	return w.pick([]string{"1", "100", "+145.67", ".5", "5.", "0.00000001"}, "", "0", "-1", "1e3", "1.000000000", "99999999999999999999")
 }
@@ -222,15 +234,15 @@ func (w *writer) children(kinds ...func() string) string {
 
 func (w *writer) document() string {
 	account := func() string {
-		return w.element("account", w.space(), "id", w.id(), "balance", w.number())
+		return w.element("account", w.space(), w.ref("id", w.id(), "balance", w.number())...)
 	}
-	placement := func() string { return w.element("account", w.space()+w.number()+w.space(), "id", w.id()) }
+	placement := func() string { return w.element("account", w.space()+w.number()+w.space(), w.ref("id", w.id())...) }
 	symbol := func() string { return w.element("symbol", w.children(placement), "sym", w.symbol()) }
 	order := func() string {
-		return w.element("order", w.space(), "sym", w.symbol(), "amount", w.pick([]string{"", "-"}, "--")+"1", "limit", w.number())
+		return w.element("order", w.space(), w.ref("sym", w.symbol(), "amount", w.pick([]string{"", "-"}, "--")+"1", "limit", w.number())...)
 	}
-	query := func() string { return w.element("query", w.space(), "id", w.id()) }
-	cancel := func() string { return w.element("cancel", w.space(), "id", w.id()) }
+	query := func() string { return w.element("query", w.space(), w.pick([]string{"id", "ref"}, "x"), w.id()) }
+	cancel := func() string { return w.element("cancel", w.space(), w.pick([]string{"id", "ref"}, "x"), w.id()) }
 	start := w.pick(append(declarations[:], ""), "\ufeff", `<?xml version='1.0'?>`, `<?xml version="1.1"?>`) + w.space()
 	if rapid.Bool().Draw(w.t, "create") {
 		return start + w.element("create", w.children(account, symbol)) + w.space()

@@ -16,9 +16,9 @@ type scanner struct {
 	elements int // how many have begun
 
 	// The last start tag. A value means something where has says so.
-	has                             attrSet
-	empty                           bool // it is an empty-element tag, <name/>
-	sym, amount, limit, id, balance []byte
+	has                                  attrSet
+	empty                                bool // it is an empty-element tag, <name/>
+	sym, amount, limit, id, balance, ref []byte
 }
 
 // attrSet is a set of attributes.
@@ -32,6 +32,7 @@ const (
 	idAttr
 	accountAttr
 	balanceAttr
+	refAttr
 )
 
 // take reads a token, if it is the next.
@@ -122,6 +123,8 @@ func (s *scanner) keep(name, value []byte) bool {
 		is, s.id = accountAttr, value
 	case "balance":
 		is, s.balance = balanceAttr, value
+	case "ref":
+		is, s.ref = refAttr, value
 	default:
 		return false
 	}
@@ -175,6 +178,22 @@ func (s *scanner) symbol() bool {
 		s.r.lastSymbol = symbol
 	}
 	return err == nil
+}
+
+// echoRef has the reply repeat the ref of the last start tag, if it has one, and gives it
+// to the command that was added last.
+func (s *scanner) echoRef() bool {
+	if s.has&refAttr == 0 {
+		return true
+	}
+	ref, err := exchange.ParseRef(s.ref)
+	if err != nil {
+		return false
+	}
+	s.echo(` ref="`, s.ref)
+	s.r.slots[len(s.r.slots)-1].echoEnd = len(s.r.echoes)
+	s.r.Commands[len(s.r.Commands)-1].Ref = ref
+	return true
 }
 
 // echo has the reply repeat an attribute. begin is the attribute up to its value, in

@@ -1,0 +1,296 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"outcry/internal/exchange"
+)
+
+// A ref is used once by its account, for ever. What it was used for is in one of two
+// places at any time:
+//
+//   - in memory (exchange.Refs), in generations: those of records that the database does
+//     not have yet, and the newest of those that it has;
+//   - in the database. A generation that is wholly there enters a filter that knows what
+//     was certainly never used (refFilter), and is dropped from memory one later.
+//
+// So the session asks the filter before it hands its commands over, and asks the database
+// only for refs that the filter knows perhaps (lookUp). The owner that does a command
+// looks into memory, then into what the session has found (claimRef). Whatever entered
+// memory after the session looked is still there: the owner sees that by the number of
+// the first generation in memory, and otherwise refuses.
+
+const (
+	// refsAskedMax is how many refs the history is asked for at once.
+	refsAskedMax = 1000
+
+	// sealedMax bounds the generations that are sealed and not in the database yet.
+	// While it is away, the last one takes all further refs.
+	sealedMax = 2
+
+	// filterRetry is how long the filter waits for the database to be read again.
+	filterRetry = time.Second
+)
+
+// refIndex finds what refs were used for.
+type refIndex struct {
+	table    *exchange.Refs // guarded by Engine.mu
+	filter   *refFilter
+	complete atomic.Bool // the filter has all refs that the database had at the start
+
+	// filtered is the number of the first generation that is not wholly in the filter.
+	// Only the sweeper changes it.
+	filtered atomic.Uint64
+}
+
+// recalled is what memory or the database said of a ref when the session looked.
+type recalled struct {
+	use         exchange.RefUse
+	used        bool
+	unavailable bool // nobody said anything
+}
+
+// lookup is what a session has found of the refs of its commands. The zero value is
+// that of commands without refs.
+type lookup struct {
+	since   uint64 // refs of this generation and later ones may be missing in perhaps
+	perhaps map[exchange.RefKey]recalled
+}
+
+// hasRefs tells whether any command has a ref.
+func hasRefs(commands []exchange.Command) bool {
+	for i := range commands {
+		if commands[i].Ref != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// lookUp finds what the owners of the commands cannot: refs that are in the database
+// alone. A ref that the filter excludes needs nothing.
+func (e *Engine) lookUp(ctx context.Context, commands []exchange.Command) (l lookup) {
+	if e.options.History == nil {
+		return l
+	}
+	l.since = e.refs.filtered.Load() // before the filter is asked
+	var ask []exchange.RefKey
+	for i := range commands {
+		key := exchange.RefKey{Account: commands[i].Account, Ref: commands[i].Ref}
+		if key.Ref == "" || e.refs.complete.Load() && !e.refs.filter.mayHave(key) {
+			continue
+		}
+		if _, asked := l.perhaps[key]; asked {
+			continue
+		}
+		if l.perhaps == nil {
+			l.perhaps = make(map[exchange.RefKey]recalled)
+		}
+		known, use, used := e.recallFromMemory(key)
+		if l.perhaps[key] = (recalled{use: use, used: used, unavailable: !known}); !known {
+			ask = append(ask, key)
+		}
+	}
+	for keys := range slices.Chunk(ask, refsAskedMax) {
+		e.askHistory(ctx, keys, l.perhaps)
+	}
+	return l
+}
+
+// recallFromMemory returns what a ref was used for, as far as memory knows: an account
+// that does not exist has used none.
+func (e *Engine) recallFromMemory(key exchange.RefKey) (known bool, use exchange.RefUse, used bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a := e.ledger.Account(key.Account)
+	if a == nil {
+		return true, use, false
+	}
+	use, used = e.refs.table.Find(a, key.Ref)
+	return used, use, used
+}
+
+// askHistory asks for refs, and leaves what it says in found. Where it does not answer
+// they stay unavailable.
+func (e *Engine) askHistory(ctx context.Context, keys []exchange.RefKey, found map[exchange.RefKey]recalled) {
+	e.counters.refsAsked.Add(int64(len(keys)))
+	uses, err := e.options.History.Refs(ctx, keys)
+	if err != nil {
+		return
+	}
+	for _, key := range keys {
+		use, used := uses[key]
+		found[key] = recalled{use: use, used: used}
+	}
+}
+
+// find returns what a ref was used for. Where nobody can tell now, sure is false.
+// It is called under mu.
+func (x *refIndex) find(a *exchange.Account, ref exchange.Ref, l *lookup) (use exchange.RefUse, used, sure bool) {
+	if use, used = x.table.Find(a, ref); used {
+		return use, true, true
+	}
+	r := l.perhaps[exchange.RefKey{Account: a.ID, Ref: ref}]
+	switch {
+	case r.used:
+		return r.use, true, true
+	case r.unavailable, x.table.First() > l.since:
+		return use, false, false
+	}
+	return use, false, true
+}
+
+// namedOrder returns the order that a query or a cancel names by its ref, 0 where there
+// is none, and why. A ref whose order has no place in the journal yet has none.
+func (e *Engine) namedOrder(c *exchange.Command, l *lookup) (exchange.OrderID, exchange.RejectReason) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a := e.ledger.Account(c.Account)
+	if a == nil {
+		return 0, exchange.UnknownAccount
+	}
+	use, _, sure := e.refs.find(a, c.Ref, l)
+	switch {
+	case !sure:
+		return 0, exchange.RefUnavailable
+	case use.Order == 0:
+		return 0, exchange.UnknownOrder
+	}
+	return use.Order, exchange.OK
+}
+
+// doer is an owner, which does a command whatever its ref.
+type doer interface {
+	do(c *exchange.Command, r *exchange.Result, now int64) error
+}
+
+// once does a command that makes something and has a ref, unless that was done before:
+// then it is answered as it was answered first. A refusal does not use the ref up.
+func (e *Engine) once(owner doer, c *exchange.Command, r *exchange.Result, l *lookup, now int64) error {
+	account, mayDo := e.claimRef(c, r, l)
+	if !mayDo {
+		return nil
+	}
+	if err := owner.do(c, r, now); err != nil {
+		return err // final: the claim stays, and nobody may be told anything
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case r.Reason == exchange.OK:
+		if account == nil {
+			account = e.ledger.Account(c.Account)
+		}
+		use := c.Use()
+		use.Order = r.Order
+		e.refs.table.Add(account, c.Ref, use)
+	case account != nil:
+		e.refs.table.Withdraw(account, c.Ref)
+	}
+	e.settled.Broadcast()
+	return nil
+}
+
+// claimRef keeps the ref of a command for it, so that it may be done. Otherwise the
+// result says what came of it, or why it is refused. account is nil where the command
+// is to open it: it has used no refs, and one goroutine opens all accounts.
+func (e *Engine) claimRef(c *exchange.Command, r *exchange.Result, l *lookup) (account *exchange.Account, mayDo bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if account = e.ledger.Account(c.Account); account == nil {
+		if c.Kind == exchange.OpenAccount {
+			return nil, true
+		}
+		r.Reason = exchange.UnknownAccount
+		return nil, false
+	}
+	for {
+		use, used, sure := e.refs.find(account, c.Ref, l)
+		switch {
+		case used && use.Same(c.Use()):
+			r.Order = use.Order
+			e.counters.refsRepeated.Add(1)
+			return nil, false
+		case used:
+			r.Reason = exchange.RefUsed
+			return nil, false
+		case !sure:
+			r.Reason = exchange.RefUnavailable
+			return nil, false
+		case e.refs.table.Claim(account, c.Ref):
+			return account, true
+		case e.stopping():
+			r.Reason = exchange.RefUnavailable
+			return nil, false
+		}
+		// Another owner is about to use it. Neither that it will nor that it will not
+		// may be told before it has: wait the moment until it is done or withdrawn.
+		e.settled.Wait()
+	}
+}
+
+// buildFilter reads the refs that the database has into the filter, however often it
+// takes. Until it is done, every ref is perhaps there.
+func (e *Engine) buildFilter() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	e.running.Go(func() {
+		select {
+		case <-e.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	for {
+		var err error
+		e.refs.filter.add(func(yield func(exchange.RefKey) bool) {
+			err = e.options.History.EachRef(ctx, yield)
+		})
+		if err == nil {
+			e.refs.complete.Store(true)
+			return
+		}
+		select {
+		case <-time.After(filterRetry):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sweepRefs begins a new generation where the last one has enough, brings those into the
+// filter that the database has wholly, and drops all of them but the newest.
+func (e *Engine) sweepRefs() {
+	if e.options.History == nil {
+		return
+	}
+	x := &e.refs
+	e.mu.Lock()
+	if filtered := x.filtered.Load(); x.table.Added() >= e.options.RefsMax/generationsKept && x.table.Last()-filtered < sealedMax {
+		x.table.Seal(e.journal.Appended())
+	}
+	last := x.table.Last()
+	e.mu.Unlock()
+	for number := x.filtered.Load(); number < last; number++ {
+		e.mu.Lock()
+		keys, seq := x.table.Sealed(number)
+		e.mu.Unlock()
+		if seq > e.options.Projection.Applied() {
+			break
+		}
+		x.filter.add(keys)
+		x.filtered.Store(number + 1)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for x.table.First()+1 < x.filtered.Load() {
+		x.table.Drop()
+	}
+}
+
+// generationsKept is how many generations RefsMax stands for: the last one, those on
+// their way into the database, and one that is there already.
+const generationsKept = 2 + sealedMax

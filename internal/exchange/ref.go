@@ -1,0 +1,93 @@
+package exchange
+
+import "fmt"
+
+// RefCharsMax is the most characters that a Ref has.
+const RefCharsMax = 64
+
+// Ref is a name that a client gives to a command which makes something, so that it can
+// send the command again without doing it twice. An account has one use of each ref:
+// for an order, for its own opening, or for shares placed with it. "" is no ref.
+type Ref string
+
+// ParseRef checks a ref: 1 to 64 characters of A-Z, a-z, 0-9 and . _ : -. The error names
+// the value.
+func ParseRef[S string | []byte](s S) (Ref, error) {
+	if len(s) == 0 || len(s) > RefCharsMax {
+		return "", fmt.Errorf("ref %s is not 1 to %d characters", quote(s), RefCharsMax)
+	}
+	for i := range len(s) {
+		if !isRefChar(s[i]) {
+			return "", fmt.Errorf("ref %s has a character other than A-Z, a-z, 0-9 and . _ : -", quote(s))
+		}
+	}
+	return Ref(s), nil
+}
+
+func isRefChar(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', isDigit(c):
+		return true
+	}
+	return c == '.' || c == '_' || c == ':' || c == '-'
+}
+
+// RefKey names a ref of all accounts.
+type RefKey struct {
+	Account AccountID
+	Ref     Ref
+}
+
+// RefUse is what a ref was used for: the content of the command, as values, and the
+// order that it made.
+type RefUse struct {
+	Kind     CommandKind // OpenAccount, PlaceShares or PlaceOrder
+	Side     Side        // of an order
+	Symbol   Symbol      // of an order, and of shares placed
+	Limit    Price       // of an order
+	Quantity Int128      // the balance, the shares placed, or the shares of the order
+	Order    OrderID     // 0 where it made none
+}
+
+// Same tells whether two uses have the same content, whatever order came of it.
+func (u RefUse) Same(v RefUse) bool {
+	v.Order = u.Order
+	return u == v
+}
+
+// Makes tells whether a command of this kind makes what a ref of its own can name.
+func (k CommandKind) Makes() bool { return k == OpenAccount || k == PlaceShares || k == PlaceOrder }
+
+// Use returns what c would use its ref for. Its kind is one that Makes.
+func (c *Command) Use() RefUse {
+	u := RefUse{Kind: c.Kind, Side: c.Side, Symbol: c.Symbol, Limit: c.Limit}
+	switch c.Kind {
+	case OpenAccount:
+		u.Quantity = Int128(c.Balance)
+	case PlaceShares:
+		u.Quantity = Int128(c.Placed)
+	case PlaceOrder:
+		u.Quantity = Int128(c.Shares.Position())
+	}
+	return u
+}
+
+// Names returns the order that a query or a cancel is about: by its id, or by its ref,
+// which the engine has resolved into r. It is 0 where no order has the ref.
+func (c *Command) Names(r *Result) OrderID {
+	if c.Ref == "" {
+		return c.Order
+	}
+	return r.Order
+}
+
+// Use returns what e has used its ref for, where it has one.
+func (e *Event) Use() RefUse {
+	switch e.Kind {
+	case AccountOpened:
+		return RefUse{Kind: OpenAccount, Quantity: Int128(e.Balance)}
+	case SharesPlaced:
+		return RefUse{Kind: PlaceShares, Symbol: e.Symbol, Quantity: Int128(e.Placed)}
+	}
+	return RefUse{Kind: PlaceOrder, Side: e.Side, Symbol: e.Symbol, Limit: e.Limit, Quantity: Int128(e.Shares.Position()), Order: e.Order}
+}

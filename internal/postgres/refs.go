@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"outcry/internal/exchange"
+)
+
+// usesOf is what the refs were used for that two arrays name, of accounts and of their
+// refs.
+const usesOf = `
+	SELECT f.account, f.ref, coalesce(f.order_id, 0), coalesce(o.sym, p.sym, ''), coalesce(o.amount, 0), coalesce(o.limit_price, 0),
+	       p.shares, a.opened
+	  FROM unnest($1::text[], $2::text[]) AS wanted (account, ref)
+	  JOIN refs f ON f.account = wanted.account COLLATE "C" AND f.ref = wanted.ref COLLATE "C"
+	  LEFT JOIN order_log o ON o.id = f.order_id
+	  LEFT JOIN placement_log p ON p.seq = f.seq
+	  LEFT JOIN accounts a ON a.id = f.account AND a.seq = f.seq`
+
+// Refs returns what those of the given refs were used for that the tables have. The
+// error says why they could not be asked, or names a ref whose record has no row.
+func (h *History) Refs(ctx context.Context, keys []exchange.RefKey) (uses map[exchange.RefKey]exchange.RefUse, err error) {
+	err = h.ask(ctx, func(ctx context.Context) error {
+		uses, err = readRefs(ctx, h.pool, keys)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("postgres: read %d refs: %w", len(keys), err)
+	}
+	return uses, nil
+}
+
+// querier is a connection, a pool of them, or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func readRefs(ctx context.Context, q querier, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error) {
+	accounts, refs := make([]string, len(keys)), make([]string, len(keys))
+	for i, key := range keys {
+		accounts[i], refs[i] = string(key.Account), string(key.Ref)
+	}
+	rows, err := q.Query(ctx, usesOf, accounts, refs)
+	if err != nil {
+		return nil, err
+	}
+	uses := make(map[exchange.RefKey]exchange.RefUse)
+	var row refRow
+	_, err = pgx.ForEachRow(rows, row.into(), func() error {
+		use, err := row.use()
+		if err != nil {
+			return fmt.Errorf("ref %s of account %s: %w", row.key.Ref, row.key.Account, err)
+		}
+		uses[row.key] = use
+		return nil
+	})
+	return uses, err
+}
+
+// refRow is a row of usesOf.
+type refRow struct {
+	key            exchange.RefKey
+	order          exchange.OrderID
+	symbol         string
+	amount         int64
+	limit          exchange.Price
+	placed, opened pgtype.Numeric
+}
+
+func (r *refRow) into() []any {
+	return []any{(*string)(&r.key.Account), (*string)(&r.key.Ref), &r.order, &r.symbol, &r.amount, &r.limit, &r.placed, &r.opened}
+}
+
+// use returns what the ref was used for. The error says that its record has no row.
+func (r *refRow) use() (u exchange.RefUse, err error) {
+	switch {
+	case r.order != 0 && r.amount != 0:
+		u = exchange.RefUse{Kind: exchange.PlaceOrder, Symbol: exchange.Symbol(r.symbol), Limit: r.limit, Order: r.order}
+		var shares exchange.Shares
+		u.Side, shares = sideOf(r.amount)
+		u.Quantity = exchange.Int128(shares.Position())
+	case r.order == 0 && r.placed.Valid:
+		u = exchange.RefUse{Kind: exchange.PlaceShares, Symbol: exchange.Symbol(r.symbol)}
+		u.Quantity, err = int128(r.placed, scaleShares)
+	case r.order == 0 && r.opened.Valid:
+		u.Kind = exchange.OpenAccount
+		u.Quantity, err = int128(r.opened, scaleCash)
+	default:
+		return u, errors.New("no table has its record")
+	}
+	return u, err
+}
+
+// EachRef calls f for every ref that the tables have, in any order, until it returns
+// false. The error says why they could not be read to the end.
+func (h *History) EachRef(ctx context.Context, f func(exchange.RefKey) bool) error {
+	rows, err := h.pool.Query(ctx, `SELECT account, ref FROM refs`)
+	if err != nil {
+		return fmt.Errorf("postgres: read refs: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		values := rows.RawValues()
+		if !f(exchange.RefKey{Account: exchange.AccountID(values[0]), Ref: exchange.Ref(values[1])}) {
+			return nil
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("postgres: read refs: %w", err)
+	}
+	return nil
+}
+
+// CheckRefs compares each row of refs with its record's row, as of Position. A *RowError
+// names the first one that has none, or another account's, or which shares its record
+// with another ref. That an account has a ref once, the table's key sees to.
+func (a *Archive) CheckRefs(ctx context.Context) (refs int64, err error) {
+	var account, ref, says string
+	err = a.tx.QueryRow(ctx, `
+		SELECT f.account, f.ref, format('it is of record %s and of order %s; ', f.seq, coalesce(f.order_id::text, 'none')) ||
+		       CASE WHEN f.twice THEN 'another ref is of that record too'
+		            ELSE format('that of account %s is record %s', coalesce(o.account, p.account, a.id, 'none'), coalesce(o.seq, p.seq, a.seq, 0)) END
+		  FROM (SELECT *, count(*) OVER (PARTITION BY seq) > 1 AS twice FROM refs) f
+		  LEFT JOIN order_log o ON o.id = f.order_id
+		  LEFT JOIN placement_log p ON p.seq = f.seq AND f.order_id IS NULL
+		  LEFT JOIN accounts a ON a.id = f.account AND a.seq = f.seq AND f.order_id IS NULL
+		 WHERE f.twice OR (f.account, f.seq) IS DISTINCT FROM (coalesce(o.account, p.account, a.id), coalesce(o.seq, p.seq, a.seq))
+		 ORDER BY f.seq, f.account, f.ref LIMIT 1`).Scan(&account, &ref, &says)
+	switch {
+	case err == nil:
+		return 0, &RowError{"refs", fmt.Sprintf("account %s, ref %s", account, ref), says}
+	case !errors.Is(err, pgx.ErrNoRows):
+		return 0, fmt.Errorf("postgres: compare refs with records: %w", err)
+	}
+	if err := a.tx.QueryRow(ctx, `SELECT count(*) FROM refs`).Scan(&refs); err != nil {
+		return 0, fmt.Errorf("postgres: count refs: %w", err)
+	}
+	return refs, nil
+}
+
+// Refs returns what those of the given refs were used for that the tables have. The
+// error says why they could not be read.
+func (a *Archive) Refs(ctx context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error) {
+	uses, err := readRefs(ctx, a.tx, keys)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: read %d refs: %w", len(keys), err)
+	}
+	return uses, nil
+}
