@@ -24,6 +24,7 @@ type Book struct {
 	oldest     slot    // of the closed orders, the one that closed first
 	latest     slot    // and the one that closed last
 	newest     OrderID // ids within a book rise, so time priority is the order of ids
+	halt       *Halt   // nil while the symbol takes orders
 }
 
 // NewBook returns an empty book with an index of its own. Those of one exchange come

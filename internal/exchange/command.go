@@ -65,6 +65,8 @@ type Result struct {
 	SharesHave Position
 	// Status is the answer to an accepted QueryOrder or CancelOrder.
 	Status Status
+	// Halt is since when and why, after Halted.
+	Halt *Halt
 	// Shown is the answer to an accepted ShowOrder, nil to all others.
 	Shown *PublicOrder
 }
@@ -116,6 +118,8 @@ const (
 	HistoryUnavailable                 // the order is only in Postgres, which does not answer
 	RefUsed                            // the account has used the ref for something else
 	RefUnavailable                     // whether the ref was used is only in Postgres, which does not answer
+	Halted                             // the symbol takes no orders
+	TooManyCancels                     // the account has more open than one record of the journal takes
 	rejectReasons                      // how many there are
 )
 
@@ -148,4 +152,6 @@ var rejectNames = [rejectReasons]string{
 	TooManyFills:          "too_many_fills",
 	RefUsed:               "ref_used",
 	RefUnavailable:        "ref_unavailable",
+	Halted:                "symbol_halted",
+	TooManyCancels:        "too_many_cancels",
 }

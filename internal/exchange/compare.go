@@ -42,7 +42,7 @@ func (s *State) SameHoldings(snap *Snapshot) error {
 	var symbols []SymbolState
 	var positions []PositionState
 	for sym, li := range s.Ledger.listings {
-		symbols = append(symbols, SymbolState{sym, li.placed})
+		symbols = append(symbols, SymbolState{sym, li.placed, s.Books[sym].Halted()})
 		for a, h := range li.holdings {
 			positions = append(positions, PositionState{sym, a.ID, h.shares, h.held})
 		}
@@ -54,7 +54,7 @@ func (s *State) SameHoldings(snap *Snapshot) error {
 	if err == nil {
 		err = difference(snap.Symbols, symbols,
 			func(sym *SymbolState) string { return fmt.Sprintf("symbol %s", sym.Symbol) },
-			func(sym *SymbolState) string { return fmt.Sprintf("%s placed", sym.Placed) },
+			(*SymbolState).value,
 			func(a, b *SymbolState) int { return cmp.Compare(a.Symbol, b.Symbol) })
 	}
 	if err == nil {
@@ -66,6 +66,14 @@ func (s *State) SameHoldings(snap *Snapshot) error {
 			})
 	}
 	return err
+}
+
+// value shows what a snapshot says of a symbol.
+func (s *SymbolState) value() string {
+	if s.Halt != nil {
+		return fmt.Sprintf("%s placed, halted since %d: %q", s.Placed, s.Halt.Since, s.Halt.Reason)
+	}
+	return fmt.Sprintf("%s placed", s.Placed)
 }
 
 // difference sorts two lists and returns an error that names the first entry that

@@ -65,6 +65,9 @@ func (d *desk) order(id AccountID, s Symbol, side Side, shares Shares, limit Pri
 	case li == nil:
 		return nil, nil, UnknownSymbol
 	}
+	if d.Books[s].Halted() != nil {
+		return nil, nil, Halted
+	}
 	o := NewOrder(d.OrderID+1, account, side, shares, limit)
 	if r := d.Ledger.Reserve(li, o); r != OK {
 		return nil, nil, r
@@ -110,6 +113,9 @@ func dump(s *State) string {
 	for _, sym := range slices.Sorted(maps.Keys(s.Books)) {
 		li := s.Ledger.Listing(sym)
 		fmt.Fprintf(&b, "symbol %s: %s placed\n", sym, li.placed)
+		if h := s.Books[sym].Halted(); h != nil {
+			fmt.Fprintf(&b, "  halted since %d: %s\n", h.Since, h.Reason)
+		}
 		holders := slices.SortedFunc(maps.Keys(li.holdings), func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) })
 		for _, a := range holders {
 			if h := li.holdings[a]; *h != (holding{}) { // one of nothing is like none
@@ -175,6 +181,12 @@ func (s *randomSession) step() {
 		s.list(symbol)
 	case n < 15:
 		s.place(symbol, account, Position{Lo: 1 + s.r.Uint64N(1e10)})
+	case n < 16:
+		s.halt(symbol, fmt.Sprint("reason ", s.now))
+	case n < 18:
+		s.resume(symbol)
+	case n < 19:
+		s.cancelAll(account, s.symbols[:1+s.r.IntN(len(s.symbols))]...)
 	case n < 35:
 		if s.OrderID == 0 {
 			return

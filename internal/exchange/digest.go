@@ -15,7 +15,7 @@ const digestVersion = "outcry state 1\n"
 
 // Digest returns the SHA-256 of a listing of all that will be of consequence:
 // accounts, symbols, positions, resting orders in the order in which they would
-// execute, and the last order id. Two states with the same digest go on alike,
+// execute, the last order id, and which symbols are halted. Two states with the same digest go on alike,
 // however they came about: what closed orders memory still holds does not count,
 // nor does a position of no shares. Refs do not count
 // either: memory has few of them, and the database the others. It walks everything and changes nothing.
@@ -28,6 +28,7 @@ func (s *State) Digest() [sha256.Size]byte {
 		d.listing(li)
 		d.book(s.Books[li.Symbol])
 	}
+	d.halts(s)
 	d.flush()
 	return [sha256.Size]byte(d.hash.Sum(nil))
 }
@@ -98,6 +99,29 @@ func (d *digester) book(b *Book) {
 				d.int128(Int128(n.shares.Position()), Int128(n.left.Position()), Int128(Shares(n.limit).Position()))
 			}
 		}
+	}
+}
+
+// halts ends the listing with the symbols that are halted. Where there is none it
+// adds nothing: so the digest is the one of a program that knew no halts.
+func (d *digester) halts(s *State) {
+	var halted []Symbol
+	for sym, b := range s.Books {
+		if b.halt != nil {
+			halted = append(halted, sym)
+		}
+	}
+	if len(halted) == 0 {
+		return
+	}
+	slices.Sort(halted)
+	d.buffer = append(d.buffer, "halted\n"...)
+	d.number(uint64(len(halted)))
+	for _, sym := range halted {
+		h := s.Books[sym].halt
+		d.buffer = appendString(d.buffer, sym)
+		d.number(uint64(h.Since))
+		d.buffer = appendText(d.buffer, h.Reason)
 	}
 }
 

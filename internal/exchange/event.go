@@ -17,6 +17,10 @@ const (
 	SharesPlaced  EventKind = 3 // Symbol, Account, Placed
 	OrderAccepted EventKind = 4 // Order, Account, Symbol, Side, Shares, Limit, Fills
 	OrderCanceled EventKind = 5 // Order, Account, Symbol, Side, Shares (those taken back), Limit
+	SymbolHalted  EventKind = 6 // Symbol, Reason
+	SymbolResumed EventKind = 7 // Symbol
+
+	OrdersCanceled EventKind = 8 // Account, Cancels
 )
 
 // refFollows is a bit of the encoded kind: a ref stands behind the time.
@@ -35,6 +39,12 @@ func (k EventKind) String() string {
 		return "order"
 	case OrderCanceled:
 		return "cancel"
+	case SymbolHalted:
+		return "halt"
+	case SymbolResumed:
+		return "resume"
+	case OrdersCanceled:
+		return "cancel-all"
 	}
 	return fmt.Sprintf("event(%d)", uint8(k))
 }
@@ -55,6 +65,8 @@ type Event struct {
 	Limit   Price
 	Fills   []Fill // what the accepted order took, in the order of matching
 	Ref     Ref    // of an AccountOpened, SharesPlaced or OrderAccepted; "" where the client gave none
+	Reason  string // of a halt
+	Cancels []Cancel
 }
 
 // ErrEvent is wrapped by DecodeEvent's errors.
@@ -62,8 +74,8 @@ var ErrEvent = errors.New("exchange: not an event")
 
 // AppendEvent appends e to dst: the kind, then its fields in the order in which
 // the kind's comment names them behind the time, and behind the ref where there is one.
-// Numbers are varints, strings carry their length, 128-bit numbers are an upper varint
-// and a lower one.
+// Numbers are varints, strings and lists carry their length, 128-bit numbers are an
+// upper varint and a lower one.
 func AppendEvent(dst []byte, e *Event) []byte {
 	if e.Ref == "" {
 		dst = append(dst, byte(e.Kind))
@@ -90,6 +102,14 @@ func AppendEvent(dst []byte, e *Event) []byte {
 		}
 	case OrderCanceled:
 		dst = appendOrder(dst, e)
+	case SymbolHalted:
+		dst = appendString(dst, e.Symbol)
+		dst = appendText(dst, e.Reason)
+	case SymbolResumed:
+		dst = appendString(dst, e.Symbol)
+	case OrdersCanceled:
+		dst = appendString(dst, e.Account)
+		dst = appendCancels(dst, e.Cancels)
 	default:
 		panic(fmt.Sprintf("exchange: event of unknown kind %d", e.Kind))
 	}
@@ -116,6 +136,11 @@ func appendString[S ~string](dst []byte, s S) []byte {
 	return append(append(dst, byte(len(s))), s...)
 }
 
+// appendText appends a string that may be longer than 255 bytes.
+func appendText(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
 func appendInt128(dst []byte, v Int128) []byte {
 	dst = binary.AppendVarint(dst, v.Hi)
 	return binary.AppendUvarint(dst, v.Lo)
@@ -129,8 +154,8 @@ const (
 	refMax     = 1 + RefCharsMax
 )
 
-// EventBytesMax is the most that AppendEvent appends for an event without fills:
-// that is one of an order, with kind, time, ref, order id, account, symbol, side,
+// EventBytesMax is the most that AppendEvent appends for an event without fills, a
+// reason and cancels: that is one of an order, with kind, time, ref, order id, account, symbol, side,
 // shares, limit and the number of fills.
 const EventBytesMax = 1 + varintMax + refMax + varintMax + accountMax + symbolMax + 1 + 3*varintMax
 
@@ -171,6 +196,12 @@ func DecodeEvent(b []byte, e *Event) error {
 		}
 	case OrderCanceled:
 		r.order(e)
+	case SymbolHalted:
+		e.Symbol, e.Reason = Symbol(r.string()), string(r.text())
+	case SymbolResumed:
+		e.Symbol = Symbol(r.string())
+	case OrdersCanceled:
+		e.Account, e.Cancels = AccountID(r.string()), r.cancels()
 	default:
 		return fmt.Errorf("%w: unknown kind %d", ErrEvent, e.Kind)
 	}
@@ -184,10 +215,10 @@ func DecodeEvent(b []byte, e *Event) error {
 // command can lead to. State.Apply may panic on such an event.
 func (e *Event) Check() error {
 	err := error(nil)
-	if e.Kind != SymbolMade {
+	if e.Kind != SymbolMade && e.Kind != SymbolHalted && e.Kind != SymbolResumed {
 		_, err = ParseAccountID(string(e.Account))
 	}
-	if err == nil && e.Kind != AccountOpened {
+	if err == nil && e.Kind != AccountOpened && e.Kind != OrdersCanceled {
 		_, err = ParseSymbol(string(e.Symbol))
 	}
 	if err == nil && e.Ref != "" {
@@ -207,6 +238,12 @@ func (e *Event) Check() error {
 		}
 	case OrderAccepted, OrderCanceled:
 		return e.checkOrder()
+	case SymbolHalted:
+		if _, err := ParseHaltReason(e.Reason); err != nil {
+			return fmt.Errorf("%w: %s of %s: %w", ErrEvent, e.Kind, e.Symbol, err)
+		}
+	case OrdersCanceled:
+		return e.checkCancels()
 	}
 	return nil
 }
@@ -224,7 +261,7 @@ func (e *Event) checkRef() error {
 func (e *Event) Same(f *Event) bool {
 	return e.Kind == f.Kind && e.Side == f.Side && e.Time == f.Time && e.Account == f.Account && e.Symbol == f.Symbol &&
 		e.Balance == f.Balance && e.Placed == f.Placed && e.Order == f.Order && e.Shares == f.Shares && e.Limit == f.Limit &&
-		e.Ref == f.Ref && slices.EqualFunc(e.Fills, f.Fills, Fill.same)
+		e.Ref == f.Ref && e.Reason == f.Reason && slices.EqualFunc(e.Fills, f.Fills, Fill.same) && slices.Equal(e.Cancels, f.Cancels)
 }
 
 // checkOrder is Check for what orders and cancels have in common, and for fills.
@@ -301,6 +338,12 @@ func (r *eventReader) byte() byte {
 		return b[0]
 	}
 	return 0
+}
+
+// text returns what appendText wrote.
+func (r *eventReader) text() []byte {
+	n := r.uvarint()
+	return r.take(int(min(n, uint64(len(r.rest))+1)))
 }
 
 func (r *eventReader) string() string { return string(r.take(int(r.byte()))) }

@@ -16,11 +16,11 @@ func anyEvent() *rapid.Generator[Event] {
 	symbol := rapid.StringMatching(`[A-Za-z0-9]{1,32}`)
 	order := rapid.Int64Range(1, orderUnitsMax-1)
 	return rapid.Custom(func(t *rapid.T) Event {
-		e := Event{Kind: EventKind(rapid.IntRange(1, 5).Draw(t, "kind")), Time: rapid.Int64().Draw(t, "time")}
-		if e.Kind != SymbolMade {
+		e := Event{Kind: EventKind(rapid.IntRange(1, int(OrdersCanceled)).Draw(t, "kind")), Time: rapid.Int64().Draw(t, "time")}
+		if e.Kind != SymbolMade && e.Kind != SymbolHalted && e.Kind != SymbolResumed {
 			e.Account = AccountID(account.Draw(t, "account"))
 		}
-		if e.Kind != AccountOpened {
+		if e.Kind != AccountOpened && e.Kind != OrdersCanceled {
 			e.Symbol = Symbol(symbol.Draw(t, "symbol"))
 		}
 		units := mul64(rapid.Uint64Range(0, wholeMax-1).Draw(t, "whole"), 1e8).Add(Int128{Lo: rapid.Uint64Range(1, 1e8-1).Draw(t, "fraction")})
@@ -29,6 +29,10 @@ func anyEvent() *rapid.Generator[Event] {
 			e.Balance = Cash(mul64(rapid.Uint64().Draw(t, "balance"), 1e14))
 		case SharesPlaced:
 			e.Placed = Position(units)
+		case SymbolHalted:
+			e.Reason = anyReason().Draw(t, "reason")
+		case OrdersCanceled:
+			e.Cancels = anyCancels(symbol, order).Draw(t, "cancels")
 		case OrderAccepted, OrderCanceled:
 			e.Order = OrderID(rapid.Uint64Range(1, math.MaxInt64).Draw(t, "order"))
 			e.Side = rapid.SampledFrom([]Side{Buy, Sell}).Draw(t, "side")
@@ -67,6 +71,9 @@ func TestDecodeReadsWhatAppendWrote(t *testing.T) {
 		b := AppendEvent([]byte("before"), &e)
 		require.Equal(t, "before", string(b[:6]))
 		require.Equal(t, e, decoded(t, b[6:]))
+		if e.Kind == SymbolHalted || e.Kind == OrdersCanceled {
+			return // their bytes are counted once they are there
+		}
 		most := EventBytesMax
 		for _, f := range e.Fills {
 			most += fillBytesMax(f.Account)
@@ -124,6 +131,7 @@ func TestDecodeReusesTheFillsAndKeepsNothingElse(t *testing.T) {
 // TestTheEncodingIsFixed keeps journals of earlier versions readable: these
 // bytes may never change.
 func TestTheEncodingIsFixed(t *testing.T) {
+	long := strings.Repeat("x", HaltReasonCharsMax)
 	for want, e := range map[string]Event{
 		"\x01\x02\x0242\x00\x03":            {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}},
 		"\x02\x01\x03SPY":                   {Kind: SymbolMade, Time: -1, Symbol: "SPY"},
@@ -134,6 +142,11 @@ func TestTheEncodingIsFixed(t *testing.T) {
 		"\x41\x02\x03a:7\x0242\x00\x03":                {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}, Ref: "a:7"},
 		"\x43\x00\x01.\x03SPY\x0242\x02\x80\x01":       {Kind: SharesPlaced, Account: "42", Symbol: "SPY", Placed: Position{Hi: 1, Lo: 128}, Ref: "."},
 		"\x44\x00\x02R1\x03\x017\x01S\x01\x05\x06\x00": {Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6, Ref: "R1"},
+		"\x06\x02\x03SPY\x03abc":                       {Kind: SymbolHalted, Time: 1, Symbol: "SPY", Reason: "abc"},
+		"\x06\x00\x01S\xc8\x01" + long:                 {Kind: SymbolHalted, Symbol: "S", Reason: long},
+		"\x07\x02\x03SPY":                              {Kind: SymbolResumed, Time: 1, Symbol: "SPY"},
+		"\x08\x02\x017\x02\x03\x01A\x02\x05\x06\x02\x01B\x01\x07\x08": {Kind: OrdersCanceled, Time: 1, Account: "7",
+			Cancels: []Cancel{{3, "A", Sell, 5, 6}, {2, "B", Buy, 7, 8}}},
 	} {
 		require.Equal(t, want, string(AppendEvent(nil, &e)))
 		require.Equal(t, e, decoded(t, []byte(want)))
@@ -149,7 +162,23 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 		change(&e)
 		return e
 	}
+	all := func(change func([]Cancel) []Cancel) Event {
+		return Event{Kind: OrdersCanceled, Account: "1", Cancels: change([]Cancel{{2, "A", Buy, 5, 6}, {1, "B", Buy, 5, 6}})}
+	}
 	for name, e := range map[string]Event{
+		"a halt of no symbol":              {Kind: SymbolHalted, Reason: "x"},
+		"a halt for two lines":             {Kind: SymbolHalted, Symbol: "S", Reason: "x\n"},
+		"a halt for too much":              {Kind: SymbolHalted, Symbol: "S", Reason: strings.Repeat("x", HaltReasonCharsMax+1)},
+		"a resume of no symbol":            {Kind: SymbolResumed},
+		"a cancel-all of nobody":           {Kind: OrdersCanceled, Cancels: []Cancel{{2, "A", Buy, 5, 6}}},
+		"a cancel-all of nothing":          {Kind: OrdersCanceled, Account: "1"},
+		"a cancel-all of an order twice":   all(func(c []Cancel) []Cancel { return append(c, c[1]) }),
+		"a cancel-all out of order":        all(func(c []Cancel) []Cancel { c[0], c[1] = c[1], c[0]; return c }),
+		"a cancel-all of no symbol":        all(func(c []Cancel) []Cancel { c[0].Symbol = ""; return c }),
+		"a cancel-all of order 0":          all(func(c []Cancel) []Cancel { c[0].Order = 0; return c }),
+		"a cancel-all of no side":          all(func(c []Cancel) []Cancel { c[0].Side = 0; return c }),
+		"a cancel-all of no shares":        all(func(c []Cancel) []Cancel { c[1].Shares = 0; return c }),
+		"a cancel-all of no limit":         all(func(c []Cancel) []Cancel { c[1].Limit = 0; return c }),
 		"an account that is not digits":    {Kind: AccountOpened, Account: "x"},
 		"no account":                       {Kind: AccountOpened},
 		"a negative balance":               {Kind: AccountOpened, Account: "1", Balance: Cash{Hi: -1}},
@@ -201,13 +230,13 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 	var got Event
 	require.NoError(t, DecodeEvent(AppendEvent(nil, &[]Event{order(func(*Event) {})}[0]), &got), "the order that the rows change")
 	require.ErrorIs(t, DecodeEvent(nil, &got), ErrEvent)
-	require.ErrorContains(t, DecodeEvent([]byte{6, 0}, &got), "unknown kind 6")
+	require.ErrorContains(t, DecodeEvent([]byte{9, 0}, &got), "unknown kind 9")
 	require.ErrorContains(t, DecodeEvent([]byte{0x41, 2, 0, 1, '1', 0, 0}, &got), "without the ref")
 }
 
 func TestAppendPanicsOnAnUnknownKind(t *testing.T) {
 	require.Panics(t, func() { AppendEvent(nil, &Event{}) })
-	require.Panics(t, func() { AppendEvent(nil, &Event{Kind: 6}) })
+	require.Panics(t, func() { AppendEvent(nil, &Event{Kind: 9}) })
 }
 
 // TestDecodeDoesNotBelieveACountOfFills: a few bytes cannot claim gigabytes.
@@ -223,8 +252,8 @@ func TestDecodeDoesNotBelieveACountOfFills(t *testing.T) {
 }
 
 func TestKindsHaveNames(t *testing.T) {
-	require.Equal(t, "account symbol place order cancel event(9)", strings.Join([]string{AccountOpened.String(), SymbolMade.String(),
-		SharesPlaced.String(), OrderAccepted.String(), OrderCanceled.String(), EventKind(9).String()}, " "))
+	require.Equal(t, "account symbol place order cancel halt resume cancel-all event(9)", strings.Join([]string{AccountOpened.String(), SymbolMade.String(),
+		SharesPlaced.String(), OrderAccepted.String(), OrderCanceled.String(), SymbolHalted.String(), SymbolResumed.String(), OrdersCanceled.String(), EventKind(9).String()}, " "))
 	for k := OpenAccount; k <= CancelOrder; k++ {
 		require.NotEqual(t, "unknown", k.String())
 	}
@@ -251,6 +280,9 @@ func FuzzDecodeEvent(f *testing.F) {
 			Fills: []Fill{{Resting: 1, Account: "2", Shares: 4, Price: 5}}},
 		{Kind: OrderCanceled, Account: "2", Symbol: "S", Side: Sell, Order: 1, Shares: 100, Limit: 5},
 		{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 4, Ref: "R-1"},
+		{Kind: SymbolHalted, Symbol: "S", Reason: "news"},
+		{Kind: SymbolResumed, Symbol: "S"},
+		{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{1, "S", Sell, 100, 5}}},
 	} {
 		f.Add(AppendEvent(nil, &e))
 	}
@@ -259,6 +291,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		var e Event
 		err := DecodeEvent(b, &e)
 		require.LessOrEqual(t, cap(e.Fills), len(b)/2+8) // a fill takes 4 bytes or more; append may double
+		require.LessOrEqual(t, cap(e.Cancels), len(b)/cancelBytesMin)
 		if err != nil {
 			require.ErrorIs(t, err, ErrEvent)
 			return

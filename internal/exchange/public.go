@@ -109,9 +109,10 @@ func (o *Order) Public(sym Symbol) PublicOrder {
 }
 
 // DecodePublic is DecodeEvent for who needs to know of orders but not of accounts:
-// it leaves all names in e empty, refs too, and returns the symbol as a part of b. Of accounts
-// opened and shares placed it reads the kind and the time only. It allocates nothing
-// but what e.Fills needs. An error wraps ErrEvent; e is then unusable.
+// it leaves all names in e empty, refs too, but those in e.Cancels, and returns the symbol as
+// a part of b. Of accounts opened and shares placed it reads the kind and the time only. It
+// allocates nothing but what e.Fills, e.Reason and e.Cancels need. An error wraps ErrEvent; e
+// is then unusable.
 func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 	r := eventReader{rest: b}
 	if _, err := r.begin(e); err != nil {
@@ -120,8 +121,13 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 	switch e.Kind {
 	case AccountOpened, SharesPlaced:
 		return nil, nil
-	case SymbolMade:
+	case SymbolMade, SymbolResumed:
 		symbol = r.name()
+	case SymbolHalted:
+		symbol, e.Reason = r.name(), string(r.text())
+	case OrdersCanceled:
+		r.name()
+		e.Cancels = r.cancels()
 	case OrderAccepted, OrderCanceled:
 		e.Order = OrderID(r.uvarint())
 		r.name()
@@ -137,10 +143,13 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 	if r.short || len(r.rest) != 0 {
 		return nil, fmt.Errorf("%w: %s of %d bytes is cut short or too long", ErrEvent, e.Kind, len(b))
 	}
-	if e.Kind == SymbolMade {
-		return symbol, nil
+	switch e.Kind {
+	case OrderAccepted, OrderCanceled:
+		return symbol, e.checkNumbers()
+	case OrdersCanceled:
+		return nil, e.checkCancels()
 	}
-	return symbol, e.checkNumbers()
+	return symbol, nil
 }
 
 // publicFills reads fills without their accounts.

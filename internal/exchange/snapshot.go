@@ -23,6 +23,7 @@ type AccountState struct {
 type SymbolState struct {
 	Symbol Symbol
 	Placed Position
+	Halt   *Halt // nil while it takes orders
 }
 
 // PositionState is an account's position in a symbol in a Snapshot.
@@ -53,7 +54,7 @@ func (s *Snapshot) Restore() (*State, error) {
 		return nil, err
 	}
 	for _, sym := range s.Symbols {
-		st.List(sym.Symbol)
+		st.List(sym.Symbol).halt = sym.Halt
 	}
 	for i := range s.Orders {
 		if err := s.Orders[i].restore(st); err != nil {

@@ -21,7 +21,7 @@ func snapshotOf(s *State, events []Event) *Snapshot {
 	}
 	for _, sym := range slices.Sorted(maps.Keys(s.Books)) {
 		li := s.Ledger.Listing(sym)
-		snap.Symbols = append(snap.Symbols, SymbolState{Symbol: sym, Placed: li.Placed()})
+		snap.Symbols = append(snap.Symbols, SymbolState{Symbol: sym, Placed: li.Placed(), Halt: s.Books[sym].Halted()})
 		for a := range li.holdings {
 			free, held := li.Position(a)
 			snap.Positions = append(snap.Positions, PositionState{Symbol: sym, Account: a.ID, Shares: free, Held: held})

@@ -69,6 +69,8 @@ func (s *State) apply(e *Event) error {
 		}
 		s.List(e.Symbol)
 		return nil
+	case OrdersCanceled:
+		return s.cancelAll(e)
 	}
 	li, book := s.Ledger.Listing(e.Symbol), s.Books[e.Symbol]
 	if li == nil || book == nil {
@@ -85,6 +87,16 @@ func (s *State) apply(e *Event) error {
 		return s.accept(li, book, e)
 	case OrderCanceled:
 		return s.cancel(li, book, e)
+	case SymbolHalted:
+		if before := book.Halt(&Halt{Since: e.Time, Reason: e.Reason}); before != nil {
+			return fmt.Errorf("exchange: replay: symbol %s halted, which was since %d", e.Symbol, before.Since)
+		}
+		return nil
+	case SymbolResumed:
+		if book.Resume() == nil {
+			return fmt.Errorf("exchange: replay: symbol %s resumed, which was not halted", e.Symbol)
+		}
+		return nil
 	}
 	return fmt.Errorf("exchange: replay: unknown event %s", e.Kind)
 }
@@ -96,6 +108,9 @@ func (s *State) accept(li *Listing, book *Book, e *Event) error {
 	}
 	if _, taken := s.Index.Book(e.Order); taken {
 		return fmt.Errorf("exchange: replay: order %d of %s, and one of another symbol", e.Order, e.Symbol)
+	}
+	if book.halt != nil {
+		return fmt.Errorf("exchange: replay: order %d was accepted, now %s since %d", e.Order, Halted, book.halt.Since)
 	}
 	if r := s.Ledger.Reserve(li, o); r != OK {
 		return fmt.Errorf("exchange: replay: order %d was accepted, now %s", e.Order, r)
@@ -115,6 +130,17 @@ func (s *State) cancel(li *Listing, book *Book, e *Event) error {
 		return fmt.Errorf("exchange: replay: %s of order %d of account %s were canceled, now %s", e.Shares, e.Order, e.Account, r)
 	}
 	s.Ledger.Release(li, &o)
+	return nil
+}
+
+// cancelAll applies an OrdersCanceled event.
+func (s *State) cancelAll(e *Event) error {
+	for i := range e.Cancels {
+		one := e.Cancel(i)
+		if err := s.Apply(&one); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -148,14 +174,21 @@ func fillAt(fills []Fill, i int) *Fill {
 	return nil
 }
 
-// ForgetClosed drops from memory the closed orders of the symbol of e, which has
+// ForgetClosed drops from memory the closed orders of the symbols of e, which has
 // been applied, and all refs. A replay of a long history then needs memory for what is
 // open alone, and does not notice a ref that is used twice.
 func (s *State) ForgetClosed(e *Event) {
 	if e.Ref != "" {
 		s.Refs = NewRefs()
 	}
-	if book := s.Books[e.Symbol]; book != nil {
+	s.forgetClosed(e.Symbol)
+	for i := range e.Cancels {
+		s.forgetClosed(e.Cancels[i].Symbol)
+	}
+}
+
+func (s *State) forgetClosed(sym Symbol) {
+	if book := s.Books[sym]; book != nil {
 		for book.Forget() != 0 {
 		}
 	}

@@ -138,6 +138,11 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 		"a cancel of the other side":       {cancel(func(e *Event) { e.Side = Buy }), "of order 3"},
 		"more cash than there may be":      {Event{Kind: AccountOpened, Account: "9", Balance: CashTotalMax}, "balance_total_exceeded"},
 		"more shares than there may be":    {Event{Kind: SharesPlaced, Symbol: "SPY", Account: "1", Placed: PositionTotalMax}, "position_total_exceeded"},
+		"a halt of no symbol":              {Event{Kind: SymbolHalted, Symbol: "QQQ"}, "never made"},
+		"a resume of what trades":          {Event{Kind: SymbolResumed, Symbol: "SPY"}, "was not halted"},
+		"a cancel-all of no order":         {Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Sell, 50e8, 12e8}, {9, "SPY", Sell, 1, 1}}}, "unknown_order"},
+		"a cancel-all of another's order":  {Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{3, "SPY", Sell, 50e8, 12e8}}}, "foreign_order"},
+		"a cancel-all of more than is":     {Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Sell, 51e8, 12e8}}}, "of order 3"},
 		"an order that should have filled": {buy(func(e *Event) { e.Limit = 13e8 }), "was filled"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,10 +153,18 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 	}
 }
 
+func TestReplayRefusesAnOrderForAHaltedSymbol(t *testing.T) {
+	s := NewState()
+	replay(t, s, append(filled(t), Event{Kind: SymbolHalted, Time: 7, Symbol: "SPY"}))
+	order := Event{Kind: OrderAccepted, Account: "1", Symbol: "SPY", Side: Buy, Shares: 1e8, Limit: 1e8, Order: 9}
+	require.ErrorContains(t, s.Apply(&order), "order 9 was accepted, now symbol_halted since 7")
+}
+
 func TestReplayRefusesAnyEventTwice(t *testing.T) {
 	events := filled(t)
 	ok := Event{Kind: OrderCanceled, Account: "2", Symbol: "SPY", Side: Sell, Shares: 50e8, Limit: 12e8, Order: 3}
-	events = append(events, ok)
+	events = append(events, ok, Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{4, "SPY", Sell, 100e8, 13e8}}},
+		Event{Kind: SymbolHalted, Symbol: "SPY"}, Event{Kind: SymbolResumed, Symbol: "SPY"}, Event{Kind: SymbolHalted, Symbol: "SPY"})
 	for i, e := range events {
 		if e.Kind == SharesPlaced {
 			continue // shares may be placed again: the journal's sequence numbers tell the two apart

@@ -85,6 +85,14 @@ func (d *desk) tellLine(w []string) (string, error) {
 		return d.tellOrder(w)
 	case "cancel2", "query1": // cancel ACCOUNT #ORDER, query #ORDER
 		return d.tellFate(w)
+	case "halt2": // halt SYMBOL REASON
+		return d.halt(Symbol(w[1]), w[2]).String(), nil
+	case "resume1": // resume SYMBOL
+		return d.resume(Symbol(w[1])).String(), nil
+	case "cancelall1": // cancelall ACCOUNT
+		return tellCancels(d.cancelAll(AccountID(w[1]), "QQQ", "SPY"))
+	case "cancelall2": // cancelall ACCOUNT SYMBOL
+		return tellCancels(d.cancelAll(AccountID(w[1]), Symbol(w[2])))
 	case "account1": // account ACCOUNT
 		return d.tellAccount(AccountID(w[1])), nil
 	case "book1": // book SYMBOL
@@ -144,6 +152,17 @@ func (d *desk) tellFate(w []string) (string, error) {
 		said = append(said, fmt.Sprintf("executed %s @ %s at %d", e.Shares, e.Price, e.Time))
 	}
 	return strings.Join(said, "; "), nil
+}
+
+func tellCancels(cancels []Cancel, r RejectReason) (string, error) {
+	if r != OK {
+		return r.String(), nil
+	}
+	said := []string{"canceled"}
+	for _, c := range cancels {
+		said = append(said, fmt.Sprintf("#%d %s %s", c.Order, c.Shares, c.Symbol))
+	}
+	return strings.Join(said, " "), nil
 }
 
 func (d *desk) tellAccount(id AccountID) string {

@@ -72,7 +72,7 @@ func outcomeOf(r exchange.RejectReason) outcome {
 	case exchange.OK:
 		return outcomeOK
 	case exchange.SymbolLimitExceeded, exchange.NoRoom, exchange.NoRoomToCancel, exchange.TooManyFills,
-		exchange.DatabaseBehind, exchange.HistoryUnavailable, noReplyMemory:
+		exchange.DatabaseBehind, exchange.HistoryUnavailable, exchange.Halted, noReplyMemory:
 		return outcomeRefused
 	}
 	return outcomeRejected

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"strconv"
 
 	"outcry/internal/exchange"
@@ -47,6 +48,10 @@ func rejectText(c *exchange.Command, r *exchange.Result) string {
 		return c.Shares.String() + " " + symbol + " at " + c.Limit.String() + " would execute against more orders than one record of the journal takes; send it in smaller parts"
 	case exchange.DatabaseBehind:
 		return "the exchange takes nothing new until its database has caught up; cancel and query still work"
+	case exchange.TooManyCancels:
+		return "account " + account + " has more open than one record of the journal takes"
+	case exchange.Halted:
+		return haltText(c.Symbol, r.Halt)
 	case exchange.HistoryUnavailable:
 		return "order " + order + " was closed long ago, and the database that knows it does not answer now"
 	case exchange.RefUsed:
@@ -55,4 +60,33 @@ func rejectText(c *exchange.Command, r *exchange.Result) string {
 		return "what ref " + ref + " was used for is in the database, which does not answer now; nothing was done, try again later"
 	}
 	return "refused: " + r.Reason.String()
+}
+
+// haltText says that a symbol takes no orders, since when, and why.
+func haltText(sym exchange.Symbol, h *exchange.Halt) string {
+	text := "symbol " + string(sym) + " is halted since " + utc(h.Since) + " and takes no orders; cancel and query work"
+	if h.Reason != "" {
+		text += ": " + h.Reason
+	}
+	return text
+}
+
+// utc shows a time, seconds since the Unix epoch, as RFC 3339 does, in UTC. Package
+// time is not for the core; this is its calendar from the year 0 on, in which a year
+// begins with March, so that a leap day is its last.
+func utc(seconds int64) string {
+	const day, days400 = 86400, 146097              // seconds of a day, days of 400 years
+	days, second := seconds/day+719468, seconds%day // since 0000-03-01
+	if second < 0 {
+		days, second = days-1, second+day
+	}
+	century400, of400 := days/days400, days%days400
+	year := (of400 - of400/1460 + of400/36524 - of400/146096) / 365
+	of := of400 - (365*year + year/4 - year/100)
+	month := (5*of + 2) / 153
+	date := of - (153*month+2)/5 + 1
+	if month += 3; month > 12 {
+		month, year = month-12, year+1
+	}
+	return fmt.Sprintf("%04d-%02d-%02dT%02d:%02d:%02dZ", 400*century400+year, month, date, second/3600, second/60%60, second%60)
 }

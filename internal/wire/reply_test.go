@@ -74,6 +74,9 @@ func TestRejectNamesTheValues(t *testing.T) {
 		{trades, 3, exchange.Result{Reason: exchange.RefUnavailable}, `<error sym="A" amount="2" limit="3" ref="r-1">what ref r-1 was used for is in the database, which does not answer now; nothing was done, try again later</error>`},
 		{trades, 4, exchange.Result{Reason: exchange.UnknownOrder}, `<error ref="r-2">account 1 has no order of ref r-2</error>`},
 		{trades, 4, exchange.Result{Reason: exchange.AlreadyExecuted, Order: 9}, `<error ref="r-2">order 9 has nothing open: it is executed</error>`},
+		{trades, 1, exchange.Result{Reason: exchange.Halted, Halt: &exchange.Halt{Since: 1519348326, Reason: `<"news">`}},
+			`<error sym="A" amount="-0.5" limit="1">symbol A is halted since 2018-02-23T01:12:06Z and takes no orders; cancel and query work: &lt;"news"&gt;</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.TooManyCancels}, `<error id="7">account 1 has more open than one record of the journal takes</error>`},
 		{trades, 2, exchange.Result{Reason: 200}, `<error id="7">refused: unknown</error>`},
 	} {
 		var r Request

@@ -1,0 +1,97 @@
+package exchange
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"iter"
+)
+
+// Cancel is one order of an OrdersCanceled event: all that was open of it is taken
+// back.
+type Cancel struct {
+	Order  OrderID
+	Symbol Symbol
+	Side   Side
+	Shares Shares // taken back
+	Limit  Price
+}
+
+// Compare orders cancels as an event has them: by symbol, then by order.
+func (c *Cancel) Compare(d *Cancel) int {
+	return cmp.Or(cmp.Compare(c.Symbol, d.Symbol), cmp.Compare(c.Order, d.Order))
+}
+
+// Cancel returns the event that the i-th cancel of an OrdersCanceled event would be
+// by itself: it has the same effect.
+func (e *Event) Cancel(i int) Event {
+	c := &e.Cancels[i]
+	return Event{Kind: OrderCanceled, Time: e.Time, Account: e.Account,
+		Symbol: c.Symbol, Order: c.Order, Side: c.Side, Shares: c.Shares, Limit: c.Limit}
+}
+
+// OpenOf ranges over the orders of an account that rest in the book, in no order. It
+// looks at every order in memory. The book must not change meanwhile.
+func (b *Book) OpenOf(owner *Account) iter.Seq[Order] {
+	return func(yield func(Order) bool) {
+		for n := range b.orders.all() {
+			if n.account == owner && n.open() > 0 && !yield(b.orders.order(n)) {
+				return
+			}
+		}
+	}
+}
+
+func appendCancels(dst []byte, cancels []Cancel) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(cancels)))
+	for i := range cancels {
+		c := &cancels[i]
+		dst = binary.AppendUvarint(dst, uint64(c.Order))
+		dst = appendString(dst, c.Symbol)
+		dst = append(dst, byte(c.Side))
+		dst = binary.AppendUvarint(dst, uint64(c.Shares))
+		dst = binary.AppendUvarint(dst, uint64(c.Limit))
+	}
+	return dst
+}
+
+// cancelBytesMin is the least that an encoded cancel takes: it bounds how many of
+// them a record of a given length can claim to have.
+const cancelBytesMin = 6
+
+// cancels reads what appendCancels wrote.
+func (r *eventReader) cancels() []Cancel {
+	n := r.uvarint()
+	if n > uint64(len(r.rest))/cancelBytesMin {
+		r.short = true
+		return nil
+	}
+	all := make([]Cancel, n)
+	for i := range all {
+		all[i] = Cancel{Order: OrderID(r.uvarint()), Symbol: Symbol(r.string()), Side: Side(r.byte()),
+			Shares: Shares(r.uvarint()), Limit: Price(r.uvarint())}
+	}
+	return all
+}
+
+// checkCancels is Check for the cancels of an event: there is one at the least, and
+// they are in order, so that no order is there twice.
+func (e *Event) checkCancels() error {
+	if len(e.Cancels) == 0 {
+		return fmt.Errorf("%w: %s of no order of account %s", ErrEvent, e.Kind, e.Account)
+	}
+	for i := range e.Cancels {
+		c := &e.Cancels[i]
+		if _, err := ParseSymbol(string(c.Symbol)); err != nil {
+			return fmt.Errorf("%w: %s: order %d: %w", ErrEvent, e.Kind, c.Order, err)
+		}
+		one := e.Cancel(i)
+		if err := one.checkNumbers(); err != nil {
+			return err
+		}
+		if i > 0 && e.Cancels[i-1].Compare(c) >= 0 {
+			return fmt.Errorf("%w: %s: order %d of %s is out of its order", ErrEvent, e.Kind, c.Order, c.Symbol)
+		}
+	}
+	return nil
+}
