@@ -57,24 +57,25 @@ func (e *Engine) Refusing() error {
 // refused, with NoRoom or TooManyFills in r, it returns false. An error is the
 // journal's and final.
 func (e *Engine) claim(bytes int, r *exchange.Result) (ok bool, err error) {
-	return claimed(e.journal.Claim(bytes), exchange.NoRoom, r)
+	return claimed(e.journal.Claim(bytes), exchange.NoRoom, exchange.TooManyFills, r)
 }
 
 // claimToCancel is claim for a cancel, which goes on in the journal's reserve and
-// is refused with NoRoomToCancel at its end.
+// is refused with NoRoomToCancel at its end. One of many orders may also be refused
+// with TooManyCancels.
 func (e *Engine) claimToCancel(bytes int, r *exchange.Result) (ok bool, err error) {
-	return claimed(e.journal.ClaimReserve(bytes), exchange.NoRoomToCancel, r)
+	return claimed(e.journal.ClaimReserve(bytes), exchange.NoRoomToCancel, exchange.TooManyCancels, r)
 }
 
 // claimed tells a claim that is refused from a journal that has failed.
-func claimed(err error, noRoom exchange.RejectReason, r *exchange.Result) (ok bool, _ error) {
+func claimed(err error, noRoom, tooLarge exchange.RejectReason, r *exchange.Result) (ok bool, _ error) {
 	switch {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, journal.ErrNoRoom):
 		r.Reason = noRoom
 	case errors.Is(err, journal.ErrTooLarge):
-		r.Reason = exchange.TooManyFills
+		r.Reason = tooLarge
 	default:
 		return false, fmt.Errorf("engine: %w", err)
 	}

@@ -19,6 +19,7 @@ type desk struct {
 
 	closedCount atomic.Int64 // of the book's closed orders, for the sweeper to read
 	activity    activity
+	halted      atomic.Pointer[exchange.Halt] // the book's, for anybody to read
 
 	// Memory that each command uses anew.
 	order  exchange.Order
@@ -81,6 +82,10 @@ func (d *desk) reserve(c *exchange.Command, r *exchange.Result) bool {
 	account := d.find(c.Account)
 	if account == nil {
 		r.Reason = exchange.UnknownAccount
+		return false
+	}
+	if h := d.book.Halted(); h != nil {
+		r.Reason, r.Halt = exchange.Halted, h
 		return false
 	}
 	d.order = exchange.Order{Account: account, Side: c.Side, Limit: c.Limit, Shares: c.Shares, Open: c.Shares}

@@ -50,6 +50,7 @@ func grow(bits *atomic.Uint64, by float64) {
 type Stats struct {
 	Accounts      int64
 	Symbols       int64
+	Halted        int64 // symbols that take no orders
 	OpenOrders    int64
 	ClosedOrders  int64   // in memory
 	Orders        uint64  // accepted since the start
@@ -90,6 +91,9 @@ func (e *Engine) Stats() Stats {
 	// its last bit, and to who rates it that is a counter that began anew.
 	for _, d := range *e.numbered.Load() {
 		s.Inbox += int64(len(d.inbox))
+		if d.halted.Load() != nil {
+			s.Halted++
+		}
 		s.Executions += d.activity.executions.Load()
 		s.Cancels += d.activity.cancels.Load()
 		s.TradedShares += math.Float64frombits(d.activity.shares.Load())

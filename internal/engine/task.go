@@ -16,6 +16,7 @@ type task struct {
 	next     int // the first command that is not done
 	err      error
 	refs     lookup        // of the refs of the commands
+	work     func() error  // what the first owner does instead of commands; nil mostly
 	done     chan struct{} // holds one value: the session holds the task again
 	clock    stageClock
 }
@@ -66,6 +67,9 @@ func (e *Engine) own(inbox chan *task, owner doer, after func()) {
 	for t := <-inbox; t != nil; t = <-inbox {
 		t.clock.take()
 		next := inbox
+		if t.work != nil {
+			t.err = t.work()
+		}
 		for now := e.options.Now(); next == inbox && t.err == nil && t.next < len(t.commands); {
 			if t.err = e.execute(owner, t, now); t.err == nil {
 				if t.next++; t.next < len(t.commands) {
@@ -94,8 +98,9 @@ func (e *Engine) execute(owner doer, t *task, now int64) error {
 }
 
 // pass gives a task to the owner of its next command, whose inbox is known unless it
-// is nil. It does not wait, so that owners cannot wait for each other: it returns false
-// where that inbox is full, and where there is nothing to pass on.
+// is nil. It does not wait, so that owners cannot wait for each other (but see
+// cancelAll): it returns false where that inbox is full, and where there is nothing to
+// pass on.
 func (e *Engine) pass(t *task, inbox chan *task) bool {
 	if t.err != nil || t.next == len(t.commands) || e.stopped() {
 		return false

@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"outcry/internal/exchange"
+)
+
+// Halt makes a symbol refuse orders from now on, until Resume; everything else goes
+// on, and resting orders keep their places. A symbol that is halted stays so as it is,
+// without another record. The result may be told: it is durable. Its Reason is OK,
+// UnknownSymbol or NoRoomToCancel. reason has passed exchange.ParseHaltReason.
+//
+// The error says that the exchange has failed or is stopping, or is ctx's; nothing is
+// known then of whether it was done.
+func (e *Engine) Halt(ctx context.Context, sym exchange.Symbol, reason string) (exchange.HaltResult, error) {
+	return e.change(ctx, sym, func(d *desk, r *exchange.HaltResult) error { return d.halt(reason, r) })
+}
+
+// Resume ends a halt. It is otherwise as Halt; the result has the halt that it ended.
+func (e *Engine) Resume(ctx context.Context, sym exchange.Symbol) (exchange.HaltResult, error) {
+	return e.change(ctx, sym, (*desk).resume)
+}
+
+// change has the desk of a symbol do something, and waits until that is durable.
+func (e *Engine) change(ctx context.Context, sym exchange.Symbol, do func(*desk, *exchange.HaltResult) error) (exchange.HaltResult, error) {
+	found, ok := e.desks.Load(sym)
+	if !ok {
+		return exchange.HaltResult{Reason: exchange.UnknownSymbol}, nil
+	}
+	d, r := found.(*desk), new(exchange.HaltResult)
+	if err := e.inside(ctx, d.inbox, func() error { return do(d, r) }); err != nil {
+		return exchange.HaltResult{}, err // the desk may still write to r
+	}
+	return *r, nil
+}
+
+// inside has an owner do work between two of its tasks, and waits until it is done
+// and durable. After an error work may still be done.
+func (e *Engine) inside(ctx context.Context, inbox chan<- *task, work func() error) error {
+	if _, err := e.hand(ctx, inbox, &task{work: work, done: make(chan struct{}, 1)}); err != nil {
+		return err
+	}
+	if e.failed.Load() {
+		return fmt.Errorf("engine: %w", e.journal.Err())
+	}
+	return e.Durable(ctx, e.journal.Appended())
+}
+
+// halt is Engine.Halt. An error is the journal's and final.
+func (d *desk) halt(reason string, r *exchange.HaltResult) error {
+	if before := d.book.Halted(); before != nil {
+		r.Halt = *before
+		return nil
+	}
+	h := exchange.Halt{Since: d.engine.options.Now(), Reason: reason}
+	d.event = exchange.Event{Kind: exchange.SymbolHalted, Time: h.Since, Symbol: d.symbol, Reason: reason}
+	if ok, err := d.log(r); !ok {
+		return err
+	}
+	d.book.Halt(&h)
+	d.halted.Store(&h)
+	r.Changed, r.Halt = true, h
+	return nil
+}
+
+// resume is Engine.Resume. An error is the journal's and final.
+func (d *desk) resume(r *exchange.HaltResult) error {
+	if d.book.Halted() == nil {
+		return nil
+	}
+	d.event = exchange.Event{Kind: exchange.SymbolResumed, Time: d.engine.options.Now(), Symbol: d.symbol}
+	if ok, err := d.log(r); !ok {
+		return err
+	}
+	r.Changed, r.Halt = true, *d.book.Resume()
+	d.halted.Store(nil)
+	return nil
+}
+
+// log appends d.event, whose size is known, or says in r that there is no room for
+// it: it may use the reserve, as a cancel may.
+func (d *desk) log(r *exchange.HaltResult) (ok bool, err error) {
+	var refused exchange.Result
+	d.record = exchange.AppendEvent(d.record[:0], &d.event)
+	if ok, err = d.engine.claimToCancel(len(d.record), &refused); ok {
+		_, err = d.engine.append(d.record, len(d.record))
+	}
+	r.Reason = refused.Reason
+	return ok && err == nil, err
+}
+
+// HaltedSymbol is a symbol that takes no orders.
+type HaltedSymbol struct {
+	Symbol exchange.Symbol
+	exchange.Halt
+}
+
+// Halts returns the symbols that are halted, in order of their names. Nobody may be
+// told before Durable(Appended) of their journal: a crash may still undo it.
+func (e *Engine) Halts() (all []HaltedSymbol) {
+	for _, d := range *e.numbered.Load() {
+		if h := d.halted.Load(); h != nil {
+			all = append(all, HaltedSymbol{d.symbol, *h})
+		}
+	}
+	slices.SortFunc(all, func(a, b HaltedSymbol) int { return cmp.Compare(a.Symbol, b.Symbol) })
+	return all
+}
