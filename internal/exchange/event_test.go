@@ -48,7 +48,7 @@ func anyEvent() *rapid.Generator[Event] {
 					Account: AccountID(account.Draw(t, "owner")), Shares: n, Price: Price(order.Draw(t, "price"))})
 			}
 		}
-		if e.Kind != SymbolMade && e.Kind != OrderCanceled {
+		if e.Kind == AccountOpened || e.Kind == SharesPlaced || e.Kind == OrderAccepted {
 			e.Ref = Ref(rapid.StringMatching(`([A-Za-z0-9._:-]{1,64})?`).Draw(t, "ref"))
 		}
 		return e
