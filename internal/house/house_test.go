@@ -33,6 +33,7 @@ var imports = map[string][]string{
 	"internal/gateway":          {"internal/exchange", "internal/latency", "internal/wire"},
 	"internal/admin":            nil,
 	"internal/market":           {"docs", "internal/exchange"},
+	"clients/go/client":         {"internal/wire"},
 	"internal/demo":             {"internal/exchange", "internal/wire"},
 	"internal/postgres":         {"internal/exchange", "internal/journal", "migrations"},
 	"internal/postgres/cluster": nil,
@@ -76,7 +77,7 @@ type source struct {
 func sources(t *testing.T) []source {
 	t.Helper()
 	var all []source
-	for _, top := range []string{"cmd", "internal", "migrations", "loadtest"} {
+	for _, top := range []string{"clients", "cmd", "internal", "migrations", "loadtest"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

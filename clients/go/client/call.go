@@ -1,0 +1,86 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// Call is a frame that has been given to a Client and may not have its answer yet. Its
+// methods may be called from any goroutine, and Wait more than once.
+type Call struct {
+	client   *Client
+	commands []Command
+	frame    []byte // XML
+	answered chan struct{}
+
+	// Set before answered is closed, and not changed after that.
+	results []Result
+	err     error
+
+	// The client's mu guards these.
+	tries   int       // how often it was tried to send it, the present try included
+	arrived int       // how often it may have arrived
+	since   time.Time // when it began to wait for a connection
+	left    bool      // nobody waits: it is not to be sent again
+}
+
+// Done returns a channel that is closed when Wait would not wait.
+func (c *Call) Done() <-chan struct{} { return c.answered }
+
+// Commands returns what was sent, with the refs that AutoRef has made. It must not be
+// changed.
+func (c *Call) Commands() []Command { return c.commands }
+
+// Wait waits for the answer and returns a result for each command, in their order,
+// which must not be changed. The error is a *Broken or a *ProtocolError, or a *GaveUp
+// where ctx ends first; the call goes on then, and Wait may be called again.
+func (c *Call) Wait(ctx context.Context) ([]Result, error) {
+	select {
+	case <-c.answered:
+		return c.results, c.err
+	default:
+	}
+	select {
+	case <-c.answered:
+		return c.results, c.err
+	case <-ctx.Done():
+		return nil, c.gaveUp(ctx)
+	}
+}
+
+// gaveUp is the error of somebody who waits no longer.
+func (c *Call) gaveUp(ctx context.Context) error {
+	c.client.mu.Lock()
+	defer c.client.mu.Unlock()
+	return &GaveUp{Sent: c.commands, MaybeDone: c.arrived > 0 && changes(c.commands), Err: ctx.Err()}
+}
+
+// leave says that nobody waits for the answer any more. What is in the queue will not
+// be sent; the answer to what was sent is read and dropped.
+func (c *Call) leave() {
+	c.client.mu.Lock()
+	defer c.client.mu.Unlock()
+	c.left = true
+	if at := slices.Index(c.client.queue, c); at >= 0 {
+		c.client.queue = slices.Delete(c.client.queue, at, at+1)
+		c.end(nil, errLeft)
+	}
+}
+
+// errLeft is the end of a call that nobody waits for.
+var errLeft = errors.New("client: nobody waits for the answer")
+
+// end gives the call its end and its place to another. It is called once, by whoever
+// has the call: the queue, or the link that has sent it.
+func (c *Call) end(results []Result, err error) {
+	c.results, c.err = results, err
+	close(c.answered)
+	<-c.client.places
+}
+
+// fail ends the call without an answer. Callers hold the client's mu.
+func (c *Call) fail(err error) {
+	c.end(nil, &Broken{Sent: c.commands, MaybeDone: c.arrived > 0 && changes(c.commands), Err: err})
+}

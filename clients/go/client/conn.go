@@ -1,0 +1,172 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"outcry/internal/wire"
+)
+
+// Conn is one connection to an exchange that carries frames: XML out, XML in. It knows
+// nothing of what is in them, sends nothing twice, and does not connect again. It
+// allocates nothing for a frame that is no larger than those before it.
+//
+// One goroutine may send while another reads. Deadlines may be set, and Close called,
+// from any.
+type Conn struct {
+	conn    net.Conn
+	replies *wire.FrameReader
+	out     []byte // frames that Flush will send
+}
+
+// DialConn connects to the exchange at addr, proves with the token where there is one,
+// and returns the connection. Of o it looks at TLS, Token, DialTimeout and
+// ReplyBytesMax. The error is ctx's, that of the network or of TLS, an *Unauthorized,
+// or a *ProtocolError.
+func DialConn(ctx context.Context, addr string, o Options) (*Conn, error) {
+	o.setDefaults()
+	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
+	defer cancel()
+	conn, err := o.connect(ctx, addr)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	c := NewConn(conn, o.ReplyBytesMax)
+	if o.Token == "" {
+		return c, nil
+	}
+	if at, ok := conn.RemoteAddr().(*net.TCPAddr); ok && o.TLS == nil && !at.IP.IsLoopback() {
+		o.Log.Warn("the token is sent over a connection that is not encrypted", "addr", addr)
+	}
+	if err := c.authorize(ctx, o.Token); err != nil {
+		conn.Close()
+		if ctx.Err() != nil {
+			err = ctx.Err() // what ended the wait, not how
+		}
+		return nil, fmt.Errorf("client: prove the token to %s: %w", addr, err)
+	}
+	return c, nil
+}
+
+// connect makes the connection under a Conn.
+func (o *Options) connect(ctx context.Context, addr string) (net.Conn, error) {
+	switch {
+	case o.dial != nil:
+		return o.dial(ctx, addr)
+	case o.TLS != nil:
+		d := tls.Dialer{Config: o.TLS}
+		return d.DialContext(ctx, "tcp", addr)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", addr)
+}
+
+// NewConn returns a Conn on a connection that is there already, such as one that was
+// made through a proxy. A reply of more than replyBytesMax bytes is an error. The Conn
+// takes conn over.
+func NewConn(conn net.Conn, replyBytesMax int) *Conn {
+	return &Conn{conn: conn, replies: wire.NewFrameReader(conn, replyBytesMax)}
+}
+
+// authorized is the reply to a token that is good.
+var authorized = []byte("<results><authorized/></results>")
+
+// authorize proves the token with the first frame. ctx ends the wait.
+func (c *Conn) authorize(ctx context.Context, token string) error {
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var frame bytes.Buffer
+	frame.WriteString(`<auth token="`)
+	_ = xml.EscapeText(&frame, []byte(token)) // a buffer takes everything
+	frame.WriteString(`"/>`)
+	c.SendFrame(frame.Bytes())
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	reply, err := c.NextReply()
+	switch {
+	case err != nil:
+		return err
+	case !bytes.Equal(reply, authorized):
+		return refusedToken(reply)
+	case !stop():
+		return ctx.Err() // the deadline is set, or is being set
+	}
+	return nil
+}
+
+// refusedToken is the error for a reply other than authorized. It does not repeat more
+// of it than the exchange's text: that could be anything, the token among it.
+func refusedToken(reply []byte) error {
+	answers, err := wire.ParseReply(reply)
+	if err != nil || len(answers) != 1 || answers[0].Kind != "error" {
+		return &ProtocolError{Text: "the answer to a token is not one"}
+	}
+	return &Unauthorized{Text: answers[0].Error}
+}
+
+// SendFrame adds a frame with that XML to what the next Flush sends. It keeps a copy;
+// how much gathers is up to the caller.
+func (c *Conn) SendFrame(xml []byte) { c.out = wire.AppendFrame(c.out, xml) }
+
+// Unflushed returns how many bytes the next Flush sends.
+func (c *Conn) Unflushed() int { return len(c.out) }
+
+// Flush sends the frames that SendFrame has gathered, with one write. After an error,
+// which is the network's, any part of them may have arrived, and the rest is dropped:
+// the connection is of no use for sending any more, but may still have replies.
+func (c *Conn) Flush() error {
+	_, err := c.flush()
+	return err
+}
+
+// flush is Flush, and tells how many bytes have left.
+func (c *Conn) flush() (n int, err error) {
+	if len(c.out) > 0 {
+		n, err = c.conn.Write(c.out)
+		c.out = c.out[:0]
+	}
+	return n, err
+}
+
+// NextReply returns the XML of the next reply, which is valid until the next call. It
+// waits for it. The error is io.EOF where the exchange has closed the connection
+// between replies, io.ErrUnexpectedEOF where within one, a *ProtocolError where what
+// comes is not a frame or is too large, or the network's. Every error is final.
+func (c *Conn) NextReply() ([]byte, error) {
+	reply, err := c.replies.Next()
+	if err != nil {
+		var bad *wire.FrameError
+		if errors.As(err, &bad) {
+			err = &ProtocolError{Text: bad.Text}
+		}
+		return nil, err
+	}
+	return reply, nil
+}
+
+// Buffered tells whether NextReply would return without waiting for the network.
+func (c *Conn) Buffered() bool { return c.replies.Buffered() }
+
+// SetDeadline sets the time at which what sends or reads ends with
+// os.ErrDeadlineExceeded; the zero time is never.
+func (c *Conn) SetDeadline(t time.Time) error { return c.conn.SetDeadline(t) }
+
+// SetReadDeadline is SetDeadline for NextReply alone.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.conn.SetReadDeadline(t) }
+
+// SetWriteDeadline is SetDeadline for Flush alone.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.conn.SetWriteDeadline(t) }
+
+// Raw returns the connection itself, for what a Conn has no method for, such as ending
+// the sending side, or sending what is no frame. Who reads from it takes replies away.
+func (c *Conn) Raw() net.Conn { return c.conn }
+
+// Close closes the connection. What waits ends with net.ErrClosed.
+func (c *Conn) Close() error { return c.conn.Close() }

@@ -1,0 +1,124 @@
+package client_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/clients/go/client"
+	"outcry/internal/postgres/pgtest"
+)
+
+var background = context.Background()
+
+// patience is how long tests wait for what must come. Nothing depends on its value.
+const patience = 60 * time.Second
+
+func TestMain(m *testing.M) {
+	status := pgtest.Main(m)
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+	os.Exit(status)
+}
+
+// built is outcryd, built once for all tests.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// exchange is an outcryd that a test has started. It dies with the test.
+type exchange struct {
+	flags []string
+	addr  string
+	cmd   *exec.Cmd
+}
+
+// startExchange starts outcryd on new data and waits until it is ready.
+func startExchange(t testing.TB, flags ...string) *exchange {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "outcry-client-"); built.err == nil {
+			built.err = exec.Command("go", "build", "-o", built.dir, "outcry/cmd/outcryd").Run()
+		}
+	})
+	require.NoError(t, built.err)
+	x := &exchange{addr: "127.0.0.1:0", flags: append([]string{"--data=" + t.TempDir(), "--database-url=" + pgtest.NewDatabase(t), "--http=", "--segment=1048576"}, flags...)}
+	t.Cleanup(x.kill)
+	x.start(t)
+	return x
+}
+
+// start starts the program, again at the address that it had before.
+func (x *exchange) start(t testing.TB) {
+	t.Helper()
+	x.cmd = exec.Command(filepath.Join(built.dir, "outcryd"), append([]string{"--listen=" + x.addr}, x.flags...)...)
+	x.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stderr, err := x.cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, x.cmd.Start())
+	lines, said := bufio.NewScanner(stderr), ""
+	for lines.Scan() {
+		said += lines.Text() + "\n"
+		var line struct{ Msg, XML string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "ready" {
+			x.addr = line.XML
+			go func() { // the log must never block
+				for lines.Scan() {
+				}
+			}()
+			return
+		}
+	}
+	t.Fatalf("the exchange has ended: %s", said)
+}
+
+// kill ends it like a crash, and waits for its end.
+func (x *exchange) kill() {
+	_ = x.cmd.Process.Kill()
+	_ = x.cmd.Wait()
+}
+
+// dial connects a client that is closed when the test ends.
+func dial(t testing.TB, addr string, o client.Options) *client.Client {
+	t.Helper()
+	c, err := client.Dial(background, addr, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// market opens account 1, which has money, and account 2, which has shares of SPY.
+func market(t testing.TB, c *client.Client) {
+	t.Helper()
+	results, err := c.Do(background, client.OpenAccount("1", number("1e9")), client.OpenAccount("2", client.Decimal{}),
+		client.Place("SPY", "2", number("1e9")), client.MakeSymbol("QQQ"))
+	require.NoError(t, err)
+	for i := range results {
+		require.NoError(t, results[i].Err())
+	}
+}
+
+// number reads a decimal, in which "e9" stands for nine zeros.
+func number(s string) client.Decimal {
+	var whole, zeros int64
+	if n, _ := fmt.Sscanf(s, "%de%d", &whole, &zeros); n == 2 {
+		for range zeros {
+			whole *= 10
+		}
+		return client.Whole(whole)
+	}
+	return client.MustDecimal(s)
+}

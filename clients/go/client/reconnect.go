@@ -1,0 +1,173 @@
+package client
+
+import (
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// run serves one link after another until the client is closed. l is the first.
+func (c *Client) run(l *link) {
+	w := wait{options: &c.options}
+	for l != nil {
+		err := l.serve()
+		w.lost(l.answered)
+		c.sortOut(l, err)
+		l = c.connect(&w)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, call := range c.queue {
+		call.fail(ErrClosed)
+	}
+	c.queue = nil
+}
+
+// take takes calls from the queue that are to be sent together.
+func (c *Client) take() (calls []*Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	bytes := 0
+	for len(c.queue) > 0 && bytes < flushBytesMax {
+		call := c.queue[0]
+		c.queue[0], c.queue = nil, c.queue[1:]
+		call.tries++
+		call.arrived++
+		bytes += len(call.frame)
+		calls = append(calls, call)
+	}
+	return calls
+}
+
+// sortOut puts what a link has not sent, and of what it has sent and not answered that
+// which may be sent again, back to the front of the queue. It ends the rest.
+func (c *Client) sortOut(l *link, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	var again []*Call
+	for _, call := range l.sent {
+		if call.left || c.closed || c.options.RetryTime < 0 || call.tries >= triesMax || !repeatable(call.commands) {
+			call.fail(why)
+			continue
+		}
+		call.since = now
+		again = append(again, call)
+	}
+	level := slog.LevelDebug // an idle connection
+	if len(l.sent) > 0 {
+		level = slog.LevelWarn
+	}
+	c.options.Log.Log(c.open, level, "the connection to the exchange is lost", "addr", c.addr, "error", why,
+		"unanswered", len(l.sent), "sent_again", len(again))
+	for _, call := range l.unsent {
+		call.arrived--
+		if call.left || c.closed || call.tries >= triesMax {
+			call.fail(why)
+			continue
+		}
+		again = append(again, call)
+	}
+	c.queue = append(again, c.queue...)
+	c.rouse()
+}
+
+// connect waits until there is something to send and makes a new link for it, nil
+// where the client is closed before.
+func (c *Client) connect(w *wait) *link {
+	for c.waitForWork() && w.pause(c) {
+		if !c.pending() {
+			continue // whoever waited has given up
+		}
+		conn, err := DialConn(c.open, c.addr, c.options)
+		w.tried()
+		if err == nil {
+			c.options.Log.Info("connected to the exchange again", "addr", c.addr)
+			return newLink(c, conn)
+		}
+		c.expire(err)
+	}
+	return nil
+}
+
+// waitForWork waits until the queue is not empty. It returns false where the client
+// is closed.
+func (c *Client) waitForWork() bool {
+	for !c.pending() {
+		select {
+		case <-c.wake:
+		case <-c.open.Done():
+			return false
+		}
+	}
+	return c.open.Err() == nil
+}
+
+// pending tells whether there is something in the queue.
+func (c *Client) pending() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queue) > 0
+}
+
+// expire ends what has waited long enough for a connection that could not be made; all
+// of it where a further try would end alike.
+func (c *Client) expire(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	c.queue = slices.DeleteFunc(c.queue, func(call *Call) bool {
+		over := final(why) || now.Sub(call.since) >= c.options.RetryTime
+		if over {
+			call.fail(why)
+		}
+		return over
+	})
+}
+
+// final tells whether a connection fails for a reason that does not pass by itself.
+func final(err error) bool {
+	return errors.As(err, new(*Unauthorized)) || errors.As(err, new(*tls.CertificateVerificationError))
+}
+
+// wait is how long to wait before the next try to connect.
+type wait struct {
+	options *Options
+	pauses  time.Duration // the next one
+	from    time.Time     // when it began
+}
+
+// lost is called when a link has ended. One that has had an answer was a good one.
+func (w *wait) lost(answered bool) {
+	if answered || w.pauses == 0 {
+		w.pauses = w.options.PauseMin
+	}
+	w.from = time.Now()
+}
+
+// tried is called after a try to connect.
+func (w *wait) tried() {
+	w.pauses = min(2*w.pauses, w.options.PauseMax)
+	w.from = time.Now()
+}
+
+// pause waits for the rest of the pause, a half of which is up to chance, so that
+// clients do not all come back at once. It returns false where c is closed before.
+func (w *wait) pause(c *Client) bool {
+	half := w.pauses / 2
+	rest := time.Until(w.from.Add(half + rand.N(half+1)))
+	if rest <= 0 {
+		return c.open.Err() == nil
+	}
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.open.Done():
+		return false
+	}
+}

@@ -1,0 +1,186 @@
+package client
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"outcry/internal/wire"
+)
+
+// Result is what a command has come to.
+type Result struct {
+	Command Command  // as it was sent, with its ref
+	Order   OrderID  // of an order that was accepted; of one that was queried or canceled
+	Status  Status   // of an order that was queried or canceled
+	Refused *Refused // nil where the command was done
+}
+
+// Err returns Refused as an error, nil where the command was done.
+func (r *Result) Err() error {
+	if r.Refused == nil {
+		return nil
+	}
+	return r.Refused
+}
+
+// Status is what has become of an order.
+type Status struct {
+	Order      OrderID
+	Open       Decimal   // shares
+	Canceled   Decimal   // shares
+	CanceledAt time.Time // zero where nothing was canceled
+	Executed   []Execution
+}
+
+// Filled returns the shares of all executions.
+func (s *Status) Filled() Decimal {
+	var sum Decimal
+	for i := range s.Executed {
+		sum = sum.Add(s.Executed[i].Shares)
+	}
+	return sum
+}
+
+// Execution is a part of an order that was executed. They come oldest first.
+type Execution struct {
+	Shares Decimal
+	Price  Decimal   // dollars a share
+	Time   time.Time // to the second
+}
+
+// lastWords returns what the exchange says before it closes a connection, nil where
+// the answers are to a frame. Every command that is sent has attributes, which an
+// error about it repeats; these do not.
+func lastWords(answers []wire.Answer) *LastWords {
+	if len(answers) != 1 {
+		return nil
+	}
+	a := &answers[0]
+	if a.Kind != "error" || a.Sym != "" || a.Amount != "" || a.Limit != "" || a.ID != "" || a.Ref != "" {
+		return nil
+	}
+	return &LastWords{a.Error}
+}
+
+// resultsOf turns the answers to commands into results. The error says why they are
+// not the answers to them.
+func resultsOf(commands []Command, answers []wire.Answer) ([]Result, error) {
+	if len(answers) != len(commands) {
+		return nil, fmt.Errorf("%d commands have %d answers", len(commands), len(answers))
+	}
+	results := make([]Result, len(commands))
+	for i := range answers {
+		results[i].Command = commands[i]
+		if err := results[i].take(&answers[i]); err != nil {
+			return nil, fmt.Errorf("%v: %w", commands[i], err)
+		}
+	}
+	return results, nil
+}
+
+// take fills r, which has its command, from the answer to it.
+func (r *Result) take(a *wire.Answer) (err error) {
+	c := &r.Command
+	switch want := answerOf[c.Kind]; {
+	case a.Kind == "error":
+		r.Refused = &Refused{Sent: *c, Text: a.Error}
+		return nil
+	case a.Kind != want:
+		return fmt.Errorf("it has the answer %q", a.Kind)
+	case !c.answeredBy(a):
+		return fmt.Errorf("it has the answer to another command")
+	case c.creates():
+		return nil
+	}
+	if r.Order, err = parseID(a.ID); err != nil {
+		return err
+	}
+	if c.Kind == KindQuery || c.Kind == KindCancel {
+		r.Status, err = statusOf(r.Order, a)
+	}
+	return err
+}
+
+// answerOf is the element that answers a command that was done.
+var answerOf = [...]string{KindOpenAccount: "created", KindMakeSymbol: "created", KindPlace: "created",
+	KindBuy: "opened", KindSell: "opened", KindQuery: "status", KindCancel: "canceled"}
+
+// answeredBy tells whether an answer of the right kind repeats what was sent.
+func (c *Command) answeredBy(a *wire.Answer) bool {
+	switch c.Kind {
+	case KindOpenAccount:
+		return a.Sym == "" && a.ID == c.Account
+	case KindMakeSymbol, KindPlace:
+		return a.Sym == c.Symbol && a.ID == c.Account
+	case KindBuy:
+		return a.Sym == c.Symbol && a.Amount == c.Shares.String() && a.Limit == c.Limit.String()
+	case KindSell:
+		return a.Sym == c.Symbol && a.Amount == c.Shares.Neg().String() && a.Limit == c.Limit.String()
+	}
+	return c.Order == 0 || a.ID == c.Order.String()
+}
+
+func statusOf(order OrderID, a *wire.Answer) (s Status, err error) {
+	s.Order = order
+	if s.Open, err = parseShares(a.Open); err != nil {
+		return s, err
+	}
+	if s.Canceled, err = parseShares(a.Canceled); err != nil {
+		return s, err
+	}
+	if a.Canceled != "" {
+		if s.CanceledAt, err = parseTime(a.CanceledAt); err != nil {
+			return s, err
+		}
+	}
+	if len(a.Executed) == 0 {
+		return s, nil
+	}
+	s.Executed = make([]Execution, len(a.Executed))
+	for i, x := range a.Executed {
+		e := &s.Executed[i]
+		if e.Shares, err = parsePositive(x.Shares); err != nil {
+			return s, err
+		}
+		if e.Price, err = parsePositive(x.Price); err != nil {
+			return s, err
+		}
+		if e.Time, err = parseTime(x.Time); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+func parseID(s string) (OrderID, error) {
+	id, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || id == 0 {
+		return 0, fmt.Errorf("%.64q is not the number of an order", s)
+	}
+	return OrderID(id), nil
+}
+
+// parseShares is parsePositive where "" is 0: the element is absent.
+func parseShares(s string) (Decimal, error) {
+	if s == "" {
+		return Decimal{}, nil
+	}
+	return parsePositive(s)
+}
+
+func parsePositive(s string) (Decimal, error) {
+	d, err := ParseDecimal(s)
+	if err == nil && d.Sign() <= 0 {
+		err = fmt.Errorf("%.64q is not more than 0", s)
+	}
+	return d, err
+}
+
+func parseTime(s string) (time.Time, error) {
+	seconds, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%.64q is not a time in seconds", s)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}

@@ -1,0 +1,223 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestOnlyWhatIsSafeIsSentAgain: of what a connection took and did not answer,
+// everything that does nothing twice goes to the next one, in its order and in front
+// of what comes later; the rest is told what is unknown.
+func TestOnlyWhatIsSafeIsSentAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var again frames
+		c := open(t, played(t, Options{}, func(p *peer) {
+			for range 7 {
+				p.take()
+			}
+		}, func(p *peer) {
+			for _, answer := range []string{bought("1", "1"), status("7"), `<created sym="A"/>`, `<created sym="A" id="3"/>`, status("8")} {
+				xml, _ := p.take()
+				again.add(xml)
+				p.say(answer)
+			}
+		}))
+		ref := send(t, c, buys(1).WithRef("r1"))
+		query := send(t, c, Query("1", 7))
+		bare := send(t, c, buys(2))
+		symbol := send(t, c, MakeSymbol("A"))
+		mixed := send(t, c, Query("1", 7), Cancel("1", 8))
+		placed := send(t, c, Place("A", "3", Whole(5)).WithRef("r2"))
+		half := send(t, c, buys(3).WithRef("r3"), buys(4))
+		lost := broken(t, bare)
+		require.True(t, lost.MaybeDone)
+		require.ErrorIs(t, lost.Err, errHungUp)
+		later := send(t, c, Query("1", 8))
+		require.True(t, broken(t, mixed).MaybeDone, "a cancel that is sent again has another answer")
+		require.True(t, broken(t, half).MaybeDone)
+		require.EqualValues(t, 1, answered(t, ref)[0].Order)
+		for _, call := range []*Call{query, symbol, placed, later} {
+			require.Nil(t, answered(t, call)[0].Refused)
+		}
+		require.Equal(t, []string{
+			`<transactions id="1"><order sym="SPY" amount="1" limit="1" ref="r1"/></transactions>`,
+			`<transactions id="1"><query id="7"/></transactions>`,
+			`<create><symbol sym="A"></symbol></create>`,
+			`<create><symbol sym="A"><account id="3" ref="r2">5</account></symbol></create>`,
+			`<transactions id="1"><query id="8"/></transactions>`,
+		}, again.all())
+	})
+}
+
+func TestAutoRefNamesWhatHasNoRef(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var seen frames
+		take := func(p *peer) {
+			xml, _ := p.take()
+			seen.add(xml)
+		}
+		c := open(t, played(t, Options{AutoRef: true}, take, func(p *peer) {
+			take(p)
+			p.say(bought("1", "4") + bought("2", "5"))
+			take(p)
+			p.say(`<created id="9"/>`)
+		}))
+		call := send(t, c, buys(1), buys(2).WithRef("mine"))
+		results := answered(t, call)
+		ref := call.Commands()[0].Ref
+		require.Regexp(t, regexp.MustCompile(`^[A-Z2-7]{26}$`), ref, "128 bits and more")
+		require.Equal(t, ref, results[0].Command.Ref)
+		require.Equal(t, "mine", call.Commands()[1].Ref)
+		require.NoError(t, c.OpenAccount(background, "9", Whole(1)))
+		want := `<transactions id="1"><order sym="SPY" amount="1" limit="1" ref="` + ref + `"/><order sym="SPY" amount="1" limit="2" ref="mine"/></transactions>`
+		require.Equal(t, []string{want, want}, seen.all()[:2], "the same frame")
+		require.Regexp(t, `<account id="9" balance="1" ref="[A-Z2-7]{26}"/>`, seen.all()[2])
+		require.NotContains(t, seen.all()[2], ref)
+	})
+}
+
+func TestAFrameThatBreaksEveryConnectionIsGivenUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		frames := 0
+		c := open(t, played(t, Options{}, func(p *peer) {
+			if _, ok := p.take(); ok {
+				frames++
+				p.say("<error>a frame of 50 bytes is over the limit of 49</error>")
+			}
+		}))
+		b := broken(t, send(t, c, Query("1", 7)))
+		require.ErrorContains(t, b, "over the limit of 49")
+		require.False(t, b.MaybeDone)
+		require.Equal(t, triesMax, frames)
+	})
+}
+
+func TestWhatFindsNoConnectionIsGivenUpInTime(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := open(t, played(t, Options{RetryTime: 20 * time.Second}, func(p *peer) { p.take() }, nil))
+		began := time.Now()
+		first := send(t, c, buys(1).WithRef("r"))
+		time.Sleep(10 * time.Second)
+		second := send(t, c, buys(2))
+		b := broken(t, first)
+		require.ErrorIs(t, b, errNobody)
+		require.True(t, b.MaybeDone)
+		require.WithinRange(t, time.Now(), began.Add(20*time.Second), began.Add(23*time.Second))
+		require.False(t, broken(t, second).MaybeDone, "it was never sent")
+		require.WithinRange(t, time.Now(), began.Add(30*time.Second), began.Add(33*time.Second))
+	})
+}
+
+func TestWithoutRetriesNothingWaits(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := open(t, played(t, Options{RetryTime: -1}, func(p *peer) { p.take() }, nil, honest))
+		began := time.Now()
+		require.ErrorIs(t, broken(t, send(t, c, Query("1", 7))).Err, errHungUp)
+		require.ErrorIs(t, broken(t, send(t, c, Query("1", 7))).Err, errNobody)
+		_, err := c.Query(background, "1", 7)
+		require.NoError(t, err, "there is an exchange again")
+		require.Less(t, time.Since(began), time.Second)
+	})
+}
+
+// TestPausesGrow: each is up to twice as long as the one before, to the longest, and
+// more or less by chance; after an answer they begin anew.
+func TestPausesGrow(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var tries []time.Time
+		o := played(t, Options{PauseMin: time.Second, PauseMax: 10 * time.Second, RetryTime: time.Hour}, func(p *peer) { p.take() },
+			nil, nil, nil, nil, nil, nil, func(p *peer) { p.take(); p.say(status("7")); p.take() }, honest)
+		dial := o.dial
+		o.dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			tries = append(tries, time.Now())
+			return dial(ctx, addr)
+		}
+		c := open(t, o)
+		for range 2 {
+			_, err := c.Query(background, "1", 7)
+			require.NoError(t, err)
+		}
+		require.Len(t, tries, 9)
+		for i, longest := range []time.Duration{1, 2, 4, 8, 10, 10, 10, 1} {
+			pause := tries[i+1].Sub(tries[i])
+			require.WithinRange(t, tries[i+1], tries[i].Add(longest*time.Second/2), tries[i].Add(longest*time.Second), "pause %d of %v", i, pause)
+		}
+	})
+}
+
+// cutting is a connection that sends some bytes and then breaks.
+type cutting struct {
+	net.Conn
+	left int
+}
+
+func (c *cutting) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b[:min(len(b), c.left)])
+	if c.left -= n; err == nil && n < len(b) {
+		c.Close()
+		err = net.ErrClosed
+	}
+	return n, err
+}
+
+// TestWhatDidNotLeaveWholeIsSent: wherever the sending breaks off, orders whose frames
+// left are unknown, and all others are sent on the next connection, once.
+func TestWhatDidNotLeaveWholeIsSent(t *testing.T) {
+	const frame = len("76\n" + `<transactions id="1"><order sym="SPY" amount="1" limit="1"/></transactions>`)
+	for cut := range 4 * frame { // at 4 frames nothing is cut
+		inBubble(t, func(t *testing.T) {
+			var seen frames
+			limit := regexp.MustCompile(`limit="(\d)"`)
+			o := played(t, Options{}, func(p *peer) {
+				for xml, ok := p.take(); ok; xml, ok = p.take() {
+					seen.add(xml)
+				}
+			}, func(p *peer) {
+				for xml, ok := p.take(); ok; xml, ok = p.take() {
+					seen.add(xml)
+					price := limit.FindStringSubmatch(xml)[1]
+					p.say(bought(price, price))
+				}
+			})
+			dial, first := o.dial, true
+			o.dial = func(ctx context.Context, addr string) (net.Conn, error) {
+				conn, err := dial(ctx, addr)
+				if first {
+					conn = &cutting{conn, cut}
+				}
+				first = false
+				return conn, err
+			}
+			c := open(t, o)
+			c.mu.Lock() // so that all leave with one write
+			var calls []*Call
+			for price := range int64(4) {
+				call := &Call{client: c, commands: []Command{buys(price + 1)}, answered: make(chan struct{})}
+				call.frame = encode(call.commands)
+				c.places <- struct{}{}
+				c.queue = append(c.queue, call)
+				calls = append(calls, call)
+			}
+			c.mu.Unlock()
+			c.rouse()
+			unknown := 0
+			for _, call := range calls {
+				if _, err := call.Wait(background); err != nil {
+					require.True(t, broken(t, call).MaybeDone)
+					unknown++
+				}
+			}
+			require.Equal(t, cut/frame, unknown, "cut after %d bytes", cut)
+			require.Len(t, seen.all(), 4, "each once")
+			for i, xml := range seen.all() {
+				require.Contains(t, xml, fmt.Sprintf(`limit="%d"`, i+1), "in their order")
+			}
+		})
+	}
+}
