@@ -1,14 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"strings"
+	"strconv"
 	"time"
 
+	api "outcry/clients/go/client"
 	"outcry/internal/wire"
 )
 
@@ -41,52 +43,80 @@ func (c *client) run(name string, args []string) error {
 	case "send":
 		return c.send(args[0])
 	}
-	xml, err := frame(name, args)
+	command, err := commandOf(name, args)
 	if err != nil {
-		return err
+		return &usageError{err.Error()}
 	}
-	return c.ask(xml)
+	return c.do(command)
 }
 
-// frame builds the XML of a command.
-func frame(name string, a []string) ([]byte, error) {
+// commandOf makes the command of a line, which has as many arguments as it takes. The
+// error says which of them is wrong.
+func commandOf(name string, a []string) (api.Command, error) {
 	switch name {
 	case "account":
-		return new(wire.Create).Account(wire.Account{ID: a[0], Balance: a[1]}).Append(nil), nil
+		balance, err := api.ParseDecimal(a[1])
+		return api.OpenAccount(a[0], balance), err
 	case "symbol":
-		return new(wire.Create).Symbol(a[0]).Append(nil), nil
+		return api.MakeSymbol(a[0]), nil
 	case "place":
-		return new(wire.Create).Symbol(a[0], wire.Placement{Account: a[1], Shares: a[2]}).Append(nil), nil
-	case "query":
-		return wire.NewTransactions(a[0]).Query(a[1]).Append(nil), nil
-	case "cancel":
-		return wire.NewTransactions(a[0]).Cancel(a[1]).Append(nil), nil
+		shares, err := api.ParseDecimal(a[2])
+		return api.Place(a[0], a[1], shares), err
+	case "query", "cancel":
+		id, err := strconv.ParseUint(a[1], 10, 63)
+		if err != nil {
+			return api.Command{}, fmt.Errorf("%.64q is not the number of an order", a[1])
+		}
+		if name == "query" {
+			return api.Query(a[0], api.OrderID(id)), nil
+		}
+		return api.Cancel(a[0], api.OrderID(id)), nil
 	}
-	amount := a[2]
-	if strings.HasPrefix(amount, "-") {
-		return nil, &usageError{fmt.Sprintf("%s of %s shares: the number of shares is positive, %s says the side", name, amount, name)}
+	shares, err := api.ParseDecimal(a[2])
+	if err != nil {
+		return api.Command{}, err
 	}
-	if name == "sell" {
-		amount = "-" + strings.TrimPrefix(amount, "+")
+	if shares.Sign() <= 0 {
+		return api.Command{}, fmt.Errorf("%s of %s shares: the number of shares is positive, %s says the side", name, a[2], name)
 	}
-	return wire.NewTransactions(a[0]).Order(a[1], amount, a[3]).Append(nil), nil
+	limit, err := api.ParseDecimal(a[3])
+	if name == "buy" {
+		return api.Buy(a[0], a[1], shares, limit), err
+	}
+	return api.Sell(a[0], a[1], shares, limit), err
 }
 
-// ask sends a frame and prints its answers in words.
-func (c *client) ask(xml []byte) error {
-	reply, err := c.exchange(xml)
+// do sends a command and prints in words what it has come to.
+func (c *client) do(command api.Command) error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	defer cancel()
+	exchange, err := api.Dial(ctx, c.addr, c.options())
+	if err != nil {
+		return notReached(err)
+	}
+	defer exchange.Close()
+	results, err := exchange.Do(ctx, command)
 	if err != nil {
 		return err
 	}
-	answers, err := wire.ParseReply(reply)
-	if err != nil {
-		return err
+	printResult(c.stdout, &results[0])
+	if results[0].Refused != nil {
+		return errAnswered
 	}
-	for _, a := range answers {
-		printAnswer(c.stdout, a)
-		if a.Kind == "error" {
-			err = errAnswered
-		}
+	return nil
+}
+
+// options are those of a connection for one frame. Nothing is sent again: who typed
+// the command is told, and decides.
+func (c *client) options() api.Options {
+	return api.Options{DialTimeout: c.timeout, ReplyTimeout: c.timeout, RetryTime: -1, ReplyBytesMax: replyBytesMax}
+}
+
+// notReached adds to the error of a connection that was not made what most often is
+// the reason.
+func notReached(err error) error {
+	if errors.As(err, new(*net.OpError)) {
+		return fmt.Errorf("is the exchange running? %w", err)
 	}
 	return err
 }
@@ -119,18 +149,21 @@ func (c *client) send(path string) error {
 
 // exchange sends one frame and returns the reply's XML.
 func (c *client) exchange(xml []byte) ([]byte, error) {
-	conn, err := net.DialTimeout("tcp", c.addr, c.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	defer cancel()
+	conn, err := api.DialConn(ctx, c.addr, c.options())
 	if err != nil {
-		return nil, fmt.Errorf("is the exchange running? %w", err)
+		return nil, notReached(err)
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(c.timeout)); err != nil {
 		return nil, err
 	}
-	if _, err := conn.Write(wire.AppendFrame(nil, xml)); err != nil {
+	conn.SendFrame(xml)
+	if err := conn.Flush(); err != nil {
 		return nil, fmt.Errorf("send to %s: %w", c.addr, err)
 	}
-	reply, err := wire.NewFrameReader(conn, replyBytesMax).Next()
+	reply, err := conn.NextReply()
 	if errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s closed the connection without an answer", c.addr)
 	}
@@ -140,36 +173,37 @@ func (c *client) exchange(xml []byte) ([]byte, error) {
 	return reply, nil
 }
 
-// printAnswer says in words what the exchange answered.
-func printAnswer(w io.Writer, a wire.Answer) {
-	switch a.Kind {
-	case "created":
-		switch {
-		case a.Sym == "":
-			fmt.Fprintf(w, "account %s opened\n", a.ID)
-		case a.ID == "":
-			fmt.Fprintf(w, "symbol %s made\n", a.Sym)
-		default:
-			fmt.Fprintf(w, "shares of %s placed with account %s\n", a.Sym, a.ID)
-		}
-	case "opened":
-		verb, shares := "buys", a.Amount
-		if rest, ok := strings.CutPrefix(a.Amount, "-"); ok {
-			verb, shares = "sells", rest
-		}
-		fmt.Fprintf(w, "order %s %s %s %s at %s\n", a.ID, verb, shares, a.Sym, a.Limit)
-	case "status", "canceled":
-		fmt.Fprintf(w, "order %s\n", a.ID)
-		if a.Open != "" {
-			fmt.Fprintf(w, "  open      %s\n", a.Open)
-		}
-		if a.Canceled != "" {
-			fmt.Fprintf(w, "  canceled  %s  %s\n", a.Canceled, when(a.CanceledAt))
-		}
-		for _, x := range a.Executed {
-			fmt.Fprintf(w, "  executed  %s at %s  %s\n", x.Shares, x.Price, when(x.Time))
-		}
-	case "error":
-		fmt.Fprintf(w, "error: %s\n", a.Error)
+// printResult says in words what a command has come to.
+func printResult(w io.Writer, r *api.Result) {
+	if r.Refused != nil {
+		fmt.Fprintf(w, "error: %s\n", r.Refused.Text)
+		return
+	}
+	switch c := &r.Command; c.Kind {
+	case api.KindOpenAccount:
+		fmt.Fprintf(w, "account %s opened\n", c.Account)
+	case api.KindMakeSymbol:
+		fmt.Fprintf(w, "symbol %s made\n", c.Symbol)
+	case api.KindPlace:
+		fmt.Fprintf(w, "shares of %s placed with account %s\n", c.Symbol, c.Account)
+	case api.KindBuy:
+		fmt.Fprintf(w, "order %v buys %v %s at %v\n", r.Order, c.Shares, c.Symbol, c.Limit)
+	case api.KindSell:
+		fmt.Fprintf(w, "order %v sells %v %s at %v\n", r.Order, c.Shares, c.Symbol, c.Limit)
+	case api.KindQuery, api.KindCancel:
+		printStatus(w, &r.Status)
+	}
+}
+
+func printStatus(w io.Writer, s *api.Status) {
+	fmt.Fprintf(w, "order %v\n", s.Order)
+	if s.Open.Sign() > 0 {
+		fmt.Fprintf(w, "  open      %v\n", s.Open)
+	}
+	if s.Canceled.Sign() > 0 {
+		fmt.Fprintf(w, "  canceled  %v  %s\n", s.Canceled, s.CanceledAt.Format(time.RFC3339))
+	}
+	for _, x := range s.Executed {
+		fmt.Fprintf(w, "  executed  %v at %v  %s\n", x.Shares, x.Price, x.Time.Format(time.RFC3339))
 	}
 }

@@ -1,11 +1,12 @@
 package demo
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
+	"outcry/clients/go/client"
 	"outcry/internal/wire"
 )
 
@@ -21,19 +22,18 @@ func (e *lostError) Unwrap() error { return e.err }
 
 // link is a connection to the exchange.
 type link struct {
-	conn    net.Conn
-	frames  *wire.FrameReader
+	conn    *client.Conn
+	addr    string
 	timeout time.Duration
-	bytes   []byte
 }
 
 // dial connects. Its error is a *lostError.
 func dial(addr string, timeout time.Duration) (*link, error) {
-	conn, err := net.DialTimeout("tcp", addr, timeout)
+	conn, err := client.DialConn(context.Background(), addr, client.Options{DialTimeout: timeout, ReplyBytesMax: replyBytesMax})
 	if err != nil {
 		return nil, &lostError{fmt.Errorf("is the exchange running? %w", err)}
 	}
-	return &link{conn: conn, frames: wire.NewFrameReader(conn, replyBytesMax), timeout: timeout}, nil
+	return &link{conn: conn, addr: addr, timeout: timeout}, nil
 }
 
 func (l *link) close() { l.conn.Close() }
@@ -46,11 +46,10 @@ func (l *link) send(frames [][]byte) error {
 	if err := l.conn.SetDeadline(time.Now().Add(l.timeout)); err != nil {
 		return &lostError{err}
 	}
-	l.bytes = l.bytes[:0]
 	for _, f := range frames {
-		l.bytes = wire.AppendFrame(l.bytes, f)
+		l.conn.SendFrame(f)
 	}
-	if _, err := l.conn.Write(l.bytes); err != nil {
+	if err := l.conn.Flush(); err != nil {
 		return &lostError{err}
 	}
 	return nil
@@ -59,9 +58,9 @@ func (l *link) send(frames [][]byte) error {
 // receive reads the next reply, which has to have so many answers. Its error is a
 // *lostError, or says what no exchange answers.
 func (l *link) receive(want int) ([]wire.Answer, error) {
-	reply, err := l.frames.Next()
+	reply, err := l.conn.NextReply()
 	if err != nil {
-		return nil, &lostError{fmt.Errorf("answer of %s: %w", l.conn.RemoteAddr(), err)}
+		return nil, &lostError{fmt.Errorf("answer of %s: %w", l.addr, err)}
 	}
 	answers, err := wire.ParseReply(reply)
 	if err != nil {
@@ -72,7 +71,7 @@ func (l *link) receive(want int) ([]wire.Answer, error) {
 		return nil, &lostError{errors.New(answers[0].Error)}
 	}
 	if len(answers) != want {
-		return nil, fmt.Errorf("%s answered %d requests with %d answers", l.conn.RemoteAddr(), want, len(answers))
+		return nil, fmt.Errorf("%s answered %d requests with %d answers", l.addr, want, len(answers))
 	}
 	return answers, nil
 }

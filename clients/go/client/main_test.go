@@ -21,8 +21,6 @@ import (
 
 var background = context.Background()
 
-// patience is how long tests wait for what must come. Nothing depends on its value.
-const patience = 60 * time.Second
 
 func TestMain(m *testing.M) {
 	status := pgtest.Main(m)
