@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"outcry/clients/go/client"
 	"outcry/internal/wire"
 	"outcry/loadtest/venue"
 )
@@ -336,33 +336,28 @@ func (r *run) stop() {
 }
 
 // conn is a connection that sends frames of which nothing may be refused.
-type conn struct {
-	net.Conn
-	replies *wire.FrameReader
-}
+type conn struct{ *client.Conn }
 
 func (r *run) dial(ctx context.Context) (*conn, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", r.server.XML)
+	c, err := client.DialConn(ctx, r.server.XML, client.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("growth: %w", err)
 	}
-	return &conn{c, wire.NewFrameReader(c, 64<<20)}, nil
+	return &conn{c}, nil
 }
 
 func (c *conn) ask(frames ...[]byte) error {
-	var bytes []byte
-	for _, f := range frames {
-		bytes = wire.AppendFrame(bytes, f)
-	}
 	err := c.SetDeadline(time.Now().Add(replyTimeout))
+	for _, f := range frames {
+		c.SendFrame(f)
+	}
 	if err == nil {
-		_, err = c.Write(bytes)
+		err = c.Flush()
 	}
 	for range frames {
 		var reply []byte
 		if err == nil {
-			reply, err = c.replies.Next()
+			reply, err = c.NextReply()
 		}
 		if err == nil && strings.Contains(string(reply), "<error") {
 			err = fmt.Errorf("refused: %.300s", reply)

@@ -11,11 +11,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
-	"outcry/internal/wire"
+	"outcry/clients/go/client"
 )
 
 // Source makes the frames of one connection and takes the replies to them, in
@@ -62,7 +61,7 @@ const (
 // error says why a connection could not be made or broke. All connections are made
 // before the first frame is sent.
 func Closed(ctx context.Context, o Options, source func(connection int) Source) (*Result, error) {
-	conns := make([]net.Conn, 0, o.Connections)
+	conns := make([]*client.Conn, 0, o.Connections)
 	defer func() {
 		for _, c := range conns {
 			c.Close()
@@ -87,7 +86,7 @@ func Closed(ctx context.Context, o Options, source func(connection int) Source) 
 	var running sync.WaitGroup
 	for n, c := range conns {
 		running.Go(func() {
-			w := &worker{conn: c, replies: wire.NewFrameReader(c, replyBytesMax), source: source(n), recorder: r.connection(), depth: max(o.Depth, 1)}
+			w := &worker{conn: c, source: source(n), recorder: r.connection(), depth: max(o.Depth, 1)}
 			if o.Duration > 0 {
 				w.until = r.began.Add(o.Duration)
 			}
@@ -101,9 +100,8 @@ func Closed(ctx context.Context, o Options, source func(connection int) Source) 
 	return r.result(), context.Cause(ctx)
 }
 
-func dial(ctx context.Context, addr string) (net.Conn, error) {
-	d := net.Dialer{Timeout: dialTimeout}
-	c, err := d.DialContext(ctx, "tcp", addr)
+func dial(ctx context.Context, addr string) (*client.Conn, error) {
+	c, err := client.DialConn(ctx, addr, client.Options{DialTimeout: dialTimeout, ReplyBytesMax: replyBytesMax})
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
@@ -112,14 +110,12 @@ func dial(ctx context.Context, addr string) (net.Conn, error) {
 
 // worker keeps depth frames under way on one connection.
 type worker struct {
-	conn     net.Conn
-	replies  *wire.FrameReader
+	conn     *client.Conn
 	source   Source
 	recorder *connectionRecorder
 	depth    int
 	until    time.Time // zero: until the source has no more
 
-	out  []byte
 	sent []time.Time // of the frames under way, oldest first
 }
 
@@ -144,22 +140,21 @@ func (w *worker) run() error {
 
 // send sends up to n frames. done means that the source has no more.
 func (w *worker) send(n int, now time.Time) (done bool) {
-	w.out = w.out[:0]
 	for range n {
 		xml := w.source.Next()
 		if xml == nil {
 			done = true
 			break
 		}
-		w.out = wire.AppendFrame(w.out, xml)
+		w.conn.SendFrame(xml)
 		w.recorder.bytesOut += uint64(len(xml))
 		w.sent = append(w.sent, now)
 	}
-	if len(w.out) > 0 {
+	if bytes := w.conn.Unflushed(); bytes > 0 {
 		_ = w.conn.SetWriteDeadline(now.Add(replyTimeout)) // the write fails where this does
-		if _, err := w.conn.Write(w.out); err != nil {
+		if err := w.conn.Flush(); err != nil {
 			// The read that follows ends the run.
-			w.recorder.writeErr = fmt.Errorf("%d frames of %d bytes under way, more than the server takes before its replies are: %w", len(w.sent), len(w.out), err)
+			w.recorder.writeErr = fmt.Errorf("%d frames of %d bytes under way, more than the server takes before its replies are: %w", len(w.sent), bytes, err)
 		}
 	}
 	return done
@@ -167,8 +162,8 @@ func (w *worker) send(n int, now time.Time) (done bool) {
 
 // read takes one reply, and all others that are here.
 func (w *worker) read() error {
-	for first := true; first || len(w.sent) > 0 && w.replies.Buffered(); first = false {
-		reply, err := w.replies.Next()
+	for first := true; first || len(w.sent) > 0 && w.conn.Buffered(); first = false {
+		reply, err := w.conn.NextReply()
 		if err != nil {
 			return err
 		}
@@ -258,10 +253,11 @@ func once(ctx context.Context, addr string, xml []byte, s Source) (replyBytes in
 	if err := c.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
 		return 0, &brokenError{err}
 	}
-	if _, err := c.Write(wire.AppendFrame(nil, xml)); err != nil {
+	c.SendFrame(xml)
+	if err := c.Flush(); err != nil {
 		return 0, &brokenError{err}
 	}
-	reply, err := wire.NewFrameReader(c, replyBytesMax).Next()
+	reply, err := c.NextReply()
 	if err != nil {
 		return 0, &brokenError{err}
 	}

@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 
-	"outcry/internal/wire"
+	"outcry/clients/go/client"
 )
 
 // sendingMax is how much longer than its duration an open run may take to send what
@@ -40,7 +39,7 @@ func Open(ctx context.Context, o Options, rate int, source func(connection int) 
 		if err != nil {
 			return nil, err
 		}
-		transport.idle <- &exchangeConn{c, wire.NewFrameReader(c, replyBytesMax), source(n)}
+		transport.idle <- &exchangeConn{c, source(n)}
 	}
 	// Not vegeta's options for connections and the like: they take the transport
 	// for an *http.Transport and panic.
@@ -128,9 +127,8 @@ type transport struct {
 
 // exchangeConn is a connection, for whoever has taken it from the idle ones.
 type exchangeConn struct {
-	net.Conn
-	replies *wire.FrameReader
-	source  Source
+	*client.Conn
+	source Source
 }
 
 // errDone says that a source has no more frames.
@@ -150,10 +148,11 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	t.bytesOut.Add(uint64(len(xml)))
-	if _, err := c.Write(wire.AppendFrame(nil, xml)); err != nil {
+	c.SendFrame(xml)
+	if err := c.Flush(); err != nil {
 		return nil, err
 	}
-	reply, err := c.replies.Next()
+	reply, err := c.NextReply()
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	api "outcry/clients/go/client"
 	"outcry/internal/wire"
 )
 
@@ -84,9 +85,9 @@ type own struct {
 func (c *client) run(stop <-chan struct{}) {
 	for !closed(stop) {
 		served := false
-		conn, err := net.DialTimeout("tcp", c.addr, replyTimeout)
+		conn, err := dial(context.Background(), c.addr)
 		if err == nil {
-			served, err = c.trade(conn, stop)
+			served, err = c.trade(conn.Raw(), stop)
 			conn.Close()
 		}
 		switch {
@@ -269,23 +270,22 @@ func ask(ctx context.Context, addr string, xml []byte) ([]wire.Answer, error) {
 
 // askAll sends frames one after another and returns the answers to each.
 func askAll(ctx context.Context, addr string, frames [][]byte) ([][]wire.Answer, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	conn, err := dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	replies := wire.NewFrameReader(conn, 64<<20)
 	all := make([][]wire.Answer, len(frames))
 	for i, xml := range frames {
 		if err := conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
 			return nil, err
 		}
-		if _, err := conn.Write(wire.AppendFrame(nil, xml)); err != nil {
+		conn.SendFrame(xml)
+		if err := conn.Flush(); err != nil {
 			return nil, err
 		}
-		reply, err := replies.Next()
+		reply, err := conn.NextReply()
 		if err != nil {
 			return nil, fmt.Errorf("torture: no reply to %.200s: %w", xml, err)
 		}
@@ -294,4 +294,9 @@ func askAll(ctx context.Context, addr string, frames [][]byte) ([][]wire.Answer,
 		}
 	}
 	return all, nil
+}
+
+// dial connects to the exchange.
+func dial(ctx context.Context, addr string) (*api.Conn, error) {
+	return api.DialConn(ctx, addr, api.Options{DialTimeout: replyTimeout})
 }

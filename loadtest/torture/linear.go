@@ -1,10 +1,10 @@
 package torture
 
 import (
+	"context"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	api "outcry/clients/go/client"
 	"outcry/internal/wire"
 )
 
@@ -63,12 +64,11 @@ func (l *linearHistory) now() int64 { return int64(time.Since(l.start)) }
 
 // trade runs one client of the symbol.
 func (l *linearHistory) trade(n int, r *rand.Rand, addr, account string, h *history, stop <-chan struct{}) error {
-	conn, err := net.DialTimeout("tcp", addr, replyTimeout)
+	conn, err := dial(context.Background(), addr)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	replies := wire.NewFrameReader(conn, 1<<20)
 	var mine []uint64
 	for range linearOps {
 		if closed(stop) {
@@ -76,7 +76,7 @@ func (l *linearHistory) trade(n int, r *rand.Rand, addr, account string, h *hist
 		}
 		in, order, xml := l.command(r, account, mine, h)
 		op := porcupine.Operation{ClientId: n, Input: in, Call: l.now()}
-		reply, err := l.exchange(conn, replies, xml)
+		reply, err := l.exchange(conn, xml)
 		if err != nil {
 			l.mu.Lock()
 			l.pending = append(l.pending, pendingOp{op, order})
@@ -107,14 +107,15 @@ func (l *linearHistory) trade(n int, r *rand.Rand, addr, account string, h *hist
 	return nil
 }
 
-func (l *linearHistory) exchange(conn net.Conn, replies *wire.FrameReader, xml []byte) (*wire.Answer, error) {
+func (l *linearHistory) exchange(conn *api.Conn, xml []byte) (*wire.Answer, error) {
 	if err := conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
 		return nil, err
 	}
-	if _, err := conn.Write(wire.AppendFrame(nil, xml)); err != nil {
+	conn.SendFrame(xml)
+	if err := conn.Flush(); err != nil {
 		return nil, err
 	}
-	reply, err := replies.Next()
+	reply, err := conn.NextReply()
 	if err != nil {
 		return nil, err
 	}
