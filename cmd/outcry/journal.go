@@ -5,21 +5,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 )
-
-// when shows a time of the protocol, seconds since the epoch, as people read it.
-func when(seconds string) string {
-	n, err := strconv.ParseInt(seconds, 10, 64)
-	if err != nil {
-		return seconds
-	}
-	return time.Unix(n, 0).UTC().Format(time.RFC3339)
-}
 
 // printJournal prints every record of the journal in dir, or in the data
 // directory dir. It changes nothing, and may be used while the exchange runs.
