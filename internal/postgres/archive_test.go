@@ -38,7 +38,7 @@ func written(t *testing.T, s *Store, h *history, records int) (events []exchange
 
 // timeless is e as the tables have it.
 func timeless(e exchange.Event) *exchange.Event {
-	if e.Kind != exchange.OrderAccepted && e.Kind != exchange.OrderCanceled {
+	if e.Kind <= exchange.SharesPlaced {
 		e.Time = 0
 	}
 	return &e
@@ -84,14 +84,19 @@ func TestTheTablesHoldTheJournalAgain(t *testing.T) {
 	require.ErrorContains(t, err, "read-only transaction")
 }
 
+// undoOperations takes the fifth migration back.
+const undoOperations = `ALTER TABLE symbols DROP COLUMN halted_at, DROP COLUMN halt_reason; ALTER TABLE cancel_log DROP COLUMN n;
+	ALTER TABLE opening_symbols DROP COLUMN halted_at, DROP COLUMN halt_reason; DROP TABLE halt_log;`
+
 // TestAnOldDatabaseIsUpgraded takes all migrations but the first back, which makes
 // the database one of the first, and goes on: history then begins there.
 func TestAnOldDatabaseIsUpgraded(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, url), newHistory(uint64(time.Now().UnixNano()))
+	h.old = true
 	written(t, s, h, 1000)
 	opening := h.state.Digest()
-	_, err := s.conn.Exec(background, `
+	_, err := s.conn.Exec(background, undoOperations+`
 		ALTER TABLE accounts DROP COLUMN seq; ALTER TABLE symbols DROP COLUMN seq;
 		ALTER TABLE order_log DROP COLUMN seq; ALTER TABLE cancel_log DROP COLUMN seq;
 		ALTER TABLE exchange_state DROP COLUMN history_after;
@@ -99,10 +104,11 @@ func TestAnOldDatabaseIsUpgraded(t *testing.T) {
 		UPDATE outcry_schema_version SET version = 1`)
 	require.NoError(t, err)
 	_, err = OpenArchive(background, url)
-	require.ErrorContains(t, err, "its schema has version 1, this program needs 4")
+	require.ErrorContains(t, err, "its schema has version 1, this program needs 5")
 	require.True(t, Unusable(err))
 
 	s = mustReopen(t, s, url)
+	h.old = false
 	written(t, s, h, 500)
 	a := mustOpenArchive(t, url)
 	require.Equal(t, uint64(1000), a.HistoryAfter())
@@ -126,7 +132,7 @@ func TestAnArchiveOfAnotherDatabaseIsRefused(t *testing.T) {
 	_, err = s.conn.Exec(background, `UPDATE outcry_schema_version SET version = 99`)
 	require.NoError(t, err)
 	_, err = OpenArchive(background, url)
-	require.ErrorContains(t, err, "its schema has version 99, this program knows up to 4")
+	require.ErrorContains(t, err, "its schema has version 99, this program knows up to 5")
 	_, err = OpenArchive(background, "postgres://%zz")
 	require.True(t, Unusable(err))
 	_, err = OpenArchive(background, "postgres:///x?host=/nowhere")
@@ -141,6 +147,8 @@ func TestRecordsHaveTheirRows(t *testing.T) {
 		"placement_log, seq 5":   {Kind: exchange.SharesPlaced, Symbol: "A", Account: "7"},
 		"order_log, id 9":        {Kind: exchange.OrderAccepted, Order: 9},
 		"cancel_log, order_id 9": {Kind: exchange.OrderCanceled, Order: 9},
+		"cancel_log, seq 5":      {Kind: exchange.OrdersCanceled},
+		"halt_log, seq 5":        {Kind: exchange.SymbolHalted, Symbol: "A"},
 	} {
 		table, key := RecordRow(&e, 5)
 		require.Equal(t, want, fmt.Sprintf("%s, %s", table, key))

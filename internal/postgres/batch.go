@@ -19,10 +19,12 @@ type batch struct {
 	placed    map[exchange.Symbol]exchange.Position // symbols made or placed into
 	positions map[positionKey]*sharesChange
 
+	halts map[exchange.Symbol]*exchange.Halt // those that are halted at the end, and nil for those that are no longer
+
 	traded map[exchange.Symbol]*exchange.Traded
 
 	// The rows that the logs get.
-	placementLog, orderLog, executionLog, cancelLog, refs copyRows
+	placementLog, orderLog, executionLog, cancelLog, haltLog, refs copyRows
 
 	orders   []orderState
 	accepted map[exchange.OrderID]int             // orders of this batch → index in orders
@@ -65,6 +67,7 @@ func newBatch() *batch {
 		made:      make(map[exchange.Symbol]uint64),
 		placed:    make(map[exchange.Symbol]exchange.Position),
 		positions: make(map[positionKey]*sharesChange),
+		halts:     make(map[exchange.Symbol]*exchange.Halt),
 		traded:    make(map[exchange.Symbol]*exchange.Traded),
 		accepted:  make(map[exchange.OrderID]int),
 		taken:     make(map[exchange.OrderID]exchange.Shares),
@@ -80,8 +83,9 @@ func (b *batch) reset(seq uint64) {
 	clear(b.made)
 	clear(b.placed)
 	clear(b.positions)
+	clear(b.halts)
 	clear(b.traded)
-	for _, log := range []*copyRows{&b.placementLog, &b.orderLog, &b.executionLog, &b.cancelLog, &b.refs} {
+	for _, log := range []*copyRows{&b.placementLog, &b.orderLog, &b.executionLog, &b.cancelLog, &b.haltLog, &b.refs} {
 		log.reset()
 	}
 	b.orders = b.orders[:0]
@@ -116,7 +120,18 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 	case exchange.OrderAccepted:
 		b.accept(e)
 	case exchange.OrderCanceled:
-		b.cancel(e)
+		b.cancel(e, 0)
+	case exchange.OrdersCanceled:
+		for i := range e.Cancels {
+			one := e.Cancel(i)
+			b.cancel(&one, int32(i+1))
+		}
+	case exchange.SymbolHalted:
+		b.haltLog.halt(e, seq)
+		b.halts[e.Symbol] = &exchange.Halt{Since: e.Time, Reason: e.Reason}
+	case exchange.SymbolResumed:
+		b.haltLog.halt(e, seq)
+		b.halts[e.Symbol] = nil
 	}
 	return nil
 }
@@ -179,10 +194,11 @@ func (b *batch) settle(e *exchange.Event, f exchange.Fill) {
 	b.shares(e.Symbol, f.Account, shares, noShares)
 }
 
-// cancel adds a cancel and gives back the hold.
-func (b *batch) cancel(e *exchange.Event) {
+// cancel adds a cancel and gives back the hold. n is its place in a cancel of many
+// orders, 0 where it is by itself.
+func (b *batch) cancel(e *exchange.Event, n int32) {
 	b.hold(e, -e.Shares)
-	b.cancelLog.cancel(e, b.last)
+	b.cancelLog.cancel(e, b.last, n)
 	if m, ok := b.accepted[e.Order]; ok {
 		b.orders[m].open = 0
 	} else {

@@ -82,8 +82,15 @@ func loadAccounts(ctx context.Context, tx pgx.Tx, prefix string, snap *exchange.
 
 func loadSymbols(ctx context.Context, tx pgx.Tx, prefix string, snap *exchange.Snapshot) error {
 	var sym exchange.SymbolState
-	into := []any{(*string)(&sym.Symbol), (*sharesColumn)(&sym.Placed)}
-	return each(ctx, tx, `SELECT sym, placed FROM `+prefix+`symbols`, into, func() error {
+	var halt exchange.Halt
+	var halted bool
+	into := []any{(*string)(&sym.Symbol), (*sharesColumn)(&sym.Placed), &halted, &halt.Since, &halt.Reason}
+	sql := `SELECT sym, placed, halted_at IS NOT NULL, coalesce(halted_at, 0), coalesce(halt_reason, '') FROM ` + prefix + `symbols`
+	return each(ctx, tx, sql, into, func() error {
+		sym.Halt = nil
+		if halted {
+			sym.Halt = &exchange.Halt{Since: halt.Since, Reason: halt.Reason}
+		}
 		snap.Symbols = append(snap.Symbols, sym)
 		return nil
 	})

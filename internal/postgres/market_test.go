@@ -59,21 +59,22 @@ func TestTheMarketFollowsWhatIsTraded(t *testing.T) {
 	require.NoError(t, mustOpenArchive(t, url).CheckMarket(background))
 }
 
-// TestTheMarketOfAnOldDatabaseIsFilledFromHistory takes the third migration and those after it back.
+// TestTheMarketOfAnOldDatabaseIsFilledFromHistory takes the migrations from the third
+// on back.
 func TestTheMarketOfAnOldDatabaseIsFilledFromHistory(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	url := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, url), newHistory(seed)
 	events := written(t, s, h, 1000)
-	_, err := s.conn.Exec(background, `DROP TABLE refs, market; UPDATE outcry_schema_version SET version = 2`)
+	_, err := s.conn.Exec(background, undoOperations+`DROP TABLE refs, market; UPDATE outcry_schema_version SET version = 2`)
 	require.NoError(t, err)
 	s.Close()
 	var log bytes.Buffer
 	s, err = Open(background, url, slog.New(slog.NewTextHandler(&log, nil)))
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
-	require.Contains(t, log.String(), "version=2 new_version=4")
+	require.Contains(t, log.String(), "version=2 new_version=5")
 	requireMarket(t, s, events)
 	events = append(events, written(t, s, h, 300)...)
 	requireMarket(t, s, events)

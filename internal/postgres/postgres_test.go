@@ -35,11 +35,12 @@ func mustOpen(t testing.TB, url string) *Store {
 }
 
 // history makes events by trading on a state at random: symbols A to C, ten
-// accounts, orders, cancels.
+// accounts, orders, cancels, halts.
 type history struct {
 	r     *rand.Rand
 	state *exchange.State
 	seq   uint64
+	old   bool // without what programs of the first schema did not do
 }
 
 func newHistory(seed uint64) *history {
@@ -59,6 +60,10 @@ func (h *history) next() exchange.Event {
 	case h.seq <= 43 || h.r.IntN(50) == 0:
 		e.Kind, e.Placed = exchange.SharesPlaced, exchange.Shares(1+h.r.IntN(1000)).Position()
 	case h.r.IntN(4) == 0 && h.cancel(&e):
+	case !h.old && h.r.IntN(30) == 0 && h.cancelAll(&e):
+	case !h.old && h.r.IntN(30) == 0 && h.halt(&e, h.state.Books[e.Symbol].Halted() != nil):
+	case h.state.Books[e.Symbol].Halted() != nil:
+		h.halt(&e, true)
 	default:
 		return h.order(e)
 	}
@@ -82,6 +87,32 @@ func (h *history) cancel(e *exchange.Event) bool {
 	slices.SortFunc(open, func(a, b exchange.Order) int { return int(a.ID) - int(b.ID) })
 	o := open[h.r.IntN(len(open))]
 	e.Kind, e.Order, e.Account, e.Side, e.Shares, e.Limit = exchange.OrderCanceled, o.ID, o.Account.ID, o.Side, o.Open, o.Limit
+	return true
+}
+
+// cancelAll makes e the cancel of all that an account has open; it tells whether
+// there is anything.
+func (h *history) cancelAll(e *exchange.Event) bool {
+	var cancels []exchange.Cancel
+	for sym, book := range h.state.Books {
+		for o := range book.OpenOf(h.state.Ledger.Account(e.Account)) {
+			cancels = append(cancels, exchange.Cancel{Order: o.ID, Symbol: sym, Side: o.Side, Shares: o.Open, Limit: o.Limit})
+		}
+	}
+	if len(cancels) == 0 {
+		return false
+	}
+	slices.SortFunc(cancels, func(a, b exchange.Cancel) int { return a.Compare(&b) })
+	e.Kind, e.Symbol, e.Cancels = exchange.OrdersCanceled, "", cancels
+	return true
+}
+
+// halt makes e the halt of its symbol, or the end of one.
+func (h *history) halt(e *exchange.Event, halted bool) bool {
+	e.Kind, e.Account, e.Reason = exchange.SymbolHalted, "", fmt.Sprint("reason ", h.seq)
+	if halted {
+		e.Kind, e.Reason = exchange.SymbolResumed, ""
+	}
 	return true
 }
 

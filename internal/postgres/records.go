@@ -12,35 +12,47 @@ import (
 )
 
 // records is every journal record as the tables have it, in the journal's order:
-// a row for each, and a row for each execution of an order. The numbers of the
-// kinds are those of exchange.EventKind.
+// a row for each, a row for each execution of an order, and one for each order that
+// is canceled with others. The numbers of the kinds are those of exchange.EventKind.
 const records = `
 	SELECT coalesce(seq, 0), kind, coalesce(id, 0), coalesce(account, ''), coalesce(sym, ''), coalesce(quantity, 0),
 	       coalesce(amount, 0), coalesce(limit_price, 0), coalesce(time, 0), coalesce(n, 0), coalesce(resting_id, 0), coalesce(owner, ''),
 	       coalesce(shares, 0), coalesce(price, 0), coalesce(fill_sym, ''), coalesce(buys, false), coalesce(fill_time, 0),
-	       coalesce(ref, '')
+	       coalesce(reason, ''), coalesce(ref, '')
 	  FROM (SELECT seq, 1 AS kind, NULL::bigint AS id, id AS account, NULL::text AS sym, opened AS quantity,
 	               NULL::bigint AS amount, NULL::bigint AS limit_price, NULL::bigint AS time,
 	               NULL::int AS n, NULL::bigint AS resting_id, NULL::text AS owner, NULL::bigint AS shares,
-	               NULL::bigint AS price, NULL::text AS fill_sym, NULL::bool AS buys, NULL::bigint AS fill_time
+	               NULL::bigint AS price, NULL::text AS fill_sym, NULL::bool AS buys, NULL::bigint AS fill_time,
+	               NULL::text AS reason
 	          FROM accounts
 	        UNION ALL
-	        SELECT seq, 2, NULL, NULL, sym, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+	        SELECT seq, 2, NULL, NULL, sym, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 	          FROM symbols
 	        UNION ALL
-	        SELECT seq, 3, NULL, account, sym, shares, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+	        SELECT seq, 3, NULL, account, sym, shares, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 	          FROM placement_log
 	        UNION ALL
 	        SELECT o.seq, 4, coalesce(o.id, e.order_id), o.account, o.sym, NULL, o.amount, o.limit_price, o.time,
-	               e.n, e.resting_id, r.account, e.shares, e.price, e.sym, e.buys, e.time
+	               e.n, e.resting_id, r.account, e.shares, e.price, e.sym, e.buys, e.time, NULL
 	          FROM order_log o
 	          FULL JOIN execution_log e ON e.order_id = o.id
 	          LEFT JOIN order_log r ON r.id = e.resting_id
 	        UNION ALL
 	        SELECT c.seq, 5, c.order_id, o.account, o.sym, NULL, o.amount, o.limit_price, c.time,
-	               NULL, NULL, NULL, c.shares, NULL, NULL, NULL, NULL
+	               NULL, NULL, NULL, c.shares, NULL, NULL, NULL, NULL, NULL
 	          FROM cancel_log c
-	          LEFT JOIN order_log o ON o.id = c.order_id) AS record
+	          LEFT JOIN order_log o ON o.id = c.order_id
+	         WHERE c.n IS NULL
+	        UNION ALL
+	        SELECT c.seq, 8, NULL, o.account, o.sym, NULL, o.amount, o.limit_price, c.time,
+	               c.n, c.order_id, NULL, c.shares, NULL, NULL, NULL, NULL, NULL
+	          FROM cancel_log c
+	          LEFT JOIN order_log o ON o.id = c.order_id
+	         WHERE c.n IS NOT NULL
+	        UNION ALL
+	        SELECT seq, CASE WHEN halted THEN 6 ELSE 7 END, NULL, NULL, sym, NULL, NULL, NULL, time,
+	               NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, reason
+	          FROM halt_log) AS record
 	  LEFT JOIN (SELECT seq, ref FROM refs) AS used USING (seq)
 	 WHERE %s
 	 ORDER BY seq, kind, id, n`
@@ -70,14 +82,15 @@ type recordRow struct {
 	quantity            pgtype.Numeric
 	amount, limit, time int64
 
-	n             int32 // 0 where there is no execution
-	resting       int64
+	n             int32  // 0 where there is no execution, and no cancel of many
+	resting       int64  // or the order that is canceled with others
 	owner         string // of the resting order
 	shares, price int64  // of the execution, or of a cancel
 	fillSymbol    string
 	buys          bool
 	fillTime      int64
 	ref           string
+	reason        string
 }
 
 // recordReader puts events together from rows.
@@ -98,7 +111,7 @@ func (r *recordReader) read(ctx context.Context, tx pgx.Tx, condition string, ar
 	}
 	w := &r.row
 	_, err = pgx.ForEachRow(rows, []any{&w.seq, (*uint8)(&w.kind), &w.id, &w.account, &w.symbol, &w.quantity, &w.amount, &w.limit, &w.time,
-		&w.n, &w.resting, &w.owner, &w.shares, &w.price, &w.fillSymbol, &w.buys, &w.fillTime, &w.ref}, r.take)
+		&w.n, &w.resting, &w.owner, &w.shares, &w.price, &w.fillSymbol, &w.buys, &w.fillTime, &w.reason, &w.ref}, r.take)
 	if err == nil {
 		err = r.emit()
 	}
@@ -120,10 +133,14 @@ func (r *recordReader) take() error {
 		return r.executionError("there is no order %d", w.id)
 	case w.kind == exchange.OrderCanceled && w.account == "":
 		return r.rowError("there is no order %d", w.id)
+	case w.kind == exchange.OrdersCanceled && w.account == "":
+		return r.rowError("there is no order %d", w.resting)
 	case w.seq == 0:
 		return r.rowError("it has no record")
 	case r.pending && w.seq == r.next-1 && w.kind == exchange.OrderAccepted && r.event.Kind == w.kind && w.id == int64(r.event.Order) && w.n > 0:
 		return r.addFill()
+	case r.pending && w.seq == r.next-1 && w.kind == exchange.OrdersCanceled && r.event.Kind == w.kind:
+		return r.addCancel()
 	case w.seq < r.next:
 		return r.rowError("it is of record %d, which another row is of too, or which is older than the history", w.seq)
 	case w.seq > r.last:
@@ -156,6 +173,8 @@ func (r *recordReader) begin() (err error) {
 	w, e := &r.row, &r.event
 	*e = exchange.Event{Kind: w.kind, Time: w.time, Account: exchange.AccountID(w.account), Symbol: exchange.Symbol(w.symbol), Ref: exchange.Ref(w.ref), Fills: e.Fills[:0]}
 	switch w.kind {
+	case exchange.SymbolHalted:
+		e.Reason = w.reason
 	case exchange.AccountOpened:
 		err = (*cashColumn)(&e.Balance).ScanNumeric(w.quantity)
 	case exchange.SharesPlaced:
@@ -171,6 +190,10 @@ func (r *recordReader) begin() (err error) {
 		return r.rowError("%v", err)
 	}
 	r.pending, r.next = true, w.seq+1
+	if w.kind == exchange.OrdersCanceled {
+		e.Symbol = ""
+		return r.addCancel()
+	}
 	if w.n > 0 {
 		return r.addFill()
 	}
@@ -197,6 +220,23 @@ func (r *recordReader) addFill() error {
 	return nil
 }
 
+// addCancel adds the row's cancel to the pending ones of an account.
+func (r *recordReader) addCancel() error {
+	w, e := &r.row, &r.event
+	switch want := len(e.Cancels) + 1; {
+	case int(w.n) != want:
+		return r.rowError("its cancel %d is missing, or another one is there twice", want)
+	case w.account != string(e.Account):
+		return r.rowError("order %d is of account %s, the others are of account %s", w.resting, w.account, e.Account)
+	case w.time != e.Time:
+		return r.rowError("order %d is canceled at %d, the others at %d", w.resting, w.time, e.Time)
+	}
+	side, _ := sideOf(w.amount)
+	e.Cancels = append(e.Cancels, exchange.Cancel{Order: exchange.OrderID(w.resting), Symbol: exchange.Symbol(w.symbol),
+		Side: side, Shares: exchange.Shares(w.shares), Limit: exchange.Price(w.limit)})
+	return nil
+}
+
 // rowError names the row's record.
 func (r *recordReader) rowError(format string, args ...any) error {
 	w := &r.row
@@ -220,6 +260,10 @@ func RecordRow(e *exchange.Event, seq uint64) (table, key string) {
 		return "placement_log", fmt.Sprintf("seq %d", seq)
 	case exchange.OrderAccepted:
 		return "order_log", fmt.Sprintf("id %d", e.Order)
+	case exchange.SymbolHalted, exchange.SymbolResumed:
+		return "halt_log", fmt.Sprintf("seq %d", seq)
+	case exchange.OrdersCanceled:
+		return "cancel_log", fmt.Sprintf("seq %d", seq)
 	}
 	return "cancel_log", fmt.Sprintf("order_id %d", e.Order)
 }

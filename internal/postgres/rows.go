@@ -8,7 +8,8 @@ var columns = map[string]string{
 	"placement_log":  "(seq, sym, account, shares)",
 	"order_log":      "(id, account, sym, amount, limit_price, time, seq)",
 	"execution_log":  "(order_id, resting_id, n, sym, buys, shares, price, time)",
-	"cancel_log":     "(order_id, shares, time, seq)",
+	"cancel_log":     "(order_id, shares, time, seq, n)",
+	"halt_log":       "(seq, sym, halted, reason, time)",
 	"refs":           "(account, ref, seq, order_id)",
 	"resting_orders": "(id, account, sym, amount, limit_price, open)",
 }
@@ -51,11 +52,25 @@ func (c *copyRows) execution(e *exchange.Event, i int) {
 	c.b = appendBigint(b, e.Time)
 }
 
-func (c *copyRows) cancel(e *exchange.Event, seq uint64) {
-	b := appendBigint(c.row(4), e.Order)
+// cancel appends a cancel, the n-th of its record, or with n 0 the only one.
+func (c *copyRows) cancel(e *exchange.Event, seq uint64, n int32) {
+	b := appendBigint(c.row(5), e.Order)
 	b = appendBigint(b, e.Shares)
 	b = appendBigint(b, e.Time)
-	c.b = appendBigint(b, seq)
+	b = appendBigint(b, seq)
+	if n == 0 {
+		c.b = appendNull(b)
+	} else {
+		c.b = appendInt(b, n)
+	}
+}
+
+func (c *copyRows) halt(e *exchange.Event, seq uint64) {
+	b := appendBigint(c.row(5), seq)
+	b = appendText(b, e.Symbol)
+	b = appendBool(b, e.Kind == exchange.SymbolHalted)
+	b = appendText(b, e.Reason)
+	c.b = appendBigint(b, e.Time)
 }
 
 // ref appends the ref of an event that has one.

@@ -28,6 +28,10 @@ const (
 		SELECT * FROM unnest($1::text[], $2::numeric[], $3::bigint[])
 		ON CONFLICT (sym) DO UPDATE SET placed = trim_scale(s.placed + excluded.placed)`
 
+	haltSymbols = `UPDATE symbols s SET halted_at = d.halted_at, halt_reason = d.halt_reason
+		FROM unnest($1::text[], $2::bigint[], $3::text[]) AS d (sym, halted_at, halt_reason) WHERE s.sym = d.sym`
+	resumeSymbols = `UPDATE symbols SET halted_at = NULL, halt_reason = NULL WHERE sym = ANY ($1::text[])`
+
 	changePositions = `UPDATE positions p
 		SET shares = trim_scale(p.shares + d.shares), held = trim_scale(p.held + d.held)
 		FROM unnest($1::text[], $2::text[], $3::numeric[], $4::numeric[]) AS d (sym, account, shares, held)
@@ -75,6 +79,7 @@ func (s *Store) write(ctx context.Context, b *batch) (rows int64, err error) {
 		w.copy("execution_log", &b.executionLog)
 		w.copy("cancel_log", &b.cancelLog)
 		w.copy("refs", &b.refs)
+		w.halts(b)
 		return w.err
 	})
 	if err != nil {
@@ -161,6 +166,27 @@ func (w *writer) symbols(b *batch) {
 	}
 	if symbols.n > 0 {
 		w.expect(symbols.n, w.run(placeSymbols, symbols.bytes(), placed.bytes(), seqs.bytes()), "symbols")
+	}
+}
+
+// halts notes which symbols are halted and which no longer are.
+func (w *writer) halts(b *batch) {
+	w.copy("halt_log", &b.haltLog)
+	halted, since, reasons, resumed := newArray(texts), newArray(bigints), newArray(texts), newArray(texts)
+	for sym, h := range b.halts {
+		if h == nil {
+			resumed.text(string(sym))
+			continue
+		}
+		halted.text(string(sym))
+		since.bigint(h.Since)
+		reasons.text(h.Reason)
+	}
+	if halted.n > 0 {
+		w.expect(halted.n, w.run(haltSymbols, halted.bytes(), since.bytes(), reasons.bytes()), "symbols that are halted")
+	}
+	if resumed.n > 0 {
+		w.expect(resumed.n, w.run(resumeSymbols, resumed.bytes()), "symbols that are resumed")
 	}
 }
 
