@@ -1,0 +1,75 @@
+package journal
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTheNewestRecordIsKnownWhileTheJournalIsInUse asks after each record, over many
+// segments.
+func TestTheNewestRecordIsKnownWhileTheJournalIsInUse(t *testing.T) {
+	dir := t.TempDir()
+	_, _, err := Newest(filepath.Join(dir, "none"))
+	require.ErrorContains(t, err, "there is no journal in")
+	_, _, err = Newest(dir)
+	require.ErrorContains(t, err, "there is no journal in")
+	j, err := Open(dir, Options{SegmentBytes: 1 << 12, FirstSeq: 41})
+	require.NoError(t, err)
+	id, seq, err := Newest(dir)
+	require.NoError(t, err)
+	require.Equal(t, j.ID(), id)
+	require.Equal(t, uint64(40), seq)
+	for range 100 {
+		last, err := j.Append(make([]byte, 500))
+		require.NoError(t, err)
+		require.NoError(t, j.Wait(t.Context(), last))
+		_, seq, err = Newest(dir)
+		require.NoError(t, err)
+		require.Equal(t, last, seq)
+	}
+	require.Greater(t, j.SegmentCount(), 5)
+	require.NoError(t, j.Close())
+	_, seq, err = Newest(dir)
+	require.NoError(t, err)
+	require.Equal(t, uint64(140), seq)
+}
+
+// TestACopyIsAnotherJournalWithTheSameRecords copies several segments.
+func TestACopyIsAnotherJournalWithTheSameRecords(t *testing.T) {
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "a", "b")
+	j, err := Open(from, Options{SegmentBytes: 1 << 12})
+	require.NoError(t, err)
+	for i := range 30 {
+		_, err := j.Append(fmt.Appendf(nil, "%500d", i))
+		require.NoError(t, err)
+	}
+	require.NoError(t, j.Close())
+	records := func(dir string) (all []string, s Summary) {
+		s, err := Inspect(dir, func(seq uint64, payload []byte) error {
+			all = append(all, fmt.Sprint(seq, string(payload)))
+			return nil
+		})
+		require.NoError(t, err)
+		return all, s
+	}
+	id := [16]byte{1, 2, 3}
+	require.NoError(t, Copy(from, to, id))
+	want, original := records(from)
+	got, copied := records(to)
+	require.Equal(t, want, got)
+	require.Len(t, got, 30)
+	require.Equal(t, id, copied.ID)
+	require.Equal(t, j.ID(), original.ID)
+	require.Equal(t, original.Segments, copied.Segments)
+	require.ErrorIs(t, Copy(from, to, id), os.ErrExist)
+
+	j, err = Open(to, Options{SegmentBytes: 1 << 12})
+	require.NoError(t, err)
+	require.Equal(t, uint64(30), j.Appended())
+	require.Equal(t, id, j.ID())
+	require.NoError(t, j.Close())
+}
