@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -139,10 +138,7 @@ func (c *Cluster) ping(ctx context.Context) error {
 // URL returns what a client connects with, pgx and psql alike. The user in it may
 // do everything. It stays the same until the cluster is stopped, and differs each
 // time that it is started.
-func (c *Cluster) URL() string {
-	q := url.Values{"host": {c.socket}, "port": {port}, "user": {superuser}, "sslmode": {"disable"}}
-	return "postgres:///" + database + "?" + q.Encode()
-}
+func (c *Cluster) URL() string { return urlOf(c.socket) }
 
 // PsqlCommand returns the shell command with which people look at the tables, run
 // as the same user as this process. It is the same every time, unless the
