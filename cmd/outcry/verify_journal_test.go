@@ -104,8 +104,9 @@ func TestVerifyGoesOnWhereTheDatabaseIsBehind(t *testing.T) {
 const downgrade = `
 	ALTER TABLE accounts DROP COLUMN seq; ALTER TABLE symbols DROP COLUMN seq;
 	ALTER TABLE order_log DROP COLUMN seq; ALTER TABLE cancel_log DROP COLUMN seq;
-	ALTER TABLE exchange_state DROP COLUMN history_after;
-	DROP TABLE refs, market, placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
+	ALTER TABLE exchange_state DROP COLUMN history_after, DROP COLUMN orders_after;
+	ALTER TABLE symbols DROP COLUMN halted_at, DROP COLUMN halt_reason; ALTER TABLE cancel_log DROP COLUMN n;
+	DROP TABLE halt_log, refs, market, placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
 	UPDATE outcry_schema_version SET version = 1`
 
 func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {

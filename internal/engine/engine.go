@@ -69,6 +69,9 @@ type Options struct {
 	// included, and how long those worked on them; nil means nobody wants to know.
 	OnStages func(waited, worked time.Duration)
 
+	// OrdersAfter is an id above which order ids go on, where it is above the state's.
+	OrdersAfter uint64
+
 	AckPostgres     bool // Durable waits for the Projection as well as for the journal
 	InboxLen        int  // tasks that wait at a desk before a session has to wait; 256
 	SymbolsMax      int  // symbols, each with a goroutine; 100,000
@@ -110,7 +113,7 @@ type Engine struct {
 	numbered  atomic.Pointer[[]*desk] // by the number of the book; only ever longer
 	tasks     sync.Pool
 
-	lastOrder atomic.Uint64 // the highest order id given out
+	lastOrder atomic.Uint64 // the highest order id given out, or that must not be
 	counters  counters
 	limits    limits
 
@@ -121,9 +124,10 @@ type Engine struct {
 	settled *sync.Cond  // signaled after each settlement and each use of a ref, under mu
 	failed  atomic.Bool // the journal takes no records any more
 
-	stop        chan struct{}  // closed by Close, before it ends the owners
-	registering sync.WaitGroup // the registrar
-	running     sync.WaitGroup // everybody else
+	lastKnown   exchange.OrderID // the highest id that an order had at the start
+	stop        chan struct{}    // closed by Close, before it ends the owners
+	registering sync.WaitGroup   // the registrar
+	running     sync.WaitGroup   // everybody else
 }
 
 // New starts the goroutines of an exchange in the given state. The state's
@@ -135,8 +139,9 @@ func New(o Options) *Engine {
 	e.settled = sync.NewCond(&e.mu)
 	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax})
 	e.tasks.New = func() any { return &task{done: make(chan struct{}, 1)} }
-	e.lastOrder.Store(uint64(o.State.OrderID))
-	e.counters.lastAtStart = uint64(o.State.OrderID)
+	e.lastKnown = o.State.OrderID
+	e.lastOrder.Store(max(uint64(o.State.OrderID), o.OrdersAfter))
+	e.counters.lastAtStart = e.lastOrder.Load()
 	e.counters.accounts.Store(int64(e.ledger.Accounts()))
 	none := make([]*desk, e.index.Books())
 	e.numbered.Store(&none)
@@ -357,7 +362,10 @@ func (e *Engine) Close() {
 // Close has returned; it must not be called before. Where the journal has failed,
 // it may hold what no record says.
 func (e *Engine) State() *exchange.State {
-	s := &exchange.State{Ledger: e.ledger, Books: make(map[exchange.Symbol]*exchange.Book), Index: e.index, Refs: e.refs.table, OrderID: exchange.OrderID(e.lastOrder.Load())}
+	s := &exchange.State{Ledger: e.ledger, Books: make(map[exchange.Symbol]*exchange.Book), Index: e.index, Refs: e.refs.table, OrderID: e.lastKnown}
+	if last := e.lastOrder.Load(); last > e.counters.lastAtStart {
+		s.OrderID = exchange.OrderID(last)
+	}
 	e.desks.Range(func(sym, d any) bool {
 		s.Books[sym.(exchange.Symbol)] = d.(*desk).book
 		return true

@@ -127,3 +127,21 @@ func TestOrdersAreFoundWhileSymbolsAreMade(t *testing.T) {
 	require.NoError(t, m.State().Audit())
 	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the cleanup
 }
+
+// TestOrderIDsGoOnAboveThoseOfALostPast starts where others may have been given out.
+func TestOrderIDsGoOnAboveThoseOfALostPast(t *testing.T) {
+	m := open(t, Options{OrdersAfter: 1_000_000_000})
+	m.Close()
+	require.Zero(t, m.State().OrderID, "no order has the id that is left out")
+	m.Engine = New(Options{Journal: m.journal, State: m.State(), OrdersAfter: 1_000_000_000})
+	results := make([]exchange.Result, 1)
+	_, err := m.Execute(background, []exchange.Command{sell("A", 10, 5)}, results)
+	require.NoError(t, err)
+	require.Equal(t, exchange.OrderID(1_000_000_001), results[0].Order)
+	m.Close()
+	require.Equal(t, exchange.OrderID(1_000_000_001), m.State().OrderID)
+	m.Engine = New(Options{Journal: m.journal, State: m.State(), OrdersAfter: 7})
+	_, err = m.Execute(background, []exchange.Command{sell("A", 10, 5)}, results)
+	require.NoError(t, err)
+	require.Equal(t, exchange.OrderID(1_000_000_002), results[0].Order)
+}

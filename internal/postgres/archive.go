@@ -35,21 +35,30 @@ func (e *RowError) Error() string { return fmt.Sprintf("%s, %s: %s", e.Table, e.
 // on as it is now. Close ends it. The error says why it could not be reached, or
 // that it is not a database of this version of the program; Unusable tells which.
 func OpenArchive(ctx context.Context, url string) (*Archive, error) {
+	a, err := connectArchive(ctx, url, "outcry verify")
+	if err != nil {
+		return nil, err
+	}
+	if err := a.begin(ctx); err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// connectArchive connects, under a name that the database shows to people.
+func connectArchive(ctx context.Context, url, name string) (*Archive, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w: %w", errUnusable, err)
 	}
-	config.RuntimeParams["application_name"] = "outcry verify"
+	config.RuntimeParams["application_name"] = name
 	config.RuntimeParams["default_transaction_read_only"] = "on"
 	config.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
 	config.ConnectTimeout = connectTimeout
 	a := &Archive{}
 	if a.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return nil, fmt.Errorf("postgres: connect: %w", err)
-	}
-	if err := a.begin(ctx); err != nil {
-		a.Close()
-		return nil, err
 	}
 	return a, nil
 }
@@ -71,13 +80,23 @@ func (a *Archive) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkVersion refuses a schema that is not the one that this program knows.
-func (a *Archive) checkVersion(ctx context.Context) error {
+// SchemaVersion returns the version of the schema that this program works with. The
+// error says what is wrong with the program.
+func SchemaVersion() (int, error) {
 	known, err := fs.Glob(migrations.FS, "*.sql")
 	if err != nil {
-		return fmt.Errorf("postgres: read the migrations: %w", err)
+		return 0, fmt.Errorf("postgres: read the migrations: %w", err)
 	}
-	version, newest := 0, len(known)
+	return len(known), nil
+}
+
+// checkVersion refuses a schema that is not the one that this program knows.
+func (a *Archive) checkVersion(ctx context.Context) error {
+	newest, err := SchemaVersion()
+	if err != nil {
+		return err
+	}
+	version := 0
 	err = a.tx.QueryRow(ctx, `SELECT version FROM `+versionTable).Scan(&version)
 	var pgErr *pgconn.PgError
 	switch {
@@ -110,12 +129,7 @@ func (a *Archive) Opening(ctx context.Context) (*exchange.Snapshot, error) {
 	if err := loadTables(ctx, a.tx, "opening_", snap); err != nil {
 		return nil, err
 	}
-	for i := range snap.Orders {
-		o := &snap.Orders[i]
-		if executed := o.Shares - o.Open; executed != 0 {
-			o.Executions = []exchange.Execution{{Shares: executed, Price: o.Limit}}
-		}
-	}
+	sumExecutions(snap)
 	row := a.tx.QueryRow(ctx, `SELECT coalesce(max(id), 0) FROM order_log WHERE seq IS NULL`)
 	if err := row.Scan(&snap.OrderID); err != nil {
 		return nil, fmt.Errorf("postgres: read order_log: %w", err)

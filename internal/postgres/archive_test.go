@@ -84,9 +84,10 @@ func TestTheTablesHoldTheJournalAgain(t *testing.T) {
 	require.ErrorContains(t, err, "read-only transaction")
 }
 
-// undoOperations takes the fifth migration back.
+// undoOperations takes the migrations from the fourth on back.
 const undoOperations = `ALTER TABLE symbols DROP COLUMN halted_at, DROP COLUMN halt_reason; ALTER TABLE cancel_log DROP COLUMN n;
-	ALTER TABLE opening_symbols DROP COLUMN halted_at, DROP COLUMN halt_reason; DROP TABLE halt_log;`
+	ALTER TABLE opening_symbols DROP COLUMN halted_at, DROP COLUMN halt_reason; DROP TABLE halt_log, refs;
+	ALTER TABLE exchange_state DROP COLUMN orders_after;`
 
 // TestAnOldDatabaseIsUpgraded takes all migrations but the first back, which makes
 // the database one of the first, and goes on: history then begins there.
@@ -100,11 +101,11 @@ func TestAnOldDatabaseIsUpgraded(t *testing.T) {
 		ALTER TABLE accounts DROP COLUMN seq; ALTER TABLE symbols DROP COLUMN seq;
 		ALTER TABLE order_log DROP COLUMN seq; ALTER TABLE cancel_log DROP COLUMN seq;
 		ALTER TABLE exchange_state DROP COLUMN history_after;
-		DROP TABLE refs, market, placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
+		DROP TABLE market, placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
 		UPDATE outcry_schema_version SET version = 1`)
 	require.NoError(t, err)
 	_, err = OpenArchive(background, url)
-	require.ErrorContains(t, err, "its schema has version 1, this program needs 5")
+	require.ErrorContains(t, err, "its schema has version 1, this program needs 6")
 	require.True(t, Unusable(err))
 
 	s = mustReopen(t, s, url)
@@ -132,7 +133,7 @@ func TestAnArchiveOfAnotherDatabaseIsRefused(t *testing.T) {
 	_, err = s.conn.Exec(background, `UPDATE outcry_schema_version SET version = 99`)
 	require.NoError(t, err)
 	_, err = OpenArchive(background, url)
-	require.ErrorContains(t, err, "its schema has version 99, this program knows up to 5")
+	require.ErrorContains(t, err, "its schema has version 99, this program knows up to 6")
 	_, err = OpenArchive(background, "postgres://%zz")
 	require.True(t, Unusable(err))
 	_, err = OpenArchive(background, "postgres:///x?host=/nowhere")

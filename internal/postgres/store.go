@@ -172,6 +172,10 @@ type Position struct {
 	Applied uint64   // the last record that the tables include
 	Journal [16]byte // the journal that Applied counts in, zero where none was noted
 	Ack     string   // what answers waited for so far: "journal" or "postgres"
+
+	// OrdersAfter is an order id above which the next ones have to be, since others may
+	// have been given out: 0 but after a restore.
+	OrdersAfter uint64
 }
 
 // Position reads where the projection stands.
@@ -183,8 +187,8 @@ func readPosition(ctx context.Context, q interface {
 }) (Position, error) {
 	var p Position
 	var id *[16]byte
-	row := q.QueryRow(ctx, `SELECT applied_seq, journal_id, ack FROM exchange_state`)
-	if err := row.Scan(&p.Applied, &id, &p.Ack); err != nil {
+	row := q.QueryRow(ctx, `SELECT applied_seq, journal_id, ack, orders_after FROM exchange_state`)
+	if err := row.Scan(&p.Applied, &id, &p.Ack, &p.OrdersAfter); err != nil {
 		return Position{}, fmt.Errorf("postgres: read exchange_state: %w", err)
 	}
 	if id != nil {

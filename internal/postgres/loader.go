@@ -1,0 +1,228 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/tern/v2/migrate"
+
+	"outcry/internal/exchange"
+	"outcry/migrations"
+)
+
+// Loader fills an empty database with the tables of a backup, all in one transaction.
+// It holds the lock of the server that writes. Its methods are for one goroutine at a
+// time. After an error only Close is left, and then nothing has changed.
+type Loader struct {
+	store    *Store
+	tx       pgx.Tx
+	migrator *migrate.Migrator
+}
+
+// OccupiedError names what is in a database that has to be empty.
+type OccupiedError struct{ Database, Found string }
+
+// Error names the database and what was found.
+func (e *OccupiedError) Error() string {
+	return fmt.Sprintf("the database %q is not empty: it has %s", e.Database, e.Found)
+}
+
+// OpenLoader connects to the database that url names, takes its lock, and begins the
+// transaction. The error says why it could not be reached, or is ErrTaken.
+func OpenLoader(ctx context.Context, url string) (l *Loader, err error) {
+	l = &Loader{store: &Store{url: url}}
+	if err := l.store.connect(ctx); err != nil {
+		return nil, err
+	}
+	_, err = l.store.conn.Exec(ctx, `SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET client_encoding = 'UTF8'`)
+	if err == nil {
+		l.tx, err = l.store.conn.Begin(ctx)
+	}
+	if err != nil {
+		l.Close()
+		return nil, fmt.Errorf("postgres: begin: %w", err)
+	}
+	return l, nil
+}
+
+// Close gives up the connection. What was not committed is undone.
+func (l *Loader) Close() { l.store.Close() }
+
+// CheckEmpty returns an *OccupiedError that names the first relation in the database
+// that is neither the system's nor an extension's, nil where there is none.
+func (l *Loader) CheckEmpty(ctx context.Context) error {
+	var found string
+	err := l.tx.QueryRow(ctx, `
+		SELECT CASE c.relkind WHEN 'v' THEN 'the view ' WHEN 'S' THEN 'the sequence ' ELSE 'the table ' END || c.oid::regclass
+		  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f') AND n.nspname NOT LIKE 'pg\_%' AND n.nspname <> 'information_schema'
+		   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.classid = 'pg_class'::regclass AND d.deptype = 'e')
+		 ORDER BY 1 LIMIT 1`).Scan(&found)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("postgres: look for tables: %w", err)
+	}
+	return &OccupiedError{l.store.conn.Config().Database, found}
+}
+
+// Epoch returns the epoch where the database holds an exchange, 0 where it holds none.
+func (l *Loader) Epoch(ctx context.Context) (epoch uint64, err error) {
+	there := false
+	err = l.tx.QueryRow(ctx, `SELECT to_regclass('exchange_state') IS NOT NULL AND to_regclass($1) IS NOT NULL`, versionTable).Scan(&there)
+	if err == nil && there {
+		err = l.tx.QueryRow(ctx, `SELECT epoch FROM exchange_state`).Scan(&epoch)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("postgres: look for an exchange: %w", err)
+	}
+	return epoch, nil
+}
+
+// MakeSchema makes the schema of a version, with empty tables. The error says that
+// this program does not know the version, or why it could not be made.
+func (l *Loader) MakeSchema(ctx context.Context, version int) (err error) {
+	if l.migrator, err = migrate.NewMigrator(ctx, l.store.conn, versionTable); err == nil {
+		err = l.migrator.LoadMigrations(fs.FS(migrations.FS))
+	}
+	if err != nil {
+		return fmt.Errorf("postgres: read the migrations: %w", err)
+	}
+	if newest := len(l.migrator.Migrations); version < 1 || version > newest {
+		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows 1 to %d", errUnusable, version, newest)
+	}
+	if err := l.migrate(ctx, 0, version); err != nil {
+		return err
+	}
+	tables, err := l.tables(ctx)
+	for _, t := range tables {
+		if err == nil { // a migration may have put rows in
+			_, err = l.tx.Exec(ctx, "TRUNCATE "+pgx.Identifier{t.Name}.Sanitize())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("postgres: empty the tables: %w", err)
+	}
+	return nil
+}
+
+// Upgrade brings the schema from the version that MakeSchema has made to the newest.
+func (l *Loader) Upgrade(ctx context.Context, version int) error {
+	return l.migrate(ctx, version, len(l.migrator.Migrations))
+}
+
+// migrate does the migrations after one version up to another within the transaction.
+// The migrator would do each in one of its own.
+func (l *Loader) migrate(ctx context.Context, after, version int) error {
+	for _, m := range l.migrator.Migrations[after:version] {
+		if _, err := l.tx.Exec(ctx, m.UpSQL); err != nil {
+			return fmt.Errorf("postgres: migration %s: %w", m.Name, err)
+		}
+	}
+	if _, err := l.tx.Exec(ctx, `UPDATE `+versionTable+` SET version = $1`, version); err != nil {
+		return fmt.Errorf("postgres: note the schema's version: %w", err)
+	}
+	return nil
+}
+
+// tables lists the tables that the database has now, but for the migrator's.
+func (l *Loader) tables(ctx context.Context) (all []Table, err error) {
+	rows, err := l.tx.Query(ctx, `
+		SELECT c.relname, array_agg(a.attname ORDER BY a.attnum)
+		  FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+		 WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace AND c.relname <> $1
+		   AND a.attnum > 0 AND NOT a.attisdropped
+		 GROUP BY 1 ORDER BY 1`, versionTable)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Table, err error) {
+		return t, row.Scan(&t.Name, &t.Columns)
+	})
+}
+
+// CheckTables returns an error that names the first table or column that the schema
+// has and the list has not, or the other way round.
+func (l *Loader) CheckTables(ctx context.Context, list []Table) error {
+	tables, err := l.tables(ctx)
+	if err != nil {
+		return fmt.Errorf("postgres: list the tables: %w", err)
+	}
+	for _, t := range tables {
+		i := slices.IndexFunc(list, func(other Table) bool { return other.Name == t.Name })
+		if i < 0 {
+			return fmt.Errorf("postgres: table %s is missing in the backup", t.Name)
+		}
+		if !slices.Equal(slices.Sorted(slices.Values(t.Columns)), slices.Sorted(slices.Values(list[i].Columns))) {
+			return fmt.Errorf("postgres: table %s has the columns %v in the backup, and %v in its version of the schema", t.Name, list[i].Columns, t.Columns)
+		}
+	}
+	for i, other := range list {
+		same := func(t Table) bool { return t.Name == other.Name }
+		if !slices.ContainsFunc(tables, same) || slices.ContainsFunc(list[:i], same) {
+			return fmt.Errorf("postgres: the backup has a table %q too many", other.Name)
+		}
+	}
+	return nil
+}
+
+// Load fills a table with rows as Dump writes them, and returns how many there were.
+// The error says why they could not be written, or is r's.
+func (l *Loader) Load(ctx context.Context, t Table, r io.Reader) (rows int64, err error) {
+	tag, err := l.store.conn.PgConn().CopyFrom(ctx, r, "COPY "+t.sql()+" FROM STDIN (ENCODING 'UTF8')")
+	if err != nil {
+		return 0, fmt.Errorf("postgres: fill %s: %w", t.Name, err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+// Identity is what tells an exchange from the one that it was copied from.
+type Identity struct {
+	Journal [16]byte // the journal that the tables follow from now on
+	Epoch   uint64   // the next server's is one above
+	// SkipOrders is how many order ids are left out above those that are known.
+	SkipOrders uint64
+}
+
+// SetIdentity gives the database an identity, and returns the id after which orders go
+// on. The schema must be the newest.
+func (l *Loader) SetIdentity(ctx context.Context, id Identity) (ordersAfter uint64, err error) {
+	err = l.tx.QueryRow(ctx, `UPDATE exchange_state SET journal_id = $1, epoch = $2,
+			orders_after = $3 + greatest(orders_after, (SELECT coalesce(max(id), 0) FROM order_log))
+		RETURNING orders_after`, id.Journal, int64(id.Epoch), int64(id.SkipOrders)).Scan(&ordersAfter)
+	if err != nil {
+		return 0, fmt.Errorf("postgres: set the exchange's identity: %w", err)
+	}
+	return ordersAfter, nil
+}
+
+// State returns the state that the tables hold, audited, and the record that it is
+// after. The schema must be the newest. The error says why it could not be read, or
+// names what does not add up.
+func (l *Loader) State(ctx context.Context) (*exchange.State, Position, error) {
+	a := &Archive{conn: l.store.conn, tx: l.tx}
+	var err error
+	if a.position, err = readPosition(ctx, l.tx); err != nil {
+		return nil, a.position, err
+	}
+	state, err := a.State(ctx)
+	return state, a.position, err
+}
+
+// Commit makes everything durable, and tells the planner how large the tables are.
+// After an error of the first it is not known whether it was committed.
+func (l *Loader) Commit(ctx context.Context) error {
+	if err := l.tx.Commit(ctx); err != nil {
+		return fmt.Errorf("postgres: commit: %w", err)
+	}
+	if _, err := l.store.conn.Exec(ctx, `ANALYZE`); err != nil {
+		return fmt.Errorf("postgres: analyze: %w", err)
+	}
+	return nil
+}

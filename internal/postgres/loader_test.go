@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/postgres/pgtest"
+)
+
+func mustLoader(t *testing.T, url string) *Loader {
+	t.Helper()
+	l, err := OpenLoader(background, url)
+	require.NoError(t, err)
+	t.Cleanup(l.Close)
+	return l
+}
+
+// TestABackupKeepsEveryTableAndColumn fails for a migration that the layout does not
+// know: what it adds would be missing in backups.
+func TestABackupKeepsEveryTableAndColumn(t *testing.T) {
+	l := mustLoader(t, pgtest.NewDatabase(t))
+	newest, err := SchemaVersion()
+	require.NoError(t, err)
+	require.NoError(t, l.MakeSchema(background, newest))
+	require.NoError(t, l.CheckTables(background, Tables()))
+}
+
+// TestTablesOfAnotherLayoutAreNamed takes away, adds and changes tables of a backup.
+func TestTablesOfAnotherLayoutAreNamed(t *testing.T) {
+	l := mustLoader(t, pgtest.NewDatabase(t))
+	require.NoError(t, l.MakeSchema(background, 4))
+	all := Tables()
+	for want, tables := range map[string][]Table{
+		"table accounts is missing in the backup":           all[2:],
+		`the backup has a table "orders; DROP" too many`:    append([]Table{{"orders; DROP", nil}}, all...),
+		`the backup has a table "symbols" too many`:         append(all[:len(all):len(all)], all[2]),
+		"table accounts has the columns [id] in the backup": append([]Table{{"accounts", []string{"id"}}, all[0]}, all[2:]...),
+	} {
+		require.ErrorContains(t, l.CheckTables(background, tables), want)
+	}
+}
+
+// TestTablesOfEveryVersionAreBroughtUpToDate makes each version of the schema within
+// one transaction, as a start would make the newest.
+func TestTablesOfEveryVersionAreBroughtUpToDate(t *testing.T) {
+	url := pgtest.NewDatabase(t)
+	newest, err := SchemaVersion()
+	require.NoError(t, err)
+	for version := 1; version <= newest; version++ {
+		l := mustLoader(t, url)
+		require.NoError(t, l.CheckEmpty(background), "what was not committed is undone")
+		require.NoError(t, l.MakeSchema(background, version))
+		_, err := l.Load(background, Table{"exchange_state", []string{"applied_seq", "epoch"}}, strings.NewReader("0\t7\n"))
+		require.NoError(t, err)
+		require.NoError(t, l.Upgrade(background, version))
+		require.NoError(t, l.CheckTables(background, Tables()))
+		after, err := l.SetIdentity(background, Identity{Journal: [16]byte{1}, Epoch: 41, SkipOrders: 5})
+		require.NoError(t, err)
+		require.Equal(t, uint64(5), after)
+		_, p, err := l.State(background)
+		require.NoError(t, err)
+		require.Equal(t, Position{Journal: [16]byte{1}, Ack: "journal", OrdersAfter: 5}, p)
+		if version == newest {
+			require.NoError(t, l.Commit(background))
+		}
+		l.Close()
+	}
+	s := mustOpen(t, url)
+	require.Equal(t, int64(42), s.epoch)
+	for _, version := range []int{0, newest + 1} {
+		require.ErrorContains(t, mustLoader(t, pgtest.NewDatabase(t)).MakeSchema(background, version), "this program knows 1 to")
+	}
+}
+
+// TestADatabaseThatIsNotEmptyIsNamed looks at each kind of relation.
+func TestADatabaseThatIsNotEmptyIsNamed(t *testing.T) {
+	for sql, want := range map[string]string{
+		`CREATE TABLE cats (id int)`:                        "the table cats",
+		`CREATE VIEW one AS SELECT 1`:                       "the view one",
+		`CREATE SEQUENCE ids`:                               "the sequence ids",
+		`CREATE SCHEMA other; CREATE TABLE other.t (a int)`: "the table other.t",
+	} {
+		l := mustLoader(t, pgtest.NewDatabase(t))
+		require.NoError(t, l.CheckEmpty(background))
+		_, err := l.tx.Exec(background, sql)
+		require.NoError(t, err)
+		var occupied *OccupiedError
+		require.ErrorAs(t, l.CheckEmpty(background), &occupied)
+		require.Equal(t, want, occupied.Found)
+	}
+}
+
+// TestADatabaseInUseIsNotLoaded has a server on it.
+func TestADatabaseInUseIsNotLoaded(t *testing.T) {
+	t.Parallel() // it waits for the lock
+	url := pgtest.NewDatabase(t)
+	mustOpen(t, url)
+	_, err := OpenLoader(background, url)
+	require.ErrorIs(t, err, ErrTaken)
+}
+
+// TestWhatIsDumpedIsLoaded copies a history from one database to another, and has both
+// say the same bytes.
+func TestWhatIsDumpedIsLoaded(t *testing.T) {
+	from, to := pgtest.NewDatabase(t), pgtest.NewDatabase(t)
+	s, h := mustOpen(t, from), newHistory(3)
+	written(t, s, h, 1000)
+	_, err := s.conn.Exec(background, `UPDATE accounts SET id = E'a\tb\\ü\n' WHERE id = '9'`)
+	require.NoError(t, err)
+	a := mustOpenArchive(t, from)
+	l := mustLoader(t, to)
+	newest, err := SchemaVersion()
+	require.NoError(t, err)
+	require.NoError(t, l.MakeSchema(background, newest))
+	dumps := map[string]string{}
+	for _, table := range Tables() {
+		var b bytes.Buffer
+		rows, err := a.Dump(background, table, &b)
+		require.NoError(t, err)
+		dumps[table.Name] = b.String()
+		loaded, err := l.Load(background, table, &b)
+		require.NoError(t, err)
+		require.Equal(t, rows, loaded)
+	}
+	require.NoError(t, l.Commit(background))
+	copied := mustOpenArchive(t, to)
+	for _, table := range Tables() {
+		var b bytes.Buffer
+		_, err := copied.Dump(background, table, &b)
+		require.NoError(t, err)
+		require.Equal(t, dumps[table.Name], b.String(), table.Name)
+	}
+	_, err = copied.Dump(background, Table{"nothing", []string{"a"}}, io.Discard)
+	require.ErrorContains(t, err, "postgres: copy nothing")
+}
