@@ -34,6 +34,8 @@ Usage: outcry [flags] COMMAND ARGUMENTS
   journal DIR                     print the journal of a data directory
   demo                            run a market of bots to look at; outcry demo --help
   verify [DIR]                    check a data directory and its database; outcry verify --help
+  backup FILE                     take a backup of a running exchange; outcry backup --help
+  restore FILE                    restore one elsewhere; outcry restore --help
 
 A sell of an order is sent as a negative amount. The exit status is 1 where the
 exchange answered with an error.
@@ -68,6 +70,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	switch f.Arg(0) {
 	case "verify":
 		err = verify(f.Args()[1:], stdout, stderr)
+	case "backup":
+		err = runBackup(f.Args()[1:], stdout, stderr)
+	case "restore":
+		err = runRestore(f.Args()[1:], stdout, stderr)
 	case "demo":
 		err = runDemo(f.Args()[1:], *addr, *timeout, stdout, stderr)
 	default:

@@ -18,6 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	beAnother()
 	status := pgtest.Main(m)
 	if built.dir != "" {
 		_ = os.RemoveAll(built.dir)

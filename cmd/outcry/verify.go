@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"outcry/internal/backup"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
@@ -86,6 +87,9 @@ func verifyDir(ctx context.Context, dir, url string, stdout, stderr io.Writer) (
 		return unchecked(fmt.Errorf("an exchange must not be running: %w", err))
 	}
 	defer lock.Unlock()
+	if err := backup.Unfinished(dir); err != nil {
+		return unchecked(err)
+	}
 	if url == "" {
 		local, err := startCluster(ctx, filepath.Join(dir, "postgres"), stderr)
 		if err != nil {

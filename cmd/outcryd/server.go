@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"outcry/internal/admin"
+	"outcry/internal/backup"
 	"outcry/internal/engine"
 	"outcry/internal/gateway"
 	"outcry/internal/journal"
@@ -113,6 +114,9 @@ func (s *server) start(ctx context.Context) (err error) {
 	if s.lock, err = journal.Lock(s.config.data); err != nil {
 		return err
 	}
+	if err = backup.Unfinished(s.config.data); err != nil {
+		return err
+	}
 	if err = s.startHTTP(); err != nil {
 		return err
 	}
@@ -198,7 +202,7 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 		}
 	})
 	s.engine = engine.New(engine.Options{
-		Journal: s.journal, State: state, Projection: s.projector, History: s.history,
+		Journal: s.journal, State: state, OrdersAfter: s.database.position.OrdersAfter, Projection: s.projector, History: s.history,
 		AckPostgres: s.config.ack == ackPostgres, SymbolsMax: s.config.symbolsMax,
 		ClosedOrdersMax: s.config.closedOrdersMax, RefsMax: s.config.refsMax, BacklogMax: s.config.lagMax,
 		OnStages: s.metrics.gateway.Executed,

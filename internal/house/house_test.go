@@ -38,7 +38,8 @@ var imports = map[string][]string{
 	"internal/postgres":         {"internal/exchange", "internal/journal", "migrations"},
 	"internal/postgres/cluster": nil,
 	"internal/postgres/pgtest":  {"internal/postgres/cluster"},
-	"cmd/outcry":                {"clients/go/client", "internal/demo", "internal/exchange", "internal/journal", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
+	"internal/backup":           {"internal/exchange", "internal/journal", "internal/postgres", "internal/postgres/cluster"},
+	"cmd/outcry":                {"clients/go/client", "internal/backup", "internal/demo", "internal/exchange", "internal/journal", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
 	"loadtest":                  {"loadtest/torture", "loadtest/planted", "loadtest/growth", "loadtest/load", "loadtest/scenario", "loadtest/sweep", "loadtest/soak", "loadtest/scalability", "loadtest/performance", "loadtest/venue"},
 	"loadtest/load":             {"clients/go/client", "internal/wire"},
 	"loadtest/scenario":         {"internal/wire", "loadtest/load"},
@@ -52,7 +53,7 @@ var imports = map[string][]string{
 	"loadtest/torture":          {"clients/go/client", "internal/wire", "loadtest/venue"},
 	"loadtest/venue":            {"internal/postgres/cluster"},
 	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/gateway",
-		"internal/admin", "internal/latency", "internal/market", "internal/postgres", "internal/postgres/cluster"},
+		"internal/admin", "internal/backup", "internal/latency", "internal/market", "internal/postgres", "internal/postgres/cluster"},
 }
 
 // pure names the packages that do no I/O, read no clock, draw nothing at random

@@ -1,0 +1,433 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/backup"
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
+	"outcry/internal/postgres/pgtest"
+	"outcry/internal/wire"
+)
+
+// stateLine is what backup, restore and verify print of a state.
+var stateLine = regexp.MustCompile(`state    seq (\d+), digest ([0-9a-f]{64})\n`)
+
+// stateOf finds it.
+func stateOf(t *testing.T, stdout string) (seq, digest string) {
+	t.Helper()
+	m := stateLine.FindStringSubmatch(stdout)
+	require.NotNil(t, m, stdout)
+	return m[1], m[2]
+}
+
+// must runs a command line that has to succeed.
+func must(t *testing.T, args ...string) (stdout string) {
+	t.Helper()
+	stdout, stderr, status := outcry("", args...)
+	require.Equal(t, exitOK, status, "%v: %s%s", args, stdout, stderr)
+	return stdout
+}
+
+// refused runs a command line that has to fail, and say so.
+func refused(t *testing.T, want string, args ...string) {
+	t.Helper()
+	stdout, stderr, status := outcry("", args...)
+	require.Equal(t, exitError, status, "%v: %s%s", args, stdout, stderr)
+	require.Contains(t, stderr, want)
+}
+
+// replayed does the journal's records up to one again, from the first on.
+func replayed(t *testing.T, dir string, last uint64) *exchange.State {
+	t.Helper()
+	state := exchange.NewState()
+	var e exchange.Event
+	require.NoError(t, journal.Scan(filepath.Join(dir, "journal"), func(seq uint64, record []byte) error {
+		if seq > last {
+			return nil
+		}
+		if err := exchange.DecodeEvent(record, &e); err != nil {
+			return err
+		}
+		return state.Apply(&e)
+	}))
+	return state
+}
+
+// openMarket opens accounts 1 to 5 with shares of A and B.
+func openMarket(t *testing.T, p *exchangeProcess) {
+	t.Helper()
+	create := new(wire.Create)
+	for id := range 5 {
+		create.Account(wire.Account{ID: fmt.Sprint(id + 1), Balance: "1000000.00000001"})
+	}
+	for _, sym := range []string{"A", "B"} {
+		for id := range 5 {
+			create.Symbol(sym, wire.Placement{Account: fmt.Sprint(id + 1), Shares: "10000.00000001"})
+		}
+	}
+	_, err := (&client{addr: p.addr, timeout: time.Minute}).exchange(create.Append(nil))
+	require.NoError(t, err)
+}
+
+// load trades with two clients until stop is called, which returns how many frames were
+// answered in all.
+func load(t *testing.T, p *exchangeProcess, seed uint64) (answered *atomic.Int64, stop func()) {
+	answered = new(atomic.Int64)
+	ctx, cancel := context.WithCancel(background)
+	ended := make(chan struct{}, 2)
+	for i := range 2 {
+		go func() {
+			r := rand.New(rand.NewPCG(seed, uint64(i)))
+			for ctx.Err() == nil {
+				trade(t, p, r, 5)
+				answered.Add(5)
+			}
+			ended <- struct{}{}
+		}()
+	}
+	return answered, func() {
+		cancel()
+		<-ended
+		<-ended
+	}
+}
+
+// TestABackupInFullLoadIsTheStateOfOneRecord takes it while two clients trade, restores
+// it, and compares it with the original's journal up to its record. Then the restored
+// exchange goes on.
+func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
+	file := filepath.Join(dir, "one.backup")
+	p := startExchange(t, data, database, "--segment=16777216") // which keeps every record
+	openMarket(t, p)
+	answered, stop := load(t, p, seed)
+	require.Eventually(t, func() bool { return answered.Load() > 50 }, time.Minute, time.Millisecond)
+	require.NoError(t, os.WriteFile(filepath.Join(data, "tokens"), []byte("hashed\n"), 0o600))
+	_, before, err := journal.Newest(filepath.Join(data, "journal"))
+	require.NoError(t, err)
+	stdout := must(t, "backup", "--data="+data, "--database-url="+database, file)
+	then := answered.Load()
+	require.Eventually(t, func() bool { return answered.Load() > then }, time.Minute, time.Millisecond, "trading goes on")
+	stop()
+	last := p.stop()
+
+	seq, digest := stateOf(t, stdout)
+	h, _, err := backup.CheckFile(file)
+	require.NoError(t, err)
+	require.Equal(t, seq, fmt.Sprint(h.Seq))
+	require.GreaterOrEqual(t, h.Seq, before, "what was answered is in it")
+	require.Less(t, h.Seq, last.Seq)
+	want := replayed(t, data, h.Seq)
+	require.Equal(t, fmt.Sprintf("%x", want.Digest()), digest)
+	require.Contains(t, must(t, "restore", "--check", file), fmt.Sprintf("state    seq %s, digest %s\n", seq, digest))
+
+	elsewhere := filepath.Join(dir, "restored")
+	restored := pgtest.NewDatabase(t)
+	stdout = must(t, "restore", "--segment=65536", "--data="+elsewhere, "--database-url="+restored, file)
+	require.Contains(t, stdout, "LOST     everything that the exchange answered after record "+seq)
+	tokens, err := os.ReadFile(filepath.Join(elsewhere, "tokens"))
+	require.NoError(t, err)
+	require.Equal(t, "hashed\n", string(tokens))
+	gotSeq, gotDigest := stateOf(t, must(t, "verify", "--database-url="+restored, elsewhere))
+	require.Equal(t, []string{seq, digest}, []string{gotSeq, gotDigest})
+
+	p = startExchange(t, elsewhere, restored)
+	require.Equal(t, digest, p.loaded.Digest)
+	reply, err := (&client{addr: p.addr, timeout: time.Minute}).exchange(wire.NewTransactions("1").Order("A", "1", "0.00000001").Append(nil))
+	require.NoError(t, err)
+	answers, err := wire.ParseReply(reply)
+	require.NoError(t, err)
+	require.Regexp(t, `^1\d{9}$`, answers[0].ID, "ids that the original may have given out are not given out again")
+	require.Contains(t, stdout, "the next order is "+answers[0].ID+".")
+	trade(t, p, rand.New(rand.NewPCG(seed, 9)), 5)
+	end := p.stop()
+	gotSeq, gotDigest = stateOf(t, must(t, "verify", "--database-url="+restored, elsewhere))
+	require.Equal(t, []string{fmt.Sprint(end.Seq), end.Digest}, []string{gotSeq, gotDigest})
+
+	notMixed(t, data, database, elsewhere, restored)
+}
+
+// notMixed starts each exchange with the journal of the other.
+func notMixed(t *testing.T, data, database, elsewhere, restored string) {
+	t.Helper()
+	for _, mixed := range [][2]string{{data, restored}, {elsewhere, database}} {
+		cmd := exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+mixed[0], "--database-url="+mixed[1], "--listen=127.0.0.1:0", "--http=")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		log, err := cmd.CombinedOutput()
+		require.Error(t, err)
+		require.Regexp(t, `this data directory belongs to another database|the database is older than the journal|may be lost`, string(log))
+	}
+}
+
+// TestNothingIsLostWhereTheJournalSurvived loses the database of an exchange that was
+// killed, and brings back its backup and the records that came later.
+func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
+	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
+	p := startExchange(t, data, database, "--segment=16777216")
+	openMarket(t, p)
+	r := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	trade(t, p, r, 5)
+	file := filepath.Join(dir, "backup")
+	seq, _ := stateOf(t, must(t, "backup", "--data="+data, "--database-url="+database, file))
+	trade(t, p, r, 5)
+	require.NoError(t, p.cmd.Process.Kill())
+	_ = p.cmd.Wait()
+	_, last, err := journal.Newest(filepath.Join(data, "journal"))
+	require.NoError(t, err)
+	want := fmt.Sprintf("%x", replayed(t, data, last).Digest())
+
+	elsewhere, restored := filepath.Join(dir, "restored"), pgtest.NewDatabase(t)
+	stdout := must(t, "restore", "--data="+elsewhere, "--database-url="+restored, "--journal="+data, file)
+	require.NotContains(t, stdout, "LOST")
+	gotSeq, digest := stateOf(t, stdout)
+	require.Equal(t, []string{fmt.Sprint(last), want}, []string{gotSeq, digest})
+	require.NotEqual(t, seq, gotSeq)
+	p = startExchange(t, elsewhere, restored)
+	require.Equal(t, want, p.loaded.Digest)
+	trade(t, p, r, 2)
+	p.stop()
+	must(t, "verify", "--database-url="+restored, elsewhere)
+	notMixed(t, data, database, elsewhere, restored)
+
+	// A journal that does not fit.
+	other := live(t)
+	for want, dir := range map[string]string{
+		"the backup is of an exchange with the journal": other.data,
+		"there is no journal in":                        t.TempDir(),
+	} {
+		refused(t, want, "restore", "--data="+filepath.Join(dir, "x"), "--database-url="+pgtest.NewDatabase(t), "--journal="+dir, file)
+	}
+	whole := takenOf(t, other)
+	short := t.TempDir()
+	require.NoError(t, os.CopyFS(short, os.DirFS(other.data)))
+	edit(t, (&life{data: short}).segments(t)[0], func(b []byte) { b[200] ^= 1 })
+	refused(t, "is damaged at offset", "restore", "--data="+elsewhere, "--database-url="+pgtest.NewDatabase(t), "--journal="+short, whole)
+	p = startExchange(t, other.data, other.database)
+	for range 8 {
+		trade(t, p, r, 8)
+	}
+	p.stop()
+	refused(t, "the server deletes what Postgres has", "restore", "--data="+filepath.Join(dir, "y"), "--database-url="+pgtest.NewDatabase(t), "--journal="+other.data, whole)
+}
+
+// takenOf takes a backup of a life that has ended.
+func takenOf(t *testing.T, l *life) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "backup")
+	seq, digest := stateOf(t, must(t, "backup", "--data="+l.data, "--database-url="+l.database, file))
+	require.Equal(t, []string{fmt.Sprint(l.last.Seq), l.last.Digest}, []string{seq, digest})
+	return file
+}
+
+// contents lists what is below a directory, with sizes.
+func contents(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	require.NoError(t, filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err == nil {
+			all = append(all, fmt.Sprint(path, " ", info.Size()))
+		}
+		return err
+	}))
+	return all
+}
+
+// TestARestoreIsRefusedAndChangesNothing tries what must not be.
+func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
+	l := live(t)
+	file := takenOf(t, l)
+	empty := pgtest.NewDatabase(t)
+	full := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(full, "mine"), []byte("x"), 0o600))
+	damaged := filepath.Join(t.TempDir(), "damaged")
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(damaged, append(content[:len(content)/2:len(content)/2], content[len(content)/2+1:]...), 0o600))
+	cats := pgtest.NewDatabase(t)
+	execute(t, cats, "CREATE TABLE cats (id int)")
+	p := startExchange(t, t.TempDir(), pgtest.NewDatabase(t))
+	another := p.cmd.Args[4][len("--database-url="):]
+	dir := t.TempDir()
+	before := contents(t, dir)
+	for want, args := range map[string][]string{
+		"is not empty: it has mine; nothing was changed": {"--data=" + full, "--database-url=" + empty, file},
+		"is not empty: it has journal":                   {"--data=" + l.data, "--database-url=" + empty, file},
+		"is not empty: it has the table cats":            {"--data=" + dir, "--database-url=" + cats, file},
+		"is not empty: it has the table accounts":        {"--data=" + dir, "--database-url=" + l.database, file},
+		"damaged: the backup is damaged at offset":       {"--data=" + dir, "--database-url=" + empty, damaged},
+		"no such file": {"--data=" + dir, "--database-url=" + empty, damaged + "2"},
+	} {
+		refused(t, want, append([]string{"restore"}, args...)...)
+	}
+	require.Equal(t, before, contents(t, dir))
+	require.NoError(t, func() error {
+		loader, err := postgres.OpenLoader(background, empty)
+		require.NoError(t, err)
+		defer loader.Close()
+		return loader.CheckEmpty(background)
+	}())
+	_, stderr, status := outcry("", "restore", "--segment=7", file)
+	require.Equal(t, exitUsage, status)
+	require.Contains(t, stderr, "--segment 7: must be from 65536")
+	refused(t, "is there already: nothing was written", "backup", "--data="+l.data, "--database-url="+l.database, file)
+	refused(t, "they are not of the same exchange", "backup", "--data="+l.data, "--database-url="+another, file+"2")
+	refused(t, "there is no journal in", "backup", "--data="+dir, "--database-url="+l.database, file+"2")
+	refused(t, "cannot be used", "backup", "--data="+l.data, "--database-url=nonsense://", file+"2")
+	execute(t, l.database, "UPDATE exchange_state SET applied_seq = applied_seq - 1")
+	refused(t, "is outcryd running, and Postgres up to it?", "backup", "--data="+l.data, "--database-url="+l.database, "--wait=1ms", file+"2")
+	execute(t, l.database, "UPDATE exchange_state SET applied_seq = applied_seq + 1")
+	must(t, "backup", "--without-journal", "--database-url="+l.database, file+"2")
+	require.NoFileExists(t, file+"2.partial")
+	execute(t, l.database, "UPDATE accounts SET balance = balance + 1 WHERE id = '1'")
+	refused(t, "exchange: ", "backup", "--data="+l.data, "--database-url="+l.database, file+"3")
+	require.NoFileExists(t, file+"3.partial")
+}
+
+// TestTheLocalClusterIsBackedUp goes through its socket while the exchange runs, starts
+// it where that does not, and restores into one.
+func TestTheLocalClusterIsBackedUp(t *testing.T) {
+	t.Setenv("DATABASE_URL", "")
+	data, dir := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	p := startExchange(t, data, "")
+	openMarket(t, p)
+	trade(t, p, rand.New(rand.NewPCG(1, 1)), 2)
+	running, file := filepath.Join(dir, "running"), filepath.Join(dir, "stopped")
+	stateOf(t, must(t, "backup", "--data="+data, running))
+	last := p.stop()
+	seq, digest := stateOf(t, must(t, "backup", "--data="+data, file))
+	require.Equal(t, []string{fmt.Sprint(last.Seq), last.Digest}, []string{seq, digest})
+	restored := filepath.Join(dir, "restored")
+	must(t, "restore", "--segment=65536", "--data="+restored, file)
+	gotSeq, gotDigest := stateOf(t, must(t, "verify", restored))
+	require.Equal(t, []string{seq, digest}, []string{gotSeq, gotDigest})
+	require.NoFileExists(t, filepath.Join(restored, "postgres", "data", "postmaster.pid"), "the local cluster is stopped")
+	refused(t, "there is no data directory", "backup", "--data="+dir+"/none", file+"2")
+}
+
+// restoreVariable makes the test program restore, as its value says, and end itself
+// like a crash at the step that it names.
+const restoreVariable = "OUTCRY_TEST_RESTORE"
+
+// crashing is that value, as JSON.
+type crashing struct {
+	Options backup.RestoreOptions
+	Step    int
+}
+
+// restoreAndCrash is what the test program does then.
+func restoreAndCrash(value string) {
+	var c crashing
+	if err := json.Unmarshal([]byte(value), &c); err != nil {
+		panic(err)
+	}
+	steps := 0
+	c.Options.Progress = func(string) {
+		if steps++; steps > c.Step {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}
+	if _, err := backup.Restore(background, c.Options); err != nil {
+		panic(err)
+	}
+	os.Exit(0)
+}
+
+// TestARestoreThatIsKilledIsRefusedOrDoneAgain kills one at its first steps, its last
+// ones, and one between.
+func TestARestoreThatIsKilledIsRefusedOrDoneAgain(t *testing.T) {
+	l := live(t)
+	file, tables := takenOf(t, l), len(postgres.Tables())
+	for _, step := range []int{0, 1 + rand.IntN(tables-1), tables, tables + 1, tables + 2} {
+		o := backup.RestoreOptions{File: file, Data: filepath.Join(t.TempDir(), "data"), DatabaseURL: pgtest.NewDatabase(t), SegmentBytes: 1 << 16}
+		killedRestore(t, o, step)
+		require.ErrorContains(t, backup.Unfinished(o.Data), "has not ended", "step %d", step)
+		server := exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+o.Data, "--database-url="+o.DatabaseURL, "--listen=127.0.0.1:0", "--http=")
+		server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		log, err := server.CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(log), "has not ended: run outcry restore there again", "step %d", step)
+		_, stderr, status := outcry("", "verify", "--database-url="+o.DatabaseURL, o.Data)
+		require.Equal(t, exitUsage, status)
+		require.Contains(t, stderr, "has not ended")
+
+		r, err := backup.Restore(background, o)
+		require.NoError(t, err, "step %d", step)
+		require.Equal(t, l.last.Digest, fmt.Sprintf("%x", r.Digest))
+		require.NoError(t, backup.Unfinished(o.Data))
+		require.Equal(t, step == tables+2, r.Finished, "step %d", step)
+		_, digest := stateOf(t, must(t, "verify", "--database-url="+o.DatabaseURL, o.Data))
+		require.Equal(t, l.last.Digest, digest)
+	}
+}
+
+// killedRestore has a process restore, and kill itself at a step.
+func killedRestore(t *testing.T, o backup.RestoreOptions, step int) {
+	t.Helper()
+	value, err := json.Marshal(map[string]any{"Step": step, "Options": map[string]any{
+		"File": o.File, "Data": o.Data, "DatabaseURL": o.DatabaseURL, "SegmentBytes": o.SegmentBytes}})
+	require.NoError(t, err)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), restoreVariable+"="+string(value))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err, "step %d", step)
+	require.Equal(t, syscall.SIGKILL, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal(), string(out))
+}
+
+// TestABackupThatIsKilledLeavesNoFile kills one while it writes.
+func TestABackupThatIsKilledLeavesNoFile(t *testing.T) {
+	l := live(t)
+	file := filepath.Join(t.TempDir(), "backup")
+	for range 5 {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), runVariable+"=backup --data="+l.data+" --database-url="+l.database+" "+file)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		require.NoError(t, cmd.Start())
+		require.Eventually(t, func() bool {
+			_, partial := os.Stat(file + ".partial")
+			_, whole := os.Stat(file)
+			return partial == nil || whole == nil
+		}, time.Minute, time.Millisecond)
+		time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond) // anywhere in it
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if _, err := os.Stat(file); err == nil {
+			_, _, err := backup.CheckFile(file)
+			require.NoError(t, err)
+			require.NoError(t, os.Remove(file))
+		}
+	}
+	must(t, "backup", "--data="+l.data, "--database-url="+l.database, file)
+	require.NoFileExists(t, file+".partial")
+}
+
+// runVariable makes the test program be outcry itself, so that tests can kill it.
+const runVariable = "OUTCRY_TEST_RUN"
+
+// beAnother makes the test program another one, where a variable says so.
+func beAnother() {
+	if value := os.Getenv(restoreVariable); value != "" {
+		restoreAndCrash(value)
+	}
+	if args := os.Getenv(runVariable); args != "" {
+		os.Exit(run(strings.Fields(args), os.Stdin, io.Discard, os.Stderr))
+	}
+}

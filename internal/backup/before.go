@@ -1,0 +1,135 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
+)
+
+// What a restore looks at before it changes anything.
+
+// checkFile reads the whole file.
+func (r *restoring) checkFile(context.Context) (err error) {
+	if r.header, r.trailer, err = CheckFile(r.o.File); err != nil {
+		return err
+	}
+	newest, err := postgres.SchemaVersion()
+	if err == nil && (r.header.Schema > newest || r.header.Schema < 1) {
+		err = fmt.Errorf("backup: %s is of version %d of the schema, this program knows up to %d", r.o.File, r.header.Schema, newest)
+	}
+	for _, name := range r.trailer.Files {
+		if err == nil && !slices.Contains(smallFiles, name) {
+			err = fmt.Errorf("backup: %s holds a file %q, which this program does not know", r.o.File, name)
+		}
+	}
+	return err
+}
+
+// checkJournal finds out whether the original's journal goes on where the backup ends.
+func (r *restoring) checkJournal(context.Context) (err error) {
+	if r.o.Journal == "" {
+		return nil
+	}
+	r.from = r.o.Journal
+	if below := filepath.Join(r.from, "journal"); isDir(below) {
+		r.from = below
+	}
+	if there, err := journal.Exists(r.from); err != nil || !there {
+		return errors.Join(err, fmt.Errorf("backup: there is no journal in %s", r.from))
+	}
+	if r.fromLock, err = journal.Lock(r.from); err != nil {
+		return err
+	}
+	s, err := journal.Inspect(r.from, func(uint64, []byte) error { return nil })
+	switch h := r.header; {
+	case err != nil:
+		return err
+	case s.ID != h.Journal:
+		return fmt.Errorf("backup: the journal in %s is %x, the backup is of an exchange with the journal %s", r.from, s.ID, h.Journal)
+	case s.First > h.Seq+1:
+		return fmt.Errorf("backup: the backup ends at record %d, and the journal in %s begins at %d: the records between are in no newer backup that is known here, "+
+			"since the server deletes what Postgres has", h.Seq, r.from, s.First)
+	case s.Last < h.Seq:
+		return fmt.Errorf("backup: the backup ends at record %d, and the journal in %s at %d: restore without it", h.Seq, r.from, s.Last)
+	}
+	return nil
+}
+
+// checkData refuses a directory that is not empty, unless a restore has left it so.
+func (r *restoring) checkData(context.Context) (err error) {
+	if r.o.Data, err = filepath.Abs(r.o.Data); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	entries, err := os.ReadDir(r.o.Data)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	if err := checkOwner(r.o.Data); err != nil {
+		return err
+	}
+	if r.found, err = readMarker(r.o.Data); err != nil || r.found != nil {
+		return err
+	}
+	harmless := []string{"LOCK", "lost+found", markerName + partialSuffix}
+	for _, e := range entries {
+		if !slices.Contains(harmless, e.Name()) {
+			return fmt.Errorf("backup: the directory %s is not empty: it has %s; nothing was changed", r.o.Data, e.Name())
+		}
+	}
+	return nil
+}
+
+// checkDatabase refuses a database that is not empty, unless a restore into the
+// directory has filled it. A local cluster is looked at once it runs.
+func (r *restoring) checkDatabase(ctx context.Context) (err error) {
+	if r.o.DatabaseURL == "" {
+		return nil
+	}
+	return r.openLoader(ctx, r.o.DatabaseURL)
+}
+
+// openLoader connects and looks at what is there.
+func (r *restoring) openLoader(ctx context.Context, url string) (err error) {
+	if r.loader, err = postgres.OpenLoader(ctx, url); err != nil {
+		return err
+	}
+	if r.found != nil {
+		epoch, err := r.loader.Epoch(ctx)
+		if err != nil {
+			return err
+		}
+		if epoch == r.found.Epoch {
+			r.restored.Finished = true
+			return nil
+		}
+	}
+	return r.loader.CheckEmpty(ctx)
+}
+
+// checkOwner refuses to have root restore into a directory of another user: the server
+// that runs as that user could not read what root writes.
+func checkOwner(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; os.Geteuid() == 0 && owner != 0 {
+		return fmt.Errorf("backup: %s belongs to user %d: restore as that user, so that its server can read what is restored; nothing was changed", dir, owner)
+	}
+	return nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,139 @@
+package backup
+
+import (
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"outcry/internal/postgres"
+)
+
+const (
+	magic         = "OUTCRYBK"
+	formatVersion = 1
+	prefixBytes   = 16
+	headBytes     = 20 // of a block, before what it stores
+
+	// contentBytesMax bounds the content of a block, and storedBytesMax what it
+	// stores: DEFLATE adds 5 bytes to each 64 KiB that it cannot compress.
+	contentBytesMax = 1 << 20
+	storedBytesMax  = contentBytesMax + 1<<10
+)
+
+// kind says what a block holds.
+type kind byte
+
+const (
+	kindHeader  kind = 'H'
+	kindTable   kind = 'T'
+	kindRows    kind = 'R'
+	kindEnd     kind = 'E'
+	kindFile    kind = 'F'
+	kindTrailer kind = 'Z'
+)
+
+// String names the kind for people.
+func (k kind) String() string {
+	switch k {
+	case kindHeader:
+		return "header"
+	case kindTable:
+		return "table"
+	case kindRows:
+		return "rows"
+	case kindEnd:
+		return "end of a table"
+	case kindFile:
+		return "file"
+	case kindTrailer:
+		return "trailer"
+	}
+	return fmt.Sprintf("unknown (0x%02x)", byte(k))
+}
+
+// Header says what a backup is of. It is the first block of the file.
+type Header struct {
+	Program  string    `json:"program"`  // version of the program that wrote it
+	Postgres string    `json:"postgres"` // version of the database
+	Begun    time.Time `json:"begun"`    // when the backup was asked for
+	Taken    time.Time `json:"taken"`    // when the snapshot was taken, by this machine's clock
+
+	Journal hexID  `json:"journal"` // id of the original's journal
+	Seq     uint64 `json:"seq"`     // the last record that the state includes
+	Ack     string `json:"ack"`     // what the original's answers waited for
+	Epoch   uint64 `json:"epoch"`   // of the original's database
+	Schema  int    `json:"schema"`  // version of the tables
+
+	// Digest is that of the state at Seq, by the listing that Listing names.
+	Digest  hexDigest `json:"digest"`
+	Listing string    `json:"listing"`
+}
+
+// Table begins the rows of a table.
+type Table = postgres.Table
+
+// TableEnd ends the rows of a table.
+type TableEnd struct {
+	Table string `json:"table"`
+	Rows  int64  `json:"rows"`
+	Bytes int64  `json:"bytes"` // of the rows as text
+}
+
+// File is a small file of the data directory.
+type File struct {
+	Name    string `json:"name"` // its base name
+	Content []byte `json:"content"`
+}
+
+// Trailer says that the backup is whole. It is the last block of the file.
+type Trailer struct {
+	Ended  time.Time  `json:"ended"`
+	Tables []TableEnd `json:"tables"`
+	Files  []string   `json:"files"`
+	SHA256 hexDigest  `json:"sha256"` // of all bytes before the block
+}
+
+// hexID and hexDigest are written as hexadecimal digits.
+type (
+	hexID     [16]byte
+	hexDigest [32]byte
+)
+
+// MarshalText implements encoding.TextMarshaler.
+func (h hexID) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *hexID) UnmarshalText(text []byte) error { return unhex(h[:], text) }
+
+// String returns the digits.
+func (h hexID) String() string { return hex.EncodeToString(h[:]) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (h hexDigest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *hexDigest) UnmarshalText(text []byte) error { return unhex(h[:], text) }
+
+// String returns the digits.
+func (h hexDigest) String() string { return hex.EncodeToString(h[:]) }
+
+// unhex decodes exactly as many digits as dst has room for.
+func unhex(dst, text []byte) error {
+	if len(text) != hex.EncodedLen(len(dst)) {
+		return fmt.Errorf("%q has %d digits instead of %d", text, len(text), hex.EncodedLen(len(dst)))
+	}
+	_, err := hex.Decode(dst, text)
+	return err
+}
+
+// DamageError says that a file is no whole backup.
+type DamageError struct {
+	Offset  int64  // in the file, in bytes: of the block that is damaged
+	Section string // what lies there, for people
+	Reason  string
+}
+
+// Error names the offset, the section and the reason.
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("the backup is damaged at offset %d, in the %s: %s", e.Offset, e.Section, e.Reason)
+}

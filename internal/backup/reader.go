@@ -1,0 +1,254 @@
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+)
+
+// Reader reads a backup's file and checks every byte of it. Nothing that it has
+// handed out is known to be part of a whole backup until Next has returned io.EOF.
+// Its memory is bounded, whatever the file says. Its methods are for one goroutine.
+type Reader struct {
+	r      *bufio.Reader
+	sum    hash.Hash // of all bytes read
+	offset int64     // of the next block
+	number uint32
+
+	header  Header
+	trailer Trailer
+	seen    Trailer // what a right trailer says, as far as it is known
+
+	table  *TableEnd // the table that is read, with what has been read of it; nil outside of one
+	rows   []byte    // read, and not yet handed out
+	err    error     // the final one
+	head   [headBytes]byte
+	stored []byte
+	buffer bytes.Buffer // content of the block
+	flate  io.ReadCloser
+}
+
+// Section is a part of a backup: a table or a file.
+type Section struct {
+	Table *Table // nil where it is a file
+	File  *File
+}
+
+// NewReader begins to read. The error is a *DamageError, that of r, or says that
+// the file is none of this program's backups.
+func NewReader(r io.Reader) (*Reader, error) {
+	b := &Reader{r: bufio.NewReaderSize(r, 1<<16), sum: sha256.New(), flate: flate.NewReader(nil)}
+	var prefix [prefixBytes]byte
+	if err := b.full(prefix[:], "prefix"); err != nil {
+		return nil, err
+	}
+	version := binary.LittleEndian.Uint32(prefix[8:])
+	switch {
+	case string(prefix[:8]) != magic:
+		return nil, errors.New("the file is no backup: it does not begin like one")
+	case version != formatVersion:
+		return nil, fmt.Errorf("the backup has format version %d, this program reads version %d", version, formatVersion)
+	case prefix[12]|prefix[13]|prefix[14]|prefix[15] != 0:
+		return nil, &DamageError{12, "prefix", "bytes that are zero in every backup are not"}
+	}
+	b.offset = prefixBytes
+	k, at, err := b.block()
+	if err != nil {
+		return nil, err
+	}
+	if k != kindHeader {
+		return nil, &DamageError{at, k.String(), "a backup begins with its header"}
+	}
+	return b, b.decode(at, k, &b.header)
+}
+
+// Header returns what the backup is of.
+func (b *Reader) Header() Header { return b.header }
+
+// Trailer returns what the backup's end says. It is valid once Next has returned io.EOF.
+func (b *Reader) Trailer() Trailer { return b.trailer }
+
+// Next goes to the next section; what has not been read of the one before is read
+// and checked. It returns io.EOF at the end of a whole backup. Other errors are a
+// *DamageError or the file's, and remain.
+func (b *Reader) Next() (Section, error) {
+	if b.table != nil {
+		if _, err := io.Copy(io.Discard, b); err != nil {
+			return Section{}, err
+		}
+	}
+	if b.err != nil {
+		return Section{}, b.err
+	}
+	s, err := b.next()
+	b.err = err
+	return s, err
+}
+
+// next is Next between two sections.
+func (b *Reader) next() (s Section, err error) {
+	sum := hexDigest(b.sum.Sum(nil))
+	k, at, err := b.block()
+	if err != nil {
+		return s, err
+	}
+	switch k {
+	case kindTable:
+		s.Table = new(Table)
+		if err := b.decode(at, k, s.Table); err != nil {
+			return s, err
+		}
+		b.table = &TableEnd{Table: s.Table.Name}
+		return s, nil
+	case kindFile:
+		s.File = new(File)
+		b.seen.Files = append(b.seen.Files, "")
+		err := b.decode(at, k, s.File)
+		b.seen.Files[len(b.seen.Files)-1] = s.File.Name
+		return s, err
+	case kindTrailer:
+		if err := b.decode(at, k, &b.trailer); err != nil {
+			return s, err
+		}
+		return s, b.end(at, sum)
+	}
+	return s, &DamageError{at, k.String(), "it lies outside of a table, or comes twice"}
+}
+
+// end checks the trailer, which is at an offset, and that nothing follows it.
+func (b *Reader) end(at int64, sum hexDigest) error {
+	switch {
+	case b.trailer.SHA256 != sum:
+		return &DamageError{at, kindTrailer.String(), "the SHA-256 of the file is not the one that it says"}
+	case !slices.Equal(b.trailer.Tables, b.seen.Tables) || !slices.Equal(b.trailer.Files, b.seen.Files):
+		return &DamageError{at, kindTrailer.String(), "it says that there are other tables, rows or files than those before it"}
+	}
+	switch _, err := b.r.ReadByte(); {
+	case err == nil:
+		return &DamageError{b.offset, "end", "something follows the trailer"}
+	case err != io.EOF:
+		return err
+	}
+	return io.EOF
+}
+
+// Read reads rows of the table that Next has returned. It returns io.EOF at the
+// table's end; other errors are a *DamageError or the file's, and remain.
+func (b *Reader) Read(p []byte) (n int, err error) {
+	for len(b.rows) == 0 && len(p) > 0 {
+		switch {
+		case b.err != nil:
+			return 0, b.err
+		case b.table == nil:
+			return 0, io.EOF
+		}
+		b.err = b.nextRows()
+	}
+	n = copy(p, b.rows)
+	b.rows = b.rows[n:]
+	return n, nil
+}
+
+// nextRows reads the next block of the table, or its end.
+func (b *Reader) nextRows() error {
+	k, at, err := b.block()
+	switch {
+	case err != nil:
+		return err
+	case k == kindRows:
+		b.rows = b.buffer.Bytes()
+		b.table.Bytes += int64(len(b.rows))
+		return nil
+	case k != kindEnd:
+		return &DamageError{at, k.String(), fmt.Sprintf("table %s has not ended", b.table.Table)}
+	}
+	var end TableEnd
+	if err := b.decode(at, k, &end); err != nil {
+		return err
+	}
+	if end.Table != b.table.Table || end.Bytes != b.table.Bytes {
+		return &DamageError{at, k.String(), fmt.Sprintf("it is of table %s with %d bytes, and there are %d bytes of table %s", end.Table, end.Bytes, b.table.Bytes, b.table.Table)}
+	}
+	b.seen.Tables = append(b.seen.Tables, end)
+	b.table = nil
+	return nil
+}
+
+// Rows returns how many rows the table had that was read last.
+func (b *Reader) Rows() int64 { return b.seen.Tables[len(b.seen.Tables)-1].Rows }
+
+// block reads a block into b.buffer and returns its kind and offset.
+func (b *Reader) block() (k kind, at int64, err error) {
+	at = b.offset
+	section := "next block"
+	if b.table != nil {
+		section = "table " + b.table.Table
+	}
+	if err := b.full(b.head[:], section); err != nil {
+		return 0, at, err
+	}
+	k = kind(b.head[0])
+	damaged := func(format string, args ...any) error {
+		return &DamageError{at, section, fmt.Sprintf(format, args...)}
+	}
+	content, stored := binary.LittleEndian.Uint32(b.head[8:]), binary.LittleEndian.Uint32(b.head[12:])
+	if content > contentBytesMax || stored > storedBytesMax {
+		return 0, at, damaged("a block of %d bytes, stored as %d: there is none so large", content, stored)
+	}
+	b.stored = slices.Grow(b.stored[:0], int(stored))[:stored]
+	if err := b.full(b.stored, section); err != nil {
+		return 0, at, err
+	}
+	if binary.LittleEndian.Uint32(b.head[16:]) != checksum(b.head[:], b.stored) {
+		return 0, at, damaged("the checksum of the block does not match")
+	}
+	if n := binary.LittleEndian.Uint32(b.head[4:]); n != b.number || b.head[1]|b.head[2]|b.head[3] != 0 {
+		return 0, at, damaged("block %d is where block %d has to be", n, b.number)
+	}
+	if err := b.inflate(int(content)); err != nil {
+		return 0, at, damaged("its content cannot be read: %v", err)
+	}
+	b.offset += headBytes + int64(stored)
+	b.number++
+	return k, at, nil
+}
+
+// inflate decompresses the block into b.buffer, which must come to a length.
+func (b *Reader) inflate(length int) error {
+	stored := bytes.NewReader(b.stored)
+	if err := b.flate.(flate.Resetter).Reset(stored, nil); err != nil {
+		return err
+	}
+	b.buffer.Reset()
+	n, err := io.Copy(&b.buffer, io.LimitReader(b.flate, int64(length)+1))
+	if err == nil && (n != int64(length) || stored.Len() != 0) {
+		err = fmt.Errorf("%d bytes or more instead of %d", n, length)
+	}
+	return err
+}
+
+// decode reads the value of the block at an offset.
+func (b *Reader) decode(at int64, k kind, into any) error {
+	if err := json.Unmarshal(b.buffer.Bytes(), into); err != nil {
+		return &DamageError{at, k.String(), err.Error()}
+	}
+	return nil
+}
+
+// full fills p from the file, at b.offset or behind it.
+func (b *Reader) full(p []byte, section string) error {
+	n, err := io.ReadFull(b.r, p)
+	b.sum.Write(p[:n]) // never fails
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return &DamageError{b.offset, section, "the file ends here, in the middle"}
+	}
+	return err
+}

@@ -1,0 +1,322 @@
+package backup
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
+	"outcry/internal/postgres/cluster"
+)
+
+// RestoreOptions say what is restored and where to.
+type RestoreOptions struct {
+	File string // the backup
+	Data string // the data directory, empty or not there
+
+	// DatabaseURL names the database, which has to be empty; "" makes a local cluster
+	// below the data directory.
+	DatabaseURL string
+
+	// Journal is the original's journal, in its own folder or in a data directory, whose
+	// records after the backup's are to be done as well; "" means none. It is only read.
+	Journal string
+
+	SegmentBytes int64            // size of the new journal's first segment; 0 means the journal's default
+	Log          *slog.Logger     // of the local cluster
+	Progress     func(say string) // is told of each step; nil means nobody wants to know
+}
+
+// Restored is what a restore has come to.
+type Restored struct {
+	Header   Header
+	Last     uint64   // the last record: the backup's, or the journal's
+	Digest   [32]byte // of the state at Last
+	Compared bool     // false where the digest in the backup is of another listing than this program's
+	Finished bool     // a restore that was cut off had done everything but say so
+
+	// NextOrder is the id of the next order: above all that the original may have given
+	// out since the backup.
+	NextOrder uint64
+}
+
+// Restore restores a backup. The error says that the file is damaged (a *DamageError),
+// that directory or database are not empty (a *postgres.OccupiedError), that what was
+// restored does not come out as the backup says, or what could not be read or written.
+// Before the first byte is written the whole file has been checked, and a directory or
+// database that is not empty is refused. After a later error, or a kill, the database
+// is as before, unless the very last step was reached, and the directory holds what
+// Unfinished tells of; Restore then may be called again.
+func Restore(ctx context.Context, o RestoreOptions) (Restored, error) {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	r := &restoring{o: o}
+	defer r.close()
+	for _, step := range []func(context.Context) error{
+		r.checkFile, r.checkJournal, r.checkData, r.checkDatabase, r.claim, r.startCluster, r.load,
+	} {
+		if err := step(ctx); err != nil {
+			return Restored{}, err
+		}
+	}
+	return r.restored, removeMarker(o.Data)
+}
+
+// restoring is a restore at work.
+type restoring struct {
+	o        RestoreOptions
+	header   Header
+	trailer  Trailer
+	found    *marker // of a restore that was cut off; nil where there was none
+	marker   marker  // ours
+	from     string  // the journal to go on with, "" for none
+	fromLock *journal.DirLock
+	lock     *journal.DirLock
+	cluster  *cluster.Cluster
+	loader   *postgres.Loader
+	position postgres.Position // of the restored tables
+	restored Restored
+}
+
+// close gives back what the restore holds.
+func (r *restoring) close() {
+	if r.loader != nil {
+		r.loader.Close()
+	}
+	if r.cluster != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), clusterStopTimeout)
+		defer cancel()
+		_ = r.cluster.Stop(ctx) // it ends with this process in any case
+	}
+	for _, lock := range []*journal.DirLock{r.lock, r.fromLock} {
+		if lock != nil {
+			_ = lock.Unlock() // the file is empty
+		}
+	}
+}
+
+// clusterStopTimeout bounds how long the local cluster may take to stop.
+const clusterStopTimeout = 30 * time.Second
+
+// claim locks the directory and says in it that a restore is at work.
+func (r *restoring) claim(ctx context.Context) (err error) {
+	if r.lock, err = journal.Lock(r.o.Data); err != nil {
+		return err
+	}
+	if err := r.checkData(ctx); err != nil { // again, now that nobody else may change it
+		return err
+	}
+	h := r.header
+	// One that never was a server's, since epochs rise by one with each start: neither
+	// the original's nor that of a former restore, which was of an earlier microsecond.
+	r.marker = marker{Backup: r.o.File, Seq: h.Seq, Digest: h.Digest, Epoch: max(h.Epoch+1, uint64(time.Now().UnixMicro()))}
+	if r.found != nil && r.found.Epoch > h.Epoch {
+		r.marker.Epoch = r.found.Epoch // by which a database is known that it has filled
+	}
+	return r.marker.write(r.o.Data)
+}
+
+// clear removes what a restore that was cut off has left of journal and small files.
+func (r *restoring) clear() error {
+	for _, name := range append([]string{"journal"}, smallFiles...) {
+		if err := os.RemoveAll(filepath.Join(r.o.Data, name)); err != nil {
+			return fmt.Errorf("backup: %w", err)
+		}
+	}
+	return nil
+}
+
+// startCluster makes the local cluster, where no database is named.
+func (r *restoring) startCluster(ctx context.Context) (err error) {
+	if r.o.DatabaseURL != "" {
+		return nil
+	}
+	r.o.Progress("starting the local Postgres cluster")
+	r.cluster, err = cluster.Start(ctx, cluster.Options{Dir: filepath.Join(r.o.Data, "postgres"), Log: r.o.Log})
+	if err != nil {
+		return err
+	}
+	return r.openLoader(ctx, r.cluster.URL())
+}
+
+// load does everything that has to be whole: the journal, then the tables, which are
+// compared with the backup, then the commit.
+func (r *restoring) load(ctx context.Context) error {
+	if r.restored.Finished {
+		return r.finish(ctx)
+	}
+	if r.found != nil {
+		if err := r.clear(); err != nil {
+			return err
+		}
+	}
+	id, err := r.makeJournal()
+	if err != nil {
+		return err
+	}
+	if err := r.loadTables(ctx); err != nil {
+		return fmt.Errorf("backup: restore %s: %w", r.o.File, err)
+	}
+	identity := postgres.Identity{Journal: id, Epoch: r.marker.Epoch, SkipOrders: r.skipOrders()}
+	if _, err := r.loader.SetIdentity(ctx, identity); err != nil {
+		return err
+	}
+	if err := r.compare(ctx); err != nil {
+		return err
+	}
+	r.o.Progress("committing")
+	if err := r.loader.Commit(ctx); err != nil {
+		return err
+	}
+	r.o.Progress("committed")
+	return nil
+}
+
+// finish proves that a restore that was cut off had done everything.
+func (r *restoring) finish(ctx context.Context) error {
+	if err := r.compare(ctx); err != nil {
+		return err
+	}
+	id, _, err := journal.Newest(filepath.Join(r.o.Data, "journal"))
+	if err == nil && id != r.position.Journal {
+		err = fmt.Errorf("backup: the database was restored with the journal %x, and that in %s is %x", r.position.Journal, r.o.Data, id)
+	}
+	return err
+}
+
+// The original may have given out orderRateMax ids a second since the backup, and does
+// so for skipTime at least, because clocks differ. That is more than it can.
+const (
+	orderRateMax = 1_000_000
+	skipTime     = 1000 * time.Second
+)
+
+// skipOrders returns how many order ids are left out: none where the journal knows all.
+func (r *restoring) skipOrders() uint64 {
+	if r.from != "" {
+		return 0
+	}
+	return uint64(max(time.Since(r.header.Taken), skipTime).Seconds()) * orderRateMax
+}
+
+// makeJournal makes the journal that goes on after the backup's record: a new one, or
+// a copy of the original's.
+func (r *restoring) makeJournal() (id [16]byte, err error) {
+	dir := filepath.Join(r.o.Data, "journal")
+	if r.from != "" {
+		r.o.Progress("copying the journal")
+		_, _ = rand.Read(id[:]) // never fails
+		return id, journal.Copy(r.from, dir, id)
+	}
+	j, err := journal.Open(dir, journal.Options{FirstSeq: r.header.Seq + 1, SegmentBytes: r.o.SegmentBytes})
+	if err != nil {
+		return id, err
+	}
+	return j.ID(), j.Close()
+}
+
+// loadTables makes the schema of the backup, fills it, and brings it up to date.
+func (r *restoring) loadTables(ctx context.Context) error {
+	f, err := os.Open(r.o.File)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b, err := NewReader(f)
+	if err != nil {
+		return err
+	}
+	if b.Header() != r.header {
+		return errors.New("the file has changed since it was checked")
+	}
+	if err := r.loader.MakeSchema(ctx, r.header.Schema); err != nil {
+		return err
+	}
+	var tables []Table
+	for {
+		s, err := b.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			if err := r.loader.CheckTables(ctx, tables); err != nil {
+				return err
+			}
+			return r.loader.Upgrade(ctx, r.header.Schema)
+		case err != nil:
+			return err
+		case s.File != nil:
+			err = writeFile(filepath.Join(r.o.Data, s.File.Name), s.File.Content)
+		default:
+			tables = append(tables, *s.Table)
+			err = r.loadTable(ctx, b, *s.Table)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// loadTable fills a table.
+func (r *restoring) loadTable(ctx context.Context, b *Reader, t Table) error {
+	r.o.Progress("filling table " + t.Name)
+	rows, err := r.loader.Load(ctx, t, b)
+	if err != nil {
+		return err
+	}
+	if rows != b.Rows() {
+		return fmt.Errorf("table %s got %d rows, the backup has %d", t.Name, rows, b.Rows())
+	}
+	return nil
+}
+
+// compare proves that the tables hold the state that the backup was taken of, and that
+// the journal's later records can be done on top of it.
+func (r *restoring) compare(ctx context.Context) error {
+	r.o.Progress("comparing the state")
+	state, p, err := r.loader.State(ctx)
+	if err != nil {
+		return fmt.Errorf("backup: the restored state does not add up: %w", err)
+	}
+	r.position = p
+	h := r.header
+	r.restored.Header, r.restored.Compared = h, h.Listing == exchange.DigestListing()
+	if p.Applied != h.Seq {
+		return fmt.Errorf("backup: the restored tables are of record %d, the backup of record %d", p.Applied, h.Seq)
+	}
+	if digest := hexDigest(state.Digest()); r.restored.Compared && digest != h.Digest {
+		return fmt.Errorf("backup: the restored state has the digest %s, the backup %s", digest, h.Digest)
+	}
+	dir := filepath.Join(r.o.Data, "journal")
+	r.restored.Last = h.Seq
+	var e exchange.Event
+	_, err = journal.Inspect(dir, func(seq uint64, record []byte) error {
+		if seq <= h.Seq {
+			return nil
+		}
+		if err := exchange.DecodeEvent(record, &e); err != nil {
+			return fmt.Errorf("journal record %d: %w", seq, err)
+		}
+		if err := state.Apply(&e); err != nil {
+			return fmt.Errorf("journal record %d does not come out as recorded: %w", seq, err)
+		}
+		state.ForgetClosed(&e)
+		r.restored.Last = seq
+		return nil
+	})
+	if err == nil && r.restored.Last > h.Seq {
+		err = state.Audit()
+	}
+	if err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	r.restored.Digest, r.restored.NextOrder = state.Digest(), max(uint64(state.OrderID), p.OrdersAfter)+1
+	return nil
+}

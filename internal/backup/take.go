@@ -1,0 +1,220 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
+)
+
+// TakeOptions say what a backup is taken of.
+type TakeOptions struct {
+	Data string // the data directory, with the journal
+
+	// DatabaseURL names the database.
+	DatabaseURL string
+
+	// WithoutJournal takes what the database has, for a machine that does not see the
+	// data directory: some records that were answered may be missing. Data is not used.
+	WithoutJournal bool
+
+	// Wait bounds how long the database may take to include what was answered when the
+	// backup began; 0 means a minute.
+	Wait time.Duration
+
+	Program  string           // version of this program
+	Progress func(say string) // is told how it goes; nil means nobody wants to know
+}
+
+// smallFiles are files of the data directory that belong to the exchange.
+var smallFiles = []string{"tokens"}
+
+// progressEvery is how often a wait and a copy tell how it goes.
+const progressEvery = 2 * time.Second
+
+// Taken is what a backup has come to.
+type Taken struct {
+	Header  Header
+	Trailer Trailer
+	Bytes   int64 // of the file
+}
+
+// Take writes a backup to w. The error says that the journal or the database cannot be
+// read, that they are not of one exchange, that the database did not come up to the
+// journal in time, that its state does not add up, or is that of w.
+func Take(ctx context.Context, w io.Writer, o TakeOptions) (Taken, error) {
+	if o.Wait <= 0 {
+		o.Wait = time.Minute
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	t := taking{o: o, begun: time.Now(), counter: counter{w: w}}
+	archive, err := t.open(ctx)
+	if err != nil {
+		return Taken{}, err
+	}
+	defer archive.Close()
+	t.archive = archive
+	if err := t.write(ctx); err != nil {
+		return Taken{}, fmt.Errorf("backup: %w", err)
+	}
+	return Taken{t.header, t.trailer, t.counter.n}, nil
+}
+
+// taking is a backup that is being taken.
+type taking struct {
+	o       TakeOptions
+	begun   time.Time
+	archive *postgres.Archive
+	counter counter
+	header  Header
+	trailer Trailer
+}
+
+// open returns the database as it is once it includes all that was answered by now.
+func (t *taking) open(ctx context.Context) (*postgres.Archive, error) {
+	if t.o.WithoutJournal {
+		return postgres.OpenArchiveAt(ctx, t.o.DatabaseURL, 0, nil)
+	}
+	id, seq, err := journal.Newest(filepath.Join(t.o.Data, "journal"))
+	if err != nil {
+		return nil, err
+	}
+	told := t.begun
+	belongs := func(p postgres.Position) error {
+		if p.Journal != id {
+			return fmt.Errorf("backup: the journal in %s is %x, and the database follows %x: they are not of the same exchange", t.o.Data, id, p.Journal)
+		}
+		return nil
+	}
+	archive, err := postgres.OpenArchiveAt(ctx, t.o.DatabaseURL, seq, func(p postgres.Position) error {
+		if err := belongs(p); err != nil {
+			return err
+		}
+		if time.Since(t.begun) > t.o.Wait {
+			return fmt.Errorf("backup: after %s the database holds records up to %d, and the journal had %d when the backup began: "+
+				"is outcryd running, and Postgres up to it? --wait lets it wait for longer", t.o.Wait, p.Applied, seq)
+		}
+		if time.Since(told) > progressEvery {
+			told = time.Now()
+			t.o.Progress(fmt.Sprintf("waiting until the database holds record %d; it has %d", seq, p.Applied))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := belongs(archive.Position()); err != nil {
+		archive.Close()
+		return nil, err
+	}
+	return archive, nil
+}
+
+// write writes the whole file.
+func (t *taking) write(ctx context.Context) error {
+	if err := t.describe(ctx); err != nil {
+		return err
+	}
+	w, err := NewWriter(&t.counter, t.header)
+	if err != nil {
+		return err
+	}
+	for _, table := range postgres.Tables() {
+		if err := t.dump(ctx, w, table); err != nil {
+			return err
+		}
+	}
+	if err := t.addFiles(w); err != nil {
+		return err
+	}
+	t.trailer, err = w.Close(time.Now().UTC())
+	return err
+}
+
+// describe makes the header.
+func (t *taking) describe(ctx context.Context) error {
+	a := t.archive
+	taken := time.Now()
+	state, err := a.State(ctx)
+	if err != nil {
+		return err
+	}
+	schema, err := postgres.SchemaVersion()
+	if err != nil {
+		return err
+	}
+	epoch, err := a.Epoch(ctx)
+	if err != nil {
+		return err
+	}
+	p := a.Position()
+	t.header = Header{Program: t.o.Program, Postgres: a.Server(), Begun: t.begun.UTC(), Taken: taken.UTC(),
+		Journal: p.Journal, Seq: p.Applied, Ack: p.Ack, Epoch: epoch, Schema: schema,
+		Digest: state.Digest(), Listing: exchange.DigestListing()}
+	return nil
+}
+
+// dump writes a table.
+func (t *taking) dump(ctx context.Context, w *Writer, table Table) error {
+	if err := w.BeginTable(table); err != nil {
+		return err
+	}
+	told := time.Now()
+	rows, err := t.archive.Dump(ctx, table, writerFunc(func(p []byte) (int, error) {
+		if time.Since(told) > progressEvery {
+			told = time.Now()
+			t.o.Progress(fmt.Sprintf("copying table %s; the file has %d MiB", table.Name, t.counter.n>>20))
+		}
+		return w.Write(p)
+	}))
+	if err != nil {
+		return err
+	}
+	return w.EndTable(rows)
+}
+
+// addFiles adds the small files that are there.
+func (t *taking) addFiles(w *Writer) error {
+	if t.o.WithoutJournal {
+		return nil
+	}
+	for _, name := range smallFiles {
+		content, err := os.ReadFile(filepath.Join(t.o.Data, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = w.AddFile(File{Name: name, Content: content})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writerFunc is a function as an io.Writer.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// counter counts what is written.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
