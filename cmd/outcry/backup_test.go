@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -428,6 +427,6 @@ func beAnother() {
 		restoreAndCrash(value)
 	}
 	if args := os.Getenv(runVariable); args != "" {
-		os.Exit(run(strings.Fields(args), os.Stdin, io.Discard, os.Stderr))
+		os.Exit(run(strings.Fields(args), os.Stdin, os.Stdout, os.Stderr))
 	}
 }

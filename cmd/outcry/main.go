@@ -36,6 +36,7 @@ Usage: outcry [flags] COMMAND ARGUMENTS
   verify [DIR]                    check a data directory and its database; outcry verify --help
   backup FILE                     take a backup of a running exchange; outcry backup --help
   restore FILE                    restore one elsewhere; outcry restore --help
+  doctor                          look at the machine, the disk and the database; outcry doctor --help
 
 A sell of an order is sent as a negative amount. The exit status is 1 where the
 exchange answered with an error.
@@ -72,6 +73,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = verify(f.Args()[1:], stdout, stderr)
 	case "backup":
 		err = runBackup(f.Args()[1:], stdout, stderr)
+	case "doctor":
+		err = runDoctor(f.Args()[1:], stdout, stderr)
 	case "restore":
 		err = runRestore(f.Args()[1:], stdout, stderr)
 	case "demo":
@@ -92,6 +95,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case errors.As(err, &wrong):
 		fmt.Fprintf(stderr, "outcry: %v\n", err)
 		return exitUsage
+	case errors.Is(err, errBad):
+		return exitError // it has been printed
 	case errors.Is(err, errAnswered):
 		return exitError // the answer itself has been printed
 	case err != nil:

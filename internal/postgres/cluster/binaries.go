@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// oldestMajor is the first version of Postgres that has all that the schema uses.
-const oldestMajor = 13
+// OldestMajor is the first version of Postgres that has all that the schema uses.
+const OldestMajor = 13
 
 const howToInstall = "install one (Debian, Ubuntu: apt install postgresql; Fedora: dnf install postgresql-server; " +
 	"Alpine: apk add postgresql; macOS: brew install postgresql), or name a database with --database-url"
@@ -37,7 +37,7 @@ func findBinaries(ctx context.Context, o Options, m machine) (string, error) {
 	}
 	versions := slices.Sorted(maps.Keys(found))
 	want := made
-	if want == 0 && len(versions) > 0 && versions[len(versions)-1] >= oldestMajor {
+	if want == 0 && len(versions) > 0 && versions[len(versions)-1] >= OldestMajor {
 		want = versions[len(versions)-1]
 	}
 	if bin := found[want]; bin != "" {
@@ -56,7 +56,7 @@ func findBinaries(ctx context.Context, o Options, m machine) (string, error) {
 			"install version %d, or move the data to another version with pg_upgrade", o.Dir, made, listed(versions), made, err, made)
 	default:
 		return "", fmt.Errorf("cluster: there is no Postgres server (installed is %s, %d or newer is needed), and a download failed (%w): %s",
-			listed(versions), oldestMajor, err, howToInstall)
+			listed(versions), OldestMajor, err, howToInstall)
 	}
 }
 

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"outcry/internal/doctor"
+)
+
+const doctorUsage = `outcry doctor looks at the machine, the disk and the database that an exchange runs on, or is to
+run on, and says what to change. It changes nothing and leaves no file behind. Run it as the server's
+user, in the server's surroundings, best while the server runs.
+
+Usage: outcry doctor [flags]
+
+Every line begins with ok, warn or bad. The exit status is 1 where something is bad.
+
+Flags:
+`
+
+// errBad means that something is bad, and that this has been said.
+var errBad = errors.New("something is bad")
+
+// runDoctor is the command. It returns flag.ErrHelp, errPrinted, a *usageError, errBad,
+// or what could not be written.
+func runDoctor(args []string, stdout, stderr io.Writer) error {
+	f := subcommand("doctor", doctorUsage, stderr)
+	o := doctor.Options{Revision: revision(), Token: os.Getenv("OUTCRY_TOKEN")}
+	data := dataFlag(f)
+	f.StringVar(&o.HTTP, "http", os.Getenv("OUTCRY_HTTP"), "`address` of a running server's HTTP side, also as OUTCRY_HTTP; empty for none")
+	f.IntVar(&o.ConnectionsMax, "max-connections", 16384, "what the server's --max-connections is")
+	f.Int64Var(&o.MemoryMax, "max-memory", 512<<20, "what the server's --max-memory is, in `bytes`")
+	inJSON := f.Bool("json", false, "print the findings as JSON")
+	url, err := databaseFlag(f, "the local cluster below the data directory")(args)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.NArg() > 0:
+		return &usageError{fmt.Sprintf("doctor takes no arguments, not %q", f.Arg(0))}
+	case o.ConnectionsMax < 1 || o.ConnectionsMax > 1<<20:
+		return &usageError{fmt.Sprintf("--max-connections %d: must be from 1 to %d", o.ConnectionsMax, 1<<20)}
+	case o.MemoryMax < 1<<20 || o.MemoryMax > 1<<50:
+		return &usageError{fmt.Sprintf("--max-memory %d: must be from %d to %d", o.MemoryMax, 1<<20, int64(1)<<50)}
+	}
+	o.Data, o.DatabaseURL = *data, url
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	findings := doctor.Examine(ctx, o)
+	if *inJSON {
+		encoder := json.NewEncoder(stdout)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(findings)
+	} else {
+		err = printFindings(stdout, findings)
+	}
+	for _, found := range findings {
+		if err == nil && found.Grade == doctor.Bad {
+			err = errBad
+		}
+	}
+	return err
+}
+
+// printFindings prints a line for each, and another one for what to change.
+func printFindings(stdout io.Writer, findings []doctor.Finding) error {
+	for _, found := range findings {
+		if _, err := fmt.Fprintf(stdout, "%-4s  %-20s %s\n", found.Grade, found.Check, found.Value); err != nil {
+			return err
+		}
+		if found.Advice != "" {
+			fmt.Fprintf(stdout, "      %-20s → %s\n", "", found.Advice)
+		}
+	}
+	return nil
+}
+
+// revision returns the commit that this program was built from, "" where unknown.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
+}

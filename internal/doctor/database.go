@@ -1,0 +1,162 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
+	"outcry/internal/postgres/cluster"
+)
+
+const (
+	// databaseTimeout bounds all that is asked of the database.
+	databaseTimeout = 10 * time.Second
+
+	// connectionsMin is how many connections the server and its readers use.
+	connectionsMin = 10
+
+	// clockApart is how far the clocks of the two machines may be from each other.
+	clockApart = time.Second
+)
+
+// checkDatabase asks Postgres about its settings, and about the exchange in it.
+func (e *examination) checkDatabase(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+	defer cancel()
+	url, local := e.DatabaseURL, e.DatabaseURL == ""
+	if local {
+		dir := filepath.Join(e.Data, "postgres")
+		if _, err := os.Stat(filepath.Join(dir, "data")); errors.Is(err, os.ErrNotExist) {
+			e.found("postgres", OK, "", "there is no local cluster yet; the first start makes one, or name a database with --database-url")
+			return
+		}
+		var err error
+		if url, err = cluster.RunningURL(dir); err != nil {
+			e.found("postgres", Warn, "start outcryd and ask again: its local Postgres is looked at while it runs", "%v", err)
+			return
+		}
+	}
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		e.found("postgres", Bad, "correct --database-url", "the URL of the database cannot be read: %v", err)
+		return
+	}
+	config.RuntimeParams["application_name"] = "outcry doctor"
+	config.RuntimeParams["default_transaction_read_only"] = "on"
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		e.found("postgres", Bad, "start Postgres, or correct --database-url", "%v", err)
+		return
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if err := e.checkSettings(ctx, conn, local); err != nil {
+		e.unknown("postgres", err)
+		return
+	}
+	e.checkDatabaseClock(ctx, conn)
+	e.checkSchema(ctx, conn)
+}
+
+// settings that matter, each with what it must be and why.
+var settings = []struct {
+	name, want string
+	grade      Grade
+	why        string
+}{
+	{"fsync", "on", Bad, "without it a power cut can destroy the database: set fsync = on"},
+	{"full_page_writes", "on", Bad, "without it a power cut can tear pages, unless the file system never does: set full_page_writes = on"},
+	{"synchronous_commit", "on", Warn, "outcryd turns it on for itself; other writers of this database may lose what was committed"},
+	{"autovacuum", "on", Warn, "tables and indexes grow without bound: set autovacuum = on"},
+	{"server_encoding", "UTF8", Warn, "make the database with ENCODING 'UTF8'"},
+}
+
+// checkSettings reads all settings at once.
+func (e *examination) checkSettings(ctx context.Context, conn *pgx.Conn, local bool) error {
+	rows, err := conn.Query(ctx, `SELECT name, setting FROM pg_settings`)
+	if err != nil {
+		return err
+	}
+	is := map[string]string{}
+	var name, value string
+	if _, err := pgx.ForEachRow(rows, []any{&name, &value}, func() error { is[name] = value; return nil }); err != nil {
+		return err
+	}
+	version, _ := strconv.Atoi(is["server_version_num"]) // 0, which is too old, where it is no number
+	e.found("postgres", gradeIf(version < 10_000*cluster.OldestMajor, Bad), fmt.Sprintf("use version %d or newer", cluster.OldestMajor), "version %s", is["server_version"])
+	for _, s := range settings {
+		right := is[s.name] == s.want
+		// Modes that wait for more than the local disk are as good.
+		right = right || s.name == "synchronous_commit" && (is[s.name] == "remote_apply" || is[s.name] == "remote_write")
+		e.found(s.name, gradeIf(!right, s.grade), s.why, "%s", is[s.name])
+	}
+	most, _ := strconv.Atoi(is["max_connections"])
+	reserved, _ := strconv.Atoi(is["superuser_reserved_connections"])
+	e.found("max_connections", gradeIf(most-reserved < connectionsMin, Warn), fmt.Sprintf("set max_connections to %d or more", connectionsMin+reserved),
+		"%d, of which %d are for administrators", most, reserved)
+	e.checkWAL(is["max_wal_size"], local)
+	return nil
+}
+
+// checkWAL compares the room for the write-ahead log with its size, where it is on a
+// disk that can be seen.
+func (e *examination) checkWAL(mib string, local bool) {
+	n, err := strconv.ParseUint(mib, 10, 40)
+	if err != nil || !local {
+		return
+	}
+	d, err := e.machine.disk(e.existing())
+	if err != nil {
+		return // has been said
+	}
+	e.found("max_wal_size", gradeIf(d.free < n<<20, Warn), "make room: Postgres stops when its log finds none", "%d MiB, and %s are free", n, bytesOf(d.free))
+}
+
+// checkDatabaseClock compares the clocks of the two machines.
+func (e *examination) checkDatabaseClock(ctx context.Context, conn *pgx.Conn) {
+	var theirs time.Time
+	before := e.machine.now()
+	if err := conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&theirs); err != nil {
+		e.unknown("database clock", err)
+		return
+	}
+	after := e.machine.now()
+	took := after.Sub(before)
+	apart := theirs.Sub(before.Round(0).Add(took / 2)).Abs()
+	e.found("database clock", gradeIf(apart > clockApart+took, Warn), "synchronize both clocks with the same server", "%s apart from ours", shown(apart.Round(time.Millisecond)))
+}
+
+// checkSchema looks whether the database is this program's, and the journal's.
+func (e *examination) checkSchema(ctx context.Context, conn *pgx.Conn) {
+	newest, err := postgres.SchemaVersion()
+	if err != nil {
+		e.unknown("schema", err)
+		return
+	}
+	version, applied, id, err := postgres.Look(ctx, conn)
+	switch {
+	case err != nil:
+		e.unknown("schema", err)
+		return
+	case version == 0:
+		e.found("schema", OK, "", "the database holds no exchange yet; the first start makes one")
+		return
+	case version > newest:
+		e.found("schema", Bad, "use the version of outcry that the server has", "version %d, this program knows up to %d", version, newest)
+		return
+	}
+	e.found("schema", gradeIf(version < newest, Warn), "the next start of this version of outcryd brings it up to date: take a backup before", "version %d, this program's is %d", version, newest)
+	journalID, last, err := journal.Newest(filepath.Join(e.Data, "journal"))
+	if err != nil {
+		return // has been said, or there is none
+	}
+	e.found("belongs", gradeIf(id != [16]byte{} && id != journalID, Bad), "name the data directory and the database of one exchange",
+		"the database follows the journal %x up to record %d; the one in %s is %x, up to %d", id, applied, e.Data, journalID, last)
+}

@@ -1,0 +1,310 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/journal"
+	"outcry/internal/postgres/pgtest"
+)
+
+var background = context.Background()
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// healthy is a machine with nothing wrong: 4 processors and 8 GiB without a limit.
+func healthy() machine {
+	files := map[string]string{
+		"/proc/meminfo": "MemTotal:        8388608 kB\nMemFree: 1 kB\n", "/proc/self/cgroup": "0::/a/b\n", "/proc/sys/net/core/somaxconn": "4096\n",
+		"/proc/cpuinfo": strings.Repeat("processor\t: 0\n", 4), "/sys/dev/block/8:1/queue/write_cache": "write back\n",
+	}
+	return machine{
+		read: func(path string) ([]byte, error) {
+			if text, ok := files[path]; ok {
+				return []byte(text), nil
+			}
+			return nil, fs.ErrNotExist
+		},
+		env:   func(string) string { return "" },
+		files: func() (uint64, error) { return 1 << 20, nil },
+		clock: func() (clockState, error) { return clockState{synced: true, errorMax: time.Millisecond}, nil },
+		disk: func(string) (disk, error) {
+			return disk{kind: "ext4", size: 100 << 30, free: 50 << 30, inodes: 1000, inodesMax: 2000, device: "8:1"}, nil
+		},
+		sync: func(string, int, time.Duration) ([]time.Duration, error) {
+			return []time.Duration{time.Millisecond, 2 * time.Millisecond}, nil
+		},
+		now: time.Now, procs: 4,
+	}
+}
+
+// with adds a file to a machine.
+func (m machine) with(path, text string) machine {
+	read := m.read
+	m.read = func(p string) ([]byte, error) {
+		if p == path {
+			return []byte(text), nil
+		}
+		return read(p)
+	}
+	return m
+}
+
+// examined returns what is found on a machine, by the name of the check.
+func examined(t *testing.T, m machine, o Options) map[string]Finding {
+	t.Helper()
+	if o.Data == "" {
+		o.Data = filepath.Join(t.TempDir(), "data")
+	}
+	if o.ConnectionsMax == 0 {
+		o.ConnectionsMax = 16384
+	}
+	if o.MemoryMax == 0 {
+		o.MemoryMax = 512 << 20
+	}
+	e := &examination{Options: o, machine: m}
+	all := map[string]Finding{}
+	for _, f := range e.run(background) {
+		require.NotContains(t, all, f.Check)
+		require.NotEmpty(t, f.Value)
+		require.Equal(t, f.Grade == OK, f.Advice == "", "%v: advice is for what is not ok", f)
+		all[f.Check] = f
+	}
+	return all
+}
+
+// requireFound compares a finding.
+func requireFound(t *testing.T, f Finding, g Grade, value, advice string) {
+	t.Helper()
+	require.Equal(t, g, f.Grade, "%v", f)
+	require.Contains(t, f.Value, value)
+	require.Contains(t, f.Advice, advice)
+}
+
+func TestAHealthyMachineIsOK(t *testing.T) {
+	for _, f := range examined(t, healthy(), Options{}) {
+		require.Equal(t, OK, f.Grade, "%v", f)
+	}
+}
+
+// TestEachCheckOfTheMachineFinds has one thing wrong at a time.
+func TestEachCheckOfTheMachineFinds(t *testing.T) {
+	unknown := errors.New("no such thing here")
+	withDisk := func(d disk) func(*machine) {
+		return func(m *machine) { m.disk = func(string) (disk, error) { return d, nil } }
+	}
+	withFile := func(path, text string) func(*machine) { return func(m *machine) { *m = m.with(path, text) } }
+	withSync := func(took ...time.Duration) func(*machine) {
+		return func(m *machine) {
+			m.sync = func(string, int, time.Duration) ([]time.Duration, error) { return took, nil }
+		}
+	}
+	withLimit := func(env string) func(*machine) {
+		return func(m *machine) {
+			*m = m.with("/sys/fs/cgroup/a/memory.max", "4294967296\n")
+			m.env = func(string) string { return env }
+		}
+	}
+	for _, test := range []struct {
+		check         string
+		wrong         func(*machine)
+		grade         Grade
+		value, advice string
+	}{
+		{"file system", withDisk(disk{kind: "tmpfs", free: 1 << 40}), Bad, "tmpfs", "put the data directory on a disk"},
+		{"file system", withDisk(disk{kind: "overlay", free: 1 << 40}), Warn, "overlay", "on a volume"},
+		{"file system", withDisk(disk{kind: "nfs", free: 1 << 40}), Warn, "nfs", "use a local disk"},
+		{"file system", func(m *machine) { m.disk = func(string) (disk, error) { return disk{}, unknown } }, Warn, "no such thing here", "by hand"},
+		{"room", withDisk(disk{size: 100 << 30, free: 100 << 20}), Bad, "100 MiB free of 100 GiB", "make room"},
+		{"room", withDisk(disk{size: 10 << 40, free: 20 << 30}), Warn, "(0 %)", "make room"},
+		{"room", withDisk(disk{size: 100 << 30, free: 50 << 30, inodes: 3, inodesMax: 1e6}), Bad, "3 of 1000000 inodes", "make room"},
+		{"disk sync", withSync(time.Microsecond, 2*time.Microsecond), Bad, "p50 2µs", "ignores syncs"},
+		{"disk sync", withSync(time.Millisecond, 50*time.Millisecond), Warn, "p99 50ms", "faster disk"},
+		{"disk sync", withSync(), Warn, "no write could be timed", "by hand"},
+		{"write cache", func(m *machine) {
+			withSync(50 * time.Microsecond)(m)
+			withFile("/sys/dev/block/8:1/queue/write_cache", "write through\n")(m)
+		}, Warn, "write through", "survives a power cut"},
+		{"open files", func(m *machine) { m.files = func() (uint64, error) { return 1024, nil } }, Warn, "1024 allowed, 17584 needed", "ulimit -n (LimitNOFILE= of a unit) to 17584"},
+		{"open files", func(m *machine) { m.files = func() (uint64, error) { return 0, unknown } }, Warn, "no such thing", "by hand"},
+		{"listen backlog", withFile("/proc/sys/net/core/somaxconn", "128\n"), Warn, "is 128", "net.core.somaxconn=4096"},
+		{"listen backlog", withFile("/proc/sys/net/core/somaxconn", "many\n"), Warn, "not known", "by hand"},
+		{"memory", withFile("/proc/meminfo", "MemTotal: 524288 kB\n"), Bad, "512 MiB, of the machine", "give it 1536 MiB or more"},
+		{"memory", withFile("/sys/fs/cgroup/a/b/memory.max", "1200000000\n"), Warn, "of the control group", "lower --max-memory"},
+		{"memory", withFile("/proc/meminfo", "?"), Warn, "/proc/meminfo", "by hand"},
+		{"GOMEMLIMIT", withLimit(""), Warn, "not set", "set GOMEMLIMIT=3686MiB"},
+		{"GOMEMLIMIT", withLimit("1.5GB"), Bad, `"1.5GB" is no amount`, "KiB, MiB, GiB"},
+		{"GOMEMLIMIT", withLimit("5GiB"), Warn, "5120 MiB of 4096 MiB", "nine tenths"},
+		{"GOMEMLIMIT", withLimit("3500MiB"), OK, "3500 MiB of 4096 MiB", ""},
+		{"processors", withFile("/sys/fs/cgroup/a/cpu.max", "150000 100000\n"), Warn, "GOMAXPROCS is 4, of 4 processors with a quota of 1.5", "set it to 1"},
+		{"processors", withFile("/sys/fs/cgroup/cpu.max", "max 100000\n"), OK, "no quota", ""},
+		{"processors", func(m *machine) { m.procs = 1 }, Warn, "GOMAXPROCS is 1", "two processors"},
+		{"clock", func(m *machine) { m.clock = func() (clockState, error) { return clockState{}, nil } }, Warn, "not synchronized", "chrony"},
+		{"clock", func(m *machine) { m.clock = func() (clockState, error) { return clockState{true, time.Minute}, nil } }, Warn, "at most 1m0s off", "chronyc"},
+		{"clock", func(m *machine) { m.clock = func() (clockState, error) { return clockState{}, unknown } }, Warn, "no such thing", "by hand"},
+	} {
+		m := healthy()
+		test.wrong(&m)
+		requireFound(t, examined(t, m, Options{})[test.check], test.grade, test.value, test.advice)
+	}
+}
+
+// TestAClockThatIsSetIsFound moves it while it is watched.
+func TestAClockThatIsSetIsFound(t *testing.T) {
+	for moved, want := range map[time.Duration]Grade{0: OK, time.Minute: Warn, -time.Minute: Warn} {
+		require.Equal(t, want, clockFinding(100*time.Millisecond, 100*time.Millisecond+moved).Grade, moved)
+	}
+	requireFound(t, clockFinding(time.Second, 61*time.Second), Warn, "moved by 1m0s beside the time that passed, within 1s", "chrony")
+}
+
+// TestTheRealMachineIsLookedAt has real conditions: a disk, and memory that looks like one.
+func TestTheRealMachineIsLookedAt(t *testing.T) {
+	data := t.TempDir()
+	require.NoError(t, os.Chmod(data, 0o700))
+	all := examined(t, thisMachine(), Options{Data: data})
+	require.NotEqual(t, "tmpfs", all["file system"].Value)
+	require.Contains(t, all["disk sync"].Value, "synced writes of 4 KiB in "+data)
+	require.NotEmpty(t, all["clock"].Value)
+	require.Equal(t, OK, all["clock steps"].Grade)
+	require.Contains(t, all["memory"].Value, "iB, of the ")
+	entries, err := os.ReadDir(data)
+	require.NoError(t, err)
+	require.Empty(t, entries, "it leaves no file behind")
+
+	inMemory, err := os.MkdirTemp("/dev/shm", "outcry-doctor-")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(inMemory) })
+	all = examined(t, thisMachine(), Options{Data: filepath.Join(inMemory, "not", "there")})
+	requireFound(t, all["file system"], Bad, "tmpfs, of "+inMemory, "in memory")
+	require.Contains(t, all["directory"].Value, "the first start makes it")
+}
+
+func TestTheDataDirectoryIsLookedAt(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o755))
+	requireFound(t, examined(t, healthy(), Options{Data: dir})["directory"], Warn, "mode 0755", "chmod o= "+dir)
+	require.NoError(t, os.Chmod(dir, 0o050))
+	requireFound(t, examined(t, healthy(), Options{Data: dir})["directory"], Bad, "cannot use it", "chmod u+rwx")
+	require.NoError(t, os.Chmod(dir, 0o700))
+	file := filepath.Join(dir, "RESTORING")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	requireFound(t, examined(t, healthy(), Options{Data: dir})["directory"], Bad, "has not ended", "outcry restore")
+	requireFound(t, examined(t, healthy(), Options{Data: file})["directory"], Bad, "is not a directory", "--data")
+
+	j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{SegmentBytes: 1 << 12})
+	require.NoError(t, err)
+	seq, err := j.Append([]byte("record"))
+	require.NoError(t, err)
+	require.NoError(t, j.Wait(background, seq))
+	requireFound(t, examined(t, healthy(), Options{Data: dir})["journal"], OK, "up to record 1", "")
+	require.NoError(t, j.Close())
+	segment := filepath.Join(dir, "journal", "00000000000000000001.seg")
+	b, err := os.ReadFile(segment)
+	require.NoError(t, err)
+	b[3] ^= 1
+	require.NoError(t, os.WriteFile(segment, b, 0o600))
+	requireFound(t, examined(t, healthy(), Options{Data: dir})["journal"], Bad, "is damaged at offset 0", "outcry verify")
+}
+
+// TestPostgresIsLookedAt asks a real one, which is without durability, as tests are.
+func TestPostgresIsLookedAt(t *testing.T) {
+	url := pgtest.NewDatabase(t)
+	all := examined(t, healthy(), Options{DatabaseURL: url})
+	requireFound(t, all["fsync"], Bad, "off", "set fsync = on")
+	requireFound(t, all["full_page_writes"], Bad, "off", "tear pages")
+	requireFound(t, all["synchronous_commit"], Warn, "off", "")
+	requireFound(t, all["autovacuum"], OK, "on", "")
+	requireFound(t, all["postgres"], OK, "version 1", "")
+	requireFound(t, all["max_connections"], OK, "100, of which", "")
+	requireFound(t, all["database clock"], OK, "apart from ours", "")
+	requireFound(t, all["schema"], OK, "holds no exchange yet", "")
+
+	m := healthy()
+	m.now = func() time.Time { return time.Now().Add(time.Hour) }
+	requireFound(t, examined(t, m, Options{DatabaseURL: url})["database clock"], Warn, "1h0m0s apart", "synchronize both")
+
+	conn, err := pgx.Connect(background, url)
+	require.NoError(t, err)
+	defer conn.Close(background)
+	_, err = conn.Exec(background, `CREATE TABLE outcry_schema_version AS SELECT 3 AS version;
+		CREATE TABLE exchange_state AS SELECT 7::bigint AS applied_seq, '00000000-0000-0000-0000-000000000001'::uuid AS journal_id`)
+	require.NoError(t, err)
+	requireFound(t, examined(t, healthy(), Options{DatabaseURL: url})["schema"], Warn, "version 3, this program's is", "take a backup before")
+	_, err = conn.Exec(background, `UPDATE outcry_schema_version SET version = 99`)
+	require.NoError(t, err)
+	requireFound(t, examined(t, healthy(), Options{DatabaseURL: url})["schema"], Bad, "version 99", "use the version of outcry")
+	_, err = conn.Exec(background, `UPDATE outcry_schema_version SET version = 1`)
+	require.NoError(t, err)
+	data := t.TempDir()
+	j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{SegmentBytes: 1 << 12})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+	requireFound(t, examined(t, healthy(), Options{DatabaseURL: url, Data: data})["belongs"], Bad, "the database follows the journal 00000000000000000000000000000001 up to record 7", "of one exchange")
+	_, err = conn.Exec(background, `UPDATE exchange_state SET journal_id = $1`, j.ID())
+	require.NoError(t, err)
+	requireFound(t, examined(t, healthy(), Options{DatabaseURL: url, Data: data})["belongs"], OK, "up to record 7", "")
+
+	const secret = "opensesame"
+	for _, url := range []string{"postgres://u:" + secret + "@127.0.0.1:1/x", "postgres://u:" + secret + "@[/x", "nonsense://u:" + secret + "@x"} {
+		f := examined(t, healthy(), Options{DatabaseURL: url})["postgres"]
+		requireFound(t, f, Bad, "", "correct --database-url")
+		require.NotContains(t, fmt.Sprint(f), secret)
+	}
+}
+
+func TestTheLocalClusterIsLookedAtWhileItRuns(t *testing.T) {
+	c, dir := pgtest.NewCluster(t)
+	data := t.TempDir()
+	require.NoError(t, os.Symlink(dir, filepath.Join(data, "postgres")))
+	m := healthy()
+	m.disk = func(string) (disk, error) { return disk{kind: "ext4", size: 1 << 40, free: 2 << 30}, nil }
+	all := examined(t, m, Options{Data: data})
+	requireFound(t, all["fsync"], Bad, "off", "")
+	requireFound(t, all["max_wal_size"], Warn, "4096 MiB, and 2048 MiB are free", "make room")
+	require.NoError(t, c.Stop(background))
+	requireFound(t, examined(t, healthy(), Options{Data: data})["postgres"], Warn, "does not run", "start outcryd and ask again")
+}
+
+func TestARunningServerIsAsked(t *testing.T) {
+	ready, token := http.StatusOK, ""
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case token != "" && r.Header.Get("Authorization") != "Bearer "+token:
+			w.WriteHeader(http.StatusUnauthorized)
+		case r.URL.Path == "/readyz":
+			w.WriteHeader(ready)
+			fmt.Fprintln(w, "because of this")
+		default:
+			fmt.Fprint(w, "# HELP x y\nprocess_max_fds 1024\noutcry_journal_room 0\noutcry_build_info{goversion=\"go1\",modified=\"false\",revision=\"abc\"} 1\n")
+		}
+	}))
+	defer s.Close()
+	o := Options{HTTP: s.Listener.Addr().String(), Revision: "abc"}
+	all := examined(t, healthy(), o)
+	requireFound(t, all["server"], OK, "/readyz says 200", "")
+	requireFound(t, all["server version"], OK, "built from abc", "")
+	requireFound(t, all["server's open files"], Warn, "1024 allowed", "to 17584")
+	requireFound(t, all["server's journal"], Bad, "is 0", "make room")
+	o.Revision = "def"
+	requireFound(t, examined(t, healthy(), o)["server version"], Warn, "this program from def", "one version")
+	ready = http.StatusServiceUnavailable
+	requireFound(t, examined(t, healthy(), o)["server"], Bad, "503: because of this", "takes no orders")
+	token = "T"
+	requireFound(t, examined(t, healthy(), o)["server"], Warn, "asks for a token", "")
+	o.Token = "T"
+	requireFound(t, examined(t, healthy(), o)["server"], Bad, "503", "")
+	s.Close()
+	requireFound(t, examined(t, healthy(), o)["server"], Bad, "refused", "start outcryd")
+}

@@ -1,0 +1,195 @@
+package doctor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clockState is what the kernel knows of its clock.
+type clockState struct {
+	synced   bool
+	errorMax time.Duration
+}
+
+const (
+	// clockPause is how long the clock is watched at the least, and clockJump how far
+	// it may leave the time that has passed.
+	clockPause = 200 * time.Millisecond
+	clockJump  = 20 * time.Millisecond
+
+	// otherFiles are open besides connections: segments, Postgres, HTTP, streams.
+	otherFiles = 1200
+
+	// otherMemory is what books, closed orders and the program take at the least.
+	otherMemory = 512 << 20
+
+	// backlogMin is how many connections may come at once.
+	backlogMin = 1024
+)
+
+// watchClock notes the time. The function that it returns makes the findings.
+func (e *examination) watchClock() (stop func()) {
+	begun := e.machine.now()
+	return func() {
+		if left := e.machine.pause - e.machine.now().Sub(begun); left > 0 {
+			time.Sleep(left)
+		}
+		now := e.machine.now()
+		// Sub is by the monotonic clock, Round(0) leaves the one on the wall.
+		f := clockFinding(now.Sub(begun), now.Round(0).Sub(begun.Round(0)))
+		e.found(f.Check, f.Grade, f.Advice, "%s", f.Value)
+		c, err := e.machine.clock()
+		if err != nil {
+			e.unknown("clock", err)
+			return
+		}
+		if !c.synced {
+			e.found("clock", Warn, "the times in replies and reports drift: run chrony or systemd-timesyncd, or be sure that the host keeps the clock", "the kernel's clock is not synchronized")
+			return
+		}
+		e.found("clock", gradeIf(c.errorMax > time.Second, Warn), "its server is far away or lost: look at chronyc tracking", "synchronized, at most %s off", shown(c.errorMax))
+	}
+}
+
+// clockFinding compares the time that passed with how far the clock went.
+func clockFinding(passed, went time.Duration) Finding {
+	jump := (went - passed).Abs()
+	return Finding{"clock steps", gradeIf(jump > clockJump, Warn), fmt.Sprintf("the clock moved by %s beside the time that passed, within %s", shown(jump), shown(passed)),
+		"somebody sets the clock: let one program discipline it, slowly (chrony)"}
+}
+
+// checkLimits compares what the kernel allows with what connections need.
+func (e *examination) checkLimits() {
+	need := uint64(e.ConnectionsMax) + otherFiles
+	files, err := e.machine.files()
+	if err != nil {
+		e.unknown("open files", err)
+	} else {
+		e.found("open files", gradeIf(files < need, Warn), fmt.Sprintf("raise ulimit -n (LimitNOFILE= of a unit) to %d, or lower --max-connections to %d", need, max(int64(files)-otherFiles, 1)),
+			"%d allowed, %d needed for %d connections", files, need, e.ConnectionsMax)
+	}
+	text, err := e.readText("/proc/sys/net/core/somaxconn")
+	backlog, parseErr := strconv.Atoi(text)
+	if err := errors.Join(err, parseErr); err != nil {
+		e.unknown("listen backlog", err)
+		return
+	}
+	e.found("listen backlog", gradeIf(backlog < backlogMin, Warn), fmt.Sprintf("sysctl -w net.core.somaxconn=%d: more clients than that at once have to try again", 4*backlogMin), "net.core.somaxconn is %d", backlog)
+}
+
+// checkMemory compares the memory that there is with what the server may take.
+func (e *examination) checkMemory() {
+	limit, of, err := e.memoryLimit()
+	if err != nil {
+		e.unknown("memory", err)
+		return
+	}
+	// Frames and replies, and the collector's as much again.
+	least := 2 * uint64(e.MemoryMax)
+	grade := OK
+	switch {
+	case limit < least:
+		grade = Bad
+	case limit < least+otherMemory:
+		grade = Warn
+	}
+	e.found("memory", grade, fmt.Sprintf("give it %s or more, or lower --max-memory to %d", bytesOf(least+otherMemory), max(int64(limit)-otherMemory, 1<<20)/2/(1<<20)<<20),
+		"%s, %s; twice --max-memory is %s", bytesOf(limit), of, bytesOf(least))
+	set := e.machine.env("GOMEMLIMIT")
+	switch soft, known := parseMemory(set); {
+	case of != "of the control group" && set == "":
+		e.found("GOMEMLIMIT", OK, "", "not set, and no control group limits memory")
+	case set == "" || set == "off":
+		e.found("GOMEMLIMIT", Warn, fmt.Sprintf("set GOMEMLIMIT=%dMiB for outcryd: near its limit it then collects garbage instead of being killed", limit/10*9>>20), "not set, and the control group ends what takes more than %s", bytesOf(limit))
+	case !known:
+		e.found("GOMEMLIMIT", Bad, "set it to a number of bytes, or to one with KiB, MiB, GiB", "%q is no amount of memory", set)
+	default:
+		e.found("GOMEMLIMIT", gradeIf(soft > limit, Warn), "set it to nine tenths of the memory", "%s of %s", bytesOf(soft), bytesOf(limit))
+	}
+}
+
+// parseMemory reads what the Go runtime takes for a memory limit.
+func parseMemory(s string) (n uint64, known bool) {
+	shift := 0
+	for i, suffix := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if rest, ok := strings.CutSuffix(s, suffix); ok {
+			s, shift = rest, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseUint(strings.TrimSuffix(s, "B"), 10, 63-shift)
+	return n << shift, err == nil
+}
+
+// memoryLimit returns how much memory there is, and whose limit that is.
+func (e *examination) memoryLimit() (limit uint64, of string, err error) {
+	text, err := e.readText("/proc/meminfo")
+	if err != nil {
+		return 0, "", err
+	}
+	var kib uint64
+	if _, err := fmt.Sscanf(text, "MemTotal: %d kB", &kib); err != nil {
+		return 0, "", fmt.Errorf("/proc/meminfo: %w", err)
+	}
+	limit, of = kib<<10, "of the machine"
+	for _, name := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
+		for _, text := range e.cgroup(name) {
+			if n, err := strconv.ParseUint(text, 10, 64); err == nil && n < limit {
+				limit, of = n, "of the control group"
+			}
+		}
+	}
+	return limit, of, nil
+}
+
+// cgroup returns what a file of the control group and of those above it says.
+func (e *examination) cgroup(name string) (all []string) {
+	group, _ := e.readText("/proc/self/cgroup")
+	_, group, _ = strings.Cut(group, "0::")
+	group, _, _ = strings.Cut(group, "\n")
+	for at := path.Clean("/" + group); ; at = path.Dir(at) {
+		if text, err := e.readText(path.Join("/sys/fs/cgroup", at, name)); err == nil {
+			all = append(all, text)
+		}
+		if at == "/" {
+			return all
+		}
+	}
+}
+
+// checkProcessors compares GOMAXPROCS with what the control group leaves.
+func (e *examination) checkProcessors() {
+	quota := math.Inf(1)
+	for _, text := range e.cgroup("cpu.max") {
+		fields := strings.Fields(text)
+		if len(fields) != 2 {
+			continue
+		}
+		runs, err1 := strconv.ParseFloat(fields[0], 64) // "max" is none
+		period, err2 := strconv.ParseFloat(fields[1], 64)
+		if err1 == nil && err2 == nil && period > 0 {
+			quota = min(quota, runs/period)
+		}
+	}
+	processors := 0
+	if b, err := e.machine.read("/proc/cpuinfo"); err == nil {
+		processors = bytes.Count(b, []byte("processor\t:"))
+	}
+	shown := "no quota"
+	if !math.IsInf(quota, 1) {
+		shown = fmt.Sprintf("a quota of %.1f", quota)
+	}
+	grade, advice := OK, ""
+	switch {
+	case float64(e.machine.procs) > math.Ceil(quota):
+		grade, advice = Warn, fmt.Sprintf("unset GOMAXPROCS, or set it to %.0f: threads that run out of the quota stall all others", math.Max(math.Floor(quota), 1))
+	case min(float64(e.machine.procs), quota) < 2:
+		grade, advice = Warn, "give it two processors or more: matching, syncing and Postgres wait for each other on one"
+	}
+	e.found("processors", grade, advice, "GOMAXPROCS is %d, of %d processors with %s", e.machine.procs, processors, shown)
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package doctor
+
+import (
+	"errors"
+	"time"
+)
+
+// errNotLinux is why some checks cannot be made.
+var errNotLinux = errors.New("this check is for Linux")
+
+func diskOf(string) (disk, error)                                   { return disk{}, errNotLinux }
+func timeSyncs(string, int, time.Duration) ([]time.Duration, error) { return nil, errNotLinux }
+func kernelClock() (clockState, error)                              { return clockState{}, errNotLinux }
+func openFilesMax() (uint64, error)                                 { return 0, errNotLinux }

@@ -1,0 +1,110 @@
+package doctor
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// serverTimeout bounds an answer of the HTTP side, and answerBytesMax its size.
+	serverTimeout  = 5 * time.Second
+	answerBytesMax = 16 << 20
+)
+
+// checkServer asks a running server how it is, and what it was built from.
+func (e *examination) checkServer(ctx context.Context) {
+	if e.HTTP == "" {
+		return
+	}
+	status, body, err := e.get(ctx, "/readyz")
+	switch {
+	case err != nil:
+		e.found("server", Bad, "start outcryd, or correct --http", "%v", err)
+		return
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		e.found("server", Warn, "give a token that may read it", "the HTTP side asks for a token")
+		return
+	}
+	line, _, _ := strings.Cut(body, "\n")
+	e.found("server", gradeIf(status != http.StatusOK, Bad), "the answer says why it takes no orders", "/readyz says %d: %s", status, line)
+	status, body, err = e.get(ctx, "/metrics")
+	if err != nil || status != http.StatusOK {
+		e.unknown("server version", fmt.Errorf("/metrics says %d, error %w", status, err))
+		return
+	}
+	m := parseMetrics(body)
+	revision := m.label("outcry_build_info", "revision")
+	e.found("server version", gradeIf(e.Revision != "" && revision != "unknown" && revision != e.Revision, Warn),
+		"install client and server of one version", "the server is built from %s, this program from %s", revision, orUnknown(e.Revision))
+	if files := m.values["process_max_fds"]; files > 0 {
+		need := float64(e.ConnectionsMax) + otherFiles
+		e.found("server's open files", gradeIf(files < need, Warn), fmt.Sprintf("raise ulimit -n (LimitNOFILE= of its unit) to %.0f", need), "%.0f allowed, %.0f needed", files, need)
+	}
+	if room, there := m.values["outcry_journal_room"]; there {
+		e.found("server's journal", gradeIf(room == 0, Bad), "make room on the disk of the data directory", "outcry_journal_room is %.0f", room)
+	}
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "an unknown commit"
+	}
+	return s
+}
+
+// get asks the HTTP side.
+func (e *examination) get(ctx context.Context, path string) (status int, body string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.HTTP+path, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	if e.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+e.Token)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(response.Body, answerBytesMax))
+	return response.StatusCode, string(b), err
+}
+
+// metrics is what doctor reads of /metrics.
+type metrics struct {
+	values map[string]float64 // of those without labels
+	labels map[string]string  // the others, as they stand
+}
+
+// parseMetrics reads the text format of Prometheus as far as it is needed.
+func parseMetrics(text string) metrics {
+	m := metrics{map[string]float64{}, map[string]string{}}
+	lines := bufio.NewScanner(strings.NewReader(text))
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if family, labels, ok := strings.Cut(lines.Text(), "{"); ok {
+			m.labels[family] = labels
+		} else if v, err := strconv.ParseFloat(value, 64); err == nil {
+			m.values[name] = v
+		}
+	}
+	return m
+}
+
+// label returns the value of a label, "unknown" where there is none.
+func (m metrics) label(name, label string) string {
+	_, rest, ok := strings.Cut(m.labels[name], label+`="`)
+	value, _, closed := strings.Cut(rest, `"`)
+	if !ok || !closed {
+		return "unknown"
+	}
+	return value
+}
