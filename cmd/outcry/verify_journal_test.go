@@ -114,7 +114,7 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 	execute(t, l.database, downgrade)
 	_, stderr, status := l.verified()
 	require.Equal(t, exitUsage, status)
-	require.Contains(t, stderr, "its schema has version 1, this program needs 4; a start of outcryd brings it there")
+	require.Contains(t, stderr, "its schema has version 1, this program needs 6; a start of outcryd brings it there")
 
 	p := startExchange(t, l.data, l.database)
 	trade(t, p, l.r, 10)
