@@ -28,6 +28,7 @@ var imports = map[string][]string{
 	"internal/twin":             nil,
 	"internal/house":            nil,
 	"internal/latency":          nil,
+	"internal/walk":             nil,
 	"internal/engine":           {"internal/exchange", "internal/journal"},
 	"internal/wire":             {"internal/exchange"},
 	"internal/gateway":          {"internal/exchange", "internal/latency", "internal/wire"},
