@@ -3,116 +3,11 @@
 package check
 
 import (
-	"bytes"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-// machine is a throwaway copy of this machine, with systemd running (machine.sh).
-type machine struct {
-	t   *testing.T
-	pid string // of its systemd, here
-}
-
-// boot starts a machine. It ends with the test, or with this process.
-func boot(t *testing.T) machine {
-	t.Helper()
-	require.Zero(t, os.Geteuid(), "this test needs root")
-	runtime.LockOSThread() // the machine ends with the thread that started it
-	dir := t.TempDir()
-	script := exec.Command("./machine.sh", dir) // without the test's context, which ends before what runs in it
-	script.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var log bytes.Buffer
-	script.Stdout, script.Stderr = &log, &log
-	require.NoError(t, script.Start())
-	m := machine{t: t}
-	t.Cleanup(func() {
-		init, err := strconv.Atoi(m.pid)
-		if err != nil {
-			init = script.Process.Pid // it did not come so far
-		}
-		_ = syscall.Kill(init, syscall.SIGKILL) // and all that runs there with it
-		script.Wait()
-		removeCgroups(script.Process.Pid)
-	})
-	children := fmt.Sprintf("/proc/%d/task/%[1]d/children", script.Process.Pid)
-	require.Eventually(t, func() bool {
-		b, _ := os.ReadFile(children)
-		m.pid = strings.TrimSpace(string(b))
-		return m.pid != "" && m.try("systemctl is-active machine.target") == "active"
-	}, patience, 50*time.Millisecond, "%s", &log)
-	return m
-}
-
-// removeCgroups removes what a machine leaves: empty control groups.
-func removeCgroups(pid int) {
-	found, _ := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/*/outcry-machine-%d", pid))
-	for _, top := range append(found, fmt.Sprintf("/sys/fs/cgroup/outcry-machine-%d", pid)) {
-		var all []string
-		_ = filepath.WalkDir(top, func(path string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				all = append(all, path)
-			}
-			return nil
-		})
-		for i := len(all) - 1; i >= 0; i-- {
-			_ = os.Remove(all[i]) // the inner ones first
-		}
-	}
-}
-
-// shell runs a shell command in the machine, with input, and returns what it prints.
-func (m machine) shell(script, input string) (string, error) {
-	m.t.Helper()
-	cmd := command(m.t, "nsenter", "--target="+m.pid, "--mount", "--pid", "--ipc", "--uts", "--net", "--cgroup", "--root", "--wd", "sh", "-c", script)
-	cmd.Stdin = strings.NewReader(input)
-	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"}
-	out, err := cmd.CombinedOutput()
-	return strings.TrimSpace(string(out)), err
-}
-
-// run is shell for what must succeed.
-func (m machine) run(script string) string {
-	m.t.Helper()
-	out, err := m.shell(script, "")
-	if err != nil {
-		log, _ := m.shell("journalctl --no-pager | tail -40", "")
-		require.NoError(m.t, err, "%s: %s\n%s", script, out, log)
-	}
-	return out
-}
-
-// try is shell where it does not matter whether it succeeds.
-func (m machine) try(script string) string {
-	m.t.Helper()
-	out, _ := m.shell(script, "")
-	return out
-}
-
-// install installs a version of the package.
-func (m machine) install(version string) {
-	m.t.Helper()
-	b, err := os.ReadFile(makePackage(m.t, version))
-	require.NoError(m.t, err)
-	out, err := m.shell("cat > /root/outcry.deb && dpkg --install /root/outcry.deb", string(b))
-	require.NoError(m.t, err, out)
-}
-
-// property returns what systemd knows of the service.
-func (m machine) property(name string) string {
-	m.t.Helper()
-	return m.run("systemctl show outcryd --value --property=" + name)
-}
 
 // TestThePackageFromInstallToPurge is the life of an installation, in one machine: each
 // part goes on where the one before it ended.

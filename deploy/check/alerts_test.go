@@ -1,0 +1,164 @@
+//go:build operations
+
+package check
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/loadtest/venue"
+)
+
+// trouble is how an alert comes about, and what its runbook leaves to people.
+type trouble struct {
+	alert     string
+	comes     string // shell commands that break the station
+	meanwhile map[string]string
+	ended     string       // shell commands that bring back what the runbook leaves
+	slowly    bool         // the alert ends long after what it tells of
+	stays     bool         // the alert does not end: this is the last trouble of a station
+	bug       []venue.Edit // the edits of a program with a bug, which /root/outcryd is then
+}
+
+// Pieces of troubles.
+const (
+	settings = "/etc/default/outcryd"
+
+	// forget removes the settings of a trouble.
+	forget = "sed -i '/^OUTCRY_[A-Z_]*=/d' " + settings + "; "
+
+	// slowDisk has each sync of the journal take longer. The process is told the truth by
+	// its clock: for it this is a slow disk.
+	slowDisk = "systemd-run --quiet --unit=slow-disk strace -f -qq -o /dev/null -p $(systemctl show outcryd --value -p MainPID) " +
+		"-e trace=fdatasync -e inject=fdatasync:delay_enter="
+	fastDisk = "systemctl kill --signal=KILL slow-disk; while systemctl is-active --quiet slow-disk; do sleep 0.1; done; systemctl reset-failed slow-disk"
+
+	// someConnections holds 100 connections that send nothing, as a unit.
+	someConnections = "systemd-run --quiet --unit=many bash -c 'for i in {1..100}; do exec {c}<>/dev/tcp/127.0.0.1/12345; done; sleep 1000'; "
+	noConnections   = "systemctl stop many"
+
+	// loseTouch leaves the exchange without Postgres, and little time.
+	loseTouch = "echo OUTCRY_MAX_LAG=1000 >> " + settings + "; systemctl restart outcryd; systemctl stop postgresql@15-main"
+
+	// lockTables has the projector wait.
+	lockTables   = "systemd-run --quiet --unit=reader --uid=postgres psql -d outcry -c 'BEGIN; LOCK TABLE accounts IN SHARE MODE; SELECT pg_sleep(1000)'; "
+	unlockTables = "systemctl stop reader"
+)
+
+var troubles = []trouble{
+	{alert: "OutcryRestartLoop",
+		comes: "for i in 1 2 3; do before=$(systemctl show outcryd --value -p MainPID); systemctl kill --signal=KILL outcryd; " +
+			"while [ $(systemctl show outcryd --value -p MainPID) = $before ] || [ $(systemctl is-active outcryd) != active ]; do sleep 0.1; done; sleep 0.5; done",
+		slowly: true},
+	{alert: "OutcryDown", comes: "echo OUTCRY_MAX_LAG=lots >> " + settings + "; systemctl restart --no-block outcryd; " +
+		"while [ $(systemctl show outcryd --value -p ActiveState) != failed ]; do sleep 0.1; done",
+		meanwhile: map[string]string{"somebody corrects the setting": forget}},
+	{alert: "OutcryNotReady", comes: "systemctl stop postgresql@15-main; systemctl kill --signal=KILL outcryd"},
+	{alert: "OutcryJournalNoRoom",
+		// What is deleted of the journal is taken at once.
+		comes: "mount -o remount,size=16M /var/lib/outcry && systemd-run --quiet --unit=dumper " +
+			"bash -c 'while :; do cat /dev/zero >> /var/lib/outcry/core.4711; sleep 0.05; done'",
+		meanwhile: map[string]string{"somebody makes room": "systemctl stop dumper; rm /var/lib/outcry/core.4711; mount -o remount,size=2G /var/lib/outcry"}},
+	{alert: "OutcryDiskLow", comes: "mount -o remount,size=100M /var/lib/outcry",
+		meanwhile: map[string]string{"somebody makes room": "mount -o remount,size=2G /var/lib/outcry"}},
+	{alert: "OutcryDiskFillsUp",
+		comes: "mount -o remount,size=200M /var/lib/outcry; fallocate -l 120M /var/lib/outcry/dump; " +
+			"systemd-run --quiet --unit=backup bash -c 'while :; do head -c 200k /dev/zero >> /var/lib/outcry/dump; sleep 0.5; done'",
+		meanwhile: map[string]string{"somebody ends what writes, and removes it": "systemctl stop backup; rm /var/lib/outcry/dump; mount -o remount,size=2G /var/lib/outcry"}},
+	{alert: "OutcrySyncSlow", comes: slowDisk + "100000", meanwhile: map[string]string{"the disk is fast again": fastDisk}},
+	{alert: "OutcryJournalStalled", comes: slowDisk + "20000000", meanwhile: map[string]string{"the disk is fast again": fastDisk}},
+	{alert: "OutcryLatencyHigh", comes: slowDisk + "300000", meanwhile: map[string]string{"the disk is fast again": fastDisk}},
+	{alert: "OutcryPostgresDown", comes: "systemctl stop postgresql@15-main"},
+	{alert: "OutcryPostgresLagGrowing", comes: lockTables},
+	{alert: "OutcryPostgresLagNearLimit", comes: loseTouch, ended: forget + "systemctl restart outcryd"},
+	{alert: "OutcryRefusing", comes: loseTouch, ended: forget + "systemctl restart outcryd"},
+	{alert: "OutcryClientErrors",
+		comes:     "systemctl stop customers; systemd-run --quiet --unit=confused bash -c 'while :; do curl -s -d \"<order/>\" http://127.0.0.1:8080/xml; sleep 0.1; done'",
+		meanwhile: map[string]string{"the client is corrected": "systemctl stop confused"}, ended: "systemctl start customers"},
+	{alert: "OutcryConnectionsNearLimit", comes: "echo OUTCRY_MAX_CONNECTIONS=110 >> " + settings + "; systemctl restart outcryd; " + someConnections,
+		ended: noConnections + "; " + forget + "systemctl restart outcryd"},
+	{alert: "OutcryAcceptErrors", comes: "printf '[Service]\nLimitNOFILE=64\n' > /run/systemd/system/outcryd.service.d/few.conf; systemctl daemon-reload; systemctl restart outcryd; " + someConnections,
+		ended: noConnections},
+	{alert: "OutcryMarketFeedDown", comes: "echo OUTCRY_ACK=postgres >> " + settings + "; systemctl stop postgresql@15-main; sleep 1; systemctl kill --signal=KILL outcryd; systemctl start postgresql@15-main; " + lockTables + "systemctl restart --no-block outcryd",
+		meanwhile: map[string]string{"the lock is gone": unlockTables}, ended: forget + "systemctl restart outcryd"},
+	{alert: "OutcryImbalance"},
+}
+
+// TestEveryAlertHasARunbook compares the alerts with the page.
+func TestEveryAlertHasARunbook(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(repository, "deploy/prometheus/alerts.yml"))
+	require.NoError(t, err)
+	var alerts, runbooks, tried []string
+	for _, found := range regexp.MustCompile(`(?m)^      - alert: (\w+)$`).FindAllStringSubmatch(string(text), -1) {
+		alerts = append(alerts, found[1])
+	}
+	for _, title := range readPage(t, "docs/OPERATIONS.md").Titles(3) {
+		if strings.HasPrefix(title, "Outcry") {
+			runbooks = append(runbooks, title)
+		}
+	}
+	for _, trouble := range troubles {
+		tried = append(tried, trouble.alert)
+	}
+	slices.Sort(alerts)
+	slices.Sort(runbooks)
+	slices.Sort(tried)
+	require.Equal(t, alerts, runbooks)
+	require.Equal(t, alerts, tried)
+}
+
+// TestRunbooks breaks a station in the way of each alert, until a real Prometheus has it
+// fire, performs the runbook, and waits until it does not fire any more.
+func TestRunbooks(t *testing.T) {
+	s := openStation(t)
+	s.watch(t)
+	var pending []string // alerts that have not ended yet
+	for _, trouble := range troubles {
+		if !t.Run(trouble.alert, func(t *testing.T) { s.t = t; s.has(t, trouble) }) {
+			return // the next one needs a station that is well
+		}
+		if trouble.slowly {
+			pending = append(pending, trouble.alert)
+		}
+		pending = slices.DeleteFunc(pending, func(alert string) bool { return s.ask(t, firing(alert)) == 0 })
+	}
+	s.t = t
+	for _, alert := range pending {
+		s.wait(t, firing(alert), false)
+	}
+}
+
+// has has a trouble come, and go again as its runbook says.
+func (s *station) has(t *testing.T, trouble trouble) {
+	s.wait(t, firing(trouble.alert), false) // one that an earlier trouble has had fire
+	s.run("systemctl reset-failed outcryd") // many restarts within two minutes are the tests' own
+	if trouble.bug != nil {
+		root, err := filepath.Abs(repository)
+		require.NoError(t, err)
+		program, err := venue.Build(t.Context(), root, "./cmd/outcryd", t.TempDir(), trouble.bug...)
+		require.NoError(t, err)
+		b, err := os.ReadFile(program)
+		require.NoError(t, err)
+		out, err := s.machine.shell("cat > /root/outcryd && chmod 755 /root/outcryd", string(b))
+		require.NoError(t, err, out)
+	}
+	meanwhile := map[string]func() error{}
+	for name, script := range trouble.meanwhile {
+		meanwhile[name] = func() error { s.run(script); return nil }
+	}
+	s.run(trouble.comes)
+	s.until(t, firing(trouble.alert))
+	s.walk(t, trouble.alert, meanwhile)
+	if trouble.ended != "" {
+		s.run(trouble.ended)
+	}
+	if !trouble.slowly && !trouble.stays {
+		s.wait(t, firing(trouble.alert), false)
+	}
+}

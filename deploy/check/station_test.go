@@ -1,0 +1,148 @@
+//go:build operations
+
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/walk"
+)
+
+// faster is by how much times in Prometheus' configuration and rules are shorter here:
+// an alert that waits for five minutes waits for fifteen seconds.
+const faster = 20
+
+// station is a machine as docs/OPERATIONS.md has it: the package, a Postgres of the
+// machine, Prometheus with the alerts, and customers who trade all the time. The data
+// directory is on a file system of its own, which can be made small.
+type station struct {
+	machine
+	page  *walk.Page
+	shell *walk.Shell
+}
+
+// openStation boots one, in which the exchange takes orders.
+func openStation(t *testing.T) *station {
+	t.Helper()
+	s := &station{machine: boot(t), page: readPage(t, "docs/OPERATIONS.md")}
+	s.install("1.0")
+	s.run("mkdir -p /var/lib/outcry && mount -t tmpfs -o size=2G outcry-disk /var/lib/outcry")
+	// This machine may have a cluster, in whatever state.
+	s.run("rm -rf /var/lib/postgresql/15/main /etc/postgresql/15/main && pg_createcluster 15 main")
+	// A small disk is to be full soon.
+	s.run(`mkdir -p /run/systemd/system/outcryd.service.d && printf '[Service]\nEnvironment=OUTCRY_SEGMENT=65536\n' > /run/systemd/system/outcryd.service.d/test.conf`)
+	s.run("systemctl daemon-reload")
+	s.shell = s.openShell(patience)
+	s.walk(t, "Start for the first time", nil)
+	return s
+}
+
+// readPage reads a page of the repository.
+func readPage(t *testing.T, path string) *walk.Page {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository, path))
+	require.NoError(t, err)
+	page, err := walk.Parse(path, string(text))
+	require.NoError(t, err)
+	return page
+}
+
+// openShell starts a shell in the machine that ends with the test.
+func (m machine) openShell(patience time.Duration, env ...string) *walk.Shell {
+	m.t.Helper()
+	cmd := command(m.t, "nsenter", "--target="+m.pid, "--mount", "--pid", "--ipc", "--uts", "--net", "--cgroup", "--root", "--wd",
+		"bash", "--noprofile", "--norc")
+	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "HOME=/root"}, env...)
+	shell, err := walk.NewShell(cmd, patience)
+	require.NoError(m.t, err)
+	m.t.Cleanup(shell.Close)
+	return shell
+}
+
+// walk performs a section of the page.
+func (s *station) walk(t *testing.T, section string, meanwhile map[string]func() error) {
+	t.Helper()
+	parts, err := s.page.Section(section)
+	require.NoError(t, err)
+	if err := s.shell.Walk(t.Context(), s.page, parts, meanwhile); err != nil {
+		require.NoError(t, err, "the log ends with\n%s", s.try("journalctl --no-pager --output=cat --unit=outcryd --lines=12"))
+	}
+}
+
+// watch starts Prometheus in the machine, with the files of this repository but for its
+// times, and customers.
+func (s *station) watch(t *testing.T) {
+	t.Helper()
+	s.run("mkdir -p /etc/outcry-prometheus")
+	for _, name := range []string{"prometheus.yml", "recording.yml", "alerts.yml"} {
+		text, err := os.ReadFile(filepath.Join(repository, "deploy/prometheus", name))
+		require.NoError(t, err)
+		out, err := s.machine.shell("cat > /etc/outcry-prometheus/"+name, hasten(t, string(text)))
+		require.NoError(t, err, out)
+	}
+	s.run("promtool check config /etc/outcry-prometheus/prometheus.yml")
+	s.run("systemd-run --quiet --unit=prometheus-here prometheus --config.file=/etc/outcry-prometheus/prometheus.yml " +
+		"--storage.tsdb.path=/root/prometheus --web.listen-address=127.0.0.1:9090 --enable-feature=native-histograms")
+	s.run("systemd-run --quiet --unit=customers --property=Restart=always --property=RestartSec=1 --property=StartLimitIntervalSec=0 outcry demo --rate 50")
+	s.until(t, `outcry_ready == 1 and on (instance) sum by (instance) (outcry_orders_total) > 10`)
+}
+
+// duration is one in the files of Prometheus: of a range, or of a setting.
+var duration = regexp.MustCompile(`(\[|: )(\d+)([sm])(\]|\n)`)
+
+// hasten makes the times of Prometheus' files shorter.
+func hasten(t *testing.T, text string) string {
+	t.Helper()
+	units := map[string]time.Duration{"s": time.Second, "m": time.Minute}
+	text = duration.ReplaceAllStringFunc(text, func(found string) string {
+		part := duration.FindStringSubmatch(found)
+		n, err := strconv.Atoi(part[2])
+		require.NoError(t, err)
+		return fmt.Sprintf("%s%dms%s", part[1], (time.Duration(n) * units[part[3]] / faster).Milliseconds(), part[4])
+	})
+	return strings.ReplaceAll(text, "4 * 3600", fmt.Sprintf("4 * %d", 3600/faster))
+}
+
+// ask evaluates an expression, and returns how many series it has.
+func (s *station) ask(t *testing.T, expr string) int {
+	t.Helper()
+	out := s.try(fmt.Sprintf("curl -s -m 10 --data-urlencode 'query=%s' http://127.0.0.1:9090/api/v1/query", expr))
+	var answer struct {
+		Status string
+		Error  string
+		Data   struct{ Result []any }
+	}
+	if json.Unmarshal([]byte(out), &answer) != nil {
+		return 0 // Prometheus is not up yet
+	}
+	require.Equal(t, "success", answer.Status, "%s: %s", expr, answer.Error)
+	return len(answer.Data.Result)
+}
+
+// until waits until an expression has an answer.
+func (s *station) until(t *testing.T, expr string) {
+	t.Helper()
+	s.wait(t, expr, true)
+}
+
+// wait waits until an expression has an answer, or none.
+func (s *station) wait(t *testing.T, expr string, has bool) {
+	t.Helper()
+	require.Eventually(t, func() bool { return (s.ask(t, expr) > 0) == has }, patience, 100*time.Millisecond,
+		"%s: %t is not reached; the log ends with\n%s", expr, has, s.try("journalctl --no-pager --output=cat --unit=outcryd --lines=12"))
+}
+
+// firing is an alert that fires.
+func firing(alert string) string {
+	return fmt.Sprintf(`ALERTS{alertname="%s",alertstate="firing"}`, alert)
+}
