@@ -180,7 +180,7 @@ func (p *prometheus) checkRules() {
 				either := fmt.Sprintf("count(%[1]s) or count(%[1]s_count)", strings.TrimSuffix(name, "_count"))
 				require.NotEmpty(t, p.query(either, p.to), "%s: there is no %s", r.Name, name)
 			}
-			require.Greater(t, len(r.Annotations["runbook"]), 40, r.Name)
+			require.Equal(t, "docs/OPERATIONS.md#"+strings.ToLower(r.Name), r.Annotations["runbook"])
 			require.NotEmpty(t, r.Annotations["summary"], r.Name)
 			require.Contains(t, string(tests), "  - name: "+r.Name+"\n", "an alert without a test")
 		}

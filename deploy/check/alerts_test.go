@@ -19,6 +19,8 @@ import (
 type trouble struct {
 	alert     string
 	comes     string // shell commands that break the station
+	seen      string // what Prometheus is to have seen before worse comes: its connection lasts
+	worse     string // shell commands that break it further
 	meanwhile map[string]string
 	ended     string       // shell commands that bring back what the runbook leaves
 	slowly    bool         // the alert ends long after what it tells of
@@ -83,8 +85,8 @@ var troubles = []trouble{
 		meanwhile: map[string]string{"the client is corrected": "systemctl stop confused"}, ended: "systemctl start customers"},
 	{alert: "OutcryConnectionsNearLimit", comes: "echo OUTCRY_MAX_CONNECTIONS=110 >> " + settings + "; systemctl restart outcryd; " + someConnections,
 		ended: noConnections + "; " + forget + "systemctl restart outcryd"},
-	{alert: "OutcryAcceptErrors", comes: "printf '[Service]\nLimitNOFILE=64\n' > /run/systemd/system/outcryd.service.d/few.conf; systemctl daemon-reload; systemctl restart outcryd; " + someConnections,
-		ended: noConnections},
+	{alert: "OutcryAcceptErrors", comes: "printf '[Service]\nLimitNOFILE=64\n' > /run/systemd/system/outcryd.service.d/few.conf; systemctl daemon-reload; systemctl restart outcryd",
+		seen: "process_max_fds{job=\"outcry\"} == 64", worse: someConnections, ended: noConnections},
 	{alert: "OutcryMarketFeedDown", comes: "echo OUTCRY_ACK=postgres >> " + settings + "; systemctl stop postgresql@15-main; sleep 1; systemctl kill --signal=KILL outcryd; systemctl start postgresql@15-main; " + lockTables + "systemctl restart --no-block outcryd",
 		meanwhile: map[string]string{"the lock is gone": unlockTables}, ended: forget + "systemctl restart outcryd"},
 	{alert: "OutcryImbalance"},
@@ -153,6 +155,10 @@ func (s *station) has(t *testing.T, trouble trouble) {
 		meanwhile[name] = func() error { s.run(script); return nil }
 	}
 	s.run(trouble.comes)
+	if trouble.seen != "" {
+		s.until(t, trouble.seen)
+		s.run(trouble.worse)
+	}
 	s.until(t, firing(trouble.alert))
 	s.walk(t, trouble.alert, meanwhile)
 	if trouble.ended != "" {

@@ -6,6 +6,11 @@
 // Debian packages make, systemd, lintian, adduser and postgresql:
 //
 //	go test -tags deploy ./deploy/check
+//
+// With another tag it performs the README and docs/OPERATIONS.md on such machines. It
+// needs curl, iproute2, netcat-openbsd, procps, prometheus, strace and sysstat besides:
+//
+//	go test -tags operations ./deploy/check
 package check
 
 import (

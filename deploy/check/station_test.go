@@ -39,8 +39,8 @@ func openStation(t *testing.T) *station {
 	s.run("mkdir -p /var/lib/outcry && mount -t tmpfs -o size=2G outcry-disk /var/lib/outcry")
 	// This machine may have a cluster, in whatever state.
 	s.run("rm -rf /var/lib/postgresql/15/main /etc/postgresql/15/main && pg_createcluster 15 main")
-	// A small disk is to be full soon.
-	s.run(`mkdir -p /run/systemd/system/outcryd.service.d && printf '[Service]\nEnvironment=OUTCRY_SEGMENT=65536\n' > /run/systemd/system/outcryd.service.d/test.conf`)
+	// A small disk is to be full soon, and a stop not to wait long for a Postgres that is away.
+	s.run(`mkdir -p /run/systemd/system/outcryd.service.d && printf '[Service]\nEnvironment=OUTCRY_SEGMENT=65536 OUTCRY_STOP_TIMEOUT=5s\n' > /run/systemd/system/outcryd.service.d/test.conf`)
 	s.run("systemctl daemon-reload")
 	s.shell = s.openShell(patience)
 	s.walk(t, "Start for the first time", nil)
@@ -79,22 +79,30 @@ func (s *station) walk(t *testing.T, section string, meanwhile map[string]func()
 	}
 }
 
-// watch starts Prometheus in the machine, with the files of this repository but for its
-// times, and customers.
+// watch starts Prometheus in the machine, with its times made shorter, and customers.
 func (s *station) watch(t *testing.T) {
+	t.Helper()
+	s.startPrometheus(t, func(text string) string { return hasten(t, text) })
+	s.run(`printf '[Service]\nExecStart=outcry demo --rate 50\nRestart=always\nRestartSec=1\n[Unit]\nStartLimitIntervalSec=0\n' > /run/systemd/system/customers.service`)
+	s.run("systemctl start customers")
+	s.until(t, `outcry_ready == 1 and on (instance) sum by (instance) (outcry_orders_total) > 10`)
+}
+
+// startPrometheus starts Prometheus in the machine with the files of this repository,
+// changed.
+func (s *station) startPrometheus(t *testing.T, change func(text string) string) {
 	t.Helper()
 	s.run("mkdir -p /etc/outcry-prometheus")
 	for _, name := range []string{"prometheus.yml", "recording.yml", "alerts.yml"} {
 		text, err := os.ReadFile(filepath.Join(repository, "deploy/prometheus", name))
 		require.NoError(t, err)
-		out, err := s.machine.shell("cat > /etc/outcry-prometheus/"+name, hasten(t, string(text)))
+		out, err := s.machine.shell("cat > /etc/outcry-prometheus/"+name, change(string(text)))
 		require.NoError(t, err, out)
 	}
 	s.run("promtool check config /etc/outcry-prometheus/prometheus.yml")
 	s.run("systemd-run --quiet --unit=prometheus-here prometheus --config.file=/etc/outcry-prometheus/prometheus.yml " +
 		"--storage.tsdb.path=/root/prometheus --web.listen-address=127.0.0.1:9090 --enable-feature=native-histograms")
-	s.run("systemd-run --quiet --unit=customers --property=Restart=always --property=RestartSec=1 --property=StartLimitIntervalSec=0 outcry demo --rate 50")
-	s.until(t, `outcry_ready == 1 and on (instance) sum by (instance) (outcry_orders_total) > 10`)
+	s.until(t, `up == 1`)
 }
 
 // duration is one in the files of Prometheus: of a range, or of a setting.

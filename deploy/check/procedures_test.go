@@ -1,0 +1,74 @@
+//go:build operations
+
+package check
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// procedure is one of the page's, and what comes in place of people and machines.
+type procedure struct {
+	section   string
+	meanwhile map[string]string
+}
+
+// procedures go on from each other, in this order.
+var procedures = []procedure{
+	{section: "First look"},
+	{section: "Stop and restart"},
+	{section: "Upgrade"},
+	{section: "Add disk room", meanwhile: map[string]string{"a disk is at /mnt": "mount -t tmpfs -o size=2G other-disk /mnt"}},
+	{section: "Move to another database"},
+	{section: "Move to another machine", meanwhile: map[string]string{
+		"the files are on another machine": "umount /var/lib/outcry; rm -rf /var/lib/outcry; cd / && runuser -u postgres -- dropdb exchange && " +
+			"runuser -u postgres -- dropdb outcry && runuser -u postgres -- dropuser outcry"}},
+	{section: "Lose Postgres", meanwhile: map[string]string{
+		"the database is lost, and a dump of yesterday is in /tmp/yesterday.dump": "cd / && runuser -u postgres -- pg_dump --format=custom --file=/tmp/yesterday.dump exchange && " +
+			"outcry account 3 5 && outcry buy 3 SPY 1 1 && systemctl stop postgresql@15-main && rm -rf /var/lib/postgresql/15/main /etc/postgresql/15/main && " +
+			"pg_createcluster 15 main && systemctl start postgresql@15-main && runuser -u postgres -- createuser outcry"}},
+	{section: "Lose the journal", meanwhile: map[string]string{
+		"the disk of the journal is lost": "systemctl stop outcryd && rm -rf /var/lib/outcry/journal && ! systemctl start outcryd && systemctl stop outcryd"}},
+	{section: "A bad sync", meanwhile: map[string]string{
+		"a sync fails": slowDisk[:strings.Index(slowDisk, "delay_enter")] + "error=EIO && sleep 0.5; outcry account 9 9; while systemctl is-active --quiet slow-disk; do sleep 0.1; done"}},
+	{section: "A slow client", meanwhile: map[string]string{
+		"a client does not take its replies": "systemd-run --quiet --unit=slow bash -c 'exec {c}<>/dev/tcp/127.0.0.1/12345; " +
+			`x="<transactions id=\"1\">$(printf "<query id=\"2\"/>%.0s" {1..2000})</transactions>"; while :; do printf "%s\n%s" ${#x} "$x" >&$c; done' && sleep 1`}},
+}
+
+// TestProcedures performs the procedures of the page on a station, one after the other.
+// What was traded in the beginning has to be there after each, and money has to add up.
+func TestProcedures(t *testing.T) {
+	s := openStation(t)
+	s.startPrometheus(t, func(text string) string { return text })
+	s.run("outcry account 1 20000 && outcry account 2 0 && outcry place SPY 2 500 && outcry sell 2 SPY 100 123.45 && outcry buy 1 SPY 100 150")
+	s.run("outcry buy 1 SPY 7 3")
+	for _, p := range procedures {
+		if !t.Run(p.section, func(t *testing.T) {
+			s.t = t
+			s.run("systemctl reset-failed outcryd") // many restarts within two minutes are the tests' own
+			meanwhile := map[string]func() error{}
+			for name, script := range p.meanwhile {
+				meanwhile[name] = func() error { s.run(script); return nil }
+			}
+			s.walk(t, p.section, meanwhile)
+			require.Contains(t, s.run("outcry query 1 2"), "executed  100 at 123.45")
+			require.Contains(t, s.run("outcry query 1 3"), "open      7")
+			require.Contains(t, s.run("curl -s http://127.0.0.1:8080/metrics"), "\noutcry_cash_imbalance_dollars 0\n")
+		}) {
+			return
+		}
+	}
+	t.Run("What a start refuses", func(t *testing.T) { s.t = t; s.refuses(t) })
+	var walked []string
+	for _, p := range procedures[1:] {
+		walked = append(walked, p.section)
+	}
+	for _, title := range s.page.Titles(3) {
+		if !strings.HasPrefix(title, "Outcry") && title != "Start for the first time" && title != "The clock has jumped" {
+			require.Contains(t, walked, title, "a procedure that nobody performs")
+		}
+	}
+}

@@ -1,0 +1,82 @@
+//go:build operations
+
+package check
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/walk"
+)
+
+// notRun is how many blocks of each page are not run here, and say why.
+var notRun = map[string]int{
+	"README.md":          5,
+	"docs/OPERATIONS.md": 2,
+}
+
+func TestBlocksThatAreNotRunAreFew(t *testing.T) {
+	for path, want := range notRun {
+		var skipped []string
+		for _, part := range readPage(t, path).Parts {
+			if part.Mode == walk.Skip {
+				skipped = append(skipped, part.About)
+			}
+		}
+		require.Len(t, skipped, want, "%s: %s", path, strings.Join(skipped, "\n"))
+	}
+}
+
+// TestTheReadme runs the commands of the README on a copy of what git has, with an empty
+// home and without a network. Nothing is there before but what Go has downloaded and
+// compiled, which the machine shares with this one.
+func TestTheReadme(t *testing.T) {
+	m := boot(t)
+	files := strings.Fields(output(t, command(t, "git", "-C", repository, "ls-files")))
+	archive, err := exec.CommandContext(t.Context(), "tar", append([]string{"-C", repository, "-c"}, files...)...).Output()
+	require.NoError(t, err)
+	m.run("mkdir -p /srv/outcry /srv/home")
+	out, err := m.shell("tar -C /srv/outcry -x", string(archive))
+	require.NoError(t, err, out)
+	const dir = "cd /srv/outcry && "
+	sh := m.openShell(3*time.Minute, "HOME=/srv/home", "PATH="+os.Getenv("PATH"), "GOPROXY=off", "GOTOOLCHAIN=local",
+		"GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOCACHE="+goEnv(t, "GOCACHE"))
+	starts := func() error {
+		_, _, err := sh.Run("until curl -sf http://127.0.0.1:8080/readyz; do sleep 0.1; done")
+		return err
+	}
+	meanwhile := map[string]func() error{
+		"the exchange starts":     starts,
+		"the exchange is stopped": func() error { m.run("pkill -TERM outcryd; while pgrep outcryd; do sleep 0.1; done"); return nil },
+	}
+	_, _, err = sh.Run(dir + "true")
+	require.NoError(t, err)
+	page := readPage(t, "README.md")
+	// These two change what the others show: whoever reads on may not have tried them.
+	var last []walk.Part
+	for _, title := range []string{"A living market", "Measure it"} {
+		parts, err := page.Section(title)
+		require.NoError(t, err)
+		last = append(last, parts...)
+	}
+	others := slices.DeleteFunc(slices.Clone(page.Parts), func(p walk.Part) bool {
+		return slices.ContainsFunc(last, func(l walk.Part) bool { return l.Line == p.Line })
+	})
+	require.NoError(t, sh.Walk(t.Context(), page, others, meanwhile))
+	_, _, err = sh.Run("go run ./cmd/outcryd >/dev/null 2>&1 &")
+	require.NoError(t, err)
+	require.NoError(t, starts())
+	require.NoError(t, sh.Walk(t.Context(), page, last, meanwhile))
+}
+
+// goEnv returns a setting of the go command.
+func goEnv(t *testing.T, name string) string {
+	t.Helper()
+	return strings.TrimSpace(output(t, command(t, "go", "env", name)))
+}

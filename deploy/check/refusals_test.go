@@ -1,0 +1,78 @@
+//go:build operations
+
+package check
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Pieces of refusals: a server that is started by hand beside the service, as its user.
+const (
+	byHand = "cd / && timeout 20 runuser -u outcry -- env "
+	onto   = "DATABASE_URL='postgres:///%&?host=/run/postgresql&user=outcry' "
+	server = "outcryd --http= --segment=65536 "
+
+	// anExchange makes data directory and database /tmp/$name with a symbol in them.
+	anExchange = "cd / && runuser -u postgres -- createdb --owner=outcry $name && install -d -o outcry /tmp/$name && " +
+		"systemd-run --quiet --unit=$name --uid=outcry --property=Type=notify outcryd --http= --listen=127.0.0.1:4321 --data=/tmp/$name " +
+		"--database-url='postgres:///'$name'?host=/run/postgresql&user=outcry' && outcry --addr 127.0.0.1:4321 symbol A && systemctl stop $name; "
+)
+
+// refusal is a start that is refused, and a piece of the line that the page has for it.
+type refusal struct {
+	says  string
+	start string
+}
+
+// database names the database of a server that is started by hand.
+func database(name string) string { return strings.ReplaceAll(onto, "%&", name) }
+
+// refusals go on from each other, in this order, after the procedures.
+var refusals = []refusal{
+	{"is in use by another process", byHand + database("exchange") + server + "--data=/var/lib/outcry"},
+	{"another server is using the database", "install -d -o outcry /tmp/empty; " + byHand + database("exchange") + server + "--listen=127.0.0.1:0 --data=/tmp/empty"},
+	{"parse error", byHand + "OUTCRY_MAX_LAG=lots outcryd"},
+	{"must be from", byHand + "OUTCRY_MAX_LAG=1 outcryd"},
+	{"address already in use", "name=one; " + anExchange + byHand + database("one") + server + "--data=/tmp/one"},
+	{"this data directory belongs to another database", "name=two; " + anExchange + byHand + database("one") + server + "--data=/tmp/two"},
+	{"records that were answered may be lost", byHand + database("one") + server + "--data=/tmp/empty"},
+	{"is damaged at offset", `printf '\377\377' | dd of=$(ls /tmp/two/journal/*.seg) bs=1 seek=80 conv=notrunc status=none; ` + byHand + database("two") + server + "--data=/tmp/two"},
+	{"its schema has version", "runuser -u postgres -- psql -q -d two -c 'UPDATE outcry_schema_version SET version = 99'; " + byHand + database("two") + server + "--data=/tmp/two"},
+	{"does not add up", "systemctl stop outcryd; cd / && runuser -u postgres -- psql -q -d exchange -c \"UPDATE accounts SET balance = balance + 1 WHERE id = '1'\"; " +
+		byHand + database("exchange") + server + "--listen=127.0.0.1:0 --data=/var/lib/outcry"},
+	{"the database is older than the journal reaches back", "cd / && runuser -u postgres -- createdb --owner=outcry three; " +
+		byHand + database("three") + server + "--listen=127.0.0.1:0 --data=/var/lib/outcry"},
+}
+
+// elsewhere are lines of the page whose refusal needs a journal that is made up:
+// TestReplayRefusesOtherFills of cmd/outcryd makes one.
+var elsewhere = []string{"does not come out as recorded"}
+
+// refuses starts servers that refuse, and looks for what they say in the page.
+func (s *station) refuses(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(repository, "docs/OPERATIONS.md"))
+	require.NoError(t, err)
+	_, section, ok := strings.Cut(string(text), "\n## What a start refuses\n")
+	require.True(t, ok)
+	table, _, ok := strings.Cut(section, "\n\n| exit status")
+	require.True(t, ok)
+	var told []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(?:… )?([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
+		told = append(told, row[1])
+	}
+	made := elsewhere
+	for _, r := range refusals {
+		out, err := s.machine.shell(r.start, "")
+		require.Error(t, err, "%s: %s", r.says, out)
+		lines := strings.Split(out, "\n")
+		require.Contains(t, lines[len(lines)-1], r.says, out)
+		made = append(made, r.says)
+	}
+	require.ElementsMatch(t, told, made)
+}
