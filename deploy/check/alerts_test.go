@@ -37,20 +37,20 @@ const (
 
 	// slowDisk has each sync of the journal take longer. The process is told the truth by
 	// its clock: for it this is a slow disk.
-	slowDisk = "systemd-run --quiet --unit=slow-disk strace -f -qq -o /dev/null -p $(systemctl show outcryd --value -p MainPID) " +
+	slowDisk = "systemd-run --quiet --collect --unit=slow-disk strace -f -qq -o /dev/null -p $(systemctl show outcryd --value -p MainPID) " +
 		"-e trace=fdatasync -e inject=fdatasync:delay_enter="
 	fastDisk = "systemctl kill --signal=KILL slow-disk; while systemctl is-active --quiet slow-disk; do sleep 0.1; done; systemctl reset-failed slow-disk"
 
 	// someConnections holds 100 connections that send nothing, as a unit.
-	someConnections = "systemd-run --quiet --unit=many bash -c 'for i in {1..100}; do exec {c}<>/dev/tcp/127.0.0.1/12345; done; sleep 1000'; "
+	someConnections = "systemd-run --quiet --collect --unit=many bash -c 'for i in {1..100}; do exec {c}<>/dev/tcp/127.0.0.1/12345; done; sleep 1000'; "
 	noConnections   = "systemctl stop many"
 
 	// loseTouch leaves the exchange without Postgres, and little time.
 	loseTouch = "echo OUTCRY_MAX_LAG=1000 >> " + settings + "; systemctl restart outcryd; systemctl stop postgresql@15-main"
 
 	// lockTables has the projector wait.
-	lockTables   = "systemd-run --quiet --unit=reader --uid=postgres psql -d outcry -c 'BEGIN; LOCK TABLE accounts IN SHARE MODE; SELECT pg_sleep(1000)'; "
-	unlockTables = "systemctl stop reader"
+	lockTables   = "systemd-run --quiet --collect --unit=reader --uid=postgres psql -d outcry -c 'BEGIN; LOCK TABLE accounts IN SHARE MODE; SELECT pg_sleep(1000)'; "
+	unlockTables = `cd / && runuser -u postgres -- psql -Atqc "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'BEGIN; LOCK%'"`
 )
 
 var troubles = []trouble{
@@ -64,14 +64,14 @@ var troubles = []trouble{
 	{alert: "OutcryNotReady", comes: "systemctl stop postgresql@15-main; systemctl kill --signal=KILL outcryd"},
 	{alert: "OutcryJournalNoRoom",
 		// What is deleted of the journal is taken at once.
-		comes: "mount -o remount,size=16M /var/lib/outcry && systemd-run --quiet --unit=dumper " +
+		comes: "mount -o remount,size=16M /var/lib/outcry && systemd-run --quiet --collect --unit=dumper " +
 			"bash -c 'while :; do cat /dev/zero >> /var/lib/outcry/core.4711; sleep 0.05; done'",
 		meanwhile: map[string]string{"somebody makes room": "systemctl stop dumper; rm /var/lib/outcry/core.4711; mount -o remount,size=2G /var/lib/outcry"}},
 	{alert: "OutcryDiskLow", comes: "mount -o remount,size=100M /var/lib/outcry",
 		meanwhile: map[string]string{"somebody makes room": "mount -o remount,size=2G /var/lib/outcry"}},
 	{alert: "OutcryDiskFillsUp",
 		comes: "mount -o remount,size=200M /var/lib/outcry; fallocate -l 120M /var/lib/outcry/dump; " +
-			"systemd-run --quiet --unit=backup bash -c 'while :; do head -c 200k /dev/zero >> /var/lib/outcry/dump; sleep 0.5; done'",
+			"systemd-run --quiet --collect --unit=backup bash -c 'while :; do head -c 200k /dev/zero >> /var/lib/outcry/dump; sleep 0.5; done'",
 		meanwhile: map[string]string{"somebody ends what writes, and removes it": "systemctl stop backup; rm /var/lib/outcry/dump; mount -o remount,size=2G /var/lib/outcry"}},
 	{alert: "OutcrySyncSlow", comes: slowDisk + "100000", meanwhile: map[string]string{"the disk is fast again": fastDisk}},
 	{alert: "OutcryJournalStalled", comes: slowDisk + "20000000", meanwhile: map[string]string{"the disk is fast again": fastDisk}},
@@ -81,7 +81,7 @@ var troubles = []trouble{
 	{alert: "OutcryPostgresLagNearLimit", comes: loseTouch, ended: forget + "systemctl restart outcryd"},
 	{alert: "OutcryRefusing", comes: loseTouch, ended: forget + "systemctl restart outcryd"},
 	{alert: "OutcryClientErrors",
-		comes:     "systemctl stop customers; systemd-run --quiet --unit=confused bash -c 'while :; do curl -s -d \"<order/>\" http://127.0.0.1:8080/xml; sleep 0.1; done'",
+		comes:     "systemctl stop customers; systemd-run --quiet --collect --unit=confused bash -c 'while :; do curl -s -d \"<order/>\" http://127.0.0.1:8080/xml; sleep 0.1; done'",
 		meanwhile: map[string]string{"the client is corrected": "systemctl stop confused"}, ended: "systemctl start customers"},
 	{alert: "OutcryConnectionsNearLimit", comes: "echo OUTCRY_MAX_CONNECTIONS=110 >> " + settings + "; systemctl restart outcryd; " + someConnections,
 		ended: noConnections + "; " + forget + "systemctl restart outcryd"},

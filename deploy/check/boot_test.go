@@ -107,9 +107,3 @@ func (m machine) install(version string) {
 	out, err := m.shell("cat > /root/outcry.deb && dpkg --install /root/outcry.deb", string(b))
 	require.NoError(m.t, err, out)
 }
-
-// property returns what systemd knows of the service.
-func (m machine) property(name string) string {
-	m.t.Helper()
-	return m.run("systemctl show outcryd --value --property=" + name)
-}

@@ -9,6 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// property returns what systemd knows of the service.
+func (m machine) property(name string) string {
+	m.t.Helper()
+	return m.run("systemctl show outcryd --value --property=" + name)
+}
+
 // TestThePackageFromInstallToPurge is the life of an installation, in one machine: each
 // part goes on where the one before it ended.
 func TestThePackageFromInstallToPurge(t *testing.T) {

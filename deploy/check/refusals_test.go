@@ -15,13 +15,12 @@ import (
 // Pieces of refusals: a server that is started by hand beside the service, as its user.
 const (
 	byHand = "cd / && timeout 20 runuser -u outcry -- env "
-	onto   = "DATABASE_URL='postgres:///%&?host=/run/postgresql&user=outcry' "
 	server = "outcryd --http= --segment=65536 "
 
 	// anExchange makes data directory and database /tmp/$name with a symbol in them.
 	anExchange = "cd / && runuser -u postgres -- createdb --owner=outcry $name && install -d -o outcry /tmp/$name && " +
-		"systemd-run --quiet --unit=$name --uid=outcry --property=Type=notify outcryd --http= --listen=127.0.0.1:4321 --data=/tmp/$name " +
-		"--database-url='postgres:///'$name'?host=/run/postgresql&user=outcry' && outcry --addr 127.0.0.1:4321 symbol A && systemctl stop $name; "
+		"systemd-run --quiet --collect --unit=$name --uid=outcry --property=Type=notify outcryd --http= --listen=127.0.0.1:4321 --data=/tmp/$name " +
+		"--database-url=postgres://outcry@/$name?host=/run/postgresql && outcry --addr 127.0.0.1:4321 symbol A && systemctl stop $name; "
 )
 
 // refusal is a start that is refused, and a piece of the line that the page has for it.
@@ -31,7 +30,9 @@ type refusal struct {
 }
 
 // database names the database of a server that is started by hand.
-func database(name string) string { return strings.ReplaceAll(onto, "%&", name) }
+func database(name string) string {
+	return "DATABASE_URL=postgres://outcry@/" + name + "?host=/run/postgresql "
+}
 
 // refusals go on from each other, in this order, after the procedures.
 var refusals = []refusal{

@@ -100,7 +100,7 @@ func (s *station) startPrometheus(t *testing.T, change func(text string) string)
 		require.NoError(t, err, out)
 	}
 	s.run("promtool check config /etc/outcry-prometheus/prometheus.yml")
-	s.run("systemd-run --quiet --unit=prometheus-here prometheus --config.file=/etc/outcry-prometheus/prometheus.yml " +
+	s.run("systemd-run --quiet --collect --unit=prometheus-here prometheus --config.file=/etc/outcry-prometheus/prometheus.yml " +
 		"--storage.tsdb.path=/root/prometheus --web.listen-address=127.0.0.1:9090 --enable-feature=native-histograms")
 	s.until(t, `up == 1`)
 }
