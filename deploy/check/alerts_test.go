@@ -49,7 +49,8 @@ const (
 	loseTouch = "echo OUTCRY_MAX_LAG=1000 >> " + settings + "; systemctl restart outcryd; systemctl stop postgresql@15-main"
 
 	// lockTables has the projector wait.
-	lockTables   = "systemd-run --quiet --collect --unit=reader --uid=postgres psql -d outcry -c 'BEGIN; LOCK TABLE accounts IN SHARE MODE; SELECT pg_sleep(1000)'; "
+	lockTables = "systemd-run --quiet --collect --unit=reader --uid=postgres psql -d outcry -c 'BEGIN; LOCK TABLE accounts IN SHARE MODE; SELECT pg_sleep(1000)'; " +
+		`cd /; until [ "$(runuser -u postgres -- psql -Atqc "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")" = 1 ]; do sleep 0.1; done; `
 	unlockTables = `cd / && runuser -u postgres -- psql -Atqc "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'BEGIN; LOCK%'"`
 )
 
@@ -87,7 +88,9 @@ var troubles = []trouble{
 		ended: noConnections + "; " + forget + "systemctl restart outcryd"},
 	{alert: "OutcryAcceptErrors", comes: "printf '[Service]\nLimitNOFILE=64\n' > /run/systemd/system/outcryd.service.d/few.conf; systemctl daemon-reload; systemctl restart outcryd",
 		seen: "process_max_fds{job=\"outcry\"} == 64", worse: someConnections, ended: noConnections},
-	{alert: "OutcryMarketFeedDown", comes: "echo OUTCRY_ACK=postgres >> " + settings + "; systemctl stop postgresql@15-main; sleep 1; systemctl kill --signal=KILL outcryd; systemctl start postgresql@15-main; " + lockTables + "systemctl restart --no-block outcryd",
+	// A killed server leaves records that Postgres does not have, and cannot be given then.
+	{alert: "OutcryMarketFeedDown", comes: "echo OUTCRY_ACK=postgres >> " + settings + "; systemctl stop postgresql@15-main; sleep 1; " +
+		"systemctl kill --signal=KILL outcryd; systemctl stop outcryd; systemctl start postgresql@15-main; " + lockTables + "systemctl start --no-block outcryd",
 		meanwhile: map[string]string{"the lock is gone": unlockTables}, ended: forget + "systemctl restart outcryd"},
 	{alert: "OutcryImbalance"},
 }

@@ -34,9 +34,15 @@ var procedures = []procedure{
 	{section: "A bad sync", meanwhile: map[string]string{
 		"a sync fails": slowDisk[:strings.Index(slowDisk, "delay_enter")] + "error=EIO && sleep 0.5; outcry account 9 9; while systemctl is-active --quiet slow-disk; do sleep 0.1; done"}},
 	{section: "A slow client", meanwhile: map[string]string{
-		"a client does not take its replies": "systemd-run --quiet --collect --unit=slow bash -c 'exec {c}<>/dev/tcp/127.0.0.1/12345; " +
-			`x="<transactions id=\"1\">$(printf "<query id=\"2\"/>%.0s" {1..2000})</transactions>"; while :; do printf "%s\n%s" ${#x} "$x" >&$c; done' && sleep 1`}},
+		"a client does not take its replies": "cat > /root/slow.sh <<'end'\n" + slowClient + "end\nsystemd-run --quiet --collect --unit=slow bash /root/slow.sh; sleep 1"}},
 }
+
+// slowClient asks for much and takes nothing. systemd would expand its variables, if it
+// were not in a file.
+const slowClient = `exec {c}<>/dev/tcp/127.0.0.1/12345
+x="<transactions id=\"1\">$(printf "<query id=\"2\"/>%.0s" {1..2000})</transactions>"
+while :; do printf "%s\n%s" ${#x} "$x" >&$c; done
+`
 
 // TestProcedures performs the procedures of the page on a station, one after the other.
 // What was traded in the beginning has to be there after each, and money has to add up.

@@ -146,8 +146,12 @@ func (s *station) until(t *testing.T, expr string) {
 // wait waits until an expression has an answer, or none.
 func (s *station) wait(t *testing.T, expr string, has bool) {
 	t.Helper()
-	require.Eventually(t, func() bool { return (s.ask(t, expr) > 0) == has }, patience, 100*time.Millisecond,
-		"%s: %t is not reached; the log ends with\n%s", expr, has, s.try("journalctl --no-pager --output=cat --unit=outcryd --lines=12"))
+	for begun := time.Now(); (s.ask(t, expr) > 0) != has; time.Sleep(100 * time.Millisecond) {
+		if time.Since(begun) > patience {
+			require.Fail(t, "it does not come about", "%s: %t; the log ends with\n%s", expr, has,
+				s.try("journalctl --no-pager --output=cat --unit=outcryd --lines=12"))
+		}
+	}
 }
 
 // firing is an alert that fires.
