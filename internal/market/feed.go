@@ -128,7 +128,7 @@ func NewFeed(o Options, snap *Snapshot) *Feed {
 // restore takes in a snapshot.
 func (f *Feed) restore(snap *Snapshot) error {
 	for i := range snap.Symbols {
-		f.add(snap.Symbols[i].Symbol, snap.Seq)
+		f.add(snap.Symbols[i].Symbol, snap.Seq).halt = snap.Symbols[i].Halt
 	}
 	for i := range snap.Orders {
 		o := &snap.Orders[i]
@@ -263,16 +263,29 @@ func (f *Feed) apply(seq uint64, record []byte) error {
 	if err != nil {
 		return fmt.Errorf("market: journal record %d: %w", seq, err)
 	}
-	if e.Kind == exchange.SymbolMade {
+	switch e.Kind {
+	case exchange.AccountOpened, exchange.SharesPlaced:
+		return nil
+	case exchange.SymbolMade:
 		if f.symbols[exchange.Symbol(name)] != nil {
 			return fmt.Errorf("market: journal record %d makes symbol %s again", seq, name)
 		}
 		f.hub.note(f.add(exchange.Symbol(name), seq))
 		return nil
-	}
-	if e.Kind != exchange.OrderAccepted && e.Kind != exchange.OrderCanceled {
+	case exchange.OrdersCanceled:
+		for i := range e.Cancels {
+			one := e.Cancel(i)
+			if err := f.note(seq, []byte(one.Symbol), &one); err != nil {
+				return err
+			}
+		}
 		return nil
 	}
+	return f.note(seq, name, e)
+}
+
+// note takes in an event of a symbol that was made before. Its caller holds mu.
+func (f *Feed) note(seq uint64, name []byte, e *exchange.Event) error {
 	s := f.last
 	if s == nil || string(s.name) != string(name) {
 		if s = f.symbols[exchange.Symbol(name)]; s == nil {
@@ -280,12 +293,7 @@ func (f *Feed) apply(seq uint64, record []byte) error {
 		}
 		f.last = s
 	}
-	if e.Kind == exchange.OrderAccepted {
-		err = s.accept(e, &f.slots)
-	} else {
-		err = s.cancel(e)
-	}
-	if err != nil {
+	if err := s.note(e, &f.slots); err != nil {
 		return fmt.Errorf("journal record %d: %w", seq, err)
 	}
 	s.seq = seq

@@ -55,6 +55,7 @@ func requireMarket(t *testing.T, f *Feed, m *randomMarket, before map[exchange.S
 		require.NoError(t, json.Unmarshal(append(appendLevels([]byte{'{'}, s, 1<<30), '}'), &got))
 		require.Equal(t, want.levelsOf(exchange.Buy), got.Bids, want.name)
 		require.Equal(t, want.levelsOf(exchange.Sell), got.Asks, want.name)
+		require.Equal(t, want.book.Halted(), s.halt, want.name)
 		require.Equal(t, want.traded, s.traded, want.name)
 		require.Equal(t, want.traded.Trades, s.tape.last, want.name)
 		require.Equal(t, before[want.name]+1, s.tape.first, want.name)
@@ -144,6 +145,10 @@ func canceled(id exchange.OrderID, side exchange.Side, shares exchange.Shares, l
 	return event(exchange.Event{Kind: exchange.OrderCanceled, Order: id, Side: side, Shares: shares, Limit: limit})
 }
 
+func canceledAll(cancels ...exchange.Cancel) []byte {
+	return exchange.AppendEvent(nil, &exchange.Event{Kind: exchange.OrdersCanceled, Account: "1", Cancels: cancels})
+}
+
 // made makes S.
 var made = event(exchange.Event{Kind: exchange.SymbolMade})
 
@@ -161,6 +166,12 @@ func TestWhatCannotBeEndsMarketData(t *testing.T) {
 		{"a fill of the own side", [][]byte{made, placed(1, exchange.Buy, 5, 7), placed(2, exchange.Buy, 5, 7, exchange.Fill{Resting: 1, Account: "1", Shares: 5, Price: 7})}, "more than is open"},
 		{"a cancel of more than is open", [][]byte{made, placed(1, exchange.Sell, 5, 7), canceled(1, exchange.Sell, 6, 7)}, "0.00000006 of order 1 for S at 0.00000007 are canceled, which is more"},
 		{"a cancel of nothing", [][]byte{made, canceled(1, exchange.Sell, 6, 7)}, "are canceled, which is more"},
+		{"a cancel of many, one of them of nothing", [][]byte{made, placed(1, exchange.Sell, 5, 7), canceledAll(
+			exchange.Cancel{Order: 1, Symbol: "S", Side: exchange.Sell, Shares: 5, Limit: 7}, exchange.Cancel{Order: 2, Symbol: "S", Side: exchange.Sell, Shares: 5, Limit: 7})},
+			"journal record 3: market: 0.00000005 of order 2 for S at 0.00000007 are canceled, which is more"},
+		{"a cancel of many of an unknown symbol", [][]byte{made, canceledAll(exchange.Cancel{Order: 1, Symbol: "T", Side: exchange.Sell, Shares: 5, Limit: 7})},
+			"journal record 2 is for symbol T, which was never made"},
+		{"a halt of an unknown symbol", [][]byte{event(exchange.Event{Kind: exchange.SymbolHalted})}, "journal record 1 is for symbol S, which was never made"},
 		{"an unknown symbol", [][]byte{placed(1, exchange.Sell, 5, 7)}, "journal record 1 is for symbol S, which was never made"},
 		{"a symbol made twice", [][]byte{made, made}, "journal record 2 makes symbol S again"},
 		{"no event", [][]byte{made, []byte("x")}, "journal record 2: exchange: not an event"},

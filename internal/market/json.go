@@ -48,6 +48,10 @@ func appendSummary(b []byte, s *symbol) []byte {
 	b = appendDecimal(appendField(b, "shares"), s.traded.Shares)
 	b = appendDecimal(appendField(b, "notional"), s.traded.Notional)
 	b = strconv.AppendUint(appendField(b, "trades"), s.traded.Trades, 10)
+	if h := s.halt; h != nil {
+		b = strconv.AppendInt(append(appendField(b, "halted"), `{"time":`...), h.Since, 10)
+		b = append(appendText(appendField(b, "reason"), h.Reason), '}')
+	}
 	s.bids.best(1, func(p exchange.Price, n exchange.Position) {
 		b = appendDecimal(appendField(b, "bid"), p)
 		b = appendDecimal(appendField(b, "bid_shares"), n)

@@ -51,9 +51,28 @@ func (m *randomMarket) makeSymbol() {
 	m.note(exchange.Event{Kind: exchange.SymbolMade, Time: int64(m.seq), Symbol: s.name})
 }
 
-// trade places an order, most often, or cancels one.
+// trade places an order, most often, or cancels one; now and then it cancels many, or
+// halts a symbol for a moment.
 func (m *randomMarket) trade() {
 	s := m.symbols[m.r.IntN(len(m.symbols))]
+	switch halted := s.book.Halted() != nil; {
+	case m.r.IntN(1000) == 0:
+		m.cancelMany()
+	case halted && m.r.IntN(4) == 0:
+		s.book.Resume()
+		m.note(exchange.Event{Kind: exchange.SymbolResumed, Time: int64(m.seq), Symbol: s.name})
+	case !halted && m.r.IntN(300) == 0:
+		h := &exchange.Halt{Since: int64(m.seq), Reason: fmt.Sprintf("reason \"%d\"", m.seq)}
+		s.book.Halt(h)
+		m.note(exchange.Event{Kind: exchange.SymbolHalted, Time: h.Since, Symbol: s.name, Reason: h.Reason})
+	case halted:
+		m.cancelOne(s)
+	default:
+		m.placeOrCancel(s)
+	}
+}
+
+func (m *randomMarket) placeOrCancel(s *tradedSymbol) {
 	if m.r.IntN(4) > 0 || !m.cancelOne(s) {
 		m.place(s)
 	}
@@ -97,6 +116,27 @@ func (m *randomMarket) cancel(s *tradedSymbol, id exchange.OrderID) bool {
 	return true
 }
 
+// cancelMany empties some books with one record.
+func (m *randomMarket) cancelMany() {
+	e := exchange.Event{Kind: exchange.OrdersCanceled, Time: int64(m.seq), Account: m.owner.ID}
+	for _, s := range m.symbols {
+		if m.r.IntN(3) > 0 {
+			continue
+		}
+		for o := range s.book.OpenOf(m.owner) {
+			e.Cancels = append(e.Cancels, exchange.Cancel{Order: o.ID, Symbol: s.name, Side: o.Side, Shares: o.Open, Limit: o.Limit})
+		}
+		for _, id := range s.sent {
+			s.book.Cancel(id, m.owner.ID, e.Time)
+		}
+	}
+	if len(e.Cancels) == 0 {
+		return
+	}
+	slices.SortFunc(e.Cancels, func(a, b exchange.Cancel) int { return a.Compare(&b) })
+	m.note(e)
+}
+
 // cancelAll empties all books.
 func (m *randomMarket) cancelAll() {
 	for _, s := range m.symbols {
@@ -110,7 +150,7 @@ func (m *randomMarket) cancelAll() {
 func (m *randomMarket) snapshot(trades int) *Snapshot {
 	snap := &Snapshot{Seq: m.seq}
 	for _, s := range m.symbols {
-		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: s.name})
+		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: s.name, Halt: s.book.Halted()})
 		for o := range s.book.Orders() {
 			if o.Open > 0 {
 				snap.Orders = append(snap.Orders, exchange.OrderState{ID: o.ID, Symbol: s.name, Side: o.Side, Limit: o.Limit, Shares: o.Shares, Open: o.Open})

@@ -12,8 +12,9 @@ type symbol struct {
 	bids, asks levels
 	traded     exchange.Traded
 	tape       tape
-	seq        uint64 // of the last record that changed anything
-	waits      bool   // to be published; Run's own
+	halt       *exchange.Halt // nil while it takes orders
+	seq        uint64         // of the last record that changed anything
+	waits      bool           // to be published; Run's own
 }
 
 func newSymbol(name exchange.Symbol, seq uint64) *symbol {
@@ -45,6 +46,22 @@ func (s *symbol) accept(e *exchange.Event, slots *int) error {
 	}
 	if open > 0 {
 		own.add(e.Limit, open.Position())
+	}
+	return nil
+}
+
+// note takes in an event of an order, a halt or its end. The error says what cannot be;
+// s is unusable then.
+func (s *symbol) note(e *exchange.Event, slots *int) error {
+	switch e.Kind {
+	case exchange.OrderAccepted:
+		return s.accept(e, slots)
+	case exchange.OrderCanceled:
+		return s.cancel(e)
+	case exchange.SymbolHalted:
+		s.halt = &exchange.Halt{Since: e.Time, Reason: e.Reason}
+	case exchange.SymbolResumed:
+		s.halt = nil
 	}
 	return nil
 }

@@ -128,8 +128,11 @@ export class SymbolList {
       return cell;
     });
     setText(cells[0], sym);
+    const halted = document.createElement("small");
+    halted.className = "halted";
+    cells[0].append(halted);
     row.append(cells[0], " ", cells[1], " ", cells[2]);
-    return { row, last: cells[1], volume: cells[2] };
+    return { row, halted, last: cells[1], volume: cells[2] };
   }
 
   fill(sym) {
@@ -138,6 +141,7 @@ export class SymbolList {
     const s = this.summaries.get(sym);
     setDecimal(row.last, s.last ?? "–", s.last === undefined ? 0 : mostDigits([s.last, s.bid ?? "", s.ask ?? ""]));
     setText(row.volume, grouped(s.shares));
+    setText(row.halted, s.halted === undefined ? "" : " halted");
   }
 
   key(event) {

@@ -38,6 +38,9 @@ export class Quote {
       this.last = last;
     }
     setText(element("sym"), summary.sym);
+    const { halted } = summary;
+    element("halted").hidden = halted === undefined;
+    if (halted !== undefined) setText(element("halted"), `Halted since ${timeOfDay(halted.time)}${halted.reason === "" ? "" : `: ${halted.reason}`}`);
     const [bid] = book?.bids ?? [];
     const [ask] = book?.asks ?? [];
     const digits = mostDigits([last ?? "", bid?.[0] ?? "", ask?.[0] ?? ""]);
