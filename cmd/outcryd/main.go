@@ -12,6 +12,9 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
 )
 
 // Exit statuses.
@@ -40,6 +43,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	case c.showVersion:
 		fmt.Fprintln(stdout, "outcryd", version())
+		fmt.Fprintf(stdout, "reads journals up to version %d and databases up to version %d\n", journal.Version, postgres.SchemaVersion())
 		return exitOK
 	case c.checkConfig:
 		return printConfig(ctx, c, stdout, stderr)

@@ -117,6 +117,10 @@ func (s *server) start(ctx context.Context) (err error) {
 	if err = backup.Unfinished(s.config.data); err != nil {
 		return err
 	}
+	// Before the database is touched: its schema would be brought up to date.
+	if err = journal.CheckVersion(s.config.journalDir()); err != nil {
+		return err
+	}
 	if err = s.startHTTP(); err != nil {
 		return err
 	}

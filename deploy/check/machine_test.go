@@ -26,6 +26,7 @@ func TestThePackageFromInstallToPurge(t *testing.T) {
 		{"an installation enables and starts nothing", installed},
 		{"the service trades in its sandbox with a Postgres of its own", trades},
 		{"a server that hangs is ended and started again", hangs},
+		{"a reload takes settings over while it runs, and refuses wrong ones", reloaded},
 		{"an upgrade restarts the service and keeps what was traded", upgraded},
 		{"a removal stops the service and keeps what was traded", removed},
 		{"a purge keeps what was traded unless that is asked for", purged},
@@ -40,9 +41,9 @@ func installed(t *testing.T, m machine) {
 	m.install("1.0")
 	require.Equal(t, "disabled", m.try("systemctl is-enabled outcryd"))
 	require.Equal(t, "inactive", m.try("systemctl is-active outcryd"))
-	require.Equal(t, "root root 755 /usr/bin/outcry\nroot root 755 /usr/bin/outcryd\nroot root 640 /etc/default/outcryd\n"+
+	require.Equal(t, "root root 755 /usr/bin/outcry\nroot root 755 /usr/bin/outcryd\nroot root 640 /etc/default/outcryd\nroot root 644 /etc/outcry/outcryd.conf\n"+
 		"root root 644 /lib/systemd/system/outcryd.service", m.run(
-		"stat -c '%U %G %a %n' /usr/bin/outcry /usr/bin/outcryd /etc/default/outcryd /lib/systemd/system/outcryd.service"))
+		"stat -c '%U %G %a %n' /usr/bin/outcry /usr/bin/outcryd /etc/default/outcryd /etc/outcry/outcryd.conf /lib/systemd/system/outcryd.service"))
 	require.Contains(t, m.run("outcryd --version"), "outcryd")
 	require.Equal(t, "/var/lib/outcry:/usr/sbin/nologin", m.run("getent passwd outcry | cut -d: -f6-"))
 	require.Empty(t, m.run("systemd-analyze verify --man=no outcryd.service"))
@@ -86,6 +87,21 @@ func hangs(t *testing.T, m machine) {
 	m.run("rm -r /run/systemd/system/outcryd.service.d && systemctl daemon-reload && systemctl restart outcryd")
 }
 
+func reloaded(t *testing.T, m machine) {
+	before := m.property("MainPID")
+	m.run("echo max-connections = 78 >> /etc/outcry/outcryd.conf && systemctl reload outcryd")
+	limit := `bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080 && printf "GET /metrics HTTP/1.0\r\n\r\n" >&3 && grep ^outcry_connections_limit <&3'`
+	require.Eventually(t, func() bool { return m.try(limit) == "outcry_connections_limit 78" }, patience, 50*time.Millisecond)
+	require.Contains(t, m.try("cp /etc/outcry/outcryd.conf /root/ && echo max-connections = 79 >> /etc/outcry/outcryd.conf && "+
+		"systemctl reload outcryd; echo status $?"), "status 1")
+	require.Contains(t, m.run("journalctl --no-pager --unit=outcryd"), "max-connections has a value in line")
+	require.Equal(t, "outcry_connections_limit 78", m.run(limit))
+	m.run("cp /root/outcryd.conf /etc/outcry/outcryd.conf && systemctl reload outcryd")
+	require.Equal(t, "active", m.run("systemctl is-active outcryd"))
+	require.Equal(t, before, m.property("MainPID"))
+	require.Equal(t, "taking orders", m.property("StatusText"))
+}
+
 func upgraded(t *testing.T, m machine) {
 	m.run("echo OUTCRY_MAX_CONNECTIONS=77 >> /etc/default/outcryd && systemctl restart outcryd")
 	before := m.property("MainPID")
@@ -115,7 +131,7 @@ func removed(t *testing.T, m machine) {
 
 func purged(t *testing.T, m machine) {
 	m.run("dpkg --purge outcry")
-	m.run("test ! -e /etc/default/outcryd && test ! -e /etc/systemd/system/multi-user.target.wants/outcryd.service")
+	m.run("test ! -e /etc/default/outcryd && test ! -e /etc/outcry && test ! -e /etc/systemd/system/multi-user.target.wants/outcryd.service")
 	m.run("test -d /var/lib/outcry/journal && getent passwd outcry")
 	m.install("1.2")
 	m.run("OUTCRY_PURGE_DATA=yes dpkg --purge outcry")

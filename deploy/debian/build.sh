@@ -30,6 +30,7 @@ mkdir -p "$root/DEBIAN" "$doc"
 install -D -m 755 -t "$root/usr/bin" "$out/outcryd" "$out/outcry"
 install -D -m 644 -t "$root/lib/systemd/system" deploy/systemd/outcryd.service
 install -D -m 640 deploy/debian/outcryd.default "$root/etc/default/outcryd"
+install -D -m 644 deploy/debian/outcryd.conf "$root/etc/outcry/outcryd.conf"
 install -m 644 -t "$doc" README.md docs/*.md
 install -m 644 deploy/debian/copyright "$doc/copyright"
 install -D -m 644 deploy/debian/lintian-overrides "$root/usr/share/lintian/overrides/outcry"
@@ -39,7 +40,7 @@ printf 'outcry (%s) unstable; urgency=medium\n\n  * CHANGELOG.md says what is ne
   "$VERSION" "$maintainer" "$(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n > "$doc/changelog.gz"
 
 install -m 755 -t "$root/DEBIAN" deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm
-echo /etc/default/outcryd > "$root/DEBIAN/conffiles"
+printf '%s\n' /etc/default/outcryd /etc/outcry/outcryd.conf > "$root/DEBIAN/conffiles"
 size=$(du -k -s --apparent-size "$root" | cut -f1)
 sed -e "s/@VERSION@/$VERSION/; s/@ARCHITECTURE@/$arch/; s/@SIZE@/$size/" deploy/debian/control.in > "$root/DEBIAN/control"
 (cd "$root" && find usr lib etc -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum) > "$root/DEBIAN/md5sums"

@@ -20,8 +20,8 @@ func (r *restoring) checkFile(context.Context) (err error) {
 	if r.header, r.trailer, err = CheckFile(r.o.File); err != nil {
 		return err
 	}
-	newest, err := postgres.SchemaVersion()
-	if err == nil && (r.header.Schema > newest || r.header.Schema < 1) {
+	newest := postgres.SchemaVersion()
+	if r.header.Schema > newest || r.header.Schema < 1 {
 		err = fmt.Errorf("backup: %s is of version %d of the schema, this program knows up to %d", r.o.File, r.header.Schema, newest)
 	}
 	for _, name := range r.trailer.Files {

@@ -211,7 +211,7 @@ var damages = []struct {
 	{"an old segment's records under a new header", []ending{closed, idle, busy}, complete, func(s *specimen) {
 		for _, old := range s.segments {
 			s.try(func(fs *memFS) {
-				id, err := parseHead(old, fs.files[old.path].data)
+				id, _, err := parseHead(old, fs.files[old.path].data)
 				require.NoError(s.t, err)
 				next := fs.put(segmentPath(memDir, specimenLast+1), fs.files[old.path].data)
 				copy(next.data, segmentHead(id, specimenLast+1, specimenBytes))

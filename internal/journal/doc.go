@@ -14,6 +14,8 @@
 //	64 bytes  32 first seq u64 · 40 size of the file u64 · 48 zeros
 //	          60 CRC-32C of bytes 0 to 59
 //
+// The version says what one has to know to read the segment. See Version.
+//
 //	record    0 length u32, of header and payload · 4 CRC-32C of these but itself
 //	24 bytes  8 seq u64 · 16 durable u64 · 24 payload, then zeros up to a
 //	          multiple of 8
@@ -76,6 +78,9 @@
 // the same place, and syncs it and the directory: what the process before it had
 // not synced, or failed to, may be in the kernel's memory only.
 //
+// Where the last segment is of an older version, a new one is begun behind it, since
+// newer records may follow: from then on older programs refuse the journal.
+//
 // Anything else that does not fit is refused, and then nothing is changed:
 //
 //	record damaged before another batch or an end mark    file and offset of it
@@ -83,7 +88,7 @@
 //	header damaged; not the header of this name           file
 //	file shorter or longer than its header says           file and its length
 //	segment of another journal                            file
-//	newer format                                          file and version
+//	newer version, in any of the segments                 file and version
 //
 // Two kinds of damage cannot be told from what is allowed. Where the process was
 // killed while records came, and no end mark was written, damage in the sector of

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -169,9 +168,9 @@ func (j *Journal) takeSpare(need int64) (s spare, err error) {
 	return s, err
 }
 
-// beginFirst begins the first segment of a new journal. It does not wait for room.
-func (j *Journal) beginFirst(first uint64) error {
-	rand.Read(j.id[:]) // never fails
+// beginAtOpen begins a segment before the flusher and the allocator are there. It does
+// not wait for room. After an error the current segment is as it was.
+func (j *Journal) beginAtOpen(first uint64) error {
 	s, err := makeSpare(j.fs, filepath.Join(j.dir, "first"+spareSuffix), j.options.SegmentBytes)
 	if err != nil {
 		return err

@@ -66,7 +66,7 @@ func FuzzHeader(f *testing.F) {
 	f.Add(good)
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		id, err := parseHead(segment{path: "x", first: 1}, b)
+		id, _, err := parseHead(segment{path: "x", first: 1}, b)
 		if err == nil {
 			require.Equal(t, segmentHead(id, 1, int64(len(b)))[16:48], b[16:48])
 		}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -123,11 +124,15 @@ func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 	j.space = sync.NewCond(&j.mu)
 	if current == nil {
 		r.next = o.FirstSeq
-		if err := j.beginFirst(r.next); err != nil {
+		rand.Read(j.id[:]) // never fails
+		if err := j.beginAtOpen(r.next); err != nil {
 			return nil, fmt.Errorf("journal: make the first segment in %s: %w", dir, err)
 		}
 	} else {
 		j.at, j.size = r.segments[len(r.segments)-1].end, int64(len(r.bytes))
+		if err := j.renew(r); err != nil {
+			return nil, fmt.Errorf("journal: make a segment of version %d in %s: %w", Version, dir, errors.Join(err, j.current.Close()))
+		}
 	}
 	j.room.tail = j.size - j.at - recordHeader
 	j.allocator = newAllocator(fs, dir, o.SegmentBytes, j.madeSpare)
@@ -136,6 +141,16 @@ func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 	j.pending = j.newBatch(r.next)
 	go j.flush()
 	return j, nil
+}
+
+// renew goes on in a new segment where the last one is of an older version: records may
+// follow that a program of that version cannot read, and it is to refuse them. A header
+// is never written over, so that it is never torn.
+func (j *Journal) renew(r *recovered) error {
+	if r.version == Version {
+		return nil
+	}
+	return j.beginAtOpen(r.next)
 }
 
 // ID returns the id that the journal was given when it was made.

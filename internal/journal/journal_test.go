@@ -298,7 +298,7 @@ func TestScanNeedsNoRightToWrite(t *testing.T) {
 	flags := map[int]int{}
 	_, err := scan(flagFS{flags: flags}, dir, func(record) error { return nil })
 	require.NoError(t, err)
-	require.Equal(t, map[int]int{os.O_RDONLY: j.SegmentCount()}, flags)
+	require.Equal(t, map[int]int{os.O_RDONLY: 2 * j.SegmentCount()}, flags)
 }
 
 // flagFS counts the flags that files are opened with.

@@ -16,6 +16,7 @@ type recovered struct {
 	id       [16]byte
 	segments []segment
 	next     uint64 // seq of the next record; 0 where there is no segment
+	version  uint32 // of the last segment
 	batch    int    // offset in the last segment of the last batch in it
 	durable  uint64 // what that batch says was synced before it
 	bytes    []byte // of the last segment
@@ -41,12 +42,57 @@ func Scan(dir string, f func(seq uint64, payload []byte) error) error {
 	return err
 }
 
+// CheckVersion returns a *VersionError where a newer program has written to the journal
+// in dir, at whatever place in it, and changes nothing. It reads headers only: whoever
+// opens a database beside the journal asks before. A directory that is not there holds
+// no journal. Other errors say what could not be read.
+func CheckVersion(dir string) error {
+	all, err := segments(disk{}, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("journal: list %s: %w", dir, err)
+	}
+	return checkVersions(disk{}, all)
+}
+
+// checkVersions returns a *VersionError for the first segment that is too new, before
+// anything else is said of any of them. Damage is for who reads all of it.
+func checkVersions(files fileSystem, all []segment) error {
+	head := make([]byte, segmentHeader)
+	for _, s := range all {
+		f, err := files.open(s.path, os.O_RDONLY)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a journal in use has just deleted it
+		}
+		if err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+		n, err := f.ReadAt(head, 0)
+		if closeErr := f.Close(); err == nil || errors.Is(err, io.EOF) {
+			err = closeErr
+		}
+		if err != nil {
+			return fmt.Errorf("journal: read %s: %w", s.path, err)
+		}
+		var newer *VersionError
+		if _, err := parseVersion(s, head[:n]); errors.As(err, &newer) {
+			return err
+		}
+	}
+	return nil
+}
+
 // scan reads all segments, proves that they belong together, and calls f for
 // every record.
 func scan(files fileSystem, dir string, f func(record) error) (*recovered, error) {
 	all, err := segments(files, dir)
 	if err != nil {
 		return nil, fmt.Errorf("journal: list %s: %w", dir, err)
+	}
+	if err := checkVersions(files, all); err != nil {
+		return nil, err
 	}
 	r := &recovered{segments: all}
 	for i := range all {
@@ -67,7 +113,7 @@ func (r *recovered) read(files fileSystem, i int, f func(record) error) error {
 	if err := r.load(files, s.path); err != nil {
 		return err
 	}
-	id, err := parseHead(*s, r.bytes)
+	id, version, err := parseHead(*s, r.bytes)
 	switch {
 	case err != nil:
 		return err
@@ -77,7 +123,7 @@ func (r *recovered) read(files fileSystem, i int, f func(record) error) error {
 		before := r.segments[i-1]
 		return before.damaged(int(before.end), "it ends before record %d, and the next segment begins at record %d", r.next, s.first)
 	}
-	r.id, r.next, r.batch, r.durable = id, s.first, segmentHeader, 0
+	r.id, r.version, r.next, r.batch, r.durable = id, version, s.first, segmentHeader, 0
 	for end, seen := segmentHeader, -1; ; seen = end {
 		end, r.next, err = walk(r.bytes, end, r.next, func(rec record) error {
 			if rec.durable != r.durable {

@@ -12,12 +12,31 @@ import (
 
 const (
 	magic         = "OUTCRYJL"
-	formatVersion = 1
 	segmentHeader = 64
 	recordHeader  = 24
 	recordAlign   = 8
 	segmentSuffix = ".seg"
 )
+
+// Version is the newest version of segments that this program reads, and the one that
+// it writes. It says what one has to know to read a segment: the format, and the kinds
+// of records that the exchange may have put into it. Whatever adds to either raises it.
+//
+//	1   events of kinds 1 to 5
+//	2   events with refs, and of kinds 6 to 8
+const Version = 2
+
+// VersionError says that a segment needs a newer program.
+type VersionError struct {
+	File    string // path of the segment
+	Version uint32 // of the segment, above Version
+}
+
+// Error names the file, its version and the program's.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("journal: %s has version %d and this program reads up to version %d: a newer outcryd has written it, and only that or a newer one can go on with it (outcryd --version says what a program reads)",
+		e.File, e.Version, Version)
+}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -73,7 +92,7 @@ func segments(fs fileSystem, dir string) (all []segment, err error) {
 func segmentHead(id [16]byte, first uint64, size int64) []byte {
 	b := make([]byte, segmentHeader)
 	copy(b, magic)
-	binary.LittleEndian.PutUint32(b[8:], formatVersion)
+	binary.LittleEndian.PutUint32(b[8:], Version)
 	copy(b[16:], id[:])
 	binary.LittleEndian.PutUint64(b[32:], first)
 	binary.LittleEndian.PutUint64(b[40:], uint64(size))
@@ -81,26 +100,38 @@ func segmentHead(id [16]byte, first uint64, size int64) []byte {
 	return b
 }
 
-// parseHead checks the header of the segment s, whose bytes are b.
-func parseHead(s segment, b []byte) (id [16]byte, err error) {
+// parseVersion checks the front of a header, and returns a *VersionError where a newer
+// program has written it. All versions have these fields in common.
+func parseVersion(s segment, b []byte) (version uint32, err error) {
 	switch {
 	case len(b) < segmentHeader:
-		return id, s.damaged(len(b), "the file ends within the header")
+		return 0, s.damaged(len(b), "the file ends within the header")
 	case string(b[:8]) != magic:
-		return id, s.damaged(0, "it does not begin like a segment")
+		return 0, s.damaged(0, "it does not begin like a segment")
 	case binary.LittleEndian.Uint32(b[60:]) != crc32.Checksum(b[:60], castagnoli):
-		return id, s.damaged(0, "the checksum of the header does not match")
+		return 0, s.damaged(0, "the checksum of the header does not match")
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
-		return id, fmt.Errorf("journal: %s has format version %d, this program reads version %d", s.path, v, formatVersion)
+	switch version = binary.LittleEndian.Uint32(b[8:]); {
+	case version == 0:
+		return 0, s.damaged(8, "version 0, which never was")
+	case version > Version:
+		return 0, &VersionError{s.path, version}
+	}
+	return version, nil
+}
+
+// parseHead checks the header of the segment s, whose bytes are b.
+func parseHead(s segment, b []byte) (id [16]byte, version uint32, err error) {
+	if version, err = parseVersion(s, b); err != nil {
+		return id, 0, err
 	}
 	if first := binary.LittleEndian.Uint64(b[32:]); first != s.first {
-		return id, s.damaged(32, "it says that it begins at record %d", first)
+		return id, 0, s.damaged(32, "it says that it begins at record %d", first)
 	}
 	if size := binary.LittleEndian.Uint64(b[40:]); size != uint64(len(b)) {
-		return id, s.damaged(len(b), "the file has %d bytes instead of %d", len(b), size)
+		return id, 0, s.damaged(len(b), "the file has %d bytes instead of %d", len(b), size)
 	}
-	return [16]byte(b[16:32]), nil
+	return [16]byte(b[16:32]), version, nil
 }
 
 // record is one record, or a mark, in a segment.

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"outcry/internal/exchange"
-	"outcry/migrations"
 )
 
 // Archive is a database as it stands at one moment, for whoever checks it. It
@@ -80,24 +78,10 @@ func (a *Archive) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// SchemaVersion returns the version of the schema that this program works with. The
-// error says what is wrong with the program.
-func SchemaVersion() (int, error) {
-	known, err := fs.Glob(migrations.FS, "*.sql")
-	if err != nil {
-		return 0, fmt.Errorf("postgres: read the migrations: %w", err)
-	}
-	return len(known), nil
-}
-
 // checkVersion refuses a schema that is not the one that this program knows.
 func (a *Archive) checkVersion(ctx context.Context) error {
-	newest, err := SchemaVersion()
-	if err != nil {
-		return err
-	}
-	version := 0
-	err = a.tx.QueryRow(ctx, `SELECT version FROM `+versionTable).Scan(&version)
+	newest, version := SchemaVersion(), 0
+	err := a.tx.QueryRow(ctx, `SELECT version FROM `+versionTable).Scan(&version)
 	var pgErr *pgconn.PgError
 	switch {
 	case errors.As(err, &pgErr) && pgErr.Code == "42P01": // undefined_table

@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/tern/v2/migrate"
-
-	"outcry/migrations"
 )
 
 // ErrTaken means that another server has the database: it holds the lock, or it
@@ -125,32 +121,6 @@ func (s *Store) lock(ctx context.Context) error {
 	}
 	_, err = s.conn.Exec(ctx, "RESET lock_timeout")
 	return err
-}
-
-// migrate brings the schema to the version of this program. A newer one is refused.
-func (s *Store) migrate(ctx context.Context, log *slog.Logger) error {
-	m, err := migrate.NewMigrator(ctx, s.conn, versionTable)
-	if err != nil {
-		return fmt.Errorf("postgres: read the schema's version: %w", err)
-	}
-	if err := m.LoadMigrations(fs.FS(migrations.FS)); err != nil {
-		return fmt.Errorf("postgres: %w: read the migrations: %w", errUnusable, err)
-	}
-	version, err := m.GetCurrentVersion(ctx)
-	if err != nil {
-		return fmt.Errorf("postgres: read the schema's version: %w", err)
-	}
-	newest := int32(len(m.Migrations))
-	switch {
-	case version > newest:
-		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows up to %d", errUnusable, version, newest)
-	case version > 0 && version < newest:
-		log.Info("bringing the database's schema up to date, which may read all executions", "version", version, "new_version", newest)
-	}
-	if err := m.Migrate(ctx); err != nil {
-		return fmt.Errorf("postgres: migrate: %w", err)
-	}
-	return nil
 }
 
 // planByKeys keeps the planner to indexes for this connection. The projector finds

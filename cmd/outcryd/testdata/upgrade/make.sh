@@ -1,0 +1,61 @@
+#!/bin/bash
+# Makes a golden exchange with the outcryd of an older commit, in a new folder beside
+# this file:
+#
+#   make.sh PROGRAM FOLDER
+#
+# PROGRAM is that outcryd, built. It needs python3 and Postgres' programs, psql and
+# pg_dump among them, and runs a Postgres of its own. In the folder are then
+#
+#   database.sql.gz   the database half way
+#   journal.tar.gz    the journal at the end, of a server that was killed
+#   expected.txt      what the tables held once that program had started again on both
+set -euo pipefail
+program=$(realpath "$1") folder=$(dirname "$(realpath "$0")")/$2
+bin=$(pg_config --bindir)
+work=$(mktemp -d)
+rm -rf "$folder"
+mkdir "$folder"
+chmod 755 "$work"
+as=()
+[ "$(id -u)" != 0 ] || { as=(setpriv --reuid=65534 --regid=65534 --clear-groups); chown 65534:65534 "$work"; }
+"${as[@]}" "$bin/initdb" -A trust -D "$work/pg" -U outcry --no-sync --locale=C --encoding=UTF8 >/dev/null
+"${as[@]}" "$bin/postgres" -D "$work/pg" -k "$work" -c listen_addresses= -c fsync=off >"$work/pg.log" 2>&1 &
+postgres=$!
+trap 'kill -9 ${server:-} 2>/dev/null || true; kill -INT $postgres; wait $postgres || true; rm -rf "$work"' EXIT
+until "$bin/pg_isready" -q -h "$work"; do sleep 0.1; done
+export PGHOST=$work PGUSER=outcry PGDATABASE=postgres
+
+launch() {
+  "$program" --listen 127.0.0.1:0 --http 127.0.0.1:0 --data "$work/data" --segment 65536 \
+    --database-url "host=$work user=outcry dbname=postgres" 2>"$work/log" &
+  server=$!
+  until grep -q '"msg":"ready"' "$work/log"; do kill -0 $server; sleep 0.1; done
+  port=$(grep '"msg":"ready"' "$work/log" | grep -o '"xml":"[^"]*"' | grep -o '[0-9]*"$' | tr -d '"')
+}
+applied() { # waits until Postgres has everything
+  python3 "$(dirname "$0")/trade.py" "$port" 0 # one more frame, behind all others
+  sleep 1
+}
+
+launch
+python3 "$(dirname "$0")/trade.py" "$port" 1 250
+applied
+"$bin/pg_dump" --inserts --rows-per-insert=500 --no-owner --no-privileges | grep -v '^\\' | gzip -9n > "$folder/database.sql.gz"
+postgres_is() { kill "-$1" $postgres $(pgrep -P $postgres); }
+postgres_is STOP # so that the journal keeps what the database does not have
+python3 "$(dirname "$0")/trade.py" "$port" 2 1000
+kill -9 $server
+postgres_is CONT
+tar -C "$work/data" --exclude='*.tmp' --exclude=LOCK --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -c journal | gzip -9n > "$folder/journal.tar.gz"
+launch
+applied
+kill $server
+wait $server
+for table in accounts positions orders executions; do
+  columns='*'
+  [ $table != accounts ] || columns='id, opened, balance, held' # seq came with version 2
+  "$bin/psql" -qAt -c "SELECT $columns FROM $table ORDER BY 1, 2, 3" | sed "s/^/$table|/"
+done > "$work/expected.txt"
+grep -o '"digest":"[0-9a-f]*"' "$work/log" | tail -1 >> "$work/expected.txt" || echo "this program logs no digest"
+gzip -9n < "$work/expected.txt" > "$folder/expected.txt.gz"

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
+	"outcry/internal/postgres/pgtest"
+)
+
+// Below testdata/upgrade are exchanges that programs of older versions have left:
+// make.sh makes one. A version of the schema or of the journal that is released gets
+// one, and this is the last that has been.
+const lastReleased = 3
+
+// golden is such an exchange: its journal goes further than its database.
+type golden struct{ folder string }
+
+func goldens(t *testing.T) (all []golden) {
+	t.Helper()
+	folders, err := filepath.Glob("testdata/upgrade/schema-*")
+	require.NoError(t, err)
+	for _, f := range folders {
+		all = append(all, golden{f})
+	}
+	for version := 1; version <= lastReleased; version++ {
+		require.Contains(t, all, golden{fmt.Sprintf("testdata/upgrade/schema-%d", version)})
+	}
+	return all
+}
+
+// read unpacks one of its files.
+func (g golden) read(t *testing.T, name string) string {
+	t.Helper()
+	f, err := os.Open(filepath.Join(g.folder, name))
+	require.NoError(t, err)
+	defer f.Close()
+	unzipped, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	b, err := io.ReadAll(unzipped)
+	require.NoError(t, err)
+	return string(b)
+}
+
+// database makes a database of it, and returns its URL.
+func (g golden) database(t *testing.T) string {
+	t.Helper()
+	url := pgtest.NewDatabase(t)
+	conn, err := pgx.Connect(background, url)
+	require.NoError(t, err)
+	defer conn.Close(background)
+	_, err = conn.PgConn().Exec(background, g.read(t, "database.sql.gz")).ReadAll()
+	require.NoError(t, err)
+	return url
+}
+
+// data makes a data directory of it.
+func (g golden) data(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	files := tar.NewReader(strings.NewReader(g.read(t, "journal.tar.gz")))
+	for {
+		h, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return dir
+		}
+		require.NoError(t, err)
+		path := filepath.Join(dir, h.Name)
+		if h.Typeflag == tar.TypeDir {
+			require.NoError(t, os.Mkdir(path, 0o750))
+			continue
+		}
+		b, err := io.ReadAll(files)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, b, 0o640))
+	}
+}
+
+// holds demands the tables that the older program had in the end.
+func (g golden) holds(t *testing.T, database string) {
+	t.Helper()
+	var now strings.Builder
+	for _, table := range []string{"accounts", "positions", "orders", "executions"} {
+		columns := "*"
+		if table == "accounts" {
+			columns = "id, opened, balance, held"
+		}
+		for _, row := range query(t, text(t, database), "SELECT "+columns+" FROM "+table+" ORDER BY 1, 2, 3") {
+			now.WriteString(table + "|" + strings.Join(row, "|") + "\n")
+		}
+	}
+	want, _, _ := strings.Cut(g.read(t, "expected.txt.gz"), `"digest"`)
+	require.Equal(t, want, now.String())
+}
+
+// digest is that of all of them: they hold the same, but for times.
+func digest(t *testing.T) string {
+	t.Helper()
+	_, sum, found := strings.Cut(golden{fmt.Sprintf("testdata/upgrade/schema-%d", lastReleased)}.read(t, "expected.txt.gz"), `"digest":"`)
+	require.True(t, found)
+	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(sum), `"`))
+}
+
+func versionOf(t *testing.T, database string) string {
+	t.Helper()
+	return query(t, text(t, database), "SELECT version FROM outcry_schema_version")[0][0]
+}
+
+func TestEveryReleasedVersionIsUpgraded(t *testing.T) {
+	for _, g := range goldens(t) {
+		t.Run(filepath.Base(g.folder), func(t *testing.T) {
+			t.Parallel()
+			data, database := g.data(t), g.database(t)
+			before := versionOf(t, database)
+			p := start(t, "--data="+data, "--database-url="+database)
+			require.Contains(t, p.log.String(), `"digest":"`+digest(t)+`"`)
+			if before != fmt.Sprint(postgres.SchemaVersion()) {
+				require.Contains(t, p.log.String(), "bringing the database's schema up to date")
+			}
+			p.stop(t)
+			g.holds(t, database)
+			require.Equal(t, fmt.Sprint(postgres.SchemaVersion()), versionOf(t, database))
+
+			p = start(t, "--data="+data, "--database-url="+database)
+			require.NotContains(t, p.log.String(), "bringing the database's schema up to date")
+			require.Contains(t, p.log.String(), `"digest":"`+digest(t)+`"`)
+			require.Regexp(t, `<opened [^>]*id="\d+"`, dial(t, p.xml).must(t, `<transactions id="2"><order sym="SPY" amount="1" limit="0.01"/></transactions>`))
+			p.kill()
+			start(t, "--data="+data, "--database-url="+database).stop(t)
+
+			// And from the journal alone.
+			p = start(t, "--data="+g.data(t), "--database-url="+pgtest.NewDatabase(t))
+			require.Contains(t, p.log.String(), `"digest":"`+digest(t)+`"`)
+			p.stop(t)
+		})
+	}
+}
+
+// setVersion gives a segment another version.
+func setVersion(t *testing.T, path string, version uint32) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	binary.LittleEndian.PutUint32(b[8:], version)
+	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], crc32.MakeTable(crc32.Castagnoli)))
+	require.NoError(t, os.WriteFile(path, b, 0o640))
+}
+
+func TestANewerJournalIsRefusedBeforeAnythingChanges(t *testing.T) {
+	t.Parallel()
+	g := golden{"testdata/upgrade/schema-1"}
+	segments, err := filepath.Glob(filepath.Join(g.data(t), "journal", "*.seg"))
+	require.NoError(t, err)
+	require.Len(t, segments, 2)
+	for i := range segments {
+		data, database := g.data(t), g.database(t)
+		newer := filepath.Join(data, "journal", filepath.Base(segments[i]))
+		setVersion(t, newer, journal.Version+1)
+		before, exported := dirBytes(t, data), query(t, text(t, database), "SELECT * FROM exchange_state")
+		log := launch(t, "--data="+data, "--database-url="+database).fails(t)
+		require.Contains(t, log, fmt.Sprintf("%s has version %d and this program reads up to version %d", filepath.Base(newer), journal.Version+1, journal.Version))
+		require.Equal(t, "1", versionOf(t, database))
+		require.Equal(t, exported, query(t, text(t, database), "SELECT * FROM exchange_state"), "not even the epoch")
+		require.Equal(t, before, dirBytes(t, data))
+	}
+}
+
+// dirBytes returns what the segments in a data directory hold.
+func dirBytes(t *testing.T, data string) string {
+	t.Helper()
+	var all bytes.Buffer
+	segments, err := filepath.Glob(filepath.Join(data, "journal", "*.seg"))
+	require.NoError(t, err)
+	for _, s := range segments {
+		b, err := os.ReadFile(s)
+		require.NoError(t, err)
+		fmt.Fprintln(&all, s, len(b), crc32.ChecksumIEEE(b))
+	}
+	return all.String()
+}
+
+func TestANewerSchemaIsRefusedAndNothingChanges(t *testing.T) {
+	t.Parallel()
+	g := golden{"testdata/upgrade/schema-3"}
+	data, database := g.data(t), g.database(t)
+	query(t, database, "UPDATE outcry_schema_version SET version = version + 50")
+	before, exported := dirBytes(t, data), query(t, text(t, database), "SELECT * FROM exchange_state")
+	log := launch(t, "--data="+data, "--database-url="+database).fails(t)
+	require.Contains(t, log, fmt.Sprintf("its schema has version 53, this program knows up to %d: a newer outcryd has upgraded it", postgres.SchemaVersion()))
+	require.Equal(t, exported, query(t, text(t, database), "SELECT * FROM exchange_state"))
+	require.Equal(t, before, dirBytes(t, data))
+}
+
+// TestAKillInTheMiddleOfAMigrationLeavesAVersionWhole stops the migration to version 3
+// behind its first statement: it reads a table that somebody has locked.
+func TestAKillInTheMiddleOfAMigrationLeavesAVersionWhole(t *testing.T) {
+	t.Parallel()
+	g := golden{"testdata/upgrade/schema-1"}
+	data, database := g.data(t), g.database(t)
+	other, err := pgx.Connect(background, database)
+	require.NoError(t, err)
+	defer other.Close(background)
+	tx, err := other.Begin(background)
+	require.NoError(t, err)
+	_, err = tx.Exec(background, "LOCK TABLE execution_log IN ACCESS EXCLUSIVE MODE")
+	require.NoError(t, err)
+	p := launch(t, "--data="+data, "--database-url="+database)
+	waiting := `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ~ 'CREATE TABLE market'`
+	isWaiting := func(n string) func() bool {
+		return func() bool { return query(t, text(t, database), waiting)[0][0] == n }
+	}
+	require.Eventually(t, isWaiting("1"), patience, 5e6, "log: %s", p.log)
+	p.kill()
+	// Postgres notices although the statement still waits: nobody has to wait for that.
+	require.Eventually(t, isWaiting("0"), patience, 5e6)
+	require.Equal(t, "2", versionOf(t, database))
+	require.Empty(t, query(t, text(t, database), "SELECT 1 FROM pg_class WHERE relname = 'market'"))
+	require.NoError(t, tx.Rollback(background))
+
+	start(t, "--data="+data, "--database-url="+database).stop(t)
+	require.Equal(t, fmt.Sprint(postgres.SchemaVersion()), versionOf(t, database))
+	g.holds(t, database)
+}
+
+func TestOfServersThatStartAtOnceOneMigrates(t *testing.T) {
+	t.Parallel()
+	database := golden{"testdata/upgrade/schema-1"}.database(t)
+	var log logBuffer
+	var opening sync.WaitGroup
+	for range 4 {
+		opening.Go(func() {
+			store, err := postgres.Open(background, database, slog.New(slog.NewJSONHandler(&log, nil)))
+			if err != nil { // require ends only the test's own goroutine
+				t.Errorf("a server that may wait for the lock: %v", err)
+				return
+			}
+			store.Close()
+		})
+	}
+	opening.Wait()
+	require.Len(t, regexp.MustCompile("bringing the database's schema up to date").FindAllString(log.String(), -1), 1)
+	require.Equal(t, fmt.Sprint(postgres.SchemaVersion()), versionOf(t, database))
+}
+
+// TestKindsOfRecordsBelongToTheJournalsVersion fails for whoever adds a kind of record
+// that programs of this version of the journal cannot read: journal.Version has to rise.
+func TestKindsOfRecordsBelongToTheJournalsVersion(t *testing.T) {
+	require.EqualValues(t, 2, journal.Version, "say here which kinds it has")
+	for kind := range 256 {
+		var e exchange.Event
+		err := exchange.DecodeEvent([]byte{byte(kind)}, &e)
+		if err != nil && strings.Contains(err.Error(), "unknown kind") {
+			continue
+		}
+		require.Contains(t, []int{1, 2, 3, 4, 5, 6, 7, 8}, kind&^0x40, "kind %d", kind)
+	}
+}

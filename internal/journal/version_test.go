@@ -1,0 +1,168 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// setVersion gives a segment's header another version, with the right checksum.
+func setVersion(segment []byte, version uint32) {
+	binary.LittleEndian.PutUint32(segment[8:], version)
+	binary.LittleEndian.PutUint32(segment[60:], crc32.Checksum(segment[:60], castagnoli))
+}
+
+func versionOf(segment []byte) uint32 { return binary.LittleEndian.Uint32(segment[8:]) }
+
+// older returns a journal of several segments as a program of version 1 has left it.
+func older(t *testing.T, end ending) *memFS {
+	t.Helper()
+	fs := grownTo(t, end, specimenLast, Options{SegmentBytes: specimenBytes})
+	for _, f := range fs.files {
+		setVersion(f.data, 1)
+	}
+	return fs.clone() // all of it synced
+}
+
+func TestANewerSegmentIsRefusedWhereverItIs(t *testing.T) {
+	whole := grownTo(t, busy, specimenLast, Options{SegmentBytes: specimenBytes})
+	all, err := segments(whole, memDir)
+	require.NoError(t, err)
+	require.Len(t, all, 4)
+	for _, newer := range all {
+		for _, torn := range []bool{false, true} {
+			fs := whole.clone()
+			setVersion(fs.files[newer.path].data, Version+1)
+			if torn { // which a program of this version would cut, or refuse
+				for _, s := range all {
+					fs.files[s.path].data[len(fs.files[s.path].data)/2] ^= 1
+				}
+			}
+			before := fs.clone()
+			_, err := open(fs, memDir, small)
+			var refusal *VersionError
+			require.ErrorAs(t, err, &refusal)
+			require.Equal(t, VersionError{newer.path, Version + 1}, *refusal)
+			require.ErrorContains(t, err, fmt.Sprintf("has version %d and this program reads up to version %d", Version+1, Version))
+			require.Len(t, fs.files, len(before.files))
+			for path, f := range before.files {
+				require.True(t, bytes.Equal(f.data, fs.files[path].data), "%s is changed", path)
+			}
+			_, err = scan(fs, memDir, func(record) error { return errors.New("a record is shown") })
+			require.ErrorAs(t, err, &refusal)
+		}
+	}
+}
+
+func TestAJournalsVersionIsAskedForWithoutItsRecords(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, CheckVersion(filepath.Join(dir, "missing")))
+	require.NoError(t, CheckVersion(dir))
+	j := mustOpen(t, dir, small)
+	fill(t, j, 50, 200)
+	require.NoError(t, j.Close())
+	require.NoError(t, CheckVersion(dir))
+	all, err := segments(disk{}, dir)
+	require.NoError(t, err)
+	require.Greater(t, len(all), 2)
+	b, err := os.ReadFile(all[1].path)
+	require.NoError(t, err)
+	setVersion(b, 99)
+	require.NoError(t, os.WriteFile(all[1].path, b, 0o600))
+	require.ErrorContains(t, CheckVersion(dir), filepath.Base(all[1].path)+" has version 99 and this program reads up to")
+}
+
+func TestVersionZeroIsDamage(t *testing.T) {
+	fs := older(t, closed)
+	for _, f := range fs.files {
+		setVersion(f.data, 0)
+	}
+	refused(t, fs, "version 0")
+}
+
+func TestAnOlderJournalIsReadAndGoesOnInANewSegment(t *testing.T) {
+	for _, end := range []ending{closed, idle, busy} {
+		fs := older(t, end)
+		require.Equal(t, uint64(specimenLast), readAll(t, fs))
+		synctest.Test(t, func(t *testing.T) {
+			j, err := open(fs, memDir, Options{SegmentBytes: specimenBytes})
+			require.NoError(t, err)
+			require.Equal(t, uint64(specimenLast), j.Synced())
+			all, err := segments(fs, memDir)
+			require.NoError(t, err)
+			require.Len(t, all, 5)
+			for i, s := range all {
+				want := uint32(1)
+				if i == 4 {
+					want = Version
+				}
+				require.Equal(t, want, versionOf(fs.files[s.path].data), s.path)
+				require.Equal(t, want, versionOf(fs.files[s.path].onDisk(func(int) bool { return false })), "%s: synced", s.path)
+			}
+			fill(t, j, specimenLast+100, 203)
+			require.NoError(t, j.Close())
+			require.Equal(t, uint64(specimenLast+100), readAll(t, fs))
+		})
+	}
+}
+
+func TestAnOlderJournalsEmptySegmentIsReplaced(t *testing.T) {
+	fs := newMemFS()
+	j, err := open(fs, memDir, small)
+	require.NoError(t, err)
+	id := j.ID()
+	require.NoError(t, j.Close())
+	_, f := lastSegment(t, fs)
+	setVersion(f.data, 1)
+	j, err = open(fs, memDir, small)
+	require.NoError(t, err)
+	fill(t, j, 3, 100)
+	require.NoError(t, j.Close())
+	require.Equal(t, id, j.ID())
+	all, err := segments(fs, memDir)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.EqualValues(t, Version, versionOf(fs.files[all[0].path].data))
+	require.Equal(t, uint64(3), readAll(t, fs))
+}
+
+func TestAnOlderJournalOnAFullDiskIsLeftAsItIs(t *testing.T) {
+	fs := older(t, closed)
+	fs.setRoom(0)
+	_, err := open(fs, memDir, small)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorContains(t, err, "make a segment of version")
+	fs.setRoom(-1)
+	goesOn(t, fs, specimenLast, "with room again")
+}
+
+// TestACrashWhileAnOlderJournalIsTakenOverLosesNothing ends the first session of a newer
+// program at each of its steps.
+func TestACrashWhileAnOlderJournalIsTakenOverLosesNothing(t *testing.T) {
+	const seed, records, variants = 13, 12, 4
+	t.Logf("seed %d", seed)
+	for _, end := range []ending{closed, busy} {
+		base := older(t, end)
+		synctest.Test(t, func(t *testing.T) {
+			whole := base.clone()
+			_, err := session(whole, seed, records)
+			require.NoError(t, err)
+			for at := 1; at <= whole.calls; at++ {
+				fs := base.clone()
+				fs.failFrom(at)
+				promised, err := session(fs, seed, records)
+				require.Truef(t, err == nil || errors.Is(err, errPower), "step %d: %v", at, err)
+				survives(t, fs, max(promised, specimenLast), variants, fmt.Sprintf("step %d", at))
+			}
+		})
+	}
+}
