@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
@@ -17,6 +18,7 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/postgres"
 	"outcry/internal/postgres/pgtest"
 	"outcry/internal/wire"
 )
@@ -168,7 +170,7 @@ func TestASchemaFromTheFutureIsRefused(t *testing.T) {
 	t.Parallel()
 	data, database := lived(t, 1)
 	query(t, database, `UPDATE outcry_schema_version SET version = 99`)
-	require.Contains(t, launch(t, "--data="+data, "--database-url="+database).fails(t), "its schema has version 99, this program knows up to 4")
+	require.Contains(t, launch(t, "--data="+data, "--database-url="+database).fails(t), fmt.Sprintf("its schema has version 99, this program knows up to %d", postgres.SchemaVersion()))
 }
 
 // TestTheLocalClusterNeedsNoConfiguration starts with nothing but a directory,

@@ -133,7 +133,7 @@ func TestOneOfManySessionsUsesARef(t *testing.T) {
 			require.Len(t, slices.Compact(done), 1, "all are told of the same order")
 		}
 	}
-	m.Close()
+	require.NoError(t, m.journal.Wait(background, m.journal.Appended()))
 	used := map[exchange.RefKey]int{}
 	require.NoError(t, journal.Scan(m.dir, func(_ uint64, record []byte) error {
 		var e exchange.Event
@@ -147,7 +147,6 @@ func TestOneOfManySessionsUsesARef(t *testing.T) {
 	for key, times := range used {
 		require.Equal(t, 1, times, "%v", key)
 	}
-	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the cleanup
 }
 
 // TestNothingIsToldOfARefThatIsBeingUsed: whether the first command will be refused is
