@@ -35,6 +35,7 @@ var commands = []command{
 	{"soak", "trade for long at half of capacity: memory, files and latency must stay flat", runSoak},
 	{"echo", "serve echoes: what a scenario is compared with", runEcho},
 	{"torture", "break an exchange at random moments and prove that nothing is lost", runTorture},
+	{"restart", "restart an exchange while clients trade: nothing is lost, and it is away for less than a second", runRestart},
 	{"growth", "let history grow and look at restarts, journal and memory", runGrowth},
 	{"planted", "plant bugs and prove that the torture run and the tests notice", runPlanted},
 }

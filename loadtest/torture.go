@@ -17,8 +17,8 @@ import (
 
 // Plans of the torture run. The short one takes about a minute.
 const (
-	shortPlan = "kill=8,kill-behind=2,stop=2,both-kill=3,postgres-kill=3,postgres-freeze=1,postgres-restart=2,postgres-slow=1,postgres-cut=2,clock=2"
-	longPlan  = "kill=185,kill-behind=15,stop=25,both-kill=50,postgres-kill=50,postgres-freeze=15,postgres-restart=15,postgres-slow=15,postgres-cut=15,clock=15"
+	shortPlan = "kill=8,kill-behind=2,stop=2,restart=2,both-kill=3,postgres-kill=3,postgres-freeze=1,postgres-restart=2,postgres-slow=1,postgres-cut=2,clock=2"
+	longPlan  = "kill=185,kill-behind=15,stop=25,restart=25,both-kill=50,postgres-kill=50,postgres-freeze=15,postgres-restart=15,postgres-slow=15,postgres-cut=15,clock=15"
 )
 
 func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) error {

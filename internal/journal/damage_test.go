@@ -1,9 +1,7 @@
 package journal
 
 import (
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -146,12 +144,6 @@ func TestEndMarkHasRoomInAnySegment(t *testing.T) {
 		f.data[records(t, s, f.data)[0]+recordHeader] ^= 1
 		refused(t, fs, "%d bytes", size)
 	}
-}
-
-// sum makes the checksum of a segment's header right.
-func sum(b []byte) []byte {
-	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
-	return b
 }
 
 // TestTornBatchIsCut leaves any number of bytes of a batch that nobody was told

@@ -50,6 +50,9 @@ const (
 	// replyTimeout is how long an exchange that is up may take to answer.
 	replyTimeout = 60 * time.Second
 
+	// connectAgain is how long a client waits before it connects again.
+	connectAgain = 2 * time.Millisecond
+
 	priceMiddle = 100 * unit
 	priceTick   = unit / 100
 	priceSpread = 6  // ticks on either side of the middle
@@ -70,6 +73,7 @@ type client struct {
 type ending struct {
 	mayBeGone atomic.Bool
 	inOrder   atomic.Bool // it was asked to end: it says so on every connection
+	comesBack atomic.Bool // at the same address, and clients go on there
 }
 
 // own is an order that a client may cancel.
@@ -95,6 +99,8 @@ func (c *client) run(stop <-chan struct{}) {
 		case c.end.inOrder.Load() && served && !errors.As(err, new(lastWordsError)):
 			c.history.complain("an orderly stop ended a connection without a reason: %v", err)
 			return
+		case c.end.mayBeGone.Load() && c.end.comesBack.Load():
+			time.Sleep(connectAgain)
 		case c.end.mayBeGone.Load():
 			return
 		default:

@@ -31,6 +31,7 @@ func init() {
 		"kill":             {"the server is killed; at times once more while it starts", true, false, (*runner).kill},
 		"kill-behind":      {"Postgres stands still while clients trade, then the server is killed: a long replay", true, true, (*runner).killBehind},
 		"stop":             {"SIGTERM in full load: exit status 0, complete tables", true, false, (*runner).terminate},
+		"restart":          {"SIGTERM in full load and a start at once; clients connect again and go on", false, false, (*runner).restart},
 		"postgres-kill":    {"the postmaster is killed, trading goes on", false, false, (*runner).killPostgres},
 		"both-kill":        {"server and Postgres are killed at once", true, false, (*runner).killBoth},
 		"postgres-freeze":  {"every process of Postgres stands still for a while (SIGSTOP)", false, false, (*runner).freezePostgres},
@@ -77,7 +78,7 @@ func (r *runner) kill(ctx context.Context) error {
 // in four.
 func (r *runner) killStarting(ctx context.Context) error {
 	for r.r.IntN(4) == 0 {
-		if err := r.launch(r.plain); err != nil {
+		if err := r.launch(r.plain, "127.0.0.1:0"); err != nil {
 			return err
 		}
 		_ = wait(ctx, time.Duration(r.r.IntN(400))*time.Millisecond)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"outcry/internal/wire"
 )
@@ -64,6 +65,7 @@ type history struct {
 	highest  uint64           // id
 	counts   counts
 	wrong    []string
+	silence  silence
 }
 
 // counts are figures of a whole run.
@@ -160,6 +162,7 @@ func (h *history) complainLocked(format string, args ...any) {
 func (h *history) note(f *frame, answers []wire.Answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.silence.answered(time.Now())
 	h.counts.Frames++
 	if len(answers) != len(f.commands) {
 		h.complainLocked("a frame of %d commands has %d answers: %s", len(f.commands), len(answers), f.xml)

@@ -36,6 +36,8 @@ type Report struct {
 	StartMedian    float64 `json:"start_seconds_median"`
 	StartMax       float64 `json:"start_seconds_max"`
 
+	Restarts []Restart `json:"restarts,omitempty"` // those that clients were connected over
+
 	starts []time.Duration
 }
 

@@ -33,6 +33,7 @@ type Options struct {
 	Plan    map[string]int // how many rounds of each fault; see Faults
 	Clients int            // connections that trade in each round, besides four of the linear symbol
 	Load    time.Duration  // longest time from the start of a round to its fault
+	Resting int            // orders that rest in the books from the begin on, away from where is traded
 	Edits   []venue.Edit   // changes to the server's source, for bugs that are planted
 	Dir     string         // for the data, the logs and the programs; "" for a temporary one, removed after a run without failure
 	Out     io.Writer      // progress, a line a round
@@ -144,7 +145,10 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 	if err = r.start(ctx, r.plain); err != nil {
 		return err
 	}
-	return r.openMarket(ctx)
+	if err = r.openMarket(ctx); err != nil {
+		return err
+	}
+	return r.fillBooks(ctx)
 }
 
 // start starts the server and waits until it takes orders.
@@ -152,7 +156,7 @@ func (r *runner) start(ctx context.Context, program string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
 	begun := time.Now()
-	if err := r.launch(program); err != nil {
+	if err := r.launch(program, "127.0.0.1:0"); err != nil {
 		return err
 	}
 	if err := r.server.WaitReady(ctx); err != nil {
@@ -163,10 +167,11 @@ func (r *runner) start(ctx context.Context, program string) (err error) {
 	return nil
 }
 
-func (r *runner) launch(program string) (err error) {
+// launch starts the server at an address of clients, and does not wait.
+func (r *runner) launch(program, listen string) (err error) {
 	r.server, err = venue.Launch(venue.ServerOptions{
 		Program: program, Data: filepath.Join(r.Dir, "data"), DatabaseURL: r.pg.URL(), Log: r.log,
-		Flags: []string{"--segment=262144", "--closed-orders=1000", "--stop-timeout=60s"},
+		Flags: []string{"--listen=" + listen, "--segment=262144", "--closed-orders=1000", "--stop-timeout=60s"},
 		Env:   []string{clockVariable + "=" + r.clockFile()},
 	})
 	return err
