@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/exchange"
 	"outcry/internal/postgres/pgtest"
 )
 
@@ -92,12 +93,30 @@ func TestVerifyGoesOnWhereTheDatabaseIsBehind(t *testing.T) {
 	require.Greater(t, last.Seq, before)
 	all := l.segments(t)
 	edit(t, all[len(all)-1], func(b []byte) { copy(b[len(b)-10:], "torn") })
+	late := lateRef(t, l.database)
 	restore()
 	stdout, stderr, status := l.verified()
 	require.Equal(t, exitOK, status, stderr)
 	require.Regexp(t, `a crash \d+ bytes are left at offset \d+ of \S+\.seg, which nobody was told of and a start cuts: ok`, stdout)
 	require.Contains(t, stdout, fmt.Sprintf("; later ones done again on top: %d: ok\n", last.Seq-before))
 	require.Contains(t, stdout, fmt.Sprintf("state    seq %d, digest %s\n", last.Seq, last.Digest))
+
+	// An order from before the journal begins is given a ref that a later record uses.
+	require.EqualValues(t, 1, execute(t, l.database, fmt.Sprintf(`INSERT INTO refs SELECT account, '%s', seq, id FROM order_log o
+		WHERE account = '%s' AND NOT EXISTS (SELECT FROM refs WHERE order_id = o.id) ORDER BY id LIMIT 1`, late.Ref, late.Account)))
+	_, stderr, status = l.verified()
+	require.Equal(t, exitError, status, stderr)
+	require.Contains(t, stderr, fmt.Sprintf("records: the journal uses ref %s of account %s after record %d, and the database has it from before", late.Ref, late.Account, before))
+}
+
+// lateRef returns the newest ref of a database.
+func lateRef(t *testing.T, database string) (key exchange.RefKey) {
+	t.Helper()
+	conn, err := pgx.Connect(background, database)
+	require.NoError(t, err)
+	defer conn.Close(background)
+	require.NoError(t, conn.QueryRow(background, `SELECT account, ref FROM refs ORDER BY seq DESC LIMIT 1`).Scan((*string)(&key.Account), (*string)(&key.Ref)))
+	return key
 }
 
 // downgrade makes a database what the first version of the schema would have made.

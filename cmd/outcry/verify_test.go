@@ -32,7 +32,7 @@ func trade(t *testing.T, p *exchangeProcess, r *rand.Rand, frames int) {
 				continue
 			}
 			amount := fmt.Sprintf("%s%d.%08d", []string{"", "-"}[r.IntN(2)], r.IntN(5), 1+r.IntN(1e8-1))
-			tx.Order([]string{"A", "B"}[r.IntN(2)], amount, fmt.Sprintf("%d.%08d", 95+r.IntN(10), r.IntN(1e8)))
+			tx.OrderRef([]string{"A", "B"}[r.IntN(2)], amount, fmt.Sprintf("%d.%08d", 95+r.IntN(10), r.IntN(1e8)), anyRef(r))
 		}
 		reply, err := c.exchange(tx.Append(nil))
 		require.NoError(t, err)
@@ -44,6 +44,14 @@ func trade(t *testing.T, p *exchangeProcess, r *rand.Rand, frames int) {
 			}
 		}
 	}
+}
+
+// anyRef returns a ref that is new, or "" as often.
+func anyRef(r *rand.Rand) string {
+	if r.IntN(2) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%016x", r.Uint64())
 }
 
 // life is what a stopped exchange has left.
@@ -82,11 +90,11 @@ func live(t *testing.T) *life {
 	c := &client{addr: p.addr, timeout: time.Minute}
 	create := new(wire.Create)
 	for id := range 5 {
-		create.Account(wire.Account{ID: fmt.Sprint(id + 1), Balance: "100000.00000001"})
+		create.Account(wire.Account{ID: fmt.Sprint(id + 1), Balance: "100000.00000001", Ref: fmt.Sprint("open", id%2)})
 	}
 	for _, sym := range []string{"A", "B"} {
 		for id := range 5 {
-			create.Symbol(sym, wire.Placement{Account: fmt.Sprint(id + 1), Shares: "1000.00000001"})
+			create.Symbol(sym, wire.Placement{Account: fmt.Sprint(id + 1), Shares: "1000.00000001", Ref: sym})
 		}
 	}
 	_, err := c.exchange(create.Append(nil))
@@ -97,7 +105,7 @@ func live(t *testing.T) *life {
 }
 
 // tables are all that a database keeps of an exchange.
-var tables = []string{"exchange_state", "accounts", "symbols", "positions", "placement_log", "order_log", "execution_log", "cancel_log", "resting_orders", "market",
+var tables = []string{"exchange_state", "accounts", "symbols", "positions", "placement_log", "order_log", "execution_log", "cancel_log", "resting_orders", "market", "refs",
 	"opening_accounts", "opening_symbols", "opening_positions", "opening_resting_orders"}
 
 // kept keeps a copy of the tables and of the view orders, which restore brings back.
@@ -201,12 +209,18 @@ var harms = []struct{ name, sql, check, want string }{
 	{"what was traded", `UPDATE market SET shares = shares + 0.00000001 WHERE sym = 'A'`, "history", `market, sym A: it says \d+ trades of .*; the executions come to \d+ trades of`},
 	{"the last price", `UPDATE market SET last_price = last_price + 1 WHERE sym = 'B'`, "history", `market, sym B: it says`},
 	{"a symbol that was never traded", `INSERT INTO market VALUES ('C', 1, 1, 1, 1, 1)`, "history", `market, sym C: it says 1 trades of .*; the executions come to nothing`},
+	{"a ref of no order", `UPDATE refs SET order_id = 999999 WHERE seq = (SELECT max(seq) FROM refs)`, "history", `refs, account \d, ref \S+: it is of record \d+ and of order 999999; that of account none is record 0`},
+	{"a ref of another order", `UPDATE refs SET order_id = (SELECT min(id) FROM order_log) WHERE seq = (SELECT max(seq) FROM refs)`, "history", `refs, account \d, ref \S+: .*; that of account \d is record \d+`},
+	{"a ref of another account", `UPDATE refs SET account = '6' WHERE account = '5' AND ref = 'A'`, "history", `refs, account 6, ref A: it is of record \d+ and of order none; that of account 5 is record \d+`},
+	{"two refs of one record", `INSERT INTO refs SELECT account, 'more', seq, order_id FROM refs WHERE ref = 'B' AND account = '1'`, "history", `placement_log, seq \d+: it is of record \d+, which another row is of too`},
 	{"a balance", `UPDATE accounts SET balance = balance + 0.0000000000000001 WHERE id = '3'`, "money", `account 3 has (\S+) free, \S+ held; it should have`},
 	{"two balances that still add up", `UPDATE accounts SET balance = balance + CASE id WHEN '1' THEN 1 ELSE -1 END WHERE id IN ('1', '2')`, "money", `account 1 has`},
 	{"a position gone", `DELETE FROM positions WHERE account = '4' AND sym = 'B'`, "money", `position of account 4 in B is missing`},
 	{"a position", `UPDATE positions SET shares = shares - 0.00000001 WHERE account = '2' AND sym = 'A'`, "money", `position of account 2 in A has`},
 	{"a placement", `UPDATE placement_log SET shares = shares + 1 WHERE seq = (SELECT min(seq) FROM placement_log)`, "money", `symbol A has|position of account`},
 	{"the sum of placements", `UPDATE symbols SET placed = placed + 1 WHERE sym = 'B'`, "money", `symbol B has 5001\.00000005 placed; it should have 5000\.00000005 placed`},
+	{"another ref", `UPDATE refs SET ref = 'x' WHERE seq = (SELECT max(seq) FROM refs)`, "records", `order_log, id \d+: it says .*; ref x \(time \d+\); journal record \d+ says .*; ref \w{16} \(time`},
+	{"a ref gone", `DELETE FROM refs WHERE seq = (SELECT max(seq) FROM refs)`, "records", `order_log, id \d+: it says [^;]*(; filled [^;]*)* \(time \d+\); journal record \d+ says .*; ref \w{16} \(time`},
 	{"a time", `UPDATE order_log SET time = time + 1 WHERE seq = (SELECT max(seq) FROM order_log o WHERE NOT EXISTS (SELECT FROM execution_log WHERE order_id = o.id))`,
 		"records", `order_log, id \d+: it says .*\(time \d+\); journal record \d+ says`},
 }

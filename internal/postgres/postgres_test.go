@@ -67,10 +67,18 @@ func (h *history) next() exchange.Event {
 	default:
 		return h.order(e)
 	}
+	h.name(&e)
 	if err := h.state.Apply(&e); err != nil {
 		panic(err)
 	}
 	return e
+}
+
+// name gives every other event that may have a ref one of its own.
+func (h *history) name(e *exchange.Event) {
+	if e.Kind != exchange.SymbolMade && e.Kind != exchange.OrderCanceled && h.r.IntN(2) == 0 {
+		e.Ref = exchange.Ref(fmt.Sprintf("ref-%d", h.seq))
+	}
 }
 
 // cancel makes e the cancel of an open order; it tells whether there is one.
@@ -129,6 +137,7 @@ func (h *history) order(e exchange.Event) exchange.Event {
 	h.state.OrderID = o.ID
 	e.Kind, e.Order, e.Side, e.Shares, e.Limit = exchange.OrderAccepted, o.ID, o.Side, o.Shares, o.Limit
 	e.Fills = fills
+	h.name(&e)
 	var plain exchange.Event // without what only the book knows
 	if err := exchange.DecodeEvent(exchange.AppendEvent(nil, &e), &plain); err != nil {
 		panic(err)

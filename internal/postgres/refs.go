@@ -117,19 +117,18 @@ func (h *History) EachRef(ctx context.Context, f func(exchange.RefKey) bool) err
 }
 
 // CheckRefs compares each row of refs with its record's row, as of Position. A *RowError
-// names the first one that has none, or another account's, or which shares its record
-// with another ref. That an account has a ref once, the table's key sees to.
+// names the first one that has none, or another account's. That an account has a ref
+// once, the table's key sees to; that a record has one, Archive.History.
 func (a *Archive) CheckRefs(ctx context.Context) (refs int64, err error) {
 	var account, ref, says string
 	err = a.tx.QueryRow(ctx, `
-		SELECT f.account, f.ref, format('it is of record %s and of order %s; ', f.seq, coalesce(f.order_id::text, 'none')) ||
-		       CASE WHEN f.twice THEN 'another ref is of that record too'
-		            ELSE format('that of account %s is record %s', coalesce(o.account, p.account, a.id, 'none'), coalesce(o.seq, p.seq, a.seq, 0)) END
-		  FROM (SELECT *, count(*) OVER (PARTITION BY seq) > 1 AS twice FROM refs) f
+		SELECT f.account, f.ref, format('it is of record %s and of order %s; that of account %s is record %s', f.seq,
+		         coalesce(f.order_id::text, 'none'), coalesce(o.account, p.account, a.id, 'none'), coalesce(o.seq, p.seq, a.seq, 0))
+		  FROM refs f
 		  LEFT JOIN order_log o ON o.id = f.order_id
 		  LEFT JOIN placement_log p ON p.seq = f.seq AND f.order_id IS NULL
 		  LEFT JOIN accounts a ON a.id = f.account AND a.seq = f.seq AND f.order_id IS NULL
-		 WHERE f.twice OR (f.account, f.seq) IS DISTINCT FROM (coalesce(o.account, p.account, a.id), coalesce(o.seq, p.seq, a.seq))
+		 WHERE (f.account, f.seq) IS DISTINCT FROM (coalesce(o.account, p.account, a.id), coalesce(o.seq, p.seq, a.seq))
 		 ORDER BY f.seq, f.account, f.ref LIMIT 1`).Scan(&account, &ref, &says)
 	switch {
 	case err == nil:

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/postgres/pgtest"
+	"outcry/internal/wire"
+)
+
+// TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes sends the same frames again: at
+// once, after a kill with Postgres away, after one with it there, and when memory holds
+// none of their refs any more.
+func TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes(t *testing.T) {
+	pg, dir := pgtest.NewCluster(t)
+	flags := []string{"--data=" + t.TempDir(), "--database-url=" + pg.URL(), "--closed-orders=10", "--refs=8"}
+	p := start(t, flags...)
+	c := dial(t, p.xml)
+	frames := []string{
+		`<create><account id="1" balance="100000" ref="open"/><account id="2" balance="0" ref="open"/><symbol sym="S"><account id="2" ref="shares">1000</account></symbol></create>`,
+		`<transactions id="2"><order sym="S" amount="-7" limit="3.50" ref="a:1"/><order sym="S" amount="-1" limit="9" ref="a:2"/></transactions>`,
+		`<transactions id="1"><order sym="S" amount="7" limit="3.5" ref="a:1"/></transactions>`,
+	}
+	var replies []string
+	for _, frame := range frames {
+		replies = append(replies, c.must(t, frame))
+		require.NotContains(t, replies[len(replies)-1], "error")
+	}
+	query := `<transactions id="2"><query ref="a:1"/><query ref="a:2"/><query id="1"/></transactions>`
+	status := c.must(t, query)
+	same := func(when string) {
+		t.Helper()
+		for i, frame := range frames {
+			require.Equal(t, replies[i], c.must(t, frame), when)
+			other := strings.NewReplacer(`amount="-`, `amount="-1`, `amount="`, `amount="1`, `balance="`, `balance="1`).Replace(frame)
+			require.Regexp(t, `<error [^>]*ref="\S+">account \d has used ref \S+ before, and not for this</error>`, c.must(t, other), when)
+		}
+		require.Equal(t, status, c.must(t, query), when)
+	}
+	same("at once")
+
+	back := away(t, pg, dir)
+	p.kill()
+	p = launch(t, flags...)
+	back()
+	p.waitReady(t)
+	c = dial(t, p.xml)
+	same("after a kill with Postgres away")
+
+	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_records") == 0 }, patience, time.Millisecond)
+	p.kill()
+	p = start(t, flags...)
+	c = dial(t, p.xml)
+	require.Zero(t, metric(t, p, "outcry_refs_in_memory"), "all are in Postgres")
+	same("after a kill with all in Postgres")
+
+	// Old refs are in Postgres alone: without it nobody knows what they were used for.
+	back = away(t, pg, dir)
+	reply := c.must(t, frames[2])
+	require.Contains(t, reply, `<error sym="S" amount="7" limit="3.5" ref="a:1">what ref a:1 was used for is in the database, which does not answer now; nothing was done, try again later</error>`)
+	back()
+	require.Eventually(t, func() bool { return c.must(t, frames[2]) == replies[2] }, patience, 5*time.Millisecond)
+	same("with Postgres back")
+	p.stop(t)
+	require.Equal(t, [][]string{{"3", "6", "3"}}, queryRows(t, pg.URL()))
+	conserved(t, pg.URL())
+}
+
+// queryRows counts orders, refs, and refs of orders.
+func queryRows(t *testing.T, database string) [][]string {
+	t.Helper()
+	return query(t, text(t, database), `SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM refs), (SELECT count(*) FROM refs JOIN orders ON orders.id = order_id AND orders.account = refs.account)`)
+}
+
+// TestClientsThatRetryMakeNoSecondOrder kills the program while eight clients trade. Each
+// sends again whatever it has no answer to, until it has one.
+func TestClientsThatRetryMakeNoSecondOrder(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	flags, database := dataFlags(t)
+	flags = append(flags, "--refs=100", "--closed-orders=100")
+	p := start(t, flags...)
+	setup := dial(t, p.xml)
+	const accounts, symbols, kills = 8, 3, 3
+	for id := 1; id <= accounts; id++ {
+		create := new(wire.Create).Account(wire.Account{ID: fmt.Sprint(id), Balance: "1000000"})
+		for sym := range symbols {
+			create.Symbol(fmt.Sprintf("SYM%d", sym), wire.Placement{Account: fmt.Sprint(id), Shares: "100000"})
+		}
+		require.NotContains(t, setup.must(t, string(create.Append(nil))), "error")
+	}
+	told := make([]map[string]string, accounts) // by account: the reply to each ref
+	waiting := make([][]string, accounts)       // frames without a reply
+	for round := range kills + 1 {
+		var clients sync.WaitGroup
+		enough := make(chan struct{}, 8*10_000)
+		for n := range accounts {
+			if told[n] == nil {
+				told[n] = map[string]string{}
+			}
+			clients.Go(func() {
+				r := rand.New(rand.NewPCG(seed, uint64(round*100+n)))
+				waiting[n] = tradeAndRetry(t, p.xml, r, fmt.Sprint(n+1), symbols, told[n], waiting[n], round == kills, enough)
+			})
+		}
+		if round < kills {
+			for range (200 + rand.New(rand.NewPCG(seed, uint64(round))).IntN(200)) / raceFactor {
+				<-enough
+			}
+			p.kill()
+		}
+		clients.Wait()
+		if round < kills {
+			p = start(t, flags...)
+		}
+	}
+	p.stop(t)
+	conserved(t, database)
+	orders := 0
+	for n := range accounts {
+		require.Empty(t, waiting[n], "the last round answers everything")
+		for _, reply := range told[n] {
+			if strings.Contains(reply, "<opened") {
+				orders++
+			}
+		}
+	}
+	rows := queryRows(t, database)
+	require.Equal(t, fmt.Sprint(orders), rows[0][0], "seed %d: as many orders as refs that were answered", seed)
+	require.Equal(t, rows[0][0], rows[0][2])
+}
+
+// tradeAndRetry sends frames of one order each, four at a time, first those that have no
+// reply yet. Some that have one are sent again: the reply must be the same. It returns
+// those without a reply when the connection ends; where final, it ends by itself once all
+// have one.
+func tradeAndRetry(t *testing.T, addr string, r *rand.Rand, account string, symbols int, told map[string]string, waiting []string, final bool, answered chan<- struct{}) []string {
+	c, err := dialOnce(addr)
+	if err != nil {
+		return waiting
+	}
+	defer c.Close()
+	for !final || len(waiting) > 0 {
+		for len(waiting) < 4 {
+			ref := fmt.Sprintf("%s-%d", account, len(told)+len(waiting))
+			frame := string(wire.NewTransactions(account).OrderRef(fmt.Sprintf("SYM%d", r.IntN(symbols)), fmt.Sprint(r.IntN(9)-10*r.IntN(2)+1), fmt.Sprint(95+r.IntN(10)), ref).Append(nil))
+			waiting = append(waiting, frame)
+		}
+		var out []byte
+		for _, frame := range waiting {
+			out = wire.AppendFrame(out, []byte(frame))
+		}
+		if _, err := c.Write(out); err != nil {
+			return waiting
+		}
+		for len(waiting) > 0 {
+			reply, err := c.r.Next()
+			if err != nil {
+				return waiting
+			}
+			if before, again := told[waiting[0]]; again && before != string(reply) {
+				t.Errorf("%s was answered with %s, and then with %s", waiting[0], before, reply)
+			}
+			told[waiting[0]] = string(reply)
+			waiting = waiting[1:]
+			answered <- struct{}{}
+		}
+		for frame := range told { // any
+			if r.IntN(4) == 0 && !final {
+				waiting = append(waiting, frame)
+			}
+			break
+		}
+	}
+	return waiting
+}
