@@ -13,6 +13,9 @@ const (
 // account, an execution, or a cancel.
 const gone = `was answered with .* lost|was told to have executed|was told to be canceled|was answered, the exchange says: there is no order`
 
+// sentAgain is what is said where an order that was sent again was done again.
+const sentAgain = `is answered again with .* and not with|is there a second time|one order is there as|'s ref is taken for another order|asked for by its ref`
+
 // someKills is a run in which every bug that shows after a kill has its chance.
 var someKills = map[string]int{"kill": 10, "stop": 1}
 
@@ -91,6 +94,18 @@ var bugs = []Bug{
 		Name: "stop-without-postgres", Promise: "an orderly stop leaves complete tables: it does not wait for them", plan: map[string]int{"stop": 10},
 		noticed: `after an orderly stop: .* lost`,
 		edits:   []venue.Edit{{File: "cmd/outcryd/server.go", Old: "s.projector.WaitApplied(ctx, last)", New: "ctx.Err()"}},
+	}, {
+		Name: "forget-refs-at-restart", Promise: "refs: those that the journal has and Postgres does not are forgotten at a start", plan: map[string]int{"kill": 8, "kill-behind": 3},
+		noticed: sentAgain,
+		edits:   []venue.Edit{{File: "internal/engine/engine.go", Old: "e.refs.table, e.refs.filter = o.State.Refs, newRefFilter()", New: "e.refs.table, e.refs.filter = exchange.NewRefs(), newRefFilter()"}},
+	}, {
+		Name: "forget-old-refs", Promise: "refs: those that Postgres has at a start are taken for unused", plan: someKills,
+		noticed: sentAgain,
+		edits:   []venue.Edit{{File: "internal/engine/refs.go", Old: "err = e.options.History.EachRef(ctx, yield)", New: "err = ctx.Err()"}},
+	}, {
+		Name: "refs-race", Promise: "refs: two sessions use one at the same time", pkg: "./internal/engine", test: "Ref",
+		noticed: `^TestOneOfManySessionsUsesARef|^TestNothingIsToldOfARefThatIsBeingUsed`,
+		edits:   []venue.Edit{{File: "internal/engine/refs.go", Old: "case e.refs.table.Claim(account, c.Ref):", New: "case e.refs.table.Claim(account, c.Ref), true:"}},
 	}, {
 		Name: "end-without-a-word", Promise: "never silent: an orderly stop does not say so on the connections that it ends", plan: map[string]int{"stop": 2},
 		noticed: `without a reason`,

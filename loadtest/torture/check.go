@@ -87,6 +87,9 @@ func (r *runner) listLinear(ctx context.Context, round int) error {
 // check holds the three views against each other, with the exchange up and no
 // client trading.
 func (r *runner) check(ctx context.Context) error {
+	if err := r.retryAll(ctx); err != nil {
+		return err
+	}
 	if err := r.waitCaughtUp(ctx); err != nil {
 		return err
 	}
@@ -311,6 +314,7 @@ func (r *runner) forget() {
 			continue
 		}
 		delete(r.truth.orders, id)
+		r.keepOld(r.history.orders[serial(o.amount)])
 		delete(r.history.orders, serial(o.amount))
 		delete(r.history.ids, id)
 		if len(r.old) < oldMax {
@@ -320,4 +324,15 @@ func (r *runner) forget() {
 		}
 	}
 	clear(r.truth.touched)
+}
+
+// keepOld remembers an order that is sent again in later rounds, if it has a ref.
+func (r *runner) keepOld(s *sentOrder) {
+	switch at := r.r.IntN(20 * oldMax); {
+	case s == nil || s.ref == "":
+	case len(r.oldSent) < oldMax:
+		r.oldSent = append(r.oldSent, s)
+	case at < oldMax:
+		r.oldSent[at] = s
+	}
 }

@@ -22,12 +22,16 @@ const (
 	query
 	cancel
 	create // an account, or shares for it
+	retry  // of an order that has no answer
+	repeat // of one that has
+	other  // another order with the ref of one that was answered
+	byRef  // a query by ref
 )
 
 // command is one element of a frame, and what its answer is about.
 type command struct {
 	kind  kind
-	order *sentOrder // place
+	order *sentOrder // place, retry, repeat, other, byRef
 	id    uint64     // query, cancel
 }
 
@@ -65,7 +69,9 @@ type client struct {
 	addr    string
 	market  market
 	history *history
-	mine    []own // orders that were accepted in this round
+	mine    []own        // orders that were accepted in this round
+	told    []*sentOrder // those of them that have a ref
+	lost    []*sentOrder // that have a ref, and no answer since the connection was cut
 	end     *ending
 }
 
@@ -141,14 +147,16 @@ func (c *client) trade(conn net.Conn, stop <-chan struct{}) (served bool, err er
 			return served, c.cutFrame(conn, bytes, frames)
 		case 1:
 			_, err := conn.Write(bytes)
+			c.unread(frames)
 			c.count(func(n *counts) { n.ConnectionsCut++ })
 			return served, errors.Join(err, errCut)
 		}
 		if _, err := conn.Write(bytes); err != nil {
 			return served, err
 		}
-		for _, f := range frames {
+		for i, f := range frames {
 			if err := c.read(replies, f); err != nil {
+				c.unread(frames[i:])
 				return served, err
 			}
 			served = true
@@ -161,6 +169,7 @@ func (c *client) trade(conn net.Conn, stop <-chan struct{}) (served bool, err er
 func (c *client) cutFrame(conn net.Conn, bytes []byte, frames []*frame) error {
 	last := frames[len(frames)-1]
 	c.history.mark(last, cutOff)
+	c.unread(frames)
 	c.count(func(n *counts) { n.FramesCut++ })
 	_, err := conn.Write(bytes[:len(bytes)-1-c.r.IntN(len(last.xml))])
 	return errors.Join(err, errCut)
@@ -192,6 +201,9 @@ func (c *client) read(replies *wire.FrameReader, f *frame) error {
 	for _, o := range f.orders {
 		if o.fate == answered {
 			c.mine = append(c.mine, own{o.account, o.id})
+			if o.ref != "" {
+				c.told = append(c.told, o)
+			}
 		}
 	}
 	return nil
@@ -233,7 +245,18 @@ func (c *client) frame() *frame {
 		c.mine = c.mine[:len(c.mine)-1]
 		account = canceled.account
 	}
+	var again *sentOrder
+	if canceled.id == 0 {
+		k := place
+		if k, again = c.again(); again != nil {
+			account = again.account
+			f.commands = append(f.commands, command{kind: k, order: again})
+		}
+	}
 	t := wire.NewTransactions(account)
+	if again != nil {
+		again.add(t)
+	}
 	for range 1 + c.r.IntN(3) {
 		if id := c.history.someID(c.r.IntN); id > 0 && c.r.IntN(4) == 0 {
 			f.commands = append(f.commands, command{kind: query, id: id})
@@ -243,7 +266,7 @@ func (c *client) frame() *frame {
 		o := c.order(account)
 		f.orders = append(f.orders, o)
 		f.commands = append(f.commands, command{kind: place, order: o})
-		t.Order(o.sym, decimal(o.amount), decimal(o.limit))
+		o.add(t)
 	}
 	if canceled.id > 0 {
 		f.commands = append(f.commands, command{kind: cancel, id: canceled.id})
@@ -262,7 +285,11 @@ func (c *client) order(account string) *sentOrder {
 		amount = -amount
 	}
 	limit := int64(priceMiddle + priceTick*(c.r.IntN(2*priceSpread+1)-priceSpread))
-	return c.history.order(account, c.market.symbols[c.r.IntN(len(c.market.symbols))], amount, limit)
+	o := c.history.order(account, c.market.symbols[c.r.IntN(len(c.market.symbols))], amount, limit)
+	if c.r.IntN(3) > 0 {
+		o.give()
+	}
+	return o
 }
 
 // ask sends one frame on a connection of its own and returns the answers.

@@ -29,7 +29,8 @@ const (
 // sentOrder is an order as its client knows it.
 type sentOrder struct {
 	account, sym  string
-	amount, limit int64 // in units of 10^-8; a negative amount sells
+	ref           string // "" where it has none
+	amount, limit int64  // in units of 10^-8; a negative amount sells
 	fate          fate
 	after         uint64      // the highest id that was known when it was sent
 	id            uint64      // once answered
@@ -80,6 +81,8 @@ type counts struct {
 	Queries         int64            `json:"queries"`
 	Cancels         int64            `json:"cancels"`
 	Creates         int64            `json:"creates"`
+	Retried         int64            `json:"retried_without_an_answer"`
+	Repeated        int64            `json:"sent_again_though_answered"`
 	ConnectionsCut  int64            `json:"connections_cut_before_the_reply"`
 	FramesCut       int64            `json:"frames_cut"`
 	Errors          map[string]int64 `json:"errors"` // by text, without its figures
@@ -176,12 +179,20 @@ func (h *history) note(f *frame, answers []wire.Answer) {
 			h.noteStatus(c, a)
 		case create:
 			h.noteCreate(f.account, a)
+		case retry:
+			h.noteRetry(c.order, a)
+		case repeat:
+			h.noteRepeat(c.order, a)
+		case other:
+			h.noteOther(c.order, a)
+		case byRef:
+			h.noteByRef(c.order, a)
 		}
 	}
 }
 
 func (h *history) noteOrder(o *sentOrder, a *wire.Answer) {
-	if a.Sym != o.sym || a.Amount != decimal(o.amount) || a.Limit != decimal(o.limit) {
+	if a.Sym != o.sym || a.Amount != decimal(o.amount) || a.Limit != decimal(o.limit) || a.Ref != o.ref {
 		h.complainLocked("order %+v is answered with %+v", *o, *a)
 	}
 	switch a.Kind {

@@ -80,9 +80,10 @@ type runner struct {
 	linear  *linearHistory
 	market  market
 	report  *Report
-	db      *pgx.Conn // past the proxy
-	old     []*order  // a sample of closed orders of earlier rounds
-	end     *ending   // of the server that runs
+	db      *pgx.Conn    // past the proxy
+	old     []*order     // a sample of closed orders of earlier rounds
+	oldSent []*sentOrder // another one, of those that have a ref
+	end     *ending      // of the server that runs
 }
 
 // Run runs the plan in an order that the seed draws, and stops at the first thing
@@ -171,7 +172,7 @@ func (r *runner) start(ctx context.Context, program string) (err error) {
 func (r *runner) launch(program, listen string) (err error) {
 	r.server, err = venue.Launch(venue.ServerOptions{
 		Program: program, Data: filepath.Join(r.Dir, "data"), DatabaseURL: r.pg.URL(), Log: r.log,
-		Flags: []string{"--listen=" + listen, "--segment=262144", "--closed-orders=1000", "--stop-timeout=60s"},
+		Flags: []string{"--listen=" + listen, "--segment=262144", "--closed-orders=1000", "--refs=200", "--stop-timeout=60s"},
 		Env:   []string{clockVariable + "=" + r.clockFile()},
 	})
 	return err
