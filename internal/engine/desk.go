@@ -213,6 +213,8 @@ func (d *desk) queryOrder(c *exchange.Command, r *exchange.Result) {
 		r.Reason = exchange.UnknownAccount
 	} else if o, found := d.book.Find(c.Names(r)); !found {
 		r.Reason = d.engine.absent(c.Names(r)) // it was forgotten on the way here
+	} else if c.OwnOnly && o.Account.ID != c.Account {
+		r.Reason = exchange.ForeignOrder
 	} else {
 		r.Status = o.Status()
 	}

@@ -310,7 +310,7 @@ func (e *Engine) Recall(ctx context.Context, c *exchange.Command, r *exchange.Re
 	case err != nil:
 	case !found:
 		r.Reason = exchange.UnknownOrder
-	case c.Kind == exchange.QueryOrder:
+	case c.Kind == exchange.QueryOrder && !(c.OwnOnly && o.Account != c.Account):
 		r.Reason, r.Status = exchange.OK, o.Status
 	case o.Account != c.Account:
 		r.Reason = exchange.ForeignOrder

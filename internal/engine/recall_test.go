@@ -33,3 +33,24 @@ func TestExecuteDoesNotAskTheHistory(t *testing.T) {
 	m.Recall(background, &commands[1], &done)
 	require.Equal(t, exchange.ForeignOrder, done.Reason, "a result that is complete stays as it is")
 }
+
+func TestAQueryOfOwnOrdersOnlyTellsNoOthers(t *testing.T) {
+	db := &database{}
+	m := open(t, Options{Projection: db, History: db})
+	own := func(order exchange.OrderID, account exchange.AccountID) exchange.Command {
+		c := queryOf(order)
+		c.Account, c.OwnOnly = account, true
+		return c
+	}
+	got := m.all(buy("A", 1, 1), own(1, "1"), own(1, "2"))
+	require.Equal(t, []exchange.Result{{Order: 1}, {Status: exchange.Status{Open: 1}}, {Reason: exchange.ForeignOrder}}, got, "in memory")
+
+	m.lastOrder.Store(10)
+	status := exchange.Status{Canceled: 5}
+	db.orders.Store(exchange.OrderID(7), exchange.ClosedOrder{Account: "1", PublicOrder: exchange.PublicOrder{Status: status}})
+	for account, want := range map[exchange.AccountID]exchange.Result{"1": {Status: status}, "2": {Reason: exchange.ForeignOrder}} {
+		c, r := own(7, account), exchange.Result{Reason: exchange.HistoryUnavailable}
+		m.Recall(background, &c, &r)
+		require.Equal(t, want, r, "in the database")
+	}
+}

@@ -42,6 +42,7 @@ func (k CommandKind) String() string {
 type Command struct {
 	Kind    CommandKind
 	Side    Side
+	OwnOnly bool // a QueryOrder is refused as ForeignOrder where the order is not Account's
 	Account AccountID
 	Symbol  Symbol
 	Balance Cash

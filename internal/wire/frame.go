@@ -62,6 +62,9 @@ func NewFrameReader(r io.Reader, max int) *FrameReader {
 	return &FrameReader{r: r, max: max, buf: make([]byte, bufferMin), body: -1}
 }
 
+// SetMax changes the largest frame. It is called between two calls of Next.
+func (f *FrameReader) SetMax(max int) { f.max = max }
+
 // Next returns the next frame, which is valid until the next call. It returns
 // io.EOF where the stream ends between frames, io.ErrUnexpectedEOF where it ends
 // within one, a *FrameError where the stream can no longer be followed, and the

@@ -21,6 +21,7 @@ type Request struct {
 	slots   []slot
 	echoes  []byte // what the reply repeats, as it has it, of the slots without sent
 	refusal string // why the frame as a whole is refused; "" where it is not
+	denied  int    // slots whose commands Deny took out
 
 	// The names that a scanner has read last, in this frame or an earlier one.
 	lastAccount exchange.AccountID
@@ -73,7 +74,7 @@ func (r *Request) Decode(frame []byte) {
 func (r *Request) reset() {
 	clear(r.Commands)
 	clear(r.slots)
-	r.Commands, r.slots, r.echoes, r.refusal = r.Commands[:0], r.slots[:0], r.echoes[:0], ""
+	r.Commands, r.slots, r.echoes, r.refusal, r.denied = r.Commands[:0], r.slots[:0], r.echoes[:0], "", 0
 }
 
 // decodeDocument decodes any frame into r, which is empty.
@@ -94,7 +95,7 @@ func (r *Request) decodeDocument(frame []byte) {
 }
 
 // Refused returns how many places of the reply hold an error that no command
-// leads to: what is wrong was found by Decode.
+// leads to: what is wrong was found by Decode. What Deny took out does not count.
 func (r *Request) Refused() int {
 	if r.refusal != "" {
 		return 1
@@ -105,7 +106,7 @@ func (r *Request) Refused() int {
 			n++
 		}
 	}
-	return n
+	return n - r.denied
 }
 
 // do adds a command and its place in the reply. sent is nil where what the reply repeats

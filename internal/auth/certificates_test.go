@@ -1,0 +1,118 @@
+package auth
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/auth/authtest"
+)
+
+// certify loads certificates and follows them.
+func certify(t testing.TB, own authtest.Pair, clientCA string) *Certificates {
+	t.Helper()
+	c, err := LoadCertificates(own.CertFile, own.KeyFile, clientCA, quiet)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { c.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return c
+}
+
+// talk connects to a server of certificates and returns what the server's greeting
+// came to.
+func talk(t testing.TB, c *Certificates, client *tls.Config) error {
+	t.Helper()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", c.Config())
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, "hello")
+		conn.Close()
+	}()
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", l.Addr().String(), client)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	greeting, err := io.ReadAll(conn)
+	if err == nil && string(greeting) != "hello" {
+		err = errors.New("no greeting")
+	}
+	return err
+}
+
+func TestOnlyClientsOfTheAuthorityGetIn(t *testing.T) {
+	authority, other := authtest.NewAuthority(t), authtest.NewAuthority(t)
+	own := authority.Server("server")
+	c := certify(t, own, authority.File)
+	client := func(p ...authtest.Pair) *tls.Config {
+		config := &tls.Config{RootCAs: authority.Pool}
+		for _, pair := range p {
+			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair.Certificate, nil }
+		}
+		return config
+	}
+	require.NoError(t, talk(t, c, client(authority.Client("alice"))))
+	require.Error(t, talk(t, c, client()), "none")
+	require.Error(t, talk(t, c, client(other.Client("mallory"))), "of another authority")
+	require.Error(t, talk(t, c, client(authority.Server("another"))), "that of another server is not for clients")
+	require.Error(t, talk(t, c, client(authority.Expired("old", x509.ExtKeyUsageClientAuth))), "expired")
+	old := client(authority.Client("alice"))
+	old.MaxVersion = tls.VersionTLS11
+	require.Error(t, talk(t, c, old), "TLS 1.1")
+	health, err := OwnConfig(own.CertFile, own.KeyFile)
+	require.NoError(t, err)
+	require.NoError(t, talk(t, c, health), "the server's own program")
+	stranger := other.Server("server")
+	health, err = OwnConfig(stranger.CertFile, stranger.KeyFile)
+	require.NoError(t, err)
+	require.Error(t, talk(t, certify(t, own, ""), health), "which takes its own server alone")
+}
+
+func TestNewCertificatesAreTakenAndBadOnesAreNot(t *testing.T) {
+	first, second := authtest.NewAuthority(t), authtest.NewAuthority(t)
+	own := first.Server("server")
+	c := certify(t, own, "")
+	trusts := func(a *authtest.Authority) *tls.Config { return &tls.Config{RootCAs: a.Pool} }
+	require.NoError(t, talk(t, c, trusts(first)))
+	expires := c.Expires()
+
+	key, err := os.ReadFile(own.KeyFile)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(own.KeyFile, []byte("no key"), 0o600))
+	require.ErrorContains(t, c.Reload(), own.KeyFile)
+	require.NoError(t, talk(t, c, trusts(first)), "the old one stays")
+	require.NoError(t, os.WriteFile(own.KeyFile, key, 0o600))
+
+	next := second.Server("server")
+	require.NoError(t, os.Rename(next.CertFile, own.CertFile))
+	require.Error(t, c.Reload(), "a certificate without its key")
+	require.NoError(t, talk(t, c, trusts(first)))
+	require.NoError(t, os.Rename(next.KeyFile, own.KeyFile))
+	require.Eventually(t, func() bool { return talk(t, c, trusts(second)) == nil }, patience, 10*time.Millisecond)
+	require.False(t, expires.After(c.Expires()))
+
+	old := second.Expired("expired", x509.ExtKeyUsageServerAuth)
+	_, err = LoadCertificates(old.CertFile, old.KeyFile, "", quiet)
+	require.ErrorContains(t, err, "has expired")
+	_, err = LoadCertificates(own.CertFile, own.KeyFile, own.KeyFile, quiet)
+	require.ErrorContains(t, err, "there is no certificate in")
+}

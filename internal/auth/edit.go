@@ -1,0 +1,185 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Names in the data directory.
+const (
+	tokensFile = "tokens"
+	lockFile   = "tokens.lock"
+	healthFile = "health-token"
+)
+
+// Add makes a token for a scope and writes what the file of the data directory dir
+// says of it. expires is the zero time for never. It returns the token, which is
+// nowhere else. dir is made where it is not there. After an error the file is as it
+// was, unless only the sync of the directory failed.
+func Add(dir string, scope Scope, expires time.Time, note string) (token string, e Entry, err error) {
+	if err := checkNote(note); err != nil {
+		return "", Entry{}, err
+	}
+	token, e = newToken()
+	now := time.Now().Truncate(time.Second).UTC()
+	e.Scope, e.Created, e.Expires, e.Note = scope, now, expires, note
+	if !expires.IsZero() {
+		if e.Expires = expires.Truncate(time.Second).UTC(); !e.Expires.After(now) {
+			return "", Entry{}, fmt.Errorf("a token that expires at %s has expired already", expires.Format(time.RFC3339))
+		}
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", Entry{}, fmt.Errorf("auth: %w", err)
+	}
+	err = edit(dir, func(all []Entry) ([]Entry, error) {
+		if len(all) >= entriesMax {
+			return nil, fmt.Errorf("there are %d tokens, and no more are taken: revoke some", len(all))
+		}
+		return append(all, e), nil
+	})
+	if err != nil {
+		return "", Entry{}, err
+	}
+	return token, e, nil
+}
+
+// List returns what the file of a data directory says, oldest first; nothing where
+// there is no file.
+func List(dir string) ([]Entry, error) { return readFile(filepath.Join(dir, tokensFile)) }
+
+// Revoke takes the token with an id out of the file of a data directory. The error
+// names the id where there is no such token. After an error the file is as it was, unless only
+// the sync of the directory failed.
+func Revoke(dir, id string) error {
+	if len(id) != idDigits || !isHex(id) { // it may be a whole token: it is not repeated
+		return fmt.Errorf("what is revoked is named by its id of %d hexadecimal digits, the middle part of a token", idDigits)
+	}
+	if _, err := os.Stat(filepath.Join(dir, tokensFile)); err != nil {
+		return fmt.Errorf("auth: %w", err)
+	}
+	return edit(dir, func(all []Entry) ([]Entry, error) {
+		left := slices.DeleteFunc(all, func(e Entry) bool { return e.ID == id })
+		if len(left) == len(all) {
+			return nil, fmt.Errorf("there is no token %s", id)
+		}
+		return left, nil
+	})
+}
+
+// edit replaces the file with what change makes of it. Two editors wait for each other.
+func edit(dir string, change func([]Entry) ([]Entry, error)) error {
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("auth: %w", err)
+	}
+	defer lock.Close() // which unlocks it
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("auth: lock %s: %w", lock.Name(), err)
+	}
+	if err := giveToOwner(lock, dir); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, tokensFile)
+	all, err := readFile(path)
+	if err != nil {
+		return err
+	}
+	if all, err = change(all); err != nil {
+		return err
+	}
+	file := appendFile(nil, all)
+	if len(file) > fileBytesMax {
+		return fmt.Errorf("the file of tokens would have more than %d bytes: revoke some", fileBytesMax)
+	}
+	return replaceFile(path, file)
+}
+
+// readFile reads a file of tokens; one that is not there has none.
+func readFile(path string) ([]Entry, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("auth: %w", err)
+	}
+	defer f.Close()
+	file, err := io.ReadAll(io.LimitReader(f, fileBytesMax+1))
+	if err != nil {
+		return nil, fmt.Errorf("auth: read %s: %w", path, err)
+	}
+	all, err := parseFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("auth: %s: %w", path, err)
+	}
+	return all, nil
+}
+
+// replaceFile writes a file that only the owner of its directory reads. Whoever reads
+// it meanwhile, also after a crash, sees the old one or the new one.
+func replaceFile(path string, content []byte) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("auth: %w", err)
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = giveToOwner(f, dir)
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("auth: write %s: %w", path, err)
+	}
+	return syncDir(dir)
+}
+
+// giveToOwner gives a file to the owner of its directory, where root has made it: the
+// server that has to read it runs as that user.
+func giveToOwner(f *os.File, dir string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("auth: %w", err)
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	if err := f.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
+		return fmt.Errorf("auth: %w", err)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("auth: %w", err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("auth: sync %s: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package auth
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Parts of a token. Both are written in lower-case hexadecimal digits.
+const (
+	tokenPrefix = "outc_"
+	idDigits    = 16
+	secretBytes = 32
+	tokenLen    = len(tokenPrefix) + idDigits + len("_") + 2*secretBytes
+)
+
+// Limits of the file.
+const (
+	fileBytesMax = 8 << 20
+	entriesMax   = 10_000
+	noteCharsMax = 200
+)
+
+// header is the first line of the file. Another number is another format.
+const header = "outcry tokens 1"
+
+// errMalformed says that a text is no token. It does not repeat the text.
+var errMalformed = errors.New("not a token")
+
+// Entry is what the file says of a token.
+type Entry struct {
+	ID      string // the public part
+	Hash    [sha256.Size]byte
+	Scope   Scope
+	Created time.Time
+	Expires time.Time // zero for never
+	Note    string    // whose it is, for people
+}
+
+// newToken draws a token. Its entry has the id and the hash only.
+func newToken() (token string, e Entry) {
+	var random [idDigits/2 + secretBytes]byte
+	_, _ = rand.Read(random[:]) // never fails
+	digits := hex.EncodeToString(random[:])
+	e.ID = digits[:idDigits]
+	token = tokenPrefix + e.ID + "_" + digits[idDigits:]
+	e.Hash = sha256.Sum256([]byte(token))
+	return token, e
+}
+
+// splitToken returns the id of a token. The error is errMalformed.
+func splitToken(token string) (id string, err error) {
+	if len(token) != tokenLen || token[:len(tokenPrefix)] != tokenPrefix {
+		return "", errMalformed
+	}
+	id, secret := token[len(tokenPrefix):][:idDigits], token[tokenLen-2*secretBytes:]
+	if !isHex(id) || token[len(tokenPrefix)+idDigits] != '_' || !isHex(secret) {
+		return "", errMalformed
+	}
+	return id, nil
+}
+
+// isHex tells whether s is lower-case hexadecimal digits.
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
+
+// parseFile reads a file of tokens. The error names the line.
+func parseFile(file []byte) ([]Entry, error) {
+	if len(file) > fileBytesMax {
+		return nil, fmt.Errorf("the file has more than %d bytes", fileBytesMax)
+	}
+	first, rest, _ := bytes.Cut(file, []byte("\n"))
+	if string(first) != header {
+		return nil, fmt.Errorf("line 1: %.40q is not %q", first, header)
+	}
+	if len(rest) > 0 && rest[len(rest)-1] != '\n' {
+		return nil, errors.New("the last line has no end")
+	}
+	var all []Entry
+	seen := make(map[string]bool)
+	number := 1
+	for line := range strings.Lines(string(rest)) {
+		number++
+		e, err := parseEntry(strings.TrimSuffix(line, "\n"))
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		case seen[e.ID]:
+			return nil, fmt.Errorf("line %d: token %s is there twice", number, e.ID)
+		case len(all) == entriesMax:
+			return nil, fmt.Errorf("there are more than %d tokens", entriesMax)
+		}
+		seen[e.ID] = true
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// parseEntry reads a line: id, hash, scope, created, expires and note, with a tab
+// between each.
+func parseEntry(line string) (e Entry, err error) {
+	fields := strings.Split(line, "\t")
+	if len(fields) != 6 {
+		return e, fmt.Errorf("%d fields, not 6", len(fields))
+	}
+	e.ID = fields[0]
+	if len(e.ID) != idDigits || !isHex(e.ID) {
+		return e, fmt.Errorf("%.40q is not the id of a token", e.ID)
+	}
+	if len(fields[1]) != 2*len(e.Hash) || !isHex(fields[1]) {
+		return e, errors.New("the hash is not 64 hexadecimal digits")
+	}
+	_, _ = hex.Decode(e.Hash[:], []byte(fields[1])) // they are digits
+	if e.Scope, err = ParseScope(fields[2]); err != nil {
+		return e, err
+	}
+	if e.Created, err = time.Parse(time.RFC3339, fields[3]); err != nil {
+		return e, fmt.Errorf("created: %.40q is not a time", fields[3])
+	}
+	if fields[4] != never {
+		if e.Expires, err = time.Parse(time.RFC3339, fields[4]); err != nil || e.Expires.IsZero() {
+			return e, fmt.Errorf("expires: %.40q is neither a time nor %q", fields[4], never)
+		}
+	}
+	e.Note = fields[5]
+	return e, checkNote(e.Note)
+}
+
+// never stands in the file for a token that does not expire.
+const never = "-"
+
+// appendFile appends the file that holds entries.
+func appendFile(dst []byte, all []Entry) []byte {
+	dst = append(dst, header+"\n"...)
+	for i := range all {
+		e := &all[i]
+		expires := never
+		if !e.Expires.IsZero() {
+			expires = e.Expires.UTC().Format(time.RFC3339)
+		}
+		dst = fmt.Appendf(dst, "%s\t%x\t%s\t%s\t%s\t%s\n", e.ID, e.Hash, e.Scope, e.Created.UTC().Format(time.RFC3339), expires, e.Note)
+	}
+	return dst
+}
+
+// checkNote returns an error where a note does not fit on its line.
+func checkNote(note string) error {
+	if utf8.RuneCountInString(note) > noteCharsMax {
+		return fmt.Errorf("a note of %d characters: at most %d", utf8.RuneCountInString(note), noteCharsMax)
+	}
+	if !utf8.ValidString(note) || strings.ContainsFunc(note, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Errorf("note %.100q has a character that cannot be printed", note)
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package wire
+
+import "outcry/internal/exchange"
+
+// Deny asks about each command in turn, and takes those out of r for which deny returns
+// a text: that error stands in their place of the reply. deny may change a command
+// that it keeps. Deny returns how many it took out.
+func (r *Request) Deny(deny func(c *exchange.Command) (text string)) (denied int) {
+	var texts []string // of all commands; nil while none is denied
+	for i := range r.Commands {
+		if text := deny(&r.Commands[i]); text != "" {
+			if texts == nil {
+				texts = make([]string, len(r.Commands))
+			}
+			texts[i] = text
+			denied++
+		}
+	}
+	if denied == 0 {
+		return 0
+	}
+	moved := make([]int, len(r.Commands)) // where each is now, -1 for nowhere
+	kept := 0
+	for i, text := range texts {
+		moved[i] = -1
+		if text == "" {
+			r.Commands[kept] = r.Commands[i]
+			moved[i] = kept
+			kept++
+		}
+	}
+	clear(r.Commands[kept:])
+	r.Commands = r.Commands[:kept]
+	for i := range r.slots {
+		s := &r.slots[i]
+		switch {
+		case s.command < 0:
+		case moved[s.command] < 0:
+			s.command, s.text, s.symbol = -1, texts[s.command], -1
+			r.denied++
+		default:
+			s.command = moved[s.command]
+			if s.symbol >= 0 {
+				s.symbol = moved[s.symbol]
+			}
+		}
+	}
+	return denied
+}
