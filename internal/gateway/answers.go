@@ -58,6 +58,9 @@ func (a *answers) lookAt(i, size int) (refusal string) {
 		a.server.exchange.Recall(a.ctx, c, r)
 		a.unavailable = r.Reason == exchange.HistoryUnavailable
 	}
+	if r.Reason == exchange.ForeignOrder && a.server.options.Tokens != nil {
+		r.Reason = exchange.UnknownOrder // tells nobody which orders others have
+	}
 	a.last = r
 	if !a.hasRoom(size, len(r.Status.Executions)) && query {
 		a.refuse(limitMemory, noReplyMemory, "the exchange has no memory for so long a reply now; ask for this order again later, in a frame of its own")

@@ -72,13 +72,17 @@ func (s *Server) release(b *batch) {
 	s.batches.Put(b)
 }
 
-// add decodes one more frame, of which it keeps nothing.
-func (b *batch) add(frame []byte) {
+// add decodes one more frame, of which it keeps nothing. A judge that is not nil says
+// which of its commands are done.
+func (b *batch) add(frame []byte, j *judge) {
 	if b.frames == len(b.requests) {
 		b.requests = append(b.requests, wire.Request{})
 	}
 	r := &b.requests[b.frames]
 	r.Decode(frame)
+	if j != nil {
+		j.judge(r)
+	}
 	b.frames++
 	b.bytes += len(frame)
 	b.commands = append(b.commands, r.Commands...)

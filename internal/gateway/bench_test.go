@@ -3,10 +3,13 @@ package gateway
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,6 +60,50 @@ func benchmarkPipelined(b *testing.B, frames int) {
 		}
 		if _, err := io.ReadFull(in, replies); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRoundTripProtected is BenchmarkRoundTrip with a token, and with TLS: what
+// they cost, beside the plain one.
+func BenchmarkRoundTripProtected(b *testing.B) {
+	for _, way := range []struct {
+		name      string
+		auth, tls bool
+	}{{name: "plain"}, {name: "auth", auth: true}, {name: "tls", tls: true}, {name: "auth+tls", auth: true, tls: true}} {
+		for _, frames := range []int{1, 16} {
+			b.Run(fmt.Sprintf("%s/frames=%d", way.name, frames), func(b *testing.B) {
+				l, o := listen(b), Options{}
+				hello, dialing := "", dial
+				if way.tls {
+					var config *tls.Config
+					o.TLS, config, _ = secured(b, false)
+					dialing = func(t testing.TB, l net.Listener) *client { return dialTLS(t, l, config) }
+				}
+				if way.auth {
+					k := newKeyring(b)
+					token, _ := k.add("account:1", time.Time{})
+					o.Tokens, hello = k.tokens, authFrame(token)
+				}
+				start(b, l, null{}, o)
+				c := dialing(b, l)
+				require.NoError(b, c.SetDeadline(time.Time{}))
+				if way.auth {
+					c.send(hello)
+					require.Equal(b, taken, c.reply())
+				}
+				requests := []byte(strings.Repeat(frame(order), frames))
+				replies := make([]byte, frames*len(frame(`<results><opened sym="SPY" amount="100" limit="145.67" id="0"/></results>`)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := c.Write(requests); err != nil {
+						b.Fatal(err)
+					}
+					if _, err := io.ReadFull(c.in, replies); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 type deadlines struct {
 	session *session
 	idle    time.Time // until when a frame must have begun, as far as was looked; zero before the first read
+	prove   time.Time // until when the client must have shown its token; zero where it need not, and after
 	frame   time.Time // until when the begun frame must be here; zero where none has begun
 	drained time.Time // until when a session of a server that shuts down reads; zero before that
 	armed   time.Time // what the connection's read deadline is, as far as we set it
@@ -23,6 +24,9 @@ type deadlines struct {
 // only looked at when it is over: it then counts anew from the last reply (prolong),
 // so that a busy connection does not set a timer for each frame.
 func (d *deadlines) rearm() { d.frame = time.Time{} }
+
+// restart lets all times of the client begin anew with the next read.
+func (d *deadlines) restart() { d.idle, d.frame = time.Time{}, time.Time{} }
 
 // Read implements io.Reader. It returns os.ErrDeadlineExceeded when the client took
 // too long or the server shuts down, and the context's error once the session has
@@ -42,7 +46,7 @@ func (d *deadlines) Read(p []byte) (int, error) {
 // prolong gives an idle client more time, and tells whether it did: one that is owed
 // a reply is not idle, and one that was owed a reply is so since it was sent.
 func (d *deadlines) prolong() bool {
-	if !d.frame.IsZero() || !d.drained.IsZero() {
+	if !d.frame.IsZero() || !d.drained.IsZero() || !d.prove.IsZero() || d.session.tokenEnded() {
 		return false
 	}
 	until := d.idleSince().Add(d.limits.IdleTimeout)
@@ -97,6 +101,9 @@ func (d *deadlines) arm() error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
+	if c.tokenEnded() {
+		return errTokenEnded
+	}
 	if !c.server.isDraining() {
 		return nil
 	}
@@ -110,6 +117,9 @@ func (d *deadlines) arm() error {
 // return alone may begin a blank line as well as a wrong length: it begins the
 // frame's time, but does not lengthen the idle time.
 func (d *deadlines) until() time.Time {
+	if !d.prove.IsZero() {
+		return d.prove
+	}
 	if d.idle.IsZero() {
 		d.idle = time.Now().Add(d.limits.IdleTimeout)
 	}

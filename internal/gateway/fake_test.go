@@ -38,7 +38,9 @@ type fake struct {
 	executions int              // of each order
 	past       exchange.OrderID // orders up to this one are only in the database
 	away       bool             // the database does not answer
-	recalled   []int            // the orders that the database was asked for, in order
+	foreign    exchange.OrderID // this one belongs to somebody else
+	commands   []exchange.Command
+	recalled   []int // the orders that the database was asked for, in order
 }
 
 func newFake() *fake {
@@ -52,6 +54,7 @@ func (x *fake) Execute(_ context.Context, commands []exchange.Command, results [
 		return 0, x.executeErr
 	}
 	x.calls = append(x.calls, len(commands))
+	x.commands = append(x.commands, commands...)
 	for i, c := range commands {
 		results[i] = exchange.Result{}
 		switch c.Kind {
@@ -65,6 +68,9 @@ func (x *fake) Execute(_ context.Context, commands []exchange.Command, results [
 			x.answer(c.Order, &results[i])
 			if c.Order <= x.past {
 				results[i] = exchange.Result{Reason: exchange.HistoryUnavailable}
+			}
+			if c.Order == x.foreign {
+				results[i] = exchange.Result{Reason: exchange.ForeignOrder}
 			}
 		}
 	}

@@ -13,6 +13,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"outcry/internal/auth"
 	"outcry/internal/exchange"
 	"outcry/internal/wire"
 )
@@ -57,6 +59,10 @@ type Server struct {
 	working  *memory   // of batches and replies
 	huge     *memory   // of huge ones
 
+	connectionRate atomic.Int64 // SetRates
+	accountRate    atomic.Int64
+	accounts       *accountRates
+
 	ctx       context.Context // of all sessions; ends when they are cut off
 	cutOff    context.CancelFunc
 	accepting context.Context // ends when the server shuts down
@@ -74,7 +80,7 @@ type Server struct {
 // New returns a server that does not listen yet. Shutdown ends it.
 func New(x Exchange, o Options) *Server {
 	o.setDefaults()
-	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{})}
+	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{}), accounts: newAccountRates()}
 	s.limits.Store(&Limits{ConnectionsMax: o.ConnectionsMax, IdleTimeout: o.IdleTimeout, FrameTimeout: o.FrameTimeout, WriteTimeout: o.WriteTimeout})
 	s.batches.New = func() any { return newBatch(s) }
 	s.replies.New = func() any { return new(reply) }
@@ -147,6 +153,9 @@ func (s *Server) open(conn net.Conn) {
 		conn.Close()
 		return
 	}
+	if s.options.TLS != nil {
+		conn = tls.Server(conn, s.options.TLS)
+	}
 	c := newSession(s, conn)
 	s.sessions[c] = struct{}{}
 	if refused {
@@ -201,7 +210,15 @@ func (s *Server) Admit(ctx context.Context, frameBytes int) (release func(), err
 // caller to bound. The reply is valid until tell returns, and holds memory so long.
 // An error means that the exchange has failed or is stopping, or is ctx's; whether
 // the frame was done is unknown then, and nothing was told.
+//
+// Where the server asks for tokens, ctx carries what the client may do (auth.WithGrant);
+// without that, or after its end, the frame is refused.
 func (s *Server) Answer(ctx context.Context, xml []byte, tell func(reply []byte)) error {
+	grant := auth.GrantOf(ctx)
+	if s.options.Tokens != nil && (grant == nil || grant.Err() != nil) {
+		tell(wire.AppendError(nil, "the token of this request has ended"))
+		return nil
+	}
 	b := s.takeBatch()
 	r := s.newReply(0, time.Now())
 	defer s.recycle(r)
@@ -216,7 +233,7 @@ func (s *Server) Answer(ctx context.Context, xml []byte, tell func(reply []byte)
 		}
 		return fmt.Errorf("gateway: wait for memory: %w", err)
 	}
-	b.add(xml)
+	b.add(xml, s.judgeOf(grant))
 	m.lap(&b.clock, stageDecode)
 	seq, err := s.execute(ctx, b)
 	b.clock.resume()
@@ -267,7 +284,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.cutOff()
 	s.mu.Lock()
 	for c := range s.sessions {
-		c.conn.Close()
+		c.cutOff()
 	}
 	s.mu.Unlock()
 	<-done

@@ -23,6 +23,8 @@ const (
 	limitFrameTime
 	limitIdle
 	limitWriteTime
+	limitRateConnection
+	limitRateAccount
 	// Those of the exchange behind the gateway: a command is refused.
 	limitSymbols
 	limitFills
@@ -32,7 +34,7 @@ const (
 	limits
 )
 
-var limitNames = [limits]string{"connections", "frame", "length_line", "memory", "reply", "frame_timeout", "idle_timeout", "write_timeout",
+var limitNames = [limits]string{"connections", "frame", "length_line", "memory", "reply", "frame_timeout", "idle_timeout", "write_timeout", "rate_connection", "rate_account",
 	"symbols", "fills", "lag", "journal_room", "cancel_room"}
 
 // Why the gateway itself does not answer a query that the exchange has done: it stands
@@ -101,6 +103,8 @@ type Metrics struct {
 	limitHits    *prometheus.CounterVec
 	memory       *prometheus.GaugeVec
 
+	handshakeFailures, authRefused, authDenied prometheus.Counter
+
 	// Children of the vectors, so that counting looks nothing up.
 	byKind  [exchange.CancelOrder + 1][math.MaxUint8 + 1]prometheus.Counter // by reason
 	byLimit [limits]prometheus.Counter
@@ -133,8 +137,12 @@ func NewMetrics() *Metrics {
 		acceptErrors: newCounter("outcry_accept_errors_total", "Connections that could not be accepted, for want of file descriptors or memory."),
 		limitHits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_limit_hits_total",
 			Help: "How often a client ran into a limit. frame: too large. length_line: it is no length. " +
+				"rate_connection: it is read more slowly. rate_account: commands that are refused. " +
 				"memory, reply: once for each reply with queries that are not answered, or frame that is not taken. " +
 				"symbols, fills, lag, journal_room, cancel_room: commands that are refused."}, []string{"limit"}),
+		handshakeFailures: newCounter("outcry_tls_handshake_failures_total", "TCP connections to the XML port whose TLS handshake failed or took too long."),
+		authRefused:       newCounter("outcry_auth_refused_total", "TCP connections and HTTP requests without a token that is taken."),
+		authDenied:        newCounter("outcry_auth_denied_total", "Commands and HTTP requests that the token of their sender does not allow."),
 		memory: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "outcry_memory_bytes",
 			Help: "Memory that large frames and replies hold of what there is for all connections. " +
 				"arriving: frames that are not whole yet. working: frames until they are executed, replies until they are sent. huge: the same for the largest frames."}, []string{"part"}),
@@ -169,7 +177,8 @@ func known(r exchange.RejectReason) bool { return r.String() != "unknown" }
 
 func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.commands, m.frames, m.malformed, m.requestBytes, m.replyBytes,
-		m.seconds, m.stages, m.connections, m.accepted, m.acceptErrors, m.limitHits, m.memory}
+		m.seconds, m.stages, m.connections, m.accepted, m.acceptErrors, m.limitHits, m.memory,
+		m.handshakeFailures, m.authRefused, m.authDenied}
 }
 
 // Describe implements prometheus.Collector.
@@ -187,6 +196,12 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (m *Metrics) hit(l limit) { m.byLimit[l].Inc() }
+
+// Refused counts a request over another transport without a token that is taken.
+func (m *Metrics) Refused() { m.authRefused.Inc() }
+
+// Denied counts a request over another transport that its token does not allow.
+func (m *Metrics) Denied() { m.authDenied.Inc() }
 
 // opened counts a session that begins.
 func (m *Metrics) opened() {

@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"time"
+
+	"outcry/internal/auth"
 )
 
 // Options are the limits and habits of a Server. The zero value of each field
@@ -24,6 +27,9 @@ type Options struct {
 
 	UnsentRepliesMax int // batches whose replies wait to be sent, before a session is no longer read from; 16
 	UnsentBytesMax   int // bytes of those replies; one larger reply waits alone; 64 KiB
+
+	TLS    *tls.Config  // how connections are encrypted; nil for not at all
+	Tokens *auth.Tokens // who may do what; nil where nobody has to prove anything
 
 	BareReplies bool         // leave the length line out of replies
 	Log         *slog.Logger // a line for each connection in trouble, none for orders; nil means no log

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"outcry/internal/auth"
 	"outcry/internal/wire"
 )
 
@@ -34,19 +35,27 @@ type session struct {
 	clock  *deadlines
 	unsent *queue // from the reader to the writer
 
+	grant  *auth.Grant // what the client has proved; nil where nobody asks, and before that
+	forget func()      // takes back what happens when the grant ends
+
 	// The reader's own.
-	next     []byte // a frame that found no room in its batch, nil where there is none
-	arriving int64  // what the frame that arrives holds of the server's memory
-	executed uint64 // frames whose replies were handed over
+	sent     allowance // of the connection's rate
+	next     []byte    // a frame that found no room in its batch, nil where there is none
+	arriving int64     // what the frame that arrives holds of the server's memory
+	executed uint64    // frames whose replies were handed over
 
 	ctx    context.Context // ends when the writer can send no more, and with the server's
 	cancel context.CancelFunc
 }
 
 func newSession(s *Server, conn net.Conn) *session {
-	c := &session{server: s, id: s.lastID.Add(1), conn: conn, unsent: newQueue(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
+	c := &session{server: s, id: s.lastID.Add(1), conn: conn, forget: func() {}, unsent: newQueue(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
 	c.clock = &deadlines{session: c, limits: s.limits.Load()}
-	c.frames = wire.NewFrameReader(c.clock, s.options.FrameBytesMax)
+	frameBytesMax := s.options.FrameBytesMax
+	if s.options.Tokens != nil {
+		frameBytesMax = min(frameBytesMax, authFrameBytesMax)
+	}
+	c.frames = wire.NewFrameReader(c.clock, frameBytesMax)
 	c.frames.Admit = c.admit
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	return c
@@ -57,12 +66,16 @@ func newSession(s *Server, conn net.Conn) *session {
 func (c *session) serve() {
 	defer c.conn.Close()
 	defer c.cancel()
+	if !c.secure() {
+		return
+	}
 	defer context.AfterFunc(c.ctx, c.unsent.rouse)()
 	told := make(chan bool, 1)
 	go func() { told <- c.write() }()
 	if reason := c.read(); reason != "" {
 		c.push(c.lastReply(reason))
 	}
+	c.forget()
 	c.unsent.close()
 	if <-told {
 		c.linger()
@@ -73,7 +86,7 @@ func (c *session) serve() {
 func (c *session) refuse(reason string) {
 	defer c.conn.Close()
 	defer c.cancel()
-	if c.transmit(c.lastReply(reason).bytes) == nil {
+	if c.secure() && c.transmit(c.lastReply(reason).bytes) == nil {
 		c.linger()
 	}
 }
@@ -94,6 +107,9 @@ func (c *session) stop() {
 // the client is to be told as the last reply, "" where nothing is.
 func (c *session) read() (reason string) {
 	defer c.arrived()
+	if reason, ok := c.prove(); !ok {
+		return reason
+	}
 	for {
 		frame, err := c.take()
 		if err != nil {
@@ -107,6 +123,11 @@ func (c *session) read() (reason string) {
 			return c.explain(err)
 		}
 		c.server.options.Metrics.lap(&b.clock, stageDecode)
+		if c.tokenEnded() {
+			c.server.release(b)
+			return c.explain(errTokenEnded)
+		}
+		asked := max(b.frames, len(b.commands))
 		seq, err := c.server.execute(c.ctx, b)
 		b.clock.resume()
 		if err != nil {
@@ -117,6 +138,9 @@ func (c *session) read() (reason string) {
 			return textFailed
 		}
 		c.answer(b, seq, begun)
+		if rate := c.server.connectionRate.Load(); rate > 0 {
+			c.slowDown(rate, asked)
+		}
 	}
 }
 
@@ -137,7 +161,8 @@ func (c *session) gather(b *batch, frame []byte) error {
 	if err := c.server.hold(c.ctx, b, memory); err != nil {
 		return err
 	}
-	b.add(frame)
+	j := c.server.judgeOf(c.grant)
+	b.add(frame, j)
 	c.arrived()
 	for !b.large && b.frames < o.BatchFramesMax && c.frames.Buffered() {
 		frame, err := c.frames.Next()
@@ -148,7 +173,7 @@ func (c *session) gather(b *batch, frame []byte) error {
 			c.next = frame
 			break
 		}
-		b.add(frame)
+		b.add(frame, j)
 	}
 	c.clock.rearm()
 	return nil
@@ -222,6 +247,9 @@ func (c *session) explain(err error) (reason string) {
 	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
 	case c.ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ""
+	case c.tokenEnded():
+		c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String("token", c.grant.ID), slog.Any("error", c.grant.Err()))
+		return c.grant.Err().Error() + "; nothing that was sent after the last reply was done"
 	case errors.As(err, &bad):
 		l, reason = limitLengthLine, bad.Text
 		if bad.TooLarge {

@@ -1,0 +1,200 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"outcry/internal/auth"
+	"outcry/internal/exchange"
+	"outcry/internal/wire"
+)
+
+// Bounds of a connection that has not proved who it is.
+const (
+	handshakeTimeout  = 10 * time.Second // for TLS
+	authTimeout       = 10 * time.Second // for the frame with the token, from the connection's begin
+	authFrameBytesMax = 4 << 10
+)
+
+// textUnauthorized is what everybody gets who shows no token that is taken, whatever
+// is wrong with it.
+const textUnauthorized = `this exchange takes <auth token="…"/> as the first frame, with a token that is known and has not ended`
+
+// errTokenEnded says that a session's token has ended while it read.
+var errTokenEnded = errors.New("gateway: the token has ended")
+
+// secure does the handshake where the server speaks TLS, and tells whether there is a
+// client to talk to. A server that shuts down ends it.
+func (c *session) secure() bool {
+	conn, ok := c.conn.(*tls.Conn)
+	if !ok {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(c.server.accepting, handshakeTimeout)
+	defer cancel()
+	if err := conn.HandshakeContext(ctx); err != nil {
+		c.server.options.Metrics.handshakeFailures.Inc()
+		c.log(slog.LevelInfo, "a TLS handshake has failed", 0, slog.Any("error", err))
+		return false
+	}
+	return true
+}
+
+// cutOff closes the connection at once. Over TLS a farewell would wait for a client
+// that takes nothing.
+func (c *session) cutOff() {
+	conn := c.conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	conn.Close()
+}
+
+// prove reads the frame with the token where the server asks for one, and keeps what
+// it allows. ok is false where the session ends, reason is then as read's.
+func (c *session) prove() (reason string, ok bool) {
+	tokens := c.server.options.Tokens
+	if tokens == nil {
+		return "", true
+	}
+	c.clock.prove = time.Now().Add(authTimeout)
+	frame, err := c.frames.Next()
+	switch {
+	case c.ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "", false
+	case err != nil && c.server.isDraining():
+		return textDraining, false
+	case err == nil:
+		var grant *auth.Grant
+		if grant, err = c.checkToken(frame); err == nil {
+			c.begin(grant)
+			return "", true
+		}
+	}
+	if told := c.refuseToken(err); !told {
+		return "", false
+	}
+	return textUnauthorized, false
+}
+
+// checkToken returns what the token in a frame allows. The error is for the log.
+func (c *session) checkToken(frame []byte) (*auth.Grant, error) {
+	token, ok := wire.DecodeAuth(frame)
+	if !ok {
+		return nil, errors.New("the first frame is not <auth>")
+	}
+	grant, err := c.server.options.Tokens.Check(token)
+	if err == nil && !grant.Scope.Allows(auth.Trade) {
+		err = fmt.Errorf("token %s of scope %s is not for trading", grant.ID, grant.Scope)
+	}
+	return grant, err
+}
+
+// refuseToken counts a connection without a token that is taken, and tells whether it
+// gets an answer.
+func (c *session) refuseToken(why error) (told bool) {
+	c.server.options.Metrics.authRefused.Inc()
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	defer context.AfterFunc(c.server.accepting, cancel)()
+	told, slowed := c.server.options.Tokens.Wrong(ctx, c.conn.RemoteAddr().String())
+	c.log(slog.LevelInfo, "a connection shows no token that is taken", 0, slog.Any("error", why), slog.Bool("slowed", slowed))
+	return told
+}
+
+// begin lets the session act as the bearer of a token, until that ends.
+func (c *session) begin(grant *auth.Grant) {
+	c.grant, c.clock.prove = grant, time.Time{}
+	c.clock.restart()
+	c.frames.SetMax(c.server.options.FrameBytesMax)
+	done := make(chan struct{})
+	stop := grant.AfterEnd(func() {
+		defer close(done)
+		_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+	})
+	c.forget = func() {
+		if !stop() {
+			<-done // what linger sets must stand
+		}
+	}
+	r := c.server.newReply(0, time.Now())
+	r.bytes = c.server.endFrame(wire.AppendAuthorized(r.bytes), 0)
+	c.executed++
+	r.frame = c.executed
+	c.push(r)
+}
+
+// tokenEnded tells whether the session has a token that has ended.
+func (c *session) tokenEnded() bool { return c.grant != nil && c.grant.Err() != nil }
+
+// judge says which commands are done. It is for one batch.
+type judge struct {
+	grant    *auth.Grant // nil where nobody needs one
+	accounts *accountRates
+	rate     int64 // of accounts, 0 for no limit
+	now      time.Time
+	metrics  *Metrics
+}
+
+// judgeOf returns the judge of a batch that arrives now, nil where all is allowed.
+func (s *Server) judgeOf(grant *auth.Grant) *judge {
+	rate := s.accountRate.Load()
+	if grant == nil && rate == 0 {
+		return nil
+	}
+	return &judge{grant, s.accounts, rate, time.Now(), s.options.Metrics}
+}
+
+// judge takes out of a request what is not to be done.
+func (j *judge) judge(r *wire.Request) {
+	r.Deny(func(c *exchange.Command) string {
+		if j.grant != nil {
+			if text := j.permit(c); text != "" {
+				j.metrics.authDenied.Inc()
+				return text
+			}
+		}
+		if j.rate > 0 {
+			return j.pace(c)
+		}
+		return ""
+	})
+}
+
+// permit returns why the token does not allow a command, "" where it does.
+func (j *judge) permit(c *exchange.Command) string {
+	scope := j.grant.Scope
+	switch c.Kind {
+	case exchange.OpenAccount, exchange.MakeSymbol, exchange.PlaceShares:
+		if !scope.IsAdmin() {
+			return "<create> needs a token of scope admin"
+		}
+		return ""
+	case exchange.QueryOrder:
+		c.OwnOnly = !scope.IsAdmin()
+	}
+	if !scope.ActsFor(c.Account) {
+		return "the token of this connection is not for account " + string(c.Account)
+	}
+	return ""
+}
+
+// pace returns why an account has to wait, "" where it does not.
+func (j *judge) pace(c *exchange.Command) string {
+	switch c.Kind {
+	case exchange.OpenAccount, exchange.PlaceShares, exchange.PlaceOrder:
+	default:
+		return ""
+	}
+	wait := j.accounts.spend(c.Account, j.rate, j.now)
+	if wait == 0 {
+		return ""
+	}
+	j.metrics.hit(limitRateAccount)
+	return fmt.Sprintf("account %s is over its limit of %d orders and creates a second; try again in %s", c.Account, j.rate, roundUp(wait))
+}

@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+)
+
+// ordering is a frame of so many orders of an account, with a cancel and a query.
+func ordering(account string, orders int) string {
+	return frame(fmt.Sprintf(`<transactions id="%s">%s<cancel id="1"/><query id="1"/></transactions>`, account, strings.Repeat(anOrder, orders)))
+}
+
+func TestAnAccountOverItsRateIsRefusedItsOrdersAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, x := newPipes(), newFake()
+		s := start(t, p, x, Options{})
+		s.SetRates(0, 4)
+		c := connect(t, p)
+		refused := func(account string) string {
+			return `<error sym="S" amount="1" limit="1">account ` + account + ` is over its limit of 4 orders and creates a second; try again in 250ms</error>`
+		}
+		rest := `<canceled id="1"></canceled>` + strings.TrimSuffix(strings.TrimPrefix(answer(1), "<results>"), "</results>") + "</results>"
+		c.send(ordering("1", 6))
+		require.Equal(t, "<results>"+strings.Repeat(anOpened, 4)+strings.Repeat(refused("1"), 2)+rest, c.reply(), "cancels and queries always go")
+		c.send(ordering("2", 1))
+		require.Equal(t, "<results>"+anOpened+rest, c.reply(), "others are not concerned")
+		time.Sleep(250 * time.Millisecond)
+		c.send(ordering("1", 2))
+		require.Equal(t, "<results>"+anOpened+refused("1")+rest, c.reply(), "as it was told")
+		require.Equal(t, 3.0, s.hits(limitRateAccount))
+		c.send(frame(`<create><account id="9" balance="1"/><symbol sym="S">` + strings.Repeat(`<account id="9">1</account>`, 4) + `</symbol></create>`))
+		require.Equal(t, 1, strings.Count(c.reply(), "over its limit"), "creates count too")
+		s.SetRates(0, 0)
+		c.send(ordering("1", 100))
+		require.Equal(t, "<results>"+strings.Repeat(anOpened, 100)+rest, c.reply())
+	})
+}
+
+func TestAConnectionOverItsRateIsReadMoreSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, x := newPipes(), newFake()
+		s := start(t, p, x, Options{IdleTimeout: time.Second, FrameTimeout: time.Second, BatchFramesMax: 1})
+		s.SetRates(10, 0)
+		c := connect(t, p)
+		begun := time.Now()
+		go c.send(strings.Repeat(query(1), 30), ordering("1", 28), query(1))
+		for i := range 30 {
+			require.Equal(t, answer(1), c.reply())
+			want := time.Duration(max(0, i-10)) * 100 * time.Millisecond
+			require.Equal(t, want, time.Since(begun), "frame %d", i+1)
+		}
+		require.Contains(t, c.reply(), anOpened)
+		require.Equal(t, 2*time.Second, time.Since(begun))
+		require.Equal(t, answer(1), c.reply(), "longer than a connection may be idle, and a frame take")
+		require.Equal(t, 5*time.Second, time.Since(begun), "30 commands more")
+		require.NotZero(t, s.hits(limitRateConnection))
+		s.SetRates(0, 0)
+		c.send(query(1))
+		require.Equal(t, answer(1), c.reply())
+		require.LessOrEqual(t, time.Since(begun), 5200*time.Millisecond)
+	})
+}
+
+func TestAMalformedFrameCountsAsACommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes()
+		start(t, p, newFake(), Options{BatchFramesMax: 1}).SetRates(1, 0)
+		c := connect(t, p)
+		begun := time.Now()
+		go c.send(strings.Repeat(frame("<x"), 4))
+		for range 4 {
+			require.Contains(t, c.reply(), "malformed XML")
+		}
+		require.Equal(t, 2*time.Second, time.Since(begun))
+	})
+}
+
+func TestASlowedConnectionEndsWithTheServerAndItsToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, k := newPipes(), newKeyring(t)
+		token, id := k.add("account:1", time.Time{})
+		s := New(newFake(), Options{Tokens: k.tokens})
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(p) }()
+		s.SetRates(1, 0)
+		first, second := connect(t, p), connect(t, p)
+		for _, c := range []*client{first, second} {
+			c.send(authFrame(token))
+			require.Equal(t, taken, c.reply())
+			c.send(ordering("1", 1000))
+			c.reply()
+		}
+		begun := time.Now()
+		for _, c := range []*client{first, second} {
+			go func() { _, _ = io.Copy(io.Discard, c) }() // a pipe holds nothing
+		}
+		require.NoError(t, s.Shutdown(t.Context()), "although one waits for a quarter of an hour")
+		require.NoError(t, <-served)
+		require.LessOrEqual(t, time.Since(begun), 2*time.Second)
+
+		p2 := newPipes()
+		start(t, p2, newFake(), Options{Tokens: k.tokens}).SetRates(1, 0)
+		third := connect(t, p2)
+		third.send(authFrame(token))
+		require.Equal(t, taken, third.reply())
+		third.send(ordering("1", 1000))
+		third.reply()
+		begun = time.Now()
+		k.revoke(id)
+		require.Contains(t, third.reply(), "the token was revoked")
+		require.Zero(t, time.Since(begun))
+	})
+}
+
+func TestMemoryOfAccountRatesIsBounded(t *testing.T) {
+	r, now := newAccountRates(), time.Now()
+	spend := func(i int) time.Duration { return r.spend(exchange.AccountID(fmt.Sprint(i)), 1, now) }
+	for i := range accountsPacedMax {
+		require.Zero(t, spend(i))
+	}
+	require.Zero(t, spend(-1), "those that find no place share an allowance")
+	require.NotZero(t, spend(-2))
+	require.Len(t, r.paced, accountsPacedMax)
+	require.NotZero(t, spend(1))
+	now = now.Add(2 * time.Second)
+	require.Zero(t, spend(-2), "those that have all of theirs again make room")
+	require.Len(t, r.paced, 1)
+	require.Zero(t, spend(-1))
+}
