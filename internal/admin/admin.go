@@ -1,6 +1,6 @@
 // Package admin is the HTTP side of the exchange: metrics, health, XML over POST,
-// and profiles for whoever looks into a running server. It asks for no password;
-// whoever reaches its address may do all of it.
+// and profiles for whoever looks into a running server. Without Options.Tokens it asks
+// for no password: whoever reaches its address may do all of it.
 package admin
 
 import (
@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"outcry/internal/auth"
 )
 
 // Options are what the HTTP side needs. All but Market are required.
@@ -37,9 +39,14 @@ type Options struct {
 	FrameBytesMax int // largest body of POST /xml
 	// Market serves /, /page/ and /api/. Nil means that nobody does: / is the same
 	// as /help then.
-	Market   http.Handler
-	Log      *slog.Logger
-	LogLevel *slog.LevelVar // of Log
+	Market http.Handler
+	// Tokens are asked about each request; nil means that everybody may do everything.
+	// Refused and Denied, which are needed with them, count requests without a token that
+	// is taken, and those that their token does not allow.
+	Tokens          *auth.Tokens
+	Refused, Denied func()
+	Log             *slog.Logger
+	LogLevel        *slog.LevelVar // of Log
 }
 
 // Limits of a request over HTTP.
@@ -69,9 +76,14 @@ func NewServer(o Options) *http.Server {
 
 // Handler returns the handler of all paths: /, /help, /page/, /api/, /metrics, /healthz,
 // /readyz, /loglevel, POST /xml and /debug/pprof/. Pages that a person has open in a browser can't use it unless
-// they come from it.
+// they come from it, and nobody can without a token that Options.Tokens takes.
 func Handler(o Options) http.Handler {
-	mux := http.NewServeMux()
+	return ownPagesOnly(&guard{options: o, routes: register(o)})
+}
+
+// register makes the routes. What each asks of a token is in rights.
+func register(o Options) *routes {
+	mux := newRoutes()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{ErrorLog: troubleLog(o.Log)}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -95,10 +107,11 @@ func Handler(o Options) http.Handler {
 		mux.Handle("GET /{$}", o.Market)
 		mux.Handle("GET /page/", o.Market)
 		mux.Handle("GET /api/", o.Market)
+		mux.Handle("GET /api/v1/orders/", o.Market)
 	} else {
 		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, index) })
 	}
-	return ownPagesOnly(mux)
+	return mux
 }
 
 const index = `Outcry, an exchange.

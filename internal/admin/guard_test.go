@@ -1,0 +1,172 @@
+package admin
+
+import (
+	"encoding/base64"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/auth"
+)
+
+// guarded returns options with tokens, and a function that makes one of a scope.
+func guarded(t *testing.T) (o Options, add func(scope string) (token, id string), revoke func(id string)) {
+	t.Helper()
+	dir := t.TempDir()
+	tokens, err := auth.OpenTokens(dir, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	o = options()
+	o.Tokens, o.Refused, o.Denied = tokens, func() {}, func() {}
+	o.Market = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "market") })
+	add = func(scope string) (string, string) {
+		s, err := auth.ParseScope(scope)
+		require.NoError(t, err)
+		token, e, err := auth.Add(dir, s, time.Time{}, "")
+		require.NoError(t, err)
+		require.NoError(t, tokens.Reload())
+		return token, e.ID
+	}
+	return o, add, func(id string) {
+		require.NoError(t, auth.Revoke(dir, id))
+		require.NoError(t, tokens.Reload())
+	}
+}
+
+func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
+
+// requestOf returns a request of a route. Those that last are cut short.
+func requestOf(pattern string) (method, path string) {
+	method, path, _ = strings.Cut(pattern, " ")
+	return method, strings.TrimSuffix(path, "{$}")
+}
+
+func TestEveryRouteHasARight(t *testing.T) {
+	o, _, _ := guarded(t)
+	all := Patterns(o)
+	require.Greater(t, len(all), 15)
+	for _, pattern := range all {
+		require.Contains(t, rights, pattern, "without a right it is for admin alone: say so in the table")
+	}
+}
+
+func TestNoRouteAnswersWithoutItsToken(t *testing.T) {
+	o, add, revoke := guarded(t)
+	s := serve(t, o)
+	right, _ := add("admin")
+	revoked, id := add("admin")
+	revoke(id)
+	basic := func(password string) []string {
+		return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("anybody:"+password))}
+	}
+	paths := append(Patterns(o), "GET /none", "DELETE /metrics", "OPTIONS /", "POST /admin/anything", "GET /debug", "GET /../metrics")
+	for _, pattern := range paths {
+		method, path := requestOf(pattern)
+		for name, headers := range map[string][]string{
+			"none": nil, "empty": {"Authorization", ""}, "another scheme": {"Authorization", "Digest " + right},
+			"no scheme": {"Authorization", right}, "in a cookie": {"Cookie", "token=" + right},
+		} {
+			response, body := do(t, s, method, path, "", headers...)
+			require.Equal(t, http.StatusUnauthorized, response.StatusCode, "%s %s", pattern, name)
+			require.Equal(t, errNoToken.Error()+"\n", body)
+			require.Len(t, response.Header.Values("WWW-Authenticate"), 2)
+		}
+	}
+	for name, headers := range map[string][]string{
+		"malformed": bearer("x"), "wrong": bearer(right[:len(right)-4] + "0000"), "revoked": bearer(revoked), "wrong, basic": basic("x"), "as user": {
+			"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(right+":"))},
+	} {
+		response, body := do(t, s, "GET", "/healthz", "", headers...)
+		require.Equal(t, http.StatusUnauthorized, response.StatusCode, name)
+		require.Equal(t, errNoToken.Error()+"\n", body, "all are told the same")
+	}
+	for _, headers := range [][]string{bearer(right), basic(right), {"Authorization", "bearer  " + right}} {
+		response, body := do(t, s, "GET", "/healthz", "", headers...)
+		require.Equal(t, http.StatusOK, response.StatusCode)
+		require.Equal(t, "ok\n", body)
+	}
+}
+
+func TestATokenOpensWhatItsScopeAllows(t *testing.T) {
+	o, add, _ := guarded(t)
+	var denied atomic.Int64
+	o.Denied = func() { denied.Add(1) }
+	s := serve(t, o)
+	open := map[string][]string{
+		"health":    {"GET /healthz", "GET /readyz", "GET /help"},
+		"account:1": {"GET /healthz", "GET /readyz", "GET /help", "GET /{$}", "GET /page/", "GET /api/", "POST /xml"},
+		"read":      {"GET /healthz", "GET /readyz", "GET /help", "GET /{$}", "GET /page/", "GET /api/", "GET /api/v1/orders/", "GET /metrics"},
+	}
+	open["operate"] = append(slices.Clone(open["read"]), "GET /loglevel", "PUT /loglevel", "GET /debug/pprof/", "GET /debug/pprof/cmdline",
+		"GET /debug/pprof/symbol", "POST /debug/pprof/symbol")
+	open["admin"] = append(slices.Clone(open["operate"]), "POST /xml")
+	for scope, want := range open {
+		token, _ := add(scope)
+		for _, pattern := range Patterns(o) {
+			if strings.HasSuffix(pattern, "/profile") || strings.HasSuffix(pattern, "/trace") {
+				continue // they take seconds, and are in the table beside the others
+			}
+			method, path := requestOf(pattern)
+			response, _ := do(t, s, method, path, "INFO", bearer(token)...)
+			if slices.Contains(want, pattern) {
+				require.Equal(t, http.StatusOK, response.StatusCode, "%s %s", scope, pattern)
+			} else {
+				require.Equal(t, http.StatusForbidden, response.StatusCode, "%s %s", scope, pattern)
+			}
+		}
+		for _, path := range []string{"/api/v1/orders/7", "/api/v1/orders/7/", "//api/v1/orders/7", "/api/v1/./orders/7"} {
+			response, body := do(t, s, "GET", path, "", bearer(token)...)
+			may := slices.Contains(want, "GET /api/v1/orders/")
+			require.Equal(t, may, response.StatusCode == http.StatusOK, "%s %s %s", scope, path, body)
+		}
+	}
+	require.NotZero(t, denied.Load())
+}
+
+func TestARouteThatIsNotInTheTableIsForAdminsAlone(t *testing.T) {
+	o, add, _ := guarded(t)
+	mux := register(o)
+	mux.HandleFunc("GET /new", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "new") })
+	o.Market = nil
+	s := serve(t, o)
+	s.Config.Handler = &guard{options: o, routes: mux}
+	for scope, want := range map[string]int{"operate": http.StatusForbidden, "read": http.StatusForbidden, "account:*": http.StatusForbidden, "admin": http.StatusOK} {
+		token, _ := add(scope)
+		response, _ := do(t, s, "GET", "/new", "", bearer(token)...)
+		require.Equal(t, want, response.StatusCode, scope)
+	}
+}
+
+func TestARevokedTokenEndsWhatLasts(t *testing.T) {
+	o, add, revoke := guarded(t)
+	begun := make(chan struct{})
+	o.Market = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-r.Context().Done() // as the stream
+	})
+	s := serve(t, o)
+	token, id := add("account:1")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do(t, s, "GET", "/api/v1/stream", "", bearer(token)...)
+	}()
+	<-begun
+	revoke(id)
+	<-done
+}
+
+func TestAHandlerKnowsWhoAsks(t *testing.T) {
+	o, add, _ := guarded(t)
+	token, id := add("account:7")
+	who := make(chan *auth.Grant, 1)
+	o.Market = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { who <- auth.GrantOf(r.Context()) })
+	do(t, serve(t, o), "GET", "/", "", bearer(token)...)
+	require.Equal(t, id, (<-who).ID)
+}
