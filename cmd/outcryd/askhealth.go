@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"outcry/internal/auth"
 )
 
 // Limits of a look at a server's health.
@@ -19,8 +21,11 @@ const (
 
 // askHealth asks the server whose HTTP side is at the address --http whether it takes
 // orders, and returns what it says; an error where it does not, or does not answer.
-// It is for containers that have no other program to ask with.
-func askHealth(ctx context.Context, address string) (string, error) {
+// It is for containers that have no other program to ask with. Over TLS it takes the
+// certificate --tls-cert alone and shows it too. With --auth the server has left a
+// token for it in its data directory.
+func askHealth(ctx context.Context, c *config) (string, error) {
+	address := c.http
 	if address == "" {
 		return "", errors.New("--http is empty: there is nothing to ask")
 	}
@@ -33,12 +38,22 @@ func askHealth(ctx context.Context, address string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	scheme, transport := "http", &http.Transport{} // not the default one: a proxy in the environment is for others
+	if c.tlsCert != "" {
+		scheme = "https"
+		if transport.TLSClientConfig, err = auth.OwnConfig(c.tlsCert, c.tlsKey); err != nil {
+			return "", err
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+net.JoinHostPort(host, port)+"/readyz", nil)
 	if err != nil {
 		return "", err
 	}
-	// Not the default client: a proxy in the environment is for others.
-	response, err := (&http.Client{Transport: &http.Transport{}}).Do(request)
+	token, tokenErr := auth.HealthToken(c.data)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
 		return "", err
 	}
@@ -48,6 +63,9 @@ func askHealth(ctx context.Context, address string) (string, error) {
 		return "", err
 	}
 	text := strings.TrimSpace(string(body))
+	if response.StatusCode == http.StatusUnauthorized && tokenErr != nil {
+		return "", fmt.Errorf("the server asks for a token: %w", tokenErr)
+	}
 	if response.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("not ready: %s", text)
 	}

@@ -29,6 +29,8 @@ type config struct {
 	bareReplies    bool
 	readersMax     int
 
+	security
+
 	symbolsMax      int
 	closedOrdersMax int
 	refsMax         int
@@ -98,6 +100,7 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f.BoolVar(&c.askHealth, "health", false, "ask the server at --http whether it takes orders, print its answer and exit, with status 0 where it does")
 	f.StringVar(&c.configFile, "config", "", "`file` with settings, a line \"name = value\" for each; read again at SIGHUP. With a - before its name it need not be there")
 	f.BoolVar(&c.checkConfig, "check-config", false, "check all settings, print them and where each comes from, and exit, with status 0 where nothing is wrong, else 2; starts and changes nothing")
+	c.security.flags(f)
 	f.Usage = func() {
 		fmt.Fprint(stderr, usage)
 		f.PrintDefaults()
@@ -133,6 +136,9 @@ func (c *config) check() error {
 	}
 	if c.listen == "" {
 		return wrong("listen", `"": an address is needed`)
+	}
+	if err := c.security.check(); err != nil {
+		return err
 	}
 	for _, limit := range []struct {
 		flag     string

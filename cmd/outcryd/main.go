@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // printHealth asks a running server and returns the exit status.
 func printHealth(ctx context.Context, c *config, stdout, stderr io.Writer) int {
-	answer, err := askHealth(ctx, c.http)
+	answer, err := askHealth(ctx, c)
 	if err != nil {
 		fmt.Fprintf(stderr, "outcryd: %v\n", err)
 		return exitError

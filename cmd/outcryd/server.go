@@ -33,6 +33,7 @@ type server struct {
 	reloads reloads
 
 	lock      *journal.DirLock
+	guards    guards
 	http      *http.Server
 	market    *market.API // nil without HTTP, as is feed
 	feed      *market.Feed
@@ -121,6 +122,9 @@ func (s *server) start(ctx context.Context) (err error) {
 	if err = journal.CheckVersion(s.config.journalDir()); err != nil {
 		return err
 	}
+	if err = s.startSecurity(); err != nil {
+		return err
+	}
 	if err = s.startHTTP(); err != nil {
 		return err
 	}
@@ -160,11 +164,18 @@ func (s *server) startHTTP() error {
 		},
 		Refuse:        func(text string) []byte { return wire.AppendError(nil, text) },
 		FrameBytesMax: s.config.frameBytesMax,
+		Tokens:        s.guards.tokens,
+		Refused:       s.metrics.gateway.Refused,
+		Denied:        s.metrics.gateway.Denied,
 		Log:           s.log,
 		LogLevel:      s.level,
 	})
+	serve := s.http.Serve
+	if s.http.TLSConfig = s.guards.tls(); s.http.TLSConfig != nil {
+		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+	}
 	s.running.Go(func() {
-		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.ended <- fmt.Errorf("http: %w", err)
 		}
 	})
@@ -224,9 +235,12 @@ func (s *server) startGateway(ctx context.Context) error {
 		FrameBytesMax: s.config.frameBytesMax, ReplyBytesMax: s.config.replyBytesMax, MemoryMax: s.config.memoryMax,
 		ConnectionsMax: s.config.connectionsMax,
 		IdleTimeout:    s.config.idleTimeout, FrameTimeout: s.config.frameTimeout, WriteTimeout: s.config.writeTimeout,
+		TLS: s.guards.tls(), Tokens: s.guards.tokens,
 		BareReplies: s.config.bareReplies, Log: s.log, Metrics: s.metrics.gateway,
 	})
 	s.onReload(s.reloadGateway, "max-connections", "idle-timeout", "frame-timeout", "write-timeout")
+	s.onReload(s.reloadSecurity, "rate-connection", "rate-account")
+	s.gateway.SetRates(s.config.rateConnection, s.config.rateAccount)
 	var listen net.ListenConfig
 	l, err := listen.Listen(ctx, "tcp", s.config.listen)
 	if err != nil {
@@ -253,9 +267,7 @@ func (s *server) announce(xml net.Addr) {
 	}
 	s.log.Info("ready", attrs...)
 	s.manager.tell("READY=1", s.status())
-	if tcp, ok := xml.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
-		s.log.Warn("the XML port is open beyond this machine, and the protocol knows no passwords: whoever reaches it trades for anybody", "xml", xml.String())
-	}
+	s.warnOfExposure(xml)
 }
 
 // setNotReady says why the exchange takes no orders.
@@ -311,6 +323,7 @@ func (s *server) stop() (err error) {
 		}
 	}
 	s.unproject()
+	s.stopSecurity()
 	if s.journal != nil {
 		err = s.journal.Close()
 	}
