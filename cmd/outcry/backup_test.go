@@ -81,7 +81,7 @@ func openMarket(t *testing.T, p *exchangeProcess) {
 			create.Symbol(sym, wire.Placement{Account: fmt.Sprint(id + 1), Shares: "10000.00000001"})
 		}
 	}
-	_, err := (&client{addr: p.addr, timeout: time.Minute}).exchange(create.Append(nil))
+	_, err := (&client{access: access{addr: p.addr, timeout: time.Minute}}).exchange(create.Append(nil))
 	require.NoError(t, err)
 }
 
@@ -151,7 +151,7 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 
 	p = startExchange(t, elsewhere, restored)
 	require.Equal(t, digest, p.loaded.Digest)
-	reply, err := (&client{addr: p.addr, timeout: time.Minute}).exchange(wire.NewTransactions("1").Order("A", "1", "0.00000001").Append(nil))
+	reply, err := (&client{access: access{addr: p.addr, timeout: time.Minute}}).exchange(wire.NewTransactions("1").Order("A", "1", "0.00000001").Append(nil))
 	require.NoError(t, err)
 	answers, err := wire.ParseReply(reply)
 	require.NoError(t, err)

@@ -20,10 +20,9 @@ const replyBytesMax = 256 << 20
 
 // client does one command.
 type client struct {
-	addr    string
-	timeout time.Duration
-	stdin   io.Reader
-	stdout  io.Writer
+	access access
+	stdin  io.Reader
+	stdout io.Writer
 }
 
 // run does the command name. It returns a *usageError, errAnswered, or what went
@@ -88,9 +87,13 @@ func commandOf(name string, a []string) (api.Command, error) {
 
 // do sends a command and prints in words what it has come to.
 func (c *client) do(command api.Command) error {
-	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), c.access.timeout)
 	defer cancel()
-	exchange, err := api.Dial(ctx, c.addr, c.options())
+	o, err := c.access.options()
+	if err != nil {
+		return err
+	}
+	exchange, err := api.Dial(ctx, c.access.addr, o)
 	if err != nil {
 		return notReached(err)
 	}
@@ -104,12 +107,6 @@ func (c *client) do(command api.Command) error {
 		return errAnswered
 	}
 	return nil
-}
-
-// options are those of a connection for one frame. Nothing is sent again: who typed
-// the command is told, and decides.
-func (c *client) options() api.Options {
-	return api.Options{DialTimeout: c.timeout, ReplyTimeout: c.timeout, RetryTime: -1, ReplyBytesMax: replyBytesMax}
 }
 
 // notReached adds to the error of a connection that was not made what most often is
@@ -149,26 +146,30 @@ func (c *client) send(path string) error {
 
 // exchange sends one frame and returns the reply's XML.
 func (c *client) exchange(xml []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), c.access.timeout)
 	defer cancel()
-	conn, err := api.DialConn(ctx, c.addr, c.options())
+	o, err := c.access.options()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := api.DialConn(ctx, c.access.addr, o)
 	if err != nil {
 		return nil, notReached(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(c.timeout)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(c.access.timeout)); err != nil {
 		return nil, err
 	}
 	conn.SendFrame(xml)
 	if err := conn.Flush(); err != nil {
-		return nil, fmt.Errorf("send to %s: %w", c.addr, err)
+		return nil, fmt.Errorf("send to %s: %w", c.access.addr, err)
 	}
 	reply, err := conn.NextReply()
 	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s closed the connection without an answer", c.addr)
+		return nil, fmt.Errorf("%s closed the connection without an answer", c.access.addr)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("answer of %s: %w", c.addr, err)
+		return nil, fmt.Errorf("answer of %s: %w", c.access.addr, err)
 	}
 	return reply, nil
 }

@@ -28,9 +28,9 @@ executions each time.
 Flags:
 `
 
-// runDemo is the command. addr and timeout are those of outcry's own flags. It
+// runDemo is the command. a is what outcry's own flags say. It
 // returns flag.ErrHelp, errPrinted, a *usageError, or what went wrong.
-func runDemo(args []string, addr string, timeout time.Duration, stdout, stderr io.Writer) error {
+func runDemo(args []string, a *access, stdout, stderr io.Writer) error {
 	f := flag.NewFlagSet("outcry demo", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.Usage = func() {
@@ -38,8 +38,8 @@ func runDemo(args []string, addr string, timeout time.Duration, stdout, stderr i
 		f.PrintDefaults()
 	}
 	o := demo.Options{Report: stdout}
-	f.StringVar(&o.Addr, "addr", addr, "`address` of the exchange")
-	f.DurationVar(&o.Timeout, "timeout", timeout, "how long an answer may take")
+	f.StringVar(&a.addr, "addr", a.addr, "`address` of the exchange")
+	f.DurationVar(&a.timeout, "timeout", a.timeout, "how long an answer may take")
 	symbols := f.String("symbols", "SPY,QQQ,IWM,DIA,GLD", "`names` of what is traded, with commas between; the first is traded most")
 	f.Uint64Var(&o.Seed, "seed", 1, "what the bots decide follows from this number")
 	f.IntVar(&o.Rate, "rate", 100, "orders a second of all bots together")
@@ -61,6 +61,11 @@ func runDemo(args []string, addr string, timeout time.Duration, stdout, stderr i
 	if *duration < 0 {
 		return &usageError{fmt.Sprintf("a duration of %v is negative", *duration)}
 	}
+	how, err := a.options()
+	if err != nil {
+		return err
+	}
+	o.Addr, o.Timeout, o.Client = a.addr, a.timeout, how
 	o.Symbols = strings.Split(*symbols, ",")
 	if err := o.Check(); err != nil {
 		return &usageError{err.Error()}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 )
 
 // Exit statuses.
@@ -37,6 +36,7 @@ Usage: outcry [flags] COMMAND ARGUMENTS
   backup FILE                     take a backup of a running exchange; outcry backup --help
   restore FILE                    restore one elsewhere; outcry restore --help
   doctor                          look at the machine, the disk and the database; outcry doctor --help
+  token add|list|revoke           say who may do what; outcry token --help
 
 A sell of an order is sent as a negative amount. The exit status is 1 where the
 exchange answered with an error.
@@ -54,8 +54,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprint(stderr, usage)
 		f.PrintDefaults()
 	}
-	addr := f.String("addr", envOr("OUTCRY_ADDR", "127.0.0.1:12345"), "`address` of the exchange, also as OUTCRY_ADDR")
-	timeout := f.Duration("timeout", 30*time.Second, "how long an answer may take")
+	c := &client{stdin: stdin, stdout: stdout}
+	c.access.flags(f)
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return exitOK
@@ -66,7 +66,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		f.Usage()
 		return exitUsage
 	}
-	c := &client{addr: *addr, timeout: *timeout, stdin: stdin, stdout: stdout}
 	var err error
 	switch f.Arg(0) {
 	case "verify":
@@ -78,7 +77,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case "restore":
 		err = runRestore(f.Args()[1:], stdout, stderr)
 	case "demo":
-		err = runDemo(f.Args()[1:], *addr, *timeout, stdout, stderr)
+		err = runDemo(f.Args()[1:], &c.access, stdout, stderr)
+	case "token":
+		err = runToken(f.Args()[1:], stdout, stderr)
 	default:
 		err = c.run(f.Arg(0), f.Args()[1:])
 	}

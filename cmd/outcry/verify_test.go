@@ -22,7 +22,7 @@ var background = context.Background()
 // trade sends frames of random orders and cancels of accounts 1 to 5 in A and B.
 func trade(t *testing.T, p *exchangeProcess, r *rand.Rand, frames int) {
 	t.Helper()
-	c := &client{addr: p.addr, timeout: time.Minute}
+	c := &client{access: access{addr: p.addr, timeout: time.Minute}}
 	var ids []string
 	for range frames {
 		tx := wire.NewTransactions(fmt.Sprint(1 + r.IntN(5)))
@@ -65,7 +65,7 @@ type life struct {
 // to, one order was canceled.
 func cancelOne(t *testing.T, p *exchangeProcess, account string) {
 	t.Helper()
-	c := &client{addr: p.addr, timeout: time.Minute}
+	c := &client{access: access{addr: p.addr, timeout: time.Minute}}
 	do := func(xml []byte) wire.Answer {
 		reply, err := c.exchange(xml)
 		require.NoError(t, err)
@@ -87,7 +87,7 @@ func live(t *testing.T) *life {
 	t.Logf("seed %d", seed)
 	l := &life{data: t.TempDir(), database: pgtest.NewDatabase(t), r: rand.New(rand.NewPCG(seed, 1))}
 	p := startExchange(t, l.data, l.database)
-	c := &client{addr: p.addr, timeout: time.Minute}
+	c := &client{access: access{addr: p.addr, timeout: time.Minute}}
 	create := new(wire.Create)
 	for id := range 5 {
 		create.Account(wire.Account{ID: fmt.Sprint(id + 1), Balance: "100000.00000001", Ref: fmt.Sprint("open", id%2)})

@@ -18,6 +18,7 @@ import (
 	"io"
 	"time"
 
+	"outcry/clients/go/client"
 	"outcry/internal/exchange"
 )
 
@@ -38,15 +39,16 @@ const (
 
 // Options say what to run. The zero value of a field is none, not a default.
 type Options struct {
-	Addr                  string        // address of the exchange
-	Timeout               time.Duration // how long an answer may take
-	Symbols               []string      // at least one, each once; made where they are new
-	Seed                  uint64        // what the bots decide follows from it
-	Rate                  int           // orders a second, of all bots together
-	Makers, Takers, Noise int           // bots of each kind, for each symbol
-	AccountPrefix         string        // digits that the ids of the bots' accounts begin with
-	LeaveOrders           bool          // leave open what is open at the end
-	Report                io.Writer     // a line once connected, one every ReportEvery, and one for each connection that is lost
+	Addr                  string         // address of the exchange
+	Client                client.Options // TLS and token of a connection; the rest is the demo's own
+	Timeout               time.Duration  // how long an answer may take
+	Symbols               []string       // at least one, each once; made where they are new
+	Seed                  uint64         // what the bots decide follows from it
+	Rate                  int            // orders a second, of all bots together
+	Makers, Takers, Noise int            // bots of each kind, for each symbol
+	AccountPrefix         string         // digits that the ids of the bots' accounts begin with
+	LeaveOrders           bool           // leave open what is open at the end
+	Report                io.Writer      // a line once connected, one every ReportEvery, and one for each connection that is lost
 	ReportEvery           time.Duration
 }
 

@@ -28,12 +28,14 @@ type link struct {
 }
 
 // dial connects. Its error is a *lostError.
-func dial(addr string, timeout time.Duration) (*link, error) {
-	conn, err := client.DialConn(context.Background(), addr, client.Options{DialTimeout: timeout, ReplyBytesMax: replyBytesMax})
+func dial(o *Options) (*link, error) {
+	how := o.Client
+	how.DialTimeout, how.ReplyBytesMax = o.Timeout, replyBytesMax
+	conn, err := client.DialConn(context.Background(), o.Addr, how)
 	if err != nil {
 		return nil, &lostError{fmt.Errorf("is the exchange running? %w", err)}
 	}
-	return &link{conn: conn, addr: addr, timeout: timeout}, nil
+	return &link{conn: conn, addr: o.Addr, timeout: o.Timeout}, nil
 }
 
 func (l *link) close() { l.conn.Close() }

@@ -23,7 +23,7 @@ const (
 // there. The first time it places shares with every account; later only with those
 // that it had to open again, on an exchange that has lost its data.
 func (r *run) connect(ctx context.Context) error {
-	link, err := dial(r.options.Addr, r.options.Timeout)
+	link, err := dial(&r.options)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"crypto/tls"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	api "outcry/clients/go/client"
+	"outcry/internal/auth"
+)
+
+// access is how the client gets to the exchange, and proves who it is.
+type access struct {
+	addr      string
+	timeout   time.Duration
+	tokenFile string
+	tlsCA     string
+	tlsCert   string
+	tlsKey    string
+}
+
+// systemCA is what --tls-ca says for the authorities that the machine trusts.
+const systemCA = "system"
+
+// flags declares what is said on the command line. A token is not: everybody on the
+// machine can read that.
+func (a *access) flags(f *flag.FlagSet) {
+	f.StringVar(&a.addr, "addr", envOr("OUTCRY_ADDR", "127.0.0.1:12345"), "`address` of the exchange, also as OUTCRY_ADDR")
+	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long an answer may take")
+	f.StringVar(&a.tokenFile, "token-file", os.Getenv("OUTCRY_TOKEN_FILE"), "`file` with the token that is shown to the exchange, also as OUTCRY_TOKEN_FILE; OUTCRY_TOKEN holds the token itself")
+	f.StringVar(&a.tlsCA, "tls-ca", os.Getenv("OUTCRY_TLS_CA"), "`file` of the authority that the exchange's certificate is of, in PEM, or \"system\"; TLS is spoken then. Also as OUTCRY_TLS_CA")
+	f.StringVar(&a.tlsCert, "tls-cert", os.Getenv("OUTCRY_TLS_CERT"), "`file` of the certificate that is shown to the exchange, in PEM, also as OUTCRY_TLS_CERT")
+	f.StringVar(&a.tlsKey, "tls-key", os.Getenv("OUTCRY_TLS_KEY"), "`file` of its private key, in PEM, also as OUTCRY_TLS_KEY")
+}
+
+// options are those of a connection for one frame: TLS, the token, and that nothing is
+// sent again, since who typed the command is told, and decides. The error says what of
+// the flags or their files is wrong.
+func (a *access) options() (o api.Options, err error) {
+	o = api.Options{DialTimeout: a.timeout, ReplyTimeout: a.timeout, RetryTime: -1, ReplyBytesMax: replyBytesMax}
+	if o.Token, err = a.token(); err != nil {
+		return o, err
+	}
+	o.TLS, err = a.tls()
+	return o, err
+}
+
+// token returns the token that is shown, "" for none.
+func (a *access) token() (string, error) {
+	if a.tokenFile != "" {
+		token, err := auth.ReadToken(a.tokenFile)
+		if err != nil {
+			return "", fmt.Errorf("--token-file: %w", err)
+		}
+		return token, nil
+	}
+	text := os.Getenv("OUTCRY_TOKEN")
+	if text == "" {
+		return "", nil
+	}
+	token, err := auth.CleanToken(text)
+	if err != nil {
+		return "", fmt.Errorf("OUTCRY_TOKEN: %w", err)
+	}
+	return token, nil
+}
+
+// tls returns how TLS is spoken, nil where it is not.
+func (a *access) tls() (*tls.Config, error) {
+	if a.tlsCA == "" {
+		if a.tlsCert != "" || a.tlsKey != "" {
+			return nil, &usageError{"--tls-cert and --tls-key need --tls-ca"}
+		}
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	var err error
+	if a.tlsCA != systemCA {
+		if config.RootCAs, err = auth.LoadAuthorities(a.tlsCA); err != nil {
+			return nil, fmt.Errorf("--tls-ca: %w", err)
+		}
+	}
+	if (a.tlsCert == "") != (a.tlsKey == "") {
+		return nil, &usageError{"--tls-cert and --tls-key: both are needed, or neither"}
+	}
+	if a.tlsCert != "" {
+		own, err := tls.LoadX509KeyPair(a.tlsCert, a.tlsKey)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert: %w", err)
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	return config, nil
+}
