@@ -31,6 +31,7 @@ import os
 import re
 import selectors
 import socket
+import ssl
 import time
 from collections import deque
 from dataclasses import dataclass, replace
@@ -41,7 +42,7 @@ from xml.sax.saxutils import quoteattr
 
 __all__ = [
     "Cancel", "Canceled", "Command", "ConnectionLost", "Created", "Exchange", "Execution", "Frame", "MakeSymbol",
-    "Number", "OpenAccount", "Opened", "Order", "OutcryError", "Place", "ProtocolError", "Query", "Refusal",
+    "NotAuthorized", "Number", "OpenAccount", "Opened", "Order", "OutcryError", "Place", "ProtocolError", "Query", "Refusal",
     "Refused", "Reply", "Result", "Status", "buy", "create", "sell", "transactions",
 ]
 
@@ -248,6 +249,10 @@ class Refused(OutcryError):
         self.refusal = refusal
 
 
+class NotAuthorized(OutcryError):
+    """The exchange does not take the token. It does not say why. Nothing else was sent."""
+
+
 class ConnectionLost(OutcryError):
     """The connection ended, or a reply did not come in time. `unanswered` are the frames that
     were sent and have no reply, in the order in which they were sent. Of each it is unknown
@@ -267,6 +272,7 @@ class ProtocolError(ConnectionLost):
 # The connection
 
 _LENGTH_LINE_MAX = 19
+_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)  # what a socket says that would wait
 _RECEIVE_BYTES = 1 << 16
 _Kind = TypeVar("_Kind", Created, Opened, Status)
 
@@ -277,17 +283,23 @@ class Exchange:
     `address` is "host:port"; without it the environment's OUTCRY_ADDR, else 127.0.0.1:12345.
     `timeout` is how many seconds connecting may take, and then the wait for each reply.
     `reply_bytes_max` bounds a reply; a larger one is a ProtocolError.
+    `token` is shown to an exchange that asks for one; without it the environment's
+    OUTCRY_TOKEN, where that is set. `ssl_context` is how TLS is spoken, None for not at all:
+    ssl.create_default_context(cafile="ca.pem") takes an exchange whose certificate that
+    authority has made.
 
     Every method that talks to the exchange may raise ConnectionLost, ProtocolError or, where
-    no connection could be made, OSError.
+    no connection could be made, OSError; NotAuthorized where the token is not taken.
     """
 
-    def __init__(self, address: str | None = None, timeout: float = 30.0, reply_bytes_max: int = 256 << 20):
+    def __init__(self, address: str | None = None, timeout: float = 30.0, reply_bytes_max: int = 256 << 20,
+                 token: str | None = None, ssl_context: ssl.SSLContext | None = None):
         address = address or os.environ.get("OUTCRY_ADDR") or "127.0.0.1:12345"
         host, colon, port = address.rpartition(":")
         if not (colon and re.fullmatch("[0-9]{1,5}", port)):
             raise ValueError(f'address {address!r}: "host:port" is needed')
         self._address, self._timeout, self._reply_bytes_max = (host.strip("[]"), int(port)), timeout, reply_bytes_max
+        self._token, self._ssl_context = token or os.environ.get("OUTCRY_TOKEN") or "", ssl_context
         self._socket: socket.socket | None = None
         self._selector = selectors.DefaultSelector()
         self._events = 0  # what the selector waits for
@@ -302,14 +314,38 @@ class Exchange:
         self.close()
 
     def connect(self) -> Exchange:
-        """Connects, unless there is a connection. Returns self. Raises OSError."""
+        """Connects, unless there is a connection. Returns self. Raises OSError, NotAuthorized."""
         if self._socket is None:
-            self._socket = socket.create_connection(self._address, self._timeout)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._socket.setblocking(False)
+            connection = socket.create_connection(self._address, self._timeout)
+            try:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if self._ssl_context is not None:
+                    connection = self._ssl_context.wrap_socket(connection, server_hostname=self._address[0])
+                connection.setblocking(False)
+            except BaseException:
+                connection.close()
+                raise
+            self._socket = connection
             self._events = selectors.EVENT_READ
             self._selector.register(self._socket, self._events)
+            if self._token:
+                self._prove()
         return self
+
+    def _prove(self) -> None:
+        """Shows the token, which comes before everything else on a connection."""
+        try:
+            xml = f"<auth token={quoteattr(self._token)}/>".encode()
+            self._send(b"%d\n%s" % (len(xml), xml))
+            root = self._reply()
+            if len(root) != 1 or root[0].tag != "authorized":
+                raise NotAuthorized("".join(root.itertext()))
+        except ConnectionLost as e:
+            self.close()
+            raise ConnectionError(f"no answer to the token: {e.reason}") from e
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Closes the connection, if there is one. Any later call connects anew."""
@@ -462,7 +498,7 @@ class Exchange:
             try:
                 view = view[self._socket.send(view):]
                 deadline = time.monotonic() + self._timeout
-            except BlockingIOError:
+            except _LATER:
                 self._wait(deadline, selectors.EVENT_READ | selectors.EVENT_WRITE)
             except OSError as e:
                 while not self._ended:
@@ -528,7 +564,7 @@ class Exchange:
         assert self._socket is not None
         try:
             data = self._socket.recv(_RECEIVE_BYTES)
-        except BlockingIOError:
+        except _LATER:
             return False
         except OSError as e:
             self._ended = f"the connection broke: {e}"

@@ -10,6 +10,7 @@ import random
 import re
 import select
 import socket
+import ssl
 import threading
 import time
 import unittest
@@ -30,6 +31,43 @@ def fresh_market(exchange):
     exchange.open_account(seller, 0)
     exchange.place(sym, seller, 1000)
     return buyer, seller, sym
+
+
+class ProtectedTest(unittest.TestCase):
+    """An exchange that asks for a token, and speaks TLS with clients that have a certificate."""
+
+    def exchange(self, **changed):
+        context = ssl.create_default_context(cafile=os.environ["OUTCRY_TEST_CA"])
+        context.load_cert_chain(os.environ["OUTCRY_TEST_CERT"], os.environ["OUTCRY_TEST_KEY"])
+        arguments = {"token": os.environ["OUTCRY_TEST_TOKEN"], "ssl_context": context, **changed}
+        exchange = outcry.Exchange(os.environ["OUTCRY_TEST_PROTECTED_ADDR"], timeout=10, **arguments)
+        self.addCleanup(exchange.close)
+        return exchange
+
+    def test_it_is_traded_as_always(self):
+        exchange = self.exchange()
+        buyer, seller, sym = fresh_market(exchange)
+        exchange.sell(seller, sym, 100, 5)
+        frames = [transactions(buyer, *[outcry.buy(sym, "0.01", 5)] * 50) for _ in range(200)]
+        replies = list(exchange.pipeline(frames))
+        self.assertEqual(sum(isinstance(r, outcry.Opened) for reply in replies for r in reply.results), 10000)
+        exchange.close()
+        self.assertEqual(exchange.query(buyer, replies[0].results[0].id).executed[0].price, 5, "a new connection shows the token anew")
+
+    def test_a_wrong_token_is_told(self):
+        right = os.environ["OUTCRY_TEST_TOKEN"]
+        exchange = self.exchange(token=right[:-8] + "00000000")
+        with self.assertRaisesRegex(outcry.NotAuthorized, "with a token that is known") as caught:
+            exchange.open_account("1", 1)
+        self.assertNotIn(right[30:50], str(caught.exception))
+        with unittest.mock.patch.dict(os.environ, {"OUTCRY_TOKEN": right}):
+            self.exchange(token=None).make_symbol("A")
+
+    def test_without_tls_or_another_authority_nothing_is_sent(self):
+        with self.assertRaises(OSError):
+            self.exchange(ssl_context=None).make_symbol("A")
+        with self.assertRaises(ssl.SSLCertVerificationError):
+            self.exchange(ssl_context=ssl.create_default_context()).make_symbol("A")
 
 
 class TradingTest(unittest.TestCase):

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -25,6 +26,11 @@ func TestPythonClient(t *testing.T) {
 		_, addr := inProcess(t, append(common, flags...)...)
 		env = append(env, name+"="+addr)
 	}
+	p := startProtected(t)
+	token, _ := p.token(t, "admin", time.Time{})
+	client := p.authority.Client("python")
+	env = append(env, "OUTCRY_TEST_PROTECTED_ADDR="+p.xml, "OUTCRY_TEST_TOKEN="+token, "OUTCRY_TEST_CA="+p.authority.File,
+		"OUTCRY_TEST_CERT="+client.CertFile, "OUTCRY_TEST_KEY="+client.KeyFile)
 	python := os.Getenv("OUTCRY_PYTHON")
 	if python == "" {
 		python = "python3"

@@ -88,8 +88,12 @@ func (p *protected) badTokens(t *testing.T) map[string]string {
 	right, _ := p.token(t, "account:1", time.Time{})
 	revoked, id := p.token(t, "admin", time.Time{})
 	require.NoError(t, auth.Revoke(p.data, id))
-	expired, _ := p.token(t, "admin", time.Now().Add(2*time.Second))
-	require.Eventually(t, func() bool { _, err := p.guards.tokens.Check(expired); return err != nil }, patience, 10*time.Millisecond)
+	expired, _ := p.token(t, "admin", time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
+	path := filepath.Join(p.data, "tokens")
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(file), "2100-", "2001-", 1)), 0o600))
+	require.NoError(t, p.reloadSecurity())
 	return map[string]string{"none": "", "malformed": "outc_1_2", "wrong": right[:len(right)-8] + "00000000", "revoked": revoked, "expired": expired}
 }
 
@@ -117,7 +121,7 @@ func TestNothingIsToldWithoutAToken(t *testing.T) {
 	for i, pattern := range routes {
 		method, path, _ := strings.Cut(strings.TrimSuffix(pattern, "{$}"), " ")
 		for name, token := range bad {
-			if name != "none" && i > 2 {
+			if name != "none" && i > 1 {
 				continue // one guard is asked before any route
 			}
 			response, err := p.do(t.Context(), p.client, method, path, token, ask)
