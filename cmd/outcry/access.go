@@ -31,8 +31,8 @@ func (a *access) flags(f *flag.FlagSet) {
 	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long an answer may take")
 	f.StringVar(&a.tokenFile, "token-file", os.Getenv("OUTCRY_TOKEN_FILE"), "`file` with the token that is shown to the exchange, also as OUTCRY_TOKEN_FILE; OUTCRY_TOKEN holds the token itself")
 	f.StringVar(&a.tlsCA, "tls-ca", os.Getenv("OUTCRY_TLS_CA"), "`file` of the authority that the exchange's certificate is of, in PEM, or \"system\"; TLS is spoken then. Also as OUTCRY_TLS_CA")
-	f.StringVar(&a.tlsCert, "tls-cert", os.Getenv("OUTCRY_TLS_CERT"), "`file` of the certificate that is shown to the exchange, in PEM, also as OUTCRY_TLS_CERT")
-	f.StringVar(&a.tlsKey, "tls-key", os.Getenv("OUTCRY_TLS_KEY"), "`file` of its private key, in PEM, also as OUTCRY_TLS_KEY")
+	f.StringVar(&a.tlsCert, "tls-cert", os.Getenv("OUTCRY_CLIENT_CERT"), "`file` of the certificate that is shown to the exchange, in PEM, also as OUTCRY_CLIENT_CERT")
+	f.StringVar(&a.tlsKey, "tls-key", os.Getenv("OUTCRY_CLIENT_KEY"), "`file` of its private key, in PEM, also as OUTCRY_CLIENT_KEY")
 }
 
 // options are those of a connection for one frame: TLS, the token, and that nothing is

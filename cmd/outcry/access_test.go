@@ -32,8 +32,8 @@ func TestTokensStepByStep(t *testing.T) {
 	p := startExchange(t, data, "", "--auth", "--tls-cert="+own.CertFile, "--tls-key="+own.KeyFile, "--tls-client-ca="+authority.File)
 	t.Setenv("OUTCRY_ADDR", p.addr)
 	t.Setenv("OUTCRY_TLS_CA", authority.File)
-	t.Setenv("OUTCRY_TLS_CERT", mine.CertFile)
-	t.Setenv("OUTCRY_TLS_KEY", mine.KeyFile)
+	t.Setenv("OUTCRY_CLIENT_CERT", mine.CertFile)
+	t.Setenv("OUTCRY_CLIENT_KEY", mine.KeyFile)
 	trader, id := add("account:1") // while it runs
 	as := func(file string, args ...string) (stdout, stderr string, status int) {
 		return outcry("", append([]string{"--token-file", file}, args...)...)
