@@ -76,7 +76,7 @@ func TestOnlyClientsOfTheAuthorityGetIn(t *testing.T) {
 	require.Error(t, talk(t, c, client(authority.Server("another"))), "that of another server is not for clients")
 	require.Error(t, talk(t, c, client(authority.Expired("old", x509.ExtKeyUsageClientAuth))), "expired")
 	old := client(authority.Client("alice"))
-	old.MaxVersion = tls.VersionTLS11
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	require.Error(t, talk(t, c, old), "TLS 1.1")
 	health, err := OwnConfig(own.CertFile, own.KeyFile)
 	require.NoError(t, err)

@@ -238,6 +238,21 @@ func TestARevokedTokenEndsItsConnections(t *testing.T) {
 	again.isLast(textUnauthorized)
 }
 
+func TestFramesThatHaveArrivedAreNotDoneForARevokedToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, x, k := newPipes(), newFake(), newKeyring(t)
+		token, id := k.add("account:1", time.Time{})
+		x.entered = func() { k.revoke(id); x.entered = nil }
+		start(t, p, x, Options{Tokens: k.tokens, BatchFramesMax: 1})
+		c := connect(t, p)
+		go c.send(authFrame(token), query(1), query(2), query(3))
+		require.Equal(t, taken, c.reply())
+		require.Equal(t, answer(1), c.reply(), "it had begun")
+		require.Equal(t, errorReply("the token was revoked; nothing that was sent after the last reply was done"), c.reply())
+		require.Equal(t, []int{1}, x.queried)
+	})
+}
+
 func TestAnExpiredTokenEndsItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, k := newPipes(), newKeyring(t)

@@ -40,7 +40,8 @@ type fake struct {
 	away       bool             // the database does not answer
 	foreign    exchange.OrderID // this one belongs to somebody else
 	commands   []exchange.Command
-	recalled   []int // the orders that the database was asked for, in order
+	entered    func() // called by each Execute, unlocked; nil for nothing
+	recalled   []int  // the orders that the database was asked for, in order
 }
 
 func newFake() *fake {
@@ -48,6 +49,9 @@ func newFake() *fake {
 }
 
 func (x *fake) Execute(_ context.Context, commands []exchange.Command, results []exchange.Result) (uint64, error) {
+	if x.entered != nil {
+		x.entered()
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.executeErr != nil {

@@ -51,7 +51,10 @@ func TestAConnectionOverItsRateIsReadMoreSlowly(t *testing.T) {
 		s.SetRates(10, 0)
 		c := connect(t, p)
 		begun := time.Now()
-		go c.send(strings.Repeat(query(1), 30), ordering("1", 28), query(1))
+		go func() {
+			c.send(strings.Repeat(query(1), 30), ordering("1", 28))
+			c.send(query(1)) // is read from the connection after the wait
+		}()
 		for i := range 30 {
 			require.Equal(t, answer(1), c.reply())
 			want := time.Duration(max(0, i-10)) * 100 * time.Millisecond
