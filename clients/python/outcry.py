@@ -20,9 +20,14 @@ command stands for itself: the refused one has a Refusal as its result, in its p
 
 Broken connections. Where the connection breaks, or a reply does not come in time, after
 a frame has been sent, nobody here knows whether it was done: ConnectionLost is raised,
-with the frames that have no reply. Nothing is ever sent twice. What to do about it is
-the caller's: a query can be sent again; after an order, look. The next call connects
-anew. A connection that is found closed before anything was sent is replaced silently.
+with the frames that have no reply. Nothing is sent twice but by retry(). The next call
+connects anew. A connection that is found closed before anything was sent is replaced
+silently.
+
+Retries. A command that makes something takes a ref, a name of your own that its account
+uses once: sent again with the same ref, it is answered as it was first, and not done
+again. So a frame whose commands have refs can be sent until there is a reply, which
+retry() does. Keep the refs of what you send where they outlive your program.
 """
 
 from __future__ import annotations
@@ -33,6 +38,7 @@ import selectors
 import socket
 import ssl
 import time
+import uuid
 from collections import deque
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -43,7 +49,7 @@ from xml.sax.saxutils import quoteattr
 __all__ = [
     "Cancel", "Canceled", "Command", "ConnectionLost", "Created", "Exchange", "Execution", "Frame", "MakeSymbol",
     "NotAuthorized", "Number", "OpenAccount", "Opened", "Order", "OutcryError", "Place", "ProtocolError", "Query", "Refusal",
-    "Refused", "Reply", "Result", "Status", "buy", "create", "sell", "transactions",
+    "Refused", "Reply", "Result", "Status", "buy", "create", "new_ref", "sell", "transactions",
 ]
 
 Number = Union[Decimal, int, str]
@@ -58,10 +64,11 @@ class OpenAccount:
 
     account: str
     balance: Number
+    ref: str | None = None
 
     def xml(self) -> str:
         balance = _number("balance", self.balance)
-        return f'<account id={_id(self.account)} balance="{balance}"/>'
+        return f'<account id={_id(self.account)} balance="{balance}"{_ref(self.ref)}/>'
 
 
 @dataclass(frozen=True)
@@ -81,9 +88,10 @@ class Place:
     sym: str
     account: str
     shares: Number
+    ref: str | None = None
 
     def xml(self) -> str:
-        return (f"<symbol sym={_attribute('sym', self.sym)}><account id={_id(self.account)}>"
+        return (f"<symbol sym={_attribute('sym', self.sym)}><account id={_id(self.account)}{_ref(self.ref)}>"
                 f"{_number('shares', self.shares)}</account></symbol>")
 
 
@@ -94,44 +102,53 @@ class Order:
     sym: str
     amount: Number
     limit: Number
+    ref: str | None = None
 
     def xml(self) -> str:
         sym, amount, limit = _attribute("sym", self.sym), _number("amount", self.amount), _number("limit", self.limit)
-        return f'<order sym={sym} amount="{amount}" limit="{limit}"/>'
+        return f'<order sym={sym} amount="{amount}" limit="{limit}"{_ref(self.ref)}/>'
 
 
 @dataclass(frozen=True)
 class Query:
-    """Asks for an order by its id. Any account may ask for any order."""
+    """Asks for an order, by its id or by its ref. Any account may ask for any order by id; a ref
+    names an order of the account's own."""
 
-    order: int
+    order: int | None = None
+    ref: str | None = None
 
     def xml(self) -> str:
-        return f"<query id={_id(self.order)}/>"
+        return f"<query{_named(self.order, self.ref)}/>"
 
 
 @dataclass(frozen=True)
 class Cancel:
-    """Cancels what is open of an order of the account's own."""
+    """Cancels what is open of an order of the account's own, by its id or by its ref."""
 
-    order: int
+    order: int | None = None
+    ref: str | None = None
 
     def xml(self) -> str:
-        return f"<cancel id={_id(self.order)}/>"
+        return f"<cancel{_named(self.order, self.ref)}/>"
 
 
 Command = Union[OpenAccount, MakeSymbol, Place, Order, Query, Cancel]
 
 
-def buy(sym: str, shares: Number, limit: Number) -> Order:
+def buy(sym: str, shares: Number, limit: Number, ref: str | None = None) -> Order:
     """An order to buy so many shares, more than 0, at `limit` dollars a share or less."""
-    return Order(sym, _positive(shares), limit)
+    return Order(sym, _positive(shares), limit, ref)
 
 
-def sell(sym: str, shares: Number, limit: Number) -> Order:
+def sell(sym: str, shares: Number, limit: Number, ref: str | None = None) -> Order:
     """An order to sell so many shares, more than 0, at `limit` dollars a share or more."""
     # Not `-shares`: arithmetic of Decimal rounds to the digits of its context.
-    return Order(sym, _positive(shares).copy_negate(), limit)
+    return Order(sym, _positive(shares).copy_negate(), limit, ref)
+
+
+def new_ref() -> str:
+    """A ref that nobody has used: 32 random hexadecimal digits."""
+    return uuid.uuid4().hex
 
 
 @dataclass(frozen=True)
@@ -172,16 +189,19 @@ class Created:
 
     sym: str | None
     account: str | None
+    ref: str | None = None
 
 
 @dataclass(frozen=True)
 class Opened:
-    """An order was accepted under this id, whether or not it executed at once."""
+    """An order was accepted under this id, whether or not it executed at once, now or when its
+    ref was sent first."""
 
     id: int
     sym: str
     amount: Decimal
     limit: Decimal
+    ref: str | None = None
 
 
 @dataclass(frozen=True)
@@ -210,6 +230,7 @@ class Status:
     open: Decimal
     canceled: Canceled | None
     executed: tuple[Execution, ...]
+    ref: str | None = None  # where it was asked for by it
 
 
 @dataclass(frozen=True)
@@ -358,37 +379,37 @@ class Exchange:
 
     # Single commands: each raises Refused where the exchange refuses it.
 
-    def open_account(self, account: str, balance: Number) -> Created:
+    def open_account(self, account: str, balance: Number, ref: str | None = None) -> Created:
         """Opens an account with a balance in dollars."""
-        return self._one(create(OpenAccount(account, balance)), Created)
+        return self._one(create(OpenAccount(account, balance, ref)), Created)
 
     def make_symbol(self, sym: str) -> Created:
         """Makes a symbol. One that is there already is fine."""
         return self._one(create(MakeSymbol(sym)), Created)
 
-    def place(self, sym: str, account: str, shares: Number) -> Created:
+    def place(self, sym: str, account: str, shares: Number, ref: str | None = None) -> Created:
         """Makes a symbol where it is new, and gives shares of it to an account."""
-        return self._one(create(Place(sym, account, shares)), Created)
+        return self._one(create(Place(sym, account, shares, ref)), Created)
 
-    def order(self, account: str, sym: str, amount: Number, limit: Number) -> Opened:
+    def order(self, account: str, sym: str, amount: Number, limit: Number, ref: str | None = None) -> Opened:
         """Places a limit order: a positive amount of shares buys, a negative one sells."""
-        return self._one(transactions(account, Order(sym, amount, limit)), Opened)
+        return self._one(transactions(account, Order(sym, amount, limit, ref)), Opened)
 
-    def buy(self, account: str, sym: str, shares: Number, limit: Number) -> Opened:
+    def buy(self, account: str, sym: str, shares: Number, limit: Number, ref: str | None = None) -> Opened:
         """Places an order to buy so many shares, more than 0, at `limit` dollars a share or less."""
-        return self._one(transactions(account, buy(sym, shares, limit)), Opened)
+        return self._one(transactions(account, buy(sym, shares, limit, ref)), Opened)
 
-    def sell(self, account: str, sym: str, shares: Number, limit: Number) -> Opened:
+    def sell(self, account: str, sym: str, shares: Number, limit: Number, ref: str | None = None) -> Opened:
         """Places an order to sell so many shares, more than 0, at `limit` dollars a share or more."""
-        return self._one(transactions(account, sell(sym, shares, limit)), Opened)
+        return self._one(transactions(account, sell(sym, shares, limit, ref)), Opened)
 
-    def query(self, account: str, order: int) -> Status:
-        """Asks for an order. Any account may ask for any order."""
-        return self._one(transactions(account, Query(order)), Status)
+    def query(self, account: str, order: int | None = None, ref: str | None = None) -> Status:
+        """Asks for an order: for any by its id, for one of the account's own by its ref."""
+        return self._one(transactions(account, Query(order, ref)), Status)
 
-    def cancel(self, account: str, order: int) -> Status:
+    def cancel(self, account: str, order: int | None = None, ref: str | None = None) -> Status:
         """Cancels what is open of an order of the account's own; what has executed stays."""
-        return self._one(transactions(account, Cancel(order)), Status)
+        return self._one(transactions(account, Cancel(order, ref)), Status)
 
     # Frames
 
@@ -397,6 +418,28 @@ class Exchange:
         that is refused has a Refusal in its place."""
         (reply,) = self.pipeline([frame])
         return reply.results
+
+    def retry(self, frame: Frame, seconds: float = 60.0) -> tuple[Result, ...]:
+        """Sends a frame again and again, over new connections, until there is a reply, and
+        returns the results of its commands. Nothing is done twice: what makes something must
+        have a ref, else ValueError is raised and nothing is sent. After so many seconds the last
+        ConnectionLost or OSError is raised; then it is still safe to go on with the same frame,
+        today or next year. A cancel that was done before its reply was lost is answered with a
+        Refusal that says so."""
+        for c in frame.commands:
+            if isinstance(c, (OpenAccount, Place, Order)) and c.ref is None:
+                raise ValueError(f"{c!r} has no ref: sent again, it could be done twice")
+        deadline, pause = time.monotonic() + seconds, 0.05
+        while True:
+            try:
+                return self.send(frame)
+            except ProtocolError:
+                raise
+            except (ConnectionLost, OSError):
+                if time.monotonic() + pause > deadline:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, 2.0)
 
     def pipeline(self, frames: Iterable[Frame], window: int = 64) -> Iterator[Reply]:
         """Sends frames without waiting for the reply to each, and yields the replies in the
@@ -627,6 +670,18 @@ def _id(value: str | int) -> str:
     return _attribute("id", str(value) if type(value) is int else value)
 
 
+def _ref(ref: str | None) -> str:
+    """Returns a ref as an attribute, or nothing."""
+    return "" if ref is None else f" ref={_attribute('ref', ref)}"
+
+
+def _named(order: int | str | None, ref: str | None) -> str:
+    """Returns the attribute that names an order."""
+    if (order is None) == (ref is None):
+        raise ValueError(f"order {order!r}, ref {ref!r}: one of the two names an order")
+    return _ref(ref) if order is None else f" id={_id(order)}"
+
+
 _ANSWERS = {OpenAccount: "created", MakeSymbol: "created", Place: "created",
             Order: "opened", Query: "status", Cancel: "canceled"}
 
@@ -638,10 +693,11 @@ def _result(command: Command, e: ElementTree.Element) -> Result:
     if e.tag != _ANSWERS[type(command)]:
         raise ValueError(f"<{e.tag}> answers no {type(command).__name__}")
     if e.tag == "created":
-        return Created(e.get("sym"), e.get("id"))
+        return Created(e.get("sym"), e.get("id"), e.get("ref"))
     if e.tag == "opened":
-        return Opened(int(e.attrib["id"]), e.attrib["sym"], Decimal(e.attrib["amount"]), Decimal(e.attrib["limit"]))
-    status = Status(int(e.attrib["id"]), Decimal(0), None, ())
+        return Opened(int(e.attrib["id"]), e.attrib["sym"], Decimal(e.attrib["amount"]), Decimal(e.attrib["limit"]),
+                      e.get("ref"))
+    status = Status(int(e.attrib["id"]), Decimal(0), None, (), e.get("ref"))
     executed: list[Execution] = []
     for part in e:
         shares = Decimal(part.attrib["shares"])

@@ -192,6 +192,33 @@ class TradingTest(unittest.TestCase):
         with self.assertRaisesRegex(outcry.Refused, "there is no order"):
             self.exchange.query(self.buyer, 1 << 62)
 
+    def test_a_command_with_a_ref_is_done_once(self):
+        account, ref = f"{next(_names)}9", outcry.new_ref()
+        opening = create(OpenAccount(account, 100, ref=ref), Place(self.sym, self.seller, 5, ref=ref))
+        first = self.exchange.send(opening)
+        self.assertEqual(first, (Created(None, account, ref), Created(self.sym, self.seller, ref)))
+        self.assertEqual(self.exchange.retry(opening), first)
+        order = self.exchange.sell(self.seller, self.sym, 4, 7, ref="a:1")
+        self.assertEqual(self.exchange.order(self.seller, self.sym, "-4.0", "7.00", ref="a:1"), order)
+        self.assertEqual(order.ref, "a:1")
+        with self.assertRaisesRegex(outcry.Refused, "has used ref a:1 before, and not for this"):
+            self.exchange.sell(self.seller, self.sym, 4, 8, ref="a:1")
+        with self.assertRaisesRegex(outcry.Refused, "has a character other than"):
+            self.exchange.sell(self.seller, self.sym, 4, 8, ref="a b")
+        self.assertEqual(self.exchange.query(self.seller, ref="a:1").id, order.id)
+        self.assertEqual(self.exchange.cancel(self.seller, ref="a:1").canceled.shares, 4)
+        again = self.exchange.retry(transactions(self.seller, Cancel(ref="a:1"), Query(order.id)))
+        self.assertRegex(again[0].text, "was canceled before")
+        self.assertEqual(again[1].ref, None)
+
+    def test_what_could_be_done_twice_is_not_retried(self):
+        for frame in (create(OpenAccount("1", 1)), create(Place("A", "1", 1)), transactions("1", Query(1), outcry.buy("A", 1, 1))):
+            with self.assertRaisesRegex(ValueError, "has no ref"):
+                self.exchange.retry(frame)
+        for command in (Query(), Cancel(), Query(1, "r"), Cancel(1, ref="r")):
+            with self.assertRaisesRegex(ValueError, "one of the two names an order"):
+                self.exchange.retry(transactions("1", command))
+
     def test_a_connection_is_closed_by_its_context_and_made_again_by_a_call(self):
         with self.exchange as same:
             self.assertIs(same, self.exchange)
@@ -324,6 +351,51 @@ class ConnectionTest(unittest.TestCase):
             exchange.make_symbol("A")  # connects anew
             self.assertEqual(self.peer.received, [framed(first.xml()) + framed(second.xml()), framed(first.xml())], "nothing is sent twice")
             exchange.close()
+
+    def test_a_frame_is_retried_until_there_is_a_reply(self):
+        frame = transactions("1", outcry.buy("A", 1, 2, ref="r"))
+        reply = framed(b'<results><opened sym="A" amount="1" limit="2" ref="r" id="7"/></results>')
+        end = b"</transactions>"
+        exchange = self.exchange(says(after=end, wait=False), says(reply[:9], after=end, wait=False), says(reply, after=end))
+        self.assertEqual(exchange.retry(frame), (outcry.Opened(7, "A", Decimal(1), Decimal(2), "r"),))
+        self.assertEqual(self.peer.received, [framed(frame.xml())] * 3)
+
+    def test_a_retry_ends_in_time_and_at_what_is_no_reply(self):
+        frame = transactions("1", Cancel(1))
+        with self.assertRaises(outcry.ConnectionLost):
+            self.exchange(says(after=b"</transactions>", wait=False)).retry(frame, seconds=0)
+        with self.assertRaises(outcry.ProtocolError):
+            self.exchange(says(b"nothing", after=b"</transactions>")).retry(frame)
+        nobody = socket.create_server(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % nobody.getsockname()[1]
+        nobody.close()
+        with self.assertRaises(OSError):
+            outcry.Exchange(address).retry(frame, seconds=0.1)
+
+    def test_an_order_whose_reply_was_lost_is_not_placed_again(self):
+        """The first connection is cut after the exchange has answered, before the client reads it."""
+        lost = []
+
+        def relay(keep):
+            def script(peer, connection):
+                host, _, port = TradingTest.address.rpartition(":")
+                with socket.create_connection((host, int(port))) as exchange:
+                    peer.read(connection, b"</transactions>")
+                    exchange.sendall(peer.received[-1])
+                    reply = exchange.recv(65536)
+                lost.append(reply)
+                if keep:
+                    connection.sendall(reply)
+                    peer.read(connection, b"never")
+            return script
+        with outcry.Exchange(TradingTest.address) as direct:
+            buyer, _, sym = fresh_market(direct)
+            exchange = self.exchange(relay(False), relay(True))
+            (opened,) = exchange.retry(transactions(buyer, outcry.buy(sym, 1, 2, ref="once")))
+            self.assertEqual(lost[0], lost[1])
+            self.assertEqual(direct.query(buyer, ref="once").id, opened.id)
+            with self.assertRaisesRegex(outcry.Refused, "there is no order"):
+                direct.query(buyer, opened.id + 1)
 
     def test_a_reply_that_does_not_come_in_time_leaves_the_outcome_unknown(self):
         for script in [says(), says(b"100\n<results>")]:
