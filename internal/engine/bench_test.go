@@ -1,11 +1,51 @@
 package engine
 
 import (
+	"flag"
 	"fmt"
 	"testing"
 
 	"outcry/internal/exchange"
 )
+
+// refsCount is how many refs BenchmarkFilter has: docs/decisions/0011 has figures for
+// ten million.
+var refsCount = flag.Int("refs", 100_000, "`refs` in BenchmarkFilter")
+
+// BenchmarkFilter fills a filter, and then asks it for refs that it does not have.
+func BenchmarkFilter(b *testing.B) {
+	key := func(n int) exchange.RefKey {
+		return exchange.RefKey{Account: "1234567", Ref: exchange.Ref(fmt.Sprintf("client-7:%d", n))}
+	}
+	fill := func() *refFilter {
+		f := newRefFilter()
+		f.add(func(yield func(exchange.RefKey) bool) {
+			for n := range *refsCount {
+				yield(key(n))
+			}
+		})
+		return f
+	}
+	b.Run("add", func(b *testing.B) {
+		var f *refFilter
+		for b.Loop() {
+			f = fill()
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N**refsCount), "ns/ref")
+		b.ReportMetric(float64(f.bytes())/float64(*refsCount), "B/ref")
+	})
+	f := fill()
+	b.Run("ask", func(b *testing.B) {
+		passed, n := 0, *refsCount
+		for b.Loop() {
+			n++
+			if f.mayHave(key(n)) {
+				passed++
+			}
+		}
+		b.ReportMetric(float64(passed)/float64(b.N)*1e6, "passed/million")
+	})
+}
 
 func BenchmarkHandOff(b *testing.B) {
 	m := open(b, Options{})
@@ -18,15 +58,24 @@ func BenchmarkHandOff(b *testing.B) {
 }
 
 func BenchmarkOrder(b *testing.B) {
-	for _, batch := range []int{1, 16} {
-		b.Run(fmt.Sprintf("together=%d", batch), func(b *testing.B) {
-			m := open(b, Options{})
+	for _, c := range []struct {
+		batch int
+		refs  bool
+	}{{1, false}, {1, true}, {16, false}, {16, true}} {
+		batch := c.batch
+		b.Run(fmt.Sprintf("together=%d/refs=%t", batch, c.refs), func(b *testing.B) {
+			db := &database{}
+			db.applied.Store(1 << 62)
+			m := open(b, Options{Projection: db, History: db})
 			commands, results := make([]exchange.Command, batch), make([]exchange.Result, batch)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				for k := range commands {
 					if commands[k] = buy("A", 1, 1); (i+k)%2 == 0 {
 						commands[k] = sell("A", 1, 1)
+					}
+					if c.refs {
+						commands[k].Ref = exchange.Ref(fmt.Sprintf("client-7:%d", i*batch+k))
 					}
 				}
 				m.Execute(background, commands, results)

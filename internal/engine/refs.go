@@ -56,7 +56,7 @@ type recalled struct {
 // lookup is what a session has found of the refs of its commands. The zero value is
 // that of commands without refs.
 type lookup struct {
-	since   uint64 // refs of this generation and later ones may be missing in perhaps
+	since   uint64 // refs of this generation and of later ones may be missing in perhaps
 	perhaps map[exchange.RefKey]recalled
 }
 
@@ -127,10 +127,11 @@ func (e *Engine) askHistory(ctx context.Context, keys []exchange.RefKey, found m
 	}
 }
 
-// find returns what a ref was used for. Where nobody can tell now, sure is false.
-// It is called under mu.
+// find returns what a ref was used for. Where nobody can tell now, sure is false. What
+// was in the filter when the session looked, the session has looked for. It is called
+// under mu.
 func (x *refIndex) find(a *exchange.Account, ref exchange.Ref, l *lookup) (use exchange.RefUse, used, sure bool) {
-	if use, used = x.table.Find(a, ref); used {
+	if use, used = x.table.FindSince(a, ref, l.since); used {
 		return use, true, true
 	}
 	r := l.perhaps[exchange.RefKey{Account: a.ID, Ref: ref}]

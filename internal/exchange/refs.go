@@ -31,9 +31,12 @@ func NewRefs() *Refs {
 
 // Find returns what a ref of an account was used for. found is false where it was not
 // used, or is not in memory any more.
-func (x *Refs) Find(a *Account, ref Ref) (use RefUse, found bool) {
+func (x *Refs) Find(a *Account, ref Ref) (use RefUse, found bool) { return x.FindSince(a, ref, 0) }
+
+// FindSince is Find in a generation and in later ones alone, which costs less.
+func (x *Refs) FindSince(a *Account, ref Ref, number uint64) (use RefUse, found bool) {
 	key := refKey{a, ref}
-	for i := len(x.generations) - 1; i >= 0 && !found; i-- {
+	for i := len(x.generations) - 1; i >= 0 && x.first+uint64(i) >= number && !found; i-- {
 		use, found = x.generations[i].uses[key]
 	}
 	return use, found

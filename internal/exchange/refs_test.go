@@ -96,6 +96,9 @@ func TestRefsAreFoundUntilTheirGenerationIsDropped(t *testing.T) {
 			for key, was := range all {
 				use, found := x.Find(key.account, key.ref)
 				require.Equal(t, was.generation >= x.First(), found)
+				since := rapid.Uint64Range(0, x.Last()+1).Draw(t, "since")
+				_, foundSince := x.FindSince(key.account, key.ref, since)
+				require.Equal(t, was.generation >= max(x.First(), since), foundSince)
 				if found {
 					held++
 					require.Equal(t, was.use, use)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -104,4 +105,48 @@ func TestAnAccountUsesARefOnce(t *testing.T) {
 	}
 	_, err := s.write(background, b)
 	require.ErrorContains(t, err, "refs_pkey")
+}
+
+// refsCount is how many refs BenchmarkRefs has: docs/decisions/0011 has figures for ten
+// million.
+var refsCount = flag.Int("refs", 20_000, "`refs` in BenchmarkRefs")
+
+// BenchmarkRefs reads all refs, as a start does, and asks for some of them, as a session
+// does.
+func BenchmarkRefs(b *testing.B) {
+	url := pgtest.NewDatabase(b)
+	s := mustOpen(b, url)
+	begun := time.Now()
+	_, err := s.conn.Exec(background, `INSERT INTO refs SELECT (1000000 + n % 1000)::text, 'client-' || n % 1000 || ':' || n, n, NULL FROM generate_series(1, $1::bigint) n`, *refsCount)
+	require.NoError(b, err)
+	b.Logf("%d refs written in %s", *refsCount, time.Since(begun))
+	var table, key int64
+	require.NoError(b, s.conn.QueryRow(background, `SELECT pg_relation_size('refs'), pg_relation_size('refs_pkey')`).Scan(&table, &key))
+	past, err := OpenHistory(background, url)
+	require.NoError(b, err)
+	defer past.Close()
+	b.Run("read", func(b *testing.B) {
+		for b.Loop() {
+			n := 0
+			require.NoError(b, past.EachRef(background, func(exchange.RefKey) bool { n++; return true }))
+			require.Equal(b, *refsCount, n)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N**refsCount), "ns/ref")
+		b.ReportMetric(float64(table+key)/float64(*refsCount), "B/ref")
+	})
+	for _, together := range []int{1, 16} {
+		b.Run(fmt.Sprintf("ask=%d", together), func(b *testing.B) {
+			keys := make([]exchange.RefKey, together)
+			for i := range keys {
+				keys[i].Account = "1000001" // which has none of these refs
+			}
+			for n := 0; b.Loop(); n++ {
+				for i := range keys {
+					keys[i].Ref = exchange.Ref(fmt.Sprintf("client-2:%d", n*together+i))
+				}
+				_, err := past.Refs(background, keys)
+				require.NoError(b, err)
+			}
+		})
+	}
 }
