@@ -43,6 +43,7 @@ func runScenario(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	f.IntVar(&job.Params.History, "history", 0, "`orders` that are executed beforehand")
 	f.IntVar(&job.Params.Idle, "idle", 0, "further `connections`, which send nothing")
 	f.IntVar(&job.Params.Readers, "readers", 0, "`readers` of the market data stream")
+	f.BoolVar(&job.Params.Refs, "refs", false, "each order of a market has a ref of its own")
 	f.BoolVar(&job.Params.Paused, "paused", false, "Postgres stands still meanwhile")
 	f.IntVar(&job.GOMAXPROCS, "procs", 0, "GOMAXPROCS of the server; 0: as it chooses")
 	f.StringVar(&job.CPUs, "cpus", "", "`processors` that the server alone may use, as taskset has them; empty for all")

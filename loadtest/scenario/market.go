@@ -71,19 +71,23 @@ type trader struct {
 	sweep   int64
 	tally   *Tally
 	resting []uint64
+	refs    string // what its refs begin with
+	sent    int64  // orders with one
 	xml     []byte
 }
 
 // newTrader returns the flow of one client.
 func newTrader(r *Run, client int, draw func(*rand.Rand) int) load.Source {
-	return r.limited(&trader{run: r, r: r.random(client), account: strconv.Itoa(client%max(r.Params.Accounts, 1) + 1), draw: draw, reach: crossing, sweep: sweep, tally: r.tally()})
+	return r.limited(&trader{run: r, r: r.random(client), account: strconv.Itoa(client%max(r.Params.Accounts, 1) + 1), draw: draw, reach: crossing, sweep: sweep, tally: r.tally(), refs: refsOf(client)})
 }
 
 // newSteadyTrader returns the flow of one client of a market that stays as it is.
 func newSteadyTrader(r *Run, client int) load.Source {
 	return r.limited(&trader{run: r, r: r.random(client), account: strconv.Itoa(client%max(r.Params.Accounts, 1) + 1), draw: r.weights.draw,
-		reach: steadyCrossing, sweep: steadySweep, tally: r.tally()})
+		reach: steadyCrossing, sweep: steadySweep, tally: r.tally(), refs: refsOf(client)})
 }
+
+func refsOf(client int) string { return "client-" + strconv.Itoa(client) + ":" }
 
 func (t *trader) Next() []byte {
 	b := append(t.xml[:0], `<transactions id="`...)
@@ -126,6 +130,11 @@ func (t *trader) command(b []byte) []byte {
 	b = strconv.AppendInt(b, shares, 10)
 	b = append(b, `" limit="`...)
 	b = strconv.AppendFloat(b, float64(max(at+away, 1))*tick, 'f', 2, 64)
+	if t.run.Params.Refs {
+		t.sent++
+		b = append(append(b, `" ref="`...), t.refs...)
+		b = strconv.AppendInt(b, t.sent, 10)
+	}
 	return append(b, `"/>`...)
 }
 

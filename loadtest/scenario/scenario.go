@@ -33,6 +33,7 @@ type Params struct {
 	Idle    int  `json:"idle,omitempty"`            // further connections, which send nothing
 	Readers int  `json:"readers,omitempty"`         // of the market data stream
 	Paused  bool `json:"postgres_paused,omitempty"` // Postgres stands still while the scenario is measured
+	Refs    bool `json:"refs,omitempty"`            // each order of a market has a ref of its own
 }
 
 // Scenario is one workload.
