@@ -14,6 +14,7 @@ import (
 // access is how the client gets to the exchange, and proves who it is.
 type access struct {
 	addr      string
+	httpAddr  string
 	timeout   time.Duration
 	tokenFile string
 	tlsCA     string
@@ -28,6 +29,7 @@ const systemCA = "system"
 // machine can read that.
 func (a *access) flags(f *flag.FlagSet) {
 	f.StringVar(&a.addr, "addr", envOr("OUTCRY_ADDR", "127.0.0.1:12345"), "`address` of the exchange, also as OUTCRY_ADDR")
+	f.StringVar(&a.httpAddr, "http", envOr("OUTCRY_HTTP", "127.0.0.1:8080"), "`address` of its HTTP side, also as OUTCRY_HTTP")
 	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long an answer may take")
 	f.StringVar(&a.tokenFile, "token-file", os.Getenv("OUTCRY_TOKEN_FILE"), "`file` with the token that is shown to the exchange, also as OUTCRY_TOKEN_FILE; OUTCRY_TOKEN holds the token itself")
 	f.StringVar(&a.tlsCA, "tls-ca", os.Getenv("OUTCRY_TLS_CA"), "`file` of the authority that the exchange's certificate is of, in PEM, or \"system\"; TLS is spoken then. Also as OUTCRY_TLS_CA")

@@ -58,6 +58,16 @@ func describe(e *exchange.Event) string {
 		return fmt.Sprintf("%s %s placed with account %s", e.Placed, e.Symbol, e.Account)
 	case exchange.OrderCanceled:
 		return fmt.Sprintf("order %d of account %s canceled, %s %s were open", e.Order, e.Account, e.Shares, e.Symbol)
+	case exchange.SymbolHalted:
+		return fmt.Sprintf("symbol %s halted: %s", e.Symbol, e.Reason)
+	case exchange.SymbolResumed:
+		return fmt.Sprintf("symbol %s resumed", e.Symbol)
+	case exchange.OrdersCanceled:
+		s := fmt.Sprintf("all of account %s canceled", e.Account)
+		for _, c := range e.Cancels {
+			s += fmt.Sprintf("; order %d, %s %s were open", c.Order, c.Shares, c.Symbol)
+		}
+		return s
 	}
 	s := fmt.Sprintf("order %d of account %s: %s %s %s at %s", e.Order, e.Account, e.Side, e.Shares, e.Symbol, e.Limit)
 	for _, f := range e.Fills {

@@ -1,6 +1,6 @@
 // Command outcry is the exchange's client for people: it sends a file, opens
-// accounts, trades from the shell, runs a market of bots, prints a journal, and checks
-// a data directory.
+// accounts, trades from the shell, runs a market of bots, prints a journal, checks
+// a data directory, and operates a running exchange.
 package main
 
 import (
@@ -37,6 +37,13 @@ Usage: outcry [flags] COMMAND ARGUMENTS
   restore FILE                    restore one elsewhere; outcry restore --help
   doctor                          look at the machine, the disk and the database; outcry doctor --help
   token add|list|revoke           say who may do what; outcry token --help
+
+To operate a running exchange, over its HTTP side; outcry status --help and so on:
+
+  status                          tell how it is doing
+  halt SYM [REASON]               refuse orders for a symbol from now on
+  resume SYM                      take them again
+  cancel-all ACCOUNT [SYM]        cancel all that an account has open
 
 A sell of an order is sent as a negative amount. The exit status is 1 where the
 exchange answered with an error.
@@ -78,6 +85,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = runRestore(f.Args()[1:], stdout, stderr)
 	case "demo":
 		err = runDemo(f.Args()[1:], &c.access, stdout, stderr)
+	case "halt", "resume", "cancel-all", "status":
+		err = runOperation(f.Arg(0), f.Args()[1:], &c.access, stdout, stderr)
 	case "token":
 		err = runToken(f.Args()[1:], stdout, stderr)
 	default:

@@ -20,9 +20,11 @@ type health struct {
 	before  counts
 }
 
-// counts are what has happened since the start.
+// counts are what has happened since the start, and how many connections there are.
 type counts struct {
 	at               time.Time
+	connections      int
+	hits             map[string]uint64 // how often clients ran into each limit
 	orders, requests float64
 	seconds          map[float64]float64 // upper bound of a bucket → requests that took so long
 	factor           float64             // by which the bounds of a bucket differ
@@ -55,18 +57,23 @@ func (h *health) now() market.Health {
 	}
 	of.P50, of.P99 = lately.quantile(0.5), lately.quantile(0.99)
 	of.LagSeconds = s.marks.lag(applied, now.at).Seconds()
+	s.lately.note(&of, &now)
 	return of
 }
 
 // count reads the gateway's metrics.
 func (h *health) count() counts {
-	c := counts{at: time.Now(), seconds: make(map[float64]float64), factor: 2}
+	c := counts{at: time.Now(), seconds: make(map[float64]float64), hits: make(map[string]uint64), factor: 2}
 	families, _ := h.gateway.Gather() // what can be gathered; nothing of it can fail
 	for _, family := range families {
 		for _, m := range family.Metric {
 			switch family.GetName() {
 			case "outcry_frames_total":
 				c.requests += m.GetCounter().GetValue()
+			case "outcry_connections":
+				c.connections = int(m.GetGauge().GetValue())
+			case "outcry_limit_hits_total":
+				c.hits[m.Label[0].GetValue()] = uint64(m.GetCounter().GetValue())
 			case "outcry_commands_total":
 				if hasLabel(m, "kind", "order") && hasLabel(m, "outcome", "ok") {
 					c.orders += m.GetCounter().GetValue()

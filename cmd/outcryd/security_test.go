@@ -93,7 +93,7 @@ func (p *protected) badTokens(t *testing.T) map[string]string {
 	file, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(file), "2100-", "2001-", 1)), 0o600))
-	require.NoError(t, p.reloadSecurity())
+	require.NoError(t, p.guards.tokens.Reload())
 	return map[string]string{"none": "", "malformed": "outc_1_2", "wrong": right[:len(right)-8] + "00000000", "revoked": revoked, "expired": expired}
 }
 

@@ -38,6 +38,7 @@ type server struct {
 	market    *market.API // nil without HTTP, as is feed
 	feed      *market.Feed
 	marks     lagMarks // when the journal's records were synced
+	lately    lately   // how it was doing when it was last looked at
 	httpAddr  net.Addr
 	database  *database
 	journal   *journal.Journal
@@ -167,6 +168,8 @@ func (s *server) startHTTP() error {
 		Tokens:        s.guards.tokens,
 		Refused:       s.metrics.gateway.Refused,
 		Denied:        s.metrics.gateway.Denied,
+		Exchange:      func() admin.Exchange { return s.engine },
+		Status:        s.statusNow,
 		Log:           s.log,
 		LogLevel:      s.level,
 	})

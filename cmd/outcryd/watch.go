@@ -94,6 +94,7 @@ func newFigures(stats func() engine.Stats) *figures {
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
 	add(gauge, "outcry_accounts", "Accounts.", func(s *engine.Stats) float64 { return float64(s.Accounts) })
 	add(gauge, "outcry_symbols", "Symbols.", func(s *engine.Stats) float64 { return float64(s.Symbols) })
+	add(gauge, "outcry_symbols_halted", "Symbols that take no orders until an operator resumes them.", func(s *engine.Stats) float64 { return float64(s.Halted) })
 	add(gauge, "outcry_open_orders", "Orders that rest in a book.", func(s *engine.Stats) float64 { return float64(s.OpenOrders) })
 	add(gauge, "outcry_closed_orders_in_memory", "Closed orders that memory still holds.", func(s *engine.Stats) float64 { return float64(s.ClosedOrders) })
 	add(gauge, "outcry_inbox_tasks", "Runs of commands that wait for the goroutine of their symbol.", func(s *engine.Stats) float64 { return float64(s.Inbox) })

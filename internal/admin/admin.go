@@ -15,9 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"outcry/internal/auth"
+	"outcry/internal/operate"
 )
 
-// Options are what the HTTP side needs. All but Market are required.
+// Options are what the HTTP side needs. All but Market, Exchange and Status are required.
 type Options struct {
 	Gatherer prometheus.Gatherer
 	// Ready returns nil while the exchange takes orders, else why it does not.
@@ -45,8 +46,13 @@ type Options struct {
 	// is taken, and those that their token does not allow.
 	Tokens          *auth.Tokens
 	Refused, Denied func()
-	Log             *slog.Logger
-	LogLevel        *slog.LevelVar // of Log
+	// Exchange returns what POST /admin/ changes, Status what GET /admin/status tells.
+	// Exchange is called only after Started has returned nil. Nil means that there are
+	// no such paths.
+	Exchange func() Exchange
+	Status   func(ctx context.Context) operate.Status
+	Log      *slog.Logger
+	LogLevel *slog.LevelVar // of Log
 }
 
 // Limits of a request over HTTP.
@@ -75,7 +81,7 @@ func NewServer(o Options) *http.Server {
 }
 
 // Handler returns the handler of all paths: /, /help, /page/, /api/, /metrics, /healthz,
-// /readyz, /loglevel, POST /xml and /debug/pprof/. Pages that a person has open in a browser can't use it unless
+// /readyz, /loglevel, POST /xml, /admin/ and /debug/pprof/. Pages that a person has open in a browser can't use it unless
 // they come from it, and nobody can without a token that Options.Tokens takes.
 func Handler(o Options) http.Handler {
 	return ownPagesOnly(&guard{options: o, routes: register(o)})
@@ -96,6 +102,7 @@ func register(o Options) *routes {
 	mux.HandleFunc("GET /loglevel", o.showLogLevel)
 	mux.HandleFunc("PUT /loglevel", o.setLogLevel)
 	mux.Handle("POST /xml", &xmlHandler{options: o, running: make(chan struct{}, answersMax)})
+	o.registerOperations(mux)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -123,5 +130,7 @@ GET  /readyz         whether it takes orders, and if not, why
 GET  /metrics        for Prometheus
 PUT  /loglevel       what is logged from now on: DEBUG, INFO, WARN or ERROR; GET tells it
 POST /xml            one frame's XML as body, its reply as answer
+GET  /admin/status   how the exchange is doing, as outcry status shows it
+POST /admin/halt?sym=SYM&reason=TEXT, /admin/resume?sym=SYM, /admin/cancel-all?account=ID&sym=SYM
 GET  /debug/pprof/   profiles
 `

@@ -24,6 +24,7 @@ type Exchange struct {
 	resting  map[string][]*order  // those with open shares, by symbol, oldest first
 	opened   *big.Int             // all balances that accounts were opened with
 	refs     map[[2]string]refUse // by account and ref
+	halted   map[string]bool      // symbols that take no orders
 }
 
 // account has what its open orders do not hold.
@@ -51,7 +52,8 @@ type execution struct {
 
 // New returns an exchange without anything in it.
 func New() *Exchange {
-	return &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Int{}, resting: map[string][]*order{}, opened: new(big.Int), refs: map[[2]string]refUse{}}
+	return &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Int{}, resting: map[string][]*order{}, opened: new(big.Int),
+		refs: map[[2]string]refUse{}, halted: map[string]bool{}}
 }
 
 // tenTo returns 10^n. Shares and prices are counted in units of 10^-8, cash in
@@ -131,6 +133,9 @@ func (x *Exchange) order(id, sym string, amount, limit *big.Int, now int64) (*or
 	a := x.accounts[id]
 	if x.symbols[sym] == nil {
 		return nil, fmt.Errorf("no such symbol")
+	}
+	if x.halted[sym] {
+		return nil, fmt.Errorf("halted")
 	}
 	o := &order{account: id, sym: sym, buys: amount.Sign() > 0, shares: new(big.Int).Abs(amount), limit: limit, time: now}
 	o.open = o.shares

@@ -1,0 +1,220 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"outcry/internal/exchange"
+	"outcry/internal/operate"
+)
+
+// Exchange is what operators change. *engine.Engine is one. Results may be told: they
+// are durable. An error means that it is not known whether it was done.
+type Exchange interface {
+	Halt(ctx context.Context, sym exchange.Symbol, reason string) (exchange.HaltResult, error)
+	Resume(ctx context.Context, sym exchange.Symbol) (exchange.HaltResult, error)
+	CancelAll(ctx context.Context, account exchange.AccountID, sym exchange.Symbol) (exchange.CancelAllResult, error)
+}
+
+// operateTimeout is how long an operation may take until it is durable. Where answers
+// wait for Postgres and that is away, it would wait for as long.
+const operateTimeout = 10 * time.Second
+
+// registerOperations adds the paths below /admin/.
+func (o *Options) registerOperations(mux *routes) {
+	if o.Exchange != nil {
+		mux.HandleFunc("POST /admin/halt", o.operation(o.halt, "sym", "reason"))
+		mux.HandleFunc("POST /admin/resume", o.operation(o.resume, "sym"))
+		mux.HandleFunc("POST /admin/cancel-all", o.operation(o.cancelAll, "account", "sym"))
+	}
+	if o.Status != nil {
+		mux.HandleFunc("GET /admin/status", func(w http.ResponseWriter, r *http.Request) {
+			answerJSON(w, http.StatusOK, o.Status(r.Context()))
+		})
+	}
+}
+
+// refused is an answer that is not 200.
+type refused struct {
+	status int
+	text   string
+}
+
+func (r *refused) Error() string { return r.text }
+
+// operation makes a handler of what does one, with the parameters that it knows. Others
+// are refused, as is one that is given twice: a typing error must not widen what is
+// canceled.
+func (o *Options) operation(do func(r *http.Request, q url.Values) (answer any, err error), known ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		answer, err := any(nil), o.Started()
+		if err != nil {
+			err = &refused{http.StatusServiceUnavailable, err.Error()}
+		}
+		var q url.Values
+		if err == nil {
+			q, err = parameters(r, known)
+		}
+		if err == nil {
+			ctx, cancel := context.WithTimeout(r.Context(), operateTimeout)
+			defer cancel()
+			answer, err = do(r.WithContext(ctx), q)
+		}
+		var no *refused
+		switch {
+		case err == nil:
+			answerJSON(w, http.StatusOK, answer)
+		case errors.As(err, &no):
+			answerJSON(w, no.status, operate.ErrorAnswer{Error: no.text})
+		default:
+			o.Log.Error("an operation is not answered", "path", r.URL.Path, "client", r.RemoteAddr, "error", err)
+			answerJSON(w, http.StatusServiceUnavailable, operate.ErrorAnswer{
+				Error: fmt.Sprintf("it was not durable within %s, and is not known to be done; ask again: %v", operateTimeout, err)})
+		}
+	}
+}
+
+// parameters reads those of a request: known ones, each once and not empty.
+func parameters(r *http.Request, known []string) (url.Values, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, badRequest("the parameters cannot be read: %v", err)
+	}
+	left := len(q)
+	for _, name := range known {
+		switch given, ok := q[name]; {
+		case !ok:
+			continue
+		case len(given) > 1:
+			return nil, badRequest("%s is given %d times", name, len(given))
+		case given[0] == "":
+			return nil, badRequest("%s is empty", name)
+		}
+		left--
+	}
+	if left > 0 {
+		return nil, badRequest("there is a parameter other than %q", known)
+	}
+	return q, nil
+}
+
+func badRequest(format string, args ...any) error {
+	return &refused{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+// symbolOf reads the parameter sym.
+func symbolOf(q url.Values) (exchange.Symbol, error) {
+	sym, err := exchange.ParseSymbol(q.Get("sym"))
+	if err != nil {
+		return "", badRequest("%v", err)
+	}
+	return sym, nil
+}
+
+func (o *Options) halt(r *http.Request, q url.Values) (any, error) {
+	sym, err := symbolOf(q)
+	if err != nil {
+		return nil, err
+	}
+	reason, err := exchange.ParseHaltReason(q.Get("reason"))
+	if err != nil {
+		return nil, badRequest("%v", err)
+	}
+	result, err := o.Exchange().Halt(r.Context(), sym, reason)
+	if err == nil {
+		err = refusalOf(result.Reason, "", sym)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if result.Changed {
+		o.Log.Warn("a symbol is halted", "sym", string(sym), "reason", reason, "client", r.RemoteAddr)
+	}
+	return operate.HaltAnswer{Sym: string(sym), Changed: result.Changed, Halted: haltOf(result.Halt)}, nil
+}
+
+func (o *Options) resume(r *http.Request, q url.Values) (any, error) {
+	sym, err := symbolOf(q)
+	if err != nil {
+		return nil, err
+	}
+	result, err := o.Exchange().Resume(r.Context(), sym)
+	if err == nil {
+		err = refusalOf(result.Reason, "", sym)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := operate.HaltAnswer{Sym: string(sym), Changed: result.Changed}
+	if result.Changed {
+		a.Ended = haltOf(result.Halt)
+		o.Log.Warn("a symbol takes orders again", "sym", string(sym), "client", r.RemoteAddr)
+	}
+	return a, nil
+}
+
+func haltOf(h exchange.Halt) *operate.Halt { return &operate.Halt{Time: h.Since, Reason: h.Reason} }
+
+func (o *Options) cancelAll(r *http.Request, q url.Values) (any, error) {
+	account, err := exchange.ParseAccountID(q.Get("account"))
+	if err != nil {
+		return nil, badRequest("%v", err)
+	}
+	var sym exchange.Symbol
+	if q.Has("sym") {
+		if sym, err = symbolOf(q); err != nil {
+			return nil, err
+		}
+	}
+	result, err := o.Exchange().CancelAll(r.Context(), account, sym)
+	if err == nil {
+		err = refusalOf(result.Reason, account, sym)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := operate.CancelAllAnswer{Account: string(account), Time: result.Time, Symbols: []operate.CanceledIn{}}
+	for _, in := range result.Symbols {
+		a.Orders += in.Orders
+		a.Symbols = append(a.Symbols, operate.CanceledIn{Sym: string(in.Symbol), Orders: in.Orders, Shares: in.Shares.String()})
+	}
+	o.Log.Warn("all that an account had open is canceled", "account", string(account), "sym", string(sym), "orders", a.Orders, "client", r.RemoteAddr)
+	return a, nil
+}
+
+// refusalOf returns the answer to an operation that was refused, nil where it was not.
+// Nothing has changed then.
+func refusalOf(reason exchange.RejectReason, account exchange.AccountID, sym exchange.Symbol) error {
+	switch reason {
+	case exchange.OK:
+		return nil
+	case exchange.UnknownSymbol:
+		return &refused{http.StatusNotFound, fmt.Sprintf("there is no symbol %s", sym)}
+	case exchange.UnknownAccount:
+		return &refused{http.StatusNotFound, fmt.Sprintf("there is no account %s", account)}
+	case exchange.TooManyCancels:
+		return &refused{http.StatusConflict, fmt.Sprintf("account %s has more open than one record of the journal takes, and nothing is canceled; cancel symbol by symbol, or order by order", account)}
+	case exchange.NoRoomToCancel:
+		return &refused{http.StatusServiceUnavailable, "the disk has no room for the journal, and the reserve is used up; nothing is changed"}
+	}
+	return &refused{http.StatusServiceUnavailable, "refused: " + reason.String()}
+}
+
+// answerJSON sends an answer.
+func answerJSON(w http.ResponseWriter, status int, answer any) {
+	body, err := json.Marshal(answer)
+	if err != nil {
+		panic(err) // answers are made of strings and finite numbers
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // a client that is gone misses it
+}

@@ -1,0 +1,131 @@
+package operate
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// answerBytesMax bounds an answer: one names at the most 100,000 symbols.
+const answerBytesMax = 32 << 20
+
+// Client asks the HTTP side of an exchange. Its methods may be called from any
+// goroutine. Their errors say that it could not be reached, or are an *Error.
+type Client struct {
+	Address string       // host and port, or a URL
+	Token   string       // that is shown; "" for none
+	HTTP    *http.Client // required
+}
+
+// Error is an answer that says why nothing was done, or that this is not known.
+type Error struct {
+	Status int // of HTTP
+	Text   string
+}
+
+// Error returns the exchange's text.
+func (e *Error) Error() string { return e.Text }
+
+// NewClient returns a client of the exchange at an address. It waits for an answer as
+// long as timeout says, and uses no proxy: those in the environment are for others. TLS
+// is spoken where secure is not nil.
+func NewClient(address string, timeout time.Duration, secure *tls.Config) *Client {
+	if secure != nil && !strings.Contains(address, "://") {
+		address = "https://" + address
+	}
+	return &Client{Address: address, HTTP: &http.Client{Transport: &http.Transport{TLSClientConfig: secure}, Timeout: timeout}}
+}
+
+// Halt halts a symbol.
+func (c *Client) Halt(ctx context.Context, sym, reason string) (a HaltAnswer, err error) {
+	values := url.Values{"sym": {sym}}
+	if reason != "" {
+		values.Set("reason", reason)
+	}
+	err = c.ask(ctx, http.MethodPost, "halt", values, &a)
+	return a, err
+}
+
+// Resume ends the halt of a symbol.
+func (c *Client) Resume(ctx context.Context, sym string) (a HaltAnswer, err error) {
+	err = c.ask(ctx, http.MethodPost, "resume", url.Values{"sym": {sym}}, &a)
+	return a, err
+}
+
+// CancelAll cancels all that an account has open, of one symbol where sym is not empty.
+func (c *Client) CancelAll(ctx context.Context, account, sym string) (a CancelAllAnswer, err error) {
+	values := url.Values{"account": {account}}
+	if sym != "" {
+		values.Set("sym", sym)
+	}
+	err = c.ask(ctx, http.MethodPost, "cancel-all", values, &a)
+	return a, err
+}
+
+// Status tells how the exchange is doing.
+func (c *Client) Status(ctx context.Context) (s Status, err error) {
+	err = c.ask(ctx, http.MethodGet, "status", nil, &s)
+	return s, err
+}
+
+// ask sends a request and decodes its answer.
+func (c *Client) ask(ctx context.Context, method, what string, values url.Values, into any) error {
+	address := c.Address
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	u = u.JoinPath("admin", what)
+	u.RawQuery = values.Encode()
+	request, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	if err != nil {
+		return err
+	}
+	if c.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	response, err := c.HTTP.Do(request)
+	if err != nil {
+		return fmt.Errorf("is the exchange running, with an HTTP side at %s? %w", c.Address, withoutURL(err))
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, answerBytesMax))
+	if err != nil {
+		return fmt.Errorf("answer of %s: %w", c.Address, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return refusal(response.StatusCode, body)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("%s answers otherwise than an exchange does: %w", c.Address, err)
+	}
+	return nil
+}
+
+// withoutURL takes the request's address out of an error, which has been named.
+func withoutURL(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// refusal returns what an answer other than 200 says.
+func refusal(status int, body []byte) error {
+	var a ErrorAnswer
+	if json.Unmarshal(body, &a) != nil || a.Error == "" {
+		a.Error = fmt.Sprintf("%s: %.200s", http.StatusText(status), strings.TrimSpace(string(body)))
+	}
+	return &Error{status, a.Error}
+}
