@@ -38,6 +38,7 @@ type exchangeProcess struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	addr   string
+	http   string
 	log    *json.Decoder
 	loaded logLine // the state that it started with
 }
@@ -65,14 +66,15 @@ func startExchange(t *testing.T, data, database string, flags ...string) *exchan
 	})
 	p.log = json.NewDecoder(stderr)
 	p.loaded = p.waitFor("state loaded")
-	p.addr = p.waitFor("ready").XML
+	ready := p.waitFor("ready")
+	p.addr, p.http = ready.XML, ready.HTTP
 	return p
 }
 
 // logLine is what tests look for in a line of the log.
 type logLine struct {
-	Msg, XML, Digest string
-	Seq              uint64
+	Msg, XML, HTTP, Digest string
+	Seq                    uint64
 }
 
 // waitFor reads the log up to the line with a message.
