@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"outcry/internal/exchange"
 )
 
@@ -103,5 +105,35 @@ func BenchmarkExecuteManySymbols(b *testing.B) {
 	}
 	if results[0].Reason != exchange.InsufficientFunds {
 		b.Fatal(results[0].Reason)
+	}
+}
+
+// BenchmarkCancelAll cancels what an account has open of one symbol, among so many
+// symbols and open orders of others, in all of them.
+func BenchmarkCancelAll(b *testing.B) {
+	for _, symbols := range []int{10, 1000} {
+		for _, orders := range []int{1000, 100_000} {
+			b.Run(fmt.Sprintf("symbols=%d/open=%d", symbols, orders), func(b *testing.B) {
+				m := open(b, Options{})
+				for n := range symbols {
+					sym := exchange.Symbol(fmt.Sprint("S", n))
+					m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym}, exchange.Command{Kind: exchange.PlaceShares, Symbol: sym, Account: "2", Placed: exchange.Position{Lo: 1e9}})
+				}
+				for n := range orders {
+					require.Equal(b, exchange.OK, m.do(sell(exchange.Symbol(fmt.Sprint("S", n%symbols)), 1, 9)).Reason)
+				}
+				m.do(buy("A", 1, 1))
+				for b.Loop() {
+					c := &cancelAll{engine: m.Engine, account: "1"}
+					t := &task{work: c.run, done: make(chan struct{}, 1)}
+					m.registrar.inbox <- t // without the sync, which is most of it
+					<-t.done
+					b.StopTimer()
+					require.Equal(b, 1, c.result.Symbols[0].Orders)
+					m.do(buy("A", 1, 1))
+					b.StartTimer()
+				}
+			})
+		}
 	}
 }

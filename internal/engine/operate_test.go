@@ -271,7 +271,7 @@ func TestACancelAllIsOneMoment(t *testing.T) {
 			canceled += in.Orders
 		}
 	}
-	for n := range 300 {
+	for n := range 600 {
 		var client sync.WaitGroup
 		client.Go(func() {
 			for _, c := range []exchange.Command{sell("B", 1, 9), sell("A", 1, 9)} {
@@ -287,7 +287,7 @@ func TestACancelAllIsOneMoment(t *testing.T) {
 		client.Wait()
 		count()
 	}
-	require.Equal(t, 600, canceled)
+	require.Equal(t, 1200, canceled)
 	open := map[exchange.OrderID]bool{}
 	for seq, e := range m.events(1) {
 		switch e.Kind {

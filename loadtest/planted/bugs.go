@@ -91,6 +91,20 @@ var bugs = []Bug{
 		noticed: `was answered, the exchange says: there is no order`,
 		edits:   []venue.Edit{{File: closing, Old: "seq := e.options.Projection.Applied()", New: "seq := uint64(1 << 62)"}},
 	}, {
+		Name: "cancel-all-keeps-a-hold", Promise: "money: a cancel of all forgets to give back what one of its orders held", pkg: "./internal/engine", test: "CancelAll|Operations",
+		noticed: `^TestACancelAll|^TestOperations|^TestOnAFullDisk`,
+		edits: []venue.Edit{{File: "internal/engine/cancelall.go", Old: "\t\tfor i := range h.open {\n\t\t\to := &h.open[i]\n",
+			New: "\t\tfor i := range h.open {\n\t\t\tif i == 1 {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\to := &h.open[i]\n"}},
+	}, {
+		Name: "cancel-all-in-two", Promise: "all or nothing: a cancel of all does not have every symbol's desk wait", pkg: "./internal/engine", test: "OneMoment",
+		noticed: `^TestACancelAllIsOneMoment`,
+		edits: []venue.Edit{{File: "internal/engine/cancelall.go", Old: "\t\t\th.find(c.owner)\n\t\t\tarrived <- struct{}{}\n",
+			New: "\t\t\th.find(c.owner)\n\t\t\tarrived <- struct{}{}\n\t\t\tif len(h.open) == 0 {\n\t\t\t\treturn nil\n\t\t\t}\n"}},
+	}, {
+		Name: "halt-forgotten", Promise: "halts: a start does not know them", pkg: "./cmd/outcryd", test: "Halt|Twin",
+		noticed: `^TestAHaltOutlivesACrash|^TestSessionsAndOperators`,
+		edits:   []venue.Edit{{File: "internal/exchange/snapshot.go", Old: "st.List(sym.Symbol).halt = sym.Halt", New: "st.List(sym.Symbol)"}},
+	}, {
 		Name: "stop-without-postgres", Promise: "an orderly stop leaves complete tables: it does not wait for them", plan: map[string]int{"stop": 10},
 		noticed: `after an orderly stop: .* lost`,
 		edits:   []venue.Edit{{File: "cmd/outcryd/server.go", Old: "s.projector.WaitApplied(ctx, last)", New: "ctx.Err()"}},

@@ -1,0 +1,86 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/operate"
+)
+
+// fakeExchange answers each operation with what a test wants.
+type fakeExchange struct {
+	halt     exchange.HaltResult
+	canceled exchange.CancelAllResult
+	err      error
+}
+
+func (f *fakeExchange) Halt(context.Context, exchange.Symbol, string) (exchange.HaltResult, error) {
+	return f.halt, f.err
+}
+
+func (f *fakeExchange) Resume(context.Context, exchange.Symbol) (exchange.HaltResult, error) {
+	return f.halt, f.err
+}
+
+func (f *fakeExchange) CancelAll(context.Context, exchange.AccountID, exchange.Symbol) (exchange.CancelAllResult, error) {
+	return f.canceled, f.err
+}
+
+// TestOperationsAnswerWhatTheyCameTo has the exchange come to everything that it can.
+func TestOperationsAnswerWhatTheyCameTo(t *testing.T) {
+	var log bytes.Buffer
+	o, x := options(), new(fakeExchange)
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	o.Exchange = func() Exchange { return x }
+	o.Status = func(context.Context) operate.Status { return operate.Status{Version: "v"} }
+	s := serve(t, o)
+	news := exchange.Halt{Since: 7, Reason: "news"}
+	for _, c := range []struct {
+		came   fakeExchange
+		path   string
+		status int
+		want   string
+		logged string
+	}{
+		{fakeExchange{halt: exchange.HaltResult{Changed: true, Halt: news}}, "halt?sym=S&reason=news", 200, `{"sym":"S","changed":true,"halted":{"time":7,"reason":"news"}}`, "a symbol is halted"},
+		{fakeExchange{halt: exchange.HaltResult{Halt: news}}, "halt?sym=S", 200, `{"sym":"S","changed":false,"halted":{"time":7,"reason":"news"}}`, ""},
+		{fakeExchange{halt: exchange.HaltResult{Changed: true, Halt: news}}, "resume?sym=S", 200, `{"sym":"S","changed":true,"ended":{"time":7,"reason":"news"}}`, "takes orders again"},
+		{fakeExchange{}, "resume?sym=S", 200, `{"sym":"S","changed":false}`, ""},
+		{fakeExchange{canceled: exchange.CancelAllResult{Time: 9}}, "cancel-all?account=1", 200, `{"account":"1","time":9,"orders":0,"symbols":[]}`, "orders=0"},
+		{fakeExchange{canceled: exchange.CancelAllResult{Time: 9, Symbols: []exchange.CanceledIn{{Symbol: "A", Orders: 2, Shares: exchange.Shares(15e7).Position()}, {Symbol: "B", Orders: 1, Shares: exchange.Shares(1e8).Position()}}}},
+			"cancel-all?account=1&sym=A", 200, `{"account":"1","time":9,"orders":3,"symbols":[{"sym":"A","orders":2,"shares":"1.5"},{"sym":"B","orders":1,"shares":"1"}]}`, "orders=3"},
+		{fakeExchange{halt: exchange.HaltResult{Reason: exchange.NoRoomToCancel}}, "halt?sym=S", 503, `{"error":"the disk has no room for the journal, and the reserve is used up; nothing is changed"}`, ""},
+		{fakeExchange{halt: exchange.HaltResult{Reason: exchange.UnknownSymbol}}, "resume?sym=S", 404, `{"error":"there is no symbol S"}`, ""},
+		{fakeExchange{canceled: exchange.CancelAllResult{Reason: exchange.UnknownAccount}}, "cancel-all?account=1", 404, `{"error":"there is no account 1"}`, ""},
+		{fakeExchange{canceled: exchange.CancelAllResult{Reason: exchange.NoRoom}}, "cancel-all?account=1", 503, `{"error":"refused: no_room"}`, ""},
+		{fakeExchange{err: errors.New("the disk is gone")}, "cancel-all?account=1", 503,
+			`{"error":"it was not durable within 10s, and is not known to be done; ask again: the disk is gone"}`, "an operation is not answered"},
+	} {
+		*x = c.came
+		log.Reset()
+		response, body := do(t, s, "POST", "/admin/"+c.path, "")
+		require.Equal(t, c.status, response.StatusCode, c.path)
+		require.Equal(t, c.want+"\n", body)
+		require.Equal(t, "application/json", response.Header.Get("Content-Type"))
+		require.Equal(t, c.logged != "", log.Len() > 0)
+		require.Contains(t, log.String(), c.logged)
+	}
+	_, body := do(t, s, "GET", "/admin/status", "")
+	require.Equal(t, `{"version":"v","uptime_seconds":0,"ready":false,"memory_bytes":0}`+"\n", body)
+}
+
+func TestOperationsWaitForTheStart(t *testing.T) {
+	o := options()
+	o.Exchange = func() Exchange { panic("asked although not started") }
+	o.Started = func() error { return errors.New("waiting for Postgres") }
+	response, body := do(t, serve(t, o), "POST", "/admin/halt?sym=S", "")
+	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
+	require.Equal(t, `{"error":"waiting for Postgres"}`+"\n", body)
+}
