@@ -112,6 +112,7 @@ func load(t *testing.T, p *exchangeProcess, seed uint64) (answered *atomic.Int64
 // it, and compares it with the original's journal up to its record. Then the restored
 // exchange goes on.
 func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
@@ -180,6 +181,7 @@ func notMixed(t *testing.T, data, database, elsewhere, restored string) {
 // TestNothingIsLostWhereTheJournalSurvived loses the database of an exchange that was
 // killed, and brings back its backup and the records that came later.
 func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
+	t.Parallel()
 	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
 	p := startExchange(t, data, database, "--segment=16777216")
 	openMarket(t, p)
@@ -251,6 +253,7 @@ func contents(t *testing.T, dir string) (all []string) {
 
 // TestARestoreIsRefusedAndChangesNothing tries what must not be.
 func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	l := live(t)
 	file := takenOf(t, l)
 	empty := pgtest.NewDatabase(t)
@@ -303,22 +306,22 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 // TestTheLocalClusterIsBackedUp goes through its socket while the exchange runs, starts
 // it where that does not, and restores into one.
 func TestTheLocalClusterIsBackedUp(t *testing.T) {
-	t.Setenv("DATABASE_URL", "")
+	t.Parallel()
 	data, dir := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	p := startExchange(t, data, "")
 	openMarket(t, p)
 	trade(t, p, rand.New(rand.NewPCG(1, 1)), 2)
 	running, file := filepath.Join(dir, "running"), filepath.Join(dir, "stopped")
-	stateOf(t, must(t, "backup", "--data="+data, running))
+	stateOf(t, must(t, "backup", "--database-url=", "--data="+data, running))
 	last := p.stop()
-	seq, digest := stateOf(t, must(t, "backup", "--data="+data, file))
+	seq, digest := stateOf(t, must(t, "backup", "--database-url=", "--data="+data, file))
 	require.Equal(t, []string{fmt.Sprint(last.Seq), last.Digest}, []string{seq, digest})
 	restored := filepath.Join(dir, "restored")
-	must(t, "restore", "--segment=65536", "--data="+restored, file)
-	gotSeq, gotDigest := stateOf(t, must(t, "verify", restored))
+	must(t, "restore", "--database-url=", "--segment=65536", "--data="+restored, file)
+	gotSeq, gotDigest := stateOf(t, must(t, "verify", "--database-url=", restored))
 	require.Equal(t, []string{seq, digest}, []string{gotSeq, gotDigest})
 	require.NoFileExists(t, filepath.Join(restored, "postgres", "data", "postmaster.pid"), "the local cluster is stopped")
-	refused(t, "there is no data directory", "backup", "--data="+dir+"/none", file+"2")
+	refused(t, "there is no data directory", "backup", "--database-url=", "--data="+dir+"/none", file+"2")
 }
 
 // restoreVariable makes the test program restore, as its value says, and end itself
@@ -352,6 +355,7 @@ func restoreAndCrash(value string) {
 // TestARestoreThatIsKilledIsRefusedOrDoneAgain kills one at its first steps, its last
 // ones, and one between.
 func TestARestoreThatIsKilledIsRefusedOrDoneAgain(t *testing.T) {
+	t.Parallel()
 	l := live(t)
 	file, tables := takenOf(t, l), len(postgres.Tables())
 	for _, step := range []int{0, 1 + rand.IntN(tables-1), tables, tables + 1, tables + 2} {
@@ -393,6 +397,7 @@ func killedRestore(t *testing.T, o backup.RestoreOptions, step int) {
 
 // TestABackupThatIsKilledLeavesNoFile kills one while it writes.
 func TestABackupThatIsKilledLeavesNoFile(t *testing.T) {
+	t.Parallel()
 	l := live(t)
 	file := filepath.Join(t.TempDir(), "backup")
 	for range 5 {

@@ -19,6 +19,7 @@ import (
 
 // TestDoctorSaysWhatToChange looks at a database without fsync, as text and as JSON.
 func TestDoctorSaysWhatToChange(t *testing.T) {
+	t.Parallel()
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
 	stdout, stderr, status := outcry("", "doctor", "--data="+data, "--database-url="+database)
 	require.Equal(t, exitError, status, "fsync is off")
@@ -49,6 +50,7 @@ func TestDoctorSaysWhatToChange(t *testing.T) {
 
 // TestDoctorSeesTheLimitsItRunsUnder gives it few files.
 func TestDoctorSeesTheLimitsItRunsUnder(t *testing.T) {
+	t.Parallel()
 	cmd := exec.Command("sh", "-c", `ulimit -n 200; exec "$0"`, os.Args[0])
 	cmd.Env = append(os.Environ(), runVariable+"=doctor --data="+filepath.Join(t.TempDir(), "none")+" --database-url=postgres://127.0.0.1:1/x")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -60,6 +62,7 @@ func TestDoctorSeesTheLimitsItRunsUnder(t *testing.T) {
 
 // TestADoctorThatIsKilledLeavesNothing kills it while it writes.
 func TestADoctorThatIsKilledLeavesNothing(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), runVariable+"=doctor --data="+data)
