@@ -22,7 +22,7 @@ type Call struct {
 	// The client's mu guards these.
 	tries   int       // how often it was tried to send it, the present try included
 	arrived int       // how often it may have arrived
-	since   time.Time // when it began to wait for a connection
+	since   time.Time // when it was given to the client; once it was tried, when that first failed
 	left    bool      // nobody waits: it is not to be sent again
 }
 

@@ -5,28 +5,73 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"outcry/clients/go/client"
+	"outcry/internal/engine"
+	"outcry/internal/exchange"
+	"outcry/internal/gateway"
+	"outcry/internal/journal"
 	"outcry/internal/postgres/pgtest"
 )
 
 var background = context.Background()
 
+// patience is how long tests wait for what must come. Nothing depends on its value.
+const patience = 60 * time.Second
 
 func TestMain(m *testing.M) {
+	stop, err := startForExamples()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	status := pgtest.Main(m)
+	stop()
 	if built.dir != "" {
 		_ = os.RemoveAll(built.dir)
 	}
 	os.Exit(status)
+}
+
+// startForExamples starts an exchange in this process, without a database: examples
+// have no test that could clean up behind them.
+func startForExamples() (stop func(), err error) {
+	dir, err := os.MkdirTemp("", "outcry-examples-")
+	if err != nil {
+		return nil, err
+	}
+	j, err := journal.Open(dir, journal.Options{SegmentBytes: 1 << 20})
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	exchangeAddr = l.Addr().String()
+	e := engine.New(engine.Options{Journal: j, State: exchange.NewState()})
+	s := gateway.New(e, gateway.Options{})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	return func() {
+		ctx, cancel := context.WithTimeout(background, patience)
+		defer cancel()
+		_ = s.Shutdown(ctx)
+		<-served
+		e.Close()
+		j.Close()
+		_ = os.RemoveAll(dir)
+	}, nil
 }
 
 // built is outcryd, built once for all tests.
@@ -36,15 +81,15 @@ var built struct {
 	err  error
 }
 
-// exchange is an outcryd that a test has started. It dies with the test.
-type exchange struct {
+// program is an outcryd that a test has started. It dies with the test.
+type program struct {
 	flags []string
 	addr  string
 	cmd   *exec.Cmd
 }
 
 // startExchange starts outcryd on new data and waits until it is ready.
-func startExchange(t testing.TB, flags ...string) *exchange {
+func startExchange(t testing.TB, flags ...string) *program {
 	t.Helper()
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "outcry-client-"); built.err == nil {
@@ -52,14 +97,14 @@ func startExchange(t testing.TB, flags ...string) *exchange {
 		}
 	})
 	require.NoError(t, built.err)
-	x := &exchange{addr: "127.0.0.1:0", flags: append([]string{"--data=" + t.TempDir(), "--database-url=" + pgtest.NewDatabase(t), "--http=", "--segment=1048576"}, flags...)}
+	x := &program{addr: "127.0.0.1:0", flags: append([]string{"--data=" + t.TempDir(), "--database-url=" + pgtest.NewDatabase(t), "--http=", "--segment=1048576"}, flags...)}
 	t.Cleanup(x.kill)
 	x.start(t)
 	return x
 }
 
 // start starts the program, again at the address that it had before.
-func (x *exchange) start(t testing.TB) {
+func (x *program) start(t testing.TB) {
 	t.Helper()
 	x.cmd = exec.Command(filepath.Join(built.dir, "outcryd"), append([]string{"--listen=" + x.addr}, x.flags...)...)
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -83,7 +128,7 @@ func (x *exchange) start(t testing.TB) {
 }
 
 // kill ends it like a crash, and waits for its end.
-func (x *exchange) kill() {
+func (x *program) kill() {
 	_ = x.cmd.Process.Kill()
 	_ = x.cmd.Wait()
 }

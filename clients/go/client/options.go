@@ -17,9 +17,10 @@ type Options struct {
 	DialTimeout  time.Duration // how long one try to connect may take, with TLS and the token; 10 seconds
 	ReplyTimeout time.Duration // how long the exchange may owe a reply, or take nothing, before the connection is taken for broken; 1 minute
 
-	// RetryTime is how long a command waits for a connection, after the last one broke
-	// or while none can be made; 30 seconds. Below 0 nothing waits: a command that finds
-	// no connection fails with the first try to make one, and nothing is sent again.
+	// RetryTime is how long a command waits for a connection while none can be made, and
+	// how long after its connection broke it may be sent again, however many more break;
+	// 30 seconds. Below 0 a command that finds no connection fails with the first try to
+	// make one, and nothing is sent again.
 	RetryTime time.Duration
 	PauseMin  time.Duration // before the first try to connect again, more or less by chance; 50 milliseconds. Each further one is twice as long
 	PauseMax  time.Duration // but no longer than this; 2 seconds
@@ -62,10 +63,6 @@ func setDefault[T comparable](value *T, standard T) {
 
 // Bounds that nobody needs to choose.
 const (
-	// triesMax is how often a frame is sent: one that the exchange closes the
-	// connection for, each time, must not be sent for ever.
-	triesMax = 5
-
 	// flushBytesMax is about how much is sent with one write.
 	flushBytesMax = 64 << 10
 

@@ -50,29 +50,37 @@ func (c *Client) sortOut(l *link, why error) {
 	now := time.Now()
 	var again []*Call
 	for _, call := range l.sent {
-		if call.left || c.closed || c.options.RetryTime < 0 || call.tries >= triesMax || !repeatable(call.commands) {
+		if repeatable(call.commands) && c.mayTryAgain(call, now) {
+			again = append(again, call)
+		} else {
 			call.fail(why)
-			continue
 		}
-		call.since = now
-		again = append(again, call)
+	}
+	for _, call := range l.unsent {
+		call.arrived--
+		if c.mayTryAgain(call, now) {
+			again = append(again, call)
+		} else {
+			call.fail(why)
+		}
 	}
 	level := slog.LevelDebug // an idle connection
-	if len(l.sent) > 0 {
+	if len(l.sent)+len(l.unsent) > 0 {
 		level = slog.LevelWarn
 	}
 	c.options.Log.Log(c.open, level, "the connection to the exchange is lost", "addr", c.addr, "error", why,
-		"unanswered", len(l.sent), "sent_again", len(again))
-	for _, call := range l.unsent {
-		call.arrived--
-		if call.left || c.closed || call.tries >= triesMax {
-			call.fail(why)
-			continue
-		}
-		again = append(again, call)
-	}
+		"unanswered", len(l.sent)+len(l.unsent), "sent_again", len(again))
 	c.queue = append(again, c.queue...)
 	c.rouse()
+}
+
+// mayTryAgain tells whether there is time to send a call once more whose connection has
+// just broken. Callers hold mu.
+func (c *Client) mayTryAgain(call *Call, now time.Time) bool {
+	if call.tries == 1 {
+		call.since = now
+	}
+	return !call.left && !c.closed && now.Sub(call.since) < c.options.RetryTime
 }
 
 // connect waits until there is something to send and makes a new link for it, nil

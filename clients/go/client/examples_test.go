@@ -1,0 +1,43 @@
+package client_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTheReadmePrintsWhatItSays runs the program of README.md as it is written, in a
+// module of its own that needs nothing but this one.
+func TestTheReadmePrintsWhatItSays(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	program := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(readme)
+	prints := regexp.MustCompile("(?s)```text\n(.*?)```").FindSubmatch(readme)
+	require.NotNil(t, program)
+	require.NotNil(t, prints)
+	x := startExchange(t)
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), program[1], 0o600))
+	for _, args := range [][]string{{"mod", "init", "trade"}, {"mod", "edit", "-replace", "outcry=" + root, "-require", "outcry@v0.0.0"}, {"build", "-o", "trade"}} {
+		command := exec.Command("go", args...)
+		command.Dir, command.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off")
+		out, err := command.CombinedOutput()
+		require.NoError(t, err, "go %q: %s", args, out)
+	}
+	ctx, cancel := context.WithTimeout(background, patience)
+	defer cancel()
+	trade := exec.CommandContext(ctx, filepath.Join(dir, "trade"))
+	trade.Env = append(os.Environ(), "OUTCRY_ADDR="+x.addr)
+	trade.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := trade.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, string(prints[1]), string(out))
+}
