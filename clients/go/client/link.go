@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -70,6 +71,8 @@ func (l *link) write() error {
 		if len(calls) == 0 {
 			select {
 			case <-c.wake:
+				// Those whose answers came together are about to send again: together.
+				runtime.Gosched()
 			case <-l.ended:
 				return errHungUp // the reader knows better
 			case <-c.open.Done():

@@ -29,6 +29,11 @@ func startProxy(t testing.TB, target string, where limits, cut func()) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	return serveProxy(t, l, target, where, cut)
+}
+
+// serveProxy is startProxy on a listener, which it closes.
+func serveProxy(t testing.TB, l net.Listener, target string, where limits, cut func()) *proxy {
 	p := &proxy{addr: l.Addr().String(), limits: where, cut: cut}
 	p.open.Go(func() {
 		for n := 1; ; n++ {
