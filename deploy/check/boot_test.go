@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -99,11 +100,22 @@ func (m machine) try(script string) string {
 	return out
 }
 
+// packaging is held while a package is made and read: all are made in one place.
+var packaging sync.Mutex
+
 // install installs a version of the package.
 func (m machine) install(version string) {
 	m.t.Helper()
-	b, err := os.ReadFile(makePackage(m.t, version))
-	require.NoError(m.t, err)
-	out, err := m.shell("cat > /root/outcry.deb && dpkg --install /root/outcry.deb", string(b))
+	out, err := m.shell("cat > /root/outcry.deb && dpkg --install /root/outcry.deb", string(packageOf(m.t, version)))
 	require.NoError(m.t, err, out)
+}
+
+// packageOf returns a version of the package.
+func packageOf(t *testing.T, version string) []byte {
+	t.Helper()
+	packaging.Lock()
+	defer packaging.Unlock()
+	b, err := os.ReadFile(makePackage(t, version))
+	require.NoError(t, err)
+	return b
 }

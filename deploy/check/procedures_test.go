@@ -47,6 +47,7 @@ while :; do printf "%s\n%s" ${#x} "$x" >&$c; done
 // TestProcedures performs the procedures of the page on a station, one after the other.
 // What was traded in the beginning has to be there after each, and money has to add up.
 func TestProcedures(t *testing.T) {
+	t.Parallel()
 	s := openStation(t)
 	s.startPrometheus(t, func(text string) string { return text })
 	s.run("outcry account 1 20000 && outcry account 2 0 && outcry place SPY 2 500 && outcry sell 2 SPY 100 123.45 && outcry buy 1 SPY 100 150")

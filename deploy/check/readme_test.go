@@ -37,6 +37,7 @@ func TestBlocksThatAreNotRunAreFew(t *testing.T) {
 // home and without a network. Nothing is there before but what Go has downloaded and
 // compiled, which the machine shares with this one.
 func TestTheReadme(t *testing.T) {
+	t.Parallel()
 	m := boot(t)
 	files := strings.Fields(output(t, command(t, "git", "-C", repository, "ls-files")))
 	archive, err := exec.CommandContext(t.Context(), "tar", append([]string{"-C", repository, "-c"}, files...)...).Output()
