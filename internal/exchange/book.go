@@ -15,7 +15,7 @@ import (
 // best bid is below the best ask. Check proves them.
 type Book struct {
 	sides      [2]ladder // of bids and asks, see side
-	orders     orderSlab
+	orders     slab
 	index      *Index // finds them
 	number     uint32 // of the book, in the index
 	executions executionRoom
@@ -49,8 +49,8 @@ func (b *Book) Submit(o *Order, now int64, fills []Fill) []Fill {
 		fills = append(fills, Fill{})
 		b.fill(o, opposite.best.oldest, now, &fills[len(fills)-1])
 	}
-	if o.Executions != nil {
-		o.Executions = b.executions.end(o.Executions)
+	if o.Open < o.Shares {
+		o.Executions = b.executions.end()
 	}
 	i, n := b.enter(o)
 	b.index.places.Add(uint64(o.ID), b.place(i))
@@ -66,12 +66,13 @@ func (b *Book) Submit(o *Order, now int64, fills []Fill) []Fill {
 // limit of the latter, and says so in f.
 func (b *Book) fill(o *Order, i slot, now int64, f *Fill) {
 	r := b.orders.at(i)
-	e := Execution{Shares: min(o.Open, r.left), Price: r.limit, Time: now}
-	o.Open -= e.Shares
-	r.left -= e.Shares
-	o.Executions = b.executions.add(o.Executions, e)
-	b.executions.share(b.orders.fateOf(r), o.Executions, r.left == 0)
-	f.Resting, f.Shares, f.Price, f.Closed = r.id, e.Shares, e.Price, r.left == 0
+	shares := min(o.Open, r.left)
+	o.Open -= shares
+	r.left -= shares
+	list := b.executions.add(Execution{Shares: shares, Price: r.limit, Time: now})
+	shareExecution(b.orders.executions(i), !r.executed, list, r.left == 0)
+	r.executed = true
+	f.Resting, f.Shares, f.Price, f.Closed = r.id, shares, r.limit, r.left == 0
 	f.Account, f.owner = r.account.ID, r.account
 	if f.Closed {
 		b.leave(r)
@@ -84,8 +85,9 @@ func (b *Book) enter(o *Order) (slot, *node) {
 	i := b.orders.take()
 	n := b.orders.at(i)
 	n.id, n.account, n.side, n.limit, n.shares, n.left = o.ID, o.Account, o.Side, o.Limit, o.Shares, o.Open
-	if o.Executions != nil {
-		b.orders.fateOf(n).executions = o.Executions
+	n.level, n.prev, n.next, n.canceled, n.executed = 0, 0, 0, false, o.Executions != nil
+	if n.executed {
+		*b.orders.executions(i) = o.Executions
 	}
 	return i, n
 }
@@ -152,10 +154,9 @@ func (b *Book) Cancel(id OrderID, owner AccountID, now int64) (o Order, r Reject
 	}
 	n := b.orders.at(i)
 	b.leave(n)
-	n.canceled = true
-	b.orders.fateOf(n).canceledAt = now
+	n.canceled, n.canceledAt = true, now
 	b.close(i)
-	b.orders.read(n, &o)
+	b.orders.read(i, &o)
 	return o, OK
 }
 
@@ -165,7 +166,7 @@ func (b *Book) Find(id OrderID) (o Order, found bool) {
 	if i == 0 {
 		return Order{}, false
 	}
-	return b.orders.order(b.orders.at(i)), true
+	return b.orders.order(i), true
 }
 
 // Forget drops from memory the order that has been closed the longest, and
@@ -182,7 +183,7 @@ func (b *Book) Forget() OrderID {
 		b.latest = 0
 	}
 	b.index.places.Remove(uint64(id), b.place(i))
-	b.orders.remove(i, n)
+	b.orders.give(i, n)
 	return id
 }
 
@@ -211,8 +212,8 @@ func (b *Book) Restore(o *Order) error {
 // Orders ranges over the orders in memory, open and closed, in no order.
 func (b *Book) Orders() iter.Seq[Order] {
 	return func(yield func(Order) bool) {
-		for n := range b.orders.all() {
-			if !yield(b.orders.order(n)) {
+		for i := range b.orders.all() {
+			if !yield(b.orders.order(i)) {
 				return
 			}
 		}

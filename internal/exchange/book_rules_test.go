@@ -182,29 +182,36 @@ func TestRestoreRefusesWhatCannotRest(t *testing.T) {
 // TestCheckFindsEveryBrokenInvariant breaks a good book in one way at a time.
 func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 	for name, spoil := range map[string]func(b *Book){
-		"a wrong count of resting orders": func(b *Book) { b.resting++ },
-		"a wrong count of levels":         func(b *Book) { b.side(Sell).levels++ },
-		"shares from nowhere":             func(b *Book) { b.node(1).left++ },
-		"a closed order that rests":       func(b *Book) { b.node(1).left, b.node(1).shares = 0, 0 },
-		"an open order that does not":     func(b *Book) { b.leave(b.node(1)) },
-		"open and canceled":               func(b *Book) { b.node(1).canceled = true },
-		"a price that is not the level's": func(b *Book) { b.node(1).limit++ },
-		"an order on the wrong side":      func(b *Book) { b.node(1).side = Sell },
-		"an order of another level":       func(b *Book) { b.node(2).level = b.node(4).level },
-		"an order that nobody knows":      func(b *Book) { b.index.places.Remove(1, b.place(b.find(1))) },
-		"an empty level":                  func(b *Book) { b.side(Buy).best.oldest, b.side(Buy).best.last = 0, 0 },
-		"a level of nobody":               func(b *Book) { b.side(Sell).at(99) },
-		"a level that nobody knows":       func(b *Book) { b.side(Sell).others.chunks[0][1].stretch.used = 0 },
-		"stretches swapped":               func(b *Book) { c := b.side(Sell).others.chunks[0]; c[0], c[1] = c[1], c[0] },
-		"a stretch elsewhere":             func(b *Book) { b.side(Sell).others.chunks[0][1].stretch.first += stretchTicks },
-		"a stretch of another tick":       func(b *Book) { b.side(Sell).others.chunks[0][1].stretch.tick = cent },
-		"a stretch that is not listed":    func(b *Book) { clear(b.side(Sell).stretches) },
-		"a chunk that is too long":        func(b *Book) { b.side(Sell).others.chunkMax = 1 },
-		"whole cents among the others":    func(b *Book) { l := b.side(Sell); l.others, l.cents = l.cents, l.others },
-		"another level as best":           func(b *Book) { b.side(Sell).best = b.side(Sell).level(b.node(4).level) },
-		"another price as best":           func(b *Book) { b.side(Sell).bestKey++ },
-		"another slot as best":            func(b *Book) { b.side(Sell).bestSlot++ },
-		"no level as best":                func(b *Book) { b.side(Sell).best = nil },
+		"a wrong count of resting orders":        func(b *Book) { b.resting++ },
+		"a wrong count of levels":                func(b *Book) { b.side(Sell).levels++ },
+		"shares from nowhere":                    func(b *Book) { b.node(1).left++ },
+		"a closed order that rests":              func(b *Book) { b.node(1).left, b.node(1).shares = 0, 0 },
+		"an open order that does not":            func(b *Book) { b.leave(b.node(1)) },
+		"open and canceled":                      func(b *Book) { b.node(1).canceled = true },
+		"a price that is not the level's":        func(b *Book) { b.node(1).limit++ },
+		"an order on the wrong side":             func(b *Book) { b.node(1).side = Sell },
+		"an order of another level":              func(b *Book) { b.node(2).level = b.node(4).level },
+		"an order that nobody knows":             func(b *Book) { b.index.places.Remove(1, b.place(b.find(1))) },
+		"an empty level":                         func(b *Book) { b.side(Buy).best.oldest, b.side(Buy).best.last = 0, 0 },
+		"a level of nobody":                      func(b *Book) { b.side(Sell).at(99) },
+		"a level that nobody knows":              func(b *Book) { b.side(Sell).others.chunks[0][1].block.used = 0 },
+		"blocks swapped":                         func(b *Book) { c := b.side(Sell).others.chunks[0]; c[0], c[1] = c[1], c[0] },
+		"a block elsewhere":                      func(b *Book) { b.side(Sell).others.chunks[0][1].block.first += blockTicks },
+		"a block of another tick":                func(b *Book) { b.side(Sell).others.chunks[0][1].block.tick = cent },
+		"a stretch elsewhere":                    func(b *Book) { b.side(Sell).stretches[1].place++ },
+		"a stretch of another block":             func(b *Book) { b.side(Sell).stretches[1].block = b.side(Sell).stretches[2].block },
+		"a level that its stretch does not know": func(b *Book) { b.side(Sell).stretches[1].used = 0 },
+		"a wrong count of idle stretches":        func(b *Book) { b.side(Sell).idle++ },
+		"an empty block that nobody knows":       func(b *Book) { b.side(Sell).others.block(0, 1) },
+		"a block without its neighbour":          func(b *Book) { b.side(Sell).others.chunks[0][1].block.worse = nil },
+		"another best between the cents":         func(b *Book) { b.side(Sell).others.best++ },
+		"a stretch that is not listed":           func(b *Book) { clear(b.side(Sell).stretches) },
+		"a chunk that is too long":               func(b *Book) { b.side(Sell).others.chunkMax = 1 },
+		"whole cents among the others":           func(b *Book) { l := b.side(Sell); l.others, l.cents = l.cents, l.others },
+		"another level as best":                  func(b *Book) { b.side(Sell).best = b.side(Sell).level(b.node(4).level) },
+		"another price as best":                  func(b *Book) { b.side(Sell).bestKey++ },
+		"another slot as best":                   func(b *Book) { b.side(Sell).bestSlot++ },
+		"no level as best":                       func(b *Book) { b.side(Sell).best = nil },
 		"a best of no levels": func(b *Book) {
 			_, r := b.Cancel(1, "1", 0)
 			if r == OK {
@@ -234,7 +241,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			b.Submit(NewOrder(1, ann, Buy, 10, 5), 0, nil)
 			b.Submit(NewOrder(2, bob, Sell, 10, 7), 0, nil)
 			b.Submit(NewOrder(3, bob, Sell, 10, 7), 0, nil)
-			b.Submit(NewOrder(4, bob, Sell, 10, 80), 0, nil)
+			b.Submit(NewOrder(4, bob, Sell, 10, 800), 0, nil)
 			require.NoError(t, b.Check())
 			spoil(b)
 			require.Error(t, b.Check())

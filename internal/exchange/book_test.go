@@ -192,10 +192,10 @@ func TestBookEqualsANaiveTwin(t *testing.T) {
 func TestBookEqualsANaiveTwinWithManyLevels(t *testing.T) {
 	r := testRand(t)
 	w := newTwins(8)
-	const middle, levels = 10_000, 1500
+	const middle, levels, grain = 10_000, 1500, 97 // some three levels a block
 	for _, i := range r.Perm(levels) {
-		w.submit(t, "1", Sell, 10, Price(middle+1+i))
-		w.submit(t, "2", Buy, 10, Price(middle-i))
+		w.submit(t, "1", Sell, 10, Price(middle+1+i)*grain)
+		w.submit(t, "2", Buy, 10, Price(middle-i)*grain)
 	}
 	w.check(t)
 	require.Greater(t, len(w.book.side(Sell).others.chunks), 4)
@@ -203,17 +203,17 @@ func TestBookEqualsANaiveTwinWithManyLevels(t *testing.T) {
 	for step := range 3000 {
 		switch n := r.IntN(10); {
 		case n < 4:
-			w.submit(t, "1", randomSide(r), Shares(1+r.IntN(20)), Price(middle-levels+r.IntN(2*levels)))
+			w.submit(t, "1", randomSide(r), Shares(1+r.IntN(20)), Price(middle-levels+r.IntN(2*levels))*grain)
 		case n < 9:
 			w.cancel(t, OrderID(1+r.IntN(int(w.next))), AccountID(fmt.Sprint(1+r.IntN(2))))
 		default: // a new level in what the cancels have thinned out
-			w.submit(t, "2", Sell, 5, Price(middle+1+r.IntN(levels)))
+			w.submit(t, "2", Sell, 5, Price(middle+1+r.IntN(levels))*grain)
 		}
 		if step%16 == 0 {
 			w.check(t)
 		}
 	}
-	w.submit(t, "2", Buy, 1e9, middle+levels+1) // everything
+	w.submit(t, "2", Buy, 1e9, (middle+levels+1)*grain) // everything
 	require.Zero(t, w.book.Best(Sell))
 	w.check(t)
 }
@@ -285,28 +285,37 @@ func TestAllStopsWhenToldTo(t *testing.T) {
 	require.Equal(t, []Price{5, 6, 7}, seen)
 }
 
-func TestStretchesWithoutOrdersAreGivenBack(t *testing.T) {
-	l := newLadder(Sell, ladderChunkMax)
-	for range 3 {
-		there := map[Price]slot{}
-		for i := range 2000 {
-			p := Price(1+i*stretchTicks) * cent
-			at, lv := l.at(p)
-			there[p], *lv = at, level{1, 1}
-		}
-		requireLadder(t, &l, there)
-		require.Len(t, l.stretches, 2001)
-		for _, at := range there {
-			*l.level(at) = level{}
-			l.drop(at)
-		}
-		kept := 0
-		for _, s := range l.stretches[1:] {
-			if s != l.stretches[0] {
-				kept++
+// TestLaddersKeepLittleThatIsEmpty puts a level in use in each of many stretches, some of
+// which have a block of their own, and drops them all.
+func TestLaddersKeepLittleThatIsEmpty(t *testing.T) {
+	for _, apart := range []int{stretchTicks, blockTicks} {
+		l := newLadder(Sell, ladderChunkMax)
+		for range 3 {
+			there := map[Price]slot{}
+			for i := range 3000 {
+				p := Price(1+i*apart) * cent
+				at, lv := l.at(p)
+				there[p], *lv = at, level{1, 1}
 			}
+			requireLadder(t, &l, there)
+			require.LessOrEqual(t, len(l.stretches), 1+3000+idleMax)
+			for _, at := range there {
+				*l.level(at) = level{}
+				l.drop(at)
+			}
+			requireLadder(t, &l, nil)
+			stretches, blocks := 0, 0
+			for _, s := range l.stretches {
+				if s != nil {
+					stretches++
+				}
+			}
+			for _, chunk := range l.cents.chunks {
+				blocks += len(chunk)
+			}
+			require.Equal(t, l.idle, stretches)
+			require.LessOrEqual(t, stretches, idleMax)
+			require.Equal(t, vacantMax, blocks)
 		}
-		require.Equal(t, stretchesFreeMax, kept)
-		requireLadder(t, &l, nil)
 	}
 }

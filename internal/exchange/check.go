@@ -1,6 +1,9 @@
 package exchange
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Check walks the whole book and returns an error that names the first
 // invariant that does not hold. It is for tests and for the end of a replay.
@@ -48,51 +51,81 @@ func (b *Book) checkSide(s Side) (resting int, err error) {
 // check walks all levels and returns an error that names the first invariant
 // that does not hold.
 func (l *ladder) check() error {
-	levels, best := 0, slot(0)
-	bestKey := int64(noKey)
+	levels, idle := 0, 0
 	for _, r := range []*run{&l.cents, &l.others} {
-		before := int64(-1)
+		worse, best, bestKey := (*block)(nil), slot(0), int64(noKey)
 		for _, chunk := range r.chunks {
 			if len(chunk) == 0 || len(chunk) > r.chunkMax {
-				return fmt.Errorf("a chunk of %d stretches", len(chunk))
+				return fmt.Errorf("a chunk of %d blocks", len(chunk))
 			}
 			for _, g := range chunk {
-				s := g.stretch
-				if g.key != s.first || s.first <= before || s.first%(s.tick*stretchTicks) != 0 || (s.tick == cent) != (r == &l.cents) || s.used == 0 || s.slot == 0 || l.stretches[s.slot] != s {
-					return fmt.Errorf("the stretch of key %d does not belong behind %d", s.first, before)
+				b := g.block
+				if g.key != b.first || b.first < 0 || b.first%(b.tick*blockTicks) != 0 || (b.tick == cent) != (r == &l.cents) ||
+					b.worse != worse || worse != nil && (worse.better != b || worse.first >= b.first) || b.used == 0 && !slices.Contains(l.vacant, b) {
+					return fmt.Errorf("the block of key %d does not belong where it is", b.first)
 				}
-				before = s.first
-				for place := range s.levels {
-					inUse, key := s.used>>place&1 == 1, s.first+int64(place)*s.tick
-					if inUse != (s.levels[place].oldest != 0) || inUse && r == &l.others && key%cent == 0 {
-						return fmt.Errorf("level %s is empty or in the wrong place", l.price(key))
-					}
-					if inUse {
-						levels++
-					}
-					if inUse && key > bestKey {
-						bestKey, best = key, s.slot*stretchTicks+slot(place)
-					}
+				worse = b
+				n, without, err := l.checkBlock(b)
+				if err != nil {
+					return err
+				}
+				levels, idle = levels+n, idle+without
+				if n > 0 {
+					bestKey, best = b.last(b.used)
 				}
 			}
 		}
+		if worse != nil && worse.better != nil || r.best != best || r.bestKey != bestKey {
+			return fmt.Errorf("the best level is that of key %d, known as %d", bestKey, r.bestKey)
+		}
 	}
-	if levels != l.levels || best != l.bestSlot || bestKey != l.bestKey || (best == 0) != (l.best == nil) || best != 0 && l.best != l.level(best) {
-		return fmt.Errorf("%d levels, counted %d; the best is that of key %d, known as %d", levels, l.levels, bestKey, l.bestKey)
+	best := &l.cents
+	if l.others.bestKey > best.bestKey {
+		best = &l.others
+	}
+	if levels != l.levels || idle != l.idle || best.best != l.bestSlot || best.bestKey != l.bestKey || (best.best == 0) != (l.best == nil) || best.best != 0 && l.best != l.level(best.best) {
+		return fmt.Errorf("%d levels and %d idle stretches, counted %d and %d; the best is that of key %d, known as %d", levels, idle, l.levels, l.idle, best.bestKey, l.bestKey)
 	}
 	return nil
+}
+
+// checkBlock counts the levels of a block, and its stretches without any, and checks
+// them.
+func (l *ladder) checkBlock(b *block) (levels, idle int, err error) {
+	for i, s := range b.stretches {
+		first := b.first + int64(i)*stretchTicks*b.tick
+		if (s != nil && s.used != 0) != (b.used>>i&1 == 1) || s != nil && (s.block != b || int(s.place) != i || s.slot == 0 || l.stretches[s.slot] != s) {
+			return 0, 0, fmt.Errorf("the stretch of key %d is not what its block knows of it", first)
+		}
+		if s == nil {
+			continue
+		}
+		if s.used == 0 {
+			idle++
+		}
+		for place := range s.levels {
+			inUse, key := s.used>>place&1 == 1, first+int64(place)*b.tick
+			if inUse != (s.levels[place].oldest != 0) || inUse && b.tick != cent && key%cent == 0 {
+				return 0, 0, fmt.Errorf("level %s is empty or in the wrong place", l.price(key))
+			}
+			if inUse {
+				levels++
+			}
+		}
+	}
+	return levels, idle, nil
 }
 
 // checkOrders checks each order alone, and the list of closed ones.
 func (b *Book) checkOrders() error {
 	orders := 0
-	for n := range b.orders.all() {
+	for i, n := range b.orders.all() {
 		orders++
-		o, executed := b.orders.order(n), Shares(0)
+		o, executed := b.orders.order(i), Shares(0)
 		for _, e := range o.Executions {
 			executed += e.Shares
 		}
-		if o.Shares != o.Open+o.Canceled+executed || (o.Open > 0) != (n.level != 0) || n.canceled && o.Canceled == 0 || b.orders.at(b.find(o.ID)) != n {
+		if o.Shares != o.Open+o.Canceled+executed || (o.Open > 0) != (n.level != 0) || n.canceled && o.Canceled == 0 || b.find(o.ID) != i {
 			return fmt.Errorf("exchange: order %d of %s has %s open, %s canceled, %s executed, resting %t", o.ID, o.Shares, o.Open, o.Canceled, executed, n.level != 0)
 		}
 	}

@@ -9,46 +9,52 @@ const executionsChunk = 64
 // order lie in a chunk that it shares with others: making them hardly allocates,
 // and the most memory of others that an order can keep is a chunk of 1.5 KiB.
 type executionRoom struct {
-	free []Execution // what is free of the chunk; its length is 0
+	chunk []Execution // its length is what is in use; behind that it is free
+	begin int         // where the list of the aggressing order begins
 }
 
-// add returns an aggressing order's list with e at its end, the first in the free
-// part of the chunk. It is followed by end once the list is complete.
-func (x *executionRoom) add(list []Execution, e Execution) []Execution {
-	n := len(list)
-	if n == 0 {
-		list = x.free
+// add writes an execution at the end of the aggressing order's list, and returns the
+// list. It is followed by end once the list is complete.
+func (x *executionRoom) add(e Execution) []Execution {
+	if len(x.chunk) == cap(x.chunk) {
+		x.grow()
 	}
-	if n == cap(list) {
-		room := executionsChunk
-		if n >= executionsChunk {
-			room = 2 * n // a list of its own
-		}
-		list = append(make([]Execution, 0, room), list[:n]...)
-	}
-	return append(list, e)
+	x.chunk = append(x.chunk, e)
+	return x.chunk[x.begin:]
 }
 
-// share adds the last execution of an aggressing order's list to the list of a
+// grow makes room for more, with what the list holds already at its begin: a chunk, or
+// where the list is as long as that, memory of its own.
+func (x *executionRoom) grow() {
+	list, room := x.chunk[x.begin:], executionsChunk
+	if len(list) >= executionsChunk {
+		room = 2 * len(list)
+	}
+	x.chunk, x.begin = append(make([]Execution, 0, room), list...), 0
+}
+
+// end returns the complete list. What it did not use of a chunk is for the next.
+func (x *executionRoom) end() []Execution {
+	end := len(x.chunk)
+	list := x.chunk[x.begin:end:end]
+	x.begin = end
+	if len(list) > executionsChunk {
+		x.chunk, x.begin = nil, 0
+	}
+	return list
+}
+
+// shareExecution adds the last execution of an aggressing order's list to the list of a
 // resting order, which sees the same. A first execution is not copied, unless the
 // order stays and would keep a long list that is not its own.
-func (x *executionRoom) share(to *fate, list []Execution, closed bool) {
+func shareExecution(to *[]Execution, first bool, list []Execution, closed bool) {
 	n := len(list)
-	if to.executions == nil && (closed || n <= executionsChunk) {
-		to.executions = list[n-1 : n : n]
-	} else {
-		to.executions = append(to.executions, list[n-1])
+	switch {
+	case !first:
+		*to = append(*to, list[n-1])
+	case closed || n <= executionsChunk:
+		*to = list[n-1 : n : n]
+	default:
+		*to = []Execution{list[n-1]}
 	}
-}
-
-// end returns a complete list, and leaves what it did not use of a chunk to the
-// next.
-func (x *executionRoom) end(list []Execution) []Execution {
-	n := len(list)
-	if n > executionsChunk {
-		x.free = nil
-	} else {
-		x.free = list[n:]
-	}
-	return list[:n:n]
 }

@@ -1,25 +1,25 @@
 package exchange
 
-import (
-	"math/bits"
-	"slices"
-)
+import "slices"
 
-// run is a sorted run of stretches with the best at its end, cut into chunks: a far
-// stretch in a book of a million moves a chunk and not the whole run (figures:
+// run is a sorted run of blocks with the best at its end, cut into chunks: a far
+// block in a book of a million moves a chunk and not the whole run (figures:
 // docs/decisions/0006).
 //
 // Invariants: no chunk is empty or longer than chunkMax; keys rise through all
-// chunks.
+// chunks; the blocks are linked in the same order; best is the slot of the level of
+// bestKey, the greatest key of a level in use.
 type run struct {
-	chunkMax int // how many stretches a chunk holds before it is split
+	bestKey  int64 // noKey where no order rests
+	best     slot
+	chunkMax int // how many blocks a chunk holds before it is split
 	chunks   [][]rung
 }
 
-// rung is a stretch with its key beside it, so that a search stays in the chunk.
+// rung is a block with its key beside it, so that a search stays in the chunk.
 type rung struct {
-	key     int64
-	stretch *stretch
+	key   int64
+	block *block
 }
 
 // ladderChunkMax is the chunkMax of every book. Only tests and measurements use
@@ -71,51 +71,51 @@ func (r *run) insert(c, i int, g rung) {
 	}
 }
 
-// remove takes out the stretch of a key. It panics where there is none.
-func (r *run) remove(key int64) {
-	c, i, found := r.search(key)
-	if !found {
-		panic("exchange: dropping a stretch of prices that is not in the book")
+// block returns the block that begins with a key, made where there is none.
+func (r *run) block(first, tick int64) *block {
+	c, i, found := r.search(first)
+	if found {
+		return r.chunks[c][i].block
 	}
+	b := &block{first: first, tick: tick}
+	if c < len(r.chunks) {
+		r.link(b, r.chunks[c], i)
+	}
+	r.insert(c, i, rung{first, b})
+	return b
+}
+
+// link links b with its neighbours: its place is i in a chunk.
+func (r *run) link(b *block, chunk []rung, i int) {
+	if i < len(chunk) {
+		b.better = chunk[i].block
+		b.worse, b.better.worse = b.better.worse, b
+	} else {
+		b.worse = chunk[i-1].block
+		if b.better = b.worse.better; b.better != nil {
+			b.better.worse = b
+		}
+	}
+	if b.worse != nil {
+		b.worse.better = b
+	}
+}
+
+// remove takes out a block. It panics where it is not there.
+func (r *run) remove(b *block) {
+	c, i, found := r.search(b.first)
+	if !found {
+		panic("exchange: dropping a block of prices that is not in the book")
+	}
+	if b.worse != nil {
+		b.worse.better = b.better
+	}
+	if b.better != nil {
+		b.better.worse = b.worse
+	}
+	b.first = -1 // for who finds it by a hint
 	r.chunks[c] = slices.Delete(r.chunks[c], i, i+1)
 	if len(r.chunks[c]) == 0 {
 		r.chunks = slices.Delete(r.chunks, c, c+1)
 	}
-}
-
-// below returns the key and slot of the best level in use whose key is below the
-// given one, noKey and 0 where there is none.
-func (r *run) below(key int64) (int64, slot) {
-	c := len(r.chunks) - 1
-	if c < 0 {
-		return noKey, 0
-	}
-	i := len(r.chunks[c]) // behind the stretch in question
-	if r.chunks[c][i-1].key >= key {
-		c, i, _ = r.search(key)
-	}
-	for {
-		if i--; i < 0 {
-			if c--; c < 0 {
-				return noKey, 0
-			}
-			i = len(r.chunks[c]) - 1
-		}
-		if k, at := r.chunks[c][i].stretch.below(key); at != 0 {
-			return k, at
-		}
-	}
-}
-
-// below is run.below for one stretch that begins below key.
-func (s *stretch) below(key int64) (int64, slot) {
-	used := s.used
-	if n := (key-1-s.first)/s.tick + 1; n < stretchTicks {
-		used &= 1<<n - 1
-	}
-	if used == 0 {
-		return noKey, 0
-	}
-	place := int64(bits.Len16(used) - 1)
-	return s.first + place*s.tick, s.slot*stretchTicks + slot(place)
 }

@@ -11,30 +11,35 @@ import (
 func TestSlotsAreUsedAgainAndEmptyPagesGiven(t *testing.T) {
 	r := testRand(t)
 	const most, pages = 20_000, 20_000/slabPage + recentMax + 1
-	var s slab[[2]int]
-	taken := map[slot]int{}
+	var s slab
+	taken := map[slot]OrderID{}
 	for _, leave := range []int{100, 0, 7000, 0} {
 		for len(taken) < most {
 			i := s.take()
-			if _, twice := taken[i]; twice || i == 0 || *s.at(i) != [2]int{} {
-				t.Fatalf("slot %d: taken %t, value %v", i, twice, *s.at(i))
+			n := s.at(i)
+			if _, twice := taken[i]; twice || i == 0 || n.id != 0 || *s.executions(i) != nil {
+				t.Fatalf("slot %d: taken %t, order %d, executions %v", i, twice, n.id, *s.executions(i))
 			}
-			taken[i] = r.Int()
-			s.at(i)[0] = taken[i]
+			taken[i] = OrderID(1 + r.Uint64N(1e6))
+			if n.id = taken[i]; n.id%2 == 0 {
+				n.executed, *s.executions(i) = true, make([]Execution, n.id%3)
+			} else {
+				n.executed = false
+			}
 		}
 		require.LessOrEqual(t, len(s.pages), pages)
 		for i, v := range taken { // in no order
-			if s.at(i)[0] != v {
+			if n := s.at(i); n.id != v || n.executed && len(*s.executions(i)) != int(v%3) {
 				t.Fatalf("slot %d has changed", i)
 			}
-			s.give(i)
+			s.give(i, s.at(i))
 			if delete(taken, i); len(taken) == leave {
 				break
 			}
 		}
 		kept := 0
-		for i := range s.pages {
-			if s.pages[i].values != nil {
+		for _, p := range s.pages {
+			if p != nil {
 				kept++
 			}
 		}
@@ -82,12 +87,12 @@ func TestExecutionsDoNotKeepOthersInMemory(t *testing.T) {
 	require.NotSame(t, &sweep.Executions[resting-1], &last.Executions[0], "it stays, and has a list of its own")
 	closed, _ := b.Find(resting - 1)
 	require.Same(t, &sweep.Executions[resting-2], &closed.Executions[0], "it is forgotten with the sweep")
-	require.Empty(t, cap(b.executions.free), "nobody shares the long list")
+	require.Empty(t, cap(b.executions.chunk), "nobody shares the long list")
 
 	b.Submit(NewOrder(resting+2, bob, Buy, 1, 5), 8, nil) // a second execution of the one that stayed
 	again, _ := b.Find(resting)
 	require.Equal(t, []Execution{{7, 5, 7}, {1, 5, 8}}, again.Executions)
 	require.Equal(t, []Execution{{7, 5, 7}}, last.Executions)
-	require.LessOrEqual(t, cap(b.executions.free), executionsChunk)
+	require.LessOrEqual(t, cap(b.executions.chunk), executionsChunk)
 	require.NoError(t, b.Check())
 }
