@@ -36,9 +36,10 @@ func (t *accountTable) find(id AccountID) *Account {
 	if t.count == 0 {
 		return nil
 	}
-	for i := *t.buckets.of(t.hash(id)); i != 0; {
+	hash := t.hash(id)
+	for i := *t.buckets.of(hash); i != 0; {
 		a := t.at(i)
-		if a.ID == id {
+		if a.hash == hash && a.ID == id { // the digits are elsewhere in memory
 			return a
 		}
 		i = a.chain
@@ -54,7 +55,9 @@ func (t *accountTable) add(id AccountID) *Account {
 	t.count++
 	t.buckets.reserve(t.count, t.link)
 	i := slot(t.count)
-	a, first := t.at(i), t.buckets.of(t.hash(id))
+	a := t.at(i)
+	a.hash = t.hash(id)
+	first := t.buckets.of(a.hash)
 	a.ID = AccountID(strings.Clone(string(id))) // id may be a part of a large frame
 	a.chain, *first = *first, i
 	return a
@@ -62,7 +65,7 @@ func (t *accountTable) add(id AccountID) *Account {
 
 func (t *accountTable) link(i slot) (hash uint32, next *slot) {
 	a := t.at(i)
-	return t.hash(a.ID), &a.chain
+	return a.hash, &a.chain
 }
 
 // all ranges over the accounts, also over those that are added meanwhile.

@@ -29,7 +29,8 @@ type Account struct {
 	// refusal for want of funds must not be told on their account.
 	unsettled int32
 	counted   uint32 // the round of Ledger.count that has counted it
-	chain     slot   // the next one in its bucket of the accountTable
+	hash      uint32 // of ID, in the accountTable
+	chain     slot   // the next one in its bucket there
 }
 
 // Listing is a symbol in the ledger: who has how many shares of it. Its fields
