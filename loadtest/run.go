@@ -40,11 +40,7 @@ func runScenario(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	f.SetOutput(stderr)
 	job := sweep.Job{Scenario: s, Params: s.Defaults}
 	params(f, &job.Params, s.Uses)
-	f.IntVar(&job.Params.History, "history", 0, "`orders` that are executed beforehand")
-	f.IntVar(&job.Params.Idle, "idle", 0, "further `connections`, which send nothing")
-	f.IntVar(&job.Params.Readers, "readers", 0, "`readers` of the market data stream")
-	f.BoolVar(&job.Params.Refs, "refs", false, "each order of a market has a ref of its own")
-	f.BoolVar(&job.Params.Paused, "paused", false, "Postgres stands still meanwhile")
+	conditions(f, &job.Params)
 	f.IntVar(&job.GOMAXPROCS, "procs", 0, "GOMAXPROCS of the server; 0: as it chooses")
 	f.StringVar(&job.CPUs, "cpus", "", "`processors` that the server alone may use, as taskset has them; empty for all")
 	f.Uint64Var(&job.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")
@@ -163,6 +159,15 @@ func params(f *flag.FlagSet, p *scenario.Params, uses []string) {
 			f.IntVar(&p.PerFrame, name, p.PerFrame, "commands of each frame")
 		}
 	}
+}
+
+// conditions adds the flags that every scenario has.
+func conditions(f *flag.FlagSet, p *scenario.Params) {
+	f.IntVar(&p.History, "history", 0, "`orders` that are executed beforehand")
+	f.IntVar(&p.Idle, "idle", 0, "further `connections`, which send nothing")
+	f.IntVar(&p.Readers, "readers", 0, "`readers` of the market data stream")
+	f.BoolVar(&p.Refs, "refs", false, "each order of a market has a ref of its own")
+	f.BoolVar(&p.Paused, "paused", false, "Postgres stands still meanwhile")
 }
 
 // progress shows how a run goes, a line that is written over. Where w is no terminal

@@ -34,8 +34,8 @@ func (e *Event) Cancel(i int) Event {
 // looks at every order in memory. The book must not change meanwhile.
 func (b *Book) OpenOf(owner *Account) iter.Seq[Order] {
 	return func(yield func(Order) bool) {
-		for n := range b.orders.all() {
-			if n.account == owner && n.open() > 0 && !yield(b.orders.order(n)) {
+		for i, n := range b.orders.all() {
+			if n.account == owner && n.open() > 0 && !yield(b.orders.order(i)) {
 				return
 			}
 		}
