@@ -140,7 +140,10 @@ func New(o Options) *Engine {
 	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax})
 	e.tasks.New = func() any { return &task{done: make(chan struct{}, 1)} }
 	e.lastKnown = o.State.OrderID
-	e.lastOrder.Store(max(uint64(o.State.OrderID), o.OrdersAfter))
+	e.lastOrder.Store(uint64(o.State.OrderID))
+	if o.OrdersAfter > e.lastOrder.Load() {
+		e.lastOrder.Store(o.OrdersAfter)
+	}
 	e.counters.lastAtStart = e.lastOrder.Load()
 	e.counters.accounts.Store(int64(e.ledger.Accounts()))
 	none := make([]*desk, e.index.Books())
