@@ -28,9 +28,17 @@ type Account struct {
 	// unsettled counts reservations whose record is not in the journal yet. A
 	// refusal for want of funds must not be told on their account.
 	unsettled int32
+	latest    latestHolding
 	counted   uint32 // the round of Ledger.count that has counted it
 	hash      uint32 // of ID, in the accountTable
 	chain     slot   // the next one in its bucket there
+}
+
+// latestHolding is the position of an account that was looked up last. An order's is
+// looked up for its hold and for each of its fills.
+type latestHolding struct {
+	in *Listing
+	is *holding
 }
 
 // Listing is a symbol in the ledger: who has how many shares of it. Its fields
@@ -147,7 +155,7 @@ func (l *Ledger) Reserve(li *Listing, o *Order) RejectReason {
 		o.Account.balance = o.Account.balance.Sub(cost)
 		o.Account.held = o.Account.held.Add(cost)
 	} else {
-		h, s := li.holdings[o.Account], o.Shares.Position()
+		h, s := li.find(o.Account), o.Shares.Position()
 		if h == nil || h.shares.Cmp(s) < 0 {
 			return InsufficientShares
 		}
@@ -195,7 +203,7 @@ func (l *Ledger) exchange(li *Listing, buyer, seller *Account, limit Price, f *F
 	seller.balance = seller.balance.Add(price)
 
 	s := f.Shares.Position()
-	from, to := li.holdings[seller], li.holding(buyer)
+	from, to := li.find(seller), li.holding(buyer)
 	from.held = use(from.held, s)
 	to.shares = to.shares.Add(s)
 
@@ -221,7 +229,7 @@ func (li *Listing) giveBack(o *Order, shares Shares) {
 		o.Account.balance = o.Account.balance.Add(hold)
 		return
 	}
-	h, s := li.holdings[o.Account], shares.Position()
+	h, s := li.find(o.Account), shares.Position()
 	h.held = use(h.held, s)
 	h.shares = h.shares.Add(s)
 }
@@ -243,9 +251,21 @@ func use[T quantity[T]](held, part T) T {
 	return held
 }
 
+// find returns the account's position, nil where there is none.
+func (li *Listing) find(a *Account) *holding {
+	if a.latest.in == li {
+		return a.latest.is
+	}
+	h := li.holdings[a]
+	if h != nil {
+		a.latest = latestHolding{li, h}
+	}
+	return h
+}
+
 // holding returns the account's position, made where there was none.
 func (li *Listing) holding(a *Account) *holding {
-	h := li.holdings[a]
+	h := li.find(a)
 	if h == nil {
 		h = &holding{counted: li.count.round}
 		li.holdings[a] = h
