@@ -224,3 +224,55 @@ func TestWhatDidNotLeaveWholeIsSent(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsSentAgainStaysInFront: what was sent comes first, then what a write did not
+// send, then what was not taken yet.
+func TestWhatIsSentAgainStaysInFront(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var seen frames
+		c := open(t, played(t, Options{}, func(p *peer) {
+			p.take()
+			time.Sleep(time.Second) // takes nothing, so that the next write waits
+		}, func(p *peer) {
+			for _, id := range []string{"1", "2", "3"} {
+				xml, _ := p.take()
+				seen.add(xml)
+				p.say(status(id))
+			}
+		}))
+		sent := send(t, c, Query("1", 1))
+		time.Sleep(time.Millisecond)
+		writing := send(t, c, Query("1", 2))
+		time.Sleep(time.Millisecond)
+		queued := send(t, c, Query("1", 3))
+		for _, call := range []*Call{sent, writing, queued} {
+			answered(t, call)
+		}
+		for i, xml := range seen.all() {
+			require.Contains(t, xml, fmt.Sprintf(`<query id="%d"/>`, i+1))
+		}
+	})
+}
+
+func TestWhatNobodyWaitsForIsNotSentAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var seen frames
+		c := open(t, played(t, Options{}, func(p *peer) {
+			p.take()
+			time.Sleep(time.Minute / 2)
+		}, func(p *peer) {
+			for xml, ok := p.take(); ok; xml, ok = p.take() {
+				seen.add(xml)
+				p.say(status("8"))
+			}
+		}))
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		_, err := c.Query(ctx, "1", 7)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.Sleep(time.Minute)
+		_, err = c.Query(background, "1", 8)
+		require.NoError(t, err)
+		require.Equal(t, []string{`<transactions id="1"><query id="8"/></transactions>`}, seen.all())
+	})
+}
