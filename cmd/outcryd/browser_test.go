@@ -132,8 +132,8 @@ func (p *tab) prefer(scheme string) {
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
-// shown returns the ladder's levels, best first, as the page shows them.
-const shown = `(() => {
+// shownLadder returns the ladder's levels, best first, as the page shows them.
+const shownLadder = `(() => {
 	const side = (id, column) => [...document.querySelectorAll("#" + id + " tr")]
 		.map((row) => [row.cells[1].textContent, row.cells[column].textContent].map((s) => s.replaceAll(",", "")))
 		.filter(([price]) => price !== "");
@@ -164,7 +164,7 @@ func (p *tab) equalsBook(addr, sym string) (l levels) {
 	require.Eventually(p.t, func() bool {
 		var book levels
 		fetch(p.t, addr, "/api/v1/book/"+sym+"?depth=14", &book)
-		l = value[levels](p, shown)
+		l = value[levels](p, shownLadder)
 		return fmt.Sprint(l) == fmt.Sprint(book)
 	}, patience, 20*time.Millisecond)
 	return l

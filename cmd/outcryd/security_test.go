@@ -45,6 +45,12 @@ func startProtected(t *testing.T) *protected {
 	return p
 }
 
+// reloadFiles has certificates and tokens read again, as a reload does.
+func (p *protected) reloadFiles() error {
+	_, err := p.reloadSecurity(p.config)
+	return err
+}
+
 // token makes one that is taken from now on.
 func (p *protected) token(t *testing.T, scope string, expires time.Time) (token, id string) {
 	t.Helper()
@@ -52,7 +58,7 @@ func (p *protected) token(t *testing.T, scope string, expires time.Time) (token,
 	require.NoError(t, err)
 	token, e, err := auth.Add(p.data, s, expires, "")
 	require.NoError(t, err)
-	require.NoError(t, p.guards.tokens.Reload())
+	require.NoError(t, p.reloadFiles())
 	return token, e.ID
 }
 
@@ -93,7 +99,7 @@ func (p *protected) badTokens(t *testing.T) map[string]string {
 	file, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(file), "2100-", "2001-", 1)), 0o600))
-	require.NoError(t, p.guards.tokens.Reload())
+	require.NoError(t, p.reloadFiles())
 	return map[string]string{"none": "", "malformed": "outc_1_2", "wrong": right[:len(right)-8] + "00000000", "revoked": revoked, "expired": expired}
 }
 
@@ -222,7 +228,7 @@ func TestTheStreamGoesOverHTTP2AndEndsWithItsToken(t *testing.T) {
 	require.NoError(t, auth.Revoke(p.data, id))
 	for lines.Scan() {
 	}
-	require.NoError(t, p.guards.tokens.Reload())
+	require.NoError(t, p.reloadFiles())
 }
 
 func TestHealthOfAProtectedServer(t *testing.T) {
@@ -258,11 +264,11 @@ func TestANewCertificateIsShownWithoutAnEndOfConnections(t *testing.T) {
 	c := p.dial(t, token)
 	before := p.guards.certificates.Expires()
 	p.authority.Server("server") // over the files
-	require.NoError(t, p.guards.tokens.Reload())
+	require.NoError(t, p.reloadFiles())
 	require.False(t, p.guards.certificates.Expires().Before(before))
 	require.Contains(t, c.must(t, "<create/>"), "<results/>")
 	require.NoError(t, os.WriteFile(strings.TrimPrefix(p.flags[3], "--tls-cert="), []byte("rubbish"), 0o600))
-	require.Error(t, p.guards.tokens.Reload())
+	require.Error(t, p.reloadFiles())
 	require.Contains(t, p.dial(t, token).must(t, "<create/>"), "<results/>", "the one before stays")
 }
 

@@ -76,7 +76,8 @@ func (h *history) next() exchange.Event {
 
 // name gives every other event that may have a ref one of its own.
 func (h *history) name(e *exchange.Event) {
-	if e.Kind != exchange.SymbolMade && e.Kind != exchange.OrderCanceled && h.r.IntN(2) == 0 {
+	made := e.Kind == exchange.AccountOpened || e.Kind == exchange.SharesPlaced || e.Kind == exchange.OrderAccepted
+	if made && h.r.IntN(2) == 0 {
 		e.Ref = exchange.Ref(fmt.Sprintf("ref-%d", h.seq))
 	}
 }
