@@ -31,6 +31,10 @@ var procedures = []procedure{
 			"pg_createcluster 15 main && systemctl start postgresql@15-main && runuser -u postgres -- createuser outcry"}},
 	{section: "Lose the journal", meanwhile: map[string]string{
 		"the disk of the journal is lost": "systemctl stop outcryd && rm -rf /var/lib/outcry/journal && ! systemctl start outcryd && systemctl stop outcryd"}},
+	{section: "Look at the machine"},
+	{section: "Take a backup"},
+	{section: "Lose both", meanwhile: map[string]string{
+		"journal and database are lost": "systemctl stop outcryd && find /var/lib/outcry -mindepth 1 -delete && cd / && runuser -u postgres -- dropdb exchange"}},
 	{section: "A bad sync", meanwhile: map[string]string{
 		"a sync fails": slowDisk[:strings.Index(slowDisk, "delay_enter")] + "error=EIO && sleep 0.5; outcry account 9 9; while systemctl is-active --quiet slow-disk; do sleep 0.1; done"}},
 	{section: "A slow client", meanwhile: map[string]string{
