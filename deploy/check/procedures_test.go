@@ -37,6 +37,9 @@ var procedures = []procedure{
 		"journal and database are lost": "systemctl stop outcryd && find /var/lib/outcry -mindepth 1 -delete && cd / && runuser -u postgres -- dropdb exchange"}},
 	{section: "A bad sync", meanwhile: map[string]string{
 		"a sync fails": slowDisk[:strings.Index(slowDisk, "delay_enter")] + "error=EIO && sleep 0.5; outcry account 9 9; while systemctl is-active --quiet slow-disk; do sleep 0.1; done"}},
+	{section: "Halt a symbol"},
+	{section: "Cancel all that a customer has open", meanwhile: map[string]string{
+		"a customer has lost control": "outcry account 4 100 && outcry buy 4 SPY 2 1 && outcry buy 4 SPY 3 2"}},
 	{section: "A slow client", meanwhile: map[string]string{
 		"a client does not take its replies": "cat > /root/slow.sh <<'end'\n" + slowClient + "end\nsystemd-run --quiet --collect --unit=slow bash /root/slow.sh; sleep 1"}},
 }
