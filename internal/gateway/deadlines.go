@@ -37,10 +37,21 @@ func (d *deadlines) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		n, err := d.session.conn.Read(p)
-		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !d.relimit() && !d.prolong() {
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !d.relimit() && !d.early() && !d.prolong() {
 			return n, err
 		}
 	}
+}
+
+// early tells whether the deadline that ended a read was not the client's: whoever
+// changes limits sets one that is over, also where the reader has the limits already.
+func (d *deadlines) early() bool {
+	s := d.session
+	if s.ctx.Err() != nil || s.server.isDraining() || s.tokenEnded() || !time.Now().Before(d.armed) {
+		return false
+	}
+	d.armed = time.Time{}
+	return true
 }
 
 // prolong gives an idle client more time, and tells whether it did: one that is owed

@@ -24,5 +24,19 @@ func (s *Server) SetLimits(l Limits) {
 }
 
 // rethink has a reader that waits look at the limits again. The server's must have been
-// changed before.
-func (c *session) rethink() { _ = c.conn.SetReadDeadline(time.Unix(1, 0)) }
+// changed before. Who reads for another reason, to shake hands or to let the last reply
+// arrive, has a time of its own.
+func (c *session) rethink() {
+	c.readingMu.Lock()
+	defer c.readingMu.Unlock()
+	if c.reading {
+		_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// setReading says whether the session reads frames now.
+func (c *session) setReading(reading bool) {
+	c.readingMu.Lock()
+	defer c.readingMu.Unlock()
+	c.reading = reading
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"outcry/internal/auth"
@@ -43,6 +44,9 @@ type session struct {
 	next     []byte    // a frame that found no room in its batch, nil where there is none
 	arriving int64     // what the frame that arrives holds of the server's memory
 	executed uint64    // frames whose replies were handed over
+
+	readingMu sync.Mutex
+	reading   bool // frames, so that the read deadline is that of the limits
 
 	ctx    context.Context // ends when the writer can send no more, and with the server's
 	cancel context.CancelFunc
@@ -106,6 +110,8 @@ func (c *session) stop() {
 // read executes frames until the client or the server ends that. It returns what
 // the client is to be told as the last reply, "" where nothing is.
 func (c *session) read() (reason string) {
+	c.setReading(true)
+	defer c.setReading(false)
 	defer c.arrived()
 	if reason, ok := c.prove(); !ok {
 		return reason

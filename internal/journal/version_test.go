@@ -97,6 +97,7 @@ func TestAnOlderJournalIsReadAndGoesOnInANewSegment(t *testing.T) {
 			j, err := open(fs, memDir, Options{SegmentBytes: specimenBytes})
 			require.NoError(t, err)
 			require.Equal(t, uint64(specimenLast), j.Synced())
+			synctest.Wait() // the next segment is being made
 			all, err := segments(fs, memDir)
 			require.NoError(t, err)
 			require.Len(t, all, 5)
