@@ -71,7 +71,7 @@ func parseConfigFile(path string, text []byte, f *flag.FlagSet) (all []given, er
 		case slices.Contains(acts, name):
 			lineErr = fmt.Errorf("%s is a flag only, and no setting", name)
 		case !slices.Contains(names, name):
-			lineErr = fmt.Errorf("%q is no setting%s", name, suggest(name, names))
+			lineErr = fmt.Errorf("%s is no setting%s", quoteName(name), suggest(name, names))
 		case first[name] > 0:
 			lineErr = fmt.Errorf("%s has a value in line %d already", name, first[name])
 		}
@@ -83,6 +83,15 @@ func parseConfigFile(path string, text []byte, f *flag.FlagSet) (all []given, er
 		all = append(all, given{name, value, origin})
 	}
 	return all, err
+}
+
+// quoteName quotes what may be a misspelled name. Anything else may be a part of a
+// secret, from a file or a line that was meant for something else.
+func quoteName(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' && r != '_' }) {
+		return "what stands there"
+	}
+	return strconv.Quote(name)
 }
 
 // parseSetting reads one line. The name is "" where the line is blank or a comment.

@@ -103,8 +103,8 @@ func register(o Options) *routes {
 	mux.HandleFunc("PUT /loglevel", o.setLogLevel)
 	mux.Handle("POST /xml", &xmlHandler{options: o, running: make(chan struct{}, answersMax)})
 	o.registerOperations(mux)
+	// Not /debug/pprof/cmdline: the command line may have the database's password.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol) // as go tool pprof asks it

@@ -25,7 +25,6 @@ var rights = map[string]auth.Right{
 	"PUT /loglevel":            auth.Operate,
 	"POST /xml":                auth.Trade,
 	"GET /debug/pprof/":        auth.Operate,
-	"GET /debug/pprof/cmdline": auth.Operate,
 	"GET /debug/pprof/profile": auth.Operate,
 	"GET /debug/pprof/symbol":  auth.Operate,
 	"GET /debug/pprof/trace":   auth.Operate,

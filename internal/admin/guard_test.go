@@ -103,7 +103,7 @@ func TestATokenOpensWhatItsScopeAllows(t *testing.T) {
 		"account:1": {"GET /healthz", "GET /readyz", "GET /help", "GET /{$}", "GET /page/", "GET /api/", "POST /xml"},
 		"read":      {"GET /healthz", "GET /readyz", "GET /help", "GET /{$}", "GET /page/", "GET /api/", "GET /api/v1/orders/", "GET /metrics"},
 	}
-	open["operate"] = append(slices.Clone(open["read"]), "GET /loglevel", "PUT /loglevel", "GET /debug/pprof/", "GET /debug/pprof/cmdline",
+	open["operate"] = append(slices.Clone(open["read"]), "GET /loglevel", "PUT /loglevel", "GET /debug/pprof/",
 		"GET /debug/pprof/symbol", "POST /debug/pprof/symbol")
 	open["admin"] = append(slices.Clone(open["operate"]), "POST /xml")
 	for scope, want := range open {

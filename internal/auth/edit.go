@@ -77,7 +77,7 @@ func Revoke(dir, id string) error {
 
 // edit replaces the file with what change makes of it. Two editors wait for each other.
 func edit(dir string, change func([]Entry) ([]Entry, error)) error {
-	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("auth: %w", err)
 	}
@@ -165,6 +165,14 @@ func giveToOwner(f *os.File, dir string) error {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return nil
+	}
+	// Whose directory it is could have put a link to another file in its place.
+	what, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("auth: %w", err)
+	}
+	if s, ok := what.Sys().(*syscall.Stat_t); !ok || !what.Mode().IsRegular() || s.Nlink > 1 {
+		return fmt.Errorf("auth: %s is not a file of its own", f.Name())
 	}
 	if err := f.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
 		return fmt.Errorf("auth: %w", err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"outcry/internal/exchange"
@@ -178,13 +179,24 @@ func (t *taking) dump(ctx context.Context, w *Writer, table Table) error {
 	return w.EndTable(rows)
 }
 
+// readOwn reads a small file that is no link: root may take the backup, and whose
+// directory it is must not choose what root reads.
+func readOwn(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
 // addFiles adds the small files that are there.
 func (t *taking) addFiles(w *Writer) error {
 	if t.o.WithoutJournal {
 		return nil
 	}
 	for _, name := range smallFiles {
-		content, err := os.ReadFile(filepath.Join(t.o.Data, name))
+		content, err := readOwn(filepath.Join(t.o.Data, name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}

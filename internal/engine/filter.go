@@ -15,9 +15,9 @@ const (
 	filterBlockRefs = 21
 
 	// filterLayerMin is how many blocks the first layer has, 256 KiB for 86,016 refs.
-	// Each further layer has twice as many, up to filterLayerMax, 64 MiB.
-	filterLayerMin = 1 << 12
-	filterLayerMax = 1 << 20
+	// Each further layer has twice as many, filterDoublings times: up to 64 MiB.
+	filterLayerMin  = 1 << 12
+	filterDoublings = 8
 
 	// filterAddMax is how many refs are added before readers have their turn.
 	filterAddMax = 512
@@ -62,7 +62,7 @@ func (f *refFilter) addHashes(hashes []uint64) {
 		}
 		n := len(f.layers)
 		if n == 0 || f.layers[n-1].room == 0 {
-			blocks := min(filterLayerMin<<n, filterLayerMax)
+			blocks := filterLayerMin << min(n, filterDoublings)
 			f.layers = append(f.layers, filterLayer{make([][8]uint64, blocks), blocks * filterBlockRefs})
 			n++
 		}

@@ -95,7 +95,9 @@ func (e *Engine) lookUp(ctx context.Context, commands []exchange.Command) (l loo
 		}
 	}
 	for keys := range slices.Chunk(ask, refsAskedMax) {
-		e.askHistory(ctx, keys, l.perhaps)
+		if !e.askHistory(ctx, keys, l.perhaps) {
+			break // it would not answer for the others either, and each try takes its time
+		}
 	}
 	return l
 }
@@ -114,17 +116,18 @@ func (e *Engine) recallFromMemory(key exchange.RefKey) (known bool, use exchange
 }
 
 // askHistory asks for refs, and leaves what it says in found. Where it does not answer
-// they stay unavailable.
-func (e *Engine) askHistory(ctx context.Context, keys []exchange.RefKey, found map[exchange.RefKey]recalled) {
+// they stay unavailable, and the result is false.
+func (e *Engine) askHistory(ctx context.Context, keys []exchange.RefKey, found map[exchange.RefKey]recalled) bool {
 	e.counters.refsAsked.Add(int64(len(keys)))
 	uses, err := e.options.History.Refs(ctx, keys)
 	if err != nil {
-		return
+		return false
 	}
 	for _, key := range keys {
 		use, used := uses[key]
 		found[key] = recalled{use: use, used: used}
 	}
+	return true
 }
 
 // find returns what a ref was used for. Where nobody can tell now, sure is false. What
@@ -181,14 +184,12 @@ func (e *Engine) once(owner doer, c *exchange.Command, r *exchange.Result, l *lo
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
+	case account == nil: // the registrar has noted the ref together with the account
 	case r.Reason == exchange.OK:
-		if account == nil {
-			account = e.ledger.Account(c.Account)
-		}
 		use := c.Use()
 		use.Order = r.Order
 		e.refs.table.Add(account, c.Ref, use)
-	case account != nil:
+	default:
 		e.refs.table.Withdraw(account, c.Ref)
 	}
 	e.settled.Broadcast()

@@ -149,6 +149,20 @@ func TestOneOfManySessionsUsesARef(t *testing.T) {
 	}
 }
 
+// TestAnAccountHasItsRefFromItsFirstMoment: what sees the account must see the ref used,
+// or could use it a second time. It does the registrar's step alone, and looks.
+func TestAnAccountHasItsRefFromItsFirstMoment(t *testing.T) {
+	m := open(t, Options{})
+	c := open3(exchange.Cash{Lo: 6})
+	var r exchange.Result
+	require.NoError(t, m.registrar.openAccount(&c, &r, 77))
+	m.mu.Lock()
+	use, used := m.refs.table.Find(m.ledger.Account("3"), c.Ref)
+	m.mu.Unlock()
+	require.True(t, used)
+	require.Equal(t, c.Use(), use)
+}
+
 // TestNothingIsToldOfARefThatIsBeingUsed: whether the first command will be refused is
 // not known yet, and what it does has no place in the journal.
 func TestNothingIsToldOfARefThatIsBeingUsed(t *testing.T) {

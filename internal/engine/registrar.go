@@ -49,6 +49,9 @@ func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, no
 	}
 	e.mu.Lock()
 	e.ledger.Open(c.Account, c.Balance)
+	if c.Ref != "" { // used before anybody can use it for something else
+		e.refs.table.Add(e.ledger.Account(c.Account), c.Ref, c.Use())
+	}
 	e.mu.Unlock()
 	e.counters.accounts.Add(1)
 	return nil

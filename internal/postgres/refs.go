@@ -12,7 +12,8 @@ import (
 )
 
 // usesOf is what the refs were used for that two arrays name, of accounts and of their
-// refs.
+// refs. Accounts are found by the collation of their primary key: by that of refs all
+// of them would be read for each ref.
 const usesOf = `
 	SELECT f.account, f.ref, coalesce(f.order_id, 0), coalesce(o.sym, p.sym, ''), coalesce(o.amount, 0), coalesce(o.limit_price, 0),
 	       p.shares, a.opened
@@ -20,7 +21,7 @@ const usesOf = `
 	  JOIN refs f ON f.account = wanted.account COLLATE "C" AND f.ref = wanted.ref COLLATE "C"
 	  LEFT JOIN order_log o ON o.id = f.order_id
 	  LEFT JOIN placement_log p ON p.seq = f.seq
-	  LEFT JOIN accounts a ON a.id = f.account AND a.seq = f.seq`
+	  LEFT JOIN accounts a ON f.order_id IS NULL AND a.id = f.account COLLATE "default" AND a.seq = f.seq`
 
 // Refs returns what those of the given refs were used for that the tables have. The
 // error says why they could not be asked, or names a ref whose record has no row.
