@@ -525,3 +525,20 @@ func TestThePageIsPictured(t *testing.T) {
 	require.Empty(t, strings.TrimSpace(p.text("banner")))
 	p.quiet()
 }
+
+func TestThePageShowsAHalt(t *testing.T) {
+	flags, _ := dataFlags(t)
+	server := start(t, flags...)
+	dial(t, server.xml).must(t, opening)
+	p := browse(t, "http://"+server.http+"/#S")
+	p.until(`!document.getElementById("view").hidden && document.getElementById("halted").hidden`)
+	_, err := operatorOf(server).Halt(background, "S", `<b>news</b>`)
+	require.NoError(t, err)
+	p.until(`!document.getElementById("halted").hidden`)
+	require.Regexp(t, `^Halted since \d\d:\d\d:\d\d: <b>news</b>$`, p.text("halted"))
+	require.Equal(t, "S halted", value[string](p, `document.querySelector("#symbol-S .name").textContent`))
+	_, err = operatorOf(server).Resume(background, "S")
+	require.NoError(t, err)
+	p.until(`document.getElementById("halted").hidden && document.querySelector("#symbol-S .name").textContent === "S"`)
+	p.quiet()
+}
