@@ -145,17 +145,17 @@ func TestSessionsAndOperatorsAgreeWithTheTwin(t *testing.T) {
 	}
 	connect()
 	op, canceled, halts := operatorOf(p), 0, 0
-	for n := 1; g.Commands() < 12_000/raceFactor; n++ {
+	for n := 1; g.Commands() < 6000; n++ {
 		frame := g.Frame()
 		want := x.Do(frame, 1)
 		got := sessions[r.IntN(len(sessions))].must(t, string(frame))
 		require.Equal(t, twin.Normalize(want), twin.Normalize([]byte(got)), "seed %d, after %d commands: %s", seed, g.Commands(), frame)
 		g.Observe([]byte(got))
-		if n > 12 && r.IntN(6) == 0 {
+		if n > 12 && r.IntN(4) == 0 {
 			c, h := operateBoth(t, r, op, x)
 			canceled, halts = canceled+c, halts+h
 		}
-		if n%1000 == 0 {
+		if n%600 == 0 {
 			p.kill()
 			p = start(t, flags...)
 			op = operatorOf(p)
@@ -215,7 +215,7 @@ func TestAKillAroundACancelAllLeavesAllOrNothingOfIt(t *testing.T) {
 		create.Symbol(fmt.Sprintf("SYM%d", sym), wire.Placement{Account: "1", Shares: "1000"})
 	}
 	require.NotContains(t, dial(t, p.xml).must(t, string(create.Append(nil))), "error")
-	for round := range 6 {
+	for round := range 4 {
 		tx := wire.NewTransactions("1")
 		for n := range symbols * orders {
 			tx.Order(fmt.Sprintf("SYM%d", n%symbols), []string{"1.5", "-2"}[n/symbols%2], []string{"3", "4"}[n/symbols%2])

@@ -182,7 +182,7 @@ func TestOnAFullDiskOperationsUseTheReserve(t *testing.T) {
 func TestOperationsWhileEverythingTrades(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	for round := range 20 {
+	for round := range 8 {
 		m := open(t, Options{InboxLen: 1})
 		symbols := []exchange.Symbol{"A", "B"}
 		for n := range 6 {
@@ -209,7 +209,7 @@ func TestOperationsWhileEverythingTrades(t *testing.T) {
 				}
 			})
 		}
-		for frames.Load() < int64(10*round) || operations.Load() < int64(5*round) {
+		for frames.Load() < int64(25*round) || operations.Load() < int64(10*round) {
 			time.Sleep(100 * time.Microsecond) // until so much is done, at the least
 		}
 		m.Close()
