@@ -25,13 +25,14 @@ type machine struct {
 	pid string // of its systemd, here
 }
 
-// boot starts a machine. It ends with the test, or with this process.
-func boot(t *testing.T) machine {
+// boot starts a machine. It ends with the test, or with this process. shared are pairs of
+// a folder here and the place where the machine has it too.
+func boot(t *testing.T, shared ...string) machine {
 	t.Helper()
 	require.Zero(t, os.Geteuid(), "this test needs root")
 	runtime.LockOSThread() // the machine ends with the thread that started it
 	dir := t.TempDir()
-	script := exec.Command("./machine.sh", dir) // without the test's context, which ends before what runs in it
+	script := exec.Command("./machine.sh", append([]string{dir}, shared...)...) // without the test's context, which ends before what runs in it
 	script.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var log bytes.Buffer
 	script.Stdout, script.Stderr = &log, &log

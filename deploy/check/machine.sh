@@ -2,7 +2,9 @@
 # Boots systemd on a throwaway copy of this machine: its files with a layer above them
 # that keeps every change, and processes, mounts, cgroups and a network of its own.
 #
-#   machine.sh FOLDER
+#   machine.sh FOLDER [SHARED PLACE]...
+#
+# Each folder SHARED of this machine is at PLACE of the copy as well: /tmp is not.
 #
 # Needs root. The layer is in memory, and everything is gone with this process. FOLDER
 # is an empty folder for the mounts. systemd is this process's only child, for nsenter.
@@ -23,7 +25,7 @@ if [ "${OUTCRY_MACHINE:-}" != inside ]; then
     echo $$ > "$h/outcry-machine-$$/cgroup.procs"
   done
   export OUTCRY_MACHINE=inside
-  exec unshare --mount --pid --ipc --uts --net --cgroup --fork --kill-child "$0" "$folder"
+  exec unshare --mount --pid --ipc --uts --net --cgroup --fork --kill-child "$0" "$@"
 fi
 
 mount --make-rprivate /
@@ -44,6 +46,13 @@ else
   mount -t cgroup -o none,name=systemd cgroup "$root/sys/fs/cgroup/systemd"
   mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup/unified"
 fi
+
+shift
+while [ $# -gt 0 ]; do
+  mkdir -p "$folder/upper$#" "$folder/work$#" "$root$2"
+  mount -t overlay machine -o "lowerdir=$1,upperdir=$folder/upper$#,workdir=$folder/work$#" "$root$2"
+  shift 2
+done
 
 # Nothing of the system is started that would look for hardware, mounts or a network.
 rm -rf "$root"/etc/systemd/system/*.wants "$root"/{usr/lib,lib}/systemd/system/*.wants

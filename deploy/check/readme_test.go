@@ -38,7 +38,8 @@ func TestBlocksThatAreNotRunAreFew(t *testing.T) {
 // compiled, which the machine shares with this one.
 func TestTheReadme(t *testing.T) {
 	t.Parallel()
-	m := boot(t)
+	const modules, compiled = "/srv/go-modules", "/srv/go-build"
+	m := boot(t, goEnv(t, "GOMODCACHE"), modules, goEnv(t, "GOCACHE"), compiled)
 	files := strings.Fields(output(t, command(t, "git", "-C", repository, "ls-files")))
 	archive, err := exec.CommandContext(t.Context(), "tar", append([]string{"-C", repository, "-c"}, files...)...).Output()
 	require.NoError(t, err)
@@ -46,8 +47,8 @@ func TestTheReadme(t *testing.T) {
 	out, err := m.shell("tar -C /srv/outcry -x", string(archive))
 	require.NoError(t, err, out)
 	const dir = "cd /srv/outcry && "
-	sh := m.openShell(3*time.Minute, "HOME=/srv/home", "PATH="+os.Getenv("PATH"), "GOPROXY=off", "GOTOOLCHAIN=local",
-		"GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOCACHE="+goEnv(t, "GOCACHE"))
+	sh := m.openShell(10*time.Minute, "HOME=/srv/home", "PATH="+os.Getenv("PATH"), "GOPROXY=off", "GOTOOLCHAIN=local",
+		"GOMODCACHE="+modules, "GOCACHE="+compiled)
 	starts := func() error {
 		_, _, err := sh.Run("until curl -sf http://127.0.0.1:8080/readyz; do sleep 0.1; done")
 		return err
