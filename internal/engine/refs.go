@@ -178,7 +178,9 @@ func (e *Engine) once(owner doer, c *exchange.Command, r *exchange.Result, l *lo
 	if !mayDo {
 		return nil
 	}
-	if err := owner.do(c, r, now); err != nil {
+	if c.Repeat {
+		r.Reason = exchange.RateExceeded
+	} else if err := owner.do(c, r, now); err != nil {
 		return err // final: the claim stays, and nobody may be told anything
 	}
 	e.mu.Lock()

@@ -163,6 +163,24 @@ func TestAnAccountHasItsRefFromItsFirstMoment(t *testing.T) {
 	require.Equal(t, c.Use(), use)
 }
 
+// TestARepeatIsAnsweredThoughItsAccountSendsTooMuch: what was not done before is refused,
+// and does not use the ref up.
+func TestARepeatIsAnsweredThoughItsAccountSendsTooMuch(t *testing.T) {
+	m := open(t, Options{})
+	again := func(c exchange.Command) exchange.Command {
+		c.Repeat = true
+		return c
+	}
+	order, other := named("r", buy("A", 1, 5)), named("s", buy("A", 1, 5))
+	require.Equal(t, exchange.Result{Order: 1}, m.do(order))
+	require.Equal(t, exchange.Result{Order: 1}, m.do(again(order)))
+	require.Equal(t, exchange.RefUsed, m.do(again(named("r", buy("A", 2, 5)))).Reason)
+	require.Equal(t, exchange.RateExceeded, m.do(again(other)).Reason)
+	require.Equal(t, exchange.RateExceeded, m.do(again(open3(exchange.Cash{}))).Reason)
+	require.Equal(t, exchange.UnknownAccount, m.do(place3("A", 1)).Reason, "it was not opened")
+	require.Equal(t, exchange.Result{Order: 2}, m.do(other))
+}
+
 // TestNothingIsToldOfARefThatIsBeingUsed: whether the first command will be refused is
 // not known yet, and what it does has no place in the journal.
 func TestNothingIsToldOfARefThatIsBeingUsed(t *testing.T) {

@@ -43,6 +43,7 @@ type Command struct {
 	Kind    CommandKind
 	Side    Side
 	OwnOnly bool // a QueryOrder is refused as ForeignOrder where the order is not Account's
+	Repeat  bool // what has a ref is refused as RateExceeded unless it was done before
 	Account AccountID
 	Symbol  Symbol
 	Balance Cash
@@ -120,6 +121,7 @@ const (
 	RefUsed                            // the account has used the ref for something else
 	RefUnavailable                     // whether the ref was used is only in Postgres, which does not answer
 	Halted                             // the symbol takes no orders
+	RateExceeded                       // the account sends more than it may
 	TooManyCancels                     // the account has more open than one record of the journal takes
 	rejectReasons                      // how many there are
 )
@@ -154,5 +156,6 @@ var rejectNames = [rejectReasons]string{
 	RefUsed:               "ref_used",
 	RefUnavailable:        "ref_unavailable",
 	Halted:                "symbol_halted",
+	RateExceeded:          "rate_exceeded",
 	TooManyCancels:        "too_many_cancels",
 }

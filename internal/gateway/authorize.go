@@ -184,7 +184,9 @@ func (j *judge) permit(c *exchange.Command) string {
 	return ""
 }
 
-// pace returns why an account has to wait, "" where it does not.
+// pace returns why an account has to wait, "" where it does not. A command with a ref
+// goes on all the same, as it may have been done before: then it gets the first answer
+// again, since who is told of a refusal may send it under another ref.
 func (j *judge) pace(c *exchange.Command) string {
 	switch c.Kind {
 	case exchange.OpenAccount, exchange.PlaceShares, exchange.PlaceOrder:
@@ -196,5 +198,9 @@ func (j *judge) pace(c *exchange.Command) string {
 		return ""
 	}
 	j.metrics.hit(limitRateAccount)
+	if c.Ref != "" {
+		c.Repeat = true
+		return ""
+	}
 	return fmt.Sprintf("account %s is over its limit of %d orders and creates a second; try again in %s", c.Account, j.rate, roundUp(wait))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/wire"
 )
 
 // ordering is a frame of so many orders of an account, with a cancel and a query.
@@ -42,6 +43,21 @@ func TestAnAccountOverItsRateIsRefusedItsOrdersAlone(t *testing.T) {
 		c.send(ordering("1", 100))
 		require.Equal(t, "<results>"+strings.Repeat(anOpened, 100)+rest, c.reply())
 	})
+}
+
+// TestACommandWithARefIsAskedForAlthoughItsAccountIsOverItsRate: it may have been done.
+func TestACommandWithARefIsAskedForAlthoughItsAccountIsOverItsRate(t *testing.T) {
+	j := &judge{accounts: newAccountRates(), rate: 1, now: time.Now(), metrics: NewMetrics()}
+	request := func() (r wire.Request) {
+		r.Decode([]byte(`<transactions id="1"><order sym="S" amount="1" limit="1" ref="a"/><order sym="S" amount="1" limit="1" ref="b"/><order sym="S" amount="1" limit="1"/></transactions>`))
+		require.Len(t, r.Commands, 3)
+		return r
+	}
+	r := request()
+	j.judge(&r)
+	require.Len(t, r.Commands, 2)
+	require.False(t, r.Commands[0].Repeat)
+	require.True(t, r.Commands[1].Repeat)
 }
 
 func TestAConnectionOverItsRateIsReadMoreSlowly(t *testing.T) {

@@ -48,6 +48,8 @@ func rejectText(c *exchange.Command, r *exchange.Result) string {
 		return c.Shares.String() + " " + symbol + " at " + c.Limit.String() + " would execute against more orders than one record of the journal takes; send it in smaller parts"
 	case exchange.DatabaseBehind:
 		return "the exchange takes nothing new until its database has caught up; cancel and query still work"
+	case exchange.RateExceeded:
+		return "account " + account + " is over its limit of orders and creates a second; try again later"
 	case exchange.TooManyCancels:
 		return "account " + account + " has more open than one record of the journal takes"
 	case exchange.Halted:

@@ -72,6 +72,7 @@ func TestRejectNamesTheValues(t *testing.T) {
 		{trades, 0, exchange.Result{Reason: exchange.TooManyFills}, `<error sym="A" amount="100" limit="145.67">100 A at 145.67 would execute against more orders than one record of the journal takes; send it in smaller parts</error>`},
 		{trades, 3, exchange.Result{Reason: exchange.RefUsed}, `<error sym="A" amount="2" limit="3" ref="r-1">account 1 has used ref r-1 before, and not for this</error>`},
 		{trades, 3, exchange.Result{Reason: exchange.RefUnavailable}, `<error sym="A" amount="2" limit="3" ref="r-1">what ref r-1 was used for is in the database, which does not answer now; nothing was done, try again later</error>`},
+		{trades, 3, exchange.Result{Reason: exchange.RateExceeded}, `<error sym="A" amount="2" limit="3" ref="r-1">account 1 is over its limit of orders and creates a second; try again later</error>`},
 		{trades, 4, exchange.Result{Reason: exchange.UnknownOrder}, `<error ref="r-2">account 1 has no order of ref r-2</error>`},
 		{trades, 4, exchange.Result{Reason: exchange.AlreadyExecuted, Order: 9}, `<error ref="r-2">order 9 has nothing open: it is executed</error>`},
 		{trades, 1, exchange.Result{Reason: exchange.Halted, Halt: &exchange.Halt{Since: 1519348326, Reason: `<"news">`}},
