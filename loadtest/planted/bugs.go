@@ -11,7 +11,7 @@ const (
 
 // gone is what is said where something that was answered is no more: an order, an
 // account, an execution, or a cancel.
-const gone = `was answered with .* lost|was told to have executed|was told to be canceled|was answered, the exchange says: there is no order`
+const gone = `was answered with .* lost|was told to have executed|was told to be canceled|was answered, the exchange says: there is no order|a client that sends again sees: order (id )?\d+( was given to|'s ref is taken| is answered again| is asked for by its ref)`
 
 // sentAgain is what is said where an order that was sent again was done again.
 const sentAgain = `is answered again with .* and not with|is there a second time|one order is there as|'s ref is taken for another order|asked for by its ref`
