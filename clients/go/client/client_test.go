@@ -175,7 +175,7 @@ func TestWrongCommandsAreNotSent(t *testing.T) {
 }
 
 func TestAClosedClientSaysSo(t *testing.T) {
-	c := dial(t, startExchange(t).addr, client.Options{})
+	c := dial(t, exchangeAddr, client.Options{})
 	require.NoError(t, c.Close())
 	require.NoError(t, c.Close())
 	_, err := c.Query(background, "1", 1)

@@ -14,12 +14,11 @@ import (
 // TestTLSIsSpokenAndTheCertificateLookedAt: the client reaches the exchange through a
 // proxy that speaks TLS, and does not talk to one whose certificate it does not know.
 func TestTLSIsSpokenAndTheCertificateLookedAt(t *testing.T) {
-	x := startExchange(t)
 	certificates := httptest.NewTLSServer(nil) // it has one for 127.0.0.1
 	defer certificates.Close()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certificates.TLS.Certificates})
 	require.NoError(t, err)
-	p := serveProxy(t, l, x.addr, func(int) (up, down int) { return -1, -1 }, func() {})
+	p := serveProxy(t, l, exchangeAddr, func(int) (up, down int) { return -1, -1 }, func() {})
 	known := x509.NewCertPool()
 	known.AddCert(certificates.Certificate())
 
@@ -32,7 +31,7 @@ func TestTLSIsSpokenAndTheCertificateLookedAt(t *testing.T) {
 	require.ErrorAs(t, err, new(*tls.CertificateVerificationError))
 	_, err = client.Dial(background, p.addr, client.Options{TLS: &tls.Config{RootCAs: known, ServerName: "elsewhere.invalid"}})
 	require.ErrorAs(t, err, new(*tls.CertificateVerificationError))
-	_, err = client.Dial(background, x.addr, client.Options{TLS: &tls.Config{RootCAs: known}})
+	_, err = client.Dial(background, exchangeAddr, client.Options{TLS: &tls.Config{RootCAs: known}})
 	require.ErrorAs(t, err, new(tls.RecordHeaderError), "the exchange speaks none")
 	plain := dial(t, p.addr, client.Options{RetryTime: -1})
 	_, err = plain.Query(background, "1", 1)
