@@ -176,7 +176,7 @@ func TestBookEqualsANaiveTwin(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"submit": func(t *rapid.T) {
 				w.submit(t, account.Draw(t, "account"), side.Draw(t, "side"), Shares(rapid.IntRange(1, 30).Draw(t, "shares")),
-					Price(rapid.IntRange(1, 40).Draw(t, "limit"))*rapid.SampledFrom([]Price{cent, cent / 2}).Draw(t, "grain"))
+					Price(rapid.IntRange(1, 40).Draw(t, "limit"))*rapid.SampledFrom([]Price{cent, cent / 2, blockTicks / 3 * cent}).Draw(t, "grain"))
 			},
 			"cancel": func(t *rapid.T) {
 				id := OrderID(rapid.Uint64Range(0, uint64(w.next)).Draw(t, "order"))
@@ -229,9 +229,7 @@ func TestLadderKeepsItsLevelsSorted(t *testing.T) {
 			there := map[Price]slot{}
 			for range rapid.IntRange(1, 200).Draw(t, "steps") {
 				p := Price(rapid.IntRange(1, 200).Draw(t, "price"))
-				if rapid.Bool().Draw(t, "whole") {
-					p *= cent
-				}
+				p *= rapid.SampledFrom([]Price{1, blockTicks / 3, cent, blockTicks / 3 * cent}).Draw(t, "grain")
 				if at, is := there[p]; is && rapid.Bool().Draw(t, "drop") {
 					*l.level(at) = level{}
 					l.drop(at)
@@ -246,6 +244,29 @@ func TestLadderKeepsItsLevelsSorted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLadderKeepsItsLevelsSortedWhileBlocksComeAndGo does so for longer, with so many blocks
+// and stretches that more become empty than stay.
+func TestLadderKeepsItsLevelsSortedWhileBlocksComeAndGo(t *testing.T) {
+	r := testRand(t)
+	l := newLadder(Sell, 4)
+	there := map[Price]slot{}
+	for step := range 40_000 {
+		p := Price(1+r.IntN(8_000)) * (blockTicks / 8) * cent
+		if at, is := there[p]; is {
+			*l.level(at) = level{}
+			l.drop(at)
+			delete(there, p)
+		} else if len(there) < 1500 || step%16 == 0 {
+			at, lv := l.at(p)
+			there[p], *lv = at, level{1, 1}
+		}
+		if step%2_000 == 0 {
+			requireLadder(t, &l, there)
+		}
+	}
+	requireLadder(t, &l, there)
 }
 
 func requireLadder(t require.TestingT, l *ladder, there map[Price]slot) {
