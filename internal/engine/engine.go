@@ -338,6 +338,12 @@ func (e *Engine) Durable(ctx context.Context, seq uint64) error {
 // Journal.Notify.
 func (e *Engine) Notify(seq uint64, wake chan<- struct{}) { e.journal.Notify(seq, wake) }
 
+// MayTell tells whether Durable(seq) would return nil at once. With AckPostgres it
+// does not know, and says no.
+func (e *Engine) MayTell(seq uint64) bool {
+	return e.journal.Synced() >= seq && !e.options.AckPostgres
+}
+
 // append puts one record into the journal, with room for it that was claimed. An
 // error is final: the exchange has failed, and what the record says must not
 // become visible.

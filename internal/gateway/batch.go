@@ -118,11 +118,13 @@ func (b *batch) appendReply(ctx context.Context, to *reply, i int) {
 // reply is what a batch is answered with, on its way to the client. It has one
 // owner at a time, and its memory is used again.
 type reply struct {
-	bytes []byte
-	seq   uint64    // what must be durable before the first byte is sent
-	begun time.Time // when the first frame of the batch was whole
-	frame uint64    // number of the last one that it answers, 0 where it answers none
-	last  bool      // says why the connection is closed; answers no frame
+	bytes   []byte
+	seq     uint64    // what must be durable before the first byte is sent
+	sent    int       // bytes that the reader has sent already
+	durable bool      // as the reader has found
+	begun   time.Time // when the first frame of the batch was whole
+	frame   uint64    // number of the last one that it answers, 0 where it answers none
+	last    bool      // says why the connection is closed; answers no frame
 
 	memory *memory // the server's that it takes of
 	held   int64   // of memory, where bytes are many

@@ -28,6 +28,8 @@ func (null) Recall(context.Context, *exchange.Command, *exchange.Result) {}
 
 func (null) Durable(context.Context, uint64) error { return nil }
 
+func (null) MayTell(uint64) bool { return true }
+
 func (null) Notify(_ uint64, wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:

@@ -123,6 +123,12 @@ type waiting struct {
 	wake chan<- struct{}
 }
 
+func (x *fake) MayTell(seq uint64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.durableErr == nil && (!x.held || seq <= x.durable)
+}
+
 func (x *fake) Notify(seq uint64, wake chan<- struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

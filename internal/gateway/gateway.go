@@ -45,6 +45,8 @@ type Exchange interface {
 	// Notify sends to wake, which has room for one value, as soon as it is worth while
 	// to call Durable. It does not wait.
 	Notify(seq uint64, wake chan<- struct{})
+	// MayTell tells whether Durable(seq) would return nil at once.
+	MayTell(seq uint64) bool
 }
 
 // Server serves the XML protocol (docs/PROTOCOL.md). Its methods may be called from

@@ -67,6 +67,13 @@ func (q *queue) front() *reply {
 	}
 }
 
+// passed notes that a reply was sent that was not in the queue.
+func (q *queue) passed() {
+	q.mu.Lock()
+	q.emptied = time.Now()
+	q.mu.Unlock()
+}
+
 // drop takes the oldest reply away, after it was sent or given up.
 func (q *queue) drop() {
 	q.mu.Lock()

@@ -40,10 +40,11 @@ type session struct {
 	forget func()      // takes back what happens when the grant ends
 
 	// The reader's own.
-	sent     allowance // of the connection's rate
-	next     []byte    // a frame that found no room in its batch, nil where there is none
-	arriving int64     // what the frame that arrives holds of the server's memory
-	executed uint64    // frames whose replies were handed over
+	sent     allowance  // of the connection's rate
+	next     []byte     // a frame that found no room in its batch, nil where there is none
+	arriving int64      // what the frame that arrives holds of the server's memory
+	executed uint64     // frames whose replies were handed over
+	now      *immediate // nil where the connection cannot do that
 
 	readingMu sync.Mutex
 	reading   bool // frames, so that the read deadline is that of the limits
@@ -54,6 +55,7 @@ type session struct {
 
 func newSession(s *Server, conn net.Conn) *session {
 	c := &session{server: s, id: s.lastID.Add(1), conn: conn, forget: func() {}, unsent: newQueue(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
+	c.now = newImmediate(conn)
 	c.clock = &deadlines{session: c, limits: s.limits.Load()}
 	frameBytesMax := s.options.FrameBytesMax
 	if s.options.Tokens != nil {
@@ -232,9 +234,12 @@ func (c *session) answer(b *batch, seq uint64, begun time.Time) {
 	c.push(r)
 }
 
-// push hands a reply to the writer, who is roused once it may be told, or when the
-// session is cut off.
+// push sends a reply at once, or hands it to the writer, who is roused once it may be
+// told, or when the session is cut off.
 func (c *session) push(r *reply) {
+	if c.sendNow(r) {
+		return
+	}
 	seq := r.seq
 	c.unsent.push(r) // from here on it is the writer's
 	if seq == 0 || c.ctx.Err() != nil {
@@ -299,10 +304,12 @@ func (c *session) write() (told bool) {
 func (c *session) send(r *reply) (told, failed bool) {
 	o := &c.server.options
 	err := c.await(r.seq)
-	o.Metrics.lap(&r.clock, stageJournal)
+	if !r.durable {
+		o.Metrics.lap(&r.clock, stageJournal)
+	}
 	if err != nil {
 		told = c.transmit(c.lastReply(textFailed).bytes) == nil
-	} else if err = c.transmit(r.bytes); err == nil {
+	} else if err = c.transmit(r.bytes[r.sent:]); err == nil {
 		if !r.last {
 			o.Metrics.answered(r)
 		}
