@@ -35,38 +35,74 @@ func (c *Call) Commands() []Command { return c.commands }
 
 // Wait waits for the answer and returns a result for each command, in their order,
 // which must not be changed. The error is a *Broken or a *ProtocolError, or a *GaveUp
-// where ctx ends first; the call goes on then, and Wait may be called again.
+// where ctx ends first. The call goes on then: also what was not sent yet will be, so
+// that MaybeDone is true of all that changes anything. Wait may be called again.
 func (c *Call) Wait(ctx context.Context) ([]Result, error) {
-	select {
-	case <-c.answered:
-		return c.results, c.err
-	default:
+	if results, err, ended := c.outcome(ctx); ended {
+		return results, err
 	}
+	return nil, c.gaveUp(ctx, true)
+}
+
+// outcome waits for the answer, or until ctx ends: then ended is false, unless there is
+// one all the same.
+func (c *Call) outcome(ctx context.Context) (results []Result, err error, ended bool) {
 	select {
 	case <-c.answered:
-		return c.results, c.err
 	case <-ctx.Done():
-		return nil, c.gaveUp(ctx)
+		select {
+		case <-c.answered:
+		default:
+			return nil, nil, false
+		}
 	}
+	return c.results, c.err, true
 }
 
 // gaveUp is the error of somebody who waits no longer.
-func (c *Call) gaveUp(ctx context.Context) error {
-	c.client.mu.Lock()
-	defer c.client.mu.Unlock()
-	return &GaveUp{Sent: c.commands, MaybeDone: c.arrived > 0 && changes(c.commands), Err: ctx.Err()}
+func (c *Call) gaveUp(ctx context.Context, maybeSent bool) error {
+	return &GaveUp{Sent: c.commands, MaybeDone: maybeSent && changes(c.commands), Err: ctx.Err()}
 }
 
-// leave says that nobody waits for the answer any more. What is in the queue will not
-// be sent; the answer to what was sent is read and dropped.
-func (c *Call) leave() {
+// waitOrLeave is Wait for somebody who will not come back: where ctx ends first, what
+// is in the queue will not be sent, and the answer to what was sent is read and dropped.
+func (c *Call) waitOrLeave(ctx context.Context) ([]Result, error) {
+	if results, err, ended := c.outcome(ctx); ended {
+		return results, err
+	}
+	return nil, c.gaveUp(ctx, c.leave())
+}
+
+// leave says that nobody waits for the answer any more, and tells whether the call was
+// sent, or is being sent: of what it takes out of the queue, nothing can be after that.
+func (c *Call) leave() (maybeSent bool) {
 	c.client.mu.Lock()
 	defer c.client.mu.Unlock()
 	c.left = true
-	if at := slices.Index(c.client.queue, c); at >= 0 {
-		c.client.queue = slices.Delete(c.client.queue, at, at+1)
-		c.end(nil, errLeft)
+	at := slices.Index(c.client.queue, c)
+	if at < 0 {
+		return true
 	}
+	c.client.queue = slices.Delete(c.client.queue, at, at+1)
+	c.end(nil, errLeft)
+	return c.arrived > 0
+}
+
+// doubt marks what is refused of a call that may have arrived more than once: the first
+// time it may have been done.
+func (c *Call) doubt(results []Result) {
+	for i := range results {
+		if r := results[i].Refused; r != nil {
+			r.MaybeDone = c.sentBefore() && changes(c.commands[i:i+1])
+		}
+	}
+}
+
+// sentBefore tells whether the call may have arrived more than once.
+func (c *Call) sentBefore() bool {
+	c.client.mu.Lock()
+	defer c.client.mu.Unlock()
+	return c.arrived > 1
 }
 
 // errLeft is the end of a call that nobody waits for.

@@ -67,11 +67,7 @@ func (c *Client) Do(ctx context.Context, commands ...Command) ([]Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	results, err := call.Wait(ctx)
-	if err != nil {
-		call.leave()
-	}
-	return results, err
+	return call.waitOrLeave(ctx)
 }
 
 // Send is Do without the wait for the answer: Wait of the Call returns it. It waits

@@ -14,11 +14,11 @@
 // # Errors
 //
 // A command that the exchange refuses is a [*Refused], with the exchange's words; it
-// has changed nothing. A [*Broken] says that the connection broke before the answer,
-// a [*GaveUp] that the context ended before it, and a [*ProtocolError] that what came
-// is no answer. After these three a command may have been done, or not: [MaybeDone]
-// tells whether that is so. Any other error is about an argument, or says that no
-// connection was made; then nothing was sent.
+// has changed nothing, unless it was sent more than once. A [*Broken] says that the
+// connection broke before the answer, a [*GaveUp] that the context ended before it, and
+// a [*ProtocolError] that what came is no answer. After these a command may have been
+// done, or not: [MaybeDone] tells whether that is so. Any other error is about an
+// argument, or says that no connection was made; then nothing was sent.
 //
 // # When a connection breaks
 //

@@ -10,14 +10,25 @@ import (
 // around it.
 var ErrClosed = errors.New("client: closed")
 
-// Refused says that the exchange did not do a command, and that nothing has changed.
+// Refused says that the exchange refuses a command: it did nothing.
 type Refused struct {
 	Sent Command
 	Text string // what the exchange says: one line, with the value that is wrong
+
+	// MaybeDone says that the command had been sent before, on a connection that broke,
+	// and may have been done then: an exchange can refuse a command without a look at
+	// its ref, as for a token that has lost its scope. Else nothing has changed. Send it
+	// again with the same ref, which is safe, or ask with QueryRef.
+	MaybeDone bool
 }
 
 // Error returns what the exchange says, and about what.
-func (e *Refused) Error() string { return fmt.Sprintf("client: %v: refused: %s", e.Sent, e.Text) }
+func (e *Refused) Error() string {
+	if e.MaybeDone {
+		return fmt.Sprintf("client: %v: refused when it was sent again, whether it was done before is unknown: %s", e.Sent, e.Text)
+	}
+	return fmt.Sprintf("client: %v: refused: %s", e.Sent, e.Text)
+}
 
 // Unauthorized says that the exchange did not take the token. It does not tell what is
 // wrong with it.
@@ -43,7 +54,7 @@ func (e *Broken) Unwrap() error { return e.Err }
 // GaveUp says that the caller's context ended before a frame had its answer.
 type GaveUp struct {
 	Sent      []Command // the frame's, with the refs that they have
-	MaybeDone bool      // they may have been done, or be done yet; else they were not sent, or change nothing
+	MaybeDone bool      // they may have been done, or be done yet; else they were not and will not be sent, or change nothing
 	Err       error     // the context's
 }
 
@@ -103,13 +114,16 @@ type LastWords struct{ Text string }
 func (e *LastWords) Error() string { return "the exchange closed the connection: " + e.Text }
 
 // MaybeDone tells whether a command that came back with err may have been done
-// nevertheless: its answer is missing. The answer of a query changes nothing, so that
-// of one it is false.
+// nevertheless: its answer, or that to its first sending, is missing. A query changes
+// nothing, so that of one it is false.
 func MaybeDone(err error) bool {
+	var refused *Refused
 	var broken *Broken
 	var gaveUp *GaveUp
 	var protocol *ProtocolError
 	switch {
+	case errors.As(err, &refused):
+		return refused.MaybeDone
 	case errors.As(err, &broken):
 		return broken.MaybeDone
 	case errors.As(err, &gaveUp):

@@ -169,6 +169,7 @@ func (l *link) read() error {
 		if err != nil {
 			return l.wrong(newProtocolError(err.Error(), reply), call)
 		}
+		call.doubt(results)
 		call.end(results, nil)
 	}
 }

@@ -1,0 +1,96 @@
+package client
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// refusal answers buys(1) with a ref.
+const refusal = `<error sym="SPY" amount="1" limit="1" ref="r">not now</error>`
+
+// TestARefusalOfWhatWasSentBeforeIsNoProof: the first sending may have been done, and the
+// exchange may refuse the second without a look at the ref.
+func TestARefusalOfWhatWasSentBeforeIsNoProof(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := open(t, played(t, Options{}, func(p *peer) { p.take() }, func(p *peer) {
+			p.take()
+			p.say(refusal + `<error id="7">not now</error>`)
+			p.take()
+			p.say(refusal)
+		}))
+		results := answered(t, send(t, c, buys(1).WithRef("r"), Query("1", 7)))
+		refused := results[0].Refused
+		require.Equal(t, &Refused{Sent: buys(1).WithRef("r"), Text: "not now", MaybeDone: true}, refused)
+		require.True(t, MaybeDone(results[0].Err()))
+		require.EqualError(t, refused, "client: account 1 buys 1 SPY at 1 (ref r): refused when it was sent again, whether it was done before is unknown: not now")
+		require.False(t, MaybeDone(results[1].Err()), "a query changes nothing")
+
+		_, err := c.Order(background, buys(1).WithRef("r"))
+		require.EqualError(t, err, "client: account 1 buys 1 SPY at 1 (ref r): refused: not now", "it was sent once")
+		require.False(t, MaybeDone(err))
+	})
+}
+
+// TestARefusalOfWhatDidNotLeaveWholeBeforeIsOne: a frame that was cut off has no effect.
+func TestARefusalOfWhatDidNotLeaveWholeBeforeIsOne(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := open(t, played(t, Options{}, func(p *peer) {
+			p.Read(make([]byte, 10))
+		}, func(p *peer) {
+			p.take()
+			p.say(refusal)
+		}))
+		_, err := c.Order(background, buys(1).WithRef("r"))
+		require.ErrorContains(t, err, "refused: not now")
+		require.False(t, MaybeDone(err))
+	})
+}
+
+// TestWhoWaitsNoLongerForWhatIsQueuedIsToldThatItGoesOn: it is sent when there is a
+// connection again.
+func TestWhoWaitsNoLongerForWhatIsQueuedIsToldThatItGoesOn(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := open(t, played(t, Options{}, func(*peer) {}, nil, nil, nil, honest))
+		time.Sleep(time.Second)
+		call := send(t, c, buys(1))
+		ctx, cancel := context.WithTimeout(background, time.Millisecond)
+		defer cancel()
+		_, err := call.Wait(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.True(t, MaybeDone(err))
+		require.EqualValues(t, 3, answered(t, call)[0].Order, "it was done later")
+
+		results, err := call.Wait(ctx)
+		require.NoError(t, err, "an answer that is there is better than no time")
+		require.EqualValues(t, 3, results[0].Order)
+	})
+}
+
+// TestWhoLeavesIsToldWhetherTheQueueStillHadTheCall: what leave says and what it takes
+// away go together, so that nothing is sent after it was told as not sent.
+func TestWhoLeavesIsToldWhetherTheQueueStillHadTheCall(t *testing.T) {
+	c := &Client{places: make(chan struct{}, 3), wake: make(chan struct{}, 1)}
+	add := func() *Call {
+		call := &Call{client: c, commands: []Command{buys(1)}, answered: make(chan struct{})}
+		c.places <- struct{}{}
+		require.True(t, c.enqueue(call))
+		return call
+	}
+	call := add()
+	require.False(t, call.leave(), "it was not sent")
+	require.Empty(t, c.take(), "and will not be")
+
+	call = add()
+	require.Equal(t, []*Call{call}, c.take())
+	require.True(t, call.leave(), "it is being sent")
+	require.False(t, c.mayTryAgain(call, time.Now()))
+
+	call = add()
+	require.Equal(t, []*Call{call}, c.take())
+	c.queue = []*Call{call} // its connection broke
+	require.True(t, call.leave(), "it may have arrived before")
+	require.Empty(t, c.take())
+}
