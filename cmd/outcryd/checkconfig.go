@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"os"
@@ -16,6 +17,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"outcry/internal/auth"
+	"outcry/internal/backup"
+	"outcry/internal/journal"
 	"outcry/internal/postgres"
 )
 
@@ -36,12 +40,13 @@ func printConfig(ctx context.Context, c *config, stdout, stderr io.Writer) int {
 	if err := table.Flush(); err != nil {
 		return exitUsage
 	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	err := c.inspect(ctx)
 	for _, warning := range c.warnings {
 		fmt.Fprintf(stderr, "outcryd: warning: %s\n", warning)
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	if err := c.inspect(ctx); err != nil {
+	if err != nil {
 		fmt.Fprintf(stderr, "outcryd: %s\n", strings.ReplaceAll(err.Error(), "\n", "\noutcryd: "))
 		return exitUsage
 	}
@@ -56,17 +61,44 @@ func shown(name, value string) string {
 	return value
 }
 
-// inspect looks whether the settings fit the machine, and changes nothing. The error
-// has a line for each that does not. It does not say that a start will do: an address
-// may be in use, and a database away.
+// inspect looks whether the settings fit the machine, and adds warnings. It changes
+// nothing else. The error has a line for each that does not fit. It does not say that a
+// start will do: an address may be in use, and a database away.
 func (c *config) inspect(ctx context.Context) error {
+	data := inspectDirectory("data", c.data)
+	if data == nil {
+		data = errors.Join(c.inspectData(), c.inspectTokens())
+	}
+	for _, e := range c.exposures(addressOf(ctx, c.listen), addressOf(ctx, c.http)) {
+		c.warnings = append(c.warnings, e.String())
+	}
 	return errors.Join(
 		inspectAddress(ctx, "listen", c.listen),
 		inspectAddress(ctx, "http", c.http),
 		c.inspectBothAddresses(),
-		inspectDirectory("data", c.data),
+		data,
+		c.inspectCertificates(),
 		c.inspectDatabase(),
 	)
+}
+
+// addressOf returns what a start would listen on, nil where that is not known: one
+// beyond this machine where a name has several.
+func addressOf(ctx context.Context, address string) net.Addr {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil
+	}
+	if host == "" {
+		return &net.TCPAddr{IP: net.IPv4zero}
+	}
+	all, _ := net.DefaultResolver.LookupIPAddr(ctx, host)
+	for _, a := range all {
+		if !a.IP.IsLoopback() {
+			return &net.TCPAddr{IP: a.IP}
+		}
+	}
+	return nil
 }
 
 // inspectAddress returns why an address cannot be listened on: it is none, or its name
@@ -112,6 +144,47 @@ func inspectDirectory(flag, path string) error {
 	}
 	if err := unix.Access(parent, unix.W_OK|unix.X_OK); err != nil {
 		return fmt.Errorf("--%s %q: %s cannot be written to: %w", flag, path, parent, err)
+	}
+	return nil
+}
+
+// inspectData returns why no server may start on what is in the data directory.
+func (c *config) inspectData() error {
+	if err := backup.Unfinished(c.data); err != nil {
+		return err
+	}
+	return journal.CheckVersion(c.journalDir())
+}
+
+// inspectCertificates returns why a start would not take the files for TLS, and warns of
+// a certificate that clients would not.
+func (c *config) inspectCertificates() error {
+	if c.tlsCert == "" {
+		return nil
+	}
+	certificates, err := auth.LoadCertificates(c.tlsCert, c.tlsKey, c.tlsClientCA, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return fmt.Errorf("--tls-cert: %w", err)
+	}
+	if err := certificates.Unfit(); err != nil {
+		c.warnings = append(c.warnings, fmt.Sprintf("--tls-cert: %s: clients are likely to refuse it", err))
+	}
+	return nil
+}
+
+// inspectTokens returns why a start would not take the file of tokens, and warns where
+// there is no token.
+func (c *config) inspectTokens() error {
+	if !c.auth {
+		return nil
+	}
+	all, err := auth.List(c.data)
+	if err != nil {
+		return fmt.Errorf("--auth: %w", err)
+	}
+	now := time.Now()
+	if !slices.ContainsFunc(all, func(e auth.Entry) bool { return e.Expires.IsZero() || now.Before(e.Expires) }) {
+		c.warnings = append(c.warnings, noTokenYet)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ type metrics struct {
 	registry *prometheus.Registry
 	gateway  *gateway.Metrics
 	stream   *market.Metrics
-	reload   reloadMetrics
+	reload   *reloadMetrics
 
 	syncSeconds  prometheus.Histogram
 	syncRecords  prometheus.Histogram
@@ -56,7 +56,7 @@ func newMetrics() *metrics {
 		collectors.NewBuildInfoCollector(), buildInfo(),
 		m.gateway, m.stream, m.syncSeconds, m.syncRecords, m.syncBytes,
 		m.batchSeconds, m.batchRecords, m.batchRows, m.retries,
-		m.reload.successful, m.reload.time)
+		m.reload.time)
 	return m
 }
 

@@ -78,11 +78,16 @@ func terminalGone(f *os.File) bool {
 func (s *server) reload() {
 	s.manager.tell("RELOADING=1", monotonic())
 	defer func() { s.manager.tell("READY=1", s.status()) }()
+	before := s.settings().logLevel
 	changed, restart, err := s.tryReload()
 	s.metrics.reload.done(err)
 	if err != nil {
 		s.log.Error("the settings are not taken over, and nothing has changed", "error", err)
 		return
+	}
+	if after := s.settings().logLevel; after != before { // else what PUT /loglevel set stays
+		s.level.Set(min(s.level.Level(), after)) // until the lines below are logged
+		defer s.level.Set(after)
 	}
 	s.log.Info("the settings have been read again", "changed", changed)
 	if len(restart) > 0 {
@@ -114,7 +119,6 @@ func (s *server) tryReload() (changed, restart []string, err error) {
 	for _, apply := range applies {
 		apply()
 	}
-	s.level.Set(c.logLevel)
 	r.settings.Store(c)
 	if r.running == nil {
 		r.running = maps.Clone(s.config.settings)
@@ -161,22 +165,21 @@ func monotonic() string {
 }
 
 // reloadMetrics tell how the last reload went. A start counts as one.
-type reloadMetrics struct{ successful, time prometheus.Gauge }
+type reloadMetrics struct {
+	taken atomic.Bool // the settings
+	time  prometheus.Gauge
+}
 
-func newReloadMetrics() reloadMetrics {
-	m := reloadMetrics{
-		successful: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_config_last_reload_successful",
-			Help: "1 where the settings were taken over when they were read last, else 0."}),
-		time: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_config_last_reload_success_timestamp_seconds",
-			Help: "When settings were taken over last, at a start or by SIGHUP, in seconds since the Unix epoch."}),
-	}
+func newReloadMetrics() *reloadMetrics {
+	m := &reloadMetrics{time: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_config_last_reload_success_timestamp_seconds",
+		Help: "When settings were taken over last, at a start or by SIGHUP, in seconds since the Unix epoch."})}
 	m.done(nil)
 	return m
 }
 
 // done notes how a reload went.
 func (m *reloadMetrics) done(err error) {
-	m.successful.Set(oneIf(err == nil))
+	m.taken.Store(err == nil)
 	if err == nil {
 		m.time.SetToCurrentTime()
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,9 +11,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"outcry/internal/auth"
+	"outcry/internal/auth/authtest"
 )
 
 // reload writes the file of settings anew, sends SIGHUP, and waits until the log says
@@ -121,6 +126,82 @@ func TestAPartThatRefusesASettingKeepsAllOthersFromChanging(t *testing.T) {
 	changed, _, err = s.tryReload()
 	require.NoError(t, err)
 	require.Empty(t, changed, "it is in force")
+}
+
+// TestAReloadIsNotRefusedForACertificateThatHasExpired: that night limits may have to
+// be changed too. Only what the files newly have wrong refuses it, and then as a whole.
+func TestAReloadIsNotRefusedForACertificateThatHasExpired(t *testing.T) {
+	t.Parallel()
+	authority := authtest.NewAuthority(t)
+	flags, _ := dataFlags(t)
+	data := strings.TrimPrefix(flags[0], "--data=")
+	scope, err := auth.ParseScope("admin")
+	require.NoError(t, err)
+	_, _, err = auth.Add(data, scope, time.Time{}, "")
+	require.NoError(t, err)
+	own := authority.Expired("server", x509.ExtKeyUsageServerAuth)
+	file := writeFile(t, "outcryd.conf", "max-connections = 2\n")
+	s, _ := inProcess(t, append(flags, "--config="+file, "--auth", "--tls-cert="+own.CertFile, "--tls-key="+own.KeyFile)...)
+	expired := s.guards.certificates.Expires()
+	require.True(t, expired.Before(time.Now()), "it has come up with it")
+	s.guards.end() // what follows the files does not come first
+	require.NoError(t, os.WriteFile(file, []byte("max-connections = 3\n"), 0o600))
+	changed, _, err := s.tryReload()
+	require.NoError(t, err)
+	require.Equal(t, []string{"max-connections: 3, was 2"}, changed)
+
+	// A new certificate is not taken while the tokens beside it are wrong.
+	authority.Server("server")
+	tokens := filepath.Join(data, "tokens")
+	good, err := os.ReadFile(tokens)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(tokens, []byte("rubbish"), 0o600))
+	_, _, err = s.tryReload()
+	require.ErrorContains(t, err, "--auth: auth: "+tokens)
+	require.Equal(t, expired, s.guards.certificates.Expires())
+	require.Zero(t, taken(t, s), "whoever has read the file")
+	require.NoError(t, os.WriteFile(tokens, good, 0o600))
+	_, _, err = s.tryReload()
+	require.NoError(t, err)
+	require.True(t, s.guards.certificates.Expires().After(time.Now()))
+	require.Equal(t, 1.0, taken(t, s))
+}
+
+// taken returns outcry_config_last_reload_successful.
+func taken(t *testing.T, s *server) float64 {
+	t.Helper()
+	all, err := s.metrics.registry.Gather()
+	require.NoError(t, err)
+	for _, family := range all {
+		if family.GetName() == "outcry_config_last_reload_successful" {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	require.Fail(t, "no such metric")
+	return 0
+}
+
+func TestALogLevelThatWasSetOverHTTPStaysUntilTheFileChangesIt(t *testing.T) {
+	t.Parallel()
+	flags, _ := dataFlags(t)
+	file := writeFile(t, "outcryd.conf", "log-level = INFO\n")
+	p := start(t, append(flags, "--config="+file)...)
+	require.Equal(t, "INFO\n", p.shows(t, "/loglevel"))
+	put, err := http.NewRequest(http.MethodPut, "http://"+p.http+"/loglevel", strings.NewReader("DEBUG"))
+	require.NoError(t, err)
+	answer, err := http.DefaultClient.Do(put)
+	require.NoError(t, err)
+	answer.Body.Close()
+	p.reload(t, file, "log-level = INFO\nmax-connections = 3\n", msgReloaded)
+	require.Equal(t, "DEBUG\n", p.shows(t, "/loglevel"), "that line has not changed")
+	// A reload that hides all but errors still says that it was one, and what changed.
+	line := p.reload(t, file, "log-level = ERROR\nmax-connections = 3\n", msgReloaded)
+	require.Equal(t, []any{"log-level: ERROR, was INFO"}, line["changed"])
+	is := func(level string) func() bool { return func() bool { return p.shows(t, "/loglevel") == level+"\n" } }
+	require.Eventually(t, is("ERROR"), patience, time.Millisecond)
+	p.reload(t, file, "max-connections = 3\n", msgReloaded)
+	require.Eventually(t, is("INFO"), patience, time.Millisecond)
+	p.stop(t)
 }
 
 func TestASecretThatChangesIsNotShown(t *testing.T) {

@@ -66,6 +66,9 @@ func (s *server) startSecurity() (err error) {
 		if g.certificates, err = auth.LoadCertificates(c.tlsCert, c.tlsKey, c.tlsClientCA, s.log); err != nil {
 			return fmt.Errorf("--tls-cert: %w", err)
 		}
+		if err := g.certificates.Unfit(); err != nil {
+			s.log.Error("clients are likely to refuse the certificate; a new one is taken as soon as the files have it", "error", err)
+		}
 		s.running.Go(func() { g.certificates.Run(ctx) })
 	}
 	if c.auth {
@@ -77,7 +80,7 @@ func (s *server) startSecurity() (err error) {
 			return fmt.Errorf("--auth: %w", err)
 		}
 		if g.tokens.Count() == 0 {
-			s.log.Warn("there is no token yet, so nobody gets in; `outcry token add` makes one, also while the exchange runs", "data", s.config.data)
+			s.log.Warn(noTokenYet, "data", s.config.data)
 		}
 	}
 	s.metrics.watchSecurity(g)
@@ -92,21 +95,39 @@ func (s *server) stopSecurity() {
 	}
 }
 
-// reloadSecurity takes over rates, and reads certificates and tokens anew, now: their
-// files are followed anyway. What is wrong stays as it was. It is the last of the parts
-// that are made ready, since files that are read are in force at once.
-func (s *server) reloadSecurity(c *config) (func(), error) {
+// noTokenYet warns of a server that asks for tokens of which there is none.
+const noTokenYet = "there is no token yet, so nobody gets in; `outcry token add` makes one, also while the exchange runs"
+
+// reloadSecurity takes over rates, and certificates and tokens as they are now: their
+// files are followed anyway.
+func (s *server) reloadSecurity(c *config) (apply func(), err error) {
+	certificates, tokens := func() {}, func() {}
 	if g := s.guards.certificates; g != nil {
-		if err := g.Reload(); err != nil {
+		if certificates, err = g.Prepare(); err != nil {
 			return nil, fmt.Errorf("--tls-cert: %w", err)
 		}
 	}
 	if g := s.guards.tokens; g != nil {
-		if err := g.Reload(); err != nil {
+		if tokens, err = g.Prepare(); err != nil {
 			return nil, fmt.Errorf("--auth: %w", err)
 		}
 	}
-	return func() { s.gateway.SetRates(c.rateConnection, c.rateAccount) }, nil
+	return func() {
+		certificates()
+		tokens()
+		s.gateway.SetRates(c.rateConnection, c.rateAccount)
+	}, nil
+}
+
+// failed returns why a file was not taken when it was read last, nil where all were.
+func (g *guards) failed() error {
+	if g.certificates != nil && g.certificates.Failed() != nil {
+		return g.certificates.Failed()
+	}
+	if g.tokens != nil {
+		return g.tokens.Failed()
+	}
+	return nil
 }
 
 // tls returns how a listener speaks TLS, nil where it does not.
@@ -119,6 +140,9 @@ func (g *guards) tls() *tls.Config {
 
 // watchSecurity adds what is read of tokens and certificates when somebody looks.
 func (m *metrics) watchSecurity(g *guards) {
+	m.gauge("outcry_config_last_reload_successful", "1 where settings, certificates and tokens were taken over when they were read last, else 0.", func() float64 {
+		return oneIf(m.reload.taken.Load() && g.failed() == nil)
+	})
 	m.gauge("outcry_auth_tokens", "Tokens that are taken; 0 without --auth.", func() float64 {
 		if g.tokens == nil {
 			return 0
@@ -135,6 +159,11 @@ func (m *metrics) watchSecurity(g *guards) {
 
 // exposure is a warning about a port.
 type exposure struct{ port, what string }
+
+// String returns the warning.
+func (e exposure) String() string {
+	return "the " + e.port + " port is open beyond this machine, and " + e.what
+}
 
 // exposures returns what to warn of, for the addresses of the XML and the HTTP port;
 // nil is a port that there is not.
@@ -164,6 +193,6 @@ func (c *security) exposures(xml, http net.Addr) (all []exposure) {
 // warnOfExposure says loudly what is open beyond this machine without protection.
 func (s *server) warnOfExposure(xml net.Addr) {
 	for _, e := range s.config.exposures(xml, s.httpAddr) {
-		s.log.Warn("the "+e.port+" port is open beyond this machine, and "+e.what, "port", e.port)
+		s.log.Warn(e.String(), "port", e.port)
 	}
 }

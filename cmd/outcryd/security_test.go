@@ -47,7 +47,10 @@ func startProtected(t *testing.T) *protected {
 
 // reloadFiles has certificates and tokens read again, as a reload does.
 func (p *protected) reloadFiles() error {
-	_, err := p.reloadSecurity(p.config)
+	apply, err := p.reloadSecurity(p.config)
+	if err == nil {
+		apply()
+	}
 	return err
 }
 

@@ -19,24 +19,29 @@ type Certificates struct {
 	certFile, keyFile, clientCAFile string
 	log                             *slog.Logger
 	seen                            []stamp // when the files were first read
+	reading                         readings
 	current                         atomic.Pointer[certificates]
 }
 
 // certificates is one state of the files.
 type certificates struct {
+	file    string // of own
 	own     tls.Certificate
 	clients *x509.CertPool // nil where clients need no certificate
 }
 
 // LoadCertificates reads a certificate and its key, and the authorities of clients
 // where clientCAFile is not "": clients then need a certificate of one. Run follows
-// the files. The error names the file that is wrong.
+// the files. A certificate that is not good at this time is taken, since no better one
+// is there: Unfit tells. The error names the file that is wrong.
 func LoadCertificates(certFile, keyFile, clientCAFile string, log *slog.Logger) (*Certificates, error) {
 	c := &Certificates{certFile: certFile, keyFile: keyFile, clientCAFile: clientCAFile, log: log}
 	c.seen = stampsOf(c.files())
-	if _, err := c.load(); err != nil {
+	first, err := c.read()
+	if err != nil {
 		return nil, err
 	}
+	c.current.Store(first)
 	return c, nil
 }
 
@@ -53,30 +58,66 @@ func (c *Certificates) Run(ctx context.Context) {
 	follow(ctx, c.files(), c.seen, c.Reload, func() {}, c.log)
 }
 
-// Reload reads the files now. After an error nothing has changed.
+// Prepare reads the files, and returns what puts them in force for the connections that
+// come then. A certificate that is not good at this time does not replace one that is;
+// in place of another that is not it is taken. After an error, or without a call of
+// apply, nothing has changed.
+func (c *Certificates) Prepare() (apply func(), err error) {
+	return c.reading.prepare(func() (func(), error) {
+		next, err := c.read()
+		if err == nil && unfit(c.current.Load()) == nil {
+			err = unfit(next)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return func() {
+			c.current.Store(next)
+			c.log.Info("certificates are read anew", "certificate", c.certFile, "expires", next.own.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		}, nil
+	})
+}
+
+// Reload reads the files now, as Prepare. After an error nothing has changed.
 func (c *Certificates) Reload() error {
-	next, err := c.load()
+	apply, err := c.Prepare()
 	if err == nil {
-		c.log.Info("certificates are read anew", "certificate", c.certFile, "expires", next.own.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		apply()
 	}
 	return err
 }
 
-func (c *Certificates) load() (*certificates, error) {
-	next := new(certificates)
+// Failed returns why the files were not taken when they were read last, nil where they
+// were.
+func (c *Certificates) Failed() error { return c.reading.failed() }
+
+// Unfit returns why clients are likely to refuse the certificate that is shown: it has
+// expired, or is not good yet. It returns nil where neither is so.
+func (c *Certificates) Unfit() error { return unfit(c.current.Load()) }
+
+func unfit(c *certificates) error {
+	leaf := c.own.Leaf
+	switch now := time.Now(); {
+	case now.After(leaf.NotAfter):
+		return fmt.Errorf("auth: certificate %s has expired at %s", c.file, leaf.NotAfter.UTC().Format(time.RFC3339))
+	case now.Before(leaf.NotBefore):
+		return fmt.Errorf("auth: certificate %s is not good before %s", c.file, leaf.NotBefore.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// read reads the files.
+func (c *Certificates) read() (*certificates, error) {
+	next := &certificates{file: c.certFile}
 	var err error
 	if next.own, err = tls.LoadX509KeyPair(c.certFile, c.keyFile); err != nil {
 		return nil, fmt.Errorf("auth: certificate %s with key %s: %w", c.certFile, c.keyFile, err)
-	}
-	if now := time.Now(); now.After(next.own.Leaf.NotAfter) {
-		return nil, fmt.Errorf("auth: certificate %s has expired at %s", c.certFile, next.own.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if c.clientCAFile != "" {
 		if next.clients, err = LoadAuthorities(c.clientCAFile); err != nil {
 			return nil, err
 		}
 	}
-	c.current.Store(next)
 	return next, nil
 }
 

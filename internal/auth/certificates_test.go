@@ -110,9 +110,51 @@ func TestNewCertificatesAreTakenAndBadOnesAreNot(t *testing.T) {
 	require.Eventually(t, func() bool { return talk(t, c, trusts(second)) == nil }, patience, 10*time.Millisecond)
 	require.False(t, expires.After(c.Expires()))
 
-	old := second.Expired("expired", x509.ExtKeyUsageServerAuth)
-	_, err = LoadCertificates(old.CertFile, old.KeyFile, "", quiet)
-	require.ErrorContains(t, err, "has expired")
 	_, err = LoadCertificates(own.CertFile, own.KeyFile, own.KeyFile, quiet)
 	require.ErrorContains(t, err, "there is no certificate in")
+}
+
+// TestACertificateThatIsNotGoodIsTakenOnlyForWantOfABetterOne: an exchange comes up at
+// night although its certificate ran out, and nothing else is refused for that.
+func TestACertificateThatIsNotGoodIsTakenOnlyForWantOfABetterOne(t *testing.T) {
+	authority := authtest.NewAuthority(t)
+	own := authority.Expired("server", x509.ExtKeyUsageServerAuth)
+	c, err := LoadCertificates(own.CertFile, own.KeyFile, "", quiet)
+	require.NoError(t, err)
+	require.ErrorContains(t, c.Unfit(), own.CertFile+" has expired at ")
+	require.NoError(t, c.Reload(), "it is in force already")
+	insecure := &tls.Config{InsecureSkipVerify: true}
+	require.NoError(t, talk(t, c, insecure), "who does not look is let in")
+
+	authority.Lasting("server", x509.ExtKeyUsageServerAuth, time.Hour, 2*time.Hour) // over the files
+	require.NoError(t, c.Reload())
+	require.ErrorContains(t, c.Unfit(), own.CertFile+" is not good before ")
+	authority.Server("server")
+	require.NoError(t, c.Reload())
+	require.NoError(t, c.Unfit())
+	expires := c.Expires()
+	for _, from := range []time.Duration{-time.Hour, time.Hour} {
+		authority.Lasting("server", x509.ExtKeyUsageServerAuth, from, from+time.Minute)
+		require.Error(t, c.Reload())
+		require.Error(t, c.Failed())
+		require.Equal(t, expires, c.Expires(), "the good one stays")
+		require.NoError(t, c.Unfit())
+	}
+	authority.Server("server")
+	require.NoError(t, c.Reload())
+	require.NoError(t, c.Failed())
+}
+
+func TestCertificatesThatArePreparedAreNotYetShown(t *testing.T) {
+	first, second := authtest.NewAuthority(t), authtest.NewAuthority(t)
+	own, next := first.Server("server"), second.Server("server")
+	c, err := LoadCertificates(own.CertFile, own.KeyFile, "", quiet)
+	require.NoError(t, err)
+	require.NoError(t, os.Rename(next.CertFile, own.CertFile))
+	require.NoError(t, os.Rename(next.KeyFile, own.KeyFile))
+	apply, err := c.Prepare()
+	require.NoError(t, err)
+	require.NoError(t, talk(t, c, &tls.Config{RootCAs: first.Pool}))
+	apply()
+	require.NoError(t, talk(t, c, &tls.Config{RootCAs: second.Pool}))
 }

@@ -70,6 +70,7 @@ type Tokens struct {
 	path    string
 	log     *slog.Logger
 	seen    []stamp // when the file was first read
+	file    readings
 	guesses *guesses
 
 	// mu guards what follows.
@@ -94,12 +95,29 @@ func (t *Tokens) Run(ctx context.Context) {
 	follow(ctx, []string{t.path}, t.seen, t.Reload, t.expire, t.log)
 }
 
+// Prepare reads the file, and returns what puts it in force. After an error, or without
+// a call of apply, nothing has changed.
+func (t *Tokens) Prepare() (apply func(), err error) {
+	return t.file.prepare(func() (func(), error) {
+		all, err := readFile(t.path)
+		return func() { t.replace(all) }, err
+	})
+}
+
 // Reload reads the file now. After an error nothing has changed.
 func (t *Tokens) Reload() error {
-	all, err := readFile(t.path)
-	if err != nil {
-		return err
+	apply, err := t.Prepare()
+	if err == nil {
+		apply()
 	}
+	return err
+}
+
+// Failed returns why the file was not taken when it was read last, nil where it was.
+func (t *Tokens) Failed() error { return t.file.failed() }
+
+// replace takes all that a file says, and nothing else.
+func (t *Tokens) replace(all []Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.grants
@@ -117,7 +135,6 @@ func (t *Tokens) Reload() error {
 			t.log.Info("a token is revoked or changed", "token", id)
 		}
 	}
-	return nil
 }
 
 // sameAs tells whether a line gives the same as before; a note is for people.

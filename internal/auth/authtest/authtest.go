@@ -58,23 +58,25 @@ func NewAuthority(t testing.TB) *Authority {
 // Server makes a certificate for 127.0.0.1 and localhost. It writes the files name.pem
 // and name.key, over those that were there.
 func (a *Authority) Server(name string) Pair {
-	return a.pair(name, x509.ExtKeyUsageServerAuth, time.Now().Add(time.Hour))
+	return a.Lasting(name, x509.ExtKeyUsageServerAuth, -time.Hour, time.Hour)
 }
 
 // Client makes a certificate for a client, as Server.
 func (a *Authority) Client(name string) Pair {
-	return a.pair(name, x509.ExtKeyUsageClientAuth, time.Now().Add(time.Hour))
+	return a.Lasting(name, x509.ExtKeyUsageClientAuth, -time.Hour, time.Hour)
 }
 
 // Expired makes a certificate as Server, or as Client, that is good no more.
 func (a *Authority) Expired(name string, usage x509.ExtKeyUsage) Pair {
-	return a.pair(name, usage, time.Now().Add(-time.Minute))
+	return a.Lasting(name, usage, -time.Hour, -time.Minute)
 }
 
-func (a *Authority) pair(name string, usage x509.ExtKeyUsage, until time.Time) Pair {
+// Lasting makes a certificate as Server, or as Client, that is good from one time to
+// another, both counted from now.
+func (a *Authority) Lasting(name string, usage x509.ExtKeyUsage, from, until time.Duration) Pair {
 	a.t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(serials.Add(1)), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature,
+		NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(until), KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{usage}, DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	key, der := a.sign(template, a.cert, a.key)
 	keyDER, err := x509.MarshalECPrivateKey(key)

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/auth"
+	"outcry/internal/auth/authtest"
+)
+
+// TestCheckConfigSaysOfCertificatesAndTokensWhatAStartWould has each file wrong, and
+// asks both.
+func TestCheckConfigSaysOfCertificatesAndTokensWhatAStartWould(t *testing.T) {
+	authority := authtest.NewAuthority(t)
+	own, other := authority.Server("own"), authority.Server("other")
+	rubbish := writeFile(t, "rubbish", "rubbish")
+	damaged := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(damaged, "tokens"), []byte("rubbish"), 0o600))
+	restoring := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(restoring, "RESTORING"), []byte("{}"), 0o600))
+	pair := []string{"--tls-cert=" + own.CertFile, "--tls-key=" + own.KeyFile}
+	for _, c := range []struct {
+		flags []string
+		wrong string
+	}{
+		{[]string{"--tls-cert=/nowhere/cert", "--tls-key=" + own.KeyFile}, "--tls-cert: auth: certificate /nowhere/cert with key"},
+		{[]string{"--tls-cert=" + own.CertFile, "--tls-key=" + other.KeyFile}, "private key does not match"},
+		{append(pair, "--tls-client-ca="+rubbish), "there is no certificate in " + rubbish},
+		{[]string{"--auth", "--data=" + damaged}, "--auth: auth: " + damaged},
+		{[]string{"--data=" + restoring}, "a restore into " + restoring + " was begun and has not ended"},
+	} {
+		flags := append([]string{"--data=" + t.TempDir(), "--database-url=postgres://127.0.0.1:1/none?sslmode=disable", "--http="}, c.flags...)
+		status, _, errs := checked(t, flags...)
+		require.Equal(t, exitUsage, status, c.flags)
+		require.Contains(t, errs, "outcryd: ")
+		require.Contains(t, errs, c.wrong)
+		_, _, err := tryInProcess(flags...)
+		require.ErrorContains(t, err, c.wrong)
+	}
+}
+
+func TestCheckConfigWarnsOfWhatAStartWarnsOf(t *testing.T) {
+	authority, data := authtest.NewAuthority(t), t.TempDir()
+	good, old := authority.Server("good"), authority.Expired("old", x509.ExtKeyUsageServerAuth)
+	flags := []string{"--data=" + data, "--database-url=", "--auth", "--tls-client-ca=" + authority.File}
+	status, _, errs := checked(t, append(flags, "--tls-cert="+old.CertFile, "--tls-key="+old.KeyFile)...)
+	require.Equal(t, exitOK, status, errs)
+	require.Contains(t, errs, "outcryd: warning: --tls-cert: auth: certificate "+old.CertFile+" has expired at ")
+	require.Contains(t, errs, "outcryd: warning: there is no token yet")
+	require.NotContains(t, errs, "open beyond")
+	require.NoFileExists(t, filepath.Join(data, "tokens"))
+
+	scope, err := auth.ParseScope("admin")
+	require.NoError(t, err)
+	_, _, err = auth.Add(data, scope, time.Time{}, "")
+	require.NoError(t, err)
+	status, _, errs = checked(t, append(flags, "--tls-cert="+good.CertFile, "--tls-key="+good.KeyFile, "--listen=:12345", "--http=0.0.0.0:8080")...)
+	require.Equal(t, exitOK, status, errs)
+	require.NotContains(t, errs, "expired")
+	require.NotContains(t, errs, "no token yet")
+	require.NotContains(t, errs, "open beyond", "it is encrypted, and asks for tokens")
+	_, _, errs = checked(t, "--data="+data, "--database-url=", "--listen=:12345", "--http=localhost:8080")
+	require.Equal(t, 2, strings.Count(errs, "the XML port is open beyond this machine"), errs)
+	require.NotContains(t, errs, "the HTTP port")
+}

@@ -1,0 +1,75 @@
+package auth
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestATokenThatWasRevokedDoesNotComeBackWithAnOlderReading: a reload reads the file,
+// the token is revoked, whoever follows the file takes that over, and then the reload
+// goes on with what it has read.
+func TestATokenThatWasRevokedDoesNotComeBackWithAnOlderReading(t *testing.T) {
+	dir := t.TempDir()
+	token, id := add(t, dir, "admin", time.Time{})
+	tokens, err := OpenTokens(dir, quiet)
+	require.NoError(t, err)
+	older, err := tokens.Prepare()
+	require.NoError(t, err)
+	require.NoError(t, Revoke(dir, id))
+	_, err = tokens.Check(token)
+	require.NoError(t, err, "nobody has read that yet")
+	require.NoError(t, tokens.Reload())
+	older()
+	_, err = tokens.Check(token)
+	require.ErrorIs(t, err, errUnknown)
+}
+
+func TestWhyAFileIsNotTakenIsKnownUntilItIs(t *testing.T) {
+	dir := t.TempDir()
+	add(t, dir, "admin", time.Time{})
+	tokens, err := OpenTokens(dir, quiet)
+	require.NoError(t, err)
+	require.NoError(t, tokens.Failed())
+	path := filepath.Join(dir, tokensFile)
+	good, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte("rubbish"), 0o600))
+	require.Error(t, tokens.Reload())
+	require.ErrorContains(t, tokens.Failed(), path)
+	require.NoError(t, os.WriteFile(path, good, 0o600))
+	require.NoError(t, tokens.Reload())
+	require.NoError(t, tokens.Failed())
+}
+
+func TestFilesAreReadOneAfterTheOther(t *testing.T) {
+	var r readings
+	begun, end, second, done := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var put []int
+	go func() {
+		apply, _ := r.prepare(func() (func(), error) {
+			close(begun)
+			<-end
+			return func() { put = append(put, 1) }, nil
+		})
+		<-second
+		apply()
+		close(done)
+	}()
+	<-begun
+	require.False(t, r.mu.TryLock(), "who reads holds it")
+	close(end)
+	apply, err := r.prepare(func() (func(), error) { return func() { put = append(put, 2) }, nil })
+	require.NoError(t, err)
+	apply()
+	close(second)
+	<-done
+	require.Equal(t, []int{2}, put, "the first came too late")
+	_, err = r.prepare(func() (func(), error) { return nil, errors.New("unreadable") })
+	require.EqualError(t, err, "unreadable")
+	require.EqualError(t, r.failed(), "unreadable")
+}
