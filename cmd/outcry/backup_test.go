@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -117,8 +118,9 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 	t.Logf("seed %d", seed)
 	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
 	file := filepath.Join(dir, "one.backup")
-	p := startExchange(t, data, database, "--segment=16777216") // which keeps every record
+	p := startExchange(t, data, database, "--segment=16777216", "--http=127.0.0.1:0") // which keeps every record
 	openMarket(t, p)
+	kept := beforeBackup(t, p)
 	answered, stop := load(t, p, seed)
 	require.Eventually(t, func() bool { return answered.Load() > 50 }, time.Minute, time.Millisecond)
 	require.NoError(t, os.WriteFile(filepath.Join(data, "tokens"), []byte("hashed\n"), 0o600))
@@ -152,12 +154,10 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 
 	p = startExchange(t, elsewhere, restored)
 	require.Equal(t, digest, p.loaded.Digest)
-	reply, err := (&client{access: access{addr: p.addr, timeout: time.Minute}}).exchange(wire.NewTransactions("1").Order("A", "1", "0.00000001").Append(nil))
-	require.NoError(t, err)
-	answers, err := wire.ParseReply(reply)
-	require.NoError(t, err)
-	require.Regexp(t, `^1\d{9}$`, answers[0].ID, "ids that the original may have given out are not given out again")
-	require.Contains(t, stdout, "the next order is "+answers[0].ID+".")
+	requireAnswered(t, p, kept)
+	requireHalted(t, p, "EARLY", "before the backup")
+	requireHalted(t, p, "B", "before the backup")
+	requireNewID(t, p, stdout, skippedMin)
 	trade(t, p, rand.New(rand.NewPCG(seed, 9)), 5)
 	end := p.stop()
 	gotSeq, gotDigest = stateOf(t, must(t, "verify", "--database-url="+restored, elsewhere))
@@ -183,17 +183,22 @@ func notMixed(t *testing.T, data, database, elsewhere, restored string) {
 func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	t.Parallel()
 	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
-	p := startExchange(t, data, database, "--segment=16777216")
+	p := startExchange(t, data, database, "--segment=16777216", "--http=127.0.0.1:0")
 	openMarket(t, p)
 	r := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
 	trade(t, p, r, 5)
+	kept := beforeBackup(t, p)
 	file := filepath.Join(dir, "backup")
 	seq, _ := stateOf(t, must(t, "backup", "--data="+data, "--database-url="+database, file))
 	trade(t, p, r, 5)
+	kept = append(kept, afterBackup(t, p)...)
 	require.NoError(t, p.cmd.Process.Kill())
 	_ = p.cmd.Wait()
 	_, last, err := journal.Newest(filepath.Join(data, "journal"))
 	require.NoError(t, err)
+	backed, err := strconv.ParseUint(seq, 10, 64)
+	require.NoError(t, err)
+	requireEveryKind(t, data, backed)
 	want := fmt.Sprintf("%x", replayed(t, data, last).Digest())
 
 	elsewhere, restored := filepath.Join(dir, "restored"), pgtest.NewDatabase(t)
@@ -204,6 +209,10 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	require.NotEqual(t, seq, gotSeq)
 	p = startExchange(t, elsewhere, restored)
 	require.Equal(t, want, p.loaded.Digest)
+	requireAnswered(t, p, kept)
+	requireHalted(t, p, "EARLY", "before the backup")
+	requireHalted(t, p, "LATE", "after the backup")
+	requireHalted(t, p, "B", "")
 	trade(t, p, r, 2)
 	p.stop()
 	must(t, "verify", "--database-url="+restored, elsewhere)
