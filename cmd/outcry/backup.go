@@ -134,6 +134,9 @@ func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer)
 		return func() {}, err
 	}
 	lock, err := journal.Lock(o.Data)
+	if err != nil && !errors.Is(err, journal.ErrInUse) {
+		return nil, fmt.Errorf("the exchange does not run, and its local Postgres can be started by who may write to the data directory: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the exchange runs and its local Postgres does not, or it has none: name its database with --database-url: %w", err)
 	}

@@ -146,9 +146,8 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 	restored := pgtest.NewDatabase(t)
 	stdout = must(t, "restore", "--segment=65536", "--data="+elsewhere, "--database-url="+restored, file)
 	require.Contains(t, stdout, "LOST     everything that the exchange answered after record "+seq)
-	tokens, err := os.ReadFile(filepath.Join(elsewhere, "tokens"))
-	require.NoError(t, err)
-	require.Equal(t, "hashed\n", string(tokens))
+	requireTokens(t, elsewhere, "hashed\n")
+	require.Contains(t, stdout, "TOKENS   are those of T: one that was revoked since is good again.")
 	gotSeq, gotDigest := stateOf(t, must(t, "verify", "--database-url="+restored, elsewhere))
 	require.Equal(t, []string{seq, digest}, []string{gotSeq, gotDigest})
 
@@ -188,10 +187,12 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
 	trade(t, p, r, 5)
 	kept := beforeBackup(t, p)
+	require.NoError(t, os.WriteFile(filepath.Join(data, "tokens"), []byte("all are good\n"), 0o600))
 	file := filepath.Join(dir, "backup")
 	seq, _ := stateOf(t, must(t, "backup", "--data="+data, "--database-url="+database, file))
 	trade(t, p, r, 5)
 	kept = append(kept, afterBackup(t, p)...)
+	require.NoError(t, os.WriteFile(filepath.Join(data, "tokens"), []byte("one was revoked\n"), 0o600))
 	require.NoError(t, p.cmd.Process.Kill())
 	_ = p.cmd.Wait()
 	_, last, err := journal.Newest(filepath.Join(data, "journal"))
@@ -202,8 +203,10 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	want := fmt.Sprintf("%x", replayed(t, data, last).Digest())
 
 	elsewhere, restored := filepath.Join(dir, "restored"), pgtest.NewDatabase(t)
-	stdout := must(t, "restore", "--data="+elsewhere, "--database-url="+restored, "--journal="+data, file)
+	stdout := mustReadOnly(t, data, "restore", "--data="+elsewhere, "--database-url="+restored, "--journal="+data, file)
 	require.NotContains(t, stdout, "LOST")
+	require.Contains(t, stdout, "tokens   are those of "+data+"/tokens\n")
+	requireTokens(t, elsewhere, "one was revoked\n")
 	gotSeq, digest := stateOf(t, stdout)
 	require.Equal(t, []string{fmt.Sprint(last), want}, []string{gotSeq, digest})
 	require.NotEqual(t, seq, gotSeq)
@@ -212,6 +215,7 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	requireAnswered(t, p, kept)
 	requireHalted(t, p, "EARLY", "before the backup")
 	requireHalted(t, p, "LATE", "after the backup")
+	requireNewID(t, p, stdout, skippedMin)
 	requireHalted(t, p, "B", "")
 	trade(t, p, r, 2)
 	p.stop()
@@ -394,7 +398,7 @@ func TestARestoreThatIsKilledIsRefusedOrDoneAgain(t *testing.T) {
 func killedRestore(t *testing.T, o backup.RestoreOptions, step int) {
 	t.Helper()
 	value, err := json.Marshal(map[string]any{"Step": step, "Options": map[string]any{
-		"File": o.File, "Data": o.Data, "DatabaseURL": o.DatabaseURL, "SegmentBytes": o.SegmentBytes}})
+		"File": o.File, "Data": o.Data, "DatabaseURL": o.DatabaseURL, "Journal": o.Journal, "SegmentBytes": o.SegmentBytes}})
 	require.NoError(t, err)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), restoreVariable+"="+string(value))
@@ -439,6 +443,9 @@ const runVariable = "OUTCRY_TEST_RUN"
 func beAnother() {
 	if value := os.Getenv(restoreVariable); value != "" {
 		restoreAndCrash(value)
+	}
+	if dir := os.Getenv(readOnlyVariable); dir != "" {
+		mountReadOnly(dir)
 	}
 	if args := os.Getenv(runVariable); args != "" {
 		os.Exit(run(strings.Fields(args), os.Stdin, os.Stdout, os.Stderr))

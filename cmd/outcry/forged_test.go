@@ -85,6 +85,12 @@ func TestABackupThatLiesIsRefused(t *testing.T) {
 		{"the restored state does not add up", same, of("positions", func(_ *backup.Table, rows *string, n *int64) {
 			*rows, *n = (*rows)[strings.Index(*rows, "\n")+1:], *n-1
 		}), ""},
+		{"the restored refs do not add up: refs, account", same, of("refs", func(_ *backup.Table, rows *string, _ *int64) {
+			first, rest, _ := strings.Cut(*rows, "\n")
+			fields := strings.Split(first, "\t")
+			fields[2] += "9" // the record
+			*rows = strings.Join(fields, "\t") + "\n" + rest
+		}), ""},
 		{"table order_log got", same, of("order_log", func(_ *backup.Table, _ *string, n *int64) { *n++ }), ""},
 		{"table cancel_log is missing", same, of("cancel_log", func(table *backup.Table, _ *string, _ *int64) { table.Name = "" }), ""},
 		{"postgres: fill accounts", same, of("accounts", func(_ *backup.Table, rows *string, _ *int64) { *rows += "nonsense\n" }), ""},

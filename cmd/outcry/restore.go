@@ -88,11 +88,24 @@ func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) 
 		fmt.Fprintf(stdout, "WARNING  the digest in the backup is of an older listing (%s): checksums and counts match, the digest could not be compared. Run outcry verify.\n", h.Listing)
 	}
 	fmt.Fprintf(stdout, "state    seq %d, digest %x\n", r.Last, r.Digest)
-	if o.Journal != "" {
-		fmt.Fprintf(stdout, "journal  its records %d to %d are done on top by the next start\n", h.Seq+1, r.Last)
+	switch {
+	case r.Tokens == o.File:
+		fmt.Fprintf(stdout, "TOKENS   are those of %s: one that was revoked since is good again. Look at outcry token list.\n", h.Begun.Format(time.RFC3339))
+	case r.Tokens != "":
+		fmt.Fprintf(stdout, "tokens   are those of %s\n", r.Tokens)
+	case h.WithoutJournal:
+		fmt.Fprintf(stdout, "TOKENS   are none: the backup was taken without them. With --auth nobody gets in before outcry token add.\n")
+	}
+	if r.Journal != "" {
+		fmt.Fprintf(stdout, "journal  its records %d to %d are done on top by the next start. Order ids that are not in\n", h.Seq+1, r.Last)
+		fmt.Fprintf(stdout, "         it are not given out again: the next order is %d.\n", r.NextOrder)
 		return
 	}
+	since := "since " + r.Since.Format(time.RFC3339)
+	if r.Since.IsZero() {
+		since = "at any time"
+	}
 	fmt.Fprintf(stdout, "LOST     everything that the exchange answered after record %d. Tell those who trade: their orders,\n", h.Seq)
-	fmt.Fprintf(stdout, "         executions and cancels after %s did not happen here. Their order ids are not\n", h.Taken.Format(time.RFC3339))
+	fmt.Fprintf(stdout, "         executions and cancels %s may be missing here. Their order ids are not\n", since)
 	fmt.Fprintf(stdout, "         given out again: the next order is %d.\n", r.NextOrder)
 }

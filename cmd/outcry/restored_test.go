@@ -1,16 +1,24 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/backup"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/operate"
+	"outcry/internal/postgres"
+	"outcry/internal/postgres/pgtest"
 	"outcry/internal/wire"
 )
 
@@ -136,4 +144,111 @@ func requireNewID(t *testing.T, p *exchangeProcess, told string, above uint64) {
 	id, err := strconv.ParseUint(answer.ID, 10, 64)
 	require.NoError(t, err)
 	require.Greater(t, id, above)
+}
+
+// requireTokens demands that a data directory has a file of tokens.
+func requireTokens(t *testing.T, data, want string) {
+	t.Helper()
+	tokens, err := os.ReadFile(filepath.Join(data, "tokens"))
+	require.NoError(t, err)
+	require.Equal(t, want, string(tokens))
+}
+
+// TestTokensOfAnySizeAreBackedUp has as many as the server takes, each as long as may be.
+func TestTokensOfAnySizeAreBackedUp(t *testing.T) {
+	t.Parallel()
+	const bytesMax, entriesMax = 8 << 20, 10_000 // as internal/auth has them
+	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
+	startExchange(t, data, database).stop()
+	tokens := []byte("outcry tokens 1\n")
+	r := rand.NewChaCha8([32]byte{1})
+	for n := range entriesMax {
+		line := fmt.Sprintf("%016x\t%064x\taccount:%d\t2030-01-31T00:00:00Z\t-\t", r.Uint64(), r.Uint64(), n)
+		room := (bytesMax-len(tokens))/(entriesMax-n) - len(line) - 1
+		tokens = append(append(append(tokens, line...), strings.Repeat("🂡", min(room/4, 200))...), '\n')
+	}
+	require.Greater(t, len(tokens), bytesMax-entriesMax*4)
+	require.NoError(t, os.WriteFile(filepath.Join(data, "tokens"), tokens, 0o600))
+	require.Equal(t, entriesMax, strings.Count(must(t, "token", "list", "--data="+data), "\n"), "the server takes them")
+
+	file, elsewhere := filepath.Join(dir, "backup"), filepath.Join(dir, "restored")
+	must(t, "backup", "--data="+data, "--database-url="+database, file)
+	must(t, "restore", "--segment=65536", "--data="+elsewhere, "--database-url="+pgtest.NewDatabase(t), file)
+	restored, err := os.ReadFile(filepath.Join(elsewhere, "tokens"))
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(tokens, restored))
+
+	// More of them the server does not take either.
+	require.NoError(t, os.WriteFile(filepath.Join(data, "tokens"), append(tokens, make([]byte, bytesMax-len(tokens)+1)...), 0o600))
+	refused(t, "tokens has more than 8388608 bytes", "backup", "--data="+data, "--database-url="+database, file+"2")
+	require.NoFileExists(t, file+"2")
+
+	// Without the journal nobody sees them.
+	require.NoError(t, os.Remove(file))
+	must(t, "backup", "--without-journal", "--database-url="+database, file)
+	stdout := must(t, "restore", "--segment=65536", "--data="+elsewhere+"2", "--database-url="+pgtest.NewDatabase(t), file)
+	require.Contains(t, stdout, "TOKENS   are none: the backup was taken without them.")
+	require.Contains(t, stdout, "executions and cancels at any time may be missing here")
+}
+
+// liveShortly runs an exchange for a few frames.
+func liveShortly(t *testing.T) *life {
+	t.Helper()
+	l := &life{data: t.TempDir(), database: pgtest.NewDatabase(t), r: rand.New(rand.NewPCG(1, 1))}
+	p := startExchange(t, l.data, l.database)
+	openMarket(t, p)
+	trade(t, p, l.r, 2)
+	l.last = p.stop()
+	return l
+}
+
+// TestWhatARestoreWasToldCountsWhenItIsDoneAgain kills one after its commit, and has it
+// finished by another one that names a journal, and that names none.
+func TestWhatARestoreWasToldCountsWhenItIsDoneAgain(t *testing.T) {
+	t.Parallel()
+	l := liveShortly(t)
+	file, committed := takenOf(t, l), len(postgres.Tables())+2
+	o := backup.RestoreOptions{File: file, Data: filepath.Join(t.TempDir(), "data"), DatabaseURL: pgtest.NewDatabase(t), SegmentBytes: 1 << 16}
+	killedRestore(t, o, committed)
+	again := []string{"restore", "--data=" + o.Data, "--database-url=" + o.DatabaseURL}
+	refused(t, "has filled the database, without a journal: to have the records of "+l.data+" as well, begin again", append(again, "--journal="+l.data, file)...)
+	stdout := must(t, append(again, file)...)
+	require.Contains(t, stdout, "A former restore had done everything")
+	require.Contains(t, stdout, "LOST     everything")
+
+	o.Data, o.DatabaseURL, o.Journal = filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t), l.data
+	killedRestore(t, o, committed+1) // which copies the journal as well
+	stdout = must(t, "restore", "--data="+o.Data, "--database-url="+o.DatabaseURL, file)
+	require.Contains(t, stdout, "A former restore had done everything")
+	require.Contains(t, stdout, "journal  its records")
+	require.NotContains(t, stdout, "LOST")
+
+	// Before the commit the new one counts.
+	o.Data, o.DatabaseURL, o.Journal = filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t), ""
+	killedRestore(t, o, committed-1)
+	stdout = must(t, "restore", "--data="+o.Data, "--database-url="+o.DatabaseURL, "--journal="+l.data, file)
+	require.Contains(t, stdout, "journal  its records")
+	must(t, "verify", "--database-url="+o.DatabaseURL, o.Data)
+}
+
+// TestWhatABackupMissesIsSaid gives the time from when on: that at which it began, not
+// that of its snapshot; or of the newest order where nobody looked at the journal.
+func TestWhatABackupMissesIsSaid(t *testing.T) {
+	t.Parallel()
+	l := liveShortly(t)
+	file, begun := takenOf(t, l), time.Now().Add(-3*time.Hour).Truncate(time.Second).UTC()
+	early := forged(t, file, func(h *backup.Header) { h.Begun = begun }, func(*backup.Table, *string, *int64) {}, "")
+	replica, placed := filepath.Join(t.TempDir(), "replica"), begun.Add(-24*time.Hour)
+	execute(t, l.database, fmt.Sprintf("UPDATE order_log SET time = %d WHERE id = (SELECT max(id) FROM order_log)", placed.Unix()))
+	must(t, "backup", "--without-journal", "--database-url="+l.database, replica)
+	for file, since := range map[string]time.Time{early: begun, replica: placed} {
+		o := backup.RestoreOptions{File: file, Data: filepath.Join(t.TempDir(), "data"), DatabaseURL: pgtest.NewDatabase(t), SegmentBytes: 1 << 16}
+		r, err := backup.Restore(background, o)
+		require.NoError(t, err)
+		require.Equal(t, since, r.Since)
+		require.Greater(t, r.NextOrder, uint64(time.Since(since).Seconds()-1)*1e6)
+		var said strings.Builder
+		tellRestored(&said, o, r)
+		require.Contains(t, said.String(), "cancels since "+since.Format(time.RFC3339)+" may be missing here")
+	}
 }

@@ -39,12 +39,15 @@ func (r *restoring) checkJournal(context.Context) (err error) {
 	}
 	r.from = r.o.Journal
 	if below := filepath.Join(r.from, "journal"); isDir(below) {
+		if r.newer, err = readSmallFiles(r.from); err != nil {
+			return fmt.Errorf("backup: %w", err)
+		}
 		r.from = below
 	}
 	if there, err := journal.Exists(r.from); err != nil || !there {
 		return errors.Join(err, fmt.Errorf("backup: there is no journal in %s", r.from))
 	}
-	if r.fromLock, err = journal.Lock(r.from); err != nil {
+	if r.fromLock, err = journal.LockToRead(r.from); err != nil {
 		return err
 	}
 	s, err := journal.Inspect(r.from, func(uint64, []byte) error { return nil })

@@ -19,7 +19,7 @@
 //	T         a Table, as JSON: its rows follow
 //	R         rows of that table, as COPY writes them as text; at most 1 MiB
 //	E         the table's end: TableEnd, as JSON
-//	F         a File with its content, as JSON
+//	F         a File with its content, of at most 8 MiB, as JSON
 //	Z         the Trailer, as JSON: the last block. It holds the SHA-256 of all bytes
 //	          before it
 //

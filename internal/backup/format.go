@@ -14,10 +14,11 @@ const (
 	prefixBytes   = 16
 	headBytes     = 20 // of a block, before what it stores
 
-	// contentBytesMax bounds the content of a block, and storedBytesMax what it
-	// stores: DEFLATE adds 5 bytes to each 64 KiB that it cannot compress.
+	// contentBytesMax bounds the content of a block that is no file's.
 	contentBytesMax = 1 << 20
-	storedBytesMax  = contentBytesMax + 1<<10
+
+	// fileBytesMax bounds a small file: the server takes no file of tokens that is larger.
+	fileBytesMax = 8 << 20
 )
 
 // kind says what a block holds.
@@ -31,6 +32,18 @@ const (
 	kindFile    kind = 'F'
 	kindTrailer kind = 'Z'
 )
+
+// contentMax bounds the content of a block. That of a file is in base64, with its name.
+func (k kind) contentMax() int {
+	if k == kindFile {
+		return (fileBytesMax+2)/3*4 + 1<<10
+	}
+	return contentBytesMax
+}
+
+// storedMax bounds what a block stores: DEFLATE adds 5 bytes to each 64 KiB that it
+// cannot compress.
+func (k kind) storedMax() int { return k.contentMax() + k.contentMax()>>10 }
 
 // String names the kind for people.
 func (k kind) String() string {
@@ -67,6 +80,10 @@ type Header struct {
 	// Digest is that of the state at Seq, by the listing that Listing names.
 	Digest  hexDigest `json:"digest"`
 	Listing string    `json:"listing"`
+
+	// WithoutJournal says that nobody looked whether the tables had what was answered when
+	// the backup began.
+	WithoutJournal bool `json:"without_journal,omitempty"`
 }
 
 // Table begins the rows of a table.

@@ -260,7 +260,16 @@ func TestAWriterStaysFailed(t *testing.T) {
 	require.ErrorContains(t, err, "rows outside of a table")
 	w, err = NewWriter(io.Discard, Header{})
 	require.NoError(t, err)
-	require.ErrorContains(t, w.AddFile(File{Content: make([]byte, contentBytesMax)}), "the limit is")
+	require.ErrorContains(t, w.AddFile(File{Content: make([]byte, fileBytesMax+1<<10)}), "the limit is")
+}
+
+// TestTheLargestSmallFileIsRead has one that cannot be compressed.
+func TestTheLargestSmallFileIsRead(t *testing.T) {
+	tokens := File{Name: "tokens", Content: make([]byte, fileBytesMax)}
+	_, _ = rand.NewChaCha8([32]byte{2}).Read(tokens.Content)
+	got, _, err := decode(content{files: []File{tokens}}.encode(t))
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(tokens.Content, got.files[0].Content))
 }
 
 // FuzzCheck reads what may be a backup. What is accepted is one: written again, it

@@ -17,6 +17,9 @@ type marker struct {
 	Seq    uint64    `json:"seq"`
 	Digest hexDigest `json:"digest"`
 	Epoch  uint64    `json:"epoch"` // that the database is given, which tells it from any other
+
+	Journal string `json:"journal,omitempty"` // as Restored has it
+	Tokens  string `json:"tokens,omitempty"`  // as Restored has it
 }
 
 // Unfinished returns an error that tells what to do where a restore into a data

@@ -200,7 +200,7 @@ func (b *Reader) block() (k kind, at int64, err error) {
 		return &DamageError{at, section, fmt.Sprintf(format, args...)}
 	}
 	content, stored := binary.LittleEndian.Uint32(b.head[8:]), binary.LittleEndian.Uint32(b.head[12:])
-	if content > contentBytesMax || stored > storedBytesMax {
+	if int64(content) > int64(k.contentMax()) || int64(stored) > int64(k.storedMax()) {
 		return 0, at, damaged("a block of %d bytes, stored as %d: there is none so large", content, stored)
 	}
 	b.stored = slices.Grow(b.stored[:0], int(stored))[:stored]

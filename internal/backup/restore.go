@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"outcry/internal/exchange"
@@ -27,7 +28,8 @@ type RestoreOptions struct {
 	DatabaseURL string
 
 	// Journal is the original's journal, in its own folder or in a data directory, whose
-	// records after the backup's are to be done as well; "" means none. It is only read.
+	// records after the backup's are to be done as well; "" means none. It is only read. The
+	// small files of a data directory are taken instead of the backup's, which are older.
 	Journal string
 
 	SegmentBytes int64            // size of the new journal's first segment; 0 means the journal's default
@@ -42,6 +44,18 @@ type Restored struct {
 	Digest   [32]byte // of the state at Last
 	Compared bool     // false where the digest in the backup is of another listing than this program's
 	Finished bool     // a restore that was cut off had done everything but say so
+
+	// Journal is the directory of the journal whose later records are done as well, ""
+	// where there is none. A restore that was cut off may have had it.
+	Journal string
+
+	// Tokens is the file that the tokens are of: the backup, or the one beside the journal;
+	// "" where there are none.
+	Tokens string
+
+	// Since is when the first of what is lost without a journal may have been answered. It
+	// is zero where that may have been at any time.
+	Since time.Time
 
 	// NextOrder is the id of the next order: above all that the original may have given
 	// out since the backup.
@@ -79,6 +93,7 @@ type restoring struct {
 	found    *marker // of a restore that was cut off; nil where there was none
 	marker   marker  // ours
 	from     string  // the journal to go on with, "" for none
+	newer    []File  // that lie beside it
 	fromLock *journal.DirLock
 	lock     *journal.DirLock
 	cluster  *cluster.Cluster
@@ -119,10 +134,14 @@ func (r *restoring) claim(ctx context.Context) (err error) {
 	// One that never was a server's, since epochs rise by one with each start: neither
 	// the original's nor that of a former restore, which was of an earlier microsecond.
 	r.marker = marker{Backup: r.o.File, Seq: h.Seq, Digest: h.Digest, Epoch: max(h.Epoch+1, uint64(time.Now().UnixMicro()))}
-	if r.found != nil && r.found.Epoch > h.Epoch {
+	r.marker.Journal, r.marker.Tokens = r.o.Journal, r.tokens()
+	if r.found == nil {
+		return r.marker.write(r.o.Data)
+	}
+	if r.found.Epoch > h.Epoch {
 		r.marker.Epoch = r.found.Epoch // by which a database is known that it has filled
 	}
-	return r.marker.write(r.o.Data)
+	return nil // what is found is true until it is known not to have been committed
 }
 
 // clear removes what a restore that was cut off has left of journal and small files.
@@ -155,16 +174,25 @@ func (r *restoring) load(ctx context.Context) error {
 		return r.finish(ctx)
 	}
 	if r.found != nil {
-		if err := r.clear(); err != nil {
+		if err := errors.Join(r.marker.write(r.o.Data), r.clear()); err != nil {
 			return err
 		}
 	}
+	r.restored.Journal, r.restored.Tokens = r.marker.Journal, r.marker.Tokens
 	id, err := r.makeJournal()
 	if err != nil {
 		return err
 	}
 	if err := r.loadTables(ctx); err != nil {
 		return fmt.Errorf("backup: restore %s: %w", r.o.File, err)
+	}
+	for _, f := range r.newer {
+		if err := writeFile(filepath.Join(r.o.Data, f.Name), f.Content); err != nil {
+			return err
+		}
+	}
+	if err := r.findSince(ctx); err != nil {
+		return err
 	}
 	identity := postgres.Identity{Journal: id, Epoch: r.marker.Epoch, SkipOrders: r.skipOrders()}
 	if _, err := r.loader.SetIdentity(ctx, identity); err != nil {
@@ -181,8 +209,17 @@ func (r *restoring) load(ctx context.Context) error {
 	return nil
 }
 
-// finish proves that a restore that was cut off had done everything.
+// finish proves that a restore that was cut off had done everything. What it was told
+// counts, not what this one is.
 func (r *restoring) finish(ctx context.Context) error {
+	if r.o.Journal != "" && r.found.Journal == "" {
+		return fmt.Errorf("backup: a restore into %s has filled the database, without a journal: to have the records of %s as well, "+
+			"begin again with an empty directory and an empty database; or run it without --journal, which finishes it", r.o.Data, r.o.Journal)
+	}
+	r.restored.Journal, r.restored.Tokens = r.found.Journal, r.found.Tokens
+	if err := r.findSince(ctx); err != nil {
+		return err
+	}
 	if err := r.compare(ctx); err != nil {
 		return err
 	}
@@ -191,21 +228,6 @@ func (r *restoring) finish(ctx context.Context) error {
 		err = fmt.Errorf("backup: the database was restored with the journal %x, and that in %s is %x", r.position.Journal, r.o.Data, id)
 	}
 	return err
-}
-
-// The original may have given out orderRateMax ids a second since the backup, and does
-// so for skipTime at least, because clocks differ. That is more than it can.
-const (
-	orderRateMax = 1_000_000
-	skipTime     = 1000 * time.Second
-)
-
-// skipOrders returns how many order ids are left out: none where the journal knows all.
-func (r *restoring) skipOrders() uint64 {
-	if r.from != "" {
-		return 0
-	}
-	return uint64(max(time.Since(r.header.Taken), skipTime).Seconds()) * orderRateMax
 }
 
 // makeJournal makes the journal that goes on after the backup's record: a new one, or
@@ -252,6 +274,8 @@ func (r *restoring) loadTables(ctx context.Context) error {
 			return r.loader.Upgrade(ctx, r.header.Schema)
 		case err != nil:
 			return err
+		case s.File != nil && !slices.Contains(r.trailer.Files, s.File.Name):
+			return errors.New("the file has changed since it was checked")
 		case s.File != nil:
 			err = writeFile(filepath.Join(r.o.Data, s.File.Name), s.File.Content)
 		default:
@@ -293,6 +317,9 @@ func (r *restoring) compare(ctx context.Context) error {
 	}
 	if digest := hexDigest(state.Digest()); r.restored.Compared && digest != h.Digest {
 		return fmt.Errorf("backup: the restored state has the digest %s, the backup %s", digest, h.Digest)
+	}
+	if _, err := r.loader.CheckRefs(ctx); err != nil { // which the digest leaves out
+		return fmt.Errorf("backup: the restored refs do not add up: %w", err)
 	}
 	dir := filepath.Join(r.o.Data, "journal")
 	r.restored.Last = h.Seq

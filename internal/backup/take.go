@@ -34,8 +34,11 @@ type TakeOptions struct {
 	Progress func(say string) // is told how it goes; nil means nobody wants to know
 }
 
+// tokensName is the file that says who may do what.
+const tokensName = "tokens"
+
 // smallFiles are files of the data directory that belong to the exchange.
-var smallFiles = []string{"tokens"}
+var smallFiles = []string{tokensName}
 
 // progressEvery is how often a wait and a copy tell how it goes.
 const progressEvery = 2 * time.Second
@@ -122,6 +125,13 @@ func (t *taking) open(ctx context.Context) (*postgres.Archive, error) {
 
 // write writes the whole file.
 func (t *taking) write(ctx context.Context) error {
+	var files []File
+	if !t.o.WithoutJournal { // before the tables: one that cannot be read is found at once
+		var err error
+		if files, err = readSmallFiles(t.o.Data); err != nil {
+			return err
+		}
+	}
 	if err := t.describe(ctx); err != nil {
 		return err
 	}
@@ -134,8 +144,10 @@ func (t *taking) write(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.addFiles(w); err != nil {
-		return err
+	for _, f := range files {
+		if err := w.AddFile(f); err != nil {
+			return err
+		}
 	}
 	t.trailer, err = w.Close(time.Now().UTC())
 	return err
@@ -156,7 +168,7 @@ func (t *taking) describe(ctx context.Context) error {
 	p := a.Position()
 	t.header = Header{Program: t.o.Program, Postgres: a.Server(), Begun: t.begun.UTC(), Taken: taken.UTC(),
 		Journal: p.Journal, Seq: p.Applied, Ack: p.Ack, Epoch: epoch, Schema: postgres.SchemaVersion(),
-		Digest: state.Digest(), Listing: exchange.DigestListing()}
+		Digest: state.Digest(), Listing: exchange.DigestListing(), WithoutJournal: t.o.WithoutJournal}
 	return nil
 }
 
@@ -179,35 +191,34 @@ func (t *taking) dump(ctx context.Context, w *Writer, table Table) error {
 	return w.EndTable(rows)
 }
 
+// readSmallFiles returns the small files that a data directory has.
+func readSmallFiles(data string) (files []File, err error) {
+	for _, name := range smallFiles {
+		content, err := readOwn(filepath.Join(data, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, File{Name: name, Content: content})
+	}
+	return files, nil
+}
+
 // readOwn reads a small file that is no link: root may take the backup, and whose
 // directory it is must not choose what root reads.
 func readOwn(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(f)
-}
-
-// addFiles adds the small files that are there.
-func (t *taking) addFiles(w *Writer) error {
-	if t.o.WithoutJournal {
-		return nil
+	content, err := io.ReadAll(io.LimitReader(f, fileBytesMax+1))
+	if err == nil && len(content) > fileBytesMax {
+		err = fmt.Errorf("%s has more than %d bytes", path, fileBytesMax)
 	}
-	for _, name := range smallFiles {
-		content, err := readOwn(filepath.Join(t.o.Data, name))
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			err = w.AddFile(File{Name: name, Content: content})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return content, err
 }
 
 // writerFunc is a function as an io.Writer.

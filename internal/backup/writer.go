@@ -117,8 +117,8 @@ func (b *Writer) json(k kind, v any) {
 	case b.err != nil:
 	case err != nil:
 		b.err = fmt.Errorf("backup: %s: %w", k, err)
-	case len(content) > contentBytesMax:
-		b.err = fmt.Errorf("backup: %s of %d bytes, the limit is %d", k, len(content), contentBytesMax)
+	case len(content) > k.contentMax():
+		b.err = fmt.Errorf("backup: %s of %d bytes, the limit is %d", k, len(content), k.contentMax())
 	default:
 		b.block(k, content)
 	}

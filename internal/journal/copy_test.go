@@ -73,3 +73,26 @@ func TestACopyIsAnotherJournalWithTheSameRecords(t *testing.T) {
 	require.Equal(t, id, j.ID())
 	require.NoError(t, j.Close())
 }
+
+func TestADirectoryThatIsOnlyReadIsLockedWithoutAFile(t *testing.T) {
+	dir := t.TempDir()
+	reading, err := LockToRead(dir)
+	require.NoError(t, err)
+	require.NoFileExists(t, filepath.Join(dir, "LOCK"))
+	require.NoError(t, reading.Unlock())
+
+	writing, err := Lock(dir)
+	require.NoError(t, err)
+	_, err = LockToRead(dir)
+	require.ErrorIs(t, err, ErrInUse)
+	require.EqualError(t, err, "journal: "+dir+" is in use by another process")
+	require.NoError(t, writing.Unlock())
+	reading, err = LockToRead(dir)
+	require.NoError(t, err)
+	_, err = Lock(dir)
+	require.ErrorIs(t, err, ErrInUse)
+	require.NoError(t, reading.Unlock())
+	writing, err = Lock(dir)
+	require.NoError(t, err)
+	require.NoError(t, writing.Unlock())
+}

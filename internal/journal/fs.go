@@ -94,25 +94,57 @@ func makeDir(dir string) error {
 // DirLock is a lock on a directory. It ends with the process at the latest.
 type DirLock struct{ f *os.File }
 
-// Lock makes dir where it is not there, and locks it. The error names dir; it
-// says that another process holds the lock, or why dir cannot be used.
+// ErrInUse is wrapped where another process holds the lock on a directory.
+var ErrInUse = errors.New("is in use by another process")
+
+// Lock makes dir where it is not there, and locks it. The error names dir; it wraps
+// ErrInUse, or says why dir cannot be used.
 func Lock(dir string) (*DirLock, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("journal: make %s: %w", dir, err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR|os.O_CREATE, 0o640)
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
 		return nil, fmt.Errorf("journal: lock %s: %w", dir, err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("journal: %s is in use by another process", dir)
-		}
+	return lock(dir, f)
+}
+
+// LockToRead locks a directory that is read and not written to, also on a file system
+// that is mounted read-only. In one that nobody has ever locked it makes no file, and
+// then the lock keeps nobody out. The error is that of Lock.
+func LockToRead(dir string) (*DirLock, error) {
+	f, err := os.Open(filepath.Join(dir, lockName))
+	if errors.Is(err, os.ErrNotExist) {
+		return &DirLock{}, nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("journal: lock %s: %w", dir, err)
 	}
-	return &DirLock{f}, nil
+	return lock(dir, f)
+}
+
+// lockName is the file that is locked.
+const lockName = "LOCK"
+
+// lock locks a directory by its file, which it closes where it cannot.
+func lock(dir string, f *os.File) (*DirLock, error) {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case err == nil:
+		return &DirLock{f}, nil
+	case errors.Is(err, unix.EWOULDBLOCK):
+		err = fmt.Errorf("journal: %s %w", dir, ErrInUse)
+	default:
+		err = fmt.Errorf("journal: lock %s: %w", dir, err)
+	}
+	return nil, errors.Join(err, f.Close())
 }
 
 // Unlock gives the directory free. The error is that of closing the lock's file.
-func (l *DirLock) Unlock() error { return l.f.Close() }
+func (l *DirLock) Unlock() error {
+	if l.f == nil {
+		return nil
+	}
+	return l.f.Close()
+}

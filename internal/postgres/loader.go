@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/tern/v2/migrate"
@@ -213,6 +214,25 @@ func (l *Loader) State(ctx context.Context) (*exchange.State, Position, error) {
 	}
 	state, err := a.State(ctx)
 	return state, a.position, err
+}
+
+// NewestOrder returns when the newest order was placed, zero where there is none. The
+// error says why it could not be read.
+func (l *Loader) NewestOrder(ctx context.Context) (placed time.Time, err error) {
+	var seconds int64
+	err = l.tx.QueryRow(ctx, `SELECT time FROM order_log ORDER BY id DESC LIMIT 1`).Scan(&seconds)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return time.Time{}, nil
+	case err != nil:
+		return time.Time{}, fmt.Errorf("postgres: read the newest order: %w", err)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}
+
+// CheckRefs is Archive.CheckRefs of the tables as they are now.
+func (l *Loader) CheckRefs(ctx context.Context) (refs int64, err error) {
+	return (&Archive{conn: l.store.conn, tx: l.tx}).CheckRefs(ctx)
 }
 
 // Commit makes everything durable, and tells the planner how large the tables are.
