@@ -22,6 +22,9 @@ type access struct {
 	tlsKey    string
 }
 
+// standardHTTP is where the HTTP side is unless something else is said.
+const standardHTTP = "127.0.0.1:8080"
+
 // systemCA is what --tls-ca says for the authorities that the machine trusts.
 const systemCA = "system"
 
@@ -29,7 +32,7 @@ const systemCA = "system"
 // machine can read that.
 func (a *access) flags(f *flag.FlagSet) {
 	f.StringVar(&a.addr, "addr", envOr("OUTCRY_ADDR", "127.0.0.1:12345"), "`address` of the exchange, also as OUTCRY_ADDR")
-	f.StringVar(&a.httpAddr, "http", envOr("OUTCRY_HTTP", "127.0.0.1:8080"), "`address` of its HTTP side, also as OUTCRY_HTTP")
+	f.StringVar(&a.httpAddr, "http", envOr("OUTCRY_HTTP", standardHTTP), "`address` of its HTTP side, also as OUTCRY_HTTP")
 	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long an answer may take")
 	f.StringVar(&a.tokenFile, "token-file", os.Getenv("OUTCRY_TOKEN_FILE"), "`file` with the token that is shown to the exchange, also as OUTCRY_TOKEN_FILE; OUTCRY_TOKEN holds the token itself")
 	f.StringVar(&a.tlsCA, "tls-ca", os.Getenv("OUTCRY_TLS_CA"), "`file` of the authority that the exchange's certificate is of, in PEM, or \"system\"; TLS is spoken then. Also as OUTCRY_TLS_CA")

@@ -29,7 +29,7 @@ func TestTokensStepByStep(t *testing.T) {
 		return file, id
 	}
 	admin, _ := add("admin")
-	p := startExchange(t, data, "", "--auth", "--tls-cert="+own.CertFile, "--tls-key="+own.KeyFile, "--tls-client-ca="+authority.File)
+	p := startExchange(t, data, "", "--http=127.0.0.1:0", "--auth", "--tls-cert="+own.CertFile, "--tls-key="+own.KeyFile, "--tls-client-ca="+authority.File)
 	t.Setenv("OUTCRY_ADDR", p.addr)
 	t.Setenv("OUTCRY_TLS_CA", authority.File)
 	t.Setenv("OUTCRY_CLIENT_CERT", mine.CertFile)
@@ -47,6 +47,12 @@ func TestTokensStepByStep(t *testing.T) {
 	}, time.Minute, 20*time.Millisecond)
 	got, _, _ = as(trader, "symbol", "QQQ")
 	require.Equal(t, "error: <create> needs a token of scope admin\n", got)
+
+	got, _, _ = as(admin, "--http="+p.http, "doctor", "--data="+data, "--database-url=")
+	require.Regexp(t, `(?m)^ok +server +/readyz says 200: ready$`, got)
+	require.Regexp(t, `(?m)^ok +server's journal`, got)
+	got, _, _ = as(trader, "doctor", "--http="+p.http, "--data="+data, "--database-url=")
+	require.Regexp(t, `(?m)^warn +server version +/metrics says 403: the token may not read it$`, got)
 
 	list, _, status := outcry("", "token", "list", "--data", data)
 	require.Equal(t, exitOK, status)

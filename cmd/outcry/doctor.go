@@ -18,7 +18,9 @@ const doctorUsage = `outcry doctor looks at the machine, the disk and the databa
 run on, and says what to change. It changes nothing and leaves no file behind. Run it as the server's
 user, in the server's surroundings, best while the server runs.
 
-Usage: outcry doctor [flags]
+Usage: outcry [--token-file FILE] [--tls-ca FILE] doctor [flags]
+
+A token is shown to the HTTP side over TLS, or on this machine, alone.
 
 Every line begins with ok, warn or bad. The exit status is 1 where something is bad.
 
@@ -28,13 +30,18 @@ Flags:
 // errBad means that something is bad, and that this has been said.
 var errBad = errors.New("something is bad")
 
-// runDoctor is the command. It returns flag.ErrHelp, errPrinted, a *usageError, errBad,
-// or what could not be written.
-func runDoctor(args []string, stdout, stderr io.Writer) error {
+// runDoctor is the command. a is what outcry's own flags say. It returns flag.ErrHelp,
+// errPrinted, a *usageError, errBad, what is wrong with the token or the certificates, or
+// what could not be written.
+func runDoctor(args []string, a *access, stdout, stderr io.Writer) error {
 	f := subcommand("doctor", doctorUsage, stderr)
-	o := doctor.Options{Revision: revision(), Token: os.Getenv("OUTCRY_TOKEN")}
+	o := doctor.Options{Revision: revision()}
 	data := dataFlag(f)
-	f.StringVar(&o.HTTP, "http", os.Getenv("OUTCRY_HTTP"), "`address` of a running server's HTTP side, also as OUTCRY_HTTP; empty for none")
+	asked := os.Getenv("OUTCRY_HTTP")
+	if asked == "" && a.httpAddr != standardHTTP { // it was given before the command
+		asked = a.httpAddr
+	}
+	f.StringVar(&o.HTTP, "http", asked, "`address` of a running server's HTTP side, also as OUTCRY_HTTP; empty for none")
 	f.IntVar(&o.ConnectionsMax, "max-connections", 16384, "what the server's --max-connections is")
 	f.Int64Var(&o.MemoryMax, "max-memory", 512<<20, "what the server's --max-memory is, in `bytes`")
 	inJSON := f.Bool("json", false, "print the findings as JSON")
@@ -51,6 +58,13 @@ func runDoctor(args []string, stdout, stderr io.Writer) error {
 		return &usageError{fmt.Sprintf("--max-memory %d: must be from %d to %d", o.MemoryMax, 1<<20, int64(1)<<50)}
 	}
 	o.Data, o.DatabaseURL = *data, url
+	if o.HTTP != "" {
+		how, err := a.options()
+		if err != nil {
+			return err
+		}
+		o.Token, o.TLS = how.Token, how.TLS
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	findings := doctor.Examine(ctx, o)

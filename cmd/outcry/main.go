@@ -80,7 +80,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case "backup":
 		err = runBackup(f.Args()[1:], stdout, stderr)
 	case "doctor":
-		err = runDoctor(f.Args()[1:], stdout, stderr)
+		err = runDoctor(f.Args()[1:], &c.access, stdout, stderr)
 	case "restore":
 		err = runRestore(f.Args()[1:], stdout, stderr)
 	case "demo":

@@ -136,7 +136,9 @@ func (e *examination) checkDatabaseClock(ctx context.Context, conn *pgx.Conn) {
 // checkSchema looks whether the database is this program's, and the journal's.
 func (e *examination) checkSchema(ctx context.Context, conn *pgx.Conn) {
 	newest := postgres.SchemaVersion()
-	version, applied, id, err := postgres.Look(ctx, conn)
+	// Before the database: a server deletes what that has.
+	oldest, _ := journal.Oldest(filepath.Join(e.Data, "journal")) // an error is checkJournal's
+	version, position, err := postgres.Look(ctx, conn)
 	switch {
 	case err != nil:
 		e.unknown("schema", err)
@@ -149,10 +151,44 @@ func (e *examination) checkSchema(ctx context.Context, conn *pgx.Conn) {
 		return
 	}
 	e.found("schema", gradeIf(version < newest, Warn), "the next start of this version of outcryd brings it up to date: take a backup before", "version %d, this program's is %d", version, newest)
-	journalID, last, err := journal.Newest(filepath.Join(e.Data, "journal"))
+	e.checkBelongs(oldest, position)
+}
+
+// checkBelongs compares what journal and database say of each other, as a start does.
+// oldest was asked before the database was, so that a server at work changes nothing.
+func (e *examination) checkBelongs(oldest uint64, p postgres.Position) {
+	dir := filepath.Join(e.Data, "journal")
+	there, err := journal.Exists(dir)
 	if err != nil {
-		return // has been said, or there is none
+		return // has been said
 	}
-	e.found("belongs", gradeIf(id != [16]byte{} && id != journalID, Bad), "name the data directory and the database of one exchange",
-		"the database follows the journal %x up to record %d; the one in %s is %x, up to %d", id, applied, e.Data, journalID, last)
+	// Where every answer waited for Postgres, the journal may be lost.
+	lost := Bad
+	if p.Ack == "postgres" {
+		lost = Warn
+	}
+	const advice = "bring back the journal that was used with this database: records that were answered may be lost without it. docs/OPERATIONS.md, Lose the journal"
+	if !there {
+		begun := p.Applied > 0 || p.Journal != [16]byte{}
+		e.found("belongs", gradeIf(begun, lost), advice, "the database holds records up to %d, and there is no journal in %s", p.Applied, dir)
+		return
+	}
+	id, last, err := journal.Newest(dir)
+	if err != nil {
+		return // has been said
+	}
+	other := p.Journal != [16]byte{} && p.Journal != id
+	switch {
+	case oldest > p.Applied+1:
+		e.found("belongs", Bad, "restore a newer backup: the records between are in neither", "the database holds records up to %d, and the journal in %s begins at %d", p.Applied, dir, oldest)
+	case other && last < oldest: // it is a new one
+		e.found("belongs", lost, advice, "the database holds records up to %d, and the journal in %s is another one, with none", p.Applied, dir)
+	case other:
+		e.found("belongs", Bad, "name the data directory and the database of one exchange",
+			"the database follows the journal %x up to record %d; the one in %s is %x, up to %d", p.Journal, p.Applied, e.Data, id, last)
+	case last < p.Applied:
+		e.found("belongs", lost, advice, "the database holds records up to %d, and the journal in %s reaches only to %d", p.Applied, dir, last)
+	default:
+		e.found("belongs", OK, "", "the database follows the journal %x up to record %d; the one in %s is %x, up to %d", p.Journal, p.Applied, e.Data, id, last)
+	}
 }

@@ -186,6 +186,10 @@ func (e *examination) checkJournal() {
 	if err == nil {
 		_, seq, err = journal.Newest(dir)
 	}
+	if _, newer := errors.AsType[*journal.VersionError](err); newer {
+		e.found("journal", Bad, "use the version of outcry that the server has", "%v", err)
+		return
+	}
 	if err != nil {
 		e.found("journal", Bad, "stop the server and run outcry verify; see docs/RELIABILITY.md", "%v", err)
 		return

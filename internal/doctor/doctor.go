@@ -11,6 +11,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"os"
 	"runtime"
@@ -41,7 +42,12 @@ type Options struct {
 	Data        string // the data directory; it need not be there yet
 	DatabaseURL string // "" for the local cluster below Data
 	HTTP        string // address of a running server's HTTP side; "" for none
-	Token       string // for the HTTP side, where that asks for one
+
+	// Token is for the HTTP side, where that asks for one. It is sent over TLS, or to this
+	// machine.
+	Token string
+
+	TLS *tls.Config // how the HTTP side is spoken to; nil where it speaks no TLS
 
 	ConnectionsMax int    // as outcryd --max-connections
 	MemoryMax      int64  // as outcryd --max-memory
@@ -49,8 +55,8 @@ type Options struct {
 }
 
 // Examine does all checks and returns what they found, in an order that stays the same.
-// It takes a few seconds at the most: each check is bounded in time, and ctx ends them.
-// What cannot be looked at is a finding too.
+// It takes a few seconds. Each check is bounded in time, also where a disk answers nothing,
+// and ctx ends it; what hangs in the kernel then is left behind. What cannot be looked at is a finding too.
 func Examine(ctx context.Context, o Options) []Finding {
 	e := &examination{Options: o, machine: thisMachine()}
 	return e.run(ctx)
@@ -67,11 +73,17 @@ type machine struct {
 	now   func() time.Time
 	procs int
 	pause time.Duration // over which the clock is watched
+
+	patience time.Duration // how long a check may take
 }
+
+// checkTimeout is that of this machine. It is above what a check needs that waits for
+// others.
+const checkTimeout = databaseTimeout + 2*time.Second
 
 func thisMachine() machine {
 	return machine{read: os.ReadFile, env: os.Getenv, files: openFilesMax, clock: kernelClock, disk: diskOf, sync: timeSyncs,
-		now: time.Now, procs: runtime.GOMAXPROCS(0), pause: clockPause}
+		now: time.Now, procs: runtime.GOMAXPROCS(0), pause: clockPause, patience: checkTimeout}
 }
 
 // examination gathers findings.
@@ -84,17 +96,44 @@ type examination struct {
 // run does all checks.
 func (e *examination) run(ctx context.Context) []Finding {
 	stopWatch := e.watchClock()
-	e.checkDirectory()
-	e.checkDisk()
-	e.checkSync()
-	e.checkLimits()
-	e.checkMemory()
-	e.checkProcessors()
-	e.checkJournal()
-	e.checkDatabase(ctx)
-	e.checkServer(ctx)
+	for _, check := range []struct {
+		name string
+		do   func(*examination)
+	}{
+		{"directory", (*examination).checkDirectory},
+		{"file system", (*examination).checkDisk},
+		{"disk sync", (*examination).checkSync},
+		{"open files", (*examination).checkLimits},
+		{"memory", (*examination).checkMemory},
+		{"processors", (*examination).checkProcessors},
+		{"journal", (*examination).checkJournal},
+		{"postgres", func(part *examination) { part.checkDatabase(ctx) }},
+		{"server", func(part *examination) { part.checkServer(ctx) }},
+	} {
+		e.within(ctx, check.name, check.do)
+	}
 	stopWatch()
 	return e.findings
+}
+
+// within does a check, whose findings count where it ends in time.
+func (e *examination) within(ctx context.Context, name string, check func(*examination)) {
+	part := &examination{Options: e.Options, machine: e.machine}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		check(part)
+	}()
+	timer := time.NewTimer(e.machine.patience)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		e.findings = append(e.findings, part.findings...)
+	case <-ctx.Done():
+		e.unknown(name, ctx.Err())
+	case <-timer.C:
+		e.found(name, Bad, "see whether the disk answers: ls "+e.Data+", and dmesg", "it could not be looked at within %s", e.machine.patience)
+	}
 }
 
 // found adds a finding. Where it is ok there is no advice.

@@ -2,11 +2,19 @@ package doctor
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"io/fs"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,7 +54,7 @@ func healthy() machine {
 		sync: func(string, int, time.Duration) ([]time.Duration, error) {
 			return []time.Duration{time.Millisecond, 2 * time.Millisecond}, nil
 		},
-		now: time.Now, procs: 4,
+		now: time.Now, procs: 4, patience: time.Minute,
 	}
 }
 
@@ -245,22 +253,71 @@ func TestPostgresIsLookedAt(t *testing.T) {
 	_, err = conn.Exec(background, `UPDATE outcry_schema_version SET version = 99`)
 	require.NoError(t, err)
 	requireFound(t, examined(t, healthy(), Options{DatabaseURL: url})["schema"], Bad, "version 99", "use the version of outcry")
-	_, err = conn.Exec(background, `UPDATE outcry_schema_version SET version = 1`)
-	require.NoError(t, err)
-	data := t.TempDir()
-	j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{SegmentBytes: 1 << 12})
-	require.NoError(t, err)
-	require.NoError(t, j.Close())
-	requireFound(t, examined(t, healthy(), Options{DatabaseURL: url, Data: data})["belongs"], Bad, "the database follows the journal 00000000000000000000000000000001 up to record 7", "of one exchange")
-	_, err = conn.Exec(background, `UPDATE exchange_state SET journal_id = $1`, j.ID())
-	require.NoError(t, err)
-	requireFound(t, examined(t, healthy(), Options{DatabaseURL: url, Data: data})["belongs"], OK, "up to record 7", "")
-
 	const secret = "opensesame"
 	for _, url := range []string{"postgres://u:" + secret + "@127.0.0.1:1/x", "postgres://u:" + secret + "@[/x", "nonsense://u:" + secret + "@x"} {
 		f := examined(t, healthy(), Options{DatabaseURL: url})["postgres"]
 		requireFound(t, f, Bad, "", "correct --database-url")
 		require.NotContains(t, fmt.Sprint(f), secret)
+	}
+}
+
+// TestJournalAndDatabaseHaveToBelongTogether has what a start refuses, and what it takes.
+func TestJournalAndDatabaseHaveToBelongTogether(t *testing.T) {
+	url, none := pgtest.NewDatabase(t), t.TempDir()
+	conn, err := pgx.Connect(background, url)
+	require.NoError(t, err)
+	defer conn.Close(background)
+	// journalOf has records from one number to another, none where that is below.
+	journalOf := func(first, last uint64) (data string, id [16]byte) {
+		data = t.TempDir()
+		j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{SegmentBytes: 1 << 12, FirstSeq: first})
+		require.NoError(t, err)
+		for seq := first; seq <= last; seq++ {
+			_, err := j.Append([]byte("record"))
+			require.NoError(t, err)
+			require.NoError(t, j.Wait(background, seq))
+		}
+		require.NoError(t, j.Close())
+		return data, j.ID()
+	}
+	ours, id := journalOf(5, 7)
+	other, otherID := journalOf(5, 7)
+	begun, begunID := journalOf(8, 7)
+	unknown := [16]byte{}
+	_, err = conn.Exec(background, `CREATE TABLE outcry_schema_version AS SELECT 1 AS version;
+		CREATE TABLE exchange_state AS SELECT 0::bigint AS applied_seq, NULL::uuid AS journal_id, '' AS ack`)
+	require.NoError(t, err)
+	for _, test := range []struct {
+		data          string
+		applied       uint64
+		follows       [16]byte
+		ack           string
+		grade         Grade
+		value, advice string
+	}{
+		{ours, 7, id, "journal", OK, "up to record 7; the one in " + ours, ""},
+		{ours, 4, id, "journal", OK, "up to record 4", ""},
+		{ours, 7, unknown, "journal", OK, "up to record 7", ""},
+		{ours, 3, id, "journal", Bad, "up to 3, and the journal in " + ours + "/journal begins at 5", "restore a newer backup"},
+		{ours, 8, id, "journal", Bad, "up to 8, and the journal in " + ours + "/journal reaches only to 7", "bring back the journal"},
+		{ours, 8, id, "postgres", Warn, "reaches only to 7", "bring back the journal"},
+		{ours, 7, otherID, "postgres", Bad, "the database follows the journal", "of one exchange"},
+		{other, 7, id, "journal", Bad, fmt.Sprintf("the database follows the journal %x up to record 7", id), "of one exchange"},
+		{begun, 7, id, "journal", Bad, "is another one, with none", "bring back the journal"},
+		{begun, 7, id, "postgres", Warn, "is another one, with none", "bring back the journal"},
+		{begun, 7, begunID, "journal", OK, "up to record 7", ""},
+		{none, 7, id, "journal", Bad, "up to 7, and there is no journal in " + none, "Lose the journal"},
+		{none, 7, id, "postgres", Warn, "there is no journal in " + none, "Lose the journal"},
+		{none, 0, id, "journal", Bad, "there is no journal in " + none, "Lose the journal"},
+		{none, 0, unknown, "journal", OK, "there is no journal in " + none, ""},
+	} {
+		var follows *[16]byte
+		if test.follows != unknown {
+			follows = &test.follows
+		}
+		_, err = conn.Exec(background, `UPDATE exchange_state SET applied_seq = $1, journal_id = $2, ack = $3`, int64(test.applied), follows, test.ack)
+		require.NoError(t, err)
+		requireFound(t, examined(t, healthy(), Options{DatabaseURL: url, Data: test.data})["belongs"], test.grade, test.value, test.advice)
 	}
 }
 
@@ -278,11 +335,13 @@ func TestTheLocalClusterIsLookedAtWhileItRuns(t *testing.T) {
 }
 
 func TestARunningServerIsAsked(t *testing.T) {
-	ready, token := http.StatusOK, ""
+	ready, token, forbidden := http.StatusOK, "", false
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case token != "" && r.Header.Get("Authorization") != "Bearer "+token:
 			w.WriteHeader(http.StatusUnauthorized)
+		case r.URL.Path == "/metrics" && forbidden:
+			w.WriteHeader(http.StatusForbidden)
 		case r.URL.Path == "/readyz":
 			w.WriteHeader(ready)
 			fmt.Fprintln(w, "because of this")
@@ -305,6 +364,93 @@ func TestARunningServerIsAsked(t *testing.T) {
 	requireFound(t, examined(t, healthy(), o)["server"], Warn, "asks for a token", "")
 	o.Token = "T"
 	requireFound(t, examined(t, healthy(), o)["server"], Bad, "503", "")
+	ready, forbidden = http.StatusOK, true
+	all = examined(t, healthy(), o)
+	requireFound(t, all["server"], OK, "200", "")
+	requireFound(t, all["server version"], Warn, "/metrics says 403", "of the scope read")
 	s.Close()
 	requireFound(t, examined(t, healthy(), o)["server"], Bad, "refused", "start outcryd")
+}
+
+// TestAServerWithTLSIsAsked has one that redirects as well, and the token in the clear.
+func TestAServerWithTLSIsAsked(t *testing.T) {
+	var shown []string
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown = append(shown, r.Header.Get("Authorization"))
+		if r.URL.Path == "/metrics" {
+			http.Redirect(w, r, "http://"+r.Host+"/elsewhere", http.StatusFound)
+		}
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	authorities := x509.NewCertPool()
+	authorities.AddCert(s.Certificate())
+	o := Options{HTTP: s.Listener.Addr().String(), Token: "T", TLS: &tls.Config{RootCAs: authorities}}
+	all := examined(t, healthy(), o)
+	requireFound(t, all["server"], OK, "/readyz says 200", "")
+	requireFound(t, all["server version"], Warn, "/metrics says 302", "")
+	require.Equal(t, []string{"Bearer T", "Bearer T"}, shown)
+	o.TLS = &tls.Config{}
+	requireFound(t, examined(t, healthy(), o)["server"], Bad, "certificate", "start outcryd")
+
+	// An address of this machine that is not loopback: a packet to it would leave others'.
+	o.TLS = nil
+	beyond := "192.0.2.1:80"
+	e := &examination{Options: o}
+	_, err := e.guard(addressed{remote: beyond}, nil)
+	require.ErrorContains(t, err, "the token is not sent to "+beyond+" without TLS: give --tls-ca")
+	conn, err := e.guard(addressed{remote: "127.0.0.1:80"}, nil)
+	require.NoError(t, err)
+	require.NotNil(t, conn)
+}
+
+// addressed is a connection to an address.
+type addressed struct {
+	net.Conn
+	remote string
+}
+
+func (a addressed) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(a.remote))
+}
+
+func (a addressed) Close() error { return nil }
+
+// TestADiskThatHangsEndsNoDoctor has a sync that never returns.
+func TestADiskThatHangsEndsNoDoctor(t *testing.T) {
+	hangs := make(chan struct{})
+	defer close(hangs)
+	m := healthy()
+	m.patience = time.Millisecond
+	m.sync = func(string, int, time.Duration) ([]time.Duration, error) {
+		<-hangs
+		return nil, nil
+	}
+	e := &examination{Options: Options{Data: t.TempDir()}, machine: m}
+	e.within(background, "disk sync", (*examination).checkSync)
+	require.Len(t, e.findings, 1)
+	requireFound(t, e.findings[0], Bad, "could not be looked at within 1ms", "dmesg")
+
+	m.patience = time.Hour
+	ctx, cancel := context.WithCancel(background)
+	time.AfterFunc(10*time.Millisecond, cancel)
+	e = &examination{Options: Options{Data: t.TempDir()}, machine: m}
+	e.within(ctx, "disk sync", (*examination).checkSync)
+	require.Equal(t, []Finding{{"disk sync", Warn, "not known: context canceled", "look at it by hand"}}, e.findings)
+}
+
+// TestAJournalThatIsTooNewWantsANewerProgram has one of version 99.
+func TestAJournalThatIsTooNewWantsANewerProgram(t *testing.T) {
+	data := t.TempDir()
+	j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{SegmentBytes: 1 << 12})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+	segment := filepath.Join(data, "journal", "00000000000000000001.seg")
+	b, err := os.ReadFile(segment)
+	require.NoError(t, err)
+	binary.LittleEndian.PutUint32(b[8:], 99)
+	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], crc32.MakeTable(crc32.Castagnoli)))
+	require.NoError(t, os.WriteFile(segment, b, 0o600))
+	requireFound(t, examined(t, healthy(), Options{Data: data})["journal"], Bad, "has version 99", "use the version of outcry that the server has")
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -27,15 +28,22 @@ func (e *examination) checkServer(ctx context.Context) {
 	case err != nil:
 		e.found("server", Bad, "start outcryd, or correct --http", "%v", err)
 		return
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		e.found("server", Warn, "give a token that may read it", "the HTTP side asks for a token")
+	case forbidden(status):
+		e.found("server", Warn, "give a token that may read it, with --token-file", "the HTTP side asks for a token")
 		return
 	}
 	line, _, _ := strings.Cut(body, "\n")
 	e.found("server", gradeIf(status != http.StatusOK, Bad), "the answer says why it takes no orders", "/readyz says %d: %s", status, line)
 	status, body, err = e.get(ctx, "/metrics")
-	if err != nil || status != http.StatusOK {
-		e.unknown("server version", fmt.Errorf("/metrics says %d, error %w", status, err))
+	switch {
+	case err != nil:
+		e.unknown("server version", err)
+		return
+	case forbidden(status):
+		e.found("server version", Warn, "give a token of the scope read", "/metrics says %d: the token may not read it", status)
+		return
+	case status != http.StatusOK:
+		e.unknown("server version", fmt.Errorf("/metrics says %d", status))
 		return
 	}
 	m := parseMetrics(body)
@@ -58,24 +66,55 @@ func orUnknown(s string) string {
 	return s
 }
 
-// get asks the HTTP side.
+// forbidden tells whether the HTTP side wants a token, or another one.
+func forbidden(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
+}
+
+// get asks the HTTP side, and nobody else: no proxy, and not where it redirects to.
 func (e *examination) get(ctx context.Context, path string) (status int, body string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.HTTP+path, nil)
+	scheme := "http://"
+	if e.TLS != nil {
+		scheme = "https://"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+e.HTTP+path, nil)
 	if err != nil {
 		return 0, "", err
 	}
 	if e.Token != "" {
 		request.Header.Set("Authorization", "Bearer "+e.Token)
 	}
-	response, err := http.DefaultClient.Do(request)
+	client := http.Client{
+		Transport:     &http.Transport{TLSClientConfig: e.TLS, DialContext: e.dial, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	response, err := client.Do(request)
 	if err != nil {
 		return 0, "", err
 	}
 	defer response.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(response.Body, answerBytesMax))
 	return response.StatusCode, string(b), err
+}
+
+// dial connects to the HTTP side.
+func (e *examination) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return e.guard(new(net.Dialer).DialContext(ctx, network, address))
+}
+
+// guard refuses a connection on which the token would leave this machine for everybody
+// to read.
+func (e *examination) guard(conn net.Conn, err error) (net.Conn, error) {
+	if err != nil || e.Token == "" || e.TLS != nil {
+		return conn, err
+	}
+	if at, ok := conn.RemoteAddr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		conn.Close()
+		return nil, fmt.Errorf("the token is not sent to %s without TLS: give --tls-ca", conn.RemoteAddr())
+	}
+	return conn, nil
 }
 
 // metrics is what doctor reads of /metrics.

@@ -31,6 +31,21 @@ func Newest(dir string) (id [16]byte, seq uint64, err error) {
 	return r.id, r.next - 1, nil
 }
 
+// Oldest returns the seq of the first record that the journal in dir has, or will have
+// where it has none. It reads no file, and may be asked while the journal is in use: the
+// answer was right once. The error says that there is no journal, or what could not be
+// read.
+func Oldest(dir string) (seq uint64, err error) {
+	all, err := segments(disk{}, dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("journal: list %s: %w", dir, err)
+	}
+	if len(all) == 0 {
+		return 0, fmt.Errorf("journal: there is no journal in %s", dir)
+	}
+	return all[0].first, nil
+}
+
 // Copy copies the journal in the directory from, which nobody may have open, into the
 // directory to, which holds none, and gives the copy another id, so that neither can be
 // taken for the other. It checks nothing that Inspect has not. The copy is durable when

@@ -8,21 +8,23 @@ import (
 )
 
 // Look tells, over any connection, the version of the schema that a database has, 0
-// where it holds no exchange, the last record that its tables include, and the journal
-// that they follow. It may be of another version than this program's. The error says
-// why it could not be read.
-func Look(ctx context.Context, conn *pgx.Conn) (version int, applied uint64, journal [16]byte, err error) {
+// where it holds no exchange, and where the projection stands, but for OrdersAfter. The
+// schema may be of another version than this program's. The error says why it could not
+// be read.
+func Look(ctx context.Context, conn *pgx.Conn) (version int, p Position, err error) {
 	there := false
 	err = conn.QueryRow(ctx, `SELECT to_regclass('exchange_state') IS NOT NULL AND to_regclass($1) IS NOT NULL`, versionTable).Scan(&there)
 	if err == nil && there {
 		var id *[16]byte
-		err = conn.QueryRow(ctx, `SELECT version, applied_seq, journal_id FROM exchange_state, `+versionTable).Scan(&version, &applied, &id)
+		// The column ack is not there in every version.
+		err = conn.QueryRow(ctx, `SELECT version, applied_seq, journal_id, coalesce(to_jsonb(s) ->> 'ack', '') FROM exchange_state s, `+versionTable).
+			Scan(&version, &p.Applied, &id, &p.Ack)
 		if id != nil {
-			journal = *id
+			p.Journal = *id
 		}
 	}
 	if err != nil {
-		return 0, 0, journal, fmt.Errorf("postgres: look at the database: %w", err)
+		return 0, Position{}, fmt.Errorf("postgres: look at the database: %w", err)
 	}
-	return version, applied, journal, nil
+	return version, p, nil
 }
