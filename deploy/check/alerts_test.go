@@ -29,10 +29,11 @@ type trouble struct {
 
 // Pieces of troubles.
 const (
-	settings = "/etc/default/outcryd"
+	settings    = "/etc/outcry/outcryd.conf"
+	environment = "/etc/default/outcryd"
 
 	// forget removes the settings of a trouble.
-	forget = "sed -i '/^OUTCRY_[A-Z_]*=/d' " + settings + "; "
+	forget = "sed -i '/^[a-z]/d' " + settings + "; sed -i '/^OUTCRY_/d' " + environment + "; "
 
 	// slowDisk has each sync of the journal take longer. The process is told the truth by
 	// its clock: for it this is a slow disk.
@@ -45,7 +46,7 @@ const (
 	noConnections   = "systemctl stop many"
 
 	// loseTouch leaves the exchange without Postgres, and little time.
-	loseTouch = "echo OUTCRY_MAX_LAG=1000 >> " + settings + "; systemctl restart outcryd; systemctl stop postgresql@15-main"
+	loseTouch = "echo max-lag = 1000 >> " + settings + "; systemctl restart outcryd; systemctl stop postgresql@15-main"
 
 	// lockTables has the projector wait.
 	lockTables = "systemd-run --quiet --collect --unit=reader --uid=postgres psql -d outcry -c 'BEGIN; LOCK TABLE accounts IN SHARE MODE; SELECT pg_sleep(1000)'; " +
@@ -60,7 +61,7 @@ var (
 			comes: "for i in 1 2 3; do before=$(systemctl show outcryd --value -p MainPID); systemctl kill --signal=KILL outcryd; " +
 				"while [ $(systemctl show outcryd --value -p MainPID) = $before ] || [ $(systemctl is-active outcryd) != active ]; do sleep 0.1; done; sleep 0.5; done",
 			slowly: true},
-		{alert: "OutcryDown", comes: "echo OUTCRY_MAX_LAG=lots >> " + settings + "; systemctl restart --no-block outcryd; " +
+		{alert: "OutcryDown", comes: "echo OUTCRY_MAX_LAG=lots >> " + environment + "; systemctl restart --no-block outcryd; " +
 			"while [ $(systemctl show outcryd --value -p ActiveState) != failed ]; do sleep 0.1; done",
 			meanwhile: map[string]string{"somebody corrects the setting": forget}},
 		{alert: "OutcryNotReady", comes: "systemctl stop postgresql@15-main; systemctl kill --signal=KILL outcryd"},
@@ -87,12 +88,12 @@ var (
 		{alert: "OutcryClientErrors",
 			comes:     "systemctl stop customers; systemd-run --quiet --collect --unit=confused bash -c 'while :; do curl -s -d \"<order/>\" http://127.0.0.1:8080/xml; sleep 0.1; done'",
 			meanwhile: map[string]string{"the client is corrected": "systemctl stop confused"}, ended: "systemctl start customers"},
-		{alert: "OutcryConnectionsNearLimit", comes: "echo OUTCRY_MAX_CONNECTIONS=110 >> " + settings + "; systemctl restart outcryd; " + someConnections,
+		{alert: "OutcryConnectionsNearLimit", comes: "echo max-connections = 110 >> " + settings + "; systemctl restart outcryd; " + someConnections,
 			ended: noConnections + "; " + forget + "systemctl restart outcryd"},
 		{alert: "OutcryAcceptErrors", comes: "printf '[Service]\nLimitNOFILE=64\n' > /run/systemd/system/outcryd.service.d/few.conf; systemctl daemon-reload; systemctl restart outcryd",
 			seen: "process_max_fds{job=\"outcry\"} == 64", worse: someConnections, ended: noConnections},
 		// A killed server leaves records that Postgres does not have, and cannot be given then.
-		{alert: "OutcryMarketFeedDown", comes: "echo OUTCRY_ACK=postgres >> " + settings + "; systemctl stop postgresql@15-main; sleep 1; " +
+		{alert: "OutcryMarketFeedDown", comes: "echo ack = postgres >> " + settings + "; systemctl stop postgresql@15-main; sleep 1; " +
 			"systemctl kill --signal=KILL outcryd; systemctl stop outcryd; systemctl start postgresql@15-main; " + lockTables + "systemctl start --no-block outcryd",
 			meanwhile: map[string]string{"the lock is gone": unlockTables}, ended: forget + "systemctl restart outcryd"},
 		// A buyer does not get back what a better price left over.
