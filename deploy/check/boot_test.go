@@ -107,16 +107,23 @@ var packaging sync.Mutex
 // install installs a version of the package.
 func (m machine) install(version string) {
 	m.t.Helper()
-	out, err := m.shell("cat > /root/outcry.deb && dpkg --install /root/outcry.deb", string(packageOf(m.t, version)))
+	m.put("/root/outcry.deb", packageOf(m.t, binaries(m.t), version))
+	m.run("dpkg --install /root/outcry.deb")
+}
+
+// put writes a file in the machine.
+func (m machine) put(path string, content []byte) {
+	m.t.Helper()
+	out, err := m.shell("cat > "+path, string(content))
 	require.NoError(m.t, err, out)
 }
 
-// packageOf returns a version of the package.
-func packageOf(t *testing.T, version string) []byte {
+// packageOf returns a version of the package, of the binaries in a folder.
+func packageOf(t *testing.T, binaries, version string) []byte {
 	t.Helper()
 	packaging.Lock()
 	defer packaging.Unlock()
-	b, err := os.ReadFile(makePackage(t, version))
+	b, err := os.ReadFile(makePackage(t, binaries, version))
 	require.NoError(t, err)
 	return b
 }

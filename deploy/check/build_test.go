@@ -82,11 +82,11 @@ func binaries(t *testing.T) string {
 	return built.dir
 }
 
-// makePackage makes a Debian package of those binaries, and returns its path. It is
-// hardly compressed, which saves most of the time.
-func makePackage(t *testing.T, version string) string {
+// makePackage makes a Debian package of the binaries in a folder, and returns its path.
+// It is hardly compressed, which saves most of the time.
+func makePackage(t *testing.T, binaries, version string) string {
 	t.Helper()
-	build := command(t, filepath.Join(repository, "deploy/debian/build.sh"), binaries(t))
+	build := command(t, filepath.Join(repository, "deploy/debian/build.sh"), binaries)
 	build.Env = append(os.Environ(), "VERSION="+version, "DPKG_DEB_COMPRESSOR_LEVEL=0")
 	return strings.TrimSpace(output(t, build))
 }

@@ -67,5 +67,8 @@ cd "$root"
 pivot_root . old
 umount -l /old
 rmdir /old
+# As systemd makes it where it runs on a machine, and not in a container: what fails
+# there is to fail here.
+mount --make-rshared /
 exec /usr/bin/env -i container=outcry-machine PATH=/usr/sbin:/usr/bin:/sbin:/bin \
   /lib/systemd/systemd --system --unit=machine.target --log-target=journal --show-status=no

@@ -20,14 +20,14 @@ func TestThePackageIsTheSameBytesEachTime(t *testing.T) {
 		return sha256.Sum256(b)
 	}
 	t.Setenv("DPKG_DEB_COMPRESSOR_LEVEL", "0")
-	one, dir := makePackage(t, "1.0"), t.TempDir()
+	one, dir := makePackage(t, binaries(t), "1.0"), t.TempDir()
 	makeTarget(t, "deb", "OUT="+dir, "VERSION=1.0") // binaries and all
 	require.Equal(t, sum(one), sum(filepath.Join(dir, filepath.Base(one))))
 	output(t, command(t, "lintian", "--allow-root", "--fail-on=error,warning", one))
 }
 
 func TestWithoutATagThePackagesVersionIsOlderThanAnyRelease(t *testing.T) {
-	version := strings.TrimSpace(output(t, command(t, "dpkg-deb", "--field", makePackage(t, ""), "Version")))
+	version := strings.TrimSpace(output(t, command(t, "dpkg-deb", "--field", makePackage(t, binaries(t), ""), "Version")))
 	output(t, command(t, "dpkg", "--validate-version", version))
 	if exec.Command("git", "-C", repository, "describe", "--tags", "--match", "v[0-9]*").Run() != nil {
 		output(t, command(t, "dpkg", "--compare-versions", version, "lt", "0.0.1"))

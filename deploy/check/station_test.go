@@ -36,6 +36,7 @@ func openStation(t *testing.T) *station {
 	t.Helper()
 	s := &station{machine: boot(t), page: readPage(t, "docs/OPERATIONS.md")}
 	s.install("1.0")
+	require.Equal(t, "shared", s.run("findmnt --noheadings --output=PROPAGATION /"), "as on a machine that is no copy")
 	s.run("mkdir -p /var/lib/outcry && mount -t tmpfs -o size=2G outcry-disk /var/lib/outcry")
 	// This machine may have a cluster, in whatever state.
 	s.run("rm -rf /var/lib/postgresql/15/main /etc/postgresql/15/main && pg_createcluster 15 main")
