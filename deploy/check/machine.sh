@@ -58,6 +58,8 @@ done
 rm -rf "$root"/etc/systemd/system/*.wants "$root"/{usr/lib,lib}/systemd/system/*.wants
 rm -f "$root"/usr/lib/systemd/system-generators/* "$root/etc/machine-id" "$root/etc/fstab"
 rm -rf "$root/var/log/journal" "$root/var/lib/outcry"
+# There is no network to wait for but the loopback, which is there.
+ln -s /dev/null "$root/etc/systemd/system/systemd-networkd-wait-online.service"
 printf '[Unit]\nWants=systemd-journald.service\nAfter=systemd-journald.service\nDefaultDependencies=no\n' \
   > "$root/etc/systemd/system/machine.target"
 # Not chroot: the sandbox of a unit may have a user namespace, which a process that is

@@ -3,6 +3,7 @@
 package check
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -28,6 +29,8 @@ func TestThePackageFromInstallToPurge(t *testing.T) {
 		{"a server that hangs is ended and started again", hangs},
 		{"a reload takes settings over while it runs, and refuses wrong ones", reloaded},
 		{"an upgrade restarts the service and keeps what was traded", upgraded},
+		{"an upgrade does not wait for ever for a database that is away", upgradedWithoutDatabase},
+		{"the exchange listens once the network is there, and is not given up at once", comesUpLate},
 		{"a removal stops the service and keeps what was traded", removed},
 		{"a purge keeps what was traded unless that is asked for", purged},
 	} {
@@ -117,6 +120,34 @@ func upgraded(t *testing.T, m machine) {
 	m.install("1.2")
 	require.Equal(t, "inactive", m.try("systemctl is-active outcryd"), "one that did not run is not started")
 	m.run("systemctl start outcryd")
+}
+
+// upgradedWithoutDatabase has dpkg wait for two seconds; it would for ever if it waited
+// for the database, and the machine's commands end with the test.
+func upgradedWithoutDatabase(t *testing.T, m machine) {
+	m.run("cp /etc/default/outcryd /root/settings && echo DATABASE_URL=postgres://nobody@127.0.0.1:1/nothing >> /etc/default/outcryd")
+	out := m.run("OUTCRY_UPGRADE_WAIT=2 timeout 60 dpkg --install /root/outcry.deb 2>&1")
+	require.Contains(t, out, "outcryd does not take orders yet; see: systemctl status outcryd")
+	require.Equal(t, "install ok installed", m.run("dpkg-query --show --showformat='${Status}' outcry"))
+	require.Equal(t, "activating", m.property("ActiveState"), "the restart goes on by itself")
+	m.run("cp /root/settings /etc/default/outcryd && systemctl restart outcryd")
+	require.Contains(t, m.run("outcry query 1 2"), "executed  4 at 5")
+}
+
+// comesUpLate has the exchange listen at an address that the machine gets only after it
+// has failed more often than systemd's default, and this unit before, has patience.
+func comesUpLate(t *testing.T, m machine) {
+	require.Contains(t, m.property("After"), "network-online.target")
+	require.Contains(t, m.property("Wants"), "network-online.target")
+	m.run("systemctl reset-failed outcryd; echo OUTCRY_LISTEN=192.0.2.7:12345 >> /etc/default/outcryd && systemctl --no-block restart outcryd")
+	require.Eventually(t, func() bool {
+		n, err := strconv.Atoi(m.property("NRestarts"))
+		return err == nil && n > 6
+	}, patience, 50*time.Millisecond)
+	m.run("ip address add 192.0.2.7/32 dev lo")
+	require.Eventually(t, func() bool { return m.property("ActiveState") == "active" }, patience, 50*time.Millisecond)
+	require.Contains(t, m.run("outcry --addr 192.0.2.7:12345 query 1 2"), "executed  4 at 5")
+	m.run("cp /root/settings /etc/default/outcryd && systemctl restart outcryd")
 }
 
 func removed(t *testing.T, m machine) {

@@ -40,8 +40,9 @@ func openStation(t *testing.T) *station {
 	s.run("mkdir -p /var/lib/outcry && mount -t tmpfs -o size=2G outcry-disk /var/lib/outcry")
 	// This machine may have a cluster, in whatever state.
 	s.run("rm -rf /var/lib/postgresql/15/main /etc/postgresql/15/main && pg_createcluster 15 main")
-	// A small disk is to be full soon, and a stop not to wait long for a Postgres that is away.
-	s.run(`mkdir -p /run/systemd/system/outcryd.service.d && printf '[Service]\nEnvironment=OUTCRY_SEGMENT=65536 OUTCRY_STOP_TIMEOUT=5s\n' > /run/systemd/system/outcryd.service.d/test.conf`)
+	// A small disk is to be full soon, a stop not to wait long for a Postgres that is away,
+	// and a server that cannot start to be given up soon.
+	s.run(`mkdir -p /run/systemd/system/outcryd.service.d && printf '[Unit]\nStartLimitBurst=5\n[Service]\nEnvironment=OUTCRY_SEGMENT=65536 OUTCRY_STOP_TIMEOUT=5s\n' > /run/systemd/system/outcryd.service.d/test.conf`)
 	s.run("systemctl daemon-reload")
 	s.shell = s.openShell(patience)
 	s.walk(t, "Start for the first time", nil)
