@@ -1,5 +1,5 @@
 // Package pgtest gives tests a real Postgres: one cluster for a test binary, with
-// a database of its own for every test that asks, or a cluster for a single test
+// an empty database of its own for every test that asks, or a cluster for a single test
 // that wants to stop or kill it.
 //
 // A package's TestMain calls Main, which stops the shared cluster after the tests.
@@ -16,7 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,7 +44,7 @@ const (
 )
 
 // fast gives up durability, which tests of other things do not need.
-var fast = map[string]string{"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "shared_buffers": "64MB", "max_connections": "100"}
+var fast = map[string]string{"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "wal_compression": "off", "shared_buffers": "64MB", "max_connections": "100"}
 
 // shared is the cluster of this test binary. It starts with the first test that
 // wants a database.
@@ -54,7 +53,10 @@ var shared struct {
 	dir     string
 	cluster *cluster.Cluster
 	err     error
-	last    atomic.Int64 // the number of the newest database
+
+	mu   sync.Mutex // guards what follows
+	made int        // databases
+	free []string   // those of them that no test has: they are empty
 }
 
 // Main runs a package's tests, stops the shared cluster and removes it, and
@@ -73,18 +75,68 @@ func Main(m *testing.M) int {
 	return status
 }
 
-// NewDatabase returns the URL of a new, empty database on the shared cluster. It is
-// dropped when the test ends, connections or not. The cluster is without
-// durability. Any number of tests may call it at once.
+// NewDatabase returns the URL of an empty database on the shared cluster, which no other
+// test has. When the test ends it is emptied for a later one, connections or not: a
+// database is some 300 files, and a file system takes long to make and remove those for
+// every test. The cluster is without durability. Any number of tests may call it at
+// once.
 func NewDatabase(t testing.TB) string {
 	t.Helper()
 	shared.once.Do(startShared)
 	require.NoError(t, shared.err)
-	name := fmt.Sprintf("test_%d", shared.last.Add(1))
-	require.NoError(t, execute("CREATE DATABASE "+name))
-	t.Cleanup(func() { require.NoError(t, execute("DROP DATABASE "+name+" WITH (FORCE)")) })
-	u, err := url.Parse(shared.cluster.URL())
+	name, err := takeDatabase()
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, giveBack(name)) })
+	return urlOf(name)
+}
+
+// takeDatabase returns the name of an empty database.
+func takeDatabase() (name string, err error) {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if last := len(shared.free) - 1; last >= 0 {
+		name, shared.free = shared.free[last], shared.free[:last]
+		return name, nil
+	}
+	shared.made++
+	name = fmt.Sprintf("test_%d", shared.made)
+	return name, execute(shared.cluster.URL(), "CREATE DATABASE "+name)
+}
+
+// giveBack ends a database's connections and removes all that is in it.
+func giveBack(name string) error {
+	if err := execute(urlOf(name), endOthers, dropAll); err != nil {
+		return err
+	}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	shared.free = append(shared.free, name)
+	return nil
+}
+
+const (
+	// endOthers returns once the other connections to the database have ended.
+	endOthers = `DO $$ BEGIN LOOP
+		PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid();
+		EXIT WHEN NOT FOUND;
+		PERFORM pg_sleep(0.001), pg_stat_clear_snapshot();
+	END LOOP; END $$`
+
+	// dropAll leaves the database as CREATE DATABASE makes it.
+	dropAll = `DO $$ DECLARE name text; BEGIN
+		FOR name IN SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' LOOP
+			EXECUTE format('DROP SCHEMA %I CASCADE', name);
+		END LOOP;
+		CREATE SCHEMA public;
+	END $$`
+)
+
+// urlOf returns what a client of a database on the shared cluster connects with.
+func urlOf(name string) string {
+	u, err := url.Parse(shared.cluster.URL())
+	if err != nil {
+		panic(err) // the cluster's own
+	}
 	u.Path = "/" + name
 	return u.String()
 }
@@ -135,15 +187,19 @@ func stop(c *cluster.Cluster) error {
 	return c.Stop(ctx)
 }
 
-// execute runs one statement on the shared cluster.
-func execute(sql string) error {
+// execute runs statements on one connection, each in a transaction of its own.
+func execute(database string, statements ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, shared.cluster.URL())
+	conn, err := pgx.Connect(ctx, database)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, sql)
-	return err
+	for _, sql := range statements {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -31,23 +31,35 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-func databases(t *testing.T) (n int) {
-	t.Helper()
-	require.NoError(t, connect(t, shared.cluster.URL()).QueryRow(background, "SELECT count(*) FROM pg_database WHERE datname LIKE 'test_%'").Scan(&n))
-	return n
+func TestEveryTestHasADatabaseOfItsOwn(t *testing.T) {
+	one, other := connect(t, NewDatabase(t)), connect(t, NewDatabase(t))
+	_, err := one.Exec(background, "CREATE TABLE here AS SELECT 1")
+	require.NoError(t, err)
+	var there bool
+	require.NoError(t, other.QueryRow(background, "SELECT to_regclass('here') IS NOT NULL").Scan(&there))
+	require.False(t, there)
 }
 
-func TestEveryTestHasADatabaseOfItsOwn(t *testing.T) {
-	t.Run("two", func(t *testing.T) {
-		one, other := connect(t, NewDatabase(t)), connect(t, NewDatabase(t))
-		_, err := one.Exec(background, "CREATE TABLE here AS SELECT 1")
+func TestWhatATestLeavesIsGone(t *testing.T) {
+	var before string
+	var left *pgx.Conn
+	t.Run("one test", func(t *testing.T) {
+		var err error
+		before = NewDatabase(t)
+		left, err = pgx.Connect(background, before)
 		require.NoError(t, err)
-		var there bool
-		require.NoError(t, other.QueryRow(background, "SELECT to_regclass('here') IS NOT NULL").Scan(&there))
-		require.False(t, there)
-		require.Equal(t, 2, databases(t))
+		_, err = left.Exec(background, `CREATE SCHEMA "else where"; CREATE TABLE "else where".there AS SELECT 1; CREATE TABLE here AS SELECT 1; CREATE VIEW seen AS SELECT * FROM here`)
+		require.NoError(t, err)
+		_, err = left.Exec(background, `BEGIN; LOCK TABLE here`)
+		require.NoError(t, err)
 	})
-	require.Zero(t, databases(t), "they are dropped, although connections were open")
+	require.Error(t, left.Ping(background), "its connection has ended")
+	after := NewDatabase(t)
+	require.Equal(t, before, after, "it is used again")
+	var relations, schemas int
+	require.NoError(t, connect(t, after).QueryRow(background, `SELECT (SELECT count(*) FROM pg_class WHERE oid >= 16384), (SELECT count(*) FROM pg_namespace WHERE oid >= 16384)`).Scan(&relations, &schemas))
+	require.Zero(t, relations)
+	require.Equal(t, 1, schemas, "public")
 }
 
 func TestAClusterOfOnesOwnIsNotTheShared(t *testing.T) {
