@@ -24,6 +24,10 @@ type Call struct {
 	arrived int       // how often it may have arrived
 	since   time.Time // when it was given to the client; once it was tried, when that first failed
 	left    bool      // nobody waits: it is not to be sent again
+
+	// suspect says that the exchange closed a connection with a reason where this call's
+	// answer was due: perhaps because of its frame. Whoever serves links guards it.
+	suspect bool
 }
 
 // Done returns a channel that is closed when Wait would not wait.

@@ -167,6 +167,9 @@ func check(commands []Command) error {
 	if len(commands) == 0 {
 		return errors.New("client: there are no commands to send")
 	}
+	if n := elements(commands); n > elementsMax {
+		return fmt.Errorf("client: %s: a frame of %d XML elements is over the limit of %d", describe(commands), n, elementsMax)
+	}
 	for i := range commands {
 		c := &commands[i]
 		switch {
@@ -191,6 +194,20 @@ func check(commands []Command) error {
 		}
 	}
 	return nil
+}
+
+// elementsMax is how many XML elements an exchange takes in a frame.
+const elementsMax = 100_000
+
+// elements returns how many XML elements a frame has.
+func elements(commands []Command) int {
+	n := 1 + len(commands) // with the root
+	for i := range commands {
+		if commands[i].Kind == KindPlace {
+			n++ // in a <symbol>
+		}
+	}
+	return n
 }
 
 // plain tells whether every character stands for itself in XML.

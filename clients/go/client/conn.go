@@ -111,6 +111,27 @@ func refusedToken(reply []byte) error {
 	return &Unauthorized{Text: answers[0].Error}
 }
 
+// probe sends a frame without effect and reads its answer.
+func (c *Conn) probe() error {
+	c.SendFrame([]byte("<create/>"))
+	_ = c.Flush() // what the exchange said before, and closed, is the better reason
+	reply, err := c.NextReply()
+	if err != nil {
+		return err
+	}
+	answers, err := wire.ParseReply(reply)
+	if err != nil {
+		return newProtocolError(err.Error(), reply)
+	}
+	if last := lastWords(answers); last != nil {
+		return last
+	}
+	if len(answers) > 0 {
+		return newProtocolError("there are answers to no command", reply)
+	}
+	return nil
+}
+
 // SendFrame adds a frame with that XML to what the next Flush sends. It keeps a copy;
 // how much gathers is up to the caller.
 func (c *Conn) SendFrame(xml []byte) { c.out = wire.AppendFrame(c.out, xml) }

@@ -90,6 +90,20 @@ func (l *link) write() error {
 			l.cut(calls, n)
 			return err
 		}
+		if calls[0].suspect && !l.alone(calls[0]) {
+			return errHungUp
+		}
+	}
+}
+
+// alone waits for the answer to a call, before which nothing else is sent. ok is false
+// where the link ends.
+func (l *link) alone(call *Call) (ok bool) {
+	select {
+	case <-call.answered:
+		return true
+	case <-l.ended:
+		return false
 	}
 }
 

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -26,18 +27,25 @@ func (c *Client) run(l *link) {
 	c.queue = nil
 }
 
-// take takes calls from the queue that are to be sent together.
+// take takes calls from the queue that are to be sent together: a suspect alone, so that
+// no other breaks with it.
 func (c *Client) take() (calls []*Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	bytes := 0
 	for len(c.queue) > 0 && bytes < flushBytesMax {
 		call := c.queue[0]
+		if call.suspect && len(calls) > 0 {
+			break
+		}
 		c.queue[0], c.queue = nil, c.queue[1:]
 		call.tries++
 		call.arrived++
 		bytes += len(call.frame)
 		calls = append(calls, call)
+		if call.suspect {
+			break
+		}
 	}
 	return calls
 }
@@ -49,8 +57,9 @@ func (c *Client) sortOut(l *link, why error) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	var again []*Call
+	guilty := l.accuse(why)
 	for _, call := range l.sent {
-		if repeatable(call.commands) && c.mayTryAgain(call, now) {
+		if repeatable(call.commands) && call != guilty && c.mayTryAgain(call, now) {
 			again = append(again, call)
 		} else {
 			call.fail(why)
@@ -58,7 +67,7 @@ func (c *Client) sortOut(l *link, why error) {
 	}
 	for _, call := range l.unsent {
 		call.arrived--
-		if c.mayTryAgain(call, now) {
+		if call != guilty && c.mayTryAgain(call, now) {
 			again = append(again, call)
 		} else {
 			call.fail(why)
@@ -72,6 +81,28 @@ func (c *Client) sortOut(l *link, why error) {
 		"unanswered", len(l.sent)+len(l.unsent), "sent_again", len(again))
 	c.queue = append(again, c.queue...)
 	c.rouse()
+}
+
+// accuse finds the call that last words are about: the oldest without an answer, or none.
+// It becomes a suspect, which is sent once more, alone, where a frame without effect was
+// answered right before. Where that has last words as well, it is guilty.
+func (l *link) accuse(why error) (guilty *Call) {
+	var oldest *Call
+	switch {
+	case !errors.As(why, new(*LastWords)):
+		return nil
+	case len(l.sent) > 0:
+		oldest = l.sent[0]
+	case len(l.unsent) > 0:
+		oldest = l.unsent[0]
+	default:
+		return nil
+	}
+	if oldest.suspect {
+		return oldest
+	}
+	oldest.suspect = true
+	return nil
 }
 
 // mayTryAgain tells whether there is time to send a call once more whose connection has
@@ -91,6 +122,9 @@ func (c *Client) connect(w *wait) *link {
 			continue // whoever waited has given up
 		}
 		conn, err := DialConn(c.open, c.addr, c.options)
+		if err == nil && c.suspects() {
+			err = c.probe(conn)
+		}
 		w.tried()
 		if err == nil {
 			c.options.Log.Info("connected to the exchange again", "addr", c.addr)
@@ -99,6 +133,29 @@ func (c *Client) connect(w *wait) *link {
 		c.expire(err)
 	}
 	return nil
+}
+
+// suspects tells whether the next call is a suspect.
+func (c *Client) suspects() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queue) > 0 && c.queue[0].suspect
+}
+
+// probe has the exchange answer a frame without effect. Where it does not, for whatever
+// reason, the connection is closed, and no suspect is to blame for that.
+func (c *Client) probe(conn *Conn) error {
+	stop := context.AfterFunc(c.open, func() { conn.Close() })
+	defer stop()
+	_ = conn.SetDeadline(time.Now().Add(c.options.ReplyTimeout)) // what follows fails where this does
+	err := conn.probe()
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		conn.Close()
+	}
+	return err
 }
 
 // waitForWork waits until the queue is not empty. It returns false where the client

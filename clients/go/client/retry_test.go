@@ -82,25 +82,6 @@ func TestAutoRefNamesWhatHasNoRef(t *testing.T) {
 	})
 }
 
-func TestAFrameThatBreaksEveryConnectionIsGivenUp(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		frames := 0
-		c := open(t, played(t, Options{}, func(p *peer) {
-			if _, ok := p.take(); ok {
-				frames++
-				p.say("<error>a frame of 50 bytes is over the limit of 49</error>")
-			}
-		}))
-		began := time.Now()
-		b := broken(t, send(t, c, Query("1", 7)))
-		require.ErrorContains(t, b, "over the limit of 49")
-		require.False(t, b.MaybeDone)
-		require.WithinRange(t, time.Now(), began.Add(30*time.Second), began.Add(32*time.Second))
-		require.Greater(t, frames, 15, "pauses grow to 2 seconds")
-		require.Less(t, frames, 40)
-	})
-}
-
 func TestWhatFindsNoConnectionIsGivenUpInTime(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{RetryTime: 20 * time.Second}, func(p *peer) { p.take() }, nil))

@@ -1,0 +1,112 @@
+package client
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The frames of these tests, and what an exchange says that does not take one of them.
+const (
+	probing  = `<create/>`
+	poisoned = `<transactions id="1"><order sym="BAD" amount="1" limit="1" ref="r"/></transactions>`
+	harmless = `<transactions id="1"><order sym="SPY" amount="1" limit="1"/></transactions>`
+	tooLarge = "<error>a frame of 86 bytes is over the limit of 80</error>"
+)
+
+// strict answers frames, as honest does, until one is too large for it.
+func strict(seen *frames) func(p *peer) {
+	return func(p *peer) {
+		for xml, ok := p.take(); ok; xml, ok = p.take() {
+			seen.add(xml)
+			switch {
+			case xml == probing:
+				p.say("")
+			case xml == poisoned:
+				p.say(tooLarge)
+				return
+			case strings.Contains(xml, "<query"):
+				p.say(status("7"))
+			default:
+				p.say(bought("1", "3"))
+			}
+		}
+	}
+}
+
+// TestAFrameThatBreaksConnectionsBreaksTwo: it is sent again once, alone, on a connection
+// that was good right before, and no other breaks with it then.
+func TestAFrameThatBreaksConnectionsBreaksTwo(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var seen frames
+		c := open(t, played(t, Options{}, strict(&seen)))
+		bad := send(t, c, Buy("1", "BAD", Whole(1), Whole(1)).WithRef("r"))
+		beside := send(t, c, Query("1", 7))
+		first := broken(t, bad)
+		require.Equal(t, &LastWords{Text: "a frame of 86 bytes is over the limit of 80"}, first.Err)
+		require.True(t, first.MaybeDone)
+		for range 3 {
+			_, err := c.Order(background, buys(1))
+			require.NoError(t, err)
+		}
+		require.Equal(t, Whole(5), answered(t, beside)[0].Status.Open)
+		sent := slices.DeleteFunc(seen.all(), func(xml string) bool { return strings.Contains(xml, "query") })
+		require.Equal(t, []string{poisoned, probing, poisoned, harmless, harmless, harmless}, sent)
+	})
+}
+
+// TestNobodyBreaksWithASuspect: an order without a ref that waits behind it is sent when
+// it has its end.
+func TestNobodyBreaksWithASuspect(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var seen frames
+		c := open(t, played(t, Options{}, func(p *peer) {
+			p.take()
+			p.say(tooLarge)
+		}, strict(&seen)))
+		bad := send(t, c, Buy("1", "BAD", Whole(1), Whole(1)).WithRef("r"))
+		time.Sleep(time.Millisecond) // the next connection is not made yet
+		behind := []*Call{send(t, c, buys(1)), send(t, c, buys(1))}
+		broken(t, bad)
+		for _, call := range behind {
+			require.EqualValues(t, 3, answered(t, call)[0].Order)
+		}
+		require.Equal(t, []string{probing, poisoned, harmless, harmless}, seen.all())
+	})
+}
+
+// TestASuspectThatIsInnocentIsAnswered: the exchange stopped where its answer was due. No
+// connection that fails before the suspect is sent counts against it.
+func TestASuspectThatIsInnocentIsAnswered(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var seen frames
+		stopping := func(p *peer) {
+			p.take()
+			p.say("<error>the exchange is stopping</error>")
+		}
+		c := open(t, played(t, Options{}, stopping, nil, stopping, func(p *peer) {
+			p.take()
+			p.say(`<created sym="A"/>`) // that is not what was asked for
+			p.take()
+		}, strict(&seen)))
+		suspect, behind := send(t, c, buys(1).WithRef("r")), send(t, c, Query("1", 7))
+		require.EqualValues(t, 3, answered(t, suspect)[0].Order)
+		require.Equal(t, Whole(5), answered(t, behind)[0].Status.Open)
+		require.Equal(t, []string{probing, strings.Replace(harmless, "/>", ` ref="r"/>`, 1), `<transactions id="1"><query id="7"/></transactions>`}, seen.all())
+	})
+}
+
+func TestAFrameOfTooManyElementsIsNotSent(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := open(t, played(t, Options{}, honest))
+		_, err := c.Do(background, slices.Repeat([]Command{Query("1", 7)}, 100_000)...)
+		require.EqualError(t, err, "client: account 1 queries order 7 and 99999 more: a frame of 100001 XML elements is over the limit of 100000")
+		_, err = c.Do(background, slices.Repeat([]Command{Place("A", "1", Whole(1))}, 50_000)...)
+		require.ErrorContains(t, err, "a frame of 100001 XML elements")
+		_, err = c.Query(background, "1", 7)
+		require.NoError(t, err)
+	})
+}
