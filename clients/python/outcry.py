@@ -27,11 +27,14 @@ silently.
 Retries. A command that makes something takes a ref, a name of your own that its account
 uses once: sent again with the same ref, it is answered as it was first, and not done
 again. So a frame whose commands have refs can be sent until there is a reply, which
-retry() does. Keep the refs of what you send where they outlive your program.
+retry() does. Keep the refs of what you send where they outlive your program. A Refusal
+of what was sent before and got no reply then does not prove that it was not done: an
+exchange can refuse without a look at the ref. Such a Refusal has maybe_done.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import selectors
@@ -39,6 +42,7 @@ import socket
 import ssl
 import time
 import uuid
+import warnings
 from collections import deque
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -47,7 +51,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 __all__ = [
-    "Cancel", "Canceled", "Command", "ConnectionLost", "Created", "Exchange", "Execution", "Frame", "MakeSymbol",
+    "Cancel", "Canceled", "Command", "ConnectionLost", "Created", "Exchange", "Execution", "Frame", "InsecureToken", "MakeSymbol",
     "NotAuthorized", "Number", "OpenAccount", "Opened", "Order", "OutcryError", "Place", "ProtocolError", "Query", "Refusal",
     "Refused", "Reply", "Result", "Status", "buy", "create", "new_ref", "sell", "transactions",
 ]
@@ -236,11 +240,14 @@ class Status:
 @dataclass(frozen=True)
 class Refusal:
     """The exchange refused a command, and it changed nothing. `text` says why, for people.
-    With `whole_frame` the frame was refused before any of it was done."""
+    With `whole_frame` the frame was refused before any of it was done. With `maybe_done`,
+    which only results of retry() have, the command was sent before on a connection that was
+    lost, and may have been done then: send it again later, with the same ref, which is safe."""
 
     command: Command
     text: str
     whole_frame: bool = False
+    maybe_done: bool = False
 
 
 Result = Union[Created, Opened, Status, Refusal]
@@ -274,16 +281,23 @@ class NotAuthorized(OutcryError):
     """The exchange does not take the token. It does not say why. Nothing else was sent."""
 
 
+class InsecureToken(OutcryError):
+    """The token would go to another machine over a connection that is not encrypted. Nothing
+    was sent. Give an ssl_context, or allow it with insecure_token=True."""
+
+
 class ConnectionLost(OutcryError):
     """The connection ended, or a reply did not come in time. `unanswered` are the frames that
     were sent and have no reply, in the order in which they were sent. Of each it is unknown
-    whether it was done; a frame is done only after those before it."""
+    whether it was done; a frame is done only after those before it. `last_words` is what the
+    exchange said before it closed the connection, None where it said nothing."""
 
-    def __init__(self, reason: str, unanswered: Sequence[Frame]):
+    def __init__(self, reason: str, unanswered: Sequence[Frame], last_words: str | None = None):
         frames = f"{len(unanswered)} frame{'s' if len(unanswered) != 1 else ''}"
         super().__init__(f"{reason}; whether {frames} without a reply took effect is unknown")
         self.reason = reason
         self.unanswered = tuple(unanswered)
+        self.last_words = last_words
 
 
 class ProtocolError(ConnectionLost):
@@ -307,20 +321,23 @@ class Exchange:
     `token` is shown to an exchange that asks for one; without it the environment's
     OUTCRY_TOKEN, where that is set. `ssl_context` is how TLS is spoken, None for not at all:
     ssl.create_default_context(cafile="ca.pem") takes an exchange whose certificate that
-    authority has made.
+    authority has made. Without TLS a token goes to this machine only: for any other address
+    InsecureToken is raised, unless `insecure_token` allows it, or OUTCRY_INSECURE_TOKEN=true
+    in the environment; then there is a warning.
 
     Every method that talks to the exchange may raise ConnectionLost, ProtocolError or, where
     no connection could be made, OSError; NotAuthorized where the token is not taken.
     """
 
     def __init__(self, address: str | None = None, timeout: float = 30.0, reply_bytes_max: int = 256 << 20,
-                 token: str | None = None, ssl_context: ssl.SSLContext | None = None):
+                 token: str | None = None, ssl_context: ssl.SSLContext | None = None, insecure_token: bool = False):
         address = address or os.environ.get("OUTCRY_ADDR") or "127.0.0.1:12345"
         host, colon, port = address.rpartition(":")
         if not (colon and re.fullmatch("[0-9]{1,5}", port)):
             raise ValueError(f'address {address!r}: "host:port" is needed')
         self._address, self._timeout, self._reply_bytes_max = (host.strip("[]"), int(port)), timeout, reply_bytes_max
         self._token, self._ssl_context = token or os.environ.get("OUTCRY_TOKEN") or "", ssl_context
+        self._insecure_token = insecure_token or os.environ.get("OUTCRY_INSECURE_TOKEN", "") == "true"
         self._socket: socket.socket | None = None
         self._selector = selectors.DefaultSelector()
         self._events = 0  # what the selector waits for
@@ -335,11 +352,14 @@ class Exchange:
         self.close()
 
     def connect(self) -> Exchange:
-        """Connects, unless there is a connection. Returns self. Raises OSError, NotAuthorized."""
+        """Connects, unless there is a connection. Returns self. Raises OSError, NotAuthorized,
+        InsecureToken."""
         if self._socket is None:
             connection = socket.create_connection(self._address, self._timeout)
             try:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if self._token and self._ssl_context is None:
+                    self._permit(connection.getpeername()[0])
                 if self._ssl_context is not None:
                     connection = self._ssl_context.wrap_socket(connection, server_hostname=self._address[0])
                 connection.setblocking(False)
@@ -352,6 +372,15 @@ class Exchange:
             if self._token:
                 self._prove()
         return self
+
+    def _permit(self, host: str) -> None:
+        """Raises InsecureToken unless the token may go to a host in the clear."""
+        if _is_loopback(host):
+            return
+        if not self._insecure_token:
+            raise InsecureToken(f"the token is not sent to {host}: the connection is not encrypted; "
+                                "give an ssl_context, or allow it with insecure_token=True")
+        warnings.warn(f"the token is sent to {host} over a connection that is not encrypted", RuntimeWarning, stacklevel=2)
 
     def _prove(self) -> None:
         """Shows the token, which comes before everything else on a connection."""
@@ -422,24 +451,50 @@ class Exchange:
     def retry(self, frame: Frame, seconds: float = 60.0) -> tuple[Result, ...]:
         """Sends a frame again and again, over new connections, until there is a reply, and
         returns the results of its commands. Nothing is done twice: what makes something must
-        have a ref, else ValueError is raised and nothing is sent. After so many seconds the last
-        ConnectionLost or OSError is raised; then it is still safe to go on with the same frame,
-        today or next year. A cancel that was done before its reply was lost is answered with a
-        Refusal that says so."""
+        have a ref, else ValueError is raised and nothing is sent. After so many seconds, and at
+        what does not pass by itself (a certificate, a token, a reply that is none, a frame that
+        the exchange does not take), the last ConnectionLost is raised, and any other error only
+        where the frame was never sent. Then it is still safe to go on with the same frame, today
+        or next year. A cancel that was done before its reply was lost is answered with a Refusal
+        that says so. What is refused after a ConnectionLost has maybe_done."""
         for c in frame.commands:
             if isinstance(c, (OpenAccount, Place, Order)) and c.ref is None:
                 raise ValueError(f"{c!r} has no ref: sent again, it could be done twice")
         deadline, pause = time.monotonic() + seconds, 0.05
+        lost: ConnectionLost | None = None  # of the frame
         while True:
+            # After last words, which may be about the frame or about nobody: a connection
+            # that is good right before the frame tells which.
+            probe = lost is not None and lost.last_words is not None
+            failure: Exception | None = lost
             try:
-                return self.send(frame)
+                if not probe or self._is_good():
+                    results = self.send(frame)
+                    return results if lost is None else tuple(_doubtful(r) for r in results)
             except ProtocolError:
                 raise
-            except (ConnectionLost, OSError):
-                if time.monotonic() + pause > deadline:
+            except ConnectionLost as e:
+                if probe and e.last_words is not None:
                     raise
+                failure = lost = e
+            except (ssl.SSLCertVerificationError, NotAuthorized, InsecureToken) as e:
+                if lost is None:
+                    raise
+                raise lost from e
+            except OSError as e:
+                failure = lost or e
+            if failure is not None and time.monotonic() + pause > deadline:
+                raise failure
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
+
+    def _is_good(self) -> bool:
+        """Tells whether the exchange answers a frame without effect."""
+        try:
+            self.send(create())
+        except ConnectionLost:
+            return False
+        return True
 
     def pipeline(self, frames: Iterable[Frame], window: int = 64) -> Iterator[Reply]:
         """Sends frames without waiting for the reply to each, and yields the replies in the
@@ -504,7 +559,7 @@ class Exchange:
         if whole and frame.commands:
             text = root[0].text or ""
             if not self._goes_on():
-                raise self._lost(ConnectionLost, f"the exchange closed the connection: {text}")
+                raise self._lost(ConnectionLost, f"the exchange closed the connection: {text}", text)
             results: list[Result] = [Refusal(c, text, whole_frame=True) for c in frame.commands]
         elif len(root) != len(frame.commands):
             raise self._lost(ProtocolError, f"{len(root)} answers to {len(frame.commands)} commands")
@@ -617,9 +672,9 @@ class Exchange:
             self._ended = "the exchange closed the connection"
         return True
 
-    def _lost(self, kind: type[ConnectionLost], reason: str) -> ConnectionLost:
+    def _lost(self, kind: type[ConnectionLost], reason: str, last_words: str | None = None) -> ConnectionLost:
         """Closes the connection and returns the error that says what that leaves unknown."""
-        error = kind(reason, self._unanswered)
+        error = kind(reason, self._unanswered, last_words)
         self.close()
         return error
 
@@ -628,6 +683,19 @@ class Exchange:
 
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _is_loopback(host: str) -> bool:
+    """Tells whether an address, as a socket names its peer, is of this machine alone."""
+    address = ipaddress.ip_address(host.partition("%")[0])
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def _doubtful(result: Result) -> Result:
+    """Returns the result of a frame that was sent before: a refusal proves nothing then."""
+    if isinstance(result, Refusal) and not isinstance(result.command, Query):
+        return replace(result, maybe_done=True)
+    return result
 
 
 def _exact(name: str, value: Number) -> Decimal:

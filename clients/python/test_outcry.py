@@ -66,8 +66,9 @@ class ProtectedTest(unittest.TestCase):
     def test_without_tls_or_another_authority_nothing_is_sent(self):
         with self.assertRaises(OSError):
             self.exchange(ssl_context=None).make_symbol("A")
-        with self.assertRaises(ssl.SSLCertVerificationError):
-            self.exchange(ssl_context=ssl.create_default_context()).make_symbol("A")
+        for call in [lambda e: e.make_symbol("A"), lambda e: e.retry(create(MakeSymbol("A")), seconds=1000)]:
+            with self.assertRaises(ssl.SSLCertVerificationError):
+                call(self.exchange(ssl_context=ssl.create_default_context()))
 
 
 class TradingTest(unittest.TestCase):
@@ -371,6 +372,71 @@ class ConnectionTest(unittest.TestCase):
         nobody.close()
         with self.assertRaises(OSError):
             outcry.Exchange(address).retry(frame, seconds=0.1)
+
+    def test_a_refusal_of_what_was_sent_before_is_no_proof(self):
+        frame = transactions("1", outcry.buy("A", 1, 2, ref="r"), Query(7))
+        refusals = framed(b'<results><error sym="A" amount="1" limit="2" ref="r">not now</error><error id="7">no</error></results>')
+        end = b"</transactions>"
+        exchange = self.exchange(says(after=end, wait=False), says(refusals, after=end))
+        self.assertEqual(exchange.retry(frame), (Refusal(frame.commands[0], "not now", maybe_done=True), Refusal(Query(7), "no")))
+        exchange = self.exchange(says(refusals, after=end))
+        self.assertEqual(exchange.retry(frame)[0], Refusal(frame.commands[0], "not now"), "it was sent once")
+
+    def test_an_error_after_the_frame_was_sent_does_not_hide_that(self):
+        frame, end = transactions("1", outcry.buy("A", 1, 2, ref="r")), b"</transactions>"
+        exchange = self.exchange(says(after=b"/>", wait=False), token="t")  # no answer to the token
+        with self.assertRaises(OSError):
+            exchange.retry(frame, seconds=0)
+        taken = framed(b"<results><authorized/></results>")
+
+        def takes(peer, connection):
+            peer.read(connection, b"/>")
+            connection.sendall(taken)
+            peer.read(connection, end)
+        for then, cause in [(says(framed(b"<results><error>revoked</error></results>"), after=b"/>"), outcry.NotAuthorized),
+                            (says(after=b"/>", wait=False), type(None))]:
+            exchange = self.exchange(takes, then, token="t")
+            with self.assertRaises(outcry.ConnectionLost) as caught:
+                exchange.retry(frame, seconds=0.08)
+            self.assertEqual(caught.exception.unanswered, (frame,))
+            self.assertIsInstance(caught.exception.__cause__, cause)
+
+    def test_a_frame_that_the_exchange_does_not_take_is_tried_twice(self):
+        frame, end = transactions("1", outcry.buy("A", 1, 2, ref="r")), b"</transactions>"
+        words = framed(b"<results><error>a frame is over the limit</error></results>")
+
+        def strict(peer, connection):
+            peer.read(connection, b"<create></create>")
+            connection.sendall(framed(b"<results/>"))
+            peer.read(connection, end)
+            connection.sendall(words)
+        stopping = says(words, wait=False)  # where no frame of anybody is to blame
+        exchange = self.exchange(says(words, after=end, wait=False), stopping, strict)
+        with self.assertRaisesRegex(outcry.ConnectionLost, "over the limit") as caught:
+            exchange.retry(frame)
+        self.assertEqual(caught.exception.unanswered, (frame,))
+        self.assertEqual(caught.exception.last_words, "a frame is over the limit")
+        probe = framed(b"<create></create>")
+        self.assertEqual(self.peer.received, [framed(frame.xml()), probe, probe + framed(frame.xml())])
+
+    def test_a_token_goes_to_other_machines_over_tls_only(self):
+        reply = framed(b"<results><authorized/></results>")
+        refused = self.exchange(says(reply, after=b"/>"), token="secret")
+        with unittest.mock.patch.object(outcry, "_is_loopback", return_value=False):
+            for call in [refused.connect, lambda: refused.retry(create(MakeSymbol("A")))]:
+                with self.assertRaisesRegex(outcry.InsecureToken, "not sent to 127.0.0.1") as caught:
+                    call()
+                self.assertNotIn("secret", str(caught.exception))
+            allowed = self.exchange(says(reply, after=b"/>"), token="t", insecure_token=True)
+            with self.assertWarnsRegex(RuntimeWarning, "not encrypted"):
+                allowed.connect()
+            with unittest.mock.patch.dict(os.environ, {"OUTCRY_INSECURE_TOKEN": "true"}):
+                allowed = self.exchange(says(reply, after=b"/>"), token="t")
+            with self.assertWarnsRegex(RuntimeWarning, "not encrypted"):
+                allowed.connect()
+        for host, own in [("127.0.0.1", True), ("127.8.9.1", True), ("::1", True), ("::ffff:127.0.0.1", True),
+                          ("192.0.2.1", False), ("::ffff:192.0.2.1", False), ("fe80::1%eth0", False)]:
+            self.assertEqual(outcry._is_loopback(host), own, host)
 
     def test_an_order_whose_reply_was_lost_is_not_placed_again(self):
         """The first connection is cut after the exchange has answered, before the client reads it."""
