@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"hash/maphash"
+	"io"
 	"sync"
 	"time"
 
@@ -18,6 +19,14 @@ const (
 	// lately. Where there are more, the others share one allowance.
 	accountsPacedMax = 1 << 16
 	paceSweepEvery   = 100 * time.Millisecond
+
+	// slowMax bounds how long a connection is not read, whatever its last frames held:
+	// it has a place among --max-connections meanwhile. What is over it is forgiven.
+	slowMax = time.Minute
+
+	// slowLookEvery is how often it is looked meanwhile whether the client is still
+	// there, and the limit still the same.
+	slowLookEvery = time.Second
 )
 
 // allowance says when all of a rate will be there again: the virtual scheduling of
@@ -31,7 +40,12 @@ func (a *allowance) take(n int, rate int64, now time.Time) (over time.Duration) 
 		a.whole = now
 	}
 	a.whole = a.whole.Add(time.Duration(n) * time.Second / time.Duration(rate))
-	return max(0, a.whole.Sub(now)-rateBurst)
+	return a.over(now)
+}
+
+// over returns how long the user is over the rate, 0 where he is not.
+func (a *allowance) over(now time.Time) time.Duration {
+	return max(0, a.whole.Sub(now.Add(rateBurst)))
 }
 
 // spend uses one of rate a second if it is there, and else returns how long it takes
@@ -94,32 +108,66 @@ func roundUp(wait time.Duration) time.Duration {
 
 // SetRates limits the commands a second of each connection, which is read more slowly
 // above it, and the orders and creates a second of each account, which are refused
-// above it. 0 is no limit. It takes effect with the frames that are read next. It may
-// be called from any goroutine.
+// above it. 0 is no limit. It takes effect with the frames that are read next; who is
+// being slowed down by another limit is read again within a second. It may be called
+// from any goroutine.
 func (s *Server) SetRates(connection, account int) {
 	s.connectionRate.Store(int64(connection))
 	s.accountRate.Store(int64(account))
 }
 
-// slowDown waits while the session is over the rate of a connection, after n commands
-// more. It returns early where the session is to end.
-func (c *session) slowDown(rate int64, n int) {
-	over := c.sent.take(n, rate, time.Now())
-	if over == 0 {
-		return
+// bound lets nobody be over a rate for longer than most.
+func (a *allowance) bound(most time.Duration, now time.Time) {
+	if last := now.Add(rateBurst + most); a.whole.After(last) {
+		a.whole = last
 	}
+}
+
+// slowDown waits while the session is over the rate of a connection, after n commands
+// more. It returns early where the session is to end. The error says that the client is
+// gone.
+func (c *session) slowDown(rate int64, n int) error {
+	now := time.Now()
+	if c.sent.take(n, rate, now) == 0 {
+		return nil
+	}
+	c.sent.bound(slowMax, now)
 	c.server.options.Metrics.hit(limitRateConnection)
 	ended := make(chan struct{})
 	if c.grant != nil {
 		defer c.grant.AfterEnd(func() { close(ended) })()
 	}
-	timer := time.NewTimer(over)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		c.clock.restart() // the client could do nothing meanwhile
-	case <-ended:
-	case <-c.ctx.Done():
-	case <-c.server.accepting.Done():
+	for {
+		over := c.sent.over(time.Now())
+		if over == 0 {
+			c.clock.restart() // the client could do nothing meanwhile
+			return nil
+		}
+		timer := time.NewTimer(min(over, slowLookEvery))
+		select {
+		case <-timer.C:
+		case <-ended:
+		case <-c.ctx.Done():
+		case <-c.server.accepting.Done():
+		}
+		timer.Stop()
+		if c.tokenEnded() || c.ctx.Err() != nil || c.server.isDraining() {
+			return nil
+		}
+		if c.server.connectionRate.Load() != rate {
+			c.sent = allowance{} // of another rate
+		} else if err := c.look(); err != nil {
+			return err
+		}
 	}
+}
+
+// look returns io.EOF where the client is gone and left nothing to do, another error
+// where it can be told nothing any more.
+func (c *session) look() error {
+	err := look(c.conn)
+	if err == io.EOF && (c.next != nil || c.frames.Buffered()) {
+		return nil
+	}
+	return err
 }

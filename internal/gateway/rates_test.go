@@ -121,7 +121,7 @@ func TestASlowedConnectionEndsWithTheServerAndItsToken(t *testing.T) {
 		for _, c := range []*client{first, second} {
 			go func() { _, _ = io.Copy(io.Discard, c) }() // a pipe holds nothing
 		}
-		require.NoError(t, s.Shutdown(t.Context()), "although one waits for a quarter of an hour")
+		require.NoError(t, s.Shutdown(t.Context()), "although one waits for a minute")
 		require.NoError(t, <-served)
 		require.LessOrEqual(t, time.Since(begun), 2*time.Second)
 
@@ -137,6 +137,43 @@ func TestASlowedConnectionEndsWithTheServerAndItsToken(t *testing.T) {
 		require.Contains(t, third.reply(), "the token was revoked")
 		require.Zero(t, time.Since(begun))
 	})
+}
+
+// TestAFrameSlowsItsConnectionDownForAMinuteAtMost: a large frame does not hold a
+// connection's place for hours.
+func TestAFrameSlowsItsConnectionDownForAMinuteAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes()
+		start(t, p, newFake(), Options{}).SetRates(1, 0)
+		c := connect(t, p)
+		for range 2 {
+			begun := time.Now()
+			c.send(ordering("1", 10_000))
+			c.reply()
+			c.send(query(1))
+			require.Equal(t, answer(1), c.reply())
+			require.Equal(t, slowMax, time.Since(begun))
+			time.Sleep(2 * time.Second) // for the query, and the second that may come at once
+		}
+	})
+}
+
+func TestALimitThatChangesWakesWhoIsSlowedDown(t *testing.T) {
+	for _, next := range []int{0, 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPipes()
+			s := start(t, p, newFake(), Options{})
+			s.SetRates(1, 0)
+			c := connect(t, p)
+			c.send(ordering("1", 10_000))
+			c.reply()
+			begun := time.Now()
+			s.SetRates(next, 0)
+			c.send(query(1))
+			require.Equal(t, answer(1), c.reply())
+			require.LessOrEqual(t, time.Since(begun), slowLookEvery)
+		})
+	}
 }
 
 func TestMemoryOfAccountRatesIsBounded(t *testing.T) {

@@ -147,7 +147,9 @@ func (c *session) read() (reason string) {
 		}
 		c.answer(b, seq, begun)
 		if rate := c.server.connectionRate.Load(); rate > 0 {
-			c.slowDown(rate, asked)
+			if err := c.slowDown(rate, asked); err != nil {
+				return c.explain(err)
+			}
 		}
 	}
 }
