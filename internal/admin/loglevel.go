@@ -42,7 +42,7 @@ func (o *Options) setLogLevel(w http.ResponseWriter, r *http.Request) {
 	}
 	before := o.LogLevel.Level()
 	o.LogLevel.Set(min(before, level))
-	o.Log.Warn("the log level is changed", "from", before.String(), "to", level.String(), "client", r.RemoteAddr)
+	o.Log.Warn("the log level is changed", "from", before.String(), "to", level.String(), who(r))
 	o.LogLevel.Set(level)
 	fmt.Fprintln(w, level)
 }

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"time"
 
+	"outcry/internal/auth"
 	"outcry/internal/exchange"
 	"outcry/internal/operate"
 )
@@ -72,11 +74,31 @@ func (o *Options) operation(do func(r *http.Request, q url.Values) (answer any, 
 		case errors.As(err, &no):
 			answerJSON(w, no.status, operate.ErrorAnswer{Error: no.text})
 		default:
-			o.Log.Error("an operation is not answered", "path", r.URL.Path, "client", r.RemoteAddr, "error", err)
-			answerJSON(w, http.StatusServiceUnavailable, operate.ErrorAnswer{
-				Error: fmt.Sprintf("it was not durable within %s, and is not known to be done; ask again: %v", operateTimeout, err)})
+			o.unknown(w, r, err)
 		}
 	}
+}
+
+// unknown answers where it is not known whether an operation was done.
+func (o *Options) unknown(w http.ResponseWriter, r *http.Request, err error) {
+	level, text := slog.LevelError, fmt.Sprintf("it is not known to be done; ask again: %v", err)
+	switch gone := r.Context().Err(); {
+	case gone != nil: // the client, or its token: nobody may be there for the answer
+		level = slog.LevelInfo
+	case errors.Is(err, context.DeadlineExceeded):
+		text = fmt.Sprintf("it was not durable within %s, and is not known to be done; ask again", operateTimeout)
+	}
+	o.Log.Log(r.Context(), level, "an operation is not answered", "path", r.URL.Path, who(r), "error", err)
+	answerJSON(w, http.StatusServiceUnavailable, operate.ErrorAnswer{Error: text})
+}
+
+// who names who has sent a request, for the log: behind a proxy all have one address.
+func who(r *http.Request) slog.Attr {
+	attrs := []any{"client", r.RemoteAddr}
+	if g := auth.GrantOf(r.Context()); g != nil {
+		attrs = append(attrs, "token", g.ID)
+	}
+	return slog.Group("", attrs...) // in line
 }
 
 // parameters reads those of a request: known ones, each once and not empty.
@@ -133,7 +155,7 @@ func (o *Options) halt(r *http.Request, q url.Values) (any, error) {
 		return nil, err
 	}
 	if result.Changed {
-		o.Log.Warn("a symbol is halted", "sym", string(sym), "reason", reason, "client", r.RemoteAddr)
+		o.Log.Warn("a symbol is halted", "sym", string(sym), "reason", reason, who(r))
 	}
 	return operate.HaltAnswer{Sym: string(sym), Changed: result.Changed, Halted: haltOf(result.Halt)}, nil
 }
@@ -153,7 +175,7 @@ func (o *Options) resume(r *http.Request, q url.Values) (any, error) {
 	a := operate.HaltAnswer{Sym: string(sym), Changed: result.Changed}
 	if result.Changed {
 		a.Ended = haltOf(result.Halt)
-		o.Log.Warn("a symbol takes orders again", "sym", string(sym), "client", r.RemoteAddr)
+		o.Log.Warn("a symbol takes orders again", "sym", string(sym), who(r))
 	}
 	return a, nil
 }
@@ -183,7 +205,7 @@ func (o *Options) cancelAll(r *http.Request, q url.Values) (any, error) {
 		a.Orders += in.Orders
 		a.Symbols = append(a.Symbols, operate.CanceledIn{Sym: string(in.Symbol), Orders: in.Orders, Shares: in.Shares.String()})
 	}
-	o.Log.Warn("all that an account had open is canceled", "account", string(account), "sym", string(sym), "orders", a.Orders, "client", r.RemoteAddr)
+	o.Log.Warn("all that an account had open is canceled", "account", string(account), "sym", string(sym), "orders", a.Orders, who(r))
 	return a, nil
 }
 

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,7 +63,9 @@ func TestOperationsAnswerWhatTheyCameTo(t *testing.T) {
 		{fakeExchange{canceled: exchange.CancelAllResult{Reason: exchange.UnknownAccount}}, "cancel-all?account=1", 404, `{"error":"there is no account 1"}`, ""},
 		{fakeExchange{canceled: exchange.CancelAllResult{Reason: exchange.NoRoom}}, "cancel-all?account=1", 503, `{"error":"refused: no_room"}`, ""},
 		{fakeExchange{err: errors.New("the disk is gone")}, "cancel-all?account=1", 503,
-			`{"error":"it was not durable within 10s, and is not known to be done; ask again: the disk is gone"}`, "an operation is not answered"},
+			`{"error":"it is not known to be done; ask again: the disk is gone"}`, "level=ERROR msg=\"an operation is not answered\""},
+		{fakeExchange{err: fmt.Errorf("engine: %w", context.DeadlineExceeded)}, "resume?sym=S", 503,
+			`{"error":"it was not durable within 10s, and is not known to be done; ask again"}`, "level=ERROR msg=\"an operation is not answered\""},
 	} {
 		*x = c.came
 		log.Reset()
@@ -83,4 +87,57 @@ func TestOperationsWaitForTheStart(t *testing.T) {
 	response, body := do(t, serve(t, o), "POST", "/admin/halt?sym=S", "")
 	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 	require.Equal(t, `{"error":"waiting for Postgres"}`+"\n", body)
+}
+
+// waiting is an exchange whose operations take until whoever asks gives up.
+type waiting struct {
+	fakeExchange
+	asked chan struct{}
+}
+
+func (x *waiting) Halt(ctx context.Context, _ exchange.Symbol, _ string) (exchange.HaltResult, error) {
+	close(x.asked)
+	<-ctx.Done()
+	return exchange.HaltResult{}, ctx.Err()
+}
+
+// TestAClientThatHasGoneIsNoErrorOfTheExchange: nobody is to be called at night for it.
+func TestAClientThatHasGoneIsNoErrorOfTheExchange(t *testing.T) {
+	var log bytes.Buffer
+	o, x := options(), &waiting{asked: make(chan struct{})}
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	o.Exchange = func() Exchange { return x }
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Handler(o).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "POST", "http://127.0.0.1/admin/halt?sym=S", nil))
+	}()
+	<-x.asked
+	cancel()
+	<-done
+	require.Contains(t, log.String(), "level=INFO msg=\"an operation is not answered\"")
+}
+
+// TestTheLogSaysWhoseTokenDidAnOperation: behind a proxy all have its address.
+func TestTheLogSaysWhoseTokenDidAnOperation(t *testing.T) {
+	var log bytes.Buffer
+	o, add, _ := guarded(t)
+	token, id := add("operate")
+	x := &fakeExchange{halt: exchange.HaltResult{Changed: true}}
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	o.Exchange = func() Exchange { return x }
+	s := serve(t, o)
+	for _, r := range []struct{ method, path, body string }{
+		{"POST", "/admin/halt?sym=S", ""}, {"POST", "/admin/resume?sym=S", ""}, {"POST", "/admin/cancel-all?account=1", ""}, {"PUT", "/loglevel", "INFO"},
+	} {
+		log.Reset()
+		response, body := do(t, s, r.method, r.path, r.body, bearer(token)...)
+		require.Equal(t, http.StatusOK, response.StatusCode, body)
+		require.Regexp(t, `client=127\.0\.0\.1:\d+ token=`+id+"\n", log.String(), r.path)
+		require.NotContains(t, log.String(), token)
+	}
+	x.err = errors.New("the disk is gone")
+	do(t, s, "POST", "/admin/halt?sym=S", "", bearer(token)...)
+	require.Contains(t, log.String(), "token="+id+" error=")
 }
