@@ -45,52 +45,28 @@ func subcommand(name, usage string, stderr io.Writer) *flag.FlagSet {
 	return f
 }
 
-// databaseFlag declares --database-url, whose value parse returns.
-func databaseFlag(f *flag.FlagSet, what string) (parse func(args []string) (url string, err error)) {
-	// Not the flag's default: --help would print the password in it.
-	url := f.String("database-url", "", "`URL` of the database; empty for "+what+" (default $DATABASE_URL)")
-	return func(args []string) (string, error) {
-		if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
-			return "", err
-		} else if err != nil {
-			return "", errPrinted
-		}
-		given := false
-		f.Visit(func(fl *flag.Flag) { given = given || fl.Name == "database-url" })
-		if !given {
-			return os.Getenv("DATABASE_URL"), nil
-		}
-		return *url, nil
-	}
-}
-
-// dataFlag declares --data.
-func dataFlag(f *flag.FlagSet) *string {
-	return f.String("data", envOr("OUTCRY_DATA", "outcry-data"), "data `directory`, also as OUTCRY_DATA")
-}
-
 // runBackup is the command. It returns flag.ErrHelp, errPrinted, a *usageError, or what
 // went wrong.
 func runBackup(args []string, stdout, stderr io.Writer) error {
 	f := subcommand("backup", backupUsage, stderr)
 	o := backup.TakeOptions{Program: version(), Progress: func(say string) { fmt.Fprintln(stderr, say) }}
-	data := dataFlag(f)
+	where := locating(f, "the local cluster below the data directory")
 	f.DurationVar(&o.Wait, "wait", time.Minute, "how long Postgres may take to have all that was answered when the backup began")
 	f.BoolVar(&o.WithoutJournal, "without-journal", false, "take what the database has, on a machine without the data directory: what was answered last may be missing")
-	url, err := databaseFlag(f, "the local cluster below the data directory")(args)
+	at, err := where.parse(args)
 	if err != nil {
 		return err
 	}
 	if f.NArg() != 1 {
 		return &usageError{fmt.Sprintf("backup takes one file, not %d", f.NArg())}
 	}
-	if o.WithoutJournal && url == "" {
+	if o.WithoutJournal && at.url == "" {
 		return &usageError{"--without-journal needs --database-url"}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	o.Data, o.DatabaseURL = *data, url
-	if url == "" {
+	o.Data, o.DatabaseURL = at.data, at.url
+	if at.url == "" {
 		release, err := localDatabase(ctx, &o, stderr)
 		if err != nil {
 			return err

@@ -36,7 +36,7 @@ var errBad = errors.New("something is bad")
 func runDoctor(args []string, a *access, stdout, stderr io.Writer) error {
 	f := subcommand("doctor", doctorUsage, stderr)
 	o := doctor.Options{Revision: revision()}
-	data := dataFlag(f)
+	where := locating(f, "the local cluster below the data directory")
 	asked := os.Getenv("OUTCRY_HTTP")
 	if asked == "" && a.httpAddr != standardHTTP { // it was given before the command
 		asked = a.httpAddr
@@ -45,7 +45,7 @@ func runDoctor(args []string, a *access, stdout, stderr io.Writer) error {
 	f.IntVar(&o.ConnectionsMax, "max-connections", 16384, "what the server's --max-connections is")
 	f.Int64Var(&o.MemoryMax, "max-memory", 512<<20, "what the server's --max-memory is, in `bytes`")
 	inJSON := f.Bool("json", false, "print the findings as JSON")
-	url, err := databaseFlag(f, "the local cluster below the data directory")(args)
+	at, err := where.parse(args)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func runDoctor(args []string, a *access, stdout, stderr io.Writer) error {
 	case o.MemoryMax < 1<<20 || o.MemoryMax > 1<<50:
 		return &usageError{fmt.Sprintf("--max-memory %d: must be from %d to %d", o.MemoryMax, 1<<20, int64(1)<<50)}
 	}
-	o.Data, o.DatabaseURL = *data, url
+	o.Data, o.DatabaseURL = at.data, at.url
 	if o.HTTP != "" {
 		how, err := a.options()
 		if err != nil {

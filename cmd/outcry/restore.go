@@ -31,18 +31,18 @@ func runRestore(args []string, stdout, stderr io.Writer) error {
 	f := subcommand("restore", restoreUsage, stderr)
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	o := backup.RestoreOptions{Log: log, Progress: func(say string) { fmt.Fprintln(stderr, say) }}
-	data := dataFlag(f)
+	where := locating(f, "a local cluster below the data directory")
 	check := f.Bool("check", false, "only read the file, and say whether it is whole and what is in it")
 	f.StringVar(&o.Journal, "journal", "", "`directory` of the original's journal, whose later records are done as well")
 	f.Int64Var(&o.SegmentBytes, "segment", 64<<20, "size of the new journal's first segment, in `bytes`, as outcryd has it")
-	url, err := databaseFlag(f, "a local cluster below the data directory")(args)
+	at, err := where.parse(args)
 	if err != nil {
 		return err
 	}
 	if f.NArg() != 1 {
 		return &usageError{fmt.Sprintf("restore takes one file, not %d", f.NArg())}
 	}
-	o.File, o.Data, o.DatabaseURL = f.Arg(0), *data, url
+	o.File, o.Data, o.DatabaseURL = f.Arg(0), at.data, at.url
 	if o.SegmentBytes < 1<<16 || o.SegmentBytes > 1<<36 {
 		return &usageError{fmt.Sprintf("--segment %d: must be from %d to %d", o.SegmentBytes, 1<<16, 1<<36)}
 	}

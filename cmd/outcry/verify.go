@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,7 +23,7 @@ them, and changes nothing in either. It does the whole history again.
 
 Usage: outcry verify [flags] [DIR]
 
-DIR is the data directory, outcry-data where none is given. The exit status is 0
+DIR is the data directory, that of --data where none is given. The exit status is 0
 where everything is right, 1 where something is wrong, and 2 where it could not be
 checked.
 
@@ -46,35 +44,21 @@ func unchecked(err error) error { return &uncheckedError{err} }
 // verify is the command. It returns flag.ErrHelp, errPrinted, a *usageError, an
 // *uncheckedError, or the first thing that is wrong.
 func verify(args []string, stdout, stderr io.Writer) (err error) {
-	f := flag.NewFlagSet("outcry verify", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.Usage = func() {
-		fmt.Fprint(stderr, verifyUsage)
-		f.PrintDefaults()
-	}
-	// Not the flag's default: --help would print the password in it.
-	url := f.String("database-url", "", "`URL` of the database; empty for the local cluster below DIR (default $DATABASE_URL)")
-	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
+	f := subcommand("verify", verifyUsage, stderr)
+	at, err := locating(f, "the local cluster below the data directory").parse(args)
+	if err != nil {
 		return err
-	} else if err != nil {
-		return errPrinted
 	}
-	given := false
-	f.Visit(func(*flag.Flag) { given = true })
-	if !given {
-		*url = os.Getenv("DATABASE_URL")
-	}
-	dir := "outcry-data"
 	switch f.NArg() {
 	case 0:
 	case 1:
-		dir = f.Arg(0)
+		at.data = f.Arg(0)
 	default:
 		return &usageError{fmt.Sprintf("verify takes one directory, not %d", f.NArg())}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return verifyDir(ctx, dir, *url, stdout, stderr)
+	return verifyDir(ctx, at.data, at.url, stdout, stderr)
 }
 
 // verifyDir locks the data directory, connects to the database, and verifies.

@@ -98,7 +98,7 @@ func TestAFileThatIsNotThereIsRefusedUnlessItMayBeMissing(t *testing.T) {
 	require.NoError(t, err)
 	_, err = parseConfig([]string{"--config=-" + t.TempDir()}, io.Discard)
 	require.ErrorContains(t, err, "is a directory", "it may be missing, and nothing else")
-	large := writeFile(t, "large.conf", strings.Repeat("#", configBytesMax+1))
+	large := writeFile(t, "large.conf", strings.Repeat("#", 1<<20+1))
 	_, err = parseConfig([]string{"--config=" + large}, io.Discard)
 	require.ErrorContains(t, err, "has more than 1048576 bytes")
 }

@@ -5,24 +5,17 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"outcry/internal/settings"
 )
 
-const (
-	// optionalMark before the name of a file of settings says that it need not be there.
-	optionalMark = "-"
-
-	// configBytesMax bounds a file of settings, and one that holds a secret.
-	configBytesMax = 1 << 20
-)
+// optionalMark before the name of a file of settings says that it need not be there.
+const optionalMark = settings.OptionalMark
 
 // readConfigFile reads a file of settings, none where path is "". Its errors name the
 // file and the line; all that is wrong with the lines is said at once.
@@ -31,7 +24,7 @@ func readConfigFile(path string, f *flag.FlagSet) ([]given, error) {
 	if path == "" {
 		return nil, nil
 	}
-	text, err := readBounded(path)
+	text, err := settings.ReadFile(path)
 	if optional && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -63,7 +56,7 @@ func parseConfigFile(path string, text []byte, f *flag.FlagSet) (all []given, er
 	for line := range bytes.Lines(text) {
 		number++
 		origin := fmt.Sprintf("%s:%d", path, number)
-		name, value, lineErr := parseSetting(string(line))
+		name, value, lineErr := settings.ParseLine(string(line))
 		switch {
 		case lineErr != nil:
 		case name == "":
@@ -94,79 +87,13 @@ func quoteName(name string) string {
 	return strconv.Quote(name)
 }
 
-// parseSetting reads one line. The name is "" where the line is blank or a comment.
-func parseSetting(line string) (name, value string, err error) {
-	if !utf8.ValidString(line) || strings.ContainsRune(line, 0) {
-		return "", "", errors.New("not text in UTF-8")
-	}
-	line = strings.TrimSpace(line)
-	if line == "" || line[0] == '#' {
-		return "", "", nil
-	}
-	name, value, ok := strings.Cut(line, "=")
-	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-	if !ok || name == "" {
-		return "", "", errors.New(`not "name = value"`)
-	}
-	if strings.HasPrefix(value, `"`) {
-		quoted, err := strconv.QuotedPrefix(value)
-		rest := strings.TrimSpace(value[len(quoted):])
-		if err != nil || rest != "" && rest[0] != '#' {
-			return "", "", fmt.Errorf("the value of %s is not closed by a quote, or goes on after it", name)
-		}
-		value, err = strconv.Unquote(quoted)
-		return name, value, err
-	}
-	for i := range len(value) {
-		if value[i] == '#' && (i == 0 || value[i-1] == ' ' || value[i-1] == '\t') {
-			value = strings.TrimSpace(value[:i])
-			break
-		}
-	}
-	return name, value, nil
-}
-
-// appendSetting appends a line that parseSetting reads.
+// appendSetting appends a line that settings.ParseLine reads.
 func appendSetting(dst []byte, name, value string) []byte {
 	dst = append(append(dst, name...), " = "...)
-	if _, plain, err := parseSetting("x = " + value); err == nil && plain == value && !strings.ContainsAny(value, "\r\n") {
+	if _, plain, err := settings.ParseLine("x = " + value); err == nil && plain == value && !strings.ContainsAny(value, "\r\n") {
 		return append(dst, value...)
 	}
 	return strconv.AppendQuote(dst, value)
-}
-
-// readSecret returns what a file holds, without the white space around it.
-func readSecret(path string) (string, error) {
-	text, err := readBounded(path)
-	if err != nil {
-		return "", err
-	}
-	secret := strings.TrimSpace(string(text))
-	if secret == "" {
-		return "", errors.New("the file is empty")
-	}
-	return secret, nil
-}
-
-// readBounded reads a file of up to configBytesMax bytes.
-func readBounded(path string) ([]byte, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, configBytesMax+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > configBytesMax {
-		return nil, fmt.Errorf("%s has more than %d bytes", path, configBytesMax)
-	}
-	return text, nil
 }
 
 // holdsPassword tells whether the URL of a database, or its other form of words

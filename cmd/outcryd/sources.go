@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"outcry/internal/settings"
 )
 
 // source is a place that settings come from. A higher one wins.
@@ -77,9 +79,9 @@ func parseConfig(args []string, stderr io.Writer) (*config, error) {
 			file = g.value
 		}
 	}
-	settings, err := readConfigFile(file, all)
+	lines, err := readConfigFile(file, all)
 	if err == nil {
-		err = c.set(all, fromFile, settings)
+		err = c.set(all, fromFile, lines)
 	}
 	if err == nil {
 		err = c.set(all, fromEnvironment, environment)
@@ -184,7 +186,7 @@ func (c *config) findDatabase() error {
 	case url.source == file.source:
 		return fmt.Errorf("%s and %s: only one of them can be given", url.origin, file.origin)
 	}
-	secret, err := readSecret(c.databaseURLFile)
+	secret, err := settings.ReadSecret(c.databaseURLFile)
 	if err != nil {
 		return fmt.Errorf("%s: --database-url-file %q: %w", file.origin, c.databaseURLFile, err)
 	}

@@ -33,6 +33,7 @@ var imports = map[string][]string{
 	"internal/wire":             {"internal/exchange"},
 	"internal/gateway":          {"internal/auth", "internal/exchange", "internal/latency", "internal/wire"},
 	"internal/operate":          nil,
+	"internal/settings":         nil,
 	"internal/admin":            {"internal/auth", "internal/exchange", "internal/operate"},
 	"internal/auth":             {"internal/exchange"},
 	"internal/auth/authtest":    nil,
@@ -44,7 +45,7 @@ var imports = map[string][]string{
 	"internal/postgres/pgtest":  {"internal/postgres/cluster"},
 	"internal/backup":           {"internal/exchange", "internal/journal", "internal/postgres", "internal/postgres/cluster"},
 	"internal/doctor":           {"internal/backup", "internal/journal", "internal/postgres", "internal/postgres/cluster"},
-	"cmd/outcry":                {"clients/go/client", "internal/auth", "internal/backup", "internal/doctor", "internal/demo", "internal/operate", "internal/exchange", "internal/journal", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
+	"cmd/outcry":                {"clients/go/client", "internal/auth", "internal/backup", "internal/doctor", "internal/demo", "internal/operate", "internal/settings", "internal/exchange", "internal/journal", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
 	"loadtest":                  {"loadtest/torture", "loadtest/planted", "loadtest/growth", "loadtest/load", "loadtest/scenario", "loadtest/sweep", "loadtest/soak", "loadtest/scalability", "loadtest/performance", "loadtest/venue"},
 	"loadtest/load":             {"clients/go/client", "internal/wire"},
 	"loadtest/scenario":         {"internal/wire", "loadtest/load"},
@@ -58,7 +59,7 @@ var imports = map[string][]string{
 	"loadtest/torture":          {"clients/go/client", "internal/wire", "loadtest/venue"},
 	"loadtest/venue":            {"internal/postgres/cluster"},
 	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/gateway",
-		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/latency", "internal/market", "internal/postgres", "internal/postgres/cluster"},
+		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings", "internal/latency", "internal/market", "internal/postgres", "internal/postgres/cluster"},
 }
 
 // pure names the packages that do no I/O, read no clock, draw nothing at random

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"outcry/internal/settings"
+)
+
+// located says where the data and the database of a server are.
+type located struct {
+	data string
+	url  string // of the database; "" for the local cluster below data
+}
+
+// locator finds that out as outcryd does: from flags, from the environment, and from the
+// server's file of settings, of which the first wins.
+type locator struct {
+	flags   *flag.FlagSet
+	data    string
+	url     string
+	urlFile string
+	config  string
+}
+
+// locating declares the flags. what says what the database is where none is named.
+func locating(f *flag.FlagSet, what string) *locator {
+	l := &locator{flags: f}
+	f.StringVar(&l.data, "data", "outcry-data", "data `directory`, also as OUTCRY_DATA")
+	// No secret is the default of a flag: --help would print it.
+	f.StringVar(&l.url, "database-url", "", "`URL` of the database; empty for "+what+"; also as DATABASE_URL")
+	f.StringVar(&l.urlFile, "database-url-file", "", "`file` with that URL, also as DATABASE_URL_FILE")
+	f.StringVar(&l.config, "config", os.Getenv("OUTCRY_CONFIG"), "`file` of the server's settings, also as OUTCRY_CONFIG; with a - in front it need not be there")
+	return l
+}
+
+// parse parses the command line and returns what it comes to. Flags that it leaves out,
+// and that the server has as well, get their values from elsewhere. It returns
+// flag.ErrHelp, errPrinted, or a *usageError, which repeats no value that may be a secret.
+func (l *locator) parse(args []string) (at located, err error) {
+	if err := l.flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return at, err
+	} else if err != nil {
+		return at, errPrinted
+	}
+	given := map[string]bool{}
+	l.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	file, err := readSettings(l.config)
+	if err != nil {
+		return at, &usageError{"--config: " + err.Error()}
+	}
+	if at.url, err = l.database(given, file); err != nil {
+		return at, err
+	}
+	for _, name := range []string{"data", "max-connections", "max-memory", "segment"} {
+		value := os.Getenv("OUTCRY_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+		if value == "" {
+			value = file[name]
+		}
+		if value == "" || given[name] || l.flags.Lookup(name) == nil {
+			continue
+		}
+		if err := l.flags.Set(name, value); err != nil {
+			return at, &usageError{fmt.Sprintf("%s %q, in the environment or in %s: %v", name, value, l.config, err)}
+		}
+	}
+	at.data = l.data
+	return at, nil
+}
+
+// database returns the URL of the database from the first source that names one.
+func (l *locator) database(given map[string]bool, file map[string]string) (string, error) {
+	for _, source := range []struct {
+		url, urlFile           string
+		urlGiven, urlFileGiven bool
+		names                  [2]string
+	}{
+		{l.url, l.urlFile, given["database-url"], given["database-url-file"], [2]string{"--database-url", "--database-url-file"}},
+		{url: firstOf("OUTCRY_DATABASE_URL", "DATABASE_URL"), urlFile: firstOf("OUTCRY_DATABASE_URL_FILE", "DATABASE_URL_FILE"),
+			names: [2]string{"DATABASE_URL", "DATABASE_URL_FILE"}},
+		{url: file["database-url"], urlFile: file["database-url-file"], names: [2]string{l.config + ": database-url", "database-url-file"}},
+	} {
+		hasURL, hasFile := source.urlGiven || source.url != "", source.urlFileGiven || source.urlFile != ""
+		switch {
+		case hasURL && hasFile:
+			return "", &usageError{fmt.Sprintf("%s and %s: only one of them can be given", source.names[0], source.names[1])}
+		case hasFile:
+			secret, err := settings.ReadSecret(source.urlFile)
+			if err != nil {
+				return "", &usageError{fmt.Sprintf("%s %q: %v", source.names[1], source.urlFile, err)}
+			}
+			return secret, nil
+		case hasURL:
+			return source.url, nil
+		}
+	}
+	return "", nil
+}
+
+// firstOf returns the first variable of the environment that is not empty.
+func firstOf(names ...string) string {
+	i := slices.IndexFunc(names, func(name string) bool { return os.Getenv(name) != "" })
+	if i < 0 {
+		return ""
+	}
+	return os.Getenv(names[i])
+}
+
+// readSettings reads the server's file of settings, none where path is "". Which of them
+// the server knows is its own business. The error names the line, and repeats nothing of
+// it.
+func readSettings(path string) (map[string]string, error) {
+	path, optional := strings.CutPrefix(path, settings.OptionalMark)
+	if path == "" {
+		return nil, nil
+	}
+	text, err := settings.ReadFile(path)
+	if optional && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	file, number := make(map[string]string), 0
+	for line := range bytes.Lines(text) {
+		number++
+		name, value, err := settings.ParseLine(string(line))
+		if _, twice := file[name]; err == nil && twice {
+			err = errors.New("what stands there has a value in a line before")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, number, err)
+		}
+		if name != "" {
+			file[name] = value
+		}
+	}
+	return file, nil
+}

@@ -1,0 +1,95 @@
+// Package settings reads the file of settings of the server, and files that hold a secret.
+// It knows no setting: names and values are for those who read them.
+//
+//	# what limits clients
+//	max-frame = 65536         # bytes
+//	data      = "/srv/out # cry"
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// OptionalMark before the name of a file of settings says that it need not be there.
+const OptionalMark = "-"
+
+// bytesMax bounds a file of settings, and one that holds a secret.
+const bytesMax = 1 << 20
+
+// ParseLine reads one line. A # at the front or after a blank begins a comment. A value is
+// as it stands, without the blanks around it, or in double quotes as in Go. The name is ""
+// where the line is blank or a comment. The error repeats nothing of the value, which may
+// be a secret.
+func ParseLine(line string) (name, value string, err error) {
+	if !utf8.ValidString(line) || strings.ContainsRune(line, 0) {
+		return "", "", errors.New("not text in UTF-8")
+	}
+	line = strings.TrimSpace(line)
+	if line == "" || line[0] == '#' {
+		return "", "", nil
+	}
+	name, value, ok := strings.Cut(line, "=")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	if !ok || name == "" {
+		return "", "", errors.New(`not "name = value"`)
+	}
+	if strings.HasPrefix(value, `"`) {
+		quoted, err := strconv.QuotedPrefix(value)
+		rest := strings.TrimSpace(value[len(quoted):])
+		if err != nil || rest != "" && rest[0] != '#' {
+			return "", "", fmt.Errorf("the value of %s is not closed by a quote, or goes on after it", name)
+		}
+		value, err = strconv.Unquote(quoted)
+		return name, value, err
+	}
+	for i := range len(value) {
+		if value[i] == '#' && (i == 0 || value[i-1] == ' ' || value[i-1] == '\t') {
+			value = strings.TrimSpace(value[:i])
+			break
+		}
+	}
+	return name, value, nil
+}
+
+// ReadSecret returns what a file holds, without the white space around it. The error
+// says why it cannot be read, or that it is empty.
+func ReadSecret(path string) (string, error) {
+	text, err := ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	secret := strings.TrimSpace(string(text))
+	if secret == "" {
+		return "", errors.New("the file is empty")
+	}
+	return secret, nil
+}
+
+// ReadFile reads a file of up to 1 MiB. The error says why it cannot be read, or that it is
+// larger.
+func ReadFile(path string) ([]byte, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, bytesMax+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > bytesMax {
+		return nil, fmt.Errorf("%s has more than %d bytes", path, bytesMax)
+	}
+	return text, nil
+}
