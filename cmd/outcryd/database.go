@@ -44,11 +44,11 @@ func openDatabase(ctx context.Context, c *config, log *slog.Logger, waiting func
 		d.cluster, d.url = local, local.URL()
 	}
 	for delay := databaseRetryMin; ; delay = min(2*delay, databaseRetryMax) {
-		err := d.open(ctx, c.http != "", log)
+		err := d.open(ctx, c, log)
 		if err == nil {
 			return d, nil
 		}
-		if postgres.Unusable(err) || ctx.Err() != nil {
+		if _, refused := errors.AsType[*refusedError](err); refused || postgres.Unusable(err) || ctx.Err() != nil {
 			d.close()
 			return nil, err
 		}
@@ -64,14 +64,14 @@ func openDatabase(ctx context.Context, c *config, log *slog.Logger, waiting func
 }
 
 // open connects and reads the state, once, with market data where that is served.
-func (d *database) open(ctx context.Context, withMarket bool, log *slog.Logger) (err error) {
-	if d.store, err = postgres.Open(ctx, d.url, log); err != nil {
+func (d *database) open(ctx context.Context, c *config, log *slog.Logger) (err error) {
+	if d.store, err = postgres.OpenChecked(ctx, d.url, log, c.checkBeforeUpgrade); err != nil {
 		return err
 	}
 	if d.position, err = d.store.Position(ctx); err == nil {
 		d.snapshot, err = d.store.Load(ctx)
 	}
-	if err == nil && withMarket {
+	if err == nil && c.http != "" {
 		d.traded, d.trades, err = d.store.LoadMarket(ctx)
 	}
 	if err != nil {

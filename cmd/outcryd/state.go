@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"time"
 
+	"outcry/internal/backup"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/postgres"
 )
 
 func (c *config) journalDir() string { return filepath.Join(c.data, "journal") }
@@ -47,11 +51,52 @@ func openJournal(ctx context.Context, c *config, d *database, o journal.Options,
 		j.Close()
 		return nil, err
 	}
-	if err := d.store.SetJournal(ctx, j.ID(), c.ack); err != nil {
+	if err := noteJournal(ctx, j, c, d); err != nil {
 		j.Close()
 		return nil, err
 	}
 	return j, nil
+}
+
+// noteJournal has the database follow the journal. Where that takes the place of a lost
+// one, order ids that clients may have been given are left out.
+func noteJournal(ctx context.Context, j *journal.Journal, c *config, d *database) error {
+	p := &d.position
+	lost := j.Appended() < j.First() && p.Journal != j.ID() && (p.Applied > 0 || p.Journal != [16]byte{})
+	if !lost || p.Ack == ackPostgres {
+		return d.store.SetJournal(ctx, j.ID(), c.ack)
+	}
+	newest, err := d.store.NewestOrder(ctx)
+	if err == nil {
+		p.OrdersAfter, err = d.store.ReplaceJournal(ctx, j.ID(), c.ack, backup.SkipOrders(newest))
+	}
+	return err
+}
+
+// refusedError is why a start refuses a database before it has changed it.
+type refusedError struct{ error }
+
+func (e *refusedError) Unwrap() error { return e.error }
+
+// checkBeforeUpgrade refuses a database that is older than this program, before its schema
+// is brought up to date for good, where the journal belongs to another one or is damaged.
+// The error is a *refusedError.
+func (c *config) checkBeforeUpgrade(p postgres.Position) error {
+	found, err := journal.Inspect(c.journalDir(), func(uint64, []byte) error { return nil })
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return &refusedError{err}
+	case found.Last >= found.First && found.Segments > 0 && p.Journal != [16]byte{} && p.Journal != found.ID:
+		return &refusedError{notOurs(c.journalDir(), found.ID, p)}
+	}
+	return nil
+}
+
+// notOurs says whose journal it is.
+func notOurs(dir string, id [16]byte, p postgres.Position) error {
+	return fmt.Errorf("the journal in %s (%x) is not the one that the database follows (%x): this data directory belongs to another database", dir, id, p.Journal)
 }
 
 // replaceJournal sets a journal that ends too early aside and begins a new one.
@@ -79,8 +124,7 @@ func checkJournal(j *journal.Journal, c *config, d *database, mayLose bool) erro
 	case empty:
 		return journalLost(c.journalDir(), j.Appended(), p)
 	}
-	return fmt.Errorf("the journal in %s (%x) is not the one that the database follows (%x): this data directory belongs to another database",
-		c.journalDir(), j.ID(), p.Journal)
+	return notOurs(c.journalDir(), j.ID(), p)
 }
 
 // replayEvery is how many records lie between two log lines about a replay.

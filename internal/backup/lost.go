@@ -20,21 +20,21 @@ func (r *restoring) findSince(ctx context.Context) (err error) {
 	return err
 }
 
-// The original may have given out orderRateMax ids a second since the backup, and does
-// so for skipTime at least, because clocks differ. That is more than it can.
+// An exchange may have given out orderRateMax ids a second since a time, and is taken to
+// have done so for skipTime at least, because clocks differ. That is more than it can.
 const (
 	orderRateMax = 1_000_000
 	skipTime     = 1000 * time.Second
 )
 
-// skipOrders returns how many order ids are left out. With a journal too: it may be a
-// copy that the original has gone on after.
-func (r *restoring) skipOrders() uint64 {
-	since := r.restored.Since
-	if since.IsZero() {
-		since = r.header.Begun // nobody ever had an order
+// SkipOrders returns how many order ids are left out where answers may be lost that were
+// given since a time, zero where no order is known.
+func SkipOrders(since time.Time) uint64 {
+	skip := skipTime
+	if !since.IsZero() {
+		skip = max(skip, time.Since(since))
 	}
-	return uint64(max(time.Since(since), skipTime).Seconds()) * orderRateMax
+	return uint64(skip.Seconds()) * orderRateMax
 }
 
 // tokens returns the file that the tokens are taken of, "" where there are none.

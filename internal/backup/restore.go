@@ -194,7 +194,8 @@ func (r *restoring) load(ctx context.Context) error {
 	if err := r.findSince(ctx); err != nil {
 		return err
 	}
-	identity := postgres.Identity{Journal: id, Epoch: r.marker.Epoch, SkipOrders: r.skipOrders()}
+	// Ids are left out with a journal too: it may be a copy that the original has gone on after.
+	identity := postgres.Identity{Journal: id, Epoch: r.marker.Epoch, SkipOrders: SkipOrders(r.restored.Since)}
 	if _, err := r.loader.SetIdentity(ctx, identity); err != nil {
 		return err
 	}

@@ -216,18 +216,9 @@ func (l *Loader) State(ctx context.Context) (*exchange.State, Position, error) {
 	return state, a.position, err
 }
 
-// NewestOrder returns when the newest order was placed, zero where there is none. The
-// error says why it could not be read.
+// NewestOrder is Store.NewestOrder of the tables as they are now.
 func (l *Loader) NewestOrder(ctx context.Context) (placed time.Time, err error) {
-	var seconds int64
-	err = l.tx.QueryRow(ctx, `SELECT time FROM order_log ORDER BY id DESC LIMIT 1`).Scan(&seconds)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return time.Time{}, nil
-	case err != nil:
-		return time.Time{}, fmt.Errorf("postgres: read the newest order: %w", err)
-	}
-	return time.Unix(seconds, 0).UTC(), nil
+	return newestOrder(ctx, l.tx)
 }
 
 // CheckRefs is Archive.CheckRefs of the tables as they are now.

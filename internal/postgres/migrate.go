@@ -29,8 +29,9 @@ func SchemaVersion() int {
 // migrate brings the schema to the version of this program, one version after another,
 // each in a transaction of its own: what ends it leaves a version whole, and the next
 // try goes on from there. The connection holds the lock, so nobody else is at it. A
-// newer schema is refused, and nothing is changed.
-func (s *Store) migrate(ctx context.Context, log *slog.Logger) error {
+// newer schema is refused, as is one that check returns an error for, and nothing is
+// changed.
+func (s *Store) migrate(ctx context.Context, log *slog.Logger, check func(Position) error) error {
 	m, err := migrate.NewMigrator(ctx, s.conn, versionTable)
 	if err != nil {
 		return fmt.Errorf("postgres: read the schema's version: %w", err)
@@ -48,6 +49,9 @@ func (s *Store) migrate(ctx context.Context, log *slog.Logger) error {
 			errUnusable, version, newest)
 	}
 	if version > 0 && version < newest {
+		if err := s.checkBefore(ctx, check); err != nil {
+			return err
+		}
 		log.Info("bringing the database's schema up to date, which may read all executions", "version", version, "new_version", newest)
 	}
 	for ; version < newest; version++ {
@@ -59,6 +63,18 @@ func (s *Store) migrate(ctx context.Context, log *slog.Logger) error {
 		}
 	}
 	return nil
+}
+
+// checkBefore calls check with where the projection stands.
+func (s *Store) checkBefore(ctx context.Context, check func(Position) error) error {
+	if check == nil {
+		return nil
+	}
+	_, p, err := Look(ctx, s.conn)
+	if err != nil {
+		return err
+	}
+	return check(p)
 }
 
 // endWithUs has Postgres give up a statement whose client is gone. A migration resets

@@ -51,11 +51,17 @@ type Store struct {
 // the error, a further try is in vain. The log tells of an upgrade of the schema, which
 // may take long. Close ends it.
 func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
+	return OpenChecked(ctx, url, log, nil)
+}
+
+// OpenChecked is Open, which before an upgrade of the schema, and only then, calls check
+// with where the projection stands. An error of it is returned, and nothing has changed.
+func OpenChecked(ctx context.Context, url string, log *slog.Logger, check func(Position) error) (*Store, error) {
 	s := &Store{url: url}
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.migrate(ctx, log); err != nil {
+	if err := s.migrate(ctx, log, check); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -144,7 +150,7 @@ type Position struct {
 	Ack     string   // what answers waited for so far: "journal" or "postgres"
 
 	// OrdersAfter is an order id above which the next ones have to be, since others may
-	// have been given out: 0 but after a restore.
+	// have been given out: 0 but after a restore, or a lost journal.
 	OrdersAfter uint64
 }
 
@@ -178,6 +184,43 @@ func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
 		return fmt.Errorf("postgres: note the journal: %w", ErrTaken)
 	}
 	return nil
+}
+
+// ReplaceJournal is SetJournal for a journal that has been begun in the place of one that
+// is lost, with what was answered and is not in the tables. Order ids go on skip above all
+// that are known; it returns the one after which they do.
+func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, skip uint64) (ordersAfter uint64, err error) {
+	err = s.conn.QueryRow(ctx, `UPDATE exchange_state SET journal_id = $1, ack = $2,
+			orders_after = $3 + greatest(orders_after, (SELECT coalesce(max(id), 0) FROM order_log))
+		WHERE epoch = $4 RETURNING orders_after`, id, ack, int64(skip), s.epoch).Scan(&ordersAfter)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrTaken
+	}
+	if err != nil {
+		return 0, fmt.Errorf("postgres: note the new journal: %w", err)
+	}
+	return ordersAfter, nil
+}
+
+// NewestOrder returns when the newest order was placed, zero where there is none. The
+// error says why it could not be read.
+func (s *Store) NewestOrder(ctx context.Context) (placed time.Time, err error) {
+	return newestOrder(ctx, s.conn)
+}
+
+// newestOrder is Store.NewestOrder on a connection or in a transaction.
+func newestOrder(ctx context.Context, q interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (placed time.Time, err error) {
+	var seconds int64
+	err = q.QueryRow(ctx, `SELECT time FROM order_log ORDER BY id DESC LIMIT 1`).Scan(&seconds)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return time.Time{}, nil
+	case err != nil:
+		return time.Time{}, fmt.Errorf("postgres: read the newest order: %w", err)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
 }
 
 // reconnect opens the connection again after an error, provided that no other
