@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -126,20 +128,33 @@ func trade(addr string, r *rand.Rand, accounts, symbols int, known *told, answer
 	}
 }
 
+// compare demands that an order is what clients were told, or more is executed of it.
+func (k *told) compare(t *testing.T, id string, now wire.Answer, where string) {
+	t.Helper()
+	before := k.orders[id]
+	require.Equal(t, "status", now.Kind, "%s: order %s: %s", where, id, now.Error)
+	require.Equal(t, id, now.ID, where)
+	require.GreaterOrEqual(t, len(now.Executed), len(before.Executed), "%s: order %s", where, id)
+	require.Equal(t, append([]wire.Executed{}, before.Executed...), append([]wire.Executed{}, now.Executed[:len(before.Executed)]...), "%s: order %s", where, id)
+	if canceled, ok := k.canceled[id]; ok {
+		require.Equal(t, canceled, wire.Answer{Kind: "canceled", ID: id, Canceled: now.Canceled, CanceledAt: now.CanceledAt, Executed: now.Executed}, "%s: order %s", where, id)
+		require.Empty(t, now.Open, "%s: order %s", where, id)
+	}
+}
+
 // compareTold asks for every order that anybody was told of.
 func compareTold(t *testing.T, c *conn, known *told, where string) {
 	t.Helper()
-	for id, before := range known.orders {
-		answers, err := wire.ParseReply([]byte(c.must(t, `<transactions id="1"><query id="`+id+`"/></transactions>`)))
+	for ids := range slices.Chunk(slices.Collect(maps.Keys(known.orders)), 100) {
+		ask := wire.NewTransactions("1")
+		for _, id := range ids {
+			ask.Query(id)
+		}
+		answers, err := wire.ParseReply([]byte(c.must(t, string(ask.Append(nil)))))
 		require.NoError(t, err)
-		require.Len(t, answers, 1)
-		now := answers[0]
-		require.Equal(t, "status", now.Kind, "%s: order %s: %s", where, id, now.Error)
-		require.GreaterOrEqual(t, len(now.Executed), len(before.Executed), "%s: order %s", where, id)
-		require.Equal(t, append([]wire.Executed{}, before.Executed...), append([]wire.Executed{}, now.Executed[:len(before.Executed)]...), "%s: order %s", where, id)
-		if canceled, ok := known.canceled[id]; ok {
-			require.Equal(t, canceled, wire.Answer{Kind: "canceled", ID: id, Canceled: now.Canceled, CanceledAt: now.CanceledAt, Executed: now.Executed}, "%s: order %s", where, id)
-			require.Empty(t, now.Open, "%s: order %s", where, id)
+		require.Len(t, answers, len(ids))
+		for i, id := range ids {
+			known.compare(t, id, answers[i], where)
 		}
 	}
 	reply := c.must(t, `<create><account id="424242" balance="1"/></create>`)

@@ -14,8 +14,8 @@ import (
 	"outcry/internal/wire"
 )
 
-// TestARandomSessionAgreesWithTheTwin compares 100,000 commands reply by reply
-// with the twin, demands after every frame that cash and shares add up, and in
+// TestARandomSessionAgreesWithTheTwin compares 10,000 commands, with -tags slow
+// 100,000, reply by reply with the twin, demands after every frame that cash and shares add up, and in
 // the end compares every table with what the twin holds. Closed orders leave
 // memory at once, so that many queries are answered from Postgres.
 func TestARandomSessionAgreesWithTheTwin(t *testing.T) {
@@ -25,7 +25,7 @@ func TestARandomSessionAgreesWithTheTwin(t *testing.T) {
 	s, addr := inProcess(t, append(flags, "--closed-orders=100", "--refs=40")...)
 	c := dial(t, addr)
 	x, g := twin.New(), twin.NewGenerator(seed, 8, 100)
-	for n := 0; g.Commands() < 100_000/raceFactor; n++ {
+	for n := 0; g.Commands() < 100_000/raceFactor/shortFactor; n++ {
 		frame := g.Frame()
 		want := x.Do(frame, 1)
 		got := c.must(t, string(frame))
@@ -114,7 +114,7 @@ func TestSixteenConnectionsAddUp(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(n)))
 			c := dial(t, addr)
 			var mine []string
-			for range 1500 / raceFactor {
+			for range 1500 / raceFactor / shortFactor {
 				frame := randomTrades(r, fmt.Sprint(1+r.IntN(accounts)), symbols, mine)
 				reply, err := c.ask(frame)
 				if err != nil {
@@ -140,7 +140,7 @@ func TestSixteenConnectionsAddUp(t *testing.T) {
 	audits := make(chan struct{})
 	go func() {
 		defer close(audits)
-		for range 200 {
+		for range 200 / shortFactor {
 			if err := s.engine.CheckLedger(); err != nil {
 				t.Error(err)
 			}
