@@ -8,7 +8,8 @@
 //	go test -tags deploy ./deploy/check
 //
 // With another tag it performs the README and docs/OPERATIONS.md on such machines. It
-// needs curl, iproute2, netcat-openbsd, procps, prometheus, strace and sysstat besides:
+// needs curl, iproute2, netcat-openbsd, openssl, procps, prometheus, strace and sysstat
+// besides:
 //
 //	go test -tags operations ./deploy/check
 package check

@@ -35,6 +35,7 @@ install -m 644 -t "$doc" README.md docs/*.md
 install -m 644 deploy/debian/copyright "$doc/copyright"
 install -D -m 644 deploy/debian/lintian-overrides "$root/usr/share/lintian/overrides/outcry"
 install -m 644 CHANGELOG.md "$doc/CHANGELOG.md"
+install -D -m 644 -t "$root/usr/share/outcry" deploy/debian/operator.sh
 maintainer=$(sed -n 's/^Maintainer: //p' deploy/debian/control.in)
 printf 'outcry (%s) unstable; urgency=medium\n\n  * CHANGELOG.md says what is new.\n\n -- %s  %s\n' \
   "$VERSION" "$maintainer" "$(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n > "$doc/changelog.gz"
