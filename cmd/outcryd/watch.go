@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,12 +36,28 @@ func (m *metrics) watchServer(settings func() *config, ready func() error) {
 	m.gauge("outcry_ready", "1 while the exchange takes orders, as /readyz tells, else 0.", func() float64 { return oneIf(ready() == nil) })
 	m.gauge("outcry_connections_limit", "TCP connections that there may be, --max-connections.", func() float64 { return float64(settings().connectionsMax) })
 	m.gauge("outcry_postgres_lag_limit_records", "Records that Postgres may be behind before orders are refused, --max-lag.", func() float64 { return float64(settings().lagMax) })
+	data := settings().data
+	m.gauge("outcry_last_backup_timestamp_seconds", "When the last backup was taken that outcry-backup.service tells of: the time of the data directory's last-backup. 0 where there is none.",
+		func() float64 { return modified(filepath.Join(data, lastBackup)) })
 	if !diskIsKnown {
 		return // an alert would take 0 for a full disk
 	}
-	data := settings().data
 	m.gauge("outcry_disk_available_bytes", "Room on the disk of the data directory, for whom the server runs as.", func() float64 { return float64(diskOf(data).available) })
 	m.gauge("outcry_disk_size_bytes", "Size of the disk of the data directory.", func() float64 { return float64(diskOf(data).size) })
+}
+
+// lastBackup is a file of the data directory that has nothing in it: its time is that of
+// the last backup.
+const lastBackup = "last-backup"
+
+// modified returns when a file was changed, in seconds since the Unix epoch, or 0 where it
+// cannot be asked.
+func modified(path string) float64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return float64(info.ModTime().Unix())
 }
 
 // disk is a file system, in bytes. It is 0 where it can't be asked: an alert then

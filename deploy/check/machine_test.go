@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,6 +27,7 @@ func TestThePackageFromInstallToPurge(t *testing.T) {
 	}{
 		{"an installation enables and starts nothing", installed},
 		{"the service trades in its sandbox with a Postgres of its own", trades},
+		{"backups are taken by a timer, and the newest are kept", backedUp},
 		{"a server that hangs is ended and started again", hangs},
 		{"a reload takes settings over while it runs, and refuses wrong ones", reloaded},
 		{"an upgrade restarts the service and keeps what was traded", upgraded},
@@ -69,9 +71,13 @@ func trades(t *testing.T, m machine) {
 	// As docs/DEPLOYMENT.md has it: the socket is in a /tmp that only the service sees.
 	psql := "nsenter --target=" + m.property("MainPID") + " --mount runuser -u outcry -- " +
 		"psql -h /var/lib/outcry/postgres/socket -U outcry -At postgres -c "
-	require.Eventually(t, func() bool {
-		return m.try(psql+`"SELECT sum(shares) FROM executions"`) == "4"
-	}, patience, 50*time.Millisecond)
+	var said string
+	if !assert.Eventually(t, func() bool {
+		said = m.try(psql + `"SELECT sum(shares) FROM executions"`)
+		return said == "4"
+	}, patience, 50*time.Millisecond) {
+		require.Fail(t, said, m.try("journalctl --no-pager --unit=outcryd"))
+	}
 }
 
 func hangs(t *testing.T, m machine) {
@@ -166,5 +172,6 @@ func purged(t *testing.T, m machine) {
 	m.run("test -d /var/lib/outcry/journal && getent passwd outcry")
 	m.install("1.2")
 	m.run("OUTCRY_PURGE_DATA=yes dpkg --purge outcry")
-	m.run("test ! -e /var/lib/outcry && ! getent passwd outcry")
+	m.run("test ! -e /var/lib/outcry && ! getent passwd outcry && test ! -e /etc/systemd/system/timers.target.wants/outcry-backup.timer")
+	require.Equal(t, "root root 700", m.run("ls /var/lib/outcry-backups/*Z.backup >/dev/null && stat -c '%U %G %a' /var/lib/outcry-backups"), "backups outlive what they are of")
 }

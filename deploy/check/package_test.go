@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -31,6 +32,38 @@ func TestWithoutATagThePackagesVersionIsOlderThanAnyRelease(t *testing.T) {
 	output(t, command(t, "dpkg", "--validate-version", version))
 	if exec.Command("git", "-C", repository, "describe", "--tags", "--match", "v[0-9]*").Run() != nil {
 		output(t, command(t, "dpkg", "--compare-versions", version, "lt", "0.0.1"))
+	}
+}
+
+// TestLinksOfThePackagedPagesLeadThere follows each link from one file of the package's
+// documentation to another.
+func TestLinksOfThePackagedPagesLeadThere(t *testing.T) {
+	root := t.TempDir()
+	require.NoError(t, os.WriteFile(root+"/outcry.deb", packageOf(t, "1.0"), 0o600))
+	output(t, command(t, "dpkg-deb", "--extract", root+"/outcry.deb", root))
+	pages, err := filepath.Glob(root + "/usr/share/doc/outcry/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, pages)
+	links := 0
+	require.NoError(t, filepath.WalkDir(root+"/usr/share/doc/outcry", func(path string, d os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".md" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, link := range regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(string(text), -1) {
+			links++
+			require.FileExists(t, filepath.Join(filepath.Dir(path), link[1]), path)
+		}
+		return err
+	}))
+	require.Greater(t, links, 50)
+	unit, err := os.ReadFile(root + "/lib/systemd/system/outcryd.service")
+	require.NoError(t, err)
+	for _, page := range regexp.MustCompile(`Documentation=file:(\S+)`).FindAllStringSubmatch(string(unit), -1) {
+		require.FileExists(t, root+page[1])
+	}
+	for _, file := range []string{"prometheus/alerts.yml", "prometheus/recording.yml", "prometheus/prometheus.yml", "prometheus/alertmanager.yml", "grafana/dashboards/outcry.json"} {
+		require.FileExists(t, root+"/usr/share/outcry/"+file)
 	}
 }
 

@@ -28,10 +28,18 @@ chmod 755 "$root"
 doc=$root/usr/share/doc/outcry
 mkdir -p "$root/DEBIAN" "$doc"
 install -D -m 755 -t "$root/usr/bin" "$out/outcryd" "$out/outcry"
-install -D -m 644 -t "$root/lib/systemd/system" deploy/systemd/outcryd.service
+install -D -m 644 -t "$root/lib/systemd/system" deploy/systemd/*.service deploy/systemd/*.timer
+install -D -m 755 -t "$root/usr/libexec/outcry" deploy/systemd/outcry-backup
 install -D -m 640 deploy/debian/outcryd.default "$root/etc/default/outcryd"
 install -D -m 644 deploy/debian/outcryd.conf "$root/etc/outcry/outcryd.conf"
-install -m 644 -t "$doc" README.md docs/*.md
+# As in the repository, so that links from one page to another lead there.
+for file in README.md LICENSE docs clients/python clients/go/client/README.md internal/market/page/vendor/uplot/LICENSE.txt; do
+  find "$file" -type f ! -name '*.go' ! -name 'test_*' ! -path '*/.*' ! -path '*/__pycache__/*' -exec install -D -m 644 '{}' "$doc/{}" ';'
+done
+# What watches the exchange: rules and alerts, an example of where to send them, the dashboard.
+for file in prometheus/prometheus.yml prometheus/recording.yml prometheus/alerts.yml prometheus/alertmanager.yml grafana; do
+  (cd deploy && find "$file" -type f -exec install -D -m 644 '{}' "$root/usr/share/outcry/{}" ';')
+done
 install -m 644 deploy/debian/copyright "$doc/copyright"
 install -D -m 644 deploy/debian/lintian-overrides "$root/usr/share/lintian/overrides/outcry"
 install -m 644 CHANGELOG.md "$doc/CHANGELOG.md"
