@@ -19,17 +19,68 @@ const deploy = "../../deploy"
 
 func project(t *testing.T) *types.Project {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{filepath.Join(deploy, "compose.yaml")})
+	options, err := cli.NewProjectOptions([]string{filepath.Join(deploy, "compose.yaml")}, cli.WithProfiles([]string{"alerts"}))
 	require.NoError(t, err)
 	p, err := options.LoadProject(t.Context())
 	require.NoError(t, err)
 	return p
 }
 
+// protected is the project with TLS and tokens on top.
+func protected(t *testing.T) *types.Project {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{filepath.Join(deploy, "compose.yaml"), filepath.Join(deploy, "compose.protected.yaml")})
+	require.NoError(t, err)
+	p, err := options.LoadProject(t.Context())
+	require.NoError(t, err)
+	return p
+}
+
+// TestWithTLSAndTokensNothingElseChanges compares both forms of the project.
+func TestWithTLSAndTokensNothingElseChanges(t *testing.T) {
+	plain, p := project(t), protected(t)
+	secret := func(s types.ServiceConfig, name string) string {
+		for _, of := range s.Secrets {
+			if of.Source == name {
+				return filepath.Base(p.Secrets[name].File)
+			}
+		}
+		return ""
+	}
+	outcryd := p.Services["outcryd"]
+	require.Equal(t, "true", *outcryd.Environment["OUTCRY_AUTH"])
+	for setting, name := range map[string]string{"OUTCRY_TLS_CERT": "server_certificate", "OUTCRY_TLS_KEY": "server_key"} {
+		require.Equal(t, "/run/secrets/"+name, *outcryd.Environment[setting])
+		require.NotEmpty(t, secret(outcryd, name), name)
+		delete(outcryd.Environment, setting)
+	}
+	delete(outcryd.Environment, "OUTCRY_AUTH")
+	require.Equal(t, plain.Services["outcryd"].Environment, outcryd.Environment)
+	require.Equal(t, plain.Services["outcryd"].Ports, outcryd.Ports)
+	require.NotEmpty(t, secret(outcryd, "pgpass"))
+
+	prometheus := p.Services["prometheus"]
+	require.Equal(t, "ca.pem", secret(prometheus, "authority"))
+	require.Equal(t, "prometheus.token", secret(prometheus, "prometheus_token"))
+	require.Len(t, prometheus.Volumes, len(plain.Services["prometheus"].Volumes), "the configuration is replaced")
+	require.Equal(t, strings.Replace(uncommented(t, "compose/prometheus.yml"), "  - job_name: outcry\n", "  - job_name: outcry\n    scheme: https\n"+
+		"    authorization: {credentials_file: /run/secrets/prometheus_token}\n    tls_config: {ca_file: /run/secrets/authority}\n", 1),
+		uncommented(t, "compose/prometheus.protected.yml"))
+	for name, s := range p.Services {
+		for _, v := range s.Volumes {
+			if v.Type == types.VolumeTypeBind {
+				_, err := os.Stat(v.Source)
+				require.NoError(t, err, name)
+			}
+		}
+	}
+}
+
 func TestTheServicesAreThoseThatAreDocumented(t *testing.T) {
 	p := project(t)
 	require.Equal(t, "outcry", p.Name)
-	require.ElementsMatch(t, []string{"outcryd", "postgres", "prometheus", "grafana"}, p.ServiceNames())
+	require.ElementsMatch(t, []string{"outcryd", "postgres", "prometheus", "alertmanager", "grafana"}, p.ServiceNames())
+	require.Equal(t, []string{"alerts"}, p.Services["alertmanager"].Profiles, "only where it is asked for")
 	build := p.Services["outcryd"].Build
 	require.FileExists(t, filepath.Join(build.Context, build.Dockerfile))
 	require.Equal(t, types.ServiceConditionHealthy, p.Services["outcryd"].DependsOn["postgres"].Condition)
@@ -86,6 +137,7 @@ func TestOnlyWhatMustBeReachedIsAndOnlyFromThisMachine(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"database"}, networks("postgres"))
 	require.ElementsMatch(t, []string{"metrics"}, networks("prometheus"))
+	require.ElementsMatch(t, []string{"metrics", "mail"}, networks("alertmanager"), "mail has to get out")
 	require.True(t, bool(p.Networks["database"].Internal))
 	require.True(t, bool(p.Networks["metrics"].Internal))
 }
@@ -160,6 +212,23 @@ func TestTheScriptMakesTheSecretsOnce(t *testing.T) {
 	require.Contains(t, string(out), "is there already")
 }
 
+// TestTheScriptGoesOnAfterOneThatWasKilled has it end half way: nothing is taken for done.
+func TestTheScriptGoesOnAfterOneThatWasKilled(t *testing.T) {
+	dir, none := t.TempDir(), t.TempDir()
+	b, err := os.ReadFile(filepath.Join(deploy, "secrets.sh"))
+	require.NoError(t, err)
+	script := filepath.Join(dir, "secrets.sh")
+	require.NoError(t, os.WriteFile(script, b, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(none, "chmod"), []byte("#!/bin/sh\nkill -9 $PPID\n"), 0o755))
+	killed := exec.CommandContext(t.Context(), script)
+	killed.Env = []string{"PATH=" + none + ":" + os.Getenv("PATH")}
+	require.Error(t, killed.Run())
+	require.NoDirExists(t, filepath.Join(dir, "secrets"))
+	require.NoError(t, exec.CommandContext(t.Context(), script).Run())
+	require.NoDirExists(t, filepath.Join(dir, "secrets.partial"))
+	require.FileExists(t, filepath.Join(dir, "secrets", "pgpass"))
+}
+
 func TestEveryMountedFileIsThere(t *testing.T) {
 	for name, s := range project(t).Services {
 		for _, v := range s.Volumes {
@@ -190,8 +259,10 @@ func uncommented(t *testing.T, path string) string {
 // TestTheFilesForComposeDifferInAddressesOnly compares them with those that Prometheus
 // and Grafana on one machine use.
 func TestTheFilesForComposeDifferInAddressesOnly(t *testing.T) {
-	require.Equal(t, strings.ReplaceAll(uncommented(t, "prometheus/prometheus.yml"), "127.0.0.1:8080", "outcryd:8080"),
-		uncommented(t, "compose/prometheus.yml"))
+	require.Equal(t, strings.NewReplacer("127.0.0.1:8080", "outcryd:8080",
+		"    - file_sd_configs:\n        - files: [alertmanagers.yml]\n",
+		"    - dns_sd_configs:\n        - names: [alertmanager]\n          type: A\n          port: 9093\n").
+		Replace(uncommented(t, "prometheus/prometheus.yml")), uncommented(t, "compose/prometheus.yml"))
 	require.Equal(t, strings.ReplaceAll(uncommented(t, "grafana/provisioning/datasources/outcry.yml"), "127.0.0.1:9090", "prometheus:9090"),
 		uncommented(t, "compose/datasource.yml"))
 }

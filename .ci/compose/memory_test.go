@@ -1,0 +1,51 @@
+package compose
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWhatTheExchangeMayTakeFitsIntoItsMemory adds up what the documents say that each
+// setting of the container may cost in memory.
+func TestWhatTheExchangeMayTakeFitsIntoItsMemory(t *testing.T) {
+	s := project(t).Services["outcryd"]
+	figure := func(path, pattern string) int {
+		b, err := os.ReadFile("../../" + path)
+		require.NoError(t, err)
+		found := regexp.MustCompile(pattern).FindSubmatch(b)
+		require.NotNil(t, found, "%s: no %s", path, pattern)
+		n, err := strconv.Atoi(strings.NewReplacer(",", "", "_", "").Replace(string(found[1])))
+		require.NoError(t, err)
+		return n
+	}
+	set := func(name string) int {
+		value := s.Environment[name]
+		require.NotNil(t, value, name)
+		n, err := strconv.Atoi(strings.TrimSuffix(*value, "MiB"))
+		require.NoError(t, err)
+		return n
+	}
+	number := func(flag string) int { return figure("cmd/outcryd/config.go", `"`+flag+`", ([\d_]+),`) }
+
+	closedOrder := figure("docs/RELIABILITY.md", `some (\d+) bytes for each`)
+	ref := figure("docs/METRICS.md", `refs that memory holds, some (\d+) bytes each`)
+	openOrder := figure("docs/METRICS.md", `each takes some (\d+) bytes`)
+	account := figure("docs/PERFORMANCE.md", `memory of an account \| 120 bytes \| (\d+) `)
+	filter := figure("docs/decisions/0011-refs.md", `filter, memory \| (\d+) MB`) * 1_000_000
+	connection := figure("docs/RELIABILITY.md", `connections take (\d+) GiB beside twice`) << 30 /
+		figure("docs/RELIABILITY.md", `worst case ([\d,]+) hostile`)
+
+	const books = 1_000_000 // accounts, and as many open orders
+	sum := 2*set("OUTCRY_MAX_MEMORY") + set("OUTCRY_MAX_CONNECTIONS")*connection + set("OUTCRY_MAX_LAG")*(closedOrder+ref) +
+		2*number("closed-orders")*closedOrder + number("refs")*ref + filter + books*(openOrder+account)
+	limit := set("GOMEMLIMIT") << 20
+	t.Logf("%d MiB of %d MiB", sum>>20, limit>>20)
+	require.Less(t, sum, limit)
+	require.Less(t, limit, int(s.Deploy.Resources.Limits.MemoryBytes)*9/10, "stacks, and what the runtime does not count")
+	require.Equal(t, sum>>20, figure("docs/DEPLOYMENT.md", `all of it, ([\d,]+) MiB`))
+}
