@@ -185,7 +185,7 @@ func (p *prometheus) checkRules() {
 			require.Contains(t, string(tests), "  - name: "+r.Name+"\n", "an alert without a test")
 		}
 	}
-	require.Equal(t, 19, alerts)
+	require.Equal(t, 21, alerts)
 }
 
 // TestPercentilesAreThoseOfTheClients compares the dashboard's p99 with what the load

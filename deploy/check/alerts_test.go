@@ -22,6 +22,7 @@ type trouble struct {
 	seen      string // what Prometheus is to have seen before worse comes: its connection lasts
 	worse     string // shell commands that break it further
 	meanwhile map[string]string
+	healed    string       // what Prometheus is to see after the runbook, before ended
 	ended     string       // shell commands that bring back what the runbook leaves
 	slowly    bool         // the alert ends long after what it tells of
 	bug       []venue.Edit // the edits of a program with a bug, which /root/outcryd is then
@@ -100,6 +101,7 @@ var (
 		{alert: "OutcryMarketFeedDown", comes: "echo ack = postgres >> " + settings + "; systemctl stop postgresql@15-main; sleep 1; " +
 			"systemctl kill --signal=KILL outcryd; systemctl stop outcryd; systemctl start postgresql@15-main; " + lockTables + "systemctl start --no-block outcryd",
 			meanwhile: map[string]string{"the lock is gone": unlockTables}, ended: forget + "systemctl restart outcryd"},
+		expiring, notReloaded,
 		// A buyer does not get back what a better price left over.
 		{alert: "OutcryImbalance",
 			bug: []venue.Edit{{File: "internal/exchange/ledger.go", Old: "\tbuyer.balance = buyer.balance.Add(hold.Sub(price))\n", New: "\t_ = hold.Sub(price)\n"}},
@@ -188,6 +190,9 @@ func (s *station) has(t *testing.T, trouble trouble) {
 	}
 	s.until(t, firing(trouble.alert))
 	s.walk(t, trouble.alert, meanwhile)
+	if trouble.healed != "" {
+		s.until(t, trouble.healed)
+	}
 	if trouble.ended != "" {
 		s.run(trouble.ended)
 	}

@@ -44,6 +44,10 @@ var refusals = []refusal{
 	{"this data directory belongs to another database", "name=two; " + anExchange + byHand + database("one") + server + "--data=/tmp/two"},
 	{"records that were answered may be lost", byHand + database("one") + server + "--data=/tmp/empty"},
 	{"is damaged at offset", `printf '\377\377' | dd of=$(ls /tmp/two/journal/*.seg) bs=1 seek=80 conv=notrunc status=none; ` + byHand + database("two") + server + "--data=/tmp/two"},
+	{"was begun and has not ended", "echo {} > /tmp/one/RESTORING; " + byHand + database("one") + server + "--data=/tmp/one"},
+	{"--auth: ", "rm /tmp/one/RESTORING; echo rubbish > /tmp/one/tokens; " + byHand + database("one") + server + "--data=/tmp/one --auth"},
+	{"--tls-cert: ", byHand + database("one") + server + "--data=/tmp/one --tls-cert=/tmp/one/tokens --tls-key=/tmp/one/tokens"},
+	{"is no setting", "echo max-lagg = 5000 > /tmp/wrong.conf; " + byHand + "outcryd --config=/tmp/wrong.conf"},
 	{"its schema has version", "runuser -u postgres -- psql -q -d two -c 'UPDATE outcry_schema_version SET version = 99'; " + byHand + database("two") + server + "--data=/tmp/two"},
 	{"does not add up", "systemctl stop outcryd; cd / && runuser -u postgres -- psql -q -d exchange -c \"UPDATE accounts SET balance = balance + 1 WHERE id = '1'\"; " +
 		byHand + database("exchange") + server + "--listen=127.0.0.1:0 --data=/var/lib/outcry"},
@@ -51,9 +55,9 @@ var refusals = []refusal{
 		byHand + database("three") + server + "--listen=127.0.0.1:0 --data=/var/lib/outcry"},
 }
 
-// elsewhere are lines of the page whose refusal needs a journal that is made up:
-// TestReplayRefusesOtherFills of cmd/outcryd makes one.
-var elsewhere = []string{"does not come out as recorded"}
+// elsewhere are lines of the page whose refusal needs a journal that is made up: tests of
+// cmd/outcryd make them.
+var elsewhere = []string{"does not come out as recorded", "this program reads up to version"}
 
 // refuses starts servers that refuse, and looks for what they say in the page.
 func (s *station) refuses(t *testing.T) {
