@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -25,6 +26,24 @@ var background = context.Background()
 func options(dir string) Options {
 	return Options{Dir: dir, Log: slog.New(slog.DiscardHandler),
 		Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB"}}
+}
+
+// spare is a data directory that no test has, below a folder that TestMain removes.
+var spare string
+
+// initialized are options whose directory holds a cluster that does not run: initdb,
+// which most tests are not about, takes longer than they do. What other tests did to
+// it is still there. The test's own clusters have to be stopped by its cleanups.
+func initialized(t *testing.T, dir string) Options {
+	t.Helper()
+	data := filepath.Join(dir, "data")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	if err := os.Rename(spare, data); err != nil { // the first, or one before has removed it
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		stop(t, begin(t, options(dir)))
+	}
+	t.Cleanup(func() { _ = os.Rename(data, spare) }) // where the test leaves it there
+	return options(dir)
 }
 
 // thisMachine is what Start uses.
@@ -60,6 +79,8 @@ func keep(t *testing.T, c *Cluster, v int) {
 	conn, err := pgx.Connect(background, c.URL())
 	require.NoError(t, err)
 	defer conn.Close(background)
+	_, err = conn.Exec(background, "DROP TABLE IF EXISTS kept") // of another test
+	require.NoError(t, err)
 	_, err = conn.Exec(background, "CREATE TABLE kept AS SELECT $1::int AS v", v)
 	require.NoError(t, err)
 }
@@ -92,7 +113,7 @@ func TestDataOutlivesAStop(t *testing.T) {
 }
 
 func TestAKilledPostmasterComesBackWithItsData(t *testing.T) {
-	c := begin(t, options(t.TempDir()))
+	c := begin(t, initialized(t, t.TempDir()))
 	url := c.URL()
 	keep(t, c, 7)
 	for range 2 {
@@ -110,16 +131,17 @@ func TestAKilledPostmasterComesBackWithItsData(t *testing.T) {
 }
 
 func TestStopEndsTheWaitForARestart(t *testing.T) {
-	c := begin(t, options(t.TempDir()))
+	c := begin(t, initialized(t, t.TempDir()))
 	require.NoError(t, os.Rename(c.dataDir(), c.dataDir()+".away")) // so that it cannot come back
 	require.NoError(t, syscall.Kill(c.Pid(), syscall.SIGKILL))
 	require.Eventually(t, func() bool { return c.Pid() == 0 }, patience, time.Millisecond)
 	stop(t, c)
 	<-c.Done()
+	require.NoError(t, os.Rename(c.dataDir()+".away", c.dataDir()))
 }
 
 func TestNothingIsStartedOnceStopIsCalled(t *testing.T) {
-	c := begin(t, options(t.TempDir()))
+	c := begin(t, initialized(t, t.TempDir()))
 	stop(t, c)
 	_, err := c.launch()
 	require.ErrorIs(t, err, errStopping)
@@ -127,20 +149,20 @@ func TestNothingIsStartedOnceStopIsCalled(t *testing.T) {
 }
 
 func TestStopAtOnceWhereItsTimeIsUp(t *testing.T) {
-	o := options(t.TempDir())
+	o := initialized(t, t.TempDir())
 	c := begin(t, o)
-	keep(t, c, 3)
+	keep(t, c, 13)
 	pid := c.Pid()
 	ctx, cancel := context.WithCancel(background)
 	cancel()
 	require.ErrorIs(t, c.Stop(ctx), context.Canceled)
 	require.False(t, alive(pid))
 	require.NoError(t, c.Stop(ctx), "nothing is left to stop")
-	requireKept(t, begin(t, o), 3)
+	requireKept(t, begin(t, o), 13)
 }
 
 func TestASecondClusterInADirectoryIsRefused(t *testing.T) {
-	o := options(t.TempDir())
+	o := initialized(t, t.TempDir())
 	c := begin(t, o)
 	_, err := Start(background, o)
 	require.ErrorIs(t, err, errLocked)
@@ -150,7 +172,7 @@ func TestASecondClusterInADirectoryIsRefused(t *testing.T) {
 }
 
 func TestRemoveDeletesAClusterAndItsSocket(t *testing.T) {
-	o := options(t.TempDir())
+	o := initialized(t, t.TempDir())
 	c := begin(t, o)
 	stop(t, c)
 	socket, err := os.MkdirTemp(socketParent, socketPrefix) // as one that was killed leaves it
@@ -177,7 +199,7 @@ func TestALinkThatLeadsElsewhereIsNotFollowedToRemove(t *testing.T) {
 }
 
 func TestAFailingPostgresIsExplained(t *testing.T) {
-	o := options(t.TempDir())
+	o := initialized(t, t.TempDir())
 	o.Settings["no_such_setting"] = "1"
 	_, err := Start(background, o)
 	require.ErrorContains(t, err, "no_such_setting")
@@ -197,7 +219,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 
 func TestADeepDirectoryWorks(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("a-long-name-", 10), strings.Repeat("b", 100))
-	c := begin(t, options(dir))
+	c := begin(t, initialized(t, dir))
 	keep(t, c, 1)
 	require.Contains(t, c.PsqlCommand(), c.socket, "the path through the directory would be too long")
 }
@@ -216,7 +238,7 @@ func TestSettingsOfTheEnvironmentDoNotReachTheCluster(t *testing.T) {
 	t.Setenv("PGDATA", "/nowhere")
 	t.Setenv("PGSSLMODE", "verify-full")
 	t.Setenv("PGCLIENTENCODING", "nonsense")
-	keep(t, begin(t, options(t.TempDir())), 1)
+	keep(t, begin(t, initialized(t, t.TempDir())), 1)
 }
 
 func TestTheLogIsEmptiedWhereItHasGrownTooBig(t *testing.T) {
@@ -232,7 +254,7 @@ func TestTheLogIsEmptiedWhereItHasGrownTooBig(t *testing.T) {
 
 // TestTheCommandForPeopleWorks runs the command as it is printed, with a shell.
 func TestTheCommandForPeopleWorks(t *testing.T) {
-	o := options(filepath.Join(t.TempDir(), "with a space"))
+	o := initialized(t, filepath.Join(t.TempDir(), "with a space"))
 	c := begin(t, o)
 	command := c.PsqlCommand()
 	require.Contains(t, command, filepath.Join(o.Dir, socketLink))

@@ -23,7 +23,7 @@ const ownerEnv = "OUTCRY_CLUSTER_TEST_OWNER"
 func TestMain(m *testing.M) {
 	dir := os.Getenv(ownerEnv)
 	if dir == "" {
-		os.Exit(m.Run())
+		os.Exit(runTests(m))
 	}
 	o := options(dir)
 	o.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
@@ -34,6 +34,18 @@ func TestMain(m *testing.M) {
 	}
 	fmt.Println(c.Pid())
 	select {}
+}
+
+// runTests runs them with a folder for spare.
+func runTests(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "outcry-cluster-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	spare = filepath.Join(folder, "data")
+	return m.Run()
 }
 
 // owner is another process that owns a cluster. It dies with this one.
@@ -78,7 +90,7 @@ func (o *owner) kill() {
 }
 
 func TestPostgresEndsWithAKilledOwner(t *testing.T) {
-	dir := t.TempDir()
+	dir := initialized(t, t.TempDir()).Dir
 	o := newOwner(t, os.Args[0], dir, &syscall.SysProcAttr{}).started(t)
 	socket, err := os.Readlink(filepath.Join(dir, socketLink))
 	require.NoError(t, err)
@@ -89,7 +101,7 @@ func TestPostgresEndsWithAKilledOwner(t *testing.T) {
 }
 
 func TestAStartWaitsForAPostgresThatIsStillEnding(t *testing.T) {
-	dir := t.TempDir()
+	dir := initialized(t, t.TempDir()).Dir
 	for range 3 {
 		o := newOwner(t, os.Args[0], dir, &syscall.SysProcAttr{}).started(t)
 		o.kill()
@@ -98,7 +110,7 @@ func TestAStartWaitsForAPostgresThatIsStillEnding(t *testing.T) {
 }
 
 func TestAForeignPostmasterIsLeftAlone(t *testing.T) {
-	o := options(t.TempDir())
+	o := initialized(t, t.TempDir())
 	c := begin(t, o)
 	pid := c.Pid()
 	require.NoError(t, c.lock.Close()) // as if somebody had started it by hand
@@ -112,7 +124,7 @@ func TestAForeignPostmasterIsLeftAlone(t *testing.T) {
 }
 
 func TestAProcessIDThatIsUsedAgainDoesNotBlockTheStart(t *testing.T) {
-	o := options(t.TempDir())
+	o := initialized(t, t.TempDir())
 	c := begin(t, o)
 	lockFile := filepath.Join(c.dataDir(), "postmaster.pid")
 	content, err := os.ReadFile(lockFile)

@@ -11,7 +11,7 @@ import (
 
 // TestARunningClusterIsFoundByItsDirectory, and one that does not run is not.
 func TestARunningClusterIsFoundByItsDirectory(t *testing.T) {
-	o := options(t.TempDir())
+	o := initialized(t, t.TempDir())
 	_, err := RunningURL(o.Dir)
 	require.ErrorIs(t, err, ErrNotRunning)
 	c := begin(t, o)
