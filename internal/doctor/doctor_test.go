@@ -11,10 +11,8 @@ import (
 	"io"
 	"io/fs"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -393,29 +391,7 @@ func TestAServerWithTLSIsAsked(t *testing.T) {
 	require.Equal(t, []string{"Bearer T", "Bearer T"}, shown)
 	o.TLS = &tls.Config{}
 	requireFound(t, examined(t, healthy(), o)["server"], Bad, "certificate", "start outcryd")
-
-	// An address of this machine that is not loopback: a packet to it would leave others'.
-	o.TLS = nil
-	beyond := "192.0.2.1:80"
-	e := &examination{Options: o}
-	_, err := e.guard(addressed{remote: beyond}, nil)
-	require.ErrorContains(t, err, "the token is not sent to "+beyond+" without TLS: give --tls-ca")
-	conn, err := e.guard(addressed{remote: "127.0.0.1:80"}, nil)
-	require.NoError(t, err)
-	require.NotNil(t, conn)
 }
-
-// addressed is a connection to an address.
-type addressed struct {
-	net.Conn
-	remote string
-}
-
-func (a addressed) RemoteAddr() net.Addr {
-	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(a.remote))
-}
-
-func (a addressed) Close() error { return nil }
 
 // TestADiskThatHangsEndsNoDoctor has a sync that never returns.
 func TestADiskThatHangsEndsNoDoctor(t *testing.T) {

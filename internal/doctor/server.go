@@ -7,8 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -86,8 +88,9 @@ func (e *examination) get(ctx context.Context, path string) (status int, body st
 	if e.Token != "" {
 		request.Header.Set("Authorization", "Bearer "+e.Token)
 	}
-	client := http.Client{
-		Transport:     &http.Transport{TLSClientConfig: e.TLS, DialContext: e.dial, DisableKeepAlives: true},
+	d := net.Dialer{Control: e.permit}
+	client := http.Client{ // without the proxy of the environment, which is for others
+		Transport:     &http.Transport{TLSClientConfig: e.TLS, DialContext: d.DialContext, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	response, err := client.Do(request)
@@ -99,22 +102,16 @@ func (e *examination) get(ctx context.Context, path string) (status int, body st
 	return response.StatusCode, string(b), err
 }
 
-// dial connects to the HTTP side.
-func (e *examination) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return e.guard(new(net.Dialer).DialContext(ctx, network, address))
-}
-
-// guard refuses a connection on which the token would leave this machine for everybody
-// to read.
-func (e *examination) guard(conn net.Conn, err error) (net.Conn, error) {
-	if err != nil || e.Token == "" || e.TLS != nil {
-		return conn, err
+// permit keeps a connection from being made that would show the token to another machine:
+// it is not encrypted.
+func (e *examination) permit(_, address string, _ syscall.RawConn) error {
+	if e.Token == "" || e.TLS != nil {
+		return nil
 	}
-	if at, ok := conn.RemoteAddr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
-		conn.Close()
-		return nil, fmt.Errorf("the token is not sent to %s without TLS: give --tls-ca", conn.RemoteAddr())
+	if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().Unmap().IsLoopback() {
+		return fmt.Errorf("the token is not sent to %s without TLS: give --tls-ca", address)
 	}
-	return conn, nil
+	return nil
 }
 
 // metrics is what doctor reads of /metrics.

@@ -7,9 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -17,11 +22,17 @@ import (
 const answerBytesMax = 32 << 20
 
 // Client asks the HTTP side of an exchange. Its methods may be called from any
-// goroutine. Their errors say that it could not be reached, or are an *Error.
+// goroutine, once the fields are set. Their errors say that it could not be reached, that
+// there was no answer though it was asked, or are an *Error.
 type Client struct {
-	Address string       // host and port, or a URL
-	Token   string       // that is shown; "" for none
-	HTTP    *http.Client // required
+	Address string // host and port, or a URL
+	Token   string // that is shown; "" for none
+
+	// InsecureToken lets the token go to another machine over a connection that is not
+	// encrypted. Otherwise that is an error, and nothing is sent.
+	InsecureToken bool
+
+	http *http.Client
 }
 
 // Error is an answer that says why nothing was done, or that this is not known.
@@ -40,7 +51,29 @@ func NewClient(address string, timeout time.Duration, secure *tls.Config) *Clien
 	if secure != nil && !strings.Contains(address, "://") {
 		address = "https://" + address
 	}
-	return &Client{Address: address, HTTP: &http.Client{Transport: &http.Transport{TLSClientConfig: secure}, Timeout: timeout}}
+	c := &Client{Address: address}
+	plain, encrypted := net.Dialer{Control: c.permit}, tls.Dialer{Config: secure}
+	c.http = &http.Client{
+		Transport: &http.Transport{DialContext: plain.DialContext, DialTLSContext: encrypted.DialContext},
+		Timeout:   timeout,
+		// An exchange sends nobody elsewhere, where the token must not go.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c
+}
+
+// errInsecureToken refuses to show a token to everybody on the way.
+var errInsecureToken = errors.New("the token is not sent: the connection is not encrypted, and goes to another machine")
+
+// permit says, before a connection is made that is not encrypted, whether it may be.
+func (c *Client) permit(_, address string, _ syscall.RawConn) error {
+	if c.Token == "" || c.InsecureToken {
+		return nil
+	}
+	if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().Unmap().IsLoopback() {
+		return errInsecureToken
+	}
+	return nil
 }
 
 // Halt halts a symbol.
@@ -87,6 +120,8 @@ func (c *Client) ask(ctx context.Context, method, what string, values url.Values
 	}
 	u = u.JoinPath("admin", what)
 	u.RawQuery = values.Encode()
+	var reached atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { reached.Store(true) }})
 	request, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
 		return err
@@ -94,14 +129,19 @@ func (c *Client) ask(ctx context.Context, method, what string, values url.Values
 	if c.Token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.Token)
 	}
-	response, err := c.HTTP.Do(request)
-	if err != nil {
+	response, err := c.http.Do(request)
+	switch {
+	case errors.Is(err, errInsecureToken):
+		return fmt.Errorf("%s: %w", c.Address, errInsecureToken)
+	case err != nil && reached.Load():
+		return c.noAnswer(method, withoutURL(err))
+	case err != nil:
 		return fmt.Errorf("is the exchange running, with an HTTP side at %s? %w", c.Address, withoutURL(err))
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, answerBytesMax))
 	if err != nil {
-		return fmt.Errorf("answer of %s: %w", c.Address, err)
+		return c.noAnswer(method, err)
 	}
 	if response.StatusCode != http.StatusOK {
 		return refusal(response.StatusCode, body)
@@ -110,6 +150,14 @@ func (c *Client) ask(ctx context.Context, method, what string, values url.Values
 		return fmt.Errorf("%s answers otherwise than an exchange does: %w", c.Address, err)
 	}
 	return nil
+}
+
+// noAnswer says what is known where the exchange was asked and did not answer.
+func (c *Client) noAnswer(method string, why error) error {
+	if method == http.MethodGet {
+		return fmt.Errorf("no answer from %s: %w", c.Address, why)
+	}
+	return fmt.Errorf("no answer from %s: whether it was done is unknown, and it may be repeated: %w", c.Address, why)
 }
 
 // withoutURL takes the request's address out of an error, which has been named.

@@ -26,9 +26,9 @@ type Conn struct {
 }
 
 // DialConn connects to the exchange at addr, proves with the token where there is one,
-// and returns the connection. Of o it looks at TLS, Token, DialTimeout and
-// ReplyBytesMax. The error is ctx's, that of the network or of TLS, an *Unauthorized,
-// or a *ProtocolError.
+// and returns the connection. Of o it looks at TLS, Token, InsecureToken, DialTimeout,
+// ReplyBytesMax and Log. The error is ctx's, that of the network or of TLS,
+// ErrInsecureToken, an *Unauthorized, or a *ProtocolError.
 func DialConn(ctx context.Context, addr string, o Options) (*Conn, error) {
 	o.setDefaults()
 	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
@@ -42,6 +42,10 @@ func DialConn(ctx context.Context, addr string, o Options) (*Conn, error) {
 		return c, nil
 	}
 	if at, ok := conn.RemoteAddr().(*net.TCPAddr); ok && o.TLS == nil && !at.IP.IsLoopback() {
+		if !o.InsecureToken {
+			conn.Close()
+			return nil, fmt.Errorf("client: %s: %w", addr, ErrInsecureToken)
+		}
 		o.Log.Warn("the token is sent over a connection that is not encrypted", "addr", addr)
 	}
 	if err := c.authorize(ctx, o.Token); err != nil {

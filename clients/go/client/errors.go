@@ -10,6 +10,10 @@ import (
 // around it.
 var ErrClosed = errors.New("client: closed")
 
+// ErrInsecureToken says that a token would go to another machine over a connection that is
+// not encrypted. Nothing was sent.
+var ErrInsecureToken = errors.New("the token is not sent: the connection is not encrypted, and goes to another machine")
+
 // Refused says that the exchange refuses a command: it did nothing.
 type Refused struct {
 	Sent Command

@@ -3,6 +3,9 @@ package client
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -312,4 +315,38 @@ func TestTheTokenIsProvedFirst(t *testing.T) {
 		require.Equal(t, 10*time.Second, time.Since(began))
 	})
 	require.NotContains(t, fmt.Sprint(&Unauthorized{Text: "no"}), token)
+}
+
+// elsewhere is a connection to another machine.
+type elsewhere struct{ net.Conn }
+
+func (elsewhere) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
+
+// TestATokenGoesToOtherMachinesEncryptedOnly: not a byte of it leaves otherwise, unless
+// that is allowed, and then there is a warning.
+func TestATokenGoesToOtherMachinesEncryptedOnly(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var seen frames
+		var log strings.Builder
+		o := played(t, Options{Token: "secret", Log: slog.New(slog.NewTextHandler(&log, nil))}, func(p *peer) {
+			for xml, ok := p.take(); ok; xml, ok = p.take() {
+				seen.add(xml)
+				p.say("<authorized/>")
+			}
+		})
+		dial := o.dial
+		o.dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, addr)
+			return elsewhere{conn}, err
+		}
+		_, err := Dial(background, "exchange:1", o)
+		require.ErrorIs(t, err, ErrInsecureToken)
+		require.NotContains(t, err.Error(), "secret")
+		require.True(t, final(err), "a further try would end alike")
+		o.InsecureToken = true
+		open(t, o)
+		require.Len(t, seen.all(), 1)
+		require.Contains(t, log.String(), "level=WARN")
+		require.NotContains(t, log.String(), "secret")
+	})
 }

@@ -14,6 +14,10 @@ type Options struct {
 	TLS   *tls.Config // encrypts the connection; nil means that it is not. Where ServerName is "" it is the host of the address
 	Token string      // proves with the first frame for which accounts the connection acts; "" is no token
 
+	// InsecureToken lets the token go to another machine over a connection that is not
+	// encrypted, with a warning to Log. Otherwise such a connection is an ErrInsecureToken.
+	InsecureToken bool
+
 	DialTimeout  time.Duration // how long one try to connect may take, with TLS and the token; 10 seconds
 	ReplyTimeout time.Duration // how long the exchange may owe a reply, or take nothing, before the connection is taken for broken; 1 minute
 
