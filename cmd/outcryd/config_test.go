@@ -106,12 +106,17 @@ func TestAFileThatIsNotThereIsRefusedUnlessItMayBeMissing(t *testing.T) {
 func TestVariablesThatAreNoSettingsAreWarnedOf(t *testing.T) {
 	t.Setenv("OUTCRY_MAX_CONECTIONS", "5")
 	t.Setenv("OUTCRY_VERSION", "1.2")
-	t.Setenv("OUTCRY_ADDR", "127.0.0.1:1")
+	clients := []string{"OUTCRY_ADDR", "OUTCRY_CLIENT_CERT", "OUTCRY_CLIENT_KEY", "OUTCRY_INSECURE_TOKEN", "OUTCRY_TLS_CA", "OUTCRY_TOKEN", "OUTCRY_TOKEN_FILE"}
+	for _, name := range clients {
+		t.Setenv(name, "x")
+	}
 	c, err := parseConfig(nil, io.Discard)
 	require.NoError(t, err)
 	require.Contains(t, c.warnings, "OUTCRY_MAX_CONECTIONS is no setting; is OUTCRY_MAX_CONNECTIONS meant?")
 	require.Contains(t, strings.Join(c.warnings, "\n"), "OUTCRY_VERSION is no setting")
-	require.NotContains(t, strings.Join(c.warnings, "\n"), "OUTCRY_ADDR", "that is the client's")
+	for _, name := range clients {
+		require.NotContains(t, strings.Join(c.warnings, "\n"), name+" is no setting", "that is the client's")
+	}
 }
 
 func TestTheDatabaseIsNamedByTheHighestSource(t *testing.T) {

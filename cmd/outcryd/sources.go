@@ -46,7 +46,7 @@ var acts = []string{"config", "check-config", "health", "version"}
 var secrets = []string{"database-url"}
 
 // foreign are variables that begin like ours and are for other programs of ours.
-var foreign = []string{"OUTCRY_ADDR", "OUTCRY_TOKEN"}
+var foreign = []string{"OUTCRY_ADDR", "OUTCRY_CLIENT_CERT", "OUTCRY_CLIENT_KEY", "OUTCRY_INSECURE_TOKEN", "OUTCRY_TLS_CA", "OUTCRY_TOKEN", "OUTCRY_TOKEN_FILE"}
 
 // variable returns the name of a flag in the environment.
 func variable(flag string) string {
@@ -64,7 +64,8 @@ func parseConfig(args []string, stderr io.Writer) (*config, error) {
 		return nil, err
 	}
 	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+		// Not which: it may be a token, or a database's address with its password.
+		return nil, fmt.Errorf("there are arguments that belong to no flag (%d); every setting is a flag, and --help lists them", flags.NArg())
 	}
 	if line.showVersion {
 		return line, nil
