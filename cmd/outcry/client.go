@@ -23,17 +23,29 @@ type client struct {
 	access access
 	stdin  io.Reader
 	stdout io.Writer
+	stderr io.Writer
 }
 
-// run does the command name. It returns a *usageError, errAnswered, or what went
-// wrong on the way.
+// run does the command name. It returns flag.ErrHelp, errPrinted, a *usageError,
+// errAnswered, a *noAnswerError, or what went wrong on the way.
 func (c *client) run(name string, args []string) error {
 	arguments := map[string]int{"account": 2, "symbol": 1, "place": 3, "buy": 4, "sell": 4, "query": 2, "cancel": 2, "send": 1, "journal": 1}
 	want, known := arguments[name]
+	if !known {
+		return &usageError{fmt.Sprintf("unknown command %s; outcry --help lists them", shown(name))}
+	}
+	ref := ""
+	if takesRef(name) {
+		var err error
+		if ref, args, err = c.parseRef(name, args); err != nil {
+			return err
+		}
+	}
+	named := ref != "" && (name == "query" || name == "cancel")
 	switch {
-	case !known:
-		return &usageError{fmt.Sprintf("unknown command %q; outcry --help lists them", name)}
-	case len(args) != want:
+	case named && len(args) != 1:
+		return &usageError{fmt.Sprintf("%s --ref takes 1 argument, the account, not %d", name, len(args))}
+	case !named && len(args) != want:
 		return &usageError{fmt.Sprintf("%s takes %d arguments, not %d; outcry --help shows them", name, want, len(args))}
 	}
 	switch name {
@@ -42,11 +54,14 @@ func (c *client) run(name string, args []string) error {
 	case "send":
 		return c.send(args[0])
 	}
+	if named {
+		args = append(args, "1") // in place of the number
+	}
 	command, err := commandOf(name, args)
 	if err != nil {
 		return &usageError{err.Error()}
 	}
-	return c.do(command)
+	return c.do(withRef(command, ref))
 }
 
 // commandOf makes the command of a line, which has as many arguments as it takes. The
@@ -85,7 +100,8 @@ func commandOf(name string, a []string) (api.Command, error) {
 	return api.Sell(a[0], a[1], shares, limit), err
 }
 
-// do sends a command and prints in words what it has come to.
+// do sends a command and prints in words what it has come to. Where the connection
+// breaks, what is safe to be sent again is, for as long as an answer may take.
 func (c *client) do(command api.Command) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.access.timeout)
 	defer cancel()
@@ -95,12 +111,15 @@ func (c *client) do(command api.Command) error {
 	}
 	exchange, err := api.Dial(ctx, c.access.addr, o)
 	if err != nil {
-		return notReached(err)
+		return unsent(notReached(err))
 	}
 	defer exchange.Close()
 	results, err := exchange.Do(ctx, command)
 	if err != nil {
-		return err
+		return unanswered(err, command)
+	}
+	if err := results[0].Err(); api.MaybeDone(err) {
+		return unanswered(err, command)
 	}
 	printResult(c.stdout, &results[0])
 	if results[0].Refused != nil {

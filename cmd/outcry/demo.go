@@ -56,7 +56,7 @@ func runDemo(args []string, a *access, stdout, stderr io.Writer) error {
 		return errPrinted
 	}
 	if f.NArg() > 0 {
-		return &usageError{fmt.Sprintf("demo takes flags only, not %q", f.Arg(0))}
+		return &usageError{fmt.Sprintf("demo takes flags only, not %s", number(f.NArg(), "argument"))}
 	}
 	if *duration < 0 {
 		return &usageError{fmt.Sprintf("a duration of %v is negative", *duration)}

@@ -236,7 +236,7 @@ func TestADemoRefusesWhatItCannotDo(t *testing.T) {
 		"--duration=-1s":          "a duration of -1s is negative",
 		"--report=0s":             "a report every 0s",
 		"--timeout=0s":            "a timeout of 0s",
-		"now":                     `demo takes flags only, not "now"`,
+		"now":                     "demo takes flags only, not 1 argument",
 		"--makers=3000 --noise=1": "a demo takes 1 to 5000 bots",
 	} {
 		_, stderr, status := outcry("", append([]string{"demo"}, strings.Fields(args)...)...)

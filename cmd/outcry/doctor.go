@@ -51,7 +51,7 @@ func runDoctor(args []string, a *access, stdout, stderr io.Writer) error {
 	}
 	switch {
 	case f.NArg() > 0:
-		return &usageError{fmt.Sprintf("doctor takes no arguments, not %q", f.Arg(0))}
+		return &usageError{fmt.Sprintf("doctor takes no arguments, not %d", f.NArg())}
 	case o.ConnectionsMax < 1 || o.ConnectionsMax > 1<<20:
 		return &usageError{fmt.Sprintf("--max-connections %d: must be from 1 to %d", o.ConnectionsMax, 1<<20)}
 	case o.MemoryMax < 1<<20 || o.MemoryMax > 1<<50:

@@ -35,7 +35,7 @@ func TestDoctorSaysWhatToChange(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, entries)
 	for args, want := range map[string]string{
-		"doctor x":                   `doctor takes no arguments, not "x"`,
+		"doctor x":                   "doctor takes no arguments, not 1",
 		"doctor --max-connections=0": "--max-connections 0: must be from 1",
 		"doctor --max-memory=1":      "--max-memory 1: must be from",
 	} {

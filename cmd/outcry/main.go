@@ -16,6 +16,10 @@ const (
 	exitOK    = 0
 	exitError = 1 // the exchange answered with an error, or could not be reached; something is wrong
 	exitUsage = 2 // the command line is not one, or what it names could not be checked
+
+	// exitNoAnswer says that a command that trades had no answer: it was not sent, or may
+	// have been done. The same line with the same ref may be repeated.
+	exitNoAnswer = 3
 )
 
 const usage = `outcry talks to the exchange.
@@ -46,7 +50,12 @@ To operate a running exchange, over its HTTP side; outcry status --help and so o
   cancel-all ACCOUNT [SYM]        cancel all that an account has open
 
 A sell of an order is sent as a negative amount. The exit status is 1 where the
-exchange answered with an error.
+exchange answered with an error, and 3 where there was no answer.
+
+What has a name, a ref, is done once, however often it is sent: outcry makes one for
+each account, place, buy and sell, and sends it again while the connection breaks. In
+a script, give your own (outcry buy --ref R …), and repeat the line while the exit
+status is 3. outcry query --ref R ID and outcry cancel --ref R ID name an order by it.
 
 Flags:
 `
@@ -61,7 +70,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprint(stderr, usage)
 		f.PrintDefaults()
 	}
-	c := &client{stdin: stdin, stdout: stdout}
+	c := &client{stdin: stdin, stdout: stdout, stderr: stderr}
+	c.access.stderr = stderr
 	c.access.flags(f)
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -102,6 +112,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case errors.As(err, &not):
 		fmt.Fprintf(stderr, "outcry: cannot be checked: %v\n", err)
 		return exitUsage
+	case errors.As(err, new(*noAnswerError)):
+		fmt.Fprintf(stderr, "outcry: %v\n", err)
+		return exitNoAnswer
 	case errors.As(err, &wrong):
 		fmt.Fprintf(stderr, "outcry: %v\n", err)
 		return exitUsage

@@ -69,7 +69,7 @@ func runOperation(name string, args []string, a *access, stdout, stderr io.Write
 	}
 	for _, arg := range f.Args() {
 		if strings.HasPrefix(arg, "-") {
-			return &usageError{fmt.Sprintf("%q looks like a flag; flags stand before the arguments", arg)}
+			return &usageError{fmt.Sprintf("%s looks like a flag; flags stand before the arguments", shown(arg))}
 		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -79,12 +79,12 @@ func runOperation(name string, args []string, a *access, stdout, stderr io.Write
 		return err
 	}
 	exchange := operate.NewClient(*address, *wait, how.TLS)
-	exchange.Token = how.Token
+	exchange.Token, exchange.InsecureToken = how.Token, how.InsecureToken
 	o := &operator{client: exchange, ctx: ctx, stdout: stdout, json: *asJSON, now: time.Now()}
 	err = op.do(o, f.Args())
 	var refused *operate.Error
 	if errors.As(err, &refused) {
-		fmt.Fprintf(stdout, "error: %s\n", refused.Text)
+		_ = o.print(operate.ErrorAnswer{Error: refused.Text}, func() { fmt.Fprintf(stdout, "error: %s\n", refused.Text) })
 		return errAnswered
 	}
 	return err

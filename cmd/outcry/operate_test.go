@@ -32,6 +32,7 @@ func TestAnOperatorsNight(t *testing.T) {
 		{"halt SPY news is out", "symbol SPY is halted since T: news is out\n", 0},
 		{"halt SPY other news", "symbol SPY was halted before, since T: news is out\n", 0},
 		{"halt NONE", "error: there is no symbol NONE\n", 1},
+		{"halt --json NONE", "{\n  \"error\": \"there is no symbol NONE\"\n}\n", 1},
 		{"buy 1 SPY 1 1", "error: symbol SPY is halted since T and takes no orders; cancel and query work: news is out\n", 1},
 		{"cancel-all 1 QQQ", "1 order of account 1 canceled\n  QQQ      1 order, 3 shares\n", 0},
 		{"cancel-all 1", "2 orders of account 1 canceled\n  SPY      2 orders, 100.5 shares\n", 0},
@@ -69,7 +70,7 @@ func TestAnOperatorsNight(t *testing.T) {
 `)
 	got, stderr, status = outcry("", "verify", "--database-url="+database, data)
 	require.Equal(t, exitOK, status, stderr)
-	require.Contains(t, got, "13 records done again: 3 orders with 0 executions, 3 cancels; open in the end: 0 orders: ok")
+	require.Contains(t, got, "13 records done again: 3 orders with 0 executions, 3 cancels; open in the end: 0 orders; 6 refs, each of one record: ok")
 	for damage, want := range map[string]string{
 		`UPDATE symbols SET halted_at = NULL, halt_reason = NULL`:    `symbol SPY has 500 placed; it should have 500 placed, halted since`,
 		`UPDATE symbols SET halt_reason = 'x' WHERE sym = 'SPY'`:     `symbol SPY has 500 placed, halted since`,

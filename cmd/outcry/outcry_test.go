@@ -96,12 +96,16 @@ func (p *exchangeProcess) stop() logLine {
 	return line
 }
 
-// outcry runs a command line and returns what it printed, with times as T.
+// refs are those that outcry has made.
+var refs = regexp.MustCompile(`ref [A-Z2-7]{26}`)
+
+// outcry runs a command line and returns what it printed, with times as T and new refs
+// as NEW.
 func outcry(stdin string, args ...string) (stdout, stderr string, status int) {
 	var out, err strings.Builder
 	status = run(args, strings.NewReader(stdin), &out, &err)
 	times := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|time="\d+"`)
-	return times.ReplaceAllString(out.String(), "T"), err.String(), status
+	return refs.ReplaceAllString(times.ReplaceAllString(out.String(), "T"), "ref NEW"), err.String(), status
 }
 
 // TestTheFirstTrade is the one of the README, and what goes wrong around it.
@@ -138,14 +142,14 @@ func TestTheFirstTrade(t *testing.T) {
 	}
 	got, _, status := outcry("", "journal", data)
 	require.Equal(t, 0, status)
-	require.Equal(t, `1 T account 1 opened with 20000
-2 T account 2 opened with 0
+	require.Equal(t, `1 T account 1 opened with 20000; ref NEW
+2 T account 2 opened with 0; ref NEW
 3 T symbol QQQ made
 4 T symbol SPY made
-5 T 500 SPY placed with account 2
-6 T order 1 of account 2: sell 100 SPY at 123.45
-7 T order 2 of account 1: buy 100 SPY at 150; filled 100 at 123.45 with order 1 of account 2
-8 T order 3 of account 1: buy 1 SPY at 1
+5 T 500 SPY placed with account 2; ref NEW
+6 T order 1 of account 2: sell 100 SPY at 123.45; ref NEW
+7 T order 2 of account 1: buy 100 SPY at 150; filled 100 at 123.45 with order 1 of account 2; ref NEW
+8 T order 3 of account 1: buy 1 SPY at 1; ref NEW
 9 T order 3 of account 1 canceled, 1 SPY were open
 `, got)
 
@@ -158,7 +162,7 @@ func TestTheFirstTrade(t *testing.T) {
 	require.Equal(t, exitOK, status, stderr)
 	require.Equal(t, fmt.Sprintf(`journal  1 segment with records 1 to 9, every checksum matches: ok
 belongs  the database follows this journal, up to record 9: ok
-history  9 records done again: 3 orders with 1 execution, 1 cancel; open in the end: 0 orders: ok
+history  9 records done again: 3 orders with 1 execution, 1 cancel; open in the end: 0 orders; 6 refs, each of one record: ok
 money    the balances of 2 accounts add up to the 20000 dollars that they were opened with, 2 positions to the shares placed of 2 symbols; each is what its history comes to: ok
 records  9 records of the journal compared with the tables; later ones done again on top: 0: ok
 state    seq 9, digest %s
@@ -168,18 +172,22 @@ state    seq 9, digest %s
 
 func TestWrongCommandLinesAreNamed(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                  "Usage",
-		"fly":               `unknown command "fly"`,
-		"buy 1":             "buy takes 4 arguments, not 1",
-		"sell 1 SPY -5 3":   "the number of shares is positive",
-		"--nothing account": "nothing",
+		"":                   "Usage",
+		"fly":                `unknown command "fly"`,
+		"buy 1":              "buy takes 4 arguments, not 1",
+		"sell 1 SPY -5 3":    "the number of shares is positive",
+		"--nothing account":  "nothing",
+		"query --ref r 1 2":  "query --ref takes 1 argument, the account, not 2",
+		"buy --ref= 1 S 1 1": "--ref is empty",
+		"symbol --ref r A":   "symbol takes 1 arguments, not 3",
+		"cancel --rev r 1":   "flag provided but not defined: -rev",
 	} {
 		_, stderr, status := outcry("", strings.Fields(args)...)
 		require.Equal(t, exitUsage, status, args)
 		require.Contains(t, stderr, want, args)
 	}
 	_, stderr, status := outcry("", "--addr=127.0.0.1:1", "symbol", "A")
-	require.Equal(t, exitError, status)
+	require.Equal(t, exitNoAnswer, status)
 	require.Contains(t, stderr, "is the exchange running?")
 	_, stderr, status = outcry("", "journal", t.TempDir())
 	require.Equal(t, exitError, status)

@@ -57,7 +57,7 @@ func runToken(args []string, stdout, stderr io.Writer) error {
 	}
 	want := map[string]int{"add": 0, "list": 0, "revoke": 1}
 	if n, known := want[verb]; !known {
-		return &usageError{fmt.Sprintf("token takes add, list or revoke, not %q", verb)}
+		return &usageError{fmt.Sprintf("token takes add, list or revoke, not %s", shown(verb))}
 	} else if f.NArg() != n {
 		return &usageError{fmt.Sprintf("token %s takes %d arguments, not %d; outcry token --help", verb, n, f.NArg())}
 	}

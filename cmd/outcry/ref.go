@@ -1,0 +1,102 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"strings"
+
+	api "outcry/clients/go/client"
+)
+
+// noAnswerError says that a command that trades had no answer.
+type noAnswerError struct{ err error }
+
+func (e *noAnswerError) Error() string { return e.err.Error() }
+func (e *noAnswerError) Unwrap() error { return e.err }
+
+// takesRef tells whether a command line may have a ref.
+func takesRef(name string) bool {
+	switch name {
+	case "account", "place", "buy", "sell", "query", "cancel":
+		return true
+	}
+	return false
+}
+
+// parseRef takes the flag --ref from the arguments of a command. The error is
+// flag.ErrHelp, errPrinted or a *usageError.
+func (c *client) parseRef(name string, args []string) (ref string, rest []string, err error) {
+	f := flag.NewFlagSet("outcry "+name, flag.ContinueOnError)
+	f.SetOutput(c.stderr)
+	f.Usage = func() {
+		fmt.Fprintf(c.stderr, "Usage: outcry %s [flags] ARGUMENTS, which outcry --help names\n\nFlags:\n", name)
+		f.PrintDefaults()
+	}
+	text := "`name` under which this is done once, however often it is sent: 1 to 64 of A-Z a-z 0-9 . _ : - that the account has not used for anything else; a new one unless given"
+	if name == "query" || name == "cancel" {
+		text = "`name` of the order, in place of its number"
+	}
+	f.StringVar(&ref, "ref", "", text)
+	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return "", nil, err
+	} else if err != nil {
+		return "", nil, errPrinted
+	}
+	given := false
+	f.Visit(func(*flag.Flag) { given = true })
+	if given && ref == "" {
+		return "", nil, &usageError{"--ref is empty: without a name, nothing is safe to be repeated"}
+	}
+	return ref, f.Args(), nil
+}
+
+// withRef gives a command a ref: a new one where there is none and it makes something, so
+// that it can be sent again.
+func withRef(command api.Command, ref string) api.Command {
+	switch command.Kind {
+	case api.KindQuery, api.KindCancel:
+		if ref != "" {
+			command.Order = 0
+		}
+	case api.KindMakeSymbol:
+	default:
+		if ref == "" {
+			ref = rand.Text()
+		}
+	}
+	return command.WithRef(ref)
+}
+
+// unsent marks the error of a connection that was not made where that may pass.
+func unsent(err error) error {
+	if errors.As(err, new(*net.OpError)) {
+		return &noAnswerError{err}
+	}
+	return err
+}
+
+// unanswered adds to the error of a command without an answer what can be done.
+func unanswered(err error, command api.Command) error {
+	switch {
+	case !api.MaybeDone(err) && !errors.As(err, new(*api.Broken)) && !errors.As(err, new(*api.GaveUp)):
+		return err // the command itself is wrong
+	case command.Ref == "" || command.Kind == api.KindQuery || command.Kind == api.KindCancel:
+		return &noAnswerError{err}
+	}
+	return &noAnswerError{fmt.Errorf("%w; the same with --ref %s does it once, also later", err, command.Ref)}
+}
+
+// shown is an argument in an error: only where it is a word, since anything else may be a
+// secret that stands in the wrong place.
+func shown(argument string) string {
+	const longest = 20
+	word := strings.TrimLeft(argument, "-")
+	letters := strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
+	if word == "" || len(argument) > longest || !letters {
+		return "one that is not shown, as it may be a secret"
+	}
+	return fmt.Sprintf("%q", argument)
+}

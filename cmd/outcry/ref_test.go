@@ -1,0 +1,164 @@
+package main
+
+import (
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/wire"
+)
+
+// relay passes connections on to an exchange. While losing is more than 0, it passes a
+// frame on, counts losing down, and closes the connection in place of the answer.
+type relay struct {
+	net.Listener
+	to     string
+	losing atomic.Int64
+}
+
+// startRelay starts one, until the end of the test.
+func startRelay(t *testing.T, to string) *relay {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	r := &relay{Listener: l, to: to}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			r.serve(conn)
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-ended
+	})
+	return r
+}
+
+func (r *relay) serve(conn net.Conn) {
+	defer conn.Close()
+	exchange, err := net.Dial("tcp", r.to)
+	if err != nil {
+		return
+	}
+	defer exchange.Close()
+	frames, replies := wire.NewFrameReader(conn, 1<<20), wire.NewFrameReader(exchange, 1<<20)
+	for {
+		frame, err := frames.Next()
+		if err != nil {
+			return
+		}
+		if _, err := exchange.Write(wire.AppendFrame(nil, frame)); err != nil {
+			return
+		}
+		reply, err := replies.Next()
+		if err != nil || r.losing.Add(-1) >= 0 {
+			return
+		}
+		if _, err := conn.Write(wire.AppendFrame(nil, reply)); err != nil {
+			return
+		}
+	}
+}
+
+// TestAScriptRepeatsALineUntilItHasAnAnswer: answers are lost, and nothing is done twice.
+func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
+	p := startExchange(t, t.TempDir(), "")
+	r := startRelay(t, p.addr)
+	t.Setenv("OUTCRY_ADDR", r.Addr().String())
+	for _, step := range []struct {
+		losing int64
+		args   string
+		want   string
+		stderr string
+		status int
+	}{
+		{2, "account 1 1000", "account 1 opened\n", "sent_again=1", exitOK},
+		{1, "place SPY 1 500", "shares of SPY placed with account 1\n", "sent_again=1", exitOK},
+		{1, "sell 1 SPY 300 5", "order 1 sells 300 SPY at 5\n", "sent_again=1", exitOK},
+		{1000, "--timeout=300ms sell --ref mine 1 SPY 200 6", "", "whether it was done is unknown: ", exitNoAnswer},
+		{0, "sell --ref mine 1 SPY 200 6", "order 2 sells 200 SPY at 6\n", "", exitOK},
+		{0, "sell --ref mine 1 SPY 100 6", "error: account 1 has used ref mine before, and not for this\n", "", exitError},
+		{0, "query --ref mine 1", "order 2\n  open      200\n", "", exitOK},
+		{0, "query --ref other 1", "error: account 1 has no order of ref other\n", "", exitError},
+		{1, "cancel --ref mine 1", "", "whether it was done is unknown: ", exitNoAnswer},
+		{0, "cancel --ref mine 1", "error: order 2 has nothing open: it was canceled before\n", "", exitError},
+		{1, "query 1 1", "order 1\n  open      300\n", "sent_again=1", exitOK},
+		{0, "buy --ref a*b 1 SPY 1 1", "", `ref "a*b" is not 1 to 64 of`, exitError},
+		{0, "query 1 3", "error: there is no order 3\n", "", exitError},
+	} {
+		r.losing.Store(step.losing)
+		got, stderr, status := outcry("", strings.Fields(step.args)...)
+		require.Equal(t, step.want, got, "%s: %s", step.args, stderr)
+		require.Equal(t, step.status, status, step.args)
+		require.Contains(t, stderr, step.stderr, step.args)
+		if step.losing == 1000 {
+			require.Contains(t, stderr, "; the same with --ref mine does it once, also later\n")
+		}
+	}
+}
+
+// TestARefusalAfterALostAnswerIsNoAnswer: the exchange refuses what it may have done.
+func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		for n := 0; ; n++ {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			frames := wire.NewFrameReader(conn, 1<<20)
+			if _, err := frames.Next(); err == nil && n > 0 {
+				_, _ = conn.Write(wire.AppendFrame(nil, []byte(`<results><error sym="SPY" amount="1" limit="1" ref="r">not now</error></results>`)))
+				_, _ = io.Copy(io.Discard, conn)
+			}
+			conn.Close()
+		}
+	}()
+	t.Setenv("OUTCRY_ADDR", l.Addr().String())
+	got, stderr, status := outcry("", "buy", "--ref", "r", "1", "SPY", "1", "1")
+	require.Equal(t, exitNoAnswer, status)
+	require.Empty(t, got)
+	require.Contains(t, stderr, "refused when it was sent again, whether it was done before is unknown: not now; the same with --ref r does it once")
+	got, _, status = outcry("", "buy", "--ref", "r", "1", "SPY", "1", "1")
+	require.Equal(t, exitError, status)
+	require.Equal(t, "error: not now\n", got, "it was sent once")
+}
+
+// TestErrorsDoNotRepeatWhatMayBeASecret that stands where something else belongs.
+func TestErrorsDoNotRepeatWhatMayBeASecret(t *testing.T) {
+	for _, secret := range []string{"outc_0123456789abcdef_0123456789abcdef", "postgres://me:hunter2@db/outcry", "hunter2", "-hunter2"} {
+		for _, line := range []string{"SECRET", "token SECRET", "doctor SECRET", "demo SECRET", "status SECRET", "halt A -SECRET",
+			"backup a SECRET", "restore a SECRET", "verify a SECRET", "token list SECRET", "query 1 2 SECRET", "buy SECRET"} {
+			var args []string
+			for _, arg := range strings.Fields(line) {
+				args = append(args, strings.ReplaceAll(arg, "SECRET", secret))
+			}
+			_, stderr, status := outcry("", args...)
+			require.Equal(t, exitUsage, status, line)
+			if strings.HasPrefix(secret, "-") {
+				continue // the name of a flag
+			}
+			require.NotContains(t, stderr, secret, line)
+			require.NotContains(t, stderr, "hunter2", line)
+		}
+	}
+}
+
+// TestATokenStaysOnThisMachine where nothing is encrypted: no connection is made.
+func TestATokenStaysOnThisMachine(t *testing.T) {
+	t.Setenv("OUTCRY_TOKEN", "outc_"+strings.Repeat("0", 16)+"_"+strings.Repeat("0", 64))
+	_, stderr, status := outcry("", "--http=192.0.2.1:1", "status")
+	require.Equal(t, exitError, status)
+	require.Equal(t, "outcry: 192.0.2.1:1: the token is not sent: the connection is not encrypted, and goes to another machine\n", stderr)
+}
