@@ -46,7 +46,7 @@ func (e *examination) checkDatabase(ctx context.Context) {
 	}
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		e.found("postgres", Bad, "correct --database-url", "the URL of the database cannot be read: %v", err)
+		e.found("postgres", Bad, "correct --database-url", "%v", postgres.WithoutURL(err))
 		return
 	}
 	config.RuntimeParams["application_name"] = "outcry doctor"

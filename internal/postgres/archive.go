@@ -48,7 +48,7 @@ func OpenArchive(ctx context.Context, url string) (*Archive, error) {
 func connectArchive(ctx context.Context, url, name string) (*Archive, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("postgres: %w: %w", errUnusable, err)
+		return nil, fmt.Errorf("postgres: %w: %w", errUnusable, WithoutURL(err))
 	}
 	config.RuntimeParams["application_name"] = name
 	config.RuntimeParams["default_transaction_read_only"] = "on"

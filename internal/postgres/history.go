@@ -31,7 +31,7 @@ type History struct {
 func OpenHistory(ctx context.Context, url string) (*History, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("postgres: %w: %w", errUnusable, err)
+		return nil, fmt.Errorf("postgres: %w: %w", errUnusable, WithoutURL(err))
 	}
 	config.MaxConns = historyConnectionsMax
 	config.ConnConfig.RuntimeParams["application_name"] = "outcryd history"

@@ -92,7 +92,7 @@ func (s *Store) Close() {
 func (s *Store) connect(ctx context.Context) error {
 	config, err := pgx.ParseConfig(s.url)
 	if err != nil {
-		return fmt.Errorf("postgres: %w: %w", errUnusable, err)
+		return fmt.Errorf("postgres: %w: %w", errUnusable, WithoutURL(err))
 	}
 	// Plans made while a table was empty would be kept for ever. Answers that
 	// wait for Postgres rely on its commits being on disk.
