@@ -7,9 +7,9 @@
 //
 //	go test -tags deploy ./deploy/check
 //
-// With another tag it performs the README and docs/OPERATIONS.md on such machines. It
-// needs curl, iproute2, netcat-openbsd, openssl, procps, prometheus, strace and sysstat
-// besides:
+// With another tag it performs the README, docs/OPERATIONS.md and docs/DEPLOYMENT.md on
+// such machines. It needs curl, iproute2, netcat-openbsd, openssl, procps, prometheus,
+// prometheus-alertmanager, python3, strace and sysstat besides:
 //
 //	go test -tags operations ./deploy/check
 package check

@@ -39,7 +39,7 @@ func TestWithoutATagThePackagesVersionIsOlderThanAnyRelease(t *testing.T) {
 // documentation to another.
 func TestLinksOfThePackagedPagesLeadThere(t *testing.T) {
 	root := t.TempDir()
-	require.NoError(t, os.WriteFile(root+"/outcry.deb", packageOf(t, "1.0"), 0o600))
+	require.NoError(t, os.WriteFile(root+"/outcry.deb", packageOf(t, binaries(t), "1.0"), 0o600))
 	output(t, command(t, "dpkg-deb", "--extract", root+"/outcry.deb", root))
 	pages, err := filepath.Glob(root + "/usr/share/doc/outcry/*.md")
 	require.NoError(t, err)

@@ -1,0 +1,47 @@
+//go:build operations
+
+package check
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mailbox takes mail as the mail server of the machine does, and keeps it in a file.
+const mailbox = "systemd-run --quiet --collect --unit=mailbox --property=StandardOutput=file:/root/mail " +
+	"python3 -u -W ignore -m smtpd --nosetuid --class DebuggingServer 127.0.0.1:25"
+
+// TestTheDebianWay performs docs/DEPLOYMENT.md on a copy of what git has: the package is
+// made there and installed, and trades, is watched, backed up and protected. There is no
+// network; what Go has downloaded and compiled the machine shares with this one.
+func TestTheDebianWay(t *testing.T) {
+	t.Parallel()
+	const modules, compiled = "/srv/go-modules", "/srv/go-build"
+	m := boot(t, goEnv(t, "GOMODCACHE"), modules, goEnv(t, "GOCACHE"), compiled)
+	files := strings.Fields(output(t, command(t, "git", "-C", repository, "ls-files")))
+	archive, err := exec.CommandContext(t.Context(), "tar", append([]string{"-C", repository, "-c"}, files...)...).Output()
+	require.NoError(t, err)
+	m.run("mkdir -p /srv/build /srv/home && rm -f /etc/prometheus/*.yml")
+	out, err := m.shell("tar -C /srv/build -x", string(archive))
+	require.NoError(t, err, out)
+	m.run(mailbox)
+	sh := m.openShell(patience, "HOME=/srv/home", "PATH="+os.Getenv("PATH"), "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false",
+		"GOMODCACHE="+modules, "GOCACHE="+compiled, "VERSION=1.0", "SOURCE_DATE_EPOCH=1", "DPKG_DEB_COMPRESSOR_LEVEL=0", "DEBIAN_FRONTEND=noninteractive")
+	_, _, err = sh.Run("cd /srv/build")
+	require.NoError(t, err)
+	page := readPage(t, "docs/DEPLOYMENT.md")
+	require.NoError(t, sh.Walk(t.Context(), page, page.Parts, map[string]func() error{
+		"the mail is read": func() error {
+			_, _, err := sh.Run(`until grep -q 'summary.*a test' /root/mail; do sleep 0.1; done`)
+			return err
+		},
+		"a second passes": func() error {
+			_, _, err := sh.Run(`while outcry --token-file alice.token query 1 3; do sleep 0.1; done`)
+			return err
+		},
+	}), "the log ends with\n%s", m.try("journalctl --no-pager --output=cat --lines=20"))
+}
