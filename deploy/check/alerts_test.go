@@ -78,8 +78,8 @@ var (
 				"systemd-run --quiet --collect --unit=backup bash -c 'while :; do head -c 200k /dev/zero >> /var/lib/outcry/dump; sleep 0.5; done'",
 			meanwhile: map[string]string{"somebody ends what writes, and removes it": "systemctl stop backup; rm /var/lib/outcry/dump; mount -o remount,size=2G /var/lib/outcry"}},
 		{alert: "OutcryBackupOld",
-			comes: "systemctl enable outcry-backup.timer; mkdir -p /var/lib/outcry-backups; mount -t tmpfs -o size=32k backups /var/lib/outcry-backups; " +
-				"! systemctl start outcry-backup && touch --date='4 hours ago' /var/lib/outcry/last-backup",
+			comes: "systemctl enable outcry-backup.timer; mkdir -p /var/lib/outcry-backups; mount -t tmpfs -o size=4k backups /var/lib/outcry-backups; " +
+				"! systemctl start outcry-backup && touch --date='4 hours ago' /var/lib/outcry/last-backup && chown outcry: /var/lib/outcry/last-backup",
 			meanwhile: map[string]string{"somebody makes room for backups": "mount -o remount,size=1G /var/lib/outcry-backups"}},
 		{alert: "OutcrySyncSlow", comes: slowDisk + "100000", meanwhile: map[string]string{"the disk is fast again": fastDisk}},
 		{alert: "OutcryJournalStalled", comes: slowDisk + "20000000", meanwhile: map[string]string{"the disk is fast again": fastDisk}},
