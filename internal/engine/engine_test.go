@@ -23,8 +23,9 @@ type database struct {
 	applied atomic.Uint64
 	orders  sync.Map // exchange.OrderID → exchange.ClosedOrder
 	away    atomic.Bool
-	refs    sync.Map // exchange.RefKey → exchange.RefUse
-	asked   atomic.Int64
+	refs    sync.Map     // exchange.RefKey → exchange.RefUse
+	asked   atomic.Int64 // refs
+	tries   atomic.Int64 // to ask for refs
 }
 
 func (d *database) Applied() uint64 { return d.applied.Load() }
@@ -50,6 +51,7 @@ func (d *database) Order(_ context.Context, id exchange.OrderID) (o exchange.Clo
 }
 
 func (d *database) Refs(_ context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error) {
+	d.tries.Add(1)
 	if d.away.Load() {
 		return nil, errors.New("away")
 	}

@@ -301,6 +301,21 @@ func TestRefsLeaveMemoryOnceTheyAreProjected(t *testing.T) {
 	})
 }
 
+// TestADatabaseThatDoesNotAnswerIsAskedOnceAFrame: each try may take seconds.
+func TestADatabaseThatDoesNotAnswerIsAskedOnceAFrame(t *testing.T) {
+	db := &database{}
+	db.away.Store(true)
+	m := open(t, Options{Projection: db, History: db})
+	var large []exchange.Command
+	for n := range 2*refsAskedMax + 1 {
+		large = append(large, named(exchange.Ref(fmt.Sprint("r", n)), buy("A", 1, 1)))
+	}
+	for _, r := range m.all(large...) {
+		require.Equal(t, exchange.RefUnavailable, r.Reason)
+	}
+	require.EqualValues(t, 1, db.tries.Load())
+}
+
 // TestWhatTheDatabaseHadBeforeIsNotDoneAgain starts on a database that has refs, which is
 // away at first.
 func TestWhatTheDatabaseHadBeforeIsNotDoneAgain(t *testing.T) {
