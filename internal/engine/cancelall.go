@@ -33,6 +33,10 @@ func (e *Engine) CancelAll(ctx context.Context, account exchange.AccountID, sym 
 // take the task, that desk works off what is in its inbox, and what it can wait for
 // there goes on without any desk that is held, and without the registrar:
 //
+//   - in claimRef, a ref that another owner has claimed and not used yet. A claim lives
+//     within one command, so a desk that has one is not held, and has reserved nothing
+//     that it does not settle; it waits for no other claim, only as below. The registrar
+//     claims refs for commands, never while it holds desks.
 //   - in reserve, an order that another desk has reserved and not settled yet. A desk
 //     is held between two tasks, when all that it reserved is settled; the other one is
 //     in the middle of a command, so it is not held, and what follows a reservation
