@@ -2,9 +2,10 @@
 # Makes a golden exchange with the outcryd of an older commit, in a new folder beside
 # this file:
 #
-#   make.sh PROGRAM FOLDER
+#   make.sh PROGRAM FOLDER [refs] [operate]
 #
-# PROGRAM is that outcryd, built. It needs python3 and Postgres' programs, psql and
+# PROGRAM is that outcryd, built. The words say what else it knows, and clients and
+# operators do: trade.py tells. It needs python3 and Postgres' programs, psql and
 # pg_dump among them, and runs a Postgres of its own. In the folder are then
 #
 #   database.sql.gz   the database half way
@@ -12,6 +13,7 @@
 #   expected.txt      what the tables held once that program had started again on both
 set -euo pipefail
 program=$(realpath "$1") folder=$(dirname "$(realpath "$0")")/$2
+knows=("${@:3}")
 bin=$(pg_config --bindir)
 work=$(mktemp -d)
 rm -rf "$folder"
@@ -32,19 +34,23 @@ launch() {
   server=$!
   until grep -q '"msg":"ready"' "$work/log"; do kill -0 $server; sleep 0.1; done
   port=$(grep '"msg":"ready"' "$work/log" | grep -o '"xml":"[^"]*"' | grep -o '[0-9]*"$' | tr -d '"')
+  http=$(grep '"msg":"ready"' "$work/log" | grep -o '"http":"[^"]*"' | cut -d '"' -f 4)
+}
+trade() { # PART ORDERS
+  python3 "$(dirname "$0")/trade.py" "$port" "$1" "$2" "$http" "${knows[@]}"
 }
 applied() { # waits until Postgres has everything
-  python3 "$(dirname "$0")/trade.py" "$port" 0 # one more frame, behind all others
+  trade 0 0 # one more frame, behind all others
   sleep 1
 }
 
 launch
-python3 "$(dirname "$0")/trade.py" "$port" 1 250
+trade 1 250
 applied
 "$bin/pg_dump" --inserts --rows-per-insert=500 --no-owner --no-privileges | grep -v '^\\' | gzip -9n > "$folder/database.sql.gz"
 postgres_is() { kill "-$1" $postgres $(pgrep -P $postgres); }
 postgres_is STOP # so that the journal keeps what the database does not have
-python3 "$(dirname "$0")/trade.py" "$port" 2 1000
+trade 2 1000
 kill -9 $server
 postgres_is CONT
 tar -C "$work/data" --exclude='*.tmp' --exclude=LOCK --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -c journal | gzip -9n > "$folder/journal.tar.gz"
@@ -52,10 +58,17 @@ launch
 applied
 kill $server
 wait $server
-for table in accounts positions orders executions; do
-  columns='*'
-  [ $table != accounts ] || columns='id, opened, balance, held' # seq came with version 2
-  "$bin/psql" -qAt -c "SELECT $columns FROM $table ORDER BY 1, 2, 3" | sed "s/^/$table|/"
-done > "$work/expected.txt"
+# upgrade_test.go asks the same of the tables that a newer program has made of these.
+rows() { # TABLE COLUMNS [CONDITION]
+  "$bin/psql" -qAt -c "SELECT $2 FROM $1 ${3:-} ORDER BY 1, 2, 3" | sed "s/^/$1|/"
+}
+{
+  rows accounts 'id, opened, balance, held' # seq came with version 2
+  rows positions '*'
+  rows orders '*'
+  rows executions '*'
+  case " ${knows[*]} " in *' refs '*) rows refs 'account, ref, seq, order_id' ;; esac
+  case " ${knows[*]} " in *' operate '*) rows symbols 'sym, halted_at, halt_reason' 'WHERE halted_at IS NOT NULL'; rows halt_log 'seq, sym, halted, reason, time' ;; esac
+} > "$work/expected.txt"
 grep -o '"digest":"[0-9a-f]*"' "$work/log" | tail -1 >> "$work/expected.txt" || echo "this program logs no digest"
 gzip -9n < "$work/expected.txt" > "$folder/expected.txt.gz"

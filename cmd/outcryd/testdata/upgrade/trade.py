@@ -1,12 +1,16 @@
-"""Trades with an exchange: trade.py PORT PART [ORDERS]. What it sends follows from its
-arguments. Part 0 only asks for an order; part 1 opens accounts first."""
+"""Trades with an exchange: trade.py PORT PART ORDERS HTTP [refs] [operate]. What it
+sends follows from its arguments. Part 0 only asks for an order; part 1 opens accounts
+first. With refs, some requests have one, and some of these are sent twice. With operate,
+symbols are halted and resumed, and all that an account has open is canceled."""
 
 import random
 import socket
 import sys
+import urllib.parse
+import urllib.request
 
-port, part = int(sys.argv[1]), int(sys.argv[2])
-orders = int(sys.argv[3]) if len(sys.argv) > 3 else 0
+port, part, orders, http = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+refs, operate = "refs" in sys.argv[5:], "operate" in sys.argv[5:]
 connection = socket.create_connection(("127.0.0.1", port))
 replies = connection.makefile("rb")
 
@@ -14,6 +18,15 @@ replies = connection.makefile("rb")
 def ask(xml):
     connection.sendall(b"%d\n%s" % (len(xml), xml.encode()))
     return replies.read(int(replies.readline())).decode()
+
+
+def ref(name):
+    return f' ref="{name}"' if refs else ""
+
+
+def post(path, **values):
+    request = urllib.request.Request(f"http://{http}/admin/{path}?{urllib.parse.urlencode(values)}", method="POST")
+    urllib.request.urlopen(request).read()
 
 
 if part == 0:
@@ -24,14 +37,26 @@ if part == 1:
                 '<symbol sym="ACME"><account id="2">20000</account></symbol></create>')
     assert "error" not in reply, reply
 if part == 2:
-    ask('<create><account id="4" balance="12345"/><symbol sym="NEW"><account id="4">10</account></symbol></create>')
+    ask(f'<create><account id="4" balance="12345"{ref("opened")}/><symbol sym="NEW"><account id="4"{ref("placed")}>10</account></symbol></create>')
 r = random.Random(part)
 accepted = []
-for _ in range(orders):
+if operate and part:
+    post("halt", sym="NEW" if part == 2 else "ACME", reason='not "known" yet & <unsafe>')
+for n in range(orders):
+    if operate and n == orders // 2:
+        post("cancel-all", account=2)
+        post("cancel-all", account=1, sym="SPY")
+        if part == 1:
+            post("resume", sym="ACME")
+            post("halt", sym="SPY")
+            post("resume", sym="SPY")
     account = r.choice("112223" + "4" * (part - 1))
     amount = r.choice([-1, 1]) * r.choice([1, 2.5, 10, 0.00000001])
     limit = 10 + r.randrange(-40, 40) / 100
-    reply = ask(f'<transactions id="{account}"><order sym="{r.choice(["SPY", "ACME"])}" amount="{amount:.8f}" limit="{limit}"/></transactions>')
+    name = ref(f"{part}.{n}") if n % 10 == 0 else ""
+    frame = f'<transactions id="{account}"><order sym="{r.choice(["SPY", "ACME"])}" amount="{amount:.8f}" limit="{limit}"{name}/></transactions>'
+    reply = ask(frame)
+    assert not name or n % 20 or ask(frame) == reply
     if "<opened" in reply:
         accepted.append((account, reply.split('id="')[1].split('"')[0]))
     if accepted and r.randrange(6) == 0:
