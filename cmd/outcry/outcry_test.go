@@ -49,7 +49,7 @@ func startExchange(t *testing.T, data, database string, flags ...string) *exchan
 	t.Helper()
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "outcry-test-"); built.err == nil {
-			built.err = exec.Command("go", "build", "-o", built.dir, "outcry/cmd/outcryd").Run()
+			built.err = exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir, "outcry/cmd/outcryd").Run()
 		}
 	})
 	require.NoError(t, built.err)

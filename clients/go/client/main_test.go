@@ -93,7 +93,7 @@ func startExchange(t testing.TB, flags ...string) *program {
 	t.Helper()
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "outcry-client-"); built.err == nil {
-			built.err = exec.Command("go", "build", "-o", built.dir, "outcry/cmd/outcryd").Run()
+			built.err = exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir, "outcry/cmd/outcryd").Run()
 		}
 	})
 	require.NoError(t, built.err)
