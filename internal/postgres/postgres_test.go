@@ -223,6 +223,7 @@ func TestWritingABatchTwiceChangesNothing(t *testing.T) {
 }
 
 func TestAnOldServerCanWriteNoMore(t *testing.T) {
+	t.Parallel() // it waits for the lock
 	url := pgtest.NewDatabase(t)
 	old := mustOpen(t, url)
 	_, err := Open(background, url, slog.New(slog.DiscardHandler))
