@@ -37,9 +37,9 @@ func runDoctor(args []string, a *access, stdout, stderr io.Writer) error {
 	f := subcommand("doctor", doctorUsage, stderr)
 	o := doctor.Options{Revision: revision()}
 	where := locating(f, "the local cluster below the data directory")
-	asked := os.Getenv("OUTCRY_HTTP")
-	if asked == "" && a.httpAddr != standardHTTP { // it was given before the command
-		asked = a.httpAddr
+	asked := a.httpAddr // given before the command, or else in the environment
+	if asked == standardHTTP && os.Getenv("OUTCRY_HTTP") == "" {
+		asked = "" // nobody has asked for a server
 	}
 	f.StringVar(&o.HTTP, "http", asked, "`address` of a running server's HTTP side, also as OUTCRY_HTTP; empty for none")
 	f.IntVar(&o.ConnectionsMax, "max-connections", 16384, "what the server's --max-connections is")

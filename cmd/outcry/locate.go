@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 
 	"outcry/internal/settings"
@@ -82,7 +81,7 @@ func (l *locator) database(given map[string]bool, file map[string]string) (strin
 		names                  [2]string
 	}{
 		{l.url, l.urlFile, given["database-url"], given["database-url-file"], [2]string{"--database-url", "--database-url-file"}},
-		{url: firstOf("OUTCRY_DATABASE_URL", "DATABASE_URL"), urlFile: firstOf("OUTCRY_DATABASE_URL_FILE", "DATABASE_URL_FILE"),
+		{url: eitherOf("OUTCRY_DATABASE_URL", "DATABASE_URL"), urlFile: eitherOf("OUTCRY_DATABASE_URL_FILE", "DATABASE_URL_FILE"),
 			names: [2]string{"DATABASE_URL", "DATABASE_URL_FILE"}},
 		{url: file["database-url"], urlFile: file["database-url-file"], names: [2]string{l.config + ": database-url", "database-url-file"}},
 	} {
@@ -103,13 +102,13 @@ func (l *locator) database(given map[string]bool, file map[string]string) (strin
 	return "", nil
 }
 
-// firstOf returns the first variable of the environment that is not empty.
-func firstOf(names ...string) string {
-	i := slices.IndexFunc(names, func(name string) bool { return os.Getenv(name) != "" })
-	if i < 0 {
-		return ""
+// eitherOf returns our own variable of the environment where it is set, also to nothing,
+// and the one that others use too where it is not.
+func eitherOf(own, common string) string {
+	if value, is := os.LookupEnv(own); is {
+		return value
 	}
-	return os.Getenv(names[i])
+	return os.Getenv(common)
 }
 
 // readSettings reads the server's file of settings, none where path is "". Which of them

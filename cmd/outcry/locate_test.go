@@ -37,6 +37,7 @@ func TestTheDatabaseIsFoundWhereTheServerFindsIt(t *testing.T) {
 		{"the settings", "", "--config=" + inFile, located{"/srv/out", "postgres://u:opensesame@file/x"}, ""},
 		{"the settings of the environment", "OUTCRY_CONFIG=-" + plain, "", located{"outcry-data", "postgres://u:opensesame@plain/x"}, ""},
 		{"settings that are not there", "OUTCRY_CONFIG=-" + dir + "/none", "", located{"outcry-data", ""}, ""},
+		{"our own name, set to nothing", "OUTCRY_DATABASE_URL= DATABASE_URL=postgres://e/x", "", located{"outcry-data", ""}, ""},
 		{"the environment before the settings", "OUTCRY_CONFIG=" + inFile + " DATABASE_URL=postgres://e/x OUTCRY_DATA=/e", "", located{"/e", "postgres://e/x"}, ""},
 		{"a flag before both", "OUTCRY_CONFIG=" + inFile + " DATABASE_URL=postgres://e/x", "--data=/f --database-url=postgres://f/x", located{"/f", "postgres://f/x"}, ""},
 		{"a file before both", "OUTCRY_CONFIG=" + inFile + " DATABASE_URL=postgres://e/x", "--database-url-file=" + other, located{"/srv/out", "postgres://other/x"}, ""},
@@ -52,7 +53,8 @@ func TestTheDatabaseIsFoundWhereTheServerFindsIt(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, name := range []string{"DATABASE_URL", "DATABASE_URL_FILE", "OUTCRY_DATA", "OUTCRY_CONFIG", "OUTCRY_DATABASE_URL"} {
-				t.Setenv(name, "")
+				t.Setenv(name, "") // which puts back what it is
+				require.NoError(t, os.Unsetenv(name))
 			}
 			for _, entry := range strings.Fields(test.environment) {
 				name, value, _ := strings.Cut(entry, "=")

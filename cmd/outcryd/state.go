@@ -88,6 +88,8 @@ func (c *config) checkBeforeUpgrade(p postgres.Position) error {
 		return nil
 	case err != nil:
 		return &refusedError{err}
+	case found.Last < p.Applied && (c.acceptJournalLoss || p.Ack == ackPostgres):
+		return nil // it will be set aside
 	case found.Last >= found.First && found.Segments > 0 && p.Journal != [16]byte{} && p.Journal != found.ID:
 		return &refusedError{notOurs(c.journalDir(), found.ID, p)}
 	}

@@ -55,7 +55,7 @@ func (c *Certificates) files() []string {
 // Run follows the files until ctx ends. What is wrong with new ones is logged, and the
 // old ones stay in use. Connections that are open stay open.
 func (c *Certificates) Run(ctx context.Context) {
-	follow(ctx, c.files(), c.seen, c.Reload, func() {}, c.log)
+	follow(ctx, c.files(), c.seen, c.Reload, c.Failed, func() {}, c.log)
 }
 
 // Prepare reads the files, and returns what puts them in force for the connections that

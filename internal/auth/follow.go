@@ -37,9 +37,10 @@ func stampsOf(paths []string) []stamp {
 }
 
 // follow calls load each time that a file differs from what it was, first from what
-// it was at the time of seen, until ctx ends. After an error it calls load again and
-// again; the error is logged once. between is called before each look.
-func follow(ctx context.Context, paths []string, seen []stamp, load func() error, between func(), log *slog.Logger) {
+// it was at the time of seen, until ctx ends. While failed returns an error, which is
+// that of the last reading, it calls load again and again: a file may be as it was, and
+// only have been away. The error is logged once. between is called before each look.
+func follow(ctx context.Context, paths []string, seen []stamp, load, failed func() error, between func(), log *slog.Logger) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	last := ""
@@ -51,7 +52,7 @@ func follow(ctx context.Context, paths []string, seen []stamp, load func() error
 		}
 		between()
 		now := stampsOf(paths) // before the files are read: what changes meanwhile is seen next time
-		if slices.Equal(now, seen) {
+		if slices.Equal(now, seen) && failed() == nil {
 			continue
 		}
 		err := load()

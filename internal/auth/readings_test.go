@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/auth/authtest"
 )
 
 // TestATokenThatWasRevokedDoesNotComeBackWithAnOlderReading: a reload reads the file,
@@ -44,6 +46,18 @@ func TestWhyAFileIsNotTakenIsKnownUntilItIs(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, good, 0o600))
 	require.NoError(t, tokens.Reload())
 	require.NoError(t, tokens.Failed())
+}
+
+// TestFilesThatWereAwayAreReadAgain has them come back as they were, so that nothing but
+// the failure tells that there is something to read.
+func TestFilesThatWereAwayAreReadAgain(t *testing.T) {
+	own := authtest.NewAuthority(t).Server("server")
+	c := certify(t, own, "")
+	dir := filepath.Dir(own.CertFile)
+	require.NoError(t, os.Rename(dir, dir+".away"))
+	require.Eventually(t, func() bool { return c.Failed() != nil }, patience, time.Millisecond)
+	require.NoError(t, os.Rename(dir+".away", dir))
+	require.Eventually(t, func() bool { return c.Failed() == nil }, patience, time.Millisecond)
 }
 
 func TestFilesAreReadOneAfterTheOther(t *testing.T) {

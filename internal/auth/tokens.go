@@ -92,7 +92,7 @@ func OpenTokens(dir string, log *slog.Logger) (*Tokens, error) {
 // second. A file that cannot be read is logged, and changes nothing; one that is gone
 // revokes all its tokens.
 func (t *Tokens) Run(ctx context.Context) {
-	follow(ctx, []string{t.path}, t.seen, t.Reload, t.expire, t.log)
+	follow(ctx, []string{t.path}, t.seen, t.Reload, t.Failed, t.expire, t.log)
 }
 
 // Prepare reads the file, and returns what puts it in force. After an error, or without

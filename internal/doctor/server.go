@@ -7,11 +7,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"outcry/internal/operate"
 )
 
 const (
@@ -108,7 +109,7 @@ func (e *examination) permit(_, address string, _ syscall.RawConn) error {
 	if e.Token == "" || e.TLS != nil {
 		return nil
 	}
-	if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().Unmap().IsLoopback() {
+	if !operate.OnThisMachine(address) {
 		return fmt.Errorf("the token is not sent to %s without TLS: give --tls-ca", address)
 	}
 	return nil

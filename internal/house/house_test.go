@@ -44,7 +44,7 @@ var imports = map[string][]string{
 	"internal/postgres/cluster": nil,
 	"internal/postgres/pgtest":  {"internal/postgres/cluster"},
 	"internal/backup":           {"internal/exchange", "internal/journal", "internal/postgres", "internal/postgres/cluster"},
-	"internal/doctor":           {"internal/backup", "internal/journal", "internal/postgres", "internal/postgres/cluster"},
+	"internal/doctor":           {"internal/backup", "internal/journal", "internal/operate", "internal/postgres", "internal/postgres/cluster"},
 	"cmd/outcry":                {"clients/go/client", "internal/auth", "internal/backup", "internal/doctor", "internal/demo", "internal/operate", "internal/settings", "internal/exchange", "internal/journal", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
 	"loadtest":                  {"loadtest/torture", "loadtest/planted", "loadtest/growth", "loadtest/load", "loadtest/scenario", "loadtest/sweep", "loadtest/soak", "loadtest/scalability", "loadtest/performance", "loadtest/venue"},
 	"loadtest/load":             {"clients/go/client", "internal/wire"},

@@ -70,10 +70,21 @@ func (c *Client) permit(_, address string, _ syscall.RawConn) error {
 	if c.Token == "" || c.InsecureToken {
 		return nil
 	}
-	if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().Unmap().IsLoopback() {
+	if !OnThisMachine(address) {
 		return errInsecureToken
 	}
 	return nil
+}
+
+// OnThisMachine tells whether what is sent to an address, of an IP and a port as it is
+// dialed, stays on this machine: it is loopback, or names no machine, which means this one.
+func OnThisMachine(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || host == "" {
+		return err == nil
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && (ip.Unmap().IsLoopback() || ip.Unmap().IsUnspecified())
 }
 
 // Halt halts a symbol.

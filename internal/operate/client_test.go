@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"crypto/tls"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -37,6 +38,35 @@ func TestATokenIsShownToThisMachineOrEncrypted(t *testing.T) {
 	require.NoError(t, c.permit("tcp4", "192.0.2.1:1", nil))
 	c.Token, c.InsecureToken = "", false
 	require.NoError(t, c.permit("tcp4", "192.0.2.1:1", nil), "there is nothing to hide")
+}
+
+func TestWhatStaysOnThisMachine(t *testing.T) {
+	for address, stays := range map[string]bool{
+		"127.0.0.1:1": true, "127.1.2.3:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true,
+		":1": true, "0.0.0.0:1": true, "[::]:1": true, // to dial these is to dial this machine
+		"192.0.2.1:1": false, "[2001:db8::1]:1": false, "[::ffff:192.0.2.1]:1": false, "localhost:1": false, "": false, "127.0.0.1": false,
+	} {
+		require.Equal(t, stays, OnThisMachine(address), address)
+	}
+}
+
+// TestAnAddressWithoutAMachineIsThisOne dials as it is set in a container.
+func TestAnAddressWithoutAMachineIsThisOne(t *testing.T) {
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	require.NoError(t, err)
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"version":"v"}`))
+	})}}
+	s.Start()
+	defer s.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	for _, host := range []string{"", "0.0.0.0"} {
+		c := NewClient(net.JoinHostPort(host, port), time.Minute, nil)
+		c.Token = "secret"
+		_, err := c.Status(context.Background())
+		require.NoError(t, err, "%q", host)
+	}
 }
 
 // TestNobodyIsSentElsewhere, where the token would go along.

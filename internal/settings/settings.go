@@ -25,8 +25,8 @@ const bytesMax = 1 << 20
 
 // ParseLine reads one line. A # at the front or after a blank begins a comment. A value is
 // as it stands, without the blanks around it, or in double quotes as in Go. The name is ""
-// where the line is blank or a comment. The error repeats nothing of the value, which may
-// be a secret.
+// where the line is blank or a comment. The error repeats nothing of it: a
+// secret may be in any part of a line that is none.
 func ParseLine(line string) (name, value string, err error) {
 	if !utf8.ValidString(line) || strings.ContainsRune(line, 0) {
 		return "", "", errors.New("not text in UTF-8")
@@ -44,7 +44,7 @@ func ParseLine(line string) (name, value string, err error) {
 		quoted, err := strconv.QuotedPrefix(value)
 		rest := strings.TrimSpace(value[len(quoted):])
 		if err != nil || rest != "" && rest[0] != '#' {
-			return "", "", fmt.Errorf("the value of %s is not closed by a quote, or goes on after it", name)
+			return "", "", errors.New("the value is not closed by a quote, or goes on after it")
 		}
 		value, err = strconv.Unquote(quoted)
 		return name, value, err
