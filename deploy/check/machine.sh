@@ -38,6 +38,9 @@ mount -t tmpfs tmpfs "$root/run"
 mount -t tmpfs tmpfs "$root/tmp"
 mount -t sysfs -o ro sysfs "$root/sys"
 mount --rbind /dev "$root/dev"
+# Of its own: a unit that stops removes the shared memory of its user, who has the same
+# number in every machine.
+mount -t tmpfs tmpfs "$root/dev/shm"
 if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
   mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
 else
