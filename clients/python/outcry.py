@@ -307,6 +307,9 @@ class ProtocolError(ConnectionLost):
 # The connection
 
 _LENGTH_LINE_MAX = 19
+# How an error begins that is about a token, or about <auth> itself. Any other in its place passes.
+_NOT_AUTHORIZED = ('this exchange takes <auth token="…"/> as the first frame, with a token that is known and has not ended',
+                   "unknown root element <auth>")
 _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)  # what a socket says that would wait
 _RECEIVE_BYTES = 1 << 16
 _Kind = TypeVar("_Kind", Created, Opened, Status)
@@ -326,7 +329,8 @@ class Exchange:
     in the environment; then there is a warning.
 
     Every method that talks to the exchange may raise ConnectionLost, ProtocolError or, where
-    no connection could be made, OSError; NotAuthorized where the token is not taken.
+    no connection could be made or the exchange has no place for one, OSError; NotAuthorized
+    where the token is not taken.
     """
 
     def __init__(self, address: str | None = None, timeout: float = 30.0, reply_bytes_max: int = 256 << 20,
@@ -389,7 +393,10 @@ class Exchange:
             self._send(b"%d\n%s" % (len(xml), xml))
             root = self._reply()
             if len(root) != 1 or root[0].tag != "authorized":
-                raise NotAuthorized("".join(root.itertext()))
+                text = "".join(root.itertext())
+                if text and not text.startswith(_NOT_AUTHORIZED):
+                    raise ConnectionError(f"the exchange takes no connection: {text}")
+                raise NotAuthorized(text)
         except ConnectionLost as e:
             self.close()
             raise ConnectionError(f"no answer to the token: {e.reason}") from e

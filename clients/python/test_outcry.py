@@ -318,6 +318,11 @@ def framed(xml):
     return b"%d\n%s" % (len(xml), xml)
 
 
+# What an exchange answers to a token that it does not take; that it does is for ProtectedTest.
+NOT_AUTHORIZED = framed(("<results><error>this exchange takes &lt;auth token=&#34;…&#34;/&gt; as the first frame, "
+                         "with a token that is known and has not ended (connection 7)</error></results>").encode())
+
+
 class ConnectionTest(unittest.TestCase):
     def exchange(self, *scripts, **options):
         self.peer = Peer(self, *scripts)
@@ -393,13 +398,31 @@ class ConnectionTest(unittest.TestCase):
             peer.read(connection, b"/>")
             connection.sendall(taken)
             peer.read(connection, end)
-        for then, cause in [(says(framed(b"<results><error>revoked</error></results>"), after=b"/>"), outcry.NotAuthorized),
+        for then, cause in [(says(NOT_AUTHORIZED, after=b"/>"), outcry.NotAuthorized),
                             (says(after=b"/>", wait=False), type(None))]:
             exchange = self.exchange(takes, then, token="t")
             with self.assertRaises(outcry.ConnectionLost) as caught:
                 exchange.retry(frame, seconds=0.08)
             self.assertEqual(caught.exception.unanswered, (frame,))
             self.assertIsInstance(caught.exception.__cause__, cause)
+
+    def test_an_exchange_without_a_place_does_not_mean_the_token(self):
+        frame = transactions("1", Query(7))
+        full = says(framed(b"<results><error>the exchange has 2 connections and takes no more; try again later (connection 3)"
+                           b"</error></results>"), after=b"/>")
+
+        def takes(peer, connection):
+            peer.read(connection, b"/>")
+            connection.sendall(framed(b"<results><authorized/></results>"))
+            peer.read(connection, b"</transactions>")
+            connection.sendall(framed(b'<results><error id="7">no</error></results>'))
+        with self.assertRaisesRegex(ConnectionError, "has 2 connections and takes no more"):
+            self.exchange(full, token="t").connect()
+        self.assertEqual(self.exchange(full, full, takes, token="t").retry(frame), (Refusal(Query(7), "no"),))
+        unknown = framed(b"<results><error>unknown root element &lt;auth&gt;, only &lt;create&gt; are known</error></results>")
+        for reply in [NOT_AUTHORIZED, unknown]:
+            with self.assertRaises(outcry.NotAuthorized):
+                self.exchange(says(reply, after=b"/>"), token="t").retry(frame, seconds=1000)
 
     def test_a_frame_that_the_exchange_does_not_take_is_tried_twice(self):
         frame, end = transactions("1", outcry.buy("A", 1, 2, ref="r")), b"</transactions>"

@@ -21,10 +21,6 @@ const (
 	authFrameBytesMax = 4 << 10
 )
 
-// textUnauthorized is what everybody gets who shows no token that is taken, whatever
-// is wrong with it.
-const textUnauthorized = `this exchange takes <auth token="…"/> as the first frame, with a token that is known and has not ended`
-
 // errTokenEnded says that a session's token has ended while it read.
 var errTokenEnded = errors.New("gateway: the token has ended")
 
@@ -79,7 +75,7 @@ func (c *session) prove() (reason string, ok bool) {
 	if told := c.refuseToken(err); !told {
 		return "", false
 	}
-	return textUnauthorized, false
+	return wire.TextUnauthorized, false
 }
 
 // checkToken returns what the token in a frame allows. The error is for the log.

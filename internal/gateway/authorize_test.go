@@ -14,6 +14,7 @@ import (
 
 	"outcry/internal/auth"
 	"outcry/internal/exchange"
+	"outcry/internal/wire"
 )
 
 // keyring is a data directory with tokens, and a server's view of it.
@@ -102,7 +103,7 @@ func whoShowsNoToken(t *testing.T) {
 		t.Log(name)
 		c := connect(t, p)
 		go func() { _, _ = io.WriteString(c, stream+opening(1)+query(1)) }() // not all of it is read
-		c.isLast(textUnauthorized)
+		c.isLast(wire.TextUnauthorized)
 	}
 	require.Zero(t, x.executed())
 	require.Equal(t, float64(len(wrong)), testutil.ToFloat64(s.options.Metrics.authRefused))
@@ -119,7 +120,7 @@ func TestATokenMustComeInTime(t *testing.T) {
 		c := connect(t, p)
 		begun := time.Now()
 		c.drip(strings.Repeat("\n ", 500)+authFrame(token), 20*time.Millisecond)
-		require.Equal(t, errorReply(textUnauthorized), c.reply())
+		require.Equal(t, errorReply(wire.TextUnauthorized), c.reply())
 		require.Equal(t, authTimeout, time.Since(begun), "from the connection's begin, however many bytes come")
 		c.ends()
 		c = connect(t, p)
@@ -235,7 +236,7 @@ func TestARevokedTokenEndsItsConnections(t *testing.T) {
 	<-sending
 	again := dial(t, l)
 	again.send(authFrame(token))
-	again.isLast(textUnauthorized)
+	again.isLast(wire.TextUnauthorized)
 }
 
 func TestFramesThatHaveArrivedAreNotDoneForARevokedToken(t *testing.T) {

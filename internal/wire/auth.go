@@ -18,6 +18,21 @@ func AppendAuth(dst []byte, token string) []byte {
 	return append(dst, "/>"...)
 }
 
+// TextUnauthorized is the error that everybody gets who shows no token that is taken,
+// whatever is wrong with it. Clients tell it by its text, and no other error that comes
+// in its place is about the token: those pass by themselves.
+const TextUnauthorized = `this exchange takes <auth token="…"/> as the first frame, with a token that is known and has not ended`
+
+// textUnknownAuth begins the error of an exchange that asks for no token.
+const textUnknownAuth = "unknown root element <auth>"
+
+// IsUnauthorized tells whether the text of an error that answers <auth> is about the
+// token, or about <auth> itself, so that another try would end alike. The number of the
+// connection may follow.
+func IsUnauthorized(text string) bool {
+	return strings.HasPrefix(text, TextUnauthorized) || strings.HasPrefix(text, textUnknownAuth)
+}
+
 // authorized is the reply to a token that is taken.
 const authorized = "<results><authorized/></results>"
 

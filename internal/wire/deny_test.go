@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -94,6 +95,25 @@ func TestAFrameWithATokenIsNothingElse(t *testing.T) {
 	require.NotContains(t, reply, "secret")
 	require.True(t, IsAuthorized(AppendAuthorized(nil)))
 	require.False(t, IsAuthorized([]byte(reply)))
+}
+
+// TestAnAnswerToATokenIsToldByItsText, which is that of the protocol.
+func TestAnAnswerToATokenIsToldByItsText(t *testing.T) {
+	var withoutTokens Request
+	withoutTokens.Decode(AppendAuth(nil, "secret"))
+	for want, replies := range map[bool][]string{
+		true:  {string(AppendError(nil, TextUnauthorized)), string(AppendError(nil, TextUnauthorized+" (connection 7)")), string(withoutTokens.AppendReply(nil, nil, nil))},
+		false: {string(AppendError(nil, "the exchange is stopping")), string(AppendError(nil, "the exchange has 2 connections and takes no more; try again later"))},
+	} {
+		for _, reply := range replies {
+			answers, err := ParseReply([]byte(reply))
+			require.NoError(t, err)
+			require.Equal(t, want, IsUnauthorized(answers[0].Error), reply)
+		}
+	}
+	page, err := os.ReadFile("../../docs/PROTOCOL.md")
+	require.NoError(t, err)
+	require.Contains(t, string(page), "\n    "+TextUnauthorized+"\n")
 }
 
 func FuzzAuthFrame(f *testing.F) {

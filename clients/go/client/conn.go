@@ -28,7 +28,8 @@ type Conn struct {
 // DialConn connects to the exchange at addr, proves with the token where there is one,
 // and returns the connection. Of o it looks at TLS, Token, InsecureToken, DialTimeout,
 // ReplyBytesMax and Log. The error is ctx's, that of the network or of TLS,
-// ErrInsecureToken, an *Unauthorized, or a *ProtocolError.
+// ErrInsecureToken, an *Unauthorized, *LastWords that are not about the token, such as
+// that there are too many connections, or a *ProtocolError.
 func DialConn(ctx context.Context, addr string, o Options) (*Conn, error) {
 	o.setDefaults()
 	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
@@ -109,10 +110,14 @@ func (c *Conn) authorize(ctx context.Context, token string) error {
 // of it than the exchange's text: that could be anything, the token among it.
 func refusedToken(reply []byte) error {
 	answers, err := wire.ParseReply(reply)
-	if err != nil || len(answers) != 1 || answers[0].Kind != "error" {
+	last := lastWords(answers)
+	switch {
+	case err != nil || last == nil:
 		return &ProtocolError{Text: "the answer to a token is not one"}
+	case wire.IsUnauthorized(last.Text):
+		return &Unauthorized{Text: last.Text}
 	}
-	return &Unauthorized{Text: answers[0].Error}
+	return last
 }
 
 // probe sends a frame without effect and reads its answer.

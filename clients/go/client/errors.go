@@ -111,7 +111,7 @@ func (e *ProtocolError) Error() string {
 }
 
 // LastWords is what an exchange says before it closes a connection. It comes inside of
-// a *Broken.
+// a *Broken, and from Dial, where the exchange takes no connection just now.
 type LastWords struct{ Text string }
 
 // Error returns the text.

@@ -272,6 +272,9 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
+// notTaken is what an exchange answers to a token that it does not take.
+var notTaken = string(wire.AppendError(nil, wire.TextUnauthorized+" (connection 7)"))
+
 func TestTheTokenIsProvedFirst(t *testing.T) {
 	token := `outc_1_"<&>"`
 	frame := `<auth token="outc_1_&#34;&lt;&amp;&gt;&#34;"/>`
@@ -284,20 +287,22 @@ func TestTheTokenIsProvedFirst(t *testing.T) {
 			p.take()
 		}, func(p *peer) {
 			p.take()
-			p.say("<error>revoked</error>")
+			p.write(string(wire.AppendFrame(nil, []byte(notTaken))))
 		}))
 		// The connection breaks, and the token is good no longer: no further try.
 		began := time.Now()
 		b := broken(t, send(t, c, Query("1", 7)))
 		var refused *Unauthorized
 		require.ErrorAs(t, b, &refused)
-		require.Equal(t, "revoked", refused.Text)
+		require.Equal(t, wire.TextUnauthorized+" (connection 7)", refused.Text)
 		require.Less(t, time.Since(began), time.Second)
 	})
 	for reply, want := range map[string]string{
-		"<error>no</error>": "the token is refused: no",
-		"<authorised/>":     "the answer to a token is not one",
-		"<authorized/>\n":   "the answer to a token is not one",
+		"<error>unknown root element &lt;auth&gt;, only</error>": "the token is refused: unknown root element <auth>, only",
+		"<error>no</error>":        "the exchange closed the connection: no",
+		`<error id="1">no</error>`: "the answer to a token is not one",
+		"<authorised/>":            "the answer to a token is not one",
+		"<authorized/>\n":          "the answer to a token is not one",
 	} {
 		inBubble(t, func(t *testing.T) {
 			_, err := Dial(background, "exchange:1", played(t, Options{Token: token}, func(p *peer) {
@@ -315,6 +320,37 @@ func TestTheTokenIsProvedFirst(t *testing.T) {
 		require.Equal(t, 10*time.Second, time.Since(began))
 	})
 	require.NotContains(t, fmt.Sprint(&Unauthorized{Text: "no"}), token)
+}
+
+// TestAnExchangeWithoutAPlaceDoesNotMeanTheToken: one that is full, or stopping, after it
+// was started again, is tried again.
+func TestAnExchangeWithoutAPlaceDoesNotMeanTheToken(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		full := func(p *peer) {
+			p.take()
+			p.say("<error>the exchange has 2 connections and takes no more; try again later (connection 3)</error>")
+		}
+		stopping := func(p *peer) {
+			p.take()
+			p.say("<error>the exchange is stopping</error>")
+		}
+		c := open(t, played(t, Options{Token: "t"}, func(p *peer) {
+			p.take()
+			p.say("<authorized/>")
+		}, stopping, full, full, func(p *peer) {
+			p.take()
+			p.say("<authorized/>")
+			p.take()
+			p.say(status("7"))
+			p.take()
+		}))
+		results, err := send(t, c, Query("1", 7)).Wait(background)
+		require.NoError(t, err)
+		require.Equal(t, OrderID(7), results[0].Status.Order)
+		_, err = Dial(background, "exchange:1", played(t, Options{Token: "t"}, full))
+		require.ErrorAs(t, err, new(*LastWords))
+		require.False(t, final(err))
+	})
 }
 
 // elsewhere is a connection to another machine.
