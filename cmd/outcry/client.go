@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strconv"
 	"time"
@@ -111,7 +110,7 @@ func (c *client) do(command api.Command) error {
 	}
 	exchange, err := api.Dial(ctx, c.access.addr, o)
 	if err != nil {
-		return unsent(notReached(err))
+		return unsent(err)
 	}
 	defer exchange.Close()
 	results, err := exchange.Do(ctx, command)
@@ -126,15 +125,6 @@ func (c *client) do(command api.Command) error {
 		return errAnswered
 	}
 	return nil
-}
-
-// notReached adds to the error of a connection that was not made what most often is
-// the reason.
-func notReached(err error) error {
-	if errors.As(err, new(*net.OpError)) {
-		return fmt.Errorf("is the exchange running? %w", err)
-	}
-	return err
 }
 
 // send sends a file's XML as it is and prints the reply as it comes.
@@ -173,7 +163,7 @@ func (c *client) exchange(xml []byte) ([]byte, error) {
 	}
 	conn, err := api.DialConn(ctx, c.access.addr, o)
 	if err != nil {
-		return nil, notReached(err)
+		return nil, unsent(err)
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(c.access.timeout)); err != nil {

@@ -14,7 +14,7 @@ import (
 // Exit statuses.
 const (
 	exitOK    = 0
-	exitError = 1 // the exchange answered with an error, or could not be reached; something is wrong
+	exitError = 1 // the exchange answered with an error, or a further try would end alike; something is wrong
 	exitUsage = 2 // the command line is not one, or what it names could not be checked
 
 	// exitNoAnswer says that a command that trades had no answer: it was not sent, or may

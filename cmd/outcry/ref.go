@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -70,12 +71,32 @@ func withRef(command api.Command, ref string) api.Command {
 	return command.WithRef(ref)
 }
 
-// unsent marks the error of a connection that was not made where that may pass.
+// unsent marks the error of a connection that was not made where that may pass by
+// itself, and adds what most often is the reason.
 func unsent(err error) error {
-	if errors.As(err, new(*net.OpError)) {
-		return &noAnswerError{err}
+	if lasts(err) {
+		return err
 	}
-	return err
+	if errors.As(err, new(*net.OpError)) {
+		err = fmt.Errorf("is the exchange running? %w", err)
+	}
+	return &noAnswerError{err}
+}
+
+// lasts tells whether the error of a connection that was not made says that a further
+// try would end alike: the token, the certificates, or the address are wrong.
+func lasts(err error) bool {
+	var network *net.OpError
+	switch {
+	case errors.Is(err, api.ErrInsecureToken),
+		errors.As(err, new(*api.Unauthorized)),
+		errors.As(err, new(*tls.CertificateVerificationError)),
+		errors.As(err, new(tls.RecordHeaderError)),
+		errors.As(err, new(*net.AddrError)):
+		return true
+	}
+	// crypto/tls has no type for an alert of the exchange, but this name of the operation.
+	return errors.As(err, &network) && network.Op == "remote error"
 }
 
 // unanswered adds to the error of a command without an answer what can be done.

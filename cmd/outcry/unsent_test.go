@@ -1,0 +1,120 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	api "outcry/clients/go/client"
+	"outcry/internal/auth/authtest"
+	"outcry/internal/wire"
+)
+
+// playing is an exchange that a test plays: it does each connection, and reads on after
+// that, so that what it has written arrives. It returns the address.
+func playing(t *testing.T, do func(net.Conn)) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer conn.Close()
+				do(conn)
+				_ = conn.(*net.TCPConn).CloseWrite()
+				_, _ = io.Copy(io.Discard, conn)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		running.Wait()
+	})
+	return l.Addr().String()
+}
+
+// answering takes a frame and answers it with an error.
+func answering(text string) func(net.Conn) {
+	return func(conn net.Conn) {
+		if _, err := wire.NewFrameReader(conn, 1<<20).Next(); err == nil {
+			_, _ = conn.Write(wire.AppendFrame(nil, wire.AppendError(nil, text)))
+		}
+	}
+}
+
+// shaking does a TLS handshake.
+func shaking(config *tls.Config) func(net.Conn) {
+	return func(conn net.Conn) { _ = tls.Server(conn, config).Handshake() }
+}
+
+// TestTheExitStatusTellsWhetherATryMayHelp where there is no connection: a script goes on
+// at 3, and ends at 1.
+func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
+	authority, other := authtest.NewAuthority(t), authtest.NewAuthority(t)
+	own, err := tls.LoadX509KeyPair(authority.Server("server").CertFile, authority.Server("server").KeyFile)
+	require.NoError(t, err)
+	secret := "outc_" + strings.Repeat("0", 16) + "_" + strings.Repeat("0", 64)
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte(secret), 0o600))
+	frame := filepath.Join(t.TempDir(), "frame.xml")
+	require.NoError(t, os.WriteFile(frame, []byte(`<create/>`), 0o600))
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, nobody.Close())
+	hangUp := func(conn net.Conn) {}
+	wait := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+	for _, of := range []struct {
+		name   string
+		play   func(net.Conn)
+		flags  string
+		stderr string
+		status int
+	}{
+		{"nobody is there", nil, "", "is the exchange running? client: dial", exitNoAnswer},
+		{"an end in the handshake", hangUp, "--tls-ca=CA", "EOF", exitNoAnswer},
+		{"no handshake in time", wait, "--timeout=300ms --tls-ca=CA", "deadline exceeded", exitNoAnswer},
+		{"an end before the answer to the token", hangUp, "--token-file=TOKEN", "EOF", exitNoAnswer},
+		{"no answer to the token in time", wait, "--timeout=300ms --token-file=TOKEN", "deadline exceeded", exitNoAnswer},
+		{"too many connections", answering("the exchange has 2 connections and takes no more; try again later (connection 3)"),
+			"--token-file=TOKEN", "the exchange closed the connection: the exchange has 2", exitNoAnswer},
+		{"a bad token", answering(wire.TextUnauthorized + " (connection 3)"), "--token-file=TOKEN", "the token is refused: ", exitError},
+		{"no port", nil, "--addr=localhost", "missing port in address", exitError},
+		{"no TLS", func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") },
+			"--tls-ca=CA", "does not look like a TLS handshake", exitError},
+		{"an unknown authority", shaking(&tls.Config{Certificates: []tls.Certificate{own}}), "--tls-ca=OTHER", "unknown authority", exitError},
+		{"a missing certificate", shaking(&tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAnyClientCert}),
+			"--tls-ca=CA --token-file=TOKEN", "certificate required", exitError},
+		{"a missing certificate in TLS 1.2", shaking(&tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAnyClientCert,
+			MaxVersion: tls.VersionTLS12}), "--tls-ca=CA", "remote error: tls: ", exitError},
+	} {
+		addr := nobody.Addr().String()
+		if of.play != nil {
+			addr = playing(t, of.play)
+		}
+		flags := strings.NewReplacer("CA", authority.File, "OTHER", other.File, "TOKEN", token).Replace(of.flags)
+		for _, line := range []string{"buy --ref r 1 SPY 1 1", "send " + frame} {
+			args := append([]string{"--addr=" + addr}, strings.Fields(flags+" "+line)...)
+			got, stderr, status := outcry("", args...)
+			require.Equal(t, of.status, status, "%s: %s: %s", of.name, line, stderr)
+			require.Empty(t, got, of.name)
+			require.Contains(t, stderr, of.stderr, of.name)
+			require.NotContains(t, stderr, secret, of.name)
+			require.Equal(t, of.name == "nobody is there", strings.Contains(stderr, "is the exchange running?"), of.name)
+		}
+	}
+	err = unsent(fmt.Errorf("client: %w", api.ErrInsecureToken))
+	require.False(t, errors.As(err, new(*noAnswerError)), "the token goes to another machine")
+}
