@@ -153,7 +153,11 @@ func (c *client) send(path string) error {
 	return err
 }
 
-// exchange sends one frame and returns the reply's XML.
+// maybeDone is what is known of a frame without an answer.
+const maybeDone = "whether the file was done is unknown"
+
+// exchange sends one frame and returns the reply's XML. The error is a *noAnswerError
+// where the frame may have been sent.
 func (c *client) exchange(xml []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.access.timeout)
 	defer cancel()
@@ -171,14 +175,14 @@ func (c *client) exchange(xml []byte) ([]byte, error) {
 	}
 	conn.SendFrame(xml)
 	if err := conn.Flush(); err != nil {
-		return nil, fmt.Errorf("send to %s: %w", c.access.addr, err)
+		return nil, &noAnswerError{fmt.Errorf("%s: send to %s: %w", maybeDone, c.access.addr, err)}
 	}
 	reply, err := conn.NextReply()
 	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s closed the connection without an answer", c.access.addr)
+		return nil, &noAnswerError{fmt.Errorf("%s: %s closed the connection without an answer", maybeDone, c.access.addr)}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("answer of %s: %w", c.access.addr, err)
+		return nil, &noAnswerError{fmt.Errorf("%s: answer of %s: %w", maybeDone, c.access.addr, err)}
 	}
 	return reply, nil
 }

@@ -17,8 +17,8 @@ const (
 	exitError = 1 // the exchange answered with an error, or a further try would end alike; something is wrong
 	exitUsage = 2 // the command line is not one, or what it names could not be checked
 
-	// exitNoAnswer says that a command that trades had no answer: it was not sent, or may
-	// have been done. The same line with the same ref may be repeated.
+	// exitNoAnswer says that a command that trades, or a file, had no answer: it was not
+	// sent, or may have been done. The same line with the same ref may be repeated.
 	exitNoAnswer = 3
 )
 

@@ -12,7 +12,7 @@ import (
 	api "outcry/clients/go/client"
 )
 
-// noAnswerError says that a command that trades had no answer.
+// noAnswerError says that a command that trades, or a file, had no answer.
 type noAnswerError struct{ err error }
 
 func (e *noAnswerError) Error() string { return e.err.Error() }

@@ -118,3 +118,29 @@ func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 	err = unsent(fmt.Errorf("client: %w", api.ErrInsecureToken))
 	require.False(t, errors.As(err, new(*noAnswerError)), "the token goes to another machine")
 }
+
+// TestAFileWithoutAnAnswerMayHaveBeenDone, however the answer is lost.
+func TestAFileWithoutAnAnswerMayHaveBeenDone(t *testing.T) {
+	taking := func(then func(net.Conn)) func(net.Conn) {
+		return func(conn net.Conn) {
+			if _, err := wire.NewFrameReader(conn, 1<<20).Next(); err == nil {
+				then(conn)
+			}
+		}
+	}
+	for name, of := range map[string]struct {
+		play   func(net.Conn)
+		stderr string
+	}{
+		"the connection ends":     {taking(func(net.Conn) {}), "closed the connection without an answer"},
+		"it breaks in the answer": {taking(func(conn net.Conn) { _, _ = io.WriteString(conn, "40\n<results>") }), "unexpected EOF"},
+		"no answer in time":       {taking(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }), "i/o timeout"},
+	} {
+		got, stderr, status := outcry(`<transactions id="1"><order sym="SPY" amount="1" limit="1" ref="r"/></transactions>`,
+			"--addr="+playing(t, of.play), "--timeout=300ms", "send", "-")
+		require.Equal(t, exitNoAnswer, status, name)
+		require.Empty(t, got, name)
+		require.Contains(t, stderr, "outcry: whether the file was done is unknown: ", name)
+		require.Contains(t, stderr, of.stderr, name)
+	}
+}
