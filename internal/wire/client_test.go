@@ -149,10 +149,10 @@ func TestReplyThatIsNoneIsRefused(t *testing.T) {
 }
 
 func TestReplyMayHaveAnyNumberOfElements(t *testing.T) {
-	reply := `<results><status id="1">` + strings.Repeat(`<executed shares="1" price="2" time="3"/>`, elementsMax+1) + `</status></results>`
+	reply := `<results><status id="1">` + strings.Repeat(`<executed shares="1" price="2" time="3"/>`, ElementsMax+1) + `</status></results>`
 	answers, err := ParseReply([]byte(reply))
 	require.NoError(t, err)
-	require.Len(t, answers[0].Executed, elementsMax+1)
+	require.Len(t, answers[0].Executed, ElementsMax+1)
 }
 
 // FuzzParseReply: what is taken for a reply is an answer for each element, of a kind

@@ -10,9 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a document. What the protocol needs is far below, but for the elements.
+// ElementsMax is how many XML elements a request may have; a reply has as many as there
+// are executions.
+const ElementsMax = 100_000
+
+// Further limits of a document. What the protocol needs is far below.
 const (
-	elementsMax   = 100_000 // in a request; a reply has as many as there are executions
 	depthMax      = 16
 	attributesMax = 32 // of one element
 )
@@ -115,7 +118,7 @@ func (p *parser) start(t xml.StartElement) error {
 	e := &element{name: rawName(t.Name), attrs: t.Attr}
 	switch {
 	case p.elements < 0:
-		return fmt.Errorf("there are more than %d elements in a frame", elementsMax)
+		return fmt.Errorf("there are more than %d elements in a frame", ElementsMax)
 	case len(p.open) == depthMax:
 		return fmt.Errorf("elements are nested more than %d deep", depthMax)
 	case len(e.attrs) > attributesMax:

@@ -61,14 +61,14 @@ func attributes(n int) string {
 
 func TestWellFormedDocumentsAreRead(t *testing.T) {
 	for _, document := range wellFormed {
-		_, err := parseDocument([]byte(document), elementsMax)
+		_, err := parseDocument([]byte(document), ElementsMax)
 		require.NoError(t, err, "%s", document)
 	}
 }
 
 func TestMalformedDocumentsAreRefused(t *testing.T) {
 	for _, document := range malformed {
-		_, err := parseDocument([]byte(document), elementsMax)
+		_, err := parseDocument([]byte(document), ElementsMax)
 		require.Error(t, err, "%s", document)
 		reply := newMarket().answer([]byte(document))
 		require.Contains(t, reply, "<results><error>malformed XML: ", "%s", document)
@@ -96,7 +96,7 @@ func TestWhatIsWrongWithADocumentIsSaid(t *testing.T) {
 		`<?xml version="1.0" encoding="us-ascii"?><a>é</a>`:                            "malformed XML: the document is declared US-ASCII and is not",
 		strings.Repeat("<a>", 1<<20):                                                   "malformed XML: elements are nested more than 16 deep",
 		`<a` + attributes(100_000) + `/>`:                                              "malformed XML: an element has more than 32 attributes",
-		`<create>` + strings.Repeat(`<b/>`, elementsMax) + `</create>`:                 "malformed XML: there are more than 100000 elements in a frame",
+		`<create>` + strings.Repeat(`<b/>`, ElementsMax) + `</create>`:                 "malformed XML: there are more than 100000 elements in a frame",
 		`<` + strings.Repeat("n", 1<<20) + `/>`:                                        "unknown root element <" + strings.Repeat("n", 64) + "…>, only <create> and <transactions> are known",
 		`<` + strings.Repeat("é", 1<<20) + `>`:                                         "malformed XML: <" + strings.Repeat("é", 32) + "…> is not closed",
 		`<?xml version="1.0" encoding="` + strings.Repeat("x", 1<<20) + `"?><create/>`: `malformed XML: encoding "` + strings.Repeat("x", 64) + `…" is not UTF-8`,
@@ -126,6 +126,6 @@ func TestDocumentIsReadAsItIs(t *testing.T) {
 
 func TestAsManyElementsAsTheLimitAreTaken(t *testing.T) {
 	r := new(Request)
-	r.Decode([]byte(`<transactions id="1">` + strings.Repeat(`<query id="1"/>`, elementsMax-1) + `</transactions>`))
-	require.Len(t, r.Commands, elementsMax-1)
+	r.Decode([]byte(`<transactions id="1">` + strings.Repeat(`<query id="1"/>`, ElementsMax-1) + `</transactions>`))
+	require.Len(t, r.Commands, ElementsMax-1)
 }

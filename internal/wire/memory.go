@@ -20,6 +20,6 @@ const (
 // it costs little, and says more than the truth where they stand in a text.
 func DecodeMemory(frame []byte) int {
 	elements := bytes.Count(frame, []byte("<")) - bytes.Count(frame, []byte("</"))
-	return memoryOfFrame + len(frame)*memoryOfByte + min(elements, elementsMax+1)*memoryOfElement +
+	return memoryOfFrame + len(frame)*memoryOfByte + min(elements, ElementsMax+1)*memoryOfElement +
 		min(bytes.Count(frame, []byte("=")), len(frame)/attributeBytesMin)*memoryOfAttribute
 }

@@ -134,7 +134,7 @@ func TestEveryCharacterIsReadBackWhereverItStands(t *testing.T) {
 	}
 	for _, c := range characters {
 		for _, value := range []string{string(c), "a" + string(c) + "b", "&" + string(c), string(c) + "<"} {
-			root, err := parseDocument(NewTransactions(value).Append(nil), elementsMax)
+			root, err := parseDocument(NewTransactions(value).Append(nil), ElementsMax)
 			require.NoError(t, err, "%q", value)
 			got, _ := root.attr("id")
 			require.Equal(t, value, got)

@@ -79,7 +79,7 @@ func (r *Request) reset() {
 
 // decodeDocument decodes any frame into r, which is empty.
 func (r *Request) decodeDocument(frame []byte) {
-	root, err := parseDocument(frame, elementsMax)
+	root, err := parseDocument(frame, ElementsMax)
 	if err != nil {
 		r.refusal = "malformed XML: " + strings.TrimPrefix(err.Error(), "XML syntax error on ")
 		return

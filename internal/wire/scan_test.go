@@ -116,8 +116,8 @@ func TestScannerTakesAsManyElementsAsADocumentMayHave(t *testing.T) {
 		s := scanner{r: new(Request), xml: frame}
 		return s.scan()
 	}
-	require.True(t, scan(elementsMax-1))
-	require.False(t, scan(elementsMax))
+	require.True(t, scan(ElementsMax-1))
+	require.False(t, scan(ElementsMax))
 }
 
 // TestNeighboursOfTheCommonFormMeanTheSame changes every byte of frames of the common

@@ -59,7 +59,7 @@ func skipSpace(xml []byte, i int) int {
 func (s *scanner) startTag() bool {
 	s.elements++
 	s.has = 0
-	for s.elements <= elementsMax {
+	for s.elements <= ElementsMax {
 		begin := s.at
 		s.space()
 		switch {

@@ -167,8 +167,8 @@ func check(commands []Command) error {
 	if len(commands) == 0 {
 		return errors.New("client: there are no commands to send")
 	}
-	if n := elements(commands); n > elementsMax {
-		return fmt.Errorf("client: %s: a frame of %d XML elements is over the limit of %d", describe(commands), n, elementsMax)
+	if n := elements(commands); n > wire.ElementsMax {
+		return fmt.Errorf("client: %s: a frame of %d XML elements is over the limit of %d", describe(commands), n, wire.ElementsMax)
 	}
 	for i := range commands {
 		c := &commands[i]
@@ -195,9 +195,6 @@ func check(commands []Command) error {
 	}
 	return nil
 }
-
-// elementsMax is how many XML elements an exchange takes in a frame.
-const elementsMax = 100_000
 
 // elements returns how many XML elements a frame has.
 func elements(commands []Command) int {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/wire"
 )
 
 // The frames of these tests, and what an exchange says that does not take one of them.
@@ -109,4 +111,19 @@ func TestAFrameOfTooManyElementsIsNotSent(t *testing.T) {
 		_, err = c.Query(background, "1", 7)
 		require.NoError(t, err)
 	})
+}
+
+// TestTheLimitOfElementsIsTheExchanges: what the client sends the exchange takes, and
+// what it refuses the exchange would refuse.
+func TestTheLimitOfElementsIsTheExchanges(t *testing.T) {
+	for _, commands := range [][]Command{
+		slices.Repeat([]Command{Query("1", 7)}, wire.ElementsMax-1),
+		slices.Repeat([]Command{Query("1", 7)}, wire.ElementsMax),
+		append(slices.Repeat([]Command{Place("A", "1", Whole(1))}, (wire.ElementsMax-2)/2), MakeSymbol("A")),
+		slices.Repeat([]Command{Place("A", "1", Whole(1))}, wire.ElementsMax/2),
+	} {
+		var request wire.Request
+		request.Decode(encode(commands))
+		require.Equal(t, check(commands) == nil, request.Refused() == 0, "%v, %d times", commands[0], len(commands))
+	}
 }
