@@ -56,6 +56,8 @@ What has a name, a ref, is done once, however often it is sent: outcry makes one
 each account, place, buy and sell, and sends it again while the connection breaks. In
 a script, give your own (outcry buy --ref R …), and repeat the line while the exit
 status is 3. outcry query --ref R ID and outcry cancel --ref R ID name an order by it.
+After a 3, a 1 does not say that it was not done, since a revoked token, say, is
+refused without a look at the ref: ask with outcry query --ref R ID.
 
 Flags:
 `

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -133,6 +134,20 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 	got, _, status = outcry("", "buy", "--ref", "r", "1", "SPY", "1", "1")
 	require.Equal(t, exitError, status)
 	require.Equal(t, "error: not now\n", got, "it was sent once")
+}
+
+// TestScriptsAreToldWhatA1After3IsWorth, wherever they are told to repeat a line: the second
+// line does not know of the first.
+func TestScriptsAreToldWhatA1After3IsWorth(t *testing.T) {
+	texts := map[string]string{"usage": usage}
+	for _, page := range []string{"README.md", "docs/OPERATIONS.md"} {
+		text, err := os.ReadFile("../../" + page)
+		require.NoError(t, err)
+		texts[page] = string(text)
+	}
+	for name, text := range texts {
+		require.Regexp(t, `After a 3, a 1 does not say\s+that it was not done[^.]*: ask with .?outcry query --ref`, text, name)
+	}
 }
 
 // TestErrorsDoNotRepeatWhatMayBeASecret that stands where something else belongs.
