@@ -92,7 +92,7 @@ func (l *locator) database(given map[string]bool, file map[string]string) (strin
 		case hasFile:
 			secret, err := settings.ReadSecret(source.urlFile)
 			if err != nil {
-				return "", &usageError{fmt.Sprintf("%s %q: %v", source.names[1], source.urlFile, err)}
+				return "", &usageError{fmt.Sprintf("%s: %v", source.names[1], err)}
 			}
 			return secret, nil
 		case hasURL:

@@ -153,7 +153,7 @@ func TestTheDatabaseIsNamedByTheHighestSource(t *testing.T) {
 	t.Setenv("OUTCRY_DATABASE_URL", "postgres://u:ours@h/d")
 	must("postgres://u:ours@h/d", "--config="+file)
 	_, err = parse("--database-url-file=" + writeFile(t, "empty", "\n"))
-	require.ErrorContains(t, err, "the file is empty")
+	require.ErrorContains(t, err, "empty is empty")
 	_, err = parse("--database-url-file=/nowhere/url")
 	require.ErrorContains(t, err, "/nowhere/url")
 }

@@ -68,6 +68,29 @@ func TestAPasswordIsInNoLogWhereverItWasGiven(t *testing.T) {
 	}
 }
 
+// TestAURLInPlaceOfItsFileIsNotShown gives one where the name of a file belongs.
+func TestAURLInPlaceOfItsFileIsNotShown(t *testing.T) {
+	const url = "postgres://u:verysecret@127.0.0.1:1/d"
+	for place, give := range map[string]func(t *testing.T) (flag string){
+		"--database-url-file": func(*testing.T) string { return "--database-url-file=" + url },
+		"DATABASE_URL_FILE":   func(t *testing.T) string { t.Setenv("DATABASE_URL_FILE", url); return "--http=" },
+		"outcryd.conf:1": func(t *testing.T) string {
+			return "--config=" + writeFile(t, "outcryd.conf", `database-url-file = "`+url+`"`+"\n")
+		},
+	} {
+		t.Run(place, func(t *testing.T) {
+			t.Setenv("DATABASE_URL", "")
+			args := []string{"--data=" + t.TempDir(), give(t)}
+			for _, args := range [][]string{args, append(args, "--check-config")} {
+				var out, log logBuffer
+				require.Equal(t, exitUsage, run(t.Context(), args, &out, &log))
+				require.Contains(t, log.String(), place+": --database-url-file: what is given is no file's name")
+				require.NotContains(t, log.String()+out.String(), "verysecret")
+			}
+		})
+	}
+}
+
 // TestNoSecretOfAClientIsInTheLog has clients show tokens and certificates that are not
 // taken: a right token after a wrong handshake, wrong ones that look right, and one in
 // each place where it does not belong.

@@ -189,7 +189,7 @@ func (c *config) findDatabase() error {
 	}
 	secret, err := settings.ReadSecret(c.databaseURLFile)
 	if err != nil {
-		return fmt.Errorf("%s: --database-url-file %q: %w", file.origin, c.databaseURLFile, err)
+		return fmt.Errorf("%s: --database-url-file: %w", file.origin, err)
 	}
 	c.warnReadable(c.databaseURLFile)
 	c.databaseURL = secret

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -58,16 +59,24 @@ func ParseLine(line string) (name, value string, err error) {
 	return name, value, nil
 }
 
+// secretForms are how a database with its password is named, and hardly ever a file.
+var secretForms = regexp.MustCompile(`://|:[^/]+@|password\s*=`)
+
 // ReadSecret returns what a file holds, without the white space around it. The error
-// says why it cannot be read, or that it is empty.
+// names the file and says why it cannot be read, or that it is empty. Where path is a
+// database's URL, or another form of words with a password, by mistake, the error says so
+// without repeating it.
 func ReadSecret(path string) (string, error) {
+	if secretForms.MatchString(path) {
+		return "", errors.New("what is given is no file's name, but what that file should hold")
+	}
 	text, err := ReadFile(path)
 	if err != nil {
 		return "", err
 	}
 	secret := strings.TrimSpace(string(text))
 	if secret == "" {
-		return "", errors.New("the file is empty")
+		return "", fmt.Errorf("%s is empty", path)
 	}
 	return secret, nil
 }

@@ -38,7 +38,7 @@ func TestALineIsANameAndAValue(t *testing.T) {
 func TestAFileThatIsTooLargeOrEmptyIsNoSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	for text, want := range map[string]string{
-		" \n":                           "the file is empty",
+		" \n":                           path + " is empty",
 		strings.Repeat("x", bytesMax+1): "has more than 1048576 bytes",
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
@@ -51,4 +51,20 @@ func TestAFileThatIsTooLargeOrEmptyIsNoSecret(t *testing.T) {
 	require.Equal(t, "postgres://u:p@h/d", secret)
 	_, err = ReadSecret(path + "2")
 	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, path+"2")
+}
+
+func TestASecretThatIsGivenInPlaceOfItsFileIsNotRepeated(t *testing.T) {
+	for _, secret := range []string{
+		"postgres://u:opensesame@db/x", "postgres://u@db/x?password=opensesame", "postgres://u:opensesame%zz@db/x",
+		"u:opensesame@db/x", "host=db password = opensesame",
+	} {
+		_, err := ReadSecret(secret)
+		require.ErrorContains(t, err, "no file's name", secret)
+		require.NotContains(t, err.Error(), "opensesame")
+	}
+	for _, file := range []string{"/run/credentials/outcryd@a:1.service/url", "/etc/outcry/password", "secrets/host=db"} {
+		_, err := ReadSecret(file)
+		require.ErrorIs(t, err, os.ErrNotExist)
+	}
 }
