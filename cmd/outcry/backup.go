@@ -53,9 +53,13 @@ func runBackup(args []string, stdout, stderr io.Writer) error {
 	where := locating(f, "the local cluster below the data directory")
 	f.DurationVar(&o.Wait, "wait", time.Minute, "how long Postgres may take to have all that was answered when the backup began")
 	f.BoolVar(&o.WithoutJournal, "without-journal", false, "take what the database has, on a machine without the data directory: what was answered last may be missing")
+	f.Int64Var(&o.BytesMax, "max-bytes", 0, "`bytes` that the backup may have; a larger one fails, and leaves no file; 0 for any number")
 	at, err := where.parse(args)
 	if err != nil {
 		return err
+	}
+	if o.BytesMax < 0 {
+		return &usageError{fmt.Sprintf("--max-bytes %d: must not be negative", o.BytesMax)}
 	}
 	if f.NArg() != 1 {
 		return &usageError{fmt.Sprintf("backup takes one file, not %d", f.NArg())}

@@ -30,6 +30,8 @@ type TakeOptions struct {
 	// backup began; 0 means a minute.
 	Wait time.Duration
 
+	BytesMax int64 // that the backup may have; 0 means any number
+
 	Program  string           // version of this program
 	Progress func(say string) // is told how it goes; nil means nobody wants to know
 }
@@ -52,7 +54,8 @@ type Taken struct {
 
 // Take writes a backup to w. The error says that the journal or the database cannot be
 // read, that they are not of one exchange, that the database did not come up to the
-// journal in time, that its state does not add up, or is that of w.
+// journal in time, that its state does not add up, that the backup has more than
+// o.BytesMax bytes, of which no more were written, or is that of w.
 func Take(ctx context.Context, w io.Writer, o TakeOptions) (Taken, error) {
 	if o.Wait <= 0 {
 		o.Wait = time.Minute
@@ -60,7 +63,7 @@ func Take(ctx context.Context, w io.Writer, o TakeOptions) (Taken, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	t := taking{o: o, begun: time.Now(), counter: counter{w: w}}
+	t := taking{o: o, begun: time.Now(), counter: counter{w: w, max: o.BytesMax}}
 	archive, err := t.open(ctx)
 	if err != nil {
 		return Taken{}, err
@@ -226,13 +229,17 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// counter counts what is written.
+// counter counts what is written, and writes no more than max bytes, unless that is 0.
 type counter struct {
-	w io.Writer
-	n int64
+	w   io.Writer
+	max int64
+	n   int64
 }
 
 func (c *counter) Write(p []byte) (int, error) {
+	if c.max > 0 && int64(len(p)) > c.max-c.n {
+		return 0, fmt.Errorf("it is larger than the %d bytes that it may have", c.max)
+	}
 	n, err := c.w.Write(p)
 	c.n += int64(n)
 	return n, err
