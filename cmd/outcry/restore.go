@@ -89,7 +89,7 @@ func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) 
 	}
 	fmt.Fprintf(stdout, "state    seq %d, digest %x\n", r.Last, r.Digest)
 	switch {
-	case r.Tokens == o.File:
+	case r.TokensOfBackup():
 		fmt.Fprintf(stdout, "TOKENS   are those of %s: one that was revoked since is good again. Look at outcry token list.\n", h.Begun.Format(time.RFC3339))
 	case r.Tokens != "":
 		fmt.Fprintf(stdout, "tokens   are those of %s\n", r.Tokens)

@@ -207,19 +207,23 @@ func liveShortly(t *testing.T) *life {
 func TestWhatARestoreWasToldCountsWhenItIsDoneAgain(t *testing.T) {
 	t.Parallel()
 	l := liveShortly(t)
+	require.NoError(t, os.WriteFile(filepath.Join(l.data, "tokens"), []byte("hashed\n"), 0o600))
 	file, committed := takenOf(t, l), len(postgres.Tables())+2
+	byAnotherName := filepath.Dir(file) + "/./" + filepath.Base(file)
 	o := backup.RestoreOptions{File: file, Data: filepath.Join(t.TempDir(), "data"), DatabaseURL: pgtest.NewDatabase(t), SegmentBytes: 1 << 16}
 	killedRestore(t, o, committed)
 	again := []string{"restore", "--data=" + o.Data, "--database-url=" + o.DatabaseURL}
 	refused(t, "has filled the database, without a journal: to have the records of "+l.data+" as well, begin again", append(again, "--journal="+l.data, file)...)
-	stdout := must(t, append(again, file)...)
+	stdout := must(t, append(again, byAnotherName)...)
 	require.Contains(t, stdout, "A former restore had done everything")
+	require.Contains(t, stdout, "TOKENS   are those of T: one that was revoked since is good again.")
 	require.Contains(t, stdout, "LOST     everything")
 
 	o.Data, o.DatabaseURL, o.Journal = filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t), l.data
 	killedRestore(t, o, committed+1) // which copies the journal as well
 	stdout = must(t, "restore", "--data="+o.Data, "--database-url="+o.DatabaseURL, file)
 	require.Contains(t, stdout, "A former restore had done everything")
+	require.Contains(t, stdout, "tokens   are those of "+l.data+"/tokens\n")
 	require.Contains(t, stdout, "journal  its records")
 	require.NotContains(t, stdout, "LOST")
 

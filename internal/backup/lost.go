@@ -48,3 +48,10 @@ func (r *restoring) tokens() string {
 	}
 	return ""
 }
+
+// TokensOfBackup tells whether the tokens are those of the backup, and not newer ones that
+// lay beside the journal. Whoever finishes a restore may name the backup in another way
+// than the one that began it, so the two names are not compared.
+func (r Restored) TokensOfBackup() bool {
+	return r.Tokens != "" && (r.Journal == "" || r.Tokens != filepath.Join(r.Journal, tokensName))
+}
