@@ -28,6 +28,7 @@ func TestThePackageFromInstallToPurge(t *testing.T) {
 		{"an installation enables and starts nothing", installed},
 		{"the service trades in its sandbox with a Postgres of its own", trades},
 		{"backups are taken by a timer, and the newest are kept", backedUp},
+		{"data elsewhere is backed up, and told of, there", elsewhere},
 		{"a server that hangs is ended and started again", hangs},
 		{"a reload takes settings over while it runs, and refuses wrong ones", reloaded},
 		{"an upgrade restarts the service and keeps what was traded", upgraded},

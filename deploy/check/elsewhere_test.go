@@ -1,0 +1,23 @@
+//go:build deploy
+
+package check
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// elsewhere has the service keep its data in another folder than the package's.
+func elsewhere(t *testing.T, m machine) {
+	const units = "/run/systemd/system"
+	m.run("systemctl stop outcryd && cp -a /etc/default/outcryd /root/outcryd.default && install -d -m 700 -o outcry -g outcry /srv/elsewhere")
+	m.run("for unit in outcryd outcry-backup; do mkdir -p " + units + "/$unit.service.d && " +
+		"printf '[Service]\nReadWritePaths=/srv/elsewhere\n' > " + units + "/$unit.service.d/test.conf; done; systemctl daemon-reload")
+	m.run("echo OUTCRY_DATA=/srv/elsewhere >> /etc/default/outcryd")
+	m.run("rm -f /var/lib/outcry/last-backup && systemctl start outcryd && systemctl start outcry-backup")
+	require.Equal(t, "/srv/elsewhere/last-backup", m.run("ls /srv/elsewhere/last-backup; ls /var/lib/outcry/last-backup 2>/dev/null || true"))
+
+	m.run("systemctl stop outcryd && cp -a /root/outcryd.default /etc/default/outcryd && rm -r /srv/elsewhere " + units + "/*.service.d/test.conf && " +
+		"rm -f " + backups + "/*Z.backup && systemctl daemon-reload && systemctl start outcryd && systemctl start outcry-backup")
+}
