@@ -179,6 +179,21 @@ func TestSecretsAreFilesThatAreNotInTheRepository(t *testing.T) {
 	left, err := os.ReadFile(filepath.Join(deploy, "Dockerfile.dockerignore"))
 	require.NoError(t, err)
 	require.Contains(t, string(left), "deploy/secrets\n")
+	for _, kind := range []string{"token", "key", "backup"} { // wherever somebody makes one
+		require.Contains(t, string(ignored), "\n*."+kind+"\n")
+		require.Contains(t, string(left), "\n**/*."+kind+"\n")
+	}
+}
+
+// TestNoDocumentedCommandLeavesASecretOpen looks at what the page has people write to.
+func TestNoDocumentedCommandLeavesASecretOpen(t *testing.T) {
+	page, err := os.ReadFile("../../docs/DEPLOYMENT.md")
+	require.NoError(t, err)
+	written := regexp.MustCompile(`(?m)^\$ docker compose .* exec -T .* > (\S+)$`).FindAllStringSubmatch(string(page), -1)
+	require.NotEmpty(t, written)
+	for _, file := range written {
+		require.Equal(t, "deploy/secrets", filepath.Dir(file[1]), "the folder is closed to others, and in no image")
+	}
 }
 
 func TestTheScriptMakesTheSecretsOnce(t *testing.T) {
