@@ -59,6 +59,14 @@ func TestWithTLSAndTokensNothingElseChanges(t *testing.T) {
 	require.Equal(t, plain.Services["outcryd"].Ports, outcryd.Ports)
 	require.NotEmpty(t, secret(outcryd, "pgpass"))
 
+	// Whoever operates it has in the container what the page names.
+	page, err := os.ReadFile("../../docs/OPERATIONS.md")
+	require.NoError(t, err)
+	for name, file := range map[string]string{"authority": "ca.pem", "admin_token": "admin.token"} {
+		require.Contains(t, string(page), " /run/secrets/"+name+" ")
+		require.Equal(t, file, secret(outcryd, name))
+	}
+
 	prometheus := p.Services["prometheus"]
 	require.Equal(t, "ca.pem", secret(prometheus, "authority"))
 	require.Equal(t, "prometheus.token", secret(prometheus, "prometheus_token"))
