@@ -3,15 +3,22 @@
 #
 #   . /usr/share/outcry/operator.sh
 #
-# It takes over the settings of the service. The client shows the token in
-# /etc/outcry/operator.token, and the certificate operator.pem with operator.key there,
-# and trusts ca.pem there, unless the variables below were set to something else.
+# It takes over the settings of the service, and which database it has. The client shows
+# the token in /etc/outcry/operator.token, and the certificate operator.pem with
+# operator.key there, and trusts ca.pem there, unless the variables below were set to
+# something else.
 # shellcheck shell=bash
 
-while IFS= read -r outcry_line; do
-  case $outcry_line in OUTCRY_*=*) export "${outcry_line//\"/}" ;; esac
-done < /etc/default/outcryd
+# As systemd has it: the file wins over the unit, and a value may be quoted.
 export OUTCRY_CONFIG=-/etc/outcry/outcryd.conf OUTCRY_DATA=/var/lib/outcry
+while read -r outcry_line || [ -n "$outcry_line" ]; do
+  case $outcry_line in OUTCRY_*=* | DATABASE_URL=* | DATABASE_URL_FILE=*)
+    outcry_value=${outcry_line#*=}
+    case $outcry_value in \"*\" | \'*\') outcry_value=${outcry_value:1:-1} ;; esac
+    export "${outcry_line%%=*}=$outcry_value"
+    ;;
+  esac
+done < /etc/default/outcryd
 
 # outcry_setting prints the value of a setting that is in force.
 outcry_setting() { outcryd --check-config 2>/dev/null | sed -n "s/^$1 = *\([^ #]*\) .*/\1/p"; }
@@ -33,7 +40,7 @@ if [ -n "$(outcry_setting tls-client-ca)" ]; then
   export OUTCRY_CLIENT_KEY="${OUTCRY_CLIENT_KEY:-/etc/outcry/operator.key}"
 fi
 unset -f outcry_setting outcry_near
-unset outcry_line
+unset outcry_line outcry_value
 
 # curl asks http://127.0.0.1:8080 of the pages as the exchange is to be asked, and is
 # the same as ever for all else: nobody else is shown the token.
