@@ -25,6 +25,7 @@ type database struct {
 	cluster  *cluster.Cluster // nil where the database is somebody else's
 	store    *postgres.Store
 	position postgres.Position
+	aside    bool // the journal is to be set aside, and a new one begun
 	snapshot *exchange.Snapshot
 	traded   []exchange.TradedState // for market data, as is trades
 	trades   []exchange.TradeState
@@ -65,7 +66,11 @@ func openDatabase(ctx context.Context, c *config, log *slog.Logger, waiting func
 
 // open connects and reads the state, once, with market data where that is served.
 func (d *database) open(ctx context.Context, c *config, log *slog.Logger) (err error) {
-	if d.store, err = postgres.OpenChecked(ctx, d.url, log, c.checkBeforeUpgrade); err != nil {
+	check := func(p postgres.Position, upgrade bool) (err error) {
+		d.aside, err = c.lookAtJournal(p, upgrade)
+		return err
+	}
+	if d.store, err = postgres.OpenChecked(ctx, d.url, log, check); err != nil {
 		return err
 	}
 	if d.position, err = d.store.Position(ctx); err == nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,30 +9,132 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestADatabaseIsNotUpgradedForAJournalThatIsNotItsOwn starts on a database of an older
-// version with a journal that the start refuses.
-func TestADatabaseIsNotUpgradedForAJournalThatIsNotItsOwn(t *testing.T) {
+// segmentsOf are the paths of a data directory's segments, oldest first.
+func segmentsOf(t *testing.T, data string) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(data, "journal", "*.seg"))
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+	return all
+}
+
+// damage changes a byte of a data directory's oldest segment, and returns the directory.
+func damage(t *testing.T, data string) string {
+	t.Helper()
+	oldest := segmentsOf(t, data)[0]
+	b, err := os.ReadFile(oldest)
+	require.NoError(t, err)
+	b[200] ^= 1
+	require.NoError(t, os.WriteFile(oldest, b, 0o640))
+	return data
+}
+
+// late removes a data directory's oldest segment, and returns the directory.
+func late(t *testing.T, data string) string {
+	t.Helper()
+	require.NoError(t, os.Remove(segmentsOf(t, data)[0]))
+	return data
+}
+
+// files are those of a data directory's journal, with what they hold.
+func files(t *testing.T, data string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	dir := os.DirFS(data)
+	require.NoError(t, fs.WalkDir(dir, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path == "LOCK" {
+			return err
+		}
+		b, err := fs.ReadFile(dir, path)
+		all[path] = string(b)
+		return err
+	}))
+	return all
+}
+
+// ahead has the database hold more records than any journal here, of answers that waited
+// for Postgres where ack says so.
+func ahead(t *testing.T, database, ack string) {
+	t.Helper()
+	query(t, database, `UPDATE exchange_state SET applied_seq = 5000, ack = '`+ack+`'`)
+}
+
+// TestARefusedStartHasChangedNothing starts with journals that do not fit the database:
+// one of an older version of the schema, which would be upgraded for good.
+func TestARefusedStartHasChangedNothing(t *testing.T) {
 	t.Parallel()
 	g := golden{"testdata/upgrade/schema-3"}
 	other, _ := lived(t, 1)
-	damaged := g.data(t)
-	segments, err := filepath.Glob(filepath.Join(damaged, "journal", "*.seg"))
-	require.NoError(t, err)
-	b, err := os.ReadFile(segments[0])
-	require.NoError(t, err)
-	b[200] ^= 1
-	require.NoError(t, os.WriteFile(segments[0], b, 0o640))
-	database := g.database(t)
-	before := query(t, text(t, database), "SELECT * FROM exchange_state")
-	for data, want := range map[string]string{
-		other:   "this data directory belongs to another database",
-		damaged: "is damaged at offset",
+	for name, c := range map[string]struct {
+		data, want string
+		ahead      string // what answers of a database that is ahead of the journal waited for
+	}{
+		"another's":             {data: other, want: "this data directory belongs to another database"},
+		"damaged":               {data: damage(t, g.data(t)), want: "is damaged at offset"},
+		"not there":             {data: t.TempDir(), want: "records that were answered may be lost"},
+		"begins too late":       {data: late(t, g.data(t)), want: "the database is older than the journal reaches back"},
+		"ends too early":        {data: g.data(t), want: "records that were answered may be lost", ahead: ackJournal},
+		"to set aside, damaged": {data: damage(t, g.data(t)), want: "is damaged at offset", ahead: ackPostgres},
 	} {
-		require.Contains(t, launch(t, "--data="+data, "--database-url="+database).fails(t), want)
-		require.Equal(t, "3", versionOf(t, database))
-		require.Equal(t, before, query(t, text(t, database), "SELECT * FROM exchange_state"), "not even the epoch")
+		t.Run(name, func(t *testing.T) {
+			database := g.database(t)
+			if c.ahead != "" {
+				ahead(t, database, c.ahead)
+			}
+			journal, before := files(t, c.data), query(t, text(t, database), "SELECT * FROM exchange_state")
+			require.Contains(t, launch(t, "--data="+c.data, "--database-url="+database).fails(t), c.want)
+			require.Equal(t, "3", versionOf(t, database))
+			require.Equal(t, before, query(t, text(t, database), "SELECT * FROM exchange_state"), "not even the epoch")
+			require.Equal(t, journal, files(t, c.data))
+		})
 	}
-	start(t, "--data="+g.data(t), "--database-url="+database).stop(t)
+	start(t, "--data="+g.data(t), "--database-url="+g.database(t)).stop(t)
+}
+
+// TestAnothersJournalIsLeftAsItIs starts with a journal of version 1 beside a database of
+// another exchange: an older program has to be able to go on with it.
+func TestAnothersJournalIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
+	data := golden{"testdata/upgrade/schema-1"}.data(t)
+	_, database := lived(t, 1)
+	before := files(t, data)
+	refused := func(flags ...string) {
+		state := query(t, text(t, database), "SELECT * FROM exchange_state")
+		log := launch(t, append(flags, "--data="+data, "--database-url="+database)...).fails(t)
+		require.Contains(t, log, "this data directory belongs to another database")
+		require.Equal(t, before, files(t, data))
+		require.Equal(t, state, query(t, text(t, database), "SELECT * FROM exchange_state"))
+	}
+	refused()
+	ahead(t, database, ackJournal)
+	refused("--accept-journal-loss")
+	ahead(t, database, ackPostgres)
+	refused()
+}
+
+// TestAJournalThatEndsTooEarlyIsSetAside has a database that every answer waited for, and
+// an older copy of its journal.
+func TestAJournalThatEndsTooEarlyIsSetAside(t *testing.T) {
+	t.Parallel()
+	data, database := lived(t, 1)
+	early := t.TempDir()
+	require.NoError(t, os.CopyFS(early, os.DirFS(data)))
+	old := segmentsOf(t, early)[0]
+	b, err := os.ReadFile(old)
+	require.NoError(t, err)
+	p := start(t, "--data="+data, "--database-url="+database, "--ack=postgres")
+	dial(t, p.xml).must(t, `<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`)
+	p.stop(t)
+	p = start(t, "--data="+early, "--database-url="+database, "--ack=postgres")
+	require.Contains(t, p.log.String(), "was set aside")
+	require.Contains(t, dial(t, p.xml).must(t, `<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`), `id="4"`)
+	p.stop(t)
+	aside, err := filepath.Glob(filepath.Join(early, "journal", "aside-*", filepath.Base(old)))
+	require.NoError(t, err)
+	require.Len(t, aside, 1)
+	kept, err := os.ReadFile(aside[0])
+	require.NoError(t, err)
+	require.Equal(t, b, kept)
 }
 
 // TestNoOrderIDIsLeftOutWhereEveryAnswerWaitedForPostgres loses a journal that had nothing

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -18,37 +16,19 @@ import (
 func (c *config) journalDir() string { return filepath.Join(c.data, "journal") }
 func (c *config) clusterDir() string { return filepath.Join(c.data, "postgres") }
 
-// openJournal opens the journal that goes on from the database's state. It
-// refuses one that ends before that state, begins after it, or belongs to
-// another database.
+// openJournal opens the journal that goes on from the database's state, which
+// lookAtJournal has allowed: the one that is there, or a new one.
 func openJournal(ctx context.Context, c *config, d *database, o journal.Options, log *slog.Logger) (*journal.Journal, error) {
-	p := d.position
-	// Nothing that was answered is lost where every answer waited for Postgres.
-	mayLose := c.acceptJournalLoss || p.Ack == ackPostgres
-	there, err := journal.Exists(c.journalDir())
-	if err != nil {
-		return nil, err
-	}
-	if !there && p.Applied > 0 && !mayLose {
-		return nil, journalLost(c.journalDir(), 0, p)
-	}
-	o.FirstSeq = p.Applied + 1
-	j, err := journal.Open(c.journalDir(), o)
-	if err != nil {
-		return nil, err
-	}
-	if j.Appended() < p.Applied {
-		reaches := j.Appended()
-		j.Close()
-		if !mayLose {
-			return nil, journalLost(c.journalDir(), reaches, p)
-		}
-		if j, err = replaceJournal(c, o, log); err != nil {
+	if d.aside {
+		aside := "aside-" + time.Now().UTC().Format("20060102T150405Z")
+		if err := journal.SetAside(c.journalDir(), aside); err != nil {
 			return nil, err
 		}
+		log.Warn("the journal ended before the database's state and was set aside", "directory", filepath.Join(c.journalDir(), aside))
 	}
-	if err := checkJournal(j, c, d, mayLose); err != nil {
-		j.Close()
+	o.FirstSeq = d.position.Applied + 1
+	j, err := journal.Open(c.journalDir(), o)
+	if err != nil {
 		return nil, err
 	}
 	if err := noteJournal(ctx, j, c, d); err != nil {
@@ -78,55 +58,51 @@ type refusedError struct{ error }
 
 func (e *refusedError) Unwrap() error { return e.error }
 
-// checkBeforeUpgrade refuses a database that is older than this program, before its schema
-// is brought up to date for good, where the journal belongs to another one or is damaged.
-// The error is a *refusedError.
-func (c *config) checkBeforeUpgrade(p postgres.Position) error {
-	found, err := journal.Inspect(c.journalDir(), func(uint64, []byte) error { return nil })
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return &refusedError{err}
-	case found.Last < p.Applied && (c.acceptJournalLoss || p.Ack == ackPostgres):
-		return nil // it will be set aside
-	case found.Last >= found.First && found.Segments > 0 && p.Journal != [16]byte{} && p.Journal != found.ID:
-		return &refusedError{notOurs(c.journalDir(), found.ID, p)}
+// lookAtJournal refuses a journal with which the database must not be opened, as judge
+// does, and tells whether it is to be set aside; nothing has changed then. It reads the
+// newest segment, and all of them, in search of damage, before what cannot be undone: an
+// upgrade of the schema, and setting aside. The error is a *refusedError.
+func (c *config) lookAtJournal(p postgres.Position, upgrade bool) (aside bool, err error) {
+	found, err := journal.Peek(c.journalDir())
+	if err == nil {
+		aside, err = c.judge(found, p)
 	}
-	return nil
+	if err == nil && found.Segments > 0 && (upgrade || aside) {
+		_, err = journal.Inspect(c.journalDir(), func(uint64, []byte) error { return nil })
+	}
+	if err != nil {
+		return false, &refusedError{err}
+	}
+	return aside, nil
+}
+
+// judge decides what a start does with the journal that was found beside a database:
+// goes on with it, or with a new one where there is none; sets it aside, and goes on with
+// a new one; or refuses, with the reason.
+func (c *config) judge(found journal.Summary, p postgres.Position) (aside bool, err error) {
+	// Nothing that was answered is lost where every answer waited for Postgres.
+	mayLose := c.acceptJournalLoss || p.Ack == ackPostgres
+	noted := p.Journal != [16]byte{}
+	foreign, empty := noted && p.Journal != found.ID, found.Last < found.First
+	switch {
+	case found.Segments == 0 && (p.Applied > 0 || noted) && !mayLose:
+		return false, journalLost(c.journalDir(), 0, p)
+	case found.Segments == 0:
+		return false, nil
+	case foreign && !empty: // nor set aside: its own exchange needs it
+		return false, notOurs(c.journalDir(), found.ID, p)
+	case found.First > p.Applied+1:
+		return false, fmt.Errorf("the database holds records up to %d, but the journal in %s begins at %d: the database is older than the journal reaches back. Restore a newer backup of it",
+			p.Applied, c.journalDir(), found.First)
+	case (foreign || found.Last < p.Applied) && !mayLose:
+		return false, journalLost(c.journalDir(), found.Last, p)
+	}
+	return found.Last < p.Applied, nil
 }
 
 // notOurs says whose journal it is.
 func notOurs(dir string, id [16]byte, p postgres.Position) error {
 	return fmt.Errorf("the journal in %s (%x) is not the one that the database follows (%x): this data directory belongs to another database", dir, id, p.Journal)
-}
-
-// replaceJournal sets a journal that ends too early aside and begins a new one.
-func replaceJournal(c *config, o journal.Options, log *slog.Logger) (*journal.Journal, error) {
-	aside := "aside-" + time.Now().UTC().Format("20060102T150405Z")
-	if err := journal.SetAside(c.journalDir(), aside); err != nil {
-		return nil, err
-	}
-	log.Warn("the journal ended before the database's state and was set aside", "directory", filepath.Join(c.journalDir(), aside))
-	return journal.Open(c.journalDir(), o)
-}
-
-// checkJournal refuses a journal that does not fit the database.
-func checkJournal(j *journal.Journal, c *config, d *database, mayLose bool) error {
-	p := d.position
-	empty := j.Appended() < j.First()
-	switch {
-	case j.First() > p.Applied+1:
-		return fmt.Errorf("the database holds records up to %d, but the journal in %s begins at %d: the database is older than the journal reaches back. Restore a newer backup of it",
-			p.Applied, c.journalDir(), j.First())
-	case p.Journal == [16]byte{} || p.Journal == j.ID():
-		return nil
-	case empty && mayLose:
-		return nil
-	case empty:
-		return journalLost(c.journalDir(), j.Appended(), p)
-	}
-	return notOurs(c.journalDir(), j.ID(), p)
 }
 
 // replayEvery is how many records lie between two log lines about a replay.

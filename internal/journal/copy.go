@@ -17,18 +17,11 @@ import (
 // was synced when it is called is counted. The error says that there is no journal,
 // that its last segment is damaged (a *DamageError), or what could not be read.
 func Newest(dir string) (id [16]byte, seq uint64, err error) {
-	all, err := segments(disk{}, dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return id, 0, fmt.Errorf("journal: list %s: %w", dir, err)
+	s, err := Peek(dir)
+	if err == nil && s.Segments == 0 {
+		err = fmt.Errorf("journal: there is no journal in %s", dir)
 	}
-	if len(all) == 0 {
-		return id, 0, fmt.Errorf("journal: there is no journal in %s", dir)
-	}
-	r := &recovered{segments: all[len(all)-1:]}
-	if err := r.read(disk{}, 0, func(record) error { return nil }); err != nil {
-		return id, 0, err
-	}
-	return r.id, r.next - 1, nil
+	return s.ID, s.Last, err
 }
 
 // Oldest returns the seq of the first record that the journal in dir has, or will have

@@ -31,7 +31,7 @@ func SchemaVersion() int {
 // try goes on from there. The connection holds the lock, so nobody else is at it. A
 // newer schema is refused, as is one that check returns an error for, and nothing is
 // changed.
-func (s *Store) migrate(ctx context.Context, log *slog.Logger, check func(Position) error) error {
+func (s *Store) migrate(ctx context.Context, log *slog.Logger, check func(Position, bool) error) error {
 	m, err := migrate.NewMigrator(ctx, s.conn, versionTable)
 	if err != nil {
 		return fmt.Errorf("postgres: read the schema's version: %w", err)
@@ -48,10 +48,17 @@ func (s *Store) migrate(ctx context.Context, log *slog.Logger, check func(Positi
 		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows up to %d: a newer outcryd has upgraded it, and only that or a newer one can go on with it (outcryd --version says what a program reads)",
 			errUnusable, version, newest)
 	}
-	if version > 0 && version < newest {
-		if err := s.checkBefore(ctx, check); err != nil {
+	upgrade := version > 0 && version < newest
+	if check != nil {
+		_, p, err := Look(ctx, s.conn)
+		if err == nil {
+			err = check(p, upgrade)
+		}
+		if err != nil {
 			return err
 		}
+	}
+	if upgrade {
 		log.Info("bringing the database's schema up to date, which may read all executions", "version", version, "new_version", newest)
 	}
 	for ; version < newest; version++ {
@@ -63,18 +70,6 @@ func (s *Store) migrate(ctx context.Context, log *slog.Logger, check func(Positi
 		}
 	}
 	return nil
-}
-
-// checkBefore calls check with where the projection stands.
-func (s *Store) checkBefore(ctx context.Context, check func(Position) error) error {
-	if check == nil {
-		return nil
-	}
-	_, p, err := Look(ctx, s.conn)
-	if err != nil {
-		return err
-	}
-	return check(p)
 }
 
 // endWithUs has Postgres give up a statement whose client is gone. A migration resets

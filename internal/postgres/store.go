@@ -54,9 +54,11 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 	return OpenChecked(ctx, url, log, nil)
 }
 
-// OpenChecked is Open, which before an upgrade of the schema, and only then, calls check
-// with where the projection stands. An error of it is returned, and nothing has changed.
-func OpenChecked(ctx context.Context, url string, log *slog.Logger, check func(Position) error) (*Store, error) {
+// OpenChecked is Open, which before it changes an exchange calls check with where the
+// projection stands, but for OrdersAfter, and whether the schema has to be upgraded. In a
+// database without an exchange the position is zero. An error of check is returned, and
+// no exchange has changed.
+func OpenChecked(ctx context.Context, url string, log *slog.Logger, check func(p Position, upgrade bool) error) (*Store, error) {
 	s := &Store{url: url}
 	if err := s.connect(ctx); err != nil {
 		return nil, err
