@@ -107,11 +107,11 @@ func Lock(dir string) (*DirLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("journal: lock %s: %w", dir, err)
 	}
-	return lock(dir, f)
+	return lock(dir, f, unix.LOCK_EX)
 }
 
 // LockToRead locks a directory that is read and not written to, also on a file system
-// that is mounted read-only. In one that nobody has ever locked it makes no file, and
+// that is mounted read-only. It keeps out Lock, not other readers. In one that nobody has ever locked it makes no file, and
 // then the lock keeps nobody out. The error is that of Lock.
 func LockToRead(dir string) (*DirLock, error) {
 	f, err := os.Open(filepath.Join(dir, lockName))
@@ -121,15 +121,15 @@ func LockToRead(dir string) (*DirLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("journal: lock %s: %w", dir, err)
 	}
-	return lock(dir, f)
+	return lock(dir, f, unix.LOCK_SH) // NFS refuses LOCK_EX of a file that is open to read
 }
 
 // lockName is the file that is locked.
 const lockName = "LOCK"
 
-// lock locks a directory by its file, which it closes where it cannot.
-func lock(dir string, f *os.File) (*DirLock, error) {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+// lock locks a directory by its file, LOCK_SH or LOCK_EX, and closes it where it cannot.
+func lock(dir string, f *os.File, how int) (*DirLock, error) {
+	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 	switch {
 	case err == nil:
 		return &DirLock{f}, nil
