@@ -148,3 +148,16 @@ func TestNoOrderIDIsLeftOutWhereEveryAnswerWaitedForPostgres(t *testing.T) {
 	require.Contains(t, dial(t, p.xml).must(t, `<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`), `id="3"`)
 	p.stop(t)
 }
+
+// TestAnswersCountAsInPostgresOnlyOnceTheyAre has --ack postgres follow --ack journal with
+// a database that lags behind.
+func TestAnswersCountAsInPostgresOnlyOnceTheyAre(t *testing.T) {
+	t.Parallel()
+	g := golden{"testdata/upgrade/schema-6"}
+	data, database := g.data(t), g.database(t)
+	for _, want := range []string{ackJournal, ackPostgres} {
+		p := start(t, "--data="+data, "--database-url="+database, "--ack=postgres")
+		require.Equal(t, want, query(t, text(t, database), "SELECT ack FROM exchange_state")[0][0])
+		p.stop(t)
+	}
+}

@@ -44,7 +44,11 @@ func noteJournal(ctx context.Context, j *journal.Journal, c *config, d *database
 	p := &d.position
 	lost := j.Appended() < j.First() && p.Journal != j.ID() && (p.Applied > 0 || p.Journal != [16]byte{})
 	if !lost || p.Ack == ackPostgres {
-		return d.store.SetJournal(ctx, j.ID(), c.ack)
+		ack := c.ack
+		if ack == ackPostgres && p.Ack != ackPostgres && j.Appended() > p.Applied {
+			ack = p.Ack // those behind Applied were answered without Postgres; the next start asks again
+		}
+		return d.store.SetJournal(ctx, j.ID(), ack)
 	}
 	newest, err := d.store.NewestOrder(ctx)
 	if err == nil {
