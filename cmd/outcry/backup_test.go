@@ -207,6 +207,11 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	require.NotContains(t, stdout, "LOST")
 	require.Contains(t, stdout, "tokens   are those of "+data+"/tokens\n")
 	requireTokens(t, elsewhere, "one was revoked\n")
+
+	require.NoError(t, os.Remove(filepath.Join(data, "tokens")), "which revokes all")
+	revoked := filepath.Join(dir, "revoked")
+	require.Contains(t, mustReadOnly(t, data, "restore", "--data="+revoked, "--database-url="+pgtest.NewDatabase(t), "--journal="+data, file), "TOKENS   are none: ")
+	require.NoFileExists(t, filepath.Join(revoked, "tokens"))
 	gotSeq, digest := stateOf(t, stdout)
 	require.Equal(t, []string{fmt.Sprint(last), want}, []string{gotSeq, digest})
 	require.NotEqual(t, seq, gotSeq)

@@ -93,6 +93,8 @@ func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) 
 		fmt.Fprintf(stdout, "TOKENS   are those of %s: one that was revoked since is good again. Look at outcry token list.\n", h.Begun.Format(time.RFC3339))
 	case r.Tokens != "":
 		fmt.Fprintf(stdout, "tokens   are those of %s\n", r.Tokens)
+	case r.Journal != "" && !h.WithoutJournal:
+		fmt.Fprintf(stdout, "TOKENS   are none: there is no file of them with %s. With --auth nobody gets in before outcry token add.\n", r.Journal)
 	case h.WithoutJournal:
 		fmt.Fprintf(stdout, "TOKENS   are none: the backup was taken without them. With --auth nobody gets in before outcry token add.\n")
 	}

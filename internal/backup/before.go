@@ -42,7 +42,7 @@ func (r *restoring) checkJournal(context.Context) (err error) {
 		if r.newer, err = readSmallFiles(r.from); err != nil {
 			return fmt.Errorf("backup: %w", err)
 		}
-		r.from = below
+		r.from, r.beside = below, true
 	}
 	if there, err := journal.Exists(r.from); err != nil || !there {
 		return errors.Join(err, fmt.Errorf("backup: there is no journal in %s", r.from))

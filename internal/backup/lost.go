@@ -43,7 +43,7 @@ func (r *restoring) tokens() string {
 	switch {
 	case slices.ContainsFunc(r.newer, isTokens):
 		return filepath.Join(r.o.Journal, tokensName)
-	case slices.Contains(r.trailer.Files, tokensName):
+	case !r.beside && slices.Contains(r.trailer.Files, tokensName):
 		return r.o.File
 	}
 	return ""

@@ -29,7 +29,8 @@ type RestoreOptions struct {
 
 	// Journal is the original's journal, in its own folder or in a data directory, whose
 	// records after the backup's are to be done as well; "" means none. It is only read. The
-	// small files of a data directory are taken instead of the backup's, which are older.
+	// small files of a data directory are taken instead of the backup's, which are older;
+	// one that is not there is not restored either.
 	Journal string
 
 	SegmentBytes int64            // size of the new journal's first segment; 0 means the journal's default
@@ -93,6 +94,7 @@ type restoring struct {
 	found    *marker // of a restore that was cut off; nil where there was none
 	marker   marker  // ours
 	from     string  // the journal to go on with, "" for none
+	beside   bool    // it lies in a data directory, whose small files count
 	newer    []File  // that lie beside it
 	fromLock *journal.DirLock
 	lock     *journal.DirLock
@@ -277,6 +279,7 @@ func (r *restoring) loadTables(ctx context.Context) error {
 			return err
 		case s.File != nil && !slices.Contains(r.trailer.Files, s.File.Name):
 			return errors.New("the file has changed since it was checked")
+		case s.File != nil && r.beside: // what lies there is newer, or gone
 		case s.File != nil:
 			err = writeFile(filepath.Join(r.o.Data, s.File.Name), s.File.Content)
 		default:
