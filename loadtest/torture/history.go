@@ -197,7 +197,8 @@ func (h *history) noteOrder(o *sentOrder, a *wire.Answer) {
 	}
 	switch a.Kind {
 	case "error":
-		if !strings.HasPrefix(a.Error, "insufficient ") {
+		// A new ref looks like an old one now and then, which only Postgres can tell from it.
+		if !strings.HasPrefix(a.Error, "insufficient ") && (o.ref == "" || !strings.Contains(a.Error, unavailable)) {
 			h.complainLocked("order %+v is refused: %s", *o, a.Error)
 		}
 		o.fate = refused
