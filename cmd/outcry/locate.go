@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -115,14 +114,7 @@ func eitherOf(own, common string) string {
 // the server knows is its own business. The error names the line, and repeats nothing of
 // it.
 func readSettings(path string) (map[string]string, error) {
-	path, optional := strings.CutPrefix(path, settings.OptionalMark)
-	if path == "" {
-		return nil, nil
-	}
-	text, err := settings.ReadFile(path)
-	if optional && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	path, text, err := settings.ReadOptional(path)
 	if err != nil {
 		return nil, err
 	}

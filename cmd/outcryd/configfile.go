@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"slices"
 	"strconv"
@@ -14,20 +13,10 @@ import (
 	"outcry/internal/settings"
 )
 
-// optionalMark before the name of a file of settings says that it need not be there.
-const optionalMark = settings.OptionalMark
-
 // readConfigFile reads a file of settings, none where path is "". Its errors name the
 // file and the line; all that is wrong with the lines is said at once.
 func readConfigFile(path string, f *flag.FlagSet) ([]given, error) {
-	path, optional := strings.CutPrefix(path, optionalMark)
-	if path == "" {
-		return nil, nil
-	}
-	text, err := settings.ReadFile(path)
-	if optional && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	path, text, err := settings.ReadOptional(path)
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}

@@ -178,7 +178,7 @@ func (c *config) findDatabase() error {
 	switch {
 	case c.databaseURLFile == "":
 		if url.source == fromFile && holdsPassword(c.databaseURL) {
-			c.warnReadable(strings.TrimPrefix(c.configFile, optionalMark))
+			c.warnReadable(strings.TrimPrefix(c.configFile, settings.OptionalMark))
 		}
 		return nil
 	case url.source > file.source:

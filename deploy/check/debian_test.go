@@ -4,8 +4,6 @@ package check
 
 import (
 	"os"
-	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,18 +18,12 @@ const mailbox = "systemd-run --quiet --collect --unit=mailbox --property=Standar
 // network; what Go has downloaded and compiled the machine shares with this one.
 func TestTheDebianWay(t *testing.T) {
 	t.Parallel()
-	const modules, compiled = "/srv/go-modules", "/srv/go-build"
-	m := boot(t, goEnv(t, "GOMODCACHE"), modules, goEnv(t, "GOCACHE"), compiled)
-	files := strings.Fields(output(t, command(t, "git", "-C", repository, "ls-files")))
-	archive, err := exec.CommandContext(t.Context(), "tar", append([]string{"-C", repository, "-c"}, files...)...).Output()
-	require.NoError(t, err)
-	m.run("mkdir -p /srv/build /srv/home && rm -f /etc/prometheus/*.yml")
-	out, err := m.shell("tar -C /srv/build -x", string(archive))
-	require.NoError(t, err, out)
+	m := bootWithGo(t, "/srv/build")
+	m.run("rm -f /etc/prometheus/*.yml")
 	m.run(mailbox)
 	sh := m.openShell(patience, "HOME=/srv/home", "PATH="+os.Getenv("PATH"), "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false",
 		"GOMODCACHE="+modules, "GOCACHE="+compiled, "VERSION=1.0", "SOURCE_DATE_EPOCH=1", "DPKG_DEB_COMPRESSOR_LEVEL=0", "DEBIAN_FRONTEND=noninteractive")
-	_, _, err = sh.Run("cd /srv/build")
+	_, _, err := sh.Run("cd /srv/build")
 	require.NoError(t, err)
 	page := readPage(t, "docs/DEPLOYMENT.md")
 	require.NoError(t, sh.Walk(t.Context(), page, page.Parts, map[string]func() error{

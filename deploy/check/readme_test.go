@@ -33,19 +33,28 @@ func TestBlocksThatAreNotRunAreFew(t *testing.T) {
 	}
 }
 
+// modules and compiled are where a machine has what Go has downloaded and compiled here.
+const modules, compiled = "/srv/go-modules", "/srv/go-build"
+
+// bootWithGo boots a machine that has these, a copy of what git has, and an empty home.
+func bootWithGo(t *testing.T, folder string) machine {
+	t.Helper()
+	m := boot(t, goEnv(t, "GOMODCACHE"), modules, goEnv(t, "GOCACHE"), compiled)
+	files := strings.Fields(output(t, command(t, "git", "-C", repository, "ls-files")))
+	archive, err := exec.CommandContext(t.Context(), "tar", append([]string{"-C", repository, "-c"}, files...)...).Output()
+	require.NoError(t, err)
+	m.run("mkdir -p " + folder + " /srv/home")
+	out, err := m.shell("tar -C "+folder+" -x", string(archive))
+	require.NoError(t, err, out)
+	return m
+}
+
 // TestTheReadme runs the commands of the README on a copy of what git has, with an empty
 // home and without a network. Nothing is there before but what Go has downloaded and
 // compiled, which the machine shares with this one.
 func TestTheReadme(t *testing.T) {
 	t.Parallel()
-	const modules, compiled = "/srv/go-modules", "/srv/go-build"
-	m := boot(t, goEnv(t, "GOMODCACHE"), modules, goEnv(t, "GOCACHE"), compiled)
-	files := strings.Fields(output(t, command(t, "git", "-C", repository, "ls-files")))
-	archive, err := exec.CommandContext(t.Context(), "tar", append([]string{"-C", repository, "-c"}, files...)...).Output()
-	require.NoError(t, err)
-	m.run("mkdir -p /srv/outcry /srv/home")
-	out, err := m.shell("tar -C /srv/outcry -x", string(archive))
-	require.NoError(t, err, out)
+	m := bootWithGo(t, "/srv/outcry")
 	const dir = "cd /srv/outcry && "
 	sh := m.openShell(10*time.Minute, "HOME=/srv/home", "PATH="+os.Getenv("PATH"), "GOPROXY=off", "GOTOOLCHAIN=local",
 		"GOMODCACHE="+modules, "GOCACHE="+compiled)
@@ -57,7 +66,7 @@ func TestTheReadme(t *testing.T) {
 		"the exchange starts":     starts,
 		"the exchange is stopped": func() error { m.run("pkill -TERM outcryd; while pgrep outcryd; do sleep 0.1; done"); return nil },
 	}
-	_, _, err = sh.Run(dir + "true")
+	_, _, err := sh.Run(dir + "true")
 	require.NoError(t, err)
 	page := readPage(t, "README.md")
 	require.NoError(t, sh.Walk(t.Context(), page, page.Parts, meanwhile))

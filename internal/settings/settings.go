@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -79,6 +80,21 @@ func ReadSecret(path string) (string, error) {
 		return "", fmt.Errorf("%s is empty", path)
 	}
 	return secret, nil
+}
+
+// ReadOptional is ReadFile of a path that may have OptionalMark in front, and returns the
+// path without it. Nothing is read where that is "", or where a file that is optional is
+// not there.
+func ReadOptional(marked string) (path string, text []byte, err error) {
+	path, optional := strings.CutPrefix(marked, OptionalMark)
+	if path == "" {
+		return "", nil, nil
+	}
+	text, err = ReadFile(path)
+	if optional && errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return path, text, err
 }
 
 // ReadFile reads a file of up to 1 MiB. The error says why it cannot be read, or that it is
