@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // TestTheNewestRecordIsKnownWhileTheJournalIsInUse asks after each record, over many
@@ -98,4 +99,21 @@ func TestADirectoryThatIsOnlyReadIsLockedWithoutAFile(t *testing.T) {
 	writing, err = Lock(dir)
 	require.NoError(t, err)
 	require.NoError(t, writing.Unlock())
+}
+
+// A process that is just being started has a copy of every open file until its program
+// begins; here a copy stands for it.
+func TestADirectoryIsFreeAlthoughAProcessIsBeingStarted(t *testing.T) {
+	dir := t.TempDir()
+	for _, take := range []func(string) (*DirLock, error){Lock, LockToRead} {
+		held, err := take(dir)
+		require.NoError(t, err)
+		started, err := unix.FcntlInt(held.f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		require.NoError(t, err)
+		defer unix.Close(started)
+		require.NoError(t, held.Unlock())
+		free, err := Lock(dir)
+		require.NoError(t, err)
+		require.NoError(t, free.Unlock())
+	}
 }

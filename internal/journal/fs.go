@@ -141,10 +141,12 @@ func lock(dir string, f *os.File, how int) (*DirLock, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// Unlock gives the directory free. The error is that of closing the lock's file.
+// Unlock gives the directory free. Closing the lock's file does not suffice: a process
+// that is just being started has a copy of it until its program begins. The error is
+// that of unlocking, or of closing the file.
 func (l *DirLock) Unlock() error {
 	if l.f == nil {
 		return nil
 	}
-	return l.f.Close()
+	return errors.Join(unix.Flock(int(l.f.Fd()), unix.LOCK_UN), l.f.Close())
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -95,8 +96,23 @@ func TestTheWaitForAnotherDownloadEndsWithItsContext(t *testing.T) {
 	cancel()
 	_, err = waitForLock(ctx, path)
 	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, held.Close())
+	require.NoError(t, unlock(held))
 	free, err := waitForLock(ctx, path)
 	require.NoError(t, err)
-	require.NoError(t, free.Close())
+	require.NoError(t, unlock(free))
+}
+
+// A process that is just being started has a copy of every open file until its program
+// begins; here a copy stands for it.
+func TestALockIsFreeAlthoughAProcessIsBeingStarted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	held, err := lockFile(path)
+	require.NoError(t, err)
+	started, err := syscall.Dup(int(held.Fd()))
+	require.NoError(t, err)
+	defer syscall.Close(started)
+	require.NoError(t, unlock(held))
+	free, err := lockFile(path)
+	require.NoError(t, err)
+	require.NoError(t, unlock(free))
 }

@@ -212,6 +212,6 @@ func (c *Cluster) release() {
 		_ = os.Remove(filepath.Join(c.options.Dir, socketLink))
 	}
 	if c.lock != nil {
-		_ = c.lock.Close()
+		_ = unlock(c.lock)
 	}
 }

@@ -113,7 +113,7 @@ func TestAForeignPostmasterIsLeftAlone(t *testing.T) {
 	o := initialized(t, t.TempDir())
 	c := begin(t, o)
 	pid := c.Pid()
-	require.NoError(t, c.lock.Close()) // as if somebody had started it by hand
+	require.NoError(t, unlock(c.lock)) // as if somebody had started it by hand
 	ctx, cancel := context.WithTimeout(background, 10*formerPoll)
 	defer cancel()
 	_, err := Start(ctx, o)

@@ -49,7 +49,7 @@ func download(ctx context.Context, o Options, major int) (string, error) {
 	// the lock, so that nobody else works on the same folder.
 	fetched := make(chan error, 1)
 	go func() {
-		defer lock.Close()
+		defer unlock(lock)
 		if majorOf(bin) == major {
 			fetched <- nil
 			return

@@ -24,7 +24,7 @@ const (
 // errLocked is returned for a lock that another process holds.
 var errLocked = errors.New("in use by another process")
 
-// lockFile makes a file and locks it until it is closed, or the process ends. It
+// lockFile makes a file and locks it until unlock, or the end of the process. It
 // returns errLocked where somebody else has it.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -39,6 +39,12 @@ func lockFile(path string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// unlock gives a lock free and closes its file. Closing alone does not suffice: a
+// process that is just being started has a copy of the file until its program begins.
+func unlock(lock *os.File) error {
+	return errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
 }
 
 // own gives a directory with all that is in it to the user whom Postgres runs as,
@@ -114,7 +120,7 @@ func Remove(dir string) error {
 	if err != nil {
 		return fmt.Errorf("cluster: remove %s: %w", dir, err)
 	}
-	defer lock.Close()
+	defer unlock(lock)
 	return errors.Join(removeSocketDir(dir), os.RemoveAll(dir))
 }
 
