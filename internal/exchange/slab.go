@@ -65,11 +65,7 @@ func (s *slab) takeFromPage() slot {
 	n := s.partly[len(s.partly)-1]
 	p := s.pages[n]
 	if p == nil {
-		p = new(page)
-		s.pages[n] = p
-		if n == 0 {
-			p.taken = 1
-		}
+		return s.newPage(n)
 	}
 	i := bits.TrailingZeros32(^p.taken)
 	p.taken |= 1 << i
@@ -77,6 +73,20 @@ func (s *slab) takeFromPage() slot {
 		s.partly = s.partly[:len(s.partly)-1]
 	}
 	return slot(n*slabPage + uint32(i))
+}
+
+// newPage makes page n and takes its first slot. Its memory is written to before it is
+// read: a system gives fresh memory twice otherwise, a page of zeros for the read and
+// another one for the write, and interrupts all processors between the two.
+func (s *slab) newPage(n uint32) slot {
+	p := new(page)
+	s.pages[n] = p
+	if n > 0 {
+		p.taken = 1
+		return slot(n * slabPage)
+	}
+	p.taken = 1<<0 | 1<<1 // slot 0 is none
+	return 1
 }
 
 // give takes a slot back, whose node is n.
