@@ -120,7 +120,7 @@ func (b *batch) appendReply(ctx context.Context, to *reply, i int) {
 type reply struct {
 	bytes   []byte
 	seq     uint64    // what must be durable before the first byte is sent
-	sent    int       // bytes that the reader has sent already
+	sent    int       // bytes that were sent without waiting
 	durable bool      // as the reader has found
 	begun   time.Time // when the first frame of the batch was whole
 	frame   uint64    // number of the last one that it answers, 0 where it answers none

@@ -18,8 +18,7 @@ func (c *session) sendNow(r *reply) bool {
 	o := &c.server.options
 	o.Metrics.lap(&r.clock, stageJournal)
 	r.durable = true
-	r.sent = c.now.write(r.bytes[:min(len(r.bytes), writeBytesMax)])
-	if r.sent < len(r.bytes) {
+	if len(c.untaken(r)) > 0 {
 		return false
 	}
 	c.unsent.passed()
@@ -28,7 +27,17 @@ func (c *session) sendNow(r *reply) bool {
 	return true
 }
 
-// immediate writes to a connection without waiting. It belongs to one goroutine.
+// untaken sends what the client has room for, and returns the rest of a reply. A
+// deadline, which is not free, is left to those that have to wait.
+func (c *session) untaken(r *reply) []byte {
+	if c.now != nil {
+		rest := r.bytes[r.sent:]
+		r.sent += c.now.write(rest[:min(len(rest), writeBytesMax)])
+	}
+	return r.bytes[r.sent:]
+}
+
+// immediate writes to a connection without waiting. It belongs to one goroutine at a time.
 type immediate struct {
 	raw  syscall.RawConn
 	try  func(fd uintptr) bool // made once: a closure for each write would be garbage

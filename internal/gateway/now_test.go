@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -75,5 +76,36 @@ func TestAReplyThatMayBeToldIsSentByWhoMadeIt(t *testing.T) {
 	defer s.mu.Unlock()
 	for session := range s.sessions {
 		require.Zero(t, cap(session.unsent.replies))
+	}
+}
+
+// TestADeadlineThatHasPassedLosesNothing leaves the connection with a deadline of an
+// earlier reply, as one that had to wait does: a write that is tried without a new one
+// takes nothing, whoever tries.
+func TestADeadlineThatHasPassedLosesNothing(t *testing.T) {
+	x := newFake()
+	l := listen(t)
+	s := start(t, l, x, Options{})
+	c := dial(t, l)
+	c.send(query(1))
+	require.Equal(t, answer(1), c.reply())
+	var served *session
+	s.mu.Lock()
+	for served = range s.sessions {
+	}
+	s.mu.Unlock()
+	empty := func() bool { _, empty := served.unsent.silence(); return empty }
+	for order := 2; order < 20; order += 2 {
+		require.NoError(t, served.conn.SetWriteDeadline(time.Unix(1, 0)))
+		c.send(query(order)) // the reader's
+		require.Equal(t, answer(order), c.reply())
+		require.Eventually(t, empty, time.Minute, time.Millisecond)
+		require.NoError(t, served.conn.SetWriteDeadline(time.Unix(1, 0)))
+		x.set(func() { x.held, x.durable = true, 0 })
+		c.send(query(order + 1)) // the writer's
+		require.Eventually(t, func() bool { return !empty() }, time.Minute, time.Millisecond)
+		x.set(func() { x.held = false })
+		require.Equal(t, answer(order+1), c.reply())
+		require.Eventually(t, empty, time.Minute, time.Millisecond)
 	}
 }

@@ -40,11 +40,14 @@ type session struct {
 	forget func()      // takes back what happens when the grant ends
 
 	// The reader's own.
-	sent     allowance  // of the connection's rate
-	next     []byte     // a frame that found no room in its batch, nil where there is none
-	arriving int64      // what the frame that arrives holds of the server's memory
-	executed uint64     // frames whose replies were handed over
-	now      *immediate // nil where the connection cannot do that
+	sent     allowance // of the connection's rate
+	next     []byte    // a frame that found no room in its batch, nil where there is none
+	arriving int64     // what the frame that arrives holds of the server's memory
+	executed uint64    // frames whose replies were handed over
+
+	// now belongs to the reader while no reply is unsent, and else to the writer; nil
+	// where the connection cannot do that.
+	now *immediate
 
 	readingMu sync.Mutex
 	reading   bool // frames, so that the read deadline is that of the limits
@@ -311,7 +314,7 @@ func (c *session) send(r *reply) (told, failed bool) {
 	}
 	if err != nil {
 		told = c.transmit(c.lastReply(textFailed).bytes) == nil
-	} else if err = c.transmit(r.bytes[r.sent:]); err == nil {
+	} else if err = c.sendWhole(r); err == nil {
 		if !r.last {
 			o.Metrics.answered(r)
 		}
@@ -331,6 +334,14 @@ func (c *session) await(seq uint64) error {
 	}
 	if err := c.server.exchange.Durable(c.ctx, seq); err != nil {
 		return fmt.Errorf("gateway: wait for record %d: %w", seq, err)
+	}
+	return nil
+}
+
+// sendWhole sends what is left of a reply, and waits for the client where it has to.
+func (c *session) sendWhole(r *reply) error {
+	if rest := c.untaken(r); len(rest) > 0 {
+		return c.transmit(rest)
 	}
 	return nil
 }
