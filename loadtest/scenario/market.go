@@ -92,11 +92,13 @@ func refsOf(client int) string { return "client-" + strconv.Itoa(client) + ":" }
 func (t *trader) Next() []byte {
 	b := append(t.xml[:0], `<transactions id="`...)
 	b = append(append(b, t.account...), `">`...)
-	for range max(t.run.Params.PerFrame, 1) {
+	n := max(t.run.Params.PerFrame, 1)
+	for range n {
 		b = t.command(b)
 	}
 	t.xml = append(b, "</transactions>"...)
-	return t.tally.sends(t.xml)
+	t.tally.owes(n)
+	return t.xml
 }
 
 func (t *trader) command(b []byte) []byte {
@@ -122,7 +124,7 @@ func (t *trader) command(b []byte) []byte {
 	if buys {
 		away = -away
 	}
-	b = append(append(b, `<order sym="`...), symbolName(sym)...)
+	b = appendSymbolName(append(b, `<order sym="`...), sym)
 	b = append(b, `" amount="`...)
 	if !buys {
 		b = append(b, '-')

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
 
@@ -202,7 +203,11 @@ const (
 	perCreate = 200             // children of a frame that prepares
 )
 
-func symbolName(n int) string { return fmt.Sprintf("SYM%d", n) }
+func symbolName(n int) string { return string(appendSymbolName(nil, n)) }
+
+func appendSymbolName(b []byte, n int) []byte {
+	return strconv.AppendInt(append(b, "SYM"...), int64(n), 10)
+}
 
 // openMarket opens accounts 1 to n with money and with shares of every symbol.
 func openMarket(ctx context.Context, r *Run) error {

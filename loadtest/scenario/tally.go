@@ -30,9 +30,12 @@ func (t *Tally) sends(xml []byte) []byte {
 	for _, c := range commands {
 		n += bytes.Count(xml, c)
 	}
-	t.owed = append(t.owed, n)
+	t.owes(n)
 	return xml
 }
+
+// owes notes that a frame of n commands is about to be sent.
+func (t *Tally) owes(n int) { t.owed = append(t.owed, n) }
 
 func (t *Tally) add(o *Tally) {
 	t.Accepted += o.Accepted
@@ -68,7 +71,7 @@ var kinds = []struct{ begin, end string }{
 func (t *Tally) take(reply []byte, may func(text string) bool) error {
 	t.opened = t.opened[:0]
 	owed, had := t.owed[0], t.Done()+t.Refused
-	t.owed = t.owed[1:]
+	t.owed = append(t.owed[:0], t.owed[1:]...)
 	if err := t.count(reply, may); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/wire"
+	"outcry/loadtest/load"
 )
 
 func TestTallyCountsEveryAnswer(t *testing.T) {
@@ -40,6 +42,24 @@ func TestAFrameIsOwedAnAnswerForEachCommand(t *testing.T) {
 		Symbol("S", wire.Placement{Account: "1", Shares: "1"}, wire.Placement{Account: "2", Shares: "1"}).Append(nil))
 	tally.sends(wire.NewTransactions("1").Order("S", "1", "1").Query("1").Cancel("1").Append(nil))
 	require.Equal(t, []int{3, 3}, tally.owed)
+}
+
+// Sources that write their frames out say how many commands those have: as many as an
+// exchange reads.
+func TestFramesThatAreWrittenOutHaveAsManyCommandsAsTheySay(t *testing.T) {
+	for _, perFrame := range []int{1, 10} {
+		run := &Run{Params: Params{Accounts: 4, Symbols: 50, Orders: 1000, PerFrame: perFrame}, prices: newPrices(50), weights: newZipf(50)}
+		for _, source := range []load.Source{newQueries(run, 0), newTrader(run, 1, run.weights.draw), newSteadyTrader(run, 2)} {
+			for range 100 {
+				var r wire.Request
+				r.Decode(source.Next())
+				require.Len(t, r.Commands, perFrame)
+			}
+		}
+		for _, tally := range run.tallies {
+			require.Equal(t, slices.Repeat([]int{perFrame}, 100), tally.owed)
+		}
+	}
 }
 
 // The flow is what its name says: shares of passive orders, cancels and crossing
