@@ -14,6 +14,7 @@ import (
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 	"github.com/tsenart/vegeta/v12/lib/plot"
 
+	"outcry/internal/journal"
 	"outcry/loadtest/load"
 	"outcry/loadtest/scenario"
 	"outcry/loadtest/sweep"
@@ -43,6 +44,7 @@ func runScenario(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	conditions(f, &job.Params)
 	f.IntVar(&job.GOMAXPROCS, "procs", 0, "GOMAXPROCS of the server; 0: as it chooses")
 	f.StringVar(&job.CPUs, "cpus", "", "`processors` that the server alone may use, as taskset has them; empty for all")
+	f.BoolVar(&job.SyncedEcho, "synced", false, "compare with an echo server that has a journal as well")
 	f.Uint64Var(&job.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")
 	report := f.String("json", "", "`file` that the result is written to")
 	page := f.String("html", "", "`file` that vegeta's plot of every frame is written to, with a -rate")
@@ -190,8 +192,20 @@ func runEcho(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	f.SetOutput(stderr)
 	reply := f.Int("reply", 80, "`bytes` of each reply")
 	addr := f.String("listen", "127.0.0.1:0", "`address`")
+	dir := f.String("journal", "", "`directory` of a journal: a frame is answered once it is durable; empty for none")
 	if err := parse(f, args); err != nil {
 		return err
+	}
+	var log *journal.Journal
+	if *dir != "" {
+		if err := os.MkdirAll(*dir, 0o700); err != nil {
+			return err
+		}
+		var err error
+		if log, err = journal.Open(*dir, journal.Options{}); err != nil {
+			return err
+		}
+		defer log.Close()
 	}
 	l, err := net.Listen("tcp", *addr)
 	if err != nil {
@@ -203,5 +217,5 @@ func runEcho(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		l.Close()
 	}()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
-	return load.Echo(l, *reply)
+	return load.Echo(l, *reply, log)
 }

@@ -2,18 +2,25 @@ package load
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 
+	"outcry/internal/journal"
 	"outcry/internal/wire"
 )
 
 // Echo is the ceiling: a server that reads frames as an exchange does and answers
-// each with as many bytes as it is told, and does nothing else. It serves until
-// the listener is closed; the error is the listener's.
-func Echo(l net.Listener, replyBytes int) error {
+// each with as many bytes as it is told, and does nothing else. With a journal, which
+// stays the caller's, it answers a frame once that is durable, as an exchange has to:
+// what is left to it then are sockets and syncs. It does not read on while a client does
+// not take its replies, and closes a connection with a frame that is no record: empty, or
+// of more than journal.RecordBytesMax. It serves until the listener is closed; the error is
+// the listener's.
+func Echo(l net.Listener, replyBytes int, log *journal.Journal) error {
 	reply := []byte("<results>")
 	for len(reply) < replyBytes-len("</results>") {
 		reply = append(reply, ' ')
@@ -27,14 +34,16 @@ func Echo(l net.Listener, replyBytes int) error {
 		if err != nil {
 			return err
 		}
-		go echo(c, reply)
+		go echo(c, reply, log)
 	}
 }
 
 // echo answers what is here with one write, as an exchange does.
-func echo(c net.Conn, reply []byte) {
+func echo(c net.Conn, reply []byte, log *journal.Journal) {
 	defer c.Close()
 	r, w := bufio.NewReaderSize(c, 64<<10), bufio.NewWriterSize(c, 64<<10)
+	var frame []byte
+	var last uint64 // record of the frames that are read
 	for {
 		line, err := r.ReadSlice('\n')
 		if err != nil {
@@ -44,14 +53,33 @@ func echo(c net.Conn, reply []byte) {
 		if err != nil {
 			return
 		}
-		if _, err := io.CopyN(io.Discard, r, int64(n)); err != nil {
+		if n < 0 || n > journal.RecordBytesMax {
 			return
+		}
+		if log == nil {
+			_, err = r.Discard(n)
+		} else {
+			frame = slices.Grow(frame[:0], n)[:n]
+			if _, err = io.ReadFull(r, frame); err == nil {
+				last, err = log.Append(frame)
+			}
+		}
+		if err != nil {
+			return
+		}
+		if len(reply) > w.Available() && !tell(w, log, last) {
+			return // the replies before this one would be sent by Write
 		}
 		if _, err := w.Write(reply); err != nil {
 			return
 		}
-		if r.Buffered() == 0 && w.Flush() != nil {
+		if r.Buffered() == 0 && !tell(w, log, last) {
 			return
 		}
 	}
+}
+
+// tell sends what is written, once everything up to record last is durable.
+func tell(w *bufio.Writer, log *journal.Journal, last uint64) bool {
+	return (log == nil || log.Wait(context.Background(), last) == nil) && w.Flush() == nil
 }

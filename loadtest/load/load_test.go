@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 
+	"outcry/internal/journal"
 	"outcry/internal/wire"
 )
 
@@ -224,8 +226,8 @@ func TestEchoIsAsLargeAsAsked(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ended := make(chan error, 1)
-	go func() { ended <- Echo(l, 100) }()
-	r, err := Closed(background, Options{Addr: l.Addr().String(), Connections: 2, Depth: 8}, func(int) Source { return &sized{left: 50, want: 100} })
+	go func() { ended <- Echo(l, 100, nil) }()
+	r, err := Closed(background, Options{Addr: l.Addr().String(), Connections: 2, Depth: 8}, func(int) Source { return &sized{left: 50, want: 100, frame: []byte("<f/>")} })
 	require.NoError(t, err)
 	require.EqualValues(t, 100, r.Requests)
 	require.Zero(t, r.Errors, r.Examples)
@@ -233,15 +235,54 @@ func TestEchoIsAsLargeAsAsked(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
+func TestEchoWithAJournalHasEveryFrameThere(t *testing.T) {
+	for _, size := range []int{10, 200_000} { // larger than what it reads and writes at once
+		log, err := journal.Open(t.TempDir(), journal.Options{})
+		require.NoError(t, err)
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		ended := make(chan error, 1)
+		go func() { ended <- Echo(l, max(size, 100), log) }()
+		var told atomic.Uint64
+		r, err := Closed(background, Options{Addr: l.Addr().String(), Connections: 2, Depth: 2}, func(int) Source {
+			return &durable{sized{left: 50, want: max(size, 100), frame: bytes.Repeat([]byte("x"), size)}, log, &told}
+		})
+		require.NoError(t, err)
+		require.EqualValues(t, 100, r.Requests)
+		require.Zero(t, r.Errors, r.Examples)
+		require.EqualValues(t, 100, log.Synced())
+		require.NoError(t, l.Close())
+		require.NoError(t, <-ended)
+		require.NoError(t, log.Close())
+	}
+}
+
+// durable expects that no reply comes before the journal has its frame.
+type durable struct {
+	sized
+	log  *journal.Journal
+	told *atomic.Uint64
+}
+
+func (d *durable) Reply(xml []byte) error {
+	if told, synced := d.told.Add(1), d.log.Synced(); told > synced {
+		return fmt.Errorf("%d replies, and %d frames are durable", told, synced)
+	}
+	return d.sized.Reply(xml)
+}
+
 // sized expects replies of a size.
-type sized struct{ left, want int }
+type sized struct {
+	left, want int
+	frame      []byte
+}
 
 func (s *sized) Next() []byte {
 	if s.left == 0 {
 		return nil
 	}
 	s.left--
-	return []byte("<f/>")
+	return s.frame
 }
 
 func (s *sized) Reply(xml []byte) error {

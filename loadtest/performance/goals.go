@@ -66,6 +66,9 @@ var runs = []run{
 	{single, "market", 2, market(3, 1, 1)},
 }
 
+// synced are the runs that are compared with an echo server that has a journal as well.
+var synced = []string{closed, closedPaused, deepPaused, single}
+
 // goal is a ratio or a figure that a round has to reach.
 type goal struct {
 	text string
@@ -104,8 +107,10 @@ func (r round) spread(names ...string) float64 {
 
 var goals = []goal{
 	{"64 clients, one order at a time: share of the echo server's rate", func(r round) float64 { return r.echoShare(closed) }, 0.45, false, ""},
+	{"the same: share of the rate of an echo server with a journal (since decision 17)", func(r round) float64 { return r[closed].SyncedEchoShare }, 0.55, false, ""},
 	{"the same: seconds until Postgres has everything", func(r round) float64 { return r[closed].CatchUp }, 5, true, "s"},
 	{"the same with Postgres paused: share of the echo server's rate", func(r round) float64 { return r.echoShare(closedPaused) }, 0.6, false, ""},
+	{"the same with Postgres paused: share of the rate of an echo server with a journal (since decision 17)", func(r round) float64 { return r[closedPaused].SyncedEchoShare }, 0.7, false, ""},
 	{"64 × 16 with Postgres paused: answered a second", func(r round) float64 { return r[deepPaused].Rate }, 400_000, false, "/s"},
 	{"64 × 16 with Postgres running: answered a second", func(r round) float64 { return r[deep].Rate }, 120_000, false, "/s"},
 	{"64 × 16 with Postgres running: seconds until Postgres has everything", func(r round) float64 { return r[deep].CatchUp }, 5, true, "s"},

@@ -78,7 +78,7 @@ func (o *Options) measure(ctx context.Context, programs sweep.Programs, x run, n
 	if !ok {
 		return nil, fmt.Errorf("performance: there is no scenario %q", x.scenario)
 	}
-	job := sweep.Job{Scenario: s, Params: s.Defaults, GOMAXPROCS: x.procs, Repetition: n + 1, Seed: uint64(n + 1)}
+	job := sweep.Job{Scenario: s, Params: s.Defaults, GOMAXPROCS: x.procs, Repetition: n + 1, Seed: uint64(n + 1), SyncedEcho: slices.Contains(synced, x.name)}
 	x.change(&job.Params)
 	if p := &job.Params; o.Quick {
 		p.Duration, p.Requests, p.History, p.Idle = min(p.Duration, time.Second), min(p.Requests, 500), p.History/200, p.Idle/10
@@ -162,12 +162,16 @@ func (r *Report) Tables() map[string]string {
 	for _, v := range r.Verdicts() {
 		judged.WriteString("| " + strings.Join(v.texts(), " | ") + " |\n")
 	}
-	made.WriteString("| run | round | requests/s | of echo | p50 ms | p99 ms | longest ms | µs of server (while sending), Postgres, client | s behind |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	made.WriteString("| run | round | requests/s | of echo (with a journal) | p50 ms | p99 ms | longest ms | echo's p99 ms | µs of server (while sending), Postgres, client | s behind |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, name := range append(names(), half) {
 		for n, points := range r.Rounds {
 			p := points[name]
-			fmt.Fprintf(&made, "| %s | %d | %s | %s | %.2f | %.2f | %.1f | %.1f (%.1f), %.1f, %.1f | %.1f |\n", name, n+1, figure(p.Rate, ""), sweep.ShareText(p.Params, p.EchoShare),
-				p.P50, p.P99, p.Max, p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU, p.CatchUp)
+			share := sweep.ShareText(p.Params, p.EchoShare)
+			if p.SyncedEchoRate > 0 {
+				share += " (" + sweep.ShareText(p.Params, p.SyncedEchoShare) + ")"
+			}
+			fmt.Fprintf(&made, "| %s | %d | %s | %s | %.2f | %.2f | %.1f | %.2f | %.1f (%.1f), %.1f, %.1f | %.1f |\n", name, n+1, figure(p.Rate, ""), share,
+				p.P50, p.P99, p.Max, p.EchoP99, p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU, p.CatchUp)
 		}
 	}
 	about := fmt.Sprintf("%d rounds on %s, with client, server and Postgres on it; %s, revision %s; %.0f minutes in all.\n\n    %s\n",

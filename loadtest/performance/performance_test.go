@@ -15,7 +15,7 @@ func rounds(n int) (all []round) {
 	for range n {
 		points := round{}
 		for _, name := range append(names(), half) {
-			points[name] = &sweep.Point{Rate: 100, EchoShare: 0.5, EchoP50: 0.1, SyncMedian: 0.1, P50: 1, P99: 4, ServerCPU: 10, ServerCPUSending: 2, CatchUp: 1}
+			points[name] = &sweep.Point{Rate: 100, EchoShare: 0.5, EchoP50: 0.1, EchoP99: 2, SyncedEchoRate: 125, SyncedEchoShare: 0.8, SyncMedian: 0.1, P50: 1, P99: 4, ServerCPU: 10, ServerCPUSending: 2, CatchUp: 1}
 		}
 		all = append(all, points)
 	}
@@ -61,6 +61,13 @@ func TestTheTableTellsWhatIsNotMet(t *testing.T) {
 	(&Report{Rounds: rounds(2)}).WriteTable(&table)
 	require.Regexp(t, `64 × 16 with Postgres paused: answered a second +at least 400,000/s +100.0 /s +100.0 /s to 100.0 /s +NO`, table.String())
 	require.Regexp(t, `10,000 symbols: share of the rate with 100 +at least 0.80 +1.00 +1.00 to 1.00 +yes`, table.String())
+}
+
+func TestTheRunsTellBothEchoServers(t *testing.T) {
+	r := &Report{Rounds: rounds(1)}
+	r.Rounds[0][queries].SyncedEchoRate = 0 // was not measured
+	require.Contains(t, r.Tables()["runs"], "| "+closedPaused+" | 1 | 100.00 | 50 % (80 %) | 1.00 | 4.00 | 0.0 | 2.00 |")
+	require.Contains(t, r.Tables()["runs"], "| "+queries+" | 1 | 100.00 | 50 % | 1.00 |")
 }
 
 func find(t *testing.T, r *Report, goal string) Verdict {

@@ -27,6 +27,7 @@ type Job struct {
 	Repetition int
 	Seed       uint64
 	CPUs       string // that the server alone may use, as taskset has them; "" for all
+	SyncedEcho bool   // measure an echo server with a journal as well
 }
 
 // Point is what one measurement came to. Times are in seconds, latencies in
@@ -72,7 +73,11 @@ type Point struct {
 	EchoRate    float64 `json:"echo_requests_per_second"` // same frames, same connections
 	EchoShare   float64 `json:"share_of_echo"`
 	EchoP50     float64 `json:"echo_p50_ms"`
-	SyncMedian  float64 `json:"disk_sync_ms"`
+	EchoP99     float64 `json:"echo_p99_ms,omitempty"`
+	// SyncedEchoRate is of an echo server with a journal, where that was measured.
+	SyncedEchoRate  float64 `json:"synced_echo_requests_per_second,omitempty"`
+	SyncedEchoShare float64 `json:"share_of_synced_echo,omitempty"`
+	SyncMedian      float64 `json:"disk_sync_ms"`
 
 	Agrees   bool              `json:"exchange_agrees"`
 	Differs  string            `json:"differs,omitempty"`
@@ -134,7 +139,7 @@ func Measure(ctx context.Context, p Programs, dir string, job Job, watch Watch) 
 		defer cancel()
 		_ = pg.Stop(stopping) // nothing of it is kept
 	}()
-	m := &measurement{job: job, pg: pg, programs: p, watch: watch}
+	m := &measurement{job: job, dir: dir, pg: pg, programs: p, watch: watch}
 	if m.server, err = venue.Launch(venue.ServerOptions{Program: p.Server, Data: filepath.Join(dir, "data"), DatabaseURL: pg.DirectURL(), Env: procs(job.GOMAXPROCS), CPUs: job.CPUs}); err != nil {
 		return nil, err
 	}
@@ -160,6 +165,7 @@ func procs(n int) []string {
 // measurement is one under way.
 type measurement struct {
 	job      Job
+	dir      string
 	programs Programs
 	pg       *venue.Postgres
 	server   *venue.Server

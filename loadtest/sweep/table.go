@@ -58,7 +58,10 @@ func (p *Point) Write(w io.Writer) {
 	row("requests", "%d in %.2f s, %d unexpected replies %s", p.Requests, p.Seconds, p.Errors, p.Example)
 	row("throughput", "%.0f requests/s, %.0f commands/s; %.0f requests/s until Postgres had everything", p.Rate, p.Commands, p.Persisted)
 	row("latency", "p50 %.3f ms, p90 %.3f, p99 %.3f, p99.9 %.3f, longest %.1f (p99 from sending %.3f)", p.P50, p.P90, p.P99, p.P999, p.Max, p.SentP99)
-	row("echo", "%.0f requests/s, p50 %.3f ms: the exchange does %s of it", p.EchoRate, p.EchoP50, ShareText(p.Params, p.EchoShare))
+	row("echo", "%.0f requests/s, p50 %.3f ms, p99 %.3f: the exchange does %s of it", p.EchoRate, p.EchoP50, p.EchoP99, ShareText(p.Params, p.EchoShare))
+	if p.SyncedEchoRate > 0 {
+		row("with a journal", "%.0f requests/s: the exchange does %s of it", p.SyncedEchoRate, ShareText(p.Params, p.SyncedEchoShare))
+	}
 	row("processor time", "%.1f µs a request in the server (%.1f until the last reply), %.1f in Postgres, %.1f in the client", p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU)
 	row("Postgres", "%.0f records behind at the end, %.2f s until it had everything", p.LagEnd, p.CatchUp)
 	if p.Params.Readers > 0 {

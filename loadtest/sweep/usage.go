@@ -76,32 +76,51 @@ func syncMedian(dir string) (float64, error) {
 	return float64(took[syncs/2]) / 1e6, nil
 }
 
-// echo measures the echo server, in a process of its own with as many processors,
-// with frames and replies of the average size of a run, sent in the same way. At a
-// fixed rate its latency tells something, its throughput does not.
+// echo measures the echo server, with frames and replies of the average size of a
+// run, sent in the same way. At a fixed rate its latency tells something, its
+// throughput does not.
 func (m *measurement) echo(ctx context.Context, r *load.Result) error {
 	if r.Requests == 0 {
 		return nil
 	}
+	result, err := m.echoes(ctx, r)
+	if err != nil {
+		return err
+	}
+	p := &m.point
+	p.EchoRate, p.EchoShare = result.Rate(), p.Rate/result.Rate()
+	p.EchoP50, p.EchoP99 = float64(result.Quantile(0.5))/1e6, float64(result.Quantile(0.99))/1e6
+	if !m.job.SyncedEcho {
+		return nil
+	}
+	if result, err = m.echoes(ctx, r, "-journal", filepath.Join(m.dir, "echo")); err != nil {
+		return err
+	}
+	p.SyncedEchoRate, p.SyncedEchoShare = result.Rate(), p.Rate/result.Rate()
+	return nil
+}
+
+// echoes sends to an echo server in a process of its own with as many processors.
+func (m *measurement) echoes(ctx context.Context, r *load.Result, flags ...string) (*load.Result, error) {
 	out, in := int(r.BytesOut/r.Requests), int(r.BytesIn/r.Requests)
-	cmd := exec.CommandContext(ctx, m.programs.Loadtest, "echo", "-reply", strconv.Itoa(in))
+	cmd := exec.CommandContext(ctx, m.programs.Loadtest, append([]string{"echo", "-reply", strconv.Itoa(in)}, flags...)...)
 	cmd.Env = append(os.Environ(), procs(m.job.GOMAXPROCS)...)
 	stdin, err := cmd.StdinPipe() // the server ends with it
 	if err != nil {
-		return fmt.Errorf("sweep: echo: %w", err)
+		return nil, fmt.Errorf("sweep: echo: %w", err)
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return fmt.Errorf("sweep: echo: %w", err)
+		return nil, fmt.Errorf("sweep: echo: %w", err)
 	}
 	if err := venue.Start(cmd); err != nil {
-		return fmt.Errorf("sweep: echo: %w", err)
+		return nil, fmt.Errorf("sweep: echo: %w", err)
 	}
 	defer cmd.Wait()
 	defer stdin.Close()
 	addr, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		return fmt.Errorf("sweep: echo: %w", err)
+		return nil, fmt.Errorf("sweep: echo: %w", err)
 	}
 	p := m.job.Params
 	o := load.Options{Addr: strings.TrimSpace(addr), Connections: p.Clients, Depth: p.Depth, Duration: echoTime}
@@ -121,11 +140,9 @@ func (m *measurement) echo(ctx context.Context, r *load.Result) error {
 		result, err = load.Closed(ctx, o, blanks)
 	}
 	if err != nil {
-		return fmt.Errorf("sweep: echo: %w", err)
+		return nil, fmt.Errorf("sweep: echo: %w", err)
 	}
-	m.point.EchoRate, m.point.EchoShare = result.Rate(), m.point.Rate/result.Rate()
-	m.point.EchoP50 = float64(result.Quantile(0.5)) / 1e6
-	return nil
+	return result, nil
 }
 
 // blank sends the same bytes again and again, left times unless that is 0, and takes
