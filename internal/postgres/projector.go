@@ -29,6 +29,9 @@ const (
 	// long each time, up to retryMax.
 	retryMin = 50 * time.Millisecond
 	retryMax = 2 * time.Second
+
+	// dropAgain is how often segments are tried again that another reader holds.
+	dropAgain = 100 * time.Millisecond
 )
 
 // ProjectorOptions are what a Projector needs.
@@ -189,13 +192,31 @@ func (p *Projector) letGather(ctx context.Context) {
 	}
 }
 
+// next waits for the next record. Segments that another reader of the journal held
+// when the last batch was committed are deleted as soon as it has gone on: on a full
+// disk no batch may come before that.
+func (p *Projector) next(ctx context.Context) (seq uint64, record []byte, err error) {
+	for p.options.Journal.SegmentCount() > 1 {
+		soon, cancel := context.WithTimeout(ctx, dropAgain)
+		seq, record, err = p.reader.Next(soon)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return seq, record, err
+		}
+		if err := p.options.Journal.RemoveBefore(p.applied.Load() + 1); err != nil {
+			return 0, nil, fmt.Errorf("what is projected: %w", err) // as fatal as after a batch
+		}
+	}
+	return p.reader.Next(ctx)
+}
+
 // fill waits for a record and takes all that are there with it into the batch.
 func (p *Projector) fill(ctx context.Context) error {
 	p.batch.reset(p.applied.Load())
-	seq, record, err := p.reader.Next(ctx)
+	seq, record, err := p.next(ctx)
 	for ok := true; ok; {
 		if err != nil {
-			return fmt.Errorf("postgres: read the journal: %w", err)
+			return fmt.Errorf("postgres: read or shorten the journal: %w", err)
 		}
 		if err := exchange.DecodeEvent(record, &p.event); err != nil {
 			return fmt.Errorf("postgres: journal record %d: %w", seq, err)

@@ -52,6 +52,41 @@ func TestTheProjectorCatchesUpAndLetsTheJournalGo(t *testing.T) {
 	compareStates(t, h.state, restored)
 }
 
+// TestSegmentsGoThatAnotherReaderHeld has a reader go on only after the last record
+// was projected: nothing comes after it that would have the journal looked at.
+func TestSegmentsGoThatAnotherReaderHeld(t *testing.T) {
+	s := mustOpen(t, pgtest.NewDatabase(t))
+	j, err := journal.Open(t.TempDir(), journal.Options{SegmentBytes: 16 << 10})
+	require.NoError(t, err)
+	defer j.Close()
+	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	slow, err := j.NewReader(1)
+	require.NoError(t, err)
+	h := newHistory(5)
+	for range 2000 {
+		e := h.next()
+		_, err := j.Append(exchange.AppendEvent(nil, &e))
+		require.NoError(t, err)
+	}
+	require.NoError(t, j.Wait(background, j.Appended())) // so that it is one batch
+	ctx, cancel := context.WithCancel(background)
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	committed := func() bool { // and has looked at the segments
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.wanted != nil
+	}
+	require.Eventually(t, committed, time.Minute, time.Millisecond)
+	require.Equal(t, j.Appended(), p.Applied())
+	require.Greater(t, j.SegmentCount(), 2)
+	slow.Close()
+	require.Eventually(t, func() bool { return j.SegmentCount() == 1 }, time.Minute, time.Millisecond)
+	cancel()
+	require.NoError(t, <-ended)
+}
+
 // TestRecordsGatherWhileNobodyWaits lets them gather without end: a record that
 // comes to an idle exchange is written at once, later ones together, as soon as
 // somebody waits for them.
