@@ -274,6 +274,12 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	p.do(chromedp.Evaluate[chromedp.Void](`(() => {
 		window.heard = [];
 		new MutationObserver(() => heard.push(document.getElementById("banner").textContent)).observe(document.getElementById("banner"), { childList: true });
+		// The page draws once a frame: it asks why only when it has drawn that it is lost.
+		const ask = window.fetch;
+		window.fetch = async (...what) => {
+			while (heard.length === 0) await new Promise(requestAnimationFrame);
+			return ask(...what);
+		};
 		window.tries = 0;
 		window.EventSource = class extends EventSource { constructor(url) { super(url); tries++; } };
 	})()`))
@@ -285,6 +291,7 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	require.Equal(t, "0.7", value[string](p, `getComputedStyle(document.querySelector(".book")).opacity`), "what is old looks old")
 	p.until(`document.title === "Disconnected · Outcry"`)
 	p.until(`tries >= 3 && heard.length >= 2`)
+	require.Contains(t, p.text("banner"), "The exchange cannot be reached")
 	require.Len(t, value[[]string](p, `heard`), 2, "that it is lost and why, and nothing for each try")
 
 	server = start(t, append(flags, "--http="+server.http)...)
