@@ -71,8 +71,8 @@ func (l *lagMarks) merge(now time.Time) {
 	l.marks = append(kept, l.marks[len(l.marks)-1])
 }
 
-// lag returns how long ago the oldest record after applied was synced, 0 where there
-// is none. Everything up to applied is forgotten.
+// lag returns how long before now the oldest record after applied was synced, 0 where
+// there is none, or where that was since now. Everything up to applied is forgotten.
 func (l *lagMarks) lag(applied uint64, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,5 +81,5 @@ func (l *lagMarks) lag(applied uint64, now time.Time) time.Duration {
 	if len(l.marks) == 0 {
 		return 0
 	}
-	return now.Sub(l.marks[0].at)
+	return max(now.Sub(l.marks[0].at), 0)
 }
