@@ -193,30 +193,44 @@ func (p *Projector) letGather(ctx context.Context) {
 }
 
 // next waits for the next record. Segments that another reader of the journal held
-// when the last batch was committed are deleted as soon as it has gone on: on a full
-// disk no batch may come before that.
+// when the last batch was committed, or that the journal has come to since, are deleted
+// as soon as they may be: on a full disk no batch comes before that.
 func (p *Projector) next(ctx context.Context) (seq uint64, record []byte, err error) {
-	for p.options.Journal.SegmentCount() > 1 {
+	for {
 		soon, cancel := context.WithTimeout(ctx, dropAgain)
 		seq, record, err = p.reader.Next(soon)
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return seq, record, err
+		switch {
+		case err == nil:
+			return seq, record, nil
+		case !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
+			return 0, nil, fmt.Errorf("postgres: read the journal: %w", err)
 		}
-		if err := p.options.Journal.RemoveBefore(p.applied.Load() + 1); err != nil {
-			return 0, nil, fmt.Errorf("what is projected: %w", err) // as fatal as after a batch
+		if err := p.removeApplied(); err != nil {
+			return 0, nil, err
 		}
 	}
-	return p.reader.Next(ctx)
+}
+
+// removeApplied deletes the segments of the journal whose records Postgres has. Its
+// error ends the projector.
+func (p *Projector) removeApplied() error {
+	if err := p.options.Journal.RemoveBefore(p.applied.Load() + 1); err != nil {
+		return fmt.Errorf("postgres: %w", err)
+	}
+	return nil
 }
 
 // fill waits for a record and takes all that are there with it into the batch.
 func (p *Projector) fill(ctx context.Context) error {
 	p.batch.reset(p.applied.Load())
 	seq, record, err := p.next(ctx)
+	if err != nil {
+		return err
+	}
 	for ok := true; ok; {
 		if err != nil {
-			return fmt.Errorf("postgres: read or shorten the journal: %w", err)
+			return fmt.Errorf("postgres: read the journal: %w", err)
 		}
 		if err := exchange.DecodeEvent(record, &p.event); err != nil {
 			return fmt.Errorf("postgres: journal record %d: %w", seq, err)
@@ -286,8 +300,5 @@ func (p *Projector) commit() error {
 	close(p.changed)
 	p.changed = make(chan struct{})
 	p.mu.Unlock()
-	if err := p.options.Journal.RemoveBefore(p.batch.last + 1); err != nil {
-		return fmt.Errorf("postgres: %w", err)
-	}
-	return nil
+	return p.removeApplied()
 }
