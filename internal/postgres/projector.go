@@ -229,9 +229,6 @@ func (p *Projector) fill(ctx context.Context) error {
 		return err
 	}
 	for ok := true; ok; {
-		if err != nil {
-			return fmt.Errorf("postgres: read the journal: %w", err)
-		}
 		if err := exchange.DecodeEvent(record, &p.event); err != nil {
 			return fmt.Errorf("postgres: journal record %d: %w", seq, err)
 		}
@@ -241,8 +238,9 @@ func (p *Projector) fill(ctx context.Context) error {
 		if p.batch.records() == batchRecordsMax {
 			return nil
 		}
-		seq, record, ok, err = p.reader.TryNext()
-		ok = ok || err != nil
+		if seq, record, ok, err = p.reader.TryNext(); err != nil {
+			return fmt.Errorf("postgres: read the journal: %w", err)
+		}
 	}
 	return nil
 }

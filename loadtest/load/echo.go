@@ -18,7 +18,7 @@ import (
 // stays the caller's, it answers a frame once that is durable, as an exchange has to:
 // what is left to it then are sockets and syncs. It does not read on while a client does
 // not take its replies, and closes a connection with a frame of more than
-// journal.RecordBytesMax or, with a log, an empty one, since neither is a record. It
+// journal.RecordBytesMax or, with a journal, an empty one, since neither is a record. It
 // serves until the listener is closed; the error is the listener's.
 func Echo(l net.Listener, replyBytes int, log *journal.Journal) error {
 	reply := []byte("<results>")
