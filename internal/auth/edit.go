@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"outcry/internal/durable"
 )
 
 // Names in the data directory.
@@ -37,7 +39,7 @@ func Add(dir string, scope Scope, expires time.Time, note string) (token string,
 			return "", Entry{}, fmt.Errorf("a token that expires at %s has expired already", expires.Format(time.RFC3339))
 		}
 	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := durable.MakeDir(dir); err != nil {
 		return "", Entry{}, fmt.Errorf("auth: %w", err)
 	}
 	err = edit(dir, func(all []Entry) ([]Entry, error) {
@@ -134,10 +136,10 @@ func replaceFile(path string, content []byte) error {
 	}
 	_, err = f.Write(content)
 	if err == nil {
-		err = f.Sync()
+		err = giveToOwner(f, dir) // before the sync: a power cut must not leave it to root
 	}
 	if err == nil {
-		err = giveToOwner(f, dir)
+		err = durable.File(f)
 	}
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
@@ -149,7 +151,10 @@ func replaceFile(path string, content []byte) error {
 		_ = os.Remove(f.Name())
 		return fmt.Errorf("auth: write %s: %w", path, err)
 	}
-	return syncDir(dir)
+	if err := durable.Dir(dir); err != nil {
+		return fmt.Errorf("auth: %w", err)
+	}
+	return nil
 }
 
 // giveToOwner gives a file to the owner of its directory, where root has made it: the
@@ -176,18 +181,6 @@ func giveToOwner(f *os.File, dir string) error {
 	}
 	if err := f.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
 		return fmt.Errorf("auth: %w", err)
-	}
-	return nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("auth: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("auth: sync %s: %w", dir, err)
 	}
 	return nil
 }

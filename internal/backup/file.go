@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"outcry/internal/durable"
 )
 
 // partialSuffix ends the name of a file that is being written.
@@ -33,7 +35,7 @@ func TakeFile(ctx context.Context, path string, o TakeOptions) (Taken, error) {
 	if err != nil {
 		return Taken{}, errors.Join(err, os.Remove(f.Name()))
 	}
-	if err := errors.Join(buffered.Flush(), f.Sync()); err != nil {
+	if err := errors.Join(buffered.Flush(), durable.File(f)); err != nil {
 		return Taken{}, errors.Join(fmt.Errorf("backup: write %s: %w", f.Name(), err), os.Remove(f.Name()))
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
@@ -72,12 +74,8 @@ func lockedFile(path string) (*os.File, error) {
 
 // syncDir makes the names in a directory durable.
 func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
+	if err := durable.Dir(dir); err != nil {
 		return fmt.Errorf("backup: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("backup: sync %s: %w", dir, err)
 	}
 	return nil
 }
@@ -90,7 +88,7 @@ func writeFile(path string, content []byte) error {
 	}
 	defer f.Close()
 	if _, err = f.Write(content); err == nil {
-		err = f.Sync()
+		err = durable.File(f)
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), path)

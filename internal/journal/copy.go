@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"outcry/internal/durable"
 )
 
 // Newest returns the id of the journal in dir and the seq of its last record, one
@@ -49,7 +51,7 @@ func Copy(from, to string, id [16]byte) error {
 	if err != nil {
 		return fmt.Errorf("journal: list %s: %w", from, err)
 	}
-	if err := makeDir(to); err != nil {
+	if err := durable.MakeDir(to); err != nil {
 		return fmt.Errorf("journal: make %s: %w", to, err)
 	}
 	for _, s := range all {
@@ -57,7 +59,7 @@ func Copy(from, to string, id [16]byte) error {
 			return fmt.Errorf("journal: copy %s: %w", s.path, err)
 		}
 	}
-	if err := (disk{}).syncDir(to); err != nil {
+	if err := durable.Dir(to); err != nil {
 		return fmt.Errorf("journal: sync %s: %w", to, err)
 	}
 	return nil
@@ -83,7 +85,7 @@ func copySegment(from, to string, id [16]byte) error {
 		}
 	}
 	if err == nil {
-		err = target.Sync()
+		err = durable.File(target)
 	}
 	return errors.Join(err, target.Close())
 }

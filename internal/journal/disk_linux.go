@@ -7,10 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// datasync makes a file's bytes durable. It leaves out what a reader does not
-// need, such as the time of the last write.
-func datasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
-
 // allocate sets size bytes of the disk aside for a file. A file system that cannot
 // is no error: writing then tells whether there is room.
 func allocate(f *os.File, size int64) error {

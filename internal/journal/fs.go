@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"outcry/internal/durable"
 )
 
 // fileSystem is what a journal does with its directory. Tests put one in its
@@ -54,15 +56,9 @@ func (disk) list(dir string) (names []string, err error) {
 func (disk) rename(from, to string) error { return os.Rename(from, to) }
 func (disk) remove(path string) error     { return os.Remove(path) }
 
-func (disk) syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
+func (disk) syncDir(dir string) error { return durable.Dir(dir) }
 
-func (f diskFile) sync() error               { return datasync(f.File) }
+func (f diskFile) sync() error               { return durable.Data(f.File) }
 func (f diskFile) allocate(size int64) error { return allocate(f.File, size) }
 
 func (f diskFile) size() (int64, error) {
@@ -71,24 +67,6 @@ func (f diskFile) size() (int64, error) {
 		return 0, err
 	}
 	return info.Size(), nil
-}
-
-// makeDir makes dir and what is missing above it, durably: a directory whose own
-// name a power cut undoes takes its files along.
-func makeDir(dir string) error {
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
-		return nil
-	}
-	parent := filepath.Dir(dir)
-	if parent != dir {
-		if err := makeDir(parent); err != nil {
-			return err
-		}
-	}
-	if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
-		return err
-	}
-	return disk{}.syncDir(parent)
 }
 
 // DirLock is a lock on a directory. It ends with the process at the latest.
@@ -100,7 +78,7 @@ var ErrInUse = errors.New("is in use by another process")
 // Lock makes dir where it is not there, and locks it. The error names dir; it wraps
 // ErrInUse, or says why dir cannot be used.
 func Lock(dir string) (*DirLock, error) {
-	if err := makeDir(dir); err != nil {
+	if err := durable.MakeDir(dir); err != nil {
 		return nil, fmt.Errorf("journal: make %s: %w", dir, err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o640)

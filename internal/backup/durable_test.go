@@ -1,0 +1,147 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/durable/durabletest"
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
+	"outcry/internal/postgres/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+var background = context.Background()
+
+var errBroken = errors.New("the disk is broken")
+
+// stopped makes an exchange in which nothing has happened, with tokens, and stops it.
+func stopped(t *testing.T) TakeOptions {
+	t.Helper()
+	o := TakeOptions{Data: t.TempDir(), DatabaseURL: pgtest.NewDatabase(t)}
+	j, err := journal.Open(filepath.Join(o.Data, "journal"), journal.Options{SegmentBytes: 1 << 16})
+	require.NoError(t, err)
+	s, err := postgres.Open(background, o.DatabaseURL, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.NoError(t, s.SetJournal(background, j.ID(), "journal"))
+	s.Close()
+	require.NoError(t, j.Close())
+	require.NoError(t, os.WriteFile(filepath.Join(o.Data, tokensName), []byte("# none\n"), 0o600))
+	return o
+}
+
+// TestABackupHasItsNameOnceItIsDurable: the file is synced whole under its passing name,
+// then the directory with the right one in it.
+func TestABackupHasItsNameOnceItIsDurable(t *testing.T) {
+	o := stopped(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "backup")
+	w := durabletest.Watch(t, func(s durabletest.Sync) error {
+		if s.Path == dir {
+			require.FileExists(t, file)
+			return nil
+		}
+		_, _, err := CheckFile(s.Path)
+		require.NoError(t, err)
+		require.NoFileExists(t, file)
+		return nil
+	})
+	_, err := TakeFile(background, file, o)
+	require.NoError(t, err)
+	require.Equal(t, []durabletest.Sync{{Path: file + partialSuffix}, {Path: dir}}, w.Seen())
+
+	for _, failing := range []string{file + "2" + partialSuffix, dir} {
+		durabletest.Watch(t, func(s durabletest.Sync) error {
+			if s.Path == failing {
+				return errBroken
+			}
+			return nil
+		})
+		_, err := TakeFile(background, file+"2", o)
+		require.ErrorIs(t, err, errBroken)
+		require.NoFileExists(t, file+"2"+partialSuffix)
+		_, err = os.Stat(file + "2")
+		require.Equal(t, failing == dir, err == nil, "it has its name already if that alone could not be synced")
+	}
+}
+
+// TestARestoreSaysSoBeforeItBeginsAndUntilItsEndIsDurable: its mark is on the disk before
+// anything else of it, each of its files is synced before it has its name, and a directory
+// without the mark is synced last.
+func TestARestoreSaysSoBeforeItBeginsAndUntilItsEndIsDurable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "backup")
+	_, err := TakeFile(background, file, stopped(t))
+	require.NoError(t, err)
+	data := filepath.Join(t.TempDir(), "data")
+	mark := filepath.Join(data, markerName)
+	marked, synced := []bool(nil), map[string]bool{}
+	w := durabletest.Watch(t, func(s durabletest.Sync) error {
+		_, err := os.Stat(mark)
+		marked, synced[s.Path] = append(marked, err == nil), true
+		return nil
+	})
+	_, err = Restore(background, RestoreOptions{File: file, Data: data, DatabaseURL: pgtest.NewDatabase(t), SegmentBytes: 1 << 16})
+	require.NoError(t, err)
+	paths := w.Paths()
+	require.Equal(t, []string{filepath.Dir(data), mark + partialSuffix, data}, paths[:3])
+	last := len(paths) - 1
+	require.Equal(t, data, paths[last])
+	want := slices.Repeat([]bool{true}, len(paths))
+	want[0], want[1], want[last] = false, false, false
+	require.Equal(t, want, marked)
+	require.True(t, synced[filepath.Join(data, tokensName)+partialSuffix])
+	require.True(t, synced[filepath.Join(data, "journal")])
+	require.True(t, slices.ContainsFunc(paths, func(p string) bool { return strings.HasSuffix(p, ".seg") }))
+}
+
+// TestARestoreWhoseSyncFailsHasNotEnded fails each sync in turn. The restore returns the
+// failure, no server may start there, and the database is empty as before: except when
+// nothing but saying that it has ended has failed.
+func TestARestoreWhoseSyncFailsHasNotEnded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "backup")
+	_, err := TakeFile(background, file, stopped(t))
+	require.NoError(t, err)
+	database := pgtest.NewDatabase(t)
+	restore := func(data string, failing int) error {
+		syncs := 0
+		durabletest.Watch(t, func(s durabletest.Sync) error {
+			if strings.HasPrefix(filepath.Base(s.Path), "next-") { // made ahead, in a goroutine of its own
+				return nil
+			}
+			if syncs++; syncs == failing {
+				return errBroken
+			}
+			return nil
+		})
+		o := RestoreOptions{File: file, Data: data, DatabaseURL: database, SegmentBytes: 1 << 16}
+		_, err := Restore(background, o)
+		return err
+	}
+	data := ""
+	for n := 1; ; n++ {
+		before := data
+		data = filepath.Join(t.TempDir(), "data")
+		err := restore(data, n)
+		var occupied *postgres.OccupiedError
+		if errors.As(err, &occupied) { // the last one had failed at the end of all
+			data = before
+			break
+		}
+		require.ErrorIs(t, err, errBroken, "sync %d", n)
+		if n > 3 && Unfinished(data) == nil {
+			require.NoFileExists(t, filepath.Join(data, markerName))
+		} else if n > 3 {
+			require.ErrorContains(t, Unfinished(data), "has not ended", "sync %d", n)
+		}
+	}
+	require.NoError(t, Unfinished(data))
+}

@@ -1,0 +1,194 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/durable/durabletest"
+)
+
+// These tests use the real disk and see what is really synced, and when. The file system
+// in memory, which all others use, knows nothing of it.
+
+// has reports whether a file has something in it.
+func has(t testing.TB, path string, what []byte) bool {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return bytes.Contains(b, what)
+}
+
+// TestARecordIsOnTheDiskBeforeItsWaitEnds: the segment is synced with the record in it.
+func TestARecordIsOnTheDiskBeforeItsWaitEnds(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "journal")
+	segment := segmentPath(dir, 1)
+	record := []byte("the record that somebody waits for")
+	var with atomic.Int64 // syncs of the segment with the record in it
+	w := durabletest.Watch(t, func(s durabletest.Sync) error {
+		if s.Path == segment && has(t, segment, record) {
+			with.Add(1)
+		}
+		return nil
+	})
+	j := mustOpen(t, dir, small)
+	for n := range int64(5) {
+		before := with.Load()
+		seq, err := j.Append(record)
+		require.NoError(t, err)
+		require.NoError(t, j.Wait(background, seq))
+		require.Greater(t, with.Load(), before, "sync %d: %v", n, w.Seen())
+	}
+	require.NoError(t, j.Close())
+	for _, s := range w.Seen() {
+		require.Equal(t, filepath.Ext(s.Path) != "", s.Data, "a segment has its size already: %v", s)
+	}
+}
+
+// TestASegmentHasItsNameBeforeItsRecords: the directory is synced with the segment's name
+// in it before a record is written there, and so are the directories that are made.
+func TestASegmentHasItsNameBeforeItsRecords(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "data", "journal")
+	named := map[string]bool{} // what the directory held when it was synced last
+	w := durabletest.Watch(t, func(s durabletest.Sync) error {
+		switch {
+		case s.Path == top:
+			require.DirExists(t, filepath.Dir(dir))
+		case s.Path == filepath.Dir(dir):
+			require.DirExists(t, dir)
+		case s.Path == dir:
+			all, err := segments(disk{}, dir)
+			require.NoError(t, err)
+			for _, s := range all {
+				named[s.path] = true
+			}
+		case filepath.Ext(s.Path) == segmentSuffix && has(t, s.Path, []byte("record ")):
+			require.True(t, named[s.Path], "%s has records", s.Path)
+		}
+		return nil
+	})
+	j := mustOpen(t, dir, small)
+	require.Equal(t, []string{top, filepath.Dir(dir)}, w.Paths()[:2], "the directories that were made")
+	fill(t, j, 100, 300)
+	require.Greater(t, j.SegmentCount(), 5)
+	require.NoError(t, j.Close())
+	require.Len(t, named, j.SegmentCount())
+}
+
+// TestAFailedSyncOfTheRealDiskIsFinal: of the segment, and of the directory.
+func TestAFailedSyncOfTheRealDiskIsFinal(t *testing.T) {
+	for _, ext := range []string{segmentSuffix, ""} {
+		var broken atomic.Bool
+		durabletest.Watch(t, func(s durabletest.Sync) error {
+			if broken.Load() && filepath.Ext(s.Path) == ext {
+				return syscall.EIO
+			}
+			return nil
+		})
+		j, err := Open(filepath.Join(t.TempDir(), "journal"), small)
+		require.NoError(t, err)
+		fill(t, j, 3, 100)
+		broken.Store(true)
+		for err == nil {
+			var seq uint64
+			if seq, err = j.Append(payload(j.Appended()+1, 1000)); err == nil {
+				err = j.Wait(background, seq)
+			}
+		}
+		require.ErrorIs(t, err, ErrFailed)
+		require.ErrorIs(t, err, syscall.EIO)
+		require.ErrorIs(t, j.Close(), ErrFailed)
+	}
+}
+
+// TestDeletedSegmentsAreSyncedOneByOne: so that no power cut leaves a gap.
+func TestDeletedSegmentsAreSyncedOneByOne(t *testing.T) {
+	dir, removing, left := t.TempDir(), atomic.Bool{}, 0
+	durabletest.Watch(t, func(s durabletest.Sync) error {
+		if removing.Load() && s.Path == dir {
+			left--
+			all, err := segments(disk{}, dir)
+			require.NoError(t, err)
+			require.Len(t, all, left)
+		}
+		return nil
+	})
+	j := mustOpen(t, dir, small)
+	fill(t, j, 100, 300)
+	all := j.SegmentCount()
+	left = all
+	removing.Store(true)
+	require.NoError(t, j.RemoveBefore(90))
+	require.Equal(t, left, j.SegmentCount())
+	require.Less(t, left, all-5)
+	removing.Store(false)
+	require.NoError(t, j.Close())
+}
+
+// TestACopyAndWhatIsSetAsideAreDurable: every file with all of its bytes, then the names.
+func TestACopyAndWhatIsSetAsideAreDurable(t *testing.T) {
+	dir := t.TempDir()
+	j := mustOpen(t, dir, small)
+	fill(t, j, 30, 300)
+	require.NoError(t, j.Close())
+	all, err := segments(disk{}, dir)
+	require.NoError(t, err)
+	to := filepath.Join(t.TempDir(), "restored", "journal")
+	var want []string
+	for _, s := range all {
+		want = append(want, filepath.Join(to, filepath.Base(s.path)))
+	}
+	want = append([]string{filepath.Dir(filepath.Dir(to)), filepath.Dir(to)}, append(want, to)...)
+	w := durabletest.Watch(t, func(s durabletest.Sync) error {
+		if filepath.Ext(s.Path) == segmentSuffix {
+			info, err := os.Stat(s.Path)
+			require.NoError(t, err)
+			require.Equal(t, small.SegmentBytes, info.Size())
+		}
+		return nil
+	})
+	require.NoError(t, Copy(dir, to, [16]byte{1}))
+	require.Equal(t, want, w.Paths())
+
+	want = nil
+	for range all {
+		want = append(want, filepath.Join(to, "aside"), to)
+	}
+	w = durabletest.Watch(t, nil)
+	require.NoError(t, SetAside(to, "aside"))
+	require.Equal(t, want, w.Paths())
+}
+
+// TestAFailedSyncOfACopyIsAnError: also of the directory.
+func TestAFailedSyncOfACopyIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	j := mustOpen(t, dir, small)
+	fill(t, j, 3, 300)
+	require.NoError(t, j.Close())
+	broken := errors.New("the disk is broken")
+	syncs := 1 << 10
+	for n := 0; n < syncs; n++ {
+		seen := 0
+		w := durabletest.Watch(t, func(durabletest.Sync) error {
+			if seen++; seen > n {
+				return broken
+			}
+			return nil
+		})
+		err := Copy(dir, filepath.Join(t.TempDir(), "copy"), [16]byte{1})
+		if len(w.Seen()) > n {
+			require.ErrorIs(t, err, broken)
+			continue
+		}
+		require.NoError(t, err)
+		syncs = n
+	}
+	require.Equal(t, 3, syncs, "the directory's own name, the segment, and its name")
+}
