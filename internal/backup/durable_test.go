@@ -86,6 +86,9 @@ func TestARestoreSaysSoBeforeItBeginsAndUntilItsEndIsDurable(t *testing.T) {
 	marked, synced := []bool(nil), map[string]bool{}
 	w := durabletest.Watch(t, func(s durabletest.Sync) error {
 		_, err := os.Stat(mark)
+		if len(marked) == 2 {
+			require.NoDirExists(t, filepath.Join(data, "journal"), "the mark's name comes first")
+		}
 		marked, synced[s.Path] = append(marked, err == nil), true
 		return nil
 	})

@@ -93,8 +93,8 @@ var kinds = map[string]struct {
 	"smb":     {Warn, "locks and syncs depend on the server and its options: use a local disk, or --ack postgres with a database elsewhere"},
 	"fuse":    {Warn, "whether a sync reaches a disk depends on its program: use a local disk"},
 	"9p":      {Warn, "whether a sync reaches a disk depends on the host: use a disk of the machine's own"},
-	"btrfs":   {Warn, "it copies on write, so a full disk can fail a write that the journal relies on: keep room, or use ext4 or xfs"},
-	"zfs":     {Warn, "it copies on write, so a full disk can fail a write that the journal relies on: keep room, or use ext4 or xfs"},
+	"btrfs":   {Warn, "it copies on write, so a full disk refuses cancels as well as orders, and can fail a sync, which ends outcryd: keep room, or use ext4 or xfs"},
+	"zfs":     {Warn, "it copies on write, so a full disk refuses cancels as well as orders, and can fail a sync, which ends outcryd: keep room, or use ext4 or xfs"},
 }
 
 // checkDisk looks at the file system of the data directory and its room.

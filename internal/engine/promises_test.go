@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,5 +19,8 @@ func TestNothingMayBeToldAtOnceThatPostgresDoesNotHave(t *testing.T) {
 		require.False(t, m.MayTell(seq+1), "what is not synced yet")
 		require.NoError(t, m.journal.Wait(background, seq))
 		require.Equal(t, want, m.MayTell(seq))
+		ended, cancel := context.WithCancel(background)
+		cancel()
+		require.Equal(t, want, m.Durable(ended, seq) == nil)
 	}
 }

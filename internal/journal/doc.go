@@ -45,9 +45,9 @@
 // record, so a segment never has a torn header. Where not even its first record
 // fits into an empty last segment, a larger one takes its place and name.
 //
-// A failed write or sync is final: the kernel may have dropped the pages that it
-// could not write, and a second sync would claim them to be safe. Everything
-// after it fails until the journal is opened again.
+// A failed write or sync is final, except a write that finds no room: the kernel may have
+// dropped the pages that it could not write, and a second sync would claim them to be
+// safe. Everything after it fails until the journal is opened again.
 //
 // # A full disk
 //
@@ -60,8 +60,14 @@
 // that nobody has claimed room for wait until the disk has some. A full disk never
 // fails the journal, and nothing that was appended is dropped but by Close.
 //
-// This holds where writing to bytes that a file has takes no room. A file system
-// that copies on write refuses such a write on a full disk, which is a failed write.
+// Writing to bytes that a file has takes no room on most file systems. One that copies
+// on write (btrfs, ZFS) may refuse it on a full disk. The journal then writes the same
+// bytes in the same place again, twice a second, until there is room or it is closed;
+// meanwhile Room says so, Claim and ClaimReserve refuse, and no Wait ends. That assumes
+// that a write refused with "no space" or "quota exceeded" has changed at most bytes of
+// its own range, and that nothing else of the file is lost. An end mark that has no room
+// is left out. A sync that fails is final, whatever the reason. Open writes the last batch
+// again, and returns the error if such a file system has no room for that.
 //
 // # Recovery
 //

@@ -96,7 +96,7 @@ func TestAFailedSyncOfTheRealDiskIsFinal(t *testing.T) {
 		require.NoError(t, err)
 		fill(t, j, 3, 100)
 		broken.Store(true)
-		for err == nil {
+		for n := 0; err == nil && n < 100; n++ { // several segments
 			var seq uint64
 			if seq, err = j.Append(payload(j.Appended()+1, 1000)); err == nil {
 				err = j.Wait(background, seq)

@@ -100,7 +100,7 @@ func (j *Journal) write(b *batch) error {
 	for rest, seq := b.bytes, b.first; ; {
 		n, records := fit(rest, j.size-j.at-recordHeader) // an end mark has to fit behind it
 		if n > 0 {
-			if _, err := j.current.WriteAt(rest[:n], j.at); err != nil {
+			if err := j.put(rest[:n]); err != nil {
 				return fmt.Errorf("write records %d to %d: %w", b.first, b.last, err)
 			}
 			if err := j.current.sync(); err != nil {
@@ -117,6 +117,17 @@ func (j *Journal) write(b *batch) error {
 			return fmt.Errorf("begin a segment at record %d: %w", seq, err)
 		}
 	}
+}
+
+// put writes b at the end of the present segment. A file system that copies what is
+// written over may have no room for it: put waits for that, until the journal is closed,
+// and writes the same bytes in the same place. A write that was refused for lack of room
+// has no other effect; nothing has been synced, so no failed sync is passed over.
+func (j *Journal) put(b []byte) error {
+	return j.untilRoom(byWrite, func() error {
+		_, err := j.current.WriteAt(b, j.at)
+		return err
+	})
 }
 
 // wrote gives back the charge of n bytes that are written, and takes them from
@@ -149,10 +160,10 @@ func (j *Journal) rotate(first uint64, need int) error {
 	if err != nil {
 		return err
 	}
-	if err := j.untilRoom(func() error { return j.name(s, first) }); err != nil {
+	if err := j.untilRoom(byFlusher, func() error { return j.name(s, first) }); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	return j.begin(s, first)
+	return j.begin(s, first, j.put)
 }
 
 // takeSpare returns a segment of at least need bytes: the one that was made ahead,
@@ -161,7 +172,7 @@ func (j *Journal) takeSpare(need int64) (s spare, err error) {
 	if need <= j.options.SegmentBytes {
 		return j.allocator.take(j.giveUp)
 	}
-	err = j.untilRoom(func() error {
+	err = j.untilRoom(byFlusher, func() error {
 		s, err = makeSpare(j.fs, filepath.Join(j.dir, "large"+spareSuffix), need)
 		return err
 	})
@@ -178,7 +189,10 @@ func (j *Journal) beginAtOpen(first uint64) error {
 	if err := j.name(s, first); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	return j.begin(s, first)
+	return j.begin(s, first, func(b []byte) error {
+		_, err := j.current.WriteAt(b, j.at)
+		return err
+	})
 }
 
 // name gives a spare its header and then its name. Doing it again after an error
@@ -193,13 +207,14 @@ func (j *Journal) name(s spare, first uint64) error {
 	return j.fs.rename(s.path, segmentPath(j.dir, first))
 }
 
-// begin goes on in a spare that has its name.
-func (j *Journal) begin(spare spare, first uint64) error {
+// begin goes on in a spare that has its name. It puts a mark behind the last record of
+// the present segment.
+func (j *Journal) begin(spare spare, first uint64, put func([]byte) error) error {
 	if err := j.fs.syncDir(j.dir); err != nil {
 		return errors.Join(err, spare.Close())
 	}
 	if j.at > segmentHeader {
-		if err := j.markRotation(first); err != nil {
+		if err := j.markRotation(first, put); err != nil {
 			return errors.Join(err, spare.Close())
 		}
 	}
@@ -244,13 +259,17 @@ const markApart = 4096
 
 // markEnd writes the end mark behind the last record, and once more further back
 // where the segment has room. With one of them, damage to that record can be told
-// from a batch that was torn by a crash.
+// from a batch that was torn by a crash. Where the disk has no room for a mark, there
+// is none.
 func (j *Journal) markEnd() error {
 	last := j.synced.Load()
 	mark := appendRecord(nil, last, last, nil)
 	_, err := j.current.WriteAt(mark, j.at)
 	if again := (j.at + recordHeader + markApart - 1) / markApart * markApart; err == nil && again+recordHeader <= j.size {
 		_, err = j.current.WriteAt(mark, again)
+	}
+	if isNoRoom(err) {
+		return nil
 	}
 	if err == nil {
 		err = j.current.sync()
@@ -263,8 +282,8 @@ func (j *Journal) markEnd() error {
 
 // markRotation writes into the present segment that record first is in the next
 // one, whose name is durable: should that be missing one day, it is missed.
-func (j *Journal) markRotation(first uint64) error {
-	if _, err := j.current.WriteAt(appendRecord(nil, first-1, first, nil), j.at); err != nil {
+func (j *Journal) markRotation(first uint64, put func([]byte) error) error {
+	if err := put(appendRecord(nil, first-1, first, nil)); err != nil {
 		return err
 	}
 	return j.current.sync()

@@ -21,14 +21,16 @@ type room struct {
 	charged int64 // for records that are claimed, or appended and not written yet
 
 	// failing says why there is no segment: the next one, which the allocator
-	// makes, or the one that the flusher is about to begin. Set by who makes it.
-	failing [2]atomic.Pointer[error]
+	// makes, or the one that the flusher is about to begin; or no room to write in
+	// the present one. Set by the goroutine that tries.
+	failing [3]atomic.Pointer[error]
 }
 
 // Who may have no room.
 const (
 	byAllocator = iota
 	byFlusher
+	byWrite // the flusher, in the present segment: only where a file system copies what is written over
 )
 
 func newRoom(segmentBytes int64) room {
@@ -38,12 +40,24 @@ func newRoom(segmentBytes int64) room {
 // free returns what may still be claimed.
 func (r *room) free() int64 { return r.tail + r.spares*r.segment - r.charged }
 
-// err returns why there is no next segment, nil while it is there or being made.
+// err returns why there is no next segment, or no room in the present one; nil while
+// both are there or being made.
 func (r *room) err() error {
+	if err := r.writing(); err != nil {
+		return err
+	}
 	for i := range r.failing {
 		if err := r.failing[i].Load(); err != nil {
 			return fmt.Errorf("%w: %w", ErrNoRoom, *err)
 		}
+	}
+	return nil
+}
+
+// writing returns why the present segment cannot be written, nil while it can be.
+func (r *room) writing() error {
+	if err := r.failing[byWrite].Load(); err != nil {
+		return fmt.Errorf("%w, and none to write in the present one: %w", ErrNoRoom, *err)
 	}
 	return nil
 }
@@ -62,8 +76,8 @@ func isNoRoom(err error) bool {
 }
 
 // Room returns nil while the segment that will be needed next is there or being
-// made. An error, which wraps ErrNoRoom, says why it could not be made; the
-// journal tries again twice a second. Claim refuses meanwhile.
+// made, and the present one can be written. An error, which wraps ErrNoRoom, says why
+// not; the journal tries again twice a second. Claim refuses meanwhile.
 func (j *Journal) Room() error { return j.room.err() }
 
 // RoomBytes returns how much the segments that are ready can still take, without
@@ -102,7 +116,8 @@ func (j *Journal) ClaimBytesMax() int {
 func (j *Journal) Claim(payload int) error { return j.claim(payload, j.room.reserve) }
 
 // ClaimReserve is Claim for what has to go on without new segments. It may use
-// the reserve, and returns ErrNoRoom once that is used up.
+// the reserve, and returns ErrNoRoom once that is used up, or while the present
+// segment cannot be written.
 func (j *Journal) ClaimReserve(payload int) error { return j.claim(payload, 0) }
 
 func (j *Journal) claim(payload int, keep int64) error {
@@ -119,7 +134,7 @@ func (j *Journal) claim(payload int, keep int64) error {
 			return j.err
 		case j.closing:
 			return ErrClosed
-		case noRoom != nil && keep > 0:
+		case noRoom != nil && (keep > 0 || j.room.writing() != nil):
 			return noRoom
 		case j.room.free()-need >= keep:
 			j.room.charged += need
@@ -153,17 +168,18 @@ func (j *Journal) noteRoom(who int, err error) {
 
 // untilRoom calls try, again and again while it fails because the disk is full.
 // It is for the flusher, which must not fail for that: what it is to write is
-// done already. It returns try's last error, also when the journal is closed.
-func (j *Journal) untilRoom(try func() error) error {
+// done already. It returns try's last error, also when the journal is closed. Each try
+// after the first must be safe: no sync may be repeated for the same bytes.
+func (j *Journal) untilRoom(who int, try func() error) error {
 	told := false
 	for {
 		err := try()
 		if waits := isNoRoom(err); waits || told {
 			j.mu.Lock()
 			if told = waits; waits {
-				j.noteRoom(byFlusher, err)
+				j.noteRoom(who, err)
 			} else {
-				j.noteRoom(byFlusher, nil)
+				j.noteRoom(who, nil)
 			}
 			j.mu.Unlock()
 		}
