@@ -70,6 +70,18 @@ class ProtectedTest(unittest.TestCase):
             with self.assertRaises(ssl.SSLCertVerificationError):
                 call(self.exchange(ssl_context=ssl.create_default_context()))
 
+    def test_a_certificate_that_is_not_the_hosts_is_refused(self):
+        """The server fails the test if anything is sent to it, least of all the token."""
+        for name, why in [("ELSEWHERE", "IP address mismatch"), ("EXPIRED", "certificate has expired")]:
+            with unittest.mock.patch.dict(os.environ, {"OUTCRY_TEST_PROTECTED_ADDR": os.environ[f"OUTCRY_TEST_{name}_ADDR"]}):
+                for call in [lambda e: e.make_symbol("A"), lambda e: e.retry(create(MakeSymbol("A")), seconds=1000)]:
+                    with self.assertRaisesRegex(ssl.SSLCertVerificationError, why):
+                        call(self.exchange())
+        port = os.environ["OUTCRY_TEST_ELSEWHERE_ADDR"].rpartition(":")[2]
+        with unittest.mock.patch.dict(os.environ, {"OUTCRY_TEST_PROTECTED_ADDR": f"localhost:{port}"}):
+            with self.assertRaisesRegex(ssl.SSLCertVerificationError, "Hostname mismatch.*'localhost'"):
+                self.exchange().make_symbol("A")
+
 
 class TradingTest(unittest.TestCase):
     address = os.environ["OUTCRY_TEST_ADDR"]

@@ -3,13 +3,18 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/auth/authtest"
 )
 
 // TestPythonClient runs the tests of clients/python against servers of this
@@ -31,6 +36,12 @@ func TestPythonClient(t *testing.T) {
 	client := p.authority.Client("python")
 	env = append(env, "OUTCRY_TEST_PROTECTED_ADDR="+p.xml, "OUTCRY_TEST_TOKEN="+token, "OUTCRY_TEST_CA="+p.authority.File,
 		"OUTCRY_TEST_CERT="+client.CertFile, "OUTCRY_TEST_KEY="+client.KeyFile)
+	for name, pair := range map[string]authtest.Pair{
+		"OUTCRY_TEST_ELSEWHERE_ADDR": p.authority.ServerOf("elsewhere", "other.example"),
+		"OUTCRY_TEST_EXPIRED_ADDR":   p.authority.Expired("expired", x509.ExtKeyUsageServerAuth),
+	} {
+		env = append(env, name+"="+refused(t, pair))
+	}
 	python := os.Getenv("OUTCRY_PYTHON")
 	if python == "" {
 		python = "python3"
@@ -42,4 +53,26 @@ func TestPythonClient(t *testing.T) {
 	out, err := tests.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	t.Logf("%s", out)
+}
+
+// refused listens with a certificate that no client may take, and fails the test if one
+// says a word through TLS. It returns the address.
+func refused(t *testing.T, pair authtest.Pair) (addr string) {
+	t.Helper()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair.Certificate}})
+	require.NoError(t, err)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			if n, _ := conn.Read(make([]byte, 1)); n > 0 {
+				t.Errorf("a client talks to %s", pair.CertFile)
+			}
+			_ = conn.Close()
+		}
+	})
+	t.Cleanup(func() {
+		require.NoError(t, l.Close())
+		running.Wait()
+	})
+	return l.Addr().String()
 }

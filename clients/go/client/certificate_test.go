@@ -1,0 +1,71 @@
+package client_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/clients/go/client"
+	"outcry/internal/auth/authtest"
+)
+
+// TestACertificateThatIsNotTheHostsIsRefused: one for another host, one that has expired,
+// one that is not yet good, one that is for clients, and one that an unknown authority has
+// made. The error says why, at once, and the exchange gets nothing, least of all the token.
+func TestACertificateThatIsNotTheHostsIsRefused(t *testing.T) {
+	authority := authtest.NewAuthority(t)
+	for want, pair := range map[string]authtest.Pair{
+		"doesn't contain any IP SANs":             authority.ServerOf("other", "other.example"),
+		"certificate has expired":                 authority.Expired("old", x509.ExtKeyUsageServerAuth),
+		"is not yet valid: current time":          authority.Lasting("new", x509.ExtKeyUsageServerAuth, time.Minute, time.Hour),
+		"incompatible key usage":                  authority.Client("client"),
+		"certificate signed by unknown authority": authtest.NewAuthority(t).Server("stranger"),
+	} {
+		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair.Certificate}})
+		require.NoError(t, err)
+		got := make(chan int, 8)
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					close(got)
+					return
+				}
+				n, _ := conn.Read(make([]byte, 1))
+				got <- n
+				_ = conn.Close()
+			}
+		}()
+		o := client.Options{TLS: &tls.Config{RootCAs: authority.Pool}, Token: "outc_secret", RetryTime: time.Hour}
+		_, err = client.Dial(background, l.Addr().String(), o)
+		require.ErrorAs(t, err, new(*tls.CertificateVerificationError), want)
+		require.ErrorContains(t, err, want)
+		require.Zero(t, <-got, "what came through TLS: %s", want)
+		_, err = client.DialConn(background, l.Addr().String(), o)
+		require.ErrorContains(t, err, want)
+		require.Zero(t, <-got)
+		require.NoError(t, l.Close())
+	}
+}
+
+// TestACertificateOfAnotherHostIsRefusedByName: the error has both names.
+func TestACertificateOfAnotherHostIsRefusedByName(t *testing.T) {
+	authority := authtest.NewAuthority(t)
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{authority.ServerOf("other", "other.example").Certificate}})
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			_ = conn.(*tls.Conn).Handshake()
+			_ = conn.Close()
+		}
+	}()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	_, err = client.Dial(background, net.JoinHostPort("localhost", port), client.Options{TLS: &tls.Config{RootCAs: authority.Pool}})
+	require.ErrorContains(t, err, "certificate is valid for other.example, not localhost")
+}
