@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/postgres"
 )
 
 // segmentsOf are the paths of a data directory's segments, oldest first.

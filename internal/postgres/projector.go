@@ -52,12 +52,13 @@ type Projector struct {
 	batch   *batch
 	event   exchange.Event
 	gather  time.Duration // gatherTime, but for tests
+	timeMax time.Duration // batchTimeMax, but for tests
 	applied atomic.Uint64
 	down    atomic.Bool
 
 	// For the goroutine of Run alone.
 	size      int           // how many records the next batch may have, up to batchRecordsMax
-	limit     time.Duration // how long it may take: batchTimeMax, or more for one record
+	limit     time.Duration // how long it may take: timeMax, or more for one record
 	warned    time.Time     // when the log said last that Postgres cannot be written
 	undeleted bool          // the last try to delete segments failed
 
@@ -79,7 +80,7 @@ func NewProjector(o ProjectorOptions) (*Projector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: project after record %d: %w", o.Applied, err)
 	}
-	p := &Projector{options: o, reader: reader, batch: newBatch(), gather: gatherTime,
+	p := &Projector{options: o, reader: reader, batch: newBatch(), gather: gatherTime, timeMax: batchTimeMax,
 		size: batchRecordsMax, limit: batchTimeMax, changed: make(chan struct{})}
 	p.applied.Store(o.Applied)
 	p.batch.reset(o.Applied)
@@ -174,7 +175,8 @@ func (p *Projector) run(ctx context.Context) error {
 		if p.batch.records() < p.size {
 			p.letGather(ctx)
 		}
-		p.size = min(2*p.size, batchRecordsMax)
+		// Slowly, after it was too much: what is too much now and then costs its time again.
+		p.size = min(p.size+p.size/8+1, batchRecordsMax)
 	}
 }
 

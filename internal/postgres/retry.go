@@ -79,7 +79,7 @@ func (p *Projector) failed(err error) {
 
 // worked notes that Postgres could be written.
 func (p *Projector) worked() {
-	p.limit = batchTimeMax
+	p.limit = p.timeMax
 	p.down.Store(false)
 	if !p.warned.IsZero() {
 		p.options.Log.Info("Postgres can be written again", "applied_seq", p.batch.last)

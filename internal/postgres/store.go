@@ -186,9 +186,22 @@ func readPosition(ctx context.Context, q interface {
 	return p, nil
 }
 
+// again connects again if the connection was lost.
+func (s *Store) again(ctx context.Context) error {
+	if s.conn != nil && !s.conn.IsClosed() {
+		return nil
+	}
+	_, err := s.reconnect(ctx)
+	return err
+}
+
 // SetJournal notes the journal that the projection follows from now on, and what
-// answers wait for.
+// answers wait for. Where Unusable does not say otherwise of the error, it may be called
+// again, and connects again.
 func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
+	if err := s.again(ctx); err != nil {
+		return err
+	}
 	tag, err := s.conn.Exec(ctx, `UPDATE exchange_state SET journal_id = $1, ack = $2 WHERE epoch = $3`, id, ack, s.epoch)
 	if err != nil {
 		return fmt.Errorf("postgres: note the journal: %w", err)
@@ -203,6 +216,9 @@ func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
 // is lost, with what was answered and is not in the tables. Order ids go on skip above all
 // that are known; it returns the one after which they do.
 func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, skip uint64) (ordersAfter uint64, err error) {
+	if err := s.again(ctx); err != nil {
+		return 0, err
+	}
 	err = s.conn.QueryRow(ctx, `UPDATE exchange_state SET journal_id = $1, ack = $2,
 			orders_after = $3 + greatest(orders_after, (SELECT coalesce(max(id), 0) FROM order_log))
 		WHERE epoch = $4 RETURNING orders_after`, id, ack, int64(skip), s.epoch).Scan(&ordersAfter)
@@ -218,6 +234,9 @@ func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, ski
 // NewestOrder returns when the newest order was placed, zero where there is none. The
 // error says why it could not be read.
 func (s *Store) NewestOrder(ctx context.Context) (placed time.Time, err error) {
+	if err := s.again(ctx); err != nil {
+		return time.Time{}, err
+	}
 	return newestOrder(ctx, s.conn)
 }
 
