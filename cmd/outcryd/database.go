@@ -22,6 +22,7 @@ const (
 // database is Postgres as a start finds it.
 type database struct {
 	url      string
+	number   string           // of the data directory, which its sessions have
 	cluster  *cluster.Cluster // nil where the database is somebody else's
 	store    *postgres.Store
 	position postgres.Position
@@ -36,6 +37,10 @@ type database struct {
 // tries again until ctx ends. The error is one that no further try will mend.
 func openDatabase(ctx context.Context, c *config, log *slog.Logger, waiting func(error)) (*database, error) {
 	d := &database{url: c.databaseURL}
+	var err error
+	if d.number, err = postgres.DirectoryNumber(c.data); err != nil {
+		log.Warn("a later start will not know the sessions of this one", "error", err)
+	}
 	if d.url == "" {
 		log.Info("starting the local Postgres cluster", "directory", c.clusterDir())
 		local, err := cluster.Start(ctx, cluster.Options{Dir: c.clusterDir(), Log: log})
@@ -70,7 +75,7 @@ func (d *database) open(ctx context.Context, c *config, log *slog.Logger) (err e
 		d.aside, err = c.lookAtJournal(p, upgrade)
 		return err
 	}
-	if d.store, err = postgres.OpenChecked(ctx, d.url, log, check); err != nil {
+	if d.store, err = postgres.OpenChecked(ctx, d.url, d.number, log, check); err != nil {
 		return err
 	}
 	if d.position, err = d.store.Position(ctx); err == nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/postgres"
 )
 
 // segmentsOf are the paths of a data directory's segments, oldest first.
@@ -42,7 +44,7 @@ func files(t *testing.T, data string) map[string]string {
 	all := map[string]string{}
 	dir := os.DirFS(data)
 	require.NoError(t, fs.WalkDir(dir, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || path == "LOCK" {
+		if err != nil || d.IsDir() || path == "LOCK" || path == postgres.DirectoryFile {
 			return err
 		}
 		b, err := fs.ReadFile(dir, path)

@@ -202,7 +202,7 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.history, err = postgres.OpenHistory(ctx, s.database.url); err != nil {
+	if s.history, err = postgres.OpenHistory(ctx, s.database.url, s.database.number); err != nil {
 		return err
 	}
 	s.projector, err = postgres.NewProjector(postgres.ProjectorOptions{

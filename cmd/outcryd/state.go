@@ -31,7 +31,16 @@ func openJournal(ctx context.Context, c *config, d *database, o journal.Options,
 	if err != nil {
 		return nil, err
 	}
-	if err := noteJournal(ctx, j, c, d); err != nil {
+	err = noteJournal(ctx, j, c, d)
+	for delay := databaseRetryMin; err != nil && !postgres.Unusable(err) && ctx.Err() == nil; delay = min(2*delay, databaseRetryMax) {
+		log.Warn("waiting for Postgres", "error", err, "next_try_in", delay.String())
+		select {
+		case <-time.After(delay):
+			err = noteJournal(ctx, j, c, d)
+		case <-ctx.Done():
+		}
+	}
+	if err != nil {
 		j.Close()
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func (r *restoring) checkData(context.Context) (err error) {
 	if r.found, err = readMarker(r.o.Data); err != nil || r.found != nil {
 		return err
 	}
-	harmless := []string{"LOCK", "lost+found", markerName + partialSuffix}
+	harmless := []string{"LOCK", postgres.DirectoryFile, postgres.DirectoryFile + ".new", "lost+found", markerName + partialSuffix}
 	for _, e := range entries {
 		if !slices.Contains(harmless, e.Name()) {
 			return fmt.Errorf("backup: the directory %s is not empty: it has %s; nothing was changed", r.o.Data, e.Name())

@@ -228,3 +228,31 @@ func TestFailedRemoveLeavesNoGap(t *testing.T) {
 		goesOn(t, fs, 60, "without them")
 	})
 }
+
+// TestADeletionThatIsNotDurableIsNotFollowedByAnother: if the later one reached the disk and
+// the earlier one did not, a new start would find a hole.
+func TestADeletionThatIsNotDurableIsNotFollowedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := newMemFS()
+		j, err := open(fs, memDir, small)
+		require.NoError(t, err)
+		fill(t, j, 60, 500)
+		synctest.Wait()
+		count := j.SegmentCount()
+		fs.fault = func(_ int, op string) error {
+			if op == "syncDir" {
+				return errPower
+			}
+			return nil
+		}
+		for range 3 {
+			require.ErrorIs(t, j.RemoveBefore(30), errPower)
+			require.Equal(t, count-1, j.SegmentCount())
+		}
+		fs.fault = nil
+		require.NoError(t, j.RemoveBefore(30))
+		require.Less(t, j.SegmentCount(), count-1)
+		require.NoError(t, j.Close())
+		goesOn(t, fs, 60, "without them")
+	})
+}

@@ -47,6 +47,7 @@ type Journal struct {
 	appended, synced atomic.Uint64
 
 	removing sync.Mutex // held by RemoveBefore, over the deletion of files
+	unsynced bool       // a deletion is not durable yet; guarded by removing
 
 	// mu guards what follows.
 	mu       sync.Mutex
@@ -286,20 +287,25 @@ func (j *Journal) RemoveBefore(seq uint64) error {
 	j.removing.Lock()
 	defer j.removing.Unlock()
 	for {
+		// Each is synced before the next, so that no power cut leaves a gap, also where
+		// that failed before.
+		if j.unsynced {
+			if err := j.fs.syncDir(j.dir); err != nil {
+				return fmt.Errorf("journal: sync %s: %w", j.dir, err)
+			}
+			j.unsynced = false
+		}
 		s, ok := j.dropOldest(seq)
 		if !ok {
 			return nil
 		}
-		// Each is synced before the next, so that no power cut leaves a gap.
 		if err := j.fs.remove(s.path); err != nil {
 			j.mu.Lock()
 			j.segments = slices.Insert(j.segments, 0, s)
 			j.mu.Unlock()
 			return fmt.Errorf("journal: %w", err)
 		}
-		if err := j.fs.syncDir(j.dir); err != nil {
-			return fmt.Errorf("journal: sync %s: %w", j.dir, err)
-		}
+		j.unsynced = true
 	}
 }
 

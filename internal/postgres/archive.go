@@ -50,13 +50,10 @@ func connectArchive(ctx context.Context, url, name string) (*Archive, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w: %w", errUnusable, WithoutURL(err))
 	}
-	config.RuntimeParams["application_name"] = name
-	config.RuntimeParams["default_transaction_read_only"] = "on"
-	config.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
-	config.ConnectTimeout = connectTimeout
+	setUp(config, name, map[string]string{"default_transaction_read_only": "on"})
 	a := &Archive{}
-	if a.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
-		return nil, fmt.Errorf("postgres: connect: %w", err)
+	if a.conn, err = connect(ctx, config); err != nil {
+		return nil, err
 	}
 	return a, nil
 }

@@ -53,8 +53,6 @@ func OpenArchiveAt(ctx context.Context, url string, seq uint64, waiting func(Pos
 	if err != nil {
 		return nil, err
 	}
-	// A limit that is meant for other clients must not end a long copy.
-	_, err = a.conn.Exec(ctx, `SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0`)
 	for err == nil {
 		if err = a.begin(ctx); err != nil || a.position.Applied >= seq {
 			break

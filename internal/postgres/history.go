@@ -26,17 +26,17 @@ type History struct {
 	pool *pgxpool.Pool
 }
 
-// OpenHistory prepares connections to the database that url names; it connects
-// when it is first asked. The error says what is wrong with url.
-func OpenHistory(ctx context.Context, url string) (*History, error) {
+// OpenHistory prepares connections to the database that url names, for the server of the
+// data directory of a number, "" if there is none. It connects when it is first asked.
+// The error says what is wrong with url.
+func OpenHistory(ctx context.Context, url, number string) (*History, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w: %w", errUnusable, WithoutURL(err))
 	}
 	config.MaxConns = historyConnectionsMax
-	config.ConnConfig.RuntimeParams["application_name"] = "outcryd history"
+	setUp(config.ConnConfig, sessionName(historyName, number), ownLimits())
 	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
-	config.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
 	// All that is asked for is found by keys: where the planner knows a table badly, it
 	// must not read all of it.
 	for _, plan := range []string{"enable_hashjoin", "enable_mergejoin", "enable_seqscan"} {

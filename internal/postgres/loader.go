@@ -37,13 +37,14 @@ func (e *OccupiedError) Error() string {
 // transaction. The error says why it could not be reached, or is ErrTaken.
 func OpenLoader(ctx context.Context, url string) (l *Loader, err error) {
 	l = &Loader{store: &Store{url: url}}
-	if err := l.store.connect(ctx); err != nil {
+	if err := l.store.dial(ctx, "outcry restore", map[string]string{"client_encoding": "UTF8"}); err != nil {
 		return nil, err
 	}
-	_, err = l.store.conn.Exec(ctx, `SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET client_encoding = 'UTF8'`)
-	if err == nil {
-		l.tx, err = l.store.conn.Begin(ctx)
+	if err := l.store.lock(ctx); err != nil {
+		l.Close()
+		return nil, err
 	}
+	l.tx, err = l.store.conn.Begin(ctx)
 	if err != nil {
 		l.Close()
 		return nil, fmt.Errorf("postgres: begin: %w", err)

@@ -4,17 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/jackc/tern/v2/migrate"
 
 	"outcry/migrations"
 )
-
-// deathCheck is how often Postgres looks, while it changes the schema, whether the
-// server that asked for it is still there. It looks by itself only when it is done,
-// which may be in an hour, and keeps the lock so long.
-const deathCheck = time.Second
 
 // SchemaVersion returns the version of the schema that this program brings a database
 // to, and the newest that it can use: the number of the last migration.
@@ -62,23 +56,14 @@ func (s *Store) migrate(ctx context.Context, log *slog.Logger, check func(Positi
 		log.Info("bringing the database's schema up to date, which may read all executions", "version", version, "new_version", newest)
 	}
 	for ; version < newest; version++ {
-		if err := s.endWithUs(ctx); err != nil {
-			return err
+		// A migration, which may take an hour and keeps the lock so long, has to end with
+		// its client. The one before has ended with RESET ALL.
+		if err := setNewer(ctx, s.conn.PgConn()); err != nil {
+			return fmt.Errorf("postgres: %w", err)
 		}
 		if err := m.MigrateTo(ctx, version+1); err != nil {
 			return fmt.Errorf("postgres: migrate to version %d: %w", version+1, err)
 		}
-	}
-	return nil
-}
-
-// endWithUs has Postgres give up a statement whose client is gone. A migration resets
-// it. A Postgres before version 14 lacks the setting.
-func (s *Store) endWithUs(ctx context.Context) error {
-	_, err := s.conn.Exec(ctx, `SELECT set_config(name, $1, false) FROM pg_settings WHERE name = 'client_connection_check_interval'`,
-		fmt.Sprint(deathCheck.Milliseconds()))
-	if err != nil {
-		return fmt.Errorf("postgres: have a migration end with its client: %w", err)
 	}
 	return nil
 }

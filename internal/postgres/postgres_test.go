@@ -277,7 +277,7 @@ func TestAStartReadsNoHistory(t *testing.T) {
 
 func TestHistoryAnswersRightAfterItsConnectionsWereEnded(t *testing.T) {
 	s := mustOpen(t, pgtest.NewDatabase(t))
-	past, err := OpenHistory(background, s.conn.Config().ConnString())
+	past, err := OpenHistory(background, s.conn.Config().ConnString(), "")
 	require.NoError(t, err)
 	defer past.Close()
 	var held []*pgxpool.Conn
@@ -312,7 +312,7 @@ func TestHistoryAnswersLikeMemory(t *testing.T) {
 	}
 	_, err := s.write(background, b)
 	require.NoError(t, err)
-	past, err := OpenHistory(background, url)
+	past, err := OpenHistory(background, url, "")
 	require.NoError(t, err)
 	defer past.Close()
 	for sym, book := range h.state.Books {
@@ -366,7 +366,7 @@ func TestDecimalsGoToPostgresAndBack(t *testing.T) {
 func TestABadAddressIsUnusable(t *testing.T) {
 	_, err := Open(background, "postgres://%zz", slog.New(slog.DiscardHandler))
 	require.True(t, Unusable(err))
-	_, err = OpenHistory(background, "postgres://%zz")
+	_, err = OpenHistory(background, "postgres://%zz", "")
 	require.True(t, Unusable(err))
 	_, err = Open(background, "postgres:///x?host=/nowhere", slog.New(slog.DiscardHandler))
 	require.Error(t, err)

@@ -25,12 +25,8 @@ const (
 	// for Postgres. There are that many only when the projection is behind.
 	batchRecordsMax = 50_000
 
-	// A write that failed is tried again after retryMin, then after twice as
-	// long each time, up to retryMax.
-	retryMin = 50 * time.Millisecond
-	retryMax = 2 * time.Second
-
-	// dropAgain is how often segments are tried again that another reader holds.
+	// dropAgain is how often segments are tried again that another reader holds, or that
+	// could not be deleted.
 	dropAgain = 100 * time.Millisecond
 )
 
@@ -56,8 +52,15 @@ type Projector struct {
 	batch   *batch
 	event   exchange.Event
 	gather  time.Duration // gatherTime, but for tests
+	timeMax time.Duration // batchTimeMax, but for tests
 	applied atomic.Uint64
 	down    atomic.Bool
+
+	// For the goroutine of Run alone.
+	size      int           // how many records the next batch may have, up to batchRecordsMax
+	limit     time.Duration // how long it may take: timeMax, or more for one record
+	warned    time.Time     // when the log said last that Postgres cannot be written
+	undeleted bool          // the last try to delete segments failed
 
 	// mu guards changed, which is closed and replaced after each commit; ended,
 	// which says why there will be none any more; waiting, how many calls wait for a
@@ -77,7 +80,8 @@ func NewProjector(o ProjectorOptions) (*Projector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: project after record %d: %w", o.Applied, err)
 	}
-	p := &Projector{options: o, reader: reader, batch: newBatch(), gather: gatherTime, changed: make(chan struct{})}
+	p := &Projector{options: o, reader: reader, batch: newBatch(), gather: gatherTime, timeMax: batchTimeMax,
+		size: batchRecordsMax, limit: batchTimeMax, changed: make(chan struct{})}
 	p.applied.Store(o.Applied)
 	p.batch.reset(o.Applied)
 	return p, nil
@@ -133,10 +137,11 @@ func (p *Projector) relax() {
 }
 
 // Run projects until ctx ends, the journal closes, or the database is taken by
-// another server. It returns why; ctx's end and the journal's are nil. While
-// Postgres is away it tries again and again.
+// another server, or stands where this one has not brought it. It returns why; ctx's end
+// and the journal's are nil. Whatever else there is with Postgres, it tries again and
+// again.
 func (p *Projector) Run(ctx context.Context) error {
-	defer p.reader.Close()
+	defer func() { p.reader.Close() }()
 	err := p.run(ctx)
 	if ctx.Err() != nil || errors.Is(err, journal.ErrClosed) {
 		err = nil
@@ -166,12 +171,12 @@ func (p *Projector) run(ctx context.Context) error {
 		if p.options.OnBatch != nil {
 			p.options.OnBatch(p.batch.records(), rows, time.Since(start))
 		}
-		if err := p.commit(); err != nil {
-			return err
-		}
-		if p.batch.records() < batchRecordsMax {
+		p.commit()
+		if p.batch.records() < p.size {
 			p.letGather(ctx)
 		}
+		// Slowly, after it was too much: what is too much now and then costs its time again.
+		p.size = min(p.size+p.size/8+1, batchRecordsMax)
 	}
 }
 
@@ -206,22 +211,24 @@ func (p *Projector) next(ctx context.Context) (seq uint64, record []byte, err er
 		case !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
 			return 0, nil, fmt.Errorf("postgres: read the journal: %w", err)
 		}
-		if err := p.removeApplied(); err != nil {
-			return 0, nil, err
-		}
+		p.removeApplied()
 	}
 }
 
-// removeApplied deletes the segments of the journal whose records Postgres has. Its
-// error ends the projector.
-func (p *Projector) removeApplied() error {
-	if err := p.options.Journal.RemoveBefore(p.applied.Load() + 1); err != nil {
-		return fmt.Errorf("postgres: %w", err)
+// removeApplied deletes the segments of the journal whose records Postgres has. Those
+// that cannot be deleted are tried again later: they take room, and nothing else.
+func (p *Projector) removeApplied() {
+	err := p.options.Journal.RemoveBefore(p.applied.Load() + 1)
+	switch {
+	case err != nil && !p.undeleted:
+		p.options.Log.Warn("an old segment of the journal cannot be deleted; trading goes on, and it is tried again", "error", err)
+	case err == nil && p.undeleted:
+		p.options.Log.Info("old segments of the journal can be deleted again")
 	}
-	return nil
+	p.undeleted = err != nil
 }
 
-// fill waits for a record and takes all that are there with it into the batch.
+// fill waits for a record and takes all that are there with it into the batch, up to size.
 func (p *Projector) fill(ctx context.Context) error {
 	p.batch.reset(p.applied.Load())
 	seq, record, err := p.next(ctx)
@@ -235,7 +242,7 @@ func (p *Projector) fill(ctx context.Context) error {
 		if err := p.batch.add(seq, &p.event); err != nil {
 			return err
 		}
-		if p.batch.records() == batchRecordsMax {
+		if p.batch.records() == p.size {
 			return nil
 		}
 		if seq, record, ok, err = p.reader.TryNext(); err != nil {
@@ -245,58 +252,13 @@ func (p *Projector) fill(ctx context.Context) error {
 	return nil
 }
 
-// write writes the batch, however often it takes. It returns only ctx's error
-// and those that no further try will mend.
-func (p *Projector) write(ctx context.Context) (rows int64, err error) {
-	for delay := retryMin; ; delay = min(2*delay, retryMax) {
-		rows, err = p.options.Store.write(ctx, p.batch)
-		if err == nil || Unusable(err) || ctx.Err() != nil {
-			break
-		}
-		if !p.down.Swap(true) {
-			p.options.Log.Warn("Postgres cannot be written; trading goes on, the tables will catch up", "error", err)
-		}
-		if p.options.OnRetry != nil {
-			p.options.OnRetry()
-		}
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-		var done bool
-		if done, err = p.reconnect(ctx); done || Unusable(err) {
-			break
-		}
-	}
-	if err == nil && p.down.Swap(false) {
-		p.options.Log.Info("Postgres can be written again", "applied_seq", p.batch.last)
-	}
-	return rows, err
-}
-
-// reconnect connects again and tells whether the batch turned out to be
-// committed: the connection may have broken after the commit and before its answer.
-func (p *Projector) reconnect(ctx context.Context) (done bool, err error) {
-	applied, err := p.options.Store.reconnect(ctx)
-	switch {
-	case err != nil:
-		return false, err
-	case applied == p.batch.last:
-		return true, nil
-	case applied != p.batch.first-1:
-		return false, fmt.Errorf("postgres: %w: it stands at record %d, expected %d", errUnusable, applied, p.batch.first-1)
-	}
-	return false, nil
-}
-
 // commit publishes that the batch is committed and drops the journal segments
 // that are no longer needed.
-func (p *Projector) commit() error {
+func (p *Projector) commit() {
 	p.applied.Store(p.batch.last)
 	p.mu.Lock()
 	close(p.changed)
 	p.changed = make(chan struct{})
 	p.mu.Unlock()
-	return p.removeApplied()
+	p.removeApplied()
 }

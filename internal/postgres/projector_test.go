@@ -34,7 +34,7 @@ func TestTheProjectorCatchesUpAndLetsTheJournalGo(t *testing.T) {
 		if n%1000 == 500 {
 			conn, err := pgx.Connect(background, url)
 			require.NoError(t, err)
-			_, err = conn.Exec(background, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'outcryd' AND datname = current_database()`)
+			_, err = conn.Exec(background, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'outcryd%' AND datname = current_database()`)
 			require.NoError(t, err)
 			require.NoError(t, conn.Close(background))
 		}

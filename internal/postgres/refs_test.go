@@ -16,7 +16,7 @@ import (
 
 func mustOpenHistory(t *testing.T, url string) *History {
 	t.Helper()
-	past, err := OpenHistory(background, url)
+	past, err := OpenHistory(background, url, "")
 	require.NoError(t, err)
 	t.Cleanup(past.Close)
 	return past
@@ -122,7 +122,7 @@ func BenchmarkRefs(b *testing.B) {
 	b.Logf("%d refs written in %s", *refsCount, time.Since(begun))
 	var table, key int64
 	require.NoError(b, s.conn.QueryRow(background, `SELECT pg_relation_size('refs'), pg_relation_size('refs_pkey')`).Scan(&table, &key))
-	past, err := OpenHistory(background, url)
+	past, err := OpenHistory(background, url, "")
 	require.NoError(b, err)
 	defer past.Close()
 	b.Run("read", func(b *testing.B) {

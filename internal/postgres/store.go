@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // ErrTaken means that another server has the database: it holds the lock, or it
@@ -35,15 +34,19 @@ const (
 	// versionTable is where the migrator keeps the schema's version.
 	versionTable = "outcry_schema_version"
 
-	connectTimeout = 10 * time.Second
+	// reconnectMax bounds a connect with all that it asks: what answers nothing, though
+	// it takes all that is sent, is given up.
+	reconnectMax = 30 * time.Second
 )
 
 // Store is a database that this server may write: it holds the lock and the
 // highest epoch. Its methods are for one goroutine at a time.
 type Store struct {
-	url   string
-	epoch int64
-	conn  *pgx.Conn // nil after an error, until reconnect
+	url    string
+	number string // of the data directory, "" if there is none
+	log    *slog.Logger
+	epoch  int64     // 0 until it is raised
+	conn   *pgx.Conn // nil after an error, until reconnect
 }
 
 // Open connects to the database that url names, brings its schema up to date,
@@ -51,15 +54,17 @@ type Store struct {
 // the error, a further try is in vain. The log tells of an upgrade of the schema, which
 // may take long. Close ends it.
 func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
-	return OpenChecked(ctx, url, log, nil)
+	return OpenChecked(ctx, url, "", log, nil)
 }
 
-// OpenChecked is Open, which before it changes an exchange calls check with where the
+// OpenChecked is Open for the server of the data directory of a number, which
+// DirectoryNumber returns: sessions that a former server of it has left are ended.
+// Before it changes an exchange calls check with where the
 // projection stands, but for OrdersAfter, and whether the schema has to be upgraded. In a
 // database without an exchange the position is zero. An error of check is returned, and
 // no exchange has changed.
-func OpenChecked(ctx context.Context, url string, log *slog.Logger, check func(p Position, upgrade bool) error) (*Store, error) {
-	s := &Store{url: url}
+func OpenChecked(ctx context.Context, url, number string, log *slog.Logger, check func(p Position, upgrade bool) error) (*Store, error) {
+	s := &Store{url: url, number: number, log: log}
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
@@ -90,39 +95,42 @@ func (s *Store) Close() {
 	s.conn = nil
 }
 
-// connect opens the connection and takes the lock.
+// connect opens the connection, ends former sessions of ours, and takes the lock.
 func (s *Store) connect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reconnectMax)
+	defer cancel()
+	if err := s.dial(ctx, sessionName(writerName, s.number), ownLimits()); err != nil {
+		return err
+	}
+	err := s.endFormer(ctx)
+	if err == nil {
+		err = s.lock(ctx)
+	}
+	if err != nil {
+		s.Close()
+	}
+	return err
+}
+
+// dial opens the connection.
+func (s *Store) dial(ctx context.Context, name string, settings map[string]string) error {
 	config, err := pgx.ParseConfig(s.url)
 	if err != nil {
 		return fmt.Errorf("postgres: %w: %w", errUnusable, WithoutURL(err))
 	}
-	// Plans made while a table was empty would be kept for ever. Answers that
-	// wait for Postgres rely on its commits being on disk.
-	config.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
-	config.RuntimeParams["synchronous_commit"] = "on"
-	config.RuntimeParams["application_name"] = "outcryd"
-	config.ConnectTimeout = connectTimeout
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return fmt.Errorf("postgres: connect: %w", err)
-	}
-	s.conn = conn
-	if err := s.lock(ctx); err != nil {
-		s.Close()
-		return err
-	}
-	return nil
+	setUp(config, name, settings)
+	s.conn, err = connect(ctx, config)
+	return err
 }
 
-// lock takes the advisory lock of the connection's session, or returns ErrTaken.
+// lock takes the advisory lock of the connection's session, or returns what holder says.
 func (s *Store) lock(ctx context.Context) error {
 	if _, err := s.conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d", lockWait.Milliseconds())); err != nil {
 		return fmt.Errorf("postgres: set lock_timeout: %w", err)
 	}
 	_, err := s.conn.Exec(ctx, `SELECT pg_advisory_lock($1)`, int64(lockKey))
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && pgErr.Code == "55P03" { // lock_not_available
-		return fmt.Errorf("postgres: database %q: %w", s.conn.Config().Database, ErrTaken)
+	if hasCode(err, lockNotAvailable) {
+		return s.holder(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("postgres: lock the database: %w", err)
@@ -137,6 +145,9 @@ func (s *Store) lock(ctx context.Context) error {
 // for that. It follows migrate, which ends with RESET ALL, and asks which settings
 // there are, since an older Postgres lacks some.
 func (s *Store) planByKeys(ctx context.Context) error {
+	if err := setNewer(ctx, s.conn.PgConn()); err != nil {
+		return fmt.Errorf("postgres: %w", err)
+	}
 	_, err := s.conn.Exec(ctx, `SELECT set_config(name, 'off', false) FROM pg_settings
 		WHERE name IN ('enable_hashjoin', 'enable_mergejoin', 'enable_seqscan', 'enable_memoize', 'jit')`)
 	if err != nil {
@@ -175,9 +186,22 @@ func readPosition(ctx context.Context, q interface {
 	return p, nil
 }
 
+// again connects again if the connection was lost.
+func (s *Store) again(ctx context.Context) error {
+	if s.conn != nil && !s.conn.IsClosed() {
+		return nil
+	}
+	_, err := s.reconnect(ctx)
+	return err
+}
+
 // SetJournal notes the journal that the projection follows from now on, and what
-// answers wait for.
+// answers wait for. Where Unusable does not say otherwise of the error, it may be called
+// again, and connects again.
 func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
+	if err := s.again(ctx); err != nil {
+		return err
+	}
 	tag, err := s.conn.Exec(ctx, `UPDATE exchange_state SET journal_id = $1, ack = $2 WHERE epoch = $3`, id, ack, s.epoch)
 	if err != nil {
 		return fmt.Errorf("postgres: note the journal: %w", err)
@@ -192,6 +216,9 @@ func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
 // is lost, with what was answered and is not in the tables. Order ids go on skip above all
 // that are known; it returns the one after which they do.
 func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, skip uint64) (ordersAfter uint64, err error) {
+	if err := s.again(ctx); err != nil {
+		return 0, err
+	}
 	err = s.conn.QueryRow(ctx, `UPDATE exchange_state SET journal_id = $1, ack = $2,
 			orders_after = $3 + greatest(orders_after, (SELECT coalesce(max(id), 0) FROM order_log))
 		WHERE epoch = $4 RETURNING orders_after`, id, ack, int64(skip), s.epoch).Scan(&ordersAfter)
@@ -207,6 +234,9 @@ func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, ski
 // NewestOrder returns when the newest order was placed, zero where there is none. The
 // error says why it could not be read.
 func (s *Store) NewestOrder(ctx context.Context) (placed time.Time, err error) {
+	if err := s.again(ctx); err != nil {
+		return time.Time{}, err
+	}
 	return newestOrder(ctx, s.conn)
 }
 
@@ -225,25 +255,40 @@ func newestOrder(ctx context.Context, q interface {
 	return time.Unix(seconds, 0).UTC(), nil
 }
 
-// reconnect opens the connection again after an error, provided that no other
-// server has taken the database meanwhile, and returns the seq that is applied.
+// reconnect opens the connection again after an error, and returns the seq that is
+// applied. The error is ErrTaken if another server has taken the database meanwhile,
+// which the epoch says; all others may pass.
 func (s *Store) reconnect(ctx context.Context) (applied uint64, err error) {
 	s.Close()
-	if err := s.connect(ctx); err != nil {
-		return 0, err
-	}
-	if err := s.planByKeys(ctx); err != nil {
-		s.Close()
-		return 0, err
-	}
-	var epoch int64
-	err = s.conn.QueryRow(ctx, `SELECT applied_seq, epoch FROM exchange_state`).Scan(&applied, &epoch)
-	if err == nil && epoch != s.epoch {
-		err = ErrTaken
+	ctx, cancel := context.WithTimeout(ctx, reconnectMax)
+	defer cancel()
+	if err = s.dial(ctx, sessionName(writerName, s.number), ownLimits()); err == nil {
+		applied, err = s.resume(ctx)
 	}
 	if err != nil {
 		s.Close()
 		return 0, fmt.Errorf("postgres: reconnect: %w", err)
 	}
 	return applied, nil
+}
+
+// resume makes a new connection that of the server: it ends its former ones, takes the
+// lock, and makes sure that the epoch is still this server's. Nobody else than the holder
+// of the lock changes applied_seq, so that is read after.
+func (s *Store) resume(ctx context.Context) (applied uint64, err error) {
+	if err := s.endFormer(ctx); err != nil {
+		return 0, err
+	}
+	lockErr := s.lock(ctx)
+	var epoch int64
+	err = s.conn.QueryRow(ctx, `SELECT applied_seq, epoch FROM exchange_state`).Scan(&applied, &epoch)
+	switch {
+	case err != nil:
+		return 0, errors.Join(lockErr, err)
+	case epoch != s.epoch:
+		return 0, ErrTaken
+	case lockErr != nil: // whose server has not begun, if it is one's
+		return 0, fmt.Errorf("%v", lockErr)
+	}
+	return applied, s.planByKeys(ctx)
 }

@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// DirectoryFile is the file of a data directory that holds its number.
+const DirectoryFile = "directory"
+
+// machineIDs are files that name the machine; the first that there is counts.
+var machineIDs = []string{"/etc/machine-id", "/var/lib/dbus/machine-id"}
+
+// DirectoryNumber returns the number of a data directory, by which a server knows its
+// own former sessions. It is made anew if the directory is not the one that the number
+// was made for: a copy must not end the sessions of the original. The caller has the
+// directory locked. An error says why the number could not be kept: then it is good for
+// this run, and the next one will have another.
+func DirectoryNumber(dir string) (number string, err error) {
+	where, err := placeOf(dir)
+	path := filepath.Join(dir, DirectoryFile)
+	if err == nil {
+		kept, readErr := os.ReadFile(path)
+		number, beside, _ := strings.Cut(strings.TrimSpace(string(kept)), " ")
+		if len(number) == hex.EncodedLen(numberBytes) && beside == where {
+			return number, nil
+		}
+		if readErr != nil && !errors.Is(readErr, os.ErrNotExist) {
+			err = readErr
+		}
+	}
+	random := make([]byte, numberBytes)
+	rand.Read(random) // never fails
+	number = hex.EncodeToString(random)
+	if err == nil {
+		err = keepNumber(path, number+" "+where+"\n")
+	}
+	if err != nil {
+		return number, fmt.Errorf("postgres: the number of the data directory: %w", err)
+	}
+	return number, nil
+}
+
+// numberBytes is the length of a number. An application_name has room for it.
+const numberBytes = 8
+
+// placeOf says which directory this is: of which machine, device and inode. Of the
+// machine's id, which is not for others to know, it keeps a hash.
+func placeOf(dir string) (string, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", errors.New("the system does not say which directory this is")
+	}
+	machine := "none"
+	for _, path := range machineIDs {
+		if id, err := os.ReadFile(path); err == nil && len(id) > 0 {
+			sum := sha256.Sum256(append([]byte("outcry "), id...))
+			machine = hex.EncodeToString(sum[:8])
+			break
+		}
+	}
+	return fmt.Sprintf("machine=%s device=%d inode=%d", machine, stat.Dev, stat.Ino), nil
+}
+
+// keepNumber writes the file durably, under its name at once or not at all.
+func keepNumber(path, content string) error {
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,281 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/postgres/pgtest"
+)
+
+// projection is a projector at work on a journal of random events.
+type projection struct {
+	*Projector
+	t       *testing.T
+	dir     string
+	history *history
+	ended   chan error
+	log     lockedLines
+
+	mu      sync.Mutex // guards what follows
+	batches []int      // how many records each had
+	retries int
+}
+
+// lockedLines are lines of a log.
+type lockedLines struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// Write implements io.Writer.
+func (l *lockedLines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, string(b))
+	return len(b), nil
+}
+
+// count returns how many lines have a text.
+func (l *lockedLines) count(text string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// newProjection starts a projector, whose batches may take timeMax, after records have been appended.
+func newProjection(t *testing.T, s *Store, records int, timeMax time.Duration) *projection {
+	t.Helper()
+	p := &projection{t: t, dir: t.TempDir(), history: newHistory(uint64(records)), ended: make(chan error, 1)}
+	j, err := journal.Open(p.dir, journal.Options{SegmentBytes: 16 << 10})
+	require.NoError(t, err)
+	p.Projector, err = NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.NewTextHandler(&p.log, nil)),
+		OnBatch: func(records int, _ int64, _ time.Duration) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.batches = append(p.batches, records)
+		},
+		OnRetry: func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.retries++
+		}})
+	require.NoError(t, err)
+	p.timeMax, p.limit = timeMax, timeMax
+	p.append(records)
+	ctx, cancel := context.WithCancel(background)
+	go func() { p.ended <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-p.ended)
+		require.NoError(t, j.Close())
+	})
+	return p
+}
+
+// append makes records and waits until they are durable.
+func (p *projection) append(records int) {
+	p.t.Helper()
+	for range records {
+		e := p.history.next()
+		_, err := p.options.Journal.Append(exchange.AppendEvent(nil, &e))
+		require.NoError(p.t, err)
+	}
+	require.NoError(p.t, p.options.Journal.Wait(background, p.options.Journal.Appended()))
+}
+
+// caughtUp waits until the tables have all records, and compares them with the state.
+func (p *projection) caughtUp(database string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(background, time.Minute)
+	defer cancel()
+	require.NoError(p.t, p.WaitApplied(ctx, p.options.Journal.Appended()))
+	archive := mustOpenArchive(p.t, database)
+	defer archive.Close()
+	state, err := archive.State(background)
+	require.NoError(p.t, err)
+	require.Equal(p.t, p.history.state.Digest(), state.Digest())
+}
+
+// attempts returns the sizes of the batches that were committed, and how many tries failed.
+func (p *projection) attempts() (batches []int, retries int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.batches, p.retries
+}
+
+// onOrders has the database do something for each batch's new orders, which are
+// the table fresh.
+func onOrders(t *testing.T, database, do string) {
+	t.Helper()
+	mustExec(t, mustConnect(t, database, "admin"), `CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN `+do+` RETURN NULL; END $$;
+		CREATE TRIGGER look AFTER INSERT ON order_log REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION look()`)
+}
+
+// TestABatchThatIsTooMuchIsTriedSmaller lets Postgres refuse transactions of more than
+// some orders, in each way that may be because of their size or time, and in one that is not.
+func TestABatchThatIsTooMuchIsTriedSmaller(t *testing.T) {
+	for name, c := range map[string]struct {
+		do      string
+		most    int           // records in a batch, if it is known
+		timeMax time.Duration // of a batch
+	}{
+		"too large":      {`IF (SELECT count(*) FROM fresh) > 40 THEN RAISE 'too large' USING ERRCODE = '54000'; END IF;`, 1000, time.Minute},
+		"out of memory":  {`IF (SELECT count(*) FROM fresh) > 40 THEN RAISE 'no memory' USING ERRCODE = '53200'; END IF;`, 1000, time.Minute},
+		"one at a time":  {`IF (SELECT count(*) FROM fresh) > 1 THEN RAISE 'canceled' USING ERRCODE = '57014'; END IF;`, 100, time.Minute},
+		"late":           {`IF (SELECT count(*) FROM fresh) > 40 THEN PERFORM pg_sleep(60); END IF;`, 1000, 500 * time.Millisecond},
+		"something else": {`IF (SELECT count(*) FROM fresh) > 400 THEN RAISE 'no'; END IF;`, 1000, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			database := pgtest.NewDatabase(t)
+			s := mustOpen(t, database)
+			onOrders(t, database, c.do)
+			p := newProjection(t, s, 1000, c.timeMax)
+			p.caughtUp(database)
+			batches, retries := p.attempts()
+			require.Positive(t, retries)
+			require.Greater(t, len(batches), 1)
+			for _, n := range batches {
+				require.Less(t, n, c.most)
+			}
+		})
+	}
+}
+
+// TestARecordThatTakesLongGetsMoreTime has every batch take longer than a batch may.
+func TestARecordThatTakesLongGetsMoreTime(t *testing.T) {
+	database := pgtest.NewDatabase(t)
+	s := mustOpen(t, database)
+	onOrders(t, database, `IF (SELECT min(id) FROM fresh) = 1 THEN PERFORM pg_sleep(1); END IF;`)
+	p := newProjection(t, s, 60, 200*time.Millisecond)
+	p.caughtUp(database)
+	_, retries := p.attempts()
+	require.Greater(t, retries, 6, "halved down to one, then given more time")
+}
+
+// TestALimitOfTheDatabaseDoesNotStopTheTables is a role or database with a
+// statement_timeout that a batch does not keep.
+func TestALimitOfTheDatabaseDoesNotStopTheTables(t *testing.T) {
+	database := pgtest.NewDatabase(t)
+	limitDatabase(t, mustConnect(t, database, "admin"), map[string]string{"statement_timeout": "250ms"})
+	s := mustOpen(t, database)
+	onOrders(t, database, `PERFORM pg_sleep(0.5);`)
+	p := newProjection(t, s, 100, time.Minute)
+	p.caughtUp(database)
+	_, retries := p.attempts()
+	require.Zero(t, retries)
+}
+
+// TestALostConnectionIsReplaced loses it without a goodbye: to both sides, or so that only
+// Postgres goes on waiting for its client. Both leave a session that holds the lock, and
+// perhaps rows.
+func TestALostConnectionIsReplaced(t *testing.T) {
+	for name, lose := range map[string]func(*pair){
+		"nothing is carried": func(p *pair) { p.freeze() },
+		"the client sees it": func(p *pair) { p.freeze(); p.client.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			database := pgtest.NewDatabase(t)
+			r := newRelay(t, database, nil)
+			s, err := OpenChecked(background, r.url, "0123456789abcdef", slog.New(slog.DiscardHandler), nil)
+			require.NoError(t, err)
+			t.Cleanup(s.Close)
+			p := newProjection(t, s, 500, 500*time.Millisecond)
+			p.caughtUp(database)
+			r.each(lose)
+			p.append(500)
+			p.caughtUp(database)
+			require.Empty(t, p.ended)
+			require.False(t, p.Down())
+			require.Greater(t, r.connections(), 1)
+		})
+	}
+}
+
+// TestWhateverASessionDoesTheProjectorGoesOn lets other sessions of the same role do their worst.
+func TestWhateverASessionDoesTheProjectorGoesOn(t *testing.T) {
+	lock := fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey))
+	for name, c := range map[string]struct{ worst, end string }{
+		"drops an index":      {`ALTER TABLE resting_orders DROP CONSTRAINT resting_orders_pkey`, ``},
+		"drops a table":       {`BEGIN; DROP TABLE halt_log`, `ROLLBACK`},
+		"renames a table":     {`ALTER TABLE accounts RENAME TO gone`, `ALTER TABLE gone RENAME TO accounts`},
+		"renames the state":   {`ALTER TABLE exchange_state RENAME TO gone`, `ALTER TABLE gone RENAME TO exchange_state`},
+		"takes the lock":      {lock, `SELECT pg_advisory_unlock_all()`},
+		"locks out the epoch": {`BEGIN; LOCK TABLE exchange_state`, `ROLLBACK`},
+		"refuses connections": {`UPDATE pg_database SET datallowconn = false WHERE datname = current_database()`, `UPDATE pg_database SET datallowconn = true WHERE datname = current_database()`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			database := pgtest.NewDatabase(t)
+			s := mustOpen(t, database)
+			p := newProjection(t, s, 100, time.Minute)
+			p.caughtUp(database)
+			admin, killer := mustConnect(t, database, "psql"), mustConnect(t, database, "psql")
+			pid := s.conn.PgConn().PID()
+			waits := make(chan error, 1)
+			if c.worst == lock { // which it gets when ours has ended
+				go func() {
+					_, err := admin.Exec(background, c.worst)
+					waits <- err
+				}()
+			} else {
+				mustExec(t, admin, c.worst)
+				waits <- nil
+			}
+			mustExec(t, killer, fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, pid))
+			require.NoError(t, <-waits)
+			p.append(100)
+			if c.end != "" {
+				require.Eventually(t, func() bool { _, retries := p.attempts(); return retries > 1 }, time.Minute, time.Millisecond)
+				require.Empty(t, p.ended)
+				mustExec(t, admin, c.end)
+			}
+			p.caughtUp(database)
+			require.Empty(t, p.ended)
+		})
+	}
+}
+
+// TestASegmentThatCannotBeDeletedEndsNothing puts a directory in the place of one.
+func TestASegmentThatCannotBeDeletedEndsNothing(t *testing.T) {
+	database := pgtest.NewDatabase(t)
+	s := mustOpen(t, database)
+	p := newProjection(t, s, 13, time.Minute)
+	slow, err := p.options.Journal.NewReader(1)
+	require.NoError(t, err)
+	p.append(2000)
+	p.caughtUp(database)
+	segments, err := filepath.Glob(filepath.Join(p.dir, "*.seg"))
+	require.NoError(t, err)
+	require.Greater(t, len(segments), 2)
+	oldest := segments[0]
+	require.NoError(t, os.Rename(oldest, oldest+".kept"))
+	require.NoError(t, os.MkdirAll(filepath.Join(oldest, "full"), 0o700))
+	slow.Close()
+	const says = "an old segment of the journal cannot be deleted"
+	require.Eventually(t, func() bool { return p.log.count(says) > 0 }, time.Minute, time.Millisecond)
+	p.append(100)
+	p.caughtUp(database)
+	require.Empty(t, p.ended)
+	require.Equal(t, 1, p.log.count(says), "once, however often it is tried")
+	require.NoError(t, os.RemoveAll(oldest))
+	require.NoError(t, os.Rename(oldest+".kept", oldest))
+	require.Eventually(t, func() bool { return p.options.Journal.SegmentCount() == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return p.log.count("can be deleted again") == 1 }, time.Minute, time.Millisecond)
+}

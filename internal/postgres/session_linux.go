@@ -1,0 +1,20 @@
+package postgres
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// setUserTimeout has the kernel give a connection up once data was not acknowledged for
+// that long.
+func setUserTimeout(c syscall.RawConn, d time.Duration) (err error) {
+	controlErr := c.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
+	})
+	if err == nil {
+		err = controlErr
+	}
+	return err
+}
