@@ -22,12 +22,16 @@ type marker struct {
 	Tokens  string `json:"tokens,omitempty"`  // as Restored has it
 }
 
-// ErrUnfinished is wrapped by the error of Unfinished if a restore has not ended.
-var ErrUnfinished = errors.New("has not ended")
+// UnfinishedError says what to do about a restore that has not ended.
+type UnfinishedError struct{ Data string } // the data directory
 
-// Unfinished returns an error that wraps ErrUnfinished and says what to do if a restore
-// into a data directory was begun and has not ended, nil if there is none. No server may
-// start there. Any other error says why the directory cannot be looked into.
+func (e *UnfinishedError) Error() string {
+	return fmt.Sprintf("a restore into %s was begun and has not ended: run outcry restore there again, which does it anew or finishes it", e.Data)
+}
+
+// Unfinished returns an *UnfinishedError if a restore into a data directory was begun and
+// has not ended, nil if there is none. No server may start there. Any other error says
+// why the directory cannot be looked into.
 func Unfinished(data string) error {
 	_, err := os.Lstat(filepath.Join(data, markerName))
 	switch {
@@ -36,7 +40,7 @@ func Unfinished(data string) error {
 	case err != nil:
 		return fmt.Errorf("backup: %w", err)
 	}
-	return fmt.Errorf("a restore into %s was begun and %w: run outcry restore there again, which does it anew or finishes it", data, ErrUnfinished)
+	return &UnfinishedError{data}
 }
 
 // readMarker returns the marker of a data directory, nil where there is none.

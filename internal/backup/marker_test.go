@@ -14,11 +14,11 @@ func TestADirectoryThatCannotBeLookedIntoHasNoUnfinishedRestore(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, Unfinished(dir))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, markerName), nil, 0o600))
-	require.ErrorIs(t, Unfinished(dir), ErrUnfinished)
+	require.Equal(t, &UnfinishedError{dir}, Unfinished(dir))
 
 	loop := filepath.Join(dir, "loop") // as a closed folder does to all but root
 	require.NoError(t, os.Symlink(loop, loop))
 	err := Unfinished(loop)
 	require.ErrorIs(t, err, syscall.ELOOP)
-	require.NotErrorIs(t, err, ErrUnfinished)
+	require.NotErrorAs(t, err, new(*UnfinishedError))
 }

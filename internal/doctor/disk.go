@@ -67,10 +67,11 @@ func (e *examination) checkDirectory() {
 	owner := info.Sys().(*syscall.Stat_t).Uid
 	mode := info.Mode().Perm()
 	unfinished := backup.Unfinished(e.Data)
+	_, restoring := errors.AsType[*backup.UnfinishedError](unfinished)
 	switch {
 	case !info.IsDir():
 		e.found("directory", Bad, "name a directory with --data", "%s is not a directory", e.Data)
-	case errors.Is(unfinished, backup.ErrUnfinished):
+	case restoring:
 		e.found("directory", Bad, "run outcry restore there again", "%v", unfinished)
 	case int(owner) != os.Geteuid():
 		e.found("directory", Warn, fmt.Sprintf("run outcry doctor as user %d, so that it sees what the server sees", owner),

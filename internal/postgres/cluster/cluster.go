@@ -79,7 +79,7 @@ type machine struct {
 // nobody else, initdb or Postgres failed (with the end of its log), the role of a former
 // version could not be replaced, ctx ended. Nothing runs then, and the data is as before.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	return start(ctx, o, machine{installed: installed, download: download, user: asUser})
+	return start(ctx, o, machine{installed: installed, download: pinned.download, user: asUser})
 }
 
 func start(ctx context.Context, o Options, m machine) (*Cluster, error) {
