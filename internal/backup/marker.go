@@ -25,6 +25,7 @@ type marker struct {
 // UnfinishedError says what to do about a restore that has not ended.
 type UnfinishedError struct{ Data string } // the data directory
 
+// Error names the directory and says what to run.
 func (e *UnfinishedError) Error() string {
 	return fmt.Sprintf("a restore into %s was begun and has not ended: run outcry restore there again, which does it anew or finishes it", e.Data)
 }
