@@ -54,9 +54,12 @@ var settings = map[string]string{
 // It sends why the first one failed.
 //
 // The kernel ends the postmaster when the thread that forked it ends. So this
-// goroutine keeps its thread for itself, and forks every postmaster.
+// goroutine keeps its thread for itself, and forks every postmaster. It gives the thread
+// back at its end: the thread may have started other processes before, which would end
+// with it.
 func (c *Cluster) supervise(failed chan<- error) {
 	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	defer close(c.done)
 	defer c.release()
 	for delay := restartMin; ; delay = min(2*delay, restartMax) {
