@@ -1,4 +1,5 @@
-# What is released: `make binaries` and `make deb`. Everything else is go build and go test.
+# What is released: `make binaries` and `make deb`. What has to hold: `make check` before a
+# commit, .ci/run before it is taken, `make prove` before a release.
 
 OUT ?= build
 
@@ -6,7 +7,7 @@ OUT ?= build
 # same bytes.
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 
-.PHONY: binaries deb clean
+.PHONY: binaries deb check prove clean
 
 # Static, and without paths of this machine. The Dockerfile calls this as well.
 binaries:
@@ -15,6 +16,24 @@ binaries:
 # Needs dpkg-deb. VERSION is the package's version; by default git's.
 deb: binaries
 	deploy/debian/build.sh $(OUT)
+
+# A few minutes, and nothing is installed.
+check:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt would change: $$unformatted"; exit 1; }
+	go vet ./...
+	go build -C .ci/tools -o $(abspath $(OUT))/staticcheck honnef.co/go/tools/cmd/staticcheck
+	$(abspath $(OUT))/staticcheck ./...
+	go test ./...
+
+# Hours: the long forms of what CI looks at for a minute. Set FUZZTIME for less.
+FUZZTIME ?= 10m
+prove:
+	go test -race -timeout 30m ./...
+	go test -timeout 60m -tags slow -run '^(TestARandomSessionAgreesWithTheTwin|TestSixteenConnectionsAddUp)$$' ./cmd/outcryd
+	go run ./loadtest torture -plan long
+	go run ./loadtest planted
+	go run ./loadtest restart
+	.ci/fuzz $(FUZZTIME)
 
 clean:
 	rm -rf $(OUT)

@@ -106,8 +106,8 @@ func takeBackup(ctx context.Context, path string, o backup.TakeOptions, stdout, 
 // exchange that does not run. release stops what it has started.
 func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer) (release func(), err error) {
 	dir := filepath.Join(o.Data, "postgres")
-	if !isDir(o.Data) {
-		return nil, fmt.Errorf("there is no data directory %s", o.Data)
+	if err := requireDir(o.Data, "there is no data directory %s", o.Data); err != nil {
+		return nil, err
 	}
 	o.DatabaseURL, err = cluster.RunningURL(dir)
 	if !errors.Is(err, cluster.ErrNotRunning) {

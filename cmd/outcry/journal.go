@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"outcry/internal/exchange"
@@ -14,7 +17,12 @@ import (
 // printJournal prints every record of the journal in dir, or in the data
 // directory dir. It changes nothing, and may be used while the exchange runs.
 func printJournal(dir string, w io.Writer) error {
-	if below := filepath.Join(dir, "journal"); isDir(below) {
+	below := filepath.Join(dir, "journal")
+	inside, err := isDir(below)
+	if err != nil {
+		return err
+	}
+	if inside {
 		dir = below
 	}
 	there, err := journal.Exists(dir)
@@ -42,9 +50,24 @@ func ofRef(e *exchange.Event) string {
 	return "; ref " + string(e.Ref)
 }
 
-func isDir(path string) bool {
+// isDir reports whether path is a directory. The error says why that cannot be known,
+// which does not mean that there is none: it may be closed to this user.
+func isDir(path string) (bool, error) {
 	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return false, nil
+	}
+	return err == nil && info.IsDir(), err
+}
+
+// requireDir returns nil if path is a directory, the error that missing formats if there
+// is none, and the reason if that cannot be known.
+func requireDir(path, missing string, args ...any) error {
+	is, err := isDir(path)
+	if err == nil && !is {
+		err = fmt.Errorf(missing, args...)
+	}
+	return err
 }
 
 // describe says in words what a record did.

@@ -63,8 +63,8 @@ func verify(args []string, stdout, stderr io.Writer) (err error) {
 
 // verifyDir locks the data directory, connects to the database, and verifies.
 func verifyDir(ctx context.Context, dir, url string, stdout, stderr io.Writer) (err error) {
-	if !isDir(dir) {
-		return unchecked(fmt.Errorf("there is no data directory %s", dir))
+	if err := requireDir(dir, "there is no data directory %s", dir); err != nil {
+		return unchecked(err)
 	}
 	lock, err := journal.Lock(dir)
 	if err != nil {
@@ -93,8 +93,8 @@ func verifyDir(ctx context.Context, dir, url string, stdout, stderr io.Writer) (
 
 // startCluster starts the local cluster, where there is one.
 func startCluster(ctx context.Context, dir string, stderr io.Writer) (*cluster.Cluster, error) {
-	if !isDir(filepath.Join(dir, "data")) {
-		return nil, fmt.Errorf("there is no local cluster in %s; name the database with --database-url", dir)
+	if err := requireDir(filepath.Join(dir, "data"), "there is no local cluster in %s; name the database with --database-url", dir); err != nil {
+		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return cluster.Start(ctx, cluster.Options{Dir: dir, Log: log})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -166,6 +167,8 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 
 func TestVerifySaysWhyItCannotCheck(t *testing.T) {
 	empty, database := t.TempDir(), pgtest.NewDatabase(t)
+	loop := filepath.Join(t.TempDir(), "loop") // as a closed folder does to all but root: it may be there
+	require.NoError(t, os.Symlink(loop, loop))
 	for _, c := range []struct {
 		args []string
 		want string
@@ -173,6 +176,7 @@ func TestVerifySaysWhyItCannotCheck(t *testing.T) {
 		{[]string{"a", "b"}, "verify takes one directory, not 2"},
 		{[]string{"--nothing"}, "flag provided but not defined"},
 		{[]string{filepath.Join(empty, "none")}, "there is no data directory"},
+		{[]string{loop}, syscall.ELOOP.Error()},
 		{[]string{"--database-url=", empty}, "there is no local cluster in"},
 		{[]string{"--database-url=postgres://%zz", empty}, "cannot be checked"},
 		{[]string{"--database-url=" + database, empty}, "holds no exchange"},

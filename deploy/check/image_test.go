@@ -86,7 +86,7 @@ func passwordDatabase(t *testing.T) (host, port, password string) {
 	t.Helper()
 	c, dir := pgtest.NewCluster(t)
 	password = "not-in-the-address"
-	db, err := pgx.Connect(t.Context(), c.URL())
+	db, err := pgx.Connect(t.Context(), c.AdminURL())
 	require.NoError(t, err)
 	defer db.Close(context.Background())
 	_, err = db.Exec(t.Context(), fmt.Sprintf("CREATE ROLE trader LOGIN PASSWORD '%s'", password))

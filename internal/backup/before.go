@@ -38,7 +38,12 @@ func (r *restoring) checkJournal(context.Context) (err error) {
 		return nil
 	}
 	r.from = r.o.Journal
-	if below := filepath.Join(r.from, "journal"); isDir(below) {
+	below := filepath.Join(r.from, "journal")
+	info, err := os.Stat(below)
+	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		return fmt.Errorf("backup: %w", err) // it may be there
+	}
+	if err == nil && info.IsDir() {
 		if r.newer, err = readSmallFiles(r.from); err != nil {
 			return fmt.Errorf("backup: %w", err)
 		}
@@ -130,9 +135,4 @@ func checkOwner(dir string) error {
 		return fmt.Errorf("backup: %s belongs to user %d: restore as that user, so that its server can read what is restored; nothing was changed", dir, owner)
 	}
 	return nil
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }

@@ -22,9 +22,17 @@ type marker struct {
 	Tokens  string `json:"tokens,omitempty"`  // as Restored has it
 }
 
-// Unfinished returns an error that tells what to do where a restore into a data
-// directory was begun and has not ended, nil where there is none. No server may start
-// there.
+// UnfinishedError says what to do about a restore that has not ended.
+type UnfinishedError struct{ Data string } // the data directory
+
+// Error names the directory and says what to run.
+func (e *UnfinishedError) Error() string {
+	return fmt.Sprintf("a restore into %s was begun and has not ended: run outcry restore there again, which does it anew or finishes it", e.Data)
+}
+
+// Unfinished returns an *UnfinishedError if a restore into a data directory was begun and
+// has not ended, nil if there is none. No server may start there. Any other error says
+// why the directory cannot be looked into.
 func Unfinished(data string) error {
 	_, err := os.Lstat(filepath.Join(data, markerName))
 	switch {
@@ -33,7 +41,7 @@ func Unfinished(data string) error {
 	case err != nil:
 		return fmt.Errorf("backup: %w", err)
 	}
-	return fmt.Errorf("a restore into %s was begun and has not ended: run outcry restore there again, which does it anew or finishes it", data)
+	return &UnfinishedError{data}
 }
 
 // readMarker returns the marker of a data directory, nil where there is none.

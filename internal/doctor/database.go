@@ -39,7 +39,12 @@ func (e *examination) checkDatabase(ctx context.Context) {
 			return
 		}
 		var err error
-		if url, err = cluster.RunningURL(dir); err != nil {
+		url, err = cluster.RunningURL(dir)
+		if err != nil && !errors.Is(err, cluster.ErrNotRunning) {
+			e.found("postgres", Warn, "run outcry doctor as the server's user, or as root", "%v", err)
+			return
+		}
+		if err != nil {
 			e.found("postgres", Warn, "start outcryd and ask again: its local Postgres is looked at while it runs", "%v", err)
 			return
 		}

@@ -66,16 +66,20 @@ func (e *examination) checkDirectory() {
 	}
 	owner := info.Sys().(*syscall.Stat_t).Uid
 	mode := info.Mode().Perm()
+	unfinished := backup.Unfinished(e.Data)
+	_, restoring := errors.AsType[*backup.UnfinishedError](unfinished)
 	switch {
 	case !info.IsDir():
 		e.found("directory", Bad, "name a directory with --data", "%s is not a directory", e.Data)
-	case backup.Unfinished(e.Data) != nil:
-		e.found("directory", Bad, "run outcry restore there again", "%v", backup.Unfinished(e.Data))
+	case restoring:
+		e.found("directory", Bad, "run outcry restore there again", "%v", unfinished)
 	case int(owner) != os.Geteuid():
 		e.found("directory", Warn, fmt.Sprintf("run outcry doctor as user %d, so that it sees what the server sees", owner),
 			"%s belongs to user %d, this is user %d", e.Data, owner, os.Geteuid())
 	case mode&0o700 != 0o700:
 		e.found("directory", Bad, "chmod u+rwx "+e.Data, "%s has the mode %04o: its owner cannot use it", e.Data, mode)
+	case unfinished != nil: // after those that say why
+		e.found("directory", Bad, "make it a directory that the server's user can enter", "%v", unfinished)
 	default:
 		e.found("directory", gradeIf(mode&0o007 != 0, Warn), "chmod o= "+e.Data, "%s belongs to user %d, mode %04o", e.Data, owner, mode)
 	}

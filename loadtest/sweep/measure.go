@@ -184,7 +184,7 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 		return nil, err
 	}
 	if job.Params.History > 0 {
-		if err := settleDown(ctx, m.pg.DirectURL()); err != nil {
+		if err := settleDown(ctx, m.pg.AdminURL()); err != nil {
 			return nil, err
 		}
 	}

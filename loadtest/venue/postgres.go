@@ -79,6 +79,9 @@ func (p *Postgres) URL() string { return p.url }
 // DirectURL returns the database's address past the proxy.
 func (p *Postgres) DirectURL() string { return p.cluster.URL() }
 
+// AdminURL is as DirectURL, for a superuser.
+func (p *Postgres) AdminURL() string { return p.cluster.AdminURL() }
+
 // Kill kills the postmaster. Another one starts by itself and recovers.
 func (p *Postgres) Kill() { p.signal(syscall.SIGKILL) }
 

@@ -84,7 +84,7 @@ func TestWithoutBinariesThePackageIsNamed(t *testing.T) {
 }
 
 func TestAVersionThatIsNotOnOfferIsNotDownloaded(t *testing.T) {
-	_, err := download(background, options(t.TempDir()), 9)
+	_, err := pinned.download(background, options(t.TempDir()), 9)
 	require.ErrorContains(t, err, "version 9 is not on offer")
 }
 

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Options say where and how a cluster runs.
@@ -28,12 +26,8 @@ type Options struct {
 }
 
 const (
-	superuser = "outcry"   // made by initdb
-	database  = "postgres" // made by initdb
-	port      = "5432"     // only the name of the socket depends on it
-)
+	port = "5432" // only the name of the socket depends on it
 
-const (
 	// readyPoll is how often a starting Postgres is asked whether it answers, and
 	// readyTimeout how long it may take to say so.
 	readyPoll    = 20 * time.Millisecond
@@ -58,6 +52,8 @@ type Cluster struct {
 	lock    *os.File
 	socket  string // folder of the Unix socket
 
+	stepped func(c *Cluster, does string) // of machine
+
 	stopOnce sync.Once
 	stop     chan struct{} // closed when Stop is called
 	done     chan struct{} // closed when nothing runs any more
@@ -71,6 +67,7 @@ type machine struct {
 	installed func() []string // folders that may hold binaries
 	download  func(ctx context.Context, o Options, major int) (bin string, err error)
 	user      func(data, bin string) (*syscall.SysProcAttr, error)
+	stepped   func(c *Cluster, does string) // is called after each step of settleRoles; nil for none
 }
 
 // Start initializes the cluster in o.Dir where that has not been done, starts it,
@@ -79,21 +76,25 @@ type machine struct {
 //
 // The error tells what is missing or went wrong: the cluster is in use by another
 // process, there are no binaries or none of the right version, root can become
-// nobody else, initdb or Postgres failed (with the end of its log), ctx ended.
-// Nothing runs then, and the data is as before.
+// nobody else, initdb or Postgres failed (with the end of its log), the role of a former
+// version could not be replaced, ctx ended. Nothing runs then, and the data is as before.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	return start(ctx, o, machine{installed: installed, download: download, user: asUser})
+	return start(ctx, o, machine{installed: installed, download: pinned.download, user: asUser})
 }
 
 func start(ctx context.Context, o Options, m machine) (*Cluster, error) {
-	c := &Cluster{options: o, stop: make(chan struct{}), done: make(chan struct{})}
+	c := &Cluster{options: o, stepped: m.stepped, stop: make(chan struct{}), done: make(chan struct{})}
 	if err := c.prepare(ctx, m); err != nil {
 		c.release()
 		return nil, err
 	}
 	failed := make(chan error, 1)
 	go c.supervise(failed)
-	if err := c.waitUntilReady(ctx, failed); err != nil {
+	err := c.waitUntilReady(ctx, failed)
+	if err == nil {
+		err = c.settleRoles(ctx)
+	}
+	if err != nil {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 		defer cancel()
 		return nil, errors.Join(err, c.Stop(stopping))
@@ -112,6 +113,9 @@ func (c *Cluster) waitUntilReady(ctx context.Context, failed <-chan error) error
 		if state == nil {
 			return nil
 		}
+		if refused(state) {
+			return fmt.Errorf("cluster: Postgres does not let user %d in: %w; its log ends with: %s", os.Geteuid(), state, c.logTail())
+		}
 		select {
 		case err := <-failed:
 			return fmt.Errorf("cluster: Postgres ended before it answered: %w; its log ends with: %s", err, c.logTail())
@@ -128,17 +132,21 @@ func (c *Cluster) waitUntilReady(ctx context.Context, failed <-chan error) error
 func (c *Cluster) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, c.URL())
+	conn, err := c.connectAsSuperuser(ctx)
 	if err != nil {
 		return err
 	}
 	return conn.Close(ctx)
 }
 
-// URL returns what a client connects with, pgx and psql alike. The user in it may
-// do everything. It stays the same until the cluster is stopped, and differs each
+// URL returns what a client connects with, pgx and psql alike. The user in it owns the
+// database and is no superuser. Root, the user of this process and the one whom Postgres
+// runs as may use it. It stays the same until the cluster is stopped, and differs each
 // time that it is started.
-func (c *Cluster) URL() string { return urlOf(c.socket) }
+func (c *Cluster) URL() string { return urlOf(c.socket, role) }
+
+// AdminURL is as URL, for a superuser.
+func (c *Cluster) AdminURL() string { return urlOf(c.socket, superuser) }
 
 // PsqlCommand returns the shell command with which people look at the tables, run
 // as the same user as this process. It is the same every time, unless the
@@ -149,7 +157,7 @@ func (c *Cluster) PsqlCommand() string {
 	if len(host)+len("/.s.PGSQL."+port) > socketPathMax {
 		host = c.socket
 	}
-	return fmt.Sprintf("psql -h '%s' -p %s -U %s %s", host, port, superuser, database)
+	return fmt.Sprintf("psql -h '%s' -p %s -U %s %s", host, port, role, database)
 }
 
 // Pid returns the process id of the postmaster, 0 while there is none: after it

@@ -47,7 +47,7 @@ func initialized(t *testing.T, dir string) Options {
 }
 
 // thisMachine is what Start uses.
-var thisMachine = machine{installed: installed, download: download, user: asUser}
+var thisMachine = machine{installed: installed, download: pinned.download, user: asUser}
 
 func begin(t *testing.T, o Options) *Cluster {
 	t.Helper()

@@ -3,11 +3,13 @@ package cluster
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -140,7 +142,9 @@ func TestAProcessIDThatIsUsedAgainDoesNotBlockTheStart(t *testing.T) {
 	t.Cleanup(func() { other.Process.Kill(); other.Wait() })
 	rest := content[len(strconv.Itoa(mustAtoiLine(t, content))):]
 	require.NoError(t, os.WriteFile(lockFile, append([]byte(strconv.Itoa(other.Process.Pid)), rest...), 0o600))
-	require.NoError(t, c.own(lockFile))
+	if uid, gid, other := c.owner(); other {
+		require.NoError(t, os.Chown(lockFile, uid, gid))
+	}
 	keep(t, begin(t, o), 1)
 	require.True(t, alive(other.Process.Pid))
 }
@@ -166,4 +170,37 @@ func TestAnInterruptedInitdbIsDoneAgain(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(dir, makingPrefix+"*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// TestTheEndOfAClusterEndsNoOtherProcess that the same thread had started before.
+func TestTheEndOfAClusterEndsNoOtherProcess(t *testing.T) {
+	const rounds = 10 // a thread that ends does so a little later
+	var alive []func() error
+	for range rounds {
+		other := exec.Command("cat")
+		other.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		in, err := other.StdinPipe()
+		require.NoError(t, err)
+		out, err := other.StdoutPipe()
+		require.NoError(t, err)
+		c := &Cluster{options: options(t.TempDir()), stop: make(chan struct{}), done: make(chan struct{})}
+		close(c.stop)
+		started := make(chan error)
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			started <- other.Start()
+			c.supervise(nil)
+		}()
+		require.NoError(t, <-started)
+		<-c.Done()
+		alive = append(alive, func() error {
+			_, err := in.Write([]byte{1})
+			_, readErr := out.Read(make([]byte, 1))
+			return errors.Join(err, readErr, in.Close(), other.Wait())
+		})
+	}
+	for _, f := range alive {
+		require.NoError(t, f())
+	}
 }

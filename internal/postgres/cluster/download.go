@@ -2,12 +2,15 @@ package cluster
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	embedded "github.com/fergusstrange/embedded-postgres"
@@ -22,24 +25,51 @@ const (
 )
 
 // downloads are the versions that can be downloaded.
-var downloads = map[int]embedded.PostgresVersion{
-	13: embedded.V13, 14: embedded.V14, 15: embedded.V15, 16: embedded.V16, 17: embedded.V17, 18: embedded.V18,
+var downloads = map[int]embedded.PostgresVersion{14: embedded.V14, 15: embedded.V15, 16: embedded.V16, 17: embedded.V17, 18: embedded.V18}
+
+// source is where binaries come from. Tests have one of their own.
+type source struct {
+	repository string            // "" for that of the library
+	cache      string            // "" for that of cacheDir
+	checksums  map[string]string // of what may be unpacked, by archiveName
+}
+
+// pinned is the source of this program.
+var pinned = source{checksums: checksums}
+
+// archiveName is the name of an archive in the library's cache, on this machine.
+func archiveName(version embedded.PostgresVersion) string {
+	arch := runtime.GOARCH
+	if arch == "arm64" {
+		arch = "arm64v8"
+	}
+	if _, err := os.Stat("/etc/alpine-release"); err == nil && runtime.GOOS == "linux" {
+		arch += "-alpine"
+	}
+	return fmt.Sprintf("embedded-postgres-binaries-%s-%s-%s.txz", runtime.GOOS, arch, version)
 }
 
 // download fetches binaries once into a cache, and returns their folder. Several
-// processes may call it at once: one downloads, the others wait for it.
-func download(ctx context.Context, o Options, major int) (string, error) {
+// processes may call it at once: one downloads, the others wait for it. Only an archive
+// with a checksum of this program's is unpacked. Root does not run what is in it.
+func (s source) download(ctx context.Context, o Options, major int) (string, error) {
 	version, ok := downloads[major]
 	if !ok {
 		return "", fmt.Errorf("version %d is not on offer", major)
 	}
-	cache, err := cacheDir(o)
+	name := archiveName(version)
+	sum, ok := s.checksums[name]
+	if !ok {
+		return "", fmt.Errorf("this program has no checksum of %s, and unpacks nothing without", name)
+	}
+	cache, err := s.cacheDir(o)
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
-	folder := filepath.Join(cache, "postgres-"+string(version))
+	// What a former version has downloaded, and nobody compared, has another name.
+	folder := filepath.Join(cache, fmt.Sprintf("postgres-%s-%.12s", version, sum))
 	bin := filepath.Join(folder, "bin")
 	lock, err := waitForLock(ctx, folder+".lock")
 	if err != nil {
@@ -50,18 +80,31 @@ func download(ctx context.Context, o Options, major int) (string, error) {
 	fetched := make(chan error, 1)
 	go func() {
 		defer unlock(lock)
-		if majorOf(bin) == major {
+		if holdsServer(bin) {
 			fetched <- nil
 			return
 		}
-		fetched <- fetch(version, folder)
+		fetched <- s.fetch(version, sum, folder)
 	}()
 	select {
 	case err := <-fetched:
+		if err == nil && os.Geteuid() != 0 && majorOf(bin) != major { // for root, probe sees it
+			err = fmt.Errorf("%s does not run here", bin)
+		}
 		return bin, err
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
+}
+
+// holdsServer reports whether a folder has the server's programs. It runs none.
+func holdsServer(bin string) bool {
+	for _, name := range []string{"postgres", "initdb"} {
+		if info, err := os.Stat(filepath.Join(bin, name)); err != nil || !info.Mode().IsRegular() {
+			return false
+		}
+	}
+	return true
 }
 
 // waitForLock locks a file once nobody else has it.
@@ -80,9 +123,12 @@ func waitForLock(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// cacheDir returns the first folder for downloads that can be made: for root one
-// that the user of Postgres can read, for others their own.
-func cacheDir(o Options) (string, error) {
+// cacheDir returns the first folder for downloads that can be made and is this user's:
+// for root one that the user of Postgres can read, for others their own.
+func (s source) cacheDir(o Options) (string, error) {
+	if s.cache != "" {
+		return s.cache, nil
+	}
 	var parents []string
 	if os.Geteuid() == 0 {
 		parents = append(parents, "/var/cache")
@@ -95,8 +141,15 @@ func cacheDir(o Options) (string, error) {
 	for _, parent := range parents {
 		dir := filepath.Join(parent, "outcry")
 		err := os.MkdirAll(dir, 0o755)
+		var owner int
 		if err == nil {
+			owner, _, err = ownerOf(dir)
+		}
+		if err == nil && owner == os.Geteuid() {
 			return dir, nil
+		}
+		if err == nil {
+			err = fmt.Errorf("%s belongs to user %d", dir, owner)
 		}
 		all = errors.Join(all, err)
 	}
@@ -106,9 +159,12 @@ func cacheDir(o Options) (string, error) {
 // fetch downloads binaries into a folder, under another name until they are
 // complete. It replaces what is there.
 //
-// The library can only start a server as a whole, and not as root. But it fetches
-// and unpacks first: a data directory that cannot be made is where it stops.
-func fetch(version embedded.PostgresVersion, folder string) error {
+// The library can only start a server as a whole. But it fetches, unpacks, and then
+// makes a data directory, in this order, and what cannot be done is where it stops: it
+// goes that way twice, and between them the archive is compared with its checksum. (The
+// library compares one that the repository has beside the archive, and goes on if there is
+// none.)
+func (s source) fetch(version embedded.PostgresVersion, sum, folder string) error {
 	making := folder + ".making"
 	if err := errors.Join(os.RemoveAll(making), os.RemoveAll(folder), os.MkdirAll(making, 0o755)); err != nil {
 		return err
@@ -118,20 +174,33 @@ func fetch(version embedded.PostgresVersion, folder string) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(making, "archive", "file")
-	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o600)); err != nil {
+	cache, file, nowhere := filepath.Join(making, "archive"), filepath.Join(making, "file"), filepath.Join(making, "nowhere")
+	if err := errors.Join(os.Mkdir(cache, 0o755), os.WriteFile(file, nil, 0o600), os.Symlink("absent", nowhere)); err != nil {
 		return err
 	}
-	err = embedded.NewDatabase(embedded.DefaultConfig().Version(version).Port(port).Logger(io.Discard).
-		CachePath(filepath.Dir(file)).RuntimePath(filepath.Join(making, "runtime")).BinariesPath(making).
-		DataPath(filepath.Join(file, "below-a-file"))).Start()
-	if majorOf(filepath.Join(making, "bin")) == 0 {
-		return fmt.Errorf("there came no server of it that runs here: %w", err)
+	config := embedded.DefaultConfig().Version(version).Port(port).Logger(io.Discard).CachePath(cache).
+		RuntimePath(filepath.Join(making, "runtime")).DataPath(filepath.Join(file, "below-a-file"))
+	if s.repository != "" {
+		config = config.BinaryRepositoryURL(s.repository)
 	}
-	if err := os.RemoveAll(filepath.Dir(file)); err != nil {
-		return err
+	err = embedded.NewDatabase(config.BinariesPath(filepath.Join(nowhere, "below-a-dead-link"))).Start()
+	archive := filepath.Join(cache, archiveName(version))
+	b, readErr := os.ReadFile(archive)
+	if errors.Is(readErr, fs.ErrNotExist) {
+		return fmt.Errorf("there came no archive: %w", err)
 	}
-	return os.Rename(making, folder)
+	if readErr != nil {
+		return readErr
+	}
+	if got := fmt.Sprintf("%x", sha256.Sum256(b)); got != sum {
+		return fmt.Errorf("%s was downloaded with the checksum %s, and has to have %s: it was not unpacked", filepath.Base(archive), got, sum)
+	}
+	unpacked := filepath.Join(making, "unpacked")
+	err = embedded.NewDatabase(config.BinariesPath(unpacked)).Start()
+	if !holdsServer(filepath.Join(unpacked, "bin")) {
+		return fmt.Errorf("there is no server in %s: %w", filepath.Base(archive), err)
+	}
+	return os.Rename(unpacked, folder)
 }
 
 // freePort returns a TCP port that nobody listens on: the library asks for one.

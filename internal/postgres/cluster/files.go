@@ -47,22 +47,41 @@ func unlock(lock *os.File) error {
 	return errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
 }
 
-// own gives a directory with all that is in it to the user whom Postgres runs as,
-// where it is not that user's yet: a new one, or one that root has copied.
+// owner returns whose Postgres's files are. other reports whether that is to be seen to:
+// only root can give files away. In a user namespace they are root's.
+func (c *Cluster) owner() (uid, gid int, other bool) {
+	if c.as.Credential != nil {
+		return int(c.as.Credential.Uid), int(c.as.Credential.Gid), true
+	}
+	return 0, 0, os.Geteuid() == 0
+}
+
+// own gives a directory with all that is in it to the user whom Postgres runs as, if
+// it is not that user's yet: a new one, one that root has copied, or one that Postgres ran
+// on as another user. That user may still put links there, which are not followed. The
+// directory comes last: a start that is cut off leaves it for the next one.
 func (c *Cluster) own(dir string) error {
-	if c.as.Credential == nil {
+	uid, gid, other := c.owner()
+	if !other {
 		return nil
 	}
-	uid, gid := int(c.as.Credential.Uid), int(c.as.Credential.Gid)
 	if owner, _, err := ownerOf(dir); err != nil || owner == uid {
 		return err
 	}
-	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	defer root.Close()
+	err = fs.WalkDir(root.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || path == "." {
 			return err
 		}
-		return os.Lchown(path, uid, gid)
+		return root.Lchown(path, uid, gid)
 	})
+	if err == nil {
+		err = root.Chown(".", uid, gid)
+	}
 	if err != nil {
 		return fmt.Errorf("cluster: give %s to user %d: %w", dir, uid, err)
 	}

@@ -55,8 +55,11 @@ func (c *Cluster) waitForFormer(ctx context.Context) error {
 func (c *Cluster) former() (pid int, err error) {
 	path := filepath.Join(c.dataDir(), "postmaster.pid")
 	b, err := os.ReadFile(path)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("cluster: %w", err)
 	}
 	line, _, _ := strings.Cut(string(b), "\n")
 	pid, err = strconv.Atoi(strings.TrimSpace(line))
@@ -73,13 +76,13 @@ func (c *Cluster) former() (pid int, err error) {
 	return 0, nil
 }
 
-// worksOnData tells whether a process is a postmaster of the data directory, or
+// worksOnData reports whether a process is a postmaster of the data directory, or
 // cannot be told from one. A postmaster works in its data directory; a process
 // that has ended, reaped or not, works nowhere.
 func (c *Cluster) worksOnData(pid int) bool {
 	data, err := os.Stat(c.dataDir())
 	if err != nil {
-		return false
+		return !errors.Is(err, fs.ErrNotExist)
 	}
 	if _, err := os.Stat("/proc/self/cwd"); err != nil { // not Linux
 		out, err := exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output()

@@ -44,6 +44,10 @@ func (c *Cluster) prepare(ctx context.Context, m machine) (err error) {
 	if err := c.initialize(ctx); err != nil {
 		return err
 	}
+	c.sayWhoElse()
+	if err := c.writeAccess(); err != nil {
+		return err
+	}
 	return c.makeSocketDir()
 }
 
@@ -54,8 +58,8 @@ func (c *Cluster) initialize(ctx context.Context) error {
 	if err := removeMatching(filepath.Join(c.options.Dir, makingPrefix+"*")); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(c.dataDir(), "PG_VERSION")); err == nil {
-		return c.own(c.dataDir())
+	if made, err := madeWith(c.dataDir()); err != nil || made != 0 {
+		return errors.Join(err, c.own(c.dataDir()))
 	}
 	making, err := os.MkdirTemp(c.options.Dir, makingPrefix)
 	if err != nil {
@@ -82,7 +86,7 @@ func (c *Cluster) initdb(ctx context.Context, dir string) error {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	defer f.Close()
-	args := []string{"-U", superuser, "--auth=trust", "--encoding=UTF8", "--locale=C", "--data-checksums"}
+	args := []string{"-U", superuser, "--auth-local=peer", "--auth-host=reject", "--encoding=UTF8", "--locale=C", "--data-checksums"}
 	if c.options.Settings["fsync"] == "off" {
 		args = append(args, "--no-sync")
 	}

@@ -14,19 +14,19 @@ import (
 var ErrNotRunning = errors.New("the cluster does not run")
 
 // RunningURL returns what a client connects with to the cluster in dir, which another
-// process runs. Only the user whom Postgres runs as and root get in. The error is
+// process runs. Only root and the user whom Postgres runs as get in. The error is
 // ErrNotRunning, or says why the socket cannot be reached.
 func RunningURL(dir string) (string, error) {
 	socket, err := runningSocket(dir)
 	if err != nil {
 		return "", fmt.Errorf("cluster: %s: %w", dir, err)
 	}
-	return urlOf(socket), nil
+	return urlOf(socket, role), nil
 }
 
-// urlOf returns what a client connects with through a socket's folder.
-func urlOf(socket string) string {
-	q := url.Values{"host": {socket}, "port": {port}, "user": {superuser}, "sslmode": {"disable"}}
+// urlOf returns what a client connects with as a user through a socket's folder.
+func urlOf(socket, user string) string {
+	q := url.Values{"host": {socket}, "port": {port}, "user": {user}, "sslmode": {"disable"}}
 	return "postgres:///" + database + "?" + q.Encode()
 }
 

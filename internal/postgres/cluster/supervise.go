@@ -54,9 +54,12 @@ var settings = map[string]string{
 // It sends why the first one failed.
 //
 // The kernel ends the postmaster when the thread that forked it ends. So this
-// goroutine keeps its thread for itself, and forks every postmaster.
+// goroutine keeps its thread for itself, and forks every postmaster. It gives the thread
+// back at its end: the thread may have started other processes before, which would end
+// with it.
 func (c *Cluster) supervise(failed chan<- error) {
 	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	defer close(c.done)
 	defer c.release()
 	for delay := restartMin; ; delay = min(2*delay, restartMax) {
@@ -166,8 +169,20 @@ func (c *Cluster) command(ctx context.Context, data *os.File, program string, ar
 	attr := *c.as
 	cmd.SysProcAttr = &attr
 	cmd.Dir = "/" // ours may be closed to that user
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PG") }), "LC_ALL=C")
+	cmd.Env = environment()
 	return cmd
+}
+
+// environment is that of Postgres's programs: of ours only what they need, so that
+// no PGOPTIONS, LD_PRELOAD or secret gets there.
+func environment() []string {
+	env := []string{"LC_ALL=C"}
+	for _, name := range []string{"PATH", "TZ"} {
+		if value, there := os.LookupEnv(name); there {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
 }
 
 func (c *Cluster) dataDir() string { return filepath.Join(c.options.Dir, "data") }

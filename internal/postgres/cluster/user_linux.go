@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	osuser "os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 )
@@ -52,7 +53,7 @@ func inNamespace(uid, gid int) *syscall.SysProcAttr {
 // power could neither stop it, nor have the kernel end it.
 func probe(bin string, attr *syscall.SysProcAttr) error {
 	cmd := exec.Command(filepath.Join(bin, "postgres"), "--version")
-	cmd.SysProcAttr, cmd.Dir = attr, "/"
+	cmd.SysProcAttr, cmd.Dir, cmd.Env = attr, "/", environment()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -60,27 +61,48 @@ func probe(bin string, attr *syscall.SysProcAttr) error {
 	return errors.Join(err, cmd.Wait())
 }
 
+// seenAs returns by which number Postgres sees this process if it is run that way.
+func seenAs(attr *syscall.SysProcAttr) int {
+	for _, m := range attr.UidMappings {
+		return m.ContainerID // of root alone
+	}
+	return os.Geteuid()
+}
+
 // endWithThread has the kernel send s to the process when the thread that starts
 // it ends: at the latest when this process does, however that happens.
 func endWithThread(attr *syscall.SysProcAttr, s syscall.Signal) { attr.Pdeathsig = s }
 
-// unprivileged returns the ids of the user that root runs Postgres as: the owner of
-// the data directory, or one whom the system knows by name, which initdb asks for.
+// unprivileged returns the ids of the user that root runs Postgres as: the owner of the
+// data directory, or one whom the system knows by name, which initdb asks for. Data of
+// one of machineUsers goes over to ownUser once there is one.
 func unprivileged(data string) (uid, gid int, err error) {
-	if uid, gid, err := ownerOf(data); err == nil && uid != 0 {
+	owner, group, ownerErr := ownerOf(data)
+	if ownerErr == nil && owner != 0 && !slices.Contains(machineUsers, userName(owner)) {
+		return owner, group, nil
+	}
+	if uid, gid, ok := idsOf(ownUser); ok {
 		return uid, gid, nil
 	}
-	for _, name := range []string{"postgres", "nobody", "daemon"} {
-		u, err := osuser.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, err1 := strconv.Atoi(u.Uid)
-		gid, err2 := strconv.Atoi(u.Gid)
-		if errors.Join(err1, err2) == nil && uid != 0 {
+	if ownerErr == nil && owner != 0 {
+		return owner, group, nil
+	}
+	for _, name := range machineUsers {
+		if uid, gid, ok := idsOf(name); ok {
 			return uid, gid, nil
 		}
 	}
-	return 0, 0, errors.New("cluster: Postgres does not run as root, and the system has none of the users postgres, nobody, daemon: " +
+	return 0, 0, errors.New("cluster: Postgres does not run as root, and the system has none of the users outcry, postgres, nobody, daemon: " +
 		"start as another user, or name a database with --database-url")
+}
+
+// idsOf returns the ids of a user other than root. ok reports whether there is one.
+func idsOf(name string) (uid, gid int, ok bool) {
+	u, err := osuser.Lookup(name)
+	if err != nil {
+		return 0, 0, false
+	}
+	uid, err1 := strconv.Atoi(u.Uid)
+	gid, err2 := strconv.Atoi(u.Gid)
+	return uid, gid, errors.Join(err1, err2) == nil && uid != 0
 }

@@ -17,6 +17,9 @@ func asUser(_, _ string) (*syscall.SysProcAttr, error) {
 	return &syscall.SysProcAttr{}, nil
 }
 
+// seenAs returns by which number Postgres sees this process.
+func seenAs(*syscall.SysProcAttr) int { return os.Geteuid() }
+
 // endWithThread does nothing: only Linux can. A server that is killed leaves its
 // Postgres running here, and the next start asks people to end it.
 func endWithThread(*syscall.SysProcAttr, syscall.Signal) {}

@@ -76,7 +76,7 @@ func Main(m *testing.M) int {
 }
 
 // NewDatabase returns the URL of an empty database on the shared cluster, which no other
-// test has. When the test ends it is emptied for a later one, connections or not: a
+// test has, and of its owner, who is no superuser, as in real ones. When the test ends it is emptied for a later one, connections or not: a
 // database is some 300 files, and a file system takes long to make and remove those for
 // every test. The cluster is without durability. Any number of tests may call it at
 // once.
@@ -87,7 +87,7 @@ func NewDatabase(t testing.TB) string {
 	name, err := takeDatabase()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, giveBack(name)) })
-	return urlOf(name)
+	return urlOf(shared.cluster.URL(), name)
 }
 
 // takeDatabase returns the name of an empty database.
@@ -100,12 +100,12 @@ func takeDatabase() (name string, err error) {
 	}
 	shared.made++
 	name = fmt.Sprintf("test_%d", shared.made)
-	return name, execute(shared.cluster.URL(), "CREATE DATABASE "+name)
+	return name, execute(shared.cluster.AdminURL(), "CREATE DATABASE "+name+" OWNER outcry")
 }
 
 // giveBack ends a database's connections and removes all that is in it.
 func giveBack(name string) error {
-	if err := execute(urlOf(name), endOthers, dropAll); err != nil {
+	if err := execute(urlOf(shared.cluster.AdminURL(), name), endOthers, dropAll); err != nil {
 		return err
 	}
 	shared.mu.Lock()
@@ -127,13 +127,13 @@ const (
 		FOR name IN SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' LOOP
 			EXECUTE format('DROP SCHEMA %I CASCADE', name);
 		END LOOP;
-		CREATE SCHEMA public;
+		CREATE SCHEMA public AUTHORIZATION outcry;
 	END $$`
 )
 
-// urlOf returns what a client of a database on the shared cluster connects with.
-func urlOf(name string) string {
-	u, err := url.Parse(shared.cluster.URL())
+// urlOf returns the URL of another database on the cluster of a URL.
+func urlOf(cluster, name string) string {
+	u, err := url.Parse(cluster)
 	if err != nil {
 		panic(err) // the cluster's own
 	}
