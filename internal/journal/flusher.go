@@ -195,7 +195,8 @@ func (j *Journal) name(s spare, first uint64) error {
 
 // begin goes on in a spare that has its name.
 func (j *Journal) begin(spare spare, first uint64) error {
-	if err := j.fs.syncDir(j.dir); err != nil {
+	// Only what failed to open the directory is tried again, never a sync that failed.
+	if err := j.until(isNoDescriptor, func() error { return j.fs.syncDir(j.dir) }); err != nil {
 		return errors.Join(err, spare.Close())
 	}
 	if j.at > segmentHeader {

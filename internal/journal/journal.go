@@ -47,6 +47,7 @@ type Journal struct {
 	appended, synced atomic.Uint64
 
 	removing sync.Mutex // held by RemoveBefore, over the deletion of files
+	removed  bool       // the deletion of the last one is not synced yet; guarded by removing
 
 	// mu guards what follows.
 	mu       sync.Mutex
@@ -281,25 +282,33 @@ func (j *Journal) Notify(seq uint64, wake chan<- struct{}) {
 
 // RemoveBefore deletes the segments that hold only records before seq, but for
 // the last segment and what an open Reader holds. The error says what
-// could not be deleted; that stays part of the journal, and of the next call.
+// could not be deleted; that stays part of the journal, and of the next call. While no
+// file can be opened it deletes no more and returns nil: the next call goes on.
 func (j *Journal) RemoveBefore(seq uint64) error {
 	j.removing.Lock()
 	defer j.removing.Unlock()
 	for {
+		// Each is synced before the next, so that no power cut leaves a gap.
+		if j.removed {
+			switch err := j.fs.syncDir(j.dir); {
+			case isNoDescriptor(err):
+				return nil
+			case err != nil:
+				return fmt.Errorf("journal: sync %s: %w", j.dir, err)
+			}
+			j.removed = false
+		}
 		s, ok := j.dropOldest(seq)
 		if !ok {
 			return nil
 		}
-		// Each is synced before the next, so that no power cut leaves a gap.
 		if err := j.fs.remove(s.path); err != nil {
 			j.mu.Lock()
 			j.segments = slices.Insert(j.segments, 0, s)
 			j.mu.Unlock()
 			return fmt.Errorf("journal: %w", err)
 		}
-		if err := j.fs.syncDir(j.dir); err != nil {
-			return fmt.Errorf("journal: sync %s: %w", j.dir, err)
-		}
+		j.removed = true
 	}
 }
 
