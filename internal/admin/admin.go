@@ -50,7 +50,7 @@ type Options struct {
 	// Exchange is called only after Started has returned nil. Nil means that there are
 	// no such paths.
 	Exchange func() Exchange
-	Status   func(ctx context.Context) operate.Status
+	Status   func() operate.Status
 	Log      *slog.Logger
 	LogLevel *slog.LevelVar // of Log
 }
