@@ -34,6 +34,7 @@ type server struct {
 
 	lock      *journal.DirLock
 	guards    guards
+	xmlAddr   *bound // taken from the start on, and listened on once all is there
 	http      *http.Server
 	market    *market.API // nil without HTTP, as is feed
 	feed      *market.Feed
@@ -60,10 +61,11 @@ var (
 )
 
 // serve runs the exchange until ctx ends, and then stops it in order. An error
-// says why it could not start, or what made it stop.
+// says why it could not start, or what made it stop; it has been logged.
 func serve(ctx context.Context, c *config, log *logs) error {
 	manager, err := newNotifier(log.Logger)
 	if err != nil {
+		log.Error("the exchange has stopped", "error", err)
 		return err
 	}
 	defer manager.close()
@@ -78,13 +80,19 @@ func serve(ctx context.Context, c *config, log *logs) error {
 		defer stopFeeding()
 		err = s.runUntil(ctx, asked)
 	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // stopped while it was starting
+	}
+	// The reason comes first: what a stop logs is not about it.
+	told := err
+	if told != nil {
+		s.log.Error("the exchange has stopped", "error", told)
+	}
 	manager.tell("STOPPING=1")
 	s.setNotReady(errStopping)
-	if stopErr := s.stop(); err == nil {
+	if stopErr := s.stop(); told == nil && stopErr != nil {
 		err = stopErr
-	}
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // stopped while it was starting
+		s.log.Error("the exchange has stopped", "error", err)
 	}
 	return err
 }
@@ -126,6 +134,10 @@ func (s *server) start(ctx context.Context) (err error) {
 	if err = s.startSecurity(); err != nil {
 		return err
 	}
+	// Both addresses before a database, whose start may take long, or make one.
+	if s.xmlAddr, err = bind("listen", s.config.listen); err != nil {
+		return err
+	}
 	if err = s.startHTTP(); err != nil {
 		return err
 	}
@@ -135,7 +147,7 @@ func (s *server) start(ctx context.Context) (err error) {
 	if err = s.startEngine(ctx); err != nil {
 		return err
 	}
-	return s.startGateway(ctx)
+	return s.startGateway()
 }
 
 // startHTTP serves the HTTP side: from here on people can see what is going on.
@@ -143,7 +155,11 @@ func (s *server) startHTTP() error {
 	if s.config.http == "" {
 		return nil
 	}
-	l, err := net.Listen("tcp", s.config.http)
+	b, err := bind("http", s.config.http)
+	if err != nil {
+		return err
+	}
+	l, err := b.listen()
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
@@ -233,7 +249,7 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 }
 
 // startGateway listens for clients, and declares the exchange ready.
-func (s *server) startGateway(ctx context.Context) error {
+func (s *server) startGateway() error {
 	s.gateway = gateway.New(s.engine, gateway.Options{
 		FrameBytesMax: s.config.frameBytesMax, ReplyBytesMax: s.config.replyBytesMax, MemoryMax: s.config.memoryMax,
 		ConnectionsMax: s.config.connectionsMax,
@@ -244,8 +260,7 @@ func (s *server) startGateway(ctx context.Context) error {
 	s.onReload(s.reloadGateway, "max-connections", "idle-timeout", "frame-timeout", "write-timeout")
 	s.onReload(s.reloadSecurity, "rate-connection", "rate-account")
 	s.gateway.SetRates(s.config.rateConnection, s.config.rateAccount)
-	var listen net.ListenConfig
-	l, err := listen.Listen(ctx, "tcp", s.config.listen)
+	l, err := s.xmlAddr.listen()
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
@@ -306,6 +321,7 @@ func (s *server) stop() (err error) {
 			s.log.Warn("some connections did not end in time and were cut off")
 		}
 	}
+	s.xmlAddr.close()
 	s.unfeed() // which ends the streams, for which the HTTP side would wait
 	if s.http != nil {
 		if s.http.Shutdown(ctx) != nil {
@@ -340,6 +356,8 @@ func (s *server) stop() (err error) {
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Unlock())
 	}
-	s.log.Info("stopped", came...)
+	if s.engine != nil {
+		s.log.Info("stopped", came...)
+	}
 	return err
 }
