@@ -55,8 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	for _, warning := range c.warnings {
 		log.Warn("a setting is likely a mistake", "warning", warning)
 	}
-	if err := serve(ctx, c, log); err != nil {
-		log.Error("the exchange has stopped", "error", err)
+	if serve(ctx, c, log) != nil {
 		return exitError
 	}
 	return exitOK

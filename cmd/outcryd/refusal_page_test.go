@@ -18,7 +18,7 @@ import (
 
 // startsIn are the files whose every error is a refusal to start, and so is in
 // docs/OPERATIONS.md or in besides.
-var startsIn = []string{"cmd/outcryd/server.go", "cmd/outcryd/database.go", "cmd/outcryd/state.go", "cmd/outcryd/security.go"}
+var startsIn = []string{"cmd/outcryd/server.go", "cmd/outcryd/bind.go", "cmd/outcryd/database.go", "cmd/outcryd/state.go", "cmd/outcryd/security.go"}
 
 // refusals are the rows of the page, and of each the files that have it in an error's
 // text. Packages that also fail otherwise have only some of theirs here.
@@ -39,13 +39,13 @@ var refusals = map[string][]string{
 	"must be from":                                        {"cmd/outcryd/config.go", "cmd/outcryd/security.go"},
 	"is no setting":                                       {"cmd/outcryd/configfile.go"},
 	"parse error":                                         nil, // of package flag
-	"address already in use":                              nil, // of the system
+	"address already in use":                              nil, // of the system, as bind says it
 }
 
 // besides are errors in startsIn that are not a row of their own.
 var besides = []string{
 	"starting", "stopping", // states, which are no errors of a start
-	"--listen: %w", "--http: %w", // address already in use
+	"--listen: %w", "--http: %w", "--%s %s: %w", "another program listens there", // address already in use
 	"xml: %w", "http: %w", // ends of a server that has started
 	"the journal in %s reaches only to %d: %w", // records that were answered may be lost
 	"journal record %d: %w",                    // what else does not come out as recorded

@@ -32,20 +32,22 @@ type server struct {
 	manager *notifier // nil where there is no service manager
 	reloads reloads
 
-	lock      *journal.DirLock
-	guards    guards
-	http      *http.Server
-	market    *market.API // nil without HTTP, as is feed
-	feed      *market.Feed
-	marks     lagMarks // when the journal's records were synced
-	lately    lately   // how it was doing when it was last looked at
-	httpAddr  net.Addr
-	database  *database
-	journal   *journal.Journal
-	projector *postgres.Projector
-	history   *postgres.History
-	engine    *engine.Engine
-	gateway   *gateway.Server
+	lock            *journal.DirLock
+	guards          guards
+	xmlAddr         *bound // taken from the start on, and listened on once all is there
+	http            *http.Server
+	httpConnections *admin.Connections
+	market          *market.API // nil without HTTP, as is feed
+	feed            *market.Feed
+	marks           lagMarks // when the journal's records were synced
+	lately          lately   // how it was doing when it was last looked at
+	httpAddr        net.Addr
+	database        *database
+	journal         *journal.Journal
+	projector       *postgres.Projector
+	history         *postgres.History
+	engine          *engine.Engine
+	gateway         *gateway.Server
 
 	notReady  atomic.Pointer[error] // why the exchange takes no orders; nil when it does
 	running   sync.WaitGroup        // the goroutines below
@@ -60,10 +62,11 @@ var (
 )
 
 // serve runs the exchange until ctx ends, and then stops it in order. An error
-// says why it could not start, or what made it stop.
+// says why it could not start, or what made it stop; it has been logged.
 func serve(ctx context.Context, c *config, log *logs) error {
 	manager, err := newNotifier(log.Logger)
 	if err != nil {
+		log.Error("the exchange has stopped", "error", err)
 		return err
 	}
 	defer manager.close()
@@ -78,13 +81,19 @@ func serve(ctx context.Context, c *config, log *logs) error {
 		defer stopFeeding()
 		err = s.runUntil(ctx, asked)
 	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // stopped while it was starting
+	}
+	// The reason comes first: what a stop logs is not about it.
+	told := err
+	if told != nil {
+		s.log.Error("the exchange has stopped", "error", told)
+	}
 	manager.tell("STOPPING=1")
 	s.setNotReady(errStopping)
-	if stopErr := s.stop(); err == nil {
+	if stopErr := s.stop(); told == nil && stopErr != nil {
 		err = stopErr
-	}
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // stopped while it was starting
+		s.log.Error("the exchange has stopped", "error", err)
 	}
 	return err
 }
@@ -126,7 +135,12 @@ func (s *server) start(ctx context.Context) (err error) {
 	if err = s.startSecurity(); err != nil {
 		return err
 	}
-	if err = s.startHTTP(); err != nil {
+	// Both addresses before a database, whose start may take long, or make one.
+	httpAddr, err := s.bindBoth()
+	if err != nil {
+		return err
+	}
+	if err = s.startHTTP(httpAddr); err != nil {
 		return err
 	}
 	if s.database, err = openDatabase(ctx, s.config, s.log, s.setNotReady); err != nil {
@@ -135,23 +149,29 @@ func (s *server) start(ctx context.Context) (err error) {
 	if err = s.startEngine(ctx); err != nil {
 		return err
 	}
-	return s.startGateway(ctx)
+	return s.startGateway()
 }
 
-// startHTTP serves the HTTP side: from here on people can see what is going on.
-func (s *server) startHTTP() error {
-	if s.config.http == "" {
+// startHTTP serves the HTTP side at an address, nil for none: from here on people can see what is going on.
+func (s *server) startHTTP(at *bound) error {
+	if at == nil {
 		return nil
 	}
-	l, err := net.Listen("tcp", s.config.http)
+	l, err := at.listen()
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
 	s.httpAddr = l.Addr()
 	s.log.Info("the HTTP side is up", "http", s.httpAddr.String())
 	s.market = s.newMarketAPI()
-	s.onReload(s.reloadHTTP, "max-stream-readers")
-	s.metrics.watchServer(s.settings, s.ready)
+	s.onReload(s.reloadHTTP, "max-stream-readers", "max-http-connections")
+	s.metrics.watchServer(s.settings, s.connections, s.ready)
+	s.warnOfDescriptors()
+	s.httpConnections = admin.NewConnections(s.connections().http, func(client net.Addr) {
+		s.metrics.gateway.HTTPFull()
+		s.log.Warn("the HTTP side has as many connections as it may", "client", client.String())
+	})
+	s.metrics.gauge("outcry_http_connections", "HTTP connections that are open.", func() float64 { return float64(s.httpConnections.Count()) })
 	s.http = admin.NewServer(admin.Options{
 		Market:   s.market,
 		Gatherer: s.metrics.registry,
@@ -165,6 +185,8 @@ func (s *server) startHTTP() error {
 		},
 		Refuse:        func(text string) []byte { return wire.AppendError(nil, text) },
 		FrameBytesMax: s.config.frameBytesMax,
+		Connections:   s.httpConnections,
+		Hosts:         s.config.hosts(),
 		Tokens:        s.guards.tokens,
 		Refused:       s.metrics.gateway.Refused,
 		Denied:        s.metrics.gateway.Denied,
@@ -178,7 +200,7 @@ func (s *server) startHTTP() error {
 		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
 	}
 	s.running.Go(func() {
-		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(s.httpConnections.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
 			s.ended <- fmt.Errorf("http: %w", err)
 		}
 	})
@@ -233,10 +255,10 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 }
 
 // startGateway listens for clients, and declares the exchange ready.
-func (s *server) startGateway(ctx context.Context) error {
+func (s *server) startGateway() error {
 	s.gateway = gateway.New(s.engine, gateway.Options{
 		FrameBytesMax: s.config.frameBytesMax, ReplyBytesMax: s.config.replyBytesMax, MemoryMax: s.config.memoryMax,
-		ConnectionsMax: s.config.connectionsMax,
+		ConnectionsMax: s.connections().xml,
 		IdleTimeout:    s.config.idleTimeout, FrameTimeout: s.config.frameTimeout, WriteTimeout: s.config.writeTimeout,
 		TLS: s.guards.tls(), Tokens: s.guards.tokens,
 		BareReplies: s.config.bareReplies, Log: s.log, Metrics: s.metrics.gateway,
@@ -244,8 +266,7 @@ func (s *server) startGateway(ctx context.Context) error {
 	s.onReload(s.reloadGateway, "max-connections", "idle-timeout", "frame-timeout", "write-timeout")
 	s.onReload(s.reloadSecurity, "rate-connection", "rate-account")
 	s.gateway.SetRates(s.config.rateConnection, s.config.rateAccount)
-	var listen net.ListenConfig
-	l, err := listen.Listen(ctx, "tcp", s.config.listen)
+	l, err := s.xmlAddr.listen()
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
@@ -306,6 +327,7 @@ func (s *server) stop() (err error) {
 			s.log.Warn("some connections did not end in time and were cut off")
 		}
 	}
+	s.xmlAddr.close()
 	s.unfeed() // which ends the streams, for which the HTTP side would wait
 	if s.http != nil {
 		if s.http.Shutdown(ctx) != nil {
@@ -340,6 +362,8 @@ func (s *server) stop() (err error) {
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Unlock())
 	}
-	s.log.Info("stopped", came...)
+	if s.engine != nil {
+		s.log.Info("stopped", came...)
+	}
 	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	runtimemetrics "runtime/metrics"
 	"slices"
 	"sync"
@@ -12,15 +11,9 @@ import (
 	"outcry/internal/operate"
 )
 
-const (
-	// latelyMax is how old the figures of the last look may be. Market data looks once
-	// a second.
-	latelyMax = 5 * time.Second
-
-	// statusTimeout bounds how long a status waits until the names of halted symbols
-	// may be told.
-	statusTimeout = time.Second
-)
+// latelyMax is how old the figures of the last look may be. Market data looks once a
+// second.
+const latelyMax = 5 * time.Second
 
 // lately is how the exchange was doing when that was last looked at. Its methods may be
 // called from any goroutine. The zero value has not looked.
@@ -70,7 +63,7 @@ func (l *lately) now() *operate.Load {
 var processStart = time.Now()
 
 // statusNow is how the exchange is doing.
-func (s *server) statusNow(ctx context.Context) operate.Status {
+func (s *server) statusNow() operate.Status {
 	status := operate.Status{Version: version(), UptimeSeconds: time.Since(processStart).Seconds(), MemoryBytes: memoryBytes()}
 	if diskIsKnown {
 		d := diskOf(s.config.data)
@@ -84,12 +77,12 @@ func (s *server) statusNow(ctx context.Context) operate.Status {
 		status.Why = err.Error()
 	}
 	status.Ready = status.Why == ""
-	status.Exchange = s.exchangeNow(ctx)
+	status.Exchange = s.exchangeNow()
 	return status
 }
 
 // exchangeNow is the part of a status that there is once the exchange has started.
-func (s *server) exchangeNow(ctx context.Context) *operate.Exchange {
+func (s *server) exchangeNow() *operate.Exchange {
 	stats, applied := s.engine.Stats(), s.projector.Applied() // first: the journal may go on meanwhile
 	synced := s.journal.Synced()
 	x := &operate.Exchange{
@@ -108,11 +101,6 @@ func (s *server) exchangeNow(ctx context.Context) *operate.Exchange {
 		}
 	}
 	halts := s.engine.Halts()
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	if len(halts) > 0 && s.engine.Durable(ctx, s.journal.Appended()) != nil {
-		return x
-	}
 	for _, h := range halts[:min(len(halts), operate.HaltedMost)] {
 		x.Halted = append(x.Halted, operate.HaltedSymbol{Sym: string(h.Symbol), Halt: operate.Halt{Time: h.Since, Reason: h.Reason}})
 	}

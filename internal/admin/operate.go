@@ -35,8 +35,8 @@ func (o *Options) registerOperations(mux *routes) {
 		mux.HandleFunc("POST /admin/cancel-all", o.operation(o.cancelAll, "account", "sym"))
 	}
 	if o.Status != nil {
-		mux.HandleFunc("GET /admin/status", func(w http.ResponseWriter, r *http.Request) {
-			answerJSON(w, http.StatusOK, o.Status(r.Context()))
+		mux.HandleFunc("GET /admin/status", func(w http.ResponseWriter, _ *http.Request) {
+			answerJSON(w, http.StatusOK, o.Status())
 		})
 	}
 }

@@ -41,7 +41,7 @@ func TestOperationsAnswerWhatTheyCameTo(t *testing.T) {
 	o, x := options(), new(fakeExchange)
 	o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	o.Exchange = func() Exchange { return x }
-	o.Status = func(context.Context) operate.Status { return operate.Status{Version: "v"} }
+	o.Status = func() operate.Status { return operate.Status{Version: "v"} }
 	s := serve(t, o)
 	news := exchange.Halt{Since: 7, Reason: "news"}
 	for _, c := range []struct {

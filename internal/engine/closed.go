@@ -130,7 +130,9 @@ func (e *Engine) sweepOnce() bool {
 // the projection's state count as closed by the journal's last record.
 func (d *desk) adopt() {
 	d.engine.counters.openOrders.Add(int64(d.book.Resting()))
-	d.halted.Store(d.book.Halted())
+	if h := d.book.Halted(); h != nil {
+		d.halts.Store(&[]haltChange{{halt: h}})
+	}
 	if n := d.book.Closed(); n > 0 {
 		d.close(d.engine.journal.Appended(), n)
 	}

@@ -19,7 +19,7 @@ type desk struct {
 
 	closedCount atomic.Int64 // of the book's closed orders, for the sweeper to read
 	activity    activity
-	halted      atomic.Pointer[exchange.Halt] // the book's, for anybody to read
+	halts       atomic.Pointer[[]haltChange] // of the book, for anybody to read; nil while there were none
 
 	// Memory that each command uses anew.
 	order  exchange.Order

@@ -58,11 +58,12 @@ func (d *desk) halt(reason string, r *exchange.HaltResult) error {
 	}
 	h := exchange.Halt{Since: d.engine.options.Now(), Reason: reason}
 	d.event = exchange.Event{Kind: exchange.SymbolHalted, Time: h.Since, Symbol: d.symbol, Reason: reason}
-	if ok, err := d.log(r); !ok {
+	seq, err := d.log(r)
+	if seq == 0 {
 		return err
 	}
 	d.book.Halt(&h)
-	d.halted.Store(&h)
+	d.note(seq, &h)
 	r.Changed, r.Halt = true, h
 	return nil
 }
@@ -73,24 +74,71 @@ func (d *desk) resume(r *exchange.HaltResult) error {
 		return nil
 	}
 	d.event = exchange.Event{Kind: exchange.SymbolResumed, Time: d.engine.options.Now(), Symbol: d.symbol}
-	if ok, err := d.log(r); !ok {
+	seq, err := d.log(r)
+	if seq == 0 {
 		return err
 	}
 	r.Changed, r.Halt = true, *d.book.Resume()
-	d.halted.Store(nil)
+	d.note(seq, nil)
 	return nil
 }
 
-// log appends d.event, whose size is known, or says in r that there is no room for
-// it: it may use the reserve, as a cancel may.
-func (d *desk) log(r *exchange.HaltResult) (ok bool, err error) {
+// log appends d.event, whose size is known, and returns the record's seq; or it returns 0
+// and says in r that there is no room for it: it may use the reserve, as a cancel may.
+func (d *desk) log(r *exchange.HaltResult) (seq uint64, err error) {
 	var refused exchange.Result
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
-	if ok, err = d.engine.claimToCancel(len(d.record), &refused); ok {
-		_, err = d.engine.append(d.record, len(d.record))
+	ok, err := d.engine.claimToCancel(len(d.record), &refused)
+	if ok {
+		seq, err = d.engine.append(d.record, len(d.record))
 	}
 	r.Reason = refused.Reason
-	return ok && err == nil, err
+	return seq, err
+}
+
+// haltChange is what a record made of a symbol: halted, or not.
+type haltChange struct {
+	seq  uint64         // of the record; 0 for what the desk began with, which is durable
+	halt *exchange.Halt // nil where the symbol takes orders
+}
+
+// note keeps a change for those who ask how the symbol is, until it is durable beside the
+// last one that is: as long as halts and resumes are not, there is a record of each.
+func (d *desk) note(seq uint64, h *exchange.Halt) {
+	changes, durable := d.changes(), d.engine.durable()
+	for len(changes) > 1 && changes[1].seq <= durable {
+		changes = changes[1:]
+	}
+	changes = append(slices.Clone(changes), haltChange{seq, h})
+	d.halts.Store(&changes)
+}
+
+// changes returns what note has kept, oldest first, and first what there was before.
+func (d *desk) changes() []haltChange {
+	if all := d.halts.Load(); all != nil {
+		return *all
+	}
+	return []haltChange{{}}
+}
+
+// told returns the halt that may be told, nil where the symbol takes orders: that of the
+// last record up to durable.
+func (d *desk) told(durable uint64) (h *exchange.Halt) {
+	for _, c := range d.changes() {
+		if c.seq <= durable {
+			h = c.halt
+		}
+	}
+	return h
+}
+
+// durable returns the seq up to which everything may be told.
+func (e *Engine) durable() uint64 {
+	synced := e.journal.Synced()
+	if e.options.AckPostgres {
+		synced = min(synced, e.options.Projection.Applied())
+	}
+	return synced
 }
 
 // HaltedSymbol is a symbol that takes no orders.
@@ -99,11 +147,12 @@ type HaltedSymbol struct {
 	exchange.Halt
 }
 
-// Halts returns the symbols that are halted, in order of their names. Nobody may be
-// told before Durable(Appended) of their journal: a crash may still undo it.
+// Halts returns the symbols that are halted, in order of their names. They may be told:
+// a halt or resume that is not durable yet is left out, as if it had not come.
 func (e *Engine) Halts() (all []HaltedSymbol) {
+	durable := e.durable()
 	for _, d := range *e.numbered.Load() {
-		if h := d.halted.Load(); h != nil {
+		if h := d.told(durable); h != nil {
 			all = append(all, HaltedSymbol{d.symbol, *h})
 		}
 	}

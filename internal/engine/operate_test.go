@@ -343,3 +343,54 @@ func TestOperationsEndWithTheirContextAndTheEngine(t *testing.T) {
 		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()})
 	})
 }
+
+// TestAHaltAndItsEndAreToldOnceTheyAreDurable: with answers that wait for Postgres, a
+// crash may undo what only the journal has.
+func TestAHaltAndItsEndAreToldOnceTheyAreDurable(t *testing.T) {
+	db := &database{}
+	m := open(t, Options{Projection: db, AckPostgres: true})
+	apply := func() { db.applied.Store(m.journal.Appended()) }
+	apply()
+	halt := exchange.Halt{Since: 77, Reason: "news"}
+	impatient, cancel := context.WithCancel(background)
+	cancel()
+	told := func(want ...HaltedSymbol) {
+		t.Helper()
+		require.NoError(t, m.journal.Wait(background, m.journal.Appended()))
+		require.Equal(t, want, m.Halts())
+		require.EqualValues(t, len(want), m.Stats().Halted)
+	}
+	change := func(sym exchange.Symbol, reason string) {
+		t.Helper()
+		before := m.journal.Appended()
+		var err error
+		if reason == "" {
+			_, err = m.Resume(impatient, sym)
+		} else {
+			_, err = m.Halt(impatient, sym, reason)
+		}
+		require.ErrorIs(t, err, context.Canceled, "it is not durable")
+		require.Eventually(t, func() bool { return m.journal.Appended() == before+1 }, time.Minute, time.Millisecond)
+	}
+	change("A", "news")
+	told()
+	apply()
+	told(HaltedSymbol{"A", halt})
+	change("A", "")
+	told(HaltedSymbol{"A", halt})
+	between := m.journal.Appended()
+	change("A", "again")
+	told(HaltedSymbol{"A", halt})
+	db.applied.Store(between)
+	told()
+	apply()
+	told(HaltedSymbol{"A", exchange.Halt{Since: 77, Reason: "again"}})
+	for range 100 { // what was told before is let go of
+		change("A", "")
+		change("A", "again")
+		apply()
+		told(HaltedSymbol{"A", exchange.Halt{Since: 77, Reason: "again"}})
+	}
+	found, _ := m.desks.Load(exchange.Symbol("A"))
+	require.LessOrEqual(t, len(found.(*desk).changes()), 3)
+}

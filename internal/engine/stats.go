@@ -89,9 +89,10 @@ func (e *Engine) Stats() Stats {
 	e.mu.Unlock()
 	// Always in the same order: in another one a sum of floats may come out smaller by
 	// its last bit, and to who rates it that is a counter that began anew.
+	durable := e.durable()
 	for _, d := range *e.numbered.Load() {
 		s.Inbox += int64(len(d.inbox))
-		if d.halted.Load() != nil {
+		if d.told(durable) != nil {
 			s.Halted++
 		}
 		s.Executions += d.activity.executions.Load()

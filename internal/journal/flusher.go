@@ -210,7 +210,8 @@ func (j *Journal) name(s spare, first uint64) error {
 // begin goes on in a spare that has its name. It puts a mark behind the last record of
 // the present segment.
 func (j *Journal) begin(spare spare, first uint64, put func([]byte) error) error {
-	if err := j.fs.syncDir(j.dir); err != nil {
+	// Only what failed to open the directory is tried again, never a sync that failed.
+	if err := j.until(byFlusher, isNoDescriptor, func() error { return j.fs.syncDir(j.dir) }); err != nil {
 		return errors.Join(err, spare.Close())
 	}
 	if j.at > segmentHeader {

@@ -282,15 +282,19 @@ func (j *Journal) Notify(seq uint64, wake chan<- struct{}) {
 
 // RemoveBefore deletes the segments that hold only records before seq, but for
 // the last segment and what an open Reader holds. The error says what
-// could not be deleted; that stays part of the journal, and of the next call.
+// could not be deleted; that stays part of the journal, and of the next call. While no
+// file can be opened it deletes no more and returns nil: the next call goes on.
 func (j *Journal) RemoveBefore(seq uint64) error {
 	j.removing.Lock()
 	defer j.removing.Unlock()
 	for {
-		// Each is synced before the next, so that no power cut leaves a gap, also where
+		// Each is synced before the next, so that no power cut leaves a gap, also if
 		// that failed before.
 		if j.unsynced {
-			if err := j.fs.syncDir(j.dir); err != nil {
+			switch err := j.fs.syncDir(j.dir); {
+			case isNoDescriptor(err):
+				return nil
+			case err != nil:
 				return fmt.Errorf("journal: sync %s: %w", j.dir, err)
 			}
 			j.unsynced = false

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sort"
 	"sync/atomic"
+	"time"
 )
 
 // readBytes is how much a Reader reads at once, at the least.
@@ -75,23 +76,38 @@ func (r *Reader) Close() {
 	}
 }
 
-// Next returns the next record, as soon as it is synced. The payload is valid
+// Next returns the next record, as soon as it is synced and its segment can be opened:
+// it waits while the process has as many files open as it may. The payload is valid
 // until the next call. The error is ctx's, the journal's failure or ErrClosed, or
 // says what could not be read; the reader has not moved then.
 func (r *Reader) Next(ctx context.Context) (seq uint64, payload []byte, err error) {
 	if err := r.j.Wait(ctx, r.next.Load()); err != nil {
 		return 0, nil, err
 	}
-	return r.read()
+	for {
+		if seq, payload, err = r.read(); !isNoDescriptor(err) {
+			return seq, payload, err
+		}
+		select {
+		case <-time.After(allocateRetry):
+		case <-r.j.giveUp:
+			return 0, nil, ErrClosed
+		case <-ctx.Done():
+			return 0, nil, ctx.Err()
+		}
+	}
 }
 
 // TryNext is Next without waiting: ok is false, without an error, where the next
-// record is not synced yet.
+// record is not synced yet, or its segment cannot be opened now.
 func (r *Reader) TryNext() (seq uint64, payload []byte, ok bool, err error) {
 	if r.next.Load() > r.j.Synced() {
 		return 0, nil, false, nil
 	}
 	seq, payload, err = r.read()
+	if isNoDescriptor(err) {
+		return 0, nil, false, nil
+	}
 	return seq, payload, err == nil, err
 }
 

@@ -70,9 +70,16 @@ func charge(recordBytes int) int64 { return 2 * int64(recordBytes) }
 // recordBytes returns how many bytes a record takes in a file.
 func recordBytes(payload int) int { return padded(recordHeader + payload) }
 
-// isNoRoom tells whether an error is that of a full disk or a used up quota.
+// isNoRoom reports whether an error is that of a full disk, a used up quota, or a lack of
+// file descriptors: all of them pass.
 func isNoRoom(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || isNoDescriptor(err)
+}
+
+// isNoDescriptor reports whether a file could not be opened because the process or the
+// machine has as many open as it may.
+func isNoDescriptor(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // Room returns nil while the segment that will be needed next is there or being
@@ -166,15 +173,18 @@ func (j *Journal) noteRoom(who int, err error) {
 	j.space.Broadcast()
 }
 
-// untilRoom calls try, again and again while it fails because the disk is full.
-// It is for the flusher, which must not fail for that: what it is to write is
-// done already. It returns try's last error, also when the journal is closed. Each try
-// after the first must be safe: no sync may be repeated for the same bytes.
-func (j *Journal) untilRoom(who int, try func() error) error {
+// untilRoom calls try, again and again while it fails because the disk is full or no
+// file can be opened. It is for the flusher, which must not fail for that: what it is to
+// write is done already. It returns try's last error, also when the journal is closed.
+// Each try after the first must be safe: no sync may be repeated for the same bytes.
+func (j *Journal) untilRoom(who int, try func() error) error { return j.until(who, isNoRoom, try) }
+
+// until is untilRoom for the errors that passes reports to pass.
+func (j *Journal) until(who int, passes func(error) bool, try func() error) error {
 	told := false
 	for {
 		err := try()
-		if waits := isNoRoom(err); waits || told {
+		if waits := passes(err); waits || told {
 			j.mu.Lock()
 			if told = waits; waits {
 				j.noteRoom(who, err)
