@@ -52,11 +52,12 @@ func OpenHistory(ctx context.Context, url string) (*History, error) {
 // Close ends the connections.
 func (h *History) Close() { h.pool.Close() }
 
-// Order returns a closed order; found is false where the tables have no order of
-// that id. The error says why they could not be asked.
-func (h *History) Order(ctx context.Context, id exchange.OrderID) (o exchange.ClosedOrder, found bool, err error) {
+// Order returns a closed order, with up to most of its executions, those behind the first
+// after; found is false if the tables have no order of that id. The error says why they
+// could not be asked.
+func (h *History) Order(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool, err error) {
 	err = h.ask(ctx, func(ctx context.Context) error {
-		o, found, err = h.try(ctx, id)
+		o, found, err = h.try(ctx, id, after, most)
 		return err
 	})
 	return o, found, err
@@ -77,10 +78,10 @@ func (h *History) ask(ctx context.Context, try func(context.Context) error) (err
 }
 
 // try is Order over one connection.
-func (h *History) try(ctx context.Context, id exchange.OrderID) (o exchange.ClosedOrder, found bool, err error) {
+func (h *History) try(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool, err error) {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, h.pool, options, func(tx pgx.Tx) error {
-		o, err = order(ctx, tx, id)
+		o, err = order(ctx, tx, id, after, most)
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -93,20 +94,23 @@ func (h *History) try(ctx context.Context, id exchange.OrderID) (o exchange.Clos
 }
 
 // order reads one order, or returns pgx.ErrNoRows.
-func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID) (o exchange.ClosedOrder, err error) {
+func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, err error) {
 	row := tx.QueryRow(ctx, `
-		SELECT o.account, o.sym, o.amount, o.limit_price, coalesce(r.open, 0), coalesce(c.shares, 0), coalesce(c.time, 0)
+		SELECT o.account, o.sym, o.amount, o.limit_price, coalesce(r.open, 0), coalesce(c.shares, 0), coalesce(c.time, 0), coalesce(o.seq, 0)
 		  FROM order_log o
 		  LEFT JOIN resting_orders r ON r.id = o.id
 		  LEFT JOIN cancel_log c ON c.order_id = o.id
 		 WHERE o.id = $1`, id)
 	var amount int64
-	err = row.Scan((*string)(&o.Account), (*string)(&o.Symbol), &amount, &o.Limit, &o.Status.Open, &o.Status.Canceled, &o.Status.CanceledAt)
+	err = row.Scan((*string)(&o.Account), (*string)(&o.Symbol), &amount, &o.Limit, &o.Status.Open, &o.Status.Canceled, &o.Status.CanceledAt, &o.Seq)
 	if err != nil {
 		return o, err
 	}
 	o.Side, o.Shares = sideOf(amount)
-	rows, err := tx.Query(ctx, `WITH wanted AS (SELECT $1::bigint AS id)`+executionsOf, id)
+	if most == 0 {
+		return o, nil
+	}
+	rows, err := tx.Query(ctx, `WITH wanted AS (SELECT $1::bigint AS id)`+executionsOf+` OFFSET $2 LIMIT $3`, id, after, most)
 	if err != nil {
 		return o, err
 	}
