@@ -159,26 +159,6 @@ func (c *session) read() (reason string) {
 	}
 }
 
-// execute does what a batch asks, and has it answered. It returns false where the
-// exchange has failed or is stopping.
-func (c *session) execute(b *batch, begun time.Time) bool {
-	seq, err := c.server.execute(c.ctx, b)
-	b.clock.resume()
-	if err != nil {
-		c.server.discard(b)
-		if c.ctx.Err() == nil { // else the writer has logged why
-			c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.Any("error", err))
-		}
-		return false
-	}
-	c.executed += uint64(b.frames)
-	b.last, b.seq, b.begun = c.executed, seq, begun
-	if !b.pending && !c.late.busy.Load() || !c.handOver(b) {
-		c.answer(b)
-	}
-	return true
-}
-
 // take returns the next frame, as soon as it is whole.
 func (c *session) take() ([]byte, error) {
 	if frame := c.next; frame != nil {
@@ -237,33 +217,6 @@ func (c *session) arrived() {
 	c.frames.Release()
 	c.server.arriving.release(c.arriving)
 	c.arriving = 0
-}
-
-// answer hands the replies to a batch to the writer, which may tell them once the batch's
-// seq is durable. They travel together as long as they are short, so that what a client
-// does not take is not much more than one of them. The batch is given back before
-// the last is handed over: that may take as long as the client likes. It reports whether
-// the history did not answer.
-func (c *session) answer(b *batch) (unavailable bool) {
-	s := c.server
-	seq, begun := b.seq, b.begun
-	r := s.newReply(seq, begun)
-	for i := range b.frames {
-		if len(r.bytes) >= writeBytesMax {
-			s.settle(r, b)
-			c.push(r)
-			r = s.newReply(seq, begun)
-		}
-		begin := len(r.bytes)
-		b.appendReply(c.ctx, r, i)
-		r.bytes = s.endFrame(r.bytes, begin)
-	}
-	r.frame, unavailable = b.last, b.answers.unavailable
-	s.options.Metrics.executed(b, r)
-	s.settle(r, b)
-	s.release(b)
-	c.push(r)
-	return unavailable
 }
 
 // push sends a reply at once, or hands it to the writer, who is roused once it may be

@@ -107,18 +107,45 @@ func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int)
 		return o, err
 	}
 	o.Side, o.Shares = sideOf(amount)
-	if most == 0 {
-		return o, nil
-	}
-	rows, err := tx.Query(ctx, `WITH wanted AS (SELECT $1::bigint AS id)`+executionsOf+` OFFSET $2 LIMIT $3`, id, after, most)
-	if err != nil {
-		return o, err
-	}
-	var e exchange.Execution
-	var skip int64
-	_, err = pgx.ForEachRow(rows, []any{&skip, &e.Shares, &e.Price, &e.Time, &skip, &skip}, func() error {
-		o.Status.Executions = append(o.Status.Executions, e)
-		return nil
-	})
+	o.Status.Executions, err = executions(ctx, tx, id, after, most)
 	return o, err
+}
+
+// executions reads up to most executions of an order, those behind the first after: first
+// as aggressing order, then as resting one, as executionsOf has them. Each part is read
+// along its index, from its begin: a page needs no sort of all.
+func executions(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int) (all []exchange.Execution, err error) {
+	for _, part := range []struct{ key, place string }{{"order_id", "n"}, {"resting_id", "order_id"}} {
+		if most == 0 {
+			return all, nil
+		}
+		rows, err := tx.Query(ctx, `SELECT shares, price, time FROM execution_log WHERE `+part.key+` = $1 ORDER BY `+part.place+
+			` OFFSET $2 LIMIT $3`, id, after, most)
+		if err != nil {
+			return nil, err
+		}
+		var e exchange.Execution
+		found := 0
+		_, err = pgx.ForEachRow(rows, []any{&e.Shares, &e.Price, &e.Time}, func() error {
+			all = append(all, e)
+			found++
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		most -= found
+		switch {
+		case most == 0 || after == 0:
+		case found > 0:
+			after = 0
+		default:
+			var before int
+			if err := tx.QueryRow(ctx, `SELECT count(*) FROM execution_log WHERE `+part.key+` = $1`, id).Scan(&before); err != nil {
+				return nil, err
+			}
+			after -= before
+		}
+	}
+	return all, nil
 }
