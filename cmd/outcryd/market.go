@@ -17,8 +17,8 @@ const streamWriteTimeout = 5 * time.Second
 func (s *server) newMarketAPI() *market.API {
 	return market.NewAPI(market.APIOptions{
 		Started: s.started,
-		Order: func(ctx context.Context, id exchange.OrderID) (exchange.PublicOrder, bool, error) {
-			return s.engine.Show(ctx, id)
+		Order: func(ctx context.Context, id exchange.OrderID, after, most int) (exchange.PublicOrder, bool, error) {
+			return s.engine.Show(ctx, id, after, most)
 		},
 		Version: version(), ReadersMax: s.settings().readersMax, WriteTimeout: streamWriteTimeout,
 		Log: s.log, Metrics: s.metrics.stream,

@@ -185,7 +185,7 @@ func (d *desk) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) e
 	id := c.Names(r)
 	if r.Reason = d.book.MayCancel(id, c.Account); r.Reason != exchange.OK {
 		if r.Reason == exchange.UnknownOrder {
-			r.Reason = e.absent(id) // it was forgotten on the way here
+			e.absent(id, r) // it was forgotten on the way here
 		}
 		return nil
 	}
@@ -212,7 +212,7 @@ func (d *desk) queryOrder(c *exchange.Command, r *exchange.Result) {
 	if d.find(c.Account) == nil {
 		r.Reason = exchange.UnknownAccount
 	} else if o, found := d.book.Find(c.Names(r)); !found {
-		r.Reason = d.engine.absent(c.Names(r)) // it was forgotten on the way here
+		d.engine.absent(c.Names(r), r) // it was forgotten on the way here
 	} else if c.OwnOnly && o.Account.ID != c.Account {
 		r.Reason = exchange.ForeignOrder
 	} else {

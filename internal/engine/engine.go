@@ -34,9 +34,10 @@ import (
 
 // History answers for orders that memory no longer holds.
 type History interface {
-	// Order returns an order that is closed and projected. found is false where
-	// there is none. An error means that it could not be asked.
-	Order(ctx context.Context, id exchange.OrderID) (o exchange.ClosedOrder, found bool, err error)
+	// Order returns an order that is closed and projected, with up to most of its
+	// executions, those behind the first after. found is false where there is none. An
+	// error means that it could not be asked.
+	Order(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool, err error)
 	// Refs returns what those refs were used for that are projected; the others are
 	// missing. An error means that it could not be asked.
 	Refs(ctx context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error)
@@ -199,7 +200,7 @@ func (e *Engine) holder(id exchange.OrderID) *desk {
 // byte of the results may be told, rejects and queries included.
 //
 // A query or a cancel of an order that is not in memory any more, and so only in
-// the database, comes back as HistoryUnavailable: Recall asks there. Executions in
+// the database, comes back as InHistory: Recall asks there. Executions in
 // results belong to the exchange and must not be written to.
 //
 // An error means that the exchange has failed or is stopping, or that ctx ended
@@ -269,24 +270,15 @@ func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) chan 
 	case c.Kind == exchange.MakeSymbol:
 		return e.registrar.inbox
 	case c.Kind == exchange.ShowOrder:
-		r.Reason = e.absent(c.Order)
+		e.absent(c.Order, r)
 	case c.Kind != exchange.PlaceShares && !e.known(c.Account):
 		r.Reason = exchange.UnknownAccount
 	case c.Kind == exchange.QueryOrder || c.Kind == exchange.CancelOrder:
-		r.Reason = e.absent(c.Names(r))
+		e.absent(c.Names(r), r)
 	default:
 		r.Reason = exchange.UnknownSymbol
 	}
 	return nil
-}
-
-// absent returns what is answered for an order that is not in memory: unknown
-// where its id was never given out, otherwise the history has to say.
-func (e *Engine) absent(id exchange.OrderID) exchange.RejectReason {
-	if uint64(id) > e.lastOrder.Load() || e.options.History == nil {
-		return exchange.UnknownOrder
-	}
-	return exchange.HistoryUnavailable
 }
 
 // known tells whether an account exists.
@@ -294,34 +286,6 @@ func (e *Engine) known(id exchange.AccountID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ledger.Account(id) != nil
-}
-
-// Recall completes the result of a query or a cancel that Execute left as
-// HistoryUnavailable, by asking the history; every other result stays as it is. The
-// order was closed long ago and changes no more, so it does not matter what has
-// been done since. Where the history does not answer, or ctx ends, the result
-// stays HistoryUnavailable. The seq that Execute returned covers what it tells.
-//
-// It loads all executions of the order, so whoever has many results to complete
-// completes and sends them one by one.
-func (e *Engine) Recall(ctx context.Context, c *exchange.Command, r *exchange.Result) {
-	if r.Reason != exchange.HistoryUnavailable {
-		return
-	}
-	o, found, err := e.options.History.Order(ctx, c.Names(r))
-	switch {
-	case err != nil:
-	case !found:
-		r.Reason = exchange.UnknownOrder
-	case c.Kind == exchange.QueryOrder && !(c.OwnOnly && o.Account != c.Account):
-		r.Reason, r.Status = exchange.OK, o.Status
-	case o.Account != c.Account:
-		r.Reason = exchange.ForeignOrder
-	case o.Status.Canceled > 0:
-		r.Reason = exchange.AlreadyCanceled
-	default:
-		r.Reason = exchange.AlreadyExecuted
-	}
 }
 
 // Durable waits until everything up to seq may be told: it is synced in the

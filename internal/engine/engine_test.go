@@ -39,7 +39,7 @@ func (d *database) WaitApplied(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-func (d *database) Order(_ context.Context, id exchange.OrderID) (o exchange.ClosedOrder, found bool, err error) {
+func (d *database) Order(_ context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool, err error) {
 	if d.away.Load() {
 		return o, false, errors.New("away")
 	}
@@ -47,7 +47,10 @@ func (d *database) Order(_ context.Context, id exchange.OrderID) (o exchange.Clo
 	if !ok {
 		return o, false, nil
 	}
-	return v.(exchange.ClosedOrder), true, nil
+	o = v.(exchange.ClosedOrder)
+	o.Status.Executions = o.Status.Executions[min(after, len(o.Status.Executions)):]
+	o.Status.Executions = o.Status.Executions[:min(most, len(o.Status.Executions))]
+	return o, true, nil
 }
 
 func (d *database) Refs(_ context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error) {
@@ -125,7 +128,7 @@ func (m *market) all(commands ...exchange.Command) []exchange.Result {
 	_, err := m.Execute(background, commands, results)
 	require.NoError(m.t, err)
 	for i := range commands {
-		m.Recall(background, &commands[i], &results[i])
+		m.Recall(background, &commands[i], &results[i], 1000)
 	}
 	return results
 }

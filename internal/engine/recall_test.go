@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,11 +27,11 @@ func TestExecuteDoesNotAskTheHistory(t *testing.T) {
 	commands := []exchange.Command{queryOf(7), cancelOf(7, "1")}
 	_, err := m.Execute(background, commands, results)
 	require.NoError(t, err)
-	require.Equal(t, []exchange.Result{{Reason: exchange.HistoryUnavailable}, {Reason: exchange.HistoryUnavailable}}, results)
-	m.Recall(background, &commands[1], &results[1])
-	require.Equal(t, []exchange.Result{{Reason: exchange.HistoryUnavailable}, {Reason: exchange.AlreadyExecuted}}, results)
+	require.Equal(t, []exchange.Result{{Reason: exchange.InHistory}, {Reason: exchange.InHistory}}, results)
+	m.Recall(background, &commands[1], &results[1], 1000)
+	require.Equal(t, []exchange.Result{{Reason: exchange.InHistory}, {Reason: exchange.AlreadyExecuted}}, results)
 	done := exchange.Result{Reason: exchange.ForeignOrder}
-	m.Recall(background, &commands[1], &done)
+	m.Recall(background, &commands[1], &done, 1000)
 	require.Equal(t, exchange.ForeignOrder, done.Reason, "a result that is complete stays as it is")
 }
 
@@ -49,8 +50,65 @@ func TestAQueryOfOwnOrdersOnlyTellsNoOthers(t *testing.T) {
 	status := exchange.Status{Canceled: 5}
 	db.orders.Store(exchange.OrderID(7), exchange.ClosedOrder{Account: "1", PublicOrder: exchange.PublicOrder{Status: status}})
 	for account, want := range map[exchange.AccountID]exchange.Result{"1": {Status: status}, "2": {Reason: exchange.ForeignOrder}} {
-		c, r := own(7, account), exchange.Result{Reason: exchange.HistoryUnavailable}
-		m.Recall(background, &c, &r)
+		c, r := own(7, account), exchange.Result{Reason: exchange.InHistory}
+		m.Recall(background, &c, &r, 1000)
 		require.Equal(t, want, r, "in the database")
 	}
+}
+
+// TestWhatIsKnownLaterDoesNotCount: an order has an id before it has a place in the
+// journal. A query that came before that place says that there is no such order, whenever
+// the history is asked, and whatever has become of the order by then.
+func TestWhatIsKnownLaterDoesNotCount(t *testing.T) {
+	db := &database{}
+	m := open(t, Options{Projection: db, History: db})
+	m.lastOrder.Store(10) // 7 is given out, and not in a book yet
+	db.applied.Store(3)
+	commands, results := []exchange.Command{queryOf(7), cancelOf(7, "1"), queryOf(11)}, make([]exchange.Result, 3)
+	_, err := m.Execute(background, commands, results)
+	require.NoError(t, err)
+	require.Equal(t, []exchange.Result{{Reason: exchange.InHistory, Seen: 3}, {Reason: exchange.InHistory, Seen: 3},
+		{Reason: exchange.UnknownOrder}}, results)
+	m.lastOrder.Store(20)
+	db.applied.Store(9)
+	for _, id := range []exchange.OrderID{7, 11} {
+		db.orders.Store(id, exchange.ClosedOrder{Account: "1", Seq: 4, PublicOrder: exchange.PublicOrder{Status: exchange.Status{Canceled: 5}}})
+	}
+	for i := range commands {
+		m.Recall(background, &commands[i], &results[i], 1000)
+		require.Equal(t, exchange.Result{Reason: exchange.UnknownOrder}, results[i])
+	}
+	require.Equal(t, exchange.OK, m.do(queryOf(7)).Reason, "a query of now is told")
+}
+
+// TestRecallLoadsNoMoreThanIsAskedFor counts executions.
+func TestRecallLoadsNoMoreThanIsAskedFor(t *testing.T) {
+	db := &database{}
+	m := open(t, Options{Projection: db, History: db})
+	m.lastOrder.Store(10)
+	long := exchange.Status{Executions: make([]exchange.Execution, 500)}
+	db.orders.Store(exchange.OrderID(7), exchange.ClosedOrder{Account: "1", PublicOrder: exchange.PublicOrder{Status: long}})
+	c, r := queryOf(7), exchange.Result{Reason: exchange.InHistory}
+	m.Recall(background, &c, &r, 100)
+	require.Len(t, r.Status.Executions, 100)
+	db.away.Store(true)
+	r = exchange.Result{Reason: exchange.InHistory, Seen: 1}
+	m.Recall(background, &c, &r, 100)
+	require.Equal(t, exchange.Result{Reason: exchange.HistoryUnavailable}, r, "pending and failed are two things")
+}
+
+func TestReadyStopsAtARefThatOnlyTheHistoryMayKnow(t *testing.T) {
+	db := &database{}
+	m := open(t, Options{Projection: db, History: db})
+	old := named("old", sell("A", 1, 5))
+	db.refs.Store(exchange.RefKey{Account: "2", Ref: "old"}, exchange.RefUse{})
+	m.refs.filter.add(func(yield func(exchange.RefKey) bool) { yield(exchange.RefKey{Account: "2", Ref: "old"}) })
+	require.Eventually(t, m.refs.complete.Load, time.Minute, time.Millisecond)
+	m.do(named("young", sell("A", 1, 5)))
+	stranger := old
+	stranger.Account = "99"
+	commands := []exchange.Command{buy("A", 1, 1), named("new", sell("A", 1, 5)), named("young", sell("A", 1, 5)), stranger, old, buy("A", 1, 1)}
+	require.Equal(t, 4, m.Ready(commands))
+	require.Equal(t, 4, m.Ready(commands[:4]))
+	require.Zero(t, db.tries.Load(), "it asks nobody")
 }

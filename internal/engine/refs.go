@@ -102,6 +102,24 @@ func (e *Engine) lookUp(ctx context.Context, commands []exchange.Command) (l loo
 	return l
 }
 
+// Ready returns how many commands, from the first on, Execute does without asking the
+// history: those before the first with a ref that perhaps only the history knows.
+func (e *Engine) Ready(commands []exchange.Command) int {
+	if e.options.History == nil {
+		return len(commands)
+	}
+	for i := range commands {
+		key := exchange.RefKey{Account: commands[i].Account, Ref: commands[i].Ref}
+		if key.Ref == "" || e.refs.complete.Load() && !e.refs.filter.mayHave(key) {
+			continue
+		}
+		if known, _, _ := e.recallFromMemory(key); !known {
+			return i
+		}
+	}
+	return len(commands)
+}
+
 // recallFromMemory returns what a ref was used for, as far as memory knows: an account
 // that does not exist has used none.
 func (e *Engine) recallFromMemory(key exchange.RefKey) (known bool, use exchange.RefUse, used bool) {

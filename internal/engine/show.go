@@ -6,11 +6,11 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Show returns an order, whosever it is, once everything that it tells of it is
-// durable. found is false where there is no such order. The error says that the
+// Show returns an order, whosever it is, with up to most of its executions, those behind
+// the first after, once everything that it tells of it is durable. found is false where there is no such order. The error says that the
 // exchange has failed or is stopping, that the history could not be asked, or is
 // ctx's; nothing may be told then.
-func (e *Engine) Show(ctx context.Context, id exchange.OrderID) (o exchange.PublicOrder, found bool, err error) {
+func (e *Engine) Show(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.PublicOrder, found bool, err error) {
 	commands, results := []exchange.Command{{Kind: exchange.ShowOrder, Order: id}}, make([]exchange.Result, 1)
 	seq, err := e.Execute(ctx, commands, results)
 	if err != nil {
@@ -19,12 +19,17 @@ func (e *Engine) Show(ctx context.Context, id exchange.OrderID) (o exchange.Publ
 	switch results[0].Reason {
 	case exchange.OK:
 		o, found = *results[0].Shown, true
-	case exchange.HistoryUnavailable: // it was closed long ago, and changes no more
+		executions := o.Status.Executions
+		executions = executions[min(after, len(executions)):]
+		o.Status.Executions = executions[:min(most, len(executions))]
+	case exchange.InHistory: // it was closed long ago, and changes no more
 		var closed exchange.ClosedOrder
-		if closed, found, err = e.options.History.Order(ctx, id); err != nil {
+		if closed, found, err = e.options.History.Order(ctx, id, after, most); err != nil {
 			return o, false, err
 		}
-		o = closed.PublicOrder
+		if found = found && closed.Seq <= results[0].Seen; found {
+			o = closed.PublicOrder
+		}
 	}
 	return o, found, e.Durable(ctx, seq)
 }
@@ -33,7 +38,7 @@ func (e *Engine) Show(ctx context.Context, id exchange.OrderID) (o exchange.Publ
 func (d *desk) showOrder(c *exchange.Command, r *exchange.Result) {
 	o, found := d.book.Find(c.Order)
 	if !found {
-		r.Reason = d.engine.absent(c.Order) // it was forgotten on the way here
+		d.engine.absent(c.Order, r) // it was forgotten on the way here
 		return
 	}
 	public := o.Public(d.symbol)

@@ -37,6 +37,9 @@ func (k CommandKind) String() string {
 	return "unknown"
 }
 
+// Tells reports whether a command of this kind is answered with what has become of an order.
+func (k CommandKind) Tells() bool { return k == QueryOrder || k == CancelOrder }
+
 // Command is one thing that a client asks. Its values have passed the Parse
 // functions of this package; the fields that a kind does not name are zero.
 type Command struct {
@@ -71,6 +74,9 @@ type Result struct {
 	Halt *Halt
 	// Shown is the answer to an accepted ShowOrder, nil to all others.
 	Shown *PublicOrder
+	// Seen is, with InHistory, the last record that the history had when the order was
+	// looked for: an order of a later one was not there then.
+	Seen uint64
 }
 
 // Status is what has become of an order (docs/PROTOCOL.md, section "query").
@@ -91,6 +97,7 @@ type Execution struct {
 // ClosedOrder is an order that has nothing open any more, as history tells it.
 type ClosedOrder struct {
 	Account AccountID
+	Seq     uint64 // of the record that accepted it, 0 if it is older than history
 	PublicOrder
 }
 
@@ -123,6 +130,7 @@ const (
 	Halted                             // the symbol takes no orders
 	RateExceeded                       // the account sends more than it may
 	TooManyCancels                     // the account has more open than one record of the journal takes
+	InHistory                          // pending: the order is only in Postgres, which has not been asked yet
 	rejectReasons                      // how many there are
 )
 
@@ -158,4 +166,5 @@ var rejectNames = [rejectReasons]string{
 	Halted:                "symbol_halted",
 	RateExceeded:          "rate_exceeded",
 	TooManyCancels:        "too_many_cancels",
+	InHistory:             "in_history",
 }

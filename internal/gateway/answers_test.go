@@ -6,7 +6,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
 )
 
 // asking is a frame of an account that asks for orders, and does the rest between.
@@ -35,12 +38,13 @@ func tooLong(order, limit int) string {
 
 func TestAReplyThatIsLongEnoughAnswersNoFurtherQuery(t *testing.T) {
 	first := "<results>" + statuses(100, 1) + anOpened
+	both := len(first + statuses(100, 2) + "</results>")
 	for _, test := range []struct {
 		limit int
 		want  string
 	}{
-		{len(first), first + tooLong(2, len(first)) + anOpened + tooLong(3, len(first)) + anOpened + "</results>"},
-		{len(first) + 1, first + statuses(100, 2) + anOpened + tooLong(3, len(first)+1) + anOpened + "</results>"},
+		{both - 1, first + tooLong(2, both-1) + anOpened + tooLong(3, both-1) + anOpened + "</results>"},
+		{both, first + statuses(100, 2) + anOpened + tooLong(3, both) + anOpened + "</results>"},
 	} {
 		for _, together := range []int{1, 10} {
 			l, x := listen(t), newFake()
@@ -57,24 +61,53 @@ func TestAReplyThatIsLongEnoughAnswersNoFurtherQuery(t *testing.T) {
 	}
 }
 
-func TestASingleQueryIsAnsweredWhole(t *testing.T) {
+func TestAStatusThatIsTooLongAloneSaysWhereItCanBeRead(t *testing.T) {
+	whole := "<results>" + statuses(100, 1) + "</results>"
+	for limit, want := range map[int]string{
+		len(whole): whole,
+		len(whole) - 1: fmt.Sprintf(`<results><error id="1">what order 1 has executed takes more than %d bytes; `+
+			`read it in pages, from /api/v1/orders/1?after=0 on, or in the database</error></results>`, len(whole)-1),
+		64: `<results><error id="1">what order 1 has executed takes more than 64 bytes; ` +
+			`read it in pages, from /api/v1/orders/1?after=0 on, or in the database</error></results>`,
+	} {
+		for _, past := range []exchange.OrderID{0, 1} { // in memory, in the database
+			l, x := listen(t), newFake()
+			x.executions, x.past = 100, past
+			start(t, l, x, Options{ReplyBytesMax: limit})
+			c := dial(t, l)
+			c.send(query(1))
+			require.Equal(t, want, c.reply())
+		}
+	}
+}
+
+// TestACancelThatIsTooLongToTellSaysThatItIsDone: nothing that was done is answered with
+// an error that does not say so.
+func TestACancelThatIsTooLongToTellSaysThatItIsDone(t *testing.T) {
 	l, x := listen(t), newFake()
-	x.executions = 10_000
-	start(t, l, x, Options{ReplyBytesMax: 10})
+	x.executions = 100
+	m := NewMetrics()
+	start(t, l, x, Options{ReplyBytesMax: 4000, Metrics: m})
 	c := dial(t, l)
-	c.send(query(1))
-	require.Equal(t, "<results>"+statuses(10_000, 1)+"</results>", c.reply())
+	c.send(frame(`<transactions id="1"><cancel id="1"/><query id="9"/></transactions>`))
+	tooLong := func(order int) string {
+		return fmt.Sprintf(`what order %d has executed takes more than 4000 bytes; read it in pages, from /api/v1/orders/%d?after=0 on, or in the database</error>`, order, order)
+	}
+	require.Equal(t, `<results><error id="1">order 1 is canceled; `+tooLong(1)+`<error id="9">`+tooLong(9)+`</results>`, c.reply())
+	require.Equal(t, 1.0, testutil.ToFloat64(m.commands.WithLabelValues("cancel", "ok")))
+	require.Equal(t, 1.0, testutil.ToFloat64(m.commands.WithLabelValues("query", "reply_too_long")))
+	require.Equal(t, 1.0, testutil.ToFloat64(m.byLimit[limitReply]), "once a reply")
 }
 
 func TestOrdersThatAreOnlyInTheDatabaseAreFetchedOneByOne(t *testing.T) {
 	l, x := listen(t), newFake()
 	x.past, x.executions = 3, 100
-	start(t, l, x, Options{ReplyBytesMax: 5000})
+	start(t, l, x, Options{ReplyBytesMax: 9000})
 	c := dial(t, l)
 	c.send(asking("", 4, 3, 2, 1), query(1))
-	require.Equal(t, "<results>"+statuses(100, 4)+statuses(100, 3)+tooLong(2, 5000)+tooLong(1, 5000)+"</results>", c.reply())
+	require.Equal(t, "<results>"+statuses(100, 4)+statuses(100, 3)+tooLong(2, 9000)+tooLong(1, 9000)+"</results>", c.reply())
 	require.Equal(t, "<results>"+statuses(100, 1)+"</results>", c.reply())
-	require.Equal(t, []int{3, 1}, x.recalled, "what is not answered is not fetched")
+	require.Equal(t, []int{3, 2, 1}, x.recalled, "behind one that is not answered none is fetched")
 }
 
 func TestADatabaseThatDoesNotAnswerIsAskedOnce(t *testing.T) {

@@ -148,6 +148,17 @@ func (s *Server) judgeOf(grant *auth.Grant) *judge {
 
 // judge takes out of a request what is not to be done.
 func (j *judge) judge(r *wire.Request) {
+	if j.grant != nil {
+		r.DenyMalformed(func(create bool, account exchange.AccountID) string {
+			c := exchange.Command{Kind: exchange.PlaceOrder, Account: account}
+			if create {
+				c.Kind = exchange.OpenAccount
+			} else if account == "" {
+				return "" // the error says so, and little else
+			}
+			return j.permit(&c)
+		})
+	}
 	r.Deny(func(c *exchange.Command) string {
 		if j.grant != nil {
 			if text := j.permit(c); text != "" {

@@ -22,10 +22,17 @@ type batch struct {
 	bytes    int // of the frames
 	commands []exchange.Command
 	results  []exchange.Result
-	answered int     // how many of results are in a reply
-	large    bool    // one frame, of more than a connection has memory for
-	memory   *memory // the server's that it takes of, where it is large
-	held     int64   // of memory
+	answered int       // how many of results are in a reply
+	pending  bool      // some of results are in the history
+	last     uint64    // the number of the last frame
+	cost     int       // of memory, as wire.DecodeMemory has it
+	seq      uint64    // what must be durable before it is answered
+	begun    time.Time // when the first frame was whole
+	late     int64     // of Server.recalling
+	executed time.Time // when it was, if it is answered late
+	large    bool      // one frame, of more than a connection has memory for
+	memory   *memory   // the server's that it takes of, where it is large
+	held     int64     // of memory
 	answers  answers
 	clock    stageClock
 }
@@ -69,6 +76,7 @@ func (s *Server) release(b *batch) {
 	clear(b.results)
 	b.answers.reset()
 	b.frames, b.bytes, b.answered, b.large, b.commands, b.results = 0, 0, 0, false, b.commands[:0], b.results[:0]
+	b.pending, b.last, b.cost, b.late = false, 0, 0, 0
 	s.batches.Put(b)
 }
 
@@ -101,7 +109,42 @@ func (s *Server) execute(ctx context.Context, b *batch) (seq uint64, err error) 
 			return 0, fmt.Errorf("gateway: execute %d commands: %w", len(b.commands), err)
 		}
 	}
+	for i := range b.results {
+		if b.results[i].Reason == exchange.InHistory {
+			b.pending = true
+			break
+		}
+	}
 	return seq, nil
+}
+
+// split returns the frames of a batch from the first one on that has to wait for the
+// history before it can be executed, as a batch of their own: those before must not wait
+// with it. It returns nil if there is none, or none before it.
+func (s *Server) split(b *batch) *batch {
+	if b.frames < 2 {
+		return nil
+	}
+	ready := s.exchange.Ready(b.commands)
+	if ready == len(b.commands) {
+		return nil
+	}
+	first, commands := 0, 0
+	for commands+len(b.requests[first].Commands) <= ready {
+		commands += len(b.requests[first].Commands)
+		first++
+	}
+	if first == 0 {
+		return nil
+	}
+	rest := s.takeBatch()
+	rest.requests = append(rest.requests[:0], b.requests[first:b.frames]...)
+	rest.commands = append(rest.commands, b.commands[commands:]...)
+	rest.frames, rest.cost = b.frames-first, b.cost
+	clear(b.requests[first:b.frames]) // they are the other's
+	clear(b.commands[commands:])
+	b.frames, b.commands = first, b.commands[:commands]
+	return rest
 }
 
 // appendReply appends the XML of the reply to frame i. Each frame is answered once,

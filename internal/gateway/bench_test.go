@@ -24,7 +24,8 @@ func (null) Execute(_ context.Context, _ []exchange.Command, results []exchange.
 	return 1, nil
 }
 
-func (null) Recall(context.Context, *exchange.Command, *exchange.Result) {}
+func (null) Recall(context.Context, *exchange.Command, *exchange.Result, int) {}
+func (null) Ready(commands []exchange.Command) int                            { return len(commands) }
 
 func (null) Durable(context.Context, uint64) error { return nil }
 

@@ -70,7 +70,7 @@ func (d *deadlines) prolong() bool {
 
 // idleSince returns when the client began to be idle: now, where it is owed a reply.
 func (d *deadlines) idleSince() time.Time {
-	if since, silent := d.session.unsent.silence(); silent {
+	if since, silent := d.session.unsent.silence(); silent && !d.session.late.busy.Load() {
 		return since
 	}
 	return time.Now()

@@ -38,6 +38,8 @@ type fake struct {
 	executions int              // of each order
 	past       exchange.OrderID // orders up to this one are only in the database
 	away       bool             // the database does not answer
+	frozen     bool             // nor does it say so
+	old        exchange.Ref     // this one may be in the database alone
 	foreign    exchange.OrderID // this one belongs to somebody else
 	commands   []exchange.Command
 	entered    func() // called by each Execute, unlocked; nil for nothing
@@ -67,11 +69,13 @@ func (x *fake) Execute(_ context.Context, commands []exchange.Command, results [
 				results[i].Reason = exchange.AccountExists
 			}
 			x.accounts[c.Account] = true
+		case exchange.CancelOrder:
+			results[i].Status.Executions = make([]exchange.Execution, x.executions)
 		case exchange.QueryOrder:
 			x.queried = append(x.queried, int(c.Order))
 			x.answer(c.Order, &results[i])
 			if c.Order <= x.past {
-				results[i] = exchange.Result{Reason: exchange.HistoryUnavailable}
+				results[i] = exchange.Result{Reason: exchange.InHistory}
 			}
 			if c.Order == x.foreign {
 				results[i] = exchange.Result{Reason: exchange.ForeignOrder}
@@ -85,13 +89,34 @@ func (x *fake) answer(id exchange.OrderID, r *exchange.Result) {
 	*r = exchange.Result{Status: exchange.Status{Open: exchange.Shares(id) * 1e8, Executions: make([]exchange.Execution, x.executions)}}
 }
 
-func (x *fake) Recall(_ context.Context, c *exchange.Command, r *exchange.Result) {
+func (x *fake) Recall(ctx context.Context, c *exchange.Command, r *exchange.Result, most int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.recalled = append(x.recalled, int(c.Order))
-	if !x.away {
-		x.answer(c.Order, r)
+	for x.frozen && ctx.Err() == nil {
+		changed := x.changed
+		x.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		x.mu.Lock()
 	}
+	if x.away || ctx.Err() != nil {
+		r.Reason = exchange.HistoryUnavailable
+		return
+	}
+	x.answer(c.Order, r)
+	r.Status.Executions = r.Status.Executions[:min(most, len(r.Status.Executions))]
+}
+
+func (x *fake) Ready(commands []exchange.Command) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if n := slices.IndexFunc(commands, func(c exchange.Command) bool { return x.old != "" && c.Ref == x.old }); n >= 0 {
+		return n
+	}
+	return len(commands)
 }
 
 func (x *fake) total() (n int) {
@@ -186,7 +211,7 @@ func start(t testing.TB, l net.Listener, x Exchange, o Options) *Server {
 
 // requireNothingHeld asserts that all memory was given back.
 func requireNothingHeld(t require.TestingT, s *Server) {
-	for _, m := range []*memory{s.arriving, s.working, s.huge} {
+	for _, m := range []*memory{s.arriving, s.working, s.huge, s.recalling} {
 		require.Zero(t, testutil.ToFloat64(m.held))
 		require.True(t, m.free.TryAcquire(m.max))
 		m.free.Release(m.max)

@@ -7,6 +7,10 @@
 // pays one hand-off and one sync for many frames. The queue between the two is
 // short: a client that does not take its replies is not read from.
 //
+// Where a reply waits for the history, a third goroutine encodes it and those behind
+// it, for as long as there are any (late.go): the reader never waits for a database,
+// but for a ref that perhaps only the history knows.
+//
 // A connection that the server closes gets the reason as its last reply, after
 // the replies to all frames that took effect.
 package gateway
@@ -22,6 +26,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"outcry/internal/auth"
 	"outcry/internal/exchange"
 	"outcry/internal/wire"
@@ -35,10 +41,13 @@ type Exchange interface {
 	// An error means that the exchange has failed or is stopping, or is ctx's;
 	// nothing may be told then.
 	Execute(ctx context.Context, commands []exchange.Command, results []exchange.Result) (seq uint64, err error)
-	// Recall completes a result that Execute left as HistoryUnavailable, where it
-	// can: the order is only in the database. What it tells is covered by the seq
-	// that Execute returned.
-	Recall(ctx context.Context, c *exchange.Command, r *exchange.Result)
+	// Recall completes a result that Execute left as InHistory: the order is only in the
+	// database. It loads up to most executions. What it tells is covered by the seq that
+	// Execute returned.
+	Recall(ctx context.Context, c *exchange.Command, r *exchange.Result, most int)
+	// Ready returns how many of the commands, from the first on, Execute does without
+	// asking the database. It does not wait.
+	Ready(commands []exchange.Command) int
 	// Durable waits until everything up to seq may be told. An error means that
 	// it may not be, or is ctx's.
 	Durable(ctx context.Context, seq uint64) error
@@ -60,6 +69,10 @@ type Server struct {
 	arriving *memory   // of frames
 	working  *memory   // of batches and replies
 	huge     *memory   // of huge ones
+
+	recalling   *memory             // of batches that wait for the history, or behind one
+	recalls     *semaphore.Weighted // recallsMax
+	lateAnswers *semaphore.Weighted // lateAnswersMax
 
 	connectionRate atomic.Int64 // SetRates
 	accountRate    atomic.Int64
@@ -89,7 +102,9 @@ func New(x Exchange, o Options) *Server {
 	eighth := int64(o.MemoryMax / 8)
 	s.arriving = newMemory(max(1, 2*eighth), o.Metrics.arriving)
 	s.working = newMemory(max(1, 3*eighth), o.Metrics.working)
-	s.huge = newMemory(max(1, 3*eighth), o.Metrics.huge)
+	s.huge = newMemory(max(1, 2*eighth), o.Metrics.huge)
+	s.recalling = newMemory(max(1, eighth), o.Metrics.recalling)
+	s.recalls, s.lateAnswers = semaphore.NewWeighted(recallsMax), semaphore.NewWeighted(lateAnswersMax)
 	s.ctx, s.cutOff = context.WithCancel(context.Background())
 	s.accepting, s.drain = context.WithCancel(s.ctx)
 	return s
@@ -242,6 +257,13 @@ func (s *Server) Answer(ctx context.Context, xml []byte, tell func(reply []byte)
 	if err != nil {
 		s.discard(b)
 		return err
+	}
+	if b.pending {
+		if s.lateAnswers.TryAcquire(1) {
+			defer s.lateAnswers.Release(1)
+		} else {
+			b.answers.unavailable = true
+		}
 	}
 	b.appendReply(ctx, r, 0)
 	m.executed(b, r)

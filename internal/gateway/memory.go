@@ -13,7 +13,7 @@ import (
 var errNoMemory = errors.New("gateway: no memory for a frame")
 
 // memory is what all sessions together may take for one purpose, over the little
-// that each has for itself. There are three of them, so that nobody waits in a
+// that each has for itself. There are four of them, so that nobody waits in a
 // circle, and few do behind what has to wait for long:
 //
 //   - arriving, a quarter: the buffers of large frames that arrive. It is waited for
@@ -21,8 +21,10 @@ var errNoMemory = errors.New("gateway: no memory for a frame")
 //   - working, three eighths: large frames that are decoded and executed, and large
 //     replies until the client has taken them. It is waited for with a frame in hand
 //     that has arrived; who holds some of it never waits for more (try).
-//   - huge, the rest: the same for frames that would take more than an eighth of
+//   - huge, a quarter: the same for frames that would take more than an eighth of
 //     working. They wait for each other only.
+//   - recalling, the rest: frames that are executed and whose replies wait for the
+//     history. Nobody waits for it: whoever finds none is answered as if alone.
 //
 // Waiting is in order of arrival. Its methods may be called from any goroutine.
 type memory struct {

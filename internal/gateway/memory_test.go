@@ -37,7 +37,7 @@ func TestAFrameWaitsForMemoryThatAReplyHolds(t *testing.T) {
 		first, second, third := connect(t, p), connect(t, p), connect(t, p)
 		first.send(query(1))
 		synctest.Wait()
-		require.Equal(t, 3.0, s.workingHeld(), "three eighths are for what is huge")
+		require.Equal(t, 2.0, s.workingHeld(), "a quarter is for what is huge")
 		second.send(query(2))
 		time.Sleep(time.Second)
 		third.send(query(3))
@@ -265,7 +265,7 @@ func TestAnswerTellsThatThereIsNoMemory(t *testing.T) {
 		s := New(x, crowded)
 		err := s.Answer(t.Context(), framedXML(query(1)), func(reply []byte) {
 			require.Equal(t, answer(1), string(reply))
-			require.Equal(t, 3.0, s.workingHeld(), "until it is told")
+			require.Equal(t, 2.0, s.workingHeld(), "until it is told")
 			second, err := ask(s, t.Context(), framedXML(query(2)))
 			require.NoError(t, err)
 			require.Equal(t, noMemory, string(second))

@@ -75,7 +75,7 @@ func outcomeOf(r exchange.RejectReason) outcome {
 	case exchange.OK:
 		return outcomeOK
 	case exchange.SymbolLimitExceeded, exchange.NoRoom, exchange.NoRoomToCancel, exchange.TooManyFills,
-		exchange.DatabaseBehind, exchange.HistoryUnavailable, exchange.Halted, noReplyMemory:
+		exchange.DatabaseBehind, exchange.HistoryUnavailable, exchange.InHistory, exchange.Halted, noReplyMemory:
 		return outcomeRefused
 	}
 	return outcomeRejected
@@ -112,7 +112,7 @@ type Metrics struct {
 	latency [exchange.CancelOrder + 1][outcomes]*latency.Histogram
 	byStage [stages]*latency.Histogram
 
-	arriving, working, huge prometheus.Gauge // of memory
+	arriving, working, huge, recalling prometheus.Gauge // of memory
 }
 
 // NewMetrics returns metrics that count from zero.
@@ -146,7 +146,8 @@ func NewMetrics() *Metrics {
 		authDenied:        newCounter("outcry_auth_denied_total", "Commands and HTTP requests that the token of their sender does not allow."),
 		memory: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "outcry_memory_bytes",
 			Help: "Memory that large frames and replies hold of what there is for all connections. " +
-				"arriving: frames that are not whole yet. working: frames until they are executed, replies until they are sent. huge: the same for the largest frames."}, []string{"part"}),
+				"arriving: frames that are not whole yet. working: frames until they are executed, replies until they are sent. huge: the same for the largest frames. " +
+				"recalling: frames that were executed, while their replies wait for the database."}, []string{"part"}),
 	}
 	for kind := exchange.OpenAccount; kind <= exchange.CancelOrder; kind++ {
 		for reason := exchange.OK; known(reason); reason++ {
@@ -162,7 +163,8 @@ func NewMetrics() *Metrics {
 	for s, name := range stageNames {
 		m.byStage[s] = m.stages.Histogram(name)
 	}
-	m.arriving, m.working, m.huge = m.memory.WithLabelValues("arriving"), m.memory.WithLabelValues("working"), m.memory.WithLabelValues("huge")
+	m.arriving, m.working = m.memory.WithLabelValues("arriving"), m.memory.WithLabelValues("working")
+	m.huge, m.recalling = m.memory.WithLabelValues("huge"), m.memory.WithLabelValues("recalling")
 	for l, name := range limitNames {
 		m.byLimit[l] = m.limitHits.WithLabelValues(name)
 	}

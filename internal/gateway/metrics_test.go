@@ -84,7 +84,7 @@ func TestLimitsOfTheExchangeAreCounted(t *testing.T) {
 		require.Equal(t, outcomeRefused, outcomeOf(reason))
 	}
 	require.Len(t, r.tallies, 2, "neighbours of different reasons are of one outcome")
-	refused := exchange.SymbolLimitExceeded + exchange.NoRoom + exchange.NoRoomToCancel + exchange.TooManyFills + exchange.DatabaseBehind + exchange.HistoryUnavailable + exchange.Halted
+	refused := exchange.SymbolLimitExceeded + exchange.NoRoom + exchange.NoRoomToCancel + exchange.TooManyFills + exchange.DatabaseBehind + exchange.HistoryUnavailable + exchange.InHistory + exchange.Halted
 	require.Contains(t, r.tallies, tally{exchange.PlaceOrder, outcomeRefused, int(refused)})
 	require.Contains(t, r.tallies, tally{exchange.PlaceOrder, outcomeRejected, len(b.commands) - int(refused)})
 }
@@ -95,7 +95,7 @@ func TestQueriesThatAreNotAnsweredAreCountedAsSuch(t *testing.T) {
 	for _, past := range []exchange.OrderID{0, 10} {
 		l, x, m := listen(t), newFake(), NewMetrics()
 		x.past, x.executions = past, 100
-		s := start(t, l, x, Options{ReplyBytesMax: 5000, Metrics: m})
+		s := start(t, l, x, Options{ReplyBytesMax: 9000, Metrics: m})
 		c := dial(t, l)
 		c.send(asking("", 1, 2, 3, 4, 5, 6))
 		require.Equal(t, 4, strings.Count(c.reply(), "<error "))

@@ -13,7 +13,7 @@ import (
 type Options struct {
 	FrameBytesMax  int // largest frame; 4 MiB. While one is decoded it may take 64 times its bytes
 	MemoryMax      int // bytes that large frames and replies of all connections take together; 512 MiB
-	ReplyBytesMax  int // a reply that has so many bytes answers no further query; 16 MiB
+	ReplyBytesMax  int // executions make no reply longer than this, and one that is as long answers no further query; 16 MiB
 	ConnectionsMax int // sessions at a time, each of which takes a file descriptor; 16,384
 
 	IdleTimeout   time.Duration // how long a client that is owed no reply may send nothing; 10 minutes
@@ -23,7 +23,7 @@ type Options struct {
 
 	// What each connection has for itself. What is larger takes a part of MemoryMax.
 	BatchFramesMax int // pipelined frames that are executed together; 64
-	BatchMemoryMax int // memory that these take, as wire.DecodeMemory has it; a frame of more is alone; 256 KiB
+	BatchMemoryMax int // memory that these take, as wire.DecodeMemory has it; a frame of more is alone; 384 KiB
 
 	UnsentRepliesMax int // batches whose replies wait to be sent, before a session is no longer read from; 16
 	UnsentBytesMax   int // bytes of those replies; one larger reply waits alone; 64 KiB
@@ -46,7 +46,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.WriteTimeout, 30*time.Second)
 	setDefault(&o.LingerTimeout, time.Second)
 	setDefault(&o.BatchFramesMax, 64)
-	setDefault(&o.BatchMemoryMax, 256<<10)
+	setDefault(&o.BatchMemoryMax, 384<<10)
 	setDefault(&o.UnsentRepliesMax, 16)
 	setDefault(&o.UnsentBytesMax, 64<<10)
 	if o.Log == nil {
@@ -86,6 +86,21 @@ const (
 	// grows, and 24 bytes, twice, while it is fetched from the database.
 	memoryStep        = 64 << 10
 	memoryOfExecution = 256
+
+	// lateBatchesMax is how many batches of a connection wait for the history, or behind
+	// one that does, before the connection is no longer read from. What they take of memory
+	// is bounded for all connections together (Server.recalling).
+	lateBatchesMax = 16
+
+	// recallsMax is how many orders are fetched from the history at a time, and recallTimeout
+	// how long one may take, the wait for its turn included.
+	recallsMax    = 8
+	recallTimeout = 5 * time.Second
+
+	// lateAnswersMax is how many frames of other transports wait for the history at a time:
+	// those beyond are told that it does not answer, so that these transports have room for
+	// what does not wait.
+	lateAnswersMax = 64
 
 	// lingerBytesMax bounds what is read and discarded after the last reply.
 	lingerBytesMax = 64 << 20

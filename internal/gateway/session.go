@@ -43,10 +43,12 @@ type session struct {
 	sent     allowance // of the connection's rate
 	next     []byte    // a frame that found no room in its batch, nil where there is none
 	arriving int64     // what the frame that arrives holds of the server's memory
-	executed uint64    // frames whose replies were handed over
+	executed uint64    // frames
 
-	// now belongs to the reader while no reply is unsent, and else to the writer; nil
-	// where the connection cannot do that.
+	late late // batches that wait for the history, or behind one
+
+	// now belongs to who pushes replies while none is unsent, and else to the writer; nil
+	// where the connection cannot do that. The reader pushes, or answerLate while it runs.
 	now *immediate
 
 	readingMu sync.Mutex
@@ -59,6 +61,7 @@ type session struct {
 func newSession(s *Server, conn net.Conn) *session {
 	c := &session{server: s, id: s.lastID.Add(1), conn: conn, forget: func() {}, unsent: newQueue(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
 	c.now = newImmediate(conn)
+	c.late.moved = sync.NewCond(&c.late.mu)
 	c.clock = &deadlines{session: c, limits: s.limits.Load()}
 	frameBytesMax := s.options.FrameBytesMax
 	if s.options.Tokens != nil {
@@ -81,7 +84,9 @@ func (c *session) serve() {
 	defer context.AfterFunc(c.ctx, c.unsent.rouse)()
 	told := make(chan bool, 1)
 	go func() { told <- c.write() }()
-	if reason := c.read(); reason != "" {
+	reason := c.read()
+	c.late.wait()
+	if reason != "" {
 		c.push(c.lastReply(reason))
 	}
 	c.forget()
@@ -139,16 +144,13 @@ func (c *session) read() (reason string) {
 			return c.explain(errTokenEnded)
 		}
 		asked := max(b.frames, len(b.commands))
-		seq, err := c.server.execute(c.ctx, b)
-		b.clock.resume()
-		if err != nil {
-			c.server.discard(b)
-			if c.ctx.Err() == nil { // else the writer has logged why
-				c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.Any("error", err))
+		for b != nil {
+			rest := c.server.split(b)
+			if !c.execute(b, begun) {
+				return textFailed
 			}
-			return textFailed
+			b = rest
 		}
-		c.answer(b, seq, begun)
 		if rate := c.server.connectionRate.Load(); rate > 0 {
 			if err := c.slowDown(rate, asked); err != nil {
 				return c.explain(err)
@@ -182,12 +184,15 @@ func (c *session) gather(b *batch, frame []byte) error {
 		if err != nil {
 			break // the next call of Next says so again
 		}
-		if memory += wire.DecodeMemory(frame); memory > o.BatchMemoryMax {
+		more := wire.DecodeMemory(frame)
+		if memory+more > o.BatchMemoryMax {
 			c.next = frame
 			break
 		}
+		memory += more
 		b.add(frame, j)
 	}
+	b.cost = memory
 	c.clock.rearm()
 	return nil
 }
@@ -212,31 +217,6 @@ func (c *session) arrived() {
 	c.frames.Release()
 	c.server.arriving.release(c.arriving)
 	c.arriving = 0
-}
-
-// answer hands the replies to a batch to the writer, which may tell them once seq is
-// durable. They travel together as long as they are short, so that what a client
-// does not take is not much more than one of them. The batch is given back before
-// the last is handed over: that may take as long as the client likes.
-func (c *session) answer(b *batch, seq uint64, begun time.Time) {
-	s := c.server
-	r := s.newReply(seq, begun)
-	for i := range b.frames {
-		if len(r.bytes) >= writeBytesMax {
-			s.settle(r, b)
-			c.push(r)
-			r = s.newReply(seq, begun)
-		}
-		begin := len(r.bytes)
-		b.appendReply(c.ctx, r, i)
-		r.bytes = s.endFrame(r.bytes, begin)
-	}
-	c.executed += uint64(b.frames)
-	r.frame = c.executed
-	s.options.Metrics.executed(b, r)
-	s.settle(r, b)
-	s.release(b)
-	c.push(r)
 }
 
 // push sends a reply at once, or hands it to the writer, who is roused once it may be

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/url"
 	"sort"
@@ -26,6 +27,9 @@ const (
 	depthMost      = 1000
 	tradesDefault  = 100
 	tradesMost     = 1000
+
+	executionsDefault = 1000 // of an order
+	executionsMost    = 10_000
 
 	streamDepthMost = 200
 
@@ -55,9 +59,10 @@ var (
 type APIOptions struct {
 	// Started returns nil once Attach was called, else why it was not yet.
 	Started func() error
-	// Order returns an order, once everything about it that it tells may be told.
-	// found is false where there is none. An error means that it could not be asked.
-	Order func(ctx context.Context, id exchange.OrderID) (o exchange.PublicOrder, found bool, err error)
+	// Order returns an order, with up to most of its executions, those behind the first
+	// after, once everything about it that it tells may be told. found is false where there
+	// is none. An error means that it could not be asked.
+	Order func(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.PublicOrder, found bool, err error)
 
 	Version      string
 	ReadersMax   int           // of the stream, at a time
@@ -290,15 +295,23 @@ func (a *API) trades(f *Feed, r *http.Request, q query) (json []byte, err error)
 	return json, errors.Join(err, gone)
 }
 
-// order answers with an order.
-func (a *API) order(_ *Feed, r *http.Request, _ query) (json []byte, err error) {
+// order answers with an order, and its executions after some.
+func (a *API) order(_ *Feed, r *http.Request, q query) (json []byte, err error) {
 	id, err := exchange.ParseOrderID(r.PathValue("id"))
 	if err != nil {
 		return nil, badRequest("%w", err)
 	}
+	after, err := q.number("after", 0, 0, math.MaxInt32)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := q.number("limit", executionsDefault, 1, executionsMost)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)
 	defer cancel()
-	o, found, err := a.options.Order(ctx, id)
+	o, found, err := a.options.Order(ctx, id, after, limit+1)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, fmt.Errorf("order %d cannot be told within %s: Postgres is away or slow; try again", id, orderTimeout)
@@ -307,5 +320,9 @@ func (a *API) order(_ *Feed, r *http.Request, _ query) (json []byte, err error) 
 	case !found:
 		return nil, &statusError{http.StatusNotFound, fmt.Errorf("there is no order %d", id)}
 	}
-	return appendOrder(nil, id, &o), nil
+	next := 0
+	if len(o.Status.Executions) > limit {
+		o.Status.Executions, next = o.Status.Executions[:limit], after+limit
+	}
+	return appendOrder(nil, id, &o, next), nil
 }

@@ -204,7 +204,7 @@ func TestAnOrderIsToldWithoutItsOwner(t *testing.T) {
 	order := exchange.PublicOrder{Symbol: "S", Side: exchange.Sell, Limit: 150e8, Shares: 100e8, Status: exchange.Status{Canceled: 60e8, CanceledAt: 8,
 		Executions: []exchange.Execution{{Shares: 30e8, Price: 123.45e8, Time: 6}, {Shares: 10e8, Price: 160e8, Time: 7}}}}
 	s := openSite(t, func(o *APIOptions) {
-		o.Order = func(_ context.Context, id exchange.OrderID) (exchange.PublicOrder, bool, error) {
+		o.Order = func(_ context.Context, id exchange.OrderID, _, _ int) (exchange.PublicOrder, bool, error) {
 			if id == 3 {
 				return order, false, errors.New("Postgres is away")
 			}
@@ -243,6 +243,8 @@ func TestRefusalsNameWhatIsWrong(t *testing.T) {
 		"/api/v1/trades/S?after=-1":      `400 after "-1" is not the id of a trade`,
 		"/api/v1/trades/S?limit=1e3":     `400 limit "1e3" is not a number from 1 to 1000`,
 		"/api/v1/trades/S?after=5":       fmt.Sprintf(`410 trades are no longer in memory: of S those from %d on are; the relation executions`, ringMax+11),
+		"/api/v1/orders/1?after=-1":      `400 after "-1" is not a number from 0 to 2147483647`,
+		"/api/v1/orders/1?limit=10001":   `400 limit "10001" is not a number from 1 to 10000`,
 		"/api/v1/orders/x":               `400 order id "x"`,
 		"/api/v1/stream?sym=NONE":        `404 there is no symbol "NONE"`,
 		"/api/v1/stream?sym=S&depth=201": `400 depth "201" is not a number from 1 to 200`,
@@ -292,7 +294,7 @@ func TestWithoutMarketDataItSaysWhy(t *testing.T) {
 func TestAnswersAreBoundedInNumber(t *testing.T) {
 	waiting, release := make(chan struct{}), make(chan struct{})
 	s := openSite(t, func(o *APIOptions) {
-		o.Order = func(context.Context, exchange.OrderID) (o exchange.PublicOrder, found bool, err error) {
+		o.Order = func(context.Context, exchange.OrderID, int, int) (o exchange.PublicOrder, found bool, err error) {
 			waiting <- struct{}{}
 			<-release
 			return o, false, nil
@@ -327,7 +329,7 @@ func TestAnswersAreBoundedInNumber(t *testing.T) {
 
 func TestAnOrderWaitsForABoundedTime(t *testing.T) {
 	s := openSite(t, func(o *APIOptions) {
-		o.Order = func(ctx context.Context, _ exchange.OrderID) (o exchange.PublicOrder, found bool, err error) {
+		o.Order = func(ctx context.Context, _ exchange.OrderID, _, _ int) (o exchange.PublicOrder, found bool, err error) {
 			if until, bounded := ctx.Deadline(); !bounded || time.Until(until) > orderTimeout {
 				return o, false, errors.New("it would wait too long")
 			}

@@ -123,8 +123,9 @@ func appendTrades(b []byte, s *symbol, seq, first, last uint64) []byte {
 	return append(b, "]}"...)
 }
 
-// appendOrder appends an order as an answer.
-func appendOrder(b []byte, id exchange.OrderID, o *exchange.PublicOrder) []byte {
+// appendOrder appends an order as an answer. next is how many executions come before the
+// next page, 0 if there is none.
+func appendOrder(b []byte, id exchange.OrderID, o *exchange.PublicOrder, next int) []byte {
 	b = strconv.AppendUint(append(b, `{"id":`...), uint64(id), 10)
 	b = appendSym(append(b, ','), o.Symbol)
 	b = append(b, `,"side":"`...)
@@ -147,7 +148,11 @@ func appendOrder(b []byte, id exchange.OrderID, o *exchange.PublicOrder) []byte 
 		b = strconv.AppendInt(appendField(b, "time"), e.Time, 10)
 		b = append(b, '}')
 	}
-	return append(b, "]}"...)
+	b = append(b, ']')
+	if next > 0 {
+		b = strconv.AppendInt(appendField(b, "next"), int64(next), 10)
+	}
+	return append(b, '}')
 }
 
 // appendText appends any text as a string.

@@ -52,11 +52,12 @@ func OpenHistory(ctx context.Context, url, number string) (*History, error) {
 // Close ends the connections.
 func (h *History) Close() { h.pool.Close() }
 
-// Order returns a closed order; found is false where the tables have no order of
-// that id. The error says why they could not be asked.
-func (h *History) Order(ctx context.Context, id exchange.OrderID) (o exchange.ClosedOrder, found bool, err error) {
+// Order returns a closed order, with up to most of its executions, those behind the first
+// after; found is false if the tables have no order of that id. The error says why they
+// could not be asked.
+func (h *History) Order(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool, err error) {
 	err = h.ask(ctx, func(ctx context.Context) error {
-		o, found, err = h.try(ctx, id)
+		o, found, err = h.try(ctx, id, after, most)
 		return err
 	})
 	return o, found, err
@@ -77,10 +78,10 @@ func (h *History) ask(ctx context.Context, try func(context.Context) error) (err
 }
 
 // try is Order over one connection.
-func (h *History) try(ctx context.Context, id exchange.OrderID) (o exchange.ClosedOrder, found bool, err error) {
+func (h *History) try(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool, err error) {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, h.pool, options, func(tx pgx.Tx) error {
-		o, err = order(ctx, tx, id)
+		o, err = order(ctx, tx, id, after, most)
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -93,28 +94,58 @@ func (h *History) try(ctx context.Context, id exchange.OrderID) (o exchange.Clos
 }
 
 // order reads one order, or returns pgx.ErrNoRows.
-func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID) (o exchange.ClosedOrder, err error) {
+func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, err error) {
 	row := tx.QueryRow(ctx, `
-		SELECT o.account, o.sym, o.amount, o.limit_price, coalesce(r.open, 0), coalesce(c.shares, 0), coalesce(c.time, 0)
+		SELECT o.account, o.sym, o.amount, o.limit_price, coalesce(r.open, 0), coalesce(c.shares, 0), coalesce(c.time, 0), coalesce(o.seq, 0)
 		  FROM order_log o
 		  LEFT JOIN resting_orders r ON r.id = o.id
 		  LEFT JOIN cancel_log c ON c.order_id = o.id
 		 WHERE o.id = $1`, id)
 	var amount int64
-	err = row.Scan((*string)(&o.Account), (*string)(&o.Symbol), &amount, &o.Limit, &o.Status.Open, &o.Status.Canceled, &o.Status.CanceledAt)
+	err = row.Scan((*string)(&o.Account), (*string)(&o.Symbol), &amount, &o.Limit, &o.Status.Open, &o.Status.Canceled, &o.Status.CanceledAt, &o.Seq)
 	if err != nil {
 		return o, err
 	}
 	o.Side, o.Shares = sideOf(amount)
-	rows, err := tx.Query(ctx, `WITH wanted AS (SELECT $1::bigint AS id)`+executionsOf, id)
-	if err != nil {
-		return o, err
-	}
-	var e exchange.Execution
-	var skip int64
-	_, err = pgx.ForEachRow(rows, []any{&skip, &e.Shares, &e.Price, &e.Time, &skip, &skip}, func() error {
-		o.Status.Executions = append(o.Status.Executions, e)
-		return nil
-	})
+	o.Status.Executions, err = executions(ctx, tx, id, after, most)
 	return o, err
+}
+
+// executions reads up to most executions of an order, those behind the first after: first
+// as aggressing order, then as resting one, as executionsOf has them. Each part is read
+// along its index, from its begin: a page needs no sort of all.
+func executions(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int) (all []exchange.Execution, err error) {
+	for _, part := range []struct{ key, place string }{{"order_id", "n"}, {"resting_id", "order_id"}} {
+		if most == 0 {
+			return all, nil
+		}
+		rows, err := tx.Query(ctx, `SELECT shares, price, time FROM execution_log WHERE `+part.key+` = $1 ORDER BY `+part.place+
+			` OFFSET $2 LIMIT $3`, id, after, most)
+		if err != nil {
+			return nil, err
+		}
+		var e exchange.Execution
+		found := 0
+		_, err = pgx.ForEachRow(rows, []any{&e.Shares, &e.Price, &e.Time}, func() error {
+			all = append(all, e)
+			found++
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		most -= found
+		switch {
+		case most == 0 || after == 0:
+		case found > 0:
+			after = 0
+		default:
+			var before int
+			if err := tx.QueryRow(ctx, `SELECT count(*) FROM execution_log WHERE `+part.key+` = $1`, id).Scan(&before); err != nil {
+				return nil, err
+			}
+			after -= before
+		}
+	}
+	return all, nil
 }

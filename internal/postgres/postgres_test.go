@@ -291,7 +291,7 @@ func TestHistoryAnswersRightAfterItsConnectionsWereEnded(t *testing.T) {
 	}
 	_, err = s.conn.Exec(background, `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'outcryd history' AND datname = current_database()`)
 	require.NoError(t, err)
-	_, found, err := past.Order(background, 1)
+	_, found, err := past.Order(background, 1, 0, 1000)
 	require.NoError(t, err)
 	require.False(t, found)
 }
@@ -317,13 +317,20 @@ func TestHistoryAnswersLikeMemory(t *testing.T) {
 	defer past.Close()
 	for sym, book := range h.state.Books {
 		for o := range book.Orders() {
-			got, found, err := past.Order(background, o.ID)
+			got, found, err := past.Order(background, o.ID, 0, 1000)
 			require.NoError(t, err)
 			require.True(t, found)
-			require.Equal(t, exchange.ClosedOrder{Account: o.Account.ID, PublicOrder: o.Public(sym)}, got, "order %d", o.ID)
+			require.NotZero(t, got.Seq)
+			want := exchange.ClosedOrder{Account: o.Account.ID, Seq: got.Seq, PublicOrder: o.Public(sym)}
+			require.Equal(t, want, got, "order %d", o.ID)
+			all := want.Status.Executions
+			got, _, err = past.Order(background, o.ID, 1, 2)
+			require.NoError(t, err)
+			from := min(1, len(all))
+			require.Equal(t, append([]exchange.Execution(nil), all[from:min(from+2, len(all))]...), got.Status.Executions, "a page of order %d", o.ID)
 		}
 	}
-	_, found, err := past.Order(background, h.state.OrderID+1)
+	_, found, err := past.Order(background, h.state.OrderID+1, 0, 1000)
 	require.NoError(t, err)
 	require.False(t, found)
 }

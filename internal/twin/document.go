@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -80,6 +81,9 @@ func parse(doc []byte) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
+		if !characters(token, string(doc[at:d.InputOffset()])) {
+			return nil, errors.New("reference to no character")
+		}
 		top := stack[len(stack)-1]
 		switch t := token.(type) {
 		case xml.StartElement:
@@ -108,6 +112,32 @@ func parse(doc []byte) (*node, error) {
 		return nil, errors.New("not one root")
 	}
 	return above.children[0], nil
+}
+
+// reference is a reference to a character by its number.
+var reference = regexp.MustCompile(`&#(x?)([0-9A-Fa-f]+);`)
+
+// characters tells whether every reference in a token's text is to a character. What is
+// left to look for are halves of surrogate pairs.
+func characters(token xml.Token, text string) bool {
+	switch token.(type) {
+	case xml.StartElement, xml.CharData:
+	default:
+		return true
+	}
+	if strings.HasPrefix(text, "<![CDATA[") {
+		return true
+	}
+	for _, match := range reference.FindAllStringSubmatch(text, -1) {
+		base := 10
+		if match[1] != "" {
+			base = 16
+		}
+		if n, err := strconv.ParseInt(match[2], base, 64); err == nil && 0xd800 <= n && n <= 0xdfff {
+			return false
+		}
+	}
+	return true
 }
 
 func element(t xml.StartElement) (*node, error) {

@@ -226,7 +226,8 @@ var oddFrames = []string{
 	`<create><account id="3.5" balance="5" ref="a"/><account id="888" balance="5" ref="a"/><account id="888" balance="5.00" ref="a"/><account id="888" balance="6" ref="a"/><account id="888" balance="5"/></create>`,
 	`<create><symbol sym="SYM0" ref="x"/><symbol sym="SYM0"><account id="888" ref="a">5</account><account id="1" ref="">5</account></symbol></create>`,
 	`<create><symbol sym="SYM0" x="1"><account id="1">1</account></symbol><symbol/></create>`,
-	`<transactions id="1"><query id="1"></transactions>`,
+	`<create><symbol sym="` + strings.Repeat(`&quot;`, 129) + `"><account id="1">1</account><order id="` + strings.Repeat("0", 200) + `1"/></symbol></create>`,
+	`<transactions id="1"><query id="1"></transactions>`, `<transactions id="1"><query id="1&#xDFFF;"/></transactions>`,
 	`<transactions id="1"><query id="1" id="1"/></transactions>`,
 	`<transactions id="1" x="1"><query id="1"/></transactions>`,
 	`<transactions id="1"/>`, `<create/>`, `<nothing/>`, ``,
@@ -241,4 +242,6 @@ var oddTransactions = []string{
 	`<order sym="SYM0" amount="1" limit="1" ref=""/>`, `<order sym="SYM0" amount="1" limit="1" ref="a b"/>`, `<other ref="r1"/>`, `<order sym="NONE" amount="1" limit="1" ref="r1"/>`,
 	`<order sym="NONE" amount="1" limit="1"/>`, `<order sym="SYM0" amount="90000000000" limit="1"/>`,
 	`<order sym="SYM0" amount="0.000000001" limit="1"/>`, `<order sym="&lt;&quot;" amount="a&#9;b" limit="é"/>`,
+	`<order sym="SYM0" amount="` + strings.Repeat("0", 200) + `1" limit="` + strings.Repeat("9", 200) + `"/>`,
+	`<query id="` + strings.Repeat("0", 200) + `1"/>`, `<other id="` + strings.Repeat("&amp;é", 60) + `"/>`,
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // The grammars of section 2. A number has up to 8 fractional digits, as written.
@@ -76,12 +77,40 @@ func echo(n, around *node) string {
 	for _, name := range []string{"sym", "amount", "limit", "id", "ref"} {
 		switch {
 		case name == "sym" && around != nil && around.has("sym"):
-			s += ` sym="` + escape(around.get("sym")) + `"`
+			s += ` sym="` + escape(repeated(around, "sym")) + `"`
 		case n.has(name):
-			s += " " + name + `="` + escape(n.get(name)) + `"`
+			s += " " + name + `="` + escape(repeated(n, name)) + `"`
 		}
 	}
 	return s
+}
+
+// repeated returns an attribute as a reply repeats it: of an erroneous value that is
+// longer than 128 bytes, 64 and an ellipsis.
+func repeated(n *node, name string) string {
+	s := n.get(name)
+	good := false
+	switch n.name + " " + name {
+	case "order amount":
+		amount, err := decimal(s, orderBound)
+		good = err == nil && amount.Sign() != 0
+	case "order limit":
+		limit, err := decimal(s, orderBound)
+		good = err == nil && limit.Sign() > 0
+	case "query id", "cancel id":
+		good = orderID(s) > 0
+	}
+	if good || len(s) <= 128 {
+		return s
+	}
+	first := ""
+	for _, c := range s {
+		if len(first)+utf8.RuneLen(c) > 64 {
+			break
+		}
+		first += string(c)
+	}
+	return first + "…"
 }
 
 // refusal is the answer to n, which err is wrong with.

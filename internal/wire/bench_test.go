@@ -73,11 +73,11 @@ func BenchmarkAppendReply(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			var r Request
 			r.Decode([]byte(c.frame))
-			reply := r.AppendReply(nil, c.results, nil)
+			reply := r.AppendReply(nil, c.results)
 			b.ReportAllocs()
 			b.SetBytes(int64(len(reply)))
 			for b.Loop() {
-				reply = r.AppendReply(reply[:0], c.results, nil)
+				reply = r.AppendReply(reply[:0], c.results)
 			}
 		})
 	}

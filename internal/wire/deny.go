@@ -2,6 +2,22 @@ package wire
 
 import "outcry/internal/exchange"
 
+// DenyMalformed asks about a frame that has elements which Decode refused: what it is
+// for, and of which account, "" if that is not known. Where deny returns a text, that
+// error stands in the place of each of them, and nothing of them is repeated: those
+// who may not send such a frame are not told what is wrong with it.
+func (r *Request) DenyMalformed(deny func(create bool, account exchange.AccountID) (text string)) {
+	if r.Refused() == 0 || r.refusal != "" {
+		return
+	}
+	text := deny(r.creates, r.actsFor)
+	for i := range r.slots {
+		if s := &r.slots[i]; text != "" && s.command < 0 {
+			s.text, s.sent = text, nil
+		}
+	}
+}
+
 // Deny asks about each command in turn, and takes those out of r for which deny returns
 // a text: that error stands in their place of the reply. deny may change a command
 // that it keeps. Deny returns how many it took out.

@@ -22,7 +22,7 @@ func replyWithout(frame string, deny func(*exchange.Command) string) (reply, lef
 		left += fmt.Sprintf("%s%s%s ", r.Commands[i].Kind, r.Commands[i].Account, r.Commands[i].Symbol)
 		results[i].Order = exchange.OrderID(100 + i)
 	}
-	return string(r.AppendReply(nil, results, nil)), strings.TrimSpace(left)
+	return string(r.AppendReply(nil, results)), strings.TrimSpace(left)
 }
 
 func TestADeniedCommandHasItsErrorInItsPlace(t *testing.T) {
@@ -90,7 +90,7 @@ func TestAFrameWithATokenIsNothingElse(t *testing.T) {
 	}
 	var r Request
 	r.Decode(AppendAuth(nil, "secret"))
-	reply := string(r.AppendReply(nil, nil, nil))
+	reply := string(r.AppendReply(nil, nil))
 	require.Contains(t, reply, "unknown root element &lt;auth&gt;", "version 1 knows no such frame")
 	require.NotContains(t, reply, "secret")
 	require.True(t, IsAuthorized(AppendAuthorized(nil)))
@@ -102,7 +102,7 @@ func TestAnAnswerToATokenIsToldByItsText(t *testing.T) {
 	var withoutTokens Request
 	withoutTokens.Decode(AppendAuth(nil, "secret"))
 	for want, replies := range map[bool][]string{
-		true:  {string(AppendError(nil, TextUnauthorized)), string(AppendError(nil, TextUnauthorized+" (connection 7)")), string(withoutTokens.AppendReply(nil, nil, nil))},
+		true:  {string(AppendError(nil, TextUnauthorized)), string(AppendError(nil, TextUnauthorized+" (connection 7)")), string(withoutTokens.AppendReply(nil, nil))},
 		false: {string(AppendError(nil, "the exchange is stopping")), string(AppendError(nil, "the exchange has 2 connections and takes no more; try again later"))},
 	} {
 		for _, reply := range replies {

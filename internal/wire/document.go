@@ -76,7 +76,7 @@ func parseDocument(frame []byte, elements int) (*element, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := p.take(token, begin); err != nil {
+		if err := p.take(token, begin, decoder.InputOffset()); err != nil {
 			return nil, err
 		}
 	}
@@ -89,8 +89,11 @@ func parseDocument(frame []byte, elements int) (*element, error) {
 	return p.root, nil
 }
 
-// take adds one token that begins at an offset of the frame.
-func (p *parser) take(token xml.Token, begin int64) error {
+// take adds one token, which stands in the frame from begin to end.
+func (p *parser) take(token xml.Token, begin, end int64) error {
+	if err := checkReferences(token, p.frame[begin:end]); err != nil {
+		return err
+	}
 	switch t := token.(type) {
 	case xml.StartElement:
 		return p.start(t)

@@ -22,7 +22,7 @@ func ExampleRequest() {
 	for _, c := range r.Commands {
 		fmt.Println(c.Kind, c.Account, c.Side, c.Shares, c.Symbol, c.Limit)
 	}
-	os.Stdout.Write(r.AppendReply(nil, []exchange.Result{{Order: 7}}, nil))
+	os.Stdout.Write(r.AppendReply(nil, []exchange.Result{{Order: 7}}))
 	// Output:
 	// order 1 buy 100 SPY 145.67
 	// <results><opened sym="SPY" amount="100" limit="145.67" id="7"/><error id="x">order id "x" is not a whole number</error></results>

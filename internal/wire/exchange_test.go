@@ -22,7 +22,7 @@ func (m *market) answer(frame []byte) string {
 	for i := range r.Commands {
 		m.execute(&r.Commands[i], &results[i])
 	}
-	return string(r.AppendReply(nil, results, nil))
+	return string(r.AppendReply(nil, results))
 }
 
 // execute does a command, but one that was done before with the same ref.

@@ -1,7 +1,11 @@
 package wire
 
 import (
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,6 +45,13 @@ var costly = map[string][3]string{
 	"references":                {"<create>", "&lt;", "</create>"},
 	"instructions":              {"<create>", "<?a?>", "</create>"},
 	"character data":            {"<create>", "<![CDATA[]]>", "</create>"},
+	"in a bad symbol":           {`<create><symbol sym="` + strings.Repeat("&quot;", 200) + `">`, "<a/>", "</symbol></create>"},
+	"accounts in a bad symbol":  {`<create><symbol sym="` + strings.Repeat("&amp;", 200) + `">`, `<account id="1">1</account>`, "</symbol></create>"},
+	"a long symbol":             {`<create><symbol sym="` + strings.Repeat("A", 190_000) + `">`, "<a/>", "</symbol></create>"},
+	"of a bad account":          {`<transactions id="` + strings.Repeat("&amp;", 200) + `">`, "<a/>", "</transactions>"},
+	"names in a bad symbol":     {`<create><symbol sym="` + strings.Repeat("&quot;", 200) + `">`, "<a" + strings.Repeat("x", 200) + "/>", "</symbol></create>"},
+	"long numbers":              {`<transactions id="1">`, `<order sym="A" amount="` + strings.Repeat("0", 900) + `1" limit="` + strings.Repeat("0", 900) + `1"/>`, "</transactions>"},
+	"orders, a comment":         {`<transactions id="` + strings.Repeat("9", exchange.AccountDigitsMax) + `">`, `<order sym="A" amount="1" limit="1"/>`, "<!----></transactions>"},
 	"nested":                    {"<create>", "<a>", ""},
 	"no XML":                    {"", "0", ""},
 	"no UTF-8":                  {"", "\xff", ""},
@@ -62,6 +73,7 @@ func TestDecodeMemoryCoversEveryFrame(t *testing.T) {
 				taken = memoryOf(frame) // the runtime may have allocated something of its own meanwhile
 			}
 			require.LessOrEqual(t, taken, DecodeMemory(frame), "%s: %d bytes", name, len(frame))
+			require.LessOrEqual(t, longestReply(frame), ReplyMax(frame), "%s: %d bytes", name, len(frame))
 			if ratio := float64(taken) / float64(len(frame)); size > 1000 && ratio > most {
 				most, of = ratio, name
 			}
@@ -70,19 +82,93 @@ func TestDecodeMemoryCoversEveryFrame(t *testing.T) {
 	t.Logf("most memory for a byte of XML: %.0f bytes, %s", most, of)
 }
 
+// TestNoFrameTakesMoreThanIsKnownBefore tries frames that are put together at random from
+// what is costly: names, values and texts of any length, plain or as references, in every
+// place there is.
+func TestNoFrameTakesMoreThanIsKnownBefore(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 100 {
+		frame := hostile(r)
+		taken := memoryOf(frame)
+		for i := 0; i < 3 && taken > DecodeMemory(frame); i++ {
+			taken = memoryOf(frame) // see TestDecodeMemoryCoversEveryFrame
+		}
+		require.LessOrEqual(t, taken, DecodeMemory(frame), "%d bytes: %.2000s", len(frame), frame)
+		require.LessOrEqual(t, longestReply(frame), ReplyMax(frame), "%d bytes: %.2000s", len(frame), frame)
+	}
+}
+
+// hostile returns a frame of up to some hundred thousand bytes.
+func hostile(r *rand.Rand) []byte {
+	pick := func(from ...string) string { return from[r.IntN(len(from))] }
+	value := func() string {
+		most := []int{1, 40, 130, 3000, 100_000}[min(r.IntN(14), 4)] // a long one now and then
+		if most == 100_000 && r.IntN(8) > 0 {
+			most = 70
+		}
+		return strings.Repeat(pick("A", "1", "0", "-", "&amp;", "&quot;", "&#34;", "&#x22;", "&lt;", "é", "\U0001f600", "&#x1F600;", " "), r.IntN(most+1))
+	}
+	element := func(names ...string) string {
+		s := pick(names...)
+		for _, name := range []string{"sym", "amount", "limit", "id", "ref", "balance", strings.Repeat("x", 1+r.IntN(200))} {
+			if r.IntN(3) == 0 {
+				s += fmt.Sprintf(` %s="%s"`, name, value())
+			}
+		}
+		return s
+	}
+	good := []string{`<order sym="A" amount="1" limit="1"/>`, `<query id="1"/>`, `<cancel ref="r"/>`, `<account id="1" balance="1"/>`,
+		`<symbol sym="A"/>`, `<account id="1">1</account>`, "<a/>", "<!---->", "x", "<![CDATA[]]>", "<?a?>"}
+	children := func() (s string) {
+		child := pick(good...)
+		if r.IntN(2) == 0 {
+			child = "<" + element("order", "query", "cancel", "account", "symbol", "x") + "/>"
+		}
+		return strings.Repeat(child, 1+r.IntN(min(20_000, 1+200_000/len(child))))
+	}
+	inside := children() + children()
+	root := pick("create", "transactions", "transactions id='1'", element("transactions"))
+	if r.IntN(2) == 0 {
+		root, inside = "create", "<"+element("symbol", "symbol sym='A'")+">"+inside+"</symbol>"
+	}
+	return []byte("<" + root + ">" + inside + "</" + strings.Fields(root)[0] + ">")
+}
+
+// longestReply returns the length of the longest reply to a frame.
+func longestReply(frame []byte) (most int) {
+	var r Request
+	r.Decode(frame)
+	for _, result := range append(worst, exchange.Result{Order: math.MaxUint64, Status: exchange.Status{Open: math.MaxInt64, Canceled: math.MaxInt64, CanceledAt: math.MinInt64}}) {
+		most = max(most, len(r.AppendReply(nil, slices.Repeat([]exchange.Result{result}, len(r.Commands)))))
+	}
+	return most
+}
+
+// worst are refusals with the longest texts.
+var worst = []exchange.Result{
+	{Reason: exchange.InsufficientFunds},
+	{Reason: exchange.Halted, Halt: &exchange.Halt{Reason: strings.Repeat("&", exchange.HaltReasonCharsMax)}},
+}
+
 // memoryOf returns what decoding and answering a frame allocates, garbage included,
 // if everything in it is refused with a long text.
-func memoryOf(frame []byte) int {
-	var before, after runtime.MemStats
-	var r Request
-	runtime.ReadMemStats(&before)
-	r.Decode(frame)
-	results := make([]exchange.Result, len(r.Commands))
-	runtime.ReadMemStats(&after)
-	for i := range results {
-		results[i].Reason = exchange.InsufficientFunds
+func memoryOf(frame []byte) (most int) {
+	for _, result := range worst {
+		var before, after runtime.MemStats
+		var r Request
+		runtime.ReadMemStats(&before)
+		r.Decode(frame)
+		commands := append([]exchange.Command(nil), r.Commands...) // of several frames, as the gateway executes them
+		results := make([]exchange.Result, len(commands))
+		runtime.ReadMemStats(&after)
+		for i := range results {
+			results[i] = result
+		}
+		reply := r.AppendReply(nil, results)
+		// The buffer of the reply grows by a quarter, and is there twice for a moment.
+		most = max(most, int(after.TotalAlloc-before.TotalAlloc)+len(reply)*9/4)
 	}
-	reply := r.AppendReply(nil, results, nil)
-	// The buffer of the reply grows by a quarter, and is there twice for a moment.
-	return int(after.TotalAlloc-before.TotalAlloc) + len(reply)*9/4
+	return most
 }

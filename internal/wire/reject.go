@@ -54,7 +54,7 @@ func rejectText(c *exchange.Command, r *exchange.Result) string {
 		return "account " + account + " has more open than one record of the journal takes"
 	case exchange.Halted:
 		return haltText(c.Symbol, r.Halt)
-	case exchange.HistoryUnavailable:
+	case exchange.HistoryUnavailable, exchange.InHistory:
 		return "order " + order + " was closed long ago, and the database that knows it does not answer now"
 	case exchange.RefUsed:
 		return "account " + account + " has used ref " + ref + " before, and not for this"

@@ -7,50 +7,74 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Look is called by AppendReply before the answer to command i is appended, with
-// the bytes of the reply so far. It may complete the command's result. A text other
-// than "" is an error that stands in the place of the answer.
-type Look func(i, size int) (refusal string)
+// Places returns how many places the reply has, each with one answer. It is 0 if the
+// frame is refused as a whole or asks for nothing: AppendReply makes that reply.
+func (r *Request) Places() int {
+	if r.refusal != "" {
+		return 0
+	}
+	return len(r.slots)
+}
+
+// Command returns the index in Commands of what is answered in place i, -1 if no
+// command leads to that place: it holds an error.
+func (r *Request) Command(i int) int { return r.slots[i].command }
+
+// ExecutionBytesMin is what each execution takes in a reply at least.
+const ExecutionBytesMin = len(`<executed shares="1" price="1" time="1"/>`)
+
+// A caller that makes a reply place by place puts these around its answers.
+const (
+	ReplyBegin = "<results>"
+	ReplyEnd   = "</results>"
+)
+
+// AppendAnswer appends the answer in place i and returns dst. results are those of
+// r.Commands, in their order; only what the place needs has to be known.
+func (r *Request) AppendAnswer(dst []byte, i int, results []exchange.Result) []byte {
+	s := &r.slots[i]
+	if s.command < 0 {
+		return appendError(dst, r.echo(i), s.text)
+	}
+	c, result := &r.Commands[s.command], &results[s.command]
+	if result.Reason == exchange.OK {
+		return appendDone(dst, r.echo(i), c, result)
+	}
+	if s.symbol >= 0 && results[s.symbol].Reason != exchange.OK {
+		c, result = &r.Commands[s.symbol], &results[s.symbol] // the cause
+	}
+	return appendError(dst, r.echo(i), rejectText(c, result))
+}
+
+// AppendRefusal appends an error in place i instead of its answer, and returns dst.
+func (r *Request) AppendRefusal(dst []byte, i int, text string) []byte {
+	return appendError(dst, r.echo(i), text)
+}
+
+// echo returns what the reply repeats in place i.
+func (r *Request) echo(i int) echo {
+	begin := 0
+	if i > 0 {
+		begin = r.slots[i-1].echoEnd
+	}
+	return echo{r.slots[i].sent, r.echoes[begin:r.slots[i].echoEnd]}
+}
 
 // AppendReply appends the reply to r and returns it: <results> with everything in
 // it, without a length line. results are those of r.Commands, in their order, and
-// as many; anything else panics. It changes neither, but look may; nil is no look.
-func (r *Request) AppendReply(dst []byte, results []exchange.Result, look Look) []byte {
+// as many; anything else panics. It changes neither.
+func (r *Request) AppendReply(dst []byte, results []exchange.Result) []byte {
 	if r.refusal != "" {
 		return AppendError(dst, r.refusal)
 	}
 	if len(r.slots) == 0 {
 		return append(dst, "<results/>"...)
 	}
-	begin := len(dst)
-	dst = append(dst, "<results>"...)
-	echoEnd := 0
+	dst = append(dst, ReplyBegin...)
 	for i := range r.slots {
-		s := &r.slots[i]
-		text, e := s.text, echo{s.sent, r.echoes[echoEnd:s.echoEnd]}
-		echoEnd = s.echoEnd
-		if s.command >= 0 && look != nil {
-			text = look(s.command, len(dst)-begin)
-		}
-		if s.command < 0 || text != "" {
-			dst = appendError(dst, e, text)
-			continue
-		}
-		dst = r.appendAnswer(dst, s, e, results)
+		dst = r.AppendAnswer(dst, i, results)
 	}
-	return append(dst, "</results>"...)
-}
-
-// appendAnswer appends what the command of a slot came to.
-func (r *Request) appendAnswer(dst []byte, s *slot, e echo, results []exchange.Result) []byte {
-	c, result := &r.Commands[s.command], &results[s.command]
-	if result.Reason == exchange.OK {
-		return appendDone(dst, e, c, result)
-	}
-	if s.symbol >= 0 && results[s.symbol].Reason != exchange.OK {
-		c, result = &r.Commands[s.symbol], &results[s.symbol] // the cause
-	}
-	return appendError(dst, e, rejectText(c, result))
+	return append(dst, ReplyEnd...)
 }
 
 // AppendError appends a reply that is one error and returns it. Any text will do:
@@ -121,35 +145,6 @@ func appendError(dst []byte, e echo, text string) []byte {
 	return append(dst, "</error>"...)
 }
 
-// echo is what the reply repeats of an element.
-type echo struct {
-	sent  *sentAttrs // nil where it is plain
-	plain []byte     // as the reply has it
-}
-
-// append appends the attributes of a request, in the order sym, amount, limit, id, ref.
-func (e echo) append(dst []byte) []byte {
-	if e.sent == nil {
-		return append(dst, e.plain...)
-	}
-	if e.sent.hasSym {
-		dst = appendAttr(dst, "sym", e.sent.sym)
-	}
-	if e.sent.hasAmount {
-		dst = appendAttr(dst, "amount", e.sent.amount)
-	}
-	if e.sent.hasLimit {
-		dst = appendAttr(dst, "limit", e.sent.limit)
-	}
-	if e.sent.hasID {
-		dst = appendAttr(dst, "id", e.sent.id)
-	}
-	if e.sent.hasRef {
-		dst = appendAttr(dst, "ref", e.sent.ref)
-	}
-	return dst
-}
-
 // appendAttr appends an attribute.
 func appendAttr(dst []byte, name, value string) []byte {
 	dst = append(append(dst, ' '), name...)
@@ -196,16 +191,17 @@ func plainLen(s string) int {
 	return len(s)
 }
 
-// errorBytesMax bounds the text of an error, before it is escaped.
+// errorBytesMax bounds the text of an error, as it is sent.
 const errorBytesMax = 500
 
 // appendText appends a text for people: one line, bounded, and with nothing in it
 // that XML does not allow.
 func appendText(dst []byte, text string) []byte {
-	text = shorten(text, errorBytesMax)
-	plain := plainLen(text)
+	plain := min(plainLen(text), errorBytesMax)
+	most := len(dst) + errorBytesMax
 	dst = append(dst, text[:plain]...)
 	for _, c := range text[plain:] {
+		begin := len(dst)
 		switch {
 		case c == '&':
 			dst = append(dst, "&amp;"...)
@@ -219,6 +215,9 @@ func appendText(dst []byte, text string) []byte {
 			dst = utf8.AppendRune(dst, utf8.RuneError)
 		default:
 			dst = utf8.AppendRune(dst, c)
+		}
+		if len(dst) > most {
+			return append(dst[:begin], ellipsis...)
 		}
 	}
 	return dst
@@ -235,5 +234,8 @@ func shorten(s string, n int) string {
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
-	return s[:n] + "…"
+	return s[:n] + ellipsis
 }
+
+// ellipsis stands for what was cut off.
+const ellipsis = "…"

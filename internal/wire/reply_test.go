@@ -31,7 +31,7 @@ func TestStatusListsOpenThenCanceledThenExecutions(t *testing.T) {
 	} {
 		var r Request
 		r.Decode([]byte(`<transactions id="1"><query id="01"/><cancel id="2"/></transactions>`))
-		reply := string(r.AppendReply([]byte("before "), []exchange.Result{{Status: s}, {Status: s}}, nil))
+		reply := string(r.AppendReply([]byte("before "), []exchange.Result{{Status: s}, {Status: s}}))
 		require.Equal(t, `before <results><status id="01">`+want+`</status><canceled id="2">`+want+`</canceled></results>`, reply)
 	}
 }
@@ -87,7 +87,7 @@ func TestRejectNamesTheValues(t *testing.T) {
 		if c.command == 2 && c.frame == frame {
 			results[3] = exchange.Result{Reason: exchange.UnknownSymbol} // for want of the symbol
 		}
-		reply := string(r.AppendReply(nil, results, nil))
+		reply := string(r.AppendReply(nil, results))
 		require.Contains(t, reply, c.want)
 		require.Equal(t, 1, strings.Count(reply, "<error"))
 		requireReply(t, reply)
@@ -157,24 +157,29 @@ func TestLongErrorTextIsCut(t *testing.T) {
 	requireReply(t, string(AppendError(nil, strings.Repeat("\x80", 10_000))))
 }
 
-func TestALookCompletesOrReplacesAnswers(t *testing.T) {
+func TestAReplyIsMadePlaceByPlace(t *testing.T) {
 	var r Request
 	r.Decode([]byte(`<transactions id="1"><query id="1"/><nonsense/><query id="2"/><cancel id="3"/></transactions>`))
-	results := make([]exchange.Result, 3)
-	var sizes []int
-	reply := r.AppendReply([]byte("before"), results, func(i, size int) string {
-		sizes = append(sizes, size)
-		if i == 1 {
-			return "not <now>"
+	results := []exchange.Result{{Reason: exchange.AlreadyExecuted}, {}, {Reason: exchange.AlreadyExecuted}}
+	require.Equal(t, 4, r.Places())
+	reply := []byte(ReplyBegin)
+	var commands []int
+	for i := range r.Places() {
+		commands = append(commands, r.Command(i))
+		if i == 2 {
+			reply = r.AppendRefusal(reply, i, "not <now>")
+		} else {
+			reply = r.AppendAnswer(reply, i, results)
 		}
-		results[i].Reason = exchange.AlreadyExecuted
-		return ""
-	})
-	first := `<results><error id="1">order 1 has nothing open: it is executed</error>`
-	second := `<error>unknown element &lt;nonsense&gt; in &lt;transactions&gt;</error>`
-	third := `<error id="2">not &lt;now&gt;</error>`
-	require.Equal(t, "before"+first+second+third+`<error id="3">order 3 has nothing open: it is executed</error></results>`, string(reply))
-	require.Equal(t, []int{len("<results>"), len(first + second), len(first + second + third)}, sizes)
+	}
+	require.Equal(t, []int{0, -1, 1, 2}, commands)
+	require.Equal(t, `<results><error id="1">order 1 has nothing open: it is executed</error>`+
+		`<error>unknown element &lt;nonsense&gt; in &lt;transactions&gt;</error><error id="2">not &lt;now&gt;</error>`+
+		`<error id="3">order 3 has nothing open: it is executed</error></results>`, string(append(reply, ReplyEnd...)))
+	for _, whole := range []string{`<create/>`, `<transactions id="1"/>`, `<buy/>`, `no XML`} {
+		r.Decode([]byte(whole))
+		require.Zero(t, r.Places())
+	}
 }
 
 func TestFrameInPlaceIsAppendFrame(t *testing.T) {

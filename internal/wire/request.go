@@ -23,6 +23,11 @@ type Request struct {
 	refusal string // why the frame as a whole is refused; "" where it is not
 	denied  int    // slots whose commands Deny took out
 
+	// What the frame is for, as far as its document was read by decodeDocument: the scanner
+	// leaves nothing to be refused. creates is false for <transactions>.
+	creates bool
+	actsFor exchange.AccountID // of <transactions>, "" if it names none that can be
+
 	// The names that a scanner has read last, in this frame or an earlier one.
 	lastAccount exchange.AccountID
 	lastSymbol  exchange.Symbol
@@ -39,23 +44,6 @@ type slot struct {
 	// echoEnd of the slot before to this one's.
 	sent    *sentAttrs
 	echoEnd int
-}
-
-// sentAttrs holds the attributes of an element that its reply repeats, as they were sent.
-type sentAttrs struct {
-	sym, amount, limit, id, ref                string
-	hasSym, hasAmount, hasLimit, hasID, hasRef bool
-}
-
-// sentWith takes the attributes of an element that its reply repeats.
-func sentWith(e *element) *sentAttrs {
-	s := new(sentAttrs)
-	s.sym, s.hasSym = e.attr("sym")
-	s.amount, s.hasAmount = e.attr("amount")
-	s.limit, s.hasLimit = e.attr("limit")
-	s.id, s.hasID = e.attr("id")
-	s.ref, s.hasRef = e.attr("ref")
-	return s
 }
 
 // Decode reads a frame's XML into r, whose memory it uses anew. It cannot fail: a
@@ -75,6 +63,7 @@ func (r *Request) reset() {
 	clear(r.Commands)
 	clear(r.slots)
 	r.Commands, r.slots, r.echoes, r.refusal, r.denied = r.Commands[:0], r.slots[:0], r.echoes[:0], "", 0
+	r.creates, r.actsFor = false, ""
 }
 
 // decodeDocument decodes any frame into r, which is empty.
@@ -119,17 +108,25 @@ func (r *Request) doIn(symbol int, c exchange.Command, sent *sentAttrs) {
 	r.Commands = append(r.Commands, c)
 }
 
-// refuse adds an error to the reply.
-func (r *Request) refuse(sent *sentAttrs, err error) {
+// grow makes room for n more elements, so that many leave no garbage behind.
+func (r *Request) grow(n int) {
+	r.slots, r.Commands = slices.Grow(r.slots, n), slices.Grow(r.Commands, n)
+}
+
+// refuse adds an error about e to the reply.
+func (r *Request) refuse(e *element, sent *sentAttrs, err error) {
+	sent.shorten(e.name)
 	r.slots = append(r.slots, slot{command: -1, symbol: -1, text: err.Error(), sent: sent, echoEnd: len(r.echoes)})
 }
 
 // create reads <create> (docs/PROTOCOL.md, section "create").
 func (r *Request) create(root *element) {
+	r.creates = true
 	if err := onlyAttributes(root); err != nil {
 		r.refusal = err.Error()
 		return
 	}
+	r.grow(len(root.children))
 	for _, child := range root.children {
 		switch child.name {
 		case "account":
@@ -137,7 +134,7 @@ func (r *Request) create(root *element) {
 		case "symbol":
 			r.symbol(child)
 		default:
-			r.refuse(sentWith(child), errUnknown(child, root))
+			r.refuse(child, sentWith(child), errUnknown(child, root))
 		}
 	}
 }
@@ -156,7 +153,7 @@ func (r *Request) account(e *element) {
 		c.Ref, err = decodeRef(e)
 	}
 	if err != nil {
-		r.refuse(sentWith(e), err)
+		r.refuse(e, sentWith(e), err)
 		return
 	}
 	r.do(c, sentWith(e))
@@ -166,20 +163,21 @@ func (r *Request) account(e *element) {
 // before its accounts; it has a place in the reply only where it has none.
 func (r *Request) symbol(e *element) {
 	if err := onlyAttributes(e, "sym"); err != nil {
-		r.refuse(sentWith(e), err)
+		r.refuse(e, sentWith(e), err)
 		return
 	}
 	sym, err := parseAttr(e, "sym", exchange.ParseSymbol)
 	list := exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym}
 	switch {
 	case len(e.children) == 0 && err != nil:
-		r.refuse(sentWith(e), err)
+		r.refuse(e, sentWith(e), err)
 	case len(e.children) == 0:
 		r.do(list, sentWith(e))
 	case err == nil:
 		r.Commands = append(r.Commands, list)
 	}
 	made := len(r.Commands) - 1
+	r.grow(len(e.children))
 	for _, child := range e.children {
 		attrs := sentWith(child)
 		if s, ok := e.attr("sym"); ok {
@@ -187,7 +185,7 @@ func (r *Request) symbol(e *element) {
 		}
 		c := exchange.Command{Kind: exchange.PlaceShares, Symbol: sym}
 		if err := first(err, decodePlacement(child, e, &c)); err != nil {
-			r.refuse(attrs, err)
+			r.refuse(child, attrs, err)
 			continue
 		}
 		r.doIn(made, c, attrs)
@@ -219,10 +217,12 @@ func (r *Request) transactions(root *element) {
 		return
 	}
 	account, err := transactionsAccount(root)
+	r.actsFor = account
+	r.grow(len(root.children))
 	for _, child := range root.children {
 		c := exchange.Command{Account: account}
 		if err := first(err, decodeTransaction(child, root, &c)); err != nil {
-			r.refuse(sentWith(child), err)
+			r.refuse(child, sentWith(child), err)
 			continue
 		}
 		r.do(c, sentWith(child))

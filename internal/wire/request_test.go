@@ -16,7 +16,7 @@ func done(r *Request) string {
 			results[i].Order = exchange.OrderID(i + 1)
 		}
 	}
-	return string(r.AppendReply(nil, results, nil))
+	return string(r.AppendReply(nil, results))
 }
 
 // dollars and units are what tests write instead of scaled integers.

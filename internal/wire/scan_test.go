@@ -71,7 +71,7 @@ func replies(r *Request) string {
 		for i := range results {
 			results[i] = outcomes[(i+set)%len(outcomes)]
 		}
-		all = append(r.AppendReply(all, results, nil), '\n')
+		all = append(r.AppendReply(all, results), '\n')
 	}
 	return string(all)
 }

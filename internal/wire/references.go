@@ -1,0 +1,39 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"strconv"
+	"unicode/utf16"
+)
+
+// checkReferences returns an error if a token has a reference to half of a surrogate
+// pair, which is no character: encoding/xml takes it for U+FFFD without a word, and
+// refuses all others that XML does not allow. raw is the token as it was sent.
+func checkReferences(token xml.Token, raw []byte) error {
+	switch token.(type) {
+	case xml.StartElement:
+	case xml.CharData:
+		if bytes.HasPrefix(raw, []byte("<![CDATA[")) {
+			return nil // in which nothing is a reference
+		}
+	default:
+		return nil
+	}
+	for {
+		_, rest, found := bytes.Cut(raw, []byte("&#"))
+		if !found {
+			return nil
+		}
+		number, rest, _ := bytes.Cut(rest, []byte(";"))
+		digits, base := number, 10
+		if hex, ok := bytes.CutPrefix(number, []byte("x")); ok {
+			digits, base = hex, 16
+		}
+		if c, err := strconv.ParseUint(string(digits), base, 32); err == nil && utf16.IsSurrogate(rune(c)) {
+			return fmt.Errorf("&#%s; is no character", clip(string(number)))
+		}
+		raw = rest
+	}
+}
