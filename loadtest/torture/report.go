@@ -38,6 +38,8 @@ type Report struct {
 
 	Restarts []Restart `json:"restarts,omitempty"` // those that clients were connected over
 
+	Abuse []Abuse `json:"abuse,omitempty"` // rounds of a client that means harm
+
 	starts []time.Duration
 }
 
@@ -48,7 +50,7 @@ func newReport(o Options) *Report {
 	}
 	return &Report{Seed: o.Seed, Began: time.Now().UTC(), Rounds: map[string]int{},
 		Machine: venue.Machine(),
-		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -plan %s", o.Seed, o.Clients, o.Load, strings.Join(plan, ","))}
+		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -large=%t -plan %s", o.Seed, o.Clients, o.Load, o.Large, strings.Join(plan, ","))}
 }
 
 func (r *Report) started(took time.Duration) { r.starts = append(r.starts, took) }
