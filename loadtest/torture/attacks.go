@@ -7,5 +7,12 @@ func allAttacks() map[string]attack {
 	return map[string]attack{
 		"abuse-frame": {about: "frames whose replies would be many times as large: names of a megabyte, echoed in hundreds of errors",
 			auth: true, flags: frameFlags, run: (*runner).abuseFrames},
+		"abuse-resting": {about: "an account with one dollar places orders until it is refused",
+			auth: true, flags: restingFlags, run: (*runner).abuseResting,
+			grow: func(r *runner) int64 { return orderBytes * int64(r.size(openSmall, openLarge)) }},
+		"abuse-accounts": {about: "accounts are made until there are too many", flags: accountsFlags, run: (*runner).abuseAccounts,
+			grow: func(r *runner) int64 { return orderBytes * 2 * int64(r.size(accountsSmall, accountsLarge)) }},
+		"abuse-symbols": {about: "symbols are made until there are too many; at rest none has a goroutine", flags: symbolsFlags, run: (*runner).abuseSymbols,
+			grow: func(r *runner) int64 { return symbolBytes * int64(r.size(symbolsSmall, symbolsLarge)) }},
 	}
 }
