@@ -27,9 +27,9 @@ import (
 // attack is one way of abuse.
 type attack struct {
 	about string
-	auth  bool // enough for it is a token that trades for the abuser's accounts
-	files int  // descriptors that the server may have; 0 for as many as this process
-	ends  bool // the server is gone afterwards
+	auth  bool                // enough for it is a token that trades for the abuser's accounts
+	files func(r *runner) int // descriptors that the server may have; nil for as many as this process
+	ends  bool                // the server is gone afterwards
 	grow  func(r *runner) int64
 	flags func(r *runner) []string
 	run   func(r *runner, ctx context.Context) error
@@ -120,7 +120,7 @@ func (r *runner) abuseRound(ctx context.Context, n int, name string) error {
 // abusedExchange starts an exchange of its own, with the market and the abuser's accounts.
 func (r *runner) abusedExchange(ctx context.Context, n int, a attack) (*runner, error) {
 	sub := &runner{Options: r.Options, root: r.root, plain: r.plain, client: r.client, log: r.log, report: r.report,
-		history: newHistory(), truth: newTruth(), end: new(ending), r: rand.New(rand.NewPCG(r.Seed, uint64(n)<<32|1)), files: a.files}
+		history: newHistory(), truth: newTruth(), end: new(ending), r: rand.New(rand.NewPCG(r.Seed, uint64(n)<<32|1))}
 	sub.Dir, sub.Resting = r.abuseDir(), 0
 	if r.abused == nil {
 		if err := os.MkdirAll(sub.Dir, 0o755); err != nil {
@@ -150,6 +150,9 @@ func (r *runner) abusedExchange(ctx context.Context, n int, a attack) (*runner, 
 			return sub, err
 		}
 		flags = append(flags, "--auth")
+	}
+	if a.files != nil {
+		sub.files = a.files(sub)
 	}
 	if a.flags != nil {
 		flags = append(flags, a.flags(sub)...)
@@ -246,7 +249,7 @@ func (a attack) inject(name string) func(*runner, context.Context) error {
 		if a.grow != nil {
 			grow += a.grow(r)
 		}
-		return judgeUsage(before, peak, grow, a.files)
+		return judgeUsage(before, peak, grow, r.files)
 	}
 }
 

@@ -14,5 +14,10 @@ func allAttacks() map[string]attack {
 			grow: func(r *runner) int64 { return orderBytes * 2 * int64(r.size(accountsSmall, accountsLarge)) }},
 		"abuse-symbols": {about: "symbols are made until there are too many; at rest none has a goroutine", flags: symbolsFlags, run: (*runner).abuseSymbols,
 			grow: func(r *runner) int64 { return symbolBytes * int64(r.size(symbolsSmall, symbolsLarge)) }},
+		"abuse-files": {about: "more idle connections than the server has descriptors, of HTTP without a token, then of XML",
+			auth: true, files: func(r *runner) int { return r.idleConnections() - idleBeyond }, run: (*runner).abuseFiles},
+		"abuse-bodies": {about: "requests of HTTP whose body does not come", auth: true, run: (*runner).abuseBodies},
+		"abuse-floods": {about: "connections that end at once, garbage, requests with two ends", auth: true, run: (*runner).abuseFloods},
+		"abuse-hosts":  {about: "requests of foreign hosts, as after DNS rebinding", run: (*runner).abuseHosts},
 	}
 }

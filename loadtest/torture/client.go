@@ -82,6 +82,7 @@ type ending struct {
 	mayBeGone atomic.Bool
 	inOrder   atomic.Bool // it was asked to end: it says so on every connection
 	comesBack atomic.Bool // at the same address, and clients go on there
+	full      atomic.Bool // it may refuse connections, so that clients keep theirs
 }
 
 // own is an order that a client may cancel.
@@ -107,7 +108,7 @@ func (c *client) run(stop <-chan struct{}) {
 		case c.end.inOrder.Load() && served && !errors.As(err, new(lastWordsError)):
 			c.history.complain("an orderly stop ended a connection without a reason: %v", err)
 			return
-		case c.end.mayBeGone.Load() && c.end.comesBack.Load():
+		case c.end.full.Load(), c.end.mayBeGone.Load() && c.end.comesBack.Load():
 			time.Sleep(connectAgain)
 		case c.end.mayBeGone.Load():
 			return
@@ -144,10 +145,11 @@ func (c *client) trade(conn net.Conn, stop <-chan struct{}) (served bool, err er
 		if err := conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
 			return served, err
 		}
-		switch c.r.IntN(200) {
-		case 0:
+		switch cut := c.r.IntN(200); {
+		case c.end.full.Load():
+		case cut == 0:
 			return served, c.cutFrame(conn, bytes, frames)
-		case 1:
+		case cut == 1:
 			_, err := conn.Write(bytes)
 			c.unread(frames)
 			c.count(func(n *counts) { n.ConnectionsCut++ })
