@@ -177,6 +177,9 @@ func (r *runner) openAbuser(ctx context.Context) error {
 		c.Account(wire.Account{ID: id, Balance: fmt.Sprint(dollars)})
 		r.truth.openAccount(id, product(dollars*unit, unit))
 	}
+	r.market.idle = "803"
+	c.Account(wire.Account{ID: r.market.idle, Balance: "1"})
+	r.truth.openAccount(r.market.idle, product(unit, unit))
 	r.place(c, abuseSym, []string{abuserName}, 1_000_000)
 	return r.mustCreate(ctx, c)
 }

@@ -82,7 +82,7 @@ func (r *runner) createMany(ctx context.Context, n int, add func(c *wire.Create,
 
 // There are accounts and symbols before the abuser comes: a round's linear symbol is one.
 const (
-	accountsBefore = accountCount + poorCount + 2
+	accountsBefore = accountCount + poorCount + 3
 	symbolsBefore  = symbolCount + 2
 )
 

@@ -1,5 +1,7 @@
 package torture
 
+func dustGrow(r *runner) int64 { return orderBytes * int64(r.size(dustSmall, dustLarge)) }
+
 // attacks are all ways of abuse, by the name of the fault.
 var attacks map[string]attack
 
@@ -18,6 +20,10 @@ func allAttacks() map[string]attack {
 			auth: true, files: func(r *runner) int { return r.idleConnections() - idleBeyond }, run: (*runner).abuseFiles},
 		"abuse-bodies": {about: "requests of HTTP whose body does not come", auth: true, run: (*runner).abuseBodies},
 		"abuse-floods": {about: "connections that end at once, garbage, requests with two ends", auth: true, run: (*runner).abuseFloods},
-		"abuse-hosts":  {about: "requests of foreign hosts, as after DNS rebinding", run: (*runner).abuseHosts},
+		"abuse-dust": {about: "orders of the smallest fraction, and a frame of orders each of which meets them all",
+			auth: true, flags: dustFlags, run: (*runner).abuseDust, grow: dustGrow},
+		"abuse-stop": {about: "SIGTERM while such a frame is executed",
+			auth: true, ends: true, flags: dustFlags, run: (*runner).abuseStop, grow: dustGrow},
+		"abuse-hosts": {about: "requests of foreign hosts, as after DNS rebinding", run: (*runner).abuseHosts},
 	}
 }

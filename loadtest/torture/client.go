@@ -49,7 +49,8 @@ type market struct {
 	accounts []string // with money and shares for everything
 	poor     []string // that live from hand to mouth: what they spend, they have just earned
 
-	noCreates bool // accounts run out in this round
+	idle      string // account that has nothing open, in an exchange that is abused
+	noCreates bool   // accounts run out in this round
 }
 
 const (
