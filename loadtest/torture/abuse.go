@@ -26,13 +26,14 @@ import (
 
 // attack is one way of abuse.
 type attack struct {
-	about string
-	auth  bool                // enough for it is a token that trades for the abuser's accounts
-	files func(r *runner) int // descriptors that the server may have; nil for as many as this process
-	ends  bool                // the server is gone afterwards
-	grow  func(r *runner) int64
-	flags func(r *runner) []string
-	run   func(r *runner, ctx context.Context) error
+	about    string
+	auth     bool                // enough for it is a token that trades for the abuser's accounts
+	files    func(r *runner) int // descriptors that the server may have; nil for as many as this process
+	ends     bool                // the server is gone afterwards
+	restarts bool                // it is another process afterwards, and traders are gone
+	grow     func(r *runner) int64
+	flags    func(r *runner) []string
+	run      func(r *runner, ctx context.Context) error
 }
 
 const (
@@ -100,7 +101,8 @@ func (r *runner) abuseRound(ctx context.Context, n int, name string) error {
 	a := attacks[name]
 	sub, err := r.abusedExchange(ctx, n, a)
 	if sub.server != nil {
-		defer sub.server.Kill()
+		defer func() { sub.server.Kill() }() // another one than now, perhaps
+		defer sub.pg.Find()
 	}
 	if sub.db != nil {
 		defer func() { sub.db.Close(context.Background()) }()
@@ -235,7 +237,7 @@ func (a attack) inject(name string) func(*runner, context.Context) error {
 		found.Quiet = millis(r.history.cutPace().ValueAtQuantile(99))
 		r.report.Abuse = append(r.report.Abuse, found)
 		watch := watchUsage(r.server)
-		if err = a.run(r, ctx); err == nil && !a.ends {
+		if err = a.run(r, ctx); err == nil && !a.ends && !a.restarts {
 			err = r.goesOn(ctx)
 		}
 		peak := watch()

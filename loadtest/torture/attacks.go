@@ -24,6 +24,11 @@ func allAttacks() map[string]attack {
 			auth: true, flags: dustFlags, run: (*runner).abuseDust, grow: dustGrow},
 		"abuse-stop": {about: "SIGTERM while such a frame is executed",
 			auth: true, ends: true, flags: dustFlags, run: (*runner).abuseStop, grow: dustGrow},
-		"abuse-hosts": {about: "requests of foreign hosts, as after DNS rebinding", run: (*runner).abuseHosts},
+		"abuse-history": {about: "queries of old orders while Postgres stands still, and an order behind them",
+			auth: true, flags: historyFlags, run: (*runner).abuseHistory},
+		"abuse-lost":     {about: "connections to Postgres are lost, and its sessions live on", run: (*runner).abuseLost},
+		"abuse-sessions": {about: "sessions are ended, and the role has timeouts that no batch keeps", run: (*runner).abuseSessions},
+		"abuse-lock":     {about: "a session locks a table as CREATE INDEX does; killed and started meanwhile", restarts: true, run: (*runner).abuseLock},
+		"abuse-hosts":    {about: "requests of foreign hosts, as after DNS rebinding", run: (*runner).abuseHosts},
 	}
 }
