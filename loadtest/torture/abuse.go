@@ -116,7 +116,11 @@ func (r *runner) abuseRound(ctx context.Context, n int, name string) error {
 	if err := sub.stopServer(ctx); err != nil {
 		return err
 	}
-	return sub.checkStopped(ctx)
+	if err := sub.checkStopped(ctx); err != nil {
+		return err
+	}
+	r.report.take(sub)
+	return nil
 }
 
 // abusedExchange starts an exchange of its own, with the market and the abuser's accounts.

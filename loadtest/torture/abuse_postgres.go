@@ -17,9 +17,8 @@ import (
 const (
 	closedOrders  = 400 // of the abuser, that memory is to forget
 	oldAsked      = 5   // of which so many are asked for in frames before an order
-	behindMax     = 500 // orders of another connection, within which that order has to be executed
+	behindMax     = 100 // orders of another connection, within which that order has to be executed
 	timeoutsRound = 5   // times that sessions are ended
-	backlogOrders = 2000
 )
 
 func historyFlags(*runner) []string { return []string{"--closed-orders=10"} }
@@ -46,7 +45,13 @@ func (r *runner) abuseHistory(ctx context.Context) error {
 	for _, id := range old[:oldAsked] {
 		frames = append(frames, wire.NewTransactions(abuserName).Query(fmt.Sprint(id)).Cancel(fmt.Sprint(id)).Append(nil))
 	}
-	if err := l.send(append(frames, r.orders(dollarOrder, 1))...); err != nil {
+	if err := l.send(frames...); err != nil {
+		return err
+	}
+	if _, err := r.placeBeside(ctx); err != nil { // frames that come together are executed together: let those be read
+		return err
+	}
+	if err := l.send(r.orders(dollarOrder, 1)); err != nil {
 		return err
 	}
 	other, err := r.placeBeside(ctx)
@@ -103,10 +108,18 @@ func (r *runner) askUnknown(ctx context.Context) error {
 // placeBeside places orders one after another on another connection, and returns the
 // newest id. So many round trips are more than a reader needs for some frames.
 func (r *runner) placeBeside(ctx context.Context) (newest uint64, err error) {
+	l, err := r.dialLine(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
 	for range behindMax {
-		answers, err := ask(ctx, r.abuser, r.orders(dollarOrder, 1))
-		if err != nil {
+		if err := l.send(r.orders(dollarOrder, 1)); err != nil {
 			return 0, err
+		}
+		answers, err := l.reply(replyMax)
+		if err != nil {
+			return 0, fmt.Errorf("beside queries of old orders: %w", err)
 		}
 		ids, refusal := r.toldOrders(answers)
 		if len(ids) == 0 {
@@ -179,11 +192,10 @@ func (r *runner) abuseSessions(ctx context.Context) (err error) {
 		if err != nil {
 			return fmt.Errorf("torture: %w", err)
 		}
-		thaw := r.pg.Freeze()
-		enough := r.history.answeredNow() + backlogOrders
-		err = r.await(ctx, "there is a large batch", func() (bool, error) { return r.history.answeredNow() >= enough, nil })
-		thaw()
-		if err = errors.Join(err, r.awaitTables(ctx)); err != nil {
+		if err = r.goesOn(ctx); err == nil {
+			err = r.awaitTables(ctx)
+		}
+		if err != nil {
 			return fmt.Errorf("with timeouts of 2 ms: %w", err)
 		}
 	}
