@@ -259,7 +259,7 @@ func (r *runner) abuseHosts(ctx context.Context) error {
 				return fmt.Errorf("torture: %s of host %s: %w", request, host, err)
 			}
 			reply.Body.Close()
-			if reply.StatusCode != http.StatusForbidden {
+			if reply.StatusCode != http.StatusForbidden && reply.StatusCode != http.StatusMisdirectedRequest {
 				return fmt.Errorf("%s of host %s is answered with %s", request, host, reply.Status)
 			}
 		}

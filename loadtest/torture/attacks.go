@@ -23,7 +23,7 @@ func allAttacks() map[string]attack {
 		"abuse-dust": {about: "orders of the smallest fraction, and a frame of orders each of which meets them all",
 			auth: true, flags: dustFlags, run: (*runner).abuseDust, grow: dustGrow},
 		"abuse-stop": {about: "SIGTERM while such a frame is executed",
-			auth: true, ends: true, flags: dustFlags, run: (*runner).abuseStop, grow: dustGrow},
+			auth: true, ends: true, flags: stopFlags, run: (*runner).abuseStop, grow: dustGrow},
 		"abuse-history": {about: "queries of old orders while Postgres stands still, and an order behind them",
 			auth: true, flags: historyFlags, run: (*runner).abuseHistory},
 		"abuse-lost":     {about: "connections to Postgres are lost, and its sessions live on", run: (*runner).abuseLost},
