@@ -89,8 +89,12 @@ type Abuse struct {
 
 // String returns it in a line.
 func (a Abuse) String() string {
-	return fmt.Sprintf("%s; p99 %.1f ms of %d frames beside it (%.1f ms without); %d MiB, %d descriptors at most",
-		a.Note, a.P99, a.Frames, a.Quiet, a.Peak, a.FilesPeak)
+	how := ""
+	if a.Auth {
+		how = ", with a token"
+	}
+	return fmt.Sprintf("%s%s; p99 %.1f ms of %d frames beside it (%.1f ms without); %d MiB, %d descriptors at most",
+		a.Note, how, a.P99, a.Frames, a.Quiet, a.Peak, a.FilesPeak)
 }
 
 // abuseDir is where exchanges that are abused live.

@@ -32,7 +32,9 @@ func dustFlags(r *runner) []string {
 	return []string{fmt.Sprintf("--max-open-orders-account=%d", r.size(dustSmall, dustLarge)+abuserFrame)}
 }
 
-func stopFlags(r *runner) []string { return append(dustFlags(r), fmt.Sprintf("--stop-timeout=%s", dustStop)) }
+func stopFlags(r *runner) []string {
+	return append(dustFlags(r), fmt.Sprintf("--stop-timeout=%s", dustStop))
+}
 
 // layDust places the dust and returns the oldest of it.
 func (r *runner) layDust(ctx context.Context) (first uint64, err error) {
