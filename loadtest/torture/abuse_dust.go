@@ -17,7 +17,8 @@ import (
 // answers meanwhile. The tables show whether it was in that order (truth.go).
 
 const (
-	dustSmall, dustLarge     = 6_000, 1_600_000
+	dustSmall, dustLarge     = 16_000, 1_600_000
+	dustSegment              = 1 << 20   // one record of such a journal takes a part of a small attack
 	takersSmall, takersLarge = 20, 3_000 // in a frame, each of which is large enough for all the dust
 	dustStop                 = 5 * time.Second
 	stopGrace                = 25 * time.Second // beyond --stop-timeout, for a machine that is busy
@@ -29,7 +30,8 @@ var (
 )
 
 func dustFlags(r *runner) []string {
-	return []string{fmt.Sprintf("--max-open-orders-account=%d", r.size(dustSmall, dustLarge)+abuserFrame)}
+	return []string{fmt.Sprintf("--max-open-orders-account=%d", r.size(dustSmall, dustLarge)+abuserFrame),
+		fmt.Sprintf("--segment=%d", r.size(dustSegment, 64<<20))}
 }
 
 func stopFlags(r *runner) []string {
