@@ -70,6 +70,11 @@ func TestPlansAreWhole(t *testing.T) {
 	plan, err := parsePlan("kill=1,stop=2,kill=3")
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"kill": 4, "stop": 2}, plan)
+	plan, err = parsePlan("abuse=2,abuse-dust=1,kill=1")
+	require.NoError(t, err)
+	require.Equal(t, 3, plan["abuse-dust"])
+	require.Equal(t, 2, plan["abuse-frame"])
+	require.NotContains(t, plan, "stop")
 }
 
 // TestATortureRun is the whole machinery once, with the real program.

@@ -17,15 +17,16 @@ import (
 
 // Plans of the torture run. The short one takes about a minute.
 const (
-	shortPlan = "kill=8,kill-behind=2,stop=2,restart=2,both-kill=3,postgres-kill=3,postgres-freeze=1,postgres-restart=2,postgres-slow=1,postgres-cut=2,clock=2"
-	longPlan  = "kill=185,kill-behind=15,stop=25,restart=25,both-kill=50,postgres-kill=50,postgres-freeze=15,postgres-restart=15,postgres-slow=15,postgres-cut=15,clock=15"
+	shortPlan = "kill=5,kill-behind=1,stop=1,restart=1,both-kill=2,postgres-kill=2,postgres-freeze=1,postgres-restart=1,postgres-slow=1,postgres-cut=1,clock=1,abuse=1"
+	longPlan  = "kill=185,kill-behind=15,stop=25,restart=25,both-kill=50,postgres-kill=50,postgres-freeze=15,postgres-restart=15,postgres-slow=15,postgres-cut=15,clock=15,abuse=2"
 )
 
 func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o := torture.Options{Out: stdout}
 	f := flag.NewFlagSet("torture", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	plan := f.String("plan", "short", "rounds of each `fault`, as kill=8,stop=2; or \"short\" (about a minute), or \"long\"")
+	plan := f.String("plan", "short", "rounds of each `fault`, as kill=8,stop=2; abuse=1 is one of each whose name begins so; or \"short\" (about a minute), or \"long\", which is -large")
+	f.BoolVar(&o.Large, "large", false, "abuse with the size of a real attack: minutes, and gigabytes of memory and disk")
 	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")
 	f.IntVar(&o.Clients, "clients", 12, "`connections` that trade in each round")
 	f.DurationVar(&o.Load, "load", time.Second, "longest time from the start of a round to its fault")
@@ -53,6 +54,7 @@ func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if o.Plan, err = parsePlan(*plan); err != nil {
 		return err
 	}
+	o.Large = o.Large || *plan == "long"
 	fmt.Fprintf(stdout, "seed %d\n", o.Seed)
 	result, err := torture.Run(ctx, o)
 	if *report != "" {
@@ -80,12 +82,25 @@ func parsePlan(plan string) (map[string]int, error) {
 	for part := range strings.SplitSeq(plan, ",") {
 		name, count, _ := strings.Cut(part, "=")
 		n, err := strconv.Atoi(count)
-		if _, known := torture.Faults()[name]; !known || err != nil || n < 0 {
+		faults := named(name)
+		if len(faults) == 0 || err != nil || n < 0 {
 			return nil, fmt.Errorf("%w: -plan: %q is not fault=rounds (-help lists the faults)", errUsage, part)
 		}
-		rounds[name] += n
+		for _, fault := range faults {
+			rounds[fault] += n
+		}
 	}
 	return rounds, nil
+}
+
+// named returns the fault of that name; all faults of abuse for "abuse".
+func named(name string) (faults []string) {
+	for fault := range torture.Faults() {
+		if fault == name || name == "abuse" && strings.HasPrefix(fault, "abuse-") {
+			faults = append(faults, fault)
+		}
+	}
+	return faults
 }
 
 // writer is a report.

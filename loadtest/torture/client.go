@@ -48,6 +48,9 @@ type market struct {
 	symbols  []string
 	accounts []string // with money and shares for everything
 	poor     []string // that live from hand to mouth: what they spend, they have just earned
+
+	idle      string // account that has nothing open, in an exchange that is abused
+	noCreates bool   // accounts run out in this round
 }
 
 const (
@@ -66,7 +69,7 @@ const (
 // client trades until it is told to stop, or the exchange is gone.
 type client struct {
 	r       *rand.Rand
-	addr    string
+	at      target
 	market  market
 	history *history
 	mine    []own        // orders that were accepted in this round
@@ -80,6 +83,7 @@ type ending struct {
 	mayBeGone atomic.Bool
 	inOrder   atomic.Bool // it was asked to end: it says so on every connection
 	comesBack atomic.Bool // at the same address, and clients go on there
+	full      atomic.Bool // it may refuse connections, so that clients keep theirs
 }
 
 // own is an order that a client may cancel.
@@ -95,7 +99,7 @@ type own struct {
 func (c *client) run(stop <-chan struct{}) {
 	for !closed(stop) {
 		served := false
-		conn, err := dial(context.Background(), c.addr)
+		conn, err := dial(context.Background(), c.at)
 		if err == nil {
 			served, err = c.trade(conn.Raw(), stop)
 			conn.Close()
@@ -105,7 +109,7 @@ func (c *client) run(stop <-chan struct{}) {
 		case c.end.inOrder.Load() && served && !errors.As(err, new(lastWordsError)):
 			c.history.complain("an orderly stop ended a connection without a reason: %v", err)
 			return
-		case c.end.mayBeGone.Load() && c.end.comesBack.Load():
+		case c.end.full.Load(), c.end.mayBeGone.Load() && c.end.comesBack.Load():
 			time.Sleep(connectAgain)
 		case c.end.mayBeGone.Load():
 			return
@@ -142,15 +146,17 @@ func (c *client) trade(conn net.Conn, stop <-chan struct{}) (served bool, err er
 		if err := conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
 			return served, err
 		}
-		switch c.r.IntN(200) {
-		case 0:
+		switch cut := c.r.IntN(200); {
+		case c.end.full.Load():
+		case cut == 0:
 			return served, c.cutFrame(conn, bytes, frames)
-		case 1:
+		case cut == 1:
 			_, err := conn.Write(bytes)
 			c.unread(frames)
 			c.count(func(n *counts) { n.ConnectionsCut++ })
 			return served, errors.Join(err, errCut)
 		}
+		begun := time.Now()
 		if _, err := conn.Write(bytes); err != nil {
 			return served, err
 		}
@@ -159,6 +165,7 @@ func (c *client) trade(conn net.Conn, stop <-chan struct{}) (served bool, err er
 				c.unread(frames[i:])
 				return served, err
 			}
+			c.history.took(time.Since(begun))
 			served = true
 		}
 	}
@@ -226,7 +233,7 @@ func lastWords(a *wire.Answer) error {
 // frame makes one at random.
 func (c *client) frame() *frame {
 	f := new(frame)
-	if c.r.IntN(25) == 0 {
+	if c.r.IntN(25) == 0 && !c.market.noCreates {
 		a := c.history.account(c.market.symbols[c.r.IntN(len(c.market.symbols))])
 		f.account, f.commands = a, []command{{kind: create}, {kind: create}}
 		f.xml = new(wire.Create).Account(wire.Account{ID: a.id, Balance: decimal(a.balance)}).
@@ -293,8 +300,8 @@ func (c *client) order(account string) *sentOrder {
 }
 
 // ask sends one frame on a connection of its own and returns the answers.
-func ask(ctx context.Context, addr string, xml []byte) ([]wire.Answer, error) {
-	all, err := askAll(ctx, addr, [][]byte{xml})
+func ask(ctx context.Context, at target, xml []byte) ([]wire.Answer, error) {
+	all, err := askAll(ctx, at, [][]byte{xml})
 	if err != nil {
 		return nil, err
 	}
@@ -302,8 +309,8 @@ func ask(ctx context.Context, addr string, xml []byte) ([]wire.Answer, error) {
 }
 
 // askAll sends frames one after another and returns the answers to each.
-func askAll(ctx context.Context, addr string, frames [][]byte) ([][]wire.Answer, error) {
-	conn, err := dial(ctx, addr)
+func askAll(ctx context.Context, at target, frames [][]byte) ([][]wire.Answer, error) {
+	conn, err := dial(ctx, at)
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +336,13 @@ func askAll(ctx context.Context, addr string, frames [][]byte) ([][]wire.Answer,
 	return all, nil
 }
 
+// target is the exchange as one client reaches it.
+type target struct {
+	addr  string
+	token string // "" without --auth
+}
+
 // dial connects to the exchange.
-func dial(ctx context.Context, addr string) (*api.Conn, error) {
-	return api.DialConn(ctx, addr, api.Options{DialTimeout: replyTimeout})
+func dial(ctx context.Context, at target) (*api.Conn, error) {
+	return api.DialConn(ctx, at.addr, api.Options{DialTimeout: replyTimeout, Token: at.token})
 }

@@ -40,6 +40,10 @@ func init() {
 		"postgres-cut":     {"all connections to Postgres break", false, false, (*runner).cutPostgres},
 		"clock":            {"the server's clock is stepped back and forth, then the server is killed", true, false, (*runner).stepClock},
 	}
+	attacks = allAttacks()
+	for name, a := range attacks {
+		faults[name] = fault{a.about, a.ends, true, a.inject(name)}
+	}
 }
 
 // Faults returns the names of all faults, and what each does.

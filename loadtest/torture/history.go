@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"outcry/internal/wire"
 )
 
@@ -67,6 +69,8 @@ type history struct {
 	counts   counts
 	wrong    []string
 	silence  silence
+	pace     *hdrhistogram.Histogram // times from a batch of frames to each of its replies, since the last cutPace
+	abuse    tally
 }
 
 // counts are figures of a whole run.
@@ -90,7 +94,7 @@ type counts struct {
 
 func newHistory() *history {
 	return &history{orders: map[int64]*sentOrder{}, accounts: map[string]*sentAccount{}, ids: map[uint64]int64{},
-		counts: counts{Errors: map[string]int64{}}}
+		counts: counts{Errors: map[string]int64{}}, pace: newPace(), abuse: tally{told: map[uint64]bool{}}}
 }
 
 // order makes an order that is about to be sent. amount is in whole shares.

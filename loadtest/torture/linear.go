@@ -63,8 +63,8 @@ type pendingOp struct {
 func (l *linearHistory) now() int64 { return int64(time.Since(l.start)) }
 
 // trade runs one client of the symbol.
-func (l *linearHistory) trade(n int, r *rand.Rand, addr, account string, h *history, stop <-chan struct{}) error {
-	conn, err := dial(context.Background(), addr)
+func (l *linearHistory) trade(n int, r *rand.Rand, at target, account string, h *history, stop <-chan struct{}) error {
+	conn, err := dial(context.Background(), at)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,9 @@ func (h *history) match(t *truth) error {
 			return err
 		}
 	}
+	if err := h.abuse.lost(); err != nil {
+		return err
+	}
 	for n, s := range h.orders {
 		switch s.fate {
 		case answered:
@@ -38,6 +41,9 @@ func (h *history) match(t *truth) error {
 }
 
 func (h *history) matchOrder(o *order) error {
+	if isAbuser(o.account) {
+		return h.abuse.match(o)
+	}
 	s := h.orders[serial(o.amount)]
 	switch {
 	case s == nil:

@@ -38,6 +38,8 @@ type Report struct {
 
 	Restarts []Restart `json:"restarts,omitempty"` // those that clients were connected over
 
+	Abuse []Abuse `json:"abuse,omitempty"` // rounds of a client that means harm
+
 	starts []time.Duration
 }
 
@@ -48,7 +50,7 @@ func newReport(o Options) *Report {
 	}
 	return &Report{Seed: o.Seed, Began: time.Now().UTC(), Rounds: map[string]int{},
 		Machine: venue.Machine(),
-		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -plan %s", o.Seed, o.Clients, o.Load, strings.Join(plan, ","))}
+		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -large=%t -plan %s", o.Seed, o.Clients, o.Load, o.Large, strings.Join(plan, ","))}
 }
 
 func (r *Report) started(took time.Duration) { r.starts = append(r.starts, took) }
@@ -60,14 +62,28 @@ func (r *Report) finish(run *runner, err error) {
 		r.Verdict = err.Error()
 	}
 	r.Seconds = time.Since(r.Began).Seconds()
-	r.Orders = run.history.figures()
-	r.Executions, r.Canceled, r.Accepted = run.truth.fills, run.truth.cancels, run.truth.accepted
-	r.Accounts = len(run.truth.cash)
+	r.take(run)
+	r.Orders.Errors = run.history.figures().Errors // of the exchange that is not abused
 	r.Starts = len(r.starts)
 	if r.Starts > 0 {
 		slices.Sort(r.starts)
 		r.StartMedian, r.StartMax = r.starts[r.Starts/2].Seconds(), r.starts[r.Starts-1].Seconds()
 	}
+}
+
+// take adds what an exchange came to.
+func (r *Report) take(run *runner) {
+	all, c := &r.Orders, run.history.figures()
+	for _, sum := range [][2]*int64{{&all.Sent, &c.Sent}, {&all.Answered, &c.Answered}, {&all.Refused, &c.Refused}, {&all.CutOff, &c.CutOff},
+		{&all.UnknownHappened, &c.UnknownHappened}, {&all.UnknownNever, &c.UnknownNever}, {&all.Frames, &c.Frames}, {&all.Queries, &c.Queries},
+		{&all.Cancels, &c.Cancels}, {&all.Creates, &c.Creates}, {&all.Retried, &c.Retried}, {&all.Repeated, &c.Repeated},
+		{&all.ConnectionsCut, &c.ConnectionsCut}, {&all.FramesCut, &c.FramesCut}} {
+		*sum[0] += *sum[1]
+	}
+	r.Executions += run.truth.fills
+	r.Canceled += run.truth.cancels
+	r.Accepted += run.truth.accepted
+	r.Accounts += len(run.truth.cash)
 }
 
 // WriteJSON writes the report. The error is w's.

@@ -89,7 +89,7 @@ func (r *runner) fillBooks(ctx context.Context) error {
 			t.Order(o.sym, decimal(o.amount), decimal(o.limit))
 			placed++
 		}
-		answers, err := ask(ctx, r.server.XML, t.Append(nil))
+		answers, err := ask(ctx, r.target(), t.Append(nil))
 		if err != nil {
 			return fmt.Errorf("torture: fill the books: %w", err)
 		}

@@ -147,7 +147,7 @@ func (r *runner) sendAgain(ctx context.Context, orders []*sentOrder, k kind) err
 		}
 		frames, sent = append(frames, t.Append(nil)), append(sent, commands)
 	}
-	replies, err := askAll(ctx, r.server.XML, frames)
+	replies, err := askAll(ctx, r.target(), frames)
 	if err != nil {
 		return err
 	}

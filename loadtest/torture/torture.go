@@ -33,6 +33,7 @@ type Options struct {
 	Plan    map[string]int // how many rounds of each fault; see Faults
 	Clients int            // connections that trade in each round, besides four of the linear symbol
 	Load    time.Duration  // longest time from the start of a round to its fault
+	Large   bool           // abuse has the sizes of a real attack, and not those of a test
 	Resting int            // orders that rest in the books from the begin on, away from where is traded
 	Edits   []venue.Edit   // changes to the server's source, for bugs that are planted
 	Dir     string         // for the data, the logs and the programs; "" for a temporary one, removed after a run without failure
@@ -84,13 +85,20 @@ type runner struct {
 	old     []*order     // a sample of closed orders of earlier rounds
 	oldSent []*sentOrder // another one, of those that have a ref
 	end     *ending      // of the server that runs
+
+	abused *venue.Postgres // of the exchanges that are abused; nil before the first
+	abuser target          // what such an exchange lets its abuser do
+	token  string          // of the traders, and of checks; "" without --auth
+	flags  []string        // of the server, in addition
+	files  int             // descriptors that it may have; 0 for as many as this process
 }
 
 // Run runs the plan in an order that the seed draws, and stops at the first thing
 // that is wrong. The report is there also beside an error. A *Finding means that
 // the exchange is wrong, another error that the run could not be done.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	r := &runner{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), history: newHistory(), truth: newTruth(), report: newReport(o), end: new(ending)}
+	r := &runner{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), history: newHistory(), truth: newTruth(),
+		report: newReport(o), end: new(ending)}
 	rounds, err := schedule(o.Plan, r.r)
 	if err != nil {
 		return r.report, err
@@ -108,7 +116,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	err = errors.Join(err, r.cleanUp())
 	r.report.finish(r, err)
 	if err == nil && temporary {
-		err = venue.RemoveAll(r.Dir)
+		err = errors.Join(venue.RemoveAll(r.abuseDir()), venue.RemoveAll(r.Dir))
 	} else if err != nil {
 		err = fmt.Errorf("%w\n(data and logs are in %s; seed %d)", err, r.Dir, o.Seed)
 	}
@@ -171,25 +179,39 @@ func (r *runner) start(ctx context.Context, program string) (err error) {
 // launch starts the server at an address of clients, and does not wait.
 func (r *runner) launch(program, listen string) (err error) {
 	r.server, err = venue.Launch(venue.ServerOptions{
-		Program: program, Data: filepath.Join(r.Dir, "data"), DatabaseURL: r.pg.URL(), Log: r.log,
-		Flags: []string{"--listen=" + listen, "--segment=262144", "--closed-orders=1000", "--refs=200", "--stop-timeout=60s"},
+		Program: program, Data: r.data(), DatabaseURL: r.pg.URL(), Log: r.log, Token: r.token, Files: r.files,
+		Flags: append([]string{"--listen=" + listen, "--segment=262144", "--closed-orders=1000", "--refs=200", "--stop-timeout=60s"}, r.flags...),
 		Env:   []string{clockVariable + "=" + r.clockFile()},
 	})
 	return err
 }
+
+// data returns the directory of the server's data.
+func (r *runner) data() string { return filepath.Join(r.Dir, "data") }
+
+// target returns the exchange as traders reach it.
+func (r *runner) target() target { return target{r.server.XML, r.token} }
 
 // rounds does the rounds, and stops at the first that finds something.
 func (r *runner) rounds(ctx context.Context, faults []string) error {
 	for n, name := range faults {
 		begun := time.Now()
 		before := r.history.figures()
-		if err := r.round(ctx, n+1, name); ctx.Err() != nil {
+		do := r.round
+		if isAbuse(name) {
+			do = r.abuseRound
+		}
+		if err := do(ctx, n+1, name); ctx.Err() != nil {
 			return ctx.Err()
 		} else if err != nil {
 			return &Finding{n + 1, name, err}
 		}
 		now := r.history.figures()
 		r.report.Rounds[name]++
+		if isAbuse(name) {
+			fmt.Fprintf(r.Out, "%4d/%d  %-16s  %s; %.1f s\n", n+1, len(faults), name, r.report.Abuse[len(r.report.Abuse)-1], time.Since(begun).Seconds())
+			continue
+		}
 		fmt.Fprintf(r.Out, "%4d/%d  %-16s  %6d orders answered, %3d unknown, of which %3d happened; %6d executions checked; %.1f s\n",
 			n+1, len(faults), name, now.Answered-before.Answered, now.UnknownHappened+now.UnknownNever-before.UnknownHappened-before.UnknownNever,
 			now.UnknownHappened-before.UnknownHappened, r.truth.fills, time.Since(begun).Seconds())
@@ -245,13 +267,13 @@ func (r *runner) trade(round int, stop <-chan struct{}) *sync.WaitGroup {
 	r.history.newRound()
 	clients, end := new(sync.WaitGroup), r.end
 	for n := range r.Clients {
-		c := &client{r: rand.New(rand.NewPCG(r.Seed, uint64(round*1000+n))), addr: r.server.XML, market: r.market, history: r.history, end: r.end}
+		c := &client{r: rand.New(rand.NewPCG(r.Seed, uint64(round*1000+n))), at: r.target(), market: r.market, history: r.history, end: r.end}
 		clients.Go(func() { c.run(stop) })
 	}
 	for n := range linearClients {
 		random := rand.New(rand.NewPCG(r.Seed, uint64(round*1000+900+n)))
 		clients.Go(func() {
-			if err := r.linear.trade(n, random, r.server.XML, r.market.accounts[n], r.history, stop); err != nil && !end.mayBeGone.Load() {
+			if err := r.linear.trade(n, random, r.target(), r.market.accounts[n], r.history, stop); err != nil && !end.mayBeGone.Load() {
 				r.history.complain("a connection ended although the exchange is up: %v", err)
 			}
 		})
@@ -306,10 +328,13 @@ func (r *runner) cleanUp() error {
 	if r.log != nil {
 		r.log.Close()
 	}
-	if r.pg == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), upTimeout)
 	defer cancel()
-	return r.pg.Stop(ctx)
+	var err error
+	for _, pg := range []*venue.Postgres{r.pg, r.abused} {
+		if pg != nil {
+			err = errors.Join(err, pg.Stop(ctx))
+		}
+	}
+	return err
 }

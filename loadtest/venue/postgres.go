@@ -65,7 +65,8 @@ func (p *Postgres) listen() error {
 	if err != nil {
 		return err
 	}
-	p.proxy = &proxy{listener: l, dir: dir, upstream: q.Get("host") + socket, open: map[net.Conn]bool{}}
+	p.proxy = &proxy{listener: l, dir: dir, upstream: q.Get("host") + socket,
+		open: map[net.Conn]bool{}, keep: map[net.Conn]bool{}}
 	go p.proxy.serve()
 	q.Set("host", dir)
 	u.RawQuery = q.Encode()
@@ -141,6 +142,13 @@ func (p *Postgres) Slow(by time.Duration) { p.proxy.delay.Store(int64(by)) }
 // Cut breaks every connection through the proxy. New ones may come.
 func (p *Postgres) Cut() { p.proxy.cut() }
 
+// Lose ends every connection through the proxy for the server alone: to Postgres its
+// sessions look alive, as after a partition. They end with Find, or Stop.
+func (p *Postgres) Lose() { p.proxy.lose() }
+
+// Find ends the sessions that Lose has left.
+func (p *Postgres) Find() { p.proxy.find() }
+
 // Stop stops everything, in order.
 func (p *Postgres) Stop(ctx context.Context) error {
 	p.proxy.close()
@@ -153,8 +161,9 @@ type proxy struct {
 	dir, upstream string
 	delay         atomic.Int64 // nanoseconds
 
-	mu   sync.Mutex
-	open map[net.Conn]bool // guarded by mu
+	mu   sync.Mutex        // guards what follows
+	open map[net.Conn]bool // both sides; reports whether it is the client's
+	keep map[net.Conn]bool // sides of Postgres that stay open without their client
 }
 
 func (p *proxy) serve() {
@@ -173,9 +182,8 @@ func (p *proxy) carry(c net.Conn) {
 	if err != nil {
 		return // as if it were not there
 	}
-	defer up.Close()
 	p.mu.Lock()
-	p.open[c], p.open[up] = true, true
+	p.open[c], p.open[up] = true, false
 	p.mu.Unlock()
 	ended := make(chan struct{}, 2)
 	for _, way := range [][2]net.Conn{{c, up}, {up, c}} {
@@ -186,9 +194,12 @@ func (p *proxy) carry(c net.Conn) {
 	}
 	<-ended
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	delete(p.open, c)
 	delete(p.open, up)
-	p.mu.Unlock()
+	if !p.keep[up] {
+		up.Close()
+	}
 }
 
 // delayed reads no sooner than delay after something has come.
@@ -211,8 +222,30 @@ func (p *proxy) cut() {
 	}
 }
 
+func (p *proxy) lose() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c, isClient := range p.open {
+		if isClient {
+			c.Close()
+		} else {
+			p.keep[c] = true
+		}
+	}
+}
+
+func (p *proxy) find() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for up := range p.keep {
+		up.Close()
+	}
+	clear(p.keep)
+}
+
 func (p *proxy) close() {
 	p.listener.Close()
 	p.cut()
+	p.find()
 	_ = os.RemoveAll(p.dir)
 }

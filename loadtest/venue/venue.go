@@ -146,6 +146,8 @@ type ServerOptions struct {
 	DatabaseURL string
 	Flags       []string
 	CPUs        string    // processors that it alone may use, as taskset(1) has them; "" for all
+	Files       int       // descriptors that it may have open; 0 for as many as this process
+	Token       string    // that Metric shows; "" without --auth
 	Env         []string  // in addition to this process's
 	Log         io.Writer // receives the server's log as well; may be nil
 }
@@ -154,6 +156,7 @@ type ServerOptions struct {
 type Server struct {
 	XML, HTTP string // addresses, once it is ready
 
+	token  string
 	cmd    *exec.Cmd
 	log    *logTail
 	ready  chan struct{} // closed with the log's "ready" line
@@ -185,7 +188,7 @@ func Start(cmd *exec.Cmd) error {
 
 // Launch starts outcryd on ports of its own and does not wait for it.
 func Launch(o ServerOptions) (*Server, error) {
-	s := &Server{ready: make(chan struct{}), exited: make(chan struct{})}
+	s := &Server{token: o.Token, ready: make(chan struct{}), exited: make(chan struct{})}
 	s.log = &logTail{copy: o.Log, onReady: func(xml, http string) {
 		s.XML, s.HTTP = xml, http
 		close(s.ready)
@@ -193,6 +196,9 @@ func Launch(o ServerOptions) (*Server, error) {
 	command := []string{o.Program}
 	if o.CPUs != "" {
 		command = []string{"taskset", "--cpu-list", o.CPUs, o.Program} // it becomes the program
+	}
+	if o.Files > 0 {
+		command = append([]string{"prlimit", fmt.Sprintf("--nofile=%d:%d", o.Files, o.Files)}, command...) // likewise
 	}
 	s.cmd = exec.Command(command[0], append(command[1:], append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0",
 		"--data=" + o.Data, "--database-url=" + o.DatabaseURL}, o.Flags...)...)...)
@@ -266,6 +272,9 @@ func (s *Server) Metric(ctx context.Context, name string) (float64, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HTTP+"/metrics", nil)
 	if err != nil {
 		return 0, fmt.Errorf("venue: metrics: %w", err)
+	}
+	if s.token != "" {
+		r.Header.Set("Authorization", "Bearer "+s.token)
 	}
 	reply, err := http.DefaultClient.Do(r)
 	if err != nil {

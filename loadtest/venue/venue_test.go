@@ -65,18 +65,22 @@ func TestProxyCarriesCutsAndDelays(t *testing.T) {
 	upstream, err := net.Listen("unix", filepath.Join(dir, "up"))
 	require.NoError(t, err)
 	defer upstream.Close()
+	ended := make(chan struct{}, 2) // of what Postgres sees
 	go func() {
 		for {
 			c, err := upstream.Accept()
 			if err != nil {
 				return
 			}
-			go io.Copy(c, c)
+			go func() {
+				io.Copy(c, c)
+				ended <- struct{}{}
+			}()
 		}
 	}()
 	front, err := net.Listen("unix", filepath.Join(dir, "front"))
 	require.NoError(t, err)
-	p := &proxy{listener: front, dir: filepath.Join(dir, "none"), upstream: filepath.Join(dir, "up"), open: map[net.Conn]bool{}}
+	p := &proxy{listener: front, dir: filepath.Join(dir, "none"), upstream: filepath.Join(dir, "up"), open: map[net.Conn]bool{}, keep: map[net.Conn]bool{}}
 	go p.serve()
 	defer p.close()
 	dial := func() net.Conn {
@@ -99,7 +103,17 @@ func TestProxyCarriesCutsAndDelays(t *testing.T) {
 	p.cut()
 	_, err = c.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF)
+	<-ended
 	c = dial()
+	require.Equal(t, "hello", echo(c))
+	p.lose()
+	_, err = c.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	c = dial()
+	require.Equal(t, "hello", echo(c), "a later connection is another one")
+	require.Empty(t, ended, "what is lost stays open on the other side")
+	p.find()
+	<-ended
 	p.delay.Store(int64(20 * time.Millisecond))
 	begun := time.Now()
 	require.Equal(t, "hello", echo(c))

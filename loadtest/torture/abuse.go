@@ -1,0 +1,337 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"outcry/internal/wire"
+	"outcry/loadtest/venue"
+)
+
+// Abuse is a fault that one client brings about, with nothing but what it is allowed.
+// Each round of it has an exchange of its own, with bounds that suit the size of the
+// attack. Traders go on beside it: what they are told is checked as in every round, and
+// must not stop coming. No time is judged: reported is the p99 of the traders' frames,
+// beside that of the same exchange before the attack.
+
+// attack is one way of abuse.
+type attack struct {
+	about    string
+	auth     bool                // enough for it is a token that trades for the abuser's accounts
+	files    func(r *runner) int // descriptors that the server may have; nil for as many as this process
+	ends     bool                // the server is gone afterwards
+	restarts bool                // it is another process afterwards, and traders are gone
+	grow     func(r *runner) int64
+	flags    func(r *runner) []string
+	run      func(r *runner, ctx context.Context) error
+}
+
+const (
+	abusePrefix = "abuse-"
+
+	abuseSym   = "ABUSE"
+	abuserName = "801" // has a dollar, and shares of abuseSym
+	takerName  = "802" // of the abuser as well: has money, and no shares
+
+	// memorySmall and memoryLarge are --max-memory of an exchange that is abused. Its resident
+	// memory may grow by twice that, and tradeGrow for what traders' orders and the collector take.
+	memorySmall, memoryLarge = 64 << 20, 512 << 20
+	frameSmall, frameLarge   = 1 << 20, 4 << 20 // --max-frame
+	tradeGrow                = 192 << 20
+
+	quietSmall = 500 * time.Millisecond // without attack, before it
+	quietLarge = 5 * time.Second
+	usagePoll  = 5 * time.Millisecond
+
+	goesOnAnswers = 200 // to traders' orders, that have to come beside an attack
+
+	// Of the abuser's orders so many are asked for after a round, if they have no more executions than that.
+	abusedAskedMax = 1000
+	abusedFillsMax = 1000
+)
+
+func isAbuse(fault string) bool        { return strings.HasPrefix(fault, abusePrefix) }
+func isAbuser(account string) bool     { return account == abuserName || account == takerName }
+func newPace() *hdrhistogram.Histogram { return hdrhistogram.New(1000, 100e9, 2) }
+
+// size picks the size of an attack.
+func (r *runner) size(small, large int) int {
+	if r.Large {
+		return large
+	}
+	return small
+}
+
+// Abuse is what a round of abuse came to. Times are in milliseconds, memory in MiB.
+type Abuse struct {
+	Fault     string             `json:"fault"`
+	Auth      bool               `json:"auth"` // the abuser had a token for its accounts, and no other right
+	Note      string             `json:"note"` // what was done, how often
+	Quiet     float64            `json:"traders_p99_without_ms"`
+	P99       float64            `json:"traders_p99_ms"`
+	Max       float64            `json:"traders_max_ms"`
+	Frames    int64              `json:"traders_frames"` // beside the attack
+	Probes    map[string]float64 `json:"probes_max_ms,omitempty"`
+	Resident  int64              `json:"resident_before_mib"`
+	Peak      int64              `json:"resident_peak_mib"`
+	FilesPeak int                `json:"descriptors_peak"`
+}
+
+// String returns it in a line.
+func (a Abuse) String() string {
+	how := ""
+	if a.Auth {
+		how = ", with a token"
+	}
+	return fmt.Sprintf("%s%s; p99 %.1f ms of %d frames beside it (%.1f ms without); %d MiB, %d descriptors at most",
+		a.Note, how, a.P99, a.Frames, a.Quiet, a.Peak, a.FilesPeak)
+}
+
+// abuseDir is where exchanges that are abused live.
+func (r *runner) abuseDir() string { return filepath.Join(r.Dir, "abuse") }
+
+// abuseRound makes an exchange, does a round of the fault with it, and stops it in order.
+func (r *runner) abuseRound(ctx context.Context, n int, name string) error {
+	a := attacks[name]
+	sub, err := r.abusedExchange(ctx, n, a)
+	if sub.server != nil {
+		defer func() { sub.server.Kill() }() // another one than now, perhaps
+		defer sub.pg.Find()
+	}
+	if sub.db != nil {
+		defer func() { sub.db.Close(context.Background()) }()
+	}
+	if err != nil {
+		return err
+	}
+	if err := sub.round(ctx, n, name); err != nil {
+		return err
+	}
+	if err := sub.stopServer(ctx); err != nil {
+		return err
+	}
+	if err := sub.checkStopped(ctx); err != nil {
+		return err
+	}
+	r.report.take(sub)
+	return nil
+}
+
+// abusedExchange starts an exchange of its own, with the market and the abuser's accounts.
+func (r *runner) abusedExchange(ctx context.Context, n int, a attack) (*runner, error) {
+	sub := &runner{Options: r.Options, root: r.root, plain: r.plain, client: r.client, log: r.log, report: r.report,
+		history: newHistory(), truth: newTruth(), end: new(ending), r: rand.New(rand.NewPCG(r.Seed, uint64(n)<<32|1))}
+	sub.Dir, sub.Resting = r.abuseDir(), 0
+	if r.abused == nil {
+		if err := os.MkdirAll(sub.Dir, 0o755); err != nil {
+			return sub, fmt.Errorf("torture: %w", err)
+		}
+		pg, err := venue.StartPostgres(ctx, sub.Dir)
+		if err != nil {
+			return sub, err
+		}
+		r.abused = pg
+	}
+	sub.pg = r.abused
+	if err := os.RemoveAll(sub.data()); err != nil {
+		return sub, fmt.Errorf("torture: %w", err)
+	}
+	var err error
+	if sub.db, err = sub.connect(ctx); err != nil {
+		return sub, err
+	}
+	if _, err := sub.db.Exec(ctx, "DROP SCHEMA public CASCADE; CREATE SCHEMA public"); err != nil {
+		return sub, fmt.Errorf("torture: empty the database: %w", err)
+	}
+	flags := []string{"--max-symbols=1000000",
+		fmt.Sprintf("--max-memory=%d", r.size(memorySmall, memoryLarge)), fmt.Sprintf("--max-frame=%d", r.size(frameSmall, frameLarge))}
+	if a.auth && sub.r.IntN(2) == 0 {
+		if sub.token, sub.abuser.token, err = sub.makeTokens(ctx); err != nil {
+			return sub, err
+		}
+		flags = append(flags, "--auth")
+	}
+	if a.files != nil {
+		sub.files = a.files(sub)
+	}
+	if a.flags != nil {
+		flags = append(flags, a.flags(sub)...)
+	}
+	if sub.flags, err = knownFlags(ctx, sub.plain, flags); err != nil {
+		return sub, err
+	}
+	if err := sub.start(ctx, sub.plain); err != nil {
+		return sub, err
+	}
+	if err := sub.openMarket(ctx); err != nil {
+		return sub, err
+	}
+	return sub, sub.openAbuser(ctx)
+}
+
+// openAbuser opens the abuser's accounts.
+func (r *runner) openAbuser(ctx context.Context) error {
+	r.abuser.addr = r.server.XML
+	c := new(wire.Create)
+	for id, dollars := range map[string]int64{abuserName: 1, takerName: 1_000_000} {
+		c.Account(wire.Account{ID: id, Balance: fmt.Sprint(dollars)})
+		r.truth.openAccount(id, product(dollars*unit, unit))
+	}
+	r.market.idle = "803"
+	c.Account(wire.Account{ID: r.market.idle, Balance: "1"})
+	r.truth.openAccount(r.market.idle, product(unit, unit))
+	r.place(c, abuseSym, []string{abuserName}, 1_000_000)
+	return r.mustCreate(ctx, c)
+}
+
+// makeTokens makes one that may everything, and one for the abuser's accounts alone.
+func (r *runner) makeTokens(ctx context.Context) (admin, little string, err error) {
+	tokens := make([]string, 2)
+	for i, scope := range []string{"admin", "account:" + abuserName + "," + takerName} {
+		if err := os.MkdirAll(r.data(), 0o700); err != nil {
+			return "", "", fmt.Errorf("torture: %w", err)
+		}
+		out, err := exec.CommandContext(ctx, r.client, "token", "add", "--data", r.data(), "--scope", scope).Output()
+		if err != nil {
+			return "", "", fmt.Errorf("torture: make a token: %w", err)
+		}
+		tokens[i] = strings.TrimSpace(string(out))
+	}
+	return tokens[0], tokens[1], nil
+}
+
+var flagLine = regexp.MustCompile(`(?m)^  -([a-z0-9-]+)`)
+
+// knownFlags returns those that the program has: an older one is abused as it is.
+func knownFlags(ctx context.Context, program string, flags []string) (known []string, err error) {
+	help, err := exec.CommandContext(ctx, program, "--help").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("torture: %s --help: %w", program, err)
+	}
+	has := map[string]bool{}
+	for _, m := range flagLine.FindAllSubmatch(help, -1) {
+		has[string(m[1])] = true
+	}
+	for _, f := range flags {
+		if name, _, _ := strings.Cut(strings.TrimPrefix(f, "--"), "="); has[name] {
+			known = append(known, f)
+		}
+	}
+	return known, nil
+}
+
+// inject lets traders trade for a while, attacks, and judges what came of it: the process
+// is the same, its memory stays within bounds, traders go on.
+func (a attack) inject(name string) func(*runner, context.Context) error {
+	return func(r *runner, ctx context.Context) error {
+		if err := wait(ctx, time.Duration(r.size(int(quietSmall), int(quietLarge)))); err != nil {
+			return err
+		}
+		before, err := r.server.Usage()
+		if err != nil {
+			return err
+		}
+		found := Abuse{Fault: name, Auth: r.abuser.token != "", Resident: before.Resident >> 20, Probes: map[string]float64{}}
+		found.Quiet = millis(r.history.cutPace().ValueAtQuantile(99))
+		r.report.Abuse = append(r.report.Abuse, found)
+		watch := watchUsage(r.server)
+		if err = a.run(r, ctx); err == nil && !a.ends && !a.restarts {
+			err = r.goesOn(ctx)
+		}
+		peak := watch()
+		pace, at := r.history.cutPace(), r.abuseReport()
+		at.P99, at.Max, at.Frames = millis(pace.ValueAtQuantile(99)), millis(pace.Max()), pace.TotalCount()
+		at.Peak, at.FilesPeak = peak.Resident>>20, peak.Files
+		if !a.ends && closed(r.server.Exited()) {
+			return fmt.Errorf("the exchange ended by itself (%w); its log ends with:\n%s", errors.Join(err), r.server.LogTail())
+		}
+		if err != nil {
+			return err
+		}
+		grow := int64(2*r.size(memorySmall, memoryLarge) + tradeGrow)
+		if a.grow != nil {
+			grow += a.grow(r)
+		}
+		return judgeUsage(before, peak, grow, r.files)
+	}
+}
+
+// abuseReport returns that of the round.
+func (r *runner) abuseReport() *Abuse { return &r.report.Abuse[len(r.report.Abuse)-1] }
+
+func (r *runner) abuseNote(format string, args ...any) {
+	r.abuseReport().Note = fmt.Sprintf(format, args...)
+}
+
+func millis(nanoseconds int64) float64 { return float64(nanoseconds) / 1e6 }
+
+// judgeUsage demands that memory and descriptors stayed within their bounds; files 0 is no bound.
+func judgeUsage(before, peak venue.Usage, grow int64, files int) error {
+	switch {
+	case peak.Resident > before.Resident+grow:
+		return fmt.Errorf("the server's memory grew from %d MiB to %d MiB, and may grow by %d MiB", before.Resident>>20, peak.Resident>>20, grow>>20)
+	case files > 0 && peak.Files > files:
+		return fmt.Errorf("the server had %d descriptors, of %d", peak.Files, files)
+	}
+	return nil
+}
+
+// watchUsage looks at the server again and again, until the function that it returns is called.
+func watchUsage(s *venue.Server) (stop func() venue.Usage) {
+	done, result := make(chan struct{}), make(chan venue.Usage)
+	go func() {
+		var peak venue.Usage
+		tick := time.NewTicker(usagePoll)
+		defer tick.Stop()
+		for {
+			if u, err := s.Usage(); err == nil { // it may be gone
+				peak.Resident, peak.Files = max(peak.Resident, u.Resident), max(peak.Files, u.Files)
+			}
+			select {
+			case <-tick.C:
+			case <-done:
+				result <- peak
+				return
+			}
+		}
+	}()
+	return func() venue.Usage { close(done); return <-result }
+}
+
+// goesOn waits until traders have had a number of answers more.
+func (r *runner) goesOn(ctx context.Context) error {
+	enough := r.history.answeredNow() + goesOnAnswers
+	return r.await(ctx, "traders go on", func() (bool, error) { return r.history.answeredNow() >= enough, nil })
+}
+
+// await polls until done reports true. The error is done's, or says that the exchange
+// ended, that a trader saw something wrong, or that it took longer than replyTimeout.
+func (r *runner) await(ctx context.Context, what string, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
+	defer cancel()
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		if wrong := r.history.complaints(); len(wrong) > 0 {
+			_ = wait(ctx, time.Second) // a client sees the end of a process before its parent does
+			return fmt.Errorf("before %s, a client saw: %s", what, wrong[0])
+		}
+		if closed(r.server.Exited()) {
+			return fmt.Errorf("the exchange ended before %s", what)
+		}
+		if err := wait(ctx, usagePoll); err != nil {
+			return fmt.Errorf("it does not come to this: %s: %w", what, err)
+		}
+	}
+}

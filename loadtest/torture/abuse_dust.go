@@ -1,0 +1,170 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"outcry/internal/wire"
+)
+
+// Dust: sells of the smallest fraction of a share, more than a record takes. An order
+// that meets all of them executes all the same. Judged is that it does, in the order of
+// price and time, and that queries of the symbol, creates and cancels of all get their
+// answers meanwhile. The tables show whether it was in that order (truth.go).
+
+const (
+	dustSmall, dustLarge     = 16_000, 1_600_000
+	dustSegment              = 1 << 20   // one record of such a journal takes a part of a small attack
+	takersSmall, takersLarge = 20, 3_000 // in a frame, each of which is large enough for all the dust
+	dustStop                 = 5 * time.Second
+	stopGrace                = 25 * time.Second // beyond --stop-timeout, for a machine that is busy
+)
+
+var (
+	dust = abuserOrder{abuserName, "-0.00000001", "0.01"}
+	take = abuserOrder{takerName, "1", "0.01"}
+)
+
+func dustFlags(r *runner) []string {
+	return []string{fmt.Sprintf("--max-open-orders-account=%d", r.size(dustSmall, dustLarge)+abuserFrame),
+		fmt.Sprintf("--segment=%d", r.size(dustSegment, 64<<20))}
+}
+
+func stopFlags(r *runner) []string {
+	return append(dustFlags(r), fmt.Sprintf("--stop-timeout=%s", dustStop))
+}
+
+// layDust places the dust and returns the oldest of it.
+func (r *runner) layDust(ctx context.Context) (first uint64, err error) {
+	n := r.size(dustSmall, dustLarge)
+	ids, refusal, err := r.placeMany(ctx, dust, n)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(ids) < n:
+		return 0, fmt.Errorf("%d orders of dust, of %d: %s", len(ids), n, refusal)
+	}
+	return ids[0], nil
+}
+
+// abuseDust meets all the dust with each order of a frame, and probes what must not wait.
+func (r *runner) abuseDust(ctx context.Context) error {
+	first, err := r.layDust(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := r.dialLine(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	begun, takers := time.Now(), r.size(takersSmall, takersLarge)
+	if err := l.send(r.orders(take, takers)); err != nil {
+		return err
+	}
+	over := make(chan struct{})
+	probes := r.probe(ctx, first, over)
+	answers, err := l.reply(replyMax)
+	close(over)
+	if err = errors.Join(err, probes()); err != nil {
+		return err
+	}
+	r.abuseNote("%d orders of dust, a frame of %d that meet them: %.1f ms", r.size(dustSmall, dustLarge), takers, millis(int64(time.Since(begun))))
+	ids, refusal := r.toldOrders(answers)
+	if len(ids) != takers {
+		return fmt.Errorf("%d of %d orders that meet the dust are accepted: %s", len(ids), takers, refusal)
+	}
+	return nil
+}
+
+// probe asks for an order of the symbol, makes accounts and cancels all of one that has
+// nothing open, again and again until over is closed. wait returns what was wrong, and
+// notes the longest time of each.
+func (r *runner) probe(ctx context.Context, dustID uint64, over <-chan struct{}) (wait func() error) {
+	made := 0
+	account := func(n int) string { return fmt.Sprintf("7%09d", n) }
+	probes := map[string]func() error{
+		"query": func() error {
+			return r.expect(ctx, "status", wire.NewTransactions(abuserName).Query(fmt.Sprint(dustID)).Append(nil))
+		},
+		"create": func() error {
+			made++
+			return r.expect(ctx, "created", new(wire.Create).Account(wire.Account{ID: account(made), Balance: "1"}).Append(nil))
+		},
+		"cancel-all": func() error {
+			status, answer, err := r.askHTTP(ctx, http.MethodPost, "/admin/cancel-all?account="+r.market.idle, r.token, "")
+			if err == nil && status != http.StatusOK {
+				err = fmt.Errorf("a cancel-all is answered with status %d: %s", status, answer)
+			}
+			return err
+		},
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex // guards wrong, and the report's probes
+	var wrong error
+	for name, once := range probes {
+		all.Go(func() {
+			for isOver := false; !isOver; isOver = closed(over) {
+				begun := time.Now()
+				err := once()
+				mu.Lock()
+				wrong = errors.Join(wrong, err)
+				longest := r.abuseReport().Probes
+				longest[name] = max(longest[name], millis(int64(time.Since(begun))))
+				mu.Unlock()
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	return func() error {
+		all.Wait()
+		for n := range made {
+			r.truth.openAccount(account(n+1), product(unit, unit))
+		}
+		return wrong
+	}
+}
+
+// expect sends a frame of one command as a trader and demands an answer of that kind.
+func (r *runner) expect(ctx context.Context, kind string, xml []byte) error {
+	answers, err := ask(ctx, r.target(), xml)
+	if err == nil && (len(answers) != 1 || answers[0].Kind != kind) {
+		err = fmt.Errorf("%s is answered with %+v", xml, answers)
+	}
+	return err
+}
+
+// abuseStop has the exchange stopped while a frame meets the dust.
+func (r *runner) abuseStop(ctx context.Context) error {
+	if _, err := r.layDust(ctx); err != nil {
+		return err
+	}
+	l, err := r.dialLine(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if err := l.send(r.orders(take, r.size(takersSmall, takersLarge))); err != nil {
+		return err
+	}
+	if err := r.goesOn(ctx); err != nil {
+		return err
+	}
+	r.end.mayBeGone.Store(true)
+	stop, cancel := context.WithTimeout(ctx, dustStop+stopGrace)
+	defer cancel()
+	begun := time.Now()
+	err = r.server.Stop(stop)
+	r.abuseNote("a stop while a frame meets %d orders of dust: %.1f ms", r.size(dustSmall, dustLarge), millis(int64(time.Since(begun))))
+	if stop.Err() != nil {
+		r.server.Kill()
+		return err
+	}
+	return nil // with whatever status: what is missing in the tables is in the journal, and comes at the start
+}

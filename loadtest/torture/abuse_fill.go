@@ -1,0 +1,131 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"outcry/internal/wire"
+)
+
+// Open orders, accounts and symbols have bounds: the abuser makes them until it is
+// refused. Judged are how many there were, what the refusal says, and what a symbol at
+// rest costs.
+
+// Bounds of an exchange that is filled. Traders have fewer open orders than the small one.
+const (
+	openSmall, openLarge         = 10_000, 100_000
+	accountsSmall, accountsLarge = 1_000, 200_000
+	symbolsSmall, symbolsLarge   = 2_000, 100_000
+
+	overfill      = 2 * abuserFrame // so many more are tried
+	symbolBytes   = 2 << 10         // of memory, that a symbol at rest may take; half of it is for the collector
+	orderBytes    = 1 << 10         // of memory, that an open order may take until it is in the tables
+	goroutinesMax = 200             // that may be there in addition, for whatever is no symbol
+)
+
+// dollarOrder is one of the 10^16 that a dollar pays for.
+var dollarOrder = abuserOrder{abuserName, "0.00000001", "0.00000001"}
+
+func restingFlags(r *runner) []string {
+	return []string{fmt.Sprintf("--max-open-orders-account=%d", r.size(openSmall, openLarge))}
+}
+
+func (r *runner) abuseResting(ctx context.Context) error {
+	bound := r.size(openSmall, openLarge)
+	ids, refusal, err := r.placeMany(ctx, dollarOrder, bound+overfill)
+	if err != nil {
+		return err
+	}
+	r.abuseNote("%d orders of one account with a dollar", len(ids))
+	return judgeFull("open orders of one account", len(ids), bound, refusal, "--max-open-orders-account")
+}
+
+// judgeFull demands that so many were accepted as a flag says, and that the refusal names it.
+func judgeFull(what string, accepted, bound int, refusal, flag string) error {
+	switch {
+	case accepted != bound:
+		return fmt.Errorf("the exchange took %d %s, of %d; the first refusal: %q", accepted, what, bound, refusal)
+	case !strings.Contains(refusal, flag) || !strings.Contains(refusal, strconv.Itoa(bound)):
+		return fmt.Errorf("the refusal of more than %d %s does not name it and %s: %q", bound, what, flag, refusal)
+	}
+	return nil
+}
+
+// createMany sends creates, of abuserFrame elements each, until one is refused or n were
+// sent. It returns how many were accepted, and the first refusal.
+func (r *runner) createMany(ctx context.Context, n int, add func(c *wire.Create, i int), created func(i int)) (accepted int, refusal string, err error) {
+	for i := 0; i < n && refusal == ""; i += abuserFrame {
+		c, last := new(wire.Create), min(i+abuserFrame, n)
+		for j := i; j < last; j++ {
+			add(c, j)
+		}
+		answers, err := ask(ctx, r.abuser, c.Append(nil))
+		if err != nil {
+			return accepted, refusal, err
+		}
+		if len(answers) != last-i {
+			return accepted, refusal, fmt.Errorf("a frame of %d creates has %d answers", last-i, len(answers))
+		}
+		for j, a := range answers {
+			if a.Kind == "created" {
+				accepted++
+				created(i + j)
+			} else if refusal == "" {
+				refusal = a.Error
+			}
+		}
+	}
+	return accepted, refusal, nil
+}
+
+// There are accounts and symbols before the abuser comes: a round's linear symbol is one.
+const (
+	accountsBefore = accountCount + poorCount + 3
+	symbolsBefore  = symbolCount + 2
+)
+
+func accountsFlags(r *runner) []string {
+	r.market.noCreates = true
+	return []string{fmt.Sprintf("--max-accounts=%d", r.size(accountsSmall, accountsLarge))}
+}
+
+func (r *runner) abuseAccounts(ctx context.Context) error {
+	bound := r.size(accountsSmall, accountsLarge)
+	id := func(i int) string { return fmt.Sprintf("7%09d", i) }
+	n, refusal, err := r.createMany(ctx, bound-accountsBefore+overfill,
+		func(c *wire.Create, i int) { c.Account(wire.Account{ID: id(i), Balance: "1"}) },
+		func(i int) { r.truth.openAccount(id(i), product(unit, unit)) })
+	if err != nil {
+		return err
+	}
+	r.abuseNote("%d accounts", n)
+	return judgeFull("accounts", n+accountsBefore, bound, refusal, "--max-accounts")
+}
+
+func symbolsFlags(r *runner) []string {
+	return []string{fmt.Sprintf("--max-symbols=%d", r.size(symbolsSmall, symbolsLarge))}
+}
+
+func (r *runner) abuseSymbols(ctx context.Context) error {
+	before, err := r.server.Metric(ctx, "go_goroutines")
+	if err != nil {
+		return err
+	}
+	bound := r.size(symbolsSmall, symbolsLarge)
+	n, refusal, err := r.createMany(ctx, bound-symbolsBefore+overfill,
+		func(c *wire.Create, i int) { c.Symbol(fmt.Sprintf("Z%d", i)) }, func(int) {})
+	if err != nil {
+		return err
+	}
+	r.abuseNote("%d symbols", n)
+	if err := judgeFull("symbols", n+symbolsBefore, bound, refusal, "--max-symbols"); err != nil {
+		return err
+	}
+	return r.await(ctx, "no symbol at rest has a goroutine", func() (bool, error) {
+		now, err := r.server.Metric(ctx, "go_goroutines")
+		r.abuseNote("%d symbols, %.0f goroutines after %.0f", n, now, before)
+		return now <= before+goroutinesMax, err
+	})
+}
