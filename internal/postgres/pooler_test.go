@@ -87,7 +87,7 @@ func TestAPoolerIsRefusedAtOnce(t *testing.T) {
 			_, err = OpenLoader(background, r.url)
 			require.ErrorContains(t, err, c.says)
 			past := mustOpenHistory(t, r.url)
-			_, _, err = past.Order(background, 1)
+			_, _, err = past.Order(background, 1, 0, 1)
 			require.ErrorContains(t, err, c.says)
 		})
 	}
