@@ -1,0 +1,37 @@
+package journal
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAnAppendGoesOnAsSoonAsItsBatchIsTaken: what waits for memory does not wait for the
+// sync of the batch that has left it.
+func TestAnAppendGoesOnAsSoonAsItsBatchIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := newMemFS()
+		j, err := open(fs, memDir, Options{SegmentBytes: 1 << 20, PendingBytesMax: 1000})
+		require.NoError(t, err)
+		gate := make(chan struct{})
+		fs.mu.Lock()
+		fs.files[segmentPath(memDir, 1)].gate = gate
+		fs.mu.Unlock()
+		for seq := uint64(1); seq <= 2; seq++ {
+			_, err := j.Append(payload(seq, 900))
+			require.NoError(t, err)
+			synctest.Wait() // the first is being synced, the second fills the memory
+		}
+		appended := make(chan error, 1)
+		go func() { _, err := j.Append(payload(3, 900)); appended <- err }()
+		synctest.Wait()
+		require.Empty(t, appended)
+		gate <- struct{}{}
+		synctest.Wait()
+		require.Len(t, appended, 1, "the second is taken, and not synced yet")
+		require.Equal(t, uint64(1), j.Synced())
+		close(gate)
+		require.NoError(t, j.Close())
+	})
+}
