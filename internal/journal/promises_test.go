@@ -35,3 +35,31 @@ func TestAnAppendGoesOnAsSoonAsItsBatchIsTaken(t *testing.T) {
 		require.NoError(t, j.Close())
 	})
 }
+
+// TestAFailureEndsWhatWaitsForMemory: an append that waits for the sync that fails.
+func TestAFailureEndsWhatWaitsForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := newMemFS()
+		j, err := open(fs, memDir, Options{SegmentBytes: 1 << 20, PendingBytesMax: 1000})
+		require.NoError(t, err)
+		gate := make(chan struct{})
+		fs.mu.Lock()
+		fs.files[segmentPath(memDir, 1)].gate = gate
+		fs.mu.Unlock()
+		for seq := uint64(1); seq <= 2; seq++ {
+			_, err := j.Append(payload(seq, 900))
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		appended := make(chan error, 1)
+		go func() { _, err := j.Append(payload(3, 900)); appended <- err }()
+		synctest.Wait()
+		require.Empty(t, appended)
+		fs.failFrom(1)
+		close(gate)
+		synctest.Wait()
+		require.Len(t, appended, 1)
+		require.ErrorIs(t, <-appended, ErrFailed)
+		require.ErrorIs(t, j.Close(), ErrFailed)
+	})
+}
