@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -148,4 +150,19 @@ func TestARestoreWhoseSyncFailsHasNotEnded(t *testing.T) {
 		}
 	}
 	require.NoError(t, Unfinished(data))
+}
+
+// TestATrailerThatNamesOtherFilesIsRefused: also one whose checksums are right.
+func TestATrailerThatNamesOtherFilesIsRefused(t *testing.T) {
+	for _, files := range [][]string{nil, {"tokens", "tokens"}, {"other"}} {
+		var file bytes.Buffer
+		w, err := NewWriter(&file, sample().header)
+		require.NoError(t, err)
+		require.NoError(t, w.AddFile(sample().files[0]))
+		w.trailer.Files = files
+		_, err = w.Close(time.Now())
+		require.NoError(t, err)
+		_, _, err = Check(&file)
+		require.ErrorContains(t, err, "other tables, rows or files than those before it", "%q", files)
+	}
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -61,5 +62,41 @@ func TestAFailureEndsWhatWaitsForMemory(t *testing.T) {
 		require.Len(t, appended, 1)
 		require.ErrorIs(t, <-appended, ErrFailed)
 		require.ErrorIs(t, j.Close(), ErrFailed)
+	})
+}
+
+// unclosable is a disk whose files tell only when they are closed that something is wrong.
+type unclosable struct{ *memFS }
+
+type unclosableFile struct{ file }
+
+func (unclosableFile) Close() error { return syscall.EIO }
+
+func (u unclosable) open(path string, flag int) (file, error) {
+	f, err := u.memFS.open(path, flag)
+	return unclosableFile{f}, err
+}
+
+func TestCloseSaysWhatCouldNotBeClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, err := open(unclosable{newMemFS()}, memDir, Options{})
+		require.NoError(t, err)
+		require.ErrorIs(t, j.Close(), syscall.EIO)
+	})
+}
+
+// TestASegmentIsSyncedAheadOfItsUse: its zeros are synced before it is named or written, so
+// that no record waits for them.
+func TestASegmentIsSyncedAheadOfItsUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := newMemFS()
+		j := mustOpenMem(t, fs, Options{SegmentBytes: 2*zeroChunk + 100})
+		fs.mu.Lock()
+		ahead := fs.files[memDir+"/next-0"+spareSuffix]
+		require.NotNil(t, ahead)
+		require.Len(t, ahead.safe, 2*zeroChunk+100)
+		require.Empty(t, ahead.dirty)
+		fs.mu.Unlock()
+		require.NoError(t, j.Close())
 	})
 }
