@@ -166,3 +166,19 @@ func TestATrailerThatNamesOtherFilesIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, "other tables, rows or files than those before it", "%q", files)
 	}
 }
+
+// TestATableThatEndsElsewhereIsRefused: its last block is of another table, or of more bytes.
+func TestATableThatEndsElsewhereIsRefused(t *testing.T) {
+	for _, end := range []TableEnd{{"accounts", 0, 1}, {"symbols", 0, 0}} {
+		var file bytes.Buffer
+		w, err := NewWriter(&file, sample().header)
+		require.NoError(t, err)
+		require.NoError(t, w.BeginTable(Table{Name: "accounts"}))
+		*w.table = end
+		require.NoError(t, w.EndTable(0))
+		_, err = w.Close(time.Now())
+		require.NoError(t, err)
+		_, _, err = Check(&file)
+		require.ErrorContains(t, err, "and there are 0 bytes of table accounts")
+	}
+}

@@ -100,3 +100,16 @@ func TestASegmentIsSyncedAheadOfItsUse(t *testing.T) {
 		require.NoError(t, j.Close())
 	})
 }
+
+// TestARefusedAppendUsesItsClaimUp: as the method says.
+func TestARefusedAppendUsesItsClaimUp(t *testing.T) {
+	j := mustOpen(t, t.TempDir(), small)
+	before := j.RoomBytes()
+	require.NoError(t, j.Claim(100))
+	require.Less(t, j.RoomBytes(), before)
+	_, err := j.AppendClaimed(nil, 100)
+	require.Error(t, err)
+	j.mu.Lock()
+	require.Zero(t, j.room.charged)
+	j.mu.Unlock()
+}
