@@ -93,10 +93,10 @@ func TestASegmentIsSyncedAheadOfItsUse(t *testing.T) {
 		j := mustOpenMem(t, fs, Options{SegmentBytes: 2*zeroChunk + 100})
 		fs.mu.Lock()
 		ahead := fs.files[memDir+"/next-0"+spareSuffix]
+		fs.mu.Unlock()
 		require.NotNil(t, ahead)
 		require.Len(t, ahead.safe, 2*zeroChunk+100)
 		require.Empty(t, ahead.dirty)
-		fs.mu.Unlock()
 		require.NoError(t, j.Close())
 	})
 }
@@ -110,6 +110,7 @@ func TestARefusedAppendUsesItsClaimUp(t *testing.T) {
 	_, err := j.AppendClaimed(nil, 100)
 	require.Error(t, err)
 	j.mu.Lock()
-	require.Zero(t, j.room.charged)
+	charged := j.room.charged
 	j.mu.Unlock()
+	require.Zero(t, charged)
 }
