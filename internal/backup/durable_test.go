@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -9,7 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/durable/durabletest"
@@ -47,12 +50,12 @@ func TestABackupHasItsNameOnceItIsDurable(t *testing.T) {
 	file := filepath.Join(dir, "backup")
 	w := durabletest.Watch(t, func(s durabletest.Sync) error {
 		if s.Path == dir {
-			require.FileExists(t, file)
+			assert.FileExists(t, file)
 			return nil
 		}
 		_, _, err := CheckFile(s.Path)
-		require.NoError(t, err)
-		require.NoFileExists(t, file)
+		assert.NoError(t, err)
+		assert.NoFileExists(t, file)
 		return nil
 	})
 	_, err := TakeFile(background, file, o)
@@ -87,7 +90,7 @@ func TestARestoreSaysSoBeforeItBeginsAndUntilItsEndIsDurable(t *testing.T) {
 	w := durabletest.Watch(t, func(s durabletest.Sync) error {
 		_, err := os.Stat(mark)
 		if len(marked) == 2 {
-			require.NoDirExists(t, filepath.Join(data, "journal"), "the mark's name comes first")
+			assert.NoDirExists(t, filepath.Join(data, "journal"), "the mark's name comes first")
 		}
 		marked, synced[s.Path] = append(marked, err == nil), true
 		return nil
@@ -147,4 +150,35 @@ func TestARestoreWhoseSyncFailsHasNotEnded(t *testing.T) {
 		}
 	}
 	require.NoError(t, Unfinished(data))
+}
+
+// TestATrailerThatNamesOtherFilesIsRefused: also one whose checksums are right.
+func TestATrailerThatNamesOtherFilesIsRefused(t *testing.T) {
+	for _, files := range [][]string{nil, {"tokens", "tokens"}, {"other"}} {
+		var file bytes.Buffer
+		w, err := NewWriter(&file, sample().header)
+		require.NoError(t, err)
+		require.NoError(t, w.AddFile(sample().files[0]))
+		w.trailer.Files = files
+		_, err = w.Close(time.Now())
+		require.NoError(t, err)
+		_, _, err = Check(&file)
+		require.ErrorContains(t, err, "other tables, rows or files than those before it", "%q", files)
+	}
+}
+
+// TestATableThatEndsElsewhereIsRefused: its last block is of another table, or of more bytes.
+func TestATableThatEndsElsewhereIsRefused(t *testing.T) {
+	for _, end := range []TableEnd{{"accounts", 0, 1}, {"symbols", 0, 0}} {
+		var file bytes.Buffer
+		w, err := NewWriter(&file, sample().header)
+		require.NoError(t, err)
+		require.NoError(t, w.BeginTable(Table{Name: "accounts"}))
+		*w.table = end
+		require.NoError(t, w.EndTable(0))
+		_, err = w.Close(time.Now())
+		require.NoError(t, err)
+		_, _, err = Check(&file)
+		require.ErrorContains(t, err, "and there are 0 bytes of table accounts")
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/durable/durabletest"
@@ -21,7 +22,7 @@ import (
 func has(t testing.TB, path string, what []byte) bool {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	require.NoError(t, err)
+	assert.NoError(t, err)
 	return bytes.Contains(b, what)
 }
 
@@ -60,17 +61,17 @@ func TestASegmentHasItsNameBeforeItsRecords(t *testing.T) {
 	w := durabletest.Watch(t, func(s durabletest.Sync) error {
 		switch {
 		case s.Path == top:
-			require.DirExists(t, filepath.Dir(dir))
+			assert.DirExists(t, filepath.Dir(dir))
 		case s.Path == filepath.Dir(dir):
-			require.DirExists(t, dir)
+			assert.DirExists(t, dir)
 		case s.Path == dir:
 			all, err := segments(disk{}, dir)
-			require.NoError(t, err)
+			assert.NoError(t, err)
 			for _, s := range all {
 				named[s.path] = true
 			}
 		case filepath.Ext(s.Path) == segmentSuffix && has(t, s.Path, []byte("record ")):
-			require.True(t, named[s.Path], "%s has records", s.Path)
+			assert.True(t, named[s.Path], "%s has records", s.Path)
 		}
 		return nil
 	})
@@ -115,8 +116,8 @@ func TestDeletedSegmentsAreSyncedOneByOne(t *testing.T) {
 		if removing.Load() && s.Path == dir {
 			left--
 			all, err := segments(disk{}, dir)
-			require.NoError(t, err)
-			require.Len(t, all, left)
+			assert.NoError(t, err)
+			assert.Len(t, all, left)
 		}
 		return nil
 	})
@@ -149,8 +150,8 @@ func TestACopyAndWhatIsSetAsideAreDurable(t *testing.T) {
 	w := durabletest.Watch(t, func(s durabletest.Sync) error {
 		if filepath.Ext(s.Path) == segmentSuffix {
 			info, err := os.Stat(s.Path)
-			require.NoError(t, err)
-			require.Equal(t, small.SegmentBytes, info.Size())
+			assert.NoError(t, err)
+			assert.Equal(t, small.SegmentBytes, info.Size())
 		}
 		return nil
 	})

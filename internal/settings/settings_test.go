@@ -17,6 +17,7 @@ func TestALineIsANameAndAValue(t *testing.T) {
 		"a=b#c\r\n":                   {"a", "b#c"},
 		`data = "/srv/out # cry" # x`: {"data", "/srv/out # cry"},
 		"a = ":                        {"a", ""},
+		"a = # nothing":               {"a", ""},
 		"opensesame":                  {"", "", `not "name = value"`},
 		"= opensesame":                {"", "", `not "name = value"`},
 		`a = "opensesame`:             {"", "", "the value is not closed by a quote"},

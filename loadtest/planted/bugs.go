@@ -127,5 +127,33 @@ var bugs = []Bug{
 		Name: "end-without-a-word", Promise: "never silent: an orderly stop does not say so on the connections that it ends", plan: map[string]int{"stop": 2},
 		noticed: `without a reason`,
 		edits:   []venue.Edit{{File: "internal/gateway/session.go", Old: "\t\treturn textDraining\n", New: "\t\treturn \"\"\n"}},
+	}, {
+		Name: "disk-not-asked", Promise: "durable: the journal asks the file system to sync, and the real one does nothing", pkg: "./internal/journal", test: "Disk",
+		noticed: `^TestARecordIsOnTheDiskBeforeItsWaitEnds`,
+		edits:   []venue.Edit{{File: "internal/journal/fs.go", Old: "return durable.Data(f.File)", New: "return nil"}},
+	}, {
+		Name: "name-not-synced", Promise: "durable: a new segment's name is not synced", pkg: "./internal/journal", test: "Name|FailedSync",
+		noticed: `^TestASegmentHasItsNameBeforeItsRecords`,
+		edits:   []venue.Edit{{File: "internal/journal/flusher.go", Old: "if err := j.fs.syncDir(j.dir); err != nil {", New: "if err := error(nil); err != nil {"}},
+	}, {
+		Name: "commit-not-synced", Promise: "--ack postgres: Postgres answers a commit before it is on disk, where that is its default", pkg: "./internal/postgres", test: "OnDisk",
+		noticed: `^TestWhatIsCommittedIsOnDiskWhateverTheDefaultIs`,
+		edits:   []venue.Edit{{File: "internal/postgres/store.go", Old: "\tconfig.RuntimeParams[\"synchronous_commit\"] = \"on\"\n"}},
+	}, {
+		Name: "query-before-commit", Promise: "--ack postgres: queries tell of what Postgres does not have", pkg: "./cmd/outcryd", test: "AckPostgresTells",
+		noticed: `^TestAckPostgresTellsNothing`,
+		edits:   []venue.Edit{{File: "internal/engine/engine.go", Old: ">= seq && !e.options.AckPostgres", New: ">= seq"}},
+	}, {
+		Name: "market-before-commit", Promise: "--ack postgres: market data tells of what Postgres does not have", pkg: "./cmd/outcryd", test: "AckPostgresTells",
+		noticed: `^TestAckPostgresTellsNothing`,
+		edits:   []venue.Edit{{File: "cmd/outcryd/market.go", Old: "if s.config.ack == ackPostgres {", New: "if s.config.ack == \"\" {"}},
+	}, {
+		Name: "backup-not-synced", Promise: "durable: a backup has its name before its bytes are on disk", pkg: "./internal/backup", test: "Durable",
+		noticed: `^TestABackupHasItsNameOnceItIsDurable`,
+		edits:   []venue.Edit{{File: "internal/backup/file.go", Old: "errors.Join(buffered.Flush(), durable.File(f))", New: "buffered.Flush()"}},
+	}, {
+		Name: "overwrite-not-waited-for", Promise: "a full disk: where writing over takes room, the process ends", pkg: "./internal/journal", test: "Overwrite",
+		noticed: `^TestARefusedOverwriteIsWaitedFor`,
+		edits:   []venue.Edit{{File: "internal/journal/flusher.go", Old: "if err := j.put(rest[:n]); err != nil {", New: "if _, err := j.current.WriteAt(rest[:n], j.at); err != nil {"}},
 	},
 }

@@ -30,7 +30,8 @@ var real = durable.System
 
 // Watch keeps all syncs until t ends, or watches again. It calls before, unless that is nil,
 // ahead of each, one call at a time, and lets the sync fail with its error. A test that watches
-// is not parallel to others, and watches before it begins what syncs in goroutines of its own.
+// is not parallel to others, and watches before it begins what syncs in goroutines of its own. before may
+// be called in any of them: it must not end the test at once.
 func Watch(t testing.TB, before func(Sync) error) *Watcher {
 	w := &Watcher{before: before}
 	wrap := func(call func(*os.File) error, data bool) func(*os.File) error {

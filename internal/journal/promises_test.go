@@ -1,0 +1,116 @@
+package journal
+
+import (
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAnAppendGoesOnAsSoonAsItsBatchIsTaken: what waits for memory does not wait for the
+// sync of the batch that has left it.
+func TestAnAppendGoesOnAsSoonAsItsBatchIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := newMemFS()
+		j, err := open(fs, memDir, Options{SegmentBytes: 1 << 20, PendingBytesMax: 1000})
+		require.NoError(t, err)
+		gate := make(chan struct{})
+		fs.mu.Lock()
+		fs.files[segmentPath(memDir, 1)].gate = gate
+		fs.mu.Unlock()
+		for seq := uint64(1); seq <= 2; seq++ {
+			_, err := j.Append(payload(seq, 900))
+			require.NoError(t, err)
+			synctest.Wait() // the first is being synced, the second fills the memory
+		}
+		appended := make(chan error, 1)
+		go func() { _, err := j.Append(payload(3, 900)); appended <- err }()
+		synctest.Wait()
+		require.Empty(t, appended)
+		gate <- struct{}{}
+		synctest.Wait()
+		require.Len(t, appended, 1, "the second is taken, and not synced yet")
+		require.Equal(t, uint64(1), j.Synced())
+		close(gate)
+		require.NoError(t, j.Close())
+	})
+}
+
+// TestAFailureEndsWhatWaitsForMemory: an append that waits for the sync that fails.
+func TestAFailureEndsWhatWaitsForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := newMemFS()
+		j, err := open(fs, memDir, Options{SegmentBytes: 1 << 20, PendingBytesMax: 1000})
+		require.NoError(t, err)
+		gate := make(chan struct{})
+		fs.mu.Lock()
+		fs.files[segmentPath(memDir, 1)].gate = gate
+		fs.mu.Unlock()
+		for seq := uint64(1); seq <= 2; seq++ {
+			_, err := j.Append(payload(seq, 900))
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		appended := make(chan error, 1)
+		go func() { _, err := j.Append(payload(3, 900)); appended <- err }()
+		synctest.Wait()
+		require.Empty(t, appended)
+		fs.failFrom(1)
+		close(gate)
+		synctest.Wait()
+		require.Len(t, appended, 1)
+		require.ErrorIs(t, <-appended, ErrFailed)
+		require.ErrorIs(t, j.Close(), ErrFailed)
+	})
+}
+
+// unclosable is a disk whose files tell only when they are closed that something is wrong.
+type unclosable struct{ *memFS }
+
+type unclosableFile struct{ file }
+
+func (unclosableFile) Close() error { return syscall.EIO }
+
+func (u unclosable) open(path string, flag int) (file, error) {
+	f, err := u.memFS.open(path, flag)
+	return unclosableFile{f}, err
+}
+
+func TestCloseSaysWhatCouldNotBeClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, err := open(unclosable{newMemFS()}, memDir, Options{})
+		require.NoError(t, err)
+		require.ErrorIs(t, j.Close(), syscall.EIO)
+	})
+}
+
+// TestASegmentIsSyncedAheadOfItsUse: its zeros are synced before it is named or written, so
+// that no record waits for them.
+func TestASegmentIsSyncedAheadOfItsUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := newMemFS()
+		j := mustOpenMem(t, fs, Options{SegmentBytes: 2*zeroChunk + 100})
+		fs.mu.Lock()
+		ahead := fs.files[memDir+"/next-0"+spareSuffix]
+		fs.mu.Unlock()
+		require.NotNil(t, ahead)
+		require.Len(t, ahead.safe, 2*zeroChunk+100)
+		require.Empty(t, ahead.dirty)
+		require.NoError(t, j.Close())
+	})
+}
+
+// TestARefusedAppendUsesItsClaimUp: as the method says.
+func TestARefusedAppendUsesItsClaimUp(t *testing.T) {
+	j := mustOpen(t, t.TempDir(), small)
+	before := j.RoomBytes()
+	require.NoError(t, j.Claim(100))
+	require.Less(t, j.RoomBytes(), before)
+	_, err := j.AppendClaimed(nil, 100)
+	require.Error(t, err)
+	j.mu.Lock()
+	charged := j.room.charged
+	j.mu.Unlock()
+	require.Zero(t, charged)
+}
