@@ -25,6 +25,7 @@ var startsIn = []string{"cmd/outcryd/server.go", "cmd/outcryd/bind.go", "cmd/out
 var refusals = map[string][]string{
 	"is in use by another process":                        {"internal/journal/fs.go"},
 	"another server is using the database":                {"internal/postgres/store.go"},
+	"a connection pooler is in between":                   {"internal/postgres/session.go"},
 	"records that were answered may be lost":              {"cmd/outcryd/database.go"},
 	"the database is older than the journal reaches back": {"cmd/outcryd/state.go"},
 	"this data directory belongs to another database":     {"cmd/outcryd/state.go"},

@@ -136,3 +136,19 @@ func TestAStartWaitsForAConnection(t *testing.T) {
 	p.waitReady(t)
 	p.stop(t)
 }
+
+// TestASessionThatIsEndedAtAStartIsReplaced has the first two tries to note the journal end
+// with their session.
+func TestASessionThatIsEndedAtAStartIsReplaced(t *testing.T) {
+	flags, database := dataFlags(t)
+	p := start(t, flags...)
+	p.stop(t)
+	do(t, somebody(t, text(t, database)), `CREATE SEQUENCE deaths; CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF nextval('deaths') <= 2 THEN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(60); END IF;
+			RETURN NEW;
+		END $$;
+		CREATE TRIGGER die BEFORE UPDATE OF journal_id ON exchange_state FOR EACH ROW EXECUTE FUNCTION die()`)
+	p = start(t, flags...)
+	p.stop(t)
+	require.Equal(t, [][]string{{"3"}}, query(t, text(t, database), `SELECT last_value FROM deaths`))
+}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -206,6 +207,25 @@ func TestALostConnectionIsReplaced(t *testing.T) {
 			require.Greater(t, r.connections(), 1)
 		})
 	}
+}
+
+// TestAPoolerThatComesLaterEndsNothing is put in between while the exchange trades, and taken
+// away again.
+func TestAPoolerThatComesLaterEndsNothing(t *testing.T) {
+	database := pgtest.NewDatabase(t)
+	var between atomic.Bool
+	r := newRelay(t, database, func(r *relay, p *pair) bool { return !between.Load() || multiplexes(r, p) })
+	s := mustOpen(t, r.url)
+	p := newProjection(t, s, 100, time.Minute)
+	p.caughtUp(database)
+	between.Store(true)
+	mustExec(t, mustConnect(t, database, "admin"), fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, s.conn.PgConn().PID()))
+	p.append(100)
+	require.Eventually(t, func() bool { _, retries := p.attempts(); return retries > 2 }, time.Minute, time.Millisecond)
+	require.Empty(t, p.ended)
+	require.True(t, p.Down())
+	between.Store(false)
+	p.caughtUp(database)
 }
 
 // TestWhateverASessionDoesTheProjectorGoesOn lets other sessions of the same role do their worst.

@@ -110,6 +110,7 @@ func TestAServerEndsItsOwnFormerSessions(t *testing.T) {
 	require.NoError(t, past.pool.Ping(background))
 	kept, err := past.pool.Acquire(background)
 	require.NoError(t, err)
+	defer func() { kept.Release() }()
 	require.Eventually(t, func() bool {
 		var n int
 		require.NoError(t, admin.QueryRow(background, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'accounts'::regclass`).Scan(&n))
