@@ -200,7 +200,7 @@ func TestDataOfAnotherUserRunsInANamespace(t *testing.T) {
 	if all["as another user"] == nil || all["in a user namespace"] == nil {
 		return // only root has both
 	}
-	o, m := options(t.TempDir()), thisMachine
+	o, m := initialized(t, t.TempDir()), thisMachine
 	for _, way := range []string{"as another user", "in a user namespace", "as another user"} {
 		m.user = func(_, _ string) (*syscall.SysProcAttr, error) { return all[way], nil }
 		c := beginOn(t, o, m)
