@@ -142,7 +142,7 @@ func TestTheDatabaseIsNamedByTheHighestSource(t *testing.T) {
 	must("postgres://u:fromfile@h/d", "--config="+file)
 	must("x", "--database-url=x")
 	must("", "--database-url=")
-	status, out, errs := checked(t)
+	status, out, errs := checked(t, "--data="+t.TempDir())
 	require.Equal(t, exitOK, status, errs)
 	require.Regexp(t, `(?m)^database-url-file = `+secret+` +# DATABASE_URL_FILE$`, out)
 	require.NotRegexp(t, `(?m)^database-url =`, out, "it is in the file")

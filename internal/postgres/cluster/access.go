@@ -18,9 +18,10 @@ const userMap = "outcry"
 // ownUser is the user that root runs Postgres as if there is one: nothing else runs as
 // it. machineUsers come next. They have other programs too, which can then read and change
 // the data files.
-const ownUser = "outcry"
-
-var machineUsers = []string{"postgres", "nobody", "daemon"}
+var (
+	ownUser      = "outcry" // tests have another
+	machineUsers = []string{"postgres", "nobody", "daemon"}
+)
 
 // sayWhoElse logs that Postgres runs as a user of the machine's, who can't be kept out.
 func (c *Cluster) sayWhoElse() {

@@ -10,13 +10,16 @@
 // # Binaries
 //
 // Installed ones are used first, of the version that made the data directory, else
-// the newest. Where none fits, some are downloaded once into a cache. Where that
+// the newest. If none fits, some are downloaded once into a cache: of a version whose
+// checksum this program has (checksums.go). Root does not run them. If that
 // fails too, the error names the package to install.
 //
 // # Root
 //
 // Postgres refuses to run as root. As root, it runs as the owner of the data
-// directory, or as postgres or nobody where there is none yet. Folders above that
+// directory, or as the user outcry if there is no data yet. Without such a user it is
+// postgres, nobody or daemon, whose other programs can then read the data files; once
+// there is one it gets their data. Folders above that
 // are closed to that user, such as a home of mode 0700, do not matter: the data
 // directory is opened here, and Postgres gets the open file and names its data
 // directory through /proc/self/fd. Where root cannot become another user, which
@@ -27,9 +30,12 @@
 // # Connections
 //
 // Postgres listens on a Unix socket only, in a directory of mode 0700 that belongs
-// to the user whom Postgres runs as. Whoever can enter it could read the data files
-// as well, so a password would protect nothing more, and there is none. The path of
-// a socket ends at 107 bytes: the directory is in /tmp, and DIR/socket leads there.
+// to the user whom Postgres runs as. The path of a socket ends at 107 bytes: the directory
+// is in /tmp, and DIR/socket leads there. There are two roles: outcry, which owns the
+// database, and outcry_admin, a superuser. Postgres asks the kernel who connects (peer)
+// and lets in, as either, root, the user of this process and the one that it runs as
+// (access.go). All of these can change the data files, so a password would protect nothing.
+// In clusters of former versions outcry is the superuser; roles.go changes that at a start.
 //
 // # Life and death
 //

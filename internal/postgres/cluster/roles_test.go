@@ -85,7 +85,7 @@ func requireSettled(t *testing.T, c *Cluster) {
 func TestTheRoleOfTheExchangeIsNoSuperuser(t *testing.T) {
 	for name, way := range ways(t) {
 		t.Run(name, func(t *testing.T) {
-			o, m := options(t.TempDir()), thisMachine
+			o, m := initialized(t, t.TempDir()), thisMachine
 			m.user = func(_, _ string) (*syscall.SysProcAttr, error) { return way, nil }
 			for range 2 {
 				c := beginOn(t, o, m)

@@ -1,6 +1,10 @@
 package cluster
 
 import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -117,4 +121,90 @@ func TestAnOrdinaryUserCanRunIt(t *testing.T) {
 	owner, _, err = ownerOf(filepath.Join(cluster, "data"))
 	require.NoError(t, err)
 	require.Equal(t, uid, owner)
+}
+
+// anotherUser is one of this machine's whom Postgres does not run as by itself.
+func anotherUser(t *testing.T) (name string, uid int) {
+	t.Helper()
+	for _, name := range []string{"bin", "games", "mail", "www-data"} {
+		if uid, _, ok := idsOf(name); ok {
+			return name, uid
+		}
+	}
+	t.Fatal("this machine has no other user")
+	return "", 0
+}
+
+// TestAsRootPostgresRunsAsAUserOfItsOwn once there is one, with the data of a former start.
+func TestAsRootPostgresRunsAsAUserOfItsOwn(t *testing.T) {
+	if ways(t)["as another user"] == nil {
+		return // nobody else can become another user
+	}
+	name, uid := anotherUser(t)
+	o, log := options(t.TempDir()), new(bytes.Buffer)
+	o.Log = slog.New(slog.NewTextHandler(log, nil))
+	c := begin(t, o)
+	keep(t, c, 1)
+	stop(t, c)
+	former := int(c.as.Credential.Uid)
+	require.Contains(t, log.String(), "whose other programs can read and change its files")
+	require.Contains(t, log.String(), "user="+userName(former))
+
+	defer func(name string) { ownUser = name }(ownUser)
+	ownUser = name
+	log.Reset()
+	// What a start left that was killed while it gave the files away.
+	require.NoError(t, os.Chown(filepath.Join(c.dataDir(), "base"), uid, uid))
+	c = begin(t, o)
+	requireKept(t, c, 1)
+	require.NotContains(t, log.String(), "other programs")
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.Pid()))
+	require.NoError(t, err)
+	require.Contains(t, string(status), fmt.Sprintf("\nUid:\t%d\t", uid))
+	require.NoError(t, filepath.WalkDir(c.dataDir(), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		owner, _, err := ownerOf(path)
+		require.Equal(t, uid, owner, path)
+		return err
+	}))
+	stop(t, c)
+	ownUser = "no-such-user" // and it stays that user's
+	require.Equal(t, uid, int(begin(t, o).as.Credential.Uid))
+}
+
+// TestFilesAreGivenAwayWithoutFollowingLinks, and the directory itself comes last.
+func TestFilesAreGivenAwayWithoutFollowingLinks(t *testing.T) {
+	way := ways(t)["as another user"]
+	if way == nil {
+		return // only root gives files away
+	}
+	dir, other := t.TempDir(), t.TempDir()
+	precious := filepath.Join(other, "precious")
+	require.NoError(t, os.WriteFile(precious, nil, 0o600))
+	require.NoError(t, os.Symlink(precious, filepath.Join(dir, "file")))
+	require.NoError(t, os.Symlink(other, filepath.Join(dir, "folder")))
+	c := &Cluster{as: way}
+	require.NoError(t, c.own(dir))
+	for path, want := range map[string]int{precious: 0, other: 0, dir: int(way.Credential.Uid)} {
+		owner, _, err := ownerOf(path)
+		require.NoError(t, err)
+		require.Equal(t, want, owner, path)
+	}
+}
+
+// TestDataOfAnotherUserRunsInANamespace, where its files have to be root's.
+func TestDataOfAnotherUserRunsInANamespace(t *testing.T) {
+	all := ways(t)
+	if all["as another user"] == nil || all["in a user namespace"] == nil {
+		return // only root has both
+	}
+	o, m := initialized(t, t.TempDir()), thisMachine
+	for _, way := range []string{"as another user", "in a user namespace", "as another user"} {
+		m.user = func(_, _ string) (*syscall.SysProcAttr, error) { return all[way], nil }
+		c := beginOn(t, o, m)
+		keep(t, c, 1)
+		stop(t, c)
+	}
 }
