@@ -43,6 +43,7 @@ func runDoctor(args []string, a *access, stdout, stderr io.Writer) error {
 	}
 	f.StringVar(&o.HTTP, "http", asked, "`address` of a running server's HTTP side, also as OUTCRY_HTTP; empty for none")
 	f.IntVar(&o.ConnectionsMax, "max-connections", 16384, "what the server's --max-connections is")
+	f.IntVar(&o.HTTPConnectionsMax, "max-http-connections", 4096, "what the server's --max-http-connections is")
 	f.Int64Var(&o.MemoryMax, "max-memory", 512<<20, "what the server's --max-memory is, in `bytes`")
 	inJSON := f.Bool("json", false, "print the findings as JSON")
 	at, err := where.parse(args)
@@ -54,6 +55,8 @@ func runDoctor(args []string, a *access, stdout, stderr io.Writer) error {
 		return &usageError{fmt.Sprintf("doctor takes no arguments, not %d", f.NArg())}
 	case o.ConnectionsMax < 1 || o.ConnectionsMax > 1<<20:
 		return &usageError{fmt.Sprintf("--max-connections %d: must be from 1 to %d", o.ConnectionsMax, 1<<20)}
+	case o.HTTPConnectionsMax < 1 || o.HTTPConnectionsMax > 1<<20:
+		return &usageError{fmt.Sprintf("--max-http-connections %d: must be from 1 to %d", o.HTTPConnectionsMax, 1<<20)}
 	case o.MemoryMax < 1<<20 || o.MemoryMax > 1<<50:
 		return &usageError{fmt.Sprintf("--max-memory %d: must be from %d to %d", o.MemoryMax, 1<<20, int64(1)<<50)}
 	}

@@ -35,6 +35,29 @@ func bind(flag, address string) (*bound, error) {
 	return b, nil
 }
 
+// bindBoth takes the addresses of the XML port and of the HTTP side, and returns the
+// second, nil where there is none. After an error neither is taken.
+func (s *server) bindBoth() (http *bound, err error) {
+	if s.xmlAddr, err = bind("listen", s.config.listen); err != nil {
+		return nil, err
+	}
+	var httpAddr net.Addr
+	if s.config.http != "" {
+		if http, err = bind("http", s.config.http); err == nil {
+			httpAddr = http.addr
+		}
+	}
+	if err == nil {
+		err = s.config.refuseOpen(s.xmlAddr.addr, httpAddr)
+	}
+	if err != nil {
+		s.xmlAddr.close()
+		http.close()
+		return nil, err
+	}
+	return http, nil
+}
+
 func tryBind(address string) (*bound, error) {
 	addr, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"outcry/internal/auth"
 	"outcry/internal/backup"
 	"outcry/internal/journal"
+	"outcry/internal/operate"
 	"outcry/internal/postgres"
 )
 
@@ -69,10 +70,12 @@ func (c *config) inspect(ctx context.Context) error {
 	if data == nil {
 		data = errors.Join(c.inspectData(), c.inspectTokens())
 	}
-	for _, e := range c.exposures(addressOf(ctx, c.listen), addressOf(ctx, c.http)) {
-		c.warnings = append(c.warnings, e.String())
+	if b := c.connectionsWithin(openFilesMax()); b.lowered {
+		c.warnings = append(c.warnings, fmt.Sprintf("%s: of %d, after a reserve of %d, --max-connections are %d and --max-http-connections %d",
+			connectionsLowered, b.files, operate.DescriptorReserve, b.xml, b.http))
 	}
 	return errors.Join(
+		c.inspectExposure(ctx),
 		inspectAddress(ctx, "listen", c.listen),
 		inspectAddress(ctx, "http", c.http),
 		c.inspectBothAddresses(),
@@ -80,6 +83,19 @@ func (c *config) inspect(ctx context.Context) error {
 		c.inspectCertificates(),
 		c.inspectDatabase(),
 	)
+}
+
+// inspectExposure returns why a start would refuse the addresses, and warns of what is
+// not protected.
+func (c *config) inspectExposure(ctx context.Context) error {
+	xml, http := addressOf(ctx, c.listen), addressOf(ctx, c.http)
+	if err := c.refuseOpen(xml, http); err != nil {
+		return err
+	}
+	for _, e := range c.exposures(xml, http) {
+		c.warnings = append(c.warnings, e.String())
+	}
+	return nil
 }
 
 // addressOf returns what a start would listen on, nil where that is not known: one

@@ -29,6 +29,8 @@ type config struct {
 	bareReplies    bool
 	readersMax     int
 
+	httpConnectionsMax int
+
 	security
 
 	symbolsMax      int
@@ -88,6 +90,7 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f.DurationVar(&c.writeTimeout, "write-timeout", 30*time.Second, "how long a client may leave replies untaken")
 	f.DurationVar(&c.stopTimeout, "stop-timeout", 30*time.Second, "how long a stop may take to finish frames and bring Postgres up to date")
 	f.BoolVar(&c.bareReplies, "bare-replies", false, "leave the length line out of replies, for clients of that habit")
+	f.IntVar(&c.httpConnectionsMax, "max-http-connections", 4096, "most HTTP `connections` at a time; idle ones give way to new ones, and operators have some of their own")
 	f.IntVar(&c.readersMax, "max-stream-readers", 1000, "most `readers` of the market data stream at a time")
 	f.IntVar(&c.symbolsMax, "max-symbols", 100_000, "most `symbols`")
 	f.IntVar(&c.closedOrdersMax, "closed-orders", 100_000, "closed `orders` kept in memory once they are in Postgres; up to twice as many of the newest")
@@ -149,6 +152,7 @@ func (c *config) check() error {
 		{"max-reply", int64(c.replyBytesMax), 64, 1 << 32},
 		{"max-memory", int64(c.memoryMax), 1 << 20, 1 << 50},
 		{"max-connections", int64(c.connectionsMax), 1, 1 << 20},
+		{"max-http-connections", int64(c.httpConnectionsMax), 1, 1 << 20},
 		{"max-stream-readers", int64(c.readersMax), 0, 1 << 20},
 		{"max-symbols", int64(c.symbolsMax), 1, 1 << 24},
 		{"closed-orders", int64(c.closedOrdersMax), 1, 1 << 32},

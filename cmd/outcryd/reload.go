@@ -93,6 +93,7 @@ func (s *server) reload() {
 	if len(restart) > 0 {
 		s.log.Warn("settings have changed that need a restart", "settings", restart)
 	}
+	s.warnOfDescriptors()
 	for _, warning := range s.settings().warnings {
 		s.log.Warn("a setting is likely a mistake", "warning", warning)
 	}
@@ -140,7 +141,7 @@ func (s *server) tryReload() (changed, restart []string, err error) {
 // reloadGateway takes over limits of connections.
 func (s *server) reloadGateway(c *config) (func(), error) {
 	return func() {
-		s.gateway.SetLimits(gateway.Limits{ConnectionsMax: c.connectionsMax, IdleTimeout: c.idleTimeout,
+		s.gateway.SetLimits(gateway.Limits{ConnectionsMax: c.connectionsWithin(openFilesMax()).xml, IdleTimeout: c.idleTimeout,
 			FrameTimeout: c.frameTimeout, WriteTimeout: c.writeTimeout})
 	}, nil
 }
@@ -152,7 +153,10 @@ func (s *server) reloadEngine(c *config) (func(), error) {
 
 // reloadHTTP takes over limits of the HTTP side.
 func (s *server) reloadHTTP(c *config) (func(), error) {
-	return func() { s.market.SetReadersMax(c.readersMax) }, nil
+	return func() {
+		s.market.SetReadersMax(c.readersMax)
+		s.httpConnections.SetMax(c.connectionsWithin(openFilesMax()).http)
+	}, nil
 }
 
 // monotonic returns the assignment that tells a service manager when a reload began.

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"outcry/internal/auth"
@@ -14,6 +16,8 @@ import (
 // security is what the flags say of who may do what, and how often.
 type security struct {
 	auth           bool
+	open           bool
+	httpHosts      string
 	tlsCert        string
 	tlsKey         string
 	tlsClientCA    string
@@ -26,6 +30,8 @@ const rateMax = 1_000_000_000
 
 func (c *security) flags(f *flag.FlagSet) {
 	f.BoolVar(&c.auth, "auth", false, "ask for tokens over XML and HTTP; \"outcry token\" makes them")
+	f.BoolVar(&c.open, "open", false, "listen beyond this machine without --auth and --tls-client-ca: anybody who reaches it trades for anybody")
+	f.StringVar(&c.httpHosts, "http-hosts", "", "`names` by which clients ask for the HTTP side beside localhost, with commas between; without --auth others are refused, and addresses are not")
 	f.StringVar(&c.tlsCert, "tls-cert", "", "`file` of the certificate in PEM, with those between it and its authority: XML and HTTP are then spoken over TLS alone")
 	f.StringVar(&c.tlsKey, "tls-key", "", "`file` of the certificate's private key in PEM")
 	f.StringVar(&c.tlsClientCA, "tls-client-ca", "", "`file` of the authorities in PEM of which clients need a certificate; empty for none")
@@ -40,12 +46,42 @@ func (c *security) check() error {
 		return wrong("tls-cert", "%q, --tls-key %q: both are needed, or neither", c.tlsCert, c.tlsKey)
 	case c.tlsClientCA != "" && c.tlsCert == "":
 		return wrong("tls-client-ca", "%q: --tls-cert and --tls-key are needed as well", c.tlsClientCA)
+	case slices.ContainsFunc(c.hostNames(), func(h string) bool { return !isHostName(h) }):
+		return wrong("http-hosts", "%q: must be host names without ports, with commas between", c.httpHosts)
 	case c.rateConnection < 0 || c.rateConnection > rateMax:
 		return wrong("rate-connection", "%d: must be from 0 to %d", c.rateConnection, rateMax)
 	case c.rateAccount < 0 || c.rateAccount > rateMax:
 		return wrong("rate-account", "%d: must be from 0 to %d", c.rateAccount, rateMax)
 	}
 	return nil
+}
+
+// hostNames returns the names of --http-hosts.
+func (c *security) hostNames() (all []string) {
+	if c.httpHosts == "" {
+		return nil
+	}
+	for name := range strings.SplitSeq(c.httpHosts, ",") {
+		all = append(all, strings.TrimSpace(name))
+	}
+	return all
+}
+
+// isHostName reports whether a text can be the name in a Host header.
+func isHostName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._", r)
+	})
+}
+
+// hosts returns the names that the HTTP side goes by: those of --http-hosts, and that of
+// --http.
+func (c *config) hosts() []string {
+	all := c.hostNames()
+	if host, _, err := net.SplitHostPort(c.http); err == nil && isHostName(host) {
+		all = append(all, host)
+	}
+	return all
 }
 
 // guards are what proves who is at the other end.
@@ -188,6 +224,24 @@ func (c *security) exposures(xml, http net.Addr) (all []exposure) {
 		}
 	}
 	return all
+}
+
+// refuseOpen returns why a server does not listen on the addresses of the XML and the HTTP
+// port, nil if it does. A nil address is a port that there is not.
+func (c *security) refuseOpen(xml, http net.Addr) error {
+	if c.open || c.auth || c.tlsClientCA != "" {
+		return nil
+	}
+	for _, port := range []struct {
+		flag string
+		addr net.Addr
+	}{{"listen", xml}, {"http", http}} {
+		if tcp, ok := port.addr.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+			return fmt.Errorf("--%s %s is open beyond this machine, and anybody who reaches it trades for anybody: ask for tokens (--auth) or certificates (--tls-client-ca), "+
+				"listen on 127.0.0.1, or say --open if that is meant", port.flag, tcp.IP)
+		}
+	}
+	return nil
 }
 
 // warnOfExposure says loudly what is open beyond this machine without protection.

@@ -32,21 +32,22 @@ type server struct {
 	manager *notifier // nil where there is no service manager
 	reloads reloads
 
-	lock      *journal.DirLock
-	guards    guards
-	xmlAddr   *bound // taken from the start on, and listened on once all is there
-	http      *http.Server
-	market    *market.API // nil without HTTP, as is feed
-	feed      *market.Feed
-	marks     lagMarks // when the journal's records were synced
-	lately    lately   // how it was doing when it was last looked at
-	httpAddr  net.Addr
-	database  *database
-	journal   *journal.Journal
-	projector *postgres.Projector
-	history   *postgres.History
-	engine    *engine.Engine
-	gateway   *gateway.Server
+	lock            *journal.DirLock
+	guards          guards
+	xmlAddr         *bound // taken from the start on, and listened on once all is there
+	http            *http.Server
+	httpConnections *admin.Connections
+	market          *market.API // nil without HTTP, as is feed
+	feed            *market.Feed
+	marks           lagMarks // when the journal's records were synced
+	lately          lately   // how it was doing when it was last looked at
+	httpAddr        net.Addr
+	database        *database
+	journal         *journal.Journal
+	projector       *postgres.Projector
+	history         *postgres.History
+	engine          *engine.Engine
+	gateway         *gateway.Server
 
 	notReady  atomic.Pointer[error] // why the exchange takes no orders; nil when it does
 	running   sync.WaitGroup        // the goroutines below
@@ -135,10 +136,11 @@ func (s *server) start(ctx context.Context) (err error) {
 		return err
 	}
 	// Both addresses before a database, whose start may take long, or make one.
-	if s.xmlAddr, err = bind("listen", s.config.listen); err != nil {
+	httpAddr, err := s.bindBoth()
+	if err != nil {
 		return err
 	}
-	if err = s.startHTTP(); err != nil {
+	if err = s.startHTTP(httpAddr); err != nil {
 		return err
 	}
 	if s.database, err = openDatabase(ctx, s.config, s.log, s.setNotReady); err != nil {
@@ -150,24 +152,26 @@ func (s *server) start(ctx context.Context) (err error) {
 	return s.startGateway()
 }
 
-// startHTTP serves the HTTP side: from here on people can see what is going on.
-func (s *server) startHTTP() error {
-	if s.config.http == "" {
+// startHTTP serves the HTTP side at an address, nil for none: from here on people can see what is going on.
+func (s *server) startHTTP(at *bound) error {
+	if at == nil {
 		return nil
 	}
-	b, err := bind("http", s.config.http)
-	if err != nil {
-		return err
-	}
-	l, err := b.listen()
+	l, err := at.listen()
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
 	s.httpAddr = l.Addr()
 	s.log.Info("the HTTP side is up", "http", s.httpAddr.String())
 	s.market = s.newMarketAPI()
-	s.onReload(s.reloadHTTP, "max-stream-readers")
-	s.metrics.watchServer(s.settings, s.ready)
+	s.onReload(s.reloadHTTP, "max-stream-readers", "max-http-connections")
+	s.metrics.watchServer(s.settings, s.connections, s.ready)
+	s.warnOfDescriptors()
+	s.httpConnections = admin.NewConnections(s.connections().http, func(client net.Addr) {
+		s.metrics.gateway.HTTPFull()
+		s.log.Warn("the HTTP side has as many connections as it may", "client", client.String())
+	})
+	s.metrics.gauge("outcry_http_connections", "HTTP connections that are open.", func() float64 { return float64(s.httpConnections.Count()) })
 	s.http = admin.NewServer(admin.Options{
 		Market:   s.market,
 		Gatherer: s.metrics.registry,
@@ -181,6 +185,8 @@ func (s *server) startHTTP() error {
 		},
 		Refuse:        func(text string) []byte { return wire.AppendError(nil, text) },
 		FrameBytesMax: s.config.frameBytesMax,
+		Connections:   s.httpConnections,
+		Hosts:         s.config.hosts(),
 		Tokens:        s.guards.tokens,
 		Refused:       s.metrics.gateway.Refused,
 		Denied:        s.metrics.gateway.Denied,
@@ -194,7 +200,7 @@ func (s *server) startHTTP() error {
 		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
 	}
 	s.running.Go(func() {
-		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(s.httpConnections.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
 			s.ended <- fmt.Errorf("http: %w", err)
 		}
 	})
@@ -252,7 +258,7 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 func (s *server) startGateway() error {
 	s.gateway = gateway.New(s.engine, gateway.Options{
 		FrameBytesMax: s.config.frameBytesMax, ReplyBytesMax: s.config.replyBytesMax, MemoryMax: s.config.memoryMax,
-		ConnectionsMax: s.config.connectionsMax,
+		ConnectionsMax: s.connections().xml,
 		IdleTimeout:    s.config.idleTimeout, FrameTimeout: s.config.frameTimeout, WriteTimeout: s.config.writeTimeout,
 		TLS: s.guards.tls(), Tokens: s.guards.tokens,
 		BareReplies: s.config.bareReplies, Log: s.log, Metrics: s.metrics.gateway,

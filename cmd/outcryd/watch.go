@@ -32,9 +32,10 @@ func oneIf(yes bool) float64 {
 }
 
 // watchServer adds what there is as soon as the HTTP side is up.
-func (m *metrics) watchServer(settings func() *config, ready func() error) {
+func (m *metrics) watchServer(settings func() *config, bounds func() connectionBounds, ready func() error) {
 	m.gauge("outcry_ready", "1 while the exchange takes orders, as /readyz tells, else 0.", func() float64 { return oneIf(ready() == nil) })
-	m.gauge("outcry_connections_limit", "TCP connections that there may be, --max-connections.", func() float64 { return float64(settings().connectionsMax) })
+	m.gauge("outcry_connections_limit", "TCP connections that there may be: --max-connections, or less where the limit of open files is too low.", func() float64 { return float64(bounds().xml) })
+	m.gauge("outcry_http_connections_limit", "HTTP connections that there may be: --max-http-connections, or less where the limit of open files is too low.", func() float64 { return float64(bounds().http) })
 	m.gauge("outcry_postgres_lag_limit_records", "Records that Postgres may be behind before orders are refused, --max-lag.", func() float64 { return float64(settings().lagMax) })
 	data := settings().data
 	m.gauge("outcry_last_backup_timestamp_seconds", "When the last backup was taken that outcry-backup.service tells of: the time of the data directory's last-backup. 0 where there is none.",

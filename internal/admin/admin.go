@@ -18,7 +18,8 @@ import (
 	"outcry/internal/operate"
 )
 
-// Options are what the HTTP side needs. All but Market, Exchange and Status are required.
+// Options are what the HTTP side needs. All but Market, Connections, Hosts, Tokens, Exchange
+// and Status are required.
 type Options struct {
 	Gatherer prometheus.Gatherer
 	// Ready returns nil while the exchange takes orders, else why it does not.
@@ -41,6 +42,12 @@ type Options struct {
 	// Market serves /, /page/ and /api/. Nil means that nobody does: / is the same
 	// as /help then.
 	Market http.Handler
+	// Connections bounds the server's connections; nil means no bound. The caller has
+	// the server serve its Listener.
+	Connections *Connections
+	// Hosts are the names by which clients may ask for this server, without ports,
+	// beside localhost; addresses always may. Without Tokens others are refused.
+	Hosts []string
 	// Tokens are asked about each request; nil means that everybody may do everything.
 	// Refused and Denied, which are needed with them, count requests without a token that
 	// is taken, and those that their token does not allow.
@@ -69,7 +76,10 @@ const (
 // NewServer returns a server of Handler's paths, with bounds on time and memory. The
 // caller has it serve and shuts it down.
 func NewServer(o Options) *http.Server {
-	return &http.Server{
+	var protocols http.Protocols
+	protocols.SetHTTP1(true) // not HTTP/2: one connection would be hundreds of requests
+	s := &http.Server{
+		Protocols:         &protocols,
 		Handler:           Handler(o),
 		MaxHeaderBytes:    headerBytesMax,
 		ReadHeaderTimeout: headerTimeout,
@@ -78,13 +88,17 @@ func NewServer(o Options) *http.Server {
 		IdleTimeout:       idleTimeout,
 		ErrorLog:          troubleLog(o.Log),
 	}
+	if o.Connections != nil {
+		s.ConnState, s.ConnContext = o.Connections.watch, o.Connections.mark
+	}
+	return s
 }
 
 // Handler returns the handler of all paths: /, /help, /page/, /api/, /metrics, /healthz,
 // /readyz, /loglevel, POST /xml, /admin/ and /debug/pprof/. Pages that a person has open in a browser can't use it unless
 // they come from it, and nobody can without a token that Options.Tokens takes.
 func Handler(o Options) http.Handler {
-	return ownPagesOnly(&guard{options: o, routes: register(o)})
+	return withinBound(ownPagesOnly(o, &guard{options: o, routes: register(o)}))
 }
 
 // register makes the routes. What each asks of a token is in rights.

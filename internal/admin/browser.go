@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -12,33 +13,45 @@ import (
 // that is open on it.
 //
 // Two things are done. Requests that change something must not come from another
-// origin. And on a loopback address the Host must be an address or localhost: a page
-// whose own name was made to point here ("DNS rebinding") passes as the same origin.
-// A proxy on the same machine must therefore set the Host to the address.
-func ownPagesOnly(next http.Handler) http.Handler {
+// origin. And the Host must be an address, localhost, or a name that the server goes by
+// (Options.Hosts): a page whose own name was made to point here ("DNS rebinding") passes
+// as the same origin. Where tokens are asked for, which no such page has, that holds on
+// loopback addresses only. A proxy must therefore set the Host to the address.
+func ownPagesOnly(o Options, next http.Handler) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if onLoopback(r) && !isAddress(r.Host) {
-			http.Error(w, fmt.Sprintf("host %.100q is not taken on a loopback address; use the address or localhost", r.Host), http.StatusForbidden)
+		if (o.Tokens == nil || onLoopback(r)) && !isAddress(r.Host) && !isOneOf(r.Host, o.Hosts) {
+			http.Error(w, fmt.Sprintf("host %.100q is not a name of this server; ask for its address or localhost, or name it in --http-hosts", r.Host), http.StatusForbidden)
 			return
 		}
 		sameOrigin.ServeHTTP(w, r)
 	})
 }
 
-// onLoopback tells whether a request arrived on an address that only this machine
+// onLoopback reports whether a request arrived on an address that only this machine
 // reaches.
 func onLoopback(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && addr.IP.IsLoopback()
 }
 
-// isAddress tells whether a Host header names an IP address or localhost, or
+// isAddress reports whether a Host header names an IP address or localhost, or
 // nothing, as browsers never do.
 func isAddress(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.Trim(host, "[]")
+	host = strings.Trim(withoutPort(host), "[]")
 	return host == "" || strings.EqualFold(host, "localhost") || net.ParseIP(host) != nil
+}
+
+// isOneOf reports whether a Host header names one of hosts.
+func isOneOf(host string, hosts []string) bool {
+	host = withoutPort(host)
+	return slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, host) })
+}
+
+// withoutPort returns a Host header without its port, if it has one.
+func withoutPort(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return host
 }

@@ -75,7 +75,7 @@ func examined(t *testing.T, m machine, o Options) map[string]Finding {
 		o.Data = filepath.Join(t.TempDir(), "data")
 	}
 	if o.ConnectionsMax == 0 {
-		o.ConnectionsMax = 16384
+		o.ConnectionsMax, o.HTTPConnectionsMax = 16384, 4096
 	}
 	if o.MemoryMax == 0 {
 		o.MemoryMax = 512 << 20

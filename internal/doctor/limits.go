@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"outcry/internal/operate"
 )
 
 // clockState is what the kernel knows of its clock.
@@ -22,9 +24,6 @@ const (
 	// it may leave the time that has passed.
 	clockPause = 200 * time.Millisecond
 	clockJump  = 20 * time.Millisecond
-
-	// otherFiles are open besides connections: segments, Postgres, HTTP, streams.
-	otherFiles = 1200
 
 	// otherMemory is what books, closed orders and the program take at the least.
 	otherMemory = 512 << 20
@@ -66,13 +65,15 @@ func clockFinding(passed, went time.Duration) Finding {
 
 // checkLimits compares what the kernel allows with what connections need.
 func (e *examination) checkLimits() {
-	need := uint64(e.ConnectionsMax) + otherFiles
+	need := e.filesNeeded()
 	files, err := e.machine.files()
 	if err != nil {
 		e.unknown("open files", err)
 	} else {
-		e.found("open files", gradeIf(files < need, Warn), fmt.Sprintf("raise ulimit -n (LimitNOFILE= of a unit) to %d, or lower --max-connections to %d", need, max(int64(files)-otherFiles, 1)),
-			"%d allowed, %d needed for %d connections", files, need, e.ConnectionsMax)
+		xml, http := operate.ConnectionsWithin(files, e.ConnectionsMax, e.HTTPConnectionsMax)
+		e.found("open files", gradeIf(files < need, Warn),
+			fmt.Sprintf("raise ulimit -n (LimitNOFILE= of a unit) to %d: a server with this limit has at most %d connections, and %d over HTTP", need, xml, http),
+			"%d allowed, %d needed for %d connections and %d over HTTP", files, need, e.ConnectionsMax, e.HTTPConnectionsMax)
 	}
 	text, err := e.readText("/proc/sys/net/core/somaxconn")
 	backlog, parseErr := strconv.Atoi(text)
@@ -81,6 +82,11 @@ func (e *examination) checkLimits() {
 		return
 	}
 	e.found("listen backlog", gradeIf(backlog < backlogMin, Warn), fmt.Sprintf("sysctl -w net.core.somaxconn=%d: more clients than that at once have to try again", 4*backlogMin), "net.core.somaxconn is %d", backlog)
+}
+
+// filesNeeded returns how many files a server with these settings may have open.
+func (e *examination) filesNeeded() uint64 {
+	return uint64(e.ConnectionsMax) + uint64(e.HTTPConnectionsMax) + operate.DescriptorReserve
 }
 
 // checkMemory compares the memory that there is with what the server may take.

@@ -54,7 +54,7 @@ func (e *examination) checkServer(ctx context.Context) {
 	e.found("server version", gradeIf(e.Revision != "" && revision != "unknown" && revision != e.Revision, Warn),
 		"install client and server of one version", "the server is built from %s, this program from %s", revision, orUnknown(e.Revision))
 	if files := m.values["process_max_fds"]; files > 0 {
-		need := float64(e.ConnectionsMax) + otherFiles
+		need := float64(e.filesNeeded())
 		e.found("server's open files", gradeIf(files < need, Warn), fmt.Sprintf("raise ulimit -n (LimitNOFILE= of its unit) to %.0f", need), "%.0f allowed, %.0f needed", files, need)
 	}
 	if room, there := m.values["outcry_journal_room"]; there {

@@ -151,7 +151,7 @@ func (s *Server) open(conn net.Conn) {
 	if refused {
 		s.options.Metrics.hit(limitConnections)
 	}
-	if s.isDraining() || refused && len(s.sessions)-s.served >= refusedMax {
+	if s.isDraining() || refused && len(s.sessions)-s.served >= RefusedMax {
 		conn.Close()
 		return
 	}

@@ -272,7 +272,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		p := newPipes()
 		start(t, p, newFake(), Options{ConnectionsMax: 1})
 		connect(t, p)
-		refused := make([]*client, refusedMax)
+		refused := make([]*client, RefusedMax)
 		for i := range refused {
 			refused[i] = connect(t, p)
 		}

@@ -25,6 +25,7 @@ const (
 	limitWriteTime
 	limitRateConnection
 	limitRateAccount
+	limitHTTPConnections
 	// Those of the exchange behind the gateway: a command is refused.
 	limitSymbols
 	limitFills
@@ -34,7 +35,7 @@ const (
 	limits
 )
 
-var limitNames = [limits]string{"connections", "frame", "length_line", "memory", "reply", "frame_timeout", "idle_timeout", "write_timeout", "rate_connection", "rate_account",
+var limitNames = [limits]string{"connections", "frame", "length_line", "memory", "reply", "frame_timeout", "idle_timeout", "write_timeout", "rate_connection", "rate_account", "http_connections",
 	"symbols", "fills", "lag", "journal_room", "cancel_room"}
 
 // Why the gateway itself does not answer a query that the exchange has done: it stands
@@ -199,6 +200,9 @@ func (m *Metrics) hit(l limit) { m.byLimit[l].Inc() }
 
 // Refused counts a request over another transport without a token that is taken.
 func (m *Metrics) Refused() { m.authRefused.Inc() }
+
+// HTTPFull counts a connection over HTTP that came when there were as many as there may be.
+func (m *Metrics) HTTPFull() { m.hit(limitHTTPConnections) }
 
 // Denied counts a request over another transport that its token does not allow.
 func (m *Metrics) Denied() { m.authDenied.Inc() }

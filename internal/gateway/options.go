@@ -66,9 +66,9 @@ func setDefault[T comparable](value *T, standard T) {
 
 // Bounds that nobody needs to choose.
 const (
-	// refusedMax is how many connections over the limit are told so at a time.
+	// RefusedMax is how many connections over the limit are told so at a time.
 	// Those beyond are closed without a word.
-	refusedMax = 64
+	RefusedMax = 64
 
 	// drainGrace is how long a session of a server that shuts down still reads:
 	// long enough for what the client's kernel has already delivered.
