@@ -55,7 +55,7 @@ func TestDoctorSeesTheLimitsItRunsUnder(t *testing.T) {
 	cmd.Env = append(os.Environ(), runVariable+"=doctor --data="+filepath.Join(t.TempDir(), "none")+" --database-url=postgres://127.0.0.1:1/x")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, _ := cmd.Output()
-	require.Contains(t, string(out), "warn  open files           200 allowed, 17584 needed for 16384 connections\n")
+	require.Contains(t, string(out), "warn  open files           200 allowed, 20640 needed for 16384 connections and 4096 over HTTP\n")
 	require.Contains(t, string(out), "bad   postgres")
 	require.Equal(t, exitError, cmd.ProcessState.ExitCode())
 }

@@ -143,7 +143,7 @@ func TestEachCheckOfTheMachineFinds(t *testing.T) {
 			withSync(50 * time.Microsecond)(m)
 			withFile("/sys/dev/block/8:1/queue/write_cache", "write through\n")(m)
 		}, Warn, "write through", "survives a power cut"},
-		{"open files", func(m *machine) { m.files = func() (uint64, error) { return 1024, nil } }, Warn, "1024 allowed, 17584 needed", "ulimit -n (LimitNOFILE= of a unit) to 17584"},
+		{"open files", func(m *machine) { m.files = func() (uint64, error) { return 1024, nil } }, Warn, "1024 allowed, 20640 needed", "ulimit -n (LimitNOFILE= of a unit) to 20640: a server with this limit has at most 691 connections, and 172 over HTTP"},
 		{"open files", func(m *machine) { m.files = func() (uint64, error) { return 0, unknown } }, Warn, "no such thing", "by hand"},
 		{"listen backlog", withFile("/proc/sys/net/core/somaxconn", "128\n"), Warn, "is 128", "net.core.somaxconn=4096"},
 		{"listen backlog", withFile("/proc/sys/net/core/somaxconn", "many\n"), Warn, "not known", "by hand"},
@@ -352,7 +352,7 @@ func TestARunningServerIsAsked(t *testing.T) {
 	all := examined(t, healthy(), o)
 	requireFound(t, all["server"], OK, "/readyz says 200", "")
 	requireFound(t, all["server version"], OK, "built from abc", "")
-	requireFound(t, all["server's open files"], Warn, "1024 allowed", "to 17584")
+	requireFound(t, all["server's open files"], Warn, "1024 allowed", "to 20640")
 	requireFound(t, all["server's journal"], Bad, "is 0", "make room")
 	o.Revision = "def"
 	requireFound(t, examined(t, healthy(), o)["server version"], Warn, "this program from def", "one version")
