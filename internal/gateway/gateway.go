@@ -12,6 +12,7 @@
 package gateway
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -77,6 +78,7 @@ type Server struct {
 	listener net.Listener
 	sessions map[*session]struct{} // those that are refused included
 	served   int                   // those that are not refused
+	unproved list.List             // of *session: those of served that have to prove who they are, the oldest first
 }
 
 // New returns a server that does not listen yet. Shutdown ends it.
@@ -150,6 +152,7 @@ func (s *Server) open(conn net.Conn) {
 	refused := s.served >= most
 	if refused {
 		s.options.Metrics.hit(limitConnections)
+		refused = !s.displace()
 	}
 	if s.isDraining() || refused && len(s.sessions)-s.served >= RefusedMax {
 		conn.Close()
@@ -169,6 +172,9 @@ func (s *Server) open(conn net.Conn) {
 		return
 	}
 	s.served++
+	if s.asks() {
+		c.unproved = s.unproved.PushBack(c)
+	}
 	s.options.Metrics.opened()
 	s.running.Go(func() {
 		c.serve()
@@ -182,7 +188,10 @@ func (s *Server) forget(c *session, served int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, c)
-	s.served -= served
+	s.settled(c)
+	if !c.displaced {
+		s.served -= served
+	}
 }
 
 func (s *Server) isDraining() bool { return s.accepting.Err() != nil }
