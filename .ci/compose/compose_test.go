@@ -55,6 +55,10 @@ func TestWithTLSAndTokensNothingElseChanges(t *testing.T) {
 		delete(outcryd.Environment, setting)
 	}
 	delete(outcryd.Environment, "OUTCRY_AUTH")
+	require.Equal(t, "true", *plain.Services["outcryd"].Environment["OUTCRY_OPEN"], "in the environment, not in the image")
+	require.Equal(t, "false", *outcryd.Environment["OUTCRY_OPEN"])
+	outcryd.Environment["OUTCRY_OPEN"] = plain.Services["outcryd"].Environment["OUTCRY_OPEN"]
+	require.Equal(t, "outcryd", *plain.Services["outcryd"].Environment["OUTCRY_HTTP_HOSTS"], "by which Prometheus asks")
 	require.Equal(t, plain.Services["outcryd"].Environment, outcryd.Environment)
 	require.Equal(t, plain.Services["outcryd"].Ports, outcryd.Ports)
 	require.NotEmpty(t, secret(outcryd, "pgpass"))

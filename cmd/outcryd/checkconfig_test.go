@@ -65,7 +65,7 @@ func TestCheckConfigWarnsOfWhatAStartWarnsOf(t *testing.T) {
 	require.NotContains(t, errs, "expired")
 	require.NotContains(t, errs, "no token yet")
 	require.NotContains(t, errs, "open beyond", "it is encrypted, and asks for tokens")
-	_, _, errs = checked(t, "--data="+data, "--database-url=", "--listen=:12345", "--http=localhost:8080")
+	_, _, errs = checked(t, "--data="+data, "--database-url=", "--listen=:12345", "--http=localhost:8080", "--open")
 	require.Equal(t, 2, strings.Count(errs, "the XML port is open beyond this machine"), errs)
 	require.NotContains(t, errs, "the HTTP port")
 }

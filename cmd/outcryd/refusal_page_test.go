@@ -36,6 +36,7 @@ var refusals = map[string][]string{
 	"this program reads up to version":                    {"internal/journal/segment.go"},
 	"was begun and has not ended":                         {"internal/backup/marker.go"},
 	"--auth: ":                                            {"cmd/outcryd/security.go"},
+	"is open beyond this machine":                         {"cmd/outcryd/security.go"},
 	"--tls-cert: ":                                        {"cmd/outcryd/security.go"},
 	"must be from":                                        {"cmd/outcryd/config.go", "cmd/outcryd/security.go"},
 	"is no setting":                                       {"cmd/outcryd/configfile.go"},
@@ -48,9 +49,10 @@ var besides = []string{
 	"starting", "stopping", // states, which are no errors of a start
 	"--listen: %w", "--http: %w", "--%s %s: %w", "another program listens there", // address already in use
 	"xml: %w", "http: %w", // ends of a server that has started
-	"the journal in %s reaches only to %d: %w", // records that were answered may be lost
-	"journal record %d: %w",                    // what else does not come out as recorded
-	"both are needed", "are needed as well",    // wrong flags
+	"the journal in %s reaches only to %d: %w",                             // records that were answered may be lost
+	"journal record %d: %w",                                                // what else does not come out as recorded
+	"must be host names without ports", "is open beyond this machine, and", // wrong flags
+	"both are needed", "are needed as well", // wrong flags
 	"%x", // a digest
 }
 

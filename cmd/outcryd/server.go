@@ -51,6 +51,7 @@ type server struct {
 
 	notReady  atomic.Pointer[error] // why the exchange takes no orders; nil when it does
 	running   sync.WaitGroup        // the goroutines below
+	exit      func(status int)      // os.Exit, but for tests
 	ended     chan error            // what ended by itself, and should not have
 	unproject context.CancelFunc    // ends the projector
 	unfeed    context.CancelFunc    // ends the feed
@@ -70,7 +71,7 @@ func serve(ctx context.Context, c *config, log *logs) error {
 		return err
 	}
 	defer manager.close()
-	s := &server{config: c, log: log.Logger, level: log.level, metrics: newMetrics(), manager: manager, ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
+	s := &server{config: c, log: log.Logger, level: log.level, metrics: newMetrics(), manager: manager, exit: os.Exit, ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
 	s.metrics.watchLog(log.repeats)
 	s.setNotReady(errStarting)
 	asked, unlisten := listenForReload()
@@ -322,6 +323,8 @@ func (s *server) ready() error {
 func (s *server) stop() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.settings().stopTimeout)
 	defer cancel()
+	overdue := s.abandonAfter(s.settings().stopTimeout + stopGrace)
+	defer overdue.Stop() // at the latest
 	if s.gateway != nil {
 		if s.gateway.Shutdown(ctx) != nil {
 			s.log.Warn("some connections did not end in time and were cut off")
@@ -356,6 +359,7 @@ func (s *server) stop() (err error) {
 	if s.history != nil {
 		s.history.Close()
 	}
+	overdue.Stop() // a local Postgres has a time of its own
 	if s.database != nil {
 		s.database.close()
 	}

@@ -123,6 +123,18 @@ func upgraded(t *testing.T, m machine) {
 	require.Equal(t, "enabled", m.run("systemctl is-enabled outcryd"))
 	require.Contains(t, m.run("outcry query 1 2"), "executed  4 at 5")
 
+	require.NotContains(t, m.run("cat /etc/default/outcryd"), "\nOUTCRY_OPEN", "it listens on this machine alone")
+
+	// A server of before --open listens beyond this machine without it.
+	m.run("cp /etc/default/outcryd /root/before-open && printf 'OUTCRY_LISTEN=:12345\nOUTCRY_OPEN=true\n' >> /etc/default/outcryd && " +
+		"systemctl restart outcryd && sed -i /^OUTCRY_OPEN=/d /etc/default/outcryd")
+	m.install("1.1.1")
+	require.Equal(t, "active", m.run("systemctl is-active outcryd"), "it goes on")
+	require.Equal(t, "OUTCRY_OPEN=true", m.run("tail -n 1 /etc/default/outcryd"))
+	m.install("1.1.2")
+	require.Equal(t, "1", m.run("grep -c ^OUTCRY_OPEN= /etc/default/outcryd"), "once")
+	m.run("cp /root/before-open /etc/default/outcryd && systemctl restart outcryd")
+
 	m.run("systemctl stop outcryd")
 	m.install("1.2")
 	require.Equal(t, "inactive", m.try("systemctl is-active outcryd"), "one that did not run is not started")
@@ -146,7 +158,7 @@ func upgradedWithoutDatabase(t *testing.T, m machine) {
 func comesUpLate(t *testing.T, m machine) {
 	require.Contains(t, m.property("After"), "network-online.target")
 	require.Contains(t, m.property("Wants"), "network-online.target")
-	m.run("systemctl reset-failed outcryd; echo OUTCRY_LISTEN=192.0.2.7:12345 >> /etc/default/outcryd && systemctl --no-block restart outcryd")
+	m.run("systemctl reset-failed outcryd; printf 'OUTCRY_LISTEN=192.0.2.7:12345\nOUTCRY_HTTP=192.0.2.7:8080\nOUTCRY_OPEN=true\n' >> /etc/default/outcryd && systemctl --no-block restart outcryd")
 	require.Eventually(t, func() bool {
 		n, err := strconv.Atoi(m.property("NRestarts"))
 		return err == nil && n > 6
@@ -154,6 +166,12 @@ func comesUpLate(t *testing.T, m machine) {
 	m.run("ip address add 192.0.2.7/32 dev lo")
 	require.Eventually(t, func() bool { return m.property("ActiveState") == "active" }, patience, 50*time.Millisecond)
 	require.Contains(t, m.run("outcry --addr 192.0.2.7:12345 query 1 2"), "executed  4 at 5")
+	// A page whose name was made to point there has no other port than people have.
+	asks := func(host string) string {
+		return m.run("bash -c \"exec 3<>/dev/tcp/192.0.2.7/8080; printf 'GET /healthz HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n' >&3; head -n 1 <&3\"")
+	}
+	require.Contains(t, asks("192.0.2.7:8080"), "200")
+	require.Contains(t, asks("evil.example"), "403")
 	m.run("cp /root/settings /etc/default/outcryd && systemctl restart outcryd")
 }
 

@@ -105,6 +105,7 @@ func (c *session) refuseToken(why error) (told bool) {
 
 // begin lets the session act as the bearer of a token, until that ends.
 func (c *session) begin(grant *auth.Grant) {
+	c.server.proved(c)
 	c.grant, c.clock.prove = grant, time.Time{}
 	c.clock.restart()
 	c.frames.SetMax(c.server.options.FrameBytesMax)

@@ -16,6 +16,7 @@
 package gateway
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -90,6 +91,7 @@ type Server struct {
 	listener net.Listener
 	sessions map[*session]struct{} // those that are refused included
 	served   int                   // those that are not refused
+	unproved list.List             // of *session: those of served that have to prove who they are, the oldest first
 }
 
 // New returns a server that does not listen yet. Shutdown ends it.
@@ -165,6 +167,7 @@ func (s *Server) open(conn net.Conn) {
 	refused := s.served >= most
 	if refused {
 		s.options.Metrics.hit(limitConnections)
+		refused = !s.displace()
 	}
 	if s.isDraining() || refused && len(s.sessions)-s.served >= RefusedMax {
 		conn.Close()
@@ -184,6 +187,9 @@ func (s *Server) open(conn net.Conn) {
 		return
 	}
 	s.served++
+	if s.asks() {
+		c.unproved = s.unproved.PushBack(c)
+	}
 	s.options.Metrics.opened()
 	s.running.Go(func() {
 		c.serve()
@@ -197,7 +203,10 @@ func (s *Server) forget(c *session, served int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, c)
-	s.served -= served
+	s.settled(c)
+	if !c.displaced {
+		s.served -= served
+	}
 }
 
 func (s *Server) isDraining() bool { return s.accepting.Err() != nil }

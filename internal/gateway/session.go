@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,10 @@ type session struct {
 	frames *wire.FrameReader
 	clock  *deadlines
 	unsent *queue // from the reader to the writer
+
+	// Guarded by the server's mu.
+	unproved  *list.Element // among those that have to prove who they are; nil for others
+	displaced bool          // another has its place
 
 	grant  *auth.Grant // what the client has proved; nil where nobody asks, and before that
 	forget func()      // takes back what happens when the grant ends
@@ -80,6 +85,9 @@ func (c *session) serve() {
 	defer c.cancel()
 	if !c.secure() {
 		return
+	}
+	if c.server.options.Tokens == nil {
+		c.server.proved(c)
 	}
 	defer context.AfterFunc(c.ctx, c.unsent.rouse)()
 	told := make(chan bool, 1)

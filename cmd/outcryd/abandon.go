@@ -1,0 +1,15 @@
+package main
+
+import "time"
+
+// stopGrace is how long after --stop-timeout what was told to end at once may take.
+const stopGrace = 5 * time.Second
+
+// abandonAfter ends the process like a crash unless the timer is stopped in time: a stop
+// keeps its word whatever hangs. Nothing is lost that was answered.
+func (s *server) abandonAfter(d time.Duration) *time.Timer {
+	return time.AfterFunc(d, func() {
+		s.log.Error("the stop has taken too long and is given up, as in a crash; the next start finds all that was answered", "took", d.String())
+		s.exit(exitError)
+	})
+}
