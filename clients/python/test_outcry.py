@@ -126,6 +126,7 @@ class TradingTest(unittest.TestCase):
             (lambda: self.exchange.open_account(self.buyer, 1), "already exists"),
             (lambda: self.exchange.open_account("x", 1), 'account id "x" is not made of digits'),
             (lambda: self.exchange.make_symbol("A-B"), 'symbol "A-B" has a character'),
+            (lambda: self.exchange.make_symbol("é" * 5000), "symbol .* is not 1 to 32 characters"),  # of which a part comes back
             (lambda: self.exchange.place(self.sym, "404", 1), "there is no account 404"),
             (lambda: self.exchange.sell(self.buyer, self.sym, 1, 1), "insufficient shares"),
             (lambda: self.exchange.buy(self.buyer, "<&\"'\n>", 1, 1), "symbol .* has a character"),

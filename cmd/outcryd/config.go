@@ -82,7 +82,7 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f.StringVar(&c.databaseURLFile, "database-url-file", "", "`file` that holds the URL of the database, so that its password is nowhere else (default $DATABASE_URL_FILE)")
 	f.StringVar(&c.ack, "ack", ackJournal, "what a reply waits for: \"journal\", or \"postgres\" as well")
 	f.IntVar(&c.frameBytesMax, "max-frame", 4<<20, "largest frame, in `bytes`")
-	f.IntVar(&c.replyBytesMax, "max-reply", 16<<20, "a reply of so many `bytes` answers no further query of its frame")
+	f.IntVar(&c.replyBytesMax, "max-reply", 16<<20, "most `bytes` of a reply that tells executions; queries beyond are refused")
 	f.IntVar(&c.memoryMax, "max-memory", 512<<20, "`bytes` of memory that large frames and large replies of all connections take together")
 	f.IntVar(&c.connectionsMax, "max-connections", 16384, "most TCP `connections` at a time")
 	f.DurationVar(&c.idleTimeout, "idle-timeout", 10*time.Minute, "how long a connection may send nothing")

@@ -69,8 +69,10 @@ const (
 	readTimeout    = 60 * time.Second
 	writeTimeout   = 120 * time.Second // a CPU profile takes 30 seconds by itself
 	idleTimeout    = 2 * time.Minute
-	answersMax     = 256 // POST /xml at a time, each with a body of up to FrameBytesMax
-	smallBodyMax   = 64 << 10
+	answersMax     = 256              // frames of POST /xml at a time, each of up to FrameBytesMax
+	bodiesMax      = 1024             // bodies of POST /xml that arrive at a time
+	bodyTimeout    = 30 * time.Second // for one of them
+	smallBodyMax   = 64 << 10         // bytes of one that are read before memory is asked for
 )
 
 // NewServer returns a server of Handler's paths, with bounds on time and memory. The

@@ -3,10 +3,9 @@ package admin
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"os"
 	"strconv"
-	"sync"
 	"sync/atomic"
 )
 
@@ -14,19 +13,13 @@ import (
 // also where the answer is an error: as over TCP, the reply tells.
 type xmlHandler struct {
 	options Options
-	running chan struct{} // holds a value for each request under way
+	bodies  bodies
+	running chan struct{} // holds a value for each frame under way
 	failed  atomic.Uint64 // requests that were not answered; each has a number in the log and in its reply
 }
 
 // ServeHTTP implements http.Handler.
 func (h *xmlHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	select {
-	case h.running <- struct{}{}:
-		defer func() { <-h.running }()
-	default:
-		h.refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("%d requests are under way and no more are taken; try again", cap(h.running)))
-		return
-	}
 	if err := h.options.Started(); err != nil {
 		h.refuse(w, http.StatusServiceUnavailable, err.Error())
 		return
@@ -40,35 +33,30 @@ func (h *xmlHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a frame is over the limit of %d bytes", tooLarge.Limit))
 	case errors.As(err, &noMemory):
 		h.refuse(w, http.StatusServiceUnavailable, err.Error())
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		h.refuse(w, http.StatusRequestTimeout, fmt.Sprintf("the body did not arrive within %s", bodyTimeout))
+	case errors.Is(err, errSlowest):
+		h.refuse(w, http.StatusServiceUnavailable, "the body did not arrive: "+err.Error())
 	case err != nil:
 		h.refuse(w, http.StatusBadRequest, "the body did not arrive: "+err.Error())
 	default:
-		h.answer(w, r, body, release)
+		h.run(w, r, body, release)
+	}
+}
+
+// run has a frame answered if there is a slot, which no frame takes before it is here.
+func (h *xmlHandler) run(w http.ResponseWriter, r *http.Request, xml []byte, release func()) {
+	select {
+	case h.running <- struct{}{}:
+		defer func() { <-h.running }()
+		h.answer(w, r, xml, release)
+	default:
+		h.refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("%d requests are under way and no more are taken; try again", cap(h.running)))
 	}
 }
 
 // noMemoryError is Admit's.
 type noMemoryError struct{ error }
-
-// read reads the body. What is more than smallBodyMax is admitted once so much has
-// arrived. release gives back its memory, once; it may be called again.
-func (h *xmlHandler) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
-	limited := http.MaxBytesReader(w, r.Body, int64(h.options.FrameBytesMax))
-	body, err = io.ReadAll(io.LimitReader(limited, smallBodyMax+1))
-	if err != nil || len(body) <= smallBodyMax {
-		return body, func() {}, err
-	}
-	size := h.options.FrameBytesMax
-	if n := r.ContentLength; n >= 0 && n < int64(size) {
-		size = int(n)
-	}
-	release, err = h.options.Admit(r.Context(), size)
-	if err != nil {
-		return nil, func() {}, &noMemoryError{err}
-	}
-	rest, err := io.ReadAll(limited)
-	return append(body, rest...), sync.OnceFunc(release), err
-}
 
 // answer has a frame answered. Its memory is given back before the reply is sent:
 // that may take as long as the client likes.

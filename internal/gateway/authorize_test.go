@@ -173,9 +173,11 @@ func TestATokenIsForItsAccountsAlone(t *testing.T) {
 	const create = "&lt;create&gt; needs a token of scope admin"
 	require.Equal(t, `<results><error id="1">`+create+`</error><error sym="S" id="1">`+create+`</error><error sym="T">`+create+`</error></results>`, c.reply())
 	require.Equal(t, answer(1), c.reply())
+	c.send(frame(`<create><symbol sym="` + strings.Repeat("?", 100_000) + `"><account id="1">5</account><x/></symbol></create>`))
+	require.Equal(t, `<results><error>`+create+`</error><error>`+create+`</error></results>`, c.reply(), "rights come before what is wrong")
 	require.Equal(t, 1, x.executed())
 	require.Equal(t, 7.0, testutil.ToFloat64(s.options.Metrics.authDenied), "commands, of which two make symbols")
-	require.Zero(t, testutil.ToFloat64(s.options.Metrics.malformed))
+	require.Equal(t, 2.0, testutil.ToFloat64(s.options.Metrics.malformed))
 	require.True(t, x.ownOnly(), "queries are of its own orders")
 }
 

@@ -189,9 +189,11 @@ func TestWhoIsOwedAReplyFromTheHistoryIsNotIdle(t *testing.T) {
 		x.past, x.frozen = 1, true
 		start(t, p, x, Options{IdleTimeout: time.Second})
 		c := connect(t, p)
+		begun := time.Now()
 		c.send(query(1))
 		require.Equal(t, away(1), c.reply())
 		c.isLast("nothing was sent for 1s")
+		require.Equal(t, recallTimeout+2*time.Second, time.Since(begun), "idle since the reply, and a second to take the reason")
 	})
 }
 

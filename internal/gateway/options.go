@@ -23,7 +23,7 @@ type Options struct {
 
 	// What each connection has for itself. What is larger takes a part of MemoryMax.
 	BatchFramesMax int // pipelined frames that are executed together; 64
-	BatchMemoryMax int // memory that these take, as wire.DecodeMemory has it; a frame of more is alone; 384 KiB
+	BatchMemoryMax int // memory that these take, as wire.DecodeMemory has it; a frame of more is alone; 320 KiB
 
 	UnsentRepliesMax int // batches whose replies wait to be sent, before a session is no longer read from; 16
 	UnsentBytesMax   int // bytes of those replies; one larger reply waits alone; 64 KiB
@@ -46,7 +46,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.WriteTimeout, 30*time.Second)
 	setDefault(&o.LingerTimeout, time.Second)
 	setDefault(&o.BatchFramesMax, 64)
-	setDefault(&o.BatchMemoryMax, 384<<10)
+	setDefault(&o.BatchMemoryMax, 320<<10)
 	setDefault(&o.UnsentRepliesMax, 16)
 	setDefault(&o.UnsentBytesMax, 64<<10)
 	if o.Log == nil {

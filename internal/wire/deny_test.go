@@ -126,3 +126,23 @@ func FuzzAuthFrame(f *testing.F) {
 		}
 	})
 }
+
+func TestWhoMayNotSendAFrameIsNotToldWhatIsWrongWithIt(t *testing.T) {
+	for frame, want := range map[string]string{
+		`<create><symbol sym="` + strings.Repeat("A", 1000) + `"><account id="1">1</account><x/></symbol><account id="1" balance="1"/></create>`: `<results><error>no</error><error>no</error><created id="1"/></results>`,
+		`<transactions id="7"><order sym="A" amount="x" limit="1"/><query id="1"/></transactions>`:                                               `<results><error>no</error><status id="1"></status></results>`,
+		`<transactions id="8"><order sym="A" amount="x" limit="1"/></transactions>`:                                                              `<results><error sym="A" amount="x" limit="1">amount "x" is not a decimal number</error></results>`,
+		`<transactions id="x"><query id="1"/></transactions>`:                                                                                    `<results><error id="1">account id "x" is not made of digits</error></results>`,
+		`<create color="red"/>`: `<results><error>&lt;create&gt; has no attribute color</error></results>`,
+	} {
+		var r Request
+		r.Decode([]byte(frame))
+		r.DenyMalformed(func(create bool, account exchange.AccountID) string {
+			if create || account == "7" {
+				return "no"
+			}
+			return ""
+		})
+		require.Equal(t, want, string(r.AppendReply(nil, make([]exchange.Result, len(r.Commands)))))
+	}
+}

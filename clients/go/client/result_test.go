@@ -1,6 +1,7 @@
 package client
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,22 @@ func TestAnswersBecomeResults(t *testing.T) {
 		{Command: asked[3], Order: 6, Status: Status{Order: 6, Open: MustDecimal("2.5")}},
 		{Command: asked[4], Refused: &Refused{Sent: asked[4], Text: "there is no order 8"}},
 	}, results)
+}
+
+// TestAValueThatComesBackCutIsRefusedAsItWasSent: of a long value that is wrong, a reply
+// repeats a part.
+func TestAValueThatComesBackCutIsRefusedAsItWasSent(t *testing.T) {
+	var r wire.Request
+	order := Buy("1", strings.Repeat("Ä", 500), Whole(1), Whole(1))
+	r.Decode(wire.NewTransactions("1").Order(order.Symbol, "1", "1").Append(nil))
+	reply := r.AppendReply(nil, nil)
+	require.Less(t, len(reply), 500)
+	answers, err := wire.ParseReply(reply)
+	require.NoError(t, err)
+	results, err := resultsOf([]Command{order}, answers)
+	require.NoError(t, err)
+	require.Equal(t, order, results[0].Refused.Sent)
+	require.Contains(t, results[0].Refused.Text, "is not 1 to 32 characters")
 }
 
 // FuzzResults: whatever a server sends, each command gets a result that could be one,

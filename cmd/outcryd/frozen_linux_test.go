@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/postgres/pgtest"
+	"outcry/internal/twin"
+	"outcry/internal/wire"
+)
+
+// freeze stops every process of a cluster where it stands, and returns what lets them go
+// on; the end of the test does so, too.
+func freeze(t *testing.T, postmaster int) (thaw func()) {
+	t.Helper()
+	pids := []int{postmaster}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	for _, stat := range stats {
+		b, err := os.ReadFile(stat)
+		if err != nil {
+			continue // it has ended
+		}
+		var pid, parent int
+		text := string(b)
+		_, _ = fmt.Sscan(text, &pid)
+		var state string
+		_, _ = fmt.Sscan(text[strings.LastIndexByte(text, ')')+1:], &state, &parent)
+		if parent == postmaster {
+			pids = append(pids, pid)
+		}
+	}
+	require.Greater(t, len(pids), 1)
+	send := func(s syscall.Signal) {
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, s) // it may just have ended
+		}
+	}
+	send(syscall.SIGSTOP)
+	thaw = func() { send(syscall.SIGCONT) }
+	t.Cleanup(thaw)
+	return thaw
+}
+
+// TestAQueryOfAnOldOrderHoldsBackNoOrderBehindIt: with Postgres frozen, an order behind
+// such a query, on the same connection and in the same write, is in the book while the
+// query waits. An id that was not given out is unknown at once.
+func TestAQueryOfAnOldOrderHoldsBackNoOrderBehindIt(t *testing.T) {
+	pg, _ := pgtest.NewCluster(t)
+	s, addr := inProcess(t, "--data="+t.TempDir(), "--database-url="+pg.URL(), "--closed-orders=1")
+	c, other := dial(t, addr), dial(t, addr)
+	c.must(t, opening)
+	for range 5 {
+		c.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`)
+		c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="3"/></transactions>`)
+		require.NoError(t, s.projector.WaitApplied(background, s.journal.Appended()))
+	}
+	old := `<transactions id="1"><query id="1"/></transactions>`
+	executed := `<results><status id="1"><executed shares="1" price="3" time="T"/></status></results>`
+	require.Equal(t, executed, twin.Normalize([]byte(c.must(t, old))))
+
+	thaw := freeze(t, pg.Pid())
+	var frames []byte
+	for _, xml := range []string{old, `<transactions id="1"><cancel id="1"/></transactions>`,
+		`<transactions id="2"><order sym="S" amount="-1" limit="9"/><query id="12"/></transactions>`} {
+		frames = wire.AppendFrame(frames, []byte(xml))
+	}
+	_, err := c.Write(frames)
+	require.NoError(t, err)
+	open := `<results><status id="11"><open shares="1"/></status></results>`
+	require.Eventually(t, func() bool {
+		return other.must(t, `<transactions id="1"><query id="11"/></transactions>`) == open
+	}, patience, time.Millisecond)
+	require.Equal(t, `<results><opened sym="S" amount="-1" limit="10" id="12"/></results>`,
+		other.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="10"/></transactions>`), "which nobody had when it was asked for")
+	thaw()
+	for _, want := range []string{executed, `<results><error id="1">*</error></results>`,
+		`<results><opened sym="S" amount="-1" limit="9" id="11"/><error id="12">*</error></results>`} {
+		reply, err := c.r.Next()
+		require.NoError(t, err)
+		require.Equal(t, want, twin.Normalize(reply))
+	}
+}
