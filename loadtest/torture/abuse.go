@@ -74,7 +74,9 @@ func (r *runner) size(small, large int) int {
 }
 
 // patient returns how long to wait: millions of orders take longer than d, which suits some thousands.
-func (r *runner) patient(d time.Duration) time.Duration { return time.Duration(r.size(1, largePatience)) * d }
+func (r *runner) patient(d time.Duration) time.Duration {
+	return time.Duration(r.size(1, largePatience)) * d
+}
 
 // Abuse is what a round of abuse came to. Times are in milliseconds, memory in MiB.
 type Abuse struct {
