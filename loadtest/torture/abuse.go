@@ -49,7 +49,7 @@ const (
 	frameSmall, frameLarge   = 1 << 20, 4 << 20 // --max-frame
 	tradeGrow                = 192 << 20
 
-	quietSmall = 500 * time.Millisecond // without attack, before it
+	quietSmall = 300 * time.Millisecond // without attack, before it
 	quietLarge = 5 * time.Second
 	usagePoll  = 5 * time.Millisecond
 
