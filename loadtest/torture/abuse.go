@@ -49,10 +49,11 @@ const (
 	frameSmall, frameLarge   = 1 << 20, 4 << 20 // --max-frame
 	tradeGrow                = 192 << 20
 
-	quietSmall = 500 * time.Millisecond // without attack, before it
+	quietSmall = 300 * time.Millisecond // without attack, before it
 	quietLarge = 5 * time.Second
 	usagePoll  = 5 * time.Millisecond
 
+	largePatience = 10
 	goesOnAnswers = 200 // to traders' orders, that have to come beside an attack
 
 	// Of the abuser's orders so many are asked for after a round, if they have no more executions than that.
@@ -70,6 +71,11 @@ func (r *runner) size(small, large int) int {
 		return large
 	}
 	return small
+}
+
+// patient returns how long to wait: millions of orders take longer than d, which suits some thousands.
+func (r *runner) patient(d time.Duration) time.Duration {
+	return time.Duration(r.size(1, largePatience)) * d
 }
 
 // Abuse is what a round of abuse came to. Times are in milliseconds, memory in MiB.
@@ -315,9 +321,9 @@ func (r *runner) goesOn(ctx context.Context) error {
 }
 
 // await polls until done reports true. The error is done's, or says that the exchange
-// ended, that a trader saw something wrong, or that it took longer than replyTimeout.
+// ended, that a trader saw something wrong, or that it took far too long.
 func (r *runner) await(ctx context.Context, what string, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.patient(replyTimeout))
 	defer cancel()
 	for {
 		if ok, err := done(); ok || err != nil {

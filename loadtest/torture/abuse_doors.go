@@ -76,7 +76,10 @@ func (r *runner) abuseFiles(ctx context.Context) error {
 	conns, err := holdIdle(ctx, r.server.HTTP, "GET / HTTP/1.1\r\nHost: "+r.server.HTTP+"\r\n\r\n", n)
 	defer func() { closeAll(conns) }()
 	if err == nil {
-		err = r.othersTrade(ctx)
+		err = r.getIn(ctx)
+	}
+	if err == nil {
+		err = r.turnSegment(ctx)
 	}
 	if err == nil {
 		err = r.askHealth(ctx)
@@ -108,14 +111,12 @@ func (r *runner) turnSegment(ctx context.Context) error {
 	return r.await(ctx, "the journal goes on", func() (bool, error) { return r.history.answeredNow() >= enough, nil })
 }
 
-// othersTrade demands that a new client gets in, and that trading goes on for a segment.
-func (r *runner) othersTrade(ctx context.Context) error {
-	asked, cancel := context.WithTimeout(ctx, replyTimeout)
+// getIn demands that a new client gets in.
+func (r *runner) getIn(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
-	if _, err := ask(asked, r.abuser, wire.NewTransactions(abuserName).Query("1").Append(nil)); err != nil {
-		return err
-	}
-	return r.turnSegment(ctx)
+	_, err := ask(ctx, r.abuser, wire.NewTransactions(abuserName).Query("1").Append(nil))
+	return err
 }
 
 // askHealth asks as a container does.
@@ -133,7 +134,7 @@ func (r *runner) settled(ctx context.Context, before venue.Usage) error {
 		now, err := r.server.Usage()
 		return now.Files <= before.Files+settledFiles, err
 	})
-	return errors.Join(err, r.othersTrade(ctx))
+	return errors.Join(err, r.getIn(ctx))
 }
 
 // abuseBodies sends requests whose body does not come, beside a client whose does.

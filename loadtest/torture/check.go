@@ -120,7 +120,7 @@ func (r *runner) checkStopped(ctx context.Context) error {
 // verify runs outcry verify, and demands that the digest of what it works out of
 // the tables is that of the memory which the server had at its stop.
 func (r *runner) verify(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.patient(verifyTimeout))
 	defer cancel()
 	out, err := exec.CommandContext(ctx, r.client, "verify", "--database-url", r.pg.DirectURL(), r.data()).CombinedOutput()
 	if err != nil {
@@ -151,7 +151,7 @@ func (r *runner) checkConservation(ctx context.Context) error {
 
 // waitCaughtUp waits until Postgres has everything.
 func (r *runner) waitCaughtUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.patient(catchUpTimeout))
 	defer cancel()
 	for {
 		lag, err := r.server.Metric(ctx, "outcry_postgres_lag_records")
@@ -164,7 +164,7 @@ func (r *runner) waitCaughtUp(ctx context.Context) error {
 		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
 			return fmt.Errorf("the tables do not catch up within %s: %v records are missing (%w); the log ends with:\n%s",
-				catchUpTimeout, lag, errors.Join(err, ctx.Err()), r.server.LogTail())
+				r.patient(catchUpTimeout), lag, errors.Join(err, ctx.Err()), r.server.LogTail())
 		}
 	}
 }
@@ -203,7 +203,7 @@ func (r *runner) checkTables(ctx context.Context) (err error) {
 
 // connect opens a connection past the proxy. The postmaster may be on its way.
 func (r *runner) connect(ctx context.Context) (*pgx.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.patient(catchUpTimeout))
 	defer cancel()
 	for {
 		db, err := pgx.Connect(ctx, r.pg.DirectURL())
