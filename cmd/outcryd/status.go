@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"outcry/internal/exchange"
 	"outcry/internal/market"
 	"outcry/internal/operate"
 )
@@ -114,7 +115,7 @@ func (s *server) exchangeNow(ctx context.Context) *operate.Exchange {
 		return x
 	}
 	for _, h := range halts[:min(len(halts), operate.HaltedMost)] {
-		x.Halted = append(x.Halted, operate.HaltedSymbol{Sym: string(h.Symbol), Halt: operate.Halt{Time: h.Since, Reason: h.Reason}})
+		x.Halted = append(x.Halted, operate.HaltedSymbol{Sym: string(h.Symbol), Halt: operate.Halt{Time: exchange.Seconds(h.Since), Reason: h.Reason}})
 	}
 	return x
 }

@@ -106,6 +106,7 @@ func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID) (o exchange.Clos
 		return o, err
 	}
 	o.Side, o.Shares = sideOf(amount)
+	o.Status.CanceledAt *= exchange.Second
 	rows, err := tx.Query(ctx, `WITH wanted AS (SELECT $1::bigint AS id)`+executionsOf, id)
 	if err != nil {
 		return o, err
@@ -113,6 +114,7 @@ func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID) (o exchange.Clos
 	var e exchange.Execution
 	var skip int64
 	_, err = pgx.ForEachRow(rows, []any{&skip, &e.Shares, &e.Price, &e.Time, &skip, &skip}, func() error {
+		e.Time *= exchange.Second
 		o.Status.Executions = append(o.Status.Executions, e)
 		return nil
 	})

@@ -25,6 +25,9 @@ const (
 	// for Postgres. There are that many only when the projection is behind.
 	batchRecordsMax = 50_000
 
+	// batchExecutionsMax ends a batch earlier: orders may have thousands of executions each.
+	batchExecutionsMax = 250_000
+
 	// A write that failed is tried again after retryMin, then after twice as
 	// long each time, up to retryMax.
 	retryMin = 50 * time.Millisecond
@@ -169,7 +172,7 @@ func (p *Projector) run(ctx context.Context) error {
 		if err := p.commit(); err != nil {
 			return err
 		}
-		if p.batch.records() < batchRecordsMax {
+		if !p.batch.full() {
 			p.letGather(ctx)
 		}
 	}
@@ -235,7 +238,7 @@ func (p *Projector) fill(ctx context.Context) error {
 		if err := p.batch.add(seq, &p.event); err != nil {
 			return err
 		}
-		if p.batch.records() == batchRecordsMax {
+		if p.batch.full() {
 			return nil
 		}
 		if seq, record, ok, err = p.reader.TryNext(); err != nil {

@@ -66,7 +66,7 @@ func rejectText(c *exchange.Command, r *exchange.Result) string {
 
 // haltText says that a symbol takes no orders, since when, and why.
 func haltText(sym exchange.Symbol, h *exchange.Halt) string {
-	text := "symbol " + string(sym) + " is halted since " + utc(h.Since) + " and takes no orders; cancel and query work"
+	text := "symbol " + string(sym) + " is halted since " + utc(exchange.Seconds(h.Since)) + " and takes no orders; cancel and query work"
 	if h.Reason != "" {
 		text += ": " + h.Reason
 	}
