@@ -214,6 +214,7 @@ func (o *Options) cancelAll(r *http.Request, q url.Values) (any, error) {
 // refusalOf returns the answer to an operation that was refused, nil where it was not.
 // Nothing has changed then.
 func refusalOf(reason exchange.RejectReason, account exchange.AccountID, sym exchange.Symbol) error {
+	//exhaustive:ignore the others are answered below
 	switch reason {
 	case exchange.OK:
 		return nil

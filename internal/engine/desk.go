@@ -123,6 +123,7 @@ func (d *desk) reserve(c *exchange.Command, r *exchange.Result) bool {
 		// refusal could not be explained: wait the moment until it is settled.
 		e.settled.Wait()
 	}
+	//exhaustive:ignore these two say what there is
 	switch r.Reason {
 	case exchange.InsufficientFunds:
 		r.CashHave, _ = account.Balance()

@@ -151,6 +151,7 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 		return symbol, e.checkNumbers()
 	case OrdersCanceled:
 		return nil, e.checkCancels()
+	case AccountOpened, SymbolMade, SharesPlaced, SymbolHalted, SymbolResumed:
 	}
 	return symbol, nil
 }

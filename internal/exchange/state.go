@@ -71,7 +71,14 @@ func (s *State) apply(e *Event) error {
 		return nil
 	case OrdersCanceled:
 		return s.cancelAll(e)
+	case SharesPlaced, OrderAccepted, OrderCanceled, SymbolHalted, SymbolResumed, OrderContinued:
+		return s.applyTo(e)
 	}
+	return fmt.Errorf("exchange: replay: unknown event %s", e.Kind)
+}
+
+// applyTo is apply for an event of one symbol.
+func (s *State) applyTo(e *Event) error {
 	li, book := s.Ledger.Listing(e.Symbol), s.Books[e.Symbol]
 	if li == nil || book == nil {
 		return fmt.Errorf("exchange: replay: %s for symbol %s, which was never made", e.Kind, e.Symbol)
@@ -103,8 +110,9 @@ func (s *State) apply(e *Event) error {
 			return fmt.Errorf("exchange: replay: symbol %s resumed, which was not halted", e.Symbol)
 		}
 		return nil
+	case AccountOpened, SymbolMade, OrdersCanceled: // which apply has done
 	}
-	return fmt.Errorf("exchange: replay: unknown event %s", e.Kind)
+	panic("exchange: an event of kind " + e.Kind.String() + " is not one of a symbol")
 }
 
 func (s *State) accept(li *Listing, book *Book, e *Event) error {

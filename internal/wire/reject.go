@@ -12,6 +12,8 @@ import (
 func rejectText(c *exchange.Command, r *exchange.Result) string {
 	order, account, symbol, ref := strconv.FormatUint(uint64(c.Names(r)), 10), string(c.Account), string(c.Symbol), string(c.Ref)
 	switch r.Reason {
+	case exchange.OK:
+		panic("wire: a command that was done has no reason")
 	case exchange.AccountExists:
 		return "account " + account + " already exists"
 	case exchange.BalanceTotalExceeded:

@@ -73,8 +73,11 @@ func appendDone(dst []byte, e echo, c *exchange.Command, r *exchange.Result) []b
 		return append(dst, "/>"...)
 	case exchange.QueryOrder:
 		return appendStatus(dst, "status", e, c, r)
+	case exchange.CancelOrder:
+		return appendStatus(dst, "canceled", e, c, r)
+	case exchange.ShowOrder: // is not asked over XML
 	}
-	return appendStatus(dst, "canceled", e, c, r)
+	panic("wire: no reply to a command of kind " + c.Kind.String())
 }
 
 // appendOrderID appends the id that the exchange knows an order by.
