@@ -60,6 +60,10 @@
 // that nobody has claimed room for wait until the disk has some. A full disk never
 // fails the journal, and nothing that was appended is dropped but by Close.
 //
+// ClaimMany sets room aside for several records that may need more than the segments
+// that are ready. More are made ahead for it, and removed when nobody has needed them
+// for a while. If there is no room for them, that claim alone is refused.
+//
 // This holds where writing to bytes that a file has takes no room. A file system
 // that copies on write refuses such a write on a full disk, which is a failed write.
 //
