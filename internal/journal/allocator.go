@@ -63,7 +63,11 @@ func (a *allocator) run() {
 		}
 		what := a.j.due()
 		if what == nothing {
-			a.rest(spareKeep)
+			keep := time.Duration(0)
+			if a.j.surplus() {
+				keep = spareKeep
+			}
+			a.rest(keep)
 			continue
 		}
 		s, err := makeSpare(a.fs, filepath.Join(a.dir, fmt.Sprintf("next-%d%s", n, spareSuffix)), a.size)
@@ -84,15 +88,19 @@ func (a *allocator) run() {
 	}
 }
 
-// rest waits until something may be due, for some time at the most, and then removes
-// spares that nobody has needed meanwhile.
+// rest waits until something may be due; unless most is 0, for so long at the most, and
+// then removes spares that nobody has needed meanwhile.
 func (a *allocator) rest(most time.Duration) {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
+	var over <-chan time.Time
+	if most > 0 {
+		timer := time.NewTimer(most)
+		defer timer.Stop()
+		over = timer.C
+	}
 	select {
 	case <-a.look:
 	case <-a.quit:
-	case <-timer.C:
+	case <-over:
 		a.trim()
 	}
 }
