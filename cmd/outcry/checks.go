@@ -86,10 +86,13 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 		case exchange.OrderAccepted:
 			orders++
 			executions += len(e.Fills)
+		case exchange.OrderContinued:
+			executions += len(e.Fills)
 		case exchange.OrderCanceled:
 			cancels++
 		case exchange.OrdersCanceled:
 			cancels += len(e.Cancels)
+		case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesPlaced, exchange.SymbolHalted, exchange.SymbolResumed:
 		}
 		return v.redo(seq, e)
 	})
@@ -132,7 +135,7 @@ func (v *verifier) redo(seq uint64, e *exchange.Event) error {
 	switch {
 	case errors.As(err, &fills):
 		place, recorded, now := fills.First()
-		return &postgres.RowError{Table: "execution_log", Key: fmt.Sprintf("order_id %d, n %d", e.Order, place+1),
+		return &postgres.RowError{Table: "execution_log", Key: fmt.Sprintf("order_id %d, n %d", e.Order, e.Before+place+1),
 			Reason: fmt.Sprintf("it says %s; the book fills %s", orNothing(recorded), orNothing(now))}
 	case err != nil:
 		table, key := postgres.RecordRow(e, seq)
@@ -291,13 +294,14 @@ func (r *rows) same(seq uint64, want *exchange.Event) error {
 	case !ok || got != seq:
 		return fmt.Errorf("record %d of the journal has no row", seq)
 	}
+	want.Time = exchange.Seconds(want.Time) * exchange.Second // a table keeps no more
 	if want.Kind <= exchange.SharesPlaced {
 		want.Time = 0 // no table keeps it
 	}
 	if !e.Same(want) {
 		table, key := postgres.RecordRow(e, seq)
 		return &postgres.RowError{Table: table, Key: key, Reason: fmt.Sprintf("it says %s%s (time %d); journal record %d says %s%s (time %d)",
-			describe(e), ofRef(e), e.Time, seq, describe(want), ofRef(want), want.Time)}
+			describe(e), ofRef(e), exchange.Seconds(e.Time), seq, describe(want), ofRef(want), exchange.Seconds(want.Time))}
 	}
 	return nil
 }

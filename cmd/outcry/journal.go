@@ -37,7 +37,7 @@ func printJournal(dir string, w io.Writer) error {
 		if err := exchange.DecodeEvent(record, &e); err != nil {
 			return fmt.Errorf("record %d: %w", seq, err)
 		}
-		_, err := fmt.Fprintf(w, "%d %s %s%s\n", seq, time.Unix(e.Time, 0).UTC().Format(time.RFC3339), describe(&e), ofRef(&e))
+		_, err := fmt.Fprintf(w, "%d %s %s%s\n", seq, time.Unix(0, e.Time).UTC().Format(time.RFC3339), describe(&e), ofRef(&e))
 		return err
 	})
 }
@@ -91,8 +91,16 @@ func describe(e *exchange.Event) string {
 			s += fmt.Sprintf("; order %d, %s %s were open", c.Order, c.Shares, c.Symbol)
 		}
 		return s
+	case exchange.OrderContinued:
+		return fmt.Sprintf("order %d of account %s goes on after %d executions: %s %s %s at %s%s", e.Order, e.Account, e.Before, e.Side, e.Shares, e.Symbol, e.Limit, describeFills(e))
+	case exchange.OrderAccepted:
+		return fmt.Sprintf("order %d of account %s: %s %s %s at %s%s", e.Order, e.Account, e.Side, e.Shares, e.Symbol, e.Limit, describeFills(e))
 	}
-	s := fmt.Sprintf("order %d of account %s: %s %s %s at %s", e.Order, e.Account, e.Side, e.Shares, e.Symbol, e.Limit)
+	panic("a record of unknown kind " + e.Kind.String()) // DecodeEvent lets none pass
+}
+
+// describeFills says what an order was filled with.
+func describeFills(e *exchange.Event) (s string) {
 	for _, f := range e.Fills {
 		s += fmt.Sprintf("; filled %s at %s with order %d of account %s", f.Shares, f.Price, f.Resting, f.Account)
 	}

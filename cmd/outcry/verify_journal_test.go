@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/postgres"
 	"outcry/internal/postgres/pgtest"
 )
 
@@ -126,7 +127,7 @@ const downgrade = `
 	ALTER TABLE order_log DROP COLUMN seq; ALTER TABLE cancel_log DROP COLUMN seq;
 	ALTER TABLE exchange_state DROP COLUMN history_after, DROP COLUMN orders_after;
 	ALTER TABLE symbols DROP COLUMN halted_at, DROP COLUMN halt_reason; ALTER TABLE cancel_log DROP COLUMN n;
-	DROP TABLE halt_log, refs, market, placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
+	DROP TABLE halt_log, part_log, refs, market, placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
 	UPDATE outcry_schema_version SET version = 1`
 
 func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
@@ -134,7 +135,7 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 	execute(t, l.database, downgrade)
 	_, stderr, status := l.verified()
 	require.Equal(t, exitUsage, status)
-	require.Contains(t, stderr, "its schema has version 1, this program needs 6; a start of outcryd brings it there")
+	require.Contains(t, stderr, fmt.Sprintf("its schema has version 1, this program needs %d; a start of outcryd brings it there", postgres.SchemaVersion()))
 
 	p := startExchange(t, l.data, l.database)
 	trade(t, p, l.r, 10)

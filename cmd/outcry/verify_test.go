@@ -105,7 +105,7 @@ func live(t *testing.T) *life {
 }
 
 // tables are all that a database keeps of an exchange.
-var tables = []string{"exchange_state", "accounts", "symbols", "positions", "placement_log", "order_log", "execution_log", "cancel_log", "halt_log", "resting_orders", "market", "refs",
+var tables = []string{"exchange_state", "accounts", "symbols", "positions", "placement_log", "order_log", "execution_log", "part_log", "cancel_log", "halt_log", "resting_orders", "market", "refs",
 	"opening_accounts", "opening_symbols", "opening_positions", "opening_resting_orders"}
 
 // kept keeps a copy of the tables and of the view orders, which restore brings back.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"outcry/internal/exchange"
 	"outcry/internal/market"
 	"outcry/internal/operate"
 )
@@ -102,7 +103,7 @@ func (s *server) exchangeNow() *operate.Exchange {
 	}
 	halts := s.engine.Halts()
 	for _, h := range halts[:min(len(halts), operate.HaltedMost)] {
-		x.Halted = append(x.Halted, operate.HaltedSymbol{Sym: string(h.Symbol), Halt: operate.Halt{Time: h.Since, Reason: h.Reason}})
+		x.Halted = append(x.Halted, operate.HaltedSymbol{Sym: string(h.Symbol), Halt: operate.Halt{Time: exchange.Seconds(h.Since), Reason: h.Reason}})
 	}
 	return x
 }

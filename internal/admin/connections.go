@@ -20,10 +20,10 @@ const (
 	// connection, all of /metrics: a client that reads slowly then holds no place.
 	operatorWriteBytes = 1 << 20
 
-	// bodyTimeout is how long the body of a request may take other than that of POST
+	// requestBodyTimeout is how long the body of a request may take other than that of POST
 	// /xml, and restTimeout how long one may that was not read: net/http waits for that
 	// before it lets go of the connection.
-	bodyTimeout = 10 * time.Second
+	requestBodyTimeout = 10 * time.Second
 	restTimeout = time.Second
 )
 
@@ -237,7 +237,7 @@ func withinBound(next http.Handler) http.Handler {
 		if r.ContentLength != 0 {
 			control := http.NewResponseController(w) // what it cannot set, the server's own limits bound
 			if r.URL.Path != "/xml" {
-				_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
+				_ = control.SetReadDeadline(time.Now().Add(requestBodyTimeout))
 			}
 			defer func() { _ = control.SetReadDeadline(time.Now().Add(restTimeout)) }()
 		}

@@ -180,7 +180,9 @@ func (o *Options) resume(r *http.Request, q url.Values) (any, error) {
 	return a, nil
 }
 
-func haltOf(h exchange.Halt) *operate.Halt { return &operate.Halt{Time: h.Since, Reason: h.Reason} }
+func haltOf(h exchange.Halt) *operate.Halt {
+	return &operate.Halt{Time: exchange.Seconds(h.Since), Reason: h.Reason}
+}
 
 func (o *Options) cancelAll(r *http.Request, q url.Values) (any, error) {
 	account, err := exchange.ParseAccountID(q.Get("account"))
@@ -200,7 +202,7 @@ func (o *Options) cancelAll(r *http.Request, q url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := operate.CancelAllAnswer{Account: string(account), Time: result.Time, Symbols: []operate.CanceledIn{}}
+	a := operate.CancelAllAnswer{Account: string(account), Time: exchange.Seconds(result.Time), Symbols: []operate.CanceledIn{}}
 	for _, in := range result.Symbols {
 		a.Orders += in.Orders
 		a.Symbols = append(a.Symbols, operate.CanceledIn{Sym: string(in.Symbol), Orders: in.Orders, Shares: in.Shares.String()})
@@ -212,6 +214,7 @@ func (o *Options) cancelAll(r *http.Request, q url.Values) (any, error) {
 // refusalOf returns the answer to an operation that was refused, nil where it was not.
 // Nothing has changed then.
 func refusalOf(reason exchange.RejectReason, account exchange.AccountID, sym exchange.Symbol) error {
+	//exhaustive:ignore the others are answered below
 	switch reason {
 	case exchange.OK:
 		return nil

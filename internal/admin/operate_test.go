@@ -43,7 +43,7 @@ func TestOperationsAnswerWhatTheyCameTo(t *testing.T) {
 	o.Exchange = func() Exchange { return x }
 	o.Status = func() operate.Status { return operate.Status{Version: "v"} }
 	s := serve(t, o)
-	news := exchange.Halt{Since: 7, Reason: "news"}
+	news := exchange.Halt{Since: 7*exchange.Second + 5, Reason: "news"}
 	for _, c := range []struct {
 		came   fakeExchange
 		path   string
@@ -55,8 +55,8 @@ func TestOperationsAnswerWhatTheyCameTo(t *testing.T) {
 		{fakeExchange{halt: exchange.HaltResult{Halt: news}}, "halt?sym=S", 200, `{"sym":"S","changed":false,"halted":{"time":7,"reason":"news"}}`, ""},
 		{fakeExchange{halt: exchange.HaltResult{Changed: true, Halt: news}}, "resume?sym=S", 200, `{"sym":"S","changed":true,"ended":{"time":7,"reason":"news"}}`, "takes orders again"},
 		{fakeExchange{}, "resume?sym=S", 200, `{"sym":"S","changed":false}`, ""},
-		{fakeExchange{canceled: exchange.CancelAllResult{Time: 9}}, "cancel-all?account=1", 200, `{"account":"1","time":9,"orders":0,"symbols":[]}`, "orders=0"},
-		{fakeExchange{canceled: exchange.CancelAllResult{Time: 9, Symbols: []exchange.CanceledIn{{Symbol: "A", Orders: 2, Shares: exchange.Shares(15e7).Position()}, {Symbol: "B", Orders: 1, Shares: exchange.Shares(1e8).Position()}}}},
+		{fakeExchange{canceled: exchange.CancelAllResult{Time: 9*exchange.Second + 1}}, "cancel-all?account=1", 200, `{"account":"1","time":9,"orders":0,"symbols":[]}`, "orders=0"},
+		{fakeExchange{canceled: exchange.CancelAllResult{Time: 9*exchange.Second + 1, Symbols: []exchange.CanceledIn{{Symbol: "A", Orders: 2, Shares: exchange.Shares(15e7).Position()}, {Symbol: "B", Orders: 1, Shares: exchange.Shares(1e8).Position()}}}},
 			"cancel-all?account=1&sym=A", 200, `{"account":"1","time":9,"orders":3,"symbols":[{"sym":"A","orders":2,"shares":"1.5"},{"sym":"B","orders":1,"shares":"1"}]}`, "orders=3"},
 		{fakeExchange{halt: exchange.HaltResult{Reason: exchange.NoRoomToCancel}}, "halt?sym=S", 503, `{"error":"the disk has no room for the journal, and the reserve is used up; nothing is changed"}`, ""},
 		{fakeExchange{halt: exchange.HaltResult{Reason: exchange.UnknownSymbol}}, "resume?sym=S", 404, `{"error":"there is no symbol S"}`, ""},

@@ -43,6 +43,7 @@ func (e *Engine) admit() exchange.RejectReason {
 // while it takes them: the journal's disk is full, or the projection is too far
 // behind. Queries and cancels still work.
 func (e *Engine) Refusing() error {
+	//exhaustive:ignore admit has no others
 	switch e.admit() {
 	case exchange.NoRoom:
 		return e.journal.Room()

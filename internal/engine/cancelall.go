@@ -64,6 +64,8 @@ type holding struct {
 	desk *desk
 	task task
 	open []exchange.Cancel // what the account has open there, in order of ids
+
+	unfinished bool // there is no room to finish an order first
 }
 
 // run does it. The registrar calls it, so no symbol is made meanwhile. An error is the
@@ -105,11 +107,14 @@ func (c *cancelAll) hold(desks []*desk, letGo <-chan struct{}) []*holding {
 		h := &holding{desk: d}
 		h.task.done = make(chan struct{}, 1)
 		h.task.work = func() error {
-			h.find(c.owner)
+			ok, err := d.finish()
+			if h.unfinished = !ok; ok {
+				h.find(c.owner)
+			}
 			arrived <- struct{}{}
 			<-letGo
 			h.cancel(c)
-			return nil
+			return err
 		}
 		held[i] = h
 		d.inbox <- &h.task
@@ -135,6 +140,11 @@ func (c *cancelAll) record(held []*holding) error {
 	e := c.engine
 	c.event = exchange.Event{Kind: exchange.OrdersCanceled, Time: e.options.Now(), Account: c.account}
 	for _, h := range held {
+		if h.unfinished {
+			c.result.Reason = exchange.NoRoomToCancel
+			return nil
+		}
+		c.event.Time = h.desk.book.Moment(c.event.Time)
 		c.event.Cancels = append(c.event.Cancels, h.open...)
 	}
 	if len(c.event.Cancels) > 0 {
@@ -187,6 +197,7 @@ func (h *holding) cancel(c *cancelAll) {
 		return
 	}
 	d, n := h.desk, len(h.open)
+	d.book.Moment(c.event.Time)
 	for i := range h.open {
 		if _, r := d.book.Cancel(h.open[i].Order, c.account, c.event.Time); r != exchange.OK {
 			panic("engine: an order that was open is " + r.String()) // nobody else touches the book

@@ -31,18 +31,36 @@ type desk struct {
 // do does one command. An error is the journal's and final.
 func (d *desk) do(c *exchange.Command, r *exchange.Result, now int64) error {
 	switch c.Kind {
+	case exchange.QueryOrder:
+		d.queryOrder(c, r)
+		return nil
+	case exchange.ShowOrder:
+		d.showOrder(c, r)
+		return nil
+	case exchange.MakeSymbol:
+		return nil // it is there
+	case exchange.OpenAccount, exchange.PlaceShares, exchange.PlaceOrder, exchange.CancelOrder:
+	}
+	if d.book.Unfinished() != 0 {
+		if ok, err := d.finish(); !ok {
+			r.Reason = exchange.NoRoom
+			if c.Kind == exchange.CancelOrder {
+				r.Reason = exchange.NoRoomToCancel
+			}
+			return err
+		}
+	}
+	now = d.book.Moment(now)
+	switch c.Kind {
 	case exchange.PlaceOrder:
 		return d.placeOrder(c, r, now)
 	case exchange.CancelOrder:
 		return d.cancelOrder(c, r, now)
 	case exchange.PlaceShares:
 		return d.placeShares(c, r, now)
-	case exchange.QueryOrder:
-		d.queryOrder(c, r)
-	case exchange.ShowOrder:
-		d.showOrder(c, r)
+	case exchange.OpenAccount, exchange.MakeSymbol, exchange.QueryOrder, exchange.ShowOrder:
 	}
-	return nil // MakeSymbol of a symbol that is there
+	panic("engine: a desk cannot do a command of kind " + c.Kind.String())
 }
 
 // placeOrder is the route of an order: reserve, match, append, settle, reply.
@@ -56,7 +74,11 @@ func (d *desk) placeOrder(c *exchange.Command, r *exchange.Result, now int64) er
 	}
 	o := &d.order
 	// What the book has matched cannot be undone: room for all of it comes first.
-	bytes := exchange.EventBytesMax + d.book.FillBytesMax(o)
+	bytes, whole := d.book.FillBytesMax(o)
+	if !whole {
+		return d.placeInParts(c, r)
+	}
+	bytes += exchange.EventBytesMax
 	if ok, err := e.claim(bytes, r); !ok {
 		d.withdraw(o)
 		return err
@@ -71,7 +93,7 @@ func (d *desk) placeOrder(c *exchange.Command, r *exchange.Result, now int64) er
 		return err
 	}
 	e.settle(d.listing, o, d.fills)
-	d.noteFills(seq)
+	d.noteFills(seq, 1)
 	r.Order = o.ID
 	return nil
 }
@@ -101,6 +123,7 @@ func (d *desk) reserve(c *exchange.Command, r *exchange.Result) bool {
 		// refusal could not be explained: wait the moment until it is settled.
 		e.settled.Wait()
 	}
+	//exhaustive:ignore these two say what there is
 	switch r.Reason {
 	case exchange.InsufficientFunds:
 		r.CashHave, _ = account.Balance()
@@ -152,9 +175,10 @@ func (d *desk) append(bytes int) (uint64, error) {
 	return d.engine.append(d.record, bytes)
 }
 
-// noteFills counts what d.order did and which orders were closed by its record.
-func (d *desk) noteFills(seq uint64) {
-	opened, closed := 1, 0
+// noteFills counts what d.order did and which orders were opened, 0 or 1, and closed by
+// its record.
+func (d *desk) noteFills(seq uint64, opened int) {
+	closed := 0
 	if d.order.Open == 0 {
 		closed++
 	}

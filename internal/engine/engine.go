@@ -64,7 +64,7 @@ type Options struct {
 	// hold is unknown.
 	Projection Projection
 	History    History
-	Now        func() int64 // seconds since the Unix epoch; nil means the clock
+	Now        func() int64 // nanoseconds since the Unix epoch; nil means the clock
 	// OnStages is told of one in 16 calls of Execute, by whoever called, how long its
 	// commands were on their way to the owners of their symbols and back, pacing
 	// included, and how long those worked on them; nil means nobody wants to know.
@@ -83,7 +83,7 @@ type Options struct {
 
 func (o *Options) setDefaults() {
 	if o.Now == nil {
-		o.Now = func() int64 { return time.Now().Unix() }
+		o.Now = func() int64 { return time.Now().UnixNano() }
 	}
 	for _, limit := range []struct {
 		value    *int
@@ -150,7 +150,7 @@ func New(o Options) *Engine {
 	none := make([]*desk, e.index.Books())
 	e.numbered.Store(&none)
 	for sym, book := range o.State.Books {
-		e.openDesk(sym, book)
+		e.finishFirst(e.openDesk(sym, book))
 	}
 	e.registrar = &registrar{engine: e, symbols: len(o.State.Books)}
 	e.registrar.inbox = make(chan *task, o.InboxLen)
@@ -165,7 +165,7 @@ func New(o Options) *Engine {
 }
 
 // openDesk starts the goroutine that owns a symbol's book from now on.
-func (e *Engine) openDesk(sym exchange.Symbol, book *exchange.Book) {
+func (e *Engine) openDesk(sym exchange.Symbol, book *exchange.Book) *desk {
 	d := &desk{engine: e, symbol: sym, book: book, inbox: make(chan *task, e.options.InboxLen)}
 	d.listing = e.ledger.Listing(sym)
 	d.adopt()
@@ -173,6 +173,7 @@ func (e *Engine) openDesk(sym exchange.Symbol, book *exchange.Book) {
 	e.counters.symbols.Add(1)
 	e.desks.Store(sym, d)
 	e.running.Go(func() { e.own(d.inbox, d, d.forget) })
+	return d
 }
 
 // number enters a desk where it is found by the number of its book, before it is known

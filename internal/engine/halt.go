@@ -56,7 +56,11 @@ func (d *desk) halt(reason string, r *exchange.HaltResult) error {
 		r.Halt = *before
 		return nil
 	}
-	h := exchange.Halt{Since: d.engine.options.Now(), Reason: reason}
+	if ok, err := d.finish(); !ok {
+		r.Reason = exchange.NoRoomToCancel
+		return err
+	}
+	h := exchange.Halt{Since: d.book.Moment(d.engine.options.Now()), Reason: reason}
 	d.event = exchange.Event{Kind: exchange.SymbolHalted, Time: h.Since, Symbol: d.symbol, Reason: reason}
 	seq, err := d.log(r)
 	if seq == 0 {
@@ -73,7 +77,11 @@ func (d *desk) resume(r *exchange.HaltResult) error {
 	if d.book.Halted() == nil {
 		return nil
 	}
-	d.event = exchange.Event{Kind: exchange.SymbolResumed, Time: d.engine.options.Now(), Symbol: d.symbol}
+	if ok, err := d.finish(); !ok {
+		r.Reason = exchange.NoRoomToCancel
+		return err
+	}
+	d.event = exchange.Event{Kind: exchange.SymbolResumed, Time: d.book.Moment(d.engine.options.Now()), Symbol: d.symbol}
 	seq, err := d.log(r)
 	if seq == 0 {
 		return err

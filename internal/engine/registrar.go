@@ -78,6 +78,8 @@ func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now
 	e.mu.Lock()
 	e.ledger.List(c.Symbol)
 	e.mu.Unlock()
-	e.openDesk(c.Symbol, r.engine.index.NewBook())
+	book := e.index.NewBook()
+	book.Moment(now)
+	e.openDesk(c.Symbol, book)
 	return nil
 }

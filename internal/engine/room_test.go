@@ -66,6 +66,7 @@ func (m *market) agrees() {
 	require.NoError(m.t, m.CheckLedger())
 	require.NoError(m.t, m.Durable(background, m.journal.Appended()))
 	state := exchange.NewState()
+	state.Index.FillsMax = m.index.FillsMax
 	var e exchange.Event
 	require.NoError(m.t, journal.Scan(m.dir, func(_ uint64, record []byte) error {
 		require.NoError(m.t, exchange.DecodeEvent(record, &e))

@@ -16,6 +16,7 @@ func (e *Engine) Show(ctx context.Context, id exchange.OrderID, after, most int)
 	if err != nil {
 		return o, false, err
 	}
+	//exhaustive:ignore what else it can be is that there is no such order
 	switch results[0].Reason {
 	case exchange.OK:
 		o, found = *results[0].Shown, true

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"outcry/internal/exchange"
 )
@@ -77,7 +78,7 @@ func (e *Engine) own(inbox chan *task, owner doer, after func()) {
 				}
 			}
 		}
-		if t.err != nil {
+		if t.err != nil && !errors.Is(t.err, ErrStopped) { // which an order in parts returns between two
 			e.giveUp()
 		}
 		t.clock.give()

@@ -16,6 +16,7 @@ type accountTable struct {
 	pages   []*[accountsPage]Account
 	buckets buckets
 	count   int
+	digits  int // of the longest id
 	seed    maphash.Seed
 }
 
@@ -53,6 +54,7 @@ func (t *accountTable) add(id AccountID) *Account {
 		t.pages = append(t.pages, new([accountsPage]Account))
 	}
 	t.count++
+	t.digits = max(t.digits, len(id))
 	t.buckets.reserve(t.count, t.link)
 	i := slot(t.count)
 	a := t.at(i)

@@ -12,18 +12,20 @@ import (
 //
 // Invariants: an order either has open shares and rests, or is in the list of
 // closed orders; no price level is empty; a level is in order of acceptance; the
-// best bid is below the best ask. Check proves them.
+// best bid is below the best ask, unless the newest order is unfinished: it has executed
+// a part and rests at a limit that still crosses. Check proves them.
 type Book struct {
 	sides      [2]ladder // of bids and asks, see side
 	orders     slab
 	index      *Index // finds them
 	number     uint32 // of the book, in the index
 	executions executionRoom
-	resting    int
+	resting    [2]int // orders of each side, see side
 	closed     int
 	oldest     slot    // of the closed orders, the one that closed first
 	latest     slot    // and the one that closed last
 	newest     OrderID // ids within a book rise, so time priority is the order of ids
+	time       int64   // of the newest event, see Moment
 	halt       *Halt   // nil while the symbol takes orders
 }
 
@@ -34,21 +36,26 @@ func NewBook() *Book { return new(Index).NewBook() }
 // Submit matches o against the resting orders of the other side, best price
 // first and at one price oldest first, each at the resting order's limit, and
 // lets what remains rest. It appends one Fill for each match to fills and
-// returns it. now is the time of the executions, in seconds since the epoch.
+// returns it. now is the time of the executions, in nanoseconds since the epoch.
+//
+// At most FillsMax orders are filled. If o could fill more, it is unfinished then
+// (Unfinished), and Continue takes it on before anything else is done with the book.
 //
 // The caller has reserved what o could spend (Ledger.Reserve). o.ID is above
 // that of every order of this book, o.Open is o.Shares and nothing of it is
-// executed, its limit is one that an order may have; anything else panics. On return o is as it stands in the book.
+// executed, its limit is one that an order may have, and no order is unfinished;
+// anything else panics. On return o is as it stands in the book.
 func (b *Book) Submit(o *Order, now int64, fills []Fill) []Fill {
-	if o.ID <= b.newest || o.Open != o.Shares || o.Shares <= 0 || !mayOrder(int64(o.Limit)) || o.Executions != nil {
+	return b.submit(o, now, fills, b.index.partFills())
+}
+
+// submit is Submit, with at most so many fills.
+func (b *Book) submit(o *Order, now int64, fills []Fill, most int) []Fill {
+	if o.ID <= b.newest || o.Open != o.Shares || o.Shares <= 0 || !mayOrder(int64(o.Limit)) || o.Executions != nil || b.crossed() {
 		panic(fmt.Sprintf("exchange: order %d submitted out of order or malformed", o.ID))
 	}
 	b.newest = o.ID
-	opposite := b.side(o.Side.opposite())
-	for limit := opposite.key(o.Limit); o.Open > 0 && opposite.bestKey >= limit; {
-		fills = append(fills, Fill{})
-		b.fill(o, opposite.best.oldest, now, &fills[len(fills)-1])
-	}
+	fills = b.match(o, now, fills, most)
 	if o.Open < o.Shares {
 		o.Executions = b.executions.end()
 	}
@@ -58,6 +65,16 @@ func (b *Book) Submit(o *Order, now int64, fills []Fill) []Fill {
 		b.rest(i, n)
 	} else {
 		b.close(i)
+	}
+	return fills
+}
+
+// match executes one part of o: it fills at most so many orders.
+func (b *Book) match(o *Order, now int64, fills []Fill, most int) []Fill {
+	opposite, full := b.side(o.Side.opposite()), len(fills)+most
+	for limit := opposite.key(o.Limit); o.Open > 0 && opposite.bestKey >= limit && len(fills) < full; {
+		fills = append(fills, Fill{})
+		b.fill(o, opposite.best.oldest, now, &fills[len(fills)-1])
 	}
 	return fills
 }
@@ -90,18 +107,6 @@ func (b *Book) enter(o *Order) (slot, *node) {
 		*b.orders.executions(i) = o.Executions
 	}
 	return i, n
-}
-
-// FillBytesMax returns the most that the fills of a Submit of o would add to its
-// event (AppendEvent), and changes nothing.
-func (b *Book) FillBytesMax(o *Order) int {
-	bytes := 0
-	if opposite := b.side(o.Side.opposite()); opposite.bestKey >= opposite.key(o.Limit) {
-		for n := range b.matches(o) {
-			bytes += fillBytesMax(n.account.ID)
-		}
-	}
-	return bytes
 }
 
 // matches ranges over the resting orders that Submit would fill for o, in that
@@ -146,11 +151,15 @@ func (b *Book) mayCancel(i slot, owner AccountID) RejectReason {
 }
 
 // Cancel takes what is open of an order out of the book and returns the order.
-// Where MayCancel does not say OK it returns that reason, and nothing changed.
+// Where MayCancel does not say OK it returns that reason, and nothing changed. It
+// panics if an order is unfinished.
 func (b *Book) Cancel(id OrderID, owner AccountID, now int64) (o Order, r RejectReason) {
 	i := b.find(id)
 	if r = b.mayCancel(i, owner); r != OK {
 		return o, r
+	}
+	if b.crossed() {
+		panic(fmt.Sprintf("exchange: order %d canceled while order %d is unfinished", id, b.newest))
 	}
 	n := b.orders.at(i)
 	b.leave(n)
@@ -188,14 +197,18 @@ func (b *Book) Forget() OrderID {
 }
 
 // Restore lets a copy of an order that was accepted earlier rest with the open
-// shares and executions that it has, without matching it: a book was not crossed
-// when it was stored. Orders are restored in order of their ids, before any Submit.
+// shares and executions that it has, without matching it. Only the newest order may
+// cross, if it has executed something: it is unfinished (Unfinished). Orders are
+// restored in order of their ids, before any Submit.
 // An error says what does not fit, and then the book is unchanged.
 func (b *Book) Restore(o *Order) error {
 	if o.ID <= b.newest || o.Open <= 0 || o.Open > o.Shares || !mayOrder(int64(o.Limit)) || o.Account == nil {
 		return fmt.Errorf("exchange: order %d cannot rest: after order %d, %s of %s open at %s", o.ID, b.newest, o.Open, o.Shares, o.Limit)
 	}
-	if best := b.Best(o.Side.opposite()); best != 0 && o.crosses(best) {
+	if b.crossed() {
+		return fmt.Errorf("exchange: order %d cannot rest: order %d, which is older, is unfinished", o.ID, b.newest)
+	}
+	if best := b.Best(o.Side.opposite()); best != 0 && o.crosses(best) && o.Open == o.Shares {
 		return fmt.Errorf("exchange: order %d cannot rest at %s: the other side's best price is %s", o.ID, o.Limit, best)
 	}
 	if number, taken := b.index.Book(o.ID); taken {
@@ -203,6 +216,9 @@ func (b *Book) Restore(o *Order) error {
 	}
 	b.newest = o.ID
 	o.Executions = slices.Clip(o.Executions) // what is added goes elsewhere
+	for i := range o.Executions {
+		b.Moment(o.Executions[i].Time)
+	}
 	i, n := b.enter(o)
 	b.index.places.AddOld(uint64(o.ID), b.place(i))
 	b.rest(i, n)
@@ -221,7 +237,7 @@ func (b *Book) Orders() iter.Seq[Order] {
 }
 
 // Resting returns how many orders rest in the book.
-func (b *Book) Resting() int { return b.resting }
+func (b *Book) Resting() int { return b.resting[0] + b.resting[1] }
 
 // Closed returns how many closed orders the book has not forgotten.
 func (b *Book) Closed() int { return b.closed }
@@ -251,7 +267,7 @@ func (b *Book) rest(i slot, n *node) {
 		oldest = i
 	}
 	lv.oldest, lv.last = oldest, i
-	b.resting++
+	b.resting[n.side&1]++
 }
 
 // leave takes an order out of its price level, without a search.
@@ -272,7 +288,7 @@ func (b *Book) leave(n *node) {
 		side.drop(n.level)
 	}
 	n.level, n.prev, n.next = 0, 0, 0
-	b.resting--
+	b.resting[n.side&1]--
 }
 
 // close adds an order that does not rest to those that may be forgotten.

@@ -182,7 +182,7 @@ func TestRestoreRefusesWhatCannotRest(t *testing.T) {
 // TestCheckFindsEveryBrokenInvariant breaks a good book in one way at a time.
 func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 	for name, spoil := range map[string]func(b *Book){
-		"a wrong count of resting orders":        func(b *Book) { b.resting++ },
+		"a wrong count of resting orders":        func(b *Book) { b.resting[0]++ },
 		"a wrong count of levels":                func(b *Book) { b.side(Sell).levels++ },
 		"shares from nowhere":                    func(b *Book) { b.node(1).left++ },
 		"a closed order that rests":              func(b *Book) { b.node(1).left, b.node(1).shares = 0, 0 },

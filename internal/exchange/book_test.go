@@ -111,6 +111,7 @@ type twins struct {
 // newTwins returns empty twins whose book splits its chunks at chunkMax levels.
 func newTwins(chunkMax int) *twins {
 	w := &twins{book: NewBook(), next: 1}
+	w.book.index.FillsMax = fewFills
 	*w.book.side(Buy), *w.book.side(Sell) = newLadder(Buy, chunkMax), newLadder(Sell, chunkMax)
 	return w
 }
@@ -120,11 +121,24 @@ func (w *twins) submit(t require.TestingT, account AccountID, side Side, shares 
 	var matches []OrderID
 	bytes := 0
 	for n := range w.book.matches(o) {
-		matches = append(matches, n.id)
-		bytes += fillBytesMax(n.account.ID)
+		if matches = append(matches, n.id); len(matches) <= fewFills {
+			bytes += fillBytesMax(len(n.account.ID))
+		}
 	}
-	require.Equal(t, bytes, w.book.FillBytesMax(o))
+	got, whole := w.book.FillBytesMax(o)
+	require.Equal(t, bytes, got)
+	require.Equal(t, len(matches) <= fewFills, whole)
+	parts, bytes := w.book.PartsMax(o, len(account))
+	require.LessOrEqual(t, len(matches), parts*fewFills)
+	require.LessOrEqual(t, got+EventBytesMax, bytes)
 	fills := w.book.Submit(o, w.now, nil)
+	for w.book.Unfinished() != 0 {
+		require.Equal(t, o.ID, w.book.Unfinished())
+		require.NoError(t, w.book.Check())
+		had := len(fills)
+		fills = w.book.Continue(o, w.now, fills)
+		require.LessOrEqual(t, len(fills)-had, fewFills)
+	}
 	want := w.naive.submit(w.next, account, side, shares, limit, w.now)
 	require.True(t, slices.EqualFunc(want, fills, Fill.same), "order %d: want %v, got %v", w.next, want, fills)
 	require.Len(t, matches, len(fills), "order %d", w.next)

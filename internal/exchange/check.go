@@ -8,24 +8,19 @@ import (
 // Check walks the whole book and returns an error that names the first
 // invariant that does not hold. It is for tests and for the end of a replay.
 func (b *Book) Check() error {
-	resting := 0
 	for _, s := range []Side{Buy, Sell} {
-		n, err := b.checkSide(s)
+		resting, err := b.checkSide(s)
 		if err != nil {
 			return err
 		}
-		resting += n
-	}
-	if resting != b.resting {
-		return fmt.Errorf("exchange: %d orders rest, counted %d", resting, b.resting)
+		if counted := b.resting[s&1]; resting != counted {
+			return fmt.Errorf("exchange: %d orders rest, counted %d", resting, counted)
+		}
 	}
 	if err := b.checkOrders(); err != nil {
 		return err
 	}
-	if bid, ask := b.Best(Buy), b.Best(Sell); bid != 0 && ask != 0 && bid >= ask {
-		return fmt.Errorf("exchange: the book is crossed: bid %s, ask %s", bid, ask)
-	}
-	return nil
+	return b.checkCrossed()
 }
 
 // checkSide counts the resting orders of a side and checks their levels.
@@ -142,8 +137,8 @@ func (b *Book) checkOrders() error {
 		}
 		last, i = i, n.next
 	}
-	if closed != b.closed || last != b.latest || closed+b.resting != orders {
-		return fmt.Errorf("exchange: of %d orders %d rest and %d are closed, counted %d", orders, b.resting, closed, b.closed)
+	if closed != b.closed || last != b.latest || closed+b.Resting() != orders {
+		return fmt.Errorf("exchange: of %d orders %d rest and %d are closed, counted %d", orders, b.Resting(), closed, b.closed)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ type Result struct {
 type Status struct {
 	Open       Shares      // still in the book; 0 when nothing is
 	Canceled   Shares      // taken back by a cancel; 0 when it was not canceled
-	CanceledAt int64       // seconds since the Unix epoch, when Canceled is not 0
+	CanceledAt int64       // nanoseconds since the Unix epoch, when Canceled is not 0
 	Executions []Execution // oldest first
 }
 
@@ -91,7 +91,7 @@ type Status struct {
 type Execution struct {
 	Shares Shares
 	Price  Price
-	Time   int64 // seconds since the Unix epoch
+	Time   int64 // nanoseconds since the Unix epoch
 }
 
 // ClosedOrder is an order that has nothing open any more, as history tells it.

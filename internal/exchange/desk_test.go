@@ -18,13 +18,24 @@ type desk struct {
 	*State
 	now    int64
 	events []Event
+	noted  func() // is called after each event; nil mostly
 }
 
-func newDesk() *desk { return &desk{State: NewState(), now: 1519348326} }
+// fewFills is the FillsMax of tests, so that orders execute in parts all the time.
+const fewFills = 3
+
+func newDesk() *desk {
+	d := &desk{State: NewState(), now: 1519348326 * Second}
+	d.Index.FillsMax = fewFills
+	return d
+}
 
 func (d *desk) note(e Event) {
 	e.Time = d.now
 	d.events = append(d.events, e)
+	if d.noted != nil {
+		d.noted()
+	}
 }
 
 func (d *desk) open(id AccountID, balance Cash) RejectReason {
@@ -75,12 +86,32 @@ func (d *desk) order(id AccountID, s Symbol, side Side, shares Shares, limit Pri
 	d.OrderID++
 	fills := d.Books[s].Submit(o, d.now, nil)
 	d.Ledger.Settle(li, o, fills)
+	recorded := asDecoded(fills)
+	d.note(Event{Kind: OrderAccepted, Account: id, Symbol: s, Side: side, Shares: shares, Limit: limit, Order: o.ID, Fills: recorded})
+	return o, append(recorded, d.finish(s, o)...), OK
+}
+
+// finish executes the further parts of the symbol's unfinished order, if there is one.
+func (d *desk) finish(s Symbol, o *Order) (fills []Fill) {
+	li, book := d.Ledger.Listing(s), d.Books[s]
+	for book.Unfinished() != 0 {
+		before, _ := book.Find(book.Unfinished())
+		more := book.Continue(o, d.now, nil)
+		d.Ledger.SettleMore(li, o, more)
+		d.note(Event{Kind: OrderContinued, Account: o.Account.ID, Symbol: s, Side: o.Side, Shares: before.Open, Limit: o.Limit, Order: o.ID,
+			Before: len(before.Executions), Fills: asDecoded(more)})
+		fills = append(fills, asDecoded(more)...)
+	}
+	return fills
+}
+
+// asDecoded returns fills as they are in an event that was decoded.
+func asDecoded(fills []Fill) []Fill {
 	recorded := slices.Clone(fills)
 	for i := range recorded {
-		recorded[i].owner, recorded[i].Closed = nil, false // as it is after decoding
+		recorded[i].owner, recorded[i].Closed = nil, false
 	}
-	d.note(Event{Kind: OrderAccepted, Account: id, Symbol: s, Side: side, Shares: shares, Limit: limit, Order: o.ID, Fills: recorded})
-	return o, recorded, OK
+	return recorded
 }
 
 func (d *desk) cancel(id AccountID, s Symbol, order OrderID) (Order, RejectReason) {
@@ -172,7 +203,7 @@ func newRandomSession(r *rand.Rand) *randomSession {
 
 // step does one random command.
 func (s *randomSession) step() {
-	s.now += int64(s.r.IntN(3))
+	s.now += s.r.Int64N(2 * Second)
 	account, symbol := s.accounts[s.r.IntN(len(s.accounts))], s.symbols[s.r.IntN(len(s.symbols))]
 	switch n := s.r.IntN(100); {
 	case n < 5:
@@ -206,7 +237,8 @@ func (s *randomSession) step() {
 			side = Sell
 		}
 		limit := Price(95e6 + s.r.Int64N(10)*1e6 + s.r.Int64N(2))
-		s.order(account, symbol, side, Shares(1+s.r.Int64N(3e9)), limit)
+		n := 1 + s.r.Int64N(3e9)>>s.r.IntN(6) // a large one executes in several parts
+		s.order(account, symbol, side, Shares(n), limit)
 	}
 }
 

@@ -90,7 +90,7 @@ func (d *digester) listing(li *Listing) {
 }
 
 func (d *digester) book(b *Book) {
-	d.number(uint64(b.resting))
+	d.number(uint64(b.Resting()))
 	for _, side := range []Side{Buy, Sell} {
 		for _, at := range b.side(side).all() {
 			for n := range b.at(b.side(side).level(at)) {
@@ -120,7 +120,7 @@ func (d *digester) halts(s *State) {
 	for _, sym := range halted {
 		h := s.Books[sym].halt
 		d.buffer = appendString(d.buffer, sym)
-		d.number(uint64(h.Since))
+		d.number(uint64(Seconds(h.Since))) // of which a database keeps no more
 		d.buffer = appendText(d.buffer, h.Reason)
 	}
 }

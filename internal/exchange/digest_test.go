@@ -52,7 +52,7 @@ func TestAnyDifferenceChangesTheDigest(t *testing.T) {
 		"an order gone":      func(s *State) { s.Books["SPY"].Cancel(4, "2", 1) },
 		"the last order":     func(s *State) { s.OrderID++ },
 		"a halt":             func(s *State) { s.Books["SPY"].Halt(&Halt{}) },
-		"a halt's time":      func(s *State) { s.Books["SPY"].Halt(&Halt{Since: 1}) },
+		"a halt's time":      func(s *State) { s.Books["SPY"].Halt(&Halt{Since: Second}) },
 		"a halt's reason":    func(s *State) { s.Books["SPY"].Halt(&Halt{Reason: "x"}) },
 		"a halt elsewhere":   func(s *State) { s.List("A").Halt(&Halt{}) },
 	} {

@@ -10,8 +10,8 @@
 //   - Ledger knows who owns what. Reserve sets aside what an order could spend
 //     before the order may reach a book.
 //   - Book holds the resting orders of one symbol and matches by price and time.
-//   - Event is everything that one command did. A journal of events rebuilds
-//     every book and the ledger.
+//   - Event is everything that one command did, or one part of an order that meets
+//     very many. A journal of events rebuilds every book and the ledger.
 //   - Refs knows which commands were named by their client, so that none of them
 //     is done twice.
 //

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
+	"math"
 	"slices"
 )
 
@@ -21,10 +23,27 @@ const (
 	SymbolResumed EventKind = 7 // Symbol
 
 	OrdersCanceled EventKind = 8 // Account, Cancels
+
+	// OrderContinued is a further part of an order that meets more than FillsMax resting
+	// orders; the first part is its OrderAccepted.
+	OrderContinued EventKind = 9 // Order, Account, Symbol, Side, Shares (open before this part), Limit, Before, Fills
+
+	eventKindMax = OrderContinued
 )
 
-// refFollows is a bit of the encoded kind: a ref stands behind the time.
-const refFollows = 0x40
+// Bits of the encoded kind.
+const (
+	refFollows   = 0x40 // a ref stands behind the time
+	flagsFollows = 0x80 // a byte of flags stands behind the kind, and the time is in nanoseconds
+)
+
+// EventKinds ranges over all kinds of events.
+func EventKinds() iter.Seq[EventKind] {
+	return func(yield func(EventKind) bool) {
+		for k := AccountOpened; k <= eventKindMax && yield(k); k++ {
+		}
+	}
+}
 
 // String returns the name that a printed journal uses.
 func (k EventKind) String() string {
@@ -45,6 +64,8 @@ func (k EventKind) String() string {
 		return "resume"
 	case OrdersCanceled:
 		return "cancel-all"
+	case OrderContinued:
+		return "continue"
 	}
 	return fmt.Sprintf("event(%d)", uint8(k))
 }
@@ -55,7 +76,7 @@ func (k EventKind) String() string {
 type Event struct {
 	Kind    EventKind
 	Side    Side
-	Time    int64 // when it happened, seconds since the Unix epoch
+	Time    int64 // when it happened, nanoseconds since the Unix epoch
 	Account AccountID
 	Symbol  Symbol
 	Balance Cash
@@ -63,7 +84,8 @@ type Event struct {
 	Order   OrderID
 	Shares  Shares
 	Limit   Price
-	Fills   []Fill // what the accepted order took, in the order of matching
+	Before  int    // how many fills the order had in its earlier parts
+	Fills   []Fill // what the order took in this part, in the order of matching
 	Ref     Ref    // of an AccountOpened, SharesPlaced or OrderAccepted; "" where the client gave none
 	Reason  string // of a halt
 	Cancels []Cancel
@@ -72,16 +94,19 @@ type Event struct {
 // ErrEvent is wrapped by DecodeEvent's errors.
 var ErrEvent = errors.New("exchange: not an event")
 
-// AppendEvent appends e to dst: the kind, then its fields in the order in which
-// the kind's comment names them behind the time, and behind the ref where there is one.
+// AppendEvent appends e to dst: the kind, a byte of flags of which none has a meaning
+// yet, the time, and the ref if there is one; then its fields in the order in which the
+// kind's comment names them.
 // Numbers are varints, strings and lists carry their length, 128-bit numbers are an
 // upper varint and a lower one.
+//
+// Journals before version 3 have events without flags, with times in whole seconds.
 func AppendEvent(dst []byte, e *Event) []byte {
 	if e.Ref == "" {
-		dst = append(dst, byte(e.Kind))
+		dst = append(dst, byte(e.Kind)|flagsFollows, 0)
 		dst = binary.AppendVarint(dst, e.Time)
 	} else {
-		dst = append(dst, byte(e.Kind)|refFollows)
+		dst = append(dst, byte(e.Kind)|flagsFollows|refFollows, 0)
 		dst = appendString(binary.AppendVarint(dst, e.Time), e.Ref)
 	}
 	switch e.Kind {
@@ -95,11 +120,10 @@ func AppendEvent(dst []byte, e *Event) []byte {
 		dst = appendString(dst, e.Account)
 		dst = appendInt128(dst, Int128(e.Placed))
 	case OrderAccepted:
-		dst = appendOrder(dst, e)
-		dst = binary.AppendUvarint(dst, uint64(len(e.Fills)))
-		for i := range e.Fills {
-			dst = appendFill(dst, &e.Fills[i])
-		}
+		dst = appendFills(appendOrder(dst, e), e.Fills)
+	case OrderContinued:
+		dst = binary.AppendUvarint(appendOrder(dst, e), uint64(e.Before))
+		dst = appendFills(dst, e.Fills)
 	case OrderCanceled:
 		dst = appendOrder(dst, e)
 	case SymbolHalted:
@@ -125,11 +149,16 @@ func appendOrder(dst []byte, e *Event) []byte {
 	return binary.AppendUvarint(dst, uint64(e.Limit))
 }
 
-func appendFill(dst []byte, f *Fill) []byte {
-	dst = binary.AppendUvarint(dst, uint64(f.Resting))
-	dst = appendString(dst, f.Account)
-	dst = binary.AppendUvarint(dst, uint64(f.Shares))
-	return binary.AppendUvarint(dst, uint64(f.Price))
+func appendFills(dst []byte, fills []Fill) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(fills)))
+	for i := range fills {
+		f := &fills[i]
+		dst = binary.AppendUvarint(dst, uint64(f.Resting))
+		dst = appendString(dst, f.Account)
+		dst = binary.AppendUvarint(dst, uint64(f.Shares))
+		dst = binary.AppendUvarint(dst, uint64(f.Price))
+	}
+	return dst
 }
 
 func appendString[S ~string](dst []byte, s S) []byte {
@@ -155,13 +184,13 @@ const (
 )
 
 // EventBytesMax is the most that AppendEvent appends for an event without fills, a
-// reason and cancels: that is one of an order, with kind, time, ref, order id, account, symbol, side,
-// shares, limit and the number of fills.
-const EventBytesMax = 1 + varintMax + refMax + varintMax + accountMax + symbolMax + 1 + 3*varintMax
+// reason and cancels: that is one of an order, with kind, flags, time, ref, order id, account, symbol, side,
+// shares, limit, the number of fills before it and that of its own.
+const EventBytesMax = 2 + varintMax + refMax + varintMax + accountMax + symbolMax + 1 + 4*varintMax
 
-// fillBytesMax returns the most that one more fill, with an order of the given
-// account, adds to an event.
-func fillBytesMax(account AccountID) int { return varintMax + 1 + len(account) + varintMax + varintMax }
+// fillBytesMax returns the most that one more fill, with an order of an account whose id
+// has so many digits, adds to an event.
+func fillBytesMax(digits int) int { return varintMax + 1 + digits + varintMax + varintMax }
 
 // fillBytesMin is the least that an encoded fill takes: it bounds how many
 // fills a record of a given length can claim to have.
@@ -186,14 +215,11 @@ func DecodeEvent(b []byte, e *Event) error {
 		e.Symbol, e.Account, e.Placed = Symbol(r.string()), AccountID(r.string()), Position(r.int128())
 	case OrderAccepted:
 		r.order(e)
-		n := r.uvarint()
-		if n > uint64(len(r.rest))/fillBytesMin {
-			return fmt.Errorf("%w: %d fills in %d bytes", ErrEvent, n, len(r.rest))
-		}
-		for range n {
-			e.Fills = append(e.Fills, Fill{Resting: OrderID(r.uvarint()), Account: AccountID(r.string()),
-				Shares: Shares(r.uvarint()), Price: Price(r.uvarint())})
-		}
+		r.fills(e)
+	case OrderContinued:
+		r.order(e)
+		e.Before = r.count()
+		r.fills(e)
 	case OrderCanceled:
 		r.order(e)
 	case SymbolHalted:
@@ -211,88 +237,12 @@ func DecodeEvent(b []byte, e *Event) error {
 	return e.Check()
 }
 
-// Check returns an error, which wraps ErrEvent, where e has a value that no
-// command can lead to. State.Apply may panic on such an event.
-func (e *Event) Check() error {
-	err := error(nil)
-	if e.Kind != SymbolMade && e.Kind != SymbolHalted && e.Kind != SymbolResumed {
-		_, err = ParseAccountID(string(e.Account))
-	}
-	if err == nil && e.Kind != AccountOpened && e.Kind != OrdersCanceled {
-		_, err = ParseSymbol(string(e.Symbol))
-	}
-	if err == nil && e.Ref != "" {
-		err = e.checkRef()
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrEvent, e.Kind, err)
-	}
-	switch e.Kind {
-	case AccountOpened:
-		if e.Balance.Sign() < 0 || e.Balance.Cmp(balanceMax) >= 0 {
-			return fmt.Errorf("%w: account %s with a balance of %s", ErrEvent, e.Account, e.Balance)
-		}
-	case SharesPlaced:
-		if e.Placed.Sign() <= 0 || e.Placed.Cmp(placementMax) >= 0 {
-			return fmt.Errorf("%w: %s of %s placed with account %s", ErrEvent, e.Placed, e.Symbol, e.Account)
-		}
-	case OrderAccepted, OrderCanceled:
-		return e.checkOrder()
-	case SymbolHalted:
-		if _, err := ParseHaltReason(e.Reason); err != nil {
-			return fmt.Errorf("%w: %s of %s: %w", ErrEvent, e.Kind, e.Symbol, err)
-		}
-	case OrdersCanceled:
-		return e.checkCancels()
-	}
-	return nil
-}
-
-// checkRef returns an error where e has a ref that it cannot have.
-func (e *Event) checkRef() error {
-	if e.Kind != AccountOpened && e.Kind != SharesPlaced && e.Kind != OrderAccepted {
-		return fmt.Errorf("it has the ref %s, and its kind has none", quote(string(e.Ref)))
-	}
-	_, err := ParseRef(string(e.Ref))
-	return err
-}
-
 // Same tells whether two events say the same.
 func (e *Event) Same(f *Event) bool {
 	return e.Kind == f.Kind && e.Side == f.Side && e.Time == f.Time && e.Account == f.Account && e.Symbol == f.Symbol &&
 		e.Balance == f.Balance && e.Placed == f.Placed && e.Order == f.Order && e.Shares == f.Shares && e.Limit == f.Limit &&
-		e.Ref == f.Ref && e.Reason == f.Reason && slices.EqualFunc(e.Fills, f.Fills, Fill.same) && slices.Equal(e.Cancels, f.Cancels)
+		e.Ref == f.Ref && e.Reason == f.Reason && e.Before == f.Before && slices.EqualFunc(e.Fills, f.Fills, Fill.same) && slices.Equal(e.Cancels, f.Cancels)
 }
-
-// checkOrder is Check for what orders and cancels have in common, and for fills.
-func (e *Event) checkOrder() error {
-	for _, f := range e.Fills {
-		if _, err := ParseAccountID(string(f.Account)); err != nil {
-			return fmt.Errorf("%w: order %d: fill with order %d: %w", ErrEvent, e.Order, f.Resting, err)
-		}
-	}
-	return e.checkNumbers()
-}
-
-// checkNumbers is checkOrder but for the accounts of the fills.
-func (e *Event) checkNumbers() error {
-	if e.Order == 0 || e.Order > orderIDMax || e.Side != Buy && e.Side != Sell ||
-		!mayOrder(int64(e.Shares)) || !mayOrder(int64(e.Limit)) {
-		return fmt.Errorf("%w: order %d: %s %s at %s", ErrEvent, e.Order, e.Side, e.Shares, e.Limit)
-	}
-	left := e.Shares
-	for i := range e.Fills {
-		f := &e.Fills[i]
-		if f.Resting == 0 || f.Resting >= e.Order || f.Shares <= 0 || f.Shares > left || !mayOrder(int64(f.Price)) {
-			return fmt.Errorf("%w: order %d: fill of %s at %s with order %d", ErrEvent, e.Order, f.Shares, f.Price, f.Resting)
-		}
-		left -= f.Shares
-	}
-	return nil
-}
-
-// mayOrder tells whether an order may have such a number of shares, or such a limit.
-func mayOrder(units int64) bool { return 0 < units && units < orderUnitsMax }
 
 // eventReader takes fields from the front of an event. Once one is cut short,
 // short is set and everything further is zero.
@@ -305,7 +255,10 @@ type eventReader struct {
 // the ref, nil where there is none.
 func (r *eventReader) begin(e *Event) (ref []byte, err error) {
 	kind := r.byte()
-	*e = Event{Kind: EventKind(kind &^ refFollows), Time: r.varint(), Fills: e.Fills[:0]}
+	*e = Event{Kind: EventKind(kind &^ (refFollows | flagsFollows)), Fills: e.Fills[:0]}
+	if err := r.time(e, kind&flagsFollows != 0); err != nil {
+		return nil, err
+	}
 	if kind&refFollows == 0 {
 		return nil, nil
 	}
@@ -314,6 +267,38 @@ func (r *eventReader) begin(e *Event) (ref []byte, err error) {
 	}
 	return ref, nil
 }
+
+// time reads the flags and the time, or a time in whole seconds without flags.
+func (r *eventReader) time(e *Event, flags bool) error {
+	if flags {
+		if known := r.byte(); known != 0 {
+			return fmt.Errorf("%w: %s with unknown flags %#02x", ErrEvent, e.Kind, known)
+		}
+		e.Time = r.varint()
+		return nil
+	}
+	seconds := r.varint()
+	if e.Time = seconds * Second; e.Time/Second != seconds {
+		return fmt.Errorf("%w: %s at second %d", ErrEvent, e.Kind, seconds)
+	}
+	return nil
+}
+
+// fills reads what appendFills wrote.
+func (r *eventReader) fills(e *Event) {
+	n := r.uvarint()
+	if n > uint64(len(r.rest))/fillBytesMin {
+		r.short = true
+		return
+	}
+	for range n {
+		e.Fills = append(e.Fills, Fill{Resting: OrderID(r.uvarint()), Account: AccountID(r.string()),
+			Shares: Shares(r.uvarint()), Price: Price(r.uvarint())})
+	}
+}
+
+// count reads a number of fills.
+func (r *eventReader) count() int { return int(min(r.uvarint(), math.MaxInt32)) }
 
 func (r *eventReader) order(e *Event) {
 	e.Order = OrderID(r.uvarint())

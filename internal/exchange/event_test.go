@@ -16,7 +16,7 @@ func anyEvent() *rapid.Generator[Event] {
 	symbol := rapid.StringMatching(`[A-Za-z0-9]{1,32}`)
 	order := rapid.Int64Range(1, orderUnitsMax-1)
 	return rapid.Custom(func(t *rapid.T) Event {
-		e := Event{Kind: EventKind(rapid.IntRange(1, int(OrdersCanceled)).Draw(t, "kind")), Time: rapid.Int64().Draw(t, "time")}
+		e := Event{Kind: EventKind(rapid.IntRange(1, int(eventKindMax)).Draw(t, "kind")), Time: rapid.Int64().Draw(t, "time")}
 		if e.Kind != SymbolMade && e.Kind != SymbolHalted && e.Kind != SymbolResumed {
 			e.Account = AccountID(account.Draw(t, "account"))
 		}
@@ -33,14 +33,17 @@ func anyEvent() *rapid.Generator[Event] {
 			e.Reason = anyReason().Draw(t, "reason")
 		case OrdersCanceled:
 			e.Cancels = anyCancels(symbol, order).Draw(t, "cancels")
-		case OrderAccepted, OrderCanceled:
+		case OrderAccepted, OrderCanceled, OrderContinued:
 			e.Order = OrderID(rapid.Uint64Range(1, math.MaxInt64).Draw(t, "order"))
 			e.Side = rapid.SampledFrom([]Side{Buy, Sell}).Draw(t, "side")
 			e.Shares, e.Limit = Shares(order.Draw(t, "shares")), Price(order.Draw(t, "limit"))
 		}
-		if e.Kind == OrderAccepted {
+		if e.Kind == OrderContinued {
+			e.Order, e.Before = max(e.Order, 2), rapid.IntRange(1, math.MaxInt32-1).Draw(t, "before")
+		}
+		if e.Kind == OrderAccepted || e.Kind == OrderContinued {
 			left := e.Shares
-			for e.Order > 1 && left > 0 && rapid.Bool().Draw(t, "another fill") {
+			for e.Order > 1 && left > 0 && (e.Kind == OrderContinued && len(e.Fills) == 0 || rapid.Bool().Draw(t, "another fill")) {
 				n := Shares(rapid.Int64Range(1, int64(left)).Draw(t, "filled"))
 				left -= n
 				e.Fills = append(e.Fills, Fill{
@@ -76,7 +79,7 @@ func TestDecodeReadsWhatAppendWrote(t *testing.T) {
 		}
 		most := EventBytesMax
 		for _, f := range e.Fills {
-			most += fillBytesMax(f.Account)
+			most += fillBytesMax(len(f.Account))
 		}
 		require.LessOrEqual(t, len(b)-6, most)
 	})
@@ -88,14 +91,14 @@ func TestEventsStayWithinTheirBound(t *testing.T) {
 	most, cash := int64(math.MaxInt64), Int128{Hi: math.MinInt64, Lo: math.MaxUint64}
 	e := Event{Side: Sell, Time: math.MinInt64, Account: account, Symbol: sym, Balance: Cash(cash), Placed: Position(cash),
 		Order: math.MaxUint64, Shares: Shares(most), Limit: Price(most), Ref: Ref(strings.Repeat("r", RefCharsMax))}
-	for kind := AccountOpened; kind <= OrderCanceled; kind++ {
-		e.Kind = kind
+	for _, kind := range []EventKind{AccountOpened, SymbolMade, SharesPlaced, OrderAccepted, OrderCanceled, OrderContinued} {
+		e.Kind, e.Before = kind, math.MaxInt32
 		require.LessOrEqual(t, len(AppendEvent(nil, &e)), EventBytesMax, kind)
 	}
 	e.Kind = OrderAccepted
 	one := len(AppendEvent(nil, &e))
 	e.Fills = []Fill{{Resting: math.MaxUint64, Account: account, Shares: Shares(most), Price: Price(most)}}
-	require.LessOrEqual(t, len(AppendEvent(nil, &e))-one, fillBytesMax(account))
+	require.LessOrEqual(t, len(AppendEvent(nil, &e))-one, fillBytesMax(len(account)))
 }
 
 func TestDecodeRefusesEveryTruncationAndEveryTrailingByte(t *testing.T) {
@@ -128,9 +131,9 @@ func TestDecodeReusesTheFillsAndKeepsNothingElse(t *testing.T) {
 	require.Equal(t, placed, e)
 }
 
-// TestTheEncodingIsFixed keeps journals of earlier versions readable: these
-// bytes may never change.
-func TestTheEncodingIsFixed(t *testing.T) {
+// TestEventsOfEarlierVersionsAreRead keeps journals of versions 1 and 2 readable: these
+// bytes may never change. Their times are in seconds.
+func TestEventsOfEarlierVersionsAreRead(t *testing.T) {
 	long := strings.Repeat("x", HaltReasonCharsMax)
 	for want, e := range map[string]Event{
 		"\x01\x02\x0242\x00\x03":            {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}},
@@ -147,6 +150,34 @@ func TestTheEncodingIsFixed(t *testing.T) {
 		"\x07\x02\x03SPY":                              {Kind: SymbolResumed, Time: 1, Symbol: "SPY"},
 		"\x08\x02\x017\x02\x03\x01A\x02\x05\x06\x02\x01B\x01\x07\x08": {Kind: OrdersCanceled, Time: 1, Account: "7",
 			Cancels: []Cancel{{3, "A", Sell, 5, 6}, {2, "B", Buy, 7, 8}}},
+	} {
+		e.Time *= Second
+		require.Equal(t, e, decoded(t, []byte(want)))
+	}
+}
+
+// TestTheEncodingIsFixed keeps journals of this version readable: these bytes may never
+// change.
+func TestTheEncodingIsFixed(t *testing.T) {
+	long := strings.Repeat("x", HaltReasonCharsMax)
+	for want, e := range map[string]Event{
+		"\x81\x00\x02\x0242\x00\x03":            {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}},
+		"\x82\x00\x01\x03SPY":                   {Kind: SymbolMade, Time: -1, Symbol: "SPY"},
+		"\x83\x00\x00\x03SPY\x0242\x02\x80\x01": {Kind: SharesPlaced, Account: "42", Symbol: "SPY", Placed: Position{Hi: 1, Lo: 128}},
+		"\x84\x00\x00\x03\x017\x01S\x01\x05\x06\x01\x02\x018\x04\x05": {Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3,
+			Shares: 5, Limit: 6, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
+		"\x85\x00\x00\x03\x017\x01S\x02\x05\x06":           {Kind: OrderCanceled, Account: "7", Symbol: "S", Side: Sell, Order: 3, Shares: 5, Limit: 6},
+		"\xc1\x00\x02\x03a:7\x0242\x00\x03":                {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}, Ref: "a:7"},
+		"\xc3\x00\x00\x01.\x03SPY\x0242\x02\x80\x01":       {Kind: SharesPlaced, Account: "42", Symbol: "SPY", Placed: Position{Hi: 1, Lo: 128}, Ref: "."},
+		"\xc4\x00\x00\x02R1\x03\x017\x01S\x01\x05\x06\x00": {Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6, Ref: "R1"},
+		"\x86\x00\x02\x03SPY\x03abc":                       {Kind: SymbolHalted, Time: 1, Symbol: "SPY", Reason: "abc"},
+		"\x86\x00\x00\x01S\xc8\x01" + long:                 {Kind: SymbolHalted, Symbol: "S", Reason: long},
+		"\x87\x00\x02\x03SPY":                              {Kind: SymbolResumed, Time: 1, Symbol: "SPY"},
+		"\x88\x00\x02\x017\x02\x03\x01A\x02\x05\x06\x02\x01B\x01\x07\x08": {Kind: OrdersCanceled, Time: 1, Account: "7",
+			Cancels: []Cancel{{3, "A", Sell, 5, 6}, {2, "B", Buy, 7, 8}}},
+		"\x89\x00\x02\x03\x017\x01S\x01\x05\x06\x80\x20\x01\x02\x018\x04\x05": {Kind: OrderContinued, Time: 1, Account: "7", Symbol: "S", Side: Buy, Order: 3,
+			Shares: 5, Limit: 6, Before: 4096, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
+		"\x82\x00\xaa\xa4\xe2\xca\x96\xd0\xe7\x95\x2a\x01S": {Kind: SymbolMade, Time: 1519348326_123456789, Symbol: "S"},
 	} {
 		require.Equal(t, want, string(AppendEvent(nil, &e)))
 		require.Equal(t, e, decoded(t, []byte(want)))
@@ -216,6 +247,10 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 		"a ref of 65 characters":           order(func(e *Event) { e.Ref = Ref(strings.Repeat("r", RefCharsMax+1)) }),
 		"a symbol with a ref":              {Kind: SymbolMade, Symbol: "S", Ref: "r"},
 		"a cancel with a ref":              {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 5, Limit: 6, Ref: "r"},
+		"a part without fills":             order(func(e *Event) { e.Kind, e.Before, e.Fills = OrderContinued, 1, nil }),
+		"a part that is the first":         order(func(e *Event) { e.Kind = OrderContinued }),
+		"a part after too many":            order(func(e *Event) { e.Kind, e.Before = OrderContinued, math.MaxInt32 }),
+		"a part with a ref":                order(func(e *Event) { e.Kind, e.Before, e.Ref = OrderContinued, 1, "r" }),
 		"a cancel of order 0":              {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Shares: 5, Limit: 6},
 		"a cancel of nothing":              {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Limit: 6},
 		"a cancel of less than nothing":    {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: -5, Limit: 6},
@@ -230,13 +265,18 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 	var got Event
 	require.NoError(t, DecodeEvent(AppendEvent(nil, &[]Event{order(func(*Event) {})}[0]), &got), "the order that the rows change")
 	require.ErrorIs(t, DecodeEvent(nil, &got), ErrEvent)
-	require.ErrorContains(t, DecodeEvent([]byte{9, 0}, &got), "unknown kind 9")
+	require.ErrorContains(t, DecodeEvent([]byte{10, 0}, &got), "unknown kind 10")
+	require.ErrorContains(t, DecodeEvent([]byte{0x80 | 10, 0, 0}, &got), "unknown kind 10")
+	for flag := range 8 {
+		require.ErrorContains(t, DecodeEvent([]byte{0x82, 1 << flag, 0, 1, 'S'}, &got), "unknown flags")
+	}
+	require.ErrorContains(t, DecodeEvent(binary.AppendVarint([]byte{2}, math.MaxInt64/Second+1), &got), "at second")
 	require.ErrorContains(t, DecodeEvent([]byte{0x41, 2, 0, 1, '1', 0, 0}, &got), "without the ref")
 }
 
 func TestAppendPanicsOnAnUnknownKind(t *testing.T) {
 	require.Panics(t, func() { AppendEvent(nil, &Event{}) })
-	require.Panics(t, func() { AppendEvent(nil, &Event{Kind: 9}) })
+	require.Panics(t, func() { AppendEvent(nil, &Event{Kind: eventKindMax + 1}) })
 }
 
 // TestDecodeDoesNotBelieveACountOfFills: a few bytes cannot claim gigabytes.
@@ -246,14 +286,14 @@ func TestDecodeDoesNotBelieveACountOfFills(t *testing.T) {
 	for _, n := range []uint64{1, 1000, math.MaxInt32, math.MaxInt64, math.MaxUint64} {
 		claim := append(binary.AppendUvarint(b[:len(b)-1:len(b)-1], n), 1, 1, 1)
 		var got Event
-		require.ErrorContains(t, DecodeEvent(claim, &got), "fills in 3 bytes")
+		require.ErrorContains(t, DecodeEvent(claim, &got), "cut short")
 		require.Zero(t, cap(got.Fills))
 	}
 }
 
 func TestKindsHaveNames(t *testing.T) {
-	require.Equal(t, "account symbol place order cancel halt resume cancel-all event(9)", strings.Join([]string{AccountOpened.String(), SymbolMade.String(),
-		SharesPlaced.String(), OrderAccepted.String(), OrderCanceled.String(), SymbolHalted.String(), SymbolResumed.String(), OrdersCanceled.String(), EventKind(9).String()}, " "))
+	require.Equal(t, "account symbol place order cancel halt resume cancel-all continue event(10)", strings.Join([]string{AccountOpened.String(), SymbolMade.String(),
+		SharesPlaced.String(), OrderAccepted.String(), OrderCanceled.String(), SymbolHalted.String(), SymbolResumed.String(), OrdersCanceled.String(), OrderContinued.String(), EventKind(10).String()}, " "))
 	for k := OpenAccount; k <= CancelOrder; k++ {
 		require.NotEqual(t, "unknown", k.String())
 	}
@@ -283,6 +323,8 @@ func FuzzDecodeEvent(f *testing.F) {
 		{Kind: SymbolHalted, Symbol: "S", Reason: "news"},
 		{Kind: SymbolResumed, Symbol: "S"},
 		{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{1, "S", Sell, 100, 5}}},
+		{Kind: OrderContinued, Account: "1", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6, Before: 1,
+			Fills: []Fill{{Resting: 1, Account: "2", Shares: 4, Price: 5}}},
 	} {
 		f.Add(AppendEvent(nil, &e))
 	}

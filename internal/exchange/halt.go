@@ -12,7 +12,7 @@ const HaltReasonCharsMax = 200
 // Halt says since when and why a symbol takes no orders. It does not change once it
 // is made, so that it may be shared.
 type Halt struct {
-	Since  int64  // seconds since the Unix epoch
+	Since  int64  // nanoseconds since the Unix epoch
 	Reason string // for people, one line; may be empty
 }
 
@@ -50,6 +50,14 @@ func (b *Book) Resume() (ended *Halt) {
 // keep Submit from matching: who submits has looked.
 func (b *Book) Halted() *Halt { return b.halt }
 
+// Moment returns the time of the symbol's next event, in nanoseconds since the epoch: the
+// clock's, or the last one's if the clock stands before that. A symbol's times never go
+// back. After a Restore the last one known is that of an open order's execution.
+func (b *Book) Moment(clock int64) int64 {
+	b.time = max(b.time, clock)
+	return b.time
+}
+
 // HaltResult is what became of a halt or of its end.
 type HaltResult struct {
 	Reason  RejectReason // OK, or why nothing was done; then the other fields are zero
@@ -60,7 +68,7 @@ type HaltResult struct {
 // CancelAllResult is what became of a cancel of all that an account has open.
 type CancelAllResult struct {
 	Reason  RejectReason // OK, or why nothing was done; then the other fields are zero
-	Time    int64        // when, seconds since the Unix epoch
+	Time    int64        // when, nanoseconds since the Unix epoch
 	Symbols []CanceledIn // in order of their names; none where nothing was open
 }
 

@@ -11,6 +11,10 @@ import "outcry/internal/idmap"
 type Index struct {
 	places idmap.Map // place, by order id
 	books  uint32    // how many there are
+
+	// FillsMax is how many orders a part of an order fills in these books; 0 means the
+	// constant FillsMax. Only tests use another one, and set it before any order comes.
+	FillsMax int
 }
 
 // place says where an order is: its book's number × 2^32 + its slot, which is not 0.

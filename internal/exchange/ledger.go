@@ -68,6 +68,9 @@ func (l *Ledger) Account(id AccountID) *Account { return l.accounts.find(id) }
 // Accounts returns how many accounts there are.
 func (l *Ledger) Accounts() int { return l.accounts.count }
 
+// AccountDigits returns how many digits the longest id of an account has.
+func (l *Ledger) AccountDigits() int { return l.accounts.digits }
+
 // Listing returns a symbol's listing, nil where the symbol was never made.
 func (l *Ledger) Listing(s Symbol) *Listing { return l.listings[s] }
 
@@ -174,9 +177,16 @@ func (a *Account) Unsettled() bool { return a.unsettled > 0 }
 // hold of own limit × shares is used up: the seller gets price × shares, the
 // buyer gets back the rest and the shares. It is called once for each
 // reservation, after the order's event has its place in the journal. The fills
-// come from the Book.Submit of this order.
+// come from the Book.Submit of this order. The fills of further parts, from
+// Book.Continue, are for SettleMore.
 func (l *Ledger) Settle(li *Listing, o *Order, fills []Fill) {
 	o.Account.unsettled--
+	l.SettleMore(li, o, fills)
+}
+
+// SettleMore is Settle for a further part of an order, after the part's event has its
+// place in the journal.
+func (l *Ledger) SettleMore(li *Listing, o *Order, fills []Fill) {
 	for i := range fills {
 		f := &fills[i]
 		if o.Side == Buy {

@@ -15,7 +15,7 @@ type Order struct {
 	Shares     Shares // as accepted
 	Open       Shares // still to be executed
 	Canceled   Shares // taken back by a cancel
-	CanceledAt int64  // seconds since the Unix epoch
+	CanceledAt int64  // nanoseconds since the Unix epoch
 	Executions []Execution
 }
 

@@ -7,7 +7,7 @@ import (
 
 // Trade is one fill as everybody may see it.
 type Trade struct {
-	Time      int64 // seconds since the Unix epoch
+	Time      int64 // nanoseconds since the Unix epoch
 	Price     Price
 	Shares    Shares
 	Buy, Sell OrderID // the two orders; the aggressing one has the higher id
@@ -71,7 +71,7 @@ type Traded struct {
 	Shares   Position
 	Notional Turnover
 	Last     Price // of the newest trade
-	Time     int64 // of the newest trade, seconds since the Unix epoch
+	Time     int64 // of the newest trade, nanoseconds since the Unix epoch
 }
 
 // Add counts one more trade.
@@ -128,13 +128,16 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 	case OrdersCanceled:
 		r.name()
 		e.Cancels = r.cancels()
-	case OrderAccepted, OrderCanceled:
+	case OrderAccepted, OrderCanceled, OrderContinued:
 		e.Order = OrderID(r.uvarint())
 		r.name()
 		symbol = r.name()
 		e.Side = Side(r.byte())
 		e.Shares, e.Limit = Shares(r.uvarint()), Price(r.uvarint())
-		if e.Kind == OrderAccepted {
+		if e.Kind == OrderContinued {
+			e.Before = r.count()
+		}
+		if e.Kind != OrderCanceled {
 			r.publicFills(e)
 		}
 	default:
@@ -144,10 +147,11 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 		return nil, fmt.Errorf("%w: %s of %d bytes is cut short or too long", ErrEvent, e.Kind, len(b))
 	}
 	switch e.Kind {
-	case OrderAccepted, OrderCanceled:
+	case OrderAccepted, OrderCanceled, OrderContinued:
 		return symbol, e.checkNumbers()
 	case OrdersCanceled:
 		return nil, e.checkCancels()
+	case AccountOpened, SymbolMade, SharesPlaced, SymbolHalted, SymbolResumed:
 	}
 	return symbol, nil
 }

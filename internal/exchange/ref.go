@@ -68,6 +68,8 @@ func (c *Command) Use() RefUse {
 		u.Quantity = Int128(c.Placed)
 	case PlaceOrder:
 		u.Quantity = Int128(c.Shares.Position())
+	case MakeSymbol, QueryOrder, CancelOrder, ShowOrder:
+		panic("exchange: a command of kind " + c.Kind.String() + " uses no ref")
 	}
 	return u
 }
@@ -88,6 +90,9 @@ func (e *Event) Use() RefUse {
 		return RefUse{Kind: OpenAccount, Quantity: Int128(e.Balance)}
 	case SharesPlaced:
 		return RefUse{Kind: PlaceShares, Symbol: e.Symbol, Quantity: Int128(e.Placed)}
+	case OrderAccepted:
+		return RefUse{Kind: PlaceOrder, Side: e.Side, Symbol: e.Symbol, Limit: e.Limit, Quantity: Int128(e.Shares.Position()), Order: e.Order}
+	case SymbolMade, OrderCanceled, SymbolHalted, SymbolResumed, OrdersCanceled, OrderContinued:
 	}
-	return RefUse{Kind: PlaceOrder, Side: e.Side, Symbol: e.Symbol, Limit: e.Limit, Quantity: Int128(e.Shares.Position()), Order: e.Order}
+	panic("exchange: an event of kind " + e.Kind.String() + " uses no ref")
 }

@@ -65,6 +65,7 @@ func (d *desk) tellLine(w []string) (string, error) {
 	switch form := w[0] + fmt.Sprint(len(w)-1); form {
 	case "clock1": // clock SECONDS
 		_, err := fmt.Sscan(w[1], &d.now)
+		d.now *= Second
 		return "ok", err
 	case "open2": // open ACCOUNT BALANCE
 		balance, err := ParseBalance(w[2])
@@ -146,10 +147,10 @@ func (d *desk) tellFate(w []string) (string, error) {
 		said = append(said, fmt.Sprintf("open %s", s.Open))
 	}
 	if s.Canceled > 0 {
-		said = append(said, fmt.Sprintf("canceled %s at %d", s.Canceled, s.CanceledAt))
+		said = append(said, fmt.Sprintf("canceled %s at %d", s.Canceled, Seconds(s.CanceledAt)))
 	}
 	for _, e := range s.Executions {
-		said = append(said, fmt.Sprintf("executed %s @ %s at %d", e.Shares, e.Price, e.Time))
+		said = append(said, fmt.Sprintf("executed %s @ %s at %d", e.Shares, e.Price, Seconds(e.Time)))
 	}
 	return strings.Join(said, "; "), nil
 }

@@ -32,6 +32,18 @@ type Price int64
 // size as a positive Shares; the side says which way they go.
 type Shares int64
 
+// Second is a second in the unit of all times here: nanoseconds since the Unix epoch.
+const Second = 1_000_000_000
+
+// Seconds returns a time in whole seconds since the epoch, as replies and the database
+// have it: rounded down.
+func Seconds(time int64) int64 {
+	if time < 0 {
+		return ^(^time / Second)
+	}
+	return time / Second
+}
+
 // Cash is US dollars in units of 10^-16, so that Shares × Price is exact.
 type Cash Int128
 

@@ -77,6 +77,10 @@ func outcomeOf(r exchange.RejectReason) outcome {
 	case exchange.SymbolLimitExceeded, exchange.NoRoom, exchange.NoRoomToCancel, exchange.TooManyFills,
 		exchange.DatabaseBehind, exchange.HistoryUnavailable, exchange.InHistory, exchange.Halted, noReplyMemory:
 		return outcomeRefused
+	case exchange.AccountExists, exchange.BalanceTotalExceeded, exchange.UnknownAccount, exchange.PositionTotalExceeded,
+		exchange.UnknownSymbol, exchange.InsufficientFunds, exchange.InsufficientShares, exchange.UnknownOrder,
+		exchange.ForeignOrder, exchange.AlreadyExecuted, exchange.AlreadyCanceled, exchange.RefUsed, exchange.RefUnavailable,
+		exchange.RateExceeded, exchange.TooManyCancels:
 	}
 	return outcomeRejected
 }

@@ -60,6 +60,10 @@
 // that nobody has claimed room for wait until the disk has some. A full disk never
 // fails the journal, and nothing that was appended is dropped but by Close.
 //
+// ClaimMany sets room aside for several records that may need more than the segments
+// that are ready. More are made ahead for it, and removed when nobody has needed them
+// for a while. If there is no room for them, that claim alone is refused.
+//
 // Writing to bytes that a file has takes no room on most file systems. One that copies
 // on write (btrfs, ZFS) may refuse it on a full disk. The journal then writes the same
 // bytes in the same place again, twice a second, until there is room or it is closed;

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"time"
@@ -89,7 +90,7 @@ func (j *Journal) takeBatch() (b *batch, closing bool) {
 		b = j.pending
 		j.writing = b
 		j.pending = j.newBatch(b.last + 1)
-		j.space.Broadcast()
+		j.wakeClaims()
 	}
 	return b, j.closing
 }
@@ -137,7 +138,7 @@ func (j *Journal) wrote(n int) {
 	defer j.mu.Unlock()
 	j.room.charged -= charge(n)
 	j.room.tail -= int64(n)
-	j.space.Broadcast()
+	j.wakeClaims()
 }
 
 // paddedLength returns how many bytes the record at the front of b takes.
@@ -170,7 +171,14 @@ func (j *Journal) rotate(first uint64, need int) error {
 // or one that is larger.
 func (j *Journal) takeSpare(need int64) (s spare, err error) {
 	if need <= j.options.SegmentBytes {
-		return j.allocator.take(j.giveUp)
+		if s, err = j.allocator.take(j.giveUp); err != nil || s.file != nil {
+			return s, err
+		}
+		err = j.untilRoom(byFlusher, func() error {
+			s.file, err = j.fs.open(s.path, os.O_RDWR)
+			return err
+		})
+		return s, err
 	}
 	err = j.untilRoom(byFlusher, func() error {
 		s, err = makeSpare(j.fs, filepath.Join(j.dir, "large"+spareSuffix), need)
@@ -229,6 +237,7 @@ func (j *Journal) begin(spare spare, first uint64, put func([]byte) error) error
 	j.room.tail = spare.bytes - segmentHeader - recordHeader
 	if spare.ahead {
 		j.room.spares--
+		rouse(j.allocator.look)
 	}
 	j.mu.Unlock()
 	old := j.current
@@ -302,5 +311,5 @@ func (j *Journal) shut(err error) {
 	defer j.mu.Unlock()
 	j.err = err
 	j.pending.finish()
-	j.space.Broadcast()
+	j.wakeClaims()
 }

@@ -136,7 +136,7 @@ func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 		}
 	}
 	j.room.tail = j.size - j.at - recordHeader
-	j.allocator = newAllocator(fs, dir, o.SegmentBytes, j.madeSpare)
+	j.allocator = newAllocator(j)
 	j.appended.Store(r.next - 1)
 	j.synced.Store(r.next - 1)
 	j.pending = j.newBatch(r.next)
@@ -196,19 +196,21 @@ func (j *Journal) Err() error {
 // is not lost and not refused: it and all behind it wait to be written until the
 // disk has room. The error is ErrTooLarge, the journal's failure or ErrClosed, or
 // says that payload is empty; nothing is appended then.
-func (j *Journal) Append(payload []byte) (uint64, error) { return j.append(payload, 0) }
+func (j *Journal) Append(payload []byte) (uint64, error) { return j.append(payload, 0, 0) }
 
 // AppendClaimed is Append with room that was set aside by a claim of up to claimed
 // bytes, the argument of Claim or ClaimReserve. An error uses the claim up as well.
 func (j *Journal) AppendClaimed(payload []byte, claimed int) (uint64, error) {
-	return j.append(payload, charge(recordBytes(claimed)))
+	return j.append(payload, charge(recordBytes(claimed)), 0)
 }
 
-// append is Append; paid is what has been charged for the record.
-func (j *Journal) append(payload []byte, paid int64) (uint64, error) {
+// append is Append; paid is what has been charged for the record, and many what of it
+// was charged by ClaimMany.
+func (j *Journal) append(payload []byte, paid, many int64) (uint64, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.room.charged -= paid
+	j.room.many -= many
 	switch {
 	case len(payload) > RecordBytesMax:
 		return 0, fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(payload), RecordBytesMax)
@@ -339,7 +341,7 @@ func (j *Journal) Close() error {
 	if j.closing = true; !again {
 		close(j.giveUp)
 	}
-	j.space.Broadcast()
+	j.wakeClaims()
 	j.mu.Unlock()
 	rouse(j.wake)
 	<-j.flushed

@@ -19,6 +19,11 @@ type room struct {
 	tail    int64 // what records can take of the present segment, behind what is written
 	spares  int64 // segments that are ready behind it
 	charged int64 // for records that are claimed, or appended and not written yet
+	many    int64 // of it, for records that ClaimMany has claimed and that are not appended
+
+	wanted int64         // what a ClaimMany waits for; 0 if none does
+	ahead  error         // why no segment could be made for it; it takes the error out
+	grown  chan struct{} // closed when there may be more room; nil while no ClaimMany waits
 
 	// failing says why there is no segment: the next one, which the allocator
 	// makes, or the one that the flusher is about to begin; or no room to write in
@@ -153,16 +158,6 @@ func (j *Journal) claim(payload int, keep int64) error {
 	}
 }
 
-// madeSpare notes that the next segment is ready or, with an error, why not.
-func (j *Journal) madeSpare(err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if err == nil {
-		j.room.spares++
-	}
-	j.noteRoom(byAllocator, err)
-}
-
 // noteRoom notes why there is no segment, or that there is one. Callers hold mu.
 func (j *Journal) noteRoom(who int, err error) {
 	if err == nil {
@@ -170,7 +165,7 @@ func (j *Journal) noteRoom(who int, err error) {
 	} else {
 		j.room.failing[who].Store(&err)
 	}
-	j.space.Broadcast()
+	j.wakeClaims()
 }
 
 // untilRoom calls try, again and again while it fails because the disk is full or no

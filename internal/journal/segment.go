@@ -24,7 +24,8 @@ const (
 //
 //	1   events of kinds 1 to 5
 //	2   events with refs, and of kinds 6 to 8
-const Version = 2
+//	3   events with a byte of flags and a time in nanoseconds, and of kind 9
+const Version = 3
 
 // VersionError says that a segment needs a newer program.
 type VersionError struct {

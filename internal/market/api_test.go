@@ -135,7 +135,7 @@ type (
 func summaryOf(s *tradedSymbol) summary {
 	want := summary{Sym: string(s.name), Shares: s.traded.Shares.String(), Notional: s.traded.Notional.String(), Trades: s.traded.Trades}
 	if s.traded.Trades > 0 {
-		want.Last, want.Time = s.traded.Last.String(), s.traded.Time
+		want.Last, want.Time = s.traded.Last.String(), exchange.Seconds(s.traded.Time)
 	}
 	if bids := s.levelsOf(exchange.Buy); len(bids) > 0 {
 		want.Bid, want.BidShares = bids[0][0], bids[0][1]
@@ -149,7 +149,7 @@ func summaryOf(s *tradedSymbol) summary {
 // tradesOf is how the trades of a symbol should be told.
 func tradesOf(s *tradedSymbol) (want []tradeAnswer) {
 	for i, t := range s.trades {
-		want = append(want, tradeAnswer{uint64(i + 1), t.Time, t.Price.String(), t.Shares.String(), t.Side().String(), t.Buy, t.Sell})
+		want = append(want, tradeAnswer{uint64(i + 1), exchange.Seconds(t.Time), t.Price.String(), t.Shares.String(), t.Side().String(), t.Buy, t.Sell})
 	}
 	return want
 }
@@ -201,8 +201,8 @@ func TestAnswersTellTheMarket(t *testing.T) {
 }
 
 func TestAnOrderIsToldWithoutItsOwner(t *testing.T) {
-	order := exchange.PublicOrder{Symbol: "S", Side: exchange.Sell, Limit: 150e8, Shares: 100e8, Status: exchange.Status{Canceled: 60e8, CanceledAt: 8,
-		Executions: []exchange.Execution{{Shares: 30e8, Price: 123.45e8, Time: 6}, {Shares: 10e8, Price: 160e8, Time: 7}}}}
+	order := exchange.PublicOrder{Symbol: "S", Side: exchange.Sell, Limit: 150e8, Shares: 100e8, Status: exchange.Status{Canceled: 60e8, CanceledAt: 8 * exchange.Second,
+		Executions: []exchange.Execution{{Shares: 30e8, Price: 123.45e8, Time: 6*exchange.Second + 9}, {Shares: 10e8, Price: 160e8, Time: 7 * exchange.Second}}}}
 	s := openSite(t, func(o *APIOptions) {
 		o.Order = func(_ context.Context, id exchange.OrderID, _, _ int) (exchange.PublicOrder, bool, error) {
 			if id == 3 {

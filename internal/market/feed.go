@@ -45,6 +45,9 @@ const (
 	// chunkRecords is how many records are taken in at once, while answers wait and
 	// other goroutines may want the processor: some tens of microseconds.
 	chunkRecords = 256
+
+	// chunkFills ends a chunk earlier: a part of an order may have thousands of fills.
+	chunkFills = exchange.FillsMax
 )
 
 // Records are the journal's synced records, from the one after the Snapshot on. Its
@@ -136,7 +139,10 @@ func (f *Feed) restore(snap *Snapshot) error {
 		if s == nil {
 			return fmt.Errorf("market: order %d is for %s, which was never made", o.ID, o.Symbol)
 		}
-		if own, _ := s.side(o.Side); !own.add(o.Limit, o.Open.Position()) {
+		if s.unfinished != 0 {
+			return fmt.Errorf("market: order %d of %s is newer than order %d, which is unfinished", o.ID, o.Symbol, s.unfinished)
+		}
+		if !s.rest(o.ID, o.Side, o.Limit, o.Open) {
 			return fmt.Errorf("market: order %d has %s open", o.ID, o.Open)
 		}
 	}
@@ -238,6 +244,7 @@ func (f *Feed) takeChunk() (more bool, err error) {
 		most = min(most, max(limit(), seq)-seq)
 	}
 	defer func() { f.seq.Store(seq) }()
+	fills := 0
 	for range most {
 		got, record, ok, err := f.options.Records.TryNext()
 		switch {
@@ -252,6 +259,9 @@ func (f *Feed) takeChunk() (more bool, err error) {
 			return false, err
 		}
 		seq = got
+		if fills += len(f.event.Fills); fills >= chunkFills {
+			break
+		}
 	}
 	return most > 0, nil
 }
@@ -280,8 +290,10 @@ func (f *Feed) apply(seq uint64, record []byte) error {
 			}
 		}
 		return nil
+	case exchange.OrderAccepted, exchange.OrderContinued, exchange.OrderCanceled, exchange.SymbolHalted, exchange.SymbolResumed:
+		return f.note(seq, name, e)
 	}
-	return f.note(seq, name, e)
+	return fmt.Errorf("market: journal record %d is of unknown kind %s", seq, e.Kind)
 }
 
 // note takes in an event of a symbol that was made before. Its caller holds mu.

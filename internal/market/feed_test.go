@@ -270,3 +270,24 @@ func TestNothingIsToldBeforeTheFeedHasCaughtUp(t *testing.T) {
 	require.NoError(t, f.step(background))
 	require.NoError(t, f.Err())
 }
+
+// TestEveryKindOfRecordIsTakenIn: one that the core knows and the feed does not must end
+// the feed.
+func TestEveryKindOfRecordIsTakenIn(t *testing.T) {
+	ofSymbols := map[exchange.EventKind]bool{exchange.OrderAccepted: true, exchange.OrderCanceled: true, exchange.OrderContinued: true,
+		exchange.SymbolHalted: true, exchange.SymbolResumed: true}
+	for n := range 256 {
+		kind := exchange.EventKind(n)
+		s, slots := newSymbol("S", 1), 0
+		s.bids.add(5, exchange.Shares(1).Position())
+		if kind == exchange.OrderContinued {
+			s.unfinished = 1
+		}
+		err := s.note(&exchange.Event{Kind: kind, Order: 1, Side: exchange.Buy, Shares: 1, Limit: 5}, &slots)
+		if ofSymbols[kind] {
+			require.NoError(t, err, kind)
+		} else {
+			require.ErrorContains(t, err, "kind "+kind.String())
+		}
+	}
+}

@@ -28,7 +28,7 @@ func TestAHaltIsShownUntilItEnds(t *testing.T) {
 	require.Empty(t, halted())
 	reader, _, err := s.feed.hub.join(nil, 1, "", 10)
 	require.NoError(t, err)
-	s.play(event(exchange.Event{Kind: exchange.SymbolHalted, Time: 77, Reason: `"news" <b>`}))
+	s.play(event(exchange.Event{Kind: exchange.SymbolHalted, Time: 77 * exchange.Second, Reason: `"news" <b>`}))
 	require.JSONEq(t, `{"time":77,"reason":"\"news\" <b>"}`, halted())
 	require.Eventually(t, func() bool {
 		news, _, _ := s.feed.hub.appendNews(nil, reader)

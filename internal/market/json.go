@@ -43,13 +43,13 @@ func appendSummary(b []byte, s *symbol) []byte {
 	b = appendSym(append(b, '{'), s.name)
 	if t := &s.traded; t.Trades > 0 {
 		b = appendDecimal(appendField(b, "last"), t.Last)
-		b = strconv.AppendInt(appendField(b, "time"), t.Time, 10)
+		b = strconv.AppendInt(appendField(b, "time"), exchange.Seconds(t.Time), 10)
 	}
 	b = appendDecimal(appendField(b, "shares"), s.traded.Shares)
 	b = appendDecimal(appendField(b, "notional"), s.traded.Notional)
 	b = strconv.AppendUint(appendField(b, "trades"), s.traded.Trades, 10)
 	if h := s.halt; h != nil {
-		b = strconv.AppendInt(append(appendField(b, "halted"), `{"time":`...), h.Since, 10)
+		b = strconv.AppendInt(append(appendField(b, "halted"), `{"time":`...), exchange.Seconds(h.Since), 10)
 		b = append(appendText(appendField(b, "reason"), h.Reason), '}')
 	}
 	s.bids.best(1, func(p exchange.Price, n exchange.Position) {
@@ -111,7 +111,7 @@ func appendTrades(b []byte, s *symbol, seq, first, last uint64) []byte {
 		}
 		t := s.tape.at(n)
 		b = strconv.AppendUint(append(b, `{"id":`...), n, 10)
-		b = strconv.AppendInt(appendField(b, "time"), t.Time, 10)
+		b = strconv.AppendInt(appendField(b, "time"), exchange.Seconds(t.Time), 10)
 		b = appendDecimal(appendField(b, "price"), t.Price)
 		b = appendDecimal(appendField(b, "shares"), t.Shares)
 		b = append(b, `,"side":"`...)
@@ -135,7 +135,7 @@ func appendOrder(b []byte, id exchange.OrderID, o *exchange.PublicOrder, next in
 	b = appendDecimal(appendField(b, "open"), o.Status.Open)
 	if o.Status.Canceled > 0 {
 		b = appendDecimal(append(b, `,"canceled":{"shares":`...), o.Status.Canceled)
-		b = strconv.AppendInt(appendField(b, "time"), o.Status.CanceledAt, 10)
+		b = strconv.AppendInt(appendField(b, "time"), exchange.Seconds(o.Status.CanceledAt), 10)
 		b = append(b, '}')
 	}
 	b = append(b, `,"executed":[`...)
@@ -145,7 +145,7 @@ func appendOrder(b []byte, id exchange.OrderID, o *exchange.PublicOrder, next in
 		}
 		b = appendDecimal(append(b, `{"shares":`...), e.Shares)
 		b = appendDecimal(appendField(b, "price"), e.Price)
-		b = strconv.AppendInt(appendField(b, "time"), e.Time, 10)
+		b = strconv.AppendInt(appendField(b, "time"), exchange.Seconds(e.Time), 10)
 		b = append(b, '}')
 	}
 	b = append(b, ']')

@@ -105,6 +105,16 @@ func (l *levels) join(c int) bool {
 	return true
 }
 
+// meets reports whether an order on the other side with such a limit would execute here.
+func (l *levels) meets(limit exchange.Price) bool {
+	n := len(l.chunks)
+	if n == 0 {
+		return false
+	}
+	last := l.chunks[n-1]
+	return last[len(last)-1].key >= l.up*int64(limit)
+}
+
 // best calls f for up to n levels, best first.
 func (l *levels) best(n int, f func(exchange.Price, exchange.Position)) {
 	for c := len(l.chunks) - 1; c >= 0; c-- {

@@ -46,23 +46,27 @@ func (m *randomMarket) note(e exchange.Event) {
 
 func (m *randomMarket) makeSymbol() {
 	// Not in the order of their names.
-	s := &tradedSymbol{name: exchange.Symbol(fmt.Sprintf("S%04d", (len(m.symbols)*7919)%10007)), book: exchange.NewBook()}
+	s := &tradedSymbol{name: exchange.Symbol(fmt.Sprintf("S%04d", (len(m.symbols)*7919)%10007)), book: (&exchange.Index{FillsMax: 2}).NewBook()}
 	m.symbols = append(m.symbols, s)
-	m.note(exchange.Event{Kind: exchange.SymbolMade, Time: int64(m.seq), Symbol: s.name})
+	m.note(exchange.Event{Kind: exchange.SymbolMade, Time: m.now(), Symbol: s.name})
 }
 
 // trade places an order, most often, or cancels one; now and then it cancels many, or
 // halts a symbol for a moment.
 func (m *randomMarket) trade() {
 	s := m.symbols[m.r.IntN(len(m.symbols))]
+	if s.book.Unfinished() != 0 {
+		m.goOn(s)
+		return
+	}
 	switch halted := s.book.Halted() != nil; {
 	case m.r.IntN(1000) == 0:
 		m.cancelMany()
 	case halted && m.r.IntN(4) == 0:
 		s.book.Resume()
-		m.note(exchange.Event{Kind: exchange.SymbolResumed, Time: int64(m.seq), Symbol: s.name})
+		m.note(exchange.Event{Kind: exchange.SymbolResumed, Time: m.now(), Symbol: s.name})
 	case !halted && m.r.IntN(300) == 0:
-		h := &exchange.Halt{Since: int64(m.seq), Reason: fmt.Sprintf("reason \"%d\"", m.seq)}
+		h := &exchange.Halt{Since: m.now(), Reason: fmt.Sprintf("reason \"%d\"", m.seq)}
 		s.book.Halt(h)
 		m.note(exchange.Event{Kind: exchange.SymbolHalted, Time: h.Since, Symbol: s.name, Reason: h.Reason})
 	case halted:
@@ -85,16 +89,32 @@ func (m *randomMarket) place(s *tradedSymbol) {
 		away = -away
 	}
 	o := exchange.NewOrder(m.order, m.owner, side, exchange.Shares(1+m.r.IntN(100)), 100e8+away)
-	e := exchange.Event{Kind: exchange.OrderAccepted, Time: int64(m.seq), Account: m.owner.ID, Symbol: s.name, Order: o.ID, Side: side, Shares: o.Shares, Limit: o.Limit}
+	e := exchange.Event{Kind: exchange.OrderAccepted, Time: m.now(), Account: m.owner.ID, Symbol: s.name, Order: o.ID, Side: side, Shares: o.Shares, Limit: o.Limit}
 	e.Fills = s.book.Submit(o, e.Time, nil)
+	s.sent = append(s.sent, o.ID)
+	m.noteTrades(s, e)
+}
+
+// goOn executes the next part of the symbol's unfinished order.
+func (m *randomMarket) goOn(s *tradedSymbol) {
+	o, _ := s.book.Find(s.book.Unfinished())
+	e := exchange.Event{Kind: exchange.OrderContinued, Time: m.now(), Account: m.owner.ID, Symbol: s.name, Order: o.ID, Side: o.Side,
+		Shares: o.Open, Limit: o.Limit, Before: len(o.Executions)}
+	e.Fills = s.book.Continue(&o, e.Time, nil)
+	m.noteTrades(s, e)
+}
+
+func (m *randomMarket) noteTrades(s *tradedSymbol, e exchange.Event) {
 	for i := range e.Fills {
 		t := e.Trade(i)
 		s.trades = append(s.trades, t)
 		s.traded.Add(&t)
 	}
-	s.sent = append(s.sent, o.ID)
 	m.note(e)
 }
+
+// now is a time within the second that the next record's number tells.
+func (m *randomMarket) now() int64 { return int64(m.seq)*exchange.Second + 999_999_999 }
 
 // cancelOne cancels one of the newer orders, where one that it looks at is open.
 func (m *randomMarket) cancelOne(s *tradedSymbol) bool {
@@ -107,20 +127,20 @@ func (m *randomMarket) cancelOne(s *tradedSymbol) bool {
 }
 
 func (m *randomMarket) cancel(s *tradedSymbol, id exchange.OrderID) bool {
-	o, r := s.book.Cancel(id, m.owner.ID, int64(m.seq))
+	o, r := s.book.Cancel(id, m.owner.ID, m.now())
 	if r != exchange.OK {
 		return false
 	}
-	m.note(exchange.Event{Kind: exchange.OrderCanceled, Time: int64(m.seq), Account: m.owner.ID, Symbol: s.name,
+	m.note(exchange.Event{Kind: exchange.OrderCanceled, Time: m.now(), Account: m.owner.ID, Symbol: s.name,
 		Order: o.ID, Side: o.Side, Shares: o.Canceled, Limit: o.Limit})
 	return true
 }
 
 // cancelMany empties some books with one record.
 func (m *randomMarket) cancelMany() {
-	e := exchange.Event{Kind: exchange.OrdersCanceled, Time: int64(m.seq), Account: m.owner.ID}
+	e := exchange.Event{Kind: exchange.OrdersCanceled, Time: m.now(), Account: m.owner.ID}
 	for _, s := range m.symbols {
-		if m.r.IntN(3) > 0 {
+		if m.r.IntN(3) > 0 || s.book.Unfinished() != 0 {
 			continue
 		}
 		for o := range s.book.OpenOf(m.owner) {
@@ -140,6 +160,9 @@ func (m *randomMarket) cancelMany() {
 // cancelAll empties all books.
 func (m *randomMarket) cancelAll() {
 	for _, s := range m.symbols {
+		for s.book.Unfinished() != 0 {
+			m.goOn(s)
+		}
 		for _, id := range s.sent {
 			m.cancel(s, id)
 		}
@@ -166,11 +189,12 @@ func (m *randomMarket) snapshot(trades int) *Snapshot {
 	return snap
 }
 
-// levelsOf adds up what is open at each price of a side, best first.
+// levelsOf adds up what is open at each price of a side, best first, but for an order of
+// which the next part is to come.
 func (s *tradedSymbol) levelsOf(side exchange.Side) (want [][2]string) {
 	open := map[exchange.Price]exchange.Position{}
 	for o := range s.book.Orders() {
-		if o.Open > 0 && o.Side == side {
+		if o.Open > 0 && o.Side == side && o.ID != s.book.Unfinished() {
 			open[o.Limit] = open[o.Limit].Add(o.Open.Position())
 		}
 	}

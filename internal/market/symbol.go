@@ -14,7 +14,11 @@ type symbol struct {
 	tape       tape
 	halt       *exchange.Halt // nil while it takes orders
 	seq        uint64         // of the last record that changed anything
-	waits      bool           // to be published; Run's own
+
+	// unfinished is an order whose next part is to come, 0 if there is none. It is not in
+	// the levels: nobody is shown a crossed book.
+	unfinished exchange.OrderID
+	waits      bool // to be published; Run's own
 }
 
 func newSymbol(name exchange.Symbol, seq uint64) *symbol {
@@ -29,10 +33,10 @@ func (s *symbol) side(side exchange.Side) (own, opposite *levels) {
 	return &s.asks, &s.bids
 }
 
-// accept takes in an order with what it did. The error says which level does not
-// hold what the order took from it; s is unusable then.
-func (s *symbol) accept(e *exchange.Event, slots *int) error {
-	own, opposite := s.side(e.Side)
+// execute takes in an order, or a further part of it, with what it did. The error says
+// which level does not hold what the order took from it; s is unusable then.
+func (s *symbol) execute(e *exchange.Event, slots *int) error {
+	_, opposite := s.side(e.Side)
 	open := e.Shares
 	for i := range e.Fills {
 		f := &e.Fills[i]
@@ -44,24 +48,48 @@ func (s *symbol) accept(e *exchange.Event, slots *int) error {
 		s.traded.Add(&t)
 		s.tape.add(t, slots)
 	}
+	s.unfinished = 0
 	if open > 0 {
-		own.add(e.Limit, open.Position())
+		s.rest(e.Order, e.Side, e.Limit, open)
 	}
 	return nil
+}
+
+// rest adds what is open of an order to its level, unless it crosses: then a part of it
+// is to come. ok is false if there cannot be so much.
+func (s *symbol) rest(id exchange.OrderID, side exchange.Side, limit exchange.Price, open exchange.Shares) (ok bool) {
+	own, opposite := s.side(side)
+	if opposite.meets(limit) {
+		s.unfinished = id
+		return open > 0
+	}
+	return own.add(limit, open.Position())
 }
 
 // note takes in an event of an order, a halt or its end. The error says what cannot be;
 // s is unusable then.
 func (s *symbol) note(e *exchange.Event, slots *int) error {
+	if s.unfinished != 0 && (e.Kind != exchange.OrderContinued || e.Order != s.unfinished) {
+		return fmt.Errorf("market: %s of order %d for %s, while order %d is unfinished", e.Kind, e.Order, s.name, s.unfinished)
+	}
 	switch e.Kind {
 	case exchange.OrderAccepted:
-		return s.accept(e, slots)
+		return s.execute(e, slots)
+	case exchange.OrderContinued:
+		if s.unfinished == 0 {
+			return fmt.Errorf("market: order %d for %s goes on, and is not unfinished", e.Order, s.name)
+		}
+		return s.execute(e, slots)
 	case exchange.OrderCanceled:
 		return s.cancel(e)
 	case exchange.SymbolHalted:
 		s.halt = &exchange.Halt{Since: e.Time, Reason: e.Reason}
 	case exchange.SymbolResumed:
 		s.halt = nil
+	case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesPlaced, exchange.OrdersCanceled:
+		return fmt.Errorf("market: a record of kind %s is not one of a symbol's market", e.Kind)
+	default:
+		return fmt.Errorf("market: a record of unknown kind %s", e.Kind)
 	}
 	return nil
 }

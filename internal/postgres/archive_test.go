@@ -38,6 +38,7 @@ func written(t *testing.T, s *Store, h *history, records int) (events []exchange
 
 // timeless is e as the tables have it.
 func timeless(e exchange.Event) *exchange.Event {
+	e.Time = exchange.Seconds(e.Time) * exchange.Second
 	if e.Kind <= exchange.SharesPlaced {
 		e.Time = 0
 	}
@@ -57,7 +58,7 @@ func TestTheTablesHoldTheJournalAgain(t *testing.T) {
 	require.Zero(t, a.HistoryAfter())
 	written(t, s, h, 100) // which the archive does not see
 
-	state, next := exchange.NewState(), uint64(1)
+	state, next := newState(), uint64(1)
 	require.NoError(t, a.History(background, func(seq uint64, e *exchange.Event) error {
 		require.Equal(t, next, seq)
 		require.True(t, e.Same(timeless(events[seq-1])), "seed %d, record %d: %+v, not %+v", seed, seq, e, events[seq-1])
@@ -86,7 +87,7 @@ func TestTheTablesHoldTheJournalAgain(t *testing.T) {
 
 // undoOperations takes the migrations from the fourth on back.
 const undoOperations = `ALTER TABLE symbols DROP COLUMN halted_at, DROP COLUMN halt_reason; ALTER TABLE cancel_log DROP COLUMN n;
-	ALTER TABLE opening_symbols DROP COLUMN halted_at, DROP COLUMN halt_reason; DROP TABLE halt_log, refs;
+	ALTER TABLE opening_symbols DROP COLUMN halted_at, DROP COLUMN halt_reason; DROP TABLE halt_log, refs, part_log;
 	ALTER TABLE exchange_state DROP COLUMN orders_after;`
 
 // TestAnOldDatabaseIsUpgraded takes all migrations but the first back, which makes
@@ -94,7 +95,7 @@ const undoOperations = `ALTER TABLE symbols DROP COLUMN halted_at, DROP COLUMN h
 func TestAnOldDatabaseIsUpgraded(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, url), newHistory(uint64(time.Now().UnixNano()))
-	h.old = true
+	h.old, h.state.Index.FillsMax = true, 0
 	written(t, s, h, 1000)
 	opening := h.state.Digest()
 	_, err := s.conn.Exec(background, undoOperations+`
@@ -105,7 +106,7 @@ func TestAnOldDatabaseIsUpgraded(t *testing.T) {
 		UPDATE outcry_schema_version SET version = 1`)
 	require.NoError(t, err)
 	_, err = OpenArchive(background, url)
-	require.ErrorContains(t, err, "its schema has version 1, this program needs 6")
+	require.ErrorContains(t, err, fmt.Sprintf("its schema has version 1, this program needs %d", SchemaVersion()))
 	require.True(t, Unusable(err))
 
 	s = mustReopen(t, s, url)
@@ -133,7 +134,7 @@ func TestAnArchiveOfAnotherDatabaseIsRefused(t *testing.T) {
 	_, err = s.conn.Exec(background, `UPDATE outcry_schema_version SET version = 99`)
 	require.NoError(t, err)
 	_, err = OpenArchive(background, url)
-	require.ErrorContains(t, err, "its schema has version 99, this program knows up to 6")
+	require.ErrorContains(t, err, fmt.Sprintf("its schema has version 99, this program knows up to %d", SchemaVersion()))
 	_, err = OpenArchive(background, "postgres://%zz")
 	require.True(t, Unusable(err))
 	_, err = OpenArchive(background, "postgres:///x?host=/nowhere")

@@ -24,7 +24,7 @@ type batch struct {
 	traded map[exchange.Symbol]*exchange.Traded
 
 	// The rows that the logs get.
-	placementLog, orderLog, executionLog, cancelLog, haltLog, refs copyRows
+	placementLog, orderLog, executionLog, partLog, cancelLog, haltLog, refs copyRows
 
 	orders   []orderState
 	accepted map[exchange.OrderID]int             // orders of this batch → index in orders
@@ -85,7 +85,7 @@ func (b *batch) reset(seq uint64) {
 	clear(b.positions)
 	clear(b.halts)
 	clear(b.traded)
-	for _, log := range []*copyRows{&b.placementLog, &b.orderLog, &b.executionLog, &b.cancelLog, &b.haltLog, &b.refs} {
+	for _, log := range []*copyRows{&b.placementLog, &b.orderLog, &b.executionLog, &b.partLog, &b.cancelLog, &b.haltLog, &b.refs} {
 		log.reset()
 	}
 	b.orders = b.orders[:0]
@@ -94,10 +94,16 @@ func (b *batch) reset(seq uint64) {
 	clear(b.canceled)
 }
 
+// full reports whether b, which is to have up to size records, takes no further one.
+func (b *batch) full(size int) bool {
+	return b.records() >= size || b.executionLog.n >= batchExecutionsMax
+}
+
 // records returns how many records are in b.
 func (b *batch) records() int { return int(b.last + 1 - b.first) }
 
-// add takes in the next record. The error says that it is not the next one.
+// add takes in the next record. The error says that it is not the next one, or of a kind
+// that has no rows.
 func (b *batch) add(seq uint64, e *exchange.Event) error {
 	if seq != b.last+1 {
 		return fmt.Errorf("postgres: journal record %d follows record %d", seq, b.last)
@@ -119,6 +125,9 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 		b.shares(e.Symbol, e.Account, e.Placed, exchange.Position{})
 	case exchange.OrderAccepted:
 		b.accept(e)
+	case exchange.OrderContinued:
+		b.partLog.part(e, seq)
+		b.execute(e)
 	case exchange.OrderCanceled:
 		b.cancel(e, 0)
 	case exchange.OrdersCanceled:
@@ -132,6 +141,8 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 	case exchange.SymbolResumed:
 		b.haltLog.halt(e, seq)
 		b.halts[e.Symbol] = nil
+	default:
+		return fmt.Errorf("postgres: journal record %d is of unknown kind %s", seq, e.Kind)
 	}
 	return nil
 }
@@ -144,20 +155,32 @@ func (b *batch) accept(e *exchange.Event) {
 		o.amount = -o.amount
 	}
 	b.orderLog.order(&o, e.Time, b.last)
+	b.accepted[e.Order] = len(b.orders)
+	b.orders = append(b.orders, o)
+	b.execute(e)
+}
+
+// execute adds the fills of an order, or of a further part of it.
+func (b *batch) execute(e *exchange.Event) {
+	var executed exchange.Shares
 	for i := range e.Fills {
 		f := &e.Fills[i]
 		b.executionLog.execution(e, i)
-		o.open -= f.Shares
-		if m, ok := b.accepted[f.Resting]; ok {
-			b.orders[m].open -= f.Shares
-		} else {
-			b.taken[f.Resting] += f.Shares
-		}
+		executed += f.Shares
+		b.take(f.Resting, f.Shares)
 		b.settle(e, *f)
 	}
+	b.take(e.Order, executed)
 	b.trade(e)
-	b.accepted[e.Order] = len(b.orders)
-	b.orders = append(b.orders, o)
+}
+
+// take takes executed shares from what is open of an order.
+func (b *batch) take(id exchange.OrderID, shares exchange.Shares) {
+	if m, ok := b.accepted[id]; ok {
+		b.orders[m].open -= shares
+	} else if shares > 0 {
+		b.taken[id] += shares
+	}
 }
 
 // trade adds what an order's fills come to.

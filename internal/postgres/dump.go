@@ -29,6 +29,7 @@ var layout = []Table{
 	{"placement_log", []string{"seq", "sym", "account", "shares"}},
 	{"order_log", []string{"id", "account", "sym", "amount", "limit_price", "time", "seq"}},
 	{"execution_log", []string{"order_id", "n", "resting_id", "sym", "buys", "shares", "price", "time"}},
+	{"part_log", []string{"seq", "order_id", "first_n", "last_n", "open", "time"}},
 	{"cancel_log", []string{"order_id", "shares", "time", "seq", "n"}},
 	{"halt_log", []string{"seq", "sym", "halted", "reason", "time"}},
 	{"refs", []string{"account", "ref", "seq", "order_id"}},

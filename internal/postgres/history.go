@@ -107,6 +107,7 @@ func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int)
 		return o, err
 	}
 	o.Side, o.Shares = sideOf(amount)
+	o.Status.CanceledAt *= exchange.Second
 	o.Status.Executions, err = executions(ctx, tx, id, after, most)
 	return o, err
 }
@@ -127,6 +128,7 @@ func executions(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most
 		var e exchange.Execution
 		found := 0
 		_, err = pgx.ForEachRow(rows, []any{&e.Shares, &e.Price, &e.Time}, func() error {
+			e.Time *= exchange.Second
 			all = append(all, e)
 			found++
 			return nil

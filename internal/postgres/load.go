@@ -89,7 +89,7 @@ func loadSymbols(ctx context.Context, tx pgx.Tx, prefix string, snap *exchange.S
 	return each(ctx, tx, sql, into, func() error {
 		sym.Halt = nil
 		if halted {
-			sym.Halt = &exchange.Halt{Since: halt.Since, Reason: halt.Reason}
+			sym.Halt = &exchange.Halt{Since: halt.Since * exchange.Second, Reason: halt.Reason}
 		}
 		snap.Symbols = append(snap.Symbols, sym)
 		return nil
@@ -152,6 +152,7 @@ func loadExecutions(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) err
 		for snap.Orders[next].ID != id {
 			next++
 		}
+		e.Time *= exchange.Second
 		snap.Orders[next].Executions = append(snap.Orders[next].Executions, e)
 		return nil
 	})

@@ -38,6 +38,7 @@ func loadTraded(ctx context.Context, tx pgx.Tx) (all []exchange.TradedState, err
 	err = each(ctx, tx, `SELECT sym, trades, shares, div(notional, 1000000000000000000000)::bigint, mod(notional, 1000000000000000000000),
 			last_price, last_time FROM market`, into, func() error {
 		t.Last = exchange.Price(last.Lo)
+		t.Time *= exchange.Second
 		all = append(all, t)
 		return nil
 	})
@@ -53,6 +54,7 @@ func loadRecentTrades(ctx context.Context, tx pgx.Tx) (all []exchange.TradeState
 	into := []any{(*string)(&t.Symbol), &aggressing, &resting, &buys, &t.Shares, &t.Price, &t.Time}
 	sql := fmt.Sprintf(`SELECT sym, order_id, resting_id, buys, shares, price, time FROM execution_log ORDER BY order_id DESC, n DESC LIMIT %d`, recentTradesMax)
 	err = each(ctx, tx, sql, into, func() error {
+		t.Time *= exchange.Second
 		t.Buy, t.Sell = aggressing, resting
 		if !buys {
 			t.Buy, t.Sell = resting, aggressing

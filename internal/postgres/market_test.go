@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"math"
 	"testing"
@@ -74,7 +75,7 @@ func TestTheMarketOfAnOldDatabaseIsFilledFromHistory(t *testing.T) {
 	s, err = Open(background, url, slog.New(slog.NewTextHandler(&log, nil)))
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
-	require.Contains(t, log.String(), "version=2 new_version=6")
+	require.Contains(t, log.String(), fmt.Sprintf("version=2 new_version=%d", SchemaVersion()))
 	requireMarket(t, s, events)
 	events = append(events, written(t, s, h, 300)...)
 	requireMarket(t, s, events)

@@ -43,14 +43,24 @@ type history struct {
 	old   bool // without what programs of the first schema did not do
 }
 
+// newState is an empty exchange whose orders execute in parts of two fills.
+func newState() *exchange.State {
+	s := exchange.NewState()
+	s.Index.FillsMax = 2
+	return s
+}
+
 func newHistory(seed uint64) *history {
-	return &history{r: rand.New(rand.NewPCG(seed, 1)), state: exchange.NewState()}
+	return &history{r: rand.New(rand.NewPCG(seed, 1)), state: newState()}
 }
 
 // next returns the next event, which has been applied to the state.
 func (h *history) next() exchange.Event {
 	h.seq++
-	e := exchange.Event{Time: int64(h.seq), Symbol: exchange.Symbol("ABC"[h.seq%3 : h.seq%3+1]), Account: exchange.AccountID(fmt.Sprint(h.r.IntN(10)))}
+	e := exchange.Event{Time: int64(h.seq) * exchange.Second, Symbol: exchange.Symbol("ABC"[h.seq%3 : h.seq%3+1]), Account: exchange.AccountID(fmt.Sprint(h.r.IntN(10)))}
+	if book := h.state.Books[e.Symbol]; book != nil && book.Unfinished() != 0 {
+		return h.goOn(e, book)
+	}
 	switch {
 	case h.seq <= 3:
 		e.Kind, e.Account = exchange.SymbolMade, ""
@@ -104,6 +114,9 @@ func (h *history) cancel(e *exchange.Event) bool {
 func (h *history) cancelAll(e *exchange.Event) bool {
 	var cancels []exchange.Cancel
 	for sym, book := range h.state.Books {
+		if book.Unfinished() != 0 {
+			return false
+		}
 		for o := range book.OpenOf(h.state.Ledger.Account(e.Account)) {
 			cancels = append(cancels, exchange.Cancel{Order: o.ID, Symbol: sym, Side: o.Side, Shares: o.Open, Limit: o.Limit})
 		}
@@ -128,7 +141,7 @@ func (h *history) halt(e *exchange.Event, halted bool) bool {
 // order makes e an order, smaller until the account can pay for it.
 func (h *history) order(e exchange.Event) exchange.Event {
 	li := h.state.Ledger.Listing(e.Symbol)
-	o := exchange.NewOrder(h.state.OrderID+1, h.state.Ledger.Account(e.Account), exchange.Side(1+h.r.IntN(2)), exchange.Shares(1+h.r.IntN(60)), exchange.Price(90+h.r.IntN(20)))
+	o := exchange.NewOrder(h.state.OrderID+1, h.state.Ledger.Account(e.Account), exchange.Side(1+h.r.IntN(2)), exchange.Shares(1+h.r.IntN(240)>>h.r.IntN(5)), exchange.Price(90+h.r.IntN(20)))
 	if h.state.Ledger.Reserve(li, o) != exchange.OK {
 		h.seq--
 		return h.next()
@@ -139,7 +152,22 @@ func (h *history) order(e exchange.Event) exchange.Event {
 	e.Kind, e.Order, e.Side, e.Shares, e.Limit = exchange.OrderAccepted, o.ID, o.Side, o.Shares, o.Limit
 	e.Fills = fills
 	h.name(&e)
-	var plain exchange.Event // without what only the book knows
+	return plain(e)
+}
+
+// goOn makes e the next part of an unfinished order.
+func (h *history) goOn(e exchange.Event, book *exchange.Book) exchange.Event {
+	o, _ := book.Find(book.Unfinished())
+	e.Kind, e.Account, e.Order, e.Side, e.Shares, e.Limit = exchange.OrderContinued, o.Account.ID, o.ID, o.Side, o.Open, o.Limit
+	e.Before = len(o.Executions)
+	e.Fills = book.Continue(&o, e.Time, nil)
+	h.state.Ledger.SettleMore(h.state.Ledger.Listing(e.Symbol), &o, e.Fills)
+	return plain(e)
+}
+
+// plain returns e without what only the book knows.
+func plain(e exchange.Event) exchange.Event {
+	var plain exchange.Event
 	if err := exchange.DecodeEvent(exchange.AppendEvent(nil, &e), &plain); err != nil {
 		panic(err)
 	}

@@ -25,6 +25,9 @@ const (
 	// for Postgres. There are that many only when the projection is behind.
 	batchRecordsMax = 50_000
 
+	// batchExecutionsMax ends a batch earlier: orders may have thousands of executions each.
+	batchExecutionsMax = 250_000
+
 	// dropAgain is how often segments are tried again that another reader holds, or that
 	// could not be deleted.
 	dropAgain = 100 * time.Millisecond
@@ -172,7 +175,7 @@ func (p *Projector) run(ctx context.Context) error {
 			p.options.OnBatch(p.batch.records(), rows, time.Since(start))
 		}
 		p.commit()
-		if p.batch.records() < p.size {
+		if !p.batch.full(p.size) {
 			p.letGather(ctx)
 		}
 		// Slowly, after it was too much: what is too much now and then costs its time again.
@@ -242,7 +245,7 @@ func (p *Projector) fill(ctx context.Context) error {
 		if err := p.batch.add(seq, &p.event); err != nil {
 			return err
 		}
-		if p.batch.records() == p.size {
+		if p.batch.full(p.size) {
 			return nil
 		}
 		if seq, record, ok, err = p.reader.TryNext(); err != nil {

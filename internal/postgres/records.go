@@ -18,40 +18,51 @@ const records = `
 	SELECT coalesce(seq, 0), kind, coalesce(id, 0), coalesce(account, ''), coalesce(sym, ''), coalesce(quantity, 0),
 	       coalesce(amount, 0), coalesce(limit_price, 0), coalesce(time, 0), coalesce(n, 0), coalesce(resting_id, 0), coalesce(owner, ''),
 	       coalesce(shares, 0), coalesce(price, 0), coalesce(fill_sym, ''), coalesce(buys, false), coalesce(fill_time, 0),
-	       coalesce(reason, ''), coalesce(ref, '')
+	       coalesce(reason, ''), coalesce(ref, ''), coalesce(open, 0)
 	  FROM (SELECT seq, 1 AS kind, NULL::bigint AS id, id AS account, NULL::text AS sym, opened AS quantity,
 	               NULL::bigint AS amount, NULL::bigint AS limit_price, NULL::bigint AS time,
 	               NULL::int AS n, NULL::bigint AS resting_id, NULL::text AS owner, NULL::bigint AS shares,
 	               NULL::bigint AS price, NULL::text AS fill_sym, NULL::bool AS buys, NULL::bigint AS fill_time,
-	               NULL::text AS reason
+	               NULL::text AS reason, NULL::bigint AS open
 	          FROM accounts
 	        UNION ALL
-	        SELECT seq, 2, NULL, NULL, sym, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+	        SELECT seq, 2, NULL, NULL, sym, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 	          FROM symbols
 	        UNION ALL
-	        SELECT seq, 3, NULL, account, sym, shares, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+	        SELECT seq, 3, NULL, account, sym, shares, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 	          FROM placement_log
 	        UNION ALL
 	        SELECT o.seq, 4, coalesce(o.id, e.order_id), o.account, o.sym, NULL, o.amount, o.limit_price, o.time,
-	               e.n, e.resting_id, r.account, e.shares, e.price, e.sym, e.buys, e.time, NULL
+	               e.n, e.resting_id, r.account, e.shares, e.price, e.sym, e.buys, e.time, NULL, NULL
 	          FROM order_log o
-	          FULL JOIN execution_log e ON e.order_id = o.id
+	          FULL JOIN (SELECT x.*
+	                       FROM execution_log x
+	                       LEFT JOIN (SELECT order_id, min(first_n) AS first_n FROM part_log GROUP BY order_id) p USING (order_id)
+	                      WHERE p.first_n IS NULL OR x.n < p.first_n) e ON e.order_id = o.id
+	          LEFT JOIN order_log r ON r.id = e.resting_id
+	        UNION ALL
+	        SELECT p.seq, 9, p.order_id, o.account, o.sym, NULL, o.amount, o.limit_price, p.time,
+	               e.n, e.resting_id, r.account, e.shares, e.price, e.sym, e.buys, e.time, NULL, p.open
+	          FROM part_log p
+	          LEFT JOIN order_log o ON o.id = p.order_id
+	          LEFT JOIN LATERAL (SELECT * FROM execution_log x
+	                              WHERE x.order_id = p.order_id AND x.n BETWEEN p.first_n AND p.last_n OFFSET 0) e ON true
 	          LEFT JOIN order_log r ON r.id = e.resting_id
 	        UNION ALL
 	        SELECT c.seq, 5, c.order_id, o.account, o.sym, NULL, o.amount, o.limit_price, c.time,
-	               NULL, NULL, NULL, c.shares, NULL, NULL, NULL, NULL, NULL
+	               NULL, NULL, NULL, c.shares, NULL, NULL, NULL, NULL, NULL, NULL
 	          FROM cancel_log c
 	          LEFT JOIN order_log o ON o.id = c.order_id
 	         WHERE c.n IS NULL
 	        UNION ALL
 	        SELECT c.seq, 8, NULL, o.account, o.sym, NULL, o.amount, o.limit_price, c.time,
-	               c.n, c.order_id, NULL, c.shares, NULL, NULL, NULL, NULL, NULL
+	               c.n, c.order_id, NULL, c.shares, NULL, NULL, NULL, NULL, NULL, NULL
 	          FROM cancel_log c
 	          LEFT JOIN order_log o ON o.id = c.order_id
 	         WHERE c.n IS NOT NULL
 	        UNION ALL
 	        SELECT seq, CASE WHEN halted THEN 6 ELSE 7 END, NULL, NULL, sym, NULL, NULL, NULL, time,
-	               NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, reason
+	               NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, reason, NULL
 	          FROM halt_log) AS record
 	  LEFT JOIN (SELECT seq, ref FROM refs) AS used USING (seq)
 	 WHERE %s
@@ -91,6 +102,7 @@ type recordRow struct {
 	fillTime      int64
 	ref           string
 	reason        string
+	open          int64 // of an order, before a further part of it
 }
 
 // recordReader puts events together from rows.
@@ -111,7 +123,7 @@ func (r *recordReader) read(ctx context.Context, tx pgx.Tx, condition string, ar
 	}
 	w := &r.row
 	_, err = pgx.ForEachRow(rows, []any{&w.seq, (*uint8)(&w.kind), &w.id, &w.account, &w.symbol, &w.quantity, &w.amount, &w.limit, &w.time,
-		&w.n, &w.resting, &w.owner, &w.shares, &w.price, &w.fillSymbol, &w.buys, &w.fillTime, &w.reason, &w.ref}, r.take)
+		&w.n, &w.resting, &w.owner, &w.shares, &w.price, &w.fillSymbol, &w.buys, &w.fillTime, &w.reason, &w.ref, &w.open}, r.take)
 	if err == nil {
 		err = r.emit()
 	}
@@ -128,7 +140,10 @@ func (r *recordReader) read(ctx context.Context, tx pgx.Tx, condition string, ar
 // take takes in a row: an execution of the pending order, or the next record.
 func (r *recordReader) take() error {
 	w := &r.row
+	w.time, w.fillTime = w.time*exchange.Second, w.fillTime*exchange.Second
 	switch {
+	case w.kind == exchange.OrderContinued && w.account == "":
+		return r.rowError("there is no order %d", w.id)
 	case w.kind == exchange.OrderAccepted && w.account == "":
 		return r.executionError("there is no order %d", w.id)
 	case w.kind == exchange.OrderCanceled && w.account == "":
@@ -137,7 +152,8 @@ func (r *recordReader) take() error {
 		return r.rowError("there is no order %d", w.resting)
 	case w.seq == 0:
 		return r.rowError("it has no record")
-	case r.pending && w.seq == r.next-1 && w.kind == exchange.OrderAccepted && r.event.Kind == w.kind && w.id == int64(r.event.Order) && w.n > 0:
+	case r.pending && w.seq == r.next-1 && (w.kind == exchange.OrderAccepted || w.kind == exchange.OrderContinued) && r.event.Kind == w.kind &&
+		w.id == int64(r.event.Order) && w.n > 0:
 		return r.addFill()
 	case r.pending && w.seq == r.next-1 && w.kind == exchange.OrdersCanceled && r.event.Kind == w.kind:
 		return r.addCancel()
@@ -179,12 +195,17 @@ func (r *recordReader) begin() (err error) {
 		err = (*cashColumn)(&e.Balance).ScanNumeric(w.quantity)
 	case exchange.SharesPlaced:
 		err = (*sharesColumn)(&e.Placed).ScanNumeric(w.quantity)
-	case exchange.OrderAccepted, exchange.OrderCanceled:
-		e.Order, e.Limit = exchange.OrderID(w.id), exchange.Price(w.limit)
-		e.Side, e.Shares = sideOf(w.amount)
-		if w.kind == exchange.OrderCanceled {
-			e.Shares = exchange.Shares(w.shares)
-		}
+	case exchange.OrderAccepted:
+		r.beginOrder()
+	case exchange.OrderCanceled:
+		r.beginOrder()
+		e.Shares = exchange.Shares(w.shares)
+	case exchange.OrderContinued:
+		r.beginOrder()
+		e.Shares, e.Before = exchange.Shares(w.open), int(w.n)-1
+	case exchange.SymbolMade, exchange.SymbolResumed, exchange.OrdersCanceled:
+	default:
+		return r.rowError("it is of unknown kind %s", w.kind)
 	}
 	if err != nil {
 		return r.rowError("%v", err)
@@ -200,10 +221,17 @@ func (r *recordReader) begin() (err error) {
 	return nil
 }
 
+// beginOrder takes what the row says of its order.
+func (r *recordReader) beginOrder() {
+	w, e := &r.row, &r.event
+	e.Order, e.Limit = exchange.OrderID(w.id), exchange.Price(w.limit)
+	e.Side, e.Shares = sideOf(w.amount)
+}
+
 // addFill adds the row's execution to the pending order.
 func (r *recordReader) addFill() error {
 	w, e := &r.row, &r.event
-	switch want := len(e.Fills) + 1; {
+	switch want := e.Before + len(e.Fills) + 1; {
 	case int(w.n) != want:
 		return r.executionError("the order's execution %d is missing, or this one is there twice", want)
 	case w.owner == "":
@@ -213,7 +241,7 @@ func (r *recordReader) addFill() error {
 	case w.buys != (e.Side == exchange.Buy):
 		return r.executionError("buys is %t, the order %ss", w.buys, e.Side)
 	case w.fillTime != e.Time:
-		return r.executionError("time is %d, the order's is %d", w.fillTime, e.Time)
+		return r.executionError("time is %d, the order's is %d", exchange.Seconds(w.fillTime), exchange.Seconds(e.Time))
 	}
 	e.Fills = append(e.Fills, exchange.Fill{Resting: exchange.OrderID(w.resting), Account: exchange.AccountID(w.owner),
 		Shares: exchange.Shares(w.shares), Price: exchange.Price(w.price)})
@@ -229,7 +257,7 @@ func (r *recordReader) addCancel() error {
 	case w.account != string(e.Account):
 		return r.rowError("order %d is of account %s, the others are of account %s", w.resting, w.account, e.Account)
 	case w.time != e.Time:
-		return r.rowError("order %d is canceled at %d, the others at %d", w.resting, w.time, e.Time)
+		return r.rowError("order %d is canceled at %d, the others at %d", w.resting, exchange.Seconds(w.time), exchange.Seconds(e.Time))
 	}
 	side, _ := sideOf(w.amount)
 	e.Cancels = append(e.Cancels, exchange.Cancel{Order: exchange.OrderID(w.resting), Symbol: exchange.Symbol(w.symbol),
@@ -264,6 +292,10 @@ func RecordRow(e *exchange.Event, seq uint64) (table, key string) {
 		return "halt_log", fmt.Sprintf("seq %d", seq)
 	case exchange.OrdersCanceled:
 		return "cancel_log", fmt.Sprintf("seq %d", seq)
+	case exchange.OrderContinued:
+		return "part_log", fmt.Sprintf("seq %d", seq)
+	case exchange.OrderCanceled:
+		return "cancel_log", fmt.Sprintf("order_id %d", e.Order)
 	}
-	return "cancel_log", fmt.Sprintf("order_id %d", e.Order)
+	panic(fmt.Sprintf("postgres: no table has rows of kind %s", e.Kind))
 }

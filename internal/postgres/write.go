@@ -77,6 +77,7 @@ func (s *Store) write(ctx context.Context, b *batch) (rows int64, err error) {
 		w.copy("placement_log", &b.placementLog)
 		w.copy("order_log", &b.orderLog)
 		w.copy("execution_log", &b.executionLog)
+		w.copy("part_log", &b.partLog)
 		w.copy("cancel_log", &b.cancelLog)
 		w.copy("refs", &b.refs)
 		w.halts(b)
@@ -179,7 +180,7 @@ func (w *writer) halts(b *batch) {
 			continue
 		}
 		halted.text(string(sym))
-		since.bigint(h.Since)
+		since.bigint(exchange.Seconds(h.Since))
 		reasons.text(h.Reason)
 	}
 	if halted.n > 0 {
@@ -259,7 +260,7 @@ func (w *writer) traded(b *batch) {
 		rounds.bigint(int64(t.Notional.Rounds))
 		rests.cash(t.Notional.Rest)
 		prices.position(exchange.Shares(t.Last).Position())
-		times.bigint(t.Time)
+		times.bigint(exchange.Seconds(t.Time))
 	}
 	if symbols.n > 0 {
 		w.expect(symbols.n, w.run(addTraded, symbols.bytes(), trades.bytes(), shares.bytes(), rounds.bytes(), rests.bytes(), prices.bytes(), times.bytes()), "market")

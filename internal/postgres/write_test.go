@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,9 +101,9 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 		{Kind: exchange.AccountOpened, Account: "1", Balance: exchange.Notional(1000, 1e8)},
 		{Kind: exchange.AccountOpened, Account: "2", Balance: exchange.Notional(1000, 1e8)},
 		order(1, "B", "1"), order(2, "A", "1"), order(3, "A", "1"), order(4, "A", "2"),
-		{Kind: exchange.OrdersCanceled, Time: 9, Account: "1", Cancels: []exchange.Cancel{cancel(2, "A"), cancel(3, "A"), cancel(1, "B")}},
-		{Kind: exchange.SymbolHalted, Time: 9, Symbol: "A", Reason: "news"}, {Kind: exchange.SymbolHalted, Time: 9, Symbol: "B"},
-		{Kind: exchange.SymbolResumed, Time: 10, Symbol: "A"},
+		{Kind: exchange.OrdersCanceled, Time: 9*exchange.Second + 5, Account: "1", Cancels: []exchange.Cancel{cancel(2, "A"), cancel(3, "A"), cancel(1, "B")}},
+		{Kind: exchange.SymbolHalted, Time: 9*exchange.Second + 5, Symbol: "A", Reason: "news"}, {Kind: exchange.SymbolHalted, Time: 9*exchange.Second + 5, Symbol: "B"},
+		{Kind: exchange.SymbolResumed, Time: 10 * exchange.Second, Symbol: "A"},
 	}
 	url := pgtest.NewDatabase(t)
 	s, b := mustOpen(t, url), newBatch()
@@ -149,10 +150,31 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 				for _, sym := range snap.Symbols {
 					halts[sym.Symbol] = sym.Halt
 				}
-				require.Equal(t, map[exchange.Symbol]*exchange.Halt{"A": nil, "B": {Since: 9}}, halts)
+				require.Equal(t, map[exchange.Symbol]*exchange.Halt{"A": nil, "B": {Since: 9 * exchange.Second}}, halts)
 				return
 			}
 			require.ErrorContains(t, err, want)
 		})
+	}
+}
+
+// TestEveryKindOfRecordHasRows: one that the core knows and the tables do not must end the
+// projection, or it would be deleted with its segment.
+func TestEveryKindOfRecordHasRows(t *testing.T) {
+	known := map[exchange.EventKind]bool{}
+	for kind := range exchange.EventKinds() {
+		known[kind] = true
+	}
+	for n := range 256 {
+		kind := exchange.EventKind(n)
+		b := newBatch()
+		b.reset(0)
+		err := b.add(1, &exchange.Event{Kind: kind, Account: "1", Symbol: "A", Order: 1, Side: exchange.Buy, Shares: 1, Limit: 1})
+		if known[kind] {
+			require.NoError(t, err, kind)
+			require.NotPanics(t, func() { RecordRow(&exchange.Event{Kind: kind}, 1) }, kind)
+			continue
+		}
+		require.ErrorContains(t, err, "record 1 is of unknown kind event("+fmt.Sprint(n)+")")
 	}
 }

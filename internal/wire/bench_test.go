@@ -60,14 +60,14 @@ func BenchmarkDecodeMemory(b *testing.B) {
 }
 
 func BenchmarkAppendReply(b *testing.B) {
-	fills := []exchange.Execution{{Shares: 200e8, Price: 127e8, Time: 1519348326}, {Shares: 100e8, Price: 125e8, Time: 1519348326}}
+	fills := []exchange.Execution{{Shares: 200e8, Price: 127e8, Time: 1519348326_987654321}, {Shares: 100e8, Price: 125e8, Time: 1519348326_987654321}}
 	for name, c := range map[string]struct {
 		frame   string
 		results []exchange.Result
 	}{
 		"opened": {twoOrders, []exchange.Result{{Order: 1000001}, {Order: 1000002}}},
 		"status": {`<transactions id="1"><query id="1000001"/><cancel id="1000002"/></transactions>`, []exchange.Result{
-			{Status: exchange.Status{Open: 50e8, Executions: fills}}, {Status: exchange.Status{Canceled: 50e8, CanceledAt: 1519348326, Executions: fills}}}},
+			{Status: exchange.Status{Open: 50e8, Executions: fills}}, {Status: exchange.Status{Canceled: 50e8, CanceledAt: 1519348326_987654321, Executions: fills}}}},
 		"error": {twoOrders, []exchange.Result{{Reason: exchange.InsufficientFunds}, {Reason: exchange.InsufficientShares}}},
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -12,6 +12,8 @@ import (
 func rejectText(c *exchange.Command, r *exchange.Result) string {
 	order, account, symbol, ref := strconv.FormatUint(uint64(c.Names(r)), 10), string(c.Account), string(c.Symbol), string(c.Ref)
 	switch r.Reason {
+	case exchange.OK:
+		panic("wire: a command that was done has no reason")
 	case exchange.AccountExists:
 		return "account " + account + " already exists"
 	case exchange.BalanceTotalExceeded:
@@ -66,7 +68,7 @@ func rejectText(c *exchange.Command, r *exchange.Result) string {
 
 // haltText says that a symbol takes no orders, since when, and why.
 func haltText(sym exchange.Symbol, h *exchange.Halt) string {
-	text := "symbol " + string(sym) + " is halted since " + utc(h.Since) + " and takes no orders; cancel and query work"
+	text := "symbol " + string(sym) + " is halted since " + utc(exchange.Seconds(h.Since)) + " and takes no orders; cancel and query work"
 	if h.Reason != "" {
 		text += ": " + h.Reason
 	}

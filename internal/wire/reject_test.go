@@ -23,7 +23,7 @@ func TestTimesReadAsPackageTimeShowsThem(t *testing.T) {
 
 func TestAnOrderForAHaltedSymbolIsToldSinceWhenAndWhy(t *testing.T) {
 	c := exchange.Command{Kind: exchange.PlaceOrder, Symbol: "SPY"}
-	r := exchange.Result{Reason: exchange.Halted, Halt: &exchange.Halt{Since: 1519348326, Reason: "news is out"}}
+	r := exchange.Result{Reason: exchange.Halted, Halt: &exchange.Halt{Since: 1519348326_987654321, Reason: "news is out"}}
 	require.Equal(t, "symbol SPY is halted since 2018-02-23T01:12:06Z and takes no orders; cancel and query work: news is out", rejectText(&c, &r))
 	r.Halt = &exchange.Halt{}
 	require.Equal(t, "symbol SPY is halted since 1970-01-01T00:00:00Z and takes no orders; cancel and query work", rejectText(&c, &r))

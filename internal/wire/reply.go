@@ -97,8 +97,11 @@ func appendDone(dst []byte, e echo, c *exchange.Command, r *exchange.Result) []b
 		return append(dst, "/>"...)
 	case exchange.QueryOrder:
 		return appendStatus(dst, "status", e, c, r)
+	case exchange.CancelOrder:
+		return appendStatus(dst, "canceled", e, c, r)
+	case exchange.ShowOrder: // is not asked over XML
 	}
-	return appendStatus(dst, "canceled", e, c, r)
+	panic("wire: no reply to a command of kind " + c.Kind.String())
 }
 
 // appendOrderID appends the id that the exchange knows an order by.
@@ -124,14 +127,14 @@ func appendStatus(dst []byte, name string, e echo, c *exchange.Command, r *excha
 	if s.Canceled > 0 {
 		dst = append(dst, `<canceled shares="`...)
 		dst = append(s.Canceled.Append(dst), `" time="`...)
-		dst = append(strconv.AppendInt(dst, s.CanceledAt, 10), `"/>`...)
+		dst = append(strconv.AppendInt(dst, exchange.Seconds(s.CanceledAt), 10), `"/>`...)
 	}
 	for i := range s.Executions {
 		x := &s.Executions[i]
 		dst = append(dst, `<executed shares="`...)
 		dst = append(x.Shares.Append(dst), `" price="`...)
 		dst = append(x.Price.Append(dst), `" time="`...)
-		dst = append(strconv.AppendInt(dst, x.Time, 10), `"/>`...)
+		dst = append(strconv.AppendInt(dst, exchange.Seconds(x.Time), 10), `"/>`...)
 	}
 	dst = append(append(dst, "</"...), name...)
 	return append(dst, '>')

@@ -21,10 +21,10 @@ func reasons() (all []exchange.RejectReason) {
 
 func TestStatusListsOpenThenCanceledThenExecutions(t *testing.T) {
 	const unit = 1e8
-	two := []exchange.Execution{{Shares: 200 * unit, Price: 127 * unit, Time: 1519348326}, {Shares: unit / 2, Price: 125, Time: -1}}
+	two := []exchange.Execution{{Shares: 200 * unit, Price: 127 * unit, Time: 1519348326_987654321}, {Shares: unit / 2, Price: 125, Time: -exchange.Second}}
 	for want, s := range map[string]exchange.Status{
 		`<open shares="100"/>`:                              {Open: 100 * unit},
-		`<canceled shares="0.00000001" time="1519348326"/>`: {Canceled: 1, CanceledAt: 1519348326},
+		`<canceled shares="0.00000001" time="1519348326"/>`: {Canceled: 1, CanceledAt: 1519348326_987654321},
 		`<open shares="1.5"/><executed shares="200" price="127" time="1519348326"/><executed shares="0.5" price="0.00000125" time="-1"/>`:            {Open: 1.5 * unit, Executions: two},
 		`<canceled shares="3" time="0"/><executed shares="200" price="127" time="1519348326"/><executed shares="0.5" price="0.00000125" time="-1"/>`: {Canceled: 3 * unit, Executions: two},
 		`<executed shares="200" price="127" time="1519348326"/><executed shares="0.5" price="0.00000125" time="-1"/>`:                                {Executions: two},
@@ -75,7 +75,7 @@ func TestRejectNamesTheValues(t *testing.T) {
 		{trades, 3, exchange.Result{Reason: exchange.RateExceeded}, `<error sym="A" amount="2" limit="3" ref="r-1">account 1 is over its limit of orders and creates a second; try again later</error>`},
 		{trades, 4, exchange.Result{Reason: exchange.UnknownOrder}, `<error ref="r-2">account 1 has no order of ref r-2</error>`},
 		{trades, 4, exchange.Result{Reason: exchange.AlreadyExecuted, Order: 9}, `<error ref="r-2">order 9 has nothing open: it is executed</error>`},
-		{trades, 1, exchange.Result{Reason: exchange.Halted, Halt: &exchange.Halt{Since: 1519348326, Reason: `<"news">`}},
+		{trades, 1, exchange.Result{Reason: exchange.Halted, Halt: &exchange.Halt{Since: 1519348326_987654321, Reason: `<"news">`}},
 			`<error sym="A" amount="-0.5" limit="1">symbol A is halted since 2018-02-23T01:12:06Z and takes no orders; cancel and query work: &lt;"news"&gt;</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.TooManyCancels}, `<error id="7">account 1 has more open than one record of the journal takes</error>`},
 		{trades, 2, exchange.Result{Reason: 200}, `<error id="7">refused: unknown</error>`},

@@ -56,9 +56,9 @@ var uncommon = []string{
 // outcomes are results of every kind of reply. What they are does not depend on the
 // command, which AppendReply does not mind.
 var outcomes = []exchange.Result{
-	{Order: 42, Status: exchange.Status{Open: 5e8, Executions: []exchange.Execution{{Shares: 15e7, Price: 12550000000, Time: 1519348326}}}},
+	{Order: 42, Status: exchange.Status{Open: 5e8, Executions: []exchange.Execution{{Shares: 15e7, Price: 12550000000, Time: 1519348326_987654321}}}},
 	{Reason: exchange.SymbolLimitExceeded},
-	{Order: 1 << 62, Status: exchange.Status{Canceled: 1, CanceledAt: 1519348326}},
+	{Order: 1 << 62, Status: exchange.Status{Canceled: 1, CanceledAt: 1519348326_987654321}},
 	{Reason: exchange.InsufficientFunds},
 	{Reason: exchange.UnknownAccount},
 }

@@ -160,11 +160,11 @@ const clockVariable = "OUTCRY_TORTURE_CLOCK"
 
 var clockEdits = []venue.Edit{
 	{File: "internal/engine/engine.go", Old: "import (\n", New: "import (\n\t\"os\"\n\t\"strconv\"\n"},
-	{File: "internal/engine/engine.go", Old: "o.Now = func() int64 { return time.Now().Unix() }",
+	{File: "internal/engine/engine.go", Old: "o.Now = func() int64 { return time.Now().UnixNano() }",
 		New: `o.Now = func() int64 {
 			b, _ := os.ReadFile(os.Getenv("` + clockVariable + `"))
 			n, _ := strconv.ParseInt(string(b), 10, 64)
-			return time.Now().Unix() + n
+			return time.Now().UnixNano() + n*int64(time.Second)
 		}`},
 }
 

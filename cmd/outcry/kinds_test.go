@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	feeds "outcry/internal/market"
+	"outcry/internal/postgres"
+	"outcry/internal/postgres/pgtest"
+)
+
+// TestNobodyPassesOverARecordOfAnUnknownKind puts one behind records that are known, and
+// has everything that reads records come to it: each ends with an error that names the
+// kind, and has nothing of what follows.
+func TestNobodyPassesOverARecordOfAnUnknownKind(t *testing.T) {
+	t.Parallel()
+	newest := exchange.EventKind(0)
+	for k := range exchange.EventKinds() {
+		newest = k
+	}
+	for _, kind := range []exchange.EventKind{0, newest + 1, 0x3f} {
+		l := liveShortly(t)
+		file := takenOf(t, l)
+		j, err := journal.Open(filepath.Join(l.data, "journal"), journal.Options{SegmentBytes: 1 << 16})
+		require.NoError(t, err)
+		applied := j.Appended()
+		unknown := []byte{0x80 | byte(kind), 0, 0}
+		for _, record := range [][]byte{unknown, exchange.AppendEvent(nil, &exchange.Event{Kind: exchange.SymbolMade, Symbol: "C"})} {
+			_, err = j.Append(record)
+			require.NoError(t, err)
+		}
+		require.NoError(t, j.Wait(background, j.Appended()))
+		for name, err := range readersOf(t, l, j, applied) {
+			require.ErrorContains(t, err, fmt.Sprintf("unknown kind %d", kind), name)
+			require.ErrorContains(t, err, fmt.Sprintf("record %d", applied+1), name)
+		}
+		for name, err := range map[string]error{
+			"DecodeEvent": exchange.DecodeEvent(unknown, new(exchange.Event)), "Check": (&exchange.Event{Kind: kind, Account: "1", Symbol: "A"}).Check(),
+			"DecodePublic": func() error { _, err := exchange.DecodePublic(unknown, new(exchange.Event)); return err }(),
+		} {
+			require.ErrorContains(t, err, fmt.Sprintf("unknown kind %d", kind), name)
+		}
+		require.Error(t, exchange.NewState().Apply(&exchange.Event{Kind: kind, Symbol: "A"}))
+		require.Panics(t, func() { exchange.AppendEvent(nil, &exchange.Event{Kind: kind}) })
+
+		var stderr bytes.Buffer
+		server := exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+l.data, "--listen=127.0.0.1:0", "--http=", "--database-url="+l.database)
+		server.Stderr = &stderr
+		require.Error(t, server.Run())
+		require.Contains(t, stderr.String(), fmt.Sprintf("unknown kind %d", kind))
+		refused(t, fmt.Sprintf("unknown kind %d", kind), "journal", l.data)
+		stdout, stderrText, _ := l.verified()
+		require.Contains(t, stdout+stderrText, fmt.Sprintf("unknown kind %d", kind))
+		refused(t, fmt.Sprintf("unknown kind %d", kind), "restore", "--data="+filepath.Join(t.TempDir(), "data"),
+			"--database-url="+pgtest.NewDatabase(t), "--journal="+l.data, file)
+	}
+}
+
+// readersOf returns with which errors those end who follow a journal after record
+// applied, and closes it.
+func readersOf(t *testing.T, l *life, j *journal.Journal, applied uint64) map[string]error {
+	t.Helper()
+	defer j.Close()
+	store, err := postgres.Open(background, l.database, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	defer store.Close()
+	snap, err := store.Load(background)
+	require.NoError(t, err)
+	traded, trades, err := store.LoadMarket(background)
+	require.NoError(t, err)
+	records, err := j.NewFollower(applied+1, 1<<20)
+	require.NoError(t, err)
+	feed := feeds.NewFeed(feeds.Options{Records: records, Health: func() feeds.Health { return feeds.Health{} }, Log: slog.New(slog.DiscardHandler)},
+		&feeds.Snapshot{Seq: applied, Symbols: snap.Symbols, Orders: snap.Orders, Traded: traded, Trades: trades})
+	ctx, cancel := context.WithTimeout(background, time.Minute)
+	defer cancel()
+	feed.Run(ctx) // ends by itself
+	p, err := postgres.NewProjector(postgres.ProjectorOptions{Store: store, Journal: j, Applied: applied, Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	projected := p.Run(ctx)
+	position, err := store.Position(background)
+	require.NoError(t, err)
+	require.Equal(t, applied, position.Applied, "the tables do not count it as theirs")
+	return map[string]error{"market feed": feed.Err(), "projector": projected}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
+	"outcry/internal/postgres/pgtest"
+	"outcry/internal/wire"
+)
+
+// recordsUpTo makes a journal in the data directory to, which has the records of another
+// one up to seq.
+func recordsUpTo(t *testing.T, from, to string, seq uint64) {
+	t.Helper()
+	j, err := journal.Open(filepath.Join(to, "journal"), journal.Options{SegmentBytes: 8 << 20})
+	require.NoError(t, err)
+	require.NoError(t, journal.Scan(filepath.Join(from, "journal"), func(n uint64, record []byte) error {
+		if n <= seq {
+			_, err := j.Append(record)
+			return err
+		}
+		return nil
+	}))
+	require.NoError(t, j.Close())
+}
+
+// projected writes the records of a journal to an empty database, as a server that was
+// killed then has left it.
+func projected(t *testing.T, data, database string) {
+	t.Helper()
+	j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{SegmentBytes: 8 << 20})
+	require.NoError(t, err)
+	store, err := postgres.Open(background, database, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	defer store.Close()
+	require.NoError(t, store.SetJournal(background, j.ID(), "journal"))
+	p, err := postgres.NewProjector(postgres.ProjectorOptions{Store: store, Journal: j, Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(background)
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	require.NoError(t, p.WaitApplied(background, j.Appended()))
+	cancel()
+	require.NoError(t, <-ended)
+	require.NoError(t, j.Close())
+}
+
+// TestAnOrderInPartsIsTheSameEverywhere has one that executes in three parts. A server
+// that is killed behind the first one leaves a journal, or tables, or a backup of them:
+// each leads to the same in the end, and is in order in between.
+func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
+	t.Parallel()
+	const resting = 2*exchange.FillsMax + 100
+	data, database := t.TempDir(), pgtest.NewDatabase(t)
+	p := startExchange(t, data, database, "--segment=8388608")
+	openMarket(t, p)
+	c := &client{access: access{addr: p.addr, timeout: time.Minute}}
+	for left := resting; left > 0; left -= min(left, 1000) {
+		tx := wire.NewTransactions("1")
+		for range min(left, 1000) {
+			tx.Order("A", "-0.00000001", "5")
+		}
+		_, err := c.exchange(tx.Append(nil))
+		require.NoError(t, err)
+	}
+	reply, err := c.exchange(wire.NewTransactions("2").Order("A", fmt.Sprintf("0.%08d", resting+1), "5").Query(fmt.Sprint(resting + 1)).Append(nil))
+	require.NoError(t, err)
+	answers, err := wire.ParseReply(reply)
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprint(resting+1), answers[0].ID)
+	require.Equal(t, "0.00000001", answers[1].Open)
+	require.Len(t, answers[1].Executed, resting)
+	last := p.stop()
+
+	printed := must(t, "journal", data)
+	for n := 1; n <= 2; n++ {
+		require.Contains(t, printed, fmt.Sprintf("order %d of account 2 goes on after %d executions: buy 0.%08d A at 5; filled 0.00000001 at 5 with order %d of account 1",
+			resting+1, n*exchange.FillsMax, resting+1-n*exchange.FillsMax, n*exchange.FillsMax+1))
+	}
+	must(t, "verify", "--database-url="+database, data)
+
+	cut := t.TempDir()
+	recordsUpTo(t, data, cut, last.Seq-2)
+	first := replayed(t, cut, last.Seq-2)
+	require.Equal(t, exchange.OrderID(resting+1), first.Books["A"].Unfinished())
+
+	finished := func(data, database string) {
+		t.Helper()
+		again := startExchange(t, data, database, "--segment=8388608")
+		require.Equal(t, fmt.Sprintf("%x", first.Digest()), again.loaded.Digest)
+		require.Equal(t, last.Digest, again.stop().Digest)
+		require.Contains(t, must(t, "verify", "--database-url="+database, data), fmt.Sprintf("%d executions", resting))
+	}
+	ofJournal := t.TempDir()
+	recordsUpTo(t, cut, ofJournal, last.Seq)
+	finished(ofJournal, pgtest.NewDatabase(t))
+
+	ofTables := pgtest.NewDatabase(t)
+	projected(t, cut, ofTables)
+	must(t, "verify", "--database-url="+ofTables, cut)
+	file := filepath.Join(t.TempDir(), "backup")
+	must(t, "backup", "--data="+cut, "--database-url="+ofTables, file)
+	must(t, "restore", "--check", file)
+	restored, elsewhere := filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t)
+	must(t, "restore", "--data="+restored, "--database-url="+elsewhere, file)
+	finished(restored, elsewhere)
+	finished(cut, ofTables)
+}

@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"outcry/internal/exchange"
+)
+
+// An order that meets more than exchange.FillsMax resting orders executes in parts, each
+// a record. Room for all of them is claimed before the first. Between two parts nothing
+// happens at the desk but reads; the ledger is settled after each, so that a query or a
+// sum is right at any moment. What is unfinished follows from the book alone
+// (Book.Unfinished): whoever comes to such a book finishes it first.
+
+const (
+	// partsUnsyncedMax is how many parts of an order may be appended and not on stable
+	// storage: so one order takes little of the journal's memory, and other symbols'
+	// records do not wait behind all of it.
+	partsUnsyncedMax = 8
+
+	// readsWait is how long reads wait at the most while room for an order is made.
+	readsWait = 5 * time.Millisecond
+)
+
+// partsClaim is what is left of the room that an order has claimed.
+type partsClaim struct{ parts, bytes int }
+
+// placeInParts is placeOrder for an order that does not fit into one part. d.order has
+// its hold. While segments are made for it, it holds nothing: other orders of its account
+// need not wait.
+func (d *desk) placeInParts(c *exchange.Command, r *exchange.Result) error {
+	e, o := d.engine, &d.order
+	var claim partsClaim
+	for {
+		wait, ok, err := d.claimParts(&claim, r)
+		if ok {
+			break
+		}
+		d.withdraw(o)
+		if err != nil || wait == nil {
+			return err
+		}
+		if err := d.awaitRoom(wait); err != nil {
+			return err
+		}
+		if !d.reserve(c, r) {
+			e.journal.Forgo()
+			return nil
+		}
+	}
+	o.ID = exchange.OrderID(e.lastOrder.Add(1))
+	now := d.book.Moment(e.options.Now())
+	d.fills = d.book.Submit(o, now, d.fills[:0])
+	d.noteOrder(exchange.OrderAccepted, o, o.Shares, now)
+	d.event.Ref, d.event.Fills = c.Ref, d.fills
+	seq, err := d.appendPart(&claim)
+	if err != nil {
+		return err
+	}
+	e.settle(d.listing, o, d.fills)
+	d.noteFills(seq, 1)
+	r.Order = o.ID
+	if c.Ref != "" { // it is used: nobody need wait for the other parts to know that
+		use := c.Use()
+		use.Order = o.ID
+		e.mu.Lock()
+		e.refs.table.Add(o.Account, c.Ref, use)
+		e.settled.Broadcast()
+		e.mu.Unlock()
+	}
+	return d.continueOrder(&claim)
+}
+
+// claimParts sets room aside for what d.order can come to. Otherwise wait says when to try
+// again, or r why not. An error is the journal's and final.
+func (d *desk) claimParts(claim *partsClaim, r *exchange.Result) (wait <-chan struct{}, ok bool, err error) {
+	e := d.engine
+	e.mu.Lock()
+	digits := e.ledger.AccountDigits()
+	e.mu.Unlock()
+	claim.parts, claim.bytes = d.book.PartsMax(&d.order, digits)
+	wait, err = e.journal.ClaimMany(claim.parts, claim.bytes)
+	if wait != nil {
+		return wait, false, nil
+	}
+	ok, err = claimed(err, exchange.NoRoom, exchange.TooManyFills, r)
+	return nil, ok, err
+}
+
+// awaitRoom waits for room, while reads go on. It returns ErrStopped, or nil.
+func (d *desk) awaitRoom(wait <-chan struct{}) error {
+	timer := time.NewTimer(readsWait)
+	defer timer.Stop()
+	select {
+	case <-wait:
+	case <-timer.C:
+	case <-d.engine.stop:
+		d.engine.journal.Forgo()
+		return ErrStopped
+	}
+	d.giveWay()
+	return nil
+}
+
+// appendPart writes d.event into the journal, with a part's share of the claim.
+func (d *desk) appendPart(claim *partsClaim) (uint64, error) {
+	if claim.parts--; claim.parts < 0 {
+		panic("engine: an order has more parts than it can have")
+	}
+	d.record = exchange.AppendEvent(d.record[:0], &d.event)
+	seq, err := d.engine.journal.AppendMany(d.record, claim.bytes)
+	if err != nil {
+		return 0, fmt.Errorf("engine: %w", err)
+	}
+	return seq, nil
+}
+
+// continueOrder executes the further parts of d.order, and gives back what is left of the
+// claim. An error is the journal's and final, or ErrStopped: then the order is unfinished.
+func (d *desk) continueOrder(claim *partsClaim) error {
+	e, o := d.engine, &d.order
+	defer func() { e.journal.Unclaim(claim.parts, claim.bytes) }()
+	var appended [partsUnsyncedMax]uint64
+	for n := 0; d.book.Unfinished() != 0; n++ {
+		if e.stopped() {
+			return ErrStopped
+		}
+		d.giveWay()
+		last := &appended[n%partsUnsyncedMax]
+		if err := e.journal.Wait(context.Background(), *last); err != nil {
+			return fmt.Errorf("engine: %w", err)
+		}
+		before, open, now := len(o.Executions), o.Open, d.book.Moment(e.options.Now())
+		d.fills = d.book.Continue(o, now, d.fills[:0])
+		d.noteOrder(exchange.OrderContinued, o, open, now)
+		d.event.Before, d.event.Fills = before, d.fills
+		seq, err := d.appendPart(claim)
+		if err != nil {
+			return err
+		}
+		e.mu.Lock()
+		e.ledger.SettleMore(d.listing, o, d.fills)
+		e.mu.Unlock()
+		d.noteFills(seq, 0)
+		*last = seq
+	}
+	return nil
+}
+
+// finish finishes the order that a start, or a stop, has left unfinished; it costs
+// nothing if there is none. ok is false if there is no room for its parts: then nothing
+// of the symbol may change. An error is the journal's and final, or ErrStopped.
+func (d *desk) finish() (ok bool, err error) {
+	id := d.book.Unfinished()
+	if id == 0 {
+		return true, nil
+	}
+	d.order, _ = d.book.Find(id)
+	for {
+		var claim partsClaim
+		wait, ok, err := d.claimParts(&claim, new(exchange.Result))
+		if ok {
+			err = d.continueOrder(&claim)
+			return err == nil, err
+		}
+		if err != nil || wait == nil {
+			return false, err
+		}
+		if err := d.awaitRoom(wait); err != nil {
+			return false, err
+		}
+	}
+}
+
+// finishFirst has a desk whose book has an unfinished order finish it before anything
+// else. If there is no room for that, the next command tries again.
+func (e *Engine) finishFirst(d *desk) {
+	if d.book.Unfinished() == 0 {
+		return
+	}
+	d.inbox <- &task{done: make(chan struct{}, 1), work: func() error { // nothing else is in the inbox yet
+		_, err := d.finish()
+		return err
+	}}
+}

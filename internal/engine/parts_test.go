@@ -1,0 +1,242 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+)
+
+// inParts is a market whose orders execute in parts of two fills.
+func inParts(t *testing.T, o Options) *market {
+	m := openWith(t, o, journal.Options{SegmentBytes: 1 << 16})
+	m.index.FillsMax = 2
+	return m
+}
+
+// after returns a market as a crash has left m: its journal ends with a record. On a full
+// disk no further segment can be made.
+func (m *market) after(seq uint64, fullDisk bool) *market {
+	m.t.Helper()
+	require.NoError(m.t, m.journal.Wait(background, seq))
+	dir := filepath.Join(m.t.TempDir(), "again")
+	j, err := journal.Open(dir, journal.Options{SegmentBytes: 1 << 16})
+	require.NoError(m.t, err)
+	state := exchange.NewState()
+	state.Index.FillsMax = m.index.FillsMax
+	enough := errors.New("enough")
+	err = journal.Scan(m.dir, func(n uint64, record []byte) error {
+		if n > seq {
+			return enough
+		}
+		var e exchange.Event
+		require.NoError(m.t, exchange.DecodeEvent(record, &e))
+		require.NoError(m.t, state.Apply(&e))
+		_, err := j.Append(record)
+		return err
+	})
+	if !errors.Is(err, enough) {
+		require.NoError(m.t, err)
+	}
+	require.NoError(m.t, j.Wait(background, seq))
+	again := &market{nil, m.t, j, dir}
+	if fullDisk {
+		again.fillDisk()
+	}
+	again.Engine = New(Options{Journal: j, State: state, Now: m.options.Now})
+	m.t.Cleanup(func() {
+		again.Close()
+		j.Close()
+	})
+	return again
+}
+
+// TestAnOrderExecutesInParts looks at each record of one, and goes on after a crash
+// behind each: what comes out is the same.
+func TestAnOrderExecutesInParts(t *testing.T) {
+	m := inParts(t, Options{})
+	for n := range 7 {
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, exchange.Price(5+n%2))).Reason)
+	}
+	first := m.journal.Appended() + 1
+	order := buy("A", 9, 6)
+	order.Ref = "r"
+	require.Equal(t, exchange.Result{Order: 8}, m.do(order))
+	events := m.events(first)
+	require.Len(t, events, 4)
+	open := exchange.Shares(9)
+	for n, e := range events {
+		kind, ref := exchange.OrderContinued, exchange.Ref("")
+		if n == 0 {
+			kind, ref = exchange.OrderAccepted, "r"
+		}
+		fills := min(2, 7-2*n)
+		require.Len(t, e.Fills, fills)
+		e.Fills = nil
+		require.Equal(t, exchange.Event{Kind: kind, Time: 77, Account: "1", Symbol: "A", Order: 8, Side: exchange.Buy, Shares: open, Limit: 6, Before: 2 * n, Ref: ref}, e)
+		open -= exchange.Shares(fills)
+	}
+	status := m.do(queryOf(8)).Status
+	require.Equal(t, exchange.Shares(2), status.Open)
+	require.Len(t, status.Executions, 7)
+	require.Equal(t, exchange.Result{Order: 8}, m.do(order), "its ref is used")
+	m.agrees()
+	stats := m.Stats()
+	require.Equal(t, int64(1), stats.OpenOrders)
+	require.Equal(t, int64(7), stats.ClosedOrders)
+
+	for n := range events {
+		again := m.after(first+uint64(n), false)
+		got := again.do(queryOf(8))
+		require.Equal(t, status, got.Status, "after a crash behind part %d", n+1)
+		require.Equal(t, events, again.events(first))
+		again.agrees()
+		require.Equal(t, stats.OpenOrders, again.Stats().OpenOrders)
+		require.Equal(t, exchange.OK, again.do(cancelOf(8, "1")).Reason)
+	}
+}
+
+// TestPartsChangeNothingOfWhatComesOut sends random commands to a market with parts and
+// to one without.
+func TestPartsChangeNothingOfWhatComesOut(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	m, whole := inParts(t, Options{}), open(t, Options{})
+	r := rand.New(rand.NewPCG(seed, 0))
+	parts := false
+	for id := exchange.OrderID(0); id < 1500; {
+		sym, shares, limit := exchange.Symbol("AB"[r.IntN(2):][:1]), exchange.Shares(1+r.IntN(64)>>r.IntN(6)), exchange.Price(90+r.IntN(8))
+		c := buy(sym, shares, limit)
+		switch r.IntN(5) {
+		case 0, 1:
+			c = sell(sym, shares, limit)
+		case 2:
+			c = cancelOf(1+exchange.OrderID(r.IntN(int(id)+1)), exchange.AccountID("12"[r.IntN(2):][:1]))
+		}
+		want, got := whole.do(c), m.do(c)
+		require.Equal(t, want, got)
+		id = max(id, got.Order)
+		if got.Order == 0 {
+			continue
+		}
+		status := m.do(queryOf(got.Order)).Status
+		require.Equal(t, whole.do(queryOf(got.Order)).Status, status)
+		parts = parts || len(status.Executions) > 6
+	}
+	require.True(t, parts, "an order had several parts")
+	m.agrees()
+	require.Equal(t, whole.Stats().OpenOrders, m.Stats().OpenOrders)
+	require.Equal(t, whole.Stats().ClosedOrders, m.Stats().ClosedOrders)
+	m.Close()
+	whole.Close()
+	require.Equal(t, whole.State().Digest(), m.State().Digest())
+	m.Engine, whole.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}), New(Options{Journal: whole.journal, State: exchange.NewState()})
+}
+
+// TestWithoutRoomNothingComesBeforeAnUnfinishedOrder starts on a full disk behind a part.
+func TestWithoutRoomNothingComesBeforeAnUnfinishedOrder(t *testing.T) {
+	m := inParts(t, Options{})
+	for range 4000 { // more than the segments that are ready have room for
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
+	}
+	first := m.journal.Appended() + 1
+	require.Equal(t, exchange.OK, m.do(buy("A", 4000, 5)).Reason)
+	require.Len(t, m.events(first), 2000)
+	require.NoError(t, m.journal.Wait(background, m.journal.Appended()))
+
+	full := m.after(first, true)
+	query := full.do(queryOf(4001))
+	require.Len(t, query.Status.Executions, 2, "queries work")
+	require.Equal(t, exchange.Shares(3998), query.Status.Open)
+	appended := full.journal.Appended()
+	for c, want := range map[exchange.Command]exchange.RejectReason{
+		buy("A", 1, 1):      exchange.NoRoom,
+		cancelOf(4001, "1"): exchange.NoRoomToCancel,
+		cancelOf(4000, "2"): exchange.NoRoomToCancel,
+		{Kind: exchange.PlaceShares, Symbol: "A", Account: "1", Placed: exchange.Shares(1).Position()}: exchange.NoRoom,
+	} {
+		require.Equal(t, want, full.do(c).Reason, c)
+	}
+	require.Equal(t, exchange.NoRoomToCancel, full.halt("A", "").Reason)
+	require.Equal(t, exchange.NoRoomToCancel, full.cancelAll("1", "").Reason)
+	require.Equal(t, appended, full.journal.Appended(), "nothing has happened")
+	full.freeDisk()
+	require.Equal(t, exchange.OK, full.do(buy("A", 1, 1)).Reason)
+	require.Len(t, full.do(queryOf(4001)).Status.Executions, 4000)
+	full.agrees()
+}
+
+// TestAnOrderWithoutRoomForAllItsPartsIsRefusedWhole fills the disk up first.
+func TestAnOrderWithoutRoomForAllItsPartsIsRefusedWhole(t *testing.T) {
+	m := inParts(t, Options{})
+	for range 4000 {
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
+	}
+	m.fillDisk()
+	before := m.Stats()
+	require.Equal(t, exchange.Result{Reason: exchange.NoRoom}, m.do(buy("A", 4000, 5)))
+	require.Equal(t, before, m.Stats(), "nothing has happened")
+	require.Equal(t, exchange.OK, m.do(buy("A", 1, 5)).Reason, "and others are not refused for it")
+	m.freeDisk()
+	require.Eventually(t, func() bool { return m.do(buy("A", 3999, 5)).Reason == exchange.OK }, time.Minute, time.Millisecond)
+	m.agrees()
+	require.Zero(t, m.Stats().OpenOrders)
+}
+
+// TestAStopInTheMiddleOfAnOrderIsNoFailure ends an engine between two parts: the next one
+// finishes the order.
+func TestAStopInTheMiddleOfAnOrderIsNoFailure(t *testing.T) {
+	m := inParts(t, Options{})
+	const resting = 20_000
+	for range resting {
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
+	}
+	last := m.journal.Appended()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := m.Execute(background, []exchange.Command{buy("A", resting, 5)}, make([]exchange.Result, 1))
+		ended <- err
+	}()
+	require.Eventually(t, func() bool { return m.journal.Appended() > last+10 }, time.Minute, time.Microsecond)
+	m.Close()
+	require.ErrorIs(t, <-ended, ErrStopped)
+	require.NotZero(t, m.State().Books["A"].Unfinished())
+	require.NoError(t, m.State().Audit())
+	again := m.after(m.journal.Appended(), false)
+	require.Len(t, again.do(queryOf(resting+1)).Status.Executions, resting)
+	again.agrees()
+	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()})
+}
+
+// TestTheTimesOfASymbolNeverGoBack has a clock that does.
+func TestTheTimesOfASymbolNeverGoBack(t *testing.T) {
+	clock := int64(10_000)
+	m := inParts(t, Options{Now: func() int64 { clock -= 7; return clock }})
+	for range 5 {
+		m.do(sell("A", 1, 5))
+	}
+	m.do(buy("A", 4, 5))
+	m.do(cancelOf(5, "2"))
+	m.halt("A", "")
+	m.resume("A")
+	m.do(buy("A", 1, 1))
+	m.cancelAll("1", "A")
+	m.do(exchange.Command{Kind: exchange.PlaceShares, Symbol: "A", Account: "1", Placed: exchange.Shares(1).Position()})
+	times := map[exchange.EventKind]int64{}
+	var latest int64
+	for _, e := range m.events(1) {
+		if e.Symbol == "A" || e.Kind == exchange.OrdersCanceled {
+			require.GreaterOrEqual(t, e.Time, latest, fmt.Sprint(e.Kind))
+			latest = e.Time
+			times[e.Kind]++
+		}
+	}
+	require.Len(t, times, 8, "records of all kinds but an account's")
+}

@@ -1,0 +1,109 @@
+package exchange
+
+import "fmt"
+
+// FillsMax is how many resting orders a part of an order fills, at the most. An order
+// that meets more executes in several parts, each an event of its own. It belongs to
+// the journal's format: a replay ends each part where it ended.
+const FillsMax = 4096
+
+// partFills returns how many orders a part fills.
+func (x *Index) partFills() int {
+	if x.FillsMax > 0 {
+		return x.FillsMax
+	}
+	return FillsMax
+}
+
+// crossed reports whether the best bid is at or above the best ask. It adds the two
+// keys, that of an ask being orderUnitsMax less its price, and needs no branch.
+func (b *Book) crossed() bool {
+	return uint64(b.sides[0].bestKey)+uint64(b.sides[1].bestKey) >= orderUnitsMax
+}
+
+// Unfinished returns the order that has executed a part and could execute more at once,
+// 0 if there is none. It is the newest order of a crossed book, and follows from what
+// rests alone. Until Continue has finished it, the book takes no Submit and no Cancel.
+func (b *Book) Unfinished() OrderID {
+	if b.crossed() {
+		return b.newest
+	}
+	return 0
+}
+
+// Continue executes the next part of the unfinished order, as Submit did the first one,
+// and makes o the order as it stands then. It panics if no order is unfinished.
+func (b *Book) Continue(o *Order, now int64, fills []Fill) []Fill {
+	i := b.find(b.newest)
+	if i == 0 || !b.crossed() {
+		panic("exchange: no order is unfinished")
+	}
+	b.orders.read(i, o)
+	fills = b.match(o, now, fills, b.index.partFills())
+	list := b.orders.executions(i)
+	*list = append(*list, b.executions.end()...)
+	o.Executions = *list
+	n := b.orders.at(i)
+	n.left = o.Open
+	if o.Open == 0 {
+		b.leave(n)
+		b.close(i)
+	}
+	return fills
+}
+
+// FillBytesMax returns the most that the fills of the first part of o would add to its
+// event (AppendEvent). whole reports whether there is no other part. It looks at no more
+// than FillsMax + 1 orders, and changes nothing.
+func (b *Book) FillBytesMax(o *Order) (bytes int, whole bool) {
+	opposite := b.side(o.Side.opposite())
+	if opposite.bestKey < opposite.key(o.Limit) {
+		return 0, true
+	}
+	left := b.index.partFills()
+	for n := range b.matches(o) {
+		if left == 0 {
+			return bytes, false
+		}
+		left--
+		bytes += fillBytesMax(len(n.account.ID))
+	}
+	return bytes, true
+}
+
+// PartsMax bounds what o would come to, in a time that does not depend on how many
+// orders it meets: how many parts, and how many bytes the event of each has. No
+// account has an id of more than accountDigits. It changes nothing.
+func (b *Book) PartsMax(o *Order, accountDigits int) (parts, bytes int) {
+	fills, most := b.index.partFills(), int64(b.resting[o.Side.opposite()&1])
+	most = min(most, int64(o.Open)) // each takes a share's smallest part
+	return int((most + int64(fills) - 1) / int64(fills)), EventBytesMax + fills*fillBytesMax(accountDigits)
+}
+
+// checkCrossed proves that nothing crosses but the newest order, and that only after it
+// has executed something.
+func (b *Book) checkCrossed() error {
+	if !b.crossed() {
+		return nil
+	}
+	crossed := fmt.Errorf("exchange: the book is crossed: bid %s, ask %s", b.Best(Buy), b.Best(Sell))
+	i := b.find(b.newest)
+	if i == 0 {
+		return crossed
+	}
+	n := b.orders.at(i)
+	if n.level == 0 || !n.executed {
+		return crossed
+	}
+	own, best := b.side(n.side), b.Best(n.side.opposite())
+	for price, at := range own.all() {
+		o := Order{Side: n.side, Limit: price}
+		if !o.crosses(best) {
+			return nil
+		}
+		if lv := own.level(at); lv.oldest != i || lv.last != i {
+			return crossed
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package journal
+
+import (
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// claimMany claims as soon as there is room.
+func claimMany(t *testing.T, j *Journal, records, size int) error {
+	t.Helper()
+	for {
+		wait, err := j.ClaimMany(records, size)
+		if wait == nil {
+			return err
+		}
+		<-wait
+	}
+}
+
+// TestAClaimOfManyRecordsHasRoomForAll claims several segments' worth, lets the disk fill
+// up, and appends all of it, with other records in between.
+func TestAClaimOfManyRecordsHasRoomForAll(t *testing.T) {
+	const records, size = 40, 900
+	bubble(t, func(t *testing.T, fs *memFS) {
+		j := mustOpenMem(t, fs, small)
+		wait, err := j.ClaimMany(records, size)
+		require.NoError(t, err)
+		require.NotNil(t, wait, "the segments are not there yet")
+		require.NoError(t, claimMany(t, j, records, size))
+		synctest.Wait()
+		require.NoError(t, claimed(t, j, j.Claim, 100), "others need not wait for it")
+		fs.setRoom(0)
+		var last uint64
+		for n := range records {
+			if n%3 == 0 {
+				require.NoError(t, claimed(t, j, j.ClaimReserve, 40))
+			}
+			if last, err = j.AppendMany(payload(j.Appended()+1, size), size); n%2 == 0 {
+				require.NoError(t, j.Wait(background, last))
+			}
+			require.NoError(t, err)
+		}
+		require.NoError(t, j.Wait(background, last), "it has its place on the full disk")
+		require.Greater(t, j.SegmentCount(), 8)
+		require.Zero(t, j.room.many)
+		require.Zero(t, j.room.charged)
+
+		again := mustOpenMem(t, fs.clone(), small)
+		require.Equal(t, j.Synced(), again.Synced())
+	})
+}
+
+// TestADiskWithoutRoomForAClaimRefusesItAlone: nobody else is refused, and what was made
+// for it is removed.
+func TestADiskWithoutRoomForAClaimRefusesItAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, fs *memFS) {
+		j := mustOpenMem(t, fs, small)
+		fs.setRoom(3 * 4096)
+		before := fs.used()
+		for range 3 {
+			err := claimMany(t, j, 40, 900)
+			require.ErrorIs(t, err, ErrNoRoom)
+			require.ErrorIs(t, err, syscall.ENOSPC)
+			synctest.Wait()
+			require.Equal(t, before, fs.used(), "what was made for it is gone")
+			require.NoError(t, j.Room())
+			require.NoError(t, claimed(t, j, j.Claim, 10))
+		}
+		fs.setRoom(-1)
+		require.NoError(t, claimMany(t, j, 40, 900))
+		j.Unclaim(40, 900)
+	})
+}
+
+// TestSegmentsThatNobodyNeedsAreRemoved: the disk grows by what is accepted alone.
+func TestSegmentsThatNobodyNeedsAreRemoved(t *testing.T) {
+	bubble(t, func(t *testing.T, fs *memFS) {
+		j := mustOpenMem(t, fs, small)
+		before := fs.used()
+		require.NoError(t, claimMany(t, j, 40, 900))
+		require.Greater(t, fs.used(), before+10*4096)
+		seq, err := j.AppendMany(payload(1, 20), 900)
+		require.NoError(t, err)
+		require.NoError(t, j.Wait(background, seq))
+		j.Unclaim(39, 900)
+		time.Sleep(2 * spareKeep)
+		synctest.Wait()
+		require.Equal(t, before, fs.used())
+		require.NoError(t, claimed(t, j, j.Claim, 10))
+
+		wait, err := j.ClaimMany(40, 900)
+		require.NoError(t, err)
+		require.NotNil(t, wait)
+		j.Forgo()
+		time.Sleep(2 * spareKeep)
+		synctest.Wait()
+		require.Equal(t, before, fs.used(), "what a claim waited for that is not tried again")
+		require.Zero(t, j.room.charged)
+	})
+}
+
+func TestAClaimOfManyIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, fs *memFS) {
+		j := mustOpenMem(t, fs, small)
+		_, err := j.ClaimMany(2, j.ClaimBytesMax()+1)
+		require.ErrorIs(t, err, ErrTooLarge, "a record that fits into no segment")
+		each := int(charge(recordBytes(1000)))
+		_, err = j.ClaimMany(claimBytesMax/each+1, 1000)
+		require.ErrorIs(t, err, ErrTooLarge)
+		wait, err := j.ClaimMany(claimBytesMax/each, 1000)
+		require.NoError(t, err)
+		require.NotNil(t, wait)
+		j.Forgo()
+		require.NoError(t, j.Close())
+		_, err = j.ClaimMany(1, 1)
+		require.ErrorIs(t, err, ErrClosed)
+	})
+}
