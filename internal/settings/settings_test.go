@@ -69,3 +69,13 @@ func TestASecretThatIsGivenInPlaceOfItsFileIsNotRepeated(t *testing.T) {
 		require.ErrorIs(t, err, os.ErrNotExist)
 	}
 }
+
+func TestOnlyAnOptionalFileMayBeMissing(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	path, text, err := ReadOptional(OptionalMark + missing)
+	require.NoError(t, err)
+	require.Equal(t, missing, path)
+	require.Empty(t, text)
+	_, _, err = ReadOptional(missing)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
