@@ -12,9 +12,9 @@ import (
 	"outcry/internal/wire"
 )
 
-// freeze has another session lock what every batch of the projector writes to. The
+// lockState has another session lock what every batch of the projector writes to. The
 // function it returns ends that.
-func freeze(t testing.TB, database string) (thaw func()) {
+func lockState(t testing.TB, database string) (thaw func()) {
 	t.Helper()
 	db, err := pgx.Connect(background, database)
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestAckPostgresTellsNothingThatPostgresDoesNotHave(t *testing.T) {
 	web := s.httpAddr.String()
 	dial(t, addr).must(t, opening)
 	marketUpTo(t, web, s.journal.Appended())
-	thaw := freeze(t, database)
+	thaw := lockState(t, database)
 	before := s.journal.Appended()
 	told := make(came, 8)
 	told.xml(t, addr, `<transactions id="1"><order sym="S" amount="5" limit="2"/></transactions>`)

@@ -28,7 +28,7 @@ func TestBothSidesNoticeAPeerThatHasGone(t *testing.T) {
 	rules, err := os.ReadFile(hba)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(hba, append(rules, "\nhost all all 127.0.0.0/8 trust\n"...), 0o600))
-	mustExec(t, mustConnect(t, c.URL(), "admin"), `SELECT pg_reload_conf()`)
+	mustExec(t, mustConnect(t, c.AdminURL(), "admin"), `SELECT pg_reload_conf()`)
 	u, err := url.Parse(c.URL())
 	require.NoError(t, err)
 	q := u.Query()

@@ -231,6 +231,9 @@ func TestAPoolerThatComesLaterEndsNothing(t *testing.T) {
 // TestWhateverASessionDoesTheProjectorGoesOn lets other sessions of the same role do their worst.
 func TestWhateverASessionDoesTheProjectorGoesOn(t *testing.T) {
 	lock := fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey))
+	allow := func(connections string) string {
+		return `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I ALLOW_CONNECTIONS ` + connections + `', current_database()); END $$`
+	}
 	for name, c := range map[string]struct{ worst, end string }{
 		"drops an index":      {`ALTER TABLE resting_orders DROP CONSTRAINT resting_orders_pkey`, ``},
 		"drops a table":       {`BEGIN; DROP TABLE halt_log`, `ROLLBACK`},
@@ -238,7 +241,7 @@ func TestWhateverASessionDoesTheProjectorGoesOn(t *testing.T) {
 		"renames the state":   {`ALTER TABLE exchange_state RENAME TO gone`, `ALTER TABLE gone RENAME TO exchange_state`},
 		"takes the lock":      {lock, `SELECT pg_advisory_unlock_all()`},
 		"locks out the epoch": {`BEGIN; LOCK TABLE exchange_state`, `ROLLBACK`},
-		"refuses connections": {`UPDATE pg_database SET datallowconn = false WHERE datname = current_database()`, `UPDATE pg_database SET datallowconn = true WHERE datname = current_database()`},
+		"refuses connections": {allow("false"), allow("true")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

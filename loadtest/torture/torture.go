@@ -116,7 +116,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	err = errors.Join(err, r.cleanUp())
 	r.report.finish(r, err)
 	if err == nil && temporary {
-		err = errors.Join(venue.RemoveAll(r.abuseDir()), venue.RemoveAll(r.Dir))
+		if r.abused != nil {
+			err = venue.RemoveAll(r.abuseDir())
+		}
+		err = errors.Join(err, venue.RemoveAll(r.Dir))
 	} else if err != nil {
 		err = fmt.Errorf("%w\n(data and logs are in %s; seed %d)", err, r.Dir, o.Seed)
 	}
