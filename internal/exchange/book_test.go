@@ -111,7 +111,7 @@ type twins struct {
 // newTwins returns empty twins whose book splits its chunks at chunkMax levels.
 func newTwins(chunkMax int) *twins {
 	w := &twins{book: NewBook(), next: 1}
-	*w.book.side(Buy), *w.book.side(Sell) = newLadder(Buy, chunkMax), newLadder(Sell, chunkMax)
+	w.book.sides = newSides(chunkMax)
 	return w
 }
 

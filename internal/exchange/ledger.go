@@ -17,6 +17,7 @@ type Ledger struct {
 	listings map[Symbol]*Listing
 	opened   Cash        // sum of all balances that accounts were opened with
 	count    count[Cash] // of what accounts have, see Reconcile
+	open     int         // open orders of all accounts
 }
 
 // Account is one account's cash. Its fields are guarded like the Ledger; ID
@@ -28,6 +29,8 @@ type Account struct {
 	// unsettled counts reservations whose record is not in the journal yet. A
 	// refusal for want of funds must not be told on their account.
 	unsettled int32
+	open      int32    // open orders in all symbols
+	openIn    []openIn // the symbols in which it has any
 	latest    latestHolding
 	counted   uint32 // the round of Ledger.count that has counted it
 	hash      uint32 // of ID, in the accountTable
@@ -45,9 +48,9 @@ type latestHolding struct {
 // are guarded like the Ledger; Symbol never changes.
 type Listing struct {
 	Symbol   Symbol
-	placed   Position // sum of all shares ever placed
-	holdings map[*Account]*holding
-	count    count[Position] // of what accounts have of it, see Ledger.Reconcile
+	placed   Position              // sum of all shares ever placed
+	holdings map[*Account]*holding // nil until there is one
+	count    count[Position]       // of what accounts have of it, see Ledger.Reconcile
 }
 
 // holding is one account's position in one symbol.
@@ -55,6 +58,8 @@ type holding struct {
 	shares  Position // free to sell
 	held    Position // set aside for open sells
 	counted uint32   // the round of Listing.count that has counted it
+	open    uint32   // the account's open orders in the symbol
+	at      uint32   // its place in Account.openIn, where open is not 0
 }
 
 // NewLedger returns a ledger without accounts and symbols.
@@ -112,7 +117,7 @@ func (l *Ledger) Open(id AccountID, balance Cash) {
 func (l *Ledger) List(s Symbol) *Listing {
 	li := l.listings[s]
 	if li == nil {
-		li = &Listing{Symbol: Symbol(strings.Clone(string(s))), holdings: make(map[*Account]*holding)}
+		li = &Listing{Symbol: Symbol(strings.Clone(string(s)))}
 		l.listings[li.Symbol] = li
 	}
 	return li
@@ -162,6 +167,7 @@ func (l *Ledger) Reserve(li *Listing, o *Order) RejectReason {
 		h.shares = h.shares.Sub(s)
 		h.held = h.held.Add(s)
 	}
+	l.openOrder(li, o.Account)
 	o.Account.unsettled++
 	return OK
 }
@@ -184,6 +190,12 @@ func (l *Ledger) Settle(li *Listing, o *Order, fills []Fill) {
 		} else {
 			l.exchange(li, f.owner, o.Account, f.Price, f)
 		}
+		if f.Closed {
+			l.closeOrder(li, f.owner)
+		}
+	}
+	if o.Open == 0 {
+		l.closeOrder(li, o.Account)
 	}
 }
 
@@ -192,6 +204,7 @@ func (l *Ledger) Settle(li *Listing, o *Order, fills []Fill) {
 func (l *Ledger) Withdraw(li *Listing, o *Order) {
 	o.Account.unsettled--
 	li.giveBack(o, o.Shares)
+	l.closeOrder(li, o.Account)
 }
 
 // exchange carries out one fill. limit is that of the buy: a resting order's is
@@ -219,7 +232,10 @@ func (l *Ledger) exchange(li *Listing, buyer, seller *Account, limit Price, f *F
 }
 
 // Release gives back what a canceled order still held.
-func (l *Ledger) Release(li *Listing, o *Order) { li.giveBack(o, o.Canceled) }
+func (l *Ledger) Release(li *Listing, o *Order) {
+	li.giveBack(o, o.Canceled)
+	l.closeOrder(li, o.Account)
+}
 
 // giveBack ends o's hold for some of its shares: they can be spent or sold again.
 func (li *Listing) giveBack(o *Order, shares Shares) {
@@ -268,7 +284,11 @@ func (li *Listing) holding(a *Account) *holding {
 	h := li.find(a)
 	if h == nil {
 		h = &holding{counted: li.count.round}
+		if li.holdings == nil {
+			li.holdings = make(map[*Account]*holding)
+		}
 		li.holdings[a] = h
+		a.latest = latestHolding{li, h}
 	}
 	return h
 }

@@ -173,8 +173,11 @@ func (d *desk) tellAccount(id AccountID) string {
 	free, held := a.Balance()
 	said := fmt.Sprintf("cash %s held %s", free, held)
 	for _, s := range []Symbol{"QQQ", "SPY"} { // the symbols of all stories
-		if li := d.Ledger.Listing(s); li != nil && li.holdings[a] != nil {
-			free, held := li.Position(a)
+		li := d.Ledger.Listing(s)
+		if li == nil {
+			continue
+		}
+		if free, held := li.Position(a); free.Sign() != 0 || held.Sign() != 0 {
 			said += fmt.Sprintf("; %s %s held %s", s, free, held)
 		}
 	}
