@@ -118,25 +118,31 @@ type Engine struct {
 	limits    limits
 
 	// mu guards the ledger and everything in it.
-	mu      sync.Mutex
-	ledger  *exchange.Ledger
-	refs    refIndex
-	settled *sync.Cond  // signaled after each settlement and each use of a ref, under mu
-	failed  atomic.Bool // the journal takes no records any more
+	mu     sync.Mutex
+	ledger *exchange.Ledger
+	refs   refIndex
+	failed atomic.Bool // the journal takes no records any more
 
+	// awakeMu guards which owners have a goroutine.
+	awakeMu    sync.Mutex
+	awake      map[*inbox]struct{}
+	closing    bool         // no owner begins any more
+	awakeCount atomic.Int64 // how many are awake
+
+	barrier     chan struct{}    // holds one value while a cancelAll holds desks
 	lastKnown   exchange.OrderID // the highest id that an order had at the start
+	interrupted atomic.Bool      // Interrupt
 	stop        chan struct{}    // closed by Close, before it ends the owners
-	registering sync.WaitGroup   // the registrar
-	running     sync.WaitGroup   // everybody else
+	running     sync.WaitGroup   // all goroutines
 }
 
 // New starts the goroutines of an exchange in the given state. The state's
 // records are all in the journal or in the projection. Close ends it.
 func New(o Options) *Engine {
 	o.setDefaults()
-	e := &Engine{options: o, journal: o.Journal, ledger: o.State.Ledger, index: o.State.Index, stop: make(chan struct{})}
+	e := &Engine{options: o, journal: o.Journal, ledger: o.State.Ledger, index: o.State.Index, stop: make(chan struct{}),
+		awake: make(map[*inbox]struct{}), barrier: make(chan struct{}, 1)}
 	e.refs.table, e.refs.filter = o.State.Refs, newRefFilter()
-	e.settled = sync.NewCond(&e.mu)
 	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax})
 	e.tasks.New = func() any { return &task{done: make(chan struct{}, 1)} }
 	e.lastKnown = o.State.OrderID
@@ -149,11 +155,11 @@ func New(o Options) *Engine {
 	none := make([]*desk, e.index.Books())
 	e.numbered.Store(&none)
 	for sym, book := range o.State.Books {
-		e.openDesk(sym, book)
+		e.openDesk(e.ledger.Listing(sym), book)
 	}
 	e.registrar = &registrar{engine: e, symbols: len(o.State.Books)}
-	e.registrar.inbox = make(chan *task, o.InboxLen)
-	e.registering.Go(func() { e.own(e.registrar.inbox, e.registrar, func() {}) })
+	e.registrar.inbox.engine, e.registrar.inbox.owner = e, e.registrar
+	e.running.Go(e.restIdle)
 	if o.Projection != nil {
 		e.running.Go(e.sweep)
 	}
@@ -163,15 +169,15 @@ func New(o Options) *Engine {
 	return e
 }
 
-// openDesk starts the goroutine that owns a symbol's book from now on.
-func (e *Engine) openDesk(sym exchange.Symbol, book *exchange.Book) {
-	d := &desk{engine: e, symbol: sym, book: book, inbox: make(chan *task, e.options.InboxLen)}
-	d.listing = e.ledger.Listing(sym)
+// openDesk makes the desk that owns a symbol's book from now on. The listing is its
+// ledger's, and has the symbol's name.
+func (e *Engine) openDesk(li *exchange.Listing, book *exchange.Book) {
+	d := &desk{engine: e, symbol: li.Symbol, book: book, listing: li}
+	d.inbox.engine, d.inbox.owner = e, d
 	d.adopt()
 	e.number(d)
 	e.counters.symbols.Add(1)
-	e.desks.Store(sym, d)
-	e.running.Go(func() { e.own(d.inbox, d, d.forget) })
+	e.desks.Store(li.Symbol, d)
 }
 
 // number enters a desk where it is found by the number of its book, before it is known
@@ -216,8 +222,13 @@ func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, resul
 	if hasRefs(commands) {
 		t.refs = e.lookUp(ctx, commands)
 	}
-	for inbox := e.onward(t); inbox != nil; inbox = e.onward(t) {
-		reusable, err := e.hand(ctx, inbox, t)
+	for in, again := e.onward(t), 0; in != nil; in = e.onward(t) {
+		reusable, err := e.hand(ctx, in, t)
+		if err == nil && t.again {
+			t.again = false
+			err = e.pause(ctx, again)
+			again++
+		}
 		if err != nil {
 			if reusable {
 				e.recycle(t)
@@ -237,11 +248,11 @@ func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, resul
 
 // owner returns the inbox where a command is done, nil where no owner is known. It
 // enters the order that a ref names into r, or why there is none.
-func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) chan *task {
+func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) *inbox {
 	var d any
 	switch c.Kind {
 	case exchange.OpenAccount:
-		return e.registrar.inbox
+		return &e.registrar.inbox
 	case exchange.MakeSymbol, exchange.PlaceShares, exchange.PlaceOrder:
 		d, _ = e.desks.Load(c.Symbol)
 	case exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder:
@@ -249,25 +260,25 @@ func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) chan 
 			r.Order, r.Reason = e.namedOrder(c, l)
 		}
 		if d := e.holder(c.Names(r)); d != nil {
-			return d.inbox
+			return &d.inbox
 		}
 	}
 	if d == nil {
 		return nil
 	}
-	return d.(*desk).inbox
+	return &d.(*desk).inbox
 }
 
 // route returns the inbox where a command is to be done. Where there is none, it
 // answers the command itself and returns nil.
-func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) chan *task {
+func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) *inbox {
 	inbox := e.owner(c, r, l)
 	switch {
 	case inbox != nil:
 		return inbox
 	case r.Reason != exchange.OK: // of a ref that names no order
 	case c.Kind == exchange.MakeSymbol:
-		return e.registrar.inbox
+		return &e.registrar.inbox
 	case c.Kind == exchange.ShowOrder:
 		r.Reason = e.absent(c.Order)
 	case c.Kind != exchange.PlaceShares && !e.known(c.Account):
@@ -355,14 +366,18 @@ func (e *Engine) append(record []byte, claimed int) (uint64, error) {
 	return seq, nil
 }
 
+// Interrupt makes all commands that have not begun end with ErrStopped, and an order that
+// is executed in parts stay as it is after the present one: the next start finishes it.
+// Execute then returns after little work. It is for a stop whose time is over; Close does
+// it too.
+func (e *Engine) Interrupt() { e.interrupted.Store(true) }
+
 // Close ends all goroutines and waits for them. Calls of Execute and Durable
 // that are under way return ErrStopped or what they came to. The journal stays
 // open: it is the caller's.
 func (e *Engine) Close() {
 	close(e.stop)
-	e.mu.Lock()
-	e.settled.Broadcast()
-	e.mu.Unlock()
+	e.Interrupt()
 	e.endOwners()
 	e.running.Wait()
 }

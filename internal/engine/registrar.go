@@ -2,15 +2,19 @@ package engine
 
 import "outcry/internal/exchange"
 
-// registrar makes accounts and symbols. It is one goroutine, so that a name has
-// one creator; do is only called from there.
+// registrar makes accounts and symbols. It has one goroutine at most, so that a name has
+// one creator; do is only called from there. It waits for no desk.
 type registrar struct {
 	engine  *Engine
-	inbox   chan *task
+	inbox   inbox
 	symbols int // made so far
 	event   exchange.Event
 	record  []byte
 }
+
+func (r *registrar) begin() {}
+func (r *registrar) idle()  {}
+func (r *registrar) rest()  { r.record = nil }
 
 // do does one command. An error is the journal's and final.
 func (r *registrar) do(c *exchange.Command, result *exchange.Result, now int64) error {
@@ -76,8 +80,8 @@ func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now
 	}
 	r.symbols++
 	e.mu.Lock()
-	e.ledger.List(c.Symbol)
+	li := e.ledger.List(c.Symbol)
 	e.mu.Unlock()
-	e.openDesk(c.Symbol, r.engine.index.NewBook())
+	e.openDesk(li, r.engine.index.NewBook())
 	return nil
 }
