@@ -110,9 +110,15 @@ func (d *desk) reserve(c *exchange.Command, r *exchange.Result) bool {
 		r.Reason, r.Halt = exchange.Halted, h
 		return false
 	}
+	if e.tooSmall(c, r) {
+		return false
+	}
 	d.order = exchange.Order{Account: account, Side: c.Side, Limit: c.Limit, Shares: c.Shares, Open: c.Shares}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.tooManyOpen(account, r) {
+		return false
+	}
 	r.Reason = e.ledger.Reserve(d.listing, &d.order)
 	switch r.Reason {
 	case exchange.InsufficientFunds:

@@ -74,10 +74,15 @@ type Options struct {
 
 	AckPostgres     bool // Durable waits for the Projection as well as for the journal
 	InboxLen        int  // tasks that wait at a desk before a session has to wait; 256
-	SymbolsMax      int  // symbols, each with a goroutine; 100,000
+	SymbolsMax      int  // symbols; 100,000
 	ClosedOrdersMax int  // closed orders kept in memory once they are projected, up to twice as many of the newest; 100,000
 	RefsMax         int  // refs kept in memory, roughly, once the projection has them; 200,000
 	BacklogMax      int  // records that the projection may lag before orders are refused; 4,000,000
+
+	AccountsMax          int           // 1,000,000
+	OpenOrdersMax        int           // of all accounts; 4,000,000
+	AccountOpenOrdersMax int           // 100,000
+	OrderValueMin        exchange.Cash // amount × limit of an order; 0
 }
 
 func (o *Options) setDefaults() {
@@ -89,7 +94,6 @@ func (o *Options) setDefaults() {
 		standard int
 	}{
 		{&o.InboxLen, 256},
-		{&o.SymbolsMax, 100_000},
 		{&o.ClosedOrdersMax, 100_000},
 		{&o.RefsMax, 200_000},
 		{&o.BacklogMax, 4_000_000},
@@ -143,7 +147,8 @@ func New(o Options) *Engine {
 	e := &Engine{options: o, journal: o.Journal, ledger: o.State.Ledger, index: o.State.Index, stop: make(chan struct{}),
 		awake: make(map[*inbox]struct{}), barrier: make(chan struct{}, 1)}
 	e.refs.table, e.refs.filter = o.State.Refs, newRefFilter()
-	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax})
+	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax, SymbolsMax: o.SymbolsMax, AccountsMax: o.AccountsMax,
+		OpenOrdersMax: o.OpenOrdersMax, AccountOpenOrdersMax: o.AccountOpenOrdersMax, OrderValueMin: o.OrderValueMin})
 	e.tasks.New = func() any { return &task{done: make(chan struct{}, 1)} }
 	e.lastKnown = o.State.OrderID
 	e.lastOrder.Store(uint64(o.State.OrderID))

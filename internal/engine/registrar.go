@@ -40,6 +40,9 @@ func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, no
 	e := r.engine
 	e.mu.Lock()
 	result.Reason = e.ledger.MayOpen(c.Account, c.Balance)
+	if most := e.limits.accounts.Load(); result.Reason == exchange.OK && int64(e.ledger.Accounts()) >= most {
+		result.Reason, result.Most = exchange.AccountLimitExceeded, most
+	}
 	e.mu.Unlock()
 	if result.Reason != exchange.OK {
 		return nil
@@ -67,8 +70,8 @@ func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now
 	if _, there := e.desks.Load(c.Symbol); there {
 		return nil
 	}
-	if r.symbols >= e.options.SymbolsMax {
-		result.Reason = exchange.SymbolLimitExceeded
+	if most := e.limits.symbols.Load(); int64(r.symbols) >= most {
+		result.Reason, result.Most = exchange.SymbolLimitExceeded, most
 		return nil
 	}
 	if ok, err := e.claim(exchange.EventBytesMax, result); !ok {
