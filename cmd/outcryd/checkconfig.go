@@ -72,6 +72,9 @@ func (c *config) inspect(ctx context.Context) error {
 	for _, e := range c.exposures(addressOf(ctx, c.listen), addressOf(ctx, c.http)) {
 		c.warnings = append(c.warnings, e.String())
 	}
+	if excess := c.excess(); excess != "" {
+		c.warnings = append(c.warnings, excess)
+	}
 	return errors.Join(
 		inspectAddress(ctx, "listen", c.listen),
 		inspectAddress(ctx, "http", c.http),

@@ -167,7 +167,7 @@ func (c *cancelAll) missing() (desks []*desk) {
 	if c.symbol != "" {
 		in = append(in, e.ledger.Listing(c.symbol))
 	} else if c.owner.OpenOrders() != found {
-		in = c.owner.AppendOpenIn(in)
+		in = e.ledger.AppendOpenIn(in, c.owner)
 	}
 	e.mu.Unlock()
 	for _, li := range in {

@@ -371,12 +371,6 @@ func (e *Engine) append(record []byte, claimed int) (uint64, error) {
 	return seq, nil
 }
 
-// Interrupt makes all commands that have not begun end with ErrStopped, and an order that
-// is executed in parts stay as it is after the present one: the next start finishes it.
-// Execute then returns after little work. It is for a stop whose time is over; Close does
-// it too.
-func (e *Engine) Interrupt() { e.interrupted.Store(true) }
-
 // Close ends all goroutines and waits for them. Calls of Execute and Durable
 // that are under way return ErrStopped or what they came to. The journal stays
 // open: it is the caller's.

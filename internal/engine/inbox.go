@@ -292,6 +292,12 @@ func (e *Engine) awakeNow() []*inbox {
 	return all
 }
 
+// Interrupt makes all commands that have not begun end with ErrStopped, and an order that
+// is executed in parts stay as it is after the present one: the next start finishes it.
+// Execute then returns after little work. It is for a stop whose time is over; Close does
+// it too.
+func (e *Engine) Interrupt() { e.interrupted.Store(true) }
+
 // endOwners ends all owners once Close has begun. What is in their inboxes is given back
 // before: sessions may wait for it. Owners do not begin any more.
 func (e *Engine) endOwners() {

@@ -33,8 +33,7 @@ func (s *State) SameOrders(snap *Snapshot) error {
 
 // SameHoldings compares the accounts, symbols and positions of a snapshot with
 // the ledger of s, each value to the last fraction. The error names the first
-// that differs, with both values. It sorts the snapshot's lists, and leaves positions of
-// nothing out of them.
+// that differs, with both values. It sorts the snapshot's lists.
 func (s *State) SameHoldings(snap *Snapshot) error {
 	var accounts []AccountState
 	for a := range s.Ledger.accounts.all() {
@@ -59,9 +58,7 @@ func (s *State) SameHoldings(snap *Snapshot) error {
 			func(a, b *SymbolState) int { return cmp.Compare(a.Symbol, b.Symbol) })
 	}
 	if err == nil {
-		// One of nothing is like none: a database keeps it, a ledger only for open orders.
-		snap.Positions = slices.DeleteFunc(snap.Positions, PositionState.ofNothing)
-		err = difference(snap.Positions, slices.DeleteFunc(positions, PositionState.ofNothing),
+		err = difference(snap.Positions, positions,
 			func(p *PositionState) string { return fmt.Sprintf("position of account %s in %s", p.Account, p.Symbol) },
 			func(p *PositionState) string { return fmt.Sprintf("%s free, %s held", p.Shares, p.Held) },
 			func(a, b *PositionState) int {
@@ -70,9 +67,6 @@ func (s *State) SameHoldings(snap *Snapshot) error {
 	}
 	return err
 }
-
-// ofNothing reports whether a position has no shares.
-func (p PositionState) ofNothing() bool { return p.Shares.Sign() == 0 && p.Held.Sign() == 0 }
 
 // value shows what a snapshot says of a symbol.
 func (s *SymbolState) value() string {

@@ -118,7 +118,7 @@ func dump(s *State) string {
 		}
 		holders := slices.SortedFunc(maps.Keys(li.holdings), func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) })
 		for _, a := range holders {
-			if h := li.holdings[a]; h.shares.Sign() != 0 || h.held.Sign() != 0 { // one of nothing is like none
+			if h := li.holdings[a]; *h != (holding{}) { // one of nothing is like none
 				fmt.Fprintf(&b, "  account %s: %s free, %s held\n", a.ID, h.shares, h.held)
 			}
 		}

@@ -18,6 +18,7 @@ type Ledger struct {
 	opened   Cash        // sum of all balances that accounts were opened with
 	count    count[Cash] // of what accounts have, see Reconcile
 	open     int         // open orders of all accounts
+	numbered []*Listing  // by Listing.number - 1
 }
 
 // Account is one account's cash. Its fields are guarded like the Ledger; ID
@@ -30,18 +31,12 @@ type Account struct {
 	// refusal for want of funds must not be told on their account.
 	unsettled int32
 	open      int32    // open orders in all symbols
-	openIn    []openIn // the symbols in which it has any
-	latest    latestHolding
-	counted   uint32 // the round of Ledger.count that has counted it
-	hash      uint32 // of ID, in the accountTable
-	chain     slot   // the next one in its bucket there
-}
-
-// latestHolding is the position of an account that was looked up last. An order's is
-// looked up for its hold and for each of its fills.
-type latestHolding struct {
-	in *Listing
-	is *holding
+	openIn    *openIn  // how many in which symbols; nil while there is one at the most
+	latest    *holding // the position that was looked up last: an order's is needed again for its fills
+	counted   uint32   // the round of Ledger.count that has counted it
+	hash      uint32   // of ID, in the accountTable
+	chain     slot     // the next one in its bucket there
+	only      uint32   // number of the one symbol in which orders are open; 0 while openIn knows
 }
 
 // Listing is a symbol in the ledger: who has how many shares of it. Its fields
@@ -49,17 +44,17 @@ type latestHolding struct {
 type Listing struct {
 	Symbol   Symbol
 	placed   Position              // sum of all shares ever placed
+	number   uint32                // counted from 1
 	holdings map[*Account]*holding // nil until there is one
 	count    count[Position]       // of what accounts have of it, see Ledger.Reconcile
 }
 
 // holding is one account's position in one symbol.
 type holding struct {
+	in      *Listing
 	shares  Position // free to sell
 	held    Position // set aside for open sells
 	counted uint32   // the round of Listing.count that has counted it
-	open    uint32   // the account's open orders in the symbol
-	at      uint32   // its place in Account.openIn, where open is not 0
 }
 
 // NewLedger returns a ledger without accounts and symbols.
@@ -117,7 +112,8 @@ func (l *Ledger) Open(id AccountID, balance Cash) {
 func (l *Ledger) List(s Symbol) *Listing {
 	li := l.listings[s]
 	if li == nil {
-		li = &Listing{Symbol: Symbol(strings.Clone(string(s)))}
+		li = &Listing{Symbol: Symbol(strings.Clone(string(s))), number: uint32(len(l.listings) + 1)}
+		l.numbered = append(l.numbered, li)
 		l.listings[li.Symbol] = li
 	}
 	return li
@@ -269,12 +265,12 @@ func use[T quantity[T]](held, part T) T {
 
 // find returns the account's position, nil where there is none.
 func (li *Listing) find(a *Account) *holding {
-	if a.latest.in == li {
-		return a.latest.is
+	if h := a.latest; h != nil && h.in == li {
+		return h
 	}
 	h := li.holdings[a]
 	if h != nil {
-		a.latest = latestHolding{li, h}
+		a.latest = h
 	}
 	return h
 }
@@ -283,12 +279,12 @@ func (li *Listing) find(a *Account) *holding {
 func (li *Listing) holding(a *Account) *holding {
 	h := li.find(a)
 	if h == nil {
-		h = &holding{counted: li.count.round}
+		h = &holding{in: li, counted: li.count.round}
 		if li.holdings == nil {
 			li.holdings = make(map[*Account]*holding)
 		}
 		li.holdings[a] = h
-		a.latest = latestHolding{li, h}
+		a.latest = h
 	}
 	return h
 }

@@ -264,10 +264,12 @@ func (b *Book) checkHolds(li *Listing, cash map[*Account]Cash, open map[*Account
 		if h.held != shares[a] {
 			return fmt.Errorf("exchange: account %s holds %s of %s, its open sells need %s", a.ID, h.held, li.Symbol, shares[a])
 		}
-		if int(h.open) != orders[a] {
-			return fmt.Errorf("exchange: account %s has %d open orders in %s, counted %d", a.ID, orders[a], li.Symbol, h.open)
-		}
 		delete(shares, a)
+	}
+	for a, n := range orders {
+		if counted := a.openOrdersIn(li); counted != n {
+			return fmt.Errorf("exchange: account %s has %d open orders in %s, counted %d", a.ID, n, li.Symbol, counted)
+		}
 	}
 	for a, needed := range shares { // of accounts that have no position at all
 		if needed.Sign() != 0 {

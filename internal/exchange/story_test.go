@@ -173,11 +173,8 @@ func (d *desk) tellAccount(id AccountID) string {
 	free, held := a.Balance()
 	said := fmt.Sprintf("cash %s held %s", free, held)
 	for _, s := range []Symbol{"QQQ", "SPY"} { // the symbols of all stories
-		li := d.Ledger.Listing(s)
-		if li == nil {
-			continue
-		}
-		if free, held := li.Position(a); free.Sign() != 0 || held.Sign() != 0 {
+		if li := d.Ledger.Listing(s); li != nil && li.holdings[a] != nil {
+			free, held := li.Position(a)
 			said += fmt.Sprintf("; %s %s held %s", s, free, held)
 		}
 	}

@@ -28,6 +28,7 @@ var imports = map[string][]string{
 	"internal/twin":             nil,
 	"internal/house":            nil,
 	"internal/latency":          nil,
+	"internal/memory":           nil,
 	"internal/walk":             nil,
 	"internal/engine":           {"internal/exchange", "internal/journal"},
 	"internal/wire":             {"internal/exchange"},
@@ -44,8 +45,8 @@ var imports = map[string][]string{
 	"internal/postgres/cluster": nil,
 	"internal/postgres/pgtest":  {"internal/postgres/cluster"},
 	"internal/backup":           {"internal/exchange", "internal/journal", "internal/postgres", "internal/postgres/cluster"},
-	"internal/doctor":           {"internal/backup", "internal/journal", "internal/operate", "internal/postgres", "internal/postgres/cluster"},
-	"cmd/outcry":                {"clients/go/client", "internal/auth", "internal/backup", "internal/doctor", "internal/demo", "internal/operate", "internal/settings", "internal/exchange", "internal/journal", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
+	"internal/doctor":           {"internal/backup", "internal/journal", "internal/memory", "internal/operate", "internal/postgres", "internal/postgres/cluster"},
+	"cmd/outcry":                {"clients/go/client", "internal/auth", "internal/backup", "internal/doctor", "internal/demo", "internal/operate", "internal/settings", "internal/exchange", "internal/journal", "internal/memory", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
 	"loadtest":                  {"loadtest/torture", "loadtest/planted", "loadtest/growth", "loadtest/load", "loadtest/scenario", "loadtest/sweep", "loadtest/soak", "loadtest/scalability", "loadtest/performance", "loadtest/venue", "internal/journal"},
 	"loadtest/load":             {"clients/go/client", "internal/journal", "internal/wire"},
 	"loadtest/scenario":         {"internal/wire", "loadtest/load"},
@@ -59,7 +60,7 @@ var imports = map[string][]string{
 	"loadtest/torture":          {"clients/go/client", "internal/wire", "loadtest/venue"},
 	"loadtest/venue":            {"internal/postgres/cluster"},
 	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/gateway",
-		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings", "internal/latency", "internal/market", "internal/postgres", "internal/postgres/cluster"},
+		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings", "internal/latency", "internal/market", "internal/memory", "internal/postgres", "internal/postgres/cluster"},
 }
 
 // pure names the packages that do no I/O, read no clock, draw nothing at random
