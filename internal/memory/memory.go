@@ -14,7 +14,7 @@ import (
 // What the exchange takes for each of what it bounds, in bytes: as the tests of package
 // engine measure it (BenchmarkMemory, and the test of symbols at rest), at the worst.
 const (
-	OrderBytes   = 400  // an open order: alone at its price, and its account's only one in its symbol
+	OrderBytes   = 280  // an open order, alone at its price and far from others
 	AccountBytes = 160  // an account with an id of 7 digits
 	SymbolBytes  = 2048 // a symbol with a few positions, and what market data keep of it
 )

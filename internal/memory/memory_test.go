@@ -71,7 +71,7 @@ func TestALimitIsGivenOrFollowsTheMachine(t *testing.T) {
 
 func TestBoundsThatDoNotFitAreSaid(t *testing.T) {
 	n := Needs{OpenOrders: 10, Accounts: 10, Symbols: 10, Large: 1000}
-	require.EqualValues(t, 4000+1600+20480+2000, n.Bytes())
+	require.EqualValues(t, 2800+1600+20480+2000, n.Bytes())
 	require.Empty(t, n.Excess(n.Bytes(), ""))
 	require.Empty(t, n.Excess(0, ""), "no limit")
 	require.Contains(t, n.Excess(n.Bytes()-1, "the limit"), "--max-open-orders 10, --max-accounts 10, --max-symbols 10 and twice --max-memory 1000 come to 0 MiB together, and the limit is 0 MiB")
