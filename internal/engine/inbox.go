@@ -117,17 +117,15 @@ func (e *Engine) crowded() bool { return e.awakeCount.Load() > awakeMax }
 // try puts a task into the inbox where there is room. It does not wait.
 func (in *inbox) try(t *task) (sent bool) {
 	in.mu.Lock()
-	defer in.mu.Unlock()
-	if !in.wake() {
-		return false
+	if in.tasks != nil || in.wake() {
+		select {
+		case in.tasks <- t:
+			in.fresh, sent = true, true
+		default:
+		}
 	}
-	select {
-	case in.tasks <- t:
-		in.fresh = true
-		return true
-	default:
-		return false
-	}
+	in.mu.Unlock()
+	return sent
 }
 
 // put puts a task into the inbox and waits for room. The error is ctx's or ErrStopped.

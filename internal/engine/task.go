@@ -20,7 +20,7 @@ type task struct {
 	err      error
 	refs     lookup        // of the refs of the commands
 	again    bool          // the next command hangs on another one: hand it over later
-	work     func() error  // what an owner does instead of commands; nil mostly
+	work     func() error  // what an owner does instead of commands, where it is urgent; nil mostly
 	between  func() bool   // does so in the middle of an order, where it can; nil where it cannot
 	done     chan struct{} // holds one value: the session holds the task again
 	clock    stageClock
@@ -65,7 +65,6 @@ func (e *Engine) hand(ctx context.Context, in *inbox, t *task) (reusable bool, e
 func (in *inbox) serve(t *task) {
 	e, next := in.engine, in
 	t.clock.take()
-	in.work(t)
 	in.spent = 0
 	for now := e.options.Now(); next == in && t.err == nil && t.next < len(t.commands); {
 		if in.spent >= turnWork {
@@ -75,7 +74,9 @@ func (in *inbox) serve(t *task) {
 				return
 			}
 		}
-		in.doUrgent()
+		if in.asked.Load() {
+			in.doUrgent()
+		}
 		if e.interrupted.Load() {
 			t.err = ErrStopped
 			break
@@ -87,10 +88,12 @@ func (in *inbox) serve(t *task) {
 			}
 		}
 	}
-	if errors.Is(t.err, errAgain) {
+	switch {
+	case t.err == nil:
+	case errors.Is(t.err, errAgain):
 		t.err, t.again = nil, true
 		t.results[t.next] = exchange.Result{}
-	} else if t.err != nil && !errors.Is(t.err, ErrStopped) {
+	case !errors.Is(t.err, ErrStopped):
 		e.giveUp()
 	}
 	t.clock.give()
