@@ -330,6 +330,38 @@ func TestTooManyOwnersRestAtOnce(t *testing.T) {
 	m.agrees()
 }
 
+// TestASignIsGivenInTheMiddleOfUrgentWork has a sign wait behind work that is long.
+func TestASignIsGivenInTheMiddleOfUrgentWork(t *testing.T) {
+	m := open(t, Options{})
+	release := m.held("A")
+	in, over := &m.desk("A").inbox, make(chan struct{})
+	work := &task{done: make(chan struct{}, 1), work: func() error {
+		for {
+			select {
+			case <-over:
+				return nil
+			default:
+				if err := m.desk("A").giveWay(); err != nil {
+					return err
+				}
+			}
+		}
+	}}
+	_, err := in.putUrgent(work, true)
+	require.NoError(t, err)
+	alive := make(chan error, 1)
+	go func() { alive <- m.isAlive() }()
+	require.Eventually(t, func() bool {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		return len(in.urgent) == 2
+	}, time.Minute, time.Millisecond)
+	release()
+	require.NoError(t, <-alive)
+	close(over)
+	<-work.done
+}
+
 // TestOperatorsThatWaitForOneDeskAreBounded holds a desk.
 func TestOperatorsThatWaitForOneDeskAreBounded(t *testing.T) {
 	m := open(t, Options{})

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -230,16 +231,14 @@ func (in *inbox) keep(t *task) bool {
 // between two commands.
 func (in *inbox) doUrgent() (some bool) {
 	for in.asked.Load() {
-		some = true
 		in.mu.Lock()
-		urgent := in.urgent
-		in.urgent = nil
-		in.asked.Store(false)
+		t := in.urgent[0] // the others stay where giveWay finds them
+		in.urgent = slices.Delete(in.urgent, 0, 1)
+		in.asked.Store(len(in.urgent) > 0)
 		in.mu.Unlock()
-		for _, t := range urgent {
-			in.work(t)
-			t.done <- struct{}{}
-		}
+		in.work(t)
+		t.done <- struct{}{}
+		some = true
 	}
 	return some
 }
@@ -251,7 +250,7 @@ func (in *inbox) work(t *task) {
 	case in.engine.interrupted.Load():
 		t.err = ErrStopped // a book may have an order that is not finished
 	default:
-		if t.err = t.work(); t.err != nil {
+		if t.err = t.work(); t.err != nil && !errors.Is(t.err, ErrStopped) {
 			in.engine.giveUp()
 		}
 	}
