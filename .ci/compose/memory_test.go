@@ -40,9 +40,9 @@ func TestWhatTheExchangeMayTakeFitsIntoItsMemory(t *testing.T) {
 	connection := figure("docs/RELIABILITY.md", `connections take (\d+) GiB beside twice`) << 30 /
 		figure("docs/RELIABILITY.md", `worst case ([\d,]+) hostile`)
 
-	const books = 1_000_000 // accounts, and as many open orders
+	accounts := figure("cmd/outcryd/bounds.go", `"max-accounts", ([\d_]+),`)
 	sum := 2*set("OUTCRY_MAX_MEMORY") + set("OUTCRY_MAX_CONNECTIONS")*connection + set("OUTCRY_MAX_LAG")*(closedOrder+ref) +
-		2*number("closed-orders")*closedOrder + number("refs")*ref + filter + books*(openOrder+account)
+		2*number("closed-orders")*closedOrder + number("refs")*ref + filter + set("OUTCRY_MAX_OPEN_ORDERS")*openOrder + accounts*account
 	limit := set("GOMEMLIMIT") << 20
 	t.Logf("%d MiB of %d MiB", sum>>20, limit>>20)
 	require.Less(t, sum, limit)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"outcry/internal/doctor"
+	"outcry/internal/memory"
 )
 
 const doctorUsage = `outcry doctor looks at the machine, the disk and the database that an exchange runs on, or is to
@@ -45,6 +46,10 @@ func runDoctor(args []string, a *access, stdout, stderr io.Writer) error {
 	f.IntVar(&o.ConnectionsMax, "max-connections", 16384, "what the server's --max-connections is")
 	f.IntVar(&o.HTTPConnectionsMax, "max-http-connections", 4096, "what the server's --max-http-connections is")
 	f.Int64Var(&o.MemoryMax, "max-memory", 512<<20, "what the server's --max-memory is, in `bytes`")
+	f.IntVar(&o.OpenOrdersMax, "max-open-orders", 4_000_000, "what the server's --max-open-orders is")
+	f.IntVar(&o.AccountsMax, "max-accounts", 1_000_000, "what the server's --max-accounts is")
+	f.IntVar(&o.SymbolsMax, "max-symbols", 100_000, "what the server's --max-symbols is")
+	f.TextVar(&o.MemoryLimit, "memory-limit", memory.Limit{}, "what the server's --memory-limit is: `bytes`, auto or off")
 	inJSON := f.Bool("json", false, "print the findings as JSON")
 	at, err := where.parse(args)
 	if err != nil {

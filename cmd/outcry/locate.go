@@ -56,7 +56,8 @@ func (l *locator) parse(args []string) (at located, err error) {
 	if at.url, err = l.database(given, file); err != nil {
 		return at, err
 	}
-	for _, name := range []string{"data", "max-connections", "max-http-connections", "max-memory", "segment"} {
+	for _, name := range []string{"data", "max-connections", "max-http-connections", "max-memory", "max-open-orders", "max-accounts", "max-symbols",
+		"memory-limit", "segment"} {
 		value := os.Getenv("OUTCRY_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
 		if value == "" {
 			value = file[name]

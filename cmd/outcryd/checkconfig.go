@@ -74,6 +74,9 @@ func (c *config) inspect(ctx context.Context) error {
 		c.warnings = append(c.warnings, fmt.Sprintf("%s: of %d, after a reserve of %d, --max-connections are %d and --max-http-connections %d",
 			connectionsLowered, b.files, operate.DescriptorReserve, b.xml, b.http))
 	}
+	if excess := c.excess(); excess != "" {
+		c.warnings = append(c.warnings, excess)
+	}
 	return errors.Join(
 		c.inspectExposure(ctx),
 		inspectAddress(ctx, "listen", c.listen),

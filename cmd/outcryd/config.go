@@ -32,8 +32,8 @@ type config struct {
 	httpConnectionsMax int
 
 	security
+	bounds
 
-	symbolsMax      int
 	closedOrdersMax int
 	refsMax         int
 	lagMax          int
@@ -92,7 +92,7 @@ func (c *config) flags(stderr io.Writer) *flag.FlagSet {
 	f.BoolVar(&c.bareReplies, "bare-replies", false, "leave the length line out of replies, for clients of that habit")
 	f.IntVar(&c.httpConnectionsMax, "max-http-connections", 4096, "most HTTP `connections` at a time; idle ones give way to new ones, and operators have some of their own")
 	f.IntVar(&c.readersMax, "max-stream-readers", 1000, "most `readers` of the market data stream at a time")
-	f.IntVar(&c.symbolsMax, "max-symbols", 100_000, "most `symbols`")
+	c.bounds.flags(f)
 	f.IntVar(&c.closedOrdersMax, "closed-orders", 100_000, "closed `orders` kept in memory once they are in Postgres; up to twice as many of the newest")
 	f.IntVar(&c.refsMax, "refs", 200_000, "`refs` of clients kept in memory once they are in Postgres, roughly; older ones are looked up there")
 	f.IntVar(&c.lagMax, "max-lag", 4_000_000, "`records` that Postgres may be behind before orders are refused; bounds memory while it is away")
@@ -155,6 +155,9 @@ func (c *config) check() error {
 		{"max-http-connections", int64(c.httpConnectionsMax), 1, 1 << 20},
 		{"max-stream-readers", int64(c.readersMax), 0, 1 << 20},
 		{"max-symbols", int64(c.symbolsMax), 1, 1 << 24},
+		{"max-accounts", int64(c.accountsMax), 1, 1 << 30},
+		{"max-open-orders", int64(c.openOrdersMax), 1, 1 << 31},
+		{"max-open-orders-account", int64(c.accountOpenOrdersMax), 1, 1 << 31},
 		{"closed-orders", int64(c.closedOrdersMax), 1, 1 << 32},
 		{"refs", int64(c.refsMax), 1, 1 << 32},
 		{"max-lag", int64(c.lagMax), 1000, 1 << 32},

@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
-	"outcry/internal/engine"
 	"outcry/internal/gateway"
 )
 
@@ -146,9 +145,9 @@ func (s *server) reloadGateway(c *config) (func(), error) {
 	}, nil
 }
 
-// reloadEngine takes over limits of memory.
+// reloadEngine takes over limits of memory, and of what clients may make.
 func (s *server) reloadEngine(c *config) (func(), error) {
-	return func() { s.engine.SetLimits(engine.Limits{ClosedOrdersMax: c.closedOrdersMax, BacklogMax: c.lagMax}) }, nil
+	return func() { s.engine.SetLimits(c.engineLimits()) }, nil
 }
 
 // reloadHTTP takes over limits of the HTTP side.

@@ -123,6 +123,8 @@ func (s *server) runUntil(ctx context.Context, reload <-chan os.Signal) error {
 
 // start brings everything up. What it has started when an error ends it, stop ends.
 func (s *server) start(ctx context.Context) (err error) {
+	limitMemory(s.config, s.log)
+	s.onReload(s.reloadMemory, "memory-limit")
 	if s.lock, err = journal.Lock(s.config.data); err != nil {
 		return err
 	}
@@ -244,11 +246,11 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 	})
 	s.engine = engine.New(engine.Options{
 		Journal: s.journal, State: state, OrdersAfter: s.database.position.OrdersAfter, Projection: s.projector, History: s.history,
-		AckPostgres: s.config.ack == ackPostgres, SymbolsMax: s.config.symbolsMax,
-		ClosedOrdersMax: s.config.closedOrdersMax, RefsMax: s.config.refsMax, BacklogMax: s.config.lagMax,
+		AckPostgres: s.config.ack == ackPostgres, RefsMax: s.config.refsMax,
 		OnStages: s.metrics.gateway.Executed,
 	})
-	s.onReload(s.reloadEngine, "closed-orders", "max-lag")
+	s.engine.SetLimits(s.config.engineLimits())
+	s.onReload(s.reloadEngine, append([]string{"closed-orders", "max-lag"}, boundsFlags...)...)
 	s.metrics.watch(s.engine, s.journal, s.projector)
 	s.runFeed()
 	s.metrics.watchLag(&s.marks, s.projector)
@@ -325,6 +327,9 @@ func (s *server) stop() (err error) {
 	defer cancel()
 	overdue := s.abandonAfter(s.settings().stopTimeout + stopGrace)
 	defer overdue.Stop() // at the latest
+	if s.engine != nil {
+		defer context.AfterFunc(ctx, s.engine.Interrupt)() // long frames and orders end with the time for the stop
+	}
 	if s.gateway != nil {
 		if s.gateway.Shutdown(ctx) != nil {
 			s.log.Warn("some connections did not end in time and were cut off")

@@ -24,7 +24,7 @@ const (
 	// /xml, and restTimeout how long one may that was not read: net/http waits for that
 	// before it lets go of the connection.
 	requestBodyTimeout = 10 * time.Second
-	restTimeout = time.Second
+	restTimeout        = time.Second
 )
 
 // Connections bounds the connections of the HTTP side. One that comes when there are as

@@ -17,6 +17,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"outcry/internal/memory"
 )
 
 // Grade says how bad a finding is.
@@ -49,10 +51,15 @@ type Options struct {
 
 	TLS *tls.Config // how the HTTP side is spoken to; nil where it speaks no TLS
 
-	ConnectionsMax     int    // as outcryd --max-connections
-	HTTPConnectionsMax int    // as outcryd --max-http-connections
-	MemoryMax          int64  // as outcryd --max-memory
-	Revision           string // of this program, as its build has it; "" where unknown
+	ConnectionsMax     int   // as outcryd --max-connections
+	HTTPConnectionsMax int   // as outcryd --max-http-connections
+	MemoryMax          int64 // as outcryd --max-memory
+
+	// As outcryd's flags max-open-orders, max-accounts, max-symbols and memory-limit.
+	OpenOrdersMax, AccountsMax, SymbolsMax int
+	MemoryLimit                            memory.Limit
+
+	Revision string // of this program, as its build has it; "" where unknown
 }
 
 // Examine does all checks and returns what they found, in an order that stays the same.

@@ -80,6 +80,9 @@ func examined(t *testing.T, m machine, o Options) map[string]Finding {
 	if o.MemoryMax == 0 {
 		o.MemoryMax = 512 << 20
 	}
+	if o.SymbolsMax == 0 {
+		o.OpenOrdersMax, o.AccountsMax, o.SymbolsMax = 4_000_000, 1_000_000, 100_000
+	}
 	e := &examination{Options: o, machine: m}
 	all := map[string]Finding{}
 	for _, f := range e.run(background) {
@@ -150,10 +153,13 @@ func TestEachCheckOfTheMachineFinds(t *testing.T) {
 		{"memory", withFile("/proc/meminfo", "MemTotal: 524288 kB\n"), Bad, "512 MiB, of the machine", "give it 1536 MiB or more"},
 		{"memory", withFile("/sys/fs/cgroup/a/b/memory.max", "1200000000\n"), Warn, "of the control group", "lower --max-memory"},
 		{"memory", withFile("/proc/meminfo", "?"), Warn, "/proc/meminfo", "by hand"},
-		{"GOMEMLIMIT", withLimit(""), Warn, "not set", "set GOMEMLIMIT=3686MiB"},
-		{"GOMEMLIMIT", withLimit("1.5GB"), Bad, `"1.5GB" is no amount`, "KiB, MiB, GiB"},
-		{"GOMEMLIMIT", withLimit("5GiB"), Warn, "5120 MiB of 4096 MiB", "nine tenths"},
-		{"GOMEMLIMIT", withLimit("3500MiB"), OK, "3500 MiB of 4096 MiB", ""},
+		{"memory limit", withLimit(""), OK, "3276 MiB, 4/5 of the memory of the control group", ""},
+		{"memory limit", withLimit("1.5GB"), Bad, `"1.5GB" is no amount`, "KiB, MiB, GiB"},
+		{"memory limit", withLimit("5GiB"), Warn, "5120 MiB, of 4096 MiB", "four fifths"},
+		{"memory limit", withLimit("3500MiB"), OK, "3500 MiB, GOMEMLIMIT", ""},
+		{"memory limit", withLimit("off"), Warn, "none", "set --memory-limit"},
+		{"memory limit", withFile("/sys/fs/cgroup/a/memory.max", "3000000000\n"), Warn,
+			"--max-open-orders 4000000, --max-accounts 1000000, --max-symbols 100000 and twice --max-memory 536870912 come to 2440 MiB together, and 4/5 of the memory of the control group is 2288 MiB", "give it more memory"},
 		{"processors", withFile("/sys/fs/cgroup/a/cpu.max", "150000 100000\n"), Warn, "GOMAXPROCS is 4, of 4 processors with a quota of 1.5", "set it to 1"},
 		{"processors", withFile("/sys/fs/cgroup/cpu.max", "max 100000\n"), OK, "no quota", ""},
 		{"processors", func(m *machine) { m.procs = 1 }, Warn, "GOMAXPROCS is 1", "two processors"},

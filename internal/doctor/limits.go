@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path"
 	"strconv"
 	"strings"
 	"time"
 
+	"outcry/internal/memory"
 	"outcry/internal/operate"
 )
 
@@ -91,7 +91,7 @@ func (e *examination) filesNeeded() uint64 {
 
 // checkMemory compares the memory that there is with what the server may take.
 func (e *examination) checkMemory() {
-	limit, of, err := e.memoryLimit()
+	limit, of, err := memory.Available(e.machine.read)
 	if err != nil {
 		e.unknown("memory", err)
 		return
@@ -107,16 +107,31 @@ func (e *examination) checkMemory() {
 	}
 	e.found("memory", grade, fmt.Sprintf("give it %s or more, or lower --max-memory to %d", bytesOf(least+otherMemory), max(int64(limit)-otherMemory, 1<<20)/2/(1<<20)<<20),
 		"%s, %s; twice --max-memory is %s", bytesOf(limit), of, bytesOf(least))
-	set := e.machine.env("GOMEMLIMIT")
-	switch soft, known := parseMemory(set); {
-	case of != "of the control group" && set == "":
-		e.found("GOMEMLIMIT", OK, "", "not set, and no control group limits memory")
-	case set == "" || set == "off":
-		e.found("GOMEMLIMIT", Warn, fmt.Sprintf("set GOMEMLIMIT=%dMiB for outcryd: near its limit it then collects garbage instead of being killed", limit/10*9>>20), "not set, and the control group ends what takes more than %s", bytesOf(limit))
-	case !known:
-		e.found("GOMEMLIMIT", Bad, "set it to a number of bytes, or to one with KiB, MiB, GiB", "%q is no amount of memory", set)
+	e.checkMemoryLimit(limit)
+}
+
+// checkMemoryLimit compares the limit near which the server's garbage collector works
+// harder with the memory that there is, and with what its bounds come to.
+func (e *examination) checkMemoryLimit(there uint64) {
+	limit, of := e.MemoryLimit.Bytes(e.machine.read)
+	if set := e.machine.env("GOMEMLIMIT"); set != "" {
+		n, known := parseMemory(set)
+		if !known && set != "off" {
+			e.found("memory limit", Bad, "set it to a number of bytes, or to one with KiB, MiB, GiB", "GOMEMLIMIT=%q is no amount of memory", set)
+			return
+		}
+		limit, of = int64(n), "GOMEMLIMIT"
+	}
+	bounds := memory.Needs{OpenOrders: e.OpenOrdersMax, Accounts: e.AccountsMax, Symbols: e.SymbolsMax, Large: e.MemoryMax}
+	switch excess := bounds.Excess(limit, of); {
+	case limit == 0:
+		e.found("memory limit", Warn, "set --memory-limit: near it the server collects garbage instead of being killed", "none")
+	case uint64(limit) > there:
+		e.found("memory limit", Warn, "set it to four fifths of the memory", "%s, of %s", bytesOf(uint64(limit)), bytesOf(there))
+	case excess != "":
+		e.found("memory limit", Warn, "lower those bounds, or give it more memory", "%s", excess)
 	default:
-		e.found("GOMEMLIMIT", gradeIf(soft > limit, Warn), "set it to nine tenths of the memory", "%s of %s", bytesOf(soft), bytesOf(limit))
+		e.found("memory limit", OK, "", "%s, %s", bytesOf(uint64(limit)), of)
 	}
 }
 
@@ -132,46 +147,10 @@ func parseMemory(s string) (n uint64, known bool) {
 	return n << shift, err == nil
 }
 
-// memoryLimit returns how much memory there is, and whose limit that is.
-func (e *examination) memoryLimit() (limit uint64, of string, err error) {
-	text, err := e.readText("/proc/meminfo")
-	if err != nil {
-		return 0, "", err
-	}
-	var kib uint64
-	if _, err := fmt.Sscanf(text, "MemTotal: %d kB", &kib); err != nil {
-		return 0, "", fmt.Errorf("/proc/meminfo: %w", err)
-	}
-	limit, of = kib<<10, "of the machine"
-	for _, name := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
-		for _, text := range e.cgroup(name) {
-			if n, err := strconv.ParseUint(text, 10, 64); err == nil && n < limit {
-				limit, of = n, "of the control group"
-			}
-		}
-	}
-	return limit, of, nil
-}
-
-// cgroup returns what a file of the control group and of those above it says.
-func (e *examination) cgroup(name string) (all []string) {
-	group, _ := e.readText("/proc/self/cgroup")
-	_, group, _ = strings.Cut(group, "0::")
-	group, _, _ = strings.Cut(group, "\n")
-	for at := path.Clean("/" + group); ; at = path.Dir(at) {
-		if text, err := e.readText(path.Join("/sys/fs/cgroup", at, name)); err == nil {
-			all = append(all, text)
-		}
-		if at == "/" {
-			return all
-		}
-	}
-}
-
 // checkProcessors compares GOMAXPROCS with what the control group leaves.
 func (e *examination) checkProcessors() {
 	quota := math.Inf(1)
-	for _, text := range e.cgroup("cpu.max") {
+	for _, text := range memory.ControlGroup(e.machine.read, "cpu.max") {
 		fields := strings.Fields(text)
 		if len(fields) != 2 {
 			continue

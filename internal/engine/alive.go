@@ -3,45 +3,42 @@ package engine
 import (
 	"context"
 	"fmt"
-
-	"outcry/internal/exchange"
 )
 
-// Alive returns nil once every owner, the registrar and the desk of each symbol, has
-// taken and given back a task, which says that none of them hangs. It disturbs
-// trading as little as a query of each symbol would. An error names the first owner
-// that did not answer before ctx ended, or is ErrStopped.
+// Alive returns nil once every owner that has work, the registrar and desks, has given a
+// sign: between two commands, or between two parts of an order. It says that none of them
+// hangs. Owners at rest have nothing to hang on and are not asked. An error names the
+// first owner that did not answer before ctx ended, or is ErrStopped.
 func (e *Engine) Alive(ctx context.Context) error {
-	t := &task{done: make(chan struct{}, 1)}
-	if err := e.ask(ctx, e.registrar.inbox, t); err != nil {
-		return fmt.Errorf("engine: ask the registrar for a sign: %w", err)
+	type sign struct {
+		of *inbox
+		task
 	}
-	var err error
-	e.desks.Range(func(sym, d any) bool {
-		if err = e.ask(ctx, d.(*desk).inbox, t); err != nil {
-			err = fmt.Errorf("engine: ask the desk of %s for a sign: %w", sym.(exchange.Symbol), err)
+	var signs []*sign
+	for _, in := range e.awakeNow() {
+		s := &sign{of: in, task: task{done: make(chan struct{}, 1)}}
+		sent, err := in.putUrgent(&s.task, false)
+		if err != nil {
+			return fmt.Errorf("engine: ask %s for a sign: %w", in.owner, err)
 		}
-		return err == nil
-	})
-	return err
+		if sent {
+			signs = append(signs, s)
+		}
+	}
+	for _, s := range signs {
+		select {
+		case <-s.done:
+		case <-ctx.Done():
+			return fmt.Errorf("engine: ask %s for a sign: %w", s.of.owner, ctx.Err())
+		case <-e.stop:
+			return fmt.Errorf("engine: ask %s for a sign: %w", s.of.owner, ErrStopped)
+		}
+	}
+	return nil
 }
 
-// ask sends an owner a task without commands and waits until it comes back. After an
-// error the owner may still have it.
-func (e *Engine) ask(ctx context.Context, inbox chan<- *task, t *task) error {
-	select {
-	case inbox <- t:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-e.stop:
-		return ErrStopped
-	}
-	select {
-	case <-t.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-e.stop:
-		return ErrStopped
-	}
-}
+// String names the owner in errors.
+func (d *desk) String() string { return "the desk of " + string(d.symbol) }
+
+// String names the owner in errors.
+func (r *registrar) String() string { return "the registrar" }

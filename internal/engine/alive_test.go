@@ -34,7 +34,7 @@ func TestAnEngineIsAliveWhileEveryOwnerAnswers(t *testing.T) {
 	ctx, cancel := context.WithCancel(background)
 	ended := make(chan error, 1)
 	go func() { ended <- m.Alive(ctx) }()
-	require.Eventually(t, func() bool { return len(d.(*desk).inbox) == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return d.(*desk).inbox.asked.Load() }, time.Minute, time.Millisecond)
 	require.Empty(t, ended)
 	cancel()
 	err := <-ended
@@ -44,11 +44,4 @@ func TestAnEngineIsAliveWhileEveryOwnerAnswers(t *testing.T) {
 	close(release)
 	<-ordered
 	require.NoError(t, m.Alive(background))
-}
-
-func TestAskingAnOwnerEndsWithTheEngine(t *testing.T) {
-	e := &Engine{stop: make(chan struct{})}
-	close(e.stop)
-	require.ErrorIs(t, e.ask(background, make(chan *task), &task{done: make(chan struct{}, 1)}), ErrStopped)
-	require.ErrorIs(t, e.ask(background, make(chan *task, 1), &task{done: make(chan struct{}, 1)}), ErrStopped)
 }

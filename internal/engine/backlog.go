@@ -105,27 +105,5 @@ func (e *Engine) pace(ctx context.Context) error {
 	}
 }
 
-// giveUp notes that the journal takes no records any more: what is reserved for one
-// stays unsettled, and nobody may wait for that.
-func (e *Engine) giveUp() {
-	e.failed.Store(true)
-	e.mu.Lock()
-	e.settled.Broadcast()
-	e.mu.Unlock()
-}
-
-// stopping tells whether the engine is being closed or the journal has failed:
-// a reservation may then stay unsettled for ever.
-func (e *Engine) stopping() bool {
-	if e.failed.Load() {
-		return true
-	}
-	select {
-	case <-e.stop:
-		return true
-	case <-e.journal.Failed():
-		return true
-	default:
-		return false
-	}
-}
+// giveUp notes that the journal takes no records any more.
+func (e *Engine) giveUp() { e.failed.Store(true) }

@@ -124,11 +124,9 @@ func BenchmarkCancelAll(b *testing.B) {
 				}
 				m.do(buy("A", 1, 1))
 				for b.Loop() {
-					c := &cancelAll{engine: m.Engine, account: "1"}
-					t := &task{work: c.run, done: make(chan struct{}, 1)}
-					m.registrar.inbox <- t // without the sync, which is most of it
-					<-t.done
+					c, err := m.Engine.cancelAll(background, "1", "") // without the sync, which is most of it
 					b.StopTimer()
+					require.NoError(b, err)
 					require.Equal(b, 1, c.result.Symbols[0].Orders)
 					m.do(buy("A", 1, 1))
 					b.StartTimer()

@@ -3,10 +3,15 @@ package engine
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"outcry/internal/exchange"
 )
+
+// barrierTries is how often a cancelAll lets go of the desks that it holds because one is
+// in the middle of a long order. The last time it waits for that one.
+const barrierTries = 8
 
 // CancelAll cancels all that an account has open, or, where sym is not empty, all that
 // it has open of that symbol. It happens in one journal record, so whole or not at
@@ -14,116 +19,193 @@ import (
 // UnknownAccount, UnknownSymbol, NoRoomToCancel, or TooManyCancels where one record
 // cannot take it; only after OK has anything changed. The error is as Halt's.
 func (e *Engine) CancelAll(ctx context.Context, account exchange.AccountID, sym exchange.Symbol) (exchange.CancelAllResult, error) {
-	c := &cancelAll{engine: e, account: account, symbol: sym}
-	if err := e.inside(ctx, e.registrar.inbox, c.run); err != nil {
-		return exchange.CancelAllResult{}, err // the registrar may still write to c
+	c, err := e.cancelAll(ctx, account, sym)
+	if err != nil {
+		return exchange.CancelAllResult{}, err
 	}
-	return c.result, nil
+	if e.failed.Load() {
+		return exchange.CancelAllResult{}, fmt.Errorf("engine: %w", e.journal.Err())
+	}
+	return c.result, e.Durable(ctx, e.journal.Appended())
 }
 
-// cancelAll is one call of CancelAll. Books belong to their desks, so it takes a
-// barrier: the registrar, who runs it, holds every desk concerned between two of its
-// tasks, and while all are held nothing trades there.
+// cancelAll is one try of a call of CancelAll. Books belong to their desks, so it takes a
+// barrier: the caller's goroutine holds every desk in which the account has open orders,
+// each between two of its commands, and while all are held nothing trades there.
 //
-//	registrar   hold ─────▶ all are held: record, append, release ──▶ let go ──▶ wait
+//	caller      hold ─────▶ all are held: record, append, release ──▶ let go ──▶ wait
 //	each desk        look up what is open ─▶ held ···················▶ cancel ─▶ on
 //
-// It cannot deadlock. Only the registrar holds desks, one cancelAll after another, so
-// no two ever hold some desks each and wait for the rest. While it waits for a desk to
-// take the task, that desk works off what is in its inbox, and what it can wait for
-// there goes on without any desk that is held, and without the registrar:
+// Which symbols these are the ledger knows. Once they are held the account can open and
+// close orders elsewhere alone: if the ledger counts as many as the desks have found, they
+// are all. Otherwise there are further symbols, and their desks are held as well.
 //
-//   - in claimRef, a ref that another owner has claimed and not used yet. A claim lives
-//     within one command, so a desk that has one is not held, and has reserved nothing
-//     that it does not settle; it waits for no other claim, only as below. The registrar
-//     claims refs for commands, never while it holds desks.
-//   - in reserve, an order that another desk has reserved and not settled yet. A desk
-//     is held between two tasks, when all that it reserved is settled; the other one is
-//     in the middle of a command, so it is not held, and what follows a reservation
-//     waits for the journal alone.
-//   - room in the journal, which its allocator and its flusher make.
-//
-// Desks never wait for the registrar: they pass tasks on only where there is room
-// (Engine.pass). Sessions that wait for a full inbox hold nothing, and go on once the
-// desks do. Close ends the registrar before any desk, and lets it do all that is in
-// its inbox first (endOwners); so desks that are held are always let go.
+// It cannot deadlock. One cancelAll at a time holds desks (Engine.barrier), so no two ever
+// hold some each and wait for the rest. A desk comes to it after the command that it is in
+// the middle of (inbox.putUrgent), and that waits for the journal alone, never for another
+// owner: what hangs on another command goes back to its session (errAgain). A desk that is
+// in the middle of a long order says so between two parts. Then all are let go, and only
+// this cancelAll waits for the end of that order. The last of barrierTries waits for it
+// with the others held, and comes to its end too: a desk that it waits for has one order
+// to finish before it is held, and there are as many desks as symbols at the most.
 type cancelAll struct {
-	engine  *Engine
-	account exchange.AccountID
-	symbol  exchange.Symbol // empty for all
-
+	engine *Engine
 	owner  *exchange.Account
+	symbol exchange.Symbol // empty for all
+
+	held   []*holding
 	event  exchange.Event
 	seq    uint64 // of the record, 0 where there is none
 	result exchange.CancelAllResult
 }
 
-// holding is a desk that a cancelAll holds. The desk's goroutine uses it until it is
-// held, and again once it is let go; the registrar in between.
+// holding is a desk that a cancelAll holds. The desk's goroutine uses it until it has
+// arrived, and again once it is let go; the caller in between.
 type holding struct {
+	task
 	desk *desk
-	task task
+	busy bool              // the desk is in the middle of a long order
 	open []exchange.Cancel // what the account has open there, in order of ids
 
 	unfinished bool // there is no room to finish an order first
 }
 
-// run does it. The registrar calls it, so no symbol is made meanwhile. An error is the
-// journal's and final.
-func (c *cancelAll) run() error {
-	e := c.engine
+// cancelAll does it, and returns the try that did. The error is ctx's, ErrStopped or
+// errBusy, and then nothing was done; or the journal's, which is final.
+func (e *Engine) cancelAll(ctx context.Context, account exchange.AccountID, sym exchange.Symbol) (*cancelAll, error) {
 	e.mu.Lock()
-	c.owner = e.ledger.Account(c.account)
+	owner := e.ledger.Account(account)
 	e.mu.Unlock()
-	if c.owner == nil {
-		c.result.Reason = exchange.UnknownAccount
-		return nil
+	_, made := e.desks.Load(sym)
+	switch {
+	case owner == nil:
+		return &cancelAll{result: exchange.CancelAllResult{Reason: exchange.UnknownAccount}}, nil
+	case sym != "" && !made:
+		return &cancelAll{result: exchange.CancelAllResult{Reason: exchange.UnknownSymbol}}, nil
 	}
-	desks := *e.numbered.Load()
-	if c.symbol != "" {
-		d, ok := e.desks.Load(c.symbol)
-		if !ok {
-			c.result.Reason = exchange.UnknownSymbol
-			return nil
+	for try := 1; ; try++ {
+		// Desks that were held by an earlier try may still look at that.
+		c := &cancelAll{engine: e, owner: owner, symbol: sym}
+		busy, err := c.run(ctx, try == barrierTries)
+		if busy == nil || err != nil {
+			return c, err
 		}
-		desks = []*desk{d.(*desk)}
+		// This is done there at the end of the long order.
+		if err := e.urgently(ctx, &busy.inbox, func() error { return nil }); err != nil {
+			return c, err
+		}
 	}
-	letGo := make(chan struct{})
-	held := c.hold(desks, letGo)
-	err := c.record(held)
-	close(letGo)
-	for _, h := range held {
-		<-h.task.done
-	}
-	return err
 }
 
-// hold makes desks look up what the account has open, and holds them from then on
-// until letGo is closed. It returns once it holds all, in order of their symbols.
-func (c *cancelAll) hold(desks []*desk, letGo <-chan struct{}) []*holding {
-	arrived := make(chan struct{}, len(desks))
-	held := make([]*holding, len(desks))
-	for i, d := range desks {
-		h := &holding{desk: d}
-		h.task.done = make(chan struct{}, 1)
-		h.task.work = func() error {
-			ok, err := d.finish()
-			if h.unfinished = !ok; ok {
-				h.find(c.owner)
-			}
-			arrived <- struct{}{}
-			<-letGo
-			h.cancel(c)
-			return err
+// run holds the desks, and then does it. It returns a desk that it would have had to wait
+// for, unless it is patient, and then nothing was done.
+func (c *cancelAll) run(ctx context.Context, patient bool) (busy *desk, err error) {
+	e := c.engine
+	select {
+	case e.barrier <- struct{}{}:
+		defer func() { <-e.barrier }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-e.stop:
+		return nil, ErrStopped
+	}
+	letGo := make(chan struct{})
+	busy, err = c.hold(ctx, letGo, patient)
+	if err == nil && busy == nil {
+		err = c.record()
+	}
+	close(letGo)
+	if err != nil || busy != nil {
+		return busy, err // desks that are still to arrive find that it is over
+	}
+	for _, h := range c.held {
+		<-h.done
+	}
+	return nil, nil
+}
+
+// hold holds all desks in which the account has open orders, in order of their symbols.
+// They go on once letGo is closed.
+func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient bool) (busy *desk, err error) {
+	for {
+		more := c.missing()
+		if len(more) == 0 {
+			slices.SortFunc(c.held, func(a, b *holding) int { return cmp.Compare(a.desk.symbol, b.desk.symbol) })
+			return nil, nil
 		}
-		held[i] = h
-		d.inbox <- &h.task
+		arrived := make(chan *holding, len(more))
+		for _, d := range more {
+			h := c.holding(d, arrived, letGo, patient)
+			if _, err := d.inbox.putUrgent(&h.task, true); err != nil {
+				return nil, err
+			}
+		}
+		for range more {
+			select {
+			case h := <-arrived:
+				if h.busy {
+					return h.desk, nil
+				}
+				c.held = append(c.held, h)
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-c.engine.stop:
+				return nil, ErrStopped
+			}
+		}
 	}
-	for range desks {
-		<-arrived
+}
+
+// missing returns the desks that are still to be held: none once the account has no
+// orders open beside those that were found.
+func (c *cancelAll) missing() (desks []*desk) {
+	e, held, found := c.engine, make(map[*desk]bool, len(c.held)), 0
+	for _, h := range c.held {
+		held[h.desk] = true
+		found += len(h.open)
 	}
-	slices.SortFunc(held, func(a, b *holding) int { return cmp.Compare(a.desk.symbol, b.desk.symbol) })
-	return held
+	var in []*exchange.Listing
+	e.mu.Lock()
+	if c.symbol != "" {
+		in = append(in, e.ledger.Listing(c.symbol))
+	} else if c.owner.OpenOrders() != found {
+		in = e.ledger.AppendOpenIn(in, c.owner)
+	}
+	e.mu.Unlock()
+	for _, li := range in {
+		if d, ok := e.desks.Load(li.Symbol); ok && !held[d.(*desk)] {
+			desks = append(desks, d.(*desk))
+		}
+	}
+	return desks
+}
+
+// holding returns what makes a desk look up what the account has open, say that it has
+// arrived, and stay held until letGo is closed.
+func (c *cancelAll) holding(d *desk, arrived chan<- *holding, letGo <-chan struct{}, patient bool) *holding {
+	h := &holding{desk: d, task: task{done: make(chan struct{}, 1)}}
+	h.work = func() error {
+		select {
+		case <-letGo:
+			return nil // too late: it is over
+		default:
+		}
+		ok, err := d.finish()
+		if h.unfinished = !ok; ok {
+			h.find(c.owner)
+		}
+		arrived <- h
+		<-letGo
+		h.cancel(c)
+		return err
+	}
+	h.between = func() bool {
+		if h.busy = !patient; h.busy {
+			arrived <- h
+		}
+		return h.busy
+	}
+	return h
 }
 
 // find looks up what an account has open at the desk.
@@ -136,10 +218,10 @@ func (h *holding) find(owner *exchange.Account) {
 
 // record puts what is open into one record, appends it, and gives back the holds, all
 // at once; or it says in the result why not, and nothing changes.
-func (c *cancelAll) record(held []*holding) error {
+func (c *cancelAll) record() error {
 	e := c.engine
-	c.event = exchange.Event{Kind: exchange.OrdersCanceled, Time: e.options.Now(), Account: c.account}
-	for _, h := range held {
+	c.event = exchange.Event{Kind: exchange.OrdersCanceled, Time: e.options.Now(), Account: c.owner.ID}
+	for _, h := range c.held {
 		if h.unfinished {
 			c.result.Reason = exchange.NoRoomToCancel
 			return nil
@@ -156,12 +238,13 @@ func (c *cancelAll) record(held []*holding) error {
 		}
 		var err error
 		if c.seq, err = e.append(record, len(record)); err != nil {
+			e.giveUp()
 			return err
 		}
-		c.release(held)
+		c.release()
 	}
 	c.result.Time = c.event.Time
-	for _, h := range held {
+	for _, h := range c.held {
 		if len(h.open) > 0 {
 			c.result.Symbols = append(c.result.Symbols, h.sum())
 		}
@@ -171,10 +254,10 @@ func (c *cancelAll) record(held []*holding) error {
 
 // release gives back what the orders held, under one lock: nobody is refused an order
 // for what the journal says is free.
-func (c *cancelAll) release(held []*holding) {
+func (c *cancelAll) release() {
 	c.engine.mu.Lock()
 	defer c.engine.mu.Unlock()
-	for _, h := range held {
+	for _, h := range c.held {
 		for i := range h.open {
 			o := &h.open[i]
 			c.engine.ledger.Release(h.desk.listing, &exchange.Order{Account: c.owner, Side: o.Side, Limit: o.Limit, Canceled: o.Shares})
@@ -199,7 +282,7 @@ func (h *holding) cancel(c *cancelAll) {
 	d, n := h.desk, len(h.open)
 	d.book.Moment(c.event.Time)
 	for i := range h.open {
-		if _, r := d.book.Cancel(h.open[i].Order, c.account, c.event.Time); r != exchange.OK {
+		if _, r := d.book.Cancel(h.open[i].Order, c.owner.ID, c.event.Time); r != exchange.OK {
 			panic("engine: an order that was open is " + r.String()) // nobody else touches the book
 		}
 	}

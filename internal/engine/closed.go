@@ -34,6 +34,13 @@ func (q *closedQueue) push(c closing) {
 	q.closings = append(q.closings, c)
 }
 
+// shrink gives up the memory of an empty queue.
+func (q *closedQueue) shrink() {
+	if q.first == len(q.closings) {
+		*q = closedQueue{}
+	}
+}
+
 // pop takes out one order if it was closed at or before seq.
 func (q *closedQueue) pop(seq uint64) bool {
 	if q.first == len(q.closings) || q.closings[q.first].seq > seq {
@@ -93,7 +100,7 @@ func (e *Engine) sweep() {
 	for {
 		select {
 		case <-tick.C:
-			for e.sweepOnce() {
+			for e.counters.closedOrders.Load() > e.limits.closedOrders.Load() && e.sweepOnce() {
 			}
 			e.sweepRefs()
 		case <-e.stop:
@@ -106,13 +113,12 @@ func (e *Engine) sweep() {
 // memory holds too many and the desk forgets some. It tells whether that made them fewer.
 func (e *Engine) sweepOnce() bool {
 	before := e.counters.closedOrders.Load()
-	e.desks.Range(func(_, value any) bool {
-		d := value.(*desk)
+	for _, d := range *e.numbered.Load() {
 		for held := d.closedCount.Load(); held > 0; {
 			if e.counters.closedOrders.Load() <= e.limits.closedOrders.Load() {
 				return false
 			}
-			if _, err := e.hand(context.Background(), d.inbox, &task{done: make(chan struct{}, 1)}); err != nil {
+			if _, err := e.hand(context.Background(), &d.inbox, &task{done: make(chan struct{}, 1)}); err != nil {
 				return false // the engine is being closed
 			}
 			left := d.closedCount.Load()
@@ -121,8 +127,7 @@ func (e *Engine) sweepOnce() bool {
 			}
 			held = left
 		}
-		return true
-	})
+	}
 	return e.counters.closedOrders.Load() < before
 }
 

@@ -7,10 +7,11 @@ import (
 )
 
 // desk owns one symbol: its book, and which of its closed orders are still in
-// memory. Everything but inbox is touched by the desk's goroutine alone.
+// memory. Everything but inbox is touched by the inbox's goroutine alone, which exists
+// while the symbol has work.
 type desk struct {
 	engine  *Engine
-	inbox   chan *task
+	inbox   inbox
 	symbol  exchange.Symbol
 	listing *exchange.Listing // its contents are guarded by Engine.mu
 	book    *exchange.Book
@@ -21,11 +22,28 @@ type desk struct {
 	activity    activity
 	halts       atomic.Pointer[[]haltChange] // of the book, for anybody to read; nil while there were none
 
-	// Memory that each command uses anew.
+	*scratch // nil at rest
+}
+
+// scratch is memory that each command uses anew.
+type scratch struct {
 	order  exchange.Order
 	fills  []exchange.Fill
 	event  exchange.Event
 	record []byte
+
+	unsettled bool // the refusal of the command would hang on an order that is not settled
+}
+
+func (d *desk) begin() { d.scratch = new(scratch) }
+
+func (d *desk) idle() { d.forget() }
+
+// rest gives up memory that the next task makes anew.
+func (d *desk) rest() {
+	d.scratch, d.account = nil, nil
+	d.closed.shrink()
+	d.book.Shrink()
 }
 
 // do does one command. An error is the journal's and final.
@@ -53,7 +71,11 @@ func (d *desk) do(c *exchange.Command, r *exchange.Result, now int64) error {
 	now = d.book.Moment(now)
 	switch c.Kind {
 	case exchange.PlaceOrder:
-		return d.placeOrder(c, r, now)
+		d.unsettled = false
+		if err := d.placeOrder(c, r, now); err != nil || !d.unsettled {
+			return err
+		}
+		return errAgain
 	case exchange.CancelOrder:
 		return d.cancelOrder(c, r, now)
 	case exchange.PlaceShares:
@@ -110,22 +132,23 @@ func (d *desk) reserve(c *exchange.Command, r *exchange.Result) bool {
 		r.Reason, r.Halt = exchange.Halted, h
 		return false
 	}
+	if e.tooSmall(c, r) {
+		return false
+	}
 	d.order = exchange.Order{Account: account, Side: c.Side, Limit: c.Limit, Shares: c.Shares, Open: c.Shares}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for {
-		r.Reason = e.ledger.Reserve(d.listing, &d.order)
-		if r.Reason != exchange.InsufficientFunds || !account.Unsettled() || e.stopping() {
-			break
-		}
-		// What is missing is held by an order that has no place in the journal
-		// yet. If the process died now it would never have been, and this
-		// refusal could not be explained: wait the moment until it is settled.
-		e.settled.Wait()
+	if e.tooManyOpen(account, r) {
+		return false
 	}
+	r.Reason = e.ledger.Reserve(d.listing, &d.order)
 	//exhaustive:ignore these two say what there is
 	switch r.Reason {
 	case exchange.InsufficientFunds:
+		// What is missing may be held by an order that has no place in the journal
+		// yet. If the process died now it would never have been, and this
+		// refusal could not be explained: once more, when that is settled.
+		d.unsettled = account.Unsettled()
 		r.CashHave, _ = account.Balance()
 	case exchange.InsufficientShares:
 		r.SharesHave, _ = d.listing.Position(account)
@@ -148,7 +171,6 @@ func (d *desk) withdraw(o *exchange.Order) {
 	e := d.engine
 	e.mu.Lock()
 	e.ledger.Withdraw(d.listing, o)
-	e.settled.Broadcast()
 	e.mu.Unlock()
 }
 
@@ -156,7 +178,6 @@ func (d *desk) withdraw(o *exchange.Order) {
 func (e *Engine) settle(li *exchange.Listing, o *exchange.Order, fills []exchange.Fill) {
 	e.mu.Lock()
 	e.ledger.Settle(li, o, fills)
-	e.settled.Broadcast()
 	e.mu.Unlock()
 }
 
@@ -188,6 +209,7 @@ func (d *desk) noteFills(seq uint64, opened int) {
 		}
 	}
 	n := &d.engine.counters
+	d.inbox.spent += len(d.fills) / fillsPerWork
 	d.activity.fill(d.fills)
 	if opened != closed {
 		n.openOrders.Add(int64(opened - closed))

@@ -75,10 +75,15 @@ type Options struct {
 
 	AckPostgres     bool // Durable waits for the Projection as well as for the journal
 	InboxLen        int  // tasks that wait at a desk before a session has to wait; 256
-	SymbolsMax      int  // symbols, each with a goroutine; 100,000
+	SymbolsMax      int  // symbols; 100,000
 	ClosedOrdersMax int  // closed orders kept in memory once they are projected, up to twice as many of the newest; 100,000
 	RefsMax         int  // refs kept in memory, roughly, once the projection has them; 200,000
 	BacklogMax      int  // records that the projection may lag before orders are refused; 4,000,000
+
+	AccountsMax          int           // 1,000,000
+	OpenOrdersMax        int           // of all accounts; 4,000,000
+	AccountOpenOrdersMax int           // 100,000
+	OrderValueMin        exchange.Cash // amount × limit of an order; 0
 }
 
 func (o *Options) setDefaults() {
@@ -90,7 +95,6 @@ func (o *Options) setDefaults() {
 		standard int
 	}{
 		{&o.InboxLen, 256},
-		{&o.SymbolsMax, 100_000},
 		{&o.ClosedOrdersMax, 100_000},
 		{&o.RefsMax, 200_000},
 		{&o.BacklogMax, 4_000_000},
@@ -119,26 +123,33 @@ type Engine struct {
 	limits    limits
 
 	// mu guards the ledger and everything in it.
-	mu      sync.Mutex
-	ledger  *exchange.Ledger
-	refs    refIndex
-	settled *sync.Cond  // signaled after each settlement and each use of a ref, under mu
-	failed  atomic.Bool // the journal takes no records any more
+	mu     sync.Mutex
+	ledger *exchange.Ledger
+	refs   refIndex
+	failed atomic.Bool // the journal takes no records any more
 
+	// awakeMu guards which owners have a goroutine.
+	awakeMu    sync.Mutex
+	awake      map[*inbox]struct{}
+	closing    bool         // no owner begins any more
+	awakeCount atomic.Int64 // how many are awake
+
+	barrier     chan struct{}    // holds one value while a cancelAll holds desks
 	lastKnown   exchange.OrderID // the highest id that an order had at the start
+	interrupted atomic.Bool      // Interrupt
 	stop        chan struct{}    // closed by Close, before it ends the owners
-	registering sync.WaitGroup   // the registrar
-	running     sync.WaitGroup   // everybody else
+	running     sync.WaitGroup   // all goroutines
 }
 
 // New starts the goroutines of an exchange in the given state. The state's
 // records are all in the journal or in the projection. Close ends it.
 func New(o Options) *Engine {
 	o.setDefaults()
-	e := &Engine{options: o, journal: o.Journal, ledger: o.State.Ledger, index: o.State.Index, stop: make(chan struct{})}
+	e := &Engine{options: o, journal: o.Journal, ledger: o.State.Ledger, index: o.State.Index, stop: make(chan struct{}),
+		awake: make(map[*inbox]struct{}), barrier: make(chan struct{}, 1)}
 	e.refs.table, e.refs.filter = o.State.Refs, newRefFilter()
-	e.settled = sync.NewCond(&e.mu)
-	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax})
+	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax, SymbolsMax: o.SymbolsMax, AccountsMax: o.AccountsMax,
+		OpenOrdersMax: o.OpenOrdersMax, AccountOpenOrdersMax: o.AccountOpenOrdersMax, OrderValueMin: o.OrderValueMin})
 	e.tasks.New = func() any { return &task{done: make(chan struct{}, 1)} }
 	e.lastKnown = o.State.OrderID
 	e.lastOrder.Store(uint64(o.State.OrderID))
@@ -150,11 +161,11 @@ func New(o Options) *Engine {
 	none := make([]*desk, e.index.Books())
 	e.numbered.Store(&none)
 	for sym, book := range o.State.Books {
-		e.finishFirst(e.openDesk(sym, book))
+		e.finishFirst(e.openDesk(e.ledger.Listing(sym), book))
 	}
 	e.registrar = &registrar{engine: e, symbols: len(o.State.Books)}
-	e.registrar.inbox = make(chan *task, o.InboxLen)
-	e.registering.Go(func() { e.own(e.registrar.inbox, e.registrar, func() {}) })
+	e.registrar.inbox.engine, e.registrar.inbox.owner = e, e.registrar
+	e.running.Go(e.restIdle)
 	if o.Projection != nil {
 		e.running.Go(e.sweep)
 	}
@@ -164,15 +175,15 @@ func New(o Options) *Engine {
 	return e
 }
 
-// openDesk starts the goroutine that owns a symbol's book from now on.
-func (e *Engine) openDesk(sym exchange.Symbol, book *exchange.Book) *desk {
-	d := &desk{engine: e, symbol: sym, book: book, inbox: make(chan *task, e.options.InboxLen)}
-	d.listing = e.ledger.Listing(sym)
+// openDesk makes the desk that owns a symbol's book from now on. The listing is its
+// ledger's, and has the symbol's name.
+func (e *Engine) openDesk(li *exchange.Listing, book *exchange.Book) *desk {
+	d := &desk{engine: e, symbol: li.Symbol, book: book, listing: li}
+	d.inbox.engine, d.inbox.owner = e, d
 	d.adopt()
 	e.number(d)
 	e.counters.symbols.Add(1)
-	e.desks.Store(sym, d)
-	e.running.Go(func() { e.own(d.inbox, d, d.forget) })
+	e.desks.Store(li.Symbol, d)
 	return d
 }
 
@@ -218,8 +229,13 @@ func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, resul
 	if hasRefs(commands) {
 		t.refs = e.lookUp(ctx, commands)
 	}
-	for inbox := e.onward(t); inbox != nil; inbox = e.onward(t) {
-		reusable, err := e.hand(ctx, inbox, t)
+	for in, again := e.onward(t), 0; in != nil; in = e.onward(t) {
+		reusable, err := e.hand(ctx, in, t)
+		if err == nil && t.again {
+			t.again = false
+			err = e.pause(ctx, again)
+			again++
+		}
 		if err != nil {
 			if reusable {
 				e.recycle(t)
@@ -239,11 +255,11 @@ func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, resul
 
 // owner returns the inbox where a command is done, nil where no owner is known. It
 // enters the order that a ref names into r, or why there is none.
-func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) chan *task {
+func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) *inbox {
 	var d any
 	switch c.Kind {
 	case exchange.OpenAccount:
-		return e.registrar.inbox
+		return &e.registrar.inbox
 	case exchange.MakeSymbol, exchange.PlaceShares, exchange.PlaceOrder:
 		d, _ = e.desks.Load(c.Symbol)
 	case exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder:
@@ -251,25 +267,25 @@ func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) chan 
 			r.Order, r.Reason = e.namedOrder(c, l)
 		}
 		if d := e.holder(c.Names(r)); d != nil {
-			return d.inbox
+			return &d.inbox
 		}
 	}
 	if d == nil {
 		return nil
 	}
-	return d.(*desk).inbox
+	return &d.(*desk).inbox
 }
 
 // route returns the inbox where a command is to be done. Where there is none, it
 // answers the command itself and returns nil.
-func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) chan *task {
+func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) *inbox {
 	inbox := e.owner(c, r, l)
 	switch {
 	case inbox != nil:
 		return inbox
 	case r.Reason != exchange.OK: // of a ref that names no order
 	case c.Kind == exchange.MakeSymbol:
-		return e.registrar.inbox
+		return &e.registrar.inbox
 	case c.Kind == exchange.ShowOrder:
 		e.absent(c.Order, r)
 	case c.Kind != exchange.PlaceShares && !e.known(c.Account):
@@ -325,9 +341,7 @@ func (e *Engine) append(record []byte, claimed int) (uint64, error) {
 // open: it is the caller's.
 func (e *Engine) Close() {
 	close(e.stop)
-	e.mu.Lock()
-	e.settled.Broadcast()
-	e.mu.Unlock()
+	e.Interrupt()
 	e.endOwners()
 	e.running.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"outcry/internal/exchange"
 )
@@ -32,22 +33,53 @@ func (e *Engine) change(ctx context.Context, sym exchange.Symbol, do func(*desk,
 		return exchange.HaltResult{Reason: exchange.UnknownSymbol}, nil
 	}
 	d, r := found.(*desk), new(exchange.HaltResult)
-	if err := e.inside(ctx, d.inbox, func() error { return do(d, r) }); err != nil {
+	if err := e.inside(ctx, &d.inbox, func() error { return do(d, r) }); err != nil {
 		return exchange.HaltResult{}, err // the desk may still write to r
 	}
 	return *r, nil
 }
 
-// inside has an owner do work between two of its tasks, and waits until it is done
-// and durable. After an error work may still be done.
-func (e *Engine) inside(ctx context.Context, inbox chan<- *task, work func() error) error {
-	if _, err := e.hand(ctx, inbox, &task{work: work, done: make(chan struct{}, 1)}); err != nil {
+// inside has an owner do work between two commands, and waits until it is done and
+// durable. The error is ErrStopped, errBusy, the journal's or ctx's: if it says that ctx
+// ended, work was not done, or its record is not durable yet.
+func (e *Engine) inside(ctx context.Context, in *inbox, work func() error) error {
+	if err := e.urgently(ctx, in, work); err != nil {
 		return err
 	}
 	if e.failed.Load() {
 		return fmt.Errorf("engine: %w", e.journal.Err())
 	}
 	return e.Durable(ctx, e.journal.Appended())
+}
+
+// urgently has an owner do work before whatever else waits for it, after the command that
+// is under way, and waits until it is done. The error is ErrStopped, errBusy, ctx's, and
+// then nothing was done; or it is that of work.
+func (e *Engine) urgently(ctx context.Context, in *inbox, work func() error) error {
+	var begun atomic.Bool // or given up
+	t := &task{done: make(chan struct{}, 1), work: func() error {
+		if !begun.CompareAndSwap(false, true) {
+			return nil
+		}
+		return work()
+	}}
+	if _, err := in.putUrgent(t, true); err != nil {
+		return err
+	}
+	var err error
+	select {
+	case <-t.done:
+		return t.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-e.stop:
+		err = ErrStopped
+	}
+	if begun.CompareAndSwap(false, true) {
+		return err
+	}
+	<-t.done // soon
+	return t.err
 }
 
 // halt is Engine.Halt. An error is the journal's and final.

@@ -1,19 +1,81 @@
 package engine
 
-import "sync/atomic"
+import (
+	"cmp"
+	"sync/atomic"
+
+	"outcry/internal/exchange"
+)
 
 // Limits are those Options that may be changed while an Engine runs.
+// Those on what clients may make are judged before a command is done and never
+// afterwards: a lower one refuses what is new and takes nothing away. 0 means the
+// default of Options.
 type Limits struct {
 	ClosedOrdersMax int
 	BacklogMax      int
+
+	SymbolsMax           int
+	AccountsMax          int
+	OpenOrdersMax        int
+	AccountOpenOrdersMax int
+	OrderValueMin        exchange.Cash // amount × limit of an order
 }
 
 // limits are Limits in force.
-type limits struct{ closedOrders, backlog atomic.Int64 }
+type limits struct {
+	closedOrders, backlog                            atomic.Int64
+	symbols, accounts, openOrders, accountOpenOrders atomic.Int64
+	orderValue                                       atomic.Pointer[exchange.Cash] // nil for 0
+}
 
 // SetLimits puts other limits in force, each of which must be above 0. Closed orders
 // beyond a lower limit leave memory within seconds.
 func (e *Engine) SetLimits(l Limits) {
 	e.limits.closedOrders.Store(int64(l.ClosedOrdersMax))
 	e.limits.backlog.Store(int64(l.BacklogMax))
+	for _, limit := range []struct {
+		in              *atomic.Int64
+		value, standard int
+	}{
+		{&e.limits.symbols, l.SymbolsMax, symbolsStandard},
+		{&e.limits.accounts, l.AccountsMax, accountsStandard},
+		{&e.limits.openOrders, l.OpenOrdersMax, openOrdersStandard},
+		{&e.limits.accountOpenOrders, l.AccountOpenOrdersMax, accountOpenOrdersStandard},
+	} {
+		limit.in.Store(int64(cmp.Or(limit.value, limit.standard)))
+	}
+	e.limits.orderValue.Store(nil)
+	if l.OrderValueMin.Sign() > 0 {
+		e.limits.orderValue.Store(&l.OrderValueMin)
+	}
+}
+
+// The limits of what clients may make, where nobody says otherwise.
+const (
+	symbolsStandard           = 100_000
+	accountsStandard          = 1_000_000
+	openOrdersStandard        = 4_000_000
+	accountOpenOrdersStandard = 100_000
+)
+
+// tooSmall refuses an order that is worth less than one has to be.
+func (e *Engine) tooSmall(c *exchange.Command, r *exchange.Result) bool {
+	least := e.limits.orderValue.Load()
+	if least == nil || exchange.Notional(c.Shares, c.Limit).Cmp(*least) >= 0 {
+		return false
+	}
+	r.Reason, r.ValueLeast = exchange.OrderTooSmall, least
+	return true
+}
+
+// tooManyOpen refuses an order, which would perhaps rest, where its account or the exchange
+// has as many open as it may. Callers hold mu, so that the bounds are exact.
+func (e *Engine) tooManyOpen(a *exchange.Account, r *exchange.Result) bool {
+	if most := e.limits.accountOpenOrders.Load(); int64(a.OpenOrders()) >= most {
+		r.Reason, r.Most = exchange.AccountOrdersExceeded, most
+	} else if most := e.limits.openOrders.Load(); int64(e.ledger.OpenOrders()) >= most {
+		r.Reason, r.Most = exchange.OpenOrdersExceeded, most
+	}
+	return r.Reason != exchange.OK
 }

@@ -3,8 +3,11 @@ package engine
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
 )
@@ -81,6 +84,46 @@ func BenchmarkMemory(b *testing.B) {
 			}
 		})
 	}
+}
+
+// symbolBytesMax is what a symbol without orders may take, in the whole engine.
+const symbolBytesMax = 1024
+
+// TestASymbolAtRestIsSmallAndHasNoGoroutine makes 10,000 symbols and places shares of each,
+// which starts each one's goroutine. Then an order rests in each and is canceled, and a
+// trade takes place.
+func TestASymbolAtRestIsSmallAndHasNoGoroutine(t *testing.T) {
+	const symbols = 10_000
+	db := &database{}
+	db.applied.Store(1 << 62)
+	m := open(t, Options{Projection: db, History: db, ClosedOrdersMax: 1})
+	all := make([]exchange.Symbol, symbols)
+	for n := range all {
+		all[n] = exchange.Symbol(fmt.Sprint("SYMBOL", n))
+	}
+	asleep := func() bool { return len(m.awakeNow()) == 0 && m.Stats().ClosedOrders <= 1 }
+	require.Eventually(t, asleep, time.Minute, 10*time.Millisecond)
+	goroutines, before := runtime.NumGoroutine(), live()
+	for chunk := range slices.Chunk(all, 500) {
+		var commands []exchange.Command
+		for _, sym := range chunk {
+			commands = append(commands, exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym})
+		}
+		m.all(commands...)
+	}
+	require.Empty(t, m.awakeNow()[1:], "only the registrar has had work")
+	require.Eventually(t, asleep, time.Minute, 10*time.Millisecond)
+	made := float64(live()-before) / symbols
+	for _, sym := range all {
+		m.all(exchange.Command{Kind: exchange.PlaceShares, Symbol: sym, Account: "2", Placed: exchange.Position{Lo: 9}}, sell(sym, 1, 5), buy(sym, 1, 5))
+		require.LessOrEqual(t, len(m.awakeNow()), awakeMax+1)
+	}
+	require.Eventually(t, asleep, time.Minute, 10*time.Millisecond)
+	traded := float64(live()-before) / symbols
+	t.Logf("a symbol takes %.0f bytes, and %.0f with two positions after a trade", made, traded)
+	require.Less(t, made, float64(symbolBytesMax))
+	require.Less(t, traded, 2.0*symbolBytesMax)
+	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
 }
 
 // BenchmarkMemoryOfClosedOrders reports what a million closed orders take that

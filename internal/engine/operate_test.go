@@ -306,35 +306,38 @@ func TestACancelAllIsOneMoment(t *testing.T) {
 	m.agrees()
 }
 
-// TestOperationsEndWithTheirContextAndTheEngine cannot reach a desk: its inbox is full
-// and it waits for a settlement that does not come.
+// TestOperationsEndWithTheirContextAndTheEngine cannot reach a desk, which hangs in the
+// middle of a command. What they asked is not done later.
 func TestOperationsEndWithTheirContextAndTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := open(t, Options{InboxLen: 1})
-		m.mu.Lock()
-		account := m.ledger.Account("1")
-		li := m.ledger.Listing("B")
-		held := exchange.NewOrder(1, account, exchange.Buy, 1000, 1000)
-		require.Equal(t, exchange.OK, m.ledger.Reserve(li, held)) // and nobody settles it
-		m.mu.Unlock()
-		for range 2 {
-			go m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
+		var hang atomic.Bool
+		release := make(chan struct{})
+		m := open(t, Options{InboxLen: 1, Now: func() int64 {
+			if hang.CompareAndSwap(true, false) {
+				<-release
+			}
+			return 77
+		}})
+		m.do(buy("A", 1, 1))
+		hang.Store(true)
+		for range 3 {
+			go m.Execute(background, []exchange.Command{queryOf(1)}, make([]exchange.Result, 1))
 			synctest.Wait()
 		}
+		last := m.journal.Appended()
 		ctx, cancel := context.WithCancel(background)
-		halted := make(chan error, 3)
-		go func() { _, err := m.Halt(ctx, "A", ""); halted <- err }()
+		ended := make(chan error, 3)
+		go func() { _, err := m.Halt(ctx, "A", ""); ended <- err }()
+		go func() { _, err := m.CancelAll(ctx, "1", ""); ended <- err }()
 		synctest.Wait()
+		require.Empty(t, ended)
 		cancel()
-		require.ErrorIs(t, <-halted, context.Canceled)
-		go func() { _, err := m.CancelAll(background, "1", ""); halted <- err }()
-		synctest.Wait() // the registrar waits for the desk of A, and holds that of B
-		require.Empty(t, halted)
-		m.mu.Lock()
-		m.ledger.Withdraw(li, held)
-		m.settled.Broadcast()
-		m.mu.Unlock()
-		require.NoError(t, <-halted, "once the desk comes to it")
+		require.ErrorIs(t, <-ended, context.Canceled)
+		require.ErrorIs(t, <-ended, context.Canceled)
+		close(release)
+		synctest.Wait()
+		require.Equal(t, last, m.journal.Appended(), "nobody waits for it, and it was not done")
+		require.EqualValues(t, 1, m.Stats().OpenOrders)
 		m.Close()
 		_, err := m.Halt(background, "A", "")
 		require.ErrorIs(t, err, ErrStopped)
@@ -352,8 +355,6 @@ func TestAHaltAndItsEndAreToldOnceTheyAreDurable(t *testing.T) {
 	apply := func() { db.applied.Store(m.journal.Appended()) }
 	apply()
 	halt := exchange.Halt{Since: 77, Reason: "news"}
-	impatient, cancel := context.WithCancel(background)
-	cancel()
 	told := func(want ...HaltedSymbol) {
 		t.Helper()
 		require.NoError(t, m.journal.Wait(background, m.journal.Appended()))
@@ -363,14 +364,20 @@ func TestAHaltAndItsEndAreToldOnceTheyAreDurable(t *testing.T) {
 	change := func(sym exchange.Symbol, reason string) {
 		t.Helper()
 		before := m.journal.Appended()
-		var err error
-		if reason == "" {
-			_, err = m.Resume(impatient, sym)
-		} else {
-			_, err = m.Halt(impatient, sym, reason)
-		}
-		require.ErrorIs(t, err, context.Canceled, "it is not durable")
-		require.Eventually(t, func() bool { return m.journal.Appended() == before+1 }, time.Minute, time.Millisecond)
+		ctx, cancel := context.WithCancel(background)
+		ended := make(chan error)
+		go func() {
+			var err error
+			if reason == "" {
+				_, err = m.Resume(ctx, sym)
+			} else {
+				_, err = m.Halt(ctx, sym, reason)
+			}
+			ended <- err
+		}()
+		require.Eventually(t, func() bool { return m.journal.Appended() == before+1 }, time.Minute, time.Microsecond)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled, "it is not durable")
 	}
 	change("A", "news")
 	told()

@@ -67,7 +67,6 @@ func (d *desk) placeInParts(c *exchange.Command, r *exchange.Result) error {
 		use.Order = o.ID
 		e.mu.Lock()
 		e.refs.table.Add(o.Account, c.Ref, use)
-		e.settled.Broadcast()
 		e.mu.Unlock()
 	}
 	return d.continueOrder(&claim)
@@ -100,7 +99,10 @@ func (d *desk) awaitRoom(wait <-chan struct{}) error {
 		d.engine.journal.Forgo()
 		return ErrStopped
 	}
-	d.giveWay()
+	if err := d.giveWay(); err != nil {
+		d.engine.journal.Forgo()
+		return err
+	}
 	return nil
 }
 
@@ -124,10 +126,9 @@ func (d *desk) continueOrder(claim *partsClaim) error {
 	defer func() { e.journal.Unclaim(claim.parts, claim.bytes) }()
 	var appended [partsUnsyncedMax]uint64
 	for n := 0; d.book.Unfinished() != 0; n++ {
-		if e.stopped() {
-			return ErrStopped
+		if err := d.giveWay(); err != nil {
+			return err
 		}
-		d.giveWay()
 		last := &appended[n%partsUnsyncedMax]
 		if err := e.journal.Wait(context.Background(), *last); err != nil {
 			return fmt.Errorf("engine: %w", err)
@@ -180,8 +181,8 @@ func (e *Engine) finishFirst(d *desk) {
 	if d.book.Unfinished() == 0 {
 		return
 	}
-	d.inbox <- &task{done: make(chan struct{}, 1), work: func() error { // nothing else is in the inbox yet
+	_, _ = d.inbox.putUrgent(&task{done: make(chan struct{}, 1), work: func() error { // nothing is in the inbox yet
 		_, err := d.finish()
 		return err
-	}}
+	}}, true)
 }

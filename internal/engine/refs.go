@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -184,21 +185,16 @@ func (e *Engine) namedOrder(c *exchange.Command, l *lookup) (exchange.OrderID, e
 	return use.Order, exchange.OK
 }
 
-// doer is an owner, which does a command whatever its ref.
-type doer interface {
-	do(c *exchange.Command, r *exchange.Result, now int64) error
-}
-
 // once does a command that makes something and has a ref, unless that was done before:
 // then it is answered as it was answered first. A refusal does not use the ref up.
 func (e *Engine) once(owner doer, c *exchange.Command, r *exchange.Result, l *lookup, now int64) error {
-	account, mayDo := e.claimRef(c, r, l)
+	account, mayDo, err := e.claimRef(c, r, l)
 	if !mayDo {
-		return nil
+		return err
 	}
 	if c.Repeat {
 		r.Reason = exchange.RateExceeded
-	} else if err := owner.do(c, r, now); err != nil {
+	} else if err = owner.do(c, r, now); err != nil && !errors.Is(err, errAgain) {
 		return err // final: the claim stays, and nobody may be told anything
 	}
 	e.mu.Lock()
@@ -212,46 +208,39 @@ func (e *Engine) once(owner doer, c *exchange.Command, r *exchange.Result, l *lo
 	default:
 		e.refs.table.Withdraw(account, c.Ref)
 	}
-	e.settled.Broadcast()
-	return nil
+	return err
 }
 
 // claimRef keeps the ref of a command for it, so that it may be done. Otherwise the
 // result says what came of it, or why it is refused. account is nil where the command
-// is to open it: it has used no refs, and one goroutine opens all accounts.
-func (e *Engine) claimRef(c *exchange.Command, r *exchange.Result, l *lookup) (account *exchange.Account, mayDo bool) {
+// is to open it: it has used no refs, and one goroutine opens all accounts. The error is
+// errAgain: another owner is about to use the ref, and neither that it will nor that it
+// will not may be told before it has.
+func (e *Engine) claimRef(c *exchange.Command, r *exchange.Result, l *lookup) (account *exchange.Account, mayDo bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if account = e.ledger.Account(c.Account); account == nil {
 		if c.Kind == exchange.OpenAccount {
-			return nil, true
+			return nil, true, nil
 		}
 		r.Reason = exchange.UnknownAccount
-		return nil, false
+		return nil, false, nil
 	}
-	for {
-		use, used, sure := e.refs.find(account, c.Ref, l)
-		switch {
-		case used && use.Same(c.Use()):
-			r.Order = use.Order
-			e.counters.refsRepeated.Add(1)
-			return nil, false
-		case used:
-			r.Reason = exchange.RefUsed
-			return nil, false
-		case !sure:
-			r.Reason = exchange.RefUnavailable
-			return nil, false
-		case e.refs.table.Claim(account, c.Ref):
-			return account, true
-		case e.stopping():
-			r.Reason = exchange.RefUnavailable
-			return nil, false
-		}
-		// Another owner is about to use it. Neither that it will nor that it will not
-		// may be told before it has: wait the moment until it is done or withdrawn.
-		e.settled.Wait()
+	use, used, sure := e.refs.find(account, c.Ref, l)
+	switch {
+	case used && use.Same(c.Use()):
+		r.Order = use.Order
+		e.counters.refsRepeated.Add(1)
+	case used:
+		r.Reason = exchange.RefUsed
+	case !sure:
+		r.Reason = exchange.RefUnavailable
+	case e.refs.table.Claim(account, c.Ref):
+		return account, true, nil
+	default:
+		return nil, false, errAgain
 	}
+	return nil, false, nil
 }
 
 // buildFilter reads the refs that the database has into the filter, however often it

@@ -203,7 +203,6 @@ func TestNothingIsToldOfARefThatIsBeingUsed(t *testing.T) {
 		send(named("r", sell("A", 1, 5)))
 		m.mu.Lock()
 		m.refs.table.Withdraw(account, "r")
-		m.settled.Broadcast()
 		m.mu.Unlock()
 		require.Equal(t, exchange.Result{Order: 1}, <-results)
 
@@ -211,7 +210,6 @@ func TestNothingIsToldOfARefThatIsBeingUsed(t *testing.T) {
 		send(named("p", sell("B", 1, 5)))
 		m.mu.Lock()
 		m.refs.table.Add(account, "p", exchange.RefUse{Kind: exchange.PlaceOrder, Order: 7})
-		m.settled.Broadcast()
 		m.mu.Unlock()
 		require.Equal(t, exchange.RefUsed, (<-results).Reason)
 
@@ -353,7 +351,7 @@ func TestWhatEnteredAndLeftMemorySinceTheSessionLookedIsNotDoneAgain(t *testing.
 		require.Empty(t, before.perhaps)
 		require.Equal(t, exchange.OK, m.do(c).Reason)
 		late := func() (r exchange.Result) {
-			_, mayDo := m.claimRef(&c, &r, &before)
+			_, mayDo, _ := m.claimRef(&c, &r, &before)
 			require.False(t, mayDo)
 			return r
 		}

@@ -2,15 +2,19 @@ package engine
 
 import "outcry/internal/exchange"
 
-// registrar makes accounts and symbols. It is one goroutine, so that a name has
-// one creator; do is only called from there.
+// registrar makes accounts and symbols. It has one goroutine at most, so that a name has
+// one creator; do is only called from there. It waits for no desk.
 type registrar struct {
 	engine  *Engine
-	inbox   chan *task
+	inbox   inbox
 	symbols int // made so far
 	event   exchange.Event
 	record  []byte
 }
+
+func (r *registrar) begin() {}
+func (r *registrar) idle()  {}
+func (r *registrar) rest()  { r.record = nil }
 
 // do does one command. An error is the journal's and final.
 func (r *registrar) do(c *exchange.Command, result *exchange.Result, now int64) error {
@@ -36,6 +40,9 @@ func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, no
 	e := r.engine
 	e.mu.Lock()
 	result.Reason = e.ledger.MayOpen(c.Account, c.Balance)
+	if most := e.limits.accounts.Load(); result.Reason == exchange.OK && int64(e.ledger.Accounts()) >= most {
+		result.Reason, result.Most = exchange.AccountLimitExceeded, most
+	}
 	e.mu.Unlock()
 	if result.Reason != exchange.OK {
 		return nil
@@ -63,8 +70,8 @@ func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now
 	if _, there := e.desks.Load(c.Symbol); there {
 		return nil
 	}
-	if r.symbols >= e.options.SymbolsMax {
-		result.Reason = exchange.SymbolLimitExceeded
+	if most := e.limits.symbols.Load(); int64(r.symbols) >= most {
+		result.Reason, result.Most = exchange.SymbolLimitExceeded, most
 		return nil
 	}
 	if ok, err := e.claim(exchange.EventBytesMax, result); !ok {
@@ -76,10 +83,10 @@ func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now
 	}
 	r.symbols++
 	e.mu.Lock()
-	e.ledger.List(c.Symbol)
+	li := e.ledger.List(c.Symbol)
 	e.mu.Unlock()
 	book := e.index.NewBook()
 	book.Moment(now)
-	e.openDesk(c.Symbol, book)
+	e.openDesk(li, book)
 	return nil
 }

@@ -68,14 +68,13 @@ type Stats struct {
 	Lag           uint64 // records that Postgres is behind
 }
 
-// Stats returns the figures. It looks at every symbol's inbox.
+// Stats returns the figures. It looks at every symbol.
 func (e *Engine) Stats() Stats {
 	s := Stats{
 		Accounts:     e.counters.accounts.Load(),
 		Symbols:      e.counters.symbols.Load(),
 		OpenOrders:   e.counters.openOrders.Load(),
 		ClosedOrders: e.counters.closedOrders.Load(),
-		Inbox:        int64(len(e.registrar.inbox)),
 		LastOrder:    e.lastOrder.Load(),
 		RefFilter:    int64(e.refs.filter.bytes()),
 		RefsRepeated: e.counters.refsRepeated.Load(),
@@ -84,6 +83,11 @@ func (e *Engine) Stats() Stats {
 		Appended:     e.journal.Appended(),
 	}
 	s.Orders = s.LastOrder - e.counters.lastAtStart
+	for _, in := range e.awakeNow() {
+		in.mu.Lock()
+		s.Inbox += int64(len(in.tasks) + len(in.urgent))
+		in.mu.Unlock()
+	}
 	e.mu.Lock()
 	s.Refs = int64(e.refs.table.Len())
 	e.mu.Unlock()
@@ -91,7 +95,6 @@ func (e *Engine) Stats() Stats {
 	// its last bit, and to who rates it that is a counter that began anew.
 	durable := e.durable()
 	for _, d := range *e.numbered.Load() {
-		s.Inbox += int64(len(d.inbox))
 		if d.told(durable) != nil {
 			s.Halted++
 		}

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"outcry/internal/exchange"
 )
@@ -17,7 +19,9 @@ type task struct {
 	next     int // the first command that is not done
 	err      error
 	refs     lookup        // of the refs of the commands
-	work     func() error  // what the first owner does instead of commands; nil mostly
+	again    bool          // the next command hangs on another one: hand it over later
+	work     func() error  // what an owner does instead of commands, where it is urgent; nil mostly
+	between  func() bool   // does so in the middle of an order, where it can; nil where it cannot
 	done     chan struct{} // holds one value: the session holds the task again
 	clock    stageClock
 }
@@ -30,10 +34,10 @@ func (e *Engine) recycle(t *task) {
 
 // onward answers the commands that come next and have no owner, and returns the inbox
 // of the first that has one, nil at the end.
-func (e *Engine) onward(t *task) chan *task {
+func (e *Engine) onward(t *task) *inbox {
 	for t.next < len(t.commands) {
-		if inbox := e.route(&t.commands[t.next], &t.results[t.next], &t.refs); inbox != nil {
-			return inbox
+		if in := e.route(&t.commands[t.next], &t.results[t.next], &t.refs); in != nil {
+			return in
 		}
 		t.next++
 	}
@@ -42,19 +46,13 @@ func (e *Engine) onward(t *task) chan *task {
 
 // hand gives a task to an owner and waits until it comes back, with some commands
 // done. After an error reusable tells whether no owner can have the task any more.
-func (e *Engine) hand(ctx context.Context, inbox chan<- *task, t *task) (reusable bool, err error) {
-	select {
-	case inbox <- t: // mostly, and at a third of the cost of waiting for three things
-	default:
-		select {
-		case inbox <- t:
-		case <-ctx.Done():
-			return true, ctx.Err()
-		case <-e.stop:
-			return true, ErrStopped
+func (e *Engine) hand(ctx context.Context, in *inbox, t *task) (reusable bool, err error) {
+	if !in.try(t) {
+		if err := in.put(ctx, t); err != nil {
+			return true, err
 		}
 	}
-	// A task that was sent before Close began is done before its owner ends.
+	// A task that was sent before Close began is given back before its owner ends.
 	if e.stopped() {
 		return false, ErrStopped
 	}
@@ -62,30 +60,74 @@ func (e *Engine) hand(ctx context.Context, inbox chan<- *task, t *task) (reusabl
 	return true, t.err
 }
 
-// own is an owner goroutine: it does its commands of each task, lets the next owner
-// or the session go on, then does what can wait. A nil task ends it.
-func (e *Engine) own(inbox chan *task, owner doer, after func()) {
-	for t := <-inbox; t != nil; t = <-inbox {
-		t.clock.take()
-		next := inbox
-		if t.work != nil {
-			t.err = t.work()
-		}
-		for now := e.options.Now(); next == inbox && t.err == nil && t.next < len(t.commands); {
-			if t.err = e.execute(owner, t, now); t.err == nil {
-				if t.next++; t.next < len(t.commands) {
-					next = e.owner(&t.commands[t.next], &t.results[t.next], &t.refs)
-				}
+// serve does an owner's commands of a task, lets the next owner or the session go on, then
+// does what can wait. While others wait it does a part of the task at a time.
+func (in *inbox) serve(t *task) {
+	e, next := in.engine, in
+	t.clock.take()
+	in.spent = 0
+	for now := e.options.Now(); next == in && t.err == nil && t.next < len(t.commands); {
+		if in.spent >= turnWork {
+			if in.spent = 0; in.keep(t) {
+				t.clock.give()
+				in.owner.idle()
+				return
 			}
 		}
-		if t.err != nil && !errors.Is(t.err, ErrStopped) { // which an order in parts returns between two
-			e.giveUp()
+		if in.asked.Load() {
+			in.doUrgent()
 		}
-		t.clock.give()
-		if !e.pass(t, next) {
-			t.done <- struct{}{}
+		if e.interrupted.Load() {
+			t.err = ErrStopped
+			break
 		}
-		after()
+		in.spent++
+		if t.err = e.execute(in.owner, t, now); t.err == nil {
+			if t.next++; t.next < len(t.commands) {
+				next = e.owner(&t.commands[t.next], &t.results[t.next], &t.refs)
+			}
+		}
+	}
+	switch {
+	case t.err == nil:
+	case errors.Is(t.err, errAgain):
+		t.err, t.again = nil, true
+		t.results[t.next] = exchange.Result{}
+	case !errors.Is(t.err, ErrStopped):
+		e.giveUp()
+	}
+	t.clock.give()
+	if !e.pass(t, next) {
+		t.done <- struct{}{}
+	}
+	in.owner.idle()
+}
+
+// errAgain says that a command hangs on another one that an owner is in the middle of. An
+// owner never waits for another: the session does, and hands the command over again.
+var errAgain = errors.New("engine: once more")
+
+// A session pauses before it hands a command over again, for longer each time.
+const (
+	againMin = 50 * time.Microsecond
+	againMax = 50 * time.Millisecond
+)
+
+// pause waits before a task is handed over again for the n-th time. The error is ctx's,
+// the journal's, or ErrStopped.
+func (e *Engine) pause(ctx context.Context, n int) error {
+	timer := time.NewTimer(min(againMin<<min(n, 20), againMax))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		if e.failed.Load() { // what is not settled stays so
+			return fmt.Errorf("engine: %w", e.journal.Err())
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.stop:
+		return ErrStopped
 	}
 }
 
@@ -99,24 +141,18 @@ func (e *Engine) execute(owner doer, t *task, now int64) error {
 }
 
 // pass gives a task to the owner of its next command, whose inbox is known unless it
-// is nil. It does not wait, so that owners cannot wait for each other (but see
-// cancelAll): it returns false where that inbox is full, and where there is nothing to
-// pass on.
-func (e *Engine) pass(t *task, inbox chan *task) bool {
-	if t.err != nil || t.next == len(t.commands) || e.stopped() {
+// is nil. It does not wait, so that owners never wait for each other: it returns false
+// where that inbox is full, and where there is nothing to pass on.
+func (e *Engine) pass(t *task, in *inbox) bool {
+	if t.err != nil || t.again || t.next == len(t.commands) || e.stopped() {
 		return false
 	}
-	if inbox == nil {
-		if inbox = e.onward(t); inbox == nil {
+	if in == nil {
+		if in = e.onward(t); in == nil {
 			return false
 		}
 	}
-	select {
-	case inbox <- t:
-		return true
-	default:
-		return false
-	}
+	return in.try(t)
 }
 
 // stopped tells whether Close has begun.
@@ -127,25 +163,6 @@ func (e *Engine) stopped() bool {
 	default:
 		return false
 	}
-}
-
-// endOwners ends the registrar and the desks, once Close has begun. What an owner does
-// with a task in its inbox comes before its end; so none may be sent after the nil.
-// Sessions see that the engine is stopped. Owners that pass tasks on may have looked
-// before it was: each is asked for a sign that it has come to a later task.
-func (e *Engine) endOwners() {
-	e.sign(e.registrar.inbox) // it makes desks; those that it makes now are born knowing
-	e.eachDesk(func(d *desk) { e.sign(d.inbox) })
-	e.registrar.inbox <- nil
-	e.registering.Wait()
-	e.eachDesk(func(d *desk) { d.inbox <- nil })
-}
-
-// sign waits until an owner has done everything that is in its inbox now.
-func (e *Engine) sign(inbox chan<- *task) {
-	t := &task{done: make(chan struct{}, 1)}
-	inbox <- t
-	<-t.done
 }
 
 func (e *Engine) eachDesk(f func(*desk)) {

@@ -15,7 +15,7 @@ import (
 // best bid is below the best ask, unless the newest order is unfinished: it has executed
 // a part and rests at a limit that still crosses. Check proves them.
 type Book struct {
-	sides      [2]ladder // of bids and asks, see side
+	sides      *[2]ladder // of bids and asks, see side; noSides until an order rests
 	orders     slab
 	index      *Index // finds them
 	number     uint32 // of the book, in the index
@@ -250,6 +250,23 @@ func (b *Book) Best(s Side) Price {
 	return 0
 }
 
+// noSides are those of every book in which no order ever rested. Nobody writes to them.
+var noSides = *newSides(0)
+
+func newSides(chunkMax int) *[2]ladder {
+	s := new([2]ladder)
+	s[Buy&1], s[Sell&1] = newLadder(Buy, chunkMax), newLadder(Sell, chunkMax)
+	return s
+}
+
+// Shrink gives up the memory that the book keeps for orders to come, where it holds no
+// order at all. Everything goes on as before.
+func (b *Book) Shrink() {
+	if b.Resting() == 0 && b.closed == 0 {
+		b.sides, b.orders, b.executions = &noSides, slab{}, executionRoom{}
+	}
+}
+
 // side returns the levels of a side. Which side comes next is anyone's guess, so
 // there is no branch for it.
 func (b *Book) side(s Side) *ladder { return &b.sides[s&1] }
@@ -259,6 +276,9 @@ func (b *Book) side(s Side) *ladder { return &b.sides[s&1] }
 // Here and in leave, node 0 takes what would be written into a neighbour that is
 // not there: whether there is one cannot be foreseen, so a branch would cost more.
 func (b *Book) rest(i slot, n *node) {
+	if b.sides == &noSides {
+		b.sides = newSides(ladderChunkMax)
+	}
 	at, lv := b.side(n.side).at(n.limit)
 	n.level, n.prev = at, lv.last
 	b.orders.at(lv.last).next = i

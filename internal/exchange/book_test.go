@@ -112,7 +112,7 @@ type twins struct {
 func newTwins(chunkMax int) *twins {
 	w := &twins{book: NewBook(), next: 1}
 	w.book.index.FillsMax = fewFills
-	*w.book.side(Buy), *w.book.side(Sell) = newLadder(Buy, chunkMax), newLadder(Sell, chunkMax)
+	w.book.sides = newSides(chunkMax)
 	return w
 }
 

@@ -74,7 +74,11 @@ func (l *ladder) check() error {
 			return fmt.Errorf("the best level is that of key %d, known as %d", bestKey, r.bestKey)
 		}
 	}
-	for _, b := range l.hints {
+	hints := l.hints
+	if hints == nil {
+		hints = new([blockHints]*block)
+	}
+	for _, b := range hints {
 		if b != nil && b.first < 0 && (b.worse != nil || b.better != nil || b.stretches != [blockStretches]*stretch{}) {
 			return fmt.Errorf("a block that was removed keeps others in memory")
 		}

@@ -68,6 +68,11 @@ type Result struct {
 	CashHave Cash
 	// SharesHave is what the account could sell, after InsufficientShares.
 	SharesHave Position
+	// Most is the bound that is reached, after SymbolLimitExceeded, AccountLimitExceeded,
+	// AccountOrdersExceeded and OpenOrdersExceeded.
+	Most int64
+	// ValueLeast is what an order has to be worth, after OrderTooSmall.
+	ValueLeast *Cash
 	// Status is the answer to an accepted QueryOrder or CancelOrder.
 	Status Status
 	// Halt is since when and why, after Halted.
@@ -131,6 +136,10 @@ const (
 	RateExceeded                       // the account sends more than it may
 	TooManyCancels                     // the account has more open than one record of the journal takes
 	InHistory                          // pending: the order is only in Postgres, which has not been asked yet
+	AccountLimitExceeded               // the exchange holds as many accounts as it may
+	AccountOrdersExceeded              // the account has as many orders open as it may
+	OpenOrdersExceeded                 // the exchange holds as many open orders as it may
+	OrderTooSmall                      // amount × limit is less than an order has to be worth
 	rejectReasons                      // how many there are
 )
 
@@ -167,4 +176,8 @@ var rejectNames = [rejectReasons]string{
 	RateExceeded:          "rate_exceeded",
 	TooManyCancels:        "too_many_cancels",
 	InHistory:             "in_history",
+	AccountLimitExceeded:  "account_limit_exceeded",
+	AccountOrdersExceeded: "account_orders_exceeded",
+	OpenOrdersExceeded:    "open_orders_exceeded",
+	OrderTooSmall:         "order_too_small",
 }

@@ -22,8 +22,7 @@ type place = uint64
 
 // NewBook returns an empty book that enters its orders here.
 func (x *Index) NewBook() *Book {
-	b := &Book{index: x, number: x.books}
-	*b.side(Buy), *b.side(Sell) = newLadder(Buy, ladderChunkMax), newLadder(Sell, ladderChunkMax)
+	b := &Book{index: x, number: x.books, sides: &noSides}
 	x.books++
 	return b
 }

@@ -45,6 +45,9 @@ const (
 // blockHints is how many hints a ladder has: for a range of 32,768 cents.
 const blockHints = 128
 
+// hintsFrom is how many blocks in a row a ladder has before it is worth while to have hints.
+const hintsFrom = 4
+
 // cent is the tick of most prices. A price between two whole cents lies on a
 // scale of its own, in which the tick is the smallest difference there is.
 const cent = 1e6
@@ -72,16 +75,16 @@ type ladder struct {
 	stretches []*stretch // by slot; nil where there is none
 	free      []slot     // slots that may be used again
 	idle      int
-	vacant    []*block           // have become empty; some are in use again
-	longest   int                // the one in vacant that is there the longest, once it is full
-	hints     [blockHints]*block // where a block was found, by the low bits of its number
+	vacant    []*block            // have become empty; some are in use again
+	longest   int                 // the one in vacant that is there the longest, once it is full
+	hints     *[blockHints]*block // where a block was found, by the low bits of its number; nil while there are few
 }
 
 // noKey is below every key.
 const noKey = 0
 
 func newLadder(s Side, chunkMax int) ladder {
-	l := ladder{base: 0, up: 1, cents: run{chunkMax: chunkMax}, others: run{chunkMax: chunkMax}, stretches: make([]*stretch, 1)}
+	l := ladder{base: 0, up: 1, cents: run{chunkMax: chunkMax}, others: run{chunkMax: chunkMax}}
 	if s == Sell {
 		l.base, l.up = orderUnitsMax, -1
 	}
@@ -104,11 +107,17 @@ func (l *ladder) at(p Price) (slot, *level) {
 	if int64(ticks*cent) != key {
 		r, tick, ticks = &l.others, 1, uint64(key)
 	}
-	first, hint := key-int64(ticks%blockTicks)*tick, &l.hints[ticks/blockTicks%blockHints]
-	b := *hint
-	if b == nil || b.first != first || b.tick != tick { // it is another one, or gone
-		b = r.block(first, tick)
+	first := key - int64(ticks%blockTicks)*tick
+	var b *block
+	if l.hints == nil {
+		if b = r.block(first, tick); len(r.chunks) > 1 || len(r.chunks[0]) > hintsFrom {
+			l.hints = new([blockHints]*block)
+		}
+	} else if hint := &l.hints[ticks/blockTicks%blockHints]; *hint == nil || (*hint).first != first || (*hint).tick != tick {
+		b = r.block(first, tick) // the hint is of another one, or of one that is gone
 		*hint = b
+	} else {
+		b = *hint
 	}
 	s := b.stretches[ticks/stretchTicks%blockStretches]
 	if s == nil {
@@ -138,6 +147,9 @@ func (l *ladder) level(s slot) *level { return &l.stretches[s/stretchTicks].leve
 
 // stretch makes an empty stretch of a block.
 func (l *ladder) stretch(b *block, place uint8) *stretch {
+	if l.stretches == nil {
+		l.stretches = make([]*stretch, 1, 2) // slot 0 is none
+	}
 	at := slot(len(l.stretches))
 	if n := len(l.free); n > 0 {
 		at, l.free = l.free[n-1], l.free[:n-1]

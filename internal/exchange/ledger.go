@@ -17,6 +17,8 @@ type Ledger struct {
 	listings map[Symbol]*Listing
 	opened   Cash        // sum of all balances that accounts were opened with
 	count    count[Cash] // of what accounts have, see Reconcile
+	open     int         // open orders of all accounts
+	numbered []*Listing  // by Listing.number - 1
 }
 
 // Account is one account's cash. Its fields are guarded like the Ledger; ID
@@ -28,30 +30,28 @@ type Account struct {
 	// unsettled counts reservations whose record is not in the journal yet. A
 	// refusal for want of funds must not be told on their account.
 	unsettled int32
-	latest    latestHolding
-	counted   uint32 // the round of Ledger.count that has counted it
-	hash      uint32 // of ID, in the accountTable
-	chain     slot   // the next one in its bucket there
-}
-
-// latestHolding is the position of an account that was looked up last. An order's is
-// looked up for its hold and for each of its fills.
-type latestHolding struct {
-	in *Listing
-	is *holding
+	open      int32    // open orders in all symbols
+	openIn    *openIn  // how many in which symbols; nil while there is one at the most
+	latest    *holding // the position that was looked up last: an order's is needed again for its fills
+	counted   uint32   // the round of Ledger.count that has counted it
+	hash      uint32   // of ID, in the accountTable
+	chain     slot     // the next one in its bucket there
+	only      uint32   // number of the one symbol in which orders are open; 0 while openIn knows
 }
 
 // Listing is a symbol in the ledger: who has how many shares of it. Its fields
 // are guarded like the Ledger; Symbol never changes.
 type Listing struct {
 	Symbol   Symbol
-	placed   Position // sum of all shares ever placed
-	holdings map[*Account]*holding
-	count    count[Position] // of what accounts have of it, see Ledger.Reconcile
+	placed   Position              // sum of all shares ever placed
+	number   uint32                // counted from 1
+	holdings map[*Account]*holding // nil until there is one
+	count    count[Position]       // of what accounts have of it, see Ledger.Reconcile
 }
 
 // holding is one account's position in one symbol.
 type holding struct {
+	in      *Listing
 	shares  Position // free to sell
 	held    Position // set aside for open sells
 	counted uint32   // the round of Listing.count that has counted it
@@ -115,7 +115,8 @@ func (l *Ledger) Open(id AccountID, balance Cash) {
 func (l *Ledger) List(s Symbol) *Listing {
 	li := l.listings[s]
 	if li == nil {
-		li = &Listing{Symbol: Symbol(strings.Clone(string(s))), holdings: make(map[*Account]*holding)}
+		li = &Listing{Symbol: Symbol(strings.Clone(string(s))), number: uint32(len(l.listings) + 1)}
+		l.numbered = append(l.numbered, li)
 		l.listings[li.Symbol] = li
 	}
 	return li
@@ -165,6 +166,7 @@ func (l *Ledger) Reserve(li *Listing, o *Order) RejectReason {
 		h.shares = h.shares.Sub(s)
 		h.held = h.held.Add(s)
 	}
+	l.openOrder(li, o.Account)
 	o.Account.unsettled++
 	return OK
 }
@@ -194,6 +196,12 @@ func (l *Ledger) SettleMore(li *Listing, o *Order, fills []Fill) {
 		} else {
 			l.exchange(li, f.owner, o.Account, f.Price, f)
 		}
+		if f.Closed {
+			l.closeOrder(li, f.owner)
+		}
+	}
+	if o.Open == 0 {
+		l.closeOrder(li, o.Account)
 	}
 }
 
@@ -202,6 +210,7 @@ func (l *Ledger) SettleMore(li *Listing, o *Order, fills []Fill) {
 func (l *Ledger) Withdraw(li *Listing, o *Order) {
 	o.Account.unsettled--
 	li.giveBack(o, o.Shares)
+	l.closeOrder(li, o.Account)
 }
 
 // exchange carries out one fill. limit is that of the buy: a resting order's is
@@ -229,7 +238,10 @@ func (l *Ledger) exchange(li *Listing, buyer, seller *Account, limit Price, f *F
 }
 
 // Release gives back what a canceled order still held.
-func (l *Ledger) Release(li *Listing, o *Order) { li.giveBack(o, o.Canceled) }
+func (l *Ledger) Release(li *Listing, o *Order) {
+	li.giveBack(o, o.Canceled)
+	l.closeOrder(li, o.Account)
+}
 
 // giveBack ends o's hold for some of its shares: they can be spent or sold again.
 func (li *Listing) giveBack(o *Order, shares Shares) {
@@ -263,12 +275,12 @@ func use[T quantity[T]](held, part T) T {
 
 // find returns the account's position, nil where there is none.
 func (li *Listing) find(a *Account) *holding {
-	if a.latest.in == li {
-		return a.latest.is
+	if h := a.latest; h != nil && h.in == li {
+		return h
 	}
 	h := li.holdings[a]
 	if h != nil {
-		a.latest = latestHolding{li, h}
+		a.latest = h
 	}
 	return h
 }
@@ -277,8 +289,12 @@ func (li *Listing) find(a *Account) *holding {
 func (li *Listing) holding(a *Account) *holding {
 	h := li.find(a)
 	if h == nil {
-		h = &holding{counted: li.count.round}
+		h = &holding{in: li, counted: li.count.round}
+		if li.holdings == nil {
+			li.holdings = make(map[*Account]*holding)
+		}
 		li.holdings[a] = h
+		a.latest = h
 	}
 	return h
 }

@@ -93,7 +93,8 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 		if !inRange(PositionTotalMax, p.Shares, p.Held) {
 			return fmt.Errorf("exchange: the position of account %s in %s is out of range: %s free, %s held", p.Account, p.Symbol, p.Shares, p.Held)
 		}
-		li.holdings[a] = &holding{shares: p.Shares, held: p.Held}
+		h := li.holding(a)
+		h.shares, h.held = p.Shares, p.Held
 	}
 	return nil
 }
@@ -120,5 +121,9 @@ func (s *OrderState) restore(st *State) error {
 	o := NewOrder(s.ID, account, s.Side, s.Shares, s.Limit)
 	o.Open, o.Executions = s.Open, s.Executions
 	st.OrderID = max(st.OrderID, s.ID)
-	return book.Restore(o)
+	if err := book.Restore(o); err != nil {
+		return err
+	}
+	st.Ledger.openOrder(st.Ledger.Listing(s.Symbol), account)
+	return nil
 }

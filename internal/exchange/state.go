@@ -242,18 +242,21 @@ func (s *State) Audit() error {
 	if err := s.checkIndex(); err != nil {
 		return err
 	}
-	cash := make(map[*Account]Cash)
+	cash, open := make(map[*Account]Cash), make(map[*Account]int)
 	for sym, book := range s.Books {
 		if err := book.Check(); err != nil {
 			return fmt.Errorf("symbol %s: %w", sym, err)
 		}
-		if err := book.checkHolds(s.Ledger.Listing(sym), cash); err != nil {
+		if err := book.checkHolds(s.Ledger.Listing(sym), cash, open); err != nil {
 			return err
 		}
 	}
 	for a := range s.Ledger.accounts.all() {
 		if a.held != cash[a] {
 			return fmt.Errorf("exchange: account %s holds %s, its open buys need %s", a.ID, a.held, cash[a])
+		}
+		if a.OpenOrders() != open[a] {
+			return fmt.Errorf("exchange: account %s has %d open orders, counted %d", a.ID, open[a], a.open)
 		}
 	}
 	return nil
@@ -275,11 +278,16 @@ func (s *State) checkIndex() error {
 	return nil
 }
 
-// checkHolds compares what accounts hold of a symbol with its open sells, and
-// adds what its open buys need to cash.
-func (b *Book) checkHolds(li *Listing, cash map[*Account]Cash) error {
-	shares := make(map[*Account]Position)
+// checkHolds compares what accounts hold of a symbol with its open sells, and how many
+// orders they have open there with what is counted. It adds what its open buys need to
+// cash, and their number to open.
+func (b *Book) checkHolds(li *Listing, cash map[*Account]Cash, open map[*Account]int) error {
+	shares, orders := make(map[*Account]Position), make(map[*Account]int)
 	for o := range b.Orders() {
+		if o.Open > 0 {
+			orders[o.Account]++
+			open[o.Account]++
+		}
 		if o.Side == Buy {
 			needed := cash[o.Account].Add(Notional(o.Open, o.Limit))
 			if needed.Cmp(o.Account.held) > 0 { // before a damaged sum can overflow
@@ -295,6 +303,11 @@ func (b *Book) checkHolds(li *Listing, cash map[*Account]Cash) error {
 			return fmt.Errorf("exchange: account %s holds %s of %s, its open sells need %s", a.ID, h.held, li.Symbol, shares[a])
 		}
 		delete(shares, a)
+	}
+	for a, n := range orders {
+		if counted := a.openOrdersIn(li); counted != n {
+			return fmt.Errorf("exchange: account %s has %d open orders in %s, counted %d", a.ID, n, li.Symbol, counted)
+		}
 	}
 	for a, needed := range shares { // of accounts that have no position at all
 		if needed.Sign() != 0 {

@@ -32,11 +32,14 @@ const (
 	limitLag
 	limitRoom
 	limitCancelRoom
+	limitAccounts
+	limitAccountOrders
+	limitOpenOrders
 	limits
 )
 
 var limitNames = [limits]string{"connections", "frame", "length_line", "memory", "reply", "frame_timeout", "idle_timeout", "write_timeout", "rate_connection", "rate_account", "http_connections",
-	"symbols", "fills", "lag", "journal_room", "cancel_room"}
+	"symbols", "fills", "lag", "journal_room", "cancel_room", "accounts", "account_orders", "open_orders"}
 
 // Why the gateway itself does not answer a query that the exchange has done: it stands
 // in the result beside the exchange's reasons, which are numbered from 0.
@@ -55,6 +58,10 @@ var limitOf = map[exchange.RejectReason]limit{
 	exchange.DatabaseBehind:      limitLag,
 	exchange.NoRoom:              limitRoom,
 	exchange.NoRoomToCancel:      limitCancelRoom,
+
+	exchange.AccountLimitExceeded:  limitAccounts,
+	exchange.AccountOrdersExceeded: limitAccountOrders,
+	exchange.OpenOrdersExceeded:    limitOpenOrders,
 }
 
 // outcome is what a command came to, as the histogram of latencies tells it; the
@@ -75,7 +82,8 @@ func outcomeOf(r exchange.RejectReason) outcome {
 	case exchange.OK:
 		return outcomeOK
 	case exchange.SymbolLimitExceeded, exchange.NoRoom, exchange.NoRoomToCancel, exchange.TooManyFills,
-		exchange.DatabaseBehind, exchange.HistoryUnavailable, exchange.InHistory, exchange.Halted, noReplyMemory:
+		exchange.DatabaseBehind, exchange.HistoryUnavailable, exchange.InHistory, exchange.Halted, noReplyMemory,
+		exchange.AccountLimitExceeded, exchange.AccountOrdersExceeded, exchange.OpenOrdersExceeded:
 		return outcomeRefused
 	case exchange.AccountExists, exchange.BalanceTotalExceeded, exchange.UnknownAccount, exchange.PositionTotalExceeded,
 		exchange.UnknownSymbol, exchange.InsufficientFunds, exchange.InsufficientShares, exchange.UnknownOrder,

@@ -84,7 +84,8 @@ func TestLimitsOfTheExchangeAreCounted(t *testing.T) {
 		require.Equal(t, outcomeRefused, outcomeOf(reason))
 	}
 	require.Len(t, r.tallies, 2, "neighbours of different reasons are of one outcome")
-	refused := exchange.SymbolLimitExceeded + exchange.NoRoom + exchange.NoRoomToCancel + exchange.TooManyFills + exchange.DatabaseBehind + exchange.HistoryUnavailable + exchange.InHistory + exchange.Halted
+	refused := exchange.SymbolLimitExceeded + exchange.NoRoom + exchange.NoRoomToCancel + exchange.TooManyFills + exchange.DatabaseBehind + exchange.HistoryUnavailable +
+		exchange.InHistory + exchange.Halted + exchange.AccountLimitExceeded + exchange.AccountOrdersExceeded + exchange.OpenOrdersExceeded
 	require.Contains(t, r.tallies, tally{exchange.PlaceOrder, outcomeRefused, int(refused)})
 	require.Contains(t, r.tallies, tally{exchange.PlaceOrder, outcomeRejected, len(b.commands) - int(refused)})
 }

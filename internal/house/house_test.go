@@ -40,14 +40,15 @@ var imports = map[string][]string{
 	"internal/auth":                {"internal/durable", "internal/exchange"},
 	"internal/auth/authtest":       nil,
 	"internal/market":              {"docs", "internal/exchange"},
+	"internal/memory":              nil,
 	"clients/go/client":            {"internal/wire"},
 	"internal/demo":                {"clients/go/client", "internal/exchange", "internal/wire"},
 	"internal/postgres":            {"internal/exchange", "internal/journal", "migrations"},
 	"internal/postgres/cluster":    nil,
 	"internal/postgres/pgtest":     {"internal/postgres/cluster"},
 	"internal/backup":              {"internal/durable", "internal/exchange", "internal/journal", "internal/postgres", "internal/postgres/cluster"},
-	"internal/doctor":              {"internal/backup", "internal/journal", "internal/operate", "internal/postgres", "internal/postgres/cluster"},
-	"cmd/outcry":                   {"clients/go/client", "internal/auth", "internal/backup", "internal/doctor", "internal/demo", "internal/operate", "internal/settings", "internal/exchange", "internal/journal", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
+	"internal/doctor":              {"internal/backup", "internal/journal", "internal/memory", "internal/operate", "internal/postgres", "internal/postgres/cluster"},
+	"cmd/outcry":                   {"clients/go/client", "internal/auth", "internal/backup", "internal/doctor", "internal/demo", "internal/operate", "internal/settings", "internal/exchange", "internal/journal", "internal/memory", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
 	"loadtest":                     {"loadtest/torture", "loadtest/planted", "loadtest/growth", "loadtest/load", "loadtest/scenario", "loadtest/sweep", "loadtest/soak", "loadtest/scalability", "loadtest/performance", "loadtest/venue", "internal/journal"},
 	"loadtest/load":                {"clients/go/client", "internal/journal", "internal/wire"},
 	"loadtest/scenario":            {"internal/wire", "loadtest/load"},
@@ -61,7 +62,7 @@ var imports = map[string][]string{
 	"loadtest/torture":             {"clients/go/client", "internal/wire", "loadtest/venue"},
 	"loadtest/venue":               {"internal/postgres/cluster"},
 	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/gateway",
-		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings", "internal/latency", "internal/market", "internal/postgres", "internal/postgres/cluster"},
+		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings", "internal/latency", "internal/market", "internal/memory", "internal/postgres", "internal/postgres/cluster"},
 }
 
 // pure names the packages that do no I/O, read no clock, draw nothing at random

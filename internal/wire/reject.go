@@ -21,7 +21,16 @@ func rejectText(c *exchange.Command, r *exchange.Result) string {
 	case exchange.UnknownAccount:
 		return "there is no account " + account
 	case exchange.SymbolLimitExceeded:
-		return "symbol " + symbol + " cannot be made: the exchange has as many symbols as it takes"
+		return "symbol " + symbol + " cannot be made: the exchange has as many symbols as it takes" + bound(r, "max-symbols")
+	case exchange.AccountLimitExceeded:
+		return "account " + account + " cannot be made: the exchange has as many accounts as it takes" + bound(r, "max-accounts")
+	case exchange.AccountOrdersExceeded:
+		return "account " + account + " has as many orders open as it may" + bound(r, "max-open-orders-account") + "; cancel and query still work"
+	case exchange.OpenOrdersExceeded:
+		return "the exchange has as many orders open as it takes" + bound(r, "max-open-orders") + "; cancel and query still work"
+	case exchange.OrderTooSmall:
+		return c.Shares.String() + " " + symbol + " at " + c.Limit.String() + " is worth " + exchange.Notional(c.Shares, c.Limit).String() +
+			", and an order has to be worth " + r.ValueLeast.String() + " (--min-order-value)"
 	case exchange.PositionTotalExceeded:
 		return c.Placed.String() + " more would bring all shares of " + symbol + " to " + exchange.PositionTotalMax.String() + " or more"
 	case exchange.UnknownSymbol:
@@ -64,6 +73,11 @@ func rejectText(c *exchange.Command, r *exchange.Result) string {
 		return "what ref " + ref + " was used for is in the database, which does not answer now; nothing was done, try again later"
 	}
 	return "refused: " + r.Reason.String()
+}
+
+// bound names the bound that a command has run into, and the server's flag for it.
+func bound(r *exchange.Result, flag string) string {
+	return ", " + strconv.FormatInt(r.Most, 10) + " (--" + flag + ")"
 }
 
 // haltText says that a symbol takes no orders, since when, and why.

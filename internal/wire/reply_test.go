@@ -50,8 +50,8 @@ func TestRejectNamesTheValues(t *testing.T) {
 	}{
 		{frame, 0, exchange.Result{Reason: exchange.AccountExists}, `<error id="1">account 1 already exists</error>`},
 		{frame, 0, exchange.Result{Reason: exchange.BalanceTotalExceeded}, `<error id="1">a balance of 1000 would bring all balances to 1000000000000000000000 or more</error>`},
-		{frame, 1, exchange.Result{Reason: exchange.SymbolLimitExceeded}, `<error sym="A">symbol A cannot be made: the exchange has as many symbols as it takes</error>`},
-		{frame, 2, exchange.Result{Reason: exchange.SymbolLimitExceeded}, `<error sym="B" id="2">symbol B cannot be made: the exchange has as many symbols as it takes</error>`},
+		{frame, 1, exchange.Result{Reason: exchange.SymbolLimitExceeded, Most: 5}, `<error sym="A">symbol A cannot be made: the exchange has as many symbols as it takes, 5 (--max-symbols)</error>`},
+		{frame, 2, exchange.Result{Reason: exchange.SymbolLimitExceeded, Most: 5}, `<error sym="B" id="2">symbol B cannot be made: the exchange has as many symbols as it takes, 5 (--max-symbols)</error>`},
 		{frame, 2, exchange.Result{Reason: exchange.NoRoom}, `<error sym="B" id="2">the exchange takes nothing new: its disk has no room for the journal; cancel and query still work</error>`},
 		{frame, 3, exchange.Result{Reason: exchange.UnknownSymbol}, `<error sym="B" id="2">there is no symbol B</error>`},
 		{frame, 3, exchange.Result{Reason: exchange.UnknownAccount}, `<error sym="B" id="2">there is no account 2</error>`},
@@ -78,6 +78,13 @@ func TestRejectNamesTheValues(t *testing.T) {
 		{trades, 1, exchange.Result{Reason: exchange.Halted, Halt: &exchange.Halt{Since: 1519348326_987654321, Reason: `<"news">`}},
 			`<error sym="A" amount="-0.5" limit="1">symbol A is halted since 2018-02-23T01:12:06Z and takes no orders; cancel and query work: &lt;"news"&gt;</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.TooManyCancels}, `<error id="7">account 1 has more open than one record of the journal takes</error>`},
+		{frame, 0, exchange.Result{Reason: exchange.AccountLimitExceeded, Most: 5}, `account 1 cannot be made: the exchange has as many accounts as it takes, 5 (--max-accounts)</error>`},
+		{trades, 0, exchange.Result{Reason: exchange.AccountOrdersExceeded, Most: 5},
+			`<error sym="A" amount="100" limit="145.67">account 1 has as many orders open as it may, 5 (--max-open-orders-account); cancel and query still work</error>`},
+		{trades, 0, exchange.Result{Reason: exchange.OpenOrdersExceeded, Most: 5},
+			`<error sym="A" amount="100" limit="145.67">the exchange has as many orders open as it takes, 5 (--max-open-orders); cancel and query still work</error>`},
+		{trades, 1, exchange.Result{Reason: exchange.OrderTooSmall, ValueLeast: &exchange.Cash{Lo: 2e16}},
+			`<error sym="A" amount="-0.5" limit="1">0.5 A at 1 is worth 0.5, and an order has to be worth 2 (--min-order-value)</error>`},
 		{trades, 2, exchange.Result{Reason: 200}, `<error id="7">refused: unknown</error>`},
 	} {
 		var r Request

@@ -1,0 +1,379 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+)
+
+// desk returns a symbol's desk.
+func (m *market) desk(sym exchange.Symbol) *desk {
+	d, ok := m.desks.Load(sym)
+	require.True(m.t, ok)
+	return d.(*desk)
+}
+
+// inParts has the desk of a symbol do as if it was between two parts of an order, over and
+// over, until the returned function is called. That returns what giveWay said last.
+func (m *market) inParts(sym exchange.Symbol) (end func() error) {
+	d := m.desk(sym)
+	var over atomic.Bool
+	begun, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		var last error
+		err := m.urgently(background, &d.inbox, func() error {
+			close(begun)
+			for last = d.giveWay(); last == nil && !over.Load(); last = d.giveWay() {
+				time.Sleep(10 * time.Microsecond)
+			}
+			return nil
+		})
+		if last == nil {
+			last = err
+		}
+		ended <- last
+	}()
+	<-begun
+	return func() error {
+		over.Store(true)
+		return <-ended
+	}
+}
+
+// held has the desk of a symbol do nothing until the returned function is called.
+func (m *market) held(sym exchange.Symbol) (end func()) {
+	begun, over, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- m.urgently(background, &m.desk(sym).inbox, func() error {
+			close(begun)
+			<-over
+			return nil
+		})
+	}()
+	<-begun
+	return func() {
+		close(over)
+		require.NoError(m.t, <-ended)
+	}
+}
+
+// later executes commands in a goroutine of their own.
+func (m *market) later(commands ...exchange.Command) <-chan []exchange.Result {
+	done := make(chan []exchange.Result, 1)
+	go func() {
+		results := make([]exchange.Result, len(commands))
+		if _, err := m.Execute(background, commands, results); err != nil {
+			m.t.Error(err)
+		}
+		done <- results
+	}()
+	return done
+}
+
+// isAlive asks with a bound that only a desk which hangs would reach.
+func (m *market) isAlive() error {
+	ctx, cancel := context.WithTimeout(background, time.Minute)
+	defer cancel()
+	return m.Alive(ctx)
+}
+
+// TestBetweenTwoPartsOfAnOrderOthersRead has one symbol in the middle of a long order.
+func TestBetweenTwoPartsOfAnOrderOthersRead(t *testing.T) {
+	m := open(t, Options{InboxLen: 2})
+	m.all(sell("A", 10, 5), sell("B", 10, 5), buy("B", 1, 1))
+	first := m.journal.Appended() + 1
+	end := m.inParts("A")
+	require.Equal(t, exchange.Shares(10), m.do(queryOf(1)).Status.Open)
+	o, found, err := m.Show(background, 1, 0, 1)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, exchange.Shares(10), o.Status.Open)
+	require.NoError(t, m.isAlive())
+
+	var orders []<-chan []exchange.Result
+	for n := range 5 { // more than the inbox takes
+		orders = append(orders, m.later(queryOf(1), queryOf(2), queryOf(1), sell("A", 1, exchange.Price(6+n)), queryOf(1)))
+	}
+	all := m.later(sell("A", 1, 20))
+	halted, cancel := context.WithCancel(background)
+	refused := make(chan error, 1)
+	go func() { _, err := m.Halt(halted, "A", ""); refused <- err }()
+	canceled := make(chan exchange.CancelAllResult, 1)
+	go func() { canceled <- m.cancelAll("2", "") }()
+
+	// What is elsewhere goes on, also where the account has open orders that is to lose them.
+	require.Equal(t, exchange.OK, m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3", Balance: exchange.Notional(10, 10)}, exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"})[1].Reason)
+	for range 100 {
+		require.Equal(t, exchange.OK, m.do(buy("B", 1, 1)).Reason)
+	}
+	require.Equal(t, []exchange.CanceledIn{{Symbol: "B", Orders: 101, Shares: exchange.Shares(101).Position()}}, m.cancelAll("1", "").Symbols)
+	require.NoError(t, m.isAlive())
+	cancel()
+	require.ErrorIs(t, <-refused, context.Canceled)
+	require.Equal(t, exchange.Shares(10), m.do(queryOf(1)).Status.Open)
+	require.Empty(t, canceled)
+	require.Empty(t, all)
+	for _, e := range m.events(first) {
+		require.NotEqual(t, exchange.Symbol("A"), e.Symbol)
+	}
+
+	require.NoError(t, end())
+	for _, done := range orders {
+		r := <-done
+		require.Equal(t, exchange.Shares(10), r[0].Status.Open)
+		require.Equal(t, exchange.OK, r[3].Reason)
+	}
+	<-all
+	<-canceled
+	for _, in := range m.cancelAll("2", "").Symbols {
+		require.Equal(t, exchange.Symbol("A"), in.Symbol, "what came after the cancel of all")
+	}
+	require.Zero(t, m.Stats().OpenOrders)
+	require.Empty(t, m.Halts(), "it was given up")
+	m.agrees()
+}
+
+// TestWhatWaitsForALongOrderIsBounded fills what a desk keeps: then tasks stay in the inbox.
+func TestWhatWaitsForALongOrderIsBounded(t *testing.T) {
+	m := open(t, Options{})
+	d := m.desk("A")
+	require.NoError(t, m.urgently(background, &d.inbox, func() error {
+		d.inbox.kept = make([]*task, keptMax)
+		defer func() { d.inbox.kept = nil }()
+		done := m.later(buy("A", 1, 1))
+		for len(d.inbox.tasks) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		require.NoError(t, d.giveWay())
+		require.Len(t, d.inbox.tasks, 1)
+		require.Empty(t, done)
+		return nil
+	}))
+	require.Eventually(t, func() bool { return m.Stats().OpenOrders == 1 }, time.Minute, time.Millisecond)
+}
+
+// TestACancelAllVisitsOnlySymbolsInWhichItsAccountHasOrders counts the desks that are held.
+func TestACancelAllVisitsOnlySymbolsInWhichItsAccountHasOrders(t *testing.T) {
+	m := open(t, Options{})
+	for n := range 500 {
+		sym := exchange.Symbol(fmt.Sprint("S", n))
+		m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym}, buy(sym, 1, 1))
+	}
+	m.all(sell("A", 1, 1), sell("B", 1, 1), buy("B", 1, 1))
+	c, err := m.Engine.cancelAll(background, "2", "")
+	require.NoError(t, err)
+	require.Len(t, c.held, 1)
+	require.Equal(t, []exchange.CanceledIn{{Symbol: "A", Orders: 1, Shares: exchange.Shares(1).Position()}}, c.result.Symbols)
+	c, err = m.Engine.cancelAll(background, "2", "")
+	require.NoError(t, err)
+	require.Empty(t, c.held)
+	c, err = m.Engine.cancelAll(background, "1", "")
+	require.NoError(t, err)
+	require.Len(t, c.held, 500)
+	m.agrees()
+}
+
+// TestACancelAllTakesSymbolsThatCameMeanwhile has the account place an order in a symbol that
+// is not held yet, while it waits for another.
+func TestACancelAllTakesSymbolsThatCameMeanwhile(t *testing.T) {
+	m := open(t, Options{})
+	m.do(sell("A", 1, 5))
+	release := m.held("A")
+	done := make(chan *cancelAll, 1)
+	go func() {
+		c, err := m.Engine.cancelAll(background, "2", "")
+		require.NoError(t, err)
+		done <- c
+	}()
+	require.Eventually(t, func() bool { return m.desk("A").inbox.asked.Load() }, time.Minute, time.Millisecond)
+	require.Equal(t, exchange.OK, m.do(sell("B", 1, 5)).Reason, "before all are held")
+	release()
+	c := <-done
+	require.Len(t, c.held, 2)
+	require.Len(t, c.event.Cancels, 2)
+	require.Zero(t, m.Stats().OpenOrders)
+	m.agrees()
+}
+
+// TestTheLastTryOfACancelAllWaitsForALongOrder is patient from the beginning.
+func TestTheLastTryOfACancelAllWaitsForALongOrder(t *testing.T) {
+	m := open(t, Options{})
+	m.all(sell("A", 1, 5), sell("B", 1, 5))
+	end := m.inParts("A")
+	done := make(chan int, 1)
+	c := &cancelAll{engine: m.Engine, owner: m.ledger.Account("2")}
+	busy, err := c.run(background, false)
+	require.NoError(t, err)
+	require.Same(t, m.desk("A"), busy)
+	require.EqualValues(t, 2, m.Stats().OpenOrders)
+	go func() {
+		c := &cancelAll{engine: m.Engine, owner: m.ledger.Account("2")}
+		_, _ = c.run(background, true)
+		done <- len(c.event.Cancels)
+	}()
+	require.Equal(t, exchange.Shares(1), m.do(queryOf(1)).Status.Open)
+	require.Empty(t, done)
+	require.NoError(t, end())
+	require.Equal(t, 2, <-done)
+	m.agrees()
+}
+
+// TestALongFrameIsDoneInTurnsWithOthers has a frame of 3,000 orders and a single one wait for
+// the same symbol, and counts what of the frame came before the single one.
+func TestALongFrameIsDoneInTurnsWithOthers(t *testing.T) {
+	m := open(t, Options{})
+	release := m.held("A")
+	frame := make([]exchange.Command, 3000)
+	for n := range frame {
+		frame[n] = sell("A", 1, 9)
+	}
+	inbox := func(n int) func() bool { return func() bool { return m.Stats().Inbox == int64(n) } }
+	long := m.later(frame...)
+	require.Eventually(t, inbox(1), time.Minute, time.Millisecond)
+	single := m.later(buy("A", 1, 1))
+	require.Eventually(t, inbox(2), time.Minute, time.Millisecond)
+	release()
+	require.EqualValues(t, turnWork+1, (<-single)[0].Order)
+	last := exchange.OrderID(0)
+	for _, r := range <-long {
+		require.Equal(t, exchange.OK, r.Reason)
+		require.Greater(t, r.Order, last, "in their order")
+		last = r.Order
+	}
+	m.agrees()
+}
+
+// TestAnInterruptEndsLongFramesAndOrders asks for less work than one turn is.
+func TestAnInterruptEndsLongFramesAndOrders(t *testing.T) {
+	m := open(t, Options{})
+	m.do(sell("A", 1, 9))
+	end := m.inParts("A")
+	frame := make([]exchange.Command, 3000)
+	for n := range frame {
+		frame[n] = buy("B", 1, 1)
+	}
+	release, ended := m.held("B"), make(chan error, 2)
+	for _, commands := range [][]exchange.Command{frame, {sell("A", 1, 9)}} {
+		go func() {
+			_, err := m.Execute(background, commands, make([]exchange.Result, len(commands)))
+			ended <- err
+		}()
+	}
+	require.Eventually(t, func() bool { return m.Stats().Inbox == 1 }, time.Minute, time.Millisecond)
+	m.Interrupt()
+	release()
+	require.ErrorIs(t, end(), ErrStopped)
+	require.ErrorIs(t, <-ended, ErrStopped)
+	require.ErrorIs(t, <-ended, ErrStopped)
+	require.EqualValues(t, 1, m.Stats().OpenOrders, "nothing began")
+	require.NoError(t, m.journal.Err())
+	require.False(t, m.failed.Load(), "it has not failed")
+}
+
+// TestNoDeskWaitsForAnother has an order of account 1 wait for the settlement of another,
+// and one for a ref that another has claimed; others trade in the same symbol meanwhile.
+func TestNoDeskWaitsForAnother(t *testing.T) {
+	m := open(t, Options{})
+	const all = 1000 * 1000
+	account := m.ledger.Account("1")
+	held := exchange.NewOrder(0, account, exchange.Buy, all, 1)
+	m.mu.Lock()
+	require.Equal(t, exchange.OK, m.ledger.Reserve(m.desk("A").listing, held))
+	require.True(t, m.refs.table.Claim(account, "r"))
+	m.mu.Unlock()
+	poor := m.later(buy("B", all, 1))
+	named := buy("B", 1, 1)
+	named.Ref = "r"
+	claimed := m.later(named)
+	for range 100 {
+		require.Equal(t, exchange.OK, m.do(sell("B", 1, 9)).Reason)
+	}
+	require.Empty(t, poor)
+	require.Empty(t, claimed)
+	m.desk("A").withdraw(held)
+	require.Equal(t, exchange.OK, (<-poor)[0].Reason)
+	m.mu.Lock()
+	m.refs.table.Withdraw(account, "r")
+	m.mu.Unlock()
+	require.Equal(t, exchange.InsufficientFunds, (<-claimed)[0].Reason)
+}
+
+// TestASignOfLifeWakesNobody asks an engine whose owners rest, and one with some awake.
+func TestASignOfLifeWakesNobody(t *testing.T) {
+	m := open(t, Options{})
+	require.Eventually(t, func() bool { return len(m.awakeNow()) == 0 }, time.Minute, time.Millisecond)
+	require.NoError(t, m.isAlive())
+	require.Empty(t, m.awakeNow())
+	m.do(buy("A", 1, 1))
+	require.NoError(t, m.isAlive())
+	require.Len(t, m.awakeNow(), 1)
+}
+
+// TestTooManyOwnersRestAtOnce has less room for those without work than there are.
+func TestTooManyOwnersRestAtOnce(t *testing.T) {
+	m := open(t, Options{})
+	nobody := func() bool { return len(m.awakeNow()) == 0 }
+	require.Eventually(t, nobody, time.Minute, time.Millisecond)
+	m.awakeCount.Add(awakeMax)
+	for range 200 {
+		require.Equal(t, exchange.OK, m.all(buy("A", 1, 1), buy("B", 1, 1))[1].Reason)
+		require.Eventually(t, nobody, time.Minute, 10*time.Microsecond) // 200 seconds, if restIdle did it
+	}
+	require.Eventually(t, nobody, time.Minute, time.Millisecond)
+	m.awakeCount.Add(-awakeMax)
+	m.agrees()
+}
+
+// TestASignIsGivenInTheMiddleOfUrgentWork has a sign wait behind work that is long.
+func TestASignIsGivenInTheMiddleOfUrgentWork(t *testing.T) {
+	m := open(t, Options{})
+	release := m.held("A")
+	in, over := &m.desk("A").inbox, make(chan struct{})
+	work := &task{done: make(chan struct{}, 1), work: func() error {
+		for {
+			select {
+			case <-over:
+				return nil
+			default:
+				if err := m.desk("A").giveWay(); err != nil {
+					return err
+				}
+			}
+		}
+	}}
+	_, err := in.putUrgent(work, true)
+	require.NoError(t, err)
+	alive := make(chan error, 1)
+	go func() { alive <- m.isAlive() }()
+	require.Eventually(t, func() bool {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		return len(in.urgent) == 2
+	}, time.Minute, time.Millisecond)
+	release()
+	require.NoError(t, <-alive)
+	close(over)
+	<-work.done
+}
+
+// TestOperatorsThatWaitForOneDeskAreBounded holds a desk.
+func TestOperatorsThatWaitForOneDeskAreBounded(t *testing.T) {
+	m := open(t, Options{})
+	release := m.held("A")
+	in := &m.desk("A").inbox
+	for range urgentMax {
+		sent, err := in.putUrgent(&task{done: make(chan struct{}, 1)}, true)
+		require.NoError(t, err)
+		require.True(t, sent)
+	}
+	_, err := m.Halt(background, "A", "")
+	require.ErrorIs(t, err, errBusy)
+	release()
+	require.True(t, m.halt("A", "").Changed)
+}

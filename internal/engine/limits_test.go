@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+)
+
+// TestWhatClientsMayMakeIsBounded reaches each bound, and lowers it below what is there.
+func TestWhatClientsMayMakeIsBounded(t *testing.T) {
+	m := open(t, Options{AccountsMax: 3, SymbolsMax: 3, OpenOrdersMax: 5, AccountOpenOrdersMax: 3})
+	opening := func(id exchange.AccountID) exchange.Command {
+		return exchange.Command{Kind: exchange.OpenAccount, Account: id}
+	}
+	require.Equal(t, exchange.OK, m.do(opening("3")).Reason)
+	require.Equal(t, exchange.Result{Reason: exchange.AccountLimitExceeded, Most: 3}, m.do(opening("4")))
+	require.Equal(t, exchange.AccountExists, m.do(opening("3")).Reason, "it is there")
+	making := func(sym exchange.Symbol) exchange.Command {
+		return exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym}
+	}
+	require.Equal(t, exchange.OK, m.do(making("C")).Reason)
+	require.Equal(t, exchange.Result{Reason: exchange.SymbolLimitExceeded, Most: 3}, m.do(making("D")))
+
+	m.all(buy("A", 1, 1), buy("B", 1, 1), buy("A", 1, 2))
+	require.Equal(t, exchange.Result{Reason: exchange.AccountOrdersExceeded, Most: 3}, m.do(buy("C", 1, 1)))
+	m.all(sell("A", 1, 9), sell("B", 1, 9))
+	require.Equal(t, exchange.Result{Reason: exchange.OpenOrdersExceeded, Most: 5}, m.do(sell("B", 1, 8)))
+	require.Equal(t, exchange.OK, m.do(cancelOf(1, "1")).Reason)
+	require.Equal(t, exchange.OK, m.do(sell("A", 1, 2)).Reason, "it closes another")
+	require.Equal(t, exchange.OK, m.do(sell("B", 1, 8)).Reason)
+
+	m.SetLimits(Limits{ClosedOrdersMax: 10, BacklogMax: 10, AccountsMax: 1, SymbolsMax: 1, OpenOrdersMax: 1, AccountOpenOrdersMax: 1})
+	require.Equal(t, exchange.Result{Reason: exchange.AccountOrdersExceeded, Most: 1}, m.do(buy("A", 1, 1)))
+	require.Equal(t, exchange.AccountLimitExceeded, m.do(opening("4")).Reason)
+	require.Equal(t, exchange.SymbolLimitExceeded, m.do(making("D")).Reason)
+	require.EqualValues(t, 4, m.Stats().OpenOrders, "and nothing is lost")
+	for _, r := range m.all(queryOf(2), queryOf(4), making("C")) {
+		require.Equal(t, exchange.OK, r.Reason)
+	}
+	m.agrees()
+
+	// Nor at a start.
+	m.Close()
+	state := exchange.NewState()
+	for _, e := range m.events(1) {
+		require.NoError(t, state.Apply(&e))
+	}
+	again := &market{New(Options{Journal: m.journal, State: state, AccountsMax: 1, SymbolsMax: 1, OpenOrdersMax: 1, AccountOpenOrdersMax: 1}), t, m.journal, m.dir}
+	require.EqualValues(t, 4, again.Stats().OpenOrders)
+	require.Equal(t, exchange.AccountOrdersExceeded, again.do(sell("A", 1, 9)).Reason)
+	require.Equal(t, exchange.OK, again.do(cancelOf(4, "2")).Reason)
+	m.Engine = again.Engine
+}
+
+func TestAnOrderHasToBeWorthSomething(t *testing.T) {
+	least := exchange.Notional(10, 10)
+	m := open(t, Options{OrderValueMin: least})
+	require.Equal(t, exchange.OK, m.do(buy("A", 10, 10)).Reason)
+	require.Equal(t, exchange.Result{Reason: exchange.OrderTooSmall, ValueLeast: &least}, m.do(buy("A", 9, 11)))
+	require.Equal(t, exchange.OrderTooSmall, m.do(sell("A", 1, 99)).Reason)
+	m.SetLimits(Limits{ClosedOrdersMax: 10, BacklogMax: 1000})
+	require.Equal(t, exchange.OK, m.do(sell("A", 1, 1)).Reason)
+}
+
+// TestARefusalForABoundUsesNoRef and is none to a command that was done before.
+func TestARefusalForABoundUsesNoRef(t *testing.T) {
+	m := open(t, Options{AccountOpenOrdersMax: 1})
+	first, second := buy("A", 1, 1), buy("A", 1, 1)
+	first.Ref, second.Ref = "a", "b"
+	require.Equal(t, exchange.Result{Order: 1}, m.do(first))
+	require.Equal(t, exchange.AccountOrdersExceeded, m.do(second).Reason)
+	require.Equal(t, exchange.Result{Order: 1}, m.do(first), "it is answered as before")
+	m.do(cancelOf(1, "1"))
+	require.Equal(t, exchange.Result{Order: 2}, m.do(second))
+}
