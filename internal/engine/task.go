@@ -164,10 +164,3 @@ func (e *Engine) stopped() bool {
 		return false
 	}
 }
-
-func (e *Engine) eachDesk(f func(*desk)) {
-	e.desks.Range(func(_, d any) bool {
-		f(d.(*desk))
-		return true
-	})
-}

@@ -101,7 +101,7 @@ var bugs = []Bug{
 	}, {
 		Name: "cancel-all-in-two", Promise: "all or nothing: a cancel of all misses symbols in which the account has placed orders meanwhile", pkg: "./internal/engine", test: "OneMoment|CameMeanwhile",
 		noticed: `^TestACancelAllTakesSymbolsThatCameMeanwhile|^TestACancelAllIsOneMoment`,
-		edits: []venue.Edit{{File: "internal/engine/cancelall.go", Old: "\t\tif len(more) == 0 {\n", New: "\t\tif len(more) == 0 || len(c.held) > 0 {\n"}},
+		edits:   []venue.Edit{{File: "internal/engine/cancelall.go", Old: "\t\tif len(more) == 0 {\n", New: "\t\tif len(more) == 0 || len(c.held) > 0 {\n"}},
 	}, {
 		Name: "halt-forgotten", Promise: "halts: a start does not know them", pkg: "./cmd/outcryd", test: "Halt|Twin",
 		noticed: `^TestAHaltOutlivesACrash|^TestSessionsAndOperators`,
