@@ -193,6 +193,18 @@ func TestAnOrderWithoutRoomForAllItsPartsIsRefusedWhole(t *testing.T) {
 	require.Zero(t, m.Stats().OpenOrders)
 }
 
+// TestAnOrderGivesBackTheRoomThatItDoesNotUse has one claim for far more than it meets.
+func TestAnOrderGivesBackTheRoomThatItDoesNotUse(t *testing.T) {
+	m := inParts(t, Options{})
+	for range 5000 {
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, 900)).Reason)
+	}
+	m.all(sell("A", 1, 5), sell("A", 1, 5), sell("A", 1, 5))
+	require.Equal(t, exchange.OK, m.do(buy("A", 5000, 5)).Reason)
+	require.NoError(t, m.journal.Wait(background, m.journal.Appended()))
+	require.Greater(t, m.journal.RoomBytes(), int64(1<<20), "what was made for it is free")
+}
+
 // TestAStopInTheMiddleOfAnOrderIsNoFailure ends an engine between two parts: the next one
 // finishes the order.
 func TestAStopInTheMiddleOfAnOrderIsNoFailure(t *testing.T) {
@@ -210,6 +222,7 @@ func TestAStopInTheMiddleOfAnOrderIsNoFailure(t *testing.T) {
 	require.Eventually(t, func() bool { return m.journal.Appended() > last+10 }, time.Minute, time.Microsecond)
 	m.Close()
 	require.ErrorIs(t, <-ended, ErrStopped)
+	require.False(t, m.failed.Load())
 	require.NotZero(t, m.State().Books["A"].Unfinished())
 	require.NoError(t, m.State().Audit())
 	again := m.after(m.journal.Appended(), false)

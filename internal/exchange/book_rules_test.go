@@ -231,6 +231,11 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			b.node(1).limit = 50
 			b.rest(b.find(1), b.node(1))
 		},
+		"a newest order that crosses and has executed nothing": func(b *Book) {
+			b.leave(b.node(4))
+			b.node(4).limit = 4
+			b.rest(b.find(4), b.node(4))
+		},
 		"an open order that may be forgotten": func(b *Book) { b.close(b.find(1)) },
 		"a closed order that is not listed":   func(b *Book) { b.Cancel(1, "1", 0); b.oldest, b.latest, b.closed = 0, 0, 0 },
 		"a wrong count of closed orders":      func(b *Book) { b.closed++ },

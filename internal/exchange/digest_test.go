@@ -91,3 +91,11 @@ func BenchmarkDigest(b *testing.B) {
 		s.Digest()
 	}
 }
+
+// TestADigestHasTimesInWholeSeconds: a database keeps no more of a halt.
+func TestADigestHasTimesInWholeSeconds(t *testing.T) {
+	a, b := NewState(), NewState()
+	a.List("A").Halt(&Halt{Since: 7 * Second})
+	b.List("A").Halt(&Halt{Since: 7*Second + 999_999_999})
+	require.Equal(t, a.Digest(), b.Digest())
+}

@@ -83,6 +83,10 @@ func (m *randomMarket) placeOrCancel(s *tradedSymbol) {
 }
 
 func (m *randomMarket) place(s *tradedSymbol) {
+	if s.book.Unfinished() != 0 {
+		m.goOn(s)
+		return
+	}
 	m.order++
 	side, away := exchange.Side(1+m.r.IntN(2)), exchange.Price(m.r.IntN(m.spread)-m.spread/4)*1e6
 	if side == exchange.Buy {
@@ -127,6 +131,9 @@ func (m *randomMarket) cancelOne(s *tradedSymbol) bool {
 }
 
 func (m *randomMarket) cancel(s *tradedSymbol, id exchange.OrderID) bool {
+	if s.book.Unfinished() != 0 {
+		return false
+	}
 	o, r := s.book.Cancel(id, m.owner.ID, m.now())
 	if r != exchange.OK {
 		return false
