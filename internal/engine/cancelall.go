@@ -113,6 +113,9 @@ func (c *cancelAll) run(ctx context.Context, patient bool) (busy *desk, err erro
 	busy, err = c.hold(ctx, letGo, patient)
 	if err == nil && busy == nil {
 		err = c.record()
+		e.mu.Lock()
+		e.canceling = nil
+		e.mu.Unlock()
 	}
 	close(letGo)
 	if err != nil || busy != nil {
@@ -157,7 +160,8 @@ func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient boo
 }
 
 // missing returns the desks that are still to be held: none once the account has no
-// orders open beside those that were found.
+// orders open beside those that were found. From then on, until the record has its place,
+// it gets no others: each waits with its session (desk.reserve).
 func (c *cancelAll) missing() (desks []*desk) {
 	e, held, found := c.engine, make(map[*desk]bool, len(c.held)), 0
 	for _, h := range c.held {
@@ -170,6 +174,8 @@ func (c *cancelAll) missing() (desks []*desk) {
 		in = append(in, e.ledger.Listing(c.symbol))
 	} else if c.owner.OpenOrders() != found {
 		in = e.ledger.AppendOpenIn(in, c.owner)
+	} else {
+		e.canceling = c.owner
 	}
 	e.mu.Unlock()
 	for _, li := range in {

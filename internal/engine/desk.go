@@ -32,7 +32,7 @@ type scratch struct {
 	event  exchange.Event
 	record []byte
 
-	unsettled bool // the refusal of the command would hang on an order that is not settled
+	unsettled bool // the command hangs on an order that is not settled, or on a cancel of all
 }
 
 func (d *desk) begin() { d.scratch = new(scratch) }
@@ -138,6 +138,9 @@ func (d *desk) reserve(c *exchange.Command, r *exchange.Result) bool {
 	d.order = exchange.Order{Account: account, Side: c.Side, Limit: c.Limit, Shares: c.Shares, Open: c.Shares}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if d.unsettled = e.canceling == account; d.unsettled {
+		return false // the record of a cancel of all comes first
+	}
 	if e.tooManyOpen(account, r) {
 		return false
 	}

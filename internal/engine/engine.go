@@ -123,10 +123,11 @@ type Engine struct {
 	limits    limits
 
 	// mu guards the ledger and everything in it.
-	mu     sync.Mutex
-	ledger *exchange.Ledger
-	refs   refIndex
-	failed atomic.Bool // the journal takes no records any more
+	mu        sync.Mutex
+	ledger    *exchange.Ledger
+	refs      refIndex
+	canceling *exchange.Account // whose orders a cancel of all is about to record; mostly nil
+	failed    atomic.Bool       // the journal takes no records any more
 
 	// awakeMu guards which owners have a goroutine.
 	awakeMu    sync.Mutex

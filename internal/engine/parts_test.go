@@ -55,9 +55,9 @@ func (m *market) after(seq uint64, fullDisk bool) *market {
 		again.Close()
 		j.Close()
 	})
-	again.eachDesk(func(d *desk) { // finishes first what is unfinished, if there is room
+	for _, d := range *again.numbered.Load() { // it finishes first what is unfinished, if there is room
 		require.NoError(m.t, again.urgently(background, &d.inbox, func() error { return nil }))
-	})
+	}
 	return again
 }
 
