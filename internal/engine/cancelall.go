@@ -65,7 +65,8 @@ type holding struct {
 	task task
 	open []exchange.Cancel // what the account has open there, in order of ids
 
-	unfinished bool // there is no room to finish an order first
+	unfinished bool  // there is no room to finish an order first
+	err        error // of finishing it
 }
 
 // run does it. The registrar calls it, so no symbol is made meanwhile. An error is the
@@ -107,14 +108,11 @@ func (c *cancelAll) hold(desks []*desk, letGo <-chan struct{}) []*holding {
 		h := &holding{desk: d}
 		h.task.done = make(chan struct{}, 1)
 		h.task.work = func() error {
-			ok, err := d.finish()
-			if h.unfinished = !ok; ok {
-				h.find(c.owner)
-			}
+			h.find(c.owner)
 			arrived <- struct{}{}
 			<-letGo
 			h.cancel(c)
-			return err
+			return h.err
 		}
 		held[i] = h
 		d.inbox <- &h.task
@@ -126,8 +124,12 @@ func (c *cancelAll) hold(desks []*desk, letGo <-chan struct{}) []*holding {
 	return held
 }
 
-// find looks up what an account has open at the desk.
+// find looks up what an account has open at the desk, once no order is unfinished there.
 func (h *holding) find(owner *exchange.Account) {
+	ok, err := h.desk.finish()
+	if h.unfinished, h.err = !ok, err; !ok {
+		return
+	}
 	for o := range h.desk.book.OpenOf(owner) {
 		h.open = append(h.open, exchange.Cancel{Order: o.ID, Symbol: h.desk.symbol, Side: o.Side, Shares: o.Open, Limit: o.Limit})
 	}
