@@ -144,7 +144,7 @@ func (c *cancelAll) record(held []*holding) error {
 	for _, h := range held {
 		if h.unfinished {
 			c.result.Reason = exchange.NoRoomToCancel
-			return nil
+			return h.err
 		}
 		c.event.Time = h.desk.book.Moment(c.event.Time)
 		c.event.Cancels = append(c.event.Cancels, h.open...)
