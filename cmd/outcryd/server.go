@@ -123,8 +123,6 @@ func (s *server) runUntil(ctx context.Context, reload <-chan os.Signal) error {
 
 // start brings everything up. What it has started when an error ends it, stop ends.
 func (s *server) start(ctx context.Context) (err error) {
-	limitMemory(s.config, s.log)
-	s.onReload(s.reloadMemory, "memory-limit")
 	if s.lock, err = journal.Lock(s.config.data); err != nil {
 		return err
 	}
@@ -143,6 +141,8 @@ func (s *server) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	limitMemory(s.config, s.log)
+	s.onReload(s.reloadMemory, "memory-limit")
 	if err = s.startHTTP(httpAddr); err != nil {
 		return err
 	}

@@ -67,7 +67,8 @@ type holding struct {
 	busy bool              // the desk is in the middle of a long order
 	open []exchange.Cancel // what the account has open there, in order of ids
 
-	unfinished bool // there is no room to finish an order first
+	unfinished bool  // there is no room to finish an order first
+	err        error // of finishing it
 }
 
 // cancelAll does it, and returns the try that did. The error is ctx's, ErrStopped or
@@ -196,14 +197,11 @@ func (c *cancelAll) holding(d *desk, arrived chan<- *holding, letGo <-chan struc
 			return nil // too late: it is over
 		default:
 		}
-		ok, err := d.finish()
-		if h.unfinished = !ok; ok {
-			h.find(c.owner)
-		}
+		h.find(c.owner)
 		arrived <- h
 		<-letGo
 		h.cancel(c)
-		return err
+		return h.err
 	}
 	h.between = func() bool {
 		if h.busy = !patient; h.busy {
@@ -214,8 +212,12 @@ func (c *cancelAll) holding(d *desk, arrived chan<- *holding, letGo <-chan struc
 	return h
 }
 
-// find looks up what an account has open at the desk.
+// find looks up what an account has open at the desk, once no order is unfinished there.
 func (h *holding) find(owner *exchange.Account) {
+	ok, err := h.desk.finish()
+	if h.unfinished, h.err = !ok, err; !ok {
+		return
+	}
 	for o := range h.desk.book.OpenOf(owner) {
 		h.open = append(h.open, exchange.Cancel{Order: o.ID, Symbol: h.desk.symbol, Side: o.Side, Shares: o.Open, Limit: o.Limit})
 	}
@@ -230,7 +232,7 @@ func (c *cancelAll) record() error {
 	for _, h := range c.held {
 		if h.unfinished {
 			c.result.Reason = exchange.NoRoomToCancel
-			return nil
+			return h.err
 		}
 		c.event.Time = h.desk.book.Moment(c.event.Time)
 		c.event.Cancels = append(c.event.Cancels, h.open...)

@@ -15,7 +15,7 @@ import (
 func TestExecutionsComeInPages(t *testing.T) {
 	executed := make([]exchange.Execution, 2*executionsDefault+500)
 	for i := range executed {
-		executed[i] = exchange.Execution{Shares: 1e8, Price: 1e8, Time: int64(i)}
+		executed[i] = exchange.Execution{Shares: 1e8, Price: 1e8, Time: int64(i) * exchange.Second}
 	}
 	asked := 0
 	s := openSite(t, func(o *APIOptions) {

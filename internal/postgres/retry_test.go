@@ -231,9 +231,7 @@ func TestAPoolerThatComesLaterEndsNothing(t *testing.T) {
 // TestWhateverASessionDoesTheProjectorGoesOn lets other sessions of the same role do their worst.
 func TestWhateverASessionDoesTheProjectorGoesOn(t *testing.T) {
 	lock := fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey))
-	allow := func(connections string) string {
-		return `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I ALLOW_CONNECTIONS ` + connections + `', current_database()); END $$`
-	}
+	allow := func(connections string) string { return `ALTER DATABASE %s ALLOW_CONNECTIONS ` + connections }
 	for name, c := range map[string]struct{ worst, end string }{
 		"drops an index":      {`ALTER TABLE resting_orders DROP CONSTRAINT resting_orders_pkey`, ``},
 		"drops a table":       {`BEGIN; DROP TABLE halt_log`, `ROLLBACK`},
@@ -250,6 +248,11 @@ func TestWhateverASessionDoesTheProjectorGoesOn(t *testing.T) {
 			p := newProjection(t, s, 100, time.Minute)
 			p.caughtUp(database)
 			admin, killer := mustConnect(t, database, "psql"), mustConnect(t, database, "psql")
+			if name == "refuses connections" { // which cannot be said inside
+				inside := admin.Config().Database
+				c.worst, c.end = fmt.Sprintf(c.worst, inside), fmt.Sprintf(c.end, inside)
+				admin = mustConnect(t, strings.Replace(database, "/"+inside, "/postgres", 1), "psql")
+			}
 			pid := s.conn.PgConn().PID()
 			waits := make(chan error, 1)
 			if c.worst == lock { // which it gets when ours has ended

@@ -67,6 +67,7 @@ func TestRejectNamesTheValues(t *testing.T) {
 		{trades, 2, exchange.Result{Reason: exchange.ForeignOrder}, `<error id="7">order 7 does not belong to account 1</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.AlreadyExecuted}, `<error id="7">order 7 has nothing open: it is executed</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.AlreadyCanceled}, `<error id="7">order 7 has nothing open: it was canceled before</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.InHistory}, `<error id="7">order 7 was closed long ago, and the database that knows it does not answer now</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.HistoryUnavailable}, `<error id="7">order 7 was closed long ago, and the database that knows it does not answer now</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.NoRoomToCancel}, `<error id="7">order 7 cannot be canceled now: the disk has no room for the journal, and the reserve for cancels is used up; query still works</error>`},
 		{trades, 0, exchange.Result{Reason: exchange.TooManyFills}, `<error sym="A" amount="100" limit="145.67">100 A at 145.67 would execute against more orders than one record of the journal takes; send it in smaller parts</error>`},
