@@ -88,7 +88,7 @@ func outcomeOf(r exchange.RejectReason) outcome {
 	case exchange.AccountExists, exchange.BalanceTotalExceeded, exchange.UnknownAccount, exchange.PositionTotalExceeded,
 		exchange.UnknownSymbol, exchange.InsufficientFunds, exchange.InsufficientShares, exchange.UnknownOrder,
 		exchange.ForeignOrder, exchange.AlreadyExecuted, exchange.AlreadyCanceled, exchange.RefUsed, exchange.RefUnavailable,
-		exchange.RateExceeded, exchange.TooManyCancels:
+		exchange.RateExceeded, exchange.TooManyCancels, exchange.OrderTooSmall:
 	}
 	return outcomeRejected
 }
