@@ -39,7 +39,7 @@ func TestPgBouncerIsRefused(t *testing.T) {
 				require.ErrorContains(t, err, says)
 				require.True(t, Unusable(err))
 				past := mustOpenHistory(t, through)
-				_, _, err = past.Order(background, 1)
+				_, _, err = past.Order(background, 1, 0, 1)
 				require.ErrorContains(t, err, says)
 			})
 		}
