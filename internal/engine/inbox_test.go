@@ -2,6 +2,8 @@ package engine
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,4 +39,31 @@ func TestAnOwnerThatIsSentToRestKeepsWhatItHasPutAside(t *testing.T) {
 			in.mu.Unlock()
 		}
 	}
+}
+
+// TestAnOrderWaitsForTheRecordOfACancelOfAll: it is placed afterwards, once, and its ref
+// names it.
+func TestAnOrderWaitsForTheRecordOfACancelOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := open(t, Options{})
+		gate := func(account *exchange.Account) {
+			m.mu.Lock()
+			m.canceling = account
+			m.mu.Unlock()
+		}
+		account := m.ledger.Account("1")
+		gate(account)
+		order := buy("A", 1, 1)
+		order.Ref = "r"
+		placed := make(chan exchange.Result)
+		go func() { placed <- m.do(order) }()
+		time.Sleep(time.Second) // of the test's clock: it is handed over many times
+		require.Zero(t, m.Stats().OpenOrders)
+		gate(nil)
+		require.Equal(t, exchange.Result{Order: 1}, <-placed)
+		require.Equal(t, exchange.Result{Order: 1}, m.do(order), "it was placed once")
+		require.EqualValues(t, 1, m.Stats().OpenOrders)
+		m.Close()
+		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()})
+	})
 }
