@@ -100,15 +100,30 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	status, closes := kept.get("/healthz")
 	require.Equal(t, http.StatusOK, status)
 	require.False(t, closes)
+	s.rests(t)
 	part.send("GET / HT")
 	require.Zero(t, s.full.Load())
 	for i, goes := range []*visitor{nothing, part, kept} {
 		status, _ := s.visit(t).get("/")
 		require.Equal(t, http.StatusOK, status)
 		goes.isClosed()
+		s.rests(t)
 		require.EqualValues(t, i+1, s.full.Load())
 		require.Equal(t, 3, s.bound.Count())
 	}
+}
+
+// rests waits until no request is under way: that is noted after its answer was read.
+func (s *site) rests(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.busy() == 0 }, time.Minute, time.Millisecond)
+}
+
+// busy returns how many connections have a request under way.
+func (s *site) busy() int {
+	s.bound.mu.Lock()
+	defer s.bound.mu.Unlock()
+	return s.bound.served - s.bound.waiting.Len()
 }
 
 // hold has n requests under way.
@@ -116,12 +131,7 @@ func hold(t *testing.T, s *site, n int) (all []*visitor) {
 	for range n {
 		all = append(all, s.visit(t).send("POST /xml HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n<c"))
 	}
-	busy := func() int {
-		s.bound.mu.Lock()
-		defer s.bound.mu.Unlock()
-		return s.bound.served - s.bound.waiting.Len()
-	}
-	require.Eventually(t, func() bool { return busy() == n }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return s.busy() == n }, time.Minute, time.Millisecond)
 	return all
 }
 

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math"
@@ -24,7 +25,13 @@ import (
 
 var background = context.Background()
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	// Those that run at the same time wait for Postgres, and for bounds of time.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	os.Exit(pgtest.Main(m))
+}
 
 func mustOpen(t testing.TB, url string) *Store {
 	t.Helper()
@@ -325,6 +332,7 @@ func TestHistoryAnswersRightAfterItsConnectionsWereEnded(t *testing.T) {
 }
 
 func TestHistoryAnswersLikeMemory(t *testing.T) {
+	t.Parallel()
 	url := pgtest.NewDatabase(t)
 	s := mustOpen(t, url)
 	h, b := newHistory(3), newBatch()

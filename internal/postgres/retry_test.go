@@ -131,6 +131,7 @@ func onOrders(t *testing.T, database, do string) {
 // TestABatchThatIsTooMuchIsTriedSmaller lets Postgres refuse transactions of more than
 // some orders, in each way that may be because of their size or time, and in one that is not.
 func TestABatchThatIsTooMuchIsTriedSmaller(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		do      string
 		most    int           // records in a batch, if it is known
@@ -161,6 +162,7 @@ func TestABatchThatIsTooMuchIsTriedSmaller(t *testing.T) {
 
 // TestARecordThatTakesLongGetsMoreTime has every batch take longer than a batch may.
 func TestARecordThatTakesLongGetsMoreTime(t *testing.T) {
+	t.Parallel()
 	database := pgtest.NewDatabase(t)
 	s := mustOpen(t, database)
 	onOrders(t, database, `IF (SELECT min(id) FROM fresh) = 1 THEN PERFORM pg_sleep(1); END IF;`)

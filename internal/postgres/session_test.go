@@ -94,6 +94,7 @@ func mustOpenNumbered(t *testing.T, database, number string) *Store {
 // TestAServerEndsItsOwnFormerSessions has one that nobody has closed, as after a power cut
 // of its machine, wait for a lock on a table besides.
 func TestAServerEndsItsOwnFormerSessions(t *testing.T) {
+	t.Parallel()
 	database := pgtest.NewDatabase(t)
 	number := "0123456789abcdef"
 	former := mustOpenNumbered(t, database, number)
