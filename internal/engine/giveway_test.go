@@ -377,3 +377,45 @@ func TestOperatorsThatWaitForOneDeskAreBounded(t *testing.T) {
 	release()
 	require.True(t, m.halt("A", "").Changed)
 }
+
+// TestAnOrderWithARefWaitsForACancelOfAll has one come while the record of the cancel is made.
+func TestAnOrderWithARefWaitsForACancelOfAll(t *testing.T) {
+	var served atomic.Int64
+	m := open(t, Options{Now: func() int64 { return served.Add(1) }})
+	gate := func(a *exchange.Account) {
+		m.mu.Lock()
+		m.canceling = a
+		m.mu.Unlock()
+	}
+	gate(m.ledger.Account("1"))
+	before := served.Load()
+	waits := m.later(named("r", buy("A", 1, 1)))
+	require.Eventually(t, func() bool { return served.Load() > before+3 || len(waits) > 0 }, time.Minute, time.Microsecond)
+	require.Empty(t, waits)
+	gate(nil)
+	require.Equal(t, []exchange.Result{{Order: 1}}, <-waits)
+	require.Equal(t, exchange.Shares(1), m.do(queryRef("1", "r")).Status.Open)
+	m.agrees()
+}
+
+// TestNoTaskIsLostWhenItsOwnerIsToRest has a long frame take turns with a look for rest.
+func TestNoTaskIsLostWhenItsOwnerIsToRest(t *testing.T) {
+	m := open(t, Options{})
+	release := m.held("A")
+	in := &m.desk("A").inbox
+	frame := make([]exchange.Command, 3*turnWork)
+	for n := range frame {
+		frame[n] = buy("A", 1, 1)
+	}
+	done := m.later(frame...)
+	require.Eventually(t, func() bool { return len(in.tasks) == 2 }, time.Minute, time.Millisecond) // and a nudge
+	m.awakeCount.Add(awakeMax)
+	defer m.awakeCount.Add(-awakeMax)
+	in.mu.Lock()
+	in.nudge()
+	in.mu.Unlock()
+	release()
+	for _, r := range <-done {
+		require.Equal(t, exchange.OK, r.Reason)
+	}
+}

@@ -99,7 +99,7 @@ func (in *inbox) rested() bool {
 	e := in.engine
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.tasks) > 0 || in.waiting > 0 || len(in.urgent) > 0 || in.fresh && !e.crowded() {
+	if len(in.kept) > 0 || len(in.tasks) > 0 || in.waiting > 0 || len(in.urgent) > 0 || in.fresh && !e.crowded() {
 		return false
 	}
 	in.owner.rest()

@@ -201,7 +201,7 @@ func (e *Engine) once(owner doer, c *exchange.Command, r *exchange.Result, l *lo
 	defer e.mu.Unlock()
 	switch {
 	case account == nil: // the registrar has noted the ref together with the account
-	case r.Reason == exchange.OK:
+	case err == nil && r.Reason == exchange.OK:
 		use := c.Use()
 		use.Order = r.Order
 		e.refs.table.Add(account, c.Ref, use)
