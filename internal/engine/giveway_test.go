@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -418,4 +419,30 @@ func TestNoTaskIsLostWhenItsOwnerIsToRest(t *testing.T) {
 	for _, r := range <-done {
 		require.Equal(t, exchange.OK, r.Reason)
 	}
+}
+
+// TestPausesAreOfACommandAndNotOfItsFrame has each command of a frame hang on another one
+// for a moment.
+func TestPausesAreOfACommandAndNotOfItsFrame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := open(t, Options{})
+		account := m.ledger.Account("1")
+		frame := make([]exchange.Command, 200)
+		m.mu.Lock()
+		for n := range frame {
+			frame[n] = named(exchange.Ref(fmt.Sprint(n)), buy("A", 1, 1))
+			require.True(t, m.refs.table.Claim(account, frame[n].Ref))
+		}
+		m.mu.Unlock()
+		done := m.later(frame...)
+		for n := range frame {
+			time.Sleep(2 * againMin)
+			m.mu.Lock()
+			m.refs.table.Withdraw(account, frame[n].Ref)
+			m.mu.Unlock()
+		}
+		time.Sleep(8 * againMin)
+		synctest.Wait()
+		require.Len(t, done, 1)
+	})
 }

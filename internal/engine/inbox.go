@@ -13,7 +13,7 @@ import (
 
 const (
 	// awakeMax is how many owners keep their goroutine while they have nothing to do.
-	// Beyond it an owner rests at once, so that idle ones never take more than some 20 MiB.
+	// Beyond it an owner rests at once, so that idle ones never take more than some 100 MiB.
 	awakeMax = 4096
 
 	// restEvery is how often owners without work are sent to rest: each gets one such

@@ -292,3 +292,20 @@ func TestADeskLivesWhileTheJournalStands(t *testing.T) {
 	require.Len(t, again.do(queryOf(resting+1)).Status.Executions, resting)
 	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()})
 }
+
+// TestADeskDoesNotKeepTheMemoryOfALongOrder looks between two commands.
+func TestADeskDoesNotKeepTheMemoryOfALongOrder(t *testing.T) {
+	m := open(t, Options{})
+	const resting = 2 * exchange.FillsMax
+	for range resting {
+		m.do(sell("A", 1, 5))
+	}
+	require.Equal(t, exchange.OK, m.do(buy("A", resting, 5)).Reason)
+	d, record, fills := m.desk("A"), 0, 0
+	require.NoError(t, m.urgently(background, &d.inbox, func() error {
+		record, fills = cap(d.record), cap(d.fills)
+		return nil
+	}))
+	require.LessOrEqual(t, record, scratchKeep)
+	require.LessOrEqual(t, fills, 512)
+}
