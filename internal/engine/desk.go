@@ -35,9 +35,18 @@ type scratch struct {
 	unsettled bool // the command hangs on an order that is not settled, or on a cancel of all
 }
 
+// scratchKeep is how many bytes of a record, and with them its fills, a desk keeps the
+// memory of.
+const scratchKeep = 4 << 10
+
 func (d *desk) begin() { d.scratch = new(scratch) }
 
-func (d *desk) idle() { d.forget() }
+func (d *desk) idle() {
+	d.forget()
+	if cap(d.record) > scratchKeep {
+		*d.scratch = scratch{}
+	}
+}
 
 // rest gives up memory that the next task makes anew.
 func (d *desk) rest() {

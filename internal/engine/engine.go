@@ -231,9 +231,12 @@ func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, resul
 		t.refs = e.lookUp(ctx, commands)
 	}
 	for in, again := e.onward(t), 0; in != nil; in = e.onward(t) {
+		at := t.next
 		reusable, err := e.hand(ctx, in, t)
 		if err == nil && t.again {
-			t.again = false
+			if t.again = false; t.next > at {
+				again = 0
+			}
 			err = e.pause(ctx, again)
 			again++
 		}

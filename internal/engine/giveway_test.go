@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -376,4 +377,72 @@ func TestOperatorsThatWaitForOneDeskAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, errBusy)
 	release()
 	require.True(t, m.halt("A", "").Changed)
+}
+
+// TestAnOrderWithARefWaitsForACancelOfAll has one come while the record of the cancel is made.
+func TestAnOrderWithARefWaitsForACancelOfAll(t *testing.T) {
+	var served atomic.Int64
+	m := open(t, Options{Now: func() int64 { return served.Add(1) }})
+	gate := func(a *exchange.Account) {
+		m.mu.Lock()
+		m.canceling = a
+		m.mu.Unlock()
+	}
+	gate(m.ledger.Account("1"))
+	before := served.Load()
+	waits := m.later(named("r", buy("A", 1, 1)))
+	require.Eventually(t, func() bool { return served.Load() > before+3 || len(waits) > 0 }, time.Minute, time.Microsecond)
+	require.Empty(t, waits)
+	gate(nil)
+	require.Equal(t, []exchange.Result{{Order: 1}}, <-waits)
+	require.Equal(t, exchange.Shares(1), m.do(queryRef("1", "r")).Status.Open)
+	m.agrees()
+}
+
+// TestNoTaskIsLostWhenItsOwnerIsToRest has a long frame take turns with a look for rest.
+func TestNoTaskIsLostWhenItsOwnerIsToRest(t *testing.T) {
+	m := open(t, Options{})
+	release := m.held("A")
+	in := &m.desk("A").inbox
+	frame := make([]exchange.Command, 3*turnWork)
+	for n := range frame {
+		frame[n] = buy("A", 1, 1)
+	}
+	done := m.later(frame...)
+	require.Eventually(t, func() bool { return len(in.tasks) == 2 }, time.Minute, time.Millisecond) // and a nudge
+	m.awakeCount.Add(awakeMax)
+	defer m.awakeCount.Add(-awakeMax)
+	in.mu.Lock()
+	in.nudge()
+	in.mu.Unlock()
+	release()
+	for _, r := range <-done {
+		require.Equal(t, exchange.OK, r.Reason)
+	}
+}
+
+// TestPausesAreOfACommandAndNotOfItsFrame has each command of a frame hang on another one
+// for a moment.
+func TestPausesAreOfACommandAndNotOfItsFrame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := open(t, Options{})
+		account := m.ledger.Account("1")
+		frame := make([]exchange.Command, 200)
+		m.mu.Lock()
+		for n := range frame {
+			frame[n] = named(exchange.Ref(fmt.Sprint(n)), buy("A", 1, 1))
+			require.True(t, m.refs.table.Claim(account, frame[n].Ref))
+		}
+		m.mu.Unlock()
+		done := m.later(frame...)
+		for n := range frame {
+			time.Sleep(2 * againMin)
+			m.mu.Lock()
+			m.refs.table.Withdraw(account, frame[n].Ref)
+			m.mu.Unlock()
+		}
+		time.Sleep(8 * againMin)
+		synctest.Wait()
+		require.Len(t, done, 1)
+	})
 }

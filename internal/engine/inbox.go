@@ -13,7 +13,7 @@ import (
 
 const (
 	// awakeMax is how many owners keep their goroutine while they have nothing to do.
-	// Beyond it an owner rests at once, so that idle ones never take more than some 20 MiB.
+	// Beyond it an owner rests at once, so that idle ones never take more than some 100 MiB.
 	awakeMax = 4096
 
 	// restEvery is how often owners without work are sent to rest: each gets one such
@@ -99,7 +99,7 @@ func (in *inbox) rested() bool {
 	e := in.engine
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.tasks) > 0 || len(in.kept) > 0 || in.waiting > 0 || len(in.urgent) > 0 || in.fresh && !e.crowded() {
+	if len(in.kept) > 0 || len(in.tasks) > 0 || in.waiting > 0 || len(in.urgent) > 0 || in.fresh && !e.crowded() {
 		return false
 	}
 	in.owner.rest()

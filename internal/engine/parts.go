@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -20,7 +19,7 @@ const (
 	// records do not wait behind all of it.
 	partsUnsyncedMax = 8
 
-	// readsWait is how long reads wait at the most while room for an order is made.
+	// readsWait is how long reads wait at the most while an order waits for the journal.
 	readsWait = 5 * time.Millisecond
 )
 
@@ -90,20 +89,44 @@ func (d *desk) claimParts(claim *partsClaim, r *exchange.Result) (wait <-chan st
 
 // awaitRoom waits for room, while reads go on. It returns ErrStopped, or nil.
 func (d *desk) awaitRoom(wait <-chan struct{}) error {
+	err := d.await(wait)
+	if err != nil {
+		d.engine.journal.Forgo()
+	}
+	return err
+}
+
+// awaitSync waits until record seq is on stable storage, while reads go on: the disk may be
+// full for hours. The error is the journal's and final, or ErrStopped.
+func (d *desk) awaitSync(seq uint64) error {
+	j := d.engine.journal
+	if j.Synced() >= seq {
+		return nil
+	}
+	wake := make(chan struct{}, 1)
+	j.Notify(seq, wake)
+	for j.Synced() < seq {
+		if err := j.Err(); err != nil {
+			return fmt.Errorf("engine: %w", err)
+		}
+		if err := d.await(wake); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await waits for a moment, or less once wait has a value, and gives way.
+func (d *desk) await(wait <-chan struct{}) error {
 	timer := time.NewTimer(readsWait)
 	defer timer.Stop()
 	select {
 	case <-wait:
 	case <-timer.C:
 	case <-d.engine.stop:
-		d.engine.journal.Forgo()
 		return ErrStopped
 	}
-	if err := d.giveWay(); err != nil {
-		d.engine.journal.Forgo()
-		return err
-	}
-	return nil
+	return d.giveWay()
 }
 
 // appendPart writes d.event into the journal, with a part's share of the claim.
@@ -130,8 +153,8 @@ func (d *desk) continueOrder(claim *partsClaim) error {
 			return err
 		}
 		last := &appended[n%partsUnsyncedMax]
-		if err := e.journal.Wait(context.Background(), *last); err != nil {
-			return fmt.Errorf("engine: %w", err)
+		if err := d.awaitSync(*last); err != nil {
+			return err
 		}
 		before, open, now := len(o.Executions), o.Open, d.book.Moment(e.options.Now())
 		d.fills = d.book.Continue(o, now, d.fills[:0])

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -255,4 +256,56 @@ func TestTheTimesOfASymbolNeverGoBack(t *testing.T) {
 		}
 	}
 	require.Len(t, times, 8, "records of all kinds but an account's")
+}
+
+// TestADeskLivesWhileTheJournalStands has nothing synced any more in the middle of an order,
+// as on a full disk: reads and signs of life go on, and so does a stop.
+func TestADeskLivesWhileTheJournalStands(t *testing.T) {
+	var stands atomic.Bool
+	goesOn := make(chan struct{})
+	m := openWith(t, Options{}, journal.Options{SegmentBytes: 1 << 16, OnSync: func(int, int, time.Duration) {
+		if stands.Load() {
+			<-goesOn
+		}
+	}})
+	m.index.FillsMax = 2
+	const resting = 1000
+	for range resting {
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
+	}
+	require.NoError(t, m.journal.Wait(background, m.journal.Appended()))
+	stands.Store(true)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := m.Execute(background, []exchange.Command{buy("A", resting, 5)}, make([]exchange.Result, 1))
+		ended <- err
+	}()
+	require.Eventually(t, func() bool {
+		return m.journal.Appended()-m.journal.Synced() >= partsUnsyncedMax
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, m.isAlive())
+	require.NotZero(t, m.do(queryOf(resting+1)).Status.Open)
+	m.Close()
+	require.ErrorIs(t, <-ended, ErrStopped)
+	close(goesOn)
+	again := m.after(m.journal.Appended(), false)
+	require.Len(t, again.do(queryOf(resting+1)).Status.Executions, resting)
+	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()})
+}
+
+// TestADeskDoesNotKeepTheMemoryOfALongOrder looks between two commands.
+func TestADeskDoesNotKeepTheMemoryOfALongOrder(t *testing.T) {
+	m := open(t, Options{})
+	const resting = 2 * exchange.FillsMax
+	for range resting {
+		m.do(sell("A", 1, 5))
+	}
+	require.Equal(t, exchange.OK, m.do(buy("A", resting, 5)).Reason)
+	d, record, fills := m.desk("A"), 0, 0
+	require.NoError(t, m.urgently(background, &d.inbox, func() error {
+		record, fills = cap(d.record), cap(d.fills)
+		return nil
+	}))
+	require.LessOrEqual(t, record, scratchKeep)
+	require.LessOrEqual(t, fills, 512)
 }

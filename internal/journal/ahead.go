@@ -52,7 +52,7 @@ func (j *Journal) ClaimMany(records, payload int) (wait <-chan struct{}, err err
 func (j *Journal) Forgo() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.room.wanted = 0
+	j.room.wanted, j.room.ahead = 0, nil
 	rouse(j.allocator.look)
 }
 
@@ -149,10 +149,13 @@ func (j *Journal) madeSpare(err error) {
 	j.noteRoom(byAllocator, err)
 }
 
-// noteAhead notes why there is no segment for a ClaimMany, which alone is refused for it.
+// noteAhead notes why there is no segment for the ClaimMany that waits, if one does: it
+// alone is refused for it.
 func (j *Journal) noteAhead(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.room.ahead, j.room.wanted = err, 0
+	if j.room.wanted > 0 {
+		j.room.ahead, j.room.wanted = err, 0
+	}
 	j.wakeClaims()
 }

@@ -76,6 +76,26 @@ func TestADiskWithoutRoomForAClaimRefusesItAlone(t *testing.T) {
 	})
 }
 
+// TestAClaimIsNotRefusedForADiskThatWasFullBefore has nobody wait while the disk is full.
+func TestAClaimIsNotRefusedForADiskThatWasFullBefore(t *testing.T) {
+	bubble(t, func(t *testing.T, fs *memFS) {
+		j := mustOpenMem(t, fs, small)
+		fs.setRoom(0)
+		require.NoError(t, claimMany(t, j, 1, 1200)) // it uses most of the next segment
+		synctest.Wait()
+		fs.setRoom(-1)
+		require.NoError(t, claimMany(t, j, 40, 900))
+
+		fs.setRoom(0)
+		wait, err := j.ClaimMany(80, 900)
+		require.NoError(t, err)
+		<-wait
+		j.Forgo()
+		fs.setRoom(-1)
+		require.NoError(t, claimMany(t, j, 80, 900))
+	})
+}
+
 // TestSegmentsThatNobodyNeedsAreRemoved: the disk grows by what is accepted alone.
 func TestSegmentsThatNobodyNeedsAreRemoved(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
