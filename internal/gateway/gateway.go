@@ -92,13 +92,14 @@ type Server struct {
 	listener net.Listener
 	sessions map[*session]struct{} // those that are refused included
 	served   int                   // those that are not refused
+	bearers  map[string]int        // how many of them act as the bearer of a token, by its ID
 	unproved list.List             // of *session: those of served that have to prove who they are, the oldest first
 }
 
 // New returns a server that does not listen yet. Shutdown ends it.
 func New(x Exchange, o Options) *Server {
 	o.setDefaults()
-	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{}), accounts: newAccountRates()}
+	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{}), bearers: make(map[string]int), accounts: newAccountRates()}
 	s.limits.Store(&Limits{ConnectionsMax: o.ConnectionsMax, IdleTimeout: o.IdleTimeout, FrameTimeout: o.FrameTimeout, WriteTimeout: o.WriteTimeout})
 	s.batches.New = func() any { return newBatch(s) }
 	s.replies.New = func() any { return new(reply) }
@@ -206,6 +207,7 @@ func (s *Server) forget(c *session, served int) {
 	defer s.mu.Unlock()
 	delete(s.sessions, c)
 	s.settled(c)
+	s.leave(c)
 	if !c.displaced {
 		s.served -= served
 	}

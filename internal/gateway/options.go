@@ -70,6 +70,10 @@ const (
 	// Those beyond are closed without a word.
 	RefusedMax = 64
 
+	// Of ConnectionsMax one part in othersShare, and at least one, is for others than the
+	// bearers of any one token.
+	othersShare = 8
+
 	// drainGrace is how long a session of a server that shuts down still reads:
 	// long enough for what the client's kernel has already delivered.
 	drainGrace = 50 * time.Millisecond
