@@ -46,6 +46,9 @@ func (s *server) bindBoth() (http *bound, err error) {
 		if http, err = bind("http", s.config.http); err == nil {
 			httpAddr = http.addr
 		}
+		if err == nil && overlap(s.xmlAddr.addr, httpAddr) { // the kernel finds that when both listen
+			err = fmt.Errorf("--http %s: is the address of --listen too, %s; give another address with --http", s.config.http, s.config.listen)
+		}
 	}
 	if err == nil {
 		err = s.config.refuseOpen(s.xmlAddr.addr, httpAddr)
@@ -56,6 +59,12 @@ func (s *server) bindBoth() (http *bound, err error) {
 		return nil, err
 	}
 	return http, nil
+}
+
+// overlap reports whether two addresses cannot both be listened on.
+func overlap(a, b net.Addr) bool {
+	x, y := a.(*net.TCPAddr), b.(*net.TCPAddr)
+	return x.Port == y.Port && (x.IP.Equal(y.IP) || x.IP.IsUnspecified() || y.IP.IsUnspecified())
 }
 
 func tryBind(address string) (*bound, error) {
@@ -145,7 +154,7 @@ func (b *bound) listen() (net.Listener, error) {
 	b.fd = -1
 	err := os.NewSyscallError("listen", unix.Listen(fd, backlogMax))
 	if err != nil {
-		return nil, errors.Join(err, unix.Close(fd))
+		return nil, errors.Join(fmt.Errorf("%s: %w", b.addr, err), unix.Close(fd))
 	}
 	f := os.NewFile(uintptr(fd), "")
 	defer f.Close() // the listener has a copy

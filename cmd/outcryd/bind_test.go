@@ -45,6 +45,28 @@ func TestABoundAddressRefusesClientsUntilItIsListenedOn(t *testing.T) {
 	}
 }
 
+// TestOneAddressForBothPortsIsFoundBeforeADatabaseIsMade: the kernel gives it to two sockets
+// that do not listen.
+func TestOneAddressForBothPortsIsFoundBeforeADatabaseIsMade(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, free.Close())
+	for _, both := range [][2]string{{"127.0.0.1:", "127.0.0.1:"}, {"127.0.0.1:", "localhost:"}, {"127.0.0.1:", ":"}, {"0.0.0.0:", "[::1]:"}} {
+		s := &server{config: &config{security: security{open: true}, listen: both[0] + port, http: both[1] + port}}
+		_, err := s.bindBoth()
+		require.ErrorContains(t, err, "give another address with --http", both)
+	}
+	for _, both := range [][2]string{{"127.0.0.1:0", "127.0.0.1:0"}, {"127.0.0.1:" + port, "127.0.0.3:" + port}} {
+		s := &server{config: &config{listen: both[0], http: both[1]}}
+		http, err := s.bindBoth()
+		require.NoError(t, err)
+		s.xmlAddr.close()
+		http.close()
+	}
+}
+
 // TestAnAddressInUseIsFoundBeforeADatabaseIsMade: the reason is the first line of the
 // log, with the flag, and no line says that an exchange has stopped that never ran.
 func TestAnAddressInUseIsFoundBeforeADatabaseIsMade(t *testing.T) {

@@ -186,6 +186,7 @@ func (s *server) startHTTP(at *bound) error {
 		Answer: func(ctx context.Context, xml []byte, tell func(reply []byte)) error {
 			return s.gateway.Answer(ctx, xml, tell)
 		},
+		Busy:          gateway.ErrBusy,
 		Refuse:        func(text string) []byte { return wire.AppendError(nil, text) },
 		FrameBytesMax: s.config.frameBytesMax,
 		Connections:   s.httpConnections,

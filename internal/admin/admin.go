@@ -34,8 +34,10 @@ type Options struct {
 	Admit func(ctx context.Context, frameBytes int) (release func(), err error)
 	// Answer does one frame's XML and calls tell with its reply's XML once it may be
 	// told; the reply is valid until tell returns. It is called only after Started
-	// has returned nil. An error means that nothing was told, and may not be.
+	// has returned nil. An error means that nothing was told, and may not be. If it is
+	// Busy, nothing was done either: there were too many at a time.
 	Answer func(ctx context.Context, xml []byte, tell func(reply []byte)) error
+	Busy   error
 	// Refuse returns a reply's XML that is one error.
 	Refuse        func(text string) []byte
 	FrameBytesMax int // largest body of POST /xml
@@ -69,7 +71,6 @@ const (
 	readTimeout    = 60 * time.Second
 	writeTimeout   = 120 * time.Second // a CPU profile takes 30 seconds by itself
 	idleTimeout    = 2 * time.Minute
-	answersMax     = 256              // frames of POST /xml at a time, each of up to FrameBytesMax
 	bodiesMax      = 1024             // bodies of POST /xml that arrive at a time
 	bodyTimeout    = 30 * time.Second // for one of them
 	smallBodyMax   = 64 << 10         // bytes of one that are read before memory is asked for
@@ -117,7 +118,7 @@ func register(o Options) *routes {
 	})
 	mux.HandleFunc("GET /loglevel", o.showLogLevel)
 	mux.HandleFunc("PUT /loglevel", o.setLogLevel)
-	mux.Handle("POST /xml", &xmlHandler{options: o, running: make(chan struct{}, answersMax)})
+	mux.Handle("POST /xml", &xmlHandler{options: o})
 	o.registerOperations(mux)
 	// Not /debug/pprof/cmdline: the command line may have the database's password.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

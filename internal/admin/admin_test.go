@@ -285,36 +285,13 @@ func TestPostXMLIsReadOnlyWhereThereIsMemory(t *testing.T) {
 	}
 }
 
-func TestPostXMLIsBoundedInRequests(t *testing.T) {
-	release := make(chan struct{})
-	waiting := make(chan struct{}, answersMax)
+func TestPostXMLTellsThatNothingWasDone(t *testing.T) {
 	o := options()
-	o.Answer = telling(func(context.Context, []byte) ([]byte, error) {
-		waiting <- struct{}{}
-		<-release
-		return []byte("<results/>"), nil
-	})
-	h := Handler(o)
-	post := func() *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("POST", "http://localhost/xml", nil))
-		return w
-	}
-	answers := make(chan int, answersMax)
-	for range answersMax {
-		go func() { answers <- post().Code }()
-	}
-	for range answersMax {
-		<-waiting
-	}
-	refused := post()
-	require.Equal(t, http.StatusServiceUnavailable, refused.Code)
-	require.Equal(t, "<results><error>256 requests are under way and no more are taken; try again</error></results>", refused.Body.String())
-	close(release)
-	for range answersMax {
-		require.Equal(t, http.StatusOK, <-answers)
-	}
-	require.Equal(t, http.StatusOK, post().Code)
+	o.Busy = errors.New("busy")
+	o.Answer = func(context.Context, []byte, func([]byte)) error { return fmt.Errorf("gateway: %w", o.Busy) }
+	response, body := do(t, serve(t, o), "POST", "/xml", "<create/>")
+	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
+	require.Equal(t, "<results><error>too many requests are under way; nothing was done, try again</error></results>", body)
 }
 
 func TestABodyThatBreaksOffIsNotDone(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 type xmlHandler struct {
 	options Options
 	bodies  bodies
-	running chan struct{} // holds a value for each frame under way
 	failed  atomic.Uint64 // requests that were not answered; each has a number in the log and in its reply
 }
 
@@ -40,18 +39,7 @@ func (h *xmlHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.refuse(w, http.StatusBadRequest, "the body did not arrive: "+err.Error())
 	default:
-		h.run(w, r, body, release)
-	}
-}
-
-// run has a frame answered if there is a slot, which no frame takes before it is here.
-func (h *xmlHandler) run(w http.ResponseWriter, r *http.Request, xml []byte, release func()) {
-	select {
-	case h.running <- struct{}{}:
-		defer func() { <-h.running }()
-		h.answer(w, r, xml, release)
-	default:
-		h.refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("%d requests are under way and no more are taken; try again", cap(h.running)))
+		h.answer(w, r, body, release)
 	}
 }
 
@@ -65,7 +53,11 @@ func (h *xmlHandler) answer(w http.ResponseWriter, r *http.Request, xml []byte, 
 		release()
 		h.reply(w, http.StatusOK, reply)
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, h.options.Busy):
+		h.refuse(w, http.StatusServiceUnavailable, "too many requests are under way; nothing was done, try again")
+	default:
 		id := h.failed.Add(1)
 		if r.Context().Err() == nil { // the client is still there, so it is the exchange
 			h.options.Log.Error("a request over HTTP is not answered", "request", id, "client", r.RemoteAddr, "error", err)

@@ -68,6 +68,10 @@ func (c *session) prove() (reason string, ok bool) {
 	case err == nil:
 		var grant *auth.Grant
 		if grant, err = c.checkToken(frame); err == nil {
+			if full := c.server.enter(c, grant); full > 0 {
+				c.log(slog.LevelWarn, "a connection is refused: its token has too many", 0, slog.String("token", grant.ID))
+				return fmt.Sprintf("the token has %d connections and may have no more; try again later", full), false
+			}
 			c.begin(grant)
 			return "", true
 		}
@@ -105,7 +109,6 @@ func (c *session) refuseToken(why error) (told bool) {
 
 // begin lets the session act as the bearer of a token, until that ends.
 func (c *session) begin(grant *auth.Grant) {
-	c.server.proved(c)
 	c.grant, c.clock.prove = grant, time.Time{}
 	c.clock.restart()
 	c.frames.SetMax(c.server.options.FrameBytesMax)

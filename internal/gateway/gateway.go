@@ -73,6 +73,7 @@ type Server struct {
 
 	recalling   *memory             // of batches that wait for the history, or behind one
 	recalls     *semaphore.Weighted // recallsMax
+	answering   *semaphore.Weighted // answersMax
 	lateAnswers *semaphore.Weighted // lateAnswersMax
 
 	connectionRate atomic.Int64 // SetRates
@@ -91,13 +92,14 @@ type Server struct {
 	listener net.Listener
 	sessions map[*session]struct{} // those that are refused included
 	served   int                   // those that are not refused
+	bearers  map[string]int        // how many of them act as the bearer of a token, by its ID
 	unproved list.List             // of *session: those of served that have to prove who they are, the oldest first
 }
 
 // New returns a server that does not listen yet. Shutdown ends it.
 func New(x Exchange, o Options) *Server {
 	o.setDefaults()
-	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{}), accounts: newAccountRates()}
+	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{}), bearers: make(map[string]int), accounts: newAccountRates()}
 	s.limits.Store(&Limits{ConnectionsMax: o.ConnectionsMax, IdleTimeout: o.IdleTimeout, FrameTimeout: o.FrameTimeout, WriteTimeout: o.WriteTimeout})
 	s.batches.New = func() any { return newBatch(s) }
 	s.replies.New = func() any { return new(reply) }
@@ -106,7 +108,8 @@ func New(x Exchange, o Options) *Server {
 	s.working = newMemory(max(1, 3*eighth), o.Metrics.working)
 	s.huge = newMemory(max(1, 2*eighth), o.Metrics.huge)
 	s.recalling = newMemory(max(1, eighth), o.Metrics.recalling)
-	s.recalls, s.lateAnswers = semaphore.NewWeighted(recallsMax), semaphore.NewWeighted(lateAnswersMax)
+	s.recalls = semaphore.NewWeighted(recallsMax)
+	s.answering, s.lateAnswers = semaphore.NewWeighted(answersMax), semaphore.NewWeighted(lateAnswersMax)
 	s.ctx, s.cutOff = context.WithCancel(context.Background())
 	s.accepting, s.drain = context.WithCancel(s.ctx)
 	return s
@@ -204,6 +207,7 @@ func (s *Server) forget(c *session, served int) {
 	defer s.mu.Unlock()
 	delete(s.sessions, c)
 	s.settled(c)
+	s.leave(c)
 	if !c.displaced {
 		s.served -= served
 	}
@@ -234,8 +238,9 @@ func (s *Server) Admit(ctx context.Context, frameBytes int) (release func(), err
 // Answer does one frame's XML and hands its reply's XML to tell once it may be told:
 // the same as a frame over TCP, for other transports. The frame's size is for the
 // caller to bound. The reply is valid until tell returns, and holds memory so long.
-// An error means that the exchange has failed or is stopping, or is ctx's; whether
-// the frame was done is unknown then, and nothing was told.
+// The error ErrBusy means that nothing was done. Any other means that the exchange has
+// failed or is stopping, or is ctx's; whether the frame was done is unknown then. Nothing
+// was told in either case.
 //
 // Where the server asks for tokens, ctx carries what the client may do (auth.WithGrant);
 // without that, or after its end, the frame is refused.
@@ -261,21 +266,46 @@ func (s *Server) Answer(ctx context.Context, xml []byte, tell func(reply []byte)
 	}
 	b.add(xml, s.judgeOf(grant))
 	m.lap(&b.clock, stageDecode)
+	if err := s.answer(ctx, b, r); err != nil {
+		return err
+	}
+	m.lap(&r.clock, stageJournal)
+	tell(r.bytes)
+	m.answered(r)
+	return nil
+}
+
+// ErrBusy is Answer's error if as many frames are under way as may be.
+var ErrBusy = errors.New("gateway: too many frames are under way")
+
+// answer does the frame of a batch, which it gives back, and returns once the reply may be
+// told.
+func (s *Server) answer(ctx context.Context, b *batch, r *reply) error {
+	if !s.answering.TryAcquire(1) {
+		s.discard(b)
+		return ErrBusy
+	}
+	defer s.answering.Release(1)
+	late := s.exchange.Ready(b.commands) < len(b.commands)
+	if late && !s.lateAnswers.TryAcquire(1) {
+		s.discard(b)
+		return ErrBusy
+	}
 	seq, err := s.execute(ctx, b)
 	b.clock.resume()
+	if err == nil && b.pending && !late {
+		late = s.lateAnswers.TryAcquire(1)
+		b.answers.unavailable = !late
+	}
+	if late {
+		defer s.lateAnswers.Release(1)
+	}
 	if err != nil {
 		s.discard(b)
 		return err
 	}
-	if b.pending {
-		if s.lateAnswers.TryAcquire(1) {
-			defer s.lateAnswers.Release(1)
-		} else {
-			b.answers.unavailable = true
-		}
-	}
 	b.appendReply(ctx, r, 0)
-	m.executed(b, r)
+	s.options.Metrics.executed(b, r)
 	s.settle(r, b)
 	s.release(b)
 	if seq > 0 {
@@ -283,9 +313,6 @@ func (s *Server) Answer(ctx context.Context, xml []byte, tell func(reply []byte)
 			return fmt.Errorf("gateway: wait for record %d: %w", seq, err)
 		}
 	}
-	m.lap(&r.clock, stageJournal)
-	tell(r.bytes)
-	m.answered(r)
 	return nil
 }
 

@@ -258,6 +258,35 @@ func TestOtherTransportsHaveRoomBesideThoseThatAskTheHistory(t *testing.T) {
 	})
 }
 
+// TestOtherTransportsHaveRoomBesideRefsThatTheHistoryMayKnow: of frames that ask it before
+// they are executed only so many may wait as well.
+func TestOtherTransportsHaveRoomBesideRefsThatTheHistoryMayKnow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newFake()
+		x.old = "old"
+		asking := make(chan struct{})
+		x.entered = func() { <-asking } // as Execute does while it asks the database
+		s := New(x, Options{})
+		old := []byte(`<create><account id="1" balance="1" ref="old"/></create>`)
+		errs := make(chan error, lateAnswersMax)
+		for range lateAnswersMax {
+			go func() {
+				_, err := ask(s, t.Context(), old)
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		_, err := ask(s, t.Context(), old)
+		require.ErrorIs(t, err, ErrBusy)
+		close(asking)
+		for range lateAnswersMax {
+			require.NoError(t, <-errs)
+		}
+		_, err = ask(s, t.Context(), old)
+		require.NoError(t, err)
+	})
+}
+
 // TestALargeFrameThatAsksTheHistoryKeepsItsMemory until it is answered.
 func TestALargeFrameThatAsksTheHistoryKeepsItsMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

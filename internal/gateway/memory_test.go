@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -277,6 +278,42 @@ func TestAnswerTellsThatThereIsNoMemory(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []int{1}, x.queried)
 		require.Equal(t, 1.0, s.hits(limitMemory))
+		requireNothingHeld(t, s)
+	})
+}
+
+// TestOtherTransportsAreBoundedWhileTheyAreExecuted, and neither while they wait for memory
+// nor while the reply is read.
+func TestOtherTransportsAreBoundedWhileTheyAreExecuted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newFake()
+		s := New(x, Options{})
+		held, err := s.huge.wait(t.Context(), math.MaxInt, time.Second)
+		require.NoError(t, err)
+		reading := make(chan struct{})
+		answers := make(chan error, 3*answersMax)
+		many := func(xml []byte) {
+			for range answersMax {
+				go func() { answers <- s.Answer(t.Context(), xml, func([]byte) { <-reading }) }()
+			}
+			synctest.Wait()
+		}
+		many([]byte("<create>" + strings.Repeat("<a/>", 50_000) + "</create>")) // wait for memory
+		many([]byte("<create/>"))                                               // are read
+		x.held = true
+		many(framedXML(opening(1))) // are executed
+		_, err = ask(s, t.Context(), []byte("<create/>"))
+		require.ErrorIs(t, err, ErrBusy)
+		x.set(func() { x.held = false })
+		synctest.Wait()
+		reply, err := ask(s, t.Context(), []byte("<create/>"))
+		require.NoError(t, err)
+		require.Equal(t, "<results/>", string(reply))
+		close(reading)
+		s.huge.release(held)
+		for range 3 * answersMax {
+			require.NoError(t, <-answers)
+		}
 		requireNothingHeld(t, s)
 	})
 }

@@ -70,6 +70,10 @@ const (
 	// Those beyond are closed without a word.
 	RefusedMax = 64
 
+	// Of ConnectionsMax one part in othersShare, and at least one, is for others than the
+	// bearers of any one token.
+	othersShare = 8
+
 	// drainGrace is how long a session of a server that shuts down still reads:
 	// long enough for what the client's kernel has already delivered.
 	drainGrace = 50 * time.Millisecond
@@ -97,9 +101,13 @@ const (
 	recallsMax    = 8
 	recallTimeout = 5 * time.Second
 
-	// lateAnswersMax is how many frames of other transports wait for the history at a time:
-	// those beyond are told that it does not answer, so that these transports have room for
-	// what does not wait.
+	// answersMax is how many frames of other transports are executed at a time. A frame that
+	// waits for memory, or whose client reads its reply slowly, is none of them.
+	answersMax = 256
+
+	// lateAnswersMax is how many of those wait for the history at a time, so that there is
+	// room for what does not wait: queries beyond are told that it does not answer, and
+	// frames with a ref that it is to be asked about first are refused.
 	lateAnswersMax = 64
 
 	// lingerBytesMax bounds what is read and discarded after the last reply.

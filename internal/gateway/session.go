@@ -40,6 +40,7 @@ type session struct {
 	// Guarded by the server's mu.
 	unproved  *list.Element // among those that have to prove who they are; nil for others
 	displaced bool          // another has its place
+	bearer    string        // the ID of the token among the server's bearers; "" before it is
 
 	grant  *auth.Grant // what the client has proved; nil where nobody asks, and before that
 	forget func()      // takes back what happens when the grant ends

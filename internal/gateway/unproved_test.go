@@ -65,6 +65,7 @@ func TestAFloodOfHandshakesShutsNobodyOut(t *testing.T) {
 func TestThoseWithoutATokenGiveWayToThoseWithOne(t *testing.T) {
 	l, keys := listen(t), newKeyring(t)
 	token, _ := keys.add("account:1", time.Time{})
+	other, _ := keys.add("account:2", time.Time{})
 	s := start(t, l, newFake(), Options{Tokens: keys.tokens, ConnectionsMax: 3})
 	first := silent(t, l)
 	for range 100 {
@@ -72,7 +73,7 @@ func TestThoseWithoutATokenGiveWayToThoseWithOne(t *testing.T) {
 	}
 	_, err := io.ReadAll(first)
 	require.NoError(t, err, "the oldest is closed")
-	for range 3 {
+	for _, token := range []string{token, other, token} {
 		c := dial(t, l)
 		c.send(authFrame(token))
 		require.NotContains(t, c.reply(), "<error")
@@ -82,6 +83,40 @@ func TestThoseWithoutATokenGiveWayToThoseWithOne(t *testing.T) {
 	require.Zero(t, unproved)
 	dial(t, l).isLast("the exchange has 3 connections and takes no more; try again later")
 	require.Zero(t, testutil.ToFloat64(s.options.Metrics.authRefused))
+}
+
+// TestATokenShutsNobodyElseOut: the last places are for others, and a connection that ends
+// gives its place back to its token.
+func TestATokenShutsNobodyElseOut(t *testing.T) {
+	const most, share = 24, 21
+	l, keys := listen(t), newKeyring(t)
+	greedy, _ := keys.add("account:1", time.Time{})
+	other, _ := keys.add("account:2", time.Time{})
+	s := start(t, l, newFake(), Options{Tokens: keys.tokens, ConnectionsMax: most})
+	enter := func(token string) *client {
+		c := dial(t, l)
+		c.send(authFrame(token))
+		require.NotContains(t, c.reply(), "<error")
+		return c
+	}
+	first := enter(greedy)
+	for range share - 1 {
+		enter(greedy)
+	}
+	for range most {
+		c := dial(t, l)
+		c.send(authFrame(greedy))
+		c.isLast("the token has 21 connections and may have no more; try again later")
+	}
+	for range most - share {
+		enter(other)
+	}
+	require.NoError(t, first.Conn.Close())
+	eventually(t, func() bool { served, _ := s.counts(); return served == most-1 })
+	enter(greedy)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.Len(t, s.bearers, 2)
 }
 
 // TestConnectionsThatComeAndGoLeaveNothing: start's end demands that no session is left

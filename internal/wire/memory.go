@@ -9,6 +9,7 @@ const (
 	memoryOfFrame     = 2000 // the decoder itself
 	memoryOfByte      = 20   // names, values and texts, as read and as echoed with references
 	memoryOfElement   = 2200 // the element, its command and result, its place in the reply with the longest error
+	memoryOfInherited = 500  // of an element where there is a <symbol>, whose name its error repeats
 	memoryOfAttribute = 300
 
 	attributeBytesMin = len(`a=""`)
@@ -19,7 +20,11 @@ const (
 // bring along, the executions of orders, comes on top. It only counts characters:
 // it costs little, and says more than the truth where they stand in a text.
 func DecodeMemory(frame []byte) int {
-	return memoryOfFrame + len(frame)*memoryOfByte + elementsOf(frame)*memoryOfElement +
+	ofElement := memoryOfElement
+	if bytes.Contains(frame, []byte("<symbol")) {
+		ofElement += memoryOfInherited
+	}
+	return memoryOfFrame + len(frame)*memoryOfByte + elementsOf(frame)*ofElement +
 		min(bytes.Count(frame, []byte("=")), len(frame)/attributeBytesMin)*memoryOfAttribute
 }
 
@@ -28,7 +33,7 @@ func DecodeMemory(frame []byte) int {
 const (
 	escapedBytesMax = len("&quot;")
 	answerBytesMax  = len(`<error sym="" id="18446744073709551615"></error>`) +
-		echoBytesCut*escapedBytesMax + errorBytesMax + 2*len(ellipsis)
+		echoBytesMax*escapedBytesMax + errorBytesMax + 2*len(ellipsis)
 )
 
 // ReplyMax returns how many bytes the reply to a frame has at most, statuses and what is

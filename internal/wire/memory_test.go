@@ -46,6 +46,7 @@ var costly = map[string][3]string{
 	"instructions":              {"<create>", "<?a?>", "</create>"},
 	"character data":            {"<create>", "<![CDATA[]]>", "</create>"},
 	"in a bad symbol":           {`<create><symbol sym="` + strings.Repeat("&quot;", 200) + `">`, "<a/>", "</symbol></create>"},
+	"in one not cut":            {`<create><symbol sym="` + strings.Repeat("&quot;", echoBytesMax) + `">`, "<a/>", "</symbol></create>"},
 	"accounts in a bad symbol":  {`<create><symbol sym="` + strings.Repeat("&amp;", 200) + `">`, `<account id="1">1</account>`, "</symbol></create>"},
 	"a long symbol":             {`<create><symbol sym="` + strings.Repeat("A", 50_000) + `">`, "<a/>", "</symbol></create>"},
 	"of a bad account":          {`<transactions id="` + strings.Repeat("&amp;", 200) + `">`, "<a/>", "</transactions>"},
