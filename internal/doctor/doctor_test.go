@@ -251,9 +251,15 @@ func TestPostgresIsLookedAt(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close(background)
 	_, err = conn.Exec(background, `CREATE TABLE outcry_schema_version AS SELECT 3 AS version;
-		CREATE TABLE exchange_state AS SELECT 7::bigint AS applied_seq, '00000000-0000-0000-0000-000000000001'::uuid AS journal_id`)
+		CREATE VIEW exchange_state AS SELECT 7::bigint AS applied_seq, '00000000-0000-0000-0000-000000000001'::uuid AS journal_id, '' AS ack FROM pg_sleep(0.02)`)
 	require.NoError(t, err)
-	requireFound(t, examined(t, healthy(), Options{DatabaseURL: url})["schema"], Warn, "version 3, this program's is", "take a backup before")
+	// A limit that is meant for others.
+	for _, limit := range []string{"SET statement_timeout = 1", "RESET statement_timeout"} {
+		_, err = conn.Exec(background, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I `+limit+`', current_database()); END $$`)
+		require.NoError(t, err)
+		all := examined(t, healthy(), Options{DatabaseURL: url})
+		requireFound(t, all["schema"], Warn, "version 3, this program's is", "take a backup before")
+	}
 	_, err = conn.Exec(background, `UPDATE outcry_schema_version SET version = 99`)
 	require.NoError(t, err)
 	requireFound(t, examined(t, healthy(), Options{DatabaseURL: url})["schema"], Bad, "version 99", "use the version of outcry")
