@@ -15,12 +15,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"outcry/internal/journal"
 	"outcry/internal/postgres/pgtest"
@@ -228,6 +230,27 @@ func TestTheDataDirectoryIsLookedAt(t *testing.T) {
 	b[3] ^= 1
 	require.NoError(t, os.WriteFile(segment, b, 0o600))
 	requireFound(t, examined(t, healthy(), Options{Data: dir})["journal"], Bad, "is damaged at offset 0", "outcry verify")
+}
+
+// TestAJournalThatIsClosedToUsIsNotCalledDamaged, nor is the server to be stopped for it.
+func TestAJournalThatIsClosedToUsIsNotCalledDamaged(t *testing.T) {
+	dir := t.TempDir()
+	j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{SegmentBytes: 1 << 12})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+	require.NoError(t, os.Chmod(filepath.Join(dir, "journal"), 0))
+	defer os.Chmod(filepath.Join(dir, "journal"), 0o700)
+	if os.Geteuid() == 0 { // whom no mode keeps out: this thread opens files as nobody
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		require.NoError(t, os.Chmod(dir, 0o755))
+		require.NoError(t, unix.Setfsuid(65534))
+		defer func() { require.NoError(t, unix.Setfsuid(0)) }()
+	}
+	e := &examination{Options: Options{Data: dir}, machine: healthy()}
+	e.checkJournal() // on this thread
+	require.Len(t, e.findings, 1)
+	requireFound(t, e.findings[0], Warn, "permission denied", "as the server's user")
 }
 
 // TestPostgresIsLookedAt asks a real one, which is without durability, as tests are.
