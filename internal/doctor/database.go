@@ -56,6 +56,7 @@ func (e *examination) checkDatabase(ctx context.Context) {
 	}
 	config.RuntimeParams["application_name"] = "outcry doctor"
 	config.RuntimeParams["default_transaction_read_only"] = "on"
+	config.RuntimeParams["statement_timeout"] = "0" // that of role or database: there is databaseTimeout
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		e.found("postgres", Bad, "start Postgres, or correct --database-url", "%v", err)

@@ -194,6 +194,10 @@ func (e *examination) checkJournal() {
 		e.found("journal", Bad, "use the version of outcry that the server has", "%v", err)
 		return
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		e.found("journal", Warn, "run outcry doctor as the server's user, or as root", "not known: %v", err)
+		return
+	}
 	if err != nil {
 		e.found("journal", Bad, "stop the server and run outcry verify; see docs/RELIABILITY.md", "%v", err)
 		return

@@ -15,12 +15,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"outcry/internal/journal"
 	"outcry/internal/postgres/pgtest"
@@ -230,6 +232,27 @@ func TestTheDataDirectoryIsLookedAt(t *testing.T) {
 	requireFound(t, examined(t, healthy(), Options{Data: dir})["journal"], Bad, "is damaged at offset 0", "outcry verify")
 }
 
+// TestAJournalThatIsClosedToUsIsNotCalledDamaged, nor is the server to be stopped for it.
+func TestAJournalThatIsClosedToUsIsNotCalledDamaged(t *testing.T) {
+	dir := t.TempDir()
+	j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{SegmentBytes: 1 << 12})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+	require.NoError(t, os.Chmod(filepath.Join(dir, "journal"), 0))
+	defer os.Chmod(filepath.Join(dir, "journal"), 0o700)
+	if os.Geteuid() == 0 { // whom no mode keeps out: this thread opens files as nobody
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		require.NoError(t, os.Chmod(dir, 0o755))
+		require.NoError(t, unix.Setfsuid(65534))
+		defer func() { require.NoError(t, unix.Setfsuid(0)) }()
+	}
+	e := &examination{Options: Options{Data: dir}, machine: healthy()}
+	e.checkJournal() // on this thread
+	require.Len(t, e.findings, 1)
+	requireFound(t, e.findings[0], Warn, "permission denied", "as the server's user")
+}
+
 // TestPostgresIsLookedAt asks a real one, which is without durability, as tests are.
 func TestPostgresIsLookedAt(t *testing.T) {
 	url := pgtest.NewDatabase(t)
@@ -251,9 +274,15 @@ func TestPostgresIsLookedAt(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close(background)
 	_, err = conn.Exec(background, `CREATE TABLE outcry_schema_version AS SELECT 3 AS version;
-		CREATE TABLE exchange_state AS SELECT 7::bigint AS applied_seq, '00000000-0000-0000-0000-000000000001'::uuid AS journal_id`)
+		CREATE VIEW exchange_state AS SELECT 7::bigint AS applied_seq, '00000000-0000-0000-0000-000000000001'::uuid AS journal_id, '' AS ack FROM pg_sleep(0.02)`)
 	require.NoError(t, err)
-	requireFound(t, examined(t, healthy(), Options{DatabaseURL: url})["schema"], Warn, "version 3, this program's is", "take a backup before")
+	// A limit that is meant for others.
+	for _, limit := range []string{"SET statement_timeout = 1", "RESET statement_timeout"} {
+		_, err = conn.Exec(background, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I `+limit+`', current_database()); END $$`)
+		require.NoError(t, err)
+		all := examined(t, healthy(), Options{DatabaseURL: url})
+		requireFound(t, all["schema"], Warn, "version 3, this program's is", "take a backup before")
+	}
 	_, err = conn.Exec(background, `UPDATE outcry_schema_version SET version = 99`)
 	require.NoError(t, err)
 	requireFound(t, examined(t, healthy(), Options{DatabaseURL: url})["schema"], Bad, "version 99", "use the version of outcry")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -25,6 +26,17 @@ const (
 	// else has reason to be connected so early.
 	settleLockTimeout = "30s"
 )
+
+// superuserSession are settings of the superuser's sessions. role may set others for its
+// database, and must neither keep a start from its work nor have the superuser find
+// functions of role's where Postgres's own are meant.
+var superuserSession = map[string]string{
+	"search_path":                         "pg_catalog",
+	"statement_timeout":                   "0",
+	"lock_timeout":                        settleLockTimeout,
+	"idle_in_transaction_session_timeout": "0",
+	"default_transaction_read_only":       "off",
+}
 
 // step is a statement that changes roles or owners, and what it does in words.
 type step struct{ does, sql string }
@@ -94,8 +106,7 @@ func (c *Cluster) settleRoles(ctx context.Context) error {
 	defer conn.Close(context.WithoutCancel(ctx))
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var former bool
-		if err := tx.QueryRow(ctx, `SELECT rolname = $1, set_config('lock_timeout', $2, true) FROM pg_roles WHERE oid = 10`,
-			role, settleLockTimeout).Scan(&former, nil); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT rolname = $1 FROM pg_roles WHERE oid = 10`, role).Scan(&former); err != nil {
 			return err
 		}
 		steps := settling
@@ -122,11 +133,22 @@ func (c *Cluster) settleRoles(ctx context.Context) error {
 // connectAsSuperuser connects as the bootstrap superuser, by the name that it has now or
 // had in former versions.
 func (c *Cluster) connectAsSuperuser(ctx context.Context) (*pgx.Conn, error) {
-	conn, err := pgx.Connect(ctx, c.AdminURL())
+	conn, err := connectWith(ctx, c.AdminURL(), superuserSession)
 	if refused(err) {
-		return pgx.Connect(ctx, c.URL())
+		return connectWith(ctx, c.URL(), superuserSession)
 	}
 	return conn, err
+}
+
+// connectWith is pgx.Connect with settings of the session, which win over those of the
+// role and of the database.
+func connectWith(ctx context.Context, url string, settings map[string]string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(config.RuntimeParams, settings)
+	return pgx.ConnectConfig(ctx, config)
 }
 
 // refused reports whether err is that of a Postgres that answers and lets nobody in.

@@ -109,6 +109,23 @@ func TestARoleIsMadeAgain(t *testing.T) {
 	require.Equal(t, settledRoles, query(t, begin(t, o).URL(), roles))
 }
 
+// TestSettingsOfTheDatabaseDoNotReachTheSuperuser: its owner may give it any. A start would
+// fail for good, or run what the owner has made.
+func TestSettingsOfTheDatabaseDoNotReachTheSuperuser(t *testing.T) {
+	const without = "&search_path=pg_catalog&statement_timeout=0&default_transaction_read_only=off"
+	o := initialized(t, t.TempDir())
+	c := begin(t, o)
+	do(t, c.AdminURL(), "ALTER ROLE outcry SUPERUSER") // which the next start takes back
+	do(t, c.URL(), `CREATE SCHEMA mine; CREATE FUNCTION mine.pg_get_userbyid(oid) RETURNS name LANGUAGE plpgsql AS
+		$$ BEGIN ALTER ROLE outcry SUPERUSER; RETURN 'outcry'; END $$`)
+	for _, setting := range []string{"search_path = mine, pg_catalog", "statement_timeout = 1", "lock_timeout = 1",
+		"idle_in_transaction_session_timeout = 1", "default_transaction_read_only = on"} {
+		do(t, c.URL()+without, "ALTER DATABASE postgres SET "+setting)
+	}
+	stop(t, c)
+	require.Equal(t, settledRoles, query(t, begin(t, o).URL()+without, roles))
+}
+
 func TestAClusterOfAFormerVersionIsBroughtHere(t *testing.T) {
 	for name, way := range ways(t) {
 		t.Run(name, func(t *testing.T) {
