@@ -108,6 +108,23 @@ func TestABodyTooManyCutsOffTheOneThatBeganFirst(t *testing.T) {
 	require.Equal(t, "<results><error>the body did not arrive: too many others are arriving, and this one began first</error></results>", text)
 }
 
+// TestABodyThatHasArrivedMakesNoRoomForOthers: it is not among those that arrive any more,
+// and its client's connection stays.
+func TestABodyThatHasArrivedMakesNoRoomForOthers(t *testing.T) {
+	s := serve(t, options())
+	first, other := rawDial(t, s.Listener.Addr().String()), rawDial(t, s.Listener.Addr().String())
+	post := func(c *rawClient) {
+		c.send("POST /xml HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n<create/>")
+		code, text := c.answer()
+		require.Equal(t, http.StatusOK, code, text)
+	}
+	post(first)
+	for range bodiesMax {
+		post(other)
+	}
+	post(first)
+}
+
 // pipeListener is a listener without a network, for time that is a test's own.
 type pipeListener struct {
 	conns  chan net.Conn
