@@ -162,18 +162,19 @@ func TestABodyHasItsTimeAndTheFrameAnother(t *testing.T) {
 		go func() { _ = s.Serve(l) }()
 		defer s.Close()
 		for _, test := range []struct {
-			rest string
-			code int
-			took time.Duration
+			begin, rest string
+			code        int
+			took        time.Duration
 		}{
-			{"", http.StatusRequestTimeout, bodyTimeout + restTimeout}, // net/http waits for the rest first
-			{strings.Repeat("x", 92), http.StatusOK, 80 * time.Second},
+			{strings.Replace(announced, "POST /xml", "PUT /loglevel", 1), "", http.StatusBadRequest, requestBodyTimeout + restTimeout},
+			{announced, "", http.StatusRequestTimeout, bodyTimeout + restTimeout}, // net/http waits for the rest first
+			{announced, strings.Repeat("x", 92), http.StatusOK, 80 * time.Second},
 		} {
 			ours, theirs := net.Pipe()
 			l.conns <- theirs
 			c := &rawClient{t, ours, bufio.NewReader(ours)}
 			begun := time.Now()
-			c.send(announced)
+			c.send(test.begin)
 			if test.rest != "" {
 				c.send(test.rest)
 			}
