@@ -303,3 +303,22 @@ func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 	status, _ := s.visit(t).get("/healthz")
 	require.Equal(t, http.StatusOK, status)
 }
+
+// TestTheSendingSideEndsAlone: what a client still sends is read, so that it gets the
+// answer, and not a reset instead.
+func TestTheSendingSideEndsAlone(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	s := &site{bound: NewConnections(1, func(net.Addr) {}), addr: l.Addr().String()}
+	v := s.visit(t)
+	conn, err := s.bound.Listener(l).Accept()
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.(interface{ CloseWrite() error }).CloseWrite())
+	_, err = v.r.ReadByte()
+	require.ErrorIs(t, err, io.EOF)
+	v.send("x")
+	_, err = io.ReadFull(conn, make([]byte, 1))
+	require.NoError(t, err)
+}
