@@ -109,6 +109,23 @@ func TestABodyTooManyCutsOffTheOneThatBeganFirst(t *testing.T) {
 	require.Equal(t, "<results><error>the body did not arrive: too many others are arriving, and this one began first</error></results>", text)
 }
 
+// TestABodyThatHasArrivedMakesNoRoomForOthers: it is not among those that arrive any more,
+// and its client's connection stays.
+func TestABodyThatHasArrivedMakesNoRoomForOthers(t *testing.T) {
+	s := serve(t, options())
+	first, other := rawDial(t, s.Listener.Addr().String()), rawDial(t, s.Listener.Addr().String())
+	post := func(c *rawClient) {
+		c.send("POST /xml HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n<create/>")
+		code, text := c.answer()
+		require.Equal(t, http.StatusOK, code, text)
+	}
+	post(first)
+	for range bodiesMax {
+		post(other)
+	}
+	post(first)
+}
+
 // pipeListener is a listener without a network, for time that is a test's own.
 type pipeListener struct {
 	conns  chan net.Conn
@@ -146,18 +163,19 @@ func TestABodyHasItsTimeAndTheFrameAnother(t *testing.T) {
 		go func() { _ = s.Serve(l) }()
 		defer s.Close()
 		for _, test := range []struct {
-			rest string
-			code int
-			took time.Duration
+			begin, rest string
+			code        int
+			took        time.Duration
 		}{
-			{"", http.StatusRequestTimeout, bodyTimeout + restTimeout}, // net/http waits for the rest first
-			{strings.Repeat("x", 92), http.StatusOK, 80 * time.Second},
+			{strings.Replace(announced, "POST /xml", "PUT /loglevel", 1), "", http.StatusBadRequest, requestBodyTimeout + restTimeout},
+			{announced, "", http.StatusRequestTimeout, bodyTimeout + restTimeout}, // net/http waits for the rest first
+			{announced, strings.Repeat("x", 92), http.StatusOK, 80 * time.Second},
 		} {
 			ours, theirs := net.Pipe()
 			l.conns <- theirs
 			c := &rawClient{t, ours, bufio.NewReader(ours)}
 			begun := time.Now()
-			c.send(announced)
+			c.send(test.begin)
 			if test.rest != "" {
 				c.send(test.rest)
 			}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -187,12 +188,17 @@ func TestOperatorsRoomIsBounded(t *testing.T) {
 	}
 	s := serveBounded(t, 1, o)
 	hold(t, s, 1)
+	var asking []*visitor
 	for range OperatorConnectionsMax {
-		s.visit(t).send("GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		asking = append(asking, s.visit(t).send("GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 		<-begun
 	}
 	s.visit(t).isClosed()
 	close(end)
+	for _, v := range asking {
+		status, _ := v.answer()
+		require.Equal(t, http.StatusOK, status)
+	}
 	s.has(t, 1)
 }
 
@@ -240,6 +246,17 @@ func TestARefusedRequestClosesItsConnection(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	require.False(t, closes)
 	s.has(t, 1)
+}
+
+// TestWhatIsRefusedClosesAndNothingElse: of all statuses that a handler answers.
+func TestWhatIsRefusedClosesAndNothingElse(t *testing.T) {
+	for status, closes := range map[int]string{200: "", 400: "", 404: "", 405: "", 408: "", 500: "",
+		401: "close", 403: "close", 413: "close", 421: "close", 429: "close", 503: "close"} {
+		answer := httptest.NewRecorder()
+		withinBound(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })).
+			ServeHTTP(answer, httptest.NewRequest("GET", "/", nil))
+		require.Equal(t, closes, answer.Result().Header.Get("Connection"), "%d", status)
+	}
 }
 
 // TestARequestIsOneRequest: what proxies and servers have read in two ways is refused, and
@@ -295,4 +312,23 @@ func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 	s.has(t, 0)
 	status, _ := s.visit(t).get("/healthz")
 	require.Equal(t, http.StatusOK, status)
+}
+
+// TestTheSendingSideEndsAlone: what a client still sends is read, so that it gets the
+// answer, and not a reset instead.
+func TestTheSendingSideEndsAlone(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	s := &site{bound: NewConnections(1, func(net.Addr) {}), addr: l.Addr().String()}
+	v := s.visit(t)
+	conn, err := s.bound.Listener(l).Accept()
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.(interface{ CloseWrite() error }).CloseWrite())
+	_, err = v.r.ReadByte()
+	require.ErrorIs(t, err, io.EOF)
+	v.send("x")
+	_, err = io.ReadFull(conn, make([]byte, 1))
+	require.NoError(t, err)
 }

@@ -45,3 +45,36 @@ func TestAnEngineIsAliveWhileEveryOwnerAnswers(t *testing.T) {
 	<-ordered
 	require.NoError(t, m.Alive(background))
 }
+
+// restless is an owner that does nothing.
+type restless struct{}
+
+func (restless) do(*exchange.Command, *exchange.Result, int64) error { return nil }
+func (restless) begin()                                              {}
+func (restless) idle()                                               {}
+func (restless) rest()                                               {}
+
+// TestAnOwnerRestsOnlyWhenNothingIsAboutToCome: what is put where nobody looks any more
+// would never be done.
+func TestAnOwnerRestsOnlyWhenNothingIsAboutToCome(t *testing.T) {
+	m := open(t, Options{})
+	for name, test := range map[string]struct {
+		come  func(*inbox)
+		rests bool
+	}{
+		"nothing":                   {func(*inbox) {}, true},
+		"a task":                    {func(in *inbox) { in.tasks <- nil }, false},
+		"a sender waits for room":   {func(in *inbox) { in.waiting = 1 }, false},
+		"an operator waits":         {func(in *inbox) { in.urgent = []*task{{}} }, false},
+		"a task came since a while": {func(in *inbox) { in.fresh = true }, false},
+	} {
+		in := &inbox{engine: m.Engine, owner: restless{}, tasks: make(chan *task, 1)}
+		test.come(in)
+		m.awakeCount.Add(1)
+		require.Equal(t, test.rests, in.rested(), name)
+		require.Equal(t, test.rests, in.tasks == nil, name)
+		if !test.rests {
+			m.awakeCount.Add(-1)
+		}
+	}
+}

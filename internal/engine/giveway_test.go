@@ -446,3 +446,28 @@ func TestPausesAreOfACommandAndNotOfItsFrame(t *testing.T) {
 		require.Len(t, done, 1)
 	})
 }
+
+// TestATaskThatReadsInTheMiddleOfAnOrderGoesOn to the desk of its next command.
+func TestATaskThatReadsInTheMiddleOfAnOrderGoesOn(t *testing.T) {
+	m := open(t, Options{})
+	order := m.all(buy("A", 1, 1))[0].Order
+	end := m.inParts("A")
+	results := m.all(queryOf(order), buy("B", 1, 1))
+	require.NoError(t, end())
+	require.Equal(t, exchange.Shares(1), results[0].Status.Open)
+	require.NotZero(t, results[1].Order)
+	m.agrees()
+}
+
+// TestAfterAnInterruptOperatorsChangeNothing: a book may have an order that is unfinished.
+func TestAfterAnInterruptOperatorsChangeNothing(t *testing.T) {
+	m := open(t, Options{})
+	before := m.journal.Appended()
+	m.Interrupt()
+	_, err := m.Halt(background, "A", "")
+	require.ErrorIs(t, err, ErrStopped)
+	_, err = m.Resume(background, "A")
+	require.ErrorIs(t, err, ErrStopped)
+	require.Equal(t, before, m.journal.Appended())
+	require.Nil(t, m.desk("A").book.Halted())
+}

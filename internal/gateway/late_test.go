@@ -77,6 +77,32 @@ func TestADatabaseThatIsSilentCostsAConnectionItsTimeOnce(t *testing.T) {
 	})
 }
 
+// TestWhatIsExecutedLaterIsAskedForAgain: also if it waits behind what was not asked for,
+// since the client has not taken the replies.
+func TestWhatIsExecutedLaterIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, x := newPipes(), newFake()
+		x.past, x.frozen = 99, true
+		s := start(t, p, x, Options{BatchFramesMax: 1, UnsentBytesMax: 1})
+		c := connect(t, p)
+		for order := 1; order <= 4; order++ {
+			c.send(query(order))
+		}
+		time.Sleep(recallTimeout)
+		synctest.Wait()
+		x.set(func() { x.frozen = false })
+		c.send(query(5))
+		synctest.Wait()
+		require.Equal(t, []int{1}, x.asked(), "the replies before it are not taken")
+		for order := 1; order <= 4; order++ {
+			require.Equal(t, away(order), c.reply())
+		}
+		require.Equal(t, answer(5), c.reply())
+		synctest.Wait()
+		requireNothingHeld(t, s)
+	})
+}
+
 // TestWhatWaitsForTheHistoryIsBounded counts batches of a connection and memory of all.
 func TestWhatWaitsForTheHistoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

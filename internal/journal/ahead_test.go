@@ -55,24 +55,103 @@ func TestAClaimOfManyRecordsHasRoomForAll(t *testing.T) {
 }
 
 // TestADiskWithoutRoomForAClaimRefusesItAlone: nobody else is refused, and what was made
-// for it is removed.
+// for it is removed. With room for no segment it is told so all the same.
 func TestADiskWithoutRoomForAClaimRefusesItAlone(t *testing.T) {
+	for _, segments := range []int{3, 0} {
+		bubble(t, func(t *testing.T, fs *memFS) {
+			j := mustOpenMem(t, fs, small)
+			fs.setRoom(segments * 4096)
+			before := fs.used()
+			for range 3 {
+				err := claimMany(t, j, 40, 900)
+				require.ErrorIs(t, err, ErrNoRoom)
+				require.ErrorIs(t, err, syscall.ENOSPC)
+				synctest.Wait()
+				require.Equal(t, before, fs.used(), "what was made for it is gone")
+				require.NoError(t, j.Room())
+				require.NoError(t, claimed(t, j, j.Claim, 10))
+			}
+			fs.setRoom(-1)
+			require.NoError(t, claimMany(t, j, 40, 900))
+			j.Unclaim(40, 900)
+		})
+	}
+}
+
+// TestAClaimOfManyLeavesTheReserve: what has to go on without new segments keeps its room.
+func TestAClaimOfManyLeavesTheReserve(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)
-		fs.setRoom(3 * 4096)
-		before := fs.used()
-		for range 3 {
-			err := claimMany(t, j, 40, 900)
-			require.ErrorIs(t, err, ErrNoRoom)
-			require.ErrorIs(t, err, syscall.ENOSPC)
-			synctest.Wait()
-			require.Equal(t, before, fs.used(), "what was made for it is gone")
-			require.NoError(t, j.Room())
-			require.NoError(t, claimed(t, j, j.Claim, 10))
+		fs.setRoom(0)
+		claims := 0
+		for ; ; claims++ {
+			if err := claimMany(t, j, 1, 40); err != nil {
+				require.ErrorIs(t, err, ErrNoRoom)
+				break
+			}
 		}
-		fs.setRoom(-1)
+		require.Positive(t, claims)
+		require.GreaterOrEqual(t, j.RoomBytes(), j.ReserveBytes())
+		require.NoError(t, claimed(t, j, j.ClaimReserve, 40))
+		j.Unclaim(claims, 40)
+	})
+}
+
+// TestAClaimGoesOnAsSoonAsThereIsRoom: where no segment is being made, it is woken by what
+// gives room back.
+func TestAClaimGoesOnAsSoonAsThereIsRoom(t *testing.T) {
+	for name, begin := range map[string]func(*testing.T, *Journal, *memFS) (giveBack func()){
+		"a record is written that was charged twice its bytes": func(t *testing.T, j *Journal, fs *memFS) func() {
+			gate := make(chan struct{})
+			fs.mu.Lock()
+			fs.files[segmentPath(memDir, 1)].gate = gate
+			fs.mu.Unlock()
+			require.NoError(t, j.Claim(1300))
+			_, err := j.AppendClaimed(payload(1, 1300), 1300)
+			require.NoError(t, err)
+			synctest.Wait() // it is being synced
+			return func() { close(gate) }
+		},
+		"a claim of many is given back": func(t *testing.T, j *Journal, _ *memFS) func() {
+			require.NoError(t, claimMany(t, j, 2, 400))
+			return func() { j.Unclaim(2, 400) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, fs *memFS) {
+				j := mustOpenMem(t, fs, small)
+				giveBack := begin(t, j, fs)
+				require.NoError(t, j.Claim(1300)) // appended by nobody here
+				left := j.RoomBytes() - j.ReserveBytes()
+				waits := make(chan error, 1)
+				go func() { waits <- j.Claim(int(left) / 2) }() // with its head it takes some more than is left
+				synctest.Wait()
+				require.Empty(t, waits)
+				giveBack()
+				require.NoError(t, <-waits)
+			})
+		})
+	}
+}
+
+// TestASpareThatTheFlusherHasIsNotDropped: the account says what there is, also where
+// the flusher takes a spare that was to be removed.
+func TestASpareThatTheFlusherHasIsNotDropped(t *testing.T) {
+	bubble(t, func(t *testing.T, fs *memFS) {
+		j := mustOpenMem(t, fs, small)
 		require.NoError(t, claimMany(t, j, 40, 900))
 		j.Unclaim(40, 900)
+		synctest.Wait()
+		var taken []spare
+		for s, ok := j.allocator.pop(false); ok; s, ok = j.allocator.pop(false) {
+			taken = append(taken, s)
+		}
+		room := j.RoomBytes()
+		j.allocator.trim()
+		require.Equal(t, room, j.RoomBytes())
+		j.allocator.mu.Lock()
+		j.allocator.ready = taken
+		j.allocator.mu.Unlock()
 	})
 }
 

@@ -172,6 +172,11 @@ func TestWhatCannotBeEndsMarketData(t *testing.T) {
 		{"a cancel of many of an unknown symbol", [][]byte{made, canceledAll(exchange.Cancel{Order: 1, Symbol: "T", Side: exchange.Sell, Shares: 5, Limit: 7})},
 			"journal record 2 is for symbol T, which was never made"},
 		{"a halt of an unknown symbol", [][]byte{event(exchange.Event{Kind: exchange.SymbolHalted})}, "journal record 1 is for symbol S, which was never made"},
+		{"an order while another is unfinished", [][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Buy, 5, 7), placed(3, exchange.Buy, 5, 6)},
+			"of order 3 for S, while order 2 is unfinished"},
+		{"a part of an order that is finished", [][]byte{made, placed(1, exchange.Sell, 5, 7),
+			event(exchange.Event{Kind: exchange.OrderContinued, Order: 2, Side: exchange.Buy, Shares: 5, Limit: 7, Before: 1, Fills: []exchange.Fill{{Resting: 1, Account: "1", Shares: 5, Price: 7}}})},
+			"order 2 for S goes on, and is not unfinished"},
 		{"an unknown symbol", [][]byte{placed(1, exchange.Sell, 5, 7)}, "journal record 1 is for symbol S, which was never made"},
 		{"a symbol made twice", [][]byte{made, made}, "journal record 2 makes symbol S again"},
 		{"no event", [][]byte{made, []byte("x")}, "journal record 2: exchange: not an event"},
@@ -217,6 +222,51 @@ func TestASnapshotThatDoesNotFitTogetherIsNoMarketData(t *testing.T) {
 		require.True(t, source.closed, "the journal is not held")
 	}
 	require.NoError(t, feedOf(&listed{}, m.snapshot(4)).Err())
+}
+
+// TestOnlyTheNewestOrderOfASnapshotMayBeUnfinished: none was placed behind one that is.
+func TestOnlyTheNewestOrderOfASnapshotMayBeUnfinished(t *testing.T) {
+	of := func(id exchange.OrderID, side exchange.Side, limit exchange.Price) exchange.OrderState {
+		return exchange.OrderState{ID: id, Symbol: "S", Side: side, Limit: limit, Open: 5}
+	}
+	snap := &Snapshot{Seq: 3, Symbols: []exchange.SymbolState{{Symbol: "S"}}, Orders: []exchange.OrderState{of(1, exchange.Sell, 7), of(2, exchange.Buy, 7)}}
+	require.NoError(t, feedOf(&listed{seq: 3}, snap).Err())
+	snap.Orders = append(snap.Orders, of(3, exchange.Buy, 6))
+	require.ErrorContains(t, feedOf(&listed{seq: 3}, snap).Err(), "order 3 of S is newer than order 2, which is unfinished")
+}
+
+// TestAChunkIsBounded: answers wait for so many fills at the most, however few records
+// they are in.
+func TestAChunkIsBounded(t *testing.T) {
+	const each = chunkFills / 2
+	source := &listed{records: [][]byte{made, placed(1, exchange.Sell, 10*each, 7)}}
+	fills := make([]exchange.Fill, each)
+	for i := range fills {
+		fills[i] = exchange.Fill{Resting: 1, Account: "1", Shares: 1, Price: 7}
+	}
+	for id := range exchange.OrderID(6) {
+		source.records = append(source.records, placed(2+id, exchange.Buy, each, 7, fills...))
+	}
+	f := feedOf(source, &Snapshot{})
+	for _, want := range []uint64{4, 6, 8} {
+		more, err := f.takeChunk()
+		require.NoError(t, err)
+		require.True(t, more)
+		require.Equal(t, want, f.Seq())
+	}
+}
+
+// TestABacklogHasTheNewestEvents: in their order, and each once.
+func TestABacklogHasTheNewestEvents(t *testing.T) {
+	for added, want := range map[int][]string{0: {"", ""}, 2: {"12", "2"}, 3: {"123", "23"}, 5: {"345", "345"}, 7: {"567", "567"}} {
+		b := newBacklog(3)
+		for n := range added {
+			b.add([]byte{'1' + byte(n)})
+		}
+		for since, want := range want {
+			require.Equal(t, want, string(bytes.Join(b.appendSince(nil, uint64(since)), nil)), "%d events, since %d", added, since)
+		}
+	}
 }
 
 // TestNothingIsToldBeforeItIsDurable holds a real journal's sync back.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
@@ -170,6 +171,43 @@ func TestARecordThatTakesLongGetsMoreTime(t *testing.T) {
 	p.caughtUp(database)
 	_, retries := p.attempts()
 	require.Greater(t, retries, 6, "halved down to one, then given more time")
+}
+
+// TestWhatAnErrorMakesOfTheNextTry: a smaller batch at once if the batch was too much, later
+// if Postgres failed for another reason, and the same one if a lock was the reason. One
+// record gets more time, up to a bound.
+func TestWhatAnErrorMakesOfTheNextTry(t *testing.T) {
+	late := fmt.Errorf("write: %w", context.DeadlineExceeded)
+	answer := func(code string) error { return fmt.Errorf("write: %w", &pgconn.PgError{Code: code}) }
+	type next struct {
+		atOnce bool
+		size   int
+		limit  time.Duration
+	}
+	for _, test := range []struct {
+		err     error
+		records uint64
+		limit   time.Duration
+		want    next
+	}{
+		{late, 9, batchTimeMax, next{true, 4, batchTimeMax}},
+		{answer("57014"), 9, batchTimeMax, next{true, 4, batchTimeMax}},
+		{answer("25P04"), 2, batchTimeMax, next{true, 1, batchTimeMax}},
+		{answer("53200"), 9, batchTimeMax, next{true, 4, batchTimeMax}},
+		{answer("53400"), 9, batchTimeMax, next{true, 4, batchTimeMax}},
+		{answer("54000"), 9, batchTimeMax, next{true, 4, batchTimeMax}},
+		{answer("XX000"), 9, batchTimeMax, next{true, 4, batchTimeMax}},
+		{answer("57P01"), 9, batchTimeMax, next{false, 4, batchTimeMax}},
+		{answer(lockNotAvailable), 9, batchTimeMax, next{false, 100, batchTimeMax}},
+		{late, 1, batchTimeMax, next{false, 100, 2 * batchTimeMax}},
+		{late, 1, recordTimeMax - 1, next{false, 100, recordTimeMax}},
+		{late, 1, recordTimeMax, next{false, 100, recordTimeMax}},
+		{answer("57014"), 1, batchTimeMax, next{false, 100, batchTimeMax}},
+	} {
+		p := &Projector{batch: &batch{first: 5, last: 4 + test.records}, size: 100, limit: test.limit}
+		atOnce := p.shrink(test.err)
+		require.Equal(t, test.want, next{atOnce, p.size, p.limit}, "%v of %d records", test.err, test.records)
+	}
 }
 
 // TestALimitOfTheDatabaseDoesNotStopTheTables is a role or database with a

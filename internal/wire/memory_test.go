@@ -31,6 +31,7 @@ var costly = map[string][3]string{
 	"symbols with accounts":     {"<create>", `<symbol sym="A"><account id="1">1</account></symbol>`, "</create>"},
 	"accounts":                  {"<create>", `<account id="1" balance="1"/>`, "</create>"},
 	"quotes":                    {`<transactions id="1">`, `<a id='""""""""""""""""'/>`, "</transactions>"},
+	"quotes in all values":      {`<transactions id="1">`, "<order" + quotes("sym", "amount", "limit", "id", "ref") + "/>", "</transactions>"},
 	"one value of quotes":       {`<transactions id="1"><a id='`, `"`, `'/></transactions>`},
 	"one long value":            {`<transactions id="1"><a id='`, "x", `'/></transactions>`},
 	"a comment at the end":      {`<transactions id="1">`, `<query id="1"/>`, "<!----></transactions>"}, // both decoders have all of it by then
@@ -58,6 +59,15 @@ var costly = map[string][3]string{
 	"no UTF-8":                  {"", "\xff", ""},
 }
 
+// quotes returns attributes of quotes, of which each is longer in a reply, and which are as
+// long as a value may be that is repeated whole.
+func quotes(names ...string) (attributes string) {
+	for _, name := range names {
+		attributes += fmt.Sprintf(" %s='%s'", name, strings.Repeat(`"`, echoBytesMax))
+	}
+	return attributes
+}
+
 // fill returns a document of about so many bytes.
 func fill(document [3]string, bytes int) []byte {
 	start, part, end := document[0], document[1], document[2]
@@ -81,6 +91,16 @@ func TestDecodeMemoryCoversEveryFrame(t *testing.T) {
 		}
 	}
 	t.Logf("most memory for a byte of XML: %.0f bytes, %s", most, of)
+}
+
+// TestAFrameOfAllElementsIsKnownBefore: the figures count as many elements as are taken.
+func TestAFrameOfAllElementsIsKnownBefore(t *testing.T) {
+	document := costly["accounts in a bad symbol"]
+	frame := []byte(document[0] + strings.Repeat(document[1], ElementsMax-2) + document[2])
+	require.LessOrEqual(t, memoryOf(frame), DecodeMemory(frame))
+	longest := longestReply(frame)
+	require.LessOrEqual(t, longest, ReplyMax(frame))
+	require.Greater(t, longest, ElementsMax*errorBytesMax, "each element has an error of the longest text")
 }
 
 // TestNoFrameTakesMoreThanIsKnownBefore tries frames that are put together at random from

@@ -199,3 +199,18 @@ func TestFrameInPlaceIsAppendFrame(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyErroneousValuesAreShortened: what is taken is repeated as it was sent, however
+// long, and what is not is cut.
+func TestOnlyErroneousValuesAreShortened(t *testing.T) {
+	zeros := strings.Repeat("0", 2*echoBytesMax)
+	for _, element := range []string{`<order sym="A" amount="V" limit="1"/>`, `<order sym="A" amount="1" limit="V"/>`, `<query id="V"/>`, `<cancel id="V"/>`} {
+		for value, whole := range map[string]bool{zeros + "1": true, zeros + "x": false} {
+			var r Request
+			r.Decode([]byte(`<transactions id="1">` + strings.ReplaceAll(element, "V", value) + `</transactions>`))
+			reply := string(r.AppendReply(nil, make([]exchange.Result, len(r.Commands))))
+			require.Equal(t, whole, strings.Contains(reply, value), "%s: %s", element, reply)
+			require.Equal(t, !whole, strings.Contains(reply, `"`+zeros[:echoBytesCut]+ellipsis+`"`), "%s: %s", element, reply)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package backup
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestABackupReadsNoFileThatTheDirectorysOwnerChose: root may take the backup.
+func TestABackupReadsNoFileThatTheDirectorysOwnerChose(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte("of root"), 0o600))
+	for name, c := range map[string]struct {
+		make func(path string) error
+		want string // content, unless err is set
+		err  error
+		text string
+	}{
+		"a file": {make: func(path string) error { return os.WriteFile(path, []byte("mine"), 0o600) }, want: "mine"},
+		"as large as it may": {make: func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("x"), fileBytesMax), 0o600) },
+			want: string(bytes.Repeat([]byte("x"), fileBytesMax))},
+		"too large": {make: func(path string) error { return os.WriteFile(path, make([]byte, fileBytesMax+1), 0o600) }, text: "has more than"},
+		"a link":    {make: func(path string) error { return os.Symlink(secret, path) }, err: syscall.ELOOP},
+		"a pipe":    {make: func(path string) error { return syscall.Mkfifo(path, 0o600) }}, // does not wait for a writer
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := t.TempDir()
+			require.NoError(t, c.make(filepath.Join(data, tokensName)))
+			files, err := readSmallFiles(data)
+			switch {
+			case c.err != nil:
+				require.ErrorIs(t, err, c.err)
+			case c.text != "":
+				require.ErrorContains(t, err, c.text)
+			default:
+				require.NoError(t, err)
+				require.Equal(t, []File{{Name: tokensName, Content: []byte(c.want)}}, files)
+			}
+		})
+	}
+}
