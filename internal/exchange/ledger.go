@@ -36,7 +36,7 @@ type Account struct {
 	counted   uint32   // the round of Ledger.count that has counted it
 	hash      uint32   // of ID, in the accountTable
 	chain     slot     // the next one in its bucket there
-	only      uint32   // number of the one symbol in which orders are open; 0 while openIn knows
+	only      uint32   // number of the one symbol in which orders are open, while openIn is nil and there are any
 }
 
 // Listing is a symbol in the ledger: who has how many shares of it. Its fields
