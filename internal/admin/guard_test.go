@@ -83,6 +83,7 @@ func TestATokenShutsNobodyElseOut(t *testing.T) {
 		require.Equal(t, http.StatusServiceUnavailable, status)
 		require.True(t, closes)
 	}
+	s.has(t, share) // the places of those are free
 	under = append(under, post(other))
 	<-begun
 	close(answering)
