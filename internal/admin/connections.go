@@ -16,6 +16,10 @@ const (
 	// Connections, each for one request of operators or of a health check.
 	OperatorConnectionsMax = 32
 
+	// Of the bound one part in othersShare, and at least one, is for others than the bearers
+	// of any one token.
+	othersShare = 8
+
 	// operatorWriteBytes is what the kernel is to take of the answer on such a
 	// connection, all of /metrics: a client that reads slowly then holds no place.
 	operatorWriteBytes = 1 << 20
@@ -30,22 +34,24 @@ const (
 // Connections bounds the connections of the HTTP side. One that comes when there are as
 // many as there may be takes the place of the one that has waited longest for a request:
 // idle clients shut nobody out. While all have a request under way, a few more are taken
-// that may only ask what operators and health checks ask. The rest is closed at once.
+// that may only ask what operators and health checks ask. The rest is closed at once. The
+// requests of one token hold seven eighths of the connections at most.
 // Its methods may be called from any goroutine.
 type Connections struct {
 	full func(client net.Addr)
 
 	mu        sync.Mutex // guards what follows, and the connections' own
 	most      int
-	served    int       // without those of operators
-	waiting   list.List // of *connection: those that have no request under way, the longest first
-	operators list.List // of *connection: those beyond the bound, the oldest first
+	served    int            // without those of operators
+	bearers   map[string]int // how many have a request of a token under way, by its ID
+	waiting   list.List      // of *connection: those that have no request under way, the longest first
+	operators list.List      // of *connection: those beyond the bound, the oldest first
 }
 
 // NewConnections returns a bound of most connections, above 0. full is called with the
 // address of each client that comes when there are as many.
 func NewConnections(most int, full func(client net.Addr)) *Connections {
-	return &Connections{full: full, most: most}
+	return &Connections{full: full, most: most, bearers: make(map[string]int)}
 }
 
 // SetMax changes the bound. Connections that there are keep their place.
@@ -107,6 +113,7 @@ type connection struct {
 	gone     bool          // it has no place any more
 	place    *list.Element // in waiting or operators; nil while an ordinary one has a request under way
 	busy     bool          // it has a request under way
+	bearer   string        // the ID of the token of that, among bearers; "" if there is none
 }
 
 // add gives c a place. It returns the connection that is to be closed for that, which is
@@ -155,6 +162,7 @@ func (s *Connections) remove(c *connection) {
 		return
 	}
 	c.gone = true
+	s.leave(c)
 	if c.operator {
 		s.operators.Remove(c.place)
 		return
@@ -190,7 +198,10 @@ func (s *Connections) watch(conn net.Conn, state http.ConnState) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.busy = state == http.StateActive; c.operator || c.gone {
+	if c.busy = state == http.StateActive; !c.busy {
+		s.leave(c)
+	}
+	if c.operator || c.gone {
 		return
 	}
 	switch {
@@ -211,14 +222,41 @@ func connectionOf(conn net.Conn) *connection {
 	return c
 }
 
-// operatorKey is the key of a context in which requests are of a connection beyond the
-// bound.
-type operatorKey struct{}
+// enter says whose request is under way on a connection, until it is answered to its end.
+// It reports false if as many are as one token may have.
+func (s *Connections) enter(c *connection, id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave(c)
+	if c.operator || c.gone {
+		return true
+	}
+	if s.bearers[id] >= max(1, s.most-max(1, s.most/othersShare)) {
+		return false
+	}
+	s.bearers[id]++
+	c.bearer = id
+	return true
+}
+
+// leave is the end of what enter began, if it did. Its caller holds mu.
+func (s *Connections) leave(c *connection) {
+	if c.bearer == "" {
+		return
+	}
+	if s.bearers[c.bearer]--; s.bearers[c.bearer] == 0 {
+		delete(s.bearers, c.bearer)
+	}
+	c.bearer = ""
+}
+
+// connectionKey is the key of the context of requests under which their *connection is.
+type connectionKey struct{}
 
 // mark is http.Server.ConnContext.
 func (s *Connections) mark(ctx context.Context, conn net.Conn) context.Context {
-	if c := connectionOf(conn); c != nil && c.operator { // set before, and never changed
-		return context.WithValue(ctx, operatorKey{}, true)
+	if c := connectionOf(conn); c != nil {
+		return context.WithValue(ctx, connectionKey{}, c)
 	}
 	return ctx
 }
@@ -241,7 +279,7 @@ func withinBound(next http.Handler) http.Handler {
 			}
 			defer func() { _ = control.SetReadDeadline(time.Now().Add(restTimeout)) }()
 		}
-		if r.Context().Value(operatorKey{}) != nil {
+		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && c.operator { // which never changes
 			w.Header().Set("Connection", "close")
 			if !ofOperators(r.URL.Path) {
 				http.Error(w, "the HTTP side has as many connections as it may; try again later", http.StatusServiceUnavailable)

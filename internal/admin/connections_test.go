@@ -211,6 +211,11 @@ func TestTheBoundChangesWhileItHolds(t *testing.T) {
 	for _, v := range []*visitor{a, b, c} {
 		status, _ := v.get("/healthz")
 		require.Equal(t, http.StatusOK, status, "it keeps its place")
+		require.Eventually(t, func() bool { // else the next may wait longer than this one
+			s.bound.mu.Lock()
+			defer s.bound.mu.Unlock()
+			return s.bound.waiting.Len() == 3
+		}, time.Minute, time.Millisecond)
 	}
 	require.NoError(t, b.Close())
 	s.has(t, 2)

@@ -90,6 +90,10 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the token is not for this", http.StatusForbidden)
 		return
 	}
+	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && !c.bound.enter(c, grant.ID) {
+		http.Error(w, "the token has as many requests under way as it may; try again later", http.StatusServiceUnavailable)
+		return
+	}
 	ctx := auth.WithGrant(r.Context(), grant)
 	if right != auth.Trade { // a frame that has begun is finished, as over TCP
 		var cancel context.CancelFunc

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/base64"
 	"io"
 	"log/slog"
@@ -54,6 +55,49 @@ func TestEveryRouteHasARight(t *testing.T) {
 	for _, pattern := range all {
 		require.Contains(t, rights, pattern, "without a right it is for admin alone: say so in the table")
 	}
+}
+
+// TestATokenShutsNobodyElseOut: its requests are bounded until each is answered.
+func TestATokenShutsNobodyElseOut(t *testing.T) {
+	const most, share = 16, 14
+	o, add, _ := guarded(t)
+	greedy, _ := add("account:1")
+	other, _ := add("account:2")
+	begun, answering := make(chan struct{}, most), make(chan struct{})
+	o.Answer = telling(func(context.Context, []byte) ([]byte, error) {
+		begun <- struct{}{}
+		<-answering
+		return []byte("<results/>"), nil
+	})
+	s := serveBounded(t, most, o)
+	post := func(token string) *visitor {
+		return s.visit(t).send("POST /xml HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + token + "\r\nContent-Length: 9\r\n\r\n<create/>")
+	}
+	var under []*visitor
+	for range share {
+		under = append(under, post(greedy))
+		<-begun
+	}
+	for range most {
+		status, closes := post(greedy).answer()
+		require.Equal(t, http.StatusServiceUnavailable, status)
+		require.True(t, closes)
+	}
+	s.has(t, share) // the places of those are free
+	under = append(under, post(other))
+	<-begun
+	close(answering)
+	for _, v := range under {
+		status, _ := v.answer()
+		require.Equal(t, http.StatusOK, status)
+	}
+	require.Eventually(t, func() bool {
+		s.bound.mu.Lock()
+		defer s.bound.mu.Unlock()
+		return len(s.bound.bearers) == 0
+	}, time.Minute, time.Millisecond)
+	status, _ := post(greedy).answer()
+	require.Equal(t, http.StatusOK, status)
 }
 
 func TestNoRouteAnswersWithoutItsToken(t *testing.T) {
