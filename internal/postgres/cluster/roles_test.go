@@ -123,7 +123,10 @@ func TestSettingsOfTheDatabaseDoNotReachTheSuperuser(t *testing.T) {
 		do(t, c.URL()+without, "ALTER DATABASE postgres SET "+setting)
 	}
 	stop(t, c)
-	require.Equal(t, settledRoles, query(t, begin(t, o).URL()+without, roles))
+	c = begin(t, o)
+	require.Equal(t, settledRoles, query(t, c.URL()+without, roles))
+	do(t, c.URL()+without, "ALTER DATABASE postgres RESET ALL; DROP SCHEMA mine CASCADE") // other tests go on with it
+	stop(t, c)
 }
 
 func TestAClusterOfAFormerVersionIsBroughtHere(t *testing.T) {
