@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,4 +36,13 @@ func TestAJournalGoesOnWhereTheBackupEnds(t *testing.T) {
 	other := &restoring{o: RestoreOptions{Journal: dir}, header: Header{Seq: first}}
 	require.ErrorContains(t, other.checkJournal(context.Background()), "the backup is of an exchange with the journal")
 	other.close()
+}
+
+// TestMoreIdsAreLeftOutThanCanHaveBeenGivenOut: clocks differ, so never few.
+func TestMoreIdsAreLeftOutThanCanHaveBeenGivenOut(t *testing.T) {
+	least := uint64(skipTime/time.Second) * orderRateMax
+	for since, want := range map[time.Time]uint64{{}: least, time.Now(): least, time.Now().Add(time.Hour): least} {
+		require.Equal(t, want, SkipOrders(since))
+	}
+	require.GreaterOrEqual(t, SkipOrders(time.Now().Add(-time.Hour)), uint64(3600*orderRateMax))
 }
