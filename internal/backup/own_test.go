@@ -43,3 +43,21 @@ func TestABackupReadsNoFileThatTheDirectorysOwnerChose(t *testing.T) {
 		})
 	}
 }
+
+// TestABackupIsNoLargerThanItMayBe, and may be as large.
+func TestABackupIsNoLargerThanItMayBe(t *testing.T) {
+	for most, fits := range map[int64]bool{0: true, 9: false, 10: true, 11: true} {
+		var out bytes.Buffer
+		c := counter{w: &out, max: most}
+		_, err := c.Write([]byte("12345"))
+		require.NoError(t, err)
+		if _, err = c.Write([]byte("67890")); fits {
+			require.NoError(t, err)
+			require.Equal(t, "1234567890", out.String())
+		} else {
+			require.ErrorContains(t, err, "larger than the 9 bytes")
+			require.Equal(t, "12345", out.String(), "no more was written")
+		}
+		require.EqualValues(t, out.Len(), c.n)
+	}
+}

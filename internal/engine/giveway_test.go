@@ -471,3 +471,30 @@ func TestAfterAnInterruptOperatorsChangeNothing(t *testing.T) {
 	require.Equal(t, before, m.journal.Appended())
 	require.Nil(t, m.desk("A").book.Halted())
 }
+
+// TestAnAccountGetsNoOrderUntilTheRecordOfItsCancelAll, also where no desk is held: the
+// cancel of all would else not be of one moment.
+func TestAnAccountGetsNoOrderUntilTheRecordOfItsCancelAll(t *testing.T) {
+	var m *market
+	var armed, unsettled, reserved atomic.Bool
+	m = open(t, Options{Now: func() int64 {
+		if armed.CompareAndSwap(true, false) { // all desks are held, and the record is not written
+			d, c := m.desk("B"), buy("B", 1, 1)
+			_ = m.urgently(background, &d.inbox, func() error {
+				reserved.Store(d.reserve(&c, new(exchange.Result)))
+				unsettled.Store(d.unsettled)
+				return nil
+			})
+		}
+		return 77
+	}})
+	require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
+	armed.Store(true)
+	result, err := m.CancelAll(background, "1", "")
+	require.NoError(t, err)
+	require.Len(t, result.Symbols, 1)
+	require.False(t, reserved.Load())
+	require.True(t, unsettled.Load(), "it comes again")
+	require.NotZero(t, m.do(buy("B", 1, 1)).Order)
+	m.agrees()
+}

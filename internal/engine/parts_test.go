@@ -107,6 +107,28 @@ func TestAnOrderExecutesInParts(t *testing.T) {
 	}
 }
 
+// TestARefIsUsedWithTheFirstPart: nobody who asks for it waits for the others.
+func TestARefIsUsedWithTheFirstPart(t *testing.T) {
+	var m *market
+	var used []bool
+	ordered := false
+	m = inParts(t, Options{Now: func() int64 {
+		if ordered { // at each part
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			_, found := m.refs.table.Find(m.ledger.Account("1"), "r")
+			used = append(used, found)
+		}
+		return 77
+	}})
+	for range 6 {
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
+	}
+	ordered = true
+	require.Equal(t, exchange.OK, m.do(named("r", buy("A", 6, 5))).Reason)
+	require.Equal(t, []bool{false, true, true}, used[len(used)-3:])
+}
+
 // TestPartsChangeNothingOfWhatComesOut sends random commands to a market with parts and
 // to one without.
 func TestPartsChangeNothingOfWhatComesOut(t *testing.T) {

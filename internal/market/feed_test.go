@@ -256,6 +256,24 @@ func TestAChunkIsBounded(t *testing.T) {
 	}
 }
 
+// TestATopicEndsWithItsLastReader: those that were read once take no memory and no time.
+func TestATopicEndsWithItsLastReader(t *testing.T) {
+	f := feedOf(&listed{records: [][]byte{made}}, &Snapshot{})
+	require.NoError(t, f.step(background))
+	var readers []*reader
+	for _, depth := range []int{5, 5, 7} {
+		r, _, err := f.hub.join(nil, 3, "S", depth)
+		require.NoError(t, err)
+		readers = append(readers, r)
+	}
+	for i, left := range []int{2, 1, 0} {
+		require.Len(t, f.hub.topics, []int{2, 2, 1}[i])
+		f.hub.leave(readers[i])
+		require.Equal(t, left, f.hub.readers)
+	}
+	require.Empty(t, f.hub.topics)
+}
+
 // TestABacklogHasTheNewestEvents: in their order, and each once.
 func TestABacklogHasTheNewestEvents(t *testing.T) {
 	for added, want := range map[int][]string{0: {"", ""}, 2: {"12", "2"}, 3: {"123", "23"}, 5: {"345", "345"}, 7: {"567", "567"}} {
