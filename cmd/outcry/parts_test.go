@@ -97,6 +97,14 @@ func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
 		t.Helper()
 		again := startExchange(t, data, database, "--segment=8388608")
 		require.Equal(t, fmt.Sprintf("%x", first.Digest()), again.loaded.Digest)
+		c := &client{access: access{addr: again.addr, timeout: time.Minute}}
+		require.Eventually(t, func() bool { // a start goes on with the order by itself
+			reply, err := c.exchange(wire.NewTransactions("2").Query(fmt.Sprint(resting + 1)).Append(nil))
+			require.NoError(t, err)
+			answers, err := wire.ParseReply(reply)
+			require.NoError(t, err)
+			return len(answers[0].Executed) == resting
+		}, time.Minute, 10*time.Millisecond)
 		require.Equal(t, last.Digest, again.stop().Digest)
 		require.Contains(t, must(t, "verify", "--database-url="+database, data), fmt.Sprintf("%d executions", resting))
 	}
