@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,4 +24,22 @@ func TestNothingMayBeToldAtOnceThatPostgresDoesNotHave(t *testing.T) {
 		cancel()
 		require.Equal(t, want, m.Durable(ended, seq) == nil)
 	}
+}
+
+// TestACancelOfAllIsToldOnceItIsDurable: with answers that wait for Postgres, also that.
+func TestACancelOfAllIsToldOnceItIsDurable(t *testing.T) {
+	m := open(t, Options{Projection: &database{}, AckPostgres: true})
+	_, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
+	require.NoError(t, err)
+	before := m.journal.Appended()
+	ctx, cancel := context.WithCancel(background)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := m.CancelAll(ctx, "1", "")
+		ended <- err
+	}()
+	require.Eventually(t, func() bool { return m.journal.Appended() == before+1 }, time.Minute, time.Microsecond)
+	require.Eventually(t, func() bool { return m.Stats().OpenOrders == 0 }, time.Minute, time.Microsecond)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
 }

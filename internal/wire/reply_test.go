@@ -204,7 +204,8 @@ func TestFrameInPlaceIsAppendFrame(t *testing.T) {
 // long, and what is not is cut.
 func TestOnlyErroneousValuesAreShortened(t *testing.T) {
 	zeros := strings.Repeat("0", 2*echoBytesMax)
-	for _, element := range []string{`<order sym="A" amount="V" limit="1"/>`, `<order sym="A" amount="1" limit="V"/>`, `<query id="V"/>`, `<cancel id="V"/>`} {
+	for _, element := range []string{`<order sym="A" amount="V" limit="1"/>`, `<order sym="A" amount="1" limit="V"/>`, `<query id="V"/>`, `<cancel id="V"/>`,
+		`<order sym="A" amount="x" limit="V"/>`, `<order sym="A" amount="V" limit="x"/>`} {
 		for value, whole := range map[string]bool{zeros + "1": true, zeros + "x": false} {
 			var r Request
 			r.Decode([]byte(`<transactions id="1">` + strings.ReplaceAll(element, "V", value) + `</transactions>`))
