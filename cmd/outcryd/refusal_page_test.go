@@ -41,6 +41,7 @@ var refusals = map[string][]string{
 	"must be from":                                        {"cmd/outcryd/config.go", "cmd/outcryd/security.go"},
 	"is no setting":                                       {"cmd/outcryd/configfile.go"},
 	"parse error":                                         nil, // of package flag
+	"is the address of --listen too":                      {"cmd/outcryd/bind.go", "cmd/outcryd/checkconfig.go"},
 	"address already in use":                              nil, // of the system, as bind says it
 }
 
