@@ -48,7 +48,7 @@ var refusals = map[string][]string{
 // besides are errors in startsIn that are not a row of their own.
 var besides = []string{
 	"starting", "stopping", // states, which are no errors of a start
-	"--listen: %w", "--http: %w", "--%s %s: %w", "another program listens there", // address already in use
+	"--listen: %w", "--http: %w", "--%s %s: %w", "%s: %w", "another program listens there", // address already in use
 	"xml: %w", "http: %w", // ends of a server that has started
 	"the journal in %s reaches only to %d: %w",                             // records that were answered may be lost
 	"journal record %d: %w",                                                // what else does not come out as recorded

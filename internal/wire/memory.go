@@ -9,7 +9,7 @@ const (
 	memoryOfFrame     = 2000 // the decoder itself
 	memoryOfByte      = 20   // names, values and texts, as read and as echoed with references
 	memoryOfElement   = 2200 // the element, its command and result, its place in the reply with the longest error
-	memoryOfInherited = 500  // of an element where there is a <symbol>, whose name its error repeats
+	memoryOfInherited = 800  // of an element where there is a <symbol>, whose name its error repeats
 	memoryOfAttribute = 300
 
 	attributeBytesMin = len(`a=""`)
