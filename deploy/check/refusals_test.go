@@ -40,7 +40,7 @@ var refusals = []refusal{
 	{"another server is using the database", "install -d -o outcry /tmp/empty; " + byHand + database("exchange") + server + "--listen=127.0.0.1:0 --data=/tmp/empty"},
 	{"parse error", byHand + "OUTCRY_MAX_LAG=lots outcryd"},
 	{"must be from", byHand + "OUTCRY_MAX_LAG=1 outcryd"},
-	{"is the address of --listen too", byHand + "OUTCRY_HTTP=127.0.0.1:12345 outcryd"},
+	{"is the address of --listen too", byHand + "outcryd --segment=65536 --listen=127.0.0.1:4322 --http=127.0.0.1:4322 --data=/tmp/same"},
 	{"is open beyond this machine", byHand + server + "--listen=:0 --data=/tmp/open"},
 	{"address already in use", "name=one; " + anExchange + byHand + database("one") + server + "--data=/tmp/one"},
 	{"this data directory belongs to another database", "name=two; " + anExchange + byHand + database("one") + server + "--data=/tmp/two"},
