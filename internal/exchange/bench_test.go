@@ -112,6 +112,7 @@ func BenchmarkApply(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		again := NewState()
+		again.Index.FillsMax = fewFills
 		for i := range s.events {
 			if err := again.Apply(&s.events[i]); err != nil {
 				b.Fatal(err)
