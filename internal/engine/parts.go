@@ -11,7 +11,7 @@ import (
 // a record. Room for all of them is claimed before the first. Between two parts nothing
 // happens at the desk but reads; the ledger is settled after each, so that a query or a
 // sum is right at any moment. What is unfinished follows from the book alone
-// (Book.Unfinished): whoever comes to such a book finishes it first.
+// (Book.Unfinished): a desk that comes to such a book finishes it first.
 
 const (
 	// partsUnsyncedMax is how many parts of an order may be appended and not on stable

@@ -85,5 +85,5 @@ func (e *Event) checkNumbers() error {
 	return nil
 }
 
-// mayOrder tells whether an order may have such a number of shares, or such a limit.
+// mayOrder reports whether an order may have such a number of shares, or such a limit.
 func mayOrder(units int64) bool { return 0 < units && units < orderUnitsMax }
