@@ -80,17 +80,28 @@ func (r *runner) patient(d time.Duration) time.Duration {
 
 // Abuse is what a round of abuse came to. Times are in milliseconds, memory in MiB.
 type Abuse struct {
-	Fault     string             `json:"fault"`
-	Auth      bool               `json:"auth"` // the abuser had a token for its accounts, and no other right
-	Note      string             `json:"note"` // what was done, how often
-	Quiet     float64            `json:"traders_p99_without_ms"`
-	P99       float64            `json:"traders_p99_ms"`
-	Max       float64            `json:"traders_max_ms"`
-	Frames    int64              `json:"traders_frames"` // beside the attack
-	Probes    map[string]float64 `json:"probes_max_ms,omitempty"`
-	Resident  int64              `json:"resident_before_mib"`
-	Peak      int64              `json:"resident_peak_mib"`
-	FilesPeak int                `json:"descriptors_peak"`
+	Fault     string           `json:"fault"`
+	Auth      bool             `json:"auth"` // the abuser had a token for its accounts, and no other right
+	Note      string           `json:"note"` // what was done, how often
+	Quiet     float64          `json:"traders_p99_without_ms"`
+	P99       float64          `json:"traders_p99_ms"`
+	Max       float64          `json:"traders_max_ms"`
+	Frames    int64            `json:"traders_frames"` // beside the attack
+	Probes    map[string]Waits `json:"probes,omitempty"`
+	Resident  int64            `json:"resident_before_mib"`
+	Peak      int64            `json:"resident_peak_mib"`
+	FilesPeak int              `json:"descriptors_peak"`
+}
+
+// Waits are the times that something took, in milliseconds.
+type Waits struct {
+	Count int64   `json:"count"`
+	P99   float64 `json:"p99_ms"`
+	Max   float64 `json:"max_ms"`
+}
+
+func waits(h *hdrhistogram.Histogram) Waits {
+	return Waits{h.TotalCount(), millis(h.ValueAtQuantile(99)), millis(h.Max())}
 }
 
 // String returns it in a line.
@@ -247,7 +258,7 @@ func (a attack) inject(name string) func(*runner, context.Context) error {
 		if err != nil {
 			return err
 		}
-		found := Abuse{Fault: name, Auth: r.abuser.token != "", Resident: before.Resident >> 20, Probes: map[string]float64{}}
+		found := Abuse{Fault: name, Auth: r.abuser.token != "", Resident: before.Resident >> 20, Probes: map[string]Waits{}}
 		found.Quiet = millis(r.history.cutPace().ValueAtQuantile(99))
 		r.report.Abuse = append(r.report.Abuse, found)
 		watch := watchUsage(r.server)

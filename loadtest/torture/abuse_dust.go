@@ -21,7 +21,9 @@ const (
 	dustSegment              = 1 << 20   // one record of such a journal takes a part of a small attack
 	takersSmall, takersLarge = 20, 3_000 // in a frame, each of which is large enough for all the dust
 	dustStop                 = 5 * time.Second
-	stopGrace                = 25 * time.Second // beyond --stop-timeout, for a machine that is busy
+
+	dustRestSmall, dustRestLarge = 200 * time.Millisecond, 10 * time.Second // probed before it is met
+	stopGrace                    = 25 * time.Second                         // beyond --stop-timeout, for a machine that is busy
 )
 
 var (
@@ -62,13 +64,16 @@ func (r *runner) abuseDust(ctx context.Context) error {
 		return err
 	}
 	defer l.Close()
-	begun, takers := time.Now(), r.size(takersSmall, takersLarge)
-	if err := l.send(r.orders(take, takers)); err != nil {
-		return err
-	}
+	r.abuseReport().Probes["traders, while it is placed"] = waits(r.history.cutPace())
 	over := make(chan struct{})
 	probes := r.probe(ctx, first, over)
-	answers, err := l.reply(replyMax)
+	err = wait(ctx, time.Duration(r.size(int(dustRestSmall), int(dustRestLarge))))
+	begun, takers := time.Now(), r.size(takersSmall, takersLarge)
+	err = errors.Join(err, l.send(r.orders(take, takers)))
+	var answers []wire.Answer
+	if err == nil {
+		answers, err = l.reply(replyMax)
+	}
 	close(over)
 	if err = errors.Join(err, probes()); err != nil {
 		return err
@@ -83,7 +88,7 @@ func (r *runner) abuseDust(ctx context.Context) error {
 
 // probe asks for an order of the symbol, makes accounts and cancels all of one that has
 // nothing open, again and again until over is closed. wait returns what was wrong, and
-// notes the longest time of each.
+// notes the times of each.
 func (r *runner) probe(ctx context.Context, dustID uint64, over <-chan struct{}) (wait func() error) {
 	made := 0
 	account := func(n int) string { return fmt.Sprintf("7%09d", n) }
@@ -108,18 +113,17 @@ func (r *runner) probe(ctx context.Context, dustID uint64, over <-chan struct{})
 	var wrong error
 	for name, once := range probes {
 		all.Go(func() {
-			for isOver := false; !isOver; isOver = closed(over) {
+			times := newPace()
+			var err error
+			for isOver := false; !isOver && err == nil; isOver = closed(over) {
 				begun := time.Now()
-				err := once()
-				mu.Lock()
-				wrong = errors.Join(wrong, err)
-				longest := r.abuseReport().Probes
-				longest[name] = max(longest[name], millis(int64(time.Since(begun))))
-				mu.Unlock()
-				if err != nil {
-					return
-				}
+				err = once()
+				_ = times.RecordValue(int64(time.Since(begun)))
 			}
+			mu.Lock()
+			defer mu.Unlock()
+			wrong = errors.Join(wrong, err)
+			r.abuseReport().Probes[name] = waits(times)
 		})
 	}
 	return func() error {
