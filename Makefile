@@ -29,7 +29,7 @@ check:
 FUZZTIME ?= 10m
 prove:
 	go test -race -timeout 30m ./...
-	go test -timeout 60m -tags slow -run '^(TestARandomSessionAgreesWithTheTwin|TestSixteenConnectionsAddUp)$$' ./cmd/outcryd
+	go test -timeout 60m -tags slow -run '^(TestARandomSessionAgreesWithTheModel|TestSixteenConnectionsAddUp)$$' ./cmd/outcryd
 	go run ./loadtest torture -plan long
 	go run ./loadtest planted
 	go run ./loadtest restart

@@ -135,7 +135,7 @@ func TestEveryExpressionHasAnAnswer(t *testing.T) {
 	}
 }
 
-// hasValue tells whether an answer has a number, or a histogram.
+// hasValue reports whether an answer has a number, or a histogram.
 func hasValue(found []series) bool {
 	for _, s := range found {
 		if s.histogram || !math.IsNaN(s.value) {

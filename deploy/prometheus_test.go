@@ -26,7 +26,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/loadtest/venue"
+	"outcry/loadtest/harness"
 )
 
 const (
@@ -49,8 +49,8 @@ func TestPromtoolTakesConfigurationAndRules(t *testing.T) {
 
 // exchange is a server with a Postgres, for Prometheuses to scrape.
 type exchange struct {
-	server   *venue.Server
-	postgres *venue.Postgres
+	server   *harness.Server
+	postgres *harness.Postgres
 	dir      string
 }
 
@@ -61,17 +61,17 @@ func open(t *testing.T, flags ...string) *exchange {
 	dir, err := os.MkdirTemp("", "outcry-deploy-") // whose parent anybody may enter, as Postgres' user has to
 	require.NoError(t, err)
 	x := &exchange{dir: dir}
-	root, err := venue.Root(ctx)
+	root, err := harness.Root(ctx)
 	require.NoError(t, err)
-	program, err := venue.Build(ctx, root, "./cmd/outcryd", x.dir)
+	program, err := harness.Build(ctx, root, "./cmd/outcryd", x.dir)
 	require.NoError(t, err)
-	x.postgres, err = venue.StartPostgres(ctx, x.dir)
+	x.postgres, err = harness.StartPostgres(ctx, x.dir)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, x.postgres.Stop(ctx))
-		require.NoError(t, venue.RemoveAll(x.dir))
+		require.NoError(t, harness.RemoveAll(x.dir))
 	})
-	x.server, err = venue.Launch(venue.ServerOptions{Program: program, Data: filepath.Join(x.dir, "data"), DatabaseURL: x.postgres.URL(), Flags: flags})
+	x.server, err = harness.Launch(harness.ServerOptions{Program: program, Data: filepath.Join(x.dir, "data"), DatabaseURL: x.postgres.URL(), Flags: flags})
 	require.NoError(t, err)
 	t.Cleanup(x.server.Kill)
 	require.NoError(t, x.server.WaitReady(ctx))
@@ -103,7 +103,7 @@ func (x *exchange) scraped(t *testing.T, flags ...string) *prometheus {
 		"--web.listen-address=" + p.addr, "--log.level=warn"}, flags...)...)
 	var log strings.Builder
 	cmd.Stderr = &log
-	require.NoError(t, venue.Start(cmd), "the Debian package prometheus has it")
+	require.NoError(t, harness.Start(cmd), "the Debian package prometheus has it")
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -116,7 +116,7 @@ func (x *exchange) scraped(t *testing.T, flags ...string) *prometheus {
 	return p
 }
 
-// isUp tells whether Prometheus answers queries.
+// isUp reports whether Prometheus answers queries.
 func (p *prometheus) isUp() bool {
 	r, err := http.Get("http://" + p.addr + "/-/ready")
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"outcry/loadtest/harness"
 	"outcry/loadtest/performance"
 	"outcry/loadtest/scalability"
 	"outcry/loadtest/sweep"
-	"outcry/loadtest/venue"
 )
 
 // runGoals judges the exchange by what it is to reach. A goal that is not met is no
@@ -39,7 +39,7 @@ func runGoals(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		return err
 	}
 	defer os.RemoveAll(dir)
-	root, err := venue.Root(ctx)
+	root, err := harness.Root(ctx)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"outcry/loadtest/planted"
+	"outcry/loadtest/mutation"
 )
 
 func runPlanted(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -21,7 +21,7 @@ func runPlanted(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	verbose := f.Bool("v", false, "show the rounds of the torture runs")
 	f.Usage = func() {
 		fmt.Fprintln(stderr, "Usage: go run ./loadtest planted [flags] [bug …]\n\nBugs, all unless named:")
-		for _, b := range planted.Bugs() {
+		for _, b := range mutation.Bugs() {
 			fmt.Fprintf(stderr, "  %-22s %s\n", b.Name, b.Promise)
 		}
 		fmt.Fprintln(stderr, "\nFlags:")
@@ -30,12 +30,12 @@ func runPlanted(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err := parse(f, args); err != nil {
 		return err
 	}
-	bugs := planted.Bugs()
+	bugs := mutation.Bugs()
 	if f.NArg() > 0 {
 		bugs = nil
 	}
 	for _, name := range f.Args() {
-		b, ok := planted.Find(name)
+		b, ok := mutation.Find(name)
 		if !ok {
 			return fmt.Errorf("%w: there is no bug %q (-help lists them)", errUsage, name)
 		}
@@ -66,7 +66,7 @@ func runPlanted(ctx context.Context, args []string, stdout, stderr io.Writer) er
 }
 
 // try tries a bug in a directory of its own, which goes again.
-func try(ctx context.Context, b planted.Bug, seed uint64, rounds io.Writer) (caught string, err error) {
+func try(ctx context.Context, b mutation.Bug, seed uint64, rounds io.Writer) (caught string, err error) {
 	dir, err := os.MkdirTemp("", "outcry-planted-")
 	if err != nil {
 		return "", err

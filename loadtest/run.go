@@ -15,10 +15,10 @@ import (
 	"github.com/tsenart/vegeta/v12/lib/plot"
 
 	"outcry/internal/journal"
+	"outcry/loadtest/harness"
 	"outcry/loadtest/load"
 	"outcry/loadtest/scenario"
 	"outcry/loadtest/sweep"
-	"outcry/loadtest/venue"
 )
 
 func runScenario(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -83,7 +83,7 @@ func runScenario(ctx context.Context, args []string, stdout, stderr io.Writer) e
 		}
 	}
 	if *report != "" {
-		if err := writeReport(*report, &single{"go run ./loadtest run " + strings.Join(args, " "), venue.Revision(ctx, "."), venue.Machine(), point}); err != nil {
+		if err := writeReport(*report, &single{"go run ./loadtest run " + strings.Join(args, " "), harness.Revision(ctx, "."), harness.Machine(), point}); err != nil {
 			return err
 		}
 	}
@@ -105,7 +105,7 @@ func (s *single) WriteJSON(w io.Writer) error {
 	return e.Encode(s)
 }
 
-// isSet tells whether a flag was given.
+// isSet reports whether a flag was given.
 func isSet(f *flag.FlagSet, name string) (set bool) {
 	f.Visit(func(g *flag.Flag) { set = set || g.Name == name })
 	return set
@@ -118,7 +118,7 @@ func measureOne(ctx context.Context, job sweep.Job, watch sweep.Watch) (*sweep.P
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	root, err := venue.Root(ctx)
+	root, err := harness.Root(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"outcry/loadtest/harness"
 	"outcry/loadtest/scenario"
 	"outcry/loadtest/sweep"
-	"outcry/loadtest/venue"
 )
 
 // quickJobs end within two minutes; fullJobs are the report's.
@@ -139,7 +139,7 @@ func measure(ctx context.Context, plan sweep.Plan, command string, stdout io.Wri
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	root, err := venue.Root(ctx)
+	root, err := harness.Root(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/auth/authtest"
+	"outcry/internal/testing/certtest"
 )
 
 // TestTokensStepByStep is how a person protects an exchange: make a token, trade with
 // it, revoke it.
 func TestTokensStepByStep(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	authority := authtest.NewAuthority(t)
+	authority := certtest.NewAuthority(t)
 	own, mine := authority.Server("server"), authority.Client("me")
 	add := func(scope string) (file, id string) {
 		token, said, status := outcry("", "token", "add", "--data", data, "--scope", scope, "--note", "for a test")
@@ -72,7 +72,7 @@ func TestTokensStepByStep(t *testing.T) {
 		return status == exitError && strings.Contains(said, "the token is refused: this exchange takes <auth")
 	}, time.Minute, 20*time.Millisecond)
 
-	t.Setenv("OUTCRY_TLS_CA", authtest.NewAuthority(t).File)
+	t.Setenv("OUTCRY_TLS_CA", certtest.NewAuthority(t).File)
 	_, said, status = as(admin, "symbol", "A")
 	require.Equal(t, exitError, status)
 	require.Contains(t, said, "certificate signed by unknown authority")

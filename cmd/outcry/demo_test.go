@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/demo"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 // market is a demo that a test has started.

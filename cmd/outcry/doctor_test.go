@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/doctor"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 // TestDoctorSaysWhatToChange looks at a database without fsync, as text and as JSON.

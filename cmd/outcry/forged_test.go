@@ -13,7 +13,7 @@ import (
 
 	"outcry/internal/backup"
 	"outcry/internal/postgres"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 // forged writes a backup again, with every checksum right, after a change of its

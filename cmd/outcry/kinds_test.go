@@ -16,7 +16,7 @@ import (
 	"outcry/internal/journal"
 	feeds "outcry/internal/market"
 	"outcry/internal/postgres"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 // TestNobodyPassesOverARecordOfAnUnknownKind puts one behind records that are known, and

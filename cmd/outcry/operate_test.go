@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/operate"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 // TestAnOperatorsNight operates an exchange from the shell, and prints and verifies what

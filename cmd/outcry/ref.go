@@ -18,7 +18,7 @@ type noAnswerError struct{ err error }
 func (e *noAnswerError) Error() string { return e.err.Error() }
 func (e *noAnswerError) Unwrap() error { return e.err }
 
-// takesRef tells whether a command line may have a ref.
+// takesRef reports whether a command line may have a ref.
 func takesRef(name string) bool {
 	switch name {
 	case "account", "place", "buy", "sell", "query", "cancel":
@@ -83,7 +83,7 @@ func unsent(err error) error {
 	return &noAnswerError{err}
 }
 
-// lasts tells whether the error of a connection that was not made says that a further
+// lasts reports whether the error of a connection that was not made says that a further
 // try would end alike: the token, the certificates, or the address are wrong.
 func lasts(err error) bool {
 	var network *net.OpError

@@ -18,7 +18,7 @@ import (
 	"outcry/internal/journal"
 	"outcry/internal/operate"
 	"outcry/internal/postgres"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 	"outcry/internal/wire"
 )
 

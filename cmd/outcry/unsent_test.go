@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	api "outcry/clients/go/client"
-	"outcry/internal/auth/authtest"
+	"outcry/internal/testing/certtest"
 	"outcry/internal/wire"
 )
 
@@ -63,7 +63,7 @@ func shaking(config *tls.Config) func(net.Conn) {
 // TestTheExitStatusTellsWhetherATryMayHelp where there is no connection: a script goes on
 // at 3, and ends at 1.
 func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
-	authority, other := authtest.NewAuthority(t), authtest.NewAuthority(t)
+	authority, other := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	own, err := tls.LoadX509KeyPair(authority.Server("server").CertFile, authority.Server("server").KeyFile)
 	require.NoError(t, err)
 	secret := "outc_" + strings.Repeat("0", 16) + "_" + strings.Repeat("0", 64)

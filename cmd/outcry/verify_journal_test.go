@@ -13,7 +13,7 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/postgres"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 // TestVerifyChecksTheJournal harms the journal, or takes another one.

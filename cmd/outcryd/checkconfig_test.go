@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/auth"
-	"outcry/internal/auth/authtest"
+	"outcry/internal/testing/certtest"
 )
 
 // TestCheckConfigSaysOfCertificatesAndTokensWhatAStartWould has each file wrong, and
 // asks both.
 func TestCheckConfigSaysOfCertificatesAndTokensWhatAStartWould(t *testing.T) {
-	authority := authtest.NewAuthority(t)
+	authority := certtest.NewAuthority(t)
 	own, other := authority.Server("own"), authority.Server("other")
 	rubbish := writeFile(t, "rubbish", "rubbish")
 	damaged := t.TempDir()
@@ -46,7 +46,7 @@ func TestCheckConfigSaysOfCertificatesAndTokensWhatAStartWould(t *testing.T) {
 }
 
 func TestCheckConfigWarnsOfWhatAStartWarnsOf(t *testing.T) {
-	authority, data := authtest.NewAuthority(t), t.TempDir()
+	authority, data := certtest.NewAuthority(t), t.TempDir()
 	good, old := authority.Server("good"), authority.Expired("old", x509.ExtKeyUsageServerAuth)
 	flags := []string{"--data=" + data, "--database-url=", "--auth", "--tls-client-ca=" + authority.File}
 	status, _, errs := checked(t, append(flags, "--tls-cert="+old.CertFile, "--tls-key="+old.KeyFile)...)

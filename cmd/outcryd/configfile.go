@@ -85,7 +85,7 @@ func appendSetting(dst []byte, name, value string) []byte {
 	return strconv.AppendQuote(dst, value)
 }
 
-// holdsPassword tells whether the URL of a database, or its other form of words
+// holdsPassword reports whether the URL of a database, or its other form of words
 // name=value, has a password in it.
 func holdsPassword(database string) bool {
 	if u, err := url.Parse(database); err == nil && u.Scheme != "" {

@@ -42,10 +42,10 @@ func TestAnImbalanceShows(t *testing.T) {
 	require.Zero(t, symbols)
 
 	ledger := s.engine.State().Ledger // nothing trades here any more
-	listing := ledger.Listing("S")
-	before := *listing
-	ledger.Place(listing, "1", exchange.Shares(1).Position())
-	*listing = before
+	instrument := ledger.Instrument("S")
+	before := *instrument
+	ledger.Place(instrument, "1", exchange.Shares(1).Position())
+	*instrument = before
 	*ledger.Account("1") = *ledger.Account("2")
 	fresh := newMetrics() // which has not counted yet
 	fresh.watchConservation(&conservation{count: s.engine.Reconcile})

@@ -2,7 +2,7 @@ package main
 
 import "syscall"
 
-// diskIsKnown tells whether this system can be asked for room on a disk.
+// diskIsKnown reports whether this system can be asked for room on a disk.
 const diskIsKnown = true
 
 func diskOf(dir string) disk {

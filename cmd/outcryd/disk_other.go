@@ -2,7 +2,7 @@
 
 package main
 
-// diskIsKnown tells whether this system can be asked for room on a disk.
+// diskIsKnown reports whether this system can be asked for room on a disk.
 const diskIsKnown = false
 
 func diskOf(string) disk { return disk{} }

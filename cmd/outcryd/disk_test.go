@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 	"outcry/internal/wire"
 )
 
@@ -195,7 +195,7 @@ func (s *onSmallDisk) ask(children string) []wire.Answer {
 	return answers
 }
 
-// order sends many orders and tells whether all were refused for want of room.
+// order sends many orders and reports whether all were refused for want of room.
 func (s *onSmallDisk) order() (refused bool) {
 	s.t.Helper()
 	refused = true

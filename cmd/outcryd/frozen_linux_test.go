@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/postgres/pgtest"
-	"outcry/internal/twin"
+	"outcry/internal/model"
+	"outcry/internal/testing/pgtest"
 	"outcry/internal/wire"
 )
 
@@ -64,7 +64,7 @@ func TestAQueryOfAnOldOrderHoldsBackNoOrderBehindIt(t *testing.T) {
 	}
 	old := `<transactions id="1"><query id="1"/></transactions>`
 	executed := `<results><status id="1"><executed shares="1" price="3" time="T"/></status></results>`
-	require.Equal(t, executed, twin.Normalize([]byte(c.must(t, old))))
+	require.Equal(t, executed, model.Normalize([]byte(c.must(t, old))))
 
 	thaw := freeze(t, pg.Pid())
 	var frames []byte
@@ -85,6 +85,6 @@ func TestAQueryOfAnOldOrderHoldsBackNoOrderBehindIt(t *testing.T) {
 		`<results><opened sym="S" amount="-1" limit="9" id="11"/><error id="12">*</error></results>`} {
 		reply, err := c.r.Next()
 		require.NoError(t, err)
-		require.Equal(t, want, twin.Normalize(reply))
+		require.Equal(t, want, model.Normalize(reply))
 	}
 }

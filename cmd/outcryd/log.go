@@ -110,7 +110,7 @@ type repeat struct {
 	leftOut int       // of which no line has told yet
 }
 
-// admit tells whether a line is to be logged.
+// admit reports whether a line is to be logged.
 func (s *repeats) admit(m message, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,13 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/auth/authtest"
+	"outcry/internal/testing/certtest"
 )
 
 // TestAServerThatAsksForNothingIsNotOpen: neither port is listened on beyond this machine,
 // and nothing is made, unless tokens, certificates or --open are given.
 func TestAServerThatAsksForNothingIsNotOpen(t *testing.T) {
-	authority := authtest.NewAuthority(t)
+	authority := certtest.NewAuthority(t)
 	own := authority.Server("own")
 	with := []string{"--tls-cert=" + own.CertFile, "--tls-key=" + own.KeyFile}
 	for _, c := range []struct {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/model"
 	"outcry/internal/operate"
-	"outcry/internal/twin"
 	"outcry/internal/wire"
 )
 
@@ -125,10 +125,10 @@ func TestOperationsAreRefusedWithTheReason(t *testing.T) {
 		`<status id="1"><open shares="1"/></status><status id="4000"><open shares="1"/></status><opened`)
 }
 
-// TestSessionsAndOperatorsAgreeWithTheTwin has four sessions and an operator send random
+// TestSessionsAndOperatorsAgreeWithTheModel has four sessions and an operator send random
 // commands, one at a time in a random order, kills the program now and then, and
-// compares each reply, and the tables in the end, with the twin.
-func TestSessionsAndOperatorsAgreeWithTheTwin(t *testing.T) {
+// compares each reply, and the tables in the end, with the model.
+func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -136,7 +136,7 @@ func TestSessionsAndOperatorsAgreeWithTheTwin(t *testing.T) {
 	flags, database := dataFlags(t)
 	flags = append(flags, "--closed-orders=100")
 	p := start(t, flags...)
-	x, g := twin.New(), twin.NewGenerator(seed, 4, 12)
+	x, g := model.New(), model.NewGenerator(seed, 4, 12)
 	var sessions [4]*conn
 	connect := func() {
 		for i := range sessions {
@@ -149,7 +149,7 @@ func TestSessionsAndOperatorsAgreeWithTheTwin(t *testing.T) {
 		frame := g.Frame()
 		want := x.Do(frame, 1)
 		got := sessions[r.IntN(len(sessions))].must(t, string(frame))
-		require.Equal(t, twin.Normalize(want), twin.Normalize([]byte(got)), "seed %d, after %d commands: %s", seed, g.Commands(), frame)
+		require.Equal(t, model.Normalize(want), model.Normalize([]byte(got)), "seed %d, after %d commands: %s", seed, g.Commands(), frame)
 		g.Observe([]byte(got))
 		if n > 12 && r.IntN(4) == 0 {
 			c, h := operateBoth(t, r, op, x)
@@ -169,9 +169,9 @@ func TestSessionsAndOperatorsAgreeWithTheTwin(t *testing.T) {
 	compareTables(t, database, x)
 }
 
-// operateBoth does one random operation on the exchange and on its twin. It tells how
+// operateBoth does one random operation on the exchange and on its model. It tells how
 // many orders it has canceled, and whether it halted a symbol.
-func operateBoth(t *testing.T, r *rand.Rand, op *operate.Client, x *twin.Exchange) (canceled, halts int) {
+func operateBoth(t *testing.T, r *rand.Rand, op *operate.Client, x *model.Exchange) (canceled, halts int) {
 	t.Helper()
 	sym, account := fmt.Sprintf("SYM%d", r.IntN(4)), fmt.Sprint(1+r.IntN(12))
 	switch r.IntN(8) {
@@ -190,9 +190,9 @@ func operateBoth(t *testing.T, r *rand.Rand, op *operate.Client, x *twin.Exchang
 	}
 	got, err := op.CancelAll(background, account, sym)
 	require.NoError(t, err)
-	told, orders := map[string]twin.Canceled{}, 0
+	told, orders := map[string]model.Canceled{}, 0
 	for _, in := range got.Symbols {
-		told[in.Sym] = twin.Canceled{Orders: in.Orders, Shares: in.Shares}
+		told[in.Sym] = model.Canceled{Orders: in.Orders, Shares: in.Shares}
 		orders += in.Orders
 	}
 	require.Equal(t, x.CancelAll(account, sym, 1), told)

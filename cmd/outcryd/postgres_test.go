@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/model"
 	"outcry/internal/postgres/cluster"
-	"outcry/internal/postgres/pgtest"
-	"outcry/internal/twin"
+	"outcry/internal/testing/pgtest"
 )
 
 // away takes a cluster away: its postmaster is killed, and cannot come back until
@@ -64,7 +64,7 @@ func TestTradingGoesOnWithoutPostgres(t *testing.T) {
 	trade(50)
 	for _, id := range []int{1, 99, 100, 101, 199, 200, 201, 300} {
 		require.Equal(t, fmt.Sprintf(`<results><status id="%d"><executed shares="1" price="3" time="T"/></status></results>`, id),
-			twin.Normalize([]byte(c.must(t, fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, id)))))
+			model.Normalize([]byte(c.must(t, fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, id)))))
 	}
 	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_seconds") == 0 }, patience, 5*time.Millisecond)
 	require.InDelta(t, 1, metric(t, p, "outcry_postgres_up"), 0)
@@ -97,8 +97,8 @@ func TestOldOrdersAreRefusedWhileTheirDatabaseIsAway(t *testing.T) {
 	old := `<transactions id="1"><query id="1"/><cancel id="2"/><cancel id="1"/><query id="999"/></transactions>`
 	want := `<results><status id="1"><executed shares="1" price="3" time="T"/></status><error id="2">*</error><error id="1">*</error><error id="999">*</error></results>`
 	reply := c.must(t, old)
-	require.Equal(t, want, twin.Normalize([]byte(reply)))
-	texts := twin.Texts([]byte(reply))
+	require.Equal(t, want, model.Normalize([]byte(reply)))
+	texts := model.Texts([]byte(reply))
 	require.Contains(t, texts[0], "executed")
 	require.Contains(t, texts[1], "does not belong")
 	require.Contains(t, texts[2], "no order 999")
@@ -108,7 +108,7 @@ func TestOldOrdersAreRefusedWhileTheirDatabaseIsAway(t *testing.T) {
 	}, patience, 5*time.Millisecond)
 	back()
 	require.Eventually(t, func() bool {
-		return twin.Normalize([]byte(c.must(t, old))) == want
+		return model.Normalize([]byte(c.must(t, old))) == want
 	}, patience, 50*time.Millisecond)
 }
 
@@ -124,7 +124,7 @@ func TestOrdersAreRefusedWhenPostgresIsTooFarBehind(t *testing.T) {
 	for !strings.Contains(reply, "error") {
 		reply = c.must(t, many)
 	}
-	require.Contains(t, twin.Texts([]byte(reply))[0], "until its database has caught up")
+	require.Contains(t, model.Texts([]byte(reply))[0], "until its database has caught up")
 	require.LessOrEqual(t, s.engine.Stats().Lag, uint64(1000))
 	require.Contains(t, c.must(t, `<create><account id="7" balance="1"/></create>`), "caught up")
 	require.Contains(t, c.must(t, `<transactions id="2"><query id="1"/><cancel id="1"/></transactions>`), `<canceled id="1">`)

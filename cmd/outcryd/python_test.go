@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/auth/authtest"
+	"outcry/internal/testing/certtest"
 )
 
 // TestPythonClient runs the tests of clients/python against servers of this
@@ -36,7 +36,7 @@ func TestPythonClient(t *testing.T) {
 	client := p.authority.Client("python")
 	env = append(env, "OUTCRY_TEST_PROTECTED_ADDR="+p.xml, "OUTCRY_TEST_TOKEN="+token, "OUTCRY_TEST_CA="+p.authority.File,
 		"OUTCRY_TEST_CERT="+client.CertFile, "OUTCRY_TEST_KEY="+client.KeyFile)
-	for name, pair := range map[string]authtest.Pair{
+	for name, pair := range map[string]certtest.Pair{
 		"OUTCRY_TEST_ELSEWHERE_ADDR": p.authority.ServerOf("elsewhere", "other.example"),
 		"OUTCRY_TEST_EXPIRED_ADDR":   p.authority.Expired("expired", x509.ExtKeyUsageServerAuth),
 	} {
@@ -57,7 +57,7 @@ func TestPythonClient(t *testing.T) {
 
 // refused listens with a certificate that no client may take, and fails the test if one
 // says a word through TLS. It returns the address.
-func refused(t *testing.T, pair authtest.Pair) (addr string) {
+func refused(t *testing.T, pair certtest.Pair) (addr string) {
 	t.Helper()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair.Certificate}})
 	require.NoError(t, err)

@@ -10,26 +10,26 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/twin"
+	"outcry/internal/model"
 	"outcry/internal/wire"
 )
 
-// TestARandomSessionAgreesWithTheTwin compares 10,000 commands, with -tags slow
-// 100,000, reply by reply with the twin, demands after every frame that cash and shares add up, and in
-// the end compares every table with what the twin holds. Closed orders leave
+// TestARandomSessionAgreesWithTheModel compares 10,000 commands, with -tags slow
+// 100,000, reply by reply with the model, demands after every frame that cash and shares add up, and in
+// the end compares every table with what the model holds. Closed orders leave
 // memory at once, so that many queries are answered from Postgres.
-func TestARandomSessionAgreesWithTheTwin(t *testing.T) {
+func TestARandomSessionAgreesWithTheModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	flags, database := dataFlags(t)
 	s, addr := inProcess(t, append(flags, "--closed-orders=100", "--refs=40")...)
 	c := dial(t, addr)
-	x, g := twin.New(), twin.NewGenerator(seed, 8, 100)
+	x, g := model.New(), model.NewGenerator(seed, 8, 100)
 	for n := 0; g.Commands() < 100_000/raceFactor/shortFactor; n++ {
 		frame := g.Frame()
 		want := x.Do(frame, 1)
 		got := c.must(t, string(frame))
-		require.Equal(t, twin.Normalize(want), twin.Normalize([]byte(got)), "seed %d, after %d commands: %s", seed, g.Commands(), frame)
+		require.Equal(t, model.Normalize(want), model.Normalize([]byte(got)), "seed %d, after %d commands: %s", seed, g.Commands(), frame)
 		g.Observe([]byte(got))
 		require.NoError(t, s.engine.CheckLedger())
 		if n%500 == 0 {
@@ -41,19 +41,19 @@ func TestARandomSessionAgreesWithTheTwin(t *testing.T) {
 	compareTables(t, database, x)
 }
 
-// compareTables demands that Postgres has what the twin has, row by row.
-func compareTables(t *testing.T, database string, x *twin.Exchange) {
+// compareTables demands that Postgres has what the model has, row by row.
+func compareTables(t *testing.T, database string, x *model.Exchange) {
 	t.Helper()
 	database = text(t, database)
-	cash := map[string]twin.Holding{}
+	cash := map[string]model.Holding{}
 	for _, row := range query(t, database, `SELECT id, balance, held FROM accounts`) {
-		cash[row[0]] = twin.Holding{Free: row[1], Held: row[2]}
+		cash[row[0]] = model.Holding{Free: row[1], Held: row[2]}
 	}
 	require.Equal(t, x.Cash(), cash)
 
-	shares := map[[2]string]twin.Holding{}
+	shares := map[[2]string]model.Holding{}
 	for _, row := range query(t, database, `SELECT sym, account, shares, held FROM positions`) {
-		shares[[2]string{row[0], row[1]}] = twin.Holding{Free: row[2], Held: row[3]}
+		shares[[2]string{row[0], row[1]}] = model.Holding{Free: row[2], Held: row[3]}
 	}
 	require.Equal(t, x.Shares(), shares)
 

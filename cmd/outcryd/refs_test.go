@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 	"outcry/internal/wire"
 )
 

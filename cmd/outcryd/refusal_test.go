@@ -19,7 +19,7 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 	"outcry/internal/wire"
 )
 

@@ -65,7 +65,7 @@ func listenForReload() (asked <-chan os.Signal, end func()) {
 	return c, func() { signal.Stop(c) }
 }
 
-// terminalGone tells whether f is a terminal that nobody is at any more. A terminal
+// terminalGone reports whether f is a terminal that nobody is at any more. A terminal
 // says so with the same signal that asks for a reload.
 func terminalGone(f *os.File) bool {
 	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)

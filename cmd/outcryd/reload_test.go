@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outcry/internal/auth"
-	"outcry/internal/auth/authtest"
+	"outcry/internal/testing/certtest"
 )
 
 // reload writes the file of settings anew, sends SIGHUP, and waits until the log says
@@ -132,7 +132,7 @@ func TestAPartThatRefusesASettingKeepsAllOthersFromChanging(t *testing.T) {
 // be changed too. Only what the files newly have wrong refuses it, and then as a whole.
 func TestAReloadIsNotRefusedForACertificateThatHasExpired(t *testing.T) {
 	t.Parallel()
-	authority := authtest.NewAuthority(t)
+	authority := certtest.NewAuthority(t)
 	flags, _ := dataFlags(t)
 	data := strings.TrimPrefix(flags[0], "--data=")
 	scope, err := auth.ParseScope("admin")

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/auth"
-	"outcry/internal/auth/authtest"
+	"outcry/internal/testing/certtest"
 	"outcry/internal/wire"
 )
 
@@ -96,7 +96,7 @@ func TestAURLInPlaceOfItsFileIsNotShown(t *testing.T) {
 // each place where it does not belong.
 func TestNoSecretOfAClientIsInTheLog(t *testing.T) {
 	t.Parallel()
-	authority := authtest.NewAuthority(t)
+	authority := certtest.NewAuthority(t)
 	own := authority.Server("server")
 	flags, _ := dataFlags(t)
 	data := strings.TrimPrefix(flags[0], "--data=")
@@ -108,7 +108,7 @@ func TestNoSecretOfAClientIsInTheLog(t *testing.T) {
 	const digits = "5ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2"
 	wrong := right[:len(right)-len(digits)] + digits
 	unknown := "outc_0123456789abcdef_" + digits
-	send := func(pair authtest.Pair, addr, text string) {
+	send := func(pair certtest.Pair, addr, text string) {
 		c, err := tls.Dial("tcp", addr, &tls.Config{RootCAs: authority.Pool, Certificates: []tls.Certificate{pair.Certificate}})
 		if err != nil {
 			return // with TLS 1.3 the client's certificate is judged after that
@@ -118,7 +118,7 @@ func TestNoSecretOfAClientIsInTheLog(t *testing.T) {
 		_, _ = io.WriteString(c, text)
 		_, _ = io.ReadAll(c)
 	}
-	alice, nobody := authority.Client("alice"), authtest.NewAuthority(t).Client("nobody")
+	alice, nobody := authority.Client("alice"), certtest.NewAuthority(t).Client("nobody")
 	framed := func(xml string) string { return string(wire.AppendFrame(nil, []byte(xml))) }
 	get := func(path, header string) string {
 		return "GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n" + header + "\r\n\r\n"

@@ -20,7 +20,7 @@ import (
 
 	"outcry/internal/admin"
 	"outcry/internal/auth"
-	"outcry/internal/auth/authtest"
+	"outcry/internal/testing/certtest"
 	"outcry/internal/wire"
 )
 
@@ -30,14 +30,14 @@ type protected struct {
 	xml       string
 	flags     []string
 	data      string
-	authority *authtest.Authority
+	authority *certtest.Authority
 	client    *tls.Config
 }
 
 func startProtected(t *testing.T) *protected {
 	t.Helper()
 	common, _ := dataFlags(t)
-	p := &protected{authority: authtest.NewAuthority(t), data: strings.TrimPrefix(common[0], "--data=")}
+	p := &protected{authority: certtest.NewAuthority(t), data: strings.TrimPrefix(common[0], "--data=")}
 	own := p.authority.Server("server")
 	p.flags = append(common, "--auth", "--tls-cert="+own.CertFile, "--tls-key="+own.KeyFile, "--tls-client-ca="+p.authority.File)
 	p.server, p.xml = inProcess(t, p.flags...)
@@ -164,7 +164,7 @@ func TestNothingIsToldWithoutTLS(t *testing.T) {
 		for name, change := range map[string]func(*tls.Config){
 			"TLS 1.0":           func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 },
 			"no certificate":    func(c *tls.Config) { c.Certificates = nil },
-			"wrong certificate": func(c *tls.Config) { c.Certificates[0] = authtest.NewAuthority(t).Client("mallory").Certificate },
+			"wrong certificate": func(c *tls.Config) { c.Certificates[0] = certtest.NewAuthority(t).Client("mallory").Certificate },
 			"old certificate": func(c *tls.Config) {
 				c.Certificates[0] = p.authority.Expired("old", x509.ExtKeyUsageClientAuth).Certificate
 			},
@@ -249,7 +249,7 @@ func TestHealthOfAProtectedServer(t *testing.T) {
 	require.Contains(t, answer, "a token is needed")
 	exit, _ = health("--data=" + p.data)
 	require.Equal(t, exitError, exit, "without TLS")
-	other := authtest.NewAuthority(t).Server("other")
+	other := certtest.NewAuthority(t).Server("other")
 	exit, answer = health("--data="+p.data, "--tls-cert="+other.CertFile, "--tls-key="+other.KeyFile)
 	require.Equal(t, exitError, exit, "it tells its token to nobody else")
 	require.Contains(t, answer, "does not show the certificate")

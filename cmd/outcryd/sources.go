@@ -101,7 +101,7 @@ func parseConfig(args []string, stderr io.Writer) (*config, error) {
 	return c, nil
 }
 
-// isGiven tells whether a flag was on the command line.
+// isGiven reports whether a flag was on the command line.
 func isGiven(f *flag.FlagSet, name string) (given bool) {
 	f.Visit(func(fl *flag.Flag) { given = given || fl.Name == name })
 	return given

@@ -72,7 +72,7 @@ type refusedError struct{ error }
 func (e *refusedError) Unwrap() error { return e.error }
 
 // lookAtJournal refuses a journal with which the database must not be opened, as judge
-// does, and tells whether it is to be set aside; nothing has changed then. It reads the
+// does, and reports whether it is to be set aside; nothing has changed then. It reads the
 // newest segment, and all of them, in search of damage, before what cannot be undone: an
 // upgrade of the schema, and setting aside. The error is a *refusedError.
 func (c *config) lookAtJournal(p postgres.Position, upgrade bool) (aside bool, err error) {

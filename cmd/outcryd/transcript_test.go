@@ -10,11 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/twin"
+	"outcry/internal/model"
 )
 
-func transcripts(t *testing.T) []twin.Transcript {
-	all, err := twin.Transcripts()
+func transcripts(t *testing.T) []model.Transcript {
+	all, err := model.Transcripts()
 	require.NoError(t, err)
 	return all
 }
@@ -42,20 +42,20 @@ func TestTranscriptsWithoutLengthLines(t *testing.T) {
 	got, err := io.ReadAll(c)
 	require.NoError(t, err)
 	e := "<results><error>*</error></results>"
-	require.Equal(t, "<results/><results/>"+e+e, twin.Normalize(got))
+	require.Equal(t, "<results/><results/>"+e+e, model.Normalize(got))
 }
 
 // converse holds a server to a transcript.
-func converse(t *testing.T, transcript twin.Transcript, c *conn) {
+func converse(t *testing.T, transcript model.Transcript, c *conn) {
 	t.Helper()
 	for i, step := range transcript.Steps {
 		if step.Raw {
-			require.Equal(t, step.Want, twin.Normalize([]byte(sendRaw(t, c.Conn, step.Send))), "step %d", i+1)
+			require.Equal(t, step.Want, model.Normalize([]byte(sendRaw(t, c.Conn, step.Send))), "step %d", i+1)
 			return
 		}
 		reply := c.must(t, string(step.Send))
-		require.Equal(t, step.Want, twin.Normalize([]byte(reply)), "step %d: %.300s", i+1, step.Send)
-		for _, text := range twin.Texts([]byte(reply)) {
+		require.Equal(t, step.Want, model.Normalize([]byte(reply)), "step %d: %.300s", i+1, step.Send)
+		for _, text := range model.Texts([]byte(reply)) {
 			require.NotContains(t, text, "\n")
 			require.Less(t, len(text), 600)
 		}
@@ -98,7 +98,7 @@ func TestTranscriptsAcrossKills(t *testing.T) {
 			for i, step := range transcript.Steps {
 				p := start(t, flags...)
 				reply := dial(t, p.xml).must(t, string(step.Send))
-				require.Equal(t, step.Want, twin.Normalize([]byte(reply)), "step %d: %.300s", i+1, step.Send)
+				require.Equal(t, step.Want, model.Normalize([]byte(reply)), "step %d: %.300s", i+1, step.Send)
 				p.kill()
 			}
 		})

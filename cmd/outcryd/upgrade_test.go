@@ -23,7 +23,7 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 // Below testdata/upgrade are exchanges that programs of older versions have left:

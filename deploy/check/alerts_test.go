@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/loadtest/venue"
+	"outcry/loadtest/harness"
 )
 
 // trouble is how an alert comes about, and what its runbook leaves to people.
@@ -22,10 +22,10 @@ type trouble struct {
 	seen      string // what Prometheus is to have seen before worse comes: its connection lasts
 	worse     string // shell commands that break it further
 	meanwhile map[string]string
-	healed    string       // what Prometheus is to see after the runbook, before ended
-	ended     string       // shell commands that bring back what the runbook leaves
-	slowly    bool         // the alert ends long after what it tells of
-	bug       []venue.Edit // the edits of a program with a bug, which /root/outcryd is then
+	healed    string         // what Prometheus is to see after the runbook, before ended
+	ended     string         // shell commands that bring back what the runbook leaves
+	slowly    bool           // the alert ends long after what it tells of
+	bug       []harness.Edit // the edits of a program with a bug, which /root/outcryd is then
 }
 
 // Pieces of troubles.
@@ -104,7 +104,7 @@ var (
 		expiring, notReloaded,
 		// A buyer does not get back what a better price left over.
 		{alert: "OutcryImbalance",
-			bug: []venue.Edit{{File: "internal/exchange/ledger.go", Old: "\tbuyer.balance = buyer.balance.Add(hold.Sub(price))\n", New: "\t_ = hold.Sub(price)\n"}},
+			bug: []harness.Edit{{File: "internal/exchange/ledger.go", Old: "\tbuyer.balance = buyer.balance.Add(hold.Sub(price))\n", New: "\t_ = hold.Sub(price)\n"}},
 			comes: "systemctl stop outcryd && cp /root/outcryd /usr/bin/outcryd && systemctl start outcryd && outcry account 1 1000 && outcry account 2 0 && " +
 				"outcry place BUG 2 10 && outcry sell 2 BUG 1 10 && outcry buy 1 BUG 1 20",
 			meanwhile: map[string]string{"a version without the bug is installed": "dpkg --install /root/outcry.deb"}},
@@ -172,7 +172,7 @@ func (s *station) has(t *testing.T, trouble trouble) {
 	if trouble.bug != nil {
 		root, err := filepath.Abs(repository)
 		require.NoError(t, err)
-		program, err := venue.Build(t.Context(), root, "./cmd/outcryd", t.TempDir(), trouble.bug...)
+		program, err := harness.Build(t.Context(), root, "./cmd/outcryd", t.TempDir(), trouble.bug...)
 		require.NoError(t, err)
 		b, err := os.ReadFile(program)
 		require.NoError(t, err)

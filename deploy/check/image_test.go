@@ -23,7 +23,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 // imageBytesMax is what the image may weigh.

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/journal"
-	"outcry/loadtest/venue"
+	"outcry/loadtest/harness"
 )
 
 // procedure is one of the page's, and what comes in place of people and machines.
@@ -78,8 +78,8 @@ func newerPackage(t *testing.T) []byte {
 	require.NoError(t, err)
 	version := func(n int) string { return fmt.Sprintf("\nconst Version = %d\n", n) }
 	dir := t.TempDir()
-	_, err = venue.Build(t.Context(), root, "./cmd/outcryd", dir,
-		venue.Edit{File: "internal/journal/segment.go", Old: version(journal.Version), New: version(journal.Version + 1)})
+	_, err = harness.Build(t.Context(), root, "./cmd/outcryd", dir,
+		harness.Edit{File: "internal/journal/segment.go", Old: version(journal.Version), New: version(journal.Version + 1)})
 	require.NoError(t, err)
 	require.NoError(t, os.Link(filepath.Join(binaries(t), "outcry"), filepath.Join(dir, "outcry")))
 	return packageOf(t, dir, "2.0")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/walk"
+	"outcry/internal/testing/doctest"
 )
 
 // notRun is how many blocks of each page are not run here, and say why.
@@ -25,7 +25,7 @@ func TestBlocksThatAreNotRunAreFew(t *testing.T) {
 	for path, want := range notRun {
 		var skipped []string
 		for _, part := range readPage(t, path).Parts {
-			if part.Mode == walk.Skip {
+			if part.Mode == doctest.Skip {
 				skipped = append(skipped, part.About)
 			}
 		}

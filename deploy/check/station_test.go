@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/walk"
+	"outcry/internal/testing/doctest"
 )
 
 // faster is by how much times in Prometheus' configuration and rules are shorter here:
@@ -27,8 +27,8 @@ const faster = 20
 // directory is on a file system of its own, which can be made small.
 type station struct {
 	machine
-	page  *walk.Page
-	shell *walk.Shell
+	page  *doctest.Page
+	shell *doctest.Shell
 }
 
 // openStation boots one, in which the exchange takes orders.
@@ -50,22 +50,22 @@ func openStation(t *testing.T) *station {
 }
 
 // readPage reads a page of the repository.
-func readPage(t *testing.T, path string) *walk.Page {
+func readPage(t *testing.T, path string) *doctest.Page {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repository, path))
 	require.NoError(t, err)
-	page, err := walk.Parse(path, string(text))
+	page, err := doctest.Parse(path, string(text))
 	require.NoError(t, err)
 	return page
 }
 
 // openShell starts a shell in the machine that ends with the test.
-func (m machine) openShell(patience time.Duration, env ...string) *walk.Shell {
+func (m machine) openShell(patience time.Duration, env ...string) *doctest.Shell {
 	m.t.Helper()
 	cmd := command(m.t, "nsenter", "--target="+m.pid, "--mount", "--pid", "--ipc", "--uts", "--net", "--cgroup", "--root", "--wd",
 		"bash", "--noprofile", "--norc")
 	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "HOME=/root"}, env...)
-	shell, err := walk.NewShell(cmd, patience)
+	shell, err := doctest.NewShell(cmd, patience)
 	require.NoError(m.t, err)
 	m.t.Cleanup(shell.Close)
 	return shell

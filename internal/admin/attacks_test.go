@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/auth"
-	"outcry/internal/auth/authtest"
 	"outcry/internal/exchange"
+	"outcry/internal/testing/certtest"
 )
 
 // lines is a log in memory.
@@ -80,7 +80,7 @@ func TestNobodyWritesLinesIntoTheLog(t *testing.T) {
 // TestHandshakesThatNeverEndGiveWay: and HTTP/2 is not spoken, where one connection would
 // be hundreds of requests, and could reset them as fast as it makes them.
 func TestHandshakesThatNeverEndGiveWay(t *testing.T) {
-	authority := authtest.NewAuthority(t)
+	authority := certtest.NewAuthority(t)
 	own := authority.Server("server")
 	certificates, err := auth.LoadCertificates(own.CertFile, own.KeyFile, "", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 // logLevelBytesMax bounds the body of PUT /loglevel.
 const logLevelBytesMax = 64
 
-// IsLevel tells whether a level is DEBUG, INFO, WARN or ERROR: with the others that
+// IsLevel reports whether a level is DEBUG, INFO, WARN or ERROR: with the others that
 // package slog reads, such as ERROR+1, the log could lack errors. It may be called from
 // any goroutine.
 func IsLevel(l slog.Level) bool {

@@ -14,11 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/auth/authtest"
+	"outcry/internal/testing/certtest"
 )
 
 // certify loads certificates and follows them.
-func certify(t testing.TB, own authtest.Pair, clientCA string) *Certificates {
+func certify(t testing.TB, own certtest.Pair, clientCA string) *Certificates {
 	t.Helper()
 	c, err := LoadCertificates(own.CertFile, own.KeyFile, clientCA, quiet)
 	require.NoError(t, err)
@@ -60,10 +60,10 @@ func talk(t testing.TB, c *Certificates, client *tls.Config) error {
 }
 
 func TestOnlyClientsOfTheAuthorityGetIn(t *testing.T) {
-	authority, other := authtest.NewAuthority(t), authtest.NewAuthority(t)
+	authority, other := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	own := authority.Server("server")
 	c := certify(t, own, authority.File)
-	client := func(p ...authtest.Pair) *tls.Config {
+	client := func(p ...certtest.Pair) *tls.Config {
 		config := &tls.Config{RootCAs: authority.Pool}
 		for _, pair := range p {
 			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair.Certificate, nil }
@@ -88,10 +88,10 @@ func TestOnlyClientsOfTheAuthorityGetIn(t *testing.T) {
 }
 
 func TestNewCertificatesAreTakenAndBadOnesAreNot(t *testing.T) {
-	first, second := authtest.NewAuthority(t), authtest.NewAuthority(t)
+	first, second := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	own := first.Server("server")
 	c := certify(t, own, "")
-	trusts := func(a *authtest.Authority) *tls.Config { return &tls.Config{RootCAs: a.Pool} }
+	trusts := func(a *certtest.Authority) *tls.Config { return &tls.Config{RootCAs: a.Pool} }
 	require.NoError(t, talk(t, c, trusts(first)))
 	expires := c.Expires()
 
@@ -117,7 +117,7 @@ func TestNewCertificatesAreTakenAndBadOnesAreNot(t *testing.T) {
 // TestACertificateThatIsNotGoodIsTakenOnlyForWantOfABetterOne: an exchange comes up at
 // night although its certificate ran out, and nothing else is refused for that.
 func TestACertificateThatIsNotGoodIsTakenOnlyForWantOfABetterOne(t *testing.T) {
-	authority := authtest.NewAuthority(t)
+	authority := certtest.NewAuthority(t)
 	own := authority.Expired("server", x509.ExtKeyUsageServerAuth)
 	c, err := LoadCertificates(own.CertFile, own.KeyFile, "", quiet)
 	require.NoError(t, err)
@@ -146,7 +146,7 @@ func TestACertificateThatIsNotGoodIsTakenOnlyForWantOfABetterOne(t *testing.T) {
 }
 
 func TestCertificatesThatArePreparedAreNotYetShown(t *testing.T) {
-	first, second := authtest.NewAuthority(t), authtest.NewAuthority(t)
+	first, second := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	own, next := first.Server("server"), second.Server("server")
 	c, err := LoadCertificates(own.CertFile, own.KeyFile, "", quiet)
 	require.NoError(t, err)

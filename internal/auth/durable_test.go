@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/durable/durabletest"
+	"outcry/internal/testing/durabletest"
 )
 
 // TestATokenIsDurableBeforeItIsTold: the file is synced with the token in it, given to the

@@ -67,7 +67,7 @@ func splitToken(token string) (id string, err error) {
 	return id, nil
 }
 
-// isHex tells whether s is lower-case hexadecimal digits.
+// isHex reports whether s is lower-case hexadecimal digits.
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
 // parseFile reads a file of tokens. The error names the line.

@@ -38,7 +38,7 @@ func newGuesses() *guesses {
 	return &guesses{seed: maphash.MakeSeed(), begun: time.Now(), waiting: make(chan struct{}, guessersMax)}
 }
 
-// spend takes one guess from an address's allowance, and tells whether there was one.
+// spend takes one guess from an address's allowance, and reports whether there was one.
 func (g *guesses) spend(address string) bool {
 	slot := &g.slots[maphash.String(g.seed, networkOf(address))%guessSlots]
 	now := int64(time.Since(g.begun))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/auth/authtest"
+	"outcry/internal/testing/certtest"
 )
 
 // TestATokenThatWasRevokedDoesNotComeBackWithAnOlderReading: a reload reads the file,
@@ -51,7 +51,7 @@ func TestWhyAFileIsNotTakenIsKnownUntilItIs(t *testing.T) {
 // TestFilesThatWereAwayAreReadAgain has them come back as they were, so that nothing but
 // the failure tells that there is something to read.
 func TestFilesThatWereAwayAreReadAgain(t *testing.T) {
-	own := authtest.NewAuthority(t).Server("server")
+	own := certtest.NewAuthority(t).Server("server")
 	c := certify(t, own, "")
 	dir := filepath.Dir(own.CertFile)
 	require.NoError(t, os.Rename(dir, dir+".away"))

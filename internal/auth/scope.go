@@ -104,15 +104,15 @@ func (s Scope) String() string {
 	return scopeAccount + ":" + strings.Join(ids, ",")
 }
 
-// Allows tells whether the scope includes a right.
+// Allows reports whether the scope includes a right.
 func (s Scope) Allows(r Right) bool {
 	return s.IsAdmin() || slices.Contains(rights[s.name], r)
 }
 
-// IsAdmin tells whether the scope includes every right.
+// IsAdmin reports whether the scope includes every right.
 func (s Scope) IsAdmin() bool { return s.name == scopeAdmin }
 
-// ActsFor tells whether the scope includes trading for an account.
+// ActsFor reports whether the scope includes trading for an account.
 func (s Scope) ActsFor(id exchange.AccountID) bool {
 	if s.name != scopeAccount {
 		return s.IsAdmin()

@@ -137,7 +137,7 @@ func (t *Tokens) replace(all []Entry) {
 	}
 }
 
-// sameAs tells whether a line gives the same as before; a note is for people.
+// sameAs reports whether a line gives the same as before; a note is for people.
 func (e *Entry) sameAs(o *Entry) bool {
 	return e.Hash == o.Hash && e.Scope.String() == o.Scope.String() && e.Expires.Equal(o.Expires)
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/durable/durabletest"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/durabletest"
+	"outcry/internal/testing/pgtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }

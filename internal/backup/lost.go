@@ -49,7 +49,7 @@ func (r *restoring) tokens() string {
 	return ""
 }
 
-// TokensOfBackup tells whether the tokens are those of the backup, and not newer ones that
+// TokensOfBackup reports whether the tokens are those of the backup, and not newer ones that
 // lay beside the journal. Whoever finishes a restore may name the backup in another way
 // than the one that began it, so the two names are not compared.
 func (r Restored) TokensOfBackup() bool {

@@ -193,7 +193,7 @@ func placementsFrame(bots []*bot) []byte {
 	return c.Append(nil)
 }
 
-// existed tells whether an answer to a bot's account says that it is there already.
+// existed reports whether an answer to a bot's account says that it is there already.
 func existed(a wire.Answer) bool {
 	return a.Kind == "error" && strings.HasSuffix(a.Error, "already exists")
 }

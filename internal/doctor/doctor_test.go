@@ -25,7 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outcry/internal/journal"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 var background = context.Background()

@@ -69,7 +69,7 @@ func orUnknown(s string) string {
 	return s
 }
 
-// forbidden tells whether the HTTP side wants a token, or another one.
+// forbidden reports whether the HTTP side wants a token, or another one.
 func forbidden(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }

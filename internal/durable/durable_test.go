@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/durable"
-	"outcry/internal/durable/durabletest"
+	"outcry/internal/testing/durabletest"
 )
 
 func TestWhatCanBeSyncedIsNoError(t *testing.T) {

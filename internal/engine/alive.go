@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Alive returns nil once every owner that has work, the registrar and desks, has given a
+// Alive returns nil once every owner that has work, the registrar and shards, has given a
 // sign: between two commands, or between two parts of an order. It says that none of them
 // hangs. Owners at rest have nothing to hang on and are not asked. An error names the
 // first owner that did not answer before ctx ended, or is ErrStopped.
@@ -38,7 +38,7 @@ func (e *Engine) Alive(ctx context.Context) error {
 }
 
 // String names the owner in errors.
-func (d *desk) String() string { return "the desk of " + string(d.symbol) }
+func (d *shard) String() string { return "the shard of " + string(d.symbol) }
 
 // String names the owner in errors.
 func (r *registrar) String() string { return "the registrar" }

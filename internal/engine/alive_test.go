@@ -31,16 +31,16 @@ func TestAnEngineIsAliveWhileEveryOwnerAnswers(t *testing.T) {
 		_, _ = m.Execute(background, []exchange.Command{sell("B", 1, 1)}, make([]exchange.Result, 1))
 	}()
 	<-hangs
-	d, _ := m.desks.Load(exchange.Symbol("B"))
+	d, _ := m.shards.Load(exchange.Symbol("B"))
 	ctx, cancel := context.WithCancel(background)
 	ended := make(chan error, 1)
 	go func() { ended <- m.Alive(ctx) }()
-	require.Eventually(t, func() bool { return d.(*desk).inbox.asked.Load() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return d.(*shard).inbox.asked.Load() }, time.Minute, time.Millisecond)
 	require.Empty(t, ended)
 	cancel()
 	err := <-ended
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "desk of B")
+	require.ErrorContains(t, err, "shard of B")
 
 	close(release)
 	<-ordered

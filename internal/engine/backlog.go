@@ -26,7 +26,7 @@ func (e *Engine) lag() uint64 {
 	return appended - applied
 }
 
-// admit tells whether a command that makes the exchange grow may be done: OK,
+// admit reports whether a command that makes the exchange grow may be done: OK,
 // NoRoom or DatabaseBehind. Cancels and queries need no admission. It is a first
 // look, before work that would be in vain; claim makes sure.
 func (e *Engine) admit() exchange.RejectReason {

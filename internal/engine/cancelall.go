@@ -9,7 +9,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// barrierTries is how often a cancelAll lets go of the desks that it holds because one is
+// barrierTries is how often a cancelAll lets go of the shards that it holds because one is
 // in the middle of a long order. The last time it waits for that one.
 const barrierTries = 8
 
@@ -29,25 +29,25 @@ func (e *Engine) CancelAll(ctx context.Context, account exchange.AccountID, sym 
 	return c.result, e.Durable(ctx, e.journal.Appended())
 }
 
-// cancelAll is one try of a call of CancelAll. Books belong to their desks, so it takes a
-// barrier: the caller's goroutine holds every desk in which the account has open orders,
+// cancelAll is one try of a call of CancelAll. Books belong to their shards, so it takes a
+// barrier: the caller's goroutine holds every shard in which the account has open orders,
 // each between two of its commands, and while all are held nothing trades there.
 //
 //	caller      hold ─────▶ all are held: record, append, release ──▶ let go ──▶ wait
-//	each desk        look up what is open ─▶ held ···················▶ cancel ─▶ on
+//	each shard        look up what is open ─▶ held ···················▶ cancel ─▶ on
 //
 // Which symbols these are the ledger knows. Once they are held the account can open and
-// close orders elsewhere alone: if the ledger counts as many as the desks have found, they
-// are all. Otherwise there are further symbols, and their desks are held as well.
+// close orders elsewhere alone: if the ledger counts as many as the shards have found, they
+// are all. Otherwise there are further symbols, and their shards are held as well.
 //
-// It cannot deadlock. One cancelAll at a time holds desks (Engine.barrier), so no two ever
-// hold some each and wait for the rest. A desk comes to it after the command that it is in
+// It cannot deadlock. One cancelAll at a time holds shards (Engine.barrier), so no two ever
+// hold some each and wait for the rest. A shard comes to it after the command that it is in
 // the middle of (inbox.putUrgent), and that waits for the journal alone, never for another
-// owner: what hangs on another command goes back to its session (errAgain). A desk that is
+// owner: what hangs on another command goes back to its session (errAgain). A shard that is
 // in the middle of a long order says so between two parts. Then all are let go, and only
 // this cancelAll waits for the end of that order. The last of barrierTries waits for it
-// with the others held, and comes to its end too: a desk that it waits for has one order
-// to finish before it is held, and there are as many desks as symbols at the most.
+// with the others held, and comes to its end too: a shard that it waits for has one order
+// to finish before it is held, and there are as many shards as symbols at the most.
 type cancelAll struct {
 	engine *Engine
 	owner  *exchange.Account
@@ -59,13 +59,13 @@ type cancelAll struct {
 	result exchange.CancelAllResult
 }
 
-// holding is a desk that a cancelAll holds. The desk's goroutine uses it until it has
+// holding is a shard that a cancelAll holds. The shard's goroutine uses it until it has
 // arrived, and again once it is let go; the caller in between.
 type holding struct {
 	task
-	desk *desk
-	busy bool              // the desk is in the middle of a long order
-	open []exchange.Cancel // what the account has open there, in order of ids
+	shard *shard
+	busy  bool              // the shard is in the middle of a long order
+	open  []exchange.Cancel // what the account has open there, in order of ids
 
 	unfinished bool  // there is no room to finish an order first
 	err        error // of finishing it
@@ -77,7 +77,7 @@ func (e *Engine) cancelAll(ctx context.Context, account exchange.AccountID, sym 
 	e.mu.Lock()
 	owner := e.ledger.Account(account)
 	e.mu.Unlock()
-	_, made := e.desks.Load(sym)
+	_, made := e.shards.Load(sym)
 	switch {
 	case owner == nil:
 		return &cancelAll{result: exchange.CancelAllResult{Reason: exchange.UnknownAccount}}, nil
@@ -85,7 +85,7 @@ func (e *Engine) cancelAll(ctx context.Context, account exchange.AccountID, sym 
 		return &cancelAll{result: exchange.CancelAllResult{Reason: exchange.UnknownSymbol}}, nil
 	}
 	for try := 1; ; try++ {
-		// Desks that were held by an earlier try may still look at that.
+		// Shards that were held by an earlier try may still look at that.
 		c := &cancelAll{engine: e, owner: owner, symbol: sym}
 		busy, err := c.run(ctx, try == barrierTries)
 		if busy == nil || err != nil {
@@ -98,9 +98,9 @@ func (e *Engine) cancelAll(ctx context.Context, account exchange.AccountID, sym 
 	}
 }
 
-// run holds the desks, and then does it. It returns a desk that it would have had to wait
+// run holds the shards, and then does it. It returns a shard that it would have had to wait
 // for, unless it is patient, and then nothing was done.
-func (c *cancelAll) run(ctx context.Context, patient bool) (busy *desk, err error) {
+func (c *cancelAll) run(ctx context.Context, patient bool) (busy *shard, err error) {
 	e := c.engine
 	select {
 	case e.barrier <- struct{}{}:
@@ -120,7 +120,7 @@ func (c *cancelAll) run(ctx context.Context, patient bool) (busy *desk, err erro
 	}
 	close(letGo)
 	if err != nil || busy != nil {
-		return busy, err // desks that are still to arrive find that it is over
+		return busy, err // shards that are still to arrive find that it is over
 	}
 	for _, h := range c.held {
 		<-h.done
@@ -128,13 +128,13 @@ func (c *cancelAll) run(ctx context.Context, patient bool) (busy *desk, err erro
 	return nil, nil
 }
 
-// hold holds all desks in which the account has open orders, in order of their symbols.
+// hold holds all shards in which the account has open orders, in order of their symbols.
 // They go on once letGo is closed.
-func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient bool) (busy *desk, err error) {
+func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient bool) (busy *shard, err error) {
 	for {
 		more := c.missing()
 		if len(more) == 0 {
-			slices.SortFunc(c.held, func(a, b *holding) int { return cmp.Compare(a.desk.symbol, b.desk.symbol) })
+			slices.SortFunc(c.held, func(a, b *holding) int { return cmp.Compare(a.shard.symbol, b.shard.symbol) })
 			return nil, nil
 		}
 		arrived := make(chan *holding, len(more))
@@ -148,7 +148,7 @@ func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient boo
 			select {
 			case h := <-arrived:
 				if h.busy {
-					return h.desk, nil
+					return h.shard, nil
 				}
 				c.held = append(c.held, h)
 			case <-ctx.Done():
@@ -160,19 +160,19 @@ func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient boo
 	}
 }
 
-// missing returns the desks that are still to be held: none once the account has no
+// missing returns the shards that are still to be held: none once the account has no
 // orders open beside those that were found. From then on, until the record has its place,
-// it gets no others: each waits with its session (desk.reserve).
-func (c *cancelAll) missing() (desks []*desk) {
-	e, held, found := c.engine, make(map[*desk]bool, len(c.held)), 0
+// it gets no others: each waits with its session (shard.reserve).
+func (c *cancelAll) missing() (shards []*shard) {
+	e, held, found := c.engine, make(map[*shard]bool, len(c.held)), 0
 	for _, h := range c.held {
-		held[h.desk] = true
+		held[h.shard] = true
 		found += len(h.open)
 	}
-	var in []*exchange.Listing
+	var in []*exchange.Instrument
 	e.mu.Lock()
 	if c.symbol != "" {
-		in = append(in, e.ledger.Listing(c.symbol))
+		in = append(in, e.ledger.Instrument(c.symbol))
 	} else if c.owner.OpenOrders() != found {
 		in = e.ledger.AppendOpenIn(in, c.owner)
 	} else {
@@ -180,17 +180,17 @@ func (c *cancelAll) missing() (desks []*desk) {
 	}
 	e.mu.Unlock()
 	for _, li := range in {
-		if d, ok := e.desks.Load(li.Symbol); ok && !held[d.(*desk)] {
-			desks = append(desks, d.(*desk))
+		if d, ok := e.shards.Load(li.Symbol); ok && !held[d.(*shard)] {
+			shards = append(shards, d.(*shard))
 		}
 	}
-	return desks
+	return shards
 }
 
-// holding returns what makes a desk look up what the account has open, say that it has
+// holding returns what makes a shard look up what the account has open, say that it has
 // arrived, and stay held until letGo is closed.
-func (c *cancelAll) holding(d *desk, arrived chan<- *holding, letGo <-chan struct{}, patient bool) *holding {
-	h := &holding{desk: d, task: task{done: make(chan struct{}, 1)}}
+func (c *cancelAll) holding(d *shard, arrived chan<- *holding, letGo <-chan struct{}, patient bool) *holding {
+	h := &holding{shard: d, task: task{done: make(chan struct{}, 1)}}
 	h.work = func() error {
 		select {
 		case <-letGo:
@@ -212,14 +212,14 @@ func (c *cancelAll) holding(d *desk, arrived chan<- *holding, letGo <-chan struc
 	return h
 }
 
-// find looks up what an account has open at the desk, once no order is unfinished there.
+// find looks up what an account has open at the shard, once no order is unfinished there.
 func (h *holding) find(owner *exchange.Account) {
-	ok, err := h.desk.finish()
+	ok, err := h.shard.finish()
 	if h.unfinished, h.err = !ok, err; !ok {
 		return
 	}
-	for o := range h.desk.book.OpenOf(owner) {
-		h.open = append(h.open, exchange.Cancel{Order: o.ID, Symbol: h.desk.symbol, Side: o.Side, Shares: o.Open, Limit: o.Limit})
+	for o := range h.shard.book.OpenOf(owner) {
+		h.open = append(h.open, exchange.Cancel{Order: o.ID, Symbol: h.shard.symbol, Side: o.Side, Shares: o.Open, Limit: o.Limit})
 	}
 	slices.SortFunc(h.open, func(a, b exchange.Cancel) int { return a.Compare(&b) })
 }
@@ -234,7 +234,7 @@ func (c *cancelAll) record() error {
 			c.result.Reason = exchange.NoRoomToCancel
 			return h.err
 		}
-		c.event.Time = h.desk.book.Moment(c.event.Time)
+		c.event.Time = h.shard.book.Moment(c.event.Time)
 		c.event.Cancels = append(c.event.Cancels, h.open...)
 	}
 	if len(c.event.Cancels) > 0 {
@@ -268,26 +268,26 @@ func (c *cancelAll) release() {
 	for _, h := range c.held {
 		for i := range h.open {
 			o := &h.open[i]
-			c.engine.ledger.Release(h.desk.listing, &exchange.Order{Account: c.owner, Side: o.Side, Limit: o.Limit, Canceled: o.Shares})
+			c.engine.ledger.Release(h.shard.instrument, &exchange.Order{Account: c.owner, Side: o.Side, Limit: o.Limit, Canceled: o.Shares})
 		}
 	}
 }
 
-// sum returns what is canceled at the desk.
+// sum returns what is canceled at the shard.
 func (h *holding) sum() exchange.CanceledIn {
-	in := exchange.CanceledIn{Symbol: h.desk.symbol, Orders: len(h.open)}
+	in := exchange.CanceledIn{Symbol: h.shard.symbol, Orders: len(h.open)}
 	for i := range h.open {
 		in.Shares = in.Shares.Add(h.open[i].Shares.Position())
 	}
 	return in
 }
 
-// cancel takes the orders out of the desk's book, where the record has its place.
+// cancel takes the orders out of the shard's book, where the record has its place.
 func (h *holding) cancel(c *cancelAll) {
 	if c.seq == 0 || len(h.open) == 0 {
 		return
 	}
-	d, n := h.desk, len(h.open)
+	d, n := h.shard, len(h.open)
 	d.book.Moment(c.event.Time)
 	for i := range h.open {
 		if _, r := d.book.Cancel(h.open[i].Order, c.owner.ID, c.event.Time); r != exchange.OK {

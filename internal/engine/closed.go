@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// forgetMax is how many closed orders a desk forgets after one task: more than a
+// forgetMax is how many closed orders a shard forgets after one task: more than a
 // task usually closes, so that memory shrinks, and little enough not to stall.
 const forgetMax = 256
 
-// sweepEvery is how often the sweeper looks for desks that hold closed orders and
+// sweepEvery is how often the sweeper looks for shards that hold closed orders and
 // have nothing to do.
 const sweepEvery = time.Second
 
@@ -54,7 +54,7 @@ func (q *closedQueue) pop(seq uint64) bool {
 }
 
 // close remembers that a record closed a number of orders, at least one.
-func (d *desk) close(seq uint64, orders int) {
+func (d *shard) close(seq uint64, orders int) {
 	d.closed.push(closing{seq, orders})
 	d.closedCount.Add(int64(orders))
 	d.engine.counters.closedOrders.Add(int64(orders))
@@ -62,7 +62,7 @@ func (d *desk) close(seq uint64, orders int) {
 
 // forget drops closed orders whose rows are committed, longest closed first,
 // while memory holds more of them than it should.
-func (d *desk) forget() {
+func (d *shard) forget() {
 	e := d.engine
 	for range forgetMax {
 		most := e.limits.closedOrders.Load()
@@ -85,14 +85,14 @@ func (d *desk) forget() {
 
 // longAgo returns the seq up to which closed orders are the first to be forgotten. What
 // closed since is asked for and canceled most. Where memory holds up to twice what it
-// should, a desk keeps it: others that have less to do hold older ones, until the
+// should, a shard keeps it: others that have less to do hold older ones, until the
 // sweeper comes to them.
 func (e *Engine) longAgo() uint64 {
 	appended := e.journal.Appended()
 	return appended - min(appended, uint64(e.limits.closedOrders.Load()))
 }
 
-// sweep runs until the engine is closed. A desk forgets after each of its tasks; one
+// sweep runs until the engine is closed. A shard forgets after each of its tasks; one
 // that was busy, and then has none any more, would keep its closed orders for ever.
 func (e *Engine) sweep() {
 	tick := time.NewTicker(sweepEvery)
@@ -109,8 +109,8 @@ func (e *Engine) sweep() {
 	}
 }
 
-// sweepOnce gives every desk that holds closed orders tasks without commands, while
-// memory holds too many and the desk forgets some. It tells whether that made them fewer.
+// sweepOnce gives every shard that holds closed orders tasks without commands, while
+// memory holds too many and the shard forgets some. It reports whether that made them fewer.
 func (e *Engine) sweepOnce() bool {
 	before := e.counters.closedOrders.Load()
 	for _, d := range *e.numbered.Load() {
@@ -133,7 +133,7 @@ func (e *Engine) sweepOnce() bool {
 
 // adopt counts the orders of a book that was restored. Those that closed after
 // the projection's state count as closed by the journal's last record.
-func (d *desk) adopt() {
+func (d *shard) adopt() {
 	d.engine.counters.openOrders.Add(int64(d.book.Resting()))
 	if h := d.book.Halted(); h != nil {
 		d.halts.Store(&[]haltChange{{halt: h}})

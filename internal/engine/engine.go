@@ -2,21 +2,21 @@
 // that owns its symbol, and there reserves, matches, appends to the journal,
 // settles and answers, in this order and nowhere else.
 //
-//	session ── Execute ──▶ desk of the symbol (bounded inbox, one goroutine)
+//	session ── Execute ──▶ shard of the symbol (bounded inbox, one goroutine)
 //	                         1 reserve   the ledger takes the hold and the journal
 //	                                     sets room aside, or they say why not
 //	                         2 match     the book fills against resting orders
 //	                         3 append    one journal record: everything it did
 //	                         4 settle    the ledger moves cash and shares
-//	                         5 reply     result; the desk goes on
+//	                         5 reply     result; the shard goes on
 //	session ◀─ Durable ─── the journal is synced up to the reply's seq
 //
-// What is for several symbols goes from desk to desk, in the order of its commands,
+// What is for several symbols goes from shard to shard, in the order of its commands,
 // and from the last one back to the session.
 //
 // Accounts and symbols are made by one more goroutine, the registrar, so that
 // two sessions that make the same one at once meet in one place. A book belongs
-// to its desk. The ledger has one lock, which is held for arithmetic alone:
+// to its shard. The ledger has one lock, which is held for arithmetic alone:
 // never across a channel, an append or a file.
 package engine
 
@@ -74,7 +74,7 @@ type Options struct {
 	OrdersAfter uint64
 
 	AckPostgres     bool // Durable waits for the Projection as well as for the journal
-	InboxLen        int  // tasks that wait at a desk before a session has to wait; 256
+	InboxLen        int  // tasks that wait at a shard before a session has to wait; 256
 	SymbolsMax      int  // symbols; 100,000
 	ClosedOrdersMax int  // closed orders kept in memory once they are projected, up to twice as many of the newest; 100,000
 	RefsMax         int  // refs kept in memory, roughly, once the projection has them; 200,000
@@ -113,9 +113,9 @@ type Engine struct {
 	options   Options
 	journal   *journal.Journal
 	registrar *registrar
-	desks     sync.Map                // exchange.Symbol → *desk; a desk is never removed
-	index     *exchange.Index         // of the orders that memory holds
-	numbered  atomic.Pointer[[]*desk] // by the number of the book; only ever longer
+	shards    sync.Map                 // exchange.Symbol → *shard; a shard is never removed
+	index     *exchange.Index          // of the orders that memory holds
+	numbered  atomic.Pointer[[]*shard] // by the number of the book; only ever longer
 	tasks     sync.Pool
 
 	lastOrder atomic.Uint64 // the highest order id given out, or that must not be
@@ -135,7 +135,7 @@ type Engine struct {
 	closing    bool         // no owner begins any more
 	awakeCount atomic.Int64 // how many are awake
 
-	barrier     chan struct{}    // holds one value while a cancelAll holds desks
+	barrier     chan struct{}    // holds one value while a cancelAll holds shards
 	lastKnown   exchange.OrderID // the highest id that an order had at the start
 	interrupted atomic.Bool      // Interrupt
 	stop        chan struct{}    // closed by Close, before it ends the owners
@@ -159,10 +159,10 @@ func New(o Options) *Engine {
 	}
 	e.counters.lastAtStart = e.lastOrder.Load()
 	e.counters.accounts.Store(int64(e.ledger.Accounts()))
-	none := make([]*desk, e.index.Books())
+	none := make([]*shard, e.index.Books())
 	e.numbered.Store(&none)
 	for sym, book := range o.State.Books {
-		e.finishFirst(e.openDesk(e.ledger.Listing(sym), book))
+		e.finishFirst(e.openShard(e.ledger.Instrument(sym), book))
 	}
 	e.registrar = &registrar{engine: e, symbols: len(o.State.Books)}
 	e.registrar.inbox.engine, e.registrar.inbox.owner = e, e.registrar
@@ -176,32 +176,32 @@ func New(o Options) *Engine {
 	return e
 }
 
-// openDesk makes the desk that owns a symbol's book from now on. The listing is its
+// openShard makes the shard that owns a symbol's book from now on. The instrument is its
 // ledger's, and has the symbol's name.
-func (e *Engine) openDesk(li *exchange.Listing, book *exchange.Book) *desk {
-	d := &desk{engine: e, symbol: li.Symbol, book: book, listing: li}
+func (e *Engine) openShard(li *exchange.Instrument, book *exchange.Book) *shard {
+	d := &shard{engine: e, symbol: li.Symbol, book: book, instrument: li}
 	d.inbox.engine, d.inbox.owner = e, d
 	d.adopt()
 	e.number(d)
 	e.counters.symbols.Add(1)
-	e.desks.Store(li.Symbol, d)
+	e.shards.Store(li.Symbol, d)
 	return d
 }
 
-// number enters a desk where it is found by the number of its book, before it is known
+// number enters a shard where it is found by the number of its book, before it is known
 // to any session. Only New and then the registrar call it.
-func (e *Engine) number(d *desk) {
-	desks := *e.numbered.Load()
-	if n := d.book.Number(); n < len(desks) {
-		desks[n] = d
+func (e *Engine) number(d *shard) {
+	shards := *e.numbered.Load()
+	if n := d.book.Number(); n < len(shards) {
+		shards[n] = d
 		return
 	}
-	desks = append(desks, d) // readers of the shorter list do not look at the new place
-	e.numbered.Store(&desks)
+	shards = append(shards, d) // readers of the shorter list do not look at the new place
+	e.numbered.Store(&shards)
 }
 
-// holder returns the desk that holds an order, nil where none does.
-func (e *Engine) holder(id exchange.OrderID) *desk {
+// holder returns the shard that holds an order, nil where none does.
+func (e *Engine) holder(id exchange.OrderID) *shard {
 	if number, found := e.index.Book(id); found {
 		return (*e.numbered.Load())[number]
 	}
@@ -265,7 +265,7 @@ func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) *inbo
 	case exchange.OpenAccount:
 		return &e.registrar.inbox
 	case exchange.MakeSymbol, exchange.PlaceShares, exchange.PlaceOrder:
-		d, _ = e.desks.Load(c.Symbol)
+		d, _ = e.shards.Load(c.Symbol)
 	case exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder:
 		if c.Ref != "" {
 			r.Order, r.Reason = e.namedOrder(c, l)
@@ -277,7 +277,7 @@ func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) *inbo
 	if d == nil {
 		return nil
 	}
-	return &d.(*desk).inbox
+	return &d.(*shard).inbox
 }
 
 // route returns the inbox where a command is to be done. Where there is none, it
@@ -302,7 +302,7 @@ func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) *inbo
 	return nil
 }
 
-// known tells whether an account exists.
+// known reports whether an account exists.
 func (e *Engine) known(id exchange.AccountID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -323,7 +323,7 @@ func (e *Engine) Durable(ctx context.Context, seq uint64) error {
 // Journal.Notify.
 func (e *Engine) Notify(seq uint64, wake chan<- struct{}) { e.journal.Notify(seq, wake) }
 
-// MayTell tells whether Durable(seq) would return nil at once. With AckPostgres it
+// MayTell reports whether Durable(seq) would return nil at once. With AckPostgres it
 // does not know, and says no.
 func (e *Engine) MayTell(seq uint64) bool {
 	return e.journal.Synced() >= seq && !e.options.AckPostgres
@@ -358,8 +358,8 @@ func (e *Engine) State() *exchange.State {
 	if last := e.lastOrder.Load(); last > e.counters.lastAtStart {
 		s.OrderID = exchange.OrderID(last)
 	}
-	e.desks.Range(func(sym, d any) bool {
-		s.Books[sym.(exchange.Symbol)] = d.(*desk).book
+	e.shards.Range(func(sym, d any) bool {
+		s.Books[sym.(exchange.Symbol)] = d.(*shard).book
 		return true
 	})
 	return s

@@ -75,7 +75,7 @@ func (f *refFilter) addHashes(hashes []uint64) {
 	}
 }
 
-// mayHave tells whether a ref was perhaps added; false is certain.
+// mayHave reports whether a ref was perhaps added; false is certain.
 func (f *refFilter) mayHave(key exchange.RefKey) bool {
 	h := f.hash(key)
 	f.mu.RLock()

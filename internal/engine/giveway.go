@@ -2,14 +2,14 @@ package engine
 
 import "outcry/internal/exchange"
 
-// giveWayMax is how many tasks a desk looks at between two parts of an order.
+// giveWayMax is how many tasks a shard looks at between two parts of an order.
 const giveWayMax = 256
 
 // giveWay lets others have their turn between two parts of an order. What only reads of
 // this symbol is done: queries, and signs of life. Everything else is kept, in order, for
 // after the order. It does not wait. The error is ErrStopped: the engine is being closed,
 // and the order stays unfinished until the next start.
-func (d *desk) giveWay() error {
+func (d *shard) giveWay() error {
 	in := &d.inbox
 	if in.engine.interrupted.Load() {
 		return ErrStopped

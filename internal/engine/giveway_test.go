@@ -13,17 +13,17 @@ import (
 	"outcry/internal/exchange"
 )
 
-// desk returns a symbol's desk.
-func (m *market) desk(sym exchange.Symbol) *desk {
-	d, ok := m.desks.Load(sym)
+// shard returns a symbol's shard.
+func (m *market) shard(sym exchange.Symbol) *shard {
+	d, ok := m.shards.Load(sym)
 	require.True(m.t, ok)
-	return d.(*desk)
+	return d.(*shard)
 }
 
-// inParts has the desk of a symbol do as if it was between two parts of an order, over and
+// inParts has the shard of a symbol do as if it was between two parts of an order, over and
 // over, until the returned function is called. That returns what giveWay said last.
 func (m *market) inParts(sym exchange.Symbol) (end func() error) {
-	d := m.desk(sym)
+	d := m.shard(sym)
 	var over atomic.Bool
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -47,11 +47,11 @@ func (m *market) inParts(sym exchange.Symbol) (end func() error) {
 	}
 }
 
-// held has the desk of a symbol do nothing until the returned function is called.
+// held has the shard of a symbol do nothing until the returned function is called.
 func (m *market) held(sym exchange.Symbol) (end func()) {
 	begun, over, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- m.urgently(background, &m.desk(sym).inbox, func() error {
+		ended <- m.urgently(background, &m.shard(sym).inbox, func() error {
 			close(begun)
 			<-over
 			return nil
@@ -77,7 +77,7 @@ func (m *market) later(commands ...exchange.Command) <-chan []exchange.Result {
 	return done
 }
 
-// isAlive asks with a bound that only a desk which hangs would reach.
+// isAlive asks with a bound that only a shard which hangs would reach.
 func (m *market) isAlive() error {
 	ctx, cancel := context.WithTimeout(background, time.Minute)
 	defer cancel()
@@ -140,10 +140,10 @@ func TestBetweenTwoPartsOfAnOrderOthersRead(t *testing.T) {
 	m.agrees()
 }
 
-// TestWhatWaitsForALongOrderIsBounded fills what a desk keeps: then tasks stay in the inbox.
+// TestWhatWaitsForALongOrderIsBounded fills what a shard keeps: then tasks stay in the inbox.
 func TestWhatWaitsForALongOrderIsBounded(t *testing.T) {
 	m := open(t, Options{})
-	d := m.desk("A")
+	d := m.shard("A")
 	require.NoError(t, m.urgently(background, &d.inbox, func() error {
 		d.inbox.kept = make([]*task, keptMax)
 		defer func() { d.inbox.kept = nil }()
@@ -159,7 +159,7 @@ func TestWhatWaitsForALongOrderIsBounded(t *testing.T) {
 	require.Eventually(t, func() bool { return m.Stats().OpenOrders == 1 }, time.Minute, time.Millisecond)
 }
 
-// TestACancelAllVisitsOnlySymbolsInWhichItsAccountHasOrders counts the desks that are held.
+// TestACancelAllVisitsOnlySymbolsInWhichItsAccountHasOrders counts the shards that are held.
 func TestACancelAllVisitsOnlySymbolsInWhichItsAccountHasOrders(t *testing.T) {
 	m := open(t, Options{})
 	for n := range 500 {
@@ -192,7 +192,7 @@ func TestACancelAllTakesSymbolsThatCameMeanwhile(t *testing.T) {
 		require.NoError(t, err)
 		done <- c
 	}()
-	require.Eventually(t, func() bool { return m.desk("A").inbox.asked.Load() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return m.shard("A").inbox.asked.Load() }, time.Minute, time.Millisecond)
 	require.Equal(t, exchange.OK, m.do(sell("B", 1, 5)).Reason, "before all are held")
 	release()
 	c := <-done
@@ -211,7 +211,7 @@ func TestTheLastTryOfACancelAllWaitsForALongOrder(t *testing.T) {
 	c := &cancelAll{engine: m.Engine, owner: m.ledger.Account("2")}
 	busy, err := c.run(background, false)
 	require.NoError(t, err)
-	require.Same(t, m.desk("A"), busy)
+	require.Same(t, m.shard("A"), busy)
 	require.EqualValues(t, 2, m.Stats().OpenOrders)
 	go func() {
 		c := &cancelAll{engine: m.Engine, owner: m.ledger.Account("2")}
@@ -277,15 +277,15 @@ func TestAnInterruptEndsLongFramesAndOrders(t *testing.T) {
 	require.False(t, m.failed.Load(), "it has not failed")
 }
 
-// TestNoDeskWaitsForAnother has an order of account 1 wait for the settlement of another,
+// TestNoShardWaitsForAnother has an order of account 1 wait for the settlement of another,
 // and one for a ref that another has claimed; others trade in the same symbol meanwhile.
-func TestNoDeskWaitsForAnother(t *testing.T) {
+func TestNoShardWaitsForAnother(t *testing.T) {
 	m := open(t, Options{})
 	const all = 1000 * 1000
 	account := m.ledger.Account("1")
 	held := exchange.NewOrder(0, account, exchange.Buy, all, 1)
 	m.mu.Lock()
-	require.Equal(t, exchange.OK, m.ledger.Reserve(m.desk("A").listing, held))
+	require.Equal(t, exchange.OK, m.ledger.Reserve(m.shard("A").instrument, held))
 	require.True(t, m.refs.table.Claim(account, "r"))
 	m.mu.Unlock()
 	poor := m.later(buy("B", all, 1))
@@ -297,7 +297,7 @@ func TestNoDeskWaitsForAnother(t *testing.T) {
 	}
 	require.Empty(t, poor)
 	require.Empty(t, claimed)
-	m.desk("A").withdraw(held)
+	m.shard("A").withdraw(held)
 	require.Equal(t, exchange.OK, (<-poor)[0].Reason)
 	m.mu.Lock()
 	m.refs.table.Withdraw(account, "r")
@@ -335,14 +335,14 @@ func TestTooManyOwnersRestAtOnce(t *testing.T) {
 func TestASignIsGivenInTheMiddleOfUrgentWork(t *testing.T) {
 	m := open(t, Options{})
 	release := m.held("A")
-	in, over := &m.desk("A").inbox, make(chan struct{})
+	in, over := &m.shard("A").inbox, make(chan struct{})
 	work := &task{done: make(chan struct{}, 1), work: func() error {
 		for {
 			select {
 			case <-over:
 				return nil
 			default:
-				if err := m.desk("A").giveWay(); err != nil {
+				if err := m.shard("A").giveWay(); err != nil {
 					return err
 				}
 			}
@@ -363,11 +363,11 @@ func TestASignIsGivenInTheMiddleOfUrgentWork(t *testing.T) {
 	<-work.done
 }
 
-// TestOperatorsThatWaitForOneDeskAreBounded holds a desk.
-func TestOperatorsThatWaitForOneDeskAreBounded(t *testing.T) {
+// TestOperatorsThatWaitForOneShardAreBounded holds a shard.
+func TestOperatorsThatWaitForOneShardAreBounded(t *testing.T) {
 	m := open(t, Options{})
 	release := m.held("A")
-	in := &m.desk("A").inbox
+	in := &m.shard("A").inbox
 	for range urgentMax {
 		sent, err := in.putUrgent(&task{done: make(chan struct{}, 1)}, true)
 		require.NoError(t, err)
@@ -403,7 +403,7 @@ func TestAnOrderWithARefWaitsForACancelOfAll(t *testing.T) {
 func TestNoTaskIsLostWhenItsOwnerIsToRest(t *testing.T) {
 	m := open(t, Options{})
 	release := m.held("A")
-	in := &m.desk("A").inbox
+	in := &m.shard("A").inbox
 	frame := make([]exchange.Command, 3*turnWork)
 	for n := range frame {
 		frame[n] = buy("A", 1, 1)
@@ -447,7 +447,7 @@ func TestPausesAreOfACommandAndNotOfItsFrame(t *testing.T) {
 	})
 }
 
-// TestATaskThatReadsInTheMiddleOfAnOrderGoesOn to the desk of its next command.
+// TestATaskThatReadsInTheMiddleOfAnOrderGoesOn to the shard of its next command.
 func TestATaskThatReadsInTheMiddleOfAnOrderGoesOn(t *testing.T) {
 	m := open(t, Options{})
 	order := m.all(buy("A", 1, 1))[0].Order
@@ -469,17 +469,17 @@ func TestAfterAnInterruptOperatorsChangeNothing(t *testing.T) {
 	_, err = m.Resume(background, "A")
 	require.ErrorIs(t, err, ErrStopped)
 	require.Equal(t, before, m.journal.Appended())
-	require.Nil(t, m.desk("A").book.Halted())
+	require.Nil(t, m.shard("A").book.Halted())
 }
 
-// TestAnAccountGetsNoOrderUntilTheRecordOfItsCancelAll, also where no desk is held: the
+// TestAnAccountGetsNoOrderUntilTheRecordOfItsCancelAll, also where no shard is held: the
 // cancel of all would else not be of one moment.
 func TestAnAccountGetsNoOrderUntilTheRecordOfItsCancelAll(t *testing.T) {
 	var m *market
 	var armed, unsettled, reserved atomic.Bool
 	m = open(t, Options{Now: func() int64 {
-		if armed.CompareAndSwap(true, false) { // all desks are held, and the record is not written
-			d, c := m.desk("B"), buy("B", 1, 1)
+		if armed.CompareAndSwap(true, false) { // all shards are held, and the record is not written
+			d, c := m.shard("B"), buy("B", 1, 1)
 			_ = m.urgently(background, &d.inbox, func() error {
 				reserved.Store(d.reserve(&c, new(exchange.Result)))
 				unsettled.Store(d.unsettled)

@@ -18,23 +18,23 @@ import (
 // The error says that the exchange has failed or is stopping, or is ctx's; nothing is
 // known then of whether it was done.
 func (e *Engine) Halt(ctx context.Context, sym exchange.Symbol, reason string) (exchange.HaltResult, error) {
-	return e.change(ctx, sym, func(d *desk, r *exchange.HaltResult) error { return d.halt(reason, r) })
+	return e.change(ctx, sym, func(d *shard, r *exchange.HaltResult) error { return d.halt(reason, r) })
 }
 
 // Resume ends a halt. It is otherwise as Halt; the result has the halt that it ended.
 func (e *Engine) Resume(ctx context.Context, sym exchange.Symbol) (exchange.HaltResult, error) {
-	return e.change(ctx, sym, (*desk).resume)
+	return e.change(ctx, sym, (*shard).resume)
 }
 
-// change has the desk of a symbol do something, and waits until that is durable.
-func (e *Engine) change(ctx context.Context, sym exchange.Symbol, do func(*desk, *exchange.HaltResult) error) (exchange.HaltResult, error) {
-	found, ok := e.desks.Load(sym)
+// change has the shard of a symbol do something, and waits until that is durable.
+func (e *Engine) change(ctx context.Context, sym exchange.Symbol, do func(*shard, *exchange.HaltResult) error) (exchange.HaltResult, error) {
+	found, ok := e.shards.Load(sym)
 	if !ok {
 		return exchange.HaltResult{Reason: exchange.UnknownSymbol}, nil
 	}
-	d, r := found.(*desk), new(exchange.HaltResult)
+	d, r := found.(*shard), new(exchange.HaltResult)
 	if err := e.inside(ctx, &d.inbox, func() error { return do(d, r) }); err != nil {
-		return exchange.HaltResult{}, err // the desk may still write to r
+		return exchange.HaltResult{}, err // the shard may still write to r
 	}
 	return *r, nil
 }
@@ -83,7 +83,7 @@ func (e *Engine) urgently(ctx context.Context, in *inbox, work func() error) err
 }
 
 // halt is Engine.Halt. An error is the journal's and final.
-func (d *desk) halt(reason string, r *exchange.HaltResult) error {
+func (d *shard) halt(reason string, r *exchange.HaltResult) error {
 	if before := d.book.Halted(); before != nil {
 		r.Halt = *before
 		return nil
@@ -105,7 +105,7 @@ func (d *desk) halt(reason string, r *exchange.HaltResult) error {
 }
 
 // resume is Engine.Resume. An error is the journal's and final.
-func (d *desk) resume(r *exchange.HaltResult) error {
+func (d *shard) resume(r *exchange.HaltResult) error {
 	if d.book.Halted() == nil {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (d *desk) resume(r *exchange.HaltResult) error {
 
 // log appends d.event, whose size is known, and returns the record's seq; or it returns 0
 // and says in r that there is no room for it: it may use the reserve, as a cancel may.
-func (d *desk) log(r *exchange.HaltResult) (seq uint64, err error) {
+func (d *shard) log(r *exchange.HaltResult) (seq uint64, err error) {
 	var refused exchange.Result
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
 	ok, err := d.engine.claimToCancel(len(d.record), &refused)
@@ -138,13 +138,13 @@ func (d *desk) log(r *exchange.HaltResult) (seq uint64, err error) {
 
 // haltChange is what a record made of a symbol: halted, or not.
 type haltChange struct {
-	seq  uint64         // of the record; 0 for what the desk began with, which is durable
+	seq  uint64         // of the record; 0 for what the shard began with, which is durable
 	halt *exchange.Halt // nil where the symbol takes orders
 }
 
 // note keeps a change for those who ask how the symbol is, until it is durable beside the
 // last one that is: as long as halts and resumes are not, there is a record of each.
-func (d *desk) note(seq uint64, h *exchange.Halt) {
+func (d *shard) note(seq uint64, h *exchange.Halt) {
 	changes, durable := d.changes(), d.engine.durable()
 	for len(changes) > 1 && changes[1].seq <= durable {
 		changes = changes[1:]
@@ -154,7 +154,7 @@ func (d *desk) note(seq uint64, h *exchange.Halt) {
 }
 
 // changes returns what note has kept, oldest first, and first what there was before.
-func (d *desk) changes() []haltChange {
+func (d *shard) changes() []haltChange {
 	if all := d.halts.Load(); all != nil {
 		return *all
 	}
@@ -163,7 +163,7 @@ func (d *desk) changes() []haltChange {
 
 // told returns the halt that may be told, nil where the symbol takes orders: that of the
 // last record up to durable.
-func (d *desk) told(durable uint64) (h *exchange.Halt) {
+func (d *shard) told(durable uint64) (h *exchange.Halt) {
 	for _, c := range d.changes() {
 		if c.seq <= durable {
 			h = c.halt

@@ -39,7 +39,7 @@ const (
 // errBusy is returned to operators where urgentMax of them wait for one owner already.
 var errBusy = errors.New("engine: too much waits for this symbol already")
 
-// inbox is where an owner, a desk or the registrar, gets its tasks, and the goroutine
+// inbox is where an owner, a shard or the registrar, gets its tasks, and the goroutine
 // that does them. There is a goroutine while there is work, and for a short while after:
 // so an owner is its goroutine's alone, and one at rest takes no memory for tasks.
 //

@@ -41,7 +41,7 @@ func openMany(l *exchange.Ledger) {
 // price levels that are one tick apart.
 func restMany(s *exchange.State, levels int, tick exchange.Price) {
 	book := s.List("SPY")
-	li := s.Ledger.Listing("SPY")
+	li := s.Ledger.Instrument("SPY")
 	for i := range memoryCount {
 		s.OrderID++
 		account := s.Ledger.Account(exchange.AccountID(fmt.Sprint(100_000 + i)))

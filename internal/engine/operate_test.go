@@ -306,7 +306,7 @@ func TestACancelAllIsOneMoment(t *testing.T) {
 	m.agrees()
 }
 
-// TestOperationsEndWithTheirContextAndTheEngine cannot reach a desk, which hangs in the
+// TestOperationsEndWithTheirContextAndTheEngine cannot reach a shard, which hangs in the
 // middle of a command. What they asked is not done later.
 func TestOperationsEndWithTheirContextAndTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -398,6 +398,6 @@ func TestAHaltAndItsEndAreToldOnceTheyAreDurable(t *testing.T) {
 		apply()
 		told(HaltedSymbol{"A", exchange.Halt{Since: 77, Reason: "again"}})
 	}
-	found, _ := m.desks.Load(exchange.Symbol("A"))
-	require.LessOrEqual(t, len(found.(*desk).changes()), 3)
+	found, _ := m.shards.Load(exchange.Symbol("A"))
+	require.LessOrEqual(t, len(found.(*shard).changes()), 3)
 }

@@ -9,9 +9,9 @@ import (
 
 // An order that meets more than exchange.FillsMax resting orders executes in parts, each
 // a record. Room for all of them is claimed before the first. Between two parts nothing
-// happens at the desk but reads; the ledger is settled after each, so that a query or a
+// happens at the shard but reads; the ledger is settled after each, so that a query or a
 // sum is right at any moment. What is unfinished follows from the book alone
-// (Book.Unfinished): a desk that comes to such a book finishes it first.
+// (Book.Unfinished): a shard that comes to such a book finishes it first.
 
 const (
 	// partsUnsyncedMax is how many parts of an order may be appended and not on stable
@@ -29,7 +29,7 @@ type partsClaim struct{ parts, bytes int }
 // placeInParts is placeOrder for an order that does not fit into one part. d.order has
 // its hold. While segments are made for it, it holds nothing: other orders of its account
 // need not wait.
-func (d *desk) placeInParts(c *exchange.Command, r *exchange.Result) error {
+func (d *shard) placeInParts(c *exchange.Command, r *exchange.Result) error {
 	e, o := d.engine, &d.order
 	var claim partsClaim
 	for {
@@ -58,7 +58,7 @@ func (d *desk) placeInParts(c *exchange.Command, r *exchange.Result) error {
 	if err != nil {
 		return err
 	}
-	e.settle(d.listing, o, d.fills)
+	e.settle(d.instrument, o, d.fills)
 	d.noteFills(seq, 1)
 	r.Order = o.ID
 	if c.Ref != "" { // it is used: nobody need wait for the other parts to know that
@@ -73,7 +73,7 @@ func (d *desk) placeInParts(c *exchange.Command, r *exchange.Result) error {
 
 // claimParts sets room aside for what d.order can come to. Otherwise wait says when to try
 // again, or r why not. An error is the journal's and final.
-func (d *desk) claimParts(claim *partsClaim, r *exchange.Result) (wait <-chan struct{}, ok bool, err error) {
+func (d *shard) claimParts(claim *partsClaim, r *exchange.Result) (wait <-chan struct{}, ok bool, err error) {
 	e := d.engine
 	e.mu.Lock()
 	digits := e.ledger.AccountDigits()
@@ -88,7 +88,7 @@ func (d *desk) claimParts(claim *partsClaim, r *exchange.Result) (wait <-chan st
 }
 
 // awaitRoom waits for room, while reads go on. It returns ErrStopped, or nil.
-func (d *desk) awaitRoom(wait <-chan struct{}) error {
+func (d *shard) awaitRoom(wait <-chan struct{}) error {
 	err := d.await(wait)
 	if err != nil {
 		d.engine.journal.Forgo()
@@ -98,7 +98,7 @@ func (d *desk) awaitRoom(wait <-chan struct{}) error {
 
 // awaitSync waits until record seq is on stable storage, while reads go on: the disk may be
 // full for hours. The error is the journal's and final, or ErrStopped.
-func (d *desk) awaitSync(seq uint64) error {
+func (d *shard) awaitSync(seq uint64) error {
 	j := d.engine.journal
 	if j.Synced() >= seq {
 		return nil
@@ -117,7 +117,7 @@ func (d *desk) awaitSync(seq uint64) error {
 }
 
 // await waits for a moment, or less once wait has a value, and gives way.
-func (d *desk) await(wait <-chan struct{}) error {
+func (d *shard) await(wait <-chan struct{}) error {
 	timer := time.NewTimer(readsWait)
 	defer timer.Stop()
 	select {
@@ -130,7 +130,7 @@ func (d *desk) await(wait <-chan struct{}) error {
 }
 
 // appendPart writes d.event into the journal, with a part's share of the claim.
-func (d *desk) appendPart(claim *partsClaim) (uint64, error) {
+func (d *shard) appendPart(claim *partsClaim) (uint64, error) {
 	if claim.parts--; claim.parts < 0 {
 		panic("engine: an order has more parts than it can have")
 	}
@@ -144,7 +144,7 @@ func (d *desk) appendPart(claim *partsClaim) (uint64, error) {
 
 // continueOrder executes the further parts of d.order, and gives back what is left of the
 // claim. An error is the journal's and final, or ErrStopped: then the order is unfinished.
-func (d *desk) continueOrder(claim *partsClaim) error {
+func (d *shard) continueOrder(claim *partsClaim) error {
 	e, o := d.engine, &d.order
 	defer func() { e.journal.Unclaim(claim.parts, claim.bytes) }()
 	var appended [partsUnsyncedMax]uint64
@@ -165,7 +165,7 @@ func (d *desk) continueOrder(claim *partsClaim) error {
 			return err
 		}
 		e.mu.Lock()
-		e.ledger.SettleMore(d.listing, o, d.fills)
+		e.ledger.SettleMore(d.instrument, o, d.fills)
 		e.mu.Unlock()
 		d.noteFills(seq, 0)
 		*last = seq
@@ -176,7 +176,7 @@ func (d *desk) continueOrder(claim *partsClaim) error {
 // finish finishes the order that a start, or a stop, has left unfinished; it costs
 // nothing if there is none. ok is false if there is no room for its parts: then nothing
 // of the symbol may change. An error is the journal's and final, or ErrStopped.
-func (d *desk) finish() (ok bool, err error) {
+func (d *shard) finish() (ok bool, err error) {
 	id := d.book.Unfinished()
 	if id == 0 {
 		return true, nil
@@ -198,9 +198,9 @@ func (d *desk) finish() (ok bool, err error) {
 	}
 }
 
-// finishFirst has a desk whose book has an unfinished order finish it before anything
+// finishFirst has a shard whose book has an unfinished order finish it before anything
 // else. If there is no room for that, the next command tries again.
-func (e *Engine) finishFirst(d *desk) {
+func (e *Engine) finishFirst(d *shard) {
 	if d.book.Unfinished() == 0 {
 		return
 	}

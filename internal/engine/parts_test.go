@@ -280,9 +280,9 @@ func TestTheTimesOfASymbolNeverGoBack(t *testing.T) {
 	require.Len(t, times, 8, "records of all kinds but an account's")
 }
 
-// TestADeskLivesWhileTheJournalStands has nothing synced any more in the middle of an order,
+// TestAShardLivesWhileTheJournalStands has nothing synced any more in the middle of an order,
 // as on a full disk: reads and signs of life go on, and so does a stop.
-func TestADeskLivesWhileTheJournalStands(t *testing.T) {
+func TestAShardLivesWhileTheJournalStands(t *testing.T) {
 	var stands atomic.Bool
 	goesOn := make(chan struct{})
 	m := openWith(t, Options{}, journal.Options{SegmentBytes: 1 << 16, OnSync: func(int, int, time.Duration) {
@@ -315,15 +315,15 @@ func TestADeskLivesWhileTheJournalStands(t *testing.T) {
 	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()})
 }
 
-// TestADeskDoesNotKeepTheMemoryOfALongOrder looks between two commands.
-func TestADeskDoesNotKeepTheMemoryOfALongOrder(t *testing.T) {
+// TestAShardDoesNotKeepTheMemoryOfALongOrder looks between two commands.
+func TestAShardDoesNotKeepTheMemoryOfALongOrder(t *testing.T) {
 	m := open(t, Options{})
 	const resting = 2 * exchange.FillsMax
 	for range resting {
 		m.do(sell("A", 1, 5))
 	}
 	require.Equal(t, exchange.OK, m.do(buy("A", resting, 5)).Reason)
-	d, record, fills := m.desk("A"), 0, 0
+	d, record, fills := m.shard("A"), 0, 0
 	require.NoError(t, m.urgently(background, &d.inbox, func() error {
 		record, fills = cap(d.record), cap(d.fills)
 		return nil

@@ -61,7 +61,7 @@ type lookup struct {
 	perhaps map[exchange.RefKey]recalled
 }
 
-// hasRefs tells whether any command has a ref.
+// hasRefs reports whether any command has a ref.
 func hasRefs(commands []exchange.Command) bool {
 	for i := range commands {
 		if commands[i].Ref != "" {

@@ -3,7 +3,7 @@ package engine
 import "outcry/internal/exchange"
 
 // registrar makes accounts and symbols. It has one goroutine at most, so that a name has
-// one creator; do is only called from there. It waits for no desk.
+// one creator; do is only called from there. It waits for no shard.
 type registrar struct {
 	engine  *Engine
 	inbox   inbox
@@ -64,10 +64,10 @@ func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, no
 	return nil
 }
 
-// makeSymbol makes a symbol and starts its desk. A symbol that is there is fine.
+// makeSymbol makes a symbol and starts its shard. A symbol that is there is fine.
 func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now int64) error {
 	e := r.engine
-	if _, there := e.desks.Load(c.Symbol); there {
+	if _, there := e.shards.Load(c.Symbol); there {
 		return nil
 	}
 	if most := e.limits.symbols.Load(); int64(r.symbols) >= most {
@@ -87,6 +87,6 @@ func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now
 	e.mu.Unlock()
 	book := e.index.NewBook()
 	book.Moment(now)
-	e.openDesk(li, book)
+	e.openShard(li, book)
 	return nil
 }

@@ -173,16 +173,16 @@ func TestAHoldThatIsWithdrawnLetsOthersGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := cramped(t, 1<<16)
 		const all = 1000 * 1000
-		d, _ := m.desks.Load(exchange.Symbol("A"))
+		d, _ := m.shards.Load(exchange.Symbol("A"))
 		m.mu.Lock()
 		o := exchange.NewOrder(0, m.ledger.Account("1"), exchange.Buy, all, 1)
-		require.Equal(t, exchange.OK, m.ledger.Reserve(d.(*desk).listing, o))
+		require.Equal(t, exchange.OK, m.ledger.Reserve(d.(*shard).instrument, o))
 		m.mu.Unlock()
 		other := make(chan exchange.Result, 1)
 		go func() { other <- m.do(buy("B", all, 1)) }()
 		synctest.Wait()
 		require.Empty(t, other)
-		d.(*desk).withdraw(o)
+		d.(*shard).withdraw(o)
 		require.Equal(t, exchange.Result{Order: 1}, <-other)
 	})
 }
@@ -193,9 +193,9 @@ func TestAHoldThatIsNeverSettledEndsWithTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := cramped(t, 1<<16)
 		const all = 1000 * 1000
-		d, _ := m.desks.Load(exchange.Symbol("A"))
+		d, _ := m.shards.Load(exchange.Symbol("A"))
 		m.mu.Lock()
-		require.Equal(t, exchange.OK, m.ledger.Reserve(d.(*desk).listing, exchange.NewOrder(0, m.ledger.Account("1"), exchange.Buy, all/2, 1)))
+		require.Equal(t, exchange.OK, m.ledger.Reserve(d.(*shard).instrument, exchange.NewOrder(0, m.ledger.Account("1"), exchange.Buy, all/2, 1)))
 		m.mu.Unlock()
 		other := make(chan error, 1)
 		go func() {

@@ -36,7 +36,7 @@ func (e *Engine) Show(ctx context.Context, id exchange.OrderID, after, most int)
 }
 
 // showOrder does the command of Show.
-func (d *desk) showOrder(c *exchange.Command, r *exchange.Result) {
+func (d *shard) showOrder(c *exchange.Command, r *exchange.Result) {
 	o, found := d.book.Find(c.Order)
 	if !found {
 		d.engine.absent(c.Order, r) // it was forgotten on the way here

@@ -82,7 +82,7 @@ func TestCloseEndsCallsOfManySessions(t *testing.T) {
 					if _, err = m.Execute(background, commands, results); err != nil {
 						assert.ErrorIs(t, err, ErrStopped)
 					}
-					results = make([]exchange.Result, len(commands)) // a desk may still have those
+					results = make([]exchange.Result, len(commands)) // a shard may still have those
 				}
 			})
 		}

@@ -8,7 +8,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// counters are changed by the desks and read by whoever asks.
+// counters are changed by the shards and read by whoever asks.
 type counters struct {
 	accounts, symbols        atomic.Int64
 	openOrders, closedOrders atomic.Int64
@@ -16,8 +16,8 @@ type counters struct {
 	refsRepeated, refsAsked  atomic.Int64
 }
 
-// activity is what has happened at a desk since the start. The desk changes it, and
-// nobody else; anybody may read. So no desk waits for another's.
+// activity is what has happened at a shard since the start. The shard changes it, and
+// nobody else; anybody may read. So no shard waits for another's.
 type activity struct {
 	executions, cancels atomic.Int64
 	shares, dollars     atomic.Uint64 // bits of float64
@@ -58,7 +58,7 @@ type Stats struct {
 	Cancels       int64   // that took something back, since the start
 	TradedShares  float64 // in fills since the start; near, not exact, as TradedDollars
 	TradedDollars float64
-	Inbox         int64  // tasks that wait at all desks together
+	Inbox         int64  // tasks that wait at all shards together
 	Refs          int64  // in memory
 	RefFilter     int64  // bytes that the filter of refs takes
 	RefsRepeated  int64  // commands that were answered as they were before, since the start

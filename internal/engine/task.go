@@ -45,7 +45,7 @@ func (e *Engine) onward(t *task) *inbox {
 }
 
 // hand gives a task to an owner and waits until it comes back, with some commands
-// done. After an error reusable tells whether no owner can have the task any more.
+// done. After an error reusable reports whether no owner can have the task any more.
 func (e *Engine) hand(ctx context.Context, in *inbox, t *task) (reusable bool, err error) {
 	if !in.try(t) {
 		if err := in.put(ctx, t); err != nil {
@@ -155,7 +155,7 @@ func (e *Engine) pass(t *task, in *inbox) bool {
 	return in.try(t)
 }
 
-// stopped tells whether Close has begun.
+// stopped reports whether Close has begun.
 func (e *Engine) stopped() bool {
 	select {
 	case <-e.stop:

@@ -128,7 +128,7 @@ func (b *Book) matches(o *Order) iter.Seq[*node] {
 	}
 }
 
-// MayCancel tells whether Cancel would take an order out of the book: OK,
+// MayCancel reports whether Cancel would take an order out of the book: OK,
 // UnknownOrder, ForeignOrder where the order is not owner's, AlreadyExecuted or
 // AlreadyCanceled. UnknownOrder also stands for an order that was forgotten.
 func (b *Book) MayCancel(id OrderID, owner AccountID) RejectReason {

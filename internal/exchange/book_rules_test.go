@@ -76,7 +76,7 @@ func TestCancelThatIsRefusedChangesNothing(t *testing.T) {
 	require.NoError(t, b.Check())
 }
 
-// found tells whether the book knows an order.
+// found reports whether the book knows an order.
 func found(b *Book, id OrderID) bool {
 	_, there := b.Find(id)
 	return there

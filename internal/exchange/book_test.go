@@ -100,23 +100,23 @@ func (b *naiveBook) best(side Side) Price {
 	return best
 }
 
-// twins feeds the book and its naive twin the same and compares what they say.
-type twins struct {
+// models feeds the book and its naive model the same and compares what they say.
+type models struct {
 	book  *Book
 	naive naiveBook
 	next  OrderID
 	now   int64
 }
 
-// newTwins returns empty twins whose book splits its chunks at chunkMax levels.
-func newTwins(chunkMax int) *twins {
-	w := &twins{book: NewBook(), next: 1}
+// newModels returns empty models whose book splits its chunks at chunkMax levels.
+func newModels(chunkMax int) *models {
+	w := &models{book: NewBook(), next: 1}
 	w.book.index.FillsMax = fewFills
 	w.book.sides = newSides(chunkMax)
 	return w
 }
 
-func (w *twins) submit(t require.TestingT, account AccountID, side Side, shares Shares, limit Price) {
+func (w *models) submit(t require.TestingT, account AccountID, side Side, shares Shares, limit Price) {
 	o := NewOrder(w.next, &Account{ID: account}, side, shares, limit)
 	var matches []OrderID
 	bytes := 0
@@ -151,7 +151,7 @@ func (w *twins) submit(t require.TestingT, account AccountID, side Side, shares 
 	w.now++
 }
 
-func (w *twins) cancel(t require.TestingT, id OrderID, owner AccountID) {
+func (w *models) cancel(t require.TestingT, id OrderID, owner AccountID) {
 	may := w.book.MayCancel(id, owner)
 	o, r := w.book.Cancel(id, owner, w.now)
 	require.Equal(t, may, r, "cancel of order %d", id)
@@ -164,7 +164,7 @@ func (w *twins) cancel(t require.TestingT, id OrderID, owner AccountID) {
 }
 
 // compare looks at one order in both.
-func (w *twins) compare(t require.TestingT, id OrderID) {
+func (w *models) compare(t require.TestingT, id OrderID) {
 	want := w.naive.find(id)
 	got, found := w.book.Find(id)
 	require.Equal(t, want != nil, found, "order %d", id)
@@ -174,17 +174,17 @@ func (w *twins) compare(t require.TestingT, id OrderID) {
 	}
 }
 
-func (w *twins) check(t require.TestingT) {
+func (w *models) check(t require.TestingT) {
 	require.NoError(t, w.book.Check())
 	require.Equal(t, w.naive.best(Buy), w.book.Best(Buy))
 	require.Equal(t, w.naive.best(Sell), w.book.Best(Sell))
 }
 
-// TestBookEqualsANaiveTwin lets rapid look for a short sequence that tells them
+// TestBookEqualsANaiveModel lets rapid look for a short sequence that tells them
 // apart, with chunks so small that they split and empty all the time.
-func TestBookEqualsANaiveTwin(t *testing.T) {
+func TestBookEqualsANaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newTwins(2)
+		w := newModels(2)
 		account := rapid.SampledFrom([]AccountID{"1", "2", "3"})
 		side := rapid.SampledFrom([]Side{Buy, Sell})
 		t.Repeat(map[string]func(*rapid.T){
@@ -205,7 +205,7 @@ func TestBookEqualsANaiveTwin(t *testing.T) {
 // out in the middle, and sweeps it.
 func TestBookEqualsANaiveTwinWithManyLevels(t *testing.T) {
 	r := testRand(t)
-	w := newTwins(8)
+	w := newModels(8)
 	const middle, levels, grain = 10_000, 1500, 97 // some three levels a block
 	for _, i := range r.Perm(levels) {
 		w.submit(t, "1", Sell, 10, Price(middle+1+i)*grain)

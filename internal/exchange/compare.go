@@ -41,7 +41,7 @@ func (s *State) SameHoldings(snap *Snapshot) error {
 	}
 	var symbols []SymbolState
 	var positions []PositionState
-	for sym, li := range s.Ledger.listings {
+	for sym, li := range s.Ledger.instruments {
 		symbols = append(symbols, SymbolState{sym, li.placed, s.Books[sym].Halted()})
 		for a, h := range li.holdings {
 			positions = append(positions, PositionState{sym, a.ID, h.shares, h.held})

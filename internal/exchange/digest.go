@@ -24,8 +24,8 @@ func (s *State) Digest() [sha256.Size]byte {
 	d.buffer = append(d.buffer, digestVersion...)
 	d.number(uint64(s.OrderID))
 	d.ledger(s.Ledger)
-	for _, li := range sorted(maps.Values(s.Ledger.listings), len(s.Ledger.listings), func(li *Listing) Symbol { return li.Symbol }) {
-		d.listing(li)
+	for _, li := range sorted(maps.Values(s.Ledger.instruments), len(s.Ledger.instruments), func(li *Instrument) Symbol { return li.Symbol }) {
+		d.instrument(li)
 		d.book(s.Books[li.Symbol])
 	}
 	d.halts(s)
@@ -69,10 +69,10 @@ func (d *digester) ledger(l *Ledger) {
 		d.buffer = appendString(d.buffer, a.ID)
 		d.int128(Int128(a.balance), Int128(a.held))
 	}
-	d.number(uint64(len(l.listings)))
+	d.number(uint64(len(l.instruments)))
 }
 
-func (d *digester) listing(li *Listing) {
+func (d *digester) instrument(li *Instrument) {
 	d.buffer = appendString(d.buffer, li.Symbol)
 	d.int128(Int128(li.placed))
 	owners := make([]*Account, 0, len(li.holdings))

@@ -237,7 +237,7 @@ func DecodeEvent(b []byte, e *Event) error {
 	return e.Check()
 }
 
-// Same tells whether two events say the same.
+// Same reports whether two events say the same.
 func (e *Event) Same(f *Event) bool {
 	return e.Kind == f.Kind && e.Side == f.Side && e.Time == f.Time && e.Account == f.Account && e.Symbol == f.Symbol &&
 		e.Balance == f.Balance && e.Placed == f.Placed && e.Order == f.Order && e.Shares == f.Shares && e.Limit == f.Limit &&

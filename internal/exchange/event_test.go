@@ -352,7 +352,7 @@ func FuzzDecodeEvent(f *testing.F) {
 
 // smallState has two accounts, a symbol, and an open sell.
 func smallState(t testing.TB) *State {
-	d := newDesk()
+	d := newShard()
 	require.Equal(t, OK, d.open("1", dollars(t, "1000")))
 	require.Equal(t, OK, d.open("2", dollars(t, "0")))
 	d.list("S")

@@ -238,24 +238,24 @@ func BenchmarkOrderPath(b *testing.B) {
 	}
 }
 
-// orderPath does a flow the way a desk of the engine does.
+// orderPath does a flow the way a shard of the engine does.
 type orderPath struct {
-	state   *State
-	flow    *flow
-	book    *Book
-	listing *Listing
-	fills   []Fill
-	event   Event
-	record  []byte
+	state      *State
+	flow       *flow
+	book       *Book
+	instrument *Instrument
+	fills      []Fill
+	event      Event
+	record     []byte
 }
 
 func newOrderPath(f *flow) *orderPath {
 	p := &orderPath{state: NewState(), flow: f}
 	p.book = p.state.List("SPY")
-	p.listing = p.state.Ledger.Listing("SPY")
+	p.instrument = p.state.Ledger.Instrument("SPY")
 	for _, id := range f.accounts {
 		p.state.Ledger.Open(id, Cash(mul64(1e17, 1e16)))
-		p.state.Ledger.Place(p.listing, id, Position(mul64(1e17, 1e8)))
+		p.state.Ledger.Place(p.instrument, id, Position(mul64(1e17, 1e8)))
 	}
 	for i := range f.begin {
 		p.run(&f.begin[i])
@@ -271,21 +271,21 @@ func (p *orderPath) run(s *step) {
 			panic(r)
 		}
 		p.note(OrderCanceled, &o, o.Canceled, nil)
-		p.state.Ledger.Release(p.listing, &o)
+		p.state.Ledger.Release(p.instrument, &o)
 		forgetAll(p.book)
 		return
 	}
 	o := s.newOrder(p.state.Ledger.Account(id))
-	if r := p.state.Ledger.Reserve(p.listing, o); r != OK {
+	if r := p.state.Ledger.Reserve(p.instrument, o); r != OK {
 		panic(r)
 	}
 	p.fills = p.book.Submit(o, 0, p.fills[:0])
 	p.note(OrderAccepted, o, o.Shares, p.fills)
-	p.state.Ledger.Settle(p.listing, o, p.fills)
+	p.state.Ledger.Settle(p.instrument, o, p.fills)
 	forgetAll(p.book)
 }
 
-// note encodes an event, as a desk does.
+// note encodes an event, as a shard does.
 func (p *orderPath) note(kind EventKind, o *Order, shares Shares, fills []Fill) {
 	e := &p.event
 	e.Kind, e.Account, e.Symbol = kind, o.Account.ID, "SPY"

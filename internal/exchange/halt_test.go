@@ -12,7 +12,7 @@ import (
 )
 
 // halt, resume and cancelAll do what the engine does when an operator asks.
-func (d *desk) halt(s Symbol, reason string) RejectReason {
+func (d *shard) halt(s Symbol, reason string) RejectReason {
 	switch b := d.Books[s]; {
 	case b == nil:
 		return UnknownSymbol
@@ -22,7 +22,7 @@ func (d *desk) halt(s Symbol, reason string) RejectReason {
 	return OK
 }
 
-func (d *desk) resume(s Symbol) RejectReason {
+func (d *shard) resume(s Symbol) RejectReason {
 	switch b := d.Books[s]; {
 	case b == nil:
 		return UnknownSymbol
@@ -33,7 +33,7 @@ func (d *desk) resume(s Symbol) RejectReason {
 }
 
 // cancelAll cancels all that an account has open of some symbols.
-func (d *desk) cancelAll(id AccountID, symbols ...Symbol) (cancels []Cancel, r RejectReason) {
+func (d *shard) cancelAll(id AccountID, symbols ...Symbol) (cancels []Cancel, r RejectReason) {
 	a := d.Ledger.Account(id)
 	if a == nil {
 		return nil, UnknownAccount
@@ -55,7 +55,7 @@ func (d *desk) cancelAll(id AccountID, symbols ...Symbol) (cancels []Cancel, r R
 		if r != OK || o.Canceled != c.Shares {
 			return nil, r
 		}
-		d.Ledger.Release(d.Ledger.Listing(c.Symbol), &o)
+		d.Ledger.Release(d.Ledger.Instrument(c.Symbol), &o)
 	}
 	d.note(Event{Kind: OrdersCanceled, Account: id, Cancels: cancels})
 	return cancels, OK

@@ -97,8 +97,8 @@ func TestAuditComparesTheIndexWithTheBooks(t *testing.T) {
 				o := NewOrder(OrderID(i+1), s.Ledger.Account("1"), Buy, 1, 1)
 				book := s.List(sym)
 				require.Same(t, book, s.List(sym))
-				require.Equal(t, OK, s.Ledger.Reserve(s.Ledger.Listing(sym), o))
-				s.Ledger.Settle(s.Ledger.Listing(sym), o, book.Submit(o, 0, nil))
+				require.Equal(t, OK, s.Ledger.Reserve(s.Ledger.Instrument(sym), o))
+				s.Ledger.Settle(s.Ledger.Instrument(sym), o, book.Submit(o, 0, nil))
 			}
 			require.NoError(t, s.Audit())
 			spoil(s)

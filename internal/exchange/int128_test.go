@@ -16,7 +16,7 @@ func toBig(a Int128) *big.Int {
 	return b.Add(b, new(big.Int).SetUint64(a.Lo))
 }
 
-// fits128 tells whether a number has a place in an Int128.
+// fits128 reports whether a number has a place in an Int128.
 func fits128(b *big.Int) bool {
 	end := new(big.Int).Lsh(big.NewInt(1), 127)
 	return b.Cmp(end) < 0 && b.Cmp(new(big.Int).Neg(end)) >= 0

@@ -13,12 +13,12 @@ import (
 // to the balances they were opened with; the shares and holds in a symbol sum up
 // to what was placed in it. They hold after every call. Check proves them.
 type Ledger struct {
-	accounts accountTable
-	listings map[Symbol]*Listing
-	opened   Cash        // sum of all balances that accounts were opened with
-	count    count[Cash] // of what accounts have, see Reconcile
-	open     int         // open orders of all accounts
-	numbered []*Listing  // by Listing.number - 1
+	accounts    accountTable
+	instruments map[Symbol]*Instrument
+	opened      Cash          // sum of all balances that accounts were opened with
+	count       count[Cash]   // of what accounts have, see Reconcile
+	open        int           // open orders of all accounts
+	numbered    []*Instrument // by Instrument.number - 1
 }
 
 // Account is one account's cash. Its fields are guarded like the Ledger; ID
@@ -39,9 +39,9 @@ type Account struct {
 	only      uint32   // number of the one symbol in which orders are open, while openIn is nil and there are any
 }
 
-// Listing is a symbol in the ledger: who has how many shares of it. Its fields
+// Instrument is a symbol in the ledger: who has how many shares of it. Its fields
 // are guarded like the Ledger; Symbol never changes.
-type Listing struct {
+type Instrument struct {
 	Symbol   Symbol
 	placed   Position              // sum of all shares ever placed
 	number   uint32                // counted from 1
@@ -51,15 +51,15 @@ type Listing struct {
 
 // holding is one account's position in one symbol.
 type holding struct {
-	in      *Listing
+	in      *Instrument
 	shares  Position // free to sell
 	held    Position // set aside for open sells
-	counted uint32   // the round of Listing.count that has counted it
+	counted uint32   // the round of Instrument.count that has counted it
 }
 
 // NewLedger returns a ledger without accounts and symbols.
 func NewLedger() *Ledger {
-	return &Ledger{accounts: newAccountTable(), listings: make(map[Symbol]*Listing)}
+	return &Ledger{accounts: newAccountTable(), instruments: make(map[Symbol]*Instrument)}
 }
 
 // Account returns an account, nil where there is none.
@@ -71,14 +71,14 @@ func (l *Ledger) Accounts() int { return l.accounts.count }
 // AccountDigits returns how many digits the longest id of an account has.
 func (l *Ledger) AccountDigits() int { return l.accounts.digits }
 
-// Listing returns a symbol's listing, nil where the symbol was never made.
-func (l *Ledger) Listing(s Symbol) *Listing { return l.listings[s] }
+// Instrument returns a symbol's instrument, nil where the symbol was never made.
+func (l *Ledger) Instrument(s Symbol) *Instrument { return l.instruments[s] }
 
 // Balance returns what the account can spend and what open buys hold.
 func (a *Account) Balance() (free, held Cash) { return a.balance, a.held }
 
 // Position returns what the account can sell and what open sells hold.
-func (li *Listing) Position(a *Account) (free, held Position) {
+func (li *Instrument) Position(a *Account) (free, held Position) {
 	if h := li.holdings[a]; h != nil {
 		return h.shares, h.held
 	}
@@ -86,9 +86,9 @@ func (li *Listing) Position(a *Account) (free, held Position) {
 }
 
 // Placed returns the sum of all shares ever placed in the symbol.
-func (li *Listing) Placed() Position { return li.placed }
+func (li *Instrument) Placed() Position { return li.placed }
 
-// MayOpen tells whether an account may be opened: OK, AccountExists or
+// MayOpen reports whether an account may be opened: OK, AccountExists or
 // BalanceTotalExceeded. It changes nothing.
 func (l *Ledger) MayOpen(id AccountID, balance Cash) RejectReason {
 	switch {
@@ -111,20 +111,20 @@ func (l *Ledger) Open(id AccountID, balance Cash) {
 	l.count.note(a.counted, balance)
 }
 
-// List makes a symbol, or returns the listing that is there.
-func (l *Ledger) List(s Symbol) *Listing {
-	li := l.listings[s]
+// List makes a symbol, or returns the instrument that is there.
+func (l *Ledger) List(s Symbol) *Instrument {
+	li := l.instruments[s]
 	if li == nil {
-		li = &Listing{Symbol: Symbol(strings.Clone(string(s))), number: uint32(len(l.listings) + 1)}
+		li = &Instrument{Symbol: Symbol(strings.Clone(string(s))), number: uint32(len(l.instruments) + 1)}
 		l.numbered = append(l.numbered, li)
-		l.listings[li.Symbol] = li
+		l.instruments[li.Symbol] = li
 	}
 	return li
 }
 
-// MayPlace tells whether shares may be placed: OK, UnknownAccount or
+// MayPlace reports whether shares may be placed: OK, UnknownAccount or
 // PositionTotalExceeded. It changes nothing.
-func (l *Ledger) MayPlace(li *Listing, id AccountID, p Position) RejectReason {
+func (l *Ledger) MayPlace(li *Instrument, id AccountID, p Position) RejectReason {
 	switch {
 	case l.accounts.find(id) == nil:
 		return UnknownAccount
@@ -136,7 +136,7 @@ func (l *Ledger) MayPlace(li *Listing, id AccountID, p Position) RejectReason {
 
 // Place adds shares that MayPlace allowed to an account's position. It panics
 // where MayPlace would not.
-func (l *Ledger) Place(li *Listing, id AccountID, p Position) {
+func (l *Ledger) Place(li *Instrument, id AccountID, p Position) {
 	if r := l.MayPlace(li, id, p); r != OK {
 		panic(fmt.Sprintf("exchange: shares of %s placed with account %s against %s", li.Symbol, id, r))
 	}
@@ -150,7 +150,7 @@ func (l *Ledger) Place(li *Listing, id AccountID, p Position) {
 // holds Shares. It returns OK, InsufficientFunds or InsufficientShares, and in
 // the latter cases l is unchanged. Every reservation is followed by Settle or
 // Withdraw.
-func (l *Ledger) Reserve(li *Listing, o *Order) RejectReason {
+func (l *Ledger) Reserve(li *Instrument, o *Order) RejectReason {
 	if o.Side == Buy {
 		cost := Notional(o.Shares, o.Limit)
 		if o.Account.balance.Cmp(cost) < 0 {
@@ -171,7 +171,7 @@ func (l *Ledger) Reserve(li *Listing, o *Order) RejectReason {
 	return OK
 }
 
-// Unsettled tells whether the account has a reservation that is not settled
+// Unsettled reports whether the account has a reservation that is not settled
 // yet: its order is being matched by another symbol's goroutine.
 func (a *Account) Unsettled() bool { return a.unsettled > 0 }
 
@@ -181,14 +181,14 @@ func (a *Account) Unsettled() bool { return a.unsettled > 0 }
 // reservation, after the order's event has its place in the journal. The fills
 // come from the Book.Submit of this order. The fills of further parts, from
 // Book.Continue, are for SettleMore.
-func (l *Ledger) Settle(li *Listing, o *Order, fills []Fill) {
+func (l *Ledger) Settle(li *Instrument, o *Order, fills []Fill) {
 	o.Account.unsettled--
 	l.SettleMore(li, o, fills)
 }
 
 // SettleMore is Settle for a further part of an order, after the part's event has its
 // place in the journal.
-func (l *Ledger) SettleMore(li *Listing, o *Order, fills []Fill) {
+func (l *Ledger) SettleMore(li *Instrument, o *Order, fills []Fill) {
 	for i := range fills {
 		f := &fills[i]
 		if o.Side == Buy {
@@ -207,7 +207,7 @@ func (l *Ledger) SettleMore(li *Listing, o *Order, fills []Fill) {
 
 // Withdraw takes back the reservation of an order that is not accepted after all.
 // It is called instead of Settle.
-func (l *Ledger) Withdraw(li *Listing, o *Order) {
+func (l *Ledger) Withdraw(li *Instrument, o *Order) {
 	o.Account.unsettled--
 	li.giveBack(o, o.Shares)
 	l.closeOrder(li, o.Account)
@@ -215,7 +215,7 @@ func (l *Ledger) Withdraw(li *Listing, o *Order) {
 
 // exchange carries out one fill. limit is that of the buy: a resting order's is
 // the price of the fill.
-func (l *Ledger) exchange(li *Listing, buyer, seller *Account, limit Price, f *Fill) {
+func (l *Ledger) exchange(li *Instrument, buyer, seller *Account, limit Price, f *Fill) {
 	hold, price := Notional(f.Shares, limit), Notional(f.Shares, f.Price)
 	buyer.held = use(buyer.held, hold)
 	buyer.balance = buyer.balance.Add(hold.Sub(price))
@@ -238,13 +238,13 @@ func (l *Ledger) exchange(li *Listing, buyer, seller *Account, limit Price, f *F
 }
 
 // Release gives back what a canceled order still held.
-func (l *Ledger) Release(li *Listing, o *Order) {
+func (l *Ledger) Release(li *Instrument, o *Order) {
 	li.giveBack(o, o.Canceled)
 	l.closeOrder(li, o.Account)
 }
 
 // giveBack ends o's hold for some of its shares: they can be spent or sold again.
-func (li *Listing) giveBack(o *Order, shares Shares) {
+func (li *Instrument) giveBack(o *Order, shares Shares) {
 	if o.Side == Buy {
 		hold := Notional(shares, o.Limit)
 		o.Account.held = use(o.Account.held, hold)
@@ -274,7 +274,7 @@ func use[T quantity[T]](held, part T) T {
 }
 
 // find returns the account's position, nil where there is none.
-func (li *Listing) find(a *Account) *holding {
+func (li *Instrument) find(a *Account) *holding {
 	if h := a.latest; h != nil && h.in == li {
 		return h
 	}
@@ -286,7 +286,7 @@ func (li *Listing) find(a *Account) *holding {
 }
 
 // holding returns the account's position, made where there was none.
-func (li *Listing) holding(a *Account) *holding {
+func (li *Instrument) holding(a *Account) *holding {
 	h := li.find(a)
 	if h == nil {
 		h = &holding{in: li, counted: li.count.round}
@@ -314,7 +314,7 @@ func (l *Ledger) Check() error {
 	if total != l.opened {
 		return fmt.Errorf("exchange: accounts were opened with %s in total and have %s", l.opened, total)
 	}
-	for s, li := range l.listings {
+	for s, li := range l.instruments {
 		total := Position{}
 		for a, h := range li.holdings {
 			if h.shares.Sign() < 0 || h.held.Sign() < 0 {

@@ -38,14 +38,14 @@ func TestCashAndSharesAreConserved(t *testing.T) {
 	}
 }
 
-// market is a ledger of two accounts and a listing, for the tests of one call.
-func market(t *testing.T) (*desk, *Listing) {
-	d := newDesk()
+// market is a ledger of two accounts and an instrument, for the tests of one call.
+func market(t *testing.T) (*shard, *Instrument) {
+	d := newShard()
 	require.Equal(t, OK, d.open("1", dollars(t, "1000")))
 	require.Equal(t, OK, d.open("2", dollars(t, "0")))
 	d.list("SPY")
 	require.Equal(t, OK, d.place("SPY", "2", placed(t, "100")))
-	return d, d.Ledger.Listing("SPY")
+	return d, d.Ledger.Instrument("SPY")
 }
 
 func TestReserveThatRefusesChangesNothing(t *testing.T) {
@@ -110,7 +110,7 @@ func TestSettlePaysTheRestingPriceAndRefundsTheBuyer(t *testing.T) {
 			free, held = d.Ledger.Account("2").Balance()
 			require.Equal(t, paid, free.String())
 			require.Zero(t, held)
-			got, _ := d.Ledger.Listing("SPY").Position(d.Ledger.Account("1"))
+			got, _ := d.Ledger.Instrument("SPY").Position(d.Ledger.Account("1"))
 			require.Equal(t, "100", got.String())
 		})
 	}
@@ -208,7 +208,7 @@ func TestSettlePanicsWhenTheSellerHoldsNothing(t *testing.T) {
 }
 
 // withoutUnsettled forgets the reservations that a panic left uncounted.
-func (d *desk) withoutUnsettled() *State {
+func (d *shard) withoutUnsettled() *State {
 	for a := range d.Ledger.accounts.all() {
 		a.unsettled = 0
 	}
@@ -219,8 +219,8 @@ func TestListIsIdempotent(t *testing.T) {
 	l := NewLedger()
 	li := l.List("SPY")
 	require.Same(t, li, l.List("SPY"))
-	require.Same(t, li, l.Listing("SPY"))
-	require.Nil(t, l.Listing("spy"))
+	require.Same(t, li, l.Instrument("SPY"))
+	require.Nil(t, l.Instrument("spy"))
 }
 
 // TestLedgerCheckFindsEveryBrokenInvariant breaks a good ledger in one way at a time.

@@ -30,9 +30,9 @@ func (l *Ledger) OpenOrders() int { return l.open }
 // OpenOrders returns how many orders of the account are open.
 func (a *Account) OpenOrders() int { return int(a.open) }
 
-// AppendOpenIn appends the listings of the symbols in which an account has open orders, in
+// AppendOpenIn appends the instruments of the symbols in which an account has open orders, in
 // no order. It looks at no other symbol.
-func (l *Ledger) AppendOpenIn(dst []*Listing, a *Account) []*Listing {
+func (l *Ledger) AppendOpenIn(dst []*Instrument, a *Account) []*Instrument {
 	if a.openIn == nil {
 		if a.open > 0 {
 			dst = append(dst, l.numbered[a.only-1])
@@ -49,7 +49,7 @@ func (l *Ledger) AppendOpenIn(dst []*Listing, a *Account) []*Listing {
 }
 
 // openOrdersIn returns how many orders of the account are open in a symbol.
-func (a *Account) openOrdersIn(li *Listing) int {
+func (a *Account) openOrdersIn(li *Instrument) int {
 	switch {
 	case a.openIn != nil:
 		return int(a.openIn.orders(li.number))
@@ -60,7 +60,7 @@ func (a *Account) openOrdersIn(li *Listing) int {
 }
 
 // openOrder counts an order of an account that is reserved or restored.
-func (l *Ledger) openOrder(li *Listing, a *Account) {
+func (l *Ledger) openOrder(li *Instrument, a *Account) {
 	switch {
 	case a.openIn != nil:
 		a.openIn.add(li.number, 1)
@@ -74,7 +74,7 @@ func (l *Ledger) openOrder(li *Listing, a *Account) {
 }
 
 // closeOrder counts an order of an account that is open no more.
-func (l *Ledger) closeOrder(li *Listing, a *Account) {
+func (l *Ledger) closeOrder(li *Instrument, a *Account) {
 	a.open--
 	l.open--
 	if a.openIn == nil {

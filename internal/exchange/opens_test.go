@@ -23,7 +23,7 @@ func TestAnAccountKnowsWhereItHasOpenOrders(t *testing.T) {
 	total, closing, shape := 0, false, map[string]bool{}
 	for range 20_000 {
 		sym := Symbol(fmt.Sprint("S", r.IntN(3*openListMax)))
-		li, book := s.Ledger.Listing(sym), s.Books[sym]
+		li, book := s.Ledger.Instrument(sym), s.Books[sym]
 		if (r.IntN(3) > 0) == closing && len(open[sym]) > 0 {
 			o, reason := book.Cancel(open[sym][0], "1", 0)
 			require.Equal(t, OK, reason)
@@ -44,7 +44,7 @@ func TestAnAccountKnowsWhereItHasOpenOrders(t *testing.T) {
 			if len(orders) > 0 {
 				want = append(want, string(sym))
 			}
-			require.Equal(t, len(orders), a.openOrdersIn(s.Ledger.Listing(sym)))
+			require.Equal(t, len(orders), a.openOrdersIn(s.Ledger.Instrument(sym)))
 		}
 		for _, li := range s.Ledger.AppendOpenIn(nil, a) {
 			got = append(got, string(li.Symbol))
@@ -68,7 +68,7 @@ func TestASpoiledCountOfOpenOrdersIsNoticed(t *testing.T) {
 		s := NewState()
 		s.Ledger.Open("1", Notional(1e8, 1e8))
 		for n, sym := range []Symbol{"A", "B"} {
-			book, li := s.List(sym), s.Ledger.Listing(sym)
+			book, li := s.List(sym), s.Ledger.Instrument(sym)
 			o := NewOrder(OrderID(n+1), s.Ledger.Account("1"), Buy, 1, 1)
 			require.Equal(t, OK, s.Ledger.Reserve(li, o))
 			s.Ledger.Settle(li, o, book.Submit(o, 0, nil))

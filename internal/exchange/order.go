@@ -36,7 +36,7 @@ func (o *Order) Status() Status {
 	}
 }
 
-// crosses tells whether o may execute at the price of a resting order.
+// crosses reports whether o may execute at the price of a resting order.
 func (o *Order) crosses(price Price) bool {
 	if o.Side == Buy {
 		return o.Limit >= price
@@ -62,7 +62,7 @@ func (f Fill) String() string {
 	return fmt.Sprintf("%s at %s with order %d of account %s", f.Shares, f.Price, f.Resting, f.Account)
 }
 
-// same tells whether two fills say the same, whether or not they were decoded.
+// same reports whether two fills say the same, whether or not they were decoded.
 func (f Fill) same(g Fill) bool {
 	return f.Resting == g.Resting && f.Account == g.Account && f.Shares == g.Shares && f.Price == g.Price
 }

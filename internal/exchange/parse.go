@@ -31,7 +31,7 @@ type decimal struct {
 	fraction uint64 // below 10^8
 }
 
-// isZero tells whether d is 0 or -0.
+// isZero reports whether d is 0 or -0.
 func (d decimal) isZero() bool { return d.whole|d.fraction == 0 }
 
 // orderUnits returns |d| in units of 10^-8, where it is below orderWholeMax.

@@ -35,7 +35,7 @@ func TestAnOrderGoesOnAfterAnyOfItsParts(t *testing.T) {
 		for _, state := range []*State{replayed, loaded} {
 			state.Index.FillsMax = fewFills
 			forgetClosed(state)
-			d := &desk{State: state, now: s.events[cut].Time}
+			d := &shard{State: state, now: s.events[cut].Time}
 			sym := s.events[cut].Symbol
 			d.finish(sym, new(Order))
 			require.Equal(t, s.events[cut:cut+len(d.events)], d.events)
@@ -57,7 +57,7 @@ func unfinished(t *testing.T) *State {
 	last.Shares += 1e8
 	last.Limit = 13e8
 	replay(t, s, append(slices.Clone(events[:len(events)-1]), func() Event {
-		d := newDesk()
+		d := newShard()
 		replay(t, d.State, events[:len(events)-1])
 		_, _, r := d.order("1", "SPY", Buy, shares(t, "310"), price(t, "13"))
 		require.Equal(t, OK, r)

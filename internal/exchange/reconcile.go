@@ -45,7 +45,7 @@ func (l *Ledger) Reconcile(pause func()) Imbalance {
 		}
 	}
 	found := Imbalance{Cash: l.reconcileCash(step)}
-	for sym, li := range l.listings {
+	for sym, li := range l.instruments {
 		step()
 		if !li.reconcile(step) {
 			found.Symbols, found.Symbol = found.Symbols+1, sym
@@ -70,7 +70,7 @@ func (l *Ledger) reconcileCash(step func()) Cash {
 	return l.count.sum.Sub(l.opened)
 }
 
-func (li *Listing) reconcile(step func()) bool {
+func (li *Instrument) reconcile(step func()) bool {
 	li.count.begin()
 	for _, h := range li.holdings {
 		if h.counted == li.count.round {

@@ -54,14 +54,14 @@ func TestReconcileFindsWhatIsTooMuchOrTooLittle(t *testing.T) {
 	require.Zero(t, s.Ledger.Reconcile(nothing))
 
 	var last Symbol
-	for sym, li := range s.Ledger.listings {
+	for sym, li := range s.Ledger.instruments {
 		li.holdings[a].held.Lo++
 		last = sym
 	}
 	found := s.Ledger.Reconcile(nothing)
 	require.Equal(t, len(s.Books), found.Symbols)
 	require.Zero(t, found.Cash)
-	for sym, li := range s.Ledger.listings {
+	for sym, li := range s.Ledger.instruments {
 		if sym != last {
 			li.holdings[a].held.Lo--
 		}
@@ -75,7 +75,7 @@ func TestReconcileOfADamagedLedgerDoesNotOverflow(t *testing.T) {
 		a.balance = CashTotalMax
 	}
 	require.Positive(t, s.Ledger.Reconcile(func() {}).Cash.Sign())
-	for _, li := range s.Ledger.listings {
+	for _, li := range s.Ledger.instruments {
 		for _, h := range li.holdings {
 			h.shares = PositionTotalMax
 		}

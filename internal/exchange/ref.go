@@ -49,13 +49,13 @@ type RefUse struct {
 	Order    OrderID     // 0 where it made none
 }
 
-// Same tells whether two uses have the same content, whatever order came of it.
+// Same reports whether two uses have the same content, whatever order came of it.
 func (u RefUse) Same(v RefUse) bool {
 	v.Order = u.Order
 	return u == v
 }
 
-// Makes tells whether a command of this kind makes what a ref of its own can name.
+// Makes reports whether a command of this kind makes what a ref of its own can name.
 func (k CommandKind) Makes() bool { return k == OpenAccount || k == PlaceShares || k == PlaceOrder }
 
 // Use returns what c would use its ref for. Its kind is one that Makes.

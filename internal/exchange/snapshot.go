@@ -77,7 +77,7 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 		l.opened = l.opened.Add(a.Opened)
 	}
 	for _, sym := range s.Symbols {
-		if l.listings[sym.Symbol] != nil {
+		if l.instruments[sym.Symbol] != nil {
 			return fmt.Errorf("exchange: symbol %s is there twice", sym.Symbol)
 		}
 		if !inRange(PositionTotalMax, sym.Placed) {
@@ -86,7 +86,7 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 		l.List(sym.Symbol).placed = sym.Placed
 	}
 	for _, p := range s.Positions {
-		li, a := l.listings[p.Symbol], l.accounts.find(p.Account)
+		li, a := l.instruments[p.Symbol], l.accounts.find(p.Account)
 		if li == nil || a == nil || li.holdings[a] != nil {
 			return fmt.Errorf("exchange: the position of account %s in %s is there twice, or has no account or symbol", p.Account, p.Symbol)
 		}
@@ -99,7 +99,7 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 	return nil
 }
 
-// inRange tells whether all values are 0 or more and below max. What is stored
+// inRange reports whether all values are 0 or more and below max. What is stored
 // may be anything, and sums of it must not overflow before Audit has seen them.
 func inRange[T interface {
 	Cmp(T) int
@@ -124,6 +124,6 @@ func (s *OrderState) restore(st *State) error {
 	if err := book.Restore(o); err != nil {
 		return err
 	}
-	st.Ledger.openOrder(st.Ledger.Listing(s.Symbol), account)
+	st.Ledger.openOrder(st.Ledger.Instrument(s.Symbol), account)
 	return nil
 }

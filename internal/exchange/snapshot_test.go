@@ -20,7 +20,7 @@ func snapshotOf(s *State, events []Event) *Snapshot {
 		}
 	}
 	for _, sym := range slices.Sorted(maps.Keys(s.Books)) {
-		li := s.Ledger.Listing(sym)
+		li := s.Ledger.Instrument(sym)
 		snap.Symbols = append(snap.Symbols, SymbolState{Symbol: sym, Placed: li.Placed(), Halt: s.Books[sym].Halted()})
 		for a := range li.holdings {
 			free, held := li.Position(a)
@@ -87,7 +87,7 @@ func TestRestoreTakesTheHighestOrderID(t *testing.T) {
 // goodSnapshot has the open sells 3 (half executed) and 4, the open buy 5 (10 of
 // 210 left), and an account 3 that never traded. Order 6 was the last.
 func goodSnapshot(t *testing.T) *Snapshot {
-	d := newDesk()
+	d := newShard()
 	for _, id := range []AccountID{"1", "2", "3"} {
 		require.Equal(t, OK, d.open(id, dollars(t, "10000")))
 	}

@@ -79,7 +79,7 @@ func (s *State) apply(e *Event) error {
 
 // applyTo is apply for an event of one symbol.
 func (s *State) applyTo(e *Event) error {
-	li, book := s.Ledger.Listing(e.Symbol), s.Books[e.Symbol]
+	li, book := s.Ledger.Instrument(e.Symbol), s.Books[e.Symbol]
 	if li == nil || book == nil {
 		return fmt.Errorf("exchange: replay: %s for symbol %s, which was never made", e.Kind, e.Symbol)
 	}
@@ -115,7 +115,7 @@ func (s *State) applyTo(e *Event) error {
 	panic("exchange: an event of kind " + e.Kind.String() + " is not one of a symbol")
 }
 
-func (s *State) accept(li *Listing, book *Book, e *Event) error {
+func (s *State) accept(li *Instrument, book *Book, e *Event) error {
 	o := NewOrder(e.Order, s.Ledger.Account(e.Account), e.Side, e.Shares, e.Limit)
 	if o.Account == nil || e.Order <= book.newest {
 		return fmt.Errorf("exchange: replay: order %d after order %d of %s, account %s", e.Order, book.newest, e.Symbol, e.Account)
@@ -140,7 +140,7 @@ func (s *State) accept(li *Listing, book *Book, e *Event) error {
 }
 
 // proceed applies an OrderContinued event.
-func (s *State) proceed(li *Listing, book *Book, e *Event) error {
+func (s *State) proceed(li *Instrument, book *Book, e *Event) error {
 	id := book.Unfinished()
 	o, _ := book.Find(id)
 	if id == 0 || id != e.Order || o.Account.ID != e.Account || o.Side != e.Side || o.Open != e.Shares || o.Limit != e.Limit {
@@ -162,7 +162,7 @@ func (s *State) sameFills(e *Event) error {
 	return nil
 }
 
-func (s *State) cancel(li *Listing, book *Book, e *Event) error {
+func (s *State) cancel(li *Instrument, book *Book, e *Event) error {
 	o, r := book.Cancel(e.Order, e.Account, e.Time)
 	if r != OK || o.Canceled != e.Shares || o.Limit != e.Limit || o.Side != e.Side {
 		return fmt.Errorf("exchange: replay: %s of order %d of account %s were canceled, now %s", e.Shares, e.Order, e.Account, r)
@@ -247,7 +247,7 @@ func (s *State) Audit() error {
 		if err := book.Check(); err != nil {
 			return fmt.Errorf("symbol %s: %w", sym, err)
 		}
-		if err := book.checkHolds(s.Ledger.Listing(sym), cash, open); err != nil {
+		if err := book.checkHolds(s.Ledger.Instrument(sym), cash, open); err != nil {
 			return err
 		}
 	}
@@ -281,7 +281,7 @@ func (s *State) checkIndex() error {
 // checkHolds compares what accounts hold of a symbol with its open sells, and how many
 // orders they have open there with what is counted. It adds what its open buys need to
 // cash, and their number to open.
-func (b *Book) checkHolds(li *Listing, cash map[*Account]Cash, open map[*Account]int) error {
+func (b *Book) checkHolds(li *Instrument, cash map[*Account]Cash, open map[*Account]int) error {
 	shares, orders := make(map[*Account]Position), make(map[*Account]int)
 	for o := range b.Orders() {
 		if o.Open > 0 {

@@ -45,7 +45,7 @@ func TestAnyPrefixOfEventsReplays(t *testing.T) {
 
 // filled returns events of which the last is an order with three fills.
 func filled(t *testing.T) []Event {
-	d := newDesk()
+	d := newShard()
 	require.Equal(t, OK, d.open("1", dollars(t, "10000")))
 	require.Equal(t, OK, d.open("2", dollars(t, "10000")))
 	d.list("SPY")
@@ -180,7 +180,7 @@ func TestAuditFindsHoldsThatNoOrderNeeds(t *testing.T) {
 			a.balance, a.held = a.balance.Sub(Cash{Lo: 7}), a.held.Add(Cash{Lo: 7})
 		},
 		"shares held for nothing": func(s *State) {
-			h := s.Ledger.listings["SPY"].holdings[s.Ledger.Account("2")]
+			h := s.Ledger.instruments["SPY"].holdings[s.Ledger.Account("2")]
 			h.shares, h.held = h.shares.Sub(Position{Lo: 7}), h.held.Add(Position{Lo: 7})
 		},
 		"a buy without a hold":  func(s *State) { s.Books["SPY"].Submit(NewOrder(9, s.Ledger.Account("2"), Buy, 1, 1), 0, nil) },

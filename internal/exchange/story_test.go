@@ -36,7 +36,7 @@ func TestStories(t *testing.T) {
 
 // tell runs a story and returns it with what came out.
 func tell(t *testing.T, story string) string {
-	d := newDesk()
+	d := newShard()
 	var b strings.Builder
 	for line := range strings.Lines(story) {
 		command, _, _ := strings.Cut(strings.TrimSpace(line), "->")
@@ -61,7 +61,7 @@ func tell(t *testing.T, story string) string {
 }
 
 // tellLine does one line of a story. An error is what the client did wrong.
-func (d *desk) tellLine(w []string) (string, error) {
+func (d *shard) tellLine(w []string) (string, error) {
 	switch form := w[0] + fmt.Sprint(len(w)-1); form {
 	case "clock1": // clock SECONDS
 		_, err := fmt.Sscan(w[1], &d.now)
@@ -102,7 +102,7 @@ func (d *desk) tellLine(w []string) (string, error) {
 	panic(fmt.Sprintf("no command of a story: %q", w)) // the story is wrong, not the client
 }
 
-func (d *desk) tellOrder(w []string) (string, error) {
+func (d *shard) tellOrder(w []string) (string, error) {
 	_, n, err := ParseAmount(w[3])
 	if err != nil {
 		return "", err
@@ -126,7 +126,7 @@ func (d *desk) tellOrder(w []string) (string, error) {
 	return said, nil
 }
 
-func (d *desk) tellFate(w []string) (string, error) {
+func (d *shard) tellFate(w []string) (string, error) {
 	id, err := ParseOrderID(strings.TrimPrefix(w[len(w)-1], "#"))
 	if err != nil {
 		return "", err
@@ -166,7 +166,7 @@ func tellCancels(cancels []Cancel, r RejectReason) (string, error) {
 	return strings.Join(said, " "), nil
 }
 
-func (d *desk) tellAccount(id AccountID) string {
+func (d *shard) tellAccount(id AccountID) string {
 	a := d.Ledger.Account(id)
 	if a == nil {
 		return UnknownAccount.String()
@@ -174,7 +174,7 @@ func (d *desk) tellAccount(id AccountID) string {
 	free, held := a.Balance()
 	said := fmt.Sprintf("cash %s held %s", free, held)
 	for _, s := range []Symbol{"QQQ", "SPY"} { // the symbols of all stories
-		if li := d.Ledger.Listing(s); li != nil && li.holdings[a] != nil {
+		if li := d.Ledger.Instrument(s); li != nil && li.holdings[a] != nil {
 			free, held := li.Position(a)
 			said += fmt.Sprintf("; %s %s held %s", s, free, held)
 		}

@@ -163,7 +163,7 @@ func (a *answers) recall(ctx context.Context, c *exchange.Command, r *exchange.R
 	return done
 }
 
-// hasRoom tells whether there is memory for so many executions more in a reply that
+// hasRoom reports whether there is memory for so many executions more in a reply that
 // has size bytes, and takes it. A reply may take all there is, so that an order of
 // any size can be told when nobody else asks.
 func (a *answers) hasRoom(size, executions int) bool {

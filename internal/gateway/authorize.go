@@ -24,7 +24,7 @@ const (
 // errTokenEnded says that a session's token has ended while it read.
 var errTokenEnded = errors.New("gateway: the token has ended")
 
-// secure does the handshake where the server speaks TLS, and tells whether there is a
+// secure does the handshake where the server speaks TLS, and reports whether there is a
 // client to talk to. A server that shuts down ends it.
 func (c *session) secure() bool {
 	conn, ok := c.conn.(*tls.Conn)
@@ -95,7 +95,7 @@ func (c *session) checkToken(frame []byte) (*auth.Grant, error) {
 	return grant, err
 }
 
-// refuseToken counts a connection without a token that is taken, and tells whether it
+// refuseToken counts a connection without a token that is taken, and reports whether it
 // gets an answer.
 func (c *session) refuseToken(why error) (told bool) {
 	c.server.options.Metrics.authRefused.Inc()
@@ -129,7 +129,7 @@ func (c *session) begin(grant *auth.Grant) {
 	c.push(r)
 }
 
-// tokenEnded tells whether the session has a token that has ended.
+// tokenEnded reports whether the session has a token that has ended.
 func (c *session) tokenEnded() bool { return c.grant != nil && c.grant.Err() != nil }
 
 // judge says which commands are done. It is for one batch.

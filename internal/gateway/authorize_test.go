@@ -307,7 +307,7 @@ func TestAnotherTransportBringsWhatItsClientMayDo(t *testing.T) {
 	require.Equal(t, errorReply(ended), string(reply))
 }
 
-// ownOnly tells whether every query was for own orders only.
+// ownOnly reports whether every query was for own orders only.
 func (x *fake) ownOnly() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -43,7 +43,7 @@ func (d *deadlines) Read(p []byte) (int, error) {
 	}
 }
 
-// early tells whether the deadline that ended a read was not the client's: whoever
+// early reports whether the deadline that ended a read was not the client's: whoever
 // changes limits sets one that is over, also where the reader has the limits already.
 func (d *deadlines) early() bool {
 	s := d.session
@@ -54,7 +54,7 @@ func (d *deadlines) early() bool {
 	return true
 }
 
-// prolong gives an idle client more time, and tells whether it did: one that is owed
+// prolong gives an idle client more time, and reports whether it did: one that is owed
 // a reply is not idle, and one that was owed a reply is so since it was sent.
 func (d *deadlines) prolong() bool {
 	if !d.frame.IsZero() || !d.drained.IsZero() || !d.prove.IsZero() || d.session.tokenEnded() {
@@ -76,7 +76,7 @@ func (d *deadlines) idleSince() time.Time {
 	return time.Now()
 }
 
-// relimit takes over limits that were changed, and tells whether they were.
+// relimit takes over limits that were changed, and reports whether they were.
 func (d *deadlines) relimit() bool {
 	now := d.session.server.limits.Load()
 	if now == d.limits {

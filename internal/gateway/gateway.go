@@ -55,7 +55,7 @@ type Exchange interface {
 	// Notify sends to wake, which has room for one value, as soon as it is worth while
 	// to call Durable. It does not wait.
 	Notify(seq uint64, wake chan<- struct{})
-	// MayTell tells whether Durable(seq) would return nil at once.
+	// MayTell reports whether Durable(seq) would return nil at once.
 	MayTell(seq uint64) bool
 }
 

@@ -53,7 +53,7 @@ func (m *memory) wait(ctx context.Context, n int, timeout time.Duration) (held i
 	return held, nil
 }
 
-// try takes n bytes if they are free and nobody waits, and tells whether it did.
+// try takes n bytes if they are free and nobody waits, and reports whether it did.
 func (m *memory) try(n int64) bool {
 	if !m.free.TryAcquire(n) {
 		return false

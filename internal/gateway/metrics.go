@@ -187,7 +187,7 @@ func newCounter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// known tells whether there is such a reason; they are numbered without a gap.
+// known reports whether there is such a reason; they are numbered without a gap.
 func known(r exchange.RejectReason) bool { return r.String() != "unknown" }
 
 func (m *Metrics) all() []prometheus.Collector {

@@ -14,13 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/auth"
-	"outcry/internal/auth/authtest"
+	"outcry/internal/testing/certtest"
 )
 
 // secured returns how a server and its clients speak TLS.
-func secured(t testing.TB, clientCA bool) (server, client *tls.Config, authority *authtest.Authority) {
+func secured(t testing.TB, clientCA bool) (server, client *tls.Config, authority *certtest.Authority) {
 	t.Helper()
-	authority = authtest.NewAuthority(t)
+	authority = certtest.NewAuthority(t)
 	own, ca := authority.Server("server"), ""
 	if clientCA {
 		ca = authority.File
@@ -95,7 +95,7 @@ func TestOldTLSAndWrongCertificatesGetNothing(t *testing.T) {
 		"no certificate":          func(c *tls.Config) { c.Certificates = nil },
 		"no certificate, TLS 1.2": func(c *tls.Config) { c.Certificates, c.MaxVersion = nil, tls.VersionTLS12 },
 		"another's certificate": func(c *tls.Config) {
-			c.Certificates = []tls.Certificate{authtest.NewAuthority(t).Client("mallory").Certificate}
+			c.Certificates = []tls.Certificate{certtest.NewAuthority(t).Client("mallory").Certificate}
 		},
 	} {
 		config := config.Clone()

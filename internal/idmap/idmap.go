@@ -196,7 +196,7 @@ func (m *Map) sweep() {
 	}
 }
 
-// sparse tells whether a page has so few values that the table is the better place.
+// sparse reports whether a page has so few values that the table is the better place.
 func (p *page) sparse() bool {
 	values := 0
 	for i := range p.cells {

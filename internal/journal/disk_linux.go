@@ -8,7 +8,7 @@ import (
 )
 
 // allocate sets size bytes of the disk aside for a file. A file system that cannot
-// is no error: writing then tells whether there is room.
+// is no error: writing then reports whether there is room.
 func allocate(f *os.File, size int64) error {
 	for {
 		err := unix.Fallocate(int(f.Fd()), 0, 0, size)

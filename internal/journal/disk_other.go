@@ -4,5 +4,5 @@ package journal
 
 import "os"
 
-// allocate sets nothing aside: writing tells whether there is room.
+// allocate sets nothing aside: writing reports whether there is room.
 func allocate(*os.File, int64) error { return nil }

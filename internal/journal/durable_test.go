@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/durable/durabletest"
+	"outcry/internal/testing/durabletest"
 )
 
 // These tests use the real disk and see what is really synced, and when. The file system

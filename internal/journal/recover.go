@@ -22,7 +22,7 @@ type recovered struct {
 	bytes    []byte // of the last segment
 }
 
-// Exists tells whether dir holds a journal. A directory that is not there holds
+// Exists reports whether dir holds a journal. A directory that is not there holds
 // none. The error says why dir cannot be read.
 func Exists(dir string) (bool, error) {
 	all, err := segments(disk{}, dir)

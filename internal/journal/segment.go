@@ -142,7 +142,7 @@ type record struct {
 	at, size     int // in the file, padding included; parseRecord leaves at to its caller
 }
 
-// mark tells whether the record only says something about those before it: that
+// mark reports whether the record only says something about those before it: that
 // they are durable or, where rotated, that the next one is in another segment.
 func (r record) mark() bool    { return len(r.payload) == 0 }
 func (r record) rotated() bool { return r.mark() && r.durable == r.seq+1 }

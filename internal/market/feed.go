@@ -235,7 +235,7 @@ func (f *Feed) step(ctx context.Context) error {
 	return nil
 }
 
-// takeChunk takes in some records. more tells whether there may be more.
+// takeChunk takes in some records. more reports whether there may be more.
 func (f *Feed) takeChunk() (more bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

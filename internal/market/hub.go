@@ -112,7 +112,7 @@ func (h *hub) note(s *symbol) {
 	}
 }
 
-// publish makes the events of what is new, where anybody reads them, and tells whether
+// publish makes the events of what is new, where anybody reads them, and reports whether
 // anything is. Run calls it.
 func (h *hub) publish(now time.Time) (news bool) {
 	h.mu.Lock()
@@ -153,7 +153,7 @@ func (h *hub) takePending(n int) (first []*symbol) {
 	return first
 }
 
-// publish makes the events of what is new of a symbol, and tells whether anything is.
+// publish makes the events of what is new of a symbol, and reports whether anything is.
 func (t *topic) publish(seq uint64) (news bool) {
 	s := t.symbol
 	if s.seq == t.seq {

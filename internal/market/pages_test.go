@@ -39,7 +39,7 @@ func TestExecutionsComeInPages(t *testing.T) {
 			}
 			require.Equal(t, http.StatusOK, s.get(fmt.Sprintf("%safter=%d", path, next), &o))
 			require.LessOrEqual(t, len(o.Executed), most)
-			require.Equal(t, most+1, asked, "no more is fetched than tells whether there is another page")
+			require.Equal(t, most+1, asked, "no more is fetched than reports whether there is another page")
 			for _, e := range o.Executed {
 				require.Equal(t, read, e.Time)
 				read++

@@ -76,7 +76,7 @@ func (c *Client) permit(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// OnThisMachine tells whether what is sent to an address, of an IP and a port as it is
+// OnThisMachine reports whether what is sent to an address, of an IP and a port as it is
 // dialed, stays on this machine: it is loopback, or names no machine, which means this one.
 func OnThisMachine(address string) bool {
 	host, _, err := net.SplitHostPort(address)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 func mustOpenArchive(t *testing.T, url string) *Archive {

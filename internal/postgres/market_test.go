@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 // tradedOf is what the trades in events come to, and all of them.

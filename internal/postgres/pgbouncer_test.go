@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 // TestPgBouncerIsRefused starts the one that the distribution has, in each of its modes:

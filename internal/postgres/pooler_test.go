@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 // forgets begins a session without some of what its client asks for.

@@ -20,7 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"outcry/internal/exchange"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 var background = context.Background()
@@ -99,7 +99,7 @@ func (h *history) name(e *exchange.Event) {
 	}
 }
 
-// cancel makes e the cancel of an open order; it tells whether there is one.
+// cancel makes e the cancel of an open order; it reports whether there is one.
 func (h *history) cancel(e *exchange.Event) bool {
 	var open []exchange.Order
 	for o := range h.state.Books[e.Symbol].Orders() {
@@ -116,7 +116,7 @@ func (h *history) cancel(e *exchange.Event) bool {
 	return true
 }
 
-// cancelAll makes e the cancel of all that an account has open; it tells whether
+// cancelAll makes e the cancel of all that an account has open; it reports whether
 // there is anything.
 func (h *history) cancelAll(e *exchange.Event) bool {
 	var cancels []exchange.Cancel
@@ -147,7 +147,7 @@ func (h *history) halt(e *exchange.Event, halted bool) bool {
 
 // order makes e an order, smaller until the account can pay for it.
 func (h *history) order(e exchange.Event) exchange.Event {
-	li := h.state.Ledger.Listing(e.Symbol)
+	li := h.state.Ledger.Instrument(e.Symbol)
 	o := exchange.NewOrder(h.state.OrderID+1, h.state.Ledger.Account(e.Account), exchange.Side(1+h.r.IntN(2)), exchange.Shares(1+h.r.IntN(240)>>h.r.IntN(5)), exchange.Price(90+h.r.IntN(20)))
 	if h.state.Ledger.Reserve(li, o) != exchange.OK {
 		h.seq--
@@ -168,7 +168,7 @@ func (h *history) goOn(e exchange.Event, book *exchange.Book) exchange.Event {
 	e.Kind, e.Account, e.Order, e.Side, e.Shares, e.Limit = exchange.OrderContinued, o.Account.ID, o.ID, o.Side, o.Open, o.Limit
 	e.Before = len(o.Executions)
 	e.Fills = book.Continue(&o, e.Time, nil)
-	h.state.Ledger.SettleMore(h.state.Ledger.Listing(e.Symbol), &o, e.Fills)
+	h.state.Ledger.SettleMore(h.state.Ledger.Instrument(e.Symbol), &o, e.Fills)
 	return plain(e)
 }
 
@@ -230,8 +230,8 @@ func compareStates(t *testing.T, want, got *exchange.State) {
 			free, held := a.Balance()
 			free2, held2 := b.Balance()
 			require.Equal(t, []any{free, held}, []any{free2, held2}, "account %d", id)
-			shares, heldShares := want.Ledger.Listing(sym).Position(a)
-			shares2, heldShares2 := got.Ledger.Listing(sym).Position(b)
+			shares, heldShares := want.Ledger.Instrument(sym).Position(a)
+			shares2, heldShares2 := got.Ledger.Instrument(sym).Position(b)
 			require.Equal(t, []any{shares, heldShares}, []any{shares2, heldShares2}, "account %d %s", id, sym)
 		}
 	}

@@ -93,7 +93,7 @@ func NewProjector(o ProjectorOptions) (*Projector, error) {
 // Applied returns the seq up to which everything is committed.
 func (p *Projector) Applied() uint64 { return p.applied.Load() }
 
-// Down tells whether Postgres could not be written at the last try.
+// Down reports whether Postgres could not be written at the last try.
 func (p *Projector) Down() bool { return p.down.Load() }
 
 // WaitApplied returns once seq is committed. It returns ctx's error, or why the

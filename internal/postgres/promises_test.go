@@ -11,7 +11,7 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 // TestWhatIsCommittedIsOnDiskWhateverTheDefaultIs asks the projector's own transactions,

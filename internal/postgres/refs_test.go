@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 func mustOpenHistory(t *testing.T, url string) *History {

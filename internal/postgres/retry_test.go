@@ -17,7 +17,7 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 // projection is a projector at work on a journal of random events.

@@ -17,7 +17,7 @@ var ErrTaken = errors.New("another server is using the database")
 // errUnusable marks errors that no further try will mend.
 var errUnusable = errors.New("the database cannot be used")
 
-// Unusable tells whether an error of this package will stay, however often one
+// Unusable reports whether an error of this package will stay, however often one
 // tries: another server has the database, or it is not one that Outcry can use.
 func Unusable(err error) bool {
 	return errors.Is(err, ErrTaken) || errors.Is(err, errUnusable)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 // TestABatchReadsNoWholeTable writes to tables that Postgres knows nothing of yet,

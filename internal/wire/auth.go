@@ -26,7 +26,7 @@ const TextUnauthorized = `this exchange takes <auth token="…"/> as the first f
 // textUnknownAuth begins the error of an exchange that asks for no token.
 const textUnknownAuth = "unknown root element <auth>"
 
-// IsUnauthorized tells whether the text of an error that answers <auth> is about the
+// IsUnauthorized reports whether the text of an error that answers <auth> is about the
 // token, or about <auth> itself, so that another try would end alike. The number of the
 // connection may follow.
 func IsUnauthorized(text string) bool {
@@ -39,5 +39,5 @@ const authorized = "<results><authorized/></results>"
 // AppendAuthorized appends the reply to a token that is taken and returns it.
 func AppendAuthorized(dst []byte) []byte { return append(dst, authorized...) }
 
-// IsAuthorized tells whether a reply says that a token is taken.
+// IsAuthorized reports whether a reply says that a token is taken.
 func IsAuthorized(reply []byte) bool { return strings.TrimSpace(string(reply)) == authorized }

@@ -201,5 +201,5 @@ func declared(s, name string) (value, rest string, ok bool) {
 // whiteSpace is what XML takes for it.
 const whiteSpace = " \t\r\n"
 
-// isBlank tells whether there is nothing but white space.
+// isBlank reports whether there is nothing but white space.
 func isBlank(b []byte) bool { return len(bytes.Trim(b, whiteSpace)) == 0 }

@@ -62,9 +62,9 @@ func (m *market) do(c *exchange.Command, r *exchange.Result) {
 	case exchange.MakeSymbol:
 		m.state.List(c.Symbol)
 	case exchange.PlaceShares:
-		listing := ledger.Listing(c.Symbol)
-		if r.Reason = ledger.MayPlace(listing, c.Account, c.Placed); r.Reason == exchange.OK {
-			ledger.Place(listing, c.Account, c.Placed)
+		instrument := ledger.Instrument(c.Symbol)
+		if r.Reason = ledger.MayPlace(instrument, c.Account, c.Placed); r.Reason == exchange.OK {
+			ledger.Place(instrument, c.Account, c.Placed)
 		}
 	default:
 		if ledger.Account(c.Account) == nil {
@@ -91,26 +91,26 @@ func (m *market) trade(c *exchange.Command, r *exchange.Result) {
 		if r.Reason = reason; reason != exchange.OK {
 			return
 		}
-		m.state.Ledger.Release(m.state.Ledger.Listing(m.where[id]), &o)
+		m.state.Ledger.Release(m.state.Ledger.Instrument(m.where[id]), &o)
 	}
 	o, _ := book.Find(id)
 	r.Status = o.Status()
 }
 
 func (m *market) placeOrder(c *exchange.Command, r *exchange.Result) {
-	ledger, listing := m.state.Ledger, m.state.Ledger.Listing(c.Symbol)
-	if listing == nil {
+	ledger, instrument := m.state.Ledger, m.state.Ledger.Instrument(c.Symbol)
+	if instrument == nil {
 		r.Reason = exchange.UnknownSymbol
 		return
 	}
 	o := exchange.NewOrder(m.state.OrderID+1, ledger.Account(c.Account), c.Side, c.Shares, c.Limit)
-	if r.Reason = ledger.Reserve(listing, o); r.Reason != exchange.OK {
+	if r.Reason = ledger.Reserve(instrument, o); r.Reason != exchange.OK {
 		r.CashHave, _ = o.Account.Balance()
-		r.SharesHave, _ = listing.Position(o.Account)
+		r.SharesHave, _ = instrument.Position(o.Account)
 		return
 	}
 	m.state.OrderID++
-	ledger.Settle(listing, o, m.state.Books[c.Symbol].Submit(o, m.now, nil))
+	ledger.Settle(instrument, o, m.state.Books[c.Symbol].Submit(o, m.now, nil))
 	m.where[o.ID] = c.Symbol
 	r.Order = o.ID
 }

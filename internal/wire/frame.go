@@ -87,7 +87,7 @@ func (f *FrameReader) Next() ([]byte, error) {
 	}
 }
 
-// Buffered tells whether Next would return without reading: a further frame, or
+// Buffered reports whether Next would return without reading: a further frame, or
 // what is wrong with it, is in memory already.
 func (f *FrameReader) Buffered() bool {
 	f.skipBlank()
@@ -98,7 +98,7 @@ func (f *FrameReader) Buffered() bool {
 	return err != nil || n > 0 && f.end-f.start-n >= length
 }
 
-// InFrame tells whether a part of a frame has been read: its length line has
+// InFrame reports whether a part of a frame has been read: its length line has
 // begun and its last byte is not there. Blank lines are no part of a frame.
 func (f *FrameReader) InFrame() bool {
 	f.skipBlank()
@@ -229,7 +229,7 @@ func (f *FrameReader) admit() error {
 }
 
 // Release gives back the memory of a large frame that Next has returned, and that
-// is not valid any more. It tells whether that memory was asked for with Admit;
+// is not valid any more. It reports whether that memory was asked for with Admit;
 // otherwise there is nothing to give back.
 func (f *FrameReader) Release() (admitted bool) {
 	if !f.admitted {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"outcry/internal/twin"
+	"outcry/internal/model"
 )
 
 // testFrameMax is small, so that the tables stay readable.
@@ -317,7 +317,7 @@ func FuzzFrames(f *testing.F) {
 	for _, stream := range []string{"", "4\n<a/>", "\r\n 007\r\n1234567\n0\n", "4 \n", "101\n", "\r"} {
 		f.Add([]byte(stream))
 	}
-	all, err := twin.Transcripts()
+	all, err := model.Transcripts()
 	require.NoError(f, err)
 	for _, transcript := range all {
 		for _, step := range transcript.Steps {

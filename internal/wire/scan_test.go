@@ -171,7 +171,7 @@ func (w *writer) pick(common []string, odd ...string) string {
 	return rapid.SampledFrom(common).Draw(w.t, "text")
 }
 
-// oddly tells whether to do something odd here.
+// oddly reports whether to do something odd here.
 func (w *writer) oddly() bool { return w.odd && rapid.IntRange(0, 19).Draw(w.t, "oddly") == 0 }
 
 func (w *writer) space() string {

@@ -20,7 +20,7 @@ import (
 
 	"outcry/clients/go/client"
 	"outcry/internal/wire"
-	"outcry/loadtest/venue"
+	"outcry/loadtest/harness"
 )
 
 // Options say how far to go.
@@ -66,8 +66,8 @@ const (
 type run struct {
 	Options
 	program string
-	pg      *venue.Postgres
-	server  *venue.Server
+	pg      *harness.Postgres
+	server  *harness.Server
 	log     *os.File
 	done    atomic.Int64 // orders answered
 	journal atomic.Int64 // bytes, the most seen since the last mark
@@ -78,18 +78,18 @@ type run struct {
 // says what could not be done, or which order was refused.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &run{Options: o}
-	root, err := venue.Root(ctx)
+	root, err := harness.Root(ctx)
 	if err != nil {
 		return nil, err
 	}
 	marks := strings.Trim(strings.ReplaceAll(fmt.Sprint(o.Marks), " ", ","), "[]")
-	report := &Report{Began: time.Now().UTC(), Revision: venue.Revision(ctx, root), Machine: venue.Machine(),
+	report := &Report{Began: time.Now().UTC(), Revision: harness.Revision(ctx, root), Machine: harness.Machine(),
 		Command: fmt.Sprintf("go run ./loadtest growth -orders %s -clients %d", marks, o.Clients)}
 	if o.Dir == "" {
 		if r.Dir, err = os.MkdirTemp("", "outcry-growth-"); err != nil {
 			return nil, fmt.Errorf("growth: %w", err)
 		}
-		defer venue.RemoveAll(r.Dir)
+		defer harness.RemoveAll(r.Dir)
 	}
 	defer r.stop()
 	if err := r.prepare(ctx, root); err != nil {
@@ -124,13 +124,13 @@ func (r *run) prepare(ctx context.Context, root string) (err error) {
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
 		return fmt.Errorf("growth: %w", err)
 	}
-	if r.program, err = venue.Build(ctx, root, "./cmd/outcryd", r.Dir); err != nil {
+	if r.program, err = harness.Build(ctx, root, "./cmd/outcryd", r.Dir); err != nil {
 		return err
 	}
 	if r.log, err = os.Create(filepath.Join(r.Dir, "outcryd.log")); err != nil {
 		return fmt.Errorf("growth: %w", err)
 	}
-	if r.pg, err = venue.StartPostgres(ctx, r.Dir); err != nil {
+	if r.pg, err = harness.StartPostgres(ctx, r.Dir); err != nil {
 		return err
 	}
 	if _, err = r.start(ctx); err != nil {
@@ -159,7 +159,7 @@ func (r *run) start(ctx context.Context) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
 	begun := time.Now()
-	r.server, err = venue.Launch(venue.ServerOptions{Program: r.program, Data: filepath.Join(r.Dir, "data"),
+	r.server, err = harness.Launch(harness.ServerOptions{Program: r.program, Data: filepath.Join(r.Dir, "data"),
 		DatabaseURL: r.pg.URL(), Log: r.log, Flags: []string{"--segment=16777216"}})
 	if err != nil {
 		return 0, err

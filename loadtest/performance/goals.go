@@ -79,7 +79,7 @@ type goal struct {
 	unit   string
 }
 
-// met tells whether a figure reaches the bound.
+// met reports whether a figure reaches the bound.
 func (g *goal) met(figure float64) bool {
 	if g.most {
 		return figure <= g.bound

@@ -13,9 +13,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"outcry/loadtest/harness"
 	"outcry/loadtest/scenario"
 	"outcry/loadtest/sweep"
-	"outcry/loadtest/venue"
 )
 
 // halfClients carry the frames at half of capacity.
@@ -42,11 +42,11 @@ type Options struct {
 
 // Run makes the rounds. An error ends it; the rounds before are in the report.
 func Run(ctx context.Context, programs sweep.Programs, o Options) (*Report, error) {
-	root, err := venue.Root(ctx)
+	root, err := harness.Root(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Command: o.Command, Began: time.Now().UTC(), Revision: venue.Revision(ctx, root), Machine: venue.Machine()}
+	r := &Report{Command: o.Command, Began: time.Now().UTC(), Revision: harness.Revision(ctx, root), Machine: harness.Machine()}
 	measure := func(points round, x run, n int) error {
 		p, err := o.measure(ctx, programs, x, n)
 		if err == nil {

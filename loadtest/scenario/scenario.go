@@ -65,7 +65,7 @@ func Find(name string) (Scenario, bool) {
 	return Scenario{}, false
 }
 
-// Connects tells whether each frame has a connection of its own.
+// Connects reports whether each frame has a connection of its own.
 func (s Scenario) Connects() bool { return s.connect }
 
 // Run is one run of a scenario against one exchange.

@@ -157,13 +157,13 @@ func withoutFigures(text string) string {
 	}, text)
 }
 
-// early tells whether a query or a cancel was refused because its client has no order
+// early reports whether a query or a cancel was refused because its client has no order
 // yet: it names order 1, which may be another's, or not be there.
 func early(text string) bool {
 	return strings.HasPrefix(text, "there is no order 1") || strings.HasPrefix(text, "order 1 does not belong")
 }
 
-// tooLate tells whether a cancel was refused because its order was executed.
+// tooLate reports whether a cancel was refused because its order was executed.
 func tooLate(text string) bool { return strings.Contains(text, "has nothing open") }
 
 // Done returns how many commands were done.

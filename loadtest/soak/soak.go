@@ -13,10 +13,10 @@ import (
 	"sync"
 	"time"
 
+	"outcry/loadtest/harness"
 	"outcry/loadtest/load"
 	"outcry/loadtest/scenario"
 	"outcry/loadtest/sweep"
-	"outcry/loadtest/venue"
 )
 
 // Options say how long, and how much.
@@ -74,8 +74,8 @@ const (
 // run is one under way.
 type run struct {
 	Options
-	pg     *venue.Postgres
-	server *venue.Server
+	pg     *harness.Postgres
+	server *harness.Server
 	report *Report
 	market scenario.Scenario
 	trade  *scenario.Run
@@ -85,23 +85,23 @@ type run struct {
 // the error says what could not be done.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &run{Options: o}
-	root, err := venue.Root(ctx)
+	root, err := harness.Root(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r.report = &Report{Command: fmt.Sprintf("go run ./loadtest soak -duration %s -rate %d -seed %d", o.Duration, o.Rate, o.Seed),
-		Began: time.Now().UTC(), Revision: venue.Revision(ctx, root), Machine: venue.Machine(), Findings: []string{}}
+		Began: time.Now().UTC(), Revision: harness.Revision(ctx, root), Machine: harness.Machine(), Findings: []string{}}
 	if o.Dir == "" {
 		if r.Dir, err = os.MkdirTemp("", "outcry-soak-"); err != nil {
 			return nil, fmt.Errorf("soak: %w", err)
 		}
-		defer venue.RemoveAll(r.Dir)
+		defer harness.RemoveAll(r.Dir)
 	}
-	program, err := venue.Build(ctx, root, "./cmd/outcryd", r.Dir)
+	program, err := harness.Build(ctx, root, "./cmd/outcryd", r.Dir)
 	if err != nil {
 		return nil, err
 	}
-	if r.pg, err = venue.StartPostgres(ctx, r.Dir); err != nil {
+	if r.pg, err = harness.StartPostgres(ctx, r.Dir); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -109,7 +109,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		defer cancel()
 		_ = r.pg.Stop(stopping) // nothing of it is kept
 	}()
-	if r.server, err = venue.Launch(venue.ServerOptions{Program: program, Data: filepath.Join(r.Dir, "data"), DatabaseURL: r.pg.DirectURL()}); err != nil {
+	if r.server, err = harness.Launch(harness.ServerOptions{Program: program, Data: filepath.Join(r.Dir, "data"), DatabaseURL: r.pg.DirectURL()}); err != nil {
 		return nil, err
 	}
 	defer r.server.Kill()
@@ -230,7 +230,7 @@ const (
 func (r *Report) judge() (findings []string) {
 	n := len(r.Samples)
 	if n < 6 {
-		return []string{fmt.Sprintf("%d samples are too few to tell whether anything stays flat", n)}
+		return []string{fmt.Sprintf("%d samples are too few to report whether anything stays flat", n)}
 	}
 	before, after := r.Samples[n/3:2*n/3], r.Samples[2*n/3:]
 	compare := func(what string, figure func(Sample) float64, growth, slack float64) {

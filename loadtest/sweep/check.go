@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"outcry/internal/wire"
+	"outcry/loadtest/harness"
 	"outcry/loadtest/load"
 	"outcry/loadtest/scenario"
-	"outcry/loadtest/venue"
 )
 
 // Agree compares what an exchange's tables hold, once Postgres has everything and
@@ -18,7 +18,7 @@ import (
 // accounts and placements there are, that balances and positions add up, and that
 // the exchange knows a sample of the orders. The error names the first thing that
 // does not agree, or says what could not be asked.
-func Agree(ctx context.Context, server *venue.Server, pg *venue.Postgres, told scenario.Tally) error {
+func Agree(ctx context.Context, server *harness.Server, pg *harness.Postgres, told scenario.Tally) error {
 	if err := checkTables(ctx, pg.DirectURL(), told); err != nil {
 		return err
 	}

@@ -14,9 +14,9 @@ import (
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 
+	"outcry/loadtest/harness"
 	"outcry/loadtest/load"
 	"outcry/loadtest/scenario"
-	"outcry/loadtest/venue"
 )
 
 // Job is one measurement that is to be made.
@@ -115,10 +115,10 @@ type Programs struct{ Server, Loadtest string }
 
 // Build builds them into dir.
 func Build(ctx context.Context, root, dir string) (p Programs, err error) {
-	if p.Server, err = venue.Build(ctx, root, "./cmd/outcryd", dir); err != nil {
+	if p.Server, err = harness.Build(ctx, root, "./cmd/outcryd", dir); err != nil {
 		return p, err
 	}
-	p.Loadtest, err = venue.Build(ctx, root, "./loadtest", dir)
+	p.Loadtest, err = harness.Build(ctx, root, "./loadtest", dir)
 	return p, err
 }
 
@@ -129,8 +129,8 @@ func Measure(ctx context.Context, p Programs, dir string, job Job, watch Watch) 
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
-	defer venue.RemoveAll(dir)
-	pg, err := venue.StartPostgres(ctx, dir)
+	defer harness.RemoveAll(dir)
+	pg, err := harness.StartPostgres(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func Measure(ctx context.Context, p Programs, dir string, job Job, watch Watch) 
 		_ = pg.Stop(stopping) // nothing of it is kept
 	}()
 	m := &measurement{job: job, dir: dir, pg: pg, programs: p, watch: watch}
-	if m.server, err = venue.Launch(venue.ServerOptions{Program: p.Server, Data: filepath.Join(dir, "data"), DatabaseURL: pg.DirectURL(), Env: procs(job.GOMAXPROCS), CPUs: job.CPUs}); err != nil {
+	if m.server, err = harness.Launch(harness.ServerOptions{Program: p.Server, Data: filepath.Join(dir, "data"), DatabaseURL: pg.DirectURL(), Env: procs(job.GOMAXPROCS), CPUs: job.CPUs}); err != nil {
 		return nil, err
 	}
 	defer m.server.Kill()
@@ -167,8 +167,8 @@ type measurement struct {
 	job      Job
 	dir      string
 	programs Programs
-	pg       *venue.Postgres
-	server   *venue.Server
+	pg       *harness.Postgres
+	server   *harness.Server
 	watch    Watch
 	point    Point
 }
@@ -297,7 +297,7 @@ func (m *measurement) catchUp(ctx context.Context) error { return CatchUp(ctx, m
 
 // CatchUp waits until the server's Postgres has everything, at most ten minutes. The
 // error says that it does not, or that the server has ended.
-func CatchUp(ctx context.Context, server *venue.Server) error {
+func CatchUp(ctx context.Context, server *harness.Server) error {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
 	for {

@@ -11,8 +11,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"outcry/loadtest/harness"
 	"outcry/loadtest/scenario"
-	"outcry/loadtest/venue"
 )
 
 // Plan is what a sweep measures: every job at every number of processors, so many
@@ -56,11 +56,11 @@ func (p Plan) Order() (jobs []Job) {
 // Run makes all measurements, and tells each on out. An error ends it; what was
 // measured before is in the report.
 func (p Plan) Run(ctx context.Context, programs Programs, dir, command string, out io.Writer) (*Report, error) {
-	root, err := venue.Root(ctx)
+	root, err := harness.Root(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Command: command, Began: time.Now().UTC(), Revision: venue.Revision(ctx, root), Machine: venue.Machine(), Repetitions: p.Repetitions}
+	r := &Report{Command: command, Began: time.Now().UTC(), Revision: harness.Revision(ctx, root), Machine: harness.Machine(), Repetitions: p.Repetitions}
 	jobs := p.Order()
 	for n, job := range jobs {
 		point, err := Measure(ctx, programs, dir, job, Watch{})

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/loadtest/harness"
 	"outcry/loadtest/scenario"
-	"outcry/loadtest/venue"
 )
 
 func find(t *testing.T, name string) scenario.Scenario {
@@ -96,14 +96,14 @@ func TestBadJobsAreNamed(t *testing.T) {
 // tells the check something else than clients were told.
 func TestAFastWrongAnswerIsAFailedRun(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	root, err := venue.Root(ctx)
+	root, err := harness.Root(ctx)
 	require.NoError(t, err)
-	program, err := venue.Build(ctx, root, "./cmd/outcryd", dir)
+	program, err := harness.Build(ctx, root, "./cmd/outcryd", dir)
 	require.NoError(t, err)
-	pg, err := venue.StartPostgres(ctx, dir)
+	pg, err := harness.StartPostgres(ctx, dir)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, pg.Stop(ctx)) }()
-	server, err := venue.Launch(venue.ServerOptions{Program: program, Data: filepath.Join(dir, "data"), DatabaseURL: pg.DirectURL(), Log: io.Discard})
+	server, err := harness.Launch(harness.ServerOptions{Program: program, Data: filepath.Join(dir, "data"), DatabaseURL: pg.DirectURL(), Log: io.Discard})
 	require.NoError(t, err)
 	defer server.Kill()
 	require.NoError(t, server.WaitReady(ctx))

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"outcry/loadtest/harness"
 	"outcry/loadtest/load"
-	"outcry/loadtest/venue"
 )
 
 // usage is the processor time of everybody, and the server's memory.
@@ -113,7 +113,7 @@ func (m *measurement) echoes(ctx context.Context, r *load.Result, flags ...strin
 	if err != nil {
 		return nil, fmt.Errorf("sweep: echo: %w", err)
 	}
-	if err := venue.Start(cmd); err != nil {
+	if err := harness.Start(cmd); err != nil {
 		return nil, fmt.Errorf("sweep: echo: %w", err)
 	}
 	defer cmd.Wait()

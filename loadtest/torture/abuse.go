@@ -15,7 +15,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"outcry/internal/wire"
-	"outcry/loadtest/venue"
+	"outcry/loadtest/harness"
 )
 
 // Abuse is a fault that one client brings about, with nothing but what it is allowed.
@@ -153,7 +153,7 @@ func (r *runner) abusedExchange(ctx context.Context, n int, a attack) (*runner, 
 		if err := os.MkdirAll(sub.Dir, 0o755); err != nil {
 			return sub, fmt.Errorf("torture: %w", err)
 		}
-		pg, err := venue.StartPostgres(ctx, sub.Dir)
+		pg, err := harness.StartPostgres(ctx, sub.Dir)
 		if err != nil {
 			return sub, err
 		}
@@ -293,7 +293,7 @@ func (r *runner) abuseNote(format string, args ...any) {
 func millis(nanoseconds int64) float64 { return float64(nanoseconds) / 1e6 }
 
 // judgeUsage demands that memory and descriptors stayed within their bounds; files 0 is no bound.
-func judgeUsage(before, peak venue.Usage, grow int64, files int) error {
+func judgeUsage(before, peak harness.Usage, grow int64, files int) error {
 	switch {
 	case peak.Resident > before.Resident+grow:
 		return fmt.Errorf("the server's memory grew from %d MiB to %d MiB, and may grow by %d MiB", before.Resident>>20, peak.Resident>>20, grow>>20)
@@ -304,10 +304,10 @@ func judgeUsage(before, peak venue.Usage, grow int64, files int) error {
 }
 
 // watchUsage looks at the server again and again, until the function that it returns is called.
-func watchUsage(s *venue.Server) (stop func() venue.Usage) {
-	done, result := make(chan struct{}), make(chan venue.Usage)
+func watchUsage(s *harness.Server) (stop func() harness.Usage) {
+	done, result := make(chan struct{}), make(chan harness.Usage)
 	go func() {
-		var peak venue.Usage
+		var peak harness.Usage
 		tick := time.NewTicker(usagePoll)
 		defer tick.Stop()
 		for {
@@ -322,7 +322,7 @@ func watchUsage(s *venue.Server) (stop func() venue.Usage) {
 			}
 		}
 	}()
-	return func() venue.Usage { close(done); return <-result }
+	return func() harness.Usage { close(done); return <-result }
 }
 
 // goesOn waits until traders have had a number of answers more.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"outcry/internal/wire"
-	"outcry/loadtest/venue"
+	"outcry/loadtest/harness"
 )
 
 // The doors of the exchange: connections that do nothing, that end at once, that speak
@@ -129,7 +129,7 @@ func (r *runner) askHealth(ctx context.Context) error {
 }
 
 // settled waits until the abuser has left no descriptor, and a new client gets in.
-func (r *runner) settled(ctx context.Context, before venue.Usage) error {
+func (r *runner) settled(ctx context.Context, before harness.Usage) error {
 	err := r.await(ctx, "the abuser's descriptors are free again", func() (bool, error) {
 		now, err := r.server.Usage()
 		return now.Files <= before.Files+settledFiles, err

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/wire"
-	"outcry/loadtest/venue"
+	"outcry/loadtest/harness"
 )
 
 // An attack whose judge cannot fail proves nothing: here each meets an exchange that is wrong.
@@ -138,11 +138,11 @@ func TestOrdersOfTheAbuserThatAreLostOrDoubledAreNoticed(t *testing.T) {
 }
 
 func TestMemoryAndDescriptorsBeyondTheirBoundsAreNoticed(t *testing.T) {
-	before := venue.Usage{Resident: 10 << 20, Files: 10}
-	require.NoError(t, judgeUsage(before, venue.Usage{Resident: 30 << 20, Files: 50}, 20<<20, 50))
-	require.NoError(t, judgeUsage(before, venue.Usage{Resident: 30 << 20, Files: 50}, 20<<20, 0))
-	require.ErrorContains(t, judgeUsage(before, venue.Usage{Resident: 31 << 20}, 20<<20, 0), "memory grew")
-	require.ErrorContains(t, judgeUsage(before, venue.Usage{Files: 51}, 20<<20, 50), "51 descriptors")
+	before := harness.Usage{Resident: 10 << 20, Files: 10}
+	require.NoError(t, judgeUsage(before, harness.Usage{Resident: 30 << 20, Files: 50}, 20<<20, 50))
+	require.NoError(t, judgeUsage(before, harness.Usage{Resident: 30 << 20, Files: 50}, 20<<20, 0))
+	require.ErrorContains(t, judgeUsage(before, harness.Usage{Resident: 31 << 20}, 20<<20, 0), "memory grew")
+	require.ErrorContains(t, judgeUsage(before, harness.Usage{Files: 51}, 20<<20, 50), "51 descriptors")
 }
 
 func TestARequestWithTwoEndsThatIsTakenIsNoticed(t *testing.T) {

@@ -132,7 +132,7 @@ func closed(c <-chan struct{}) bool {
 // errCut says that the client itself broke the connection.
 var errCut = errors.New("cut by the client")
 
-// trade sends batches of frames and reads their replies. served tells whether one
+// trade sends batches of frames and reads their replies. served reports whether one
 // has come.
 func (c *client) trade(conn net.Conn, stop <-chan struct{}) (served bool, err error) {
 	replies := wire.NewFrameReader(conn, 64<<20)

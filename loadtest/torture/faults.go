@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"outcry/loadtest/venue"
+	"outcry/loadtest/harness"
 )
 
 // fault is one way to break an exchange.
@@ -158,7 +158,7 @@ func (r *runner) cutPostgres(ctx context.Context) error {
 // that a file holds. The machine's clock is left alone.
 const clockVariable = "OUTCRY_TORTURE_CLOCK"
 
-var clockEdits = []venue.Edit{
+var clockEdits = []harness.Edit{
 	{File: "internal/engine/engine.go", Old: "import (\n", New: "import (\n\t\"os\"\n\t\"strconv\"\n"},
 	{File: "internal/engine/engine.go", Old: "o.Now = func() int64 { return time.Now().UnixNano() }",
 		New: `o.Now = func() int64 {

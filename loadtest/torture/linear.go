@@ -197,7 +197,7 @@ func (l *linearHistory) finish(orders map[uint64]*order, byOrder func(*sentOrder
 	return ops
 }
 
-// canceledByAnswer tells whether somebody was told that the order was canceled.
+// canceledByAnswer reports whether somebody was told that the order was canceled.
 func (l *linearHistory) canceledByAnswer(id uint64) bool {
 	return slices.ContainsFunc(l.ops, func(op porcupine.Operation) bool {
 		in, out := op.Input.(input), op.Output.(output)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"outcry/loadtest/venue"
+	"outcry/loadtest/harness"
 )
 
 // Report is what a run found, as it is written as JSON.
@@ -49,7 +49,7 @@ func newReport(o Options) *Report {
 		plan = append(plan, fmt.Sprintf("%s=%d", name, o.Plan[name]))
 	}
 	return &Report{Seed: o.Seed, Began: time.Now().UTC(), Rounds: map[string]int{},
-		Machine: venue.Machine(),
+		Machine: harness.Machine(),
 		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -large=%t -plan %s", o.Seed, o.Clients, o.Load, o.Large, strings.Join(plan, ","))}
 }
 

@@ -24,7 +24,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"outcry/loadtest/venue"
+	"outcry/loadtest/harness"
 )
 
 // Options say what to break, and how often.
@@ -35,7 +35,7 @@ type Options struct {
 	Load    time.Duration  // longest time from the start of a round to its fault
 	Large   bool           // abuse has the sizes of a real attack, and not those of a test
 	Resting int            // orders that rest in the books from the begin on, away from where is traded
-	Edits   []venue.Edit   // changes to the server's source, for bugs that are planted
+	Edits   []harness.Edit // changes to the server's source, for bugs that are planted
 	Dir     string         // for the data, the logs and the programs; "" for a temporary one, removed after a run without failure
 	Out     io.Writer      // progress, a line a round
 }
@@ -74,8 +74,8 @@ type runner struct {
 	clock   string // path of the server with a clock that can be stepped
 	client  string // path of outcry, which verifies
 	log     *os.File
-	pg      *venue.Postgres
-	server  *venue.Server
+	pg      *harness.Postgres
+	server  *harness.Server
 	history *history
 	truth   *truth
 	linear  *linearHistory
@@ -86,11 +86,11 @@ type runner struct {
 	oldSent []*sentOrder // another one, of those that have a ref
 	end     *ending      // of the server that runs
 
-	abused *venue.Postgres // of the exchanges that are abused; nil before the first
-	abuser target          // what such an exchange lets its abuser do
-	token  string          // of the traders, and of checks; "" without --auth
-	flags  []string        // of the server, in addition
-	files  int             // descriptors that it may have; 0 for as many as this process
+	abused *harness.Postgres // of the exchanges that are abused; nil before the first
+	abuser target            // what such an exchange lets its abuser do
+	token  string            // of the traders, and of checks; "" without --auth
+	flags  []string          // of the server, in addition
+	files  int               // descriptors that it may have; 0 for as many as this process
 }
 
 // Run runs the plan in an order that the seed draws, and stops at the first thing
@@ -117,9 +117,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	r.report.finish(r, err)
 	if err == nil && temporary {
 		if r.abused != nil {
-			err = venue.RemoveAll(r.abuseDir())
+			err = harness.RemoveAll(r.abuseDir())
 		}
-		err = errors.Join(err, venue.RemoveAll(r.Dir))
+		err = errors.Join(err, harness.RemoveAll(r.Dir))
 	} else if err != nil {
 		err = fmt.Errorf("%w\n(data and logs are in %s; seed %d)", err, r.Dir, o.Seed)
 	}
@@ -128,30 +128,30 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // prepare builds the programs and starts everything.
 func (r *runner) prepare(ctx context.Context) (err error) {
-	if r.root, err = venue.Root(ctx); err != nil {
+	if r.root, err = harness.Root(ctx); err != nil {
 		return err
 	}
-	r.report.Revision = venue.Revision(ctx, r.root)
+	r.report.Revision = harness.Revision(ctx, r.root)
 	for _, dir := range []string{"plain", "clock"} {
 		if err := os.MkdirAll(filepath.Join(r.Dir, dir), 0o755); err != nil {
 			return fmt.Errorf("torture: %w", err)
 		}
 	}
-	if r.plain, err = venue.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "plain"), r.Edits...); err != nil {
+	if r.plain, err = harness.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "plain"), r.Edits...); err != nil {
 		return err
 	}
-	if r.client, err = venue.Build(ctx, r.root, "./cmd/outcry", filepath.Join(r.Dir, "plain"), r.Edits...); err != nil {
+	if r.client, err = harness.Build(ctx, r.root, "./cmd/outcry", filepath.Join(r.Dir, "plain"), r.Edits...); err != nil {
 		return err
 	}
 	if r.Plan["clock"] > 0 {
-		if r.clock, err = venue.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "clock"), append(clockEdits, r.Edits...)...); err != nil {
+		if r.clock, err = harness.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "clock"), append(clockEdits, r.Edits...)...); err != nil {
 			return err
 		}
 	}
 	if r.log, err = os.Create(filepath.Join(r.Dir, "outcryd.log")); err != nil {
 		return fmt.Errorf("torture: %w", err)
 	}
-	if r.pg, err = venue.StartPostgres(ctx, r.Dir); err != nil {
+	if r.pg, err = harness.StartPostgres(ctx, r.Dir); err != nil {
 		return err
 	}
 	if err = r.start(ctx, r.plain); err != nil {
@@ -181,7 +181,7 @@ func (r *runner) start(ctx context.Context, program string) (err error) {
 
 // launch starts the server at an address of clients, and does not wait.
 func (r *runner) launch(program, listen string) (err error) {
-	r.server, err = venue.Launch(venue.ServerOptions{
+	r.server, err = harness.Launch(harness.ServerOptions{
 		Program: program, Data: r.data(), DatabaseURL: r.pg.URL(), Log: r.log, Token: r.token, Files: r.files,
 		Flags: append([]string{"--listen=" + listen, "--segment=262144", "--closed-orders=1000", "--refs=200", "--stop-timeout=60s"}, r.flags...),
 		Env:   []string{clockVariable + "=" + r.clockFile()},
@@ -334,7 +334,7 @@ func (r *runner) cleanUp() error {
 	ctx, cancel := context.WithTimeout(context.Background(), upTimeout)
 	defer cancel()
 	var err error
-	for _, pg := range []*venue.Postgres{r.pg, r.abused} {
+	for _, pg := range []*harness.Postgres{r.pg, r.abused} {
 		if pg != nil {
 			err = errors.Join(err, pg.Stop(ctx))
 		}

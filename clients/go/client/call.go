@@ -77,7 +77,7 @@ func (c *Call) waitOrLeave(ctx context.Context) ([]Result, error) {
 	return nil, c.gaveUp(ctx, c.leave())
 }
 
-// leave says that nobody waits for the answer any more, and tells whether the call was
+// leave says that nobody waits for the answer any more, and reports whether the call was
 // sent, or is being sent: of what it takes out of the queue, nothing can be after that.
 func (c *Call) leave() (maybeSent bool) {
 	c.client.mu.Lock()
@@ -102,7 +102,7 @@ func (c *Call) doubt(results []Result) {
 	}
 }
 
-// sentBefore tells whether the call may have arrived more than once.
+// sentBefore reports whether the call may have arrived more than once.
 func (c *Call) sentBefore() bool {
 	c.client.mu.Lock()
 	defer c.client.mu.Unlock()

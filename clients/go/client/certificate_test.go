@@ -10,20 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/clients/go/client"
-	"outcry/internal/auth/authtest"
+	"outcry/internal/testing/certtest"
 )
 
 // TestACertificateThatIsNotTheHostsIsRefused: one for another host, one that has expired,
 // one that is not yet good, one that is for clients, and one that an unknown authority has
 // made. The error says why, at once, and the exchange gets nothing, least of all the token.
 func TestACertificateThatIsNotTheHostsIsRefused(t *testing.T) {
-	authority := authtest.NewAuthority(t)
-	for want, pair := range map[string]authtest.Pair{
+	authority := certtest.NewAuthority(t)
+	for want, pair := range map[string]certtest.Pair{
 		"doesn't contain any IP SANs":             authority.ServerOf("other", "other.example"),
 		"certificate has expired":                 authority.Expired("old", x509.ExtKeyUsageServerAuth),
 		"is not yet valid: current time":          authority.Lasting("new", x509.ExtKeyUsageServerAuth, time.Minute, time.Hour),
 		"incompatible key usage":                  authority.Client("client"),
-		"certificate signed by unknown authority": authtest.NewAuthority(t).Server("stranger"),
+		"certificate signed by unknown authority": certtest.NewAuthority(t).Server("stranger"),
 	} {
 		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair.Certificate}})
 		require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestACertificateThatIsNotTheHostsIsRefused(t *testing.T) {
 
 // TestACertificateOfAnotherHostIsRefusedByName: the error has both names.
 func TestACertificateOfAnotherHostIsRefusedByName(t *testing.T) {
-	authority := authtest.NewAuthority(t)
+	authority := certtest.NewAuthority(t)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{authority.ServerOf("other", "other.example").Certificate}})
 	require.NoError(t, err)
 	defer l.Close()

@@ -124,20 +124,20 @@ func (c Command) String() string {
 	return text
 }
 
-// creates tells whether the command stands in a <create>.
+// creates reports whether the command stands in a <create>.
 func (c *Command) creates() bool { return c.Kind <= KindPlace }
 
-// takesRef tells whether a ref makes the command safe to be sent again.
+// takesRef reports whether a ref makes the command safe to be sent again.
 func (c *Command) takesRef() bool {
 	return c.Kind == KindOpenAccount || c.Kind == KindPlace || c.Kind == KindBuy || c.Kind == KindSell
 }
 
-// takesSymbol tells whether the command names a symbol.
+// takesSymbol reports whether the command names a symbol.
 func (c *Command) takesSymbol() bool {
 	return c.Kind == KindMakeSymbol || c.Kind == KindPlace || c.Kind == KindBuy || c.Kind == KindSell
 }
 
-// repeatable tells whether a frame does nothing twice when it is sent twice, and is
+// repeatable reports whether a frame does nothing twice when it is sent twice, and is
 // answered alike.
 func repeatable(commands []Command) bool {
 	for i := range commands {
@@ -149,7 +149,7 @@ func repeatable(commands []Command) bool {
 	return true
 }
 
-// changes tells whether a frame may change anything.
+// changes reports whether a frame may change anything.
 func changes(commands []Command) bool {
 	for i := range commands {
 		if commands[i].Kind != KindQuery {
@@ -207,7 +207,7 @@ func elements(commands []Command) int {
 	return n
 }
 
-// plain tells whether every character stands for itself in XML.
+// plain reports whether every character stands for itself in XML.
 func plain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

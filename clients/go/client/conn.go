@@ -179,7 +179,7 @@ func (c *Conn) NextReply() ([]byte, error) {
 	return reply, nil
 }
 
-// Buffered tells whether NextReply would return without waiting for the network.
+// Buffered reports whether NextReply would return without waiting for the network.
 func (c *Conn) Buffered() bool { return c.replies.Buffered() }
 
 // SetDeadline sets the time at which what sends or reads ends with

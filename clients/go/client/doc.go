@@ -17,7 +17,7 @@
 // has changed nothing, unless it was sent more than once. A [*Broken] says that the
 // connection broke before the answer, a [*GaveUp] that the context ended before it, and
 // a [*ProtocolError] that what came is no answer. After these a command may have been
-// done, or not: [MaybeDone] tells whether that is so. Any other error is about an
+// done, or not: [MaybeDone] reports whether that is so. Any other error is about an
 // argument, or says that no connection was made; then nothing was sent.
 //
 // # When a connection breaks

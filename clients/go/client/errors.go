@@ -117,7 +117,7 @@ type LastWords struct{ Text string }
 // Error returns the text.
 func (e *LastWords) Error() string { return "the exchange closed the connection: " + e.Text }
 
-// MaybeDone tells whether a command that came back with err may have been done
+// MaybeDone reports whether a command that came back with err may have been done
 // nevertheless: its answer, or that to its first sending, is missing. A query changes
 // nothing, so that of one it is false.
 func MaybeDone(err error) bool {

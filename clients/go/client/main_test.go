@@ -21,7 +21,7 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/gateway"
 	"outcry/internal/journal"
-	"outcry/internal/postgres/pgtest"
+	"outcry/internal/testing/pgtest"
 )
 
 var background = context.Background()

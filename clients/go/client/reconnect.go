@@ -105,7 +105,7 @@ func (l *link) accuse(why error) (guilty *Call) {
 	return nil
 }
 
-// mayTryAgain tells whether there is time to send a call once more whose connection has
+// mayTryAgain reports whether there is time to send a call once more whose connection has
 // just broken. Callers hold mu.
 func (c *Client) mayTryAgain(call *Call, now time.Time) bool {
 	if call.tries == 1 {
@@ -135,7 +135,7 @@ func (c *Client) connect(w *wait) *link {
 	return nil
 }
 
-// suspects tells whether the next call is a suspect.
+// suspects reports whether the next call is a suspect.
 func (c *Client) suspects() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +171,7 @@ func (c *Client) waitForWork() bool {
 	return c.open.Err() == nil
 }
 
-// pending tells whether there is something in the queue.
+// pending reports whether there is something in the queue.
 func (c *Client) pending() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,7 +193,7 @@ func (c *Client) expire(why error) {
 	})
 }
 
-// final tells whether a connection fails for a reason that does not pass by itself.
+// final reports whether a connection fails for a reason that does not pass by itself.
 func final(err error) bool {
 	return errors.Is(err, ErrInsecureToken) || errors.As(err, new(*Unauthorized)) || errors.As(err, new(*tls.CertificateVerificationError))
 }

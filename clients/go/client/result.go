@@ -106,7 +106,7 @@ func (r *Result) take(a *wire.Answer) (err error) {
 var answerOf = [...]string{KindOpenAccount: "created", KindMakeSymbol: "created", KindPlace: "created",
 	KindBuy: "opened", KindSell: "opened", KindQuery: "status", KindCancel: "canceled"}
 
-// answeredBy tells whether an answer of the right kind repeats what was sent.
+// answeredBy reports whether an answer of the right kind repeats what was sent.
 func (c *Command) answeredBy(a *wire.Answer) bool {
 	switch c.Kind {
 	case KindOpenAccount:

@@ -1,0 +1,305 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"outcry/internal/exchange"
+)
+
+// shard owns one symbol: its book, and which of its closed orders are still in
+// memory. Everything but inbox is touched by the inbox's goroutine alone, which exists
+// while the symbol has work.
+type shard struct {
+	engine     *Engine
+	inbox      inbox
+	symbol     exchange.Symbol
+	instrument *exchange.Instrument // its contents are guarded by Engine.mu
+	book       *exchange.Book
+	account    *exchange.Account // of the last command: the next is most often for the same
+	closed     closedQueue
+
+	closedCount atomic.Int64 // of the book's closed orders, for the sweeper to read
+	activity    activity
+	halts       atomic.Pointer[[]haltChange] // of the book, for anybody to read; nil while there were none
+
+	*scratch // nil at rest
+}
+
+// scratch is memory that each command uses anew.
+type scratch struct {
+	order  exchange.Order
+	fills  []exchange.Fill
+	event  exchange.Event
+	record []byte
+
+	unsettled bool // the command hangs on an order that is not settled, or on a cancel of all
+}
+
+// scratchKeep is how many bytes of a record, and with them its fills, a shard keeps the
+// memory of.
+const scratchKeep = 4 << 10
+
+func (d *shard) begin() { d.scratch = new(scratch) }
+
+func (d *shard) idle() {
+	d.forget()
+	if cap(d.record) > scratchKeep {
+		*d.scratch = scratch{}
+	}
+}
+
+// rest gives up memory that the next task makes anew.
+func (d *shard) rest() {
+	d.scratch, d.account = nil, nil
+	d.closed.shrink()
+	d.book.Shrink()
+}
+
+// do does one command. An error is the journal's and final.
+func (d *shard) do(c *exchange.Command, r *exchange.Result, now int64) error {
+	switch c.Kind {
+	case exchange.QueryOrder:
+		d.queryOrder(c, r)
+		return nil
+	case exchange.ShowOrder:
+		d.showOrder(c, r)
+		return nil
+	case exchange.MakeSymbol:
+		return nil // it is there
+	case exchange.OpenAccount, exchange.PlaceShares, exchange.PlaceOrder, exchange.CancelOrder:
+	}
+	if d.book.Unfinished() != 0 {
+		if ok, err := d.finish(); !ok {
+			r.Reason = exchange.NoRoom
+			if c.Kind == exchange.CancelOrder {
+				r.Reason = exchange.NoRoomToCancel
+			}
+			return err
+		}
+	}
+	now = d.book.Moment(now)
+	switch c.Kind {
+	case exchange.PlaceOrder:
+		d.unsettled = false
+		if err := d.placeOrder(c, r, now); err != nil || !d.unsettled {
+			return err
+		}
+		return errAgain
+	case exchange.CancelOrder:
+		return d.cancelOrder(c, r, now)
+	case exchange.PlaceShares:
+		return d.placeShares(c, r, now)
+	case exchange.OpenAccount, exchange.MakeSymbol, exchange.QueryOrder, exchange.ShowOrder:
+	}
+	panic("engine: a shard cannot do a command of kind " + c.Kind.String())
+}
+
+// placeOrder is the route of an order: reserve, match, append, settle, reply.
+func (d *shard) placeOrder(c *exchange.Command, r *exchange.Result, now int64) error {
+	e := d.engine
+	if r.Reason = e.admit(); r.Reason != exchange.OK {
+		return nil
+	}
+	if !d.reserve(c, r) {
+		return nil
+	}
+	o := &d.order
+	// What the book has matched cannot be undone: room for all of it comes first.
+	bytes, whole := d.book.FillBytesMax(o)
+	if !whole {
+		return d.placeInParts(c, r)
+	}
+	bytes += exchange.EventBytesMax
+	if ok, err := e.claim(bytes, r); !ok {
+		d.withdraw(o)
+		return err
+	}
+	o.ID = exchange.OrderID(e.lastOrder.Add(1))
+	d.fills = d.book.Submit(o, now, d.fills[:0])
+
+	d.noteOrder(exchange.OrderAccepted, o, o.Shares, now)
+	d.event.Ref, d.event.Fills = c.Ref, d.fills
+	seq, err := d.append(bytes)
+	if err != nil {
+		return err
+	}
+	e.settle(d.instrument, o, d.fills)
+	d.noteFills(seq, 1)
+	r.Order = o.ID
+	return nil
+}
+
+// reserve makes d.order of a command and takes its hold, or says in r why not.
+func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
+	e := d.engine
+	account := d.find(c.Account)
+	if account == nil {
+		r.Reason = exchange.UnknownAccount
+		return false
+	}
+	if h := d.book.Halted(); h != nil {
+		r.Reason, r.Halt = exchange.Halted, h
+		return false
+	}
+	if e.tooSmall(c, r) {
+		return false
+	}
+	d.order = exchange.Order{Account: account, Side: c.Side, Limit: c.Limit, Shares: c.Shares, Open: c.Shares}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if d.unsettled = e.canceling == account; d.unsettled {
+		return false // the record of a cancel of all comes first
+	}
+	if e.tooManyOpen(account, r) {
+		return false
+	}
+	r.Reason = e.ledger.Reserve(d.instrument, &d.order)
+	//exhaustive:ignore these two say what there is
+	switch r.Reason {
+	case exchange.InsufficientFunds:
+		// What is missing may be held by an order that has no place in the journal
+		// yet. If the process died now it would never have been, and this
+		// refusal could not be explained: once more, when that is settled.
+		d.unsettled = account.Unsettled()
+		r.CashHave, _ = account.Balance()
+	case exchange.InsufficientShares:
+		r.SharesHave, _ = d.instrument.Position(account)
+	}
+	return r.Reason == exchange.OK
+}
+
+// find returns an account, nil where there is none. An account stays for ever.
+func (d *shard) find(id exchange.AccountID) *exchange.Account {
+	if d.account == nil || d.account.ID != id {
+		d.engine.mu.Lock()
+		d.account = d.engine.ledger.Account(id)
+		d.engine.mu.Unlock()
+	}
+	return d.account
+}
+
+// withdraw takes back the hold of an order that finds no room.
+func (d *shard) withdraw(o *exchange.Order) {
+	e := d.engine
+	e.mu.Lock()
+	e.ledger.Withdraw(d.instrument, o)
+	e.mu.Unlock()
+}
+
+// settle moves what the fills say. The record has its place in the journal.
+func (e *Engine) settle(li *exchange.Instrument, o *exchange.Order, fills []exchange.Fill) {
+	e.mu.Lock()
+	e.ledger.Settle(li, o, fills)
+	e.mu.Unlock()
+}
+
+// noteOrder makes d.event one of an order, without ref and fills. It sets those fields that
+// are encoded for it and leaves the others: to copy a whole event would cost about
+// as much as to encode it.
+func (d *shard) noteOrder(kind exchange.EventKind, o *exchange.Order, shares exchange.Shares, now int64) {
+	e := &d.event
+	e.Kind, e.Time, e.Account, e.Symbol = kind, now, o.Account.ID, d.symbol
+	e.Order, e.Side, e.Shares, e.Limit, e.Ref, e.Fills = o.ID, o.Side, shares, o.Limit, "", nil
+}
+
+// append writes d.event into the journal, where bytes were claimed for it.
+func (d *shard) append(bytes int) (uint64, error) {
+	d.record = exchange.AppendEvent(d.record[:0], &d.event)
+	return d.engine.append(d.record, bytes)
+}
+
+// noteFills counts what d.order did and which orders were opened, 0 or 1, and closed by
+// its record.
+func (d *shard) noteFills(seq uint64, opened int) {
+	closed := 0
+	if d.order.Open == 0 {
+		closed++
+	}
+	for i := range d.fills {
+		if d.fills[i].Closed {
+			closed++
+		}
+	}
+	n := &d.engine.counters
+	d.inbox.spent += len(d.fills) / fillsPerWork
+	d.activity.fill(d.fills)
+	if opened != closed {
+		n.openOrders.Add(int64(opened - closed))
+	}
+	if closed > 0 {
+		d.close(seq, closed)
+	}
+}
+
+// cancelOrder takes an order out of the book, appends, and gives back its hold.
+// It needs no admission, as it frees more than it takes; only where even the
+// journal's reserve is used up it is refused.
+func (d *shard) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) error {
+	e := d.engine
+	if d.find(c.Account) == nil {
+		r.Reason = exchange.UnknownAccount
+		return nil
+	}
+	id := c.Names(r)
+	if r.Reason = d.book.MayCancel(id, c.Account); r.Reason != exchange.OK {
+		if r.Reason == exchange.UnknownOrder {
+			e.absent(id, r) // it was forgotten on the way here
+		}
+		return nil
+	}
+	if ok, err := e.claimToCancel(exchange.EventBytesMax, r); !ok {
+		return err
+	}
+	o, _ := d.book.Cancel(id, c.Account, now)
+	d.noteOrder(exchange.OrderCanceled, &o, o.Canceled, now)
+	seq, err := d.append(exchange.EventBytesMax)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.ledger.Release(d.instrument, &o)
+	e.mu.Unlock()
+	e.counters.openOrders.Add(-1)
+	d.activity.cancels.Add(1)
+	d.close(seq, 1)
+	r.Status = o.Status()
+	return nil
+}
+
+func (d *shard) queryOrder(c *exchange.Command, r *exchange.Result) {
+	if d.find(c.Account) == nil {
+		r.Reason = exchange.UnknownAccount
+	} else if o, found := d.book.Find(c.Names(r)); !found {
+		d.engine.absent(c.Names(r), r) // it was forgotten on the way here
+	} else if c.OwnOnly && o.Account.ID != c.Account {
+		r.Reason = exchange.ForeignOrder
+	} else {
+		r.Status = o.Status()
+	}
+}
+
+// placeShares checks, claims room, appends, and only then lets the shares be seen. Nobody
+// else places this symbol's shares, so what was checked still holds after.
+func (d *shard) placeShares(c *exchange.Command, r *exchange.Result, now int64) error {
+	e := d.engine
+	if r.Reason = e.admit(); r.Reason != exchange.OK {
+		return nil
+	}
+	e.mu.Lock()
+	r.Reason = e.ledger.MayPlace(d.instrument, c.Account, c.Placed)
+	e.mu.Unlock()
+	if r.Reason != exchange.OK {
+		return nil
+	}
+	if ok, err := e.claim(exchange.EventBytesMax, r); !ok {
+		return err
+	}
+	d.event = exchange.Event{Kind: exchange.SharesPlaced, Time: now, Symbol: d.symbol, Account: c.Account, Placed: c.Placed, Ref: c.Ref}
+	if _, err := d.append(exchange.EventBytesMax); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.ledger.Place(d.instrument, c.Account, c.Placed)
+	e.mu.Unlock()
+	return nil
+}

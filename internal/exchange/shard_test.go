@@ -1,0 +1,275 @@
+package exchange
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// shard does to a State what the engine does, one command at a time, and keeps
+// the events. A refused command leaves no event.
+type shard struct {
+	*State
+	now    int64
+	events []Event
+	noted  func() // is called after each event; nil mostly
+}
+
+// fewFills is the FillsMax of tests, so that orders execute in parts all the time.
+const fewFills = 3
+
+func newShard() *shard {
+	d := &shard{State: NewState(), now: 1519348326 * Second}
+	d.Index.FillsMax = fewFills
+	return d
+}
+
+func (d *shard) note(e Event) {
+	e.Time = d.now
+	d.events = append(d.events, e)
+	if d.noted != nil {
+		d.noted()
+	}
+}
+
+func (d *shard) open(id AccountID, balance Cash) RejectReason {
+	r := d.Ledger.MayOpen(id, balance)
+	if r == OK {
+		d.Ledger.Open(id, balance)
+		d.note(Event{Kind: AccountOpened, Account: id, Balance: balance})
+	}
+	return r
+}
+
+func (d *shard) list(s Symbol) {
+	if d.Books[s] == nil {
+		d.List(s)
+		d.note(Event{Kind: SymbolMade, Symbol: s})
+	}
+}
+
+func (d *shard) place(s Symbol, id AccountID, p Position) RejectReason {
+	li := d.Ledger.Instrument(s)
+	if li == nil {
+		return UnknownSymbol
+	}
+	r := d.Ledger.MayPlace(li, id, p)
+	if r == OK {
+		d.Ledger.Place(li, id, p)
+		d.note(Event{Kind: SharesPlaced, Symbol: s, Account: id, Placed: p})
+	}
+	return r
+}
+
+// order returns the accepted order and its fills, or why it was refused.
+func (d *shard) order(id AccountID, s Symbol, side Side, shares Shares, limit Price) (*Order, []Fill, RejectReason) {
+	li, account := d.Ledger.Instrument(s), d.Ledger.Account(id)
+	switch {
+	case account == nil:
+		return nil, nil, UnknownAccount
+	case li == nil:
+		return nil, nil, UnknownSymbol
+	}
+	if d.Books[s].Halted() != nil {
+		return nil, nil, Halted
+	}
+	o := NewOrder(d.OrderID+1, account, side, shares, limit)
+	if r := d.Ledger.Reserve(li, o); r != OK {
+		return nil, nil, r
+	}
+	d.OrderID++
+	fills := d.Books[s].Submit(o, d.now, nil)
+	d.Ledger.Settle(li, o, fills)
+	recorded := asDecoded(fills)
+	d.note(Event{Kind: OrderAccepted, Account: id, Symbol: s, Side: side, Shares: shares, Limit: limit, Order: o.ID, Fills: recorded})
+	return o, append(recorded, d.finish(s, o)...), OK
+}
+
+// finish executes the further parts of the symbol's unfinished order, if there is one.
+func (d *shard) finish(s Symbol, o *Order) (fills []Fill) {
+	li, book := d.Ledger.Instrument(s), d.Books[s]
+	for book.Unfinished() != 0 {
+		before, _ := book.Find(book.Unfinished())
+		more := book.Continue(o, d.now, nil)
+		d.Ledger.SettleMore(li, o, more)
+		d.note(Event{Kind: OrderContinued, Account: o.Account.ID, Symbol: s, Side: o.Side, Shares: before.Open, Limit: o.Limit, Order: o.ID,
+			Before: len(before.Executions), Fills: asDecoded(more)})
+		fills = append(fills, asDecoded(more)...)
+	}
+	return fills
+}
+
+// asDecoded returns fills as they are in an event that was decoded.
+func asDecoded(fills []Fill) []Fill {
+	recorded := slices.Clone(fills)
+	for i := range recorded {
+		recorded[i].owner, recorded[i].Closed = nil, false
+	}
+	return recorded
+}
+
+func (d *shard) cancel(id AccountID, s Symbol, order OrderID) (Order, RejectReason) {
+	o, r := d.Books[s].Cancel(order, id, d.now)
+	if r != OK {
+		return Order{}, r
+	}
+	d.Ledger.Release(d.Ledger.Instrument(s), &o)
+	d.note(Event{Kind: OrderCanceled, Account: id, Symbol: s, Side: o.Side, Shares: o.Canceled, Limit: o.Limit, Order: order})
+	return o, OK
+}
+
+// find returns an order and its symbol, whichever book it is in.
+func (d *shard) find(id OrderID) (Order, Symbol) {
+	for s, b := range d.Books {
+		if o, found := b.Find(id); found {
+			return o, s
+		}
+	}
+	return Order{}, ""
+}
+
+// dump prints everything that two equal states have in common, in one order.
+func dump(s *State) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "orders up to %d, opened with %s\n", s.OrderID, s.Ledger.opened)
+	for _, a := range slices.SortedFunc(s.Ledger.accounts.all(), func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) }) {
+		fmt.Fprintf(&b, "account %s: %s free, %s held, %d unsettled\n", a.ID, a.balance, a.held, a.unsettled)
+	}
+	for _, sym := range slices.Sorted(maps.Keys(s.Books)) {
+		li := s.Ledger.Instrument(sym)
+		fmt.Fprintf(&b, "symbol %s: %s placed\n", sym, li.placed)
+		if h := s.Books[sym].Halted(); h != nil {
+			fmt.Fprintf(&b, "  halted since %d: %s\n", h.Since, h.Reason)
+		}
+		holders := slices.SortedFunc(maps.Keys(li.holdings), func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) })
+		for _, a := range holders {
+			if h := li.holdings[a]; *h != (holding{}) { // one of nothing is like none
+				fmt.Fprintf(&b, "  account %s: %s free, %s held\n", a.ID, h.shares, h.held)
+			}
+		}
+		b.WriteString(dumpBook(s.Books[sym]))
+	}
+	return b.String()
+}
+
+func dumpBook(book *Book) string {
+	var b strings.Builder
+	for _, side := range []Side{Buy, Sell} {
+		for price, at := range book.side(side).all() {
+			fmt.Fprintf(&b, "  %s level %s:", side, price)
+			for n := range book.at(book.side(side).level(at)) {
+				fmt.Fprintf(&b, " #%d", n.id)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	for _, o := range slices.SortedFunc(book.Orders(), func(a, b Order) int { return cmp.Compare(a.ID, b.ID) }) {
+		fmt.Fprintf(&b, "  order %d of %s: %s %s at %s, %+v\n", o.ID, o.Account.ID, o.Side, o.Shares, o.Limit, o.Status())
+	}
+	return b.String()
+}
+
+// testRand returns a generator whose seed the log tells.
+func testRand(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// randomSession is a market of a few accounts and symbols in which everything
+// is tried, also what is refused.
+type randomSession struct {
+	*shard
+	r        *rand.Rand
+	accounts []AccountID
+	symbols  []Symbol
+}
+
+func newRandomSession(r *rand.Rand) *randomSession {
+	s := &randomSession{shard: newShard(), r: r}
+	for i := range 6 {
+		s.accounts = append(s.accounts, AccountID(fmt.Sprint(i)))
+	}
+	s.symbols = []Symbol{"SPY", "QQQ", "x9"}
+	return s
+}
+
+// step does one random command.
+func (s *randomSession) step() {
+	s.now += s.r.Int64N(2 * Second)
+	account, symbol := s.accounts[s.r.IntN(len(s.accounts))], s.symbols[s.r.IntN(len(s.symbols))]
+	switch n := s.r.IntN(100); {
+	case n < 5:
+		s.open(account, Cash(mul64(s.r.Uint64N(1e13), 1e8)))
+	case n < 9:
+		s.list(symbol)
+	case n < 15:
+		s.place(symbol, account, Position{Lo: 1 + s.r.Uint64N(1e10)})
+	case n < 16:
+		s.halt(symbol, fmt.Sprint("reason ", s.now))
+	case n < 18:
+		s.resume(symbol)
+	case n < 19:
+		s.cancelAll(account, s.symbols[:1+s.r.IntN(len(s.symbols))]...)
+	case n < 35:
+		if s.OrderID == 0 {
+			return
+		}
+		id := 1 + OrderID(s.r.Uint64N(uint64(s.OrderID)))
+		o, in := s.find(id)
+		if in == "" {
+			return
+		}
+		if s.r.IntN(10) > 0 {
+			account = o.Account.ID
+		}
+		s.cancel(account, in, id)
+	default:
+		side := Buy
+		if s.r.IntN(2) == 0 {
+			side = Sell
+		}
+		limit := Price(95e6 + s.r.Int64N(10)*1e6 + s.r.Int64N(2))
+		n := 1 + s.r.Int64N(3e9)>>s.r.IntN(6) // a large one executes in several parts
+		s.order(account, symbol, side, Shares(n), limit)
+	}
+}
+
+// run does n commands.
+func (s *randomSession) run(n int) {
+	for range n {
+		s.step()
+	}
+}
+
+// dollars, shares and price read values that the test knows to be good.
+func dollars(t testing.TB, s string) Cash {
+	c, err := ParseBalance(s)
+	require.NoError(t, err)
+	return c
+}
+
+func shares(t testing.TB, s string) Shares {
+	_, n, err := ParseAmount(s)
+	require.NoError(t, err)
+	return n
+}
+
+func price(t testing.TB, s string) Price {
+	p, err := ParseLimit(s)
+	require.NoError(t, err)
+	return p
+}
+
+func placed(t testing.TB, s string) Position {
+	p, err := ParsePlacement(s)
+	require.NoError(t, err)
+	return p
+}

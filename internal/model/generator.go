@@ -1,0 +1,247 @@
+package model
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+)
+
+// Generator makes random sessions: mostly sensible commands around a moving
+// price, so that most orders meet others; about one in ten that is invalid; and
+// cancels that come too late. The same seed and the same replies make the same
+// session. Not safe for concurrent use.
+type Generator struct {
+	r                 *rand.Rand
+	symbols, accounts int
+	commands          int
+	setup             int                 // frames of the setup so far: one for each account
+	price             []int               // cents, by symbol
+	orders            []string            // ids that were given out, oldest first
+	own               map[string][]string // the same by account
+	last              string              // the account of the last frame
+	refs              map[string][]string // orders that were sent with a ref, as they were, by account
+	named             int                 // refs so far
+}
+
+// A generator forgets the older half of the orders beyond these.
+const (
+	ordersKept = 20_000
+	ownKept    = 1_000 // of one account
+)
+
+// NewGenerator returns a generator over so many symbols and accounts. Neither is
+// below 1.
+func NewGenerator(seed uint64, symbols, accounts int) *Generator {
+	g := &Generator{r: rand.New(rand.NewPCG(seed, 0x6f7574637279)), symbols: symbols, accounts: accounts, own: map[string][]string{}, refs: map[string][]string{}}
+	for range symbols {
+		g.price = append(g.price, 1000+g.r.IntN(9000))
+	}
+	return g
+}
+
+// Commands returns how many commands the frames so far asked for.
+func (g *Generator) Commands() int { return g.commands }
+
+// Frame returns the next frame's XML. The first ones open the accounts.
+func (g *Generator) Frame() []byte {
+	if g.setup < g.accounts {
+		g.setup++
+		return []byte(g.open(fmt.Sprint(g.setup)))
+	}
+	switch n := g.r.IntN(100); {
+	case n < 3:
+		return []byte(g.pick(oddFrames))
+	case n < 4:
+		whole := g.transactions()
+		return []byte(whole[:g.r.IntN(len(whole))])
+	case n < 8:
+		return []byte(g.create())
+	}
+	return []byte(g.transactions())
+}
+
+// Observe lets the generator learn the ids of new orders from the reply to the
+// last frame.
+func (g *Generator) Observe(reply []byte) {
+	for _, m := range openedID.FindAllSubmatch(reply, -1) {
+		id := string(m[1])
+		g.orders = newer(append(g.orders, id), ordersKept)
+		g.own[g.last] = newer(append(g.own[g.last], id), ownKept)
+	}
+}
+
+var openedID = regexp.MustCompile(`<opened [^>]* id="([0-9]+)"/>`)
+
+// newer forgets the older half of ids where there are more than kept.
+func newer(ids []string, kept int) []string {
+	if len(ids) > kept {
+		return append(ids[:0], ids[len(ids)/2:]...)
+	}
+	return ids
+}
+
+func (g *Generator) pick(from []string) string { return from[g.r.IntN(len(from))] }
+
+// young picks one of ids, mostly a young one; there is at least one.
+func (g *Generator) young(ids []string) string {
+	n := len(ids)
+	if g.r.IntN(4) > 0 {
+		return ids[n-1-g.r.IntN(min(n, 50))]
+	}
+	return g.pick(ids)
+}
+
+func (g *Generator) account() string { return fmt.Sprint(1 + g.r.IntN(g.accounts)) }
+
+func (g *Generator) symbol() string { return fmt.Sprintf("SYM%d", g.r.IntN(g.symbols)) }
+
+// open opens an account and gives it shares of every symbol. One in four is poor.
+func (g *Generator) open(id string) string {
+	dollars := 200_000
+	if g.r.IntN(4) == 0 {
+		dollars = 2_000
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<create><account id="%s" balance="%d.%08d"/>`, id, g.r.IntN(dollars), g.r.IntN(100_000_000))
+	for i := range g.symbols {
+		fmt.Fprintf(&b, `<symbol sym="SYM%d"><account id="%s"> %d.%d </account></symbol>`, i, id, 1+g.r.IntN(3000), g.r.IntN(10))
+	}
+	g.commands += 1 + g.symbols
+	return b.String() + "</create>"
+}
+
+// create places shares, and opens accounts that are mostly there already.
+func (g *Generator) create() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `<create><account id="%d" balance="%d"/><symbol sym="%s">`, 1+g.r.IntN(2*g.accounts), g.r.IntN(5000), g.symbol())
+	for range g.r.IntN(3) {
+		g.commands++
+		fmt.Fprintf(&b, `<account id="%s">%d.%08d</account>`, g.account(), g.r.IntN(20), g.r.IntN(100_000_000))
+	}
+	g.commands += 2
+	return b.String() + "</symbol></create>"
+}
+
+func (g *Generator) transactions() string {
+	g.last = g.account()
+	attribute := fmt.Sprintf(`id="%s"`, g.last)
+	switch g.r.IntN(50) {
+	case 0:
+		attribute = g.pick([]string{``, `id=""`, `id="x"`, `id="99999999"`, `id="-1"`, `id="01"`, attribute + ` account="1"`})
+	case 1:
+		attribute = fmt.Sprintf(`account="%s"`, g.last)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<transactions %s>`, attribute)
+	for range 1 + g.r.IntN(6) {
+		g.commands++
+		b.WriteString(g.transaction())
+	}
+	return b.String() + `</transactions>`
+}
+
+func (g *Generator) transaction() string {
+	own := g.own[g.last]
+	switch n := g.r.IntN(100); {
+	case n < 3:
+		return g.pick(oddTransactions)
+	case n < 60 || len(g.orders) == 0:
+		return g.ref(g.order())
+	case n < 61:
+		return fmt.Sprintf(`<%s ref="r%d"/>`, g.pick([]string{"query", "cancel"}), g.r.IntN(g.named+2))
+	case n < 62:
+		return fmt.Sprintf(`<cancel id="%d"/>`, 1+g.r.IntN(10_000_000))
+	case n < 76:
+		return fmt.Sprintf(`<query id="%s"/>`, g.young(g.orders))
+	case n < 80 || len(own) == 0:
+		return fmt.Sprintf(`<cancel id="%s"/>`, g.young(g.orders))
+	}
+	n := len(own) - 1 - g.r.IntN(min(len(own), 4)) // most others have been executed
+	id := own[n]
+	g.own[g.last] = append(own[:n], own[n+1:]...)
+	return fmt.Sprintf(`<cancel id="%s"/>`, id)
+}
+
+// order moves a symbol's price a little and returns an order near it: half of them
+// on the side where they rest.
+func (g *Generator) order() string {
+	s := g.r.IntN(g.symbols)
+	g.price[s] = max(100, g.price[s]+g.r.IntN(21)-10)
+	sign := g.pick([]string{"", "", "", "+", "-", "-", "-", "-"})
+	away := g.r.IntN(60) // cents, better for the other side
+	if g.r.IntN(2) == 0 {
+		away = -away
+	}
+	if sign == "-" {
+		away = -away
+	}
+	cents := max(1, g.price[s]+away)
+	amount := fmt.Sprint(1 + g.r.IntN(60))
+	limit := fmt.Sprintf("%d.%02d", cents/100, cents%100)
+	if g.r.IntN(3) == 0 {
+		amount += fmt.Sprintf(".%d", g.r.IntN(100_000_000))
+	}
+	switch g.r.IntN(100) {
+	case 0:
+		amount = "50000000000"
+	case 1:
+		amount, limit = "0.00000001", "89999999999.99999999"
+	case 2:
+		limit = "0.00000001"
+	case 3, 4, 5, 6, 7, 8, 9, 10: // off the grid
+		limit += fmt.Sprintf("%06d", g.r.IntN(1_000_000))
+	case 11, 12, 13, 14: // as people may write it
+		amount, limit = "00"+amount, "+0"+limit
+	}
+	return fmt.Sprintf(`<order sym="SYM%d" amount="%s%s" limit="%s"/>`, s, sign, amount, limit)
+}
+
+// ref gives an order a ref, mostly none. Some refs come a second time: with the same
+// order, with the same one written in another way, or with another one.
+func (g *Generator) ref(order string) string {
+	sent := g.refs[g.last]
+	switch n := g.r.IntN(20); {
+	case n < 5:
+		g.named++
+		order = strings.TrimSuffix(order, "/>") + fmt.Sprintf(` ref="r%d"/>`, g.named)
+		g.refs[g.last] = newer(append(sent, order), ownKept)
+	case n < 7 && len(sent) > 0:
+		order = g.pick(sent)
+	case n == 7 && len(sent) > 0:
+		order = strings.Replace(g.pick(sent), `amount="`, `amount="0`, 1)
+		order = strings.NewReplacer(`"0-`, `"-0`, `"0+`, `"+0`).Replace(order)
+	case n == 8 && len(sent) > 0:
+		order = strings.Replace(g.pick(sent), `limit="`, `limit="1`, 1)
+	}
+	return order
+}
+
+// oddFrames are refused, wholly or in part.
+var oddFrames = []string{
+	`<create><account id="1" balance="5"/><account id="12x" balance="1"/><symbol sym="SYM0"><account id="77777">5</account></symbol></create>`,
+	`<create><symbol sym="SYM0"><account id="1">0.5</account><account id="1">-1</account><account id="1">1e3</account></symbol></create>`,
+	`<create><symbol sym="?"><account id="1">1</account></symbol><symbol sym="SYM0"/><order/></create>`,
+	`<create><account id="1" balance="5" ref="a"/><account id="1" balance="5" ref="?"/><symbol sym="SYM0"><account id="1" ref="p">5</account><account id="1" ref="p">5.0</account><account id="1" ref="p">6</account></symbol></create>`,
+	`<create><account id="3.5" balance="5" ref="a"/><account id="888" balance="5" ref="a"/><account id="888" balance="5.00" ref="a"/><account id="888" balance="6" ref="a"/><account id="888" balance="5"/></create>`,
+	`<create><symbol sym="SYM0" ref="x"/><symbol sym="SYM0"><account id="888" ref="a">5</account><account id="1" ref="">5</account></symbol></create>`,
+	`<create><symbol sym="SYM0" x="1"><account id="1">1</account></symbol><symbol/></create>`,
+	`<create><symbol sym="` + strings.Repeat(`&quot;`, 129) + `"><account id="1">1</account><order id="` + strings.Repeat("0", 200) + `1"/></symbol></create>`,
+	`<transactions id="1"><query id="1"></transactions>`, `<transactions id="1"><query id="1&#xDFFF;"/></transactions>`,
+	`<transactions id="1"><query id="1" id="1"/></transactions>`,
+	`<transactions id="1" x="1"><query id="1"/></transactions>`,
+	`<transactions id="1"/>`, `<create/>`, `<nothing/>`, ``,
+}
+
+// oddTransactions are children of <transactions> that are refused.
+var oddTransactions = []string{
+	`<order/>`, `<query/>`, `<cancel/>`, `<other sym="a" id="5"/>`, `<query id="0"/>`, `<query id="x"/>`, `<cancel id="-1"/>`,
+	`<query id="1"><!-- no text -->1</query>`, `<order sym="SYM0" amount="1" limit="1"><x/></order>`, `<cancel id="1" x="1"/>`,
+	`<order sym="SYM0" amount="0" limit="1"/>`, `<order sym="SYM0" amount="1" limit="0"/>`, `<order sym="SYM0" amount="1"/>`,
+	`<query ref="p"/>`, `<cancel ref="a"/>`, `<query ref="none"/>`, `<query id="1" ref="r1"/>`, `<cancel ref=""/>`, `<query ref="é"/>`, `<order sym="SYM0" amount="1" limit="1" ref="p"/>`,
+	`<order sym="SYM0" amount="1" limit="1" ref=""/>`, `<order sym="SYM0" amount="1" limit="1" ref="a b"/>`, `<other ref="r1"/>`, `<order sym="NONE" amount="1" limit="1" ref="r1"/>`,
+	`<order sym="NONE" amount="1" limit="1"/>`, `<order sym="SYM0" amount="90000000000" limit="1"/>`,
+	`<order sym="SYM0" amount="0.000000001" limit="1"/>`, `<order sym="&lt;&quot;" amount="a&#9;b" limit="é"/>`,
+	`<order sym="SYM0" amount="` + strings.Repeat("0", 200) + `1" limit="` + strings.Repeat("9", 200) + `"/>`,
+	`<query id="` + strings.Repeat("0", 200) + `1"/>`, `<other id="` + strings.Repeat("&amp;é", 60) + `"/>`,
+}

@@ -1,0 +1,242 @@
+// Package model is the exchange a second time: slow, obvious, and written from
+// docs/PROTOCOL.md alone. It shares no code with the exchange that it is compared
+// with. Numbers are big.Int, books are lists that are searched from the front,
+// nothing is ever stored. Only tests import it. It is made to be held beside the
+// protocol: document.go is its section 1, protocol.go its sections 2, 3, 4 and 6,
+// refs.go what a ref makes of them, and model.go what they do to accounts and orders.
+//
+// It also holds the transcripts: conversations whose every byte is known, which
+// tests hold both exchanges to; and a generator of random sessions.
+package model
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// Exchange is a whole exchange in memory. Not safe for concurrent use.
+type Exchange struct {
+	accounts map[string]*account
+	symbols  map[string]*big.Int  // shares placed in each
+	orders   []*order             // order n is orders[n-1]
+	resting  map[string][]*order  // those with open shares, by symbol, oldest first
+	opened   *big.Int             // all balances that accounts were opened with
+	refs     map[[2]string]refUse // by account and ref
+	halted   map[string]bool      // symbols that take no orders
+}
+
+// account has what its open orders do not hold.
+type account struct {
+	balance *big.Int
+	shares  map[string]*big.Int
+}
+
+type order struct {
+	id            int
+	account, sym  string
+	buys          bool
+	shares, limit *big.Int
+	open          *big.Int
+	time          int64
+	canceled      *big.Int // nil where it was not
+	canceledAt    int64
+	executions    []execution // oldest first
+}
+
+type execution struct {
+	shares, price *big.Int
+	time          int64
+}
+
+// New returns an exchange without anything in it.
+func New() *Exchange {
+	return &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Int{}, resting: map[string][]*order{}, opened: new(big.Int),
+		refs: map[[2]string]refUse{}, halted: map[string]bool{}}
+}
+
+// tenTo returns 10^n. Shares and prices are counted in units of 10^-8, cash in
+// units of 10^-16, so that shares × price is cash.
+func tenTo(n int64) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(n), nil) }
+
+func sum(a, b *big.Int) *big.Int     { return new(big.Int).Add(a, b) }
+func minus(a, b *big.Int) *big.Int   { return new(big.Int).Sub(a, b) }
+func product(a, b *big.Int) *big.Int { return new(big.Int).Mul(a, b) }
+
+func smaller(a, b *big.Int) *big.Int {
+	if a.Cmp(b) < 0 {
+		return a
+	}
+	return b
+}
+
+// show prints a number of shares or a price in its shortest exact form.
+func show(v *big.Int) string { return decimals(v, 8) }
+
+// dollars prints cash in its shortest exact form.
+func dollars(v *big.Int) string { return decimals(v, 16) }
+
+func decimals(v *big.Int, places int) string {
+	s := fmt.Sprintf("%0*s", places+1, new(big.Int).Abs(v))
+	s = s[:len(s)-places] + "." + s[len(s)-places:]
+	s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+	if v.Sign() < 0 {
+		return "-" + s
+	}
+	return s
+}
+
+// The bounds of all balances, and of the shares of one symbol: 10^21.
+var (
+	cashTotal   = tenTo(21 + 16)
+	sharesTotal = tenTo(21 + 8)
+)
+
+// open opens an account. Amounts are in units of 10^-16 dollars.
+func (x *Exchange) open(id string, balance *big.Int) error {
+	if x.accounts[id] != nil {
+		return fmt.Errorf("account exists")
+	}
+	if sum(x.opened, balance).Cmp(cashTotal) >= 0 {
+		return fmt.Errorf("too much money")
+	}
+	x.opened = sum(x.opened, balance)
+	x.accounts[id] = &account{balance: balance, shares: map[string]*big.Int{}}
+	return nil
+}
+
+// make makes a symbol if it is new.
+func (x *Exchange) make(sym string) {
+	if x.symbols[sym] == nil {
+		x.symbols[sym] = new(big.Int)
+	}
+}
+
+// place adds shares of a symbol, which exists, to an account's position.
+func (x *Exchange) place(sym, id string, shares *big.Int) error {
+	a := x.accounts[id]
+	if a == nil {
+		return fmt.Errorf("no such account")
+	}
+	if sum(x.symbols[sym], shares).Cmp(sharesTotal) >= 0 {
+		return fmt.Errorf("too many shares")
+	}
+	x.symbols[sym] = sum(x.symbols[sym], shares)
+	add(a.shares, sym, shares)
+	return nil
+}
+
+// order accepts an order of an account that exists, or refuses it, and matches
+// it (sections 4.1 and 4.2). amount is not 0.
+func (x *Exchange) order(id, sym string, amount, limit *big.Int, now int64) (*order, error) {
+	a := x.accounts[id]
+	if x.symbols[sym] == nil {
+		return nil, fmt.Errorf("no such symbol")
+	}
+	if x.halted[sym] {
+		return nil, fmt.Errorf("halted")
+	}
+	o := &order{account: id, sym: sym, buys: amount.Sign() > 0, shares: new(big.Int).Abs(amount), limit: limit, time: now}
+	o.open = o.shares
+	if o.buys {
+		cost := product(o.shares, limit)
+		if a.balance.Cmp(cost) < 0 {
+			return nil, fmt.Errorf("insufficient funds")
+		}
+		a.balance = minus(a.balance, cost)
+	} else {
+		if a.shares[sym] == nil || a.shares[sym].Cmp(o.shares) < 0 {
+			return nil, fmt.Errorf("insufficient shares")
+		}
+		a.shares[sym] = minus(a.shares[sym], o.shares)
+	}
+	o.id = len(x.orders) + 1
+	for r := x.best(o); r != nil && o.open.Sign() > 0; r = x.best(o) {
+		x.execute(o, r, now)
+	}
+	x.orders = append(x.orders, o)
+	if o.open.Sign() > 0 {
+		x.resting[sym] = append(x.resting[sym], o)
+	}
+	return o, nil
+}
+
+// forget takes the orders out of resting that have nothing open any more.
+func (x *Exchange) forget(sym string) {
+	x.resting[sym] = slices.DeleteFunc(x.resting[sym], func(o *order) bool { return o.open.Sign() == 0 })
+}
+
+// best returns the open order that o executes against next: of those with a
+// price that suits it, the one with the best price, and of these the oldest.
+func (x *Exchange) best(o *order) (best *order) {
+	for _, r := range x.resting[o.sym] {
+		if r.buys == o.buys {
+			continue
+		}
+		if o.buys && r.limit.Cmp(o.limit) > 0 || !o.buys && r.limit.Cmp(o.limit) < 0 {
+			continue
+		}
+		if best == nil || o.buys && r.limit.Cmp(best.limit) < 0 || !o.buys && r.limit.Cmp(best.limit) > 0 {
+			best = r
+		}
+	}
+	return best
+}
+
+// execute trades what the incoming order o and the open order r have in common,
+// at r's limit. What the buyer reserved beyond that price comes back.
+func (x *Exchange) execute(o, r *order, now int64) {
+	e := execution{shares: smaller(o.open, r.open), price: r.limit, time: now}
+	o.open, r.open = minus(o.open, e.shares), minus(r.open, e.shares)
+	o.executions, r.executions = append(o.executions, e), append(r.executions, e)
+	buy, sell := o, r
+	if r.buys {
+		buy, sell = r, o
+	}
+	buyer, seller := x.accounts[buy.account], x.accounts[sell.account]
+	seller.balance = sum(seller.balance, product(e.shares, e.price))
+	buyer.balance = sum(buyer.balance, product(e.shares, minus(buy.limit, e.price)))
+	add(buyer.shares, o.sym, e.shares)
+	x.forget(o.sym)
+}
+
+// find returns an order; whose it is does not matter (section 4.3).
+func (x *Exchange) find(id int) (*order, error) {
+	if id < 1 || id > len(x.orders) {
+		return nil, fmt.Errorf("no such order")
+	}
+	return x.orders[id-1], nil
+}
+
+// cancel cancels what is open of an account's order (section 4.4).
+func (x *Exchange) cancel(account string, id int, now int64) (*order, error) {
+	o, err := x.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if o.account != account {
+		return nil, fmt.Errorf("not your order")
+	}
+	if o.open.Sign() == 0 {
+		return nil, fmt.Errorf("nothing is open")
+	}
+	a := x.accounts[account]
+	if o.buys {
+		a.balance = sum(a.balance, product(o.open, o.limit))
+	} else {
+		add(a.shares, o.sym, o.open)
+	}
+	o.canceled, o.canceledAt, o.open = o.open, now, new(big.Int)
+	x.forget(o.sym)
+	return o, nil
+}
+
+func add[K comparable](m map[K]*big.Int, k K, v *big.Int) { m[k] = sum(orZero(m[k]), v) }
+
+func orZero(v *big.Int) *big.Int {
+	if v == nil {
+		return new(big.Int)
+	}
+	return v
+}

@@ -1,0 +1,72 @@
+package model
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTranscriptsHoldForTheModel: what the transcripts want was written by hand
+// from the protocol; the model was written from the protocol as well.
+func TestTranscriptsHoldForTheModel(t *testing.T) {
+	all, err := Transcripts()
+	require.NoError(t, err)
+	require.Greater(t, len(all), 25)
+	steps := 0
+	for _, transcript := range all {
+		x := New()
+		for i, step := range transcript.Steps {
+			if step.Raw {
+				continue // frames are not the model's
+			}
+			steps++
+			got := Normalize(x.Do(step.Send, 1519348326))
+			require.Equal(t, step.Want, got, "%s, step %d: %.300s", transcript.Name, i+1, step.Send)
+			require.NoError(t, x.Check(), "%s, step %d", transcript.Name, i+1)
+		}
+	}
+	require.Greater(t, steps, 130)
+}
+
+// TestRandomSessionsAddUp runs the generator against the model alone: cash and
+// shares are conserved, and the session is worth running: every kind of answer
+// comes up, and most of what is asked for is done.
+func TestRandomSessionsAddUp(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	x, g := New(), NewGenerator(seed, 4, 20)
+	var all strings.Builder
+	for now := int64(1); g.Commands() < 4000; now++ {
+		reply := x.Do(g.Frame(), now)
+		g.Observe(reply)
+		all.Write(reply)
+		require.NoError(t, x.Check(), "seed %d, after %d commands", seed, g.Commands())
+	}
+	replies := all.String()
+	for _, part := range []string{"<created id", "<created sym", "<opened", "<open ", "<executed", "<status", "<canceled id", "<canceled shares",
+		"account exists", "no such order", "not your order", "nothing is open", "insufficient funds", "insufficient shares",
+		"malformed", "bad account", "bad symbol, amount or limit"} {
+		require.Contains(t, replies, part, "seed %d", seed)
+	}
+	refused := strings.Count(replies, "<error")
+	require.Greater(t, strings.Count(replies, "<opened"), refused, "seed %d", seed)
+	require.Greater(t, refused, 200, "seed %d", seed)
+	require.Greater(t, strings.Count(replies, "<canceled id"), 100, "seed %d", seed)
+}
+
+func TestTheSameSeedMakesTheSameSession(t *testing.T) {
+	run := func() string {
+		x, g := New(), NewGenerator(9, 3, 5)
+		all := ""
+		for range 200 {
+			frame := g.Frame()
+			reply := x.Do(frame, 1)
+			g.Observe(reply)
+			all += string(frame) + string(reply)
+		}
+		return all
+	}
+	require.Equal(t, run(), run())
+}

@@ -1,0 +1,168 @@
+package model
+
+import (
+	"fmt"
+	"math/big"
+)
+
+// Check returns an error where cash or shares were made or lost, where anything is
+// negative, where an order's parts are not the whole of it, or where two open
+// orders should have been executed against each other.
+func (x *Exchange) Check() error {
+	cash, shares := new(big.Int), map[string]*big.Int{}
+	for id, a := range x.accounts {
+		if a.balance.Sign() < 0 {
+			return fmt.Errorf("model: account %s has %s", id, dollars(a.balance))
+		}
+		cash = sum(cash, a.balance)
+		for sym, s := range a.shares {
+			if s.Sign() < 0 {
+				return fmt.Errorf("model: account %s has %s of %s", id, show(s), sym)
+			}
+			add(shares, sym, s)
+		}
+	}
+	for _, o := range x.orders {
+		if err := o.check(); err != nil {
+			return err
+		}
+		if o.buys {
+			cash = sum(cash, product(o.open, o.limit))
+		} else {
+			add(shares, o.sym, o.open)
+		}
+	}
+	if cash.Cmp(x.opened) != 0 || cash.Cmp(cashTotal) >= 0 {
+		return fmt.Errorf("model: %s in cash of %s", dollars(cash), dollars(x.opened))
+	}
+	for sym, placed := range x.symbols {
+		if s := orZero(shares[sym]); s.Cmp(placed) != 0 || s.Cmp(sharesTotal) >= 0 {
+			return fmt.Errorf("model: %s shares of %s in %s", show(s), show(placed), sym)
+		}
+	}
+	return x.checkBooks()
+}
+
+// check demands that what is open, canceled and executed of an order is all of it,
+// and that no execution was worse than its limit.
+func (o *order) check() error {
+	parts := sum(o.open, orZero(o.canceled))
+	for _, e := range o.executions {
+		parts = sum(parts, e.shares)
+		if o.buys && e.price.Cmp(o.limit) > 0 || !o.buys && e.price.Cmp(o.limit) < 0 {
+			return fmt.Errorf("model: order %d was executed at %s, beyond its limit %s", o.id, show(e.price), show(o.limit))
+		}
+	}
+	if parts.Cmp(o.shares) != 0 || o.open.Sign() < 0 || o.canceled != nil && o.open.Sign() != 0 {
+		return fmt.Errorf("model: order %d of %s shares has %s open and %s canceled", o.id, show(o.shares), show(o.open), show(orZero(o.canceled)))
+	}
+	return nil
+}
+
+// checkBooks demands that exactly the orders with open shares rest, oldest first,
+// and that no resting buy is at or above a resting sell.
+func (x *Exchange) checkBooks() error {
+	open := map[string][]*order{}
+	for _, o := range x.orders {
+		if o.open.Sign() > 0 {
+			open[o.sym] = append(open[o.sym], o)
+		}
+	}
+	for sym := range x.symbols {
+		if len(open[sym]) != len(x.resting[sym]) {
+			return fmt.Errorf("model: %d orders for %s are open and %d rest", len(open[sym]), sym, len(x.resting[sym]))
+		}
+		var bid, ask *order
+		for i, o := range open[sym] {
+			if o != x.resting[sym][i] {
+				return fmt.Errorf("model: order %d rests in the place of %d", x.resting[sym][i].id, o.id)
+			}
+			if o.buys && (bid == nil || o.limit.Cmp(bid.limit) > 0) {
+				bid = o
+			}
+			if !o.buys && (ask == nil || o.limit.Cmp(ask.limit) < 0) {
+				ask = o
+			}
+		}
+		if bid != nil && ask != nil && bid.limit.Cmp(ask.limit) >= 0 {
+			return fmt.Errorf("model: orders %d and %d are open and match", bid.id, ask.id)
+		}
+	}
+	return nil
+}
+
+// Holding is what an account has free and what its open orders hold, as exact
+// decimals in their shortest form.
+type Holding struct{ Free, Held string }
+
+// Cash returns every account's dollars, by account.
+func (x *Exchange) Cash() map[string]Holding {
+	held := map[string]*big.Int{}
+	for _, o := range x.orders {
+		if o.buys {
+			add(held, o.account, product(o.open, o.limit))
+		}
+	}
+	all := map[string]Holding{}
+	for id, a := range x.accounts {
+		all[id] = Holding{dollars(a.balance), dollars(orZero(held[id]))}
+	}
+	return all
+}
+
+// Shares returns every position that was ever made, by symbol and account.
+func (x *Exchange) Shares() map[[2]string]Holding {
+	held := map[[2]string]*big.Int{}
+	for _, o := range x.orders {
+		if !o.buys {
+			add(held, [2]string{o.sym, o.account}, o.open)
+		}
+	}
+	all := map[[2]string]Holding{}
+	for id, a := range x.accounts {
+		for sym, s := range a.shares {
+			key := [2]string{sym, id}
+			all[key] = Holding{show(s), show(orZero(held[key]))}
+		}
+	}
+	return all
+}
+
+// Order is an order as people see it, with exact decimals in their shortest form.
+// Amount is negative where it sells; the other shares are never.
+type Order struct {
+	ID                       int
+	Account, Sym             string
+	Amount, Limit            string
+	Open, Executed, Canceled string
+	Time, CanceledAt         int64 // seconds since the epoch; CanceledAt is 0 where nothing was canceled
+	Executions               []Execution
+}
+
+// Execution is one execution of an order.
+type Execution struct {
+	Shares, Price string
+	Time          int64
+}
+
+// Orders returns all orders, oldest first.
+func (x *Exchange) Orders() (all []Order) {
+	for _, o := range x.orders {
+		amount, executed := o.shares, new(big.Int)
+		if !o.buys {
+			amount = new(big.Int).Neg(amount)
+		}
+		var executions []Execution
+		for _, e := range o.executions {
+			executed = sum(executed, e.shares)
+			executions = append(executions, Execution{show(e.shares), show(e.price), e.time})
+		}
+		all = append(all, Order{
+			ID: o.id, Account: o.account, Sym: o.sym,
+			Amount: show(amount), Limit: show(o.limit),
+			Open: show(o.open), Executed: show(executed), Canceled: show(orZero(o.canceled)),
+			Time: o.time, CanceledAt: o.canceledAt, Executions: executions,
+		})
+	}
+	return all
+}

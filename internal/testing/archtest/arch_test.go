@@ -1,0 +1,210 @@
+// Package archtest holds the test that keeps the building rules of this repository:
+// which package may import which, what the pure core must not touch, and how
+// long files and functions may get. There is no code in it.
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const root = "../../.."
+
+// imports is the graph of docs/ARCHITECTURE.md: what each package may import of
+// ours. A package that is not in it is not allowed to be.
+var imports = map[string][]string{
+	"migrations":                   nil,
+	"internal/idmap":               nil,
+	"internal/exchange":            {"internal/idmap"},
+	"internal/durable":             nil,
+	"internal/testing/durabletest": {"internal/durable"},
+	"internal/journal":             {"internal/durable"},
+	"internal/model":               nil,
+	"internal/testing/archtest":    nil,
+	"internal/latency":             nil,
+	"internal/testing/doctest":     nil,
+	"internal/engine":              {"internal/exchange", "internal/journal"},
+	"internal/wire":                {"internal/exchange"},
+	"internal/gateway":             {"internal/auth", "internal/exchange", "internal/latency", "internal/wire"},
+	"internal/operate":             nil,
+	"internal/settings":            nil,
+	"internal/admin":               {"internal/auth", "internal/exchange", "internal/operate"},
+	"internal/auth":                {"internal/durable", "internal/exchange"},
+	"internal/testing/certtest":    nil,
+	"internal/market":              {"docs", "internal/exchange"},
+	"internal/memory":              nil,
+	"clients/go/client":            {"internal/wire"},
+	"internal/demo":                {"clients/go/client", "internal/exchange", "internal/wire"},
+	"internal/postgres":            {"internal/exchange", "internal/journal", "migrations"},
+	"internal/postgres/cluster":    nil,
+	"internal/testing/pgtest":      {"internal/postgres/cluster"},
+	"internal/backup":              {"internal/durable", "internal/exchange", "internal/journal", "internal/postgres", "internal/postgres/cluster"},
+	"internal/doctor":              {"internal/backup", "internal/journal", "internal/memory", "internal/operate", "internal/postgres", "internal/postgres/cluster"},
+	"cmd/outcry":                   {"clients/go/client", "internal/auth", "internal/backup", "internal/doctor", "internal/demo", "internal/operate", "internal/settings", "internal/exchange", "internal/journal", "internal/memory", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
+	"loadtest":                     {"loadtest/torture", "loadtest/mutation", "loadtest/growth", "loadtest/load", "loadtest/scenario", "loadtest/sweep", "loadtest/soak", "loadtest/scalability", "loadtest/performance", "loadtest/harness", "internal/journal"},
+	"loadtest/load":                {"clients/go/client", "internal/journal", "internal/wire"},
+	"loadtest/scenario":            {"internal/wire", "loadtest/load"},
+	"loadtest/sweep":               {"internal/wire", "loadtest/load", "loadtest/scenario", "loadtest/harness"},
+	"loadtest/soak":                {"loadtest/load", "loadtest/scenario", "loadtest/sweep", "loadtest/harness"},
+	"loadtest/plots":               {"loadtest/soak", "loadtest/sweep"},
+	"loadtest/performance":         {"loadtest/scenario", "loadtest/sweep", "loadtest/harness"},
+	"loadtest/scalability":         {"loadtest/plots", "loadtest/scenario", "loadtest/soak", "loadtest/sweep"},
+	"loadtest/growth":              {"clients/go/client", "internal/wire", "loadtest/harness"},
+	"loadtest/mutation":            {"loadtest/torture", "loadtest/harness"},
+	"loadtest/torture":             {"clients/go/client", "internal/wire", "loadtest/harness"},
+	"loadtest/harness":             {"internal/postgres/cluster"},
+	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/gateway",
+		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings", "internal/latency", "internal/market", "internal/memory", "internal/postgres", "internal/postgres/cluster"},
+}
+
+// pure names the packages that do no I/O, read no clock, draw nothing at random
+// and start nothing; forbidden is what would let them.
+var (
+	pure      = []string{"internal/exchange", "internal/wire"}
+	forbidden = []string{"os", "net", "net/http", "time", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "sync", "context"}
+)
+
+const (
+	fileLinesMax     = 400
+	functionLinesMax = 70
+)
+
+// source is one parsed file that is not a test.
+type source struct {
+	path, folder string
+	file         *ast.File
+	set          *token.FileSet
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	for _, top := range []string{"clients", "cmd", "internal", "migrations", "loadtest"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+			if err != nil {
+				return err
+			}
+			path, err = filepath.Rel(root, path)
+			all = append(all, source{path, filepath.ToSlash(filepath.Dir(path)), file, set})
+			return err
+		})
+		require.NoError(t, err)
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+func TestPackagesImportWhatTheHouseAllows(t *testing.T) {
+	for _, s := range sources(t) {
+		allowed, known := imports[s.folder]
+		require.True(t, known, "%s: package %s is not in the house", s.path, s.folder)
+		for _, spec := range s.file.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			if ours, ok := strings.CutPrefix(path, "outcry/"); ok {
+				require.Contains(t, allowed, ours, "%s imports %s", s.path, path)
+			}
+		}
+	}
+}
+
+func TestTheCoreStaysPure(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, folder := range pure {
+			if s.folder != folder {
+				continue
+			}
+			for _, spec := range s.file.Imports {
+				path, _ := strconv.Unquote(spec.Path.Value)
+				require.NotContains(t, forbidden, path, s.path)
+			}
+			ast.Inspect(s.file, func(n ast.Node) bool {
+				_, starts := n.(*ast.GoStmt)
+				require.False(t, starts, "%s starts a goroutine", s.path)
+				return true
+			})
+		}
+	}
+}
+
+func TestFilesAndFunctionsStayShort(t *testing.T) {
+	for _, s := range sources(t) {
+		lines := s.set.Position(s.file.End()).Line
+		require.LessOrEqual(t, lines, fileLinesMax, s.path)
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				n := s.set.Position(f.End()).Line - s.set.Position(f.Pos()).Line + 1
+				require.LessOrEqual(t, n, functionLinesMax, "%s: %s", s.path, f.Name.Name)
+			}
+		}
+	}
+}
+
+func TestEveryPackageAndExportedNameIsDocumented(t *testing.T) {
+	documented := map[string]bool{}
+	for _, s := range sources(t) {
+		documented[s.folder] = documented[s.folder] || s.file.Doc != nil
+		for _, d := range s.file.Decls {
+			for _, name := range undocumented(d) {
+				t.Errorf("%s: %s has no docstring", s.path, name)
+			}
+		}
+	}
+	for folder, ok := range documented {
+		require.True(t, ok, "package %s has no package comment", folder)
+	}
+}
+
+// undocumented lists the exported names of a declaration that have no comment.
+// A group's comment covers its values.
+func undocumented(d ast.Decl) (names []string) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Name.IsExported() && d.Doc == nil && exportedReceiver(d) {
+			names = append(names, d.Name.Name)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				if spec.Name.IsExported() && d.Doc == nil && spec.Doc == nil {
+					names = append(names, spec.Name.Name)
+				}
+			case *ast.ValueSpec:
+				if spec.Names[0].IsExported() && d.Doc == nil && spec.Doc == nil && spec.Comment == nil {
+					names = append(names, spec.Names[0].Name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// exportedReceiver reports whether a function is none's method or an exported type's.
+func exportedReceiver(f *ast.FuncDecl) bool {
+	if f.Recv == nil {
+		return true
+	}
+	typ := f.Recv.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	if index, ok := typ.(*ast.IndexExpr); ok {
+		typ = index.X
+	}
+	name, ok := typ.(*ast.Ident)
+	return ok && name.IsExported()
+}

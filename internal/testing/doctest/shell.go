@@ -1,0 +1,175 @@
+package doctest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// again is how long after a look at what a command prints the next one is taken.
+const again = 100 * time.Millisecond
+
+// Shell is a bash that runs one command after the other, so that variables and the
+// folder stay. It is for one goroutine.
+type Shell struct {
+	patience time.Duration
+	cmd      *exec.Cmd
+	in       io.WriteCloser
+	stdout   io.Closer
+	out      *bufio.Reader
+	commands int // so far
+	stalled  atomic.Bool
+}
+
+// NewShell starts a shell: cmd runs a bash that reads its standard input. A command may
+// take as long as patience says. The shell ends with Close, and with ctx where cmd does.
+func NewShell(cmd *exec.Cmd, patience time.Duration) (*Shell, error) {
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("walk: start a shell: %w", err)
+	}
+	return &Shell{patience: patience, cmd: cmd, in: in, stdout: out, out: bufio.NewReader(out)}, nil
+}
+
+// Close ends the shell; what it runs in the background goes on.
+func (s *Shell) Close() {
+	s.in.Close()
+	_ = s.cmd.Process.Kill() // it may be gone already
+	_ = s.cmd.Wait()
+}
+
+// Run runs a command, and returns what it printed, on standard output and standard
+// error, and its exit status. The error says that the shell is gone, or that the command
+// took too long, and then the shell is of no more use.
+func (s *Shell) Run(command string) (printed string, status int, err error) {
+	s.commands++
+	end := fmt.Sprintf("-- end of command %d: ", s.commands)
+	timer := time.AfterFunc(s.patience, func() {
+		s.stalled.Store(true)
+		s.stdout.Close() // what the command has started may hold the other end open
+	})
+	defer timer.Stop()
+	// A command that reads must not read the next ones.
+	if _, err := fmt.Fprintf(s.in, "eval %s </dev/null; printf '\\n%s%%d\\n' $?\n", quote(command), end); err != nil {
+		return "", 0, s.gone(err)
+	}
+	var lines strings.Builder
+	for {
+		line, err := s.out.ReadString('\n')
+		if err != nil {
+			return lines.String(), 0, s.gone(err)
+		}
+		if number, ok := strings.CutPrefix(line, end); ok {
+			status, err = strconv.Atoi(strings.TrimSpace(number))
+			return strings.TrimSuffix(lines.String(), "\n"), status, err
+		}
+		lines.WriteString(line)
+	}
+}
+
+func (s *Shell) gone(err error) error {
+	if s.stalled.Load() {
+		return fmt.Errorf("walk: it takes longer than %s", s.patience)
+	}
+	return fmt.Errorf("walk: the shell is gone: %w", err)
+}
+
+// quote makes one word of a text.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// Walk runs parts in their order. Somebody does what is to be done meanwhile: a function
+// by its name. The error names the line of the first command that did not do what the
+// page says.
+func (s *Shell) Walk(ctx context.Context, page *Page, parts []Part, meanwhile map[string]func() error) error {
+	for _, part := range parts {
+		if part.Mode == Meanwhile {
+			do, ok := meanwhile[part.About]
+			if !ok {
+				return fmt.Errorf("%s:%d: nobody is there who %q", page.name, part.Line, part.About)
+			}
+			if err := do(); err != nil {
+				return fmt.Errorf("%s:%d: %s: %w", page.name, part.Line, part.About, err)
+			}
+		}
+		for i, step := range part.Steps {
+			if err := s.step(ctx, step, part.Mode, i == len(part.Steps)-1); err != nil {
+				return fmt.Errorf("%s:%d: %s: %w", page.name, step.Line, step.Command, err)
+			}
+		}
+	}
+	return nil
+}
+
+// step runs one command as its part's mode has it.
+func (s *Shell) step(ctx context.Context, step Step, mode Mode, last bool) error {
+	switch mode {
+	case Stays, Interrupt:
+		return s.background(ctx, step, mode == Interrupt)
+	case Repeat:
+		return s.repeat(ctx, func() error { return s.once(step, false) })
+	}
+	return s.once(step, mode == Fails && last)
+}
+
+// once runs a command and compares.
+func (s *Shell) once(step Step, fails bool) error {
+	printed, status, err := s.Run(step.Command)
+	if err != nil {
+		return fmt.Errorf("%w; it has printed\n%s", err, printed)
+	}
+	if (status != 0) != fails {
+		return fmt.Errorf("it ends with status %d, and prints\n%s", status, printed)
+	}
+	return Match(step.Shows, printed)
+}
+
+// repeat does something until it succeeds, for as long as patience lasts, and returns
+// what was wrong at the last time.
+func (s *Shell) repeat(ctx context.Context, do func() error) error {
+	for begun := time.Now(); ; {
+		err := do()
+		if err == nil || time.Since(begun) > s.patience || s.stalled.Load() {
+			return err
+		}
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// background starts a command and waits until it has printed what is shown.
+func (s *Shell) background(ctx context.Context, step Step, interrupt bool) error {
+	// In a job of its own, which is what Ctrl-C reaches; without one bash has it ignored.
+	printed, _, err := s.Run("walk_log=$(mktemp); set -m; { " + step.Command + "\n} >$walk_log 2>&1 </dev/null & walk_job=$!; set +m")
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, printed)
+	}
+	err = s.repeat(ctx, func() error {
+		printed, _, err := s.Run("cat $walk_log; kill -0 $walk_job")
+		if err != nil {
+			return err
+		}
+		return Match(append(append([]string{anything}, step.Shows...), anything), printed)
+	})
+	if interrupt && err == nil {
+		_, _, err = s.Run("kill -INT -- -$walk_job; wait $walk_job")
+	}
+	return err
+}

@@ -1,0 +1,294 @@
+// Package harness runs an exchange to test against: outcryd built from this
+// repository, as a process of its own; a Postgres that can be killed, stopped
+// and restarted below it; and between the two a proxy that can be slow or cut
+// connections. Everything it starts ends with the process that started it, also
+// when that is killed.
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Edit replaces a piece of a source file before a build: Old, which must occur in
+// File exactly once, becomes New. File is relative to the repository. The file on
+// disk stays as it is.
+type Edit struct{ File, Old, New string }
+
+// Root returns the directory of the repository that the running command belongs
+// to, which is the one of the working directory.
+func Root(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("harness: find the repository (run this within it): %w", withStderr(err))
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// Revision returns the commit that is checked out, and whether files differ from
+// it; "unknown" where git does not tell.
+func Revision(ctx context.Context, root string) string {
+	git := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	commit, err := git("rev-parse", "--short=12", "HEAD")
+	if err != nil {
+		return "unknown"
+	}
+	if changes, err := git("status", "--porcelain"); err != nil || changes != "" {
+		return commit + " with changes"
+	}
+	return commit
+}
+
+// Machine describes the machine in a line: system, processors, kernel, Go.
+func Machine() string {
+	text := fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	info, _ := os.ReadFile("/proc/cpuinfo") // where there is one
+	for line := range strings.Lines(string(info)) {
+		if name, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			text += " (" + strings.TrimSpace(model) + ")"
+			break
+		}
+	}
+	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		text += ", kernel " + strings.TrimSpace(string(kernel))
+	}
+	return text + ", " + runtime.Version()
+}
+
+// Overlay writes the edited files below dir and returns the path of a file for
+// the go command's -overlay flag. The error names an edit whose Old is not there
+// exactly once: the source has moved on.
+func Overlay(root, dir string, edits []Edit) (string, error) {
+	texts := map[string]string{}
+	for _, e := range edits {
+		path := filepath.Join(root, filepath.FromSlash(e.File))
+		text, ok := texts[path]
+		if !ok {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return "", fmt.Errorf("harness: edit: %w", err)
+			}
+			text = string(b)
+		}
+		if n := strings.Count(text, e.Old); n != 1 {
+			return "", fmt.Errorf("harness: edit %s: %q is there %d times, not once", e.File, e.Old, n)
+		}
+		texts[path] = strings.Replace(text, e.Old, e.New, 1)
+	}
+	replace := map[string]string{}
+	for path, text := range texts {
+		replace[path] = filepath.Join(dir, fmt.Sprintf("edited-%d.go", len(replace)))
+		if err := os.WriteFile(replace[path], []byte(text), 0o600); err != nil {
+			return "", fmt.Errorf("harness: edit: %w", err)
+		}
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", fmt.Errorf("harness: edit: %w", err)
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, b, 0o600); err != nil {
+		return "", fmt.Errorf("harness: edit: %w", err)
+	}
+	return overlay, nil
+}
+
+// Build builds a command of the repository, such as ./cmd/outcryd, into dir with
+// edits applied, and returns the program's path.
+func Build(ctx context.Context, root, command, dir string, edits ...Edit) (string, error) {
+	program := filepath.Join(dir, filepath.Base(command))
+	args := []string{"build", "-o", program}
+	if len(edits) > 0 {
+		overlay, err := Overlay(root, dir, edits)
+		if err != nil {
+			return "", err
+		}
+		args = append(args, "-overlay", overlay)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, command)...)
+	cmd.Dir = root
+	if _, err := cmd.Output(); err != nil {
+		return "", fmt.Errorf("harness: build %s: %w", command, withStderr(err))
+	}
+	return program, nil
+}
+
+// withStderr adds what a command said to its error.
+func withStderr(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
+	}
+	return err
+}
+
+// ServerOptions say what to start.
+type ServerOptions struct {
+	Program     string // path of outcryd
+	Data        string // its data directory
+	DatabaseURL string
+	Flags       []string
+	CPUs        string    // processors that it alone may use, as taskset(1) has them; "" for all
+	Files       int       // descriptors that it may have open; 0 for as many as this process
+	Token       string    // that Metric shows; "" without --auth
+	Env         []string  // in addition to this process's
+	Log         io.Writer // receives the server's log as well; may be nil
+}
+
+// Server is outcryd as a process. Its methods may be called from any goroutine.
+type Server struct {
+	XML, HTTP string // addresses, once it is ready
+
+	token  string
+	cmd    *exec.Cmd
+	log    *logTail
+	ready  chan struct{} // closed with the log's "ready" line
+	exited chan struct{} // closed when the process is gone
+	state  *os.ProcessState
+}
+
+// starters starts processes on a thread that lives as long as this process:
+// the kernel sends the parent-death signal when the thread that forked ends.
+var starters = sync.OnceValue(func() chan<- func() {
+	work := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range work {
+			f()
+		}
+	}()
+	return work
+})
+
+// Start starts a process that ends with this one, also when this one is killed. A
+// terminal's Ctrl-C is not sent to it. The error is cmd's.
+func Start(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	started := make(chan error)
+	starters() <- func() { started <- cmd.Start() }
+	return <-started
+}
+
+// Launch starts outcryd on ports of its own and does not wait for it.
+func Launch(o ServerOptions) (*Server, error) {
+	s := &Server{token: o.Token, ready: make(chan struct{}), exited: make(chan struct{})}
+	s.log = &logTail{copy: o.Log, onReady: func(xml, http string) {
+		s.XML, s.HTTP = xml, http
+		close(s.ready)
+	}}
+	command := []string{o.Program}
+	if o.CPUs != "" {
+		command = []string{"taskset", "--cpu-list", o.CPUs, o.Program} // it becomes the program
+	}
+	if o.Files > 0 {
+		command = append([]string{"prlimit", fmt.Sprintf("--nofile=%d:%d", o.Files, o.Files)}, command...) // likewise
+	}
+	s.cmd = exec.Command(command[0], append(command[1:], append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0",
+		"--data=" + o.Data, "--database-url=" + o.DatabaseURL}, o.Flags...)...)...)
+	s.cmd.Env = append(os.Environ(), o.Env...)
+	s.cmd.Stderr = s.log
+	if err := Start(s.cmd); err != nil {
+		return nil, fmt.Errorf("harness: start %s: %w", o.Program, err)
+	}
+	go func() {
+		_ = s.cmd.Wait() // the state tells
+		s.state = s.cmd.ProcessState
+		close(s.exited)
+	}()
+	return s, nil
+}
+
+// WaitReady returns once the server takes orders. The error says that it ended
+// before, with the end of its log, or that ctx ended.
+func (s *Server) WaitReady(ctx context.Context) error {
+	select {
+	case <-s.ready:
+		return nil
+	case <-s.exited:
+		why, _ := s.LastAttr("error")
+		return fmt.Errorf("harness: the server ended with %s before it was ready: %s; its log ends with:\n%s", s.state, why, s.LogTail())
+	case <-ctx.Done():
+		return fmt.Errorf("harness: the server is not ready: %w; its log ends with:\n%s", ctx.Err(), s.LogTail())
+	}
+}
+
+// Exited returns a channel that is closed once the process is gone.
+func (s *Server) Exited() <-chan struct{} { return s.exited }
+
+// LogTail returns the last lines of the server's log.
+func (s *Server) LogTail() string { return s.log.String() }
+
+// LastAttr returns the value of an attribute in the newest of the log's last
+// lines that has it, and whether there is one.
+func (s *Server) LastAttr(name string) (string, bool) { return s.log.attr(name) }
+
+// Pid returns the process id.
+func (s *Server) Pid() int { return s.cmd.Process.Pid }
+
+// Kill ends the process like a crash and waits until it is gone.
+func (s *Server) Kill() {
+	_ = s.cmd.Process.Kill() // it may be gone already
+	<-s.exited
+}
+
+// Stop ends the process in order. The error is an exit status other than 0 or
+// ctx's end.
+func (s *Server) Stop(ctx context.Context) error {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("harness: stop the server: %w", err)
+	}
+	select {
+	case <-s.exited:
+	case <-ctx.Done():
+		return fmt.Errorf("harness: the server does not stop: %w; its log ends with:\n%s", ctx.Err(), s.LogTail())
+	}
+	if !s.state.Success() {
+		return fmt.Errorf("harness: the server stopped with %s; its log ends with:\n%s", s.state, s.LogTail())
+	}
+	return nil
+}
+
+// Metric returns the value of a metric without labels.
+func (s *Server) Metric(ctx context.Context, name string) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HTTP+"/metrics", nil)
+	if err != nil {
+		return 0, fmt.Errorf("harness: metrics: %w", err)
+	}
+	if s.token != "" {
+		r.Header.Set("Authorization", "Bearer "+s.token)
+	}
+	reply, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, fmt.Errorf("harness: metrics: %w", err)
+	}
+	defer reply.Body.Close()
+	b, err := io.ReadAll(reply.Body)
+	if err != nil {
+		return 0, fmt.Errorf("harness: metrics: %w", err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("harness: the server has no metric %s", name)
+}
