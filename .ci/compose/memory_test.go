@@ -36,7 +36,7 @@ func TestWhatTheExchangeMayTakeFitsIntoItsMemory(t *testing.T) {
 	ref := figure("docs/METRICS.md", `refs that memory holds, some (\d+) bytes each`)
 	openOrder := figure("docs/METRICS.md", `each takes some (\d+) bytes`)
 	account := figure("docs/PERFORMANCE.md", `memory of an account \| 120 bytes \| (\d+) `)
-	filter := figure("docs/decisions/0011-refs.md", `filter, memory \| (\d+) MB`) * 1_000_000
+	filter := figure("docs/decisions/0011-refs.md", `filter (\d+) MB`) * 1_000_000
 	connection := figure("docs/RELIABILITY.md", `connections take (\d+) GiB beside twice`) << 30 /
 		figure("docs/RELIABILITY.md", `worst case ([\d,]+) hostile`)
 
