@@ -22,7 +22,7 @@ func (d *shard) giveWay() error {
 		select {
 		case t := <-in.tasks:
 			if t != nil && !in.read(t) {
-				in.kept = append(in.kept, t)
+				in.setAside(t)
 			}
 		default:
 			return nil

@@ -180,6 +180,80 @@ func TestACancelAllVisitsOnlySymbolsInWhichItsAccountHasOrders(t *testing.T) {
 	m.agrees()
 }
 
+// TestACancelAllHoldsNobodyWhileItLooksThroughALargeBook counts the orders that are looked at
+// while shards are held, with a book whose other orders are all in front of the account's own.
+func TestACancelAllHoldsNobodyWhileItLooksThroughALargeBook(t *testing.T) {
+	m := open(t, Options{})
+	const resting = 5 * lookMax
+	for range resting {
+		m.do(sell("A", 1, 9))
+	}
+	visited := func() int {
+		c, err := m.Engine.cancelAll(background, "1", "")
+		require.NoError(t, err)
+		require.Len(t, c.event.Cancels, 3)
+		n := 0
+		for _, h := range c.held {
+			n += h.visited
+		}
+		return n
+	}
+	for range 2 { // the second time the account's places are the first again
+		m.all(buy("A", 1, 1), buy("B", 1, 1), buy("A", 1, 2))
+		require.LessOrEqual(t, visited(), lookMax+4)
+		m.agrees()
+	}
+	require.EqualValues(t, resting, m.Stats().OpenOrders)
+}
+
+// TestACancelAllFindsWhatChangesWhileItLooks has the account's orders come, close and be
+// filled between two pieces of a look, and others take the places of those that are gone.
+func TestACancelAllFindsWhatChangesWhileItLooks(t *testing.T) {
+	var db database
+	m := open(t, Options{Projection: &db, ClosedOrdersMax: 1})
+	db.applied.Store(1 << 62) // closed orders leave memory at once
+	const others = 4 * lookMax
+	for n := range others {
+		if m.do(sell("A", 1, 9)); n%100 == 0 {
+			m.do(buy("A", 1, 1))
+		}
+	}
+	c := &cancelAll{engine: m.Engine, owner: m.ledger.Account("1"), looks: map[*shard]*bookLook{}}
+	first, err := c.run(background, false)
+	require.NoError(t, err)
+	require.True(t, first.large)
+	require.NoError(t, c.look(background, first.shard))
+	m.all(cancelOf(2, "1"), sell("A", 2, 1), buy("A", 1, 2), sell("A", 1, 9), buy("A", 1, 3), buy("B", 1, 1))
+	for id := exchange.OrderID(3); id < 200; id++ {
+		m.do(cancelOf(id, "2"))
+	}
+	m.all(buy("A", 1, 4), buy("A", 1, 5))
+	open := m.Stats().OpenOrders
+	first, err = c.run(background, false)
+	require.NoError(t, err)
+	require.Nil(t, first)
+	require.Len(t, c.event.Cancels, (others+99)/100-3+5, "one was canceled, two are filled, and five came")
+	require.EqualValues(t, len(c.event.Cancels), open-m.Stats().OpenOrders)
+	m.mu.Lock()
+	require.Zero(t, c.owner.OpenOrders())
+	m.mu.Unlock()
+	m.agrees()
+}
+
+// TestWhatWaitsForItsNextTurnIsCounted among the tasks of an inbox.
+func TestWhatWaitsForItsNextTurnIsCounted(t *testing.T) {
+	m := open(t, Options{})
+	m.do(sell("A", 1, 9))
+	end := m.inParts("A")
+	for n := range 3 {
+		m.later(sell("A", 1, 9))
+		require.Eventually(t, func() bool { return m.Stats().Inbox == int64(n+1) && len(m.shard("A").inbox.tasks) == 0 },
+			time.Minute, time.Millisecond)
+	}
+	require.NoError(t, end())
+	require.Eventually(t, func() bool { return m.Stats().Inbox == 0 }, time.Minute, time.Millisecond)
+}
+
 // TestACancelAllTakesSymbolsThatCameMeanwhile has the account place an order in a symbol that
 // is not held yet, while it waits for another.
 func TestACancelAllTakesSymbolsThatCameMeanwhile(t *testing.T) {
@@ -211,7 +285,7 @@ func TestTheLastTryOfACancelAllWaitsForALongOrder(t *testing.T) {
 	c := &cancelAll{engine: m.Engine, owner: m.ledger.Account("2")}
 	busy, err := c.run(background, false)
 	require.NoError(t, err)
-	require.Same(t, m.shard("A"), busy)
+	require.Same(t, m.shard("A"), busy.shard)
 	require.EqualValues(t, 2, m.Stats().OpenOrders)
 	go func() {
 		c := &cancelAll{engine: m.Engine, owner: m.ledger.Account("2")}
@@ -266,7 +340,8 @@ func TestAnInterruptEndsLongFramesAndOrders(t *testing.T) {
 			ended <- err
 		}()
 	}
-	require.Eventually(t, func() bool { return m.Stats().Inbox == 1 }, time.Minute, time.Millisecond)
+	// The one waits in the inbox of B, the other is kept by A until the end of its order.
+	require.Eventually(t, func() bool { return m.Stats().Inbox == 2 }, time.Minute, time.Millisecond)
 	m.Interrupt()
 	release()
 	require.ErrorIs(t, end(), ErrStopped)

@@ -88,8 +88,8 @@ func (d *shard) halt(reason string, r *exchange.HaltResult) error {
 		r.Halt = *before
 		return nil
 	}
-	if ok, err := d.finish(); !ok {
-		r.Reason = exchange.NoRoomToCancel
+	if reason, err := d.finish(); err != nil || reason != exchange.OK {
+		r.Reason = ofCancel(reason)
 		return err
 	}
 	h := exchange.Halt{Since: d.book.Moment(d.engine.options.Now()), Reason: reason}
@@ -109,8 +109,8 @@ func (d *shard) resume(r *exchange.HaltResult) error {
 	if d.book.Halted() == nil {
 		return nil
 	}
-	if ok, err := d.finish(); !ok {
-		r.Reason = exchange.NoRoomToCancel
+	if reason, err := d.finish(); err != nil || reason != exchange.OK {
+		r.Reason = ofCancel(reason)
 		return err
 	}
 	d.event = exchange.Event{Kind: exchange.SymbolResumed, Time: d.book.Moment(d.engine.options.Now()), Symbol: d.symbol}

@@ -57,10 +57,11 @@ type inbox struct {
 	fresh   bool       // a task has come since the last look of restIdle
 	urgent  []*task    // come before all others
 
-	asked atomic.Bool // urgent has some
+	asked     atomic.Bool  // urgent has some
+	keptCount atomic.Int64 // len(kept), for anybody to read
 
 	// The goroutine's own.
-	kept  []*task // taken out of tasks and not done, oldest first
+	kept  []*task // taken out of tasks and not done, oldest first; see setAside
 	turn  bool    // the next task is one of kept, where tasks has some too
 	spent int     // of the turn: see turnWork
 }
@@ -209,6 +210,7 @@ func (in *inbox) next(stays bool) *task {
 		t := in.kept[0]
 		in.kept[0] = nil
 		in.kept = in.kept[1:]
+		in.keptCount.Add(-1)
 		return t
 	}
 	if !stays && len(in.tasks) == 0 && in.engine.crowded() {
@@ -223,8 +225,14 @@ func (in *inbox) keep(t *task) bool {
 	if len(in.tasks) == 0 && len(in.kept) == 0 || len(in.kept) >= keptMax {
 		return false
 	}
-	in.kept = append(in.kept, t)
+	in.setAside(t)
 	return true
+}
+
+// setAside puts a task behind those that are kept.
+func (in *inbox) setAside(t *task) {
+	in.kept = append(in.kept, t)
+	in.keptCount.Add(1)
 }
 
 // doUrgent does what is urgent, and reports whether there was something. It is called

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"outcry/internal/exchange"
@@ -19,6 +20,11 @@ const (
 	// records do not wait behind all of it.
 	partsUnsyncedMax = 8
 
+	// finishClaimMax is how many parts of an order that a start, or a stop, has left
+	// unfinished get their room at once: so it takes little of the disk ahead, and is
+	// never too large to be finished.
+	finishClaimMax = 64
+
 	// readsWait is how long reads wait at the most while an order waits for the journal.
 	readsWait = 5 * time.Millisecond
 )
@@ -33,7 +39,7 @@ func (d *shard) placeInParts(c *exchange.Command, r *exchange.Result) error {
 	e, o := d.engine, &d.order
 	var claim partsClaim
 	for {
-		wait, ok, err := d.claimParts(&claim, r)
+		wait, ok, err := d.claimParts(&claim, math.MaxInt, r)
 		if ok {
 			break
 		}
@@ -68,17 +74,25 @@ func (d *shard) placeInParts(c *exchange.Command, r *exchange.Result) error {
 		e.refs.table.Add(o.Account, c.Ref, use)
 		e.mu.Unlock()
 	}
-	return d.continueOrder(&claim)
+	if err := d.continueOrder(&claim); err != nil {
+		return err
+	}
+	if d.book.Unfinished() != 0 {
+		panic("engine: an order has more parts than it can have")
+	}
+	return nil
 }
 
-// claimParts sets room aside for what d.order can come to. Otherwise wait says when to try
-// again, or r why not. An error is the journal's and final.
-func (d *shard) claimParts(claim *partsClaim, r *exchange.Result) (wait <-chan struct{}, ok bool, err error) {
+// claimParts sets room aside for what d.order can come to, or for the first most parts of
+// it. Otherwise wait says when to try again, or r why not. An error is the journal's and
+// final.
+func (d *shard) claimParts(claim *partsClaim, most int, r *exchange.Result) (wait <-chan struct{}, ok bool, err error) {
 	e := d.engine
 	e.mu.Lock()
 	digits := e.ledger.AccountDigits()
 	e.mu.Unlock()
 	claim.parts, claim.bytes = d.book.PartsMax(&d.order, digits)
+	claim.parts = min(claim.parts, most)
 	wait, err = e.journal.ClaimMany(claim.parts, claim.bytes)
 	if wait != nil {
 		return wait, false, nil
@@ -131,9 +145,7 @@ func (d *shard) await(wait <-chan struct{}) error {
 
 // appendPart writes d.event into the journal, with a part's share of the claim.
 func (d *shard) appendPart(claim *partsClaim) (uint64, error) {
-	if claim.parts--; claim.parts < 0 {
-		panic("engine: an order has more parts than it can have")
-	}
+	claim.parts--
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
 	seq, err := d.engine.journal.AppendMany(d.record, claim.bytes)
 	if err != nil {
@@ -142,13 +154,13 @@ func (d *shard) appendPart(claim *partsClaim) (uint64, error) {
 	return seq, nil
 }
 
-// continueOrder executes the further parts of d.order, and gives back what is left of the
-// claim. An error is the journal's and final, or ErrStopped: then the order is unfinished.
+// continueOrder executes the further parts of d.order, as far as the claim reaches, and
+// gives back what is left of it. An error is the journal's and final, or ErrStopped: then the order is unfinished.
 func (d *shard) continueOrder(claim *partsClaim) error {
 	e, o := d.engine, &d.order
 	defer func() { e.journal.Unclaim(claim.parts, claim.bytes) }()
 	var appended [partsUnsyncedMax]uint64
-	for n := 0; d.book.Unfinished() != 0; n++ {
+	for n := 0; claim.parts > 0 && d.book.Unfinished() != 0; n++ {
 		if err := d.giveWay(); err != nil {
 			return err
 		}
@@ -174,28 +186,37 @@ func (d *shard) continueOrder(claim *partsClaim) error {
 }
 
 // finish finishes the order that a start, or a stop, has left unfinished; it costs
-// nothing if there is none. ok is false if there is no room for its parts: then nothing
-// of the symbol may change. An error is the journal's and final, or ErrStopped.
-func (d *shard) finish() (ok bool, err error) {
-	id := d.book.Unfinished()
-	if id == 0 {
-		return true, nil
-	}
-	d.order, _ = d.book.Find(id)
-	for {
+// nothing if there is none. reason says why that is not possible now, and then nothing of
+// the symbol may change: NoRoom, or TooManyFills if one of its parts is larger than the
+// journal takes. An error is the journal's and final, or ErrStopped.
+func (d *shard) finish() (reason exchange.RejectReason, err error) {
+	for id := d.book.Unfinished(); id != 0; id = d.book.Unfinished() {
+		d.order, _ = d.book.Find(id)
 		var claim partsClaim
-		wait, ok, err := d.claimParts(&claim, new(exchange.Result))
-		if ok {
+		var r exchange.Result
+		wait, ok, err := d.claimParts(&claim, finishClaimMax, &r)
+		switch {
+		case ok:
 			err = d.continueOrder(&claim)
-			return err == nil, err
+		case wait != nil:
+			err = d.awaitRoom(wait)
+		case err == nil:
+			return r.Reason, nil
 		}
-		if err != nil || wait == nil {
-			return false, err
-		}
-		if err := d.awaitRoom(wait); err != nil {
-			return false, err
+		if err != nil {
+			return exchange.OK, err
 		}
 	}
+	return exchange.OK, nil
+}
+
+// ofCancel returns the reason for which a cancel, or an operator, is refused if an order is
+// refused for this one.
+func ofCancel(reason exchange.RejectReason) exchange.RejectReason {
+	if reason == exchange.NoRoom {
+		return exchange.NoRoomToCancel
+	}
+	return reason
 }
 
 // finishFirst has a shard whose book has an unfinished order finish it before anything

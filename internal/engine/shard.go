@@ -69,11 +69,11 @@ func (d *shard) do(c *exchange.Command, r *exchange.Result, now int64) error {
 	case exchange.OpenAccount, exchange.PlaceShares, exchange.PlaceOrder, exchange.CancelOrder:
 	}
 	if d.book.Unfinished() != 0 {
-		if ok, err := d.finish(); !ok {
-			r.Reason = exchange.NoRoom
-			if c.Kind == exchange.CancelOrder {
-				r.Reason = exchange.NoRoomToCancel
-			}
+		reason, err := d.finish()
+		if r.Reason = reason; c.Kind == exchange.CancelOrder {
+			r.Reason = ofCancel(reason)
+		}
+		if err != nil || reason != exchange.OK {
 			return err
 		}
 	}

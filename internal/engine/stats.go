@@ -58,7 +58,7 @@ type Stats struct {
 	Cancels       int64   // that took something back, since the start
 	TradedShares  float64 // in fills since the start; near, not exact, as TradedDollars
 	TradedDollars float64
-	Inbox         int64  // tasks that wait at all shards together
+	Inbox         int64  // tasks that wait at all shards together, or that were begun and wait for their next turn
 	Refs          int64  // in memory
 	RefFilter     int64  // bytes that the filter of refs takes
 	RefsRepeated  int64  // commands that were answered as they were before, since the start
@@ -85,7 +85,7 @@ func (e *Engine) Stats() Stats {
 	s.Orders = s.LastOrder - e.counters.lastAtStart
 	for _, in := range e.awakeNow() {
 		in.mu.Lock()
-		s.Inbox += int64(len(in.tasks) + len(in.urgent))
+		s.Inbox += int64(len(in.tasks)+len(in.urgent)) + in.keptCount.Load()
 		in.mu.Unlock()
 	}
 	e.mu.Lock()
