@@ -24,9 +24,9 @@ func (e *Engine) CancelAll(ctx context.Context, account exchange.AccountID, sym 
 		return exchange.CancelAllResult{}, err
 	}
 	if e.failed.Load() {
-		return exchange.CancelAllResult{}, fmt.Errorf("engine: %w", e.journal.Err())
+		return exchange.CancelAllResult{}, fmt.Errorf("engine: %w", e.log.Err())
 	}
-	return c.result, e.Durable(ctx, e.journal.Appended())
+	return c.result, e.Durable(ctx, e.log.Appended())
 }
 
 // cancelAll is one try of a call of CancelAll. Books belong to their shards, so it takes a

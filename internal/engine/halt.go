@@ -47,9 +47,9 @@ func (e *Engine) inside(ctx context.Context, in *inbox, work func() error) error
 		return err
 	}
 	if e.failed.Load() {
-		return fmt.Errorf("engine: %w", e.journal.Err())
+		return fmt.Errorf("engine: %w", e.log.Err())
 	}
-	return e.Durable(ctx, e.journal.Appended())
+	return e.Durable(ctx, e.log.Appended())
 }
 
 // urgently has an owner do work before whatever else waits for it, after the command that
@@ -145,7 +145,7 @@ type haltChange struct {
 // note keeps a change for those who ask how the symbol is, until it is durable beside the
 // last one that is: as long as halts and resumes are not, there is a record of each.
 func (d *shard) note(seq uint64, h *exchange.Halt) {
-	changes, durable := d.changes(), d.engine.durable()
+	changes, durable := d.changes(), d.engine.durable.seq()
 	for len(changes) > 1 && changes[1].seq <= durable {
 		changes = changes[1:]
 	}
@@ -172,15 +172,6 @@ func (d *shard) told(durable uint64) (h *exchange.Halt) {
 	return h
 }
 
-// durable returns the seq up to which everything may be told.
-func (e *Engine) durable() uint64 {
-	synced := e.journal.Synced()
-	if e.options.AckPostgres {
-		synced = min(synced, e.options.Projection.Applied())
-	}
-	return synced
-}
-
 // HaltedSymbol is a symbol that takes no orders.
 type HaltedSymbol struct {
 	Symbol exchange.Symbol
@@ -190,7 +181,7 @@ type HaltedSymbol struct {
 // Halts returns the symbols that are halted, in order of their names. They may be told:
 // a halt or resume that is not durable yet is left out, as if it had not come.
 func (e *Engine) Halts() (all []HaltedSymbol) {
-	durable := e.durable()
+	durable := e.durable.seq()
 	for _, d := range *e.numbered.Load() {
 		if h := d.told(durable); h != nil {
 			all = append(all, HaltedSymbol{d.symbol, *h})

@@ -20,11 +20,6 @@ const (
 	// records do not wait behind all of it.
 	partsUnsyncedMax = 8
 
-	// finishClaimMax is how many parts of an order that a start, or a stop, has left
-	// unfinished get their room at once: so it takes little of the disk ahead, and is
-	// never too large to be finished.
-	finishClaimMax = 64
-
 	// readsWait is how long reads wait at the most while an order waits for the journal.
 	readsWait = 5 * time.Millisecond
 )
@@ -51,7 +46,7 @@ func (d *shard) placeInParts(c *exchange.Command, r *exchange.Result) error {
 			return err
 		}
 		if !d.reserve(c, r) {
-			e.journal.Forgo()
+			e.log.Forgo()
 			return nil
 		}
 	}
@@ -93,7 +88,7 @@ func (d *shard) claimParts(claim *partsClaim, most int, r *exchange.Result) (wai
 	e.mu.Unlock()
 	claim.parts, claim.bytes = d.book.PartsMax(&d.order, digits)
 	claim.parts = min(claim.parts, most)
-	wait, err = e.journal.ClaimMany(claim.parts, claim.bytes)
+	wait, err = e.log.ClaimMany(claim.parts, claim.bytes)
 	if wait != nil {
 		return wait, false, nil
 	}
@@ -105,7 +100,7 @@ func (d *shard) claimParts(claim *partsClaim, most int, r *exchange.Result) (wai
 func (d *shard) awaitRoom(wait <-chan struct{}) error {
 	err := d.await(wait)
 	if err != nil {
-		d.engine.journal.Forgo()
+		d.engine.log.Forgo()
 	}
 	return err
 }
@@ -113,14 +108,14 @@ func (d *shard) awaitRoom(wait <-chan struct{}) error {
 // awaitSync waits until record seq is on stable storage, while reads go on: the disk may be
 // full for hours. The error is the journal's and final, or ErrStopped.
 func (d *shard) awaitSync(seq uint64) error {
-	j := d.engine.journal
-	if j.Synced() >= seq {
+	log := d.engine.log
+	if log.Synced() >= seq {
 		return nil
 	}
 	wake := make(chan struct{}, 1)
-	j.Notify(seq, wake)
-	for j.Synced() < seq {
-		if err := j.Err(); err != nil {
+	log.Notify(seq, wake)
+	for log.Synced() < seq {
+		if err := log.Err(); err != nil {
 			return fmt.Errorf("engine: %w", err)
 		}
 		if err := d.await(wake); err != nil {
@@ -147,7 +142,7 @@ func (d *shard) await(wait <-chan struct{}) error {
 func (d *shard) appendPart(claim *partsClaim) (uint64, error) {
 	claim.parts--
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
-	seq, err := d.engine.journal.AppendMany(d.record, claim.bytes)
+	seq, err := d.engine.log.AppendMany(d.record, claim.bytes)
 	if err != nil {
 		return 0, fmt.Errorf("engine: %w", err)
 	}
@@ -158,7 +153,7 @@ func (d *shard) appendPart(claim *partsClaim) (uint64, error) {
 // gives back what is left of it. An error is the journal's and final, or ErrStopped: then the order is unfinished.
 func (d *shard) continueOrder(claim *partsClaim) error {
 	e, o := d.engine, &d.order
-	defer func() { e.journal.Unclaim(claim.parts, claim.bytes) }()
+	defer func() { e.log.Unclaim(claim.parts, claim.bytes) }()
 	var appended [partsUnsyncedMax]uint64
 	for n := 0; claim.parts > 0 && d.book.Unfinished() != 0; n++ {
 		if err := d.giveWay(); err != nil {
@@ -188,18 +183,22 @@ func (d *shard) continueOrder(claim *partsClaim) error {
 // finish finishes the order that a start, or a stop, has left unfinished; it costs
 // nothing if there is none. reason says why that is not possible now, and then nothing of
 // the symbol may change: NoRoom, or TooManyFills if one of its parts is larger than the
-// journal takes. An error is the journal's and final, or ErrStopped.
+// journal takes. If it takes the parts and not all at once, which a book may come to that
+// has grown in larger segments, they are claimed in several goes: the order has begun and
+// cannot be refused any more. An error is the journal's and final, or ErrStopped.
 func (d *shard) finish() (reason exchange.RejectReason, err error) {
-	for id := d.book.Unfinished(); id != 0; id = d.book.Unfinished() {
-		d.order, _ = d.book.Find(id)
+	for most := math.MaxInt; d.book.Unfinished() != 0; {
+		d.order, _ = d.book.Find(d.book.Unfinished())
 		var claim partsClaim
 		var r exchange.Result
-		wait, ok, err := d.claimParts(&claim, finishClaimMax, &r)
+		wait, ok, err := d.claimParts(&claim, most, &r)
 		switch {
 		case ok:
 			err = d.continueOrder(&claim)
 		case wait != nil:
 			err = d.awaitRoom(wait)
+		case err == nil && r.Reason == exchange.TooManyFills && claim.parts > 1:
+			most = claim.parts / 2
 		case err == nil:
 			return r.Reason, nil
 		}

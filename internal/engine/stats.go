@@ -80,7 +80,7 @@ func (e *Engine) Stats() Stats {
 		RefsRepeated: e.counters.refsRepeated.Load(),
 		RefsAsked:    e.counters.refsAsked.Load(),
 		Lag:          e.lag(),
-		Appended:     e.journal.Appended(),
+		Appended:     e.log.Appended(),
 	}
 	s.Orders = s.LastOrder - e.counters.lastAtStart
 	for _, in := range e.awakeNow() {
@@ -93,7 +93,7 @@ func (e *Engine) Stats() Stats {
 	e.mu.Unlock()
 	// Always in the same order: in another one a sum of floats may come out smaller by
 	// its last bit, and to who rates it that is a counter that began anew.
-	durable := e.durable()
+	durable := e.durable.seq()
 	for _, d := range *e.numbered.Load() {
 		if d.told(durable) != nil {
 			s.Halted++

@@ -121,7 +121,7 @@ func (e *Engine) pause(ctx context.Context, n int) error {
 	select {
 	case <-timer.C:
 		if e.failed.Load() { // what is not settled stays so
-			return fmt.Errorf("engine: %w", e.journal.Err())
+			return fmt.Errorf("engine: %w", e.log.Err())
 		}
 		return nil
 	case <-ctx.Done():
