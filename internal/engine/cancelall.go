@@ -42,7 +42,7 @@ func (e *Engine) CancelAll(ctx context.Context, account exchange.AccountID, sym 
 //
 // It cannot deadlock. One cancelAll at a time holds shards (Engine.barrier), so no two ever
 // hold some each and wait for the rest. A shard comes to it after the command that it is in
-// the middle of (inbox.putUrgent), and that waits for the journal alone, never for another
+// the middle of (inbox.offer), and that waits for the journal alone, never for another
 // owner: what hangs on another command goes back to its session (errAgain). A shard that is
 // in the middle of a long order says so between two parts. Then all are let go, and only
 // this cancelAll waits for the end of that order. The last of barrierTries waits for it
@@ -78,7 +78,12 @@ type bookLook struct {
 // arrived, and again once it is let go; the caller in between.
 type heldShard struct {
 	task
+	by      *cancelAll
 	shard   *shard
+	patient bool              // it waits for the end of a long order
+	arrived chan<- *heldShard // takes it once it is held, or says why it is not
+	letGo   <-chan struct{}   // closed when it is over
+
 	busy    bool              // the shard is in the middle of a long order
 	large   bool              // its book has to be looked through first
 	open    []exchange.Cancel // what the account has open there, in order of ids
@@ -113,7 +118,7 @@ func (e *Engine) cancelAll(ctx context.Context, account exchange.AccountID, sym 
 			err = c.look(ctx, first.shard)
 		default: // this is done there at the end of the long order
 			try++
-			err = e.urgently(ctx, &first.shard.inbox, func() error { return nil })
+			err = e.call(ctx, &first.shard.inbox, func() error { return nil })
 			clear(looks) // each order that comes meanwhile makes them longer
 		}
 		if err != nil {
@@ -164,8 +169,9 @@ func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient boo
 		}
 		arrived := make(chan *heldShard, len(more))
 		for _, d := range more {
-			h := c.holdShard(d, arrived, letGo, patient)
-			if _, err := d.inbox.putUrgent(&h.task, true); err != nil {
+			h := &heldShard{by: c, shard: d, patient: patient, arrived: arrived, letGo: letGo}
+			h.task = task{request: h, done: make(chan struct{}, 1)}
+			if err := d.inbox.offer(&h.task); err != nil {
 				return nil, err
 			}
 		}
@@ -212,32 +218,34 @@ func (c *cancelAll) missing() (shards []*shard) {
 	return shards
 }
 
-// holdShard returns what makes a shard look up what the account has open, say that it has
-// arrived, and stay held until letGo is closed.
-func (c *cancelAll) holdShard(d *shard, arrived chan<- *heldShard, letGo <-chan struct{}, patient bool) *heldShard {
-	h := &heldShard{shard: d, task: task{done: make(chan struct{}, 1)}}
-	h.work = func() error {
-		select {
-		case <-letGo:
-			return nil // too late: it is over
-		default:
-		}
-		h.find(c)
-		arrived <- h
-		if h.large {
-			return nil
-		}
-		<-letGo
-		h.cancel(c)
-		return h.err
+// do looks up what the account has open, says that the shard has arrived, and holds it
+// until letGo is closed: in this one place a goroutine is stopped, so that the loop of an
+// inbox need not know of shards that are held.
+func (h *heldShard) do() error {
+	select {
+	case <-h.letGo:
+		return nil // too late: it is over
+	default:
 	}
-	h.between = func() bool {
-		if h.busy = !patient; h.busy {
-			arrived <- h
-		}
-		return h.busy
+	h.find(h.by)
+	h.arrived <- h
+	if h.large {
+		return nil
 	}
-	return h
+	<-h.letGo
+	h.cancel(h.by)
+	return h.err
+}
+
+// amid says that the shard is in the middle of a long order, unless the cancelAll waits for
+// the end of that.
+func (h *heldShard) amid() bool {
+	if h.patient {
+		return false
+	}
+	h.busy = true
+	h.arrived <- h
+	return true
 }
 
 // find looks up what the account has open at the shard, once no order is unfinished there.
@@ -284,7 +292,7 @@ func (c *cancelAll) openIn(d *shard) int {
 func (c *cancelAll) look(ctx context.Context, d *shard) error {
 	look := &bookLook{}
 	for next := -1; next != 0; {
-		err := c.engine.urgently(ctx, &d.inbox, func() error {
+		err := c.engine.call(ctx, &d.inbox, func() error {
 			if next < 0 {
 				next, look.after = 0, exchange.OrderID(c.engine.lastOrder.Load())
 			}

@@ -133,14 +133,16 @@ type Engine struct {
 	// awakeMu guards which owners have a goroutine.
 	awakeMu    sync.Mutex
 	awake      map[*inbox]struct{}
-	closing    bool         // no owner begins any more
 	awakeCount atomic.Int64 // how many are awake
 
-	barrier     chan struct{}    // holds one value while a cancelAll holds shards
-	lastKnown   exchange.OrderID // the highest id that an order had at the start
-	interrupted atomic.Bool      // Interrupt
-	stop        chan struct{}    // closed by Close, before it ends the owners
-	running     sync.WaitGroup   // all goroutines
+	barrier   chan struct{}    // holds one value while a cancelAll holds shards
+	lastKnown exchange.OrderID // the highest id that an order had at the start
+
+	// An engine ends in two steps. Interrupt: no command begins any more, those in the inboxes
+	// come back with ErrStopped. Close: no owner begins any more either, and nobody waits.
+	interrupted atomic.Bool
+	stop        chan struct{}  // closed by Close, see closing
+	running     sync.WaitGroup // all goroutines
 }
 
 // New starts the goroutines of an exchange in the given state. The state's
@@ -345,8 +347,8 @@ func (e *Engine) append(record []byte, claimed int) (uint64, error) {
 // that are under way return ErrStopped or what they came to. The journal stays
 // open: it is the caller's.
 func (e *Engine) Close() {
-	close(e.stop)
 	e.Interrupt()
+	close(e.stop)
 	e.endOwners()
 	e.running.Wait()
 }

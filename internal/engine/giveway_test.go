@@ -28,7 +28,7 @@ func (m *market) inParts(sym exchange.Symbol) (end func() error) {
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		var last error
-		err := m.urgently(background, &d.inbox, func() error {
+		err := m.call(background, &d.inbox, func() error {
 			close(begun)
 			for last = d.giveWay(); last == nil && !over.Load(); last = d.giveWay() {
 				time.Sleep(10 * time.Microsecond)
@@ -51,7 +51,7 @@ func (m *market) inParts(sym exchange.Symbol) (end func() error) {
 func (m *market) held(sym exchange.Symbol) (end func()) {
 	begun, over, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- m.urgently(background, &m.shard(sym).inbox, func() error {
+		ended <- m.call(background, &m.shard(sym).inbox, func() error {
 			close(begun)
 			<-over
 			return nil
@@ -144,7 +144,7 @@ func TestBetweenTwoPartsOfAnOrderOthersRead(t *testing.T) {
 func TestWhatWaitsForALongOrderIsBounded(t *testing.T) {
 	m := open(t, Options{})
 	d := m.shard("A")
-	require.NoError(t, m.urgently(background, &d.inbox, func() error {
+	require.NoError(t, m.call(background, &d.inbox, func() error {
 		d.inbox.kept = make([]*task, keptMax)
 		defer func() { d.inbox.kept = nil }()
 		done := m.later(buy("A", 1, 1))
@@ -410,7 +410,7 @@ func TestASignIsGivenInTheMiddleOfUrgentWork(t *testing.T) {
 	m := open(t, Options{})
 	release := m.held("A")
 	in, over := &m.shard("A").inbox, make(chan struct{})
-	work := &task{done: make(chan struct{}, 1), work: func() error {
+	work := &task{done: make(chan struct{}, 1), request: &call{work: func() error {
 		for {
 			select {
 			case <-over:
@@ -421,15 +421,14 @@ func TestASignIsGivenInTheMiddleOfUrgentWork(t *testing.T) {
 				}
 			}
 		}
-	}}
-	_, err := in.putUrgent(work, true)
-	require.NoError(t, err)
+	}}}
+	require.NoError(t, in.offer(work))
 	alive := make(chan error, 1)
 	go func() { alive <- m.isAlive() }()
 	require.Eventually(t, func() bool {
 		in.mu.Lock()
 		defer in.mu.Unlock()
-		return len(in.urgent) == 2
+		return len(in.requests) == 2
 	}, time.Minute, time.Millisecond)
 	release()
 	require.NoError(t, <-alive)
@@ -442,10 +441,8 @@ func TestOperatorsThatWaitForOneShardAreBounded(t *testing.T) {
 	m := open(t, Options{})
 	release := m.held("A")
 	in := &m.shard("A").inbox
-	for range urgentMax {
-		sent, err := in.putUrgent(&task{done: make(chan struct{}, 1)}, true)
-		require.NoError(t, err)
-		require.True(t, sent)
+	for range requestsMax {
+		require.NoError(t, in.offer(&task{request: sign{}, done: make(chan struct{}, 1)}))
 	}
 	_, err := m.Halt(background, "A", "")
 	require.ErrorIs(t, err, errBusy)
@@ -554,7 +551,7 @@ func TestAnAccountGetsNoOrderUntilTheRecordOfItsCancelAll(t *testing.T) {
 	m = open(t, Options{Now: func() int64 {
 		if armed.CompareAndSwap(true, false) { // all shards are held, and the record is not written
 			d, c := m.shard("B"), buy("B", 1, 1)
-			_ = m.urgently(background, &d.inbox, func() error {
+			_ = m.call(background, &d.inbox, func() error {
 				reserved.Store(d.reserve(&c, new(exchange.Result)))
 				unsettled.Store(d.unsettled)
 				return nil

@@ -43,7 +43,7 @@ func (e *Engine) change(ctx context.Context, sym exchange.Symbol, do func(*shard
 // durable. The error is ErrStopped, errBusy, the journal's or ctx's: if it says that ctx
 // ended, work was not done, or its record is not durable yet.
 func (e *Engine) inside(ctx context.Context, in *inbox, work func() error) error {
-	if err := e.urgently(ctx, in, work); err != nil {
+	if err := e.call(ctx, in, work); err != nil {
 		return err
 	}
 	if e.failed.Load() {
@@ -52,21 +52,32 @@ func (e *Engine) inside(ctx context.Context, in *inbox, work func() error) error
 	return e.Durable(ctx, e.log.Appended())
 }
 
-// urgently has an owner do work before whatever else waits for it, after the command that
+// call is a request to do something between two commands, unless its caller has given up
+// by then.
+type call struct {
+	begun atomic.Bool // or given up
+	work  func() error
+}
+
+func (c *call) do() error {
+	if !c.begun.CompareAndSwap(false, true) {
+		return nil
+	}
+	return c.work()
+}
+
+func (c *call) amid() bool { return false }
+
+// call has an owner do work before whatever else waits for it, after the command that
 // is under way, and waits until it is done. The error is ErrStopped, errBusy, ctx's, and
 // then nothing was done; or it is that of work.
-func (e *Engine) urgently(ctx context.Context, in *inbox, work func() error) error {
-	var begun atomic.Bool // or given up
-	t := &task{done: make(chan struct{}, 1), work: func() error {
-		if !begun.CompareAndSwap(false, true) {
-			return nil
-		}
-		return work()
-	}}
-	if _, err := in.putUrgent(t, true); err != nil {
+func (e *Engine) call(ctx context.Context, in *inbox, work func() error) error {
+	c := &call{work: work}
+	t := &task{request: c, done: make(chan struct{}, 1)}
+	err := in.offer(t)
+	if err != nil {
 		return err
 	}
-	var err error
 	select {
 	case <-t.done:
 		return t.err
@@ -75,7 +86,7 @@ func (e *Engine) urgently(ctx context.Context, in *inbox, work func() error) err
 	case <-e.stop:
 		err = ErrStopped
 	}
-	if begun.CompareAndSwap(false, true) {
+	if c.begun.CompareAndSwap(false, true) {
 		return err
 	}
 	<-t.done // soon

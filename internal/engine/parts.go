@@ -224,8 +224,9 @@ func (e *Engine) finishFirst(d *shard) {
 	if d.book.Unfinished() == 0 {
 		return
 	}
-	_, _ = d.inbox.putUrgent(&task{done: make(chan struct{}, 1), work: func() error { // nothing is in the inbox yet
+	t := &task{done: make(chan struct{}, 1), request: &call{work: func() error {
 		_, err := d.finish()
 		return err
-	}}, true)
+	}}}
+	_ = d.inbox.offer(t) // nothing is in the inbox yet
 }

@@ -63,7 +63,7 @@ func (m *market) afterWith(seq uint64, fullDisk bool, wrap func(*journal.Journal
 		j.Close()
 	})
 	for _, d := range *again.numbered.Load() { // it finishes first what is unfinished, if there is room
-		require.NoError(m.t, again.urgently(background, &d.inbox, func() error { return nil }))
+		require.NoError(m.t, again.call(background, &d.inbox, func() error { return nil }))
 	}
 	return again
 }
@@ -330,7 +330,7 @@ func TestAShardDoesNotKeepTheMemoryOfALongOrder(t *testing.T) {
 	}
 	require.Equal(t, exchange.OK, m.do(buy("A", resting, 5)).Reason)
 	d, record, fills := m.shard("A"), 0, 0
-	require.NoError(t, m.urgently(background, &d.inbox, func() error {
+	require.NoError(t, m.call(background, &d.inbox, func() error {
 		record, fills = cap(d.record), cap(d.fills)
 		return nil
 	}))

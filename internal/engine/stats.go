@@ -85,7 +85,7 @@ func (e *Engine) Stats() Stats {
 	s.Orders = s.LastOrder - e.counters.lastAtStart
 	for _, in := range e.awakeNow() {
 		in.mu.Lock()
-		s.Inbox += int64(len(in.tasks)+len(in.urgent)) + in.keptCount.Load()
+		s.Inbox += int64(len(in.tasks)+len(in.requests)) + in.keptCount.Load()
 		in.mu.Unlock()
 	}
 	e.mu.Lock()
