@@ -38,11 +38,8 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 		return fmt.Errorf("market data after record %d: %w", state.Seq, err)
 	}
 	s.onReload(func(c *config) (func(), error) { return func() { records.Hold(held(c)) }, nil }, "max-lag")
-	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Health: s.newHealth(), Log: s.log}
-	if s.config.ack == ackPostgres {
-		// What is only in the journal may be undone with its disk.
-		o.Limit = func() uint64 { return s.projector.Applied() }
-	}
+	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Health: s.newHealth(), Log: s.log,
+		Limit: func() uint64 { return s.engine.DurableSeq() }} // there is an engine before the feed runs
 	snap := &market.Snapshot{Seq: state.Seq, Symbols: state.Symbols, Orders: state.Orders,
 		Traded: s.database.traded, Trades: s.database.trades}
 	s.database.traded, s.database.trades = nil, nil

@@ -22,6 +22,9 @@ import (
 	"outcry/internal/wire"
 )
 
+// The journal is the log of an engine on one machine.
+var _ engine.Log = (*journal.Journal)(nil)
+
 // server is everything that a running exchange consists of, in the order in which
 // it is started. stop ends it in the opposite order.
 type server struct {

@@ -10,32 +10,31 @@ import (
 // hangs. Owners at rest have nothing to hang on and are not asked. An error names the
 // first owner that did not answer before ctx ended, or is ErrStopped.
 func (e *Engine) Alive(ctx context.Context) error {
-	type sign struct {
-		of *inbox
-		task
-	}
-	var signs []*sign
+	asked := make(map[*inbox]*task)
 	for _, in := range e.awakeNow() {
-		s := &sign{of: in, task: task{done: make(chan struct{}, 1)}}
-		sent, err := in.putUrgent(&s.task, false)
-		if err != nil {
+		t := &task{request: sign{}, done: make(chan struct{}, 1)}
+		if err := in.offer(t); err != nil {
 			return fmt.Errorf("engine: ask %s for a sign: %w", in.owner, err)
 		}
-		if sent {
-			signs = append(signs, s)
-		}
+		asked[in] = t
 	}
-	for _, s := range signs {
+	for in, t := range asked {
 		select {
-		case <-s.done:
+		case <-t.done:
 		case <-ctx.Done():
-			return fmt.Errorf("engine: ask %s for a sign: %w", s.of.owner, ctx.Err())
+			return fmt.Errorf("engine: ask %s for a sign: %w", in.owner, ctx.Err())
 		case <-e.stop:
-			return fmt.Errorf("engine: ask %s for a sign: %w", s.of.owner, ErrStopped)
+			return fmt.Errorf("engine: ask %s for a sign: %w", in.owner, ErrStopped)
 		}
 	}
 	return nil
 }
+
+// sign is a request for nothing but an answer.
+type sign struct{}
+
+func (sign) do() error  { return nil }
+func (sign) amid() bool { return true }
 
 // String names the owner in errors.
 func (d *shard) String() string { return "the shard of " + string(d.symbol) }

@@ -66,7 +66,7 @@ func TestAnOwnerRestsOnlyWhenNothingIsAboutToCome(t *testing.T) {
 		"nothing":                   {func(*inbox) {}, true},
 		"a task":                    {func(in *inbox) { in.tasks <- nil }, false},
 		"a sender waits for room":   {func(in *inbox) { in.waiting = 1 }, false},
-		"an operator waits":         {func(in *inbox) { in.urgent = []*task{{}} }, false},
+		"an operator waits":         {func(in *inbox) { in.requests = []*task{{}} }, false},
 		"a task came since a while": {func(in *inbox) { in.fresh = true }, false},
 	} {
 		in := &inbox{engine: m.Engine, owner: restless{}, tasks: make(chan *task, 1)}

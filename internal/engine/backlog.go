@@ -2,12 +2,10 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"outcry/internal/exchange"
-	"outcry/internal/journal"
 )
 
 // paceDelayMax is how long a call of Execute waits when the projection is
@@ -19,7 +17,7 @@ func (e *Engine) lag() uint64 {
 	if e.options.Projection == nil {
 		return 0
 	}
-	applied, appended := e.options.Projection.Applied(), e.journal.Appended()
+	applied, appended := e.options.Projection.Applied(), e.log.Appended()
 	if applied >= appended {
 		return 0
 	}
@@ -31,7 +29,7 @@ func (e *Engine) lag() uint64 {
 // look, before work that would be in vain; claim makes sure.
 func (e *Engine) admit() exchange.RejectReason {
 	switch {
-	case e.journal.Room() != nil:
+	case e.log.Room() != nil:
 		return exchange.NoRoom
 	case e.lag() >= uint64(e.limits.backlog.Load()):
 		return exchange.DatabaseBehind
@@ -46,7 +44,7 @@ func (e *Engine) Refusing() error {
 	//exhaustive:ignore admit has no others
 	switch e.admit() {
 	case exchange.NoRoom:
-		return e.journal.Room()
+		return e.log.Room()
 	case exchange.DatabaseBehind:
 		return fmt.Errorf("engine: Postgres is %d records behind, the limit is %d", e.lag(), e.limits.backlog.Load())
 	}
@@ -58,29 +56,14 @@ func (e *Engine) Refusing() error {
 // refused, with NoRoom or TooManyFills in r, it returns false. An error is the
 // journal's and final.
 func (e *Engine) claim(bytes int, r *exchange.Result) (ok bool, err error) {
-	return claimed(e.journal.Claim(bytes), exchange.NoRoom, exchange.TooManyFills, r)
+	return claimed(e.log.Claim(bytes), exchange.NoRoom, exchange.TooManyFills, r)
 }
 
 // claimToCancel is claim for a cancel, which goes on in the journal's reserve and
 // is refused with NoRoomToCancel at its end. One of many orders may also be refused
 // with TooManyCancels.
 func (e *Engine) claimToCancel(bytes int, r *exchange.Result) (ok bool, err error) {
-	return claimed(e.journal.ClaimReserve(bytes), exchange.NoRoomToCancel, exchange.TooManyCancels, r)
-}
-
-// claimed tells a claim that is refused from a journal that has failed.
-func claimed(err error, noRoom, tooLarge exchange.RejectReason, r *exchange.Result) (ok bool, _ error) {
-	switch {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, journal.ErrNoRoom):
-		r.Reason = noRoom
-	case errors.Is(err, journal.ErrTooLarge):
-		r.Reason = tooLarge
-	default:
-		return false, fmt.Errorf("engine: %w", err)
-	}
-	return false, nil
+	return claimed(e.log.ClaimReserve(bytes), exchange.NoRoomToCancel, exchange.TooManyCancels, r)
 }
 
 // pace slows a session down while Postgres is more than half of the bound

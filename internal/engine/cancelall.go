@@ -24,9 +24,9 @@ func (e *Engine) CancelAll(ctx context.Context, account exchange.AccountID, sym 
 		return exchange.CancelAllResult{}, err
 	}
 	if e.failed.Load() {
-		return exchange.CancelAllResult{}, fmt.Errorf("engine: %w", e.journal.Err())
+		return exchange.CancelAllResult{}, fmt.Errorf("engine: %w", e.log.Err())
 	}
-	return c.result, e.Durable(ctx, e.journal.Appended())
+	return c.result, e.Durable(ctx, e.log.Appended())
 }
 
 // cancelAll is one try of a call of CancelAll. Books belong to their shards, so it takes a
@@ -42,33 +42,55 @@ func (e *Engine) CancelAll(ctx context.Context, account exchange.AccountID, sym 
 //
 // It cannot deadlock. One cancelAll at a time holds shards (Engine.barrier), so no two ever
 // hold some each and wait for the rest. A shard comes to it after the command that it is in
-// the middle of (inbox.putUrgent), and that waits for the journal alone, never for another
+// the middle of (inbox.offer), and that waits for the journal alone, never for another
 // owner: what hangs on another command goes back to its session (errAgain). A shard that is
 // in the middle of a long order says so between two parts. Then all are let go, and only
 // this cancelAll waits for the end of that order. The last of barrierTries waits for it
 // with the others held, and comes to its end too: a shard that it waits for has one order
 // to finish before it is held, and there are as many shards as symbols at the most.
+//
+// A shard looks at no more than lookMax orders while others are held. If its book has more,
+// it is let go like the others, and looks through them before, a piece at a time between its
+// other tasks (cancelAll.look). Once it is held, what it found is still all that there is but
+// for orders that came since: their ids are above those that were given out when it began.
 type cancelAll struct {
 	engine *Engine
 	owner  *exchange.Account
-	symbol exchange.Symbol // empty for all
+	symbol exchange.Symbol      // empty for all
+	looks  map[*shard]*bookLook // of books that are too large to be looked through while others are held
 
-	held   []*holding
+	held   []*heldShard
 	event  exchange.Event
 	seq    uint64 // of the record, 0 where there is none
 	result exchange.CancelAllResult
 }
 
-// holding is a shard that a cancelAll holds. The shard's goroutine uses it until it has
-// arrived, and again once it is let go; the caller in between.
-type holding struct {
-	task
-	shard *shard
-	busy  bool              // the shard is in the middle of a long order
-	open  []exchange.Cancel // what the account has open there, in order of ids
+// lookMax is how many orders of a book, at rest or closed, a shard looks at in one go.
+const lookMax = 4096
 
-	unfinished bool  // there is no room to finish an order first
-	err        error // of finishing it
+// bookLook is what an account has had open in a book, found while nobody was held.
+type bookLook struct {
+	found []exchange.OrderID // in no order; all that rest still, and some that do not
+	after exchange.OrderID   // ids above it were given out since
+}
+
+// heldShard is a shard that a cancelAll holds. The shard's goroutine uses it until it has
+// arrived, and again once it is let go; the caller in between.
+type heldShard struct {
+	task
+	by      *cancelAll
+	shard   *shard
+	patient bool              // it waits for the end of a long order
+	arrived chan<- *heldShard // takes it once it is held, or says why it is not
+	letGo   <-chan struct{}   // closed when it is over
+
+	busy    bool              // the shard is in the middle of a long order
+	large   bool              // its book has to be looked through first
+	open    []exchange.Cancel // what the account has open there, in order of ids
+	visited int               // orders that were looked at while others were held
+
+	refused exchange.RejectReason // of finishing an order first; OK if nothing is unfinished
+	err     error                 // of finishing it
 }
 
 // cancelAll does it, and returns the try that did. The error is ctx's, ErrStopped or
@@ -84,23 +106,31 @@ func (e *Engine) cancelAll(ctx context.Context, account exchange.AccountID, sym 
 	case sym != "" && !made:
 		return &cancelAll{result: exchange.CancelAllResult{Reason: exchange.UnknownSymbol}}, nil
 	}
-	for try := 1; ; try++ {
+	looks := make(map[*shard]*bookLook)
+	for try := 1; ; {
 		// Shards that were held by an earlier try may still look at that.
-		c := &cancelAll{engine: e, owner: owner, symbol: sym}
-		busy, err := c.run(ctx, try == barrierTries)
-		if busy == nil || err != nil {
+		c := &cancelAll{engine: e, owner: owner, symbol: sym, looks: looks}
+		first, err := c.run(ctx, try == barrierTries)
+		switch {
+		case first == nil || err != nil:
 			return c, err
+		case first.large:
+			err = c.look(ctx, first.shard)
+		default: // this is done there at the end of the long order
+			try++
+			err = e.call(ctx, &first.shard.inbox, func() error { return nil })
+			clear(looks) // each order that comes meanwhile makes them longer
 		}
-		// This is done there at the end of the long order.
-		if err := e.urgently(ctx, &busy.inbox, func() error { return nil }); err != nil {
+		if err != nil {
 			return c, err
 		}
 	}
 }
 
-// run holds the shards, and then does it. It returns a shard that it would have had to wait
-// for, unless it is patient, and then nothing was done.
-func (c *cancelAll) run(ctx context.Context, patient bool) (busy *shard, err error) {
+// run holds the shards, and then does it. If one of them needs something first, run returns
+// that one and nothing was done: its book has to be looked through, or, unless the run is
+// patient, it is in the middle of a long order.
+func (c *cancelAll) run(ctx context.Context, patient bool) (first *heldShard, err error) {
 	e := c.engine
 	select {
 	case e.barrier <- struct{}{}:
@@ -111,16 +141,16 @@ func (c *cancelAll) run(ctx context.Context, patient bool) (busy *shard, err err
 		return nil, ErrStopped
 	}
 	letGo := make(chan struct{})
-	busy, err = c.hold(ctx, letGo, patient)
-	if err == nil && busy == nil {
+	first, err = c.hold(ctx, letGo, patient)
+	if err == nil && first == nil {
 		err = c.record()
 		e.mu.Lock()
 		e.canceling = nil
 		e.mu.Unlock()
 	}
 	close(letGo)
-	if err != nil || busy != nil {
-		return busy, err // shards that are still to arrive find that it is over
+	if err != nil || first != nil {
+		return first, err // shards that are still to arrive find that it is over
 	}
 	for _, h := range c.held {
 		<-h.done
@@ -129,26 +159,27 @@ func (c *cancelAll) run(ctx context.Context, patient bool) (busy *shard, err err
 }
 
 // hold holds all shards in which the account has open orders, in order of their symbols.
-// They go on once letGo is closed.
-func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient bool) (busy *shard, err error) {
+// They go on once letGo is closed. It returns the shard that needs something first, see run.
+func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient bool) (first *heldShard, err error) {
 	for {
 		more := c.missing()
 		if len(more) == 0 {
-			slices.SortFunc(c.held, func(a, b *holding) int { return cmp.Compare(a.shard.symbol, b.shard.symbol) })
+			slices.SortFunc(c.held, func(a, b *heldShard) int { return cmp.Compare(a.shard.symbol, b.shard.symbol) })
 			return nil, nil
 		}
-		arrived := make(chan *holding, len(more))
+		arrived := make(chan *heldShard, len(more))
 		for _, d := range more {
-			h := c.holding(d, arrived, letGo, patient)
-			if _, err := d.inbox.putUrgent(&h.task, true); err != nil {
+			h := &heldShard{by: c, shard: d, patient: patient, arrived: arrived, letGo: letGo}
+			h.task = task{request: h, done: make(chan struct{}, 1)}
+			if err := d.inbox.offer(&h.task); err != nil {
 				return nil, err
 			}
 		}
 		for range more {
 			select {
 			case h := <-arrived:
-				if h.busy {
-					return h.shard, nil
+				if h.busy || h.large {
+					return h, nil
 				}
 				c.held = append(c.held, h)
 			case <-ctx.Done():
@@ -187,41 +218,94 @@ func (c *cancelAll) missing() (shards []*shard) {
 	return shards
 }
 
-// holding returns what makes a shard look up what the account has open, say that it has
-// arrived, and stay held until letGo is closed.
-func (c *cancelAll) holding(d *shard, arrived chan<- *holding, letGo <-chan struct{}, patient bool) *holding {
-	h := &holding{shard: d, task: task{done: make(chan struct{}, 1)}}
-	h.work = func() error {
-		select {
-		case <-letGo:
-			return nil // too late: it is over
-		default:
-		}
-		h.find(c.owner)
-		arrived <- h
-		<-letGo
-		h.cancel(c)
-		return h.err
+// do looks up what the account has open, says that the shard has arrived, and holds it
+// until letGo is closed: in this one place a goroutine is stopped, so that the loop of an
+// inbox need not know of shards that are held.
+func (h *heldShard) do() error {
+	select {
+	case <-h.letGo:
+		return nil // too late: it is over
+	default:
 	}
-	h.between = func() bool {
-		if h.busy = !patient; h.busy {
-			arrived <- h
-		}
-		return h.busy
+	h.find(h.by)
+	h.arrived <- h
+	if h.large {
+		return nil
 	}
-	return h
+	<-h.letGo
+	h.cancel(h.by)
+	return h.err
 }
 
-// find looks up what an account has open at the shard, once no order is unfinished there.
-func (h *holding) find(owner *exchange.Account) {
-	ok, err := h.shard.finish()
-	if h.unfinished, h.err = !ok, err; !ok {
+// amid says that the shard is in the middle of a long order, unless the cancelAll waits for
+// the end of that.
+func (h *heldShard) amid() bool {
+	if h.patient {
+		return false
+	}
+	h.busy = true
+	h.arrived <- h
+	return true
+}
+
+// find looks up what the account has open at the shard, once no order is unfinished there.
+func (h *heldShard) find(c *cancelAll) {
+	d, look := h.shard, c.looks[h.shard]
+	if h.refused, h.err = d.finish(); h.err != nil || h.refused != exchange.OK {
 		return
 	}
-	for o := range h.shard.book.OpenOf(owner) {
-		h.open = append(h.open, exchange.Cancel{Order: o.ID, Symbol: h.shard.symbol, Side: o.Side, Shares: o.Open, Limit: o.Limit})
+	last := exchange.OrderID(c.engine.lastOrder.Load()) // of this book; other symbols go on
+	if look == nil {
+		found, next := d.book.AppendOpenOf(nil, c.owner, 0, lookMax)
+		look, h.visited = &bookLook{found: found, after: last}, lookMax
+		// Further places need no look if the ledger knows of no other order.
+		if h.large = next != 0 && len(found) < c.openIn(d); h.large {
+			return
+		}
+	}
+	for _, id := range look.found {
+		h.note(c, id)
+	}
+	for id := look.after + 1; id <= last; id++ {
+		h.note(c, id)
 	}
 	slices.SortFunc(h.open, func(a, b exchange.Cancel) int { return a.Compare(&b) })
+}
+
+// note enters an order if it is one of the account's that rests at the shard.
+func (h *heldShard) note(c *cancelAll, id exchange.OrderID) {
+	h.visited++
+	if o, found := h.shard.book.Find(id); found && o.Account == c.owner && o.Open > 0 {
+		h.open = append(h.open, exchange.Cancel{Order: id, Symbol: h.shard.symbol, Side: o.Side, Shares: o.Open, Limit: o.Limit})
+	}
+}
+
+// openIn returns how many orders of the account are open at a shard, which is between two
+// commands.
+func (c *cancelAll) openIn(d *shard) int {
+	c.engine.mu.Lock()
+	defer c.engine.mu.Unlock()
+	return c.owner.OpenOrdersIn(d.instrument)
+}
+
+// look looks through a book while no shard is held.
+func (c *cancelAll) look(ctx context.Context, d *shard) error {
+	look := &bookLook{}
+	for next := -1; next != 0; {
+		err := c.engine.call(ctx, &d.inbox, func() error {
+			if next < 0 {
+				next, look.after = 0, exchange.OrderID(c.engine.lastOrder.Load())
+			}
+			look.found, next = d.book.AppendOpenOf(look.found, c.owner, next, lookMax)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	look.found = slices.DeleteFunc(look.found, func(id exchange.OrderID) bool { return id > look.after })
+	c.looks[d] = look
+	return nil
 }
 
 // record puts what is open into one record, appends it, and gives back the holds, all
@@ -230,8 +314,8 @@ func (c *cancelAll) record() error {
 	e := c.engine
 	c.event = exchange.Event{Kind: exchange.OrdersCanceled, Time: e.options.Now(), Account: c.owner.ID}
 	for _, h := range c.held {
-		if h.unfinished {
-			c.result.Reason = exchange.NoRoomToCancel
+		if h.err != nil || h.refused != exchange.OK {
+			c.result.Reason = ofCancel(h.refused)
 			return h.err
 		}
 		c.event.Time = h.shard.book.Moment(c.event.Time)
@@ -274,7 +358,7 @@ func (c *cancelAll) release() {
 }
 
 // sum returns what is canceled at the shard.
-func (h *holding) sum() exchange.CanceledIn {
+func (h *heldShard) sum() exchange.CanceledIn {
 	in := exchange.CanceledIn{Symbol: h.shard.symbol, Orders: len(h.open)}
 	for i := range h.open {
 		in.Shares = in.Shares.Add(h.open[i].Shares.Position())
@@ -283,7 +367,7 @@ func (h *holding) sum() exchange.CanceledIn {
 }
 
 // cancel takes the orders out of the shard's book, where the record has its place.
-func (h *holding) cancel(c *cancelAll) {
+func (h *heldShard) cancel(c *cancelAll) {
 	if c.seq == 0 || len(h.open) == 0 {
 		return
 	}

@@ -88,7 +88,7 @@ func (d *shard) forget() {
 // should, a shard keeps it: others that have less to do hold older ones, until the
 // sweeper comes to them.
 func (e *Engine) longAgo() uint64 {
-	appended := e.journal.Appended()
+	appended := e.log.Appended()
 	return appended - min(appended, uint64(e.limits.closedOrders.Load()))
 }
 
@@ -139,6 +139,6 @@ func (d *shard) adopt() {
 		d.halts.Store(&[]haltChange{{halt: h}})
 	}
 	if n := d.book.Closed(); n > 0 {
-		d.close(d.engine.journal.Appended(), n)
+		d.close(d.engine.log.Appended(), n)
 	}
 }

@@ -21,6 +21,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,6 @@ import (
 	"time"
 
 	"outcry/internal/exchange"
-	"outcry/internal/journal"
 )
 
 // History answers for orders that memory no longer holds.
@@ -57,7 +57,7 @@ type Projection interface {
 
 // Options are what an Engine needs. The zero value of a limit means its default.
 type Options struct {
-	Journal *journal.Journal
+	Journal Log
 	State   *exchange.State // the state after the journal's last record; the engine takes it over
 	// Projection and History are the database. Without a Projection nothing
 	// lags and nothing leaves memory; without a History what memory does not
@@ -111,7 +111,8 @@ var ErrStopped = errors.New("engine: stopped")
 // Engine is a running exchange. Its methods may be called from any goroutine.
 type Engine struct {
 	options   Options
-	journal   *journal.Journal
+	log       Log
+	durable   durability
 	registrar *registrar
 	shards    sync.Map                 // exchange.Symbol → *shard; a shard is never removed
 	index     *exchange.Index          // of the orders that memory holds
@@ -132,22 +133,27 @@ type Engine struct {
 	// awakeMu guards which owners have a goroutine.
 	awakeMu    sync.Mutex
 	awake      map[*inbox]struct{}
-	closing    bool         // no owner begins any more
 	awakeCount atomic.Int64 // how many are awake
 
-	barrier     chan struct{}    // holds one value while a cancelAll holds shards
-	lastKnown   exchange.OrderID // the highest id that an order had at the start
-	interrupted atomic.Bool      // Interrupt
-	stop        chan struct{}    // closed by Close, before it ends the owners
-	running     sync.WaitGroup   // all goroutines
+	barrier   chan struct{}    // holds one value while a cancelAll holds shards
+	lastKnown exchange.OrderID // the highest id that an order had at the start
+
+	// An engine ends in two steps. Interrupt: no command begins any more, those in the inboxes
+	// come back with ErrStopped. Close: no owner begins any more either, and nobody waits.
+	interrupted atomic.Bool
+	stop        chan struct{}  // closed by Close, see closing
+	running     sync.WaitGroup // all goroutines
 }
 
 // New starts the goroutines of an exchange in the given state. The state's
 // records are all in the journal or in the projection. Close ends it.
 func New(o Options) *Engine {
 	o.setDefaults()
-	e := &Engine{options: o, journal: o.Journal, ledger: o.State.Ledger, index: o.State.Index, stop: make(chan struct{}),
+	e := &Engine{options: o, log: o.Journal, ledger: o.State.Ledger, index: o.State.Index, stop: make(chan struct{}),
 		awake: make(map[*inbox]struct{}), barrier: make(chan struct{}, 1)}
+	if e.durable.log = e.log; o.AckPostgres {
+		e.durable.projection = o.Projection
+	}
 	e.refs.table, e.refs.filter = o.State.Refs, newRefFilter()
 	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax, SymbolsMax: o.SymbolsMax, AccountsMax: o.AccountsMax,
 		OpenOrdersMax: o.OpenOrdersMax, AccountOpenOrdersMax: o.AccountOpenOrdersMax, OrderValueMin: o.OrderValueMin})
@@ -159,6 +165,8 @@ func New(o Options) *Engine {
 	}
 	e.counters.lastAtStart = e.lastOrder.Load()
 	e.counters.accounts.Store(int64(e.ledger.Accounts()))
+	// A part of an order always fits into a segment.
+	e.index.FillsMax = min(cmp.Or(e.index.FillsMax, exchange.FillsMax), exchange.PartFillsFor(e.log.ClaimBytesMax()))
 	none := make([]*shard, e.index.Books())
 	e.numbered.Store(&none)
 	for sym, book := range o.State.Books {
@@ -252,9 +260,9 @@ func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, resul
 	if e.failed.Load() {
 		// A book may hold what no record says, and the journal's last record be synced
 		// all the same: nothing may be told any more.
-		return 0, fmt.Errorf("engine: %w", e.journal.Err())
+		return 0, fmt.Errorf("engine: %w", e.log.Err())
 	}
-	return e.journal.Appended(), nil
+	return e.log.Appended(), nil
 }
 
 // owner returns the inbox where a command is done, nil where no owner is known. It
@@ -311,29 +319,24 @@ func (e *Engine) known(id exchange.AccountID) bool {
 
 // Durable waits until everything up to seq may be told: it is synced in the
 // journal and, with AckPostgres, committed in Postgres. It returns the journal's
-// error, ErrStopped, or ctx's.
-func (e *Engine) Durable(ctx context.Context, seq uint64) error {
-	if err := e.journal.Wait(ctx, seq); err != nil || !e.options.AckPostgres {
-		return err
-	}
-	return e.options.Projection.WaitApplied(ctx, seq)
-}
+// error, the projection's, or ctx's.
+func (e *Engine) Durable(ctx context.Context, seq uint64) error { return e.durable.wait(ctx, seq) }
 
-// Notify sends to wake once Durable(seq) does not wait for the journal any more: it is
-// Journal.Notify.
-func (e *Engine) Notify(seq uint64, wake chan<- struct{}) { e.journal.Notify(seq, wake) }
+// Notify sends to wake once Durable(seq) does not wait for the journal any more. It does
+// not wait for wake to take the value: a channel with room for one misses nothing.
+func (e *Engine) Notify(seq uint64, wake chan<- struct{}) { e.durable.notify(seq, wake) }
 
-// MayTell reports whether Durable(seq) would return nil at once. With AckPostgres it
-// does not know, and says no.
-func (e *Engine) MayTell(seq uint64) bool {
-	return e.journal.Synced() >= seq && !e.options.AckPostgres
-}
+// MayTell reports whether Durable(seq) would return nil at once.
+func (e *Engine) MayTell(seq uint64) bool { return e.durable.reached(seq) }
+
+// DurableSeq returns the seq up to which everything may be told.
+func (e *Engine) DurableSeq() uint64 { return e.durable.seq() }
 
 // append puts one record into the journal, with room for it that was claimed. An
 // error is final: the exchange has failed, and what the record says must not
 // become visible.
 func (e *Engine) append(record []byte, claimed int) (uint64, error) {
-	seq, err := e.journal.AppendClaimed(record, claimed)
+	seq, err := e.log.AppendClaimed(record, claimed)
 	if err != nil {
 		return 0, fmt.Errorf("engine: %w", err)
 	}
@@ -344,8 +347,8 @@ func (e *Engine) append(record []byte, claimed int) (uint64, error) {
 // that are under way return ErrStopped or what they came to. The journal stays
 // open: it is the caller's.
 func (e *Engine) Close() {
-	close(e.stop)
 	e.Interrupt()
+	close(e.stop)
 	e.endOwners()
 	e.running.Wait()
 }

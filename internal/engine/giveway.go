@@ -14,7 +14,7 @@ func (d *shard) giveWay() error {
 	if in.engine.interrupted.Load() {
 		return ErrStopped
 	}
-	in.signBetween()
+	in.requestsAmid()
 	for range giveWayMax {
 		if len(in.kept) >= keptMax {
 			return nil // they wait in the inbox
@@ -22,7 +22,7 @@ func (d *shard) giveWay() error {
 		select {
 		case t := <-in.tasks:
 			if t != nil && !in.read(t) {
-				in.kept = append(in.kept, t)
+				in.setAside(t)
 			}
 		default:
 			return nil
@@ -31,27 +31,27 @@ func (d *shard) giveWay() error {
 	return nil
 }
 
-// signBetween answers what is urgent and can be answered in the middle of an order; the
-// rest stays where it is.
-func (in *inbox) signBetween() {
+// requestsAmid answers the requests that can be answered in the middle of an order; the
+// others stay where they are.
+func (in *inbox) requestsAmid() {
 	if !in.asked.Load() {
 		return
 	}
 	in.mu.Lock()
-	urgent := in.urgent
-	in.urgent = nil
+	requests := in.requests
+	in.requests = nil
 	in.mu.Unlock()
 	var later []*task
-	for _, t := range urgent {
-		if t.work == nil || t.between != nil && t.between() {
+	for _, t := range requests {
+		if t.request.amid() {
 			t.done <- struct{}{}
 		} else {
 			later = append(later, t)
 		}
 	}
 	in.mu.Lock()
-	in.urgent = append(later, in.urgent...)
-	in.asked.Store(len(in.urgent) > 0)
+	in.requests = append(later, in.requests...)
+	in.asked.Store(len(in.requests) > 0)
 	in.mu.Unlock()
 }
 

@@ -28,7 +28,7 @@ func (m *market) inParts(sym exchange.Symbol) (end func() error) {
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		var last error
-		err := m.urgently(background, &d.inbox, func() error {
+		err := m.call(background, &d.inbox, func() error {
 			close(begun)
 			for last = d.giveWay(); last == nil && !over.Load(); last = d.giveWay() {
 				time.Sleep(10 * time.Microsecond)
@@ -51,7 +51,7 @@ func (m *market) inParts(sym exchange.Symbol) (end func() error) {
 func (m *market) held(sym exchange.Symbol) (end func()) {
 	begun, over, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- m.urgently(background, &m.shard(sym).inbox, func() error {
+		ended <- m.call(background, &m.shard(sym).inbox, func() error {
 			close(begun)
 			<-over
 			return nil
@@ -144,7 +144,7 @@ func TestBetweenTwoPartsOfAnOrderOthersRead(t *testing.T) {
 func TestWhatWaitsForALongOrderIsBounded(t *testing.T) {
 	m := open(t, Options{})
 	d := m.shard("A")
-	require.NoError(t, m.urgently(background, &d.inbox, func() error {
+	require.NoError(t, m.call(background, &d.inbox, func() error {
 		d.inbox.kept = make([]*task, keptMax)
 		defer func() { d.inbox.kept = nil }()
 		done := m.later(buy("A", 1, 1))
@@ -180,6 +180,79 @@ func TestACancelAllVisitsOnlySymbolsInWhichItsAccountHasOrders(t *testing.T) {
 	m.agrees()
 }
 
+// TestACancelAllHoldsNobodyWhileItLooksThroughALargeBook counts the orders that are looked at
+// while shards are held, with a book whose other orders are all in front of the account's own.
+func TestACancelAllHoldsNobodyWhileItLooksThroughALargeBook(t *testing.T) {
+	m := open(t, Options{})
+	const resting = 5 * lookMax
+	for range resting {
+		m.do(sell("A", 1, 9))
+	}
+	visited := func() int {
+		c, err := m.Engine.cancelAll(background, "1", "")
+		require.NoError(t, err)
+		require.Len(t, c.event.Cancels, 3)
+		require.Contains(t, c.looks, m.shard("A"), "it was looked through before it was held")
+		n := 0
+		for _, h := range c.held {
+			n += h.visited
+		}
+		return n
+	}
+	m.all(buy("A", 1, 1), buy("B", 1, 1), buy("A", 1, 2))
+	require.LessOrEqual(t, visited(), lookMax+4)
+	m.agrees()
+	require.EqualValues(t, resting, m.Stats().OpenOrders)
+}
+
+// TestACancelAllFindsWhatChangesWhileItLooks has the account's orders come, close and be
+// filled between two pieces of a look, and others take the places of those that are gone.
+func TestACancelAllFindsWhatChangesWhileItLooks(t *testing.T) {
+	var db database
+	m := open(t, Options{Projection: &db, ClosedOrdersMax: 1})
+	db.applied.Store(1 << 62) // closed orders leave memory at once
+	const others = 4 * lookMax
+	for n := range others {
+		if m.do(sell("A", 1, 9)); n%100 == 0 {
+			m.do(buy("A", 1, 1))
+		}
+	}
+	c := &cancelAll{engine: m.Engine, owner: m.ledger.Account("1"), looks: map[*shard]*bookLook{}}
+	first, err := c.run(background, false)
+	require.NoError(t, err)
+	require.True(t, first.large)
+	require.NoError(t, c.look(background, first.shard))
+	m.all(cancelOf(2, "1"), sell("A", 2, 1), buy("A", 1, 2), sell("A", 1, 9), buy("A", 1, 3), buy("B", 1, 1))
+	for id := exchange.OrderID(3); id < 200; id++ {
+		m.do(cancelOf(id, "2"))
+	}
+	m.all(buy("A", 1, 4), buy("A", 1, 5))
+	open := m.Stats().OpenOrders
+	first, err = c.run(background, false)
+	require.NoError(t, err)
+	require.Nil(t, first)
+	require.Len(t, c.event.Cancels, (others+99)/100-3+5, "one was canceled, two are filled, and five came")
+	require.EqualValues(t, len(c.event.Cancels), open-m.Stats().OpenOrders)
+	m.mu.Lock()
+	require.Zero(t, c.owner.OpenOrders())
+	m.mu.Unlock()
+	m.agrees()
+}
+
+// TestWhatWaitsForItsNextTurnIsCounted among the tasks of an inbox.
+func TestWhatWaitsForItsNextTurnIsCounted(t *testing.T) {
+	m := open(t, Options{})
+	m.do(sell("A", 1, 9))
+	end := m.inParts("A")
+	for n := range 3 {
+		m.later(sell("A", 1, 9))
+		require.Eventually(t, func() bool { return m.Stats().Inbox == int64(n+1) && len(m.shard("A").inbox.tasks) == 0 },
+			time.Minute, time.Millisecond)
+	}
+	require.NoError(t, end())
+	require.Eventually(t, func() bool { return m.Stats().Inbox == 0 }, time.Minute, time.Millisecond)
+}
+
 // TestACancelAllTakesSymbolsThatCameMeanwhile has the account place an order in a symbol that
 // is not held yet, while it waits for another.
 func TestACancelAllTakesSymbolsThatCameMeanwhile(t *testing.T) {
@@ -211,7 +284,7 @@ func TestTheLastTryOfACancelAllWaitsForALongOrder(t *testing.T) {
 	c := &cancelAll{engine: m.Engine, owner: m.ledger.Account("2")}
 	busy, err := c.run(background, false)
 	require.NoError(t, err)
-	require.Same(t, m.shard("A"), busy)
+	require.Same(t, m.shard("A"), busy.shard)
 	require.EqualValues(t, 2, m.Stats().OpenOrders)
 	go func() {
 		c := &cancelAll{engine: m.Engine, owner: m.ledger.Account("2")}
@@ -266,7 +339,8 @@ func TestAnInterruptEndsLongFramesAndOrders(t *testing.T) {
 			ended <- err
 		}()
 	}
-	require.Eventually(t, func() bool { return m.Stats().Inbox == 1 }, time.Minute, time.Millisecond)
+	// The one waits in the inbox of B, the other is kept by A until the end of its order.
+	require.Eventually(t, func() bool { return m.Stats().Inbox == 2 }, time.Minute, time.Millisecond)
 	m.Interrupt()
 	release()
 	require.ErrorIs(t, end(), ErrStopped)
@@ -336,7 +410,7 @@ func TestASignIsGivenInTheMiddleOfUrgentWork(t *testing.T) {
 	m := open(t, Options{})
 	release := m.held("A")
 	in, over := &m.shard("A").inbox, make(chan struct{})
-	work := &task{done: make(chan struct{}, 1), work: func() error {
+	work := &task{done: make(chan struct{}, 1), request: &call{work: func() error {
 		for {
 			select {
 			case <-over:
@@ -347,15 +421,14 @@ func TestASignIsGivenInTheMiddleOfUrgentWork(t *testing.T) {
 				}
 			}
 		}
-	}}
-	_, err := in.putUrgent(work, true)
-	require.NoError(t, err)
+	}}}
+	require.NoError(t, in.offer(work))
 	alive := make(chan error, 1)
 	go func() { alive <- m.isAlive() }()
 	require.Eventually(t, func() bool {
 		in.mu.Lock()
 		defer in.mu.Unlock()
-		return len(in.urgent) == 2
+		return len(in.requests) == 2
 	}, time.Minute, time.Millisecond)
 	release()
 	require.NoError(t, <-alive)
@@ -368,10 +441,8 @@ func TestOperatorsThatWaitForOneShardAreBounded(t *testing.T) {
 	m := open(t, Options{})
 	release := m.held("A")
 	in := &m.shard("A").inbox
-	for range urgentMax {
-		sent, err := in.putUrgent(&task{done: make(chan struct{}, 1)}, true)
-		require.NoError(t, err)
-		require.True(t, sent)
+	for range requestsMax {
+		require.NoError(t, in.offer(&task{request: sign{}, done: make(chan struct{}, 1)}))
 	}
 	_, err := m.Halt(background, "A", "")
 	require.ErrorIs(t, err, errBusy)
@@ -480,7 +551,7 @@ func TestAnAccountGetsNoOrderUntilTheRecordOfItsCancelAll(t *testing.T) {
 	m = open(t, Options{Now: func() int64 {
 		if armed.CompareAndSwap(true, false) { // all shards are held, and the record is not written
 			d, c := m.shard("B"), buy("B", 1, 1)
-			_ = m.urgently(background, &d.inbox, func() error {
+			_ = m.call(background, &d.inbox, func() error {
 				reserved.Store(d.reserve(&c, new(exchange.Result)))
 				unsettled.Store(d.unsettled)
 				return nil

@@ -43,30 +43,41 @@ func (e *Engine) change(ctx context.Context, sym exchange.Symbol, do func(*shard
 // durable. The error is ErrStopped, errBusy, the journal's or ctx's: if it says that ctx
 // ended, work was not done, or its record is not durable yet.
 func (e *Engine) inside(ctx context.Context, in *inbox, work func() error) error {
-	if err := e.urgently(ctx, in, work); err != nil {
+	if err := e.call(ctx, in, work); err != nil {
 		return err
 	}
 	if e.failed.Load() {
-		return fmt.Errorf("engine: %w", e.journal.Err())
+		return fmt.Errorf("engine: %w", e.log.Err())
 	}
-	return e.Durable(ctx, e.journal.Appended())
+	return e.Durable(ctx, e.log.Appended())
 }
 
-// urgently has an owner do work before whatever else waits for it, after the command that
+// call is a request to do something between two commands, unless its caller has given up
+// by then.
+type call struct {
+	begun atomic.Bool // or given up
+	work  func() error
+}
+
+func (c *call) do() error {
+	if !c.begun.CompareAndSwap(false, true) {
+		return nil
+	}
+	return c.work()
+}
+
+func (c *call) amid() bool { return false }
+
+// call has an owner do work before whatever else waits for it, after the command that
 // is under way, and waits until it is done. The error is ErrStopped, errBusy, ctx's, and
 // then nothing was done; or it is that of work.
-func (e *Engine) urgently(ctx context.Context, in *inbox, work func() error) error {
-	var begun atomic.Bool // or given up
-	t := &task{done: make(chan struct{}, 1), work: func() error {
-		if !begun.CompareAndSwap(false, true) {
-			return nil
-		}
-		return work()
-	}}
-	if _, err := in.putUrgent(t, true); err != nil {
+func (e *Engine) call(ctx context.Context, in *inbox, work func() error) error {
+	c := &call{work: work}
+	t := &task{request: c, done: make(chan struct{}, 1)}
+	err := in.offer(t)
+	if err != nil {
 		return err
 	}
-	var err error
 	select {
 	case <-t.done:
 		return t.err
@@ -75,7 +86,7 @@ func (e *Engine) urgently(ctx context.Context, in *inbox, work func() error) err
 	case <-e.stop:
 		err = ErrStopped
 	}
-	if begun.CompareAndSwap(false, true) {
+	if c.begun.CompareAndSwap(false, true) {
 		return err
 	}
 	<-t.done // soon
@@ -88,8 +99,8 @@ func (d *shard) halt(reason string, r *exchange.HaltResult) error {
 		r.Halt = *before
 		return nil
 	}
-	if ok, err := d.finish(); !ok {
-		r.Reason = exchange.NoRoomToCancel
+	if reason, err := d.finish(); err != nil || reason != exchange.OK {
+		r.Reason = ofCancel(reason)
 		return err
 	}
 	h := exchange.Halt{Since: d.book.Moment(d.engine.options.Now()), Reason: reason}
@@ -109,8 +120,8 @@ func (d *shard) resume(r *exchange.HaltResult) error {
 	if d.book.Halted() == nil {
 		return nil
 	}
-	if ok, err := d.finish(); !ok {
-		r.Reason = exchange.NoRoomToCancel
+	if reason, err := d.finish(); err != nil || reason != exchange.OK {
+		r.Reason = ofCancel(reason)
 		return err
 	}
 	d.event = exchange.Event{Kind: exchange.SymbolResumed, Time: d.book.Moment(d.engine.options.Now()), Symbol: d.symbol}
@@ -145,7 +156,7 @@ type haltChange struct {
 // note keeps a change for those who ask how the symbol is, until it is durable beside the
 // last one that is: as long as halts and resumes are not, there is a record of each.
 func (d *shard) note(seq uint64, h *exchange.Halt) {
-	changes, durable := d.changes(), d.engine.durable()
+	changes, durable := d.changes(), d.engine.durable.seq()
 	for len(changes) > 1 && changes[1].seq <= durable {
 		changes = changes[1:]
 	}
@@ -172,15 +183,6 @@ func (d *shard) told(durable uint64) (h *exchange.Halt) {
 	return h
 }
 
-// durable returns the seq up to which everything may be told.
-func (e *Engine) durable() uint64 {
-	synced := e.journal.Synced()
-	if e.options.AckPostgres {
-		synced = min(synced, e.options.Projection.Applied())
-	}
-	return synced
-}
-
 // HaltedSymbol is a symbol that takes no orders.
 type HaltedSymbol struct {
 	Symbol exchange.Symbol
@@ -190,7 +192,7 @@ type HaltedSymbol struct {
 // Halts returns the symbols that are halted, in order of their names. They may be told:
 // a halt or resume that is not durable yet is left out, as if it had not come.
 func (e *Engine) Halts() (all []HaltedSymbol) {
-	durable := e.durable()
+	durable := e.durable.seq()
 	for _, d := range *e.numbered.Load() {
 		if h := d.told(durable); h != nil {
 			all = append(all, HaltedSymbol{d.symbol, *h})

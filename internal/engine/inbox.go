@@ -32,12 +32,18 @@ const (
 	// has one task at a time, so it is as many sessions.
 	keptMax = 16_384
 
-	// urgentMax bounds the work of operators and the signs of life that wait at one owner.
-	urgentMax = 1024
+	// requestsMax bounds the requests of operators and for signs of life that wait at one
+	// owner.
+	requestsMax = 1024
 )
 
-// errBusy is returned to operators where urgentMax of them wait for one owner already.
-var errBusy = errors.New("engine: too much waits for this symbol already")
+var (
+	// errBusy is returned to operators if requestsMax of them wait for one owner already.
+	errBusy = errors.New("engine: too much waits for this symbol already")
+
+	// errFull is returned to who does not wait for room in an inbox.
+	errFull = errors.New("engine: the inbox is full")
+)
 
 // inbox is where an owner, a shard or the registrar, gets its tasks, and the goroutine
 // that does them. There is a goroutine while there is work, and for a short while after:
@@ -51,16 +57,17 @@ type inbox struct {
 	owner  doer
 
 	// mu guards what follows. It is held for a moment, and never while anybody waits.
-	mu      sync.Mutex
-	tasks   chan *task // nil at rest; a nil task makes the owner look what there is to do
-	waiting int        // senders that wait for room in tasks
-	fresh   bool       // a task has come since the last look of restIdle
-	urgent  []*task    // come before all others
+	mu       sync.Mutex
+	tasks    chan *task // nil at rest; a nil task makes the owner look what there is to do
+	waiting  int        // senders that wait for room in tasks
+	fresh    bool       // a task has come since the last look of restIdle
+	requests []*task    // come before all others
 
-	asked atomic.Bool // urgent has some
+	asked     atomic.Bool  // requests has some
+	keptCount atomic.Int64 // len(kept), for anybody to read
 
 	// The goroutine's own.
-	kept  []*task // taken out of tasks and not done, oldest first
+	kept  []*task // taken out of tasks and not done, oldest first; see setAside
 	turn  bool    // the next task is one of kept, where tasks has some too
 	spent int     // of the turn: see turnWork
 }
@@ -83,7 +90,7 @@ func (in *inbox) wake() bool {
 	e := in.engine
 	e.awakeMu.Lock()
 	defer e.awakeMu.Unlock()
-	if e.closing {
+	if e.closing() {
 		return false
 	}
 	e.awake[in] = struct{}{}
@@ -99,7 +106,7 @@ func (in *inbox) rested() bool {
 	e := in.engine
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.kept) > 0 || len(in.tasks) > 0 || in.waiting > 0 || len(in.urgent) > 0 || in.fresh && !e.crowded() {
+	if len(in.kept) > 0 || len(in.tasks) > 0 || in.waiting > 0 || len(in.requests) > 0 || in.fresh && !e.crowded() {
 		return false
 	}
 	in.owner.rest()
@@ -113,24 +120,41 @@ func (in *inbox) rested() bool {
 
 // crowded reports whether owners rest as soon as they have nothing to do: there are too
 // many, or the engine is being closed.
-func (e *Engine) crowded() bool { return e.awakeCount.Load() > awakeMax }
+func (e *Engine) crowded() bool { return e.awakeCount.Load() > awakeMax || e.closing() }
 
-// try puts a task into the inbox where there is room. It does not wait.
-func (in *inbox) try(t *task) (sent bool) {
+// offer puts a task into the inbox, or says why not, and does not wait. It is the only way
+// in. A request comes before all other tasks, after the command that is under way, and is
+// taken in whether there is room for tasks or not. The error is errFull, ErrStopped, or
+// for a request errBusy.
+func (in *inbox) offer(t *task) error {
 	in.mu.Lock()
-	if in.tasks != nil || in.wake() {
-		select {
-		case in.tasks <- t:
-			in.fresh, sent = true, true
-		default:
-		}
+	defer in.mu.Unlock()
+	if !in.wake() {
+		return ErrStopped
 	}
-	in.mu.Unlock()
-	return sent
+	if t.request != nil {
+		if len(in.requests) >= requestsMax {
+			return errBusy
+		}
+		in.requests = append(in.requests, t)
+		in.asked.Store(true)
+		in.nudge()
+		return nil
+	}
+	select {
+	case in.tasks <- t:
+		in.fresh = true
+		return nil
+	default:
+		return errFull
+	}
 }
 
-// put puts a task into the inbox and waits for room. The error is ctx's or ErrStopped.
-func (in *inbox) put(ctx context.Context, t *task) (err error) {
+// send is offer for callers who wait for room. The error is ctx's, ErrStopped, or errBusy.
+func (in *inbox) send(ctx context.Context, t *task) (err error) {
+	if err = in.offer(t); !errors.Is(err, errFull) {
+		return err
+	}
 	in.mu.Lock()
 	if !in.wake() {
 		in.mu.Unlock()
@@ -142,6 +166,7 @@ func (in *inbox) put(ctx context.Context, t *task) (err error) {
 	in.mu.Unlock()
 	select {
 	case tasks <- t:
+		err = nil
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-in.engine.stop:
@@ -153,26 +178,6 @@ func (in *inbox) put(ctx context.Context, t *task) (err error) {
 		in.nudge() // it may have stayed for this sender alone
 	}
 	return err
-}
-
-// putUrgent has a task done before all others of the inbox, after the command that is
-// under way. With wake false it is put there only where the owner is awake. The error is
-// ErrStopped or errBusy.
-func (in *inbox) putUrgent(t *task, wake bool) (sent bool, err error) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	switch {
-	case in.tasks == nil && !wake:
-		return false, nil
-	case !in.wake():
-		return false, ErrStopped
-	case len(in.urgent) >= urgentMax:
-		return false, errBusy
-	}
-	in.urgent = append(in.urgent, t)
-	in.asked.Store(true)
-	in.nudge()
-	return true, nil
 }
 
 // nudge has the owner look what there is to do, where it waits for a task. Callers hold mu.
@@ -189,7 +194,7 @@ func (in *inbox) nudge() {
 func (in *inbox) run() {
 	in.owner.begin()
 	for stays := false; ; {
-		if in.doUrgent() {
+		if in.doRequests() {
 			stays = false
 		}
 		if t := in.next(stays); t != nil {
@@ -209,6 +214,7 @@ func (in *inbox) next(stays bool) *task {
 		t := in.kept[0]
 		in.kept[0] = nil
 		in.kept = in.kept[1:]
+		in.keptCount.Add(-1)
 		return t
 	}
 	if !stays && len(in.tasks) == 0 && in.engine.crowded() {
@@ -223,36 +229,39 @@ func (in *inbox) keep(t *task) bool {
 	if len(in.tasks) == 0 && len(in.kept) == 0 || len(in.kept) >= keptMax {
 		return false
 	}
-	in.kept = append(in.kept, t)
+	in.setAside(t)
 	return true
 }
 
-// doUrgent does what is urgent, and reports whether there was something. It is called
-// between two commands.
-func (in *inbox) doUrgent() (some bool) {
+// setAside puts a task behind those that are kept.
+func (in *inbox) setAside(t *task) {
+	in.kept = append(in.kept, t)
+	in.keptCount.Add(1)
+}
+
+// doRequests does the requests that there are, and reports whether there was one. It is
+// called between two commands.
+func (in *inbox) doRequests() (some bool) {
 	for in.asked.Load() {
 		in.mu.Lock()
-		t := in.urgent[0] // the others stay where giveWay finds them
-		in.urgent = slices.Delete(in.urgent, 0, 1)
-		in.asked.Store(len(in.urgent) > 0)
+		t := in.requests[0] // the others stay where giveWay finds them
+		in.requests = slices.Delete(in.requests, 0, 1)
+		in.asked.Store(len(in.requests) > 0)
 		in.mu.Unlock()
-		in.work(t)
+		in.doRequest(t)
 		t.done <- struct{}{}
 		some = true
 	}
 	return some
 }
 
-// work does what a task is to do instead of commands.
-func (in *inbox) work(t *task) {
-	switch {
-	case t.work == nil:
-	case in.engine.interrupted.Load():
+func (in *inbox) doRequest(t *task) {
+	if in.engine.interrupted.Load() {
 		t.err = ErrStopped // a book may have an order that is not finished
-	default:
-		if t.err = t.work(); t.err != nil && !errors.Is(t.err, ErrStopped) {
-			in.engine.giveUp()
-		}
+		return
+	}
+	if t.err = t.request.do(); t.err != nil && !errors.Is(t.err, ErrStopped) {
+		in.engine.giveUp()
 	}
 }
 
@@ -296,12 +305,9 @@ func (e *Engine) awakeNow() []*inbox {
 func (e *Engine) Interrupt() { e.interrupted.Store(true) }
 
 // endOwners ends all owners once Close has begun. What is in their inboxes is given back
-// before: sessions may wait for it. Owners do not begin any more.
+// before: sessions may wait for it. None begins any more: who is to wake one looks whether
+// Close has begun, under the same lock as awakeNow.
 func (e *Engine) endOwners() {
-	e.awakeMu.Lock()
-	e.closing = true
-	e.awakeMu.Unlock()
-	e.awakeCount.Add(awakeMax + 1) // crowded from here on
 	for _, in := range e.awakeNow() {
 		in.mu.Lock()
 		in.nudge()

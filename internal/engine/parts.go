@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"outcry/internal/exchange"
@@ -33,7 +34,7 @@ func (d *shard) placeInParts(c *exchange.Command, r *exchange.Result) error {
 	e, o := d.engine, &d.order
 	var claim partsClaim
 	for {
-		wait, ok, err := d.claimParts(&claim, r)
+		wait, ok, err := d.claimParts(&claim, math.MaxInt, r)
 		if ok {
 			break
 		}
@@ -45,7 +46,7 @@ func (d *shard) placeInParts(c *exchange.Command, r *exchange.Result) error {
 			return err
 		}
 		if !d.reserve(c, r) {
-			e.journal.Forgo()
+			e.log.Forgo()
 			return nil
 		}
 	}
@@ -68,18 +69,26 @@ func (d *shard) placeInParts(c *exchange.Command, r *exchange.Result) error {
 		e.refs.table.Add(o.Account, c.Ref, use)
 		e.mu.Unlock()
 	}
-	return d.continueOrder(&claim)
+	if err := d.continueOrder(&claim); err != nil {
+		return err
+	}
+	if d.book.Unfinished() != 0 {
+		panic("engine: an order has more parts than it can have")
+	}
+	return nil
 }
 
-// claimParts sets room aside for what d.order can come to. Otherwise wait says when to try
-// again, or r why not. An error is the journal's and final.
-func (d *shard) claimParts(claim *partsClaim, r *exchange.Result) (wait <-chan struct{}, ok bool, err error) {
+// claimParts sets room aside for what d.order can come to, or for the first most parts of
+// it. Otherwise wait says when to try again, or r why not. An error is the journal's and
+// final.
+func (d *shard) claimParts(claim *partsClaim, most int, r *exchange.Result) (wait <-chan struct{}, ok bool, err error) {
 	e := d.engine
 	e.mu.Lock()
 	digits := e.ledger.AccountDigits()
 	e.mu.Unlock()
 	claim.parts, claim.bytes = d.book.PartsMax(&d.order, digits)
-	wait, err = e.journal.ClaimMany(claim.parts, claim.bytes)
+	claim.parts = min(claim.parts, most)
+	wait, err = e.log.ClaimMany(claim.parts, claim.bytes)
 	if wait != nil {
 		return wait, false, nil
 	}
@@ -91,7 +100,7 @@ func (d *shard) claimParts(claim *partsClaim, r *exchange.Result) (wait <-chan s
 func (d *shard) awaitRoom(wait <-chan struct{}) error {
 	err := d.await(wait)
 	if err != nil {
-		d.engine.journal.Forgo()
+		d.engine.log.Forgo()
 	}
 	return err
 }
@@ -99,14 +108,14 @@ func (d *shard) awaitRoom(wait <-chan struct{}) error {
 // awaitSync waits until record seq is on stable storage, while reads go on: the disk may be
 // full for hours. The error is the journal's and final, or ErrStopped.
 func (d *shard) awaitSync(seq uint64) error {
-	j := d.engine.journal
-	if j.Synced() >= seq {
+	log := d.engine.log
+	if log.Synced() >= seq {
 		return nil
 	}
 	wake := make(chan struct{}, 1)
-	j.Notify(seq, wake)
-	for j.Synced() < seq {
-		if err := j.Err(); err != nil {
+	log.Notify(seq, wake)
+	for log.Synced() < seq {
+		if err := log.Err(); err != nil {
 			return fmt.Errorf("engine: %w", err)
 		}
 		if err := d.await(wake); err != nil {
@@ -131,24 +140,22 @@ func (d *shard) await(wait <-chan struct{}) error {
 
 // appendPart writes d.event into the journal, with a part's share of the claim.
 func (d *shard) appendPart(claim *partsClaim) (uint64, error) {
-	if claim.parts--; claim.parts < 0 {
-		panic("engine: an order has more parts than it can have")
-	}
+	claim.parts--
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
-	seq, err := d.engine.journal.AppendMany(d.record, claim.bytes)
+	seq, err := d.engine.log.AppendMany(d.record, claim.bytes)
 	if err != nil {
 		return 0, fmt.Errorf("engine: %w", err)
 	}
 	return seq, nil
 }
 
-// continueOrder executes the further parts of d.order, and gives back what is left of the
-// claim. An error is the journal's and final, or ErrStopped: then the order is unfinished.
+// continueOrder executes the further parts of d.order, as far as the claim reaches, and
+// gives back what is left of it. An error is the journal's and final, or ErrStopped: then the order is unfinished.
 func (d *shard) continueOrder(claim *partsClaim) error {
 	e, o := d.engine, &d.order
-	defer func() { e.journal.Unclaim(claim.parts, claim.bytes) }()
+	defer func() { e.log.Unclaim(claim.parts, claim.bytes) }()
 	var appended [partsUnsyncedMax]uint64
-	for n := 0; d.book.Unfinished() != 0; n++ {
+	for n := 0; claim.parts > 0 && d.book.Unfinished() != 0; n++ {
 		if err := d.giveWay(); err != nil {
 			return err
 		}
@@ -174,28 +181,41 @@ func (d *shard) continueOrder(claim *partsClaim) error {
 }
 
 // finish finishes the order that a start, or a stop, has left unfinished; it costs
-// nothing if there is none. ok is false if there is no room for its parts: then nothing
-// of the symbol may change. An error is the journal's and final, or ErrStopped.
-func (d *shard) finish() (ok bool, err error) {
-	id := d.book.Unfinished()
-	if id == 0 {
-		return true, nil
-	}
-	d.order, _ = d.book.Find(id)
-	for {
+// nothing if there is none. reason says why that is not possible now, and then nothing of
+// the symbol may change: NoRoom, or TooManyFills if one of its parts is larger than the
+// journal takes. If it takes the parts and not all at once, which a book may come to that
+// has grown in larger segments, they are claimed in several goes: the order has begun and
+// cannot be refused any more. An error is the journal's and final, or ErrStopped.
+func (d *shard) finish() (reason exchange.RejectReason, err error) {
+	for most := math.MaxInt; d.book.Unfinished() != 0; {
+		d.order, _ = d.book.Find(d.book.Unfinished())
 		var claim partsClaim
-		wait, ok, err := d.claimParts(&claim, new(exchange.Result))
-		if ok {
+		var r exchange.Result
+		wait, ok, err := d.claimParts(&claim, most, &r)
+		switch {
+		case ok:
 			err = d.continueOrder(&claim)
-			return err == nil, err
+		case wait != nil:
+			err = d.awaitRoom(wait)
+		case err == nil && r.Reason == exchange.TooManyFills && claim.parts > 1:
+			most = claim.parts / 2
+		case err == nil:
+			return r.Reason, nil
 		}
-		if err != nil || wait == nil {
-			return false, err
-		}
-		if err := d.awaitRoom(wait); err != nil {
-			return false, err
+		if err != nil {
+			return exchange.OK, err
 		}
 	}
+	return exchange.OK, nil
+}
+
+// ofCancel returns the reason for which a cancel, or an operator, is refused if an order is
+// refused for this one.
+func ofCancel(reason exchange.RejectReason) exchange.RejectReason {
+	if reason == exchange.NoRoom {
+		return exchange.NoRoomToCancel
+	}
+	return reason
 }
 
 // finishFirst has a shard whose book has an unfinished order finish it before anything
@@ -204,8 +224,9 @@ func (e *Engine) finishFirst(d *shard) {
 	if d.book.Unfinished() == 0 {
 		return
 	}
-	_, _ = d.inbox.putUrgent(&task{done: make(chan struct{}, 1), work: func() error { // nothing is in the inbox yet
+	t := &task{done: make(chan struct{}, 1), request: &call{work: func() error {
 		_, err := d.finish()
 		return err
-	}}, true)
+	}}}
+	_ = d.inbox.offer(t) // nothing is in the inbox yet
 }

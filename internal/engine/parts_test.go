@@ -26,6 +26,12 @@ func inParts(t *testing.T, o Options) *market {
 // disk no further segment can be made.
 func (m *market) after(seq uint64, fullDisk bool) *market {
 	m.t.Helper()
+	return m.afterWith(seq, fullDisk, func(j *journal.Journal) Log { return j })
+}
+
+// afterWith is after, with what wrap makes of the journal.
+func (m *market) afterWith(seq uint64, fullDisk bool, wrap func(*journal.Journal) Log) *market {
+	m.t.Helper()
 	require.NoError(m.t, m.journal.Wait(background, seq))
 	dir := filepath.Join(m.t.TempDir(), "again")
 	j, err := journal.Open(dir, journal.Options{SegmentBytes: 1 << 16})
@@ -51,13 +57,13 @@ func (m *market) after(seq uint64, fullDisk bool) *market {
 	if fullDisk {
 		again.fillDisk()
 	}
-	again.Engine = New(Options{Journal: j, State: state, Now: m.options.Now})
+	again.Engine = New(Options{Journal: wrap(j), State: state, Now: m.options.Now})
 	m.t.Cleanup(func() {
 		again.Close()
 		j.Close()
 	})
 	for _, d := range *again.numbered.Load() { // it finishes first what is unfinished, if there is room
-		require.NoError(m.t, again.urgently(background, &d.inbox, func() error { return nil }))
+		require.NoError(m.t, again.call(background, &d.inbox, func() error { return nil }))
 	}
 	return again
 }
@@ -324,10 +330,106 @@ func TestAShardDoesNotKeepTheMemoryOfALongOrder(t *testing.T) {
 	}
 	require.Equal(t, exchange.OK, m.do(buy("A", resting, 5)).Reason)
 	d, record, fills := m.shard("A"), 0, 0
-	require.NoError(t, m.urgently(background, &d.inbox, func() error {
+	require.NoError(t, m.call(background, &d.inbox, func() error {
 		record, fills = cap(d.record), cap(d.fills)
 		return nil
 	}))
 	require.LessOrEqual(t, record, scratchKeep)
 	require.LessOrEqual(t, fills, 512)
+}
+
+// TestPartsFitIntoTheSmallestSegments has those that --segment takes at the least. Whoever
+// reads the journal need not know how large they were.
+func TestPartsFitIntoTheSmallestSegments(t *testing.T) {
+	m := openWith(t, Options{}, journal.Options{SegmentBytes: 1 << 16})
+	const resting = exchange.FillsMax + 100
+	for range resting {
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
+	}
+	first := m.journal.Appended() + 1
+	require.Equal(t, exchange.OK, m.do(buy("A", resting+1, 5)).Reason)
+	require.Len(t, m.do(queryOf(resting+1)).Status.Executions, resting)
+	events := m.events(first)
+	require.Greater(t, len(events), 4)
+	for _, e := range events[:len(events)-1] {
+		require.GreaterOrEqual(t, len(e.Fills), exchange.PartFillsMin)
+		require.LessOrEqual(t, len(e.Fills), exchange.PartFillsFor(m.journal.ClaimBytesMax()))
+	}
+	m.index.FillsMax = 0 // as at a start, which knows no segments yet
+	m.agrees()
+	again := m.after(first+2, false)
+	require.Len(t, again.do(queryOf(resting+1)).Status.Executions, resting)
+	again.agrees()
+}
+
+// guarded is a journal that says what a test wants to know of its claims, and refuses them.
+type guarded struct {
+	*journal.Journal
+	claimMany func(records, bytes int) (<-chan struct{}, error) // first; goes on if both are nil
+	forgone   atomic.Int64
+}
+
+func (g *guarded) ClaimMany(records, bytes int) (<-chan struct{}, error) {
+	if g.claimMany != nil {
+		if wait, err := g.claimMany(records, bytes); wait != nil || err != nil {
+			return wait, err
+		}
+	}
+	return g.Journal.ClaimMany(records, bytes)
+}
+
+func (g *guarded) Forgo() {
+	g.forgone.Add(1)
+	g.Journal.Forgo()
+}
+
+// TestRoomIsForgoneIfTheFundsAreGoneMeanwhile has an order in parts wait for segments, and
+// another one of its account spend all that it has.
+func TestRoomIsForgoneIfTheFundsAreGoneMeanwhile(t *testing.T) {
+	m := inParts(t, Options{})
+	for range 6 {
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
+	}
+	asked, waits := make(chan struct{}, 1000), make(chan struct{})
+	g := &guarded{Journal: m.journal, claimMany: func(int, int) (<-chan struct{}, error) {
+		asked <- struct{}{}
+		return waits, nil
+	}}
+	m.log = g
+	order := m.later(buy("A", 6, 5))
+	<-asked
+	const all = 1000 * 1000
+	require.Equal(t, exchange.OK, m.do(buy("B", all, 1)).Reason)
+	close(waits)
+	require.Equal(t, exchange.InsufficientFunds, (<-order)[0].Reason)
+	require.EqualValues(t, 1, g.forgone.Load(), "no segments are made ahead for nobody")
+	m.agrees()
+}
+
+// TestAnUnfinishedOrderIsFinishedHoweverMuchRoomItsPartsTake has a journal that sets no room
+// aside for more than three parts at once, and then for none.
+func TestAnUnfinishedOrderIsFinishedHoweverMuchRoomItsPartsTake(t *testing.T) {
+	m := inParts(t, Options{})
+	const resting = 40
+	for range resting {
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
+	}
+	first := m.journal.Appended() + 1
+	require.Equal(t, exchange.OK, m.do(buy("A", resting, 5)).Reason)
+	var most atomic.Int64
+	again := m.afterWith(first, false, func(j *journal.Journal) Log {
+		return &guarded{Journal: j, claimMany: func(records, _ int) (<-chan struct{}, error) {
+			if records > int(most.Load()) {
+				return nil, journal.ErrTooLarge
+			}
+			return nil, nil
+		}}
+	})
+	require.Equal(t, exchange.TooManyFills, again.do(buy("A", 1, 1)).Reason)
+	require.Equal(t, exchange.TooManyFills, again.cancelAll("1", "").Reason)
+	require.Len(t, again.do(queryOf(resting+1)).Status.Executions, 2, "nothing has happened")
+	most.Store(3)
+	require.Equal(t, exchange.OK, again.do(buy("A", 1, 1)).Reason)
+	require.Len(t, again.do(queryOf(resting+1)).Status.Executions, resting)
+	again.agrees()
 }

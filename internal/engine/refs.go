@@ -281,7 +281,7 @@ func (e *Engine) sweepRefs() {
 	x := &e.refs
 	e.mu.Lock()
 	if filtered := x.filtered.Load(); x.table.Added() >= e.options.RefsMax/generationsKept && x.table.Last()-filtered < sealedMax {
-		x.table.Seal(e.journal.Appended())
+		x.table.Seal(e.log.Appended())
 	}
 	last := x.table.Last()
 	e.mu.Unlock()

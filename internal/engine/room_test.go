@@ -127,6 +127,7 @@ func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
 // all that the order did.
 func TestAnOrderThatSweepsMoreThanARecordTakesIsRefusedWhole(t *testing.T) {
 	m := cramped(t, 16<<10)
+	m.index.FillsMax = exchange.FillsMax // larger parts than such segments take
 	const resting = 400
 	for n := range resting {
 		require.Equal(t, exchange.OK, m.do(sell("A", 2, exchange.Price(5+n%7))).Reason)
@@ -145,6 +146,7 @@ func TestAnOrderThatSweepsMoreThanARecordTakesIsRefusedWhole(t *testing.T) {
 // orders can afford the other one once the first was refused for want of room.
 func TestAHoldThatFindsNoRoomIsNotSeen(t *testing.T) {
 	m := cramped(t, 16<<10)
+	m.index.FillsMax = exchange.FillsMax // larger parts than such segments take
 	for range 300 {
 		require.Equal(t, exchange.OK, m.do(sell("A", 1, 1)).Reason)
 	}

@@ -69,11 +69,11 @@ func (d *shard) do(c *exchange.Command, r *exchange.Result, now int64) error {
 	case exchange.OpenAccount, exchange.PlaceShares, exchange.PlaceOrder, exchange.CancelOrder:
 	}
 	if d.book.Unfinished() != 0 {
-		if ok, err := d.finish(); !ok {
-			r.Reason = exchange.NoRoom
-			if c.Kind == exchange.CancelOrder {
-				r.Reason = exchange.NoRoomToCancel
-			}
+		reason, err := d.finish()
+		if r.Reason = reason; c.Kind == exchange.CancelOrder {
+			r.Reason = ofCancel(reason)
+		}
+		if err != nil || reason != exchange.OK {
 			return err
 		}
 	}
@@ -193,13 +193,10 @@ func (e *Engine) settle(li *exchange.Instrument, o *exchange.Order, fills []exch
 	e.mu.Unlock()
 }
 
-// noteOrder makes d.event one of an order, without ref and fills. It sets those fields that
-// are encoded for it and leaves the others: to copy a whole event would cost about
-// as much as to encode it.
+// noteOrder makes d.event one of an order, without ref and fills.
 func (d *shard) noteOrder(kind exchange.EventKind, o *exchange.Order, shares exchange.Shares, now int64) {
-	e := &d.event
-	e.Kind, e.Time, e.Account, e.Symbol = kind, now, o.Account.ID, d.symbol
-	e.Order, e.Side, e.Shares, e.Limit, e.Ref, e.Fills = o.ID, o.Side, shares, o.Limit, "", nil
+	d.event = exchange.Event{Kind: kind, Time: now, Account: o.Account.ID, Symbol: d.symbol, Order: o.ID, Side: o.Side,
+		Shares: shares, Limit: o.Limit}
 }
 
 // append writes d.event into the journal, where bytes were claimed for it.

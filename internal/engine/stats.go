@@ -58,7 +58,7 @@ type Stats struct {
 	Cancels       int64   // that took something back, since the start
 	TradedShares  float64 // in fills since the start; near, not exact, as TradedDollars
 	TradedDollars float64
-	Inbox         int64  // tasks that wait at all shards together
+	Inbox         int64  // tasks that wait at all shards together, or that were begun and wait for their next turn
 	Refs          int64  // in memory
 	RefFilter     int64  // bytes that the filter of refs takes
 	RefsRepeated  int64  // commands that were answered as they were before, since the start
@@ -80,12 +80,12 @@ func (e *Engine) Stats() Stats {
 		RefsRepeated: e.counters.refsRepeated.Load(),
 		RefsAsked:    e.counters.refsAsked.Load(),
 		Lag:          e.lag(),
-		Appended:     e.journal.Appended(),
+		Appended:     e.log.Appended(),
 	}
 	s.Orders = s.LastOrder - e.counters.lastAtStart
 	for _, in := range e.awakeNow() {
 		in.mu.Lock()
-		s.Inbox += int64(len(in.tasks) + len(in.urgent))
+		s.Inbox += int64(len(in.tasks)+len(in.requests)) + in.keptCount.Load()
 		in.mu.Unlock()
 	}
 	e.mu.Lock()
@@ -93,7 +93,7 @@ func (e *Engine) Stats() Stats {
 	e.mu.Unlock()
 	// Always in the same order: in another one a sum of floats may come out smaller by
 	// its last bit, and to who rates it that is a counter that began anew.
-	durable := e.durable()
+	durable := e.durable.seq()
 	for _, d := range *e.numbered.Load() {
 		if d.told(durable) != nil {
 			s.Halted++

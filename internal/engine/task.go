@@ -20,10 +20,19 @@ type task struct {
 	err      error
 	refs     lookup        // of the refs of the commands
 	again    bool          // the next command hangs on another one: hand it over later
-	work     func() error  // what an owner does instead of commands, where it is urgent; nil mostly
-	between  func() bool   // does so in the middle of an order, where it can; nil where it cannot
+	request  request       // what an owner is asked instead of commands; nil mostly
 	done     chan struct{} // holds one value: the session holds the task again
 	clock    stageClock
+}
+
+// request is what an owner is asked besides commands: for a sign of life, or by operators.
+// Its methods are called by the owner's goroutine.
+type request interface {
+	// do does it, between two commands. An error is the log's and final, or ErrStopped.
+	do() error
+	// amid is called in the middle of an order, where nothing of the symbol may change. It
+	// reports whether the request is answered by that; otherwise do follows.
+	amid() bool
 }
 
 // recycle keeps a task for later use.
@@ -47,13 +56,11 @@ func (e *Engine) onward(t *task) *inbox {
 // hand gives a task to an owner and waits until it comes back, with some commands
 // done. After an error reusable reports whether no owner can have the task any more.
 func (e *Engine) hand(ctx context.Context, in *inbox, t *task) (reusable bool, err error) {
-	if !in.try(t) {
-		if err := in.put(ctx, t); err != nil {
-			return true, err
-		}
+	if err := in.send(ctx, t); err != nil {
+		return true, err
 	}
 	// A task that was sent before Close began is given back before its owner ends.
-	if e.stopped() {
+	if e.closing() {
 		return false, ErrStopped
 	}
 	<-t.done
@@ -75,7 +82,7 @@ func (in *inbox) serve(t *task) {
 			}
 		}
 		if in.asked.Load() {
-			in.doUrgent()
+			in.doRequests()
 		}
 		if e.interrupted.Load() {
 			t.err = ErrStopped
@@ -121,7 +128,7 @@ func (e *Engine) pause(ctx context.Context, n int) error {
 	select {
 	case <-timer.C:
 		if e.failed.Load() { // what is not settled stays so
-			return fmt.Errorf("engine: %w", e.journal.Err())
+			return fmt.Errorf("engine: %w", e.log.Err())
 		}
 		return nil
 	case <-ctx.Done():
@@ -144,7 +151,7 @@ func (e *Engine) execute(owner doer, t *task, now int64) error {
 // is nil. It does not wait, so that owners never wait for each other: it returns false
 // where that inbox is full, and where there is nothing to pass on.
 func (e *Engine) pass(t *task, in *inbox) bool {
-	if t.err != nil || t.again || t.next == len(t.commands) || e.stopped() {
+	if t.err != nil || t.again || t.next == len(t.commands) || e.closing() {
 		return false
 	}
 	if in == nil {
@@ -152,11 +159,11 @@ func (e *Engine) pass(t *task, in *inbox) bool {
 			return false
 		}
 	}
-	return in.try(t)
+	return in.offer(t) == nil
 }
 
-// stopped reports whether Close has begun.
-func (e *Engine) stopped() bool {
+// closing reports whether Close has begun.
+func (e *Engine) closing() bool {
 	select {
 	case <-e.stop:
 		return true

@@ -42,6 +42,28 @@ func (b *Book) OpenOf(owner *Account) iter.Seq[Order] {
 	}
 }
 
+// AppendOpenOf is OpenOf in steps: it looks at up to so many places for orders, from a
+// place on, appends the ids of those that are the account's and rest, and returns the
+// place to go on with, 0 after the last one. The book may change between two steps: an
+// order that rests all the while is found.
+func (b *Book) AppendOpenOf(ids []OrderID, owner *Account, from, most int) (_ []OrderID, next int) {
+	pages := b.orders.pages
+	for at := from / slabPage; at < len(pages); at++ {
+		if at*slabPage >= from+most {
+			return ids, at * slabPage
+		}
+		if pages[at] == nil {
+			continue
+		}
+		for i := range pages[at].nodes {
+			if n := &pages[at].nodes[i]; n.id != 0 && n.account == owner && n.open() > 0 {
+				ids = append(ids, n.id)
+			}
+		}
+	}
+	return ids, 0
+}
+
 func appendCancels(dst []byte, cancels []Cancel) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(cancels)))
 	for i := range cancels {

@@ -13,7 +13,8 @@ type Index struct {
 	books  uint32    // how many there are
 
 	// FillsMax is how many orders a part of an order fills in these books; 0 means the
-	// constant FillsMax. Only tests use another one, and set it before any order comes.
+	// constant FillsMax. It is set before any order comes. Only tests have one below
+	// PartFillsMin, and a replay needs the same one then.
 	FillsMax int
 }
 

@@ -48,8 +48,9 @@ func (l *Ledger) AppendOpenIn(dst []*Instrument, a *Account) []*Instrument {
 	return dst
 }
 
-// openOrdersIn returns how many orders of the account are open in a symbol.
-func (a *Account) openOrdersIn(li *Instrument) int {
+// OpenOrdersIn returns how many orders of the account are open in a symbol: they rest, or
+// are reserved and not settled yet.
+func (a *Account) OpenOrdersIn(li *Instrument) int {
 	switch {
 	case a.openIn != nil:
 		return int(a.openIn.orders(li.number))

@@ -44,7 +44,7 @@ func TestAnAccountKnowsWhereItHasOpenOrders(t *testing.T) {
 			if len(orders) > 0 {
 				want = append(want, string(sym))
 			}
-			require.Equal(t, len(orders), a.openOrdersIn(s.Ledger.Instrument(sym)))
+			require.Equal(t, len(orders), a.OpenOrdersIn(s.Ledger.Instrument(sym)))
 		}
 		for _, li := range s.Ledger.AppendOpenIn(nil, a) {
 			got = append(got, string(li.Symbol))

@@ -3,9 +3,20 @@ package exchange
 import "fmt"
 
 // FillsMax is how many resting orders a part of an order fills, at the most. An order
-// that meets more executes in several parts, each an event of its own. It belongs to
-// the journal's format: a replay ends each part where it ended.
+// that meets more executes in several parts, each an event of its own.
 const FillsMax = 4096
+
+// PartFillsMin is how many resting orders a part fills at the least if another part
+// follows. Both bounds belong to the journal's format: a replay ends each part where it
+// ended, and takes a part of fewer fills for the whole of what the order could execute.
+const PartFillsMin = 128
+
+// PartFillsFor returns how many orders a part may fill so that its event has at most so
+// many bytes, whoever trades: from PartFillsMin to FillsMax. Below some 12 KiB not even
+// the least fits.
+func PartFillsFor(eventBytes int) int {
+	return max(PartFillsMin, min(FillsMax, (eventBytes-EventBytesMax)/fillBytesMax(AccountDigitsMax)))
+}
 
 // partFills returns how many orders a part fills.
 func (x *Index) partFills() int {
@@ -13,6 +24,17 @@ func (x *Index) partFills() int {
 		return x.FillsMax
 	}
 	return FillsMax
+}
+
+// replayFills returns how many orders a part fills at a replay, where its event has so
+// many fills: those, if that many may end a part. Before version 3 of the journal there
+// were no parts, and events may have more than FillsMax.
+func (x *Index) replayFills(recorded int) int {
+	most := x.partFills()
+	if recorded >= min(most, PartFillsMin) {
+		return recorded
+	}
+	return most
 }
 
 // crossed reports whether the best bid is at or above the best ask. It adds the two
@@ -34,12 +56,17 @@ func (b *Book) Unfinished() OrderID {
 // Continue executes the next part of the unfinished order, as Submit did the first one,
 // and makes o the order as it stands then. It panics if no order is unfinished.
 func (b *Book) Continue(o *Order, now int64, fills []Fill) []Fill {
+	return b.proceed(o, now, fills, b.index.partFills())
+}
+
+// proceed is Continue, with at most so many fills.
+func (b *Book) proceed(o *Order, now int64, fills []Fill, most int) []Fill {
 	i := b.find(b.newest)
 	if i == 0 || !b.crossed() {
 		panic("exchange: no order is unfinished")
 	}
 	b.orders.read(i, o)
-	fills = b.match(o, now, fills, b.index.partFills())
+	fills = b.match(o, now, fills, most)
 	list := b.orders.executions(i)
 	*list = append(*list, b.executions.end()...)
 	o.Executions = *list

@@ -129,8 +129,7 @@ func (s *State) accept(li *Instrument, book *Book, e *Event) error {
 	if r := s.Ledger.Reserve(li, o); r != OK {
 		return fmt.Errorf("exchange: replay: order %d was accepted, now %s", e.Order, r)
 	}
-	most := max(s.Index.partFills(), len(e.Fills)) // before version 3 of the journal there were no parts
-	s.fills = book.submit(o, e.Time, s.fills[:0], most)
+	s.fills = book.submit(o, e.Time, s.fills[:0], s.Index.replayFills(len(e.Fills)))
 	if err := s.sameFills(e); err != nil {
 		return err
 	}
@@ -146,7 +145,7 @@ func (s *State) proceed(li *Instrument, book *Book, e *Event) error {
 	if id == 0 || id != e.Order || o.Account.ID != e.Account || o.Side != e.Side || o.Open != e.Shares || o.Limit != e.Limit {
 		return fmt.Errorf("exchange: replay: %s of order %d of %s to be filled at once, now order %d is unfinished, with %s open", e.Shares, e.Order, e.Symbol, id, o.Open)
 	}
-	s.fills = book.Continue(&o, e.Time, s.fills[:0])
+	s.fills = book.proceed(&o, e.Time, s.fills[:0], s.Index.replayFills(len(e.Fills)))
 	if err := s.sameFills(e); err != nil {
 		return err
 	}
@@ -305,7 +304,7 @@ func (b *Book) checkHolds(li *Instrument, cash map[*Account]Cash, open map[*Acco
 		delete(shares, a)
 	}
 	for a, n := range orders {
-		if counted := a.openOrdersIn(li); counted != n {
+		if counted := a.OpenOrdersIn(li); counted != n {
 			return fmt.Errorf("exchange: account %s has %d open orders in %s, counted %d", a.ID, n, li.Symbol, counted)
 		}
 	}

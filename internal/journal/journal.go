@@ -28,12 +28,24 @@ const RecordBytesMax = 1 << 30
 
 // Errors of a journal.
 var (
-	ErrClosed   = errors.New("journal: closed")
-	ErrFailed   = errors.New("journal: failed")
-	ErrGone     = errors.New("journal: the record is no longer there")
-	ErrTooLarge = errors.New("journal: the record is too large")
-	ErrNoRoom   = errors.New("journal: no room for the next segment")
+	ErrClosed         = errors.New("journal: closed")
+	ErrFailed         = errors.New("journal: failed")
+	ErrGone           = errors.New("journal: the record is no longer there")
+	ErrTooLarge error = &noClaim{"journal: the record is too large", false}
+	ErrNoRoom   error = &noClaim{"journal: no room for the next segment", true}
 )
+
+// noClaim is what the error of a claim wraps that leaves the journal as it was.
+type noClaim struct {
+	text   string
+	noRoom bool
+}
+
+// Error returns the text.
+func (r *noClaim) Error() string { return r.text }
+
+// NoRoom reports whether a later try may find room; otherwise none ever does.
+func (r *noClaim) NoRoom() bool { return r.noRoom }
 
 // Journal is an open journal. Its methods may be called from any goroutine.
 type Journal struct {

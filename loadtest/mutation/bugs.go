@@ -24,8 +24,8 @@ var bugs = []Bug{
 		Name: "answer-before-sync", Promise: "durable before visible: replies do not wait for the journal", plan: someKills,
 		noticed: gone,
 		edits: []harness.Edit{
-			{File: "internal/engine/engine.go", Old: "err := e.journal.Wait(ctx, seq); err != nil ||", New: "err := ctx.Err(); err != nil ||"},
-			{File: "internal/engine/engine.go", Old: "{ e.journal.Notify(seq, wake) }", New: "{ e.journal.Notify(0, wake) }"},
+			{File: "internal/engine/log.go", Old: "err := d.log.Wait(ctx, seq); err != nil ||", New: "err := ctx.Err(); err != nil ||"},
+			{File: "internal/engine/log.go", Old: "{ d.log.Notify(seq, wake) }", New: "{ d.log.Notify(0, wake) }"},
 		},
 	}, {
 		Name: "no-sync", Promise: "durable: the journal is written and not synced", pkg: "./internal/journal", test: "CrashAtEveryStep",
@@ -141,11 +141,11 @@ var bugs = []Bug{
 	}, {
 		Name: "query-before-commit", Promise: "--ack postgres: queries tell of what Postgres does not have", pkg: "./cmd/outcryd", test: "AckPostgresTells",
 		noticed: `^TestAckPostgresTellsNothing`,
-		edits:   []harness.Edit{{File: "internal/engine/engine.go", Old: ">= seq && !e.options.AckPostgres", New: ">= seq"}},
+		edits:   []harness.Edit{{File: "internal/engine/log.go", Old: "bool { return d.seq() >= seq }", New: "bool { return d.log.Synced() >= seq }"}},
 	}, {
 		Name: "market-before-commit", Promise: "--ack postgres: market data tells of what Postgres does not have", pkg: "./cmd/outcryd", test: "AckPostgresTells",
 		noticed: `^TestAckPostgresTellsNothing`,
-		edits:   []harness.Edit{{File: "cmd/outcryd/market.go", Old: "if s.config.ack == ackPostgres {", New: "if s.config.ack == \"\" {"}},
+		edits:   []harness.Edit{{File: "cmd/outcryd/market.go", Old: "return s.engine.DurableSeq()", New: "return s.journal.Synced()"}},
 	}, {
 		Name: "backup-not-synced", Promise: "durable: a backup has its name before its bytes are on disk", pkg: "./internal/backup", test: "Durable",
 		noticed: `^TestABackupHasItsNameOnceItIsDurable`,

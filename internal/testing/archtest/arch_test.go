@@ -31,7 +31,7 @@ var imports = map[string][]string{
 	"internal/testing/archtest":    nil,
 	"internal/latency":             nil,
 	"internal/testing/doctest":     nil,
-	"internal/engine":              {"internal/exchange", "internal/journal"},
+	"internal/engine":              {"internal/exchange"},
 	"internal/wire":                {"internal/exchange"},
 	"internal/gateway":             {"internal/auth", "internal/exchange", "internal/latency", "internal/wire"},
 	"internal/operate":             nil,
