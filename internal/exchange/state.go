@@ -139,12 +139,18 @@ func (s *State) accept(li *Instrument, book *Book, e *Event) error {
 	return nil
 }
 
-// proceed applies an OrderContinued event.
+// proceed applies an OrderContinued event. What the event says of the order before this
+// part is compared too: the numbers of executions in a database follow from e.Before.
 func (s *State) proceed(li *Instrument, book *Book, e *Event) error {
 	id := book.Unfinished()
 	o, _ := book.Find(id)
 	if id == 0 || id != e.Order || o.Account.ID != e.Account || o.Side != e.Side || o.Open != e.Shares || o.Limit != e.Limit {
-		return fmt.Errorf("exchange: replay: %s of order %d of %s to be filled at once, now order %d is unfinished, with %s open", e.Shares, e.Order, e.Symbol, id, o.Open)
+		return fmt.Errorf("exchange: replay: %s of order %d of %s to be filled at once, now order %d is unfinished, with %s open",
+			e.Shares, e.Order, e.Symbol, id, o.Open)
+	}
+	if before := len(o.Executions); before != e.Before { // it never rested: all are of its own parts
+		return fmt.Errorf("exchange: replay: order %d of %s goes on after %d executions, now after %d",
+			e.Order, e.Symbol, e.Before, before)
 	}
 	s.fills = book.Continue(&o, e.Time, s.fills[:0])
 	if err := s.sameFills(e); err != nil {
