@@ -24,9 +24,9 @@ func (s *State) Digest() [sha256.Size]byte {
 	d.buffer = append(d.buffer, digestVersion...)
 	d.number(uint64(s.OrderID))
 	d.ledger(s.Ledger)
-	for _, li := range sorted(maps.Values(s.Ledger.instruments), len(s.Ledger.instruments), func(li *Instrument) Symbol { return li.Symbol }) {
-		d.instrument(li)
-		d.book(s.Books[li.Symbol])
+	for _, in := range sorted(maps.Values(s.Ledger.instruments), len(s.Ledger.instruments), func(in *Instrument) Symbol { return in.Symbol }) {
+		d.instrument(in)
+		d.book(s.Books[in.Symbol])
 	}
 	d.halts(s)
 	d.flush()
@@ -72,18 +72,18 @@ func (d *digester) ledger(l *Ledger) {
 	d.number(uint64(len(l.instruments)))
 }
 
-func (d *digester) instrument(li *Instrument) {
-	d.buffer = appendString(d.buffer, li.Symbol)
-	d.int128(Int128(li.placed))
-	owners := make([]*Account, 0, len(li.holdings))
-	for a, h := range li.holdings {
+func (d *digester) instrument(in *Instrument) {
+	d.buffer = appendString(d.buffer, in.Symbol)
+	d.int128(Int128(in.deposited))
+	owners := make([]*Account, 0, len(in.positions))
+	for a, h := range in.positions {
 		if h.shares.Sign() != 0 || h.held.Sign() != 0 {
 			owners = append(owners, a)
 		}
 	}
 	d.number(uint64(len(owners)))
 	for _, a := range sorted(slices.Values(owners), len(owners), func(a *Account) AccountID { return a.ID }) {
-		h := li.holdings[a]
+		h := in.positions[a]
 		d.buffer = appendString(d.buffer, a.ID)
 		d.int128(Int128(h.shares), Int128(h.held))
 	}

@@ -44,9 +44,9 @@ func (o *Order) crosses(price Price) bool {
 	return o.Limit <= price
 }
 
-// Fill is one match: an aggressing order took Shares from a resting order at
-// the resting order's limit. The aggressing order is the one whose event or
-// submission the fill belongs to.
+// Fill is one match: a taker, which is an incoming order, took Shares from a resting
+// order at the resting order's limit. The taker is the one whose event or submission
+// the fill belongs to.
 type Fill struct {
 	Resting OrderID
 	Account AccountID // owner of the resting order

@@ -80,7 +80,7 @@ func TestNothingHappensBeforeAnOrderIsFinished(t *testing.T) {
 		event Event
 		want  string
 	}{
-		"shares placed":        {Event{Kind: SharesPlaced, Symbol: "SPY", Account: "1", Placed: Position{Lo: 1}}, "order 5 is unfinished"},
+		"shares placed":        {Event{Kind: SharesDeposited, Symbol: "SPY", Account: "1", Deposited: Position{Lo: 1}}, "order 5 is unfinished"},
 		"an order":             {Event{Kind: OrderAccepted, Account: "1", Symbol: "SPY", Side: Buy, Shares: 1, Limit: 1, Order: 9}, "order 5 is unfinished"},
 		"its cancel":           {Event{Kind: OrderCanceled, Account: "1", Symbol: "SPY", Side: Buy, Shares: 10e8, Limit: 13e8, Order: 5}, "order 5 is unfinished"},
 		"another's cancel":     {Event{Kind: OrderCanceled, Account: "2", Symbol: "SPY", Side: Sell, Shares: 100e8, Limit: 13e8, Order: 4}, "order 5 is unfinished"},

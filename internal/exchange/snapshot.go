@@ -21,9 +21,9 @@ type AccountState struct {
 
 // SymbolState is a symbol in a Snapshot.
 type SymbolState struct {
-	Symbol Symbol
-	Placed Position
-	Halt   *Halt // nil while it takes orders
+	Symbol    Symbol
+	Deposited Position
+	Halt      *Halt // nil while it takes orders
 }
 
 // PositionState is an account's position in a symbol in a Snapshot.
@@ -80,20 +80,20 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 		if l.instruments[sym.Symbol] != nil {
 			return fmt.Errorf("exchange: symbol %s is there twice", sym.Symbol)
 		}
-		if !inRange(PositionTotalMax, sym.Placed) {
-			return fmt.Errorf("exchange: symbol %s is out of range: %s placed", sym.Symbol, sym.Placed)
+		if !inRange(PositionTotalMax, sym.Deposited) {
+			return fmt.Errorf("exchange: symbol %s is out of range: %s placed", sym.Symbol, sym.Deposited)
 		}
-		l.List(sym.Symbol).placed = sym.Placed
+		l.List(sym.Symbol).deposited = sym.Deposited
 	}
 	for _, p := range s.Positions {
-		li, a := l.instruments[p.Symbol], l.accounts.find(p.Account)
-		if li == nil || a == nil || li.holdings[a] != nil {
+		in, a := l.instruments[p.Symbol], l.accounts.find(p.Account)
+		if in == nil || a == nil || in.positions[a] != nil {
 			return fmt.Errorf("exchange: the position of account %s in %s is there twice, or has no account or symbol", p.Account, p.Symbol)
 		}
 		if !inRange(PositionTotalMax, p.Shares, p.Held) {
 			return fmt.Errorf("exchange: the position of account %s in %s is out of range: %s free, %s held", p.Account, p.Symbol, p.Shares, p.Held)
 		}
-		h := li.holding(a)
+		h := in.positionOf(a)
 		h.shares, h.held = p.Shares, p.Held
 	}
 	return nil

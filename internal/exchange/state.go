@@ -29,8 +29,8 @@ func (s *State) List(sym Symbol) *Book {
 	if book := s.Books[sym]; book != nil {
 		return book
 	}
-	li, book := s.Ledger.List(sym), s.Index.NewBook()
-	s.Books[li.Symbol] = book
+	in, book := s.Ledger.List(sym), s.Index.NewBook()
+	s.Books[in.Symbol] = book
 	return book
 }
 
@@ -71,7 +71,7 @@ func (s *State) apply(e *Event) error {
 		return nil
 	case OrdersCanceled:
 		return s.cancelAll(e)
-	case SharesPlaced, OrderAccepted, OrderCanceled, SymbolHalted, SymbolResumed, OrderContinued:
+	case SharesDeposited, OrderAccepted, OrderCanceled, SymbolHalted, SymbolResumed, OrderContinued:
 		return s.applyTo(e)
 	}
 	return fmt.Errorf("exchange: replay: unknown event %s", e.Kind)
@@ -79,8 +79,8 @@ func (s *State) apply(e *Event) error {
 
 // applyTo is apply for an event of one symbol.
 func (s *State) applyTo(e *Event) error {
-	li, book := s.Ledger.Instrument(e.Symbol), s.Books[e.Symbol]
-	if li == nil || book == nil {
+	in, book := s.Ledger.Instrument(e.Symbol), s.Books[e.Symbol]
+	if in == nil || book == nil {
 		return fmt.Errorf("exchange: replay: %s for symbol %s, which was never made", e.Kind, e.Symbol)
 	}
 	if id := book.Unfinished(); id != 0 && e.Kind != OrderContinued {
@@ -88,18 +88,18 @@ func (s *State) applyTo(e *Event) error {
 	}
 	book.Moment(e.Time)
 	switch e.Kind {
-	case SharesPlaced:
-		if r := s.Ledger.MayPlace(li, e.Account, e.Placed); r != OK {
-			return fmt.Errorf("exchange: replay: %s of %s placed with account %s, now %s", e.Placed, e.Symbol, e.Account, r)
+	case SharesDeposited:
+		if r := s.Ledger.MayDeposit(in, e.Account, e.Deposited); r != OK {
+			return fmt.Errorf("exchange: replay: %s of %s placed with account %s, now %s", e.Deposited, e.Symbol, e.Account, r)
 		}
-		s.Ledger.Place(li, e.Account, e.Placed)
+		s.Ledger.Deposit(in, e.Account, e.Deposited)
 		return nil
 	case OrderAccepted:
-		return s.accept(li, book, e)
+		return s.accept(in, book, e)
 	case OrderContinued:
-		return s.proceed(li, book, e)
+		return s.proceed(in, book, e)
 	case OrderCanceled:
-		return s.cancel(li, book, e)
+		return s.cancel(in, book, e)
 	case SymbolHalted:
 		if before := book.Halt(&Halt{Since: e.Time, Reason: e.Reason}); before != nil {
 			return fmt.Errorf("exchange: replay: symbol %s halted, which was since %d", e.Symbol, before.Since)
@@ -115,7 +115,7 @@ func (s *State) applyTo(e *Event) error {
 	panic("exchange: an event of kind " + e.Kind.String() + " is not one of a symbol")
 }
 
-func (s *State) accept(li *Instrument, book *Book, e *Event) error {
+func (s *State) accept(in *Instrument, book *Book, e *Event) error {
 	o := NewOrder(e.Order, s.Ledger.Account(e.Account), e.Side, e.Shares, e.Limit)
 	if o.Account == nil || e.Order <= book.newest {
 		return fmt.Errorf("exchange: replay: order %d after order %d of %s, account %s", e.Order, book.newest, e.Symbol, e.Account)
@@ -126,7 +126,7 @@ func (s *State) accept(li *Instrument, book *Book, e *Event) error {
 	if book.halt != nil {
 		return fmt.Errorf("exchange: replay: order %d was accepted, now %s since %d", e.Order, Halted, book.halt.Since)
 	}
-	if r := s.Ledger.Reserve(li, o); r != OK {
+	if r := s.Ledger.Reserve(in, o); r != OK {
 		return fmt.Errorf("exchange: replay: order %d was accepted, now %s", e.Order, r)
 	}
 	most := max(s.Index.partFills(), len(e.Fills)) // before version 3 of the journal there were no parts
@@ -134,14 +134,14 @@ func (s *State) accept(li *Instrument, book *Book, e *Event) error {
 	if err := s.sameFills(e); err != nil {
 		return err
 	}
-	s.Ledger.Settle(li, o, s.fills)
+	s.Ledger.Settle(in, o, s.fills)
 	s.OrderID = max(s.OrderID, e.Order)
 	return nil
 }
 
 // proceed applies an OrderContinued event. What the event says of the order before this
 // part is compared too: the numbers of executions in a database follow from e.Before.
-func (s *State) proceed(li *Instrument, book *Book, e *Event) error {
+func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 	id := book.Unfinished()
 	o, _ := book.Find(id)
 	if id == 0 || id != e.Order || o.Account.ID != e.Account || o.Side != e.Side || o.Open != e.Shares || o.Limit != e.Limit {
@@ -156,7 +156,7 @@ func (s *State) proceed(li *Instrument, book *Book, e *Event) error {
 	if err := s.sameFills(e); err != nil {
 		return err
 	}
-	s.Ledger.SettleMore(li, &o, s.fills)
+	s.Ledger.SettleMore(in, &o, s.fills)
 	return nil
 }
 
@@ -168,12 +168,12 @@ func (s *State) sameFills(e *Event) error {
 	return nil
 }
 
-func (s *State) cancel(li *Instrument, book *Book, e *Event) error {
+func (s *State) cancel(in *Instrument, book *Book, e *Event) error {
 	o, r := book.Cancel(e.Order, e.Account, e.Time)
 	if r != OK || o.Canceled != e.Shares || o.Limit != e.Limit || o.Side != e.Side {
 		return fmt.Errorf("exchange: replay: %s of order %d of account %s were canceled, now %s", e.Shares, e.Order, e.Account, r)
 	}
-	s.Ledger.Release(li, &o)
+	s.Ledger.Release(in, &o)
 	return nil
 }
 
@@ -287,7 +287,7 @@ func (s *State) checkIndex() error {
 // checkHolds compares what accounts hold of a symbol with its open sells, and how many
 // orders they have open there with what is counted. It adds what its open buys need to
 // cash, and their number to open.
-func (b *Book) checkHolds(li *Instrument, cash map[*Account]Cash, open map[*Account]int) error {
+func (b *Book) checkHolds(in *Instrument, cash map[*Account]Cash, open map[*Account]int) error {
 	shares, orders := make(map[*Account]Position), make(map[*Account]int)
 	for o := range b.Orders() {
 		if o.Open > 0 {
@@ -304,20 +304,20 @@ func (b *Book) checkHolds(li *Instrument, cash map[*Account]Cash, open map[*Acco
 			shares[o.Account] = shares[o.Account].Add(o.Open.Position())
 		}
 	}
-	for a, h := range li.holdings {
+	for a, h := range in.positions {
 		if h.held != shares[a] {
-			return fmt.Errorf("exchange: account %s holds %s of %s, its open sells need %s", a.ID, h.held, li.Symbol, shares[a])
+			return fmt.Errorf("exchange: account %s holds %s of %s, its open sells need %s", a.ID, h.held, in.Symbol, shares[a])
 		}
 		delete(shares, a)
 	}
 	for a, n := range orders {
-		if counted := a.openOrdersIn(li); counted != n {
-			return fmt.Errorf("exchange: account %s has %d open orders in %s, counted %d", a.ID, n, li.Symbol, counted)
+		if counted := a.openOrdersIn(in); counted != n {
+			return fmt.Errorf("exchange: account %s has %d open orders in %s, counted %d", a.ID, n, in.Symbol, counted)
 		}
 	}
 	for a, needed := range shares { // of accounts that have no position at all
 		if needed.Sign() != 0 {
-			return fmt.Errorf("exchange: account %s has no position in %s, its open sells need %s", a.ID, li.Symbol, needed)
+			return fmt.Errorf("exchange: account %s has no position in %s, its open sells need %s", a.ID, in.Symbol, needed)
 		}
 	}
 	return nil

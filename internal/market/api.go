@@ -237,15 +237,15 @@ func (a *API) symbols(f *Feed, _ *http.Request, q query) (json []byte, err error
 	return json, nil
 }
 
-// viewSymbol calls look with a symbol that a request names.
-func (f *Feed) viewSymbol(r *http.Request, look func(s *symbol)) error {
+// viewSymbol calls read with a symbol that a request names.
+func (f *Feed) viewSymbol(r *http.Request, read func(s *symbol)) error {
 	name, err := symbolOf(r.PathValue("sym"))
 	if err != nil {
 		return err
 	}
 	f.view(func() {
 		if s := f.symbols[name]; s != nil {
-			look(s)
+			read(s)
 		} else {
 			err = fmt.Errorf("%w %q", errUnknownSymbol, name)
 		}

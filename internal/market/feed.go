@@ -274,7 +274,7 @@ func (f *Feed) apply(seq uint64, record []byte) error {
 		return fmt.Errorf("market: journal record %d: %w", seq, err)
 	}
 	switch e.Kind {
-	case exchange.AccountOpened, exchange.SharesPlaced:
+	case exchange.AccountOpened, exchange.SharesDeposited:
 		return nil
 	case exchange.SymbolMade:
 		if f.symbols[exchange.Symbol(name)] != nil {
@@ -321,15 +321,15 @@ func (f *Feed) add(name exchange.Symbol, seq uint64) *symbol {
 	return s
 }
 
-// view calls look with the market as it stands, which does not change meanwhile.
-func (f *Feed) view(look func()) {
+// view calls read with the market as it stands, which does not change meanwhile.
+func (f *Feed) view(read func()) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	look()
+	read()
 }
 
 // viewList is view for who needs all symbols in order.
-func (f *Feed) viewList(look func(list []*symbol)) {
+func (f *Feed) viewList(read func(list []*symbol)) {
 	for {
 		f.mu.RLock()
 		if f.sorted {
@@ -342,5 +342,5 @@ func (f *Feed) viewList(look func(list []*symbol)) {
 		f.mu.Unlock()
 	}
 	defer f.mu.RUnlock()
-	look(f.list)
+	read(f.list)
 }

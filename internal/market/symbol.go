@@ -86,7 +86,7 @@ func (s *symbol) note(e *exchange.Event, slots *int) error {
 		s.halt = &exchange.Halt{Since: e.Time, Reason: e.Reason}
 	case exchange.SymbolResumed:
 		s.halt = nil
-	case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesPlaced, exchange.OrdersCanceled:
+	case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited, exchange.OrdersCanceled:
 		return fmt.Errorf("market: a record of kind %s is not one of a symbol's market", e.Kind)
 	default:
 		return fmt.Errorf("market: a record of unknown kind %s", e.Kind)

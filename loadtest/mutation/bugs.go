@@ -60,8 +60,8 @@ var bugs = []Bug{
 	}, {
 		Name: "forget-fill-on-replay", Promise: "crash: a replay leaves out the last fill of an order", plan: someKills,
 		noticed: `does not add up|does not come out as recorded|history: .* was accepted, now insufficient_(funds|shares)`,
-		edits: []harness.Edit{{File: "internal/exchange/state.go", Old: "\ts.Ledger.Settle(li, o, s.fills)\n",
-			New: "\ts.Ledger.Settle(li, o, s.fills[:max(len(s.fills), 1)-1])\n"}},
+		edits: []harness.Edit{{File: "internal/exchange/state.go", Old: "\ts.Ledger.Settle(in, o, s.fills)\n",
+			New: "\ts.Ledger.Settle(in, o, s.fills[:max(len(s.fills), 1)-1])\n"}},
 	}, {
 		Name: "apply-batch-twice", Promise: "projection: now and then what positions gain in a batch is written twice", plan: someKills,
 		noticed: `does not add up|has .* of`,
