@@ -105,7 +105,7 @@ var bugs = []Bug{
 	}, {
 		Name: "halt-forgotten", Promise: "halts: a start does not know them", pkg: "./cmd/outcryd", test: "Halt|Model",
 		noticed: `^TestAHaltOutlivesACrash|^TestSessionsAndOperators`,
-		edits:   []harness.Edit{{File: "internal/exchange/snapshot.go", Old: "st.List(sym.Symbol).halt = sym.Halt", New: "st.List(sym.Symbol)"}},
+		edits:   []harness.Edit{{File: "internal/exchange/state_snapshot.go", Old: "st.List(sym.Symbol).halt = sym.Halt", New: "st.List(sym.Symbol)"}},
 	}, {
 		Name: "stop-without-postgres", Promise: "an orderly stop leaves complete tables: it does not wait for them", plan: map[string]int{"stop": 10},
 		noticed: `after an orderly stop: .* lost`,

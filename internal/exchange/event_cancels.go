@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
-	"iter"
 )
 
 // Cancel is one order of an OrdersCanceled event: all that was open of it is taken
@@ -28,18 +27,6 @@ func (e *Event) Cancel(i int) Event {
 	c := &e.Cancels[i]
 	return Event{Kind: OrderCanceled, Time: e.Time, Account: e.Account,
 		Symbol: c.Symbol, Order: c.Order, Side: c.Side, Shares: c.Shares, Limit: c.Limit}
-}
-
-// OpenOf ranges over the orders of an account that rest in the book, in no order. It
-// looks at every order in memory. The book must not change meanwhile.
-func (b *Book) OpenOf(owner *Account) iter.Seq[Order] {
-	return func(yield func(Order) bool) {
-		for i, n := range b.orders.all() {
-			if n.account == owner && n.open() > 0 && !yield(b.orders.order(i)) {
-				return
-			}
-		}
-	}
 }
 
 func appendCancels(dst []byte, cancels []Cancel) []byte {

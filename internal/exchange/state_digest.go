@@ -8,10 +8,15 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // digestVersion begins what a Digest is of. It changes with the listing.
 const digestVersion = "outcry state 1\n"
+
+// DigestListing names the listing that Digest is of. Digests of different listings
+// say nothing about each other.
+func DigestListing() string { return strings.TrimSpace(digestVersion) }
 
 // Digest returns the SHA-256 of a listing of all that will be of consequence:
 // accounts, symbols, positions, resting orders in the order in which they would
@@ -92,12 +97,10 @@ func (d *digester) instrument(in *Instrument) {
 func (d *digester) book(b *Book) {
 	d.number(uint64(b.Resting()))
 	for _, side := range []Side{Buy, Sell} {
-		for _, at := range b.side(side).all() {
-			for n := range b.at(b.side(side).level(at)) {
-				d.number(uint64(n.id))
-				d.buffer = appendString(append(d.buffer, byte(n.side)), n.account.ID)
-				d.int128(Int128(n.shares.Position()), Int128(n.left.Position()), Int128(Shares(n.limit).Position()))
-			}
+		for n := range b.inOrder(side) {
+			d.number(uint64(n.id))
+			d.buffer = appendString(append(d.buffer, byte(n.side)), n.account.ID)
+			d.int128(Int128(n.shares.Position()), Int128(n.left.Position()), Int128(Shares(n.limit).Position()))
 		}
 	}
 }
