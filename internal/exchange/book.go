@@ -51,7 +51,7 @@ func (b *Book) Submit(o *Order, now int64, fills []Fill) []Fill {
 
 // submit is Submit, with at most so many fills.
 func (b *Book) submit(o *Order, now int64, fills []Fill, most int) []Fill {
-	if o.ID <= b.newest || o.Open != o.Shares || o.Shares <= 0 || !mayOrder(int64(o.Limit)) || o.Executions != nil || b.crossed() {
+	if !o.fresh() || o.ID <= b.newest || b.crossed() {
 		panic(fmt.Sprintf("exchange: order %d submitted out of order or malformed", o.ID))
 	}
 	b.newest = o.ID
@@ -172,7 +172,8 @@ func (b *Book) Forget() OrderID {
 // An error says what does not fit, and then the book is unchanged.
 func (b *Book) Restore(o *Order) error {
 	if o.ID <= b.newest || o.Open <= 0 || o.Open > o.Shares || !mayOrder(int64(o.Limit)) || o.Account == nil {
-		return fmt.Errorf("exchange: order %d cannot rest: after order %d, %s of %s open at %s", o.ID, b.newest, o.Open, o.Shares, o.Limit)
+		return fmt.Errorf("exchange: order %d cannot rest: after order %d, %s of %s open at %s",
+			o.ID, b.newest, o.Open, o.Shares, o.Limit)
 	}
 	if b.crossed() {
 		return fmt.Errorf("exchange: order %d cannot rest: order %d, which is older, is unfinished", o.ID, b.newest)

@@ -69,7 +69,8 @@ func (b *Book) checkOrders() error {
 		last, i = i, n.next
 	}
 	if closed != b.closed || last != b.latest || closed+b.Resting() != orders {
-		return fmt.Errorf("exchange: of %d orders %d rest and %d are closed, counted %d", orders, b.Resting(), closed, b.closed)
+		return fmt.Errorf("exchange: of %d orders %d rest and %d are closed, counted %d",
+			orders, b.Resting(), closed, b.closed)
 	}
 	return nil
 }

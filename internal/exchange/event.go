@@ -239,9 +239,10 @@ func DecodeEvent(b []byte, e *Event) error {
 
 // Same reports whether two events say the same.
 func (e *Event) Same(f *Event) bool {
-	return e.Kind == f.Kind && e.Side == f.Side && e.Time == f.Time && e.Account == f.Account && e.Symbol == f.Symbol &&
-		e.Balance == f.Balance && e.Deposited == f.Deposited && e.Order == f.Order && e.Shares == f.Shares && e.Limit == f.Limit &&
-		e.Ref == f.Ref && e.Reason == f.Reason && e.Before == f.Before && slices.EqualFunc(e.Fills, f.Fills, Fill.same) && slices.Equal(e.Cancels, f.Cancels)
+	return e.Kind == f.Kind && e.Time == f.Time && e.Account == f.Account && e.Symbol == f.Symbol && e.Ref == f.Ref &&
+		e.Balance == f.Balance && e.Deposited == f.Deposited && e.Reason == f.Reason &&
+		e.Order == f.Order && e.Side == f.Side && e.Shares == f.Shares && e.Limit == f.Limit && e.Before == f.Before &&
+		slices.EqualFunc(e.Fills, f.Fills, Fill.same) && slices.Equal(e.Cancels, f.Cancels)
 }
 
 // eventReader takes fields from the front of an event. Once one is cut short,

@@ -36,6 +36,11 @@ func (o *Order) Status() Status {
 	}
 }
 
+// fresh reports whether o is one that a book may take: well formed, and wholly open.
+func (o *Order) fresh() bool {
+	return o.Shares > 0 && o.Open == o.Shares && mayOrder(int64(o.Limit)) && o.Executions == nil
+}
+
 // crosses reports whether o may execute at the price of a resting order.
 func (o *Order) crosses(price Price) bool {
 	if o.Side == Buy {

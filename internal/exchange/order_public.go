@@ -180,7 +180,8 @@ var errNoTurnover = errors.New("exchange: what was traded is out of range")
 // Check returns an error where d cannot be the sum of any trades.
 func (d *Traded) Check() error {
 	if d.Shares.Sign() < 0 || !inRange(CashTotalMax, d.Notional.Rest) || (d.Trades > 0) != mayOrder(int64(d.Last)) {
-		return fmt.Errorf("%w: %d trades of %s shares for %s dollars, the last at %s", errNoTurnover, d.Trades, d.Shares, d.Notional, d.Last)
+		return fmt.Errorf("%w: %d trades of %s shares for %s dollars, the last at %s",
+			errNoTurnover, d.Trades, d.Shares, d.Notional, d.Last)
 	}
 	return nil
 }

@@ -91,7 +91,8 @@ func (e *Event) Use() RefUse {
 	case SharesDeposited:
 		return RefUse{Kind: DepositShares, Symbol: e.Symbol, Quantity: Int128(e.Deposited)}
 	case OrderAccepted:
-		return RefUse{Kind: PlaceOrder, Side: e.Side, Symbol: e.Symbol, Limit: e.Limit, Quantity: Int128(e.Shares.Position()), Order: e.Order}
+		return RefUse{Kind: PlaceOrder, Side: e.Side, Symbol: e.Symbol, Limit: e.Limit,
+			Quantity: Int128(e.Shares.Position()), Order: e.Order}
 	case SymbolMade, OrderCanceled, SymbolHalted, SymbolResumed, OrdersCanceled, OrderContinued:
 	}
 	panic("exchange: an event of kind " + e.Kind.String() + " uses no ref")

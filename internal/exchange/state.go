@@ -44,7 +44,8 @@ func (s *State) Apply(e *Event) error {
 	}
 	if a := s.Ledger.Account(e.Account); a != nil {
 		if use, used := s.Refs.Find(a, e.Ref); used {
-			return fmt.Errorf("exchange: replay: ref %s of account %s used a second time, first by a command of kind %s", e.Ref, e.Account, use.Kind)
+			return fmt.Errorf("exchange: replay: ref %s of account %s used a second time, first by a command of kind %s",
+				e.Ref, e.Account, use.Kind)
 		}
 	}
 	if err := s.apply(e); err != nil {
@@ -118,7 +119,8 @@ func (s *State) applyTo(e *Event) error {
 func (s *State) accept(in *Instrument, book *Book, e *Event) error {
 	o := NewOrder(e.Order, s.Ledger.Account(e.Account), e.Side, e.Shares, e.Limit)
 	if o.Account == nil || e.Order <= book.newest {
-		return fmt.Errorf("exchange: replay: order %d after order %d of %s, account %s", e.Order, book.newest, e.Symbol, e.Account)
+		return fmt.Errorf("exchange: replay: order %d after order %d of %s, account %s",
+			e.Order, book.newest, e.Symbol, e.Account)
 	}
 	if _, taken := s.Index.Book(e.Order); taken {
 		return fmt.Errorf("exchange: replay: order %d of %s, and one of another symbol", e.Order, e.Symbol)
@@ -144,9 +146,10 @@ func (s *State) accept(in *Instrument, book *Book, e *Event) error {
 func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 	id := book.Unfinished()
 	o, _ := book.Find(id)
-	if id == 0 || id != e.Order || o.Account.ID != e.Account || o.Side != e.Side || o.Open != e.Shares || o.Limit != e.Limit {
-		return fmt.Errorf("exchange: replay: %s of order %d of %s to be filled at once, now order %d is unfinished, with %s open",
-			e.Shares, e.Order, e.Symbol, id, o.Open)
+	if id == 0 || id != e.Order || o.Account.ID != e.Account || o.Side != e.Side || o.Open != e.Shares ||
+		o.Limit != e.Limit {
+		return fmt.Errorf("exchange: replay: %s of order %d of %s to be filled at once, "+
+			"now order %d is unfinished, with %s open", e.Shares, e.Order, e.Symbol, id, o.Open)
 	}
 	if before := len(o.Executions); before != e.Before { // it never rested: all are of its own parts
 		return fmt.Errorf("exchange: replay: order %d of %s goes on after %d executions, now after %d",
@@ -171,7 +174,8 @@ func (s *State) sameFills(e *Event) error {
 func (s *State) cancel(in *Instrument, book *Book, e *Event) error {
 	o, r := book.Cancel(e.Order, e.Account, e.Time)
 	if r != OK || o.Canceled != e.Shares || o.Limit != e.Limit || o.Side != e.Side {
-		return fmt.Errorf("exchange: replay: %s of order %d of account %s were canceled, now %s", e.Shares, e.Order, e.Account, r)
+		return fmt.Errorf("exchange: replay: %s of order %d of account %s were canceled, now %s",
+			e.Shares, e.Order, e.Account, r)
 	}
 	s.Ledger.Release(in, &o)
 	return nil

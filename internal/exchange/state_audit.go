@@ -61,7 +61,8 @@ func (b *Book) checkHolds(in *Instrument, cash map[*Account]Cash, open map[*Acco
 		if o.Side == Buy {
 			needed := cash[o.Account].Add(Notional(o.Open, o.Limit))
 			if needed.Cmp(o.Account.held) > 0 { // before a damaged sum can overflow
-				return fmt.Errorf("exchange: account %s holds %s, its open buys need %s or more", o.Account.ID, o.Account.held, needed)
+				return fmt.Errorf("exchange: account %s holds %s, its open buys need %s or more",
+					o.Account.ID, o.Account.held, needed)
 			}
 			cash[o.Account] = needed
 		} else {

@@ -15,7 +15,8 @@ func (s *State) SameOrders(snap *Snapshot) error {
 	for sym, book := range s.Books {
 		for o := range book.Orders() {
 			if o.Open > 0 {
-				want = append(want, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym, Side: o.Side, Shares: o.Shares, Limit: o.Limit, Open: o.Open})
+				want = append(want, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym, Side: o.Side, Shares: o.Shares,
+					Limit: o.Limit, Open: o.Open})
 			}
 		}
 	}

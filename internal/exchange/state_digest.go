@@ -29,7 +29,8 @@ func (s *State) Digest() [sha256.Size]byte {
 	d.buffer = append(d.buffer, digestVersion...)
 	d.number(uint64(s.OrderID))
 	d.ledger(s.Ledger)
-	for _, in := range sorted(maps.Values(s.Ledger.instruments), len(s.Ledger.instruments), func(in *Instrument) Symbol { return in.Symbol }) {
+	for _, in := range sorted(maps.Values(s.Ledger.instruments), len(s.Ledger.instruments),
+		func(in *Instrument) Symbol { return in.Symbol }) {
 		d.instrument(in)
 		d.book(s.Books[in.Symbol])
 	}

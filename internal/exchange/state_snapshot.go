@@ -70,7 +70,8 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 			return fmt.Errorf("exchange: account %s is there twice", a.ID)
 		}
 		if !inRange(CashTotalMax, a.Opened, a.Balance, a.Held) || !inRange(CashTotalMax, l.opened.Add(a.Opened)) {
-			return fmt.Errorf("exchange: account %s is out of range: opened with %s, %s free, %s held", a.ID, a.Opened, a.Balance, a.Held)
+			return fmt.Errorf("exchange: account %s is out of range: opened with %s, %s free, %s held",
+				a.ID, a.Opened, a.Balance, a.Held)
 		}
 		account := l.accounts.add(a.ID)
 		account.balance, account.held = a.Balance, a.Held
@@ -88,10 +89,12 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 	for _, p := range s.Positions {
 		in, a := l.instruments[p.Symbol], l.accounts.find(p.Account)
 		if in == nil || a == nil || in.positions[a] != nil {
-			return fmt.Errorf("exchange: the position of account %s in %s is there twice, or has no account or symbol", p.Account, p.Symbol)
+			return fmt.Errorf("exchange: the position of account %s in %s is there twice, or has no account or symbol",
+				p.Account, p.Symbol)
 		}
 		if !inRange(PositionTotalMax, p.Shares, p.Held) {
-			return fmt.Errorf("exchange: the position of account %s in %s is out of range: %s free, %s held", p.Account, p.Symbol, p.Shares, p.Held)
+			return fmt.Errorf("exchange: the position of account %s in %s is out of range: %s free, %s held",
+				p.Account, p.Symbol, p.Shares, p.Held)
 		}
 		h := in.positionOf(a)
 		h.shares, h.held = p.Shares, p.Held

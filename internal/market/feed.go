@@ -159,7 +159,8 @@ func (f *Feed) restoreTraded(snap *Snapshot) error {
 		t := &snap.Traded[i]
 		s := f.symbols[t.Symbol]
 		if s == nil || known[t.Symbol] > t.Trades {
-			return fmt.Errorf("market: %d trades of %s, of which there are %d or which was never made", t.Trades, t.Symbol, known[t.Symbol])
+			return fmt.Errorf("market: %d trades of %s, of which there are %d or which was never made",
+				t.Trades, t.Symbol, known[t.Symbol])
 		}
 		if err := t.Check(); err != nil {
 			return fmt.Errorf("market: %s: %w", t.Symbol, err)
@@ -290,7 +291,8 @@ func (f *Feed) apply(seq uint64, record []byte) error {
 			}
 		}
 		return nil
-	case exchange.OrderAccepted, exchange.OrderContinued, exchange.OrderCanceled, exchange.SymbolHalted, exchange.SymbolResumed:
+	case exchange.OrderAccepted, exchange.OrderContinued, exchange.OrderCanceled, exchange.SymbolHalted,
+		exchange.SymbolResumed:
 		return f.note(seq, name, e)
 	}
 	return fmt.Errorf("market: journal record %d is of unknown kind %s", seq, e.Kind)
