@@ -92,7 +92,7 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 			cancels++
 		case exchange.OrdersCanceled:
 			cancels += len(e.Cancels)
-		case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesPlaced, exchange.SymbolHalted, exchange.SymbolResumed:
+		case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited, exchange.SymbolHalted, exchange.SymbolResumed:
 		}
 		return v.redo(seq, e)
 	})
@@ -295,7 +295,7 @@ func (r *rows) same(seq uint64, want *exchange.Event) error {
 		return fmt.Errorf("record %d of the journal has no row", seq)
 	}
 	want.Time = exchange.Seconds(want.Time) * exchange.Second // a table keeps no more
-	if want.Kind <= exchange.SharesPlaced {
+	if want.Kind <= exchange.SharesDeposited {
 		want.Time = 0 // no table keeps it
 	}
 	if !e.Same(want) {

@@ -77,8 +77,8 @@ func describe(e *exchange.Event) string {
 		return fmt.Sprintf("account %s opened with %s", e.Account, e.Balance)
 	case exchange.SymbolMade:
 		return fmt.Sprintf("symbol %s made", e.Symbol)
-	case exchange.SharesPlaced:
-		return fmt.Sprintf("%s %s placed with account %s", e.Placed, e.Symbol, e.Account)
+	case exchange.SharesDeposited:
+		return fmt.Sprintf("%s %s placed with account %s", e.Deposited, e.Symbol, e.Account)
 	case exchange.OrderCanceled:
 		return fmt.Sprintf("order %d of account %s canceled, %s %s were open", e.Order, e.Account, e.Shares, e.Symbol)
 	case exchange.SymbolHalted:

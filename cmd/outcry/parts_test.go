@@ -122,4 +122,9 @@ func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
 	must(t, "restore", "--data="+restored, "--database-url="+elsewhere, file)
 	finished(restored, elsewhere)
 	finished(cut, ofTables)
+	withRest, byJournal := filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t)
+	must(t, "restore", "--data="+withRest, "--database-url="+byJournal, "--journal="+cut, file)
+	whole := startExchange(t, withRest, byJournal, "--segment=8388608")
+	require.Equal(t, last.Digest, whole.loaded.Digest, "the backup is of the first part, the journal has the others")
+	whole.stop()
 }

@@ -44,7 +44,7 @@ func TestAnImbalanceShows(t *testing.T) {
 	ledger := s.engine.State().Ledger // nothing trades here any more
 	instrument := ledger.Instrument("S")
 	before := *instrument
-	ledger.Place(instrument, "1", exchange.Shares(1).Position())
+	ledger.Deposit(instrument, "1", exchange.Shares(1).Position())
 	*instrument = before
 	*ledger.Account("1") = *ledger.Account("2")
 	fresh := newMetrics() // which has not counted yet

@@ -105,7 +105,7 @@ func tradeMuch(t testing.TB, c *conn, r *rand.Rand, frames int) (ids []string, r
 
 func units(t testing.TB, decimal string) exchange.Position {
 	t.Helper()
-	p, err := exchange.ParsePlacement(decimal)
+	p, err := exchange.ParseDeposit(decimal)
 	require.NoError(t, err)
 	return p
 }

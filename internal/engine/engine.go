@@ -272,7 +272,7 @@ func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) *inbo
 	switch c.Kind {
 	case exchange.OpenAccount:
 		return &e.registrar.inbox
-	case exchange.MakeSymbol, exchange.PlaceShares, exchange.PlaceOrder:
+	case exchange.MakeSymbol, exchange.DepositShares, exchange.PlaceOrder:
 		d, _ = e.shards.Load(c.Symbol)
 	case exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder:
 		if c.Ref != "" {
@@ -300,7 +300,7 @@ func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) *inbo
 		return &e.registrar.inbox
 	case c.Kind == exchange.ShowOrder:
 		e.absent(c.Order, r)
-	case c.Kind != exchange.PlaceShares && !e.known(c.Account):
+	case c.Kind != exchange.DepositShares && !e.known(c.Account):
 		r.Reason = exchange.UnknownAccount
 	case c.Kind == exchange.QueryOrder || c.Kind == exchange.CancelOrder:
 		e.absent(c.Names(r), r)

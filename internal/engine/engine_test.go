@@ -108,9 +108,9 @@ func openWith(t testing.TB, o Options, journaling journal.Options) *market {
 		{Kind: exchange.OpenAccount, Account: "1", Balance: exchange.Notional(1000, 1000)},
 		{Kind: exchange.OpenAccount, Account: "2"},
 		{Kind: exchange.MakeSymbol, Symbol: "A"},
-		{Kind: exchange.PlaceShares, Symbol: "A", Account: "2", Placed: exchange.Shares(1_000_000_000).Position()},
+		{Kind: exchange.DepositShares, Symbol: "A", Account: "2", Deposited: exchange.Shares(1_000_000_000).Position()},
 		{Kind: exchange.MakeSymbol, Symbol: "B"},
-		{Kind: exchange.PlaceShares, Symbol: "B", Account: "2", Placed: exchange.Shares(1_000_000_000).Position()},
+		{Kind: exchange.DepositShares, Symbol: "B", Account: "2", Deposited: exchange.Shares(1_000_000_000).Position()},
 	} {
 		require.Equal(t, exchange.OK, m.do(c).Reason)
 	}
@@ -170,7 +170,7 @@ func TestRefusalsUseNoOrderID(t *testing.T) {
 	m := open(t, Options{})
 	got := m.all(buy("A", 1000, 1001), sell("C", 1, 1), exchange.Command{Kind: exchange.PlaceOrder, Account: "9", Symbol: "A", Side: exchange.Buy, Shares: 1, Limit: 1},
 		sell("A", 1_000_000_001, 1), queryOf(1), exchange.Command{Kind: exchange.QueryOrder, Account: "9", Order: 1}, cancelOf(1, "1"),
-		exchange.Command{Kind: exchange.OpenAccount, Account: "1"}, exchange.Command{Kind: exchange.PlaceShares, Account: "9", Symbol: "A", Placed: exchange.Position{Lo: 1}}, buy("A", 1, 1))
+		exchange.Command{Kind: exchange.OpenAccount, Account: "1"}, exchange.Command{Kind: exchange.DepositShares, Account: "9", Symbol: "A", Deposited: exchange.Position{Lo: 1}}, buy("A", 1, 1))
 	var reasons []exchange.RejectReason
 	for _, r := range got {
 		reasons = append(reasons, r.Reason)
@@ -365,7 +365,7 @@ func TestTheSameNameAtOnceHasOneCreator(t *testing.T) {
 				sym := exchange.Symbol(fmt.Sprintf("S%d", i))
 				account := exchange.AccountID(fmt.Sprint(1000 + i))
 				_, err := m.Execute(background, []exchange.Command{{Kind: exchange.OpenAccount, Account: account}, {Kind: exchange.MakeSymbol, Symbol: sym},
-					{Kind: exchange.PlaceShares, Symbol: sym, Account: account, Placed: exchange.Position{Lo: 1}}}, results)
+					{Kind: exchange.DepositShares, Symbol: sym, Account: account, Deposited: exchange.Position{Lo: 1}}}, results)
 				if err != nil || results[1].Reason != exchange.OK || results[2].Reason != exchange.OK {
 					t.Error(err, results)
 				}
@@ -398,7 +398,7 @@ func TestSymbolsShareAccountsExactly(t *testing.T) {
 		clients.Go(func() {
 			sym := exchange.Symbol(fmt.Sprintf("S%d", n))
 			results := make([]exchange.Result, 2)
-			commands := []exchange.Command{{Kind: exchange.MakeSymbol, Symbol: sym}, {Kind: exchange.PlaceShares, Symbol: sym, Account: "2", Placed: exchange.Shares(1e9).Position()}}
+			commands := []exchange.Command{{Kind: exchange.MakeSymbol, Symbol: sym}, {Kind: exchange.DepositShares, Symbol: sym, Account: "2", Deposited: exchange.Shares(1e9).Position()}}
 			if _, err := m.Execute(background, commands, results); err != nil {
 				t.Error(err)
 			}

@@ -62,7 +62,7 @@ func TestAHaltedSymbolTakesNoOrdersAndDoesAllElse(t *testing.T) {
 	require.EqualValues(t, 1, m.Stats().Halted)
 
 	got := m.all(buy("A", 1, 5), exchange.Command{Kind: exchange.PlaceOrder, Account: "9", Symbol: "A", Side: exchange.Buy, Shares: 1, Limit: 1},
-		buy("A", 1000, 1000), queryOf(1), cancelOf(1, "2"), exchange.Command{Kind: exchange.PlaceShares, Symbol: "A", Account: "1", Placed: exchange.Position{Lo: 1}}, buy("B", 1, 5))
+		buy("A", 1000, 1000), queryOf(1), cancelOf(1, "2"), exchange.Command{Kind: exchange.DepositShares, Symbol: "A", Account: "1", Deposited: exchange.Position{Lo: 1}}, buy("B", 1, 5))
 	require.Equal(t, []exchange.Result{{Reason: exchange.Halted, Halt: &halt}, {Reason: exchange.UnknownAccount}, {Reason: exchange.Halted, Halt: &halt},
 		{Status: exchange.Status{Open: 10}}, {Status: exchange.Status{Canceled: 10, CanceledAt: 77}}, {}, {Order: 4}}, got)
 
@@ -76,7 +76,7 @@ func TestAHaltedSymbolTakesNoOrdersAndDoesAllElse(t *testing.T) {
 	for _, e := range m.events(first) {
 		kinds = append(kinds, e.Kind)
 	}
-	require.Equal(t, []exchange.EventKind{exchange.SymbolHalted, exchange.OrderCanceled, exchange.SharesPlaced, exchange.OrderAccepted,
+	require.Equal(t, []exchange.EventKind{exchange.SymbolHalted, exchange.OrderCanceled, exchange.SharesDeposited, exchange.OrderAccepted,
 		exchange.SymbolResumed, exchange.OrderAccepted}, kinds)
 	m.agrees()
 }
@@ -188,7 +188,7 @@ func TestOperationsWhileEverythingTrades(t *testing.T) {
 		for n := range 6 {
 			sym := exchange.Symbol(fmt.Sprint("S", n))
 			require.Equal(t, exchange.OK, m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym},
-				exchange.Command{Kind: exchange.PlaceShares, Symbol: sym, Account: "2", Placed: exchange.Position{Lo: 1e9}})[1].Reason)
+				exchange.Command{Kind: exchange.DepositShares, Symbol: sym, Account: "2", Deposited: exchange.Position{Lo: 1e9}})[1].Reason)
 			symbols = append(symbols, sym)
 		}
 		var clients sync.WaitGroup

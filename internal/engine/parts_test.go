@@ -192,7 +192,7 @@ func TestWithoutRoomNothingComesBeforeAnUnfinishedOrder(t *testing.T) {
 		buy("A", 1, 1):      exchange.NoRoom,
 		cancelOf(4001, "1"): exchange.NoRoomToCancel,
 		cancelOf(4000, "2"): exchange.NoRoomToCancel,
-		{Kind: exchange.PlaceShares, Symbol: "A", Account: "1", Placed: exchange.Shares(1).Position()}: exchange.NoRoom,
+		{Kind: exchange.DepositShares, Symbol: "A", Account: "1", Deposited: exchange.Shares(1).Position()}: exchange.NoRoom,
 	} {
 		require.Equal(t, want, full.do(c).Reason, c)
 	}
@@ -273,7 +273,7 @@ func TestTheTimesOfASymbolNeverGoBack(t *testing.T) {
 	m.resume("A")
 	m.do(buy("A", 1, 1))
 	m.cancelAll("1", "A")
-	m.do(exchange.Command{Kind: exchange.PlaceShares, Symbol: "A", Account: "1", Placed: exchange.Shares(1).Position()})
+	m.do(exchange.Command{Kind: exchange.DepositShares, Symbol: "A", Account: "1", Deposited: exchange.Shares(1).Position()})
 	times := map[exchange.EventKind]int64{}
 	var latest int64
 	for _, e := range m.events(1) {

@@ -35,7 +35,7 @@ func open3(balance exchange.Cash) exchange.Command {
 }
 
 func place3(sym exchange.Symbol, shares exchange.Shares) exchange.Command {
-	return exchange.Command{Kind: exchange.PlaceShares, Account: "3", Symbol: sym, Placed: shares.Position(), Ref: "place"}
+	return exchange.Command{Kind: exchange.DepositShares, Account: "3", Symbol: sym, Deposited: shares.Position(), Ref: "place"}
 }
 
 func reasonsOf(results []exchange.Result) (reasons []string) {
@@ -112,7 +112,7 @@ func TestOneOfManySessionsUsesARef(t *testing.T) {
 			for n := range refs {
 				same := named(exchange.Ref(fmt.Sprint("same", n)), sell("A", 1, 5))
 				other := named(exchange.Ref(fmt.Sprint("other", n)), sell([]exchange.Symbol{"A", "B"}[s%2], exchange.Shares(1+s/4), 5))
-				placed := exchange.Command{Kind: exchange.PlaceShares, Account: "2", Symbol: []exchange.Symbol{"B", "A"}[s%2], Placed: exchange.Shares(1).Position(), Ref: exchange.Ref(fmt.Sprint("p", n))}
+				placed := exchange.Command{Kind: exchange.DepositShares, Account: "2", Symbol: []exchange.Symbol{"B", "A"}[s%2], Deposited: exchange.Shares(1).Position(), Ref: exchange.Ref(fmt.Sprint("p", n))}
 				orders[s] = append(orders[s], m.all(same, other, placed)...)
 			}
 		})

@@ -91,7 +91,7 @@ func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
 	require.ErrorIs(t, m.Refusing(), journal.ErrNoRoom)
 	require.Greater(t, orders, 200)
 	for _, c := range []exchange.Command{sell("B", 1, 1), {Kind: exchange.OpenAccount, Account: "3"}, {Kind: exchange.MakeSymbol, Symbol: "C"},
-		{Kind: exchange.PlaceShares, Symbol: "A", Account: "2", Placed: exchange.Position{Lo: 1}}} {
+		{Kind: exchange.DepositShares, Symbol: "A", Account: "2", Deposited: exchange.Position{Lo: 1}}} {
 		require.Equal(t, exchange.NoRoom, m.do(c).Reason, c.Kind)
 	}
 	require.NoError(t, m.CheckLedger())
@@ -222,7 +222,7 @@ func TestManySymbolsMeetTheFullDiskAtOnce(t *testing.T) {
 	m := cramped(t, 16<<10)
 	for n := range symbols {
 		m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: exchange.Symbol(fmt.Sprint("S", n))},
-			exchange.Command{Kind: exchange.PlaceShares, Symbol: exchange.Symbol(fmt.Sprint("S", n)), Account: "2", Placed: exchange.Shares(1e9).Position()})
+			exchange.Command{Kind: exchange.DepositShares, Symbol: exchange.Symbol(fmt.Sprint("S", n)), Account: "2", Deposited: exchange.Shares(1e9).Position()})
 	}
 	for round := range rounds {
 		m.fillDisk()

@@ -66,7 +66,7 @@ func (d *shard) do(c *exchange.Command, r *exchange.Result, now int64) error {
 		return nil
 	case exchange.MakeSymbol:
 		return nil // it is there
-	case exchange.OpenAccount, exchange.PlaceShares, exchange.PlaceOrder, exchange.CancelOrder:
+	case exchange.OpenAccount, exchange.DepositShares, exchange.PlaceOrder, exchange.CancelOrder:
 	}
 	if d.book.Unfinished() != 0 {
 		reason, err := d.finish()
@@ -87,7 +87,7 @@ func (d *shard) do(c *exchange.Command, r *exchange.Result, now int64) error {
 		return errAgain
 	case exchange.CancelOrder:
 		return d.cancelOrder(c, r, now)
-	case exchange.PlaceShares:
+	case exchange.DepositShares:
 		return d.placeShares(c, r, now)
 	case exchange.OpenAccount, exchange.MakeSymbol, exchange.QueryOrder, exchange.ShowOrder:
 	}
@@ -283,7 +283,7 @@ func (d *shard) placeShares(c *exchange.Command, r *exchange.Result, now int64) 
 		return nil
 	}
 	e.mu.Lock()
-	r.Reason = e.ledger.MayPlace(d.instrument, c.Account, c.Placed)
+	r.Reason = e.ledger.MayDeposit(d.instrument, c.Account, c.Deposited)
 	e.mu.Unlock()
 	if r.Reason != exchange.OK {
 		return nil
@@ -291,12 +291,12 @@ func (d *shard) placeShares(c *exchange.Command, r *exchange.Result, now int64) 
 	if ok, err := e.claim(exchange.EventBytesMax, r); !ok {
 		return err
 	}
-	d.event = exchange.Event{Kind: exchange.SharesPlaced, Time: now, Symbol: d.symbol, Account: c.Account, Placed: c.Placed, Ref: c.Ref}
+	d.event = exchange.Event{Kind: exchange.SharesDeposited, Time: now, Symbol: d.symbol, Account: c.Account, Deposited: c.Deposited, Ref: c.Ref}
 	if _, err := d.append(exchange.EventBytesMax); err != nil {
 		return err
 	}
 	e.mu.Lock()
-	e.ledger.Place(d.instrument, c.Account, c.Placed)
+	e.ledger.Deposit(d.instrument, c.Account, c.Deposited)
 	e.mu.Unlock()
 	return nil
 }

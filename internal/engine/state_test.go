@@ -26,7 +26,7 @@ func TestReconcileRunsBesideTrading(t *testing.T) {
 				results := make([]exchange.Result, 5)
 				_, err := m.Execute(background, []exchange.Command{
 					{Kind: exchange.OpenAccount, Account: id, Balance: exchange.Notional(7, 9)},
-					{Kind: exchange.PlaceShares, Account: id, Symbol: "A", Placed: exchange.Shares(3).Position()},
+					{Kind: exchange.DepositShares, Account: id, Symbol: "A", Deposited: exchange.Shares(3).Position()},
 					sell("A", 2, exchange.Price(1+i%3)), buy("A", 2, 3), sell("B", 1, 1)}, results)
 				if err != nil || results[1].Reason != exchange.OK {
 					t.Errorf("%v %v", results, err)

@@ -45,21 +45,21 @@ func BenchmarkAppendCash(b *testing.B) {
 // fill, and those of the sell that gives the shares back.
 func BenchmarkLedgerReserveSettle(b *testing.B) {
 	l := NewLedger()
-	li := l.List("SPY")
+	in := l.List("SPY")
 	l.Open("1", Cash(mul64(1e18, 1e16)))
 	l.Open("2", Cash(mul64(1e18, 1e16)))
-	l.Place(li, "1", Position{Lo: 1e18})
-	l.Place(li, "2", Position{Lo: 1e18})
+	l.Deposit(in, "1", Position{Lo: 1e18})
+	l.Deposit(in, "2", Position{Lo: 1e18})
 	one, two := l.Account("1"), l.Account("2")
 	buy, sell := NewOrder(1, one, Buy, 100e8, 12e8), NewOrder(2, two, Sell, 100e8, 11e8)
 	fills := []Fill{{Resting: 2, Shares: 100e8, Price: 11e8, owner: sell.Account}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if l.Reserve(li, sell) != OK || l.Reserve(li, buy) != OK {
+		if l.Reserve(in, sell) != OK || l.Reserve(in, buy) != OK {
 			b.Fatal("refused")
 		}
-		l.Settle(li, sell, nil)
-		l.Settle(li, buy, fills)
+		l.Settle(in, sell, nil)
+		l.Settle(in, buy, fills)
 		buy.Account, sell.Account, fills[0].owner = sell.Account, buy.Account, buy.Account // the shares go back
 	}
 	if err := l.Check(); err != nil {

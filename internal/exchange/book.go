@@ -51,7 +51,7 @@ func (b *Book) Submit(o *Order, now int64, fills []Fill) []Fill {
 
 // submit is Submit, with at most so many fills.
 func (b *Book) submit(o *Order, now int64, fills []Fill, most int) []Fill {
-	if o.ID <= b.newest || o.Open != o.Shares || o.Shares <= 0 || !mayOrder(int64(o.Limit)) || o.Executions != nil || b.crossed() {
+	if !o.fresh() || o.ID <= b.newest || b.crossed() {
 		panic(fmt.Sprintf("exchange: order %d submitted out of order or malformed", o.ID))
 	}
 	b.newest = o.ID
@@ -94,37 +94,6 @@ func (b *Book) fill(o *Order, i slot, now int64, f *Fill) {
 	if f.Closed {
 		b.leave(r)
 		b.close(i)
-	}
-}
-
-// enter makes the book's own copy of an order, which is still to be indexed.
-func (b *Book) enter(o *Order) (slot, *node) {
-	i := b.orders.take()
-	n := b.orders.at(i)
-	n.id, n.account, n.side, n.limit, n.shares, n.left = o.ID, o.Account, o.Side, o.Limit, o.Shares, o.Open
-	n.level, n.prev, n.next, n.canceled, n.executed = 0, 0, 0, false, o.Executions != nil
-	if n.executed {
-		*b.orders.executions(i) = o.Executions
-	}
-	return i, n
-}
-
-// matches ranges over the resting orders that Submit would fill for o, in that
-// order. The book must not change meanwhile.
-func (b *Book) matches(o *Order) iter.Seq[*node] {
-	return func(yield func(*node) bool) {
-		open, opposite := o.Open, b.side(o.Side.opposite())
-		for price, at := range opposite.all() {
-			if !o.crosses(price) {
-				return
-			}
-			for n := range b.at(opposite.level(at)) {
-				if open <= 0 || !yield(n) {
-					return
-				}
-				open -= n.left
-			}
-		}
 	}
 }
 
@@ -203,7 +172,8 @@ func (b *Book) Forget() OrderID {
 // An error says what does not fit, and then the book is unchanged.
 func (b *Book) Restore(o *Order) error {
 	if o.ID <= b.newest || o.Open <= 0 || o.Open > o.Shares || !mayOrder(int64(o.Limit)) || o.Account == nil {
-		return fmt.Errorf("exchange: order %d cannot rest: after order %d, %s of %s open at %s", o.ID, b.newest, o.Open, o.Shares, o.Limit)
+		return fmt.Errorf("exchange: order %d cannot rest: after order %d, %s of %s open at %s",
+			o.ID, b.newest, o.Open, o.Shares, o.Limit)
 	}
 	if b.crossed() {
 		return fmt.Errorf("exchange: order %d cannot rest: order %d, which is older, is unfinished", o.ID, b.newest)
@@ -242,21 +212,38 @@ func (b *Book) Resting() int { return b.resting[0] + b.resting[1] }
 // Closed returns how many closed orders the book has not forgotten.
 func (b *Book) Closed() int { return b.closed }
 
-// Best returns the best price of a side, 0 where nothing rests there.
-func (b *Book) Best(s Side) Price {
-	if l := b.side(s); l.best != nil {
-		return l.price(l.bestKey)
+// OpenOf ranges over the orders of an account that rest in the book, in no order. It
+// looks at every order in memory. The book must not change meanwhile.
+func (b *Book) OpenOf(owner *Account) iter.Seq[Order] {
+	return func(yield func(Order) bool) {
+		for i, n := range b.orders.all() {
+			if n.account == owner && n.open() > 0 && !yield(b.orders.order(i)) {
+				return
+			}
+		}
 	}
-	return 0
 }
 
-// noSides are those of every book in which no order ever rested. Nobody writes to them.
-var noSides = *newSides(0)
-
-func newSides(chunkMax int) *[2]ladder {
-	s := new([2]ladder)
-	s[Buy&1], s[Sell&1] = newLadder(Buy, chunkMax), newLadder(Sell, chunkMax)
-	return s
+// AppendOpenOf is OpenOf in steps: it looks at up to so many places for orders, from a
+// place on, appends the ids of those that are the account's and rest, and returns the
+// place to go on with, 0 after the last one. The book may change between two steps: an
+// order that rests all the while is found.
+func (b *Book) AppendOpenOf(ids []OrderID, owner *Account, from, most int) (_ []OrderID, next int) {
+	pages := b.orders.pages
+	for at := from / slabPage; at < len(pages); at++ {
+		if at*slabPage >= from+most {
+			return ids, at * slabPage
+		}
+		if pages[at] == nil {
+			continue
+		}
+		for i := range pages[at].nodes {
+			if n := &pages[at].nodes[i]; n.id != 0 && n.account == owner && n.open() > 0 {
+				ids = append(ids, n.id)
+			}
+		}
+	}
+	return ids, 0
 }
 
 // Shrink gives up the memory that the book keeps for orders to come, where it holds no
@@ -267,48 +254,16 @@ func (b *Book) Shrink() {
 	}
 }
 
-// side returns the levels of a side. Which side comes next is anyone's guess, so
-// there is no branch for it.
-func (b *Book) side(s Side) *ladder { return &b.sides[s&1] }
-
-// rest adds n, which is at i, to its price level, as the newest.
-//
-// Here and in leave, node 0 takes what would be written into a neighbour that is
-// not there: whether there is one cannot be foreseen, so a branch would cost more.
-func (b *Book) rest(i slot, n *node) {
-	if b.sides == &noSides {
-		b.sides = newSides(ladderChunkMax)
+// enter makes the book's own copy of an order, which is still to be indexed.
+func (b *Book) enter(o *Order) (slot, *node) {
+	i := b.orders.take()
+	n := b.orders.at(i)
+	n.id, n.account, n.side, n.limit, n.shares, n.left = o.ID, o.Account, o.Side, o.Limit, o.Shares, o.Open
+	n.level, n.prev, n.next, n.canceled, n.executed = 0, 0, 0, false, o.Executions != nil
+	if n.executed {
+		*b.orders.executions(i) = o.Executions
 	}
-	at, lv := b.side(n.side).at(n.limit)
-	n.level, n.prev = at, lv.last
-	b.orders.at(lv.last).next = i
-	oldest := lv.oldest
-	if oldest == 0 {
-		oldest = i
-	}
-	lv.oldest, lv.last = oldest, i
-	b.resting[n.side&1]++
-}
-
-// leave takes an order out of its price level, without a search.
-func (b *Book) leave(n *node) {
-	side := b.side(n.side)
-	lv := side.level(n.level)
-	b.orders.at(n.prev).next = n.next
-	b.orders.at(n.next).prev = n.prev
-	oldest, last := lv.oldest, lv.last
-	if n.prev == 0 {
-		oldest = n.next
-	}
-	if n.next == 0 {
-		last = n.prev
-	}
-	lv.oldest, lv.last = oldest, last
-	if oldest == 0 {
-		side.drop(n.level)
-	}
-	n.level, n.prev, n.next = 0, 0, 0
-	b.resting[n.side&1]--
+	return i, n
 }
 
 // close adds an order that does not rest to those that may be forgotten.
@@ -320,17 +275,4 @@ func (b *Book) close(i slot) {
 	}
 	b.latest = i
 	b.closed++
-}
-
-// at ranges over the orders of a price level, oldest first.
-func (b *Book) at(lv *level) iter.Seq[*node] {
-	return func(yield func(*node) bool) {
-		for i := lv.oldest; i != 0; {
-			n := b.orders.at(i)
-			i = n.next
-			if !yield(n) {
-				return
-			}
-		}
-	}
 }

@@ -7,13 +7,13 @@ type CommandKind uint8
 // every <symbol> asks once, before its accounts, and for ShowOrder, which the
 // protocol does not have: it asks for an order without being an account.
 const (
-	OpenAccount CommandKind = iota + 1 // Account, Balance, Ref
-	MakeSymbol                         // Symbol; done already is fine
-	PlaceShares                        // Symbol, Account, Placed, Ref
-	PlaceOrder                         // Account, Symbol, Side, Shares, Limit, Ref
-	QueryOrder                         // Account, Order or Ref
-	CancelOrder                        // Account, Order or Ref
-	ShowOrder                          // Order
+	OpenAccount   CommandKind = iota + 1 // Account, Balance, Ref
+	MakeSymbol                           // Symbol; done already is fine
+	DepositShares                        // Symbol, Account, Deposited, Ref
+	PlaceOrder                           // Account, Symbol, Side, Shares, Limit, Ref
+	QueryOrder                           // Account, Order or Ref
+	CancelOrder                          // Account, Order or Ref
+	ShowOrder                            // Order
 )
 
 // String returns the name that metrics and logs use.
@@ -23,7 +23,7 @@ func (k CommandKind) String() string {
 		return "account"
 	case MakeSymbol:
 		return "symbol"
-	case PlaceShares:
+	case DepositShares:
 		return "place"
 	case PlaceOrder:
 		return "order"
@@ -43,18 +43,18 @@ func (k CommandKind) Tells() bool { return k == QueryOrder || k == CancelOrder }
 // Command is one thing that a client asks. Its values have passed the Parse
 // functions of this package; the fields that a kind does not name are zero.
 type Command struct {
-	Kind    CommandKind
-	Side    Side
-	OwnOnly bool // a QueryOrder is refused as ForeignOrder where the order is not Account's
-	Repeat  bool // what has a ref is refused as RateExceeded unless it was done before
-	Account AccountID
-	Symbol  Symbol
-	Balance Cash
-	Placed  Position
-	Shares  Shares
-	Limit   Price
-	Order   OrderID
-	Ref     Ref // "" is none
+	Kind      CommandKind
+	Side      Side
+	OwnOnly   bool // a QueryOrder is refused as ForeignOrder where the order is not Account's
+	Repeat    bool // what has a ref is refused as RateExceeded unless it was done before
+	Account   AccountID
+	Symbol    Symbol
+	Balance   Cash
+	Deposited Position
+	Shares    Shares
+	Limit     Price
+	Order     OrderID
+	Ref       Ref // "" is none
 }
 
 // Result is what one Command came to. Reason is OK when it was done; otherwise

@@ -4,6 +4,19 @@
 // goroutine or writes a log: time, ids and limits come in as arguments, and the
 // same inputs give the same bytes.
 //
+// The files read in this order; those of a part begin with its name:
+//
+//   - money: exact numbers, how they are read and printed.
+//   - order: what clients ask (command.go), what is told (order_public.go), the names
+//     that they give (order_ref.go), and what is journaled (event*.go).
+//   - book: book.go matches; book_parts.go has orders that meet very many, book_halt.go
+//     what operators do. Only book_levels.go knows what is below: price levels
+//     (book_ladder*.go), orders in memory (book_slab.go, book_node.go,
+//     book_executions.go), and how an id finds its order (book_index.go).
+//   - ledger: who owns what, and how an account is found.
+//   - state: all of it together: replay (state.go), snapshot, digest, comparison, audit,
+//     and the refs that were used.
+//
 // The parts, in the order in which an order meets them:
 //
 //   - Command is what a client asks, Result what it is told.

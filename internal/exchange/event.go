@@ -14,13 +14,13 @@ type EventKind uint8
 
 // The events. Their numbers are part of the journal's format and never change.
 const (
-	AccountOpened EventKind = 1 // Account, Balance
-	SymbolMade    EventKind = 2 // Symbol
-	SharesPlaced  EventKind = 3 // Symbol, Account, Placed
-	OrderAccepted EventKind = 4 // Order, Account, Symbol, Side, Shares, Limit, Fills
-	OrderCanceled EventKind = 5 // Order, Account, Symbol, Side, Shares (those taken back), Limit
-	SymbolHalted  EventKind = 6 // Symbol, Reason
-	SymbolResumed EventKind = 7 // Symbol
+	AccountOpened   EventKind = 1 // Account, Balance
+	SymbolMade      EventKind = 2 // Symbol
+	SharesDeposited EventKind = 3 // Symbol, Account, Deposited
+	OrderAccepted   EventKind = 4 // Order, Account, Symbol, Side, Shares, Limit, Fills
+	OrderCanceled   EventKind = 5 // Order, Account, Symbol, Side, Shares (those taken back), Limit
+	SymbolHalted    EventKind = 6 // Symbol, Reason
+	SymbolResumed   EventKind = 7 // Symbol
 
 	OrdersCanceled EventKind = 8 // Account, Cancels
 
@@ -52,7 +52,7 @@ func (k EventKind) String() string {
 		return "account"
 	case SymbolMade:
 		return "symbol"
-	case SharesPlaced:
+	case SharesDeposited:
 		return "place"
 	case OrderAccepted:
 		return "order"
@@ -74,21 +74,21 @@ func (k EventKind) String() string {
 // accounts and orders by their ids, so that it can be read without any state.
 // The fields that its kind does not name are zero.
 type Event struct {
-	Kind    EventKind
-	Side    Side
-	Time    int64 // when it happened, nanoseconds since the Unix epoch
-	Account AccountID
-	Symbol  Symbol
-	Balance Cash
-	Placed  Position
-	Order   OrderID
-	Shares  Shares
-	Limit   Price
-	Before  int    // how many fills the order had in its earlier parts
-	Fills   []Fill // what the order took in this part, in the order of matching
-	Ref     Ref    // of an AccountOpened, SharesPlaced or OrderAccepted; "" where the client gave none
-	Reason  string // of a halt
-	Cancels []Cancel
+	Kind      EventKind
+	Side      Side
+	Time      int64 // when it happened, nanoseconds since the Unix epoch
+	Account   AccountID
+	Symbol    Symbol
+	Balance   Cash
+	Deposited Position
+	Order     OrderID
+	Shares    Shares
+	Limit     Price
+	Before    int    // how many fills the order had in its earlier parts
+	Fills     []Fill // what the order took in this part, in the order of matching
+	Ref       Ref    // of an AccountOpened, SharesDeposited or OrderAccepted; "" where the client gave none
+	Reason    string // of a halt
+	Cancels   []Cancel
 }
 
 // ErrEvent is wrapped by DecodeEvent's errors.
@@ -115,10 +115,10 @@ func AppendEvent(dst []byte, e *Event) []byte {
 		dst = appendInt128(dst, Int128(e.Balance))
 	case SymbolMade:
 		dst = appendString(dst, e.Symbol)
-	case SharesPlaced:
+	case SharesDeposited:
 		dst = appendString(dst, e.Symbol)
 		dst = appendString(dst, e.Account)
-		dst = appendInt128(dst, Int128(e.Placed))
+		dst = appendInt128(dst, Int128(e.Deposited))
 	case OrderAccepted:
 		dst = appendFills(appendOrder(dst, e), e.Fills)
 	case OrderContinued:
@@ -211,8 +211,8 @@ func DecodeEvent(b []byte, e *Event) error {
 		e.Account, e.Balance = AccountID(r.string()), Cash(r.int128())
 	case SymbolMade:
 		e.Symbol = Symbol(r.string())
-	case SharesPlaced:
-		e.Symbol, e.Account, e.Placed = Symbol(r.string()), AccountID(r.string()), Position(r.int128())
+	case SharesDeposited:
+		e.Symbol, e.Account, e.Deposited = Symbol(r.string()), AccountID(r.string()), Position(r.int128())
 	case OrderAccepted:
 		r.order(e)
 		r.fills(e)
@@ -239,9 +239,10 @@ func DecodeEvent(b []byte, e *Event) error {
 
 // Same reports whether two events say the same.
 func (e *Event) Same(f *Event) bool {
-	return e.Kind == f.Kind && e.Side == f.Side && e.Time == f.Time && e.Account == f.Account && e.Symbol == f.Symbol &&
-		e.Balance == f.Balance && e.Placed == f.Placed && e.Order == f.Order && e.Shares == f.Shares && e.Limit == f.Limit &&
-		e.Ref == f.Ref && e.Reason == f.Reason && e.Before == f.Before && slices.EqualFunc(e.Fills, f.Fills, Fill.same) && slices.Equal(e.Cancels, f.Cancels)
+	return e.Kind == f.Kind && e.Time == f.Time && e.Account == f.Account && e.Symbol == f.Symbol && e.Ref == f.Ref &&
+		e.Balance == f.Balance && e.Deposited == f.Deposited && e.Reason == f.Reason &&
+		e.Order == f.Order && e.Side == f.Side && e.Shares == f.Shares && e.Limit == f.Limit && e.Before == f.Before &&
+		slices.EqualFunc(e.Fills, f.Fills, Fill.same) && slices.Equal(e.Cancels, f.Cancels)
 }
 
 // eventReader takes fields from the front of an event. Once one is cut short,

@@ -27,8 +27,8 @@ func anyEvent() *rapid.Generator[Event] {
 		switch e.Kind {
 		case AccountOpened:
 			e.Balance = Cash(mul64(rapid.Uint64().Draw(t, "balance"), 1e14))
-		case SharesPlaced:
-			e.Placed = Position(units)
+		case SharesDeposited:
+			e.Deposited = Position(units)
 		case SymbolHalted:
 			e.Reason = anyReason().Draw(t, "reason")
 		case OrdersCanceled:
@@ -51,7 +51,7 @@ func anyEvent() *rapid.Generator[Event] {
 					Account: AccountID(account.Draw(t, "owner")), Shares: n, Price: Price(order.Draw(t, "price"))})
 			}
 		}
-		if e.Kind == AccountOpened || e.Kind == SharesPlaced || e.Kind == OrderAccepted {
+		if e.Kind == AccountOpened || e.Kind == SharesDeposited || e.Kind == OrderAccepted {
 			e.Ref = Ref(rapid.StringMatching(`([A-Za-z0-9._:-]{1,64})?`).Draw(t, "ref"))
 		}
 		return e
@@ -89,9 +89,9 @@ func TestDecodeReadsWhatAppendWrote(t *testing.T) {
 func TestEventsStayWithinTheirBound(t *testing.T) {
 	account, sym := AccountID(strings.Repeat("9", AccountDigitsMax)), Symbol(strings.Repeat("Z", SymbolCharsMax))
 	most, cash := int64(math.MaxInt64), Int128{Hi: math.MinInt64, Lo: math.MaxUint64}
-	e := Event{Side: Sell, Time: math.MinInt64, Account: account, Symbol: sym, Balance: Cash(cash), Placed: Position(cash),
+	e := Event{Side: Sell, Time: math.MinInt64, Account: account, Symbol: sym, Balance: Cash(cash), Deposited: Position(cash),
 		Order: math.MaxUint64, Shares: Shares(most), Limit: Price(most), Ref: Ref(strings.Repeat("r", RefCharsMax))}
-	for _, kind := range []EventKind{AccountOpened, SymbolMade, SharesPlaced, OrderAccepted, OrderCanceled, OrderContinued} {
+	for _, kind := range []EventKind{AccountOpened, SymbolMade, SharesDeposited, OrderAccepted, OrderCanceled, OrderContinued} {
 		e.Kind, e.Before = kind, math.MaxInt32
 		require.LessOrEqual(t, len(AppendEvent(nil, &e)), EventBytesMax, kind)
 	}
@@ -117,7 +117,7 @@ func TestDecodeRefusesEveryTruncationAndEveryTrailingByte(t *testing.T) {
 func TestDecodeReusesTheFillsAndKeepsNothingElse(t *testing.T) {
 	long := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 3, Limit: 1,
 		Fills: []Fill{{Resting: 1, Account: "2", Shares: 1, Price: 1}, {Resting: 2, Account: "3", Shares: 1, Price: 1}}}
-	placed := Event{Kind: SharesPlaced, Account: "7", Symbol: "T", Placed: Position{Lo: 5}}
+	placed := Event{Kind: SharesDeposited, Account: "7", Symbol: "T", Deposited: Position{Lo: 5}}
 	b := AppendEvent(nil, &long)
 	var e Event
 	require.NoError(t, DecodeEvent(b, &e))
@@ -138,12 +138,12 @@ func TestEventsOfEarlierVersionsAreRead(t *testing.T) {
 	for want, e := range map[string]Event{
 		"\x01\x02\x0242\x00\x03":            {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}},
 		"\x02\x01\x03SPY":                   {Kind: SymbolMade, Time: -1, Symbol: "SPY"},
-		"\x03\x00\x03SPY\x0242\x02\x80\x01": {Kind: SharesPlaced, Account: "42", Symbol: "SPY", Placed: Position{Hi: 1, Lo: 128}},
+		"\x03\x00\x03SPY\x0242\x02\x80\x01": {Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128}},
 		"\x04\x00\x03\x017\x01S\x01\x05\x06\x01\x02\x018\x04\x05": {Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3,
 			Shares: 5, Limit: 6, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
 		"\x05\x00\x03\x017\x01S\x02\x05\x06":           {Kind: OrderCanceled, Account: "7", Symbol: "S", Side: Sell, Order: 3, Shares: 5, Limit: 6},
 		"\x41\x02\x03a:7\x0242\x00\x03":                {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}, Ref: "a:7"},
-		"\x43\x00\x01.\x03SPY\x0242\x02\x80\x01":       {Kind: SharesPlaced, Account: "42", Symbol: "SPY", Placed: Position{Hi: 1, Lo: 128}, Ref: "."},
+		"\x43\x00\x01.\x03SPY\x0242\x02\x80\x01":       {Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128}, Ref: "."},
 		"\x44\x00\x02R1\x03\x017\x01S\x01\x05\x06\x00": {Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6, Ref: "R1"},
 		"\x06\x02\x03SPY\x03abc":                       {Kind: SymbolHalted, Time: 1, Symbol: "SPY", Reason: "abc"},
 		"\x06\x00\x01S\xc8\x01" + long:                 {Kind: SymbolHalted, Symbol: "S", Reason: long},
@@ -163,12 +163,12 @@ func TestTheEncodingIsFixed(t *testing.T) {
 	for want, e := range map[string]Event{
 		"\x81\x00\x02\x0242\x00\x03":            {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}},
 		"\x82\x00\x01\x03SPY":                   {Kind: SymbolMade, Time: -1, Symbol: "SPY"},
-		"\x83\x00\x00\x03SPY\x0242\x02\x80\x01": {Kind: SharesPlaced, Account: "42", Symbol: "SPY", Placed: Position{Hi: 1, Lo: 128}},
+		"\x83\x00\x00\x03SPY\x0242\x02\x80\x01": {Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128}},
 		"\x84\x00\x00\x03\x017\x01S\x01\x05\x06\x01\x02\x018\x04\x05": {Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3,
 			Shares: 5, Limit: 6, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
 		"\x85\x00\x00\x03\x017\x01S\x02\x05\x06":           {Kind: OrderCanceled, Account: "7", Symbol: "S", Side: Sell, Order: 3, Shares: 5, Limit: 6},
 		"\xc1\x00\x02\x03a:7\x0242\x00\x03":                {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}, Ref: "a:7"},
-		"\xc3\x00\x00\x01.\x03SPY\x0242\x02\x80\x01":       {Kind: SharesPlaced, Account: "42", Symbol: "SPY", Placed: Position{Hi: 1, Lo: 128}, Ref: "."},
+		"\xc3\x00\x00\x01.\x03SPY\x0242\x02\x80\x01":       {Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128}, Ref: "."},
 		"\xc4\x00\x00\x02R1\x03\x017\x01S\x01\x05\x06\x00": {Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6, Ref: "R1"},
 		"\x86\x00\x02\x03SPY\x03abc":                       {Kind: SymbolHalted, Time: 1, Symbol: "SPY", Reason: "abc"},
 		"\x86\x00\x00\x01S\xc8\x01" + long:                 {Kind: SymbolHalted, Symbol: "S", Reason: long},
@@ -218,10 +218,10 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 		"a symbol with a space":            {Kind: SymbolMade, Symbol: "S P"},
 		"no symbol":                        {Kind: SymbolMade},
 		"a symbol of 33 characters":        {Kind: SymbolMade, Symbol: Symbol(strings.Repeat("S", 33))},
-		"no shares placed":                 {Kind: SharesPlaced, Account: "1", Symbol: "S"},
-		"negative shares placed":           {Kind: SharesPlaced, Account: "1", Symbol: "S", Placed: Position{Hi: -1}},
-		"10^18 shares placed":              {Kind: SharesPlaced, Account: "1", Symbol: "S", Placed: placementMax},
-		"shares placed with nobody":        {Kind: SharesPlaced, Symbol: "S", Placed: Position{Lo: 1}},
+		"no shares placed":                 {Kind: SharesDeposited, Account: "1", Symbol: "S"},
+		"negative shares placed":           {Kind: SharesDeposited, Account: "1", Symbol: "S", Deposited: Position{Hi: -1}},
+		"10^18 shares placed":              {Kind: SharesDeposited, Account: "1", Symbol: "S", Deposited: depositMax},
+		"shares placed with nobody":        {Kind: SharesDeposited, Symbol: "S", Deposited: Position{Lo: 1}},
 		"order 0":                          order(func(e *Event) { e.Order, e.Fills = 0, nil }),
 		"an order id of 2^63":              order(func(e *Event) { e.Order = 1 << 63 }),
 		"no side":                          order(func(e *Event) { e.Side = 0 }),
@@ -293,7 +293,7 @@ func TestDecodeDoesNotBelieveACountOfFills(t *testing.T) {
 
 func TestKindsHaveNames(t *testing.T) {
 	require.Equal(t, "account symbol place order cancel halt resume cancel-all continue event(10)", strings.Join([]string{AccountOpened.String(), SymbolMade.String(),
-		SharesPlaced.String(), OrderAccepted.String(), OrderCanceled.String(), SymbolHalted.String(), SymbolResumed.String(), OrdersCanceled.String(), OrderContinued.String(), EventKind(10).String()}, " "))
+		SharesDeposited.String(), OrderAccepted.String(), OrderCanceled.String(), SymbolHalted.String(), SymbolResumed.String(), OrdersCanceled.String(), OrderContinued.String(), EventKind(10).String()}, " "))
 	for k := OpenAccount; k <= CancelOrder; k++ {
 		require.NotEqual(t, "unknown", k.String())
 	}
@@ -315,7 +315,7 @@ func FuzzDecodeEvent(f *testing.F) {
 	for _, e := range []Event{
 		{Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Hi: 5, Lo: 3}},
 		{Kind: SymbolMade, Time: -1, Symbol: "SPY"},
-		{Kind: SharesPlaced, Account: "1", Symbol: "S", Placed: Position{Lo: 128}},
+		{Kind: SharesDeposited, Account: "1", Symbol: "S", Deposited: Position{Lo: 128}},
 		{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6,
 			Fills: []Fill{{Resting: 1, Account: "2", Shares: 4, Price: 5}}},
 		{Kind: OrderCanceled, Account: "2", Symbol: "S", Side: Sell, Order: 1, Shares: 100, Limit: 5},

@@ -255,7 +255,7 @@ func newOrderPath(f *flow) *orderPath {
 	p.instrument = p.state.Ledger.Instrument("SPY")
 	for _, id := range f.accounts {
 		p.state.Ledger.Open(id, Cash(mul64(1e17, 1e16)))
-		p.state.Ledger.Place(p.instrument, id, Position(mul64(1e17, 1e8)))
+		p.state.Ledger.Deposit(p.instrument, id, Position(mul64(1e17, 1e8)))
 	}
 	for i := range f.begin {
 		p.run(&f.begin[i])

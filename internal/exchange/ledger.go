@@ -11,7 +11,7 @@ import (
 //
 // Invariants: nothing is negative; the balances and holds of all accounts sum up
 // to the balances they were opened with; the shares and holds in a symbol sum up
-// to what was placed in it. They hold after every call. Check proves them.
+// to what was deposited in it. They hold after every call. Check proves them.
 type Ledger struct {
 	accounts    accountTable
 	instruments map[Symbol]*Instrument
@@ -30,27 +30,27 @@ type Account struct {
 	// unsettled counts reservations whose record is not in the journal yet. A
 	// refusal for want of funds must not be told on their account.
 	unsettled int32
-	open      int32    // open orders in all symbols
-	openIn    *openIn  // how many in which symbols; nil while there is one at the most
-	latest    *holding // the position that was looked up last: an order's is needed again for its fills
-	counted   uint32   // the round of Ledger.count that has counted it
-	hash      uint32   // of ID, in the accountTable
-	chain     slot     // the next one in its bucket there
-	only      uint32   // number of the one symbol in which orders are open, while openIn is nil and there are any
+	open      int32     // open orders in all symbols
+	openIn    *openIn   // how many in which symbols; nil while there is one at the most
+	latest    *position // the position that was looked up last: an order's is needed again for its fills
+	counted   uint32    // the round of Ledger.count that has counted it
+	hash      uint32    // of ID, in the accountTable
+	chain     slot      // the next one in its bucket there
+	only      uint32    // number of the one symbol in which orders are open, while openIn is nil and there are any
 }
 
 // Instrument is a symbol in the ledger: who has how many shares of it. Its fields
 // are guarded like the Ledger; Symbol never changes.
 type Instrument struct {
-	Symbol   Symbol
-	placed   Position              // sum of all shares ever placed
-	number   uint32                // counted from 1
-	holdings map[*Account]*holding // nil until there is one
-	count    count[Position]       // of what accounts have of it, see Ledger.Reconcile
+	Symbol    Symbol
+	deposited Position               // sum of all shares ever deposited
+	number    uint32                 // counted from 1
+	positions map[*Account]*position // nil until there is one
+	count     count[Position]        // of what accounts have of it, see Ledger.Reconcile
 }
 
-// holding is one account's position in one symbol.
-type holding struct {
+// position is one account's position in one symbol.
+type position struct {
 	in      *Instrument
 	shares  Position // free to sell
 	held    Position // set aside for open sells
@@ -78,15 +78,15 @@ func (l *Ledger) Instrument(s Symbol) *Instrument { return l.instruments[s] }
 func (a *Account) Balance() (free, held Cash) { return a.balance, a.held }
 
 // Position returns what the account can sell and what open sells hold.
-func (li *Instrument) Position(a *Account) (free, held Position) {
-	if h := li.holdings[a]; h != nil {
+func (in *Instrument) Position(a *Account) (free, held Position) {
+	if h := in.positions[a]; h != nil {
 		return h.shares, h.held
 	}
 	return Position{}, Position{}
 }
 
-// Placed returns the sum of all shares ever placed in the symbol.
-func (li *Instrument) Placed() Position { return li.placed }
+// Deposited returns the sum of all shares ever deposited in the symbol.
+func (in *Instrument) Deposited() Position { return in.deposited }
 
 // MayOpen reports whether an account may be opened: OK, AccountExists or
 // BalanceTotalExceeded. It changes nothing.
@@ -113,44 +113,44 @@ func (l *Ledger) Open(id AccountID, balance Cash) {
 
 // List makes a symbol, or returns the instrument that is there.
 func (l *Ledger) List(s Symbol) *Instrument {
-	li := l.instruments[s]
-	if li == nil {
-		li = &Instrument{Symbol: Symbol(strings.Clone(string(s))), number: uint32(len(l.instruments) + 1)}
-		l.numbered = append(l.numbered, li)
-		l.instruments[li.Symbol] = li
+	in := l.instruments[s]
+	if in == nil {
+		in = &Instrument{Symbol: Symbol(strings.Clone(string(s))), number: uint32(len(l.instruments) + 1)}
+		l.numbered = append(l.numbered, in)
+		l.instruments[in.Symbol] = in
 	}
-	return li
+	return in
 }
 
-// MayPlace reports whether shares may be placed: OK, UnknownAccount or
+// MayDeposit reports whether shares may be deposited: OK, UnknownAccount or
 // PositionTotalExceeded. It changes nothing.
-func (l *Ledger) MayPlace(li *Instrument, id AccountID, p Position) RejectReason {
+func (l *Ledger) MayDeposit(in *Instrument, id AccountID, p Position) RejectReason {
 	switch {
 	case l.accounts.find(id) == nil:
 		return UnknownAccount
-	case li.placed.Add(p).Cmp(PositionTotalMax) >= 0:
+	case in.deposited.Add(p).Cmp(PositionTotalMax) >= 0:
 		return PositionTotalExceeded
 	}
 	return OK
 }
 
-// Place adds shares that MayPlace allowed to an account's position. It panics
-// where MayPlace would not.
-func (l *Ledger) Place(li *Instrument, id AccountID, p Position) {
-	if r := l.MayPlace(li, id, p); r != OK {
-		panic(fmt.Sprintf("exchange: shares of %s placed with account %s against %s", li.Symbol, id, r))
+// Deposit adds shares that MayDeposit allowed to an account's position. It panics
+// where MayDeposit would not.
+func (l *Ledger) Deposit(in *Instrument, id AccountID, p Position) {
+	if r := l.MayDeposit(in, id, p); r != OK {
+		panic(fmt.Sprintf("exchange: shares of %s placed with account %s against %s", in.Symbol, id, r))
 	}
-	h := li.holding(l.accounts.find(id))
+	h := in.positionOf(l.accounts.find(id))
 	h.shares = h.shares.Add(p)
-	li.placed = li.placed.Add(p)
-	li.count.note(h.counted, p)
+	in.deposited = in.deposited.Add(p)
+	in.count.note(h.counted, p)
 }
 
 // Reserve sets aside what o could spend: a buy holds Limit × Shares, a sell
 // holds Shares. It returns OK, InsufficientFunds or InsufficientShares, and in
 // the latter cases l is unchanged. Every reservation is followed by Settle or
 // Withdraw.
-func (l *Ledger) Reserve(li *Instrument, o *Order) RejectReason {
+func (l *Ledger) Reserve(in *Instrument, o *Order) RejectReason {
 	if o.Side == Buy {
 		cost := Notional(o.Shares, o.Limit)
 		if o.Account.balance.Cmp(cost) < 0 {
@@ -159,14 +159,14 @@ func (l *Ledger) Reserve(li *Instrument, o *Order) RejectReason {
 		o.Account.balance = o.Account.balance.Sub(cost)
 		o.Account.held = o.Account.held.Add(cost)
 	} else {
-		h, s := li.find(o.Account), o.Shares.Position()
+		h, s := in.find(o.Account), o.Shares.Position()
 		if h == nil || h.shares.Cmp(s) < 0 {
 			return InsufficientShares
 		}
 		h.shares = h.shares.Sub(s)
 		h.held = h.held.Add(s)
 	}
-	l.openOrder(li, o.Account)
+	l.openOrder(in, o.Account)
 	o.Account.unsettled++
 	return OK
 }
@@ -181,48 +181,48 @@ func (a *Account) Unsettled() bool { return a.unsettled > 0 }
 // reservation, after the order's event has its place in the journal. The fills
 // come from the Book.Submit of this order. The fills of further parts, from
 // Book.Continue, are for SettleMore.
-func (l *Ledger) Settle(li *Instrument, o *Order, fills []Fill) {
+func (l *Ledger) Settle(in *Instrument, o *Order, fills []Fill) {
 	o.Account.unsettled--
-	l.SettleMore(li, o, fills)
+	l.SettleMore(in, o, fills)
 }
 
 // SettleMore is Settle for a further part of an order, after the part's event has its
 // place in the journal.
-func (l *Ledger) SettleMore(li *Instrument, o *Order, fills []Fill) {
+func (l *Ledger) SettleMore(in *Instrument, o *Order, fills []Fill) {
 	for i := range fills {
 		f := &fills[i]
 		if o.Side == Buy {
-			l.exchange(li, o.Account, f.owner, o.Limit, f)
+			l.exchange(in, o.Account, f.owner, o.Limit, f)
 		} else {
-			l.exchange(li, f.owner, o.Account, f.Price, f)
+			l.exchange(in, f.owner, o.Account, f.Price, f)
 		}
 		if f.Closed {
-			l.closeOrder(li, f.owner)
+			l.closeOrder(in, f.owner)
 		}
 	}
 	if o.Open == 0 {
-		l.closeOrder(li, o.Account)
+		l.closeOrder(in, o.Account)
 	}
 }
 
 // Withdraw takes back the reservation of an order that is not accepted after all.
 // It is called instead of Settle.
-func (l *Ledger) Withdraw(li *Instrument, o *Order) {
+func (l *Ledger) Withdraw(in *Instrument, o *Order) {
 	o.Account.unsettled--
-	li.giveBack(o, o.Shares)
-	l.closeOrder(li, o.Account)
+	in.giveBack(o, o.Shares)
+	l.closeOrder(in, o.Account)
 }
 
 // exchange carries out one fill. limit is that of the buy: a resting order's is
 // the price of the fill.
-func (l *Ledger) exchange(li *Instrument, buyer, seller *Account, limit Price, f *Fill) {
+func (l *Ledger) exchange(in *Instrument, buyer, seller *Account, limit Price, f *Fill) {
 	hold, price := Notional(f.Shares, limit), Notional(f.Shares, f.Price)
 	buyer.held = use(buyer.held, hold)
 	buyer.balance = buyer.balance.Add(hold.Sub(price))
 	seller.balance = seller.balance.Add(price)
 
 	s := f.Shares.Position()
-	from, to := li.find(seller), li.holding(buyer)
+	from, to := in.find(seller), in.positionOf(buyer)
 	from.held = use(from.held, s)
 	to.shares = to.shares.Add(s)
 
@@ -232,26 +232,26 @@ func (l *Ledger) exchange(li *Instrument, buyer, seller *Account, limit Price, f
 		l.count.note(buyer.counted, Cash{}.Sub(price))
 	}
 	if to.counted != from.counted {
-		li.count.note(to.counted, s)
-		li.count.note(from.counted, Position{}.Sub(s))
+		in.count.note(to.counted, s)
+		in.count.note(from.counted, Position{}.Sub(s))
 	}
 }
 
 // Release gives back what a canceled order still held.
-func (l *Ledger) Release(li *Instrument, o *Order) {
-	li.giveBack(o, o.Canceled)
-	l.closeOrder(li, o.Account)
+func (l *Ledger) Release(in *Instrument, o *Order) {
+	in.giveBack(o, o.Canceled)
+	l.closeOrder(in, o.Account)
 }
 
 // giveBack ends o's hold for some of its shares: they can be spent or sold again.
-func (li *Instrument) giveBack(o *Order, shares Shares) {
+func (in *Instrument) giveBack(o *Order, shares Shares) {
 	if o.Side == Buy {
 		hold := Notional(shares, o.Limit)
 		o.Account.held = use(o.Account.held, hold)
 		o.Account.balance = o.Account.balance.Add(hold)
 		return
 	}
-	h, s := li.find(o.Account), shares.Position()
+	h, s := in.find(o.Account), shares.Position()
 	h.held = use(h.held, s)
 	h.shares = h.shares.Add(s)
 }
@@ -274,26 +274,26 @@ func use[T quantity[T]](held, part T) T {
 }
 
 // find returns the account's position, nil where there is none.
-func (li *Instrument) find(a *Account) *holding {
-	if h := a.latest; h != nil && h.in == li {
+func (in *Instrument) find(a *Account) *position {
+	if h := a.latest; h != nil && h.in == in {
 		return h
 	}
-	h := li.holdings[a]
+	h := in.positions[a]
 	if h != nil {
 		a.latest = h
 	}
 	return h
 }
 
-// holding returns the account's position, made where there was none.
-func (li *Instrument) holding(a *Account) *holding {
-	h := li.find(a)
+// positionOf returns the account's position, made where there was none.
+func (in *Instrument) positionOf(a *Account) *position {
+	h := in.find(a)
 	if h == nil {
-		h = &holding{in: li, counted: li.count.round}
-		if li.holdings == nil {
-			li.holdings = make(map[*Account]*holding)
+		h = &position{in: in, counted: in.count.round}
+		if in.positions == nil {
+			in.positions = make(map[*Account]*position)
 		}
-		li.holdings[a] = h
+		in.positions[a] = h
 		a.latest = h
 	}
 	return h
@@ -314,18 +314,18 @@ func (l *Ledger) Check() error {
 	if total != l.opened {
 		return fmt.Errorf("exchange: accounts were opened with %s in total and have %s", l.opened, total)
 	}
-	for s, li := range l.instruments {
+	for s, in := range l.instruments {
 		total := Position{}
-		for a, h := range li.holdings {
+		for a, h := range in.positions {
 			if h.shares.Sign() < 0 || h.held.Sign() < 0 {
 				return fmt.Errorf("exchange: account %s has %s free, %s held of %s", a.ID, h.shares, h.held, s)
 			}
-			if total = total.Add(h.shares).Add(h.held); total.Cmp(li.placed) > 0 {
+			if total = total.Add(h.shares).Add(h.held); total.Cmp(in.deposited) > 0 {
 				break
 			}
 		}
-		if total != li.placed {
-			return fmt.Errorf("exchange: %s of %s were placed, accounts have %s", li.placed, s, total)
+		if total != in.deposited {
+			return fmt.Errorf("exchange: %s of %s were placed, accounts have %s", in.deposited, s, total)
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func market(t *testing.T) (*shard, *Instrument) {
 }
 
 func TestReserveThatRefusesChangesNothing(t *testing.T) {
-	d, li := market(t)
+	d, in := market(t)
 	before := dump(d.State)
 	for _, row := range []struct {
 		o    *Order
@@ -61,38 +61,38 @@ func TestReserveThatRefusesChangesNothing(t *testing.T) {
 		{NewOrder(1, d.Ledger.Account("2"), Sell, shares(t, "100.00000001"), 1), InsufficientShares},
 		{NewOrder(1, d.Ledger.Account("1"), Sell, 1, 1), InsufficientShares},
 	} {
-		require.Equal(t, row.want, d.Ledger.Reserve(li, row.o))
+		require.Equal(t, row.want, d.Ledger.Reserve(in, row.o))
 		require.Equal(t, before, dump(d.State))
 		require.False(t, row.o.Account.Unsettled())
 	}
-	require.Len(t, li.holdings, 1, "a refused sell leaves no position behind")
+	require.Len(t, in.positions, 1, "a refused sell leaves no position behind")
 }
 
 func TestReserveHoldsExactlyWhatAnOrderCouldSpend(t *testing.T) {
-	d, li := market(t)
+	d, in := market(t)
 	buyer, seller := d.Ledger.Account("1"), d.Ledger.Account("2")
 	buy := NewOrder(1, buyer, Buy, shares(t, "100"), price(t, "10"))
-	require.Equal(t, OK, d.Ledger.Reserve(li, buy))
+	require.Equal(t, OK, d.Ledger.Reserve(in, buy))
 	free, held := buyer.Balance()
 	require.Equal(t, "0", free.String())
 	require.Equal(t, "1000", held.String())
 	require.True(t, buyer.Unsettled())
-	d.Ledger.Settle(li, buy, nil)
+	d.Ledger.Settle(in, buy, nil)
 	require.False(t, buyer.Unsettled())
 
 	sell := NewOrder(2, seller, Sell, shares(t, "99.5"), price(t, "10"))
-	require.Equal(t, OK, d.Ledger.Reserve(li, sell))
-	freeShares, heldShares := li.Position(seller)
+	require.Equal(t, OK, d.Ledger.Reserve(in, sell))
+	freeShares, heldShares := in.Position(seller)
 	require.Equal(t, "0.5", freeShares.String())
 	require.Equal(t, "99.5", heldShares.String())
 }
 
 func TestSettlePaysTheRestingPriceAndRefundsTheBuyer(t *testing.T) {
-	for name, aggressor := range map[string]Side{"a buy meets a resting sell at 8": Buy, "a sell meets a resting buy at 8": Sell} {
+	for name, taker := range map[string]Side{"a buy meets a resting sell at 8": Buy, "a sell meets a resting buy at 8": Sell} {
 		t.Run(name, func(t *testing.T) {
 			d, _ := market(t)
 			buyer, seller, paid := price(t, "10"), price(t, "8"), "800"
-			if aggressor == Sell {
+			if taker == Sell {
 				buyer, seller = price(t, "8"), price(t, "7")
 				_, _, r := d.order("1", "SPY", Buy, shares(t, "100"), buyer)
 				require.Equal(t, OK, r)
@@ -117,7 +117,7 @@ func TestSettlePaysTheRestingPriceAndRefundsTheBuyer(t *testing.T) {
 }
 
 func TestReleaseGivesBackTheRestOfAHold(t *testing.T) {
-	d, li := market(t)
+	d, in := market(t)
 	_, _, r := d.order("1", "SPY", Buy, shares(t, "100"), price(t, "10"))
 	require.Equal(t, OK, r)
 	_, fills, r := d.order("2", "SPY", Sell, shares(t, "30"), price(t, "9"))
@@ -133,21 +133,21 @@ func TestReleaseGivesBackTheRestOfAHold(t *testing.T) {
 	require.Equal(t, OK, r)
 	_, r = d.cancel("2", "SPY", 3)
 	require.Equal(t, OK, r)
-	freeShares, heldShares := li.Position(d.Ledger.Account("2"))
+	freeShares, heldShares := in.Position(d.Ledger.Account("2"))
 	require.Equal(t, "70", freeShares.String())
 	require.Zero(t, heldShares)
 }
 
 func TestWithdrawUndoesAReservation(t *testing.T) {
-	d, li := market(t)
+	d, in := market(t)
 	before := dump(d.State)
 	for _, o := range []*Order{
 		NewOrder(1, d.Ledger.Account("1"), Buy, shares(t, "3"), price(t, "10.00000001")),
 		NewOrder(1, d.Ledger.Account("2"), Sell, shares(t, "0.00000001"), price(t, "1")),
 	} {
-		require.Equal(t, OK, d.Ledger.Reserve(li, o))
+		require.Equal(t, OK, d.Ledger.Reserve(in, o))
 		require.NotEqual(t, before, dump(d.State))
-		d.Ledger.Withdraw(li, o)
+		d.Ledger.Withdraw(in, o)
 		require.Equal(t, before, dump(d.State))
 		require.False(t, o.Account.Unsettled())
 	}
@@ -171,40 +171,40 @@ func TestTotalsStayBelowTheirBounds(t *testing.T) {
 	spy, qqq := l.List("SPY"), l.List("QQQ")
 	most := placed(t, "999999999999999999.99999999")
 	for range 1000 {
-		require.Equal(t, OK, l.MayPlace(spy, "0", most))
-		l.Place(spy, "0", most)
+		require.Equal(t, OK, l.MayDeposit(spy, "0", most))
+		l.Deposit(spy, "0", most)
 	}
-	require.Equal(t, OK, l.MayPlace(spy, "1", placed(t, "0.00000999")))
-	require.Equal(t, PositionTotalExceeded, l.MayPlace(spy, "1", placed(t, "0.00001")))
-	require.Panics(t, func() { l.Place(spy, "1", placed(t, "0.00001")) })
-	require.Equal(t, OK, l.MayPlace(qqq, "1", most), "each symbol has a bound of its own")
-	require.Equal(t, "999999999999999999999.99999", spy.Placed().String())
+	require.Equal(t, OK, l.MayDeposit(spy, "1", placed(t, "0.00000999")))
+	require.Equal(t, PositionTotalExceeded, l.MayDeposit(spy, "1", placed(t, "0.00001")))
+	require.Panics(t, func() { l.Deposit(spy, "1", placed(t, "0.00001")) })
+	require.Equal(t, OK, l.MayDeposit(qqq, "1", most), "each symbol has a bound of its own")
+	require.Equal(t, "999999999999999999999.99999", spy.Deposited().String())
 	require.NoError(t, l.Check())
 }
 
 func TestLedgerPanicsWhereTheCallerDidNotAsk(t *testing.T) {
-	d, li := market(t)
+	d, in := market(t)
 	before := dump(d.State)
 	require.Panics(t, func() { d.Ledger.Open("1", Cash{}) })
-	require.Panics(t, func() { d.Ledger.Place(li, "3", placed(t, "1")) })
+	require.Panics(t, func() { d.Ledger.Deposit(in, "3", placed(t, "1")) })
 	require.Equal(t, before, dump(d.State))
 
 	o := NewOrder(1, d.Ledger.Account("1"), Buy, shares(t, "1"), price(t, "1"))
 	o.Canceled = o.Shares // was never reserved
-	require.Panics(t, func() { d.Ledger.Release(li, o) })
+	require.Panics(t, func() { d.Ledger.Release(in, o) })
 	sell := NewOrder(1, d.Ledger.Account("2"), Sell, shares(t, "1"), price(t, "1"))
 	sell.Canceled = sell.Shares
-	require.Panics(t, func() { d.Ledger.Release(li, sell) })
-	require.Panics(t, func() { d.Ledger.Settle(li, o, []Fill{{Shares: 1, Price: 1, owner: sell.Account}}) })
+	require.Panics(t, func() { d.Ledger.Release(in, sell) })
+	require.Panics(t, func() { d.Ledger.Settle(in, o, []Fill{{Shares: 1, Price: 1, owner: sell.Account}}) })
 	require.Equal(t, before, dump(d.withoutUnsettled()))
 }
 
 func TestSettlePanicsWhenTheSellerHoldsNothing(t *testing.T) {
-	d, li := market(t)
+	d, in := market(t)
 	buy := NewOrder(1, d.Ledger.Account("1"), Buy, shares(t, "1"), price(t, "1"))
 	sell := NewOrder(2, d.Ledger.Account("2"), Sell, shares(t, "1"), price(t, "1")) // never reserved
-	require.Equal(t, OK, d.Ledger.Reserve(li, buy))
-	require.Panics(t, func() { d.Ledger.Settle(li, buy, []Fill{{Shares: buy.Shares, Price: 1, owner: sell.Account}}) })
+	require.Equal(t, OK, d.Ledger.Reserve(in, buy))
+	require.Panics(t, func() { d.Ledger.Settle(in, buy, []Fill{{Shares: buy.Shares, Price: 1, owner: sell.Account}}) })
 }
 
 // withoutUnsettled forgets the reservations that a panic left uncounted.
@@ -217,30 +217,30 @@ func (d *shard) withoutUnsettled() *State {
 
 func TestListIsIdempotent(t *testing.T) {
 	l := NewLedger()
-	li := l.List("SPY")
-	require.Same(t, li, l.List("SPY"))
-	require.Same(t, li, l.Instrument("SPY"))
+	in := l.List("SPY")
+	require.Same(t, in, l.List("SPY"))
+	require.Same(t, in, l.Instrument("SPY"))
 	require.Nil(t, l.Instrument("spy"))
 }
 
 // TestLedgerCheckFindsEveryBrokenInvariant breaks a good ledger in one way at a time.
 func TestLedgerCheckFindsEveryBrokenInvariant(t *testing.T) {
-	for name, spoil := range map[string]func(l *Ledger, a *Account, h *holding){
-		"money made":          func(_ *Ledger, a *Account, _ *holding) { a.balance = a.balance.Add(Cash{Lo: 1}) },
-		"money lost":          func(_ *Ledger, a *Account, _ *holding) { a.balance = a.balance.Sub(Cash{Lo: 1}) },
-		"a negative balance":  func(_ *Ledger, a *Account, _ *holding) { a.balance, a.held = Cash{Hi: -1}, Cash{Hi: 1} },
-		"a negative hold":     func(_ *Ledger, a *Account, _ *holding) { a.held = Cash{Hi: -1} },
-		"settled too often":   func(_ *Ledger, a *Account, _ *holding) { a.unsettled = -1 },
-		"shares made":         func(_ *Ledger, _ *Account, h *holding) { h.shares = h.shares.Add(Position{Lo: 1}) },
-		"shares lost":         func(_ *Ledger, _ *Account, h *holding) { h.held = h.held.Sub(Position{Lo: 1}) },
-		"a negative position": func(_ *Ledger, _ *Account, h *holding) { h.shares = Position{Hi: -1} },
+	for name, spoil := range map[string]func(l *Ledger, a *Account, h *position){
+		"money made":          func(_ *Ledger, a *Account, _ *position) { a.balance = a.balance.Add(Cash{Lo: 1}) },
+		"money lost":          func(_ *Ledger, a *Account, _ *position) { a.balance = a.balance.Sub(Cash{Lo: 1}) },
+		"a negative balance":  func(_ *Ledger, a *Account, _ *position) { a.balance, a.held = Cash{Hi: -1}, Cash{Hi: 1} },
+		"a negative hold":     func(_ *Ledger, a *Account, _ *position) { a.held = Cash{Hi: -1} },
+		"settled too often":   func(_ *Ledger, a *Account, _ *position) { a.unsettled = -1 },
+		"shares made":         func(_ *Ledger, _ *Account, h *position) { h.shares = h.shares.Add(Position{Lo: 1}) },
+		"shares lost":         func(_ *Ledger, _ *Account, h *position) { h.held = h.held.Sub(Position{Lo: 1}) },
+		"a negative position": func(_ *Ledger, _ *Account, h *position) { h.shares = Position{Hi: -1} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, li := market(t)
+			d, in := market(t)
 			_, _, r := d.order("2", "SPY", Sell, shares(t, "50"), price(t, "1"))
 			require.Equal(t, OK, r)
 			require.NoError(t, d.Ledger.Check())
-			spoil(d.Ledger, d.Ledger.Account("1"), li.holdings[d.Ledger.Account("2")])
+			spoil(d.Ledger, d.Ledger.Account("1"), in.positions[d.Ledger.Account("2")])
 			require.Error(t, d.Ledger.Check())
 		})
 	}

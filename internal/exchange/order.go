@@ -36,6 +36,11 @@ func (o *Order) Status() Status {
 	}
 }
 
+// fresh reports whether o is one that a book may take: well formed, and wholly open.
+func (o *Order) fresh() bool {
+	return o.Shares > 0 && o.Open == o.Shares && mayOrder(int64(o.Limit)) && o.Executions == nil
+}
+
 // crosses reports whether o may execute at the price of a resting order.
 func (o *Order) crosses(price Price) bool {
 	if o.Side == Buy {
@@ -44,9 +49,9 @@ func (o *Order) crosses(price Price) bool {
 	return o.Limit <= price
 }
 
-// Fill is one match: an aggressing order took Shares from a resting order at
-// the resting order's limit. The aggressing order is the one whose event or
-// submission the fill belongs to.
+// Fill is one match: a taker, which is an incoming order, took Shares from a resting
+// order at the resting order's limit. The taker is the one whose event or submission
+// the fill belongs to.
 type Fill struct {
 	Resting OrderID
 	Account AccountID // owner of the resting order

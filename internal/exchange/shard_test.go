@@ -55,37 +55,37 @@ func (d *shard) list(s Symbol) {
 }
 
 func (d *shard) place(s Symbol, id AccountID, p Position) RejectReason {
-	li := d.Ledger.Instrument(s)
-	if li == nil {
+	in := d.Ledger.Instrument(s)
+	if in == nil {
 		return UnknownSymbol
 	}
-	r := d.Ledger.MayPlace(li, id, p)
+	r := d.Ledger.MayDeposit(in, id, p)
 	if r == OK {
-		d.Ledger.Place(li, id, p)
-		d.note(Event{Kind: SharesPlaced, Symbol: s, Account: id, Placed: p})
+		d.Ledger.Deposit(in, id, p)
+		d.note(Event{Kind: SharesDeposited, Symbol: s, Account: id, Deposited: p})
 	}
 	return r
 }
 
 // order returns the accepted order and its fills, or why it was refused.
 func (d *shard) order(id AccountID, s Symbol, side Side, shares Shares, limit Price) (*Order, []Fill, RejectReason) {
-	li, account := d.Ledger.Instrument(s), d.Ledger.Account(id)
+	in, account := d.Ledger.Instrument(s), d.Ledger.Account(id)
 	switch {
 	case account == nil:
 		return nil, nil, UnknownAccount
-	case li == nil:
+	case in == nil:
 		return nil, nil, UnknownSymbol
 	}
 	if d.Books[s].Halted() != nil {
 		return nil, nil, Halted
 	}
 	o := NewOrder(d.OrderID+1, account, side, shares, limit)
-	if r := d.Ledger.Reserve(li, o); r != OK {
+	if r := d.Ledger.Reserve(in, o); r != OK {
 		return nil, nil, r
 	}
 	d.OrderID++
 	fills := d.Books[s].Submit(o, d.now, nil)
-	d.Ledger.Settle(li, o, fills)
+	d.Ledger.Settle(in, o, fills)
 	recorded := asDecoded(fills)
 	d.note(Event{Kind: OrderAccepted, Account: id, Symbol: s, Side: side, Shares: shares, Limit: limit, Order: o.ID, Fills: recorded})
 	return o, append(recorded, d.finish(s, o)...), OK
@@ -93,11 +93,11 @@ func (d *shard) order(id AccountID, s Symbol, side Side, shares Shares, limit Pr
 
 // finish executes the further parts of the symbol's unfinished order, if there is one.
 func (d *shard) finish(s Symbol, o *Order) (fills []Fill) {
-	li, book := d.Ledger.Instrument(s), d.Books[s]
+	in, book := d.Ledger.Instrument(s), d.Books[s]
 	for book.Unfinished() != 0 {
 		before, _ := book.Find(book.Unfinished())
 		more := book.Continue(o, d.now, nil)
-		d.Ledger.SettleMore(li, o, more)
+		d.Ledger.SettleMore(in, o, more)
 		d.note(Event{Kind: OrderContinued, Account: o.Account.ID, Symbol: s, Side: o.Side, Shares: before.Open, Limit: o.Limit, Order: o.ID,
 			Before: len(before.Executions), Fills: asDecoded(more)})
 		fills = append(fills, asDecoded(more)...)
@@ -142,14 +142,14 @@ func dump(s *State) string {
 		fmt.Fprintf(&b, "account %s: %s free, %s held, %d unsettled\n", a.ID, a.balance, a.held, a.unsettled)
 	}
 	for _, sym := range slices.Sorted(maps.Keys(s.Books)) {
-		li := s.Ledger.Instrument(sym)
-		fmt.Fprintf(&b, "symbol %s: %s placed\n", sym, li.placed)
+		in := s.Ledger.Instrument(sym)
+		fmt.Fprintf(&b, "symbol %s: %s placed\n", sym, in.deposited)
 		if h := s.Books[sym].Halted(); h != nil {
 			fmt.Fprintf(&b, "  halted since %d: %s\n", h.Since, h.Reason)
 		}
-		holders := slices.SortedFunc(maps.Keys(li.holdings), func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) })
+		holders := slices.SortedFunc(maps.Keys(in.positions), func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) })
 		for _, a := range holders {
-			if h := li.holdings[a]; *h != (holding{}) { // one of nothing is like none
+			if h := in.positions[a]; *h != (position{}) { // one of nothing is like none
 				fmt.Fprintf(&b, "  account %s: %s free, %s held\n", a.ID, h.shares, h.held)
 			}
 		}
@@ -269,7 +269,7 @@ func price(t testing.TB, s string) Price {
 }
 
 func placed(t testing.TB, s string) Position {
-	p, err := ParsePlacement(s)
+	p, err := ParseDeposit(s)
 	require.NoError(t, err)
 	return p
 }

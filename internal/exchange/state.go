@@ -29,8 +29,8 @@ func (s *State) List(sym Symbol) *Book {
 	if book := s.Books[sym]; book != nil {
 		return book
 	}
-	li, book := s.Ledger.List(sym), s.Index.NewBook()
-	s.Books[li.Symbol] = book
+	in, book := s.Ledger.List(sym), s.Index.NewBook()
+	s.Books[in.Symbol] = book
 	return book
 }
 
@@ -44,7 +44,8 @@ func (s *State) Apply(e *Event) error {
 	}
 	if a := s.Ledger.Account(e.Account); a != nil {
 		if use, used := s.Refs.Find(a, e.Ref); used {
-			return fmt.Errorf("exchange: replay: ref %s of account %s used a second time, first by a command of kind %s", e.Ref, e.Account, use.Kind)
+			return fmt.Errorf("exchange: replay: ref %s of account %s used a second time, first by a command of kind %s",
+				e.Ref, e.Account, use.Kind)
 		}
 	}
 	if err := s.apply(e); err != nil {
@@ -71,7 +72,7 @@ func (s *State) apply(e *Event) error {
 		return nil
 	case OrdersCanceled:
 		return s.cancelAll(e)
-	case SharesPlaced, OrderAccepted, OrderCanceled, SymbolHalted, SymbolResumed, OrderContinued:
+	case SharesDeposited, OrderAccepted, OrderCanceled, SymbolHalted, SymbolResumed, OrderContinued:
 		return s.applyTo(e)
 	}
 	return fmt.Errorf("exchange: replay: unknown event %s", e.Kind)
@@ -79,8 +80,8 @@ func (s *State) apply(e *Event) error {
 
 // applyTo is apply for an event of one symbol.
 func (s *State) applyTo(e *Event) error {
-	li, book := s.Ledger.Instrument(e.Symbol), s.Books[e.Symbol]
-	if li == nil || book == nil {
+	in, book := s.Ledger.Instrument(e.Symbol), s.Books[e.Symbol]
+	if in == nil || book == nil {
 		return fmt.Errorf("exchange: replay: %s for symbol %s, which was never made", e.Kind, e.Symbol)
 	}
 	if id := book.Unfinished(); id != 0 && e.Kind != OrderContinued {
@@ -88,18 +89,18 @@ func (s *State) applyTo(e *Event) error {
 	}
 	book.Moment(e.Time)
 	switch e.Kind {
-	case SharesPlaced:
-		if r := s.Ledger.MayPlace(li, e.Account, e.Placed); r != OK {
-			return fmt.Errorf("exchange: replay: %s of %s placed with account %s, now %s", e.Placed, e.Symbol, e.Account, r)
+	case SharesDeposited:
+		if r := s.Ledger.MayDeposit(in, e.Account, e.Deposited); r != OK {
+			return fmt.Errorf("exchange: replay: %s of %s placed with account %s, now %s", e.Deposited, e.Symbol, e.Account, r)
 		}
-		s.Ledger.Place(li, e.Account, e.Placed)
+		s.Ledger.Deposit(in, e.Account, e.Deposited)
 		return nil
 	case OrderAccepted:
-		return s.accept(li, book, e)
+		return s.accept(in, book, e)
 	case OrderContinued:
-		return s.proceed(li, book, e)
+		return s.proceed(in, book, e)
 	case OrderCanceled:
-		return s.cancel(li, book, e)
+		return s.cancel(in, book, e)
 	case SymbolHalted:
 		if before := book.Halt(&Halt{Since: e.Time, Reason: e.Reason}); before != nil {
 			return fmt.Errorf("exchange: replay: symbol %s halted, which was since %d", e.Symbol, before.Since)
@@ -115,10 +116,11 @@ func (s *State) applyTo(e *Event) error {
 	panic("exchange: an event of kind " + e.Kind.String() + " is not one of a symbol")
 }
 
-func (s *State) accept(li *Instrument, book *Book, e *Event) error {
+func (s *State) accept(in *Instrument, book *Book, e *Event) error {
 	o := NewOrder(e.Order, s.Ledger.Account(e.Account), e.Side, e.Shares, e.Limit)
 	if o.Account == nil || e.Order <= book.newest {
-		return fmt.Errorf("exchange: replay: order %d after order %d of %s, account %s", e.Order, book.newest, e.Symbol, e.Account)
+		return fmt.Errorf("exchange: replay: order %d after order %d of %s, account %s",
+			e.Order, book.newest, e.Symbol, e.Account)
 	}
 	if _, taken := s.Index.Book(e.Order); taken {
 		return fmt.Errorf("exchange: replay: order %d of %s, and one of another symbol", e.Order, e.Symbol)
@@ -126,30 +128,37 @@ func (s *State) accept(li *Instrument, book *Book, e *Event) error {
 	if book.halt != nil {
 		return fmt.Errorf("exchange: replay: order %d was accepted, now %s since %d", e.Order, Halted, book.halt.Since)
 	}
-	if r := s.Ledger.Reserve(li, o); r != OK {
+	if r := s.Ledger.Reserve(in, o); r != OK {
 		return fmt.Errorf("exchange: replay: order %d was accepted, now %s", e.Order, r)
 	}
 	s.fills = book.submit(o, e.Time, s.fills[:0], s.Index.replayFills(len(e.Fills)))
 	if err := s.sameFills(e); err != nil {
 		return err
 	}
-	s.Ledger.Settle(li, o, s.fills)
+	s.Ledger.Settle(in, o, s.fills)
 	s.OrderID = max(s.OrderID, e.Order)
 	return nil
 }
 
-// proceed applies an OrderContinued event.
-func (s *State) proceed(li *Instrument, book *Book, e *Event) error {
+// proceed applies an OrderContinued event. What the event says of the order before this
+// part is compared too: the numbers of executions in a database follow from e.Before.
+func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 	id := book.Unfinished()
 	o, _ := book.Find(id)
-	if id == 0 || id != e.Order || o.Account.ID != e.Account || o.Side != e.Side || o.Open != e.Shares || o.Limit != e.Limit {
-		return fmt.Errorf("exchange: replay: %s of order %d of %s to be filled at once, now order %d is unfinished, with %s open", e.Shares, e.Order, e.Symbol, id, o.Open)
+	if id == 0 || id != e.Order || o.Account.ID != e.Account || o.Side != e.Side || o.Open != e.Shares ||
+		o.Limit != e.Limit {
+		return fmt.Errorf("exchange: replay: %s of order %d of %s to be filled at once, "+
+			"now order %d is unfinished, with %s open", e.Shares, e.Order, e.Symbol, id, o.Open)
+	}
+	if before := len(o.Executions); before != e.Before { // it never rested: all are of its own parts
+		return fmt.Errorf("exchange: replay: order %d of %s goes on after %d executions, now after %d",
+			e.Order, e.Symbol, e.Before, before)
 	}
 	s.fills = book.proceed(&o, e.Time, s.fills[:0], s.Index.replayFills(len(e.Fills)))
 	if err := s.sameFills(e); err != nil {
 		return err
 	}
-	s.Ledger.SettleMore(li, &o, s.fills)
+	s.Ledger.SettleMore(in, &o, s.fills)
 	return nil
 }
 
@@ -161,12 +170,13 @@ func (s *State) sameFills(e *Event) error {
 	return nil
 }
 
-func (s *State) cancel(li *Instrument, book *Book, e *Event) error {
+func (s *State) cancel(in *Instrument, book *Book, e *Event) error {
 	o, r := book.Cancel(e.Order, e.Account, e.Time)
 	if r != OK || o.Canceled != e.Shares || o.Limit != e.Limit || o.Side != e.Side {
-		return fmt.Errorf("exchange: replay: %s of order %d of account %s were canceled, now %s", e.Shares, e.Order, e.Account, r)
+		return fmt.Errorf("exchange: replay: %s of order %d of account %s were canceled, now %s",
+			e.Shares, e.Order, e.Account, r)
 	}
-	s.Ledger.Release(li, &o)
+	s.Ledger.Release(in, &o)
 	return nil
 }
 
@@ -229,89 +239,4 @@ func (s *State) forgetClosed(sym Symbol) {
 		for book.Forget() != 0 {
 		}
 	}
-}
-
-// Audit proves every invariant of the ledger and the books, alone and together:
-// what accounts hold is exactly what open orders could spend. The error names
-// the first thing that is wrong. It walks everything.
-func (s *State) Audit() error {
-	if err := s.Ledger.Check(); err != nil {
-		return err
-	}
-	if err := s.checkIndex(); err != nil {
-		return err
-	}
-	cash, open := make(map[*Account]Cash), make(map[*Account]int)
-	for sym, book := range s.Books {
-		if err := book.Check(); err != nil {
-			return fmt.Errorf("symbol %s: %w", sym, err)
-		}
-		if err := book.checkHolds(s.Ledger.Instrument(sym), cash, open); err != nil {
-			return err
-		}
-	}
-	for a := range s.Ledger.accounts.all() {
-		if a.held != cash[a] {
-			return fmt.Errorf("exchange: account %s holds %s, its open buys need %s", a.ID, a.held, cash[a])
-		}
-		if a.OpenOrders() != open[a] {
-			return fmt.Errorf("exchange: account %s has %d open orders, counted %d", a.ID, open[a], a.open)
-		}
-	}
-	return nil
-}
-
-// checkIndex proves that the index leads to orders of the books alone, and all books
-// are the index's. That it leads to each of their orders, Book.Check proves.
-func (s *State) checkIndex() error {
-	orders := 0
-	for sym, book := range s.Books {
-		if book.index != s.Index {
-			return fmt.Errorf("exchange: the book of symbol %s has an index of its own", sym)
-		}
-		orders += book.Resting() + book.Closed()
-	}
-	if n := s.Index.len(); n != orders {
-		return fmt.Errorf("exchange: the index leads to %d orders, the books hold %d", n, orders)
-	}
-	return nil
-}
-
-// checkHolds compares what accounts hold of a symbol with its open sells, and how many
-// orders they have open there with what is counted. It adds what its open buys need to
-// cash, and their number to open.
-func (b *Book) checkHolds(li *Instrument, cash map[*Account]Cash, open map[*Account]int) error {
-	shares, orders := make(map[*Account]Position), make(map[*Account]int)
-	for o := range b.Orders() {
-		if o.Open > 0 {
-			orders[o.Account]++
-			open[o.Account]++
-		}
-		if o.Side == Buy {
-			needed := cash[o.Account].Add(Notional(o.Open, o.Limit))
-			if needed.Cmp(o.Account.held) > 0 { // before a damaged sum can overflow
-				return fmt.Errorf("exchange: account %s holds %s, its open buys need %s or more", o.Account.ID, o.Account.held, needed)
-			}
-			cash[o.Account] = needed
-		} else {
-			shares[o.Account] = shares[o.Account].Add(o.Open.Position())
-		}
-	}
-	for a, h := range li.holdings {
-		if h.held != shares[a] {
-			return fmt.Errorf("exchange: account %s holds %s of %s, its open sells need %s", a.ID, h.held, li.Symbol, shares[a])
-		}
-		delete(shares, a)
-	}
-	for a, n := range orders {
-		if counted := a.OpenOrdersIn(li); counted != n {
-			return fmt.Errorf("exchange: account %s has %d open orders in %s, counted %d", a.ID, n, li.Symbol, counted)
-		}
-	}
-	for a, needed := range shares { // of accounts that have no position at all
-		if needed.Sign() != 0 {
-			return fmt.Errorf("exchange: account %s has no position in %s, its open sells need %s", a.ID, li.Symbol, needed)
-		}
-	}
-	return nil
 }

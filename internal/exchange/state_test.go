@@ -115,8 +115,8 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 	}{
 		"an account that exists":           {Event{Kind: AccountOpened, Account: "1"}, "account_exists"},
 		"a symbol that exists":             {Event{Kind: SymbolMade, Symbol: "SPY"}, "made twice"},
-		"shares of no symbol":              {Event{Kind: SharesPlaced, Symbol: "QQQ", Account: "1", Placed: Position{Lo: 1}}, "never made"},
-		"shares for no account":            {Event{Kind: SharesPlaced, Symbol: "SPY", Account: "9", Placed: Position{Lo: 1}}, "unknown_account"},
+		"shares of no symbol":              {Event{Kind: SharesDeposited, Symbol: "QQQ", Account: "1", Deposited: Position{Lo: 1}}, "never made"},
+		"shares for no account":            {Event{Kind: SharesDeposited, Symbol: "SPY", Account: "9", Deposited: Position{Lo: 1}}, "unknown_account"},
 		"an event of no kind":              {Event{Kind: 77, Symbol: "SPY"}, "unknown event event(77)"},
 		"an order of no account":           {buy(func(e *Event) { e.Account = "9" }), "account 9"},
 		"an order of no symbol":            {buy(func(e *Event) { e.Symbol = "QQQ" }), "never made"},
@@ -133,7 +133,7 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 		"a cancel at another limit":        {cancel(func(e *Event) { e.Limit++ }), "of order 3"},
 		"a cancel of the other side":       {cancel(func(e *Event) { e.Side = Buy }), "of order 3"},
 		"more cash than there may be":      {Event{Kind: AccountOpened, Account: "9", Balance: CashTotalMax}, "balance_total_exceeded"},
-		"more shares than there may be":    {Event{Kind: SharesPlaced, Symbol: "SPY", Account: "1", Placed: PositionTotalMax}, "position_total_exceeded"},
+		"more shares than there may be":    {Event{Kind: SharesDeposited, Symbol: "SPY", Account: "1", Deposited: PositionTotalMax}, "position_total_exceeded"},
 		"a halt of no symbol":              {Event{Kind: SymbolHalted, Symbol: "QQQ"}, "never made"},
 		"a resume of what trades":          {Event{Kind: SymbolResumed, Symbol: "SPY"}, "was not halted"},
 		"a cancel-all of no order":         {Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Sell, 50e8, 12e8}, {9, "SPY", Sell, 1, 1}}}, "unknown_order"},
@@ -162,7 +162,7 @@ func TestReplayRefusesAnyEventTwice(t *testing.T) {
 	events = append(events, ok, Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{4, "SPY", Sell, 100e8, 13e8}}},
 		Event{Kind: SymbolHalted, Symbol: "SPY"}, Event{Kind: SymbolResumed, Symbol: "SPY"}, Event{Kind: SymbolHalted, Symbol: "SPY"})
 	for i, e := range events {
-		if e.Kind == SharesPlaced {
+		if e.Kind == SharesDeposited {
 			continue // shares may be placed again: the journal's sequence numbers tell the two apart
 		}
 		s := NewState()
@@ -180,7 +180,7 @@ func TestAuditFindsHoldsThatNoOrderNeeds(t *testing.T) {
 			a.balance, a.held = a.balance.Sub(Cash{Lo: 7}), a.held.Add(Cash{Lo: 7})
 		},
 		"shares held for nothing": func(s *State) {
-			h := s.Ledger.instruments["SPY"].holdings[s.Ledger.Account("2")]
+			h := s.Ledger.instruments["SPY"].positions[s.Ledger.Account("2")]
 			h.shares, h.held = h.shares.Sub(Position{Lo: 7}), h.held.Add(Position{Lo: 7})
 		},
 		"a buy without a hold":  func(s *State) { s.Books["SPY"].Submit(NewOrder(9, s.Ledger.Account("2"), Buy, 1, 1), 0, nil) },
@@ -195,7 +195,7 @@ func TestAuditFindsHoldsThatNoOrderNeeds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := NewState()
 			events := filled(t)
-			replay(t, s, append(events, Event{Kind: SharesPlaced, Symbol: "SPY", Account: "2", Placed: Position{Lo: 100}}))
+			replay(t, s, append(events, Event{Kind: SharesDeposited, Symbol: "SPY", Account: "2", Deposited: Position{Lo: 100}}))
 			require.NoError(t, s.Audit())
 			spoil(s)
 			require.Error(t, s.Audit())

@@ -77,7 +77,7 @@ func (d *shard) tellLine(w []string) (string, error) {
 		d.list(Symbol(w[1]))
 		return "ok", nil
 	case "place3": // place SYMBOL ACCOUNT SHARES
-		p, err := ParsePlacement(w[3])
+		p, err := ParseDeposit(w[3])
 		if err != nil {
 			return "", err
 		}
@@ -174,8 +174,8 @@ func (d *shard) tellAccount(id AccountID) string {
 	free, held := a.Balance()
 	said := fmt.Sprintf("cash %s held %s", free, held)
 	for _, s := range []Symbol{"QQQ", "SPY"} { // the symbols of all stories
-		if li := d.Ledger.Instrument(s); li != nil && li.holdings[a] != nil {
-			free, held := li.Position(a)
+		if in := d.Ledger.Instrument(s); in != nil && in.positions[a] != nil {
+			free, held := in.Position(a)
 			said += fmt.Sprintf("; %s %s held %s", s, free, held)
 		}
 	}

@@ -181,7 +181,7 @@ func (j *judge) judge(r *wire.Request) {
 func (j *judge) permit(c *exchange.Command) string {
 	scope := j.grant.Scope
 	switch c.Kind {
-	case exchange.OpenAccount, exchange.MakeSymbol, exchange.PlaceShares:
+	case exchange.OpenAccount, exchange.MakeSymbol, exchange.DepositShares:
 		if !scope.IsAdmin() {
 			return "<create> needs a token of scope admin"
 		}
@@ -201,7 +201,7 @@ func (j *judge) permit(c *exchange.Command) string {
 // again, since who is told of a refusal may send it under another ref.
 func (j *judge) pace(c *exchange.Command) string {
 	switch c.Kind {
-	case exchange.OpenAccount, exchange.PlaceShares, exchange.PlaceOrder:
+	case exchange.OpenAccount, exchange.DepositShares, exchange.PlaceOrder:
 	case exchange.MakeSymbol, exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder:
 		return ""
 	}

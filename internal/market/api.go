@@ -175,7 +175,8 @@ func (a *API) answer(most int, answerOf func(f *Feed, r *http.Request, q query) 
 		case running <- struct{}{}:
 			defer func() { <-running }()
 		default:
-			refuse(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests of this kind are under way and no more are taken; try again", most))
+			refuse(w, http.StatusServiceUnavailable,
+				fmt.Errorf("%d requests of this kind are under way and no more are taken; try again", most))
 			return
 		}
 		f, err := a.current()
@@ -187,7 +188,8 @@ func (a *API) answer(most int, answerOf func(f *Feed, r *http.Request, q query) 
 			refuse(w, statusOf(err), err)
 			return
 		}
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // the server's own holds where it fails
+		// the server's own holds where it fails
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 		send(w, http.StatusOK, json)
 	}
 }
@@ -237,15 +239,15 @@ func (a *API) symbols(f *Feed, _ *http.Request, q query) (json []byte, err error
 	return json, nil
 }
 
-// viewSymbol calls look with a symbol that a request names.
-func (f *Feed) viewSymbol(r *http.Request, look func(s *symbol)) error {
+// viewSymbol calls read with a symbol that a request names.
+func (f *Feed) viewSymbol(r *http.Request, read func(s *symbol)) error {
 	name, err := symbolOf(r.PathValue("sym"))
 	if err != nil {
 		return err
 	}
 	f.view(func() {
 		if s := f.symbols[name]; s != nil {
-			look(s)
+			read(s)
 		} else {
 			err = fmt.Errorf("%w %q", errUnknownSymbol, name)
 		}
@@ -286,7 +288,8 @@ func (a *API) trades(f *Feed, r *http.Request, q query) (json []byte, err error)
 		case given == "":
 			first = max(s.tape.first, last-min(last, uint64(limit))+1)
 		case first < s.tape.first:
-			gone = fmt.Errorf("%w: of %s those from %d on are; the relation executions of the database has all", errGone, s.name, s.tape.first)
+			gone = fmt.Errorf("%w: of %s those from %d on are; the relation executions of the database has all",
+				errGone, s.name, s.tape.first)
 			return
 		}
 		last = min(last, first-1+uint64(limit))

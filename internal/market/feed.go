@@ -159,7 +159,8 @@ func (f *Feed) restoreTraded(snap *Snapshot) error {
 		t := &snap.Traded[i]
 		s := f.symbols[t.Symbol]
 		if s == nil || known[t.Symbol] > t.Trades {
-			return fmt.Errorf("market: %d trades of %s, of which there are %d or which was never made", t.Trades, t.Symbol, known[t.Symbol])
+			return fmt.Errorf("market: %d trades of %s, of which there are %d or which was never made",
+				t.Trades, t.Symbol, known[t.Symbol])
 		}
 		if err := t.Check(); err != nil {
 			return fmt.Errorf("market: %s: %w", t.Symbol, err)
@@ -274,7 +275,7 @@ func (f *Feed) apply(seq uint64, record []byte) error {
 		return fmt.Errorf("market: journal record %d: %w", seq, err)
 	}
 	switch e.Kind {
-	case exchange.AccountOpened, exchange.SharesPlaced:
+	case exchange.AccountOpened, exchange.SharesDeposited:
 		return nil
 	case exchange.SymbolMade:
 		if f.symbols[exchange.Symbol(name)] != nil {
@@ -290,7 +291,8 @@ func (f *Feed) apply(seq uint64, record []byte) error {
 			}
 		}
 		return nil
-	case exchange.OrderAccepted, exchange.OrderContinued, exchange.OrderCanceled, exchange.SymbolHalted, exchange.SymbolResumed:
+	case exchange.OrderAccepted, exchange.OrderContinued, exchange.OrderCanceled, exchange.SymbolHalted,
+		exchange.SymbolResumed:
 		return f.note(seq, name, e)
 	}
 	return fmt.Errorf("market: journal record %d is of unknown kind %s", seq, e.Kind)
@@ -321,15 +323,15 @@ func (f *Feed) add(name exchange.Symbol, seq uint64) *symbol {
 	return s
 }
 
-// view calls look with the market as it stands, which does not change meanwhile.
-func (f *Feed) view(look func()) {
+// view calls read with the market as it stands, which does not change meanwhile.
+func (f *Feed) view(read func()) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	look()
+	read()
 }
 
 // viewList is view for who needs all symbols in order.
-func (f *Feed) viewList(look func(list []*symbol)) {
+func (f *Feed) viewList(read func(list []*symbol)) {
 	for {
 		f.mu.RLock()
 		if f.sorted {
@@ -342,5 +344,5 @@ func (f *Feed) viewList(look func(list []*symbol)) {
 		f.mu.Unlock()
 	}
 	defer f.mu.RUnlock()
-	look(f.list)
+	read(f.list)
 }

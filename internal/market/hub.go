@@ -101,7 +101,8 @@ type hub struct {
 }
 
 func newHub(f *Feed) *hub {
-	return &hub{feed: f, topics: make(map[topicKey]*topic), symbols: newBacklog(symbolsBacklog), health: newBacklog(1), tick: make(chan struct{})}
+	return &hub{feed: f, topics: make(map[topicKey]*topic), symbols: newBacklog(symbolsBacklog), health: newBacklog(1),
+		tick: make(chan struct{})}
 }
 
 // note says that a symbol has changed.

@@ -12,7 +12,8 @@ type Metrics struct {
 // NewMetrics returns metrics that count from zero.
 func NewMetrics() *Metrics {
 	return &Metrics{
-		readers: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_stream_readers", Help: "Readers of the market data stream."}),
+		readers: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_stream_readers",
+			Help: "Readers of the market data stream."}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "outcry_stream_readers_refused_total",
 			Help: "Readers of the stream that were not taken because there were as many as there may be."}),
 		cutOff: prometheus.NewCounter(prometheus.CounterOpts{Name: "outcry_stream_readers_cut_off_total",

@@ -42,7 +42,8 @@ func (s *symbol) execute(e *exchange.Event, slots *int) error {
 		f := &e.Fills[i]
 		open -= f.Shares
 		if !opposite.add(f.Price, (-f.Shares).Position()) {
-			return fmt.Errorf("market: order %d takes %s of %s at %s, which is more than is open there", e.Order, f.Shares, s.name, f.Price)
+			return fmt.Errorf("market: order %d takes %s of %s at %s, which is more than is open there",
+				e.Order, f.Shares, s.name, f.Price)
 		}
 		t := e.Trade(i)
 		s.traded.Add(&t)
@@ -70,7 +71,8 @@ func (s *symbol) rest(id exchange.OrderID, side exchange.Side, limit exchange.Pr
 // s is unusable then.
 func (s *symbol) note(e *exchange.Event, slots *int) error {
 	if s.unfinished != 0 && (e.Kind != exchange.OrderContinued || e.Order != s.unfinished) {
-		return fmt.Errorf("market: %s of order %d for %s, while order %d is unfinished", e.Kind, e.Order, s.name, s.unfinished)
+		return fmt.Errorf("market: %s of order %d for %s, while order %d is unfinished",
+			e.Kind, e.Order, s.name, s.unfinished)
 	}
 	switch e.Kind {
 	case exchange.OrderAccepted:
@@ -86,7 +88,7 @@ func (s *symbol) note(e *exchange.Event, slots *int) error {
 		s.halt = &exchange.Halt{Since: e.Time, Reason: e.Reason}
 	case exchange.SymbolResumed:
 		s.halt = nil
-	case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesPlaced, exchange.OrdersCanceled:
+	case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited, exchange.OrdersCanceled:
 		return fmt.Errorf("market: a record of kind %s is not one of a symbol's market", e.Kind)
 	default:
 		return fmt.Errorf("market: a record of unknown kind %s", e.Kind)
@@ -99,7 +101,8 @@ func (s *symbol) note(e *exchange.Event, slots *int) error {
 func (s *symbol) cancel(e *exchange.Event) error {
 	own, _ := s.side(e.Side)
 	if !own.add(e.Limit, (-e.Shares).Position()) {
-		return fmt.Errorf("market: %s of order %d for %s at %s are canceled, which is more than is open there", e.Shares, e.Order, s.name, e.Limit)
+		return fmt.Errorf("market: %s of order %d for %s at %s are canceled, which is more than is open there",
+			e.Shares, e.Order, s.name, e.Limit)
 	}
 	return nil
 }

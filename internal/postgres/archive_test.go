@@ -39,7 +39,7 @@ func written(t *testing.T, s *Store, h *history, records int) (events []exchange
 // timeless is e as the tables have it.
 func timeless(e exchange.Event) *exchange.Event {
 	e.Time = exchange.Seconds(e.Time) * exchange.Second
-	if e.Kind <= exchange.SharesPlaced {
+	if e.Kind <= exchange.SharesDeposited {
 		e.Time = 0
 	}
 	return &e
@@ -146,7 +146,7 @@ func TestRecordsHaveTheirRows(t *testing.T) {
 	for want, e := range map[string]exchange.Event{
 		"accounts, id 7":         {Kind: exchange.AccountOpened, Account: "7"},
 		"symbols, sym A":         {Kind: exchange.SymbolMade, Symbol: "A"},
-		"placement_log, seq 5":   {Kind: exchange.SharesPlaced, Symbol: "A", Account: "7"},
+		"placement_log, seq 5":   {Kind: exchange.SharesDeposited, Symbol: "A", Account: "7"},
 		"order_log, id 9":        {Kind: exchange.OrderAccepted, Order: 9},
 		"cancel_log, order_id 9": {Kind: exchange.OrderCanceled, Order: 9},
 		"cancel_log, seq 5":      {Kind: exchange.OrdersCanceled},

@@ -119,10 +119,10 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 	case exchange.SymbolMade:
 		b.made[e.Symbol] = seq
 		b.placed[e.Symbol] = exchange.Position{}
-	case exchange.SharesPlaced:
+	case exchange.SharesDeposited:
 		b.placementLog.placement(e, seq)
-		b.placed[e.Symbol] = b.placed[e.Symbol].Add(e.Placed)
-		b.shares(e.Symbol, e.Account, e.Placed, exchange.Position{})
+		b.placed[e.Symbol] = b.placed[e.Symbol].Add(e.Deposited)
+		b.shares(e.Symbol, e.Account, e.Deposited, exchange.Position{})
 	case exchange.OrderAccepted:
 		b.accept(e)
 	case exchange.OrderContinued:

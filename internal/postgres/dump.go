@@ -114,7 +114,8 @@ func (t Table) sql() string {
 }
 
 // State returns the state that the tables hold, audited, as of Position. What an open
-// order has executed is given as one execution. The error says why it could not be
+// order has executed is given in the first of its executions, of which there are as many
+// as there were only where the order may be unfinished. The error says why it could not be
 // read, or names what does not add up.
 func (a *Archive) State(ctx context.Context) (*exchange.State, error) {
 	snap, err := a.Tables(ctx)
@@ -122,6 +123,9 @@ func (a *Archive) State(ctx context.Context) (*exchange.State, error) {
 		return nil, err
 	}
 	sumExecutions(snap)
+	if err := a.countExecutions(ctx, snap); err != nil {
+		return nil, err
+	}
 	return snap.Restore()
 }
 
@@ -133,4 +137,25 @@ func sumExecutions(snap *exchange.Snapshot) {
 			o.Executions = []exchange.Execution{{Shares: executed, Price: o.Limit}}
 		}
 	}
+}
+
+// countExecutions gives the newest open order of each symbol as many executions as it had
+// when it came. An unfinished order is such a one, and its next part says after how many it
+// goes on.
+func (a *Archive) countExecutions(ctx context.Context, snap *exchange.Snapshot) error {
+	next := 0 // both lists are sorted by id
+	var id exchange.OrderID
+	var n int
+	sql := `SELECT id, (SELECT count(*) FROM execution_log WHERE order_id = id)
+		FROM (SELECT max(id) AS id FROM resting_orders WHERE open < abs(amount) GROUP BY sym) newest ORDER BY id`
+	return each(ctx, a.tx, sql, []any{&id, &n}, func() error {
+		for snap.Orders[next].ID != id {
+			next++
+		}
+		o := &snap.Orders[next]
+		for len(o.Executions) < n {
+			o.Executions = append(o.Executions, exchange.Execution{Price: o.Limit})
+		}
+		return nil
+	})
 }

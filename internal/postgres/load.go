@@ -84,7 +84,7 @@ func loadSymbols(ctx context.Context, tx pgx.Tx, prefix string, snap *exchange.S
 	var sym exchange.SymbolState
 	var halt exchange.Halt
 	var halted bool
-	into := []any{(*string)(&sym.Symbol), (*sharesColumn)(&sym.Placed), &halted, &halt.Since, &halt.Reason}
+	into := []any{(*string)(&sym.Symbol), (*sharesColumn)(&sym.Deposited), &halted, &halt.Since, &halt.Reason}
 	sql := `SELECT sym, placed, halted_at IS NOT NULL, coalesce(halted_at, 0), coalesce(halt_reason, '') FROM ` + prefix + `symbols`
 	return each(ctx, tx, sql, into, func() error {
 		sym.Halt = nil

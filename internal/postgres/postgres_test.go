@@ -75,7 +75,7 @@ func (h *history) next() exchange.Event {
 		e.Kind, e.Symbol, e.Account = exchange.AccountOpened, "", exchange.AccountID(fmt.Sprint(h.seq-4))
 		e.Balance = exchange.Notional(1e9, 123_456_789)
 	case h.seq <= 43 || h.r.IntN(50) == 0:
-		e.Kind, e.Placed = exchange.SharesPlaced, exchange.Shares(1+h.r.IntN(1000)).Position()
+		e.Kind, e.Deposited = exchange.SharesDeposited, exchange.Shares(1+h.r.IntN(1000)).Position()
 	case h.r.IntN(4) == 0 && h.cancel(&e):
 	case !h.old && h.r.IntN(30) == 0 && h.cancelAll(&e):
 	case !h.old && h.r.IntN(30) == 0 && h.halt(&e, h.state.Books[e.Symbol].Halted() != nil):
@@ -93,7 +93,7 @@ func (h *history) next() exchange.Event {
 
 // name gives every other event that may have a ref one of its own.
 func (h *history) name(e *exchange.Event) {
-	made := e.Kind == exchange.AccountOpened || e.Kind == exchange.SharesPlaced || e.Kind == exchange.OrderAccepted
+	made := e.Kind == exchange.AccountOpened || e.Kind == exchange.SharesDeposited || e.Kind == exchange.OrderAccepted
 	if made && h.r.IntN(2) == 0 {
 		e.Ref = exchange.Ref(fmt.Sprintf("ref-%d", h.seq))
 	}

@@ -193,8 +193,8 @@ func (r *recordReader) begin() (err error) {
 		e.Reason = w.reason
 	case exchange.AccountOpened:
 		err = (*cashColumn)(&e.Balance).ScanNumeric(w.quantity)
-	case exchange.SharesPlaced:
-		err = (*sharesColumn)(&e.Placed).ScanNumeric(w.quantity)
+	case exchange.SharesDeposited:
+		err = (*sharesColumn)(&e.Deposited).ScanNumeric(w.quantity)
 	case exchange.OrderAccepted:
 		r.beginOrder()
 	case exchange.OrderCanceled:
@@ -284,7 +284,7 @@ func RecordRow(e *exchange.Event, seq uint64) (table, key string) {
 		return "accounts", "id " + string(e.Account)
 	case exchange.SymbolMade:
 		return "symbols", "sym " + string(e.Symbol)
-	case exchange.SharesPlaced:
+	case exchange.SharesDeposited:
 		return "placement_log", fmt.Sprintf("seq %d", seq)
 	case exchange.OrderAccepted:
 		return "order_log", fmt.Sprintf("id %d", e.Order)

@@ -86,7 +86,7 @@ func (r *refRow) use() (u exchange.RefUse, err error) {
 		u.Side, shares = sideOf(r.amount)
 		u.Quantity = exchange.Int128(shares.Position())
 	case r.order == 0 && r.placed.Valid:
-		u = exchange.RefUse{Kind: exchange.PlaceShares, Symbol: exchange.Symbol(r.symbol)}
+		u = exchange.RefUse{Kind: exchange.DepositShares, Symbol: exchange.Symbol(r.symbol)}
 		u.Quantity, err = int128(r.placed, scaleShares)
 	case r.order == 0 && r.opened.Valid:
 		u.Kind = exchange.OpenAccount

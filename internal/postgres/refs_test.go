@@ -99,7 +99,7 @@ func TestAnAccountUsesARefOnce(t *testing.T) {
 	for seq := uint64(1); seq <= 2; seq++ {
 		e := exchange.Event{Kind: exchange.AccountOpened, Account: "1", Ref: "r"}
 		if seq == 2 {
-			e = exchange.Event{Kind: exchange.SharesPlaced, Account: "1", Symbol: "A", Placed: exchange.Position{Lo: 1}, Ref: "r"}
+			e = exchange.Event{Kind: exchange.SharesDeposited, Account: "1", Symbol: "A", Deposited: exchange.Position{Lo: 1}, Ref: "r"}
 		}
 		require.NoError(t, b.add(seq, &e))
 	}

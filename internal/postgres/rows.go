@@ -27,7 +27,7 @@ func (c *copyRows) placement(e *exchange.Event, seq uint64) {
 	b := appendBigint(c.row(4), seq)
 	b = appendText(b, e.Symbol)
 	b = appendText(b, e.Account)
-	c.b = appendPosition(b, e.Placed)
+	c.b = appendPosition(b, e.Deposited)
 }
 
 func (c *copyRows) order(o *orderState, time int64, seq uint64) {

@@ -42,7 +42,7 @@ func TestTablesThatTheJournalDoesNotFitAreNotWritten(t *testing.T) {
 		{Kind: exchange.SymbolMade, Symbol: "A"},
 		{Kind: exchange.AccountOpened, Account: "1", Balance: exchange.Notional(1000, 1e8)},
 		{Kind: exchange.AccountOpened, Account: "2", Balance: exchange.Notional(1000, 1e8)},
-		{Kind: exchange.SharesPlaced, Symbol: "A", Account: "2", Placed: exchange.Shares(100).Position()},
+		{Kind: exchange.SharesDeposited, Symbol: "A", Account: "2", Deposited: exchange.Shares(100).Position()},
 		{Kind: exchange.OrderAccepted, Symbol: "A", Account: "1", Order: 1, Side: exchange.Buy, Shares: 10, Limit: 5},
 		{Kind: exchange.OrderAccepted, Symbol: "A", Account: "1", Order: 2, Side: exchange.Buy, Shares: 10, Limit: 4},
 	}

@@ -41,8 +41,8 @@ func TestWhatAClientSendsIsWhatAServerReads(t *testing.T) {
 			creates = append(creates,
 				exchange.Command{Kind: exchange.OpenAccount, Account: account, Balance: balance, Ref: exchange.Ref(ref)},
 				exchange.Command{Kind: exchange.MakeSymbol, Symbol: symbol},
-				exchange.Command{Kind: exchange.PlaceShares, Symbol: symbol, Account: account, Placed: size.Position(), Ref: exchange.Ref(ref)},
-				exchange.Command{Kind: exchange.PlaceShares, Symbol: symbol, Account: "7", Placed: exchange.Shares(1e8).Position()},
+				exchange.Command{Kind: exchange.DepositShares, Symbol: symbol, Account: account, Deposited: size.Position(), Ref: exchange.Ref(ref)},
+				exchange.Command{Kind: exchange.DepositShares, Symbol: symbol, Account: "7", Deposited: exchange.Shares(1e8).Position()},
 				exchange.Command{Kind: exchange.MakeSymbol, Symbol: symbol})
 
 			number := strconv.FormatUint(uint64(id), 10)

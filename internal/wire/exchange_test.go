@@ -61,10 +61,10 @@ func (m *market) do(c *exchange.Command, r *exchange.Result) {
 		}
 	case exchange.MakeSymbol:
 		m.state.List(c.Symbol)
-	case exchange.PlaceShares:
+	case exchange.DepositShares:
 		instrument := ledger.Instrument(c.Symbol)
-		if r.Reason = ledger.MayPlace(instrument, c.Account, c.Placed); r.Reason == exchange.OK {
-			ledger.Place(instrument, c.Account, c.Placed)
+		if r.Reason = ledger.MayDeposit(instrument, c.Account, c.Deposited); r.Reason == exchange.OK {
+			ledger.Deposit(instrument, c.Account, c.Deposited)
 		}
 	default:
 		if ledger.Account(c.Account) == nil {

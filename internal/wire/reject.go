@@ -32,7 +32,7 @@ func rejectText(c *exchange.Command, r *exchange.Result) string {
 		return c.Shares.String() + " " + symbol + " at " + c.Limit.String() + " is worth " + exchange.Notional(c.Shares, c.Limit).String() +
 			", and an order has to be worth " + r.ValueLeast.String() + " (--min-order-value)"
 	case exchange.PositionTotalExceeded:
-		return c.Placed.String() + " more would bring all shares of " + symbol + " to " + exchange.PositionTotalMax.String() + " or more"
+		return c.Deposited.String() + " more would bring all shares of " + symbol + " to " + exchange.PositionTotalMax.String() + " or more"
 	case exchange.UnknownSymbol:
 		return "there is no symbol " + symbol
 	case exchange.InsufficientFunds:

@@ -88,7 +88,7 @@ func AppendError(dst []byte, text string) []byte {
 // appendDone appends what a command that was done is answered with.
 func appendDone(dst []byte, e echo, c *exchange.Command, r *exchange.Result) []byte {
 	switch c.Kind {
-	case exchange.OpenAccount, exchange.MakeSymbol, exchange.PlaceShares:
+	case exchange.OpenAccount, exchange.MakeSymbol, exchange.DepositShares:
 		dst = append(dst, "<created"...)
 		return append(e.append(dst), "/>"...)
 	case exchange.PlaceOrder:

@@ -183,7 +183,7 @@ func (r *Request) symbol(e *element) {
 		if s, ok := e.attr("sym"); ok {
 			attrs.sym, attrs.hasSym = s, true
 		}
-		c := exchange.Command{Kind: exchange.PlaceShares, Symbol: sym}
+		c := exchange.Command{Kind: exchange.DepositShares, Symbol: sym}
 		if err := first(err, decodePlacement(child, e, &c)); err != nil {
 			r.refuse(child, attrs, err)
 			continue
@@ -202,7 +202,7 @@ func decodePlacement(e, symbol *element, c *exchange.Command) error {
 		c.Account, err = parseAttr(e, "id", exchange.ParseAccountID)
 	}
 	if err == nil {
-		c.Placed, err = exchange.ParsePlacement(strings.Trim(string(e.text), whiteSpace))
+		c.Deposited, err = exchange.ParseDeposit(strings.Trim(string(e.text), whiteSpace))
 	}
 	if err == nil {
 		c.Ref, err = decodeRef(e)

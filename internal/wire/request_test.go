@@ -27,7 +27,7 @@ func dollars(t *testing.T, s string) exchange.Cash {
 }
 
 func units(t *testing.T, s string) exchange.Position {
-	p, err := exchange.ParsePlacement(s)
+	p, err := exchange.ParseDeposit(s)
 	require.NoError(t, err)
 	return p
 }
@@ -47,8 +47,8 @@ func TestFrameBecomesCommands(t *testing.T) {
 		},
 		"<create>a note<symbol sym='SPY'>and one<account id='1'> \t\r\n+5.<!-- five --></account> <account id='2'>1<![CDATA[0]]></account></symbol></create>": {
 			{Kind: exchange.MakeSymbol, Symbol: "SPY"},
-			{Kind: exchange.PlaceShares, Symbol: "SPY", Account: "1", Placed: units(t, "5")},
-			{Kind: exchange.PlaceShares, Symbol: "SPY", Account: "2", Placed: units(t, "10")},
+			{Kind: exchange.DepositShares, Symbol: "SPY", Account: "1", Deposited: units(t, "5")},
+			{Kind: exchange.DepositShares, Symbol: "SPY", Account: "2", Deposited: units(t, "10")},
 		},
 		`<transactions id="1"><order sym="SPY" amount="100" limit="145.67"/><order limit="1" amount="-0.5" sym="SPY"/><query id="007"/><cancel id="9223372036854775807"/></transactions>`: {
 			{Kind: exchange.PlaceOrder, Account: "1", Symbol: "SPY", Side: exchange.Buy, Shares: 100 * unit, Limit: 145.67 * unit},

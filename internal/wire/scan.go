@@ -176,13 +176,13 @@ func (s *scanner) placement(made int, sym []byte) bool {
 	if length < 0 {
 		return false
 	}
-	placed, err := exchange.ParsePlacement(bytes.Trim(s.xml[s.at:s.at+length], whiteSpace))
+	placed, err := exchange.ParseDeposit(bytes.Trim(s.xml[s.at:s.at+length], whiteSpace))
 	s.at += length
 	if err != nil || !s.endTag("</account") {
 		return false
 	}
 	s.echo(` sym="`, sym)
 	s.echo(` id="`, s.id)
-	s.r.doIn(made, exchange.Command{Kind: exchange.PlaceShares, Account: s.r.lastAccount, Symbol: s.r.lastSymbol, Placed: placed}, nil)
+	s.r.doIn(made, exchange.Command{Kind: exchange.DepositShares, Account: s.r.lastAccount, Symbol: s.r.lastSymbol, Deposited: placed}, nil)
 	return s.echoRef()
 }

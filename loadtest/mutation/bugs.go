@@ -60,8 +60,8 @@ var bugs = []Bug{
 	}, {
 		Name: "forget-fill-on-replay", Promise: "crash: a replay leaves out the last fill of an order", plan: someKills,
 		noticed: `does not add up|does not come out as recorded|history: .* was accepted, now insufficient_(funds|shares)`,
-		edits: []harness.Edit{{File: "internal/exchange/state.go", Old: "\ts.Ledger.Settle(li, o, s.fills)\n",
-			New: "\ts.Ledger.Settle(li, o, s.fills[:max(len(s.fills), 1)-1])\n"}},
+		edits: []harness.Edit{{File: "internal/exchange/state.go", Old: "\ts.Ledger.Settle(in, o, s.fills)\n",
+			New: "\ts.Ledger.Settle(in, o, s.fills[:max(len(s.fills), 1)-1])\n"}},
 	}, {
 		Name: "apply-batch-twice", Promise: "projection: now and then what positions gain in a batch is written twice", plan: someKills,
 		noticed: `does not add up|has .* of`,
@@ -105,7 +105,7 @@ var bugs = []Bug{
 	}, {
 		Name: "halt-forgotten", Promise: "halts: a start does not know them", pkg: "./cmd/outcryd", test: "Halt|Model",
 		noticed: `^TestAHaltOutlivesACrash|^TestSessionsAndOperators`,
-		edits:   []harness.Edit{{File: "internal/exchange/snapshot.go", Old: "st.List(sym.Symbol).halt = sym.Halt", New: "st.List(sym.Symbol)"}},
+		edits:   []harness.Edit{{File: "internal/exchange/state_snapshot.go", Old: "st.List(sym.Symbol).halt = sym.Halt", New: "st.List(sym.Symbol)"}},
 	}, {
 		Name: "stop-without-postgres", Promise: "an orderly stop leaves complete tables: it does not wait for them", plan: map[string]int{"stop": 10},
 		noticed: `after an orderly stop: .* lost`,

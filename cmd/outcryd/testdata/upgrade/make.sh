@@ -2,7 +2,7 @@
 # Makes a golden exchange with the outcryd of an older commit, in a new folder beside
 # this file:
 #
-#   make.sh PROGRAM FOLDER [refs] [operate]
+#   make.sh PROGRAM FOLDER [refs] [operate] [parts]
 #
 # PROGRAM is that outcryd, built. The words say what else it knows, and clients and
 # operators do: trade.py tells. It needs python3 and Postgres' programs, psql and
@@ -11,11 +11,16 @@
 #   database.sql.gz   the database half way
 #   journal.tar.gz    the journal at the end, of a server that was killed
 #   expected.txt      what the tables held once that program had started again on both
+#
+# With parts the journal ends behind the first part of an order, which is unfinished:
+# that program, and each newer one, finishes it at its start. So it logs two digests.
 set -euo pipefail
 program=$(realpath "$1") folder=$(dirname "$(realpath "$0")")/$2
 knows=("${@:3}")
 bin=$(pg_config --bindir)
 work=$(mktemp -d)
+segment=65536
+case " ${knows[*]} " in *' parts '*) segment=1048576 ;; esac # a part needs more room
 rm -rf "$folder"
 mkdir "$folder"
 chmod 755 "$work"
@@ -29,7 +34,7 @@ until "$bin/pg_isready" -q -h "$work"; do sleep 0.1; done
 export PGHOST=$work PGUSER=outcry PGDATABASE=postgres
 
 launch() {
-  "$program" --listen 127.0.0.1:0 --http 127.0.0.1:0 --data "$work/data" --segment 65536 \
+  "$program" --listen 127.0.0.1:0 --http 127.0.0.1:0 --data "$work/data" --segment "$segment" \
     --database-url "host=$work user=outcry dbname=postgres" 2>"$work/log" &
   server=$!
   until grep -q '"msg":"ready"' "$work/log"; do kill -0 $server; sleep 0.1; done
@@ -53,6 +58,7 @@ postgres_is STOP # so that the journal keeps what the database does not have
 trade 2 1000
 kill -9 $server
 postgres_is CONT
+case " ${knows[*]} " in *' parts '*) python3 "$(dirname "$0")/cut.py" "$work/data/journal" ;; esac
 tar -C "$work/data" --exclude='*.tmp' --exclude=LOCK --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -c journal | gzip -9n > "$folder/journal.tar.gz"
 launch
 applied
@@ -70,5 +76,5 @@ rows() { # TABLE COLUMNS [CONDITION]
   case " ${knows[*]} " in *' refs '*) rows refs 'account, ref, seq, order_id' ;; esac
   case " ${knows[*]} " in *' operate '*) rows symbols 'sym, halted_at, halt_reason' 'WHERE halted_at IS NOT NULL'; rows halt_log 'seq, sym, halted, reason, time' ;; esac
 } > "$work/expected.txt"
-grep -o '"digest":"[0-9a-f]*"' "$work/log" | tail -1 >> "$work/expected.txt" || echo "this program logs no digest"
+grep -o '"digest":"[0-9a-f]*"' "$work/log" | uniq >> "$work/expected.txt" || echo "this program logs no digest"
 gzip -9n < "$work/expected.txt" > "$folder/expected.txt.gz"

@@ -1,7 +1,8 @@
-"""Trades with an exchange: trade.py PORT PART ORDERS HTTP [refs] [operate]. What it
-sends follows from its arguments. Part 0 only asks for an order; part 1 opens accounts
-first. With refs, some requests have one, and some of these are sent twice. With operate,
-symbols are halted and resumed, and all that an account has open is canceled."""
+"""Trades with an exchange: trade.py PORT PART ORDERS HTTP [refs] [operate] [parts].
+What it sends follows from its arguments. Part 0 only asks for an order; part 1 opens
+accounts first. With refs, some requests have one, and some of these are sent twice. With
+operate, symbols are halted and resumed, and all that an account has open is canceled.
+With parts, each part ends with an order that executes in two."""
 
 import random
 import socket
@@ -10,7 +11,7 @@ import urllib.parse
 import urllib.request
 
 port, part, orders, http = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-refs, operate = "refs" in sys.argv[5:], "operate" in sys.argv[5:]
+refs, operate, parts = (word in sys.argv[5:] for word in ("refs", "operate", "parts"))
 connection = socket.create_connection(("127.0.0.1", port))
 replies = connection.makefile("rb")
 
@@ -62,3 +63,9 @@ for n in range(orders):
     if accepted and r.randrange(6) == 0:
         account, order = accepted.pop(r.randrange(len(accepted)))
         ask(f'<transactions id="{account}"><cancel id="{order}"/></transactions>')
+if parts and part:
+    ask('<create><symbol sym="LONG"><account id="2">1</account></symbol></create>')
+    for _ in range(10):  # 4100 orders: a part of an order fills 4096
+        ask('<transactions id="2">' + 410 * '<order sym="LONG" amount="-0.00000001" limit="5"/>' + "</transactions>")
+    reply = ask('<transactions id="1"><order sym="LONG" amount="0.00004101" limit="5"/></transactions>')
+    assert "<opened" in reply, reply

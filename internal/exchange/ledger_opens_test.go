@@ -23,18 +23,18 @@ func TestAnAccountKnowsWhereItHasOpenOrders(t *testing.T) {
 	total, closing, shape := 0, false, map[string]bool{}
 	for range 20_000 {
 		sym := Symbol(fmt.Sprint("S", r.IntN(3*openListMax)))
-		li, book := s.Ledger.Instrument(sym), s.Books[sym]
+		in, book := s.Ledger.Instrument(sym), s.Books[sym]
 		if (r.IntN(3) > 0) == closing && len(open[sym]) > 0 {
 			o, reason := book.Cancel(open[sym][0], "1", 0)
 			require.Equal(t, OK, reason)
-			s.Ledger.Release(li, &o)
+			s.Ledger.Release(in, &o)
 			open[sym] = open[sym][1:]
 			total--
 		} else if !closing {
 			s.OrderID++
 			o := NewOrder(s.OrderID, a, Buy, 1, 1)
-			require.Equal(t, OK, s.Ledger.Reserve(li, o))
-			s.Ledger.Settle(li, o, book.Submit(o, 0, nil))
+			require.Equal(t, OK, s.Ledger.Reserve(in, o))
+			s.Ledger.Settle(in, o, book.Submit(o, 0, nil))
 			open[sym] = append(open[sym], s.OrderID)
 			total++
 		}
@@ -46,8 +46,8 @@ func TestAnAccountKnowsWhereItHasOpenOrders(t *testing.T) {
 			}
 			require.Equal(t, len(orders), a.OpenOrdersIn(s.Ledger.Instrument(sym)))
 		}
-		for _, li := range s.Ledger.AppendOpenIn(nil, a) {
-			got = append(got, string(li.Symbol))
+		for _, in := range s.Ledger.AppendOpenIn(nil, a) {
+			got = append(got, string(in.Symbol))
 		}
 		slices.Sort(want)
 		slices.Sort(got)
@@ -68,10 +68,10 @@ func TestASpoiledCountOfOpenOrdersIsNoticed(t *testing.T) {
 		s := NewState()
 		s.Ledger.Open("1", Notional(1e8, 1e8))
 		for n, sym := range []Symbol{"A", "B"} {
-			book, li := s.List(sym), s.Ledger.Instrument(sym)
+			book, in := s.List(sym), s.Ledger.Instrument(sym)
 			o := NewOrder(OrderID(n+1), s.Ledger.Account("1"), Buy, 1, 1)
-			require.Equal(t, OK, s.Ledger.Reserve(li, o))
-			s.Ledger.Settle(li, o, book.Submit(o, 0, nil))
+			require.Equal(t, OK, s.Ledger.Reserve(in, o))
+			s.Ledger.Settle(in, o, book.Submit(o, 0, nil))
 		}
 		require.NoError(t, s.Audit())
 		spoil(s.Ledger.Account("1"))

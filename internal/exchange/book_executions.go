@@ -10,10 +10,10 @@ const executionsChunk = 64
 // and the most memory of others that an order can keep is a chunk of 1.5 KiB.
 type executionRoom struct {
 	chunk []Execution // its length is what is in use; behind that it is free
-	begin int         // where the list of the aggressing order begins
+	begin int         // where the list of the taker begins
 }
 
-// add writes an execution at the end of the aggressing order's list, and returns the
+// add writes an execution at the end of the taker's list, and returns the
 // list. It is followed by end once the list is complete.
 func (x *executionRoom) add(e Execution) []Execution {
 	if len(x.chunk) == cap(x.chunk) {
@@ -44,7 +44,7 @@ func (x *executionRoom) end() []Execution {
 	return list
 }
 
-// shareExecution adds the last execution of an aggressing order's list to the list of a
+// shareExecution adds the last execution of a taker's list to the list of a
 // resting order, which sees the same. A first execution is not copied, unless the
 // order stays and would keep a long list that is not its own.
 func shareExecution(to *[]Execution, first bool, list []Execution, closed bool) {

@@ -113,7 +113,7 @@ func (l *ladder) at(p Price) (slot, *level) {
 		if b = r.block(first, tick); len(r.chunks) > 1 || len(r.chunks[0]) > hintsFrom {
 			l.hints = new([blockHints]*block)
 		}
-	} else if hint := &l.hints[ticks/blockTicks%blockHints]; *hint == nil || (*hint).first != first || (*hint).tick != tick {
+	} else if hint := &l.hints[ticks/blockTicks%blockHints]; !(*hint).begins(first, tick) {
 		b = r.block(first, tick) // the hint is of another one, or of one that is gone
 		*hint = b
 	} else {
@@ -141,6 +141,9 @@ func (l *ladder) at(p Price) (slot, *level) {
 	}
 	return at, lv
 }
+
+// begins reports whether b is there and is the block that begins with a key, of a scale.
+func (b *block) begins(first, tick int64) bool { return b != nil && b.first == first && b.tick == tick }
 
 // level returns the level of a slot.
 func (l *ladder) level(s slot) *level { return &l.stretches[s/stretchTicks].levels[s%stretchTicks] }

@@ -16,7 +16,7 @@ func TestDecodePublicReadsWhatDecodeEventReads(t *testing.T) {
 		symbol, err := DecodePublic(b, &got)
 		require.NoError(t, err)
 		switch want.Kind {
-		case AccountOpened, SharesPlaced:
+		case AccountOpened, SharesDeposited:
 			require.Empty(t, symbol)
 			want = Event{Kind: want.Kind, Time: want.Time}
 		default:
@@ -33,7 +33,7 @@ func TestDecodePublicReadsWhatDecodeEventReads(t *testing.T) {
 func TestDecodePublicRefusesWhatDecodeEventRefuses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyEvent().Draw(t, "event")
-		if e.Kind == AccountOpened || e.Kind == SharesPlaced {
+		if e.Kind == AccountOpened || e.Kind == SharesDeposited {
 			return // it does not look at them
 		}
 		b := AppendEvent(nil, &e)

@@ -20,10 +20,10 @@ func snapshotOf(s *State, events []Event) *Snapshot {
 		}
 	}
 	for _, sym := range slices.Sorted(maps.Keys(s.Books)) {
-		li := s.Ledger.Instrument(sym)
-		snap.Symbols = append(snap.Symbols, SymbolState{Symbol: sym, Placed: li.Placed(), Halt: s.Books[sym].Halted()})
-		for a := range li.holdings {
-			free, held := li.Position(a)
+		in := s.Ledger.Instrument(sym)
+		snap.Symbols = append(snap.Symbols, SymbolState{Symbol: sym, Deposited: in.Deposited(), Halt: s.Books[sym].Halted()})
+		for a := range in.positions {
+			free, held := in.Position(a)
 			snap.Positions = append(snap.Positions, PositionState{Symbol: sym, Account: a.ID, Shares: free, Held: held})
 		}
 		for o := range s.Books[sym].Orders() {
@@ -131,8 +131,8 @@ func TestRestoreRefusesWhatDoesNotAddUp(t *testing.T) {
 		"a sell's hold left over":   func(s *Snapshot) { s.Orders = s.Orders[1:] },
 		"a symbol twice":            func(s *Snapshot) { s.Symbols = append(s.Symbols, s.Symbols[0]) },
 		"a symbol lost":             func(s *Snapshot) { s.Symbols = nil },
-		"more placed than there is": func(s *Snapshot) { s.Symbols[0].Placed = s.Symbols[0].Placed.Add(Position{Lo: 1}) },
-		"placed out of range":       func(s *Snapshot) { s.Symbols[0].Placed = Position(most) },
+		"more placed than there is": func(s *Snapshot) { s.Symbols[0].Deposited = s.Symbols[0].Deposited.Add(Position{Lo: 1}) },
+		"placed out of range":       func(s *Snapshot) { s.Symbols[0].Deposited = Position(most) },
 		"a position twice":          func(s *Snapshot) { s.Positions = append(s.Positions, s.Positions[0]) },
 		"a position out of range":   func(s *Snapshot) { s.Positions[0].Shares, s.Positions[0].Held = Position(most), Position(most) },
 		"a negative position":       func(s *Snapshot) { s.Positions[0].Shares = Position{Hi: -1} },
@@ -140,7 +140,7 @@ func TestRestoreRefusesWhatDoesNotAddUp(t *testing.T) {
 		"a position in no symbol":   func(s *Snapshot) { s.Positions[0].Symbol = "QQQ" },
 		"a position lost with its shares": func(s *Snapshot) { // and the sells still open
 			i := slices.IndexFunc(s.Positions, func(p PositionState) bool { return p.Account == "2" })
-			s.Symbols[0].Placed = s.Symbols[0].Placed.Sub(s.Positions[i].Shares).Sub(s.Positions[i].Held)
+			s.Symbols[0].Deposited = s.Symbols[0].Deposited.Sub(s.Positions[i].Shares).Sub(s.Positions[i].Held)
 			s.Positions = slices.Delete(s.Positions, i, i+1)
 		},
 		"an order of nobody":         func(s *Snapshot) { s.Orders[0].Account = "9" },

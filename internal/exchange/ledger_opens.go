@@ -50,38 +50,38 @@ func (l *Ledger) AppendOpenIn(dst []*Instrument, a *Account) []*Instrument {
 
 // OpenOrdersIn returns how many orders of the account are open in a symbol: they rest, or
 // are reserved and not settled yet.
-func (a *Account) OpenOrdersIn(li *Instrument) int {
+func (a *Account) OpenOrdersIn(in *Instrument) int {
 	switch {
 	case a.openIn != nil:
-		return int(a.openIn.orders(li.number))
-	case a.only == li.number:
+		return int(a.openIn.orders(in.number))
+	case a.only == in.number:
 		return int(a.open)
 	}
 	return 0
 }
 
 // openOrder counts an order of an account that is reserved or restored.
-func (l *Ledger) openOrder(li *Instrument, a *Account) {
+func (l *Ledger) openOrder(in *Instrument, a *Account) {
 	switch {
 	case a.openIn != nil:
-		a.openIn.add(li.number, 1)
+		a.openIn.add(in.number, 1)
 	case a.open == 0:
-		a.only = li.number
-	case a.only != li.number:
-		a.openIn = &openIn{list: []openCount{{a.only, a.open}, {li.number, 1}}}
+		a.only = in.number
+	case a.only != in.number:
+		a.openIn = &openIn{list: []openCount{{a.only, a.open}, {in.number, 1}}}
 	}
 	a.open++
 	l.open++
 }
 
 // closeOrder counts an order of an account that is open no more.
-func (l *Ledger) closeOrder(li *Instrument, a *Account) {
+func (l *Ledger) closeOrder(in *Instrument, a *Account) {
 	a.open--
 	l.open--
 	if a.openIn == nil {
 		return
 	}
-	if a.openIn.add(li.number, -1); a.open == 0 {
+	if a.openIn.add(in.number, -1); a.open == 0 {
 		a.openIn = nil
 	}
 }

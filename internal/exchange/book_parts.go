@@ -1,7 +1,5 @@
 package exchange
 
-import "fmt"
-
 // FillsMax is how many resting orders a part of an order fills, at the most. An order
 // that meets more executes in several parts, each an event of its own.
 const FillsMax = 4096
@@ -35,12 +33,6 @@ func (x *Index) replayFills(recorded int) int {
 		return recorded
 	}
 	return most
-}
-
-// crossed reports whether the best bid is at or above the best ask. It adds the two
-// keys, that of an ask being orderUnitsMax less its price, and needs no branch.
-func (b *Book) crossed() bool {
-	return uint64(b.sides[0].bestKey)+uint64(b.sides[1].bestKey) >= orderUnitsMax
 }
 
 // Unfinished returns the order that has executed a part and could execute more at once,
@@ -105,32 +97,4 @@ func (b *Book) PartsMax(o *Order, accountDigits int) (parts, bytes int) {
 	fills, most := b.index.partFills(), int64(b.resting[o.Side.opposite()&1])
 	most = min(most, int64(o.Open)) // each takes a share's smallest part
 	return int((most + int64(fills) - 1) / int64(fills)), EventBytesMax + fills*fillBytesMax(accountDigits)
-}
-
-// checkCrossed proves that nothing crosses but the newest order, and that only after it
-// has executed something.
-func (b *Book) checkCrossed() error {
-	if !b.crossed() {
-		return nil
-	}
-	crossed := fmt.Errorf("exchange: the book is crossed: bid %s, ask %s", b.Best(Buy), b.Best(Sell))
-	i := b.find(b.newest)
-	if i == 0 {
-		return crossed
-	}
-	n := b.orders.at(i)
-	if n.level == 0 || !n.executed {
-		return crossed
-	}
-	own, best := b.side(n.side), b.Best(n.side.opposite())
-	for price, at := range own.all() {
-		o := Order{Side: n.side, Limit: price}
-		if !o.crosses(best) {
-			return nil
-		}
-		if lv := own.level(at); lv.oldest != i || lv.last != i {
-			return crossed
-		}
-	}
-	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
-	"iter"
 )
 
 // Cancel is one order of an OrdersCanceled event: all that was open of it is taken
@@ -28,40 +27,6 @@ func (e *Event) Cancel(i int) Event {
 	c := &e.Cancels[i]
 	return Event{Kind: OrderCanceled, Time: e.Time, Account: e.Account,
 		Symbol: c.Symbol, Order: c.Order, Side: c.Side, Shares: c.Shares, Limit: c.Limit}
-}
-
-// OpenOf ranges over the orders of an account that rest in the book, in no order. It
-// looks at every order in memory. The book must not change meanwhile.
-func (b *Book) OpenOf(owner *Account) iter.Seq[Order] {
-	return func(yield func(Order) bool) {
-		for i, n := range b.orders.all() {
-			if n.account == owner && n.open() > 0 && !yield(b.orders.order(i)) {
-				return
-			}
-		}
-	}
-}
-
-// AppendOpenOf is OpenOf in steps: it looks at up to so many places for orders, from a
-// place on, appends the ids of those that are the account's and rest, and returns the
-// place to go on with, 0 after the last one. The book may change between two steps: an
-// order that rests all the while is found.
-func (b *Book) AppendOpenOf(ids []OrderID, owner *Account, from, most int) (_ []OrderID, next int) {
-	pages := b.orders.pages
-	for at := from / slabPage; at < len(pages); at++ {
-		if at*slabPage >= from+most {
-			return ids, at * slabPage
-		}
-		if pages[at] == nil {
-			continue
-		}
-		for i := range pages[at].nodes {
-			if n := &pages[at].nodes[i]; n.id != 0 && n.account == owner && n.open() > 0 {
-				ids = append(ids, n.id)
-			}
-		}
-	}
-	return ids, 0
 }
 
 func appendCancels(dst []byte, cancels []Cancel) []byte {

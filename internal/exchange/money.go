@@ -13,16 +13,16 @@ const (
 	AccountDigitsMax  = 64          // digits of an account id
 	SymbolCharsMax    = 32          // characters of a symbol
 	fractionDigitsMax = 8           // fractional digits of any decimal, as written
-	wholeMax          = 1e18        // balances and placed shares stay below it
+	wholeMax          = 1e18        // balances and deposits stay below it
 	orderWholeMax     = 90000000000 // amounts and limits stay below it
 
 	orderUnitsMax = orderWholeMax * 1e8 // orderWholeMax in units of 10^-8, within an int64
 )
 
-// The bounds of one balance and of one placement: wholeMax in their units.
+// The bounds of one balance and of one deposit: wholeMax in their units.
 var (
-	balanceMax   = Cash(mul64(wholeMax, 1e16))
-	placementMax = Position(mul64(wholeMax, 1e8))
+	balanceMax = Cash(mul64(wholeMax, 1e16))
+	depositMax = Position(mul64(wholeMax, 1e8))
 )
 
 // Price is dollars a share in units of 10^-8. A limit is always above 0.

@@ -8,10 +8,15 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // digestVersion begins what a Digest is of. It changes with the listing.
 const digestVersion = "outcry state 1\n"
+
+// DigestListing names the listing that Digest is of. Digests of different listings
+// say nothing about each other.
+func DigestListing() string { return strings.TrimSpace(digestVersion) }
 
 // Digest returns the SHA-256 of a listing of all that will be of consequence:
 // accounts, symbols, positions, resting orders in the order in which they would
@@ -24,9 +29,10 @@ func (s *State) Digest() [sha256.Size]byte {
 	d.buffer = append(d.buffer, digestVersion...)
 	d.number(uint64(s.OrderID))
 	d.ledger(s.Ledger)
-	for _, li := range sorted(maps.Values(s.Ledger.instruments), len(s.Ledger.instruments), func(li *Instrument) Symbol { return li.Symbol }) {
-		d.instrument(li)
-		d.book(s.Books[li.Symbol])
+	for _, in := range sorted(maps.Values(s.Ledger.instruments), len(s.Ledger.instruments),
+		func(in *Instrument) Symbol { return in.Symbol }) {
+		d.instrument(in)
+		d.book(s.Books[in.Symbol])
 	}
 	d.halts(s)
 	d.flush()
@@ -72,18 +78,18 @@ func (d *digester) ledger(l *Ledger) {
 	d.number(uint64(len(l.instruments)))
 }
 
-func (d *digester) instrument(li *Instrument) {
-	d.buffer = appendString(d.buffer, li.Symbol)
-	d.int128(Int128(li.placed))
-	owners := make([]*Account, 0, len(li.holdings))
-	for a, h := range li.holdings {
+func (d *digester) instrument(in *Instrument) {
+	d.buffer = appendString(d.buffer, in.Symbol)
+	d.int128(Int128(in.deposited))
+	owners := make([]*Account, 0, len(in.positions))
+	for a, h := range in.positions {
 		if h.shares.Sign() != 0 || h.held.Sign() != 0 {
 			owners = append(owners, a)
 		}
 	}
 	d.number(uint64(len(owners)))
 	for _, a := range sorted(slices.Values(owners), len(owners), func(a *Account) AccountID { return a.ID }) {
-		h := li.holdings[a]
+		h := in.positions[a]
 		d.buffer = appendString(d.buffer, a.ID)
 		d.int128(Int128(h.shares), Int128(h.held))
 	}
@@ -92,12 +98,10 @@ func (d *digester) instrument(li *Instrument) {
 func (d *digester) book(b *Book) {
 	d.number(uint64(b.Resting()))
 	for _, side := range []Side{Buy, Sell} {
-		for _, at := range b.side(side).all() {
-			for n := range b.at(b.side(side).level(at)) {
-				d.number(uint64(n.id))
-				d.buffer = appendString(append(d.buffer, byte(n.side)), n.account.ID)
-				d.int128(Int128(n.shares.Position()), Int128(n.left.Position()), Int128(Shares(n.limit).Position()))
-			}
+		for n := range b.inOrder(side) {
+			d.number(uint64(n.id))
+			d.buffer = appendString(append(d.buffer, byte(n.side)), n.account.ID)
+			d.int128(Int128(n.shares.Position()), Int128(n.left.Position()), Int128(Shares(n.limit).Position()))
 		}
 	}
 }

@@ -135,7 +135,7 @@ func TestPrintedValuesParseBack(t *testing.T) {
 		require.Equal(t, s, backShares)
 
 		units := mul64(rapid.Uint64Range(0, wholeMax-1).Draw(t, "whole"), 1e8).Add(Int128{Lo: rapid.Uint64Range(1, 1e8-1).Draw(t, "fraction")})
-		backPlaced, err := ParsePlacement(Position(units).String())
+		backPlaced, err := ParseDeposit(Position(units).String())
 		require.NoError(t, err)
 		require.Equal(t, Position(units), backPlaced)
 

@@ -10,10 +10,10 @@ type Trade struct {
 	Time      int64 // nanoseconds since the Unix epoch
 	Price     Price
 	Shares    Shares
-	Buy, Sell OrderID // the two orders; the aggressing one has the higher id
+	Buy, Sell OrderID // the two orders; the taker has the higher id
 }
 
-// Side returns the side of the aggressing order.
+// Side returns the side of the taker.
 func (t *Trade) Side() Side {
 	if t.Buy > t.Sell {
 		return Buy
@@ -110,7 +110,7 @@ func (o *Order) Public(sym Symbol) PublicOrder {
 
 // DecodePublic is DecodeEvent for who needs to know of orders but not of accounts:
 // it leaves all names in e empty, refs too, but those in e.Cancels, and returns the symbol as
-// a part of b. Of accounts opened and shares placed it reads the kind and the time only. It
+// a part of b. Of accounts opened and shares deposited it reads the kind and the time only. It
 // allocates nothing but what e.Fills, e.Reason and e.Cancels need. An error wraps ErrEvent; e
 // is then unusable.
 func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
@@ -119,7 +119,7 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 		return nil, err
 	}
 	switch e.Kind {
-	case AccountOpened, SharesPlaced:
+	case AccountOpened, SharesDeposited:
 		return nil, nil
 	case SymbolMade, SymbolResumed:
 		symbol = r.name()
@@ -151,7 +151,7 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 		return symbol, e.checkNumbers()
 	case OrdersCanceled:
 		return nil, e.checkCancels()
-	case AccountOpened, SymbolMade, SharesPlaced, SymbolHalted, SymbolResumed:
+	case AccountOpened, SymbolMade, SharesDeposited, SymbolHalted, SymbolResumed:
 	}
 	return symbol, nil
 }
@@ -180,7 +180,8 @@ var errNoTurnover = errors.New("exchange: what was traded is out of range")
 // Check returns an error where d cannot be the sum of any trades.
 func (d *Traded) Check() error {
 	if d.Shares.Sign() < 0 || !inRange(CashTotalMax, d.Notional.Rest) || (d.Trades > 0) != mayOrder(int64(d.Last)) {
-		return fmt.Errorf("%w: %d trades of %s shares for %s dollars, the last at %s", errNoTurnover, d.Trades, d.Shares, d.Notional, d.Last)
+		return fmt.Errorf("%w: %d trades of %s shares for %s dollars, the last at %s",
+			errNoTurnover, d.Trades, d.Shares, d.Notional, d.Last)
 	}
 	return nil
 }

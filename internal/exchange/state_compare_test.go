@@ -35,7 +35,7 @@ func TestTheFirstDifferenceIsNamedWithBothValues(t *testing.T) {
 		"account 1 has 7300 free, 0.0000000000000001 held":                                   func(s *Snapshot) { s.Accounts[0].Held.Lo++ },
 		"account 2 is missing: it should have 12700 free, 0 held":                            func(s *Snapshot) { s.Accounts = s.Accounts[:1] },
 		"account 3 is there and should not be: it has 0 free, 0 held":                        func(s *Snapshot) { s.Accounts = append(s.Accounts, AccountState{ID: "3"}) },
-		"symbol SPY has 400.00000001 placed; it should have 400 placed":                      func(s *Snapshot) { s.Symbols[0].Placed.Lo++ },
+		"symbol SPY has 400.00000001 placed; it should have 400 placed":                      func(s *Snapshot) { s.Symbols[0].Deposited.Lo++ },
 		`symbol SPY has 400 placed, halted since 7: "x"; it should have 400 placed`:          func(s *Snapshot) { s.Symbols[0].Halt = &Halt{7, "x"} },
 		"symbol SPY is missing: it should have 400 placed":                                   func(s *Snapshot) { s.Symbols = nil },
 		"position of account 1 in SPY has 250.00000001 free, 0 held; it should have 250 free, 0 held": func(s *Snapshot) {
@@ -88,7 +88,7 @@ func TestEventsAreTheSameOnlyInEveryField(t *testing.T) {
 	for name, change := range map[string]func(e *Event){
 		"kind": func(e *Event) { e.Kind = OrderCanceled }, "side": func(e *Event) { e.Side = Sell }, "time": func(e *Event) { e.Time++ },
 		"account": func(e *Event) { e.Account = "9" }, "symbol": func(e *Event) { e.Symbol = "A" }, "balance": func(e *Event) { e.Balance.Lo++ },
-		"placed": func(e *Event) { e.Placed.Lo++ }, "order": func(e *Event) { e.Order++ }, "shares": func(e *Event) { e.Shares++ },
+		"placed": func(e *Event) { e.Deposited.Lo++ }, "order": func(e *Event) { e.Order++ }, "shares": func(e *Event) { e.Shares++ },
 		"limit": func(e *Event) { e.Limit++ }, "a fill's price": func(e *Event) { e.Fills[1].Price++ }, "a fill gone": func(e *Event) { e.Fills = e.Fills[1:] },
 		"reason": func(e *Event) { e.Reason = "x" }, "a cancel": func(e *Event) { e.Cancels = []Cancel{{}} },
 	} {

@@ -42,9 +42,9 @@ func TestAnyDifferenceChangesTheDigest(t *testing.T) {
 		"one more account":   func(s *State) { s.Ledger.Open("3", Cash{}) },
 		"the opened total":   func(s *State) { s.Ledger.opened = s.Ledger.opened.Add(Cash{Lo: 1}) },
 		"one more symbol":    func(s *State) { s.List("A") },
-		"the placed total":   func(s *State) { s.Ledger.instruments["SPY"].placed = Position{Lo: 1} },
-		"a position":         func(s *State) { s.Ledger.instruments["SPY"].holdings[s.Ledger.Account("2")].shares.Lo++ },
-		"a position's hold":  func(s *State) { s.Ledger.instruments["SPY"].holdings[s.Ledger.Account("2")].held.Lo++ },
+		"the placed total":   func(s *State) { s.Ledger.instruments["SPY"].deposited = Position{Lo: 1} },
+		"a position":         func(s *State) { s.Ledger.instruments["SPY"].positions[s.Ledger.Account("2")].shares.Lo++ },
+		"a position's hold":  func(s *State) { s.Ledger.instruments["SPY"].positions[s.Ledger.Account("2")].held.Lo++ },
 		"an order's shares":  func(s *State) { s.Books["SPY"].node(4).shares++ },
 		"an order's open":    func(s *State) { s.Books["SPY"].node(4).left-- },
 		"an order's limit":   func(s *State) { s.Books["SPY"].node(4).limit++ },
@@ -77,7 +77,7 @@ func TestPositionsOfNothingDoNotCount(t *testing.T) {
 	before := s.Digest()
 	s.Ledger.Open("3", Cash{})
 	with := s.Digest()
-	s.Ledger.instruments["SPY"].holding(s.Ledger.Account("3"))
+	s.Ledger.instruments["SPY"].positionOf(s.Ledger.Account("3"))
 	require.Equal(t, with, s.Digest())
 	require.NotEqual(t, before, with)
 }

@@ -7,7 +7,7 @@ const RefCharsMax = 64
 
 // Ref is a name that a client gives to a command which makes something, so that it can
 // send the command again without doing it twice. An account has one use of each ref:
-// for an order, for its own opening, or for shares placed with it. "" is no ref.
+// for an order, for its own opening, or for shares deposited with it. "" is no ref.
 type Ref string
 
 // ParseRef checks a ref: 1 to 64 characters of A-Z, a-z, 0-9 and . _ : -. The error names
@@ -41,11 +41,11 @@ type RefKey struct {
 // RefUse is what a ref was used for: the content of the command, as values, and the
 // order that it made.
 type RefUse struct {
-	Kind     CommandKind // OpenAccount, PlaceShares or PlaceOrder
+	Kind     CommandKind // OpenAccount, DepositShares or PlaceOrder
 	Side     Side        // of an order
-	Symbol   Symbol      // of an order, and of shares placed
+	Symbol   Symbol      // of an order, and of shares deposited
 	Limit    Price       // of an order
-	Quantity Int128      // the balance, the shares placed, or the shares of the order
+	Quantity Int128      // the balance, the shares deposited, or the shares of the order
 	Order    OrderID     // 0 where it made none
 }
 
@@ -56,7 +56,7 @@ func (u RefUse) Same(v RefUse) bool {
 }
 
 // Makes reports whether a command of this kind makes what a ref of its own can name.
-func (k CommandKind) Makes() bool { return k == OpenAccount || k == PlaceShares || k == PlaceOrder }
+func (k CommandKind) Makes() bool { return k == OpenAccount || k == DepositShares || k == PlaceOrder }
 
 // Use returns what c would use its ref for. Its kind is one that Makes.
 func (c *Command) Use() RefUse {
@@ -64,8 +64,8 @@ func (c *Command) Use() RefUse {
 	switch c.Kind {
 	case OpenAccount:
 		u.Quantity = Int128(c.Balance)
-	case PlaceShares:
-		u.Quantity = Int128(c.Placed)
+	case DepositShares:
+		u.Quantity = Int128(c.Deposited)
 	case PlaceOrder:
 		u.Quantity = Int128(c.Shares.Position())
 	case MakeSymbol, QueryOrder, CancelOrder, ShowOrder:
@@ -88,10 +88,11 @@ func (e *Event) Use() RefUse {
 	switch e.Kind {
 	case AccountOpened:
 		return RefUse{Kind: OpenAccount, Quantity: Int128(e.Balance)}
-	case SharesPlaced:
-		return RefUse{Kind: PlaceShares, Symbol: e.Symbol, Quantity: Int128(e.Placed)}
+	case SharesDeposited:
+		return RefUse{Kind: DepositShares, Symbol: e.Symbol, Quantity: Int128(e.Deposited)}
 	case OrderAccepted:
-		return RefUse{Kind: PlaceOrder, Side: e.Side, Symbol: e.Symbol, Limit: e.Limit, Quantity: Int128(e.Shares.Position()), Order: e.Order}
+		return RefUse{Kind: PlaceOrder, Side: e.Side, Symbol: e.Symbol, Limit: e.Limit,
+			Quantity: Int128(e.Shares.Position()), Order: e.Order}
 	case SymbolMade, OrderCanceled, SymbolHalted, SymbolResumed, OrdersCanceled, OrderContinued:
 	}
 	panic("exchange: an event of kind " + e.Kind.String() + " uses no ref")

@@ -98,9 +98,9 @@ func ParseBalance[S string | []byte](s S) (Cash, error) {
 	return Cash(mul64(d.whole, pow10[scaleCash]).Add(Int128{Lo: d.fraction * pow10[scaleCash-scaleShares]})), nil
 }
 
-// ParsePlacement reads a number of shares to place: a decimal above 0, below
+// ParseDeposit reads a number of shares to place: a decimal above 0, below
 // 10^18. The caller has removed white space around it. The error names the value.
-func ParsePlacement[S string | []byte](s S) (Position, error) {
+func ParseDeposit[S string | []byte](s S) (Position, error) {
 	d, err := parseDecimal(s)
 	switch {
 	case err == nil && (d.negative || d.isZero()):

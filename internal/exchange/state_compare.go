@@ -15,7 +15,8 @@ func (s *State) SameOrders(snap *Snapshot) error {
 	for sym, book := range s.Books {
 		for o := range book.Orders() {
 			if o.Open > 0 {
-				want = append(want, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym, Side: o.Side, Shares: o.Shares, Limit: o.Limit, Open: o.Open})
+				want = append(want, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym, Side: o.Side, Shares: o.Shares,
+					Limit: o.Limit, Open: o.Open})
 			}
 		}
 	}
@@ -41,9 +42,9 @@ func (s *State) SameHoldings(snap *Snapshot) error {
 	}
 	var symbols []SymbolState
 	var positions []PositionState
-	for sym, li := range s.Ledger.instruments {
-		symbols = append(symbols, SymbolState{sym, li.placed, s.Books[sym].Halted()})
-		for a, h := range li.holdings {
+	for sym, in := range s.Ledger.instruments {
+		symbols = append(symbols, SymbolState{sym, in.deposited, s.Books[sym].Halted()})
+		for a, h := range in.positions {
 			positions = append(positions, PositionState{sym, a.ID, h.shares, h.held})
 		}
 	}
@@ -71,9 +72,9 @@ func (s *State) SameHoldings(snap *Snapshot) error {
 // value shows what a snapshot says of a symbol.
 func (s *SymbolState) value() string {
 	if s.Halt != nil {
-		return fmt.Sprintf("%s placed, halted since %d: %q", s.Placed, s.Halt.Since, s.Halt.Reason)
+		return fmt.Sprintf("%s placed, halted since %d: %q", s.Deposited, s.Halt.Since, s.Halt.Reason)
 	}
-	return fmt.Sprintf("%s placed", s.Placed)
+	return fmt.Sprintf("%s placed", s.Deposited)
 }
 
 // difference sorts two lists and returns an error that names the first entry that

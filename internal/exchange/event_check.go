@@ -28,9 +28,9 @@ func (e *Event) Check() error {
 		if e.Balance.Sign() < 0 || e.Balance.Cmp(balanceMax) >= 0 {
 			return fmt.Errorf("%w: account %s with a balance of %s", ErrEvent, e.Account, e.Balance)
 		}
-	case SharesPlaced:
-		if e.Placed.Sign() <= 0 || e.Placed.Cmp(placementMax) >= 0 {
-			return fmt.Errorf("%w: %s of %s placed with account %s", ErrEvent, e.Placed, e.Symbol, e.Account)
+	case SharesDeposited:
+		if e.Deposited.Sign() <= 0 || e.Deposited.Cmp(depositMax) >= 0 {
+			return fmt.Errorf("%w: %s of %s placed with account %s", ErrEvent, e.Deposited, e.Symbol, e.Account)
 		}
 	case OrderAccepted, OrderCanceled, OrderContinued:
 		return e.checkOrder()
@@ -48,7 +48,7 @@ func (e *Event) Check() error {
 
 // checkRef returns an error where e has a ref that it cannot have.
 func (e *Event) checkRef() error {
-	if e.Kind != AccountOpened && e.Kind != SharesPlaced && e.Kind != OrderAccepted {
+	if e.Kind != AccountOpened && e.Kind != SharesDeposited && e.Kind != OrderAccepted {
 		return fmt.Errorf("it has the ref %s, and its kind has none", quote(string(e.Ref)))
 	}
 	_, err := ParseRef(string(e.Ref))

@@ -80,7 +80,7 @@ func TestNothingHappensBeforeAnOrderIsFinished(t *testing.T) {
 		event Event
 		want  string
 	}{
-		"shares placed":        {Event{Kind: SharesPlaced, Symbol: "SPY", Account: "1", Placed: Position{Lo: 1}}, "order 5 is unfinished"},
+		"shares placed":        {Event{Kind: SharesDeposited, Symbol: "SPY", Account: "1", Deposited: Position{Lo: 1}}, "order 5 is unfinished"},
 		"an order":             {Event{Kind: OrderAccepted, Account: "1", Symbol: "SPY", Side: Buy, Shares: 1, Limit: 1, Order: 9}, "order 5 is unfinished"},
 		"its cancel":           {Event{Kind: OrderCanceled, Account: "1", Symbol: "SPY", Side: Buy, Shares: 10e8, Limit: 13e8, Order: 5}, "order 5 is unfinished"},
 		"another's cancel":     {Event{Kind: OrderCanceled, Account: "2", Symbol: "SPY", Side: Sell, Shares: 100e8, Limit: 13e8, Order: 4}, "order 5 is unfinished"},
@@ -92,6 +92,8 @@ func TestNothingHappensBeforeAnOrderIsFinished(t *testing.T) {
 		"a part of less":       {part(func(e *Event) { e.Shares = 9e8; e.Fills[0].Shares = 9e8 }), "order 5 is unfinished"},
 		"a part at more":       {part(func(e *Event) { e.Limit = 14e8 }), "order 5 is unfinished"},
 		"a part that sells":    {part(func(e *Event) { e.Side = Sell }), "order 5 is unfinished"},
+		"a part after fewer":   {part(func(e *Event) { e.Before = 2 }), "goes on after 2 executions, now after 3"},
+		"a part after more":    {part(func(e *Event) { e.Before = 4 }), "goes on after 4 executions, now after 3"},
 		"a part filled less":   {part(func(e *Event) { e.Fills[0].Shares = 9e8 }), "was filled"},
 		"a part with somebody": {part(func(e *Event) { e.Fills[0].Resting = 3 }), "was filled"},
 	} {

@@ -64,7 +64,7 @@ var parsers = []struct {
 	sells bool     // a value below 0 is taken
 }{
 	{"balance", printed(ParseBalance[string], ParseBalance[[]byte]), bigPow10(18), true, false},
-	{"number of shares", printed(ParsePlacement[string], ParsePlacement[[]byte]), bigPow10(18), false, false},
+	{"number of shares", printed(ParseDeposit[string], ParseDeposit[[]byte]), bigPow10(18), false, false},
 	{"amount", printed(signedAmount[string], signedAmount[[]byte]), big.NewInt(9e10), false, true},
 	{"limit", printed(ParseLimit[string], ParseLimit[[]byte]), big.NewInt(9e10), false, false},
 }
@@ -270,7 +270,7 @@ func TestGoodValuesAreParsedWithoutAllocation(t *testing.T) {
 	number, id := []byte("89999999999.99999999"), []byte("9223372036854775807")
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		_, errBalance := ParseBalance(number)
-		_, errPlacement := ParsePlacement(number)
+		_, errPlacement := ParseDeposit(number)
 		_, _, errAmount := ParseAmount(number)
 		_, errLimit := ParseLimit(number)
 		_, errID := ParseOrderID(id)

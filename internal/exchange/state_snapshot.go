@@ -21,9 +21,9 @@ type AccountState struct {
 
 // SymbolState is a symbol in a Snapshot.
 type SymbolState struct {
-	Symbol Symbol
-	Placed Position
-	Halt   *Halt // nil while it takes orders
+	Symbol    Symbol
+	Deposited Position
+	Halt      *Halt // nil while it takes orders
 }
 
 // PositionState is an account's position in a symbol in a Snapshot.
@@ -70,7 +70,8 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 			return fmt.Errorf("exchange: account %s is there twice", a.ID)
 		}
 		if !inRange(CashTotalMax, a.Opened, a.Balance, a.Held) || !inRange(CashTotalMax, l.opened.Add(a.Opened)) {
-			return fmt.Errorf("exchange: account %s is out of range: opened with %s, %s free, %s held", a.ID, a.Opened, a.Balance, a.Held)
+			return fmt.Errorf("exchange: account %s is out of range: opened with %s, %s free, %s held",
+				a.ID, a.Opened, a.Balance, a.Held)
 		}
 		account := l.accounts.add(a.ID)
 		account.balance, account.held = a.Balance, a.Held
@@ -80,20 +81,22 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 		if l.instruments[sym.Symbol] != nil {
 			return fmt.Errorf("exchange: symbol %s is there twice", sym.Symbol)
 		}
-		if !inRange(PositionTotalMax, sym.Placed) {
-			return fmt.Errorf("exchange: symbol %s is out of range: %s placed", sym.Symbol, sym.Placed)
+		if !inRange(PositionTotalMax, sym.Deposited) {
+			return fmt.Errorf("exchange: symbol %s is out of range: %s placed", sym.Symbol, sym.Deposited)
 		}
-		l.List(sym.Symbol).placed = sym.Placed
+		l.List(sym.Symbol).deposited = sym.Deposited
 	}
 	for _, p := range s.Positions {
-		li, a := l.instruments[p.Symbol], l.accounts.find(p.Account)
-		if li == nil || a == nil || li.holdings[a] != nil {
-			return fmt.Errorf("exchange: the position of account %s in %s is there twice, or has no account or symbol", p.Account, p.Symbol)
+		in, a := l.instruments[p.Symbol], l.accounts.find(p.Account)
+		if in == nil || a == nil || in.positions[a] != nil {
+			return fmt.Errorf("exchange: the position of account %s in %s is there twice, or has no account or symbol",
+				p.Account, p.Symbol)
 		}
 		if !inRange(PositionTotalMax, p.Shares, p.Held) {
-			return fmt.Errorf("exchange: the position of account %s in %s is out of range: %s free, %s held", p.Account, p.Symbol, p.Shares, p.Held)
+			return fmt.Errorf("exchange: the position of account %s in %s is out of range: %s free, %s held",
+				p.Account, p.Symbol, p.Shares, p.Held)
 		}
-		h := li.holding(a)
+		h := in.positionOf(a)
 		h.shares, h.held = p.Shares, p.Held
 	}
 	return nil

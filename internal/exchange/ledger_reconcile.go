@@ -4,14 +4,14 @@ package exchange
 // The zero Imbalance is the only one that a ledger without a bug has.
 type Imbalance struct {
 	Cash    Cash   // what accounts have beyond what they were opened with
-	Symbols int    // how many symbols' shares do not add up to what was placed
+	Symbols int    // how many symbols' shares do not add up to what was deposited
 	Symbol  Symbol // one of them
 }
 
 // count is a sum of what accounts have that is taken in pieces, while trading
 // goes on between them. What has been counted and then changes is noted, so that
 // in the end the sum is of one moment: the last. Each count is a new round; an
-// account or holding knows the round that counted it, or that found it new.
+// account or position knows the round that counted it, or that found it new.
 type count[T interface{ Add(T) T }] struct {
 	round uint32
 	sum   T
@@ -31,11 +31,11 @@ func (c *count[T]) note(round uint32, gained T) {
 	}
 }
 
-// reconcileStep is how many accounts or holdings are counted between two pauses.
+// reconcileStep is how many accounts or positions are counted between two pauses.
 const reconcileStep = 256
 
 // Reconcile counts all cash and all shares anew and compares them with what
-// accounts were opened with and what was placed. It calls pause after every few
+// accounts were opened with and what was deposited. It calls pause after every few
 // steps: other methods of l may be called until pause returns, but not Reconcile.
 func (l *Ledger) Reconcile(pause func()) Imbalance {
 	steps := 0
@@ -45,9 +45,9 @@ func (l *Ledger) Reconcile(pause func()) Imbalance {
 		}
 	}
 	found := Imbalance{Cash: l.reconcileCash(step)}
-	for sym, li := range l.instruments {
+	for sym, in := range l.instruments {
 		step()
-		if !li.reconcile(step) {
+		if !in.reconcile(step) {
 			found.Symbols, found.Symbol = found.Symbols+1, sym
 		}
 	}
@@ -70,18 +70,18 @@ func (l *Ledger) reconcileCash(step func()) Cash {
 	return l.count.sum.Sub(l.opened)
 }
 
-func (li *Instrument) reconcile(step func()) bool {
-	li.count.begin()
-	for _, h := range li.holdings {
-		if h.counted == li.count.round {
+func (in *Instrument) reconcile(step func()) bool {
+	in.count.begin()
+	for _, h := range in.positions {
+		if h.counted == in.count.round {
 			continue
 		}
-		h.counted = li.count.round
-		li.count.note(h.counted, h.shares.Add(h.held))
-		if li.count.sum.Cmp(PositionTotalMax) > 0 {
+		h.counted = in.count.round
+		in.count.note(h.counted, h.shares.Add(h.held))
+		if in.count.sum.Cmp(PositionTotalMax) > 0 {
 			break
 		}
 		step()
 	}
-	return li.count.sum == li.placed
+	return in.count.sum == in.deposited
 }

@@ -36,9 +36,9 @@ func TestUsesAreComparedAsValues(t *testing.T) {
 		"other shares":     {Kind: PlaceOrder, Account: "1", Symbol: "A", Side: Buy, Shares: 6, Limit: 6},
 		"another limit":    {Kind: PlaceOrder, Account: "1", Symbol: "A", Side: Buy, Shares: 5, Limit: 5},
 		"another symbol":   {Kind: PlaceOrder, Account: "1", Symbol: "B", Side: Buy, Shares: 5, Limit: 6},
-		"a placement":      {Kind: PlaceShares, Account: "1", Symbol: "A", Placed: Position{Lo: 5}},
-		"a larger one":     {Kind: PlaceShares, Account: "1", Symbol: "A", Placed: Position{Hi: 1, Lo: 5}},
-		"one of B":         {Kind: PlaceShares, Account: "1", Symbol: "B", Placed: Position{Lo: 5}},
+		"a placement":      {Kind: DepositShares, Account: "1", Symbol: "A", Deposited: Position{Lo: 5}},
+		"a larger one":     {Kind: DepositShares, Account: "1", Symbol: "A", Deposited: Position{Hi: 1, Lo: 5}},
+		"one of B":         {Kind: DepositShares, Account: "1", Symbol: "B", Deposited: Position{Lo: 5}},
 		"an account":       {Kind: OpenAccount, Account: "1", Balance: Cash{Lo: 5}},
 		"a richer account": {Kind: OpenAccount, Account: "1", Balance: Cash{Hi: 5}},
 	} {
@@ -51,7 +51,7 @@ func TestUsesAreComparedAsValues(t *testing.T) {
 	event := Event{Kind: OrderAccepted, Account: "1", Symbol: "A", Side: Buy, Shares: 5, Limit: 6, Order: 7, Fills: []Fill{{Resting: 1, Shares: 1, Price: 5}}}
 	require.True(t, event.Use().Same(order.Use()))
 	require.Equal(t, OrderID(7), event.Use().Order)
-	placement := Event{Kind: SharesPlaced, Symbol: "A", Account: "1", Placed: Position{Lo: 5}}
+	placement := Event{Kind: SharesDeposited, Symbol: "A", Account: "1", Deposited: Position{Lo: 5}}
 	require.Equal(t, uses["a placement"], placement.Use())
 	opening := Event{Kind: AccountOpened, Account: "1", Balance: Cash{Lo: 5}}
 	require.Equal(t, uses["an account"], opening.Use())
@@ -124,7 +124,7 @@ func TestReplayBringsRefsBack(t *testing.T) {
 	events := []Event{
 		{Kind: AccountOpened, Account: "1", Balance: dollars(t, "100"), Ref: "a"},
 		{Kind: SymbolMade, Symbol: "S"},
-		{Kind: SharesPlaced, Symbol: "S", Account: "1", Placed: Position{Lo: 9}, Ref: "b"},
+		{Kind: SharesDeposited, Symbol: "S", Account: "1", Deposited: Position{Lo: 9}, Ref: "b"},
 		{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Sell, Order: 5, Shares: 3, Limit: 2, Ref: "c"},
 		{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Sell, Order: 6, Shares: 3, Limit: 2},
 	}

@@ -54,16 +54,16 @@ func TestReconcileFindsWhatIsTooMuchOrTooLittle(t *testing.T) {
 	require.Zero(t, s.Ledger.Reconcile(nothing))
 
 	var last Symbol
-	for sym, li := range s.Ledger.instruments {
-		li.holdings[a].held.Lo++
+	for sym, in := range s.Ledger.instruments {
+		in.positions[a].held.Lo++
 		last = sym
 	}
 	found := s.Ledger.Reconcile(nothing)
 	require.Equal(t, len(s.Books), found.Symbols)
 	require.Zero(t, found.Cash)
-	for sym, li := range s.Ledger.instruments {
+	for sym, in := range s.Ledger.instruments {
 		if sym != last {
-			li.holdings[a].held.Lo--
+			in.positions[a].held.Lo--
 		}
 	}
 	require.Equal(t, Imbalance{Symbols: 1, Symbol: last}, s.Ledger.Reconcile(nothing))
@@ -75,8 +75,8 @@ func TestReconcileOfADamagedLedgerDoesNotOverflow(t *testing.T) {
 		a.balance = CashTotalMax
 	}
 	require.Positive(t, s.Ledger.Reconcile(func() {}).Cash.Sign())
-	for _, li := range s.Ledger.instruments {
-		for _, h := range li.holdings {
+	for _, in := range s.Ledger.instruments {
+		for _, h := range in.positions {
 			h.shares = PositionTotalMax
 		}
 	}
@@ -87,11 +87,11 @@ func TestReconcileOfADamagedLedgerDoesNotOverflow(t *testing.T) {
 // with 100,000 accounts that each have one position.
 func BenchmarkReconcile(b *testing.B) {
 	s := NewState()
-	li := s.Ledger.List("SPY")
+	in := s.Ledger.List("SPY")
 	for i := range 100_000 {
 		id := AccountID(fmt.Sprint(i))
 		s.Ledger.Open(id, Notional(1e9, Price(i)))
-		s.Ledger.Place(li, id, Shares(5).Position())
+		s.Ledger.Deposit(in, id, Shares(5).Position())
 	}
 	pieces := 0
 	for b.Loop() {

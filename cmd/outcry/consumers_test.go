@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	feeds "outcry/internal/market"
+	"outcry/internal/model"
+	"outcry/internal/operate"
+	"outcry/internal/postgres"
+	"outcry/internal/testing/pgtest"
+	"outcry/internal/wire"
+)
+
+// both is an exchange with its reference model: what is done is done to both, and has to
+// come out the same.
+type both struct {
+	t        *testing.T
+	client   *client
+	operator *operate.Client
+	model    *model.Exchange
+}
+
+// send sends a frame.
+func (b *both) send(frame []byte) {
+	b.t.Helper()
+	got, err := b.client.exchange(frame)
+	require.NoError(b.t, err)
+	require.Equal(b.t, model.Normalize(b.model.Do(frame, 1)), model.Normalize(got))
+}
+
+// sells has account 1 sell a share's smallest part n times.
+func (b *both) sells(sym string, n int) {
+	for ; n > 0; n -= min(n, 1000) {
+		frame := wire.NewTransactions("1")
+		for range min(n, 1000) {
+			frame.Order(sym, "-0.00000001", "9")
+		}
+		b.send(frame.Append(nil))
+	}
+}
+
+// leadsTo has what leads to a record of each kind, in the order of the kinds. A new kind needs
+// a step here, and the program and the model have to know what it is.
+var leadsTo = map[exchange.EventKind]func(b *both){
+	exchange.AccountOpened: func(b *both) {
+		b.send(new(wire.Create).Account(wire.Account{ID: "1", Balance: "100", Ref: "a"}).Account(wire.Account{ID: "2", Balance: "200"}).Append(nil))
+	},
+	exchange.SymbolMade: func(b *both) { b.send(new(wire.Create).Symbol("A").Symbol("B").Append(nil)) },
+	exchange.SharesDeposited: func(b *both) {
+		b.send(new(wire.Create).Symbol("A", wire.Placement{Account: "1", Shares: "10"}).Append(nil))
+	},
+	exchange.OrderAccepted: func(b *both) {
+		b.send(wire.NewTransactions("1").Order("A", "-2", "5").Order("A", "-3", "6").Append(nil))
+		b.send(wire.NewTransactions("2").Order("A", "4", "5.5").Append(nil))
+	},
+	exchange.OrderCanceled: func(b *both) { b.send(wire.NewTransactions("1").Cancel("2").Append(nil)) },
+	exchange.SymbolHalted: func(b *both) {
+		for _, sym := range []string{"A", "B"} {
+			got, err := b.operator.Halt(background, sym, "news")
+			require.NoError(b.t, err)
+			require.Equal(b.t, b.model.Halt(sym), got.Changed)
+		}
+	},
+	exchange.SymbolResumed: func(b *both) {
+		got, err := b.operator.Resume(background, "A")
+		require.NoError(b.t, err)
+		require.Equal(b.t, b.model.Resume("A"), got.Changed)
+	},
+	exchange.OrdersCanceled: func(b *both) {
+		b.sells("A", 3)
+		got, err := b.operator.CancelAll(background, "1", "")
+		require.NoError(b.t, err)
+		require.Equal(b.t, b.model.CancelAll("1", "", 1)["A"].Orders, got.Orders)
+		require.Equal(b.t, 3, got.Orders)
+	},
+	exchange.OrderContinued: func(b *both) {
+		b.send(wire.NewTransactions("1").Order("A", "-1", "10").Append(nil)) // rests in the end
+		b.sells("A", exchange.FillsMax+1)
+		b.send(wire.NewTransactions("2").Order("A", "1", "9").Append(nil))
+	},
+}
+
+// TestEveryConsumerKnowsEveryKindOfRecord has a program make a record of each kind, and
+// everything that reads records come to the same exchange by them. Whoever adds a kind is
+// sent here by a linter and by this test, until each consumer is done.
+func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
+	t.Parallel()
+	data, database := t.TempDir(), pgtest.NewDatabase(t)
+	p := startExchange(t, data, database, "--segment=8388608", "--http=127.0.0.1:0")
+	c := &client{access: access{addr: p.addr, timeout: time.Minute}}
+	b := &both{t, c, operate.NewClient(p.http, time.Minute, nil), model.New()}
+	for kind := range exchange.EventKinds() {
+		require.Contains(t, leadsTo, kind, "add what leads to a record of kind %s", kind)
+		leadsTo[kind](b)
+	}
+	require.NoError(t, b.model.Check())
+	last := p.stop()
+
+	state, first := exchange.NewState(), map[exchange.EventKind]uint64{}
+	t.Run("replay, and the digest has it", func(t *testing.T) {
+		require.NoError(t, journal.Scan(filepath.Join(data, "journal"), func(seq uint64, record []byte) error {
+			var e exchange.Event
+			require.NoError(t, exchange.DecodeEvent(record, &e))
+			require.Equal(t, string(record), string(exchange.AppendEvent(nil, &e)))
+			_, there := first[e.Kind]
+			before := [32]byte{}
+			if !there {
+				before, first[e.Kind] = state.Digest(), seq
+			}
+			if err := state.Apply(&e); err != nil {
+				return err
+			}
+			require.False(t, !there && before == state.Digest(), "of record %d, of kind %s", seq, e.Kind)
+			return nil
+		}))
+		require.NoError(t, state.Audit())
+		require.Equal(t, last.Digest, fmt.Sprintf("%x", state.Digest()))
+	})
+	for kind := range exchange.EventKinds() {
+		require.Contains(t, first, kind, "no step has led to a record of kind %s", kind)
+	}
+	t.Run("the journal printer", func(t *testing.T) {
+		lines := strings.Split(strings.TrimSuffix(must(t, "journal", data), "\n"), "\n")
+		require.GreaterOrEqual(t, len(lines), int(last.Seq))
+	})
+	t.Run("the projector, and a start from tables alone", func(t *testing.T) {
+		tables := pgtest.NewDatabase(t)
+		projected(t, data, tables)
+		requireRows(t, data, tables, first)
+		store, err := postgres.Open(background, tables, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		defer store.Close()
+		snap, err := store.Load(background)
+		require.NoError(t, err)
+		loaded, err := snap.Restore()
+		require.NoError(t, err)
+		require.Equal(t, state.Digest(), loaded.Digest())
+	})
+	t.Run("verify", func(t *testing.T) { must(t, "verify", "--database-url="+database, data) })
+	t.Run("backup", func(t *testing.T) {
+		file, restored, elsewhere := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t)
+		must(t, "backup", "--data="+data, "--database-url="+database, file)
+		must(t, "restore", "--data="+restored, "--database-url="+elsewhere, file)
+		must(t, "verify", "--database-url="+elsewhere, restored)
+		again := startExchange(t, restored, elsewhere, "--segment=8388608")
+		require.Equal(t, last.Digest, again.loaded.Digest)
+	})
+	t.Run("market data", func(t *testing.T) { requireMarket(t, data, database) })
+}
+
+// requireRows demands the row of the first record of each kind.
+func requireRows(t *testing.T, data, database string, first map[exchange.EventKind]uint64) {
+	t.Helper()
+	require.NoError(t, journal.Scan(filepath.Join(data, "journal"), func(seq uint64, record []byte) error {
+		var e exchange.Event
+		require.NoError(t, exchange.DecodeEvent(record, &e))
+		if first[e.Kind] == seq {
+			table, key := postgres.RecordRow(&e, seq)
+			column, value, _ := strings.Cut(key, " ")
+			made := execute(t, database, fmt.Sprintf("UPDATE %s SET %s = %[2]s WHERE %[2]s = '%[3]s'", table, column, value))
+			require.Positive(t, made, "%s, %s, of kind %s", table, key, e.Kind)
+		}
+		return nil
+	}))
+}
+
+// requireMarket has one feed follow the whole journal, and compares what it answers with what
+// one answers that begins with the tables.
+func requireMarket(t *testing.T, data, database string) {
+	t.Helper()
+	j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{SegmentBytes: 8 << 20})
+	require.NoError(t, err)
+	defer j.Close()
+	store, err := postgres.Open(background, database, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	defer store.Close()
+	snap, err := store.Load(background)
+	require.NoError(t, err)
+	traded, trades, err := store.LoadMarket(background)
+	require.NoError(t, err)
+	ofTables := &feeds.Snapshot{Seq: snap.Seq, Symbols: snap.Symbols, Orders: snap.Orders, Traded: traded, Trades: trades}
+	require.Equal(t, answersOf(t, j, ofTables), answersOf(t, j, &feeds.Snapshot{}))
+}
+
+// answersOf returns what a feed answers that begins with a snapshot and follows a journal to
+// its end.
+func answersOf(t *testing.T, j *journal.Journal, begin *feeds.Snapshot) (answers []string) {
+	t.Helper()
+	records, err := j.NewFollower(begin.Seq+1, 1<<20)
+	require.NoError(t, err)
+	log := slog.New(slog.DiscardHandler)
+	feed := feeds.NewFeed(feeds.Options{Records: records, Health: func() feeds.Health { return feeds.Health{} }, Log: log}, begin)
+	ctx, cancel := context.WithCancel(background)
+	ended := make(chan struct{})
+	go func() { feed.Run(ctx); close(ended) }()
+	defer func() { cancel(); <-ended }()
+	require.Eventually(t, func() bool { return feed.Seq() == j.Appended() || feed.Err() != nil }, time.Minute, time.Millisecond)
+	require.NoError(t, feed.Err())
+	api := feeds.NewAPI(feeds.APIOptions{Started: func() error { return nil }, Log: log, Metrics: new(feeds.Metrics)})
+	api.Attach(feed)
+	for _, path := range []string{"symbols", "book/A", "book/B", "trades/A"} {
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/"+path, nil))
+		require.Equal(t, http.StatusOK, w.Code, path)
+		answers = append(answers, w.Body.String())
+	}
+	return answers
+}

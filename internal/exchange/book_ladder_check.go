@@ -1,0 +1,152 @@
+package exchange
+
+import (
+	"fmt"
+	"slices"
+)
+
+// check walks all levels and returns an error that names the first invariant
+// that does not hold.
+func (l *ladder) check() error {
+	levels, idle := 0, 0
+	for _, r := range []*run{&l.cents, &l.others} {
+		n, without, err := l.checkRun(r)
+		if err != nil {
+			return err
+		}
+		levels, idle = levels+n, idle+without
+	}
+	if err := l.checkHints(); err != nil {
+		return err
+	}
+	best := &l.cents
+	if l.others.bestKey > best.bestKey {
+		best = &l.others
+	}
+	if levels != l.levels || idle != l.idle || !l.knowsBest(best) {
+		return fmt.Errorf("%d levels and %d idle stretches, counted %d and %d; the best is that of key %d, known as %d",
+			levels, idle, l.levels, l.idle, best.bestKey, l.bestKey)
+	}
+	return nil
+}
+
+// checkRun counts the levels of a run, and its stretches without any, and checks its
+// blocks and chunks.
+func (l *ladder) checkRun(r *run) (levels, idle int, err error) {
+	worse, best, bestKey := (*block)(nil), slot(0), int64(noKey)
+	for _, chunk := range r.chunks {
+		if len(chunk) == 0 || len(chunk) > r.chunkMax {
+			return 0, 0, fmt.Errorf("a chunk of %d blocks", len(chunk))
+		}
+		for _, g := range chunk {
+			b := g.block
+			if g.key != b.first || !l.belongs(b, r) || !b.follows(worse) || !l.mayBeEmpty(b) {
+				return 0, 0, fmt.Errorf("the block of key %d does not belong where it is", b.first)
+			}
+			worse = b
+			n, without, err := l.checkBlock(b)
+			if err != nil {
+				return 0, 0, err
+			}
+			levels, idle = levels+n, idle+without
+			if n > 0 {
+				bestKey, best = b.last(b.used)
+			}
+		}
+	}
+	if worse != nil && worse.better != nil || r.best != best || r.bestKey != bestKey {
+		return 0, 0, fmt.Errorf("the best level is that of key %d, known as %d", bestKey, r.bestKey)
+	}
+	return levels, idle, nil
+}
+
+// belongs reports whether b begins where a block may, and is one of the scale of r.
+func (l *ladder) belongs(b *block, r *run) bool {
+	return b.first >= 0 && b.first%(b.tick*blockTicks) == 0 && l.run(b) == r
+}
+
+// follows reports whether b and worse, nil for none, are neighbours and know it.
+func (b *block) follows(worse *block) bool {
+	return b.worse == worse && (worse == nil || worse.better == b && worse.first < b.first)
+}
+
+// mayBeEmpty reports whether b has a level in use, or is listed as vacant.
+func (l *ladder) mayBeEmpty(b *block) bool { return b.used != 0 || slices.Contains(l.vacant, b) }
+
+// checkHints proves that no hint keeps in memory what is not the ladder's.
+func (l *ladder) checkHints() error {
+	if l.hints == nil {
+		return nil
+	}
+	for _, b := range l.hints {
+		if b != nil && b.removed() && !b.alone() {
+			return fmt.Errorf("a block that was removed keeps others in memory")
+		}
+	}
+	return nil
+}
+
+// removed reports whether b is in no run any more.
+func (b *block) removed() bool { return b.first < 0 }
+
+// alone reports whether b leads to no other block and to no stretch.
+func (b *block) alone() bool {
+	return b.worse == nil && b.better == nil && b.stretches == [blockStretches]*stretch{}
+}
+
+// knowsBest reports whether the ladder's best level is the best one of a run: its key, its
+// slot, and the level itself, which is nil where there is none.
+func (l *ladder) knowsBest(r *run) bool {
+	if r.bestKey != l.bestKey || r.best != l.bestSlot {
+		return false
+	}
+	if r.best == 0 {
+		return l.best == nil
+	}
+	return l.best == l.level(r.best)
+}
+
+// checkBlock counts the levels of a block, and its stretches without any, and checks
+// them.
+func (l *ladder) checkBlock(b *block) (levels, idle int, err error) {
+	for i, s := range b.stretches {
+		first := b.first + int64(i)*stretchTicks*b.tick
+		if !b.knowsUse(i) || s != nil && !l.isAt(s, b, i) {
+			return 0, 0, fmt.Errorf("the stretch of key %d is not what its block knows of it", first)
+		}
+		if s == nil {
+			continue
+		}
+		if s.used == 0 {
+			idle++
+		}
+		for place := range s.levels {
+			key := first + int64(place)*b.tick
+			if s.uses(place) != (s.levels[place].oldest != 0) || s.uses(place) && !b.mayHave(key) {
+				return 0, 0, fmt.Errorf("level %s is empty or in the wrong place", l.price(key))
+			}
+			if s.uses(place) {
+				levels++
+			}
+		}
+	}
+	return levels, idle, nil
+}
+
+// knowsUse reports whether b's bit for its i-th stretch says whether a level of it is in use.
+func (b *block) knowsUse(i int) bool {
+	s := b.stretches[i]
+	return (s != nil && s.used != 0) == (b.used>>i&1 == 1)
+}
+
+// isAt reports whether s knows that it is the i-th stretch of b, and its slot leads to it.
+func (l *ladder) isAt(s *stretch, b *block, i int) bool {
+	return s.block == b && int(s.place) == i && s.slot != 0 && l.stretches[s.slot] == s
+}
+
+// uses reports whether the level at a place of s is in use.
+func (s *stretch) uses(place int) bool { return s.used>>place&1 == 1 }
+
+// mayHave reports whether a level of this key lies in blocks of b's scale: whole cents have
+// one of their own.
+func (b *block) mayHave(key int64) bool { return b.tick == cent || key%cent != 0 }

@@ -1,0 +1,89 @@
+package exchange
+
+import "fmt"
+
+// Audit proves every invariant of the ledger and the books, alone and together:
+// what accounts hold is exactly what open orders could spend. The error names
+// the first thing that is wrong. It walks everything.
+func (s *State) Audit() error {
+	if err := s.Ledger.Check(); err != nil {
+		return err
+	}
+	if err := s.checkIndex(); err != nil {
+		return err
+	}
+	cash, open := make(map[*Account]Cash), make(map[*Account]int)
+	for sym, book := range s.Books {
+		if err := book.Check(); err != nil {
+			return fmt.Errorf("symbol %s: %w", sym, err)
+		}
+		if err := book.checkHolds(s.Ledger.Instrument(sym), cash, open); err != nil {
+			return err
+		}
+	}
+	for a := range s.Ledger.accounts.all() {
+		if a.held != cash[a] {
+			return fmt.Errorf("exchange: account %s holds %s, its open buys need %s", a.ID, a.held, cash[a])
+		}
+		if a.OpenOrders() != open[a] {
+			return fmt.Errorf("exchange: account %s has %d open orders, counted %d", a.ID, open[a], a.open)
+		}
+	}
+	return nil
+}
+
+// checkIndex proves that the index leads to orders of the books alone, and all books
+// are the index's. That it leads to each of their orders, Book.Check proves.
+func (s *State) checkIndex() error {
+	orders := 0
+	for sym, book := range s.Books {
+		if book.index != s.Index {
+			return fmt.Errorf("exchange: the book of symbol %s has an index of its own", sym)
+		}
+		orders += book.Resting() + book.Closed()
+	}
+	if n := s.Index.len(); n != orders {
+		return fmt.Errorf("exchange: the index leads to %d orders, the books hold %d", n, orders)
+	}
+	return nil
+}
+
+// checkHolds compares what accounts hold of a symbol with its open sells, and how many
+// orders they have open there with what is counted. It adds what its open buys need to
+// cash, and their number to open.
+func (b *Book) checkHolds(in *Instrument, cash map[*Account]Cash, open map[*Account]int) error {
+	shares, orders := make(map[*Account]Position), make(map[*Account]int)
+	for o := range b.Orders() {
+		if o.Open > 0 {
+			orders[o.Account]++
+			open[o.Account]++
+		}
+		if o.Side == Buy {
+			needed := cash[o.Account].Add(Notional(o.Open, o.Limit))
+			if needed.Cmp(o.Account.held) > 0 { // before a damaged sum can overflow
+				return fmt.Errorf("exchange: account %s holds %s, its open buys need %s or more",
+					o.Account.ID, o.Account.held, needed)
+			}
+			cash[o.Account] = needed
+		} else {
+			shares[o.Account] = shares[o.Account].Add(o.Open.Position())
+		}
+	}
+	for a, h := range in.positions {
+		if h.held != shares[a] {
+			return fmt.Errorf("exchange: account %s holds %s of %s, its open sells need %s", a.ID, h.held, in.Symbol, shares[a])
+		}
+		delete(shares, a)
+	}
+	for a, n := range orders {
+		if counted := a.OpenOrdersIn(in); counted != n {
+			return fmt.Errorf("exchange: account %s has %d open orders in %s, counted %d", a.ID, n, in.Symbol, counted)
+		}
+	}
+	for a, needed := range shares { // of accounts that have no position at all
+		if needed.Sign() != 0 {
+			return fmt.Errorf("exchange: account %s has no position in %s, its open sells need %s", a.ID, in.Symbol, needed)
+		}
+	}
+	return nil
+}
