@@ -23,9 +23,8 @@ type answers struct {
 	begin   int // of its XML in the reply
 	request *wire.Request
 	results []exchange.Result
-	refusal string                // what further queries are answered with, "" while they are answered
-	reason  exchange.RejectReason // of the refusal
-	hit     bool                  // the reply was counted as one that has run into ReplyBytesMax
+	refusal exchange.Refusal // what further queries are answered with, none while they are answered
+	hit     bool             // the reply was counted as one that has run into ReplyBytesMax
 }
 
 func (a *answers) init(s *Server) { a.server = s }
@@ -42,7 +41,7 @@ func (a *answers) append(ctx context.Context, to *reply, r *wire.Request, result
 		return
 	}
 	a.reply, a.begin, a.request, a.results = to, len(to.bytes), r, results
-	a.refusal, a.hit = "", false
+	a.refusal, a.hit = exchange.Refusal{}, false
 	to.bytes = append(to.bytes, wire.ReplyBegin...)
 	for i := range places {
 		k := r.Command(i)
@@ -50,21 +49,21 @@ func (a *answers) append(ctx context.Context, to *reply, r *wire.Request, result
 			to.bytes = r.AppendAnswer(to.bytes, i, results)
 			continue
 		}
-		if text := a.tell(ctx, i, &r.Commands[k], &results[k]); text != "" {
-			to.bytes = r.AppendRefusal(to.bytes, i, text)
+		if refusal := a.tell(ctx, i, &r.Commands[k], &results[k]); refusal.Reason != exchange.OK {
+			to.bytes = r.AppendRefusal(to.bytes, i, refusal)
 		}
 		results[k].Status.Executions = nil
 	}
 	to.bytes = append(to.bytes, wire.ReplyEnd...)
 }
 
-// tell appends the answer to a query or a cancel in place i, or returns the error that is
-// to stand there.
-func (a *answers) tell(ctx context.Context, i int, c *exchange.Command, r *exchange.Result) (text string) {
+// tell appends the answer to a query or a cancel in place i, or returns what is to stand there
+// in its place.
+func (a *answers) tell(ctx context.Context, i int, c *exchange.Command, r *exchange.Result) (refusal exchange.Refusal) {
 	query := c.Kind == exchange.QueryOrder
-	if query && (a.refusal != "" || a.size() >= a.server.options.ReplyBytesMax) {
-		a.refuse(limitReply, replyTooLong, a.textLong())
-		r.Reason = a.reason
+	if query && (a.refusal.Reason != exchange.OK || a.size() >= a.server.options.ReplyBytesMax) {
+		a.refuse(exchange.ReplyTooLong)
+		r.Reason = a.refusal.Reason
 		return a.refusal
 	}
 	if r.Reason == exchange.InHistory {
@@ -77,65 +76,61 @@ func (a *answers) tell(ctx context.Context, i int, c *exchange.Command, r *excha
 	}
 	if len(r.Status.Executions) == 0 {
 		a.reply.bytes = a.request.AppendAnswer(a.reply.bytes, i, a.results)
-		return ""
+		return refusal
 	}
-	if text = a.appendStatus(i, c, r); text == "" {
-		return ""
+	switch refusal = a.appendStatus(i, c, r); {
+	case refusal.Reason == exchange.OK:
+	case query:
+		r.Reason = refusal.Reason
+	default:
+		refusal.Text = fmt.Sprintf("order %d is canceled; %s", c.Names(r), refusal.Text)
 	}
-	if !query {
-		return fmt.Sprintf("order %d is canceled; %s", c.Names(r), text)
-	}
-	r.Reason = a.reason
-	return text
+	return refusal
 }
 
 // appendStatus appends what tells executions. If it is too long it appends nothing, and
 // returns why.
-func (a *answers) appendStatus(i int, c *exchange.Command, r *exchange.Result) (refusal string) {
+func (a *answers) appendStatus(i int, c *exchange.Command, r *exchange.Result) (refusal exchange.Refusal) {
 	most := a.server.options.ReplyBytesMax
 	size, executions := a.size(), len(r.Status.Executions)
 	alone := executions * wire.ExecutionBytesMin
 	if alone <= most {
 		if !a.hasRoom(size, executions) {
-			a.refuse(limitMemory, noReplyMemory, "the exchange has no memory for so long a reply now; ask for this order again later, in a frame of its own")
+			a.refuse(exchange.NoMemory)
 			return a.refusal
 		}
 		before := len(a.reply.bytes)
 		a.reply.bytes = a.request.AppendAnswer(a.reply.bytes, i, a.results)
 		if a.size()+len(wire.ReplyEnd) <= most {
-			return ""
+			return refusal
 		}
 		alone = len(a.reply.bytes) - before + len(wire.ReplyBegin+wire.ReplyEnd)
 		a.reply.bytes = a.reply.bytes[:before]
 	}
 	if alone <= most {
-		a.refuse(limitReply, replyTooLong, a.textLong())
+		a.refuse(exchange.ReplyTooLong)
 		return a.refusal
 	}
 	a.count()
-	a.reason = replyTooLong
 	id := c.Names(r)
-	return fmt.Sprintf("what order %d has executed takes more than %d bytes; read it in pages, from /api/v1/orders/%d?after=0 on, or in the database", id, most, id)
+	return exchange.Refusal{Reason: exchange.ReplyTooLong, Text: fmt.Sprintf("what order %d has executed takes more than %d bytes; "+
+		"read it in pages, from /api/v1/orders/%d?after=0 on, or in the database", id, most, id)}
 }
 
 // size returns how many bytes of XML the reply to the frame has.
 func (a *answers) size() int { return len(a.reply.bytes) - a.begin }
 
-// textLong is what further queries of a frame are answered with.
-func (a *answers) textLong() string {
-	return fmt.Sprintf("the reply to this frame is over %d bytes; ask for this order in another frame", a.server.options.ReplyBytesMax)
-}
-
 // refuse says that no further query of the frame is answered, unless that is so already.
-func (a *answers) refuse(l limit, reason exchange.RejectReason, text string) {
-	if a.refusal != "" {
+func (a *answers) refuse(reason exchange.RejectReason) {
+	if a.refusal.Reason != exchange.OK {
 		return
 	}
-	a.refusal, a.reason = text, reason
-	if l == limitReply {
+	r := exchange.Result{Reason: reason, Most: int64(a.server.options.ReplyBytesMax)}
+	a.refusal = exchange.Refusal{Reason: reason, Text: r.Text(nil)}
+	if reason == exchange.ReplyTooLong {
 		a.count()
 	} else {
-		a.server.options.Metrics.hit(l)
+		a.server.options.Metrics.hit(limitMemory)
 	}
 }
 

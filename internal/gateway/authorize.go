@@ -153,66 +153,66 @@ func (s *Server) judgeOf(grant *auth.Grant) *judge {
 // judge takes out of a request what is not to be done.
 func (j *judge) judge(r *wire.Request) {
 	if j.grant != nil {
-		r.DenyMalformed(func(create bool, account exchange.AccountID) string {
+		r.DenyMalformed(func(create bool, account exchange.AccountID) exchange.Refusal {
 			c := exchange.Command{Kind: exchange.PlaceOrder, Account: account}
 			if create {
 				c.Kind = exchange.OpenAccount
 			} else if account == "" {
-				return "" // the error says so, and little else
+				return exchange.Refusal{} // the error says so, and little else
 			}
 			return j.permit(&c)
 		})
 	}
-	r.Deny(func(c *exchange.Command) string {
+	r.Deny(func(c *exchange.Command) (refusal exchange.Refusal) {
 		if j.grant != nil {
-			if text := j.permit(c); text != "" {
+			if refusal = j.permit(c); refusal.Reason != exchange.OK {
 				j.metrics.authDenied.Inc()
-				return text
+				return refusal
 			}
 		}
 		if j.rate > 0 {
-			return j.pace(c)
+			refusal = j.pace(c)
 		}
-		return ""
+		return refusal
 	})
 }
 
-// permit returns why the token does not allow a command, "" where it does.
-func (j *judge) permit(c *exchange.Command) string {
+// permit returns why the token does not allow a command, the zero value if it does.
+func (j *judge) permit(c *exchange.Command) (refusal exchange.Refusal) {
 	scope := j.grant.Scope
+	allowed := scope.ActsFor(c.Account)
 	switch c.Kind {
 	case exchange.OpenAccount, exchange.MakeSymbol, exchange.PlaceShares:
-		if !scope.IsAdmin() {
-			return "<create> needs a token of scope admin"
-		}
-		return ""
+		allowed = scope.IsAdmin()
 	case exchange.QueryOrder:
 		c.OwnOnly = !scope.IsAdmin()
 	case exchange.PlaceOrder, exchange.CancelOrder, exchange.ShowOrder:
 	}
-	if !scope.ActsFor(c.Account) {
-		return "the token of this connection is not for account " + string(c.Account)
+	if !allowed {
+		r := exchange.Result{Reason: exchange.NotAllowed}
+		refusal = exchange.Refusal{Reason: r.Reason, Text: r.Text(c)}
 	}
-	return ""
+	return refusal
 }
 
-// pace returns why an account has to wait, "" where it does not. A command with a ref
+// pace returns why an account has to wait, the zero value if it does not. A command with a ref
 // goes on all the same, as it may have been done before: then it gets the first answer
-// again, since who is told of a refusal may send it under another ref.
-func (j *judge) pace(c *exchange.Command) string {
+// again, since a client that is refused may send it under another ref.
+func (j *judge) pace(c *exchange.Command) (refusal exchange.Refusal) {
 	switch c.Kind {
 	case exchange.OpenAccount, exchange.PlaceShares, exchange.PlaceOrder:
 	case exchange.MakeSymbol, exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder:
-		return ""
+		return refusal
 	}
 	wait := j.accounts.spend(c.Account, j.rate, j.now)
 	if wait == 0 {
-		return ""
+		return refusal
 	}
 	j.metrics.hit(limitRateAccount)
 	if c.Ref != "" {
 		c.Repeat = true
-		return ""
+		return refusal
 	}
-	return fmt.Sprintf("account %s is over its limit of %d orders and creates a second; try again in %s", c.Account, j.rate, roundUp(wait))
+	return exchange.Refusal{Reason: exchange.RateExceeded, Text: fmt.Sprintf(
+		"account %s is over its limit of %d orders and creates a second; try again in %s", c.Account, j.rate, roundUp(wait))}
 }

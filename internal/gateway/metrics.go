@@ -41,15 +41,8 @@ const (
 var limitNames = [limits]string{"connections", "frame", "length_line", "memory", "reply", "frame_timeout", "idle_timeout", "write_timeout", "rate_connection", "rate_account", "http_connections",
 	"symbols", "fills", "lag", "journal_room", "cancel_room", "accounts", "account_orders", "open_orders"}
 
-// Why the gateway itself does not answer a query that the exchange has done: it stands
-// in the result beside the exchange's reasons, which are numbered from 0.
-const (
-	replyTooLong  exchange.RejectReason = math.MaxUint8 - iota // the frame asks for too much at once
-	noReplyMemory                                              // for so long a reply, now
-)
-
-// unansweredNames are the outcomes of these, as the counter of commands tells them.
-var unansweredNames = map[exchange.RejectReason]string{replyTooLong: "reply_too_long", noReplyMemory: "no_memory"}
+// unanswered is why the gateway itself does not answer a query that the exchange has done.
+var unanswered = [...]exchange.RejectReason{exchange.ReplyTooLong, exchange.NoMemory}
 
 // limitOf are the limits that a refused command has run into.
 var limitOf = map[exchange.RejectReason]limit{
@@ -78,17 +71,11 @@ const (
 var outcomeNames = [outcomes]string{"ok", "rejected", "refused"}
 
 func outcomeOf(r exchange.RejectReason) outcome {
-	switch r {
-	case exchange.OK:
+	switch {
+	case r == exchange.OK:
 		return outcomeOK
-	case exchange.SymbolLimitExceeded, exchange.NoRoom, exchange.NoRoomToCancel, exchange.TooManyFills,
-		exchange.DatabaseBehind, exchange.HistoryUnavailable, exchange.InHistory, exchange.Halted, noReplyMemory,
-		exchange.AccountLimitExceeded, exchange.AccountOrdersExceeded, exchange.OpenOrdersExceeded:
+	case r.IsRefusal():
 		return outcomeRefused
-	case exchange.AccountExists, exchange.BalanceTotalExceeded, exchange.UnknownAccount, exchange.PositionTotalExceeded,
-		exchange.UnknownSymbol, exchange.InsufficientFunds, exchange.InsufficientShares, exchange.UnknownOrder,
-		exchange.ForeignOrder, exchange.AlreadyExecuted, exchange.AlreadyCanceled, exchange.RefUsed, exchange.RefUnavailable,
-		exchange.RateExceeded, exchange.TooManyCancels, exchange.OrderTooSmall:
 	}
 	return outcomeRejected
 }
@@ -169,8 +156,8 @@ func NewMetrics() *Metrics {
 			m.latency[kind][o] = m.seconds.Histogram(kind.String(), name)
 		}
 	}
-	for reason, name := range unansweredNames {
-		m.byKind[exchange.QueryOrder][reason] = m.commands.WithLabelValues(exchange.QueryOrder.String(), name)
+	for _, reason := range unanswered {
+		m.byKind[exchange.QueryOrder][reason] = m.commands.WithLabelValues(exchange.QueryOrder.String(), reason.String())
 	}
 	for s, name := range stageNames {
 		m.byStage[s] = m.stages.Histogram(name)
@@ -187,8 +174,8 @@ func newCounter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// known reports whether there is such a reason; they are numbered without a gap.
-func known(r exchange.RejectReason) bool { return r.String() != "unknown" }
+// known reports whether what executes commands may come to a reason; these are numbered without a gap.
+func known(r exchange.RejectReason) bool { return r.String() != "unknown" && !r.OfSession() }
 
 func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.commands, m.frames, m.malformed, m.requestBytes, m.replyBytes,

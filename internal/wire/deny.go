@@ -3,32 +3,32 @@ package wire
 import "outcry/internal/exchange"
 
 // DenyMalformed asks about a frame that has elements which Decode refused: what it is
-// for, and of which account, "" if that is not known. Where deny returns a text, that
-// error stands in the place of each of them, and nothing of them is repeated: those
+// for, and of which account, "" if that is not known. If deny returns a refusal, its
+// text stands in the place of each of them, and nothing of them is repeated: those
 // who may not send such a frame are not told what is wrong with it.
-func (r *Request) DenyMalformed(deny func(create bool, account exchange.AccountID) (text string)) {
+func (r *Request) DenyMalformed(deny func(create bool, account exchange.AccountID) exchange.Refusal) {
 	if r.Refused() == 0 || r.refusal != "" {
 		return
 	}
-	text := deny(r.creates, r.actsFor)
+	refusal := deny(r.creates, r.actsFor)
 	for i := range r.slots {
-		if s := &r.slots[i]; text != "" && s.command < 0 {
-			s.text, s.sent = text, nil
+		if s := &r.slots[i]; refusal.Reason != exchange.OK && s.command < 0 {
+			s.text, s.sent = refusal.Text, nil
 		}
 	}
 }
 
 // Deny asks about each command in turn, and takes those out of r for which deny returns
-// a text: that error stands in their place of the reply. deny may change a command
+// a refusal: that error stands in their place of the reply. deny may change a command
 // that it keeps. Deny returns how many it took out.
-func (r *Request) Deny(deny func(c *exchange.Command) (text string)) (denied int) {
+func (r *Request) Deny(deny func(c *exchange.Command) exchange.Refusal) (denied int) {
 	var texts []string // of all commands; nil while none is denied
 	for i := range r.Commands {
-		if text := deny(&r.Commands[i]); text != "" {
+		if refusal := deny(&r.Commands[i]); refusal.Reason != exchange.OK {
 			if texts == nil {
 				texts = make([]string, len(r.Commands))
 			}
-			texts[i] = text
+			texts[i] = refusal.Text
 			denied++
 		}
 	}
@@ -37,9 +37,9 @@ func (r *Request) Deny(deny func(c *exchange.Command) (text string)) (denied int
 	}
 	moved := make([]int, len(r.Commands)) // where each is now, -1 for nowhere
 	kept := 0
-	for i, text := range texts {
+	for i := range texts {
 		moved[i] = -1
-		if text == "" {
+		if texts[i] == "" {
 			r.Commands[kept] = r.Commands[i]
 			moved[i] = kept
 			kept++

@@ -16,13 +16,21 @@ import (
 func replyWithout(frame string, deny func(*exchange.Command) string) (reply, left string) {
 	var r Request
 	r.Decode([]byte(frame))
-	r.Deny(deny)
+	r.Deny(func(c *exchange.Command) exchange.Refusal { return refusalOf(deny(c)) })
 	results := make([]exchange.Result, len(r.Commands))
 	for i := range r.Commands {
 		left += fmt.Sprintf("%s%s%s ", r.Commands[i].Kind, r.Commands[i].Account, r.Commands[i].Symbol)
 		results[i].Order = exchange.OrderID(100 + i)
 	}
 	return string(r.AppendReply(nil, results)), strings.TrimSpace(left)
+}
+
+// refusalOf returns a refusal with a text, none if that is "".
+func refusalOf(text string) (refusal exchange.Refusal) {
+	if text != "" {
+		refusal = exchange.Refusal{Reason: exchange.NotAllowed, Text: text}
+	}
+	return refusal
 }
 
 func TestADeniedCommandHasItsErrorInItsPlace(t *testing.T) {
@@ -65,12 +73,12 @@ func TestWhatIsDeniedInASymbolLeavesTheRest(t *testing.T) {
 func TestDeniedCommandsAreNoMalformedOnes(t *testing.T) {
 	var r Request
 	r.Decode([]byte(`<transactions id="1"><query id="1"/><query id="x"/></transactions>`))
-	require.Equal(t, 1, r.Deny(func(*exchange.Command) string { return "no" }))
+	require.Equal(t, 1, r.Deny(func(*exchange.Command) exchange.Refusal { return refusalOf("no") }))
 	require.Equal(t, 1, r.Refused())
 	require.Empty(t, r.Commands)
 	r.Decode([]byte(`<transactions id="1"><query id="1"/></transactions>`))
 	require.Zero(t, r.Refused(), "the next frame knows nothing of it")
-	require.Zero(t, r.Deny(func(*exchange.Command) string { return "" }))
+	require.Zero(t, r.Deny(func(*exchange.Command) exchange.Refusal { return refusalOf("") }))
 	require.Len(t, r.Commands, 1)
 }
 
@@ -137,11 +145,11 @@ func TestWhoMayNotSendAFrameIsNotToldWhatIsWrongWithIt(t *testing.T) {
 	} {
 		var r Request
 		r.Decode([]byte(frame))
-		r.DenyMalformed(func(create bool, account exchange.AccountID) string {
+		r.DenyMalformed(func(create bool, account exchange.AccountID) exchange.Refusal {
 			if create || account == "7" {
-				return "no"
+				return refusalOf("no")
 			}
-			return ""
+			return refusalOf("")
 		})
 		require.Equal(t, want, string(r.AppendReply(nil, make([]exchange.Result, len(r.Commands)))))
 	}

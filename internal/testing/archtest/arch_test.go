@@ -4,6 +4,7 @@
 package archtest
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -66,10 +67,11 @@ var imports = map[string][]string{
 }
 
 // pure names the packages that do no I/O, read no clock, draw nothing at random
-// and start nothing; forbidden is what would let them.
+// and start nothing; forbidden is what would let them, and clock what of package time would.
 var (
 	pure      = []string{"internal/exchange", "internal/wire"}
-	forbidden = []string{"os", "net", "net/http", "time", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "sync", "context"}
+	forbidden = []string{"os", "net", "net/http", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "sync", "context"}
+	clock     = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 )
 
 const (
@@ -134,6 +136,9 @@ func TestTheCoreStaysPure(t *testing.T) {
 			ast.Inspect(s.file, func(n ast.Node) bool {
 				_, starts := n.(*ast.GoStmt)
 				require.False(t, starts, "%s starts a goroutine", s.path)
+				if x, ok := n.(*ast.SelectorExpr); ok && fmt.Sprint(x.X) == "time" {
+					require.NotContains(t, clock, x.Sel.Name, s.path)
+				}
 				return true
 			})
 		}
