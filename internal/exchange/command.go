@@ -45,8 +45,6 @@ func (k CommandKind) Tells() bool { return k == QueryOrder || k == CancelOrder }
 type Command struct {
 	Kind    CommandKind
 	Side    Side
-	OwnOnly bool // a QueryOrder is refused as ForeignOrder where the order is not Account's
-	Repeat  bool // what has a ref is refused as RateExceeded unless it was done before
 	Account AccountID
 	Symbol  Symbol
 	Balance Cash

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/wire"
 )
@@ -33,8 +34,8 @@ func (a *answers) init(s *Server) { a.server = s }
 func (a *answers) reset() { *a = answers{server: a.server} }
 
 // append appends the XML of the reply to one frame. results are those of its
-// commands; their executions are dropped once they are in the reply.
-func (a *answers) append(ctx context.Context, to *reply, r *wire.Request, results []exchange.Result) {
+// commands, as they were asked for; their executions are dropped once they are in the reply.
+func (a *answers) append(ctx context.Context, to *reply, r *wire.Request, commands []engine.Request, results []exchange.Result) {
 	places := r.Places()
 	if places == 0 {
 		to.bytes = r.AppendReply(to.bytes, results)
@@ -45,11 +46,11 @@ func (a *answers) append(ctx context.Context, to *reply, r *wire.Request, result
 	to.bytes = append(to.bytes, wire.ReplyBegin...)
 	for i := range places {
 		k := r.Command(i)
-		if k < 0 || !r.Commands[k].Kind.Tells() {
+		if k < 0 || !commands[k].Kind.Tells() {
 			to.bytes = r.AppendAnswer(to.bytes, i, results)
 			continue
 		}
-		if refusal := a.tell(ctx, i, &r.Commands[k], &results[k]); refusal.Reason != exchange.OK {
+		if refusal := a.tell(ctx, i, &commands[k], &results[k]); refusal.Reason != exchange.OK {
 			to.bytes = r.AppendRefusal(to.bytes, i, refusal)
 		}
 		results[k].Status.Executions = nil
@@ -59,7 +60,7 @@ func (a *answers) append(ctx context.Context, to *reply, r *wire.Request, result
 
 // tell appends the answer to a query or a cancel in place i, or returns what is to stand there
 // in its place.
-func (a *answers) tell(ctx context.Context, i int, c *exchange.Command, r *exchange.Result) (refusal exchange.Refusal) {
+func (a *answers) tell(ctx context.Context, i int, c *engine.Request, r *exchange.Result) (refusal exchange.Refusal) {
 	query := c.Kind == exchange.QueryOrder
 	if query && (a.refusal.Reason != exchange.OK || a.size() >= a.server.options.ReplyBytesMax) {
 		a.refuse(exchange.ReplyTooLong)
@@ -90,7 +91,7 @@ func (a *answers) tell(ctx context.Context, i int, c *exchange.Command, r *excha
 
 // appendStatus appends what tells executions. If it is too long it appends nothing, and
 // returns why.
-func (a *answers) appendStatus(i int, c *exchange.Command, r *exchange.Result) (refusal exchange.Refusal) {
+func (a *answers) appendStatus(i int, c *engine.Request, r *exchange.Result) (refusal exchange.Refusal) {
 	most := a.server.options.ReplyBytesMax
 	size, executions := a.size(), len(r.Status.Executions)
 	alone := executions * wire.ExecutionBytesMin
@@ -144,7 +145,7 @@ func (a *answers) count() {
 
 // recall completes a result that is in the history. If done is not nil, it is to be called
 // once the executions that were fetched are dropped.
-func (a *answers) recall(ctx context.Context, c *exchange.Command, r *exchange.Result) (done func()) {
+func (a *answers) recall(ctx context.Context, c *engine.Request, r *exchange.Result) (done func()) {
 	s := a.server
 	ctx, cancel := context.WithTimeout(ctx, recallTimeout)
 	defer cancel()

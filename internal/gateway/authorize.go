@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"outcry/internal/auth"
+	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/wire"
 )
@@ -150,11 +151,11 @@ func (s *Server) judgeOf(grant *auth.Grant) *judge {
 	return &judge{grant, s.accounts, rate, time.Now(), s.options.Metrics}
 }
 
-// judge takes out of a request what is not to be done.
-func (j *judge) judge(r *wire.Request) {
+// judge takes out of a frame what is not to be done, and appends the rest to what is asked for.
+func (j *judge) judge(r *wire.Request, asked []engine.Request) []engine.Request {
 	if j.grant != nil {
 		r.DenyMalformed(func(create bool, account exchange.AccountID) exchange.Refusal {
-			c := exchange.Command{Kind: exchange.PlaceOrder, Account: account}
+			c := engine.Request{Command: exchange.Command{Kind: exchange.PlaceOrder, Account: account}}
 			if create {
 				c.Kind = exchange.OpenAccount
 			} else if account == "" {
@@ -163,22 +164,27 @@ func (j *judge) judge(r *wire.Request) {
 			return j.permit(&c)
 		})
 	}
-	r.Deny(func(c *exchange.Command) (refusal exchange.Refusal) {
+	r.Deny(func(command *exchange.Command) (refusal exchange.Refusal) {
+		c := engine.Request{Command: *command}
 		if j.grant != nil {
-			if refusal = j.permit(c); refusal.Reason != exchange.OK {
+			if refusal = j.permit(&c); refusal.Reason != exchange.OK {
 				j.metrics.authDenied.Inc()
 				return refusal
 			}
 		}
 		if j.rate > 0 {
-			refusal = j.pace(c)
+			refusal = j.pace(&c)
+		}
+		if refusal.Reason == exchange.OK {
+			asked = append(asked, c)
 		}
 		return refusal
 	})
+	return asked
 }
 
 // permit returns why the token does not allow a command, the zero value if it does.
-func (j *judge) permit(c *exchange.Command) (refusal exchange.Refusal) {
+func (j *judge) permit(c *engine.Request) (refusal exchange.Refusal) {
 	scope := j.grant.Scope
 	allowed := scope.ActsFor(c.Account)
 	switch c.Kind {
@@ -190,7 +196,7 @@ func (j *judge) permit(c *exchange.Command) (refusal exchange.Refusal) {
 	}
 	if !allowed {
 		r := exchange.Result{Reason: exchange.NotAllowed}
-		refusal = exchange.Refusal{Reason: r.Reason, Text: r.Text(c)}
+		refusal = exchange.Refusal{Reason: r.Reason, Text: r.Text(&c.Command)}
 	}
 	return refusal
 }
@@ -198,7 +204,7 @@ func (j *judge) permit(c *exchange.Command) (refusal exchange.Refusal) {
 // pace returns why an account has to wait, the zero value if it does not. A command with a ref
 // goes on all the same, as it may have been done before: then it gets the first answer
 // again, since a client that is refused may send it under another ref.
-func (j *judge) pace(c *exchange.Command) (refusal exchange.Refusal) {
+func (j *judge) pace(c *engine.Request) (refusal exchange.Refusal) {
 	switch c.Kind {
 	case exchange.OpenAccount, exchange.PlaceShares, exchange.PlaceOrder:
 	case exchange.MakeSymbol, exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/wire"
 )
@@ -20,7 +21,7 @@ type batch struct {
 	requests []wire.Request
 	frames   int // how many of requests are in use
 	bytes    int // of the frames
-	commands []exchange.Command
+	commands []engine.Request
 	results  []exchange.Result
 	answered int       // how many of results are in a reply
 	pending  bool      // some of results are in the history
@@ -88,12 +89,15 @@ func (b *batch) add(frame []byte, j *judge) {
 	}
 	r := &b.requests[b.frames]
 	r.Decode(frame)
-	if j != nil {
-		j.judge(r)
-	}
 	b.frames++
 	b.bytes += len(frame)
-	b.commands = append(b.commands, r.Commands...)
+	if j != nil {
+		b.commands = j.judge(r, b.commands)
+		return
+	}
+	for i := range r.Commands {
+		b.commands = append(b.commands, engine.Request{Command: r.Commands[i]})
+	}
 }
 
 // execute does the commands of all frames, in their order. The replies may be told
@@ -151,11 +155,11 @@ func (s *Server) split(b *batch) *batch {
 // in their order.
 func (b *batch) appendReply(ctx context.Context, to *reply, i int) {
 	r := &b.requests[i]
-	results := b.results[b.answered:][:len(r.Commands)]
+	commands, results := b.commands[b.answered:][:len(r.Commands)], b.results[b.answered:][:len(r.Commands)]
 	b.answered += len(results)
 	b.answers.held = b.held
 	to.memory = b.memory
-	b.answers.append(ctx, to, r, results)
+	b.answers.append(ctx, to, r, commands, results)
 }
 
 // reply is what a batch is answered with, on its way to the client. It has one

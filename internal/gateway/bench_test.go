@@ -13,19 +13,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/engine"
 	"outcry/internal/exchange"
 )
 
 // null is an exchange that does nothing.
 type null struct{}
 
-func (null) Execute(_ context.Context, _ []exchange.Command, results []exchange.Result) (uint64, error) {
+func (null) Execute(_ context.Context, _ []engine.Request, results []exchange.Result) (uint64, error) {
 	clear(results)
 	return 1, nil
 }
 
-func (null) Recall(context.Context, *exchange.Command, *exchange.Result, int) {}
-func (null) Ready(commands []exchange.Command) int                            { return len(commands) }
+func (null) Recall(context.Context, *engine.Request, *exchange.Result, int) {}
+func (null) Ready(commands []engine.Request) int                            { return len(commands) }
 
 func (null) Durable(context.Context, uint64) error { return nil }
 

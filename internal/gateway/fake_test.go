@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/wire"
 )
@@ -41,7 +42,7 @@ type fake struct {
 	frozen     bool             // nor does it say so
 	old        exchange.Ref     // this one may be in the database alone
 	foreign    exchange.OrderID // this one belongs to somebody else
-	commands   []exchange.Command
+	commands   []engine.Request
 	entered    func() // called by each Execute, unlocked; nil for nothing
 	recalled   []int  // the orders that the database was asked for, in order
 }
@@ -50,7 +51,7 @@ func newFake() *fake {
 	return &fake{accounts: make(map[exchange.AccountID]bool), changed: make(chan struct{})}
 }
 
-func (x *fake) Execute(_ context.Context, commands []exchange.Command, results []exchange.Result) (uint64, error) {
+func (x *fake) Execute(_ context.Context, commands []engine.Request, results []exchange.Result) (uint64, error) {
 	if x.entered != nil {
 		x.entered()
 	}
@@ -89,7 +90,7 @@ func (x *fake) answer(id exchange.OrderID, r *exchange.Result) {
 	*r = exchange.Result{Status: exchange.Status{Open: exchange.Shares(id) * 1e8, Executions: make([]exchange.Execution, x.executions)}}
 }
 
-func (x *fake) Recall(ctx context.Context, c *exchange.Command, r *exchange.Result, most int) {
+func (x *fake) Recall(ctx context.Context, c *engine.Request, r *exchange.Result, most int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.recalled = append(x.recalled, int(c.Order))
@@ -110,10 +111,10 @@ func (x *fake) Recall(ctx context.Context, c *exchange.Command, r *exchange.Resu
 	r.Status.Executions = r.Status.Executions[:min(most, len(r.Status.Executions))]
 }
 
-func (x *fake) Ready(commands []exchange.Command) int {
+func (x *fake) Ready(commands []engine.Request) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if n := slices.IndexFunc(commands, func(c exchange.Command) bool { return x.old != "" && c.Ref == x.old }); n >= 0 {
+	if n := slices.IndexFunc(commands, func(c engine.Request) bool { return x.old != "" && c.Ref == x.old }); n >= 0 {
 		return n
 	}
 	return len(commands)

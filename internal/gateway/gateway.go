@@ -30,6 +30,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"outcry/internal/auth"
+	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/wire"
 )
@@ -41,14 +42,14 @@ type Exchange interface {
 	// length. Nothing of them may be told before everything up to seq is durable.
 	// An error means that the exchange has failed or is stopping, or is ctx's;
 	// nothing may be told then.
-	Execute(ctx context.Context, commands []exchange.Command, results []exchange.Result) (seq uint64, err error)
+	Execute(ctx context.Context, commands []engine.Request, results []exchange.Result) (seq uint64, err error)
 	// Recall completes a result that Execute left as InHistory: the order is only in the
 	// database. It loads up to most executions. What it tells is covered by the seq that
 	// Execute returned.
-	Recall(ctx context.Context, c *exchange.Command, r *exchange.Result, most int)
+	Recall(ctx context.Context, c *engine.Request, r *exchange.Result, most int)
 	// Ready returns how many of the commands, from the first on, Execute does without
 	// asking the database. It does not wait.
-	Ready(commands []exchange.Command) int
+	Ready(commands []engine.Request) int
 	// Durable waits until everything up to seq may be told. An error means that
 	// it may not be, or is ctx's.
 	Durable(ctx context.Context, seq uint64) error

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/wire"
 )
@@ -73,7 +74,7 @@ func TestLimitsOfTheExchangeAreCounted(t *testing.T) {
 	b := new(batch)
 	for reason := exchange.OK; known(reason); reason++ {
 		for range reason {
-			b.commands = append(b.commands, exchange.Command{Kind: exchange.PlaceOrder})
+			b.commands = append(b.commands, engine.Request{Command: exchange.Command{Kind: exchange.PlaceOrder}})
 			b.results = append(b.results, exchange.Result{Reason: reason})
 		}
 	}
@@ -162,7 +163,7 @@ func BenchmarkObserveBatch(b *testing.B) {
 						reason = exchange.AlreadyExecuted
 					}
 				}
-				batch.commands = append(batch.commands, exchange.Command{Kind: kind})
+				batch.commands = append(batch.commands, engine.Request{Command: exchange.Command{Kind: kind}})
 				batch.results = append(batch.results, exchange.Result{Reason: reason})
 			}
 			r, begun := new(reply), time.Now()

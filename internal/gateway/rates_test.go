@@ -54,10 +54,11 @@ func TestACommandWithARefIsAskedForAlthoughItsAccountIsOverItsRate(t *testing.T)
 		return r
 	}
 	r := request()
-	j.judge(&r)
+	asked := j.judge(&r, nil)
 	require.Len(t, r.Commands, 2)
-	require.False(t, r.Commands[0].Repeat)
-	require.True(t, r.Commands[1].Repeat)
+	require.Len(t, asked, 2)
+	require.False(t, asked[0].Repeat)
+	require.True(t, asked[1].Repeat)
 }
 
 func TestAConnectionOverItsRateIsReadMoreSlowly(t *testing.T) {

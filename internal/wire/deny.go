@@ -19,8 +19,7 @@ func (r *Request) DenyMalformed(deny func(create bool, account exchange.AccountI
 }
 
 // Deny asks about each command in turn, and takes those out of r for which deny returns
-// a refusal: that error stands in their place of the reply. deny may change a command
-// that it keeps. Deny returns how many it took out.
+// a refusal: that error stands in their place of the reply. Deny returns how many it took out.
 func (r *Request) Deny(deny func(c *exchange.Command) exchange.Refusal) (denied int) {
 	var texts []string // of all commands; nil while none is denied
 	for i := range r.Commands {

@@ -34,7 +34,7 @@ var imports = map[string][]string{
 	"internal/testing/doctest":     nil,
 	"internal/engine":              {"internal/exchange", "internal/journal"},
 	"internal/wire":                {"internal/exchange"},
-	"internal/gateway":             {"internal/auth", "internal/exchange", "internal/latency", "internal/wire"},
+	"internal/gateway":             {"internal/auth", "internal/engine", "internal/exchange", "internal/latency", "internal/wire"},
 	"internal/operate":             nil,
 	"internal/settings":            nil,
 	"internal/admin":               {"internal/auth", "internal/exchange", "internal/operate"},
