@@ -34,7 +34,7 @@ var imports = map[string][]string{
 	"internal/testing/doctest":     nil,
 	"internal/engine":              {"internal/exchange", "internal/journal"},
 	"internal/wire":                {"internal/exchange"},
-	"internal/gateway":             {"internal/auth", "internal/engine", "internal/exchange", "internal/latency", "internal/wire"},
+	"internal/session":             {"internal/auth", "internal/engine", "internal/exchange", "internal/latency"},
 	"internal/operate":             nil,
 	"internal/settings":            nil,
 	"internal/admin":               {"internal/auth", "internal/exchange", "internal/operate"},
@@ -62,7 +62,7 @@ var imports = map[string][]string{
 	"loadtest/mutation":            {"loadtest/torture", "loadtest/harness"},
 	"loadtest/torture":             {"clients/go/client", "internal/wire", "loadtest/harness"},
 	"loadtest/harness":             {"internal/postgres/cluster"},
-	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/gateway",
+	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/session",
 		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings", "internal/latency", "internal/market", "internal/memory", "internal/postgres", "internal/postgres/cluster"},
 }
 
