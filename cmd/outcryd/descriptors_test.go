@@ -16,13 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/admin"
-	"outcry/internal/gateway"
 	"outcry/internal/operate"
+	"outcry/internal/session"
 )
 
 func TestTheReserveOfDescriptorsHasRoomForEachPart(t *testing.T) {
 	const journalPostgresAndFiles = 64
-	require.GreaterOrEqual(t, operate.DescriptorReserve, journalPostgresAndFiles+admin.OperatorConnectionsMax+gateway.RefusedMax)
+	require.GreaterOrEqual(t, operate.DescriptorReserve, journalPostgresAndFiles+admin.OperatorConnectionsMax+session.RefusedMax)
 }
 
 func TestConnectionsAreWhatTheLimitOfOpenFilesLeaves(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"outcry/internal/gateway"
+	"outcry/internal/session"
 )
 
 // Of lines with the same message, limit and level repeatsMax are logged within
@@ -87,7 +87,7 @@ type message struct {
 func messageOf(r *slog.Record) message {
 	m := message{level: r.Level, text: r.Message}
 	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == gateway.LimitKey {
+		if a.Key == session.LimitKey {
 			m.limit = a.Value.String()
 		}
 		return m.limit == ""
@@ -167,7 +167,7 @@ func (s *repeats) tell(m message) {
 		r.AddAttrs(slog.String("message", m.text))
 	}
 	if m.limit != "" {
-		r.AddAttrs(slog.String(gateway.LimitKey, m.limit))
+		r.AddAttrs(slog.String(session.LimitKey, m.limit))
 	}
 	_ = s.out.Handle(context.Background(), r) // a log that cannot be written is lost
 }

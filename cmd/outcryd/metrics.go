@@ -8,15 +8,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"outcry/internal/gateway"
 	"outcry/internal/market"
+	"outcry/internal/session"
 )
 
 // metrics are everything that /metrics shows, in a registry of their own. What each
 // means, and what to do when it is bad, is in docs/METRICS.md.
 type metrics struct {
 	registry *prometheus.Registry
-	gateway  *gateway.Metrics
+	gateway  *session.Metrics
 	stream   *market.Metrics
 	reload   *reloadMetrics
 
@@ -39,7 +39,7 @@ func newMetrics() *metrics {
 	}
 	m := &metrics{
 		registry:     prometheus.NewRegistry(),
-		gateway:      gateway.NewMetrics(),
+		gateway:      session.NewMetrics(),
 		stream:       market.NewMetrics(),
 		reload:       newReloadMetrics(),
 		syncSeconds:  histogram("outcry_journal_sync_seconds", "Time to write and sync a batch of the journal.", 25e-6, 16),

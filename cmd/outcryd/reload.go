@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
-	"outcry/internal/gateway"
+	"outcry/internal/session"
 )
 
 // prepareReload takes over settings in two steps, so that all parts change or none. It
@@ -140,7 +140,7 @@ func (s *server) tryReload() (changed, restart []string, err error) {
 // reloadGateway takes over limits of connections.
 func (s *server) reloadGateway(c *config) (func(), error) {
 	return func() {
-		s.gateway.SetLimits(gateway.Limits{ConnectionsMax: c.connectionsWithin(openFilesMax()).xml, IdleTimeout: c.idleTimeout,
+		s.gateway.SetLimits(session.Limits{ConnectionsMax: c.connectionsWithin(openFilesMax()).xml, IdleTimeout: c.idleTimeout,
 			FrameTimeout: c.frameTimeout, WriteTimeout: c.writeTimeout})
 	}, nil
 }

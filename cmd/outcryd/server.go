@@ -15,10 +15,10 @@ import (
 	"outcry/internal/admin"
 	"outcry/internal/backup"
 	"outcry/internal/engine"
-	"outcry/internal/gateway"
 	"outcry/internal/journal"
 	"outcry/internal/market"
 	"outcry/internal/postgres"
+	"outcry/internal/session"
 	"outcry/internal/wire"
 )
 
@@ -50,7 +50,7 @@ type server struct {
 	projector       *postgres.Projector
 	history         *postgres.History
 	engine          *engine.Engine
-	gateway         *gateway.Server
+	gateway         *session.Server
 
 	notReady  atomic.Pointer[error] // why the exchange takes no orders; nil when it does
 	running   sync.WaitGroup        // the goroutines below
@@ -187,9 +187,9 @@ func (s *server) startHTTP(at *bound) error {
 			return s.gateway.Admit(ctx, frameBytes)
 		},
 		Answer: func(ctx context.Context, xml []byte, tell func(reply []byte)) error {
-			return s.gateway.Answer(ctx, xml, tell)
+			return s.gateway.Answer(ctx, s.codec(), xml, tell)
 		},
-		Busy:          gateway.ErrBusy,
+		Busy:          session.ErrBusy,
 		Refuse:        func(text string) []byte { return wire.AppendError(nil, text) },
 		FrameBytesMax: s.config.frameBytesMax,
 		Connections:   s.httpConnections,
@@ -261,14 +261,17 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 	return nil
 }
 
+// codec is the protocol that clients speak, over TCP and HTTP.
+func (s *server) codec() session.Codec { return session.Adapt(wire.XML{Bare: s.config.bareReplies}) }
+
 // startGateway listens for clients, and declares the exchange ready.
 func (s *server) startGateway() error {
-	s.gateway = gateway.New(s.engine, gateway.Options{
+	s.gateway = session.New(s.engine, session.Options{
 		FrameBytesMax: s.config.frameBytesMax, ReplyBytesMax: s.config.replyBytesMax, MemoryMax: s.config.memoryMax,
 		ConnectionsMax: s.connections().xml,
 		IdleTimeout:    s.config.idleTimeout, FrameTimeout: s.config.frameTimeout, WriteTimeout: s.config.writeTimeout,
 		TLS: s.guards.tls(), Tokens: s.guards.tokens,
-		BareReplies: s.config.bareReplies, Log: s.log, Metrics: s.metrics.gateway,
+		Log: s.log, Metrics: s.metrics.gateway,
 	})
 	s.onReload(s.reloadGateway, "max-connections", "idle-timeout", "frame-timeout", "write-timeout")
 	s.onReload(s.reloadSecurity, "rate-connection", "rate-account")
@@ -278,7 +281,7 @@ func (s *server) startGateway() error {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	s.running.Go(func() {
-		if err := s.gateway.Serve(l); err != nil {
+		if err := s.gateway.Serve(l, s.codec()); err != nil {
 			s.ended <- fmt.Errorf("xml: %w", err)
 		}
 	})

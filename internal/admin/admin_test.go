@@ -288,7 +288,7 @@ func TestPostXMLIsReadOnlyWhereThereIsMemory(t *testing.T) {
 func TestPostXMLTellsThatNothingWasDone(t *testing.T) {
 	o := options()
 	o.Busy = errors.New("busy")
-	o.Answer = func(context.Context, []byte, func([]byte)) error { return fmt.Errorf("gateway: %w", o.Busy) }
+	o.Answer = func(context.Context, []byte, func([]byte)) error { return fmt.Errorf("session: %w", o.Busy) }
 	response, body := do(t, serve(t, o), "POST", "/xml", "<create/>")
 	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 	require.Equal(t, "<results><error>too many requests are under way; nothing was done, try again</error></results>", body)

@@ -211,21 +211,23 @@ func (o *Options) cancelAll(r *http.Request, q url.Values) (any, error) {
 	return a, nil
 }
 
-// refusalOf returns the answer to an operation that was refused, nil where it was not.
+// statusOf are the reasons that an operation may be refused for.
+var statusOf = map[exchange.RejectReason]int{
+	exchange.UnknownSymbol:  http.StatusNotFound,
+	exchange.UnknownAccount: http.StatusNotFound,
+	exchange.TooManyCancels: http.StatusConflict,
+	exchange.NoRoomToCancel: http.StatusServiceUnavailable,
+}
+
+// refusalOf returns the answer to an operation that was refused, nil if it was not.
 // Nothing has changed then.
 func refusalOf(reason exchange.RejectReason, account exchange.AccountID, sym exchange.Symbol) error {
-	//exhaustive:ignore the others are answered below
-	switch reason {
-	case exchange.OK:
+	if reason == exchange.OK {
 		return nil
-	case exchange.UnknownSymbol:
-		return &refused{http.StatusNotFound, fmt.Sprintf("there is no symbol %s", sym)}
-	case exchange.UnknownAccount:
-		return &refused{http.StatusNotFound, fmt.Sprintf("there is no account %s", account)}
-	case exchange.TooManyCancels:
-		return &refused{http.StatusConflict, fmt.Sprintf("account %s has more open than one record of the journal takes, and nothing is canceled; cancel symbol by symbol, or order by order", account)}
-	case exchange.NoRoomToCancel:
-		return &refused{http.StatusServiceUnavailable, "the disk has no room for the journal, and the reserve is used up; nothing is changed"}
+	}
+	if status, known := statusOf[reason]; known {
+		r := exchange.Result{Reason: reason}
+		return &refused{status, r.Text(&exchange.Command{Account: account, Symbol: sym})}
 	}
 	return &refused{http.StatusServiceUnavailable, "refused: " + reason.String()}
 }

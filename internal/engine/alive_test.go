@@ -50,10 +50,10 @@ func TestAnEngineIsAliveWhileEveryOwnerAnswers(t *testing.T) {
 // restless is an owner that does nothing.
 type restless struct{}
 
-func (restless) do(*exchange.Command, *exchange.Result, int64) error { return nil }
-func (restless) begin()                                              {}
-func (restless) idle()                                               {}
-func (restless) rest()                                               {}
+func (restless) do(*Request, *exchange.Result, int64) error { return nil }
+func (restless) begin()                                     {}
+func (restless) idle()                                      {}
+func (restless) rest()                                      {}
 
 // TestAnOwnerRestsOnlyWhenNothingIsAboutToCome: what is put where nobody looks any more
 // would never be done.

@@ -51,11 +51,11 @@ func BenchmarkFilter(b *testing.B) {
 
 func BenchmarkHandOff(b *testing.B) {
 	m := open(b, Options{})
-	commands, results := []exchange.Command{queryOf(1)}, make([]exchange.Result, 1)
+	commands, results := requests(queryOf(1)), make([]exchange.Result, 1)
 	m.do(buy("A", 1, 1))
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Execute(background, commands, results)
+		m.Engine.Execute(background, commands, results)
 	}
 }
 
@@ -69,18 +69,18 @@ func BenchmarkOrder(b *testing.B) {
 			db := &database{}
 			db.applied.Store(1 << 62)
 			m := open(b, Options{Projection: db, History: db})
-			commands, results := make([]exchange.Command, batch), make([]exchange.Result, batch)
+			commands, results := make([]Request, batch), make([]exchange.Result, batch)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				for k := range commands {
-					if commands[k] = buy("A", 1, 1); (i+k)%2 == 0 {
-						commands[k] = sell("A", 1, 1)
+					if commands[k].Command = buy("A", 1, 1); (i+k)%2 == 0 {
+						commands[k].Command = sell("A", 1, 1)
 					}
 					if c.refs {
 						commands[k].Ref = exchange.Ref(fmt.Sprintf("client-7:%d", i*batch+k))
 					}
 				}
-				m.Execute(background, commands, results)
+				m.Engine.Execute(background, commands, results)
 			}
 		})
 	}
@@ -90,16 +90,16 @@ func BenchmarkOrder(b *testing.B) {
 // what it costs to find the owners and to go from one to the next.
 func BenchmarkExecuteManySymbols(b *testing.B) {
 	m := open(b, Options{})
-	commands := make([]exchange.Command, 16)
+	commands := make([]Request, 16)
 	for i := range commands {
 		sym := exchange.Symbol(fmt.Sprint("SYM", i))
 		m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym})
-		commands[i] = exchange.Command{Kind: exchange.PlaceOrder, Account: "2", Symbol: sym, Side: exchange.Buy, Shares: 1, Limit: 1}
+		commands[i].Command = exchange.Command{Kind: exchange.PlaceOrder, Account: "2", Symbol: sym, Side: exchange.Buy, Shares: 1, Limit: 1}
 	}
 	results := make([]exchange.Result, len(commands))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := m.Execute(background, commands, results); err != nil {
+		if _, err := m.Engine.Execute(background, commands, results); err != nil {
 			b.Fatal(err)
 		}
 	}

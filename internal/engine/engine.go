@@ -227,7 +227,7 @@ func (e *Engine) holder(id exchange.OrderID) *shard {
 // An error means that the exchange has failed or is stopping, or that ctx ended
 // before a command was taken in: some commands may have been done, others not,
 // and nothing may be told.
-func (e *Engine) Execute(ctx context.Context, commands []exchange.Command, results []exchange.Result) (uint64, error) {
+func (e *Engine) Execute(ctx context.Context, commands []Request, results []exchange.Result) (uint64, error) {
 	clock := e.begins()
 	if err := e.pace(ctx); err != nil {
 		return 0, err

@@ -68,7 +68,7 @@ func (in *inbox) read(t *task) (passed bool) {
 		}
 		_ = in.owner.do(c, r, 0) // reads make no error and have no time
 		if t.next++; t.next < len(t.commands) {
-			next = e.owner(&t.commands[t.next], &t.results[t.next], &t.refs)
+			next = e.owner(&t.commands[t.next].Command, &t.results[t.next], &t.refs)
 		}
 	}
 	t.clock.give()

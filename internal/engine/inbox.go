@@ -75,7 +75,7 @@ type inbox struct {
 // doer is an owner: it does a command whatever its ref. Its methods are called by the
 // goroutine of its inbox alone: begin before the first task, and rest before the end.
 type doer interface {
-	do(c *exchange.Command, r *exchange.Result, now int64) error
+	do(c *Request, r *exchange.Result, now int64) error
 	begin()
 	idle() // after each task
 	rest()

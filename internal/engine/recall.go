@@ -34,7 +34,7 @@ func (e *Engine) absent(id exchange.OrderID, r *exchange.Result) {
 //
 // It loads up to most executions of the order, so callers who have many results to
 // complete complete and send them one by one.
-func (e *Engine) Recall(ctx context.Context, c *exchange.Command, r *exchange.Result, most int) {
+func (e *Engine) Recall(ctx context.Context, c *Request, r *exchange.Result, most int) {
 	if r.Reason != exchange.InHistory {
 		return
 	}

@@ -38,12 +38,12 @@ func TestExecuteDoesNotAskTheHistory(t *testing.T) {
 func TestAQueryOfOwnOrdersOnlyTellsNoOthers(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db})
-	own := func(order exchange.OrderID, account exchange.AccountID) exchange.Command {
+	own := func(order exchange.OrderID, account exchange.AccountID) Request {
 		c := queryOf(order)
-		c.Account, c.OwnOnly = account, true
-		return c
+		c.Account = account
+		return Request{Command: c, OwnOnly: true}
 	}
-	got := m.all(buy("A", 1, 1), own(1, "1"), own(1, "2"))
+	got := []exchange.Result{m.do(buy("A", 1, 1)), m.ask(own(1, "1")), m.ask(own(1, "2"))}
 	require.Equal(t, []exchange.Result{{Order: 1}, {Status: exchange.Status{Open: 1}}, {Reason: exchange.ForeignOrder}}, got, "in memory")
 
 	m.lastOrder.Store(10)
@@ -51,7 +51,7 @@ func TestAQueryOfOwnOrdersOnlyTellsNoOthers(t *testing.T) {
 	db.orders.Store(exchange.OrderID(7), exchange.ClosedOrder{Account: "1", PublicOrder: exchange.PublicOrder{Status: status}})
 	for account, want := range map[exchange.AccountID]exchange.Result{"1": {Status: status}, "2": {Reason: exchange.ForeignOrder}} {
 		c, r := own(7, account), exchange.Result{Reason: exchange.InHistory}
-		m.Recall(background, &c, &r, 1000)
+		m.Engine.Recall(background, &c, &r, 1000)
 		require.Equal(t, want, r, "in the database")
 	}
 }

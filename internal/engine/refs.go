@@ -62,7 +62,7 @@ type lookup struct {
 }
 
 // hasRefs reports whether any command has a ref.
-func hasRefs(commands []exchange.Command) bool {
+func hasRefs(commands []Request) bool {
 	for i := range commands {
 		if commands[i].Ref != "" {
 			return true
@@ -73,7 +73,7 @@ func hasRefs(commands []exchange.Command) bool {
 
 // lookUp finds what the owners of the commands cannot: refs that are in the database
 // alone. A ref that the filter excludes needs nothing.
-func (e *Engine) lookUp(ctx context.Context, commands []exchange.Command) (l lookup) {
+func (e *Engine) lookUp(ctx context.Context, commands []Request) (l lookup) {
 	if e.options.History == nil {
 		return l
 	}
@@ -105,7 +105,7 @@ func (e *Engine) lookUp(ctx context.Context, commands []exchange.Command) (l loo
 
 // Ready returns how many commands, from the first on, Execute does without asking the
 // history: those before the first with a ref that perhaps only the history knows.
-func (e *Engine) Ready(commands []exchange.Command) int {
+func (e *Engine) Ready(commands []Request) int {
 	if e.options.History == nil {
 		return len(commands)
 	}
@@ -187,8 +187,8 @@ func (e *Engine) namedOrder(c *exchange.Command, l *lookup) (exchange.OrderID, e
 
 // once does a command that makes something and has a ref, unless that was done before:
 // then it is answered as it was answered first. A refusal does not use the ref up.
-func (e *Engine) once(owner doer, c *exchange.Command, r *exchange.Result, l *lookup, now int64) error {
-	account, mayDo, err := e.claimRef(c, r, l)
+func (e *Engine) once(owner doer, c *Request, r *exchange.Result, l *lookup, now int64) error {
+	account, mayDo, err := e.claimRef(&c.Command, r, l)
 	if !mayDo {
 		return err
 	}

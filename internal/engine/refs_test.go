@@ -167,16 +167,13 @@ func TestAnAccountHasItsRefFromItsFirstMoment(t *testing.T) {
 // and does not use the ref up.
 func TestARepeatIsAnsweredThoughItsAccountSendsTooMuch(t *testing.T) {
 	m := open(t, Options{})
-	again := func(c exchange.Command) exchange.Command {
-		c.Repeat = true
-		return c
-	}
+	again := func(c exchange.Command) Request { return Request{Command: c, Repeat: true} }
 	order, other := named("r", buy("A", 1, 5)), named("s", buy("A", 1, 5))
 	require.Equal(t, exchange.Result{Order: 1}, m.do(order))
-	require.Equal(t, exchange.Result{Order: 1}, m.do(again(order)))
-	require.Equal(t, exchange.RefUsed, m.do(again(named("r", buy("A", 2, 5)))).Reason)
-	require.Equal(t, exchange.RateExceeded, m.do(again(other)).Reason)
-	require.Equal(t, exchange.RateExceeded, m.do(again(open3(exchange.Cash{}))).Reason)
+	require.Equal(t, exchange.Result{Order: 1}, m.ask(again(order)))
+	require.Equal(t, exchange.RefUsed, m.ask(again(named("r", buy("A", 2, 5)))).Reason)
+	require.Equal(t, exchange.RateExceeded, m.ask(again(other)).Reason)
+	require.Equal(t, exchange.RateExceeded, m.ask(again(open3(exchange.Cash{}))).Reason)
 	require.Equal(t, exchange.UnknownAccount, m.do(place3("A", 1)).Reason, "it was not opened")
 	require.Equal(t, exchange.Result{Order: 2}, m.do(other))
 }
@@ -347,7 +344,7 @@ func TestWhatEnteredAndLeftMemorySinceTheSessionLookedIsNotDoneAgain(t *testing.
 		m := open(t, Options{Projection: db, History: db, RefsMax: 4})
 		time.Sleep(sweepEvery)
 		c := named("r", sell("A", 1, 5))
-		before := m.lookUp(background, []exchange.Command{c})
+		before := m.lookUp(background, requests(c))
 		require.Empty(t, before.perhaps)
 		require.Equal(t, exchange.OK, m.do(c).Reason)
 		late := func() (r exchange.Result) {

@@ -17,14 +17,14 @@ func (r *registrar) idle()  {}
 func (r *registrar) rest()  { r.record = nil }
 
 // do does one command. An error is the journal's and final.
-func (r *registrar) do(c *exchange.Command, result *exchange.Result, now int64) error {
+func (r *registrar) do(c *Request, result *exchange.Result, now int64) error {
 	if result.Reason = r.engine.admit(); result.Reason != exchange.OK {
 		return nil
 	}
 	if c.Kind == exchange.OpenAccount {
-		return r.openAccount(c, result, now)
+		return r.openAccount(&c.Command, result, now)
 	}
-	return r.makeSymbol(c, result, now)
+	return r.makeSymbol(&c.Command, result, now)
 }
 
 // append writes r.event into the journal, where room was claimed for it.

@@ -56,13 +56,13 @@ func (d *shard) rest() {
 }
 
 // do does one command. An error is the journal's and final.
-func (d *shard) do(c *exchange.Command, r *exchange.Result, now int64) error {
+func (d *shard) do(c *Request, r *exchange.Result, now int64) error {
 	switch c.Kind {
 	case exchange.QueryOrder:
 		d.queryOrder(c, r)
 		return nil
 	case exchange.ShowOrder:
-		d.showOrder(c, r)
+		d.showOrder(&c.Command, r)
 		return nil
 	case exchange.MakeSymbol:
 		return nil // it is there
@@ -81,14 +81,14 @@ func (d *shard) do(c *exchange.Command, r *exchange.Result, now int64) error {
 	switch c.Kind {
 	case exchange.PlaceOrder:
 		d.unsettled = false
-		if err := d.placeOrder(c, r, now); err != nil || !d.unsettled {
+		if err := d.placeOrder(&c.Command, r, now); err != nil || !d.unsettled {
 			return err
 		}
 		return errAgain
 	case exchange.CancelOrder:
-		return d.cancelOrder(c, r, now)
+		return d.cancelOrder(&c.Command, r, now)
 	case exchange.DepositShares:
-		return d.placeShares(c, r, now)
+		return d.placeShares(&c.Command, r, now)
 	case exchange.OpenAccount, exchange.MakeSymbol, exchange.QueryOrder, exchange.ShowOrder:
 	}
 	panic("engine: a shard cannot do a command of kind " + c.Kind.String())
@@ -263,7 +263,7 @@ func (d *shard) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) 
 	return nil
 }
 
-func (d *shard) queryOrder(c *exchange.Command, r *exchange.Result) {
+func (d *shard) queryOrder(c *Request, r *exchange.Result) {
 	if d.find(c.Account) == nil {
 		r.Reason = exchange.UnknownAccount
 	} else if o, found := d.book.Find(c.Names(r)); !found {

@@ -11,7 +11,7 @@ import (
 // exchange has failed or is stopping, that the history could not be asked, or is
 // ctx's; nothing may be told then.
 func (e *Engine) Show(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.PublicOrder, found bool, err error) {
-	commands, results := []exchange.Command{{Kind: exchange.ShowOrder, Order: id}}, make([]exchange.Result, 1)
+	commands, results := []Request{{Command: exchange.Command{Kind: exchange.ShowOrder, Order: id}}}, make([]exchange.Result, 1)
 	seq, err := e.Execute(ctx, commands, results)
 	if err != nil {
 		return o, false, err

@@ -14,7 +14,7 @@ import (
 // the session. So a frame for many symbols costs one switch of goroutines for each,
 // not two. It has one holder at a time.
 type task struct {
-	commands []exchange.Command
+	commands []Request
 	results  []exchange.Result
 	next     int // the first command that is not done
 	err      error
@@ -45,7 +45,7 @@ func (e *Engine) recycle(t *task) {
 // of the first that has one, nil at the end.
 func (e *Engine) onward(t *task) *inbox {
 	for t.next < len(t.commands) {
-		if in := e.route(&t.commands[t.next], &t.results[t.next], &t.refs); in != nil {
+		if in := e.route(&t.commands[t.next].Command, &t.results[t.next], &t.refs); in != nil {
 			return in
 		}
 		t.next++
@@ -91,7 +91,7 @@ func (in *inbox) serve(t *task) {
 		in.spent++
 		if t.err = e.execute(in.owner, t, now); t.err == nil {
 			if t.next++; t.next < len(t.commands) {
-				next = e.owner(&t.commands[t.next], &t.results[t.next], &t.refs)
+				next = e.owner(&t.commands[t.next].Command, &t.results[t.next], &t.refs)
 			}
 		}
 	}

@@ -45,8 +45,6 @@ func (k CommandKind) Tells() bool { return k == QueryOrder || k == CancelOrder }
 type Command struct {
 	Kind      CommandKind
 	Side      Side
-	OwnOnly   bool // a QueryOrder is refused as ForeignOrder where the order is not Account's
-	Repeat    bool // what has a ref is refused as RateExceeded unless it was done before
 	Account   AccountID
 	Symbol    Symbol
 	Balance   Cash
@@ -69,7 +67,7 @@ type Result struct {
 	// SharesHave is what the account could sell, after InsufficientShares.
 	SharesHave Position
 	// Most is the bound that is reached, after SymbolLimitExceeded, AccountLimitExceeded,
-	// AccountOrdersExceeded and OpenOrdersExceeded.
+	// AccountOrdersExceeded, OpenOrdersExceeded and ReplyTooLong.
 	Most int64
 	// ValueLeast is what an order has to be worth, after OrderTooSmall.
 	ValueLeast *Cash
@@ -104,80 +102,4 @@ type ClosedOrder struct {
 	Account AccountID
 	Seq     uint64 // of the record that accepted it, 0 if it is older than history
 	PublicOrder
-}
-
-// RejectReason says why a command was refused. A refusal is the client's
-// mistake and part of the normal result, not an error of the exchange.
-type RejectReason uint8
-
-// The reasons. wire turns them into text.
-const (
-	OK                    RejectReason = iota
-	AccountExists                      // the id is taken
-	BalanceTotalExceeded               // all balances ever made would reach CashTotalMax
-	UnknownAccount                     // no such account
-	SymbolLimitExceeded                // the exchange holds as many symbols as it may
-	PositionTotalExceeded              // the symbol's shares would reach PositionTotalMax
-	UnknownSymbol                      // the symbol was never made
-	InsufficientFunds                  // a buy costs more than the account can spend
-	InsufficientShares                 // a sell is of more than the account can sell
-	UnknownOrder                       // no order has that id
-	ForeignOrder                       // the order belongs to another account
-	AlreadyExecuted                    // nothing is open any more: all was executed
-	AlreadyCanceled                    // nothing is open any more: it was canceled
-	NoRoom                             // the disk has no room for more journal
-	NoRoomToCancel                     // nor has it for a cancel: the reserve is used up
-	TooManyFills                       // the order would match more orders than one record of the journal takes
-	DatabaseBehind                     // Postgres is too far behind, or away for too long
-	HistoryUnavailable                 // the order is only in Postgres, which does not answer
-	RefUsed                            // the account has used the ref for something else
-	RefUnavailable                     // whether the ref was used is only in Postgres, which does not answer
-	Halted                             // the symbol takes no orders
-	RateExceeded                       // the account sends more than it may
-	TooManyCancels                     // the account has more open than one record of the journal takes
-	InHistory                          // pending: the order is only in Postgres, which has not been asked yet
-	AccountLimitExceeded               // the exchange holds as many accounts as it may
-	AccountOrdersExceeded              // the account has as many orders open as it may
-	OpenOrdersExceeded                 // the exchange holds as many open orders as it may
-	OrderTooSmall                      // amount × limit is less than an order has to be worth
-	rejectReasons                      // how many there are
-)
-
-// String returns the name that metrics use.
-func (r RejectReason) String() string {
-	if r < rejectReasons {
-		return rejectNames[r]
-	}
-	return "unknown"
-}
-
-var rejectNames = [rejectReasons]string{
-	OK:                    "ok",
-	AccountExists:         "account_exists",
-	BalanceTotalExceeded:  "balance_total_exceeded",
-	UnknownAccount:        "unknown_account",
-	SymbolLimitExceeded:   "symbol_limit_exceeded",
-	PositionTotalExceeded: "position_total_exceeded",
-	UnknownSymbol:         "unknown_symbol",
-	InsufficientFunds:     "insufficient_funds",
-	InsufficientShares:    "insufficient_shares",
-	UnknownOrder:          "unknown_order",
-	ForeignOrder:          "foreign_order",
-	AlreadyExecuted:       "already_executed",
-	AlreadyCanceled:       "already_canceled",
-	NoRoom:                "no_room",
-	DatabaseBehind:        "database_behind",
-	HistoryUnavailable:    "history_unavailable",
-	NoRoomToCancel:        "no_room_to_cancel",
-	TooManyFills:          "too_many_fills",
-	RefUsed:               "ref_used",
-	RefUnavailable:        "ref_unavailable",
-	Halted:                "symbol_halted",
-	RateExceeded:          "rate_exceeded",
-	TooManyCancels:        "too_many_cancels",
-	InHistory:             "in_history",
-	AccountLimitExceeded:  "account_limit_exceeded",
-	AccountOrdersExceeded: "account_orders_exceeded",
-	OpenOrdersExceeded:    "open_orders_exceeded",
-	OrderTooSmall:         "order_too_small",
 }

@@ -298,13 +298,6 @@ func TestKindsHaveNames(t *testing.T) {
 		require.NotEqual(t, "unknown", k.String())
 	}
 	require.Equal(t, "unknown", CommandKind(0).String())
-	seen := map[string]bool{}
-	for r := range rejectReasons {
-		require.NotEmpty(t, r.String())
-		require.False(t, seen[r.String()], "two reasons are called %s", r)
-		seen[r.String()] = true
-	}
-	require.Equal(t, "unknown", rejectReasons.String())
 	require.Equal(t, "buy sell no side", Buy.String()+" "+Sell.String()+" "+Side(0).String())
 }
 

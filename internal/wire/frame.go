@@ -34,6 +34,9 @@ type FrameError struct {
 // Error returns the text.
 func (e *FrameError) Error() string { return e.Text }
 
+// OverLimit returns TooLarge.
+func (e *FrameError) OverLimit() bool { return e.TooLarge }
+
 // FrameReader takes frames out of a stream (docs/PROTOCOL.md, section "Frames").
 // Its memory is bounded by twice the largest frame while that arrives, and is taken
 // as bytes arrive, not as a length line promises. It is for one goroutine.

@@ -43,12 +43,12 @@ func (r *Request) AppendAnswer(dst []byte, i int, results []exchange.Result) []b
 	if s.symbol >= 0 && results[s.symbol].Reason != exchange.OK {
 		c, result = &r.Commands[s.symbol], &results[s.symbol] // the cause
 	}
-	return appendError(dst, r.echo(i), rejectText(c, result))
+	return appendError(dst, r.echo(i), result.Text(c))
 }
 
 // AppendRefusal appends an error in place i instead of its answer, and returns dst.
-func (r *Request) AppendRefusal(dst []byte, i int, text string) []byte {
-	return appendError(dst, r.echo(i), text)
+func (r *Request) AppendRefusal(dst []byte, i int, refusal exchange.Refusal) []byte {
+	return appendError(dst, r.echo(i), refusal.Text)
 }
 
 // echo returns what the reply repeats in place i.

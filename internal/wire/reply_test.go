@@ -86,6 +86,12 @@ func TestRejectNamesTheValues(t *testing.T) {
 			`<error sym="A" amount="100" limit="145.67">the exchange has as many orders open as it takes, 5 (--max-open-orders); cancel and query still work</error>`},
 		{trades, 1, exchange.Result{Reason: exchange.OrderTooSmall, ValueLeast: &exchange.Cash{Lo: 2e16}},
 			`<error sym="A" amount="-0.5" limit="1">0.5 A at 1 is worth 0.5, and an order has to be worth 2 (--min-order-value)</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.NotAllowed}, `<error id="7">the token of this connection is not for account 1</error>`},
+		{frame, 0, exchange.Result{Reason: exchange.NotAllowed}, `&lt;create&gt; needs a token of scope admin</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.ReplyTooLong, Most: 9},
+			`<error id="7">the reply to this frame is over 9 bytes; ask for this order in another frame</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.NoMemory},
+			`<error id="7">the exchange has no memory for so long a reply now; ask for this order again later, in a frame of its own</error>`},
 		{trades, 2, exchange.Result{Reason: 200}, `<error id="7">refused: unknown</error>`},
 	} {
 		var r Request
@@ -175,7 +181,7 @@ func TestAReplyIsMadePlaceByPlace(t *testing.T) {
 	for i := range r.Places() {
 		commands = append(commands, r.Command(i))
 		if i == 2 {
-			reply = r.AppendRefusal(reply, i, "not <now>")
+			reply = r.AppendRefusal(reply, i, exchange.Refusal{Text: "not <now>"})
 		} else {
 			reply = r.AppendAnswer(reply, i, results)
 		}

@@ -21,7 +21,7 @@ type Request struct {
 	slots   []slot
 	echoes  []byte // what the reply repeats, as it has it, of the slots without sent
 	refusal string // why the frame as a whole is refused; "" where it is not
-	denied  int    // slots whose commands Deny took out
+	denied  int    // slots whose commands Judge took out
 
 	// What the frame is for, as far as its document was read by decodeDocument: the scanner
 	// leaves nothing to be refused. creates is false for <transactions>.
@@ -84,7 +84,7 @@ func (r *Request) decodeDocument(frame []byte) {
 }
 
 // Refused returns how many places of the reply hold an error that no command
-// leads to: what is wrong was found by Decode. What Deny took out does not count.
+// leads to: what is wrong was found by Decode. What Judge took out does not count.
 func (r *Request) Refused() int {
 	if r.refusal != "" {
 		return 1

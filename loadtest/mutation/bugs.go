@@ -125,7 +125,7 @@ var bugs = []Bug{
 	}, {
 		Name: "end-without-a-word", Promise: "never silent: an orderly stop does not say so on the connections that it ends", plan: map[string]int{"stop": 2},
 		noticed: `without a reason`,
-		edits:   []harness.Edit{{File: "internal/gateway/session.go", Old: "\t\treturn textDraining\n", New: "\t\treturn \"\"\n"}},
+		edits:   []harness.Edit{{File: "internal/session/session.go", Old: "\t\treturn textDraining\n", New: "\t\treturn \"\"\n"}},
 	}, {
 		Name: "disk-not-asked", Promise: "durable: the journal asks the file system to sync, and the real one does nothing", pkg: "./internal/journal", test: "Disk",
 		noticed: `^TestARecordIsOnTheDiskBeforeItsWaitEnds`,

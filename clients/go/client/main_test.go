@@ -19,9 +19,10 @@ import (
 	"outcry/clients/go/client"
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
-	"outcry/internal/gateway"
 	"outcry/internal/journal"
+	"outcry/internal/session"
 	"outcry/internal/testing/pgtest"
+	"outcry/internal/wire"
 )
 
 var background = context.Background()
@@ -60,9 +61,9 @@ func startForExamples() (stop func(), err error) {
 	}
 	exchangeAddr = l.Addr().String()
 	e := engine.New(engine.Options{Journal: j, State: exchange.NewState()})
-	s := gateway.New(e, gateway.Options{})
+	s := session.New(e, session.Options{})
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
+	go func() { served <- s.Serve(l, session.Adapt(wire.XML{})) }()
 	return func() {
 		ctx, cancel := context.WithTimeout(background, patience)
 		defer cancel()

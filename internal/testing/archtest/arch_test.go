@@ -4,6 +4,7 @@
 package archtest
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -33,7 +34,7 @@ var imports = map[string][]string{
 	"internal/testing/doctest":     nil,
 	"internal/engine":              {"internal/exchange"},
 	"internal/wire":                {"internal/exchange"},
-	"internal/gateway":             {"internal/auth", "internal/exchange", "internal/latency", "internal/wire"},
+	"internal/session":             {"internal/auth", "internal/engine", "internal/exchange", "internal/latency"},
 	"internal/operate":             nil,
 	"internal/settings":            nil,
 	"internal/admin":               {"internal/auth", "internal/exchange", "internal/operate"},
@@ -61,15 +62,16 @@ var imports = map[string][]string{
 	"loadtest/mutation":            {"loadtest/torture", "loadtest/harness"},
 	"loadtest/torture":             {"clients/go/client", "internal/wire", "loadtest/harness"},
 	"loadtest/harness":             {"internal/postgres/cluster"},
-	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/gateway",
+	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/session",
 		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings", "internal/latency", "internal/market", "internal/memory", "internal/postgres", "internal/postgres/cluster"},
 }
 
 // pure names the packages that do no I/O, read no clock, draw nothing at random
-// and start nothing; forbidden is what would let them.
+// and start nothing; forbidden is what would let them, and clock what of package time would.
 var (
 	pure      = []string{"internal/exchange", "internal/wire"}
-	forbidden = []string{"os", "net", "net/http", "time", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "sync", "context"}
+	forbidden = []string{"os", "net", "net/http", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "sync", "context"}
+	clock     = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 )
 
 const (
@@ -134,6 +136,9 @@ func TestTheCoreStaysPure(t *testing.T) {
 			ast.Inspect(s.file, func(n ast.Node) bool {
 				_, starts := n.(*ast.GoStmt)
 				require.False(t, starts, "%s starts a goroutine", s.path)
+				if x, ok := n.(*ast.SelectorExpr); ok && fmt.Sprint(x.X) == "time" {
+					require.NotContains(t, clock, x.Sel.Name, s.path)
+				}
 				return true
 			})
 		}

@@ -1,0 +1,11 @@
+package engine
+
+import "outcry/internal/exchange"
+
+// Request is a command as a client asks for it: what the core executes, and on what terms.
+type Request struct {
+	exchange.Command
+
+	OwnOnly bool // a QueryOrder is refused as ForeignOrder if the order is not Account's
+	Repeat  bool // what has a ref is refused as RateExceeded unless it was done before
+}

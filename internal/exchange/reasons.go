@@ -1,0 +1,228 @@
+package exchange
+
+import (
+	"strconv"
+	"time"
+)
+
+// RejectReason says why a command was refused. A refusal is the client's mistake and part of the
+// normal result, not an error of the exchange. Each has an entry in reasons: its name, its text,
+// and whether it is a refusal. Every protocol takes them from there.
+type RejectReason uint8
+
+// The reasons.
+const (
+	OK                    RejectReason = iota
+	AccountExists                      // the id is taken
+	BalanceTotalExceeded               // all balances ever made would reach CashTotalMax
+	UnknownAccount                     // no such account
+	SymbolLimitExceeded                // the exchange holds as many symbols as it may
+	PositionTotalExceeded              // the symbol's shares would reach PositionTotalMax
+	UnknownSymbol                      // the symbol was never made
+	InsufficientFunds                  // a buy costs more than the account can spend
+	InsufficientShares                 // a sell is of more than the account can sell
+	UnknownOrder                       // no order has that id
+	ForeignOrder                       // the order belongs to another account
+	AlreadyExecuted                    // nothing is open any more: all was executed
+	AlreadyCanceled                    // nothing is open any more: it was canceled
+	NoRoom                             // the disk has no room for more journal
+	NoRoomToCancel                     // nor has it for a cancel: the reserve is used up
+	TooManyFills                       // the order would match more orders than one record of the journal takes
+	DatabaseBehind                     // Postgres is too far behind, or away for too long
+	HistoryUnavailable                 // the order is only in Postgres, which does not answer
+	RefUsed                            // the account has used the ref for something else
+	RefUnavailable                     // whether the ref was used is only in Postgres, which does not answer
+	Halted                             // the symbol takes no orders
+	RateExceeded                       // the account sends more than it may
+	TooManyCancels                     // the account has more open than one record of the journal takes
+	InHistory                          // pending: the order is only in Postgres, which has not been asked yet
+	AccountLimitExceeded               // the exchange holds as many accounts as it may
+	AccountOrdersExceeded              // the account has as many orders open as it may
+	OpenOrdersExceeded                 // the exchange holds as many open orders as it may
+	OrderTooSmall                      // amount × limit is less than an order has to be worth
+
+	// Those that follow come from a session, never from what executes commands.
+	NotAllowed   // the client's token is not for this
+	ReplyTooLong // the frame asks for more than a reply may have
+	NoMemory     // there is no memory for so long a reply now
+
+	rejectReasons // how many there are
+)
+
+// String returns the name by which metrics and programs know a reason. It never changes.
+func (r RejectReason) String() string {
+	if r < rejectReasons {
+		return reasons[r].name
+	}
+	return "unknown"
+}
+
+// OfSession reports whether a reason comes from a session: the command was not executed, or its
+// result not sent.
+func (r RejectReason) OfSession() bool { return r >= NotAllowed && r < rejectReasons }
+
+// IsRefusal reports whether the exchange could not do a command that a client may well send,
+// so that the same command may be accepted later. All others are mistakes.
+func (r RejectReason) IsRefusal() bool { return r < rejectReasons && reasons[r].refusal }
+
+// Text says to people why c was refused with the result r and with which value, in one line.
+// The reason must not be OK. For what operators do c has no kind, only an account and a symbol.
+func (r *Result) Text(c *Command) string {
+	if r.Reason >= rejectReasons {
+		return "refused: " + r.Reason.String()
+	}
+	return reasons[r.Reason].text(c, r)
+}
+
+// Refusal is what a session answers in place of a result. The zero value is none.
+type Refusal struct {
+	Reason RejectReason
+	Text   string // for people, one line; more precise than that of the reason alone
+}
+
+// reason is what there is to know about a RejectReason.
+type reason struct {
+	name    string
+	refusal bool // RejectReason.IsRefusal
+	text    func(c *Command, r *Result) string
+}
+
+// reasons has all reasons. Texts are those of docs/PROTOCOL.md, as are their values.
+var reasons = [rejectReasons]reason{
+	OK: {name: "ok", text: func(*Command, *Result) string {
+		panic("exchange: a command that was done has no reason")
+	}},
+	AccountExists: {name: "account_exists", text: func(c *Command, _ *Result) string {
+		return "account " + string(c.Account) + " already exists"
+	}},
+	BalanceTotalExceeded: {name: "balance_total_exceeded", text: func(c *Command, _ *Result) string {
+		return "a balance of " + c.Balance.String() + " would bring all balances to " + CashTotalMax.String() + " or more"
+	}},
+	UnknownAccount: {name: "unknown_account", text: func(c *Command, _ *Result) string {
+		return "there is no account " + string(c.Account)
+	}},
+	SymbolLimitExceeded: {name: "symbol_limit_exceeded", refusal: true, text: func(c *Command, r *Result) string {
+		return "symbol " + string(c.Symbol) + " cannot be made: the exchange has as many symbols as it takes" +
+			bound(r, "max-symbols")
+	}},
+	PositionTotalExceeded: {name: "position_total_exceeded", text: func(c *Command, _ *Result) string {
+		return c.Deposited.String() + " more would bring all shares of " + string(c.Symbol) + " to " +
+			PositionTotalMax.String() + " or more"
+	}},
+	UnknownSymbol: {name: "unknown_symbol", text: func(c *Command, _ *Result) string {
+		return "there is no symbol " + string(c.Symbol)
+	}},
+	InsufficientFunds: {name: "insufficient_funds", text: func(c *Command, r *Result) string {
+		return "insufficient funds: buying " + c.Shares.String() + " at " + c.Limit.String() + " needs " +
+			Notional(c.Shares, c.Limit).String() + ", account " + string(c.Account) + " has " + r.CashHave.String()
+	}},
+	InsufficientShares: {name: "insufficient_shares", text: func(c *Command, r *Result) string {
+		return "insufficient shares: selling " + c.Shares.String() + " of " + string(c.Symbol) +
+			", account " + string(c.Account) + " has " + r.SharesHave.String()
+	}},
+	UnknownOrder: {name: "unknown_order", text: func(c *Command, r *Result) string {
+		if c.Ref != "" {
+			return "account " + string(c.Account) + " has no order of ref " + string(c.Ref)
+		}
+		return "there is no " + orderOf(c, r)
+	}},
+	ForeignOrder: {name: "foreign_order", text: func(c *Command, r *Result) string {
+		return orderOf(c, r) + " does not belong to account " + string(c.Account)
+	}},
+	AlreadyExecuted: {name: "already_executed", text: func(c *Command, r *Result) string {
+		return orderOf(c, r) + " has nothing open: it is executed"
+	}},
+	AlreadyCanceled: {name: "already_canceled", text: func(c *Command, r *Result) string {
+		return orderOf(c, r) + " has nothing open: it was canceled before"
+	}},
+	NoRoom: {name: "no_room", refusal: true, text: func(*Command, *Result) string {
+		return "the exchange takes nothing new: its disk has no room for the journal; cancel and query still work"
+	}},
+	NoRoomToCancel: {name: "no_room_to_cancel", refusal: true, text: func(c *Command, r *Result) string {
+		if c.Kind == 0 {
+			return "the disk has no room for the journal, and the reserve is used up; nothing is changed"
+		}
+		return orderOf(c, r) + " cannot be canceled now: the disk has no room for the journal, " +
+			"and the reserve for cancels is used up; query still works"
+	}},
+	TooManyFills: {name: "too_many_fills", refusal: true, text: func(c *Command, _ *Result) string {
+		return c.Shares.String() + " " + string(c.Symbol) + " at " + c.Limit.String() +
+			" would execute against more orders than one record of the journal takes; send it in smaller parts"
+	}},
+	DatabaseBehind: {name: "database_behind", refusal: true, text: func(*Command, *Result) string {
+		return "the exchange takes nothing new until its database has caught up; cancel and query still work"
+	}},
+	HistoryUnavailable: {name: "history_unavailable", refusal: true, text: textInHistory},
+	RefUsed: {name: "ref_used", text: func(c *Command, _ *Result) string {
+		return "account " + string(c.Account) + " has used ref " + string(c.Ref) + " before, and not for this"
+	}},
+	RefUnavailable: {name: "ref_unavailable", text: func(c *Command, _ *Result) string {
+		return "what ref " + string(c.Ref) + " was used for is in the database, which does not answer now; " +
+			"nothing was done, try again later"
+	}},
+	Halted: {name: "symbol_halted", refusal: true, text: func(c *Command, r *Result) string {
+		since := time.Unix(Seconds(r.Halt.Since), 0).UTC().Format(time.RFC3339)
+		text := "symbol " + string(c.Symbol) + " is halted since " + since + " and takes no orders; cancel and query work"
+		if r.Halt.Reason != "" {
+			text += ": " + r.Halt.Reason
+		}
+		return text
+	}},
+	RateExceeded: {name: "rate_exceeded", text: func(c *Command, _ *Result) string {
+		return "account " + string(c.Account) + " is over its limit of orders and creates a second; try again later"
+	}},
+	TooManyCancels: {name: "too_many_cancels", text: func(c *Command, _ *Result) string {
+		text := "account " + string(c.Account) + " has more open than one record of the journal takes"
+		if c.Kind == 0 {
+			text += ", and nothing is canceled; cancel symbol by symbol, or order by order"
+		}
+		return text
+	}},
+	InHistory: {name: "in_history", refusal: true, text: textInHistory},
+	AccountLimitExceeded: {name: "account_limit_exceeded", refusal: true, text: func(c *Command, r *Result) string {
+		return "account " + string(c.Account) + " cannot be made: the exchange has as many accounts as it takes" +
+			bound(r, "max-accounts")
+	}},
+	AccountOrdersExceeded: {name: "account_orders_exceeded", refusal: true, text: func(c *Command, r *Result) string {
+		return "account " + string(c.Account) + " has as many orders open as it may" +
+			bound(r, "max-open-orders-account") + "; cancel and query still work"
+	}},
+	OpenOrdersExceeded: {name: "open_orders_exceeded", refusal: true, text: func(_ *Command, r *Result) string {
+		return "the exchange has as many orders open as it takes" + bound(r, "max-open-orders") +
+			"; cancel and query still work"
+	}},
+	OrderTooSmall: {name: "order_too_small", text: func(c *Command, r *Result) string {
+		return c.Shares.String() + " " + string(c.Symbol) + " at " + c.Limit.String() + " is worth " +
+			Notional(c.Shares, c.Limit).String() + ", and an order has to be worth " + r.ValueLeast.String() +
+			" (--min-order-value)"
+	}},
+	NotAllowed: {name: "not_allowed", text: func(c *Command, _ *Result) string {
+		if c.Kind == OpenAccount || c.Kind == MakeSymbol || c.Kind == DepositShares {
+			return "<create> needs a token of scope admin"
+		}
+		return "the token of this connection is not for account " + string(c.Account)
+	}},
+	ReplyTooLong: {name: "reply_too_long", text: func(_ *Command, r *Result) string {
+		return "the reply to this frame is over " + strconv.FormatInt(r.Most, 10) +
+			" bytes; ask for this order in another frame"
+	}},
+	NoMemory: {name: "no_memory", refusal: true, text: func(*Command, *Result) string {
+		return "the exchange has no memory for so long a reply now; ask for this order again later, in a frame of its own"
+	}},
+}
+
+// orderOf names the order that a query or a cancel is about.
+func orderOf(c *Command, r *Result) string {
+	return "order " + strconv.FormatUint(uint64(c.Names(r)), 10)
+}
+
+// textInHistory is the text of two reasons: an order that nobody has asked for yet, and one that
+// was asked for in vain.
+func textInHistory(c *Command, r *Result) string {
+	return orderOf(c, r) + " was closed long ago, and the database that knows it does not answer now"
+}
+
+// bound names the bound that a command has run into, and the server's flag for it.
+func bound(r *Result, flag string) string {
+	return ", " + strconv.FormatInt(r.Most, 10) + " (--" + flag + ")"
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package session
+
+import "net"
+
+// look tells what became of a connection where the system can be asked.
+func look(net.Conn) error { return nil }
