@@ -164,13 +164,9 @@ func (t *taking) describe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	epoch, err := a.Epoch(ctx)
-	if err != nil {
-		return err
-	}
 	p := a.Position()
 	t.header = Header{Program: t.o.Program, Postgres: a.Server(), Begun: t.begun.UTC(), Taken: taken.UTC(),
-		Journal: p.Journal, Seq: p.Applied, Ack: p.Ack, Epoch: epoch, Schema: postgres.SchemaVersion(),
+		Journal: p.Journal, Seq: p.Applied, Ack: p.Ack, Epoch: a.Epoch(), Schema: postgres.SchemaVersion(),
 		Digest: state.Digest(), Listing: exchange.DigestListing(), WithoutJournal: t.o.WithoutJournal}
 	return nil
 }

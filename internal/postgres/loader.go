@@ -210,11 +210,11 @@ func (l *Loader) SetIdentity(ctx context.Context, id Identity) (ordersAfter uint
 func (l *Loader) State(ctx context.Context) (*exchange.State, Position, error) {
 	a := &Archive{conn: l.store.conn, tx: l.tx}
 	var err error
-	if a.position, err = readPosition(ctx, l.tx); err != nil {
-		return nil, a.position, err
+	if a.state, err = readState(ctx, l.tx); err != nil {
+		return nil, Position{}, err
 	}
 	state, err := a.State(ctx)
-	return state, a.position, err
+	return state, a.state.Position, err
 }
 
 // NewestOrder is Store.NewestOrder of the tables as they are now.

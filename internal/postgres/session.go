@@ -54,28 +54,28 @@ var everySession = map[string]string{
 	"statement_timeout":                   "0",
 	"lock_timeout":                        "0",
 	"idle_in_transaction_session_timeout": "0",
-	"tcp_keepalives_idle":                 seconds(keepaliveIdle),
-	"tcp_keepalives_interval":             seconds(keepaliveInterval),
+	"tcp_keepalives_idle":                 inSeconds(keepaliveIdle),
+	"tcp_keepalives_interval":             inSeconds(keepaliveInterval),
 	"tcp_keepalives_count":                strconv.Itoa(keepaliveCount),
-	"tcp_user_timeout":                    milliseconds(userTimeout),
+	"tcp_user_timeout":                    inMilliseconds(userTimeout),
 }
 
 // newerSettings sets what not every version of Postgres has, and would refuse at the
 // startup. A platform may lack what the check of the client needs: then it stays off.
 var newerSettings = []string{
 	`SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'transaction_timeout')`,
-	`SELECT set_config(name, '` + milliseconds(deathCheck) + `', false) FROM pg_settings WHERE name = 'client_connection_check_interval'`,
+	`SELECT set_config(name, '` + inMilliseconds(deathCheck) + `', false) FROM pg_settings WHERE name = 'client_connection_check_interval'`,
 }
 
-func seconds(d time.Duration) string      { return strconv.Itoa(int(d / time.Second)) }
-func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+func inSeconds(d time.Duration) string      { return strconv.Itoa(int(d / time.Second)) }
+func inMilliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // ownLimits are settings of the sessions of a running server: they wait for other
 // sessions' locks for a while only, and never rest in a transaction.
 func ownLimits() map[string]string {
 	return map[string]string{
-		"lock_timeout":                        milliseconds(tableLockWait),
-		"idle_in_transaction_session_timeout": milliseconds(idleTransactionMax),
+		"lock_timeout":                        inMilliseconds(tableLockWait),
+		"idle_in_transaction_session_timeout": inMilliseconds(idleTransactionMax),
 	}
 }
 

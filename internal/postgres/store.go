@@ -168,22 +168,23 @@ type Position struct {
 }
 
 // Position reads where the projection stands.
-func (s *Store) Position(ctx context.Context) (Position, error) { return readPosition(ctx, s.conn) }
+func (s *Store) Position(ctx context.Context) (Position, error) {
+	state, err := readState(ctx, s.conn)
+	return state.Position, err
+}
 
-// readPosition is Store.Position on a connection or in a transaction.
-func readPosition(ctx context.Context, q interface {
+// rowQuerier is a connection or a transaction.
+type rowQuerier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) (Position, error) {
-	var p Position
-	var id *[16]byte
-	row := q.QueryRow(ctx, `SELECT applied_seq, journal_id, ack, orders_after FROM exchange_state`)
-	if err := row.Scan(&p.Applied, &id, &p.Ack, &p.OrdersAfter); err != nil {
-		return Position{}, fmt.Errorf("postgres: read exchange_state: %w", err)
+}
+
+// readState reads exchange_state.
+func readState(ctx context.Context, q rowQuerier) (state stateRow, err error) {
+	row := q.QueryRow(ctx, exchangeState.query(""))
+	if err := row.Scan(exchangeState.into(&state)...); err != nil {
+		return stateRow{}, fmt.Errorf("postgres: read exchange_state: %w", err)
 	}
-	if id != nil {
-		p.Journal = *id
-	}
-	return p, nil
+	return state, nil
 }
 
 // again connects again if the connection was lost.
@@ -241,9 +242,7 @@ func (s *Store) NewestOrder(ctx context.Context) (placed time.Time, err error) {
 }
 
 // newestOrder is Store.NewestOrder on a connection or in a transaction.
-func newestOrder(ctx context.Context, q interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) (placed time.Time, err error) {
+func newestOrder(ctx context.Context, q rowQuerier) (placed time.Time, err error) {
 	var seconds int64
 	err = q.QueryRow(ctx, `SELECT time FROM order_log ORDER BY id DESC LIMIT 1`).Scan(&seconds)
 	switch {
