@@ -44,7 +44,7 @@ const (
 var errPooler = fmt.Errorf("%w: a connection pooler is in between, and Outcry needs a direct connection: the lock and the settings of its sessions are lost in a pooler", errUnusable)
 
 // everySession is what every session of ours begins with, whatever its role or database
-// sets. A setting of the startup outlives RESET ALL, with which migrations end.
+// sets.
 //   - Plans made while a table was empty would be kept for ever.
 //   - No limit that is meant for other clients ends a batch, a load, or a copy. Those that
 //     need one have a deadline on this side.

@@ -31,9 +31,6 @@ const (
 	// killed loses it as soon as Postgres sees its connection gone.
 	lockWait = 5 * time.Second
 
-	// versionTable is where the migrator keeps the schema's version.
-	versionTable = "outcry_schema_version"
-
 	// reconnectMax bounds a connect with all that it asks: what answers nothing, though
 	// it takes all that is sent, is given up.
 	reconnectMax = 30 * time.Second
@@ -142,12 +139,8 @@ func (s *Store) lock(ctx context.Context) error {
 // planByKeys keeps the planner to indexes for this connection. The projector finds
 // rows by their keys; where the planner knows a table badly, or finds it small, it
 // would read all of it for each batch. What then looks dear must not be compiled
-// for that. It follows migrate, which ends with RESET ALL, and asks which settings
-// there are, since an older Postgres lacks some.
+// for that. It asks which settings there are, since an older Postgres lacks some.
 func (s *Store) planByKeys(ctx context.Context) error {
-	if err := setNewer(ctx, s.conn.PgConn()); err != nil {
-		return fmt.Errorf("postgres: %w", err)
-	}
 	_, err := s.conn.Exec(ctx, `SELECT set_config(name, 'off', false) FROM pg_settings
 		WHERE name IN ('enable_hashjoin', 'enable_mergejoin', 'enable_seqscan', 'enable_memoize', 'jit')`)
 	if err != nil {
