@@ -57,8 +57,11 @@ func connectArchive(ctx context.Context, url, name string) (*Archive, error) {
 	return a, nil
 }
 
-// begin opens the transaction that everything is read in.
+// begin opens the transaction that everything is read in, and reads where the projection
+// stands, within reconnectMax.
 func (a *Archive) begin(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, reconnectMax)
+	defer cancel()
 	if a.tx, err = a.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}); err != nil {
 		return fmt.Errorf("postgres: begin: %w", err)
 	}

@@ -32,19 +32,27 @@ func Tables() (all []Table) {
 const appliedPoll = 50 * time.Millisecond
 
 // OpenArchiveAt is OpenArchive as soon as the tables include record seq. Until then it
-// calls waiting with what they include, some 20 times a second, which may give up with
-// an error; so does ctx.
-func OpenArchiveAt(ctx context.Context, url string, seq uint64, waiting func(Position) error) (*Archive, error) {
+// calls waiting some 20 times a second, with what they include and whether a server has
+// the database, which alone brings them further. waiting may give up with an error; so
+// does ctx.
+func OpenArchiveAt(ctx context.Context, url string, seq uint64, waiting func(p Position, served bool) error) (*Archive, error) {
 	a, err := connectArchive(ctx, url, "outcry backup")
 	if err != nil {
 		return nil, err
 	}
-	for err == nil {
+	for {
 		if err = a.begin(ctx); err != nil || a.state.Applied >= seq {
 			break
 		}
-		if err = waiting(a.state.Position); err == nil {
-			err = a.pause(ctx)
+		var served bool
+		if served, err = a.served(ctx); err != nil {
+			break
+		}
+		if err = waiting(a.state.Position, served); err != nil {
+			break
+		}
+		if err = a.pause(ctx); err != nil {
+			break
 		}
 	}
 	if err != nil {
@@ -52,6 +60,18 @@ func OpenArchiveAt(ctx context.Context, url string, seq uint64, waiting func(Pos
 		return nil, err
 	}
 	return a, nil
+}
+
+// served reports whether a session has the lock of the server that writes.
+func (a *Archive) served(ctx context.Context) (yes bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, reconnectMax)
+	defer cancel()
+	err = a.tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+		WHERE d.datname = current_database() AND `+holdsLock+`)`, lockKeyHigh, lockKeyLow).Scan(&yes)
+	if err != nil {
+		return false, fmt.Errorf("postgres: ask whether a server has the database: %w", err)
+	}
+	return yes, nil
 }
 
 // pause ends the transaction and waits for a moment.

@@ -211,16 +211,25 @@ func (s *Store) endFormer(ctx context.Context) error {
 	return nil
 }
 
+// holdsLock says of a row l of pg_locks that it is of the lock on a database, and not of
+// somebody who waits for it. Its parameters are the two halves of the key.
+const (
+	holdsLock = `l.locktype = 'advisory' AND l.granted
+		AND l.classid = $1::bigint::oid AND l.objid = $2::bigint::oid AND l.objsubid = 1`
+	lockKeyHigh = int64(lockKey >> 32)
+	lockKeyLow  = int64(lockKey & (1<<32 - 1))
+)
+
 // holder returns why the lock could not be had: ErrTaken if another server holds it, and
 // an error that may pass if it is a former session of ours that does not end, or a
 // session that is no server.
 func (s *Store) holder(ctx context.Context) error {
-	const key = uint64(lockKey)
 	var pid int32
 	var name, role string
-	err := s.conn.QueryRow(ctx, `SELECT a.pid, coalesce(a.application_name, ''), coalesce(a.usename, '') FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-		WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database() AND l.database = a.datid
-		  AND l.classid = $1::bigint::oid AND l.objid = $2::bigint::oid AND l.objsubid = 1`, int64(key>>32), int64(key&(1<<32-1))).Scan(&pid, &name, &role)
+	err := s.conn.QueryRow(ctx, `SELECT a.pid, coalesce(a.application_name, ''), coalesce(a.usename, '')
+		  FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+		 WHERE a.datname = current_database() AND l.database = a.datid AND `+holdsLock,
+		lockKeyHigh, lockKeyLow).Scan(&pid, &name, &role)
 	database := s.conn.Config().Database
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

@@ -31,7 +31,7 @@ const (
 	// killed loses it as soon as Postgres sees its connection gone.
 	lockWait = 5 * time.Second
 
-	// reconnectMax bounds a connect with all that it asks: what answers nothing, though
+	// reconnectMax bounds a connect with all that it asks, as for where the tables stand: what answers nothing, though
 	// it takes all that is sent, is given up.
 	reconnectMax = 30 * time.Second
 )
