@@ -33,7 +33,7 @@ type TakeOptions struct {
 	BytesMax int64 // that the backup may have; 0 means any number
 
 	Program  string           // version of this program
-	Progress func(say string) // is told how it goes; nil means nobody wants to know
+	Progress func(say string) // is told how it goes; nil means that nobody is told
 }
 
 // tokensName is the file that says who may do what.

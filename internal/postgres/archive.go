@@ -11,7 +11,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Archive is a database as it stands at one moment, for whoever checks it. It
+// Archive is a database as it stands at one moment, for callers that check it. It
 // writes nothing, takes no lock, and does not see what is written meanwhile. Its
 // methods are for one goroutine at a time.
 type Archive struct {
@@ -30,7 +30,7 @@ func (e *RowError) Error() string { return fmt.Sprintf("%s, %s: %s", e.Table, e.
 
 // OpenArchive connects to the database that url names and looks at it from then
 // on as it is now. Close ends it. The error says why it could not be reached, or
-// that it is not a database of this version of the program; Unusable tells which.
+// that it is not a database of this version of the program; Unusable reports which.
 func OpenArchive(ctx context.Context, url string) (*Archive, error) {
 	a, err := connectArchive(ctx, url, "outcry verify")
 	if err != nil {

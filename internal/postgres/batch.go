@@ -217,7 +217,7 @@ func (b *batch) settle(e *exchange.Event, f exchange.Fill) {
 }
 
 // cancel adds a cancel and gives back the hold. n is its place in a cancel of many
-// orders, 0 where it is by itself.
+// orders, 0 if it is by itself.
 func (b *batch) cancel(e *exchange.Event, n int32) {
 	b.hold(e, -e.Shares)
 	b.row = record{Event: *e, seq: b.last, n: n}

@@ -52,7 +52,7 @@ func OpenLoader(ctx context.Context, url string) (l *Loader, err error) {
 func (l *Loader) Close() { l.store.Close() }
 
 // CheckEmpty returns an *OccupiedError that names the first relation in the database
-// that is neither the system's nor an extension's, nil where there is none.
+// that is neither the system's nor an extension's, nil if there is none.
 func (l *Loader) CheckEmpty(ctx context.Context) error {
 	var found string
 	err := l.tx.QueryRow(ctx, `
@@ -70,7 +70,7 @@ func (l *Loader) CheckEmpty(ctx context.Context) error {
 	return &OccupiedError{l.store.conn.Config().Database, found}
 }
 
-// Epoch returns the epoch where the database holds an exchange, 0 where it holds none.
+// Epoch returns the epoch if the database holds an exchange, 0 if it holds none.
 func (l *Loader) Epoch(ctx context.Context) (epoch uint64, err error) {
 	there := false
 	err = l.tx.QueryRow(ctx, `SELECT to_regclass('exchange_state') IS NOT NULL AND to_regclass($1) IS NOT NULL`, versionTable).Scan(&there)

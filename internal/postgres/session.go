@@ -163,7 +163,7 @@ func setNewer(ctx context.Context, conn *pgconn.PgConn) error {
 }
 
 // Names of a server's sessions. Each is followed by the number of its data directory,
-// where there is one.
+// if there is one.
 const (
 	writerName  = "outcryd"
 	historyName = "outcryd history"

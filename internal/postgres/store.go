@@ -47,7 +47,7 @@ type Store struct {
 }
 
 // Open connects to the database that url names, brings its schema up to date,
-// takes its lock and raises its epoch. It tries once. Where Unusable tells so of
+// takes its lock and raises its epoch. It tries once. If Unusable reports so of
 // the error, a further try is in vain. The log tells of an upgrade of the schema, which
 // may take long. Close ends it.
 func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
@@ -57,7 +57,7 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 // OpenChecked is Open for the server of the data directory of a number, which
 // DirectoryNumber returns: sessions that a former server of it has left are ended.
 // Before it changes an exchange calls check with where the
-// projection stands, but for OrdersAfter, and whether the schema has to be upgraded. In a
+// projection stands, except for OrdersAfter, and whether the schema has to be upgraded. In a
 // database without an exchange the position is zero. An error of check is returned, and
 // no exchange has changed.
 func OpenChecked(ctx context.Context, url, number string, log *slog.Logger, check func(p Position, upgrade bool) error) (*Store, error) {
@@ -225,7 +225,7 @@ func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, ski
 	return ordersAfter, nil
 }
 
-// NewestOrder returns when the newest order was placed, zero where there is none. The
+// NewestOrder returns when the newest order was placed, zero if there is none. The
 // error says why it could not be read.
 func (s *Store) NewestOrder(ctx context.Context) (placed time.Time, err error) {
 	if err := s.again(ctx); err != nil {

@@ -185,7 +185,7 @@ var executionLog = &table[execution]{"execution_log", []column[execution]{
 // What each of an order's two sides sees of an execution.
 var executionSeen = executionLog.pick("shares", "price", "time")
 
-// holdings are the tables that have a state, but for what orders have executed.
+// holdings are the tables that have a state, except for what orders have executed.
 type holdings struct {
 	accounts  *table[accountRow]
 	symbols   *table[symbolRow]
