@@ -100,7 +100,7 @@ func writeFile(path string, content []byte) error {
 }
 
 // Check reads a whole backup and returns what it says of itself. The error is a
-// *DamageError where it is not whole, or says that it is none or cannot be read.
+// *DamageError if it is not whole, or says that it is none or cannot be read.
 func Check(r io.Reader) (Header, Trailer, error) {
 	b, err := NewReader(r)
 	for err == nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What is not as it was at the original, for whoever restores.
+// What is not as it was at the original, for those who restore.
 
 // findSince finds out from when on answers may be missing. What was answered when the
 // backup began is in it, unless it was taken without a look at the journal: then only
@@ -28,7 +28,7 @@ const (
 )
 
 // SkipOrders returns how many order ids are left out where answers may be lost that were
-// given since a time, zero where no order is known.
+// given since a time, zero if no order is known.
 func SkipOrders(since time.Time) uint64 {
 	skip := skipTime
 	if !since.IsZero() {
@@ -37,7 +37,7 @@ func SkipOrders(since time.Time) uint64 {
 	return uint64(skip.Seconds()) * orderRateMax
 }
 
-// tokens returns the file that the tokens are taken of, "" where there are none.
+// tokens returns the file that the tokens are taken of, "" if there are none.
 func (r *restoring) tokens() string {
 	isTokens := func(f File) bool { return f.Name == tokensName }
 	switch {
@@ -50,7 +50,7 @@ func (r *restoring) tokens() string {
 }
 
 // TokensOfBackup reports whether the tokens are those of the backup, and not newer ones that
-// lay beside the journal. Whoever finishes a restore may name the backup in another way
+// lay beside the journal. The caller that finishes a restore may name the backup in another way
 // than the one that began it, so the two names are not compared.
 func (r Restored) TokensOfBackup() bool {
 	return r.Tokens != "" && (r.Journal == "" || r.Tokens != filepath.Join(r.Journal, tokensName))

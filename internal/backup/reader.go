@@ -38,7 +38,7 @@ type Reader struct {
 
 // Section is a part of a backup: a table or a file.
 type Section struct {
-	Table *Table // nil where it is a file
+	Table *Table // nil if it is a file
 	File  *File
 }
 

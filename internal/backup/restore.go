@@ -35,7 +35,7 @@ type RestoreOptions struct {
 
 	SegmentBytes int64            // size of the new journal's first segment; 0 means the journal's default
 	Log          *slog.Logger     // of the local cluster
-	Progress     func(say string) // is told of each step; nil means nobody wants to know
+	Progress     func(say string) // is told of each step; nil means that nobody is told
 }
 
 // Restored is what a restore has come to.
@@ -43,19 +43,19 @@ type Restored struct {
 	Header   Header
 	Last     uint64   // the last record: the backup's, or the journal's
 	Digest   [32]byte // of the state at Last
-	Compared bool     // false where the digest in the backup is of another listing than this program's
+	Compared bool     // false if the digest in the backup is of another listing than this program's
 	Finished bool     // a restore that was cut off had done everything but say so
 
 	// Journal is the directory of the journal whose later records are done as well, ""
-	// where there is none. A restore that was cut off may have had it.
+	// if there is none. A restore that was cut off may have had it.
 	Journal string
 
 	// Tokens is the file that the tokens are of: the backup, or the one beside the journal;
-	// "" where there are none.
+	// "" if there are none.
 	Tokens string
 
 	// Since is when the first of what is lost without a journal may have been answered. It
-	// is zero where that may have been at any time.
+	// is zero if that may have been at any time.
 	Since time.Time
 
 	// NextOrder is the id of the next order: above all that the original may have given
@@ -91,7 +91,7 @@ type restoring struct {
 	o        RestoreOptions
 	header   Header
 	trailer  Trailer
-	found    *marker // of a restore that was cut off; nil where there was none
+	found    *marker // of a restore that was cut off; nil if there was none
 	marker   marker  // ours
 	from     string  // the journal to go on with, "" for none
 	beside   bool    // it lies in a data directory, whose small files count
@@ -156,7 +156,7 @@ func (r *restoring) clear() error {
 	return nil
 }
 
-// startCluster makes the local cluster, where no database is named.
+// startCluster makes the local cluster, if no database is named.
 func (r *restoring) startCluster(ctx context.Context) (err error) {
 	if r.o.DatabaseURL != "" {
 		return nil

@@ -33,7 +33,7 @@ type TakeOptions struct {
 	BytesMax int64 // that the backup may have; 0 means any number
 
 	Program  string           // version of this program
-	Progress func(say string) // is told how it goes; nil means nobody wants to know
+	Progress func(say string) // is told how it goes; nil means that nobody is told
 }
 
 // tokensName is the file that says who may do what.
@@ -41,6 +41,10 @@ const tokensName = "tokens"
 
 // smallFiles are files of the data directory that belong to the exchange.
 var smallFiles = []string{tokensName}
+
+// unservedMax is for how long a backup waits for tables that no server brings further. One
+// that restarts, or has lost its connection, has the database again sooner.
+var unservedMax = 15 * time.Second
 
 // progressEvery is how often a wait and a copy tell how it goes.
 const progressEvery = 2 * time.Second
@@ -95,35 +99,58 @@ func (t *taking) open(ctx context.Context) (*postgres.Archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	told := t.begun
-	belongs := func(p postgres.Position) error {
-		if p.Journal != id {
-			return fmt.Errorf("backup: the journal in %s is %x, and the database follows %x: they are not of the same exchange", t.o.Data, id, p.Journal)
-		}
-		return nil
-	}
-	archive, err := postgres.OpenArchiveAt(ctx, t.o.DatabaseURL, seq, func(p postgres.Position) error {
-		if err := belongs(p); err != nil {
-			return err
-		}
-		if time.Since(t.begun) > t.o.Wait {
-			return fmt.Errorf("backup: after %s the database holds records up to %d, and the journal had %d when the backup began: "+
-				"is outcryd running, and Postgres up to it? --wait lets it wait for longer", t.o.Wait, p.Applied, seq)
-		}
-		if time.Since(told) > progressEvery {
-			told = time.Now()
-			t.o.Progress(fmt.Sprintf("waiting until the database holds record %d; it has %d", seq, p.Applied))
-		}
-		return nil
-	})
+	w := waiting{taking: t, journal: id, seq: seq, told: t.begun, served: t.begun}
+	archive, err := postgres.OpenArchiveAt(ctx, t.o.DatabaseURL, seq, w.look)
 	if err != nil {
 		return nil, err
 	}
-	if err := belongs(archive.Position()); err != nil {
+	if err := w.belongs(archive.Position()); err != nil {
 		archive.Close()
 		return nil, err
 	}
 	return archive, nil
+}
+
+// waiting is a wait until the tables hold what the journal held when the backup began.
+type waiting struct {
+	*taking
+	journal [16]byte
+	seq     uint64
+	told    time.Time // when it was said last that it waits
+	served  time.Time // when a server had the database last
+}
+
+// belongs returns an error if the database follows another journal.
+func (w *waiting) belongs(p postgres.Position) error {
+	if p.Journal != w.journal {
+		return fmt.Errorf("backup: the journal in %s is %x, and the database follows %x: they are not of the same exchange",
+			w.o.Data, w.journal, p.Journal)
+	}
+	return nil
+}
+
+// look returns why to wait no longer, nil to go on.
+func (w *waiting) look(p postgres.Position, served bool) error {
+	if err := w.belongs(p); err != nil {
+		return err
+	}
+	now := time.Now()
+	if served {
+		w.served = now
+	}
+	behind := fmt.Sprintf("the database holds records up to %d, and the journal had %d when the backup began", p.Applied, w.seq)
+	switch {
+	case now.Sub(w.begun) > w.o.Wait:
+		return fmt.Errorf("backup: after %s %s: is outcryd running, and Postgres up to it? --wait lets it wait for longer",
+			w.o.Wait, behind)
+	case now.Sub(w.served) > unservedMax:
+		return fmt.Errorf("backup: %s, and for %s no server had the database that could bring it further: "+
+			"start outcryd, or take what the database has with --without-journal", behind, unservedMax)
+	case now.Sub(w.told) > progressEvery:
+		w.told = now
+		w.o.Progress(fmt.Sprintf("waiting until the database holds record %d; it has %d", w.seq, p.Applied))
+	}
+	return nil
 }
 
 // write writes the whole file.
@@ -164,13 +191,9 @@ func (t *taking) describe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	epoch, err := a.Epoch(ctx)
-	if err != nil {
-		return err
-	}
 	p := a.Position()
 	t.header = Header{Program: t.o.Program, Postgres: a.Server(), Begun: t.begun.UTC(), Taken: taken.UTC(),
-		Journal: p.Journal, Seq: p.Applied, Ack: p.Ack, Epoch: epoch, Schema: postgres.SchemaVersion(),
+		Journal: p.Journal, Seq: p.Applied, Ack: p.Ack, Epoch: a.Epoch(), Schema: postgres.SchemaVersion(),
 		Digest: state.Digest(), Listing: exchange.DigestListing(), WithoutJournal: t.o.WithoutJournal}
 	return nil
 }

@@ -146,7 +146,7 @@ func (b *Writer) block(k kind, content []byte) {
 	b.write(block)
 }
 
-// checksum covers the head of a block but for the checksum, and what is stored.
+// checksum covers the head of a block except for the checksum, and what is stored.
 func checksum(head, stored []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head[:16], castagnoli), castagnoli, stored)
 }

@@ -11,14 +11,13 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Archive is a database as it stands at one moment, for whoever checks it. It
+// Archive is a database as it stands at one moment, for callers that check it. It
 // writes nothing, takes no lock, and does not see what is written meanwhile. Its
 // methods are for one goroutine at a time.
 type Archive struct {
-	conn     *pgx.Conn
-	tx       pgx.Tx
-	position Position
-	after    uint64
+	conn  *pgx.Conn
+	tx    pgx.Tx
+	state stateRow
 }
 
 // RowError names a row that cannot be as it is, whatever the journal says.
@@ -31,7 +30,7 @@ func (e *RowError) Error() string { return fmt.Sprintf("%s, %s: %s", e.Table, e.
 
 // OpenArchive connects to the database that url names and looks at it from then
 // on as it is now. Close ends it. The error says why it could not be reached, or
-// that it is not a database of this version of the program; Unusable tells which.
+// that it is not a database of this version of the program; Unusable reports which.
 func OpenArchive(ctx context.Context, url string) (*Archive, error) {
 	a, err := connectArchive(ctx, url, "outcry verify")
 	if err != nil {
@@ -58,21 +57,19 @@ func connectArchive(ctx context.Context, url, name string) (*Archive, error) {
 	return a, nil
 }
 
-// begin opens the transaction that everything is read in.
+// begin opens the transaction that everything is read in, and reads where the projection
+// stands, within reconnectMax.
 func (a *Archive) begin(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, reconnectMax)
+	defer cancel()
 	if a.tx, err = a.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}); err != nil {
 		return fmt.Errorf("postgres: begin: %w", err)
 	}
 	if err := a.checkVersion(ctx); err != nil {
 		return err
 	}
-	if a.position, err = readPosition(ctx, a.tx); err != nil {
-		return err
-	}
-	if err := a.tx.QueryRow(ctx, `SELECT history_after FROM exchange_state`).Scan(&a.after); err != nil {
-		return fmt.Errorf("postgres: read exchange_state: %w", err)
-	}
-	return nil
+	a.state, err = readState(ctx, a.tx)
+	return err
 }
 
 // checkVersion refuses a schema that is not the one that this program knows.
@@ -97,17 +94,17 @@ func (a *Archive) checkVersion(ctx context.Context) error {
 func (a *Archive) Close() { (&Store{conn: a.conn}).Close() }
 
 // Position returns where the projection stands.
-func (a *Archive) Position() Position { return a.position }
+func (a *Archive) Position() Position { return a.state.Position }
 
 // HistoryAfter returns the record after which history begins: 0, or the last one
 // that was applied before the schema kept each record's row.
-func (a *Archive) HistoryAfter() uint64 { return a.after }
+func (a *Archive) HistoryAfter() uint64 { return a.state.historyAfter }
 
 // Opening returns the state that history begins with, as of HistoryAfter. What an
 // order had executed by then is given as one execution.
 func (a *Archive) Opening(ctx context.Context) (*exchange.Snapshot, error) {
-	snap := &exchange.Snapshot{Seq: a.after}
-	if err := loadTables(ctx, a.tx, "opening_", snap); err != nil {
+	snap := &exchange.Snapshot{Seq: a.state.historyAfter}
+	if err := loadTables(ctx, a.tx, opening, snap); err != nil {
 		return nil, err
 	}
 	sumExecutions(snap)
@@ -121,8 +118,8 @@ func (a *Archive) Opening(ctx context.Context) (*exchange.Snapshot, error) {
 // Tables returns the state that the tables hold, as of Position, without what
 // open orders have executed.
 func (a *Archive) Tables(ctx context.Context) (*exchange.Snapshot, error) {
-	snap := &exchange.Snapshot{Seq: a.position.Applied}
-	if err := loadTables(ctx, a.tx, "", snap); err != nil {
+	snap := &exchange.Snapshot{Seq: a.state.Applied}
+	if err := loadTables(ctx, a.tx, present, snap); err != nil {
 		return nil, err
 	}
 	row := a.tx.QueryRow(ctx, `SELECT coalesce(max(id), 0) FROM order_log`)

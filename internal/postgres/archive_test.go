@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -155,4 +156,28 @@ func TestRecordsHaveTheirRows(t *testing.T) {
 		table, key := RecordRow(&e, 5)
 		require.Equal(t, want, fmt.Sprintf("%s, %s", table, key))
 	}
+}
+
+// TestWhoWaitsForTablesIsToldWhetherAServerHasThem: it alone brings them further.
+func TestWhoWaitsForTablesIsToldWhetherAServerHasThem(t *testing.T) {
+	url := pgtest.NewDatabase(t)
+	s := mustOpen(t, url)
+	enough := errors.New("enough")
+	var looks []bool
+	look := func(_ Position, served bool) error {
+		switch looks = append(looks, served); len(looks) {
+		case 2:
+			s.Close()
+			return nil
+		case 20:
+			return errors.New("the lock of a closed connection stays")
+		}
+		if !served {
+			return enough
+		}
+		return nil
+	}
+	_, err := OpenArchiveAt(background, url, 1, look)
+	require.ErrorIs(t, err, enough)
+	require.Equal(t, []bool{true, true}, looks[:2])
 }

@@ -24,9 +24,13 @@ type batch struct {
 	traded map[exchange.Symbol]*exchange.Traded
 
 	// The rows that the logs get.
-	placementLog, orderLog, executionLog, partLog, cancelLog, haltLog, refs copyRows
+	placementLog, orderLog, partLog, cancelLog, haltLog, refs copyRows[record]
+	executionLog                                              copyRows[execution]
 
-	orders   []orderState
+	row       record    // of the record that is added, or of one of its cancels
+	execution execution // that is added
+
+	orders   []exchange.OrderState                // of this batch, at its end
 	accepted map[exchange.OrderID]int             // orders of this batch → index in orders
 	taken    map[exchange.OrderID]exchange.Shares // open shares that older orders lost by executions
 	canceled map[exchange.OrderID]exchange.Shares // older orders that were canceled, with all that was open before the batch
@@ -50,18 +54,11 @@ func (k positionKey) compare(l positionKey) int {
 	return cmp.Or(cmp.Compare(k.symbol, l.symbol), cmp.Compare(k.account, l.account))
 }
 
-// orderState is an order of this batch at its end.
-type orderState struct {
-	id      exchange.OrderID
-	account exchange.AccountID
-	symbol  exchange.Symbol
-	amount  int64 // negative sells
-	limit   exchange.Price
-	open    exchange.Shares
-}
-
 func newBatch() *batch {
 	return &batch{
+		placementLog: newCopy(placementLog), orderLog: newCopy(orderLog), partLog: newCopy(partLog),
+		cancelLog: newCopy(cancelLog), haltLog: newCopy(haltLog), refs: newCopy(refTable), executionLog: newCopy(executionLog),
+
 		opened:    make(map[exchange.AccountID]openedRow),
 		accounts:  make(map[exchange.AccountID]*cashChange),
 		made:      make(map[exchange.Symbol]uint64),
@@ -85,9 +82,10 @@ func (b *batch) reset(seq uint64) {
 	clear(b.positions)
 	clear(b.halts)
 	clear(b.traded)
-	for _, log := range []*copyRows{&b.placementLog, &b.orderLog, &b.executionLog, &b.partLog, &b.cancelLog, &b.haltLog, &b.refs} {
+	for _, log := range []*copyRows[record]{&b.placementLog, &b.orderLog, &b.partLog, &b.cancelLog, &b.haltLog, &b.refs} {
 		log.reset()
 	}
+	b.executionLog.reset()
 	b.orders = b.orders[:0]
 	clear(b.accepted)
 	clear(b.taken)
@@ -109,8 +107,9 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 		return fmt.Errorf("postgres: journal record %d follows record %d", seq, b.last)
 	}
 	b.last = seq
+	b.row = record{Event: *e, seq: seq}
 	if e.Ref != "" {
-		b.refs.ref(e, seq)
+		b.refs.add(&b.row)
 	}
 	switch e.Kind {
 	case exchange.AccountOpened:
@@ -120,13 +119,14 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 		b.made[e.Symbol] = seq
 		b.placed[e.Symbol] = exchange.Position{}
 	case exchange.SharesDeposited:
-		b.placementLog.placement(e, seq)
+		b.placementLog.add(&b.row)
 		b.placed[e.Symbol] = b.placed[e.Symbol].Add(e.Deposited)
 		b.shares(e.Symbol, e.Account, e.Deposited, exchange.Position{})
 	case exchange.OrderAccepted:
 		b.accept(e)
 	case exchange.OrderContinued:
-		b.partLog.part(e, seq)
+		b.row.last = int32(e.Before + len(e.Fills))
+		b.partLog.add(&b.row)
 		b.execute(e)
 	case exchange.OrderCanceled:
 		b.cancel(e, 0)
@@ -136,10 +136,10 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 			b.cancel(&one, int32(i+1))
 		}
 	case exchange.SymbolHalted:
-		b.haltLog.halt(e, seq)
+		b.haltLog.add(&b.row)
 		b.halts[e.Symbol] = &exchange.Halt{Since: e.Time, Reason: e.Reason}
 	case exchange.SymbolResumed:
-		b.haltLog.halt(e, seq)
+		b.haltLog.add(&b.row)
 		b.halts[e.Symbol] = nil
 	default:
 		return fmt.Errorf("postgres: journal record %d is of unknown kind %s", seq, e.Kind)
@@ -150,13 +150,10 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 // accept adds an order, its hold, and its fills.
 func (b *batch) accept(e *exchange.Event) {
 	b.hold(e, e.Shares)
-	o := orderState{id: e.Order, account: e.Account, symbol: e.Symbol, amount: int64(e.Shares), limit: e.Limit, open: e.Shares}
-	if e.Side == exchange.Sell {
-		o.amount = -o.amount
-	}
-	b.orderLog.order(&o, e.Time, b.last)
+	b.orderLog.add(&b.row)
 	b.accepted[e.Order] = len(b.orders)
-	b.orders = append(b.orders, o)
+	b.orders = append(b.orders, exchange.OrderState{ID: e.Order, Account: e.Account, Symbol: e.Symbol, Side: e.Side,
+		Shares: e.Shares, Limit: e.Limit, Open: e.Shares})
 	b.execute(e)
 }
 
@@ -165,7 +162,9 @@ func (b *batch) execute(e *exchange.Event) {
 	var executed exchange.Shares
 	for i := range e.Fills {
 		f := &e.Fills[i]
-		b.executionLog.execution(e, i)
+		b.execution = execution{order: e.Order, resting: f.Resting, n: e.Before + i + 1, symbol: e.Symbol,
+			buys: e.Side == exchange.Buy, Execution: exchange.Execution{Shares: f.Shares, Price: f.Price, Time: e.Time}}
+		b.executionLog.add(&b.execution)
 		executed += f.Shares
 		b.take(f.Resting, f.Shares)
 		b.settle(e, *f)
@@ -177,7 +176,7 @@ func (b *batch) execute(e *exchange.Event) {
 // take takes executed shares from what is open of an order.
 func (b *batch) take(id exchange.OrderID, shares exchange.Shares) {
 	if m, ok := b.accepted[id]; ok {
-		b.orders[m].open -= shares
+		b.orders[m].Open -= shares
 	} else if shares > 0 {
 		b.taken[id] += shares
 	}
@@ -218,12 +217,13 @@ func (b *batch) settle(e *exchange.Event, f exchange.Fill) {
 }
 
 // cancel adds a cancel and gives back the hold. n is its place in a cancel of many
-// orders, 0 where it is by itself.
+// orders, 0 if it is by itself.
 func (b *batch) cancel(e *exchange.Event, n int32) {
 	b.hold(e, -e.Shares)
-	b.cancelLog.cancel(e, b.last, n)
+	b.row = record{Event: *e, seq: b.last, n: n}
+	b.cancelLog.add(&b.row)
 	if m, ok := b.accepted[e.Order]; ok {
-		b.orders[m].open = 0
+		b.orders[m].Open = 0
 	} else {
 		b.canceled[e.Order] = e.Shares + b.taken[e.Order]
 		delete(b.taken, e.Order)

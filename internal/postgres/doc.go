@@ -10,7 +10,7 @@
 //     transaction that also moves exchange_state.applied_seq, so that applying a
 //     record twice is impossible.
 //   - History answers for orders that memory no longer holds.
-//   - Archive reads the journal back out of the tables, for whoever checks them.
+//   - Archive reads the journal back out of the tables, for callers that check them.
 //
 // The schema is in the migrations folder; the local cluster in package cluster.
 package postgres

@@ -18,48 +18,41 @@ type Table struct {
 	Columns []string `json:"columns"`
 }
 
-// layout is every table of the schema but the migrator's, with all columns. A test
-// compares it with what the migrations make.
-var layout = []Table{
-	{"exchange_state", []string{"one", "applied_seq", "epoch", "journal_id", "ack", "history_after", "orders_after"}},
-	{"accounts", []string{"id", "opened", "balance", "held", "seq"}},
-	{"symbols", []string{"sym", "placed", "seq", "halted_at", "halt_reason"}},
-	{"positions", []string{"sym", "account", "shares", "held"}},
-	{"market", []string{"sym", "trades", "shares", "notional", "last_price", "last_time"}},
-	{"placement_log", []string{"seq", "sym", "account", "shares"}},
-	{"order_log", []string{"id", "account", "sym", "amount", "limit_price", "time", "seq"}},
-	{"execution_log", []string{"order_id", "n", "resting_id", "sym", "buys", "shares", "price", "time"}},
-	{"part_log", []string{"seq", "order_id", "first_n", "last_n", "open", "time"}},
-	{"cancel_log", []string{"order_id", "shares", "time", "seq", "n"}},
-	{"halt_log", []string{"seq", "sym", "halted", "reason", "time"}},
-	{"refs", []string{"account", "ref", "seq", "order_id"}},
-	{"resting_orders", []string{"id", "account", "sym", "amount", "limit_price", "open"}},
-	{"opening_accounts", []string{"id", "opened", "balance", "held"}},
-	{"opening_symbols", []string{"sym", "placed", "halted_at", "halt_reason"}},
-	{"opening_positions", []string{"sym", "account", "shares", "held"}},
-	{"opening_resting_orders", []string{"id", "account", "sym", "amount", "limit_price", "open"}},
+// Tables lists every table that a backup of the schema's present version keeps: all but
+// the one with the version.
+func Tables() (all []Table) {
+	for _, t := range allTables {
+		d, _, _ := t.describe()
+		all = append(all, d)
+	}
+	return all
 }
-
-// Tables lists every table that a backup of the schema's present version keeps.
-func Tables() []Table { return layout }
 
 // appliedPoll is how often applied_seq is looked at while it is waited for.
 const appliedPoll = 50 * time.Millisecond
 
 // OpenArchiveAt is OpenArchive as soon as the tables include record seq. Until then it
-// calls waiting with what they include, some 20 times a second, which may give up with
-// an error; so does ctx.
-func OpenArchiveAt(ctx context.Context, url string, seq uint64, waiting func(Position) error) (*Archive, error) {
+// calls waiting some 20 times a second, with what they include and whether a server has
+// the database, which alone brings them further. waiting may give up with an error; so
+// does ctx.
+func OpenArchiveAt(ctx context.Context, url string, seq uint64, waiting func(p Position, served bool) error) (*Archive, error) {
 	a, err := connectArchive(ctx, url, "outcry backup")
 	if err != nil {
 		return nil, err
 	}
-	for err == nil {
-		if err = a.begin(ctx); err != nil || a.position.Applied >= seq {
+	for {
+		if err = a.begin(ctx); err != nil || a.state.Applied >= seq {
 			break
 		}
-		if err = waiting(a.position); err == nil {
-			err = a.pause(ctx)
+		var served bool
+		if served, err = a.served(ctx); err != nil {
+			break
+		}
+		if err = waiting(a.state.Position, served); err != nil {
+			break
+		}
+		if err = a.pause(ctx); err != nil {
+			break
 		}
 	}
 	if err != nil {
@@ -67,6 +60,18 @@ func OpenArchiveAt(ctx context.Context, url string, seq uint64, waiting func(Pos
 		return nil, err
 	}
 	return a, nil
+}
+
+// served reports whether a session has the lock of the server that writes.
+func (a *Archive) served(ctx context.Context) (yes bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, reconnectMax)
+	defer cancel()
+	err = a.tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+		WHERE d.datname = current_database() AND `+holdsLock+`)`, lockKeyHigh, lockKeyLow).Scan(&yes)
+	if err != nil {
+		return false, fmt.Errorf("postgres: ask whether a server has the database: %w", err)
+	}
+	return yes, nil
 }
 
 // pause ends the transaction and waits for a moment.
@@ -85,14 +90,8 @@ func (a *Archive) pause(ctx context.Context) error {
 // Server returns the version of Postgres, in its own words.
 func (a *Archive) Server() string { return a.conn.PgConn().ParameterStatus("server_version") }
 
-// Epoch returns how many servers have had the database, or a number above all of
-// them. The error says why it could not be read.
-func (a *Archive) Epoch(ctx context.Context) (epoch uint64, err error) {
-	if err := a.tx.QueryRow(ctx, `SELECT epoch FROM exchange_state`).Scan(&epoch); err != nil {
-		return 0, fmt.Errorf("postgres: read exchange_state: %w", err)
-	}
-	return epoch, nil
-}
+// Epoch returns how many servers have had the database, or a number above all of them.
+func (a *Archive) Epoch() uint64 { return a.state.epoch }
 
 // Dump writes the rows of a table to w, as COPY writes them as text in UTF-8, and
 // returns how many there are. The error says why they could not be read, or is w's.
@@ -148,7 +147,7 @@ func (a *Archive) countExecutions(ctx context.Context, snap *exchange.Snapshot) 
 	var n int
 	sql := `SELECT id, (SELECT count(*) FROM execution_log WHERE order_id = id)
 		FROM (SELECT max(id) AS id FROM resting_orders WHERE open < abs(amount) GROUP BY sym) newest ORDER BY id`
-	return each(ctx, a.tx, sql, []any{&id, &n}, func() error {
+	return load(ctx, a.tx, sql, []any{&id, &n}, func() error {
 		for snap.Orders[next].ID != id {
 			next++
 		}

@@ -125,24 +125,9 @@ func (a *array) cash(v exchange.Cash) { a.n, a.b = a.n+1, appendCash(a.b, v) }
 
 func (a *array) position(v exchange.Position) { a.n, a.b = a.n+1, appendPosition(a.b, v) }
 
-// copyRows are rows for COPY in its binary format: each is the number of its
-// columns and then its values.
-type copyRows struct {
-	n int
-	b []byte
-}
-
+// What is before and behind the rows of a COPY in its binary format.
 const (
 	// The header is a signature, flags, and the length of an extension.
 	copyHeader  = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
 	copyTrailer = "\xff\xff"
 )
-
-// reset leaves no rows.
-func (c *copyRows) reset() { c.n, c.b = 0, append(c.b[:0], copyHeader...) }
-
-// row begins a row, whose values are to be appended to what it returns.
-func (c *copyRows) row(columns uint16) []byte {
-	c.n++
-	return binary.BigEndian.AppendUint16(c.b, columns)
-}

@@ -93,43 +93,43 @@ func (h *History) try(ctx context.Context, id exchange.OrderID, after, most int)
 	return o, true, nil
 }
 
+// closedOrder is an order with what became of it.
+var closedOrder = `SELECT ` + orderLog.list("o") + `, coalesce(r.open, 0), coalesce(c.shares, 0), coalesce(c.time, 0)
+	  FROM order_log o
+	  LEFT JOIN resting_orders r ON r.id = o.id
+	  LEFT JOIN cancel_log c ON c.order_id = o.id
+	 WHERE o.id = $1`
+
 // order reads one order, or returns pgx.ErrNoRows.
 func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, err error) {
-	row := tx.QueryRow(ctx, `
-		SELECT o.account, o.sym, o.amount, o.limit_price, coalesce(r.open, 0), coalesce(c.shares, 0), coalesce(c.time, 0), coalesce(o.seq, 0)
-		  FROM order_log o
-		  LEFT JOIN resting_orders r ON r.id = o.id
-		  LEFT JOIN cancel_log c ON c.order_id = o.id
-		 WHERE o.id = $1`, id)
-	var amount int64
-	err = row.Scan((*string)(&o.Account), (*string)(&o.Symbol), &amount, &o.Limit, &o.Status.Open, &o.Status.Canceled, &o.Status.CanceledAt, &o.Seq)
-	if err != nil {
+	var r record
+	into := append(orderLog.into(&r), &o.Status.Open, &o.Status.Canceled, &o.Status.CanceledAt)
+	if err = tx.QueryRow(ctx, closedOrder, id).Scan(into...); err != nil {
 		return o, err
 	}
-	o.Side, o.Shares = sideOf(amount)
+	o.Account, o.Symbol, o.Side, o.Shares, o.Limit, o.Seq = r.Account, r.Symbol, r.Side, r.Shares, r.Limit, r.seq
 	o.Status.CanceledAt *= exchange.Second
 	o.Status.Executions, err = executions(ctx, tx, id, after, most)
 	return o, err
 }
 
 // executions reads up to most executions of an order, those behind the first after: first
-// as aggressing order, then as resting one, as executionsOf has them. Each part is read
+// as taker, then as resting order, as executionsOf has them. Each part is read
 // along its index, from its begin: a page needs no sort of all.
 func executions(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int) (all []exchange.Execution, err error) {
 	for _, part := range []struct{ key, place string }{{"order_id", "n"}, {"resting_id", "order_id"}} {
 		if most == 0 {
 			return all, nil
 		}
-		rows, err := tx.Query(ctx, `SELECT shares, price, time FROM execution_log WHERE `+part.key+` = $1 ORDER BY `+part.place+
-			` OFFSET $2 LIMIT $3`, id, after, most)
+		page := executionSeen.query(" WHERE " + part.key + " = $1 ORDER BY " + part.place + " OFFSET $2 LIMIT $3")
+		rows, err := tx.Query(ctx, page, id, after, most)
 		if err != nil {
 			return nil, err
 		}
-		var e exchange.Execution
+		var x execution
 		found := 0
-		_, err = pgx.ForEachRow(rows, []any{&e.Shares, &e.Price, &e.Time}, func() error {
-			e.Time *= exchange.Second
-			all = append(all, e)
+		_, err = pgx.ForEachRow(rows, executionSeen.into(&x), func() error {
+			all = append(all, x.Execution)
 			found++
 			return nil
 		})

@@ -5,24 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/tern/v2/migrate"
 
 	"outcry/internal/exchange"
-	"outcry/migrations"
 )
 
 // Loader fills an empty database with the tables of a backup, all in one transaction.
 // It holds the lock of the server that writes. Its methods are for one goroutine at a
 // time. After an error only Close is left, and then nothing has changed.
 type Loader struct {
-	store    *Store
-	tx       pgx.Tx
-	migrator *migrate.Migrator
+	store *Store
+	tx    pgx.Tx
 }
 
 // OccupiedError names what is in a database that has to be empty.
@@ -56,7 +52,7 @@ func OpenLoader(ctx context.Context, url string) (l *Loader, err error) {
 func (l *Loader) Close() { l.store.Close() }
 
 // CheckEmpty returns an *OccupiedError that names the first relation in the database
-// that is neither the system's nor an extension's, nil where there is none.
+// that is neither the system's nor an extension's, nil if there is none.
 func (l *Loader) CheckEmpty(ctx context.Context) error {
 	var found string
 	err := l.tx.QueryRow(ctx, `
@@ -74,7 +70,7 @@ func (l *Loader) CheckEmpty(ctx context.Context) error {
 	return &OccupiedError{l.store.conn.Config().Database, found}
 }
 
-// Epoch returns the epoch where the database holds an exchange, 0 where it holds none.
+// Epoch returns the epoch if the database holds an exchange, 0 if it holds none.
 func (l *Loader) Epoch(ctx context.Context) (epoch uint64, err error) {
 	there := false
 	err = l.tx.QueryRow(ctx, `SELECT to_regclass('exchange_state') IS NOT NULL AND to_regclass($1) IS NOT NULL`, versionTable).Scan(&there)
@@ -90,14 +86,11 @@ func (l *Loader) Epoch(ctx context.Context) (epoch uint64, err error) {
 // MakeSchema makes the schema of a version, with empty tables. The error says that
 // this program does not know the version, or why it could not be made.
 func (l *Loader) MakeSchema(ctx context.Context, version int) (err error) {
-	if l.migrator, err = migrate.NewMigrator(ctx, l.store.conn, versionTable); err == nil {
-		err = l.migrator.LoadMigrations(fs.FS(migrations.FS))
-	}
-	if err != nil {
-		return fmt.Errorf("postgres: read the migrations: %w", err)
-	}
-	if newest := len(l.migrator.Migrations); version < 1 || version > newest {
+	if newest := SchemaVersion(); version < 1 || version > newest {
 		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows 1 to %d", errUnusable, version, newest)
+	}
+	if _, err := currentVersion(ctx, l.tx); err != nil {
+		return err
 	}
 	if err := l.migrate(ctx, 0, version); err != nil {
 		return err
@@ -116,24 +109,20 @@ func (l *Loader) MakeSchema(ctx context.Context, version int) (err error) {
 
 // Upgrade brings the schema from the version that MakeSchema has made to the newest.
 func (l *Loader) Upgrade(ctx context.Context, version int) error {
-	return l.migrate(ctx, version, len(l.migrator.Migrations))
+	return l.migrate(ctx, version, SchemaVersion())
 }
 
-// migrate does the migrations after one version up to another within the transaction.
-// The migrator would do each in one of its own.
+// migrate does the migrations after one version up to another, all in the transaction.
 func (l *Loader) migrate(ctx context.Context, after, version int) error {
-	for _, m := range l.migrator.Migrations[after:version] {
-		if _, err := l.tx.Exec(ctx, m.UpSQL); err != nil {
-			return fmt.Errorf("postgres: migration %s: %w", m.Name, err)
+	for next := after + 1; next <= version; next++ {
+		if err := raise(ctx, l.tx, next); err != nil {
+			return err
 		}
-	}
-	if _, err := l.tx.Exec(ctx, `UPDATE `+versionTable+` SET version = $1`, version); err != nil {
-		return fmt.Errorf("postgres: note the schema's version: %w", err)
 	}
 	return nil
 }
 
-// tables lists the tables that the database has now, but for the migrator's.
+// tables lists the tables that the database has now, except for that of the version.
 func (l *Loader) tables(ctx context.Context) (all []Table, err error) {
 	rows, err := l.tx.Query(ctx, `
 		SELECT c.relname, array_agg(a.attname ORDER BY a.attnum)
@@ -210,11 +199,11 @@ func (l *Loader) SetIdentity(ctx context.Context, id Identity) (ordersAfter uint
 func (l *Loader) State(ctx context.Context) (*exchange.State, Position, error) {
 	a := &Archive{conn: l.store.conn, tx: l.tx}
 	var err error
-	if a.position, err = readPosition(ctx, l.tx); err != nil {
-		return nil, a.position, err
+	if a.state, err = readState(ctx, l.tx); err != nil {
+		return nil, Position{}, err
 	}
 	state, err := a.State(ctx)
-	return state, a.position, err
+	return state, a.state.Position, err
 }
 
 // NewestOrder is Store.NewestOrder of the tables as they are now.

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Look tells, over any connection, the version of the schema that a database has, 0
-// where it holds no exchange, and where the projection stands, but for OrdersAfter. The
+// Look returns, over any connection, the version of the schema that a database has, 0
+// if it holds no exchange, and where the projection stands, except for OrdersAfter. The
 // schema may be of another version than this program's. The error says why it could not
 // be read.
 func Look(ctx context.Context, conn *pgx.Conn) (version int, p Position, err error) {

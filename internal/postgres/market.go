@@ -31,36 +31,21 @@ func (s *Store) LoadMarket(ctx context.Context) (traded []exchange.TradedState, 
 }
 
 func loadTraded(ctx context.Context, tx pgx.Tx) (all []exchange.TradedState, err error) {
-	var t exchange.TradedState
-	var last exchange.Position
-	into := []any{(*string)(&t.Symbol), &t.Trades, (*sharesColumn)(&t.Shares), &t.Notional.Rounds, (*cashColumn)(&t.Notional.Rest), (*sharesColumn)(&last), &t.Time}
-	// In two parts, since it may be more than a Cash has room for.
-	err = each(ctx, tx, `SELECT sym, trades, shares, div(notional, 1000000000000000000000)::bigint, mod(notional, 1000000000000000000000),
-			last_price, last_time FROM market`, into, func() error {
-		t.Last = exchange.Price(last.Lo)
-		t.Time *= exchange.Second
-		all = append(all, t)
-		return nil
-	})
+	err = each(ctx, tx, marketTable, "", func(t *exchange.TradedState) { all = append(all, *t) })
 	return all, err
 }
 
 // loadRecentTrades reads the newest trades by the log's key. An order's id is higher
 // than those of all earlier orders of its symbol, whatever other symbols do.
 func loadRecentTrades(ctx context.Context, tx pgx.Tx) (all []exchange.TradeState, err error) {
-	var t exchange.TradeState
-	var aggressing, resting exchange.OrderID
-	var buys bool
-	into := []any{(*string)(&t.Symbol), &aggressing, &resting, &buys, &t.Shares, &t.Price, &t.Time}
-	sql := fmt.Sprintf(`SELECT sym, order_id, resting_id, buys, shares, price, time FROM execution_log ORDER BY order_id DESC, n DESC LIMIT %d`, recentTradesMax)
-	err = each(ctx, tx, sql, into, func() error {
-		t.Time *= exchange.Second
-		t.Buy, t.Sell = aggressing, resting
-		if !buys {
-			t.Buy, t.Sell = resting, aggressing
+	newest := fmt.Sprintf(" ORDER BY order_id DESC, n DESC LIMIT %d", recentTradesMax)
+	err = each(ctx, tx, executionLog, newest, func(x *execution) {
+		t := exchange.TradeState{Symbol: x.symbol,
+			Trade: exchange.Trade{Shares: x.Shares, Price: x.Price, Time: x.Time, Buy: x.order, Sell: x.resting}}
+		if !x.buys {
+			t.Buy, t.Sell = x.resting, x.order
 		}
 		all = append(all, t)
-		return nil
 	})
 	slices.Reverse(all)
 	return all, err

@@ -18,8 +18,20 @@ const (
 // int128 returns n in units of 10^-scale. The error names a value that is not a
 // whole number of units or out of range.
 func int128(n pgtype.Numeric, scale int32) (exchange.Int128, error) {
+	units, err := wholeUnits(n, scale)
+	if err != nil {
+		return exchange.Int128{}, err
+	}
+	if units.BitLen() > 126 {
+		return exchange.Int128{}, fmt.Errorf("postgres: %v × 10^%d is out of range", n.Int, n.Exp)
+	}
+	return toInt128(units), nil
+}
+
+// wholeUnits is int128 without a range.
+func wholeUnits(n pgtype.Numeric, scale int32) (*big.Int, error) {
 	if !n.Valid || n.NaN || n.InfinityModifier != pgtype.Finite {
-		return exchange.Int128{}, fmt.Errorf("postgres: %+v is not a number", n)
+		return nil, fmt.Errorf("postgres: %+v is not a number", n)
 	}
 	v := new(big.Int).Set(n.Int)
 	ten := big.NewInt(10)
@@ -30,12 +42,20 @@ func int128(n pgtype.Numeric, scale int32) (exchange.Int128, error) {
 	rest := new(big.Int)
 	for ; exp < 0; exp++ {
 		if v.QuoRem(v, ten, rest); rest.Sign() != 0 {
-			return exchange.Int128{}, fmt.Errorf("postgres: %v × 10^%d has more than %d fractional digits", n.Int, n.Exp, scale)
+			return nil, fmt.Errorf("postgres: %v × 10^%d has more than %d fractional digits", n.Int, n.Exp, scale)
 		}
 	}
-	if v.BitLen() > 126 {
-		return exchange.Int128{}, fmt.Errorf("postgres: %v × 10^%d is out of range", n.Int, n.Exp)
-	}
+	return v, nil
+}
+
+// toInt128 returns v, which must be in range.
+func toInt128(v *big.Int) exchange.Int128 {
 	lo := new(big.Int).And(v, new(big.Int).SetUint64(^uint64(0)))
-	return exchange.Int128{Hi: v.Rsh(v, 64).Int64(), Lo: lo.Uint64()}, nil
+	return exchange.Int128{Hi: new(big.Int).Rsh(v, 64).Int64(), Lo: lo.Uint64()}
+}
+
+// fromInt128 is the inverse of toInt128.
+func fromInt128(v exchange.Int128) *big.Int {
+	hi := new(big.Int).Lsh(big.NewInt(v.Hi), 64)
+	return hi.Add(hi, new(big.Int).SetUint64(v.Lo))
 }

@@ -41,7 +41,7 @@ type ProjectorOptions struct {
 	Log     *slog.Logger
 
 	// OnBatch is called after each commit, by the projector's goroutine; nil
-	// means nobody wants to know.
+	// means that nobody is told.
 	OnBatch func(records int, rows int64, took time.Duration)
 	// OnRetry is called when Postgres could not be written.
 	OnRetry func()
@@ -54,8 +54,8 @@ type Projector struct {
 	reader  *journal.Reader
 	batch   *batch
 	event   exchange.Event
-	gather  time.Duration // gatherTime, but for tests
-	timeMax time.Duration // batchTimeMax, but for tests
+	gather  time.Duration // gatherTime, except in tests
+	timeMax time.Duration // batchTimeMax, except in tests
 	applied atomic.Uint64
 	down    atomic.Bool
 
@@ -102,8 +102,8 @@ func (p *Projector) WaitApplied(ctx context.Context, seq uint64) error {
 	if p.applied.Load() >= seq {
 		return nil
 	}
-	p.hurry()
-	defer p.relax()
+	p.boost()
+	defer p.endBoost()
 	for {
 		p.mu.Lock()
 		changed, ended := p.changed, p.ended
@@ -122,8 +122,8 @@ func (p *Projector) WaitApplied(ctx context.Context, seq uint64) error {
 	}
 }
 
-// hurry says that somebody waits for a commit, relax that he does no longer.
-func (p *Projector) hurry() {
+// boost says that somebody waits for a commit, and endBoost that they no longer do.
+func (p *Projector) boost() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting++
@@ -133,7 +133,7 @@ func (p *Projector) hurry() {
 	}
 }
 
-func (p *Projector) relax() {
+func (p *Projector) endBoost() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting--

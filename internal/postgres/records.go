@@ -5,170 +5,123 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"outcry/internal/exchange"
 )
 
-// records is every journal record as the tables have it, in the journal's order:
-// a row for each, a row for each execution of an order, and one for each order that
-// is canceled with others. The numbers of the kinds are those of exchange.EventKind.
-const records = `
-	SELECT coalesce(seq, 0), kind, coalesce(id, 0), coalesce(account, ''), coalesce(sym, ''), coalesce(quantity, 0),
-	       coalesce(amount, 0), coalesce(limit_price, 0), coalesce(time, 0), coalesce(n, 0), coalesce(resting_id, 0), coalesce(owner, ''),
-	       coalesce(shares, 0), coalesce(price, 0), coalesce(fill_sym, ''), coalesce(buys, false), coalesce(fill_time, 0),
-	       coalesce(reason, ''), coalesce(ref, ''), coalesce(open, 0)
-	  FROM (SELECT seq, 1 AS kind, NULL::bigint AS id, id AS account, NULL::text AS sym, opened AS quantity,
-	               NULL::bigint AS amount, NULL::bigint AS limit_price, NULL::bigint AS time,
-	               NULL::int AS n, NULL::bigint AS resting_id, NULL::text AS owner, NULL::bigint AS shares,
-	               NULL::bigint AS price, NULL::text AS fill_sym, NULL::bool AS buys, NULL::bigint AS fill_time,
-	               NULL::text AS reason, NULL::bigint AS open
-	          FROM accounts
-	        UNION ALL
-	        SELECT seq, 2, NULL, NULL, sym, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-	          FROM symbols
-	        UNION ALL
-	        SELECT seq, 3, NULL, account, sym, shares, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-	          FROM placement_log
-	        UNION ALL
-	        SELECT o.seq, 4, coalesce(o.id, e.order_id), o.account, o.sym, NULL, o.amount, o.limit_price, o.time,
-	               e.n, e.resting_id, r.account, e.shares, e.price, e.sym, e.buys, e.time, NULL, NULL
-	          FROM order_log o
-	          FULL JOIN (SELECT x.*
-	                       FROM execution_log x
-	                       LEFT JOIN (SELECT order_id, min(first_n) AS first_n FROM part_log GROUP BY order_id) p USING (order_id)
-	                      WHERE p.first_n IS NULL OR x.n < p.first_n) e ON e.order_id = o.id
-	          LEFT JOIN order_log r ON r.id = e.resting_id
-	        UNION ALL
-	        SELECT p.seq, 9, p.order_id, o.account, o.sym, NULL, o.amount, o.limit_price, p.time,
-	               e.n, e.resting_id, r.account, e.shares, e.price, e.sym, e.buys, e.time, NULL, p.open
-	          FROM part_log p
-	          LEFT JOIN order_log o ON o.id = p.order_id
-	          LEFT JOIN LATERAL (SELECT * FROM execution_log x
-	                              WHERE x.order_id = p.order_id AND x.n BETWEEN p.first_n AND p.last_n OFFSET 0) e ON true
-	          LEFT JOIN order_log r ON r.id = e.resting_id
-	        UNION ALL
-	        SELECT c.seq, 5, c.order_id, o.account, o.sym, NULL, o.amount, o.limit_price, c.time,
-	               NULL, NULL, NULL, c.shares, NULL, NULL, NULL, NULL, NULL, NULL
-	          FROM cancel_log c
-	          LEFT JOIN order_log o ON o.id = c.order_id
-	         WHERE c.n IS NULL
-	        UNION ALL
-	        SELECT c.seq, 8, NULL, o.account, o.sym, NULL, o.amount, o.limit_price, c.time,
-	               c.n, c.order_id, NULL, c.shares, NULL, NULL, NULL, NULL, NULL, NULL
-	          FROM cancel_log c
-	          LEFT JOIN order_log o ON o.id = c.order_id
-	         WHERE c.n IS NOT NULL
-	        UNION ALL
-	        SELECT seq, CASE WHEN halted THEN 6 ELSE 7 END, NULL, NULL, sym, NULL, NULL, NULL, time,
-	               NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, reason, NULL
-	          FROM halt_log) AS record
-	  LEFT JOIN (SELECT seq, ref FROM refs) AS used USING (seq)
-	 WHERE %s
-	 ORDER BY seq, kind, id, n`
-
 // History calls f for every record from the one after HistoryAfter to the last
 // applied one, in the journal's order, as the tables have it: an event without
-// the time where its table keeps none. The event is valid until f returns. A
+// the time if its table keeps none. The event is valid until f returns. A
 // *RowError names the first row that does not fit: one without a record or with
 // another's, or a record without a row. Other errors are f's or the database's.
 func (a *Archive) History(ctx context.Context, f func(seq uint64, e *exchange.Event) error) error {
-	r := recordReader{next: a.after + 1, last: a.position.Applied, f: f}
-	return r.read(ctx, a.tx, `seq IS NOT NULL OR $1 = 0`, a.after)
+	after := a.state.historyAfter
+	condition := "seq IS NOT NULL"
+	if after == 0 { // then a row without a record is wrong
+		condition = "true"
+	}
+	return a.readRecords(ctx, after+1, condition, f)
 }
 
 // Records is History from record first on.
 func (a *Archive) Records(ctx context.Context, first uint64, f func(seq uint64, e *exchange.Event) error) error {
-	r := recordReader{next: first, last: a.position.Applied, f: f}
-	return r.read(ctx, a.tx, `seq >= $1`, first)
+	return a.readRecords(ctx, first, fmt.Sprintf("seq >= %d", first), f)
 }
 
-// recordRow is a row of records. What its kind does not have is zero.
-type recordRow struct {
-	seq                 uint64
-	kind                exchange.EventKind
-	id                  int64
-	account, symbol     string
-	quantity            pgtype.Numeric
-	amount, limit, time int64
-
-	n             int32  // 0 where there is no execution, and no cancel of many
-	resting       int64  // or the order that is canceled with others
-	owner         string // of the resting order
-	shares, price int64  // of the execution, or of a cancel
-	fillSymbol    string
-	buys          bool
-	fillTime      int64
-	ref           string
-	reason        string
-	open          int64 // of an order, before a further part of it
-}
-
-// recordReader puts events together from rows.
-type recordReader struct {
-	next, last uint64 // the record that comes next, and the last one
-	f          func(seq uint64, e *exchange.Event) error
-
-	row     recordRow
-	event   exchange.Event // of record next-1, where pending
-	pending bool
-}
-
-// read reads the records for which a condition holds.
-func (r *recordReader) read(ctx context.Context, tx pgx.Tx, condition string, argument uint64) error {
-	rows, err := tx.Query(ctx, fmt.Sprintf(records, condition), int64(argument))
-	if err != nil {
-		return fmt.Errorf("postgres: read records: %w", err)
-	}
-	w := &r.row
-	_, err = pgx.ForEachRow(rows, []any{&w.seq, (*uint8)(&w.kind), &w.id, &w.account, &w.symbol, &w.quantity, &w.amount, &w.limit, &w.time,
-		&w.n, &w.resting, &w.owner, &w.shares, &w.price, &w.fillSymbol, &w.buys, &w.fillTime, &w.reason, &w.ref, &w.open}, r.take)
+// readRecords calls f for the records from the first one on, by the rows for whose seq a
+// condition holds.
+func (a *Archive) readRecords(ctx context.Context, first uint64, condition string,
+	f func(seq uint64, e *exchange.Event) error) error {
+	rows, err := openRecordRows(ctx, a.tx, condition)
 	if err == nil {
-		err = r.emit()
+		defer rows.close(ctx)
+		err = (&recordReader{rows: rows, next: first, last: a.state.Applied, f: f}).read(ctx)
 	}
-	var wrong *RowError
-	switch {
-	case err != nil && !errors.As(err, &wrong):
+	if _, ok := errors.AsType[*RowError](err); err != nil && !ok {
 		return fmt.Errorf("postgres: read records: %w", err)
-	case err == nil && r.next <= r.last:
-		return &RowError{"exchange_state", "applied_seq", fmt.Sprintf("it is %d, and no table has a row of record %d or of a later one", r.last, r.next)}
 	}
 	return err
 }
 
-// take takes in a row: an execution of the pending order, or the next record.
-func (r *recordReader) take() error {
-	w := &r.row
-	w.time, w.fillTime = w.time*exchange.Second, w.fillTime*exchange.Second
-	switch {
-	case w.kind == exchange.OrderContinued && w.account == "":
-		return r.rowError("there is no order %d", w.id)
-	case w.kind == exchange.OrderAccepted && w.account == "":
-		return r.executionError("there is no order %d", w.id)
-	case w.kind == exchange.OrderCanceled && w.account == "":
-		return r.rowError("there is no order %d", w.id)
-	case w.kind == exchange.OrdersCanceled && w.account == "":
-		return r.rowError("there is no order %d", w.resting)
-	case w.seq == 0:
-		return r.rowError("it has no record")
-	case r.pending && w.seq == r.next-1 && (w.kind == exchange.OrderAccepted || w.kind == exchange.OrderContinued) && r.event.Kind == w.kind &&
-		w.id == int64(r.event.Order) && w.n > 0:
-		return r.addFill()
-	case r.pending && w.seq == r.next-1 && w.kind == exchange.OrdersCanceled && r.event.Kind == w.kind:
-		return r.addCancel()
-	case w.seq < r.next:
-		return r.rowError("it is of record %d, which another row is of too, or which is older than the history", w.seq)
-	case w.seq > r.last:
-		return r.rowError("it is of record %d, and the tables include only those up to %d", w.seq, r.last)
+// recordReader puts the journal's records together from their rows.
+type recordReader struct {
+	rows       *recordRows
+	next, last uint64 // the record that comes next, and the last one
+	f          func(seq uint64, e *exchange.Event) error
+
+	event   exchange.Event // of record next-1, if pending
+	pending bool
+}
+
+// read reads all rows.
+func (r *recordReader) read(ctx context.Context) error {
+	for {
+		row, wrong, err := r.rows.next(ctx)
+		switch {
+		case err != nil:
+			return err
+		case row == nil:
+			return r.end(ctx)
+		}
+		if err := r.take(ctx, row, wrong); err != nil {
+			return err
+		}
+	}
+}
+
+// end finds what is left of executions, and of records, when there are no more rows.
+func (r *recordReader) end(ctx context.Context) error {
+	x, err := r.rows.fills.head(ctx)
+	if err != nil {
+		return err
+	}
+	if x != nil {
+		return executionError(x, "there is no order %d", x.order)
 	}
 	if err := r.emit(); err != nil {
 		return err
 	}
-	if w.seq > r.next {
-		return r.rowError("it is of record %d, and no row is of record %d", w.seq, r.next)
+	if r.next <= r.last {
+		return &RowError{"exchange_state", "applied_seq",
+			fmt.Sprintf("it is %d, and no table has a row of record %d or of a later one", r.last, r.next)}
 	}
-	return r.begin()
+	return nil
+}
+
+// take takes in the row of the next record. It hands out the one before, of which there
+// can be no further row then.
+func (r *recordReader) take(ctx context.Context, row *record, wrong error) error {
+	switch {
+	case row.lacksOrder():
+		return row.error("there is no order %d", row.Order)
+	case row.seq == 0:
+		return row.error("it has no record")
+	case row.seq < r.next:
+		return row.error(sharedRecord, row.seq)
+	case row.seq > r.last:
+		return row.error("it is of record %d, and the tables include only those up to %d", row.seq, r.last)
+	}
+	if err := r.emit(); err != nil {
+		return err
+	}
+	switch {
+	case row.seq > r.next:
+		return row.error("it is of record %d, and no row is of record %d", row.seq, r.next)
+	case wrong != nil:
+		return row.error("%v", wrong)
+	}
+	return r.begin(ctx, row)
+}
+
+// sharedRecord is what is wrong with a row whose record has come already.
+const sharedRecord = "it is of record %d, which another row is of too, or which is older than the history"
+
+// lacksOrder reports whether the row is of an order, and there is none of its id.
+func (r *record) lacksOrder() bool {
+	switch r.Kind {
+	case exchange.OrderContinued, exchange.OrderCanceled, exchange.OrdersCanceled:
+		return r.Account == ""
+	}
+	return false
 }
 
 // emit hands out the pending event.
@@ -184,97 +137,123 @@ func (r *recordReader) emit() error {
 	return r.f(r.next-1, &r.event)
 }
 
-// begin makes the row's record the pending one.
-func (r *recordReader) begin() (err error) {
-	w, e := &r.row, &r.event
-	*e = exchange.Event{Kind: w.kind, Time: w.time, Account: exchange.AccountID(w.account), Symbol: exchange.Symbol(w.symbol), Ref: exchange.Ref(w.ref), Fills: e.Fills[:0]}
-	switch w.kind {
-	case exchange.SymbolHalted:
-		e.Reason = w.reason
-	case exchange.AccountOpened:
-		err = (*cashColumn)(&e.Balance).ScanNumeric(w.quantity)
-	case exchange.SharesDeposited:
-		err = (*sharesColumn)(&e.Deposited).ScanNumeric(w.quantity)
+// begin makes the row's record the pending one, with what other rows have of it.
+func (r *recordReader) begin(ctx context.Context, row *record) error {
+	fills := r.event.Fills[:0]
+	r.event, r.pending, r.next = row.Event, true, row.seq+1
+	r.event.Fills = fills
+	if err := r.addRef(ctx, row); err != nil {
+		return err
+	}
+	switch row.Kind {
 	case exchange.OrderAccepted:
-		r.beginOrder()
-	case exchange.OrderCanceled:
-		r.beginOrder()
-		e.Shares = exchange.Shares(w.shares)
+		return r.addFills(ctx, row, r.rows.fills)
 	case exchange.OrderContinued:
-		r.beginOrder()
-		e.Shares, e.Before = exchange.Shares(w.open), int(w.n)-1
-	case exchange.SymbolMade, exchange.SymbolResumed, exchange.OrdersCanceled:
-	default:
-		return r.rowError("it is of unknown kind %s", w.kind)
-	}
-	if err != nil {
-		return r.rowError("%v", err)
-	}
-	r.pending, r.next = true, w.seq+1
-	if w.kind == exchange.OrdersCanceled {
-		e.Symbol = ""
-		return r.addCancel()
-	}
-	if w.n > 0 {
-		return r.addFill()
+		return r.addFills(ctx, row, r.rows.partFills)
+	case exchange.OrdersCanceled:
+		r.event = exchange.Event{Kind: row.Kind, Time: row.Time, Account: row.Account, Fills: fills}
+		return r.addCancels(ctx, row)
 	}
 	return nil
 }
 
-// beginOrder takes what the row says of its order.
-func (r *recordReader) beginOrder() {
-	w, e := &r.row, &r.event
-	e.Order, e.Limit = exchange.OrderID(w.id), exchange.Price(w.limit)
-	e.Side, e.Shares = sideOf(w.amount)
+// addRef gives the pending event its ref. Refs of no record are none of the reader's:
+// Archive.CheckRefs names them.
+func (r *recordReader) addRef(ctx context.Context, row *record) error {
+	for {
+		ref, err := r.rows.refs.head(ctx)
+		switch {
+		case err != nil:
+			return err
+		case ref == nil || ref.seq > row.seq:
+			return nil
+		case ref.seq == row.seq && r.event.Ref != "":
+			return row.error(sharedRecord, row.seq)
+		case ref.seq == row.seq:
+			r.event.Ref = ref.Ref
+		}
+		r.rows.refs.take()
+	}
 }
 
-// addFill adds the row's execution to the pending order.
-func (r *recordReader) addFill() error {
-	w, e := &r.row, &r.event
+// addFills gives the pending event the executions of its order, or of a part of it.
+func (r *recordReader) addFills(ctx context.Context, row *record, from *source[fill]) error {
+	for {
+		x, err := from.head(ctx)
+		switch {
+		case err != nil:
+			return err
+		case x == nil || x.seq != row.seq || x.order != row.Order:
+			return nil
+		}
+		from.take()
+		if err := r.addFill(x); err != nil {
+			return err
+		}
+	}
+}
+
+// addFill adds an execution.
+func (r *recordReader) addFill(x *fill) error {
+	e := &r.event
 	switch want := e.Before + len(e.Fills) + 1; {
-	case int(w.n) != want:
-		return r.executionError("the order's execution %d is missing, or this one is there twice", want)
-	case w.owner == "":
-		return r.executionError("there is no resting order %d", w.resting)
-	case w.fillSymbol != string(e.Symbol):
-		return r.executionError("sym is %s, the order's is %s", w.fillSymbol, e.Symbol)
-	case w.buys != (e.Side == exchange.Buy):
-		return r.executionError("buys is %t, the order %ss", w.buys, e.Side)
-	case w.fillTime != e.Time:
-		return r.executionError("time is %d, the order's is %d", exchange.Seconds(w.fillTime), exchange.Seconds(e.Time))
+	case x.n != want:
+		return executionError(x, "the order's execution %d is missing, or this one is there twice", want)
+	case x.owner == "":
+		return executionError(x, "there is no resting order %d", x.resting)
+	case x.symbol != e.Symbol:
+		return executionError(x, "sym is %s, the order's is %s", x.symbol, e.Symbol)
+	case x.buys != (e.Side == exchange.Buy):
+		return executionError(x, "buys is %t, the order %ss", x.buys, e.Side)
+	case x.Time != e.Time:
+		return executionError(x, "time is %d, the order's is %d", exchange.Seconds(x.Time), exchange.Seconds(e.Time))
 	}
-	e.Fills = append(e.Fills, exchange.Fill{Resting: exchange.OrderID(w.resting), Account: exchange.AccountID(w.owner),
-		Shares: exchange.Shares(w.shares), Price: exchange.Price(w.price)})
+	e.Fills = append(e.Fills, exchange.Fill{Resting: x.resting, Account: x.owner, Shares: x.Shares, Price: x.Price})
 	return nil
 }
 
-// addCancel adds the row's cancel to the pending ones of an account.
-func (r *recordReader) addCancel() error {
-	w, e := &r.row, &r.event
+// addCancels gives the pending event the cancels of all its rows, of which row is the
+// first one.
+func (r *recordReader) addCancels(ctx context.Context, row *record) error {
+	for {
+		if err := r.addCancel(row); err != nil {
+			return err
+		}
+		next, err := r.rows.cancels.head(ctx)
+		if err != nil || next == nil || next.seq != row.seq || next.Kind != row.Kind {
+			return err
+		}
+		if row = next; row.lacksOrder() {
+			return row.error("there is no order %d", row.Order)
+		}
+		r.rows.cancels.take()
+	}
+}
+
+// addCancel adds the cancel of a row.
+func (r *recordReader) addCancel(row *record) error {
+	e := &r.event
 	switch want := len(e.Cancels) + 1; {
-	case int(w.n) != want:
-		return r.rowError("its cancel %d is missing, or another one is there twice", want)
-	case w.account != string(e.Account):
-		return r.rowError("order %d is of account %s, the others are of account %s", w.resting, w.account, e.Account)
-	case w.time != e.Time:
-		return r.rowError("order %d is canceled at %d, the others at %d", w.resting, exchange.Seconds(w.time), exchange.Seconds(e.Time))
+	case int(row.n) != want:
+		return row.error("its cancel %d is missing, or another one is there twice", want)
+	case row.Account != e.Account:
+		return row.error("order %d is of account %s, the others are of account %s", row.Order, row.Account, e.Account)
+	case row.Time != e.Time:
+		return row.error("order %d is canceled at %d, the others at %d", row.Order, exchange.Seconds(row.Time), exchange.Seconds(e.Time))
 	}
-	side, _ := sideOf(w.amount)
-	e.Cancels = append(e.Cancels, exchange.Cancel{Order: exchange.OrderID(w.resting), Symbol: exchange.Symbol(w.symbol),
-		Side: side, Shares: exchange.Shares(w.shares), Limit: exchange.Price(w.limit)})
+	e.Cancels = append(e.Cancels, exchange.Cancel{Order: row.Order, Symbol: row.Symbol, Side: row.Side, Shares: row.Shares, Limit: row.Limit})
 	return nil
 }
 
-// rowError names the row's record.
-func (r *recordReader) rowError(format string, args ...any) error {
-	w := &r.row
-	table, key := RecordRow(&exchange.Event{Kind: w.kind, Account: exchange.AccountID(w.account), Symbol: exchange.Symbol(w.symbol), Order: exchange.OrderID(w.id)}, w.seq)
+// error names the row.
+func (r *record) error(format string, args ...any) error {
+	table, key := RecordRow(&r.Event, r.seq)
 	return &RowError{table, key, fmt.Sprintf(format, args...)}
 }
 
-// executionError names the row's execution.
-func (r *recordReader) executionError(format string, args ...any) error {
-	return &RowError{"execution_log", fmt.Sprintf("order_id %d, n %d", r.row.id, r.row.n), fmt.Sprintf(format, args...)}
+// executionError names the row of an execution.
+func executionError(x *fill, format string, args ...any) error {
+	return &RowError{"execution_log", fmt.Sprintf("order_id %d, n %d", x.order, x.n), fmt.Sprintf(format, args...)}
 }
 
 // RecordRow names the table and the key of the row that a record makes.

@@ -14,14 +14,16 @@ import (
 // usesOf is what the refs were used for that two arrays name, of accounts and of their
 // refs. Accounts are found by the collation of their primary key: by that of refs all
 // of them would be read for each ref.
-const usesOf = `
-	SELECT f.account, f.ref, coalesce(f.order_id, 0), coalesce(o.sym, p.sym, ''), coalesce(o.amount, 0), coalesce(o.limit_price, 0),
-	       p.shares, a.opened
+var usesOf = `
+	SELECT ` + refTable.list("f") + `, ` + usedOrder.list("o") + `, p.sym, p.shares, a.opened
 	  FROM unnest($1::text[], $2::text[]) AS wanted (account, ref)
 	  JOIN refs f ON f.account = wanted.account COLLATE "C" AND f.ref = wanted.ref COLLATE "C"
 	  LEFT JOIN order_log o ON o.id = f.order_id
 	  LEFT JOIN placement_log p ON p.seq = f.seq
 	  LEFT JOIN accounts a ON f.order_id IS NULL AND a.id = f.account COLLATE "default" AND a.seq = f.seq`
+
+// usedOrder is what a repeated request for an order is compared with.
+var usedOrder = orderLog.pick("sym", "amount", "limit_price")
 
 // Refs returns what those of the given refs were used for that the tables have. The
 // error says why they could not be asked, or names a ref whose record has no row.
@@ -55,40 +57,40 @@ func readRefs(ctx context.Context, q querier, keys []exchange.RefKey) (map[excha
 	_, err = pgx.ForEachRow(rows, row.into(), func() error {
 		use, err := row.use()
 		if err != nil {
-			return fmt.Errorf("ref %s of account %s: %w", row.key.Ref, row.key.Account, err)
+			return fmt.Errorf("ref %s of account %s: %w", row.ref.Ref, row.ref.Account, err)
 		}
-		uses[row.key] = use
+		uses[row.key()] = use
 		return nil
 	})
 	return uses, err
 }
 
-// refRow is a row of usesOf.
+// refRow is a row of usesOf. What the ref's record is not has no values.
 type refRow struct {
-	key            exchange.RefKey
-	order          exchange.OrderID
-	symbol         string
-	amount         int64
-	limit          exchange.Price
+	ref, order     record
+	placedIn       pgtype.Text
 	placed, opened pgtype.Numeric
 }
 
 func (r *refRow) into() []any {
-	return []any{(*string)(&r.key.Account), (*string)(&r.key.Ref), &r.order, &r.symbol, &r.amount, &r.limit, &r.placed, &r.opened}
+	return append(append(refTable.into(&r.ref), usedOrder.into(&r.order)...), &r.placedIn, &r.placed, &r.opened)
+}
+
+func (r *refRow) key() exchange.RefKey {
+	return exchange.RefKey{Account: r.ref.Account, Ref: r.ref.Ref}
 }
 
 // use returns what the ref was used for. The error says that its record has no row.
 func (r *refRow) use() (u exchange.RefUse, err error) {
-	switch {
-	case r.order != 0 && r.amount != 0:
-		u = exchange.RefUse{Kind: exchange.PlaceOrder, Symbol: exchange.Symbol(r.symbol), Limit: r.limit, Order: r.order}
-		var shares exchange.Shares
-		u.Side, shares = sideOf(r.amount)
-		u.Quantity = exchange.Int128(shares.Position())
-	case r.order == 0 && r.placed.Valid:
-		u = exchange.RefUse{Kind: exchange.DepositShares, Symbol: exchange.Symbol(r.symbol)}
+	madeOrder := r.ref.Order != 0
+	switch o := &r.order; {
+	case madeOrder && o.Shares != 0:
+		u = exchange.RefUse{Kind: exchange.PlaceOrder, Side: o.Side, Symbol: o.Symbol, Limit: o.Limit, Order: r.ref.Order}
+		u.Quantity = exchange.Int128(o.Shares.Position())
+	case !madeOrder && r.placed.Valid:
+		u = exchange.RefUse{Kind: exchange.DepositShares, Symbol: exchange.Symbol(r.placedIn.String)}
 		u.Quantity, err = int128(r.placed, scaleShares)
-	case r.order == 0 && r.opened.Valid:
+	case !madeOrder && r.opened.Valid:
 		u.Kind = exchange.OpenAccount
 		u.Quantity, err = int128(r.opened, scaleCash)
 	default:

@@ -155,7 +155,7 @@ func (p *Projector) reconnect(ctx context.Context, delay *time.Duration) (done b
 	return false, nil
 }
 
-// refill makes the batch anew where it has become smaller. The journal still has its
+// refill makes the batch anew if it has become smaller. The journal still has its
 // records, since they are not applied.
 func (p *Projector) refill(ctx context.Context) error {
 	if p.batch.records() <= p.size {

@@ -44,7 +44,7 @@ const (
 var errPooler = fmt.Errorf("%w: a connection pooler is in between, and Outcry needs a direct connection: the lock and the settings of its sessions are lost in a pooler", errUnusable)
 
 // everySession is what every session of ours begins with, whatever its role or database
-// sets. A setting of the startup outlives RESET ALL, with which migrations end.
+// sets.
 //   - Plans made while a table was empty would be kept for ever.
 //   - No limit that is meant for other clients ends a batch, a load, or a copy. Those that
 //     need one have a deadline on this side.
@@ -54,28 +54,28 @@ var everySession = map[string]string{
 	"statement_timeout":                   "0",
 	"lock_timeout":                        "0",
 	"idle_in_transaction_session_timeout": "0",
-	"tcp_keepalives_idle":                 seconds(keepaliveIdle),
-	"tcp_keepalives_interval":             seconds(keepaliveInterval),
+	"tcp_keepalives_idle":                 inSeconds(keepaliveIdle),
+	"tcp_keepalives_interval":             inSeconds(keepaliveInterval),
 	"tcp_keepalives_count":                strconv.Itoa(keepaliveCount),
-	"tcp_user_timeout":                    milliseconds(userTimeout),
+	"tcp_user_timeout":                    inMilliseconds(userTimeout),
 }
 
 // newerSettings sets what not every version of Postgres has, and would refuse at the
 // startup. A platform may lack what the check of the client needs: then it stays off.
 var newerSettings = []string{
 	`SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'transaction_timeout')`,
-	`SELECT set_config(name, '` + milliseconds(deathCheck) + `', false) FROM pg_settings WHERE name = 'client_connection_check_interval'`,
+	`SELECT set_config(name, '` + inMilliseconds(deathCheck) + `', false) FROM pg_settings WHERE name = 'client_connection_check_interval'`,
 }
 
-func seconds(d time.Duration) string      { return strconv.Itoa(int(d / time.Second)) }
-func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+func inSeconds(d time.Duration) string      { return strconv.Itoa(int(d / time.Second)) }
+func inMilliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // ownLimits are settings of the sessions of a running server: they wait for other
 // sessions' locks for a while only, and never rest in a transaction.
 func ownLimits() map[string]string {
 	return map[string]string{
-		"lock_timeout":                        milliseconds(tableLockWait),
-		"idle_in_transaction_session_timeout": milliseconds(idleTransactionMax),
+		"lock_timeout":                        inMilliseconds(tableLockWait),
+		"idle_in_transaction_session_timeout": inMilliseconds(idleTransactionMax),
 	}
 }
 
@@ -163,7 +163,7 @@ func setNewer(ctx context.Context, conn *pgconn.PgConn) error {
 }
 
 // Names of a server's sessions. Each is followed by the number of its data directory,
-// where there is one.
+// if there is one.
 const (
 	writerName  = "outcryd"
 	historyName = "outcryd history"
@@ -211,16 +211,25 @@ func (s *Store) endFormer(ctx context.Context) error {
 	return nil
 }
 
+// holdsLock says of a row l of pg_locks that it is of the lock on a database, and not of
+// somebody who waits for it. Its parameters are the two halves of the key.
+const (
+	holdsLock = `l.locktype = 'advisory' AND l.granted
+		AND l.classid = $1::bigint::oid AND l.objid = $2::bigint::oid AND l.objsubid = 1`
+	lockKeyHigh = int64(lockKey >> 32)
+	lockKeyLow  = int64(lockKey & (1<<32 - 1))
+)
+
 // holder returns why the lock could not be had: ErrTaken if another server holds it, and
 // an error that may pass if it is a former session of ours that does not end, or a
 // session that is no server.
 func (s *Store) holder(ctx context.Context) error {
-	const key = uint64(lockKey)
 	var pid int32
 	var name, role string
-	err := s.conn.QueryRow(ctx, `SELECT a.pid, coalesce(a.application_name, ''), coalesce(a.usename, '') FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-		WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database() AND l.database = a.datid
-		  AND l.classid = $1::bigint::oid AND l.objid = $2::bigint::oid AND l.objsubid = 1`, int64(key>>32), int64(key&(1<<32-1))).Scan(&pid, &name, &role)
+	err := s.conn.QueryRow(ctx, `SELECT a.pid, coalesce(a.application_name, ''), coalesce(a.usename, '')
+		  FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+		 WHERE a.datname = current_database() AND l.database = a.datid AND `+holdsLock,
+		lockKeyHigh, lockKeyLow).Scan(&pid, &name, &role)
 	database := s.conn.Config().Database
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

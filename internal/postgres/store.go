@@ -31,10 +31,7 @@ const (
 	// killed loses it as soon as Postgres sees its connection gone.
 	lockWait = 5 * time.Second
 
-	// versionTable is where the migrator keeps the schema's version.
-	versionTable = "outcry_schema_version"
-
-	// reconnectMax bounds a connect with all that it asks: what answers nothing, though
+	// reconnectMax bounds a connect with all that it asks, as for where the tables stand: what answers nothing, though
 	// it takes all that is sent, is given up.
 	reconnectMax = 30 * time.Second
 )
@@ -50,7 +47,7 @@ type Store struct {
 }
 
 // Open connects to the database that url names, brings its schema up to date,
-// takes its lock and raises its epoch. It tries once. Where Unusable tells so of
+// takes its lock and raises its epoch. It tries once. If Unusable reports so of
 // the error, a further try is in vain. The log tells of an upgrade of the schema, which
 // may take long. Close ends it.
 func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
@@ -60,7 +57,7 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 // OpenChecked is Open for the server of the data directory of a number, which
 // DirectoryNumber returns: sessions that a former server of it has left are ended.
 // Before it changes an exchange calls check with where the
-// projection stands, but for OrdersAfter, and whether the schema has to be upgraded. In a
+// projection stands, except for OrdersAfter, and whether the schema has to be upgraded. In a
 // database without an exchange the position is zero. An error of check is returned, and
 // no exchange has changed.
 func OpenChecked(ctx context.Context, url, number string, log *slog.Logger, check func(p Position, upgrade bool) error) (*Store, error) {
@@ -142,12 +139,8 @@ func (s *Store) lock(ctx context.Context) error {
 // planByKeys keeps the planner to indexes for this connection. The projector finds
 // rows by their keys; where the planner knows a table badly, or finds it small, it
 // would read all of it for each batch. What then looks dear must not be compiled
-// for that. It follows migrate, which ends with RESET ALL, and asks which settings
-// there are, since an older Postgres lacks some.
+// for that. It asks which settings there are, since an older Postgres lacks some.
 func (s *Store) planByKeys(ctx context.Context) error {
-	if err := setNewer(ctx, s.conn.PgConn()); err != nil {
-		return fmt.Errorf("postgres: %w", err)
-	}
 	_, err := s.conn.Exec(ctx, `SELECT set_config(name, 'off', false) FROM pg_settings
 		WHERE name IN ('enable_hashjoin', 'enable_mergejoin', 'enable_seqscan', 'enable_memoize', 'jit')`)
 	if err != nil {
@@ -168,22 +161,23 @@ type Position struct {
 }
 
 // Position reads where the projection stands.
-func (s *Store) Position(ctx context.Context) (Position, error) { return readPosition(ctx, s.conn) }
+func (s *Store) Position(ctx context.Context) (Position, error) {
+	state, err := readState(ctx, s.conn)
+	return state.Position, err
+}
 
-// readPosition is Store.Position on a connection or in a transaction.
-func readPosition(ctx context.Context, q interface {
+// rowQuerier is a connection or a transaction.
+type rowQuerier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) (Position, error) {
-	var p Position
-	var id *[16]byte
-	row := q.QueryRow(ctx, `SELECT applied_seq, journal_id, ack, orders_after FROM exchange_state`)
-	if err := row.Scan(&p.Applied, &id, &p.Ack, &p.OrdersAfter); err != nil {
-		return Position{}, fmt.Errorf("postgres: read exchange_state: %w", err)
+}
+
+// readState reads exchange_state.
+func readState(ctx context.Context, q rowQuerier) (state stateRow, err error) {
+	row := q.QueryRow(ctx, exchangeState.query(""))
+	if err := row.Scan(exchangeState.into(&state)...); err != nil {
+		return stateRow{}, fmt.Errorf("postgres: read exchange_state: %w", err)
 	}
-	if id != nil {
-		p.Journal = *id
-	}
-	return p, nil
+	return state, nil
 }
 
 // again connects again if the connection was lost.
@@ -231,7 +225,7 @@ func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, ski
 	return ordersAfter, nil
 }
 
-// NewestOrder returns when the newest order was placed, zero where there is none. The
+// NewestOrder returns when the newest order was placed, zero if there is none. The
 // error says why it could not be read.
 func (s *Store) NewestOrder(ctx context.Context) (placed time.Time, err error) {
 	if err := s.again(ctx); err != nil {
@@ -241,9 +235,7 @@ func (s *Store) NewestOrder(ctx context.Context) (placed time.Time, err error) {
 }
 
 // newestOrder is Store.NewestOrder on a connection or in a transaction.
-func newestOrder(ctx context.Context, q interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) (placed time.Time, err error) {
+func newestOrder(ctx context.Context, q rowQuerier) (placed time.Time, err error) {
 	var seconds int64
 	err = q.QueryRow(ctx, `SELECT time FROM order_log ORDER BY id DESC LIMIT 1`).Scan(&seconds)
 	switch {

@@ -66,7 +66,7 @@ func (s *Store) write(ctx context.Context, b *batch) (rows int64, err error) {
 	}
 	w := &writer{ctx: ctx, conn: s.conn}
 	err = pgx.BeginFunc(ctx, s.conn, func(pgx.Tx) error {
-		if w.run(advance, bigint(b.last), bigint(uint64(s.epoch)), bigint(b.first-1)) != 1 && w.err == nil {
+		if w.run(advance, parameter(b.last), parameter(uint64(s.epoch)), parameter(b.first-1)) != 1 && w.err == nil {
 			return ErrTaken
 		}
 		w.accounts(b)
@@ -74,12 +74,12 @@ func (s *Store) write(ctx context.Context, b *batch) (rows int64, err error) {
 		w.positions(b)
 		w.resting(b)
 		w.traded(b)
-		w.copy("placement_log", &b.placementLog)
-		w.copy("order_log", &b.orderLog)
-		w.copy("execution_log", &b.executionLog)
-		w.copy("part_log", &b.partLog)
-		w.copy("cancel_log", &b.cancelLog)
-		w.copy("refs", &b.refs)
+		copyInto(w, &b.placementLog)
+		copyInto(w, &b.orderLog)
+		copyInto(w, &b.executionLog)
+		copyInto(w, &b.partLog)
+		copyInto(w, &b.cancelLog)
+		copyInto(w, &b.refs)
 		w.halts(b)
 		return w.err
 	})
@@ -89,8 +89,8 @@ func (s *Store) write(ctx context.Context, b *batch) (rows int64, err error) {
 	return w.rows, nil
 }
 
-// bigint is a parameter.
-func bigint(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
+// parameter is a bigint for a statement.
+func parameter(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
 
 // writer executes the statements of one batch. After an error it does nothing more.
 type writer struct {
@@ -125,32 +125,31 @@ func (w *writer) expect(n int, changed int64, what string) {
 	}
 }
 
-// copy appends rows to a table, in the columns that columns says.
-func (w *writer) copy(table string, rows *copyRows) {
+// copyInto appends rows to their table.
+func copyInto[R any](w *writer, rows *copyRows[R]) {
 	if w.err != nil || rows.n == 0 {
 		return
 	}
 	var tag pgconn.CommandTag
-	tag, w.err = w.conn.PgConn().CopyFrom(w.ctx, bytes.NewReader(append(rows.b, copyTrailer...)), "COPY "+table+columns[table]+" FROM STDIN (FORMAT binary)")
+	tag, w.err = w.conn.PgConn().CopyFrom(w.ctx, bytes.NewReader(append(rows.b, copyTrailer...)), rows.sql())
 	w.rows += tag.RowsAffected()
-	w.expect(rows.n, tag.RowsAffected(), table)
+	w.expect(rows.n, tag.RowsAffected(), rows.table.name)
 }
 
 // accounts inserts the accounts that are new and changes the others.
 func (w *writer) accounts(b *batch) {
-	var opened copyRows
-	opened.reset()
+	opened := newCopy(accountTable)
 	ids, balances, helds := newArray(texts), newArray(numerics), newArray(numerics)
 	for id, c := range b.accounts {
 		if o, ok := b.opened[id]; ok {
-			opened.account(id, o, c)
+			opened.add(&accountRow{exchange.AccountState{ID: id, Opened: o.balance, Balance: c.balance, Held: c.held}, o.seq})
 			continue
 		}
 		ids.text(string(id))
 		balances.cash(c.balance)
 		helds.cash(c.held)
 	}
-	w.copy("accounts", &opened)
+	copyInto(w, &opened)
 	if ids.n > 0 {
 		w.expect(ids.n, w.run(changeAccounts, ids.bytes(), balances.bytes(), helds.bytes()), "accounts")
 	}
@@ -172,7 +171,7 @@ func (w *writer) symbols(b *batch) {
 
 // halts notes which symbols are halted and which no longer are.
 func (w *writer) halts(b *batch) {
-	w.copy("halt_log", &b.haltLog)
+	copyInto(w, &b.haltLog)
 	halted, since, reasons, resumed := newArray(texts), newArray(bigints), newArray(texts), newArray(texts)
 	for sym, h := range b.halts {
 		if h == nil {
@@ -229,14 +228,13 @@ func (w *writer) resting(b *batch) {
 		}
 		w.expect(ids.n, changed, "resting_orders")
 	}
-	var rows copyRows
-	rows.reset()
+	rows := newCopy(restingTable)
 	for i := range b.orders {
-		if o := &b.orders[i]; o.open > 0 {
-			rows.resting(o)
+		if o := &b.orders[i]; o.Open > 0 {
+			rows.add(o)
 		}
 	}
-	w.copy("resting_orders", &rows)
+	copyInto(w, &rows)
 }
 
 // newOrders returns the ids and the shares of orders.

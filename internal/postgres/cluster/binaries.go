@@ -117,7 +117,7 @@ func installed() []string {
 
 var versionPattern = regexp.MustCompile(`\) (\d+)`)
 
-// majorOf returns the major version of the server in a folder, 0 where there is
+// majorOf returns the major version of the server in a folder, 0 if there is
 // none.
 func majorOf(bin string) int {
 	if _, err := os.Stat(filepath.Join(bin, "initdb")); err != nil {

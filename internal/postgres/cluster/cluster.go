@@ -14,7 +14,7 @@ import (
 
 // Options say where and how a cluster runs.
 type Options struct {
-	// Dir is where the cluster lives. It is made where it does not exist.
+	// Dir is where the cluster lives. It is made if it does not exist.
 	Dir string
 
 	// Log receives progress of a slow start, and restarts.
@@ -70,11 +70,11 @@ type machine struct {
 	stepped   func(c *Cluster, does string) // is called after each step of settleRoles; nil for none
 }
 
-// Start initializes the cluster in o.Dir where that has not been done, starts it,
+// Start initializes the cluster in o.Dir if that has not been done, starts it,
 // and returns once it answers. It first waits for the postmaster of a former
 // process to end, and then for the recovery after a crash; ctx bounds both.
 //
-// The error tells what is missing or went wrong: the cluster is in use by another
+// The error says what is missing or went wrong: the cluster is in use by another
 // process, there are no binaries or none of the right version, root can become
 // nobody else, initdb or Postgres failed (with the end of its log), the role of a former
 // version could not be replaced, ctx ended. Nothing runs then, and the data is as before.
@@ -204,7 +204,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	return fmt.Errorf("cluster: stop %s: %w; process %d does not end", c.options.Dir, ctx.Err(), c.Pid())
 }
 
-// signal sends s to the postmaster, where there is one.
+// signal sends s to the postmaster, if there is one.
 func (c *Cluster) signal(s syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
 // Package cluster runs a Postgres of the server's own, below its data directory,
-// for whoever has not set one up.
+// for users who have not set one up.
 //
 //	DIR/data            the data directory of Postgres
 //	DIR/data.making-*   an initdb at work, or cut off: the next start removes it

@@ -169,7 +169,7 @@ func (s source) fetch(version embedded.PostgresVersion, sum, folder string) erro
 	if err := errors.Join(os.RemoveAll(making), os.RemoveAll(folder), os.MkdirAll(making, 0o755)); err != nil {
 		return err
 	}
-	defer os.RemoveAll(making) // where it was not renamed
+	defer os.RemoveAll(making) // if it was not renamed
 	port, err := freePort()
 	if err != nil {
 		return err

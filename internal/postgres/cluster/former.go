@@ -46,7 +46,7 @@ func (c *Cluster) waitForFormer(ctx context.Context) error {
 	}
 }
 
-// former returns the process that postmaster.pid names, where that is a living
+// former returns the process that postmaster.pid names, if that is a living
 // postmaster of the data directory, else 0.
 //
 // Postgres itself sees to a file whose process is gone. It does not where the

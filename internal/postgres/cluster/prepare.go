@@ -51,7 +51,7 @@ func (c *Cluster) prepare(ctx context.Context, m machine) (err error) {
 	return c.makeSocketDir()
 }
 
-// initialize makes the data directory where there is none. It is made under
+// initialize makes the data directory if there is none. It is made under
 // another name and renamed when it is complete: an initdb that was cut off leaves
 // only a folder to remove.
 func (c *Cluster) initialize(ctx context.Context) error {
@@ -65,7 +65,7 @@ func (c *Cluster) initialize(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
-	defer os.RemoveAll(making) // where it was not renamed
+	defer os.RemoveAll(making) // if it was not renamed
 	c.options.Log.Info("initializing the local Postgres cluster", "directory", c.dataDir())
 	if err := c.own(making); err != nil {
 		return err

@@ -210,6 +210,6 @@ func (c *Cluster) logTail() string {
 	if err != nil {
 		return err.Error()
 	}
-	n, _ := f.ReadAt(b, max(0, info.Size()-shown)) // io.EOF where the log is shorter
+	n, _ := f.ReadAt(b, max(0, info.Size()-shown)) // io.EOF if the log is shorter
 	return strings.TrimSpace(string(b[:n]))
 }

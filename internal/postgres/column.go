@@ -1,0 +1,277 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"outcry/internal/exchange"
+)
+
+// column says what one column of a table is: its name and type, and which part of R, the
+// table's row in memory, it holds. Everything that reads or writes the column does it
+// by this description.
+type column[R any] struct {
+	name string
+	typ  string // as Postgres calls it
+	null bool   // the column takes NULL, which stands for the zero value
+
+	put  func(b []byte, r *R) []byte // appends the value in Postgres' binary format
+	scan func(r *R) any              // where a read puts the value
+}
+
+// mayBeNull returns the column as one that takes NULL, which is never written.
+func (c column[R]) mayBeNull() column[R] { c.null = true; return c }
+
+// orNull returns the column as one that has NULL for the zero value.
+func (c column[R]) orNull() column[R] {
+	put := c.put
+	c.null, c.put = true, func(b []byte, r *R) []byte {
+		at := len(b)
+		b = put(b, r)
+		value := b[at+4:] // behind its length
+		if slices.ContainsFunc(value, func(one byte) bool { return one != 0 }) {
+			return b
+		}
+		return appendNull(b[:at])
+	}
+	return c
+}
+
+// table is a table of the exchange whose rows are Rs in memory. Its columns are in the
+// order in which the migrations make them. TestTheDescriptionIsWhatTheMigrationsMake
+// compares every table with a real one.
+type table[R any] struct {
+	name    string
+	columns []column[R]
+}
+
+// pick returns the table with some of its columns only.
+func (t *table[R]) pick(columns ...string) *table[R] {
+	part := &table[R]{name: t.name}
+	for _, want := range columns {
+		i := slices.IndexFunc(t.columns, func(c column[R]) bool { return c.name == want })
+		part.columns = append(part.columns, t.columns[i])
+	}
+	return part
+}
+
+// opening returns the table of the state that history begins with: a copy of some
+// columns, without their constraints.
+func (t *table[R]) opening(columns ...string) *table[R] {
+	copied := t.pick(columns...)
+	copied.name = "opening_" + t.name
+	for i := range copied.columns {
+		copied.columns[i] = copied.columns[i].mayBeNull()
+	}
+	return copied
+}
+
+// names lists the columns.
+func (t *table[R]) names() (names []string) {
+	for _, c := range t.columns {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// list is the columns for a SELECT, of the table under an alias.
+func (t *table[R]) list(alias string) string {
+	return alias + "." + strings.Join(t.names(), ", "+alias+".")
+}
+
+// query selects all rows. The clauses, as of a condition, follow the table's name.
+func (t *table[R]) query(clauses string) string {
+	return "SELECT " + strings.Join(t.names(), ", ") + " FROM " + t.name + clauses
+}
+
+// into returns where a read puts the columns of list and query: into r.
+func (t *table[R]) into(r *R) (all []any) {
+	for i := range t.columns {
+		all = append(all, t.columns[i].scan(r))
+	}
+	return all
+}
+
+// describe is the table for a backup, with the columns' types and whether they take NULL.
+func (t *table[R]) describe() (d Table, types []string, nulls []bool) {
+	d = Table{Name: t.name, Columns: t.names()}
+	for _, c := range t.columns {
+		types, nulls = append(types, c.typ), append(nulls, c.null)
+	}
+	return d, types, nulls
+}
+
+// copyRows are rows for COPY in its binary format: each is the number of its columns and
+// then its values.
+type copyRows[R any] struct {
+	table *table[R]
+	n     int
+	b     []byte
+}
+
+// newCopy returns no rows of a table yet.
+func newCopy[R any](t *table[R]) copyRows[R] {
+	c := copyRows[R]{table: t}
+	c.reset()
+	return c
+}
+
+// reset leaves no rows.
+func (c *copyRows[R]) reset() { c.n, c.b = 0, append(c.b[:0], copyHeader...) }
+
+// add appends a row.
+func (c *copyRows[R]) add(r *R) {
+	c.n++
+	c.b = binary.BigEndian.AppendUint16(c.b, uint16(len(c.table.columns)))
+	for i := range c.table.columns {
+		c.b = c.table.columns[i].put(c.b, r)
+	}
+}
+
+// sql is the statement that takes the rows.
+func (c *copyRows[R]) sql() string {
+	return "COPY " + c.table.name + " (" + strings.Join(c.table.names(), ", ") + ") FROM STDIN (FORMAT binary)"
+}
+
+// The functions below make columns. Most hold a field of the row, which field returns;
+// those that hold something else have a pair that gets and sets it.
+
+func bigint[R any, T ~int64 | ~uint64](name string, field func(*R) *T) column[R] {
+	return bigintOf(name, func(r *R) int64 { return int64(*field(r)) }, func(r *R, v int64) { *field(r) = T(v) })
+}
+
+func bigintOf[R any](name string, get func(*R) int64, set func(*R, int64)) column[R] {
+	return column[R]{name: name, typ: "bigint",
+		put:  func(b []byte, r *R) []byte { return appendBigint(b, get(r)) },
+		scan: func(r *R) any { return intScan(func(v pgtype.Int8) { set(r, v.Int64) }) }}
+}
+
+// seconds is a time: nanoseconds in memory.
+func seconds[R any](name string, field func(*R) *int64) column[R] {
+	return bigintOf(name, func(r *R) int64 { return exchange.Seconds(*field(r)) },
+		func(r *R, v int64) { *field(r) = v * exchange.Second })
+}
+
+// amount is the shares of an order: a negative one sells.
+func amount[R any](name string, fields func(*R) (*exchange.Side, *exchange.Shares)) column[R] {
+	return bigintOf(name,
+		func(r *R) int64 {
+			side, shares := fields(r)
+			if *side == exchange.Sell {
+				return -int64(*shares)
+			}
+			return int64(*shares)
+		},
+		func(r *R, v int64) {
+			side, shares := fields(r)
+			*side, *shares = exchange.Buy, exchange.Shares(v)
+			if v < 0 {
+				*side, *shares = exchange.Sell, exchange.Shares(-v)
+			}
+		})
+}
+
+func integer[R any, T ~int | ~int32](name string, field func(*R) *T) column[R] {
+	return integerOf(name, func(r *R) int32 { return int32(*field(r)) }, func(r *R, v int32) { *field(r) = T(v) })
+}
+
+func integerOf[R any](name string, get func(*R) int32, set func(*R, int32)) column[R] {
+	return column[R]{name: name, typ: "integer",
+		put:  func(b []byte, r *R) []byte { return appendInt(b, get(r)) },
+		scan: func(r *R) any { return intScan(func(v pgtype.Int8) { set(r, int32(v.Int64)) }) }}
+}
+
+func text[R any, T ~string](name string, field func(*R) *T) column[R] {
+	return column[R]{name: name, typ: "text",
+		put:  func(b []byte, r *R) []byte { return appendText(b, *field(r)) },
+		scan: func(r *R) any { return textScan(func(v pgtype.Text) { *field(r) = T(v.String) }) }}
+}
+
+func boolean[R any](name string, field func(*R) *bool) column[R] {
+	return booleanOf(name, func(r *R) bool { return *field(r) }, func(r *R, v bool) { *field(r) = v })
+}
+
+func booleanOf[R any](name string, get func(*R) bool, set func(*R, bool)) column[R] {
+	return column[R]{name: name, typ: "boolean",
+		put:  func(b []byte, r *R) []byte { return appendBool(b, get(r)) },
+		scan: func(r *R) any { return boolScan(func(v pgtype.Bool) { set(r, v.Bool) }) }}
+}
+
+func cash[R any](name string, field func(*R) *exchange.Cash) column[R] {
+	return column[R]{name: name, typ: "numeric",
+		put:  func(b []byte, r *R) []byte { return appendCash(b, *field(r)) },
+		scan: func(r *R) any { return (*cashColumn)(field(r)) }}
+}
+
+func position[R any](name string, field func(*R) *exchange.Position) column[R] {
+	return column[R]{name: name, typ: "numeric",
+		put:  func(b []byte, r *R) []byte { return appendPosition(b, *field(r)) },
+		scan: func(r *R) any { return (*sharesColumn)(field(r)) }}
+}
+
+// readOnly is a column that no COPY writes: statements of its own do.
+func readOnly[R any](name, typ string, scan func(r *R) any) column[R] {
+	return column[R]{name: name, typ: typ, scan: scan}
+}
+
+// These take what a column holds, and NULL as the zero value.
+type (
+	intScan  func(pgtype.Int8)
+	textScan func(pgtype.Text)
+	boolScan func(pgtype.Bool)
+	uuidScan func(pgtype.UUID)
+)
+
+// ScanInt64 implements pgtype.Int64Scanner.
+func (f intScan) ScanInt64(v pgtype.Int8) error { f(v); return nil }
+
+// ScanText implements pgtype.TextScanner.
+func (f textScan) ScanText(v pgtype.Text) error { f(v); return nil }
+
+// ScanBool implements pgtype.BoolScanner.
+func (f boolScan) ScanBool(v pgtype.Bool) error { f(v); return nil }
+
+// ScanUUID implements pgtype.UUIDScanner.
+func (f uuidScan) ScanUUID(v pgtype.UUID) error { f(v); return nil }
+
+// These scan a numeric column into exact units.
+type (
+	cashColumn     exchange.Cash
+	sharesColumn   exchange.Position
+	notionalColumn exchange.Turnover
+	priceColumn    exchange.Price
+)
+
+// ScanNumeric implements pgtype.NumericScanner.
+func (c *cashColumn) ScanNumeric(n pgtype.Numeric) (err error) {
+	*(*exchange.Int128)(c), err = int128(n, scaleCash)
+	return err
+}
+
+// ScanNumeric implements pgtype.NumericScanner.
+func (c *sharesColumn) ScanNumeric(n pgtype.Numeric) (err error) {
+	*(*exchange.Int128)(c), err = int128(n, scaleShares)
+	return err
+}
+
+// ScanNumeric implements pgtype.NumericScanner.
+func (c *notionalColumn) ScanNumeric(n pgtype.Numeric) error {
+	units, err := wholeUnits(n, scaleCash)
+	if err != nil {
+		return err
+	}
+	rounds, rest := units.QuoRem(units, fromInt128(exchange.Int128(exchange.CashTotalMax)), new(big.Int))
+	*c = notionalColumn{Rounds: rounds.Uint64(), Rest: exchange.Cash(toInt128(rest))}
+	return nil
+}
+
+// ScanNumeric implements pgtype.NumericScanner.
+func (c *priceColumn) ScanNumeric(n pgtype.Numeric) error {
+	v, err := int128(n, scaleShares)
+	*c = priceColumn(v.Lo)
+	return err
+}

@@ -1,0 +1,72 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/pgtest"
+)
+
+// TestMigrationsAreNumberedWithoutAGap: a file that is named otherwise would be left out,
+// or do its work in another's place.
+func TestMigrationsAreNumberedWithoutAGap(t *testing.T) {
+	file := &fstest.MapFile{Data: []byte("SELECT 1")}
+	require.Equal(t, []migration{{"0001_a.sql", "SELECT 1"}, {"0002_b.sql", "SELECT 1"}},
+		mustRead(fstest.MapFS{"0002_b.sql": file, "0001_a.sql": file}))
+	for _, names := range [][]string{{"0002_b.sql"}, {"0001_a.sql", "0003_c.sql"}, {"0001_a.sql", "0001_b.sql"}, {"1_a.sql"}} {
+		folder := fstest.MapFS{}
+		for _, name := range names {
+			folder[name] = file
+		}
+		require.Panics(t, func() { mustRead(folder) }, names)
+	}
+}
+
+// TestAMigrationThatFailsLeavesTheVersionBefore has each version's migration fail in its
+// last statement. What is there is the version before, whole, and the next try goes on.
+func TestAMigrationThatFailsLeavesTheVersionBefore(t *testing.T) {
+	url := pgtest.NewDatabase(t)
+	whole := schema
+	t.Cleanup(func() { schema = whole })
+	for i := range whole {
+		schema = append(append([]migration{}, whole[:i]...), migration{whole[i].name, whole[i].sql + "; SELECT 1/0"})
+		_, err := Open(background, url, slog.New(slog.DiscardHandler))
+		require.ErrorContains(t, err, "postgres: migration "+whole[i].name+": ERROR: division by zero")
+		conn, err := pgx.Connect(background, url)
+		require.NoError(t, err)
+		var version int
+		require.NoError(t, conn.QueryRow(background, `SELECT version FROM outcry_schema_version`).Scan(&version))
+		require.NoError(t, conn.Close(background))
+		require.Equal(t, i, version)
+	}
+	schema = whole
+	mustOpen(t, url)
+}
+
+// TestASchemaOfAnotherVersionThanItsFileMakesIsNotRaised: two that migrate at once, which
+// the lock excludes, would do a file twice.
+func TestASchemaOfAnotherVersionThanItsFileMakesIsNotRaised(t *testing.T) {
+	s := mustOpen(t, pgtest.NewDatabase(t))
+	newest := SchemaVersion()
+	whole := schema
+	t.Cleanup(func() { schema = whole })
+	schema = append(append([]migration{}, whole...), migration{"0099_next.sql", "SELECT 1"}, migration{"0100_more.sql", "SELECT 1"})
+	undone := errors.New("undone")
+	err := pgx.BeginFunc(background, s.conn, func(tx pgx.Tx) error {
+		require.NoError(t, raise(background, tx, newest+1))
+		require.ErrorContains(t, raise(background, tx, newest+1), "outcry_schema_version has not one row")
+		return undone
+	})
+	require.ErrorIs(t, err, undone)
+	require.Error(t, raiseAlone(background, s, newest+2))
+}
+
+func raiseAlone(ctx context.Context, s *Store, version int) error {
+	return pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error { return raise(ctx, tx, version) })
+}

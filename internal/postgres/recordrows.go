@@ -1,0 +1,170 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"outcry/internal/exchange"
+)
+
+// fill is an execution with the record that it belongs to, and the account of the resting
+// order, "" if there is no such order.
+type fill struct {
+	execution
+	seq   uint64
+	owner exchange.AccountID
+}
+
+// recordRows are the rows of all tables that keep the journal's records. Each table is read
+// by a query of its own, in the order of its records.
+type recordRows struct {
+	records   []*source[record] // whose rows each are a record, or a cancel of one
+	cancels   *source[record]   // one of them
+	fills     *source[fill]     // of orders, except for those of further parts
+	partFills *source[fill]
+	refs      *source[record]
+}
+
+// repeated is what the records of further parts and of cancels say again of their order.
+var repeated = orderLog.pick("account", "sym", "amount", "limit_price")
+
+// openRecordRows begins the queries. They have the rows for whose seq a condition holds.
+func openRecordRows(ctx context.Context, tx pgx.Tx, condition string) (*recordRows, error) {
+	where := func(seq string) string { return " WHERE " + strings.ReplaceAll(condition, "seq", seq) }
+	// All rows of the cursors will be read, which the planner has to know.
+	_, err := tx.Exec(ctx, `SET LOCAL cursor_tuple_fraction = 1`)
+	opener := opener{ctx, tx, err}
+	all := &recordRows{
+		cancels: openRecords(&opener, exchange.OrderCanceled, `SELECT `+repeated.list("o")+`, `+cancelLog.list("c")+`
+			FROM cancel_log c LEFT JOIN order_log o ON o.id = c.order_id`+where("c.seq")+`
+			ORDER BY c.seq, c.n NULLS FIRST, c.order_id`, repeated, cancelLog),
+		fills: openFills(&opener, "fills", `SELECT o.seq, r.account, `+executionLog.list("x")+`
+			FROM execution_log x
+			LEFT JOIN (SELECT order_id, min(first_n) AS first_n FROM part_log GROUP BY order_id) p ON p.order_id = x.order_id
+			LEFT JOIN order_log o ON o.id = x.order_id
+			LEFT JOIN order_log r ON r.id = x.resting_id`+where("o.seq")+` AND (p.first_n IS NULL OR x.n < p.first_n)
+			ORDER BY o.seq, x.order_id, x.n`),
+		// The OFFSET has each part's executions read along their key, however many an order has.
+		partFills: openFills(&opener, "part_fills", `SELECT p.seq, r.account, `+executionLog.list("x")+`
+			FROM part_log p
+			CROSS JOIN LATERAL (SELECT * FROM execution_log x
+				WHERE x.order_id = p.order_id AND x.n BETWEEN p.first_n AND p.last_n OFFSET 0) x
+			LEFT JOIN order_log r ON r.id = x.resting_id`+where("p.seq")+`
+			ORDER BY p.seq, x.n`),
+		refs: openRecords(&opener, 0, refTable.query(where("seq")+` ORDER BY seq`), refTable),
+	}
+	all.records = []*source[record]{
+		openAccounts(&opener, where("seq")),
+		openSymbols(&opener, where("seq")),
+		openRecords(&opener, exchange.SharesDeposited, placementLog.query(where("seq")+` ORDER BY seq`), placementLog),
+		openRecords(&opener, exchange.OrderAccepted, orderLog.query(where("seq")+` ORDER BY seq, id`), orderLog),
+		openRecords(&opener, exchange.OrderContinued, `SELECT `+repeated.list("o")+`, `+partLog.list("p")+`
+			FROM part_log p LEFT JOIN order_log o ON o.id = p.order_id`+where("p.seq")+`
+			ORDER BY p.seq`, repeated, partLog),
+		openRecords(&opener, 0, haltLog.query(where("seq")+` ORDER BY seq`), haltLog), // whose rows have a kind
+		all.cancels,
+	}
+	return all, opener.err
+}
+
+// opener begins queries until one of them fails.
+type opener struct {
+	ctx context.Context
+	tx  pgx.Tx
+	err error
+}
+
+// open begins the query of a source.
+func open[E any](o *opener, s *source[E], sql string) *source[E] {
+	s.tx = o.tx
+	if o.err == nil {
+		o.err = s.open(o.ctx, sql)
+	}
+	return s
+}
+
+// openRecords begins a query that has the columns of some tables: a later one's are put
+// over those of one before.
+func openRecords(o *opener, kind exchange.EventKind, sql string, tables ...*table[record]) *source[record] {
+	row := new(record)
+	s := &source[record]{made: func() record {
+		if kind != 0 {
+			row.Kind = kind
+		}
+		if row.n > 0 {
+			row.Kind = exchange.OrdersCanceled
+		}
+		return *row
+	}}
+	for _, t := range tables {
+		s.cursor = t.name + "_rows"
+		s.into = append(s.into, t.into(row)...)
+	}
+	return open(o, s, sql)
+}
+
+func openAccounts(o *opener, where string) *source[record] {
+	opened := accountTable.pick("id", "seq", "opened")
+	var a accountRow
+	return open(o, &source[record]{cursor: "account_rows", into: opened.into(&a), made: func() record {
+		return record{Event: exchange.Event{Kind: exchange.AccountOpened, Account: a.ID, Balance: a.Opened}, seq: a.seq}
+	}}, opened.query(where+` ORDER BY seq, id`))
+}
+
+func openSymbols(o *opener, where string) *source[record] {
+	made := symbolTable.pick("sym", "seq")
+	var s symbolRow
+	return open(o, &source[record]{cursor: "symbol_rows", into: made.into(&s), made: func() record {
+		return record{Event: exchange.Event{Kind: exchange.SymbolMade, Symbol: s.Symbol}, seq: s.seq}
+	}}, made.query(where+` ORDER BY seq, sym`))
+}
+
+func openFills(o *opener, cursor, sql string) *source[fill] {
+	var f fill
+	into := append([]any{
+		intScan(func(v pgtype.Int8) { f.seq = uint64(v.Int64) }),
+		textScan(func(v pgtype.Text) { f.owner = exchange.AccountID(v.String) }),
+	}, executionLog.into(&f.execution)...)
+	return open(o, &source[fill]{cursor: cursor, into: into, made: func() fill { return f }}, sql)
+}
+
+// close ends the queries.
+func (t *recordRows) close(ctx context.Context) {
+	for _, s := range t.records {
+		s.close(ctx)
+	}
+	t.fills.close(ctx)
+	t.partFills.close(ctx)
+	t.refs.close(ctx)
+}
+
+// next takes the row of the record that comes next, of whichever table has it; nil if
+// there are no more. The second result says which value of the row could not be read.
+func (t *recordRows) next(ctx context.Context) (next *record, wrong, err error) {
+	var from *source[record]
+	for _, s := range t.records {
+		head, err := s.head(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		if head != nil && (next == nil || head.compare(next) < 0) {
+			next, from = head, s
+		}
+	}
+	if next == nil {
+		return nil, nil, nil
+	}
+	wrong = from.fault()
+	from.take()
+	return next, wrong, nil
+}
+
+// compare is the order in which rows are read: that of their records, then those without
+// one. Where rows are of the same record, it decides which of them is told to be wrong.
+func (r *record) compare(s *record) int {
+	return cmp.Or(cmp.Compare(r.seq-1, s.seq-1), cmp.Compare(r.Kind, s.Kind), cmp.Compare(r.Order, s.Order), cmp.Compare(r.n, s.n))
+}

@@ -1,0 +1,218 @@
+package postgres
+
+import (
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"outcry/internal/exchange"
+)
+
+// This file describes every table of the schema but the one with its version. A column
+// is added by a migration, a line here, and the field that holds it; the writer, loads,
+// the history, the reader of records and backups follow. What is read with an
+// expression of its own, or written by one (write.go), does not.
+
+// stateRow is the row of exchange_state.
+type stateRow struct {
+	Position
+	one          bool
+	epoch        uint64
+	historyAfter uint64
+}
+
+var exchangeState = &table[stateRow]{"exchange_state", []column[stateRow]{
+	boolean("one", func(s *stateRow) *bool { return &s.one }),
+	bigint("applied_seq", func(s *stateRow) *uint64 { return &s.Applied }),
+	bigint("epoch", func(s *stateRow) *uint64 { return &s.epoch }),
+	readOnly("journal_id", "uuid", func(s *stateRow) any {
+		return uuidScan(func(v pgtype.UUID) { s.Journal = v.Bytes })
+	}).mayBeNull(),
+	text("ack", func(s *stateRow) *string { return &s.Ack }),
+	bigint("history_after", func(s *stateRow) *uint64 { return &s.historyAfter }),
+	bigint("orders_after", func(s *stateRow) *uint64 { return &s.OrdersAfter }),
+}}
+
+// accountRow is a row of accounts.
+type accountRow struct {
+	exchange.AccountState
+	seq uint64
+}
+
+var accountTable = &table[accountRow]{"accounts", []column[accountRow]{
+	text("id", func(a *accountRow) *exchange.AccountID { return &a.ID }),
+	cash("opened", func(a *accountRow) *exchange.Cash { return &a.Opened }),
+	cash("balance", func(a *accountRow) *exchange.Cash { return &a.Balance }),
+	cash("held", func(a *accountRow) *exchange.Cash { return &a.Held }),
+	bigint("seq", func(a *accountRow) *uint64 { return &a.seq }).orNull(),
+}}
+
+// symbolRow is a row of symbols.
+type symbolRow struct {
+	exchange.SymbolState
+	seq uint64
+}
+
+var symbolTable = &table[symbolRow]{"symbols", []column[symbolRow]{
+	text("sym", func(s *symbolRow) *exchange.Symbol { return &s.Symbol }),
+	position("placed", func(s *symbolRow) *exchange.Position { return &s.Deposited }),
+	bigint("seq", func(s *symbolRow) *uint64 { return &s.seq }).orNull(),
+	readOnly("halted_at", "bigint", func(s *symbolRow) any {
+		return intScan(func(v pgtype.Int8) {
+			if s.Halt = nil; v.Valid {
+				s.Halt = &exchange.Halt{Since: v.Int64 * exchange.Second}
+			}
+		})
+	}).mayBeNull(),
+	readOnly("halt_reason", "text", func(s *symbolRow) any {
+		return textScan(func(v pgtype.Text) {
+			if s.Halt != nil { // halted_at, which is read before
+				s.Halt.Reason = v.String
+			}
+		})
+	}).mayBeNull(),
+}}
+
+var positionTable = &table[exchange.PositionState]{"positions", []column[exchange.PositionState]{
+	text("sym", func(p *exchange.PositionState) *exchange.Symbol { return &p.Symbol }),
+	text("account", func(p *exchange.PositionState) *exchange.AccountID { return &p.Account }),
+	position("shares", func(p *exchange.PositionState) *exchange.Position { return &p.Shares }),
+	position("held", func(p *exchange.PositionState) *exchange.Position { return &p.Held }),
+}}
+
+var marketTable = &table[exchange.TradedState]{"market", []column[exchange.TradedState]{
+	text("sym", func(t *exchange.TradedState) *exchange.Symbol { return &t.Symbol }),
+	bigint("trades", func(t *exchange.TradedState) *uint64 { return &t.Trades }),
+	position("shares", func(t *exchange.TradedState) *exchange.Position { return &t.Shares }),
+	readOnly("notional", "numeric", func(t *exchange.TradedState) any { return (*notionalColumn)(&t.Notional) }),
+	readOnly("last_price", "numeric", func(t *exchange.TradedState) any { return (*priceColumn)(&t.Last) }),
+	seconds("last_time", func(t *exchange.TradedState) *int64 { return &t.Time }),
+}}
+
+var restingTable = &table[exchange.OrderState]{"resting_orders", []column[exchange.OrderState]{
+	bigint("id", func(o *exchange.OrderState) *exchange.OrderID { return &o.ID }),
+	text("account", func(o *exchange.OrderState) *exchange.AccountID { return &o.Account }),
+	text("sym", func(o *exchange.OrderState) *exchange.Symbol { return &o.Symbol }),
+	amount("amount", func(o *exchange.OrderState) (*exchange.Side, *exchange.Shares) { return &o.Side, &o.Shares }),
+	bigint("limit_price", func(o *exchange.OrderState) *exchange.Price { return &o.Limit }),
+	bigint("open", func(o *exchange.OrderState) *exchange.Shares { return &o.Open }),
+}}
+
+// record is a row of a table that keeps the journal's records: its event, as far as the
+// table has it. A read leaves the kind to the reader, who knows the table.
+type record struct {
+	exchange.Event
+	seq uint64
+
+	n    int32 // which cancel of its record a cancel is; 0 for the only one
+	last int32 // the last execution of a further part of an order
+}
+
+var placementLog = &table[record]{"placement_log", []column[record]{
+	bigint("seq", func(r *record) *uint64 { return &r.seq }),
+	text("sym", func(r *record) *exchange.Symbol { return &r.Symbol }),
+	text("account", func(r *record) *exchange.AccountID { return &r.Account }),
+	position("shares", func(r *record) *exchange.Position { return &r.Deposited }),
+}}
+
+var orderLog = &table[record]{"order_log", []column[record]{
+	bigint("id", func(r *record) *exchange.OrderID { return &r.Order }),
+	text("account", func(r *record) *exchange.AccountID { return &r.Account }),
+	text("sym", func(r *record) *exchange.Symbol { return &r.Symbol }),
+	amount("amount", func(r *record) (*exchange.Side, *exchange.Shares) { return &r.Side, &r.Shares }),
+	bigint("limit_price", func(r *record) *exchange.Price { return &r.Limit }),
+	seconds("time", func(r *record) *int64 { return &r.Time }),
+	bigint("seq", func(r *record) *uint64 { return &r.seq }).orNull(),
+}}
+
+var partLog = &table[record]{"part_log", []column[record]{
+	bigint("seq", func(r *record) *uint64 { return &r.seq }),
+	bigint("order_id", func(r *record) *exchange.OrderID { return &r.Order }),
+	integerOf("first_n", func(r *record) int32 { return int32(r.Before + 1) },
+		func(r *record, v int32) { r.Before = int(v) - 1 }),
+	integer("last_n", func(r *record) *int32 { return &r.last }),
+	bigint("open", func(r *record) *exchange.Shares { return &r.Shares }),
+	seconds("time", func(r *record) *int64 { return &r.Time }),
+}}
+
+var cancelLog = &table[record]{"cancel_log", []column[record]{
+	bigint("order_id", func(r *record) *exchange.OrderID { return &r.Order }),
+	bigint("shares", func(r *record) *exchange.Shares { return &r.Shares }),
+	seconds("time", func(r *record) *int64 { return &r.Time }),
+	bigint("seq", func(r *record) *uint64 { return &r.seq }).orNull(),
+	integer("n", func(r *record) *int32 { return &r.n }).orNull(),
+}}
+
+var haltLog = &table[record]{"halt_log", []column[record]{
+	bigint("seq", func(r *record) *uint64 { return &r.seq }),
+	text("sym", func(r *record) *exchange.Symbol { return &r.Symbol }),
+	booleanOf("halted", func(r *record) bool { return r.Kind == exchange.SymbolHalted },
+		func(r *record, halted bool) {
+			if r.Kind = exchange.SymbolResumed; halted {
+				r.Kind = exchange.SymbolHalted
+			}
+		}),
+	text("reason", func(r *record) *string { return &r.Reason }),
+	seconds("time", func(r *record) *int64 { return &r.Time }),
+}}
+
+// The ref of a record that has one; order_id is that of an order's.
+var refTable = &table[record]{"refs", []column[record]{
+	text("account", func(r *record) *exchange.AccountID { return &r.Account }),
+	text("ref", func(r *record) *exchange.Ref { return &r.Ref }),
+	bigint("seq", func(r *record) *uint64 { return &r.seq }),
+	bigint("order_id", func(r *record) *exchange.OrderID { return &r.Order }).orNull(),
+}}
+
+// execution is a row of execution_log: one fill of an order's event.
+type execution struct {
+	exchange.Execution
+	order, resting exchange.OrderID
+	n              int
+	symbol         exchange.Symbol
+	buys           bool
+}
+
+var executionLog = &table[execution]{"execution_log", []column[execution]{
+	bigint("order_id", func(x *execution) *exchange.OrderID { return &x.order }),
+	integer("n", func(x *execution) *int { return &x.n }),
+	bigint("resting_id", func(x *execution) *exchange.OrderID { return &x.resting }),
+	text("sym", func(x *execution) *exchange.Symbol { return &x.symbol }),
+	boolean("buys", func(x *execution) *bool { return &x.buys }),
+	bigint("shares", func(x *execution) *exchange.Shares { return &x.Shares }),
+	bigint("price", func(x *execution) *exchange.Price { return &x.Price }),
+	seconds("time", func(x *execution) *int64 { return &x.Time }),
+}}
+
+// What each of an order's two sides sees of an execution.
+var executionSeen = executionLog.pick("shares", "price", "time")
+
+// holdings are the tables that have a state, except for what orders have executed.
+type holdings struct {
+	accounts  *table[accountRow]
+	symbols   *table[symbolRow]
+	positions *table[exchange.PositionState]
+	orders    *table[exchange.OrderState]
+}
+
+// present is the state of now, and opening the one that history begins with, in tables
+// that only migrations have written.
+var (
+	present = holdings{accountTable, symbolTable, positionTable, restingTable}
+	opening = holdings{
+		accountTable.opening("id", "opened", "balance", "held"),
+		symbolTable.opening("sym", "placed", "halted_at", "halt_reason"),
+		positionTable.opening("sym", "account", "shares", "held"),
+		restingTable.opening("id", "account", "sym", "amount", "limit_price", "open"),
+	}
+)
+
+// described is a table of any rows.
+type described interface {
+	describe() (d Table, types []string, nulls []bool)
+}
+
+// allTables is every table, in the order in which a backup has them.
+var allTables = []described{
+	exchangeState, accountTable, symbolTable, positionTable, marketTable,
+	placementLog, orderLog, executionLog, partLog, cancelLog, haltLog, refTable, restingTable,
+	opening.accounts, opening.symbols, opening.positions, opening.orders,
+}

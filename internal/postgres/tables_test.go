@@ -1,0 +1,71 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/pgtest"
+)
+
+// TestTheDescriptionIsWhatTheMigrationsMake compares each table's description with the
+// table in a real database: the columns' names, their order, types, and whether they take
+// NULL. It fails for a migration whose columns or tables have no line in tables.go.
+func TestTheDescriptionIsWhatTheMigrationsMake(t *testing.T) {
+	type made struct {
+		Columns, Types []string
+		Nulls          []bool
+	}
+	s := mustOpen(t, pgtest.NewDatabase(t))
+	rows, err := s.conn.Query(background, `
+		SELECT c.relname, array_agg(a.attname ORDER BY a.attnum), array_agg(format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum),
+		       array_agg(NOT a.attnotnull ORDER BY a.attnum)
+		  FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+		 WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
+		 GROUP BY 1`)
+	require.NoError(t, err)
+	is := map[string]made{}
+	var name string
+	var m made
+	_, err = pgx.ForEachRow(rows, []any{&name, &m.Columns, &m.Types, &m.Nulls}, func() error {
+		is[name], m = m, made{}
+		return nil
+	})
+	require.NoError(t, err)
+	delete(is, versionTable)
+
+	says := map[string]made{}
+	for _, described := range allTables {
+		table, types, nulls := described.describe()
+		says[table.Name] = made{table.Columns, types, nulls}
+	}
+	for name := range says {
+		require.Equal(t, is[name], says[name], "the table %s: what the migrations make, and its description in tables.go", name)
+	}
+	for name := range is {
+		require.Contains(t, says, name, "a table that tables.go does not describe")
+	}
+}
+
+// TestNullStandsForZero writes rows with and without what may be NULL.
+func TestNullStandsForZero(t *testing.T) {
+	s := mustOpen(t, pgtest.NewDatabase(t))
+	rows := newCopy(cancelLog)
+	alone, one := record{seq: 7, n: 0}, record{seq: 8, n: 3}
+	alone.Order, one.Order, one.Shares = 1, 2, 5
+	rows.add(&alone)
+	rows.add(&one)
+	w := &writer{ctx: background, conn: s.conn}
+	copyInto(w, &rows)
+	require.NoError(t, w.err)
+	var null bool
+	require.NoError(t, s.conn.QueryRow(background, `SELECT n IS NULL FROM cancel_log WHERE order_id = 1`).Scan(&null))
+	require.True(t, null)
+	for _, want := range []record{alone, one} {
+		var got record
+		row := s.conn.QueryRow(background, cancelLog.query(" WHERE order_id = $1"), want.Order)
+		require.NoError(t, row.Scan(cancelLog.into(&got)...))
+		require.Equal(t, want, got)
+	}
+}
