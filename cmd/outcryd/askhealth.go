@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"outcry/internal/auth"
+	"outcry/internal/settings"
 )
 
 // Limits of a look at a server's health.
@@ -24,8 +25,8 @@ const (
 // It is for containers that have no other program to ask with. Over TLS it takes the
 // certificate --tls-cert alone and shows it too. With --auth the server has left a
 // token for it in its data directory.
-func askHealth(ctx context.Context, c *config) (string, error) {
-	address := c.http
+func askHealth(ctx context.Context, c *settings.Config) (string, error) {
+	address := c.HTTP
 	if address == "" {
 		return "", errors.New("--http is empty: there is nothing to ask")
 	}
@@ -39,9 +40,9 @@ func askHealth(ctx context.Context, c *config) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	scheme, transport := "http", &http.Transport{} // not the default one: a proxy in the environment is for others
-	if c.tlsCert != "" {
+	if c.TLSCert != "" {
 		scheme = "https"
-		if transport.TLSClientConfig, err = auth.OwnConfig(c.tlsCert, c.tlsKey); err != nil {
+		if transport.TLSClientConfig, err = auth.OwnConfig(c.TLSCert, c.TLSKey); err != nil {
 			return "", err
 		}
 	}
@@ -49,7 +50,7 @@ func askHealth(ctx context.Context, c *config) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	token, tokenErr := auth.HealthToken(c.data)
+	token, tokenErr := auth.HealthToken(c.Data)
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}

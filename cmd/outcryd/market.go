@@ -8,6 +8,7 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/market"
+	"outcry/internal/settings"
 )
 
 // streamWriteTimeout is how long a reader of the market data stream may take nothing.
@@ -20,7 +21,7 @@ func (s *server) newMarketAPI() *market.API {
 		Order: func(ctx context.Context, id exchange.OrderID, after, most int) (exchange.PublicOrder, bool, error) {
 			return s.engine.Show(ctx, id, after, most)
 		},
-		Version: version(), ReadersMax: s.settings().readersMax, WriteTimeout: streamWriteTimeout,
+		Version: version(), ReadersMax: s.settings().ReadersMax, WriteTimeout: streamWriteTimeout,
 		Log: s.log, Metrics: s.metrics.stream,
 	})
 }
@@ -32,20 +33,20 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 		return nil
 	}
 	// Whatever became of the feed, the journal would not fill the disk for it.
-	held := func(c *config) uint64 { return 2 * uint64(c.lagMax) }
+	held := func(c *settings.Config) uint64 { return 2 * uint64(c.LagMax) }
 	records, err := s.journal.NewFollower(state.Seq+1, held(s.config))
 	if err != nil {
 		return fmt.Errorf("market data after record %d: %w", state.Seq, err)
 	}
-	s.onReload(func(c *config) (func(), error) { return func() { records.Hold(held(c)) }, nil }, "max-lag")
+	s.onReload(func(c *settings.Config) (func(), error) { return func() { records.Hold(held(c)) }, nil })
 	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Health: s.newHealth(), Log: s.log}
-	if s.config.ack == ackPostgres {
+	if s.config.Ack == settings.AckPostgres {
 		// What is only in the journal may be undone with its disk.
 		o.Limit = func() uint64 { return s.projector.Applied() }
 	}
 	snap := &market.Snapshot{Seq: state.Seq, Symbols: state.Symbols, Orders: state.Orders,
-		Traded: s.database.traded, Trades: s.database.trades}
-	s.database.traded, s.database.trades = nil, nil
+		Traded: s.database.Traded, Trades: s.database.Trades}
+	s.database.Traded, s.database.Trades = nil, nil
 	s.feed = market.NewFeed(o, snap)
 	return nil
 }

@@ -67,7 +67,7 @@ var processStart = time.Now()
 func (s *server) statusNow() operate.Status {
 	status := operate.Status{Version: version(), UptimeSeconds: time.Since(processStart).Seconds(), MemoryBytes: memoryBytes()}
 	if diskIsKnown {
-		d := diskOf(s.config.data)
+		d := diskOf(s.config.Data)
 		status.Disk = &operate.Disk{Available: d.available, Size: d.size}
 	}
 	if why := s.notReady.Load(); why != nil {

@@ -9,7 +9,9 @@ import (
 
 	"outcry/internal/engine"
 	"outcry/internal/journal"
+	"outcry/internal/logging"
 	"outcry/internal/postgres"
+	"outcry/internal/settings"
 )
 
 // gauge adds a gauge that is read when somebody looks.
@@ -18,9 +20,9 @@ func (m *metrics) gauge(name, help string, value func() float64) {
 }
 
 // watchLog adds what the log suppresses.
-func (m *metrics) watchLog(r *repeats) {
+func (m *metrics) watchLog(l *logging.Log) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "outcry_log_suppressed_lines_total",
-		Help: "Lines that were not logged because the same message had come too often lately."}, func() float64 { return float64(r.suppressed.Load()) }))
+		Help: "Lines that were not logged because the same message had come too often lately."}, func() float64 { return float64(l.Suppressed()) }))
 }
 
 // oneIf is how metrics tell yes and no.
@@ -32,12 +34,12 @@ func oneIf(yes bool) float64 {
 }
 
 // watchServer adds what there is as soon as the HTTP side is up.
-func (m *metrics) watchServer(settings func() *config, bounds func() connectionBounds, ready func() error) {
+func (m *metrics) watchServer(now func() *settings.Config, bounds func() settings.ConnectionBounds, ready func() error) {
 	m.gauge("outcry_ready", "1 while the exchange takes orders, as /readyz tells, else 0.", func() float64 { return oneIf(ready() == nil) })
-	m.gauge("outcry_connections_limit", "TCP connections that there may be: --max-connections, or less where the limit of open files is too low.", func() float64 { return float64(bounds().xml) })
-	m.gauge("outcry_http_connections_limit", "HTTP connections that there may be: --max-http-connections, or less where the limit of open files is too low.", func() float64 { return float64(bounds().http) })
-	m.gauge("outcry_postgres_lag_limit_records", "Records that Postgres may be behind before orders are refused, --max-lag.", func() float64 { return float64(settings().lagMax) })
-	data := settings().data
+	m.gauge("outcry_connections_limit", "TCP connections that there may be: --max-connections, or less where the limit of open files is too low.", func() float64 { return float64(bounds().XML) })
+	m.gauge("outcry_http_connections_limit", "HTTP connections that there may be: --max-http-connections, or less where the limit of open files is too low.", func() float64 { return float64(bounds().HTTP) })
+	m.gauge("outcry_postgres_lag_limit_records", "Records that Postgres may be behind before orders are refused, --max-lag.", func() float64 { return float64(now().LagMax) })
+	data := now().Data
 	m.gauge("outcry_last_backup_timestamp_seconds", "When the last backup was taken that outcry-backup.service tells of: the time of the data directory's last-backup. 0 where there is none.",
 		func() float64 { return modified(filepath.Join(data, lastBackup)) })
 	if !diskIsKnown {

@@ -145,7 +145,7 @@ var bugs = []Bug{
 	}, {
 		Name: "market-before-commit", Promise: "--ack postgres: market data tells of what Postgres does not have", pkg: "./cmd/outcryd", test: "AckPostgresTells",
 		noticed: `^TestAckPostgresTellsNothing`,
-		edits:   []harness.Edit{{File: "cmd/outcryd/market.go", Old: "if s.config.ack == ackPostgres {", New: "if s.config.ack == \"\" {"}},
+		edits:   []harness.Edit{{File: "cmd/outcryd/market.go", Old: "if s.config.Ack == settings.AckPostgres {", New: "if s.config.Ack == \"\" {"}},
 	}, {
 		Name: "backup-not-synced", Promise: "durable: a backup has its name before its bytes are on disk", pkg: "./internal/backup", test: "Durable",
 		noticed: `^TestABackupHasItsNameOnceItIsDurable`,

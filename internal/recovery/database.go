@@ -1,4 +1,7 @@
-package main
+// Package recovery finds out where an exchange goes on at a start: it opens the database,
+// judges the journal beside it before either is changed, and makes the state of both. It
+// is apart from the wiring since what is lost or kept after a crash is decided here.
+package recovery
 
 import (
 	"context"
@@ -10,6 +13,7 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/postgres"
 	"outcry/internal/postgres/cluster"
+	"outcry/internal/settings"
 )
 
 // While Postgres is away at a start, it is tried again after databaseRetryMin,
@@ -19,35 +23,36 @@ const (
 	databaseRetryMax = 2 * time.Second
 )
 
-// database is Postgres as a start finds it.
-type database struct {
-	url      string
-	number   string           // of the data directory, which its sessions have
-	cluster  *cluster.Cluster // nil where the database is somebody else's
-	store    *postgres.Store
-	position postgres.Position
-	aside    bool // the journal is to be set aside, and a new one begun
-	snapshot *exchange.Snapshot
-	traded   []exchange.TradedState // for market data, as is trades
-	trades   []exchange.TradeState
+// Database is Postgres as a start finds it.
+type Database struct {
+	URL      string
+	Number   string           // of the data directory, which its sessions have
+	Cluster  *cluster.Cluster // nil if the database is somebody else's
+	Store    *postgres.Store
+	Position postgres.Position
+	Snapshot *exchange.Snapshot     // of which Restore lets go
+	Traded   []exchange.TradedState // for market data, as is Trades
+	Trades   []exchange.TradeState
+
+	aside bool // the journal is to be set aside, and a new one begun
 }
 
-// openDatabase starts the local cluster, where no database is named, connects,
+// OpenDatabase starts the local cluster, where no database is named, connects,
 // and reads the state. While Postgres is away it says so through waiting and
 // tries again until ctx ends. The error is one that no further try will mend.
-func openDatabase(ctx context.Context, c *config, log *slog.Logger, waiting func(error)) (*database, error) {
-	d := &database{url: c.databaseURL}
+func OpenDatabase(ctx context.Context, c *settings.Config, log *slog.Logger, waiting func(error)) (*Database, error) {
+	d := &Database{URL: c.DatabaseURL}
 	var err error
-	if d.number, err = postgres.DirectoryNumber(c.data); err != nil {
+	if d.Number, err = postgres.DirectoryNumber(c.Data); err != nil {
 		log.Warn("a later start will not know the sessions of this one", "error", err)
 	}
-	if d.url == "" {
-		log.Info("starting the local Postgres cluster", "directory", c.clusterDir())
-		local, err := cluster.Start(ctx, cluster.Options{Dir: c.clusterDir(), Log: log})
+	if d.URL == "" {
+		log.Info("starting the local Postgres cluster", "directory", c.ClusterDir())
+		local, err := cluster.Start(ctx, cluster.Options{Dir: c.ClusterDir(), Log: log})
 		if err != nil {
 			return nil, err
 		}
-		d.cluster, d.url = local, local.URL()
+		d.Cluster, d.URL = local, local.URL()
 	}
 	for delay := databaseRetryMin; ; delay = min(2*delay, databaseRetryMax) {
 		err := d.open(ctx, c, log)
@@ -55,7 +60,7 @@ func openDatabase(ctx context.Context, c *config, log *slog.Logger, waiting func
 			return d, nil
 		}
 		if _, refused := errors.AsType[*refusedError](err); refused || postgres.Unusable(err) || ctx.Err() != nil {
-			d.close()
+			d.Close()
 			return nil, err
 		}
 		waiting(err)
@@ -63,43 +68,43 @@ func openDatabase(ctx context.Context, c *config, log *slog.Logger, waiting func
 		select {
 		case <-time.After(delay):
 		case <-ctx.Done():
-			d.close()
+			d.Close()
 			return nil, ctx.Err()
 		}
 	}
 }
 
 // open connects and reads the state, once, with market data where that is served.
-func (d *database) open(ctx context.Context, c *config, log *slog.Logger) (err error) {
+func (d *Database) open(ctx context.Context, c *settings.Config, log *slog.Logger) (err error) {
 	check := func(p postgres.Position, upgrade bool) (err error) {
-		d.aside, err = c.lookAtJournal(p, upgrade)
+		d.aside, err = lookAtJournal(c, p, upgrade)
 		return err
 	}
-	if d.store, err = postgres.OpenChecked(ctx, d.url, d.number, log, check); err != nil {
+	if d.Store, err = postgres.OpenChecked(ctx, d.URL, d.Number, log, check); err != nil {
 		return err
 	}
-	if d.position, err = d.store.Position(ctx); err == nil {
-		d.snapshot, err = d.store.Load(ctx)
+	if d.Position, err = d.Store.Position(ctx); err == nil {
+		d.Snapshot, err = d.Store.Load(ctx)
 	}
-	if err == nil && c.http != "" {
-		d.traded, d.trades, err = d.store.LoadMarket(ctx)
+	if err == nil && c.HTTP != "" {
+		d.Traded, d.Trades, err = d.Store.LoadMarket(ctx)
 	}
 	if err != nil {
-		d.store.Close()
-		d.store = nil
+		d.Store.Close()
+		d.Store = nil
 	}
 	return err
 }
 
-// close gives up the connection and stops the local cluster.
-func (d *database) close() {
-	if d.store != nil {
-		d.store.Close()
+// Close gives up the connection and stops the local cluster.
+func (d *Database) Close() {
+	if d.Store != nil {
+		d.Store.Close()
 	}
-	if d.cluster != nil {
+	if d.Cluster != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), clusterStopTimeout)
 		defer cancel()
-		_ = d.cluster.Stop(ctx) // it ends with this process in any case
+		_ = d.Cluster.Stop(ctx) // it ends with this process in any case
 	}
 }
 
@@ -109,7 +114,7 @@ const clusterStopTimeout = 20 * time.Second
 // errJournalLost is wrapped where the database knows records that no journal has.
 var errJournalLost = errors.New("records that were answered may be lost")
 
-// journalLost explains a lost journal to whoever starts the server.
+// journalLost explains a lost journal to those who start the server.
 func journalLost(dir string, reaches uint64, p postgres.Position) error {
 	return fmt.Errorf("the database holds records up to %d, the journal in %s reaches only to %d: %w, if they are not in the database. "+
 		"Bring back the data directory that was used with this database, or go on from the database's state with --accept-journal-loss",
