@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"outcry/internal/gateway"
+	"outcry/internal/health"
 	"outcry/internal/journal"
 	"outcry/internal/logging"
 	"outcry/internal/postgres"
@@ -69,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // printHealth asks a running server and returns the exit status.
 func printHealth(ctx context.Context, c *settings.Config, stdout, stderr io.Writer) int {
-	answer, err := askHealth(ctx, c)
+	answer, err := health.Ask(ctx, c)
 	if err != nil {
 		fmt.Fprintf(stderr, "outcryd: %v\n", err)
 		return exitError

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"outcry/internal/exchange"
+	"outcry/internal/health"
 	"outcry/internal/journal"
 	"outcry/internal/market"
 	"outcry/internal/settings"
@@ -39,7 +40,7 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 		return fmt.Errorf("market data after record %d: %w", state.Seq, err)
 	}
 	s.onReload(func(c *settings.Config) (func(), error) { return func() { records.Hold(held(c)) }, nil })
-	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Health: s.newHealth(), Log: s.log}
+	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Health: func() market.Health { return s.health.Look() }, Log: s.log}
 	if s.config.Ack == settings.AckPostgres {
 		// What is only in the journal may be undone with its disk.
 		o.Limit = func() uint64 { return s.projector.Applied() }
@@ -58,6 +59,8 @@ func (s *server) runFeed() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.unfeed = cancel
+	s.health = health.NewWatch(health.Parts{
+		Gateway: s.metrics.gateway, Journal: s.journal, Projector: s.projector, Marks: &s.marks, Ready: s.ready})
 	s.metrics.watchFeed(s.feed, s.journal)
 	s.running.Go(func() { s.feed.Run(ctx) })
 	s.market.Attach(s.feed)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"outcry/internal/gateway"
 	"outcry/internal/operate"
+	"outcry/internal/sdnotify"
 	"outcry/internal/settings"
 )
 
@@ -48,8 +48,8 @@ func terminalGone(f *os.File) bool {
 // reload reads all settings again and takes over what can change while the server
 // runs, or nothing where something is wrong. It logs which.
 func (s *server) reload() {
-	s.manager.tell("RELOADING=1", monotonic())
-	defer func() { s.manager.tell("READY=1", s.status()) }()
+	s.manager.Tell("RELOADING=1", sdnotify.Monotonic())
+	defer func() { s.manager.Tell("READY=1", s.status()) }()
 	before := s.settings().LogLevel
 	changed, restart, err := s.tryReload()
 	s.metrics.reload.done(err)
@@ -107,15 +107,6 @@ func (s *server) reloadHTTP(c *settings.Config) (func(), error) {
 		s.market.SetReadersMax(c.ReadersMax)
 		s.httpConnections.SetMax(c.Connections().HTTP)
 	}, nil
-}
-
-// monotonic returns the assignment that tells a service manager when a reload began.
-func monotonic() string {
-	var now unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
-		return ""
-	}
-	return fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000)
 }
 
 // reloadMetrics tell how the last reload went. A start counts as one.

@@ -16,12 +16,14 @@ import (
 	"outcry/internal/backup"
 	"outcry/internal/engine"
 	"outcry/internal/gateway"
+	"outcry/internal/health"
 	"outcry/internal/journal"
 	"outcry/internal/listen"
 	"outcry/internal/logging"
 	"outcry/internal/market"
 	"outcry/internal/postgres"
 	"outcry/internal/recovery"
+	"outcry/internal/sdnotify"
 	"outcry/internal/settings"
 	"outcry/internal/wire"
 )
@@ -33,7 +35,7 @@ type server struct {
 	log     *slog.Logger
 	level   *slog.LevelVar // of log
 	metrics *metrics
-	manager *notifier // nil where there is no service manager
+	manager *sdnotify.Notifier // nil where there is no service manager
 	reloads settings.Reloads
 
 	lock            *journal.DirLock
@@ -43,8 +45,8 @@ type server struct {
 	httpConnections *admin.Connections
 	market          *market.API // nil without HTTP, as is feed
 	feed            *market.Feed
-	marks           lagMarks // when the journal's records were synced
-	lately          lately   // how it was doing when it was last looked at
+	marks           health.LagMarks // when the journal's records were synced
+	health          *health.Watch   // how it is doing; nil without feed
 	httpAddr        net.Addr
 	database        *recovery.Database
 	journal         *journal.Journal
@@ -69,12 +71,12 @@ var (
 // serve runs the exchange until ctx ends, and then stops it in order. An error
 // says why it could not start, or what made it stop; it has been logged.
 func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
-	manager, err := newNotifier(log.Logger)
+	manager, err := sdnotify.New(log.Logger)
 	if err != nil {
 		log.Error("the exchange has stopped", "error", err)
 		return err
 	}
-	defer manager.close()
+	defer manager.Close()
 	s := &server{config: c, log: log.Logger, level: log.Level, metrics: newMetrics(), manager: manager, exit: os.Exit, ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
 	s.metrics.watchLog(log)
 	s.setNotReady(errStarting)
@@ -94,7 +96,7 @@ func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
 	if told != nil {
 		s.log.Error("the exchange has stopped", "error", told)
 	}
-	manager.tell("STOPPING=1")
+	manager.Tell("STOPPING=1")
 	s.setNotReady(errStopping)
 	if stopErr := s.stop(); told == nil && stopErr != nil {
 		err = stopErr
@@ -219,12 +221,12 @@ func (s *server) startHTTP(at *listen.Bound) error {
 func (s *server) startEngine(ctx context.Context) (err error) {
 	options := journal.Options{SegmentBytes: s.config.SegmentBytes, OnSync: func(records, bytes int, took time.Duration) {
 		s.metrics.synced(records, bytes, took)
-		s.marks.synced(uint64(records), time.Now())
+		s.marks.Synced(uint64(records), time.Now())
 	}}
 	if s.journal, err = recovery.OpenJournal(ctx, s.config, s.database, options, s.log); err != nil {
 		return err
 	}
-	s.marks.synced(s.journal.Appended(), time.Now())
+	s.marks.Synced(s.journal.Appended(), time.Now())
 	if err := s.newFeed(s.database.Snapshot); err != nil { // of which restore lets go
 		return err
 	}
@@ -298,14 +300,14 @@ func (s *server) announce(xml net.Addr) {
 		attrs = append(attrs, "psql", s.database.Cluster.PsqlCommand())
 	}
 	s.log.Info("ready", attrs...)
-	s.manager.tell("READY=1", s.status())
+	s.manager.Tell("READY=1", s.status())
 	s.warnOfExposure(xml)
 }
 
 // setNotReady says why the exchange takes no orders.
 func (s *server) setNotReady(why error) {
 	s.notReady.Store(&why)
-	s.manager.tell(statusLine("%v", why))
+	s.manager.Tell(sdnotify.Status("%v", why))
 }
 
 // started returns why frames cannot be done, nil where they can.

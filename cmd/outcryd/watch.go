@@ -1,13 +1,13 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"outcry/internal/engine"
+	"outcry/internal/health"
 	"outcry/internal/journal"
 	"outcry/internal/logging"
 	"outcry/internal/postgres"
@@ -41,31 +41,17 @@ func (m *metrics) watchServer(now func() *settings.Config, bounds func() setting
 	m.gauge("outcry_postgres_lag_limit_records", "Records that Postgres may be behind before orders are refused, --max-lag.", func() float64 { return float64(now().LagMax) })
 	data := now().Data
 	m.gauge("outcry_last_backup_timestamp_seconds", "When the last backup was taken that outcry-backup.service tells of: the time of the data directory's last-backup. 0 where there is none.",
-		func() float64 { return modified(filepath.Join(data, lastBackup)) })
-	if !diskIsKnown {
+		func() float64 { return health.Modified(filepath.Join(data, lastBackup)) })
+	if !health.DiskIsKnown {
 		return // an alert would take 0 for a full disk
 	}
-	m.gauge("outcry_disk_available_bytes", "Room on the disk of the data directory, for whom the server runs as.", func() float64 { return float64(diskOf(data).available) })
-	m.gauge("outcry_disk_size_bytes", "Size of the disk of the data directory.", func() float64 { return float64(diskOf(data).size) })
+	m.gauge("outcry_disk_available_bytes", "Room on the disk of the data directory, for whom the server runs as.", func() float64 { return float64(health.DiskOf(data).Available) })
+	m.gauge("outcry_disk_size_bytes", "Size of the disk of the data directory.", func() float64 { return float64(health.DiskOf(data).Size) })
 }
 
 // lastBackup is a file of the data directory that has nothing in it: its time is that of
 // the last backup.
 const lastBackup = "last-backup"
-
-// modified returns when a file was changed, in seconds since the Unix epoch, or 0 where it
-// cannot be asked.
-func modified(path string) float64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	return float64(info.ModTime().Unix())
-}
-
-// disk is a file system, in bytes. It is 0 where it can't be asked: an alert then
-// looks at it.
-type disk struct{ size, available uint64 }
 
 // watch adds what is read of a running exchange when somebody looks.
 func (m *metrics) watch(e *engine.Engine, j *journal.Journal, p *postgres.Projector) {
@@ -76,9 +62,9 @@ func (m *metrics) watch(e *engine.Engine, j *journal.Journal, p *postgres.Projec
 }
 
 // watchLag adds the lag in seconds, of which marks knows.
-func (m *metrics) watchLag(marks *lagMarks, p *postgres.Projector) {
+func (m *metrics) watchLag(marks *health.LagMarks, p *postgres.Projector) {
 	m.gauge("outcry_postgres_lag_seconds", "Time since the oldest record that Postgres does not have was synced in the journal, 0 where it has all. "+
-		"Records from before the start count from the start.", func() float64 { return marks.lag(p.Applied(), time.Now()).Seconds() })
+		"Records from before the start count from the start.", func() float64 { return marks.Lag(p.Applied(), time.Now()).Seconds() })
 }
 
 func (m *metrics) watchJournal(j *journal.Journal) {
