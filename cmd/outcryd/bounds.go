@@ -36,6 +36,9 @@ func (s *server) reloadMemory(c *settings.Config) (func(), error) {
 
 // engineLimits returns the limits of the engine that a reload may change.
 func engineLimits(c *settings.Config) engine.Limits {
-	return engine.Limits{ClosedOrdersMax: c.ClosedOrdersMax, BacklogMax: c.LagMax, SymbolsMax: c.SymbolsMax, AccountsMax: c.AccountsMax,
-		OpenOrdersMax: c.OpenOrdersMax, AccountOpenOrdersMax: c.AccountOpenOrdersMax, OrderValueMin: exchange.Cash(c.OrderValueMin)}
+	return engine.Limits{
+		ClosedOrdersMax: c.ClosedOrdersMax, BacklogMax: c.LagMax, SymbolsMax: c.SymbolsMax, AccountsMax: c.AccountsMax,
+		OpenOrdersMax: c.OpenOrdersMax, AccountOpenOrdersMax: c.AccountOpenOrdersMax,
+		OrderValueMin: exchange.Cash(c.OrderValueMin),
+	}
 }

@@ -47,7 +47,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	case c.ShowVersion:
 		fmt.Fprintln(stdout, "outcryd", version())
-		fmt.Fprintf(stdout, "reads journals up to version %d and databases up to version %d\n", journal.Version, postgres.SchemaVersion())
+		fmt.Fprintf(stdout, "reads journals up to version %d and databases up to version %d\n",
+			journal.Version, postgres.SchemaVersion())
 		return exitOK
 	case c.CheckConfig:
 		if !c.Print(ctx, stdout, stderr) {
@@ -79,7 +80,7 @@ func printHealth(ctx context.Context, c *settings.Config, stdout, stderr io.Writ
 	return exitOK
 }
 
-// version tells what this program was built from.
+// version returns what this program was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

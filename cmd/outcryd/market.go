@@ -40,7 +40,8 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 		return fmt.Errorf("market data after record %d: %w", state.Seq, err)
 	}
 	s.onReload(func(c *settings.Config) (func(), error) { return func() { records.Hold(held(c)) }, nil })
-	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Health: func() market.Health { return s.health.Look() }, Log: s.log}
+	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Log: s.log,
+		Health: func() market.Health { return s.health.Look() }}
 	if s.config.Ack == settings.AckPostgres {
 		// What is only in the journal may be undone with its disk.
 		o.Limit = func() uint64 { return s.projector.Applied() }
@@ -68,7 +69,8 @@ func (s *server) runFeed() {
 
 // watchFeed adds what is read of the feed when somebody looks.
 func (m *metrics) watchFeed(f *market.Feed, j *journal.Journal) {
-	m.gauge("outcry_market_feed_up", "1 while there is market data, 0 before the feed is up to date and after it has failed.",
+	m.gauge("outcry_market_feed_up",
+		"1 while there is market data, 0 before the feed is up to date and after it has failed.",
 		func() float64 { return oneIf(f.Err() == nil) })
 	m.gauge("outcry_market_feed_lag_records", "Journal records that market data does not include yet.", func() float64 {
 		seq := f.Seq() // first: the journal may go on meanwhile

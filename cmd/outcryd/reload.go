@@ -116,7 +116,8 @@ type reloadMetrics struct {
 }
 
 func newReloadMetrics() *reloadMetrics {
-	m := &reloadMetrics{time: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_config_last_reload_success_timestamp_seconds",
+	m := &reloadMetrics{time: prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "outcry_config_last_reload_success_timestamp_seconds",
 		Help: "When settings were taken over last, at a start or by SIGHUP, in seconds since the Unix epoch."})}
 	m.done(nil)
 	return m

@@ -30,7 +30,8 @@ func (s *server) startSecurity() (err error) {
 			return fmt.Errorf("--tls-cert: %w", err)
 		}
 		if err := g.certificates.Unfit(); err != nil {
-			s.log.Error("clients are likely to refuse the certificate; a new one is taken as soon as the files have it", "error", err)
+			s.log.Error("clients are likely to refuse the certificate; a new one is taken as soon as the files have it",
+				"error", err)
 		}
 		s.running.Go(func() { g.certificates.Run(ctx) })
 	}
@@ -100,21 +101,22 @@ func (g *guards) tls() *tls.Config {
 
 // watchSecurity adds what is read of tokens and certificates when somebody looks.
 func (m *metrics) watchSecurity(g *guards) {
-	m.gauge("outcry_config_last_reload_successful", "1 where settings, certificates and tokens were taken over when they were read last, else 0.", func() float64 {
-		return oneIf(m.reload.taken.Load() && g.failed() == nil)
-	})
+	m.gauge("outcry_config_last_reload_successful",
+		"1 where settings, certificates and tokens were taken over when they were read last, else 0.",
+		func() float64 { return oneIf(m.reload.taken.Load() && g.failed() == nil) })
 	m.gauge("outcry_auth_tokens", "Tokens that are taken; 0 without --auth.", func() float64 {
 		if g.tokens == nil {
 			return 0
 		}
 		return float64(g.tokens.Count())
 	})
-	m.gauge("outcry_tls_certificate_expiry_timestamp_seconds", "When the certificate that is shown expires, in seconds since the Unix epoch; 0 without TLS.", func() float64 {
-		if g.certificates == nil {
-			return 0
-		}
-		return float64(g.certificates.Expires().UnixNano()) / float64(time.Second)
-	})
+	m.gauge("outcry_tls_certificate_expiry_timestamp_seconds",
+		"When the certificate that is shown expires, in seconds since the Unix epoch; 0 without TLS.", func() float64 {
+			if g.certificates == nil {
+				return 0
+			}
+			return float64(g.certificates.Expires().UnixNano()) / float64(time.Second)
+		})
 }
 
 // warnOfExposure says loudly what is open beyond this machine without protection.

@@ -35,7 +35,7 @@ type server struct {
 	log     *slog.Logger
 	level   *slog.LevelVar // of log
 	metrics *metrics
-	manager *sdnotify.Notifier // nil where there is no service manager
+	manager *sdnotify.Notifier // nil if there is none
 	reloads settings.Reloads
 
 	lock            *journal.DirLock
@@ -57,7 +57,7 @@ type server struct {
 
 	notReady  atomic.Pointer[error] // why the exchange takes no orders; nil when it does
 	running   sync.WaitGroup        // the goroutines below
-	exit      func(status int)      // os.Exit, but for tests
+	exit      func(status int)      // os.Exit, except in tests
 	ended     chan error            // what ended by itself, and should not have
 	unproject context.CancelFunc    // ends the projector
 	unfeed    context.CancelFunc    // ends the feed
@@ -68,6 +68,12 @@ var (
 	errStopping = errors.New("stopping")
 )
 
+// newServer returns a server that has not started.
+func newServer(c *settings.Config, log *slog.Logger, level *slog.LevelVar) *server {
+	return &server{config: c, log: log, level: level, metrics: newMetrics(), exit: os.Exit,
+		ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
+}
+
 // serve runs the exchange until ctx ends, and then stops it in order. An error
 // says why it could not start, or what made it stop; it has been logged.
 func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
@@ -77,7 +83,8 @@ func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
 		return err
 	}
 	defer manager.Close()
-	s := &server{config: c, log: log.Logger, level: log.Level, metrics: newMetrics(), manager: manager, exit: os.Exit, ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
+	s := newServer(c, log.Logger, log.Level)
+	s.manager = manager
 	s.metrics.watchLog(log)
 	s.setNotReady(errStarting)
 	asked, unlisten := listenForReload()
@@ -180,7 +187,8 @@ func (s *server) startHTTP(at *listen.Bound) error {
 		s.metrics.gateway.HTTPFull()
 		s.log.Warn("the HTTP side has as many connections as it may", "client", client.String())
 	})
-	s.metrics.gauge("outcry_http_connections", "HTTP connections that are open.", func() float64 { return float64(s.httpConnections.Count()) })
+	s.metrics.gauge("outcry_http_connections", "HTTP connections that are open.",
+		func() float64 { return float64(s.httpConnections.Count()) })
 	s.http = admin.NewServer(admin.Options{
 		Market:   s.market,
 		Gatherer: s.metrics.registry,
@@ -252,7 +260,8 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 		}
 	})
 	s.engine = engine.New(engine.Options{
-		Journal: s.journal, State: state, OrdersAfter: s.database.Position.OrdersAfter, Projection: s.projector, History: s.history,
+		Journal: s.journal, State: state, OrdersAfter: s.database.Position.OrdersAfter,
+		Projection: s.projector, History: s.history,
 		AckPostgres: s.config.Ack == settings.AckPostgres, RefsMax: s.config.RefsMax,
 		OnStages: s.metrics.gateway.Executed,
 	})
@@ -292,7 +301,8 @@ func (s *server) startGateway() error {
 
 // announce logs the one line that names every address.
 func (s *server) announce(xml net.Addr) {
-	attrs := []any{"xml", xml.String(), "data", s.config.Data, "ack", s.config.Ack, "pid", os.Getpid(), "version", version()}
+	attrs := []any{"xml", xml.String(), "data", s.config.Data, "ack", s.config.Ack,
+		"pid", os.Getpid(), "version", version()}
 	if s.httpAddr != nil {
 		attrs = append(attrs, "http", s.httpAddr.String())
 	}
@@ -302,29 +312,6 @@ func (s *server) announce(xml net.Addr) {
 	s.log.Info("ready", attrs...)
 	s.manager.Tell("READY=1", s.status())
 	s.warnOfExposure(xml)
-}
-
-// setNotReady says why the exchange takes no orders.
-func (s *server) setNotReady(why error) {
-	s.notReady.Store(&why)
-	s.manager.Tell(sdnotify.Status("%v", why))
-}
-
-// started returns why frames cannot be done, nil where they can.
-func (s *server) started() error {
-	if why := s.notReady.Load(); why != nil {
-		return *why
-	}
-	return s.journal.Err()
-}
-
-// ready returns why the exchange takes no orders, nil while it does. Postgres
-// being away is no reason, being too far behind is.
-func (s *server) ready() error {
-	if err := s.started(); err != nil {
-		return err
-	}
-	return s.engine.Refusing()
 }
 
 // stop ends in order what was started: frames that are in are finished, what was
@@ -349,7 +336,7 @@ func (s *server) stop() (err error) {
 			s.http.Close()
 		}
 	}
-	var came []any // what the state came to, where it is what the journal says
+	var came []any // what the state came to, if it is what the journal says
 	if s.engine != nil {
 		s.engine.Close()
 		if s.journal.Err() == nil {
@@ -359,7 +346,8 @@ func (s *server) stop() (err error) {
 	if s.projector != nil && s.journal.Err() == nil {
 		last := s.journal.Appended()
 		if waitErr := s.projector.WaitApplied(ctx, last); waitErr != nil {
-			s.log.Warn("Postgres is not up to date; the next start brings it there", "applied_seq", s.projector.Applied(), "journal", last, "error", waitErr)
+			s.log.Warn("Postgres is not up to date; the next start brings it there",
+				"applied_seq", s.projector.Applied(), "journal", last, "error", waitErr)
 		}
 	}
 	s.unproject()

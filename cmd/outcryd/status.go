@@ -6,7 +6,31 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/health"
 	"outcry/internal/operate"
+	"outcry/internal/sdnotify"
 )
+
+// setNotReady says why the exchange takes no orders.
+func (s *server) setNotReady(why error) {
+	s.notReady.Store(&why)
+	s.manager.Tell(sdnotify.Status("%v", why))
+}
+
+// started returns why frames cannot be done, nil if they can.
+func (s *server) started() error {
+	if why := s.notReady.Load(); why != nil {
+		return *why
+	}
+	return s.journal.Err()
+}
+
+// ready returns why the exchange takes no orders, nil while it does. Postgres
+// being away is no reason, being too far behind is.
+func (s *server) ready() error {
+	if err := s.started(); err != nil {
+		return err
+	}
+	return s.engine.Refusing()
+}
 
 // processStart is when this program began.
 var processStart = time.Now()
@@ -32,13 +56,15 @@ func (s *server) statusNow() operate.Status {
 }
 
 // exchangeNow is the part of a status that there is once the exchange has started, of which
-// feed and health are parts: who asks does so over HTTP.
+// feed and health are parts: it is asked for over HTTP only.
 func (s *server) exchangeNow() *operate.Exchange {
 	stats, applied := s.engine.Stats(), s.projector.Applied() // first: the journal may go on meanwhile
 	synced := s.journal.Synced()
 	x := &operate.Exchange{
-		Journal:  operate.Journal{Appended: s.journal.Appended(), Synced: synced, Segments: s.journal.SegmentCount(), RoomBytes: s.journal.RoomBytes()},
-		Postgres: operate.Postgres{Up: !s.projector.Down(), Applied: applied, LagSeconds: s.marks.Lag(applied, time.Now()).Seconds()},
+		Journal: operate.Journal{Appended: s.journal.Appended(), Synced: synced,
+			Segments: s.journal.SegmentCount(), RoomBytes: s.journal.RoomBytes()},
+		Postgres: operate.Postgres{Up: !s.projector.Down(), Applied: applied,
+			LagSeconds: s.marks.Lag(applied, time.Now()).Seconds()},
 		Load:     s.health.Lately(),
 		Accounts: stats.Accounts, Symbols: stats.Symbols, OpenOrders: stats.OpenOrders, HaltedSymbols: stats.Halted,
 	}
@@ -51,7 +77,8 @@ func (s *server) exchangeNow() *operate.Exchange {
 	}
 	halts := s.engine.Halts()
 	for _, h := range halts[:min(len(halts), operate.HaltedMost)] {
-		x.Halted = append(x.Halted, operate.HaltedSymbol{Sym: string(h.Symbol), Halt: operate.Halt{Time: exchange.Seconds(h.Since), Reason: h.Reason}})
+		x.Halted = append(x.Halted, operate.HaltedSymbol{
+			Sym: string(h.Symbol), Halt: operate.Halt{Time: exchange.Seconds(h.Since), Reason: h.Reason}})
 	}
 	return x
 }

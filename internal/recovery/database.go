@@ -111,12 +111,13 @@ func (d *Database) Close() {
 // clusterStopTimeout bounds how long the local cluster may take to stop.
 const clusterStopTimeout = 20 * time.Second
 
-// errJournalLost is wrapped where the database knows records that no journal has.
+// errJournalLost is wrapped if the database knows records that no journal has.
 var errJournalLost = errors.New("records that were answered may be lost")
 
 // journalLost explains a lost journal to those who start the server.
 func journalLost(dir string, reaches uint64, p postgres.Position) error {
-	return fmt.Errorf("the database holds records up to %d, the journal in %s reaches only to %d: %w, if they are not in the database. "+
-		"Bring back the data directory that was used with this database, or go on from the database's state with --accept-journal-loss",
+	return fmt.Errorf("the database holds records up to %d, the journal in %s reaches only to %d: %w, "+
+		"if they are not in the database. Bring back the data directory that was used with this database, "+
+		"or go on from the database's state with --accept-journal-loss",
 		p.Applied, dir, reaches, errJournalLost)
 }

@@ -16,13 +16,16 @@ import (
 
 // OpenJournal opens the journal that goes on from the database's state, which
 // lookAtJournal has allowed: the one that is there, or a new one.
-func OpenJournal(ctx context.Context, c *settings.Config, d *Database, o journal.Options, log *slog.Logger) (*journal.Journal, error) {
+func OpenJournal(
+	ctx context.Context, c *settings.Config, d *Database, o journal.Options, log *slog.Logger,
+) (*journal.Journal, error) {
 	if d.aside {
 		aside := "aside-" + time.Now().UTC().Format("20060102T150405Z")
 		if err := journal.SetAside(c.JournalDir(), aside); err != nil {
 			return nil, err
 		}
-		log.Warn("the journal ended before the database's state and was set aside", "directory", filepath.Join(c.JournalDir(), aside))
+		log.Warn("the journal ended before the database's state and was set aside",
+			"directory", filepath.Join(c.JournalDir(), aside))
 	}
 	o.FirstSeq = d.Position.Applied + 1
 	j, err := journal.Open(c.JournalDir(), o)
@@ -30,7 +33,8 @@ func OpenJournal(ctx context.Context, c *settings.Config, d *Database, o journal
 		return nil, err
 	}
 	err = noteJournal(ctx, j, c, d)
-	for delay := databaseRetryMin; err != nil && !postgres.Unusable(err) && ctx.Err() == nil; delay = min(2*delay, databaseRetryMax) {
+	delay := databaseRetryMin
+	for ; err != nil && !postgres.Unusable(err) && ctx.Err() == nil; delay = min(2*delay, databaseRetryMax) {
 		log.Warn("waiting for Postgres", "error", err, "next_try_in", delay.String())
 		select {
 		case <-time.After(delay):
@@ -88,7 +92,7 @@ func lookAtJournal(c *settings.Config, p postgres.Position, upgrade bool) (aside
 }
 
 // judge decides what a start does with the journal that was found beside a database:
-// goes on with it, or with a new one where there is none; sets it aside, and goes on with
+// goes on with it, or with a new one if there is none; sets it aside, and goes on with
 // a new one; or refuses, with the reason.
 func judge(c *settings.Config, found journal.Summary, p postgres.Position) (aside bool, err error) {
 	// Nothing that was answered is lost where every answer waited for Postgres.
@@ -103,7 +107,8 @@ func judge(c *settings.Config, found journal.Summary, p postgres.Position) (asid
 	case foreign && !empty: // nor set aside: its own exchange needs it
 		return false, notOurs(c.JournalDir(), found.ID, p)
 	case found.First > p.Applied+1:
-		return false, fmt.Errorf("the database holds records up to %d, but the journal in %s begins at %d: the database is older than the journal reaches back. Restore a newer backup of it",
+		return false, fmt.Errorf("the database holds records up to %d, but the journal in %s begins at %d: "+
+			"the database is older than the journal reaches back. Restore a newer backup of it",
 			p.Applied, c.JournalDir(), found.First)
 	case (foreign || found.Last < p.Applied) && !mayLose:
 		return false, journalLost(c.JournalDir(), found.Last, p)
@@ -113,7 +118,8 @@ func judge(c *settings.Config, found journal.Summary, p postgres.Position) (asid
 
 // notOurs says whose journal it is.
 func notOurs(dir string, id [16]byte, p postgres.Position) error {
-	return fmt.Errorf("the journal in %s (%x) is not the one that the database follows (%x): this data directory belongs to another database", dir, id, p.Journal)
+	return fmt.Errorf("the journal in %s (%x) is not the one that the database follows (%x): "+
+		"this data directory belongs to another database", dir, id, p.Journal)
 }
 
 // replayEvery is how many records lie between two log lines about a replay.
@@ -138,7 +144,8 @@ func Restore(ctx context.Context, d *Database, j *journal.Journal, log *slog.Log
 		}
 	}
 	log.Info("state loaded", "seq", last, "replayed", last-d.Position.Applied, "accounts", state.Ledger.Accounts(),
-		"symbols", len(state.Books), "last_order", state.OrderID, "digest", Digest(state), "took", time.Since(start).Round(time.Millisecond).String())
+		"symbols", len(state.Books), "last_order", state.OrderID, "digest", Digest(state),
+		"took", time.Since(start).Round(time.Millisecond).String())
 	return state, nil
 }
 
@@ -146,7 +153,9 @@ func Restore(ctx context.Context, d *Database, j *journal.Journal, log *slog.Log
 func Digest(s *exchange.State) string { return fmt.Sprintf("%x", s.Digest()) }
 
 // replay applies the journal's records from first to last.
-func replay(ctx context.Context, state *exchange.State, j *journal.Journal, first, last uint64, log *slog.Logger) error {
+func replay(
+	ctx context.Context, state *exchange.State, j *journal.Journal, first, last uint64, log *slog.Logger,
+) error {
 	r, err := j.NewReader(first)
 	if err != nil {
 		return err

@@ -146,7 +146,8 @@ func (c *Config) check() error {
 		return err
 	}
 	if least := frameCost * c.FrameBytesMax; c.MemoryMax < least {
-		return wrong("max-memory", "%d: must be at least %d, %d times --max-frame: a frame may take so much while it is decoded",
+		return wrong("max-memory",
+			"%d: must be at least %d, %d times --max-frame: a frame may take so much while it is decoded",
 			c.MemoryMax, least, frameCost)
 	}
 	return nil

@@ -121,7 +121,7 @@ func addressOf(ctx context.Context, address string) net.Addr {
 	return nil
 }
 
-// inspectAddress returns why an address cannot be listened on: it is none, or its name
+// inspectAddress returns why an address cannot be listened on: it is malformed, or its name
 // cannot be resolved.
 func inspectAddress(ctx context.Context, flag, address string) error {
 	if address == "" {
@@ -210,7 +210,8 @@ func (c *Config) inspectTokens() error {
 }
 
 // NoTokenYet warns of a server that asks for tokens of which there is none.
-const NoTokenYet = "there is no token yet, so nobody gets in; `outcry token add` makes one, also while the exchange runs"
+const NoTokenYet = "there is no token yet, so nobody gets in; " +
+	"`outcry token add` makes one, also while the exchange runs"
 
 // inspectDatabase returns why the URL of the database is none. It does not connect.
 func (c *Config) inspectDatabase() error {

@@ -37,7 +37,8 @@ type given struct {
 }
 
 // foreign are variables that begin like ours and are for other programs of ours.
-var foreign = []string{"OUTCRY_ADDR", "OUTCRY_CLIENT_CERT", "OUTCRY_CLIENT_KEY", "OUTCRY_INSECURE_TOKEN", "OUTCRY_TLS_CA", "OUTCRY_TOKEN", "OUTCRY_TOKEN_FILE"}
+var foreign = []string{"OUTCRY_ADDR", "OUTCRY_CLIENT_CERT", "OUTCRY_CLIENT_KEY", "OUTCRY_INSECURE_TOKEN",
+	"OUTCRY_TLS_CA", "OUTCRY_TOKEN", "OUTCRY_TOKEN_FILE"}
 
 // variable returns the name of a flag in the environment.
 func variable(flag string) string {
@@ -56,7 +57,8 @@ func Parse(args []string, stderr io.Writer) (*Config, error) {
 	}
 	if flags.NArg() > 0 {
 		// Not which: it may be a token, or a database's address with its password.
-		return nil, fmt.Errorf("there are arguments that belong to no flag (%d); every setting is a flag, and --help lists them", flags.NArg())
+		return nil, fmt.Errorf("there are arguments that belong to no flag (%d); every setting is a flag, "+
+			"and --help lists them", flags.NArg())
 	}
 	if line.ShowVersion {
 		return line, nil
@@ -99,8 +101,8 @@ func isGiven(f *flag.FlagSet, name string) (given bool) {
 }
 
 // readEnvironment returns what the environment says of flags, and a warning for each
-// variable that begins like ours and is none. That is no error: whoever starts services
-// gives them variables of their own, OUTCRY_PORT for a service of this name.
+// variable that begins like ours and is none. That is no error: those who start services
+// give them variables of their own, OUTCRY_PORT for a service of this name.
 func readEnvironment(f *flag.FlagSet, environ []string) (all []given, warnings []string) {
 	flags := make(map[string]string) // by variable
 	f.VisitAll(func(fl *flag.Flag) {
@@ -128,7 +130,7 @@ func readEnvironment(f *flag.FlagSet, environ []string) (all []given, warnings [
 	return all, warnings
 }
 
-// set sets flags as a source says. It returns an error for each value that cannot be.
+// set sets flags as a source says. It returns an error for each invalid value.
 func (c *Config) set(f *flag.FlagSet, from source, all []given) (err error) {
 	for _, g := range all {
 		if wrong := f.Set(g.flag, g.value); wrong != nil {
@@ -191,7 +193,8 @@ func (c *Config) findDatabase() error {
 // warnReadable warns of a file with a secret that everybody on the machine can read.
 func (c *Config) warnReadable(path string) {
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
-		c.Warnings = append(c.Warnings, fmt.Sprintf("%s holds a password, and everybody on this machine can read it: chmod o-r", path))
+		c.Warnings = append(c.Warnings,
+			fmt.Sprintf("%s holds a password, and everybody on this machine can read it: chmod o-r", path))
 	}
 }
 
