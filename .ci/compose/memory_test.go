@@ -30,7 +30,7 @@ func TestWhatTheExchangeMayTakeFitsIntoItsMemory(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
-	number := func(flag string) int { return figure("cmd/outcryd/config.go", `"`+flag+`", ([\d_]+),`) }
+	number := func(flag string) int { return figure("internal/settings/table.go", `"`+flag+`",.* initial: ([\d_]+),`) }
 
 	closedOrder := figure("docs/RELIABILITY.md", `some (\d+) bytes for each`)
 	ref := figure("docs/METRICS.md", `refs that memory holds, some (\d+) bytes each`)
@@ -40,7 +40,7 @@ func TestWhatTheExchangeMayTakeFitsIntoItsMemory(t *testing.T) {
 	connection := figure("docs/RELIABILITY.md", `connections take (\d+) GiB beside twice`) << 30 /
 		figure("docs/RELIABILITY.md", `worst case ([\d,]+) hostile`)
 
-	accounts := figure("cmd/outcryd/bounds.go", `"max-accounts", ([\d_]+),`)
+	accounts := number("max-accounts")
 	sum := 2*set("OUTCRY_MAX_MEMORY") + set("OUTCRY_MAX_CONNECTIONS")*connection + set("OUTCRY_MAX_LAG")*(closedOrder+ref) +
 		2*number("closed-orders")*closedOrder + number("refs")*ref + filter + set("OUTCRY_MAX_OPEN_ORDERS")*openOrder + accounts*account
 	limit := set("GOMEMLIMIT") << 20

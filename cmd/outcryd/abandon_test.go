@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/settings"
 )
 
 // TestAStopThatHangsIsGivenUp: something of the server does not end. The process does, and
 // not before its time.
 func TestAStopThatHangsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := parseConfig([]string{"--stop-timeout=5s"}, io.Discard)
+		c, err := settings.Parse([]string{"--stop-timeout=5s"}, io.Discard)
 		require.NoError(t, err)
 		exited := make(chan int, 1)
 		s := &server{config: c, log: slog.New(slog.DiscardHandler), exit: func(status int) { exited <- status },

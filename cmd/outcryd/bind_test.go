@@ -4,46 +4,12 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/settings"
 )
-
-func TestABoundAddressRefusesClientsUntilItIsListenedOn(t *testing.T) {
-	for address, dialed := range map[string]string{"127.0.0.1:0": "127.0.0.1", "localhost:0": "localhost", ":0": "127.0.0.1", "0.0.0.0:0": "127.0.0.1", "127.0.0.3:0": "127.0.0.3"} {
-		b, err := bind("listen", address)
-		require.NoError(t, err, address)
-		_, port, err := net.SplitHostPort(b.addr.String())
-		require.NoError(t, err)
-		at := net.JoinHostPort(dialed, port)
-		_, err = net.Dial("tcp", at)
-		require.ErrorIs(t, err, syscall.ECONNREFUSED, address)
-		l, err := b.listen()
-		require.NoError(t, err, address)
-		require.Equal(t, b.addr.(*net.TCPAddr).Port, l.Addr().(*net.TCPAddr).Port)
-		c, err := net.Dial("tcp", at)
-		require.NoError(t, err, address)
-		accepted, err := l.Accept()
-		require.NoError(t, err)
-		require.NoError(t, accepted.Close())
-		require.NoError(t, c.Close())
-		_, err = bind("listen", at)
-		require.ErrorIs(t, err, syscall.EADDRINUSE)
-		require.NoError(t, l.Close())
-		b.close() // does nothing any more
-
-		again, err := bind("listen", at)
-		require.NoError(t, err, "at once, with a connection that has just ended")
-		again.close()
-		again.close()
-	}
-	for address, wrong := range map[string]string{"127.0.0.1": "missing port", "nobody.invalid:0": "nobody.invalid", "192.0.2.1:0": "cannot assign"} {
-		_, err := bind("http", address)
-		require.ErrorContains(t, err, "--http "+address)
-		require.ErrorContains(t, err, wrong)
-	}
-}
 
 // TestOneAddressForBothPortsIsFoundBeforeADatabaseIsMade: the kernel gives it to two sockets
 // that do not listen.
@@ -54,16 +20,16 @@ func TestOneAddressForBothPortsIsFoundBeforeADatabaseIsMade(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, free.Close())
 	for _, both := range [][2]string{{"127.0.0.1:", "127.0.0.1:"}, {"127.0.0.1:", "localhost:"}, {"127.0.0.1:", ":"}, {"0.0.0.0:", "[::1]:"}} {
-		s := &server{config: &config{security: security{open: true}, listen: both[0] + port, http: both[1] + port}}
+		s := &server{config: &settings.Config{Open: true, Listen: both[0] + port, HTTP: both[1] + port}}
 		_, err := s.bindBoth()
 		require.ErrorContains(t, err, "give another address with --http", both)
 	}
 	for _, both := range [][2]string{{"127.0.0.1:0", "127.0.0.1:0"}, {"127.0.0.1:" + port, "127.0.0.3:" + port}} {
-		s := &server{config: &config{listen: both[0], http: both[1]}}
+		s := &server{config: &settings.Config{Listen: both[0], HTTP: both[1]}}
 		http, err := s.bindBoth()
 		require.NoError(t, err)
-		s.xmlAddr.close()
-		http.close()
+		s.xmlAddr.Close()
+		http.Close()
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/settings"
 )
 
 // TestBoundsOfClientsChangeByReload reaches each, with what clients are told.
@@ -69,7 +71,7 @@ func TestBoundsThatDoNotFitTheMemoryAreSaidBeforeAStart(t *testing.T) {
 func TestGOMEMLIMITWins(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(777 << 20))
 	t.Setenv("GOMEMLIMIT", "777MiB")
-	c, err := parseConfig([]string{"--memory-limit=1000000000"}, io.Discard)
+	c, err := settings.Parse([]string{"--memory-limit=1000000000"}, io.Discard)
 	require.NoError(t, err)
 	var lines bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&lines, nil))
@@ -81,7 +83,7 @@ func TestGOMEMLIMITWins(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	limitMemory(c, log)
 	require.EqualValues(t, 1_000_000_000, debug.SetMemoryLimit(-1))
-	require.NoError(t, c.memoryLimit.UnmarshalText([]byte("off")))
+	require.NoError(t, c.MemoryLimit.UnmarshalText([]byte("off")))
 	limitMemory(c, log)
 	require.EqualValues(t, int64(math.MaxInt64), debug.SetMemoryLimit(-1))
 }

@@ -18,27 +18,12 @@ import (
 	"outcry/internal/admin"
 	"outcry/internal/operate"
 	"outcry/internal/session"
+	"outcry/internal/settings"
 )
 
 func TestTheReserveOfDescriptorsHasRoomForEachPart(t *testing.T) {
 	const journalPostgresAndFiles = 64
 	require.GreaterOrEqual(t, operate.DescriptorReserve, journalPostgresAndFiles+admin.OperatorConnectionsMax+session.RefusedMax)
-}
-
-func TestConnectionsAreWhatTheLimitOfOpenFilesLeaves(t *testing.T) {
-	const reserve = operate.DescriptorReserve
-	for _, c := range []struct {
-		files     uint64
-		http      string
-		xml, over int
-		lowered   bool
-	}{
-		{1 << 20, ":1", 16384, 4096, false}, {16384 + 4096 + reserve, ":1", 16384, 4096, false}, {16384 + 4096 + reserve - 1, ":1", 16383, 4095, true},
-		{reserve + 40, ":1", 32, 8, true}, {reserve + 40, "", 40, 0, true}, {reserve, ":1", 1, 1, true}, {0, ":1", 1, 1, true}, {16384 + reserve, "", 16384, 0, false},
-	} {
-		b := (&config{connectionsMax: 16384, httpConnectionsMax: 4096, http: c.http}).connectionsWithin(c.files)
-		require.Equal(t, connectionBounds{c.xml, c.over, c.files, c.lowered}, b)
-	}
 }
 
 // launchWithFiles is launch for a process that may have few files open.
@@ -63,7 +48,7 @@ func launchWithFiles(t *testing.T, files int, flags ...string) *program {
 func TestIdleConnectionsShutNobodyOut(t *testing.T) {
 	flags, _ := dataFlags(t)
 	p := launchWithFiles(t, 200, append(flags, "--segment=65536")...)
-	require.Contains(t, p.log.String(), connectionsLowered)
+	require.Contains(t, p.log.String(), settings.ConnectionsLowered)
 	require.Contains(t, p.log.String(), `"open_files":200,"reserve":160,"max-connections":32,"max-http-connections":8`)
 	c := dial(t, p.xml)
 	must := func(xml string) string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +23,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/settings"
 	"outcry/internal/testing/pgtest"
 	"outcry/internal/wire"
 )
@@ -57,7 +60,7 @@ func inProcess(t testing.TB, flags ...string) (s *server, addr string) {
 
 // tryInProcess is inProcess for starts that may fail.
 func tryInProcess(flags ...string) (s *server, addr string, err error) {
-	c, err := parseConfig(append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--segment=1048576"}, flags...), io.Discard)
+	c, err := settings.Parse(append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--segment=1048576"}, flags...), io.Discard)
 	if err != nil {
 		return nil, "", err
 	}
@@ -242,4 +245,20 @@ func text(t testing.TB, database string) string {
 	q.Set("default_query_exec_mode", "simple_protocol")
 	u.RawQuery = q.Encode()
 	return u.String()
+}
+
+// writeFile makes a file of a test's own, which only its owner can read.
+func writeFile(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// checked runs --check-config and returns its status and what it prints.
+func checked(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = run(t.Context(), append([]string{"--check-config"}, args...), &out, &errs)
+	return status, out.String(), errs.String()
 }

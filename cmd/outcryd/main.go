@@ -13,8 +13,12 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"outcry/internal/health"
 	"outcry/internal/journal"
+	"outcry/internal/logging"
 	"outcry/internal/postgres"
+	"outcry/internal/session"
+	"outcry/internal/settings"
 )
 
 // Exit statuses.
@@ -34,25 +38,29 @@ func main() {
 
 // run is main with its surroundings as arguments. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	c, err := parseConfig(args, stderr)
+	c, err := settings.Parse(args, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
 		fmt.Fprintf(stderr, "outcryd: %v\n", err)
 		return exitUsage
-	case c.showVersion:
+	case c.ShowVersion:
 		fmt.Fprintln(stdout, "outcryd", version())
-		fmt.Fprintf(stdout, "reads journals up to version %d and databases up to version %d\n", journal.Version, postgres.SchemaVersion())
+		fmt.Fprintf(stdout, "reads journals up to version %d and databases up to version %d\n",
+			journal.Version, postgres.SchemaVersion())
 		return exitOK
-	case c.checkConfig:
-		return printConfig(ctx, c, stdout, stderr)
-	case c.askHealth:
+	case c.CheckConfig:
+		if !c.Print(ctx, stdout, stderr) {
+			return exitUsage
+		}
+		return exitOK
+	case c.AskHealth:
 		return printHealth(ctx, c, stdout, stderr)
 	}
-	log := newLog(stderr, c.logLevel)
-	defer log.repeats.tellAll()
-	for _, warning := range c.warnings {
+	log := logging.New(stderr, c.LogLevel, session.LimitKey)
+	defer log.TellAll()
+	for _, warning := range c.Warnings {
 		log.Warn("a setting is likely a mistake", "warning", warning)
 	}
 	if serve(ctx, c, log) != nil {
@@ -62,8 +70,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // printHealth asks a running server and returns the exit status.
-func printHealth(ctx context.Context, c *config, stdout, stderr io.Writer) int {
-	answer, err := askHealth(ctx, c)
+func printHealth(ctx context.Context, c *settings.Config, stdout, stderr io.Writer) int {
+	answer, err := health.Ask(ctx, c)
 	if err != nil {
 		fmt.Fprintf(stderr, "outcryd: %v\n", err)
 		return exitError
@@ -72,7 +80,7 @@ func printHealth(ctx context.Context, c *config, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// version tells what this program was built from.
+// version returns what this program was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"outcry/internal/exchange"
+	"outcry/internal/health"
 	"outcry/internal/journal"
 	"outcry/internal/market"
+	"outcry/internal/settings"
 )
 
 // streamWriteTimeout is how long a reader of the market data stream may take nothing.
@@ -20,7 +22,7 @@ func (s *server) newMarketAPI() *market.API {
 		Order: func(ctx context.Context, id exchange.OrderID, after, most int) (exchange.PublicOrder, bool, error) {
 			return s.engine.Show(ctx, id, after, most)
 		},
-		Version: version(), ReadersMax: s.settings().readersMax, WriteTimeout: streamWriteTimeout,
+		Version: version(), ReadersMax: s.settings().ReadersMax, WriteTimeout: streamWriteTimeout,
 		Log: s.log, Metrics: s.metrics.stream,
 	})
 }
@@ -32,17 +34,18 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 		return nil
 	}
 	// Whatever became of the feed, the journal would not fill the disk for it.
-	held := func(c *config) uint64 { return 2 * uint64(c.lagMax) }
+	held := func(c *settings.Config) uint64 { return 2 * uint64(c.LagMax) }
 	records, err := s.journal.NewFollower(state.Seq+1, held(s.config))
 	if err != nil {
 		return fmt.Errorf("market data after record %d: %w", state.Seq, err)
 	}
-	s.onReload(func(c *config) (func(), error) { return func() { records.Hold(held(c)) }, nil }, "max-lag")
-	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Health: s.newHealth(), Log: s.log,
-		Limit: func() uint64 { return s.engine.DurableSeq() }} // there is an engine before the feed runs
+	s.onReload(func(c *settings.Config) (func(), error) { return func() { records.Hold(held(c)) }, nil })
+	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Log: s.log,
+		Health: func() market.Health { return s.health.Look() },
+		Limit:  func() uint64 { return s.engine.DurableSeq() }} // there is an engine before the feed runs
 	snap := &market.Snapshot{Seq: state.Seq, Symbols: state.Symbols, Orders: state.Orders,
-		Traded: s.database.traded, Trades: s.database.trades}
-	s.database.traded, s.database.trades = nil, nil
+		Traded: s.database.Traded, Trades: s.database.Trades}
+	s.database.Traded, s.database.Trades = nil, nil
 	s.feed = market.NewFeed(o, snap)
 	return nil
 }
@@ -54,6 +57,8 @@ func (s *server) runFeed() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.unfeed = cancel
+	s.health = health.NewWatch(health.Parts{
+		Gateway: s.metrics.gateway, Journal: s.journal, Projector: s.projector, Marks: &s.marks, Ready: s.ready})
 	s.metrics.watchFeed(s.feed, s.journal)
 	s.running.Go(func() { s.feed.Run(ctx) })
 	s.market.Attach(s.feed)
@@ -61,7 +66,8 @@ func (s *server) runFeed() {
 
 // watchFeed adds what is read of the feed when somebody looks.
 func (m *metrics) watchFeed(f *market.Feed, j *journal.Journal) {
-	m.gauge("outcry_market_feed_up", "1 while there is market data, 0 before the feed is up to date and after it has failed.",
+	m.gauge("outcry_market_feed_up",
+		"1 while there is market data, 0 before the feed is up to date and after it has failed.",
 		func() float64 { return oneIf(f.Err() == nil) })
 	m.gauge("outcry_market_feed_lag_records", "Journal records that market data does not include yet.", func() float64 {
 		seq := f.Seq() // first: the journal may go on meanwhile

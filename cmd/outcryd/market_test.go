@@ -277,8 +277,8 @@ func TestWithoutHTTPNoFeedRuns(t *testing.T) {
 	s, addr := inProcess(t, append(flags, "--http=")...)
 	dial(t, addr).must(t, `<transactions id="1"><order sym="S" amount="5" limit="2"/></transactions>`)
 	require.Nil(t, s.feed)
-	require.Empty(t, s.database.traded, "nobody needs it")
-	require.Empty(t, s.database.trades, "nobody needs it")
+	require.Empty(t, s.database.Traded, "nobody needs it")
+	require.Empty(t, s.database.Trades, "nobody needs it")
 	require.Nil(t, s.market)
 }
 

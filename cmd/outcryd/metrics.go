@@ -38,17 +38,19 @@ func newMetrics() *metrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	m := &metrics{
-		registry:     prometheus.NewRegistry(),
-		gateway:      session.NewMetrics(),
-		stream:       market.NewMetrics(),
-		reload:       newReloadMetrics(),
-		syncSeconds:  histogram("outcry_journal_sync_seconds", "Time to write and sync a batch of the journal.", 25e-6, 16),
-		syncRecords:  histogram("outcry_journal_batch_records", "Records that shared a sync of the journal.", 1, 16),
-		syncBytes:    histogram("outcry_journal_batch_bytes", "Bytes that shared a sync of the journal.", 64, 20),
-		batchSeconds: histogram("outcry_postgres_batch_seconds", "Time to write a batch to Postgres, retries included.", 500e-6, 16),
+		registry:    prometheus.NewRegistry(),
+		gateway:     session.NewMetrics(),
+		stream:      market.NewMetrics(),
+		reload:      newReloadMetrics(),
+		syncSeconds: histogram("outcry_journal_sync_seconds", "Time to write and sync a batch of the journal.", 25e-6, 16),
+		syncRecords: histogram("outcry_journal_batch_records", "Records that shared a sync of the journal.", 1, 16),
+		syncBytes:   histogram("outcry_journal_batch_bytes", "Bytes that shared a sync of the journal.", 64, 20),
+		batchSeconds: histogram("outcry_postgres_batch_seconds",
+			"Time to write a batch to Postgres, retries included.", 500e-6, 16),
 		batchRecords: histogram("outcry_postgres_batch_records", "Journal records in a batch written to Postgres.", 1, 17),
 		batchRows:    counter("outcry_postgres_rows_total", "Rows written to Postgres."),
-		retries:      counter("outcry_postgres_retries_total", "Batches that could not be written to Postgres and were tried again."),
+		retries: counter("outcry_postgres_retries_total",
+			"Batches that could not be written to Postgres and were tried again."),
 	}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(runtimeMetrics...)),
@@ -66,7 +68,7 @@ var runtimeMetrics = []collectors.GoRuntimeMetricsRule{
 	{Matcher: regexp.MustCompile(`^/sched/(latencies|pauses/total/gc):seconds$`)},
 }
 
-// buildInfo tells which source the program was built from: go_build_info has the
+// buildInfo says which source the program was built from: go_build_info has the
 // module's version alone.
 func buildInfo() prometheus.Collector {
 	revision, modified, version := "unknown", "unknown", "unknown"
@@ -82,7 +84,8 @@ func buildInfo() prometheus.Collector {
 		}
 	}
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_build_info",
-		Help:        "1; the labels tell the commit that the program was built from, whether files differed from it, and the version of Go.",
+		Help: "1; the labels tell the commit that the program was built from, whether files differed from it, " +
+			"and the version of Go.",
 		ConstLabels: prometheus.Labels{"revision": revision, "modified": modified, "goversion": version}})
 	g.Set(1)
 	return g

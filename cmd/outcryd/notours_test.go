@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/postgres"
+	"outcry/internal/settings"
 )
 
 // segmentsOf are the paths of a data directory's segments, oldest first.
@@ -75,8 +76,8 @@ func TestARefusedStartHasChangedNothing(t *testing.T) {
 		"damaged":               {data: damage(t, g.data(t)), want: "is damaged at offset"},
 		"not there":             {data: t.TempDir(), want: "records that were answered may be lost"},
 		"begins too late":       {data: late(t, g.data(t)), want: "the database is older than the journal reaches back"},
-		"ends too early":        {data: g.data(t), want: "records that were answered may be lost", ahead: ackJournal},
-		"to set aside, damaged": {data: damage(t, g.data(t)), want: "is damaged at offset", ahead: ackPostgres},
+		"ends too early":        {data: g.data(t), want: "records that were answered may be lost", ahead: settings.AckJournal},
+		"to set aside, damaged": {data: damage(t, g.data(t)), want: "is damaged at offset", ahead: settings.AckPostgres},
 	} {
 		t.Run(name, func(t *testing.T) {
 			database := g.database(t)
@@ -108,9 +109,9 @@ func TestAnothersJournalIsLeftAsItIs(t *testing.T) {
 		require.Equal(t, state, query(t, text(t, database), "SELECT * FROM exchange_state"))
 	}
 	refused()
-	ahead(t, database, ackJournal)
+	ahead(t, database, settings.AckJournal)
 	refused("--accept-journal-loss")
-	ahead(t, database, ackPostgres)
+	ahead(t, database, settings.AckPostgres)
 	refused()
 }
 
@@ -157,7 +158,7 @@ func TestAnswersCountAsInPostgresOnlyOnceTheyAre(t *testing.T) {
 	t.Parallel()
 	g := golden{"testdata/upgrade/schema-6"}
 	data, database := g.data(t), g.database(t)
-	for _, want := range []string{ackJournal, ackPostgres} {
+	for _, want := range []string{settings.AckJournal, settings.AckPostgres} {
 		p := start(t, "--data="+data, "--database-url="+database, "--ack=postgres")
 		require.Equal(t, want, query(t, text(t, database), "SELECT ack FROM exchange_state")[0][0])
 		p.stop(t)

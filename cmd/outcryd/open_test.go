@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/settings"
 	"outcry/internal/testing/certtest"
 )
 
@@ -76,8 +77,8 @@ func TestTheHostIsANameOfTheServer(t *testing.T) {
 		status, _, errs := checked(t, append(flags, "--http-hosts="+name)...)
 		require.Equal(t, want, status == exitOK, "%q: %s", name, errs)
 	}
-	require.Equal(t, []string{"a", "exchange.example"}, (&config{http: "exchange.example:80", security: security{httpHosts: "a"}}).hosts())
-	require.Empty(t, (&config{http: ":80"}).hosts())
+	require.Equal(t, []string{"a", "exchange.example"}, (&settings.Config{HTTP: "exchange.example:80", HTTPHosts: "a"}).Hosts())
+	require.Empty(t, (&settings.Config{HTTP: ":80"}).Hosts())
 }
 
 // otherAddresses returns this machine's addresses that are not loopback, if any.

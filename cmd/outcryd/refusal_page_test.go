@@ -18,7 +18,8 @@ import (
 
 // startsIn are the files whose every error is a refusal to start, and so is in
 // docs/OPERATIONS.md or in besides.
-var startsIn = []string{"cmd/outcryd/server.go", "cmd/outcryd/bind.go", "cmd/outcryd/database.go", "cmd/outcryd/state.go", "cmd/outcryd/security.go"}
+var startsIn = []string{"cmd/outcryd/server.go", "cmd/outcryd/bind.go", "cmd/outcryd/security.go",
+	"internal/listen/listen.go", "internal/recovery/database.go", "internal/recovery/state.go", "internal/settings/security.go"}
 
 // refusals are the rows of the page, and of each the files that have it in an error's
 // text. Packages that also fail otherwise have only some of theirs here.
@@ -26,22 +27,22 @@ var refusals = map[string][]string{
 	"is in use by another process":                        {"internal/journal/fs.go"},
 	"another server is using the database":                {"internal/postgres/store.go"},
 	"a connection pooler is in between":                   {"internal/postgres/session.go"},
-	"records that were answered may be lost":              {"cmd/outcryd/database.go"},
-	"the database is older than the journal reaches back": {"cmd/outcryd/state.go"},
-	"this data directory belongs to another database":     {"cmd/outcryd/state.go"},
+	"records that were answered may be lost":              {"internal/recovery/database.go"},
+	"the database is older than the journal reaches back": {"internal/recovery/state.go"},
+	"this data directory belongs to another database":     {"internal/recovery/state.go"},
 	"is damaged at offset":                                {"internal/journal/segment.go"},
-	"does not add up":                                     {"cmd/outcryd/state.go"},
-	"does not come out as recorded":                       {"cmd/outcryd/state.go"},
+	"does not add up":                                     {"internal/recovery/state.go"},
+	"does not come out as recorded":                       {"internal/recovery/state.go"},
 	"its schema has version":                              {"internal/postgres/migrate.go"},
 	"this program reads up to version":                    {"internal/journal/segment.go"},
 	"was begun and has not ended":                         {"internal/backup/marker.go"},
 	"--auth: ":                                            {"cmd/outcryd/security.go"},
-	"is open beyond this machine":                         {"cmd/outcryd/security.go"},
+	"is open beyond this machine":                         {"internal/settings/security.go"},
 	"--tls-cert: ":                                        {"cmd/outcryd/security.go"},
-	"must be from":                                        {"cmd/outcryd/config.go", "cmd/outcryd/security.go"},
-	"is no setting":                                       {"cmd/outcryd/configfile.go"},
+	"must be from":                                        {"internal/settings/table.go"},
+	"is no setting":                                       {"internal/settings/configfile.go"},
 	"parse error":                                         nil, // of package flag
-	"is the address of --listen too":                      {"cmd/outcryd/bind.go", "cmd/outcryd/checkconfig.go"},
+	"is the address of --listen too":                      {"cmd/outcryd/bind.go", "internal/settings/inspect.go"},
 	"address already in use":                              nil, // of the system, as bind says it
 }
 

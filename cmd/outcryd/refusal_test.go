@@ -19,6 +19,7 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
+	"outcry/internal/settings"
 	"outcry/internal/testing/pgtest"
 	"outcry/internal/wire"
 )
@@ -236,19 +237,19 @@ func TestBadFlagsAreNamed(t *testing.T) {
 	require.Equal(t, exitUsage, run(background, nil, io.Discard, &stderr))
 	require.Contains(t, stderr.String(), `OUTCRY_MAX_FRAME="many"`)
 	t.Setenv("OUTCRY_MAX_FRAME", "100")
-	c, err := parseConfig(nil, io.Discard)
+	c, err := settings.Parse(nil, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, 100, c.frameBytesMax)
-	c, err = parseConfig([]string{"--max-frame=200"}, io.Discard)
+	require.Equal(t, 100, c.FrameBytesMax)
+	c, err = settings.Parse([]string{"--max-frame=200"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, 200, c.frameBytesMax, "a flag wins")
+	require.Equal(t, 200, c.FrameBytesMax, "a flag wins")
 	t.Setenv("DATABASE_URL", "postgres://u:secret@h/d")
-	c, err = parseConfig(nil, io.Discard)
+	c, err = settings.Parse(nil, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, "postgres://u:secret@h/d", c.databaseURL)
-	c, err = parseConfig([]string{"--database-url="}, io.Discard)
+	require.Equal(t, "postgres://u:secret@h/d", c.DatabaseURL)
+	c, err = settings.Parse([]string{"--database-url="}, io.Discard)
 	require.NoError(t, err)
-	require.Empty(t, c.databaseURL, "the local cluster, on demand")
+	require.Empty(t, c.DatabaseURL, "the local cluster, on demand")
 	var help strings.Builder
 	require.Equal(t, exitOK, run(background, []string{"--help"}, io.Discard, &help))
 	require.NotContains(t, help.String(), "secret")

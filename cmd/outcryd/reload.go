@@ -2,57 +2,30 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"io"
-	"maps"
 	"os"
 	"os/signal"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
+	"outcry/internal/operate"
+	"outcry/internal/sdnotify"
 	"outcry/internal/session"
+	"outcry/internal/settings"
 )
 
-// prepareReload takes over settings in two steps, so that all parts change or none. It
-// makes ready what can fail, such as reading a certificate, and returns what puts that
-// in force. An error says why it cannot be, and then nothing has changed.
-type prepareReload func(c *config) (apply func(), err error)
-
-// reloads are what can change while the server runs.
-type reloads struct {
-	settings atomic.Pointer[config] // as read last; nil before the first reload
-
-	// mu guards what follows.
-	mu      sync.Mutex
-	parts   []prepareReload
-	flags   map[string]bool    // that the parts take over
-	running map[string]setting // what is in force
+// onReload registers a part of the server that takes over settings while it runs. It may
+// be called from any goroutine.
+func (s *server) onReload(prepare settings.Prepare, parts ...settings.Part) {
+	s.reloads.On(prepare, parts...)
 }
 
-// onReload registers a part of the server that takes over settings while it runs, and
-// the flags that it takes over: every reload calls prepare, whether these have changed
-// or not, since files that they name may have. It may be called from any goroutine.
-func (s *server) onReload(prepare prepareReload, flags ...string) {
-	s.reloads.mu.Lock()
-	defer s.reloads.mu.Unlock()
-	s.reloads.parts = append(s.reloads.parts, prepare)
-	if s.reloads.flags == nil {
-		s.reloads.flags = map[string]bool{"log-level": true, "stop-timeout": true}
-	}
-	for _, f := range flags {
-		s.reloads.flags[f] = true
-	}
-}
-
-// settings returns the settings as read last. Of these only the flags that onReload
+// settings returns the settings as read last. Of these only those of parts that onReload
 // names have changed since the start. It may be called from any goroutine.
-func (s *server) settings() *config {
-	if c := s.reloads.settings.Load(); c != nil {
+func (s *server) settings() *settings.Config {
+	if c := s.reloads.Last(); c != nil {
 		return c
 	}
 	return s.config
@@ -75,16 +48,16 @@ func terminalGone(f *os.File) bool {
 // reload reads all settings again and takes over what can change while the server
 // runs, or nothing where something is wrong. It logs which.
 func (s *server) reload() {
-	s.manager.tell("RELOADING=1", monotonic())
-	defer func() { s.manager.tell("READY=1", s.status()) }()
-	before := s.settings().logLevel
+	s.manager.Tell("RELOADING=1", sdnotify.Monotonic())
+	defer func() { s.manager.Tell("READY=1", s.status()) }()
+	before := s.settings().LogLevel
 	changed, restart, err := s.tryReload()
 	s.metrics.reload.done(err)
 	if err != nil {
 		s.log.Error("the settings are not taken over, and nothing has changed", "error", err)
 		return
 	}
-	if after := s.settings().logLevel; after != before { // else what PUT /loglevel set stays
+	if after := s.settings().LogLevel; after != before { // else what PUT /loglevel set stays
 		s.level.Set(min(s.level.Level(), after)) // until the lines below are logged
 		defer s.level.Set(after)
 	}
@@ -93,7 +66,7 @@ func (s *server) reload() {
 		s.log.Warn("settings have changed that need a restart", "settings", restart)
 	}
 	s.warnOfDescriptors()
-	for _, warning := range s.settings().warnings {
+	for _, warning := range s.settings().Warnings {
 		s.log.Warn("a setting is likely a mistake", "warning", warning)
 	}
 }
@@ -101,70 +74,39 @@ func (s *server) reload() {
 // tryReload is reload without a word. It returns what is in force now and was not, and
 // the flags that differ and are not in force.
 func (s *server) tryReload() (changed, restart []string, err error) {
-	c, err := parseConfig(s.config.args, io.Discard)
-	if err != nil {
-		return nil, nil, err
+	return s.reloads.Reload(s.config)
+}
+
+// connections returns how many there may be with the settings as they are now.
+func (s *server) connections() settings.ConnectionBounds { return s.settings().Connections() }
+
+// warnOfDescriptors says what the bounds of connections are if they had to be lowered.
+func (s *server) warnOfDescriptors() {
+	if b := s.connections(); b.Lowered {
+		s.log.Warn(settings.ConnectionsLowered, "open_files", b.Files, "reserve", operate.DescriptorReserve,
+			"max-connections", b.XML, "max-http-connections", b.HTTP)
 	}
-	r := &s.reloads
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var applies []func()
-	for _, prepare := range r.parts {
-		apply, err := prepare(c)
-		if err != nil {
-			return nil, nil, err
-		}
-		applies = append(applies, apply)
-	}
-	for _, apply := range applies {
-		apply()
-	}
-	r.settings.Store(c)
-	if r.running == nil {
-		r.running = maps.Clone(s.config.settings)
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.settings)) {
-		was, is := r.running[name], c.settings[name]
-		switch {
-		case was.value == is.value:
-		case r.flags[name]:
-			changed = append(changed, fmt.Sprintf("%s: %s, was %s", name, shown(name, is.value), shown(name, was.value)))
-			r.running[name] = is
-		default:
-			restart = append(restart, name)
-		}
-	}
-	return changed, restart, nil
 }
 
 // reloadGateway takes over limits of connections.
-func (s *server) reloadGateway(c *config) (func(), error) {
+func (s *server) reloadGateway(c *settings.Config) (func(), error) {
 	return func() {
-		s.gateway.SetLimits(session.Limits{ConnectionsMax: c.connectionsWithin(openFilesMax()).xml, IdleTimeout: c.idleTimeout,
-			FrameTimeout: c.frameTimeout, WriteTimeout: c.writeTimeout})
+		s.gateway.SetLimits(session.Limits{ConnectionsMax: c.Connections().XML, IdleTimeout: c.IdleTimeout,
+			FrameTimeout: c.FrameTimeout, WriteTimeout: c.WriteTimeout})
 	}, nil
 }
 
 // reloadEngine takes over limits of memory, and of what clients may make.
-func (s *server) reloadEngine(c *config) (func(), error) {
-	return func() { s.engine.SetLimits(c.engineLimits()) }, nil
+func (s *server) reloadEngine(c *settings.Config) (func(), error) {
+	return func() { s.engine.SetLimits(engineLimits(c)) }, nil
 }
 
 // reloadHTTP takes over limits of the HTTP side.
-func (s *server) reloadHTTP(c *config) (func(), error) {
+func (s *server) reloadHTTP(c *settings.Config) (func(), error) {
 	return func() {
-		s.market.SetReadersMax(c.readersMax)
-		s.httpConnections.SetMax(c.connectionsWithin(openFilesMax()).http)
+		s.market.SetReadersMax(c.ReadersMax)
+		s.httpConnections.SetMax(c.Connections().HTTP)
 	}, nil
-}
-
-// monotonic returns the assignment that tells a service manager when a reload began.
-func monotonic() string {
-	var now unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
-		return ""
-	}
-	return fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000)
 }
 
 // reloadMetrics tell how the last reload went. A start counts as one.
@@ -174,7 +116,8 @@ type reloadMetrics struct {
 }
 
 func newReloadMetrics() *reloadMetrics {
-	m := &reloadMetrics{time: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_config_last_reload_success_timestamp_seconds",
+	m := &reloadMetrics{time: prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "outcry_config_last_reload_success_timestamp_seconds",
 		Help: "When settings were taken over last, at a start or by SIGHUP, in seconds since the Unix epoch."})}
 	m.done(nil)
 	return m

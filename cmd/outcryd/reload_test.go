@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outcry/internal/auth"
+	"outcry/internal/settings"
 	"outcry/internal/testing/certtest"
 )
 
@@ -106,17 +107,17 @@ func TestAPartThatRefusesASettingKeepsAllOthersFromChanging(t *testing.T) {
 	s, _ := inProcess(t, append(flags, "--config="+file)...)
 	var prepared, applied int
 	refuse := fmt.Errorf("the certificate has expired")
-	s.onReload(func(*config) (func(), error) {
+	s.onReload(func(*settings.Config) (func(), error) {
 		prepared++
 		return func() { applied++ }, nil
 	})
-	s.onReload(func(*config) (func(), error) { return func() { applied++ }, refuse })
+	s.onReload(func(*settings.Config) (func(), error) { return func() { applied++ }, refuse })
 	require.NoError(t, os.WriteFile(file, []byte("max-connections = 3\n"), 0o600))
 	_, _, err := s.tryReload()
 	require.ErrorIs(t, err, refuse)
 	require.Equal(t, 1, prepared)
 	require.Zero(t, applied)
-	require.Equal(t, 2, s.settings().connectionsMax)
+	require.Equal(t, 2, s.settings().ConnectionsMax)
 	refuse = nil
 	changed, restart, err := s.tryReload()
 	require.NoError(t, err)

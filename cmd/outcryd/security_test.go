@@ -20,6 +20,7 @@ import (
 
 	"outcry/internal/admin"
 	"outcry/internal/auth"
+	"outcry/internal/settings"
 	"outcry/internal/testing/certtest"
 	"outcry/internal/wire"
 )
@@ -318,7 +319,7 @@ func TestWrongSecurityFlagsAreNamed(t *testing.T) {
 		"--rate-account=-1":            "--rate-account -1",
 		"--rate-connection=1000000001": "--rate-connection 1000000001",
 	} {
-		_, err := parseConfig([]string{flags}, io.Discard)
+		_, err := settings.Parse([]string{flags}, io.Discard)
 		require.ErrorContains(t, err, want)
 	}
 	common, _ := dataFlags(t)
@@ -332,34 +333,34 @@ func TestWrongSecurityFlagsAreNamed(t *testing.T) {
 
 func TestPortsThatAreOpenAreWarnedOf(t *testing.T) {
 	inside, outside := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.TCPAddr{IP: net.IPv4zero}
-	tell := func(all []exposure) (told []string) {
+	tell := func(all []settings.Exposure) (told []string) {
 		for _, e := range all {
 			kind := "encrypted"
-			if strings.Contains(e.what, "asks for no token") {
+			if strings.Contains(e.String(), "asks for no token") {
 				kind = "token"
 			}
-			told = append(told, e.port+" "+kind)
+			told = append(told, e.Port+" "+kind)
 		}
 		return told
 	}
 	for _, test := range []struct {
-		c         security
+		c         settings.Config
 		xml, http net.Addr
 		want      []string
 	}{
-		{security{}, inside, inside, nil},
-		{security{}, inside, nil, nil},
-		{security{}, outside, inside, []string{"XML encrypted", "XML token"}},
-		{security{}, outside, outside, []string{"XML encrypted", "XML token", "HTTP encrypted", "HTTP token"}},
-		{security{auth: true}, inside, outside, []string{"HTTP encrypted"}},
-		{security{tlsCert: "c"}, outside, outside, []string{"XML token", "HTTP token"}},
-		{security{tlsCert: "c", tlsClientCA: "c"}, outside, outside, nil},
-		{security{tlsCert: "c", auth: true}, outside, outside, nil},
+		{settings.Config{}, inside, inside, nil},
+		{settings.Config{}, inside, nil, nil},
+		{settings.Config{}, outside, inside, []string{"XML encrypted", "XML token"}},
+		{settings.Config{}, outside, outside, []string{"XML encrypted", "XML token", "HTTP encrypted", "HTTP token"}},
+		{settings.Config{Auth: true}, inside, outside, []string{"HTTP encrypted"}},
+		{settings.Config{TLSCert: "c"}, outside, outside, []string{"XML token", "HTTP token"}},
+		{settings.Config{TLSCert: "c", TLSClientCA: "c"}, outside, outside, nil},
+		{settings.Config{TLSCert: "c", Auth: true}, outside, outside, nil},
 	} {
-		require.Equal(t, test.want, tell(test.c.exposures(test.xml, test.http)), fmt.Sprintf("%+v", test))
+		require.Equal(t, test.want, tell(test.c.Exposures(test.xml, test.http)), fmt.Sprintf("%+v", test))
 	}
 	var log strings.Builder
-	s := &server{config: &config{}, log: slog.New(slog.NewTextHandler(&log, nil))}
+	s := &server{config: &settings.Config{}, log: slog.New(slog.NewTextHandler(&log, nil))}
 	s.warnOfExposure(outside)
 	require.Contains(t, log.String(), "level=WARN")
 	require.Contains(t, log.String(), "the XML port is open beyond this machine, and it asks for no token")

@@ -15,10 +15,16 @@ import (
 	"outcry/internal/admin"
 	"outcry/internal/backup"
 	"outcry/internal/engine"
+	"outcry/internal/health"
 	"outcry/internal/journal"
+	"outcry/internal/listen"
+	"outcry/internal/logging"
 	"outcry/internal/market"
 	"outcry/internal/postgres"
+	"outcry/internal/recovery"
+	"outcry/internal/sdnotify"
 	"outcry/internal/session"
+	"outcry/internal/settings"
 	"outcry/internal/wire"
 )
 
@@ -28,24 +34,24 @@ var _ engine.Log = (*journal.Journal)(nil)
 // server is everything that a running exchange consists of, in the order in which
 // it is started. stop ends it in the opposite order.
 type server struct {
-	config  *config
+	config  *settings.Config
 	log     *slog.Logger
 	level   *slog.LevelVar // of log
 	metrics *metrics
-	manager *notifier // nil where there is no service manager
-	reloads reloads
+	manager *sdnotify.Notifier // nil if there is none
+	reloads settings.Reloads
 
 	lock            *journal.DirLock
 	guards          guards
-	xmlAddr         *bound // taken from the start on, and listened on once all is there
+	xmlAddr         *listen.Bound // taken from the start on, and listened on once all is there
 	http            *http.Server
 	httpConnections *admin.Connections
 	market          *market.API // nil without HTTP, as is feed
 	feed            *market.Feed
-	marks           lagMarks // when the journal's records were synced
-	lately          lately   // how it was doing when it was last looked at
+	marks           health.LagMarks // when the journal's records were synced
+	health          *health.Watch   // how it is doing; nil without feed
 	httpAddr        net.Addr
-	database        *database
+	database        *recovery.Database
 	journal         *journal.Journal
 	projector       *postgres.Projector
 	history         *postgres.History
@@ -54,7 +60,7 @@ type server struct {
 
 	notReady  atomic.Pointer[error] // why the exchange takes no orders; nil when it does
 	running   sync.WaitGroup        // the goroutines below
-	exit      func(status int)      // os.Exit, but for tests
+	exit      func(status int)      // os.Exit, except in tests
 	ended     chan error            // what ended by itself, and should not have
 	unproject context.CancelFunc    // ends the projector
 	unfeed    context.CancelFunc    // ends the feed
@@ -65,17 +71,24 @@ var (
 	errStopping = errors.New("stopping")
 )
 
+// newServer returns a server that has not started.
+func newServer(c *settings.Config, log *slog.Logger, level *slog.LevelVar) *server {
+	return &server{config: c, log: log, level: level, metrics: newMetrics(), exit: os.Exit,
+		ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
+}
+
 // serve runs the exchange until ctx ends, and then stops it in order. An error
 // says why it could not start, or what made it stop; it has been logged.
-func serve(ctx context.Context, c *config, log *logs) error {
-	manager, err := newNotifier(log.Logger)
+func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
+	manager, err := sdnotify.New(log.Logger)
 	if err != nil {
 		log.Error("the exchange has stopped", "error", err)
 		return err
 	}
-	defer manager.close()
-	s := &server{config: c, log: log.Logger, level: log.level, metrics: newMetrics(), manager: manager, exit: os.Exit, ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
-	s.metrics.watchLog(log.repeats)
+	defer manager.Close()
+	s := newServer(c, log.Logger, log.Level)
+	s.manager = manager
+	s.metrics.watchLog(log)
 	s.setNotReady(errStarting)
 	asked, unlisten := listenForReload()
 	defer unlisten()
@@ -93,7 +106,7 @@ func serve(ctx context.Context, c *config, log *logs) error {
 	if told != nil {
 		s.log.Error("the exchange has stopped", "error", told)
 	}
-	manager.tell("STOPPING=1")
+	manager.Tell("STOPPING=1")
 	s.setNotReady(errStopping)
 	if stopErr := s.stop(); told == nil && stopErr != nil {
 		err = stopErr
@@ -126,14 +139,14 @@ func (s *server) runUntil(ctx context.Context, reload <-chan os.Signal) error {
 
 // start brings everything up. What it has started when an error ends it, stop ends.
 func (s *server) start(ctx context.Context) (err error) {
-	if s.lock, err = journal.Lock(s.config.data); err != nil {
+	if s.lock, err = journal.Lock(s.config.Data); err != nil {
 		return err
 	}
-	if err = backup.Unfinished(s.config.data); err != nil {
+	if err = backup.Unfinished(s.config.Data); err != nil {
 		return err
 	}
 	// Before the database is touched: its schema would be brought up to date.
-	if err = journal.CheckVersion(s.config.journalDir()); err != nil {
+	if err = journal.CheckVersion(s.config.JournalDir()); err != nil {
 		return err
 	}
 	if err = s.startSecurity(); err != nil {
@@ -145,11 +158,11 @@ func (s *server) start(ctx context.Context) (err error) {
 		return err
 	}
 	limitMemory(s.config, s.log)
-	s.onReload(s.reloadMemory, "memory-limit")
+	s.onReload(s.reloadMemory, settings.Memory)
 	if err = s.startHTTP(httpAddr); err != nil {
 		return err
 	}
-	if s.database, err = openDatabase(ctx, s.config, s.log, s.setNotReady); err != nil {
+	if s.database, err = recovery.OpenDatabase(ctx, s.config, s.log, s.setNotReady); err != nil {
 		return err
 	}
 	if err = s.startEngine(ctx); err != nil {
@@ -159,25 +172,26 @@ func (s *server) start(ctx context.Context) (err error) {
 }
 
 // startHTTP serves the HTTP side at an address, nil for none: from here on people can see what is going on.
-func (s *server) startHTTP(at *bound) error {
+func (s *server) startHTTP(at *listen.Bound) error {
 	if at == nil {
 		return nil
 	}
-	l, err := at.listen()
+	l, err := at.Listen()
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
 	s.httpAddr = l.Addr()
 	s.log.Info("the HTTP side is up", "http", s.httpAddr.String())
 	s.market = s.newMarketAPI()
-	s.onReload(s.reloadHTTP, "max-stream-readers", "max-http-connections")
+	s.onReload(s.reloadHTTP, settings.HTTP)
 	s.metrics.watchServer(s.settings, s.connections, s.ready)
 	s.warnOfDescriptors()
-	s.httpConnections = admin.NewConnections(s.connections().http, func(client net.Addr) {
+	s.httpConnections = admin.NewConnections(s.connections().HTTP, func(client net.Addr) {
 		s.metrics.gateway.HTTPFull()
 		s.log.Warn("the HTTP side has as many connections as it may", "client", client.String())
 	})
-	s.metrics.gauge("outcry_http_connections", "HTTP connections that are open.", func() float64 { return float64(s.httpConnections.Count()) })
+	s.metrics.gauge("outcry_http_connections", "HTTP connections that are open.",
+		func() float64 { return float64(s.httpConnections.Count()) })
 	s.http = admin.NewServer(admin.Options{
 		Market:   s.market,
 		Gatherer: s.metrics.registry,
@@ -191,9 +205,9 @@ func (s *server) startHTTP(at *bound) error {
 		},
 		Busy:          session.ErrBusy,
 		Refuse:        func(text string) []byte { return wire.AppendError(nil, text) },
-		FrameBytesMax: s.config.frameBytesMax,
+		FrameBytesMax: s.config.FrameBytesMax,
 		Connections:   s.httpConnections,
-		Hosts:         s.config.hosts(),
+		Hosts:         s.config.Hosts(),
 		Tokens:        s.guards.tokens,
 		Refused:       s.metrics.gateway.Refused,
 		Denied:        s.metrics.gateway.Denied,
@@ -216,26 +230,26 @@ func (s *server) startHTTP(at *bound) error {
 
 // startEngine opens the journal, restores the state, and starts what works on it.
 func (s *server) startEngine(ctx context.Context) (err error) {
-	options := journal.Options{SegmentBytes: s.config.segmentBytes, OnSync: func(records, bytes int, took time.Duration) {
+	options := journal.Options{SegmentBytes: s.config.SegmentBytes, OnSync: func(records, bytes int, took time.Duration) {
 		s.metrics.synced(records, bytes, took)
-		s.marks.synced(uint64(records), time.Now())
+		s.marks.Synced(uint64(records), time.Now())
 	}}
-	if s.journal, err = openJournal(ctx, s.config, s.database, options, s.log); err != nil {
+	if s.journal, err = recovery.OpenJournal(ctx, s.config, s.database, options, s.log); err != nil {
 		return err
 	}
-	s.marks.synced(s.journal.Appended(), time.Now())
-	if err := s.newFeed(s.database.snapshot); err != nil { // of which restore lets go
+	s.marks.Synced(s.journal.Appended(), time.Now())
+	if err := s.newFeed(s.database.Snapshot); err != nil { // of which restore lets go
 		return err
 	}
-	state, err := restore(ctx, s.database, s.journal, s.log)
+	state, err := recovery.Restore(ctx, s.database, s.journal, s.log)
 	if err != nil {
 		return err
 	}
-	if s.history, err = postgres.OpenHistory(ctx, s.database.url, s.database.number); err != nil {
+	if s.history, err = postgres.OpenHistory(ctx, s.database.URL, s.database.Number); err != nil {
 		return err
 	}
 	s.projector, err = postgres.NewProjector(postgres.ProjectorOptions{
-		Store: s.database.store, Journal: s.journal, Applied: s.database.position.Applied, Log: s.log,
+		Store: s.database.Store, Journal: s.journal, Applied: s.database.Position.Applied, Log: s.log,
 		OnBatch: s.metrics.projected, OnRetry: s.metrics.retries.Inc,
 	})
 	if err != nil {
@@ -249,12 +263,13 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 		}
 	})
 	s.engine = engine.New(engine.Options{
-		Journal: s.journal, State: state, OrdersAfter: s.database.position.OrdersAfter, Projection: s.projector, History: s.history,
-		AckPostgres: s.config.ack == ackPostgres, RefsMax: s.config.refsMax,
+		Journal: s.journal, State: state, OrdersAfter: s.database.Position.OrdersAfter,
+		Projection: s.projector, History: s.history,
+		AckPostgres: s.config.Ack == settings.AckPostgres, RefsMax: s.config.RefsMax,
 		OnStages: s.metrics.gateway.Executed,
 	})
-	s.engine.SetLimits(s.config.engineLimits())
-	s.onReload(s.reloadEngine, append([]string{"closed-orders", "max-lag"}, boundsFlags...)...)
+	s.engine.SetLimits(engineLimits(s.config))
+	s.onReload(s.reloadEngine, settings.Engine)
 	s.metrics.watch(s.engine, s.journal, s.projector)
 	s.runFeed()
 	s.metrics.watchLag(&s.marks, s.projector)
@@ -262,21 +277,21 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 }
 
 // codec is the protocol that clients speak, over TCP and HTTP.
-func (s *server) codec() session.Codec { return session.Adapt(wire.XML{Bare: s.config.bareReplies}) }
+func (s *server) codec() session.Codec { return session.Adapt(wire.XML{Bare: s.config.BareReplies}) }
 
 // startGateway listens for clients, and declares the exchange ready.
 func (s *server) startGateway() error {
 	s.gateway = session.New(s.engine, session.Options{
-		FrameBytesMax: s.config.frameBytesMax, ReplyBytesMax: s.config.replyBytesMax, MemoryMax: s.config.memoryMax,
-		ConnectionsMax: s.connections().xml,
-		IdleTimeout:    s.config.idleTimeout, FrameTimeout: s.config.frameTimeout, WriteTimeout: s.config.writeTimeout,
+		FrameBytesMax: s.config.FrameBytesMax, ReplyBytesMax: s.config.ReplyBytesMax, MemoryMax: s.config.MemoryMax,
+		ConnectionsMax: s.connections().XML,
+		IdleTimeout:    s.config.IdleTimeout, FrameTimeout: s.config.FrameTimeout, WriteTimeout: s.config.WriteTimeout,
 		TLS: s.guards.tls(), Tokens: s.guards.tokens,
 		Log: s.log, Metrics: s.metrics.gateway,
 	})
-	s.onReload(s.reloadGateway, "max-connections", "idle-timeout", "frame-timeout", "write-timeout")
-	s.onReload(s.reloadSecurity, "rate-connection", "rate-account")
-	s.gateway.SetRates(s.config.rateConnection, s.config.rateAccount)
-	l, err := s.xmlAddr.listen()
+	s.onReload(s.reloadGateway, settings.Sessions)
+	s.onReload(s.reloadSecurity, settings.Rates)
+	s.gateway.SetRates(s.config.RateConnection, s.config.RateAccount)
+	l, err := s.xmlAddr.Listen()
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
@@ -292,47 +307,25 @@ func (s *server) startGateway() error {
 
 // announce logs the one line that names every address.
 func (s *server) announce(xml net.Addr) {
-	attrs := []any{"xml", xml.String(), "data", s.config.data, "ack", s.config.ack, "pid", os.Getpid(), "version", version()}
+	attrs := []any{"xml", xml.String(), "data", s.config.Data, "ack", s.config.Ack,
+		"pid", os.Getpid(), "version", version()}
 	if s.httpAddr != nil {
 		attrs = append(attrs, "http", s.httpAddr.String())
 	}
-	if s.database.cluster != nil {
-		attrs = append(attrs, "psql", s.database.cluster.PsqlCommand())
+	if s.database.Cluster != nil {
+		attrs = append(attrs, "psql", s.database.Cluster.PsqlCommand())
 	}
 	s.log.Info("ready", attrs...)
-	s.manager.tell("READY=1", s.status())
+	s.manager.Tell("READY=1", s.status())
 	s.warnOfExposure(xml)
-}
-
-// setNotReady says why the exchange takes no orders.
-func (s *server) setNotReady(why error) {
-	s.notReady.Store(&why)
-	s.manager.tell(statusLine("%v", why))
-}
-
-// started returns why frames cannot be done, nil where they can.
-func (s *server) started() error {
-	if why := s.notReady.Load(); why != nil {
-		return *why
-	}
-	return s.journal.Err()
-}
-
-// ready returns why the exchange takes no orders, nil while it does. Postgres
-// being away is no reason, being too far behind is.
-func (s *server) ready() error {
-	if err := s.started(); err != nil {
-		return err
-	}
-	return s.engine.Refusing()
 }
 
 // stop ends in order what was started: frames that are in are finished, what was
 // answered is brought to Postgres, within the stop timeout.
 func (s *server) stop() (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.settings().stopTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.settings().StopTimeout)
 	defer cancel()
-	overdue := s.abandonAfter(s.settings().stopTimeout + stopGrace)
+	overdue := s.abandonAfter(s.settings().StopTimeout + stopGrace)
 	defer overdue.Stop() // at the latest
 	if s.engine != nil {
 		defer context.AfterFunc(ctx, s.engine.Interrupt)() // long frames and orders end with the time for the stop
@@ -342,24 +335,25 @@ func (s *server) stop() (err error) {
 			s.log.Warn("some connections did not end in time and were cut off")
 		}
 	}
-	s.xmlAddr.close()
+	s.xmlAddr.Close()
 	s.unfeed() // which ends the streams, for which the HTTP side would wait
 	if s.http != nil {
 		if s.http.Shutdown(ctx) != nil {
 			s.http.Close()
 		}
 	}
-	var came []any // what the state came to, where it is what the journal says
+	var came []any // what the state came to, if it is what the journal says
 	if s.engine != nil {
 		s.engine.Close()
 		if s.journal.Err() == nil {
-			came = []any{"seq", s.journal.Appended(), "digest", digestOf(s.engine.State())}
+			came = []any{"seq", s.journal.Appended(), "digest", recovery.Digest(s.engine.State())}
 		}
 	}
 	if s.projector != nil && s.journal.Err() == nil {
 		last := s.journal.Appended()
 		if waitErr := s.projector.WaitApplied(ctx, last); waitErr != nil {
-			s.log.Warn("Postgres is not up to date; the next start brings it there", "applied_seq", s.projector.Applied(), "journal", last, "error", waitErr)
+			s.log.Warn("Postgres is not up to date; the next start brings it there",
+				"applied_seq", s.projector.Applied(), "journal", last, "error", waitErr)
 		}
 	}
 	s.unproject()
@@ -373,7 +367,7 @@ func (s *server) stop() (err error) {
 	}
 	overdue.Stop() // a local Postgres has a time of its own
 	if s.database != nil {
-		s.database.close()
+		s.database.Close()
 	}
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Unlock())

@@ -1,15 +1,17 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"outcry/internal/engine"
+	"outcry/internal/health"
 	"outcry/internal/journal"
+	"outcry/internal/logging"
 	"outcry/internal/postgres"
+	"outcry/internal/settings"
 )
 
 // gauge adds a gauge that is read when somebody looks.
@@ -18,9 +20,11 @@ func (m *metrics) gauge(name, help string, value func() float64) {
 }
 
 // watchLog adds what the log suppresses.
-func (m *metrics) watchLog(r *repeats) {
-	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "outcry_log_suppressed_lines_total",
-		Help: "Lines that were not logged because the same message had come too often lately."}, func() float64 { return float64(r.suppressed.Load()) }))
+func (m *metrics) watchLog(l *logging.Log) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "outcry_log_suppressed_lines_total",
+		Help: "Lines that were not logged because the same message had come too often lately.",
+	}, func() float64 { return float64(l.Suppressed()) }))
 }
 
 // oneIf is how metrics tell yes and no.
@@ -32,38 +36,40 @@ func oneIf(yes bool) float64 {
 }
 
 // watchServer adds what there is as soon as the HTTP side is up.
-func (m *metrics) watchServer(settings func() *config, bounds func() connectionBounds, ready func() error) {
-	m.gauge("outcry_ready", "1 while the exchange takes orders, as /readyz tells, else 0.", func() float64 { return oneIf(ready() == nil) })
-	m.gauge("outcry_connections_limit", "TCP connections that there may be: --max-connections, or less where the limit of open files is too low.", func() float64 { return float64(bounds().xml) })
-	m.gauge("outcry_http_connections_limit", "HTTP connections that there may be: --max-http-connections, or less where the limit of open files is too low.", func() float64 { return float64(bounds().http) })
-	m.gauge("outcry_postgres_lag_limit_records", "Records that Postgres may be behind before orders are refused, --max-lag.", func() float64 { return float64(settings().lagMax) })
-	data := settings().data
-	m.gauge("outcry_last_backup_timestamp_seconds", "When the last backup was taken that outcry-backup.service tells of: the time of the data directory's last-backup. 0 where there is none.",
-		func() float64 { return modified(filepath.Join(data, lastBackup)) })
-	if !diskIsKnown {
+func (m *metrics) watchServer(
+	now func() *settings.Config, bounds func() settings.ConnectionBounds, ready func() error,
+) {
+	m.gauge("outcry_ready",
+		"1 while the exchange takes orders, as /readyz tells, else 0.",
+		func() float64 { return oneIf(ready() == nil) })
+	m.gauge("outcry_connections_limit",
+		"TCP connections that there may be: --max-connections, or less where the limit of open files is too low.",
+		func() float64 { return float64(bounds().XML) })
+	m.gauge("outcry_http_connections_limit",
+		"HTTP connections that there may be: --max-http-connections, or less where the limit of open files is too low.",
+		func() float64 { return float64(bounds().HTTP) })
+	m.gauge("outcry_postgres_lag_limit_records",
+		"Records that Postgres may be behind before orders are refused, --max-lag.",
+		func() float64 { return float64(now().LagMax) })
+	data := now().Data
+	m.gauge("outcry_last_backup_timestamp_seconds",
+		"When the last backup was taken that outcry-backup.service tells of: the time of the data directory's "+
+			"last-backup. 0 where there is none.",
+		func() float64 { return health.Modified(filepath.Join(data, lastBackup)) })
+	if !health.DiskIsKnown {
 		return // an alert would take 0 for a full disk
 	}
-	m.gauge("outcry_disk_available_bytes", "Room on the disk of the data directory, for whom the server runs as.", func() float64 { return float64(diskOf(data).available) })
-	m.gauge("outcry_disk_size_bytes", "Size of the disk of the data directory.", func() float64 { return float64(diskOf(data).size) })
+	m.gauge("outcry_disk_available_bytes",
+		"Room on the disk of the data directory, for whom the server runs as.",
+		func() float64 { return float64(health.DiskOf(data).Available) })
+	m.gauge("outcry_disk_size_bytes",
+		"Size of the disk of the data directory.",
+		func() float64 { return float64(health.DiskOf(data).Size) })
 }
 
 // lastBackup is a file of the data directory that has nothing in it: its time is that of
 // the last backup.
 const lastBackup = "last-backup"
-
-// modified returns when a file was changed, in seconds since the Unix epoch, or 0 where it
-// cannot be asked.
-func modified(path string) float64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	return float64(info.ModTime().Unix())
-}
-
-// disk is a file system, in bytes. It is 0 where it can't be asked: an alert then
-// looks at it.
-type disk struct{ size, available uint64 }
 
 // watch adds what is read of a running exchange when somebody looks.
 func (m *metrics) watch(e *engine.Engine, j *journal.Journal, p *postgres.Projector) {
@@ -74,9 +80,11 @@ func (m *metrics) watch(e *engine.Engine, j *journal.Journal, p *postgres.Projec
 }
 
 // watchLag adds the lag in seconds, of which marks knows.
-func (m *metrics) watchLag(marks *lagMarks, p *postgres.Projector) {
-	m.gauge("outcry_postgres_lag_seconds", "Time since the oldest record that Postgres does not have was synced in the journal, 0 where it has all. "+
-		"Records from before the start count from the start.", func() float64 { return marks.lag(p.Applied(), time.Now()).Seconds() })
+func (m *metrics) watchLag(marks *health.LagMarks, p *postgres.Projector) {
+	m.gauge("outcry_postgres_lag_seconds",
+		"Time since the oldest record that Postgres does not have was synced in the journal, 0 where it has all. "+
+			"Records from before the start count from the start.",
+		func() float64 { return marks.Lag(p.Applied(), time.Now()).Seconds() })
 }
 
 func (m *metrics) watchJournal(j *journal.Journal) {
@@ -84,12 +92,19 @@ func (m *metrics) watchJournal(j *journal.Journal) {
 		synced := j.Synced() // read first: it is never ahead then
 		return float64(j.Appended() - synced)
 	})
-	m.gauge("outcry_journal_unsynced_bytes", "Bytes of records that are not on stable storage yet.", func() float64 { return float64(j.UnsyncedBytes()) })
+	m.gauge("outcry_journal_unsynced_bytes",
+		"Bytes of records that are not on stable storage yet.",
+		func() float64 { return float64(j.UnsyncedBytes()) })
 	m.gauge("outcry_journal_segments", "Segments of the journal.", func() float64 { return float64(j.SegmentCount()) })
-	m.gauge("outcry_journal_room", "1 while the journal's next segment is there or being made; 0 while it cannot be made, and orders are refused.",
+	m.gauge("outcry_journal_room",
+		"1 while the journal's next segment is there or being made; 0 while it cannot be made, and orders are refused.",
 		func() float64 { return oneIf(j.Room() == nil) })
-	m.gauge("outcry_journal_room_bytes", "Bytes that the journal's segments that are ready can still take.", func() float64 { return float64(j.RoomBytes()) })
-	m.gauge("outcry_journal_reserve_bytes", "Part of outcry_journal_room_bytes that only cancels may use.", func() float64 { return float64(j.ReserveBytes()) })
+	m.gauge("outcry_journal_room_bytes",
+		"Bytes that the journal's segments that are ready can still take.",
+		func() float64 { return float64(j.RoomBytes()) })
+	m.gauge("outcry_journal_reserve_bytes",
+		"Part of outcry_journal_room_bytes that only cancels may use.",
+		func() float64 { return float64(j.ReserveBytes()) })
 }
 
 // figures is a prometheus.Collector of the engine's figures, which are asked for once
@@ -113,20 +128,35 @@ func newFigures(stats func() engine.Stats) *figures {
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
 	add(gauge, "outcry_accounts", "Accounts.", func(s *engine.Stats) float64 { return float64(s.Accounts) })
 	add(gauge, "outcry_symbols", "Symbols.", func(s *engine.Stats) float64 { return float64(s.Symbols) })
-	add(gauge, "outcry_symbols_halted", "Symbols that take no orders until an operator resumes them.", func(s *engine.Stats) float64 { return float64(s.Halted) })
-	add(gauge, "outcry_open_orders", "Orders that rest in a book.", func(s *engine.Stats) float64 { return float64(s.OpenOrders) })
-	add(gauge, "outcry_closed_orders_in_memory", "Closed orders that memory still holds.", func(s *engine.Stats) float64 { return float64(s.ClosedOrders) })
-	add(gauge, "outcry_inbox_tasks", "Runs of commands that wait for the goroutine of their symbol.", func(s *engine.Stats) float64 { return float64(s.Inbox) })
-	add(gauge, "outcry_postgres_lag_records", "Journal records that Postgres does not have yet.", func(s *engine.Stats) float64 { return float64(s.Lag) })
-	add(gauge, "outcry_refs_in_memory", "Refs that memory holds.", func(s *engine.Stats) float64 { return float64(s.Refs) })
-	add(gauge, "outcry_ref_filter_bytes", "Memory of the filter that knows which refs were never used.", func(s *engine.Stats) float64 { return float64(s.RefFilter) })
-	add(counter, "outcry_refs_repeated_total", "Commands that were answered as before, since their ref had done the same, since the start.", func(s *engine.Stats) float64 { return float64(s.RefsRepeated) })
-	add(counter, "outcry_refs_asked_total", "Refs that Postgres was asked for since the start.", func(s *engine.Stats) float64 { return float64(s.RefsAsked) })
-	add(counter, "outcry_orders_total", "Orders that were accepted since the start.", func(s *engine.Stats) float64 { return float64(s.Orders) })
-	add(counter, "outcry_executions_total", "Matches of two orders since the start.", func(s *engine.Stats) float64 { return float64(s.Executions) })
-	add(counter, "outcry_cancels_total", "Orders that were canceled since the start.", func(s *engine.Stats) float64 { return float64(s.Cancels) })
-	add(counter, "outcry_traded_shares_total", "Shares that changed hands since the start, all symbols together.", func(s *engine.Stats) float64 { return s.TradedShares })
-	add(counter, "outcry_traded_dollars_total", "Dollars that were paid for them, the notional.", func(s *engine.Stats) float64 { return s.TradedDollars })
+	add(gauge, "outcry_symbols_halted", "Symbols that take no orders until an operator resumes them.",
+		func(s *engine.Stats) float64 { return float64(s.Halted) })
+	add(gauge, "outcry_open_orders", "Orders that rest in a book.",
+		func(s *engine.Stats) float64 { return float64(s.OpenOrders) })
+	add(gauge, "outcry_closed_orders_in_memory", "Closed orders that memory still holds.",
+		func(s *engine.Stats) float64 { return float64(s.ClosedOrders) })
+	add(gauge, "outcry_inbox_tasks", "Runs of commands that wait for the goroutine of their symbol.",
+		func(s *engine.Stats) float64 { return float64(s.Inbox) })
+	add(gauge, "outcry_postgres_lag_records", "Journal records that Postgres does not have yet.",
+		func(s *engine.Stats) float64 { return float64(s.Lag) })
+	add(gauge, "outcry_refs_in_memory", "Refs that memory holds.",
+		func(s *engine.Stats) float64 { return float64(s.Refs) })
+	add(gauge, "outcry_ref_filter_bytes", "Memory of the filter that knows which refs were never used.",
+		func(s *engine.Stats) float64 { return float64(s.RefFilter) })
+	add(counter, "outcry_refs_repeated_total",
+		"Commands that were answered as before, since their ref had done the same, since the start.",
+		func(s *engine.Stats) float64 { return float64(s.RefsRepeated) })
+	add(counter, "outcry_refs_asked_total", "Refs that Postgres was asked for since the start.",
+		func(s *engine.Stats) float64 { return float64(s.RefsAsked) })
+	add(counter, "outcry_orders_total", "Orders that were accepted since the start.",
+		func(s *engine.Stats) float64 { return float64(s.Orders) })
+	add(counter, "outcry_executions_total", "Matches of two orders since the start.",
+		func(s *engine.Stats) float64 { return float64(s.Executions) })
+	add(counter, "outcry_cancels_total", "Orders that were canceled since the start.",
+		func(s *engine.Stats) float64 { return float64(s.Cancels) })
+	add(counter, "outcry_traded_shares_total", "Shares that changed hands since the start, all symbols together.",
+		func(s *engine.Stats) float64 { return s.TradedShares })
+	add(counter, "outcry_traded_dollars_total", "Dollars that were paid for them, the notional.",
+		func(s *engine.Stats) float64 { return s.TradedDollars })
 	return c
 }
 

@@ -135,10 +135,29 @@ func upgraded(t *testing.T, m machine) {
 	require.Equal(t, "1", m.run("grep -c ^OUTCRY_OPEN= /etc/default/outcryd"), "once")
 	m.run("cp /root/before-open /etc/default/outcryd && systemctl restart outcryd")
 
+	stoppedWhileUpgraded(t, m)
 	m.run("systemctl stop outcryd")
 	m.install("1.2")
 	require.Equal(t, "inactive", m.try("systemctl is-active outcryd"), "one that did not run is not started")
 	m.run("systemctl start outcryd")
+}
+
+// stoppedWhileUpgraded upgrades a server that is stopped for a while, and listens beyond
+// this machine: a version of before --open would have gone on, a later one would not.
+func stoppedWhileUpgraded(t *testing.T, m machine) {
+	opened := func(version string) bool {
+		m.install(version)
+		require.Equal(t, "inactive", m.try("systemctl is-active outcryd"))
+		return m.try("grep -c ^OUTCRY_OPEN= /etc/default/outcryd") == "1"
+	}
+	m.run("systemctl stop outcryd && echo OUTCRY_LISTEN=:12345 >> /etc/default/outcryd")
+	require.False(t, opened("1.1.3"), "1.1.2 would have refused")
+	require.False(t, opened("0~20261101000000.0123abc"), "so would 1.1.3")
+	m.run("systemctl disable outcryd")
+	require.False(t, opened("0~20261101000001.0123abc"), "it is not in use")
+	m.run("systemctl enable outcryd")
+	require.True(t, opened("1.1.4"))
+	m.run("cp /root/before-open /etc/default/outcryd && systemctl start outcryd")
 }
 
 // upgradedWithoutDatabase has dpkg wait for two seconds; it would for ever if it waited

@@ -1,6 +1,6 @@
 // Package admin is the HTTP side of the exchange: metrics, health, XML over POST,
-// and profiles for whoever looks into a running server. Without Options.Tokens it asks
-// for no password: whoever reaches its address may do all of it.
+// and profiles for those who look into a running server. Without Options.Tokens it asks
+// for no password: anyone who reaches its address may do all of it.
 package admin
 
 import (
@@ -98,8 +98,9 @@ func NewServer(o Options) *http.Server {
 }
 
 // Handler returns the handler of all paths: /, /help, /page/, /api/, /metrics, /healthz,
-// /readyz, /loglevel, POST /xml, /admin/ and /debug/pprof/. Pages that a person has open in a browser can't use it unless
-// they come from it, and nobody can without a token that Options.Tokens takes.
+// /readyz, /loglevel, POST /xml, /admin/ and /debug/pprof/. Pages that a person has open in
+// a browser can't use it unless they come from it, and nobody can without a token that
+// Options.Tokens takes.
 func Handler(o Options) http.Handler {
 	return withinBound(ownPagesOnly(o, &guard{options: o, routes: register(o)}))
 }

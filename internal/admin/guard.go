@@ -55,7 +55,7 @@ func (r *routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Re
 	r.Handle(pattern, http.HandlerFunc(h))
 }
 
-// Patterns returns those of all routes, as http.ServeMux has them, for whoever tries
+// Patterns returns those of all routes, as http.ServeMux has them, for those who try
 // each.
 func Patterns(o Options) []string { return register(o).patterns }
 
@@ -121,13 +121,14 @@ func (g *guard) grantOf(r *http.Request) (*auth.Grant, error) {
 }
 
 // refuse answers a request without a token that is taken. All get the same answer,
-// whatever is wrong; who sends wrong tokens all the time gets it later.
+// whatever is wrong; a client that sends wrong tokens all the time gets it later.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, why error) {
 	g.options.Refused()
 	status := http.StatusUnauthorized
 	if !errors.Is(why, errNoToken) { // which is how every browser begins
 		answer, slowed := g.options.Tokens.Wrong(r.Context(), r.RemoteAddr)
-		g.options.Log.Info("a request shows no token that is taken", "client", r.RemoteAddr, "error", why, slog.Bool("slowed", slowed))
+		g.options.Log.Info("a request shows no token that is taken",
+			"client", r.RemoteAddr, "error", why, slog.Bool("slowed", slowed))
 		if !answer {
 			w.Header().Set("Retry-After", "1")
 			status = http.StatusTooManyRequests

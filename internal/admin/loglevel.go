@@ -6,21 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+
+	"outcry/internal/logging"
 )
 
 // logLevelBytesMax bounds the body of PUT /loglevel.
 const logLevelBytesMax = 64
-
-// IsLevel reports whether a level is DEBUG, INFO, WARN or ERROR: with the others that
-// package slog reads, such as ERROR+1, the log could lack errors. It may be called from
-// any goroutine.
-func IsLevel(l slog.Level) bool {
-	switch l {
-	case slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError:
-		return true
-	}
-	return false
-}
 
 // showLogLevel answers GET /loglevel.
 func (o *Options) showLogLevel(w http.ResponseWriter, _ *http.Request) {
@@ -36,7 +27,7 @@ func (o *Options) setLogLevel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var level slog.Level
-	if err := level.UnmarshalText(bytes.TrimSpace(body)); err != nil || !IsLevel(level) {
+	if err := level.UnmarshalText(bytes.TrimSpace(body)); err != nil || !logging.IsLevel(level) {
 		http.Error(w, fmt.Sprintf("%q is not a level: DEBUG, INFO, WARN or ERROR", body), http.StatusBadRequest)
 		return
 	}

@@ -49,10 +49,13 @@ type refused struct {
 
 func (r *refused) Error() string { return r.text }
 
+// operator does an operation with the parameters of a request.
+type operator func(r *http.Request, q url.Values) (answer any, err error)
+
 // operation makes a handler of what does one, with the parameters that it knows. Others
 // are refused, as is one that is given twice: a typing error must not widen what is
 // canceled.
-func (o *Options) operation(do func(r *http.Request, q url.Values) (answer any, err error), known ...string) http.HandlerFunc {
+func (o *Options) operation(do operator, known ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer, err := any(nil), o.Started()
 		if err != nil {
@@ -79,7 +82,7 @@ func (o *Options) operation(do func(r *http.Request, q url.Values) (answer any, 
 	}
 }
 
-// unknown answers where it is not known whether an operation was done.
+// unknown answers if it is not known whether an operation was done.
 func (o *Options) unknown(w http.ResponseWriter, r *http.Request, err error) {
 	level, text := slog.LevelError, fmt.Sprintf("it is not known to be done; ask again: %v", err)
 	switch gone := r.Context().Err(); {
@@ -202,12 +205,15 @@ func (o *Options) cancelAll(r *http.Request, q url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := operate.CancelAllAnswer{Account: string(account), Time: exchange.Seconds(result.Time), Symbols: []operate.CanceledIn{}}
+	a := operate.CancelAllAnswer{Account: string(account), Time: exchange.Seconds(result.Time),
+		Symbols: []operate.CanceledIn{}}
 	for _, in := range result.Symbols {
 		a.Orders += in.Orders
-		a.Symbols = append(a.Symbols, operate.CanceledIn{Sym: string(in.Symbol), Orders: in.Orders, Shares: in.Shares.String()})
+		a.Symbols = append(a.Symbols,
+			operate.CanceledIn{Sym: string(in.Symbol), Orders: in.Orders, Shares: in.Shares.String()})
 	}
-	o.Log.Warn("all that an account had open is canceled", "account", string(account), "sym", string(sym), "orders", a.Orders, who(r))
+	o.Log.Warn("all that an account had open is canceled",
+		"account", string(account), "sym", string(sym), "orders", a.Orders, who(r))
 	return a, nil
 }
 

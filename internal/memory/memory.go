@@ -72,7 +72,8 @@ func (l Limit) Bytes(read func(string) ([]byte, error)) (bytes int64, of string)
 	if err != nil {
 		return 0, ""
 	}
-	return int64(there / partDenominator * partNumerator), fmt.Sprintf("%d/%d of the memory %s", partNumerator, partDenominator, of)
+	of = fmt.Sprintf("%d/%d of the memory %s", partNumerator, partDenominator, of)
+	return int64(there / partDenominator * partNumerator), of
 }
 
 // Available returns how many bytes of memory there are, and whose limit that is: the
@@ -91,7 +92,8 @@ func Available(read func(string) ([]byte, error)) (bytes uint64, of string, err 
 		return 0, "", errors.New("/proc/meminfo: no memory")
 	}
 	bytes, of = kib<<10, "of the machine"
-	for _, text := range append(ControlGroup(read, "memory.max"), controlGroup1(read, "memory", "memory.limit_in_bytes")...) {
+	texts := append(ControlGroup(read, "memory.max"), controlGroup1(read, "memory", "memory.limit_in_bytes")...)
+	for _, text := range texts {
 		if n, err := strconv.ParseUint(text, 10, 64); err == nil && n < bytes { // "max" is none
 			bytes, of = n, "of the control group"
 		}
@@ -156,6 +158,7 @@ func (n Needs) Excess(limit int64, of string) string {
 	if limit == 0 || n.Bytes() <= limit {
 		return ""
 	}
-	return fmt.Sprintf("--max-open-orders %d, --max-accounts %d, --max-symbols %d and twice --max-memory %d come to %d MiB together, and %s is %d MiB: "+
-		"lower them, or give it more", n.OpenOrders, n.Accounts, n.Symbols, n.Large, n.Bytes()>>20, of, limit>>20)
+	return fmt.Sprintf("--max-open-orders %d, --max-accounts %d, --max-symbols %d and twice --max-memory %d "+
+		"come to %d MiB together, and %s is %d MiB: lower them, or give it more",
+		n.OpenOrders, n.Accounts, n.Symbols, n.Large, n.Bytes()>>20, of, limit>>20)
 }

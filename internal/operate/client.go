@@ -132,7 +132,8 @@ func (c *Client) ask(ctx context.Context, method, what string, values url.Values
 	u = u.JoinPath("admin", what)
 	u.RawQuery = values.Encode()
 	var reached atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { reached.Store(true) }})
+	got := func(httptrace.GotConnInfo) { reached.Store(true) }
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: got})
 	request, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
 		return err
@@ -163,7 +164,7 @@ func (c *Client) ask(ctx context.Context, method, what string, values url.Values
 	return nil
 }
 
-// noAnswer says what is known where the exchange was asked and did not answer.
+// noAnswer says what is known if the exchange was asked and did not answer.
 func (c *Client) noAnswer(method string, why error) error {
 	if method == http.MethodGet {
 		return fmt.Errorf("no answer from %s: %w", c.Address, why)

@@ -36,8 +36,10 @@ var imports = map[string][]string{
 	"internal/wire":                {"internal/exchange"},
 	"internal/session":             {"internal/auth", "internal/engine", "internal/exchange", "internal/latency"},
 	"internal/operate":             nil,
-	"internal/settings":            nil,
-	"internal/admin":               {"internal/auth", "internal/exchange", "internal/operate"},
+	"internal/logging":             nil,
+	"internal/listen":              nil,
+	"internal/sdnotify":            nil,
+	"internal/admin":               {"internal/auth", "internal/exchange", "internal/logging", "internal/operate"},
 	"internal/auth":                {"internal/durable", "internal/exchange"},
 	"internal/testing/certtest":    nil,
 	"internal/market":              {"docs", "internal/exchange"},
@@ -63,7 +65,14 @@ var imports = map[string][]string{
 	"loadtest/torture":             {"clients/go/client", "internal/wire", "loadtest/harness"},
 	"loadtest/harness":             {"internal/postgres/cluster"},
 	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/session",
-		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings", "internal/latency", "internal/market", "internal/memory", "internal/postgres", "internal/postgres/cluster"},
+		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings", "internal/latency", "internal/market", "internal/memory", "internal/postgres", "internal/postgres/cluster",
+		"internal/health", "internal/listen", "internal/logging", "internal/recovery", "internal/sdnotify"},
+	"internal/health": {"internal/auth", "internal/session", "internal/journal", "internal/market", "internal/operate",
+		"internal/postgres", "internal/settings"},
+	"internal/settings": {"internal/auth", "internal/backup", "internal/exchange", "internal/journal", "internal/logging",
+		"internal/memory", "internal/operate", "internal/postgres"},
+	"internal/recovery": {"internal/backup", "internal/exchange", "internal/journal", "internal/postgres",
+		"internal/postgres/cluster", "internal/settings"},
 }
 
 // pure names the packages that do no I/O, read no clock, draw nothing at random

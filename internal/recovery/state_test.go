@@ -1,4 +1,4 @@
-package main
+package recovery
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
+	"outcry/internal/settings"
 )
 
 // TestAStartJudgesTheJournalByTheDatabase has every relation of the two.
@@ -51,7 +52,7 @@ func TestAStartJudgesTheJournalByTheDatabase(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			judged := func(accept bool, ack string) string {
-				setAside, err := (&config{data: "/data", acceptJournalLoss: accept}).judge(c.found, postgres.Position{Applied: c.applied, Journal: c.noted, Ack: ack})
+				setAside, err := judge(&settings.Config{Data: "/data", AcceptJournalLoss: accept}, c.found, postgres.Position{Applied: c.applied, Journal: c.noted, Ack: ack})
 				switch {
 				case err != nil:
 					require.False(t, setAside)
@@ -61,9 +62,9 @@ func TestAStartJudgesTheJournalByTheDatabase(t *testing.T) {
 				}
 				return goOn
 			}
-			require.Contains(t, judged(false, ackJournal), c.kept)
-			require.Contains(t, judged(true, ackJournal), c.mayLose)
-			require.Contains(t, judged(false, ackPostgres), c.mayLose)
+			require.Contains(t, judged(false, settings.AckJournal), c.kept)
+			require.Contains(t, judged(true, settings.AckJournal), c.mayLose)
+			require.Contains(t, judged(false, settings.AckPostgres), c.mayLose)
 		})
 	}
 }

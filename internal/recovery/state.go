@@ -1,4 +1,4 @@
-package main
+package recovery
 
 import (
 	"context"
@@ -11,28 +11,30 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
+	"outcry/internal/settings"
 )
 
-func (c *config) journalDir() string { return filepath.Join(c.data, "journal") }
-func (c *config) clusterDir() string { return filepath.Join(c.data, "postgres") }
-
-// openJournal opens the journal that goes on from the database's state, which
+// OpenJournal opens the journal that goes on from the database's state, which
 // lookAtJournal has allowed: the one that is there, or a new one.
-func openJournal(ctx context.Context, c *config, d *database, o journal.Options, log *slog.Logger) (*journal.Journal, error) {
+func OpenJournal(
+	ctx context.Context, c *settings.Config, d *Database, o journal.Options, log *slog.Logger,
+) (*journal.Journal, error) {
 	if d.aside {
 		aside := "aside-" + time.Now().UTC().Format("20060102T150405Z")
-		if err := journal.SetAside(c.journalDir(), aside); err != nil {
+		if err := journal.SetAside(c.JournalDir(), aside); err != nil {
 			return nil, err
 		}
-		log.Warn("the journal ended before the database's state and was set aside", "directory", filepath.Join(c.journalDir(), aside))
+		log.Warn("the journal ended before the database's state and was set aside",
+			"directory", filepath.Join(c.JournalDir(), aside))
 	}
-	o.FirstSeq = d.position.Applied + 1
-	j, err := journal.Open(c.journalDir(), o)
+	o.FirstSeq = d.Position.Applied + 1
+	j, err := journal.Open(c.JournalDir(), o)
 	if err != nil {
 		return nil, err
 	}
 	err = noteJournal(ctx, j, c, d)
-	for delay := databaseRetryMin; err != nil && !postgres.Unusable(err) && ctx.Err() == nil; delay = min(2*delay, databaseRetryMax) {
+	delay := databaseRetryMin
+	for ; err != nil && !postgres.Unusable(err) && ctx.Err() == nil; delay = min(2*delay, databaseRetryMax) {
 		log.Warn("waiting for Postgres", "error", err, "next_try_in", delay.String())
 		select {
 		case <-time.After(delay):
@@ -49,19 +51,19 @@ func openJournal(ctx context.Context, c *config, d *database, o journal.Options,
 
 // noteJournal has the database follow the journal. Where that takes the place of a lost
 // one, order ids that clients may have been given are left out.
-func noteJournal(ctx context.Context, j *journal.Journal, c *config, d *database) error {
-	p := &d.position
+func noteJournal(ctx context.Context, j *journal.Journal, c *settings.Config, d *Database) error {
+	p := &d.Position
 	lost := j.Appended() < j.First() && p.Journal != j.ID() && (p.Applied > 0 || p.Journal != [16]byte{})
-	if !lost || p.Ack == ackPostgres {
-		ack := c.ack
-		if ack == ackPostgres && p.Ack != ackPostgres && j.Appended() > p.Applied {
+	if !lost || p.Ack == settings.AckPostgres {
+		ack := c.Ack
+		if ack == settings.AckPostgres && p.Ack != settings.AckPostgres && j.Appended() > p.Applied {
 			ack = p.Ack // those behind Applied were answered without Postgres; the next start asks again
 		}
-		return d.store.SetJournal(ctx, j.ID(), ack)
+		return d.Store.SetJournal(ctx, j.ID(), ack)
 	}
-	newest, err := d.store.NewestOrder(ctx)
+	newest, err := d.Store.NewestOrder(ctx)
 	if err == nil {
-		p.OrdersAfter, err = d.store.ReplaceJournal(ctx, j.ID(), c.ack, backup.SkipOrders(newest))
+		p.OrdersAfter, err = d.Store.ReplaceJournal(ctx, j.ID(), c.Ack, backup.SkipOrders(newest))
 	}
 	return err
 }
@@ -75,13 +77,13 @@ func (e *refusedError) Unwrap() error { return e.error }
 // does, and reports whether it is to be set aside; nothing has changed then. It reads the
 // newest segment, and all of them, in search of damage, before what cannot be undone: an
 // upgrade of the schema, and setting aside. The error is a *refusedError.
-func (c *config) lookAtJournal(p postgres.Position, upgrade bool) (aside bool, err error) {
-	found, err := journal.Peek(c.journalDir())
+func lookAtJournal(c *settings.Config, p postgres.Position, upgrade bool) (aside bool, err error) {
+	found, err := journal.Peek(c.JournalDir())
 	if err == nil {
-		aside, err = c.judge(found, p)
+		aside, err = judge(c, found, p)
 	}
 	if err == nil && found.Segments > 0 && (upgrade || aside) {
-		_, err = journal.Inspect(c.journalDir(), func(uint64, []byte) error { return nil })
+		_, err = journal.Inspect(c.JournalDir(), func(uint64, []byte) error { return nil })
 	}
 	if err != nil {
 		return false, &refusedError{err}
@@ -90,65 +92,70 @@ func (c *config) lookAtJournal(p postgres.Position, upgrade bool) (aside bool, e
 }
 
 // judge decides what a start does with the journal that was found beside a database:
-// goes on with it, or with a new one where there is none; sets it aside, and goes on with
+// goes on with it, or with a new one if there is none; sets it aside, and goes on with
 // a new one; or refuses, with the reason.
-func (c *config) judge(found journal.Summary, p postgres.Position) (aside bool, err error) {
+func judge(c *settings.Config, found journal.Summary, p postgres.Position) (aside bool, err error) {
 	// Nothing that was answered is lost where every answer waited for Postgres.
-	mayLose := c.acceptJournalLoss || p.Ack == ackPostgres
+	mayLose := c.AcceptJournalLoss || p.Ack == settings.AckPostgres
 	noted := p.Journal != [16]byte{}
 	foreign, empty := noted && p.Journal != found.ID, found.Last < found.First
 	switch {
 	case found.Segments == 0 && (p.Applied > 0 || noted) && !mayLose:
-		return false, journalLost(c.journalDir(), 0, p)
+		return false, journalLost(c.JournalDir(), 0, p)
 	case found.Segments == 0:
 		return false, nil
 	case foreign && !empty: // nor set aside: its own exchange needs it
-		return false, notOurs(c.journalDir(), found.ID, p)
+		return false, notOurs(c.JournalDir(), found.ID, p)
 	case found.First > p.Applied+1:
-		return false, fmt.Errorf("the database holds records up to %d, but the journal in %s begins at %d: the database is older than the journal reaches back. Restore a newer backup of it",
-			p.Applied, c.journalDir(), found.First)
+		return false, fmt.Errorf("the database holds records up to %d, but the journal in %s begins at %d: "+
+			"the database is older than the journal reaches back. Restore a newer backup of it",
+			p.Applied, c.JournalDir(), found.First)
 	case (foreign || found.Last < p.Applied) && !mayLose:
-		return false, journalLost(c.journalDir(), found.Last, p)
+		return false, journalLost(c.JournalDir(), found.Last, p)
 	}
 	return found.Last < p.Applied, nil
 }
 
 // notOurs says whose journal it is.
 func notOurs(dir string, id [16]byte, p postgres.Position) error {
-	return fmt.Errorf("the journal in %s (%x) is not the one that the database follows (%x): this data directory belongs to another database", dir, id, p.Journal)
+	return fmt.Errorf("the journal in %s (%x) is not the one that the database follows (%x): "+
+		"this data directory belongs to another database", dir, id, p.Journal)
 }
 
 // replayEvery is how many records lie between two log lines about a replay.
 const replayEvery = 1_000_000
 
-// restore builds the state: the database's, then the journal's later records
+// Restore builds the state: the database's, then the journal's later records
 // done again, then every invariant proved.
-func restore(ctx context.Context, d *database, j *journal.Journal, log *slog.Logger) (*exchange.State, error) {
+func Restore(ctx context.Context, d *Database, j *journal.Journal, log *slog.Logger) (*exchange.State, error) {
 	start := time.Now()
-	state, err := d.snapshot.Restore()
+	state, err := d.Snapshot.Restore()
 	if err != nil {
-		return nil, fmt.Errorf("the database's state at record %d does not add up: %w", d.snapshot.Seq, err)
+		return nil, fmt.Errorf("the database's state at record %d does not add up: %w", d.Snapshot.Seq, err)
 	}
-	d.snapshot.Accounts, d.snapshot.Positions, d.snapshot.Orders = nil, nil, nil
+	d.Snapshot.Accounts, d.Snapshot.Positions, d.Snapshot.Orders = nil, nil, nil
 	last := j.Appended()
-	if last > d.position.Applied {
-		if err := replay(ctx, state, j, d.position.Applied+1, last, log); err != nil {
+	if last > d.Position.Applied {
+		if err := replay(ctx, state, j, d.Position.Applied+1, last, log); err != nil {
 			return nil, err
 		}
 		if err := state.Audit(); err != nil {
 			return nil, fmt.Errorf("the journal's state at record %d does not add up: %w", last, err)
 		}
 	}
-	log.Info("state loaded", "seq", last, "replayed", last-d.position.Applied, "accounts", state.Ledger.Accounts(),
-		"symbols", len(state.Books), "last_order", state.OrderID, "digest", digestOf(state), "took", time.Since(start).Round(time.Millisecond).String())
+	log.Info("state loaded", "seq", last, "replayed", last-d.Position.Applied, "accounts", state.Ledger.Accounts(),
+		"symbols", len(state.Books), "last_order", state.OrderID, "digest", Digest(state),
+		"took", time.Since(start).Round(time.Millisecond).String())
 	return state, nil
 }
 
-// digestOf shows a state's digest as logs and `outcry verify` do.
-func digestOf(s *exchange.State) string { return fmt.Sprintf("%x", s.Digest()) }
+// Digest shows a state's digest as logs and `outcry verify` do.
+func Digest(s *exchange.State) string { return fmt.Sprintf("%x", s.Digest()) }
 
 // replay applies the journal's records from first to last.
-func replay(ctx context.Context, state *exchange.State, j *journal.Journal, first, last uint64, log *slog.Logger) error {
+func replay(
+	ctx context.Context, state *exchange.State, j *journal.Journal, first, last uint64, log *slog.Logger,
+) error {
 	r, err := j.NewReader(first)
 	if err != nil {
 		return err

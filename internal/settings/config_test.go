@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"bytes"
@@ -26,22 +26,22 @@ func TestAFlagWinsOverTheEnvironmentAndThatOverTheFile(t *testing.T) {
 	t.Setenv("OUTCRY_CONFIG", file)
 	t.Setenv("OUTCRY_MAX_SYMBOLS", "20")
 	t.Setenv("OUTCRY_MAX_LAG", "20000")
-	c, err := parseConfig([]string{"--max-lag=200000"}, io.Discard)
+	c, err := Parse([]string{"--max-lag=200000"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, 1, c.connectionsMax)
-	require.Equal(t, 20, c.symbolsMax)
-	require.Equal(t, 200_000, c.lagMax)
-	require.True(t, c.bareReplies)
-	require.Equal(t, 30*time.Second, c.frameTimeout)
+	require.Equal(t, 1, c.ConnectionsMax)
+	require.Equal(t, 20, c.SymbolsMax)
+	require.Equal(t, 200_000, c.LagMax)
+	require.True(t, c.BareReplies)
+	require.Equal(t, 30*time.Second, c.FrameTimeout)
 	require.Equal(t, setting{"1", fromFile, file + ":1", false}, c.settings["max-connections"])
 	require.Equal(t, setting{"20", fromEnvironment, "OUTCRY_MAX_SYMBOLS", false}, c.settings["max-symbols"])
 	require.Equal(t, setting{"200000", fromFlag, "--max-lag", false}, c.settings["max-lag"])
 	require.Equal(t, setting{"30s", fromDefault, "default", false}, c.settings["frame-timeout"])
 
 	other := writeFile(t, "other.conf", "max-connections = 5\n")
-	c, err = parseConfig([]string{"--config", other}, io.Discard)
+	c, err = Parse([]string{"--config", other}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, 5, c.connectionsMax, "the flag names the file")
+	require.Equal(t, 5, c.ConnectionsMax, "the flag names the file")
 }
 
 func TestTheFileSaysWhatIsWrongWithEachOfItsLines(t *testing.T) {
@@ -65,11 +65,11 @@ func TestTheFileSaysWhatIsWrongWithEachOfItsLines(t *testing.T) {
 		{"max-memory = 1048576", ":1: --max-memory 1048576: must be at least 268435456"},
 	} {
 		file := writeFile(t, "outcryd.conf", c.text)
-		_, err := parseConfig([]string{"--config=" + file}, io.Discard)
+		_, err := Parse([]string{"--config=" + file}, io.Discard)
 		require.ErrorContains(t, err, file+c.wrong, c.text)
 	}
 	file := writeFile(t, "outcryd.conf", "one = 1\nmax-lag = 5000\ntwo = 2\n")
-	_, err := parseConfig([]string{"--config=" + file}, io.Discard)
+	_, err := Parse([]string{"--config=" + file}, io.Discard)
 	require.ErrorContains(t, err, file+":1:")
 	require.ErrorContains(t, err, file+":3:", "everything at once")
 }
@@ -82,24 +82,24 @@ listen=:1#2
 	http =	 # none
 ack = "postgres"
 `)
-	c, err := parseConfig([]string{"--config=" + file}, io.Discard)
+	c, err := Parse([]string{"--config=" + file}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, "/srv/a # b", c.data)
-	require.Equal(t, ":1#2", c.listen)
-	require.Empty(t, c.http)
-	require.Equal(t, "postgres", c.ack)
+	require.Equal(t, "/srv/a # b", c.Data)
+	require.Equal(t, ":1#2", c.Listen)
+	require.Empty(t, c.HTTP)
+	require.Equal(t, "postgres", c.Ack)
 }
 
 func TestAFileThatIsNotThereIsRefusedUnlessItMayBeMissing(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing.conf")
-	_, err := parseConfig([]string{"--config=" + missing}, io.Discard)
+	_, err := Parse([]string{"--config=" + missing}, io.Discard)
 	require.ErrorContains(t, err, missing)
-	_, err = parseConfig([]string{"--config=-" + missing}, io.Discard)
+	_, err = Parse([]string{"--config=-" + missing}, io.Discard)
 	require.NoError(t, err)
-	_, err = parseConfig([]string{"--config=-" + t.TempDir()}, io.Discard)
+	_, err = Parse([]string{"--config=-" + t.TempDir()}, io.Discard)
 	require.ErrorContains(t, err, "is a directory", "it may be missing, and nothing else")
 	large := writeFile(t, "large.conf", strings.Repeat("#", 1<<20+1))
-	_, err = parseConfig([]string{"--config=" + large}, io.Discard)
+	_, err = Parse([]string{"--config=" + large}, io.Discard)
 	require.ErrorContains(t, err, "has more than 1048576 bytes")
 }
 
@@ -110,12 +110,12 @@ func TestVariablesThatAreNoSettingsAreWarnedOf(t *testing.T) {
 	for _, name := range clients {
 		t.Setenv(name, "x")
 	}
-	c, err := parseConfig(nil, io.Discard)
+	c, err := Parse(nil, io.Discard)
 	require.NoError(t, err)
-	require.Contains(t, c.warnings, "OUTCRY_MAX_CONECTIONS is no setting; is OUTCRY_MAX_CONNECTIONS meant?")
-	require.Contains(t, strings.Join(c.warnings, "\n"), "OUTCRY_VERSION is no setting")
+	require.Contains(t, c.Warnings, "OUTCRY_MAX_CONECTIONS is no setting; is OUTCRY_MAX_CONNECTIONS meant?")
+	require.Contains(t, strings.Join(c.Warnings, "\n"), "OUTCRY_VERSION is no setting")
 	for _, name := range clients {
-		require.NotContains(t, strings.Join(c.warnings, "\n"), name+" is no setting", "that is the client's")
+		require.NotContains(t, strings.Join(c.Warnings, "\n"), name+" is no setting", "that is the client's")
 	}
 }
 
@@ -123,11 +123,11 @@ func TestTheDatabaseIsNamedByTheHighestSource(t *testing.T) {
 	secret := writeFile(t, "url", "postgres://u:fromfile@h/d\n")
 	file := writeFile(t, "outcryd.conf", "database-url = postgres://u:fromconf@h/d\n")
 	parse := func(args ...string) (string, error) {
-		c, err := parseConfig(args, io.Discard)
+		c, err := Parse(args, io.Discard)
 		if err != nil {
 			return "", err
 		}
-		return c.databaseURL, nil
+		return c.DatabaseURL, nil
 	}
 	must := func(want string, args ...string) {
 		t.Helper()
@@ -158,11 +158,23 @@ func TestTheDatabaseIsNamedByTheHighestSource(t *testing.T) {
 	require.ErrorContains(t, err, "/nowhere/url")
 }
 
-// checked runs --check-config and returns its status and what it prints.
+// The exit statuses of the server that settings lead to.
+const (
+	exitOK    = 0
+	exitUsage = 2
+)
+
+// checked is --check-config and returns the server's status for it and what it prints.
 func checked(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	status = run(t.Context(), append([]string{"--check-config"}, args...), &out, &errs)
+	c, err := Parse(append([]string{"--check-config"}, args...), &errs)
+	if err != nil {
+		return exitUsage, "", errs.String() + err.Error()
+	}
+	if !c.Print(t.Context(), &out, &errs) {
+		status = exitUsage
+	}
 	return status, out.String(), errs.String()
 }
 
@@ -181,9 +193,9 @@ func TestCheckConfigPrintsWhatIsInForceAndTouchesNothing(t *testing.T) {
 
 	// What is printed is a file of settings, but for the secret.
 	again := writeFile(t, "again.conf", strings.ReplaceAll(out, "…", "postgres://u:verysecret@h/d"))
-	before, err := parseConfig([]string{"--config=" + file, "--data=" + data, "--listen=127.0.0.1:0"}, io.Discard)
+	before, err := Parse([]string{"--config=" + file, "--data=" + data, "--listen=127.0.0.1:0"}, io.Discard)
 	require.NoError(t, err)
-	after, err := parseConfig([]string{"--config=" + again}, io.Discard)
+	after, err := Parse([]string{"--config=" + again}, io.Discard)
 	require.NoError(t, err)
 	for name, s := range before.settings {
 		if name != "config" {
@@ -222,13 +234,13 @@ func TestAPasswordThatEverybodyCanReadIsWarnedOf(t *testing.T) {
 			flag = "--config="
 		}
 		path := writeFile(t, name, text)
-		c, err := parseConfig([]string{flag + path}, io.Discard)
+		c, err := Parse([]string{flag + path}, io.Discard)
 		require.NoError(t, err)
-		require.NotContains(t, strings.Join(c.warnings, "\n"), path)
+		require.NotContains(t, strings.Join(c.Warnings, "\n"), path)
 		require.NoError(t, os.Chmod(path, 0o644))
-		c, err = parseConfig([]string{flag + path}, io.Discard)
+		c, err = Parse([]string{flag + path}, io.Discard)
 		require.NoError(t, err)
-		require.Contains(t, c.warnings, path+" holds a password, and everybody on this machine can read it: chmod o-r")
+		require.Contains(t, c.Warnings, path+" holds a password, and everybody on this machine can read it: chmod o-r")
 	}
 }
 
@@ -236,7 +248,7 @@ func TestHelpTellsNoSecret(t *testing.T) {
 	t.Setenv("DATABASE_URL", "postgres://u:verysecret@h/d")
 	t.Setenv("OUTCRY_DATABASE_URL", "postgres://u:verysecret@h/d")
 	var help bytes.Buffer
-	_, err := parseConfig([]string{"--help"}, &help)
+	_, err := Parse([]string{"--help"}, &help)
 	require.ErrorIs(t, err, flag.ErrHelp)
 	require.Contains(t, help.String(), "--config")
 	require.NotContains(t, help.String(), "verysecret")
@@ -246,7 +258,7 @@ func FuzzConfigFile(f *testing.F) {
 	f.Add([]byte("max-lag = 5 # five\n"))
 	f.Add([]byte("data = \"a\\x00\\\"b\" #\nhttp=\n\n=\n\"\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		flags := new(config).flags(io.Discard)
+		flags := new(Config).flags(io.Discard)
 		all, err := parseConfigFile("f", text, flags)
 		if err != nil {
 			return

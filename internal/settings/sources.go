@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"outcry/internal/settings"
 )
 
 // source is a place that settings come from. A higher one wins.
@@ -38,43 +36,38 @@ type given struct {
 	flag, value, origin string
 }
 
-// acts are flags that say what to do now, or where settings are. They are no settings
-// of a file; config alone can be in the environment.
-var acts = []string{"config", "check-config", "health", "version"}
-
-// secrets are settings that are never shown.
-var secrets = []string{"database-url"}
-
 // foreign are variables that begin like ours and are for other programs of ours.
-var foreign = []string{"OUTCRY_ADDR", "OUTCRY_CLIENT_CERT", "OUTCRY_CLIENT_KEY", "OUTCRY_INSECURE_TOKEN", "OUTCRY_TLS_CA", "OUTCRY_TOKEN", "OUTCRY_TOKEN_FILE"}
+var foreign = []string{"OUTCRY_ADDR", "OUTCRY_CLIENT_CERT", "OUTCRY_CLIENT_KEY", "OUTCRY_INSECURE_TOKEN",
+	"OUTCRY_TLS_CA", "OUTCRY_TOKEN", "OUTCRY_TOKEN_FILE"}
 
 // variable returns the name of a flag in the environment.
 func variable(flag string) string {
 	return "OUTCRY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// parseConfig reads the file of settings, the environment and the arguments. The error
+// Parse reads the file of settings, the environment and the arguments. The error
 // names the flag, the variable, or the file and its line, and the value unless that may
 // be a secret; flag.ErrHelp means that help was asked for.
-func parseConfig(args []string, stderr io.Writer) (*config, error) {
+func Parse(args []string, stderr io.Writer) (*Config, error) {
 	// What the command line has is known first: it names the file.
-	line := new(config)
+	line := new(Config)
 	flags := line.flags(stderr)
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
 	if flags.NArg() > 0 {
 		// Not which: it may be a token, or a database's address with its password.
-		return nil, fmt.Errorf("there are arguments that belong to no flag (%d); every setting is a flag, and --help lists them", flags.NArg())
+		return nil, fmt.Errorf("there are arguments that belong to no flag (%d); every setting is a flag, "+
+			"and --help lists them", flags.NArg())
 	}
-	if line.showVersion {
+	if line.ShowVersion {
 		return line, nil
 	}
-	c := &config{args: args, settings: make(map[string]setting)}
+	c := &Config{args: args, settings: make(map[string]setting)}
 	all := c.flags(io.Discard)
 	environment, unknown := readEnvironment(all, os.Environ())
-	c.warnings = unknown
-	file := line.configFile
+	c.Warnings = unknown
+	file := line.file
 	for _, g := range environment {
 		if g.flag == "config" && !isGiven(flags, "config") {
 			file = g.value
@@ -108,12 +101,12 @@ func isGiven(f *flag.FlagSet, name string) (given bool) {
 }
 
 // readEnvironment returns what the environment says of flags, and a warning for each
-// variable that begins like ours and is none. That is no error: whoever starts services
-// gives them variables of their own, OUTCRY_PORT for a service of this name.
+// variable that begins like ours and is none. That is no error: those who start services
+// give them variables of their own, OUTCRY_PORT for a service of this name.
 func readEnvironment(f *flag.FlagSet, environ []string) (all []given, warnings []string) {
 	flags := make(map[string]string) // by variable
 	f.VisitAll(func(fl *flag.Flag) {
-		if fl.Name == "config" || !slices.Contains(acts, fl.Name) {
+		if fl.Name == "config" || !isAct(fl.Name) {
 			flags[variable(fl.Name)] = fl.Name
 		}
 	})
@@ -137,8 +130,8 @@ func readEnvironment(f *flag.FlagSet, environ []string) (all []given, warnings [
 	return all, warnings
 }
 
-// set sets flags as a source says. It returns an error for each value that cannot be.
-func (c *config) set(f *flag.FlagSet, from source, all []given) (err error) {
+// set sets flags as a source says. It returns an error for each invalid value.
+func (c *Config) set(f *flag.FlagSet, from source, all []given) (err error) {
 	for _, g := range all {
 		if wrong := f.Set(g.flag, g.value); wrong != nil {
 			what := fmt.Sprintf("%s=%q", g.origin, g.value)
@@ -153,15 +146,15 @@ func (c *config) set(f *flag.FlagSet, from source, all []given) (err error) {
 }
 
 // complete works out what follows from other settings, and checks all of them.
-func (c *config) complete() (err error) {
+func (c *Config) complete() (err error) {
 	if err := c.findDatabase(); err != nil {
 		return err
 	}
-	data, err := filepath.Abs(c.data)
+	data, err := filepath.Abs(c.Data)
 	if err != nil {
-		return fmt.Errorf("--data %q: %w", c.data, err)
+		return fmt.Errorf("--data %q: %w", c.Data, err)
 	}
-	c.data = data
+	c.Data = data
 	err = c.check()
 	if wrong, ok := errors.AsType[*settingError](err); ok {
 		if s := c.settings[wrong.flag]; s.source == fromFile || s.source == fromEnvironment {
@@ -173,12 +166,12 @@ func (c *config) complete() (err error) {
 
 // findDatabase takes the URL of the database from the higher source of the two
 // settings for it. The other one is as if it were not there.
-func (c *config) findDatabase() error {
+func (c *Config) findDatabase() error {
 	url, file := c.settings["database-url"], c.settings["database-url-file"]
 	switch {
 	case c.databaseURLFile == "":
-		if url.source == fromFile && holdsPassword(c.databaseURL) {
-			c.warnReadable(strings.TrimPrefix(c.configFile, settings.OptionalMark))
+		if url.source == fromFile && holdsPassword(c.DatabaseURL) {
+			c.warnReadable(strings.TrimPrefix(c.file, OptionalMark))
 		}
 		return nil
 	case url.source > file.source:
@@ -187,25 +180,26 @@ func (c *config) findDatabase() error {
 	case url.source == file.source:
 		return fmt.Errorf("%s and %s: only one of them can be given", url.origin, file.origin)
 	}
-	secret, err := settings.ReadSecret(c.databaseURLFile)
+	secret, err := ReadSecret(c.databaseURLFile)
 	if err != nil {
 		return fmt.Errorf("%s: --database-url-file: %w", file.origin, err)
 	}
 	c.warnReadable(c.databaseURLFile)
-	c.databaseURL = secret
+	c.DatabaseURL = secret
 	c.settings["database-url"] = setting{source: file.source, origin: file.origin, derived: true}
 	return nil
 }
 
 // warnReadable warns of a file with a secret that everybody on the machine can read.
-func (c *config) warnReadable(path string) {
+func (c *Config) warnReadable(path string) {
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
-		c.warnings = append(c.warnings, fmt.Sprintf("%s holds a password, and everybody on this machine can read it: chmod o-r", path))
+		c.Warnings = append(c.Warnings,
+			fmt.Sprintf("%s holds a password, and everybody on this machine can read it: chmod o-r", path))
 	}
 }
 
 // note keeps the value of each flag, as people and a later comparison see it.
-func (c *config) note(f *flag.FlagSet) {
+func (c *Config) note(f *flag.FlagSet) {
 	f.VisitAll(func(fl *flag.Flag) {
 		s, ok := c.settings[fl.Name]
 		if !ok {

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"bytes"
@@ -9,14 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"outcry/internal/settings"
 )
 
 // readConfigFile reads a file of settings, none where path is "". Its errors name the
 // file and the line; all that is wrong with the lines is said at once.
 func readConfigFile(path string, f *flag.FlagSet) ([]given, error) {
-	path, text, err := settings.ReadOptional(path)
+	path, text, err := ReadOptional(path)
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
@@ -36,7 +34,7 @@ func readConfigFile(path string, f *flag.FlagSet) ([]given, error) {
 func parseConfigFile(path string, text []byte, f *flag.FlagSet) (all []given, err error) {
 	var names []string
 	f.VisitAll(func(fl *flag.Flag) {
-		if !slices.Contains(acts, fl.Name) {
+		if !isAct(fl.Name) {
 			names = append(names, fl.Name)
 		}
 	})
@@ -45,12 +43,12 @@ func parseConfigFile(path string, text []byte, f *flag.FlagSet) (all []given, er
 	for line := range bytes.Lines(text) {
 		number++
 		origin := fmt.Sprintf("%s:%d", path, number)
-		name, value, lineErr := settings.ParseLine(string(line))
+		name, value, lineErr := ParseLine(string(line))
 		switch {
 		case lineErr != nil:
 		case name == "":
 			continue
-		case slices.Contains(acts, name):
+		case isAct(name):
 			lineErr = fmt.Errorf("%s is a flag only, and no setting", name)
 		case !slices.Contains(names, name):
 			lineErr = fmt.Errorf("%s is no setting%s", quoteName(name), suggest(name, names))
@@ -76,10 +74,10 @@ func quoteName(name string) string {
 	return strconv.Quote(name)
 }
 
-// appendSetting appends a line that settings.ParseLine reads.
+// appendSetting appends a line that ParseLine reads.
 func appendSetting(dst []byte, name, value string) []byte {
 	dst = append(append(dst, name...), " = "...)
-	if _, plain, err := settings.ParseLine("x = " + value); err == nil && plain == value && !strings.ContainsAny(value, "\r\n") {
+	if _, plain, err := ParseLine("x = " + value); err == nil && plain == value && !strings.ContainsAny(value, "\r\n") {
 		return append(dst, value...)
 	}
 	return strconv.AppendQuote(dst, value)

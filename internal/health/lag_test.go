@@ -1,4 +1,4 @@
-package main
+package health
 
 import (
 	"math/rand/v2"
@@ -11,19 +11,19 @@ import (
 func TestLagIsTheAgeOfTheOldestRecordThatIsMissing(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
-	l := new(lagMarks)
-	require.Zero(t, l.lag(0, start))
-	l.synced(5, at(0))
-	l.synced(4, at(100))
-	l.synced(3, at(104)) // up to 12, of the same step
-	l.synced(8, at(300))
-	require.Equal(t, time.Second, l.lag(0, at(1000)))
-	require.Equal(t, time.Second, l.lag(4, at(1000)))
-	require.Equal(t, 900*time.Millisecond, l.lag(5, at(1000)))
-	require.Equal(t, 900*time.Millisecond, l.lag(10, at(1000)))
-	require.Equal(t, 700*time.Millisecond, l.lag(12, at(1000)))
-	require.Zero(t, l.lag(12, at(250)), "was synced after the clock was read")
-	require.Zero(t, l.lag(20, at(1000)))
+	l := new(LagMarks)
+	require.Zero(t, l.Lag(0, start))
+	l.Synced(5, at(0))
+	l.Synced(4, at(100))
+	l.Synced(3, at(104)) // up to 12, of the same step
+	l.Synced(8, at(300))
+	require.Equal(t, time.Second, l.Lag(0, at(1000)))
+	require.Equal(t, time.Second, l.Lag(4, at(1000)))
+	require.Equal(t, 900*time.Millisecond, l.Lag(5, at(1000)))
+	require.Equal(t, 900*time.Millisecond, l.Lag(10, at(1000)))
+	require.Equal(t, 700*time.Millisecond, l.Lag(12, at(1000)))
+	require.Zero(t, l.Lag(12, at(250)), "was synced after the clock was read")
+	require.Zero(t, l.Lag(20, at(1000)))
 	require.Empty(t, l.marks)
 }
 
@@ -42,19 +42,19 @@ func TestLagIsExactAfterALongTimeWithoutPostgres(t *testing.T) {
 	const records = uint64(time.Hour / every)
 	start := time.Unix(1000, 0)
 	syncedAt := func(seq uint64) time.Time { return start.Add(time.Duration(seq) * every) }
-	l := new(lagMarks)
+	l := new(LagMarks)
 	for seq := uint64(1); seq <= records; seq++ {
-		l.synced(1, syncedAt(seq))
+		l.Synced(1, syncedAt(seq))
 		require.LessOrEqual(t, len(l.marks), lagMarksMax)
 	}
 	now := syncedAt(records)
 	for applied := uint64(0); applied < records; applied += 1 + (records-applied)/5 {
-		isNear(t, now.Sub(syncedAt(applied+1)), l.lag(applied, now), "after record %d", applied)
+		isNear(t, now.Sub(syncedAt(applied+1)), l.Lag(applied, now), "after record %d", applied)
 	}
 	for seq := records + 1; seq < 2*records; seq++ {
-		l.synced(1, syncedAt(seq))
+		l.Synced(1, syncedAt(seq))
 		if seq%1000 == 0 {
-			isNear(t, 19*every, l.lag(seq-20, syncedAt(seq)), "after record %d", seq)
+			isNear(t, 19*every, l.Lag(seq-20, syncedAt(seq)), "after record %d", seq)
 		}
 	}
 }
@@ -67,13 +67,13 @@ func TestLagIsExactThoughNobodyHasAsked(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	now := time.Unix(1000, 0)
 	end := now.Add(3 * 365 * 24 * time.Hour)
-	l := new(lagMarks)
+	l := new(LagMarks)
 	var times []time.Time
 	for now.Before(end) {
 		for range 1 + r.IntN(100) {
 			now = now.Add(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
 			times = append(times, now)
-			l.synced(1, now)
+			l.Synced(1, now)
 			require.LessOrEqual(t, len(l.marks), lagMarksMax)
 		}
 		now = now.Add(time.Duration(r.Int64N(int64(2 * time.Hour))))
@@ -84,7 +84,7 @@ func TestLagIsExactThoughNobodyHasAsked(t *testing.T) {
 	l.merge(now)
 	require.Less(t, len(l.marks), lagMarksMax/2)
 	for applied := 0; applied < len(times); applied += 1 + r.IntN(100) {
-		isNear(t, now.Sub(times[applied]), l.lag(uint64(applied), now), "after record %d", applied)
+		isNear(t, now.Sub(times[applied]), l.Lag(uint64(applied), now), "after record %d", applied)
 	}
-	require.Zero(t, l.lag(uint64(len(times)), now))
+	require.Zero(t, l.Lag(uint64(len(times)), now))
 }

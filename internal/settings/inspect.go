@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"context"
@@ -27,36 +27,36 @@ import (
 // checkTimeout bounds how long --check-config waits for names to be resolved.
 const checkTimeout = 10 * time.Second
 
-// printConfig is --check-config: it prints what the server would run with, as a file of
-// settings but for secrets, then warnings and what is wrong. It returns the exit status.
-func printConfig(ctx context.Context, c *config, stdout, stderr io.Writer) int {
+// Print is --check-config: it prints what the server would run with, as a file of settings
+// except secrets, then warnings and what is wrong. It reports whether nothing is.
+func (c *Config) Print(ctx context.Context, stdout, stderr io.Writer) bool {
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	for _, name := range slices.Sorted(maps.Keys(c.settings)) {
 		s := c.settings[name]
-		if slices.Contains(acts, name) || s.derived {
+		if isAct(name) || s.derived {
 			continue
 		}
 		fmt.Fprintf(table, "%s\t# %s\n", appendSetting(nil, name, shown(name, s.value)), s.origin)
 	}
 	if err := table.Flush(); err != nil {
-		return exitUsage
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	err := c.inspect(ctx)
-	for _, warning := range c.warnings {
+	for _, warning := range c.Warnings {
 		fmt.Fprintf(stderr, "outcryd: warning: %s\n", warning)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "outcryd: %s\n", strings.ReplaceAll(err.Error(), "\n", "\noutcryd: "))
-		return exitUsage
+		return false
 	}
-	return exitOK
+	return true
 }
 
 // shown returns the value of a setting as people may see it.
 func shown(name, value string) string {
-	if value != "" && slices.Contains(secrets, name) {
+	if value != "" && rowOf(name).secret {
 		return "…"
 	}
 	return value
@@ -65,22 +65,23 @@ func shown(name, value string) string {
 // inspect looks whether the settings fit the machine, and adds warnings. It changes
 // nothing else. The error has a line for each that does not fit. It does not say that a
 // start will do: an address may be in use, and a database away.
-func (c *config) inspect(ctx context.Context) error {
-	data := inspectDirectory("data", c.data)
+func (c *Config) inspect(ctx context.Context) error {
+	data := inspectDirectory("data", c.Data)
 	if data == nil {
 		data = errors.Join(c.inspectData(), c.inspectTokens())
 	}
-	if b := c.connectionsWithin(openFilesMax()); b.lowered {
-		c.warnings = append(c.warnings, fmt.Sprintf("%s: of %d, after a reserve of %d, --max-connections are %d and --max-http-connections %d",
-			connectionsLowered, b.files, operate.DescriptorReserve, b.xml, b.http))
+	if b := c.Connections(); b.Lowered {
+		c.Warnings = append(c.Warnings, fmt.Sprintf(
+			"%s: of %d, after a reserve of %d, --max-connections are %d and --max-http-connections %d",
+			ConnectionsLowered, b.Files, operate.DescriptorReserve, b.XML, b.HTTP))
 	}
-	if excess := c.excess(); excess != "" {
-		c.warnings = append(c.warnings, excess)
+	if excess := c.Excess(); excess != "" {
+		c.Warnings = append(c.Warnings, excess)
 	}
 	return errors.Join(
 		c.inspectExposure(ctx),
-		inspectAddress(ctx, "listen", c.listen),
-		inspectAddress(ctx, "http", c.http),
+		inspectAddress(ctx, "listen", c.Listen),
+		inspectAddress(ctx, "http", c.HTTP),
 		c.inspectBothAddresses(),
 		data,
 		c.inspectCertificates(),
@@ -90,13 +91,13 @@ func (c *config) inspect(ctx context.Context) error {
 
 // inspectExposure returns why a start would refuse the addresses, and warns of what is
 // not protected.
-func (c *config) inspectExposure(ctx context.Context) error {
-	xml, http := addressOf(ctx, c.listen), addressOf(ctx, c.http)
-	if err := c.refuseOpen(xml, http); err != nil {
+func (c *Config) inspectExposure(ctx context.Context) error {
+	xml, http := addressOf(ctx, c.Listen), addressOf(ctx, c.HTTP)
+	if err := c.RefuseOpen(xml, http); err != nil {
 		return err
 	}
-	for _, e := range c.exposures(xml, http) {
-		c.warnings = append(c.warnings, e.String())
+	for _, e := range c.Exposures(xml, http) {
+		c.Warnings = append(c.Warnings, e.String())
 	}
 	return nil
 }
@@ -120,7 +121,7 @@ func addressOf(ctx context.Context, address string) net.Addr {
 	return nil
 }
 
-// inspectAddress returns why an address cannot be listened on: it is none, or its name
+// inspectAddress returns why an address cannot be listened on: it is malformed, or its name
 // cannot be resolved.
 func inspectAddress(ctx context.Context, flag, address string) error {
 	if address == "" {
@@ -140,9 +141,9 @@ func inspectAddress(ctx context.Context, flag, address string) error {
 }
 
 // inspectBothAddresses refuses one address for two listeners.
-func (c *config) inspectBothAddresses() error {
-	if _, port, err := net.SplitHostPort(c.listen); err == nil && port != "0" && c.listen == c.http {
-		return fmt.Errorf("--http %q: is the address of --listen too", c.http)
+func (c *Config) inspectBothAddresses() error {
+	if _, port, err := net.SplitHostPort(c.Listen); err == nil && port != "0" && c.Listen == c.HTTP {
+		return fmt.Errorf("--http %q: is the address of --listen too", c.HTTP)
 	}
 	return nil
 }
@@ -168,52 +169,56 @@ func inspectDirectory(flag, path string) error {
 }
 
 // inspectData returns why no server may start on what is in the data directory.
-func (c *config) inspectData() error {
-	if err := backup.Unfinished(c.data); err != nil {
+func (c *Config) inspectData() error {
+	if err := backup.Unfinished(c.Data); err != nil {
 		return err
 	}
-	return journal.CheckVersion(c.journalDir())
+	return journal.CheckVersion(c.JournalDir())
 }
 
 // inspectCertificates returns why a start would not take the files for TLS, and warns of
 // a certificate that clients would not.
-func (c *config) inspectCertificates() error {
-	if c.tlsCert == "" {
+func (c *Config) inspectCertificates() error {
+	if c.TLSCert == "" {
 		return nil
 	}
-	certificates, err := auth.LoadCertificates(c.tlsCert, c.tlsKey, c.tlsClientCA, slog.New(slog.DiscardHandler))
+	certificates, err := auth.LoadCertificates(c.TLSCert, c.TLSKey, c.TLSClientCA, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return fmt.Errorf("--tls-cert: %w", err)
 	}
 	if err := certificates.Unfit(); err != nil {
-		c.warnings = append(c.warnings, fmt.Sprintf("--tls-cert: %s: clients are likely to refuse it", err))
+		c.Warnings = append(c.Warnings, fmt.Sprintf("--tls-cert: %s: clients are likely to refuse it", err))
 	}
 	return nil
 }
 
 // inspectTokens returns why a start would not take the file of tokens, and warns where
 // there is no token.
-func (c *config) inspectTokens() error {
-	if !c.auth {
+func (c *Config) inspectTokens() error {
+	if !c.Auth {
 		return nil
 	}
-	all, err := auth.List(c.data)
+	all, err := auth.List(c.Data)
 	if err != nil {
 		return fmt.Errorf("--auth: %w", err)
 	}
 	now := time.Now()
 	if !slices.ContainsFunc(all, func(e auth.Entry) bool { return e.Expires.IsZero() || now.Before(e.Expires) }) {
-		c.warnings = append(c.warnings, noTokenYet)
+		c.Warnings = append(c.Warnings, NoTokenYet)
 	}
 	return nil
 }
 
+// NoTokenYet warns of a server that asks for tokens of which there is none.
+const NoTokenYet = "there is no token yet, so nobody gets in; " +
+	"`outcry token add` makes one, also while the exchange runs"
+
 // inspectDatabase returns why the URL of the database is none. It does not connect.
-func (c *config) inspectDatabase() error {
-	if c.databaseURL == "" {
+func (c *Config) inspectDatabase() error {
+	if c.DatabaseURL == "" {
 		return nil
 	}
-	if err := postgres.CheckURL(c.databaseURL); err != nil {
+	if err := postgres.CheckURL(c.DatabaseURL); err != nil {
 		return fmt.Errorf("--database-url: %w", err)
 	}
 	return nil

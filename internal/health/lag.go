@@ -1,4 +1,4 @@
-package main
+package health
 
 import (
 	"sort"
@@ -20,11 +20,11 @@ const (
 	lagMarksMax = 4096
 )
 
-// lagMarks remembers when records were synced, so that what Postgres lacks can be told
+// LagMarks remembers when records were synced, so that what Postgres lacks can be told
 // in seconds: to 10 ms or 2 %, whichever is more, and never too little. That holds for
 // each record by itself, whatever came before it, and whether or not anybody asks.
-// Its methods may be called from any goroutine.
-type lagMarks struct {
+// Its methods may be called from any goroutine. The zero value has no marks.
+type LagMarks struct {
 	mu    sync.Mutex // guards what follows
 	marks []lagMark  // of rising seq and time
 	last  uint64     // the highest seq that was noted
@@ -37,9 +37,9 @@ type lagMark struct {
 	at  time.Time
 }
 
-// synced says that so many further records were synced by now. At first: that the
+// Synced says that so many further records were synced by now. At first: that the
 // journal had so many.
-func (l *lagMarks) synced(records uint64, now time.Time) {
+func (l *LagMarks) Synced(records uint64, now time.Time) {
 	if records == 0 {
 		return
 	}
@@ -58,7 +58,7 @@ func (l *lagMarks) synced(records uint64, now time.Time) {
 
 // merge lets marks stand for the records of those after them, where these then seem
 // older by a small part of their age only: they were synced before the mark after both.
-func (l *lagMarks) merge(now time.Time) {
+func (l *LagMarks) merge(now time.Time) {
 	kept := l.marks[:1]
 	for i, m := range l.marks[1 : len(l.marks)-1] {
 		before, after := &kept[len(kept)-1], l.marks[i+2].at
@@ -71,9 +71,9 @@ func (l *lagMarks) merge(now time.Time) {
 	l.marks = append(kept, l.marks[len(l.marks)-1])
 }
 
-// lag returns how long before now the oldest record after applied was synced, 0 where
+// Lag returns how long before now the oldest record after applied was synced, 0 where
 // there is none, or where that was since now. Everything up to applied is forgotten.
-func (l *lagMarks) lag(applied uint64, now time.Time) time.Duration {
+func (l *LagMarks) Lag(applied uint64, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first := sort.Search(len(l.marks), func(i int) bool { return l.marks[i].seq > applied })

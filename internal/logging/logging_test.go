@@ -1,16 +1,29 @@
-package main
+package logging
 
 import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
+
+// logBuffer keeps what was logged.
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
 
 // logged returns the lines of a log, and forgets them.
 func logged(t *testing.T, b *logBuffer) (lines []map[string]any) {
@@ -29,7 +42,7 @@ func logged(t *testing.T, b *logBuffer) (lines []map[string]any) {
 func TestALineThatComesTooOftenIsLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b logBuffer
-		l := newLog(&b, slog.LevelInfo)
+		l := New(&b, slog.LevelInfo, "limit")
 		for n := range 3 * repeatsMax {
 			l.With("client", n).Info("closed", "n", n)
 		}
@@ -64,7 +77,7 @@ func TestALineThatComesTooOftenIsLeftOut(t *testing.T) {
 func TestConnectionsThatIdleOutDoNotHideOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b logBuffer
-		l := newLog(&b, slog.LevelInfo)
+		l := New(&b, slog.LevelInfo, "limit")
 		for n := range 2 * repeatsMax {
 			l.Info("a connection is closed", "connection", n, "limit", "idle_timeout")
 		}
@@ -86,7 +99,7 @@ func TestConnectionsThatIdleOutDoNotHideOthers(t *testing.T) {
 func TestMessagesThatAreAlwaysNewAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b logBuffer
-		l := newLog(&b, slog.LevelInfo)
+		l := New(&b, slog.LevelInfo, "limit")
 		for n := range 10 * messagesMax {
 			l.Info(fmt.Sprint("message ", n))
 		}
@@ -111,9 +124,9 @@ func TestMessagesThatAreAlwaysNewAreBounded(t *testing.T) {
 
 func TestTheLevelChangesWhileTheLogIsUsed(t *testing.T) {
 	var b logBuffer
-	l := newLog(&b, slog.LevelWarn)
+	l := New(&b, slog.LevelWarn, "limit")
 	l.Info("no")
-	l.level.Set(slog.LevelDebug)
+	l.Level.Set(slog.LevelDebug)
 	l.Debug("yes")
 	require.Len(t, logged(t, &b), 1)
 }

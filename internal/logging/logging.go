@@ -1,4 +1,8 @@
-package main
+// Package logging is the server's log: lines that people can read on a terminal and
+// machines elsewhere, whose level changes while it is used, and of which none can fill
+// the disk by coming again and again. It is apart from the wiring for its bounds, which
+// are tested by themselves, and for its levels, which settings and operators share.
+package logging
 
 import (
 	"context"
@@ -10,8 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"outcry/internal/session"
 )
 
 // Of lines with the same message, limit and level repeatsMax are logged within
@@ -31,15 +33,35 @@ const (
 // leftOut is the message of the line that tells how many others were left out.
 const leftOut = "lines were left out of the log"
 
-// logs is where the program logs to.
-type logs struct {
+// Log is where a program logs to. It may be used from any goroutine.
+type Log struct {
 	*slog.Logger
-	level   *slog.LevelVar // may be set at any time
+	Level   *slog.LevelVar // may be set at any time
 	repeats *repeats
 }
 
-// newLog returns a log that people can read on a terminal and machines elsewhere.
-func newLog(w io.Writer, lowest slog.Level) *logs {
+// Suppressed returns how many lines were left out since the start.
+func (l *Log) Suppressed() uint64 { return l.repeats.suppressed.Load() }
+
+// TellAll logs what was left out of every message: at the end, when no window ends any
+// more.
+func (l *Log) TellAll() { l.repeats.tellAll() }
+
+// IsLevel reports whether a level is DEBUG, INFO, WARN or ERROR: with the others that
+// package slog reads, such as ERROR+1, the log could lack errors. It may be called from
+// any goroutine.
+func IsLevel(l slog.Level) bool {
+	switch l {
+	case slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError:
+		return true
+	}
+	return false
+}
+
+// New returns a log that people can read if w is a terminal, and machines if not. limitKey
+// is the name of the attribute that says into which limit a client ran: lines of several
+// limits are not repeats of each other.
+func New(w io.Writer, lowest slog.Level, limitKey string) *Log {
 	level := new(slog.LevelVar)
 	level.Set(lowest)
 	options := &slog.HandlerOptions{Level: level}
@@ -49,8 +71,8 @@ func newLog(w io.Writer, lowest slog.Level) *logs {
 			h = slog.NewTextHandler(w, options)
 		}
 	}
-	r := &repeats{out: h, messages: make(map[message]*repeat)}
-	return &logs{Logger: slog.New(&limitedHandler{h, r}), level: level, repeats: r}
+	r := &repeats{out: h, limitKey: limitKey, messages: make(map[message]*repeat)}
+	return &Log{Logger: slog.New(&limitedHandler{h, r}), Level: level, repeats: r}
 }
 
 // limitedHandler leaves out lines that come too often. It is a slog.Handler.
@@ -61,7 +83,7 @@ type limitedHandler struct {
 
 // Handle implements slog.Handler.
 func (h *limitedHandler) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level < slog.LevelError && !h.repeats.admit(messageOf(&r), time.Now()) {
+	if r.Level < slog.LevelError && !h.repeats.admit(h.repeats.messageOf(&r), time.Now()) {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)
@@ -84,10 +106,10 @@ type message struct {
 	limit string // that was run into, "" where it is about none
 }
 
-func messageOf(r *slog.Record) message {
+func (s *repeats) messageOf(r *slog.Record) message {
 	m := message{level: r.Level, text: r.Message}
 	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == session.LimitKey {
+		if a.Key == s.limitKey {
 			m.limit = a.Value.String()
 		}
 		return m.limit == ""
@@ -98,6 +120,7 @@ func messageOf(r *slog.Record) message {
 // repeats counts lines. It may be used from any goroutine.
 type repeats struct {
 	out        slog.Handler  // which is told what was left out
+	limitKey   string        // of the attribute that names a limit
 	suppressed atomic.Uint64 // lines, since the start
 
 	mu       sync.Mutex // guards what follows
@@ -137,7 +160,9 @@ func (s *repeats) find(m message, now time.Time) (message, *repeat) {
 		return m, r
 	}
 	if len(s.messages) >= messagesMax {
-		maps.DeleteFunc(s.messages, func(_ message, r *repeat) bool { return r.leftOut == 0 && now.Sub(r.since) >= repeatsWindow })
+		maps.DeleteFunc(s.messages, func(_ message, r *repeat) bool {
+			return r.leftOut == 0 && now.Sub(r.since) >= repeatsWindow
+		})
 	}
 	if len(s.messages) >= messagesMax {
 		m = message{level: m.level}
@@ -167,7 +192,7 @@ func (s *repeats) tell(m message) {
 		r.AddAttrs(slog.String("message", m.text))
 	}
 	if m.limit != "" {
-		r.AddAttrs(slog.String(session.LimitKey, m.limit))
+		r.AddAttrs(slog.String(s.limitKey, m.limit))
 	}
 	_ = s.out.Handle(context.Background(), r) // a log that cannot be written is lost
 }

@@ -1,4 +1,4 @@
-package main
+package health
 
 import (
 	"context"
@@ -11,21 +11,22 @@ import (
 	"time"
 
 	"outcry/internal/auth"
+	"outcry/internal/settings"
 )
 
-// Limits of a look at a server's health.
+// Limits of asking a server.
 const (
-	healthTimeout  = 5 * time.Second
-	healthBytesMax = 4 << 10 // of its answer
+	askTimeout     = 5 * time.Second
+	answerBytesMax = 4 << 10
 )
 
-// askHealth asks the server whose HTTP side is at the address --http whether it takes
+// Ask asks the server whose HTTP side is at the address --http whether it takes
 // orders, and returns what it says; an error where it does not, or does not answer.
 // It is for containers that have no other program to ask with. Over TLS it takes the
 // certificate --tls-cert alone and shows it too. With --auth the server has left a
 // token for it in its data directory.
-func askHealth(ctx context.Context, c *config) (string, error) {
-	address := c.http
+func Ask(ctx context.Context, c *settings.Config) (string, error) {
+	address := c.HTTP
 	if address == "" {
 		return "", errors.New("--http is empty: there is nothing to ask")
 	}
@@ -36,20 +37,21 @@ func askHealth(ctx context.Context, c *config) (string, error) {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost" // a server that listens on all addresses
 	}
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	scheme, transport := "http", &http.Transport{} // not the default one: a proxy in the environment is for others
-	if c.tlsCert != "" {
+	if c.TLSCert != "" {
 		scheme = "https"
-		if transport.TLSClientConfig, err = auth.OwnConfig(c.tlsCert, c.tlsKey); err != nil {
+		if transport.TLSClientConfig, err = auth.OwnConfig(c.TLSCert, c.TLSKey); err != nil {
 			return "", err
 		}
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	url := scheme + "://" + net.JoinHostPort(host, port) + "/readyz"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
 	}
-	token, tokenErr := auth.HealthToken(c.data)
+	token, tokenErr := auth.HealthToken(c.Data)
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -58,7 +60,7 @@ func askHealth(ctx context.Context, c *config) (string, error) {
 		return "", err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, healthBytesMax))
+	body, err := io.ReadAll(io.LimitReader(response.Body, answerBytesMax))
 	if err != nil {
 		return "", err
 	}

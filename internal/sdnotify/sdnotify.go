@@ -1,0 +1,124 @@
+// Package sdnotify tells a service manager how a program is, as sd_notify(3) describes
+// it, and feeds its watchdog. It is a package since it knows nothing of an exchange.
+package sdnotify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// timeout bounds how long a message to the service manager may take.
+const timeout = time.Second
+
+// Notifier tells the service manager how the program is. A nil one tells nobody. Its
+// methods may be called from any goroutine.
+type Notifier struct {
+	conn     net.Conn
+	watchdog time.Duration // the service manager ends us when it hears nothing for so long; 0 is never
+	log      *slog.Logger
+}
+
+// New connects to the service manager that the environment names, and takes it out of
+// the environment: a Postgres that is our child would speak for us. It returns nil if
+// there is none. The error names the variable that is wrong.
+func New(log *slog.Logger) (*Notifier, error) {
+	socket, usec, pid := os.Getenv("NOTIFY_SOCKET"), os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID")
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		if err := os.Unsetenv(name); err != nil {
+			return nil, err
+		}
+	}
+	if socket == "" {
+		return nil, nil
+	}
+	n := &Notifier{log: log}
+	if usec != "" && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
+		v, err := strconv.ParseInt(usec, 10, 64)
+		if err != nil || v <= 0 || v > int64(24*time.Hour/time.Microsecond) {
+			return nil, fmt.Errorf("WATCHDOG_USEC=%q: not a number of microseconds of up to a day", usec)
+		}
+		n.watchdog = time.Duration(v) * time.Microsecond
+	}
+	conn, err := net.Dial("unixgram", socket)
+	if err != nil {
+		return nil, fmt.Errorf("NOTIFY_SOCKET=%q: %w", socket, err)
+	}
+	n.conn = conn
+	return n, nil
+}
+
+// Tell sends assignments, such as READY=1, in one message. What cannot be sent is
+// logged: the exchange goes on without its service manager.
+func (n *Notifier) Tell(assignments ...string) {
+	if n == nil {
+		return
+	}
+	message := strings.Join(assignments, "\n")
+	err := n.conn.SetWriteDeadline(time.Now().Add(timeout))
+	if err == nil {
+		_, err = n.conn.Write([]byte(message))
+	}
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		n.log.Warn("the service manager cannot be told", "message", message, "error", err)
+	}
+}
+
+// Status returns the assignment that `systemctl status` shows as a line of text.
+func Status(format string, a ...any) string {
+	return "STATUS=" + strings.ReplaceAll(fmt.Sprintf(format, a...), "\n", " ")
+}
+
+// Feed tells the service manager twice in each of its intervals that the exchange is
+// alive, but only after alive has returned nil in time. It ends with ctx.
+func (n *Notifier) Feed(ctx context.Context, alive func(context.Context) error, state func() string) {
+	if n == nil || n.watchdog == 0 {
+		return
+	}
+	interval := n.watchdog / 2
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		asking, cancel := context.WithTimeout(ctx, interval)
+		err := alive(asking)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			n.Tell("WATCHDOG=1", state())
+		default:
+			n.log.Error("the exchange does not answer, and the service manager may end it",
+				"error", err, "watchdog", n.watchdog.String())
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close ends the connection to the service manager.
+func (n *Notifier) Close() {
+	if n != nil {
+		_ = n.conn.Close() // nothing is left to be sent
+	}
+}
+
+// Monotonic returns the assignment that tells a service manager when a reload began.
+func Monotonic() string {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
+		return ""
+	}
+	return fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000)
+}

@@ -1,0 +1,104 @@
+package settings
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+)
+
+// Hosts returns the names that the HTTP side goes by: those of --http-hosts, and that of
+// --http.
+func (c *Config) Hosts() []string {
+	all := c.hostNames()
+	if host, _, err := net.SplitHostPort(c.HTTP); err == nil && isHostName(host) {
+		all = append(all, host)
+	}
+	return all
+}
+
+// hostNames returns the names of --http-hosts.
+func (c *Config) hostNames() (all []string) {
+	if c.HTTPHosts == "" {
+		return nil
+	}
+	for name := range strings.SplitSeq(c.HTTPHosts, ",") {
+		all = append(all, strings.TrimSpace(name))
+	}
+	return all
+}
+
+// isHostName reports whether a text can be the name in a Host header.
+func isHostName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._", r)
+	})
+}
+
+// checkSecurity returns a *settingError for the first setting of who may do what that is
+// invalid.
+func (c *Config) checkSecurity() error {
+	switch {
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return wrong("tls-cert", "%q, --tls-key %q: both are needed, or neither", c.TLSCert, c.TLSKey)
+	case c.TLSClientCA != "" && c.TLSCert == "":
+		return wrong("tls-client-ca", "%q: --tls-cert and --tls-key are needed as well", c.TLSClientCA)
+	case slices.ContainsFunc(c.hostNames(), func(h string) bool { return !isHostName(h) }):
+		return wrong("http-hosts", "%q: must be host names without ports, with commas between", c.HTTPHosts)
+	}
+	return nil
+}
+
+// Exposure is a warning about a port that is open beyond this machine.
+type Exposure struct{ Port, what string }
+
+// String returns the warning.
+func (e Exposure) String() string {
+	return "the " + e.Port + " port is open beyond this machine, and " + e.what
+}
+
+// Exposures returns what to warn of, for the addresses of the XML and the HTTP port;
+// nil is a port that there is not.
+func (c *Config) Exposures(xml, http net.Addr) (all []Exposure) {
+	for _, port := range []struct {
+		name   string
+		addr   net.Addr
+		anyone string
+	}{
+		{"XML", xml, "whoever reaches it trades for anybody"},
+		{"HTTP", http, "whoever reaches it trades for anybody, and reads profiles"},
+	} {
+		tcp, ok := port.addr.(*net.TCPAddr)
+		if !ok || tcp.IP.IsLoopback() {
+			continue
+		}
+		if c.TLSCert == "" {
+			all = append(all, Exposure{port.name, "it is not encrypted (--tls-cert): " +
+				"whoever is on the way reads what is sent, tokens too, and can change it"})
+		}
+		if !c.Auth && c.TLSClientCA == "" {
+			all = append(all, Exposure{port.name, "it asks for no token (--auth) and no certificate (--tls-client-ca): " +
+				port.anyone})
+		}
+	}
+	return all
+}
+
+// RefuseOpen returns why a server does not listen on the addresses of the XML and the HTTP
+// port, nil if it does. A nil address is a port that there is not.
+func (c *Config) RefuseOpen(xml, http net.Addr) error {
+	if c.Open || c.Auth || c.TLSClientCA != "" {
+		return nil
+	}
+	for _, port := range []struct {
+		flag string
+		addr net.Addr
+	}{{"listen", xml}, {"http", http}} {
+		if tcp, ok := port.addr.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+			return fmt.Errorf("--%s %s is open beyond this machine, and anybody who reaches it trades for anybody: "+
+				"ask for tokens (--auth) or certificates (--tls-client-ca), "+
+				"listen on 127.0.0.1, or say --open if that is meant", port.flag, tcp.IP)
+		}
+	}
+	return nil
+}

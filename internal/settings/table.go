@@ -1,0 +1,217 @@
+package settings
+
+import (
+	"encoding"
+	"flag"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"outcry/internal/memory"
+)
+
+// Part is what takes over a setting while the server runs.
+type Part string
+
+// The parts. A setting without one needs a restart, as one does whose part is not there.
+const (
+	Process  Part = "process" // is always there
+	Memory   Part = "memory"
+	HTTP     Part = "http"
+	Engine   Part = "engine"
+	Sessions Part = "sessions"
+	Rates    Part = "rates"
+)
+
+// row is one setting: all that flags, --help, the file, the environment, --check-config
+// and a reload have to know of it.
+type row struct {
+	flag     string
+	at       func(*Config) any // a pointer to its value; the type says how that is written
+	initial  any               // of that type
+	min, max int64             // bounds of a number, a duration's in nanoseconds; none if both are 0
+	reload   Part              // "" if it needs a restart
+	help     string            // what is in back quotes names the value
+
+	act    bool // says what to do now, or where settings are: no setting of a file
+	secret bool // is never shown
+}
+
+// table has every setting. A value that is wrong is found in this order.
+var table = []row{
+	{flag: "listen", at: func(c *Config) any { return &c.Listen }, initial: "127.0.0.1:12345",
+		help: "`address` of the XML protocol over TCP"},
+	{flag: "http", at: func(c *Config) any { return &c.HTTP }, initial: "127.0.0.1:8080",
+		help: "`address` of the HTTP side: the market page, /api/v1/, /metrics, /healthz, /readyz, /loglevel, POST /xml; " +
+			"empty for none"},
+	{flag: "data", at: func(c *Config) any { return &c.Data }, initial: "outcry-data",
+		help: "`directory` of the journal and of the local Postgres cluster"},
+	{flag: "database-url", at: func(c *Config) any { return &c.DatabaseURL }, initial: "", secret: true,
+		help: "`URL` of an existing Postgres database; empty for a local cluster below the data directory " +
+			"(default $DATABASE_URL)"},
+	{flag: "database-url-file", at: func(c *Config) any { return &c.databaseURLFile }, initial: "",
+		help: "`file` that holds the URL of the database, so that its password is nowhere else " +
+			"(default $DATABASE_URL_FILE)"},
+	{flag: "ack", at: func(c *Config) any { return &c.Ack }, initial: AckJournal,
+		help: "what a reply waits for: \"journal\", or \"postgres\" as well"},
+	{flag: "bare-replies", at: func(c *Config) any { return &c.BareReplies }, initial: false,
+		help: "leave the length line out of replies, for clients of that habit"},
+	{flag: "accept-journal-loss", at: func(c *Config) any { return &c.AcceptJournalLoss }, initial: false,
+		help: "start although the journal does not reach the database's last record: what was answered after it and " +
+			"is not in the database is lost"},
+	{flag: "log-level", at: func(c *Config) any { return &c.LogLevel }, initial: slog.LevelInfo, reload: Process,
+		help: "lowest `level` that is logged: DEBUG, INFO, WARN, ERROR; PUT /loglevel changes it"},
+
+	// Who may do what, and how often.
+	{flag: "auth", at: func(c *Config) any { return &c.Auth }, initial: false,
+		help: "ask for tokens over XML and HTTP; \"outcry token\" makes them"},
+	{flag: "open", at: func(c *Config) any { return &c.Open }, initial: false,
+		help: "listen beyond this machine without --auth and --tls-client-ca: anybody who reaches it trades for anybody"},
+	{flag: "http-hosts", at: func(c *Config) any { return &c.HTTPHosts }, initial: "",
+		help: "`names` by which clients ask for the HTTP side beside localhost, with commas between; " +
+			"without --auth others are refused, and addresses are not"},
+	{flag: "tls-cert", at: func(c *Config) any { return &c.TLSCert }, initial: "",
+		help: "`file` of the certificate in PEM, with those between it and its authority: " +
+			"XML and HTTP are then spoken over TLS alone"},
+	{flag: "tls-key", at: func(c *Config) any { return &c.TLSKey }, initial: "",
+		help: "`file` of the certificate's private key in PEM"},
+	{flag: "tls-client-ca", at: func(c *Config) any { return &c.TLSClientCA }, initial: "",
+		help: "`file` of the authorities in PEM of which clients need a certificate; empty for none"},
+	{flag: "rate-connection", at: func(c *Config) any { return &c.RateConnection }, initial: 0,
+		max: rateMax, reload: Rates,
+		help: "`commands` a second of a connection, which is read more slowly above it; 0 for no limit"},
+	{flag: "rate-account", at: func(c *Config) any { return &c.RateAccount }, initial: 0, max: rateMax, reload: Rates,
+		help: "`orders` and creates a second of an account, which are refused above it; 0 for no limit"},
+
+	// What bounds clients, and the memory for them.
+	{flag: "max-frame", at: func(c *Config) any { return &c.FrameBytesMax }, initial: 4 << 20, min: 64, max: 1 << 30,
+		help: "largest frame, in `bytes`"},
+	{flag: "max-reply", at: func(c *Config) any { return &c.ReplyBytesMax }, initial: 16 << 20, min: 64, max: 1 << 32,
+		help: "most `bytes` of a reply that tells executions; queries beyond are refused"},
+	{flag: "max-memory", at: func(c *Config) any { return &c.MemoryMax }, initial: 512 << 20, min: 1 << 20, max: 1 << 50,
+		help: "`bytes` of memory that large frames and large replies of all connections take together"},
+	{flag: "max-connections", at: func(c *Config) any { return &c.ConnectionsMax }, initial: 16384,
+		min: 1, max: 1 << 20, reload: Sessions,
+		help: "most TCP `connections` at a time"},
+	{flag: "max-http-connections", at: func(c *Config) any { return &c.HTTPConnectionsMax }, initial: 4096,
+		min: 1, max: 1 << 20, reload: HTTP,
+		help: "most HTTP `connections` at a time; idle ones give way to new ones, and operators have some of their own"},
+	{flag: "max-stream-readers", at: func(c *Config) any { return &c.ReadersMax }, initial: 1000,
+		max: 1 << 20, reload: HTTP,
+		help: "most `readers` of the market data stream at a time"},
+	{flag: "max-symbols", at: func(c *Config) any { return &c.SymbolsMax }, initial: 100_000,
+		min: 1, max: 1 << 24, reload: Engine,
+		help: "most `symbols`"},
+	{flag: "max-accounts", at: func(c *Config) any { return &c.AccountsMax }, initial: 1_000_000,
+		min: 1, max: 1 << 30, reload: Engine,
+		help: "most `accounts`"},
+	{flag: "max-open-orders", at: func(c *Config) any { return &c.OpenOrdersMax }, initial: 4_000_000,
+		min: 1, max: 1 << 31, reload: Engine,
+		help: "most open `orders` of all accounts together: at it new ones are refused"},
+	{flag: "max-open-orders-account", at: func(c *Config) any { return &c.AccountOpenOrdersMax }, initial: 100_000,
+		min: 1, max: 1 << 31, reload: Engine,
+		help: "most open `orders` of an account: at it new ones are refused"},
+	{flag: "min-order-value", at: func(c *Config) any { return &c.OrderValueMin }, initial: OrderValue{}, reload: Engine,
+		help: "the least that amount × limit of an order may be, in `dollars`"},
+	{flag: "memory-limit", at: func(c *Config) any { return &c.MemoryLimit }, initial: memory.Limit{}, reload: Memory,
+		help: "`bytes` of memory near which the garbage collector works harder; " +
+			"auto is 4/5 of the control group's or the machine's, off is none. GOMEMLIMIT wins"},
+	{flag: "closed-orders", at: func(c *Config) any { return &c.ClosedOrdersMax }, initial: 100_000,
+		min: 1, max: 1 << 32, reload: Engine,
+		help: "closed `orders` kept in memory once they are in Postgres; up to twice as many of the newest"},
+	{flag: "refs", at: func(c *Config) any { return &c.RefsMax }, initial: 200_000, min: 1, max: 1 << 32,
+		help: "`refs` of clients kept in memory once they are in Postgres, roughly; older ones are looked up there"},
+	{flag: "max-lag", at: func(c *Config) any { return &c.LagMax }, initial: 4_000_000,
+		min: 1000, max: 1 << 32, reload: Engine,
+		help: "`records` that Postgres may be behind before orders are refused; bounds memory while it is away"},
+	{flag: "segment", at: func(c *Config) any { return &c.SegmentBytes }, initial: int64(64 << 20),
+		min: 1 << 16, max: 1 << 36,
+		help: "size of a journal segment, in `bytes`"},
+	{flag: "idle-timeout", at: func(c *Config) any { return &c.IdleTimeout }, initial: 10 * time.Minute,
+		min: 1, max: 1 << 62, reload: Sessions,
+		help: "how long a connection may send nothing"},
+	{flag: "frame-timeout", at: func(c *Config) any { return &c.FrameTimeout }, initial: 30 * time.Second,
+		min: 1, max: 1 << 62, reload: Sessions,
+		help: "how long a frame may take to arrive once it has begun"},
+	{flag: "write-timeout", at: func(c *Config) any { return &c.WriteTimeout }, initial: 30 * time.Second,
+		min: 1, max: 1 << 62, reload: Sessions,
+		help: "how long a client may leave replies untaken"},
+	{flag: "stop-timeout", at: func(c *Config) any { return &c.StopTimeout }, initial: 30 * time.Second,
+		min: 1, max: 1 << 62, reload: Process,
+		help: "how long a stop may take to finish frames and bring Postgres up to date"},
+
+	// What to do now.
+	{flag: "version", at: func(c *Config) any { return &c.ShowVersion }, initial: false, act: true,
+		help: "print the version and exit"},
+	{flag: "health", at: func(c *Config) any { return &c.AskHealth }, initial: false, act: true,
+		help: "ask the server at --http whether it takes orders, print its answer and exit, with status 0 where it does"},
+	{flag: "config", at: func(c *Config) any { return &c.file }, initial: "", act: true,
+		help: "`file` with settings, a line \"name = value\" for each; read again at SIGHUP. " +
+			"With a - before its name it need not be there"},
+	{flag: "check-config", at: func(c *Config) any { return &c.CheckConfig }, initial: false, act: true,
+		help: "check all settings, print them and where each comes from, and exit, with status 0 where nothing is wrong, " +
+			"else 2; starts and changes nothing"},
+}
+
+// rateMax bounds the rates: more is no limit.
+const rateMax = 1_000_000_000
+
+// rowOf returns the row of a flag, which there must be.
+func rowOf(flag string) *row {
+	return &table[slices.IndexFunc(table, func(r row) bool { return r.flag == flag })]
+}
+
+// isAct reports whether a name is a flag that says what to do now, or where settings are.
+// It is no setting of a file; config alone can be in the environment.
+func isAct(name string) bool {
+	return slices.ContainsFunc(table, func(r row) bool { return r.act && r.flag == name })
+}
+
+// declare adds the flag of a row, which sets the field of c.
+func (r *row) declare(f *flag.FlagSet, c *Config) {
+	switch at := r.at(c).(type) {
+	case *string:
+		f.StringVar(at, r.flag, r.initial.(string), r.help)
+	case *bool:
+		f.BoolVar(at, r.flag, r.initial.(bool), r.help)
+	case *int:
+		f.IntVar(at, r.flag, r.initial.(int), r.help)
+	case *int64:
+		f.Int64Var(at, r.flag, r.initial.(int64), r.help)
+	case *time.Duration:
+		f.DurationVar(at, r.flag, r.initial.(time.Duration), r.help)
+	case encoding.TextUnmarshaler:
+		f.TextVar(at, r.flag, r.initial.(encoding.TextMarshaler), r.help)
+	default:
+		panic(fmt.Sprintf("settings: --%s is a %T", r.flag, at))
+	}
+}
+
+// number returns the value that the bounds of a row are for.
+func (r *row) number(c *Config) int64 {
+	switch at := r.at(c).(type) {
+	case *int:
+		return int64(*at)
+	case *int64:
+		return *at
+	case *time.Duration:
+		return int64(*at)
+	default:
+		panic(fmt.Sprintf("settings: --%s has bounds and is a %T", r.flag, at))
+	}
+}
+
+// checkBounds returns a *settingError for the first value that is out of its bounds.
+func (c *Config) checkBounds() error {
+	for i := range table {
+		r := &table[i]
+		if r.min == 0 && r.max == 0 {
+			continue
+		}
+		if value := r.number(c); value < r.min || value > r.max {
+			return wrong(r.flag, "%d: must be from %d to %d", value, r.min, r.max)
+		}
+	}
+	return nil
+}

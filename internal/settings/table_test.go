@@ -1,0 +1,127 @@
+package settings
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestEachFieldIsInTheTableOnce: a field without a row would never be set.
+func TestEachFieldIsInTheTableOnce(t *testing.T) {
+	c := new(Config)
+	rows := make(map[any]string) // by the pointer to the field
+	for _, r := range table {
+		at := r.at(c)
+		require.Empty(t, rows[at], "--%s sets the field of another", r.flag)
+		require.NotEmpty(t, r.help, r.flag)
+		rows[at] = r.flag
+	}
+	fields := reflect.ValueOf(c).Elem()
+	for i := range fields.NumField() {
+		if name := fields.Type().Field(i).Name; fields.Type().Field(i).IsExported() && name != "Warnings" {
+			require.Contains(t, rows, fields.Field(i).Addr().Interface(), "%s has no row", name)
+		}
+	}
+	c.flags(io.Discard) // sets each field to its default
+	require.NoError(t, c.check(), "the defaults are valid")
+}
+
+// TestEveryBoundIsKept has each number one below and one above what it may be.
+func TestEveryBoundIsKept(t *testing.T) {
+	bounded := 0
+	for _, r := range table {
+		if r.min == 0 && r.max == 0 {
+			continue
+		}
+		bounded++
+		for _, value := range []int64{r.min - 1, r.max + 1} {
+			text := strconv.FormatInt(value, 10)
+			if _, ok := r.initial.(time.Duration); ok {
+				text += "ns"
+			}
+			_, err := Parse([]string{"--" + r.flag + "=" + text}, io.Discard)
+			require.EqualError(t, err, fmt.Sprintf("--%s %d: must be from %d to %d", r.flag, value, r.min, r.max))
+		}
+	}
+	require.Greater(t, bounded, 15)
+}
+
+// reloadable returns the settings that a part takes over while the server runs.
+func reloadable() (all []string) {
+	for _, r := range table {
+		if r.reload != "" {
+			all = append(all, r.flag)
+		}
+	}
+	return all
+}
+
+// TestThePagesNameWhatAReloadTakesOver compares them with the table.
+func TestThePagesNameWhatAReloadTakesOver(t *testing.T) {
+	for path, between := range map[string][2]string{
+		"../../docs/DEPLOYMENT.md":         {"and go on winning.", "take effect at once"},
+		"../../deploy/debian/outcryd.conf": {"changes while the exchange runs:", "The log names"},
+	} {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		_, after, ok := strings.Cut(string(text), between[0])
+		require.True(t, ok, path)
+		list, _, ok := strings.Cut(after, between[1])
+		require.True(t, ok, path)
+		named := regexp.MustCompile(`[a-z]+(-[a-z]+)+`).FindAllString(list, -1)
+		require.ElementsMatch(t, reloadable(), named, path)
+	}
+}
+
+// TestThePageHasTheDefaults compares the tables of bounds in docs/RELIABILITY.md.
+func TestThePageHasTheDefaults(t *testing.T) {
+	page, err := os.ReadFile("../../docs/RELIABILITY.md")
+	require.NoError(t, err)
+	compared := 0
+	for _, cells := range regexp.MustCompile("(?m)^\\|[^|]*\\| `--([a-z-]+)` \\| ([^|]*) \\|").FindAllStringSubmatch(string(page), -1) {
+		require.True(t, slices.ContainsFunc(table, func(r row) bool { return r.flag == cells[1] }), "--%s is no flag", cells[1])
+		forms := people(rowOf(cells[1]))
+		is := func(form string) bool {
+			rest, ok := strings.CutPrefix(cells[2], form)
+			return ok && (rest == "" || strings.ContainsAny(rest[:1], " ,;"))
+		}
+		require.True(t, slices.ContainsFunc(forms, is), "--%s: %q is none of %q", cells[1], cells[2], forms)
+		compared++
+	}
+	require.Greater(t, compared, 15)
+}
+
+// people returns the forms in which a page may say a default.
+func people(r *row) (forms []string) {
+	f := flag.NewFlagSet("", flag.ContinueOnError)
+	r.declare(f, new(Config))
+	switch n := r.initial.(type) {
+	case time.Duration:
+		return []string{fmt.Sprintf("%.0f s", n.Seconds()), fmt.Sprintf("%.0f min", n.Minutes())}
+	case int:
+		digits := strconv.Itoa(n)
+		for i := len(digits) - 3; i > 0; i -= 3 {
+			digits = digits[:i] + "," + digits[i:]
+		}
+		if n%(1<<20) == 0 && n > 0 {
+			forms = append(forms, fmt.Sprintf("%d MiB", n>>20))
+		}
+		return append(forms, digits)
+	}
+	switch text := f.Lookup(r.flag).DefValue; text {
+	case "auto":
+		return []string{"4/5 of the control group's or machine's"}
+	default:
+		return []string{text}
+	}
+}
