@@ -15,9 +15,9 @@ import (
 	"github.com/tsenart/vegeta/v12/lib/plot"
 
 	"outcry/internal/journal"
+	"outcry/internal/load"
+	"outcry/internal/load/scenario"
 	"outcry/loadtest/harness"
-	"outcry/loadtest/load"
-	"outcry/loadtest/scenario"
 	"outcry/loadtest/sweep"
 )
 

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"outcry/internal/load/scenario"
 	"outcry/loadtest/harness"
-	"outcry/loadtest/scenario"
 	"outcry/loadtest/sweep"
 )
 

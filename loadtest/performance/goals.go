@@ -3,7 +3,7 @@ package performance
 import (
 	"time"
 
-	"outcry/loadtest/scenario"
+	"outcry/internal/load/scenario"
 	"outcry/loadtest/sweep"
 )
 

@@ -13,8 +13,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"outcry/internal/load/scenario"
 	"outcry/loadtest/harness"
-	"outcry/loadtest/scenario"
 	"outcry/loadtest/sweep"
 )
 

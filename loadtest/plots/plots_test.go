@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/loadtest/scenario"
+	"outcry/internal/load/scenario"
 	"outcry/loadtest/soak"
 	"outcry/loadtest/sweep"
 )

@@ -13,8 +13,8 @@ import (
 	"regexp"
 	"strings"
 
+	"outcry/internal/load/scenario"
 	"outcry/loadtest/plots"
-	"outcry/loadtest/scenario"
 	"outcry/loadtest/soak"
 	"outcry/loadtest/sweep"
 )

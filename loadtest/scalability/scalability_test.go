@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/loadtest/scenario"
+	"outcry/internal/load/scenario"
 	"outcry/loadtest/sweep"
 )
 

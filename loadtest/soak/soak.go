@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"outcry/internal/load"
+	"outcry/internal/load/scenario"
 	"outcry/loadtest/harness"
-	"outcry/loadtest/load"
-	"outcry/loadtest/scenario"
 	"outcry/loadtest/sweep"
 )
 
@@ -125,7 +125,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 func (r *run) soak(ctx context.Context) error {
 	r.market, _ = scenario.Find(Scenario)
 	p := r.market.Defaults
-	r.trade = &scenario.Run{Addr: r.server.XML, Seed: r.Seed, Params: p}
+	r.trade = &scenario.Run{Addrs: []string{r.server.XML}, Seed: r.Seed, Params: p}
 	if err := r.market.Prepare(ctx, r.trade); err != nil {
 		return err
 	}

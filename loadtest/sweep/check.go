@@ -7,10 +7,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"outcry/internal/load"
+	"outcry/internal/load/scenario"
 	"outcry/internal/wire"
 	"outcry/loadtest/harness"
-	"outcry/loadtest/load"
-	"outcry/loadtest/scenario"
 )
 
 // Agree compares what an exchange's tables hold, once Postgres has everything and
@@ -84,7 +84,7 @@ func checkOrders(ctx context.Context, addr string, ids []uint64) error {
 	}
 	ids = ids[:min(len(ids), most)]
 	asked := &sample{ids: ids, inFrame: inFrame}
-	result, err := load.Closed(ctx, load.Options{Addr: addr, Connections: 1, Depth: 4}, func(int) load.Source { return asked })
+	result, err := load.Closed(ctx, load.Options{Addrs: []string{addr}, Connections: 1, Depth: 4}, func(int) load.Source { return asked })
 	switch {
 	case err != nil:
 		return err

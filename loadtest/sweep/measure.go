@@ -12,11 +12,10 @@ import (
 	"strconv"
 	"time"
 
-	vegeta "github.com/tsenart/vegeta/v12/lib"
-
+	"outcry/internal/load"
+	"outcry/internal/load/scenario"
 	"outcry/loadtest/harness"
-	"outcry/loadtest/load"
-	"outcry/loadtest/scenario"
+	"outcry/loadtest/vegeta"
 )
 
 // Job is one measurement that is to be made.
@@ -107,7 +106,7 @@ const (
 // Watch is told of a measurement while it runs. Each may be nil.
 type Watch struct {
 	Progress func(load.Progress)
-	Hit      func(*vegeta.Result) // of every frame that is sent at a rate
+	Hit      vegeta.Hit // of every frame that is sent at a rate
 }
 
 // Programs are what a measurement runs.
@@ -176,7 +175,7 @@ type measurement struct {
 func (m *measurement) run(ctx context.Context) (*Point, error) {
 	job, point := m.job, &m.point
 	point.Scenario, point.Params, point.GOMAXPROCS, point.Repetition, point.Seed = job.Scenario.Name, job.Params, job.GOMAXPROCS, job.Repetition, job.Seed
-	run := &scenario.Run{Addr: m.server.XML, Seed: job.Seed, Params: job.Params}
+	run := &scenario.Run{Addrs: []string{m.server.XML}, Seed: job.Seed, Params: job.Params}
 	if err := job.Scenario.Prepare(ctx, run); err != nil {
 		return nil, err
 	}
@@ -203,7 +202,7 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	run.Progress, run.Hit = m.watch.Progress, m.watch.Hit
+	run.Progress, run.Open = m.watch.Progress, vegeta.Open(m.watch.Hit)
 	result, begun, err := m.measure(ctx, run)
 	if err != nil {
 		return nil, err
@@ -251,7 +250,7 @@ func idle(run *scenario.Run) (leave func(), err error) {
 		}
 	}
 	for range run.Params.Idle {
-		c, err := net.Dial("tcp", run.Addr)
+		c, err := net.Dial("tcp", run.Addrs[0])
 		if err != nil {
 			leave()
 			return nil, fmt.Errorf("sweep: idle connections: %w", err)

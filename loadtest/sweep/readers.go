@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"outcry/loadtest/scenario"
+	"outcry/internal/load/scenario"
 )
 
 // readers are connections that read the market data stream, as open pages do. They

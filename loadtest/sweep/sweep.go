@@ -11,8 +11,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"outcry/internal/load/scenario"
 	"outcry/loadtest/harness"
-	"outcry/loadtest/scenario"
 )
 
 // Plan is what a sweep measures: every job at every number of processors, so many

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/load/scenario"
 	"outcry/loadtest/harness"
-	"outcry/loadtest/scenario"
 )
 
 func find(t *testing.T, name string) scenario.Scenario {
@@ -109,7 +109,7 @@ func TestAFastWrongAnswerIsAFailedRun(t *testing.T) {
 	require.NoError(t, server.WaitReady(ctx))
 
 	s := find(t, "cores")
-	run := &scenario.Run{Addr: server.XML, Seed: 1, Params: scenario.Params{Clients: 2, Depth: 1, Requests: 60}}
+	run := &scenario.Run{Addrs: []string{server.XML}, Seed: 1, Params: scenario.Params{Clients: 2, Depth: 1, Requests: 60}}
 	require.NoError(t, s.Prepare(ctx, run))
 	result, err := s.Measure(ctx, run)
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"outcry/loadtest/scenario"
+	"outcry/internal/load/scenario"
 )
 
 // Check returns an error that names the first parameter of a job that cannot be.

@@ -14,8 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"outcry/internal/load"
 	"outcry/loadtest/harness"
-	"outcry/loadtest/load"
+	"outcry/loadtest/vegeta"
 )
 
 // usage is the processor time of everybody, and the server's memory.
@@ -123,7 +124,7 @@ func (m *measurement) echoes(ctx context.Context, r *load.Result, flags ...strin
 		return nil, fmt.Errorf("sweep: echo: %w", err)
 	}
 	p := m.job.Params
-	o := load.Options{Addr: strings.TrimSpace(addr), Connections: p.Clients, Depth: p.Depth, Duration: echoTime}
+	o := load.Options{Addrs: []string{strings.TrimSpace(addr)}, Connections: p.Clients, Depth: p.Depth, Duration: echoTime}
 	blanks := func(int) load.Source { return &blank{bytes: make([]byte, max(out, 1)), left: p.Requests} }
 	var result *load.Result
 	switch {
@@ -134,7 +135,7 @@ func (m *measurement) echoes(ctx context.Context, r *load.Result, flags ...strin
 		}
 	case p.Rate > 0:
 		p.Requests = 0
-		result, err = load.Open(ctx, o, p.Rate, blanks, nil)
+		result, err = vegeta.Open(nil)(ctx, o, p.Rate, blanks)
 	default:
 		p.Requests = 0
 		result, err = load.Closed(ctx, o, blanks)

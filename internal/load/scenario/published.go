@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 
+	"outcry/internal/load"
 	"outcry/internal/wire"
-	"outcry/loadtest/load"
 )
 
 // The experiments that earlier systems of this protocol published, and our own.

@@ -1,10 +1,11 @@
-// Package load sends frames to a server over TCP and measures how it answers.
+// Package load sends frames to one server or several over TCP and measures how they
+// answer. Package scenario below it has what is sent.
 //
 // There are three models. Closed: C connections, each of which sends its next
 // frame when it has the reply to the one before. Pipelined: the same with D
 // frames under way on each connection. Open: frames are due at a fixed rate,
 // whatever the server does, and a frame's latency counts from the moment at which
-// it was due; this is what vegeta's attacker does, and what users feel.
+// it was due: this is what users feel.
 package load
 
 import (
@@ -20,7 +21,7 @@ import (
 // Source makes the frames of one connection and takes the replies to them, in
 // their order. It is used by one goroutine.
 type Source interface {
-	// Next returns the XML of the next frame, nil where there is none any more. It
+	// Next returns the XML of the next frame, nil if there is none any more. It
 	// is valid until the next call.
 	Next() []byte
 	// Reply takes the XML of a reply, which is valid until it returns. The error
@@ -31,16 +32,19 @@ type Source interface {
 
 // Options say how to send.
 type Options struct {
-	Addr        string
+	Addrs       []string      // of one exchange or of several; connection n goes to number n mod their count
 	Connections int           // at once
 	Depth       int           // frames under way on each connection; 1 is the closed model
 	Duration    time.Duration // how long frames are sent; 0 until the sources have none
 	Progress    func(Progress)
 }
 
+// addr returns where connection n goes.
+func (o Options) addr(n int) string { return o.Addrs[n%len(o.Addrs)] }
+
 // Progress is what a run is like at the moment; figures are of the last second.
 type Progress struct {
-	Elapsed, Left time.Duration // Left is 0 where nobody knows
+	Elapsed, Left time.Duration // Left is 0 if it is not known
 	Requests      uint64        // so far
 	Rate          float64       // answered a second
 	Errors        uint64        // so far
@@ -67,8 +71,8 @@ func Closed(ctx context.Context, o Options, source func(connection int) Source) 
 			c.Close()
 		}
 	}()
-	for range o.Connections {
-		c, err := dial(ctx, o.Addr)
+	for n := range o.Connections {
+		c, err := dial(ctx, o.addr(n))
 		if err != nil {
 			return nil, err
 		}
@@ -81,23 +85,23 @@ func Closed(ctx context.Context, o Options, source func(connection int) Source) 
 			c.Close() // ends what waits
 		}
 	})()
-	r := newRecorder(o)
-	defer r.report()()
+	r := NewRecorder(o)
+	defer r.Report()()
 	var running sync.WaitGroup
 	for n, c := range conns {
 		running.Go(func() {
-			w := &worker{conn: c, source: source(n), recorder: r.connection(), depth: max(o.Depth, 1)}
+			w := &worker{conn: c, source: source(n), lane: r.Lane(), depth: max(o.Depth, 1)}
 			if o.Duration > 0 {
 				w.until = r.began.Add(o.Duration)
 			}
 			if err := w.run(); err != nil {
 				cancel(fmt.Errorf("load: connection %d: %w", n+1, err))
 			}
-			w.recorder.flush(time.Now())
+			w.lane.Flush()
 		})
 	}
 	running.Wait()
-	return r.result(), context.Cause(ctx)
+	return r.Result(nil), context.Cause(ctx)
 }
 
 func dial(ctx context.Context, addr string) (*client.Conn, error) {
@@ -110,11 +114,11 @@ func dial(ctx context.Context, addr string) (*client.Conn, error) {
 
 // worker keeps depth frames under way on one connection.
 type worker struct {
-	conn     *client.Conn
-	source   Source
-	recorder *connectionRecorder
-	depth    int
-	until    time.Time // zero: until the source has no more
+	conn   *client.Conn
+	source Source
+	lane   *Lane
+	depth  int
+	until  time.Time // zero: until the source has no more
 
 	sent []time.Time // of the frames under way, oldest first
 }
@@ -135,7 +139,7 @@ func (w *worker) run() error {
 			done = w.send(w.depth-len(w.sent), now)
 		}
 	}
-	return errors.Join(w.recorder.writeErr)
+	return w.lane.writeErr
 }
 
 // send sends up to n frames. done means that the source has no more.
@@ -147,14 +151,14 @@ func (w *worker) send(n int, now time.Time) (done bool) {
 			break
 		}
 		w.conn.SendFrame(xml)
-		w.recorder.bytesOut += uint64(len(xml))
+		w.lane.bytesOut += uint64(len(xml))
 		w.sent = append(w.sent, now)
 	}
 	if bytes := w.conn.Unflushed(); bytes > 0 {
 		_ = w.conn.SetWriteDeadline(now.Add(replyTimeout)) // the write fails where this does
 		if err := w.conn.Flush(); err != nil {
 			// The read that follows ends the run.
-			w.recorder.writeErr = fmt.Errorf("%d frames of %d bytes under way, more than the server takes before its replies are: %w", len(w.sent), bytes, err)
+			w.lane.writeErr = fmt.Errorf("%d frames of %d bytes under way, more than the server takes before its replies are: %w", len(w.sent), bytes, err)
 		}
 	}
 	return done
@@ -168,8 +172,8 @@ func (w *worker) read() error {
 			return err
 		}
 		now := time.Now()
-		w.recorder.bytesIn += uint64(len(reply))
-		w.recorder.add(w.sent[0], now, w.source.Reply(reply))
+		w.lane.bytesIn += uint64(len(reply))
+		w.lane.Add(w.sent[0], w.sent[0], now, w.source.Reply(reply))
 		w.sent = w.sent[1:]
 	}
 	if len(w.sent) == 0 {
@@ -185,12 +189,12 @@ func (w *worker) read() error {
 func Each(ctx context.Context, o Options, source func(client int) Source) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := newRecorder(o)
+	r := NewRecorder(o)
 	var running sync.WaitGroup
 	gate := make(chan struct{}) // all clients begin at once
 	shared := make([]sharedRecorder, min(max(o.Connections, 1), sharedMax))
 	for i := range shared {
-		shared[i].connectionRecorder = r.connection()
+		shared[i].Lane = r.Lane()
 	}
 	for n := range o.Connections {
 		s, rec := source(n), &shared[n%len(shared)]
@@ -202,7 +206,7 @@ func Each(ctx context.Context, o Options, source func(client int) Source) (*Resu
 				if xml == nil {
 					return
 				}
-				replyBytes, err := once(ctx, o.Addr, xml, s)
+				replyBytes, err := once(ctx, o.addr(n), xml, s)
 				var broken *brokenError
 				if errors.As(err, &broken) {
 					cancel(fmt.Errorf("load: client %d: %w", n+1, err))
@@ -213,13 +217,13 @@ func Each(ctx context.Context, o Options, source func(client int) Source) (*Resu
 		})
 	}
 	r.began = time.Now()
-	defer r.report()()
+	defer r.Report()()
 	close(gate)
 	running.Wait()
 	for i := range shared {
-		shared[i].flush(time.Now())
+		shared[i].Flush()
 	}
-	return r.result(), context.Cause(ctx)
+	return r.Result(nil), context.Cause(ctx)
 }
 
 // sharedMax is how many recorders the clients of Each have between them: one for
@@ -228,7 +232,7 @@ const sharedMax = 64
 
 type sharedRecorder struct {
 	sync.Mutex
-	*connectionRecorder
+	*Lane
 }
 
 func (s *sharedRecorder) add(begun time.Time, bytesOut, bytesIn int, err error) {
@@ -237,7 +241,7 @@ func (s *sharedRecorder) add(begun time.Time, bytesOut, bytesIn int, err error) 
 	defer s.Unlock()
 	s.bytesOut += uint64(bytesOut)
 	s.bytesIn += uint64(bytesIn)
-	s.connectionRecorder.add(begun, now, err)
+	s.Lane.Add(begun, begun, now, err)
 }
 
 // brokenError is a connection that did not do what it should.

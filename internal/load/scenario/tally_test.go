@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/load"
 	"outcry/internal/wire"
-	"outcry/loadtest/load"
 )
 
 func TestTallyCountsEveryAnswer(t *testing.T) {

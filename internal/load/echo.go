@@ -9,18 +9,27 @@ import (
 	"slices"
 	"strconv"
 
-	"outcry/internal/journal"
 	"outcry/internal/wire"
 )
+
+// Log is a journal as an echo server needs it.
+type Log interface {
+	Append(record []byte) (seq uint64, err error)
+	// Wait returns once everything up to seq is durable.
+	Wait(ctx context.Context, seq uint64) error
+}
+
+// EchoBytesMax is the length of the largest frame that Echo answers.
+const EchoBytesMax = 1 << 30
 
 // Echo is the ceiling: a server that reads frames as an exchange does and answers
 // each with as many bytes as it is told, and does nothing else. With a journal, which
 // stays the caller's, it answers a frame once that is durable, as an exchange has to:
 // what is left to it then are sockets and syncs. It does not read on while a client does
 // not take its replies, and closes a connection with a frame of more than
-// journal.RecordBytesMax or, with a journal, an empty one, since neither is a record. It
+// EchoBytesMax or, with a journal, an empty one, since that is no record. It
 // serves until the listener is closed; the error is the listener's.
-func Echo(l net.Listener, replyBytes int, log *journal.Journal) error {
+func Echo(l net.Listener, replyBytes int, log Log) error {
 	reply := []byte("<results>")
 	for len(reply) < replyBytes-len("</results>") {
 		reply = append(reply, ' ')
@@ -39,7 +48,7 @@ func Echo(l net.Listener, replyBytes int, log *journal.Journal) error {
 }
 
 // echo answers what is here with one write, as an exchange does.
-func echo(c net.Conn, reply []byte, log *journal.Journal) {
+func echo(c net.Conn, reply []byte, log Log) {
 	defer c.Close()
 	r, w := bufio.NewReaderSize(c, 64<<10), bufio.NewWriterSize(c, 64<<10)
 	var frame []byte
@@ -53,7 +62,7 @@ func echo(c net.Conn, reply []byte, log *journal.Journal) {
 		if err != nil {
 			return
 		}
-		if n < 0 || n > journal.RecordBytesMax {
+		if n < 0 || n > EchoBytesMax {
 			return
 		}
 		if log == nil {
@@ -80,6 +89,6 @@ func echo(c net.Conn, reply []byte, log *journal.Journal) {
 }
 
 // tell sends what is written, once everything up to record last is durable.
-func tell(w *bufio.Writer, log *journal.Journal, last uint64) bool {
+func tell(w *bufio.Writer, log Log, last uint64) bool {
 	return (log == nil || log.Wait(context.Background(), last) == nil) && w.Flush() == nil
 }

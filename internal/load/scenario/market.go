@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"outcry/internal/load"
 	"outcry/internal/wire"
-	"outcry/loadtest/load"
 )
 
 // The flow of `market`: of ten orders, six rest near the price, one and a half

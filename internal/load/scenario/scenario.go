@@ -11,10 +11,8 @@ import (
 	"sync"
 	"time"
 
-	vegeta "github.com/tsenart/vegeta/v12/lib"
-
+	"outcry/internal/load"
 	"outcry/internal/wire"
-	"outcry/loadtest/load"
 )
 
 // Params are what a scenario can be told. Each has the fields that its Uses names.
@@ -70,11 +68,12 @@ func (s Scenario) Connects() bool { return s.connect }
 
 // Run is one run of a scenario against one exchange.
 type Run struct {
-	Addr     string
+	Addrs    []string // of one exchange, or of several that are one
 	Seed     uint64
 	Params   Params
-	Progress func(load.Progress)  // may be nil
-	Hit      func(*vegeta.Result) // is told of every frame that is sent at a rate; may be nil
+	Progress func(load.Progress) // may be nil
+	// Open sends the frames of a run at a rate; nil for load.Open.
+	Open func(ctx context.Context, o load.Options, rate int, source func(int) load.Source) (*load.Result, error)
 
 	mu      sync.Mutex // guards tallies
 	tallies []*Tally
@@ -103,11 +102,13 @@ func (s Scenario) Prepare(ctx context.Context, r *Run) error {
 // Measure runs the scenario. The error says why a connection broke.
 func (s Scenario) Measure(ctx context.Context, r *Run) (*load.Result, error) {
 	p := r.Params
-	o := load.Options{Addr: r.Addr, Connections: p.Clients, Depth: p.Depth, Duration: p.Duration, Progress: r.Progress}
+	o := load.Options{Addrs: r.Addrs, Connections: p.Clients, Depth: p.Depth, Duration: p.Duration, Progress: r.Progress}
 	source := func(client int) load.Source { return s.source(r, client) }
 	switch {
+	case p.Rate > 0 && r.Open != nil:
+		return r.Open(ctx, o, p.Rate, source)
 	case p.Rate > 0:
-		return load.Open(ctx, o, p.Rate, source, r.Hit)
+		return load.Open(ctx, o, p.Rate, source)
 	case s.connect:
 		return load.Each(ctx, o, source)
 	}
@@ -164,7 +165,7 @@ func (l *limited) Next() []byte {
 // nothing is refused.
 func (r *Run) send(ctx context.Context, frames [][]byte) error {
 	const connections = 8
-	result, err := load.Closed(ctx, load.Options{Addr: r.Addr, Connections: connections, Depth: 4, Progress: r.Progress}, func(n int) load.Source {
+	result, err := load.Closed(ctx, load.Options{Addrs: r.Addrs, Connections: connections, Depth: 4, Progress: r.Progress}, func(n int) load.Source {
 		f := &fixed{tally: r.tally()}
 		for i := n; i < len(frames); i += connections {
 			f.frames = append(f.frames, frames[i])

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"outcry/internal/load"
 	"outcry/internal/wire"
-	"outcry/loadtest/load"
 )
 
 const (
@@ -28,7 +28,7 @@ func (r *Run) makeHistory(ctx context.Context) error {
 		return err
 	}
 	pairs := (r.Params.History + 2*historyClients - 1) / (2 * historyClients)
-	result, err := load.Closed(ctx, load.Options{Addr: r.Addr, Connections: historyClients, Depth: historyDepth, Progress: r.Progress}, func(n int) load.Source {
+	result, err := load.Closed(ctx, load.Options{Addrs: r.Addrs, Connections: historyClients, Depth: historyDepth, Progress: r.Progress}, func(n int) load.Source {
 		return &past{account: historyAccount(n), left: pairs, tally: r.tally()}
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package load
+package load_test
 
 import (
 	"bytes"
@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	vegeta "github.com/tsenart/vegeta/v12/lib"
+	lib "github.com/tsenart/vegeta/v12/lib"
 
 	"outcry/internal/journal"
+	. "outcry/internal/load"
 	"outcry/internal/wire"
+	"outcry/loadtest/vegeta"
 )
 
 var background = context.Background()
@@ -76,7 +78,7 @@ func TestClosedAnswersEveryFrameInOrder(t *testing.T) {
 	addr := serve(t, func(_, _ int, xml []byte) []byte { return xml })
 	for _, depth := range []int{1, 3, 16} {
 		sources := make([]*counting, 5)
-		r, err := Closed(background, Options{Addr: addr, Connections: 5, Depth: depth}, func(n int) Source {
+		r, err := Closed(background, Options{Addrs: []string{addr}, Connections: 5, Depth: depth}, func(n int) Source {
 			sources[n] = &counting{most: 100}
 			return sources[n]
 		})
@@ -119,7 +121,7 @@ func TestDepthIsHowManyAreUnderWay(t *testing.T) {
 			}
 		}
 	}()
-	r, err := Closed(background, Options{Addr: l.Addr().String(), Connections: 1, Depth: 4}, func(int) Source { return &counting{most: 12} })
+	r, err := Closed(background, Options{Addrs: []string{l.Addr().String()}, Connections: 1, Depth: 4}, func(int) Source { return &counting{most: 12} })
 	require.NoError(t, err)
 	require.EqualValues(t, 12, r.Requests)
 }
@@ -131,7 +133,7 @@ func TestUnexpectedRepliesAreCountedAndShown(t *testing.T) {
 		}
 		return xml
 	})
-	r, err := Closed(background, Options{Addr: addr, Connections: 2, Depth: 1}, func(int) Source { return &counting{most: 10} })
+	r, err := Closed(background, Options{Addrs: []string{addr}, Connections: 2, Depth: 1}, func(int) Source { return &counting{most: 10} })
 	require.NoError(t, err)
 	require.EqualValues(t, 20, r.Requests)
 	require.EqualValues(t, 2, r.Errors)
@@ -145,9 +147,9 @@ func TestABrokenConnectionIsAFailedRun(t *testing.T) {
 		}
 		return xml
 	})
-	_, err := Closed(background, Options{Addr: addr, Connections: 3, Depth: 1, Duration: time.Minute}, func(int) Source { return &counting{most: 1 << 40} })
+	_, err := Closed(background, Options{Addrs: []string{addr}, Connections: 3, Depth: 1, Duration: time.Minute}, func(int) Source { return &counting{most: 1 << 40} })
 	require.ErrorContains(t, err, "connection")
-	_, err = Closed(background, Options{Addr: "127.0.0.1:1", Connections: 1}, nil)
+	_, err = Closed(background, Options{Addrs: []string{"127.0.0.1:1"}, Connections: 1}, nil)
 	require.Error(t, err)
 }
 
@@ -160,66 +162,103 @@ func TestEachHasAConnectionForEveryFrame(t *testing.T) {
 		connections.Add(1)
 		return xml
 	})
-	r, err := Each(background, Options{Addr: addr, Connections: 4}, func(int) Source { return &counting{most: 5} })
+	r, err := Each(background, Options{Addrs: []string{addr}, Connections: 4}, func(int) Source { return &counting{most: 5} })
 	require.NoError(t, err)
 	require.EqualValues(t, 20, r.Requests)
 	require.Zero(t, r.Errors, r.Examples)
 	require.EqualValues(t, 20, connections.Load())
 }
 
+// openers are the two that send at a rate.
+var openers = map[string]func(context.Context, Options, int, func(int) Source) (*Result, error){
+	"load": Open, "vegeta": vegeta.Open(nil)}
+
 // A server that stands still for half a second, once, in an open run with one
-// connection: what vegeta measures hides it, what is due does not.
+// connection: what is sent hides it, what is due does not.
 func TestOpenCountsFromTheMomentAFrameWasDue(t *testing.T) {
-	addr := serve(t, func(_, n int, xml []byte) []byte {
-		if n == 20 {
-			time.Sleep(500 * time.Millisecond) // the stall that is to be seen
-		}
-		return xml
-	})
 	hits, longest := 0, time.Duration(0)
-	r, err := Open(background, Options{Addr: addr, Connections: 1, Duration: time.Second}, 200, one(&counting{most: 1 << 40}), func(hit *vegeta.Result) {
+	told := vegeta.Open(func(hit *lib.Result) {
 		hits++
 		longest = max(longest, hit.Latency)
 	})
-	require.NoError(t, err)
-	require.Zero(t, r.Errors, r.Examples)
-	require.EqualValues(t, hits, r.Requests)
-	require.EqualValues(t, 200, r.Requests, "all that was due")
+	for name, open := range map[string]func(context.Context, Options, int, func(int) Source) (*Result, error){
+		"load": Open, "vegeta": told} {
+		t.Run(name, func(t *testing.T) {
+			addr := serve(t, func(_, n int, xml []byte) []byte {
+				if n == 20 {
+					time.Sleep(500 * time.Millisecond) // the stall that is to be seen
+				}
+				return xml
+			})
+			r, err := open(background, Options{Addrs: []string{addr}, Connections: 1, Duration: time.Second}, 200,
+				one(&counting{most: 1 << 40}))
+			require.NoError(t, err)
+			require.Zero(t, r.Errors, r.Examples)
+			require.EqualValues(t, 200, r.Requests, "all that was due")
+			require.EqualValues(t, 200, r.Sent.TotalCount())
+			require.Greater(t, r.Quantile(1), 400*time.Millisecond)
+			late := func(q float64) bool { return r.Quantile(q) > 50*time.Millisecond }
+			require.True(t, late(0.9), "at least a third of the frames were due while the server stood still")
+			sent := time.Duration(r.Sent.ValueAtQuantile(90))
+			require.Less(t, sent, 50*time.Millisecond, "of which only one was sent")
+		})
+	}
+	require.Equal(t, 200, hits)
 	require.Greater(t, longest, 400*time.Millisecond)
-	late := func(q float64) bool { return r.Quantile(q) > 50*time.Millisecond }
-	require.True(t, late(0.9), "at least a third of the frames were due while the server stood still")
-	require.Less(t, quantile(r.Sent, 0.9), 50*time.Millisecond, "of which only one was sent")
 }
 
 func TestOpenShowsUnexpectedRepliesAndBrokenConnections(t *testing.T) {
-	addr := serve(t, func(_, n int, xml []byte) []byte { return []byte("<wrong/>") })
-	r, err := Open(background, Options{Addr: addr, Connections: 2, Duration: time.Second}, 50, func(int) Source { return &counting{most: 1 << 40} }, nil)
-	require.NoError(t, err)
-	require.EqualValues(t, 50, r.Errors)
-	addr = serve(t, func(_, n int, xml []byte) []byte { return nil })
-	_, err = Open(background, Options{Addr: addr, Connections: 2, Duration: time.Second}, 50, func(int) Source { return &counting{most: 10} }, nil)
-	require.Error(t, err)
-	require.Regexp(t, "EOF|broken pipe|connection reset", err.Error(), "whether reading or writing sees it first")
-	addr = serve(t, func(_, n int, xml []byte) []byte { return xml })
-	_, err = Open(background, Options{Addr: addr, Connections: 2, Duration: time.Second}, 50, func(int) Source { return &counting{most: 5} }, nil)
-	require.ErrorContains(t, err, "no more frames")
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			sends := func(most, rate int, addr string) (*Result, error) {
+				o := Options{Addrs: []string{addr}, Connections: 2, Duration: time.Second}
+				return open(background, o, rate, func(int) Source { return &counting{most: most} })
+			}
+			r, err := sends(1<<40, 50, serve(t, func(_, n int, xml []byte) []byte { return []byte("<wrong/>") }))
+			require.NoError(t, err)
+			require.EqualValues(t, 50, r.Errors)
+			_, err = sends(10, 50, serve(t, func(_, n int, xml []byte) []byte { return nil }))
+			require.Error(t, err)
+			require.Regexp(t, "EOF|broken pipe|connection reset", err.Error(), "whether reading or writing sees it first")
+			_, err = sends(5, 50, serve(t, func(_, n int, xml []byte) []byte { return xml }))
+			require.ErrorContains(t, err, "no more frames")
+		})
+	}
 }
 
 func one(s Source) func(int) Source { return func(int) Source { return s } }
 
 // A server that stands still at the end of a run: what was due is sent nevertheless.
 func TestOpenSendsWhatWasDueInAStallAtTheEnd(t *testing.T) {
-	addr := serve(t, func(_, n int, xml []byte) []byte {
-		if n == 50 {
-			time.Sleep(time.Second) // the stall
-		}
-		return xml
-	})
-	r, err := Open(background, Options{Addr: addr, Connections: 1, Duration: 500 * time.Millisecond}, 200, one(&counting{most: 1 << 40}), nil)
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			addr := serve(t, func(_, n int, xml []byte) []byte {
+				if n == 50 {
+					time.Sleep(time.Second) // the stall
+				}
+				return xml
+			})
+			r, err := open(background, Options{Addrs: []string{addr}, Connections: 1, Duration: 500 * time.Millisecond}, 200,
+				one(&counting{most: 1 << 40}))
+			require.NoError(t, err)
+			require.EqualValues(t, 100, r.Requests)
+			require.Zero(t, r.Errors, r.Examples)
+			require.Greater(t, r.Quantile(0.75), 500*time.Millisecond)
+		})
+	}
+}
+
+// Frames go to all the servers in turn, connection by connection.
+func TestConnectionsAreSharedOutOverAddresses(t *testing.T) {
+	var first, second atomic.Int64
+	count := func(n *atomic.Int64) string {
+		return serve(t, func(_, _ int, xml []byte) []byte { n.Add(1); return xml })
+	}
+	o := Options{Addrs: []string{count(&first), count(&second)}, Connections: 3, Depth: 2}
+	_, err := Closed(background, o, func(int) Source { return &counting{most: 10} })
 	require.NoError(t, err)
-	require.EqualValues(t, 100, r.Requests)
-	require.Zero(t, r.Errors, r.Examples)
-	require.Greater(t, r.Quantile(0.75), 500*time.Millisecond)
+	require.EqualValues(t, 20, first.Load())
+	require.EqualValues(t, 10, second.Load())
 }
 
 func TestEchoIsAsLargeAsAsked(t *testing.T) {
@@ -227,7 +266,7 @@ func TestEchoIsAsLargeAsAsked(t *testing.T) {
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- Echo(l, 100, nil) }()
-	r, err := Closed(background, Options{Addr: l.Addr().String(), Connections: 2, Depth: 8}, func(int) Source { return &sized{left: 50, want: 100, frame: []byte("<f/>")} })
+	r, err := Closed(background, Options{Addrs: []string{l.Addr().String()}, Connections: 2, Depth: 8}, func(int) Source { return &sized{left: 50, want: 100, frame: []byte("<f/>")} })
 	require.NoError(t, err)
 	require.EqualValues(t, 100, r.Requests)
 	require.Zero(t, r.Errors, r.Examples)
@@ -244,7 +283,7 @@ func TestEchoWithAJournalHasEveryFrameThere(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- Echo(l, max(size, 100), log) }()
 		var told atomic.Uint64
-		r, err := Closed(background, Options{Addr: l.Addr().String(), Connections: 2, Depth: 2}, func(int) Source {
+		r, err := Closed(background, Options{Addrs: []string{l.Addr().String()}, Connections: 2, Depth: 2}, func(int) Source {
 			return &durable{sized{left: 50, want: max(size, 100), frame: bytes.Repeat([]byte("x"), size)}, log, &told}
 		})
 		require.NoError(t, err)
@@ -295,7 +334,7 @@ func (s *sized) Reply(xml []byte) error {
 func TestProgressTellsWhatIsLeft(t *testing.T) {
 	addr := serve(t, func(_, _ int, xml []byte) []byte { return xml })
 	told := make(chan Progress, 10)
-	_, err := Closed(background, Options{Addr: addr, Connections: 1, Duration: 1200 * time.Millisecond, Progress: func(p Progress) { told <- p }},
+	_, err := Closed(background, Options{Addrs: []string{addr}, Connections: 1, Duration: 1200 * time.Millisecond, Progress: func(p Progress) { told <- p }},
 		func(int) Source { return &counting{most: 1 << 40} })
 	require.NoError(t, err)
 	p := <-told

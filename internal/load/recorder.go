@@ -67,28 +67,35 @@ func quantile(h *hdrhistogram.Histogram, q float64) time.Duration {
 	return time.Duration(h.ValueAtQuantile(100 * q))
 }
 
-// recorder gathers what all connections see.
-type recorder struct {
+// Recorder gathers what all connections of a run see. NewRecorder is when it begins.
+type Recorder struct {
 	options Options
 	began   time.Time
 
 	mu       sync.Mutex // guards what follows
 	last     time.Time  // the last reply
 	seconds  []Second
+	sent     *hdrhistogram.Histogram // of open runs
 	errors   uint64
 	examples []string
 	bytesOut uint64
 	bytesIn  uint64
 }
 
-func newRecorder(o Options) *recorder { return &recorder{options: o, began: time.Now()} }
+// NewRecorder returns one of a run that begins now.
+func NewRecorder(o Options) *Recorder { return &Recorder{options: o, began: time.Now()} }
 
-// connectionRecorder gathers what one connection sees, and hands it on once a
-// second, so that connections do not meet at a lock.
-type connectionRecorder struct {
-	to       *recorder
+// Began returns when the run began.
+func (r *Recorder) Began() time.Time { return r.began }
+
+// Lane gathers what one connection sees, and hands it on once a second, so that
+// connections do not meet at a lock. It is used by one goroutine.
+type Lane struct {
+	to       *Recorder
 	second   int // of the run, that current is of
 	current  *hdrhistogram.Histogram
+	sent     *hdrhistogram.Histogram
+	last     time.Time
 	errors   uint64
 	example  string
 	bytesOut uint64
@@ -96,67 +103,98 @@ type connectionRecorder struct {
 	writeErr error
 }
 
-func (r *recorder) connection() *connectionRecorder {
-	return &connectionRecorder{to: r, current: newHistogram()}
+// Lane returns a new one.
+func (r *Recorder) Lane() *Lane { return &Lane{to: r, current: newHistogram()} }
+
+// OpenLane returns one of an open run, which keeps the latencies from sending apart.
+func (r *Recorder) OpenLane() *Lane {
+	l := r.Lane()
+	l.sent = newHistogram()
+	return l
 }
 
-// add records one reply.
-func (c *connectionRecorder) add(from, now time.Time, err error) {
-	if second := int(now.Sub(c.to.began) / time.Second); second != c.second {
-		c.flush(now)
-		c.second = second
+// Add records the reply to a frame that was due and sent then, and answered at end.
+// unexpected is nil or says what is wrong with it.
+func (l *Lane) Add(due, sent, end time.Time, unexpected error) {
+	if second := int(end.Sub(l.to.began) / time.Second); second != l.second {
+		l.Flush()
+		l.second = second
 	}
-	_ = c.current.RecordValue(min(max(int64(now.Sub(from)), latencyMin), latencyMax)) // in range
-	if err != nil {
-		c.errors++
-		c.example = err.Error()
+	record(l.current, end.Sub(due))
+	if l.sent != nil {
+		record(l.sent, end.Sub(sent))
+	}
+	if end.After(l.last) {
+		l.last = end
+	}
+	if unexpected != nil {
+		l.errors++
+		l.example = unexpected.Error()
 	}
 }
 
-// flush hands on what has gathered.
-func (c *connectionRecorder) flush(now time.Time) {
-	n := c.current.TotalCount()
+func record(h *hdrhistogram.Histogram, d time.Duration) {
+	_ = h.RecordValue(min(max(int64(d), latencyMin), latencyMax)) // in range
+}
+
+// Flush hands on what has gathered.
+func (l *Lane) Flush() {
+	n := l.current.TotalCount()
 	if n == 0 {
 		return
 	}
-	r := c.to
+	r := l.to
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.seconds) <= c.second {
+	for len(r.seconds) <= l.second {
 		r.seconds = append(r.seconds, Second{Latency: newHistogram()})
 	}
-	s := &r.seconds[c.second]
+	s := &r.seconds[l.second]
 	s.Requests += uint64(n)
-	s.Latency.Merge(c.current)
-	c.current.Reset()
-	r.errors += c.errors
-	if c.errors > 0 && len(r.examples) < errorsKept {
-		r.examples = append(r.examples, c.example)
+	s.Latency.Merge(l.current)
+	l.current.Reset()
+	if l.sent != nil {
+		if r.sent == nil {
+			r.sent = newHistogram()
+		}
+		r.sent.Merge(l.sent)
+		l.sent.Reset()
 	}
-	c.errors = 0
-	r.bytesOut += c.bytesOut
-	r.bytesIn += c.bytesIn
-	c.bytesOut, c.bytesIn = 0, 0
-	if now.After(r.last) {
-		r.last = now
+	r.errors += l.errors
+	if l.errors > 0 && len(r.examples) < errorsKept {
+		r.examples = append(r.examples, l.example)
+	}
+	l.errors = 0
+	r.bytesOut += l.bytesOut
+	r.bytesIn += l.bytesIn
+	l.bytesOut, l.bytesIn = 0, 0
+	if l.last.After(r.last) {
+		r.last = l.last
 	}
 }
 
-// result merges everything.
-func (r *recorder) result() *Result {
+// Result merges everything that was handed on. p, which may be nil, is the pool that the
+// frames went through: it has counted their bytes.
+func (r *Recorder) Result(p *Pool) *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	result := &Result{BytesOut: r.bytesOut, BytesIn: r.bytesIn, Errors: r.errors, Examples: r.examples, Elapsed: r.last.Sub(r.began), Latency: newHistogram(), Timeline: r.seconds}
+	result := &Result{BytesOut: r.bytesOut, BytesIn: r.bytesIn, Errors: r.errors, Examples: r.examples,
+		Elapsed: r.last.Sub(r.began), Latency: newHistogram(), Timeline: r.seconds}
+	if p != nil {
+		result.BytesOut, result.BytesIn = p.bytesOut.Load(), p.bytesIn.Load()
+	}
 	for _, s := range r.seconds {
 		result.Requests += s.Requests
 		result.Latency.Merge(s.Latency)
 	}
-	result.Sent = result.Latency
+	if result.Sent = r.sent; r.sent == nil {
+		result.Sent = result.Latency
+	}
 	return result
 }
 
-// report tells of progress once a second, until what it returns is called.
-func (r *recorder) report() (stop func()) {
+// Report tells of progress once a second, until what it returns is called.
+func (r *Recorder) Report() (stop func()) {
 	if r.options.Progress == nil {
 		return func() {}
 	}
@@ -180,7 +218,7 @@ func (r *recorder) report() (stop func()) {
 	}
 }
 
-func (r *recorder) progress() Progress {
+func (r *Recorder) progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := Progress{Elapsed: time.Since(r.began), Errors: r.errors}
