@@ -232,6 +232,16 @@ func (s *Server) WaitReady(ctx context.Context) error {
 // Exited returns a channel that is closed once the process is gone.
 func (s *Server) Exited() <-chan struct{} { return s.exited }
 
+// Gone reports whether the process is gone.
+func (s *Server) Gone() bool {
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
+	}
+}
+
 // LogTail returns the last lines of the server's log.
 func (s *Server) LogTail() string { return s.log.String() }
 

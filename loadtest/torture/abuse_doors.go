@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"outcry/internal/check"
 	"outcry/internal/wire"
 	"outcry/loadtest/harness"
 )
@@ -88,7 +89,7 @@ func (r *runner) abuseFiles(ctx context.Context) error {
 		return fmt.Errorf("with %d idle connections of HTTP: %w", len(conns), err)
 	}
 	closeAll(conns)
-	r.end.full.Store(true)
+	r.End.Full.Store(true)
 	idle, err := holdIdle(ctx, r.server.XML, "", n)
 	defer func() { closeAll(idle) }()
 	if err == nil {
@@ -107,15 +108,15 @@ func (r *runner) abuseFiles(ctx context.Context) error {
 
 // turnSegment waits until traders have filled a segment of the journal.
 func (r *runner) turnSegment(ctx context.Context) error {
-	enough := r.history.answeredNow() + segmentTurns
-	return r.await(ctx, "the journal goes on", func() (bool, error) { return r.history.answeredNow() >= enough, nil })
+	enough := r.Answered() + segmentTurns
+	return r.await(ctx, "the journal goes on", func() (bool, error) { return r.Answered() >= enough, nil })
 }
 
 // getIn demands that a new client gets in.
 func (r *runner) getIn(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, check.ReplyTimeout)
 	defer cancel()
-	_, err := ask(ctx, r.abuser, wire.NewTransactions(abuserName).Query("1").Append(nil))
+	_, err := check.Ask(ctx, r.abuser, wire.NewTransactions(abuserName).Query("1").Append(nil))
 	return err
 }
 
@@ -140,8 +141,8 @@ func (r *runner) settled(ctx context.Context, before harness.Usage) error {
 // abuseBodies sends requests whose body does not come, beside a client whose does.
 func (r *runner) abuseBodies(ctx context.Context) error {
 	head := "POST /xml HTTP/1.1\r\nHost: " + r.server.HTTP + "\r\nContent-Length: 100\r\nExpect: 100-continue\r\n"
-	if r.abuser.token != "" {
-		head += "Authorization: Bearer " + r.abuser.token + "\r\n"
+	if r.abuser.Token != "" {
+		head += "Authorization: Bearer " + r.abuser.Token + "\r\n"
 	}
 	conns, err := holdIdle(ctx, r.server.HTTP, head+"\r\n", r.size(bodiesSmall, bodiesLarge))
 	defer func() { closeAll(conns) }()
@@ -149,7 +150,7 @@ func (r *runner) abuseBodies(ctx context.Context) error {
 		return err
 	}
 	for _, c := range conns { // once it is told to go on, or refused, the exchange has seen the request
-		if err := c.SetReadDeadline(time.Now().Add(replyTimeout)); err != nil {
+		if err := c.SetReadDeadline(time.Now().Add(check.ReplyTimeout)); err != nil {
 			return err
 		}
 		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) { // it may also be closed
@@ -158,7 +159,7 @@ func (r *runner) abuseBodies(ctx context.Context) error {
 	}
 	body := string(wire.NewTransactions(abuserName).Query("1").Append(nil))
 	for n := range bodiesWhole {
-		status, answer, err := r.askHTTP(ctx, http.MethodPost, "/xml", r.abuser.token, body)
+		status, answer, err := r.askHTTP(ctx, http.MethodPost, "/xml", r.abuser.Token, body)
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("status %d: %s", status, answer)
 		}
@@ -227,7 +228,7 @@ func (r *runner) smuggle(ctx context.Context, request string) error {
 	if err != nil {
 		return err
 	}
-	if err := conns[0].SetReadDeadline(time.Now().Add(replyTimeout)); err != nil {
+	if err := conns[0].SetReadDeadline(time.Now().Add(check.ReplyTimeout)); err != nil {
 		return err
 	}
 	reply, err := http.ReadResponse(bufio.NewReader(conns[0]), nil)
@@ -247,7 +248,7 @@ func judgeSmuggled(reply *http.Response, request string) error {
 
 // abuseHosts sends what a page of another host could have a browser send, after DNS rebinding.
 func (r *runner) abuseHosts(ctx context.Context) error {
-	requests := []string{"GET /admin/status", "PUT /loglevel", "POST /admin/halt?sym=" + r.market.symbols[0], "GET /debug/pprof/heap", "POST /xml", "GET /"}
+	requests := []string{"GET /admin/status", "PUT /loglevel", "POST /admin/halt?sym=" + r.Symbols[0], "GET /debug/pprof/heap", "POST /xml", "GET /"}
 	for _, host := range []string{"evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "evil"} {
 		for _, request := range requests {
 			method, path, _ := strings.Cut(request, " ")

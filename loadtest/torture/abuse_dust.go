@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"outcry/internal/check"
 	"outcry/internal/wire"
 )
 
@@ -64,8 +65,8 @@ func (r *runner) abuseDust(ctx context.Context) error {
 		return err
 	}
 	defer l.Close()
-	r.abuseReport().Probes["traders, while it is placed"] = waits(r.history.cutPace())
-	over := make(chan struct{})
+	r.abuseReport().Probes["traders, while it is placed"] = waits(r.CutPace())
+	over, end := context.WithCancel(ctx)
 	probes := r.probe(ctx, first, over)
 	err = wait(ctx, time.Duration(r.size(int(dustRestSmall), int(dustRestLarge))))
 	begun, takers := time.Now(), r.size(takersSmall, takersLarge)
@@ -74,12 +75,12 @@ func (r *runner) abuseDust(ctx context.Context) error {
 	if err == nil {
 		answers, err = l.reply(replyMax)
 	}
-	close(over)
+	end()
 	if err = errors.Join(err, probes()); err != nil {
 		return err
 	}
 	r.abuseNote("%d orders of dust, a frame of %d that meet them: %.1f ms", r.size(dustSmall, dustLarge), takers, millis(int64(time.Since(begun))))
-	ids, refusal := r.toldOrders(answers)
+	ids, refusal := r.BulkTold(answers)
 	if len(ids) != takers {
 		return fmt.Errorf("%d of %d orders that meet the dust are accepted: %s", len(ids), takers, refusal)
 	}
@@ -87,9 +88,9 @@ func (r *runner) abuseDust(ctx context.Context) error {
 }
 
 // probe asks for an order of the symbol, makes accounts and cancels all of one that has
-// nothing open, again and again until over is closed. wait returns what was wrong, and
+// nothing open, again and again until over ends. wait returns what was wrong, and
 // notes the times of each.
-func (r *runner) probe(ctx context.Context, dustID uint64, over <-chan struct{}) (wait func() error) {
+func (r *runner) probe(ctx context.Context, dustID uint64, over context.Context) (wait func() error) {
 	made := 0
 	account := func(n int) string { return fmt.Sprintf("7%09d", n) }
 	probes := map[string]func() error{
@@ -101,7 +102,7 @@ func (r *runner) probe(ctx context.Context, dustID uint64, over <-chan struct{})
 			return r.expect(ctx, "created", new(wire.Create).Account(wire.Account{ID: account(made), Balance: "1"}).Append(nil))
 		},
 		"cancel-all": func() error {
-			status, answer, err := r.askHTTP(ctx, http.MethodPost, "/admin/cancel-all?account="+r.market.idle, r.token, "")
+			status, answer, err := r.askHTTP(ctx, http.MethodPost, "/admin/cancel-all?account="+idleName, r.token, "")
 			if err == nil && status != http.StatusOK {
 				err = fmt.Errorf("a cancel-all is answered with status %d: %s", status, answer)
 			}
@@ -113,9 +114,9 @@ func (r *runner) probe(ctx context.Context, dustID uint64, over <-chan struct{})
 	var wrong error
 	for name, once := range probes {
 		all.Go(func() {
-			times := newPace()
+			times := check.NewPace()
 			var err error
-			for isOver := false; !isOver && err == nil; isOver = closed(over) {
+			for isOver := false; !isOver && err == nil; isOver = over.Err() != nil {
 				begun := time.Now()
 				err = once()
 				_ = times.RecordValue(int64(time.Since(begun)))
@@ -129,7 +130,7 @@ func (r *runner) probe(ctx context.Context, dustID uint64, over <-chan struct{})
 	return func() error {
 		all.Wait()
 		for n := range made {
-			r.truth.openAccount(account(n+1), product(unit, unit))
+			r.Opened(account(n+1), 1)
 		}
 		return wrong
 	}
@@ -137,7 +138,7 @@ func (r *runner) probe(ctx context.Context, dustID uint64, over <-chan struct{})
 
 // expect sends a frame of one command as a trader and demands an answer of that kind.
 func (r *runner) expect(ctx context.Context, kind string, xml []byte) error {
-	answers, err := ask(ctx, r.target(), xml)
+	answers, err := check.Ask(ctx, r.At, xml)
 	if err == nil && (len(answers) != 1 || answers[0].Kind != kind) {
 		err = fmt.Errorf("%s is answered with %+v", xml, answers)
 	}
@@ -160,7 +161,7 @@ func (r *runner) abuseStop(ctx context.Context) error {
 	if err := r.goesOn(ctx); err != nil {
 		return err
 	}
-	r.end.mayBeGone.Store(true)
+	r.End.MayBeGone.Store(true)
 	stop, cancel := context.WithTimeout(ctx, dustStop+stopGrace)
 	defer cancel()
 	begun := time.Now()

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"outcry/internal/check"
 	"outcry/internal/wire"
 )
 
@@ -61,7 +62,7 @@ func (r *runner) createMany(ctx context.Context, n int, add func(c *wire.Create,
 		for j := i; j < last; j++ {
 			add(c, j)
 		}
-		answers, err := ask(ctx, r.abuser, c.Append(nil))
+		answers, err := check.Ask(ctx, r.abuser, c.Append(nil))
 		if err != nil {
 			return accepted, refusal, err
 		}
@@ -82,12 +83,12 @@ func (r *runner) createMany(ctx context.Context, n int, add func(c *wire.Create,
 
 // There are accounts and symbols before the abuser comes: a round's linear symbol is one.
 const (
-	accountsBefore = accountCount + poorCount + 3
-	symbolsBefore  = symbolCount + 2
+	accountsBefore = check.AccountsOpened + 3
+	symbolsBefore  = check.SymbolsOpened + 2
 )
 
 func accountsFlags(r *runner) []string {
-	r.market.noCreates = true
+	r.NoCreates = true
 	return []string{fmt.Sprintf("--max-accounts=%d", r.size(accountsSmall, accountsLarge))}
 }
 
@@ -96,7 +97,7 @@ func (r *runner) abuseAccounts(ctx context.Context) error {
 	id := func(i int) string { return fmt.Sprintf("7%09d", i) }
 	n, refusal, err := r.createMany(ctx, bound-accountsBefore+overfill,
 		func(c *wire.Create, i int) { c.Account(wire.Account{ID: id(i), Balance: "1"}) },
-		func(i int) { r.truth.openAccount(id(i), product(unit, unit)) })
+		func(i int) { r.Opened(id(i), 1) })
 	if err != nil {
 		return err
 	}

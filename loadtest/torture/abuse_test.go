@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/check"
 	"outcry/internal/wire"
 	"outcry/loadtest/harness"
 )
@@ -46,7 +47,7 @@ func fakeExchange(t *testing.T, answer func(frame []byte) []byte) *runner {
 			}()
 		}
 	}()
-	return &runner{history: newHistory(), truth: newTruth(), abuser: target{addr: l.Addr().String()}, report: &Report{Abuse: make([]Abuse, 1)}}
+	return &runner{Session: check.NewSession(check.Target{}, nil), abuser: check.Target{Addr: l.Addr().String()}, report: &Report{Abuse: make([]Abuse, 1)}}
 }
 
 // opens answers a frame of orders: ids from first on, up to most of them, and then a refusal.
@@ -122,19 +123,12 @@ func TestAnOrderThatIsHeldBackIsNoticed(t *testing.T) {
 	require.ErrorContains(t, r.judgeBehind(replies(fmt.Sprintf(opened, 99)), []uint64{2, 1, 3, 4, 5}, 100), "old order 2 is answered")
 }
 
-func TestOrdersOfTheAbuserThatAreLostOrDoubledAreNoticed(t *testing.T) {
+func TestOrdersOfTheAbuserAreToldByTheirIDs(t *testing.T) {
 	r := fakeExchange(t, opens(7, 3, "full"))
 	ids, refusal, err := r.placeMany(context.Background(), dust, 3)
 	require.NoError(t, err)
 	require.Empty(t, refusal)
 	require.Equal(t, []uint64{7, 8, 9}, ids)
-	all := &r.history.abuse
-	require.NoError(t, all.match(&order{id: 7}))
-	require.ErrorContains(t, all.lost(), "is lost")
-	require.NoError(t, all.match(&order{id: 8}))
-	require.NoError(t, all.match(&order{id: 9}))
-	require.NoError(t, all.lost())
-	require.ErrorContains(t, all.match(&order{id: 10}), "twice")
 }
 
 func TestMemoryAndDescriptorsBeyondTheirBoundsAreNoticed(t *testing.T) {

@@ -12,52 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
+	"outcry/internal/check"
 	"outcry/internal/wire"
 )
-
-// tally is what the abuser's orders came to. They have no serial numbers: an order is
-// known by its id, once it was told.
-type tally struct {
-	sent int64
-	told map[uint64]bool // reports whether the tables still have to show it
-}
-
-// match takes in a row.
-func (t *tally) match(o *order) error {
-	t.told[o.id] = false
-	if int64(len(t.told)) > t.sent {
-		return fmt.Errorf("order %d of the abuser is there, and only %d were sent: one is there twice", o.id, t.sent)
-	}
-	return nil
-}
-
-// lost returns an error if an order was answered and is not in the tables.
-func (t *tally) lost() error {
-	for id, missing := range t.told {
-		if missing {
-			return fmt.Errorf("order %d of the abuser was answered with <opened> and is lost", id)
-		}
-	}
-	return nil
-}
-
-// took notes how long a trader waited.
-func (h *history) took(d time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_ = h.pace.RecordValue(min(int64(d), h.pace.HighestTrackableValue()))
-}
-
-// cutPace returns what took has noted, and begins anew.
-func (h *history) cutPace() *hdrhistogram.Histogram {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	was := h.pace
-	h.pace = newPace()
-	return was
-}
 
 // line is a connection of the abuser, on which it may also do what no client does.
 type line struct {
@@ -67,7 +24,7 @@ type line struct {
 
 // dialLine opens one, with its token where there is one. It ends with ctx.
 func (r *runner) dialLine(ctx context.Context) (*line, error) {
-	conn, err := dial(ctx, r.abuser)
+	conn, err := check.Dial(ctx, r.abuser)
 	if err != nil {
 		return nil, fmt.Errorf("torture: the abuser does not get in: %w", err)
 	}
@@ -81,7 +38,7 @@ func (l *line) send(frames ...[]byte) error {
 	for _, xml := range frames {
 		b = wire.AppendFrame(b, xml)
 	}
-	if err := l.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
+	if err := l.SetDeadline(time.Now().Add(check.ReplyTimeout)); err != nil {
 		return err
 	}
 	_, err := l.Write(b)
@@ -130,29 +87,8 @@ func (r *runner) orders(o abuserOrder, n int) []byte {
 	for range n {
 		t.Order(abuseSym, o.amount, o.limit)
 	}
-	r.history.mu.Lock()
-	defer r.history.mu.Unlock()
-	r.history.abuse.sent += int64(n)
+	r.BulkSent(n)
 	return t.Append(nil)
-}
-
-// toldOrders takes in answers to orders of the abuser, and returns the ids of those that
-// were accepted, and the first refusal.
-func (r *runner) toldOrders(answers []wire.Answer) (ids []uint64, refusal string) {
-	r.history.mu.Lock()
-	defer r.history.mu.Unlock()
-	for _, a := range answers {
-		if a.Kind != "opened" {
-			if refusal == "" {
-				refusal = a.Error
-			}
-			continue
-		}
-		id := number(a.ID)
-		r.history.abuse.told[id] = true
-		ids = append(ids, id)
-	}
-	return ids, refusal
 }
 
 // Frames of the abuser's orders, of which so many are under way at a time.
@@ -181,7 +117,7 @@ func (r *runner) placeMany(ctx context.Context, o abuserOrder, n int) (ids []uin
 			return ids, refusal, fmt.Errorf("torture: the abuser's orders: %w", err)
 		}
 		pending = pending[1:]
-		more, why := r.toldOrders(answers)
+		more, why := r.BulkTold(answers)
 		ids = append(ids, more...)
 		if refusal == "" {
 			refusal = why
@@ -195,7 +131,7 @@ const replyMax = 64 << 20
 
 // ask sends a request to the HTTP side and returns the status and up to 64 KiB of the answer.
 func (r *runner) askHTTP(ctx context.Context, method, path, token, body string) (status int, answer string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, check.ReplyTimeout)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, method, "http://"+r.server.HTTP+path, strings.NewReader(body))
 	if err != nil {

@@ -73,7 +73,7 @@ func schedule(plan map[string]int, r *rand.Rand) (rounds []string, err error) {
 }
 
 func (r *runner) kill(ctx context.Context) error {
-	r.end.mayBeGone.Store(true)
+	r.End.MayBeGone.Store(true)
 	r.server.Kill()
 	return r.killStarting(ctx)
 }
@@ -81,11 +81,11 @@ func (r *runner) kill(ctx context.Context) error {
 // killStarting starts the server and kills it before or as it is ready, one time
 // in four.
 func (r *runner) killStarting(ctx context.Context) error {
-	for r.r.IntN(4) == 0 {
+	for r.Rand.IntN(4) == 0 {
 		if err := r.launch(r.plain, "127.0.0.1:0"); err != nil {
 			return err
 		}
-		_ = wait(ctx, time.Duration(r.r.IntN(400))*time.Millisecond)
+		_ = wait(ctx, time.Duration(r.Rand.IntN(400))*time.Millisecond)
 		r.server.Kill()
 		r.report.KilledStarting++
 	}
@@ -98,7 +98,7 @@ func (r *runner) killBehind(ctx context.Context) error {
 	if err := r.letTrade(ctx); err != nil {
 		return err
 	}
-	r.end.mayBeGone.Store(true)
+	r.End.MayBeGone.Store(true)
 	r.server.Kill()
 	return nil
 }
@@ -116,8 +116,8 @@ func (r *runner) killPostgres(ctx context.Context) error {
 }
 
 func (r *runner) killBoth(ctx context.Context) error {
-	r.end.mayBeGone.Store(true)
-	if r.r.IntN(2) == 0 {
+	r.End.MayBeGone.Store(true)
+	if r.Rand.IntN(2) == 0 {
 		r.pg.Kill()
 		r.server.Kill()
 	} else {
@@ -145,7 +145,7 @@ func (r *runner) slowPostgres(ctx context.Context) error {
 }
 
 func (r *runner) cutPostgres(ctx context.Context) error {
-	for range 1 + r.r.IntN(5) {
+	for range 1 + r.Rand.IntN(5) {
 		r.pg.Cut()
 		if err := wait(ctx, r.some(100*time.Millisecond)); err != nil {
 			return err
@@ -172,14 +172,14 @@ func (r *runner) clockFile() string { return filepath.Join(r.Dir, "clock-offset"
 
 // changeToSteppableClock replaces the server by one whose clock can be stepped.
 func (r *runner) changeToSteppableClock(ctx context.Context) error {
-	r.end.mayBeGone.Store(true)
+	r.End.MayBeGone.Store(true)
 	r.server.Kill()
 	return r.start(ctx, r.clock)
 }
 
 func (r *runner) stepClock(ctx context.Context) error {
 	for range 5 {
-		seconds := r.r.IntN(2*86400) - 86400
+		seconds := r.Rand.IntN(2*86400) - 86400
 		file := r.clockFile() + ".new"
 		if err := os.WriteFile(file, fmt.Append(nil, seconds), 0o600); err != nil {
 			return fmt.Errorf("torture: step the clock: %w", err)
@@ -196,7 +196,7 @@ func (r *runner) stepClock(ctx context.Context) error {
 
 // some draws a time up to most.
 func (r *runner) some(most time.Duration) time.Duration {
-	return time.Duration(r.r.Int64N(int64(most)))
+	return time.Duration(r.Rand.Int64N(int64(most)))
 }
 
 // wait lets time pass: faults last.

@@ -1,4 +1,4 @@
-package torture
+package check
 
 import (
 	"context"
@@ -43,19 +43,9 @@ type frame struct {
 	account  *sentAccount // of a create
 }
 
-// market says what clients trade.
-type market struct {
-	symbols  []string
-	accounts []string // with money and shares for everything
-	poor     []string // that live from hand to mouth: what they spend, they have just earned
-
-	idle      string // account that has nothing open, in an exchange that is abused
-	noCreates bool   // accounts run out in this round
-}
-
 const (
-	// replyTimeout is how long an exchange that is up may take to answer.
-	replyTimeout = 60 * time.Second
+	// ReplyTimeout is how long an exchange that is up may take to answer.
+	ReplyTimeout = 60 * time.Second
 
 	// connectAgain is how long a client waits before it connects again.
 	connectAgain = 2 * time.Millisecond
@@ -69,21 +59,21 @@ const (
 // client trades until it is told to stop, or the exchange is gone.
 type client struct {
 	r       *rand.Rand
-	at      target
-	market  market
+	at      Target
+	session *Session // whose market it is
 	history *history
 	mine    []own        // orders that were accepted in this round
 	told    []*sentOrder // those of them that have a ref
 	lost    []*sentOrder // that have a ref, and no answer since the connection was cut
-	end     *ending
+	end     *Ending
 }
 
-// ending says whether the exchange may end just now, and how.
-type ending struct {
-	mayBeGone atomic.Bool
-	inOrder   atomic.Bool // it was asked to end: it says so on every connection
-	comesBack atomic.Bool // at the same address, and clients go on there
-	full      atomic.Bool // it may refuse connections, so that clients keep theirs
+// Ending says whether the exchange may end just now, and how.
+type Ending struct {
+	MayBeGone atomic.Bool
+	InOrder   atomic.Bool // it was asked to end: it says so on every connection
+	ComesBack atomic.Bool // at the same address, and clients go on there
+	Full      atomic.Bool // it may refuse connections, so that clients keep theirs
 }
 
 // own is an order that a client may cancel.
@@ -99,19 +89,19 @@ type own struct {
 func (c *client) run(stop <-chan struct{}) {
 	for !closed(stop) {
 		served := false
-		conn, err := dial(context.Background(), c.at)
+		conn, err := Dial(context.Background(), c.at)
 		if err == nil {
 			served, err = c.trade(conn.Raw(), stop)
 			conn.Close()
 		}
 		switch {
 		case err == nil || errors.Is(err, errCut):
-		case c.end.inOrder.Load() && served && !errors.As(err, new(lastWordsError)):
+		case c.end.InOrder.Load() && served && !errors.As(err, new(lastWordsError)):
 			c.history.complain("an orderly stop ended a connection without a reason: %v", err)
 			return
-		case c.end.full.Load(), c.end.mayBeGone.Load() && c.end.comesBack.Load():
+		case c.end.Full.Load(), c.end.MayBeGone.Load() && c.end.ComesBack.Load():
 			time.Sleep(connectAgain)
-		case c.end.mayBeGone.Load():
+		case c.end.MayBeGone.Load():
 			return
 		default:
 			c.history.complain("a connection ended although the exchange is up: %v", err)
@@ -143,17 +133,17 @@ func (c *client) trade(conn net.Conn, stop <-chan struct{}) (served bool, err er
 			frames[i] = c.frame()
 			bytes = wire.AppendFrame(bytes, frames[i].xml)
 		}
-		if err := conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(ReplyTimeout)); err != nil {
 			return served, err
 		}
 		switch cut := c.r.IntN(200); {
-		case c.end.full.Load():
+		case c.end.Full.Load():
 		case cut == 0:
 			return served, c.cutFrame(conn, bytes, frames)
 		case cut == 1:
 			_, err := conn.Write(bytes)
 			c.unread(frames)
-			c.count(func(n *counts) { n.ConnectionsCut++ })
+			c.count(func(n *Counts) { n.ConnectionsCut++ })
 			return served, errors.Join(err, errCut)
 		}
 		begun := time.Now()
@@ -177,12 +167,12 @@ func (c *client) cutFrame(conn net.Conn, bytes []byte, frames []*frame) error {
 	last := frames[len(frames)-1]
 	c.history.mark(last, cutOff)
 	c.unread(frames)
-	c.count(func(n *counts) { n.FramesCut++ })
+	c.count(func(n *Counts) { n.FramesCut++ })
 	_, err := conn.Write(bytes[:len(bytes)-1-c.r.IntN(len(last.xml))])
 	return errors.Join(err, errCut)
 }
 
-func (c *client) count(f func(*counts)) {
+func (c *client) count(f func(*Counts)) {
 	c.history.mu.Lock()
 	defer c.history.mu.Unlock()
 	f(&c.history.counts)
@@ -221,7 +211,7 @@ type lastWordsError string
 
 func (e lastWordsError) Error() string { return "the exchange says: " + string(e) }
 
-// lastWords returns a lastWordsError, nil where the answer is none. It is about no
+// lastWords returns a lastWordsError, nil if the answer is none. It is about no
 // command: all that is sent here has attributes.
 func lastWords(a *wire.Answer) error {
 	if a.Kind != "error" || a.ID != "" || a.Sym != "" {
@@ -233,16 +223,16 @@ func lastWords(a *wire.Answer) error {
 // frame makes one at random.
 func (c *client) frame() *frame {
 	f := new(frame)
-	if c.r.IntN(25) == 0 && !c.market.noCreates {
-		a := c.history.account(c.market.symbols[c.r.IntN(len(c.market.symbols))])
+	if c.r.IntN(25) == 0 && !c.session.NoCreates {
+		a := c.history.account(c.session.Symbols[c.r.IntN(len(c.session.Symbols))])
 		f.account, f.commands = a, []command{{kind: create}, {kind: create}}
 		f.xml = new(wire.Create).Account(wire.Account{ID: a.id, Balance: decimal(a.balance)}).
 			Symbol(a.sym, wire.Placement{Account: a.id, Shares: decimal(a.shares)}).Append(nil)
 		return f
 	}
-	account := c.market.accounts[c.r.IntN(len(c.market.accounts))]
+	account := c.session.accounts[c.r.IntN(len(c.session.accounts))]
 	if c.r.IntN(2) == 0 {
-		account = c.market.poor[c.r.IntN(len(c.market.poor))]
+		account = c.session.poor[c.r.IntN(len(c.session.poor))]
 	}
 	canceled := own{}
 	if len(c.mine) > 0 && c.r.IntN(3) == 0 {
@@ -285,22 +275,22 @@ func (c *client) frame() *frame {
 
 func (c *client) order(account string) *sentOrder {
 	amount := int64(1 + c.r.IntN(sharesMax))
-	if slices.Contains(c.market.poor, account) {
+	if slices.Contains(c.session.poor, account) {
 		amount = (amount + 3) / 4
 	}
 	if c.r.IntN(2) == 0 {
 		amount = -amount
 	}
 	limit := int64(priceMiddle + priceTick*(c.r.IntN(2*priceSpread+1)-priceSpread))
-	o := c.history.order(account, c.market.symbols[c.r.IntN(len(c.market.symbols))], amount, limit)
+	o := c.history.order(account, c.session.Symbols[c.r.IntN(len(c.session.Symbols))], amount, limit)
 	if c.r.IntN(3) > 0 {
 		o.give()
 	}
 	return o
 }
 
-// ask sends one frame on a connection of its own and returns the answers.
-func ask(ctx context.Context, at target, xml []byte) ([]wire.Answer, error) {
+// Ask sends one frame on a connection of its own and returns the answers.
+func Ask(ctx context.Context, at Target, xml []byte) ([]wire.Answer, error) {
 	all, err := askAll(ctx, at, [][]byte{xml})
 	if err != nil {
 		return nil, err
@@ -309,8 +299,8 @@ func ask(ctx context.Context, at target, xml []byte) ([]wire.Answer, error) {
 }
 
 // askAll sends frames one after another and returns the answers to each.
-func askAll(ctx context.Context, at target, frames [][]byte) ([][]wire.Answer, error) {
-	conn, err := dial(ctx, at)
+func askAll(ctx context.Context, at Target, frames [][]byte) ([][]wire.Answer, error) {
+	conn, err := Dial(ctx, at)
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +308,7 @@ func askAll(ctx context.Context, at target, frames [][]byte) ([][]wire.Answer, e
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	all := make([][]wire.Answer, len(frames))
 	for i, xml := range frames {
-		if err := conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(ReplyTimeout)); err != nil {
 			return nil, err
 		}
 		conn.SendFrame(xml)
@@ -327,22 +317,22 @@ func askAll(ctx context.Context, at target, frames [][]byte) ([][]wire.Answer, e
 		}
 		reply, err := conn.NextReply()
 		if err != nil {
-			return nil, fmt.Errorf("torture: no reply to %.200s: %w", xml, err)
+			return nil, fmt.Errorf("check: no reply to %.200s: %w", xml, err)
 		}
 		if all[i], err = wire.ParseReply(reply); err != nil {
-			return nil, fmt.Errorf("torture: reply to %.200s: %w", xml, err)
+			return nil, fmt.Errorf("check: reply to %.200s: %w", xml, err)
 		}
 	}
 	return all, nil
 }
 
-// target is the exchange as one client reaches it.
-type target struct {
-	addr  string
-	token string // "" without --auth
+// Target is the exchange as one client reaches it.
+type Target struct {
+	Addr  string
+	Token string // "" without --auth
 }
 
-// dial connects to the exchange.
-func dial(ctx context.Context, at target) (*api.Conn, error) {
-	return api.DialConn(ctx, at.addr, api.Options{DialTimeout: replyTimeout, Token: at.token})
+// Dial connects to the exchange.
+func Dial(ctx context.Context, at Target) (*api.Conn, error) {
+	return api.DialConn(ctx, at.Addr, api.Options{DialTimeout: ReplyTimeout, Token: at.Token})
 }

@@ -1,4 +1,4 @@
-package torture
+package check
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func (h *history) match(t *truth) error {
 			return err
 		}
 	}
-	if err := h.abuse.lost(); err != nil {
+	if err := h.bulk.lost(); err != nil {
 		return err
 	}
 	for n, s := range h.orders {
@@ -41,8 +41,8 @@ func (h *history) match(t *truth) error {
 }
 
 func (h *history) matchOrder(o *order) error {
-	if isAbuser(o.account) {
-		return h.abuse.match(o)
+	if h.bulk.accounts[o.account] {
+		return h.bulk.match(o)
 	}
 	s := h.orders[serial(o.amount)]
 	switch {

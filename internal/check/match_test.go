@@ -1,4 +1,4 @@
-package torture
+package check
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 // sentStory is what a client sent: an order that was answered and canceled after an
 // execution, one that was refused, one without an answer, one whose frame was cut.
 func sentStory() (h *history, told, no, unknown, cut *sentOrder) {
-	h = newHistory()
+	h = newHistory(nil)
 	answer := func(o *sentOrder, a wire.Answer) {
 		a.Sym, a.Amount, a.Limit = o.sym, decimal(o.amount), decimal(o.limit)
 		h.noteOrder(o, &a)
@@ -132,7 +132,7 @@ func TestAccountsAreMatchedToo(t *testing.T) {
 		{"of nobody", "never asked for", answered, func(a *sentAccount) []string { return []string{"9999999999 1"} }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := newHistory()
+			h := newHistory(nil)
 			a := h.account("S")
 			a.opened, a.placed = c.fate, c.fate
 			opened, placed := []string{a.id + " " + decimal(a.balance)}, []string{a.id + " S " + decimal(a.shares)}

@@ -1,4 +1,4 @@
-package torture
+package check
 
 import (
 	"context"
@@ -63,8 +63,8 @@ type pendingOp struct {
 func (l *linearHistory) now() int64 { return int64(time.Since(l.start)) }
 
 // trade runs one client of the symbol.
-func (l *linearHistory) trade(n int, r *rand.Rand, at target, account string, h *history, stop <-chan struct{}) error {
-	conn, err := dial(context.Background(), at)
+func (l *linearHistory) trade(n int, r *rand.Rand, at Target, account string, h *history, stop <-chan struct{}) error {
+	conn, err := Dial(context.Background(), at)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (l *linearHistory) trade(n int, r *rand.Rand, at target, account string, h 
 }
 
 func (l *linearHistory) exchange(conn *api.Conn, xml []byte) (*wire.Answer, error) {
-	if err := conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(ReplyTimeout)); err != nil {
 		return nil, err
 	}
 	conn.SendFrame(xml)
@@ -124,7 +124,7 @@ func (l *linearHistory) exchange(conn *api.Conn, xml []byte) (*wire.Answer, erro
 		return nil, err
 	}
 	if len(answers) != 1 {
-		return nil, fmt.Errorf("torture: %d answers to one command: %s", len(answers), reply)
+		return nil, fmt.Errorf("check: %d answers to one command: %s", len(answers), reply)
 	}
 	return &answers[0], lastWords(&answers[0])
 }

@@ -1,4 +1,4 @@
-package torture
+package check
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ const (
 // sentOrder is an order as its client knows it.
 type sentOrder struct {
 	account, sym  string
-	ref           string // "" where it has none
+	ref           string // "" if it has none
 	amount, limit int64  // in units of 10^-8; a negative amount sells
 	fate          fate
 	after         uint64      // the highest id that was known when it was sent
@@ -66,15 +66,15 @@ type history struct {
 	ids      map[uint64]int64 // serials of answered orders
 	recent   []uint64         // ids that were told in this round
 	highest  uint64           // id
-	counts   counts
+	counts   Counts
 	wrong    []string
 	silence  silence
 	pace     *hdrhistogram.Histogram // times from a batch of frames to each of its replies, since the last cutPace
-	abuse    tally
+	bulk     bulk
 }
 
-// counts are figures of a whole run.
-type counts struct {
+// Counts are figures of a whole run.
+type Counts struct {
 	Sent            int64            `json:"sent"` // orders
 	Answered        int64            `json:"answered"`
 	Refused         int64            `json:"refused"`
@@ -92,9 +92,9 @@ type counts struct {
 	Errors          map[string]int64 `json:"errors"` // by text, without its figures
 }
 
-func newHistory() *history {
+func newHistory(accounts []string) *history {
 	return &history{orders: map[int64]*sentOrder{}, accounts: map[string]*sentAccount{}, ids: map[uint64]int64{},
-		counts: counts{Errors: map[string]int64{}}, pace: newPace(), abuse: tally{told: map[uint64]bool{}}}
+		counts: Counts{Errors: map[string]int64{}}, pace: NewPace(), bulk: newBulk(accounts)}
 }
 
 // order makes an order that is about to be sent. amount is in whole shares.
@@ -103,7 +103,7 @@ func (h *history) order(account, sym string, amount, limit int64) *sentOrder {
 	defer h.mu.Unlock()
 	h.last++
 	if h.last >= serialMax {
-		panic("torture: a run has at most 99,999,999 orders")
+		panic("check: a session has at most 99,999,999 orders")
 	}
 	n := amount*unit + h.last
 	if amount < 0 {
@@ -139,7 +139,7 @@ func (h *history) mark(f *frame, fate fate) {
 	}
 }
 
-// someID returns an id that somebody was told lately, 0 where nobody was.
+// someID returns an id that somebody was told lately, 0 if nobody was.
 func (h *history) someID(pick func(n int) int) uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -299,7 +299,7 @@ func (h *history) complaints() []string {
 }
 
 // figures returns a copy of the counts.
-func (h *history) figures() counts {
+func (h *history) figures() Counts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.counts

@@ -1,4 +1,4 @@
-package torture
+package check
 
 import (
 	"math/big"

@@ -1,12 +1,9 @@
-package torture
+package check
 
 import (
-	"context"
 	"fmt"
 	"math/big"
 	"slices"
-
-	"github.com/jackc/pgx/v5"
 
 	"outcry/internal/wire"
 )
@@ -108,30 +105,6 @@ func (t *truth) settleCancels(r *rows) error {
 	return nil
 }
 
-// compare demands that the tables' balances and positions are the truth's, to the
-// last fraction, and that each symbol has the shares that were placed.
-func (t *truth) compare(ctx context.Context, tx pgx.Tx) error {
-	accounts, err := readHoldings(ctx, tx, `SELECT id, '', balance::text, held::text FROM accounts`)
-	if err != nil {
-		return err
-	}
-	positions, err := readHoldings(ctx, tx, `SELECT sym, account, shares::text, held::text FROM positions`)
-	if err != nil {
-		return err
-	}
-	cash := map[[2]string]*holding{}
-	for id, h := range t.cash {
-		cash[[2]string{id}] = h
-	}
-	if err := compareHoldings("account", accounts, cash, 16); err != nil {
-		return err
-	}
-	if err := compareHoldings("position", positions, t.shares, 8); err != nil {
-		return err
-	}
-	return t.conserved()
-}
-
 // conserved demands that nothing is negative, and that each symbol has the shares
 // that were placed. Cash needs no sum: each balance was compared with its own.
 func (t *truth) conserved() error {
@@ -158,27 +131,6 @@ func (t *truth) conserved() error {
 		}
 	}
 	return nil
-}
-
-// readHoldings reads a table of two keys, what is free and what is held.
-func readHoldings(ctx context.Context, tx pgx.Tx, sql string) (map[[2]string][2]string, error) {
-	found, err := tx.Query(ctx, sql)
-	if err != nil {
-		return nil, fmt.Errorf("torture: holdings: %w", err)
-	}
-	defer found.Close()
-	table := map[[2]string][2]string{}
-	for found.Next() {
-		var key, have [2]string
-		if err := found.Scan(&key[0], &key[1], &have[0], &have[1]); err != nil {
-			return nil, fmt.Errorf("torture: holdings: %w", err)
-		}
-		table[key] = have
-	}
-	if err := found.Err(); err != nil {
-		return nil, fmt.Errorf("torture: holdings: %w", err)
-	}
-	return table, nil
 }
 
 // compareHoldings compares a table with what it has to hold. A row of zeros may be

@@ -1,13 +1,10 @@
-package torture
+package check
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math/big"
 	"slices"
-
-	"github.com/jackc/pgx/v5"
 
 	"outcry/internal/wire"
 )
@@ -107,69 +104,6 @@ func (t *truth) position(sym, account string) *holding {
 		t.shares[key] = &holding{new(big.Int), new(big.Int)}
 	}
 	return t.shares[key]
-}
-
-// rows are what a look at the tables brings.
-type rows struct {
-	orders   []*order // new ones, by id, with what the table says of them
-	open     map[uint64]int64
-	canceled map[uint64]cancelRow // of new orders and of those that were open
-	fills    map[uint64][]fill    // by aggressing order
-}
-
-// read reads what is new. Everything is of one moment.
-func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
-	r := &rows{open: map[uint64]int64{}, canceled: map[uint64]cancelRow{}, fills: map[uint64][]fill{}}
-	var was []int64
-	for id, o := range t.orders {
-		if o.open > 0 {
-			was = append(was, int64(id))
-		}
-	}
-	found, err := tx.Query(ctx, `SELECT id, account, sym, (amount * 100000000)::bigint, (limit_price * 100000000)::bigint,
-		(open * 100000000)::bigint, canceled::text, coalesce(canceled_at::text, ''),
-		(SELECT seq FROM order_log WHERE order_log.id = orders.id), coalesce((SELECT seq FROM cancel_log WHERE order_id = orders.id), 0)
-		FROM orders WHERE id > $1 OR id = ANY($2) ORDER BY id`, int64(t.last), was)
-	if err != nil {
-		return nil, fmt.Errorf("torture: orders: %w", err)
-	}
-	defer found.Close()
-	for found.Next() {
-		o := new(order)
-		var open int64
-		var canceled cancelRow
-		if err := found.Scan(&o.id, &o.account, &o.sym, &o.amount, &o.limit, &open, &canceled.shares, &canceled.at, &o.seq, &canceled.seq); err != nil {
-			return nil, fmt.Errorf("torture: orders: %w", err)
-		}
-		r.open[o.id] = open
-		if canceled.at != "" {
-			r.canceled[o.id] = canceled
-		}
-		if o.id > t.last {
-			r.orders = append(r.orders, o)
-		}
-	}
-	if err := found.Err(); err != nil {
-		return nil, fmt.Errorf("torture: orders: %w", err)
-	}
-	found, err = tx.Query(ctx, `SELECT aggressing_order, CASE WHEN aggressing_order = buy_order THEN sell_order ELSE buy_order END,
-		(shares * 100000000)::bigint, (price * 100000000)::bigint, time::text
-		FROM executions WHERE aggressing_order > $1 ORDER BY aggressing_order, n`, int64(t.last))
-	if err != nil {
-		return nil, fmt.Errorf("torture: executions: %w", err)
-	}
-	defer found.Close()
-	for found.Next() {
-		var f fill
-		if err := found.Scan(&f.aggressing, &f.resting, &f.shares, &f.price, &f.time); err != nil {
-			return nil, fmt.Errorf("torture: executions: %w", err)
-		}
-		r.fills[f.aggressing] = append(r.fills[f.aggressing], f)
-	}
-	if err := found.Err(); err != nil {
-		return nil, fmt.Errorf("torture: executions: %w", err)
-	}
-	return r, nil
 }
 
 // advance does what is new again. The error names the first thing that cannot be.

@@ -1,4 +1,4 @@
-package torture
+package check
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 
 func TestTheLongestSilenceIsBetweenAnswersOfAnybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHistory()
+		h := newHistory(nil)
 		answer := func() { h.note(new(frame), nil) }
 		answer()
 		time.Sleep(time.Hour) // before anybody listens

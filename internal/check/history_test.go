@@ -1,4 +1,4 @@
-package torture
+package check
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func TestWhatMayRefuseAnOrder(t *testing.T) {
 		{"", "insufficient shares", true},
 		{"R", "account 1 has used ref R for something else", false},
 	} {
-		h := newHistory()
+		h := newHistory(nil)
 		o := h.order("1", "S", 3, unit)
 		o.ref = test.ref
 		h.noteOrder(o, &wire.Answer{Kind: "error", Sym: o.sym, Amount: decimal(o.amount), Limit: decimal(o.limit), Ref: o.ref, Error: test.text})

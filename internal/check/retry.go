@@ -1,4 +1,4 @@
-package torture
+package check
 
 import (
 	"cmp"
@@ -87,23 +87,23 @@ func sameOpened(a, b wire.Answer) bool {
 	return a.Kind == b.Kind && a.Sym == b.Sym && a.Amount == b.Amount && a.Limit == b.Limit && a.ID == b.ID && a.Ref == b.Ref && a.Error == b.Error
 }
 
-// retryAll sends every order again that has a ref and no answer; then those that have
+// RetryAll sends every order again that has a ref and no answer; then those that have
 // one, the newest of the round and some older ones, and asks for them by their refs. The
 // exchange is up, and no client trades.
-func (r *runner) retryAll(ctx context.Context) error {
-	lost, told := r.history.withRefs()
-	if err := r.sendAgain(ctx, lost, retry); err != nil {
+func (s *Session) RetryAll(ctx context.Context) error {
+	lost, told := s.history.withRefs()
+	if err := s.sendAgain(ctx, lost, retry); err != nil {
 		return err
 	}
 	slices.SortFunc(told, func(a, b *sentOrder) int { return cmp.Compare(b.id, a.id) })
 	told = told[:min(len(told), againMax)]
-	for range min(againOld, len(r.oldSent)) {
-		told = append(told, r.oldSent[r.r.IntN(len(r.oldSent))])
+	for range min(againOld, len(s.oldSent)) {
+		told = append(told, s.oldSent[s.Rand.IntN(len(s.oldSent))])
 	}
-	if err := r.sendAgain(ctx, told, repeat); err != nil {
+	if err := s.sendAgain(ctx, told, repeat); err != nil {
 		return err
 	}
-	if wrong := r.history.complaints(); len(wrong) > 0 {
+	if wrong := s.history.complaints(); len(wrong) > 0 {
 		return fmt.Errorf("a client that sends again sees: %s", wrong[0])
 	}
 	return nil
@@ -127,7 +127,7 @@ func (h *history) withRefs() (lost, told []*sentOrder) {
 }
 
 // sendAgain sends orders again, one account's in a frame.
-func (r *runner) sendAgain(ctx context.Context, orders []*sentOrder, k kind) error {
+func (s *Session) sendAgain(ctx context.Context, orders []*sentOrder, k kind) error {
 	byAccount := func(a, b *sentOrder) int {
 		return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(serial(a.amount), serial(b.amount)))
 	}
@@ -147,12 +147,12 @@ func (r *runner) sendAgain(ctx context.Context, orders []*sentOrder, k kind) err
 		}
 		frames, sent = append(frames, t.Append(nil)), append(sent, commands)
 	}
-	replies, err := askAll(ctx, r.target(), frames)
+	replies, err := askAll(ctx, s.At, frames)
 	if err != nil {
 		return err
 	}
 	for n, answers := range replies {
-		r.history.note(&frame{xml: frames[n], commands: sent[n]}, answers)
+		s.history.note(&frame{xml: frames[n], commands: sent[n]}, answers)
 	}
 	return nil
 }
