@@ -37,7 +37,7 @@ var commands = []command{
 	{"torture", "break an exchange at random moments and prove that nothing is lost", runTorture},
 	{"restart", "restart an exchange while clients trade: nothing is lost, and it is away for less than a second", runRestart},
 	{"growth", "let history grow and look at restarts, journal and memory", runGrowth},
-	{"planted", "plant bugs and prove that the torture run and the tests notice", runPlanted},
+	{"mutation", "break promises in copies of the source and prove that the torture run and the tests notice", runMutation},
 }
 
 // errUsage is wrapped where the arguments are wrong.

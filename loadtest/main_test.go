@@ -50,8 +50,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"goals", "more"}, exitUsage, `"more"`},
 		{[]string{"soak", "-duration", "1s"}, exitUsage, "-duration 1s"},
 		{[]string{"soak", "-rate", "-1"}, exitUsage, "-rate -1"},
-		{[]string{"planted", "-help"}, exitOK, "answer-before-sync"},
-		{[]string{"planted", "none"}, exitUsage, `"none"`},
+		{[]string{"mutation", "-help"}, exitOK, "answer-before-sync"},
+		{[]string{"mutation", "none"}, exitUsage, `"none"`},
 	} {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, c.status, run(context.Background(), c.args, &stdout, &stderr), "%v: %s", c.args, &stderr)

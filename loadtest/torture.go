@@ -8,8 +8,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"outcry/loadtest/torture"
@@ -70,7 +68,7 @@ func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	return nil
 }
 
-// parsePlan reads fault=rounds, comma-separated.
+// parsePlan reads a plan that may also be the name of one.
 func parsePlan(plan string) (map[string]int, error) {
 	switch plan {
 	case "short":
@@ -78,29 +76,11 @@ func parsePlan(plan string) (map[string]int, error) {
 	case "long":
 		plan = longPlan
 	}
-	rounds := map[string]int{}
-	for part := range strings.SplitSeq(plan, ",") {
-		name, count, _ := strings.Cut(part, "=")
-		n, err := strconv.Atoi(count)
-		faults := named(name)
-		if len(faults) == 0 || err != nil || n < 0 {
-			return nil, fmt.Errorf("%w: -plan: %q is not fault=rounds (-help lists the faults)", errUsage, part)
-		}
-		for _, fault := range faults {
-			rounds[fault] += n
-		}
+	rounds, err := torture.ParsePlan(plan)
+	if err != nil {
+		return nil, fmt.Errorf("%w: -plan: %w (-help lists the faults)", errUsage, err)
 	}
 	return rounds, nil
-}
-
-// named returns the fault of that name; all faults of abuse for "abuse".
-func named(name string) (faults []string) {
-	for fault := range torture.Faults() {
-		if fault == name || name == "abuse" && strings.HasPrefix(fault, "abuse-") {
-			faults = append(faults, fault)
-		}
-	}
-	return faults
 }
 
 // writer is a report.

@@ -8,7 +8,6 @@ package harness
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,11 +22,6 @@ import (
 	"syscall"
 	"time"
 )
-
-// Edit replaces a piece of a source file before a build: Old, which must occur in
-// File exactly once, becomes New. File is relative to the repository. The file on
-// disk stays as it is.
-type Edit struct{ File, Old, New string }
 
 // Root returns the directory of the repository that the running command belongs
 // to, which is the one of the working directory.
@@ -70,44 +64,6 @@ func Machine() string {
 		text += ", kernel " + strings.TrimSpace(string(kernel))
 	}
 	return text + ", " + runtime.Version()
-}
-
-// Overlay writes the edited files below dir and returns the path of a file for
-// the go command's -overlay flag. The error names an edit whose Old is not there
-// exactly once: the source has moved on.
-func Overlay(root, dir string, edits []Edit) (string, error) {
-	texts := map[string]string{}
-	for _, e := range edits {
-		path := filepath.Join(root, filepath.FromSlash(e.File))
-		text, ok := texts[path]
-		if !ok {
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return "", fmt.Errorf("harness: edit: %w", err)
-			}
-			text = string(b)
-		}
-		if n := strings.Count(text, e.Old); n != 1 {
-			return "", fmt.Errorf("harness: edit %s: %q is there %d times, not once", e.File, e.Old, n)
-		}
-		texts[path] = strings.Replace(text, e.Old, e.New, 1)
-	}
-	replace := map[string]string{}
-	for path, text := range texts {
-		replace[path] = filepath.Join(dir, fmt.Sprintf("edited-%d.go", len(replace)))
-		if err := os.WriteFile(replace[path], []byte(text), 0o600); err != nil {
-			return "", fmt.Errorf("harness: edit: %w", err)
-		}
-	}
-	b, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", fmt.Errorf("harness: edit: %w", err)
-	}
-	overlay := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlay, b, 0o600); err != nil {
-		return "", fmt.Errorf("harness: edit: %w", err)
-	}
-	return overlay, nil
 }
 
 // Build builds a command of the repository, such as ./cmd/outcryd, into dir with

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,6 +54,27 @@ func Faults() map[string]string {
 		all[name] = f.about
 	}
 	return all
+}
+
+// ParsePlan reads rounds of faults, as "kill=8,stop=2"; "abuse=1" is one of each whose
+// name begins so. The error names the part that is wrong.
+func ParsePlan(plan string) (map[string]int, error) {
+	rounds := map[string]int{}
+	for part := range strings.SplitSeq(plan, ",") {
+		name, count, _ := strings.Cut(part, "=")
+		n, err := strconv.Atoi(count)
+		known := false
+		for fault := range faults {
+			if fault == name || name == "abuse" && isAbuse(fault) {
+				rounds[fault] += n
+				known = true
+			}
+		}
+		if !known || err != nil || n < 0 {
+			return nil, fmt.Errorf("torture: %q is not fault=rounds", part)
+		}
+	}
+	return rounds, nil
 }
 
 // schedule draws the order of the rounds.
@@ -158,15 +180,15 @@ func (r *runner) cutPostgres(ctx context.Context) error {
 // that a file holds. The machine's clock is left alone.
 const clockVariable = "OUTCRY_TORTURE_CLOCK"
 
-var clockEdits = []harness.Edit{
-	{File: "internal/engine/engine.go", Old: "import (\n", New: "import (\n\t\"os\"\n\t\"strconv\"\n"},
-	{File: "internal/engine/engine.go", Old: "o.Now = func() int64 { return time.Now().UnixNano() }",
-		New: `o.Now = func() int64 {
-			b, _ := os.ReadFile(os.Getenv("` + clockVariable + `"))
-			n, _ := strconv.ParseInt(string(b), 10, 64)
-			return time.Now().UnixNano() + n*int64(time.Second)
-		}`},
-}
+var clockEdits = []harness.Edit{{
+	File: "internal/engine", Imports: []string{"os", "strconv"},
+	Old: "o.Now = func() int64 { return time.Now().UnixNano() }",
+	New: `o.Now = func() int64 {
+		b, _ := os.ReadFile(os.Getenv("` + clockVariable + `"))
+		n, _ := strconv.ParseInt(string(b), 10, 64)
+		return time.Now().UnixNano() + n*int64(time.Second)
+	}`,
+}}
 
 func (r *runner) clockFile() string { return filepath.Join(r.Dir, "clock-offset") }
 

@@ -33,7 +33,7 @@ type Options struct {
 	Load    time.Duration  // longest time from the start of a round to its fault
 	Large   bool           // abuse has the sizes of a real attack, and not those of a test
 	Resting int            // orders that rest in the books from the begin on, away from where is traded
-	Edits   []harness.Edit // changes to the server's source, for bugs that are planted
+	Edits   []harness.Edit // changes to the server's source, for mutations
 	Dir     string         // for the data, the logs and the programs; "" for a temporary one, removed after a run without failure
 	Out     io.Writer      // progress, a line a round
 }
