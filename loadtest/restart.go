@@ -42,7 +42,7 @@ func runRestart(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	fmt.Fprintf(stdout, "seed %d\n", o.Seed)
 	result, err := torture.Run(ctx, o)
 	if *report != "" {
-		if reportErr := writeReport(*report, result); reportErr != nil {
+		if reportErr := writeTo(*report, result.WriteJSON); reportErr != nil {
 			return reportErr
 		}
 	}

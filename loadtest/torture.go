@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -56,7 +55,7 @@ func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	fmt.Fprintf(stdout, "seed %d\n", o.Seed)
 	result, err := torture.Run(ctx, o)
 	if *report != "" {
-		if reportErr := writeReport(*report, result); reportErr != nil {
+		if reportErr := writeTo(*report, result.WriteJSON); reportErr != nil {
 			return reportErr
 		}
 	}
@@ -81,19 +80,4 @@ func parsePlan(plan string) (map[string]int, error) {
 		return nil, fmt.Errorf("%w: -plan: %w (-help lists the faults)", errUsage, err)
 	}
 	return rounds, nil
-}
-
-// writer is a report.
-type writer interface{ WriteJSON(io.Writer) error }
-
-func writeReport(path string, r writer) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := r.WriteJSON(file); err != nil {
-		file.Close()
-		return err
-	}
-	return file.Close()
 }

@@ -52,10 +52,6 @@ func Merge(seconds []Second) Second {
 	return sum
 }
 
-// Millis returns the latency that a share q of the frames, from 0 to 1, stayed at or
-// below, in milliseconds.
-func (s Second) Millis(q float64) float64 { return float64(quantile(s.Latency, q)) / 1e6 }
-
 // Rate returns answered frames a second.
 func (r *Result) Rate() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
 

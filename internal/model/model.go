@@ -1,7 +1,7 @@
 // Package model is the exchange a second time: slow, obvious, and written from
 // docs/PROTOCOL.md alone. It shares no code with the exchange that it is compared
 // with. Numbers are big.Int, books are lists that are searched from the front,
-// nothing is ever stored. Only tests import it. It is made to be held beside the
+// nothing is ever stored. No exchange imports it. It is made to be held beside the
 // protocol: document.go is its section 1, protocol.go its sections 2, 3, 4 and 6,
 // refs.go what a ref makes of them, and model.go what they do to accounts and orders.
 //

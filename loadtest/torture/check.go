@@ -2,7 +2,6 @@ package torture
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -19,7 +18,7 @@ func (r *runner) check(ctx context.Context) error {
 	if err := r.RetryAll(ctx); err != nil {
 		return err
 	}
-	if err := r.waitCaughtUp(ctx); err != nil {
+	if err := r.server.CatchUp(ctx, r.patient(catchUpTimeout)); err != nil {
 		return err
 	}
 	if err := r.checkTables(ctx); err != nil {
@@ -87,26 +86,6 @@ func (r *runner) checkConservation(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// waitCaughtUp waits until Postgres has everything.
-func (r *runner) waitCaughtUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.patient(catchUpTimeout))
-	defer cancel()
-	for {
-		lag, err := r.server.Metric(ctx, "outcry_postgres_lag_records")
-		if err == nil && lag == 0 {
-			return nil
-		}
-		select {
-		case <-r.server.Exited():
-			return fmt.Errorf("the exchange ended by itself; its log ends with:\n%s", r.server.LogTail())
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("the tables do not catch up within %s: %v records are missing (%w); the log ends with:\n%s",
-				r.patient(catchUpTimeout), lag, errors.Join(err, ctx.Err()), r.server.LogTail())
-		}
-	}
 }
 
 // connect opens a connection past the proxy. The postmaster may be on its way.

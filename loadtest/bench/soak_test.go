@@ -1,16 +1,18 @@
-package soak
+package bench
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/load"
 )
 
 // flat returns a report in which nothing grows.
-func flat() *Report {
-	r := &Report{}
+func flat() *Soak {
+	r := &Soak{}
 	for i := range 30 {
-		r.Samples = append(r.Samples, Sample{Second: float64(10 * i), Requests: 1000, P99: 2, Resident: 100 << 20, Files: 300, Goroutines: 600})
+		r.Samples = append(r.Samples, Sample{Second: float64(10 * i), Moment: load.Moment{Requests: 1000, P99: 2}, Resident: 100 << 20, Files: 300, Goroutines: 600})
 	}
 	return r
 }

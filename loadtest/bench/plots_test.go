@@ -1,4 +1,4 @@
-package plots
+package bench
 
 import (
 	"bytes"
@@ -9,20 +9,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/load"
 	"outcry/internal/load/scenario"
-	"outcry/loadtest/soak"
-	"outcry/loadtest/sweep"
 )
 
-func report() *sweep.Report {
-	r := &sweep.Report{}
+func report() *Data {
+	r := &Data{}
 	for _, name := range []string{"mix5", "burst", "accounts", "market"} {
 		for clients := 10; clients <= 1000; clients *= 10 {
 			for procs := 1; procs <= 4; procs *= 2 {
 				for rep := range 3 {
-					p := &sweep.Point{Scenario: name, Params: scenario.Params{Clients: clients + 10}, GOMAXPROCS: procs, Requests: 1 << 20,
-						Rate: float64(1000*procs + rep), ServerCPU: 5, PostgresCPU: 2, ClientCPU: 3}
-					for i := range sweep.Quantiles {
+					p := &Point{Scenario: name, Params: scenario.Params{Clients: clients + 10}, GOMAXPROCS: procs,
+						Summary: load.Summary{Requests: 1 << 20, Rate: float64(1000*procs + rep)}, ServerCPU: 5, PostgresCPU: 2, ClientCPU: 3}
+					for i := range load.Quantiles {
 						p.Curve = append(p.Curve, float64(i+1))
 					}
 					r.Points = append(r.Points, p)
@@ -34,12 +33,15 @@ func report() *sweep.Report {
 }
 
 func TestEveryFigureIsAnImage(t *testing.T) {
-	s := &soak.Report{Rate: 100}
+	s := &Soak{Rate: 100}
 	for i := range 10 {
-		s.Samples = append(s.Samples, soak.Sample{Second: float64(i), P50: 1, P99: 2, Max: 3, Resident: 1 << 20})
+		s.Samples = append(s.Samples, Sample{Second: float64(i), Moment: load.Moment{P50: 1, P99: 2, Max: 3}, Resident: 1 << 20})
 	}
-	figures, err := Figures(report(), s)
+	figures, err := report().Figures()
 	require.NoError(t, err)
+	more, err := (&Data{Soak: s}).Figures()
+	require.NoError(t, err)
+	figures = append(figures, more...)
 	var names []string
 	for _, f := range figures {
 		names = append(names, f.Name)
@@ -54,7 +56,7 @@ func TestEveryFigureIsAnImage(t *testing.T) {
 }
 
 func TestWhatWasNotMeasuredIsNotDrawn(t *testing.T) {
-	figures, err := Figures(&sweep.Report{}, nil)
+	figures, err := (&Data{}).Figures()
 	require.NoError(t, err)
 	require.Empty(t, figures)
 }

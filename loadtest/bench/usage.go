@@ -1,8 +1,9 @@
-package sweep
+package bench
 
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,11 +27,11 @@ type usage struct {
 }
 
 func (m *measurement) usage() (u usage, err error) {
-	s, err := m.server.Usage()
+	s, err := m.Usage()
 	if err != nil {
 		return u, err
 	}
-	return usage{s.CPU, m.pg.CPU(), clientCPU(), s.Resident}, nil
+	return usage{s.CPU, m.Postgres.CPU(), clientCPU(), s.Resident}, nil
 }
 
 // clientCPU returns the processor time of this process so far.
@@ -38,11 +39,6 @@ func clientCPU() time.Duration {
 	var self unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &self) // it fails on wrong arguments only
 	return time.Duration(self.Utime.Nano() + self.Stime.Nano())
-}
-
-// minus returns what was used since; memory stays as it is.
-func (u usage) minus(before usage) usage {
-	return usage{u.server - before.server, u.postgres - before.postgres, u.client - before.client, u.resident}
 }
 
 // syncs is how often the disk is tried.
@@ -53,28 +49,24 @@ const syncs = 100
 func syncMedian(dir string) (float64, error) {
 	f, err := os.Create(filepath.Join(dir, "sync"))
 	if err != nil {
-		return 0, fmt.Errorf("sweep: %w", err)
+		return 0, fmt.Errorf("bench: %w", err)
 	}
 	defer f.Close()
-	if _, err := f.Write(make([]byte, syncs*4096)); err != nil {
-		return 0, fmt.Errorf("sweep: %w", err)
-	}
-	if err := f.Sync(); err != nil {
-		return 0, fmt.Errorf("sweep: %w", err)
+	_, err = f.Write(make([]byte, syncs*4096))
+	if err = errors.Join(err, f.Sync()); err != nil {
+		return 0, fmt.Errorf("bench: %w", err)
 	}
 	var took []time.Duration
 	for i := range syncs {
 		begun := time.Now()
-		if _, err := f.WriteAt([]byte("a small record"), int64(i)*4096); err != nil {
-			return 0, fmt.Errorf("sweep: %w", err)
-		}
-		if err := unix.Fdatasync(int(f.Fd())); err != nil {
-			return 0, fmt.Errorf("sweep: %w", err)
+		_, err := f.WriteAt([]byte("a small record"), int64(i)*4096)
+		if err = errors.Join(err, unix.Fdatasync(int(f.Fd()))); err != nil {
+			return 0, fmt.Errorf("bench: %w", err)
 		}
 		took = append(took, time.Since(begun))
 	}
 	slices.Sort(took)
-	return float64(took[syncs/2]) / 1e6, nil
+	return load.Millis(took[syncs/2]), nil
 }
 
 // echo measures the echo server, with frames and replies of the average size of a
@@ -90,7 +82,7 @@ func (m *measurement) echo(ctx context.Context, r *load.Result) error {
 	}
 	p := &m.point
 	p.EchoRate, p.EchoShare = result.Rate(), p.Rate/result.Rate()
-	p.EchoP50, p.EchoP99 = float64(result.Quantile(0.5))/1e6, float64(result.Quantile(0.99))/1e6
+	p.EchoP50, p.EchoP99 = load.Millis(result.Quantile(0.5)), load.Millis(result.Quantile(0.99))
 	if !m.job.SyncedEcho {
 		return nil
 	}
@@ -108,20 +100,20 @@ func (m *measurement) echoes(ctx context.Context, r *load.Result, flags ...strin
 	cmd.Env = append(os.Environ(), procs(m.job.GOMAXPROCS)...)
 	stdin, err := cmd.StdinPipe() // the server ends with it
 	if err != nil {
-		return nil, fmt.Errorf("sweep: echo: %w", err)
+		return nil, fmt.Errorf("bench: echo: %w", err)
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("sweep: echo: %w", err)
+		return nil, fmt.Errorf("bench: echo: %w", err)
 	}
 	if err := harness.Start(cmd); err != nil {
-		return nil, fmt.Errorf("sweep: echo: %w", err)
+		return nil, fmt.Errorf("bench: echo: %w", err)
 	}
 	defer cmd.Wait()
 	defer stdin.Close()
 	addr, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		return nil, fmt.Errorf("sweep: echo: %w", err)
+		return nil, fmt.Errorf("bench: echo: %w", err)
 	}
 	p := m.job.Params
 	o := load.Options{Addrs: []string{strings.TrimSpace(addr)}, Connections: p.Clients, Depth: p.Depth, Duration: echoTime}
@@ -141,7 +133,7 @@ func (m *measurement) echoes(ctx context.Context, r *load.Result, flags ...strin
 		result, err = load.Closed(ctx, o, blanks)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("sweep: echo: %w", err)
+		return nil, fmt.Errorf("bench: echo: %w", err)
 	}
 	return result, nil
 }
