@@ -28,12 +28,12 @@ const (
 )
 
 var (
-	dust = abuserOrder{abuserName, "-0.00000001", "0.01"}
-	take = abuserOrder{takerName, "1", "0.01"}
+	dust = check.BulkOrder{Account: abuserName, Sym: abuseSym, Amount: "-0.00000001", Limit: "0.01"}
+	take = check.BulkOrder{Account: takerName, Sym: abuseSym, Amount: "1", Limit: "0.01"}
 )
 
 func dustFlags(r *runner) []string {
-	return []string{fmt.Sprintf("--max-open-orders-account=%d", r.size(dustSmall, dustLarge)+abuserFrame),
+	return []string{fmt.Sprintf("--max-open-orders-account=%d", r.size(dustSmall, dustLarge)+check.BulkAtOnce),
 		fmt.Sprintf("--segment=%d", r.size(dustSegment, 64<<20))}
 }
 
@@ -44,7 +44,7 @@ func stopFlags(r *runner) []string {
 // layDust places the dust and returns the oldest of it.
 func (r *runner) layDust(ctx context.Context) (first uint64, err error) {
 	n := r.size(dustSmall, dustLarge)
-	ids, refusal, err := r.placeMany(ctx, dust, n)
+	ids, refusal, err := r.PlaceMany(ctx, r.abuser, dust, n)
 	switch {
 	case err != nil:
 		return 0, err
@@ -60,7 +60,7 @@ func (r *runner) abuseDust(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := r.dialLine(ctx)
+	l, err := check.DialLine(ctx, r.abuser)
 	if err != nil {
 		return err
 	}
@@ -70,10 +70,10 @@ func (r *runner) abuseDust(ctx context.Context) error {
 	probes := r.probe(ctx, first, over)
 	err = wait(ctx, time.Duration(r.size(int(dustRestSmall), int(dustRestLarge))))
 	begun, takers := time.Now(), r.size(takersSmall, takersLarge)
-	err = errors.Join(err, l.send(r.orders(take, takers)))
+	err = errors.Join(err, l.Send(r.BulkFrame(take, takers)))
 	var answers []wire.Answer
 	if err == nil {
-		answers, err = l.reply(replyMax)
+		answers, err = l.Reply(check.BulkReplyMax)
 	}
 	end()
 	if err = errors.Join(err, probes()); err != nil {
@@ -150,12 +150,12 @@ func (r *runner) abuseStop(ctx context.Context) error {
 	if _, err := r.layDust(ctx); err != nil {
 		return err
 	}
-	l, err := r.dialLine(ctx)
+	l, err := check.DialLine(ctx, r.abuser)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	if err := l.send(r.orders(take, r.size(takersSmall, takersLarge))); err != nil {
+	if err := l.Send(r.BulkFrame(take, r.size(takersSmall, takersLarge))); err != nil {
 		return err
 	}
 	if err := r.goesOn(ctx); err != nil {

@@ -32,7 +32,7 @@ func (r *runner) abuseHistory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := r.dialLine(ctx)
+	l, err := check.DialLine(ctx, r.abuser)
 	if err != nil {
 		return err
 	}
@@ -46,13 +46,13 @@ func (r *runner) abuseHistory(ctx context.Context) error {
 	for _, id := range old[:oldAsked] {
 		frames = append(frames, wire.NewTransactions(abuserName).Query(fmt.Sprint(id)).Cancel(fmt.Sprint(id)).Append(nil))
 	}
-	if err := l.send(frames...); err != nil {
+	if err := l.Send(frames...); err != nil {
 		return err
 	}
 	if _, err := r.placeBeside(ctx); err != nil { // frames that come together are executed together: let those be read
 		return err
 	}
-	if err := l.send(r.orders(dollarOrder, 1)); err != nil {
+	if err := l.Send(r.BulkFrame(dollarOrder, 1)); err != nil {
 		return err
 	}
 	other, err := r.placeBeside(ctx)
@@ -65,7 +65,7 @@ func (r *runner) abuseHistory(ctx context.Context) error {
 
 // closeOrders places orders and cancels them, and waits until memory has forgotten them.
 func (r *runner) closeOrders(ctx context.Context) (ids []uint64, err error) {
-	ids, refusal, err := r.placeMany(ctx, dollarOrder, closedOrders)
+	ids, refusal, err := r.PlaceMany(ctx, r.abuser, dollarOrder, closedOrders)
 	if err != nil || refusal != "" {
 		return nil, errors.Join(err, fmt.Errorf("the abuser's orders are refused: %q", refusal))
 	}
@@ -107,16 +107,16 @@ func (r *runner) askUnknown(ctx context.Context) error {
 // placeBeside places orders one after another on another connection, and returns the
 // newest id. So many round trips are more than a reader needs for some frames.
 func (r *runner) placeBeside(ctx context.Context) (newest uint64, err error) {
-	l, err := r.dialLine(ctx)
+	l, err := check.DialLine(ctx, r.abuser)
 	if err != nil {
 		return 0, err
 	}
 	defer l.Close()
 	for range behindMax {
-		if err := l.send(r.orders(dollarOrder, 1)); err != nil {
+		if err := l.Send(r.BulkFrame(dollarOrder, 1)); err != nil {
 			return 0, err
 		}
-		answers, err := l.reply(replyMax)
+		answers, err := l.Reply(check.BulkReplyMax)
 		if err != nil {
 			return 0, fmt.Errorf("beside queries of old orders: %w", err)
 		}
@@ -130,12 +130,12 @@ func (r *runner) placeBeside(ctx context.Context) (newest uint64, err error) {
 }
 
 // judgeBehind reads the replies to queries of old orders and to the order behind them.
-func (r *runner) judgeBehind(l *line, old []uint64, other uint64) error {
+func (r *runner) judgeBehind(l *check.Line, old []uint64, other uint64) error {
 	if err := l.SetReadDeadline(time.Now().Add(check.ReplyTimeout)); err != nil {
 		return err
 	}
 	for _, id := range old[:oldAsked] {
-		answers, err := l.reply(replyMax)
+		answers, err := l.Reply(check.BulkReplyMax)
 		if err != nil {
 			return fmt.Errorf("a query of an old order has no reply: %w", err)
 		}
@@ -143,7 +143,7 @@ func (r *runner) judgeBehind(l *line, old []uint64, other uint64) error {
 			return fmt.Errorf("a query of old order %d is answered with %+v", id, answers)
 		}
 	}
-	answers, err := l.reply(replyMax)
+	answers, err := l.Reply(check.BulkReplyMax)
 	if err != nil {
 		return fmt.Errorf("an order behind queries of old orders has no reply: %w", err)
 	}

@@ -1,12 +1,10 @@
 package torture
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,7 +103,7 @@ func TestABoundThatIsNotKeptIsNoticed(t *testing.T) {
 
 func TestAnOrderThatIsHeldBackIsNoticed(t *testing.T) {
 	old := []uint64{1, 2, 3, 4, 5}
-	replies := func(last string) *line {
+	replies := func(last string) *check.Line {
 		var b []byte
 		for _, id := range old {
 			b = wire.AppendFrame(b, fmt.Appendf(nil, `<results><status id="%d"/><error id="%d">it was canceled before</error></results>`, id, id))
@@ -113,7 +111,7 @@ func TestAnOrderThatIsHeldBackIsNoticed(t *testing.T) {
 		ours, theirs := net.Pipe()
 		t.Cleanup(func() { ours.Close() })
 		go theirs.Write(wire.AppendFrame(b, []byte(last)))
-		return &line{ours, bufio.NewReader(ours)}
+		return check.NewLine(ours)
 	}
 	opened := `<results><opened sym="ABUSE" amount="1" limit="1" id="%d"/></results>`
 	r := fakeExchange(t, nil)
@@ -125,7 +123,7 @@ func TestAnOrderThatIsHeldBackIsNoticed(t *testing.T) {
 
 func TestOrdersOfTheAbuserAreToldByTheirIDs(t *testing.T) {
 	r := fakeExchange(t, opens(7, 3, "full"))
-	ids, refusal, err := r.placeMany(context.Background(), dust, 3)
+	ids, refusal, err := r.PlaceMany(context.Background(), r.abuser, dust, 3)
 	require.NoError(t, err)
 	require.Empty(t, refusal)
 	require.Equal(t, []uint64{7, 8, 9}, ids)
@@ -137,12 +135,6 @@ func TestMemoryAndDescriptorsBeyondTheirBoundsAreNoticed(t *testing.T) {
 	require.NoError(t, judgeUsage(before, harness.Usage{Resident: 30 << 20, Files: 50}, 20<<20, 0))
 	require.ErrorContains(t, judgeUsage(before, harness.Usage{Resident: 31 << 20}, 20<<20, 0), "memory grew")
 	require.ErrorContains(t, judgeUsage(before, harness.Usage{Files: 51}, 20<<20, 50), "51 descriptors")
-}
-
-func TestARequestWithTwoEndsThatIsTakenIsNoticed(t *testing.T) {
-	require.NoError(t, judgeSmuggled(&http.Response{StatusCode: 400, Close: true}, ""))
-	require.Error(t, judgeSmuggled(&http.Response{StatusCode: 200, Close: true}, ""))
-	require.Error(t, judgeSmuggled(&http.Response{StatusCode: 400}, ""))
 }
 
 func TestOnlyFlagsThatThereAreArePassed(t *testing.T) {
