@@ -30,7 +30,8 @@ var benches = []struct {
 	run         func(*benching, context.Context) error
 }{
 	{"quick", "a few scenarios, shortly: it ends within two minutes", (*benching).plan},
-	{"full", "every scenario that docs/SCALABILITY.md has, at several numbers of processors; about 20 minutes", (*benching).plan},
+	{"full", "every scenario that docs/SCALABILITY.md has, at several numbers of processors; about 20 minutes",
+		(*benching).plan},
 	{"goals", "what docs/PERFORMANCE.md demands, judged", (*benching).goals},
 	{"soak", "trade for long at half of capacity: memory, files and latency must stay flat", (*benching).soak},
 	{"growth", "let history grow and look at restarts, journal and memory", (*benching).growth},
@@ -47,7 +48,8 @@ type benching struct {
 
 func runBench(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	usage := func() {
-		fmt.Fprintln(stderr, "Usage: go run ./loadtest bench WHAT [flags]; bench WHAT -help tells its flags\n\nWHAT is one of these:")
+		fmt.Fprintln(stderr, "Usage: go run ./loadtest bench WHAT [flags]; bench WHAT -help tells its flags\n\n"+
+			"WHAT is one of these:")
 		for _, x := range benches {
 			fmt.Fprintf(stderr, "  %-17s %s\n", x.name, x.about)
 		}
@@ -61,7 +63,8 @@ func runBench(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		return flag.ErrHelp
 	}
 	b := &benching{name: args[0], args: args[1:], stdout: stdout, stderr: stderr,
-		FlagSet: flag.NewFlagSet("bench "+args[0], flag.ContinueOnError), command: "go run ./loadtest bench " + strings.Join(args, " ")}
+		FlagSet: flag.NewFlagSet("bench "+args[0], flag.ContinueOnError),
+		command: "go run ./loadtest bench " + strings.Join(args, " ")}
 	b.SetOutput(stderr)
 	b.data = b.String("data", "", "`file` that everything is written to")
 	b.dir = b.String("dir", "", "`directory` for the data of exchanges, which stays; empty for a temporary one")
@@ -214,7 +217,8 @@ func (b *benching) soak(ctx context.Context) error {
 		if len(s.Findings) > 0 {
 			return errors.New(s.Findings[0])
 		}
-		fmt.Fprintf(b.stdout, "PASS: %d frames in %s, flat, and the exchange agrees; seed %d\n", s.Requests, o.Duration, o.Seed)
+		fmt.Fprintf(b.stdout, "PASS: %d frames in %s, flat, and the exchange agrees; seed %d\n",
+			s.Requests, o.Duration, o.Seed)
 		return nil
 	})
 }
@@ -304,7 +308,8 @@ func progress(w io.Writer) func(load.Progress) {
 		return nil
 	}
 	return func(p load.Progress) {
-		fmt.Fprintf(w, "\r%6.0f s  %9d answered  %8.0f/s  p50 %8s  p99 %8s  %d unexpected  %4.0f s left ", p.Elapsed.Seconds(),
+		fmt.Fprintf(w, "\r%6.0f s  %9d answered  %8.0f/s  p50 %8s  p99 %8s  %d unexpected  %4.0f s left ",
+			p.Elapsed.Seconds(),
 			p.Requests, p.Rate, p.P50.Round(10*time.Microsecond), p.P99.Round(10*time.Microsecond), p.Errors, p.Left.Seconds())
 	}
 }

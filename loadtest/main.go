@@ -29,11 +29,12 @@ type command struct {
 
 var commands = []command{
 	{"bench", "measure scenarios, plans of them, what the goals demand, a long run or growing history", runBench},
-	{"pages", "write the tables and plots of docs/SCALABILITY.md and docs/PERFORMANCE.md, of data that bench wrote", runPages},
+	{"pages", "write the tables and plots of docs/SCALABILITY.md and docs/PERFORMANCE.md, of bench's data", runPages},
 	{"echo", "serve echoes: what a scenario is compared with", runEcho},
 	{"torture", "break an exchange at random moments and prove that nothing is lost", runTorture},
 	{"restart", "restart an exchange while clients trade: nothing is lost, and it is away for a moment", runRestart},
-	{"mutation", "break promises in copies of the source and prove that the torture run and the tests notice", runMutation},
+	{"mutation", "break promises in copies of the source and prove that the torture run and the tests notice",
+		runMutation},
 }
 
 // errUsage is wrapped where the arguments are wrong.

@@ -81,7 +81,8 @@ func TestPlansAreWhole(t *testing.T) {
 func TestATortureRun(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.json")
 	var stdout, stderr bytes.Buffer
-	status := run(context.Background(), []string{"torture", "-plan", "kill=1,stop=1", "-load", "300ms", "-json", report}, &stdout, &stderr)
+	status := run(context.Background(), []string{"torture", "-plan", "kill=1,stop=1", "-load", "300ms", "-json", report},
+		&stdout, &stderr)
 	require.Equal(t, exitOK, status, "%s%s", &stdout, &stderr)
 	require.Contains(t, stdout.String(), "PASS: 2 faults")
 	b, err := os.ReadFile(report)
@@ -100,7 +101,8 @@ func TestAScenario(t *testing.T) {
 	dir := t.TempDir()
 	report, page := filepath.Join(dir, "point.json"), filepath.Join(dir, "page.html")
 	var stdout, stderr bytes.Buffer
-	status := run(context.Background(), []string{"bench", "hot", "-clients", "4", "-accounts", "4", "-rate", "200", "-duration", "1s",
+	status := run(context.Background(), []string{"bench", "hot", "-clients", "4", "-accounts", "4", "-rate", "200",
+		"-duration", "1s",
 		"-procs", "1", "-seed", "3", "-data", report, "-html", page}, &stdout, &stderr)
 	require.Equal(t, exitOK, status, "%s%s", &stdout, &stderr)
 	require.Contains(t, stdout.String(), "the exchange and its tables hold what clients were told")
@@ -124,7 +126,8 @@ func TestAScenario(t *testing.T) {
 func TestAGrowthRun(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.json")
 	var stdout, stderr bytes.Buffer
-	status := run(context.Background(), []string{"bench", "growth", "-orders", "1000,2000", "-clients", "4", "-data", report}, &stdout, &stderr)
+	status := run(context.Background(), []string{"bench", "growth", "-orders", "1000,2000", "-clients", "4", "-data",
+		report}, &stdout, &stderr)
 	require.Equal(t, exitOK, status, "%s%s", &stdout, &stderr)
 	b, err := os.ReadFile(report)
 	require.NoError(t, err)

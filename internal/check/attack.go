@@ -28,13 +28,16 @@ func LargeFrames(account string, bytes, children int) []LargeFrame {
 		{"a name of escapes",
 			`<create><symbol sym="` + quotes + `">` + many(`<account id="1">1</account>`) + `</symbol></create>`},
 		{"references to characters",
-			`<create><symbol sym="` + strings.Repeat("&#39;", bytes/5) + `">` + many(`<account id="1">1</account>`) + `</symbol></create>`},
+			`<create><symbol sym="` + strings.Repeat("&#39;", bytes/5) + `">` + many(`<account id="1">1</account>`) +
+				`</symbol></create>`},
 		{"a malformed account of orders",
 			`<transactions id="` + long + `!">` + many(`<order sym="!" amount="x" limit="y"/>`) + `</transactions>`},
 		{"a ref of escapes",
-			`<transactions id="` + account + `"><order sym="ABUSE" amount="1" limit="1" ref="` + quotes + `"/>` + many(`<query ref=""/>`) + `</transactions>`},
+			`<transactions id="` + account + `"><order sym="ABUSE" amount="1" limit="1" ref="` + quotes + `"/>` +
+				many(`<query ref=""/>`) + `</transactions>`},
 		{"attributes that nobody knows",
-			`<transactions id="` + account + `"><order sym="` + quotes + `" amount="` + quotes + `" limit="` + quotes + `"/></transactions>`},
+			`<transactions id="` + account + `"><order sym="` + quotes + `" amount="` + quotes + `" limit="` + quotes +
+				`"/></transactions>`},
 		{"an element that nobody knows, with a long id",
 			`<transactions id="` + account + `">` + many(`<query id="x"/>`) + `<cancel id="` + quotes + `"/></transactions>`},
 	}
@@ -157,7 +160,8 @@ func judgeSmuggled(reply *http.Response, request string) error {
 func ForeignHosts(ctx context.Context, addr, sym string) (sent int, err error) {
 	requests := []string{"GET /admin/status", "PUT /loglevel", "POST /admin/halt?sym=" + sym, "GET /debug/pprof/heap",
 		"POST /xml", "GET /"}
-	for _, host := range []string{"evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "evil"} {
+	for _, host := range []string{"evil.example", "evil.example:80",
+		"127.0.0.1.evil.example", "localhost.evil.example", "evil"} {
 		for _, request := range requests {
 			method, path, _ := strings.Cut(request, " ")
 			q, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, strings.NewReader(smuggledBody))

@@ -241,7 +241,8 @@ func (h *history) noteStatus(c command, a *wire.Answer) {
 		h.complainLocked("a %s of order %d is answered with %+v", want, c.id, *a)
 	case a.Kind == "error" && strings.HasPrefix(a.Error, "there is no order"):
 		h.complainLocked("of order %d, which was answered, the exchange says: %s", c.id, a.Error)
-	case a.Kind == "error" && !strings.Contains(a.Error, "has nothing open") && !strings.Contains(a.Error, "does not answer now"):
+	case a.Kind == "error" && !strings.Contains(a.Error, "has nothing open") &&
+		!strings.Contains(a.Error, "does not answer now"):
 		h.complainLocked("a %s of order %d is refused: %s", want, c.id, a.Error)
 	case a.Kind == "error":
 		h.counts.Errors[kindOf(a.Error)]++
@@ -253,7 +254,8 @@ func (h *history) noteStatus(c command, a *wire.Answer) {
 			return // of an earlier round, and checked
 		}
 		if a.Canceled != "" || !o.canceled && len(a.Executed) >= len(o.told.Executed) {
-			if o.canceled && (a.Canceled != o.told.Canceled || a.CanceledAt != o.told.CanceledAt || !slices.Equal(a.Executed, o.told.Executed)) {
+			if o.canceled && (a.Canceled != o.told.Canceled || a.CanceledAt != o.told.CanceledAt ||
+				!slices.Equal(a.Executed, o.told.Executed)) {
 				h.complainLocked("order %d changed after its cancel: %+v, then %+v", c.id, o.told, *a)
 			}
 			o.told, o.canceled = *a, a.Canceled != ""

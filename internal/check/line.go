@@ -103,7 +103,8 @@ const (
 
 // PlaceMany places up to n orders, and stops with the frame in which one is refused. It
 // returns the ids of those that were accepted, and the refusal, "" if there was none.
-func (s *Session) PlaceMany(ctx context.Context, at Target, o BulkOrder, n int) (ids []uint64, refusal string, err error) {
+func (s *Session) PlaceMany(ctx context.Context, at Target, o BulkOrder, n int) (
+	ids []uint64, refusal string, err error) {
 	l, err := DialLine(ctx, at)
 	if err != nil {
 		return nil, "", err

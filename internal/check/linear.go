@@ -148,12 +148,14 @@ func (l *linearHistory) command(r *rand.Rand, account string, mine []uint64, h *
 		amount = -amount
 	}
 	o := h.order(account, l.sym, amount, int64(priceMiddle+priceTick*(r.IntN(5)-2)))
-	return input{kind: place, amount: o.amount, limit: o.limit}, o, t.Order(o.sym, decimal(o.amount), decimal(o.limit)).Append(nil)
+	return input{kind: place, amount: o.amount, limit: o.limit}, o,
+		t.Order(o.sym, decimal(o.amount), decimal(o.limit)).Append(nil)
 }
 
 // outputOf reads an answer.
 func outputOf(a *wire.Answer) output {
-	out := output{refused: a.Kind == "error", id: number(a.ID), open: hundredMillionths(a.Open), canceled: hundredMillionths(a.Canceled)}
+	out := output{refused: a.Kind == "error", id: number(a.ID), open: hundredMillionths(a.Open),
+		canceled: hundredMillionths(a.Canceled)}
 	for _, e := range a.Executed {
 		out.fills = append(out.fills, trade{hundredMillionths(e.Shares), hundredMillionths(e.Price)})
 	}
@@ -162,7 +164,8 @@ func outputOf(a *wire.Answer) output {
 
 // finish adds what the tables tell of commands without an answer, and what the
 // exchange answers now.
-func (l *linearHistory) finish(orders map[uint64]*order, byOrder func(*sentOrder) (uint64, bool)) []porcupine.Operation {
+func (l *linearHistory) finish(orders map[uint64]*order,
+	byOrder func(*sentOrder) (uint64, bool)) []porcupine.Operation {
 	ops := slices.Clone(l.ops)
 	now := l.now()
 	for _, p := range l.pending {
@@ -191,7 +194,8 @@ func (l *linearHistory) finish(orders map[uint64]*order, byOrder func(*sentOrder
 	for id, o := range orders {
 		if o.sym == l.sym {
 			a := o.status()
-			ops = append(ops, porcupine.Operation{Input: input{kind: query, id: id}, Output: outputOf(&a), Call: now + 1, Return: now + 2})
+			ops = append(ops, porcupine.Operation{Input: input{kind: query, id: id}, Output: outputOf(&a),
+				Call: now + 1, Return: now + 2})
 		}
 	}
 	return ops
@@ -269,7 +273,8 @@ func stepPlace(orders []linearOrder, in input, id uint64) (bool, []linearOrder) 
 	for o.open > 0 {
 		best := -1
 		for i, r := range after {
-			if r.open == 0 || (r.amount > 0) == (o.amount > 0) || o.amount > 0 && r.limit > o.limit || o.amount < 0 && r.limit < o.limit {
+			if r.open == 0 || (r.amount > 0) == (o.amount > 0) || o.amount > 0 && r.limit > o.limit ||
+				o.amount < 0 && r.limit < o.limit {
 				continue
 			}
 			if best < 0 || o.amount > 0 && r.limit < after[best].limit || o.amount < 0 && r.limit > after[best].limit {

@@ -35,7 +35,8 @@ func TestLinearizability(t *testing.T) {
 			op(1, 2, sell, output{id: 1}), op(3, 9, buy, output{id: 2}),
 			op(4, 5, ask(1), output{open: 1, fills: fills}), op(6, 7, ask(1), output{open: 3}),
 		}, false},
-		{"an earlier order has the later id", []porcupine.Operation{op(1, 2, sell, output{id: 2}), op(3, 4, buy, output{id: 1})}, false},
+		{"an earlier order has the later id", []porcupine.Operation{op(1, 2, sell, output{id: 2}),
+			op(3, 4, buy, output{id: 1})}, false},
 		{"executed at its own limit, not at the resting one", []porcupine.Operation{
 			op(1, 2, sell, output{id: 1}), op(3, 4, buy, output{id: 2}), op(5, 6, ask(2), output{fills: []trade{{2, 11}}}),
 		}, false},
@@ -58,7 +59,8 @@ func TestLinearizability(t *testing.T) {
 }
 
 func TestDecimals(t *testing.T) {
-	for v, text := range map[int64]string{0: "0", 1: "0.00000001", -unit: "-1", 150 * unit / 100: "1.5", 12*unit + 10: "12.0000001"} {
+	for v, text := range map[int64]string{0: "0", 1: "0.00000001", -unit: "-1", 150 * unit / 100: "1.5",
+		12*unit + 10: "12.0000001"} {
 		require.Equal(t, text, decimal(v))
 		require.Equal(t, v, hundredMillionths(text))
 	}

@@ -47,7 +47,8 @@ func (h *history) matchOrder(o *order) error {
 	s := h.orders[serial(o.amount)]
 	switch {
 	case s == nil:
-		return fmt.Errorf("order %d (%s of %s for account %s) is there and was never sent, or is there a second time, or was given up", o.id, decimal(o.amount), o.sym, o.account)
+		return fmt.Errorf("order %d (%s of %s for account %s) is there and was never sent, or is there a second time, or "+
+			"was given up", o.id, decimal(o.amount), o.sym, o.account)
 	case s.account != o.account || s.sym != o.sym || s.amount != o.amount || s.limit != o.limit:
 		return fmt.Errorf("order %d is there as %+v and was sent as %+v", o.id, *o, *s)
 	case s.fate == refused:
@@ -66,7 +67,8 @@ func (h *history) matchOrder(o *order) error {
 	if n > len(o.executed) || !slices.Equal(s.told.Executed, o.executed[:n]) {
 		return fmt.Errorf("order %d was told to have executed %+v, and has executed %+v", o.id, s.told.Executed, o.executed)
 	}
-	if s.canceled && (s.told.Canceled != decimal(o.canceled) || s.told.CanceledAt != o.canceledAt || n != len(o.executed)) {
+	if s.canceled && (s.told.Canceled != decimal(o.canceled) || s.told.CanceledAt != o.canceledAt ||
+		n != len(o.executed)) {
 		return fmt.Errorf("order %d was told to be canceled (%+v), and is %+v", o.id, s.told, o.status())
 	}
 	return nil

@@ -18,7 +18,9 @@ func sentStory() (h *history, told, no, unknown, cut *sentOrder) {
 	}
 	told = h.order("1", "S", 3, unit)
 	answer(told, wire.Answer{Kind: "opened", ID: "7"})
-	h.noteStatus(command{kind: cancel, id: 7}, &wire.Answer{Kind: "canceled", ID: "7", Canceled: "2.00000001", CanceledAt: "9", Executed: []wire.Executed{{Shares: "1", Price: "1", Time: "8"}}})
+	h.noteStatus(command{kind: cancel, id: 7},
+		&wire.Answer{Kind: "canceled", ID: "7", Canceled: "2.00000001", CanceledAt: "9",
+			Executed: []wire.Executed{{Shares: "1", Price: "1", Time: "8"}}})
 	no = h.order("1", "S", 3, unit)
 	answer(no, wire.Answer{Kind: "error", Error: "insufficient funds"})
 	unknown = h.order("1", "S", -3, unit)
@@ -40,24 +42,40 @@ func TestHistoryMatchesTheTables(t *testing.T) {
 		{"all is well", "", func(o *order, _, unknown, _ *sentOrder) []*order { return []*order{o, inTables(8, unknown)} }},
 		{"the unanswered never was", "", func(o *order, _, _, _ *sentOrder) []*order { return []*order{o} }},
 		{"an answered order is lost", "is lost", func(*order, *sentOrder, *sentOrder, *sentOrder) []*order { return nil }},
-		{"a refused order is there", "refused", func(o *order, no, _, _ *sentOrder) []*order { return []*order{o, inTables(9, no)} }},
-		{"an order of a cut frame is there", "never whole", func(o *order, _, _, cut *sentOrder) []*order { return []*order{o, inTables(9, cut)} }},
+		{"a refused order is there", "refused", func(o *order, no, _, _ *sentOrder) []*order {
+			return []*order{o, inTables(9, no)}
+		}},
+		{"an order of a cut frame is there", "never whole", func(o *order, _, _, cut *sentOrder) []*order {
+			return []*order{o, inTables(9, cut)}
+		}},
 		{"an order is there twice", "one order is there as", func(o *order, _, unknown, _ *sentOrder) []*order {
 			return []*order{o, inTables(8, unknown), inTables(9, unknown)}
 		}},
 		{"an order that nobody sent", "never sent", func(o *order, _, _, _ *sentOrder) []*order {
 			return []*order{o, {id: 9, account: "1", sym: "S", amount: unit + 99, limit: unit}}
 		}},
-		{"another account", "was sent as", func(o *order, _, _, _ *sentOrder) []*order { o.account = "2"; return []*order{o} }},
+		{"another account", "was sent as", func(o *order, _, _, _ *sentOrder) []*order {
+			o.account = "2"
+			return []*order{o}
+		}},
 		{"another limit", "was sent as", func(o *order, _, _, _ *sentOrder) []*order { o.limit++; return []*order{o} }},
 		{"another id", "one order is there as", func(o *order, _, _, _ *sentOrder) []*order { o.id = 6; return []*order{o} }},
-		{"an execution is lost", "was told to have executed", func(o *order, _, _, _ *sentOrder) []*order { o.executed = nil; return []*order{o} }},
-		{"an execution changed", "was told to have executed", func(o *order, _, _, _ *sentOrder) []*order { o.executed[0].Price = "2"; return []*order{o} }},
+		{"an execution is lost", "was told to have executed", func(o *order, _, _, _ *sentOrder) []*order {
+			o.executed = nil
+			return []*order{o}
+		}},
+		{"an execution changed", "was told to have executed", func(o *order, _, _, _ *sentOrder) []*order {
+			o.executed[0].Price = "2"
+			return []*order{o}
+		}},
 		{"executed after its cancel", "was told to be canceled", func(o *order, _, _, _ *sentOrder) []*order {
 			o.executed = append(o.executed, o.executed[0])
 			return []*order{o}
 		}},
-		{"the cancel is lost", "was told to be canceled", func(o *order, _, _, _ *sentOrder) []*order { o.canceled, o.canceledAt = 0, ""; return []*order{o} }},
+		{"the cancel is lost", "was told to be canceled", func(o *order, _, _, _ *sentOrder) []*order {
+			o.canceled, o.canceledAt = 0, ""
+			return []*order{o}
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, told, no, unknown, cut := sentStory()
@@ -101,7 +119,9 @@ func TestHistoryComplainsOfWrongAnswers(t *testing.T) {
 		"a known order is unknown": func(h *history) {
 			h.noteStatus(command{kind: query, id: 7}, &wire.Answer{Kind: "error", ID: "7", Error: "there is no order 7"})
 		},
-		"another order's status": func(h *history) { h.noteStatus(command{kind: query, id: 7}, &wire.Answer{Kind: "status", ID: "8"}) },
+		"another order's status": func(h *history) {
+			h.noteStatus(command{kind: query, id: 7}, &wire.Answer{Kind: "status", ID: "8"})
+		},
 		"a change after the cancel": func(h *history) {
 			h.noteStatus(command{kind: query, id: 7}, &wire.Answer{Kind: "status", ID: "7", Canceled: "1", CanceledAt: "9"})
 		},

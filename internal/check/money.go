@@ -87,7 +87,8 @@ func (t *truth) settleCancels(r *rows) error {
 			continue
 		}
 		if o.canceled != o.open || o.open == 0 {
-			return fmt.Errorf("order %d was canceled with %s open; by its executions it had %s", id, decimal(o.canceled), decimal(o.open))
+			return fmt.Errorf("order %d was canceled with %s open; by its executions it had %s", id, decimal(o.canceled),
+				decimal(o.open))
 		}
 		t.release(o)
 		changed[t.books[o.sym]] = true
@@ -141,7 +142,8 @@ func compareHoldings(what string, table map[[2]string][2]string, want map[[2]str
 		switch {
 		case !ok && h.free.Sign() == 0 && h.held.Sign() == 0:
 		case !ok:
-			return fmt.Errorf("%s %s is not in the tables, and has to hold %s and %s", what, key, shortest(h.free, places), shortest(h.held, places))
+			return fmt.Errorf("%s %s is not in the tables, and has to hold %s and %s", what, key, shortest(h.free, places),
+				shortest(h.held, places))
 		case !equals(have[0], h.free, places) || !equals(have[1], h.held, places):
 			return fmt.Errorf("%s %s has %s free and %s held in the tables; by the orders and executions it is %s and %s",
 				what, key, have[0], have[1], shortest(h.free, places), shortest(h.held, places))

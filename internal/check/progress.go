@@ -29,7 +29,8 @@ func newBulk(accounts []string) bulk {
 func (b *bulk) match(o *order) error {
 	b.told[o.id] = false
 	if int64(len(b.told)) > b.sent {
-		return fmt.Errorf("order %d of bulk account %s is there, and only %d were sent: one is there twice", o.id, o.account, b.sent)
+		return fmt.Errorf("order %d of bulk account %s is there, and only %d were sent: one is there twice",
+			o.id, o.account, b.sent)
 	}
 	return nil
 }

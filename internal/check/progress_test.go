@@ -11,7 +11,8 @@ import (
 func TestBulkOrdersThatAreLostOrDoubledAreNoticed(t *testing.T) {
 	s := NewSession(Target{}, nil, "801")
 	s.BulkSent(3)
-	ids, refusal := s.BulkTold([]wire.Answer{{Kind: "opened", ID: "7"}, {Kind: "error", Error: "full"}, {Kind: "error", Error: "late"}})
+	ids, refusal := s.BulkTold([]wire.Answer{{Kind: "opened", ID: "7"}, {Kind: "error", Error: "full"},
+		{Kind: "error", Error: "late"}})
 	require.Equal(t, []uint64{7}, ids)
 	require.Equal(t, "full", refusal)
 	s.BulkTold([]wire.Answer{{Kind: "opened", ID: "8"}, {Kind: "opened", ID: "9"}})

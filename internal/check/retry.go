@@ -73,7 +73,8 @@ func (h *history) noteRetry(o *sentOrder, a *wire.Answer) {
 // noteRepeat takes in the answer to an order that was sent again although it was answered.
 func (h *history) noteRepeat(o *sentOrder, a *wire.Answer) {
 	h.counts.Repeated++
-	want := wire.Answer{Kind: "opened", Sym: o.sym, Amount: decimal(o.amount), Limit: decimal(o.limit), ID: fmt.Sprint(o.id), Ref: o.ref}
+	want := wire.Answer{Kind: "opened", Sym: o.sym, Amount: decimal(o.amount), Limit: decimal(o.limit),
+		ID: fmt.Sprint(o.id), Ref: o.ref}
 	switch {
 	case a.Kind == "error" && strings.Contains(a.Error, unavailable):
 		h.counts.Errors[kindOf(a.Error)]++
@@ -84,7 +85,8 @@ func (h *history) noteRepeat(o *sentOrder, a *wire.Answer) {
 
 // sameOpened compares answers to orders.
 func sameOpened(a, b wire.Answer) bool {
-	return a.Kind == b.Kind && a.Sym == b.Sym && a.Amount == b.Amount && a.Limit == b.Limit && a.ID == b.ID && a.Ref == b.Ref && a.Error == b.Error
+	return a.Kind == b.Kind && a.Sym == b.Sym && a.Amount == b.Amount && a.Limit == b.Limit && a.ID == b.ID &&
+		a.Ref == b.Ref && a.Error == b.Error
 }
 
 // RetryAll sends every order again that has a ref and no answer; then those that have
@@ -136,7 +138,8 @@ func (s *Session) sendAgain(ctx context.Context, orders []*sentOrder, k kind) er
 	var sent [][]command
 	for len(orders) > 0 {
 		t, commands := wire.NewTransactions(orders[0].account), []command(nil)
-		for account := orders[0].account; len(orders) > 0 && orders[0].account == account && len(commands) < queryBatch; orders = orders[1:] {
+		account := orders[0].account
+		for ; len(orders) > 0 && orders[0].account == account && len(commands) < queryBatch; orders = orders[1:] {
 			o := orders[0]
 			o.add(t)
 			commands = append(commands, command{kind: k, order: o})

@@ -95,7 +95,8 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 	}
 	found, err := tx.Query(ctx, `SELECT id, account, sym, (amount * 100000000)::bigint, (limit_price * 100000000)::bigint,
 		(open * 100000000)::bigint, canceled::text, coalesce(canceled_at::text, ''),
-		(SELECT seq FROM order_log WHERE order_log.id = orders.id), coalesce((SELECT seq FROM cancel_log WHERE order_id = orders.id), 0)
+		(SELECT seq FROM order_log WHERE order_log.id = orders.id),
+		coalesce((SELECT seq FROM cancel_log WHERE order_id = orders.id), 0)
 		FROM orders WHERE id > $1 OR id = ANY($2) ORDER BY id`, int64(t.last), was)
 	if err != nil {
 		return nil, fmt.Errorf("check: orders: %w", err)
@@ -105,7 +106,8 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 		o := new(order)
 		var open int64
 		var canceled cancelRow
-		if err := found.Scan(&o.id, &o.account, &o.sym, &o.amount, &o.limit, &open, &canceled.shares, &canceled.at, &o.seq, &canceled.seq); err != nil {
+		if err := found.Scan(&o.id, &o.account, &o.sym, &o.amount, &o.limit, &open, &canceled.shares, &canceled.at, &o.seq,
+			&canceled.seq); err != nil {
 			return nil, fmt.Errorf("check: orders: %w", err)
 		}
 		r.open[o.id] = open
@@ -119,7 +121,8 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 	if err := found.Err(); err != nil {
 		return nil, fmt.Errorf("check: orders: %w", err)
 	}
-	found, err = tx.Query(ctx, `SELECT aggressing_order, CASE WHEN aggressing_order = buy_order THEN sell_order ELSE buy_order END,
+	found, err = tx.Query(ctx, `SELECT aggressing_order,
+		CASE WHEN aggressing_order = buy_order THEN sell_order ELSE buy_order END,
 		(shares * 100000000)::bigint, (price * 100000000)::bigint, time::text
 		FROM executions WHERE aggressing_order > $1 ORDER BY aggressing_order, n`, int64(t.last))
 	if err != nil {

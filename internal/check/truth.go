@@ -139,7 +139,8 @@ func (o *order) willCancel(c cancelRow) error {
 	if !ok || o.canceled != 0 {
 		return fmt.Errorf("order %d: canceled %q at %q", o.id, c.shares, c.at)
 	}
-	o.canceled, o.canceledAt = new(big.Int).Div(new(big.Int).Mul(shares.Num(), big.NewInt(unit)), shares.Denom()).Int64(), c.at
+	o.canceled, o.canceledAt = new(big.Int).Div(new(big.Int).Mul(shares.Num(), big.NewInt(unit)),
+		shares.Denom()).Int64(), c.at
 	o.canceledSeq = c.seq
 	return nil
 }
@@ -161,7 +162,8 @@ func (t *truth) accept(o *order, fills []fill) error {
 		r := t.next(against, o)
 		switch {
 		case r == nil:
-			return fmt.Errorf("order %d executed against %d, but nothing that it could execute against was open", o.id, f.resting)
+			return fmt.Errorf("order %d executed against %d, but nothing that it could execute against was open",
+				o.id, f.resting)
 		case r.id != f.resting || r.limit != f.price || min(o.open, r.open) != f.shares:
 			return fmt.Errorf("order %d executed %s at %s against %d; by price and time it was to be %s at %s against %d",
 				o.id, decimal(f.shares), decimal(f.price), f.resting, decimal(min(o.open, r.open)), decimal(r.limit), r.id)

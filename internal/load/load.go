@@ -158,7 +158,8 @@ func (w *worker) send(n int, now time.Time) (done bool) {
 		_ = w.conn.SetWriteDeadline(now.Add(replyTimeout)) // the write fails where this does
 		if err := w.conn.Flush(); err != nil {
 			// The read that follows ends the run.
-			w.lane.writeErr = fmt.Errorf("%d frames of %d bytes under way, more than the server takes before its replies are: %w", len(w.sent), bytes, err)
+			w.lane.writeErr = fmt.Errorf("%d frames of %d bytes under way, more than the server takes before its replies "+
+				"are: %w", len(w.sent), bytes, err)
 		}
 	}
 	return done

@@ -121,7 +121,9 @@ func TestDepthIsHowManyAreUnderWay(t *testing.T) {
 			}
 		}
 	}()
-	r, err := Closed(background, Options{Addrs: []string{l.Addr().String()}, Connections: 1, Depth: 4}, func(int) Source { return &counting{most: 12} })
+	r, err := Closed(background, Options{Addrs: []string{l.Addr().String()}, Connections: 1, Depth: 4}, func(int) Source {
+		return &counting{most: 12}
+	})
 	require.NoError(t, err)
 	require.EqualValues(t, 12, r.Requests)
 }
@@ -133,7 +135,9 @@ func TestUnexpectedRepliesAreCountedAndShown(t *testing.T) {
 		}
 		return xml
 	})
-	r, err := Closed(background, Options{Addrs: []string{addr}, Connections: 2, Depth: 1}, func(int) Source { return &counting{most: 10} })
+	r, err := Closed(background, Options{Addrs: []string{addr}, Connections: 2, Depth: 1}, func(int) Source {
+		return &counting{most: 10}
+	})
 	require.NoError(t, err)
 	require.EqualValues(t, 20, r.Requests)
 	require.EqualValues(t, 2, r.Errors)
@@ -147,7 +151,10 @@ func TestABrokenConnectionIsAFailedRun(t *testing.T) {
 		}
 		return xml
 	})
-	_, err := Closed(background, Options{Addrs: []string{addr}, Connections: 3, Depth: 1, Duration: time.Minute}, func(int) Source { return &counting{most: 1 << 40} })
+	_, err := Closed(background, Options{Addrs: []string{addr}, Connections: 3, Depth: 1, Duration: time.Minute},
+		func(int) Source {
+			return &counting{most: 1 << 40}
+		})
 	require.ErrorContains(t, err, "connection")
 	_, err = Closed(background, Options{Addrs: []string{"127.0.0.1:1"}, Connections: 1}, nil)
 	require.Error(t, err)
@@ -162,7 +169,9 @@ func TestEachHasAConnectionForEveryFrame(t *testing.T) {
 		connections.Add(1)
 		return xml
 	})
-	r, err := Each(background, Options{Addrs: []string{addr}, Connections: 4}, func(int) Source { return &counting{most: 5} })
+	r, err := Each(background, Options{Addrs: []string{addr}, Connections: 4}, func(int) Source {
+		return &counting{most: 5}
+	})
 	require.NoError(t, err)
 	require.EqualValues(t, 20, r.Requests)
 	require.Zero(t, r.Errors, r.Examples)
@@ -266,7 +275,9 @@ func TestEchoIsAsLargeAsAsked(t *testing.T) {
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- Echo(l, 100, nil) }()
-	r, err := Closed(background, Options{Addrs: []string{l.Addr().String()}, Connections: 2, Depth: 8}, func(int) Source { return &sized{left: 50, want: 100, frame: []byte("<f/>")} })
+	r, err := Closed(background, Options{Addrs: []string{l.Addr().String()}, Connections: 2, Depth: 8}, func(int) Source {
+		return &sized{left: 50, want: 100, frame: []byte("<f/>")}
+	})
 	require.NoError(t, err)
 	require.EqualValues(t, 100, r.Requests)
 	require.Zero(t, r.Errors, r.Examples)
@@ -334,7 +345,10 @@ func (s *sized) Reply(xml []byte) error {
 func TestProgressTellsWhatIsLeft(t *testing.T) {
 	addr := serve(t, func(_, _ int, xml []byte) []byte { return xml })
 	told := make(chan Progress, 10)
-	_, err := Closed(background, Options{Addrs: []string{addr}, Connections: 1, Duration: 1200 * time.Millisecond, Progress: func(p Progress) { told <- p }},
+	_, err := Closed(background, Options{Addrs: []string{addr}, Connections: 1, Duration: 1200 * time.Millisecond,
+		Progress: func(p Progress) {
+			told <- p
+		}},
 		func(int) Source { return &counting{most: 1 << 40} })
 	require.NoError(t, err)
 	p := <-told

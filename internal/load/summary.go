@@ -51,7 +51,8 @@ func (r *Result) Summary() Summary {
 
 // Moment returns the second as it is written to files.
 func (s Second) Moment() Moment {
-	return Moment{s.Requests, Millis(quantile(s.Latency, 0.5)), Millis(quantile(s.Latency, 0.99)), Millis(time.Duration(s.Latency.Max()))}
+	return Moment{s.Requests, Millis(quantile(s.Latency, 0.5)), Millis(quantile(s.Latency, 0.99)),
+		Millis(time.Duration(s.Latency.Max()))}
 }
 
 // Millis returns d in milliseconds.

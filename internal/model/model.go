@@ -52,8 +52,8 @@ type execution struct {
 
 // New returns an exchange without anything in it.
 func New() *Exchange {
-	return &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Int{}, resting: map[string][]*order{}, opened: new(big.Int),
-		refs: map[[2]string]refUse{}, halted: map[string]bool{}}
+	return &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Int{}, resting: map[string][]*order{},
+		opened: new(big.Int), refs: map[[2]string]refUse{}, halted: map[string]bool{}}
 }
 
 // tenTo returns 10^n. Shares and prices are counted in units of 10^-8, cash in

@@ -41,7 +41,8 @@ func TestRoundsAreInterleaved(t *testing.T) {
 
 func TestCellsGatherRepetitions(t *testing.T) {
 	point := func(name string, clients, procs int, rate float64) *Point {
-		return &Point{Scenario: name, Params: scenario.Params{Clients: clients}, GOMAXPROCS: procs, Summary: load.Summary{Rate: rate}}
+		return &Point{Scenario: name, Params: scenario.Params{Clients: clients}, GOMAXPROCS: procs,
+			Summary: load.Summary{Rate: rate}}
 	}
 	r := &Data{Points: []*Point{
 		point("b", 1, 2, 10), point("b", 1, 1, 5), point("a", 1, 1, 1), point("a", 2, 1, 2),
@@ -51,13 +52,16 @@ func TestCellsGatherRepetitions(t *testing.T) {
 	for _, c := range r.Cells() {
 		rates = append(rates, c.Of(func(p *Point) float64 { return p.Rate }))
 	}
-	require.Equal(t, []Spread{{6, 5, 7}, {11, 10, 30}, {1, 1, 1}, {2, 2, 2}}, rates, "b with one processor, with two, and both of a")
+	require.Equal(t, []Spread{{6, 5, 7}, {11, 10, 30}, {1, 1, 1}, {2, 2, 2}}, rates,
+		"b with one processor, with two, and both of a")
 }
 
 func TestTheTablesHaveEveryPoint(t *testing.T) {
 	r := &Data{Points: []*Point{
-		{Scenario: "hot", Params: scenario.Params{Clients: 64, Depth: 16}, GOMAXPROCS: 1, Summary: load.Summary{Rate: 1000}, Agrees: true},
-		{Scenario: "hot", Params: scenario.Params{Clients: 64, Depth: 16}, GOMAXPROCS: 2, Summary: load.Summary{Rate: 1500}, Differs: "a cent is missing"},
+		{Scenario: "hot", Params: scenario.Params{Clients: 64, Depth: 16}, GOMAXPROCS: 1, Summary: load.Summary{Rate: 1000},
+			Agrees: true},
+		{Scenario: "hot", Params: scenario.Params{Clients: 64, Depth: 16}, GOMAXPROCS: 2, Summary: load.Summary{Rate: 1500},
+			Differs: "a cent is missing"},
 	}}
 	var b bytes.Buffer
 	require.NoError(t, r.WriteCSV(&b))
@@ -69,8 +73,10 @@ func TestTheTablesHaveEveryPoint(t *testing.T) {
 	r.WriteTable(&b)
 	require.Contains(t, b.String(), "64 clients × 16")
 	require.Contains(t, b.String(), "1.50", "the speed-up")
-	r.Points = append(r.Points, &Point{Scenario: "hot", Agrees: true, Summary: load.Summary{Errors: 3, Example: "refused"}})
-	require.Equal(t, []string{"hot 64 clients × 16 at GOMAXPROCS=2: the exchange does not hold what clients were told: a cent is missing",
+	r.Points = append(r.Points, &Point{Scenario: "hot", Agrees: true,
+		Summary: load.Summary{Errors: 3, Example: "refused"}})
+	require.Equal(t, []string{"hot 64 clients × 16 at GOMAXPROCS=2: the exchange does not hold what clients were " +
+		"told: a cent is missing",
 		"hot 0 clients at GOMAXPROCS=0: 3 unexpected replies, for example: refused"}, r.Failures())
 }
 

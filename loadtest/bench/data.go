@@ -31,7 +31,8 @@ type Data struct {
 
 // NewData returns that of a command that begins now.
 func NewData(ctx context.Context, command string) *Data {
-	return &Data{Command: command, Began: time.Now().UTC(), Revision: harness.Revision(ctx, "."), Machine: harness.Machine()}
+	return &Data{Command: command, Began: time.Now().UTC(), Revision: harness.Revision(ctx, "."),
+		Machine: harness.Machine()}
 }
 
 // Load reads a file of data.
@@ -113,7 +114,8 @@ func (d *Data) Cells() (cells []Cell) {
 		}
 	}
 	slices.SortStableFunc(cells, func(a, b Cell) int {
-		return cmp.Or(cmp.Compare(first[a.Scenario+a.Variant], first[b.Scenario+b.Variant]), cmp.Compare(a.GOMAXPROCS, b.GOMAXPROCS))
+		return cmp.Or(cmp.Compare(first[a.Scenario+a.Variant], first[b.Scenario+b.Variant]),
+			cmp.Compare(a.GOMAXPROCS, b.GOMAXPROCS))
 	})
 	return cells
 }
@@ -189,12 +191,14 @@ func (d *Data) points(wanted func(scenario string) bool) table {
 		}
 		cpu := fmt.Sprintf("%.0f, %.0f, %.0f", of(func(p *Point) float64 { return p.ServerCPU }),
 			of(func(p *Point) float64 { return p.PostgresCPU }), of(func(p *Point) float64 { return p.ClientCPU }))
-		t.add(c.Variant, c.GOMAXPROCS, fmt.Sprintf("%s (%s to %s)", grouped(rate.Median), grouped(rate.Min), grouped(rate.Max)),
+		t.add(c.Variant, c.GOMAXPROCS,
+			fmt.Sprintf("%s (%s to %s)", grouped(rate.Median), grouped(rate.Min), grouped(rate.Max)),
 			number(rate.Median/base[c.Scenario+c.Variant], 2),
 			c.Points[0].share(of(func(p *Point) float64 { return p.EchoShare })),
 			number(of(func(p *Point) float64 { return p.Seconds }), 2), number(of(func(p *Point) float64 { return p.P50 }), 2),
 			number(of(func(p *Point) float64 { return p.P99 }), 2), number(of(func(p *Point) float64 { return p.SentP99 }), 2),
-			cpu, grouped(of(func(p *Point) float64 { return p.Persisted })), grouped(of(func(p *Point) float64 { return p.LagEnd })))
+			cpu, grouped(of(func(p *Point) float64 { return p.Persisted })),
+			grouped(of(func(p *Point) float64 { return p.LagEnd })))
 	}
 	return t
 }
@@ -219,20 +223,25 @@ func (p *Point) Write(w io.Writer) {
 	row := func(name, format string, args ...any) { t.add(name, fmt.Sprintf(format, args...)) }
 	row("scenario", "%s, GOMAXPROCS %d (0: as it chooses), seed %d", p.Scenario, p.GOMAXPROCS, p.Seed)
 	row("requests", "%d in %.2f s, %d unexpected replies %s", p.Requests, p.Seconds, p.Errors, p.Example)
-	row("throughput", "%.0f requests/s, %.0f commands/s; %.0f requests/s until Postgres had everything", p.Rate, p.Commands, p.Persisted)
+	row("throughput", "%.0f requests/s, %.0f commands/s; %.0f requests/s until Postgres had everything", p.Rate,
+		p.Commands, p.Persisted)
 	row("latency", "p50 %.3f ms, p90 %.3f, p99 %.3f, p99.9 %.3f, longest %.1f (p99 from sending %.3f)",
 		p.P50, p.P90, p.P99, p.P999, p.Max, p.SentP99)
-	row("echo", "%.0f requests/s, p50 %.3f ms, p99 %.3f: the exchange does %s of it", p.EchoRate, p.EchoP50, p.EchoP99, p.share(p.EchoShare))
+	row("echo", "%.0f requests/s, p50 %.3f ms, p99 %.3f: the exchange does %s of it", p.EchoRate, p.EchoP50, p.EchoP99,
+		p.share(p.EchoShare))
 	if p.SyncedEchoRate > 0 {
 		row("with a journal", "%.0f requests/s: the exchange does %s of it", p.SyncedEchoRate, p.share(p.SyncedEchoShare))
 	}
-	row("processor time", "%.1f µs a request in the server (%.1f until the last reply), %.1f in Postgres, %.1f in the client",
+	row("processor time", "%.1f µs a request in the server (%.1f until the last reply), %.1f in Postgres, %.1f in the "+
+		"client",
 		p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU)
 	row("Postgres", "%.0f records behind at the end, %.2f s until it had everything", p.LagEnd, p.CatchUp)
 	if p.Params.Readers > 0 {
-		row("readers", "%d of the market data stream received %.1f MB a second", p.Params.Readers, p.StreamBytes/p.Seconds/1e6)
+		row("readers", "%d of the market data stream received %.1f MB a second", p.Params.Readers,
+			p.StreamBytes/p.Seconds/1e6)
 	}
-	row("memory", "%.0f MB in the server; a small write and its sync take %.3f ms on this disk", mega(p.ServerBytes), p.SyncMedian)
+	row("memory", "%.0f MB in the server; a small write and its sync take %.3f ms on this disk", mega(p.ServerBytes),
+		p.SyncMedian)
 	for _, reason := range slices.Sorted(maps.Keys(p.Refusals)) {
 		row("refused", "%d × %s", p.Refusals[reason], reason)
 	}

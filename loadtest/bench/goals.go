@@ -210,7 +210,8 @@ func (d *Data) judged() table {
 
 // goalTables returns the tables of docs/PERFORMANCE.md by their names.
 func (d *Data) goalTables() map[string]string {
-	made := table{{"run", "round", "requests/s", "of echo (with a journal)", "p50 ms", "p99 ms", "longest ms", "echo's p99 ms",
+	made := table{{"run", "round", "requests/s", "of echo (with a journal)", "p50 ms", "p99 ms", "longest ms",
+		"echo's p99 ms",
 		"µs of server (while sending), Postgres, client", "s behind"}}
 	rounds := d.whole()
 	for _, job := range Goals(false) {
@@ -220,11 +221,14 @@ func (d *Data) goalTables() map[string]string {
 			if p.SyncedEchoRate > 0 {
 				share += " (" + p.share(p.SyncedEchoShare) + ")"
 			}
-			made.add(job.Name, n+1, figure(p.Rate, ""), share, number(p.P50, 2), number(p.P99, 2), number(p.Max, 1), number(p.EchoP99, 2),
-				fmt.Sprintf("%.1f (%.1f), %.1f, %.1f", p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU), number(p.CatchUp, 1))
+			made.add(job.Name, n+1, figure(p.Rate, ""), share, number(p.P50, 2), number(p.P99, 2), number(p.Max, 1),
+				number(p.EchoP99, 2),
+				fmt.Sprintf("%.1f (%.1f), %.1f, %.1f", p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU),
+				number(p.CatchUp, 1))
 		}
 	}
-	about := fmt.Sprintf("%d rounds on %s, with client, server and Postgres on it; %s, revision %s; %.0f minutes in all.\n\n    %s\n",
+	about := fmt.Sprintf("%d rounds on %s, with client, server and Postgres on it; %s, revision %s; %.0f minutes in "+
+		"all.\n\n    %s\n",
 		len(rounds), d.Machine, d.Began.Format("2006-01-02"), d.Revision, d.Seconds/60, d.Command)
 	return map[string]string{"about": about, "goals": d.judged().markdown(), "runs": made.markdown()}
 }

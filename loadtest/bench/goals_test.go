@@ -42,7 +42,8 @@ func TestGoalsAreJudgedByTheMedianOfRatiosWithinARound(t *testing.T) {
 	at[1][closed].Rate, at[1][wide].Rate = 50, 45
 	at[0][wide].Rate, at[2][wide].Rate = 85, 79
 	verdict := find(t, r, "10,000 symbols")
-	require.Equal(t, Verdict{Goal: verdict.Goal, Spread: Spread{Median: 0.85, Min: 0.79, Max: 0.9}, Bound: 0.8, Met: true}, verdict)
+	require.Equal(t, Verdict{Goal: verdict.Goal, Spread: Spread{Median: 0.85, Min: 0.79, Max: 0.9}, Bound: 0.8, Met: true},
+		verdict)
 	at[0][wide].Rate = 79
 	require.False(t, find(t, r, "10,000 symbols").Met)
 }
@@ -64,14 +65,16 @@ func TestTheTableTellsWhatIsNotMet(t *testing.T) {
 	var table strings.Builder
 	d, _ := rounds(2)
 	d.WriteTable(&table)
-	require.Regexp(t, `64 × 16 with Postgres paused: answered a second +at least 400,000/s +100.0 /s +100.0 /s to 100.0 /s +NO`, table.String())
+	require.Regexp(t, `64 × 16 with Postgres paused: answered a second +at least 400,000/s +100.0 /s +100.0 /s to `+
+		`100.0 /s +NO`, table.String())
 	require.Regexp(t, `10,000 symbols: share of the rate with 100 +at least 0.80 +1.00 +1.00 to 1.00 +yes`, table.String())
 }
 
 func TestTheRunsTellBothEchoServers(t *testing.T) {
 	r, at := rounds(1)
 	at[0][queries].SyncedEchoRate = 0 // was not measured
-	require.Contains(t, r.goalTables()["runs"], "| "+closedPaused+" | 1 | 100.00 | 50 % (80 %) | 1.00 | 4.00 | 0.0 | 2.00 |")
+	require.Contains(t, r.goalTables()["runs"],
+		"| "+closedPaused+" | 1 | 100.00 | 50 % (80 %) | 1.00 | 4.00 | 0.0 | 2.00 |")
 	require.Contains(t, r.goalTables()["runs"], "| "+queries+" | 1 | 100.00 | 50 % | 1.00 |")
 }
 

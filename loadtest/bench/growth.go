@@ -82,7 +82,8 @@ func RunGrowth(ctx context.Context, programs Programs, dir string, o GrowthOptio
 	if err := g.open(ctx); err != nil {
 		return nil, err
 	}
-	fmt.Fprintln(o.Out, "    orders   orders/s   restart: killed (replayed)   stopped   journal MB    most behind   server MB   open orders   database MB")
+	fmt.Fprintln(o.Out, "    orders   orders/s   restart: killed (replayed)   stopped   journal MB    most behind   "+
+		"server MB   open orders   database MB")
 	for _, mark := range o.Marks {
 		m := Mark{}
 		if err := g.to(ctx, mark, &m); err != nil {
@@ -93,7 +94,8 @@ func RunGrowth(ctx context.Context, programs Programs, dir string, o GrowthOptio
 		}
 		marks = append(marks, m)
 		fmt.Fprintf(o.Out, "%10d %10.0f %16.3f s (%8d) %7.3f s %12.0f %14d %11.0f %13d %13.0f\n", m.Orders, m.OrdersPerSecond,
-			m.RestartKilled, m.Replayed, m.RestartStopped, mega(m.JournalBytes), m.LagMax, mega(m.ServerBytes), m.OpenOrders, mega(m.DatabaseBytes))
+			m.RestartKilled, m.Replayed, m.RestartStopped, mega(m.JournalBytes), m.LagMax, mega(m.ServerBytes), m.OpenOrders,
+			mega(m.DatabaseBytes))
 	}
 	return marks, nil
 }
@@ -110,7 +112,9 @@ func (g *growing) open(ctx context.Context) error {
 	for n := range growthSymbols {
 		c.Symbol(fmt.Sprintf("SYM%d", n), placed...)
 	}
-	return g.send(ctx, 1, func(int) load.Source { return &growthSource{g: g, frames: [][]byte{c.Append(nil)}, once: true} })
+	return g.send(ctx, 1, func(int) load.Source {
+		return &growthSource{g: g, frames: [][]byte{c.Append(nil)}, once: true}
+	})
 }
 
 // send runs sources of which nothing may be refused.
@@ -266,7 +270,8 @@ func (g *growing) look(ctx context.Context, m *Mark) error {
 	defer db.Close(ctx)
 	var orders int64
 	var cash, shares bool
-	err = db.QueryRow(ctx, `SELECT (SELECT count(*) FROM order_log), (SELECT sum(balance + held) = sum(opened) FROM accounts),
+	err = db.QueryRow(ctx, `SELECT (SELECT count(*) FROM order_log),
+		(SELECT sum(balance + held) = sum(opened) FROM accounts),
 		(SELECT sum(shares + held) FROM positions) = (SELECT sum(placed) FROM symbols),
 		pg_database_size(current_database())`).Scan(&orders, &cash, &shares, &m.DatabaseBytes)
 	switch {

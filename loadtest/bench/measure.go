@@ -302,7 +302,8 @@ func agree(ctx context.Context, e *harness.Exchange, told scenario.Tally) error 
 	for _, n := range []struct {
 		have, want uint64
 		of         string
-	}{{orders, told.Accepted, "orders"}, {cancels, told.Canceled, "cancels"}, {created, told.Created, "accounts and placements"}} {
+	}{{orders, told.Accepted, "orders"}, {cancels, told.Canceled, "cancels"},
+		{created, told.Created, "accounts and placements"}} {
 		if n.have != n.want {
 			return fmt.Errorf("the tables have %d %s, clients were told of %d", n.have, n.of, n.want)
 		}

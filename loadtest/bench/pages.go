@@ -149,8 +149,9 @@ func about(d *Data) string {
 		requests += p.Requests
 		wrong += p.Errors
 	}
-	return fmt.Sprintf("%d runs, %d of each, on %s, with client, server and Postgres on it; %s, revision %s; %.0f minutes in all. A small "+
-		"write and its sync take %.2f ms on its disk (%.2f to %.2f). Replies that were not expected: %d of %d. Runs that failed, because the "+
+	return fmt.Sprintf("%d runs, %d of each, on %s, with client, server and Postgres on it; %s, revision %s; "+
+		"%.0f minutes in all. A small write and its sync take %.2f ms on its disk (%.2f to %.2f). Replies that were not "+
+		"expected: %d of %d. Runs that failed, because the "+
 		"exchange did not hold what clients were told or said something else than was expected: %d.\n\n    %s\n",
 		len(d.Points), d.Repetitions, d.Machine, d.Began.Format("2006-01-02"), d.Revision, d.Seconds/60,
 		sync.Median, sync.Min, sync.Max, wrong, requests, len(d.Failures()), d.Command)
@@ -171,10 +172,10 @@ func (d *Data) ofScenario(x scenario.Scenario) string {
 }
 
 // csvFields are the columns of a CSV that a point has under these names.
-var csvFields = strings.Fields(`gomaxprocs repetition seed requests errors seconds requests_per_second commands_per_second
-	persisted_per_second p50_ms p90_ms p99_ms p999_ms max_ms p99_from_sending_ms server_cpu_us_per_request
-	postgres_cpu_us_per_request client_cpu_us_per_request lag_records_at_end catch_up_seconds server_resident_bytes
-	echo_requests_per_second echo_p50_ms disk_sync_ms exchange_agrees`)
+var csvFields = strings.Fields(`gomaxprocs repetition seed requests errors seconds requests_per_second
+	commands_per_second persisted_per_second p50_ms p90_ms p99_ms p999_ms max_ms p99_from_sending_ms
+	server_cpu_us_per_request postgres_cpu_us_per_request client_cpu_us_per_request lag_records_at_end
+	catch_up_seconds server_resident_bytes echo_requests_per_second echo_p50_ms disk_sync_ms exchange_agrees`)
 
 // csvNames are what columns are called that have another name than their field.
 var csvNames = strings.NewReplacer("_us_per_request", "_us", "lag_records_at_end", "lag_records",

@@ -29,12 +29,16 @@ func TestOnlyTablesAreReplaced(t *testing.T) {
 func TestResultsAreWrittenAndReadAgain(t *testing.T) {
 	docs := t.TempDir()
 	page := filepath.Join(docs, "SCALABILITY.md")
-	require.NoError(t, os.WriteFile(page, []byte("<!-- table: about -->\n<!-- end -->\n<!-- table: hot -->\n<!-- end -->\n<!-- table: soak -->\n<!-- end -->\n"), 0o600))
+	require.NoError(t, os.WriteFile(page, []byte("<!-- table: about -->\n<!-- end -->\n<!-- table: hot -->\n<!-- end "+
+		"-->\n<!-- table: soak -->\n<!-- end -->\n"), 0o600))
 	curve := make([]float64, len(load.Quantiles))
-	r := &Data{Command: "go run ./loadtest bench full", Machine: "a machine", Revision: "abc", Repetitions: 1, Points: []*Point{
-		{Scenario: "hot", Params: scenario.Params{Clients: 64}, GOMAXPROCS: 1, Summary: load.Summary{Requests: 30, Rate: 1234567, Curve: curve}, Agrees: true},
-		{Scenario: "hot", Params: scenario.Params{Clients: 64}, GOMAXPROCS: 2, Summary: load.Summary{Requests: 30, Rate: 2469134, Curve: curve}, Differs: "a cent"},
-	}}
+	r := &Data{Command: "go run ./loadtest bench full", Machine: "a machine", Revision: "abc", Repetitions: 1,
+		Points: []*Point{
+			{Scenario: "hot", Params: scenario.Params{Clients: 64}, GOMAXPROCS: 1,
+				Summary: load.Summary{Requests: 30, Rate: 1234567, Curve: curve}, Agrees: true},
+			{Scenario: "hot", Params: scenario.Params{Clients: 64}, GOMAXPROCS: 2,
+				Summary: load.Summary{Requests: 30, Rate: 2469134, Curve: curve}, Differs: "a cent"},
+		}}
 	require.NoError(t, os.Mkdir(filepath.Join(docs, "scalability"), 0o700))
 	require.NoError(t, r.Save(filepath.Join(docs, FullFile)))
 	require.NoError(t, Pages(docs))

@@ -27,7 +27,8 @@ const (
 // palette tells lines apart, also for most who do not see colors well (Okabe and
 // Ito, Color Universal Design).
 var palette = []color.Color{
-	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255}, color.RGBA{204, 121, 167, 255},
+	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255},
+	color.RGBA{204, 121, 167, 255},
 	color.RGBA{230, 159, 0, 255}, color.RGBA{86, 180, 233, 255}, color.RGBA{0, 0, 0, 255},
 }
 
@@ -43,7 +44,8 @@ func (d *Data) Figures() (all []Figure, err error) {
 	drawn := []struct {
 		name string
 		draw func(*Data) (*plot.Plot, error)
-	}{{"cores", overCores}, {"clients", overClients}, {"connect", overConnects}, {"latency", percentiles}, {"cpu", processorTime}}
+	}{{"cores", overCores}, {"clients", overClients}, {"connect", overConnects}, {"latency", percentiles},
+		{"cpu", processorTime}}
 	if d.Soak != nil {
 		drawn = append(drawn[:0], drawn[0], drawn[1])
 		drawn[0].name, drawn[0].draw = "soak-latency", latencyOverTime
@@ -172,10 +174,12 @@ func (d *Data) rates(p *plot.Plot, place func(Cell) (string, float64)) (*plot.Pl
 
 // overCores draws throughput against the server's processors.
 func overCores(d *Data) (*plot.Plot, error) {
-	shown := []string{"cores 1 client", "mix5 20 clients", "query81 81 clients", "market 64 clients", "market 64 clients × 16", "hot 64 clients × 16"}
+	shown := []string{"cores 1 client", "mix5 20 clients", "query81 81 clients", "market 64 clients",
+		"market 64 clients × 16", "hot 64 clients × 16"}
 	p := newPlot("Throughput against processors of the server", "GOMAXPROCS", "requests/s")
 	logarithmic(&p.Y)
-	p.X.Tick.Marker = plot.ConstantTicks([]plot.Tick{{Value: 1, Label: "1"}, {Value: 2, Label: "2"}, {Value: 4, Label: "4"}})
+	p.X.Tick.Marker = plot.ConstantTicks([]plot.Tick{{Value: 1, Label: "1"}, {Value: 2, Label: "2"},
+		{Value: 4, Label: "4"}})
 	return d.rates(p, func(c Cell) (string, float64) {
 		if name := c.Scenario + " " + c.Variant; slices.Contains(shown, name) {
 			return name, float64(c.GOMAXPROCS)
@@ -227,7 +231,8 @@ func percentiles(d *Data) (*plot.Plot, error) {
 	p := newPlot("Latency, GOMAXPROCS 2, median of the repetitions", "percentile", "ms")
 	logarithmic(&p.X)
 	logarithmic(&p.Y)
-	p.X.Tick.Marker = plot.ConstantTicks([]plot.Tick{{Value: 1, Label: "0"}, {Value: 2, Label: "50"}, {Value: 10, Label: "90"},
+	p.X.Tick.Marker = plot.ConstantTicks([]plot.Tick{{Value: 1, Label: "0"}, {Value: 2, Label: "50"},
+		{Value: 10, Label: "90"},
 		{Value: 100, Label: "99"}, {Value: 1000, Label: "99.9"}, {Value: 10000, Label: "99.99"}})
 	shown := []string{"cores 1 client", "mix5 20 clients", "mix5 200 clients", "query81 81 clients", "market 64 clients",
 		"market 64 clients × 16", "deep 64 clients"}
@@ -303,14 +308,18 @@ func processorTime(d *Data) (*plot.Plot, error) {
 func latencyOverTime(d *Data) (*plot.Plot, error) {
 	p := newPlot(fmt.Sprintf("Latency over time at %d requests/s", d.Soak.Rate), "seconds", "ms")
 	logarithmic(&p.Y)
-	return p, d.Soak.overTime(p, []string{"longest", "p99", "p50"}, func(x Sample) []float64 { return []float64{x.Max, x.P99, x.P50} })
+	return p, d.Soak.overTime(p, []string{"longest", "p99", "p50"}, func(x Sample) []float64 {
+		return []float64{x.Max, x.P99, x.P50}
+	})
 }
 
 // memoryOverTime draws the memory of a soak's server.
 func memoryOverTime(d *Data) (*plot.Plot, error) {
 	p := newPlot("Resident memory of the server over time", "seconds", "MiB")
 	p.Y.Min = 0
-	return p, d.Soak.overTime(p, []string{"resident memory"}, func(x Sample) []float64 { return []float64{mega(x.Resident)} })
+	return p, d.Soak.overTime(p, []string{"resident memory"}, func(x Sample) []float64 {
+		return []float64{mega(x.Resident)}
+	})
 }
 
 func (s *Soak) overTime(p *plot.Plot, names []string, figures func(Sample) []float64) error {

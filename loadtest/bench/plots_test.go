@@ -20,7 +20,8 @@ func report() *Data {
 			for procs := 1; procs <= 4; procs *= 2 {
 				for rep := range 3 {
 					p := &Point{Scenario: name, Params: scenario.Params{Clients: clients + 10}, GOMAXPROCS: procs,
-						Summary: load.Summary{Requests: 1 << 20, Rate: float64(1000*procs + rep)}, ServerCPU: 5, PostgresCPU: 2, ClientCPU: 3}
+						Summary: load.Summary{Requests: 1 << 20, Rate: float64(1000*procs + rep)}, ServerCPU: 5, PostgresCPU: 2,
+						ClientCPU: 3}
 					for i := range load.Quantiles {
 						p.Curve = append(p.Curve, float64(i+1))
 					}
@@ -35,7 +36,8 @@ func report() *Data {
 func TestEveryFigureIsAnImage(t *testing.T) {
 	s := &Soak{Rate: 100}
 	for i := range 10 {
-		s.Samples = append(s.Samples, Sample{Second: float64(i), Moment: load.Moment{P50: 1, P99: 2, Max: 3}, Resident: 1 << 20})
+		s.Samples = append(s.Samples, Sample{Second: float64(i), Moment: load.Moment{P50: 1, P99: 2, Max: 3},
+			Resident: 1 << 20})
 	}
 	figures, err := report().Figures()
 	require.NoError(t, err)
@@ -52,7 +54,8 @@ func TestEveryFigureIsAnImage(t *testing.T) {
 		require.Contains(t, text, f.plot.X.Label.Text, f.Name)
 		require.Greater(t, bytes.Count(b.Bytes(), []byte("<path")), 5, f.Name)
 	}
-	require.ElementsMatch(t, []string{"cores", "clients", "connect", "latency", "cpu", "soak-latency", "soak-memory"}, names)
+	require.ElementsMatch(t, []string{"cores", "clients", "connect", "latency", "cpu", "soak-latency", "soak-memory"},
+		names)
 }
 
 func TestWhatWasNotMeasuredIsNotDrawn(t *testing.T) {

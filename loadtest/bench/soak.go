@@ -190,7 +190,9 @@ func (s *Soak) judge() (findings []string) {
 	compare := func(what string, figure func(Sample) float64, growth, slack float64) {
 		was, is := spreadOf(before, figure).Median, spreadOf(after, figure).Median
 		if is > was*growth+slack {
-			findings = append(findings, fmt.Sprintf("%s did not stay flat: %.4g in the second third of the run, %.4g in the last", what, was, is))
+			findings = append(findings, fmt.Sprintf("%s did not stay flat: %.4g in the second third of the run, %.4g in the "+
+				"last",
+				what, was, is))
 		}
 	}
 	compare("the server's memory", func(x Sample) float64 { return float64(x.Resident) }, memoryGrowth, memorySlack)
@@ -207,7 +209,8 @@ func (s *Soak) judge() (findings []string) {
 
 // samples returns the table of some moments of the soak, with the last of each part.
 func (s *Soak) samples(parts int) table {
-	t := table{{"second", "p50 ms", "p99 ms", "longest ms", "server MiB", "files", "goroutines", "open orders", "Postgres behind"}}
+	t := table{{"second", "p50 ms", "p99 ms", "longest ms", "server MiB", "files", "goroutines", "open orders",
+		"Postgres behind"}}
 	step := max(len(s.Samples)/parts, 1)
 	for i := step - 1; i < len(s.Samples); i += step {
 		x := s.Samples[i]

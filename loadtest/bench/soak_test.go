@@ -12,7 +12,8 @@ import (
 func flat() *Soak {
 	r := &Soak{}
 	for i := range 30 {
-		r.Samples = append(r.Samples, Sample{Second: float64(10 * i), Moment: load.Moment{Requests: 1000, P99: 2}, Resident: 100 << 20, Files: 300, Goroutines: 600})
+		r.Samples = append(r.Samples, Sample{Second: float64(10 * i), Moment: load.Moment{Requests: 1000, P99: 2},
+			Resident: 100 << 20, Files: 300, Goroutines: 600})
 	}
 	return r
 }

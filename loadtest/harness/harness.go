@@ -179,7 +179,8 @@ func (s *Server) WaitReady(ctx context.Context) error {
 		return nil
 	case <-s.exited:
 		why, _ := s.LastAttr("error")
-		return fmt.Errorf("harness: the server ended with %s before it was ready: %s; its log ends with:\n%s", s.state, why, s.LogTail())
+		return fmt.Errorf("harness: the server ended with %s before it was ready: %s; its log ends with:\n%s",
+			s.state, why, s.LogTail())
 	case <-ctx.Done():
 		return fmt.Errorf("harness: the server is not ready: %w; its log ends with:\n%s", ctx.Err(), s.LogTail())
 	}

@@ -50,7 +50,8 @@ func (m Mutation) Try(ctx context.Context, seed uint64, dir string, out io.Write
 	if m.plan == nil {
 		return m.tryTests(ctx, dir)
 	}
-	_, err = torture.Run(ctx, torture.Options{Seed: seed, Plan: m.plan, Clients: 12, Load: time.Second, Edits: m.edits, Dir: dir, Out: out})
+	_, err = torture.Run(ctx, torture.Options{Seed: seed, Plan: m.plan, Clients: 12, Load: time.Second, Edits: m.edits,
+		Dir: dir, Out: out})
 	var finding *torture.Finding
 	switch {
 	case errors.As(err, &finding):

@@ -39,7 +39,8 @@ func TestEveryMutationFitsTheSource(t *testing.T) {
 
 func TestAMutationThatTestsDoNotSeeIsNotCaught(t *testing.T) {
 	harmless := Mutation{Name: "harmless", pkg: "./internal/testing/archtest", test: "Documented",
-		edits: []harness.Edit{{File: "migrations/migrations.go", Old: "package migrations", New: "package migrations // edited"}}}
+		edits: []harness.Edit{{File: "migrations/migrations.go", Old: "package migrations",
+			New: "package migrations // edited"}}}
 	_, err := harmless.Try(context.Background(), 1, t.TempDir(), io.Discard)
 	require.ErrorIs(t, err, errNotCaught)
 }

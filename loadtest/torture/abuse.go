@@ -168,7 +168,8 @@ func (r *runner) abusedExchange(ctx context.Context, n int, a attack) (*runner, 
 		return sub, fmt.Errorf("torture: empty the database: %w", err)
 	}
 	flags := []string{"--max-symbols=1000000",
-		fmt.Sprintf("--max-memory=%d", r.size(memorySmall, memoryLarge)), fmt.Sprintf("--max-frame=%d", r.size(frameSmall, frameLarge))}
+		fmt.Sprintf("--max-memory=%d", r.size(memorySmall, memoryLarge)),
+		fmt.Sprintf("--max-frame=%d", r.size(frameSmall, frameLarge))}
 	if a.auth && sub.Rand.IntN(2) == 0 {
 		if sub.token, sub.abuser.Token, err = sub.makeTokens(ctx); err != nil {
 			return sub, err
@@ -289,7 +290,8 @@ func millis(nanoseconds int64) float64 { return float64(nanoseconds) / 1e6 }
 func judgeUsage(before, peak harness.Usage, grow int64, files int) error {
 	switch {
 	case peak.Resident > before.Resident+grow:
-		return fmt.Errorf("the server's memory grew from %d MiB to %d MiB, and may grow by %d MiB", before.Resident>>20, peak.Resident>>20, grow>>20)
+		return fmt.Errorf("the server's memory grew from %d MiB to %d MiB, and may grow by %d MiB", before.Resident>>20,
+			peak.Resident>>20, grow>>20)
 	case files > 0 && peak.Files > files:
 		return fmt.Errorf("the server had %d descriptors, of %d", peak.Files, files)
 	}

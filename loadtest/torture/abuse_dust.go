@@ -24,7 +24,8 @@ const (
 	dustStop                 = 5 * time.Second
 
 	dustRestSmall, dustRestLarge = 200 * time.Millisecond, 10 * time.Second // probed before it is met
-	stopGrace                    = 25 * time.Second                         // beyond --stop-timeout, for a machine that is busy
+	// beyond --stop-timeout, for a machine that is busy
+	stopGrace = 25 * time.Second
 )
 
 var (
@@ -79,7 +80,8 @@ func (r *runner) abuseDust(ctx context.Context) error {
 	if err = errors.Join(err, probes()); err != nil {
 		return err
 	}
-	r.abuseNote("%d orders of dust, a frame of %d that meet them: %.1f ms", r.size(dustSmall, dustLarge), takers, millis(int64(time.Since(begun))))
+	r.abuseNote("%d orders of dust, a frame of %d that meet them: %.1f ms", r.size(dustSmall, dustLarge), takers,
+		millis(int64(time.Since(begun))))
 	ids, refusal := r.BulkTold(answers)
 	if len(ids) != takers {
 		return fmt.Errorf("%d of %d orders that meet the dust are accepted: %s", len(ids), takers, refusal)
@@ -166,7 +168,8 @@ func (r *runner) abuseStop(ctx context.Context) error {
 	defer cancel()
 	begun := time.Now()
 	err = r.server.Stop(stop)
-	r.abuseNote("a stop while a frame meets %d orders of dust: %.1f ms", r.size(dustSmall, dustLarge), millis(int64(time.Since(begun))))
+	r.abuseNote("a stop while a frame meets %d orders of dust: %.1f ms", r.size(dustSmall, dustLarge),
+		millis(int64(time.Since(begun))))
 	if stop.Err() != nil {
 		r.server.Kill()
 		return err

@@ -153,7 +153,8 @@ func (r *runner) judgeBehind(l *check.Line, old []uint64, other uint64) error {
 	case len(ids) == 0:
 		return fmt.Errorf("an order behind queries of old orders: %s", refusal)
 	case ids[0] > other:
-		return fmt.Errorf("an order behind %d queries of old orders was executed as %d, after %d of another connection: they held it back",
+		return fmt.Errorf("an order behind %d queries of old orders was executed as %d, after %d of another connection: "+
+			"they held it back",
 			oldAsked, ids[0], behindMax)
 	}
 	return nil

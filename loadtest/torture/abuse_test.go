@@ -45,7 +45,8 @@ func fakeExchange(t *testing.T, answer func(frame []byte) []byte) *runner {
 			}()
 		}
 	}()
-	return &runner{Session: check.NewSession(check.Target{}, nil), abuser: check.Target{Addr: l.Addr().String()}, report: &Report{Abuse: make([]Abuse, 1)}}
+	return &runner{Session: check.NewSession(check.Target{}, nil), abuser: check.Target{Addr: l.Addr().String()},
+		report: &Report{Abuse: make([]Abuse, 1)}}
 }
 
 // opens answers a frame of orders: ids from first on, up to most of them, and then a refusal.
@@ -106,7 +107,8 @@ func TestAnOrderThatIsHeldBackIsNoticed(t *testing.T) {
 	replies := func(last string) *check.Line {
 		var b []byte
 		for _, id := range old {
-			b = wire.AppendFrame(b, fmt.Appendf(nil, `<results><status id="%d"/><error id="%d">it was canceled before</error></results>`, id, id))
+			b = wire.AppendFrame(b, fmt.Appendf(nil,
+				`<results><status id="%d"/><error id="%d">it was canceled before</error></results>`, id, id))
 		}
 		ours, theirs := net.Pipe()
 		t.Cleanup(func() { ours.Close() })
@@ -118,7 +120,8 @@ func TestAnOrderThatIsHeldBackIsNoticed(t *testing.T) {
 	require.NoError(t, r.judgeBehind(replies(fmt.Sprintf(opened, 99)), old, 100))
 	require.ErrorContains(t, r.judgeBehind(replies(fmt.Sprintf(opened, 101)), old, 100), "held it back")
 	require.ErrorContains(t, r.judgeBehind(replies(`<results><error sym="ABUSE">why</error></results>`), old, 100), "why")
-	require.ErrorContains(t, r.judgeBehind(replies(fmt.Sprintf(opened, 99)), []uint64{2, 1, 3, 4, 5}, 100), "old order 2 is answered")
+	require.ErrorContains(t, r.judgeBehind(replies(fmt.Sprintf(opened, 99)), []uint64{2, 1, 3, 4, 5}, 100),
+		"old order 2 is answered")
 }
 
 func TestOrdersOfTheAbuserAreToldByTheirIDs(t *testing.T) {

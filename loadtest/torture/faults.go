@@ -29,17 +29,21 @@ var faults map[string]fault
 
 func init() {
 	faults = map[string]fault{
-		"kill":             {"the server is killed; at times once more while it starts", true, false, (*runner).kill},
-		"kill-behind":      {"Postgres stands still while clients trade, then the server is killed: a long replay", true, true, (*runner).killBehind},
-		"stop":             {"SIGTERM in full load: exit status 0, complete tables", true, false, (*runner).terminate},
-		"restart":          {"SIGTERM in full load and a start at once; clients connect again and go on", false, false, (*runner).restart},
-		"postgres-kill":    {"the postmaster is killed, trading goes on", false, false, (*runner).killPostgres},
-		"both-kill":        {"server and Postgres are killed at once", true, false, (*runner).killBoth},
-		"postgres-freeze":  {"every process of Postgres stands still for a while (SIGSTOP)", false, false, (*runner).freezePostgres},
+		"kill": {"the server is killed; at times once more while it starts", true, false, (*runner).kill},
+		"kill-behind": {"Postgres stands still while clients trade, then the server is killed: a long replay",
+			true, true, (*runner).killBehind},
+		"stop": {"SIGTERM in full load: exit status 0, complete tables", true, false, (*runner).terminate},
+		"restart": {"SIGTERM in full load and a start at once; clients connect again and go on", false, false,
+			(*runner).restart},
+		"postgres-kill": {"the postmaster is killed, trading goes on", false, false, (*runner).killPostgres},
+		"both-kill":     {"server and Postgres are killed at once", true, false, (*runner).killBoth},
+		"postgres-freeze": {"every process of Postgres stands still for a while (SIGSTOP)", false, false,
+			(*runner).freezePostgres},
 		"postgres-restart": {"Postgres is restarted with connections open", false, false, (*runner).restartPostgres},
 		"postgres-slow":    {"every packet to and from Postgres is delayed", false, false, (*runner).slowPostgres},
 		"postgres-cut":     {"all connections to Postgres break", false, false, (*runner).cutPostgres},
-		"clock":            {"the server's clock is stepped back and forth, then the server is killed", true, false, (*runner).stepClock},
+		"clock": {"the server's clock is stepped back and forth, then the server is killed", true, false,
+			(*runner).stepClock},
 	}
 	attacks = allAttacks()
 	for name, a := range attacks {
@@ -81,7 +85,8 @@ func ParsePlan(plan string) (map[string]int, error) {
 func schedule(plan map[string]int, r *rand.Rand) (rounds []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(plan)) {
 		if _, ok := faults[name]; !ok {
-			return nil, fmt.Errorf("torture: there is no fault %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(faults)), ", "))
+			return nil, fmt.Errorf("torture: there is no fault %q; there are %s", name,
+				strings.Join(slices.Sorted(maps.Keys(faults)), ", "))
 		}
 		if plan[name] < 0 {
 			return nil, fmt.Errorf("torture: %d rounds of %s", plan[name], name)

@@ -51,7 +51,8 @@ func newReport(o Options) *Report {
 	}
 	return &Report{Seed: o.Seed, Began: time.Now().UTC(), Rounds: map[string]int{},
 		Machine: harness.Machine(),
-		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -large=%t -plan %s", o.Seed, o.Clients, o.Load, o.Large, strings.Join(plan, ","))}
+		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -large=%t -plan %s", o.Seed, o.Clients,
+			o.Load, o.Large, strings.Join(plan, ","))}
 }
 
 func (r *Report) started(took time.Duration) { r.starts = append(r.starts, took) }
@@ -75,9 +76,11 @@ func (r *Report) finish(run *runner, err error) {
 // take adds what an exchange came to.
 func (r *Report) take(run *runner) {
 	all, c := &r.Orders, run.Counts()
-	for _, sum := range [][2]*int64{{&all.Sent, &c.Sent}, {&all.Answered, &c.Answered}, {&all.Refused, &c.Refused}, {&all.CutOff, &c.CutOff},
-		{&all.UnknownHappened, &c.UnknownHappened}, {&all.UnknownNever, &c.UnknownNever}, {&all.Frames, &c.Frames}, {&all.Queries, &c.Queries},
-		{&all.Cancels, &c.Cancels}, {&all.Creates, &c.Creates}, {&all.Retried, &c.Retried}, {&all.Repeated, &c.Repeated},
+	for _, sum := range [][2]*int64{{&all.Sent, &c.Sent}, {&all.Answered, &c.Answered}, {&all.Refused, &c.Refused},
+		{&all.CutOff, &c.CutOff}, {&all.UnknownHappened, &c.UnknownHappened}, {&all.UnknownNever, &c.UnknownNever},
+		{&all.Frames, &c.Frames},
+		{&all.Queries, &c.Queries}, {&all.Cancels, &c.Cancels}, {&all.Creates, &c.Creates}, {&all.Retried, &c.Retried},
+		{&all.Repeated, &c.Repeated},
 		{&all.ConnectionsCut, &c.ConnectionsCut}, {&all.FramesCut, &c.FramesCut}} {
 		*sum[0] += *sum[1]
 	}
@@ -107,6 +110,8 @@ func (r *Report) Line() string {
 	if r.Verdict != "pass" {
 		word = "FAIL"
 	}
-	return fmt.Sprintf("%s: %d faults, %d orders answered, %d without an answer of which %d happened, %d executions, 0 cents off; seed %d, %.0f s",
-		word, rounds, r.Orders.Answered, r.Orders.UnknownHappened+r.Orders.UnknownNever, r.Orders.UnknownHappened, r.Executions, r.Seed, r.Seconds)
+	return fmt.Sprintf("%s: %d faults, %d orders answered, %d without an answer of which %d happened, %d executions, "+
+		"0 cents off; seed %d, %.0f s",
+		word, rounds, r.Orders.Answered, r.Orders.UnknownHappened+r.Orders.UnknownNever, r.Orders.UnknownHappened,
+		r.Executions, r.Seed, r.Seconds)
 }

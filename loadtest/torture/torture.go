@@ -34,8 +34,9 @@ type Options struct {
 	Large   bool           // abuse has the sizes of a real attack, and not those of a test
 	Resting int            // orders that rest in the books from the begin on, away from where is traded
 	Edits   []harness.Edit // changes to the server's source, for mutations
-	Dir     string         // for the data, the logs and the programs; "" for a temporary one, removed after a run without failure
-	Out     io.Writer      // progress, a line a round
+	// for the data, the logs and the programs; "" for a temporary one, removed after a run without failure
+	Dir string
+	Out io.Writer // progress, a line a round
 }
 
 const (
@@ -131,7 +132,8 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if r.Plan["clock"] > 0 {
-		if r.clock, err = harness.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "clock"), append(clockEdits, r.Edits...)...); err != nil {
+		if r.clock, err = harness.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "clock"),
+			append(clockEdits, r.Edits...)...); err != nil {
 			return err
 		}
 	}
@@ -171,8 +173,9 @@ func (r *runner) start(ctx context.Context, program string) (err error) {
 func (r *runner) launch(program, listen string) (err error) {
 	r.server, err = harness.Launch(harness.ServerOptions{
 		Program: program, Data: r.data(), DatabaseURL: r.pg.URL(), Log: r.log, Token: r.token, Files: r.files,
-		Flags: append([]string{"--listen=" + listen, "--segment=262144", "--closed-orders=1000", "--refs=200", "--stop-timeout=60s"}, r.flags...),
-		Env:   []string{clockVariable + "=" + r.clockFile()},
+		Flags: append([]string{"--listen=" + listen, "--segment=262144", "--closed-orders=1000", "--refs=200",
+			"--stop-timeout=60s"}, r.flags...),
+		Env: []string{clockVariable + "=" + r.clockFile()},
 	})
 	return err
 }
@@ -197,11 +200,14 @@ func (r *runner) rounds(ctx context.Context, faults []string) error {
 		now := r.Counts()
 		r.report.Rounds[name]++
 		if isAbuse(name) {
-			fmt.Fprintf(r.Out, "%4d/%d  %-16s  %s; %.1f s\n", n+1, len(faults), name, r.report.Abuse[len(r.report.Abuse)-1], time.Since(begun).Seconds())
+			fmt.Fprintf(r.Out, "%4d/%d  %-16s  %s; %.1f s\n", n+1, len(faults), name, r.report.Abuse[len(r.report.Abuse)-1],
+				time.Since(begun).Seconds())
 			continue
 		}
-		fmt.Fprintf(r.Out, "%4d/%d  %-16s  %6d orders answered, %3d unknown, of which %3d happened; %6d executions checked; %.1f s\n",
-			n+1, len(faults), name, now.Answered-before.Answered, now.UnknownHappened+now.UnknownNever-before.UnknownHappened-before.UnknownNever,
+		fmt.Fprintf(r.Out, "%4d/%d  %-16s  %6d orders answered, %3d unknown, of which %3d happened; %6d executions "+
+			"checked; %.1f s\n",
+			n+1, len(faults), name, now.Answered-before.Answered,
+			now.UnknownHappened+now.UnknownNever-before.UnknownHappened-before.UnknownNever,
 			now.UnknownHappened-before.UnknownHappened, r.Checked().Executions, time.Since(begun).Seconds())
 	}
 	if err := r.stopServer(ctx); err != nil {

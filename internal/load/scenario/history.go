@@ -28,7 +28,8 @@ func (r *Run) makeHistory(ctx context.Context) error {
 		return err
 	}
 	pairs := (r.Params.History + 2*historyClients - 1) / (2 * historyClients)
-	result, err := load.Closed(ctx, load.Options{Addrs: r.Addrs, Connections: historyClients, Depth: historyDepth, Progress: r.Progress}, func(n int) load.Source {
+	result, err := load.Closed(ctx, load.Options{Addrs: r.Addrs, Connections: historyClients, Depth: historyDepth,
+		Progress: r.Progress}, func(n int) load.Source {
 		return &past{account: historyAccount(n), left: pairs, tally: r.tally()}
 	})
 	if err != nil {
@@ -60,7 +61,8 @@ func (p *past) Next() []byte {
 	n := min(p.left, pairsPerFrame)
 	p.left -= n
 	for range n {
-		b = append(b, `<order sym="`+historySymbol+`" amount="-5" limit="100"/><order sym="`+historySymbol+`" amount="5" limit="100"/>`...)
+		b = append(b, `<order sym="`+historySymbol+`" amount="-5" limit="100"/>`+
+			`<order sym="`+historySymbol+`" amount="5" limit="100"/>`...)
 	}
 	p.xml = append(b, "</transactions>"...)
 	return p.tally.sends(p.xml)

@@ -78,12 +78,14 @@ type trader struct {
 
 // newTrader returns the flow of one client.
 func newTrader(r *Run, client int, draw func(*rand.Rand) int) load.Source {
-	return r.limited(&trader{run: r, r: r.random(client), account: strconv.Itoa(client%max(r.Params.Accounts, 1) + 1), draw: draw, reach: crossing, sweep: sweep, tally: r.tally(), refs: refsOf(client)})
+	return r.limited(&trader{run: r, r: r.random(client), account: strconv.Itoa(client%max(r.Params.Accounts, 1) + 1),
+		draw: draw, reach: crossing, sweep: sweep, tally: r.tally(), refs: refsOf(client)})
 }
 
 // newSteadyTrader returns the flow of one client of a market that stays as it is.
 func newSteadyTrader(r *Run, client int) load.Source {
-	return r.limited(&trader{run: r, r: r.random(client), account: strconv.Itoa(client%max(r.Params.Accounts, 1) + 1), draw: r.weights.draw,
+	return r.limited(&trader{run: r, r: r.random(client), account: strconv.Itoa(client%max(r.Params.Accounts, 1) + 1),
+		draw:  r.weights.draw,
 		reach: steadyCrossing, sweep: steadySweep, tally: r.tally(), refs: refsOf(client)})
 }
 

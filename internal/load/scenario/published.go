@@ -20,12 +20,16 @@ var all = []Scenario{
 	}, {
 		Name: "burst", About: "many clients at once, each with a connection and one order",
 		Published: "550 requests/s beyond 5,000 clients",
-		Defaults:  Params{Clients: 5000, Requests: 1, Accounts: 50, Symbols: 10}, Uses: []string{"clients", "requests", "accounts", "symbols"},
-		prepare: openMarket, source: func(r *Run, n int) load.Source { return newTrader(r, n, uniform(r.Params.Symbols)) }, connect: true,
+		Defaults:  Params{Clients: 5000, Requests: 1, Accounts: 50, Symbols: 10},
+		Uses:      []string{"clients", "requests", "accounts", "symbols"},
+		prepare:   openMarket, source: func(r *Run, n int) load.Source {
+			return newTrader(r, n, uniform(r.Params.Symbols))
+		}, connect: true,
 	}, {
 		Name: "mix5", About: "five requests at random: two creates, buy and query, sell and query, buy, query and cancel",
-		Published: "362, 603, 623 and 512 requests/s from 4, 20, 50 and 200 threads; 2 threads with 1,000 requests each took 4.7 to 6.3 s on 1 and 2 cores, about 1 s on 3 and 4",
-		Defaults:  Params{Clients: 20, Depth: 1, Requests: 1000}, Uses: []string{"clients", "requests", "duration"},
+		Published: "362, 603, 623 and 512 requests/s from 4, 20, 50 and 200 threads; 2 threads with 1,000 requests each " +
+			"took 4.7 to 6.3 s on 1 and 2 cores, about 1 s on 3 and 4",
+		Defaults: Params{Clients: 20, Depth: 1, Requests: 1000}, Uses: []string{"clients", "requests", "duration"},
 		prepare: oneMarket, source: newMix,
 	}, {
 		Name: "populate", About: "users with three positions and three orders each",
@@ -55,12 +59,14 @@ var all = []Scenario{
 		Defaults:  Params{Clients: 5000, Requests: 1}, Uses: []string{"clients", "requests"},
 		source: newAccounts, connect: true,
 	}, {
-		Name: "market", About: "60 % passive orders near a moving price, 25 % cancels, 15 % crossing orders, over symbols with a Zipf weight",
+		Name: "market", About: "60 % passive orders near a moving price, 25 % cancels, 15 % crossing orders, over symbols " +
+			"with a Zipf weight",
 		Defaults: Params{Clients: 64, Depth: 1, Accounts: 64, Symbols: 100, PerFrame: 1},
 		Uses:     []string{"clients", "depth", "requests", "duration", "rate", "accounts", "symbols", "per_frame"},
 		prepare:  openMarket, source: func(r *Run, n int) load.Source { return newTrader(r, n, r.weights.draw) },
 	}, {
-		Name: "steady", About: "the same flow with crossing orders that take whatever rests: the books stay as they are, for as long as it goes on",
+		Name: "steady", About: "the same flow with crossing orders that take whatever rests: the books stay as they are, " +
+			"for as long as it goes on",
 		Defaults: Params{Clients: 64, Depth: 1, Accounts: 64, Symbols: 100, PerFrame: 1},
 		Uses:     []string{"clients", "depth", "requests", "duration", "rate", "accounts", "symbols", "per_frame"},
 		prepare:  openMarket, source: newSteadyTrader,
@@ -78,7 +84,9 @@ var all = []Scenario{
 		Name: "deep", About: "the same flow with a million orders that rest",
 		Defaults: Params{Clients: 64, Depth: 1, Accounts: 64, Symbols: 10, Orders: 1_000_000, PerFrame: 1},
 		Uses:     []string{"clients", "depth", "requests", "duration", "rate", "accounts", "symbols", "orders", "per_frame"},
-		prepare:  restingMarket, source: func(r *Run, n int) load.Source { return newTrader(r, n, uniform(r.Params.Symbols)) },
+		prepare:  restingMarket, source: func(r *Run, n int) load.Source {
+			return newTrader(r, n, uniform(r.Params.Symbols))
+		},
 	},
 }
 
@@ -161,13 +169,15 @@ func (m *mix) Next() []byte {
 		return m.tally.sends(new(wire.Create).Account(wire.Account{ID: id, Balance: "1000"}).
 			Symbol(symbolName(0), wire.Placement{Account: id, Shares: "10"}).Append(nil))
 	case 1:
-		return m.tally.sends(new(wire.Create).Symbol("MIX"+strconv.Itoa(m.r.IntN(20)), wire.Placement{Account: m.account, Shares: "10"}).Append(nil))
+		return m.tally.sends(new(wire.Create).Symbol("MIX"+strconv.Itoa(m.r.IntN(20)),
+			wire.Placement{Account: m.account, Shares: "10"}).Append(nil))
 	case 2:
 		return m.tally.sends(wire.NewTransactions(m.account).Order(symbolName(0), "1", price).Query(last).Append(nil))
 	case 3:
 		return m.tally.sends(wire.NewTransactions(m.account).Order(symbolName(0), "-1", price).Query(last).Append(nil))
 	}
-	return m.tally.sends(wire.NewTransactions(m.account).Order(symbolName(0), "1", price).Query(last).Cancel(last).Append(nil))
+	return m.tally.sends(wire.NewTransactions(m.account).Order(symbolName(0), "1", price).
+		Query(last).Cancel(last).Append(nil))
 }
 
 // Reply implements load.Source. Before a client's first order its queries name
@@ -261,7 +271,8 @@ func newAccounts(r *Run, client int) load.Source {
 
 func (a *accounts) Next() []byte {
 	a.n++
-	return a.tally.sends(new(wire.Create).Account(wire.Account{ID: fmt.Sprintf("%d%07d", a.client+1, a.n), Balance: "100"}).Append(nil))
+	return a.tally.sends(new(wire.Create).Account(
+		wire.Account{ID: fmt.Sprintf("%d%07d", a.client+1, a.n), Balance: "100"}).Append(nil))
 }
 
 func (a *accounts) Reply(xml []byte) error { return a.tally.take(xml, nothingRefused) }

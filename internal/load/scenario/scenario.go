@@ -165,13 +165,14 @@ func (l *limited) Next() []byte {
 // nothing is refused.
 func (r *Run) send(ctx context.Context, frames [][]byte) error {
 	const connections = 8
-	result, err := load.Closed(ctx, load.Options{Addrs: r.Addrs, Connections: connections, Depth: 4, Progress: r.Progress}, func(n int) load.Source {
-		f := &fixed{tally: r.tally()}
-		for i := n; i < len(frames); i += connections {
-			f.frames = append(f.frames, frames[i])
-		}
-		return f
-	})
+	result, err := load.Closed(ctx, load.Options{Addrs: r.Addrs, Connections: connections, Depth: 4, Progress: r.Progress},
+		func(n int) load.Source {
+			f := &fixed{tally: r.tally()}
+			for i := n; i < len(frames); i += connections {
+				f.frames = append(f.frames, frames[i])
+			}
+			return f
+		})
 	if err != nil {
 		return err
 	}

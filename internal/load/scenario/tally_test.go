@@ -20,15 +20,20 @@ func TestTallyCountsEveryAnswer(t *testing.T) {
 		tally.owed = append(tally.owed, owed)
 		return tally.take([]byte(reply), may)
 	}
-	require.NoError(t, take(`<results><opened sym="S" amount="1" limit="2" id="17"/><status id="17"><open shares="1"/></status>`+
-		`<canceled id="17"><canceled shares="1" time="5"/><executed shares="1" price="2" time="3"/></canceled><created id="1"/><created sym="S" id="1"/>`+
+	require.NoError(t, take(`<results><opened sym="S" amount="1" limit="2" id="17"/><status id="17">`+
+		`<open shares="1"/></status>`+
+		`<canceled id="17"><canceled shares="1" time="5"/><executed shares="1" price="2" time="3"/></canceled>`+
+		`<created id="1"/><created sym="S" id="1"/>`+
 		`<opened sym="S" amount="1" limit="2" id="18"/></results>`, 6, nothingRefused))
-	require.Equal(t, &Tally{Accepted: 2, Canceled: 1, Queried: 1, Created: 2, IDs: []uint64{17, 18}, opened: []uint64{17, 18}, owed: []int{}}, tally)
-	require.NoError(t, take(`<results><error id="9">order 9 has nothing open: it is executed</error></results>`, 1, tooLate))
+	require.Equal(t, &Tally{Accepted: 2, Canceled: 1, Queried: 1, Created: 2, IDs: []uint64{17, 18},
+		opened: []uint64{17, 18}, owed: []int{}}, tally)
+	require.NoError(t, take(`<results><error id="9">order 9 has nothing open: `+
+		`it is executed</error></results>`, 1, tooLate))
 	require.Equal(t, map[string]uint64{"order  has nothing open: it is executed": 1}, tally.Reasons)
 	require.EqualValues(t, 1, tally.Refused)
 	for _, wrong := range []string{
-		`<results><error>there is no symbol S</error></results>`, `<results><sold/></results>`, `<results><opened id="x"/></results>`,
+		`<results><error>there is no symbol S</error></results>`, `<results><sold/></results>`,
+		`<results><opened id="x"/></results>`,
 		`<results><status id="1"></results>`, `<answers/>`, ``, `<results>`,
 		`<results/>`, `<results><created id="1"/><created id="2"/></results>`,
 	} {
@@ -48,8 +53,10 @@ func TestAFrameIsOwedAnAnswerForEachCommand(t *testing.T) {
 // exchange reads.
 func TestFramesThatAreWrittenOutHaveAsManyCommandsAsTheySay(t *testing.T) {
 	for _, perFrame := range []int{1, 10} {
-		run := &Run{Params: Params{Accounts: 4, Symbols: 50, Orders: 1000, PerFrame: perFrame}, prices: newPrices(50), weights: newZipf(50)}
-		for _, source := range []load.Source{newQueries(run, 0), newTrader(run, 1, run.weights.draw), newSteadyTrader(run, 2)} {
+		run := &Run{Params: Params{Accounts: 4, Symbols: 50, Orders: 1000, PerFrame: perFrame}, prices: newPrices(50),
+			weights: newZipf(50)}
+		for _, source := range []load.Source{newQueries(run, 0), newTrader(run, 1, run.weights.draw),
+			newSteadyTrader(run, 2)} {
 			for range 100 {
 				var r wire.Request
 				r.Decode(source.Next())
@@ -76,7 +83,8 @@ func TestTheMarketIsAsDescribed(t *testing.T) {
 		require.Len(t, r.Commands, 1, "%s", xml)
 		if c := r.Commands[0]; strings.Contains(string(xml), "<cancel") {
 			cancels++
-			require.NoError(t, trader.Reply([]byte(`<results><canceled id="1"><canceled shares="1" time="1"/></canceled></results>`)))
+			require.NoError(t, trader.Reply([]byte(`<results><canceled id="1">`+
+				`<canceled shares="1" time="1"/></canceled></results>`)))
 		} else {
 			orders++
 			symbols[string(c.Symbol)]++
@@ -87,7 +95,8 @@ func TestTheMarketIsAsDescribed(t *testing.T) {
 			if above == (c.Side == exchange.Buy) {
 				crossing++
 			}
-			require.NoError(t, trader.Reply([]byte(strings.ReplaceAll(`<results><opened sym="S" amount="1" limit="1" id="N"/></results>`, "N", "9"))))
+			require.NoError(t, trader.Reply([]byte(
+				strings.ReplaceAll(`<results><opened sym="S" amount="1" limit="1" id="N"/></results>`, "N", "9"))))
 		}
 	}
 	t.Logf("%d orders, %d of them crossing, %d cancels", orders, crossing, cancels)
