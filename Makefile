@@ -31,7 +31,7 @@ prove:
 	go test -race -timeout 30m ./...
 	go test -timeout 60m -tags slow -run '^(TestARandomSessionAgreesWithTheModel|TestSixteenConnectionsAddUp)$$' ./cmd/outcryd
 	go run ./loadtest torture -plan long
-	go run ./loadtest planted
+	go run ./loadtest mutation
 	go run ./loadtest restart
 	.ci/fuzz $(FUZZTIME)
 

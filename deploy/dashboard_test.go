@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/loadtest/load"
-	"outcry/loadtest/scenario"
+	"outcry/internal/load"
+	"outcry/internal/load/scenario"
 )
 
 // expression is one of the dashboard's, by the title of its panel.

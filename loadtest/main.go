@@ -28,16 +28,13 @@ type command struct {
 }
 
 var commands = []command{
-	{"run", "measure one scenario", runScenario},
-	{"sweep", "measure scenarios at several numbers of processors, with repetitions", runSweep},
-	{"report", "measure everything and write docs/SCALABILITY.md", runReport},
-	{"goals", "measure what docs/PERFORMANCE.md demands, and judge it", runGoals},
-	{"soak", "trade for long at half of capacity: memory, files and latency must stay flat", runSoak},
+	{"bench", "measure scenarios, plans of them, what the goals demand, a long run or growing history", runBench},
+	{"pages", "write the tables and plots of docs/SCALABILITY.md and docs/PERFORMANCE.md, of bench's data", runPages},
 	{"echo", "serve echoes: what a scenario is compared with", runEcho},
 	{"torture", "break an exchange at random moments and prove that nothing is lost", runTorture},
-	{"restart", "restart an exchange while clients trade: nothing is lost, and it is away for less than a second", runRestart},
-	{"growth", "let history grow and look at restarts, journal and memory", runGrowth},
-	{"planted", "plant bugs and prove that the torture run and the tests notice", runPlanted},
+	{"restart", "restart an exchange while clients trade: nothing is lost, and it is away for a moment", runRestart},
+	{"mutation", "break promises in copies of the source and prove that the torture run and the tests notice",
+		runMutation},
 }
 
 // errUsage is wrapped where the arguments are wrong.

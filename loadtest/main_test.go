@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/loadtest/growth"
-	"outcry/loadtest/sweep"
+	"outcry/internal/load"
+	"outcry/loadtest/bench"
 	"outcry/loadtest/torture"
 )
 
@@ -29,29 +29,29 @@ func TestUsage(t *testing.T) {
 		{[]string{"torture", "-plan", "kill=-1"}, exitUsage, `"kill=-1"`},
 		{[]string{"torture", "-clients", "0"}, exitUsage, "-clients 0"},
 		{[]string{"torture", "more"}, exitUsage, `"more"`},
-		{[]string{"growth", "-orders", "5,4"}, exitUsage, `"4"`},
-		{[]string{"growth", "-clients", "x"}, exitUsage, "clients"},
-		{[]string{"run"}, exitOK, "one client: create, then order"},
-		{[]string{"run", "none"}, exitUsage, `no scenario "none"`},
-		{[]string{"run", "hot", "-help"}, exitOK, "-per_frame"},
-		{[]string{"run", "hot", "-symbols", "3"}, exitUsage, "-symbols"},
-		{[]string{"run", "cores", "-clients", "0"}, exitUsage, "-clients 0"},
-		{[]string{"run", "query10", "-orders", "0"}, exitUsage, "-orders 0"},
-		{[]string{"run", "burst", "more"}, exitUsage, `"more"`},
-		{[]string{"run", "hot"}, exitUsage, "-duration is needed"},
-		{[]string{"run", "hot", "-duration", "1s", "-html", "x"}, exitUsage, "-html needs a -rate"},
-		{[]string{"sweep", "-procs", "1,0"}, exitUsage, `"0"`},
-		{[]string{"sweep", "-only", "none"}, exitUsage, `"none"`},
-		{[]string{"sweep", "-repeat", "-1"}, exitUsage, "-repeat -1"},
-		{[]string{"report", "-repeat", "0"}, exitUsage, "-repeat 0"},
-		{[]string{"run", "hot", "-duration", "1s", "-idle", "-1"}, exitUsage, "-idle -1"},
-		{[]string{"goals", "-rounds", "0"}, exitUsage, "-rounds 0"},
-		{[]string{"goals", "-quick", "-docs", "docs"}, exitUsage, "-docs with -quick"},
-		{[]string{"goals", "more"}, exitUsage, `"more"`},
-		{[]string{"soak", "-duration", "1s"}, exitUsage, "-duration 1s"},
-		{[]string{"soak", "-rate", "-1"}, exitUsage, "-rate -1"},
-		{[]string{"planted", "-help"}, exitOK, "answer-before-sync"},
-		{[]string{"planted", "none"}, exitUsage, `"none"`},
+		{[]string{"bench", "growth", "-orders", "5,4"}, exitUsage, `"4"`},
+		{[]string{"bench", "growth", "-clients", "x"}, exitUsage, "clients"},
+		{[]string{"bench"}, exitOK, "one client: create, then order"},
+		{[]string{"bench", "none"}, exitUsage, `no bench "none"`},
+		{[]string{"bench", "hot", "-help"}, exitOK, "-per_frame"},
+		{[]string{"bench", "hot", "-symbols", "3"}, exitUsage, "-symbols"},
+		{[]string{"bench", "cores", "-clients", "0"}, exitUsage, "-clients 0"},
+		{[]string{"bench", "query10", "-orders", "0"}, exitUsage, "-orders 0"},
+		{[]string{"bench", "burst", "more"}, exitUsage, `"more"`},
+		{[]string{"bench", "hot"}, exitUsage, "-duration is needed"},
+		{[]string{"bench", "hot", "-duration", "1s", "-html", "x"}, exitUsage, "-html needs a -rate"},
+		{[]string{"bench", "full", "-procs", "1,0"}, exitUsage, `"0"`},
+		{[]string{"bench", "quick", "-only", "none"}, exitUsage, `"none"`},
+		{[]string{"bench", "quick", "-repeat", "-1"}, exitUsage, "-repeat -1"},
+		{[]string{"bench", "full", "-repeat", "0"}, exitUsage, "-repeat 0"},
+		{[]string{"bench", "hot", "-duration", "1s", "-idle", "-1"}, exitUsage, "-idle -1"},
+		{[]string{"bench", "goals", "-rounds", "0"}, exitUsage, "-rounds 0"},
+		{[]string{"pages", "more"}, exitUsage, `"more"`},
+		{[]string{"bench", "goals", "more"}, exitUsage, `"more"`},
+		{[]string{"bench", "soak", "-duration", "1s"}, exitUsage, "-duration 1s"},
+		{[]string{"bench", "soak", "-rate", "-1"}, exitUsage, "-rate -1"},
+		{[]string{"mutation", "-help"}, exitOK, "answer-before-sync"},
+		{[]string{"mutation", "none"}, exitUsage, `"none"`},
 	} {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, c.status, run(context.Background(), c.args, &stdout, &stderr), "%v: %s", c.args, &stderr)
@@ -81,7 +81,8 @@ func TestPlansAreWhole(t *testing.T) {
 func TestATortureRun(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.json")
 	var stdout, stderr bytes.Buffer
-	status := run(context.Background(), []string{"torture", "-plan", "kill=1,stop=1", "-load", "300ms", "-json", report}, &stdout, &stderr)
+	status := run(context.Background(), []string{"torture", "-plan", "kill=1,stop=1", "-load", "300ms", "-json", report},
+		&stdout, &stderr)
 	require.Equal(t, exitOK, status, "%s%s", &stdout, &stderr)
 	require.Contains(t, stdout.String(), "PASS: 2 faults")
 	b, err := os.ReadFile(report)
@@ -100,19 +101,22 @@ func TestAScenario(t *testing.T) {
 	dir := t.TempDir()
 	report, page := filepath.Join(dir, "point.json"), filepath.Join(dir, "page.html")
 	var stdout, stderr bytes.Buffer
-	status := run(context.Background(), []string{"run", "hot", "-clients", "4", "-accounts", "4", "-rate", "200", "-duration", "1s",
-		"-procs", "1", "-seed", "3", "-json", report, "-html", page}, &stdout, &stderr)
+	status := run(context.Background(), []string{"bench", "hot", "-clients", "4", "-accounts", "4", "-rate", "200",
+		"-duration", "1s",
+		"-procs", "1", "-seed", "3", "-data", report, "-html", page}, &stdout, &stderr)
 	require.Equal(t, exitOK, status, "%s%s", &stdout, &stderr)
 	require.Contains(t, stdout.String(), "the exchange and its tables hold what clients were told")
 	b, err := os.ReadFile(report)
 	require.NoError(t, err)
-	var p sweep.Point
-	require.NoError(t, json.Unmarshal(b, &p))
+	var d bench.Data
+	require.NoError(t, json.Unmarshal(b, &d))
+	require.Len(t, d.Points, 1)
+	p := d.Points[0]
 	require.EqualValues(t, 200, p.Requests)
 	require.Zero(t, p.Errors)
 	require.True(t, p.Agrees)
 	require.Positive(t, p.EchoRate)
-	require.Len(t, p.Curve, len(sweep.Quantiles))
+	require.Len(t, p.Curve, len(load.Quantiles))
 	require.GreaterOrEqual(t, p.Max, p.P99)
 	html, err := os.ReadFile(page)
 	require.NoError(t, err)
@@ -122,11 +126,12 @@ func TestAScenario(t *testing.T) {
 func TestAGrowthRun(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.json")
 	var stdout, stderr bytes.Buffer
-	status := run(context.Background(), []string{"growth", "-orders", "1000,2000", "-clients", "4", "-json", report}, &stdout, &stderr)
+	status := run(context.Background(), []string{"bench", "growth", "-orders", "1000,2000", "-clients", "4", "-data",
+		report}, &stdout, &stderr)
 	require.Equal(t, exitOK, status, "%s%s", &stdout, &stderr)
 	b, err := os.ReadFile(report)
 	require.NoError(t, err)
-	var r growth.Report
+	var r bench.Data
 	require.NoError(t, json.Unmarshal(b, &r))
 	require.Len(t, r.Marks, 2)
 	require.GreaterOrEqual(t, r.Marks[1].Orders, int64(2000))

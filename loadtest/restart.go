@@ -26,7 +26,8 @@ func runRestart(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	f.IntVar(&o.Clients, "clients", 12, "`connections` that trade, and connect again")
 	f.DurationVar(&o.Load, "load", time.Second, "longest time between a start and the next stop")
 	f.IntVar(&o.Resting, "resting", 0, "`orders` that rest in the books from the begin on")
-	f.StringVar(&o.Dir, "dir", "", "`directory` for data, logs and programs, which stays; empty for a temporary one, which stays after a failure")
+	f.StringVar(&o.Dir, "dir", "", "`directory` for data, logs and programs, which stays; empty for a temporary one, "+
+		"which stays after a failure")
 	most := f.Duration("max", downMax, "longest `time` without an answer that is passed")
 	report := f.String("json", "", "`file` that the report is written to")
 	if err := parse(f, args); err != nil {
@@ -42,13 +43,14 @@ func runRestart(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	fmt.Fprintf(stdout, "seed %d\n", o.Seed)
 	result, err := torture.Run(ctx, o)
 	if *report != "" {
-		if reportErr := writeReport(*report, result); reportErr != nil {
+		if reportErr := writeTo(*report, result.WriteJSON); reportErr != nil {
 			return reportErr
 		}
 	}
 	worst := 0.0
 	for n, r := range result.Restarts {
-		fmt.Fprintf(stdout, "restart %2d: %.3f s without an answer; %.3f s to stop, %.3f s to start\n", n+1, r.Down, r.Stop, r.Start)
+		fmt.Fprintf(stdout, "restart %2d: %.3f s without an answer; %.3f s to stop, %.3f s to start\n",
+			n+1, r.Down, r.Stop, r.Start)
 		worst = max(worst, r.Down)
 	}
 	fmt.Fprintln(stdout, result.Line())

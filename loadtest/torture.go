@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"outcry/loadtest/torture"
@@ -17,20 +14,24 @@ import (
 
 // Plans of the torture run. The short one takes about a minute.
 const (
-	shortPlan = "kill=5,kill-behind=1,stop=1,restart=1,both-kill=2,postgres-kill=2,postgres-freeze=1,postgres-restart=1,postgres-slow=1,postgres-cut=1,clock=1,abuse=1"
-	longPlan  = "kill=185,kill-behind=15,stop=25,restart=25,both-kill=50,postgres-kill=50,postgres-freeze=15,postgres-restart=15,postgres-slow=15,postgres-cut=15,clock=15,abuse=2"
+	shortPlan = "kill=5,kill-behind=1,stop=1,restart=1,both-kill=2,postgres-kill=2,postgres-freeze=1," +
+		"postgres-restart=1,postgres-slow=1,postgres-cut=1,clock=1,abuse=1"
+	longPlan = "kill=185,kill-behind=15,stop=25,restart=25,both-kill=50,postgres-kill=50,postgres-freeze=15," +
+		"postgres-restart=15,postgres-slow=15,postgres-cut=15,clock=15,abuse=2"
 )
 
 func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o := torture.Options{Out: stdout}
 	f := flag.NewFlagSet("torture", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	plan := f.String("plan", "short", "rounds of each `fault`, as kill=8,stop=2; abuse=1 is one of each whose name begins so; or \"short\" (about a minute), or \"long\", which is -large")
+	plan := f.String("plan", "short", "rounds of each `fault`, as kill=8,stop=2; abuse=1 is one of each whose name "+
+		"begins so; or \"short\" (about a minute), or \"long\", which is -large")
 	f.BoolVar(&o.Large, "large", false, "abuse with the size of a real attack: minutes, and gigabytes of memory and disk")
 	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")
 	f.IntVar(&o.Clients, "clients", 12, "`connections` that trade in each round")
 	f.DurationVar(&o.Load, "load", time.Second, "longest time from the start of a round to its fault")
-	f.StringVar(&o.Dir, "dir", "", "`directory` for data, logs and programs, which stays; empty for a temporary one, which stays after a failure")
+	f.StringVar(&o.Dir, "dir", "", "`directory` for data, logs and programs, which stays; empty for a temporary one, "+
+		"which stays after a failure")
 	report := f.String("json", "", "`file` that the report is written to")
 	f.Usage = func() {
 		fmt.Fprintln(stderr, "Usage: go run ./loadtest torture [flags]\n\nFaults:")
@@ -58,7 +59,7 @@ func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	fmt.Fprintf(stdout, "seed %d\n", o.Seed)
 	result, err := torture.Run(ctx, o)
 	if *report != "" {
-		if reportErr := writeReport(*report, result); reportErr != nil {
+		if reportErr := writeTo(*report, result.WriteJSON); reportErr != nil {
 			return reportErr
 		}
 	}
@@ -70,7 +71,7 @@ func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	return nil
 }
 
-// parsePlan reads fault=rounds, comma-separated.
+// parsePlan reads a plan that may also be the name of one.
 func parsePlan(plan string) (map[string]int, error) {
 	switch plan {
 	case "short":
@@ -78,42 +79,9 @@ func parsePlan(plan string) (map[string]int, error) {
 	case "long":
 		plan = longPlan
 	}
-	rounds := map[string]int{}
-	for part := range strings.SplitSeq(plan, ",") {
-		name, count, _ := strings.Cut(part, "=")
-		n, err := strconv.Atoi(count)
-		faults := named(name)
-		if len(faults) == 0 || err != nil || n < 0 {
-			return nil, fmt.Errorf("%w: -plan: %q is not fault=rounds (-help lists the faults)", errUsage, part)
-		}
-		for _, fault := range faults {
-			rounds[fault] += n
-		}
+	rounds, err := torture.ParsePlan(plan)
+	if err != nil {
+		return nil, fmt.Errorf("%w: -plan: %w (-help lists the faults)", errUsage, err)
 	}
 	return rounds, nil
-}
-
-// named returns the fault of that name; all faults of abuse for "abuse".
-func named(name string) (faults []string) {
-	for fault := range torture.Faults() {
-		if fault == name || name == "abuse" && strings.HasPrefix(fault, "abuse-") {
-			faults = append(faults, fault)
-		}
-	}
-	return faults
-}
-
-// writer is a report.
-type writer interface{ WriteJSON(io.Writer) error }
-
-func writeReport(path string, r writer) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := r.WriteJSON(file); err != nil {
-		file.Close()
-		return err
-	}
-	return file.Close()
 }

@@ -22,7 +22,8 @@ func FuzzDo(f *testing.F) {
 			}
 		}
 	}
-	setup := []byte(`<create><account id="1" balance="1000"/><account id="2" balance="1000"/><symbol sym="A"><account id="1">100</account></symbol></create>`)
+	setup := []byte(`<create><account id="1" balance="1000"/><account id="2" balance="1000"/><symbol sym="A">` +
+		`<account id="1">100</account></symbol></create>`)
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		x, y := New(), New()
 		x.Do(setup, 1)

@@ -33,7 +33,8 @@ const (
 // NewGenerator returns a generator over so many symbols and accounts. Neither is
 // below 1.
 func NewGenerator(seed uint64, symbols, accounts int) *Generator {
-	g := &Generator{r: rand.New(rand.NewPCG(seed, 0x6f7574637279)), symbols: symbols, accounts: accounts, own: map[string][]string{}, refs: map[string][]string{}}
+	g := &Generator{r: rand.New(rand.NewPCG(seed, 0x6f7574637279)), symbols: symbols, accounts: accounts,
+		own: map[string][]string{}, refs: map[string][]string{}}
 	for range symbols {
 		g.price = append(g.price, 1000+g.r.IntN(9000))
 	}
@@ -105,7 +106,8 @@ func (g *Generator) open(id string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<create><account id="%s" balance="%d.%08d"/>`, id, g.r.IntN(dollars), g.r.IntN(100_000_000))
 	for i := range g.symbols {
-		fmt.Fprintf(&b, `<symbol sym="SYM%d"><account id="%s"> %d.%d </account></symbol>`, i, id, 1+g.r.IntN(3000), g.r.IntN(10))
+		fmt.Fprintf(&b, `<symbol sym="SYM%d"><account id="%s"> %d.%d </account></symbol>`, i, id, 1+g.r.IntN(3000),
+			g.r.IntN(10))
 	}
 	g.commands += 1 + g.symbols
 	return b.String() + "</create>"
@@ -114,7 +116,8 @@ func (g *Generator) open(id string) string {
 // create places shares, and opens accounts that are mostly there already.
 func (g *Generator) create() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<create><account id="%d" balance="%d"/><symbol sym="%s">`, 1+g.r.IntN(2*g.accounts), g.r.IntN(5000), g.symbol())
+	fmt.Fprintf(&b, `<create><account id="%d" balance="%d"/>`+
+		`<symbol sym="%s">`, 1+g.r.IntN(2*g.accounts), g.r.IntN(5000), g.symbol())
 	for range g.r.IntN(3) {
 		g.commands++
 		fmt.Fprintf(&b, `<account id="%s">%d.%08d</account>`, g.account(), g.r.IntN(20), g.r.IntN(100_000_000))
@@ -219,14 +222,22 @@ func (g *Generator) ref(order string) string {
 
 // oddFrames are refused, wholly or in part.
 var oddFrames = []string{
-	`<create><account id="1" balance="5"/><account id="12x" balance="1"/><symbol sym="SYM0"><account id="77777">5</account></symbol></create>`,
-	`<create><symbol sym="SYM0"><account id="1">0.5</account><account id="1">-1</account><account id="1">1e3</account></symbol></create>`,
+	`<create><account id="1" balance="5"/><account id="12x" balance="1"/><symbol sym="SYM0">` +
+		`<account id="77777">5</account></symbol></create>`,
+	`<create><symbol sym="SYM0"><account id="1">0.5</account><account id="1">-1</account>` +
+		`<account id="1">1e3</account></symbol></create>`,
 	`<create><symbol sym="?"><account id="1">1</account></symbol><symbol sym="SYM0"/><order/></create>`,
-	`<create><account id="1" balance="5" ref="a"/><account id="1" balance="5" ref="?"/><symbol sym="SYM0"><account id="1" ref="p">5</account><account id="1" ref="p">5.0</account><account id="1" ref="p">6</account></symbol></create>`,
-	`<create><account id="3.5" balance="5" ref="a"/><account id="888" balance="5" ref="a"/><account id="888" balance="5.00" ref="a"/><account id="888" balance="6" ref="a"/><account id="888" balance="5"/></create>`,
-	`<create><symbol sym="SYM0" ref="x"/><symbol sym="SYM0"><account id="888" ref="a">5</account><account id="1" ref="">5</account></symbol></create>`,
+	`<create><account id="1" balance="5" ref="a"/><account id="1" balance="5" ref="?"/><symbol sym="SYM0">` +
+		`<account id="1" ref="p">5</account><account id="1" ref="p">5.0</account>` +
+		`<account id="1" ref="p">6</account></symbol></create>`,
+	`<create><account id="3.5" balance="5" ref="a"/><account id="888" balance="5" ref="a"/>` +
+		`<account id="888" balance="5.00" ref="a"/><account id="888" balance="6" ref="a"/><account id="888" ` +
+		`balance="5"/></create>`,
+	`<create><symbol sym="SYM0" ref="x"/><symbol sym="SYM0"><account id="888" ref="a">5</account>` +
+		`<account id="1" ref="">5</account></symbol></create>`,
 	`<create><symbol sym="SYM0" x="1"><account id="1">1</account></symbol><symbol/></create>`,
-	`<create><symbol sym="` + strings.Repeat(`&quot;`, 129) + `"><account id="1">1</account><order id="` + strings.Repeat("0", 200) + `1"/></symbol></create>`,
+	`<create><symbol sym="` + strings.Repeat(`&quot;`, 129) + `"><account id="1">1</account><order id="` +
+		strings.Repeat("0", 200) + `1"/></symbol></create>`,
 	`<transactions id="1"><query id="1"></transactions>`, `<transactions id="1"><query id="1&#xDFFF;"/></transactions>`,
 	`<transactions id="1"><query id="1" id="1"/></transactions>`,
 	`<transactions id="1" x="1"><query id="1"/></transactions>`,
@@ -235,11 +246,16 @@ var oddFrames = []string{
 
 // oddTransactions are children of <transactions> that are refused.
 var oddTransactions = []string{
-	`<order/>`, `<query/>`, `<cancel/>`, `<other sym="a" id="5"/>`, `<query id="0"/>`, `<query id="x"/>`, `<cancel id="-1"/>`,
-	`<query id="1"><!-- no text -->1</query>`, `<order sym="SYM0" amount="1" limit="1"><x/></order>`, `<cancel id="1" x="1"/>`,
-	`<order sym="SYM0" amount="0" limit="1"/>`, `<order sym="SYM0" amount="1" limit="0"/>`, `<order sym="SYM0" amount="1"/>`,
-	`<query ref="p"/>`, `<cancel ref="a"/>`, `<query ref="none"/>`, `<query id="1" ref="r1"/>`, `<cancel ref=""/>`, `<query ref="é"/>`, `<order sym="SYM0" amount="1" limit="1" ref="p"/>`,
-	`<order sym="SYM0" amount="1" limit="1" ref=""/>`, `<order sym="SYM0" amount="1" limit="1" ref="a b"/>`, `<other ref="r1"/>`, `<order sym="NONE" amount="1" limit="1" ref="r1"/>`,
+	`<order/>`, `<query/>`, `<cancel/>`, `<other sym="a" id="5"/>`, `<query id="0"/>`, `<query id="x"/>`,
+	`<cancel id="-1"/>`,
+	`<query id="1"><!-- no text -->1</query>`, `<order sym="SYM0" amount="1" limit="1"><x/></order>`,
+	`<cancel id="1" x="1"/>`,
+	`<order sym="SYM0" amount="0" limit="1"/>`, `<order sym="SYM0" amount="1" limit="0"/>`,
+	`<order sym="SYM0" amount="1"/>`,
+	`<query ref="p"/>`, `<cancel ref="a"/>`, `<query ref="none"/>`, `<query id="1" ref="r1"/>`, `<cancel ref=""/>`,
+	`<query ref="é"/>`, `<order sym="SYM0" amount="1" limit="1" ref="p"/>`,
+	`<order sym="SYM0" amount="1" limit="1" ref=""/>`, `<order sym="SYM0" amount="1" limit="1" ref="a b"/>`,
+	`<other ref="r1"/>`, `<order sym="NONE" amount="1" limit="1" ref="r1"/>`,
 	`<order sym="NONE" amount="1" limit="1"/>`, `<order sym="SYM0" amount="90000000000" limit="1"/>`,
 	`<order sym="SYM0" amount="0.000000001" limit="1"/>`, `<order sym="&lt;&quot;" amount="a&#9;b" limit="é"/>`,
 	`<order sym="SYM0" amount="` + strings.Repeat("0", 200) + `1" limit="` + strings.Repeat("9", 200) + `"/>`,

@@ -1,7 +1,7 @@
 // Package model is the exchange a second time: slow, obvious, and written from
 // docs/PROTOCOL.md alone. It shares no code with the exchange that it is compared
 // with. Numbers are big.Int, books are lists that are searched from the front,
-// nothing is ever stored. Only tests import it. It is made to be held beside the
+// nothing is ever stored. No exchange imports it. It is made to be held beside the
 // protocol: document.go is its section 1, protocol.go its sections 2, 3, 4 and 6,
 // refs.go what a ref makes of them, and model.go what they do to accounts and orders.
 //
@@ -52,8 +52,8 @@ type execution struct {
 
 // New returns an exchange without anything in it.
 func New() *Exchange {
-	return &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Int{}, resting: map[string][]*order{}, opened: new(big.Int),
-		refs: map[[2]string]refUse{}, halted: map[string]bool{}}
+	return &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Int{}, resting: map[string][]*order{},
+		opened: new(big.Int), refs: map[[2]string]refUse{}, halted: map[string]bool{}}
 }
 
 // tenTo returns 10^n. Shares and prices are counted in units of 10^-8, cash in

@@ -45,7 +45,8 @@ func TestRandomSessionsAddUp(t *testing.T) {
 		require.NoError(t, x.Check(), "seed %d, after %d commands", seed, g.Commands())
 	}
 	replies := all.String()
-	for _, part := range []string{"<created id", "<created sym", "<opened", "<open ", "<executed", "<status", "<canceled id", "<canceled shares",
+	for _, part := range []string{"<created id", "<created sym", "<opened", "<open ", "<executed", "<status",
+		"<canceled id", "<canceled shares",
 		"account exists", "no such order", "not your order", "nothing is open", "insufficient funds", "insufficient shares",
 		"malformed", "bad account", "bad symbol, amount or limit"} {
 		require.Contains(t, replies, part, "seed %d", seed)

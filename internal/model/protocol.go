@@ -67,7 +67,8 @@ func (x *Exchange) Do(doc []byte, now int64) []byte {
 
 // escape writes a value so that it is read back the same from an attribute.
 func escape(s string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "\t", "&#x9;", "\n", "&#xA;", "\r", "&#xD;").Replace(s)
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;",
+		"\t", "&#x9;", "\n", "&#xA;", "\r", "&#xD;").Replace(s)
 }
 
 // echo returns the attributes of a request that its reply repeats. sym is that

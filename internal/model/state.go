@@ -54,7 +54,8 @@ func (o *order) check() error {
 		}
 	}
 	if parts.Cmp(o.shares) != 0 || o.open.Sign() < 0 || o.canceled != nil && o.open.Sign() != 0 {
-		return fmt.Errorf("model: order %d of %s shares has %s open and %s canceled", o.id, show(o.shares), show(o.open), show(orZero(o.canceled)))
+		return fmt.Errorf("model: order %d of %s shares has %s open and %s canceled", o.id, show(o.shares), show(o.open),
+			show(orZero(o.canceled)))
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ func TestTranscriptIsReadInSteps(t *testing.T) {
 `)))
 	require.NoError(t, err)
 	require.Equal(t, []Step{
-		{Send: []byte(`<create><account id="1"/><account id="2"/></create>`), Want: `<results><error id="1">*</error><error id="2">*</error></results>`},
+		{Send: []byte(`<create><account id="1"/><account id="2"/></create>`),
+			Want: `<results><error id="1">*</error><error id="2">*</error></results>`},
 		{Send: []byte("9\n<create/>111\xff"), Want: "<results/>aa", Raw: true},
 	}, got)
 }
@@ -67,8 +68,10 @@ func TestTranscriptsCoverEveryKindOfAnswer(t *testing.T) {
 			wants.WriteString(step.Want)
 		}
 	}
-	for _, part := range []string{`<results/>`, `<created id="`, `<created sym="SPY"/>`, `<created sym="SPY" id="`, `<opened sym="`, `<open shares="`,
-		`<status id="`, `<canceled id="`, `<canceled shares="`, `<executed shares="`, `<error>*`, `<error id="`, `<error sym="A" id="`, `<error sym="A" amount="`} {
+	for _, part := range []string{`<results/>`, `<created id="`, `<created sym="SPY"/>`, `<created sym="SPY" id="`,
+		`<opened sym="`, `<open shares="`,
+		`<status id="`, `<canceled id="`, `<canceled shares="`, `<executed shares="`, `<error>*`, `<error id="`,
+		`<error sym="A" id="`, `<error sym="A" amount="`} {
 		require.Contains(t, wants.String(), part)
 	}
 }

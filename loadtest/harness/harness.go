@@ -8,7 +8,6 @@ package harness
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,11 +22,6 @@ import (
 	"syscall"
 	"time"
 )
-
-// Edit replaces a piece of a source file before a build: Old, which must occur in
-// File exactly once, becomes New. File is relative to the repository. The file on
-// disk stays as it is.
-type Edit struct{ File, Old, New string }
 
 // Root returns the directory of the repository that the running command belongs
 // to, which is the one of the working directory.
@@ -70,44 +64,6 @@ func Machine() string {
 		text += ", kernel " + strings.TrimSpace(string(kernel))
 	}
 	return text + ", " + runtime.Version()
-}
-
-// Overlay writes the edited files below dir and returns the path of a file for
-// the go command's -overlay flag. The error names an edit whose Old is not there
-// exactly once: the source has moved on.
-func Overlay(root, dir string, edits []Edit) (string, error) {
-	texts := map[string]string{}
-	for _, e := range edits {
-		path := filepath.Join(root, filepath.FromSlash(e.File))
-		text, ok := texts[path]
-		if !ok {
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return "", fmt.Errorf("harness: edit: %w", err)
-			}
-			text = string(b)
-		}
-		if n := strings.Count(text, e.Old); n != 1 {
-			return "", fmt.Errorf("harness: edit %s: %q is there %d times, not once", e.File, e.Old, n)
-		}
-		texts[path] = strings.Replace(text, e.Old, e.New, 1)
-	}
-	replace := map[string]string{}
-	for path, text := range texts {
-		replace[path] = filepath.Join(dir, fmt.Sprintf("edited-%d.go", len(replace)))
-		if err := os.WriteFile(replace[path], []byte(text), 0o600); err != nil {
-			return "", fmt.Errorf("harness: edit: %w", err)
-		}
-	}
-	b, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", fmt.Errorf("harness: edit: %w", err)
-	}
-	overlay := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlay, b, 0o600); err != nil {
-		return "", fmt.Errorf("harness: edit: %w", err)
-	}
-	return overlay, nil
 }
 
 // Build builds a command of the repository, such as ./cmd/outcryd, into dir with
@@ -223,7 +179,8 @@ func (s *Server) WaitReady(ctx context.Context) error {
 		return nil
 	case <-s.exited:
 		why, _ := s.LastAttr("error")
-		return fmt.Errorf("harness: the server ended with %s before it was ready: %s; its log ends with:\n%s", s.state, why, s.LogTail())
+		return fmt.Errorf("harness: the server ended with %s before it was ready: %s; its log ends with:\n%s",
+			s.state, why, s.LogTail())
 	case <-ctx.Done():
 		return fmt.Errorf("harness: the server is not ready: %w; its log ends with:\n%s", ctx.Err(), s.LogTail())
 	}
@@ -231,6 +188,16 @@ func (s *Server) WaitReady(ctx context.Context) error {
 
 // Exited returns a channel that is closed once the process is gone.
 func (s *Server) Exited() <-chan struct{} { return s.exited }
+
+// Gone reports whether the process is gone.
+func (s *Server) Gone() bool {
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
+	}
+}
 
 // LogTail returns the last lines of the server's log.
 func (s *Server) LogTail() string { return s.log.String() }

@@ -17,7 +17,8 @@ func TestOverlayEditsACopy(t *testing.T) {
 	root, dir := t.TempDir(), t.TempDir()
 	file := filepath.Join(root, "a.go")
 	require.NoError(t, os.WriteFile(file, []byte("one two two three"), 0o600))
-	overlay, err := Overlay(root, dir, []Edit{{"a.go", "one", "1"}, {"a.go", "three", "3"}})
+	overlay, err := Overlay(root, dir, []Edit{{File: "a.go", Old: "one", New: "1"},
+		{File: "a.go", Old: "three", New: "3"}})
 	require.NoError(t, err)
 	b, err := os.ReadFile(overlay)
 	require.NoError(t, err)
@@ -30,18 +31,40 @@ func TestOverlayEditsACopy(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "one two two three", string(untouched))
 
-	_, err = Overlay(root, dir, []Edit{{"a.go", "two", "2"}})
+	_, err = Overlay(root, dir, []Edit{{File: "a.go", Old: "two", New: "2"}})
 	require.ErrorContains(t, err, `"two" is there 2 times, not once`)
-	_, err = Overlay(root, dir, []Edit{{"a.go", "four", "4"}})
+	_, err = Overlay(root, dir, []Edit{{File: "a.go", Old: "four", New: "4"}})
 	require.ErrorContains(t, err, "0 times")
-	_, err = Overlay(root, dir, []Edit{{"b.go", "one", "1"}})
+	_, err = Overlay(root, dir, []Edit{{File: "b.go", Old: "one", New: "1"}})
 	require.ErrorContains(t, err, "b.go")
+}
+
+// An edit follows its place to another file of the package, and to another indentation.
+func TestOverlayFindsThePlaceInAFolder(t *testing.T) {
+	root, dir := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{"a.go": "package p\n\nvar x = 1\n",
+		"b.go":      "package p\n\nvar y = f(1,\n\t\t2)\n",
+		"b_test.go": "package p\n\nvar z = f(1, 2)\n"} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
+	}
+	texts := map[string]string{}
+	e := Edit{File: ".", Old: "  f(1, 2)\n", New: "g(3)", Imports: []string{"os", "time"}}
+	require.NoError(t, e.apply(root, texts))
+	e.Old, e.New = "var y =", "var w ="
+	require.NoError(t, e.apply(root, texts))
+	want := "package p\n\nimport \"time\"\n\n\nimport \"os\"\n\n\nvar w = g(3)\n"
+	require.Equal(t, map[string]string{filepath.Join(root, "b.go"): want}, texts)
+	_, err := Overlay(root, dir, []Edit{{File: ".", Old: "package p"}})
+	require.ErrorContains(t, err, "2 times")
+	_, err = Overlay(root, dir, []Edit{{File: "c", Old: "package p"}})
+	require.ErrorContains(t, err, "edit c: \"package p\" is there 0 times")
 }
 
 func TestLogTailSeesReadyAcrossWrites(t *testing.T) {
 	var xml, http string
 	l := &logTail{onReady: func(x, h string) { xml, http = x, h }}
-	for _, part := range []string{"not json\n{\"msg\":\"re", "ady\",\"xml\":\"1:2\",\"http\":\"1:3\"}\n", `{"msg":"ready","xml":"other"}` + "\n", `{"error":"why"}` + "\nhalf"} {
+	for _, part := range []string{"not json\n{\"msg\":\"re", "ady\",\"xml\":\"1:2\",\"http\":\"1:3\"}\n",
+		`{"msg":"ready","xml":"other"}` + "\n", `{"error":"why"}` + "\nhalf"} {
 		_, err := io.WriteString(l, part)
 		require.NoError(t, err)
 	}
@@ -80,7 +103,8 @@ func TestProxyCarriesCutsAndDelays(t *testing.T) {
 	}()
 	front, err := net.Listen("unix", filepath.Join(dir, "front"))
 	require.NoError(t, err)
-	p := &proxy{listener: front, dir: filepath.Join(dir, "none"), upstream: filepath.Join(dir, "up"), open: map[net.Conn]bool{}, keep: map[net.Conn]bool{}}
+	p := &proxy{listener: front, dir: filepath.Join(dir, "none"), upstream: filepath.Join(dir, "up"),
+		open: map[net.Conn]bool{}, keep: map[net.Conn]bool{}}
 	go p.serve()
 	defer p.close()
 	dial := func() net.Conn {

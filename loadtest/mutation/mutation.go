@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,32 +19,22 @@ import (
 	"outcry/loadtest/torture"
 )
 
-// Bug is one promise that is broken.
-type Bug struct {
+// Mutation is one promise that is broken.
+type Mutation struct {
 	Name    string
-	Promise string // what no longer holds
-	noticed string // a regular expression: what has to be said of it
+	Promise string           // what no longer holds
+	noticed []*regexp.Regexp // one of them has to match what is said of it
 	edits   []harness.Edit
-	// plan is the torture run that has to fail. Where it is nil, the test of
+	// plan is the torture run that has to fail. If it is nil, the test of
 	// pkg that matches test has to.
 	plan      map[string]int
 	pkg, test string
 }
 
-// Bugs returns all of them.
-func Bugs() []Bug { return bugs }
+// All returns all of them, as mutations.txt has them. The error names a line of it.
+func All() ([]Mutation, error) { return read(text) }
 
-// Find returns the bug of that name.
-func Find(name string) (Bug, bool) {
-	for _, b := range bugs {
-		if b.Name == name {
-			return b, true
-		}
-	}
-	return Bug{}, false
-}
-
-// Results for a bug that nothing noticed, or that something else seems to have ended.
+// Results for a mutation that nothing noticed, or that something else seems to have ended.
 var (
 	errNotCaught     = errors.New("NOT CAUGHT")
 	errSomethingElse = errors.New("CAUGHT BY ACCIDENT")
@@ -52,27 +43,27 @@ var (
 // testTimeout bounds a run of tests.
 const testTimeout = 5 * time.Minute
 
-// Try plants a bug and returns the first sentence of what noticed it. The error
-// says that nothing did, that what was noticed is not what the bug leads to, or
-// that it could not be tried. Files of the run are in
-// dir; progress goes to out.
-func (b Bug) Try(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
-	if b.plan == nil {
-		return b.tryTests(ctx, dir)
+// Try tries a mutation and returns the first sentence of what noticed it. The error
+// says that nothing did, that what was noticed is not what the mutation leads to, or
+// that it could not be tried. Files of the run are in dir; progress goes to out.
+func (m Mutation) Try(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
+	if m.plan == nil {
+		return m.tryTests(ctx, dir)
 	}
-	_, err = torture.Run(ctx, torture.Options{Seed: seed, Plan: b.plan, Clients: 12, Load: time.Second, Edits: b.edits, Dir: dir, Out: out})
+	_, err = torture.Run(ctx, torture.Options{Seed: seed, Plan: m.plan, Clients: 12, Load: time.Second, Edits: m.edits,
+		Dir: dir, Out: out})
 	var finding *torture.Finding
 	switch {
 	case errors.As(err, &finding):
-		return b.judge("torture: "+firstLine(finding.Error()), finding.Error())
+		return m.judge("torture: "+firstLine(finding.Error()), finding.Error())
 	case err != nil:
 		return "", err
 	}
-	return "", fmt.Errorf("%s: %w by %v", b.Name, errNotCaught, b.plan)
+	return "", fmt.Errorf("%s: %w by %v", m.Name, errNotCaught, m.plan)
 }
 
-// tryTests runs the package's tests with the bug.
-func (b Bug) tryTests(ctx context.Context, dir string) (caught string, err error) {
+// tryTests runs the package's tests with the mutation.
+func (m Mutation) tryTests(ctx context.Context, dir string) (caught string, err error) {
 	root, err := harness.Root(ctx)
 	if err != nil {
 		return "", err
@@ -80,31 +71,31 @@ func (b Bug) tryTests(ctx context.Context, dir string) (caught string, err error
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("mutation: %w", err)
 	}
-	overlay, err := harness.Overlay(root, dir, b.edits)
+	overlay, err := harness.Overlay(root, dir, m.edits)
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, testTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-run", b.test, b.pkg)
+	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-run", m.test, m.pkg)
 	cmd.Dir = root
 	output, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(output)) {
 		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {
 			name, _, _ = strings.Cut(name, " ")
-			return b.judge(fmt.Sprintf("go test %s: %s", b.pkg, name), name)
+			return m.judge(fmt.Sprintf("go test %s: %s", m.pkg, name), name)
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("mutation: %s: %w: %s", b.Name, err, output)
+		return "", fmt.Errorf("mutation: %s: %w: %s", m.Name, err, output)
 	}
-	return "", fmt.Errorf("%s: %w by go test -run %s %s", b.Name, errNotCaught, b.test, b.pkg)
+	return "", fmt.Errorf("%s: %w by go test -run %s %s", m.Name, errNotCaught, m.test, m.pkg)
 }
 
-// judge returns what caught the bug, if it says what the bug has to lead to.
-func (b Bug) judge(caught, said string) (string, error) {
-	if !regexp.MustCompile(b.noticed).MatchString(said) {
-		return "", fmt.Errorf("%s: %w: %s, and not %q", b.Name, errSomethingElse, said, b.noticed)
+// judge returns what caught the mutation, if it says what that has to lead to.
+func (m Mutation) judge(caught, said string) (string, error) {
+	if !slices.ContainsFunc(m.noticed, func(r *regexp.Regexp) bool { return r.MatchString(said) }) {
+		return "", fmt.Errorf("%s: %w: %s, and not %q", m.Name, errSomethingElse, said, m.noticed)
 	}
 	return caught, nil
 }

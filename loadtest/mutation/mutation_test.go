@@ -3,6 +3,7 @@ package mutation
 import (
 	"context"
 	"io"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,15 +12,19 @@ import (
 	"outcry/loadtest/torture"
 )
 
-// An edit whose place has moved would only show in the long run of the bugs.
-func TestEveryBugFitsTheSource(t *testing.T) {
+// An edit whose place has moved would only show in the long run of the mutations.
+func TestEveryMutationFitsTheSource(t *testing.T) {
 	root, err := harness.Root(context.Background())
 	require.NoError(t, err)
+	all, err := All()
+	require.NoError(t, err)
+	require.Len(t, all, 28)
 	names := map[string]bool{}
-	for _, b := range Bugs() {
+	for _, b := range all {
 		t.Run(b.Name, func(t *testing.T) {
 			require.NotEmpty(t, b.Promise)
 			require.NotEmpty(t, b.noticed)
+			require.NotEmpty(t, b.edits)
 			require.False(t, names[b.Name])
 			names[b.Name] = true
 			_, err := harness.Overlay(root, t.TempDir(), b.edits)
@@ -28,27 +33,37 @@ func TestEveryBugFitsTheSource(t *testing.T) {
 			for fault := range b.plan {
 				require.Contains(t, torture.Faults(), fault)
 			}
-			found, ok := Find(b.Name)
-			require.True(t, ok)
-			require.Equal(t, b.Promise, found.Promise)
 		})
 	}
-	_, ok := Find("none")
-	require.False(t, ok)
 }
 
-func TestABugThatTestsDoNotSeeIsNotCaught(t *testing.T) {
-	harmless := Bug{Name: "harmless", pkg: "./internal/testing/archtest", test: "Documented", noticed: ".",
-		edits: []harness.Edit{{File: "migrations/migrations.go", Old: "package migrations", New: "package migrations // edited"}}}
+func TestAMutationThatTestsDoNotSeeIsNotCaught(t *testing.T) {
+	harmless := Mutation{Name: "harmless", pkg: "./internal/testing/archtest", test: "Documented",
+		edits: []harness.Edit{{File: "migrations/migrations.go", Old: "package migrations",
+			New: "package migrations // edited"}}}
 	_, err := harmless.Try(context.Background(), 1, t.TempDir(), io.Discard)
 	require.ErrorIs(t, err, errNotCaught)
 }
 
-func TestABugThatSomethingElseNoticesIsNotCaught(t *testing.T) {
-	b := Bug{Name: "bug", noticed: "does not add up"}
+func TestAMutationThatSomethingElseNoticesIsNotCaught(t *testing.T) {
+	b := Mutation{Name: "mutation", noticed: []*regexp.Regexp{regexp.MustCompile("does not add up")}}
 	_, err := b.judge("torture: round 1", "round 1 (kill): torture: connect: refused")
 	require.ErrorIs(t, err, errSomethingElse)
 	caught, err := b.judge("torture: round 1", "round 1 (kill): the state does not add up")
 	require.NoError(t, err)
 	require.Equal(t, "torture: round 1", caught)
+}
+
+func TestALineThatSaysNothingIsNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"breaks it":                     "line 1",
+		"mutation a\n\nbrakes it":       "line 3",
+		"mutation a\n- x":               "line 2",
+		"mutation a\ntorture flood=1":   "flood",
+		"mutation a\nnoticed (":         "missing closing",
+		"# only\nmutation a\nin x\n* y": "line 4",
+	} {
+		_, err := read(text)
+		require.ErrorContains(t, err, want)
+	}
 }

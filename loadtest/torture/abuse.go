@@ -14,6 +14,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"outcry/internal/check"
 	"outcry/internal/wire"
 	"outcry/loadtest/harness"
 )
@@ -42,6 +43,7 @@ const (
 	abuseSym   = "ABUSE"
 	abuserName = "801" // has a dollar, and shares of abuseSym
 	takerName  = "802" // of the abuser as well: has money, and no shares
+	idleName   = "803" // has nothing open
 
 	// memorySmall and memoryLarge are --max-memory of an exchange that is abused. Its resident
 	// memory may grow by twice that, and tradeGrow for what traders' orders and the collector take.
@@ -56,14 +58,9 @@ const (
 	largePatience = 10
 	goesOnAnswers = 200 // to traders' orders, that have to come beside an attack
 
-	// Of the abuser's orders so many are asked for after a round, if they have no more executions than that.
-	abusedAskedMax = 1000
-	abusedFillsMax = 1000
 )
 
-func isAbuse(fault string) bool        { return strings.HasPrefix(fault, abusePrefix) }
-func isAbuser(account string) bool     { return account == abuserName || account == takerName }
-func newPace() *hdrhistogram.Histogram { return hdrhistogram.New(1000, 100e9, 2) }
+func isAbuse(fault string) bool { return strings.HasPrefix(fault, abusePrefix) }
 
 // size picks the size of an attack.
 func (r *runner) size(small, large int) int {
@@ -147,7 +144,7 @@ func (r *runner) abuseRound(ctx context.Context, n int, name string) error {
 // abusedExchange starts an exchange of its own, with the market and the abuser's accounts.
 func (r *runner) abusedExchange(ctx context.Context, n int, a attack) (*runner, error) {
 	sub := &runner{Options: r.Options, root: r.root, plain: r.plain, client: r.client, log: r.log, report: r.report,
-		history: newHistory(), truth: newTruth(), end: new(ending), r: rand.New(rand.NewPCG(r.Seed, uint64(n)<<32|1))}
+		Session: check.NewSession(check.Target{}, rand.New(rand.NewPCG(r.Seed, uint64(n)<<32|1)), abuserName, takerName)}
 	sub.Dir, sub.Resting = r.abuseDir(), 0
 	if r.abused == nil {
 		if err := os.MkdirAll(sub.Dir, 0o755); err != nil {
@@ -171,9 +168,10 @@ func (r *runner) abusedExchange(ctx context.Context, n int, a attack) (*runner, 
 		return sub, fmt.Errorf("torture: empty the database: %w", err)
 	}
 	flags := []string{"--max-symbols=1000000",
-		fmt.Sprintf("--max-memory=%d", r.size(memorySmall, memoryLarge)), fmt.Sprintf("--max-frame=%d", r.size(frameSmall, frameLarge))}
-	if a.auth && sub.r.IntN(2) == 0 {
-		if sub.token, sub.abuser.token, err = sub.makeTokens(ctx); err != nil {
+		fmt.Sprintf("--max-memory=%d", r.size(memorySmall, memoryLarge)),
+		fmt.Sprintf("--max-frame=%d", r.size(frameSmall, frameLarge))}
+	if a.auth && sub.Rand.IntN(2) == 0 {
+		if sub.token, sub.abuser.Token, err = sub.makeTokens(ctx); err != nil {
 			return sub, err
 		}
 		flags = append(flags, "--auth")
@@ -190,7 +188,7 @@ func (r *runner) abusedExchange(ctx context.Context, n int, a attack) (*runner, 
 	if err := sub.start(ctx, sub.plain); err != nil {
 		return sub, err
 	}
-	if err := sub.openMarket(ctx); err != nil {
+	if err := sub.OpenMarket(ctx); err != nil {
 		return sub, err
 	}
 	return sub, sub.openAbuser(ctx)
@@ -198,17 +196,13 @@ func (r *runner) abusedExchange(ctx context.Context, n int, a attack) (*runner, 
 
 // openAbuser opens the abuser's accounts.
 func (r *runner) openAbuser(ctx context.Context) error {
-	r.abuser.addr = r.server.XML
+	r.abuser.Addr = r.server.XML
 	c := new(wire.Create)
-	for id, dollars := range map[string]int64{abuserName: 1, takerName: 1_000_000} {
-		c.Account(wire.Account{ID: id, Balance: fmt.Sprint(dollars)})
-		r.truth.openAccount(id, product(dollars*unit, unit))
-	}
-	r.market.idle = "803"
-	c.Account(wire.Account{ID: r.market.idle, Balance: "1"})
-	r.truth.openAccount(r.market.idle, product(unit, unit))
-	r.place(c, abuseSym, []string{abuserName}, 1_000_000)
-	return r.mustCreate(ctx, c)
+	r.Account(c, abuserName, 1)
+	r.Account(c, takerName, 1_000_000)
+	r.Account(c, idleName, 1)
+	r.Deposit(c, abuseSym, []string{abuserName}, 1_000_000)
+	return r.MustCreate(ctx, c)
 }
 
 // makeTokens makes one that may everything, and one for the abuser's accounts alone.
@@ -258,18 +252,18 @@ func (a attack) inject(name string) func(*runner, context.Context) error {
 		if err != nil {
 			return err
 		}
-		found := Abuse{Fault: name, Auth: r.abuser.token != "", Resident: before.Resident >> 20, Probes: map[string]Waits{}}
-		found.Quiet = millis(r.history.cutPace().ValueAtQuantile(99))
+		found := Abuse{Fault: name, Auth: r.abuser.Token != "", Resident: before.Resident >> 20, Probes: map[string]Waits{}}
+		found.Quiet = millis(r.CutPace().ValueAtQuantile(99))
 		r.report.Abuse = append(r.report.Abuse, found)
 		watch := watchUsage(r.server)
 		if err = a.run(r, ctx); err == nil && !a.ends && !a.restarts {
 			err = r.goesOn(ctx)
 		}
 		peak := watch()
-		pace, at := r.history.cutPace(), r.abuseReport()
+		pace, at := r.CutPace(), r.abuseReport()
 		at.P99, at.Max, at.Frames = millis(pace.ValueAtQuantile(99)), millis(pace.Max()), pace.TotalCount()
 		at.Peak, at.FilesPeak = peak.Resident>>20, peak.Files
-		if !a.ends && closed(r.server.Exited()) {
+		if !a.ends && r.server.Gone() {
 			return fmt.Errorf("the exchange ended by itself (%w); its log ends with:\n%s", errors.Join(err), r.server.LogTail())
 		}
 		if err != nil {
@@ -296,7 +290,8 @@ func millis(nanoseconds int64) float64 { return float64(nanoseconds) / 1e6 }
 func judgeUsage(before, peak harness.Usage, grow int64, files int) error {
 	switch {
 	case peak.Resident > before.Resident+grow:
-		return fmt.Errorf("the server's memory grew from %d MiB to %d MiB, and may grow by %d MiB", before.Resident>>20, peak.Resident>>20, grow>>20)
+		return fmt.Errorf("the server's memory grew from %d MiB to %d MiB, and may grow by %d MiB", before.Resident>>20,
+			peak.Resident>>20, grow>>20)
 	case files > 0 && peak.Files > files:
 		return fmt.Errorf("the server had %d descriptors, of %d", peak.Files, files)
 	}
@@ -327,24 +322,24 @@ func watchUsage(s *harness.Server) (stop func() harness.Usage) {
 
 // goesOn waits until traders have had a number of answers more.
 func (r *runner) goesOn(ctx context.Context) error {
-	enough := r.history.answeredNow() + goesOnAnswers
-	return r.await(ctx, "traders go on", func() (bool, error) { return r.history.answeredNow() >= enough, nil })
+	enough := r.Answered() + goesOnAnswers
+	return r.await(ctx, "traders go on", func() (bool, error) { return r.Answered() >= enough, nil })
 }
 
 // await polls until done reports true. The error is done's, or says that the exchange
 // ended, that a trader saw something wrong, or that it took far too long.
 func (r *runner) await(ctx context.Context, what string, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, r.patient(replyTimeout))
+	ctx, cancel := context.WithTimeout(ctx, r.patient(check.ReplyTimeout))
 	defer cancel()
 	for {
 		if ok, err := done(); ok || err != nil {
 			return err
 		}
-		if wrong := r.history.complaints(); len(wrong) > 0 {
+		if wrong := r.Complaints(); len(wrong) > 0 {
 			_ = wait(ctx, time.Second) // a client sees the end of a process before its parent does
 			return fmt.Errorf("before %s, a client saw: %s", what, wrong[0])
 		}
-		if closed(r.server.Exited()) {
+		if r.server.Gone() {
 			return fmt.Errorf("the exchange ended before %s", what)
 		}
 		if err := wait(ctx, usagePoll); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"outcry/internal/check"
 	"outcry/internal/wire"
 )
 
@@ -23,16 +24,17 @@ const (
 	dustStop                 = 5 * time.Second
 
 	dustRestSmall, dustRestLarge = 200 * time.Millisecond, 10 * time.Second // probed before it is met
-	stopGrace                    = 25 * time.Second                         // beyond --stop-timeout, for a machine that is busy
+	// beyond --stop-timeout, for a machine that is busy
+	stopGrace = 25 * time.Second
 )
 
 var (
-	dust = abuserOrder{abuserName, "-0.00000001", "0.01"}
-	take = abuserOrder{takerName, "1", "0.01"}
+	dust = check.BulkOrder{Account: abuserName, Sym: abuseSym, Amount: "-0.00000001", Limit: "0.01"}
+	take = check.BulkOrder{Account: takerName, Sym: abuseSym, Amount: "1", Limit: "0.01"}
 )
 
 func dustFlags(r *runner) []string {
-	return []string{fmt.Sprintf("--max-open-orders-account=%d", r.size(dustSmall, dustLarge)+abuserFrame),
+	return []string{fmt.Sprintf("--max-open-orders-account=%d", r.size(dustSmall, dustLarge)+check.BulkAtOnce),
 		fmt.Sprintf("--segment=%d", r.size(dustSegment, 64<<20))}
 }
 
@@ -43,7 +45,7 @@ func stopFlags(r *runner) []string {
 // layDust places the dust and returns the oldest of it.
 func (r *runner) layDust(ctx context.Context) (first uint64, err error) {
 	n := r.size(dustSmall, dustLarge)
-	ids, refusal, err := r.placeMany(ctx, dust, n)
+	ids, refusal, err := r.PlaceMany(ctx, r.abuser, dust, n)
 	switch {
 	case err != nil:
 		return 0, err
@@ -59,27 +61,28 @@ func (r *runner) abuseDust(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := r.dialLine(ctx)
+	l, err := check.DialLine(ctx, r.abuser)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	r.abuseReport().Probes["traders, while it is placed"] = waits(r.history.cutPace())
-	over := make(chan struct{})
+	r.abuseReport().Probes["traders, while it is placed"] = waits(r.CutPace())
+	over, end := context.WithCancel(ctx)
 	probes := r.probe(ctx, first, over)
 	err = wait(ctx, time.Duration(r.size(int(dustRestSmall), int(dustRestLarge))))
 	begun, takers := time.Now(), r.size(takersSmall, takersLarge)
-	err = errors.Join(err, l.send(r.orders(take, takers)))
+	err = errors.Join(err, l.Send(r.BulkFrame(take, takers)))
 	var answers []wire.Answer
 	if err == nil {
-		answers, err = l.reply(replyMax)
+		answers, err = l.Reply(check.BulkReplyMax)
 	}
-	close(over)
+	end()
 	if err = errors.Join(err, probes()); err != nil {
 		return err
 	}
-	r.abuseNote("%d orders of dust, a frame of %d that meet them: %.1f ms", r.size(dustSmall, dustLarge), takers, millis(int64(time.Since(begun))))
-	ids, refusal := r.toldOrders(answers)
+	r.abuseNote("%d orders of dust, a frame of %d that meet them: %.1f ms", r.size(dustSmall, dustLarge), takers,
+		millis(int64(time.Since(begun))))
+	ids, refusal := r.BulkTold(answers)
 	if len(ids) != takers {
 		return fmt.Errorf("%d of %d orders that meet the dust are accepted: %s", len(ids), takers, refusal)
 	}
@@ -87,9 +90,9 @@ func (r *runner) abuseDust(ctx context.Context) error {
 }
 
 // probe asks for an order of the symbol, makes accounts and cancels all of one that has
-// nothing open, again and again until over is closed. wait returns what was wrong, and
+// nothing open, again and again until over ends. wait returns what was wrong, and
 // notes the times of each.
-func (r *runner) probe(ctx context.Context, dustID uint64, over <-chan struct{}) (wait func() error) {
+func (r *runner) probe(ctx context.Context, dustID uint64, over context.Context) (wait func() error) {
 	made := 0
 	account := func(n int) string { return fmt.Sprintf("7%09d", n) }
 	probes := map[string]func() error{
@@ -101,7 +104,7 @@ func (r *runner) probe(ctx context.Context, dustID uint64, over <-chan struct{})
 			return r.expect(ctx, "created", new(wire.Create).Account(wire.Account{ID: account(made), Balance: "1"}).Append(nil))
 		},
 		"cancel-all": func() error {
-			status, answer, err := r.askHTTP(ctx, http.MethodPost, "/admin/cancel-all?account="+r.market.idle, r.token, "")
+			status, answer, err := r.askHTTP(ctx, http.MethodPost, "/admin/cancel-all?account="+idleName, r.token, "")
 			if err == nil && status != http.StatusOK {
 				err = fmt.Errorf("a cancel-all is answered with status %d: %s", status, answer)
 			}
@@ -113,9 +116,9 @@ func (r *runner) probe(ctx context.Context, dustID uint64, over <-chan struct{})
 	var wrong error
 	for name, once := range probes {
 		all.Go(func() {
-			times := newPace()
+			times := check.NewPace()
 			var err error
-			for isOver := false; !isOver && err == nil; isOver = closed(over) {
+			for isOver := false; !isOver && err == nil; isOver = over.Err() != nil {
 				begun := time.Now()
 				err = once()
 				_ = times.RecordValue(int64(time.Since(begun)))
@@ -129,7 +132,7 @@ func (r *runner) probe(ctx context.Context, dustID uint64, over <-chan struct{})
 	return func() error {
 		all.Wait()
 		for n := range made {
-			r.truth.openAccount(account(n+1), product(unit, unit))
+			r.Opened(account(n+1), 1)
 		}
 		return wrong
 	}
@@ -137,7 +140,7 @@ func (r *runner) probe(ctx context.Context, dustID uint64, over <-chan struct{})
 
 // expect sends a frame of one command as a trader and demands an answer of that kind.
 func (r *runner) expect(ctx context.Context, kind string, xml []byte) error {
-	answers, err := ask(ctx, r.target(), xml)
+	answers, err := check.Ask(ctx, r.At, xml)
 	if err == nil && (len(answers) != 1 || answers[0].Kind != kind) {
 		err = fmt.Errorf("%s is answered with %+v", xml, answers)
 	}
@@ -149,23 +152,24 @@ func (r *runner) abuseStop(ctx context.Context) error {
 	if _, err := r.layDust(ctx); err != nil {
 		return err
 	}
-	l, err := r.dialLine(ctx)
+	l, err := check.DialLine(ctx, r.abuser)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	if err := l.send(r.orders(take, r.size(takersSmall, takersLarge))); err != nil {
+	if err := l.Send(r.BulkFrame(take, r.size(takersSmall, takersLarge))); err != nil {
 		return err
 	}
 	if err := r.goesOn(ctx); err != nil {
 		return err
 	}
-	r.end.mayBeGone.Store(true)
+	r.End.MayBeGone.Store(true)
 	stop, cancel := context.WithTimeout(ctx, dustStop+stopGrace)
 	defer cancel()
 	begun := time.Now()
 	err = r.server.Stop(stop)
-	r.abuseNote("a stop while a frame meets %d orders of dust: %.1f ms", r.size(dustSmall, dustLarge), millis(int64(time.Since(begun))))
+	r.abuseNote("a stop while a frame meets %d orders of dust: %.1f ms", r.size(dustSmall, dustLarge),
+		millis(int64(time.Since(begun))))
 	if stop.Err() != nil {
 		r.server.Kill()
 		return err

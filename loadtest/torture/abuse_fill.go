@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"outcry/internal/check"
 	"outcry/internal/wire"
 )
 
@@ -19,14 +20,14 @@ const (
 	accountsSmall, accountsLarge = 1_000, 200_000
 	symbolsSmall, symbolsLarge   = 2_000, 100_000
 
-	overfill      = 2 * abuserFrame // so many more are tried
-	symbolBytes   = 2 << 10         // of memory, that a symbol at rest may take; half of it is for the collector
-	orderBytes    = 1 << 10         // of memory, that an open order may take until it is in the tables
-	goroutinesMax = 200             // that may be there in addition, for whatever is no symbol
+	overfill      = 2 * check.BulkAtOnce // so many more are tried
+	symbolBytes   = 2 << 10              // of memory, that a symbol at rest may take; half of it is for the collector
+	orderBytes    = 1 << 10              // of memory, that an open order may take until it is in the tables
+	goroutinesMax = 200                  // that may be there in addition, for whatever is no symbol
 )
 
 // dollarOrder is one of the 10^16 that a dollar pays for.
-var dollarOrder = abuserOrder{abuserName, "0.00000001", "0.00000001"}
+var dollarOrder = check.BulkOrder{Account: abuserName, Sym: abuseSym, Amount: "0.00000001", Limit: "0.00000001"}
 
 func restingFlags(r *runner) []string {
 	return []string{fmt.Sprintf("--max-open-orders-account=%d", r.size(openSmall, openLarge))}
@@ -34,7 +35,7 @@ func restingFlags(r *runner) []string {
 
 func (r *runner) abuseResting(ctx context.Context) error {
 	bound := r.size(openSmall, openLarge)
-	ids, refusal, err := r.placeMany(ctx, dollarOrder, bound+overfill)
+	ids, refusal, err := r.PlaceMany(ctx, r.abuser, dollarOrder, bound+overfill)
 	if err != nil {
 		return err
 	}
@@ -53,50 +54,23 @@ func judgeFull(what string, accepted, bound int, refusal, flag string) error {
 	return nil
 }
 
-// createMany sends creates, of abuserFrame elements each, until one is refused or n were
-// sent. It returns how many were accepted, and the first refusal.
-func (r *runner) createMany(ctx context.Context, n int, add func(c *wire.Create, i int), created func(i int)) (accepted int, refusal string, err error) {
-	for i := 0; i < n && refusal == ""; i += abuserFrame {
-		c, last := new(wire.Create), min(i+abuserFrame, n)
-		for j := i; j < last; j++ {
-			add(c, j)
-		}
-		answers, err := ask(ctx, r.abuser, c.Append(nil))
-		if err != nil {
-			return accepted, refusal, err
-		}
-		if len(answers) != last-i {
-			return accepted, refusal, fmt.Errorf("a frame of %d creates has %d answers", last-i, len(answers))
-		}
-		for j, a := range answers {
-			if a.Kind == "created" {
-				accepted++
-				created(i + j)
-			} else if refusal == "" {
-				refusal = a.Error
-			}
-		}
-	}
-	return accepted, refusal, nil
-}
-
 // There are accounts and symbols before the abuser comes: a round's linear symbol is one.
 const (
-	accountsBefore = accountCount + poorCount + 3
-	symbolsBefore  = symbolCount + 2
+	accountsBefore = check.AccountsOpened + 3
+	symbolsBefore  = check.SymbolsOpened + 2
 )
 
 func accountsFlags(r *runner) []string {
-	r.market.noCreates = true
+	r.NoCreates = true
 	return []string{fmt.Sprintf("--max-accounts=%d", r.size(accountsSmall, accountsLarge))}
 }
 
 func (r *runner) abuseAccounts(ctx context.Context) error {
 	bound := r.size(accountsSmall, accountsLarge)
 	id := func(i int) string { return fmt.Sprintf("7%09d", i) }
-	n, refusal, err := r.createMany(ctx, bound-accountsBefore+overfill,
+	n, refusal, err := check.CreateMany(ctx, r.abuser, bound-accountsBefore+overfill,
 		func(c *wire.Create, i int) { c.Account(wire.Account{ID: id(i), Balance: "1"}) },
-		func(i int) { r.truth.openAccount(id(i), product(unit, unit)) })
+		func(i int) { r.Opened(id(i), 1) })
 	if err != nil {
 		return err
 	}
@@ -114,7 +88,7 @@ func (r *runner) abuseSymbols(ctx context.Context) error {
 		return err
 	}
 	bound := r.size(symbolsSmall, symbolsLarge)
-	n, refusal, err := r.createMany(ctx, bound-symbolsBefore+overfill,
+	n, refusal, err := check.CreateMany(ctx, r.abuser, bound-symbolsBefore+overfill,
 		func(c *wire.Create, i int) { c.Symbol(fmt.Sprintf("Z%d", i)) }, func(int) {})
 	if err != nil {
 		return err

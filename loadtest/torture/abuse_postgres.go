@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"outcry/internal/check"
 	"outcry/internal/wire"
 )
 
@@ -31,7 +32,7 @@ func (r *runner) abuseHistory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := r.dialLine(ctx)
+	l, err := check.DialLine(ctx, r.abuser)
 	if err != nil {
 		return err
 	}
@@ -45,13 +46,13 @@ func (r *runner) abuseHistory(ctx context.Context) error {
 	for _, id := range old[:oldAsked] {
 		frames = append(frames, wire.NewTransactions(abuserName).Query(fmt.Sprint(id)).Cancel(fmt.Sprint(id)).Append(nil))
 	}
-	if err := l.send(frames...); err != nil {
+	if err := l.Send(frames...); err != nil {
 		return err
 	}
 	if _, err := r.placeBeside(ctx); err != nil { // frames that come together are executed together: let those be read
 		return err
 	}
-	if err := l.send(r.orders(dollarOrder, 1)); err != nil {
+	if err := l.Send(r.BulkFrame(dollarOrder, 1)); err != nil {
 		return err
 	}
 	other, err := r.placeBeside(ctx)
@@ -64,7 +65,7 @@ func (r *runner) abuseHistory(ctx context.Context) error {
 
 // closeOrders places orders and cancels them, and waits until memory has forgotten them.
 func (r *runner) closeOrders(ctx context.Context) (ids []uint64, err error) {
-	ids, refusal, err := r.placeMany(ctx, dollarOrder, closedOrders)
+	ids, refusal, err := r.PlaceMany(ctx, r.abuser, dollarOrder, closedOrders)
 	if err != nil || refusal != "" {
 		return nil, errors.Join(err, fmt.Errorf("the abuser's orders are refused: %q", refusal))
 	}
@@ -72,7 +73,7 @@ func (r *runner) closeOrders(ctx context.Context) (ids []uint64, err error) {
 	for _, id := range ids {
 		t.Cancel(fmt.Sprint(id))
 	}
-	answers, err := ask(ctx, r.abuser, t.Append(nil))
+	answers, err := check.Ask(ctx, r.abuser, t.Append(nil))
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +87,7 @@ func (r *runner) closeOrders(ctx context.Context) (ids []uint64, err error) {
 
 // awaitTables waits until the tables have what has been answered so far.
 func (r *runner) awaitTables(ctx context.Context) error {
-	r.history.mu.Lock()
-	highest := int64(r.history.highest)
-	r.history.mu.Unlock()
+	highest := int64(r.HighestID())
 	return r.await(ctx, "the tables have what was answered", func() (bool, error) {
 		var last int64
 		err := r.db.QueryRow(ctx, "SELECT coalesce(max(id), 0) FROM order_log").Scan(&last)
@@ -98,7 +97,7 @@ func (r *runner) awaitTables(ctx context.Context) error {
 
 // askUnknown demands that an order that there cannot be is unknown, whatever Postgres does.
 func (r *runner) askUnknown(ctx context.Context) error {
-	answers, err := ask(ctx, r.abuser, wire.NewTransactions(abuserName).Query("1000000000000").Append(nil))
+	answers, err := check.Ask(ctx, r.abuser, wire.NewTransactions(abuserName).Query("1000000000000").Append(nil))
 	if err == nil && !strings.HasPrefix(answers[0].Error, "there is no order") {
 		err = fmt.Errorf("an id that was never given out is answered with %+v while Postgres stands still", answers[0])
 	}
@@ -108,20 +107,20 @@ func (r *runner) askUnknown(ctx context.Context) error {
 // placeBeside places orders one after another on another connection, and returns the
 // newest id. So many round trips are more than a reader needs for some frames.
 func (r *runner) placeBeside(ctx context.Context) (newest uint64, err error) {
-	l, err := r.dialLine(ctx)
+	l, err := check.DialLine(ctx, r.abuser)
 	if err != nil {
 		return 0, err
 	}
 	defer l.Close()
 	for range behindMax {
-		if err := l.send(r.orders(dollarOrder, 1)); err != nil {
+		if err := l.Send(r.BulkFrame(dollarOrder, 1)); err != nil {
 			return 0, err
 		}
-		answers, err := l.reply(replyMax)
+		answers, err := l.Reply(check.BulkReplyMax)
 		if err != nil {
 			return 0, fmt.Errorf("beside queries of old orders: %w", err)
 		}
-		ids, refusal := r.toldOrders(answers)
+		ids, refusal := r.BulkTold(answers)
 		if len(ids) == 0 {
 			return 0, fmt.Errorf("beside queries of old orders: %s", refusal)
 		}
@@ -131,30 +130,31 @@ func (r *runner) placeBeside(ctx context.Context) (newest uint64, err error) {
 }
 
 // judgeBehind reads the replies to queries of old orders and to the order behind them.
-func (r *runner) judgeBehind(l *line, old []uint64, other uint64) error {
-	if err := l.SetReadDeadline(time.Now().Add(replyTimeout)); err != nil {
+func (r *runner) judgeBehind(l *check.Line, old []uint64, other uint64) error {
+	if err := l.SetReadDeadline(time.Now().Add(check.ReplyTimeout)); err != nil {
 		return err
 	}
 	for _, id := range old[:oldAsked] {
-		answers, err := l.reply(replyMax)
+		answers, err := l.Reply(check.BulkReplyMax)
 		if err != nil {
 			return fmt.Errorf("a query of an old order has no reply: %w", err)
 		}
-		if len(answers) != 2 || number(answers[0].ID) != id || number(answers[1].ID) != id {
+		if len(answers) != 2 || answers[0].ID != fmt.Sprint(id) || answers[1].ID != fmt.Sprint(id) {
 			return fmt.Errorf("a query of old order %d is answered with %+v", id, answers)
 		}
 	}
-	answers, err := l.reply(replyMax)
+	answers, err := l.Reply(check.BulkReplyMax)
 	if err != nil {
 		return fmt.Errorf("an order behind queries of old orders has no reply: %w", err)
 	}
-	ids, refusal := r.toldOrders(answers)
+	ids, refusal := r.BulkTold(answers)
 	r.abuseNote("%d queries of old orders while Postgres stands still", oldAsked)
 	switch {
 	case len(ids) == 0:
 		return fmt.Errorf("an order behind queries of old orders: %s", refusal)
 	case ids[0] > other:
-		return fmt.Errorf("an order behind %d queries of old orders was executed as %d, after %d of another connection: they held it back",
+		return fmt.Errorf("an order behind %d queries of old orders was executed as %d, after %d of another connection: "+
+			"they held it back",
 			oldAsked, ids[0], behindMax)
 	}
 	return nil
@@ -224,7 +224,7 @@ func (r *runner) abuseLock(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.end.mayBeGone.Store(true)
+	r.End.MayBeGone.Store(true)
 	r.server.Kill()
 	if err := r.start(ctx, r.plain); err != nil {
 		return fmt.Errorf("while a table is locked: %w", err)

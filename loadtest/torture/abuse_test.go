@@ -1,12 +1,10 @@
 package torture
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/check"
 	"outcry/internal/wire"
 	"outcry/loadtest/harness"
 )
@@ -46,7 +45,8 @@ func fakeExchange(t *testing.T, answer func(frame []byte) []byte) *runner {
 			}()
 		}
 	}()
-	return &runner{history: newHistory(), truth: newTruth(), abuser: target{addr: l.Addr().String()}, report: &Report{Abuse: make([]Abuse, 1)}}
+	return &runner{Session: check.NewSession(check.Target{}, nil), abuser: check.Target{Addr: l.Addr().String()},
+		report: &Report{Abuse: make([]Abuse, 1)}}
 }
 
 // opens answers a frame of orders: ids from first on, up to most of them, and then a refusal.
@@ -104,37 +104,32 @@ func TestABoundThatIsNotKeptIsNoticed(t *testing.T) {
 
 func TestAnOrderThatIsHeldBackIsNoticed(t *testing.T) {
 	old := []uint64{1, 2, 3, 4, 5}
-	replies := func(last string) *line {
+	replies := func(last string) *check.Line {
 		var b []byte
 		for _, id := range old {
-			b = wire.AppendFrame(b, fmt.Appendf(nil, `<results><status id="%d"/><error id="%d">it was canceled before</error></results>`, id, id))
+			b = wire.AppendFrame(b, fmt.Appendf(nil,
+				`<results><status id="%d"/><error id="%d">it was canceled before</error></results>`, id, id))
 		}
 		ours, theirs := net.Pipe()
 		t.Cleanup(func() { ours.Close() })
 		go theirs.Write(wire.AppendFrame(b, []byte(last)))
-		return &line{ours, bufio.NewReader(ours)}
+		return check.NewLine(ours)
 	}
 	opened := `<results><opened sym="ABUSE" amount="1" limit="1" id="%d"/></results>`
 	r := fakeExchange(t, nil)
 	require.NoError(t, r.judgeBehind(replies(fmt.Sprintf(opened, 99)), old, 100))
 	require.ErrorContains(t, r.judgeBehind(replies(fmt.Sprintf(opened, 101)), old, 100), "held it back")
 	require.ErrorContains(t, r.judgeBehind(replies(`<results><error sym="ABUSE">why</error></results>`), old, 100), "why")
-	require.ErrorContains(t, r.judgeBehind(replies(fmt.Sprintf(opened, 99)), []uint64{2, 1, 3, 4, 5}, 100), "old order 2 is answered")
+	require.ErrorContains(t, r.judgeBehind(replies(fmt.Sprintf(opened, 99)), []uint64{2, 1, 3, 4, 5}, 100),
+		"old order 2 is answered")
 }
 
-func TestOrdersOfTheAbuserThatAreLostOrDoubledAreNoticed(t *testing.T) {
+func TestOrdersOfTheAbuserAreToldByTheirIDs(t *testing.T) {
 	r := fakeExchange(t, opens(7, 3, "full"))
-	ids, refusal, err := r.placeMany(context.Background(), dust, 3)
+	ids, refusal, err := r.PlaceMany(context.Background(), r.abuser, dust, 3)
 	require.NoError(t, err)
 	require.Empty(t, refusal)
 	require.Equal(t, []uint64{7, 8, 9}, ids)
-	all := &r.history.abuse
-	require.NoError(t, all.match(&order{id: 7}))
-	require.ErrorContains(t, all.lost(), "is lost")
-	require.NoError(t, all.match(&order{id: 8}))
-	require.NoError(t, all.match(&order{id: 9}))
-	require.NoError(t, all.lost())
-	require.ErrorContains(t, all.match(&order{id: 10}), "twice")
 }
 
 func TestMemoryAndDescriptorsBeyondTheirBoundsAreNoticed(t *testing.T) {
@@ -143,12 +138,6 @@ func TestMemoryAndDescriptorsBeyondTheirBoundsAreNoticed(t *testing.T) {
 	require.NoError(t, judgeUsage(before, harness.Usage{Resident: 30 << 20, Files: 50}, 20<<20, 0))
 	require.ErrorContains(t, judgeUsage(before, harness.Usage{Resident: 31 << 20}, 20<<20, 0), "memory grew")
 	require.ErrorContains(t, judgeUsage(before, harness.Usage{Files: 51}, 20<<20, 50), "51 descriptors")
-}
-
-func TestARequestWithTwoEndsThatIsTakenIsNoticed(t *testing.T) {
-	require.NoError(t, judgeSmuggled(&http.Response{StatusCode: 400, Close: true}, ""))
-	require.Error(t, judgeSmuggled(&http.Response{StatusCode: 200, Close: true}, ""))
-	require.Error(t, judgeSmuggled(&http.Response{StatusCode: 400}, ""))
 }
 
 func TestOnlyFlagsThatThereAreArePassed(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,17 +29,21 @@ var faults map[string]fault
 
 func init() {
 	faults = map[string]fault{
-		"kill":             {"the server is killed; at times once more while it starts", true, false, (*runner).kill},
-		"kill-behind":      {"Postgres stands still while clients trade, then the server is killed: a long replay", true, true, (*runner).killBehind},
-		"stop":             {"SIGTERM in full load: exit status 0, complete tables", true, false, (*runner).terminate},
-		"restart":          {"SIGTERM in full load and a start at once; clients connect again and go on", false, false, (*runner).restart},
-		"postgres-kill":    {"the postmaster is killed, trading goes on", false, false, (*runner).killPostgres},
-		"both-kill":        {"server and Postgres are killed at once", true, false, (*runner).killBoth},
-		"postgres-freeze":  {"every process of Postgres stands still for a while (SIGSTOP)", false, false, (*runner).freezePostgres},
+		"kill": {"the server is killed; at times once more while it starts", true, false, (*runner).kill},
+		"kill-behind": {"Postgres stands still while clients trade, then the server is killed: a long replay",
+			true, true, (*runner).killBehind},
+		"stop": {"SIGTERM in full load: exit status 0, complete tables", true, false, (*runner).terminate},
+		"restart": {"SIGTERM in full load and a start at once; clients connect again and go on", false, false,
+			(*runner).restart},
+		"postgres-kill": {"the postmaster is killed, trading goes on", false, false, (*runner).killPostgres},
+		"both-kill":     {"server and Postgres are killed at once", true, false, (*runner).killBoth},
+		"postgres-freeze": {"every process of Postgres stands still for a while (SIGSTOP)", false, false,
+			(*runner).freezePostgres},
 		"postgres-restart": {"Postgres is restarted with connections open", false, false, (*runner).restartPostgres},
 		"postgres-slow":    {"every packet to and from Postgres is delayed", false, false, (*runner).slowPostgres},
 		"postgres-cut":     {"all connections to Postgres break", false, false, (*runner).cutPostgres},
-		"clock":            {"the server's clock is stepped back and forth, then the server is killed", true, false, (*runner).stepClock},
+		"clock": {"the server's clock is stepped back and forth, then the server is killed", true, false,
+			(*runner).stepClock},
 	}
 	attacks = allAttacks()
 	for name, a := range attacks {
@@ -55,11 +60,33 @@ func Faults() map[string]string {
 	return all
 }
 
+// ParsePlan reads rounds of faults, as "kill=8,stop=2"; "abuse=1" is one of each whose
+// name begins so. The error names the part that is wrong.
+func ParsePlan(plan string) (map[string]int, error) {
+	rounds := map[string]int{}
+	for part := range strings.SplitSeq(plan, ",") {
+		name, count, _ := strings.Cut(part, "=")
+		n, err := strconv.Atoi(count)
+		known := false
+		for fault := range faults {
+			if fault == name || name == "abuse" && isAbuse(fault) {
+				rounds[fault] += n
+				known = true
+			}
+		}
+		if !known || err != nil || n < 0 {
+			return nil, fmt.Errorf("torture: %q is not fault=rounds", part)
+		}
+	}
+	return rounds, nil
+}
+
 // schedule draws the order of the rounds.
 func schedule(plan map[string]int, r *rand.Rand) (rounds []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(plan)) {
 		if _, ok := faults[name]; !ok {
-			return nil, fmt.Errorf("torture: there is no fault %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(faults)), ", "))
+			return nil, fmt.Errorf("torture: there is no fault %q; there are %s", name,
+				strings.Join(slices.Sorted(maps.Keys(faults)), ", "))
 		}
 		if plan[name] < 0 {
 			return nil, fmt.Errorf("torture: %d rounds of %s", plan[name], name)
@@ -73,7 +100,7 @@ func schedule(plan map[string]int, r *rand.Rand) (rounds []string, err error) {
 }
 
 func (r *runner) kill(ctx context.Context) error {
-	r.end.mayBeGone.Store(true)
+	r.End.MayBeGone.Store(true)
 	r.server.Kill()
 	return r.killStarting(ctx)
 }
@@ -81,11 +108,11 @@ func (r *runner) kill(ctx context.Context) error {
 // killStarting starts the server and kills it before or as it is ready, one time
 // in four.
 func (r *runner) killStarting(ctx context.Context) error {
-	for r.r.IntN(4) == 0 {
+	for r.Rand.IntN(4) == 0 {
 		if err := r.launch(r.plain, "127.0.0.1:0"); err != nil {
 			return err
 		}
-		_ = wait(ctx, time.Duration(r.r.IntN(400))*time.Millisecond)
+		_ = wait(ctx, time.Duration(r.Rand.IntN(400))*time.Millisecond)
 		r.server.Kill()
 		r.report.KilledStarting++
 	}
@@ -98,7 +125,7 @@ func (r *runner) killBehind(ctx context.Context) error {
 	if err := r.letTrade(ctx); err != nil {
 		return err
 	}
-	r.end.mayBeGone.Store(true)
+	r.End.MayBeGone.Store(true)
 	r.server.Kill()
 	return nil
 }
@@ -116,8 +143,8 @@ func (r *runner) killPostgres(ctx context.Context) error {
 }
 
 func (r *runner) killBoth(ctx context.Context) error {
-	r.end.mayBeGone.Store(true)
-	if r.r.IntN(2) == 0 {
+	r.End.MayBeGone.Store(true)
+	if r.Rand.IntN(2) == 0 {
 		r.pg.Kill()
 		r.server.Kill()
 	} else {
@@ -145,7 +172,7 @@ func (r *runner) slowPostgres(ctx context.Context) error {
 }
 
 func (r *runner) cutPostgres(ctx context.Context) error {
-	for range 1 + r.r.IntN(5) {
+	for range 1 + r.Rand.IntN(5) {
 		r.pg.Cut()
 		if err := wait(ctx, r.some(100*time.Millisecond)); err != nil {
 			return err
@@ -158,28 +185,28 @@ func (r *runner) cutPostgres(ctx context.Context) error {
 // that a file holds. The machine's clock is left alone.
 const clockVariable = "OUTCRY_TORTURE_CLOCK"
 
-var clockEdits = []harness.Edit{
-	{File: "internal/engine/engine.go", Old: "import (\n", New: "import (\n\t\"os\"\n\t\"strconv\"\n"},
-	{File: "internal/engine/engine.go", Old: "o.Now = func() int64 { return time.Now().UnixNano() }",
-		New: `o.Now = func() int64 {
-			b, _ := os.ReadFile(os.Getenv("` + clockVariable + `"))
-			n, _ := strconv.ParseInt(string(b), 10, 64)
-			return time.Now().UnixNano() + n*int64(time.Second)
-		}`},
-}
+var clockEdits = []harness.Edit{{
+	File: "internal/engine", Imports: []string{"os", "strconv"},
+	Old: "o.Now = func() int64 { return time.Now().UnixNano() }",
+	New: `o.Now = func() int64 {
+		b, _ := os.ReadFile(os.Getenv("` + clockVariable + `"))
+		n, _ := strconv.ParseInt(string(b), 10, 64)
+		return time.Now().UnixNano() + n*int64(time.Second)
+	}`,
+}}
 
 func (r *runner) clockFile() string { return filepath.Join(r.Dir, "clock-offset") }
 
 // changeToSteppableClock replaces the server by one whose clock can be stepped.
 func (r *runner) changeToSteppableClock(ctx context.Context) error {
-	r.end.mayBeGone.Store(true)
+	r.End.MayBeGone.Store(true)
 	r.server.Kill()
 	return r.start(ctx, r.clock)
 }
 
 func (r *runner) stepClock(ctx context.Context) error {
 	for range 5 {
-		seconds := r.r.IntN(2*86400) - 86400
+		seconds := r.Rand.IntN(2*86400) - 86400
 		file := r.clockFile() + ".new"
 		if err := os.WriteFile(file, fmt.Append(nil, seconds), 0o600); err != nil {
 			return fmt.Errorf("torture: step the clock: %w", err)
@@ -196,7 +223,7 @@ func (r *runner) stepClock(ctx context.Context) error {
 
 // some draws a time up to most.
 func (r *runner) some(most time.Duration) time.Duration {
-	return time.Duration(r.r.Int64N(int64(most)))
+	return time.Duration(r.Rand.Int64N(int64(most)))
 }
 
 // wait lets time pass: faults last.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"outcry/internal/check"
 	"outcry/loadtest/harness"
 )
 
@@ -23,18 +24,18 @@ type Report struct {
 	Machine  string         `json:"machine"`
 	Rounds   map[string]int `json:"rounds"` // by fault, those that were completed
 
-	Orders         counts  `json:"orders"`
-	Executions     int64   `json:"executions_checked"`
-	Canceled       int64   `json:"cancels_checked"`
-	Accepted       int64   `json:"orders_checked"` // done again from the tables, one by one
-	Queried        int64   `json:"answers_checked"`
-	LinearOps      int64   `json:"commands_proved_linearizable"`
-	Verified       int     `json:"digests_of_memory_and_tables_compared"`
-	Accounts       int     `json:"accounts_checked"`
-	KilledStarting int     `json:"kills_while_starting"`
-	Starts         int     `json:"starts"`
-	StartMedian    float64 `json:"start_seconds_median"`
-	StartMax       float64 `json:"start_seconds_max"`
+	Orders         check.Counts `json:"orders"`
+	Executions     int64        `json:"executions_checked"`
+	Canceled       int64        `json:"cancels_checked"`
+	Accepted       int64        `json:"orders_checked"` // done again from the tables, one by one
+	Queried        int64        `json:"answers_checked"`
+	LinearOps      int64        `json:"commands_proved_linearizable"`
+	Verified       int          `json:"digests_of_memory_and_tables_compared"`
+	Accounts       int          `json:"accounts_checked"`
+	KilledStarting int          `json:"kills_while_starting"`
+	Starts         int          `json:"starts"`
+	StartMedian    float64      `json:"start_seconds_median"`
+	StartMax       float64      `json:"start_seconds_max"`
 
 	Restarts []Restart `json:"restarts,omitempty"` // those that clients were connected over
 
@@ -50,7 +51,8 @@ func newReport(o Options) *Report {
 	}
 	return &Report{Seed: o.Seed, Began: time.Now().UTC(), Rounds: map[string]int{},
 		Machine: harness.Machine(),
-		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -large=%t -plan %s", o.Seed, o.Clients, o.Load, o.Large, strings.Join(plan, ","))}
+		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -large=%t -plan %s", o.Seed, o.Clients,
+			o.Load, o.Large, strings.Join(plan, ","))}
 }
 
 func (r *Report) started(took time.Duration) { r.starts = append(r.starts, took) }
@@ -63,7 +65,7 @@ func (r *Report) finish(run *runner, err error) {
 	}
 	r.Seconds = time.Since(r.Began).Seconds()
 	r.take(run)
-	r.Orders.Errors = run.history.figures().Errors // of the exchange that is not abused
+	r.Orders.Errors = run.Counts().Errors // of the exchange that is not abused
 	r.Starts = len(r.starts)
 	if r.Starts > 0 {
 		slices.Sort(r.starts)
@@ -73,17 +75,22 @@ func (r *Report) finish(run *runner, err error) {
 
 // take adds what an exchange came to.
 func (r *Report) take(run *runner) {
-	all, c := &r.Orders, run.history.figures()
-	for _, sum := range [][2]*int64{{&all.Sent, &c.Sent}, {&all.Answered, &c.Answered}, {&all.Refused, &c.Refused}, {&all.CutOff, &c.CutOff},
-		{&all.UnknownHappened, &c.UnknownHappened}, {&all.UnknownNever, &c.UnknownNever}, {&all.Frames, &c.Frames}, {&all.Queries, &c.Queries},
-		{&all.Cancels, &c.Cancels}, {&all.Creates, &c.Creates}, {&all.Retried, &c.Retried}, {&all.Repeated, &c.Repeated},
+	all, c := &r.Orders, run.Counts()
+	for _, sum := range [][2]*int64{{&all.Sent, &c.Sent}, {&all.Answered, &c.Answered}, {&all.Refused, &c.Refused},
+		{&all.CutOff, &c.CutOff}, {&all.UnknownHappened, &c.UnknownHappened}, {&all.UnknownNever, &c.UnknownNever},
+		{&all.Frames, &c.Frames},
+		{&all.Queries, &c.Queries}, {&all.Cancels, &c.Cancels}, {&all.Creates, &c.Creates}, {&all.Retried, &c.Retried},
+		{&all.Repeated, &c.Repeated},
 		{&all.ConnectionsCut, &c.ConnectionsCut}, {&all.FramesCut, &c.FramesCut}} {
 		*sum[0] += *sum[1]
 	}
-	r.Executions += run.truth.fills
-	r.Canceled += run.truth.cancels
-	r.Accepted += run.truth.accepted
-	r.Accounts += len(run.truth.cash)
+	done := run.Checked()
+	r.Executions += done.Executions
+	r.Canceled += done.Cancels
+	r.Accepted += done.Orders
+	r.Accounts += done.Accounts
+	r.Queried += done.Answers
+	r.LinearOps += done.LinearOps
 }
 
 // WriteJSON writes the report. The error is w's.
@@ -103,6 +110,8 @@ func (r *Report) Line() string {
 	if r.Verdict != "pass" {
 		word = "FAIL"
 	}
-	return fmt.Sprintf("%s: %d faults, %d orders answered, %d without an answer of which %d happened, %d executions, 0 cents off; seed %d, %.0f s",
-		word, rounds, r.Orders.Answered, r.Orders.UnknownHappened+r.Orders.UnknownNever, r.Orders.UnknownHappened, r.Executions, r.Seed, r.Seconds)
+	return fmt.Sprintf("%s: %d faults, %d orders answered, %d without an answer of which %d happened, %d executions, "+
+		"0 cents off; seed %d, %.0f s",
+		word, rounds, r.Orders.Answered, r.Orders.UnknownHappened+r.Orders.UnknownNever, r.Orders.UnknownHappened,
+		r.Executions, r.Seed, r.Seconds)
 }

@@ -3,12 +3,10 @@
 // was answered is there, that nothing happened twice, that nothing exists that was
 // never sent, and that cash and shares add up to the last fraction.
 //
-// A run is a sequence of rounds. In each, clients trade, one fault is injected,
-// and what has ended is started again. Then three views of the exchange are held
-// against each other: what the clients sent and were told (history.go), what the
-// tables hold, done again order by order by a book of its own (truth.go,
-// money.go), and what the exchange answers now (check.go). One symbol of each
-// round is proved linearizable with porcupine (linear.go).
+// A run is a sequence of rounds of check.Session. In each, clients trade, one fault is
+// injected (faults.go; attacks.go for those of a client that means harm), and what has
+// ended is started again. Then what the clients know, the tables and the exchange are
+// held against each other.
 package torture
 
 import (
@@ -19,11 +17,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"outcry/internal/check"
 	"outcry/loadtest/harness"
 )
 
@@ -35,16 +33,13 @@ type Options struct {
 	Load    time.Duration  // longest time from the start of a round to its fault
 	Large   bool           // abuse has the sizes of a real attack, and not those of a test
 	Resting int            // orders that rest in the books from the begin on, away from where is traded
-	Edits   []harness.Edit // changes to the server's source, for bugs that are planted
-	Dir     string         // for the data, the logs and the programs; "" for a temporary one, removed after a run without failure
-	Out     io.Writer      // progress, a line a round
+	Edits   []harness.Edit // changes to the server's source, for mutations
+	// for the data, the logs and the programs; "" for a temporary one, removed after a run without failure
+	Dir string
+	Out io.Writer // progress, a line a round
 }
 
 const (
-	symbolCount  = 4
-	accountCount = 16
-	poorCount    = 3
-
 	// upTimeout bounds a start of the server, with whatever it has to recover,
 	// and catchUpTimeout how long Postgres may take to have everything.
 	upTimeout      = 90 * time.Second
@@ -67,27 +62,20 @@ func (f *Finding) Unwrap() error { return f.Err }
 
 // runner is a run under way.
 type runner struct {
+	*check.Session // of the exchange that runs
 	Options
-	r       *rand.Rand
-	root    string
-	plain   string // path of the server
-	clock   string // path of the server with a clock that can be stepped
-	client  string // path of outcry, which verifies
-	log     *os.File
-	pg      *harness.Postgres
-	server  *harness.Server
-	history *history
-	truth   *truth
-	linear  *linearHistory
-	market  market
-	report  *Report
-	db      *pgx.Conn    // past the proxy
-	old     []*order     // a sample of closed orders of earlier rounds
-	oldSent []*sentOrder // another one, of those that have a ref
-	end     *ending      // of the server that runs
+	root   string
+	plain  string // path of the server
+	clock  string // path of the server with a clock that can be stepped
+	client string // path of outcry, which verifies
+	log    *os.File
+	pg     *harness.Postgres
+	server *harness.Server
+	report *Report
+	db     *pgx.Conn // past the proxy
 
 	abused *harness.Postgres // of the exchanges that are abused; nil before the first
-	abuser target            // what such an exchange lets its abuser do
+	abuser check.Target      // what such an exchange lets its abuser do
 	token  string            // of the traders, and of checks; "" without --auth
 	flags  []string          // of the server, in addition
 	files  int               // descriptors that it may have; 0 for as many as this process
@@ -97,9 +85,9 @@ type runner struct {
 // that is wrong. The report is there also beside an error. A *Finding means that
 // the exchange is wrong, another error that the run could not be done.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	r := &runner{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), history: newHistory(), truth: newTruth(),
-		report: newReport(o), end: new(ending)}
-	rounds, err := schedule(o.Plan, r.r)
+	random := rand.New(rand.NewPCG(o.Seed, 0))
+	r := &runner{Session: check.NewSession(check.Target{}, random), Options: o, report: newReport(o)}
+	rounds, err := schedule(o.Plan, random)
 	if err != nil {
 		return r.report, err
 	}
@@ -144,7 +132,8 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if r.Plan["clock"] > 0 {
-		if r.clock, err = harness.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "clock"), append(clockEdits, r.Edits...)...); err != nil {
+		if r.clock, err = harness.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "clock"),
+			append(clockEdits, r.Edits...)...); err != nil {
 			return err
 		}
 	}
@@ -157,10 +146,10 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 	if err = r.start(ctx, r.plain); err != nil {
 		return err
 	}
-	if err = r.openMarket(ctx); err != nil {
+	if err = r.OpenMarket(ctx); err != nil {
 		return err
 	}
-	return r.fillBooks(ctx)
+	return r.FillBooks(ctx, r.Resting)
 }
 
 // start starts the server and waits until it takes orders.
@@ -174,8 +163,9 @@ func (r *runner) start(ctx context.Context, program string) (err error) {
 	if err := r.server.WaitReady(ctx); err != nil {
 		return err
 	}
+	r.At = check.Target{Addr: r.server.XML, Token: r.token}
 	r.report.started(time.Since(begun))
-	r.end = new(ending)
+	r.End = new(check.Ending)
 	return nil
 }
 
@@ -183,8 +173,9 @@ func (r *runner) start(ctx context.Context, program string) (err error) {
 func (r *runner) launch(program, listen string) (err error) {
 	r.server, err = harness.Launch(harness.ServerOptions{
 		Program: program, Data: r.data(), DatabaseURL: r.pg.URL(), Log: r.log, Token: r.token, Files: r.files,
-		Flags: append([]string{"--listen=" + listen, "--segment=262144", "--closed-orders=1000", "--refs=200", "--stop-timeout=60s"}, r.flags...),
-		Env:   []string{clockVariable + "=" + r.clockFile()},
+		Flags: append([]string{"--listen=" + listen, "--segment=262144", "--closed-orders=1000", "--refs=200",
+			"--stop-timeout=60s"}, r.flags...),
+		Env: []string{clockVariable + "=" + r.clockFile()},
 	})
 	return err
 }
@@ -192,14 +183,11 @@ func (r *runner) launch(program, listen string) (err error) {
 // data returns the directory of the server's data.
 func (r *runner) data() string { return filepath.Join(r.Dir, "data") }
 
-// target returns the exchange as traders reach it.
-func (r *runner) target() target { return target{r.server.XML, r.token} }
-
 // rounds does the rounds, and stops at the first that finds something.
 func (r *runner) rounds(ctx context.Context, faults []string) error {
 	for n, name := range faults {
 		begun := time.Now()
-		before := r.history.figures()
+		before := r.Counts()
 		do := r.round
 		if isAbuse(name) {
 			do = r.abuseRound
@@ -209,15 +197,18 @@ func (r *runner) rounds(ctx context.Context, faults []string) error {
 		} else if err != nil {
 			return &Finding{n + 1, name, err}
 		}
-		now := r.history.figures()
+		now := r.Counts()
 		r.report.Rounds[name]++
 		if isAbuse(name) {
-			fmt.Fprintf(r.Out, "%4d/%d  %-16s  %s; %.1f s\n", n+1, len(faults), name, r.report.Abuse[len(r.report.Abuse)-1], time.Since(begun).Seconds())
+			fmt.Fprintf(r.Out, "%4d/%d  %-16s  %s; %.1f s\n", n+1, len(faults), name, r.report.Abuse[len(r.report.Abuse)-1],
+				time.Since(begun).Seconds())
 			continue
 		}
-		fmt.Fprintf(r.Out, "%4d/%d  %-16s  %6d orders answered, %3d unknown, of which %3d happened; %6d executions checked; %.1f s\n",
-			n+1, len(faults), name, now.Answered-before.Answered, now.UnknownHappened+now.UnknownNever-before.UnknownHappened-before.UnknownNever,
-			now.UnknownHappened-before.UnknownHappened, r.truth.fills, time.Since(begun).Seconds())
+		fmt.Fprintf(r.Out, "%4d/%d  %-16s  %6d orders answered, %3d unknown, of which %3d happened; %6d executions "+
+			"checked; %.1f s\n",
+			n+1, len(faults), name, now.Answered-before.Answered,
+			now.UnknownHappened+now.UnknownNever-before.UnknownHappened-before.UnknownNever,
+			now.UnknownHappened-before.UnknownHappened, r.Checked().Executions, time.Since(begun).Seconds())
 	}
 	if err := r.stopServer(ctx); err != nil {
 		return &Finding{len(faults) + 1, "end", err}
@@ -230,7 +221,7 @@ func (r *runner) rounds(ctx context.Context, faults []string) error {
 
 // round trades, breaks something, mends it, and checks everything.
 func (r *runner) round(ctx context.Context, n int, name string) error {
-	if err := r.listLinear(ctx, n); err != nil {
+	if err := r.NewRound(ctx, n); err != nil {
 		return err
 	}
 	if name == "clock" {
@@ -239,9 +230,9 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 		}
 	}
 	// How many draws a round takes depends on what happens in it: each begins anew.
-	r.r = rand.New(rand.NewPCG(r.Seed, uint64(n)<<32))
+	r.Rand = rand.New(rand.NewPCG(r.Seed, uint64(n)<<32))
 	stop := make(chan struct{})
-	clients := r.trade(n, stop)
+	clients := r.Trade(n, r.Clients, r.Seed, stop)
 	var err error
 	if !faults[name].early {
 		err = r.letTrade(ctx)
@@ -254,7 +245,7 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 	if err != nil {
 		return err
 	}
-	if wrong := r.history.complaints(); len(wrong) > 0 {
+	if wrong := r.Complaints(); len(wrong) > 0 {
 		return fmt.Errorf("a client saw: %s", wrong[0])
 	}
 	if faults[name].ends {
@@ -265,41 +256,22 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 	return r.check(ctx)
 }
 
-// trade starts the clients.
-func (r *runner) trade(round int, stop <-chan struct{}) *sync.WaitGroup {
-	r.history.newRound()
-	clients, end := new(sync.WaitGroup), r.end
-	for n := range r.Clients {
-		c := &client{r: rand.New(rand.NewPCG(r.Seed, uint64(round*1000+n))), at: r.target(), market: r.market, history: r.history, end: r.end}
-		clients.Go(func() { c.run(stop) })
-	}
-	for n := range linearClients {
-		random := rand.New(rand.NewPCG(r.Seed, uint64(round*1000+900+n)))
-		clients.Go(func() {
-			if err := r.linear.trade(n, random, r.target(), r.market.accounts[n], r.history, stop); err != nil && !end.mayBeGone.Load() {
-				r.history.complain("a connection ended although the exchange is up: %v", err)
-			}
-		})
-	}
-	return clients
-}
-
 // letTrade waits for a random number of answers, at most for Load. The error says
 // that the exchange ended by itself.
 func (r *runner) letTrade(ctx context.Context) error {
-	enough := r.history.answeredNow() + int64(50+r.r.IntN(4000))
+	enough := r.Answered() + int64(50+r.Rand.IntN(4000))
 	wait, cancel := context.WithTimeout(ctx, r.Load)
 	defer cancel()
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
-	for r.history.answeredNow() < enough && len(r.history.complaints()) == 0 {
+	for r.Answered() < enough && len(r.Complaints()) == 0 {
 		select {
 		case <-poll.C:
 		case <-wait.Done():
 			return nil
 		}
 	}
-	if len(r.history.complaints()) == 0 {
+	if len(r.Complaints()) == 0 {
 		return nil
 	}
 	// A client sees the end of a process before its parent does.
@@ -314,8 +286,8 @@ func (r *runner) letTrade(ctx context.Context) error {
 // stopServer stops the server in order: every frame that is in is answered, exit
 // status 0, and the tables are complete when it is gone.
 func (r *runner) stopServer(ctx context.Context) error {
-	r.end.mayBeGone.Store(true)
-	r.end.inOrder.Store(true)
+	r.End.MayBeGone.Store(true)
+	r.End.InOrder.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
 	return r.server.Stop(ctx)

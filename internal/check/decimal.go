@@ -1,0 +1,69 @@
+package check
+
+import (
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// unit is one share, or one dollar a share, in units of 10^-8.
+const unit = 100_000_000
+
+// decimal prints v units of 10^-8 in the shortest exact form.
+func decimal(v int64) string { return shortest(big.NewInt(v), 8) }
+
+// shortest prints v units of 10^-places in the shortest exact form.
+func shortest(v *big.Int, places int) string {
+	s := new(big.Int).Abs(v).String()
+	if missing := places + 1 - len(s); missing > 0 {
+		s = strings.Repeat("0", missing) + s
+	}
+	s = strings.TrimRight(s[:len(s)-places]+"."+s[len(s)-places:], "0")
+	s = strings.TrimSuffix(s, ".")
+	if v.Sign() < 0 {
+		return "-" + s
+	}
+	return s
+}
+
+// number reads an order id; 0 is none.
+func number(s string) uint64 {
+	n, _ := strconv.ParseUint(s, 10, 64)
+	return n
+}
+
+// kindOf strips an error's text of its figures, so that texts can be counted.
+func kindOf(text string) string {
+	digits := false
+	return strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			digits = r == '.' && digits
+			if digits {
+				return -1
+			}
+			return r
+		}
+		if digits {
+			return -1
+		}
+		digits = true
+		return '#'
+	}, text)
+}
+
+// hundredMillionths reads a decimal in units of 10^-8; "" is 0. One that is none,
+// or too fine, is -1: it equals nothing.
+func hundredMillionths(s string) int64 {
+	if s == "" {
+		return 0
+	}
+	r, ok := new(big.Rat).SetString(s)
+	if !ok {
+		return -1
+	}
+	r.Mul(r, big.NewRat(unit, 1))
+	if !r.IsInt() || !r.Num().IsInt64() {
+		return -1
+	}
+	return r.Num().Int64()
+}

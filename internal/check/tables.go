@@ -1,0 +1,188 @@
+package check
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// CheckTables takes in what is new in the exchange's tables, demands that it follows from
+// what was sent, and compares balances and positions. Postgres has everything, and no
+// client trades.
+func (s *Session) CheckTables(ctx context.Context, db *pgx.Conn) error {
+	tx, err := db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return fmt.Errorf("check: %w", err)
+	}
+	defer tx.Rollback(ctx)
+	if err := s.takeInAccounts(ctx, tx); err != nil {
+		return err
+	}
+	found, err := s.truth.read(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if err := s.truth.advance(found); err != nil {
+		return err
+	}
+	if err := s.truth.compare(ctx, tx); err != nil {
+		return err
+	}
+	if err := s.truth.countRows(ctx, tx); err != nil {
+		return err
+	}
+	return s.history.match(s.truth)
+}
+
+// takeInAccounts compares accounts and placements with what was asked for.
+func (s *Session) takeInAccounts(ctx context.Context, tx pgx.Tx) error {
+	var opened, placed []string
+	err := collect(ctx, tx, &opened,
+		`SELECT id || ' ' || trim_scale(opened) FROM accounts WHERE id LIKE '9_________'`)
+	if err == nil {
+		err = collect(ctx, tx, &placed,
+			`SELECT account || ' ' || sym || ' ' || trim_scale(shares + held) FROM positions WHERE account LIKE '9_________'`)
+	}
+	if err != nil {
+		return err
+	}
+	return s.history.matchAccounts(s.truth, opened, placed)
+}
+
+func collect(ctx context.Context, tx pgx.Tx, to *[]string, sql string) error {
+	rows, err := tx.Query(ctx, sql)
+	if err == nil {
+		*to, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	}
+	if err != nil {
+		return fmt.Errorf("check: %w", err)
+	}
+	return nil
+}
+
+// countRows demands that there is no row besides those that were taken in.
+func (t *truth) countRows(ctx context.Context, tx pgx.Tx) error {
+	var orders, fills, cancels int64
+	err := tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM order_log), (SELECT count(*) FROM executions),
+		(SELECT count(*) FROM cancel_log)`).Scan(&orders, &fills, &cancels)
+	if err != nil {
+		return fmt.Errorf("check: %w", err)
+	}
+	if orders != t.accepted || fills != t.fills || cancels != t.cancels {
+		return fmt.Errorf("the tables have %d orders, %d executions and %d cancels; %d, %d and %d came one after another",
+			orders, fills, cancels, t.accepted, t.fills, t.cancels)
+	}
+	return nil
+}
+
+// rows are what a look at the tables brings.
+type rows struct {
+	orders   []*order // new ones, by id, with what the table says of them
+	open     map[uint64]int64
+	canceled map[uint64]cancelRow // of new orders and of those that were open
+	fills    map[uint64][]fill    // by aggressing order
+}
+
+// read reads what is new. Everything is of one moment.
+func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
+	r := &rows{open: map[uint64]int64{}, canceled: map[uint64]cancelRow{}, fills: map[uint64][]fill{}}
+	var was []int64
+	for id, o := range t.orders {
+		if o.open > 0 {
+			was = append(was, int64(id))
+		}
+	}
+	found, err := tx.Query(ctx, `SELECT id, account, sym, (amount * 100000000)::bigint, (limit_price * 100000000)::bigint,
+		(open * 100000000)::bigint, canceled::text, coalesce(canceled_at::text, ''),
+		(SELECT seq FROM order_log WHERE order_log.id = orders.id),
+		coalesce((SELECT seq FROM cancel_log WHERE order_id = orders.id), 0)
+		FROM orders WHERE id > $1 OR id = ANY($2) ORDER BY id`, int64(t.last), was)
+	if err != nil {
+		return nil, fmt.Errorf("check: orders: %w", err)
+	}
+	defer found.Close()
+	for found.Next() {
+		o := new(order)
+		var open int64
+		var canceled cancelRow
+		if err := found.Scan(&o.id, &o.account, &o.sym, &o.amount, &o.limit, &open, &canceled.shares, &canceled.at, &o.seq,
+			&canceled.seq); err != nil {
+			return nil, fmt.Errorf("check: orders: %w", err)
+		}
+		r.open[o.id] = open
+		if canceled.at != "" {
+			r.canceled[o.id] = canceled
+		}
+		if o.id > t.last {
+			r.orders = append(r.orders, o)
+		}
+	}
+	if err := found.Err(); err != nil {
+		return nil, fmt.Errorf("check: orders: %w", err)
+	}
+	found, err = tx.Query(ctx, `SELECT aggressing_order,
+		CASE WHEN aggressing_order = buy_order THEN sell_order ELSE buy_order END,
+		(shares * 100000000)::bigint, (price * 100000000)::bigint, time::text
+		FROM executions WHERE aggressing_order > $1 ORDER BY aggressing_order, n`, int64(t.last))
+	if err != nil {
+		return nil, fmt.Errorf("check: executions: %w", err)
+	}
+	defer found.Close()
+	for found.Next() {
+		var f fill
+		if err := found.Scan(&f.aggressing, &f.resting, &f.shares, &f.price, &f.time); err != nil {
+			return nil, fmt.Errorf("check: executions: %w", err)
+		}
+		r.fills[f.aggressing] = append(r.fills[f.aggressing], f)
+	}
+	if err := found.Err(); err != nil {
+		return nil, fmt.Errorf("check: executions: %w", err)
+	}
+	return r, nil
+}
+
+// compare demands that the tables' balances and positions are the truth's, to the
+// last fraction, and that each symbol has the shares that were placed.
+func (t *truth) compare(ctx context.Context, tx pgx.Tx) error {
+	accounts, err := readHoldings(ctx, tx, `SELECT id, '', balance::text, held::text FROM accounts`)
+	if err != nil {
+		return err
+	}
+	positions, err := readHoldings(ctx, tx, `SELECT sym, account, shares::text, held::text FROM positions`)
+	if err != nil {
+		return err
+	}
+	cash := map[[2]string]*holding{}
+	for id, h := range t.cash {
+		cash[[2]string{id}] = h
+	}
+	if err := compareHoldings("account", accounts, cash, 16); err != nil {
+		return err
+	}
+	if err := compareHoldings("position", positions, t.shares, 8); err != nil {
+		return err
+	}
+	return t.conserved()
+}
+
+// readHoldings reads a table of two keys, what is free and what is held.
+func readHoldings(ctx context.Context, tx pgx.Tx, sql string) (map[[2]string][2]string, error) {
+	found, err := tx.Query(ctx, sql)
+	if err != nil {
+		return nil, fmt.Errorf("check: holdings: %w", err)
+	}
+	defer found.Close()
+	table := map[[2]string][2]string{}
+	for found.Next() {
+		var key, have [2]string
+		if err := found.Scan(&key[0], &key[1], &have[0], &have[1]); err != nil {
+			return nil, fmt.Errorf("check: holdings: %w", err)
+		}
+		table[key] = have
+	}
+	if err := found.Err(); err != nil {
+		return nil, fmt.Errorf("check: holdings: %w", err)
+	}
+	return table, nil
+}

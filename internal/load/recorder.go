@@ -1,0 +1,235 @@
+package load
+
+import (
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Latencies are recorded in nanoseconds, to two digits, from 1 µs to 100 s.
+const (
+	latencyMin    = int64(time.Microsecond)
+	latencyMax    = int64(100 * time.Second)
+	latencyDigits = 2
+)
+
+// errorsKept is how many different unexpected replies are shown.
+const errorsKept = 10
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(latencyMin, latencyMax, latencyDigits)
+}
+
+// Result is what a run came to.
+type Result struct {
+	Requests uint64        // answered
+	Errors   uint64        // answered with something unexpected
+	Examples []string      // of those, a few
+	Elapsed  time.Duration // from the first frame to the last reply
+	BytesOut uint64        // of XML in all frames, without their length lines
+	BytesIn  uint64        // and in all replies
+	Latency  *hdrhistogram.Histogram
+	// Sent counts from the moment at which a frame was sent instead of the moment
+	// at which it was due. In the closed models it is Latency.
+	Sent     *hdrhistogram.Histogram
+	Timeline []Second
+}
+
+// Second is one second of a run.
+type Second struct {
+	Requests uint64
+	Latency  *hdrhistogram.Histogram
+}
+
+// Merge returns several seconds as one.
+func Merge(seconds []Second) Second {
+	sum := Second{Latency: newHistogram()}
+	for _, s := range seconds {
+		sum.Requests += s.Requests
+		sum.Latency.Merge(s.Latency)
+	}
+	return sum
+}
+
+// Rate returns answered frames a second.
+func (r *Result) Rate() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
+
+// Quantile returns the latency that a share q of all frames, from 0 to 1, stayed
+// at or below.
+func (r *Result) Quantile(q float64) time.Duration { return quantile(r.Latency, q) }
+
+func quantile(h *hdrhistogram.Histogram, q float64) time.Duration {
+	return time.Duration(h.ValueAtQuantile(100 * q))
+}
+
+// Recorder gathers what all connections of a run see. NewRecorder is when it begins.
+type Recorder struct {
+	options Options
+	began   time.Time
+
+	mu       sync.Mutex // guards what follows
+	last     time.Time  // the last reply
+	seconds  []Second
+	sent     *hdrhistogram.Histogram // of open runs
+	errors   uint64
+	examples []string
+	bytesOut uint64
+	bytesIn  uint64
+}
+
+// NewRecorder returns one of a run that begins now.
+func NewRecorder(o Options) *Recorder { return &Recorder{options: o, began: time.Now()} }
+
+// Began returns when the run began.
+func (r *Recorder) Began() time.Time { return r.began }
+
+// Lane gathers what one connection sees, and hands it on once a second, so that
+// connections do not meet at a lock. It is used by one goroutine.
+type Lane struct {
+	to       *Recorder
+	second   int // of the run, that current is of
+	current  *hdrhistogram.Histogram
+	sent     *hdrhistogram.Histogram
+	last     time.Time
+	errors   uint64
+	example  string
+	bytesOut uint64
+	bytesIn  uint64
+	writeErr error
+}
+
+// Lane returns a new one.
+func (r *Recorder) Lane() *Lane { return &Lane{to: r, current: newHistogram()} }
+
+// OpenLane returns one of an open run, which keeps the latencies from sending apart.
+func (r *Recorder) OpenLane() *Lane {
+	l := r.Lane()
+	l.sent = newHistogram()
+	return l
+}
+
+// Add records the reply to a frame that was due and sent then, and answered at end.
+// unexpected is nil or says what is wrong with it.
+func (l *Lane) Add(due, sent, end time.Time, unexpected error) {
+	if second := int(end.Sub(l.to.began) / time.Second); second != l.second {
+		l.Flush()
+		l.second = second
+	}
+	record(l.current, end.Sub(due))
+	if l.sent != nil {
+		record(l.sent, end.Sub(sent))
+	}
+	if end.After(l.last) {
+		l.last = end
+	}
+	if unexpected != nil {
+		l.errors++
+		l.example = unexpected.Error()
+	}
+}
+
+func record(h *hdrhistogram.Histogram, d time.Duration) {
+	_ = h.RecordValue(min(max(int64(d), latencyMin), latencyMax)) // in range
+}
+
+// Flush hands on what has gathered.
+func (l *Lane) Flush() {
+	n := l.current.TotalCount()
+	if n == 0 {
+		return
+	}
+	r := l.to
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.seconds) <= l.second {
+		r.seconds = append(r.seconds, Second{Latency: newHistogram()})
+	}
+	s := &r.seconds[l.second]
+	s.Requests += uint64(n)
+	s.Latency.Merge(l.current)
+	l.current.Reset()
+	if l.sent != nil {
+		if r.sent == nil {
+			r.sent = newHistogram()
+		}
+		r.sent.Merge(l.sent)
+		l.sent.Reset()
+	}
+	r.errors += l.errors
+	if l.errors > 0 && len(r.examples) < errorsKept {
+		r.examples = append(r.examples, l.example)
+	}
+	l.errors = 0
+	r.bytesOut += l.bytesOut
+	r.bytesIn += l.bytesIn
+	l.bytesOut, l.bytesIn = 0, 0
+	if l.last.After(r.last) {
+		r.last = l.last
+	}
+}
+
+// Result merges everything that was handed on. p, which may be nil, is the pool that the
+// frames went through: it has counted their bytes.
+func (r *Recorder) Result(p *Pool) *Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	result := &Result{BytesOut: r.bytesOut, BytesIn: r.bytesIn, Errors: r.errors, Examples: r.examples,
+		Elapsed: r.last.Sub(r.began), Latency: newHistogram(), Timeline: r.seconds}
+	if p != nil {
+		result.BytesOut, result.BytesIn = p.bytesOut.Load(), p.bytesIn.Load()
+	}
+	for _, s := range r.seconds {
+		result.Requests += s.Requests
+		result.Latency.Merge(s.Latency)
+	}
+	if result.Sent = r.sent; r.sent == nil {
+		result.Sent = result.Latency
+	}
+	return result
+}
+
+// Report tells of progress once a second, until what it returns is called.
+func (r *Recorder) Report() (stop func()) {
+	if r.options.Progress == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				r.options.Progress(r.progress())
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		close(done)
+		ended.Wait()
+	}
+}
+
+func (r *Recorder) progress() Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := Progress{Elapsed: time.Since(r.began), Errors: r.errors}
+	for _, s := range r.seconds {
+		p.Requests += s.Requests
+	}
+	// The second that has just ended; connections without a reply in this one have
+	// not handed it on yet.
+	if n := len(r.seconds); n > 1 {
+		last := r.seconds[n-2]
+		p.Rate = float64(last.Requests)
+		p.P50, p.P99 = quantile(last.Latency, 0.5), quantile(last.Latency, 0.99)
+	}
+	if r.options.Duration > 0 {
+		p.Left = max(r.options.Duration-p.Elapsed, 0)
+	}
+	return p
+}

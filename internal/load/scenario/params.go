@@ -1,0 +1,87 @@
+package scenario
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+)
+
+// number is a parameter that is one: its flag, its bounds, and what the flag says.
+type number struct {
+	name      string
+	value     *int
+	min, most int
+	about     string
+}
+
+// numbers are the parameters that s uses, and those that every scenario has.
+func (s Scenario) numbers(p *Params) []number {
+	own := []number{
+		{"clients", &p.Clients, 1, 50_000, "`connections` at once"},
+		{"depth", &p.Depth, 1, 10_000, "frames under way on each connection"},
+		{"requests", &p.Requests, 0, 1 << 30, "frames of each client; 0 with a duration"},
+		{"rate", &p.Rate, 0, 10_000_000, "frames a second of all clients together; 0: as many as possible"},
+		{"symbols", &p.Symbols, 1, 100_000, "symbols that are traded"},
+		{"accounts", &p.Accounts, 1, 10_000_000, "accounts that are opened beforehand"},
+		{"orders", &p.Orders, 1, 100_000_000, "orders that rest beforehand"},
+		{"per_frame", &p.PerFrame, 1, 10_000, "commands of each frame"},
+	}
+	own = slices.DeleteFunc(own, func(n number) bool { return !slices.Contains(s.Uses, n.name) })
+	return append(own,
+		number{"history", &p.History, 0, 1_000_000_000, "`orders` that are executed beforehand"},
+		number{"idle", &p.Idle, 0, 15_000, "further `connections`, which send nothing"},
+		number{"readers", &p.Readers, 0, 1000, "`readers` of the market data stream"})
+}
+
+// Flags declares the flags of the parameters that the scenario uses.
+func (s Scenario) Flags(f *flag.FlagSet, p *Params) {
+	for _, n := range s.numbers(p) {
+		f.IntVar(n.value, n.name, *n.value, n.about)
+	}
+	if slices.Contains(s.Uses, "duration") {
+		f.DurationVar(&p.Duration, "duration", p.Duration, "how long to send, instead of a number of requests")
+	}
+	f.BoolVar(&p.Refs, "refs", false, "each order of a market has a ref of its own")
+	f.BoolVar(&p.Paused, "paused", false, "Postgres stands still meanwhile")
+}
+
+// Check returns an error that names the first parameter that cannot be.
+func (s Scenario) Check(p Params) error {
+	for _, n := range s.numbers(&p) {
+		if *n.value < n.min || *n.value > n.most {
+			return fmt.Errorf("-%s %d: must be from %d to %d", n.name, *n.value, n.min, n.most)
+		}
+	}
+	if p.Requests == 0 && p.Duration <= 0 {
+		return errors.New("-requests or -duration is needed, or the run has no end")
+	}
+	if p.Rate > 0 && p.Duration <= 0 {
+		return errors.New("-rate needs -duration")
+	}
+	return nil
+}
+
+// String tells apart the runs of one scenario, by what they differ in.
+func (p Params) String() string {
+	text := fmt.Sprintf("%d clients", p.Clients)
+	if p.Clients == 1 {
+		text = "1 client"
+	}
+	for _, part := range []struct {
+		there bool
+		text  string
+	}{
+		{p.Depth > 1, fmt.Sprintf(" × %d", p.Depth)},
+		{p.Rate > 0, fmt.Sprintf(", %d/s", p.Rate)},
+		{p.History > 0, fmt.Sprintf(", after %d orders", p.History)},
+		{p.Idle > 0, fmt.Sprintf(", %d idle", p.Idle)},
+		{p.Readers > 0, fmt.Sprintf(", %d readers", p.Readers)},
+		{p.Paused, ", Postgres paused"},
+	} {
+		if part.there {
+			text += part.text
+		}
+	}
+	return text
+}

@@ -1,0 +1,256 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"outcry/loadtest/harness"
+)
+
+// Data is what is in a file: of one command, what it has measured.
+type Data struct {
+	Command     string    `json:"command"`
+	Began       time.Time `json:"began"`
+	Seconds     float64   `json:"seconds"`
+	Revision    string    `json:"revision"`
+	Machine     string    `json:"machine"`
+	Repetitions int       `json:"repetitions"`
+	Points      []*Point  `json:"points,omitempty"`
+	Soak        *Soak     `json:"soak,omitempty"`
+	Marks       []Mark    `json:"marks,omitempty"` // of a growth
+}
+
+// NewData returns that of a command that begins now.
+func NewData(ctx context.Context, command string) *Data {
+	return &Data{Command: command, Began: time.Now().UTC(), Revision: harness.Revision(ctx, "."),
+		Machine: harness.Machine()}
+}
+
+// Load reads a file of data.
+func Load(path string) (*Data, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	d := new(Data)
+	if err := json.Unmarshal(b, d); err != nil {
+		return nil, fmt.Errorf("bench: %s: %w", path, err)
+	}
+	return d, nil
+}
+
+// Save writes a file of data.
+func (d *Data) Save(path string) error {
+	b, err := json.MarshalIndent(d, "", " ")
+	if err == nil {
+		err = os.WriteFile(path, append(b, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	return nil
+}
+
+// Failures tells of the runs in which an exchange held something else than clients
+// were told, or answered something that the scenario does not expect.
+func (d *Data) Failures() (all []string) {
+	for _, p := range d.Points {
+		if err := p.Failure(); err != nil {
+			all = append(all, fmt.Sprintf("%s %s at GOMAXPROCS=%d: %v", p.Scenario, p.Params, p.GOMAXPROCS, err))
+		}
+	}
+	return all
+}
+
+// Cell is a scenario's variant at one number of processors, over all repetitions.
+type Cell struct {
+	Scenario, Variant string
+	GOMAXPROCS        int
+	Points            []*Point
+}
+
+// Spread is a median with the least and the most.
+type Spread struct{ Median, Min, Max float64 }
+
+// spreadOf returns that of some figures, of which there must be one.
+func spreadOf[T any](all []T, figure func(T) float64) Spread {
+	var figures []float64
+	for _, x := range all {
+		figures = append(figures, figure(x))
+	}
+	slices.Sort(figures)
+	n := len(figures)
+	return Spread{(figures[(n-1)/2] + figures[n/2]) / 2, figures[0], figures[n-1]}
+}
+
+// Of returns the spread of a figure over the repetitions.
+func (c Cell) Of(figure func(*Point) float64) Spread { return spreadOf(c.Points, figure) }
+
+// Cells groups the points, in the order in which they first came, fewest
+// processors first.
+func (d *Data) Cells() (cells []Cell) {
+	first := map[string]int{}
+	for i, p := range d.Points {
+		v := p.Params.String()
+		at := slices.IndexFunc(cells, func(c Cell) bool {
+			return c.Scenario == p.Scenario && c.Variant == v && c.GOMAXPROCS == p.GOMAXPROCS
+		})
+		if at < 0 {
+			at = len(cells)
+			cells = append(cells, Cell{Scenario: p.Scenario, Variant: v, GOMAXPROCS: p.GOMAXPROCS})
+		}
+		cells[at].Points = append(cells[at].Points, p)
+		if _, ok := first[p.Scenario+v]; !ok {
+			first[p.Scenario+v] = i
+		}
+	}
+	slices.SortStableFunc(cells, func(a, b Cell) int {
+		return cmp.Or(cmp.Compare(first[a.Scenario+a.Variant], first[b.Scenario+b.Variant]),
+			cmp.Compare(a.GOMAXPROCS, b.GOMAXPROCS))
+	})
+	return cells
+}
+
+// table is a table of a page or of a terminal. Its first row has the heads.
+type table [][]string
+
+// add adds a row of values, as fmt.Sprint prints them.
+func (t *table) add(values ...any) {
+	var row []string
+	for _, v := range values {
+		row = append(row, fmt.Sprint(v))
+	}
+	*t = append(*t, row)
+}
+
+// markdown returns the table as a page has it.
+func (t table) markdown() string {
+	var b strings.Builder
+	for n, row := range t {
+		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+		if n == 0 {
+			b.WriteString("|" + strings.Repeat(" --- |", len(row)) + "\n")
+		}
+	}
+	return strings.Replace(b.String(), "|  |", "| |", 1) // a head without a name
+}
+
+// write writes the table for a terminal.
+func (t table) write(w io.Writer) {
+	aligned := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	defer aligned.Flush()
+	fmt.Fprintln(aligned)
+	for _, row := range t {
+		fmt.Fprintln(aligned, strings.Join(row, "\t"))
+	}
+}
+
+// number writes f with so many decimals.
+func number(f float64, decimals int) string { return fmt.Sprintf("%.*f", decimals, f) }
+
+// grouped writes a number with a comma between groups of three digits.
+func grouped(f float64) string {
+	s := number(f, 0)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// share writes a share of what the echo server does. At a fixed rate it says nothing.
+func (p *Point) share(of float64) string {
+	if p.Params.Rate > 0 {
+		return "-"
+	}
+	return number(100*of, 0) + " %"
+}
+
+// points returns the table of the scenarios that are wanted. A figure is the median of the
+// repetitions, with the least and the most where they say how far it can be trusted.
+func (d *Data) points(wanted func(scenario string) bool) table {
+	t := table{{"", "GOMAXPROCS", "requests/s (least to most)", "speed-up", "of echo", "seconds", "p50 ms", "p99 ms",
+		"p99 from sending", "µs of server, Postgres, client", "in Postgres/s", "behind at the end"}}
+	base := map[string]float64{}
+	for _, c := range d.Cells() {
+		if !wanted(c.Scenario) {
+			continue
+		}
+		of := func(figure func(*Point) float64) float64 { return c.Of(figure).Median }
+		rate := c.Of(func(p *Point) float64 { return p.Rate })
+		if base[c.Scenario+c.Variant] == 0 {
+			base[c.Scenario+c.Variant] = rate.Median
+		}
+		cpu := fmt.Sprintf("%.0f, %.0f, %.0f", of(func(p *Point) float64 { return p.ServerCPU }),
+			of(func(p *Point) float64 { return p.PostgresCPU }), of(func(p *Point) float64 { return p.ClientCPU }))
+		t.add(c.Variant, c.GOMAXPROCS,
+			fmt.Sprintf("%s (%s to %s)", grouped(rate.Median), grouped(rate.Min), grouped(rate.Max)),
+			number(rate.Median/base[c.Scenario+c.Variant], 2),
+			c.Points[0].share(of(func(p *Point) float64 { return p.EchoShare })),
+			number(of(func(p *Point) float64 { return p.Seconds }), 2), number(of(func(p *Point) float64 { return p.P50 }), 2),
+			number(of(func(p *Point) float64 { return p.P99 }), 2), number(of(func(p *Point) float64 { return p.SentP99 }), 2),
+			cpu, grouped(of(func(p *Point) float64 { return p.Persisted })),
+			grouped(of(func(p *Point) float64 { return p.LagEnd })))
+	}
+	return t
+}
+
+// WriteTable writes what was measured for people: the scenarios, or the goals if it is
+// their runs.
+func (d *Data) WriteTable(w io.Writer) {
+	if len(d.whole()) > 0 {
+		d.judged().write(w)
+		return
+	}
+	all := d.points(func(string) bool { return true })
+	for i, c := range d.Cells() {
+		all[i+1][0] = c.Scenario + ", " + c.Variant
+	}
+	all.write(w)
+}
+
+// Write writes the point for people.
+func (p *Point) Write(w io.Writer) {
+	t := table{}
+	row := func(name, format string, args ...any) { t.add(name, fmt.Sprintf(format, args...)) }
+	row("scenario", "%s, GOMAXPROCS %d (0: as it chooses), seed %d", p.Scenario, p.GOMAXPROCS, p.Seed)
+	row("requests", "%d in %.2f s, %d unexpected replies %s", p.Requests, p.Seconds, p.Errors, p.Example)
+	row("throughput", "%.0f requests/s, %.0f commands/s; %.0f requests/s until Postgres had everything", p.Rate,
+		p.Commands, p.Persisted)
+	row("latency", "p50 %.3f ms, p90 %.3f, p99 %.3f, p99.9 %.3f, longest %.1f (p99 from sending %.3f)",
+		p.P50, p.P90, p.P99, p.P999, p.Max, p.SentP99)
+	row("echo", "%.0f requests/s, p50 %.3f ms, p99 %.3f: the exchange does %s of it", p.EchoRate, p.EchoP50, p.EchoP99,
+		p.share(p.EchoShare))
+	if p.SyncedEchoRate > 0 {
+		row("with a journal", "%.0f requests/s: the exchange does %s of it", p.SyncedEchoRate, p.share(p.SyncedEchoShare))
+	}
+	row("processor time", "%.1f µs a request in the server (%.1f until the last reply), %.1f in Postgres, %.1f in the "+
+		"client",
+		p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU)
+	row("Postgres", "%.0f records behind at the end, %.2f s until it had everything", p.LagEnd, p.CatchUp)
+	if p.Params.Readers > 0 {
+		row("readers", "%d of the market data stream received %.1f MB a second", p.Params.Readers,
+			p.StreamBytes/p.Seconds/1e6)
+	}
+	row("memory", "%.0f MB in the server; a small write and its sync take %.3f ms on this disk", mega(p.ServerBytes),
+		p.SyncMedian)
+	for _, reason := range slices.Sorted(maps.Keys(p.Refusals)) {
+		row("refused", "%d × %s", p.Refusals[reason], reason)
+	}
+	if p.Agrees {
+		row("agreement", "the exchange and its tables hold what clients were told")
+	} else {
+		row("agreement", "NONE: %s", p.Differs)
+	}
+	t.write(w)
+}
+
+func mega(bytes int64) float64 { return float64(bytes) / (1 << 20) }

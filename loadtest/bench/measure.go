@@ -1,0 +1,320 @@
+// Package bench measures an exchange: scenarios one by one or in plans, what the goals of
+// docs/PERFORMANCE.md demand, a long run that has to stay flat, and growing history. Each
+// measurement has a fresh exchange, stands beside an echo server that shows what the
+// machine's network stack can do, and ends with the question to the exchange whether it
+// holds what the clients were told. All of it goes into one file of Data; Pages makes the
+// tables and plots of the documents of such files.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"outcry/internal/load"
+	"outcry/internal/load/scenario"
+	"outcry/loadtest/harness"
+	"outcry/loadtest/vegeta"
+)
+
+// Job is one measurement that is to be made.
+type Job struct {
+	Name       string // of a goal's run; "" for others
+	Scenario   scenario.Scenario
+	Params     scenario.Params
+	GOMAXPROCS int // of the server; 0: as it chooses
+	Repetition int
+	Seed       uint64
+	CPUs       string // that the server alone may use, as taskset has them; "" for all
+	SyncedEcho bool   // measure an echo server with a journal as well
+}
+
+// Point is what one measurement came to. Times are in seconds.
+type Point struct {
+	Run        string          `json:"run,omitempty"` // the job's name
+	Scenario   string          `json:"scenario"`
+	Params     scenario.Params `json:"params"`
+	GOMAXPROCS int             `json:"gomaxprocs"`
+	Repetition int             `json:"repetition"`
+	Seed       uint64          `json:"seed"`
+
+	load.Summary
+	Commands float64 `json:"commands_per_second"` // orders, queries, cancels and creates that were done
+
+	ServerCPU   float64 `json:"server_cpu_us_per_request"`
+	PostgresCPU float64 `json:"postgres_cpu_us_per_request"`
+	ClientCPU   float64 `json:"client_cpu_us_per_request"`
+	// ServerCPUSending is the server's until the last reply, without what it does for
+	// Postgres afterwards.
+	ServerCPUSending float64 `json:"server_cpu_us_while_sending"`
+
+	LagEnd    float64 `json:"lag_records_at_end"`
+	CatchUp   float64 `json:"catch_up_seconds"`
+	Persisted float64 `json:"persisted_per_second"` // requests, until Postgres had everything
+
+	StreamBytes float64 `json:"stream_bytes,omitempty"` // that readers of the stream received
+
+	ServerBytes int64   `json:"server_resident_bytes"`
+	EchoRate    float64 `json:"echo_requests_per_second"` // same frames, same connections
+	EchoShare   float64 `json:"share_of_echo"`
+	EchoP50     float64 `json:"echo_p50_ms"`
+	EchoP99     float64 `json:"echo_p99_ms,omitempty"`
+	// SyncedEchoRate is of an echo server with a journal, if that was measured.
+	SyncedEchoRate  float64 `json:"synced_echo_requests_per_second,omitempty"`
+	SyncedEchoShare float64 `json:"share_of_synced_echo,omitempty"`
+	SyncMedian      float64 `json:"disk_sync_ms"`
+
+	Agrees   bool              `json:"exchange_agrees"`
+	Differs  string            `json:"differs,omitempty"`
+	Refusals map[string]uint64 `json:"refusals,omitempty"` // that the scenario expects
+}
+
+const (
+	catchUpTimeout = 10 * time.Minute
+
+	// echoTime is how long the echo server is measured.
+	echoTime = 1500 * time.Millisecond
+)
+
+// Watch is told of a measurement while it runs. Each may be nil.
+type Watch struct {
+	Progress func(load.Progress)
+	Hit      vegeta.Hit // of every frame that is sent at a rate
+}
+
+// Programs are what a measurement runs.
+type Programs struct{ Server, Loadtest string }
+
+// Build builds them into dir.
+func Build(ctx context.Context, dir string) (p Programs, err error) {
+	root, err := harness.Root(ctx)
+	if err != nil {
+		return p, err
+	}
+	if p.Server, err = harness.Build(ctx, root, "./cmd/outcryd", dir); err != nil {
+		return p, err
+	}
+	p.Loadtest, err = harness.Build(ctx, root, "./loadtest", dir)
+	return p, err
+}
+
+// Measure makes one measurement in a new directory below dir. The error says what
+// could not be done; an exchange that disagrees is in the Point.
+func Measure(ctx context.Context, p Programs, dir string, job Job, watch Watch) (*Point, error) {
+	dir, err := os.MkdirTemp(dir, "run-")
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	defer harness.RemoveAll(dir)
+	m := &measurement{job: job, dir: dir, programs: p, watch: watch}
+	o := harness.ServerOptions{Program: p.Server, Env: procs(job.GOMAXPROCS), CPUs: job.CPUs}
+	if m.Exchange, err = harness.StartExchange(ctx, dir, o); err != nil {
+		return nil, err
+	}
+	defer m.End()
+	if m.point.SyncMedian, err = syncMedian(dir); err != nil {
+		return nil, err
+	}
+	return m.run(ctx)
+}
+
+func procs(n int) []string {
+	if n == 0 {
+		return nil
+	}
+	return []string{"GOMAXPROCS=" + strconv.Itoa(n)}
+}
+
+// measurement is one under way.
+type measurement struct {
+	*harness.Exchange
+	job      Job
+	dir      string
+	programs Programs
+	watch    Watch
+	point    Point
+}
+
+func (m *measurement) run(ctx context.Context) (*Point, error) {
+	job, point := m.job, &m.point
+	point.Run, point.Scenario, point.Params, point.GOMAXPROCS = job.Name, job.Scenario.Name, job.Params, job.GOMAXPROCS
+	point.Repetition, point.Seed = job.Repetition, job.Seed
+	run := &scenario.Run{Addrs: []string{m.XML}, Seed: job.Seed, Params: job.Params}
+	if err := m.prepare(ctx, run); err != nil {
+		return nil, err
+	}
+	leave, err := idle(run)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	streams, err := load.OpenReaders(ctx, m.HTTP, job.Params.Readers, func(n int) string {
+		return fmt.Sprintf("/api/v1/stream?sym=SYM%d", n%max(job.Params.Symbols, 1))
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer streams.Leave()
+	before := run.Told()
+	used, err := m.usage()
+	if err != nil {
+		return nil, err
+	}
+	run.Progress, run.Open = m.watch.Progress, vegeta.Open(m.watch.Hit)
+	result, begun, err := m.measure(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	ended, told := time.Now(), run.Told()
+	streams.Leave()
+	received, cut := streams.Received()
+	if cut > 0 {
+		return nil, fmt.Errorf("bench: the server has cut %d readers of the stream off", cut)
+	}
+	point.Summary, point.StreamBytes, point.Refusals = result.Summary(), float64(received), told.Reasons
+	point.Commands = float64(told.Done()-before.Done()) / point.Seconds
+	if err := m.afterwards(ctx, used, begun, ended); err != nil {
+		return nil, err
+	}
+	if err := agree(ctx, m.Exchange, told); err != nil {
+		point.Differs = err.Error()
+	}
+	point.Agrees = point.Differs == ""
+	return point, m.echo(ctx, result)
+}
+
+// prepare makes what is there before the run. A history that came in a minute instead of
+// in weeks leaves Postgres work that it would do during the run, and what a long history
+// costs could not be told from it: it is done at once.
+func (m *measurement) prepare(ctx context.Context, run *scenario.Run) error {
+	if err := m.job.Scenario.Prepare(ctx, run); err != nil {
+		return err
+	}
+	if err := m.CatchUp(ctx, catchUpTimeout); err != nil || m.job.Params.History == 0 {
+		return err
+	}
+	db, err := pgx.Connect(ctx, m.Postgres.AdminURL())
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	defer db.Close(ctx)
+	for _, sql := range []string{"VACUUM (ANALYZE)", "CHECKPOINT"} {
+		if _, err := db.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("bench: %s: %w", sql, err)
+		}
+	}
+	return nil
+}
+
+// measure runs the scenario; Postgres stands still meanwhile if it is to.
+func (m *measurement) measure(ctx context.Context, run *scenario.Run) (r *load.Result, begun time.Time, err error) {
+	if run.Params.Paused {
+		defer m.Postgres.Freeze()()
+	}
+	begun = time.Now()
+	r, err = m.job.Scenario.Measure(ctx, run)
+	return r, begun, err
+}
+
+// afterwards takes what the run has cost: the server and Postgres do a part of it only now.
+func (m *measurement) afterwards(ctx context.Context, used usage, begun, ended time.Time) error {
+	p := &m.point
+	sending, err := m.usage()
+	if err != nil {
+		return err
+	}
+	if p.LagEnd, err = m.Metric(ctx, "outcry_postgres_lag_records"); err != nil {
+		return err
+	}
+	if err := m.CatchUp(ctx, catchUpTimeout); err != nil {
+		return err
+	}
+	p.CatchUp, p.Persisted = time.Since(ended).Seconds(), float64(p.Requests)/time.Since(begun).Seconds()
+	after, err := m.usage()
+	if err != nil {
+		return err
+	}
+	each := func(d time.Duration) float64 { return d.Seconds() * 1e6 / float64(max(p.Requests, 1)) }
+	p.ServerCPU, p.PostgresCPU = each(after.server-used.server), each(after.postgres-used.postgres)
+	p.ClientCPU, p.ServerCPUSending = each(sending.client-used.client), each(sending.server-used.server)
+	p.ServerBytes = after.resident
+	return nil
+}
+
+// idle opens the connections that send nothing, and returns what closes them.
+func idle(run *scenario.Run) (leave func(), err error) {
+	var conns []net.Conn
+	leave = func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}
+	for range run.Params.Idle {
+		c, err := net.Dial("tcp", run.Addrs[0])
+		if err != nil {
+			leave()
+			return nil, fmt.Errorf("bench: idle connections: %w", err)
+		}
+		conns = append(conns, c)
+	}
+	return leave, nil
+}
+
+// Failure returns why the measurement is a failed one, nil if it is not.
+func (p *Point) Failure() error {
+	switch {
+	case !p.Agrees:
+		return fmt.Errorf("the exchange does not hold what clients were told: %s", p.Differs)
+	case p.Errors > 0:
+		return fmt.Errorf("%d unexpected replies, for example: %s", p.Errors, p.Example)
+	}
+	return nil
+}
+
+// agree compares what an exchange's tables hold, once Postgres has everything and nobody
+// sends any more, with what clients were told: how many orders, cancels, accounts and
+// placements there are, that balances and positions add up, and that the exchange knows a
+// sample of the orders. The error names the first thing that does not agree, or says what
+// could not be asked.
+func agree(ctx context.Context, e *harness.Exchange, told scenario.Tally) error {
+	db, err := pgx.Connect(ctx, e.Postgres.DirectURL())
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	defer db.Close(ctx)
+	var orders, cancels, created uint64
+	var cash, shares, filled bool
+	err = db.QueryRow(ctx, `SELECT (SELECT count(*) FROM order_log), (SELECT count(*) FROM cancel_log),
+		(SELECT count(*) FROM accounts WHERE id <> $1) + (SELECT count(*) FROM placement_log),
+		(SELECT coalesce(sum(balance + held) = sum(opened), true) FROM accounts),
+		NOT EXISTS (SELECT FROM symbols s
+			WHERE s.placed <> (SELECT coalesce(sum(p.shares + p.held), 0) FROM positions p WHERE p.sym = s.sym)),
+		NOT EXISTS (SELECT FROM resting_orders WHERE open > abs(amount))`, scenario.Asker).
+		Scan(&orders, &cancels, &created, &cash, &shares, &filled)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	for _, n := range []struct {
+		have, want uint64
+		of         string
+	}{{orders, told.Accepted, "orders"}, {cancels, told.Canceled, "cancels"},
+		{created, told.Created, "accounts and placements"}} {
+		if n.have != n.want {
+			return fmt.Errorf("the tables have %d %s, clients were told of %d", n.have, n.of, n.want)
+		}
+	}
+	switch {
+	case !cash:
+		return fmt.Errorf("the tables' balances do not add up to what accounts were opened with")
+	case !shares:
+		return fmt.Errorf("the tables' positions do not add up to what was placed")
+	case !filled:
+		return fmt.Errorf("an order has more open than it has shares")
+	}
+	return told.Verify(ctx, e.XML)
+}

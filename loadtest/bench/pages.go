@@ -1,0 +1,219 @@
+package bench
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"outcry/internal/load/scenario"
+)
+
+// Files below the directory of documents. Tables in the pages stand between marks and are
+// made of the data; the text around them is people's.
+const (
+	scalabilityPage = "SCALABILITY.md"
+	performancePage = "PERFORMANCE.md"
+
+	// FullFile is where the data of the full plan belong.
+	FullFile = "scalability/points.json"
+	// SoakFile is where those of a soak belong.
+	SoakFile = "scalability/soak.json"
+	// GoalsFile is where those of the goals belong.
+	GoalsFile = "performance/goals.json"
+)
+
+// Pages writes the tables, plots and CSV that are made of the data in docs; of those that
+// are not there it writes none. The error says what could not be written, that a run has
+// failed, or which mark in a page is of no table.
+func Pages(docs string) error {
+	all, err := loadIfThere(docs, FullFile)
+	if err != nil {
+		return err
+	}
+	soak, err := loadIfThere(docs, SoakFile)
+	if err == nil && all != nil {
+		err = scalability(docs, all, soak)
+	}
+	if err != nil {
+		return err
+	}
+	goals, err := loadIfThere(docs, GoalsFile)
+	switch {
+	case err != nil || goals == nil:
+		return err
+	case len(goals.Failures()) > 0:
+		return fmt.Errorf("bench: %s: a run has failed: %s", GoalsFile, goals.Failures()[0])
+	}
+	return refreshFile(filepath.Join(docs, performancePage), goals.goalTables())
+}
+
+// loadIfThere returns nil if there is no such file in docs.
+func loadIfThere(docs, name string) (*Data, error) {
+	d, err := Load(filepath.Join(docs, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return d, err
+}
+
+// scalability writes docs/SCALABILITY.md and what is beside it. soak may be nil.
+func scalability(docs string, d, soak *Data) error {
+	dir := filepath.Join(docs, filepath.Dir(FullFile))
+	file, err := os.Create(filepath.Join(dir, "points.csv"))
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	if err := errors.Join(d.WriteCSV(file), file.Close()); err != nil {
+		return err
+	}
+	figures, err := d.Figures()
+	if err == nil && soak != nil {
+		var more []Figure
+		more, err = soak.Figures()
+		figures = append(figures, more...)
+	}
+	if err != nil {
+		return err
+	}
+	for _, f := range figures {
+		if err := f.WriteFile(dir); err != nil {
+			return err
+		}
+	}
+	return refreshFile(filepath.Join(docs, scalabilityPage), tables(d, soak))
+}
+
+// refreshFile replaces the tables of a page.
+func refreshFile(path string, tables map[string]string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	text, err := refresh(string(b), tables)
+	if err != nil {
+		return fmt.Errorf("bench: %s: %w", path, err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	return nil
+}
+
+// block is a table between its marks.
+var block = regexp.MustCompile(`(?s)(<!-- table: (\S+) -->\n).*?(<!-- end -->)`)
+
+// refresh returns a page with its tables replaced. The error names a mark that is of
+// no table.
+func refresh(page string, tables map[string]string) (string, error) {
+	var unknown []string
+	text := block.ReplaceAllStringFunc(page, func(old string) string {
+		part := block.FindStringSubmatch(old)
+		table, ok := tables[part[2]]
+		if !ok {
+			unknown = append(unknown, part[2])
+		}
+		return part[1] + table + part[3]
+	})
+	if len(unknown) > 0 {
+		return "", fmt.Errorf("there is no table %q", unknown[0])
+	}
+	return text, nil
+}
+
+// tables returns the tables of docs/SCALABILITY.md by their names.
+func tables(d, soak *Data) map[string]string {
+	all := map[string]string{"about": about(d), "soak": "Not measured yet.\n"}
+	for _, x := range scenario.All() {
+		if x.Name != soakScenario {
+			all[x.Name] = d.ofScenario(x)
+		}
+	}
+	if soak != nil {
+		all["soak"] = soak.Soak.page(soak)
+	}
+	return all
+}
+
+func about(d *Data) string {
+	sync := spreadOf(d.Points, func(p *Point) float64 { return p.SyncMedian })
+	requests, wrong := uint64(0), uint64(0)
+	for _, p := range d.Points {
+		requests += p.Requests
+		wrong += p.Errors
+	}
+	return fmt.Sprintf("%d runs, %d of each, on %s, with client, server and Postgres on it; %s, revision %s; "+
+		"%.0f minutes in all. A small write and its sync take %.2f ms on its disk (%.2f to %.2f). Replies that were not "+
+		"expected: %d of %d. Runs that failed, because the "+
+		"exchange did not hold what clients were told or said something else than was expected: %d.\n\n    %s\n",
+		len(d.Points), d.Repetitions, d.Machine, d.Began.Format("2006-01-02"), d.Revision, d.Seconds/60,
+		sync.Median, sync.Min, sync.Max, wrong, requests, len(d.Failures()), d.Command)
+}
+
+// ofScenario returns the section of a scenario.
+func (d *Data) ofScenario(x scenario.Scenario) string {
+	t := d.points(func(name string) bool { return name == x.Name })
+	published := ""
+	if x.Published != "" {
+		published = "Published by an earlier system: " + x.Published + ".\n\n"
+	}
+	if len(t) == 1 {
+		return "Not measured yet.\n"
+	}
+	return fmt.Sprintf("%s%s\nThis table again: `go run ./loadtest bench full -only %s -repeat %d`.\n",
+		published, t.markdown(), x.Name, d.Repetitions)
+}
+
+// csvFields are the columns of a CSV that a point has under these names.
+var csvFields = strings.Fields(`gomaxprocs repetition seed requests errors seconds requests_per_second
+	commands_per_second persisted_per_second p50_ms p90_ms p99_ms p999_ms max_ms p99_from_sending_ms
+	server_cpu_us_per_request postgres_cpu_us_per_request client_cpu_us_per_request lag_records_at_end
+	catch_up_seconds server_resident_bytes echo_requests_per_second echo_p50_ms disk_sync_ms exchange_agrees`)
+
+// csvNames are what columns are called that have another name than their field.
+var csvNames = strings.NewReplacer("_us_per_request", "_us", "lag_records_at_end", "lag_records",
+	"server_resident_bytes", "server_bytes", "exchange_agrees", "agrees")
+
+// WriteCSV writes a line for each point, without timelines. The error is w's.
+func (d *Data) WriteCSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	lines := [][]string{{"scenario", "variant"}}
+	for _, name := range csvFields {
+		lines[0] = append(lines[0], csvNames.Replace(name))
+	}
+	for _, p := range d.Points {
+		b, err := json.Marshal(p)
+		if err != nil {
+			return fmt.Errorf("bench: %w", err)
+		}
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(b, &fields); err != nil {
+			return fmt.Errorf("bench: %w", err)
+		}
+		line := []string{p.Scenario, p.Params.String()}
+		for _, name := range csvFields {
+			line = append(line, rounded(string(fields[name])))
+		}
+		lines = append(lines, line)
+	}
+	if err := c.WriteAll(lines); err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	return nil
+}
+
+// rounded writes a number of JSON with seven digits if it is not a whole one.
+func rounded(text string) string {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || !strings.ContainsAny(text, ".e") {
+		return text
+	}
+	return strconv.FormatFloat(f, 'g', 7, 64)
+}
