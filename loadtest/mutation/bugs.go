@@ -79,8 +79,8 @@ var bugs = []Bug{
 			`|position \[LIN\d+ \d+\] has .* by the orders and executions it is` + // shares that were placed for a round, and answered
 			`|violates check constraint "(accounts|positions)_\w+_check"` + // the tables have what was done with what is gone
 			`|journal record \d+ does not come out as recorded`, // and so have later records
-		edits: []harness.Edit{{File: "internal/journal/recover.go", Old: "\tif err := errors.Join(r.settle(s, f), ",
-			New: "\tif last := &r.segments[len(r.segments)-1]; r.batch > segmentHeader {\n\t\tr.next, last.end = r.durable+1, int64(r.batch)\n\t\ts = *last\n\t\tclear(r.bytes[r.batch:])\n\t\t_, _ = f.WriteAt(r.bytes[r.batch:], int64(r.batch))\n\t}\n\tif err := errors.Join(r.settle(s, f), "}},
+		edits: []harness.Edit{{File: "internal/journal/recover.go", Old: "\tif err := errors.Join(r.rewriteLastBatch(s, f), ",
+			New: "\tif last := &r.segments[len(r.segments)-1]; r.batch > segmentHeader {\n\t\tr.next, last.end = r.durable+1, int64(r.batch)\n\t\ts = *last\n\t\tclear(r.bytes[r.batch:])\n\t\t_, _ = f.WriteAt(r.bytes[r.batch:], int64(r.batch))\n\t}\n\tif err := errors.Join(r.rewriteLastBatch(s, f), "}},
 	}, {
 		Name: "ids-again", Promise: "ids: after a restart they begin below those that were given out", plan: someKills,
 		noticed: `two orders|submitted out of order|in the tables, and the exchange answers .*Error:there is no order`,
