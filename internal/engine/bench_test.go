@@ -94,7 +94,8 @@ func BenchmarkExecuteManySymbols(b *testing.B) {
 	for i := range commands {
 		sym := exchange.Symbol(fmt.Sprint("SYM", i))
 		m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym})
-		commands[i] = exchange.Command{Kind: exchange.PlaceOrder, Account: "2", Symbol: sym, Side: exchange.Buy, Shares: 1, Limit: 1}
+		commands[i] = exchange.Command{Kind: exchange.PlaceOrder, Account: "2", Symbol: sym, Side: exchange.Buy, Shares: 1,
+			Limit: 1}
 	}
 	results := make([]exchange.Result, len(commands))
 	b.ReportAllocs()
@@ -117,7 +118,8 @@ func BenchmarkCancelAll(b *testing.B) {
 				m := open(b, Options{})
 				for n := range symbols {
 					sym := exchange.Symbol(fmt.Sprint("S", n))
-					m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym}, exchange.Command{Kind: exchange.PlaceShares, Symbol: sym, Account: "2", Placed: exchange.Position{Lo: 1e9}})
+					m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym},
+						exchange.Command{Kind: exchange.PlaceShares, Symbol: sym, Account: "2", Placed: exchange.Position{Lo: 1e9}})
 				}
 				for n := range orders {
 					require.Equal(b, exchange.OK, m.do(sell(exchange.Symbol(fmt.Sprint("S", n%symbols)), 1, 9)).Reason)

@@ -109,11 +109,13 @@ func TestBetweenTwoPartsOfAnOrderOthersRead(t *testing.T) {
 	go func() { canceled <- m.cancelAll("2", "") }()
 
 	// What is elsewhere goes on, also where the account has open orders that is to lose them.
-	require.Equal(t, exchange.OK, m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3", Balance: exchange.Notional(10, 10)}, exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"})[1].Reason)
+	require.Equal(t, exchange.OK, m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3",
+		Balance: exchange.Notional(10, 10)}, exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"})[1].Reason)
 	for range 100 {
 		require.Equal(t, exchange.OK, m.do(buy("B", 1, 1)).Reason)
 	}
-	require.Equal(t, []exchange.CanceledIn{{Symbol: "B", Orders: 101, Shares: exchange.Shares(101).Position()}}, m.cancelAll("1", "").Symbols)
+	require.Equal(t, []exchange.CanceledIn{{Symbol: "B", Orders: 101, Shares: exchange.Shares(101).Position()}},
+		m.cancelAll("1", "").Symbols)
 	require.NoError(t, m.isAlive())
 	cancel()
 	require.ErrorIs(t, <-refused, context.Canceled)
@@ -170,7 +172,8 @@ func TestACancelAllVisitsOnlySymbolsInWhichItsAccountHasOrders(t *testing.T) {
 	c, err := m.Engine.cancelAll(background, "2", "")
 	require.NoError(t, err)
 	require.Len(t, c.held, 1)
-	require.Equal(t, []exchange.CanceledIn{{Symbol: "A", Orders: 1, Shares: exchange.Shares(1).Position()}}, c.result.Symbols)
+	require.Equal(t, []exchange.CanceledIn{{Symbol: "A", Orders: 1, Shares: exchange.Shares(1).Position()}},
+		c.result.Symbols)
 	c, err = m.Engine.cancelAll(background, "2", "")
 	require.NoError(t, err)
 	require.Empty(t, c.held)
