@@ -22,7 +22,8 @@ func TestAnEngineIsAliveWhileEveryOwnerAnswers(t *testing.T) {
 		return 77
 	}})
 	require.NoError(t, m.Alive(background))
-	require.Eventually(t, func() bool { return len(m.awakeNow()) == 0 }, time.Minute, time.Millisecond) // so only B is asked
+	require.Eventually(t, func() bool { return len(m.awakeNow()) == 0 }, time.Minute,
+		time.Millisecond) // so only B is asked
 
 	hang.Store(true)
 	ordered := make(chan struct{})

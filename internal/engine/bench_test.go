@@ -117,7 +117,8 @@ func BenchmarkCancelAll(b *testing.B) {
 				m := open(b, Options{})
 				for n := range symbols {
 					sym := exchange.Symbol(fmt.Sprint("S", n))
-					m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym}, exchange.Command{Kind: exchange.DepositShares, Symbol: sym, Account: "2", Deposited: exchange.Position{Lo: 1e9}})
+					m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym},
+						exchange.Command{Kind: exchange.DepositShares, Symbol: sym, Account: "2", Deposited: exchange.Position{Lo: 1e9}})
 				}
 				for n := range orders {
 					require.Equal(b, exchange.OK, m.do(sell(exchange.Symbol(fmt.Sprint("S", n%symbols)), 1, 9)).Reason)

@@ -34,7 +34,7 @@ func (e *Engine) CancelAll(ctx context.Context, account exchange.AccountID, sym 
 // each between two of its commands, and while all are held nothing trades there.
 //
 //	caller      hold ─────▶ all are held: record, append, release ──▶ let go ──▶ wait
-//	each shard        look up what is open ─▶ held ···················▶ cancel ─▶ on
+//	each shard        find what is open ─▶ held ···················▶ cancel ─▶ on
 //
 // Which symbols these are the ledger knows. Once they are held the account can open and
 // close orders elsewhere alone: if the ledger counts as many as the shards have found, they
@@ -49,15 +49,16 @@ func (e *Engine) CancelAll(ctx context.Context, account exchange.AccountID, sym 
 // with the others held, and comes to its end too: a shard that it waits for has one order
 // to finish before it is held, and there are as many shards as symbols at the most.
 //
-// A shard looks at no more than lookMax orders while others are held. If its book has more,
-// it is let go like the others, and looks through them before, a piece at a time between its
-// other tasks (cancelAll.look). Once it is held, what it found is still all that there is but
-// for orders that came since: their ids are above those that were given out when it began.
+// A shard visits no more than surveyMax orders to find those of the account while others are
+// held. If its book has more, all are let go, and that book is surveyed first, a piece at a time
+// between the shard's other tasks (cancelAll.survey). Once the shard is held, what the survey
+// has found is still all that there is, except orders that came since: their ids are above
+// those that were given out when it began.
 type cancelAll struct {
-	engine *Engine
-	owner  *exchange.Account
-	symbol exchange.Symbol      // empty for all
-	looks  map[*shard]*bookLook // of books that are too large to be looked through while others are held
+	engine  *Engine
+	owner   *exchange.Account
+	symbol  exchange.Symbol    // empty for all
+	surveys map[*shard]*survey // of books that are too large to be searched while others are held
 
 	held   []*heldShard
 	event  exchange.Event
@@ -65,11 +66,11 @@ type cancelAll struct {
 	result exchange.CancelAllResult
 }
 
-// lookMax is how many orders of a book, at rest or closed, a shard looks at in one go.
-const lookMax = 4096
+// surveyMax is how many orders of a book, at rest or closed, a shard visits in one go.
+const surveyMax = 4096
 
-// bookLook is what an account has had open in a book, found while nobody was held.
-type bookLook struct {
+// survey is what an account has had open in a book, found while nobody was held.
+type survey struct {
 	found []exchange.OrderID // in no order; all that rest still, and some that do not
 	after exchange.OrderID   // ids above it were given out since
 }
@@ -85,9 +86,9 @@ type heldShard struct {
 	letGo   <-chan struct{}   // closed when it is over
 
 	busy    bool              // the shard is in the middle of a long order
-	large   bool              // its book has to be looked through first
+	large   bool              // its book has to be surveyed first
 	open    []exchange.Cancel // what the account has open there, in order of ids
-	visited int               // orders that were looked at while others were held
+	visited int               // orders that were visited while others were held
 
 	refused exchange.RejectReason // of finishing an order first; OK if nothing is unfinished
 	err     error                 // of finishing it
@@ -106,20 +107,20 @@ func (e *Engine) cancelAll(ctx context.Context, account exchange.AccountID, sym 
 	case sym != "" && !made:
 		return &cancelAll{result: exchange.CancelAllResult{Reason: exchange.UnknownSymbol}}, nil
 	}
-	looks := make(map[*shard]*bookLook)
+	surveys := make(map[*shard]*survey)
 	for try := 1; ; {
-		// Shards that were held by an earlier try may still look at that.
-		c := &cancelAll{engine: e, owner: owner, symbol: sym, looks: looks}
+		// Shards that were held by an earlier try may still refer to that.
+		c := &cancelAll{engine: e, owner: owner, symbol: sym, surveys: surveys}
 		first, err := c.run(ctx, try == barrierTries)
 		switch {
 		case first == nil || err != nil:
 			return c, err
 		case first.large:
-			err = c.look(ctx, first.shard)
+			err = c.survey(ctx, first.shard)
 		default: // this is done there at the end of the long order
 			try++
 			err = e.call(ctx, &first.shard.inbox, func() error { return nil })
-			clear(looks) // each order that comes meanwhile makes them longer
+			clear(surveys) // every order that came meanwhile would be visited
 		}
 		if err != nil {
 			return c, err
@@ -128,7 +129,7 @@ func (e *Engine) cancelAll(ctx context.Context, account exchange.AccountID, sym 
 }
 
 // run holds the shards, and then does it. If one of them needs something first, run returns
-// that one and nothing was done: its book has to be looked through, or, unless the run is
+// that one and nothing was done: its book has to be surveyed, or, unless the run is
 // patient, it is in the middle of a long order.
 func (c *cancelAll) run(ctx context.Context, patient bool) (first *heldShard, err error) {
 	e := c.engine
@@ -250,23 +251,23 @@ func (h *heldShard) amid() bool {
 
 // find looks up what the account has open at the shard, once no order is unfinished there.
 func (h *heldShard) find(c *cancelAll) {
-	d, look := h.shard, c.looks[h.shard]
+	d, known := h.shard, c.surveys[h.shard]
 	if h.refused, h.err = d.finish(); h.err != nil || h.refused != exchange.OK {
 		return
 	}
 	last := exchange.OrderID(c.engine.lastOrder.Load()) // of this book; other symbols go on
-	if look == nil {
-		found, next := d.book.AppendOpenOf(nil, c.owner, 0, lookMax)
-		look, h.visited = &bookLook{found: found, after: last}, lookMax
-		// Further places need no look if the ledger knows of no other order.
+	if known == nil {
+		found, next := d.book.AppendOpenOf(nil, c.owner, 0, surveyMax)
+		known, h.visited = &survey{found: found, after: last}, surveyMax
+		// Further places need no visit if the ledger knows of no other order.
 		if h.large = next != 0 && len(found) < c.openIn(d); h.large {
 			return
 		}
 	}
-	for _, id := range look.found {
+	for _, id := range known.found {
 		h.note(c, id)
 	}
-	for id := look.after + 1; id <= last; id++ {
+	for id := known.after + 1; id <= last; id++ {
 		h.note(c, id)
 	}
 	slices.SortFunc(h.open, func(a, b exchange.Cancel) int { return a.Compare(&b) })
@@ -288,23 +289,23 @@ func (c *cancelAll) openIn(d *shard) int {
 	return c.owner.OpenOrdersIn(d.instrument)
 }
 
-// look looks through a book while no shard is held.
-func (c *cancelAll) look(ctx context.Context, d *shard) error {
-	look := &bookLook{}
+// survey finds the account's open orders in a large book while no shard is held.
+func (c *cancelAll) survey(ctx context.Context, d *shard) error {
+	s := &survey{}
 	for next := -1; next != 0; {
 		err := c.engine.call(ctx, &d.inbox, func() error {
 			if next < 0 {
-				next, look.after = 0, exchange.OrderID(c.engine.lastOrder.Load())
+				next, s.after = 0, exchange.OrderID(c.engine.lastOrder.Load())
 			}
-			look.found, next = d.book.AppendOpenOf(look.found, c.owner, next, lookMax)
+			s.found, next = d.book.AppendOpenOf(s.found, c.owner, next, surveyMax)
 			return nil
 		})
 		if err != nil {
 			return err
 		}
 	}
-	look.found = slices.DeleteFunc(look.found, func(id exchange.OrderID) bool { return id > look.after })
-	c.looks[d] = look
+	s.found = slices.DeleteFunc(s.found, func(id exchange.OrderID) bool { return id > s.after })
+	c.surveys[d] = s
 	return nil
 }
 

@@ -39,7 +39,8 @@ func (d *database) WaitApplied(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-func (d *database) Order(_ context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool, err error) {
+func (d *database) Order(_ context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool,
+	err error) {
 	if d.away.Load() {
 		return o, false, errors.New("away")
 	}
@@ -134,11 +135,13 @@ func (m *market) all(commands ...exchange.Command) []exchange.Result {
 }
 
 func buy(sym exchange.Symbol, shares exchange.Shares, limit exchange.Price) exchange.Command {
-	return exchange.Command{Kind: exchange.PlaceOrder, Account: "1", Symbol: sym, Side: exchange.Buy, Shares: shares, Limit: limit}
+	return exchange.Command{Kind: exchange.PlaceOrder, Account: "1", Symbol: sym, Side: exchange.Buy, Shares: shares,
+		Limit: limit}
 }
 
 func sell(sym exchange.Symbol, shares exchange.Shares, limit exchange.Price) exchange.Command {
-	return exchange.Command{Kind: exchange.PlaceOrder, Account: "2", Symbol: sym, Side: exchange.Sell, Shares: shares, Limit: limit}
+	return exchange.Command{Kind: exchange.PlaceOrder, Account: "2", Symbol: sym, Side: exchange.Sell, Shares: shares,
+		Limit: limit}
 }
 
 func queryOf(id exchange.OrderID) exchange.Command {
@@ -151,7 +154,8 @@ func cancelOf(id exchange.OrderID, account exchange.AccountID) exchange.Command 
 
 func TestCommandsOfOneCallSeeEachOther(t *testing.T) {
 	m := open(t, Options{})
-	got := m.all(sell("A", 10, 5), buy("B", 3, 5), queryOf(1), queryOf(2), buy("A", 4, 6), queryOf(1), cancelOf(1, "2"), queryOf(1), queryOf(4))
+	got := m.all(sell("A", 10, 5), buy("B", 3, 5), queryOf(1), queryOf(2), buy("A", 4, 6), queryOf(1), cancelOf(1, "2"),
+		queryOf(1), queryOf(4))
 	e := exchange.Execution{Shares: 4, Price: 5, Time: 77}
 	require.Equal(t, []exchange.Result{
 		{Order: 1}, {Order: 2},
@@ -168,15 +172,20 @@ func TestCommandsOfOneCallSeeEachOther(t *testing.T) {
 
 func TestRefusalsUseNoOrderID(t *testing.T) {
 	m := open(t, Options{})
-	got := m.all(buy("A", 1000, 1001), sell("C", 1, 1), exchange.Command{Kind: exchange.PlaceOrder, Account: "9", Symbol: "A", Side: exchange.Buy, Shares: 1, Limit: 1},
-		sell("A", 1_000_000_001, 1), queryOf(1), exchange.Command{Kind: exchange.QueryOrder, Account: "9", Order: 1}, cancelOf(1, "1"),
-		exchange.Command{Kind: exchange.OpenAccount, Account: "1"}, exchange.Command{Kind: exchange.DepositShares, Account: "9", Symbol: "A", Deposited: exchange.Position{Lo: 1}}, buy("A", 1, 1))
+	got := m.all(buy("A", 1000, 1001), sell("C", 1, 1), exchange.Command{Kind: exchange.PlaceOrder, Account: "9",
+		Symbol: "A", Side: exchange.Buy, Shares: 1, Limit: 1},
+		sell("A", 1_000_000_001, 1), queryOf(1), exchange.Command{Kind: exchange.QueryOrder, Account: "9", Order: 1},
+		cancelOf(1, "1"),
+		exchange.Command{Kind: exchange.OpenAccount, Account: "1"}, exchange.Command{Kind: exchange.DepositShares,
+			Account: "9", Symbol: "A", Deposited: exchange.Position{Lo: 1}}, buy("A", 1, 1))
 	var reasons []exchange.RejectReason
 	for _, r := range got {
 		reasons = append(reasons, r.Reason)
 	}
-	require.Equal(t, []exchange.RejectReason{exchange.InsufficientFunds, exchange.UnknownSymbol, exchange.UnknownAccount, exchange.InsufficientShares,
-		exchange.UnknownOrder, exchange.UnknownAccount, exchange.UnknownOrder, exchange.AccountExists, exchange.UnknownAccount, exchange.OK}, reasons)
+	require.Equal(t, []exchange.RejectReason{exchange.InsufficientFunds, exchange.UnknownSymbol, exchange.UnknownAccount,
+		exchange.InsufficientShares,
+		exchange.UnknownOrder, exchange.UnknownAccount, exchange.UnknownOrder, exchange.AccountExists,
+		exchange.UnknownAccount, exchange.OK}, reasons)
 	require.Equal(t, exchange.Notional(1000, 1000), got[0].CashHave)
 	require.Equal(t, exchange.OrderID(1), got[9].Order)
 }
@@ -213,7 +222,8 @@ func TestARestoredEngineGoesOn(t *testing.T) {
 	}))
 	again := &market{New(Options{Journal: m.journal, State: state, Now: func() int64 { return 78 }}), t, m.journal, m.dir}
 	defer again.Close()
-	require.Equal(t, Stats{Accounts: 2, Symbols: 2, OpenOrders: 2, ClosedOrders: 1, LastOrder: 3, Appended: m.journal.Appended()}, again.Stats())
+	require.Equal(t, Stats{Accounts: 2, Symbols: 2, OpenOrders: 2, ClosedOrders: 1, LastOrder: 3,
+		Appended: m.journal.Appended()}, again.Stats())
 	require.Equal(t, exchange.OrderID(4), again.do(buy("A", 7, 5)).Order)
 	require.Equal(t, exchange.Shares(1), again.do(queryOf(4)).Status.Open)
 	require.Equal(t, exchange.AlreadyExecuted, again.do(cancelOf(2, "1")).Reason, "closed before, and still known")
@@ -364,7 +374,8 @@ func TestTheSameNameAtOnceHasOneCreator(t *testing.T) {
 				results := make([]exchange.Result, 3)
 				sym := exchange.Symbol(fmt.Sprintf("S%d", i))
 				account := exchange.AccountID(fmt.Sprint(1000 + i))
-				_, err := m.Execute(background, []exchange.Command{{Kind: exchange.OpenAccount, Account: account}, {Kind: exchange.MakeSymbol, Symbol: sym},
+				_, err := m.Execute(background, []exchange.Command{{Kind: exchange.OpenAccount, Account: account},
+					{Kind: exchange.MakeSymbol, Symbol: sym},
 					{Kind: exchange.DepositShares, Symbol: sym, Account: account, Deposited: exchange.Position{Lo: 1}}}, results)
 				if err != nil || results[1].Reason != exchange.OK || results[2].Reason != exchange.OK {
 					t.Error(err, results)
@@ -398,7 +409,8 @@ func TestSymbolsShareAccountsExactly(t *testing.T) {
 		clients.Go(func() {
 			sym := exchange.Symbol(fmt.Sprintf("S%d", n))
 			results := make([]exchange.Result, 2)
-			commands := []exchange.Command{{Kind: exchange.MakeSymbol, Symbol: sym}, {Kind: exchange.DepositShares, Symbol: sym, Account: "2", Deposited: exchange.Shares(1e9).Position()}}
+			commands := []exchange.Command{{Kind: exchange.MakeSymbol, Symbol: sym},
+				{Kind: exchange.DepositShares, Symbol: sym, Account: "2", Deposited: exchange.Shares(1e9).Position()}}
 			if _, err := m.Execute(background, commands, results); err != nil {
 				t.Error(err)
 			}

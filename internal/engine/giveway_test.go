@@ -109,11 +109,13 @@ func TestBetweenTwoPartsOfAnOrderOthersRead(t *testing.T) {
 	go func() { canceled <- m.cancelAll("2", "") }()
 
 	// What is elsewhere goes on, also where the account has open orders that is to lose them.
-	require.Equal(t, exchange.OK, m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3", Balance: exchange.Notional(10, 10)}, exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"})[1].Reason)
+	require.Equal(t, exchange.OK, m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3",
+		Balance: exchange.Notional(10, 10)}, exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"})[1].Reason)
 	for range 100 {
 		require.Equal(t, exchange.OK, m.do(buy("B", 1, 1)).Reason)
 	}
-	require.Equal(t, []exchange.CanceledIn{{Symbol: "B", Orders: 101, Shares: exchange.Shares(101).Position()}}, m.cancelAll("1", "").Symbols)
+	require.Equal(t, []exchange.CanceledIn{{Symbol: "B", Orders: 101, Shares: exchange.Shares(101).Position()}},
+		m.cancelAll("1", "").Symbols)
 	require.NoError(t, m.isAlive())
 	cancel()
 	require.ErrorIs(t, <-refused, context.Canceled)
@@ -170,7 +172,8 @@ func TestACancelAllVisitsOnlySymbolsInWhichItsAccountHasOrders(t *testing.T) {
 	c, err := m.Engine.cancelAll(background, "2", "")
 	require.NoError(t, err)
 	require.Len(t, c.held, 1)
-	require.Equal(t, []exchange.CanceledIn{{Symbol: "A", Orders: 1, Shares: exchange.Shares(1).Position()}}, c.result.Symbols)
+	require.Equal(t, []exchange.CanceledIn{{Symbol: "A", Orders: 1, Shares: exchange.Shares(1).Position()}},
+		c.result.Symbols)
 	c, err = m.Engine.cancelAll(background, "2", "")
 	require.NoError(t, err)
 	require.Empty(t, c.held)
@@ -180,11 +183,11 @@ func TestACancelAllVisitsOnlySymbolsInWhichItsAccountHasOrders(t *testing.T) {
 	m.agrees()
 }
 
-// TestACancelAllHoldsNobodyWhileItLooksThroughALargeBook counts the orders that are looked at
+// TestACancelAllHoldsNobodyWhileItSurveysALargeBook counts the orders that are visited
 // while shards are held, with a book whose other orders are all in front of the account's own.
-func TestACancelAllHoldsNobodyWhileItLooksThroughALargeBook(t *testing.T) {
+func TestACancelAllHoldsNobodyWhileItSurveysALargeBook(t *testing.T) {
 	m := open(t, Options{})
-	const resting = 5 * lookMax
+	const resting = 5 * surveyMax
 	for range resting {
 		m.do(sell("A", 1, 9))
 	}
@@ -192,7 +195,7 @@ func TestACancelAllHoldsNobodyWhileItLooksThroughALargeBook(t *testing.T) {
 		c, err := m.Engine.cancelAll(background, "1", "")
 		require.NoError(t, err)
 		require.Len(t, c.event.Cancels, 3)
-		require.Contains(t, c.looks, m.shard("A"), "it was looked through before it was held")
+		require.Contains(t, c.surveys, m.shard("A"), "it was surveyed before it was held")
 		n := 0
 		for _, h := range c.held {
 			n += h.visited
@@ -200,28 +203,28 @@ func TestACancelAllHoldsNobodyWhileItLooksThroughALargeBook(t *testing.T) {
 		return n
 	}
 	m.all(buy("A", 1, 1), buy("B", 1, 1), buy("A", 1, 2))
-	require.LessOrEqual(t, visited(), lookMax+4)
+	require.LessOrEqual(t, visited(), surveyMax+4)
 	m.agrees()
 	require.EqualValues(t, resting, m.Stats().OpenOrders)
 }
 
-// TestACancelAllFindsWhatChangesWhileItLooks has the account's orders come, close and be
-// filled between two pieces of a look, and others take the places of those that are gone.
-func TestACancelAllFindsWhatChangesWhileItLooks(t *testing.T) {
+// TestACancelAllFindsWhatChangesDuringASurvey has the account's orders come, close and be
+// filled between a survey and the record, and others take the places of those that are gone.
+func TestACancelAllFindsWhatChangesDuringASurvey(t *testing.T) {
 	var db database
 	m := open(t, Options{Projection: &db, ClosedOrdersMax: 1})
 	db.applied.Store(1 << 62) // closed orders leave memory at once
-	const others = 4 * lookMax
+	const others = 4 * surveyMax
 	for n := range others {
 		if m.do(sell("A", 1, 9)); n%100 == 0 {
 			m.do(buy("A", 1, 1))
 		}
 	}
-	c := &cancelAll{engine: m.Engine, owner: m.ledger.Account("1"), looks: map[*shard]*bookLook{}}
+	c := &cancelAll{engine: m.Engine, owner: m.ledger.Account("1"), surveys: map[*shard]*survey{}}
 	first, err := c.run(background, false)
 	require.NoError(t, err)
 	require.True(t, first.large)
-	require.NoError(t, c.look(background, first.shard))
+	require.NoError(t, c.survey(background, first.shard))
 	m.all(cancelOf(2, "1"), sell("A", 2, 1), buy("A", 1, 2), sell("A", 1, 9), buy("A", 1, 3), buy("B", 1, 1))
 	for id := exchange.OrderID(3); id < 200; id++ {
 		m.do(cancelOf(id, "2"))

@@ -31,7 +31,8 @@ func TestWhatClientsMayMakeIsBounded(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(sell("A", 1, 2)).Reason, "it closes another")
 	require.Equal(t, exchange.OK, m.do(sell("B", 1, 8)).Reason)
 
-	m.SetLimits(Limits{ClosedOrdersMax: 10, BacklogMax: 10, AccountsMax: 1, SymbolsMax: 1, OpenOrdersMax: 1, AccountOpenOrdersMax: 1})
+	m.SetLimits(Limits{ClosedOrdersMax: 10, BacklogMax: 10, AccountsMax: 1, SymbolsMax: 1, OpenOrdersMax: 1,
+		AccountOpenOrdersMax: 1})
 	require.Equal(t, exchange.Result{Reason: exchange.AccountOrdersExceeded, Most: 1}, m.do(buy("A", 1, 1)))
 	require.Equal(t, exchange.AccountLimitExceeded, m.do(opening("4")).Reason)
 	require.Equal(t, exchange.SymbolLimitExceeded, m.do(making("D")).Reason)
@@ -47,7 +48,8 @@ func TestWhatClientsMayMakeIsBounded(t *testing.T) {
 	for _, e := range m.events(1) {
 		require.NoError(t, state.Apply(&e))
 	}
-	again := &market{New(Options{Journal: m.journal, State: state, AccountsMax: 1, SymbolsMax: 1, OpenOrdersMax: 1, AccountOpenOrdersMax: 1}), t, m.journal, m.dir}
+	again := &market{New(Options{Journal: m.journal, State: state, AccountsMax: 1, SymbolsMax: 1, OpenOrdersMax: 1,
+		AccountOpenOrdersMax: 1}), t, m.journal, m.dir}
 	require.EqualValues(t, 4, again.Stats().OpenOrders)
 	require.Equal(t, exchange.AccountOrdersExceeded, again.do(sell("A", 1, 9)).Reason)
 	require.Equal(t, exchange.OK, again.do(cancelOf(4, "2")).Reason)

@@ -115,7 +115,8 @@ func TestASymbolAtRestIsSmallAndHasNoGoroutine(t *testing.T) {
 	require.Eventually(t, asleep, time.Minute, 10*time.Millisecond)
 	made := float64(live()-before) / symbols
 	for _, sym := range all {
-		m.all(exchange.Command{Kind: exchange.DepositShares, Symbol: sym, Account: "2", Deposited: exchange.Position{Lo: 9}}, sell(sym, 1, 5), buy(sym, 1, 5))
+		m.all(exchange.Command{Kind: exchange.DepositShares, Symbol: sym, Account: "2", Deposited: exchange.Position{Lo: 9}},
+			sell(sym, 1, 5), buy(sym, 1, 5))
 		require.LessOrEqual(t, len(m.awakeNow()), awakeMax+1)
 	}
 	require.Eventually(t, asleep, time.Minute, 10*time.Millisecond)

@@ -61,9 +61,12 @@ func TestAHaltedSymbolTakesNoOrdersAndDoesAllElse(t *testing.T) {
 	require.Equal(t, []HaltedSymbol{{"A", halt}}, m.Halts())
 	require.EqualValues(t, 1, m.Stats().Halted)
 
-	got := m.all(buy("A", 1, 5), exchange.Command{Kind: exchange.PlaceOrder, Account: "9", Symbol: "A", Side: exchange.Buy, Shares: 1, Limit: 1},
-		buy("A", 1000, 1000), queryOf(1), cancelOf(1, "2"), exchange.Command{Kind: exchange.DepositShares, Symbol: "A", Account: "1", Deposited: exchange.Position{Lo: 1}}, buy("B", 1, 5))
-	require.Equal(t, []exchange.Result{{Reason: exchange.Halted, Halt: &halt}, {Reason: exchange.UnknownAccount}, {Reason: exchange.Halted, Halt: &halt},
+	got := m.all(buy("A", 1, 5), exchange.Command{Kind: exchange.PlaceOrder, Account: "9", Symbol: "A",
+		Side: exchange.Buy, Shares: 1, Limit: 1},
+		buy("A", 1000, 1000), queryOf(1), cancelOf(1, "2"), exchange.Command{Kind: exchange.DepositShares, Symbol: "A",
+			Account: "1", Deposited: exchange.Position{Lo: 1}}, buy("B", 1, 5))
+	require.Equal(t, []exchange.Result{{Reason: exchange.Halted, Halt: &halt}, {Reason: exchange.UnknownAccount},
+		{Reason: exchange.Halted, Halt: &halt},
 		{Status: exchange.Status{Open: 10}}, {Status: exchange.Status{Canceled: 10, CanceledAt: 77}}, {}, {Order: 4}}, got)
 
 	require.Equal(t, exchange.HaltResult{Changed: true, Halt: halt}, m.resume("A"))
@@ -76,7 +79,8 @@ func TestAHaltedSymbolTakesNoOrdersAndDoesAllElse(t *testing.T) {
 	for _, e := range m.events(first) {
 		kinds = append(kinds, e.Kind)
 	}
-	require.Equal(t, []exchange.EventKind{exchange.SymbolHalted, exchange.OrderCanceled, exchange.SharesDeposited, exchange.OrderAccepted,
+	require.Equal(t, []exchange.EventKind{exchange.SymbolHalted, exchange.OrderCanceled, exchange.SharesDeposited,
+		exchange.OrderAccepted,
 		exchange.SymbolResumed, exchange.OrderAccepted}, kinds)
 	m.agrees()
 }
@@ -101,22 +105,27 @@ func TestAHaltIsThereAfterARestart(t *testing.T) {
 
 func TestACancelAllTakesBackEverythingInOneRecord(t *testing.T) {
 	m := open(t, Options{})
-	m.all(sell("B", 10, 5), sell("A", 10, 5), buy("A", 4, 5), buy("B", 1, 3), sell("A", 7, 9), buy("A", 2, 1), sell("B", 1, 8), cancelOf(7, "2"))
+	m.all(sell("B", 10, 5), sell("A", 10, 5), buy("A", 4, 5), buy("B", 1, 3), sell("A", 7, 9), buy("A", 2, 1),
+		sell("B", 1, 8), cancelOf(7, "2"))
 	first := m.journal.Appended() + 1
 	require.Equal(t, exchange.CancelAllResult{Time: 77, Symbols: []exchange.CanceledIn{
-		{Symbol: "A", Orders: 2, Shares: exchange.Shares(13).Position()}, {Symbol: "B", Orders: 1, Shares: exchange.Shares(10).Position()}}}, m.cancelAll("2", ""))
+		{Symbol: "A", Orders: 2, Shares: exchange.Shares(13).Position()}, {Symbol: "B", Orders: 1,
+			Shares: exchange.Shares(10).Position()}}}, m.cancelAll("2", ""))
 	require.Equal(t, []exchange.Event{{Kind: exchange.OrdersCanceled, Time: 77, Account: "2", Cancels: []exchange.Cancel{
-		{Order: 2, Symbol: "A", Side: exchange.Sell, Shares: 6, Limit: 5}, {Order: 5, Symbol: "A", Side: exchange.Sell, Shares: 7, Limit: 9},
+		{Order: 2, Symbol: "A", Side: exchange.Sell, Shares: 6, Limit: 5}, {Order: 5, Symbol: "A", Side: exchange.Sell,
+			Shares: 7, Limit: 9},
 		{Order: 1, Symbol: "B", Side: exchange.Sell, Shares: 10, Limit: 5}}}}, m.events(first))
 	require.Equal(t, exchange.CancelAllResult{Time: 77}, m.cancelAll("2", ""), "nothing is open any more")
 	require.Equal(t, first, m.journal.Appended(), "and no record says so")
 	require.Equal(t, exchange.CancelAllResult{Reason: exchange.UnknownAccount}, m.cancelAll("9", ""))
 	require.Equal(t, exchange.CancelAllResult{Reason: exchange.UnknownSymbol}, m.cancelAll("1", "C"))
-	require.Equal(t, exchange.CancelAllResult{Time: 77, Symbols: []exchange.CanceledIn{{Symbol: "B", Orders: 1, Shares: exchange.Shares(1).Position()}}}, m.cancelAll("1", "B"))
+	require.Equal(t, exchange.CancelAllResult{Time: 77, Symbols: []exchange.CanceledIn{{Symbol: "B", Orders: 1,
+		Shares: exchange.Shares(1).Position()}}}, m.cancelAll("1", "B"))
 
 	got := m.all(queryOf(2), queryOf(4), queryOf(6), cancelOf(2, "2"), queryOf(7))
 	require.Equal(t, []exchange.Result{
-		{Status: exchange.Status{Canceled: 6, CanceledAt: 77, Executions: []exchange.Execution{{Shares: 4, Price: 5, Time: 77}}}},
+		{Status: exchange.Status{Canceled: 6, CanceledAt: 77, Executions: []exchange.Execution{{Shares: 4, Price: 5,
+			Time: 77}}}},
 		{Status: exchange.Status{Canceled: 1, CanceledAt: 77}}, {Status: exchange.Status{Open: 2}},
 		{Reason: exchange.AlreadyCanceled}, {Status: exchange.Status{Canceled: 1, CanceledAt: 77}}}, got)
 	s := m.Stats()
@@ -142,7 +151,8 @@ func TestACancelAllThatIsTooLargeChangesNothing(t *testing.T) {
 	require.EqualValues(t, 1200, m.Stats().OpenOrders)
 	m.agrees()
 	for _, sym := range []exchange.Symbol{"A", "B"} {
-		require.Equal(t, []exchange.CanceledIn{{Symbol: sym, Orders: 600, Shares: exchange.Shares(3000).Position()}}, m.cancelAll("2", sym).Symbols)
+		require.Equal(t, []exchange.CanceledIn{{Symbol: sym, Orders: 600, Shares: exchange.Shares(3000).Position()}},
+			m.cancelAll("2", sym).Symbols)
 	}
 	require.Zero(t, m.Stats().OpenOrders)
 	m.agrees()
@@ -188,7 +198,8 @@ func TestOperationsWhileEverythingTrades(t *testing.T) {
 		for n := range 6 {
 			sym := exchange.Symbol(fmt.Sprint("S", n))
 			require.Equal(t, exchange.OK, m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym},
-				exchange.Command{Kind: exchange.DepositShares, Symbol: sym, Account: "2", Deposited: exchange.Position{Lo: 1e9}})[1].Reason)
+				exchange.Command{Kind: exchange.DepositShares, Symbol: sym, Account: "2",
+					Deposited: exchange.Position{Lo: 1e9}})[1].Reason)
 			symbols = append(symbols, sym)
 		}
 		var clients sync.WaitGroup
@@ -232,9 +243,11 @@ func trade(m *market, r *rand.Rand, symbols []exchange.Symbol) error {
 		case n < 8:
 			commands = append(commands, sell(sym, exchange.Shares(1+r.Int64N(300)), exchange.Price(900+r.Int64N(100))))
 		case n < 9:
-			commands = append(commands, cancelOf(exchange.OrderID(1+r.Int64N(1000)), exchange.AccountID(fmt.Sprint(1+r.IntN(2)))))
+			commands = append(commands, cancelOf(exchange.OrderID(1+r.Int64N(1000)),
+				exchange.AccountID(fmt.Sprint(1+r.IntN(2)))))
 		default:
-			commands = append(commands, exchange.Command{Kind: exchange.MakeSymbol, Symbol: exchange.Symbol(fmt.Sprint("N", r.IntN(100)))})
+			commands = append(commands, exchange.Command{Kind: exchange.MakeSymbol,
+				Symbol: exchange.Symbol(fmt.Sprint("N", r.IntN(100)))})
 		}
 	}
 	_, err := m.Execute(background, commands, make([]exchange.Result, len(commands)))

@@ -90,7 +90,8 @@ func TestAnOrderExecutesInParts(t *testing.T) {
 		fills := min(2, 7-2*n)
 		require.Len(t, e.Fills, fills)
 		e.Fills = nil
-		require.Equal(t, exchange.Event{Kind: kind, Time: 77, Account: "1", Symbol: "A", Order: 8, Side: exchange.Buy, Shares: open, Limit: 6, Before: 2 * n, Ref: ref}, e)
+		require.Equal(t, exchange.Event{Kind: kind, Time: 77, Account: "1", Symbol: "A", Order: 8, Side: exchange.Buy,
+			Shares: open, Limit: 6, Before: 2 * n, Ref: ref}, e)
 		open -= exchange.Shares(fills)
 	}
 	status := m.do(queryOf(8)).Status
@@ -144,7 +145,8 @@ func TestPartsChangeNothingOfWhatComesOut(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	parts := false
 	for id := exchange.OrderID(0); id < 1500; {
-		sym, shares, limit := exchange.Symbol("AB"[r.IntN(2):][:1]), exchange.Shares(1+r.IntN(64)>>r.IntN(6)), exchange.Price(90+r.IntN(8))
+		sym, shares, limit := exchange.Symbol("AB"[r.IntN(2):][:1]), exchange.Shares(1+r.IntN(64)>>r.IntN(6)),
+			exchange.Price(90+r.IntN(8))
 		c := buy(sym, shares, limit)
 		switch r.IntN(5) {
 		case 0, 1:
@@ -169,7 +171,8 @@ func TestPartsChangeNothingOfWhatComesOut(t *testing.T) {
 	m.Close()
 	whole.Close()
 	require.Equal(t, whole.State().Digest(), m.State().Digest())
-	m.Engine, whole.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}), New(Options{Journal: whole.journal, State: exchange.NewState()})
+	m.Engine, whole.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}),
+		New(Options{Journal: whole.journal, State: exchange.NewState()})
 }
 
 // TestWithoutRoomNothingComesBeforeAnUnfinishedOrder starts on a full disk behind a part.
@@ -217,7 +220,8 @@ func TestAnOrderWithoutRoomForAllItsPartsIsRefusedWhole(t *testing.T) {
 	require.Equal(t, before, m.Stats(), "nothing has happened")
 	require.Equal(t, exchange.OK, m.do(buy("A", 1, 5)).Reason, "and others are not refused for it")
 	m.freeDisk()
-	require.Eventually(t, func() bool { return m.do(buy("A", 3999, 5)).Reason == exchange.OK }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return m.do(buy("A", 3999, 5)).Reason == exchange.OK }, time.Minute,
+		time.Millisecond)
 	m.agrees()
 	require.Zero(t, m.Stats().OpenOrders)
 }

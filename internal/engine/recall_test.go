@@ -48,8 +48,10 @@ func TestAQueryOfOwnOrdersOnlyTellsNoOthers(t *testing.T) {
 
 	m.lastOrder.Store(10)
 	status := exchange.Status{Canceled: 5}
-	db.orders.Store(exchange.OrderID(7), exchange.ClosedOrder{Account: "1", PublicOrder: exchange.PublicOrder{Status: status}})
-	for account, want := range map[exchange.AccountID]exchange.Result{"1": {Status: status}, "2": {Reason: exchange.ForeignOrder}} {
+	db.orders.Store(exchange.OrderID(7), exchange.ClosedOrder{Account: "1",
+		PublicOrder: exchange.PublicOrder{Status: status}})
+	for account, want := range map[exchange.AccountID]exchange.Result{"1": {Status: status},
+		"2": {Reason: exchange.ForeignOrder}} {
 		c, r := own(7, account), exchange.Result{Reason: exchange.InHistory}
 		m.Engine.Recall(background, &c, &r, 1000)
 		require.Equal(t, want, r, "in the database")
@@ -72,7 +74,8 @@ func TestWhatIsKnownLaterDoesNotCount(t *testing.T) {
 	m.lastOrder.Store(20)
 	db.applied.Store(9)
 	for _, id := range []exchange.OrderID{7, 11} {
-		db.orders.Store(id, exchange.ClosedOrder{Account: "1", Seq: 4, PublicOrder: exchange.PublicOrder{Status: exchange.Status{Canceled: 5}}})
+		db.orders.Store(id, exchange.ClosedOrder{Account: "1", Seq: 4,
+			PublicOrder: exchange.PublicOrder{Status: exchange.Status{Canceled: 5}}})
 	}
 	for i := range commands {
 		m.Recall(background, &commands[i], &results[i], 1000)
@@ -87,7 +90,8 @@ func TestRecallLoadsNoMoreThanIsAskedFor(t *testing.T) {
 	m := open(t, Options{Projection: db, History: db})
 	m.lastOrder.Store(10)
 	long := exchange.Status{Executions: make([]exchange.Execution, 500)}
-	db.orders.Store(exchange.OrderID(7), exchange.ClosedOrder{Account: "1", PublicOrder: exchange.PublicOrder{Status: long}})
+	db.orders.Store(exchange.OrderID(7), exchange.ClosedOrder{Account: "1",
+		PublicOrder: exchange.PublicOrder{Status: long}})
 	c, r := queryOf(7), exchange.Result{Reason: exchange.InHistory}
 	m.Recall(background, &c, &r, 100)
 	require.Len(t, r.Status.Executions, 100)
@@ -107,7 +111,8 @@ func TestReadyStopsAtARefThatOnlyTheHistoryMayKnow(t *testing.T) {
 	m.do(named("young", sell("A", 1, 5)))
 	stranger := old
 	stranger.Account = "99"
-	commands := []exchange.Command{buy("A", 1, 1), named("new", sell("A", 1, 5)), named("young", sell("A", 1, 5)), stranger, old, buy("A", 1, 1)}
+	commands := []exchange.Command{buy("A", 1, 1), named("new", sell("A", 1, 5)), named("young", sell("A", 1, 5)),
+		stranger, old, buy("A", 1, 1)}
 	require.Equal(t, 4, m.Ready(commands))
 	require.Equal(t, 4, m.Ready(commands[:4]))
 	require.Zero(t, db.tries.Load(), "it asks nobody")

@@ -47,7 +47,8 @@ func reasonsOf(results []exchange.Result) (reasons []string) {
 
 func TestACommandThatIsRepeatedIsAnsweredAgainAndNotDoneAgain(t *testing.T) {
 	m := open(t, Options{})
-	first := []exchange.Command{open3(exchange.Cash{Lo: 5}), place3("A", 9), named("o", sell("A", 4, 5)), named("o", buy("B", 2, 3))}
+	first := []exchange.Command{open3(exchange.Cash{Lo: 5}), place3("A", 9), named("o", sell("A", 4, 5)),
+		named("o", buy("B", 2, 3))}
 	want := m.all(first...)
 	require.Equal(t, []exchange.Result{{}, {}, {Order: 1}, {Order: 2}}, want)
 	appended := m.journal.Appended()
@@ -56,10 +57,14 @@ func TestACommandThatIsRepeatedIsAnsweredAgainAndNotDoneAgain(t *testing.T) {
 	require.Equal(t, appended, m.journal.Appended(), "nothing was done")
 	require.EqualValues(t, 5, m.Stats().RefsRepeated)
 
-	require.Equal(t, []string{"ref_used", "ref_used", "ref_used", "ref_used", "ref_used", "ref_used", "account_exists"}, reasonsOf(m.all(
-		open3(exchange.Cash{Lo: 6}), place3("A", 8), place3("B", 9), named("place", exchange.Command{Kind: exchange.PlaceOrder, Account: "3", Symbol: "A", Side: exchange.Sell, Shares: 9, Limit: 1}),
-		named("o", sell("A", 4, 6)), named("o", sell("B", 4, 5)), exchange.Command{Kind: exchange.OpenAccount, Account: "1", Ref: "late"})))
-	require.Equal(t, exchange.UnknownAccount, m.do(named("o", exchange.Command{Kind: exchange.PlaceOrder, Account: "9", Symbol: "A", Side: exchange.Buy, Shares: 1, Limit: 1})).Reason)
+	require.Equal(t, []string{"ref_used", "ref_used", "ref_used", "ref_used", "ref_used", "ref_used", "account_exists"},
+		reasonsOf(m.all(
+			open3(exchange.Cash{Lo: 6}), place3("A", 8), place3("B", 9), named("place",
+				exchange.Command{Kind: exchange.PlaceOrder, Account: "3", Symbol: "A", Side: exchange.Sell, Shares: 9, Limit: 1}),
+			named("o", sell("A", 4, 6)), named("o", sell("B", 4, 5)), exchange.Command{Kind: exchange.OpenAccount, Account: "1",
+				Ref: "late"})))
+	require.Equal(t, exchange.UnknownAccount, m.do(named("o", exchange.Command{Kind: exchange.PlaceOrder, Account: "9",
+		Symbol: "A", Side: exchange.Buy, Shares: 1, Limit: 1})).Reason)
 	require.Equal(t, appended, m.journal.Appended())
 }
 
@@ -81,13 +86,16 @@ func TestARepeatIsAnsweredThoughNothingNewIsTaken(t *testing.T) {
 	for n := range 14 {
 		require.Equal(t, exchange.OK, m.do(named(exchange.Ref(fmt.Sprint("r", n)), buy("A", 1, 1))).Reason)
 	}
-	require.Equal(t, []string{"database_behind", "ok", "ref_used"}, reasonsOf(m.all(named("new", buy("A", 1, 1)), named("r0", buy("A", 1, 1)), named("r1", buy("A", 2, 1)))))
+	require.Equal(t, []string{"database_behind", "ok", "ref_used"},
+		reasonsOf(m.all(named("new", buy("A", 1, 1)), named("r0", buy("A", 1, 1)), named("r1", buy("A", 2, 1)))))
 }
 
 func TestOrdersAreNamedByTheirRefs(t *testing.T) {
 	m := open(t, Options{})
-	got := m.all(named("s", sell("A", 10, 5)), named("b", buy("A", 4, 5)), queryRef("2", "s"), queryRef("1", "s"), queryRef("1", "b"),
-		named("c", buy("B", 3, 1)), cancelRef("1", "c"), cancelRef("1", "c"), queryRef("1", "c"), cancelRef("1", "b"), queryRef("9", "b"), cancelRef("2", "none"))
+	got := m.all(named("s", sell("A", 10, 5)), named("b", buy("A", 4, 5)), queryRef("2", "s"), queryRef("1", "s"),
+		queryRef("1", "b"),
+		named("c", buy("B", 3, 1)), cancelRef("1", "c"), cancelRef("1", "c"), queryRef("1", "c"), cancelRef("1", "b"),
+		queryRef("9", "b"), cancelRef("2", "none"))
 	fill := []exchange.Execution{{Shares: 4, Price: 5, Time: 77}}
 	canceled := exchange.Status{Canceled: 3, CanceledAt: 77}
 	require.Equal(t, []exchange.Result{
@@ -111,8 +119,10 @@ func TestOneOfManySessionsUsesARef(t *testing.T) {
 		running.Go(func() {
 			for n := range refs {
 				same := named(exchange.Ref(fmt.Sprint("same", n)), sell("A", 1, 5))
-				other := named(exchange.Ref(fmt.Sprint("other", n)), sell([]exchange.Symbol{"A", "B"}[s%2], exchange.Shares(1+s/4), 5))
-				placed := exchange.Command{Kind: exchange.DepositShares, Account: "2", Symbol: []exchange.Symbol{"B", "A"}[s%2], Deposited: exchange.Shares(1).Position(), Ref: exchange.Ref(fmt.Sprint("p", n))}
+				other := named(exchange.Ref(fmt.Sprint("other", n)), sell([]exchange.Symbol{"A", "B"}[s%2],
+					exchange.Shares(1+s/4), 5))
+				placed := exchange.Command{Kind: exchange.DepositShares, Account: "2", Symbol: []exchange.Symbol{"B", "A"}[s%2],
+					Deposited: exchange.Shares(1).Position(), Ref: exchange.Ref(fmt.Sprint("p", n))}
 				orders[s] = append(orders[s], m.all(same, other, placed)...)
 			}
 		})
@@ -288,10 +298,12 @@ func TestRefsLeaveMemoryOnceTheyAreProjected(t *testing.T) {
 		// Away: what the filter cannot exclude is refused, and nothing is done.
 		db.away.Store(true)
 		appended := m.journal.Appended()
-		require.Equal(t, []string{"ref_unavailable", "ref_unavailable", "ref_unavailable"}, reasonsOf(m.all(named(ref(0), buy("A", 1, 1)), cancelRef("1", ref(0)), queryRef("1", ref(0)))))
+		require.Equal(t, []string{"ref_unavailable", "ref_unavailable", "ref_unavailable"},
+			reasonsOf(m.all(named(ref(0), buy("A", 1, 1)), cancelRef("1", ref(0)), queryRef("1", ref(0)))))
 		require.Equal(t, appended, m.journal.Appended())
 		require.Equal(t, exchange.OrderID(many+1), m.do(named("last", buy("A", 1, 1))).Order, "it is in memory")
-		require.Equal(t, exchange.OK, m.do(named("first", exchange.Command{Kind: exchange.OpenAccount, Account: "77"})).Reason, "an account that did not exist has used no refs")
+		require.Equal(t, exchange.OK, m.do(named("first", exchange.Command{Kind: exchange.OpenAccount,
+			Account: "77"})).Reason, "an account that did not exist has used no refs")
 		require.Equal(t, exchange.OK, m.do(named("another one", buy("A", 1, 1))).Reason)
 	})
 }

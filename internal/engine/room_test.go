@@ -90,7 +90,8 @@ func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
 	require.Equal(t, exchange.NoRoom, why)
 	require.ErrorIs(t, m.Refusing(), journal.ErrNoRoom)
 	require.Greater(t, orders, 200)
-	for _, c := range []exchange.Command{sell("B", 1, 1), {Kind: exchange.OpenAccount, Account: "3"}, {Kind: exchange.MakeSymbol, Symbol: "C"},
+	for _, c := range []exchange.Command{sell("B", 1, 1), {Kind: exchange.OpenAccount, Account: "3"},
+		{Kind: exchange.MakeSymbol, Symbol: "C"},
 		{Kind: exchange.DepositShares, Symbol: "A", Account: "2", Deposited: exchange.Position{Lo: 1}}} {
 		require.Equal(t, exchange.NoRoom, m.do(c).Reason, c.Kind)
 	}
@@ -107,7 +108,8 @@ func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
 	require.Less(t, canceled, exchange.OrderID(orders), "and it ends")
 	require.NoError(t, m.journal.Err())
 	next := canceled + 1
-	require.Equal(t, exchange.AlreadyCanceled, m.do(cancelOf(1, "1")).Reason, "what a cancel would not do anyway is told as ever")
+	require.Equal(t, exchange.AlreadyCanceled, m.do(cancelOf(1, "1")).Reason,
+		"what a cancel would not do anyway is told as ever")
 	require.Equal(t, exchange.ForeignOrder, m.do(cancelOf(next, "2")).Reason)
 	require.Equal(t, exchange.Status{Open: 1}, m.do(queryOf(next)).Status, "the refused cancel has changed nothing")
 	require.Equal(t, exchange.Shares(1), m.do(queryOf(1)).Status.Canceled)
@@ -116,7 +118,8 @@ func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
 	m.freeDisk()
 	require.NoError(t, m.Refusing())
 	require.Equal(t, exchange.OK, m.do(cancelOf(next, "1")).Reason)
-	require.Equal(t, exchange.Result{Order: exchange.OrderID(orders + 1)}, m.do(buy("A", 1, 1)), "refused orders have used no id")
+	require.Equal(t, exchange.Result{Order: exchange.OrderID(orders + 1)}, m.do(buy("A", 1, 1)),
+		"refused orders have used no id")
 	for range 3 * orders {
 		require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
 	}
@@ -155,7 +158,8 @@ func TestAHoldThatFindsNoRoomIsNotSeen(t *testing.T) {
 	refused.Go(func() {
 		results := make([]exchange.Result, 1)
 		for range 200 {
-			if _, err := m.Execute(background, []exchange.Command{buy("A", all, 1)}, results); err != nil || results[0].Reason != exchange.TooManyFills && results[0].Reason != exchange.InsufficientFunds {
+			if _, err := m.Execute(background, []exchange.Command{buy("A", all, 1)}, results); err != nil ||
+				results[0].Reason != exchange.TooManyFills && results[0].Reason != exchange.InsufficientFunds {
 				t.Error(results[0].Reason, err)
 			}
 		}
@@ -197,7 +201,8 @@ func TestAHoldThatIsNeverSettledEndsWithTheJournal(t *testing.T) {
 		const all = 1000 * 1000
 		d, _ := m.shards.Load(exchange.Symbol("A"))
 		m.mu.Lock()
-		require.Equal(t, exchange.OK, m.ledger.Reserve(d.(*shard).instrument, exchange.NewOrder(0, m.ledger.Account("1"), exchange.Buy, all/2, 1)))
+		require.Equal(t, exchange.OK, m.ledger.Reserve(d.(*shard).instrument,
+			exchange.NewOrder(0, m.ledger.Account("1"), exchange.Buy, all/2, 1)))
 		m.mu.Unlock()
 		other := make(chan error, 1)
 		go func() {
@@ -222,7 +227,8 @@ func TestManySymbolsMeetTheFullDiskAtOnce(t *testing.T) {
 	m := cramped(t, 16<<10)
 	for n := range symbols {
 		m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: exchange.Symbol(fmt.Sprint("S", n))},
-			exchange.Command{Kind: exchange.DepositShares, Symbol: exchange.Symbol(fmt.Sprint("S", n)), Account: "2", Deposited: exchange.Shares(1e9).Position()})
+			exchange.Command{Kind: exchange.DepositShares, Symbol: exchange.Symbol(fmt.Sprint("S", n)), Account: "2",
+				Deposited: exchange.Shares(1e9).Position()})
 	}
 	for round := range rounds {
 		m.fillDisk()

@@ -76,7 +76,8 @@ func TestCloseEndsCallsOfManySessions(t *testing.T) {
 		var done atomic.Int64
 		for n := range 16 {
 			running.Go(func() {
-				commands := []exchange.Command{buy("A", 1, 1), buy("B", 1, 1), {Kind: exchange.MakeSymbol, Symbol: exchange.Symbol(fmt.Sprint("NEW", n))}}
+				commands := []exchange.Command{buy("A", 1, 1), buy("B", 1, 1),
+					{Kind: exchange.MakeSymbol, Symbol: exchange.Symbol(fmt.Sprint("NEW", n))}}
 				results := make([]exchange.Result, len(commands))
 				for err := error(nil); err == nil; done.Add(1) {
 					if _, err = m.Execute(background, commands, results); err != nil {
@@ -100,8 +101,10 @@ func TestAnEngineFindsTheOrdersOfTheStateThatItTakesOver(t *testing.T) {
 	m.all(sell("A", 10, 5), buy("B", 3, 5), buy("A", 4, 5))
 	m.Close()
 	m.Engine = New(Options{Journal: m.journal, State: m.State()})
-	got := m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"}, buy("C", 1, 7), cancelOf(1, "2"), cancelOf(2, "1"), cancelOf(4, "1"), queryOf(5))
-	require.Equal(t, []exchange.Shares{6, 3, 1}, []exchange.Shares{got[2].Status.Canceled, got[3].Status.Canceled, got[4].Status.Canceled})
+	got := m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"}, buy("C", 1, 7), cancelOf(1, "2"),
+		cancelOf(2, "1"), cancelOf(4, "1"), queryOf(5))
+	require.Equal(t, []exchange.Shares{6, 3, 1}, []exchange.Shares{got[2].Status.Canceled, got[3].Status.Canceled,
+		got[4].Status.Canceled})
 	require.Equal(t, exchange.UnknownOrder, got[5].Reason)
 }
 

@@ -34,14 +34,14 @@ func (j *Journal) ClaimMany(records, payload int) (wait <-chan struct{}, err err
 		r.charged += need
 		r.many += need
 		r.wanted = 0
-		rouse(j.allocator.look)
+		wakeUp(j.allocator.recheck)
 		return nil, nil
 	case ahead != nil:
 		r.wanted = 0
 		return nil, fmt.Errorf("%w: %w", ErrNoRoom, ahead)
 	}
 	r.wanted = max(r.wanted, need)
-	rouse(j.allocator.look)
+	wakeUp(j.allocator.recheck)
 	if r.grown == nil {
 		r.grown = make(chan struct{})
 	}
@@ -53,7 +53,7 @@ func (j *Journal) Forgo() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.room.wanted, j.room.ahead = 0, nil
-	rouse(j.allocator.look)
+	wakeUp(j.allocator.recheck)
 }
 
 // AppendMany is AppendClaimed for one of the records that ClaimMany has set room aside
@@ -70,7 +70,7 @@ func (j *Journal) Unclaim(records, payload int) {
 	defer j.mu.Unlock()
 	j.room.charged -= back
 	j.room.many -= back
-	rouse(j.allocator.look)
+	wakeUp(j.allocator.recheck)
 	j.wakeClaims()
 }
 

@@ -34,7 +34,7 @@ type allocator struct {
 	dir  string
 	size int64
 
-	look    chan struct{} // holds a value when what is due may have changed
+	recheck chan struct{} // holds a value when what is due may have changed
 	filled  chan struct{} // holds a value when ready may not be empty
 	refused chan error    // while there is none, says why
 
@@ -46,7 +46,7 @@ type allocator struct {
 
 // newAllocator begins to make the first segment.
 func newAllocator(j *Journal) *allocator {
-	a := &allocator{j: j, fs: j.fs, dir: j.dir, size: j.options.SegmentBytes, look: make(chan struct{}, 1),
+	a := &allocator{j: j, fs: j.fs, dir: j.dir, size: j.options.SegmentBytes, recheck: make(chan struct{}, 1),
 		filled: make(chan struct{}, 1), refused: make(chan error), quit: make(chan struct{}), ended: make(chan struct{})}
 	go a.run()
 	return a
@@ -98,7 +98,7 @@ func (a *allocator) rest(most time.Duration) {
 		over = timer.C
 	}
 	select {
-	case <-a.look:
+	case <-a.recheck:
 	case <-a.quit:
 	case <-over:
 		a.trim()
@@ -115,7 +115,7 @@ func (a *allocator) push(s spare) {
 		s.file = nil
 	}
 	a.ready = append(a.ready, s)
-	rouse(a.filled)
+	wakeUp(a.filled)
 }
 
 // pop takes the oldest spare, or the newest.
@@ -132,7 +132,7 @@ func (a *allocator) pop(newest bool) (s spare, ok bool) {
 	}
 	s, a.ready = a.ready[0], a.ready[1:]
 	if n > 1 {
-		rouse(a.filled)
+		wakeUp(a.filled)
 	}
 	return s, true
 }

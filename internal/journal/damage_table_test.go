@@ -41,7 +41,8 @@ type specimen struct {
 func newSpecimen(t *testing.T, end ending, want outcome) *specimen {
 	t.Helper()
 	options := Options{SegmentBytes: specimenBytes}
-	s := &specimen{t: t, whole: grownTo(t, end, specimenLast, options), other: grownTo(t, end, specimenLast, options), want: want}
+	s := &specimen{t: t, whole: grownTo(t, end, specimenLast, options), other: grownTo(t, end, specimenLast, options),
+		want: want}
 	var err error
 	s.segments, err = segments(s.whole, memDir)
 	require.NoError(t, err)
@@ -115,10 +116,16 @@ var damages = []struct {
 	outcome outcome
 	harm    func(s *specimen)
 }{
-	{"a byte of the last two records changed", []ending{closed, idle}, refusal, func(s *specimen) { s.flip(s.at[len(s.at)-3], s.at[len(s.at)-1]) }},
-	{"a byte of the record before the last changed", []ending{busy}, refusal, func(s *specimen) { s.flip(s.at[len(s.at)-3], s.at[len(s.at)-2]) }},
-	{"a byte of the last record changed", []ending{busy}, torn, func(s *specimen) { s.flip(s.at[len(s.at)-2], s.at[len(s.at)-1]) }},
-	{"a byte of the end mark changed", []ending{closed, idle}, complete, func(s *specimen) { s.flip(s.at[len(s.at)-1], s.at[len(s.at)-1]+recordHeader) }},
+	{"a byte of the last two records changed", []ending{closed, idle}, refusal,
+		func(s *specimen) { s.flip(s.at[len(s.at)-3], s.at[len(s.at)-1]) }},
+	{"a byte of the record before the last changed", []ending{busy}, refusal,
+		func(s *specimen) { s.flip(s.at[len(s.at)-3], s.at[len(s.at)-2]) }},
+	{"a byte of the last record changed", []ending{busy}, torn, func(s *specimen) {
+		s.flip(s.at[len(s.at)-2],
+			s.at[len(s.at)-1])
+	}},
+	{"a byte of the end mark changed", []ending{closed, idle}, complete,
+		func(s *specimen) { s.flip(s.at[len(s.at)-1], s.at[len(s.at)-1]+recordHeader) }},
 	{"a byte of the mark that the journal goes on changed", []ending{closed, idle, busy}, complete, func(s *specimen) {
 		first := s.segments[0]
 		at := records(s.t, first, s.whole.files[first.path].data)
@@ -127,8 +134,10 @@ var damages = []struct {
 		}
 	}},
 	{"a byte of a header changed", []ending{closed, idle, busy}, refusal, func(s *specimen) { s.flip(0, segmentHeader) }},
-	{"a sector of the last segment zeroed", []ending{closed, idle}, refusal, func(s *specimen) { s.zero(s.last.path, 0, s.at[len(s.at)-1]) }},
-	{"a sector of the last segment zeroed, but the last one", []ending{busy}, refusal, func(s *specimen) { s.zero(s.last.path, 0, sectorOf(s.at[len(s.at)-2])) }},
+	{"a sector of the last segment zeroed", []ending{closed, idle}, refusal,
+		func(s *specimen) { s.zero(s.last.path, 0, s.at[len(s.at)-1]) }},
+	{"a sector of the last segment zeroed, but the last one", []ending{busy}, refusal,
+		func(s *specimen) { s.zero(s.last.path, 0, sectorOf(s.at[len(s.at)-2])) }},
 	{"the last sector of the last segment zeroed", []ending{busy}, torn, func(s *specimen) {
 		end := s.at[len(s.at)-1]
 		s.zero(s.last.path, sectorOf(end-1), end)
@@ -181,7 +190,8 @@ var damages = []struct {
 	{"two segments swapped", []ending{closed, idle, busy}, refusal, func(s *specimen) {
 		s.each(func(i int, a segment) {
 			for _, b := range s.segments[:i] {
-				s.try(func(fs *memFS) { fs.files[a.path], fs.files[b.path] = fs.files[b.path], fs.files[a.path] }, a.path, " and ", b.path)
+				s.try(func(fs *memFS) { fs.files[a.path], fs.files[b.path] = fs.files[b.path], fs.files[a.path] }, a.path,
+					" and ", b.path)
 			}
 		})
 	}},
@@ -192,11 +202,14 @@ var damages = []struct {
 	}},
 	{"a segment copied under another name", []ending{closed, idle, busy}, refusal, func(s *specimen) {
 		s.each(func(_ int, seg segment) {
-			for _, first := range []uint64{2, s.last.first - 1, s.last.first + 1, specimenLast, specimenLast + 1, specimenLast + 2, 1 << 60} {
-				s.try(func(fs *memFS) { fs.put(segmentPath(memDir, first), fs.files[seg.path].data) }, seg.path, " as record ", first)
+			for _, first := range []uint64{2, s.last.first - 1, s.last.first + 1, specimenLast, specimenLast + 1,
+				specimenLast + 2, 1 << 60} {
+				s.try(func(fs *memFS) { fs.put(segmentPath(memDir, first), fs.files[seg.path].data) }, seg.path, " as record ",
+					first)
 			}
 			for _, name := range []string{"x", "1", "00000000000000000000", "99999999999999999999"} {
-				s.try(func(fs *memFS) { fs.put(filepath.Join(memDir, name+segmentSuffix), fs.files[seg.path].data) }, seg.path, " as ", name)
+				s.try(func(fs *memFS) { fs.put(filepath.Join(memDir, name+segmentSuffix), fs.files[seg.path].data) }, seg.path,
+					" as ", name)
 			}
 		})
 	}},

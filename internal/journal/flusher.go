@@ -20,8 +20,8 @@ func (j *Journal) newBatch(first uint64) *batch {
 	return b
 }
 
-// rouse sends to a channel that has room for one value, unless that is there.
-func rouse(wake chan<- struct{}) {
+// wakeUp sends to a channel that has room for one value, unless that is there.
+func wakeUp(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
 	default:
@@ -237,7 +237,7 @@ func (j *Journal) begin(spare spare, first uint64, put func([]byte) error) error
 	j.room.tail = spare.bytes - segmentHeader - recordHeader
 	if spare.ahead {
 		j.room.spares--
-		rouse(j.allocator.look)
+		wakeUp(j.allocator.recheck)
 	}
 	j.mu.Unlock()
 	old := j.current

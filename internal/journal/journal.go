@@ -96,7 +96,7 @@ type batch struct {
 func (b *batch) finish() {
 	close(b.done)
 	for _, wake := range b.notify {
-		rouse(wake)
+		wakeUp(wake)
 	}
 }
 
@@ -244,7 +244,7 @@ func (j *Journal) append(payload []byte, paid, many int64) (uint64, error) {
 	b.last++
 	b.bytes = appendRecord(b.bytes, b.last, b.first-1, payload)
 	j.appended.Store(b.last)
-	rouse(j.wake)
+	wakeUp(j.wake)
 	return b.last, nil
 }
 
@@ -291,7 +291,7 @@ func (j *Journal) Notify(seq uint64, wake chan<- struct{}) {
 			return
 		}
 	}
-	rouse(wake)
+	wakeUp(wake)
 }
 
 // RemoveBefore deletes the segments that hold only records before seq, but for
@@ -355,7 +355,7 @@ func (j *Journal) Close() error {
 	}
 	j.wakeClaims()
 	j.mu.Unlock()
-	rouse(j.wake)
+	wakeUp(j.wake)
 	<-j.flushed
 	if again {
 		return nil

@@ -187,7 +187,7 @@ func recoverDir(files fileSystem, dir string) (*recovered, file, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal: %w", err)
 	}
-	if err := errors.Join(r.settle(s, f), files.syncDir(dir), r.markRotation(files)); err != nil {
+	if err := errors.Join(r.rewriteLastBatch(s, f), files.syncDir(dir), r.markRotation(files)); err != nil {
 		return nil, nil, fmt.Errorf("journal: recover %s: %w", s.path, errors.Join(err, f.Close()))
 	}
 	return r, f, nil
@@ -206,11 +206,11 @@ func (r *recovered) checkEnd() error {
 	return nil
 }
 
-// settle writes the last batch once more, zeros behind it, and syncs. The batch
+// rewriteLastBatch writes the last batch once more, zeros behind it, and syncs. The batch
 // has to be written: the process before this one may have ended before it synced,
 // or because the sync failed, and then the kernel shows bytes that are not on the
 // disk and that another sync would not put there.
-func (r *recovered) settle(s segment, f file) error {
+func (r *recovered) rewriteLastBatch(s segment, f file) error {
 	end := r.marked(int(s.end))
 	written := len(bytes.TrimRight(r.bytes, "\x00"))
 	clear(r.bytes[end:])

@@ -52,7 +52,8 @@ func TestANewerSegmentIsRefusedWhereverItIs(t *testing.T) {
 			var refusal *VersionError
 			require.ErrorAs(t, err, &refusal)
 			require.Equal(t, VersionError{newer.path, Version + 1}, *refusal)
-			require.ErrorContains(t, err, fmt.Sprintf("has version %d and this program reads up to version %d", Version+1, Version))
+			require.ErrorContains(t, err, fmt.Sprintf("has version %d and this program reads up to version %d", Version+1,
+				Version))
 			require.Len(t, fs.files, len(before.files))
 			for path, f := range before.files {
 				require.True(t, bytes.Equal(f.data, fs.files[path].data), "%s is changed", path)
