@@ -19,14 +19,14 @@ func (s *Server) SetLimits(l Limits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.sessions {
-		c.rethink()
+		c.rereadLimits()
 	}
 }
 
-// rethink has a reader that waits look at the limits again. The server's must have been
+// rereadLimits has a reader that waits look at the limits again. The server's must have been
 // changed before. Who reads for another reason, to shake hands or to let the last reply
 // arrive, has a time of its own.
-func (c *session) rethink() {
+func (c *session) rereadLimits() {
 	c.readingMu.Lock()
 	defer c.readingMu.Unlock()
 	if c.reading {

@@ -24,9 +24,9 @@ const (
 	// it has a place among --max-connections meanwhile. What is over it is forgiven.
 	slowMax = time.Minute
 
-	// slowLookEvery is how often it is looked meanwhile whether the client is still
+	// slowCheckEvery is how often it is looked meanwhile whether the client is still
 	// there, and the limit still the same.
-	slowLookEvery = time.Second
+	slowCheckEvery = time.Second
 )
 
 // allowance says when all of a rate will be there again: the virtual scheduling of
@@ -143,7 +143,7 @@ func (c *session) slowDown(rate int64, n int) error {
 			c.clock.restart() // the client could do nothing meanwhile
 			return nil
 		}
-		timer := time.NewTimer(min(over, slowLookEvery))
+		timer := time.NewTimer(min(over, slowCheckEvery))
 		select {
 		case <-timer.C:
 		case <-ended:
@@ -156,16 +156,16 @@ func (c *session) slowDown(rate int64, n int) error {
 		}
 		if c.server.connectionRate.Load() != rate {
 			c.sent = allowance{} // of another rate
-		} else if err := c.look(); err != nil {
+		} else if err := c.checkPeer(); err != nil {
 			return err
 		}
 	}
 }
 
-// look returns io.EOF where the client is gone and left nothing to do, another error
+// checkPeer returns io.EOF where the client is gone and left nothing to do, another error
 // where it can be told nothing any more.
-func (c *session) look() error {
-	err := look(c.conn)
+func (c *session) checkPeer() error {
+	err := peerError(c.conn)
 	if err == io.EOF && (c.next != nil || c.frames.Buffered()) {
 		return nil
 	}

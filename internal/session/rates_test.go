@@ -168,7 +168,7 @@ func TestALimitThatChangesWakesWhoIsSlowedDown(t *testing.T) {
 			s.SetRates(next, 0)
 			c.send(query(1))
 			require.Equal(t, answer(1), c.reply())
-			require.LessOrEqual(t, time.Since(begun), slowLookEvery)
+			require.LessOrEqual(t, time.Since(begun), slowCheckEvery)
 		})
 	}
 }

@@ -53,9 +53,9 @@ type session struct {
 
 	late late // batches that wait for the history, or behind one
 
-	// now belongs to who pushes replies while none is unsent, and else to the writer; nil
+	// tryWriter belongs to who pushes replies while none is unsent, and else to the writer; nil
 	// where the connection cannot do that. The reader pushes, or answerLate while it runs.
-	now *immediate
+	tryWriter *tryWriter
 
 	readingMu sync.Mutex
 	reading   bool // frames, so that the read deadline is that of the limits
@@ -67,7 +67,7 @@ type session struct {
 func newSession(s *Server, conn net.Conn, codec Codec) *session {
 	c := &session{server: s, id: s.lastID.Add(1), conn: conn, codec: codec, forget: func() {},
 		unsent: newQueue(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
-	c.now = newImmediate(conn)
+	c.tryWriter = newTryWriter(conn)
 	c.late.moved = sync.NewCond(&c.late.mu)
 	c.clock = &deadlines{session: c, limits: s.limits.Load()}
 	frameBytesMax := s.options.FrameBytesMax
@@ -90,7 +90,7 @@ func (c *session) serve() {
 	if c.server.options.Tokens == nil {
 		c.server.proved(c)
 	}
-	defer context.AfterFunc(c.ctx, c.unsent.rouse)()
+	defer context.AfterFunc(c.ctx, c.unsent.wake)()
 	told := make(chan bool, 1)
 	go func() { told <- c.write() }()
 	reason := c.read()
@@ -231,15 +231,15 @@ func (c *session) arrived() {
 // push sends a reply at once, or hands it to the writer, who is roused once it may be
 // told, or when the session is cut off.
 func (c *session) push(r *reply) {
-	if c.sendNow(r) {
+	if c.trySend(r) {
 		return
 	}
 	seq := r.seq
 	c.unsent.push(r) // from here on it is the writer's
 	if seq == 0 || c.ctx.Err() != nil {
-		c.unsent.rouse()
+		c.unsent.wake()
 	} else {
-		c.server.exchange.Notify(seq, c.unsent.wake)
+		c.server.exchange.Notify(seq, c.unsent.woken)
 	}
 }
 
@@ -329,7 +329,7 @@ func (c *session) await(seq uint64) error {
 
 // sendWhole sends what is left of a reply, and waits for the client where it has to.
 func (c *session) sendWhole(r *reply) error {
-	if rest := c.untaken(r); len(rest) > 0 {
+	if rest := c.sendSome(r); len(rest) > 0 {
 		return c.transmit(rest)
 	}
 	return nil
