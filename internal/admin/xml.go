@@ -10,7 +10,7 @@ import (
 )
 
 // xmlHandler answers POST /xml. The status is 200 for every frame that was answered,
-// also where the answer is an error: as over TCP, the reply tells.
+// also if the answer is an error: as over TCP, the reply says so.
 type xmlHandler struct {
 	options Options
 	bodies  bodies

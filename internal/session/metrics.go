@@ -57,7 +57,7 @@ var limitOf = map[exchange.RejectReason]limit{
 	exchange.OpenOrdersExceeded:    limitOpenOrders,
 }
 
-// outcome is what a command came to, as the histogram of latencies tells it; the
+// outcome is what a command came to, as the histogram of latencies has it; the
 // counter of commands has each reason.
 type outcome uint8
 
@@ -88,7 +88,7 @@ type tally struct {
 }
 
 // Metrics are what sessions count. It is a prometheus.Collector, to be
-// registered by whoever wires the program, and may be used from any goroutine.
+// registered by the program, and may be used from any goroutine.
 type Metrics struct {
 	commands     *prometheus.CounterVec
 	frames       prometheus.Counter
@@ -241,7 +241,7 @@ func (m *Metrics) executed(b *batch, r *reply) {
 // outcome returns what n commands came to, and counts the limit that they ran into.
 func (m *Metrics) outcome(r exchange.RejectReason, n int) outcome {
 	if r == exchange.OK {
-		return outcomeOK // mostly; spares the look into the map
+		return outcomeOK // mostly; spares the search in the map
 	}
 	if l, ok := limitOf[r]; ok {
 		m.byLimit[l].Add(float64(n))

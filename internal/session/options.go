@@ -29,10 +29,10 @@ type Options struct {
 	UnsentBytesMax   int // bytes of those replies; one larger reply waits alone; 64 KiB
 
 	TLS    *tls.Config  // how connections are encrypted; nil for not at all
-	Tokens *auth.Tokens // who may do what; nil where nobody has to prove anything
+	Tokens *auth.Tokens // who may do what; nil if nobody has to prove anything
 
 	Log     *slog.Logger // a line for each connection in trouble, none for orders; nil means no log
-	Metrics *Metrics     // nil means that nobody looks
+	Metrics *Metrics     // nil means that nobody reads them
 }
 
 func (o *Options) setDefaults() {
@@ -113,7 +113,7 @@ const (
 	lingerBytesMax = 64 << 20
 
 	// writeBytesMax is what a client has WriteTimeout to take. A long reply is
-	// written in such pieces, so that a slow client is told from a stuck one. For
+	// written in such pieces, so that a slow client differs from a stuck one. For
 	// each it has writePieceTime more to take the whole reply, beside WriteTimeout.
 	writeBytesMax  = 64 << 10
 	writePieceTime = 2 * time.Second

@@ -10,9 +10,9 @@ import (
 type queue struct {
 	lenMax, bytesMax int
 
-	// woken lets the taker go on, who waits while the queue is empty. Pushing does not
-	// send to it: a reply can rarely be told when it is pushed, and waking the taker to
-	// wait for that costs a switch. Who pushes sees to it that somebody sends, later.
+	// woken lets the taker go on, which waits while the queue is empty. Pushing does not
+	// send to it: a reply is rarely durable when it is pushed, and waking the taker to
+	// wait for that costs a switch. The pusher sees to it that somebody sends, later.
 	woken chan struct{}
 
 	// mu guards what follows. The pusher waits on room.
@@ -42,7 +42,7 @@ func (q *queue) push(r *reply) {
 	q.bytes += len(r.bytes)
 }
 
-// wake lets the taker look at the queue.
+// wake has the taker go on.
 func (q *queue) wake() {
 	select {
 	case q.woken <- struct{}{}:
@@ -50,8 +50,8 @@ func (q *queue) wake() {
 	}
 }
 
-// front returns the oldest reply, which stays in the queue. Where there is none, it
-// waits to be roused. It returns nil once the queue is closed and empty.
+// front returns the oldest reply, which stays in the queue. If there is none, it
+// waits to be woken. It returns nil once the queue is closed and empty.
 func (q *queue) front() *reply {
 	for {
 		q.mu.Lock()
@@ -96,7 +96,7 @@ func (q *queue) close() {
 	q.wake()
 }
 
-// silence returns since when no reply has waited, the zero time where none ever
+// silence returns since when no reply has waited, the zero time if none ever
 // did. It returns false while one waits.
 func (q *queue) silence() (since time.Time, ok bool) {
 	q.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// trySend sends a reply that may be told, where none waits before it: a switch to the
+// trySend sends a reply that is durable, if none waits before it: a switch to the
 // writer costs more than most of what a query does. The client must have room for it.
 // What it has no room for is left to the writer, so that the reader never waits here.
 func (c *session) trySend(r *reply) bool {
@@ -64,7 +64,7 @@ func newTryWriter(conn net.Conn) *tryWriter {
 	return w
 }
 
-// write returns how many bytes the connection has taken, 0 where it has failed.
+// write returns how many bytes the connection has taken, 0 if it has failed.
 func (w *tryWriter) write(bytes []byte) int {
 	w.rest, w.sent = bytes, 0
 	_ = w.raw.Write(w.try) // a deadline that has passed is no matter: 0 were taken

@@ -3,7 +3,7 @@ package wire
 import "strings"
 
 // DecodeAuth returns the token of a frame <auth token="T"/>, by which a client proves
-// who it is where the exchange asks for that. ok is false for every other frame.
+// who it is if the exchange asks for that. ok is false for every other frame.
 func DecodeAuth(frame []byte) (token string, ok bool) {
 	root, err := parseDocument(frame, 1)
 	if err != nil || root.name != "auth" || onlyAttributes(root, "token") != nil || noContent(root) != nil {

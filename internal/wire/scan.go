@@ -13,7 +13,7 @@ var declarations = [...]string{
 	`<?xml version="1.0"?>`,
 }
 
-// scan decodes the frame into the request, which is empty. Where it returns false it
+// scan decodes the frame into the request, which is empty. If it returns false it
 // has given up, and what it left in the request means nothing. Each method below reads
 // one element whose name has just been read, and returns false to give up.
 func (s *scanner) scan() bool {
