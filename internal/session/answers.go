@@ -117,8 +117,9 @@ func (a *answers) appendStatus(i int, c *engine.Request, r *exchange.Result) (re
 	}
 	a.count()
 	id := c.Names(r)
-	return exchange.Refusal{Reason: exchange.ReplyTooLong, Text: fmt.Sprintf("what order %d has executed takes more than %d bytes; "+
-		"read it in pages, from /api/v1/orders/%d?after=0 on, or in the database", id, most, id)}
+	return exchange.Refusal{Reason: exchange.ReplyTooLong,
+		Text: fmt.Sprintf("what order %d has executed takes more than %d bytes; "+
+			"read it in pages, from /api/v1/orders/%d?after=0 on, or in the database", id, most, id)}
 }
 
 // size returns how many bytes the reply to the frame has.

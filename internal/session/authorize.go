@@ -103,7 +103,8 @@ func (c *session) refuseToken(why error) (told bool) {
 	defer cancel()
 	defer context.AfterFunc(c.server.accepting, cancel)()
 	told, slowed := c.server.options.Tokens.Wrong(ctx, c.conn.RemoteAddr().String())
-	c.log(slog.LevelInfo, "a connection shows no token that is taken", 0, slog.Any("error", why), slog.Bool("slowed", slowed))
+	c.log(slog.LevelInfo, "a connection shows no token that is taken", 0, slog.Any("error", why),
+		slog.Bool("slowed", slowed))
 	return told
 }
 

@@ -102,8 +102,10 @@ type Server struct {
 // New returns a server that does not listen yet. Shutdown ends it.
 func New(x Exchange, o Options) *Server {
 	o.setDefaults()
-	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{}), bearers: make(map[string]int), accounts: newAccountRates()}
-	s.limits.Store(&Limits{ConnectionsMax: o.ConnectionsMax, IdleTimeout: o.IdleTimeout, FrameTimeout: o.FrameTimeout, WriteTimeout: o.WriteTimeout})
+	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{}), bearers: make(map[string]int),
+		accounts: newAccountRates()}
+	s.limits.Store(&Limits{ConnectionsMax: o.ConnectionsMax, IdleTimeout: o.IdleTimeout, FrameTimeout: o.FrameTimeout,
+		WriteTimeout: o.WriteTimeout})
 	s.batches.New = func() any { return newBatch(s) }
 	s.replies.New = func() any { return new(reply) }
 	eighth := int64(o.MemoryMax / 8)

@@ -24,7 +24,8 @@ const (
 
 // textNoMemory is what the client of a large frame is told that was not done.
 func textNoMemory(waited time.Duration) string {
-	return fmt.Sprintf("the exchange had no memory for a frame of this size for %s; try again later, or with smaller frames", waited)
+	return fmt.Sprintf("the exchange had no memory for a frame of this size for %s; try again later, or with smaller "+
+		"frames", waited)
 }
 
 // session is one connection.
@@ -253,7 +254,8 @@ func (c *session) explain(err error) (reason string) {
 	case c.ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ""
 	case c.tokenEnded():
-		c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String("token", c.grant.ID), slog.Any("error", c.grant.Err()))
+		c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String("token", c.grant.ID),
+			slog.Any("error", c.grant.Err()))
 		return c.grant.Err().Error() + "; nothing that was sent after the last reply was done"
 	case errors.As(err, &bad):
 		l, reason = limitLengthLine, bad.Error()
@@ -273,7 +275,8 @@ func (c *session) explain(err error) (reason string) {
 		l, reason = limitIdle, fmt.Sprintf("nothing was sent for %s", patience.IdleTimeout)
 	}
 	o.Metrics.hit(l)
-	c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String(LimitKey, limitNames[l]), slog.String("reason", reason))
+	c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String(LimitKey, limitNames[l]),
+		slog.String("reason", reason))
 	return reason
 }
 

@@ -21,7 +21,8 @@ func AppendAuth(dst []byte, token string) []byte {
 // TextUnauthorized is the error that everybody gets who shows no token that is taken,
 // whatever is wrong with it. Clients tell it by its text, and no other error that comes
 // in its place is about the token: those pass by themselves.
-const TextUnauthorized = `this exchange takes <auth token="…"/> as the first frame, with a token that is known and has not ended`
+const TextUnauthorized = `this exchange takes <auth token="…"/> as the first frame, with a token that is known ` +
+	`and has not ended`
 
 // textUnknownAuth begins the error of an exchange that asks for no token.
 const textUnknownAuth = "unknown root element <auth>"

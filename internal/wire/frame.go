@@ -163,10 +163,12 @@ func (f *FrameReader) parseLength() (length, n int, err error) {
 	case len(end) == 0 && len(line) == 1: // a carriage return, whose line feed may follow
 		return 0, 0, nil
 	case digits == 0 || end[0] != '\n':
-		return 0, 0, &FrameError{Text: "a frame begins with its length in bytes, alone on a line, not with " + quoteBytes(line)}
+		return 0, 0, &FrameError{Text: "a frame begins with its length in bytes, alone on a line, not with " +
+			quoteBytes(line)}
 	case length > f.max:
 		size := clip(string(bytes.TrimLeft(line[:digits], "0")))
-		return 0, 0, &FrameError{TooLarge: true, Text: fmt.Sprintf("a frame of %s bytes is over the limit of %d", size, f.max)}
+		text := fmt.Sprintf("a frame of %s bytes is over the limit of %d", size, f.max)
+		return 0, 0, &FrameError{TooLarge: true, Text: text}
 	}
 	return length, len(line) - len(end) + 1, nil
 }

@@ -78,7 +78,8 @@ func (s *scanner) order(account exchange.AccountID) bool {
 	s.echo(` sym="`, s.sym)
 	s.echo(` amount="`, s.amount)
 	s.echo(` limit="`, s.limit)
-	s.r.do(exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: s.r.lastSymbol, Side: side, Shares: shares, Limit: limit}, nil)
+	s.r.do(exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: s.r.lastSymbol, Side: side,
+		Shares: shares, Limit: limit}, nil)
 	return s.echoRef()
 }
 
@@ -183,6 +184,7 @@ func (s *scanner) placement(made int, sym []byte) bool {
 	}
 	s.echo(` sym="`, sym)
 	s.echo(` id="`, s.id)
-	s.r.doIn(made, exchange.Command{Kind: exchange.PlaceShares, Account: s.r.lastAccount, Symbol: s.r.lastSymbol, Placed: placed}, nil)
+	s.r.doIn(made, exchange.Command{Kind: exchange.PlaceShares, Account: s.r.lastAccount, Symbol: s.r.lastSymbol,
+		Placed: placed}, nil)
 	return s.echoRef()
 }
