@@ -10,7 +10,7 @@ import (
 )
 
 // xmlHandler answers POST /xml. The status is 200 for every frame that was answered,
-// also where the answer is an error: as over TCP, the reply tells.
+// also if the answer is an error: as over TCP, the reply says so.
 type xmlHandler struct {
 	options Options
 	bodies  bodies
@@ -62,7 +62,9 @@ func (h *xmlHandler) answer(w http.ResponseWriter, r *http.Request, xml []byte, 
 		if r.Context().Err() == nil { // the client is still there, so it is the exchange
 			h.options.Log.Error("a request over HTTP is not answered", "request", id, "client", r.RemoteAddr, "error", err)
 		}
-		h.refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("the exchange is stopping; whether the request was done is known after it has started again (request %d)", id))
+		h.refuse(w, http.StatusServiceUnavailable,
+			fmt.Sprintf("the exchange is stopping; whether the request was done is known after it has started again "+
+				"(request %d)", id))
 	}
 }
 

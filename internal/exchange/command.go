@@ -1,9 +1,9 @@
 package exchange
 
-// CommandKind tells what a Command asks.
+// CommandKind says what a Command asks.
 type CommandKind uint8
 
-// The commands. Each is one element of the protocol, but for MakeSymbol, which
+// The commands. Each is one element of the protocol, except MakeSymbol, which
 // every <symbol> asks once, before its accounts, and for ShowOrder, which the
 // protocol does not have: it asks for an order without being an account.
 const (
@@ -97,7 +97,7 @@ type Execution struct {
 	Time   int64 // nanoseconds since the Unix epoch
 }
 
-// ClosedOrder is an order that has nothing open any more, as history tells it.
+// ClosedOrder is an order that has nothing open any more, as history has it.
 type ClosedOrder struct {
 	Account AccountID
 	Seq     uint64 // of the record that accepted it, 0 if it is older than history

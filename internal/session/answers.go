@@ -9,7 +9,7 @@ import (
 )
 
 // answers makes the replies to the frames of a batch, place by place. What a query asks
-// for may be large, so each is looked at when its turn comes: orders that are only in
+// for may be large, so each is considered when its turn comes: orders that are only in
 // the history are fetched one by one, and a reply that has become long enough answers no
 // further query. Everything else is answered always: it has been done. So a reply has at
 // most ReplyBytesMax, and what its frame makes the codec repeat.
@@ -91,7 +91,7 @@ func (a *answers) tell(ctx context.Context, i int, c *engine.Request, r *exchang
 	return refusal
 }
 
-// appendStatus appends what tells executions. If it is too long it appends nothing, and
+// appendStatus appends an answer with executions. If it is too long it appends nothing, and
 // returns why.
 func (a *answers) appendStatus(i int, c *engine.Request, r *exchange.Result) (refusal exchange.Refusal) {
 	most := a.server.options.ReplyBytesMax
@@ -117,8 +117,9 @@ func (a *answers) appendStatus(i int, c *engine.Request, r *exchange.Result) (re
 	}
 	a.count()
 	id := c.Names(r)
-	return exchange.Refusal{Reason: exchange.ReplyTooLong, Text: fmt.Sprintf("what order %d has executed takes more than %d bytes; "+
-		"read it in pages, from /api/v1/orders/%d?after=0 on, or in the database", id, most, id)}
+	return exchange.Refusal{Reason: exchange.ReplyTooLong,
+		Text: fmt.Sprintf("what order %d has executed takes more than %d bytes; "+
+			"read it in pages, from /api/v1/orders/%d?after=0 on, or in the database", id, most, id)}
 }
 
 // size returns how many bytes the reply to the frame has.

@@ -33,7 +33,8 @@ func statuses(executions int, order int) string {
 }
 
 func tooLong(order, limit int) string {
-	return fmt.Sprintf(`<error id="%d">the reply to this frame is over %d bytes; ask for this order in another frame</error>`, order, limit)
+	return fmt.Sprintf(`<error id="%d">the reply to this frame is over %d bytes; ask for this order in another `+
+		`frame</error>`, order, limit)
 }
 
 func TestAReplyThatIsLongEnoughAnswersNoFurtherQuery(t *testing.T) {
@@ -91,9 +92,11 @@ func TestACancelThatIsTooLongToTellSaysThatItIsDone(t *testing.T) {
 	c := dial(t, l)
 	c.send(frame(`<transactions id="1"><cancel id="1"/><query id="9"/></transactions>`))
 	tooLong := func(order int) string {
-		return fmt.Sprintf(`what order %d has executed takes more than 4000 bytes; read it in pages, from /api/v1/orders/%d?after=0 on, or in the database</error>`, order, order)
+		return fmt.Sprintf(`what order %d has executed takes more than 4000 bytes; read it in pages, from `+
+			`/api/v1/orders/%d?after=0 on, or in the database</error>`, order, order)
 	}
-	require.Equal(t, `<results><error id="1">order 1 is canceled; `+tooLong(1)+`<error id="9">`+tooLong(9)+`</results>`, c.reply())
+	require.Equal(t, `<results><error id="1">order 1 is canceled; `+tooLong(1)+`<error id="9">`+tooLong(9)+`</results>`,
+		c.reply())
 	require.Equal(t, 1.0, testutil.ToFloat64(m.commands.WithLabelValues("cancel", "ok")))
 	require.Equal(t, 1.0, testutil.ToFloat64(m.commands.WithLabelValues("query", "reply_too_long")))
 	require.Equal(t, 1.0, testutil.ToFloat64(m.byLimit[limitReply]), "once a reply")
@@ -105,7 +108,8 @@ func TestOrdersThatAreOnlyInTheDatabaseAreFetchedOneByOne(t *testing.T) {
 	start(t, l, x, Options{ReplyBytesMax: 9000})
 	c := dial(t, l)
 	c.send(asking("", 4, 3, 2, 1), query(1))
-	require.Equal(t, "<results>"+statuses(100, 4)+statuses(100, 3)+tooLong(2, 9000)+tooLong(1, 9000)+"</results>", c.reply())
+	require.Equal(t, "<results>"+statuses(100, 4)+statuses(100, 3)+tooLong(2, 9000)+tooLong(1, 9000)+"</results>",
+		c.reply())
 	require.Equal(t, "<results>"+statuses(100, 1)+"</results>", c.reply())
 	require.Equal(t, []int{3, 2, 1}, x.recalled, "behind one that is not answered none is fetched")
 }
@@ -116,7 +120,8 @@ func TestADatabaseThatDoesNotAnswerIsAskedOnce(t *testing.T) {
 	start(t, l, x, Options{BatchFramesMax: 1})
 	c := dial(t, l)
 	gone := func(order int) string {
-		return fmt.Sprintf(`<error id="%d">order %d was closed long ago, and the database that knows it does not answer now</error>`, order, order)
+		return fmt.Sprintf(`<error id="%d">order %d was closed long ago, and the database that knows it does not answer `+
+			`now</error>`, order, order)
 	}
 	c.send(asking("", 1, 2, 4, 3))
 	require.Equal(t, "<results>"+gone(1)+gone(2)+statuses(0, 4)+gone(3)+"</results>", c.reply())

@@ -24,7 +24,7 @@ const (
 // errTokenEnded says that a session's token has ended while it read.
 var errTokenEnded = errors.New("session: the token has ended")
 
-// secure does the handshake where the server speaks TLS, and reports whether there is a
+// secure does the handshake if the server speaks TLS, and reports whether there is a
 // client to talk to. A server that shuts down ends it.
 func (c *session) secure() bool {
 	conn, ok := c.conn.(*tls.Conn)
@@ -51,8 +51,8 @@ func (c *session) cutOff() {
 	conn.Close()
 }
 
-// prove reads the frame with the token where the server asks for one, and keeps what
-// it allows. ok is false where the session ends, reason is then as read's.
+// prove reads the frame with the token if the server asks for one, and keeps what
+// it allows. ok is false if the session ends, reason is then as read's.
 func (c *session) prove() (reason string, ok bool) {
 	tokens := c.server.options.Tokens
 	if tokens == nil {
@@ -103,7 +103,8 @@ func (c *session) refuseToken(why error) (told bool) {
 	defer cancel()
 	defer context.AfterFunc(c.server.accepting, cancel)()
 	told, slowed := c.server.options.Tokens.Wrong(ctx, c.conn.RemoteAddr().String())
-	c.log(slog.LevelInfo, "a connection shows no token that is taken", 0, slog.Any("error", why), slog.Bool("slowed", slowed))
+	c.log(slog.LevelInfo, "a connection shows no token that is taken", 0, slog.Any("error", why),
+		slog.Bool("slowed", slowed))
 	return told
 }
 
@@ -134,14 +135,14 @@ func (c *session) tokenEnded() bool { return c.grant != nil && c.grant.Err() != 
 
 // judge says which commands are done. It is for one batch.
 type judge struct {
-	grant    *auth.Grant // nil where nobody needs one
+	grant    *auth.Grant // nil if nobody needs one
 	accounts *accountRates
 	rate     int64 // of accounts, 0 for no limit
 	now      time.Time
 	metrics  *Metrics
 }
 
-// judgeOf returns the judge of a batch that arrives now, nil where all is allowed.
+// judgeOf returns the judge of a batch that arrives now, nil if all is allowed.
 func (s *Server) judgeOf(grant *auth.Grant) *judge {
 	rate := s.accountRate.Load()
 	if grant == nil && rate == 0 {

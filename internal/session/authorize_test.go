@@ -63,7 +63,8 @@ func TestAClientThatShowsItsTokenIsServed(t *testing.T) {
 	require.Equal(t, taken, c.reply())
 	require.Equal(t, `<results><created id="7"/></results>`, c.reply())
 	require.Equal(t, answer(1), c.reply())
-	require.Equal(t, errorReply("unknown root element <auth>, only <create> and <transactions> are known"), c.reply(), "who it is stays")
+	require.Equal(t, errorReply("unknown root element <auth>, only <create> and <transactions> are known"), c.reply(),
+		"who it is stays")
 	require.Equal(t, answer(2), c.reply())
 }
 
@@ -164,17 +165,23 @@ func TestATokenIsForItsAccountsAlone(t *testing.T) {
 	s := start(t, l, x, Options{Tokens: k.tokens})
 	c := dial(t, l)
 	ask := func(account string) string {
-		return frame(fmt.Sprintf(`<transactions id="%s"><query id="1"/><order sym="S" amount="1" limit="1"/><cancel id="2"/></transactions>`, account))
+		return frame(fmt.Sprintf(`<transactions id="%s"><query id="1"/><order sym="S" amount="1" limit="1"/>`+
+			`<cancel id="2"/></transactions>`, account))
 	}
-	c.send(authFrame(token), ask("2"), frame(`<create><account id="1" balance="5"/><symbol sym="S"><account id="1">5</account></symbol><symbol sym="T"/></create>`), query(1))
+	c.send(authFrame(token), ask("2"), frame(`<create><account id="1" balance="5"/><symbol sym="S">`+
+		`<account id="1">5</account></symbol><symbol sym="T"/></create>`), query(1))
 	require.Equal(t, taken, c.reply())
 	const no = "the token of this connection is not for account 2"
-	require.Equal(t, `<results><error id="1">`+no+`</error><error sym="S" amount="1" limit="1">`+no+`</error><error id="2">`+no+`</error></results>`, c.reply())
+	require.Equal(t, `<results><error id="1">`+no+`</error><error sym="S" amount="1" limit="1">`+no+`</error><error `+
+		`id="2">`+no+`</error></results>`, c.reply())
 	const create = "&lt;create&gt; needs a token of scope admin"
-	require.Equal(t, `<results><error id="1">`+create+`</error><error sym="S" id="1">`+create+`</error><error sym="T">`+create+`</error></results>`, c.reply())
+	require.Equal(t, `<results><error id="1">`+create+`</error><error sym="S" id="1">`+create+
+		`</error><error sym="T">`+create+`</error></results>`, c.reply())
 	require.Equal(t, answer(1), c.reply())
-	c.send(frame(`<create><symbol sym="` + strings.Repeat("?", 100_000) + `"><account id="1">5</account><x/></symbol></create>`))
-	require.Equal(t, `<results><error>`+create+`</error><error>`+create+`</error></results>`, c.reply(), "rights come before what is wrong")
+	c.send(frame(`<create><symbol sym="` + strings.Repeat("?", 100_000) +
+		`"><account id="1">5</account><x/></symbol></create>`))
+	require.Equal(t, `<results><error>`+create+`</error><error>`+create+`</error></results>`, c.reply(),
+		"rights come before what is wrong")
 	require.Equal(t, 1, x.executed())
 	require.Equal(t, 7.0, testutil.ToFloat64(s.options.Metrics.authDenied), "commands, of which two make symbols")
 	require.Equal(t, 2.0, testutil.ToFloat64(s.options.Metrics.malformed))

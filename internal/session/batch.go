@@ -34,7 +34,7 @@ type batch struct {
 	late     int64     // of Server.recalling
 	executed time.Time // when it was, if it is answered late
 	large    bool      // one frame, of more than a connection has memory for
-	memory   *memory   // the server's that it takes of, where it is large
+	memory   *memory   // the server's that it takes of, if it is large
 	held     int64     // of memory
 	answers  answers
 	clock    stageClock
@@ -62,7 +62,7 @@ func (s *Server) takeBatch(c Codec) *batch {
 	return b
 }
 
-// hold waits for the memory of a batch's first frame, where that is more than a
+// hold waits for the memory of a batch's first frame, if that is more than a
 // connection has for itself. The error is errNoMemory, or ctx's.
 func (s *Server) hold(ctx context.Context, b *batch, memory int) (err error) {
 	b.memory = s.working
@@ -130,9 +130,9 @@ func (b *batch) admit(c *exchange.Command) (refusal exchange.Refusal) {
 	return refusal
 }
 
-// execute does the commands of all frames, in their order. The replies may be told
+// execute does the commands of all frames, in their order. The replies may be sent
 // once seq is durable; a batch without commands tells nothing and has seq 0. An
-// error is the exchange's, or ctx's: then nothing may be told.
+// error is the exchange's, or ctx's: then nothing of it may be seen.
 func (s *Server) execute(ctx context.Context, b *batch) (seq uint64, err error) {
 	if n := len(b.commands); cap(b.results) < n {
 		b.results = make([]exchange.Result, n)
@@ -199,11 +199,11 @@ type reply struct {
 	sent    int       // bytes that were sent without waiting
 	durable bool      // as the reader has found
 	begun   time.Time // when the first frame of the batch was whole
-	frame   uint64    // number of the last one that it answers, 0 where it answers none
+	frame   uint64    // number of the last one that it answers, 0 if it answers none
 	last    bool      // says why the connection is closed; answers no frame
 
 	memory *memory // the server's that it takes of
-	held   int64   // of memory, where bytes are many
+	held   int64   // of memory, if bytes are many
 
 	tallies []tally // of the batch's commands, in its last reply
 	clock   stageClock

@@ -39,7 +39,8 @@ func (null) Notify(_ uint64, wake chan<- struct{}) {
 	}
 }
 
-const order = `<?xml version="1.0" encoding="UTF-8"?><transactions id="1"><order sym="SPY" amount="100" limit="145.67"/></transactions>`
+const order = `<?xml version="1.0" encoding="UTF-8"?><transactions id="1">` +
+	`<order sym="SPY" amount="100" limit="145.67"/></transactions>`
 
 // BenchmarkRoundTrip is one order and its reply over loopback, with an exchange that
 // does nothing: what the session and the protocol cost.
@@ -97,7 +98,8 @@ func BenchmarkRoundTripProtected(b *testing.B) {
 					require.Equal(b, taken, c.reply())
 				}
 				requests := []byte(strings.Repeat(frame(order), frames))
-				replies := make([]byte, frames*len(frame(`<results><opened sym="SPY" amount="100" limit="145.67" id="0"/></results>`)))
+				replies := make([]byte, frames*len(frame(`<results><opened sym="SPY" amount="100" limit="145.67" id="0"/>`+
+					`</results>`)))
 				b.ReportAllocs()
 				for b.Loop() {
 					if _, err := c.Write(requests); err != nil {

@@ -230,7 +230,8 @@ func TestOverloadConnectionsThatOpenAndDropLeaveNothingBehind(t *testing.T) {
 // openAndDrop connects n times and drops the connection after something or other.
 func openAndDrop(t *testing.T, l net.Listener, n int) {
 	const workers = 4
-	sent := []string{"", "5", "100\n<transactions", query(1), query(1) + query(2), frame("<create"), "nonsense\n", "100000\n" + strings.Repeat(" ", 70_000)}
+	sent := []string{"", "5", "100\n<transactions", query(1), query(1) + query(2), frame("<create"), "nonsense\n",
+		"100000\n" + strings.Repeat(" ", 70_000)}
 	var dropping sync.WaitGroup
 	for worker := range workers {
 		dropping.Go(func() {

@@ -12,16 +12,16 @@ import (
 // single bytes or blank lines win nothing. The session's reader alone uses it.
 type deadlines struct {
 	session *session
-	idle    time.Time // until when a frame must have begun, as far as was looked; zero before the first read
-	prove   time.Time // until when the client must have shown its token; zero where it need not, and after
-	frame   time.Time // until when the begun frame must be here; zero where none has begun
+	idle    time.Time // until when a frame must have begun, as far as is known; zero before the first read
+	prove   time.Time // until when the client must have shown its token; zero if it need not, and after
+	frame   time.Time // until when the begun frame must be here; zero if none has begun
 	drained time.Time // until when a session of a server that shuts down reads; zero before that
 	armed   time.Time // what the connection's read deadline is, as far as we set it
 	limits  *Limits   // which idle and frame come from
 }
 
 // rearm lets the time for the next frame begin with the next read. The idle time is
-// only looked at when it is over: it then counts anew from the last reply (prolong),
+// only checked when it is over: it then counts anew from the last reply (prolong),
 // so that a busy connection does not set a timer for each frame.
 func (d *deadlines) rearm() { d.frame = time.Time{} }
 
@@ -43,8 +43,8 @@ func (d *deadlines) Read(p []byte) (int, error) {
 	}
 }
 
-// early reports whether the deadline that ended a read was not the client's: whoever
-// changes limits sets one that is over, also where the reader has the limits already.
+// early reports whether the deadline that ended a read was not the client's: a change
+// of limits sets one that is over, also if the reader has the limits already.
 func (d *deadlines) early() bool {
 	s := d.session
 	if s.ctx.Err() != nil || s.server.isDraining() || s.tokenEnded() || !time.Now().Before(d.armed) {
@@ -68,7 +68,7 @@ func (d *deadlines) prolong() bool {
 	return true
 }
 
-// idleSince returns when the client began to be idle: now, where it is owed a reply.
+// idleSince returns when the client began to be idle: now, if it is owed a reply.
 func (d *deadlines) idleSince() time.Time {
 	if since, silent := d.session.unsent.silence(); silent && !d.session.late.busy.Load() {
 		return since
@@ -91,13 +91,13 @@ func (d *deadlines) relimit() bool {
 		d.frame = d.frame.Add(now.FrameTimeout - d.limits.FrameTimeout)
 	}
 	d.limits = now
-	d.armed = time.Time{} // whoever changed them has set another one
+	d.armed = time.Time{} // who changed them has set another one
 	return true
 }
 
-// arm sets the connection's read deadline. Whoever wants to end the reading sets
-// its own deadline after it has said so in the server's or the session's context, and
-// so does whoever changes limits. So these are looked at after the deadline was set,
+// arm sets the connection's read deadline. Code that wants to end the reading sets
+// a deadline of its own after it has said so in the server's or the session's context, and
+// so does a change of limits. So these are checked after the deadline was set,
 // and none can be missed.
 func (d *deadlines) arm() error {
 	c := d.session

@@ -87,7 +87,8 @@ func (x *fake) Execute(_ context.Context, commands []engine.Request, results []e
 }
 
 func (x *fake) answer(id exchange.OrderID, r *exchange.Result) {
-	*r = exchange.Result{Status: exchange.Status{Open: exchange.Shares(id) * 1e8, Executions: make([]exchange.Execution, x.executions)}}
+	*r = exchange.Result{Status: exchange.Status{Open: exchange.Shares(id) * 1e8,
+		Executions: make([]exchange.Execution, x.executions)}}
 }
 
 func (x *fake) Recall(ctx context.Context, c *engine.Request, r *exchange.Result, most int) {

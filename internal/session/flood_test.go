@@ -22,13 +22,18 @@ func floods(size int) map[string]string {
 		return start + strings.Repeat(child, min((size-len(start)-len(end))/len(child), wire.ElementsMax-10)) + end
 	}
 	return map[string]string{
-		"a long symbol with children": many(`<create><symbol sym="`+strings.Repeat("A", size/2)+`">`, `<account id="x"/>`, `</symbol></create>`),
-		"quotes in a bad symbol":      many(`<create><symbol sym="`+strings.Repeat("&#34;", 200)+`">`, `<a/>`, `</symbol></create>`),
-		"a bad account":               many(`<transactions id="`+strings.Repeat("&amp;", size/10)+`">`, `<query id="1"/>`, `</transactions>`),
-		"a long ref for each":         many(`<transactions id="1">`, `<query ref="`+strings.Repeat("&quot;", 1000)+`"/>`, `</transactions>`),
-		"a long text":                 `<transactions id="1"><query id="1">` + strings.Repeat("&#x41;", size/6) + `</query></transactions>`,
-		"comments":                    many(`<create>`, `<!---->`, `</create>`),
-		"attributes":                  many(`<create `, `a=""`, `/>`),
+		"a long symbol with children": many(`<create><symbol sym="`+strings.Repeat("A", size/2)+`">`, `<account id="x"/>`,
+			`</symbol></create>`),
+		"quotes in a bad symbol": many(`<create><symbol sym="`+strings.Repeat("&#34;", 200)+`">`, `<a/>`,
+			`</symbol></create>`),
+		"a bad account": many(`<transactions id="`+strings.Repeat("&amp;", size/10)+`">`, `<query id="1"/>`,
+			`</transactions>`),
+		"a long ref for each": many(`<transactions id="1">`, `<query ref="`+strings.Repeat("&quot;", 1000)+`"/>`,
+			`</transactions>`),
+		"a long text": `<transactions id="1"><query id="1">` + strings.Repeat("&#x41;", size/6) +
+			`</query></transactions>`,
+		"comments":   many(`<create>`, `<!---->`, `</create>`),
+		"attributes": many(`<create `, `a=""`, `/>`),
 	}
 }
 

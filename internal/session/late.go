@@ -13,13 +13,13 @@ import (
 type late struct {
 	busy atomic.Bool // there are some
 
-	// mu guards what follows. moved tells that one was answered.
+	// mu guards what follows. moved is signaled when one was answered.
 	mu      sync.Mutex
 	moved   *sync.Cond
 	batches []*batch
 }
 
-// execute does what a batch asks, and has it answered. It returns false where the
+// execute does what a batch asks, and has it answered. It returns false if the
 // exchange has failed or is stopping.
 func (c *session) execute(b *batch, begun time.Time) bool {
 	seq, err := c.server.execute(c.ctx, b)
@@ -95,7 +95,7 @@ func (c *session) handOver(b *batch) bool {
 	return true
 }
 
-// answerLate answers batches until there are none. Where the history does not answer,
+// answerLate answers batches until there are none. If the history does not answer,
 // what was executed before that was known is not asked for again: otherwise each batch
 // would take that time anew.
 func (c *session) answerLate() {

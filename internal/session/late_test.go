@@ -15,7 +15,8 @@ import (
 
 // away is what is answered about an order that the database knows and does not tell.
 func away(order int) string {
-	return fmt.Sprintf(`<results><error id="%d">order %d was closed long ago, and the database that knows it does not answer now</error></results>`, order, order)
+	return fmt.Sprintf(`<results><error id="%d">order %d was closed long ago, and the database that knows it does `+
+		`not answer now</error></results>`, order, order)
 }
 
 func (x *fake) asked() []int {
@@ -42,7 +43,8 @@ func TestAQueryOfAnOldOrderHoldsBackItsReplyAlone(t *testing.T) {
 			require.Equal(t, 5, x.executed())
 			require.Equal(t, []int{1}, x.asked())
 			x.set(func() { x.frozen = false })
-			for _, want := range []string{answer(1), `<results><created id="1"/></results>`, `<results><created id="2"/></results>`, answer(9), answer(2)} {
+			for _, want := range []string{answer(1), `<results><created id="1"/></results>`,
+				`<results><created id="2"/></results>`, answer(9), answer(2)} {
 				require.Equal(t, want, c.reply())
 			}
 			synctest.Wait()
@@ -219,7 +221,8 @@ func TestWhoIsOwedAReplyFromTheHistoryIsNotIdle(t *testing.T) {
 		c.send(query(1))
 		require.Equal(t, away(1), c.reply())
 		c.isLast("nothing was sent for 1s")
-		require.Equal(t, recallTimeout+2*time.Second, time.Since(begun), "idle since the reply, and a second to take the reason")
+		require.Equal(t, recallTimeout+2*time.Second, time.Since(begun),
+			"idle since the reply, and a second to take the reason")
 	})
 }
 
@@ -238,7 +241,8 @@ func TestARefThatOnlyTheHistoryMayKnowHoldsBackNothingBeforeIt(t *testing.T) {
 		}
 		start(t, p, x, Options{})
 		c := connect(t, p)
-		old := frame(`<transactions id="1"><order sym="S" amount="1" limit="1"/><order sym="S" amount="1" limit="1" ref="old"/></transactions>`)
+		old := frame(`<transactions id="1"><order sym="S" amount="1" limit="1"/>` +
+			`<order sym="S" amount="1" limit="1" ref="old"/></transactions>`)
 		c.send(opening(1), query(5), old, query(6), old, query(7))
 		require.Equal(t, `<results><created id="1"/></results>`, c.reply())
 		require.Equal(t, answer(5), c.reply())

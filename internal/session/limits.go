@@ -11,7 +11,7 @@ type Limits struct {
 }
 
 // SetLimits puts other limits in force, each of which must be above 0. Connections that
-// there are keep their place where there may be fewer now. What is idle now, or sends a
+// there are keep their place even if there may be fewer now. What is idle now, or sends a
 // frame, has had the new time since its last reply, or since the frame's first byte;
 // replies that are being sent keep the time that they were given.
 func (s *Server) SetLimits(l Limits) {
@@ -19,14 +19,14 @@ func (s *Server) SetLimits(l Limits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.sessions {
-		c.rethink()
+		c.rereadLimits()
 	}
 }
 
-// rethink has a reader that waits look at the limits again. The server's must have been
+// rereadLimits has a reader that waits read the limits again. The server's must have been
 // changed before. Who reads for another reason, to shake hands or to let the last reply
 // arrive, has a time of its own.
-func (c *session) rethink() {
+func (c *session) rereadLimits() {
 	c.readingMu.Lock()
 	defer c.readingMu.Unlock()
 	if c.reading {

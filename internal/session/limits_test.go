@@ -57,7 +57,8 @@ func TestAFrameMustArriveInTime(t *testing.T) {
 			begun := time.Now()
 			c.drip(stream, 20*time.Millisecond)
 			require.Equal(t, errorReply("a frame did not arrive within 30s"), c.reply())
-			require.Equal(t, 30*time.Second+20*time.Millisecond, time.Since(begun), "counted from its first byte, however many follow")
+			require.Equal(t, 30*time.Second+20*time.Millisecond, time.Since(begun),
+				"counted from its first byte, however many follow")
 			c.ends()
 			require.Equal(t, 1.0, s.hits(limitFrameTime))
 		}
@@ -142,7 +143,8 @@ func TestAClientThatTakesItsReplyForeverIsCutOff(t *testing.T) {
 		c := connect(t, p)
 		c.send(query(1))
 		begun := time.Now()
-		require.Less(t, c.takeSlowly(50*writeBytesMax, 20*time.Second), 10*writeBytesMax, "although it took each piece within WriteTimeout")
+		require.Less(t, c.takeSlowly(50*writeBytesMax, 20*time.Second), 10*writeBytesMax,
+			"although it took each piece within WriteTimeout")
 		require.Less(t, time.Since(begun), 3*time.Minute)
 		require.Equal(t, 1.0, s.hits(limitWriteTime))
 	})

@@ -24,7 +24,7 @@ var errNoMemory = errors.New("session: no memory for a frame")
 //   - huge, a quarter: the same for frames that would take more than an eighth of
 //     working. They wait for each other only.
 //   - recalling, the rest: frames that are executed and whose replies wait for the
-//     history. Nobody waits for it: whoever finds none is answered as if alone.
+//     history. Nobody waits for it: a session that finds none is answered as if alone.
 //
 // Waiting is in order of arrival. Its methods may be called from any goroutine.
 type memory struct {
@@ -37,7 +37,7 @@ func newMemory(max int64, held prometheus.Gauge) *memory {
 	return &memory{max: max, free: semaphore.NewWeighted(max), held: held}
 }
 
-// wait takes n bytes, or all there ever are where those are fewer, as soon as they
+// wait takes n bytes, or all there ever are if those are fewer, as soon as they
 // are free. It returns how many it took, which are to be released. The error is
 // errNoMemory after the timeout, or ctx's.
 func (m *memory) wait(ctx context.Context, n int, timeout time.Duration) (held int64, err error) {

@@ -29,7 +29,8 @@ func (s *Server) workingHeld() float64 {
 func (s *Server) arrivingHeld() float64 { return testutil.ToFloat64(s.arriving.held) }
 
 // noMemory is what a client is told whose frame found no memory.
-var noMemory = errorReply("the exchange had no memory for a frame of this size for 30s; try again later, or with smaller frames")
+var noMemory = errorReply("the exchange had no memory for a frame of this size for 30s; try again later, or with " +
+	"smaller frames")
 
 func TestAFrameWaitsForMemoryThatAReplyHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -119,7 +120,8 @@ func TestALargeFrameDoesNotWaitBehindHugeOnes(t *testing.T) {
 		}
 		require.Equal(t, []int{1}, x.queried, "the second huge frame waits")
 		begun := time.Now()
-		large.send(frame(`<transactions id="1">` + strings.Repeat(`<query id="2"/>`, 2) + strings.Repeat("<a/>", 1000) + `</transactions>`))
+		large.send(frame(`<transactions id="1">` + strings.Repeat(`<query id="2"/>`, 2) + strings.Repeat("<a/>", 1000) +
+			`</transactions>`))
 		require.Contains(t, large.reply(), statuses(5000, 2))
 		asking.send(query(3))
 		require.Equal(t, "<results>"+statuses(5000, 3)+"</results>", asking.reply())
@@ -153,7 +155,8 @@ func TestAQueryWithoutMemoryIsRefusedInItsPlace(t *testing.T) {
 		synctest.Wait()
 		require.NotZero(t, s.workingHeld())
 		refused := func(order int) string {
-			return fmt.Sprintf(`<error id="%d">the exchange has no memory for so long a reply now; ask for this order again later, in a frame of its own</error>`, order)
+			return fmt.Sprintf(`<error id="%d">the exchange has no memory for so long a reply now; ask for this order `+
+				`again later, in a frame of its own</error>`, order)
 		}
 		second.send(asking(anOrder, 2, 3))
 		require.Equal(t, "<results>"+refused(2)+anOpened+refused(3)+anOpened+"</results>", second.reply())
@@ -338,7 +341,8 @@ func TestAdmitTakesWhatAFrameOverTCPTakes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 250.0, s.arrivingHeld())
 		_, err = s.Admit(t.Context(), 100_000)
-		require.EqualError(t, err, "the exchange had no memory for a frame of this size for 30s; try again later, or with smaller frames")
+		require.EqualError(t, err, "the exchange had no memory for a frame of this size for 30s; try again later, or "+
+			"with smaller frames")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = s.Admit(ctx, 100_000)

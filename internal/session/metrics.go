@@ -38,8 +38,27 @@ const (
 	limits
 )
 
-var limitNames = [limits]string{"connections", "frame", "length_line", "memory", "reply", "frame_timeout", "idle_timeout", "write_timeout", "rate_connection", "rate_account", "http_connections",
-	"symbols", "fills", "lag", "journal_room", "cancel_room", "accounts", "account_orders", "open_orders"}
+var limitNames = [limits]string{
+	limitConnections:     "connections",
+	limitFrame:           "frame",
+	limitLengthLine:      "length_line",
+	limitMemory:          "memory",
+	limitReply:           "reply",
+	limitFrameTime:       "frame_timeout",
+	limitIdle:            "idle_timeout",
+	limitWriteTime:       "write_timeout",
+	limitRateConnection:  "rate_connection",
+	limitRateAccount:     "rate_account",
+	limitHTTPConnections: "http_connections",
+	limitSymbols:         "symbols",
+	limitFills:           "fills",
+	limitLag:             "lag",
+	limitRoom:            "journal_room",
+	limitCancelRoom:      "cancel_room",
+	limitAccounts:        "accounts",
+	limitAccountOrders:   "account_orders",
+	limitOpenOrders:      "open_orders",
+}
 
 // unanswered is why a session itself does not answer a query that the exchange has done.
 var unanswered = [...]exchange.RejectReason{exchange.ReplyTooLong, exchange.NoMemory}
@@ -57,7 +76,7 @@ var limitOf = map[exchange.RejectReason]limit{
 	exchange.OpenOrdersExceeded:    limitOpenOrders,
 }
 
-// outcome is what a command came to, as the histogram of latencies tells it; the
+// outcome is what a command came to, as the histogram of latencies has it; the
 // counter of commands has each reason.
 type outcome uint8
 
@@ -88,7 +107,7 @@ type tally struct {
 }
 
 // Metrics are what sessions count. It is a prometheus.Collector, to be
-// registered by whoever wires the program, and may be used from any goroutine.
+// registered by the program, and may be used from any goroutine.
 type Metrics struct {
 	commands     *prometheus.CounterVec
 	frames       prometheus.Counter
@@ -118,34 +137,46 @@ type Metrics struct {
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		commands: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_commands_total",
-			Help: "Commands that were executed, by kind and by what they came to: ok or the reason of a reject, or why a query was not answered."}, []string{"kind", "outcome"}),
-		frames:       newCounter("outcry_frames_total", "Whole frames that were executed."),
-		malformed:    newCounter("outcry_malformed_total", "Errors in replies that no command led to: malformed documents, elements and values."),
+			Help: "Commands that were executed, by kind and by what they came to: ok or the reason of a reject, or why a " +
+				"query was not answered."}, []string{"kind", "outcome"}),
+		frames: newCounter("outcry_frames_total", "Whole frames that were executed."),
+		malformed: newCounter("outcry_malformed_total",
+			"Errors in replies that no command led to: malformed documents, elements and values."),
 		requestBytes: newCounter("outcry_request_bytes_total", "Bytes of XML in the frames that were executed."),
 		replyBytes:   newCounter("outcry_reply_bytes_total", "Bytes of the replies that were sent."),
-		seconds: latency.NewFamily("outcry_request_seconds", "Time from a whole frame to its reply handed to the kernel, the journal's sync included, "+
-			"counted once for each command by kind and outcome: ok, rejected (the client's mistake), refused (the exchange could not). "+
-			"Commands of frames that are executed together all have the time from the first frame to the last reply.",
+		seconds: latency.NewFamily("outcry_request_seconds",
+			"Time from a whole frame to its reply handed to the kernel, the journal's sync included, "+
+				"counted once for each command by kind and outcome: ok, rejected (the client's mistake), refused (the exchange "+
+				"could not). "+
+				"Commands of frames that are executed together all have the time from the first frame to the last reply.",
 			30*time.Microsecond, 4*time.Second, "kind", "outcome"),
-		stages: latency.NewFamily("outcry_request_stage_seconds", fmt.Sprintf("Where the time of a request goes, of one in %d batches of frames that are executed together. "+
-			"decode: until its commands are known. inbox: waiting for the goroutines of its symbols, there and back. match: in them. "+
-			"encode: making the replies. journal: until they may be told. write: handing them to the kernel.", stageSample),
+		stages: latency.NewFamily("outcry_request_stage_seconds",
+			fmt.Sprintf("Where the time of a request goes, of one in %d batches of frames that are executed together. "+
+				"decode: until its commands are known. inbox: waiting for the goroutines of its symbols, there and back. "+
+				"match: in them. "+
+				"encode: making the replies. journal: until they may be told. write: handing them to the kernel.", stageSample),
 			time.Microsecond, 4*time.Second, "stage"),
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_connections",
 			Help: "TCP connections that are open, without those over the limit."}),
-		accepted:     newCounter("outcry_connections_accepted_total", "TCP connections that were accepted, without those over the limit."),
-		acceptErrors: newCounter("outcry_accept_errors_total", "Connections that could not be accepted, for want of file descriptors or memory."),
+		accepted: newCounter("outcry_connections_accepted_total",
+			"TCP connections that were accepted, without those over the limit."),
+		acceptErrors: newCounter("outcry_accept_errors_total",
+			"Connections that could not be accepted, for want of file descriptors or memory."),
 		limitHits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_limit_hits_total",
 			Help: "How often a client ran into a limit. frame: too large. length_line: it is no length. " +
 				"rate_connection: it is read more slowly. rate_account: commands that are refused. " +
 				"memory, reply: once for each reply with queries that are not answered, or frame that is not taken. " +
 				"symbols, fills, lag, journal_room, cancel_room: commands that are refused."}, []string{"limit"}),
-		handshakeFailures: newCounter("outcry_tls_handshake_failures_total", "TCP connections to the XML port whose TLS handshake failed or took too long."),
-		authRefused:       newCounter("outcry_auth_refused_total", "TCP connections and HTTP requests without a token that is taken."),
-		authDenied:        newCounter("outcry_auth_denied_total", "Commands and HTTP requests that the token of their sender does not allow."),
+		handshakeFailures: newCounter("outcry_tls_handshake_failures_total",
+			"TCP connections to the XML port whose TLS handshake failed or took too long."),
+		authRefused: newCounter("outcry_auth_refused_total",
+			"TCP connections and HTTP requests without a token that is taken."),
+		authDenied: newCounter("outcry_auth_denied_total",
+			"Commands and HTTP requests that the token of their sender does not allow."),
 		memory: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "outcry_memory_bytes",
 			Help: "Memory that large frames and replies hold of what there is for all connections. " +
-				"arriving: frames that are not whole yet. working: frames until they are executed, replies until they are sent. huge: the same for the largest frames. " +
+				"arriving: frames that are not whole yet. working: frames until they are executed, replies until they are " +
+				"sent. huge: the same for the largest frames. " +
 				"recalling: frames that were executed, while their replies wait for the database."}, []string{"part"}),
 	}
 	for kind := exchange.OpenAccount; kind <= exchange.CancelOrder; kind++ {
@@ -241,7 +272,7 @@ func (m *Metrics) executed(b *batch, r *reply) {
 // outcome returns what n commands came to, and counts the limit that they ran into.
 func (m *Metrics) outcome(r exchange.RejectReason, n int) outcome {
 	if r == exchange.OK {
-		return outcomeOK // mostly; spares the look into the map
+		return outcomeOK // mostly; spares the search in the map
 	}
 	if l, ok := limitOf[r]; ok {
 		m.byLimit[l].Add(float64(n))

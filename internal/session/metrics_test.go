@@ -84,8 +84,10 @@ func TestLimitsOfTheExchangeAreCounted(t *testing.T) {
 		require.Equal(t, outcomeRefused, outcomeOf(reason))
 	}
 	require.Len(t, r.tallies, 2, "neighbours of different reasons are of one outcome")
-	refused := exchange.SymbolLimitExceeded + exchange.NoRoom + exchange.NoRoomToCancel + exchange.TooManyFills + exchange.DatabaseBehind + exchange.HistoryUnavailable +
-		exchange.InHistory + exchange.Halted + exchange.AccountLimitExceeded + exchange.AccountOrdersExceeded + exchange.OpenOrdersExceeded
+	refused := exchange.SymbolLimitExceeded + exchange.NoRoom + exchange.NoRoomToCancel + exchange.TooManyFills +
+		exchange.DatabaseBehind + exchange.HistoryUnavailable +
+		exchange.InHistory + exchange.Halted + exchange.AccountLimitExceeded + exchange.AccountOrdersExceeded +
+		exchange.OpenOrdersExceeded
 	require.Contains(t, r.tallies, tally{exchange.PlaceOrder, outcomeRefused, int(refused)})
 	require.Contains(t, r.tallies, tally{exchange.PlaceOrder, outcomeRejected, len(b.commands) - int(refused)})
 }
@@ -102,7 +104,8 @@ func TestQueriesThatAreNotAnsweredAreCountedAsSuch(t *testing.T) {
 		require.Equal(t, 4, strings.Count(c.reply(), "<error "))
 		require.NoError(t, c.Close())
 		eventually(t, func() bool { return s.count() == 0 })
-		for outcome, want := range map[string]float64{"ok": 2, "reply_too_long": 4, "history_unavailable": 0, "no_memory": 0} {
+		for outcome, want := range map[string]float64{"ok": 2, "reply_too_long": 4, "history_unavailable": 0,
+			"no_memory": 0} {
 			require.Equal(t, want, testutil.ToFloat64(m.commands.WithLabelValues("query", outcome)), outcome)
 		}
 		for o, want := range [outcomes]uint64{outcomeOK: 2, outcomeRejected: 4} {

@@ -11,14 +11,17 @@ import (
 // Options are the limits and habits of a Server. The zero value of each field
 // means its default.
 type Options struct {
-	FrameBytesMax  int // largest frame; 4 MiB. While one is decoded it may take 64 times its bytes
-	MemoryMax      int // bytes that large frames and replies of all connections take together; 512 MiB
-	ReplyBytesMax  int // executions make no reply longer than this, and one that is as long answers no further query; 16 MiB
+	FrameBytesMax int // largest frame; 4 MiB. While one is decoded it may take 64 times its bytes
+	MemoryMax     int // bytes that large frames and replies of all connections take together; 512 MiB
+	// Executions make no reply longer than ReplyBytesMax, and one that is as long answers no further query; 16 MiB.
+	ReplyBytesMax  int
 	ConnectionsMax int // sessions at a time, each of which takes a file descriptor; 16,384
 
-	IdleTimeout   time.Duration // how long a client that is owed no reply may send nothing; 10 minutes
-	FrameTimeout  time.Duration // how long a begun frame may take to arrive; 30 seconds
-	WriteTimeout  time.Duration // how long a client may take none of its replies, and how much longer for a whole one than at 32 KiB a second; 30 seconds
+	IdleTimeout  time.Duration // how long a client that is owed no reply may send nothing; 10 minutes
+	FrameTimeout time.Duration // how long a begun frame may take to arrive; 30 seconds
+	// WriteTimeout is how long a client may take none of its replies, and how much longer for a whole one than
+	// at 32 KiB a second; 30 seconds.
+	WriteTimeout  time.Duration
 	LingerTimeout time.Duration // how long is read and discarded after the last reply; 1 second
 
 	// What each connection has for itself. What is larger takes a part of MemoryMax.
@@ -29,10 +32,10 @@ type Options struct {
 	UnsentBytesMax   int // bytes of those replies; one larger reply waits alone; 64 KiB
 
 	TLS    *tls.Config  // how connections are encrypted; nil for not at all
-	Tokens *auth.Tokens // who may do what; nil where nobody has to prove anything
+	Tokens *auth.Tokens // who may do what; nil if nobody has to prove anything
 
 	Log     *slog.Logger // a line for each connection in trouble, none for orders; nil means no log
-	Metrics *Metrics     // nil means that nobody looks
+	Metrics *Metrics     // nil means that nobody reads them
 }
 
 func (o *Options) setDefaults() {
@@ -113,7 +116,7 @@ const (
 	lingerBytesMax = 64 << 20
 
 	// writeBytesMax is what a client has WriteTimeout to take. A long reply is
-	// written in such pieces, so that a slow client is told from a stuck one. For
+	// written in such pieces, so that a slow client differs from a stuck one. For
 	// each it has writePieceTime more to take the whole reply, beside WriteTimeout.
 	writeBytesMax  = 64 << 10
 	writePieceTime = 2 * time.Second

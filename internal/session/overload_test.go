@@ -62,7 +62,8 @@ type trader struct {
 // shares of S.
 func openMarket(t *testing.T, l net.Listener) *trader {
 	c := &trader{client: dial(t, l)}
-	c.send(frame(`<create><account id="1" balance="1000000000"/><account id="2" balance="0"/><symbol sym="S"><account id="2">1000000000</account></symbol></create>`))
+	c.send(frame(`<create><account id="1" balance="1000000000"/><account id="2" balance="0"/><symbol sym="S">` +
+		`<account id="2">1000000000</account></symbol></create>`))
 	require.Equal(t, `<results><created id="1"/><created id="2"/><created sym="S" id="2"/></results>`, c.reply())
 	return c
 }
@@ -71,8 +72,10 @@ func openMarket(t *testing.T, l net.Listener) *trader {
 func (c *trader) trade() {
 	c.t.Helper()
 	c.send(frame(`<transactions id="2"><order sym="S" amount="-1" limit="1"/></transactions>`),
-		frame(fmt.Sprintf(`<transactions id="1"><order sym="S" amount="1" limit="1"/><query id="%d"/></transactions>`, c.orders+2)))
-	require.Equal(c.t, fmt.Sprintf(`<results><opened sym="S" amount="-1" limit="1" id="%d"/></results>`, c.orders+1), c.reply())
+		frame(fmt.Sprintf(`<transactions id="1"><order sym="S" amount="1" limit="1"/><query id="%d"/></transactions>`,
+			c.orders+2)))
+	require.Equal(c.t, fmt.Sprintf(`<results><opened sym="S" amount="-1" limit="1" id="%d"/></results>`, c.orders+1),
+		c.reply())
 	got := c.reply()
 	require.Contains(c.t, got, fmt.Sprintf(`<opened sym="S" amount="1" limit="1" id="%d"/>`, c.orders+2))
 	require.Contains(c.t, got, `<executed shares="1" price="1" time="`)
@@ -88,7 +91,8 @@ func (c *trader) executions(thousands int) {
 	c.send(frame(fmt.Sprintf(`<transactions id="1"><order sym="S" amount="%d" limit="1"/></transactions>`, n)))
 	require.Contains(c.t, c.reply(), `id="1"/>`)
 	for range thousands {
-		c.send(frame(`<transactions id="2">` + strings.Repeat(`<order sym="S" amount="-1" limit="1"/>`, 1000) + `</transactions>`))
+		c.send(frame(`<transactions id="2">` + strings.Repeat(`<order sym="S" amount="-1" limit="1"/>`, 1000) +
+			`</transactions>`))
 		require.Equal(c.t, 1000, strings.Count(c.reply(), "<opened "))
 	}
 	c.orders = n + 1
@@ -324,11 +328,13 @@ func TestOverloadEveryFrameIsAnsweredOrTheConnectionClosedWithAReason(t *testing
 	c := openMarket(t, l)
 	c.executions(5)
 	wide := []byte(frame("<create" + strings.Repeat(` a=""`, (frameMax-8)/5)))
-	many := []byte(frame(`<transactions id="3">` + strings.Repeat("<a/>", min(99_999, (frameMax-100)/4)) + `</transactions>`))
+	many := []byte(frame(`<transactions id="3">` + strings.Repeat("<a/>", min(99_999, (frameMax-100)/4)) +
+		`</transactions>`))
 	long := []byte(asking("", repeat(1, 1000)...))                    // 280 MB if nothing were left out
 	round := [][]byte{long, long, long, long, long, long, long, long} // more than the kernel's buffers take
 	for range 10 {
-		round = append(round, []byte(query(1)), []byte(frame(`<transactions id="1"><order sym="S" amount="1" limit="0.5"/></transactions>`)))
+		round = append(round, []byte(query(1)),
+			[]byte(frame(`<transactions id="1"><order sym="S" amount="1" limit="0.5"/></transactions>`)))
 	}
 	round = append(round, wide, many)
 	runtime.GC()
@@ -366,7 +372,8 @@ func TestOverloadEveryFrameIsAnsweredOrTheConnectionClosedWithAReason(t *testing
 	last.send(query(1))
 	require.Equal(t, 5000, strings.Count(last.reply(), "<executed "))
 	bound := before + 2*uint64(memoryMax) + uint64(clients)<<20
-	t.Logf("%d clients, %d frames each: %d closed with a reason, %v replies without memory; largest heap %d MiB, bound %d MiB",
+	t.Logf("%d clients, %d frames each: %d closed with a reason, %v replies without memory; largest heap %d MiB, "+
+		"bound %d MiB",
 		clients, len(flood[0].frames), reasons, s.hits(limitMemory)-float64(reasons), largest()>>20, bound>>20)
 	require.Less(t, largest(), bound)
 	// The last reply is here a moment before the server has let go of it.

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// look tells what became of a connection, and reads nothing: io.EOF means that the client
-// sends no more and that all of it has been read, ECONNRESET that nothing can be told
-// to it either. It returns nil where that is not known, as with whoever has only ended
+// peerError reports what became of a connection, and reads nothing: io.EOF means that the client
+// sends no more and that all of it has been read, ECONNRESET that nothing can be sent
+// to it either. It returns nil if that is not known, as with a client that has only ended
 // TLS: what was sent before may still be in the server's own buffers.
-func look(conn net.Conn) error {
+func peerError(conn net.Conn) error {
 	secure, encrypted := conn.(*tls.Conn)
 	if encrypted {
 		conn = secure.NetConn()

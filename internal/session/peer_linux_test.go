@@ -80,19 +80,19 @@ func TestALookReadsNothing(t *testing.T) {
 	server, err := l.Accept()
 	require.NoError(t, err)
 	defer server.Close()
-	require.NoError(t, look(server))
+	require.NoError(t, peerError(server))
 	_, err = io.WriteString(client, "x")
 	require.NoError(t, err)
 	require.NoError(t, client.(*net.TCPConn).CloseWrite())
 	var one [1]byte
 	_, err = io.ReadFull(server, one[:])
 	require.NoError(t, err)
-	eventually(t, func() bool { return look(server) == io.EOF })
+	eventually(t, func() bool { return peerError(server) == io.EOF })
 	_, err = io.WriteString(server, "y") // which finds nobody
 	require.NoError(t, err)
 	require.NoError(t, client.(*net.TCPConn).SetLinger(0))
 	client.Close()
-	eventually(t, func() bool { return look(server) == syscall.ECONNRESET })
+	eventually(t, func() bool { return peerError(server) == syscall.ECONNRESET })
 	server.Close()
-	require.ErrorIs(t, look(server), net.ErrClosed)
+	require.ErrorIs(t, peerError(server), net.ErrClosed)
 }

@@ -4,5 +4,5 @@ package session
 
 import "net"
 
-// look tells what became of a connection where the system can be asked.
-func look(net.Conn) error { return nil }
+// peerError reports what became of a connection if the system can be asked.
+func peerError(net.Conn) error { return nil }

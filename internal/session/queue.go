@@ -10,10 +10,10 @@ import (
 type queue struct {
 	lenMax, bytesMax int
 
-	// wake lets the taker go on, who waits while the queue is empty. Pushing does not
-	// send to it: a reply can rarely be told when it is pushed, and waking the taker to
-	// wait for that costs a switch. Who pushes sees to it that somebody sends, later.
-	wake chan struct{}
+	// woken lets the taker go on, which waits while the queue is empty. Pushing does not
+	// send to it: a reply is rarely durable when it is pushed, and waking the taker to
+	// wait for that costs a switch. The pusher sees to it that somebody sends, later.
+	woken chan struct{}
 
 	// mu guards what follows. The pusher waits on room.
 	mu      sync.Mutex
@@ -25,7 +25,7 @@ type queue struct {
 }
 
 func newQueue(lenMax, bytesMax int) *queue {
-	q := &queue{lenMax: lenMax, bytesMax: bytesMax, wake: make(chan struct{}, 1)}
+	q := &queue{lenMax: lenMax, bytesMax: bytesMax, woken: make(chan struct{}, 1)}
 	q.room = sync.NewCond(&q.mu)
 	return q
 }
@@ -42,16 +42,16 @@ func (q *queue) push(r *reply) {
 	q.bytes += len(r.bytes)
 }
 
-// rouse lets the taker look at the queue.
-func (q *queue) rouse() {
+// wake has the taker go on.
+func (q *queue) wake() {
 	select {
-	case q.wake <- struct{}{}:
+	case q.woken <- struct{}{}:
 	default:
 	}
 }
 
-// front returns the oldest reply, which stays in the queue. Where there is none, it
-// waits to be roused. It returns nil once the queue is closed and empty.
+// front returns the oldest reply, which stays in the queue. If there is none, it
+// waits to be woken. It returns nil once the queue is closed and empty.
 func (q *queue) front() *reply {
 	for {
 		q.mu.Lock()
@@ -63,7 +63,7 @@ func (q *queue) front() *reply {
 		if r != nil || closed {
 			return r
 		}
-		<-q.wake
+		<-q.woken
 	}
 }
 
@@ -93,10 +93,10 @@ func (q *queue) close() {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
-	q.rouse()
+	q.wake()
 }
 
-// silence returns since when no reply has waited, the zero time where none ever
+// silence returns since when no reply has waited, the zero time if none ever
 // did. It returns false while one waits.
 func (q *queue) silence() (since time.Time, ok bool) {
 	q.mu.Lock()

@@ -16,7 +16,7 @@ const (
 	rateBurst = time.Second
 
 	// accountsPacedMax bounds the accounts that are over nothing yet but have sent
-	// lately. Where there are more, the others share one allowance.
+	// lately. If there are more, the others share one allowance.
 	accountsPacedMax = 1 << 16
 	paceSweepEvery   = 100 * time.Millisecond
 
@@ -24,9 +24,9 @@ const (
 	// it has a place among --max-connections meanwhile. What is over it is forgiven.
 	slowMax = time.Minute
 
-	// slowLookEvery is how often it is looked meanwhile whether the client is still
+	// slowCheckEvery is how often it is checked meanwhile whether the client is still
 	// there, and the limit still the same.
-	slowLookEvery = time.Second
+	slowCheckEvery = time.Second
 )
 
 // allowance says when all of a rate will be there again: the virtual scheduling of
@@ -43,7 +43,7 @@ func (a *allowance) take(n int, rate int64, now time.Time) (over time.Duration) 
 	return a.over(now)
 }
 
-// over returns how long the user is over the rate, 0 where he is not.
+// over returns how long the user is over the rate, 0 if not.
 func (a *allowance) over(now time.Time) time.Duration {
 	return max(0, a.whole.Sub(now.Add(rateBurst)))
 }
@@ -124,7 +124,7 @@ func (a *allowance) bound(most time.Duration, now time.Time) {
 }
 
 // slowDown waits while the session is over the rate of a connection, after n commands
-// more. It returns early where the session is to end. The error says that the client is
+// more. It returns early if the session is to end. The error says that the client is
 // gone.
 func (c *session) slowDown(rate int64, n int) error {
 	now := time.Now()
@@ -143,7 +143,7 @@ func (c *session) slowDown(rate int64, n int) error {
 			c.clock.restart() // the client could do nothing meanwhile
 			return nil
 		}
-		timer := time.NewTimer(min(over, slowLookEvery))
+		timer := time.NewTimer(min(over, slowCheckEvery))
 		select {
 		case <-timer.C:
 		case <-ended:
@@ -156,16 +156,16 @@ func (c *session) slowDown(rate int64, n int) error {
 		}
 		if c.server.connectionRate.Load() != rate {
 			c.sent = allowance{} // of another rate
-		} else if err := c.look(); err != nil {
+		} else if err := c.checkPeer(); err != nil {
 			return err
 		}
 	}
 }
 
-// look returns io.EOF where the client is gone and left nothing to do, another error
-// where it can be told nothing any more.
-func (c *session) look() error {
-	err := look(c.conn)
+// checkPeer returns io.EOF if the client is gone and left nothing to do, another error
+// if nothing can be sent to it any more.
+func (c *session) checkPeer() error {
+	err := peerError(c.conn)
 	if err == io.EOF && (c.next != nil || c.frames.Buffered()) {
 		return nil
 	}

@@ -16,7 +16,8 @@ import (
 
 // ordering is a frame of so many orders of an account, with a cancel and a query.
 func ordering(account string, orders int) string {
-	return frame(fmt.Sprintf(`<transactions id="%s">%s<cancel id="1"/><query id="1"/></transactions>`, account, strings.Repeat(anOrder, orders)))
+	return frame(fmt.Sprintf(`<transactions id="%s">%s<cancel id="1"/><query id="1"/></transactions>`, account,
+		strings.Repeat(anOrder, orders)))
 }
 
 func TestAnAccountOverItsRateIsRefusedItsOrdersAlone(t *testing.T) {
@@ -26,18 +27,22 @@ func TestAnAccountOverItsRateIsRefusedItsOrdersAlone(t *testing.T) {
 		s.SetRates(0, 4)
 		c := connect(t, p)
 		refused := func(account string) string {
-			return `<error sym="S" amount="1" limit="1">account ` + account + ` is over its limit of 4 orders and creates a second; try again in 250ms</error>`
+			return `<error sym="S" amount="1" limit="1">account ` + account +
+				` is over its limit of 4 orders and creates a second; try again in 250ms</error>`
 		}
-		rest := `<canceled id="1"></canceled>` + strings.TrimSuffix(strings.TrimPrefix(answer(1), "<results>"), "</results>") + "</results>"
+		rest := `<canceled id="1"></canceled>` + strings.TrimSuffix(strings.TrimPrefix(answer(1), "<results>"),
+			"</results>") + "</results>"
 		c.send(ordering("1", 6))
-		require.Equal(t, "<results>"+strings.Repeat(anOpened, 4)+strings.Repeat(refused("1"), 2)+rest, c.reply(), "cancels and queries always go")
+		require.Equal(t, "<results>"+strings.Repeat(anOpened, 4)+strings.Repeat(refused("1"), 2)+rest, c.reply(),
+			"cancels and queries always go")
 		c.send(ordering("2", 1))
 		require.Equal(t, "<results>"+anOpened+rest, c.reply(), "others are not concerned")
 		time.Sleep(250 * time.Millisecond)
 		c.send(ordering("1", 2))
 		require.Equal(t, "<results>"+anOpened+refused("1")+rest, c.reply(), "as it was told")
 		require.Equal(t, 3.0, s.hits(limitRateAccount))
-		c.send(frame(`<create><account id="9" balance="1"/><symbol sym="S">` + strings.Repeat(`<account id="9">1</account>`, 4) + `</symbol></create>`))
+		c.send(frame(`<create><account id="9" balance="1"/><symbol sym="S">` +
+			strings.Repeat(`<account id="9">1</account>`, 4) + `</symbol></create>`))
 		require.Equal(t, 1, strings.Count(c.reply(), "over its limit"), "creates count too")
 		s.SetRates(0, 0)
 		c.send(ordering("1", 100))
@@ -50,7 +55,8 @@ func TestACommandWithARefIsAskedForAlthoughItsAccountIsOverItsRate(t *testing.T)
 	j := &judge{accounts: newAccountRates(), rate: 1, now: time.Now(), metrics: NewMetrics()}
 	b := New(newFake(), Options{}).takeBatch(xmlCodec)
 	b.judge = j
-	b.add([]byte(`<transactions id="1"><order sym="S" amount="1" limit="1" ref="a"/><order sym="S" amount="1" limit="1" ref="b"/><order sym="S" amount="1" limit="1"/></transactions>`))
+	b.add([]byte(`<transactions id="1"><order sym="S" amount="1" limit="1" ref="a"/>` +
+		`<order sym="S" amount="1" limit="1" ref="b"/><order sym="S" amount="1" limit="1"/></transactions>`))
 	require.Len(t, b.messages[0].Message.(*wire.Request).Commands, 2)
 	require.Len(t, b.commands, 2)
 	require.False(t, b.commands[0].Repeat)
@@ -168,7 +174,7 @@ func TestALimitThatChangesWakesWhoIsSlowedDown(t *testing.T) {
 			s.SetRates(next, 0)
 			c.send(query(1))
 			require.Equal(t, answer(1), c.reply())
-			require.LessOrEqual(t, time.Since(begun), slowLookEvery)
+			require.LessOrEqual(t, time.Since(begun), slowCheckEvery)
 		})
 	}
 }

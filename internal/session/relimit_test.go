@@ -10,7 +10,8 @@ import (
 
 // limitsOf returns limits that only differ from the defaults where asked for.
 func limitsOf(change func(*Limits)) Limits {
-	l := Limits{ConnectionsMax: 16384, IdleTimeout: 10 * time.Minute, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second}
+	l := Limits{ConnectionsMax: 16384, IdleTimeout: 10 * time.Minute, FrameTimeout: 30 * time.Second,
+		WriteTimeout: 30 * time.Second}
 	change(&l)
 	return l
 }
@@ -81,7 +82,8 @@ func TestFewerConnectionsMayBeThanThereAre(t *testing.T) {
 		first, second := connect(t, p), connect(t, p)
 		synctest.Wait()
 		s.SetLimits(limitsOf(func(l *Limits) { l.ConnectionsMax = 1 }))
-		require.Equal(t, errorReply("the exchange has 1 connections and takes no more; try again later"), connect(t, p).reply())
+		require.Equal(t, errorReply("the exchange has 1 connections and takes no more; try again later"),
+			connect(t, p).reply())
 		first.send(query(1))
 		require.Equal(t, answer(1), first.reply())
 		second.send(query(2))

@@ -5,14 +5,14 @@
 //
 // A session has two goroutines. The reader takes every frame that is already
 // here, has their commands executed as one, encodes the replies, and goes on; it
-// never waits for a disk. The writer waits until a reply may be told and sends
+// never waits for a disk. The writer waits until a reply is durable, and sends
 // it. So replies leave in the order of the frames, and a client that pipelines
 // pays one hand-off and one sync for many frames. The queue between the two is
 // short: a client that does not take its replies is not read from.
 //
-// Where a reply waits for the history, a third goroutine encodes it and those behind
+// If a reply waits for the history, a third goroutine encodes it and those behind
 // it, for as long as there are any (late.go): the reader never waits for a database,
-// but for a ref that perhaps only the history knows.
+// except for a ref that perhaps only the history knows.
 //
 // A connection that the server closes gets the reason as its last reply, after
 // the replies to all frames that took effect.
@@ -41,9 +41,9 @@ import (
 // many goroutines.
 type Exchange interface {
 	// Execute does the commands in order and fills results, which has the same
-	// length. Nothing of them may be told before everything up to seq is durable.
+	// length. Nothing of them may be seen before everything up to seq is durable.
 	// An error means that the exchange has failed or is stopping, or is ctx's;
-	// nothing may be told then.
+	// nothing of it may be seen then.
 	Execute(ctx context.Context, commands []engine.Request, results []exchange.Result) (seq uint64, err error)
 	// Recall completes a result that Execute left as InHistory: the order is only in the
 	// database. It loads up to most executions. What it tells is covered by the seq that
@@ -52,8 +52,8 @@ type Exchange interface {
 	// Ready returns how many of the commands, from the first on, Execute does without
 	// asking the database. It does not wait.
 	Ready(commands []engine.Request) int
-	// Durable waits until everything up to seq may be told. An error means that
-	// it may not be, or is ctx's.
+	// Durable waits until everything up to seq may be seen, as it is durable. An error means
+	// that it never may be, or is ctx's.
 	Durable(ctx context.Context, seq uint64) error
 	// Notify sends to wake, which has room for one value, as soon as it is worth while
 	// to call Durable. It does not wait.
@@ -66,7 +66,7 @@ type Exchange interface {
 // all of them together. Its methods may be called from any goroutine.
 type Server struct {
 	exchange Exchange
-	options  Options // but for limits
+	options  Options // except limits
 	limits   atomic.Pointer[Limits]
 	batches  sync.Pool // of *batch
 	replies  sync.Pool // of *reply
@@ -102,8 +102,10 @@ type Server struct {
 // New returns a server that does not listen yet. Shutdown ends it.
 func New(x Exchange, o Options) *Server {
 	o.setDefaults()
-	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{}), bearers: make(map[string]int), accounts: newAccountRates()}
-	s.limits.Store(&Limits{ConnectionsMax: o.ConnectionsMax, IdleTimeout: o.IdleTimeout, FrameTimeout: o.FrameTimeout, WriteTimeout: o.WriteTimeout})
+	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{}), bearers: make(map[string]int),
+		accounts: newAccountRates()}
+	s.limits.Store(&Limits{ConnectionsMax: o.ConnectionsMax, IdleTimeout: o.IdleTimeout, FrameTimeout: o.FrameTimeout,
+		WriteTimeout: o.WriteTimeout})
 	s.batches.New = func() any { return newBatch(s) }
 	s.replies.New = func() any { return new(reply) }
 	eighth := int64(o.MemoryMax / 8)
@@ -145,7 +147,7 @@ func (s *Server) Serve(l net.Listener, c Codec) error {
 
 // acceptFailures are the errors of accept that have come lately.
 type acceptFailures struct {
-	wait time.Duration // after the last, 0 where a connection has come since
+	wait time.Duration // after the last, 0 if a connection has come since
 	last time.Time     // when that was
 }
 
@@ -220,7 +222,7 @@ func (s *Server) isDraining() bool { return s.accepting.Err() != nil }
 
 // Admit waits for the memory of a frame of so many bytes that another transport is
 // about to read, and returns what gives it back once the frame is done. It asks
-// nobody for a frame that a connection has the memory for. The error tells a client
+// nobody for a frame that a connection has the memory for. The error says to a client
 // that there was none for FrameTimeout, or is ctx's.
 func (s *Server) Admit(ctx context.Context, frameBytes int) (release func(), err error) {
 	if frameBytes <= smallFrameMax {
@@ -245,7 +247,7 @@ func (s *Server) Admit(ctx context.Context, frameBytes int) (release func(), err
 // failed or is stopping, or is ctx's; whether the frame was done is unknown then. Nothing
 // was told in either case.
 //
-// Where the server asks for tokens, ctx carries what the client may do (auth.WithGrant);
+// If the server asks for tokens, ctx carries what the client may do (auth.WithGrant);
 // without that, or after its end, the frame is refused.
 func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, tell func(reply []byte)) error {
 	grant := auth.GrantOf(ctx)

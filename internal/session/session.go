@@ -24,7 +24,8 @@ const (
 
 // textNoMemory is what the client of a large frame is told that was not done.
 func textNoMemory(waited time.Duration) string {
-	return fmt.Sprintf("the exchange had no memory for a frame of this size for %s; try again later, or with smaller frames", waited)
+	return fmt.Sprintf("the exchange had no memory for a frame of this size for %s; try again later, or with smaller "+
+		"frames", waited)
 }
 
 // session is one connection.
@@ -42,20 +43,20 @@ type session struct {
 	displaced bool          // another has its place
 	bearer    string        // the ID of the token among the server's bearers; "" before it is
 
-	grant  *auth.Grant // what the client has proved; nil where nobody asks, and before that
+	grant  *auth.Grant // what the client has proved; nil if nobody asks, and before that
 	forget func()      // takes back what happens when the grant ends
 
 	// The reader's own.
 	sent     allowance // of the connection's rate
-	next     []byte    // a frame that found no room in its batch, nil where there is none
+	next     []byte    // a frame that found no room in its batch, nil if there is none
 	arriving int64     // what the frame that arrives holds of the server's memory
 	executed uint64    // frames
 
 	late late // batches that wait for the history, or behind one
 
-	// now belongs to who pushes replies while none is unsent, and else to the writer; nil
-	// where the connection cannot do that. The reader pushes, or answerLate while it runs.
-	now *immediate
+	// tryWriter belongs to who pushes replies while none is unsent, and else to the writer; nil
+	// if the connection cannot do that. The reader pushes, or answerLate while it runs.
+	tryWriter *tryWriter
 
 	readingMu sync.Mutex
 	reading   bool // frames, so that the read deadline is that of the limits
@@ -67,7 +68,7 @@ type session struct {
 func newSession(s *Server, conn net.Conn, codec Codec) *session {
 	c := &session{server: s, id: s.lastID.Add(1), conn: conn, codec: codec, forget: func() {},
 		unsent: newQueue(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
-	c.now = newImmediate(conn)
+	c.tryWriter = newTryWriter(conn)
 	c.late.moved = sync.NewCond(&c.late.mu)
 	c.clock = &deadlines{session: c, limits: s.limits.Load()}
 	frameBytesMax := s.options.FrameBytesMax
@@ -90,7 +91,7 @@ func (c *session) serve() {
 	if c.server.options.Tokens == nil {
 		c.server.proved(c)
 	}
-	defer context.AfterFunc(c.ctx, c.unsent.rouse)()
+	defer context.AfterFunc(c.ctx, c.unsent.wake)()
 	told := make(chan bool, 1)
 	go func() { told <- c.write() }()
 	reason := c.read()
@@ -127,7 +128,7 @@ func (c *session) stop() {
 }
 
 // read executes frames until the client or the server ends that. It returns what
-// the client is to be told as the last reply, "" where nothing is.
+// the client gets as the last reply, "" for none.
 func (c *session) read() (reason string) {
 	c.setReading(true)
 	defer c.setReading(false)
@@ -178,7 +179,7 @@ func (c *session) take() ([]byte, error) {
 }
 
 // gather decodes a frame and all further ones that are already here, up to a bound.
-// The error tells why there was no memory for the first.
+// The error says why there was no memory for the first.
 func (c *session) gather(b *batch, frame []byte) error {
 	o := &c.server.options
 	memory := c.codec.Memory(frame)
@@ -228,22 +229,22 @@ func (c *session) arrived() {
 	c.arriving = 0
 }
 
-// push sends a reply at once, or hands it to the writer, who is roused once it may be
-// told, or when the session is cut off.
+// push sends a reply at once, or hands it to the writer, who is woken once it is
+// durable, or when the session is cut off.
 func (c *session) push(r *reply) {
-	if c.sendNow(r) {
+	if c.trySend(r) {
 		return
 	}
 	seq := r.seq
 	c.unsent.push(r) // from here on it is the writer's
 	if seq == 0 || c.ctx.Err() != nil {
-		c.unsent.rouse()
+		c.unsent.wake()
 	} else {
-		c.server.exchange.Notify(seq, c.unsent.wake)
+		c.server.exchange.Notify(seq, c.unsent.woken)
 	}
 }
 
-// explain turns what ended the reading into a reason for the client, "" where the
+// explain turns what ended the reading into a reason for the client, "" if the
 // client ended it. It counts limits, and logs what somebody may want to know.
 func (c *session) explain(err error) (reason string) {
 	o, patience := &c.server.options, c.server.limits.Load()
@@ -253,7 +254,8 @@ func (c *session) explain(err error) (reason string) {
 	case c.ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ""
 	case c.tokenEnded():
-		c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String("token", c.grant.ID), slog.Any("error", c.grant.Err()))
+		c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String("token", c.grant.ID),
+			slog.Any("error", c.grant.Err()))
 		return c.grant.Err().Error() + "; nothing that was sent after the last reply was done"
 	case errors.As(err, &bad):
 		l, reason = limitLengthLine, bad.Error()
@@ -273,11 +275,12 @@ func (c *session) explain(err error) (reason string) {
 		l, reason = limitIdle, fmt.Sprintf("nothing was sent for %s", patience.IdleTimeout)
 	}
 	o.Metrics.hit(l)
-	c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String(LimitKey, limitNames[l]), slog.String("reason", reason))
+	c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String(LimitKey, limitNames[l]),
+		slog.String("reason", reason))
 	return reason
 }
 
-// write sends the replies in order, each once it may be told. After a failure it
+// write sends the replies in order, each once it is durable. After a failure it
 // stops the reader and throws the rest away. It returns whether the last that was
 // sent told the client why its connection is closed.
 func (c *session) write() (told bool) {
@@ -294,7 +297,7 @@ func (c *session) write() (told bool) {
 	return told
 }
 
-// send sends one reply. Where it must not be told, a reason is sent instead.
+// send sends one reply, or a reason if the reply is never to be seen.
 func (c *session) send(r *reply) (told, failed bool) {
 	o := &c.server.options
 	err := c.await(r.seq)
@@ -316,7 +319,7 @@ func (c *session) send(r *reply) (told, failed bool) {
 	return told, true
 }
 
-// await waits until a reply may be told.
+// await waits until a reply is durable.
 func (c *session) await(seq uint64) error {
 	if seq == 0 {
 		return nil
@@ -327,9 +330,9 @@ func (c *session) await(seq uint64) error {
 	return nil
 }
 
-// sendWhole sends what is left of a reply, and waits for the client where it has to.
+// sendWhole sends what is left of a reply, and waits for the client if it has to.
 func (c *session) sendWhole(r *reply) error {
-	if rest := c.untaken(r); len(rest) > 0 {
+	if rest := c.sendSome(r); len(rest) > 0 {
 		return c.transmit(rest)
 	}
 	return nil

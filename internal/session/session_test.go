@@ -152,7 +152,8 @@ func TestBareRepliesHaveNoLengthLine(t *testing.T) {
 	c.send(query(1), query(2), "what?\n")
 	all, err := io.ReadAll(c)
 	require.NoError(t, err)
-	require.Equal(t, answer(1)+answer(2)+errorReply(`a frame begins with its length in bytes, alone on a line, not with "what?"`), unnumbered(string(all)))
+	require.Equal(t, answer(1)+answer(2)+errorReply(`a frame begins with its length in bytes, alone on a line, not `+
+		`with "what?"`), unnumbered(string(all)))
 }
 
 func TestAFailedExchangeIsTheLastReply(t *testing.T) {

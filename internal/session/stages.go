@@ -20,11 +20,11 @@ const (
 
 var stageNames = [stages]string{"decode", "inbox", "match", "encode", "journal", "write"}
 
-// stageSample is of how many batches the stages of one are measured: a look at the
+// stageSample is of how many batches the stages of one are measured: a reading of the
 // clock costs more than a step of a histogram, and each stage would take one.
 const stageSample = 16
 
-// stageClock is when the present stage of a batch began; zero where it is not measured.
+// stageClock is when the present stage of a batch began; zero if it is not measured.
 type stageClock struct{ began time.Time }
 
 // start draws whether a batch is measured, whose first frame was whole at a time.
@@ -51,7 +51,7 @@ func (c *stageClock) resume() {
 	}
 }
 
-// Executed tells how long a batch waited for the goroutines of its symbols, and how
+// Executed notes how long a batch waited for the goroutines of its symbols, and how
 // long these worked on it: the exchange draws samples of its own.
 func (m *Metrics) Executed(inbox, match time.Duration) {
 	m.byStage[stageInbox].Observe(inbox, 1)

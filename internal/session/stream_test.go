@@ -63,7 +63,8 @@ func framesOf(t require.TestingT, stream []byte) (frames []string) {
 	}
 }
 
-var someFrames = []string{query(1), opening(1), query(22), opening(1), frame("<create/>"), frame(""), "\r\n \n", frame("<create>"), query(3)}
+var someFrames = []string{query(1), opening(1), query(22), opening(1), frame("<create/>"), frame(""), "\r\n \n",
+	frame("<create>"), query(3)}
 
 func TestCutsOfTheStreamDoNotMatter(t *testing.T) {
 	var stream []byte
@@ -115,7 +116,8 @@ func TestBatchesAndCutsDoNotChangeReplies(t *testing.T) {
 // replies that a client can read. Cuts change nothing but how much of a wrong length
 // line the last of them can show.
 func FuzzSession(f *testing.F) {
-	for _, seed := range append(someFrames, "0\n", "9\n", "-1\n", "00\r\n00\r\n", "99999999999999999999\n", query(1)+"x", query(1)+query(2)[:20]) {
+	for _, seed := range append(someFrames, "0\n", "9\n", "-1\n", "00\r\n00\r\n", "99999999999999999999\n", query(1)+"x",
+		query(1)+query(2)[:20]) {
 		f.Add([]byte(seed), 1)
 	}
 	f.Fuzz(func(t *testing.T, stream []byte, cut int) {

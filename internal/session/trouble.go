@@ -11,9 +11,9 @@ import (
 // the metric outcry_limit_hits_total does.
 const LimitKey = "limit"
 
-// log writes a line about the connection: its number, which the client is told as well
-// where it is told anything, its address, and the number of the frame that it is about,
-// counted from 1; 0 where it is about none.
+// log writes a line about the connection: its number, which is also in the last reply
+// to the client, if there is one, its address, and the number of the frame that it is about,
+// counted from 1; 0 if it is about none.
 func (c *session) log(level slog.Level, message string, frame uint64, attrs ...slog.Attr) {
 	l := c.server.options.Log
 	if !l.Enabled(context.Background(), level) {

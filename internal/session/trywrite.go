@@ -5,11 +5,11 @@ import (
 	"syscall"
 )
 
-// sendNow sends a reply that may be told, where none waits before it: a switch to the
+// trySend sends a reply that is durable, if none waits before it: a switch to the
 // writer costs more than most of what a query does. The client must have room for it.
 // What it has no room for is left to the writer, so that the reader never waits here.
-func (c *session) sendNow(r *reply) bool {
-	if c.now == nil || r.last || c.ctx.Err() != nil || !c.server.exchange.MayTell(r.seq) {
+func (c *session) trySend(r *reply) bool {
+	if c.tryWriter == nil || r.last || c.ctx.Err() != nil || !c.server.exchange.MayTell(r.seq) {
 		return false
 	}
 	if _, empty := c.unsent.silence(); !empty {
@@ -18,7 +18,7 @@ func (c *session) sendNow(r *reply) bool {
 	o := &c.server.options
 	o.Metrics.lap(&r.clock, stageJournal)
 	r.durable = true
-	if len(c.untaken(r)) > 0 {
+	if len(c.sendSome(r)) > 0 {
 		return false
 	}
 	c.unsent.passed()
@@ -27,27 +27,27 @@ func (c *session) sendNow(r *reply) bool {
 	return true
 }
 
-// untaken sends what the client has room for, and returns the rest of a reply. A
+// sendSome sends what the client has room for, and returns the rest of a reply. A
 // deadline, which is not free, is left to those that have to wait.
-func (c *session) untaken(r *reply) []byte {
-	if c.now != nil {
+func (c *session) sendSome(r *reply) []byte {
+	if c.tryWriter != nil {
 		rest := r.bytes[r.sent:]
-		r.sent += c.now.write(rest[:min(len(rest), writeBytesMax)])
+		r.sent += c.tryWriter.write(rest[:min(len(rest), writeBytesMax)])
 	}
 	return r.bytes[r.sent:]
 }
 
-// immediate writes to a connection without waiting. It belongs to one goroutine at a time.
-type immediate struct {
+// tryWriter writes to a connection without waiting. It belongs to one goroutine at a time.
+type tryWriter struct {
 	raw  syscall.RawConn
 	try  func(fd uintptr) bool // made once: a closure for each write would be garbage
 	rest []byte
 	sent int
 }
 
-// newImmediate returns nil for a connection that cannot be written to so, such as one
+// newTryWriter returns nil for a connection that cannot be written to so, such as one
 // with TLS.
-func newImmediate(conn net.Conn) *immediate {
+func newTryWriter(conn net.Conn) *tryWriter {
 	c, ok := conn.(*net.TCPConn)
 	if !ok {
 		return nil
@@ -56,7 +56,7 @@ func newImmediate(conn net.Conn) *immediate {
 	if err != nil {
 		return nil
 	}
-	w := &immediate{raw: raw}
+	w := &tryWriter{raw: raw}
 	w.try = func(fd uintptr) bool {
 		w.sent, _ = syscall.Write(int(fd), w.rest) // an error is met again by who waits
 		return true
@@ -64,8 +64,8 @@ func newImmediate(conn net.Conn) *immediate {
 	return w
 }
 
-// write returns how many bytes the connection has taken, 0 where it has failed.
-func (w *immediate) write(bytes []byte) int {
+// write returns how many bytes the connection has taken, 0 if it has failed.
+func (w *tryWriter) write(bytes []byte) int {
 	w.rest, w.sent = bytes, 0
 	_ = w.raw.Write(w.try) // a deadline that has passed is no matter: 0 were taken
 	w.rest = nil

@@ -12,7 +12,7 @@ import (
 type Answer struct {
 	Kind                   string // "created", "opened", "status", "canceled" or "error"
 	Sym, Amount, Limit, ID string
-	Ref                    string     // of the request, where it had one
+	Ref                    string     // of the request, if it had one
 	Error                  string     // the text of an error
 	Open                   string     // shares that are open, of a status
 	Canceled, CanceledAt   string     // shares that were canceled, and when, in seconds since the Unix epoch
@@ -75,7 +75,7 @@ func (a *Answer) parse(e *element) error {
 	return fmt.Errorf("unknown element <%s>", clip(e.name))
 }
 
-// without returns e but for an attribute that any answer may have.
+// without returns e without an attribute that any answer may have.
 func (e *element) without(name string) *element {
 	other := *e
 	other.attrs = slices.DeleteFunc(slices.Clone(e.attrs), func(a xml.Attr) bool { return rawName(a.Name) == name })
@@ -106,7 +106,7 @@ func (a *Answer) parsePart(e *element, isFirst bool) (err error) {
 	return first(err, noContent(e))
 }
 
-// exactAttributes returns an error where an element's attributes are not just
+// exactAttributes returns an error if an element's attributes are not just
 // those.
 func exactAttributes(e *element, names ...string) error {
 	for _, name := range names {

@@ -3,7 +3,7 @@ package wire
 import "strings"
 
 // DecodeAuth returns the token of a frame <auth token="T"/>, by which a client proves
-// who it is where the exchange asks for that. ok is false for every other frame.
+// who it is if the exchange asks for that. ok is false for every other frame.
 func DecodeAuth(frame []byte) (token string, ok bool) {
 	root, err := parseDocument(frame, 1)
 	if err != nil || root.name != "auth" || onlyAttributes(root, "token") != nil || noContent(root) != nil {
@@ -21,7 +21,8 @@ func AppendAuth(dst []byte, token string) []byte {
 // TextUnauthorized is the error that everybody gets who shows no token that is taken,
 // whatever is wrong with it. Clients tell it by its text, and no other error that comes
 // in its place is about the token: those pass by themselves.
-const TextUnauthorized = `this exchange takes <auth token="…"/> as the first frame, with a token that is known and has not ended`
+const TextUnauthorized = `this exchange takes <auth token="…"/> as the first frame, with a token that is known ` +
+	`and has not ended`
 
 // textUnknownAuth begins the error of an exchange that asks for no token.
 const textUnknownAuth = "unknown root element <auth>"

@@ -11,7 +11,8 @@ import (
 )
 
 // twoOrders is a frame as most are.
-const twoOrders = `<transactions id="123456"><order sym="SPY" amount="100" limit="145.67"/><order sym="SPY" amount="-50" limit="145.68"/></transactions>`
+const twoOrders = `<transactions id="123456"><order sym="SPY" amount="100" limit="145.67"/>` +
+	`<order sym="SPY" amount="-50" limit="145.68"/></transactions>`
 
 // commonFrames are what clients send, by what is in them.
 func commonFrames() map[string][]byte {
@@ -30,7 +31,8 @@ func commonFrames() map[string][]byte {
 		"cancel":    NewTransactions("123456").Cancel("1000001").Append(nil),
 		"query":     NewTransactions("123456").Query("1000001").Append(nil),
 		"queries10": queries.Append(nil),
-		"create":    []byte(declared + "<create>\n  <account id=\"123456\" balance=\"1000\"/>\n  <symbol sym=\"SPY\">\n    <account id=\"123456\">100000</account>\n  </symbol>\n</create>\n"),
+		"create": []byte(declared + "<create>\n  <account id=\"123456\" balance=\"1000\"/>\n  <symbol sym=\"SPY\">\n " +
+			"   <account id=\"123456\">100000</account>\n  </symbol>\n</create>\n"),
 	}
 }
 
@@ -60,14 +62,16 @@ func BenchmarkDecodeMemory(b *testing.B) {
 }
 
 func BenchmarkAppendReply(b *testing.B) {
-	fills := []exchange.Execution{{Shares: 200e8, Price: 127e8, Time: 1519348326_987654321}, {Shares: 100e8, Price: 125e8, Time: 1519348326_987654321}}
+	fills := []exchange.Execution{{Shares: 200e8, Price: 127e8, Time: 1519348326_987654321},
+		{Shares: 100e8, Price: 125e8, Time: 1519348326_987654321}}
 	for name, c := range map[string]struct {
 		frame   string
 		results []exchange.Result
 	}{
 		"opened": {twoOrders, []exchange.Result{{Order: 1000001}, {Order: 1000002}}},
 		"status": {`<transactions id="1"><query id="1000001"/><cancel id="1000002"/></transactions>`, []exchange.Result{
-			{Status: exchange.Status{Open: 50e8, Executions: fills}}, {Status: exchange.Status{Canceled: 50e8, CanceledAt: 1519348326_987654321, Executions: fills}}}},
+			{Status: exchange.Status{Open: 50e8, Executions: fills}},
+			{Status: exchange.Status{Canceled: 50e8, CanceledAt: 1519348326_987654321, Executions: fills}}}},
 		"error": {twoOrders, []exchange.Result{{Reason: exchange.InsufficientFunds}, {Reason: exchange.InsufficientShares}}},
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -122,7 +126,8 @@ func BenchmarkParseReply(b *testing.B) {
 // BenchmarkDecodeHostile measures frames of the largest size that are made to cost
 // much: the time must stay in proportion to the bytes.
 func BenchmarkDecodeHostile(b *testing.B) {
-	for name, part := range map[string]string{"attributes": ` a=""`, "nested": "<a>", "elements": "<a/>", "comments": "<!---->", "references": "&lt;"} {
+	for name, part := range map[string]string{"attributes": ` a=""`, "nested": "<a>", "elements": "<a/>",
+		"comments": "<!---->", "references": "&lt;"} {
 		b.Run(name, func(b *testing.B) {
 			start := "<create>"
 			if name == "attributes" {

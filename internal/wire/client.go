@@ -1,10 +1,10 @@
 package wire
 
-// Account is an account that a client asks to open. Ref is "" where it has none.
+// Account is an account that a client asks to open. Ref is "" if it has none.
 type Account struct{ ID, Balance, Ref string }
 
 // Placement is a number of shares that a client asks to place with an account. Ref is ""
-// where it has none.
+// if it has none.
 type Placement struct{ Account, Shares, Ref string }
 
 // Create builds the XML of a <create> frame (docs/PROTOCOL.md, section "create").

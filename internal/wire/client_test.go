@@ -41,19 +41,24 @@ func TestWhatAClientSendsIsWhatAServerReads(t *testing.T) {
 			creates = append(creates,
 				exchange.Command{Kind: exchange.OpenAccount, Account: account, Balance: balance, Ref: exchange.Ref(ref)},
 				exchange.Command{Kind: exchange.MakeSymbol, Symbol: symbol},
-				exchange.Command{Kind: exchange.DepositShares, Symbol: symbol, Account: account, Deposited: size.Position(), Ref: exchange.Ref(ref)},
+				exchange.Command{Kind: exchange.DepositShares, Symbol: symbol, Account: account, Deposited: size.Position(),
+					Ref: exchange.Ref(ref)},
 				exchange.Command{Kind: exchange.DepositShares, Symbol: symbol, Account: "7", Deposited: exchange.Shares(1e8).Position()},
 				exchange.Command{Kind: exchange.MakeSymbol, Symbol: symbol})
 
 			number := strconv.FormatUint(uint64(id), 10)
-			trades.Order(string(symbol), size.String(), price.String()).Order(string(symbol), "-"+size.String(), price.String()).Query(number).Cancel(number)
+			trades.Order(string(symbol), size.String(), price.String()).Order(string(symbol), "-"+size.String(),
+				price.String()).Query(number).Cancel(number)
 			trades.OrderRef(string(symbol), size.String(), price.String(), ref).QueryRef("r" + ref[:len(ref)/2]).CancelRef("R.")
 			orders = append(orders,
-				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Buy, Shares: size, Limit: price},
-				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Sell, Shares: size, Limit: price},
+				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Buy, Shares: size,
+					Limit: price},
+				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Sell, Shares: size,
+					Limit: price},
 				exchange.Command{Kind: exchange.QueryOrder, Account: account, Order: id},
 				exchange.Command{Kind: exchange.CancelOrder, Account: account, Order: id},
-				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Buy, Shares: size, Limit: price, Ref: exchange.Ref(ref)},
+				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Buy, Shares: size,
+					Limit: price, Ref: exchange.Ref(ref)},
 				exchange.Command{Kind: exchange.QueryOrder, Account: account, Ref: exchange.Ref("r" + ref[:len(ref)/2])},
 				exchange.Command{Kind: exchange.CancelOrder, Account: account, Ref: "R."})
 		}
@@ -72,13 +77,15 @@ func TestWhatAClientSendsIsWhatAServerReads(t *testing.T) {
 func TestAnyValueComesBackAsItWasSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c, d := anyValue(t, "a"), anyValue(t, "b"), anyValue(t, "c"), anyValue(t, "d")
-		answers, err := ParseReply([]byte(newMarket().answer(new(Create).Account(Account{a, "x" + b, c}).Symbol(c, Placement{d, "x" + a, b}).Append(nil))))
+		answers, err := ParseReply([]byte(newMarket().answer(new(Create).Account(Account{a, "x" + b, c}).Symbol(c,
+			Placement{d, "x" + a, b}).Append(nil))))
 		require.NoError(t, err)
 		require.Len(t, answers, 2)
 		require.Equal(t, Answer{Kind: "error", ID: a, Ref: c, Error: answers[0].Error}, answers[0])
 		require.Equal(t, Answer{Kind: "error", Sym: c, ID: d, Ref: b, Error: answers[1].Error}, answers[1])
 
-		answers, err = ParseReply([]byte(newMarket().answer(NewTransactions(a).OrderRef(b, c, d, a).Query(a).Cancel(b).Append(nil))))
+		answers, err = ParseReply([]byte(newMarket().answer(NewTransactions(a).OrderRef(b, c, d,
+			a).Query(a).Cancel(b).Append(nil))))
 		require.NoError(t, err)
 		require.Len(t, answers, 3)
 		require.Equal(t, Answer{Kind: "error", Sym: b, Amount: c, Limit: d, Ref: a, Error: answers[0].Error}, answers[0])
@@ -100,16 +107,20 @@ func TestBuildersAreUsedMoreThanOnce(t *testing.T) {
 func TestReplyBecomesAnswers(t *testing.T) {
 	for reply, want := range map[string][]Answer{
 		`<results/>`: {},
-		`<?xml version="1.0"?><results> <!-- none --> </results>`:           {},
-		`<results><created id="1"/><created sym="A"/></results>`:            {{Kind: "created", ID: "1"}, {Kind: "created", Sym: "A"}},
-		`<results><created sym="A" id="1"></created></results>`:             {{Kind: "created", Sym: "A", ID: "1"}},
-		`<results><error>why &amp; how</error></results>`:                   {{Kind: "error", Error: "why & how"}},
-		`<results><error sym="" limit="2">why</error></results>`:            {{Kind: "error", Limit: "2", Error: "why"}},
-		`<results><opened sym="A" amount="-1" limit="2" id="3"/></results>`: {{Kind: "opened", Sym: "A", Amount: "-1", Limit: "2", ID: "3"}},
-		`<results><status id="1"><open shares="2"/></status></results>`:     {{Kind: "status", ID: "1", Open: "2"}},
-		`<results><status id="1"><canceled shares="2" time="3"/><executed shares="4" price="5" time="6"/><executed shares="7" price="8" time="9"/></status></results>`: {
+		`<?xml version="1.0"?><results> <!-- none --> </results>`: {},
+		`<results><created id="1"/><created sym="A"/></results>`: {{Kind: "created", ID: "1"},
+			{Kind: "created", Sym: "A"}},
+		`<results><created sym="A" id="1"></created></results>`:  {{Kind: "created", Sym: "A", ID: "1"}},
+		`<results><error>why &amp; how</error></results>`:        {{Kind: "error", Error: "why & how"}},
+		`<results><error sym="" limit="2">why</error></results>`: {{Kind: "error", Limit: "2", Error: "why"}},
+		`<results><opened sym="A" amount="-1" limit="2" id="3"/></results>`: {{Kind: "opened", Sym: "A", Amount: "-1",
+			Limit: "2", ID: "3"}},
+		`<results><status id="1"><open shares="2"/></status></results>`: {{Kind: "status", ID: "1", Open: "2"}},
+		`<results><status id="1"><canceled shares="2" time="3"/><executed shares="4" price="5" time="6"/>` +
+			`<executed shares="7" price="8" time="9"/></status></results>`: {
 			{Kind: "status", ID: "1", Canceled: "2", CanceledAt: "3", Executed: []Executed{{"4", "5", "6"}, {"7", "8", "9"}}}},
-		`<results><canceled id="1"><canceled shares="2" time="3"/></canceled></results>`: {{Kind: "canceled", ID: "1", Canceled: "2", CanceledAt: "3"}},
+		`<results><canceled id="1"><canceled shares="2" time="3"/></canceled></results>`: {{Kind: "canceled", ID: "1",
+			Canceled: "2", CanceledAt: "3"}},
 	} {
 		answers, err := ParseReply([]byte(reply))
 		require.NoError(t, err, "%s", reply)
@@ -125,22 +136,28 @@ func TestReplyThatIsNoneIsRefused(t *testing.T) {
 		`<results n="1"/>`:                  "wire: reply: <results> is not a <results> of answers",
 		`<results>text</results>`:           "wire: reply: <results> is not a <results> of answers",
 		`<results><created/><x/></results>`: "wire: reply: answer 2: unknown element <x>",
-		`<results><created amount="1"/></results>`:                                                     "wire: reply: answer 1: <created> has no attribute amount",
-		`<results><created>1</created></results>`:                                                      "answer 1: <created> has no text in it",
-		`<results><error time="1">x</error></results>`:                                                 "answer 1: <error> has no attribute time",
-		`<results><error><b/></error></results>`:                                                       "answer 1: <error> has no element <b> in it",
-		`<results><opened sym="A" amount="1" limit="2"/></results>`:                                    "answer 1: <opened> has no id",
-		`<results><opened sym="" amount="" limit="" id="" x=""/></results>`:                            "answer 1: <opened> has no attribute x",
-		`<results><opened sym="" amount="" limit="" id="">1</opened></results>`:                        "answer 1: <opened> has no text in it",
-		`<results><status/></results>`:                                                                 "answer 1: <status> has no id",
-		`<results><status id="1"><open/></status></results>`:                                           "answer 1: <open> has no shares",
-		`<results><status id="1"><open shares="1">1</open></status></results>`:                         "answer 1: <open> has no text in it",
-		`<results><status id="1"><executed shares="1" price="2"/></status></results>`:                  "answer 1: <executed> has no time",
-		`<results><status id="1"><canceled shares="1"/></status></results>`:                            "answer 1: <canceled> has no time",
-		`<results><status id="1"><open shares="1"/><canceled shares="1" time="1"/></status></results>`: "answer 1: <canceled> stands where <status> has none",
-		`<results><status id="1"><open shares="1"/><open shares="1"/></status></results>`:              "answer 1: <open> stands where <status> has none",
-		`<results><canceled id="1"><open shares="1"/></canceled></results>`:                            "answer 1: <open> stands where <canceled> has none",
-		`<results><canceled id="1"><x/></canceled></results>`:                                          "answer 1: <x> stands where <canceled> has none",
+		`<results><created amount="1"/></results>`: "wire: reply: " +
+			"answer 1: <created> has no attribute amount",
+		`<results><created>1</created></results>`:                               "answer 1: <created> has no text in it",
+		`<results><error time="1">x</error></results>`:                          "answer 1: <error> has no attribute time",
+		`<results><error><b/></error></results>`:                                "answer 1: <error> has no element <b> in it",
+		`<results><opened sym="A" amount="1" limit="2"/></results>`:             "answer 1: <opened> has no id",
+		`<results><opened sym="" amount="" limit="" id="" x=""/></results>`:     "answer 1: <opened> has no attribute x",
+		`<results><opened sym="" amount="" limit="" id="">1</opened></results>`: "answer 1: <opened> has no text in it",
+		`<results><status/></results>`:                                          "answer 1: <status> has no id",
+		`<results><status id="1"><open/></status></results>`:                    "answer 1: <open> has no shares",
+		`<results><status id="1"><open shares="1">1</open></status></results>`:  "answer 1: <open> has no text in it",
+		`<results><status id="1">` +
+			`<executed shares="1" price="2"/></status></results>`: "answer 1: <executed> has no time",
+		`<results><status id="1"><canceled shares="1"/></status></results>`: "answer 1: <canceled> has no time",
+		`<results><status id="1"><open shares="1"/>` +
+			`<canceled shares="1" time="1"/></status></results>`: "answer 1: <canceled> stands where <status> has none",
+		`<results><status id="1">` +
+			`<open shares="1"/><open shares="1"/></status></results>`: "answer 1: <open> stands where <status> has none",
+		`<results>` +
+			`<canceled id="1"><open shares="1"/></canceled></results>`: "answer 1: <open> stands where <canceled> has none",
+		`<results><canceled id="1"><x/></canceled></results>`: "answer 1: <x> " +
+			"stands where <canceled> has none",
 	} {
 		answers, err := ParseReply([]byte(reply))
 		require.ErrorContains(t, err, text, "%s", reply)
@@ -149,7 +166,8 @@ func TestReplyThatIsNoneIsRefused(t *testing.T) {
 }
 
 func TestReplyMayHaveAnyNumberOfElements(t *testing.T) {
-	reply := `<results><status id="1">` + strings.Repeat(`<executed shares="1" price="2" time="3"/>`, ElementsMax+1) + `</status></results>`
+	reply := `<results><status id="1">` + strings.Repeat(`<executed shares="1" price="2" time="3"/>`, ElementsMax+1) +
+		`</status></results>`
 	answers, err := ParseReply([]byte(reply))
 	require.NoError(t, err)
 	require.Len(t, answers[0].Executed, ElementsMax+1)

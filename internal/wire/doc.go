@@ -9,6 +9,6 @@
 // A frame is decoded in one of two ways. What programs send is read in one pass by a
 // scanner, which knows the protocol and next to nothing of XML. Everything else, and
 // whatever has a mistake, is read by parseDocument, which knows all of XML and says
-// what is wrong. Both come to the same commands and replies where the scanner does
-// not give up.
+// what is wrong. Both come to the same commands and replies for what the scanner
+// reads.
 package wire

@@ -158,7 +158,7 @@ func (p *parser) end(name string) error {
 }
 
 // declare judges the XML declaration: it stands at the very start, says version
-// 1.0, and names UTF-8 or US-ASCII where it names an encoding.
+// 1.0, and names UTF-8 or US-ASCII if it names an encoding.
 func (p *parser) declare(t xml.ProcInst, begin int64) error {
 	if begin != 0 || t.Target != "xml" {
 		return errors.New("an XML declaration stands only at the start of a document")
@@ -183,7 +183,7 @@ func (p *parser) declare(t xml.ProcInst, begin int64) error {
 }
 
 // declared takes white space and name="value" off the front of a declaration. ok
-// is false where another thing is there, and then rest is all of s.
+// is false if something else is there, and then rest is all of s.
 func declared(s, name string) (value, rest string, ok bool) {
 	after, found := strings.CutPrefix(strings.TrimLeft(s, whiteSpace), name)
 	after, equals := strings.CutPrefix(strings.TrimLeft(after, whiteSpace), "=")

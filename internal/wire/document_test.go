@@ -37,16 +37,24 @@ var malformed = []string{
 	``, ` `, "\ufeff", `text`, `<!-- c -->`, `<?xml version="1.0"?>`,
 	`<a>`, `<a`, `</a>`, `<a></b>`, `<a><b></a></b>`, `<a/></a>`, `<a/><a/>`, `<a/>text`, `text<a/>`, `<a/><![CDATA[x]]>`,
 	`<a b=1/>`, `<a b/>`, `<a b="1/>`, `<a b="<"/>`, `<a b="1" b="2"/>`, `<a x:b="1" x:b="1"/>`, `<a b="1" c="2" b="1"/>`,
-	`<a:b></a:c>`, `<a:b></b>`, `< a/>`, `<1/>`, `<a><</a>`, `<a>]]></a>`, `<!-- a -- b --><a/>`, `<a><!-- </a>`, `<a><![CDATA[</a>`,
-	`<a>&b;</a>`, `<a>&</a>`, `<a>& b</a>`, `<a b="&c;"/>`, `<a>&#0;</a>`, `<a>&#xFFFE;</a>`, `<a b="&#8;"/>`, `<a>&#x110000;</a>`, `<a>&#xD800;</a>`, `<a b="1&#57343;"/>`, `<a b='&#38;&#x0dBff;'/>`, `<create>&#xd801;&#xDC00;</create>`, "<a>\x01</a>", "<a>\ufffe</a>",
+	`<a:b></a:c>`, `<a:b></b>`, `< a/>`, `<1/>`, `<a><</a>`, `<a>]]></a>`, `<!-- a -- b --><a/>`, `<a><!-- </a>`,
+	`<a><![CDATA[</a>`,
+	`<a>&b;</a>`, `<a>&</a>`, `<a>& b</a>`, `<a b="&c;"/>`, `<a>&#0;</a>`, `<a>&#xFFFE;</a>`, `<a b="&#8;"/>`,
+	`<a>&#x110000;</a>`, `<a>&#xD800;</a>`, `<a b="1&#57343;"/>`, `<a b='&#38;&#x0dBff;'/>`,
+	`<create>&#xd801;&#xDC00;</create>`, "<a>\x01</a>", "<a>\ufffe</a>",
 	"<a>\xff</a>", "<a b=\"\xc3\"/>", "<a><!-- \xff --></a>", "\xff\xfe<a/>",
 	`<!DOCTYPE a><a/>`, `<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>`, `<a/><!DOCTYPE a>`, `<a><!ELEMENT b></a>`,
-	` <?xml version="1.0"?><a/>`, "\n<?xml version=\"1.0\"?><a/>", `<!-- c --><?xml version="1.0"?><a/>`, `<a><?xml version="1.0"?></a>`, `<a/><?xml version="1.0"?>`,
+	` <?xml version="1.0"?><a/>`, "\n<?xml version=\"1.0\"?><a/>", `<!-- c --><?xml version="1.0"?><a/>`,
+	`<a><?xml version="1.0"?></a>`, `<a/><?xml version="1.0"?>`,
 	`<?xml version="1.0"?><?xml version="1.0"?><a/>`, `<?XML version="1.0"?><a/>`, `<?Xml version="1.0"?><a/>`,
-	`<?xml?><a/>`, `<?xml version="1.1"?><a/>`, `<?xml version="2"?><a/>`, `<?xml encoding="UTF-8"?><a/>`, `<?xml version=1.0?><a/>`, `<?xml version="1.0'?><a/>`, `<?xml version?><a/>`, `<?xml version=?><a/>`,
-	`<?xml version="1.0" encoding="ISO-8859-1"?><a/>`, `<?xml version="1.0" encoding="utf8"?><a/>`, `<?xml version="1.0" encoding=""?><a/>`, `<?xml version="1.0" encoding="UTF-16"?><a/>`,
-	`<?xml version="1.0"encoding="UTF-8"?><a/>`, `<?xml version="1.0" encoding="UTF-8"standalone="no"?><a/>`, `<?xml version="1.0" standalone="no" encoding="UTF-8"?><a/>`,
-	`<?xml version="1.0" standalone="maybe"?><a/>`, `<?xml version="1.0" standalone=""?><a/>`, `<?xml version="1.0" more="1"?><a/>`, `<?xml version="1.0" more?><a/>`, `<?xml version="1.0" version="1.0"?><a/>`,
+	`<?xml?><a/>`, `<?xml version="1.1"?><a/>`, `<?xml version="2"?><a/>`, `<?xml encoding="UTF-8"?><a/>`,
+	`<?xml version=1.0?><a/>`, `<?xml version="1.0'?><a/>`, `<?xml version?><a/>`, `<?xml version=?><a/>`,
+	`<?xml version="1.0" encoding="ISO-8859-1"?><a/>`, `<?xml version="1.0" encoding="utf8"?><a/>`,
+	`<?xml version="1.0" encoding=""?><a/>`, `<?xml version="1.0" encoding="UTF-16"?><a/>`,
+	`<?xml version="1.0"encoding="UTF-8"?><a/>`, `<?xml version="1.0" encoding="UTF-8"standalone="no"?><a/>`,
+	`<?xml version="1.0" standalone="no" encoding="UTF-8"?><a/>`,
+	`<?xml version="1.0" standalone="maybe"?><a/>`, `<?xml version="1.0" standalone=""?><a/>`,
+	`<?xml version="1.0" more="1"?><a/>`, `<?xml version="1.0" more?><a/>`, `<?xml version="1.0" version="1.0"?><a/>`,
 	`<?xml version="1.0" encoding="US-ASCII"?><a>é</a>`, `<?xml version="1.0" encoding="us-ascii"?><!-- é --><a/>`,
 	strings.Repeat("<a>", depthMax+1) + strings.Repeat("</a>", depthMax+1),
 	`<a` + attributes(attributesMax+1) + `/>`,
@@ -93,14 +101,22 @@ func TestWhatIsWrongWithADocumentIsSaid(t *testing.T) {
 		`<?xml?><a/>`:                     "malformed XML: the XML declaration does not say version 1.0",
 		` <?xml version="1.0"?><a/>`:      "malformed XML: an XML declaration stands only at the start of a document",
 		`<?xml version="1.0" x="1"?><a/>`: `malformed XML: the XML declaration "version=\"1.0\" x=\"1\"" is malformed`,
-		`<?xml version="1.0" encoding="latin1"?><a/>`:                                  `malformed XML: encoding "latin1" is not UTF-8`,
-		`<?xml version="1.0" encoding="us-ascii"?><a>é</a>`:                            "malformed XML: the document is declared US-ASCII and is not",
-		strings.Repeat("<a>", 1<<20):                                                   "malformed XML: elements are nested more than 16 deep",
-		`<a` + attributes(100_000) + `/>`:                                              "malformed XML: an element has more than 32 attributes",
-		`<create>` + strings.Repeat(`<b/>`, ElementsMax) + `</create>`:                 "malformed XML: there are more than 100000 elements in a frame",
-		`<` + strings.Repeat("n", 1<<20) + `/>`:                                        "unknown root element <" + strings.Repeat("n", 64) + "…>, only <create> and <transactions> are known",
-		`<` + strings.Repeat("é", 1<<20) + `>`:                                         "malformed XML: <" + strings.Repeat("é", 32) + "…> is not closed",
-		`<?xml version="1.0" encoding="` + strings.Repeat("x", 1<<20) + `"?><create/>`: `malformed XML: encoding "` + strings.Repeat("x", 64) + `…" is not UTF-8`,
+		`<?xml version="1.0" encoding="latin1"?><a/>`: `malformed XML: encoding ` +
+			`"latin1" is not UTF-8`,
+		`<?xml version="1.0" encoding="us-ascii"?><a>é</a>`: "malformed XML: the document " +
+			"is declared US-ASCII and is not",
+		strings.Repeat("<a>", 1<<20): "malformed XML: elements are " +
+			"nested more than 16 deep",
+		`<a` + attributes(100_000) + `/>`: "malformed XML: an element has " +
+			"more than 32 attributes",
+		`<create>` + strings.Repeat(`<b/>`, ElementsMax) +
+			`</create>`: "malformed XML: there are more than 100000 elements in a frame",
+		`<` + strings.Repeat("n", 1<<20) + `/>`: "unknown root element <" +
+			strings.Repeat("n", 64) + "…>, only <create> and <transactions> are known",
+		`<` + strings.Repeat("é", 1<<20) + `>`: "malformed XML: <" +
+			strings.Repeat("é", 32) + "…> is not closed",
+		`<?xml version="1.0" encoding="` + strings.Repeat("x", 1<<20) + `"?><create/>`: `malformed XML: encoding "` +
+			strings.Repeat("x", 64) + `…" is not UTF-8`,
 	} {
 		answers, err := ParseReply([]byte(newMarket().answer([]byte(document))))
 		require.NoError(t, err)
@@ -109,7 +125,8 @@ func TestWhatIsWrongWithADocumentIsSaid(t *testing.T) {
 }
 
 func TestDocumentIsReadAsItIs(t *testing.T) {
-	root, err := parseDocument([]byte(`<a:b c="1&#9;&lt;" x:c="2">t<!-- no -->e<d e=' f '>in</d><?no?><![CDATA[<x&]]>t</a:b>`), math.MaxInt)
+	root, err := parseDocument([]byte(`<a:b c="1&#9;&lt;" x:c="2">t<!-- no -->e<d e=' f '>in</d><?no?>`+
+		`<![CDATA[<x&]]>t</a:b>`), math.MaxInt)
 	require.NoError(t, err)
 	require.Equal(t, "a:b", root.name)
 	require.Equal(t, "te<x&t", string(root.text))

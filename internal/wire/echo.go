@@ -27,7 +27,7 @@ func sentWith(e *element) *sentAttrs {
 	return s
 }
 
-// shorten cuts the values that an element of that name does not take, where they are
+// shorten cuts the values that an element of that name does not take, if they are
 // long. A name is never taken if it is long: only decimals and numbers of orders have
 // zeros in front of them.
 func (s *sentAttrs) shorten(element string) {
@@ -53,7 +53,7 @@ func (s *sentAttrs) shorten(element string) {
 
 // echo is what the reply repeats of an element.
 type echo struct {
-	sent  *sentAttrs // nil where it is plain
+	sent  *sentAttrs // nil if it is plain
 	plain []byte     // as the reply has it
 }
 

@@ -2,7 +2,6 @@ package wire_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"outcry/internal/exchange"
@@ -11,7 +10,8 @@ import (
 
 // A server reads a frame, has its commands executed, and appends the reply.
 func ExampleRequest() {
-	stream := strings.NewReader("97\n" + `<transactions id="1"><order sym="SPY" amount="100" limit="145.67"/><query id="x"/></transactions>`)
+	stream := strings.NewReader("97\n" +
+		`<transactions id="1"><order sym="SPY" amount="100" limit="145.67"/><query id="x"/></transactions>`)
 	frame, err := wire.NewFrameReader(stream, 4<<20).Next()
 	if err != nil {
 		fmt.Println(err)
@@ -22,10 +22,14 @@ func ExampleRequest() {
 	for _, c := range r.Commands {
 		fmt.Println(c.Kind, c.Account, c.Side, c.Shares, c.Symbol, c.Limit)
 	}
-	os.Stdout.Write(r.AppendReply(nil, []exchange.Result{{Order: 7}}))
+	reply := string(r.AppendReply(nil, []exchange.Result{{Order: 7}}))
+	fmt.Println(strings.ReplaceAll(reply, "><", ">\n<"))
 	// Output:
 	// order 1 buy 100 SPY 145.67
-	// <results><opened sym="SPY" amount="100" limit="145.67" id="7"/><error id="x">order id "x" is not a whole number</error></results>
+	// <results>
+	// <opened sym="SPY" amount="100" limit="145.67" id="7"/>
+	// <error id="x">order id "x" is not a whole number</error>
+	// </results>
 }
 
 // A client builds a frame, sends it, and reads the answers.

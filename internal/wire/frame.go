@@ -44,7 +44,7 @@ func (e *FrameError) OverLimit() bool { return e.TooLarge }
 // A reader with deadlines can be put under it: InFrame tells at each Read whether
 // the client is idle or in the middle of a frame.
 type FrameReader struct {
-	// Admit, where it is not nil, is asked once for each frame of more than 64 KiB,
+	// Admit, if it is not nil, is asked once for each frame of more than 64 KiB,
 	// when so much of it has arrived, before there is memory for the rest. It may
 	// wait. Its error ends the stream: Next returns it. Release says when the
 	// memory is free again. It is set before the first call of a method.
@@ -69,8 +69,8 @@ func NewFrameReader(r io.Reader, max int) *FrameReader {
 func (f *FrameReader) SetMax(max int) { f.max = max }
 
 // Next returns the next frame, which is valid until the next call. It returns
-// io.EOF where the stream ends between frames, io.ErrUnexpectedEOF where it ends
-// within one, a *FrameError where the stream can no longer be followed, and the
+// io.EOF if the stream ends between frames, io.ErrUnexpectedEOF if it ends
+// within one, a *FrameError if the stream can no longer be followed, and the
 // stream's own errors, io.ErrNoProgress among them. Every error is final, and
 // comes after the frames that were whole before it.
 func (f *FrameReader) Next() ([]byte, error) {
@@ -108,7 +108,7 @@ func (f *FrameReader) InFrame() bool {
 	return f.body >= 0 || f.end > f.start
 }
 
-// take returns a frame that is wholly in the buffer, nil where there is none.
+// take returns a frame that is wholly in the buffer, nil if there is none.
 func (f *FrameReader) take() ([]byte, error) {
 	if f.body < 0 {
 		f.skipBlank()
@@ -144,7 +144,7 @@ func (f *FrameReader) skipBlank() {
 }
 
 // parseLength reads a length line at the front of the buffer. n is its length, 0
-// where its end has not arrived.
+// if its end has not arrived.
 func (f *FrameReader) parseLength() (length, n int, err error) {
 	line := f.buf[f.start:f.end]
 	digits := 0
@@ -163,10 +163,12 @@ func (f *FrameReader) parseLength() (length, n int, err error) {
 	case len(end) == 0 && len(line) == 1: // a carriage return, whose line feed may follow
 		return 0, 0, nil
 	case digits == 0 || end[0] != '\n':
-		return 0, 0, &FrameError{Text: "a frame begins with its length in bytes, alone on a line, not with " + quoteBytes(line)}
+		return 0, 0, &FrameError{Text: "a frame begins with its length in bytes, alone on a line, not with " +
+			quoteBytes(line)}
 	case length > f.max:
 		size := clip(string(bytes.TrimLeft(line[:digits], "0")))
-		return 0, 0, &FrameError{TooLarge: true, Text: fmt.Sprintf("a frame of %s bytes is over the limit of %d", size, f.max)}
+		text := fmt.Sprintf("a frame of %s bytes is over the limit of %d", size, f.max)
+		return 0, 0, &FrameError{TooLarge: true, Text: text}
 	}
 	return length, len(line) - len(end) + 1, nil
 }
@@ -219,7 +221,7 @@ func (f *FrameReader) makeRoom() error {
 	return nil
 }
 
-// admit asks whether the buffer may become larger than bufferKeep, where it is to.
+// admit asks whether the buffer may become larger than bufferKeep, if it is to.
 func (f *FrameReader) admit() error {
 	if f.Admit == nil || f.admitted || 2*len(f.buf) <= bufferKeep {
 		return nil

@@ -71,7 +71,8 @@ func slicesOf(s string, n int) []string {
 }
 
 func TestStreamThatEndsWithinAFrameSaysSo(t *testing.T) {
-	for _, stream := range []string{"4", "4\r", "4\n", "4\n<a/", " 4", "\r", "4\n<a/>4\n<a/", "00", "99999999999999999999"} {
+	for _, stream := range []string{"4", "4\r", "4\n", "4\n<a/", " 4", "\r", "4\n<a/>4\n<a/", "00",
+		"99999999999999999999"} {
 		frames, err := readFrames(t, strings.NewReader(stream))
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%q", stream)
 		require.Len(t, frames, strings.Count(stream, ">"))
@@ -151,7 +152,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 func TestReadsDoNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOf(rapid.OneOf(
-			rapid.SampledFrom([]string{"4\n<a/>", "0\n", "\n", "\r\n", " ", "007\r\n1234567", "4\n", "\r", "9", "100\n" + hundred, "101\n", "x"}),
+			rapid.SampledFrom([]string{"4\n<a/>", "0\n", "\n", "\r\n", " ", "007\r\n1234567", "4\n", "\r", "9", "100\n" +
+				hundred, "101\n", "x"}),
 			rapid.StringMatching(`[0-9\r\n x]{0,6}`),
 		)).Draw(t, "parts")
 		stream := strings.Join(parts, "")
@@ -163,7 +165,8 @@ func TestReadsDoNotMatter(t *testing.T) {
 			cut = append(cut, rest[:n])
 			rest = rest[n:]
 		}
-		for _, r := range []io.Reader{&cut, iotest.OneByteReader(strings.NewReader(stream)), iotest.DataErrReader(strings.NewReader(stream))} {
+		for _, r := range []io.Reader{&cut, iotest.OneByteReader(strings.NewReader(stream)),
+			iotest.DataErrReader(strings.NewReader(stream))} {
 			frames, err := readFrames(t, r)
 			require.Equal(t, want, frames)
 			require.Equal(t, kind(wantErr), kind(err), "%v, then %v", wantErr, err)

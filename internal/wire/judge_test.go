@@ -34,7 +34,8 @@ func refusalOf(text string) (refusal exchange.Refusal) {
 }
 
 func TestADeniedCommandHasItsErrorInItsPlace(t *testing.T) {
-	frame := `<transactions id="1"><order sym="A" amount="1" limit="2"/><query id="7"/><order sym="B" amount="x" limit="2"/><cancel id="8"/><order sym="C" amount="1" limit="2"/></transactions>`
+	frame := `<transactions id="1"><order sym="A" amount="1" limit="2"/><query id="7"/>` +
+		`<order sym="B" amount="x" limit="2"/><cancel id="8"/><order sym="C" amount="1" limit="2"/></transactions>`
 	// Once by the scanner, once by encoding/xml: they keep echoes differently.
 	for _, frame := range []string{frame, strings.Replace(frame, "<query", "<!-- --><query", 1)} {
 		reply, left := replyWithout(frame, func(c *exchange.Command) string {
@@ -44,13 +45,16 @@ func TestADeniedCommandHasItsErrorInItsPlace(t *testing.T) {
 			return ""
 		})
 		require.Equal(t, "query1 order1C", left)
-		require.Contains(t, reply, `<results><error sym="A" amount="1" limit="2">not &lt;you&gt;</error><status id="7"></status><error sym="B" amount="x" limit="2">`)
-		require.True(t, strings.HasSuffix(reply, `<error id="8">not &lt;you&gt;</error><opened sym="C" amount="1" limit="2" id="101"/></results>`), reply)
+		require.Contains(t, reply, `<results><error sym="A" amount="1" limit="2">not &lt;you&gt;</error><status id="7">`+
+			`</status><error sym="B" amount="x" limit="2">`)
+		require.True(t, strings.HasSuffix(reply,
+			`<error id="8">not &lt;you&gt;</error><opened sym="C" amount="1" limit="2" id="101"/></results>`), reply)
 	}
 }
 
 func TestWhatIsDeniedInASymbolLeavesTheRest(t *testing.T) {
-	frame := `<create><symbol sym="S"><account id="1">5</account><account id="2">6</account></symbol><account id="3" balance="1"/><symbol sym="T"/></create>`
+	frame := `<create><symbol sym="S"><account id="1">5</account><account id="2">6</account></symbol>` +
+		`<account id="3" balance="1"/><symbol sym="T"/></create>`
 	deny := func(who func(*exchange.Command) bool) func(*exchange.Command) string {
 		return func(c *exchange.Command) string {
 			if who(c) {
@@ -61,13 +65,16 @@ func TestWhatIsDeniedInASymbolLeavesTheRest(t *testing.T) {
 	}
 	reply, left := replyWithout(frame, deny(func(c *exchange.Command) bool { return c.Account == "1" }))
 	require.Equal(t, "symbolS place2S account3 symbolT", left)
-	require.Equal(t, `<results><error sym="S" id="1">no</error><created sym="S" id="2"/><created id="3"/><created sym="T"/></results>`, reply)
+	require.Equal(t, `<results><error sym="S" id="1">no</error><created sym="S" id="2"/><created id="3"/>`+
+		`<created sym="T"/></results>`, reply)
 	reply, left = replyWithout(frame, deny(func(c *exchange.Command) bool { return c.Kind == exchange.MakeSymbol }))
 	require.Equal(t, "place1S place2S account3", left)
-	require.Equal(t, `<results><created sym="S" id="1"/><created sym="S" id="2"/><created id="3"/><error sym="T">no</error></results>`, reply)
+	require.Equal(t, `<results><created sym="S" id="1"/><created sym="S" id="2"/><created id="3"/>`+
+		`<error sym="T">no</error></results>`, reply)
 	reply, left = replyWithout(frame, deny(func(*exchange.Command) bool { return true }))
 	require.Empty(t, left)
-	require.Equal(t, `<results><error sym="S" id="1">no</error><error sym="S" id="2">no</error><error id="3">no</error><error sym="T">no</error></results>`, reply)
+	require.Equal(t, `<results><error sym="S" id="1">no</error><error sym="S" id="2">no</error>`+
+		`<error id="3">no</error><error sym="T">no</error></results>`, reply)
 }
 
 func TestDeniedCommandsAreNoMalformedOnes(t *testing.T) {
@@ -110,8 +117,10 @@ func TestAnAnswerToATokenIsToldByItsText(t *testing.T) {
 	var withoutTokens Request
 	withoutTokens.Decode(AppendAuth(nil, "secret"))
 	for want, replies := range map[bool][]string{
-		true:  {string(AppendError(nil, TextUnauthorized)), string(AppendError(nil, TextUnauthorized+" (connection 7)")), string(withoutTokens.AppendReply(nil, nil))},
-		false: {string(AppendError(nil, "the exchange is stopping")), string(AppendError(nil, "the exchange has 2 connections and takes no more; try again later"))},
+		true: {string(AppendError(nil, TextUnauthorized)), string(AppendError(nil, TextUnauthorized+" (connection 7)")),
+			string(withoutTokens.AppendReply(nil, nil))},
+		false: {string(AppendError(nil, "the exchange is stopping")),
+			string(AppendError(nil, "the exchange has 2 connections and takes no more; try again later"))},
 	} {
 		for _, reply := range replies {
 			answers, err := ParseReply([]byte(reply))
@@ -137,10 +146,16 @@ func FuzzAuthFrame(f *testing.F) {
 
 func TestWhoMayNotSendAFrameIsNotToldWhatIsWrongWithIt(t *testing.T) {
 	for frame, want := range map[string]string{
-		`<create><symbol sym="` + strings.Repeat("A", 1000) + `"><account id="1">1</account><x/></symbol><account id="1" balance="1"/></create>`: `<results><error>no</error><error>no</error><created id="1"/></results>`,
-		`<transactions id="7"><order sym="A" amount="x" limit="1"/><query id="1"/></transactions>`:                                               `<results><error>no</error><status id="1"></status></results>`,
-		`<transactions id="8"><order sym="A" amount="x" limit="1"/></transactions>`:                                                              `<results><error sym="A" amount="x" limit="1">amount "x" is not a decimal number</error></results>`,
-		`<transactions id="x"><query id="1"/></transactions>`:                                                                                    `<results><error id="1">account id "x" is not made of digits</error></results>`,
+		`<create><symbol sym="` + strings.Repeat("A", 1000) +
+			`"><account id="1">1</account><x/></symbol>` +
+			`<account id="1" balance="1"/></create>`: `<results><error>no</error><error>no</error><created id="1"/></results>`,
+		`<transactions id="7"><order sym="A" amount="x" limit="1"/>` +
+			`<query id="1"/></transactions>`: `<results><error>no</error><status id="1"></status></results>`,
+		`<transactions id="8"><order sym="A" amount="x" limit="1"/>` +
+			`</transactions>`: `<results><error sym="A" amount="x" limit="1">amount "x" is not a decimal number</error>` +
+			`</results>`,
+		`<transactions id="x">` +
+			`<query id="1"/></transactions>`: `<results><error id="1">account id "x" is not made of digits</error></results>`,
 		`<create color="red"/>`: `<results><error>&lt;create&gt; has no attribute color</error></results>`,
 	} {
 		var r Request

@@ -9,14 +9,14 @@ const (
 	memoryOfFrame     = 2000 // the decoder itself
 	memoryOfByte      = 20   // names, values and texts, as read and as echoed with references
 	memoryOfElement   = 2200 // the element, its command and result, its place in the reply with the longest error
-	memoryOfInherited = 800  // of an element where there is a <symbol>, whose name its error repeats
+	memoryOfInherited = 800  // of an element if there is a <symbol>, whose name its error repeats
 	memoryOfAttribute = 300
 
 	attributeBytesMin = len(`a=""`)
 )
 
 // DecodeMemory returns how many bytes of memory a frame takes at most, from Decode to
-// the end of AppendReply, for whoever bounds that before it happens. What results
+// the end of AppendReply, for callers that bound it before it happens. What results
 // bring along, the executions of orders, comes on top. It only counts characters:
 // it costs little, and says more than the truth where they stand in a text.
 func DecodeMemory(frame []byte) int {

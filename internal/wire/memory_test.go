@@ -23,40 +23,53 @@ var costly = map[string][3]string{
 	"unknown transactions":      {`<transactions id="1">`, "<a/>", "</transactions>"},
 	"orders without anything":   {`<transactions id="1">`, "<order/>", "</transactions>"},
 	"queries":                   {`<transactions id="1">`, `<query id="1"/>`, "</transactions>"},
-	"orders":                    {`<transactions id="` + strings.Repeat("9", exchange.AccountDigitsMax) + `">`, `<order sym="A" amount="1" limit="1"/>`, "</transactions>"},
-	"orders with an end tag":    {`<transactions id="1">`, `<order sym="SPY" amount="1" limit="1"></order>`, "</transactions>"},
-	"orders of nobody":          {"<transactions>", `<order sym="" amount="" limit="" id=""/>`, "</transactions>"},
-	"orders of a bad symbol":    {`<transactions id="1">`, `<order sym="` + strings.Repeat("?", 72) + `" amount="" limit=""/>`, "</transactions>"},
-	"symbols":                   {"<create>", `<symbol sym="A"/>`, "</create>"},
-	"symbols with accounts":     {"<create>", `<symbol sym="A"><account id="1">1</account></symbol>`, "</create>"},
-	"accounts":                  {"<create>", `<account id="1" balance="1"/>`, "</create>"},
-	"quotes":                    {`<transactions id="1">`, `<a id='""""""""""""""""'/>`, "</transactions>"},
-	"quotes in all values":      {`<transactions id="1">`, "<order" + quotes("sym", "amount", "limit", "id", "ref") + "/>", "</transactions>"},
-	"one value of quotes":       {`<transactions id="1"><a id='`, `"`, `'/></transactions>`},
-	"one long value":            {`<transactions id="1"><a id='`, "x", `'/></transactions>`},
-	"a comment at the end":      {`<transactions id="1">`, `<query id="1"/>`, "<!----></transactions>"}, // both decoders have all of it by then
-	"placements, a comment":     {`<create><symbol sym="` + strings.Repeat("A", exchange.SymbolCharsMax) + `">`, `<account id="1">1</account>`, "<!----></symbol></create>"},
-	"one long name":             {"<", "x", "/>"},
-	"one long text":             {"<create>", "x", "</create>"},
-	"one long comment":          {"<create><!--", "x", "--></create>"},
-	"one long instruction":      {"<?a ", "x", "?><create/>"},
-	"one long directive":        {"<!DOCTYPE ", "x", ">"},
-	"comments":                  {"<create>", "<!---->", "</create>"},
-	"comments between texts":    {"<create>", "x<!---->", "</create>"},
-	"references":                {"<create>", "&lt;", "</create>"},
-	"instructions":              {"<create>", "<?a?>", "</create>"},
-	"character data":            {"<create>", "<![CDATA[]]>", "</create>"},
-	"in a bad symbol":           {`<create><symbol sym="` + strings.Repeat("&quot;", 200) + `">`, "<a/>", "</symbol></create>"},
-	"in one not cut":            {`<create><symbol sym="` + strings.Repeat("&quot;", echoBytesMax) + `">`, "<a/>", "</symbol></create>"},
-	"accounts in a bad symbol":  {`<create><symbol sym="` + strings.Repeat("&amp;", 200) + `">`, `<account id="1">1</account>`, "</symbol></create>"},
-	"a long symbol":             {`<create><symbol sym="` + strings.Repeat("A", 50_000) + `">`, "<a/>", "</symbol></create>"},
-	"of a bad account":          {`<transactions id="` + strings.Repeat("&amp;", 200) + `">`, "<a/>", "</transactions>"},
-	"names in a bad symbol":     {`<create><symbol sym="` + strings.Repeat("&quot;", 200) + `">`, "<a" + strings.Repeat("x", 200) + "/>", "</symbol></create>"},
-	"long numbers":              {`<transactions id="1">`, `<order sym="A" amount="` + strings.Repeat("0", 900) + `1" limit="` + strings.Repeat("0", 900) + `1"/>`, "</transactions>"},
-	"orders, a comment":         {`<transactions id="` + strings.Repeat("9", exchange.AccountDigitsMax) + `">`, `<order sym="A" amount="1" limit="1"/>`, "<!----></transactions>"},
-	"nested":                    {"<create>", "<a>", ""},
-	"no XML":                    {"", "0", ""},
-	"no UTF-8":                  {"", "\xff", ""},
+	"orders": {`<transactions id="` + strings.Repeat("9", exchange.AccountDigitsMax) + `">`,
+		`<order sym="A" amount="1" limit="1"/>`, "</transactions>"},
+	"orders with an end tag": {`<transactions id="1">`, `<order sym="SPY" amount="1" limit="1"></order>`,
+		"</transactions>"},
+	"orders of nobody": {"<transactions>", `<order sym="" amount="" limit="" id=""/>`, "</transactions>"},
+	"orders of a bad symbol": {`<transactions id="1">`, `<order sym="` + strings.Repeat("?", 72) +
+		`" amount="" limit=""/>`, "</transactions>"},
+	"symbols":               {"<create>", `<symbol sym="A"/>`, "</create>"},
+	"symbols with accounts": {"<create>", `<symbol sym="A"><account id="1">1</account></symbol>`, "</create>"},
+	"accounts":              {"<create>", `<account id="1" balance="1"/>`, "</create>"},
+	"quotes":                {`<transactions id="1">`, `<a id='""""""""""""""""'/>`, "</transactions>"},
+	"quotes in all values": {`<transactions id="1">`, "<order" + quotes("sym", "amount", "limit", "id", "ref") + "/>",
+		"</transactions>"},
+	"one value of quotes": {`<transactions id="1"><a id='`, `"`, `'/></transactions>`},
+	"one long value":      {`<transactions id="1"><a id='`, "x", `'/></transactions>`},
+	// both decoders have all of it by then
+	"a comment at the end": {`<transactions id="1">`, `<query id="1"/>`, "<!----></transactions>"},
+	"placements, a comment": {`<create><symbol sym="` + strings.Repeat("A", exchange.SymbolCharsMax) + `">`,
+		`<account id="1">1</account>`, "<!----></symbol></create>"},
+	"one long name":          {"<", "x", "/>"},
+	"one long text":          {"<create>", "x", "</create>"},
+	"one long comment":       {"<create><!--", "x", "--></create>"},
+	"one long instruction":   {"<?a ", "x", "?><create/>"},
+	"one long directive":     {"<!DOCTYPE ", "x", ">"},
+	"comments":               {"<create>", "<!---->", "</create>"},
+	"comments between texts": {"<create>", "x<!---->", "</create>"},
+	"references":             {"<create>", "&lt;", "</create>"},
+	"instructions":           {"<create>", "<?a?>", "</create>"},
+	"character data":         {"<create>", "<![CDATA[]]>", "</create>"},
+	"in a bad symbol": {`<create><symbol sym="` + strings.Repeat("&quot;", 200) + `">`, "<a/>",
+		"</symbol></create>"},
+	"in one not cut": {`<create><symbol sym="` + strings.Repeat("&quot;", echoBytesMax) + `">`, "<a/>",
+		"</symbol></create>"},
+	"accounts in a bad symbol": {`<create><symbol sym="` + strings.Repeat("&amp;", 200) + `">`,
+		`<account id="1">1</account>`, "</symbol></create>"},
+	"a long symbol": {`<create><symbol sym="` + strings.Repeat("A", 50_000) + `">`, "<a/>",
+		"</symbol></create>"},
+	"of a bad account": {`<transactions id="` + strings.Repeat("&amp;", 200) + `">`, "<a/>", "</transactions>"},
+	"names in a bad symbol": {`<create><symbol sym="` + strings.Repeat("&quot;", 200) + `">`, "<a" +
+		strings.Repeat("x", 200) + "/>", "</symbol></create>"},
+	"long numbers": {`<transactions id="1">`, `<order sym="A" amount="` + strings.Repeat("0", 900) +
+		`1" limit="` + strings.Repeat("0", 900) + `1"/>`, "</transactions>"},
+	"orders, a comment": {`<transactions id="` + strings.Repeat("9", exchange.AccountDigitsMax) + `">`,
+		`<order sym="A" amount="1" limit="1"/>`, "<!----></transactions>"},
+	"nested":   {"<create>", "<a>", ""},
+	"no XML":   {"", "0", ""},
+	"no UTF-8": {"", "\xff", ""},
 }
 
 // quotes returns attributes of quotes, of which each is longer in a reply, and which are as
@@ -129,7 +142,8 @@ func hostile(r *rand.Rand) []byte {
 		if most == 100_000 && r.IntN(8) > 0 {
 			most = 70
 		}
-		return strings.Repeat(pick("A", "1", "0", "-", "&amp;", "&quot;", "&#34;", "&#x22;", "&lt;", "é", "\U0001f600", "&#x1F600;", " "), r.IntN(most+1))
+		return strings.Repeat(pick("A", "1", "0", "-", "&amp;", "&quot;", "&#34;", "&#x22;", "&lt;", "é", "\U0001f600",
+			"&#x1F600;", " "), r.IntN(most+1))
 	}
 	element := func(names ...string) string {
 		s := pick(names...)
@@ -140,7 +154,8 @@ func hostile(r *rand.Rand) []byte {
 		}
 		return s
 	}
-	good := []string{`<order sym="A" amount="1" limit="1"/>`, `<query id="1"/>`, `<cancel ref="r"/>`, `<account id="1" balance="1"/>`,
+	good := []string{`<order sym="A" amount="1" limit="1"/>`, `<query id="1"/>`, `<cancel ref="r"/>`,
+		`<account id="1" balance="1"/>`,
 		`<symbol sym="A"/>`, `<account id="1">1</account>`, "<a/>", "<!---->", "x", "<![CDATA[]]>", "<?a?>"}
 	children := func() (s string) {
 		child := pick(good...)
@@ -161,7 +176,8 @@ func hostile(r *rand.Rand) []byte {
 func longestReply(frame []byte) (most int) {
 	var r Request
 	r.Decode(frame)
-	for _, result := range append(worst, exchange.Result{Order: math.MaxUint64, Status: exchange.Status{Open: math.MaxInt64, Canceled: math.MaxInt64, CanceledAt: math.MinInt64}}) {
+	for _, result := range append(worst, exchange.Result{Order: math.MaxUint64,
+		Status: exchange.Status{Open: math.MaxInt64, Canceled: math.MaxInt64, CanceledAt: math.MinInt64}}) {
 		most = max(most, len(r.AppendReply(nil, slices.Repeat([]exchange.Result{result}, len(r.Commands)))))
 	}
 	return most

@@ -95,7 +95,8 @@ func TestRandomSessionsAgreeWithTheModel(t *testing.T) {
 }
 
 // setup gives the frames of a fuzz run somebody to be about.
-const setup = `<create><account id="1" balance="1000"/><account id="2" balance="1000"/><symbol sym="A"><account id="1">100</account></symbol></create>`
+const setup = `<create><account id="1" balance="1000"/><account id="2" balance="1000"/><symbol sym="A">` +
+	`<account id="1">100</account></symbol></create>`
 
 // FuzzDecode: whatever a frame holds, it gets a reply, and the same one that an
 // independent implementation of the protocol gives.

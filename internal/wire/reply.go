@@ -78,7 +78,7 @@ func (r *Request) AppendReply(dst []byte, results []exchange.Result) []byte {
 }
 
 // AppendError appends a reply that is one error and returns it. Any text will do:
-// it is made one line, cut where it is too long, and escaped.
+// it is made one line, cut if it is too long, and escaped.
 func AppendError(dst []byte, text string) []byte {
 	dst = append(dst, "<results>"...)
 	dst = appendError(dst, echo{}, text)

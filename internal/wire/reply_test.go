@@ -21,26 +21,34 @@ func reasons() (all []exchange.RejectReason) {
 
 func TestStatusListsOpenThenCanceledThenExecutions(t *testing.T) {
 	const unit = 1e8
-	two := []exchange.Execution{{Shares: 200 * unit, Price: 127 * unit, Time: 1519348326_987654321}, {Shares: unit / 2, Price: 125, Time: -exchange.Second}}
+	two := []exchange.Execution{{Shares: 200 * unit, Price: 127 * unit, Time: 1519348326_987654321},
+		{Shares: unit / 2, Price: 125, Time: -exchange.Second}}
 	for want, s := range map[string]exchange.Status{
 		`<open shares="100"/>`:                              {Open: 100 * unit},
 		`<canceled shares="0.00000001" time="1519348326"/>`: {Canceled: 1, CanceledAt: 1519348326_987654321},
-		`<open shares="1.5"/><executed shares="200" price="127" time="1519348326"/><executed shares="0.5" price="0.00000125" time="-1"/>`:            {Open: 1.5 * unit, Executions: two},
-		`<canceled shares="3" time="0"/><executed shares="200" price="127" time="1519348326"/><executed shares="0.5" price="0.00000125" time="-1"/>`: {Canceled: 3 * unit, Executions: two},
-		`<executed shares="200" price="127" time="1519348326"/><executed shares="0.5" price="0.00000125" time="-1"/>`:                                {Executions: two},
+		`<open shares="1.5"/><executed shares="200" price="127" time="1519348326"/>` +
+			`<executed shares="0.5" price="0.00000125" time="-1"/>`: {Open: 1.5 * unit, Executions: two},
+		`<canceled shares="3" time="0"/><executed shares="200" price="127" time="1519348326"/>` +
+			`<executed shares="0.5" price="0.00000125" time="-1"/>`: {Canceled: 3 * unit, Executions: two},
+		`<executed shares="200" price="127" time="1519348326"/>` +
+			`<executed shares="0.5" price="0.00000125" time="-1"/>`: {Executions: two},
 	} {
 		var r Request
 		r.Decode([]byte(`<transactions id="1"><query id="01"/><cancel id="2"/></transactions>`))
 		reply := string(r.AppendReply([]byte("before "), []exchange.Result{{Status: s}, {Status: s}}))
-		require.Equal(t, `before <results><status id="01">`+want+`</status><canceled id="2">`+want+`</canceled></results>`, reply)
+		require.Equal(t, `before <results><status id="01">`+want+`</status><canceled id="2">`+want+`</canceled></results>`,
+			reply)
 	}
 }
 
 // TestRejectNamesTheValues holds every reason to a text, for each command that it
 // can answer.
 func TestRejectNamesTheValues(t *testing.T) {
-	const frame = `<create><account id="1" balance="1000"/><symbol sym="A"/><symbol sym="B"><account id="2">5.5</account></symbol></create>`
-	const trades = `<transactions id="1"><order sym="A" amount="100" limit="145.67"/><order sym="A" amount="-0.5" limit="1"/><query id="7"/><order sym="A" amount="2" limit="3" ref="r-1"/><query ref="r-2"/></transactions>`
+	const frame = `<create><account id="1" balance="1000"/><symbol sym="A"/><symbol sym="B">` +
+		`<account id="2">5.5</account></symbol></create>`
+	const trades = `<transactions id="1"><order sym="A" amount="100" limit="145.67"/>` +
+		`<order sym="A" amount="-0.5" limit="1"/><query id="7"/><order sym="A" amount="2" limit="3" ref="r-1"/>` +
+		`<query ref="r-2"/></transactions>`
 	told := map[exchange.RejectReason]bool{exchange.OK: true}
 	for _, c := range []struct {
 		frame   string
@@ -49,49 +57,84 @@ func TestRejectNamesTheValues(t *testing.T) {
 		want    string
 	}{
 		{frame, 0, exchange.Result{Reason: exchange.AccountExists}, `<error id="1">account 1 already exists</error>`},
-		{frame, 0, exchange.Result{Reason: exchange.BalanceTotalExceeded}, `<error id="1">a balance of 1000 would bring all balances to 1000000000000000000000 or more</error>`},
-		{frame, 1, exchange.Result{Reason: exchange.SymbolLimitExceeded, Most: 5}, `<error sym="A">symbol A cannot be made: the exchange has as many symbols as it takes, 5 (--max-symbols)</error>`},
-		{frame, 2, exchange.Result{Reason: exchange.SymbolLimitExceeded, Most: 5}, `<error sym="B" id="2">symbol B cannot be made: the exchange has as many symbols as it takes, 5 (--max-symbols)</error>`},
-		{frame, 2, exchange.Result{Reason: exchange.NoRoom}, `<error sym="B" id="2">the exchange takes nothing new: its disk has no room for the journal; cancel and query still work</error>`},
+		{frame, 0, exchange.Result{Reason: exchange.BalanceTotalExceeded},
+			`<error id="1">a balance of 1000 would bring all balances to 1000000000000000000000 or more</error>`},
+		{frame, 1, exchange.Result{Reason: exchange.SymbolLimitExceeded, Most: 5},
+			`<error sym="A">symbol A cannot be made: the exchange has as many symbols as it takes, 5 (--max-symbols)</error>`},
+		{frame, 2, exchange.Result{Reason: exchange.SymbolLimitExceeded, Most: 5},
+			`<error sym="B" id="2">symbol B cannot be made: the exchange has as many symbols as it takes, 5 ` +
+				`(--max-symbols)</error>`},
+		{frame, 2, exchange.Result{Reason: exchange.NoRoom}, `<error sym="B" id="2">the exchange takes nothing new: its ` +
+			`disk has no room for the journal; cancel and query still work</error>`},
 		{frame, 3, exchange.Result{Reason: exchange.UnknownSymbol}, `<error sym="B" id="2">there is no symbol B</error>`},
 		{frame, 3, exchange.Result{Reason: exchange.UnknownAccount}, `<error sym="B" id="2">there is no account 2</error>`},
-		{frame, 3, exchange.Result{Reason: exchange.PositionTotalExceeded}, `<error sym="B" id="2">5.5 more would bring all shares of B to 1000000000000000000000 or more</error>`},
-		{trades, 0, exchange.Result{Reason: exchange.UnknownSymbol}, `<error sym="A" amount="100" limit="145.67">there is no symbol A</error>`},
-		{trades, 0, exchange.Result{Reason: exchange.DatabaseBehind}, `<error sym="A" amount="100" limit="145.67">the exchange takes nothing new until its database has caught up; cancel and query still work</error>`},
+		{frame, 3, exchange.Result{Reason: exchange.PositionTotalExceeded},
+			`<error sym="B" id="2">5.5 more would bring all shares of B to 1000000000000000000000 or more</error>`},
+		{trades, 0, exchange.Result{Reason: exchange.UnknownSymbol},
+			`<error sym="A" amount="100" limit="145.67">there is no symbol A</error>`},
+		{trades, 0, exchange.Result{Reason: exchange.DatabaseBehind},
+			`<error sym="A" amount="100" limit="145.67">the exchange takes nothing new until its database has caught up; ` +
+				`cancel and query still work</error>`},
 		{trades, 0, exchange.Result{Reason: exchange.InsufficientFunds, CashHave: dollars(t, "1000")},
-			`<error sym="A" amount="100" limit="145.67">insufficient funds: buying 100 at 145.67 needs 14567, account 1 has 1000</error>`},
+			`<error sym="A" amount="100" limit="145.67">insufficient funds: buying 100 at 145.67 needs 14567, account 1 ` +
+				`has 1000</error>`},
 		{trades, 1, exchange.Result{Reason: exchange.InsufficientShares, SharesHave: units(t, "0.25")},
 			`<error sym="A" amount="-0.5" limit="1">insufficient shares: selling 0.5 of A, account 1 has 0.25</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.UnknownAccount}, `<error id="7">there is no account 1</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.UnknownOrder}, `<error id="7">there is no order 7</error>`},
-		{trades, 2, exchange.Result{Reason: exchange.ForeignOrder}, `<error id="7">order 7 does not belong to account 1</error>`},
-		{trades, 2, exchange.Result{Reason: exchange.AlreadyExecuted}, `<error id="7">order 7 has nothing open: it is executed</error>`},
-		{trades, 2, exchange.Result{Reason: exchange.AlreadyCanceled}, `<error id="7">order 7 has nothing open: it was canceled before</error>`},
-		{trades, 2, exchange.Result{Reason: exchange.InHistory}, `<error id="7">order 7 was closed long ago, and the database that knows it does not answer now</error>`},
-		{trades, 2, exchange.Result{Reason: exchange.HistoryUnavailable}, `<error id="7">order 7 was closed long ago, and the database that knows it does not answer now</error>`},
-		{trades, 2, exchange.Result{Reason: exchange.NoRoomToCancel}, `<error id="7">order 7 cannot be canceled now: the disk has no room for the journal, and the reserve for cancels is used up; query still works</error>`},
-		{trades, 0, exchange.Result{Reason: exchange.TooManyFills}, `<error sym="A" amount="100" limit="145.67">100 A at 145.67 would execute against more orders than one record of the journal takes; send it in smaller parts</error>`},
-		{trades, 3, exchange.Result{Reason: exchange.RefUsed}, `<error sym="A" amount="2" limit="3" ref="r-1">account 1 has used ref r-1 before, and not for this</error>`},
-		{trades, 3, exchange.Result{Reason: exchange.RefUnavailable}, `<error sym="A" amount="2" limit="3" ref="r-1">what ref r-1 was used for is in the database, which does not answer now; nothing was done, try again later</error>`},
-		{trades, 3, exchange.Result{Reason: exchange.RateExceeded}, `<error sym="A" amount="2" limit="3" ref="r-1">account 1 is over its limit of orders and creates a second; try again later</error>`},
-		{trades, 4, exchange.Result{Reason: exchange.UnknownOrder}, `<error ref="r-2">account 1 has no order of ref r-2</error>`},
-		{trades, 4, exchange.Result{Reason: exchange.AlreadyExecuted, Order: 9}, `<error ref="r-2">order 9 has nothing open: it is executed</error>`},
-		{trades, 1, exchange.Result{Reason: exchange.Halted, Halt: &exchange.Halt{Since: 1519348326_987654321, Reason: `<"news">`}},
-			`<error sym="A" amount="-0.5" limit="1">symbol A is halted since 2018-02-23T01:12:06Z and takes no orders; cancel and query work: &lt;"news"&gt;</error>`},
-		{trades, 2, exchange.Result{Reason: exchange.TooManyCancels}, `<error id="7">account 1 has more open than one record of the journal takes</error>`},
-		{frame, 0, exchange.Result{Reason: exchange.AccountLimitExceeded, Most: 5}, `account 1 cannot be made: the exchange has as many accounts as it takes, 5 (--max-accounts)</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.ForeignOrder},
+			`<error id="7">order 7 does not belong to account 1</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.AlreadyExecuted},
+			`<error id="7">order 7 has nothing open: it is executed</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.AlreadyCanceled},
+			`<error id="7">order 7 has nothing open: it was canceled before</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.InHistory}, `<error id="7">order 7 was closed long ago, and the ` +
+			`database that knows it does not answer now</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.HistoryUnavailable},
+			`<error id="7">order 7 was closed long ago, and the database that knows it does not answer now</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.NoRoomToCancel},
+			`<error id="7">order 7 cannot be canceled now: the disk has no room for the journal, and the reserve for ` +
+				`cancels is used up; query still works</error>`},
+		{trades, 0, exchange.Result{Reason: exchange.TooManyFills},
+			`<error sym="A" amount="100" limit="145.67">100 A at 145.67 would execute against more orders than one record ` +
+				`of the journal takes; send it in smaller parts</error>`},
+		{trades, 3, exchange.Result{Reason: exchange.RefUsed}, `<error sym="A" amount="2" limit="3" ref="r-1">account 1 ` +
+			`has used ref r-1 before, and not for this</error>`},
+		{trades, 3, exchange.Result{Reason: exchange.RefUnavailable},
+			`<error sym="A" amount="2" limit="3" ref="r-1">what ref r-1 was used for is in the database, which does not ` +
+				`answer now; nothing was done, try again later</error>`},
+		{trades, 3, exchange.Result{Reason: exchange.RateExceeded},
+			`<error sym="A" amount="2" limit="3" ref="r-1">account 1 is over its limit of orders and creates a second; try ` +
+				`again later</error>`},
+		{trades, 4, exchange.Result{Reason: exchange.UnknownOrder},
+			`<error ref="r-2">account 1 has no order of ref r-2</error>`},
+		{trades, 4, exchange.Result{Reason: exchange.AlreadyExecuted, Order: 9},
+			`<error ref="r-2">order 9 has nothing open: it is executed</error>`},
+		{trades, 1, exchange.Result{Reason: exchange.Halted, Halt: &exchange.Halt{Since: 1519348326_987654321,
+			Reason: `<"news">`}},
+			`<error sym="A" amount="-0.5" limit="1">symbol A is halted since 2018-02-23T01:12:06Z and takes no orders; ` +
+				`cancel and query work: &lt;"news"&gt;</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.TooManyCancels},
+			`<error id="7">account 1 has more open than one record of the journal takes</error>`},
+		{frame, 0, exchange.Result{Reason: exchange.AccountLimitExceeded, Most: 5},
+			`account 1 cannot be made: the exchange has as many accounts as it takes, 5 (--max-accounts)</error>`},
 		{trades, 0, exchange.Result{Reason: exchange.AccountOrdersExceeded, Most: 5},
-			`<error sym="A" amount="100" limit="145.67">account 1 has as many orders open as it may, 5 (--max-open-orders-account); cancel and query still work</error>`},
+			`<error sym="A" amount="100" limit="145.67">account 1 has as many orders open as it may, 5 ` +
+				`(--max-open-orders-account); cancel and query still work</error>`},
 		{trades, 0, exchange.Result{Reason: exchange.OpenOrdersExceeded, Most: 5},
-			`<error sym="A" amount="100" limit="145.67">the exchange has as many orders open as it takes, 5 (--max-open-orders); cancel and query still work</error>`},
+			`<error sym="A" amount="100" limit="145.67">the exchange has as many orders open as it takes, 5 ` +
+				`(--max-open-orders); cancel and query still work</error>`},
 		{trades, 1, exchange.Result{Reason: exchange.OrderTooSmall, ValueLeast: &exchange.Cash{Lo: 2e16}},
-			`<error sym="A" amount="-0.5" limit="1">0.5 A at 1 is worth 0.5, and an order has to be worth 2 (--min-order-value)</error>`},
-		{trades, 2, exchange.Result{Reason: exchange.NotAllowed}, `<error id="7">the token of this connection is not for account 1</error>`},
+			`<error sym="A" amount="-0.5" limit="1">0.5 A at 1 is worth 0.5, and an order has to be worth 2 ` +
+				`(--min-order-value)</error>`},
+		{trades, 2, exchange.Result{Reason: exchange.NotAllowed},
+			`<error id="7">the token of this connection is not for account 1</error>`},
 		{frame, 0, exchange.Result{Reason: exchange.NotAllowed}, `&lt;create&gt; needs a token of scope admin</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.ReplyTooLong, Most: 9},
 			`<error id="7">the reply to this frame is over 9 bytes; ask for this order in another frame</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.NoMemory},
-			`<error id="7">the exchange has no memory for so long a reply now; ask for this order again later, in a frame of its own</error>`},
+			`<error id="7">the exchange has no memory for so long a reply now; ask for this order again later, in a frame ` +
+				`of its own</error>`},
 		{trades, 2, exchange.Result{Reason: 200}, `<error id="7">refused: unknown</error>`},
 	} {
 		var r Request
@@ -210,7 +253,8 @@ func TestFrameInPlaceIsAppendFrame(t *testing.T) {
 // long, and what is not is cut.
 func TestOnlyErroneousValuesAreShortened(t *testing.T) {
 	zeros := strings.Repeat("0", 2*echoBytesMax)
-	for _, element := range []string{`<order sym="A" amount="V" limit="1"/>`, `<order sym="A" amount="1" limit="V"/>`, `<query id="V"/>`, `<cancel id="V"/>`,
+	for _, element := range []string{`<order sym="A" amount="V" limit="1"/>`, `<order sym="A" amount="1" limit="V"/>`,
+		`<query id="V"/>`, `<cancel id="V"/>`,
 		`<order sym="A" amount="x" limit="V"/>`, `<order sym="A" amount="V" limit="x"/>`} {
 		for value, whole := range map[string]bool{zeros + "1": true, zeros + "x": false} {
 			var r Request

@@ -13,14 +13,14 @@ import (
 // their results have in the reply. The zero value is an empty request. It keeps
 // no part of the frame that it was decoded from. It is for one goroutine at a time.
 type Request struct {
-	// Commands are to be executed in this order. Decode fills them; whoever
+	// Commands are to be executed in this order. Decode fills them; callers who
 	// executes them leaves them as they are for AppendReply. The names in them may
 	// be kept: they are copies, of nothing but the names.
 	Commands []exchange.Command
 
 	slots   []slot
 	echoes  []byte // what the reply repeats, as it has it, of the slots without sent
-	refusal string // why the frame as a whole is refused; "" where it is not
+	refusal string // why the frame as a whole is refused; "" if it is not
 	denied  int    // slots whose commands Judge took out
 
 	// What the frame is for, as far as its document was read by decodeDocument: the scanner
@@ -35,10 +35,10 @@ type Request struct {
 
 // slot is one place in a reply.
 type slot struct {
-	command int    // index in Commands, -1 where the place holds an error anyway
+	command int    // index in Commands, -1 if the place holds an error anyway
 	text    string // of that error
 	// symbol is the index of the command that makes the symbol which this place's
-	// command needs, -1 where it needs none.
+	// command needs, -1 if it needs none.
 	symbol int
 	// sent is what the reply repeats. nil stands for the part of echoes from the
 	// echoEnd of the slot before to this one's.
@@ -57,7 +57,7 @@ func (r *Request) Decode(frame []byte) {
 	}
 }
 
-// reset makes r an empty request that refers to nothing of an earlier frame, but for
+// reset makes r an empty request that refers to nothing of an earlier frame, except
 // two names.
 func (r *Request) reset() {
 	clear(r.Commands)
@@ -98,7 +98,7 @@ func (r *Request) Refused() int {
 	return n - r.denied
 }
 
-// do adds a command and its place in the reply. sent is nil where what the reply repeats
+// do adds a command and its place in the reply. sent is nil if what the reply repeats
 // has just been added to echoes.
 func (r *Request) do(c exchange.Command, sent *sentAttrs) { r.doIn(-1, c, sent) }
 
@@ -160,7 +160,7 @@ func (r *Request) account(e *element) {
 }
 
 // symbol reads a <symbol> and the shares to be placed in it. The symbol is made
-// before its accounts; it has a place in the reply only where it has none.
+// before its accounts; it has a place in the reply only if it has none.
 func (r *Request) symbol(e *element) {
 	if err := onlyAttributes(e, "sym"); err != nil {
 		r.refuse(e, sentWith(e), err)
@@ -280,7 +280,7 @@ func decodeOrder(e *element, c *exchange.Command) error {
 	return err
 }
 
-// decodeRef reads the ref of an element, "" where it has none.
+// decodeRef reads the ref of an element, "" if it has none.
 func decodeRef(e *element) (exchange.Ref, error) {
 	s, ok := e.attr("ref")
 	if !ok {
@@ -327,7 +327,7 @@ func onlyAttributes(e *element, known ...string) error {
 	return nil
 }
 
-// noChildren returns an error where an element has elements in it.
+// noChildren returns an error if an element has elements in it.
 func noChildren(e *element) error {
 	if len(e.children) > 0 {
 		return fmt.Errorf("<%s> has no element <%s> in it", e.name, clip(e.children[0].name))
@@ -335,7 +335,7 @@ func noChildren(e *element) error {
 	return nil
 }
 
-// noContent returns an error where an element has elements or text in it.
+// noContent returns an error if an element has elements or text in it.
 func noContent(e *element) error {
 	if !isBlank(e.text) {
 		return fmt.Errorf("<%s> has no text in it", e.name)

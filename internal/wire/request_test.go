@@ -45,18 +45,22 @@ func TestFrameBecomesCommands(t *testing.T) {
 			{Kind: exchange.MakeSymbol, Symbol: "SPY"},
 			{Kind: exchange.MakeSymbol, Symbol: "b2"},
 		},
-		"<create>a note<symbol sym='SPY'>and one<account id='1'> \t\r\n+5.<!-- five --></account> <account id='2'>1<![CDATA[0]]></account></symbol></create>": {
+		"<create>a note<symbol sym='SPY'>and one<account id='1'> \t\r\n+5.<!-- five --></account> <account " +
+			"id='2'>1<![CDATA[0]]></account></symbol></create>": {
 			{Kind: exchange.MakeSymbol, Symbol: "SPY"},
 			{Kind: exchange.DepositShares, Symbol: "SPY", Account: "1", Deposited: units(t, "5")},
 			{Kind: exchange.DepositShares, Symbol: "SPY", Account: "2", Deposited: units(t, "10")},
 		},
-		`<transactions id="1"><order sym="SPY" amount="100" limit="145.67"/><order limit="1" amount="-0.5" sym="SPY"/><query id="007"/><cancel id="9223372036854775807"/></transactions>`: {
-			{Kind: exchange.PlaceOrder, Account: "1", Symbol: "SPY", Side: exchange.Buy, Shares: 100 * unit, Limit: 145.67 * unit},
+		`<transactions id="1"><order sym="SPY" amount="100" limit="145.67"/><order limit="1" amount="-0.5" sym="SPY"/>` +
+			`<query id="007"/><cancel id="9223372036854775807"/></transactions>`: {
+			{Kind: exchange.PlaceOrder, Account: "1", Symbol: "SPY", Side: exchange.Buy, Shares: 100 * unit,
+				Limit: 145.67 * unit},
 			{Kind: exchange.PlaceOrder, Account: "1", Symbol: "SPY", Side: exchange.Sell, Shares: unit / 2, Limit: unit},
 			{Kind: exchange.QueryOrder, Account: "1", Order: 7},
 			{Kind: exchange.CancelOrder, Account: "1", Order: 1<<63 - 1},
 		},
-		`<transactions account="2"><query id="1"> <!-- nothing --> </query></transactions>`: {{Kind: exchange.QueryOrder, Account: "2", Order: 1}},
+		`<transactions account="2"><query id="1"> <!-- nothing --> </query></transactions>`: {{Kind: exchange.QueryOrder,
+			Account: "2", Order: 1}},
 		// Nothing of a frame that is refused as a whole.
 		`<create a="1"><account id="1" balance="1"/></create>`:      nil,
 		`<create xmlns="x"><account id="1" balance="1"/></create>`:  nil,
@@ -67,9 +71,12 @@ func TestFrameBecomesCommands(t *testing.T) {
 		`<transactions id="1" account="1"><query id="1"/></transactions>`: nil,
 		`<transactions id="x"><query id="1"/></transactions>`:             nil,
 		`<transactions><query id="1"/></transactions>`:                    nil,
-		`<create><symbol sym="-"><account id="1">1</account></symbol><symbol/><symbol sym="A" x="1"><account id="1">1</account></symbol></create>`: nil,
-		`<create><symbol sym="A"><account id="x">1</account><account id="1">0</account><account id="1" sym="A">1</account><b/></symbol></create>`:  {{Kind: exchange.MakeSymbol, Symbol: "A"}},
-		`<transactions id="1"><order/><query id="0"/><query id="1">x</query><cancel id="1"><x/></cancel><x:query id="2"/><query id="3"/></transactions>`: {
+		`<create><symbol sym="-"><account id="1">1</account></symbol><symbol/><symbol sym="A" x="1">` +
+			`<account id="1">1</account></symbol></create>`: nil,
+		`<create><symbol sym="A"><account id="x">1</account><account id="1">0</account>` +
+			`<account id="1" sym="A">1</account><b/></symbol></create>`: {{Kind: exchange.MakeSymbol, Symbol: "A"}},
+		`<transactions id="1"><order/><query id="0"/><query id="1">x</query><cancel id="1"><x/></cancel>` +
+			`<x:query id="2"/><query id="3"/></transactions>`: {
 			{Kind: exchange.QueryOrder, Account: "1", Order: 3}},
 	} {
 		var r Request
@@ -83,23 +90,45 @@ func TestRepliesEchoWhatWasSent(t *testing.T) {
 		`<create/>`:              `<results/>`,
 		`<transactions/>`:        `<results/>`,
 		`<transactions id="x"/>`: `<results/>`,
-		`<create><account id="007" balance="+1.50"/></create>`:                                                                         `<results><created id="007"/></results>`,
-		`<create><symbol sym="A"/></create>`:                                                                                           `<results><created sym="A"/></results>`,
-		`<create><symbol sym="A"><account id="1">1</account><account id="2">2</account></symbol></create>`:                             `<results><created sym="A" id="1"/><created sym="A" id="2"/></results>`,
-		`<transactions id="1"><order limit="01." amount="+.5" sym="A"/></transactions>`:                                                `<results><opened sym="A" amount="+.5" limit="01." id="1"/></results>`,
-		`<transactions id="1"><query id="007"/><cancel id="08"/></transactions>`:                                                       `<results><status id="007"></status><canceled id="08"></canceled></results>`,
-		`<transactions id="1"><order id="4" limit="3" amount="2" sym="1" x="5"/></transactions>`:                                       `<results><error sym="1" amount="2" limit="3" id="4">&lt;order&gt; has no attribute id</error></results>`,
-		`<transactions id="1"><query id="&lt;&amp;&gt;&quot;'&#9;&#10;&#13; é"/></transactions>`:                                       `<results><error id="&lt;&amp;&gt;&quot;'&#x9;&#xA;&#xD; é">order id "&lt;&amp;&gt;\"'\t\n\r é" is not a whole number</error></results>`,
-		`<create><symbol sym="A"><b sym="B" id="1"/></symbol></create>`:                                                                `<results><error sym="A" id="1">unknown element &lt;b&gt; in &lt;symbol&gt;</error></results>`,
-		`<create><symbol><account id="1" sym="B">1</account><account/></symbol></create>`:                                              `<results><error sym="B" id="1">&lt;symbol&gt; has no sym</error><error>&lt;symbol&gt; has no sym</error></results>`,
-		`<create><symbol sym=""><account id="1">1</account></symbol><symbol sym=""/></create>`:                                         `<results><error sym="" id="1">symbol "" is not 1 to 32 characters</error><error sym="">symbol "" is not 1 to 32 characters</error></results>`,
-		`<create><symbol sym="A" id="1"><account id="2">1</account></symbol></create>`:                                                 `<results><error sym="A" id="1">&lt;symbol&gt; has no attribute id</error></results>`,
-		`<create><account id="1"/><account balance="1"/><account id="1" balance="1">x</account><account id="2" balance="1"/></create>`: `<results><error id="1">&lt;account&gt; has no balance</error><error>&lt;account&gt; has no id</error><error id="1">&lt;account&gt; has no text in it</error><created id="2"/></results>`,
-		`<transactions><order sym="A" amount="1" limit="1"/><b/></transactions>`:                                                       `<results><error sym="A" amount="1" limit="1">&lt;transactions&gt; has no id</error><error>&lt;transactions&gt; has no id</error></results>`,
-		`<transactions id="1" account="1"><query id="1"/></transactions>`:                                                              `<results><error id="1">&lt;transactions&gt; names its account twice, as id and as account</error></results>`,
-		`<transactions id="1" sym="2"/>`:                                                                                               `<results><error>&lt;transactions&gt; has no attribute sym</error></results>`,
-		`<create x:y="1"/>`:                                                                                                            `<results><error>&lt;create&gt; has no attribute x:y</error></results>`,
-		`<x:create/>`:                                                                                                                  `<results><error>unknown root element &lt;x:create&gt;, only &lt;create&gt; and &lt;transactions&gt; are known</error></results>`,
+		`<create><account id="007" balance="+1.50"/></create>`: `<results><created id="007"/></results>`,
+		`<create><symbol sym="A"/></create>`:                   `<results><created sym="A"/></results>`,
+		`<create><symbol sym="A"><account id="1">1</account><account id="2">2</account>` +
+			`</symbol></create>`: `<results><created sym="A" id="1"/><created sym="A" id="2"/></results>`,
+		`<transactions id="1"><order limit="01." amount="+.5" sym="A"/>` +
+			`</transactions>`: `<results><opened sym="A" amount="+.5" limit="01." id="1"/></results>`,
+		`<transactions id="1"><query id="007"/>` +
+			`<cancel id="08"/></transactions>`: `<results><status id="007"></status><canceled id="08"></canceled></results>`,
+		`<transactions id="1"><order id="4" limit="3" amount="2" sym="1" x="5"/>` +
+			`</transactions>`: `<results><error sym="1" amount="2" limit="3" id="4">&lt;order&gt; has no attribute ` +
+			`id</error></results>`,
+		`<transactions id="1"><query id="&lt;&amp;&gt;&quot;'&#9;&#10;&#13; é"/>` +
+			`</transactions>`: `<results><error id="&lt;&amp;&gt;&quot;'&#x9;&#xA;&#xD; é">order id ` +
+			`"&lt;&amp;&gt;\"'\t\n\r é" is not a ` +
+			`whole number</error></results>`,
+		`<create><symbol sym="A"><b sym="B" id="1"/>` +
+			`</symbol></create>`: `<results><error sym="A" id="1">unknown element &lt;b&gt; in &lt;symbol&gt;</error></results>`,
+		`<create><symbol><account id="1" sym="B">1</account><account/></symbol>` +
+			`</create>`: `<results><error sym="B" id="1">&lt;symbol&gt; has no sym</error>` +
+			`<error>&lt;symbol&gt; has no sym</error></results>`,
+		`<create><symbol sym=""><account id="1">1</account>` +
+			`</symbol><symbol sym=""/></create>`: `<results><error sym="" id="1">symbol "" is not 1 to 32 characters</error>` +
+			`<error sym="">symbol "" is not 1 to 32 characters</error></results>`,
+		`<create><symbol sym="A" id="1"><account id="2">1</account>` +
+			`</symbol></create>`: `<results><error sym="A" id="1">&lt;symbol&gt; has no attribute id</error></results>`,
+		`<create><account id="1"/><account balance="1"/><account id="1" balance="1">x</account>` +
+			`<account id="2" balance="1"/></create>`: `<results><error id="1">&lt;account&gt; has no balance</error>` +
+			`<error>&lt;account&gt; has no id</error><error id="1">&lt;account&gt; has no text in it</error>` +
+			`<created id="2"/></results>`,
+		`<transactions><order sym="A" amount="1" limit="1"/>` +
+			`<b/></transactions>`: `<results><error sym="A" amount="1" limit="1">&lt;transactions&gt; has no id</error>` +
+			`<error>&lt;transactions&gt; has no id</error></results>`,
+		`<transactions id="1" account="1"><query id="1"/>` +
+			`</transactions>`: `<results><error id="1">&lt;transactions&gt; names its account twice, as id and as ` +
+			`account</error></results>`,
+		`<transactions id="1" sym="2"/>`: `<results><error>&lt;transactions&gt; has no attribute sym</error></results>`,
+		`<create x:y="1"/>`:              `<results><error>&lt;create&gt; has no attribute x:y</error></results>`,
+		`<x:create/>`: `<results><error>unknown root element &lt;x:create&gt;, only &lt;create&gt; and ` +
+			`&lt;transactions&gt; are known</error></results>`,
 	} {
 		var r Request
 		r.Decode([]byte(frame))
@@ -116,7 +145,8 @@ func TestDecodeUsesARequestAnew(t *testing.T) {
 		var fresh Request
 		used.Decode([]byte(frame))
 		fresh.Decode([]byte(frame))
-		require.Equal(t, append([]exchange.Command{}, fresh.Commands...), append([]exchange.Command{}, used.Commands...), "%s", frame)
+		require.Equal(t, append([]exchange.Command{}, fresh.Commands...), append([]exchange.Command{}, used.Commands...),
+			"%s", frame)
 		require.Equal(t, done(&fresh), done(&used), "%s", frame)
 		require.Equal(t, fresh.Refused(), used.Refused())
 	}

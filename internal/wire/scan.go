@@ -13,7 +13,7 @@ var declarations = [...]string{
 	`<?xml version="1.0"?>`,
 }
 
-// scan decodes the frame into the request, which is empty. Where it returns false it
+// scan decodes the frame into the request, which is empty. If it returns false it
 // has given up, and what it left in the request means nothing. Each method below reads
 // one element whose name has just been read, and returns false to give up.
 func (s *scanner) scan() bool {
@@ -78,7 +78,8 @@ func (s *scanner) order(account exchange.AccountID) bool {
 	s.echo(` sym="`, s.sym)
 	s.echo(` amount="`, s.amount)
 	s.echo(` limit="`, s.limit)
-	s.r.do(exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: s.r.lastSymbol, Side: side, Shares: shares, Limit: limit}, nil)
+	s.r.do(exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: s.r.lastSymbol, Side: side,
+		Shares: shares, Limit: limit}, nil)
 	return s.echoRef()
 }
 
@@ -183,6 +184,7 @@ func (s *scanner) placement(made int, sym []byte) bool {
 	}
 	s.echo(` sym="`, sym)
 	s.echo(` id="`, s.id)
-	s.r.doIn(made, exchange.Command{Kind: exchange.DepositShares, Account: s.r.lastAccount, Symbol: s.r.lastSymbol, Deposited: placed}, nil)
+	s.r.doIn(made, exchange.Command{Kind: exchange.DepositShares, Account: s.r.lastAccount, Symbol: s.r.lastSymbol,
+		Deposited: placed}, nil)
 	return s.echoRef()
 }

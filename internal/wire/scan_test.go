@@ -17,46 +17,90 @@ import (
 // common lists frames of the common form.
 var common = []string{
 	`<create/>`, `<create></create>`, "\r\n\t <create\n/>\n", "<create\t>  </create\r> ",
-	`<?xml version="1.0"?><create/>`, `<?xml version="1.0" encoding="utf-8"?> <create/>`, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<create/>",
-	`<transactions id="1"/>`, `<transactions account="1"></transactions>`, `<transactions id="` + strings.Repeat("9", exchange.AccountDigitsMax) + `"/>`,
+	`<?xml version="1.0"?><create/>`, `<?xml version="1.0" encoding="utf-8"?> <create/>`,
+	"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<create/>",
+	`<transactions id="1"/>`, `<transactions account="1"></transactions>`, `<transactions id="` +
+		strings.Repeat("9", exchange.AccountDigitsMax) + `"/>`,
 	`<create><account id="007" balance="+1.50"/><account balance='.5' id='8'> </account ></create>`,
 	`<create><symbol sym="SPY"/><symbol sym='b2'></symbol><symbol sym="C"> </symbol></create>`,
-	"<create><symbol sym=\"SPY\"> <account id=\"1\"> \t\r\n+5. </account> <account id='2'>10</account></symbol><symbol sym='A'/></create>",
+	"<create><symbol sym=\"SPY\"> <account id=\"1\"> \t\r\n+5. </account> <account " +
+		"id='2'>10</account></symbol><symbol sym='A'/></create>",
 	`<transactions id="1"><order sym="A" amount="1" limit="2"/></transactions>`,
 	"<transactions id='1' ><order limit = '01.' amount=\n'-.5'\tsym= \"A\" ></order>\n</transactions\t>",
-	`<transactions id="1"><query id="007"/><cancel id="9223372036854775807"/> <query id='1'></query><cancel  id='2'> </cancel></transactions>`,
-	`<create><account ref="a.B_9:-" id="1" balance="1"/><symbol sym="A"><account id="1" ref='x'>1</account><account id="2">1</account></symbol></create>`,
-	`<transactions id="1"><order sym="A" amount="1" limit="2" ref="r"/><query ref="r"/><cancel ref='r'></cancel><order sym="A" amount="1" limit="2"/></transactions>`,
+	`<transactions id="1"><query id="007"/><cancel id="9223372036854775807"/> <query id='1'></query>` +
+		`<cancel  id='2'> </cancel></transactions>`,
+	`<create><account ref="a.B_9:-" id="1" balance="1"/><symbol sym="A"><account id="1" ref='x'>1</account>` +
+		`<account id="2">1</account></symbol></create>`,
+	`<transactions id="1"><order sym="A" amount="1" limit="2" ref="r"/><query ref="r"/><cancel ref='r'></cancel>` +
+		`<order sym="A" amount="1" limit="2"/></transactions>`,
 	setup, twoOrders,
 }
 
 // uncommon lists documents that the scanner gives up, each for another reason.
 var uncommon = []string{
-	``, ` `, `<`, `<create`, `<create/`, `<create>`, `<create><`, `<create></`, `<create></create`, `<creates/>`, `<create/><create/>`, `<create/>x`, `x<create/>`,
-	"\ufeff<create/>", ` <?xml version="1.0"?><create/>`, `<?xml version='1.0'?><create/>`, `<?xml version="1.0"?><?xml version="1.0"?><create/>`, `<!-- c --><create/>`, `<?pi?><create/>`,
-	`<create x="1"/>`, `<create id="1"/>`, `<create/ >`, `<create></transactions>`, `<create>text</create>`, `<create><!-- c --></create>`, `<create><order/></create>`,
-	`<transactions/>`, `<transactions id=""/>`, `<transactions id="x"/>`, `<transactions id="1" account="1"/>`, `<transactions id="1" id="1"/>`, `<transactions id="1"`, `<transactions id="1`, `<transactions id=1/>`, `<transactions id=x1x/>`, `<transactions id/>`, `<transactions id="1'/>`,
-	`<transactions sym="A"/>`, `<transactions x:id="1"/>`, `<transactions xmlns="x" id="1"/>`, `<x:transactions id="1"/>`, `<transactions id="1"></create>`, `<transactions id="&#49;"/>`, `<transactions id="1é"/>`,
+	``, ` `, `<`, `<create`, `<create/`, `<create>`, `<create><`, `<create></`, `<create></create`, `<creates/>`,
+	`<create/><create/>`, `<create/>x`, `x<create/>`,
+	"\ufeff<create/>", ` <?xml version="1.0"?><create/>`, `<?xml version='1.0'?><create/>`,
+	`<?xml version="1.0"?><?xml version="1.0"?><create/>`, `<!-- c --><create/>`, `<?pi?><create/>`,
+	`<create x="1"/>`, `<create id="1"/>`, `<create/ >`, `<create></transactions>`, `<create>text</create>`,
+	`<create><!-- c --></create>`, `<create><order/></create>`,
+	`<transactions/>`, `<transactions id=""/>`, `<transactions id="x"/>`, `<transactions id="1" account="1"/>`,
+	`<transactions id="1" id="1"/>`, `<transactions id="1"`, `<transactions id="1`, `<transactions id=1/>`,
+	`<transactions id=x1x/>`, `<transactions id/>`, `<transactions id="1'/>`,
+	`<transactions sym="A"/>`, `<transactions x:id="1"/>`, `<transactions xmlns="x" id="1"/>`, `<x:transactions id="1"/>`,
+	`<transactions id="1"></create>`, `<transactions id="&#49;"/>`, `<transactions id="1é"/>`,
 	`<transactions id="` + strings.Repeat("9", exchange.AccountDigitsMax+1) + `"/>`,
-	`<transactions id="1"><account id="1" balance="1"/></transactions>`, `<transactions id="1"><orders/></transactions>`, `<transactions id="1"><query id="1"/>x</transactions>`, `<transactions id="1">x<query id="1"/></transactions>`,
+	`<transactions id="1"><account id="1" balance="1"/></transactions>`, `<transactions id="1"><orders/></transactions>`,
+	`<transactions id="1"><query id="1"/>x</transactions>`, `<transactions id="1">x<query id="1"/></transactions>`,
 	`<transactions id="1"><query id="1"/></transactions`, `<transactions id="1"><query id="1"/><transactions>`,
-	`<transactions id="1"><order/></transactions>`, `<transactions id="1"><order sym="A" amount="1"/></transactions>`, `<transactions id="1"><order sym="A" amount="1" limit="1" id="1"/></transactions>`, `<transactions id="1"><order sym="A" amount="1" limit="1" limit="1"/></transactions>`,
-	`<transactions id="1"><order sym="" amount="1" limit="1"/></transactions>`, `<transactions id="1"><order sym="A" amount="0" limit="1"/></transactions>`, `<transactions id="1"><order sym="A" amount="1" limit="-1"/></transactions>`, `<transactions id="1"><order sym="A"amount="1" limit="1"/></transactions>`,
-	`<transactions id="1"><order sym="A" amount="1" limit="1">x</order></transactions>`, `<transactions id="1"><order sym="A" amount="1" limit="1"></query></transactions>`, `<transactions id="1"><order sym="A" amount="1" limit="1"><x/></order></transactions>`, `<transactions id="1"><order sym="A" amount=" 1" limit="1"/></transactions>`,
-	`<transactions id="1"><query/></transactions>`, `<transactions id="1"><query id="0"/></transactions>`, `<transactions id="1"><query id="1" sym="A"/></transactions>`, `<transactions id="1"><query account="1"/></transactions>`, `<transactions id="1"><query id="1"></cancel></transactions>`,
-	`<transactions id="1"><cancel/></transactions>`, `<transactions id="1"><cancel id="x"/></transactions>`, `<transactions id="1"><cancel id="1" balance="1"/></transactions>`,
-	`<transactions id="1"><order sym="A" amount="1" limit="1" ref=""/></transactions>`, `<transactions id="1"><query ref="r" id="1"/></transactions>`, `<transactions id="1"><cancel ref="a b"/></transactions>`, `<transactions id="1" ref="r"/>`, `<transactions id="1"><order sym="A" amount="1" ref="r"/></transactions>`,
-	`<create><account id="1" balance="1" ref="&#49;"/></create>`, `<create><symbol sym="A" ref="r"/></create>`, `<create><symbol sym="A"><account ref="r">1</account></symbol></create>`, `<create ref="r"/>`,
-	`<create><account id="1"/></create>`, `<create><account id="" balance="1"/></create>`, `<create><account id="1" balance="-1"/></create>`, `<create><account id="1" balance="1">1</account></create>`, `<create><account account="1" balance="1"/></create>`, `<create><account id="1" balance="1" sym="A"/></create>`,
-	`<create><symbol/></create>`, `<create><symbol sym=""/></create>`, `<create><symbol sym="A" id="1"/></create>`, `<create><symbol sym="A">x</symbol></create>`, `<create><symbol sym="A"></create>`, `<create><symbol sym="A"><account id="1">1</account></create>`, `<create><symbol sym="A"><account id="1">1</account>x</symbol></create>`, `<create><symbol sym="A"><symbol sym="B"/></symbol></create>`,
-	`<create><symbol sym="A"><account id="1"/></symbol></create>`, `<create><symbol sym="A"><account id="1"> </account></symbol></create>`, `<create><symbol sym="A"><account id="x">1</account></symbol></create>`, `<create><symbol sym="A"><account>1</account></symbol></create>`, `<create><symbol sym="A"><account id="1" sym="A">1</account></symbol></create>`,
-	`<create><symbol sym="A"><account id="1">1<!-- c --></account></symbol></create>`, `<create><symbol sym="A"><account id="1">0</account></symbol></create>`, `<create><symbol sym="A"><account id="1">1`, `<create><symbol sym="A"><account id="1">1</symbol></create>`, `<create><symbol sym="A"><account id="1">1<x/></account></symbol></create>`, `<create><symbol sym="A"><account id="1">&#49;</account></symbol></create>`,
+	`<transactions id="1"><order/></transactions>`, `<transactions id="1"><order sym="A" amount="1"/></transactions>`,
+	`<transactions id="1"><order sym="A" amount="1" limit="1" id="1"/></transactions>`,
+	`<transactions id="1"><order sym="A" amount="1" limit="1" limit="1"/></transactions>`,
+	`<transactions id="1"><order sym="" amount="1" limit="1"/></transactions>`,
+	`<transactions id="1"><order sym="A" amount="0" limit="1"/></transactions>`,
+	`<transactions id="1"><order sym="A" amount="1" limit="-1"/></transactions>`,
+	`<transactions id="1"><order sym="A"amount="1" limit="1"/></transactions>`,
+	`<transactions id="1"><order sym="A" amount="1" limit="1">x</order></transactions>`,
+	`<transactions id="1"><order sym="A" amount="1" limit="1"></query></transactions>`,
+	`<transactions id="1"><order sym="A" amount="1" limit="1"><x/></order></transactions>`,
+	`<transactions id="1"><order sym="A" amount=" 1" limit="1"/></transactions>`,
+	`<transactions id="1"><query/></transactions>`, `<transactions id="1"><query id="0"/></transactions>`,
+	`<transactions id="1"><query id="1" sym="A"/></transactions>`,
+	`<transactions id="1"><query account="1"/></transactions>`,
+	`<transactions id="1"><query id="1"></cancel></transactions>`,
+	`<transactions id="1"><cancel/></transactions>`, `<transactions id="1"><cancel id="x"/></transactions>`,
+	`<transactions id="1"><cancel id="1" balance="1"/></transactions>`,
+	`<transactions id="1"><order sym="A" amount="1" limit="1" ref=""/></transactions>`,
+	`<transactions id="1"><query ref="r" id="1"/></transactions>`,
+	`<transactions id="1"><cancel ref="a b"/></transactions>`, `<transactions id="1" ref="r"/>`,
+	`<transactions id="1"><order sym="A" amount="1" ref="r"/></transactions>`,
+	`<create><account id="1" balance="1" ref="&#49;"/></create>`, `<create><symbol sym="A" ref="r"/></create>`,
+	`<create><symbol sym="A"><account ref="r">1</account></symbol></create>`, `<create ref="r"/>`,
+	`<create><account id="1"/></create>`, `<create><account id="" balance="1"/></create>`,
+	`<create><account id="1" balance="-1"/></create>`, `<create><account id="1" balance="1">1</account></create>`,
+	`<create><account account="1" balance="1"/></create>`, `<create><account id="1" balance="1" sym="A"/></create>`,
+	`<create><symbol/></create>`, `<create><symbol sym=""/></create>`, `<create><symbol sym="A" id="1"/></create>`,
+	`<create><symbol sym="A">x</symbol></create>`, `<create><symbol sym="A"></create>`,
+	`<create><symbol sym="A"><account id="1">1</account></create>`,
+	`<create><symbol sym="A"><account id="1">1</account>x</symbol></create>`,
+	`<create><symbol sym="A"><symbol sym="B"/></symbol></create>`,
+	`<create><symbol sym="A"><account id="1"/></symbol></create>`,
+	`<create><symbol sym="A"><account id="1"> </account></symbol></create>`,
+	`<create><symbol sym="A"><account id="x">1</account></symbol></create>`,
+	`<create><symbol sym="A"><account>1</account></symbol></create>`,
+	`<create><symbol sym="A"><account id="1" sym="A">1</account></symbol></create>`,
+	`<create><symbol sym="A"><account id="1">1<!-- c --></account></symbol></create>`,
+	`<create><symbol sym="A"><account id="1">0</account></symbol></create>`, `<create><symbol sym="A"><account id="1">1`,
+	`<create><symbol sym="A"><account id="1">1</symbol></create>`,
+	`<create><symbol sym="A"><account id="1">1<x/></account></symbol></create>`,
+	`<create><symbol sym="A"><account id="1">&#49;</account></symbol></create>`,
 }
 
 // outcomes are results of every kind of reply. What they are does not depend on the
 // command, which AppendReply does not mind.
 var outcomes = []exchange.Result{
-	{Order: 42, Status: exchange.Status{Open: 5e8, Executions: []exchange.Execution{{Shares: 15e7, Price: 12550000000, Time: 1519348326_987654321}}}},
+	{Order: 42, Status: exchange.Status{Open: 5e8,
+		Executions: []exchange.Execution{{Shares: 15e7, Price: 12550000000, Time: 1519348326_987654321}}}},
 	{Reason: exchange.SymbolLimitExceeded},
 	{Order: 1 << 62, Status: exchange.Status{Canceled: 1, CanceledAt: 1519348326_987654321}},
 	{Reason: exchange.InsufficientFunds},
@@ -147,7 +191,8 @@ func TestNamesOfCommandsOutliveTheFrame(t *testing.T) {
 	frame := []byte(twoOrders)
 	r.Decode(frame)
 	copy(frame, strings.Repeat("?", len(frame)))
-	r.Decode([]byte(`<transactions id="7"><order sym="QQQ" amount="1" limit="1"/><order sym="SPY" amount="1" limit="1"/></transactions>`))
+	r.Decode([]byte(`<transactions id="7"><order sym="QQQ" amount="1" limit="1"/>` +
+		`<order sym="SPY" amount="1" limit="1"/></transactions>`))
 	require.Equal(t, exchange.AccountID("7"), r.Commands[1].Account)
 	require.Equal(t, []exchange.Symbol{"QQQ", "SPY"}, []exchange.Symbol{r.Commands[0].Symbol, r.Commands[1].Symbol})
 	kept := r.Commands[1]
@@ -220,7 +265,8 @@ func (w *writer) ref(attributes ...string) []string {
 }
 
 func (w *writer) number() string {
-	return w.pick([]string{"1", "100", "+145.67", ".5", "5.", "0.00000001"}, "", "0", "-1", "1e3", "1.000000000", "99999999999999999999")
+	return w.pick([]string{"1", "100", "+145.67", ".5", "5.", "0.00000001"}, "", "0", "-1", "1e3", "1.000000000",
+		"99999999999999999999")
 }
 
 // children writes up to three of what one of some functions writes.
@@ -239,7 +285,8 @@ func (w *writer) document() string {
 	placement := func() string { return w.element("account", w.space()+w.number()+w.space(), w.ref("id", w.id())...) }
 	symbol := func() string { return w.element("symbol", w.children(placement), "sym", w.symbol()) }
 	order := func() string {
-		return w.element("order", w.space(), w.ref("sym", w.symbol(), "amount", w.pick([]string{"", "-"}, "--")+"1", "limit", w.number())...)
+		return w.element("order", w.space(), w.ref("sym", w.symbol(), "amount", w.pick([]string{"", "-"}, "--")+"1", "limit",
+			w.number())...)
 	}
 	query := func() string { return w.element("query", w.space(), w.pick([]string{"id", "ref"}, "x"), w.id()) }
 	cancel := func() string { return w.element("cancel", w.space(), w.pick([]string{"id", "ref"}, "x"), w.id()) }
@@ -247,7 +294,8 @@ func (w *writer) document() string {
 	if rapid.Bool().Draw(w.t, "create") {
 		return start + w.element("create", w.children(account, symbol)) + w.space()
 	}
-	return start + w.element("transactions", w.children(order, query, cancel), w.pick([]string{"id", "account"}, "sym"), w.id()) + w.space()
+	return start + w.element("transactions", w.children(order, query, cancel), w.pick([]string{"id", "account"}, "sym"),
+		w.id()) + w.space()
 }
 
 func TestScannerTakesEveryDocumentOfTheCommonForm(t *testing.T) {
