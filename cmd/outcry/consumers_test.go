@@ -55,7 +55,8 @@ func (b *both) sells(sym string, n int) {
 // a step here, and the program and the model have to know what it is.
 var leadsTo = map[exchange.EventKind]func(b *both){
 	exchange.AccountOpened: func(b *both) {
-		b.send(new(wire.Create).Account(wire.Account{ID: "1", Balance: "100", Ref: "a"}).Account(wire.Account{ID: "2", Balance: "200"}).Append(nil))
+		b.send(new(wire.Create).Account(wire.Account{ID: "1", Balance: "100", Ref: "a"}).
+			Account(wire.Account{ID: "2", Balance: "200"}).Append(nil))
 	},
 	exchange.SymbolMade: func(b *both) { b.send(new(wire.Create).Symbol("A").Symbol("B").Append(nil)) },
 	exchange.SharesDeposited: func(b *both) {
@@ -108,29 +109,30 @@ func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
 	require.NoError(t, b.model.Check())
 	last := p.stop()
 
-	state, first := exchange.NewState(), map[exchange.EventKind]uint64{}
-	t.Run("replay, and the digest has it", func(t *testing.T) {
-		require.NoError(t, journal.Scan(filepath.Join(data, "journal"), func(seq uint64, record []byte) error {
-			var e exchange.Event
-			require.NoError(t, exchange.DecodeEvent(record, &e))
-			require.Equal(t, string(record), string(exchange.AppendEvent(nil, &e)))
-			_, there := first[e.Kind]
-			before := [32]byte{}
-			if !there {
-				before, first[e.Kind] = state.Digest(), seq
-			}
-			if err := state.Apply(&e); err != nil {
-				return err
-			}
-			require.False(t, !there && before == state.Digest(), "of record %d, of kind %s", seq, e.Kind)
-			return nil
-		}))
-		require.NoError(t, state.Audit())
-		require.Equal(t, last.Digest, fmt.Sprintf("%x", state.Digest()))
+	first := map[exchange.EventKind]uint64{}
+	eachEvent(t, data, func(seq uint64, e *exchange.Event) {
+		if _, there := first[e.Kind]; !there {
+			first[e.Kind] = seq
+		}
 	})
 	for kind := range exchange.EventKinds() {
 		require.Contains(t, first, kind, "no step has led to a record of kind %s", kind)
 	}
+	t.Run("replay, and the digest", func(t *testing.T) {
+		state := exchange.NewState()
+		eachEvent(t, data, func(seq uint64, e *exchange.Event) {
+			before := [32]byte{}
+			if first[e.Kind] == seq {
+				before = state.Digest()
+			}
+			require.NoError(t, state.Apply(e))
+			if first[e.Kind] == seq {
+				require.NotEqual(t, before, state.Digest(), "of record %d, of kind %s", seq, e.Kind)
+			}
+		})
+		require.NoError(t, state.Audit())
+		require.Equal(t, last.Digest, fmt.Sprintf("%x", state.Digest()))
+	})
 	t.Run("the journal printer", func(t *testing.T) {
 		lines := strings.Split(strings.TrimSuffix(must(t, "journal", data), "\n"), "\n")
 		require.GreaterOrEqual(t, len(lines), int(last.Seq))
@@ -146,11 +148,12 @@ func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
 		require.NoError(t, err)
 		loaded, err := snap.Restore()
 		require.NoError(t, err)
-		require.Equal(t, state.Digest(), loaded.Digest())
+		require.Equal(t, last.Digest, fmt.Sprintf("%x", loaded.Digest()))
 	})
 	t.Run("verify", func(t *testing.T) { must(t, "verify", "--database-url="+database, data) })
 	t.Run("backup", func(t *testing.T) {
-		file, restored, elsewhere := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t)
+		file, restored := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "data")
+		elsewhere := pgtest.NewDatabase(t)
 		must(t, "backup", "--data="+data, "--database-url="+database, file)
 		must(t, "restore", "--data="+restored, "--database-url="+elsewhere, file)
 		must(t, "verify", "--database-url="+elsewhere, restored)
@@ -163,15 +166,24 @@ func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
 // requireRows demands the row of the first record of each kind.
 func requireRows(t *testing.T, data, database string, first map[exchange.EventKind]uint64) {
 	t.Helper()
+	eachEvent(t, data, func(seq uint64, e *exchange.Event) {
+		if first[e.Kind] == seq {
+			table, key := postgres.RecordRow(e, seq)
+			column, value, _ := strings.Cut(key, " ")
+			touch := fmt.Sprintf("UPDATE %s SET %s = %[2]s WHERE %[2]s = '%[3]s'", table, column, value)
+			require.Positive(t, execute(t, database, touch), "%s, %s, of kind %s", table, key, e.Kind)
+		}
+	})
+}
+
+// eachEvent calls f for each record of a journal. What is encoded again has the same bytes.
+func eachEvent(t *testing.T, data string, f func(seq uint64, e *exchange.Event)) {
+	t.Helper()
 	require.NoError(t, journal.Scan(filepath.Join(data, "journal"), func(seq uint64, record []byte) error {
 		var e exchange.Event
 		require.NoError(t, exchange.DecodeEvent(record, &e))
-		if first[e.Kind] == seq {
-			table, key := postgres.RecordRow(&e, seq)
-			column, value, _ := strings.Cut(key, " ")
-			made := execute(t, database, fmt.Sprintf("UPDATE %s SET %s = %[2]s WHERE %[2]s = '%[3]s'", table, column, value))
-			require.Positive(t, made, "%s, %s, of kind %s", table, key, e.Kind)
-		}
+		require.Equal(t, string(record), string(exchange.AppendEvent(nil, &e)))
+		f(seq, &e)
 		return nil
 	}))
 }
@@ -201,12 +213,14 @@ func answersOf(t *testing.T, j *journal.Journal, begin *feeds.Snapshot) (answers
 	records, err := j.NewFollower(begin.Seq+1, 1<<20)
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
-	feed := feeds.NewFeed(feeds.Options{Records: records, Health: func() feeds.Health { return feeds.Health{} }, Log: log}, begin)
+	health := func() feeds.Health { return feeds.Health{} }
+	feed := feeds.NewFeed(feeds.Options{Records: records, Health: health, Log: log}, begin)
 	ctx, cancel := context.WithCancel(background)
 	ended := make(chan struct{})
 	go func() { feed.Run(ctx); close(ended) }()
 	defer func() { cancel(); <-ended }()
-	require.Eventually(t, func() bool { return feed.Seq() == j.Appended() || feed.Err() != nil }, time.Minute, time.Millisecond)
+	done := func() bool { return feed.Seq() == j.Appended() || feed.Err() != nil }
+	require.Eventually(t, done, time.Minute, time.Millisecond)
 	require.NoError(t, feed.Err())
 	api := feeds.NewAPI(feeds.APIOptions{Started: func() error { return nil }, Log: log, Metrics: new(feeds.Metrics)})
 	api.Attach(feed)
