@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,14 +111,20 @@ func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
 	require.NoError(t, b.model.Check())
 	last := p.stop()
 
-	first := map[exchange.EventKind]uint64{}
+	first, fields := map[exchange.EventKind]uint64{}, map[string]bool{}
 	eachEvent(t, data, func(seq uint64, e *exchange.Event) {
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(*e)) {
+			fields[field.Name] = fields[field.Name] || !reflect.ValueOf(*e).FieldByIndex(field.Index).IsZero()
+		}
 		if _, there := first[e.Kind]; !there {
 			first[e.Kind] = seq
 		}
 	})
 	for kind := range exchange.EventKinds() {
 		require.Contains(t, first, kind, "no step has led to a record of kind %s", kind)
+	}
+	for name, set := range fields {
+		require.True(t, set, "no step has led to a record that has a %s", name)
 	}
 	t.Run("replay, and the digest", func(t *testing.T) {
 		state := exchange.NewState()
@@ -150,7 +158,10 @@ func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, last.Digest, fmt.Sprintf("%x", loaded.Digest()))
 	})
-	t.Run("verify", func(t *testing.T) { must(t, "verify", "--database-url="+database, data) })
+	t.Run("verify", func(t *testing.T) {
+		requireHistory(t, data, database)
+		must(t, "verify", "--database-url="+database, data)
+	})
 	t.Run("backup", func(t *testing.T) {
 		file, restored := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "data")
 		elsewhere := pgtest.NewDatabase(t)
@@ -186,6 +197,27 @@ func eachEvent(t *testing.T, data string, f func(seq uint64, e *exchange.Event))
 		f(seq, &e)
 		return nil
 	}))
+}
+
+// requireHistory compares what the tables tell of each record with the record. Tables have
+// times in whole seconds, and none where nothing needs it.
+func requireHistory(t *testing.T, data, database string) {
+	t.Helper()
+	archive, err := postgres.OpenArchive(background, database)
+	require.NoError(t, err)
+	defer archive.Close()
+	var told []exchange.Event
+	require.NoError(t, archive.History(background, func(_ uint64, e *exchange.Event) error {
+		told = append(told, *e)
+		told[len(told)-1].Fills = slices.Clone(e.Fills)
+		return nil
+	}))
+	eachEvent(t, data, func(seq uint64, e *exchange.Event) {
+		if e.Time = exchange.Seconds(e.Time) * exchange.Second; told[seq-1].Time == 0 {
+			e.Time = 0
+		}
+		require.True(t, e.Same(&told[seq-1]), "record %d is %+v, the tables tell %+v", seq, e, told[seq-1])
+	})
 }
 
 // requireMarket has one feed follow the whole journal, and compares what it answers with what
