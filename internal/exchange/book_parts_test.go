@@ -155,8 +155,8 @@ func TestOnlyTheNewestOrderMayCross(t *testing.T) {
 			snap := &Snapshot{}
 			for o := range s.Books["SPY"].Orders() {
 				if o.Open > 0 {
-					snap.Orders = append(snap.Orders, OrderState{o.ID, o.Account.ID, "SPY", o.Side, o.Shares, o.Limit, o.Open,
-						o.Executions})
+					snap.Orders = append(snap.Orders, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: "SPY", Side: o.Side,
+						Shares: o.Shares, Limit: o.Limit, Open: o.Open, Executions: o.Executions})
 				}
 			}
 			slices.SortFunc(snap.Orders, func(a, b OrderState) int { return int(a.ID) - int(b.ID) })
