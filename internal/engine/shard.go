@@ -144,7 +144,7 @@ func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
 	if e.tooSmall(c, r) {
 		return false
 	}
-	d.order = exchange.Order{Account: account, Side: c.Side, Limit: c.Limit, Shares: c.Shares, Open: c.Shares}
+	d.order = c.NewOrder(account)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if d.unsettled = e.canceling == account; d.unsettled {

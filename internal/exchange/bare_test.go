@@ -91,7 +91,8 @@ func (b *bareBook) rest(s *step, key int32, shares int64) {
 	b.ids[s.order] = i
 	side := &b.sides[s.side&1]
 	lv := &side.levels[key]
-	b.nodes[i] = bareNode{left: shares, shares: int64(s.shares), prev: lv.last, key: key, account: s.account, side: uint8(s.side & 1)}
+	b.nodes[i] = bareNode{left: shares, shares: int64(s.shares), prev: lv.last, key: key, account: s.account,
+		side: uint8(s.side & 1)}
 	b.nodes[lv.last].next = i
 	if lv.oldest == 0 {
 		lv.oldest = i

@@ -254,18 +254,6 @@ func (b *Book) Shrink() {
 	}
 }
 
-// enter makes the book's own copy of an order, which is still to be indexed.
-func (b *Book) enter(o *Order) (slot, *node) {
-	i := b.orders.take()
-	n := b.orders.at(i)
-	n.id, n.account, n.side, n.limit, n.shares, n.left = o.ID, o.Account, o.Side, o.Limit, o.Shares, o.Open
-	n.level, n.prev, n.next, n.canceled, n.executed = 0, 0, 0, false, o.Executions != nil
-	if n.executed {
-		*b.orders.executions(i) = o.Executions
-	}
-	return i, n
-}
-
 // close adds an order that does not rest to those that may be forgotten.
 func (b *Book) close(i slot) {
 	if b.latest == 0 {

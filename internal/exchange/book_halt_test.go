@@ -70,11 +70,14 @@ func anyReason() *rapid.Generator[string] {
 
 func anyCancels(symbols *rapid.Generator[string], order *rapid.Generator[int64]) *rapid.Generator[[]Cancel] {
 	one := rapid.Custom(func(t *rapid.T) Cancel {
-		return Cancel{Order: OrderID(rapid.Uint64Range(1, math.MaxInt64).Draw(t, "order")), Symbol: Symbol(symbols.Draw(t, "symbol")),
-			Side: rapid.SampledFrom([]Side{Buy, Sell}).Draw(t, "side"), Shares: Shares(order.Draw(t, "shares")), Limit: Price(order.Draw(t, "limit"))}
+		return Cancel{Order: OrderID(rapid.Uint64Range(1, math.MaxInt64).Draw(t, "order")),
+			Symbol: Symbol(symbols.Draw(t, "symbol")),
+			Side:   rapid.SampledFrom([]Side{Buy, Sell}).Draw(t, "side"),
+			Shares: Shares(order.Draw(t, "shares")), Limit: Price(order.Draw(t, "limit"))}
 	})
 	return rapid.Custom(func(t *rapid.T) []Cancel {
-		all := rapid.SliceOfNDistinct(one, 1, 20, func(c Cancel) Cancel { return Cancel{Order: c.Order, Symbol: c.Symbol} }).Draw(t, "cancels")
+		all := rapid.SliceOfNDistinct(one, 1, 20,
+			func(c Cancel) Cancel { return Cancel{Order: c.Order, Symbol: c.Symbol} }).Draw(t, "cancels")
 		slices.SortFunc(all, func(a, b Cancel) int { return a.Compare(&b) })
 		return all
 	})
@@ -153,9 +156,11 @@ func TestThePublicViewOfOperationsHasNoAccount(t *testing.T) {
 		event, want Event
 		symbol      string
 	}{
-		{Event{Kind: SymbolHalted, Time: 9, Symbol: "SPY", Reason: "news"}, Event{Kind: SymbolHalted, Time: 9, Reason: "news"}, "SPY"},
+		{Event{Kind: SymbolHalted, Time: 9, Symbol: "SPY", Reason: "news"},
+			Event{Kind: SymbolHalted, Time: 9, Reason: "news"}, "SPY"},
 		{Event{Kind: SymbolResumed, Time: 9, Symbol: "SPY"}, Event{Kind: SymbolResumed, Time: 9}, "SPY"},
-		{Event{Kind: OrdersCanceled, Time: 9, Account: "42", Cancels: cancels}, Event{Kind: OrdersCanceled, Time: 9, Cancels: cancels}, ""},
+		{Event{Kind: OrdersCanceled, Time: 9, Account: "42", Cancels: cancels},
+			Event{Kind: OrdersCanceled, Time: 9, Cancels: cancels}, ""},
 	} {
 		var got Event
 		b := AppendEvent(nil, &c.event)

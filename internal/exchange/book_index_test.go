@@ -81,7 +81,11 @@ func TestAuditComparesTheIndexWithTheBooks(t *testing.T) {
 	for name, spoil := range map[string]func(s *State){
 		"an order that no book has":    func(s *State) { s.Index.places.Add(9, 1<<32+1) },
 		"an order that is not indexed": func(s *State) { s.Index.places.Remove(1, s.Books["A"].place(s.Books["A"].find(1))) },
-		"an order in the wrong place":  func(s *State) { p := s.Index.places.Find(1); s.Index.places.Remove(1, p); s.Index.places.Add(1, p+1) },
+		"an order in the wrong place": func(s *State) {
+			p := s.Index.places.Find(1)
+			s.Index.places.Remove(1, p)
+			s.Index.places.Add(1, p+1)
+		},
 		"an order in the wrong book": func(s *State) {
 			p := s.Index.places.Find(1)
 			s.Index.places.Remove(1, p)

@@ -30,3 +30,28 @@ func (n *node) open() Shares {
 	}
 	return n.left
 }
+
+// enter makes the book's own copy of an order, which is still to be indexed.
+func (b *Book) enter(o *Order) (slot, *node) {
+	i := b.orders.take()
+	n := b.orders.at(i)
+	n.id, n.account, n.side, n.limit, n.shares, n.left = o.ID, o.Account, o.Side, o.Limit, o.Shares, o.Open
+	n.level, n.prev, n.next, n.canceled, n.executed = 0, 0, 0, false, o.Executions != nil
+	if n.executed {
+		*b.orders.executions(i) = o.Executions
+	}
+	return i, n
+}
+
+// read makes o the order at a slot.
+func (s *slab) read(i slot, o *Order) {
+	n := s.at(i)
+	o.ID, o.Account, o.Side, o.Limit, o.Shares = n.id, n.account, n.side, n.limit, n.shares
+	o.Open, o.Canceled, o.CanceledAt, o.Executions = n.left, 0, 0, nil
+	if n.canceled {
+		o.Open, o.Canceled, o.CanceledAt = 0, n.left, n.canceledAt
+	}
+	if n.executed {
+		o.Executions = *s.executions(i)
+	}
+}

@@ -71,8 +71,9 @@ func unfinished(t *testing.T) *State {
 // TestNothingHappensBeforeAnOrderIsFinished tries each event of the symbol.
 func TestNothingHappensBeforeAnOrderIsFinished(t *testing.T) {
 	part := func(change func(e *Event)) Event {
-		e := Event{Kind: OrderContinued, Account: "1", Symbol: "SPY", Side: Buy, Order: 5, Shares: 10e8, Limit: 13e8, Before: 3,
-			Fills: []Fill{{Resting: 4, Account: "2", Shares: 10e8, Price: 13e8}}}
+		e := Event{Kind: OrderContinued, Account: "1", Symbol: "SPY", Side: Buy, Order: 5, Shares: 10e8, Limit: 13e8,
+			Before: 3,
+			Fills:  []Fill{{Resting: 4, Account: "2", Shares: 10e8, Price: 13e8}}}
 		change(&e)
 		return e
 	}
@@ -80,13 +81,28 @@ func TestNothingHappensBeforeAnOrderIsFinished(t *testing.T) {
 		event Event
 		want  string
 	}{
-		"shares placed":        {Event{Kind: SharesDeposited, Symbol: "SPY", Account: "1", Deposited: Position{Lo: 1}}, "order 5 is unfinished"},
-		"an order":             {Event{Kind: OrderAccepted, Account: "1", Symbol: "SPY", Side: Buy, Shares: 1, Limit: 1, Order: 9}, "order 5 is unfinished"},
-		"its cancel":           {Event{Kind: OrderCanceled, Account: "1", Symbol: "SPY", Side: Buy, Shares: 10e8, Limit: 13e8, Order: 5}, "order 5 is unfinished"},
-		"another's cancel":     {Event{Kind: OrderCanceled, Account: "2", Symbol: "SPY", Side: Sell, Shares: 100e8, Limit: 13e8, Order: 4}, "order 5 is unfinished"},
-		"a halt":               {Event{Kind: SymbolHalted, Symbol: "SPY"}, "order 5 is unfinished"},
-		"a resume":             {Event{Kind: SymbolResumed, Symbol: "SPY"}, "order 5 is unfinished"},
-		"a cancel of all":      {Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{5, "SPY", Buy, 10e8, 13e8}}}, "order 5 is unfinished"},
+		"shares placed": {
+			Event{Kind: SharesDeposited, Symbol: "SPY", Account: "1", Deposited: Position{Lo: 1}},
+			"order 5 is unfinished",
+		},
+		"an order": {
+			Event{Kind: OrderAccepted, Account: "1", Symbol: "SPY", Side: Buy, Shares: 1, Limit: 1, Order: 9},
+			"order 5 is unfinished",
+		},
+		"its cancel": {
+			Event{Kind: OrderCanceled, Account: "1", Symbol: "SPY", Side: Buy, Shares: 10e8, Limit: 13e8, Order: 5},
+			"order 5 is unfinished",
+		},
+		"another's cancel": {
+			Event{Kind: OrderCanceled, Account: "2", Symbol: "SPY", Side: Sell, Shares: 100e8, Limit: 13e8, Order: 4},
+			"order 5 is unfinished",
+		},
+		"a halt":   {Event{Kind: SymbolHalted, Symbol: "SPY"}, "order 5 is unfinished"},
+		"a resume": {Event{Kind: SymbolResumed, Symbol: "SPY"}, "order 5 is unfinished"},
+		"a cancel of all": {
+			Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{5, "SPY", Buy, 10e8, 13e8}}},
+			"order 5 is unfinished",
+		},
 		"a part of another":    {part(func(e *Event) { e.Order = 6 }), "order 5 is unfinished"},
 		"a part of nobody":     {part(func(e *Event) { e.Account = "2" }), "order 5 is unfinished"},
 		"a part of less":       {part(func(e *Event) { e.Shares = 9e8; e.Fills[0].Shares = 9e8 }), "order 5 is unfinished"},
@@ -125,7 +141,11 @@ func TestOnlyTheNewestOrderMayCross(t *testing.T) {
 			o[1].Shares, o[1].Executions = o[1].Open, nil
 			return o
 		},
-		"an older one crosses": func(b *Book, o []OrderState) []OrderState { o[0].ID, o[1].ID = 5, 4; o[0], o[1] = o[1], o[0]; return o },
+		"an older one crosses": func(b *Book, o []OrderState) []OrderState {
+			o[0].ID, o[1].ID = 5, 4
+			o[0], o[1] = o[1], o[0]
+			return o
+		},
 		"a newer one is there": func(b *Book, o []OrderState) []OrderState {
 			return append(o, OrderState{ID: 6, Account: "1", Symbol: "SPY", Side: Buy, Shares: 1, Limit: 1, Open: 1})
 		},
@@ -135,7 +155,8 @@ func TestOnlyTheNewestOrderMayCross(t *testing.T) {
 			snap := &Snapshot{}
 			for o := range s.Books["SPY"].Orders() {
 				if o.Open > 0 {
-					snap.Orders = append(snap.Orders, OrderState{o.ID, o.Account.ID, "SPY", o.Side, o.Shares, o.Limit, o.Open, o.Executions})
+					snap.Orders = append(snap.Orders, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: "SPY", Side: o.Side,
+						Shares: o.Shares, Limit: o.Limit, Open: o.Open, Executions: o.Executions})
 				}
 			}
 			slices.SortFunc(snap.Orders, func(a, b OrderState) int { return int(a.ID) - int(b.ID) })

@@ -182,24 +182,31 @@ func TestRestoreRefusesWhatCannotRest(t *testing.T) {
 // TestCheckFindsEveryBrokenInvariant breaks a good book in one way at a time.
 func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 	for name, spoil := range map[string]func(b *Book){
-		"a wrong count of resting orders":        func(b *Book) { b.resting[0]++ },
-		"a wrong count of levels":                func(b *Book) { b.side(Sell).levels++ },
-		"shares from nowhere":                    func(b *Book) { b.node(1).left++ },
-		"a closed order that rests":              func(b *Book) { b.node(1).left, b.node(1).shares = 0, 0 },
-		"an open order that does not":            func(b *Book) { b.leave(b.node(1)) },
-		"open and canceled":                      func(b *Book) { b.node(1).canceled = true },
-		"a price that is not the level's":        func(b *Book) { b.node(1).limit++ },
-		"an order on the wrong side":             func(b *Book) { b.node(1).side = Sell },
-		"an order of another level":              func(b *Book) { b.node(2).level = b.node(4).level },
-		"an order that nobody knows":             func(b *Book) { b.index.places.Remove(1, b.place(b.find(1))) },
-		"an empty level":                         func(b *Book) { b.side(Buy).best.oldest, b.side(Buy).best.last = 0, 0 },
-		"a level of nobody":                      func(b *Book) { b.side(Sell).at(99) },
-		"a level that nobody knows":              func(b *Book) { b.side(Sell).others.chunks[0][1].block.used = 0 },
-		"blocks swapped":                         func(b *Book) { c := b.side(Sell).others.chunks[0]; c[0], c[1] = c[1], c[0] },
-		"a block elsewhere":                      func(b *Book) { b.side(Sell).others.chunks[0][1].block.first += blockTicks },
-		"a block of another tick":                func(b *Book) { b.side(Sell).others.chunks[0][1].block.tick = cent },
-		"a stretch elsewhere":                    func(b *Book) { b.side(Sell).stretches[1].place++ },
-		"a stretch of another block":             func(b *Book) { b.side(Sell).stretches[1].block = b.side(Sell).stretches[2].block },
+		"a wrong count of resting orders": func(b *Book) { b.resting[0]++ },
+		"a wrong count of levels":         func(b *Book) { b.side(Sell).levels++ },
+		"shares from nowhere":             func(b *Book) { b.node(1).left++ },
+		"a closed order that rests":       func(b *Book) { b.node(1).left, b.node(1).shares = 0, 0 },
+		"an open order that does not":     func(b *Book) { b.leave(b.node(1)) },
+		"open and canceled":               func(b *Book) { b.node(1).canceled = true },
+		"a price that is not the level's": func(b *Book) { b.node(1).limit++ },
+		"an order on the wrong side":      func(b *Book) { b.node(1).side = Sell },
+		"an order of another level":       func(b *Book) { b.node(2).level = b.node(4).level },
+		"an order that nobody knows":      func(b *Book) { b.index.places.Remove(1, b.place(b.find(1))) },
+		"an empty level":                  func(b *Book) { b.side(Buy).best.oldest, b.side(Buy).best.last = 0, 0 },
+		"a level of nobody":               func(b *Book) { b.side(Sell).at(99) },
+		"a level that nobody knows":       func(b *Book) { b.side(Sell).others.chunks[0][1].block.used = 0 },
+		"blocks swapped": func(b *Book) {
+			c := b.side(Sell).others.chunks[0]
+			c[0], c[1] = c[1], c[0]
+		},
+		"a block elsewhere": func(b *Book) {
+			b.side(Sell).others.chunks[0][1].block.first += blockTicks
+		},
+		"a block of another tick": func(b *Book) { b.side(Sell).others.chunks[0][1].block.tick = cent },
+		"a stretch elsewhere":     func(b *Book) { b.side(Sell).stretches[1].place++ },
+		"a stretch of another block": func(b *Book) {
+			b.side(Sell).stretches[1].block = b.side(Sell).stretches[2].block
+		},
 		"a level that its stretch does not know": func(b *Book) { b.side(Sell).stretches[1].used = 0 },
 		"a wrong count of idle stretches":        func(b *Book) { b.side(Sell).idle++ },
 		"an empty block that nobody knows":       func(b *Book) { b.side(Sell).others.block(0, 1) },

@@ -127,19 +127,6 @@ func (s *slab) all() iter.Seq2[slot, *node] {
 	}
 }
 
-// read makes o the order at a slot.
-func (s *slab) read(i slot, o *Order) {
-	n := s.at(i)
-	o.ID, o.Account, o.Side, o.Limit, o.Shares = n.id, n.account, n.side, n.limit, n.shares
-	o.Open, o.Canceled, o.CanceledAt, o.Executions = n.left, 0, 0, nil
-	if n.canceled {
-		o.Open, o.Canceled, o.CanceledAt = 0, n.left, n.canceledAt
-	}
-	if n.executed {
-		o.Executions = *s.executions(i)
-	}
-}
-
 // order returns the order at a slot.
 func (s *slab) order(i slot) (o Order) {
 	s.read(i, &o)

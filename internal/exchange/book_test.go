@@ -190,7 +190,8 @@ func TestBookEqualsANaiveModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"submit": func(t *rapid.T) {
 				w.submit(t, account.Draw(t, "account"), side.Draw(t, "side"), Shares(rapid.IntRange(1, 30).Draw(t, "shares")),
-					Price(rapid.IntRange(1, 40).Draw(t, "limit"))*rapid.SampledFrom([]Price{cent, cent / 2, blockTicks / 3 * cent}).Draw(t, "grain"))
+					Price(rapid.IntRange(1, 40).Draw(t, "limit"))*
+						rapid.SampledFrom([]Price{cent, cent / 2, blockTicks / 3 * cent}).Draw(t, "grain"))
 			},
 			"cancel": func(t *rapid.T) {
 				id := OrderID(rapid.Uint64Range(0, uint64(w.next)).Draw(t, "order"))

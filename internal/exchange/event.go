@@ -304,6 +304,11 @@ func (r *eventReader) count() int { return int(min(r.uvarint(), math.MaxInt32)) 
 func (r *eventReader) order(e *Event) {
 	e.Order = OrderID(r.uvarint())
 	e.Account, e.Symbol = AccountID(r.string()), Symbol(r.string())
+	r.terms(e)
+}
+
+// terms reads what appendOrder wrote behind the names.
+func (r *eventReader) terms(e *Event) {
 	e.Side = Side(r.byte())
 	e.Shares, e.Limit = Shares(r.uvarint()), Price(r.uvarint())
 }

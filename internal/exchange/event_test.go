@@ -23,7 +23,8 @@ func anyEvent() *rapid.Generator[Event] {
 		if e.Kind != AccountOpened && e.Kind != OrdersCanceled {
 			e.Symbol = Symbol(symbol.Draw(t, "symbol"))
 		}
-		units := mul64(rapid.Uint64Range(0, wholeMax-1).Draw(t, "whole"), 1e8).Add(Int128{Lo: rapid.Uint64Range(1, 1e8-1).Draw(t, "fraction")})
+		units := mul64(rapid.Uint64Range(0, wholeMax-1).Draw(t, "whole"), 1e8).
+			Add(Int128{Lo: rapid.Uint64Range(1, 1e8-1).Draw(t, "fraction")})
 		switch e.Kind {
 		case AccountOpened:
 			e.Balance = Cash(mul64(rapid.Uint64().Draw(t, "balance"), 1e14))
@@ -43,7 +44,8 @@ func anyEvent() *rapid.Generator[Event] {
 		}
 		if e.Kind == OrderAccepted || e.Kind == OrderContinued {
 			left := e.Shares
-			for e.Order > 1 && left > 0 && (e.Kind == OrderContinued && len(e.Fills) == 0 || rapid.Bool().Draw(t, "another fill")) {
+			for e.Order > 1 && left > 0 && (e.Kind == OrderContinued && len(e.Fills) == 0 ||
+				rapid.Bool().Draw(t, "another fill")) {
 				n := Shares(rapid.Int64Range(1, int64(left)).Draw(t, "filled"))
 				left -= n
 				e.Fills = append(e.Fills, Fill{
@@ -89,9 +91,11 @@ func TestDecodeReadsWhatAppendWrote(t *testing.T) {
 func TestEventsStayWithinTheirBound(t *testing.T) {
 	account, sym := AccountID(strings.Repeat("9", AccountDigitsMax)), Symbol(strings.Repeat("Z", SymbolCharsMax))
 	most, cash := int64(math.MaxInt64), Int128{Hi: math.MinInt64, Lo: math.MaxUint64}
-	e := Event{Side: Sell, Time: math.MinInt64, Account: account, Symbol: sym, Balance: Cash(cash), Deposited: Position(cash),
-		Order: math.MaxUint64, Shares: Shares(most), Limit: Price(most), Ref: Ref(strings.Repeat("r", RefCharsMax))}
-	for _, kind := range []EventKind{AccountOpened, SymbolMade, SharesDeposited, OrderAccepted, OrderCanceled, OrderContinued} {
+	e := Event{Side: Sell, Time: math.MinInt64, Account: account, Symbol: sym, Balance: Cash(cash),
+		Deposited: Position(cash),
+		Order:     math.MaxUint64, Shares: Shares(most), Limit: Price(most), Ref: Ref(strings.Repeat("r", RefCharsMax))}
+	for _, kind := range []EventKind{AccountOpened, SymbolMade, SharesDeposited, OrderAccepted, OrderCanceled,
+		OrderContinued} {
 		e.Kind, e.Before = kind, math.MaxInt32
 		require.LessOrEqual(t, len(AppendEvent(nil, &e)), EventBytesMax, kind)
 	}
@@ -136,18 +140,29 @@ func TestDecodeReusesTheFillsAndKeepsNothingElse(t *testing.T) {
 func TestEventsOfEarlierVersionsAreRead(t *testing.T) {
 	long := strings.Repeat("x", HaltReasonCharsMax)
 	for want, e := range map[string]Event{
-		"\x01\x02\x0242\x00\x03":            {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}},
-		"\x02\x01\x03SPY":                   {Kind: SymbolMade, Time: -1, Symbol: "SPY"},
-		"\x03\x00\x03SPY\x0242\x02\x80\x01": {Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128}},
-		"\x04\x00\x03\x017\x01S\x01\x05\x06\x01\x02\x018\x04\x05": {Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3,
+		"\x01\x02\x0242\x00\x03": {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}},
+		"\x02\x01\x03SPY":        {Kind: SymbolMade, Time: -1, Symbol: "SPY"},
+		"\x03\x00\x03SPY\x0242\x02\x80\x01": {
+			Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128},
+		},
+		"\x04\x00\x03\x017\x01S\x01\x05\x06\x01\x02\x018\x04\x05": {Kind: OrderAccepted, Account: "7", Symbol: "S",
+			Side: Buy, Order: 3,
 			Shares: 5, Limit: 6, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
-		"\x05\x00\x03\x017\x01S\x02\x05\x06":           {Kind: OrderCanceled, Account: "7", Symbol: "S", Side: Sell, Order: 3, Shares: 5, Limit: 6},
-		"\x41\x02\x03a:7\x0242\x00\x03":                {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}, Ref: "a:7"},
-		"\x43\x00\x01.\x03SPY\x0242\x02\x80\x01":       {Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128}, Ref: "."},
-		"\x44\x00\x02R1\x03\x017\x01S\x01\x05\x06\x00": {Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6, Ref: "R1"},
-		"\x06\x02\x03SPY\x03abc":                       {Kind: SymbolHalted, Time: 1, Symbol: "SPY", Reason: "abc"},
-		"\x06\x00\x01S\xc8\x01" + long:                 {Kind: SymbolHalted, Symbol: "S", Reason: long},
-		"\x07\x02\x03SPY":                              {Kind: SymbolResumed, Time: 1, Symbol: "SPY"},
+		"\x05\x00\x03\x017\x01S\x02\x05\x06": {
+			Kind: OrderCanceled, Account: "7", Symbol: "S", Side: Sell, Order: 3, Shares: 5, Limit: 6,
+		},
+		"\x41\x02\x03a:7\x0242\x00\x03": {
+			Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}, Ref: "a:7",
+		},
+		"\x43\x00\x01.\x03SPY\x0242\x02\x80\x01": {
+			Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128}, Ref: ".",
+		},
+		"\x44\x00\x02R1\x03\x017\x01S\x01\x05\x06\x00": {
+			Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6, Ref: "R1",
+		},
+		"\x06\x02\x03SPY\x03abc":       {Kind: SymbolHalted, Time: 1, Symbol: "SPY", Reason: "abc"},
+		"\x06\x00\x01S\xc8\x01" + long: {Kind: SymbolHalted, Symbol: "S", Reason: long},
+		"\x07\x02\x03SPY":              {Kind: SymbolResumed, Time: 1, Symbol: "SPY"},
 		"\x08\x02\x017\x02\x03\x01A\x02\x05\x06\x02\x01B\x01\x07\x08": {Kind: OrdersCanceled, Time: 1, Account: "7",
 			Cancels: []Cancel{{3, "A", Sell, 5, 6}, {2, "B", Buy, 7, 8}}},
 	} {
@@ -161,21 +176,33 @@ func TestEventsOfEarlierVersionsAreRead(t *testing.T) {
 func TestTheEncodingIsFixed(t *testing.T) {
 	long := strings.Repeat("x", HaltReasonCharsMax)
 	for want, e := range map[string]Event{
-		"\x81\x00\x02\x0242\x00\x03":            {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}},
-		"\x82\x00\x01\x03SPY":                   {Kind: SymbolMade, Time: -1, Symbol: "SPY"},
-		"\x83\x00\x00\x03SPY\x0242\x02\x80\x01": {Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128}},
-		"\x84\x00\x00\x03\x017\x01S\x01\x05\x06\x01\x02\x018\x04\x05": {Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3,
+		"\x81\x00\x02\x0242\x00\x03": {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}},
+		"\x82\x00\x01\x03SPY":        {Kind: SymbolMade, Time: -1, Symbol: "SPY"},
+		"\x83\x00\x00\x03SPY\x0242\x02\x80\x01": {
+			Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128},
+		},
+		"\x84\x00\x00\x03\x017\x01S\x01\x05\x06\x01\x02\x018\x04\x05": {Kind: OrderAccepted, Account: "7", Symbol: "S",
+			Side: Buy, Order: 3,
 			Shares: 5, Limit: 6, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
-		"\x85\x00\x00\x03\x017\x01S\x02\x05\x06":           {Kind: OrderCanceled, Account: "7", Symbol: "S", Side: Sell, Order: 3, Shares: 5, Limit: 6},
-		"\xc1\x00\x02\x03a:7\x0242\x00\x03":                {Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}, Ref: "a:7"},
-		"\xc3\x00\x00\x01.\x03SPY\x0242\x02\x80\x01":       {Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128}, Ref: "."},
-		"\xc4\x00\x00\x02R1\x03\x017\x01S\x01\x05\x06\x00": {Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6, Ref: "R1"},
-		"\x86\x00\x02\x03SPY\x03abc":                       {Kind: SymbolHalted, Time: 1, Symbol: "SPY", Reason: "abc"},
-		"\x86\x00\x00\x01S\xc8\x01" + long:                 {Kind: SymbolHalted, Symbol: "S", Reason: long},
-		"\x87\x00\x02\x03SPY":                              {Kind: SymbolResumed, Time: 1, Symbol: "SPY"},
+		"\x85\x00\x00\x03\x017\x01S\x02\x05\x06": {
+			Kind: OrderCanceled, Account: "7", Symbol: "S", Side: Sell, Order: 3, Shares: 5, Limit: 6,
+		},
+		"\xc1\x00\x02\x03a:7\x0242\x00\x03": {
+			Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}, Ref: "a:7",
+		},
+		"\xc3\x00\x00\x01.\x03SPY\x0242\x02\x80\x01": {
+			Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128}, Ref: ".",
+		},
+		"\xc4\x00\x00\x02R1\x03\x017\x01S\x01\x05\x06\x00": {
+			Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6, Ref: "R1",
+		},
+		"\x86\x00\x02\x03SPY\x03abc":       {Kind: SymbolHalted, Time: 1, Symbol: "SPY", Reason: "abc"},
+		"\x86\x00\x00\x01S\xc8\x01" + long: {Kind: SymbolHalted, Symbol: "S", Reason: long},
+		"\x87\x00\x02\x03SPY":              {Kind: SymbolResumed, Time: 1, Symbol: "SPY"},
 		"\x88\x00\x02\x017\x02\x03\x01A\x02\x05\x06\x02\x01B\x01\x07\x08": {Kind: OrdersCanceled, Time: 1, Account: "7",
 			Cancels: []Cancel{{3, "A", Sell, 5, 6}, {2, "B", Buy, 7, 8}}},
-		"\x89\x00\x02\x03\x017\x01S\x01\x05\x06\x80\x20\x01\x02\x018\x04\x05": {Kind: OrderContinued, Time: 1, Account: "7", Symbol: "S", Side: Buy, Order: 3,
+		"\x89\x00\x02\x03\x017\x01S\x01\x05\x06\x80\x20\x01\x02\x018\x04\x05": {Kind: OrderContinued, Time: 1, Account: "7",
+			Symbol: "S", Side: Buy, Order: 3,
 			Shares: 5, Limit: 6, Before: 4096, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
 		"\x82\x00\xaa\xa4\xe2\xca\x96\xd0\xe7\x95\x2a\x01S": {Kind: SymbolMade, Time: 1519348326_123456789, Symbol: "S"},
 	} {
@@ -197,63 +224,71 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 		return Event{Kind: OrdersCanceled, Account: "1", Cancels: change([]Cancel{{2, "A", Buy, 5, 6}, {1, "B", Buy, 5, 6}})}
 	}
 	for name, e := range map[string]Event{
-		"a halt of no symbol":              {Kind: SymbolHalted, Reason: "x"},
-		"a halt for two lines":             {Kind: SymbolHalted, Symbol: "S", Reason: "x\n"},
-		"a halt for too much":              {Kind: SymbolHalted, Symbol: "S", Reason: strings.Repeat("x", HaltReasonCharsMax+1)},
-		"a resume of no symbol":            {Kind: SymbolResumed},
-		"a cancel-all of nobody":           {Kind: OrdersCanceled, Cancels: []Cancel{{2, "A", Buy, 5, 6}}},
-		"a cancel-all of nothing":          {Kind: OrdersCanceled, Account: "1"},
-		"a cancel-all of an order twice":   all(func(c []Cancel) []Cancel { return append(c, c[1]) }),
-		"a cancel-all out of order":        all(func(c []Cancel) []Cancel { c[0], c[1] = c[1], c[0]; return c }),
-		"a cancel-all of no symbol":        all(func(c []Cancel) []Cancel { c[0].Symbol = ""; return c }),
-		"a cancel-all of order 0":          all(func(c []Cancel) []Cancel { c[0].Order = 0; return c }),
-		"a cancel-all of no side":          all(func(c []Cancel) []Cancel { c[0].Side = 0; return c }),
-		"a cancel-all of no shares":        all(func(c []Cancel) []Cancel { c[1].Shares = 0; return c }),
-		"a cancel-all of no limit":         all(func(c []Cancel) []Cancel { c[1].Limit = 0; return c }),
-		"an account that is not digits":    {Kind: AccountOpened, Account: "x"},
-		"no account":                       {Kind: AccountOpened},
-		"a negative balance":               {Kind: AccountOpened, Account: "1", Balance: Cash{Hi: -1}},
-		"a balance of 10^18":               {Kind: AccountOpened, Account: "1", Balance: balanceMax},
-		"a balance that adds up to bugs":   {Kind: AccountOpened, Account: "1", Balance: Cash{Hi: math.MaxInt64}},
-		"a symbol with a space":            {Kind: SymbolMade, Symbol: "S P"},
-		"no symbol":                        {Kind: SymbolMade},
-		"a symbol of 33 characters":        {Kind: SymbolMade, Symbol: Symbol(strings.Repeat("S", 33))},
-		"no shares placed":                 {Kind: SharesDeposited, Account: "1", Symbol: "S"},
-		"negative shares placed":           {Kind: SharesDeposited, Account: "1", Symbol: "S", Deposited: Position{Hi: -1}},
-		"10^18 shares placed":              {Kind: SharesDeposited, Account: "1", Symbol: "S", Deposited: depositMax},
-		"shares placed with nobody":        {Kind: SharesDeposited, Symbol: "S", Deposited: Position{Lo: 1}},
-		"order 0":                          order(func(e *Event) { e.Order, e.Fills = 0, nil }),
-		"an order id of 2^63":              order(func(e *Event) { e.Order = 1 << 63 }),
-		"no side":                          order(func(e *Event) { e.Side = 0 }),
-		"a third side":                     order(func(e *Event) { e.Side = 3 }),
-		"no shares":                        order(func(e *Event) { e.Shares, e.Fills = 0, nil }),
-		"negative shares":                  order(func(e *Event) { e.Shares, e.Fills = -5, nil }),
-		"too many shares":                  order(func(e *Event) { e.Shares = orderUnitsMax }),
-		"no limit":                         order(func(e *Event) { e.Limit = 0 }),
-		"a negative limit":                 order(func(e *Event) { e.Limit = -6 }),
-		"too high a limit":                 order(func(e *Event) { e.Limit = orderUnitsMax }),
-		"no symbol for an order":           order(func(e *Event) { e.Symbol = "" }),
-		"a fill with order 0":              order(func(e *Event) { e.Fills[0].Resting = 0 }),
-		"a fill with itself":               order(func(e *Event) { e.Fills[0].Resting = 9 }),
-		"a fill with a later order":        order(func(e *Event) { e.Fills[0].Resting = 10 }),
-		"a fill with nobody":               order(func(e *Event) { e.Fills[0].Account = "" }),
-		"a fill of nothing":                order(func(e *Event) { e.Fills[0].Shares = 0 }),
-		"a fill of less than nothing":      order(func(e *Event) { e.Fills[0].Shares = -1 }),
-		"a fill of more than the order":    order(func(e *Event) { e.Fills[0].Shares = 6 }),
-		"fills of more than the order":     order(func(e *Event) { e.Fills = append(e.Fills, Fill{3, "8", 2, 5, false, nil}) }),
-		"a fill for nothing":               order(func(e *Event) { e.Fills[0].Price = 0 }),
-		"a fill at a negative price":       order(func(e *Event) { e.Fills[0].Price = -1 }),
-		"a ref with a space":               order(func(e *Event) { e.Ref = "a b" }),
-		"a ref of 65 characters":           order(func(e *Event) { e.Ref = Ref(strings.Repeat("r", RefCharsMax+1)) }),
-		"a symbol with a ref":              {Kind: SymbolMade, Symbol: "S", Ref: "r"},
-		"a cancel with a ref":              {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 5, Limit: 6, Ref: "r"},
-		"a part without fills":             order(func(e *Event) { e.Kind, e.Before, e.Fills = OrderContinued, 1, nil }),
-		"a part that is the first":         order(func(e *Event) { e.Kind = OrderContinued }),
-		"a part after too many":            order(func(e *Event) { e.Kind, e.Before = OrderContinued, math.MaxInt32 }),
-		"a part with a ref":                order(func(e *Event) { e.Kind, e.Before, e.Ref = OrderContinued, 1, "r" }),
-		"a cancel of order 0":              {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Shares: 5, Limit: 6},
-		"a cancel of nothing":              {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Limit: 6},
-		"a cancel of less than nothing":    {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: -5, Limit: 6},
+		"a halt of no symbol":  {Kind: SymbolHalted, Reason: "x"},
+		"a halt for two lines": {Kind: SymbolHalted, Symbol: "S", Reason: "x\n"},
+		"a halt for too much": {
+			Kind: SymbolHalted, Symbol: "S", Reason: strings.Repeat("x", HaltReasonCharsMax+1),
+		},
+		"a resume of no symbol":          {Kind: SymbolResumed},
+		"a cancel-all of nobody":         {Kind: OrdersCanceled, Cancels: []Cancel{{2, "A", Buy, 5, 6}}},
+		"a cancel-all of nothing":        {Kind: OrdersCanceled, Account: "1"},
+		"a cancel-all of an order twice": all(func(c []Cancel) []Cancel { return append(c, c[1]) }),
+		"a cancel-all out of order":      all(func(c []Cancel) []Cancel { c[0], c[1] = c[1], c[0]; return c }),
+		"a cancel-all of no symbol":      all(func(c []Cancel) []Cancel { c[0].Symbol = ""; return c }),
+		"a cancel-all of order 0":        all(func(c []Cancel) []Cancel { c[0].Order = 0; return c }),
+		"a cancel-all of no side":        all(func(c []Cancel) []Cancel { c[0].Side = 0; return c }),
+		"a cancel-all of no shares":      all(func(c []Cancel) []Cancel { c[1].Shares = 0; return c }),
+		"a cancel-all of no limit":       all(func(c []Cancel) []Cancel { c[1].Limit = 0; return c }),
+		"an account that is not digits":  {Kind: AccountOpened, Account: "x"},
+		"no account":                     {Kind: AccountOpened},
+		"a negative balance":             {Kind: AccountOpened, Account: "1", Balance: Cash{Hi: -1}},
+		"a balance of 10^18":             {Kind: AccountOpened, Account: "1", Balance: balanceMax},
+		"a balance that adds up to bugs": {Kind: AccountOpened, Account: "1", Balance: Cash{Hi: math.MaxInt64}},
+		"a symbol with a space":          {Kind: SymbolMade, Symbol: "S P"},
+		"no symbol":                      {Kind: SymbolMade},
+		"a symbol of 33 characters":      {Kind: SymbolMade, Symbol: Symbol(strings.Repeat("S", 33))},
+		"no shares placed":               {Kind: SharesDeposited, Account: "1", Symbol: "S"},
+		"negative shares placed":         {Kind: SharesDeposited, Account: "1", Symbol: "S", Deposited: Position{Hi: -1}},
+		"10^18 shares placed":            {Kind: SharesDeposited, Account: "1", Symbol: "S", Deposited: depositMax},
+		"shares placed with nobody":      {Kind: SharesDeposited, Symbol: "S", Deposited: Position{Lo: 1}},
+		"order 0":                        order(func(e *Event) { e.Order, e.Fills = 0, nil }),
+		"an order id of 2^63":            order(func(e *Event) { e.Order = 1 << 63 }),
+		"no side":                        order(func(e *Event) { e.Side = 0 }),
+		"a third side":                   order(func(e *Event) { e.Side = 3 }),
+		"no shares":                      order(func(e *Event) { e.Shares, e.Fills = 0, nil }),
+		"negative shares":                order(func(e *Event) { e.Shares, e.Fills = -5, nil }),
+		"too many shares":                order(func(e *Event) { e.Shares = orderUnitsMax }),
+		"no limit":                       order(func(e *Event) { e.Limit = 0 }),
+		"a negative limit":               order(func(e *Event) { e.Limit = -6 }),
+		"too high a limit":               order(func(e *Event) { e.Limit = orderUnitsMax }),
+		"no symbol for an order":         order(func(e *Event) { e.Symbol = "" }),
+		"a fill with order 0":            order(func(e *Event) { e.Fills[0].Resting = 0 }),
+		"a fill with itself":             order(func(e *Event) { e.Fills[0].Resting = 9 }),
+		"a fill with a later order":      order(func(e *Event) { e.Fills[0].Resting = 10 }),
+		"a fill with nobody":             order(func(e *Event) { e.Fills[0].Account = "" }),
+		"a fill of nothing":              order(func(e *Event) { e.Fills[0].Shares = 0 }),
+		"a fill of less than nothing":    order(func(e *Event) { e.Fills[0].Shares = -1 }),
+		"a fill of more than the order":  order(func(e *Event) { e.Fills[0].Shares = 6 }),
+		"fills of more than the order": order(func(e *Event) {
+			e.Fills = append(e.Fills, Fill{3, "8", 2, 5, false, nil})
+		}),
+		"a fill for nothing":         order(func(e *Event) { e.Fills[0].Price = 0 }),
+		"a fill at a negative price": order(func(e *Event) { e.Fills[0].Price = -1 }),
+		"a ref with a space":         order(func(e *Event) { e.Ref = "a b" }),
+		"a ref of 65 characters":     order(func(e *Event) { e.Ref = Ref(strings.Repeat("r", RefCharsMax+1)) }),
+		"a symbol with a ref":        {Kind: SymbolMade, Symbol: "S", Ref: "r"},
+		"a cancel with a ref": {
+			Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 5, Limit: 6, Ref: "r",
+		},
+		"a part without fills":     order(func(e *Event) { e.Kind, e.Before, e.Fills = OrderContinued, 1, nil }),
+		"a part that is the first": order(func(e *Event) { e.Kind = OrderContinued }),
+		"a part after too many":    order(func(e *Event) { e.Kind, e.Before = OrderContinued, math.MaxInt32 }),
+		"a part with a ref":        order(func(e *Event) { e.Kind, e.Before, e.Ref = OrderContinued, 1, "r" }),
+		"a cancel of order 0":      {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Shares: 5, Limit: 6},
+		"a cancel of nothing":      {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Limit: 6},
+		"a cancel of less than nothing": {
+			Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: -5, Limit: 6,
+		},
 		"a cancel of an order of no side":  {Kind: OrderCanceled, Account: "1", Symbol: "S", Order: 9, Shares: 5, Limit: 6},
 		"a cancel of an order of no limit": {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 5},
 	} {
@@ -263,7 +298,8 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 		})
 	}
 	var got Event
-	require.NoError(t, DecodeEvent(AppendEvent(nil, &[]Event{order(func(*Event) {})}[0]), &got), "the order that the rows change")
+	require.NoError(t, DecodeEvent(AppendEvent(nil, &[]Event{order(func(*Event) {})}[0]), &got),
+		"the order that the rows change")
 	require.ErrorIs(t, DecodeEvent(nil, &got), ErrEvent)
 	require.ErrorContains(t, DecodeEvent([]byte{10, 0}, &got), "unknown kind 10")
 	require.ErrorContains(t, DecodeEvent([]byte{0x80 | 10, 0, 0}, &got), "unknown kind 10")
@@ -292,8 +328,10 @@ func TestDecodeDoesNotBelieveACountOfFills(t *testing.T) {
 }
 
 func TestKindsHaveNames(t *testing.T) {
-	require.Equal(t, "account symbol place order cancel halt resume cancel-all continue event(10)", strings.Join([]string{AccountOpened.String(), SymbolMade.String(),
-		SharesDeposited.String(), OrderAccepted.String(), OrderCanceled.String(), SymbolHalted.String(), SymbolResumed.String(), OrdersCanceled.String(), OrderContinued.String(), EventKind(10).String()}, " "))
+	require.Equal(t, "account symbol place order cancel halt resume cancel-all continue event(10)",
+		strings.Join([]string{AccountOpened.String(), SymbolMade.String(),
+			SharesDeposited.String(), OrderAccepted.String(), OrderCanceled.String(), SymbolHalted.String(),
+			SymbolResumed.String(), OrdersCanceled.String(), OrderContinued.String(), EventKind(10).String()}, " "))
 	for k := OpenAccount; k <= CancelOrder; k++ {
 		require.NotEqual(t, "unknown", k.String())
 	}

@@ -48,7 +48,8 @@ type flowMaker struct {
 }
 
 func newFlow(spread int64) *flow {
-	m := &flowMaker{r: rand.New(rand.NewPCG(1, 2)), book: NewBook(), spread: spread, middle: 1_000_000, owner: map[OrderID]uint16{}}
+	m := &flowMaker{r: rand.New(rand.NewPCG(1, 2)), book: NewBook(), spread: spread, middle: 1_000_000,
+		owner: map[OrderID]uint16{}}
 	f := &flow{}
 	for i := range flowAccounts {
 		f.accounts = append(f.accounts, AccountID(fmt.Sprint(100_000+i)))
@@ -90,7 +91,8 @@ func (m *flowMaker) rest() step {
 
 func (m *flowMaker) submit(side Side, shares, limit int64) step {
 	m.last++
-	s := step{side: side, account: uint16(m.r.IntN(flowAccounts)), order: uint32(m.last), shares: uint32(shares), limit: int32(limit)}
+	s := step{side: side, account: uint16(m.r.IntN(flowAccounts)), order: uint32(m.last), shares: uint32(shares),
+		limit: int32(limit)}
 	m.owner[m.last] = s.account
 	m.fills = s.submit(m.book, m.accounts, m.fills[:0])
 	if found(m.book, m.last) {

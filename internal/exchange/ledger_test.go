@@ -88,7 +88,9 @@ func TestReserveHoldsExactlyWhatAnOrderCouldSpend(t *testing.T) {
 }
 
 func TestSettlePaysTheRestingPriceAndRefundsTheBuyer(t *testing.T) {
-	for name, taker := range map[string]Side{"a buy meets a resting sell at 8": Buy, "a sell meets a resting buy at 8": Sell} {
+	for name, taker := range map[string]Side{
+		"a buy meets a resting sell at 8": Buy, "a sell meets a resting buy at 8": Sell,
+	} {
 		t.Run(name, func(t *testing.T) {
 			d, _ := market(t)
 			buyer, seller, paid := price(t, "10"), price(t, "8"), "800"

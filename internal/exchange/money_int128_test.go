@@ -134,7 +134,8 @@ func TestPrintedValuesParseBack(t *testing.T) {
 		require.Equal(t, Sell, side)
 		require.Equal(t, s, backShares)
 
-		units := mul64(rapid.Uint64Range(0, wholeMax-1).Draw(t, "whole"), 1e8).Add(Int128{Lo: rapid.Uint64Range(1, 1e8-1).Draw(t, "fraction")})
+		units := mul64(rapid.Uint64Range(0, wholeMax-1).Draw(t, "whole"), 1e8).
+			Add(Int128{Lo: rapid.Uint64Range(1, 1e8-1).Draw(t, "fraction")})
 		backPlaced, err := ParseDeposit(Position(units).String())
 		require.NoError(t, err)
 		require.Equal(t, Position(units), backPlaced)
@@ -193,7 +194,8 @@ func fuzzNames(t *testing.T, s string) {
 		requireShortLine(t, err)
 	} else {
 		want, ok := new(big.Int).SetString(s, 10)
-		require.True(t, ok && want.IsUint64() && want.Uint64() == uint64(id) && id > 0 && id <= orderIDMax, "%q read as %d", s, id)
+		require.True(t, ok && want.IsUint64() && want.Uint64() == uint64(id) && id > 0 && id <= orderIDMax,
+			"%q read as %d", s, id)
 	}
 	if id, err := ParseAccountID(s); err != nil {
 		requireShortLine(t, err)

@@ -244,7 +244,9 @@ func TestParseSymbolTakesLettersAndDigitsOnly(t *testing.T) {
 }
 
 func TestErrorsOfBadValuesStayOneShortLine(t *testing.T) {
-	for _, in := range []string{strings.Repeat("x", 1<<20), strings.Repeat("\xff", 1000), strings.Repeat("\n", 1000), "\u2028", "a\rb"} {
+	for _, in := range []string{
+		strings.Repeat("x", 1<<20), strings.Repeat("\xff", 1000), strings.Repeat("\n", 1000), "\u2028", "a\rb",
+	} {
 		for _, p := range parsers {
 			_, err := p.parse(in)
 			requireShortLine(t, err)

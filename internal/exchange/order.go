@@ -24,6 +24,14 @@ func NewOrder(id OrderID, a *Account, side Side, shares Shares, limit Price) *Or
 	return &Order{ID: id, Account: a, Side: side, Limit: limit, Shares: shares, Open: shares}
 }
 
+// NewOrder returns the order that c asks for, which has no id yet. Its kind is PlaceOrder.
+func (c *Command) NewOrder(a *Account) Order {
+	return Order{Account: a, Side: c.Side, Limit: c.Limit, Shares: c.Shares, Open: c.Shares}
+}
+
+// newOrder returns the order that e has accepted, as it came.
+func (e *Event) newOrder(a *Account) *Order { return NewOrder(e.Order, a, e.Side, e.Shares, e.Limit) }
+
 // Status returns what a query of o is told. It stays true when the order changes
 // later: executions are only ever added. So a query costs the same for every
 // order. Nobody may write to them.

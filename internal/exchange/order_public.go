@@ -132,8 +132,7 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 		e.Order = OrderID(r.uvarint())
 		r.name()
 		symbol = r.name()
-		e.Side = Side(r.byte())
-		e.Shares, e.Limit = Shares(r.uvarint()), Price(r.uvarint())
+		r.terms(e)
 		if e.Kind == OrderContinued {
 			e.Before = r.count()
 		}

@@ -45,7 +45,8 @@ func TestDecodePublicRefusesWhatDecodeEventRefuses(t *testing.T) {
 		_, err := DecodePublic(append(b, 0), &got)
 		require.ErrorIs(t, err, ErrEvent)
 	})
-	for _, b := range []string{"", "\x0a\x00", "\x04\x00\x03\x017\x01S\x03\x05\x06\x00", "\x04\x00\x03\x017\x01S\x01\x05\x06\x01\x02\x018\x06\x05"} {
+	for _, b := range []string{"", "\x0a\x00", "\x04\x00\x03\x017\x01S\x03\x05\x06\x00",
+		"\x04\x00\x03\x017\x01S\x01\x05\x06\x01\x02\x018\x06\x05"} {
 		_, err := DecodePublic([]byte(b), new(Event))
 		require.ErrorIs(t, err, ErrEvent, "%q", b)
 	}

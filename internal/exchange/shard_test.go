@@ -87,7 +87,8 @@ func (d *shard) order(id AccountID, s Symbol, side Side, shares Shares, limit Pr
 	fills := d.Books[s].Submit(o, d.now, nil)
 	d.Ledger.Settle(in, o, fills)
 	recorded := asDecoded(fills)
-	d.note(Event{Kind: OrderAccepted, Account: id, Symbol: s, Side: side, Shares: shares, Limit: limit, Order: o.ID, Fills: recorded})
+	d.note(Event{Kind: OrderAccepted, Account: id, Symbol: s, Side: side, Shares: shares, Limit: limit, Order: o.ID,
+		Fills: recorded})
 	return o, append(recorded, d.finish(s, o)...), OK
 }
 
@@ -98,7 +99,8 @@ func (d *shard) finish(s Symbol, o *Order) (fills []Fill) {
 		before, _ := book.Find(book.Unfinished())
 		more := book.Continue(o, d.now, nil)
 		d.Ledger.SettleMore(in, o, more)
-		d.note(Event{Kind: OrderContinued, Account: o.Account.ID, Symbol: s, Side: o.Side, Shares: before.Open, Limit: o.Limit, Order: o.ID,
+		d.note(Event{Kind: OrderContinued, Account: o.Account.ID, Symbol: s, Side: o.Side, Shares: before.Open,
+			Limit: o.Limit, Order: o.ID,
 			Before: len(before.Executions), Fills: asDecoded(more)})
 		fills = append(fills, asDecoded(more)...)
 	}
@@ -120,7 +122,8 @@ func (d *shard) cancel(id AccountID, s Symbol, order OrderID) (Order, RejectReas
 		return Order{}, r
 	}
 	d.Ledger.Release(d.Ledger.Instrument(s), &o)
-	d.note(Event{Kind: OrderCanceled, Account: id, Symbol: s, Side: o.Side, Shares: o.Canceled, Limit: o.Limit, Order: order})
+	d.note(Event{Kind: OrderCanceled, Account: id, Symbol: s, Side: o.Side, Shares: o.Canceled, Limit: o.Limit,
+		Order: order})
 	return o, OK
 }
 
@@ -138,7 +141,8 @@ func (d *shard) find(id OrderID) (Order, Symbol) {
 func dump(s *State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "orders up to %d, opened with %s\n", s.OrderID, s.Ledger.opened)
-	for _, a := range slices.SortedFunc(s.Ledger.accounts.all(), func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) }) {
+	for _, a := range slices.SortedFunc(s.Ledger.accounts.all(),
+		func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) }) {
 		fmt.Fprintf(&b, "account %s: %s free, %s held, %d unsettled\n", a.ID, a.balance, a.held, a.unsettled)
 	}
 	for _, sym := range slices.Sorted(maps.Keys(s.Books)) {

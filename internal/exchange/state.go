@@ -117,7 +117,7 @@ func (s *State) applyTo(e *Event) error {
 }
 
 func (s *State) accept(in *Instrument, book *Book, e *Event) error {
-	o := NewOrder(e.Order, s.Ledger.Account(e.Account), e.Side, e.Shares, e.Limit)
+	o := e.newOrder(s.Ledger.Account(e.Account))
 	if o.Account == nil || e.Order <= book.newest {
 		return fmt.Errorf("exchange: replay: order %d after order %d of %s, account %s",
 			e.Order, book.newest, e.Symbol, e.Account)

@@ -15,16 +15,13 @@ func (s *State) SameOrders(snap *Snapshot) error {
 	for sym, book := range s.Books {
 		for o := range book.Orders() {
 			if o.Open > 0 {
-				want = append(want, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym, Side: o.Side, Shares: o.Shares,
-					Limit: o.Limit, Open: o.Open})
+				want = append(want, o.state(sym))
 			}
 		}
 	}
 	err := difference(snap.Orders, want,
 		func(o *OrderState) string { return fmt.Sprintf("order %d", o.ID) },
-		func(o *OrderState) string {
-			return fmt.Sprintf("account %s, %s %s %s at %s, %s open", o.Account, o.Side, o.Shares, o.Symbol, o.Limit, o.Open)
-		},
+		(*OrderState).value,
 		func(a, b *OrderState) int { return cmp.Compare(a.ID, b.ID) })
 	if err == nil && snap.OrderID != s.OrderID {
 		err = fmt.Errorf("exchange: the last order is %d; it should be %d", snap.OrderID, s.OrderID)

@@ -20,24 +20,62 @@ func TestAStateIsTheSameAsItsSnapshot(t *testing.T) {
 // order 3 has 50 shares open and order 4 has 100.
 func TestTheFirstDifferenceIsNamedWithBothValues(t *testing.T) {
 	for want, change := range map[string]func(s *Snapshot){
-		"order 3 is missing: it should have account 2, sell 100 SPY at 12, 50 open":                                          func(s *Snapshot) { s.Orders = s.Orders[1:] },
-		"order 4 is missing: it should have account 2, sell 100 SPY at 13, 100 open":                                         func(s *Snapshot) { s.Orders = s.Orders[:1] },
-		"order 9 is there and should not be: it has account 2, sell 100 SPY at 13, 100 open":                                 func(s *Snapshot) { s.Orders = append(s.Orders, s.Orders[1]); s.Orders[2].ID = 9 },
-		"order 4 is there and should not be: it has account 2, sell 100 SPY at 13, 100 open":                                 func(s *Snapshot) { s.Orders = append(s.Orders, s.Orders[1]) },
-		"order 3 has account 2, sell 100 SPY at 12, 50.00000001 open; it should have account 2, sell 100 SPY at 12, 50 open": func(s *Snapshot) { s.Orders[0].Open++ },
-		"order 3 has account 1, sell":                                                        func(s *Snapshot) { s.Orders[0].Account = "1" },
-		"order 3 has account 2, buy":                                                         func(s *Snapshot) { s.Orders[0].Side = Buy },
-		"order 3 has account 2, sell 100 QQQ":                                                func(s *Snapshot) { s.Orders[0].Symbol = "QQQ" },
-		"order 3 has account 2, sell 100 SPY at 12.00000001":                                 func(s *Snapshot) { s.Orders[0].Limit++ },
-		"order 3 has account 2, sell 99.99999999":                                            func(s *Snapshot) { s.Orders[0].Shares-- },
-		"the last order is 6; it should be 5":                                                func(s *Snapshot) { s.OrderID++ },
-		"account 1 has 7300.0000000000000001 free, 0 held; it should have 7300 free, 0 held": func(s *Snapshot) { s.Accounts[0].Balance.Lo++ },
-		"account 1 has 7300 free, 0.0000000000000001 held":                                   func(s *Snapshot) { s.Accounts[0].Held.Lo++ },
-		"account 2 is missing: it should have 12700 free, 0 held":                            func(s *Snapshot) { s.Accounts = s.Accounts[:1] },
-		"account 3 is there and should not be: it has 0 free, 0 held":                        func(s *Snapshot) { s.Accounts = append(s.Accounts, AccountState{ID: "3"}) },
-		"symbol SPY has 400.00000001 placed; it should have 400 placed":                      func(s *Snapshot) { s.Symbols[0].Deposited.Lo++ },
-		`symbol SPY has 400 placed, halted since 7: "x"; it should have 400 placed`:          func(s *Snapshot) { s.Symbols[0].Halt = &Halt{7, "x"} },
-		"symbol SPY is missing: it should have 400 placed":                                   func(s *Snapshot) { s.Symbols = nil },
+		"order 3 is missing: it should have account 2, sell 100 SPY at 12, 50 open": func(s *Snapshot) {
+			s.Orders = s.Orders[1:]
+		},
+		"order 4 is missing: it should have account 2, sell 100 SPY at 13, 100 open": func(s *Snapshot) {
+			s.Orders = s.Orders[:1]
+		},
+		"order 9 is there and should not be: it has account 2, sell 100 SPY at 13, 100 open": func(s *Snapshot) {
+			s.Orders = append(s.Orders, s.Orders[1])
+			s.Orders[2].ID = 9
+		},
+		"order 4 is there and should not be: it has account 2, sell 100 SPY at 13, 100 open": func(s *Snapshot) {
+			s.Orders = append(s.Orders, s.Orders[1])
+		},
+		"order 3 has account 2, sell 100 SPY at 12, 50.00000001 open; " +
+			"it should have account 2, sell 100 SPY at 12, 50 open": func(s *Snapshot) {
+			s.Orders[0].Open++
+		},
+		"order 3 has account 1, sell": func(s *Snapshot) {
+			s.Orders[0].Account = "1"
+		},
+		"order 3 has account 2, buy": func(s *Snapshot) {
+			s.Orders[0].Side = Buy
+		},
+		"order 3 has account 2, sell 100 QQQ": func(s *Snapshot) {
+			s.Orders[0].Symbol = "QQQ"
+		},
+		"order 3 has account 2, sell 100 SPY at 12.00000001": func(s *Snapshot) {
+			s.Orders[0].Limit++
+		},
+		"order 3 has account 2, sell 99.99999999": func(s *Snapshot) {
+			s.Orders[0].Shares--
+		},
+		"the last order is 6; it should be 5": func(s *Snapshot) {
+			s.OrderID++
+		},
+		"account 1 has 7300.0000000000000001 free, 0 held; it should have 7300 free, 0 held": func(s *Snapshot) {
+			s.Accounts[0].Balance.Lo++
+		},
+		"account 1 has 7300 free, 0.0000000000000001 held": func(s *Snapshot) {
+			s.Accounts[0].Held.Lo++
+		},
+		"account 2 is missing: it should have 12700 free, 0 held": func(s *Snapshot) {
+			s.Accounts = s.Accounts[:1]
+		},
+		"account 3 is there and should not be: it has 0 free, 0 held": func(s *Snapshot) {
+			s.Accounts = append(s.Accounts, AccountState{ID: "3"})
+		},
+		"symbol SPY has 400.00000001 placed; it should have 400 placed": func(s *Snapshot) {
+			s.Symbols[0].Deposited.Lo++
+		},
+		`symbol SPY has 400 placed, halted since 7: "x"; it should have 400 placed`: func(s *Snapshot) {
+			s.Symbols[0].Halt = &Halt{7, "x"}
+		},
+		"symbol SPY is missing: it should have 400 placed": func(s *Snapshot) {
+			s.Symbols = nil
+		},
 		"position of account 1 in SPY has 250.00000001 free, 0 held; it should have 250 free, 0 held": func(s *Snapshot) {
 			for i := range s.Positions {
 				if s.Positions[i].Account == "1" {
@@ -86,11 +124,15 @@ func TestEventsAreTheSameOnlyInEveryField(t *testing.T) {
 	same := decoded(t, AppendEvent(nil, &e))
 	require.True(t, e.Same(&same))
 	for name, change := range map[string]func(e *Event){
-		"kind": func(e *Event) { e.Kind = OrderCanceled }, "side": func(e *Event) { e.Side = Sell }, "time": func(e *Event) { e.Time++ },
-		"account": func(e *Event) { e.Account = "9" }, "symbol": func(e *Event) { e.Symbol = "A" }, "balance": func(e *Event) { e.Balance.Lo++ },
-		"placed": func(e *Event) { e.Deposited.Lo++ }, "order": func(e *Event) { e.Order++ }, "shares": func(e *Event) { e.Shares++ },
-		"limit": func(e *Event) { e.Limit++ }, "a fill's price": func(e *Event) { e.Fills[1].Price++ }, "a fill gone": func(e *Event) { e.Fills = e.Fills[1:] },
-		"reason": func(e *Event) { e.Reason = "x" }, "a cancel": func(e *Event) { e.Cancels = []Cancel{{}} },
+		"kind": func(e *Event) { e.Kind = OrderCanceled }, "side": func(e *Event) { e.Side = Sell },
+		"time":    func(e *Event) { e.Time++ },
+		"account": func(e *Event) { e.Account = "9" }, "symbol": func(e *Event) { e.Symbol = "A" },
+		"balance": func(e *Event) { e.Balance.Lo++ },
+		"placed":  func(e *Event) { e.Deposited.Lo++ }, "order": func(e *Event) { e.Order++ },
+		"shares": func(e *Event) { e.Shares++ },
+		"limit":  func(e *Event) { e.Limit++ }, "a fill's price": func(e *Event) { e.Fills[1].Price++ },
+		"a fill gone": func(e *Event) { e.Fills = e.Fills[1:] },
+		"reason":      func(e *Event) { e.Reason = "x" }, "a cancel": func(e *Event) { e.Cancels = []Cancel{{}} },
 	} {
 		other := decoded(t, AppendEvent(nil, &e))
 		change(&other)

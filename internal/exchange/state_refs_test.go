@@ -18,7 +18,8 @@ func TestARefHasAGrammar(t *testing.T) {
 		"":                                 `ref "" is not 1 to 64 characters`,
 		strings.Repeat("x", RefCharsMax+1): `ref "xxx`,
 		"a b":                              `ref "a b" has a character other than`,
-		"a/b":                              "has a character", "é": "has a character", "a\x00": "has a character", "a@": "has a character", "[": "has a character", "`": "has a character", "{": "has a character",
+		"a/b":                              "has a character", "é": "has a character", "a\x00": "has a character",
+		"a@": "has a character", "[": "has a character", "`": "has a character", "{": "has a character",
 	} {
 		_, err := ParseRef(s)
 		require.ErrorContains(t, err, want)
@@ -48,7 +49,8 @@ func TestUsesAreComparedAsValues(t *testing.T) {
 		uses[name] = c.Use()
 		require.True(t, c.Kind.Makes())
 	}
-	event := Event{Kind: OrderAccepted, Account: "1", Symbol: "A", Side: Buy, Shares: 5, Limit: 6, Order: 7, Fills: []Fill{{Resting: 1, Shares: 1, Price: 5}}}
+	event := Event{Kind: OrderAccepted, Account: "1", Symbol: "A", Side: Buy, Shares: 5, Limit: 6, Order: 7,
+		Fills: []Fill{{Resting: 1, Shares: 1, Price: 5}}}
 	require.True(t, event.Use().Same(order.Use()))
 	require.Equal(t, OrderID(7), event.Use().Order)
 	placement := Event{Kind: SharesDeposited, Symbol: "A", Account: "1", Deposited: Position{Lo: 5}}

@@ -45,6 +45,17 @@ type OrderState struct {
 	Executions []Execution
 }
 
+// state returns what a snapshot says of an order for sym, without executions.
+func (o *Order) state(sym Symbol) OrderState {
+	return OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym, Side: o.Side, Shares: o.Shares, Limit: o.Limit,
+		Open: o.Open}
+}
+
+// value shows what a snapshot says of an order, but for its executions.
+func (s *OrderState) value() string {
+	return fmt.Sprintf("account %s, %s %s %s at %s, %s open", s.Account, s.Side, s.Shares, s.Symbol, s.Limit, s.Open)
+}
+
 // Restore returns the state of the snapshot, audited. An error names what does
 // not add up: another hand has changed what was stored.
 func (s *Snapshot) Restore() (*State, error) {

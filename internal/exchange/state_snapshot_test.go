@@ -118,26 +118,32 @@ func TestRestoreRefusesWhatDoesNotAddUp(t *testing.T) {
 		"an opening out of range":  func(s *Snapshot) { s.Accounts[0].Opened, s.Accounts[1].Opened = Cash(most), Cash(most) },
 		"openings out of range in total": func(s *Snapshot) {
 			for i := range 20 {
-				s.Accounts = append(s.Accounts, AccountState{ID: AccountID(fmt.Sprint(10 + i)), Opened: CashTotalMax.Sub(Cash{Lo: 1})})
+				s.Accounts = append(s.Accounts, AccountState{ID: AccountID(fmt.Sprint(10 + i)),
+					Opened: CashTotalMax.Sub(Cash{Lo: 1})})
 			}
 		},
 		"buys that no account can pay": func(s *Snapshot) {
 			for i := range OrderID(3) {
-				s.Orders = append(s.Orders, OrderState{ID: 10 + i, Account: "1", Symbol: "QQQ", Side: Buy, Shares: math.MaxInt64, Open: math.MaxInt64, Limit: math.MaxInt64})
+				s.Orders = append(s.Orders, OrderState{ID: 10 + i, Account: "1", Symbol: "QQQ", Side: Buy, Shares: math.MaxInt64,
+					Open: math.MaxInt64, Limit: math.MaxInt64})
 			}
 			s.Symbols = append(s.Symbols, SymbolState{Symbol: "QQQ"})
 		},
-		"a hold without an order":   func(s *Snapshot) { s.Orders = s.Orders[:2] },
-		"a sell's hold left over":   func(s *Snapshot) { s.Orders = s.Orders[1:] },
-		"a symbol twice":            func(s *Snapshot) { s.Symbols = append(s.Symbols, s.Symbols[0]) },
-		"a symbol lost":             func(s *Snapshot) { s.Symbols = nil },
-		"more placed than there is": func(s *Snapshot) { s.Symbols[0].Deposited = s.Symbols[0].Deposited.Add(Position{Lo: 1}) },
-		"placed out of range":       func(s *Snapshot) { s.Symbols[0].Deposited = Position(most) },
-		"a position twice":          func(s *Snapshot) { s.Positions = append(s.Positions, s.Positions[0]) },
-		"a position out of range":   func(s *Snapshot) { s.Positions[0].Shares, s.Positions[0].Held = Position(most), Position(most) },
-		"a negative position":       func(s *Snapshot) { s.Positions[0].Shares = Position{Hi: -1} },
-		"a position of nobody":      func(s *Snapshot) { s.Positions[0].Account = "9" },
-		"a position in no symbol":   func(s *Snapshot) { s.Positions[0].Symbol = "QQQ" },
+		"a hold without an order": func(s *Snapshot) { s.Orders = s.Orders[:2] },
+		"a sell's hold left over": func(s *Snapshot) { s.Orders = s.Orders[1:] },
+		"a symbol twice":          func(s *Snapshot) { s.Symbols = append(s.Symbols, s.Symbols[0]) },
+		"a symbol lost":           func(s *Snapshot) { s.Symbols = nil },
+		"more placed than there is": func(s *Snapshot) {
+			s.Symbols[0].Deposited = s.Symbols[0].Deposited.Add(Position{Lo: 1})
+		},
+		"placed out of range": func(s *Snapshot) { s.Symbols[0].Deposited = Position(most) },
+		"a position twice":    func(s *Snapshot) { s.Positions = append(s.Positions, s.Positions[0]) },
+		"a position out of range": func(s *Snapshot) {
+			s.Positions[0].Shares, s.Positions[0].Held = Position(most), Position(most)
+		},
+		"a negative position":     func(s *Snapshot) { s.Positions[0].Shares = Position{Hi: -1} },
+		"a position of nobody":    func(s *Snapshot) { s.Positions[0].Account = "9" },
+		"a position in no symbol": func(s *Snapshot) { s.Positions[0].Symbol = "QQQ" },
 		"a position lost with its shares": func(s *Snapshot) { // and the sells still open
 			i := slices.IndexFunc(s.Positions, func(p PositionState) bool { return p.Account == "2" })
 			s.Symbols[0].Deposited = s.Symbols[0].Deposited.Sub(s.Positions[i].Shares).Sub(s.Positions[i].Held)

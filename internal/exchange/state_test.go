@@ -113,32 +113,53 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 		event Event
 		want  string
 	}{
-		"an account that exists":           {Event{Kind: AccountOpened, Account: "1"}, "account_exists"},
-		"a symbol that exists":             {Event{Kind: SymbolMade, Symbol: "SPY"}, "made twice"},
-		"shares of no symbol":              {Event{Kind: SharesDeposited, Symbol: "QQQ", Account: "1", Deposited: Position{Lo: 1}}, "never made"},
-		"shares for no account":            {Event{Kind: SharesDeposited, Symbol: "SPY", Account: "9", Deposited: Position{Lo: 1}}, "unknown_account"},
-		"an event of no kind":              {Event{Kind: 77, Symbol: "SPY"}, "unknown event event(77)"},
-		"an order of no account":           {buy(func(e *Event) { e.Account = "9" }), "account 9"},
-		"an order of no symbol":            {buy(func(e *Event) { e.Symbol = "QQQ" }), "never made"},
-		"an order id that is taken":        {buy(func(e *Event) { e.Order = 5 }), "order 5 after order 5"},
-		"an order id out of order":         {buy(func(e *Event) { e.Order = 2 }), "order 2 after order 5"},
-		"an order that cannot be paid":     {buy(func(e *Event) { e.Shares = 1e8 * 1e8 }), "insufficient_funds"},
-		"a sell of shares that are not":    {buy(func(e *Event) { e.Side, e.Shares = Sell, 251e8 }), "insufficient_shares"},
-		"a cancel of no order":             {cancel(func(e *Event) { e.Order = 9 }), "unknown_order"},
-		"a cancel of another's order":      {cancel(func(e *Event) { e.Account = "1" }), "foreign_order"},
-		"a cancel of an executed order":    {cancel(func(e *Event) { e.Order = 1 }), "already_executed"},
-		"a cancel of no symbol":            {cancel(func(e *Event) { e.Symbol = "QQQ" }), "never made"},
-		"a cancel of more than was open":   {cancel(func(e *Event) { e.Shares++ }), "of order 3"},
-		"a cancel of less than was open":   {cancel(func(e *Event) { e.Shares-- }), "of order 3"},
-		"a cancel at another limit":        {cancel(func(e *Event) { e.Limit++ }), "of order 3"},
-		"a cancel of the other side":       {cancel(func(e *Event) { e.Side = Buy }), "of order 3"},
-		"more cash than there may be":      {Event{Kind: AccountOpened, Account: "9", Balance: CashTotalMax}, "balance_total_exceeded"},
-		"more shares than there may be":    {Event{Kind: SharesDeposited, Symbol: "SPY", Account: "1", Deposited: PositionTotalMax}, "position_total_exceeded"},
-		"a halt of no symbol":              {Event{Kind: SymbolHalted, Symbol: "QQQ"}, "never made"},
-		"a resume of what trades":          {Event{Kind: SymbolResumed, Symbol: "SPY"}, "was not halted"},
-		"a cancel-all of no order":         {Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Sell, 50e8, 12e8}, {9, "SPY", Sell, 1, 1}}}, "unknown_order"},
-		"a cancel-all of another's order":  {Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{3, "SPY", Sell, 50e8, 12e8}}}, "foreign_order"},
-		"a cancel-all of more than is":     {Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Sell, 51e8, 12e8}}}, "of order 3"},
+		"an account that exists": {Event{Kind: AccountOpened, Account: "1"}, "account_exists"},
+		"a symbol that exists":   {Event{Kind: SymbolMade, Symbol: "SPY"}, "made twice"},
+		"shares of no symbol": {
+			Event{Kind: SharesDeposited, Symbol: "QQQ", Account: "1", Deposited: Position{Lo: 1}},
+			"never made",
+		},
+		"shares for no account": {
+			Event{Kind: SharesDeposited, Symbol: "SPY", Account: "9", Deposited: Position{Lo: 1}},
+			"unknown_account",
+		},
+		"an event of no kind":            {Event{Kind: 77, Symbol: "SPY"}, "unknown event event(77)"},
+		"an order of no account":         {buy(func(e *Event) { e.Account = "9" }), "account 9"},
+		"an order of no symbol":          {buy(func(e *Event) { e.Symbol = "QQQ" }), "never made"},
+		"an order id that is taken":      {buy(func(e *Event) { e.Order = 5 }), "order 5 after order 5"},
+		"an order id out of order":       {buy(func(e *Event) { e.Order = 2 }), "order 2 after order 5"},
+		"an order that cannot be paid":   {buy(func(e *Event) { e.Shares = 1e8 * 1e8 }), "insufficient_funds"},
+		"a sell of shares that are not":  {buy(func(e *Event) { e.Side, e.Shares = Sell, 251e8 }), "insufficient_shares"},
+		"a cancel of no order":           {cancel(func(e *Event) { e.Order = 9 }), "unknown_order"},
+		"a cancel of another's order":    {cancel(func(e *Event) { e.Account = "1" }), "foreign_order"},
+		"a cancel of an executed order":  {cancel(func(e *Event) { e.Order = 1 }), "already_executed"},
+		"a cancel of no symbol":          {cancel(func(e *Event) { e.Symbol = "QQQ" }), "never made"},
+		"a cancel of more than was open": {cancel(func(e *Event) { e.Shares++ }), "of order 3"},
+		"a cancel of less than was open": {cancel(func(e *Event) { e.Shares-- }), "of order 3"},
+		"a cancel at another limit":      {cancel(func(e *Event) { e.Limit++ }), "of order 3"},
+		"a cancel of the other side":     {cancel(func(e *Event) { e.Side = Buy }), "of order 3"},
+		"more cash than there may be": {
+			Event{Kind: AccountOpened, Account: "9", Balance: CashTotalMax},
+			"balance_total_exceeded",
+		},
+		"more shares than there may be": {
+			Event{Kind: SharesDeposited, Symbol: "SPY", Account: "1", Deposited: PositionTotalMax},
+			"position_total_exceeded",
+		},
+		"a halt of no symbol":     {Event{Kind: SymbolHalted, Symbol: "QQQ"}, "never made"},
+		"a resume of what trades": {Event{Kind: SymbolResumed, Symbol: "SPY"}, "was not halted"},
+		"a cancel-all of no order": {
+			Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Sell, 50e8, 12e8}, {9, "SPY", Sell, 1, 1}}},
+			"unknown_order",
+		},
+		"a cancel-all of another's order": {
+			Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{3, "SPY", Sell, 50e8, 12e8}}},
+			"foreign_order",
+		},
+		"a cancel-all of more than is": {
+			Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Sell, 51e8, 12e8}}},
+			"of order 3",
+		},
 		"an order that should have filled": {buy(func(e *Event) { e.Limit = 13e8 }), "was filled"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,8 +180,10 @@ func TestReplayRefusesAnOrderForAHaltedSymbol(t *testing.T) {
 func TestReplayRefusesAnyEventTwice(t *testing.T) {
 	events := filled(t)
 	ok := Event{Kind: OrderCanceled, Account: "2", Symbol: "SPY", Side: Sell, Shares: 50e8, Limit: 12e8, Order: 3}
-	events = append(events, ok, Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{4, "SPY", Sell, 100e8, 13e8}}},
-		Event{Kind: SymbolHalted, Symbol: "SPY"}, Event{Kind: SymbolResumed, Symbol: "SPY"}, Event{Kind: SymbolHalted, Symbol: "SPY"})
+	events = append(events, ok, Event{Kind: OrdersCanceled, Account: "2",
+		Cancels: []Cancel{{4, "SPY", Sell, 100e8, 13e8}}},
+		Event{Kind: SymbolHalted, Symbol: "SPY"}, Event{Kind: SymbolResumed, Symbol: "SPY"},
+		Event{Kind: SymbolHalted, Symbol: "SPY"})
 	for i, e := range events {
 		if e.Kind == SharesDeposited {
 			continue // shares may be placed again: the journal's sequence numbers tell the two apart
@@ -183,8 +206,12 @@ func TestAuditFindsHoldsThatNoOrderNeeds(t *testing.T) {
 			h := s.Ledger.instruments["SPY"].positions[s.Ledger.Account("2")]
 			h.shares, h.held = h.shares.Sub(Position{Lo: 7}), h.held.Add(Position{Lo: 7})
 		},
-		"a buy without a hold":  func(s *State) { s.Books["SPY"].Submit(NewOrder(9, s.Ledger.Account("2"), Buy, 1, 1), 0, nil) },
-		"a sell without a hold": func(s *State) { s.Books["SPY"].Submit(NewOrder(9, s.Ledger.Account("2"), Sell, 1, 99e8), 0, nil) },
+		"a buy without a hold": func(s *State) {
+			s.Books["SPY"].Submit(NewOrder(9, s.Ledger.Account("2"), Buy, 1, 1), 0, nil)
+		},
+		"a sell without a hold": func(s *State) {
+			s.Books["SPY"].Submit(NewOrder(9, s.Ledger.Account("2"), Sell, 1, 99e8), 0, nil)
+		},
 		"a sell without a position": func(s *State) {
 			s.Ledger.Open("3", Cash{})
 			s.Books["SPY"].Submit(NewOrder(9, s.Ledger.Account("3"), Sell, 1, 99e8), 0, nil)

@@ -43,7 +43,8 @@ func openSite(t *testing.T, change func(*APIOptions)) *site {
 	records, err := j.NewReader(1)
 	require.NoError(t, err)
 	s := &site{t: t, journal: j, feed: feedOf(records, &Snapshot{})}
-	o := APIOptions{Started: func() error { return nil }, Version: "test", ReadersMax: 10, WriteTimeout: patience, Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics()}
+	o := APIOptions{Started: func() error { return nil }, Version: "test", ReadersMax: 10, WriteTimeout: patience,
+		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics()}
 	change(&o)
 	s.api = NewAPI(o)
 	s.api.Attach(s.feed)
@@ -133,7 +134,8 @@ type (
 
 // summaryOf is how a symbol should be told.
 func summaryOf(s *tradedSymbol) summary {
-	want := summary{Sym: string(s.name), Shares: s.traded.Shares.String(), Notional: s.traded.Notional.String(), Trades: s.traded.Trades}
+	want := summary{Sym: string(s.name), Shares: s.traded.Shares.String(), Notional: s.traded.Notional.String(),
+		Trades: s.traded.Trades}
 	if s.traded.Trades > 0 {
 		want.Last, want.Time = s.traded.Last.String(), exchange.Seconds(s.traded.Time)
 	}
@@ -149,7 +151,8 @@ func summaryOf(s *tradedSymbol) summary {
 // tradesOf is how the trades of a symbol should be told.
 func tradesOf(s *tradedSymbol) (want []tradeAnswer) {
 	for i, t := range s.trades {
-		want = append(want, tradeAnswer{uint64(i + 1), exchange.Seconds(t.Time), t.Price.String(), t.Shares.String(), t.Side().String(), t.Buy, t.Sell})
+		want = append(want, tradeAnswer{uint64(i + 1), exchange.Seconds(t.Time), t.Price.String(), t.Shares.String(),
+			t.Side().String(), t.Buy, t.Sell})
 	}
 	return want
 }
@@ -191,7 +194,8 @@ func TestAnswersTellTheMarket(t *testing.T) {
 		var all []tradeAnswer
 		for page := (tradesAnswer{Trades: []tradeAnswer{{}}}); len(page.Trades) > 0; all = append(all, page.Trades...) {
 			page = tradesAnswer{}
-			require.Equal(t, http.StatusOK, s.get(fmt.Sprintf("/api/v1/trades/%s?after=%d&limit=50", symbol.name, len(all)), &page))
+			require.Equal(t, http.StatusOK, s.get(
+				fmt.Sprintf("/api/v1/trades/%s?after=%d&limit=50", symbol.name, len(all)), &page))
 		}
 		require.Equal(t, tradesOf(symbol), all)
 		var newest tradesAnswer
@@ -201,8 +205,10 @@ func TestAnswersTellTheMarket(t *testing.T) {
 }
 
 func TestAnOrderIsToldWithoutItsOwner(t *testing.T) {
-	order := exchange.PublicOrder{Symbol: "S", Side: exchange.Sell, Limit: 150e8, Shares: 100e8, Status: exchange.Status{Canceled: 60e8, CanceledAt: 8 * exchange.Second,
-		Executions: []exchange.Execution{{Shares: 30e8, Price: 123.45e8, Time: 6*exchange.Second + 9}, {Shares: 10e8, Price: 160e8, Time: 7 * exchange.Second}}}}
+	order := exchange.PublicOrder{Symbol: "S", Side: exchange.Sell, Limit: 150e8, Shares: 100e8,
+		Status: exchange.Status{Canceled: 60e8, CanceledAt: 8 * exchange.Second,
+			Executions: []exchange.Execution{{Shares: 30e8, Price: 123.45e8, Time: 6*exchange.Second + 9},
+				{Shares: 10e8, Price: 160e8, Time: 7 * exchange.Second}}}}
 	s := openSite(t, func(o *APIOptions) {
 		o.Order = func(_ context.Context, id exchange.OrderID, _, _ int) (exchange.PublicOrder, bool, error) {
 			if id == 3 {
@@ -216,7 +222,8 @@ func TestAnOrderIsToldWithoutItsOwner(t *testing.T) {
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	require.Equal(t, `{"id":12,"sym":"S","side":"sell","limit":"150","shares":"100","open":"0","canceled":{"shares":"60","time":8},`+
+	require.Equal(t, `{"id":12,"sym":"S","side":"sell","limit":"150","shares":"100","open":"0",`+
+		`"canceled":{"shares":"60","time":8},`+
 		`"executed":[{"shares":"30","price":"123.45","time":6},{"shares":"10","price":"160","time":7}]}`, string(text))
 	var refusal struct{ Error string }
 	require.Equal(t, http.StatusNotFound, s.get("/api/v1/orders/13", &refusal))
@@ -233,16 +240,17 @@ func TestRefusalsNameWhatIsWrong(t *testing.T) {
 	}
 	s.play()
 	for path, want := range map[string]string{
-		"/api/v1/symbols?limit=0":        `400 limit "0" is not a number from 1 to 5000`,
-		"/api/v1/symbols?limit=5001":     `400 limit "5001" is not a number from 1 to 5000`,
-		"/api/v1/symbols?after=A-B":      `400 symbol "A-B"`,
-		"/api/v1/book/S?depth=x":         `400 depth "x" is not a number from 1 to 1000`,
-		"/api/v1/book/A%2FB":             `400 symbol "A/B"`,
-		"/api/v1/book/NONE":              `404 there is no symbol "NONE"`,
-		"/api/v1/trades/NONE":            `404 there is no symbol "NONE"`,
-		"/api/v1/trades/S?after=-1":      `400 after "-1" is not the id of a trade`,
-		"/api/v1/trades/S?limit=1e3":     `400 limit "1e3" is not a number from 1 to 1000`,
-		"/api/v1/trades/S?after=5":       fmt.Sprintf(`410 trades are no longer in memory: of S those from %d on are; the relation executions`, ringMax+11),
+		"/api/v1/symbols?limit=0":    `400 limit "0" is not a number from 1 to 5000`,
+		"/api/v1/symbols?limit=5001": `400 limit "5001" is not a number from 1 to 5000`,
+		"/api/v1/symbols?after=A-B":  `400 symbol "A-B"`,
+		"/api/v1/book/S?depth=x":     `400 depth "x" is not a number from 1 to 1000`,
+		"/api/v1/book/A%2FB":         `400 symbol "A/B"`,
+		"/api/v1/book/NONE":          `404 there is no symbol "NONE"`,
+		"/api/v1/trades/NONE":        `404 there is no symbol "NONE"`,
+		"/api/v1/trades/S?after=-1":  `400 after "-1" is not the id of a trade`,
+		"/api/v1/trades/S?limit=1e3": `400 limit "1e3" is not a number from 1 to 1000`,
+		"/api/v1/trades/S?after=5": fmt.Sprintf("410 trades are no longer in memory: "+
+			"of S those from %d on are; the relation executions", ringMax+11),
 		"/api/v1/orders/1?after=-1":      `400 after "-1" is not a number from 0 to 2147483647`,
 		"/api/v1/orders/1?limit=10001":   `400 limit "10001" is not a number from 1 to 10000`,
 		"/api/v1/orders/x":               `400 order id "x"`,

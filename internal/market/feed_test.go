@@ -39,7 +39,8 @@ func (l *listed) TryNext() (uint64, []byte, bool, error) {
 func (l *listed) Close() { l.closed = true }
 
 func feedOf(r Records, snap *Snapshot) *Feed {
-	return NewFeed(Options{Records: r, Health: func() Health { return Health{} }, Log: slog.New(slog.DiscardHandler)}, snap)
+	return NewFeed(Options{Records: r, Health: func() Health { return Health{} }, Log: slog.New(slog.DiscardHandler)},
+		snap)
 }
 
 // requireMarket demands that a feed knows what a market has come to. Of each symbol
@@ -137,8 +138,10 @@ func event(e exchange.Event) []byte {
 	return exchange.AppendEvent(nil, &e)
 }
 
-func placed(id exchange.OrderID, side exchange.Side, shares exchange.Shares, limit exchange.Price, fills ...exchange.Fill) []byte {
-	return event(exchange.Event{Kind: exchange.OrderAccepted, Order: id, Side: side, Shares: shares, Limit: limit, Fills: fills})
+func placed(id exchange.OrderID, side exchange.Side, shares exchange.Shares, limit exchange.Price,
+	fills ...exchange.Fill) []byte {
+	return event(exchange.Event{Kind: exchange.OrderAccepted, Order: id, Side: side, Shares: shares, Limit: limit,
+		Fills: fills})
 }
 
 func canceled(id exchange.OrderID, side exchange.Side, shares exchange.Shares, limit exchange.Price) []byte {
@@ -160,24 +163,35 @@ func TestWhatCannotBeEndsMarketData(t *testing.T) {
 		records [][]byte
 		want    string
 	}{
-		{"a fill of more than is open", [][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Buy, 6, 7, exchange.Fill{Resting: 1, Account: "1", Shares: 6, Price: 7})},
+		{"a fill of more than is open", [][]byte{made, placed(1, exchange.Sell, 5, 7),
+			placed(2, exchange.Buy, 6, 7, exchange.Fill{Resting: 1, Account: "1", Shares: 6, Price: 7})},
 			"journal record 3: market: order 2 takes 0.00000006 of S at 0.00000007, which is more than is open there"},
-		{"a fill at a price that nobody asked", [][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Buy, 5, 8, exchange.Fill{Resting: 1, Account: "1", Shares: 5, Price: 8})}, "more than is open"},
-		{"a fill of the own side", [][]byte{made, placed(1, exchange.Buy, 5, 7), placed(2, exchange.Buy, 5, 7, exchange.Fill{Resting: 1, Account: "1", Shares: 5, Price: 7})}, "more than is open"},
-		{"a cancel of more than is open", [][]byte{made, placed(1, exchange.Sell, 5, 7), canceled(1, exchange.Sell, 6, 7)}, "0.00000006 of order 1 for S at 0.00000007 are canceled, which is more"},
+		{"a fill at a price that nobody asked",
+			[][]byte{made, placed(1, exchange.Sell, 5, 7),
+				placed(2, exchange.Buy, 5, 8, exchange.Fill{Resting: 1, Account: "1", Shares: 5, Price: 8})}, "more than is open"},
+		{"a fill of the own side", [][]byte{made, placed(1, exchange.Buy, 5, 7),
+			placed(2, exchange.Buy, 5, 7, exchange.Fill{Resting: 1, Account: "1", Shares: 5, Price: 7})}, "more than is open"},
+		{"a cancel of more than is open", [][]byte{made, placed(1, exchange.Sell, 5, 7), canceled(1, exchange.Sell, 6, 7)},
+			"0.00000006 of order 1 for S at 0.00000007 are canceled, which is more"},
 		{"a cancel of nothing", [][]byte{made, canceled(1, exchange.Sell, 6, 7)}, "are canceled, which is more"},
 		{"a cancel of many, one of them of nothing", [][]byte{made, placed(1, exchange.Sell, 5, 7), canceledAll(
-			exchange.Cancel{Order: 1, Symbol: "S", Side: exchange.Sell, Shares: 5, Limit: 7}, exchange.Cancel{Order: 2, Symbol: "S", Side: exchange.Sell, Shares: 5, Limit: 7})},
+			exchange.Cancel{Order: 1, Symbol: "S", Side: exchange.Sell, Shares: 5, Limit: 7},
+			exchange.Cancel{Order: 2, Symbol: "S", Side: exchange.Sell, Shares: 5, Limit: 7})},
 			"journal record 3: market: 0.00000005 of order 2 for S at 0.00000007 are canceled, which is more"},
-		{"a cancel of many of an unknown symbol", [][]byte{made, canceledAll(exchange.Cancel{Order: 1, Symbol: "T", Side: exchange.Sell, Shares: 5, Limit: 7})},
+		{"a cancel of many of an unknown symbol",
+			[][]byte{made, canceledAll(exchange.Cancel{Order: 1, Symbol: "T", Side: exchange.Sell, Shares: 5, Limit: 7})},
 			"journal record 2 is for symbol T, which was never made"},
-		{"a halt of an unknown symbol", [][]byte{event(exchange.Event{Kind: exchange.SymbolHalted})}, "journal record 1 is for symbol S, which was never made"},
-		{"an order while another is unfinished", [][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Buy, 5, 7), placed(3, exchange.Buy, 5, 6)},
+		{"a halt of an unknown symbol", [][]byte{event(exchange.Event{Kind: exchange.SymbolHalted})},
+			"journal record 1 is for symbol S, which was never made"},
+		{"an order while another is unfinished",
+			[][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Buy, 5, 7), placed(3, exchange.Buy, 5, 6)},
 			"of order 3 for S, while order 2 is unfinished"},
 		{"a part of an order that is finished", [][]byte{made, placed(1, exchange.Sell, 5, 7),
-			event(exchange.Event{Kind: exchange.OrderContinued, Order: 2, Side: exchange.Buy, Shares: 5, Limit: 7, Before: 1, Fills: []exchange.Fill{{Resting: 1, Account: "1", Shares: 5, Price: 7}}})},
+			event(exchange.Event{Kind: exchange.OrderContinued, Order: 2, Side: exchange.Buy, Shares: 5, Limit: 7, Before: 1,
+				Fills: []exchange.Fill{{Resting: 1, Account: "1", Shares: 5, Price: 7}}})},
 			"order 2 for S goes on, and is not unfinished"},
-		{"an unknown symbol", [][]byte{placed(1, exchange.Sell, 5, 7)}, "journal record 1 is for symbol S, which was never made"},
+		{"an unknown symbol", [][]byte{placed(1, exchange.Sell, 5, 7)},
+			"journal record 1 is for symbol S, which was never made"},
 		{"a symbol made twice", [][]byte{made, made}, "journal record 2 makes symbol S again"},
 		{"no event", [][]byte{made, []byte("x")}, "journal record 2: exchange: not an event"},
 	} {
@@ -229,10 +243,12 @@ func TestOnlyTheNewestOrderOfASnapshotMayBeUnfinished(t *testing.T) {
 	of := func(id exchange.OrderID, side exchange.Side, limit exchange.Price) exchange.OrderState {
 		return exchange.OrderState{ID: id, Symbol: "S", Side: side, Limit: limit, Open: 5}
 	}
-	snap := &Snapshot{Seq: 3, Symbols: []exchange.SymbolState{{Symbol: "S"}}, Orders: []exchange.OrderState{of(1, exchange.Sell, 7), of(2, exchange.Buy, 7)}}
+	snap := &Snapshot{Seq: 3, Symbols: []exchange.SymbolState{{Symbol: "S"}},
+		Orders: []exchange.OrderState{of(1, exchange.Sell, 7), of(2, exchange.Buy, 7)}}
 	require.NoError(t, feedOf(&listed{seq: 3}, snap).Err())
 	snap.Orders = append(snap.Orders, of(3, exchange.Buy, 6))
-	require.ErrorContains(t, feedOf(&listed{seq: 3}, snap).Err(), "order 3 of S is newer than order 2, which is unfinished")
+	require.ErrorContains(t, feedOf(&listed{seq: 3}, snap).Err(),
+		"order 3 of S is newer than order 2, which is unfinished")
 }
 
 // TestAChunkIsBounded: answers wait for so many fills at the most, however few records
@@ -276,13 +292,15 @@ func TestATopicEndsWithItsLastReader(t *testing.T) {
 
 // TestABacklogHasTheNewestEvents: in their order, and each once.
 func TestABacklogHasTheNewestEvents(t *testing.T) {
-	for added, want := range map[int][]string{0: {"", ""}, 2: {"12", "2"}, 3: {"123", "23"}, 5: {"345", "345"}, 7: {"567", "567"}} {
+	for added, want := range map[int][]string{0: {"", ""}, 2: {"12", "2"}, 3: {"123", "23"}, 5: {"345", "345"},
+		7: {"567", "567"}} {
 		b := newBacklog(3)
 		for n := range added {
 			b.add([]byte{'1' + byte(n)})
 		}
 		for since, want := range want {
-			require.Equal(t, want, string(bytes.Join(b.appendSince(nil, uint64(since)), nil)), "%d events, since %d", added, since)
+			require.Equal(t, want, string(bytes.Join(b.appendSince(nil, uint64(since)), nil)), "%d events, since %d", added,
+				since)
 		}
 	}
 }
@@ -342,8 +360,9 @@ func TestNothingIsToldBeforeTheFeedHasCaughtUp(t *testing.T) {
 // TestEveryKindOfRecordIsTakenIn: one that the core knows and the feed does not must end
 // the feed.
 func TestEveryKindOfRecordIsTakenIn(t *testing.T) {
-	ofSymbols := map[exchange.EventKind]bool{exchange.OrderAccepted: true, exchange.OrderCanceled: true, exchange.OrderContinued: true,
-		exchange.SymbolHalted: true, exchange.SymbolResumed: true}
+	ofSymbols := map[exchange.EventKind]bool{exchange.OrderAccepted: true, exchange.OrderCanceled: true,
+		exchange.OrderContinued: true,
+		exchange.SymbolHalted:   true, exchange.SymbolResumed: true}
 	for n := range 256 {
 		kind := exchange.EventKind(n)
 		s, slots := newSymbol("S", 1), 0

@@ -48,7 +48,8 @@ func TestLevelsAreWhatWasAdded(t *testing.T) {
 			}
 		}
 		l.check(t)
-		sorted := slices.SortedFunc(maps.Keys(want), func(a, b exchange.Price) int { return cmp.Compare(int64(b)*up, int64(a)*up) })
+		sorted := slices.SortedFunc(maps.Keys(want),
+			func(a, b exchange.Price) int { return cmp.Compare(int64(b)*up, int64(a)*up) })
 		sorted = sorted[:min(len(sorted), rapid.IntRange(0, 3000).Draw(t, "depth"))]
 		got := []exchange.Price{}
 		l.best(len(sorted), func(p exchange.Price, n exchange.Position) {

@@ -22,7 +22,8 @@ func TestExecutionsComeInPages(t *testing.T) {
 		o.Order = func(_ context.Context, _ exchange.OrderID, after, most int) (exchange.PublicOrder, bool, error) {
 			page := executed[min(after, len(executed)):]
 			asked = most
-			return exchange.PublicOrder{Symbol: "S", Side: exchange.Buy, Status: exchange.Status{Executions: page[:min(most, len(page))]}}, true, nil
+			return exchange.PublicOrder{Symbol: "S", Side: exchange.Buy,
+				Status: exchange.Status{Executions: page[:min(most, len(page))]}}, true, nil
 		}
 	})
 	for _, limit := range []int{0, 100, 2500, executionsMost} {

@@ -46,7 +46,8 @@ func (m *randomMarket) note(e exchange.Event) {
 
 func (m *randomMarket) makeSymbol() {
 	// Not in the order of their names.
-	s := &tradedSymbol{name: exchange.Symbol(fmt.Sprintf("S%04d", (len(m.symbols)*7919)%10007)), book: (&exchange.Index{FillsMax: 2}).NewBook()}
+	s := &tradedSymbol{name: exchange.Symbol(fmt.Sprintf("S%04d", (len(m.symbols)*7919)%10007)),
+		book: (&exchange.Index{FillsMax: 2}).NewBook()}
 	m.symbols = append(m.symbols, s)
 	m.note(exchange.Event{Kind: exchange.SymbolMade, Time: m.now(), Symbol: s.name})
 }
@@ -93,7 +94,8 @@ func (m *randomMarket) place(s *tradedSymbol) {
 		away = -away
 	}
 	o := exchange.NewOrder(m.order, m.owner, side, exchange.Shares(1+m.r.IntN(100)), 100e8+away)
-	e := exchange.Event{Kind: exchange.OrderAccepted, Time: m.now(), Account: m.owner.ID, Symbol: s.name, Order: o.ID, Side: side, Shares: o.Shares, Limit: o.Limit}
+	e := exchange.Event{Kind: exchange.OrderAccepted, Time: m.now(), Account: m.owner.ID, Symbol: s.name, Order: o.ID,
+		Side: side, Shares: o.Shares, Limit: o.Limit}
 	e.Fills = s.book.Submit(o, e.Time, nil)
 	s.sent = append(s.sent, o.ID)
 	m.noteTrades(s, e)
@@ -102,7 +104,8 @@ func (m *randomMarket) place(s *tradedSymbol) {
 // goOn executes the next part of the symbol's unfinished order.
 func (m *randomMarket) goOn(s *tradedSymbol) {
 	o, _ := s.book.Find(s.book.Unfinished())
-	e := exchange.Event{Kind: exchange.OrderContinued, Time: m.now(), Account: m.owner.ID, Symbol: s.name, Order: o.ID, Side: o.Side,
+	e := exchange.Event{Kind: exchange.OrderContinued, Time: m.now(), Account: m.owner.ID, Symbol: s.name, Order: o.ID,
+		Side:   o.Side,
 		Shares: o.Open, Limit: o.Limit, Before: len(o.Executions)}
 	e.Fills = s.book.Continue(&o, e.Time, nil)
 	m.noteTrades(s, e)
@@ -151,7 +154,8 @@ func (m *randomMarket) cancelMany() {
 			continue
 		}
 		for o := range s.book.OpenOf(m.owner) {
-			e.Cancels = append(e.Cancels, exchange.Cancel{Order: o.ID, Symbol: s.name, Side: o.Side, Shares: o.Open, Limit: o.Limit})
+			e.Cancels = append(e.Cancels, exchange.Cancel{Order: o.ID, Symbol: s.name, Side: o.Side, Shares: o.Open,
+				Limit: o.Limit})
 		}
 		for _, id := range s.sent {
 			s.book.Cancel(id, m.owner.ID, e.Time)
@@ -183,7 +187,8 @@ func (m *randomMarket) snapshot(trades int) *Snapshot {
 		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: s.name, Halt: s.book.Halted()})
 		for o := range s.book.Orders() {
 			if o.Open > 0 {
-				snap.Orders = append(snap.Orders, exchange.OrderState{ID: o.ID, Symbol: s.name, Side: o.Side, Limit: o.Limit, Shares: o.Shares, Open: o.Open})
+				snap.Orders = append(snap.Orders, exchange.OrderState{ID: o.ID, Symbol: s.name, Side: o.Side, Limit: o.Limit,
+					Shares: o.Shares, Open: o.Open})
 			}
 		}
 		if s.traded.Trades > 0 {

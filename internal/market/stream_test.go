@@ -84,7 +84,8 @@ func (r *streamReader) until(name string, into any) streamEvent {
 
 func TestTheStreamBeginsWithWhatThereIs(t *testing.T) {
 	s := openSite(t, func(*APIOptions) {})
-	s.play(made, placed(1, exchange.Sell, 5e8, 7e8), placed(2, exchange.Buy, 2e8, 8e8, exchange.Fill{Resting: 1, Account: "1", Shares: 2e8, Price: 7e8}))
+	s.play(made, placed(1, exchange.Sell, 5e8, 7e8),
+		placed(2, exchange.Buy, 2e8, 8e8, exchange.Fill{Resting: 1, Account: "1", Shares: 2e8, Price: 7e8}))
 	r := s.open("sym=S&depth=3")
 	var got []string
 	for range 4 {
@@ -95,7 +96,8 @@ func TestTheStreamBeginsWithWhatThereIs(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		`hello {"seq":3,"start":"` + s.api.start + `","version":"test"}`,
-		`symbols {"seq":3,"symbols":[{"sym":"S","last":"7","time":0,"shares":"2","notional":"14","trades":1,"ask":"7","ask_shares":"3"}]}`,
+		`symbols {"seq":3,"symbols":[{"sym":"S","last":"7","time":0,"shares":"2","notional":"14","trades":1,` +
+			`"ask":"7","ask_shares":"3"}]}`,
 		`book {"seq":3,"prev":0,"sym":"S","bids":[],"asks":[["7","3"]]}`,
 		`trades {"sym":"S","seq":3,"trades":[{"id":1,"time":0,"price":"7","shares":"2","side":"buy","buy":2,"sell":1}]}`,
 	}, got)
@@ -131,7 +133,8 @@ func TestReadersFollowTheMarket(t *testing.T) {
 	for round := range 12 {
 		if round%2 == 0 {
 			symbol := m.symbols[round/2%2]
-			followers = append(followers, &follower{streamReader: s.open(fmt.Sprintf("sym=%s&depth=5", symbol.name)), symbol: symbol})
+			followers = append(followers, &follower{streamReader: s.open(fmt.Sprintf("sym=%s&depth=5", symbol.name)),
+				symbol: symbol})
 		}
 		for range 30 {
 			m.trade()
@@ -143,7 +146,8 @@ func TestReadersFollowTheMarket(t *testing.T) {
 			bids, asks := f.symbol.levelsOf(exchange.Buy), f.symbol.levelsOf(exchange.Sell)
 			want := bookAnswer{Sym: string(f.symbol.name), Bids: bids[:min(5, len(bids))], Asks: asks[:min(5, len(asks))]}
 			all := tradesOf(f.symbol)
-			for !sameLevels(f.book, want) || len(all) > 0 && (len(f.trades) == 0 || f.trades[len(f.trades)-1].ID < all[len(all)-1].ID) {
+			for !sameLevels(f.book, want) || len(all) > 0 &&
+				(len(f.trades) == 0 || f.trades[len(f.trades)-1].ID < all[len(all)-1].ID) {
 				e, err := f.next()
 				require.NoError(t, err)
 				switch e.name {
@@ -206,7 +210,10 @@ func TestAReaderThatTakesNothingIsCutOff(t *testing.T) {
 	}
 	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
-		control := c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+		control := c.Control(func(fd uintptr) {
+			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF,
+				4096)
+		})
 		if control != nil {
 			return control
 		}
@@ -334,7 +341,8 @@ func TestReadersAreBoundedInNumber(t *testing.T) {
 	require.Equal(t, "the stream has as many readers as it may, try again later: 2 are served at a time", refusal.Error)
 	require.EqualValues(t, 1, testutil.ToFloat64(s.api.options.Metrics.refused))
 	require.NoError(t, a.close())
-	require.Eventually(t, func() bool { return testutil.ToFloat64(s.api.options.Metrics.readers) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return testutil.ToFloat64(s.api.options.Metrics.readers) == 1 }, patience,
+		time.Millisecond)
 	var hello struct{ Seq uint64 }
 	s.open("sym=S").until("hello", &hello)
 }

@@ -1,0 +1,139 @@
+package exchange
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The tests here go over the fields of what an order is on its way: who adds one is told
+// where it is still left behind. A field that does not belong somewhere is named there.
+
+// eachField calls f with a copy of v for each of its fields but some, which has another value.
+func eachField[T any](t *testing.T, v T, but []string, f func(name string, changed T)) {
+	t.Helper()
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
+		if !field.IsExported() || field.Anonymous || slices.Contains(but, field.Name) {
+			continue
+		}
+		changed := v
+		setOther(t, reflect.ValueOf(&changed).Elem().FieldByIndex(field.Index))
+		f(field.Name, changed)
+	}
+}
+
+// setOther sets a field to a value that it does not have.
+func setOther(t *testing.T, field reflect.Value) {
+	t.Helper()
+	switch field.Kind() {
+	case reflect.Uint8:
+		if field.Uint() == 1 {
+			field.SetUint(2)
+		} else {
+			field.SetUint(1)
+		}
+	case reflect.Uint64, reflect.Uint32:
+		field.SetUint(field.Uint() + 1)
+	case reflect.Int64, reflect.Int:
+		field.SetInt(field.Int() + 1)
+	case reflect.String:
+		field.SetString(field.String() + "7")
+	case reflect.Bool:
+		field.SetBool(!field.Bool())
+	case reflect.Slice:
+		field.Set(reflect.MakeSlice(field.Type(), field.Len()+1, field.Len()+1))
+	case reflect.Struct: // of a 128-bit number
+		field.FieldByName("Lo").SetUint(field.FieldByName("Lo").Uint() + 1)
+	default:
+		t.Fatalf("no other value of a %s is known here", field.Type())
+	}
+}
+
+// requireAllSet demands that of some values each field but some is set in one at the least.
+func requireAllSet[T any](t *testing.T, values []T, but ...string) {
+	t.Helper()
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if !field.IsExported() || field.Anonymous || slices.Contains(but, field.Name) {
+			continue
+		}
+		require.True(t, slices.ContainsFunc(values, func(v T) bool {
+			return !reflect.ValueOf(v).FieldByIndex(field.Index).IsZero()
+		}), "%s of a %T is never set here", field.Name, values[0])
+	}
+}
+
+// TestEveryFieldOfAnEventIsJournaled: each is written for a kind at the least, and compared.
+// That it is read, TestDecodeReadsWhatAppendWrote tries, with what anyEvent draws.
+func TestEveryFieldOfAnEventIsJournaled(t *testing.T) {
+	eachField(t, Event{Ref: "r"}, []string{"Kind"}, func(name string, changed Event) {
+		require.False(t, changed.Same(&Event{Ref: "r"}), "Same does not compare %s", name)
+		written := false
+		for kind := range EventKinds() {
+			e := Event{Kind: kind, Ref: "r"}
+			changed.Kind = kind
+			written = written || !bytes.Equal(AppendEvent(nil, &e), AppendEvent(nil, &changed))
+		}
+		require.True(t, written, "AppendEvent writes %s for no kind", name)
+	})
+	var drawn []Event
+	for seed := range 300 {
+		drawn = append(drawn, anyEvent().Example(seed))
+	}
+	requireAllSet(t, drawn)
+}
+
+// TestARefKnowsEveryFieldOfAnOrder: one that is sent again with another value is not the same
+// request, whether it is compared with a command or with a record.
+func TestARefKnowsEveryFieldOfAnOrder(t *testing.T) {
+	c := Command{Kind: PlaceOrder, Account: "1", Symbol: "A", Side: Buy, Shares: 5, Limit: 6, Ref: "r"}
+	notOfAnOrder := []string{"Kind", "OwnOnly", "Repeat", "Account", "Ref", "Balance", "Deposited", "Order"}
+	eachField(t, c, notOfAnOrder, func(name string, changed Command) {
+		require.False(t, changed.Use().Same(c.Use()), "RefUse does not have %s", name)
+	})
+	e := Event{Kind: OrderAccepted, Account: "1", Symbol: "A", Side: Buy, Shares: 5, Limit: 6, Ref: "r"}
+	require.Equal(t, c.Use(), e.Use())
+	ofItsRecord := []string{"Kind", "Time", "Account", "Ref", "Balance", "Deposited", "Order", "Before", "Fills",
+		"Reason", "Cancels"}
+	eachField(t, e, ofItsRecord, func(name string, changed Event) {
+		require.False(t, changed.Use().Same(e.Use()), "RefUse does not have %s of a record", name)
+	})
+}
+
+// TestABookKeepsEveryFieldOfAnOrder, of one that rests and of one that was canceled.
+func TestABookKeepsEveryFieldOfAnOrder(t *testing.T) {
+	b := NewBook()
+	rests := Order{ID: 3, Account: ann, Side: Buy, Limit: 6, Shares: 5, Open: 4,
+		Executions: []Execution{{Shares: 1, Price: 6, Time: 7}}}
+	require.NoError(t, b.Restore(&rests))
+	found, _ := b.Find(3)
+	require.Equal(t, rests, found)
+	canceled := rests
+	canceled.Open, canceled.Canceled, canceled.CanceledAt = 0, 4, 8
+	_, r := b.Cancel(3, ann.ID, 8)
+	require.Equal(t, OK, r)
+	found, _ = b.Find(3)
+	require.Equal(t, canceled, found)
+	requireAllSet(t, []Order{rests, canceled})
+}
+
+// TestEveryFieldOfASnapshotsOrderCounts: another value is an error of Restore, or leads to a
+// state with another digest, and verify names it.
+func TestEveryFieldOfASnapshotsOrderCounts(t *testing.T) {
+	snap := func(o OrderState) *Snapshot {
+		return &Snapshot{OrderID: 9, Symbols: []SymbolState{{Symbol: "A"}}, Orders: []OrderState{o},
+			Accounts: []AccountState{{ID: "1", Opened: Cash{Lo: 30}, Held: Cash{Lo: 30}}}}
+	}
+	o := OrderState{ID: 3, Account: "1", Symbol: "A", Side: Buy, Shares: 5, Limit: 6, Open: 5}
+	state, err := snap(o).Restore()
+	require.NoError(t, err)
+	require.NoError(t, state.SameOrders(snap(o)))
+	eachField(t, o, []string{"Executions"}, func(name string, changed OrderState) {
+		require.Error(t, state.SameOrders(snap(changed)), "SameOrders does not compare %s", name)
+		if other, err := snap(changed).Restore(); err == nil {
+			require.NotEqual(t, state.Digest(), other.Digest(), "the digest does not have %s", name)
+		}
+	})
+}
