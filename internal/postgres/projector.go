@@ -54,8 +54,9 @@ type Projector struct {
 	reader  *journal.Reader
 	batch   *batch
 	event   exchange.Event
-	gather  time.Duration // gatherTime, except in tests
-	timeMax time.Duration // batchTimeMax, except in tests
+	gather  time.Duration                                         // gatherTime, except in tests
+	timeMax time.Duration                                         // batchTimeMax, except in tests
+	pause   func(ctx context.Context, delay *time.Duration) error // pause, except in tests
 	applied atomic.Uint64
 	down    atomic.Bool
 
@@ -83,7 +84,7 @@ func NewProjector(o ProjectorOptions) (*Projector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: project after record %d: %w", o.Applied, err)
 	}
-	p := &Projector{options: o, reader: reader, batch: newBatch(), gather: gatherTime, timeMax: batchTimeMax,
+	p := &Projector{options: o, reader: reader, batch: newBatch(), gather: gatherTime, timeMax: batchTimeMax, pause: pause,
 		size: batchRecordsMax, limit: batchTimeMax, changed: make(chan struct{})}
 	p.applied.Store(o.Applied)
 	p.batch.reset(o.Applied)

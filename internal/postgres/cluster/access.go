@@ -46,7 +46,7 @@ func (c *Cluster) writeAccess() error {
 	}
 	for _, user := range users {
 		for _, as := range []string{role, superuser} {
-			ident += fmt.Sprintf("%s \"%s\" %s\n", userMap, strings.ReplaceAll(user, `"`, `""`), as)
+			ident += identLine(user, as)
 		}
 	}
 	data, err := os.OpenRoot(c.dataDir()) // its owner may have put links there
@@ -59,6 +59,12 @@ func (c *Cluster) writeAccess() error {
 		return fmt.Errorf("cluster: say who may connect to %s: %w", c.dataDir(), err)
 	}
 	return nil
+}
+
+// identLine is the line of the map that lets a user of the machine in as a role. Names may
+// have any characters: they are quoted as Postgres does it.
+func identLine(user, as string) string {
+	return fmt.Sprintf("%s \"%s\" %s\n", userMap, strings.ReplaceAll(user, `"`, `""`), as)
 }
 
 // replace writes a file of the data directory anew, for the user whom Postgres runs as.

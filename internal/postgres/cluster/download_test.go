@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -128,4 +130,14 @@ func TestEveryVersionHasChecksums(t *testing.T) {
 	for name, sum := range checksums {
 		require.Regexp(t, "^[0-9a-f]{64}$", sum, name)
 	}
+}
+
+// TestTheChecksumsAreTheOnesThatWereCompared: each was compared with the one that is published
+// beside its archive, and a changed line has to be. Then the sum here is set anew.
+func TestTheChecksumsAreTheOnesThatWereCompared(t *testing.T) {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(checksums)) {
+		fmt.Fprintf(sum, "%s %s\n", name, checksums[name])
+	}
+	require.Equal(t, "397ae0d811af4a5b6c919c7c3d2c32348270c61980d6516ca5eeac58956aeab7", fmt.Sprintf("%x", sum.Sum(nil)))
 }
