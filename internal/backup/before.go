@@ -37,17 +37,8 @@ func (r *restoring) checkJournal(context.Context) (err error) {
 	if r.o.Journal == "" {
 		return nil
 	}
-	r.from = r.o.Journal
-	below := filepath.Join(r.from, "journal")
-	info, err := os.Stat(below)
-	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-		return fmt.Errorf("backup: %w", err) // it may be there
-	}
-	if err == nil && info.IsDir() {
-		if r.newer, err = readSmallFiles(r.from); err != nil {
-			return fmt.Errorf("backup: %w", err)
-		}
-		r.from, r.beside = below, true
+	if err := r.findJournal(); err != nil {
+		return err
 	}
 	if there, err := journal.Exists(r.from); err != nil || !there {
 		return errors.Join(err, fmt.Errorf("backup: there is no journal in %s", r.from))
@@ -60,13 +51,36 @@ func (r *restoring) checkJournal(context.Context) (err error) {
 	case err != nil:
 		return err
 	case s.ID != h.Journal:
-		return fmt.Errorf("backup: the journal in %s is %x, the backup is of an exchange with the journal %s", r.from, s.ID, h.Journal)
+		return fmt.Errorf("backup: the journal in %s is %x, the backup is of an exchange with the journal %s",
+			r.from, s.ID, h.Journal)
 	case s.First > h.Seq+1:
-		return fmt.Errorf("backup: the backup ends at record %d, and the journal in %s begins at %d: the records between are in no newer backup that is known here, "+
-			"since the server deletes what Postgres has", h.Seq, r.from, s.First)
+		return fmt.Errorf("backup: the backup ends at record %d, and the journal in %s begins at %d: "+
+			"the records between are in no newer backup that is known here, since the server deletes what Postgres has",
+			h.Seq, r.from, s.First)
 	case s.Last < h.Seq:
-		return fmt.Errorf("backup: the backup ends at record %d, and the journal in %s at %d: restore without it", h.Seq, r.from, s.Last)
+		return fmt.Errorf("backup: the backup ends at record %d, and the journal in %s at %d: restore without it",
+			h.Seq, r.from, s.Last)
 	}
+	return nil
+}
+
+// findJournal finds out whether the journal is named by its own folder or by its data
+// directory, and reads the small files of that.
+func (r *restoring) findJournal() (err error) {
+	r.from = r.o.Journal
+	below := filepath.Join(r.from, "journal")
+	info, err := os.Stat(below)
+	isThere, mayBeThere := err == nil, !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
+	switch {
+	case !isThere && mayBeThere:
+		return fmt.Errorf("backup: %w", err)
+	case !isThere || !info.IsDir():
+		return nil
+	}
+	if r.newer, err = readSmallFiles(r.from); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	r.from, r.beside = below, true
 	return nil
 }
 

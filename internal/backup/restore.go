@@ -268,28 +268,36 @@ func (r *restoring) loadTables(ctx context.Context) error {
 	}
 	var tables []Table
 	for {
-		s, err := b.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			if err := r.loader.CheckTables(ctx, tables); err != nil {
-				return err
-			}
-			return r.loader.Upgrade(ctx, r.header.Schema)
-		case err != nil:
-			return err
-		case s.File != nil && !slices.Contains(r.trailer.Files, s.File.Name):
-			return errors.New("the file has changed since it was checked")
-		case s.File != nil && r.beside: // what lies there is newer, or gone
-		case s.File != nil:
-			err = writeFile(filepath.Join(r.o.Data, s.File.Name), s.File.Content)
-		default:
-			tables = append(tables, *s.Table)
-			err = r.loadTable(ctx, b, *s.Table)
+		section, err := b.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil && section.Table != nil {
+			tables = append(tables, *section.Table)
+			err = r.loadTable(ctx, b, *section.Table)
+		} else if err == nil {
+			err = r.loadFile(section.File)
 		}
 		if err != nil {
 			return err
 		}
 	}
+	if err := r.loader.CheckTables(ctx, tables); err != nil {
+		return err
+	}
+	return r.loader.Upgrade(ctx, r.header.Schema)
+}
+
+// loadFile restores a small file of the backup, unless the one beside the journal counts:
+// that is newer, or gone.
+func (r *restoring) loadFile(f *File) error {
+	if !slices.Contains(r.trailer.Files, f.Name) {
+		return errors.New("the file has changed since it was checked")
+	}
+	if r.beside {
+		return nil
+	}
+	return writeFile(filepath.Join(r.o.Data, f.Name), f.Content)
 }
 
 // loadTable fills a table.
