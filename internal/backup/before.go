@@ -22,7 +22,8 @@ func (r *restoring) checkFile(context.Context) (err error) {
 	}
 	newest := postgres.SchemaVersion()
 	if r.header.Schema > newest || r.header.Schema < 1 {
-		err = fmt.Errorf("backup: %s is of version %d of the schema, this program knows up to %d", r.o.File, r.header.Schema, newest)
+		err = fmt.Errorf("backup: %s is of version %d of the schema, this program knows up to %d", r.o.File, r.header.Schema,
+			newest)
 	}
 	for _, name := range r.trailer.Files {
 		if err == nil && !slices.Contains(smallFiles, name) {
@@ -102,7 +103,8 @@ func (r *restoring) checkData(context.Context) (err error) {
 	if r.found, err = readMarker(r.o.Data); err != nil || r.found != nil {
 		return err
 	}
-	harmless := []string{"LOCK", postgres.DirectoryFile, postgres.DirectoryFile + ".new", "lost+found", markerName + partialSuffix}
+	harmless := []string{"LOCK", postgres.DirectoryFile, postgres.DirectoryFile + ".new", "lost+found", markerName +
+		partialSuffix}
 	for _, e := range entries {
 		if !slices.Contains(harmless, e.Name()) {
 			return fmt.Errorf("backup: the directory %s is not empty: it has %s; nothing was changed", r.o.Data, e.Name())
@@ -146,7 +148,8 @@ func checkOwner(dir string) error {
 		return fmt.Errorf("backup: %w", err)
 	}
 	if owner := info.Sys().(*syscall.Stat_t).Uid; os.Geteuid() == 0 && owner != 0 {
-		return fmt.Errorf("backup: %s belongs to user %d: restore as that user, so that its server can read what is restored; nothing was changed", dir, owner)
+		return fmt.Errorf("backup: %s belongs to user %d: restore as that user, so that its server can read what is "+
+			"restored; nothing was changed", dir, owner)
 	}
 	return nil
 }

@@ -135,7 +135,8 @@ func (r *restoring) claim(ctx context.Context) (err error) {
 	h := r.header
 	// One that never was a server's, since epochs rise by one with each start: neither
 	// the original's nor that of a former restore, which was of an earlier microsecond.
-	r.marker = marker{Backup: r.o.File, Seq: h.Seq, Digest: h.Digest, Epoch: max(h.Epoch+1, uint64(time.Now().UnixMicro()))}
+	r.marker = marker{Backup: r.o.File, Seq: h.Seq, Digest: h.Digest,
+		Epoch: max(h.Epoch+1, uint64(time.Now().UnixMicro()))}
 	r.marker.Journal, r.marker.Tokens = r.o.Journal, r.tokens()
 	if r.found == nil {
 		return r.marker.write(r.o.Data)
@@ -216,8 +217,10 @@ func (r *restoring) load(ctx context.Context) error {
 // counts, not what this one is.
 func (r *restoring) finish(ctx context.Context) error {
 	if r.o.Journal != "" && r.found.Journal == "" {
-		return fmt.Errorf("backup: a restore into %s has filled the database, without a journal: to have the records of %s as well, "+
-			"begin again with an empty directory and an empty database; or run it without --journal, which finishes it", r.o.Data, r.o.Journal)
+		return fmt.Errorf("backup: a restore into %s has filled the database, without a journal: to have the records of %s "+
+			"as well, "+
+			"begin again with an empty directory and an empty database; or run it without --journal, which finishes it",
+			r.o.Data, r.o.Journal)
 	}
 	r.restored.Journal, r.restored.Tokens = r.found.Journal, r.found.Tokens
 	if err := r.findSince(ctx); err != nil {
@@ -228,7 +231,8 @@ func (r *restoring) finish(ctx context.Context) error {
 	}
 	id, _, err := journal.Newest(filepath.Join(r.o.Data, "journal"))
 	if err == nil && id != r.position.Journal {
-		err = fmt.Errorf("backup: the database was restored with the journal %x, and that in %s is %x", r.position.Journal, r.o.Data, id)
+		err = fmt.Errorf("backup: the database was restored with the journal %x, and that in %s is %x", r.position.Journal,
+			r.o.Data, id)
 	}
 	return err
 }

@@ -49,8 +49,10 @@ func limitDatabase(t *testing.T, admin *pgx.Conn, limits map[string]string) {
 // the migrations, which reset all settings.
 func TestSettingsOfTheDatabaseDoNotReachOurSessions(t *testing.T) {
 	database := pgtest.NewDatabase(t)
-	limits := map[string]string{"statement_timeout": "250ms", "lock_timeout": "1ms", "idle_in_transaction_session_timeout": "50ms",
-		"idle_session_timeout": "50ms", "client_connection_check_interval": "0", "synchronous_commit": "off", "plan_cache_mode": "auto"}
+	limits := map[string]string{"statement_timeout": "250ms", "lock_timeout": "1ms",
+		"idle_in_transaction_session_timeout": "50ms",
+		"idle_session_timeout":                "50ms", "client_connection_check_interval": "0", "synchronous_commit": "off",
+		"plan_cache_mode": "auto"}
 	limitDatabase(t, mustConnect(t, database, "admin"), limits)
 
 	settings := func(ask on) map[string]string {
@@ -62,10 +64,13 @@ func TestSettingsOfTheDatabaseDoNotReachOurSessions(t *testing.T) {
 		}
 		return is
 	}
-	own := map[string]string{"statement_timeout": "0", "lock_timeout": "10s", "idle_in_transaction_session_timeout": "1min",
-		"idle_session_timeout": "0", "client_connection_check_interval": "1s", "synchronous_commit": "on", "plan_cache_mode": "force_custom_plan"}
+	own := map[string]string{"statement_timeout": "0", "lock_timeout": "10s",
+		"idle_in_transaction_session_timeout": "1min",
+		"idle_session_timeout":                "0", "client_connection_check_interval": "1s", "synchronous_commit": "on",
+		"plan_cache_mode": "force_custom_plan"}
 	others := map[string]string{"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
-		"idle_session_timeout": "0", "client_connection_check_interval": "1s", "synchronous_commit": "on", "plan_cache_mode": "force_custom_plan"}
+		"idle_session_timeout": "0", "client_connection_check_interval": "1s", "synchronous_commit": "on",
+		"plan_cache_mode": "force_custom_plan"}
 
 	l, err := OpenLoader(background, database)
 	require.NoError(t, err)
@@ -116,7 +121,8 @@ func TestAServerEndsItsOwnFormerSessions(t *testing.T) {
 	defer func() { kept.Release() }()
 	require.Eventually(t, func() bool {
 		var n int
-		require.NoError(t, admin.QueryRow(background, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'accounts'::regclass`).Scan(&n))
+		require.NoError(t, admin.QueryRow(background,
+			`SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'accounts'::regclass`).Scan(&n))
 		return n == 1
 	}, time.Minute, time.Millisecond)
 
@@ -172,7 +178,8 @@ func TestTheJournalIsNotedOverANewConnection(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	s := mustOpen(t, database)
 	mustExec(t, mustConnect(t, database, "admin"), fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, s.conn.PgConn().PID()))
-	require.Eventually(t, func() bool { return s.SetJournal(background, [16]byte{1}, "journal") == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return s.SetJournal(background, [16]byte{1}, "journal") == nil }, time.Minute,
+		time.Millisecond)
 	p, err := s.Position(background)
 	require.NoError(t, err)
 	require.Equal(t, [16]byte{1}, p.Journal)
@@ -235,7 +242,8 @@ func TestWhichFormerSessionsAreEnded(t *testing.T) {
 	require.Error(t, former.Ping(background))
 	require.NoError(t, elsewhere.Ping(background), "of another database")
 	require.NoError(t, foreign.Ping(background), "of a role that this one is not")
-	require.Equal(t, 1, log.count(fmt.Sprintf("level=WARN msg=\"ended former sessions of this server that Postgres still had\" pids=[%d]", former.PgConn().PID())))
+	require.Equal(t, 1, log.count(fmt.Sprintf("level=WARN msg=\"ended former sessions of this server that Postgres "+
+		"still had\" pids=[%d]", former.PgConn().PID())))
 
 	ended, cancel := context.WithCancel(background)
 	cancel()
@@ -251,14 +259,16 @@ func TestWhoHoldsTheLockIsNamed(t *testing.T) {
 	s := mustOpenNumbered(t, database, number)
 	s.Close()
 	require.NoError(t, s.again(background))
-	require.ErrorContains(t, s.holder(background), fmt.Sprintf("a former session of this server, process %d", s.conn.PgConn().PID()))
+	require.ErrorContains(t, s.holder(background), fmt.Sprintf("a former session of this server, process %d",
+		s.conn.PgConn().PID()))
 	waits := mustConnect(t, database, "waits")
 	go func() { _, _ = waits.Exec(background, fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey))) }()
 	admin := mustConnect(t, database, "admin")
 	waiters := func(want int) func() bool {
 		return func() bool {
 			var n int
-			require.NoError(t, admin.QueryRow(background, `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+			require.NoError(t, admin.QueryRow(background,
+				`SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
 				WHERE d.datname = current_database() AND locktype = 'advisory' AND NOT granted`).Scan(&n))
 			return n == want
 		}
@@ -279,6 +289,7 @@ func TestWhoHoldsTheLockIsNamed(t *testing.T) {
 	foreign := mustConnect(t, asSuperuser(t, database), sessionName(writerName, number))
 	mustExec(t, foreign, fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey)))
 	_, err := OpenChecked(background, database, number, slog.New(slog.DiscardHandler), nil)
-	require.ErrorContains(t, err, fmt.Sprintf("a former session of this server, process %d of role outcry_admin", foreign.PgConn().PID()))
+	require.ErrorContains(t, err, fmt.Sprintf("a former session of this server, process %d of role outcry_admin",
+		foreign.PgConn().PID()))
 	require.False(t, Unusable(err), "it may be ended by hand")
 }

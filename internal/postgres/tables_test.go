@@ -19,7 +19,8 @@ func TestTheDescriptionIsWhatTheMigrationsMake(t *testing.T) {
 	}
 	s := mustOpen(t, pgtest.NewDatabase(t))
 	rows, err := s.conn.Query(background, `
-		SELECT c.relname, array_agg(a.attname ORDER BY a.attnum), array_agg(format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum),
+		SELECT c.relname, array_agg(a.attname ORDER BY a.attnum),
+		       array_agg(format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum),
 		       array_agg(NOT a.attnotnull ORDER BY a.attnum)
 		  FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 		 WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
@@ -41,7 +42,8 @@ func TestTheDescriptionIsWhatTheMigrationsMake(t *testing.T) {
 		says[table.Name] = made{table.Columns, types, nulls}
 	}
 	for name := range says {
-		require.Equal(t, is[name], says[name], "the table %s: what the migrations make, and its description in tables.go", name)
+		require.Equal(t, is[name], says[name], "the table %s: what the migrations make, and its description in tables.go",
+			name)
 	}
 	for name := range is {
 		require.Contains(t, says, name, "a table that tables.go does not describe")

@@ -173,10 +173,12 @@ func TestWhereTheTablesStandAfterALostConnectionDecides(t *testing.T) {
 	for applied, want := range map[int]struct {
 		done bool
 		err  string
-	}{4: {}, 9: {done: true}, 6: {err: "it stands at record 6, expected 4"}, 3: {err: "it stands at record 3, expected 4"}} {
+	}{4: {}, 9: {done: true}, 6: {err: "it stands at record 6, expected 4"}, 3: {err: "it stands at record 3, expected " +
+		"4"}} {
 		_, err := s.conn.Exec(background, `UPDATE exchange_state SET applied_seq = $1`, applied)
 		require.NoError(t, err)
-		p := &Projector{batch: &batch{first: 5, last: 9}, options: ProjectorOptions{Store: s, Log: slog.New(slog.DiscardHandler)}}
+		p := &Projector{batch: &batch{first: 5, last: 9}, options: ProjectorOptions{Store: s,
+			Log: slog.New(slog.DiscardHandler)}}
 		delay := retryMin
 		done, err := p.reconnect(background, &delay)
 		require.Equal(t, want.done, done, applied)

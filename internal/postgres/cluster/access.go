@@ -30,7 +30,8 @@ func (c *Cluster) sayWhoElse() {
 	}
 	if name := userName(int(c.as.Credential.Uid)); slices.Contains(machineUsers, name) {
 		c.options.Log.Info("the local Postgres runs as a user whose other programs can read and change its files: "+
-			"make a user of its own, and the next start gives the files to it", "user", name, "make", "useradd --system "+ownUser)
+			"make a user of its own, and the next start gives the files to it",
+			"user", name, "make", "useradd --system "+ownUser)
 	}
 }
 
@@ -54,7 +55,8 @@ func (c *Cluster) writeAccess() error {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	defer data.Close()
-	err = errors.Join(c.replace(data, "pg_ident.conf", ident), c.replace(data, "pg_hba.conf", about+"local all all peer map="+userMap+"\n"))
+	hba := about + "local all all peer map=" + userMap + "\n"
+	err = errors.Join(c.replace(data, "pg_ident.conf", ident), c.replace(data, "pg_hba.conf", hba))
 	if err != nil {
 		return fmt.Errorf("cluster: say who may connect to %s: %w", c.dataDir(), err)
 	}
@@ -93,7 +95,8 @@ func (c *Cluster) users() ([]string, error) {
 	self := seenAs(c.as)
 	first := userName(self)
 	if first == "" {
-		return nil, fmt.Errorf("cluster: user %d has no name on this machine, by which the local Postgres knows who connects: "+
+		return nil, fmt.Errorf("cluster: user %d has no name on this machine, by which the local Postgres knows who "+
+			"connects: "+
 			"start as a user that has one, or name a database with --database-url", self)
 	}
 	ids := []int{0}
