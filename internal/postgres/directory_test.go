@@ -118,6 +118,26 @@ func TestANumberIsKeptDurably(t *testing.T) {
 	}
 }
 
+// TestANumberIsForItsOwner alone: others could have their sessions taken for the server's.
+func TestANumberIsForItsOwner(t *testing.T) {
+	dir := t.TempDir()
+	_, err := DirectoryNumber(dir)
+	require.NoError(t, err)
+	info, err := os.Stat(filepath.Join(dir, DirectoryFile))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+// TestANumberWithoutItsFileIsSaidToBe: the right name is taken in the last moment.
+func TestANumberWithoutItsFileIsSaidToBe(t *testing.T) {
+	dir := t.TempDir()
+	durabletest.Watch(t, func(s durabletest.Sync) error {
+		return os.MkdirAll(filepath.Join(dir, DirectoryFile, "in the way"), 0o700)
+	})
+	_, err := DirectoryNumber(dir)
+	require.ErrorContains(t, err, "rename")
+}
+
 // TestAFileThatCannotBeReadIsNoNumber, and neither is one of another length.
 func TestAFileThatCannotBeReadIsNoNumber(t *testing.T) {
 	dir := t.TempDir()

@@ -104,7 +104,7 @@ func (p *projection) append(records int) {
 // caughtUp waits until the tables have all records, and compares them with the state.
 func (p *projection) caughtUp(database string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(background, time.Minute)
+	ctx, cancel := context.WithTimeout(background, 5*time.Minute)
 	defer cancel()
 	require.NoError(p.t, p.WaitApplied(ctx, p.options.Journal.Appended()))
 	archive := mustOpenArchive(p.t, database)
