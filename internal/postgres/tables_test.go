@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/exchange"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -70,4 +71,23 @@ func TestNullStandsForZero(t *testing.T) {
 		require.NoError(t, row.Scan(cancelLog.into(&got)...))
 		require.Equal(t, want, got)
 	}
+}
+
+// TestRowsAreAppendedWithoutAllocations: a batch has some hundred thousand of them.
+func TestRowsAreAppendedWithoutAllocations(t *testing.T) {
+	b := newBatch()
+	fill := exchange.Fill{Resting: 1, Account: "1", Shares: 6, Price: 5}
+	b.row = record{seq: 9, n: 1, last: 4, Event: exchange.Event{
+		Kind: exchange.OrderAccepted, Symbol: "A", Account: "2", Order: 3, Side: exchange.Sell,
+		Shares: 6, Limit: 5, Time: 7 * exchange.Second, Ref: "r", Fills: []exchange.Fill{fill}}}
+	add := func() {
+		for _, log := range []*copyRows[record]{&b.orderLog, &b.partLog, &b.cancelLog, &b.haltLog, &b.placementLog, &b.refs} {
+			log.reset()
+			log.add(&b.row)
+		}
+		b.executionLog.reset()
+		b.executionLog.add(&b.execution)
+	}
+	add() // has the buffers grow
+	require.Zero(t, testing.AllocsPerRun(100, add))
 }
