@@ -22,7 +22,8 @@ func (r *restoring) checkFile(context.Context) (err error) {
 	}
 	newest := postgres.SchemaVersion()
 	if r.header.Schema > newest || r.header.Schema < 1 {
-		err = fmt.Errorf("backup: %s is of version %d of the schema, this program knows up to %d", r.o.File, r.header.Schema, newest)
+		err = fmt.Errorf("backup: %s is of version %d of the schema, this program knows up to %d", r.o.File, r.header.Schema,
+			newest)
 	}
 	for _, name := range r.trailer.Files {
 		if err == nil && !slices.Contains(smallFiles, name) {
@@ -37,17 +38,8 @@ func (r *restoring) checkJournal(context.Context) (err error) {
 	if r.o.Journal == "" {
 		return nil
 	}
-	r.from = r.o.Journal
-	below := filepath.Join(r.from, "journal")
-	info, err := os.Stat(below)
-	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-		return fmt.Errorf("backup: %w", err) // it may be there
-	}
-	if err == nil && info.IsDir() {
-		if r.newer, err = readSmallFiles(r.from); err != nil {
-			return fmt.Errorf("backup: %w", err)
-		}
-		r.from, r.beside = below, true
+	if err := r.findJournal(); err != nil {
+		return err
 	}
 	if there, err := journal.Exists(r.from); err != nil || !there {
 		return errors.Join(err, fmt.Errorf("backup: there is no journal in %s", r.from))
@@ -60,13 +52,36 @@ func (r *restoring) checkJournal(context.Context) (err error) {
 	case err != nil:
 		return err
 	case s.ID != h.Journal:
-		return fmt.Errorf("backup: the journal in %s is %x, the backup is of an exchange with the journal %s", r.from, s.ID, h.Journal)
+		return fmt.Errorf("backup: the journal in %s is %x, the backup is of an exchange with the journal %s",
+			r.from, s.ID, h.Journal)
 	case s.First > h.Seq+1:
-		return fmt.Errorf("backup: the backup ends at record %d, and the journal in %s begins at %d: the records between are in no newer backup that is known here, "+
-			"since the server deletes what Postgres has", h.Seq, r.from, s.First)
+		return fmt.Errorf("backup: the backup ends at record %d, and the journal in %s begins at %d: "+
+			"the records between are in no newer backup that is known here, since the server deletes what Postgres has",
+			h.Seq, r.from, s.First)
 	case s.Last < h.Seq:
-		return fmt.Errorf("backup: the backup ends at record %d, and the journal in %s at %d: restore without it", h.Seq, r.from, s.Last)
+		return fmt.Errorf("backup: the backup ends at record %d, and the journal in %s at %d: restore without it",
+			h.Seq, r.from, s.Last)
 	}
+	return nil
+}
+
+// findJournal finds out whether the journal is named by its own folder or by its data
+// directory, and reads the small files of that.
+func (r *restoring) findJournal() (err error) {
+	r.from = r.o.Journal
+	below := filepath.Join(r.from, "journal")
+	info, err := os.Stat(below)
+	isThere, mayBeThere := err == nil, !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
+	switch {
+	case !isThere && mayBeThere:
+		return fmt.Errorf("backup: %w", err)
+	case !isThere || !info.IsDir():
+		return nil
+	}
+	if r.newer, err = readSmallFiles(r.from); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	r.from, r.beside = below, true
 	return nil
 }
 
@@ -88,7 +103,8 @@ func (r *restoring) checkData(context.Context) (err error) {
 	if r.found, err = readMarker(r.o.Data); err != nil || r.found != nil {
 		return err
 	}
-	harmless := []string{"LOCK", postgres.DirectoryFile, postgres.DirectoryFile + ".new", "lost+found", markerName + partialSuffix}
+	harmless := []string{"LOCK", postgres.DirectoryFile, postgres.DirectoryFile + ".new", "lost+found", markerName +
+		partialSuffix}
 	for _, e := range entries {
 		if !slices.Contains(harmless, e.Name()) {
 			return fmt.Errorf("backup: the directory %s is not empty: it has %s; nothing was changed", r.o.Data, e.Name())
@@ -132,7 +148,8 @@ func checkOwner(dir string) error {
 		return fmt.Errorf("backup: %w", err)
 	}
 	if owner := info.Sys().(*syscall.Stat_t).Uid; os.Geteuid() == 0 && owner != 0 {
-		return fmt.Errorf("backup: %s belongs to user %d: restore as that user, so that its server can read what is restored; nothing was changed", dir, owner)
+		return fmt.Errorf("backup: %s belongs to user %d: restore as that user, so that its server can read what is "+
+			"restored; nothing was changed", dir, owner)
 	}
 	return nil
 }

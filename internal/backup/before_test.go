@@ -24,7 +24,8 @@ func TestAJournalGoesOnWhereTheBackupEnds(t *testing.T) {
 	id, first := j.ID(), j.First()
 	require.Greater(t, first, uint64(2))
 	require.NoError(t, j.Close())
-	for seq, want := range map[uint64]string{first - 2: "begins at", first - 1: "", first: "", 200: "", 201: "restore without it"} {
+	for seq, want := range map[uint64]string{first - 2: "begins at", first - 1: "", first: "", 200: "",
+		201: "restore without it"} {
 		r := &restoring{o: RestoreOptions{Journal: dir}, header: Header{Journal: hexID(id), Seq: seq}}
 		if err := r.checkJournal(context.Background()); want == "" {
 			require.NoError(t, err, "a backup that ends at record %d, a journal from %d on", seq, first)

@@ -95,7 +95,8 @@ func TestARestoreSaysSoBeforeItBeginsAndUntilItsEndIsDurable(t *testing.T) {
 		marked, synced[s.Path] = append(marked, err == nil), true
 		return nil
 	})
-	_, err = Restore(background, RestoreOptions{File: file, Data: data, DatabaseURL: pgtest.NewDatabase(t), SegmentBytes: 1 << 16})
+	_, err = Restore(background, RestoreOptions{File: file, Data: data, DatabaseURL: pgtest.NewDatabase(t),
+		SegmentBytes: 1 << 16})
 	require.NoError(t, err)
 	paths := w.Paths()
 	require.Equal(t, []string{filepath.Dir(data), mark + partialSuffix, data}, paths[:3])

@@ -30,7 +30,8 @@ func sample() content {
 		long[i] = "0123456789\t\n"[i%12]
 	}
 	return content{
-		header: Header{Program: "v1", Postgres: "15.3", Begun: time.Unix(1, 0).UTC(), Taken: time.Unix(2, 0).UTC(), Journal: hexID{1, 2}, Seq: 7,
+		header: Header{Program: "v1", Postgres: "15.3", Begun: time.Unix(1, 0).UTC(), Taken: time.Unix(2, 0).UTC(),
+			Journal: hexID{1, 2}, Seq: 7,
 			Ack: "journal", Epoch: 3, Schema: 4, Digest: hexDigest{5}, Listing: "outcry state 1"},
 		tables: []Table{{Name: "accounts", Columns: []string{"id", "opened"}}, {Name: "symbols"}, {Name: "orders"}},
 		rows:   []string{"1\t2\n3\t4\n", "", string(long)},
@@ -94,7 +95,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	got, trailer, err := decode(file)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
-	require.Equal(t, []TableEnd{{"accounts", 0, 8}, {"symbols", 1, 0}, {"orders", 2, contentBytesMax + 100}}, trailer.Tables)
+	require.Equal(t, []TableEnd{{"accounts", 0, 8}, {"symbols", 1, 0}, {"orders", 2, contentBytesMax + 100}},
+		trailer.Tables)
 	require.Equal(t, []string{"tokens"}, trailer.Files)
 	header, checked, err := Check(bytes.NewReader(file))
 	require.NoError(t, err)
@@ -170,10 +172,11 @@ func TestBlocksAreWhereTheyWereWritten(t *testing.T) {
 		blocks [][]byte
 		want   string
 	}{
-		"a block left out":           {slices.Delete(slices.Clone(all), 2, 3), "block 3 is where block 2 has to be"},
-		"a block twice":              {slices.Insert(slices.Clone(all), 2, all[2]), "block 2 is where block 3 has to be"},
-		"two blocks in turn":         {append(append(slices.Clone(all[:2]), all[3], all[2]), all[4:]...), "block 3 is where"},
-		"a block of another backup":  {append(append(slices.Clone(all[:2]), others[2]), all[3:]...), "the SHA-256 of the file is not the one that it says"},
+		"a block left out":   {slices.Delete(slices.Clone(all), 2, 3), "block 3 is where block 2 has to be"},
+		"a block twice":      {slices.Insert(slices.Clone(all), 2, all[2]), "block 2 is where block 3 has to be"},
+		"two blocks in turn": {append(append(slices.Clone(all[:2]), all[3], all[2]), all[4:]...), "block 3 is where"},
+		"a block of another backup": {append(append(slices.Clone(all[:2]), others[2]), all[3:]...),
+			"the SHA-256 of the file is not the one that it says"},
 		"something after the end":    {append(slices.Clone(all), []byte{0}), "something follows the trailer"},
 		"no header":                  {[][]byte{resealed(all[1], 0)}, "a backup begins with its header"},
 		"the header twice":           {[][]byte{all[0], resealed(all[0], 1)}, "it lies outside of a table, or comes twice"},
@@ -225,7 +228,8 @@ func TestABlockThatClaimsToBeHugeTakesNoMemory(t *testing.T) {
 		require.ErrorContains(t, err, "there is none so large")
 	}
 	binary.LittleEndian.PutUint32(file[prefixBytes+8:], 3)
-	copy(file[prefixBytes:], resealed(file[prefixBytes:prefixBytes+headBytes+int(binary.LittleEndian.Uint32(file[prefixBytes+12:]))], 0))
+	stored := int(binary.LittleEndian.Uint32(file[prefixBytes+12:]))
+	copy(file[prefixBytes:], resealed(file[prefixBytes:prefixBytes+headBytes+stored], 0))
 	_, _, err := Check(bytes.NewReader(file))
 	require.ErrorContains(t, err, "4 bytes or more instead of 3")
 }
@@ -304,7 +308,8 @@ func TestRowsComeBackWhateverTheyAre(t *testing.T) {
 		for i := range rows {
 			rows[i] = byte(r.Uint32() >> r.IntN(32))
 		}
-		c := content{header: Header{Seq: r.Uint64()}, tables: []Table{{Name: fmt.Sprint(r.IntN(9))}}, rows: []string{string(rows)}}
+		c := content{header: Header{Seq: r.Uint64()}, tables: []Table{{Name: fmt.Sprint(r.IntN(9))}},
+			rows: []string{string(rows)}}
 		got, _, err := decode(c.encode(t))
 		require.NoError(t, err, "seed %d", seed)
 		require.Equal(t, sha256.Sum256(rows), sha256.Sum256([]byte(got.rows[0])), "seed %d", seed)

@@ -21,11 +21,15 @@ func TestABackupReadsNoFileThatTheDirectorysOwnerChose(t *testing.T) {
 		text string
 	}{
 		"a file": {make: func(path string) error { return os.WriteFile(path, []byte("mine"), 0o600) }, want: "mine"},
-		"as large as it may": {make: func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("x"), fileBytesMax), 0o600) },
+		"as large as it may": {make: func(path string) error {
+			return os.WriteFile(path,
+				bytes.Repeat([]byte("x"), fileBytesMax), 0o600)
+		},
 			want: string(bytes.Repeat([]byte("x"), fileBytesMax))},
-		"too large": {make: func(path string) error { return os.WriteFile(path, make([]byte, fileBytesMax+1), 0o600) }, text: "has more than"},
-		"a link":    {make: func(path string) error { return os.Symlink(secret, path) }, err: syscall.ELOOP},
-		"a pipe":    {make: func(path string) error { return syscall.Mkfifo(path, 0o600) }}, // does not wait for a writer
+		"too large": {make: func(path string) error { return os.WriteFile(path, make([]byte, fileBytesMax+1), 0o600) },
+			text: "has more than"},
+		"a link": {make: func(path string) error { return os.Symlink(secret, path) }, err: syscall.ELOOP},
+		"a pipe": {make: func(path string) error { return syscall.Mkfifo(path, 0o600) }}, // does not wait for a writer
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := t.TempDir()

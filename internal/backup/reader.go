@@ -129,7 +129,8 @@ func (b *Reader) end(at int64, sum hexDigest) error {
 	case b.trailer.SHA256 != sum:
 		return &DamageError{at, kindTrailer.String(), "the SHA-256 of the file is not the one that it says"}
 	case !slices.Equal(b.trailer.Tables, b.seen.Tables) || !slices.Equal(b.trailer.Files, b.seen.Files):
-		return &DamageError{at, kindTrailer.String(), "it says that there are other tables, rows or files than those before it"}
+		return &DamageError{at, kindTrailer.String(), "it says that there are other tables, rows or files than those " +
+			"before it"}
 	}
 	switch _, err := b.r.ReadByte(); {
 	case err == nil:
@@ -175,7 +176,8 @@ func (b *Reader) nextRows() error {
 		return err
 	}
 	if end.Table != b.table.Table || end.Bytes != b.table.Bytes {
-		return &DamageError{at, k.String(), fmt.Sprintf("it is of table %s with %d bytes, and there are %d bytes of table %s", end.Table, end.Bytes, b.table.Bytes, b.table.Table)}
+		return &DamageError{at, k.String(), fmt.Sprintf("it is of table %s with %d bytes, and there are %d bytes of table %s",
+			end.Table, end.Bytes, b.table.Bytes, b.table.Table)}
 	}
 	b.seen.Tables = append(b.seen.Tables, end)
 	b.table = nil

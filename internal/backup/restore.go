@@ -135,7 +135,8 @@ func (r *restoring) claim(ctx context.Context) (err error) {
 	h := r.header
 	// One that never was a server's, since epochs rise by one with each start: neither
 	// the original's nor that of a former restore, which was of an earlier microsecond.
-	r.marker = marker{Backup: r.o.File, Seq: h.Seq, Digest: h.Digest, Epoch: max(h.Epoch+1, uint64(time.Now().UnixMicro()))}
+	r.marker = marker{Backup: r.o.File, Seq: h.Seq, Digest: h.Digest,
+		Epoch: max(h.Epoch+1, uint64(time.Now().UnixMicro()))}
 	r.marker.Journal, r.marker.Tokens = r.o.Journal, r.tokens()
 	if r.found == nil {
 		return r.marker.write(r.o.Data)
@@ -216,8 +217,10 @@ func (r *restoring) load(ctx context.Context) error {
 // counts, not what this one is.
 func (r *restoring) finish(ctx context.Context) error {
 	if r.o.Journal != "" && r.found.Journal == "" {
-		return fmt.Errorf("backup: a restore into %s has filled the database, without a journal: to have the records of %s as well, "+
-			"begin again with an empty directory and an empty database; or run it without --journal, which finishes it", r.o.Data, r.o.Journal)
+		return fmt.Errorf("backup: a restore into %s has filled the database, without a journal: to have the records of %s "+
+			"as well, "+
+			"begin again with an empty directory and an empty database; or run it without --journal, which finishes it",
+			r.o.Data, r.o.Journal)
 	}
 	r.restored.Journal, r.restored.Tokens = r.found.Journal, r.found.Tokens
 	if err := r.findSince(ctx); err != nil {
@@ -228,7 +231,8 @@ func (r *restoring) finish(ctx context.Context) error {
 	}
 	id, _, err := journal.Newest(filepath.Join(r.o.Data, "journal"))
 	if err == nil && id != r.position.Journal {
-		err = fmt.Errorf("backup: the database was restored with the journal %x, and that in %s is %x", r.position.Journal, r.o.Data, id)
+		err = fmt.Errorf("backup: the database was restored with the journal %x, and that in %s is %x", r.position.Journal,
+			r.o.Data, id)
 	}
 	return err
 }
@@ -268,28 +272,36 @@ func (r *restoring) loadTables(ctx context.Context) error {
 	}
 	var tables []Table
 	for {
-		s, err := b.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			if err := r.loader.CheckTables(ctx, tables); err != nil {
-				return err
-			}
-			return r.loader.Upgrade(ctx, r.header.Schema)
-		case err != nil:
-			return err
-		case s.File != nil && !slices.Contains(r.trailer.Files, s.File.Name):
-			return errors.New("the file has changed since it was checked")
-		case s.File != nil && r.beside: // what lies there is newer, or gone
-		case s.File != nil:
-			err = writeFile(filepath.Join(r.o.Data, s.File.Name), s.File.Content)
-		default:
-			tables = append(tables, *s.Table)
-			err = r.loadTable(ctx, b, *s.Table)
+		section, err := b.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil && section.Table != nil {
+			tables = append(tables, *section.Table)
+			err = r.loadTable(ctx, b, *section.Table)
+		} else if err == nil {
+			err = r.loadFile(section.File)
 		}
 		if err != nil {
 			return err
 		}
 	}
+	if err := r.loader.CheckTables(ctx, tables); err != nil {
+		return err
+	}
+	return r.loader.Upgrade(ctx, r.header.Schema)
+}
+
+// loadFile restores a small file of the backup, unless the one beside the journal counts:
+// that is newer, or gone.
+func (r *restoring) loadFile(f *File) error {
+	if !slices.Contains(r.trailer.Files, f.Name) {
+		return errors.New("the file has changed since it was checked")
+	}
+	if r.beside {
+		return nil
+	}
+	return writeFile(filepath.Join(r.o.Data, f.Name), f.Content)
 }
 
 // loadTable fills a table.

@@ -138,7 +138,8 @@ func (w *waiting) look(p postgres.Position, served bool) error {
 	if served {
 		w.served = now
 	}
-	behind := fmt.Sprintf("the database holds records up to %d, and the journal had %d when the backup began", p.Applied, w.seq)
+	behind := fmt.Sprintf("the database holds records up to %d, and the journal had %d when the backup began", p.Applied,
+		w.seq)
 	switch {
 	case now.Sub(w.begun) > w.o.Wait:
 		return fmt.Errorf("backup: after %s %s: is outcryd running, and Postgres up to it? --wait lets it wait for longer",

@@ -83,9 +83,11 @@ func (a *Archive) checkVersion(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("postgres: read the schema's version: %w", err)
 	case version < newest:
-		return fmt.Errorf("postgres: %w: its schema has version %d, this program needs %d; a start of outcryd brings it there", errUnusable, version, newest)
+		return fmt.Errorf("postgres: %w: its schema has version %d, this program needs %d; a start of outcryd brings it "+
+			"there", errUnusable, version, newest)
 	case version > newest:
-		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows up to %d", errUnusable, version, newest)
+		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows up to %d",
+			errUnusable, version, newest)
 	}
 	return nil
 }
@@ -152,5 +154,6 @@ func (a *Archive) CheckOrders(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("postgres: compare orders with executions: %w", err)
 	}
-	return &RowError{"orders", fmt.Sprintf("id %d", id), fmt.Sprintf("executed is %s, its executions sum up to %s", says, sum)}
+	return &RowError{"orders", fmt.Sprintf("id %d", id), fmt.Sprintf("executed is %s, its executions sum up to %s", says,
+		sum)}
 }

@@ -87,7 +87,8 @@ func TestTheTablesHoldTheJournalAgain(t *testing.T) {
 }
 
 // undoOperations takes the migrations from the fourth on back.
-const undoOperations = `ALTER TABLE symbols DROP COLUMN halted_at, DROP COLUMN halt_reason; ALTER TABLE cancel_log DROP COLUMN n;
+const undoOperations = `ALTER TABLE symbols DROP COLUMN halted_at, DROP COLUMN halt_reason;
+	ALTER TABLE cancel_log DROP COLUMN n;
 	ALTER TABLE opening_symbols DROP COLUMN halted_at, DROP COLUMN halt_reason; DROP TABLE halt_log, refs, part_log;
 	ALTER TABLE exchange_state DROP COLUMN orders_after;`
 

@@ -33,7 +33,8 @@ type batch struct {
 	orders   []exchange.OrderState                // of this batch, at its end
 	accepted map[exchange.OrderID]int             // orders of this batch → index in orders
 	taken    map[exchange.OrderID]exchange.Shares // open shares that older orders lost by executions
-	canceled map[exchange.OrderID]exchange.Shares // older orders that were canceled, with all that was open before the batch
+	// older orders that were canceled, with all that was open before the batch
+	canceled map[exchange.OrderID]exchange.Shares
 }
 
 type openedRow struct {
@@ -57,7 +58,8 @@ func (k positionKey) compare(l positionKey) int {
 func newBatch() *batch {
 	return &batch{
 		placementLog: newCopy(placementLog), orderLog: newCopy(orderLog), partLog: newCopy(partLog),
-		cancelLog: newCopy(cancelLog), haltLog: newCopy(haltLog), refs: newCopy(refTable), executionLog: newCopy(executionLog),
+		cancelLog: newCopy(cancelLog), haltLog: newCopy(haltLog), refs: newCopy(refTable),
+		executionLog: newCopy(executionLog),
 
 		opened:    make(map[exchange.AccountID]openedRow),
 		accounts:  make(map[exchange.AccountID]*cashChange),

@@ -90,7 +90,8 @@ func (m *market) cancel(s *marketSymbol) bool {
 		}
 		o, _ = s.book.Cancel(o.ID, o.Account.ID, m.event.Time)
 		e := &m.event
-		e.Kind, e.Order, e.Account, e.Symbol, e.Side, e.Shares, e.Limit = exchange.OrderCanceled, o.ID, o.Account.ID, s.name, o.Side, o.Canceled, o.Limit
+		e.Kind, e.Order, e.Account, e.Symbol, e.Side, e.Shares, e.Limit = exchange.OrderCanceled, o.ID, o.Account.ID, s.name,
+			o.Side, o.Canceled, o.Limit
 		return true
 	}
 	return false
@@ -104,11 +105,13 @@ func (m *market) order(s *marketSymbol) {
 		away = -away
 	}
 	s.middle = max(50e8, s.middle+exchange.Price(m.r.IntN(3)-1)*1e6)
-	o := exchange.NewOrder(m.id, m.account[m.r.IntN(marketAccounts)], side, exchange.Shares(1+m.r.IntN(100))*1e8, s.middle+away)
+	o := exchange.NewOrder(m.id, m.account[m.r.IntN(marketAccounts)], side, exchange.Shares(1+m.r.IntN(100))*1e8,
+		s.middle+away)
 	e := &m.event
 	e.Fills = s.book.Submit(o, e.Time, e.Fills)
 	s.sent = append(s.sent, o.ID)
-	e.Kind, e.Order, e.Account, e.Symbol, e.Side, e.Shares, e.Limit = exchange.OrderAccepted, o.ID, o.Account.ID, s.name, side, o.Shares, o.Limit
+	e.Kind, e.Order, e.Account, e.Symbol, e.Side, e.Shares, e.Limit = exchange.OrderAccepted, o.ID, o.Account.ID, s.name,
+		side, o.Shares, o.Limit
 }
 
 // durableDatabase returns the URL of a cluster with the settings that outcryd
@@ -218,15 +221,19 @@ func BenchmarkLoad(b *testing.B) {
 		       CASE WHEN n % 2 = 0 THEN 100 ELSE 200 END * 100000000::bigint + n / 100 % 5000 * 1000000::bigint, 1800000000, n
 		  FROM generate_series(1, 1000000) AS n;
 		INSERT INTO resting_orders (id, account, sym, amount, limit_price, open)
-		SELECT id, account, sym, amount, limit_price, CASE WHEN id % 100 = 50 THEN 100000000 ELSE 200000000 END FROM order_log;
+		SELECT id, account, sym, amount, limit_price,
+			CASE WHEN id % 100 = 50 THEN 100000000 ELSE 200000000 END FROM order_log;
 		INSERT INTO execution_log (order_id, n, resting_id, sym, buys, shares, price, time)
 		SELECT id + 1000000, 1, id, sym, false, 100000000, limit_price, time FROM order_log WHERE id % 100 = 50;
 		INSERT INTO accounts (id, opened, balance, held, seq)
 		SELECT account, sum(open::numeric * limit_price) / 1e16, 0, sum(open::numeric * limit_price) / 1e16, 1 FROM
-		  (SELECT account, CASE WHEN amount > 0 THEN open ELSE 0 END AS open, limit_price FROM resting_orders) o GROUP BY account;
+		  (SELECT account, CASE WHEN amount > 0 THEN open ELSE 0 END AS open, limit_price
+			  FROM resting_orders) o GROUP BY account;
 		INSERT INTO positions (sym, account, shares, held)
 		SELECT sym, account, 0, sum(open) / 1e8 FROM resting_orders WHERE amount < 0 GROUP BY sym, account;
-		INSERT INTO symbols (sym, placed, seq) SELECT 'S' || n, coalesce((SELECT sum(held) FROM positions WHERE sym = 'S' || n), 0), 1 FROM generate_series(0, 99) AS n;
+		INSERT INTO symbols (sym, placed, seq)
+			SELECT 'S' || n, coalesce((SELECT sum(held) FROM positions WHERE sym = 'S' || n), 0), 1
+			  FROM generate_series(0, 99) AS n;
 		ANALYZE`)
 	require.NoError(b, err)
 	var load, restore time.Duration

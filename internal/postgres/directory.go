@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"outcry/internal/durable"
 )
 
 // DirectoryFile is the file of a data directory that holds its number.
@@ -81,7 +83,7 @@ func keepNumber(path, content string) error {
 	}
 	_, err = f.WriteString(content)
 	if err == nil {
-		err = f.Sync()
+		err = durable.File(f)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
@@ -89,9 +91,5 @@ func keepNumber(path, content string) error {
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.Dir(filepath.Dir(path))
 }

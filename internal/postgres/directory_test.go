@@ -1,12 +1,18 @@
 package postgres
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/durabletest"
 )
 
 // TestACopyOfADirectoryHasANumberOfItsOwn copies a data directory in every way that
@@ -67,4 +73,106 @@ func TestANumberThatCannotBeKeptIsGoodForOneRun(t *testing.T) {
 	require.Error(t, err)
 	require.Len(t, first, 16)
 	require.NotEqual(t, first, second)
+}
+
+// TestANumberIsKeptDurably: the file is synced whole under its passing name, then the
+// directory with the right one in it. What a run that was cut off has left does not stay.
+func TestANumberIsKeptDurably(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, DirectoryFile)
+	require.NoError(t, os.WriteFile(file+".new", bytes.Repeat([]byte("x"), 1000), 0o600))
+	w := durabletest.Watch(t, func(s durabletest.Sync) error {
+		if s.Path == dir {
+			assert.FileExists(t, file)
+			return nil
+		}
+		assert.NoFileExists(t, file)
+		return nil
+	})
+	number, err := DirectoryNumber(dir)
+	require.NoError(t, err)
+	require.Equal(t, []string{file + ".new", dir}, w.Paths())
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	again, err := DirectoryNumber(dir)
+	require.NoError(t, err)
+	require.Equal(t, number, again)
+	require.Len(t, w.Seen(), 2, "one that is kept is not written")
+
+	broken := errors.New("the disk is broken")
+	for _, path := range []string{file + ".new", dir} {
+		require.NoError(t, os.Remove(file))
+		durabletest.Watch(t, func(s durabletest.Sync) error {
+			if s.Path == path {
+				return broken
+			}
+			return nil
+		})
+		_, err = DirectoryNumber(dir)
+		require.ErrorIs(t, err, broken)
+		if path != dir {
+			require.NoFileExists(t, file, "what is not whole gets no name")
+			require.NoError(t, os.WriteFile(file, nil, 0o600))
+		}
+	}
+}
+
+// TestANumberIsForItsOwner alone: others could have their sessions taken for the server's.
+func TestANumberIsForItsOwner(t *testing.T) {
+	dir := t.TempDir()
+	_, err := DirectoryNumber(dir)
+	require.NoError(t, err)
+	info, err := os.Stat(filepath.Join(dir, DirectoryFile))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+// TestANumberWithoutItsFileIsSaidToBe: the right name is taken in the last moment.
+func TestANumberWithoutItsFileIsSaidToBe(t *testing.T) {
+	dir := t.TempDir()
+	durabletest.Watch(t, func(s durabletest.Sync) error {
+		return os.MkdirAll(filepath.Join(dir, DirectoryFile, "in the way"), 0o700)
+	})
+	_, err := DirectoryNumber(dir)
+	require.ErrorContains(t, err, "rename")
+}
+
+// TestAFileThatCannotBeReadIsNoNumber, and neither is one of another length.
+func TestAFileThatCannotBeReadIsNoNumber(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, DirectoryFile)
+	first, err := DirectoryNumber(dir)
+	require.NoError(t, err)
+	kept, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, kept[1:], 0o600))
+	second, err := DirectoryNumber(dir)
+	require.NoError(t, err)
+	require.Len(t, second, len(first))
+	require.NotContains(t, first, second)
+
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, os.Symlink(file, file))
+	_, err = DirectoryNumber(dir)
+	require.ErrorIs(t, err, syscall.ELOOP)
+}
+
+// TestTheFirstNameOfTheMachineCounts, unless it is empty.
+func TestTheFirstNameOfTheMachineCounts(t *testing.T) {
+	dir, ids := t.TempDir(), t.TempDir()
+	was := machineIDs
+	t.Cleanup(func() { machineIDs = was })
+	machineIDs = []string{filepath.Join(ids, "empty"), filepath.Join(ids, "one"), filepath.Join(ids, "two")}
+	write := func(name, id string) (place string) {
+		require.NoError(t, os.WriteFile(filepath.Join(ids, name), []byte(id), 0o600))
+		place, err := placeOf(dir)
+		require.NoError(t, err)
+		return place
+	}
+	write("empty", "")
+	write("one", "1\n")
+	place := write("two", "2\n")
+	require.Equal(t, place, write("two", "3\n"))
+	require.NotEqual(t, place, write("one", "4\n"))
 }

@@ -35,7 +35,9 @@ const appliedPoll = 50 * time.Millisecond
 // calls waiting some 20 times a second, with what they include and whether a server has
 // the database, which alone brings them further. waiting may give up with an error; so
 // does ctx.
-func OpenArchiveAt(ctx context.Context, url string, seq uint64, waiting func(p Position, served bool) error) (*Archive, error) {
+func OpenArchiveAt(
+	ctx context.Context, url string, seq uint64, waiting func(p Position, served bool) error,
+) (*Archive, error) {
 	a, err := connectArchive(ctx, url, "outcry backup")
 	if err != nil {
 		return nil, err

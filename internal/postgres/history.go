@@ -55,7 +55,9 @@ func (h *History) Close() { h.pool.Close() }
 // Order returns a closed order, with up to most of its executions, those behind the first
 // after; found is false if the tables have no order of that id. The error says why they
 // could not be asked.
-func (h *History) Order(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool, err error) {
+func (h *History) Order(ctx context.Context, id exchange.OrderID, after, most int) (
+	o exchange.ClosedOrder, found bool, err error,
+) {
 	err = h.ask(ctx, func(ctx context.Context) error {
 		o, found, err = h.try(ctx, id, after, most)
 		return err
@@ -78,7 +80,9 @@ func (h *History) ask(ctx context.Context, try func(context.Context) error) (err
 }
 
 // try is Order over one connection.
-func (h *History) try(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool, err error) {
+func (h *History) try(ctx context.Context, id exchange.OrderID, after, most int) (
+	o exchange.ClosedOrder, found bool, err error,
+) {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, h.pool, options, func(tx pgx.Tx) error {
 		o, err = order(ctx, tx, id, after, most)
@@ -116,7 +120,9 @@ func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int)
 // executions reads up to most executions of an order, those behind the first after: first
 // as taker, then as resting order, as executionsOf has them. Each part is read
 // along its index, from its begin: a page needs no sort of all.
-func executions(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int) (all []exchange.Execution, err error) {
+func executions(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int) (
+	all []exchange.Execution, err error,
+) {
 	for _, part := range []struct{ key, place string }{{"order_id", "n"}, {"resting_id", "order_id"}} {
 		if most == 0 {
 			return all, nil
@@ -143,7 +149,8 @@ func executions(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most
 			after = 0
 		default:
 			var before int
-			if err := tx.QueryRow(ctx, `SELECT count(*) FROM execution_log WHERE `+part.key+` = $1`, id).Scan(&before); err != nil {
+			count := `SELECT count(*) FROM execution_log WHERE ` + part.key + ` = $1`
+			if err := tx.QueryRow(ctx, count, id).Scan(&before); err != nil {
 				return nil, err
 			}
 			after -= before

@@ -35,10 +35,15 @@ func loadTables(ctx context.Context, tx pgx.Tx, from holdings, snap *exchange.Sn
 		err = each(ctx, tx, from.symbols, "", func(s *symbolRow) { snap.Symbols = append(snap.Symbols, s.SymbolState) })
 	}
 	if err == nil {
-		err = each(ctx, tx, from.positions, "", func(p *exchange.PositionState) { snap.Positions = append(snap.Positions, *p) })
+		err = each(ctx, tx, from.positions, "", func(p *exchange.PositionState) {
+			snap.Positions = append(snap.Positions, *p)
+		})
 	}
 	if err == nil {
-		err = each(ctx, tx, from.orders, " ORDER BY id", func(o *exchange.OrderState) { snap.Orders = append(snap.Orders, *o) })
+		err = each(ctx, tx, from.orders, " ORDER BY id", func(o *exchange.OrderState) {
+			snap.Orders = append(snap.Orders,
+				*o)
+		})
 	}
 	return err
 }
@@ -78,7 +83,8 @@ var executionsOf = `
 // loadExecutions reads what the open orders have executed so far. The planner is
 // kept to the indexes: it must not read through history for what is open.
 func loadExecutions(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error {
-	_, err := tx.Exec(ctx, `SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off`)
+	_, err := tx.Exec(ctx, `SET LOCAL enable_hashjoin = off;
+		SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off`)
 	if err != nil {
 		return fmt.Errorf("postgres: load executions: %w", err)
 	}

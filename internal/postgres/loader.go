@@ -58,8 +58,10 @@ func (l *Loader) CheckEmpty(ctx context.Context) error {
 	err := l.tx.QueryRow(ctx, `
 		SELECT CASE c.relkind WHEN 'v' THEN 'the view ' WHEN 'S' THEN 'the sequence ' ELSE 'the table ' END || c.oid::regclass
 		  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f') AND n.nspname NOT LIKE 'pg\_%' AND n.nspname <> 'information_schema'
-		   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.classid = 'pg_class'::regclass AND d.deptype = 'e')
+		 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
+		   AND n.nspname NOT LIKE 'pg\_%' AND n.nspname <> 'information_schema'
+		   AND NOT EXISTS (SELECT FROM pg_depend d
+		                    WHERE d.objid = c.oid AND d.classid = 'pg_class'::regclass AND d.deptype = 'e')
 		 ORDER BY 1 LIMIT 1`).Scan(&found)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -73,7 +75,8 @@ func (l *Loader) CheckEmpty(ctx context.Context) error {
 // Epoch returns the epoch if the database holds an exchange, 0 if it holds none.
 func (l *Loader) Epoch(ctx context.Context) (epoch uint64, err error) {
 	there := false
-	err = l.tx.QueryRow(ctx, `SELECT to_regclass('exchange_state') IS NOT NULL AND to_regclass($1) IS NOT NULL`, versionTable).Scan(&there)
+	err = l.tx.QueryRow(ctx, `SELECT to_regclass('exchange_state') IS NOT NULL AND to_regclass($1) IS NOT NULL`,
+		versionTable).Scan(&there)
 	if err == nil && there {
 		err = l.tx.QueryRow(ctx, `SELECT epoch FROM exchange_state`).Scan(&epoch)
 	}
@@ -151,7 +154,8 @@ func (l *Loader) CheckTables(ctx context.Context, list []Table) error {
 			return fmt.Errorf("postgres: table %s is missing in the backup", t.Name)
 		}
 		if !slices.Equal(slices.Sorted(slices.Values(t.Columns)), slices.Sorted(slices.Values(list[i].Columns))) {
-			return fmt.Errorf("postgres: table %s has the columns %v in the backup, and %v in its version of the schema", t.Name, list[i].Columns, t.Columns)
+			return fmt.Errorf("postgres: table %s has the columns %v in the backup, and %v in its version of the schema", t.Name,
+				list[i].Columns, t.Columns)
 		}
 	}
 	for i, other := range list {

@@ -35,10 +35,11 @@ func TestTablesOfAnotherLayoutAreNamed(t *testing.T) {
 	require.NoError(t, l.MakeSchema(background, newest))
 	all := Tables()
 	for want, tables := range map[string][]Table{
-		"table accounts is missing in the backup":           all[2:],
-		`the backup has a table "orders; DROP" too many`:    append([]Table{{"orders; DROP", nil}}, all...),
-		`the backup has a table "symbols" too many`:         append(all[:len(all):len(all)], all[2]),
-		"table accounts has the columns [id] in the backup": append([]Table{{"accounts", []string{"id"}}, all[0]}, all[2:]...),
+		"table accounts is missing in the backup":        all[2:],
+		`the backup has a table "orders; DROP" too many`: append([]Table{{"orders; DROP", nil}}, all...),
+		`the backup has a table "symbols" too many`:      append(all[:len(all):len(all)], all[2]),
+		"table accounts has the columns [id] in the backup": append([]Table{{"accounts", []string{"id"}}, all[0]},
+			all[2:]...),
 	} {
 		require.ErrorContains(t, l.CheckTables(background, tables), want)
 	}
@@ -71,7 +72,8 @@ func TestTablesOfEveryVersionAreBroughtUpToDate(t *testing.T) {
 	s := mustOpen(t, url)
 	require.Equal(t, int64(42), s.epoch)
 	for _, version := range []int{0, newest + 1} {
-		require.ErrorContains(t, mustLoader(t, pgtest.NewDatabase(t)).MakeSchema(background, version), "this program knows 1 to")
+		require.ErrorContains(t, mustLoader(t, pgtest.NewDatabase(t)).MakeSchema(background, version),
+			"this program knows 1 to")
 	}
 }
 

@@ -13,11 +13,13 @@ import (
 // be read.
 func Look(ctx context.Context, conn *pgx.Conn) (version int, p Position, err error) {
 	there := false
-	err = conn.QueryRow(ctx, `SELECT to_regclass('exchange_state') IS NOT NULL AND to_regclass($1) IS NOT NULL`, versionTable).Scan(&there)
+	err = conn.QueryRow(ctx, `SELECT to_regclass('exchange_state') IS NOT NULL AND to_regclass($1) IS NOT NULL`,
+		versionTable).Scan(&there)
 	if err == nil && there {
 		var id *[16]byte
 		// The column ack is not there in every version.
-		err = conn.QueryRow(ctx, `SELECT version, applied_seq, journal_id, coalesce(to_jsonb(s) ->> 'ack', '') FROM exchange_state s, `+versionTable).
+		err = conn.QueryRow(ctx, `SELECT version, applied_seq, journal_id, coalesce(to_jsonb(s) ->> 'ack', '')
+			FROM exchange_state s, `+versionTable).
 			Scan(&version, &p.Applied, &id, &p.Ack)
 		if id != nil {
 			p.Journal = *id

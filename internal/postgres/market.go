@@ -18,7 +18,9 @@ const recentTradesMax = 10_000
 // LoadMarket reads what the trades of each symbol come to, and the newest trades of
 // all symbols together, oldest first: for each symbol without a gap up to its last.
 // All are as of applied_seq. The error names what could not be read.
-func (s *Store) LoadMarket(ctx context.Context) (traded []exchange.TradedState, trades []exchange.TradeState, err error) {
+func (s *Store) LoadMarket(ctx context.Context) (
+	traded []exchange.TradedState, trades []exchange.TradeState, err error,
+) {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, s.conn, options, func(tx pgx.Tx) error {
 		if traded, err = loadTraded(ctx, tx); err != nil {
@@ -58,12 +60,17 @@ func (a *Archive) CheckMarket(ctx context.Context) error {
 	err := a.tx.QueryRow(ctx, `
 		WITH newest AS (SELECT sym, max(aggressing_order) AS aggressing_order FROM executions GROUP BY sym),
 		     sums AS (SELECT e.sym, count(*) AS trades, sum(e.shares) AS shares, sum(e.shares * e.price) AS notional,
-		                     (array_agg(e.price ORDER BY e.n DESC) FILTER (WHERE e.aggressing_order = w.aggressing_order))[1] AS last_price,
-		                     (array_agg(e.time ORDER BY e.n DESC) FILTER (WHERE e.aggressing_order = w.aggressing_order))[1] AS last_time
+		                     (array_agg(e.price ORDER BY e.n DESC)
+		                         FILTER (WHERE e.aggressing_order = w.aggressing_order))[1] AS last_price,
+		                     (array_agg(e.time ORDER BY e.n DESC)
+		                         FILTER (WHERE e.aggressing_order = w.aggressing_order))[1] AS last_time
 		                FROM executions e JOIN newest w USING (sym) GROUP BY e.sym)
 		SELECT coalesce(m.sym, s.sym),
-		       CASE WHEN m.sym IS NULL THEN 'nothing' ELSE format(figures, m.trades, m.shares, m.notional, m.last_price, m.last_time) END,
-		       CASE WHEN s.sym IS NULL THEN 'nothing' ELSE format(figures, s.trades, trim_scale(s.shares), trim_scale(s.notional), s.last_price, s.last_time) END
+		       CASE WHEN m.sym IS NULL THEN 'nothing'
+		            ELSE format(figures, m.trades, m.shares, m.notional, m.last_price, m.last_time) END,
+		       CASE WHEN s.sym IS NULL THEN 'nothing'
+		            ELSE format(figures, s.trades, trim_scale(s.shares), trim_scale(s.notional),
+		                        s.last_price, s.last_time) END
 		  FROM market m FULL JOIN sums s ON s.sym = m.sym
 		 CROSS JOIN (VALUES ('%s trades of %s shares for %s dollars, the last at %s, time %s')) f (figures)
 		 WHERE (m.trades, m.shares, m.notional, m.last_price, m.last_time)

@@ -15,7 +15,8 @@ import (
 )
 
 // tradedOf is what the trades in events come to, and all of them.
-func tradedOf(events []exchange.Event) (sums map[exchange.Symbol]exchange.Traded, trades map[exchange.Symbol][]exchange.Trade) {
+func tradedOf(events []exchange.Event) (sums map[exchange.Symbol]exchange.Traded,
+	trades map[exchange.Symbol][]exchange.Trade) {
 	sums, trades = map[exchange.Symbol]exchange.Traded{}, map[exchange.Symbol][]exchange.Trade{}
 	for _, e := range events {
 		for i := range e.Fills {
@@ -93,7 +94,8 @@ func TestTurnoverHasNoBound(t *testing.T) {
 		seq := uint64(len(events))
 		b.reset(seq)
 		for range 200 {
-			e := exchange.Event{Kind: exchange.OrderAccepted, Symbol: "S", Side: exchange.Buy, Order: 2, Shares: most, Limit: most,
+			e := exchange.Event{Kind: exchange.OrderAccepted, Symbol: "S", Side: exchange.Buy, Order: 2, Shares: most,
+				Limit: most,
 				Fills: []exchange.Fill{{Resting: 1, Shares: most, Price: most}}}
 			events = append(events, e)
 			b.trade(&e)

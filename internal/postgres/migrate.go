@@ -95,8 +95,10 @@ func (s *Store) migrate(ctx context.Context, log *slog.Logger, check func(Positi
 	}
 	newest := SchemaVersion()
 	if version > newest {
-		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows up to %d: a newer outcryd has upgraded it, "+
-			"and only that or a newer one can go on with it (outcryd --version says what a program reads)", errUnusable, version, newest)
+		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows up to %d: a newer outcryd has "+
+			"upgraded it, "+
+			"and only that or a newer one can go on with it (outcryd --version says what a program reads)",
+			errUnusable, version, newest)
 	}
 	upgrade := version > 0 && version < newest
 	if check != nil {

@@ -19,7 +19,8 @@ func TestMigrationsAreNumberedWithoutAGap(t *testing.T) {
 	file := &fstest.MapFile{Data: []byte("SELECT 1")}
 	require.Equal(t, []migration{{"0001_a.sql", "SELECT 1"}, {"0002_b.sql", "SELECT 1"}},
 		mustRead(fstest.MapFS{"0002_b.sql": file, "0001_a.sql": file}))
-	for _, names := range [][]string{{"0002_b.sql"}, {"0001_a.sql", "0003_c.sql"}, {"0001_a.sql", "0001_b.sql"}, {"1_a.sql"}} {
+	for _, names := range [][]string{{"0002_b.sql"}, {"0001_a.sql", "0003_c.sql"}, {"0001_a.sql", "0001_b.sql"},
+		{"1_a.sql"}} {
 		folder := fstest.MapFS{}
 		for _, name := range names {
 			folder[name] = file
@@ -56,7 +57,8 @@ func TestASchemaOfAnotherVersionThanItsFileMakesIsNotRaised(t *testing.T) {
 	newest := SchemaVersion()
 	whole := schema
 	t.Cleanup(func() { schema = whole })
-	schema = append(append([]migration{}, whole...), migration{"0099_next.sql", "SELECT 1"}, migration{"0100_more.sql", "SELECT 1"})
+	schema = append(append([]migration{}, whole...), migration{"0099_next.sql", "SELECT 1"},
+		migration{"0100_more.sql", "SELECT 1"})
 	undone := errors.New("undone")
 	err := pgx.BeginFunc(background, s.conn, func(tx pgx.Tx) error {
 		require.NoError(t, raise(background, tx, newest+1))

@@ -41,8 +41,9 @@ func TestBothSidesNoticeAPeerThatHasGone(t *testing.T) {
 	}, time.Minute, time.Millisecond, "the rules are read")
 	t.Cleanup(s.Close)
 	past := mustOpenHistory(t, u.String())
-	for name, want := range map[string]string{"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
-		"tcp_user_timeout": "25000", "client_connection_check_interval": "1s"} {
+	for name, want := range map[string]string{"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5",
+		"tcp_keepalives_count": "3",
+		"tcp_user_timeout":     "25000", "client_connection_check_interval": "1s"} {
 		var writer, reader string
 		require.NoError(t, s.conn.QueryRow(background, "SHOW "+name).Scan(&writer))
 		require.NoError(t, past.pool.QueryRow(background, "SHOW "+name).Scan(&reader))
@@ -60,7 +61,8 @@ func peerOptions(t *testing.T, c *net.TCPConn) (has []int) {
 	raw, err := c.SyscallConn()
 	require.NoError(t, err)
 	require.NoError(t, raw.Control(func(fd uintptr) {
-		for _, o := range [][2]int{{unix.SOL_SOCKET, unix.SO_KEEPALIVE}, {unix.IPPROTO_TCP, unix.TCP_KEEPIDLE}, {unix.IPPROTO_TCP, unix.TCP_KEEPINTVL},
+		for _, o := range [][2]int{{unix.SOL_SOCKET, unix.SO_KEEPALIVE}, {unix.IPPROTO_TCP, unix.TCP_KEEPIDLE},
+			{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL},
 			{unix.IPPROTO_TCP, unix.TCP_KEEPCNT}, {unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT}} {
 			value, err := unix.GetsockoptInt(int(fd), o[0], o[1])
 			require.NoError(t, err)

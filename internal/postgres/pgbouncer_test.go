@@ -29,8 +29,10 @@ func TestPgBouncerIsRefused(t *testing.T) {
 	for _, mode := range []string{"session", "transaction", "statement"} {
 		for ignored, says := range map[string]string{
 			"": "unsupported startup parameter",
-			"plan_cache_mode,synchronous_commit,statement_timeout,lock_timeout,idle_in_transaction_session_timeout,default_transaction_read_only," +
-				"tcp_keepalives_idle,tcp_keepalives_interval,tcp_keepalives_count,tcp_user_timeout,enable_hashjoin,enable_mergejoin,enable_seqscan": "the connection is with process",
+			"plan_cache_mode,synchronous_commit,statement_timeout,lock_timeout,idle_in_transaction_session_timeout," +
+				"default_transaction_read_only," +
+				"tcp_keepalives_idle,tcp_keepalives_interval,tcp_keepalives_count,tcp_user_timeout," +
+				"enable_hashjoin,enable_mergejoin,enable_seqscan": "the connection is with process",
 		} {
 			t.Run(mode+" "+says, func(t *testing.T) {
 				through := startPgBouncer(t, pgtest.NewDatabase(t), mode, ignored)

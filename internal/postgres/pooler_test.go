@@ -55,7 +55,8 @@ func multiplexes(r *relay, p *pair) bool {
 func refuses(_ *relay, p *pair) bool {
 	m, err := startupOf(p.client)
 	if err == nil && m.Parameters["plan_cache_mode"] != "" {
-		answer, _ := (&pgproto3.ErrorResponse{Severity: "FATAL", Code: "08P01", Message: "unsupported startup parameter: plan_cache_mode"}).Encode(nil)
+		answer, _ := (&pgproto3.ErrorResponse{Severity: "FATAL", Code: "08P01", Message: "unsupported startup parameter: " +
+			"plan_cache_mode"}).Encode(nil)
 		_, _ = p.client.Write(answer)
 	}
 	return false

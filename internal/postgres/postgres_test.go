@@ -64,7 +64,8 @@ func newHistory(seed uint64) *history {
 // next returns the next event, which has been applied to the state.
 func (h *history) next() exchange.Event {
 	h.seq++
-	e := exchange.Event{Time: int64(h.seq) * exchange.Second, Symbol: exchange.Symbol("ABC"[h.seq%3 : h.seq%3+1]), Account: exchange.AccountID(fmt.Sprint(h.r.IntN(10)))}
+	e := exchange.Event{Time: int64(h.seq) * exchange.Second, Symbol: exchange.Symbol("ABC"[h.seq%3 : h.seq%3+1]),
+		Account: exchange.AccountID(fmt.Sprint(h.r.IntN(10)))}
 	if book := h.state.Books[e.Symbol]; book != nil && book.Unfinished() != 0 {
 		return h.goOn(e, book)
 	}
@@ -112,7 +113,8 @@ func (h *history) cancel(e *exchange.Event) bool {
 	}
 	slices.SortFunc(open, func(a, b exchange.Order) int { return int(a.ID) - int(b.ID) })
 	o := open[h.r.IntN(len(open))]
-	e.Kind, e.Order, e.Account, e.Side, e.Shares, e.Limit = exchange.OrderCanceled, o.ID, o.Account.ID, o.Side, o.Open, o.Limit
+	e.Kind, e.Order, e.Account, e.Side, e.Shares, e.Limit = exchange.OrderCanceled, o.ID, o.Account.ID, o.Side, o.Open,
+		o.Limit
 	return true
 }
 
@@ -148,7 +150,8 @@ func (h *history) halt(e *exchange.Event, halted bool) bool {
 // order makes e an order, smaller until the account can pay for it.
 func (h *history) order(e exchange.Event) exchange.Event {
 	li := h.state.Ledger.Instrument(e.Symbol)
-	o := exchange.NewOrder(h.state.OrderID+1, h.state.Ledger.Account(e.Account), exchange.Side(1+h.r.IntN(2)), exchange.Shares(1+h.r.IntN(240)>>h.r.IntN(5)), exchange.Price(90+h.r.IntN(20)))
+	o := exchange.NewOrder(h.state.OrderID+1, h.state.Ledger.Account(e.Account), exchange.Side(1+h.r.IntN(2)),
+		exchange.Shares(1+h.r.IntN(240)>>h.r.IntN(5)), exchange.Price(90+h.r.IntN(20)))
 	if h.state.Ledger.Reserve(li, o) != exchange.OK {
 		h.seq--
 		return h.next()
@@ -165,7 +168,8 @@ func (h *history) order(e exchange.Event) exchange.Event {
 // goOn makes e the next part of an unfinished order.
 func (h *history) goOn(e exchange.Event, book *exchange.Book) exchange.Event {
 	o, _ := book.Find(book.Unfinished())
-	e.Kind, e.Account, e.Order, e.Side, e.Shares, e.Limit = exchange.OrderContinued, o.Account.ID, o.ID, o.Side, o.Open, o.Limit
+	e.Kind, e.Account, e.Order, e.Side, e.Shares, e.Limit = exchange.OrderContinued, o.Account.ID, o.ID, o.Side, o.Open,
+		o.Limit
 	e.Before = len(o.Executions)
 	e.Fills = book.Continue(&o, e.Time, nil)
 	h.state.Ledger.SettleMore(h.state.Ledger.Instrument(e.Symbol), &o, e.Fills)
@@ -297,7 +301,8 @@ func TestAStartReadsNoHistory(t *testing.T) {
 	scans := func() (n int64) {
 		_, err := s.conn.Exec(background, `SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()`)
 		require.NoError(t, err)
-		require.NoError(t, s.conn.QueryRow(background, `SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE relname LIKE '%\_log'`).Scan(&n))
+		require.NoError(t, s.conn.QueryRow(background,
+			`SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE relname LIKE '%\_log'`).Scan(&n))
 		return n
 	}
 	_, err = s.conn.Exec(background, `ANALYZE`)
@@ -324,7 +329,9 @@ func TestHistoryAnswersRightAfterItsConnectionsWereEnded(t *testing.T) {
 	for _, c := range held {
 		c.Release()
 	}
-	_, err = s.conn.Exec(background, `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'outcryd history' AND datname = current_database()`)
+	_, err = s.conn.Exec(background,
+		`SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+			WHERE application_name = 'outcryd history' AND datname = current_database()`)
 	require.NoError(t, err)
 	_, found, err := past.Order(background, 1, 0, 1000)
 	require.NoError(t, err)
@@ -363,7 +370,8 @@ func TestHistoryAnswersLikeMemory(t *testing.T) {
 			got, _, err = past.Order(background, o.ID, 1, 2)
 			require.NoError(t, err)
 			from := min(1, len(all))
-			require.Equal(t, append([]exchange.Execution(nil), all[from:min(from+2, len(all))]...), got.Status.Executions, "a page of order %d", o.ID)
+			require.Equal(t, append([]exchange.Execution(nil), all[from:min(from+2, len(all))]...), got.Status.Executions,
+				"a page of order %d", o.ID)
 		}
 	}
 	_, found, err := past.Order(background, h.state.OrderID+1, 0, 1000)
@@ -378,14 +386,16 @@ func TestDecimalsGoToPostgresAndBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		v := exchange.Int128{Hi: rapid.Int64Range(-1<<60, 1<<60).Draw(rt, "hi"), Lo: rapid.Uint64().Draw(rt, "lo")}
 		if rapid.Bool().Draw(rt, "round") {
-			v = exchange.Int128(exchange.Notional(exchange.Shares(rapid.Int64Range(0, 9e18).Draw(rt, "factor")), exchange.Price(math.Pow10(rapid.IntRange(0, 18).Draw(rt, "zeros")))))
+			v = exchange.Int128(exchange.Notional(exchange.Shares(rapid.Int64Range(0, 9e18).Draw(rt, "factor")),
+				exchange.Price(math.Pow10(rapid.IntRange(0, 18).Draw(rt, "zeros")))))
 		}
 		cash, shares := newArray(numerics), newArray(numerics)
 		cash.cash(exchange.Cash(v))
 		shares.position(exchange.Position(v))
 		var texts [2]string
 		var back [2]pgtype.Numeric
-		row := s.conn.PgConn().ExecParams(background, `SELECT a[1]::text, b[1]::text, a[1], b[1] FROM (SELECT $1::numeric[], $2::numeric[]) AS v (a, b)`,
+		row := s.conn.PgConn().ExecParams(background,
+			`SELECT a[1]::text, b[1]::text, a[1], b[1] FROM (SELECT $1::numeric[], $2::numeric[]) AS v (a, b)`,
 			[][]byte{cash.bytes(), shares.bytes()}, nil, []int16{pgx.BinaryFormatCode}, []int16{pgx.BinaryFormatCode}).Read()
 		require.NoError(rt, row.Err)
 		for i := range 2 {

@@ -54,8 +54,9 @@ type Projector struct {
 	reader  *journal.Reader
 	batch   *batch
 	event   exchange.Event
-	gather  time.Duration // gatherTime, except in tests
-	timeMax time.Duration // batchTimeMax, except in tests
+	gather  time.Duration                                         // gatherTime, except in tests
+	timeMax time.Duration                                         // batchTimeMax, except in tests
+	pause   func(ctx context.Context, delay *time.Duration) error // pause, except in tests
 	applied atomic.Uint64
 	down    atomic.Bool
 
@@ -83,7 +84,7 @@ func NewProjector(o ProjectorOptions) (*Projector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: project after record %d: %w", o.Applied, err)
 	}
-	p := &Projector{options: o, reader: reader, batch: newBatch(), gather: gatherTime, timeMax: batchTimeMax,
+	p := &Projector{options: o, reader: reader, batch: newBatch(), gather: gatherTime, timeMax: batchTimeMax, pause: pause,
 		size: batchRecordsMax, limit: batchTimeMax, changed: make(chan struct{})}
 	p.applied.Store(o.Applied)
 	p.batch.reset(o.Applied)
@@ -224,7 +225,8 @@ func (p *Projector) removeApplied() {
 	err := p.options.Journal.RemoveBefore(p.applied.Load() + 1)
 	switch {
 	case err != nil && !p.undeleted:
-		p.options.Log.Warn("an old segment of the journal cannot be deleted; trading goes on, and it is tried again", "error", err)
+		p.options.Log.Warn("an old segment of the journal cannot be deleted; trading goes on, and it is tried again",
+			"error", err)
 	case err == nil && p.undeleted:
 		p.options.Log.Info("old segments of the journal can be deleted again")
 	}

@@ -34,14 +34,17 @@ func TestTheProjectorCatchesUpAndLetsTheJournalGo(t *testing.T) {
 		if n%1000 == 500 {
 			conn, err := pgx.Connect(background, url)
 			require.NoError(t, err)
-			_, err = conn.Exec(background, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'outcryd%' AND datname = current_database()`)
+			_, err = conn.Exec(background,
+				`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+					WHERE application_name LIKE 'outcryd%' AND datname = current_database()`)
 			require.NoError(t, err)
 			require.NoError(t, conn.Close(background))
 		}
 	}
 	require.NoError(t, p.WaitApplied(background, j.Appended()))
 	require.Equal(t, j.Appended(), p.Applied())
-	require.Eventually(t, func() bool { return j.SegmentCount() < 3 }, time.Minute, time.Millisecond, "segments behind applied_seq are deleted")
+	require.Eventually(t, func() bool { return j.SegmentCount() < 3 }, time.Minute, time.Millisecond,
+		"segments behind applied_seq are deleted")
 	cancel()
 	require.NoError(t, <-ended)
 	require.Error(t, p.WaitApplied(background, j.Appended()+1), "it has ended")

@@ -28,7 +28,8 @@ func TestWhatIsCommittedIsOnDiskWhateverTheDefaultIs(t *testing.T) {
 		require.NoError(t, err)
 	}
 	var role, database string
-	require.NoError(t, db.QueryRow(background, `SELECT quote_ident(current_user), quote_ident(current_database())`).Scan(&role, &database))
+	require.NoError(t, db.QueryRow(background,
+		`SELECT quote_ident(current_user), quote_ident(current_database())`).Scan(&role, &database))
 	execute(fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = off`, database))
 	defer execute(fmt.Sprintf(`ALTER DATABASE %s RESET synchronous_commit`, database))
 	execute(fmt.Sprintf(`ALTER ROLE %s IN DATABASE %s SET synchronous_commit = off`, role, database))

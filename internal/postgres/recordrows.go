@@ -166,5 +166,6 @@ func (t *recordRows) next(ctx context.Context) (next *record, wrong, err error) 
 // compare is the order in which rows are read: that of their records, then those without
 // one. Where rows are of the same record, it decides which of them is told to be wrong.
 func (r *record) compare(s *record) int {
-	return cmp.Or(cmp.Compare(r.seq-1, s.seq-1), cmp.Compare(r.Kind, s.Kind), cmp.Compare(r.Order, s.Order), cmp.Compare(r.n, s.n))
+	return cmp.Or(cmp.Compare(r.seq-1, s.seq-1), cmp.Compare(r.Kind, s.Kind), cmp.Compare(r.Order, s.Order),
+		cmp.Compare(r.n, s.n))
 }

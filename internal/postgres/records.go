@@ -29,8 +29,9 @@ func (a *Archive) Records(ctx context.Context, first uint64, f func(seq uint64, 
 
 // readRecords calls f for the records from the first one on, by the rows for whose seq a
 // condition holds.
-func (a *Archive) readRecords(ctx context.Context, first uint64, condition string,
-	f func(seq uint64, e *exchange.Event) error) error {
+func (a *Archive) readRecords(
+	ctx context.Context, first uint64, condition string, f func(seq uint64, e *exchange.Event) error,
+) error {
 	rows, err := openRecordRows(ctx, a.tx, condition)
 	if err == nil {
 		defer rows.close(ctx)
@@ -239,9 +240,11 @@ func (r *recordReader) addCancel(row *record) error {
 	case row.Account != e.Account:
 		return row.error("order %d is of account %s, the others are of account %s", row.Order, row.Account, e.Account)
 	case row.Time != e.Time:
-		return row.error("order %d is canceled at %d, the others at %d", row.Order, exchange.Seconds(row.Time), exchange.Seconds(e.Time))
+		return row.error("order %d is canceled at %d, the others at %d",
+			row.Order, exchange.Seconds(row.Time), exchange.Seconds(e.Time))
 	}
-	e.Cancels = append(e.Cancels, exchange.Cancel{Order: row.Order, Symbol: row.Symbol, Side: row.Side, Shares: row.Shares, Limit: row.Limit})
+	e.Cancels = append(e.Cancels, exchange.Cancel{
+		Order: row.Order, Symbol: row.Symbol, Side: row.Side, Shares: row.Shares, Limit: row.Limit})
 	return nil
 }
 

@@ -27,7 +27,9 @@ var usedOrder = orderLog.pick("sym", "amount", "limit_price")
 
 // Refs returns what those of the given refs were used for that the tables have. The
 // error says why they could not be asked, or names a ref whose record has no row.
-func (h *History) Refs(ctx context.Context, keys []exchange.RefKey) (uses map[exchange.RefKey]exchange.RefUse, err error) {
+func (h *History) Refs(ctx context.Context, keys []exchange.RefKey) (
+	uses map[exchange.RefKey]exchange.RefUse, err error,
+) {
 	err = h.ask(ctx, func(ctx context.Context) error {
 		uses, err = readRefs(ctx, h.pool, keys)
 		return err
@@ -126,7 +128,8 @@ func (a *Archive) CheckRefs(ctx context.Context) (refs int64, err error) {
 	var account, ref, says string
 	err = a.tx.QueryRow(ctx, `
 		SELECT f.account, f.ref, format('it is of record %s and of order %s; that of account %s is record %s', f.seq,
-		         coalesce(f.order_id::text, 'none'), coalesce(o.account, p.account, a.id, 'none'), coalesce(o.seq, p.seq, a.seq, 0))
+		         coalesce(f.order_id::text, 'none'), coalesce(o.account, p.account, a.id, 'none'),
+		         coalesce(o.seq, p.seq, a.seq, 0))
 		  FROM refs f
 		  LEFT JOIN order_log o ON o.id = f.order_id
 		  LEFT JOIN placement_log p ON p.seq = f.seq AND f.order_id IS NULL

@@ -29,7 +29,8 @@ func TestHistoryKnowsEveryRef(t *testing.T) {
 	t.Logf("seed %d", seed)
 	url := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, url), newHistory(seed)
-	want, keys := map[exchange.RefKey]exchange.RefUse{}, []exchange.RefKey{{Account: "1", Ref: "none"}, {Account: "77", Ref: "ref-5"}}
+	want, keys := map[exchange.RefKey]exchange.RefUse{}, []exchange.RefKey{{Account: "1", Ref: "none"},
+		{Account: "77", Ref: "ref-5"}}
 	kinds := map[exchange.CommandKind]int{}
 	for _, e := range written(t, s, h, 2000) {
 		if e.Ref != "" {
@@ -99,7 +100,8 @@ func TestAnAccountUsesARefOnce(t *testing.T) {
 	for seq := uint64(1); seq <= 2; seq++ {
 		e := exchange.Event{Kind: exchange.AccountOpened, Account: "1", Ref: "r"}
 		if seq == 2 {
-			e = exchange.Event{Kind: exchange.SharesDeposited, Account: "1", Symbol: "A", Deposited: exchange.Position{Lo: 1}, Ref: "r"}
+			e = exchange.Event{Kind: exchange.SharesDeposited, Account: "1", Symbol: "A", Deposited: exchange.Position{Lo: 1},
+				Ref: "r"}
 		}
 		require.NoError(t, b.add(seq, &e))
 	}
@@ -117,11 +119,14 @@ func BenchmarkRefs(b *testing.B) {
 	url := pgtest.NewDatabase(b)
 	s := mustOpen(b, url)
 	begun := time.Now()
-	_, err := s.conn.Exec(background, `INSERT INTO refs SELECT (1000000 + n % 1000)::text, 'client-' || n % 1000 || ':' || n, n, NULL FROM generate_series(1, $1::bigint) n`, *refsCount)
+	_, err := s.conn.Exec(background,
+		`INSERT INTO refs SELECT (1000000 + n % 1000)::text, 'client-' || n % 1000 || ':' || n, n, NULL
+			FROM generate_series(1, $1::bigint) n`, *refsCount)
 	require.NoError(b, err)
 	b.Logf("%d refs written in %s", *refsCount, time.Since(begun))
 	var table, key int64
-	require.NoError(b, s.conn.QueryRow(background, `SELECT pg_relation_size('refs'), pg_relation_size('refs_pkey')`).Scan(&table, &key))
+	require.NoError(b, s.conn.QueryRow(background,
+		`SELECT pg_relation_size('refs'), pg_relation_size('refs_pkey')`).Scan(&table, &key))
 	past, err := OpenHistory(background, url, "")
 	require.NoError(b, err)
 	defer past.Close()

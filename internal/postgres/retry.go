@@ -36,7 +36,7 @@ func (p *Projector) write(ctx context.Context) (rows int64, err error) {
 		}
 		p.failed(err)
 		if !p.shrink(err) {
-			if err = pause(ctx, &delay); err != nil {
+			if err = p.pause(ctx, &delay); err != nil {
 				return 0, err
 			}
 		}
@@ -139,7 +139,7 @@ func (p *Projector) reconnect(ctx context.Context, delay *time.Duration) (done b
 	applied, err := p.options.Store.reconnect(ctx)
 	for err != nil && !errors.Is(err, ErrTaken) {
 		p.failed(err)
-		if err := pause(ctx, delay); err != nil {
+		if err := p.pause(ctx, delay); err != nil {
 			return false, err
 		}
 		applied, err = p.options.Store.reconnect(ctx)

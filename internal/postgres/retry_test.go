@@ -104,7 +104,7 @@ func (p *projection) append(records int) {
 // caughtUp waits until the tables have all records, and compares them with the state.
 func (p *projection) caughtUp(database string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(background, time.Minute)
+	ctx, cancel := context.WithTimeout(background, 5*time.Minute)
 	defer cancel()
 	require.NoError(p.t, p.WaitApplied(ctx, p.options.Journal.Appended()))
 	archive := mustOpenArchive(p.t, database)
@@ -125,8 +125,10 @@ func (p *projection) attempts() (batches []int, retries int) {
 // the table fresh.
 func onOrders(t *testing.T, database, do string) {
 	t.Helper()
-	mustExec(t, mustConnect(t, database, "admin"), `CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN `+do+` RETURN NULL; END $$;
-		CREATE TRIGGER look AFTER INSERT ON order_log REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION look()`)
+	mustExec(t, mustConnect(t, database, "admin"),
+		`CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN `+do+` RETURN NULL; END $$;
+		CREATE TRIGGER look AFTER INSERT ON order_log REFERENCING NEW TABLE AS fresh
+			FOR EACH STATEMENT EXECUTE FUNCTION look()`)
 }
 
 // TestABatchThatIsTooMuchIsTriedSmaller lets Postgres refuse transactions of more than
@@ -138,10 +140,14 @@ func TestABatchThatIsTooMuchIsTriedSmaller(t *testing.T) {
 		most    int           // records in a batch, if it is known
 		timeMax time.Duration // of a batch
 	}{
-		"too large":      {`IF (SELECT count(*) FROM fresh) > 40 THEN RAISE 'too large' USING ERRCODE = '54000'; END IF;`, 1000, time.Minute},
-		"out of memory":  {`IF (SELECT count(*) FROM fresh) > 40 THEN RAISE 'no memory' USING ERRCODE = '53200'; END IF;`, 1000, time.Minute},
-		"one at a time":  {`IF (SELECT count(*) FROM fresh) > 1 THEN RAISE 'canceled' USING ERRCODE = '57014'; END IF;`, 100, time.Minute},
-		"late":           {`IF (SELECT count(*) FROM fresh) > 40 THEN PERFORM pg_sleep(60); END IF;`, 1000, 500 * time.Millisecond},
+		"too large": {`IF (SELECT count(*) FROM fresh) > 40 THEN RAISE 'too large' USING ERRCODE = '54000'; END IF;`,
+			1000, time.Minute},
+		"out of memory": {`IF (SELECT count(*) FROM fresh) > 40 THEN RAISE 'no memory' USING ERRCODE = '53200'; END IF;`,
+			1000, time.Minute},
+		"one at a time": {`IF (SELECT count(*) FROM fresh) > 1 THEN RAISE 'canceled' USING ERRCODE = '57014'; END IF;`, 100,
+			time.Minute},
+		"late": {`IF (SELECT count(*) FROM fresh) > 40 THEN PERFORM pg_sleep(60); END IF;`, 1000,
+			500 * time.Millisecond},
 		"something else": {`IF (SELECT count(*) FROM fresh) > 400 THEN RAISE 'no'; END IF;`, 1000, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {

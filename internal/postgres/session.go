@@ -41,7 +41,8 @@ const (
 )
 
 // errPooler is why a start refuses what stands between it and Postgres.
-var errPooler = fmt.Errorf("%w: a connection pooler is in between, and Outcry needs a direct connection: the lock and the settings of its sessions are lost in a pooler", errUnusable)
+var errPooler = fmt.Errorf("%w: a connection pooler is in between, and Outcry needs a direct connection: the lock "+
+	"and the settings of its sessions are lost in a pooler", errUnusable)
 
 // everySession is what every session of ours begins with, whatever its role or database
 // sets.
@@ -64,7 +65,8 @@ var everySession = map[string]string{
 // startup. A platform may lack what the check of the client needs: then it stays off.
 var newerSettings = []string{
 	`SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'transaction_timeout')`,
-	`SELECT set_config(name, '` + inMilliseconds(deathCheck) + `', false) FROM pg_settings WHERE name = 'client_connection_check_interval'`,
+	`SELECT set_config(name, '` + inMilliseconds(deathCheck) +
+		`', false) FROM pg_settings WHERE name = 'client_connection_check_interval'`,
 }
 
 func inSeconds(d time.Duration) string      { return strconv.Itoa(int(d / time.Second)) }
@@ -88,8 +90,9 @@ func setUp(config *pgx.ConnConfig, name string, settings map[string]string) {
 	config.RuntimeParams["application_name"] = name
 	config.ConnectTimeout = connectTimeout
 	dialer := &net.Dialer{
-		Timeout:         connectTimeout,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepaliveIdle, Interval: keepaliveInterval, Count: keepaliveCount},
+		Timeout: connectTimeout,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepaliveIdle, Interval: keepaliveInterval,
+			Count: keepaliveCount},
 		Control: func(network, _ string, c syscall.RawConn) error {
 			if !strings.HasPrefix(network, "tcp") {
 				return nil
@@ -129,7 +132,8 @@ func refusesParameter(err error) bool {
 // connection was made to, or lacks what it was begun with. It uses the simple protocol:
 // poolers may not know prepared statements.
 func refusePooler(ctx context.Context, conn *pgconn.PgConn) error {
-	row, err := conn.Exec(ctx, `SELECT pg_backend_pid(), current_setting('plan_cache_mode'), current_setting('synchronous_commit')`).ReadAll()
+	row, err := conn.Exec(ctx, `SELECT pg_backend_pid(),
+		current_setting('plan_cache_mode'), current_setting('synchronous_commit')`).ReadAll()
 	if err != nil {
 		return fmt.Errorf("ask for the process of the session: %w", err)
 	}
@@ -194,7 +198,8 @@ func (s *Store) endFormer(ctx context.Context) error {
 	var pid int32
 	var ended []int32
 	rows, err := s.conn.Query(ctx, `SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
-		WHERE datname = current_database() AND application_name = ANY ($1) AND pid <> pg_backend_pid() AND pg_has_role(usesysid, 'USAGE')`, names)
+		WHERE datname = current_database() AND application_name = ANY ($1)
+		  AND pid <> pg_backend_pid() AND pg_has_role(usesysid, 'USAGE')`, names)
 	if err == nil {
 		_, err = pgx.ForEachRow(rows, []any{&pid, nil}, func() error {
 			ended = append(ended, pid)
@@ -237,12 +242,14 @@ func (s *Store) holder(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("postgres: database %q: ask who holds its lock: %w", database, err)
 	case s.number != "" && name == sessionName(writerName, s.number):
-		return fmt.Errorf("postgres: database %q: a former session of this server, process %d of role %s, holds its lock and has not ended; end it by hand: SELECT pg_terminate_backend(%d)",
+		return fmt.Errorf("postgres: database %q: a former session of this server, process %d of role %s, holds its lock "+
+			"and has not ended; end it by hand: SELECT pg_terminate_backend(%d)",
 			database, pid, role, pid)
 	case strings.HasPrefix(name, ourPrefix):
 		return fmt.Errorf("postgres: database %q: %w: process %d, %q", database, ErrTaken, pid, name)
 	}
-	return fmt.Errorf("postgres: database %q: a session that is no server, process %d (%q) of role %s, holds its lock", database, pid, name, role)
+	return fmt.Errorf("postgres: database %q: a session that is no server, process %d (%q) of role %s, holds its lock",
+		database, pid, name, role)
 }
 
 // Codes of errors that Postgres answers.

@@ -2,12 +2,15 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/testing/pgtest"
@@ -38,17 +41,18 @@ func limitDatabase(t *testing.T, admin *pgx.Conn, limits map[string]string) {
 	for setting, value := range limits {
 		mustExec(t, admin, fmt.Sprintf("ALTER DATABASE %s SET %s = '%s'", name, setting, value))
 	}
-	t.Cleanup(func() {
-		mustExec(t, mustConnect(t, admin.Config().ConnString(), "admin"), "ALTER DATABASE "+name+" RESET ALL")
-	})
+	// By the session from before, which the limits do not reach.
+	t.Cleanup(func() { mustExec(t, admin, "ALTER DATABASE "+name+" RESET ALL") })
 }
 
 // TestSettingsOfTheDatabaseDoNotReachOurSessions asks each kind of session, also after
 // the migrations, which reset all settings.
 func TestSettingsOfTheDatabaseDoNotReachOurSessions(t *testing.T) {
 	database := pgtest.NewDatabase(t)
-	limits := map[string]string{"statement_timeout": "250ms", "lock_timeout": "1ms", "idle_in_transaction_session_timeout": "50ms",
-		"idle_session_timeout": "50ms", "client_connection_check_interval": "0", "synchronous_commit": "off", "plan_cache_mode": "auto"}
+	limits := map[string]string{"statement_timeout": "250ms", "lock_timeout": "1ms",
+		"idle_in_transaction_session_timeout": "50ms",
+		"idle_session_timeout":                "50ms", "client_connection_check_interval": "0", "synchronous_commit": "off",
+		"plan_cache_mode": "auto"}
 	limitDatabase(t, mustConnect(t, database, "admin"), limits)
 
 	settings := func(ask on) map[string]string {
@@ -60,10 +64,13 @@ func TestSettingsOfTheDatabaseDoNotReachOurSessions(t *testing.T) {
 		}
 		return is
 	}
-	own := map[string]string{"statement_timeout": "0", "lock_timeout": "10s", "idle_in_transaction_session_timeout": "1min",
-		"idle_session_timeout": "0", "client_connection_check_interval": "1s", "synchronous_commit": "on", "plan_cache_mode": "force_custom_plan"}
+	own := map[string]string{"statement_timeout": "0", "lock_timeout": "10s",
+		"idle_in_transaction_session_timeout": "1min",
+		"idle_session_timeout":                "0", "client_connection_check_interval": "1s", "synchronous_commit": "on",
+		"plan_cache_mode": "force_custom_plan"}
 	others := map[string]string{"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
-		"idle_session_timeout": "0", "client_connection_check_interval": "1s", "synchronous_commit": "on", "plan_cache_mode": "force_custom_plan"}
+		"idle_session_timeout": "0", "client_connection_check_interval": "1s", "synchronous_commit": "on",
+		"plan_cache_mode": "force_custom_plan"}
 
 	l, err := OpenLoader(background, database)
 	require.NoError(t, err)
@@ -114,7 +121,8 @@ func TestAServerEndsItsOwnFormerSessions(t *testing.T) {
 	defer func() { kept.Release() }()
 	require.Eventually(t, func() bool {
 		var n int
-		require.NoError(t, admin.QueryRow(background, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'accounts'::regclass`).Scan(&n))
+		require.NoError(t, admin.QueryRow(background,
+			`SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'accounts'::regclass`).Scan(&n))
 		return n == 1
 	}, time.Minute, time.Millisecond)
 
@@ -170,8 +178,118 @@ func TestTheJournalIsNotedOverANewConnection(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	s := mustOpen(t, database)
 	mustExec(t, mustConnect(t, database, "admin"), fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, s.conn.PgConn().PID()))
-	require.Eventually(t, func() bool { return s.SetJournal(background, [16]byte{1}, "journal") == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return s.SetJournal(background, [16]byte{1}, "journal") == nil }, time.Minute,
+		time.Millisecond)
 	p, err := s.Position(background)
 	require.NoError(t, err)
 	require.Equal(t, [16]byte{1}, p.Journal)
+}
+
+// TestWhichErrorsAreAPoolers: it refuses what it does not know of a startup.
+func TestWhichErrorsAreAPoolers(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{&pgconn.PgError{Code: "42704", Message: "unrecognized configuration parameter"}, true},
+		{&pgconn.PgError{Code: "08P01", Message: "unsupported startup parameter: plan_cache_mode"}, true},
+		{&pgconn.PgError{Code: "57P03", Message: "the database system is starting up"}, false},
+		{errors.New("unsupported startup parameter"), false},
+	} {
+		require.Equal(t, test.want, refusesParameter(fmt.Errorf("connect: %w", test.err)), test.err)
+	}
+}
+
+// TestWhatAPlatformLacksIsLeftOut of the settings of a session; whatever else fails there
+// is an error.
+func TestWhatAPlatformLacksIsLeftOut(t *testing.T) {
+	conn := mustConnect(t, pgtest.NewDatabase(t), "test")
+	was := newerSettings
+	t.Cleanup(func() { newerSettings = was })
+	newerSettings = []string{`SELECT set_config('client_connection_check_interval', '-5', false)`,
+		`SELECT set_config('application_name', 'set', false)`}
+	require.NoError(t, setNewer(background, conn.PgConn()))
+	var name string
+	require.NoError(t, conn.QueryRow(background, `SHOW application_name`).Scan(&name))
+	require.Equal(t, "set", name, "what follows is done")
+	newerSettings = []string{`SELECT 1/0`}
+	require.ErrorContains(t, setNewer(background, conn.PgConn()), "set up the session: ERROR: division by zero")
+}
+
+// asSuperuser is the URL of a database of the tests' cluster, as its superuser.
+func asSuperuser(t *testing.T, database string) string {
+	t.Helper()
+	u, err := url.Parse(database)
+	require.NoError(t, err)
+	u.User = nil
+	q := u.Query()
+	q.Set("user", "outcry_admin")
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// TestWhichFormerSessionsAreEnded: those of this database, of the same role, and not the one
+// that asks. It is said which.
+func TestWhichFormerSessionsAreEnded(t *testing.T) {
+	number, name := "fedcba9876543210", sessionName(writerName, "fedcba9876543210")
+	database, other := pgtest.NewDatabase(t), pgtest.NewDatabase(t)
+	former, elsewhere := mustConnect(t, database, name), mustConnect(t, other, name)
+	foreign := mustConnect(t, asSuperuser(t, database), name)
+	var log lockedLines
+	s, err := OpenChecked(background, database, number, slog.New(slog.NewTextHandler(&log, nil)), nil)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	require.Error(t, former.Ping(background))
+	require.NoError(t, elsewhere.Ping(background), "of another database")
+	require.NoError(t, foreign.Ping(background), "of a role that this one is not")
+	require.Equal(t, 1, log.count(fmt.Sprintf("level=WARN msg=\"ended former sessions of this server that Postgres "+
+		"still had\" pids=[%d]", former.PgConn().PID())))
+
+	ended, cancel := context.WithCancel(background)
+	cancel()
+	require.ErrorContains(t, s.endFormer(ended), "end former sessions")
+}
+
+// TestWhoHoldsTheLockIsNamed: a session of this server's that may not be ended, or nobody
+// any more. Who waits for it does not hold it.
+func TestWhoHoldsTheLockIsNamed(t *testing.T) {
+	t.Parallel() // it waits for the lock
+	number := "0011223344556677"
+	database := pgtest.NewDatabase(t)
+	s := mustOpenNumbered(t, database, number)
+	s.Close()
+	require.NoError(t, s.again(background))
+	require.ErrorContains(t, s.holder(background), fmt.Sprintf("a former session of this server, process %d",
+		s.conn.PgConn().PID()))
+	waits := mustConnect(t, database, "waits")
+	go func() { _, _ = waits.Exec(background, fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey))) }()
+	admin := mustConnect(t, database, "admin")
+	waiters := func(want int) func() bool {
+		return func() bool {
+			var n int
+			require.NoError(t, admin.QueryRow(background,
+				`SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+				WHERE d.datname = current_database() AND locktype = 'advisory' AND NOT granted`).Scan(&n))
+			return n == want
+		}
+	}
+	require.Eventually(t, waiters(1), time.Minute, time.Millisecond)
+	var granted int
+	require.NoError(t, admin.QueryRow(background, `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+		WHERE d.datname = current_database() AND `+holdsLock, lockKeyHigh, lockKeyLow).Scan(&granted))
+	require.Equal(t, 1, granted)
+	mustExec(t, admin, fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, waits.PgConn().PID()))
+	require.Eventually(t, waiters(0), time.Minute, time.Millisecond)
+
+	require.NoError(t, s.conn.QueryRow(background, `SELECT 1 WHERE pg_advisory_unlock($1)`, int64(lockKey)).Scan(new(int)))
+	require.ErrorContains(t, s.holder(background), "its lock has become free just now")
+	require.False(t, Unusable(s.holder(background)))
+	s.Close()
+
+	foreign := mustConnect(t, asSuperuser(t, database), sessionName(writerName, number))
+	mustExec(t, foreign, fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey)))
+	_, err := OpenChecked(background, database, number, slog.New(slog.DiscardHandler), nil)
+	require.ErrorContains(t, err, fmt.Sprintf("a former session of this server, process %d of role outcry_admin",
+		foreign.PgConn().PID()))
+	require.False(t, Unusable(err), "it may be ended by hand")
 }

@@ -60,7 +60,9 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 // projection stands, except for OrdersAfter, and whether the schema has to be upgraded. In a
 // database without an exchange the position is zero. An error of check is returned, and
 // no exchange has changed.
-func OpenChecked(ctx context.Context, url, number string, log *slog.Logger, check func(p Position, upgrade bool) error) (*Store, error) {
+func OpenChecked(
+	ctx context.Context, url, number string, log *slog.Logger, check func(p Position, upgrade bool) error,
+) (*Store, error) {
 	s := &Store{url: url, number: number, log: log}
 	if err := s.connect(ctx); err != nil {
 		return nil, err
@@ -209,7 +211,9 @@ func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
 // ReplaceJournal is SetJournal for a journal that has been begun in the place of one that
 // is lost, with what was answered and is not in the tables. Order ids go on skip above all
 // that are known; it returns the one after which they do.
-func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, skip uint64) (ordersAfter uint64, err error) {
+func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, skip uint64) (
+	ordersAfter uint64, err error,
+) {
 	if err := s.again(ctx); err != nil {
 		return 0, err
 	}

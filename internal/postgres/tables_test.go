@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/exchange"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -19,7 +20,8 @@ func TestTheDescriptionIsWhatTheMigrationsMake(t *testing.T) {
 	}
 	s := mustOpen(t, pgtest.NewDatabase(t))
 	rows, err := s.conn.Query(background, `
-		SELECT c.relname, array_agg(a.attname ORDER BY a.attnum), array_agg(format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum),
+		SELECT c.relname, array_agg(a.attname ORDER BY a.attnum),
+		       array_agg(format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum),
 		       array_agg(NOT a.attnotnull ORDER BY a.attnum)
 		  FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 		 WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
@@ -41,7 +43,8 @@ func TestTheDescriptionIsWhatTheMigrationsMake(t *testing.T) {
 		says[table.Name] = made{table.Columns, types, nulls}
 	}
 	for name := range says {
-		require.Equal(t, is[name], says[name], "the table %s: what the migrations make, and its description in tables.go", name)
+		require.Equal(t, is[name], says[name], "the table %s: what the migrations make, and its description in tables.go",
+			name)
 	}
 	for name := range is {
 		require.Contains(t, says, name, "a table that tables.go does not describe")
@@ -68,4 +71,23 @@ func TestNullStandsForZero(t *testing.T) {
 		require.NoError(t, row.Scan(cancelLog.into(&got)...))
 		require.Equal(t, want, got)
 	}
+}
+
+// TestRowsAreAppendedWithoutAllocations: a batch has some hundred thousand of them.
+func TestRowsAreAppendedWithoutAllocations(t *testing.T) {
+	b := newBatch()
+	fill := exchange.Fill{Resting: 1, Account: "1", Shares: 6, Price: 5}
+	b.row = record{seq: 9, n: 1, last: 4, Event: exchange.Event{
+		Kind: exchange.OrderAccepted, Symbol: "A", Account: "2", Order: 3, Side: exchange.Sell,
+		Shares: 6, Limit: 5, Time: 7 * exchange.Second, Ref: "r", Fills: []exchange.Fill{fill}}}
+	add := func() {
+		for _, log := range []*copyRows[record]{&b.orderLog, &b.partLog, &b.cancelLog, &b.haltLog, &b.placementLog, &b.refs} {
+			log.reset()
+			log.add(&b.row)
+		}
+		b.executionLog.reset()
+		b.executionLog.add(&b.execution)
+	}
+	add() // has the buffers grow
+	require.Zero(t, testing.AllocsPerRun(100, add))
 }

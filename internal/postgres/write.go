@@ -47,7 +47,8 @@ const (
 		  FROM unnest($1::text[], $2::bigint[], $3::numeric[], $4::bigint[], $5::numeric[], $6::numeric[], $7::bigint[])
 		    AS d (sym, trades, shares, rounds, rest, last_price, last_time)
 		ON CONFLICT (sym) DO UPDATE SET trades = m.trades + excluded.trades, shares = trim_scale(m.shares + excluded.shares),
-			notional = trim_scale(m.notional + excluded.notional), last_price = excluded.last_price, last_time = excluded.last_time`
+			notional = trim_scale(m.notional + excluded.notional),
+			last_price = excluded.last_price, last_time = excluded.last_time`
 
 	// Orders that lose all that they have open, and then those that keep some.
 	closeOrders = `DELETE FROM resting_orders r USING unnest($1::bigint[], $2::bigint[]) AS d (id, shares)
@@ -249,7 +250,8 @@ func newOrders(orders map[exchange.OrderID]exchange.Shares) (ids, shares array) 
 
 // traded adds to what the trades of symbols come to.
 func (w *writer) traded(b *batch) {
-	symbols, trades, shares, rounds, rests := newArray(texts), newArray(bigints), newArray(numerics), newArray(bigints), newArray(numerics)
+	symbols, trades, shares, rounds, rests := newArray(texts), newArray(bigints), newArray(numerics), newArray(bigints),
+		newArray(numerics)
 	prices, times := newArray(numerics), newArray(bigints)
 	for s, t := range b.traded {
 		symbols.text(string(s))
@@ -261,6 +263,7 @@ func (w *writer) traded(b *batch) {
 		times.bigint(exchange.Seconds(t.Time))
 	}
 	if symbols.n > 0 {
-		w.expect(symbols.n, w.run(addTraded, symbols.bytes(), trades.bytes(), shares.bytes(), rounds.bytes(), rests.bytes(), prices.bytes(), times.bytes()), "market")
+		w.expect(symbols.n, w.run(addTraded, symbols.bytes(), trades.bytes(), shares.bytes(), rounds.bytes(), rests.bytes(),
+			prices.bytes(), times.bytes()), "market")
 	}
 }

@@ -46,9 +46,11 @@ func TestTablesThatTheJournalDoesNotFitAreNotWritten(t *testing.T) {
 		{Kind: exchange.OrderAccepted, Symbol: "A", Account: "1", Order: 1, Side: exchange.Buy, Shares: 10, Limit: 5},
 		{Kind: exchange.OrderAccepted, Symbol: "A", Account: "1", Order: 2, Side: exchange.Buy, Shares: 10, Limit: 4},
 	}
-	fill := exchange.Event{Kind: exchange.OrderAccepted, Symbol: "A", Account: "2", Order: 3, Side: exchange.Sell, Shares: 6, Limit: 5,
+	fill := exchange.Event{Kind: exchange.OrderAccepted, Symbol: "A", Account: "2", Order: 3, Side: exchange.Sell,
+		Shares: 6, Limit: 5,
 		Fills: []exchange.Fill{{Resting: 1, Account: "1", Shares: 6, Price: 5}}}
-	cancel := exchange.Event{Kind: exchange.OrderCanceled, Symbol: "A", Account: "1", Order: 2, Side: exchange.Buy, Shares: 10, Limit: 4}
+	cancel := exchange.Event{Kind: exchange.OrderCanceled, Symbol: "A", Account: "1", Order: 2, Side: exchange.Buy,
+		Shares: 10, Limit: 4}
 	for damage, event := range map[string]exchange.Event{
 		`DELETE FROM accounts WHERE id = '1'`:                           fill,
 		`UPDATE accounts SET held = 0`:                                  fill,
@@ -91,7 +93,8 @@ func TestTablesThatTheJournalDoesNotFitAreNotWritten(t *testing.T) {
 // of a halt behind the projector's back: a read of the history names the first row.
 func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 	order := func(id exchange.OrderID, sym exchange.Symbol, account exchange.AccountID) exchange.Event {
-		return exchange.Event{Kind: exchange.OrderAccepted, Symbol: sym, Account: account, Order: id, Side: exchange.Buy, Shares: 10, Limit: 5}
+		return exchange.Event{Kind: exchange.OrderAccepted, Symbol: sym, Account: account, Order: id, Side: exchange.Buy,
+			Shares: 10, Limit: 5}
 	}
 	cancel := func(id exchange.OrderID, sym exchange.Symbol) exchange.Cancel {
 		return exchange.Cancel{Order: id, Symbol: sym, Side: exchange.Buy, Shares: 10, Limit: 5}
@@ -101,8 +104,10 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 		{Kind: exchange.AccountOpened, Account: "1", Balance: exchange.Notional(1000, 1e8)},
 		{Kind: exchange.AccountOpened, Account: "2", Balance: exchange.Notional(1000, 1e8)},
 		order(1, "B", "1"), order(2, "A", "1"), order(3, "A", "1"), order(4, "A", "2"),
-		{Kind: exchange.OrdersCanceled, Time: 9*exchange.Second + 5, Account: "1", Cancels: []exchange.Cancel{cancel(2, "A"), cancel(3, "A"), cancel(1, "B")}},
-		{Kind: exchange.SymbolHalted, Time: 9*exchange.Second + 5, Symbol: "A", Reason: "news"}, {Kind: exchange.SymbolHalted, Time: 9*exchange.Second + 5, Symbol: "B"},
+		{Kind: exchange.OrdersCanceled, Time: 9*exchange.Second + 5, Account: "1",
+			Cancels: []exchange.Cancel{cancel(2, "A"), cancel(3, "A"), cancel(1, "B")}},
+		{Kind: exchange.SymbolHalted, Time: 9*exchange.Second + 5, Symbol: "A", Reason: "news"}, {Kind: exchange.SymbolHalted,
+			Time: 9*exchange.Second + 5, Symbol: "B"},
 		{Kind: exchange.SymbolResumed, Time: 10 * exchange.Second, Symbol: "A"},
 	}
 	url := pgtest.NewDatabase(t)
@@ -113,27 +118,40 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 	}
 	_, err := s.write(background, b)
 	require.NoError(t, err)
-	_, err = s.conn.Exec(background, `CREATE TEMP TABLE cancels AS SELECT * FROM cancel_log; CREATE TEMP TABLE halts AS SELECT * FROM halt_log`)
+	_, err = s.conn.Exec(background,
+		`CREATE TEMP TABLE cancels AS SELECT * FROM cancel_log; CREATE TEMP TABLE halts AS SELECT * FROM halt_log`)
 	require.NoError(t, err)
 	for damage, want := range map[string]string{
 		`SELECT 1`: "",
-		`DELETE FROM cancel_log WHERE order_id = 2`:                                                "cancel_log, seq 9: its cancel 1 is missing",
-		`DELETE FROM cancel_log WHERE order_id = 3`:                                                "cancel_log, seq 9: its cancel 2 is missing",
-		`UPDATE cancel_log SET n = 2 WHERE n = 3`:                                                  "cancel_log, seq 9: its cancel 3 is missing, or another one is there twice",
-		`UPDATE cancel_log SET n = NULL`:                                                           "cancel_log, order_id 2: it is of record 9, which another row is of too",
-		`UPDATE cancel_log SET order_id = 4 WHERE order_id = 3`:                                    "cancel_log, seq 9: order 4 is of account 2, the others are of account 1",
-		`UPDATE cancel_log SET order_id = 7 WHERE order_id = 3`:                                    "cancel_log, seq 9: there is no order 7",
-		`UPDATE cancel_log SET time = 8 WHERE order_id = 3`:                                        "cancel_log, seq 9: order 3 is canceled at 8, the others at 9",
+		`DELETE FROM cancel_log WHERE order_id = 2`: "cancel_log, seq 9: " +
+			"its cancel 1 is missing",
+		`DELETE FROM cancel_log WHERE order_id = 3`: "cancel_log, seq 9: " +
+			"its cancel 2 is missing",
+		`UPDATE cancel_log SET n = 2 WHERE n = 3`: "cancel_log, seq 9: " +
+			"its cancel 3 is missing, or another one is there twice",
+		`UPDATE cancel_log SET n = NULL`: "cancel_log, order_id " +
+			"2: it is of record 9, which another row is of too",
+		`UPDATE cancel_log SET order_id = 4 WHERE order_id = 3`: "cancel_log, seq 9: " +
+			"order 4 is of account 2, the others are of account 1",
+		`UPDATE cancel_log SET order_id = 7 WHERE order_id = 3`: "cancel_log, seq 9: " +
+			"there is no order 7",
+		`UPDATE cancel_log SET time = 8 WHERE order_id = 3`: "cancel_log, seq 9: " +
+			"order 3 is canceled at 8, the others at 9",
 		`UPDATE cancel_log SET n = 6 - n WHERE n > 1; UPDATE cancel_log SET n = n - 1 WHERE n = 4`: "cancel_log, seq 9",
-		`UPDATE halt_log SET seq = 9 WHERE seq = 10`:                                               "cancel_log, seq 9: it is of record 9, which another row is of too",
-		`DELETE FROM halt_log WHERE seq = 11`:                                                      "halt_log, seq 12: it is of record 12, and no row is of record 11",
-		`UPDATE halt_log SET reason = E'two\nlines' WHERE seq = 10`:                                "halt_log, seq 10: exchange: not an event: halt of A",
+		`UPDATE halt_log SET seq = 9 WHERE seq = 10`: "cancel_log, seq 9: it " +
+			"is of record 9, which another row is of too",
+		`DELETE FROM halt_log WHERE seq = 11`: "halt_log, seq 12: it " +
+			"is of record 12, and no row is of record 11",
+		`UPDATE halt_log SET reason = E'two\nlines' WHERE seq = 10`: "halt_log, seq 10: " +
+			"exchange: not an event: halt of A",
 	} {
 		t.Run(damage, func(t *testing.T) {
 			_, err := s.conn.Exec(background, damage)
 			require.NoError(t, err)
 			t.Cleanup(func() {
-				_, err := s.conn.Exec(background, `TRUNCATE cancel_log, halt_log; INSERT INTO cancel_log SELECT * FROM cancels; INSERT INTO halt_log SELECT * FROM halts`)
+				_, err := s.conn.Exec(background,
+					`TRUNCATE cancel_log, halt_log;
+						INSERT INTO cancel_log SELECT * FROM cancels; INSERT INTO halt_log SELECT * FROM halts`)
 				require.NoError(t, err)
 			})
 			archive := mustOpenArchive(t, url)
@@ -169,7 +187,8 @@ func TestEveryKindOfRecordHasRows(t *testing.T) {
 		kind := exchange.EventKind(n)
 		b := newBatch()
 		b.reset(0)
-		err := b.add(1, &exchange.Event{Kind: kind, Account: "1", Symbol: "A", Order: 1, Side: exchange.Buy, Shares: 1, Limit: 1})
+		err := b.add(1, &exchange.Event{Kind: kind, Account: "1", Symbol: "A", Order: 1, Side: exchange.Buy, Shares: 1,
+			Limit: 1})
 		if known[kind] {
 			require.NoError(t, err, kind)
 			require.NotPanics(t, func() { RecordRow(&exchange.Event{Kind: kind}, 1) }, kind)

@@ -30,7 +30,8 @@ func (c *Cluster) sayWhoElse() {
 	}
 	if name := userName(int(c.as.Credential.Uid)); slices.Contains(machineUsers, name) {
 		c.options.Log.Info("the local Postgres runs as a user whose other programs can read and change its files: "+
-			"make a user of its own, and the next start gives the files to it", "user", name, "make", "useradd --system "+ownUser)
+			"make a user of its own, and the next start gives the files to it",
+			"user", name, "make", "useradd --system "+ownUser)
 	}
 }
 
@@ -46,7 +47,7 @@ func (c *Cluster) writeAccess() error {
 	}
 	for _, user := range users {
 		for _, as := range []string{role, superuser} {
-			ident += fmt.Sprintf("%s \"%s\" %s\n", userMap, strings.ReplaceAll(user, `"`, `""`), as)
+			ident += identLine(user, as)
 		}
 	}
 	data, err := os.OpenRoot(c.dataDir()) // its owner may have put links there
@@ -54,11 +55,18 @@ func (c *Cluster) writeAccess() error {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	defer data.Close()
-	err = errors.Join(c.replace(data, "pg_ident.conf", ident), c.replace(data, "pg_hba.conf", about+"local all all peer map="+userMap+"\n"))
+	hba := about + "local all all peer map=" + userMap + "\n"
+	err = errors.Join(c.replace(data, "pg_ident.conf", ident), c.replace(data, "pg_hba.conf", hba))
 	if err != nil {
 		return fmt.Errorf("cluster: say who may connect to %s: %w", c.dataDir(), err)
 	}
 	return nil
+}
+
+// identLine is the line of the map that lets a user of the machine in as a role. Names may
+// have any characters: they are quoted as Postgres does it.
+func identLine(user, as string) string {
+	return fmt.Sprintf("%s \"%s\" %s\n", userMap, strings.ReplaceAll(user, `"`, `""`), as)
 }
 
 // replace writes a file of the data directory anew, for the user whom Postgres runs as.
@@ -87,7 +95,8 @@ func (c *Cluster) users() ([]string, error) {
 	self := seenAs(c.as)
 	first := userName(self)
 	if first == "" {
-		return nil, fmt.Errorf("cluster: user %d has no name on this machine, by which the local Postgres knows who connects: "+
+		return nil, fmt.Errorf("cluster: user %d has no name on this machine, by which the local Postgres knows who "+
+			"connects: "+
 			"start as a user that has one, or name a database with --database-url", self)
 	}
 	ids := []int{0}

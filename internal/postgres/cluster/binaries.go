@@ -52,10 +52,13 @@ func findBinaries(ctx context.Context, o Options, m machine) (string, error) {
 	case err == nil:
 		return bin, nil
 	case made != 0:
-		return "", fmt.Errorf("cluster: %s was made with Postgres %d, but installed is %s, and a download of %d failed (%w): "+
-			"install version %d, or move the data to another version with pg_upgrade", o.Dir, made, listed(versions), made, err, made)
+		return "", fmt.Errorf("cluster: %s was made with Postgres %d, but installed is %s, and a download of %d failed "+
+			"(%w): "+
+			"install version %d, or move the data to another version with pg_upgrade",
+			o.Dir, made, listed(versions), made, err, made)
 	default:
-		return "", fmt.Errorf("cluster: there is no Postgres server (installed is %s, %d or newer is needed), and a download failed (%w): %s",
+		return "", fmt.Errorf("cluster: there is no Postgres server (installed is %s, %d or newer is needed), and a "+
+			"download failed (%w): %s",
 			listed(versions), OldestMajor, err, howToInstall)
 	}
 }
@@ -92,8 +95,10 @@ func madeWith(data string) (int, error) {
 
 // binaryFolders are where distributions put the server's binaries.
 var binaryFolders = []string{
-	"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/lib/postgresql*/bin", "/usr/libexec/postgresql*", "/usr/local/pgsql/bin",
-	"/opt/homebrew/opt/postgresql*/bin", "/usr/local/opt/postgresql*/bin", "/Applications/Postgres.app/Contents/Versions/*/bin",
+	"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/lib/postgresql*/bin", "/usr/libexec/postgresql*",
+	"/usr/local/pgsql/bin",
+	"/opt/homebrew/opt/postgresql*/bin", "/usr/local/opt/postgresql*/bin",
+	"/Applications/Postgres.app/Contents/Versions/*/bin",
 }
 
 // installed lists folders that may hold the server's binaries.

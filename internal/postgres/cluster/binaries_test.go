@@ -66,7 +66,8 @@ func TestBinariesFitTheDataOrAreTheNewest(t *testing.T) {
 }
 
 func TestAnotherMajorVersionIsRefused(t *testing.T) {
-	m := machine{installed: func() []string { return []string{fakeBinaries(t, 16), fakeBinaries(t, 17)} }, download: noDownload, user: asUser}
+	m := machine{installed: func() []string { return []string{fakeBinaries(t, 16), fakeBinaries(t, 17)} },
+		download: noDownload, user: asUser}
 	dir := dataOf(t, "15")
 	_, err := start(background, options(dir), m)
 	require.ErrorContains(t, err, "was made with Postgres 15, but installed is version 16, 17")

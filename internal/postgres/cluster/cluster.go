@@ -114,7 +114,8 @@ func (c *Cluster) waitUntilReady(ctx context.Context, failed <-chan error) error
 			return nil
 		}
 		if refused(state) {
-			return fmt.Errorf("cluster: Postgres does not let user %d in: %w; its log ends with: %s", os.Geteuid(), state, c.logTail())
+			return fmt.Errorf("cluster: Postgres does not let user %d in: %w; its log ends with: %s", os.Geteuid(), state,
+				c.logTail())
 		}
 		select {
 		case err := <-failed:

@@ -261,7 +261,8 @@ func TestTheCommandForPeopleWorks(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Join(o.Dir, socketLink))
 	require.NoError(t, err)
 	require.NotEmpty(t, entries, "the link leads to the socket")
-	conn, err := pgx.Connect(background, strings.NewReplacer("-h ", "host=", "-p ", "port=", "-U ", "user=", " "+database, " dbname="+database).
+	conn, err := pgx.Connect(background, strings.NewReplacer("-h ", "host=", "-p ", "port=", "-U ", "user=", " "+database,
+		" dbname="+database).
 		Replace(strings.TrimPrefix(command, "psql ")))
 	require.NoError(t, err)
 	require.NoError(t, conn.Close(background))

@@ -25,7 +25,8 @@ const (
 )
 
 // downloads are the versions that can be downloaded.
-var downloads = map[int]embedded.PostgresVersion{14: embedded.V14, 15: embedded.V15, 16: embedded.V16, 17: embedded.V17, 18: embedded.V18}
+var downloads = map[int]embedded.PostgresVersion{14: embedded.V14, 15: embedded.V15, 16: embedded.V16, 17: embedded.V17,
+	18: embedded.V18}
 
 // source is where binaries come from. Tests have one of their own.
 type source struct {
@@ -46,7 +47,7 @@ func archiveName(version embedded.PostgresVersion) string {
 	if _, err := os.Stat("/etc/alpine-release"); err == nil && runtime.GOOS == "linux" {
 		arch += "-alpine"
 	}
-	return fmt.Sprintf("embedded-postgres-binaries-%s-%s-%s.txz", runtime.GOOS, arch, version)
+	return fmt.Sprintf(archivePrefix+"%s-%s-%s.txz", runtime.GOOS, arch, version)
 }
 
 // download fetches binaries once into a cache, and returns their folder. Several
@@ -174,8 +175,10 @@ func (s source) fetch(version embedded.PostgresVersion, sum, folder string) erro
 	if err != nil {
 		return err
 	}
-	cache, file, nowhere := filepath.Join(making, "archive"), filepath.Join(making, "file"), filepath.Join(making, "nowhere")
-	if err := errors.Join(os.Mkdir(cache, 0o755), os.WriteFile(file, nil, 0o600), os.Symlink("absent", nowhere)); err != nil {
+	cache, file := filepath.Join(making, "archive"), filepath.Join(making, "file")
+	nowhere := filepath.Join(making, "nowhere")
+	if err := errors.Join(os.Mkdir(cache, 0o755), os.WriteFile(file, nil, 0o600),
+		os.Symlink("absent", nowhere)); err != nil {
 		return err
 	}
 	config := embedded.DefaultConfig().Version(version).Port(port).Logger(io.Discard).CachePath(cache).
@@ -193,7 +196,8 @@ func (s source) fetch(version embedded.PostgresVersion, sum, folder string) erro
 		return readErr
 	}
 	if got := fmt.Sprintf("%x", sha256.Sum256(b)); got != sum {
-		return fmt.Errorf("%s was downloaded with the checksum %s, and has to have %s: it was not unpacked", filepath.Base(archive), got, sum)
+		return fmt.Errorf("%s was downloaded with the checksum %s, and has to have %s: it was not unpacked",
+			filepath.Base(archive), got, sum)
 	}
 	unpacked := filepath.Join(making, "unpacked")
 	err = embedded.NewDatabase(config.BinariesPath(unpacked)).Start()

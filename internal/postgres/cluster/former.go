@@ -69,7 +69,8 @@ func (c *Cluster) former() (pid int, err error) {
 	if c.worksOnData(pid) {
 		return pid, nil
 	}
-	c.options.Log.Info("removing a stale lock file of Postgres, whose process id is not a Postgres's now", "file", path, "pid", pid)
+	c.options.Log.Info("removing a stale lock file of Postgres, whose process id is not a Postgres's now",
+		"file", path, "pid", pid)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, fmt.Errorf("cluster: %w", err)
 	}

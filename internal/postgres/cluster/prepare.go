@@ -86,7 +86,8 @@ func (c *Cluster) initdb(ctx context.Context, dir string) error {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	defer f.Close()
-	args := []string{"-U", superuser, "--auth-local=peer", "--auth-host=reject", "--encoding=UTF8", "--locale=C", "--data-checksums"}
+	args := []string{"-U", superuser, "--auth-local=peer", "--auth-host=reject", "--encoding=UTF8", "--locale=C",
+		"--data-checksums"}
 	if c.options.Settings["fsync"] == "off" {
 		args = append(args, "--no-sync")
 	}

@@ -72,11 +72,13 @@ END $$`, role, superuser)}
 // below 16384 and stays, except the schema public, and so do the parts of extensions
 // (dependency e) and of other objects (dependency i).
 var handing = []step{
-	give("the schemas", "SCHEMA", "pg_namespace", "nspowner", "quote_ident(nspname)", "oid >= 16384 OR nspname = 'public'"),
+	give("the schemas", "SCHEMA", "pg_namespace", "nspowner", "quote_ident(nspname)",
+		"oid >= 16384 OR nspname = 'public'"),
 	// ALTER TABLE means views as well. A table hands on its sequences: only others are left after.
 	give("the tables", "TABLE", "pg_class", "relowner", "oid::regclass",
 		"oid >= 16384 AND relkind IN ('r', 'p', 'v', 'm', 'f') AND relpersistence <> 't'"),
-	give("the sequences", "SEQUENCE", "pg_class", "relowner", "oid::regclass", "oid >= 16384 AND relkind = 'S' AND relpersistence <> 't'"),
+	give("the sequences", "SEQUENCE", "pg_class", "relowner", "oid::regclass",
+		"oid >= 16384 AND relkind = 'S' AND relpersistence <> 't'"),
 	give("the functions", "ROUTINE", "pg_proc", "proowner", "oid::regprocedure", "oid >= 16384"),
 	give("the types", "TYPE", "pg_type", "typowner", "oid::regtype", `oid >= 16384 AND typtype IN ('c', 'd', 'e', 'r')
 		AND (typrelid = 0 OR (SELECT relkind = 'c' FROM pg_class c WHERE c.oid = typrelid))`),
@@ -87,7 +89,8 @@ var handing = []step{
 func give(what, kind, catalog, owner, name, where string) step {
 	return step{"give it " + what, fmt.Sprintf(`DO $$ DECLARE each text; BEGIN
 		FOR each IN SELECT %[4]s FROM %[2]s WHERE %[3]s = 10 AND (%[5]s) AND NOT EXISTS
-			(SELECT FROM pg_depend d WHERE d.classid = '%[2]s'::regclass AND d.objid = %[2]s.oid AND d.objsubid = 0 AND d.deptype IN ('e', 'i'))
+			(SELECT FROM pg_depend d WHERE d.classid = '%[2]s'::regclass AND d.objid = %[2]s.oid AND d.objsubid = 0
+				AND d.deptype IN ('e', 'i'))
 		LOOP
 			EXECUTE 'ALTER %[1]s ' || each || ' OWNER TO %[6]s';
 		END LOOP;
@@ -111,7 +114,8 @@ func (c *Cluster) settleRoles(ctx context.Context) error {
 		}
 		steps := settling
 		if former {
-			c.options.Log.Info("giving the local Postgres a role of its own for the exchange, which is no superuser", "role", role, "superuser", superuser)
+			c.options.Log.Info("giving the local Postgres a role of its own for the exchange, which is no superuser",
+				"role", role, "superuser", superuser)
 			steps = slices.Concat([]step{rename}, settling, handing)
 		}
 		for _, s := range steps {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,7 +34,8 @@ func do(t *testing.T, url, sql string) {
 
 // roles are all that are not Postgres's own, superusers with a star, and the owner of the
 // database.
-const roles = `SELECT (SELECT string_agg(rolname || CASE WHEN rolsuper THEN '*' ELSE '' END, ' ' ORDER BY rolname) FROM pg_roles WHERE rolname !~ '^pg_')
+const roles = `SELECT (SELECT string_agg(rolname || CASE WHEN rolsuper THEN '*' ELSE '' END, ' ' ORDER BY rolname)
+	FROM pg_roles WHERE rolname !~ '^pg_')
 	|| ', ' || (SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = current_database())`
 
 const settledRoles = "outcry outcry_admin*, outcry"
@@ -47,14 +49,18 @@ const things = `CREATE TABLE kept AS SELECT 42 AS v;
 	CREATE VIEW seen AS SELECT v FROM kept; CREATE MATERIALIZED VIEW stored AS SELECT v FROM kept;
 	CREATE FUNCTION twice(v int) RETURNS int LANGUAGE sql AS 'SELECT 2 * v';
 	CREATE PROCEDURE done() LANGUAGE sql AS 'SELECT 1';
+	CREATE FUNCTION of_plpgsql() RETURNS int LANGUAGE sql AS 'SELECT 1'; ALTER EXTENSION plpgsql ADD FUNCTION of_plpgsql();
 	CREATE AGGREGATE total(int) (SFUNC = int4pl, STYPE = int);
-	CREATE TYPE color AS ENUM ('red'); CREATE DOMAIN small AS int; CREATE TYPE pair AS (a int, b int); CREATE TYPE span AS RANGE (subtype = int4)`
+	CREATE TYPE color AS ENUM ('red'); CREATE DOMAIN small AS int; CREATE TYPE pair AS (a int, b int);
+	CREATE TYPE span AS RANGE (subtype = int4)`
 
 // foreign counts what the superuser owns of all that initdb has not made. The functions
 // that make ranges are a part of their type.
-const foreign = `SELECT ((SELECT count(*) FROM pg_class WHERE relowner = 10 AND oid >= 16384 AND relnamespace <> 'pg_toast'::regnamespace)
+const foreign = `SELECT ((SELECT count(*) FROM pg_class
+	WHERE relowner = 10 AND oid >= 16384 AND relnamespace <> 'pg_toast'::regnamespace)
 	+ (SELECT count(*) FROM pg_namespace WHERE nspowner = 10 AND (oid >= 16384 OR nspname = 'public'))
-	+ (SELECT count(*) FROM pg_proc WHERE proowner = 10 AND oid >= 16384 AND proname !~ '^span')
+	+ (SELECT count(*) FROM pg_proc
+	WHERE proowner = 10 AND oid >= 16384 AND proname !~ '^span' AND proname <> 'of_plpgsql')
 	+ (SELECT count(*) FROM pg_type WHERE typowner = 10 AND oid >= 16384 AND typname !~ 'multirange'))::text`
 
 // former makes a cluster as former versions did: its bootstrap superuser is outcry, and
@@ -64,7 +70,8 @@ func former(t *testing.T, dir string) Options {
 	o := options(dir)
 	c := begin(t, o)
 	do(t, c.AdminURL(), `ALTER DATABASE postgres OWNER TO outcry_admin; DROP ROLE outcry; CREATE ROLE other SUPERUSER;
-		SET SESSION AUTHORIZATION other; ALTER ROLE outcry_admin RENAME TO outcry; RESET SESSION AUTHORIZATION; DROP ROLE other; CREATE ROLE reader;
+		SET SESSION AUTHORIZATION other; ALTER ROLE outcry_admin RENAME TO outcry; RESET SESSION AUTHORIZATION;
+		DROP ROLE other; CREATE ROLE reader;
 		GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;`+things+`; GRANT SELECT ON kept TO reader`)
 	stop(t, c)
 	require.NoError(t, os.WriteFile(filepath.Join(c.dataDir(), "pg_hba.conf"), []byte("local all all trust\n"), 0o600))
@@ -76,9 +83,14 @@ func requireSettled(t *testing.T, c *Cluster) {
 	t.Helper()
 	require.Equal(t, "outcry outcry_admin* reader, outcry", query(t, c.URL(), roles))
 	require.Equal(t, "0", query(t, c.URL(), foreign))
+	require.Equal(t, superuser, query(t, c.URL(), "SELECT pg_get_userbyid(proowner)::text FROM pg_proc WHERE proname = "+
+		"'of_plpgsql'"),
+		"a part of an extension stays with it")
 	require.Equal(t, "42", query(t, c.URL(), "SELECT v::text FROM seen"))
-	do(t, c.URL(), `ALTER TABLE kept ADD COLUMN more int; DROP VIEW seen; CREATE VIEW seen AS SELECT v FROM kept; REFRESH MATERIALIZED VIEW stored;
-		INSERT INTO numbered (v) VALUES ('x'); DROP FUNCTION twice; ALTER TYPE color ADD VALUE 'blue'; CREATE TABLE "other place".another ()`)
+	do(t, c.URL(), `ALTER TABLE kept ADD COLUMN more int; DROP VIEW seen; CREATE VIEW seen AS SELECT v FROM kept;
+		REFRESH MATERIALIZED VIEW stored;
+		INSERT INTO numbered (v) VALUES ('x'); DROP FUNCTION twice; ALTER TYPE color ADD VALUE 'blue';
+		CREATE TABLE "other place".another ()`)
 	require.Equal(t, "true", query(t, c.URL(), "SELECT has_table_privilege('reader', 'kept', 'SELECT')::text"))
 }
 
@@ -106,7 +118,55 @@ func TestARoleIsMadeAgain(t *testing.T) {
 	c := begin(t, o)
 	do(t, c.AdminURL(), "ALTER DATABASE postgres OWNER TO outcry_admin; DROP OWNED BY outcry; DROP ROLE outcry")
 	stop(t, c)
-	require.Equal(t, settledRoles, query(t, begin(t, o).URL(), roles))
+	c = begin(t, o)
+	require.Equal(t, settledRoles, query(t, c.URL(), roles))
+	do(t, c.AdminURL(), "ALTER ROLE outcry NOLOGIN")
+	stop(t, c)
+	require.Equal(t, settledRoles, query(t, begin(t, o).URL(), roles), "it may log in again")
+}
+
+// TestTheSuperusersSessionsHaveTheirOwnSettings, whatever the database has. The bound of a
+// lock is the one that a start has time for.
+func TestTheSuperusersSessionsHaveTheirOwnSettings(t *testing.T) {
+	o := initialized(t, t.TempDir())
+	c := begin(t, o)
+	want := map[string]string{"search_path": "pg_catalog", "statement_timeout": "0", "lock_timeout": "30s",
+		"idle_in_transaction_session_timeout": "0", "default_transaction_read_only": "off"}
+	for name := range want {
+		value := map[string]string{"search_path": "public", "default_transaction_read_only": "on"}[name]
+		if value == "" {
+			value = "'1h'"
+		}
+		do(t, c.AdminURL()+"&default_transaction_read_only=off", "ALTER DATABASE postgres SET "+name+" = "+value)
+	}
+	conn, err := c.connectAsSuperuser(background)
+	require.NoError(t, err)
+	defer conn.Close(background)
+	for name, value := range want {
+		var is string
+		require.NoError(t, conn.QueryRow(background, "SHOW "+name).Scan(&is))
+		require.Equal(t, value, is, name)
+	}
+	_, err = conn.Exec(background, "ALTER DATABASE postgres RESET ALL")
+	require.NoError(t, err)
+	stop(t, c)
+}
+
+// TestAnErrorOfAStepIsTheStarts: a cluster whose roles are not settled is not used.
+func TestAnErrorOfAStepIsTheStarts(t *testing.T) {
+	c := begin(t, initialized(t, t.TempDir()))
+	was := settling
+	t.Cleanup(func() { settling = was })
+	settling = []step{{"fail", "SELECT 1/0"}, was[0]}
+	err := c.settleRoles(background)
+	require.ErrorContains(t, err, "settle the roles of "+c.options.Dir+": fail: ERROR: division by zero")
+}
+
+// TestOnlyARefusalIsOne: other answers of Postgres will pass, or say more.
+func TestOnlyARefusalIsOne(t *testing.T) {
+	require.True(t, refused(fmt.Errorf("connect: %w", &pgconn.PgError{Code: notLetIn})))
+	require.False(t, refused(&pgconn.PgError{Code: "57P03"}))
+	require.False(t, refused(os.ErrNotExist))
 }
 
 // TestSettingsOfTheDatabaseDoNotReachTheSuperuser: its owner may give it any. A start would
@@ -179,7 +239,8 @@ func TestOnlyThoseOfTheMapGetIn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "# outcry writes this file at each start.\nlocal all all peer map=outcry\n", string(hba))
 	for _, sql := range []string{
-		"SELECT 'lines ' || count(*) FROM pg_hba_file_rules WHERE auth_method <> 'peer' OR error IS NOT NULL HAVING count(*) = 0",
+		"SELECT 'lines ' || count(*) FROM pg_hba_file_rules WHERE auth_method <> 'peer' OR error IS NOT NULL HAVING " +
+			"count(*) = 0",
 		"SELECT 'lines ' || 0",
 	} {
 		require.Equal(t, "lines 0", query(t, c.AdminURL(), sql))
@@ -194,7 +255,8 @@ func TestOnlyThoseOfTheMapGetIn(t *testing.T) {
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 
 	// Somebody who is not in the map is not let in: postmaster reads it anew.
-	require.NoError(t, os.WriteFile(filepath.Join(c.dataDir(), "pg_ident.conf"), []byte("outcry somebody outcry\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(c.dataDir(), "pg_ident.conf"), []byte("outcry somebody outcry\n"),
+		0o600))
 	require.NoError(t, syscall.Kill(c.Pid(), syscall.SIGHUP))
 	require.Eventually(t, func() bool { return refused(c.ping(background)) }, patience, readyPoll)
 	stop(t, c)

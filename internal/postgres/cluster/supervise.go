@@ -75,7 +75,8 @@ func (c *Cluster) supervise(failed chan<- error) {
 		if time.Since(begun) > restartMax {
 			delay = restartMin
 		}
-		c.options.Log.Warn("the local Postgres has ended and is started again", "error", err, "in", delay, "its_log", c.logPath())
+		c.options.Log.Warn("the local Postgres has ended and is started again",
+			"error", err, "in", delay, "its_log", c.logPath())
 		select {
 		case <-time.After(delay):
 		case <-c.stop:

@@ -28,7 +28,8 @@ func asUser(data, bin string) (*syscall.SysProcAttr, error) {
 		return other, nil
 	}
 	if err := probe(bin, namespace); err != nil {
-		return nil, fmt.Errorf("cluster: Postgres does not run as root, and here it can run neither as user %d (%w) nor in a user namespace (%w): "+
+		return nil, fmt.Errorf("cluster: Postgres does not run as root, and here it can run neither as user %d (%w) nor in "+
+			"a user namespace (%w): "+
 			"start as another user, or name a database with --database-url", uid, otherErr, err)
 	}
 	return namespace, nil
@@ -92,7 +93,8 @@ func unprivileged(data string) (uid, gid int, err error) {
 			return uid, gid, nil
 		}
 	}
-	return 0, 0, errors.New("cluster: Postgres does not run as root, and the system has none of the users outcry, postgres, nobody, daemon: " +
+	return 0, 0, errors.New("cluster: Postgres does not run as root, and the system has none of the users outcry, " +
+		"postgres, nobody, daemon: " +
 		"start as another user, or name a database with --database-url")
 }
 

@@ -33,7 +33,8 @@ func ways(t *testing.T) map[string]*syscall.SysProcAttr {
 	}
 	uid, gid, err := unprivileged("")
 	require.NoError(t, err)
-	all := map[string]*syscall.SysProcAttr{"as another user": asOther(uid, gid), "in a user namespace": inNamespace(uid, gid)}
+	all := map[string]*syscall.SysProcAttr{"as another user": asOther(uid, gid),
+		"in a user namespace": inNamespace(uid, gid)}
 	for name, attr := range all {
 		if err := probe(bin(t), attr); err != nil {
 			t.Logf("not possible here: %s: %v", name, err)

@@ -12,7 +12,8 @@ import (
 // root, because Postgres refuses to run as root.
 func asUser(_, _ string) (*syscall.SysProcAttr, error) {
 	if os.Geteuid() == 0 {
-		return nil, errors.New("cluster: Postgres does not run as root: start as another user, or name a database with --database-url")
+		return nil, errors.New("cluster: Postgres does not run as root: start as another user, or name a database with " +
+			"--database-url")
 	}
 	return &syscall.SysProcAttr{}, nil
 }

@@ -46,7 +46,7 @@ var imports = map[string][]string{
 	"internal/memory":              nil,
 	"clients/go/client":            {"internal/wire"},
 	"internal/demo":                {"clients/go/client", "internal/exchange", "internal/wire"},
-	"internal/postgres":            {"internal/exchange", "internal/journal", "migrations"},
+	"internal/postgres":            {"internal/durable", "internal/exchange", "internal/journal", "migrations"},
 	"internal/postgres/cluster":    nil,
 	"internal/testing/pgtest":      {"internal/postgres/cluster"},
 	"internal/backup":              {"internal/durable", "internal/exchange", "internal/journal", "internal/postgres", "internal/postgres/cluster"},

@@ -1,0 +1,192 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/testing/pgtest"
+)
+
+// TestTheBoundsOfTriesAndWaitsStand: whoever changes one has thought of all that waits so
+// long with it.
+func TestTheBoundsOfTriesAndWaitsStand(t *testing.T) {
+	for want, bound := range map[string]time.Duration{
+		"batch 1m0s": batchTimeMax, "record 1h0m0s": recordTimeMax, "said again 1m0s": stillAfter,
+		"connect 10s": connectTimeout, "all of a connect 30s": reconnectMax, "the server's lock 5s": lockWait,
+		"tables' locks 10s": tableLockWait, "in a transaction 1m0s": idleTransactionMax, "history 5s": historyTimeout,
+	} {
+		require.Regexp(t, " "+bound.String()+"$", want)
+	}
+	config, err := pgx.ParseConfig("postgres://nowhere/")
+	require.NoError(t, err)
+	setUp(config, "test", nil)
+	require.Equal(t, connectTimeout, config.ConnectTimeout)
+}
+
+// TestPausesGrowUpToABound and end with the context.
+func TestPausesGrowUpToABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		delay := retryMin
+		for _, want := range []time.Duration{50, 100, 200, 400, 800, 1600, 2000, 2000} {
+			begun := time.Now()
+			require.NoError(t, pause(t.Context(), &delay))
+			require.Equal(t, want*time.Millisecond, time.Since(begun))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, pause(ctx, &delay), context.Canceled)
+	})
+}
+
+// TestWhatIsSaidOfPostgres: that it cannot be written at once, then now and then, and that
+// it can again; of a locked table not that it is away.
+func TestWhatIsSaidOfPostgres(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(24 * time.Hour) // the fake clock begins at a fixed moment
+		var log lockedLines
+		retries := 0
+		p := &Projector{batch: newBatch(), timeMax: time.Minute, limit: time.Hour,
+			options: ProjectorOptions{Log: slog.New(slog.NewTextHandler(&log, nil)), OnRetry: func() { retries++ }}}
+		said := func() [2]int { return [2]int{log.count("cannot be written"), log.count("can be written again")} }
+		p.worked()
+		require.Equal(t, [2]int{0, 0}, said(), "it never failed")
+		require.Equal(t, p.timeMax, p.limit)
+
+		p.failed(&pgconn.PgError{Code: lockNotAvailable})
+		require.False(t, p.Down())
+		require.Equal(t, [2]int{1, 0}, said())
+		p.failed(errors.New("away"))
+		require.True(t, p.Down())
+		require.Equal(t, [2]int{1, 0}, said(), "just now")
+		time.Sleep(stillAfter - time.Second)
+		p.failed(errors.New("away"))
+		require.Equal(t, [2]int{1, 0}, said())
+		time.Sleep(time.Second)
+		p.failed(errors.New("away"))
+		require.Equal(t, [2]int{2, 0}, said())
+		require.Equal(t, 4, retries)
+
+		p.worked()
+		require.False(t, p.Down())
+		require.Equal(t, [2]int{2, 1}, said())
+		p.worked()
+		require.Equal(t, [2]int{2, 1}, said())
+		p.failed(errors.New("away"))
+		require.Equal(t, [2]int{3, 1}, said(), "at once: it has worked between")
+	})
+}
+
+// TestATryThatFailedIsRepeatedAfterAPause, unless a smaller batch may help. Counts in a
+// sequence outlive the transactions that fail.
+func TestATryThatFailedIsRepeatedAfterAPause(t *testing.T) {
+	for code, paused := range map[string]bool{"P0001": true, "57014": false} {
+		t.Run(code, func(t *testing.T) {
+			database := pgtest.NewDatabase(t)
+			s := mustOpen(t, database)
+			mustExec(t, mustConnect(t, database, "admin"), `CREATE SEQUENCE tries`)
+			onOrders(t, database, `IF nextval('tries') <= 3 THEN RAISE 'no' USING ERRCODE = '`+code+`'; END IF;`)
+			p := mustProjector(t, s, 100)
+			pauses, retries := 0, 0
+			p.options.OnRetry = func() { retries++ }
+			p.pause = func(context.Context, *time.Duration) error { pauses++; return nil }
+			require.NoError(t, p.fill(background))
+			_, err := p.write(background)
+			require.NoError(t, err)
+			require.Positive(t, retries)
+			if paused {
+				require.Equal(t, retries, pauses)
+			} else {
+				require.Zero(t, pauses)
+			}
+		})
+	}
+}
+
+// mustProjector is a projector that does not run, of a journal with records.
+func mustProjector(t *testing.T, s *Store, records int) *Projector {
+	t.Helper()
+	j, err := journal.Open(t.TempDir(), journal.Options{SegmentBytes: 16 << 10})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, j.Close()) })
+	appendRecords(t, j, records)
+	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { p.reader.Close() })
+	return p
+}
+
+// appendRecords appends a random history to a journal, durably.
+func appendRecords(t *testing.T, j *journal.Journal, records int) {
+	t.Helper()
+	h := newHistory(uint64(records))
+	for range records {
+		e := h.next()
+		_, err := j.Append(exchange.AppendEvent(nil, &e))
+		require.NoError(t, err)
+	}
+	require.NoError(t, j.Wait(background, j.Appended()))
+}
+
+// TestASmallerBatchBeginsWhereTheLargerDid, and keeps no more of the journal than that.
+func TestASmallerBatchBeginsWhereTheLargerDid(t *testing.T) {
+	const records = 2000 // several segments
+	p := mustProjector(t, nil, records)
+	require.NoError(t, p.fill(background))
+	require.Equal(t, records, p.batch.records())
+	first := p.reader
+	p.size = records
+	require.NoError(t, p.refill(background))
+	require.Same(t, first, p.reader, "it is not larger")
+	p.size = 7
+	require.NoError(t, p.refill(background))
+	require.Equal(t, [2]uint64{1, 7}, [2]uint64{p.batch.first, p.batch.last})
+	require.NotSame(t, first, p.reader)
+	p.applied.Store(7)
+	p.size = records
+	require.NoError(t, p.fill(background))
+	require.Equal(t, [2]uint64{8, records}, [2]uint64{p.batch.first, p.batch.last}, "the new reader goes on")
+
+	appendRecords(t, p.options.Journal, records) // and the old one keeps none of them
+	p.applied.Store(records)
+	require.NoError(t, p.fill(background))
+	last := p.batch.last
+	require.EqualValues(t, 2*records, last)
+	require.NoError(t, p.options.Journal.RemoveBefore(last+1))
+	require.Greater(t, p.options.Journal.First(), uint64(records+1))
+}
+
+// TestWhereTheTablesStandAfterALostConnectionDecides whether the batch is committed, has to
+// be written again, or is no longer one for these tables.
+func TestWhereTheTablesStandAfterALostConnectionDecides(t *testing.T) {
+	database := pgtest.NewDatabase(t)
+	s := mustOpen(t, database)
+	for applied, want := range map[int]struct {
+		done bool
+		err  string
+	}{4: {}, 9: {done: true}, 6: {err: "it stands at record 6, expected 4"}, 3: {err: "it stands at record 3, expected " +
+		"4"}} {
+		_, err := s.conn.Exec(background, `UPDATE exchange_state SET applied_seq = $1`, applied)
+		require.NoError(t, err)
+		p := &Projector{batch: &batch{first: 5, last: 9}, options: ProjectorOptions{Store: s,
+			Log: slog.New(slog.DiscardHandler)}}
+		delay := retryMin
+		done, err := p.reconnect(background, &delay)
+		require.Equal(t, want.done, done, applied)
+		if want.err == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, want.err)
+		require.True(t, Unusable(err))
+	}
+}
