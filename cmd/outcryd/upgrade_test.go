@@ -100,10 +100,12 @@ func (g golden) holds(t *testing.T, database string) {
 	var now strings.Builder
 	for _, of := range []struct{ table, columns, condition string }{ // as make.sh
 		{"accounts", "id, opened, balance, held", ""}, {"positions", "*", ""}, {"orders", "*", ""}, {"executions", "*", ""},
-		{"refs", "account, ref, seq, order_id", ""}, {"symbols", "sym, halted_at, halt_reason", "WHERE halted_at IS NOT NULL"},
+		{"refs", "account, ref, seq, order_id", ""},
+		{"symbols", "sym, halted_at, halt_reason", "WHERE halted_at IS NOT NULL"},
 		{"halt_log", "seq, sym, halted, reason, time", ""},
 	} {
-		for _, row := range query(t, text(t, database), "SELECT "+of.columns+" FROM "+of.table+" "+of.condition+" ORDER BY 1, 2, 3") {
+		for _, row := range query(t, text(t, database),
+			"SELECT "+of.columns+" FROM "+of.table+" "+of.condition+" ORDER BY 1, 2, 3") {
 			now.WriteString(of.table + "|" + strings.Join(row, "|") + "\n")
 		}
 	}
@@ -112,7 +114,7 @@ func (g golden) holds(t *testing.T, database string) {
 }
 
 // digest is the one that the older program logged. Those of version 1 logged none: they
-// hold what version 3 holds, but for times.
+// hold what version 3 holds, except times.
 func (g golden) digest(t *testing.T) string {
 	t.Helper()
 	if strings.HasPrefix(filepath.Base(g.folder), "schema-1") {
@@ -146,7 +148,8 @@ func TestEveryReleasedVersionIsUpgraded(t *testing.T) {
 			p = start(t, "--data="+data, "--database-url="+database)
 			require.NotContains(t, p.log.String(), "bringing the database's schema up to date")
 			require.Contains(t, p.log.String(), `"digest":"`+g.digest(t)+`"`)
-			require.Regexp(t, `<opened [^>]*id="\d+"`, dial(t, p.xml).must(t, `<transactions id="2"><order sym="SPY" amount="1" limit="0.01"/></transactions>`))
+			require.Regexp(t, `<opened [^>]*id="\d+"`,
+				dial(t, p.xml).must(t, `<transactions id="2"><order sym="SPY" amount="1" limit="0.01"/></transactions>`))
 			p.kill()
 			start(t, "--data="+data, "--database-url="+database).stop(t)
 
@@ -180,7 +183,8 @@ func TestANewerJournalIsRefusedBeforeAnythingChanges(t *testing.T) {
 		setVersion(t, newer, journal.Version+1)
 		before, exported := dirBytes(t, data), query(t, text(t, database), "SELECT * FROM exchange_state")
 		log := launch(t, "--data="+data, "--database-url="+database).fails(t)
-		require.Contains(t, log, fmt.Sprintf("%s has version %d and this program reads up to version %d", filepath.Base(newer), journal.Version+1, journal.Version))
+		require.Contains(t, log, fmt.Sprintf("%s has version %d and this program reads up to version %d",
+			filepath.Base(newer), journal.Version+1, journal.Version))
 		require.Equal(t, "1", versionOf(t, database))
 		require.Equal(t, exported, query(t, text(t, database), "SELECT * FROM exchange_state"), "not even the epoch")
 		require.Equal(t, before, dirBytes(t, data))
@@ -208,7 +212,8 @@ func TestANewerSchemaIsRefusedAndNothingChanges(t *testing.T) {
 	query(t, database, "UPDATE outcry_schema_version SET version = version + 50")
 	before, exported := dirBytes(t, data), query(t, text(t, database), "SELECT * FROM exchange_state")
 	log := launch(t, "--data="+data, "--database-url="+database).fails(t)
-	require.Contains(t, log, fmt.Sprintf("its schema has version 53, this program knows up to %d: a newer outcryd has upgraded it", postgres.SchemaVersion()))
+	require.Contains(t, log, fmt.Sprintf("its schema has version 53, this program knows up to %d: a newer outcryd has "+
+		"upgraded it", postgres.SchemaVersion()))
 	require.Equal(t, exported, query(t, text(t, database), "SELECT * FROM exchange_state"))
 	require.Equal(t, before, dirBytes(t, data))
 }
@@ -227,7 +232,8 @@ func TestAKillInTheMiddleOfAMigrationLeavesAVersionWhole(t *testing.T) {
 	_, err = tx.Exec(background, "LOCK TABLE execution_log IN ACCESS EXCLUSIVE MODE")
 	require.NoError(t, err)
 	p := launch(t, "--data="+data, "--database-url="+database)
-	waiting := `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ~ 'CREATE TABLE market'`
+	waiting := `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' ` +
+		`AND query ~ 'CREATE TABLE market'`
 	isWaiting := func(n string) func() bool {
 		return func() bool { return query(t, text(t, database), waiting)[0][0] == n }
 	}
@@ -264,7 +270,7 @@ func TestOfServersThatStartAtOnceOneMigrates(t *testing.T) {
 	require.Equal(t, fmt.Sprint(postgres.SchemaVersion()), versionOf(t, database))
 }
 
-// TestKindsOfRecordsBelongToTheJournalsVersion fails for whoever adds a kind of record
+// TestKindsOfRecordsBelongToTheJournalsVersion fails for anyone who adds a kind of record
 // that programs of this version of the journal cannot read: journal.Version has to rise.
 func TestKindsOfRecordsBelongToTheJournalsVersion(t *testing.T) {
 	require.EqualValues(t, 3, journal.Version, "say here which kinds it has")
