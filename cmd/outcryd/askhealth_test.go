@@ -48,7 +48,8 @@ func TestHealthIsBadWhereNobodyAnswers(t *testing.T) {
 	require.NoError(t, err)
 	nobody := l.Addr().String()
 	require.NoError(t, l.Close())
-	for address, reason := range map[string]string{nobody: "connection refused", "": "--http is empty", "8080": "missing port"} {
+	for address, reason := range map[string]string{nobody: "connection refused", "": "--http is empty",
+		"8080": "missing port"} {
 		exit, _, stderr := runHealth(address)
 		require.Equal(t, exitError, exit)
 		require.Contains(t, stderr, reason)

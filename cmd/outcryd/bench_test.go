@@ -27,7 +27,8 @@ func BenchmarkOneOrderEndToEnd(b *testing.B) {
 			}
 			var frames []byte
 			for range depth {
-				frames = wire.AppendFrame(frames, []byte(`<transactions id="1"><order sym="S" amount="0.00000001" limit="1"`+ref+`/></transactions>`))
+				frames = wire.AppendFrame(frames,
+					[]byte(`<transactions id="1"><order sym="S" amount="0.00000001" limit="1"`+ref+`/></transactions>`))
 			}
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {

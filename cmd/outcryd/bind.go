@@ -8,7 +8,7 @@ import (
 )
 
 // bindBoth takes the addresses of the XML port and of the HTTP side, and returns the
-// second, nil where there is none. After an error neither is taken.
+// second, nil if there is none. After an error neither is taken.
 func (s *server) bindBoth() (http *listen.Bound, err error) {
 	if s.xmlAddr, err = listen.Bind("listen", s.config.Listen); err != nil {
 		return nil, err

@@ -19,7 +19,8 @@ func TestOneAddressForBothPortsIsFoundBeforeADatabaseIsMade(t *testing.T) {
 	_, port, err := net.SplitHostPort(free.Addr().String())
 	require.NoError(t, err)
 	require.NoError(t, free.Close())
-	for _, both := range [][2]string{{"127.0.0.1:", "127.0.0.1:"}, {"127.0.0.1:", "localhost:"}, {"127.0.0.1:", ":"}, {"0.0.0.0:", "[::1]:"}} {
+	for _, both := range [][2]string{{"127.0.0.1:", "127.0.0.1:"}, {"127.0.0.1:", "localhost:"}, {"127.0.0.1:", ":"},
+		{"0.0.0.0:", "[::1]:"}} {
 		s := &server{config: &settings.Config{Open: true, Listen: both[0] + port, HTTP: both[1] + port}}
 		_, err := s.bindBoth()
 		require.ErrorContains(t, err, "give another address with --http", both)

@@ -35,7 +35,8 @@ import (
 )
 
 // screenshots names a directory for the pictures of TestThePageIsPictured.
-var screenshots = flag.String("screenshots", "", "directory that pictures of the market page are written to, after it has been shown for a while")
+var screenshots = flag.String("screenshots", "",
+	"directory that pictures of the market page are written to, after it has been shown for a while")
 
 // tab is the market page in a headless Chromium. What the browser complains about is
 // kept.
@@ -176,7 +177,8 @@ func bots(t *testing.T, addr string, leave bool, symbols ...string) (stop func()
 	ctx, cancel := context.WithCancel(background)
 	done := make(chan error, 1)
 	go func() {
-		_, err := demo.Run(ctx, demo.Options{Addr: addr, Timeout: patience, Symbols: symbols, Seed: 3, Rate: 200, Makers: 2, Takers: 2, Noise: 2,
+		_, err := demo.Run(ctx, demo.Options{Addr: addr, Timeout: patience, Symbols: symbols, Seed: 3, Rate: 200, Makers: 2,
+			Takers: 2, Noise: 2,
 			AccountPrefix: "000", LeaveOrders: leave, Report: io.Discard, ReportEvery: time.Hour})
 		done <- err
 	}()
@@ -198,9 +200,12 @@ func TestThePageShowsALivingMarket(t *testing.T) {
 	require.Contains(t, value[string](p, `location.hash`), "#", "a symbol is chosen")
 	before := p.text("trade-count")
 	p.until(fmt.Sprintf(`document.getElementById("trade-count").textContent !== %q`, before))
-	p.until(`document.querySelectorAll("#bids th:not(:empty)").length > 5 && document.querySelectorAll("#asks th:not(:empty)").length > 5`)
-	p.until(`document.getElementById("orders-rate").textContent !== "–" && document.getElementById("p99").textContent.endsWith("s")`)
-	p.until(`document.querySelectorAll("canvas").length === 2 && document.getElementById("price-chart").ariaLabel.includes("low")`)
+	p.until(`document.querySelectorAll("#bids th:not(:empty)").length > 5 && ` +
+		`document.querySelectorAll("#asks th:not(:empty)").length > 5`)
+	p.until(`document.getElementById("orders-rate").textContent !== "–" && ` +
+		`document.getElementById("p99").textContent.endsWith("s")`)
+	p.until(`document.querySelectorAll("canvas").length === 2 && ` +
+		`document.getElementById("price-chart").ariaLabel.includes("low")`)
 	require.Equal(t, "Live", p.text("state"))
 
 	// The market stands still, so that what is shown can be compared.
@@ -212,7 +217,8 @@ func TestThePageShowsALivingMarket(t *testing.T) {
 	}
 	fetch(t, server.http, "/api/v1/trades/"+sym+"?limit=1", &tape)
 	want := tape.Trades[0].Price + " " + tape.Trades[0].Shares
-	p.until(fmt.Sprintf(`[...document.querySelector("#tape tr").cells].slice(1, 3).map((c) => c.textContent.replaceAll(",", "")).join(" ") === %q`, want))
+	p.until(fmt.Sprintf(`[...document.querySelector("#tape tr").cells].slice(1, 3).map((c) => `+
+		`c.textContent.replaceAll(",", "")).join(" ") === %q`, want))
 	p.quiet()
 }
 
@@ -220,7 +226,8 @@ func TestThePageShowsWhatQueriesTell(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	c := dial(t, server.xml)
-	c.must(t, `<create><account id="1" balance="1000000"/><symbol sym="ABC"><account id="1">1000</account></symbol></create>`)
+	c.must(t, `<create><account id="1" balance="1000000"/><symbol sym="ABC"><account id="1">1000</account></symbol>`+
+		`</create>`)
 	limits := []string{"12.5", "12.5", "12.25", "11", "13", "13.125", "13.125", "20"}
 	amounts := []string{"10", "2.5", "40", "7", "-30", "-5", "-0.5", "-100"}
 	orders := wire.NewTransactions("1")
@@ -241,7 +248,8 @@ func TestThePageShowsWhatQueriesTell(t *testing.T) {
 	for i := range limits {
 		open[limits[i]] += status[i].Open + " "
 	}
-	require.Equal(t, map[string]string{"12.5": "10 2.5 ", "12.25": "40 ", "11": "7 ", "13": "18 ", "13.125": "5 0.5 ", "20": "100 "}, open)
+	require.Equal(t, map[string]string{"12.5": "10 2.5 ", "12.25": "40 ", "11": "7 ", "13": "18 ", "13.125": "5 0.5 ",
+		"20": "100 "}, open)
 
 	p := browse(t, "http://"+server.http+"/#ABC")
 	p.until(`document.querySelector("#asks th:not(:empty)") !== null`)
@@ -259,7 +267,8 @@ func TestThePageShowsWhatQueriesTell(t *testing.T) {
 func TestThePageComesBackAfterACrash(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
-	dial(t, server.xml).must(t, `<create><account id="1" balance="1000000"/><symbol sym="ABC"><account id="1">1000</account></symbol></create>`)
+	dial(t, server.xml).must(t,
+		`<create><account id="1" balance="1000000"/><symbol sym="ABC"><account id="1">1000</account></symbol></create>`)
 	order := func(amount, limit string) {
 		dial(t, server.xml).must(t, string(wire.NewTransactions("1").Order("ABC", amount, limit).Append(nil)))
 	}
@@ -268,12 +277,14 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	order("3", "6")
 	p := browse(t, "http://"+server.http)
 	p.until(`document.querySelectorAll("#tape tr").length === 1`)
-	require.Equal(t, levels{Bids: [][2]string{{"5", "10"}}, Asks: [][2]string{{"6", "5"}}}, p.equalsBook(server.http, "ABC"))
+	require.Equal(t, levels{Bids: [][2]string{{"5", "10"}}, Asks: [][2]string{{"6", "5"}}},
+		p.equalsBook(server.http, "ABC"))
 
 	// What a listener would hear, and how often the page tries again.
 	p.do(chromedp.Evaluate[chromedp.Void](`(() => {
 		window.heard = [];
-		new MutationObserver(() => heard.push(document.getElementById("banner").textContent)).observe(document.getElementById("banner"), { childList: true });
+		new MutationObserver(() => heard.push(document.getElementById("banner").textContent))
+			.observe(document.getElementById("banner"), { childList: true });
 		// The page draws once a frame: it asks why only when it has drawn that it is lost.
 		const ask = window.fetch;
 		window.fetch = async (...what) => {
@@ -288,7 +299,8 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	p.until(`document.body.classList.contains("stale") && !document.getElementById("banner").hidden`)
 	require.Equal(t, "Disconnected", p.text("state"))
 	require.Contains(t, p.text("banner"), "trying again")
-	require.Equal(t, "0.7", value[string](p, `getComputedStyle(document.querySelector(".book")).opacity`), "what is old looks old")
+	require.Equal(t, "0.7", value[string](p, `getComputedStyle(document.querySelector(".book")).opacity`),
+		"what is old looks old")
 	p.until(`document.title === "Disconnected · Outcry"`)
 	p.until(`tries >= 3 && heard.length >= 2`)
 	require.Contains(t, p.text("banner"), "The exchange cannot be reached")
@@ -299,7 +311,8 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	order("20", "5.5")
 	p.until(`!document.body.classList.contains("stale") && document.getElementById("banner").hidden`)
 	p.until(`document.querySelectorAll("#tape tr").length === 2`)
-	require.Equal(t, levels{Bids: [][2]string{{"5.5", "20"}, {"5", "6"}}, Asks: [][2]string{{"6", "5"}}}, p.equalsBook(server.http, "ABC"))
+	require.Equal(t, levels{Bids: [][2]string{{"5.5", "20"}, {"5", "6"}}, Asks: [][2]string{{"6", "5"}}},
+		p.equalsBook(server.http, "ABC"))
 	require.Equal(t, "Live", p.text("state"))
 	p.until(`document.title === "ABC 5 · Outcry"`)
 	p.until(`document.getElementById("announce").textContent.startsWith("Connected again. ABC: last ")`)
@@ -310,12 +323,15 @@ func TestThePageHasNoOldPriceInItsTitle(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	c := dial(t, server.xml)
-	c.must(t, `<create><account id="1" balance="1000000"/><symbol sym="ABC"><account id="1">1000</account></symbol></create>`)
-	c.must(t, `<transactions id="1"><order sym="ABC" amount="9" limit="5"/><order sym="ABC" amount="-1" limit="5"/></transactions>`)
+	c.must(t, `<create><account id="1" balance="1000000"/><symbol sym="ABC"><account id="1">1000</account></symbol>`+
+		`</create>`)
+	c.must(t, `<transactions id="1"><order sym="ABC" amount="9" limit="5"/><order sym="ABC" amount="-1" limit="5"/>`+
+		`</transactions>`)
 	p := browse(t, "http://"+server.http+"/#%") // as a link that was cut off, which names no symbol
 	p.until(`document.title === "ABC 5 · Outcry"`)
 	hide := func(hidden bool) {
-		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`Object.defineProperty(document, "hidden", { value: %t, configurable: true });
+		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`
+			Object.defineProperty(document, "hidden", { value: %t, configurable: true });
 			document.dispatchEvent(new Event("visibilitychange"))`, hidden)))
 	}
 	hide(true)
@@ -349,11 +365,14 @@ func TestThePageHasMoreSymbolsThanOneEvent(t *testing.T) {
 		}
 		c.must(t, "<create>"+create.String()+"</create>")
 	}
-	c.must(t, `<create><account id="1" balance="1000000"/><symbol sym="ZLAST"><account id="1">1000</account></symbol></create>`)
-	c.must(t, `<transactions id="1"><order sym="ZLAST" amount="9" limit="5"/><order sym="ZLAST" amount="-1" limit="5"/></transactions>`)
+	c.must(t, `<create><account id="1" balance="1000000"/><symbol sym="ZLAST"><account id="1">1000</account></symbol>`+
+		`</create>`)
+	c.must(t, `<transactions id="1"><order sym="ZLAST" amount="9" limit="5"/><order sym="ZLAST" amount="-1" limit="5"/>`+
+		`</transactions>`)
 
 	p := browse(t, "http://"+server.http)
-	there := `document.getElementById("sym").textContent === "ZLAST" && document.getElementById("empty").hidden && document.querySelectorAll("#tape tr").length === 1`
+	there := `document.getElementById("sym").textContent === "ZLAST" && document.getElementById("empty").hidden && ` +
+		`document.querySelectorAll("#tape tr").length === 1`
 	p.until(there) // it is traded most
 	p.equalsBook(server.http, "ZLAST")
 	p.do(chromedp.Reload()) // and now it is the symbol that the address names
@@ -363,7 +382,8 @@ func TestThePageHasMoreSymbolsThanOneEvent(t *testing.T) {
 	p.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("symbols").scrollTop = 1000`))
 	c.must(t, `<create><symbol sym="A0000NEW"/></create>`)
 	p.until(`document.getElementById("symbol-A0000NEW") !== null`)
-	require.Equal(t, 1000, value[int](p, `document.getElementById("symbols").scrollTop`), "whoever reads the list goes on where he was")
+	require.Equal(t, 1000, value[int](p, `document.getElementById("symbols").scrollTop`),
+		"whoever reads the list goes on where he was")
 	p.do(chromedp.Focus(chromedp.CSS("#search")), chromedp.KeyEvent("zlast"))
 	p.until(`document.querySelectorAll("#symbols li").length === 1`)
 	p.quiet()
@@ -374,7 +394,8 @@ func TestThePageNoticesThatNothingComes(t *testing.T) {
 	server := start(t, flags...)
 	dial(t, server.xml).must(t, `<create><symbol sym="ABC"/></create>`)
 	p := browse(t, "http://"+server.http)
-	p.until(`document.getElementById("state").textContent === "Live" && document.getElementById("sym").textContent === "ABC"`)
+	p.until(`document.getElementById("state").textContent === "Live" && ` +
+		`document.getElementById("sym").textContent === "ABC"`)
 	require.NoError(t, server.cmd.Process.Signal(syscall.SIGSTOP)) // its connections stay
 	p.until(`document.body.classList.contains("stale")`)
 	require.NoError(t, server.cmd.Process.Signal(syscall.SIGCONT))
@@ -385,7 +406,8 @@ func TestThePageIsUsedWithTheKeyboard(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	c := dial(t, server.xml)
-	c.must(t, `<create><account id="1" balance="1000000"/><symbol sym="AAA"/><symbol sym="BBB"/><symbol sym="CCC"/></create>`)
+	c.must(t, `<create><account id="1" balance="1000000"/><symbol sym="AAA"/><symbol sym="BBB"/><symbol sym="CCC"/>`+
+		`</create>`)
 	for i, sym := range []string{"AAA", "BBB", "CCC"} {
 		c.must(t, fmt.Sprintf(`<transactions id="1"><order sym="%s" amount="%d" limit="5"/></transactions>`, sym, i+1))
 	}
@@ -402,7 +424,8 @@ func TestThePageIsUsedWithTheKeyboard(t *testing.T) {
 	bid("2")
 	p.do(chromedp.KeyEvent(kb.End))
 	bid("3")
-	require.Equal(t, "symbol-CCC", value[string](p, `document.getElementById("symbols").getAttribute("aria-activedescendant")`))
+	require.Equal(t, "symbol-CCC",
+		value[string](p, `document.getElementById("symbols").getAttribute("aria-activedescendant")`))
 	p.until(`document.getElementById("announce").textContent === "CCC: no trade yet, bid 5, no ask."`)
 	// As a keyboard sends it. KeyEvent would insert the character whatever the page says.
 	call(p, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: "keyDown", Key: "/", Text: "/"})
@@ -412,7 +435,8 @@ func TestThePageIsUsedWithTheKeyboard(t *testing.T) {
 	p.do(chromedp.KeyEvent(kb.Enter))
 	bid("2")
 	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#NONE"`))
-	p.until(`document.getElementById("empty").textContent.includes("There is no symbol NONE") && !document.getElementById("empty").hidden`)
+	p.until(`document.getElementById("empty").textContent.includes("There is no symbol NONE") && ` +
+		`!document.getElementById("empty").hidden`)
 	c.must(t, `<create><symbol sym="NONE"/></create>`)
 	p.until(`document.getElementById("empty").hidden && document.getElementById("sym").textContent === "NONE"`)
 }
@@ -421,7 +445,8 @@ func TestThePageOfAnEmptyExchangeTellsWhatToDo(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	p := browse(t, "http://"+server.http)
-	p.until(`!document.getElementById("empty").hidden && document.getElementById("empty").innerText.includes("outcry demo")`)
+	p.until(`!document.getElementById("empty").hidden && ` +
+		`document.getElementById("empty").innerText.includes("outcry demo")`)
 	require.True(t, value[bool](p, `document.getElementById("view").hidden`))
 	p.quiet()
 	dial(t, server.xml).must(t, `<create><symbol sym="NEW"/></create>`)
@@ -453,8 +478,10 @@ func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
 	// A symbol whose every number is as long as numbers get.
 	long := strings.Repeat("W", exchange.SymbolCharsMax)
 	c := dial(t, server.xml)
-	c.must(t, `<create><account id="1" balance="999999999999999999"/><symbol sym="`+long+`"><account id="1">999999999999999999</account></symbol></create>`)
-	c.must(t, string(wire.NewTransactions("1").Order(long, "-10000.12345678", "89999999999.12345678").Order(long, "10000000", "88888888888.12345678").
+	c.must(t, `<create><account id="1" balance="999999999999999999"/><symbol sym="`+long+`">`+
+		`<account id="1">999999999999999999</account></symbol></create>`)
+	c.must(t, string(wire.NewTransactions("1").Order(long, "-10000.12345678", "89999999999.12345678").
+		Order(long, "10000000", "88888888888.12345678").
 		Order(long, "0.00000001", "89999999999.12345678").Append(nil)))
 	p.until(`document.getElementById("symbol-` + long + `") !== null`) // before, the exchange says that there is none
 	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#` + long + `"`))
@@ -469,8 +496,10 @@ func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
 // named are the roles that must have a name, and those of them that the page has to
 // have.
 var (
-	named = []string{"button", "link", "searchbox", "textbox", "listbox", "option", "table", "region", "navigation", "main", "image", "figure", "heading", "columnheader", "rowheader"}
-	had   = []string{"button", "link", "searchbox", "listbox", "option", "table", "navigation", "main", "image", "figure", "heading", "columnheader", "rowheader", "banner", "contentinfo", "status"}
+	named = []string{"button", "link", "searchbox", "textbox", "listbox", "option", "table", "region", "navigation",
+		"main", "image", "figure", "heading", "columnheader", "rowheader"}
+	had = []string{"button", "link", "searchbox", "listbox", "option", "table", "navigation", "main", "image", "figure",
+		"heading", "columnheader", "rowheader", "banner", "contentinfo", "status"}
 )
 
 func TestThePageHasANameForEverything(t *testing.T) {
@@ -478,7 +507,8 @@ func TestThePageHasANameForEverything(t *testing.T) {
 	server := start(t, flags...)
 	bots(t, server.xml, false, "SPY", "QQQ")
 	p := browse(t, "http://"+server.http+"/#SPY")
-	p.until(`document.querySelectorAll("#tape tr").length > 5 && document.querySelectorAll("#bids th:not(:empty)").length > 2`)
+	p.until(`document.querySelectorAll("#tape tr").length > 5 && ` +
+		`document.querySelectorAll("#bids th:not(:empty)").length > 2`)
 	roles := map[string]bool{}
 	for _, node := range call(p, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
 		if node.Ignored || node.Role == nil {
@@ -513,16 +543,21 @@ func TestThePageIsPictured(t *testing.T) {
 	server := start(t, flags...)
 	bots(t, server.xml, false, "SPY", "QQQ", "IWM", "DIA", "GLD", "TLT", "XLF", "EEM")
 	p := browse(t, "http://"+server.http+"/#SPY")
-	p.until(fmt.Sprintf(`document.getElementById("price-chart").ariaLabel.includes("low") && Number(document.getElementById("trade-count").textContent) > %d`, trades))
+	p.until(fmt.Sprintf(`document.getElementById("price-chart").ariaLabel.includes("low") && `+
+		`Number(document.getElementById("trade-count").textContent) > %d`, trades))
 	for _, picture := range []struct {
 		name          string
 		width, height int64
 		scheme        string
-	}{{"market-light", 1440, 900, "light"}, {"market-dark", 1440, 900, "dark"}, {"market-tablet", 900, 1200, "light"}, {"market-phone", 360, 1340, "dark"}} {
+	}{
+		{"market-light", 1440, 900, "light"}, {"market-dark", 1440, 900, "dark"},
+		{"market-tablet", 900, 1200, "light"}, {"market-phone", 360, 1340, "dark"},
+	} {
 		p.prefer(picture.scheme)
 		p.do(chromedp.EmulateViewport(picture.width, picture.height))
 		p.until(fmt.Sprintf(`document.documentElement.dataset.theme === %q`, picture.scheme))
-		p.until(`document.querySelector("#price-chart .uplot").clientWidth <= document.getElementById("price-chart").clientWidth`)
+		p.until(`document.querySelector("#price-chart .uplot").clientWidth <= ` +
+			`document.getElementById("price-chart").clientWidth`)
 		png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 		require.NoError(t, err)
 		require.Greater(t, len(png), 20<<10, "there is something on it")

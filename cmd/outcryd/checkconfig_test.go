@@ -29,13 +29,15 @@ func TestCheckConfigSaysOfCertificatesAndTokensWhatAStartWould(t *testing.T) {
 		flags []string
 		wrong string
 	}{
-		{[]string{"--tls-cert=/nowhere/cert", "--tls-key=" + own.KeyFile}, "--tls-cert: auth: certificate /nowhere/cert with key"},
+		{[]string{"--tls-cert=/nowhere/cert", "--tls-key=" + own.KeyFile},
+			"--tls-cert: auth: certificate /nowhere/cert with key"},
 		{[]string{"--tls-cert=" + own.CertFile, "--tls-key=" + other.KeyFile}, "private key does not match"},
 		{append(pair, "--tls-client-ca="+rubbish), "there is no certificate in " + rubbish},
 		{[]string{"--auth", "--data=" + damaged}, "--auth: auth: " + damaged},
 		{[]string{"--data=" + restoring}, "a restore into " + restoring + " was begun and has not ended"},
 	} {
-		flags := append([]string{"--data=" + t.TempDir(), "--database-url=postgres://127.0.0.1:1/none?sslmode=disable", "--http="}, c.flags...)
+		flags := append([]string{"--data=" + t.TempDir(), "--database-url=postgres://127.0.0.1:1/none?sslmode=disable",
+			"--http="}, c.flags...)
 		status, _, errs := checked(t, flags...)
 		require.Equal(t, exitUsage, status, c.flags)
 		require.Contains(t, errs, "outcryd: ")
@@ -60,7 +62,8 @@ func TestCheckConfigWarnsOfWhatAStartWarnsOf(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = auth.Add(data, scope, time.Time{}, "")
 	require.NoError(t, err)
-	status, _, errs = checked(t, append(flags, "--tls-cert="+good.CertFile, "--tls-key="+good.KeyFile, "--listen=:12345", "--http=0.0.0.0:8080")...)
+	status, _, errs = checked(t,
+		append(flags, "--tls-cert="+good.CertFile, "--tls-key="+good.KeyFile, "--listen=:12345", "--http=0.0.0.0:8080")...)
 	require.Equal(t, exitOK, status, errs)
 	require.NotContains(t, errs, "expired")
 	require.NotContains(t, errs, "no token yet")

@@ -47,7 +47,7 @@ func (m *metrics) watchConservation(c *conservation) {
 			func() float64 { return float64(c.imbalance().Symbols) }))
 }
 
-// dollars returns a float near c, which is 0 only where c is.
+// dollars returns a float near c, which is 0 only if c is.
 func dollars(c exchange.Cash) float64 {
 	f, _ := strconv.ParseFloat(c.String(), 64) // a decimal of at most 39 digits always is a number
 	return f

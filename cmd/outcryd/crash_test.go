@@ -135,9 +135,11 @@ func (k *told) compare(t *testing.T, id string, now wire.Answer, where string) {
 	require.Equal(t, "status", now.Kind, "%s: order %s: %s", where, id, now.Error)
 	require.Equal(t, id, now.ID, where)
 	require.GreaterOrEqual(t, len(now.Executed), len(before.Executed), "%s: order %s", where, id)
-	require.Equal(t, append([]wire.Executed{}, before.Executed...), append([]wire.Executed{}, now.Executed[:len(before.Executed)]...), "%s: order %s", where, id)
+	require.Equal(t, append([]wire.Executed{}, before.Executed...),
+		append([]wire.Executed{}, now.Executed[:len(before.Executed)]...), "%s: order %s", where, id)
 	if canceled, ok := k.canceled[id]; ok {
-		require.Equal(t, canceled, wire.Answer{Kind: "canceled", ID: id, Canceled: now.Canceled, CanceledAt: now.CanceledAt, Executed: now.Executed}, "%s: order %s", where, id)
+		require.Equal(t, canceled, wire.Answer{Kind: "canceled", ID: id, Canceled: now.Canceled, CanceledAt: now.CanceledAt,
+			Executed: now.Executed}, "%s: order %s", where, id)
 		require.Empty(t, now.Open, "%s: order %s", where, id)
 	}
 }

@@ -23,7 +23,8 @@ import (
 
 func TestTheReserveOfDescriptorsHasRoomForEachPart(t *testing.T) {
 	const journalPostgresAndFiles = 64
-	require.GreaterOrEqual(t, operate.DescriptorReserve, journalPostgresAndFiles+admin.OperatorConnectionsMax+session.RefusedMax)
+	require.GreaterOrEqual(t, operate.DescriptorReserve,
+		journalPostgresAndFiles+admin.OperatorConnectionsMax+session.RefusedMax)
 }
 
 // launchWithFiles is launch for a process that may have few files open.
@@ -31,7 +32,8 @@ func launchWithFiles(t *testing.T, files int, flags ...string) *program {
 	t.Helper()
 	p := &program{log: &logBuffer{}}
 	script := fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, files)
-	p.cmd = exec.Command("/bin/sh", append([]string{"-c", script, os.Args[0], "--listen=127.0.0.1:0", "--http=127.0.0.1:0"}, flags...)...)
+	p.cmd = exec.Command("/bin/sh",
+		append([]string{"-c", script, os.Args[0], "--listen=127.0.0.1:0", "--http=127.0.0.1:0"}, flags...)...)
 	p.cmd.Env = append(os.Environ(), runVariable+"=1")
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = p.log

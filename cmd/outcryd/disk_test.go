@@ -46,7 +46,7 @@ func holdDisk(path string) {
 // smallDisk is a file system that a test fills up and frees.
 type smallDisk struct {
 	dir string
-	// real is false where the machine lets nobody mount anything. Instead of being
+	// real is false if the machine lets nobody mount anything. Instead of being
 	// full the directory then has the names taken that new segments would get.
 	real    bool
 	ballast *os.File
@@ -72,7 +72,7 @@ func newSmallDisk(t *testing.T) *smallDisk {
 	return &smallDisk{dir: path}
 }
 
-// mountSmallDisk starts the holder and returns its process id, 0 where it may not mount.
+// mountSmallDisk starts the holder and returns its process id, 0 if it may not mount.
 func mountSmallDisk(t *testing.T, path string, attributes *syscall.SysProcAttr) int {
 	t.Helper()
 	attributes.Pdeathsig = syscall.SIGKILL
@@ -166,7 +166,8 @@ func transactions(children string) string {
 const (
 	anOrder    = `<order sym="S" amount="1" limit="0.01"/>`
 	noRoom     = "the exchange takes nothing new: its disk has no room for the journal; cancel and query still work"
-	reserveOut = "cannot be canceled now: the disk has no room for the journal, and the reserve for cancels is used up; query still works"
+	reserveOut = "cannot be canceled now: the disk has no room for the journal, and the reserve for cancels is used " +
+		"up; query still works"
 )
 
 // onSmallDisk is a server whose data directory is on a small disk, and what its
@@ -279,7 +280,8 @@ func (s *onSmallDisk) compare() {
 func TestADiskThatFillsUpForReal(t *testing.T) {
 	t.Parallel()
 	disk, database := newSmallDisk(t), pgtest.NewDatabase(t)
-	s := &onSmallDisk{t: t, disk: disk, flags: []string{"--data=" + disk.dir, "--database-url=" + database, "--segment=65536"}}
+	s := &onSmallDisk{t: t, disk: disk,
+		flags: []string{"--data=" + disk.dir, "--database-url=" + database, "--segment=65536"}}
 
 	disk.fill(t)
 	require.Contains(t, launch(t, s.flags...).fails(t), "make the first segment in "+disk.dir, "there is no room to begin")
@@ -320,9 +322,10 @@ func TestADiskThatFillsUpForReal(t *testing.T) {
 func (s *onSmallDisk) refusesWhatIsNew() {
 	s.t.Helper()
 	for frame, want := range map[string]string{
-		`<create><account id="3" balance="1"/></create>`:                        `<error id="3">` + noRoom + `</error>`,
-		`<create><symbol sym="NEW"/></create>`:                                  `<error sym="NEW">` + noRoom + `</error>`,
-		`<create><symbol sym="S"><account id="1">1</account></symbol></create>`: `<error sym="S" id="1">` + noRoom + `</error>`,
+		`<create><account id="3" balance="1"/></create>`: `<error id="3">` + noRoom + `</error>`,
+		`<create><symbol sym="NEW"/></create>`:           `<error sym="NEW">` + noRoom + `</error>`,
+		`<create><symbol sym="S"><account id="1">1</account></symbol></create>`: `<error sym="S" id="1">` + noRoom +
+			`</error>`,
 	} {
 		require.Equal(s.t, "<results>"+want+"</results>", s.client.must(s.t, frame))
 	}

@@ -79,7 +79,8 @@ func TestAQueryOfAnOldOrderHoldsBackNoOrderBehindIt(t *testing.T) {
 		return other.must(t, `<transactions id="1"><query id="11"/></transactions>`) == open
 	}, patience, time.Millisecond)
 	require.Equal(t, `<results><opened sym="S" amount="-1" limit="10" id="12"/></results>`,
-		other.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="10"/></transactions>`), "which nobody had when it was asked for")
+		other.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="10"/></transactions>`),
+		"which nobody had when it was asked for")
 	thaw()
 	for _, want := range []string{executed, `<results><error id="1">*</error></results>`,
 		`<results><opened sym="S" amount="-1" limit="9" id="11"/><error id="12">*</error></results>`} {

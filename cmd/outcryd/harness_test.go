@@ -60,14 +60,15 @@ func inProcess(t testing.TB, flags ...string) (s *server, addr string) {
 
 // tryInProcess is inProcess for starts that may fail.
 func tryInProcess(flags ...string) (s *server, addr string, err error) {
-	c, err := settings.Parse(append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--segment=1048576"}, flags...), io.Discard)
+	c, err := settings.Parse(append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--segment=1048576"}, flags...),
+		io.Discard)
 	if err != nil {
 		return nil, "", err
 	}
 	lines, w := io.Pipe()
 	found := make(chan string, 1)
 	go func() { found <- readyLine(lines)["xml"] }()
-	s = &server{config: c, log: slog.New(slog.NewJSONHandler(w, nil)), level: new(slog.LevelVar), metrics: newMetrics(), ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
+	s = newServer(c, slog.New(slog.NewJSONHandler(w, nil)), new(slog.LevelVar))
 	s.setNotReady(errStarting)
 	if err := s.start(background); err != nil {
 		return nil, "", errors.Join(err, s.stop())
@@ -123,7 +124,8 @@ func (b *logBuffer) String() string {
 func launch(t testing.TB, flags ...string) *program {
 	t.Helper()
 	p := &program{log: &logBuffer{}}
-	p.cmd = exec.Command(os.Args[0], append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--segment=1048576"}, flags...)...)
+	p.cmd = exec.Command(os.Args[0],
+		append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--segment=1048576"}, flags...)...)
 	p.cmd.Env = append(os.Environ(), runVariable+"=1")
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = p.log
@@ -201,7 +203,7 @@ func (c *conn) ask(xml string) (string, error) {
 	return string(reply), err
 }
 
-// must is ask where nothing may go wrong.
+// must is ask if nothing may go wrong.
 func (c *conn) must(t testing.TB, xml string) string {
 	t.Helper()
 	reply, err := c.ask(xml)

@@ -133,7 +133,8 @@ func TestTheBookIsWhatQueriesAddUpTo(t *testing.T) {
 		require.Equal(t, o.Canceled != nil, a.Canceled != "", "order %s", id)
 		require.Len(t, o.Executed, len(a.Executed))
 		for i, e := range a.Executed {
-			require.Equal(t, []string{e.Shares, e.Price, fmt.Sprint(e.Time)}, []string{o.Executed[i].Shares, o.Executed[i].Price, fmt.Sprint(o.Executed[i].Time)})
+			require.Equal(t, []string{e.Shares, e.Price, fmt.Sprint(e.Time)},
+				[]string{o.Executed[i].Shares, o.Executed[i].Price, fmt.Sprint(o.Executed[i].Time)})
 			executed[o.Sym] = executed[o.Sym].Add(units(t, e.Shares))
 		}
 		if o.Open != "0" {
@@ -221,7 +222,8 @@ func TestMarketDataGoesOnAfterAKill(t *testing.T) {
 	p := start(t, flags...)
 	c := dial(t, p.xml)
 	c.must(t, opening)
-	c.must(t, `<transactions id="2"><order sym="S" amount="-1000" limit="2.5"/><order sym="S" amount="-7" limit="3"/></transactions>`)
+	c.must(t, `<transactions id="2"><order sym="S" amount="-1000" limit="2.5"/><order sym="S" amount="-7" limit="3"/>`+
+		`</transactions>`)
 	var trades []publicTrade
 	for done := 20; done <= 60; done += 20 {
 		for range 20 {
@@ -256,13 +258,15 @@ func TestMarketDataGoesOnAfterAKill(t *testing.T) {
 		require.EqualValues(t, done, trades[len(trades)-1].ID)
 	}
 	p.stop(t)
-	rows := query(t, text(t, database), `SELECT buy_order, sell_order, shares, price FROM executions ORDER BY aggressing_order DESC, n DESC LIMIT 50`)
+	rows := query(t, text(t, database),
+		`SELECT buy_order, sell_order, shares, price FROM executions ORDER BY aggressing_order DESC, n DESC LIMIT 50`)
 	require.Len(t, trades, len(rows))
 	for i, row := range rows {
 		trade := trades[len(trades)-1-i]
 		require.Equal(t, row, []string{fmt.Sprint(trade.Buy), fmt.Sprint(trade.Sell), trade.Shares, trade.Price})
 	}
-	require.Equal(t, [][]string{{"S", "60", "60", "150", "2.5"}}, query(t, text(t, database), `SELECT sym, trades, shares, notional, last_price FROM market`))
+	require.Equal(t, [][]string{{"S", "60", "60", "150", "2.5"}},
+		query(t, text(t, database), `SELECT sym, trades, shares, notional, last_price FROM market`))
 }
 
 func TestWithoutHTTPNoFeedRuns(t *testing.T) {
@@ -306,7 +310,8 @@ func TestAMarketThatWasTamperedWithStopsMarketDataOnly(t *testing.T) {
 	p.stop(t)
 	query(t, database, `UPDATE market SET sym = 'X'`)
 	p = start(t, flags...)
-	require.Contains(t, dial(t, p.xml).must(t, `<transactions id="1"><order sym="S" amount="5" limit="2"/></transactions>`), "opened")
+	require.Contains(t, dial(t, p.xml).must(t,
+		`<transactions id="1"><order sym="S" amount="5" limit="2"/></transactions>`), "opened")
 	var refusal struct{ Error string }
 	ask(t, p.http, "/api/v1/symbols", http.StatusServiceUnavailable, &refusal)
 	require.Contains(t, refusal.Error, "1 trades of X")
@@ -358,8 +363,8 @@ func (d *description) check(t testing.TB, where string, schema map[string]any, v
 			path := strings.Split(says.(string), "/")
 			d.check(t, where, d.Components[path[2]][path[3]], v)
 		case "type":
-			require.Contains(t, map[string]string{"map[string]interface {}": "object", "[]interface {}": "array", "string": "string",
-				"bool": "boolean", "float64": "number integer"}[fmt.Sprintf("%T", v)], says, "%s: %v", where, v)
+			require.Contains(t, map[string]string{"map[string]interface {}": "object", "[]interface {}": "array",
+				"string": "string", "bool": "boolean", "float64": "number integer"}[fmt.Sprintf("%T", v)], says, "%s: %v", where, v)
 			if says == "integer" {
 				require.Equal(t, float64(int64(v.(float64))), v, where)
 			}
@@ -415,7 +420,8 @@ func TestAnswersAreAsTheDescriptionSays(t *testing.T) {
 			require.Equal(t, "#/components/responses/Error", ref)
 			response = d.Components["responses"]["Error"]
 		}
-		d.check(t, path, response["content"].(map[string]any)["application/json"].(map[string]any)["schema"].(map[string]any), v)
+		d.check(t, path, response["content"].(map[string]any)["application/json"].(map[string]any)["schema"].(map[string]any),
+			v)
 		asked[template] = true
 	}
 	try("/api/v1/symbols", "/api/v1/symbols", 200)

@@ -19,8 +19,10 @@ func trafficOfAllKinds(t *testing.T, c *conn) {
 	t.Helper()
 	c.must(t, opening)
 	c.must(t, opening) // everything exists
-	c.must(t, `<transactions id="2"><order sym="S" amount="-3" limit="3"/><order sym="NONE" amount="1" limit="1"/><order sym="S" amount="x" limit="1"/></transactions>`)
-	c.must(t, `<transactions id="1"><order sym="S" amount="2" limit="3"/><query id="1"/><query id="99"/><cancel id="1"/><cancel id="2"/></transactions>`)
+	c.must(t, `<transactions id="2"><order sym="S" amount="-3" limit="3"/><order sym="NONE" amount="1" limit="1"/>`+
+		`<order sym="S" amount="x" limit="1"/></transactions>`)
+	c.must(t, `<transactions id="1"><order sym="S" amount="2" limit="3"/><query id="1"/><query id="99"/>`+
+		`<cancel id="1"/><cancel id="2"/></transactions>`)
 	c.must(t, `<transactions id="2"><cancel id="1"/><cancel id="1"/></transactions>`)
 	c.must(t, "no XML")
 }
@@ -80,7 +82,8 @@ func TestMetricsKeepTheConventions(t *testing.T) {
 		require.Equal(t, before[name], series, "%s: traffic adds no series", name)
 		require.Less(t, series, 700, name)
 	}
-	allowed := map[string]bool{"kind": true, "outcome": true, "stage": true, "limit": true, "part": true, "le": true, "quantile": true,
+	allowed := map[string]bool{"kind": true, "outcome": true, "stage": true, "limit": true, "part": true, "le": true,
+		"quantile": true,
 		"revision": true, "modified": true, "goversion": true, "version": true, "path": true, "checksum": true}
 	for _, label := range regexp.MustCompile(`[{,](\w+)="`).FindAllStringSubmatch(page, -1) {
 		require.True(t, allowed[label[1]], label[0])

@@ -39,7 +39,7 @@ func (m serviceManager) next(t *testing.T) string {
 	return string(b[:n])
 }
 
-// nextOther is next, but for what the watchdog is told.
+// nextOther is next, except what the watchdog is told.
 func (m serviceManager) nextOther(t *testing.T) string {
 	t.Helper()
 	for {

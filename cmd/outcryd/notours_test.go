@@ -56,7 +56,7 @@ func files(t *testing.T, data string) map[string]string {
 }
 
 // ahead has the database hold more records than any journal here, of answers that waited
-// for Postgres where ack says so.
+// for Postgres if ack says so.
 func ahead(t *testing.T, database, ack string) {
 	t.Helper()
 	query(t, database, `UPDATE exchange_state SET applied_seq = 5000, ack = '`+ack+`'`)
@@ -72,11 +72,12 @@ func TestARefusedStartHasChangedNothing(t *testing.T) {
 		data, want string
 		ahead      string // what answers of a database that is ahead of the journal waited for
 	}{
-		"another's":             {data: other, want: "this data directory belongs to another database"},
-		"damaged":               {data: damage(t, g.data(t)), want: "is damaged at offset"},
-		"not there":             {data: t.TempDir(), want: "records that were answered may be lost"},
-		"begins too late":       {data: late(t, g.data(t)), want: "the database is older than the journal reaches back"},
-		"ends too early":        {data: g.data(t), want: "records that were answered may be lost", ahead: settings.AckJournal},
+		"another's":       {data: other, want: "this data directory belongs to another database"},
+		"damaged":         {data: damage(t, g.data(t)), want: "is damaged at offset"},
+		"not there":       {data: t.TempDir(), want: "records that were answered may be lost"},
+		"begins too late": {data: late(t, g.data(t)), want: "the database is older than the journal reaches back"},
+		"ends too early": {data: g.data(t), want: "records that were answered may be lost",
+			ahead: settings.AckJournal},
 		"to set aside, damaged": {data: damage(t, g.data(t)), want: "is damaged at offset", ahead: settings.AckPostgres},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +131,8 @@ func TestAJournalThatEndsTooEarlyIsSetAside(t *testing.T) {
 	p.stop(t)
 	p = start(t, "--data="+early, "--database-url="+database, "--ack=postgres")
 	require.Contains(t, p.log.String(), "was set aside")
-	require.Contains(t, dial(t, p.xml).must(t, `<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`), `id="4"`)
+	require.Contains(t, dial(t, p.xml).must(t,
+		`<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`), `id="4"`)
 	p.stop(t)
 	aside, err := filepath.Glob(filepath.Join(early, "journal", "aside-*", filepath.Base(old)))
 	require.NoError(t, err)
@@ -148,7 +150,8 @@ func TestNoOrderIDIsLeftOutWhereEveryAnswerWaitedForPostgres(t *testing.T) {
 	start(t, "--data="+data, "--database-url="+database, "--ack=postgres").stop(t)
 	require.NoError(t, os.RemoveAll(filepath.Join(data, "journal")))
 	p := start(t, "--data="+data, "--database-url="+database, "--ack=postgres")
-	require.Contains(t, dial(t, p.xml).must(t, `<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`), `id="3"`)
+	require.Contains(t, dial(t, p.xml).must(t,
+		`<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`), `id="3"`)
 	p.stop(t)
 }
 

@@ -60,8 +60,8 @@ func TestTheHostIsANameOfTheServer(t *testing.T) {
 	require.NoError(t, err)
 	for _, ip := range append(otherAddresses(t), net.IPv4(127, 0, 0, 1)) {
 		addr := net.JoinHostPort(ip.String(), port)
-		for host, want := range map[string]int{"evil.example": 403, "evil.example:" + port: 403, "outcryd:" + port: 200, "exchange.example": 200,
-			addr: 200, "localhost": 200, "sub.outcryd": 403} {
+		for host, want := range map[string]int{"evil.example": 403, "evil.example:" + port: 403, "outcryd:" + port: 200,
+			"exchange.example": 200, addr: 200, "localhost": 200, "sub.outcryd": 403} {
 			for _, path := range []string{"/healthz", "/debug/pprof/heap", "/admin/status"} {
 				r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+addr+path, nil)
 				require.NoError(t, err)
@@ -73,11 +73,13 @@ func TestTheHostIsANameOfTheServer(t *testing.T) {
 			}
 		}
 	}
-	for name, want := range map[string]bool{"": true, "a,b.example": true, "a, b": true, "a,,b": false, "a:80": false, "a b": false, "http://a": false, "*": false} {
+	for name, want := range map[string]bool{"": true, "a,b.example": true, "a, b": true, "a,,b": false, "a:80": false,
+		"a b": false, "http://a": false, "*": false} {
 		status, _, errs := checked(t, append(flags, "--http-hosts="+name)...)
 		require.Equal(t, want, status == exitOK, "%q: %s", name, errs)
 	}
-	require.Equal(t, []string{"a", "exchange.example"}, (&settings.Config{HTTP: "exchange.example:80", HTTPHosts: "a"}).Hosts())
+	require.Equal(t, []string{"a", "exchange.example"},
+		(&settings.Config{HTTP: "exchange.example:80", HTTPHosts: "a"}).Hosts())
 	require.Empty(t, (&settings.Config{HTTP: ":80"}).Hosts())
 }
 

@@ -46,7 +46,8 @@ func TestAHaltOutlivesACrash(t *testing.T) {
 	op, c := operatorOf(p), dial(t, p.xml)
 	since := time.Unix(first.Halted.Time, 0).UTC().Format(time.RFC3339)
 	require.Equal(t, `<results><error sym="S" amount="1" limit="1">symbol S is halted since `+since+
-		` and takes no orders; cancel and query work: news &lt;&amp;"</error></results>`, c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`))
+		` and takes no orders; cancel and query work: news &lt;&amp;"</error></results>`, c.must(t,
+		`<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`))
 	require.NotContains(t, c.must(t, `<create><symbol sym="S"><account id="1">5</account></symbol></create>`), "error")
 	require.EqualValues(t, 1, metric(t, p, "outcry_symbols_halted"))
 	status, err := op.Status(background)
@@ -55,7 +56,8 @@ func TestAHaltOutlivesACrash(t *testing.T) {
 	require.Equal(t, []operate.HaltedSymbol{{Sym: "S", Halt: *first.Halted}}, status.Exchange.Halted)
 	require.Eventually(t, func() bool {
 		text, err := io.ReadAll(get(t, p, "/api/v1/symbols").Body)
-		return err == nil && strings.Contains(string(text), fmt.Sprintf(`"halted":{"time":%d,"reason":"news \u003c\u0026\""}`, first.Halted.Time))
+		return err == nil && strings.Contains(string(text),
+			fmt.Sprintf(`"halted":{"time":%d,"reason":"news \u003c\u0026\""}`, first.Halted.Time))
 	}, patience, 5*time.Millisecond)
 	ended, err = op.Resume(background, "S")
 	require.NoError(t, err)
@@ -99,7 +101,8 @@ func TestOperationsAreRefusedWithTheReason(t *testing.T) {
 		{"POST", "cancel-all?account=2&sym=NONE", 404, "there is no symbol NONE"},
 		{"POST", "cancel-all?account=2&sym=", 400, "sym is empty"},
 		{"POST", "cancel-all?account=2&symbol=S", 400, "there is a parameter other than"},
-		{"POST", "cancel-all?account=2", 409, "account 2 has more open than one record of the journal takes, and nothing is canceled; cancel symbol by symbol"},
+		{"POST", "cancel-all?account=2", 409,
+			"account 2 has more open than one record of the journal takes, and nothing is canceled; cancel symbol by symbol"},
 		{"GET", "halt?sym=S", 405, ""},
 		{"GET", "cancel-all?account=2", 405, ""},
 		{"POST", "status", 405, ""},
@@ -121,7 +124,8 @@ func TestOperationsAreRefusedWithTheReason(t *testing.T) {
 	require.NoError(t, err)
 	response.Body.Close()
 	require.Equal(t, 403, response.StatusCode, "a page from elsewhere")
-	require.Contains(t, c.must(t, `<transactions id="2"><query id="1"/><query id="4000"/><order sym="S" amount="-1" limit="3"/></transactions>`),
+	require.Contains(t, c.must(t,
+		`<transactions id="2"><query id="1"/><query id="4000"/><order sym="S" amount="-1" limit="3"/></transactions>`),
 		`<status id="1"><open shares="1"/></status><status id="4000"><open shares="1"/></status><opened`)
 }
 
@@ -149,7 +153,8 @@ func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 		frame := g.Frame()
 		want := x.Do(frame, 1)
 		got := sessions[r.IntN(len(sessions))].must(t, string(frame))
-		require.Equal(t, model.Normalize(want), model.Normalize([]byte(got)), "seed %d, after %d commands: %s", seed, g.Commands(), frame)
+		require.Equal(t, model.Normalize(want), model.Normalize([]byte(got)), "seed %d, after %d commands: %s", seed,
+			g.Commands(), frame)
 		g.Observe([]byte(got))
 		if n > 12 && r.IntN(4) == 0 {
 			c, h := operateBoth(t, r, op, x)
@@ -285,7 +290,8 @@ func TestTheStatusSaysWhatMatters(t *testing.T) {
 	require.NotZero(t, s.UptimeSeconds)
 	require.Greater(t, s.MemoryBytes, uint64(1<<20))
 	require.Positive(t, s.Disk.Available)
-	require.Equal(t, operate.Journal{Appended: 5, Synced: 5, Segments: x.Journal.Segments, RoomBytes: x.Journal.RoomBytes}, x.Journal)
+	require.Equal(t, operate.Journal{Appended: 5, Synced: 5, Segments: x.Journal.Segments, RoomBytes: x.Journal.RoomBytes},
+		x.Journal)
 	require.Equal(t, operate.Postgres{Up: true, Applied: 5}, x.Postgres)
 	require.Equal(t, [4]int64{2, 1, 1, 0}, [4]int64{x.Accounts, x.Symbols, x.OpenOrders, x.HaltedSymbols})
 	require.Equal(t, 1, x.Load.Connections)

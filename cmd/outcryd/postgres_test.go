@@ -28,7 +28,8 @@ func away(t *testing.T, c *cluster.Cluster, dir string) (back func()) {
 	return func() { require.NoError(t, os.Rename(dir+"/hidden", dir+"/data")) }
 }
 
-const opening = `<create><account id="1" balance="100000"/><account id="2" balance="0"/><symbol sym="S"><account id="2">100000</account></symbol></create>`
+const opening = `<create><account id="1" balance="100000"/><account id="2" balance="0"/><symbol sym="S">` +
+	`<account id="2">100000</account></symbol></create>`
 
 func TestTradingGoesOnWithoutPostgres(t *testing.T) {
 	pg, dir := pgtest.NewCluster(t)
@@ -37,8 +38,10 @@ func TestTradingGoesOnWithoutPostgres(t *testing.T) {
 	c.must(t, opening)
 	trade := func(n int) {
 		for range n {
-			require.NotContains(t, c.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`), "error")
-			require.NotContains(t, c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="3"/></transactions>`), "error")
+			require.NotContains(t, c.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`),
+				"error")
+			require.NotContains(t, c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="3"/></transactions>`),
+				"error")
 		}
 	}
 	trade(50)
@@ -46,7 +49,8 @@ func TestTradingGoesOnWithoutPostgres(t *testing.T) {
 	trade(50)
 	require.Contains(t, c.must(t, `<transactions id="1"><query id="200"/></transactions>`), "executed")
 	require.Equal(t, http.StatusOK, get(t, p, "/readyz").StatusCode, "ready without Postgres")
-	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "trading goes on") }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "trading goes on") }, patience,
+		5*time.Millisecond)
 	require.Zero(t, metric(t, p, "outcry_postgres_up"))
 	require.Positive(t, metric(t, p, "outcry_postgres_lag_records"))
 	lag := metric(t, p, "outcry_postgres_lag_seconds")
@@ -56,21 +60,25 @@ func TestTradingGoesOnWithoutPostgres(t *testing.T) {
 	// Killed while Postgres is away: everything is in the journal.
 	p.kill()
 	p = launch(t, "--data="+dataOf(p), "--database-url="+pg.URL(), "--closed-orders=10")
-	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "waiting for Postgres") }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "waiting for Postgres") }, patience,
+		5*time.Millisecond)
 	require.Equal(t, http.StatusServiceUnavailable, getWhenUp(t, p, "/readyz").StatusCode)
 	back()
 	p.waitReady(t)
 	c = dial(t, p.xml)
 	trade(50)
 	for _, id := range []int{1, 99, 100, 101, 199, 200, 201, 300} {
-		require.Equal(t, fmt.Sprintf(`<results><status id="%d"><executed shares="1" price="3" time="T"/></status></results>`, id),
+		require.Equal(t, fmt.Sprintf(`<results><status id="%d"><executed shares="1" price="3" time="T"/></status></results>`,
+			id),
 			model.Normalize([]byte(c.must(t, fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, id)))))
 	}
-	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_seconds") == 0 }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_seconds") == 0 }, patience,
+		5*time.Millisecond)
 	require.InDelta(t, 1, metric(t, p, "outcry_postgres_up"), 0)
 	p.stop(t)
 	conserved(t, pg.URL())
-	require.Equal(t, [][]string{{"300", "150"}}, query(t, text(t, pg.URL()), `SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM executions)`))
+	require.Equal(t, [][]string{{"300", "150"}},
+		query(t, text(t, pg.URL()), `SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM executions)`))
 }
 
 // dataOf returns the data directory that a program was started with.
@@ -95,7 +103,8 @@ func TestOldOrdersAreRefusedWhileTheirDatabaseIsAway(t *testing.T) {
 		require.NoError(t, s.projector.WaitApplied(background, s.journal.Appended()))
 	}
 	old := `<transactions id="1"><query id="1"/><cancel id="2"/><cancel id="1"/><query id="999"/></transactions>`
-	want := `<results><status id="1"><executed shares="1" price="3" time="T"/></status><error id="2">*</error><error id="1">*</error><error id="999">*</error></results>`
+	want := `<results><status id="1"><executed shares="1" price="3" time="T"/></status><error id="2">*</error>` +
+		`<error id="1">*</error><error id="999">*</error></results>`
 	reply := c.must(t, old)
 	require.Equal(t, want, model.Normalize([]byte(reply)))
 	texts := model.Texts([]byte(reply))
@@ -127,10 +136,12 @@ func TestOrdersAreRefusedWhenPostgresIsTooFarBehind(t *testing.T) {
 	require.Contains(t, model.Texts([]byte(reply))[0], "until its database has caught up")
 	require.LessOrEqual(t, s.engine.Stats().Lag, uint64(1000))
 	require.Contains(t, c.must(t, `<create><account id="7" balance="1"/></create>`), "caught up")
-	require.Contains(t, c.must(t, `<transactions id="2"><query id="1"/><cancel id="1"/></transactions>`), `<canceled id="1">`)
+	require.Contains(t, c.must(t, `<transactions id="2"><query id="1"/><cancel id="1"/></transactions>`),
+		`<canceled id="1">`)
 	back()
 	require.Eventually(t, func() bool {
-		return strings.Contains(c.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`), "opened")
+		return strings.Contains(c.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`),
+			"opened")
 	}, patience, 50*time.Millisecond)
 }
 
@@ -146,7 +157,8 @@ func TestAckPostgresAnswersWhenTheTablesHaveIt(t *testing.T) {
 	// The whole data directory is lost, and nothing that was answered with it.
 	p.kill()
 	p = start(t, "--data="+t.TempDir(), "--database-url="+database, "--ack=postgres")
-	require.Contains(t, dial(t, p.xml).must(t, `<transactions id="1"><query id="20"/><order sym="S" amount="1" limit="1"/></transactions>`),
+	require.Contains(t, dial(t, p.xml).must(t,
+		`<transactions id="1"><query id="20"/><order sym="S" amount="1" limit="1"/></transactions>`),
 		`<status id="20"><open shares="1"/></status><opened sym="S" amount="1" limit="1" id="21"/>`)
 }
 
@@ -197,8 +209,10 @@ func TestTheHTTPSideShowsWhatGoesOn(t *testing.T) {
 	require.Contains(t, reply, "<results><error>")
 	b, err := io.ReadAll(get(t, p, "/metrics").Body)
 	require.NoError(t, err)
-	for _, metric := range []string{`outcry_commands_total{kind="order",outcome="ok"} 1`, "outcry_journal_sync_seconds_count", "outcry_postgres_lag_records 0",
-		"outcry_postgres_batch_seconds_count", "outcry_request_seconds_bucket", "outcry_connections 1", "outcry_open_orders 1", "outcry_accounts 2", "outcry_inbox_tasks 0"} {
+	for _, metric := range []string{`outcry_commands_total{kind="order",outcome="ok"} 1`,
+		"outcry_journal_sync_seconds_count", "outcry_postgres_lag_records 0",
+		"outcry_postgres_batch_seconds_count", "outcry_request_seconds_bucket", "outcry_connections 1",
+		"outcry_open_orders 1", "outcry_accounts 2", "outcry_inbox_tasks 0"} {
 		if metric == "outcry_postgres_lag_records 0" {
 			continue // it may be behind at this moment
 		}

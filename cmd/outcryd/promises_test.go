@@ -75,7 +75,8 @@ func TestAckPostgresTellsNothingThatPostgresDoesNotHave(t *testing.T) {
 	told.xml(t, addr, `<transactions id="1"><order sym="S" amount="5" limit="2"/></transactions>`)
 	require.Eventually(t, func() bool { return s.journal.Synced() > before }, patience, time.Millisecond)
 	told.xml(t, addr, `<transactions id="1"><query id="1"/></transactions>`)
-	told.xml(t, addr, `<transactions id="1"><order sym="S" amount="5" limit="19999"/></transactions>`) // refused for what the first one holds
+	// refused for what the first one holds
+	told.xml(t, addr, `<transactions id="1"><order sym="S" amount="5" limit="19999"/></transactions>`)
 	told.show(t, web, "1")
 	stream := openStream(t, web, "sym=S")
 	for seconds := 0; seconds < 3; {

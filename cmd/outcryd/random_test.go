@@ -29,7 +29,8 @@ func TestARandomSessionAgreesWithTheModel(t *testing.T) {
 		frame := g.Frame()
 		want := x.Do(frame, 1)
 		got := c.must(t, string(frame))
-		require.Equal(t, model.Normalize(want), model.Normalize([]byte(got)), "seed %d, after %d commands: %s", seed, g.Commands(), frame)
+		require.Equal(t, model.Normalize(want), model.Normalize([]byte(got)), "seed %d, after %d commands: %s", seed,
+			g.Commands(), frame)
 		g.Observe([]byte(got))
 		require.NoError(t, s.engine.CheckLedger())
 		if n%500 == 0 {
@@ -58,11 +59,13 @@ func compareTables(t *testing.T, database string, x *model.Exchange) {
 	require.Equal(t, x.Shares(), shares)
 
 	var orders, want []string
-	for _, row := range query(t, database, `SELECT id, account, sym, amount, limit_price, open, executed, canceled FROM orders ORDER BY id`) {
+	for _, row := range query(t, database,
+		`SELECT id, account, sym, amount, limit_price, open, executed, canceled FROM orders ORDER BY id`) {
 		orders = append(orders, strings.Join(row, " "))
 	}
 	for _, o := range x.Orders() {
-		want = append(want, fmt.Sprint(o.ID, " ", o.Account, " ", o.Sym, " ", o.Amount, " ", o.Limit, " ", o.Open, " ", o.Executed, " ", o.Canceled))
+		want = append(want, fmt.Sprint(o.ID, " ", o.Account, " ", o.Sym, " ", o.Amount, " ", o.Limit, " ", o.Open, " ",
+			o.Executed, " ", o.Canceled))
 	}
 	require.Equal(t, want, orders)
 	conserved(t, database)
@@ -74,14 +77,16 @@ func conserved(t testing.TB, database string) {
 	t.Helper()
 	query(t, database, `ANALYZE`) // the tables are younger than what the planner knows of them
 	for what, sql := range map[string]string{
-		"cash":   `SELECT sum(opened), sum(balance + held) FROM accounts HAVING sum(opened) <> sum(balance + held)`,
-		"shares": `SELECT s.sym FROM symbols s LEFT JOIN positions p USING (sym) GROUP BY s.sym, s.placed HAVING s.placed <> coalesce(sum(p.shares + p.held), 0)`,
+		"cash": `SELECT sum(opened), sum(balance + held) FROM accounts HAVING sum(opened) <> sum(balance + held)`,
+		"shares": `SELECT s.sym FROM symbols s LEFT JOIN positions p USING (sym) GROUP BY s.sym, s.placed ` +
+			`HAVING s.placed <> coalesce(sum(p.shares + p.held), 0)`,
 		"executions": `SELECT o.id FROM orders o LEFT JOIN (
 				SELECT buy_order AS id, shares FROM executions UNION ALL SELECT sell_order, shares FROM executions) e USING (id)
 			GROUP BY o.id, o.executed HAVING o.executed <> coalesce(sum(e.shares), 0)`,
 		"cash held": `SELECT a.id FROM accounts a LEFT JOIN orders o ON o.account = a.id AND o.amount > 0
 			GROUP BY a.id, a.held HAVING a.held <> coalesce(sum(o.open * o.limit_price), 0)`,
-		"shares held": `SELECT p.sym, p.account FROM positions p LEFT JOIN orders o ON o.account = p.account AND o.sym = p.sym AND o.amount < 0
+		"shares held": `SELECT p.sym, p.account FROM positions p
+			LEFT JOIN orders o ON o.account = p.account AND o.sym = p.sym AND o.amount < 0
 			GROUP BY p.sym, p.account, p.held HAVING p.held <> coalesce(sum(o.open), 0)`,
 		"limits": `SELECT e.* FROM executions e JOIN orders b ON b.id = e.buy_order JOIN orders s ON s.id = e.sell_order
 			WHERE e.price > b.limit_price OR e.price < s.limit_price OR b.sym <> s.sym OR b.amount < 0 OR s.amount > 0`,
@@ -167,7 +172,8 @@ func randomTrades(r *rand.Rand, account string, symbols int, mine []string) stri
 		switch n := r.IntN(10); {
 		case n < 7 || len(mine) == 0:
 			sign := []string{"", "-"}[r.IntN(2)]
-			tx.Order(fmt.Sprintf("SYM%d", r.IntN(symbols)), fmt.Sprintf("%s%d.%d", sign, 1+r.IntN(20), r.IntN(1000)), fmt.Sprintf("%d.%02d", 95+r.IntN(10), r.IntN(100)))
+			tx.Order(fmt.Sprintf("SYM%d", r.IntN(symbols)), fmt.Sprintf("%s%d.%d", sign, 1+r.IntN(20), r.IntN(1000)),
+				fmt.Sprintf("%d.%02d", 95+r.IntN(10), r.IntN(100)))
 		case n < 8:
 			tx.Query(mine[r.IntN(len(mine))])
 		default:

@@ -23,8 +23,10 @@ func TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes(t *testing.T) {
 	p := start(t, flags...)
 	c := dial(t, p.xml)
 	frames := []string{
-		`<create><account id="1" balance="100000" ref="open"/><account id="2" balance="0" ref="open"/><symbol sym="S"><account id="2" ref="shares">1000</account></symbol></create>`,
-		`<transactions id="2"><order sym="S" amount="-7" limit="3.50" ref="a:1"/><order sym="S" amount="-1" limit="9" ref="a:2"/></transactions>`,
+		`<create><account id="1" balance="100000" ref="open"/><account id="2" balance="0" ref="open"/><symbol sym="S">` +
+			`<account id="2" ref="shares">1000</account></symbol></create>`,
+		`<transactions id="2"><order sym="S" amount="-7" limit="3.50" ref="a:1"/>` +
+			`<order sym="S" amount="-1" limit="9" ref="a:2"/></transactions>`,
 		`<transactions id="1"><order sym="S" amount="7" limit="3.5" ref="a:1"/></transactions>`,
 	}
 	var replies []string
@@ -38,8 +40,10 @@ func TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes(t *testing.T) {
 		t.Helper()
 		for i, frame := range frames {
 			require.Equal(t, replies[i], c.must(t, frame), when)
-			other := strings.NewReplacer(`amount="-`, `amount="-1`, `amount="`, `amount="1`, `balance="`, `balance="1`).Replace(frame)
-			require.Regexp(t, `<error [^>]*ref="\S+">account \d has used ref \S+ before, and not for this</error>`, c.must(t, other), when)
+			other := strings.NewReplacer(`amount="-`, `amount="-1`, `amount="`, `amount="1`, `balance="`,
+				`balance="1`).Replace(frame)
+			require.Regexp(t, `<error [^>]*ref="\S+">account \d has used ref \S+ before, and not for this</error>`,
+				c.must(t, other), when)
 		}
 		require.Equal(t, status, c.must(t, query), when)
 	}
@@ -53,7 +57,8 @@ func TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes(t *testing.T) {
 	c = dial(t, p.xml)
 	same("after a kill with Postgres away")
 
-	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_records") == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_records") == 0 }, patience,
+		time.Millisecond)
 	p.kill()
 	p = start(t, flags...)
 	c = dial(t, p.xml)
@@ -67,7 +72,9 @@ func TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes(t *testing.T) {
 		reply = c.must(t, frames[2])
 		return reply != replies[2]
 	}, patience, time.Millisecond)
-	require.Contains(t, reply, `<error sym="S" amount="7" limit="3.5" ref="a:1">what ref a:1 was used for is in the database, which does not answer now; nothing was done, try again later</error>`)
+	require.Contains(t, reply,
+		`<error sym="S" amount="7" limit="3.5" ref="a:1">what ref a:1 was used for is in the database, which does not `+
+			`answer now; nothing was done, try again later</error>`)
 	back()
 	require.Eventually(t, func() bool { return c.must(t, frames[2]) == replies[2] }, patience, 5*time.Millisecond)
 	same("with Postgres back")
@@ -79,7 +86,9 @@ func TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes(t *testing.T) {
 // queryRows counts orders, refs, and refs of orders.
 func queryRows(t *testing.T, database string) [][]string {
 	t.Helper()
-	return query(t, text(t, database), `SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM refs), (SELECT count(*) FROM refs JOIN orders ON orders.id = order_id AND orders.account = refs.account)`)
+	return query(t, text(t, database),
+		`SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM refs), `+
+			`(SELECT count(*) FROM refs JOIN orders ON orders.id = order_id AND orders.account = refs.account)`)
 }
 
 // TestClientsThatRetryMakeNoSecondOrder kills the program while eight clients trade. Each
@@ -142,9 +151,12 @@ func TestClientsThatRetryMakeNoSecondOrder(t *testing.T) {
 
 // tradeAndRetry sends frames of one order each, four at a time, first those that have no
 // reply yet. Some that have one are sent again: the reply must be the same. It returns
-// those without a reply when the connection ends; where final, it ends by itself once all
+// those without a reply when the connection ends; if final, it ends by itself once all
 // have one.
-func tradeAndRetry(t *testing.T, addr string, r *rand.Rand, account string, symbols int, told map[string]string, waiting []string, final bool, answered chan<- struct{}) []string {
+func tradeAndRetry(
+	t *testing.T, addr string, r *rand.Rand, account string, symbols int,
+	told map[string]string, waiting []string, final bool, answered chan<- struct{},
+) []string {
 	c, err := dialOnce(addr)
 	if err != nil {
 		return waiting
@@ -153,7 +165,8 @@ func tradeAndRetry(t *testing.T, addr string, r *rand.Rand, account string, symb
 	for !final || len(waiting) > 0 {
 		for len(waiting) < 4 {
 			ref := fmt.Sprintf("%s-%d", account, len(told)+len(waiting))
-			frame := string(wire.NewTransactions(account).OrderRef(fmt.Sprintf("SYM%d", r.IntN(symbols)), fmt.Sprint(r.IntN(9)-10*r.IntN(2)+1), fmt.Sprint(95+r.IntN(10)), ref).Append(nil))
+			frame := string(wire.NewTransactions(account).OrderRef(fmt.Sprintf("SYM%d", r.IntN(symbols)),
+				fmt.Sprint(r.IntN(9)-10*r.IntN(2)+1), fmt.Sprint(95+r.IntN(10)), ref).Append(nil))
 			waiting = append(waiting, frame)
 		}
 		var out []byte

@@ -19,7 +19,8 @@ import (
 // startsIn are the files whose every error is a refusal to start, and so is in
 // docs/OPERATIONS.md or in besides.
 var startsIn = []string{"cmd/outcryd/server.go", "cmd/outcryd/bind.go", "cmd/outcryd/security.go",
-	"internal/listen/listen.go", "internal/recovery/database.go", "internal/recovery/state.go", "internal/settings/security.go"}
+	"internal/listen/listen.go", "internal/recovery/database.go", "internal/recovery/state.go",
+	"internal/settings/security.go"}
 
 // refusals are the rows of the page, and of each the files that have it in an error's
 // text. Packages that also fail otherwise have only some of theirs here.
@@ -73,7 +74,8 @@ func TestThePageHasWhatAStartRefuses(t *testing.T) {
 	require.ElementsMatch(t, rows, slices.Collect(maps.Keys(refusals)))
 	for row, files := range refusals {
 		for _, file := range files {
-			require.True(t, slices.ContainsFunc(errorTexts(t, file), func(text string) bool { return strings.Contains(text, row) }), "%s does not say %q", file, row)
+			says := func(text string) bool { return strings.Contains(text, row) }
+			require.True(t, slices.ContainsFunc(errorTexts(t, file), says), "%s does not say %q", file, row)
 		}
 	}
 	known := slices.Concat(rows, besides)

@@ -33,7 +33,8 @@ func TestASecondServerIsRefused(t *testing.T) {
 		data+" is in use by another process")
 	require.Contains(t, launch(t, "--data="+t.TempDir(), "--database-url="+database).fails(t),
 		"another server is using the database")
-	require.Contains(t, dial(t, first.xml).must(t, `<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`), "opened")
+	require.Contains(t, dial(t, first.xml).must(t,
+		`<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`), "opened")
 	first.stop(t)
 }
 
@@ -46,8 +47,10 @@ func lived(t *testing.T, trades int) (data, database string) {
 	c := dial(t, p.xml)
 	c.must(t, opening)
 	for range trades {
-		require.NotContains(t, c.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`), "error")
-		require.NotContains(t, c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="3"/></transactions>`), "error")
+		require.NotContains(t, c.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`),
+			"error")
+		require.NotContains(t, c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="3"/></transactions>`),
+			"error")
 	}
 	p.stop(t)
 	return data, database
@@ -60,15 +63,18 @@ func TestALostJournalIsRefusedUntilItIsAccepted(t *testing.T) {
 	log := launch(t, "--data="+empty, "--database-url="+database).fails(t)
 	require.Contains(t, log, "records that were answered may be lost")
 	require.Contains(t, log, "--accept-journal-loss")
-	require.Contains(t, launch(t, "--data="+empty, "--database-url="+database).fails(t), "may be lost", "the first refusal changed nothing")
+	require.Contains(t, launch(t, "--data="+empty, "--database-url="+database).fails(t), "may be lost",
+		"the first refusal changed nothing")
 	require.Contains(t, launch(t, "--data="+empty, "--database-url="+database, "--ack=postgres").fails(t), "may be lost",
 		"earlier answers did not wait for Postgres")
 
 	p := start(t, "--data="+empty, "--database-url="+database, "--accept-journal-loss")
-	require.Contains(t, dial(t, p.xml).must(t, `<transactions id="1"><query id="6"/><order sym="S" amount="1" limit="1"/></transactions>`), `id="1000000007"`,
+	require.Contains(t, dial(t, p.xml).must(t,
+		`<transactions id="1"><query id="6"/><order sym="S" amount="1" limit="1"/></transactions>`), `id="1000000007"`,
 		"a client may have been given the ids from 7 on")
 	p.stop(t)
-	require.Contains(t, launch(t, "--data="+data, "--database-url="+database).fails(t), "is not the one that the database follows", "another has taken its place")
+	require.Contains(t, launch(t, "--data="+data, "--database-url="+database).fails(t),
+		"is not the one that the database follows", "another has taken its place")
 	start(t, "--data="+empty, "--database-url="+database).stop(t)
 }
 
@@ -76,7 +82,8 @@ func TestAnotherDatabasesJournalIsRefused(t *testing.T) {
 	t.Parallel()
 	_, database := lived(t, 1)
 	other, _ := lived(t, 3)
-	require.Contains(t, launch(t, "--data="+other, "--database-url="+database).fails(t), "this data directory belongs to another database")
+	require.Contains(t, launch(t, "--data="+other, "--database-url="+database).fails(t),
+		"this data directory belongs to another database")
 }
 
 func TestADatabaseThatIsTooOldIsRefused(t *testing.T) {
@@ -86,10 +93,12 @@ func TestADatabaseThatIsTooOldIsRefused(t *testing.T) {
 	c := dial(t, p.xml)
 	c.must(t, opening)
 	for range 40 {
-		require.NotContains(t, c.must(t, `<transactions id="2">`+strings.Repeat(`<order sym="S" amount="-0.1" limit="3"/>`, 100)+`</transactions>`), "error")
+		require.NotContains(t, c.must(t,
+			`<transactions id="2">`+strings.Repeat(`<order sym="S" amount="-0.1" limit="3"/>`, 100)+`</transactions>`), "error")
 	}
 	p.stop(t)
-	require.NoFileExists(t, filepath.Join(data, "journal", "00000000000000000001.seg"), "segments behind applied_seq are deleted")
+	require.NoFileExists(t, filepath.Join(data, "journal", "00000000000000000001.seg"),
+		"segments behind applied_seq are deleted")
 	require.Contains(t, launch(t, "--data="+data, "--database-url="+pgtest.NewDatabase(t)).fails(t),
 		"the database is older than the journal reaches back")
 	start(t, "--data="+data, "--database-url="+database).stop(t)
@@ -172,7 +181,8 @@ func TestASchemaFromTheFutureIsRefused(t *testing.T) {
 	t.Parallel()
 	data, database := lived(t, 1)
 	query(t, database, `UPDATE outcry_schema_version SET version = 99`)
-	require.Contains(t, launch(t, "--data="+data, "--database-url="+database).fails(t), fmt.Sprintf("its schema has version 99, this program knows up to %d", postgres.SchemaVersion()))
+	require.Contains(t, launch(t, "--data="+data, "--database-url="+database).fails(t),
+		fmt.Sprintf("its schema has version 99, this program knows up to %d", postgres.SchemaVersion()))
 }
 
 // TestTheLocalClusterNeedsNoConfiguration starts with nothing but a directory,
@@ -184,7 +194,8 @@ func TestTheLocalClusterNeedsNoConfiguration(t *testing.T) {
 	require.Contains(t, dial(t, p.xml).must(t, opening), "created")
 	p.kill()
 	p = start(t, "--data="+data)
-	require.Contains(t, dial(t, p.xml).must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/><query id="1"/></transactions>`), `<open shares="1"/>`)
+	require.Contains(t, dial(t, p.xml).must(t,
+		`<transactions id="2"><order sym="S" amount="-1" limit="3"/><query id="1"/></transactions>`), `<open shares="1"/>`)
 	p.stop(t)
 	require.NoFileExists(t, filepath.Join(data, "postgres", "data", "postmaster.pid"))
 }

@@ -46,7 +46,7 @@ func terminalGone(f *os.File) bool {
 }
 
 // reload reads all settings again and takes over what can change while the server
-// runs, or nothing where something is wrong. It logs which.
+// runs, or nothing if something is wrong. It logs which.
 func (s *server) reload() {
 	s.manager.Tell("RELOADING=1", sdnotify.Monotonic())
 	defer func() { s.manager.Tell("READY=1", s.status()) }()

@@ -62,7 +62,8 @@ func TestSettingsChangeWhileClientsAreConnected(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
 	file := filepath.Join(t.TempDir(), "outcryd.conf")
-	require.NoError(t, os.WriteFile(file, []byte("max-connections = 2\nidle-timeout = 1h\nmax-stream-readers = 0\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("max-connections = 2\nidle-timeout = 1h\nmax-stream-readers = 0\n"),
+		0o600))
 	p := start(t, append(flags, "--config="+file, "--max-symbols=77")...)
 	idle, busy := dial(t, p.xml), dial(t, p.xml)
 	idle.must(t, opening)
@@ -80,9 +81,12 @@ func TestSettingsChangeWhileClientsAreConnected(t *testing.T) {
 	require.Contains(t, p.shows(t, "/metrics"), "outcry_config_last_reload_successful 0")
 
 	// Nor does a flag lose against the file, and what needs a restart is named.
-	line = p.reload(t, file, "max-connections = 3\nidle-timeout = 1h\nmax-symbols = 5\nmax-frame = 65536\nlog-level = DEBUG\nmax-lag = 5000\n", msgRestart)
+	line = p.reload(t, file, "max-connections = 3\nidle-timeout = 1h\nmax-symbols = 5\nmax-frame = 65536\n"+
+		"log-level = DEBUG\nmax-lag = 5000\n", msgRestart)
 	require.Equal(t, []any{"max-frame"}, line["settings"])
-	require.Contains(t, p.log.String(), `"changed":["log-level: DEBUG, was INFO","max-connections: 3, was 2","max-lag: 5000, was 4000000","max-stream-readers: 1000, was 0"]`)
+	require.Contains(t, p.log.String(),
+		`"changed":["log-level: DEBUG, was INFO","max-connections: 3, was 2",`+
+			`"max-lag: 5000, was 4000000","max-stream-readers: 1000, was 0"]`)
 	metrics := p.shows(t, "/metrics")
 	require.Contains(t, metrics, "outcry_connections_limit 3")
 	require.Contains(t, metrics, "outcry_postgres_lag_limit_records 5000")
@@ -142,7 +146,8 @@ func TestAReloadIsNotRefusedForACertificateThatHasExpired(t *testing.T) {
 	require.NoError(t, err)
 	own := authority.Expired("server", x509.ExtKeyUsageServerAuth)
 	file := writeFile(t, "outcryd.conf", "max-connections = 2\n")
-	s, _ := inProcess(t, append(flags, "--config="+file, "--auth", "--tls-cert="+own.CertFile, "--tls-key="+own.KeyFile)...)
+	s, _ := inProcess(t, append(flags, "--config="+file, "--auth", "--tls-cert="+own.CertFile,
+		"--tls-key="+own.KeyFile)...)
 	expired := s.guards.certificates.Expires()
 	require.True(t, expired.Before(time.Now()), "it has come up with it")
 	s.guards.end() // what follows the files does not come first

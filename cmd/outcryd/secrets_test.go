@@ -30,7 +30,9 @@ func TestAPasswordIsInNoLogWhereverItWasGiven(t *testing.T) {
 		"settings": func(t *testing.T, url string) string {
 			return "--config=" + writeFile(t, "outcryd.conf", `database-url = "`+url+`"`+"\n")
 		},
-		"file in the wrong place": func(t *testing.T, url string) string { return "--config=" + writeFile(t, "url", url+"\n") },
+		"file in the wrong place": func(t *testing.T, url string) string {
+			return "--config=" + writeFile(t, "url", url+"\n")
+		},
 	}
 	forms := map[string]string{
 		"away":            "postgres://u:" + secret + "@127.0.0.1:1/d?sslmode=disable",
@@ -104,12 +106,14 @@ func TestNoSecretOfAClientIsInTheLog(t *testing.T) {
 	require.NoError(t, err)
 	right, _, err := auth.Add(data, scope, time.Time{}, "")
 	require.NoError(t, err)
-	p := start(t, append(flags, "--auth", "--log-level=DEBUG", "--tls-cert="+own.CertFile, "--tls-key="+own.KeyFile, "--tls-client-ca="+authority.File)...)
+	p := start(t, append(flags, "--auth", "--log-level=DEBUG", "--tls-cert="+own.CertFile, "--tls-key="+own.KeyFile,
+		"--tls-client-ca="+authority.File)...)
 	const digits = "5ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2"
 	wrong := right[:len(right)-len(digits)] + digits
 	unknown := "outc_0123456789abcdef_" + digits
 	send := func(pair certtest.Pair, addr, text string) {
-		c, err := tls.Dial("tcp", addr, &tls.Config{RootCAs: authority.Pool, Certificates: []tls.Certificate{pair.Certificate}})
+		c, err := tls.Dial("tcp", addr,
+			&tls.Config{RootCAs: authority.Pool, Certificates: []tls.Certificate{pair.Certificate}})
 		if err != nil {
 			return // with TLS 1.3 the client's certificate is judged after that
 		}

@@ -16,7 +16,7 @@ type guards struct {
 	certificates *auth.Certificates // nil without TLS
 	tokens       *auth.Tokens       // nil without --auth
 	remove       func()             // the token of `outcryd --health`
-	end          context.CancelFunc // of what follows files; nil where nothing does
+	end          context.CancelFunc // of what follows files; nil if nothing does
 }
 
 // startSecurity reads certificates and tokens, and follows their files until
@@ -80,7 +80,7 @@ func (s *server) reloadSecurity(c *settings.Config) (apply func(), err error) {
 	}, nil
 }
 
-// failed returns why a file was not taken when it was read last, nil where all were.
+// failed returns why a file was not taken when it was read last, nil if all were.
 func (g *guards) failed() error {
 	if g.certificates != nil && g.certificates.Failed() != nil {
 		return g.certificates.Failed()
@@ -91,7 +91,7 @@ func (g *guards) failed() error {
 	return nil
 }
 
-// tls returns how a listener speaks TLS, nil where it does not.
+// tls returns how a listener speaks TLS, nil if it does not.
 func (g *guards) tls() *tls.Config {
 	if g.certificates == nil {
 		return nil

@@ -40,9 +40,11 @@ func startProtected(t *testing.T) *protected {
 	common, _ := dataFlags(t)
 	p := &protected{authority: certtest.NewAuthority(t), data: strings.TrimPrefix(common[0], "--data=")}
 	own := p.authority.Server("server")
-	p.flags = append(common, "--auth", "--tls-cert="+own.CertFile, "--tls-key="+own.KeyFile, "--tls-client-ca="+p.authority.File)
+	p.flags = append(common, "--auth", "--tls-cert="+own.CertFile, "--tls-key="+own.KeyFile,
+		"--tls-client-ca="+p.authority.File)
 	p.server, p.xml = inProcess(t, p.flags...)
-	p.client = &tls.Config{RootCAs: p.authority.Pool, Certificates: []tls.Certificate{p.authority.Client("alice").Certificate}}
+	p.client = &tls.Config{RootCAs: p.authority.Pool,
+		Certificates: []tls.Certificate{p.authority.Client("alice").Certificate}}
 	return p
 }
 
@@ -81,7 +83,9 @@ func (p *protected) dial(t *testing.T, token string) *conn {
 }
 
 // do does a request. It offers HTTP/2, which the server does not speak.
-func (p *protected) do(ctx context.Context, config *tls.Config, method, path, token, body string) (*http.Response, error) {
+func (p *protected) do(
+	ctx context.Context, config *tls.Config, method, path, token, body string,
+) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "https://"+p.httpAddr.String()+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -89,7 +93,8 @@ func (p *protected) do(ctx context.Context, config *tls.Config, method, path, to
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	return (&http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true}}).Do(r)
+	return (&http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true,
+		DisableKeepAlives: true}}).Do(r)
 }
 
 // badTokens are all that must not be taken for the account 1.
@@ -104,7 +109,8 @@ func (p *protected) badTokens(t *testing.T) map[string]string {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(file), "2100-", "2001-", 1)), 0o600))
 	require.NoError(t, p.reloadFiles())
-	return map[string]string{"none": "", "malformed": "outc_1_2", "wrong": right[:len(right)-8] + "00000000", "revoked": revoked, "expired": expired}
+	return map[string]string{"none": "", "malformed": "outc_1_2", "wrong": right[:len(right)-8] + "00000000",
+		"revoked": revoked, "expired": expired}
 }
 
 // TestNothingIsToldWithoutAToken tries the table of the ways in and the reasons to be
@@ -126,7 +132,8 @@ func TestNothingIsToldWithoutAToken(t *testing.T) {
 	}
 	delete(bad, "malformed") // the limit of wrong ones would slow down so many
 	delete(bad, "expired")
-	routes := append(admin.Patterns(admin.Options{Market: http.NotFoundHandler()}), "GET /none", "GET /api/v1/stream", "GET /api/v1/symbols",
+	routes := append(admin.Patterns(admin.Options{Market: http.NotFoundHandler()}), "GET /none", "GET /api/v1/stream",
+		"GET /api/v1/symbols",
 		"GET /api/v1/orders/1", "GET /page/app.js", "POST /admin/halt", "GET /admin/status")
 	for i, pattern := range routes {
 		method, path, _ := strings.Cut(strings.TrimSuffix(pattern, "{$}"), " ")
@@ -163,9 +170,11 @@ func TestNothingIsToldWithoutTLS(t *testing.T) {
 			c.Close()
 		}
 		for name, change := range map[string]func(*tls.Config){
-			"TLS 1.0":           func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 },
-			"no certificate":    func(c *tls.Config) { c.Certificates = nil },
-			"wrong certificate": func(c *tls.Config) { c.Certificates[0] = certtest.NewAuthority(t).Client("mallory").Certificate },
+			"TLS 1.0":        func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 },
+			"no certificate": func(c *tls.Config) { c.Certificates = nil },
+			"wrong certificate": func(c *tls.Config) {
+				c.Certificates[0] = certtest.NewAuthority(t).Client("mallory").Certificate
+			},
 			"old certificate": func(c *tls.Config) {
 				c.Certificates[0] = p.authority.Expired("old", x509.ExtKeyUsageClientAuth).Certificate
 			},
@@ -192,20 +201,25 @@ func TestAccountsTradeWithTheirTokens(t *testing.T) {
 	c := p.dial(t, god)
 	require.NotContains(t, c.must(t, opening), "error")
 	one, two := p.dial(t, first), p.dial(t, second)
-	require.Contains(t, two.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`), `<opened`)
+	require.Contains(t, two.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`),
+		`<opened`)
 	require.Contains(t, two.must(t, `<transactions id="2"><query id="1"/></transactions>`), `<open shares="1"/>`)
 	for _, frame := range []string{`<query id="1"/>`, `<cancel id="1"/>`, `<query id="99"/>`} {
-		require.Contains(t, one.must(t, `<transactions id="1">`+frame+`</transactions>`), "there is no order ", "a foreign order is as one that is not")
+		require.Contains(t, one.must(t, `<transactions id="1">`+frame+`</transactions>`), "there is no order ",
+			"a foreign order is as one that is not")
 	}
 	require.Contains(t, one.must(t, `<transactions id="2"><cancel id="1"/></transactions>`), "not for account 2")
 	require.Contains(t, one.must(t, `<create><account id="3" balance="1"/></create>`), "needs a token of scope admin")
-	require.Contains(t, c.must(t, `<transactions id="1"><query id="1"/></transactions>`), `<open shares="1"/>`, "an admin may look")
+	require.Contains(t, c.must(t, `<transactions id="1"><query id="1"/></transactions>`), `<open shares="1"/>`,
+		"an admin may look")
 
-	response, err := p.do(t.Context(), p.client, "POST", "/xml", first, `<transactions id="2"><cancel id="1"/></transactions>`)
+	response, err := p.do(t.Context(), p.client, "POST", "/xml", first,
+		`<transactions id="2"><cancel id="1"/></transactions>`)
 	require.NoError(t, err)
 	body, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	require.Equal(t, `<results><error id="1">the token of this connection is not for account 2</error></results>`, string(body))
+	require.Equal(t, `<results><error id="1">the token of this connection is not for account 2</error></results>`,
+		string(body))
 
 	require.NoError(t, auth.Revoke(p.data, id)) // which the server finds by itself
 	farewell, err := one.r.Next()
@@ -308,7 +322,8 @@ func TestRatesAreOnTheCommandLine(t *testing.T) {
 	flags, _ := dataFlags(t)
 	_, addr := inProcess(t, append(flags, "--rate-account=2", "--rate-connection=1000")...)
 	c := dial(t, addr)
-	require.Equal(t, 2, strings.Count(c.must(t, `<create>`+strings.Repeat(`<account id="1" balance="1"/>`, 4)+`</create>`), "over its limit of 2"))
+	require.Equal(t, 2, strings.Count(c.must(t, `<create>`+strings.Repeat(`<account id="1" balance="1"/>`, 4)+`</create>`),
+		"over its limit of 2"))
 }
 
 func TestWrongSecurityFlagsAreNamed(t *testing.T) {

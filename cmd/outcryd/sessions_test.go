@@ -28,7 +28,8 @@ func do(t *testing.T, conn *pgx.Conn, sql string) {
 	require.NoError(t, err)
 }
 
-const endServers = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'outcryd%' AND datname = current_database()`
+const endServers = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'outcryd%' ` +
+	`AND datname = current_database()`
 
 // TestWhateverASessionDoesTradingGoesOn lets a session of the database do its worst while
 // orders are sent, and takes it back.
@@ -36,7 +37,8 @@ func TestWhateverASessionDoesTradingGoesOn(t *testing.T) {
 	for name, worst := range map[string]func(t *testing.T, database string) (end func()){
 		"locks every table": func(t *testing.T, database string) func() {
 			conn := somebody(t, database)
-			do(t, conn, `BEGIN; LOCK TABLE exchange_state, accounts, symbols, positions, order_log, execution_log, resting_orders IN ACCESS EXCLUSIVE MODE`)
+			do(t, conn, `BEGIN; LOCK TABLE exchange_state, accounts, symbols, positions, order_log, execution_log, `+
+				`resting_orders IN ACCESS EXCLUSIVE MODE`)
 			return func() { do(t, conn, `ROLLBACK`) }
 		},
 		"ends our sessions again and again": func(t *testing.T, database string) func() {
@@ -76,18 +78,23 @@ func TestWhateverASessionDoesTradingGoesOn(t *testing.T) {
 			trade := func(n int) {
 				t.Helper()
 				for range n {
-					require.NotContains(t, c.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`), "error")
-					require.NotContains(t, c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="3"/></transactions>`), "error")
+					require.NotContains(t, c.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/></transactions>`),
+						"error")
+					require.NotContains(t, c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="3"/></transactions>`),
+						"error")
 				}
 			}
 			trade(20)
 			end := worst(t, pg.URL())
 			trade(20)
-			require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "Postgres cannot be written") }, patience, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "Postgres cannot be written") },
+				patience, 5*time.Millisecond)
 			trade(20)
 			end()
-			require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_records") == 0 }, patience, 5*time.Millisecond)
-			require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "can be written again") }, patience, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_records") == 0 }, patience,
+				5*time.Millisecond)
+			require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "can be written again") }, patience,
+				5*time.Millisecond)
 			p.stop(t)
 			conserved(t, pg.URL())
 			require.Equal(t, [][]string{{"120"}}, query(t, text(t, pg.URL()), `SELECT count(*) FROM orders`))
@@ -102,18 +109,22 @@ func TestAKilledServerStartsWhileATableIsLocked(t *testing.T) {
 	p := start(t, flags...)
 	c := dial(t, p.xml)
 	c.must(t, opening)
-	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_records") == 0 }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_records") == 0 }, patience,
+		5*time.Millisecond)
 	reader := somebody(t, database)
 	do(t, reader, `BEGIN; LOCK TABLE order_log IN SHARE MODE`)
 	c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`)
 	require.Eventually(t, func() bool {
-		return len(query(t, text(t, database), `SELECT pid FROM pg_locks WHERE NOT granted AND relation = 'order_log'::regclass`)) == 1
+		return len(query(t, text(t, database),
+			`SELECT pid FROM pg_locks WHERE NOT granted AND relation = 'order_log'::regclass`)) == 1
 	}, patience, 5*time.Millisecond)
 	p.kill()
 	p = start(t, flags...)
-	require.Contains(t, dial(t, p.xml).must(t, `<transactions id="1"><query id="1"/></transactions>`), `<open shares="1"/>`)
+	require.Contains(t, dial(t, p.xml).must(t, `<transactions id="1"><query id="1"/></transactions>`),
+		`<open shares="1"/>`)
 	do(t, reader, `ROLLBACK`)
-	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_records") == 0 }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_records") == 0 }, patience,
+		5*time.Millisecond)
 	p.stop(t)
 }
 
@@ -129,7 +140,8 @@ func TestAStartWaitsForAConnection(t *testing.T) {
 		all = append(all, conn)
 	}
 	p := launch(t, "--data="+t.TempDir(), "--database-url="+pg.URL())
-	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "SQLSTATE 53300") }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "SQLSTATE 53300") }, patience,
+		5*time.Millisecond)
 	for _, conn := range all {
 		require.NoError(t, conn.Close(background))
 	}
@@ -143,7 +155,8 @@ func TestASessionThatIsEndedAtAStartIsReplaced(t *testing.T) {
 	flags, database := dataFlags(t)
 	p := start(t, flags...)
 	p.stop(t)
-	do(t, somebody(t, text(t, database)), `CREATE SEQUENCE deaths; CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	do(t, somebody(t, text(t, database)), `CREATE SEQUENCE deaths;
+		CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			IF nextval('deaths') <= 2 THEN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(60); END IF;
 			RETURN NEW;
 		END $$;

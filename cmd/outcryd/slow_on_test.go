@@ -2,5 +2,5 @@
 
 package main
 
-// shortFactor makes random tests shorter, but for those who ask for the slow ones.
+// shortFactor makes random tests shorter, except for those who ask for the slow ones.
 const shortFactor = 1

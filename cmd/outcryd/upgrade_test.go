@@ -114,10 +114,12 @@ func (g golden) holds(t *testing.T, database string) {
 	var now strings.Builder
 	for _, of := range []struct{ table, columns, condition string }{ // as make.sh
 		{"accounts", "id, opened, balance, held", ""}, {"positions", "*", ""}, {"orders", "*", ""}, {"executions", "*", ""},
-		{"refs", "account, ref, seq, order_id", ""}, {"symbols", "sym, halted_at, halt_reason", "WHERE halted_at IS NOT NULL"},
+		{"refs", "account, ref, seq, order_id", ""},
+		{"symbols", "sym, halted_at, halt_reason", "WHERE halted_at IS NOT NULL"},
 		{"halt_log", "seq, sym, halted, reason, time", ""},
 	} {
-		for _, row := range query(t, text(t, database), "SELECT "+of.columns+" FROM "+of.table+" "+of.condition+" ORDER BY 1, 2, 3") {
+		for _, row := range query(t, text(t, database),
+			"SELECT "+of.columns+" FROM "+of.table+" "+of.condition+" ORDER BY 1, 2, 3") {
 			now.WriteString(of.table + "|" + strings.Join(row, "|") + "\n")
 		}
 	}
@@ -238,7 +240,8 @@ func TestANewerJournalIsRefusedBeforeAnythingChanges(t *testing.T) {
 		setVersion(t, newer, journal.Version+1)
 		before, exported := dirBytes(t, data), query(t, text(t, database), "SELECT * FROM exchange_state")
 		log := launch(t, "--data="+data, "--database-url="+database).fails(t)
-		require.Contains(t, log, fmt.Sprintf("%s has version %d and this program reads up to version %d", filepath.Base(newer), journal.Version+1, journal.Version))
+		require.Contains(t, log, fmt.Sprintf("%s has version %d and this program reads up to version %d",
+			filepath.Base(newer), journal.Version+1, journal.Version))
 		require.Equal(t, "1", versionOf(t, database))
 		require.Equal(t, exported, query(t, text(t, database), "SELECT * FROM exchange_state"), "not even the epoch")
 		require.Equal(t, before, dirBytes(t, data))
@@ -266,7 +269,8 @@ func TestANewerSchemaIsRefusedAndNothingChanges(t *testing.T) {
 	query(t, database, "UPDATE outcry_schema_version SET version = version + 50")
 	before, exported := dirBytes(t, data), query(t, text(t, database), "SELECT * FROM exchange_state")
 	log := launch(t, "--data="+data, "--database-url="+database).fails(t)
-	require.Contains(t, log, fmt.Sprintf("its schema has version 53, this program knows up to %d: a newer outcryd has upgraded it", postgres.SchemaVersion()))
+	require.Contains(t, log, fmt.Sprintf("its schema has version 53, this program knows up to %d: a newer outcryd has "+
+		"upgraded it", postgres.SchemaVersion()))
 	require.Equal(t, exported, query(t, text(t, database), "SELECT * FROM exchange_state"))
 	require.Equal(t, before, dirBytes(t, data))
 }
@@ -285,7 +289,8 @@ func TestAKillInTheMiddleOfAMigrationLeavesAVersionWhole(t *testing.T) {
 	_, err = tx.Exec(background, "LOCK TABLE execution_log IN ACCESS EXCLUSIVE MODE")
 	require.NoError(t, err)
 	p := launch(t, "--data="+data, "--database-url="+database)
-	waiting := `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ~ 'CREATE TABLE market'`
+	waiting := `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' ` +
+		`AND query ~ 'CREATE TABLE market'`
 	isWaiting := func(n string) func() bool {
 		return func() bool { return query(t, text(t, database), waiting)[0][0] == n }
 	}
@@ -322,7 +327,7 @@ func TestOfServersThatStartAtOnceOneMigrates(t *testing.T) {
 	require.Equal(t, fmt.Sprint(postgres.SchemaVersion()), versionOf(t, database))
 }
 
-// TestKindsOfRecordsBelongToTheJournalsVersion fails for whoever adds a kind of record
+// TestKindsOfRecordsBelongToTheJournalsVersion fails for anyone who adds a kind of record
 // that programs of this version of the journal cannot read: journal.Version has to rise.
 func TestKindsOfRecordsBelongToTheJournalsVersion(t *testing.T) {
 	require.EqualValues(t, 3, journal.Version, "say here which kinds it has")

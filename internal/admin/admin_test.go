@@ -135,7 +135,8 @@ func TestMetricsShowWhatIsRegistered(t *testing.T) {
 	o := options()
 	o.Gatherer = registry
 	_, body := do(t, serve(t, o), "GET", "/metrics", "")
-	require.Contains(t, body, "# HELP outcry_frames_total Frames.\n# TYPE outcry_frames_total counter\noutcry_frames_total 7\n")
+	require.Contains(t, body,
+		"# HELP outcry_frames_total Frames.\n# TYPE outcry_frames_total counter\noutcry_frames_total 7\n")
 }
 
 // TestTroubleOverHTTPIsOneMessage has a scrape fail, and a handler: what net/http and
@@ -145,7 +146,9 @@ func TestTroubleOverHTTPIsOneMessage(t *testing.T) {
 	var log bytes.Buffer
 	o := options()
 	o.Log = slog.New(slog.NewJSONHandler(&log, nil))
-	o.Gatherer = prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return nil, errors.New("nothing to be had") })
+	o.Gatherer = prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		return nil, errors.New("nothing to be had")
+	})
 	o.Ready = func() error { panic("no answer") }
 	s := serve(t, o)
 	response, _ := do(t, s, "GET", "/metrics", "")
@@ -272,9 +275,11 @@ func TestPostXMLIsReadOnlyWhereThereIsMemory(t *testing.T) {
 		want string
 	}{
 		{strings.NewReader(strings.Repeat("x", full)), http.StatusOK, "<results/>"},
-		{strings.NewReader(strings.Repeat("x", full+1)), http.StatusServiceUnavailable, "<results><error>no memory for 100001 bytes</error></results>"},
+		{strings.NewReader(strings.Repeat("x", full+1)), http.StatusServiceUnavailable,
+			"<results><error>no memory for 100001 bytes</error></results>"},
 		// Without a length it may be as long as any, once it is not short.
-		{io.MultiReader(strings.NewReader(strings.Repeat("x", smallBodyMax+1))), http.StatusServiceUnavailable, "<results><error>no memory for 200000 bytes</error></results>"},
+		{io.MultiReader(strings.NewReader(strings.Repeat("x", smallBodyMax+1))), http.StatusServiceUnavailable,
+			"<results><error>no memory for 200000 bytes</error></results>"},
 		{io.MultiReader(strings.NewReader("x")), http.StatusOK, "<results/>"},
 	} {
 		w := httptest.NewRecorder()
@@ -291,7 +296,8 @@ func TestPostXMLTellsThatNothingWasDone(t *testing.T) {
 	o.Answer = func(context.Context, []byte, func([]byte)) error { return fmt.Errorf("session: %w", o.Busy) }
 	response, body := do(t, serve(t, o), "POST", "/xml", "<create/>")
 	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
-	require.Equal(t, "<results><error>too many requests are under way; nothing was done, try again</error></results>", body)
+	require.Equal(t, "<results><error>too many requests are under way; nothing was done, try again</error></results>",
+		body)
 }
 
 func TestABodyThatBreaksOffIsNotDone(t *testing.T) {
@@ -330,20 +336,24 @@ func TestPagesFromElsewhereAreRefused(t *testing.T) {
 		{"foreign page", []string{"Origin", "https://elsewhere.example"}, 403},
 		{"foreign page, by the newer header", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"sandboxed page", []string{"Origin", "null"}, 403},
-		{"a name that was made to point here", []string{"Host", "elsewhere.example:" + port, "Origin", "http://elsewhere.example:" + port}, 403},
+		{"a name that was made to point here",
+			[]string{"Host", "elsewhere.example:" + port, "Origin", "http://elsewhere.example:" + port}, 403},
 	} {
 		response, body := do(t, s, "POST", "/xml", "<create/>", test.headers...)
 		require.Equal(t, test.status, response.StatusCode, "%s: %s", test.name, body)
 	}
 	response, body := do(t, s, "GET", "/debug/pprof/heap", "", "Host", "elsewhere.example")
 	require.Equal(t, http.StatusForbidden, response.StatusCode)
-	require.Equal(t, "host \"elsewhere.example\" is not a name of this server; ask for its address or localhost, or name it in --http-hosts\n", body)
+	require.Equal(t, "host \"elsewhere.example\" is not a name of this server; ask for its address or localhost, or "+
+		"name it in --http-hosts\n", body)
 }
 
 func TestHostsAreAddressesOrLocalhost(t *testing.T) {
 	for host, want := range map[string]bool{
-		"": true, "localhost": true, "LOCALHOST:8080": true, "127.0.0.1": true, "127.0.0.1:8080": true, "[::1]": true, "[::1]:8080": true, "192.168.0.7:80": true,
-		"elsewhere.example": false, "elsewhere.example:8080": false, "localhost.elsewhere.example": false, "127.0.0.1.elsewhere.example": false, "1": false,
+		"": true, "localhost": true, "LOCALHOST:8080": true, "127.0.0.1": true, "127.0.0.1:8080": true,
+		"[::1]": true, "[::1]:8080": true, "192.168.0.7:80": true,
+		"elsewhere.example": false, "elsewhere.example:8080": false, "localhost.elsewhere.example": false,
+		"127.0.0.1.elsewhere.example": false, "1": false,
 	} {
 		require.Equal(t, want, isAddress(host), host)
 	}
@@ -363,10 +373,14 @@ func TestNamesAreTakenThatTheServerGoesBy(t *testing.T) {
 		host    string
 		status  int
 	}{
-		{options(), outside, "exchange.example", 403}, {options(), outside, "evil.example:8080", 403}, {options(), loopback, "evil.example", 403},
-		{options(), outside, "172.18.0.5:8080", 200}, {options(), outside, "[fd00::1]:8080", 200}, {options(), outside, "localhost:8080", 200}, {options(), outside, "", 200},
-		{named, outside, "exchange.example", 200}, {named, outside, "Exchange.Example:8080", 200}, {named, loopback, "outcryd:8080", 200},
-		{named, outside, "evil.example", 403}, {named, outside, "sub.exchange.example", 403}, {named, outside, "exchange.example.", 403},
+		{options(), outside, "exchange.example", 403}, {options(), outside, "evil.example:8080", 403},
+		{options(), loopback, "evil.example", 403},
+		{options(), outside, "172.18.0.5:8080", 200}, {options(), outside, "[fd00::1]:8080", 200},
+		{options(), outside, "localhost:8080", 200}, {options(), outside, "", 200},
+		{named, outside, "exchange.example", 200}, {named, outside, "Exchange.Example:8080", 200},
+		{named, loopback, "outcryd:8080", 200},
+		{named, outside, "evil.example", 403}, {named, outside, "sub.exchange.example", 403},
+		{named, outside, "exchange.example.", 403},
 		{tokens, outside, "exchange.example", 200}, {tokens, loopback, "exchange.example", 403},
 	} {
 		for _, route := range []string{"GET /healthz", "POST /xml", "GET /debug/pprof/heap", "PUT /loglevel"} {
@@ -376,7 +390,8 @@ func TestNamesAreTakenThatTheServerGoesBy(t *testing.T) {
 			r.Host = c.host
 			r.Header.Set("Authorization", "Bearer "+token)
 			local := &net.TCPAddr{IP: c.local, Port: 8080}
-			Handler(c.options).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(local))))
+			Handler(c.options).ServeHTTP(w,
+				r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(local))))
 			require.Equal(t, c.status, w.Code, "%s on %s for %q", route, c.local, c.host)
 		}
 	}

@@ -15,7 +15,7 @@ var errSlowest = errors.New("too many others are arriving, and this one began fi
 
 // bodies are those of POST /xml that arrive. There are bodiesMax at most, each with
 // bodyTimeout to arrive: one more cuts off the one that began first, so that slow clients,
-// however many, hold up nobody who sends what was announced.
+// however many, hold up no client that sends what was announced.
 type bodies struct {
 	mu       sync.Mutex
 	arriving list.List // of *body, the oldest first

@@ -106,7 +106,8 @@ func TestABodyTooManyCutsOffTheOneThatBeganFirst(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	code, text := stuck[0].answer()
 	require.Equal(t, http.StatusServiceUnavailable, code)
-	require.Equal(t, "<results><error>the body did not arrive: too many others are arriving, and this one began first</error></results>", text)
+	require.Equal(t, "<results><error>the body did not arrive: too many others are arriving, and this one began "+
+		"first</error></results>", text)
 }
 
 // TestABodyThatHasArrivedMakesNoRoomForOthers: it is not among those that arrive any more,
@@ -167,7 +168,8 @@ func TestABodyHasItsTimeAndTheFrameAnother(t *testing.T) {
 			code        int
 			took        time.Duration
 		}{
-			{strings.Replace(announced, "POST /xml", "PUT /loglevel", 1), "", http.StatusBadRequest, requestBodyTimeout + restTimeout},
+			{strings.Replace(announced, "POST /xml", "PUT /loglevel", 1), "", http.StatusBadRequest,
+				requestBodyTimeout + restTimeout},
 			{announced, "", http.StatusRequestTimeout, bodyTimeout + restTimeout}, // net/http waits for the rest first
 			{announced, strings.Repeat("x", 92), http.StatusOK, 80 * time.Second},
 		} {
@@ -191,15 +193,22 @@ func TestBodiesInEveryForm(t *testing.T) {
 	s := serve(t, options())
 	const head = "POST /xml HTTP/1.1\r\nHost: localhost\r\n"
 	for name, test := range map[string]struct{ send, want string }{
-		"in chunks":                       {head + "Transfer-Encoding: chunked\r\n\r\n4\r\n<cre\r\n5\r\nate/>\r\n0\r\n\r\n", "200 <results><create/></results>"},
-		"in chunks, too large":            {head + "Transfer-Encoding: chunked\r\n\r\n3e9\r\n" + strings.Repeat("x", 1001) + "\r\n0\r\n\r\n", "413 <results><error>a frame is over the limit of 1000 bytes</error></results>"},
-		"in chunks that break off":        {head + "Transfer-Encoding: chunked\r\n\r\n4\r\n<creXX", "400 <results><error>the body did not arrive: "},
-		"of two lengths":                  {head + "Content-Length: 9\r\nContent-Length: 8\r\n\r\n<create/>", "400 "},
-		"of a length and in chunks":       {head + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n<create/>\r\n0\r\n\r\n", "200 <results><create/></results>"},
-		"after 100 Continue":              {head + "Expect: 100-continue\r\nContent-Length: 9\r\n\r\n<create/>", "100  200 <results><create/></results>"},
-		"too large, and not even sent":    {head + "Expect: 100-continue\r\nContent-Length: 1001\r\n\r\n", "413 <results><error>a frame is over the limit of 1000 bytes</error></results>"},
-		"of a length that no number has":  {head + "Content-Length: 99999999999999999999\r\n\r\n", "400 "},
-		"of a length over all, announced": {head + "Content-Length: 9999999999\r\n\r\n<create/>", "413 <results><error>a frame is over the limit of 1000 bytes</error></results>"},
+		"in chunks": {head + "Transfer-Encoding: chunked\r\n\r\n4\r\n<cre\r\n5\r\nate/>\r\n0\r\n\r\n",
+			"200 <results><create/></results>"},
+		"in chunks, too large": {head + "Transfer-Encoding: chunked\r\n\r\n3e9\r\n" + strings.Repeat("x", 1001) +
+			"\r\n0\r\n\r\n", "413 <results><error>a frame is over the limit of 1000 bytes</error></results>"},
+		"in chunks that break off": {head + "Transfer-Encoding: chunked\r\n\r\n4\r\n<creXX",
+			"400 <results><error>the body did not arrive: "},
+		"of two lengths": {head + "Content-Length: 9\r\nContent-Length: 8\r\n\r\n<create/>", "400 "},
+		"of a length and in chunks": {head + "Content-Length: 4\r\n" +
+			"Transfer-Encoding: chunked\r\n\r\n9\r\n<create/>\r\n0\r\n\r\n", "200 <results><create/></results>"},
+		"after 100 Continue": {head + "Expect: 100-continue\r\nContent-Length: 9\r\n\r\n<create/>",
+			"100  200 <results><create/></results>"},
+		"too large, and not even sent": {head + "Expect: 100-continue\r\nContent-Length: 1001\r\n\r\n",
+			"413 <results><error>a frame is over the limit of 1000 bytes</error></results>"},
+		"of a length that no number has": {head + "Content-Length: 99999999999999999999\r\n\r\n", "400 "},
+		"of a length over all, announced": {head + "Content-Length: 9999999999\r\n\r\n<create/>",
+			"413 <results><error>a frame is over the limit of 1000 bytes</error></results>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := rawDial(t, s.Listener.Addr().String())

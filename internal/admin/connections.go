@@ -213,7 +213,7 @@ func (s *Connections) watch(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// connectionOf returns the connection below TLS, if any; nil where it is none of ours.
+// connectionOf returns the connection below TLS, if any; nil if it is none of ours.
 func connectionOf(conn net.Conn) *connection {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()

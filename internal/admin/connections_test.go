@@ -89,7 +89,8 @@ func (v *visitor) isClosed() {
 
 func (s *site) has(t *testing.T, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return s.bound.Count() == n }, 5*time.Second, time.Millisecond, "%d instead of %d", s.bound.Count(), n)
+	require.Eventually(t, func() bool { return s.bound.Count() == n }, 5*time.Second, time.Millisecond, "%d instead of %d",
+		s.bound.Count(), n)
 }
 
 // TestIdleConnectionsGiveWay: of three the one goes that has waited longest for a request,
@@ -144,7 +145,8 @@ func TestOperatorsHaveRoomOfTheirOwn(t *testing.T) {
 	s := serveBounded(t, 3, o)
 	held := hold(t, s, 3)
 	for range OperatorConnectionsMax/5 + 1 { // more in all than there are places
-		for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/help": 503, "/": 503, "/debug/pprof/heap": 503, "/healthz/x": 503} {
+		for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/help": 503, "/": 503,
+			"/debug/pprof/heap": 503, "/healthz/x": 503} {
 			v := s.visit(t)
 			status, closes := v.get(path)
 			require.Equal(t, want, status, path)
@@ -152,7 +154,8 @@ func TestOperatorsHaveRoomOfTheirOwn(t *testing.T) {
 			v.isClosed()
 		}
 	}
-	status, _ := s.visit(t).send("POST /admin/halt?sym=A HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n").answer()
+	const announced = "POST /admin/halt?sym=A HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"
+	status, _ := s.visit(t).send(announced).answer()
 	require.Equal(t, http.StatusOK, status, "also with a body that does not come")
 	s.has(t, 3)
 
@@ -237,8 +240,10 @@ func TestARefusedRequestClosesItsConnection(t *testing.T) {
 		request string
 		status  int
 	}{
-		{"GET / HTTP/1.1\r\n" + basic, 401}, {"GET /metrics HTTP/1.1\r\n" + with, 403}, {"GET / HTTP/1.1\r\nHost: evil.example\r\n", 403},
-		{"POST / HTTP/1.1\r\n" + basic + "Content-Length: 1000\r\n", 401}, {"GET / HTTP/1.1\r\n" + basic + "Authorization: Bearer x\r\n", 401},
+		{"GET / HTTP/1.1\r\n" + basic, 401}, {"GET /metrics HTTP/1.1\r\n" + with, 403},
+		{"GET / HTTP/1.1\r\nHost: evil.example\r\n", 403},
+		{"POST / HTTP/1.1\r\n" + basic + "Content-Length: 1000\r\n", 401},
+		{"GET / HTTP/1.1\r\n" + basic + "Authorization: Bearer x\r\n", 401},
 	} {
 		v := s.visit(t).send(c.request + "\r\n")
 		status, closes := v.answer()
@@ -292,7 +297,8 @@ func TestARequestIsOneRequest(t *testing.T) {
 	}
 	// Both at once: the coding counts, and the connection ends behind the request, so
 	// that nobody can have another opinion on where the next one begins.
-	v := s.visit(t).send("PUT /loglevel HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nINFO\r\n0\r\n\r\n" + smuggled)
+	v := s.visit(t).send("PUT /loglevel HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n4\r\nINFO\r\n0\r\n\r\n" + smuggled)
 	_, err := io.Copy(io.Discard, v)
 	if err != nil {
 		require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "it is open")

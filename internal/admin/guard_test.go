@@ -71,7 +71,8 @@ func TestATokenShutsNobodyElseOut(t *testing.T) {
 	})
 	s := serveBounded(t, most, o)
 	post := func(token string) *visitor {
-		return s.visit(t).send("POST /xml HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + token + "\r\nContent-Length: 9\r\n\r\n<create/>")
+		return s.visit(t).send("POST /xml HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + token +
+			"\r\nContent-Length: 9\r\n\r\n<create/>")
 	}
 	var under []*visitor
 	for range share {
@@ -109,7 +110,8 @@ func TestNoRouteAnswersWithoutItsToken(t *testing.T) {
 	basic := func(password string) []string {
 		return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("anybody:"+password))}
 	}
-	paths := append(Patterns(o), "GET /none", "DELETE /metrics", "OPTIONS /", "POST /admin/anything", "GET /debug", "GET /../metrics")
+	paths := append(Patterns(o), "GET /none", "DELETE /metrics", "OPTIONS /", "POST /admin/anything", "GET /debug",
+		"GET /../metrics")
 	for _, pattern := range paths {
 		method, path := requestOf(pattern)
 		for name, headers := range map[string][]string{
@@ -123,7 +125,8 @@ func TestNoRouteAnswersWithoutItsToken(t *testing.T) {
 		}
 	}
 	for name, headers := range map[string][]string{
-		"malformed": bearer("x"), "wrong": bearer(right[:len(right)-4] + "0000"), "revoked": bearer(revoked), "wrong, basic": basic("x"), "as user": {
+		"malformed": bearer("x"), "wrong": bearer(right[:len(right)-4] + "0000"),
+		"revoked": bearer(revoked), "wrong, basic": basic("x"), "as user": {
 			"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(right+":"))},
 	} {
 		response, body := do(t, s, "GET", "/healthz", "", headers...)
@@ -145,7 +148,8 @@ func TestATokenOpensWhatItsScopeAllows(t *testing.T) {
 	open := map[string][]string{
 		"health":    {"GET /healthz", "GET /readyz", "GET /help"},
 		"account:1": {"GET /healthz", "GET /readyz", "GET /help", "GET /{$}", "GET /page/", "GET /api/", "POST /xml"},
-		"read":      {"GET /healthz", "GET /readyz", "GET /help", "GET /{$}", "GET /page/", "GET /api/", "GET /api/v1/orders/", "GET /metrics"},
+		"read": {"GET /healthz", "GET /readyz", "GET /help", "GET /{$}", "GET /page/", "GET /api/",
+			"GET /api/v1/orders/", "GET /metrics"},
 	}
 	open["operate"] = append(slices.Clone(open["read"]), "GET /loglevel", "PUT /loglevel", "GET /debug/pprof/",
 		"GET /debug/pprof/symbol", "POST /debug/pprof/symbol")
@@ -180,7 +184,8 @@ func TestARouteThatIsNotInTheTableIsForAdminsAlone(t *testing.T) {
 	o.Market = nil
 	s := serve(t, o)
 	s.Config.Handler = &guard{options: o, routes: mux}
-	for scope, want := range map[string]int{"operate": http.StatusForbidden, "read": http.StatusForbidden, "account:*": http.StatusForbidden, "admin": http.StatusOK} {
+	for scope, want := range map[string]int{"operate": http.StatusForbidden, "read": http.StatusForbidden,
+		"account:*": http.StatusForbidden, "admin": http.StatusOK} {
 		token, _ := add(scope)
 		response, _ := do(t, s, "GET", "/new", "", bearer(token)...)
 		require.Equal(t, want, response.StatusCode, scope)

@@ -31,7 +31,9 @@ func (f *fakeExchange) Resume(context.Context, exchange.Symbol) (exchange.HaltRe
 	return f.halt, f.err
 }
 
-func (f *fakeExchange) CancelAll(context.Context, exchange.AccountID, exchange.Symbol) (exchange.CancelAllResult, error) {
+func (f *fakeExchange) CancelAll(
+	context.Context, exchange.AccountID, exchange.Symbol,
+) (exchange.CancelAllResult, error) {
 	return f.canceled, f.err
 }
 
@@ -51,21 +53,35 @@ func TestOperationsAnswerWhatTheyCameTo(t *testing.T) {
 		want   string
 		logged string
 	}{
-		{fakeExchange{halt: exchange.HaltResult{Changed: true, Halt: news}}, "halt?sym=S&reason=news", 200, `{"sym":"S","changed":true,"halted":{"time":7,"reason":"news"}}`, "a symbol is halted"},
-		{fakeExchange{halt: exchange.HaltResult{Halt: news}}, "halt?sym=S", 200, `{"sym":"S","changed":false,"halted":{"time":7,"reason":"news"}}`, ""},
-		{fakeExchange{halt: exchange.HaltResult{Changed: true, Halt: news}}, "resume?sym=S", 200, `{"sym":"S","changed":true,"ended":{"time":7,"reason":"news"}}`, "takes orders again"},
+		{fakeExchange{halt: exchange.HaltResult{Changed: true, Halt: news}}, "halt?sym=S&reason=news", 200,
+			`{"sym":"S","changed":true,"halted":{"time":7,"reason":"news"}}`, "a symbol is halted"},
+		{fakeExchange{halt: exchange.HaltResult{Halt: news}}, "halt?sym=S", 200,
+			`{"sym":"S","changed":false,"halted":{"time":7,"reason":"news"}}`, ""},
+		{fakeExchange{halt: exchange.HaltResult{Changed: true, Halt: news}}, "resume?sym=S", 200,
+			`{"sym":"S","changed":true,"ended":{"time":7,"reason":"news"}}`, "takes orders again"},
 		{fakeExchange{}, "resume?sym=S", 200, `{"sym":"S","changed":false}`, ""},
-		{fakeExchange{canceled: exchange.CancelAllResult{Time: 9*exchange.Second + 1}}, "cancel-all?account=1", 200, `{"account":"1","time":9,"orders":0,"symbols":[]}`, "orders=0"},
-		{fakeExchange{canceled: exchange.CancelAllResult{Time: 9*exchange.Second + 1, Symbols: []exchange.CanceledIn{{Symbol: "A", Orders: 2, Shares: exchange.Shares(15e7).Position()}, {Symbol: "B", Orders: 1, Shares: exchange.Shares(1e8).Position()}}}},
-			"cancel-all?account=1&sym=A", 200, `{"account":"1","time":9,"orders":3,"symbols":[{"sym":"A","orders":2,"shares":"1.5"},{"sym":"B","orders":1,"shares":"1"}]}`, "orders=3"},
-		{fakeExchange{halt: exchange.HaltResult{Reason: exchange.NoRoomToCancel}}, "halt?sym=S", 503, `{"error":"the disk has no room for the journal, and the reserve is used up; nothing is changed"}`, ""},
-		{fakeExchange{halt: exchange.HaltResult{Reason: exchange.UnknownSymbol}}, "resume?sym=S", 404, `{"error":"there is no symbol S"}`, ""},
-		{fakeExchange{canceled: exchange.CancelAllResult{Reason: exchange.UnknownAccount}}, "cancel-all?account=1", 404, `{"error":"there is no account 1"}`, ""},
-		{fakeExchange{canceled: exchange.CancelAllResult{Reason: exchange.NoRoom}}, "cancel-all?account=1", 503, `{"error":"refused: no_room"}`, ""},
+		{fakeExchange{canceled: exchange.CancelAllResult{Time: 9*exchange.Second + 1}}, "cancel-all?account=1", 200,
+			`{"account":"1","time":9,"orders":0,"symbols":[]}`, "orders=0"},
+		{fakeExchange{canceled: exchange.CancelAllResult{Time: 9*exchange.Second + 1,
+			Symbols: []exchange.CanceledIn{{Symbol: "A", Orders: 2, Shares: exchange.Shares(15e7).Position()},
+				{Symbol: "B", Orders: 1, Shares: exchange.Shares(1e8).Position()}}}},
+			"cancel-all?account=1&sym=A", 200,
+			`{"account":"1","time":9,"orders":3,"symbols":[` +
+				`{"sym":"A","orders":2,"shares":"1.5"},{"sym":"B","orders":1,"shares":"1"}]}`, "orders=3"},
+		{fakeExchange{halt: exchange.HaltResult{Reason: exchange.NoRoomToCancel}}, "halt?sym=S", 503,
+			`{"error":"the disk has no room for the journal, and the reserve is used up; nothing is changed"}`, ""},
+		{fakeExchange{halt: exchange.HaltResult{Reason: exchange.UnknownSymbol}}, "resume?sym=S", 404,
+			`{"error":"there is no symbol S"}`, ""},
+		{fakeExchange{canceled: exchange.CancelAllResult{Reason: exchange.UnknownAccount}}, "cancel-all?account=1", 404,
+			`{"error":"there is no account 1"}`, ""},
+		{fakeExchange{canceled: exchange.CancelAllResult{Reason: exchange.NoRoom}}, "cancel-all?account=1", 503,
+			`{"error":"refused: no_room"}`, ""},
 		{fakeExchange{err: errors.New("the disk is gone")}, "cancel-all?account=1", 503,
-			`{"error":"it is not known to be done; ask again: the disk is gone"}`, "level=ERROR msg=\"an operation is not answered\""},
+			`{"error":"it is not known to be done; ask again: the disk is gone"}`,
+			"level=ERROR msg=\"an operation is not answered\""},
 		{fakeExchange{err: fmt.Errorf("engine: %w", context.DeadlineExceeded)}, "resume?sym=S", 503,
-			`{"error":"it was not durable within 10s, and is not known to be done; ask again"}`, "level=ERROR msg=\"an operation is not answered\""},
+			`{"error":"it was not durable within 10s, and is not known to be done; ask again"}`,
+			"level=ERROR msg=\"an operation is not answered\""},
 	} {
 		*x = c.came
 		log.Reset()
@@ -89,7 +105,7 @@ func TestOperationsWaitForTheStart(t *testing.T) {
 	require.Equal(t, `{"error":"waiting for Postgres"}`+"\n", body)
 }
 
-// waiting is an exchange whose operations take until whoever asks gives up.
+// waiting is an exchange whose operations take until the caller gives up.
 type waiting struct {
 	fakeExchange
 	asked chan struct{}
@@ -111,7 +127,8 @@ func TestAClientThatHasGoneIsNoErrorOfTheExchange(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		Handler(o).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "POST", "http://127.0.0.1/admin/halt?sym=S", nil))
+		Handler(o).ServeHTTP(httptest.NewRecorder(),
+			httptest.NewRequestWithContext(ctx, "POST", "http://127.0.0.1/admin/halt?sym=S", nil))
 	}()
 	<-x.asked
 	cancel()
@@ -129,7 +146,8 @@ func TestTheLogSaysWhoseTokenDidAnOperation(t *testing.T) {
 	o.Exchange = func() Exchange { return x }
 	s := serve(t, o)
 	for _, r := range []struct{ method, path, body string }{
-		{"POST", "/admin/halt?sym=S", ""}, {"POST", "/admin/resume?sym=S", ""}, {"POST", "/admin/cancel-all?account=1", ""}, {"PUT", "/loglevel", "INFO"},
+		{"POST", "/admin/halt?sym=S", ""}, {"POST", "/admin/resume?sym=S", ""},
+		{"POST", "/admin/cancel-all?account=1", ""}, {"PUT", "/loglevel", "INFO"},
 	} {
 		log.Reset()
 		response, body := do(t, s, r.method, r.path, r.body, bearer(token)...)

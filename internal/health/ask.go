@@ -21,7 +21,7 @@ const (
 )
 
 // Ask asks the server whose HTTP side is at the address --http whether it takes
-// orders, and returns what it says; an error where it does not, or does not answer.
+// orders, and returns what it says; an error if it does not take them, or does not answer.
 // It is for containers that have no other program to ask with. Over TLS it takes the
 // certificate --tls-cert alone and shows it too. With --auth the server has left a
 // token for it in its data directory.

@@ -71,8 +71,8 @@ func (l *LagMarks) merge(now time.Time) {
 	l.marks = append(kept, l.marks[len(l.marks)-1])
 }
 
-// Lag returns how long before now the oldest record after applied was synced, 0 where
-// there is none, or where that was since now. Everything up to applied is forgotten.
+// Lag returns how long before now the oldest record after applied was synced, 0 if
+// there is none, or if that was since now. Everything up to applied is forgotten.
 func (l *LagMarks) Lag(applied uint64, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

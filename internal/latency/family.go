@@ -21,7 +21,7 @@ type Family struct {
 
 // NewFamily returns a family without histograms. Its classic bounds are the powers of
 // 2 seconds from the one at or below first to the one at or above last; it panics
-// where that is not within 119 ns and 128 s.
+// if that is not within 119 ns and 128 s.
 func NewFamily(name, help string, first, last time.Duration, labels ...string) *Family {
 	f := &Family{
 		desc:        prometheus.NewDesc(name, help, labels, nil),
@@ -36,7 +36,7 @@ func NewFamily(name, help string, first, last time.Duration, labels ...string) *
 }
 
 // Histogram makes the histogram of the given label values, in the order of the
-// family's labels. It panics where their number is another one.
+// family's labels. It panics if their number is another one.
 func (f *Family) Histogram(values ...string) *Histogram {
 	if len(values) != len(f.labels) {
 		panic(fmt.Sprintf("latency: %d values for labels %q", len(values), f.labels))

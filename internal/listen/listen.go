@@ -82,7 +82,7 @@ func tryBind(address string) (*Bound, error) {
 }
 
 // socketFor returns a socket and what to bind it to: for all addresses one of both
-// families, where the system has IPv6.
+// families, if the system has IPv6.
 func socketFor(addr *net.TCPAddr) (fd int, where unix.Sockaddr, err error) {
 	four, all := addr.IP.To4(), addr.IP == nil || addr.IP.IsUnspecified()
 	if all || four == nil {

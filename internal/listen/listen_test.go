@@ -9,7 +9,8 @@ import (
 )
 
 func TestABoundAddressRefusesClientsUntilItIsListenedOn(t *testing.T) {
-	for address, dialed := range map[string]string{"127.0.0.1:0": "127.0.0.1", "localhost:0": "localhost", ":0": "127.0.0.1", "0.0.0.0:0": "127.0.0.1", "127.0.0.3:0": "127.0.0.3"} {
+	for address, dialed := range map[string]string{"127.0.0.1:0": "127.0.0.1", "localhost:0": "localhost",
+		":0": "127.0.0.1", "0.0.0.0:0": "127.0.0.1", "127.0.0.3:0": "127.0.0.3"} {
 		b, err := Bind("listen", address)
 		require.NoError(t, err, address)
 		_, port, err := net.SplitHostPort(b.Addr.String())
@@ -36,7 +37,8 @@ func TestABoundAddressRefusesClientsUntilItIsListenedOn(t *testing.T) {
 		again.Close()
 		again.Close()
 	}
-	for address, wrong := range map[string]string{"127.0.0.1": "missing port", "nobody.invalid:0": "nobody.invalid", "192.0.2.1:0": "cannot assign"} {
+	for address, wrong := range map[string]string{"127.0.0.1": "missing port", "nobody.invalid:0": "nobody.invalid",
+		"192.0.2.1:0": "cannot assign"} {
 		_, err := Bind("http", address)
 		require.ErrorContains(t, err, "--http "+address)
 		require.ErrorContains(t, err, wrong)

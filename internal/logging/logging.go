@@ -103,7 +103,7 @@ func (h *limitedHandler) WithGroup(name string) slog.Handler {
 type message struct {
 	level slog.Level
 	text  string
-	limit string // that was run into, "" where it is about none
+	limit string // that was run into, "" if it is about none
 }
 
 func (s *repeats) messageOf(r *slog.Record) message {
@@ -154,7 +154,7 @@ func (s *repeats) admit(m message, now time.Time) bool {
 }
 
 // find returns the count of a message, and the message that it counts: one without
-// text where there are too many.
+// text if there are too many.
 func (s *repeats) find(m message, now time.Time) (message, *repeat) {
 	if r, ok := s.messages[m]; ok {
 		return m, r

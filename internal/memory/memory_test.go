@@ -25,13 +25,19 @@ func TestTheLeastOfMachineAndControlGroupsIsWhatThereIs(t *testing.T) {
 		of    string
 	}{
 		"no control group": {files{mem: "MemTotal: 8 kB\n"}, 8192, "of the machine"},
-		"no limit":         {files{mem: "MemTotal: 8 kB\n", self: "0::/a\n", "/sys/fs/cgroup/a/memory.max": "max\n"}, 8192, "of the machine"},
-		"version 2":        {files{mem: "MemTotal: 8 kB\n", self: "0::/a/b\n", "/sys/fs/cgroup/a/b/memory.max": "4096\n"}, 4096, "of the control group"},
-		"one above":        {files{mem: "MemTotal: 8 kB\n", self: "0::/a/b\n", "/sys/fs/cgroup/a/memory.max": "5\n", "/sys/fs/cgroup/a/b/memory.max": "6"}, 5, "of the control group"},
-		"more than there is": {files{mem: "MemTotal: 8 kB\n", self: "5:cpu:/x\n4:memory:/a\n", "/sys/fs/cgroup/memory/a/memory.limit_in_bytes": "9223372036854771712\n"},
+		"no limit": {files{mem: "MemTotal: 8 kB\n", self: "0::/a\n", "/sys/fs/cgroup/a/memory.max": "max\n"}, 8192,
+			"of the machine"},
+		"version 2": {files{mem: "MemTotal: 8 kB\n", self: "0::/a/b\n", "/sys/fs/cgroup/a/b/memory.max": "4096\n"},
+			4096, "of the control group"},
+		"one above": {files{mem: "MemTotal: 8 kB\n", self: "0::/a/b\n", "/sys/fs/cgroup/a/memory.max": "5\n",
+			"/sys/fs/cgroup/a/b/memory.max": "6"}, 5, "of the control group"},
+		"more than there is": {files{mem: "MemTotal: 8 kB\n", self: "5:cpu:/x\n4:memory:/a\n",
+			"/sys/fs/cgroup/memory/a/memory.limit_in_bytes": "9223372036854771712\n"},
 			8192, "of the machine"},
-		"version 1": {files{mem: "MemTotal: 8 kB\n", self: "5:cpu:/x\n4:hugetlb,memory:/a\n0::/\n", "/sys/fs/cgroup/memory/a/memory.limit_in_bytes": "7\n"}, 7, "of the control group"},
-		"version 1 in a container": {files{mem: "MemTotal: 8 kB\n", self: "4:memory:/docker/1\n", "/sys/fs/cgroup/memory/memory.limit_in_bytes": "7\n"},
+		"version 1": {files{mem: "MemTotal: 8 kB\n", self: "5:cpu:/x\n4:hugetlb,memory:/a\n0::/\n",
+			"/sys/fs/cgroup/memory/a/memory.limit_in_bytes": "7\n"}, 7, "of the control group"},
+		"version 1 in a container": {files{mem: "MemTotal: 8 kB\n", self: "4:memory:/docker/1\n",
+			"/sys/fs/cgroup/memory/memory.limit_in_bytes": "7\n"},
 			7, "of the control group"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,5 +80,7 @@ func TestBoundsThatDoNotFitAreSaid(t *testing.T) {
 	require.EqualValues(t, 2800+1600+20480+2000, n.Bytes())
 	require.Empty(t, n.Excess(n.Bytes(), ""))
 	require.Empty(t, n.Excess(0, ""), "no limit")
-	require.Contains(t, n.Excess(n.Bytes()-1, "the limit"), "--max-open-orders 10, --max-accounts 10, --max-symbols 10 and twice --max-memory 1000 come to 0 MiB together, and the limit is 0 MiB")
+	require.Contains(t, n.Excess(n.Bytes()-1, "the limit"),
+		"--max-open-orders 10, --max-accounts 10, --max-symbols 10 and twice --max-memory 1000 come to 0 MiB together, "+
+			"and the limit is 0 MiB")
 }

@@ -46,7 +46,7 @@ func (e *Error) Error() string { return e.Text }
 
 // NewClient returns a client of the exchange at an address. It waits for an answer as
 // long as timeout says, and uses no proxy: those in the environment are for others. TLS
-// is spoken where secure is not nil.
+// is spoken if secure is not nil.
 func NewClient(address string, timeout time.Duration, secure *tls.Config) *Client {
 	if secure != nil && !strings.Contains(address, "://") {
 		address = "https://" + address
@@ -103,7 +103,7 @@ func (c *Client) Resume(ctx context.Context, sym string) (a HaltAnswer, err erro
 	return a, err
 }
 
-// CancelAll cancels all that an account has open, of one symbol where sym is not empty.
+// CancelAll cancels all that an account has open, of one symbol if sym is not empty.
 func (c *Client) CancelAll(ctx context.Context, account, sym string) (a CancelAllAnswer, err error) {
 	values := url.Values{"account": {account}}
 	if sym != "" {

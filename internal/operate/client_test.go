@@ -32,7 +32,8 @@ func TestATokenIsShownToThisMachineOrEncrypted(t *testing.T) {
 		c = NewClient("http://192.0.2.1:1", time.Minute, secure)
 		c.Token = "secret"
 		_, err = c.Halt(context.Background(), "A", "")
-		require.EqualError(t, err, "http://192.0.2.1:1: the token is not sent: the connection is not encrypted, and goes to another machine")
+		require.EqualError(t, err,
+			"http://192.0.2.1:1: the token is not sent: the connection is not encrypted, and goes to another machine")
 	}
 	c.InsecureToken = true
 	require.NoError(t, c.permit("tcp4", "192.0.2.1:1", nil))
@@ -44,7 +45,8 @@ func TestWhatStaysOnThisMachine(t *testing.T) {
 	for address, stays := range map[string]bool{
 		"127.0.0.1:1": true, "127.1.2.3:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true,
 		":1": true, "0.0.0.0:1": true, "[::]:1": true, // to dial these is to dial this machine
-		"192.0.2.1:1": false, "[2001:db8::1]:1": false, "[::ffff:192.0.2.1]:1": false, "localhost:1": false, "": false, "127.0.0.1": false,
+		"192.0.2.1:1": false, "[2001:db8::1]:1": false, "[::ffff:192.0.2.1]:1": false, "localhost:1": false,
+		"": false, "127.0.0.1": false,
 	} {
 		require.Equal(t, stays, OnThisMachine(address), address)
 	}
@@ -54,9 +56,10 @@ func TestWhatStaysOnThisMachine(t *testing.T) {
 func TestAnAddressWithoutAMachineIsThisOne(t *testing.T) {
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	require.NoError(t, err)
-	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"version":"v"}`))
-	})}}
+	s := &httptest.Server{Listener: l,
+		Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"version":"v"}`))
+		})}}
 	s.Start()
 	defer s.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())

@@ -12,8 +12,8 @@ type Halt struct {
 // HaltAnswer is the answer to a halt and to its end.
 type HaltAnswer struct {
 	Sym     string `json:"sym"`
-	Changed bool   `json:"changed"`          // false where the symbol was halted before, or took orders before
-	Halted  *Halt  `json:"halted,omitempty"` // the halt that holds now, nil where the symbol takes orders
+	Changed bool   `json:"changed"`          // false if the symbol was halted before, or took orders before
+	Halted  *Halt  `json:"halted,omitempty"` // the halt that holds now, nil if the symbol takes orders
 	Ended   *Halt  `json:"ended,omitempty"`  // the halt that was ended
 }
 
@@ -22,7 +22,7 @@ type CancelAllAnswer struct {
 	Account string       `json:"account"`
 	Time    int64        `json:"time"`
 	Orders  int          `json:"orders"`
-	Symbols []CanceledIn `json:"symbols"` // in order of their names; none where nothing was open
+	Symbols []CanceledIn `json:"symbols"` // in order of their names; none if nothing was open
 }
 
 // CanceledIn is what was canceled of one symbol.
@@ -32,7 +32,7 @@ type CanceledIn struct {
 	Shares string `json:"shares"`
 }
 
-// ErrorAnswer is the answer where nothing was done, or where that is not known.
+// ErrorAnswer is the answer if nothing was done, or if that is not known.
 type ErrorAnswer struct {
 	Error string `json:"error"`
 }
@@ -43,7 +43,7 @@ type Status struct {
 	UptimeSeconds float64 `json:"uptime_seconds"`
 	Ready         bool    `json:"ready"`         // takes orders
 	Why           string  `json:"why,omitempty"` // why not
-	// Disk is that of the data directory; nil where it cannot be asked.
+	// Disk is that of the data directory; nil if it cannot be asked.
 	Disk *Disk `json:"disk,omitempty"`
 	// MemoryBytes is what the process has of the system.
 	MemoryBytes uint64 `json:"memory_bytes"`
@@ -61,17 +61,17 @@ type Disk struct {
 type Exchange struct {
 	Journal  Journal  `json:"journal"`
 	Postgres Postgres `json:"postgres"`
-	// Load is nil where it is not known: in the first second, or without market data.
+	// Load is nil if it is not known: in the first second, or without market data.
 	Load *Load `json:"load,omitempty"`
 
 	Accounts      int64 `json:"accounts"`
 	Symbols       int64 `json:"symbols"`
 	OpenOrders    int64 `json:"open_orders"`
 	HaltedSymbols int64 `json:"halted_symbols"`
-	// Halted are these, in order of their names, HaltedMost at the most; none where they
+	// Halted are these, in order of their names, HaltedMost at the most; none if they
 	// may not be told yet, since they are not durable.
 	Halted []HaltedSymbol `json:"halted,omitempty"`
-	// MarketData says why there is none; empty where there is.
+	// MarketData says why there is none; empty if there is.
 	MarketData string `json:"market_data,omitempty"`
 }
 

@@ -37,7 +37,7 @@ type Database struct {
 	aside bool // the journal is to be set aside, and a new one begun
 }
 
-// OpenDatabase starts the local cluster, where no database is named, connects,
+// OpenDatabase starts the local cluster, if no database is named, connects,
 // and reads the state. While Postgres is away it says so through waiting and
 // tries again until ctx ends. The error is one that no further try will mend.
 func OpenDatabase(ctx context.Context, c *settings.Config, log *slog.Logger, waiting func(error)) (*Database, error) {
@@ -74,7 +74,7 @@ func OpenDatabase(ctx context.Context, c *settings.Config, log *slog.Logger, wai
 	}
 }
 
-// open connects and reads the state, once, with market data where that is served.
+// open connects and reads the state, once, with market data if that is served.
 func (d *Database) open(ctx context.Context, c *settings.Config, log *slog.Logger) (err error) {
 	check := func(p postgres.Position, upgrade bool) (err error) {
 		d.aside, err = lookAtJournal(c, p, upgrade)

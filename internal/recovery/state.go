@@ -95,7 +95,7 @@ func lookAtJournal(c *settings.Config, p postgres.Position, upgrade bool) (aside
 // goes on with it, or with a new one if there is none; sets it aside, and goes on with
 // a new one; or refuses, with the reason.
 func judge(c *settings.Config, found journal.Summary, p postgres.Position) (aside bool, err error) {
-	// Nothing that was answered is lost where every answer waited for Postgres.
+	// Nothing that was answered is lost if every answer waited for Postgres.
 	mayLose := c.AcceptJournalLoss || p.Ack == settings.AckPostgres
 	noted := p.Journal != [16]byte{}
 	foreign, empty := noted && p.Journal != found.ID, found.Last < found.First

@@ -13,7 +13,8 @@ import (
 // TestAStartJudgesTheJournalByTheDatabase has every relation of the two.
 func TestAStartJudgesTheJournalByTheDatabase(t *testing.T) {
 	ours, other := [16]byte{1}, [16]byte{2}
-	const refuse, lost, older = "this data directory belongs to another database", "records that were answered may be lost", "the database is older than the journal reaches back"
+	const refuse, lost, older = "this data directory belongs to another database", "records that were answered may be " +
+		"lost", "the database is older than the journal reaches back"
 	none := journal.Summary{}
 	of := func(id [16]byte, first, last uint64) journal.Summary {
 		return journal.Summary{ID: id, Segments: 1, First: first, Last: last}
@@ -23,7 +24,7 @@ func TestAStartJudgesTheJournalByTheDatabase(t *testing.T) {
 		found   journal.Summary
 		noted   [16]byte
 		applied uint64
-		kept    string // where nothing may be lost
+		kept    string // if nothing may be lost
 		mayLose string
 	}{
 		"both new":                                {none, [16]byte{}, 0, goOn, goOn},
@@ -52,7 +53,8 @@ func TestAStartJudgesTheJournalByTheDatabase(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			judged := func(accept bool, ack string) string {
-				setAside, err := judge(&settings.Config{Data: "/data", AcceptJournalLoss: accept}, c.found, postgres.Position{Applied: c.applied, Journal: c.noted, Ack: ack})
+				setAside, err := judge(&settings.Config{Data: "/data", AcceptJournalLoss: accept}, c.found,
+					postgres.Position{Applied: c.applied, Journal: c.noted, Ack: ack})
 				switch {
 				case err != nil:
 					require.False(t, setAside)

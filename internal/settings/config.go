@@ -1,3 +1,13 @@
+// Package settings reads the server's settings from flags, the environment and a file,
+// checks them, and reads them again while the server runs. One table has all of them:
+// flags, --help, the file, bounds, --check-config and what a reload takes over are made
+// from its rows. A file is lines of names and values:
+//
+//	# what limits clients
+//	max-frame = 65536         # bytes
+//	data      = "/srv/out # cry"
+//
+// Files with a secret are read here as well, for server and client.
 package settings
 
 import (

@@ -22,7 +22,8 @@ func writeFile(t testing.TB, name, text string) string {
 }
 
 func TestAFlagWinsOverTheEnvironmentAndThatOverTheFile(t *testing.T) {
-	file := writeFile(t, "outcryd.conf", "max-connections = 1\nmax-symbols = 2\nmax-lag = 3000 # records\nlog-level = WARN\nbare-replies = true\n")
+	file := writeFile(t, "outcryd.conf",
+		"max-connections = 1\nmax-symbols = 2\nmax-lag = 3000 # records\nlog-level = WARN\nbare-replies = true\n")
 	t.Setenv("OUTCRY_CONFIG", file)
 	t.Setenv("OUTCRY_MAX_SYMBOLS", "20")
 	t.Setenv("OUTCRY_MAX_LAG", "20000")
@@ -106,7 +107,8 @@ func TestAFileThatIsNotThereIsRefusedUnlessItMayBeMissing(t *testing.T) {
 func TestVariablesThatAreNoSettingsAreWarnedOf(t *testing.T) {
 	t.Setenv("OUTCRY_MAX_CONECTIONS", "5")
 	t.Setenv("OUTCRY_VERSION", "1.2")
-	clients := []string{"OUTCRY_ADDR", "OUTCRY_CLIENT_CERT", "OUTCRY_CLIENT_KEY", "OUTCRY_INSECURE_TOKEN", "OUTCRY_TLS_CA", "OUTCRY_TOKEN", "OUTCRY_TOKEN_FILE"}
+	clients := []string{"OUTCRY_ADDR", "OUTCRY_CLIENT_CERT", "OUTCRY_CLIENT_KEY", "OUTCRY_INSECURE_TOKEN", "OUTCRY_TLS_CA",
+		"OUTCRY_TOKEN", "OUTCRY_TOKEN_FILE"}
 	for _, name := range clients {
 		t.Setenv(name, "x")
 	}
@@ -191,7 +193,7 @@ func TestCheckConfigPrintsWhatIsInForceAndTouchesNothing(t *testing.T) {
 	require.NotContains(t, out+errs, "verysecret")
 	require.NoDirExists(t, filepath.Dir(data))
 
-	// What is printed is a file of settings, but for the secret.
+	// What is printed is a file of settings, except the secret.
 	again := writeFile(t, "again.conf", strings.ReplaceAll(out, "…", "postgres://u:verysecret@h/d"))
 	before, err := Parse([]string{"--config=" + file, "--data=" + data, "--listen=127.0.0.1:0"}, io.Discard)
 	require.NoError(t, err)
@@ -228,7 +230,8 @@ func TestCheckConfigFindsWhatDoesNotFitTheMachine(t *testing.T) {
 
 func TestAPasswordThatEverybodyCanReadIsWarnedOf(t *testing.T) {
 	t.Setenv("DATABASE_URL", "")
-	for name, text := range map[string]string{"url": "postgres://u:p@h/d", "outcryd.conf": "database-url = postgres://u:p@h/d"} {
+	for name, text := range map[string]string{"url": "postgres://u:p@h/d",
+		"outcryd.conf": "database-url = postgres://u:p@h/d"} {
 		flag := "--database-url-file="
 		if name == "outcryd.conf" {
 			flag = "--config="

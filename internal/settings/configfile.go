@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// readConfigFile reads a file of settings, none where path is "". Its errors name the
+// readConfigFile reads a file of settings, none if path is "". Its errors name the
 // file and the line; all that is wrong with the lines is said at once.
 func readConfigFile(path string, f *flag.FlagSet) ([]given, error) {
 	path, text, err := ReadOptional(path)

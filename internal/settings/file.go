@@ -1,9 +1,3 @@
-// Package settings reads the file of settings of the server, and files that hold a secret.
-// It knows no setting: names and values are for those who read them.
-//
-//	# what limits clients
-//	max-frame = 65536         # bytes
-//	data      = "/srv/out # cry"
 package settings
 
 import (
@@ -27,7 +21,7 @@ const bytesMax = 1 << 20
 
 // ParseLine reads one line. A # at the front or after a blank begins a comment. A value is
 // as it stands, without the blanks around it, or in double quotes as in Go. The name is ""
-// where the line is blank or a comment. The error repeats nothing of it: a
+// if the line is blank or a comment. The error repeats nothing of it: a
 // secret may be in any part of a line that is none.
 func ParseLine(line string) (name, value string, err error) {
 	if !utf8.ValidString(line) || strings.ContainsRune(line, 0) {
@@ -83,7 +77,7 @@ func ReadSecret(path string) (string, error) {
 }
 
 // ReadOptional is ReadFile of a path that may have OptionalMark in front, and returns the
-// path without it. Nothing is read where that is "", or where a file that is optional is
+// path without it. Nothing is read if that is "", or if a file that is optional is
 // not there.
 func ReadOptional(marked string) (path string, text []byte, err error) {
 	path, optional := strings.CutPrefix(marked, OptionalMark)

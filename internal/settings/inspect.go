@@ -102,8 +102,8 @@ func (c *Config) inspectExposure(ctx context.Context) error {
 	return nil
 }
 
-// addressOf returns what a start would listen on, nil where that is not known: one
-// beyond this machine where a name has several.
+// addressOf returns what a start would listen on, nil if that is not known: one
+// beyond this machine if a name has several.
 func addressOf(ctx context.Context, address string) net.Addr {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -192,7 +192,7 @@ func (c *Config) inspectCertificates() error {
 	return nil
 }
 
-// inspectTokens returns why a start would not take the file of tokens, and warns where
+// inspectTokens returns why a start would not take the file of tokens, and warns if
 // there is no token.
 func (c *Config) inspectTokens() error {
 	if !c.Auth {

@@ -211,7 +211,7 @@ func (c *Config) note(f *flag.FlagSet) {
 }
 
 // suggest returns the end of a sentence that names the known name nearest to an unknown
-// one, "" where none is near.
+// one, "" if none is near.
 func suggest(name string, known []string) string {
 	nearest, distance := "", len(name)/3+2
 	for _, k := range known {

@@ -88,8 +88,10 @@ func TestThePageHasTheDefaults(t *testing.T) {
 	page, err := os.ReadFile("../../docs/RELIABILITY.md")
 	require.NoError(t, err)
 	compared := 0
-	for _, cells := range regexp.MustCompile("(?m)^\\|[^|]*\\| `--([a-z-]+)` \\| ([^|]*) \\|").FindAllStringSubmatch(string(page), -1) {
-		require.True(t, slices.ContainsFunc(table, func(r row) bool { return r.flag == cells[1] }), "--%s is no flag", cells[1])
+	rows := regexp.MustCompile("(?m)^\\|[^|]*\\| `--([a-z-]+)` \\| ([^|]*) \\|")
+	for _, cells := range rows.FindAllStringSubmatch(string(page), -1) {
+		require.True(t, slices.ContainsFunc(table, func(r row) bool { return r.flag == cells[1] }), "--%s is no flag",
+			cells[1])
 		forms := people(rowOf(cells[1]))
 		is := func(form string) bool {
 			rest, ok := strings.CutPrefix(cells[2], form)
