@@ -40,7 +40,7 @@ type order struct {
 	shares, limit *big.Int
 	open          *big.Int
 	time          int64
-	canceled      *big.Int // nil where it was not
+	canceled      *big.Int // nil if it was not
 	canceledAt    int64
 	executions    []execution // oldest first
 }

@@ -39,7 +39,7 @@ type Params struct {
 type Scenario struct {
 	Name      string
 	About     string
-	Published string // what an earlier system reported for it; "" where none did
+	Published string // what an earlier system reported for it; "" if none did
 	Defaults  Params
 	Uses      []string // the names of the parameters that matter
 
