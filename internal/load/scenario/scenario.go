@@ -63,9 +63,6 @@ func Find(name string) (Scenario, bool) {
 	return Scenario{}, false
 }
 
-// Connects reports whether each frame has a connection of its own.
-func (s Scenario) Connects() bool { return s.connect }
-
 // Run is one run of a scenario against one exchange.
 type Run struct {
 	Addrs    []string // of one exchange, or of several that are one
