@@ -186,7 +186,7 @@ func (l *linearHistory) finish(orders map[uint64]*order,
 			out := outputOf(&a)
 			out.open = 0
 			p.op.Output = out
-		default:
+		case query, create, retry, repeat, other, byRef:
 			continue
 		}
 		ops = append(ops, p.op)
