@@ -84,7 +84,7 @@ type own struct {
 
 // run connects and trades, again and again, until stop is closed. An end that
 // the client did not bring about itself is a complaint unless the exchange may be
-// gone; and where that ends in order, also one without a reason, on a connection
+// gone; and if that ends in order, also one without a reason, on a connection
 // that it has answered on.
 func (c *client) run(stop <-chan struct{}) {
 	for !closed(stop) {

@@ -4,27 +4,15 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+
+	"outcry/internal/model"
 )
 
 // unit is one share, or one dollar a share, in units of 10^-8.
 const unit = 100_000_000
 
 // decimal prints v units of 10^-8 in the shortest exact form.
-func decimal(v int64) string { return shortest(big.NewInt(v), 8) }
-
-// shortest prints v units of 10^-places in the shortest exact form.
-func shortest(v *big.Int, places int) string {
-	s := new(big.Int).Abs(v).String()
-	if missing := places + 1 - len(s); missing > 0 {
-		s = strings.Repeat("0", missing) + s
-	}
-	s = strings.TrimRight(s[:len(s)-places]+"."+s[len(s)-places:], "0")
-	s = strings.TrimSuffix(s, ".")
-	if v.Sign() < 0 {
-		return "-" + s
-	}
-	return s
-}
+func decimal(v int64) string { return model.Decimal(big.NewInt(v), 8) }
 
 // number reads an order id; 0 is none.
 func number(s string) uint64 {

@@ -186,7 +186,7 @@ func (l *linearHistory) finish(orders map[uint64]*order,
 			out := outputOf(&a)
 			out.open = 0
 			p.op.Output = out
-		default:
+		case query, create, retry, repeat, other, byRef:
 			continue
 		}
 		ops = append(ops, p.op)
@@ -217,8 +217,8 @@ type linearOrder struct {
 	fills          []trade
 }
 
-// model is a book of one symbol: a list of orders, by id.
-var model = porcupine.Model{
+// linearModel is a book of one symbol: a list of orders, by id.
+var linearModel = porcupine.Model{
 	Init: func() any { return []linearOrder(nil) },
 	Step: func(state, in, out any) (bool, any) {
 		return step(state.([]linearOrder), in.(input), out.(output))

@@ -53,7 +53,7 @@ func TestLinearizability(t *testing.T) {
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, porcupine.CheckOperations(model, c.history))
+			require.Equal(t, c.want, porcupine.CheckOperations(linearModel, c.history))
 		})
 	}
 }

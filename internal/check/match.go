@@ -33,7 +33,7 @@ func (h *history) match(t *truth) error {
 				h.counts.UnknownNever++
 				delete(h.orders, n)
 			}
-		default:
+		case refused, cutOff:
 			delete(h.orders, n)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"slices"
 
+	"outcry/internal/model"
 	"outcry/internal/wire"
 )
 
@@ -112,7 +113,7 @@ func (t *truth) conserved() error {
 	sums := map[string]*big.Int{}
 	for key, h := range t.shares {
 		if h.free.Sign() < 0 || h.held.Sign() < 0 {
-			return fmt.Errorf("position %s has %s free and %s held", key, shortest(h.free, 8), shortest(h.held, 8))
+			return fmt.Errorf("position %s has %s free and %s held", key, model.Decimal(h.free, 8), model.Decimal(h.held, 8))
 		}
 		sum := sums[key[0]]
 		if sum == nil {
@@ -128,7 +129,7 @@ func (t *truth) conserved() error {
 	}
 	for id, h := range t.cash {
 		if h.free.Sign() < 0 || h.held.Sign() < 0 {
-			return fmt.Errorf("account %s has %s free and %s held", id, shortest(h.free, 16), shortest(h.held, 16))
+			return fmt.Errorf("account %s has %s free and %s held", id, model.Decimal(h.free, 16), model.Decimal(h.held, 16))
 		}
 	}
 	return nil
@@ -142,11 +143,11 @@ func compareHoldings(what string, table map[[2]string][2]string, want map[[2]str
 		switch {
 		case !ok && h.free.Sign() == 0 && h.held.Sign() == 0:
 		case !ok:
-			return fmt.Errorf("%s %s is not in the tables, and has to hold %s and %s", what, key, shortest(h.free, places),
-				shortest(h.held, places))
+			return fmt.Errorf("%s %s is not in the tables, and has to hold %s and %s", what, key, model.Decimal(h.free, places),
+				model.Decimal(h.held, places))
 		case !equals(have[0], h.free, places) || !equals(have[1], h.held, places):
 			return fmt.Errorf("%s %s has %s free and %s held in the tables; by the orders and executions it is %s and %s",
-				what, key, have[0], have[1], shortest(h.free, places), shortest(h.held, places))
+				what, key, have[0], have[1], model.Decimal(h.free, places), model.Decimal(h.held, places))
 		}
 	}
 	for key, have := range table {

@@ -56,7 +56,7 @@ func (c *client) again() (k kind, o *sentOrder) {
 	return place, nil
 }
 
-// noteRetry takes in the answer to an order that was sent again since it had none. Where
+// noteRetry takes in the answer to an order that was sent again since it had none. If
 // it is refused, what came before may still be on its way: nothing is known then.
 func (h *history) noteRetry(o *sentOrder, a *wire.Answer) {
 	h.counts.Retried++

@@ -254,7 +254,7 @@ func (s *Session) CheckAnswers(ctx context.Context) error {
 // CheckLinear proves the round's symbol linearizable.
 func (s *Session) CheckLinear() error {
 	ops := s.linear.finish(s.truth.orders, func(o *sentOrder) (uint64, bool) { return o.id, o.id > 0 })
-	switch porcupine.CheckOperationsTimeout(model, ops, linearTimeout) {
+	switch porcupine.CheckOperationsTimeout(linearModel, ops, linearTimeout) {
 	case porcupine.Illegal:
 		return fmt.Errorf("the %d commands of symbol %s are not linearizable", len(ops), s.linear.sym)
 	case porcupine.Unknown:

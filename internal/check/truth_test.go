@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/model"
 )
 
 // story is a small market: a sell of 5 and a sell of 3 at 100, a sell of 2 at 101,
@@ -33,11 +35,11 @@ func TestTruthFollowsAMarket(t *testing.T) {
 	truth, rows := story()
 	require.NoError(t, truth.advance(rows))
 	require.NoError(t, truth.conserved())
-	require.Equal(t, "400", shortest(truth.cash["a"].free, 16))
-	require.Equal(t, "600", shortest(truth.cash["b"].free, 16))
-	require.Equal(t, "0", shortest(truth.cash["a"].held, 16))
-	require.Equal(t, "2", shortest(truth.shares[[2]string{"S", "b"}].free, 8))
-	require.Equal(t, "2", shortest(truth.shares[[2]string{"S", "b"}].held, 8))
+	require.Equal(t, "400", model.Decimal(truth.cash["a"].free, 16))
+	require.Equal(t, "600", model.Decimal(truth.cash["b"].free, 16))
+	require.Equal(t, "0", model.Decimal(truth.cash["a"].held, 16))
+	require.Equal(t, "2", model.Decimal(truth.shares[[2]string{"S", "b"}].free, 8))
+	require.Equal(t, "2", model.Decimal(truth.shares[[2]string{"S", "b"}].held, 8))
 	require.EqualValues(t, 2, truth.fills)
 	require.EqualValues(t, 1, truth.cancels)
 	require.Equal(t, "77", truth.orders[2].status().CanceledAt)

@@ -21,7 +21,7 @@ type node struct {
 	children []*node
 }
 
-// get returns an attribute's value, "" where there is none.
+// get returns an attribute's value, "" if there is none.
 func (n *node) get(name string) string {
 	for _, a := range n.attrs {
 		if a[0] == name {

@@ -74,7 +74,7 @@ func (g *Generator) Observe(reply []byte) {
 
 var openedID = regexp.MustCompile(`<opened [^>]* id="([0-9]+)"/>`)
 
-// newer forgets the older half of ids where there are more than kept.
+// newer forgets the older half of ids if there are more than kept.
 func newer(ids []string, kept int) []string {
 	if len(ids) > kept {
 		return append(ids[:0], ids[len(ids)/2:]...)

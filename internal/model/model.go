@@ -40,7 +40,7 @@ type order struct {
 	shares, limit *big.Int
 	open          *big.Int
 	time          int64
-	canceled      *big.Int // nil where it was not
+	canceled      *big.Int // nil if it was not
 	canceledAt    int64
 	executions    []execution // oldest first
 }
@@ -72,12 +72,13 @@ func smaller(a, b *big.Int) *big.Int {
 }
 
 // show prints a number of shares or a price in its shortest exact form.
-func show(v *big.Int) string { return decimals(v, 8) }
+func show(v *big.Int) string { return Decimal(v, 8) }
 
 // dollars prints cash in its shortest exact form.
-func dollars(v *big.Int) string { return decimals(v, 16) }
+func dollars(v *big.Int) string { return Decimal(v, 16) }
 
-func decimals(v *big.Int, places int) string {
+// Decimal prints v units of 10^-places in its shortest exact form.
+func Decimal(v *big.Int, places int) string {
 	s := fmt.Sprintf("%0*s", places+1, new(big.Int).Abs(v))
 	s = s[:len(s)-places] + "." + s[len(s)-places:]
 	s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")

@@ -18,7 +18,7 @@ func Normalize(reply []byte) string {
 	return timeValue.ReplaceAllString(s, ` time="T"`)
 }
 
-// Texts returns the texts of the errors in a reply, but for those that are empty.
+// Texts returns the texts of the errors in a reply, except those that are empty.
 func Texts(reply []byte) (texts []string) {
 	for _, m := range errorText.FindAllSubmatch(reply, -1) {
 		texts = append(texts, html.UnescapeString(string(m[2])))

@@ -25,7 +25,7 @@ type Canceled struct {
 	Shares string
 }
 
-// CancelAll cancels all that an account has open, of one symbol where sym is not
+// CancelAll cancels all that an account has open, of one symbol if sym is not
 // empty, and returns what that was, by symbol.
 func (x *Exchange) CancelAll(account, sym string, now int64) map[string]Canceled {
 	orders, shares := map[string]int{}, map[string]*big.Int{}

@@ -148,7 +148,7 @@ func (x *Exchange) openAccount(n *node) error {
 	return err
 }
 
-// createSymbol answers a <symbol>: each of its children, or itself where it has
+// createSymbol answers a <symbol>: each of its children, or itself if it has
 // none. It is made before they are looked at.
 func (x *Exchange) createSymbol(n *node) (replies []string) {
 	if !n.only("sym") {

@@ -13,7 +13,7 @@ type refUse struct {
 
 var refGrammar = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
-// refOf returns an element's ref, "" where it has none.
+// refOf returns an element's ref, "" if it has none.
 func refOf(n *node) (string, error) {
 	if n.has("ref") && !refGrammar.MatchString(n.get("ref")) {
 		return "", errors.New("bad ref")
@@ -21,7 +21,7 @@ func refOf(n *node) (string, error) {
 	return n.get("ref"), nil
 }
 
-// once does what an account asks for with a ref, or without one where ref is "". What was
+// once does what an account asks for with a ref, or without one if ref is "". What was
 // done before with the ref is not done again: the order that came of it is returned.
 func (x *Exchange) once(account, ref, content string, do func() (*order, error)) (*order, error) {
 	if ref == "" {
@@ -42,7 +42,7 @@ func (x *Exchange) once(account, ref, content string, do func() (*order, error))
 }
 
 // named returns the id of the order that a query or a cancel of an account is about, 0
-// where it names none.
+// if it names none.
 func (x *Exchange) named(account string, n *node) (int, error) {
 	if n.has("id") == n.has("ref") {
 		return 0, errors.New("no id, or id and ref")

@@ -5,8 +5,8 @@ import (
 	"math/big"
 )
 
-// Check returns an error where cash or shares were made or lost, where anything is
-// negative, where an order's parts are not the whole of it, or where two open
+// Check returns an error if cash or shares were made or lost, where anything is
+// negative, if an order's parts are not the whole of it, or if two open
 // orders should have been executed against each other.
 func (x *Exchange) Check() error {
 	cash, shares := new(big.Int), map[string]*big.Int{}
@@ -130,13 +130,13 @@ func (x *Exchange) Shares() map[[2]string]Holding {
 }
 
 // Order is an order as people see it, with exact decimals in their shortest form.
-// Amount is negative where it sells; the other shares are never.
+// Amount is negative if it sells; the other shares are never.
 type Order struct {
 	ID                       int
 	Account, Sym             string
 	Amount, Limit            string
 	Open, Executed, Canceled string
-	Time, CanceledAt         int64 // seconds since the epoch; CanceledAt is 0 where nothing was canceled
+	Time, CanceledAt         int64 // seconds since the epoch; CanceledAt is 0 if nothing was canceled
 	Executions               []Execution
 }
 

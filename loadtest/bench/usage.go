@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outcry/internal/load"
+	"outcry/internal/load/scenario"
 	"outcry/loadtest/harness"
 	"outcry/loadtest/vegeta"
 )
@@ -95,7 +96,7 @@ func (m *measurement) echo(ctx context.Context, r *load.Result) error {
 
 // echoes sends to an echo server in a process of its own with as many processors.
 func (m *measurement) echoes(ctx context.Context, r *load.Result, flags ...string) (*load.Result, error) {
-	out, in := int(r.BytesOut/r.Requests), int(r.BytesIn/r.Requests)
+	in := int(r.BytesIn / r.Requests)
 	cmd := exec.CommandContext(ctx, m.programs.Loadtest, append([]string{"echo", "-reply", strconv.Itoa(in)}, flags...)...)
 	cmd.Env = append(os.Environ(), procs(m.job.GOMAXPROCS)...)
 	stdin, err := cmd.StdinPipe() // the server ends with it
@@ -115,42 +116,10 @@ func (m *measurement) echoes(ctx context.Context, r *load.Result, flags ...strin
 	if err != nil {
 		return nil, fmt.Errorf("bench: echo: %w", err)
 	}
-	p := m.job.Params
-	o := load.Options{Addrs: []string{strings.TrimSpace(addr)}, Connections: p.Clients, Depth: p.Depth, Duration: echoTime}
-	blanks := func(int) load.Source { return &blank{bytes: make([]byte, max(out, 1)), left: p.Requests} }
-	var result *load.Result
-	switch {
-	case m.job.Scenario.Connects():
-		o.Duration = 0                                      // as many frames as the scenario
-		if _, err = load.Each(ctx, o, blanks); err == nil { // a process that has served nothing yet is slower
-			result, err = load.Each(ctx, o, blanks)
-		}
-	case p.Rate > 0:
-		p.Requests = 0
-		result, err = vegeta.Open(nil)(ctx, o, p.Rate, blanks)
-	default:
-		p.Requests = 0
-		result, err = load.Closed(ctx, o, blanks)
-	}
+	run := &scenario.Run{Addrs: []string{strings.TrimSpace(addr)}, Params: m.job.Params, Open: vegeta.Open(nil)}
+	result, err := m.job.Scenario.Echo(ctx, run, r, echoTime)
 	if err != nil {
 		return nil, fmt.Errorf("bench: echo: %w", err)
 	}
 	return result, nil
 }
-
-// blank sends the same bytes again and again, left times unless that is 0, and takes
-// any reply.
-type blank struct {
-	bytes      []byte
-	sent, left int
-}
-
-func (b *blank) Next() []byte {
-	if b.left > 0 && b.sent == b.left {
-		return nil
-	}
-	b.sent++
-	return b.bytes
-}
-
-func (b *blank) Reply([]byte) error { return nil }

@@ -52,7 +52,7 @@ func (l *logTail) line(text string) {
 	}
 }
 
-// attributes returns those of a line, none where it is not JSON.
+// attributes returns those of a line, none if it is not JSON.
 func attributes(line string) (attrs map[string]any) {
 	decoder := json.NewDecoder(strings.NewReader(line))
 	decoder.UseNumber()

@@ -27,7 +27,7 @@ type Postgres struct {
 	url     string // through the proxy
 }
 
-// RemoveAll removes the directory of a venue, the files of a cluster below it too.
+// RemoveAll removes the directory of a harness, the files of a cluster below it too.
 // The error says what could not be removed.
 func RemoveAll(dir string) error {
 	if err := cluster.Remove(filepath.Join(dir, "postgres")); err != nil {

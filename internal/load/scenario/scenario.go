@@ -39,7 +39,7 @@ type Params struct {
 type Scenario struct {
 	Name      string
 	About     string
-	Published string // what an earlier system reported for it; "" where none did
+	Published string // what an earlier system reported for it; "" if none did
 	Defaults  Params
 	Uses      []string // the names of the parameters that matter
 
@@ -62,9 +62,6 @@ func Find(name string) (Scenario, bool) {
 	}
 	return Scenario{}, false
 }
-
-// Connects reports whether each frame has a connection of its own.
-func (s Scenario) Connects() bool { return s.connect }
 
 // Run is one run of a scenario against one exchange.
 type Run struct {

@@ -52,7 +52,7 @@ var imports = map[string][]string{
 	"internal/backup":              {"internal/durable", "internal/exchange", "internal/journal", "internal/postgres", "internal/postgres/cluster"},
 	"internal/doctor":              {"internal/backup", "internal/journal", "internal/memory", "internal/operate", "internal/postgres", "internal/postgres/cluster"},
 	"cmd/outcry":                   {"clients/go/client", "internal/auth", "internal/backup", "internal/doctor", "internal/demo", "internal/operate", "internal/settings", "internal/exchange", "internal/journal", "internal/memory", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
-	"internal/check":               {"clients/go/client", "internal/wire"},
+	"internal/check":               {"clients/go/client", "internal/model", "internal/wire"},
 	"internal/load":                {"clients/go/client", "internal/wire"},
 	"internal/load/scenario":       {"internal/load", "internal/wire"},
 	"loadtest":                     {"internal/journal", "internal/load", "internal/load/scenario", "loadtest/bench", "loadtest/harness", "loadtest/mutation", "loadtest/torture"},
