@@ -36,7 +36,8 @@ func (c *client) parseRef(name string, args []string) (ref string, rest []string
 		fmt.Fprintf(c.stderr, "Usage: outcry %s [flags] ARGUMENTS, which outcry --help names\n\nFlags:\n", name)
 		f.PrintDefaults()
 	}
-	text := "`name` under which this is done once, however often it is sent: 1 to 64 of A-Z a-z 0-9 . _ : - that the account has not used for anything else; a new one unless given"
+	text := "`name` under which this is done once, however often it is sent: 1 to 64 of A-Z a-z 0-9 . _ : - that the " +
+		"account has not used for anything else; a new one unless given"
 	if name == "query" || name == "cancel" {
 		text = "`name` of the order, in place of its number"
 	}

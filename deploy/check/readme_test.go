@@ -63,8 +63,11 @@ func TestTheReadme(t *testing.T) {
 		return err
 	}
 	meanwhile := map[string]func() error{
-		"the exchange starts":     starts,
-		"the exchange is stopped": func() error { m.run("pkill -TERM outcryd; while pgrep outcryd; do sleep 0.1; done"); return nil },
+		"the exchange starts": starts,
+		"the exchange is stopped": func() error {
+			m.run("pkill -TERM outcryd; while pgrep outcryd; do sleep 0.1; done")
+			return nil
+		},
 	}
 	_, _, err := sh.Run(dir + "true")
 	require.NoError(t, err)

@@ -144,7 +144,8 @@ func appendFile(dst []byte, all []Entry) []byte {
 		if !e.Expires.IsZero() {
 			expires = e.Expires.UTC().Format(time.RFC3339)
 		}
-		dst = fmt.Appendf(dst, "%s\t%x\t%s\t%s\t%s\t%s\n", e.ID, e.Hash, e.Scope, e.Created.UTC().Format(time.RFC3339), expires, e.Note)
+		dst = fmt.Appendf(dst, "%s\t%x\t%s\t%s\t%s\t%s\n", e.ID, e.Hash, e.Scope, e.Created.UTC().Format(time.RFC3339),
+			expires, e.Note)
 	}
 	return dst
 }

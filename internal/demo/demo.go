@@ -48,8 +48,9 @@ type Options struct {
 	Makers, Takers, Noise int            // bots of each kind, for each symbol
 	AccountPrefix         string         // digits that the ids of the bots' accounts begin with
 	LeaveOrders           bool           // leave open what is open at the end
-	Report                io.Writer      // a line once connected, one every ReportEvery, and one for each connection that is lost
-	ReportEvery           time.Duration
+	// a line once connected, one every ReportEvery, and one for each connection that is lost
+	Report      io.Writer
+	ReportEvery time.Duration
 }
 
 // Check returns an error that names the first value with which there can be no demo.
@@ -59,7 +60,8 @@ func (o *Options) Check() error {
 	case len(o.Symbols) == 0 || len(o.Symbols) > SymbolsMax:
 		return fmt.Errorf("%d symbols: a demo takes 1 to %d", len(o.Symbols), SymbolsMax)
 	case o.Makers < 0 || o.Takers < 0 || o.Noise < 0 || bots < 1 || bots > BotsMax:
-		return fmt.Errorf("%d makers, %d takers and %d noise bots for each of %d symbols: a demo takes 1 to %d bots in all", o.Makers, o.Takers, o.Noise, len(o.Symbols), BotsMax)
+		return fmt.Errorf("%d makers, %d takers and %d noise bots for each of %d symbols: a demo takes 1 to %d bots in all",
+			o.Makers, o.Takers, o.Noise, len(o.Symbols), BotsMax)
 	case o.Rate < 1 || o.Rate > RateMax:
 		return fmt.Errorf("a rate of %d orders a second: a demo takes 1 to %d", o.Rate, RateMax)
 	case o.Timeout <= 0:
@@ -103,7 +105,8 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	r := &run{options: o, market: newMarket(o)}
 	err := r.connect(ctx)
 	if err == nil {
-		fmt.Fprintf(o.Report, "%d bots for each of %d symbols trade on %s with seed %d\n", o.Makers+o.Takers+o.Noise, len(o.Symbols), o.Addr, o.Seed)
+		fmt.Fprintf(o.Report, "%d bots for each of %d symbols trade on %s with seed %d\n", o.Makers+o.Takers+o.Noise,
+			len(o.Symbols), o.Addr, o.Seed)
 		err = r.trade(ctx)
 	}
 	if r.link != nil {

@@ -90,8 +90,9 @@ type machine struct {
 const checkTimeout = databaseTimeout + 2*time.Second
 
 func thisMachine() machine {
-	return machine{read: os.ReadFile, env: os.Getenv, files: openFilesMax, clock: kernelClock, disk: diskOf, sync: timeSyncs,
-		now: time.Now, procs: runtime.GOMAXPROCS(0), pause: clockPause, patience: checkTimeout}
+	return machine{read: os.ReadFile, env: os.Getenv, files: openFilesMax, clock: kernelClock, disk: diskOf,
+		sync: timeSyncs,
+		now:  time.Now, procs: runtime.GOMAXPROCS(0), pause: clockPause, patience: checkTimeout}
 }
 
 // examination gathers findings.
@@ -140,7 +141,8 @@ func (e *examination) within(ctx context.Context, name string, check func(*exami
 	case <-ctx.Done():
 		e.unknown(name, ctx.Err())
 	case <-timer.C:
-		e.found(name, Bad, "see whether the disk answers: ls "+e.Data+", and dmesg", "it could not be looked at within %s", e.machine.patience)
+		e.found(name, Bad, "see whether the disk answers: ls "+e.Data+", and dmesg", "it could not be looked at within %s",
+			e.machine.patience)
 	}
 }
 

@@ -87,7 +87,8 @@ func (c *Client) Send(ctx context.Context, commands ...Command) (*Call, error) {
 	}
 	call := &Call{client: c, commands: commands, frame: encode(commands), answered: make(chan struct{})}
 	if n := len(call.frame); n > c.options.FrameBytesMax {
-		return nil, fmt.Errorf("client: %s: a frame of %d bytes is over the limit of %d", describe(commands), n, c.options.FrameBytesMax)
+		return nil, fmt.Errorf("client: %s: a frame of %d bytes is over the limit of %d", describe(commands), n,
+			c.options.FrameBytesMax)
 	}
 	select {
 	case c.places <- struct{}{}:

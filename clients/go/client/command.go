@@ -168,7 +168,8 @@ func check(commands []Command) error {
 		return errors.New("client: there are no commands to send")
 	}
 	if n := elements(commands); n > wire.ElementsMax {
-		return fmt.Errorf("client: %s: a frame of %d XML elements is over the limit of %d", describe(commands), n, wire.ElementsMax)
+		return fmt.Errorf("client: %s: a frame of %d XML elements is over the limit of %d", describe(commands), n,
+			wire.ElementsMax)
 	}
 	for i := range commands {
 		c := &commands[i]

@@ -195,7 +195,8 @@ func (c *Client) expire(why error) {
 
 // final reports whether a connection fails for a reason that does not pass by itself.
 func final(err error) bool {
-	return errors.Is(err, ErrInsecureToken) || errors.As(err, new(*Unauthorized)) || errors.As(err, new(*tls.CertificateVerificationError))
+	return errors.Is(err, ErrInsecureToken) || errors.As(err, new(*Unauthorized)) ||
+		errors.As(err, new(*tls.CertificateVerificationError))
 }
 
 // wait is how long to wait before the next try to connect.

@@ -43,8 +43,10 @@ var serials atomic.Int64
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: t.TempDir(), Pool: x509.NewCertPool()}
-	template := &x509.Certificate{SerialNumber: big.NewInt(serials.Add(1)), Subject: pkix.Name{CommonName: "test authority"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serials.Add(1)),
+		Subject:   pkix.Name{CommonName: "test authority"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
 	var der []byte
 	a.key, der = a.sign(template, nil, nil)
 	var err error
@@ -83,7 +85,8 @@ func (a *Authority) Lasting(name string, usage x509.ExtKeyUsage, from, until tim
 }
 
 // make makes a certificate of a host, and of addresses.
-func (a *Authority) make(name string, usage x509.ExtKeyUsage, from, until time.Duration, host string, ips ...net.IP) Pair {
+func (a *Authority) make(name string, usage x509.ExtKeyUsage, from, until time.Duration, host string,
+	ips ...net.IP) Pair {
 	a.t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(serials.Add(1)), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(until), KeyUsage: x509.KeyUsageDigitalSignature,

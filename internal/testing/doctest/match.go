@@ -23,7 +23,8 @@ func Match(shows []string, printed string) error {
 	if len(want) == 0 || pattern(want).MatchString(strings.Join(trim(strings.Split(printed, "\n")), "\n")+"\n") {
 		return nil
 	}
-	return fmt.Errorf("it prints\n%s\nwhere the page shows\n%s", strings.TrimRight(printed, "\n"), strings.Join(want, "\n"))
+	return fmt.Errorf("it prints\n%s\nwhere the page shows\n%s", strings.TrimRight(printed, "\n"),
+		strings.Join(want, "\n"))
 }
 
 // trim removes the blanks at the ends of lines, and empty lines at the end.
