@@ -73,9 +73,9 @@ var refusals = []refusal{
 			byHand + database("three") + server + "--data=/var/lib/outcry"},
 }
 
-// elsewhere are lines of the page whose refusal needs a journal that is made up, which tests
+// triedElsewhere are lines of the page whose refusal needs a journal that is made up, which tests
 // of cmd/outcryd make, or a pooler, which those of internal/postgres try.
-var elsewhere = []string{"does not come out as recorded", "this program reads up to version",
+var triedElsewhere = []string{"does not come out as recorded", "this program reads up to version",
 	"a connection pooler is in between"}
 
 // refuses starts servers that refuse, and looks for what they say in the page.
@@ -90,7 +90,7 @@ func (s *station) refuses(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `(?:… )?([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
 		told = append(told, row[1])
 	}
-	made := elsewhere
+	made := triedElsewhere
 	for _, r := range refusals {
 		out, err := s.machine.shell(r.start, "")
 		require.Error(t, err, "%s: %s", r.says, out)
