@@ -166,21 +166,26 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 	require.Contains(t, stdout, fmt.Sprintf("state    seq %d, digest %s\n", last.Seq, last.Digest))
 
 	restore := kept(t, l.database)
-	for sql, want := range map[string]string{
-		`UPDATE opening_accounts SET balance = balance + 1 WHERE id = '1'`:                                        `history: the tables opening_\*: .*opened with`,
-		`UPDATE positions SET shares = shares + 1 WHERE account = '1' AND sym = 'A'`:                              `money: .*position of account 1 in A has`,
-		`UPDATE execution_log SET shares = shares + 1 WHERE order_id = (SELECT min(order_id) FROM execution_log)`: `history: orders, id \d+: executed is`,
-		`UPDATE execution_log SET price = price + 1 WHERE order_id = (SELECT max(order_id) FROM execution_log)`:   `history: execution_log, order_id \d+, n 1: it says`,
-		`UPDATE order_log SET seq = 3 WHERE id = (SELECT max(id) FROM order_log)`:                                 `history: order_log, id \d+: it is of record 3, .* older than the history`,
-		`DELETE FROM cancel_log WHERE order_id = (SELECT order_id FROM cancel_log WHERE seq IS NOT NULL ` +
-			`ORDER BY seq LIMIT 1)`: `history: .* no row is of record`,
+	for _, harm := range []struct{ sql, want string }{
+		{`UPDATE opening_accounts SET balance = balance + 1 WHERE id = '1'`,
+			`history: the tables opening_\*: .*opened with`},
+		{`UPDATE positions SET shares = shares + 1 WHERE account = '1' AND sym = 'A'`,
+			`money: .*position of account 1 in A has`},
+		{`UPDATE execution_log SET shares = shares + 1 WHERE order_id = (SELECT min(order_id) FROM execution_log)`,
+			`history: orders, id \d+: executed is`},
+		{`UPDATE execution_log SET price = price + 1 WHERE order_id = (SELECT max(order_id) FROM execution_log)`,
+			`history: execution_log, order_id \d+, n 1: it says`},
+		{`UPDATE order_log SET seq = 3 WHERE id = (SELECT max(id) FROM order_log)`,
+			`history: order_log, id \d+: it is of record 3, .* older than the history`},
+		{`DELETE FROM cancel_log WHERE order_id = (SELECT order_id FROM cancel_log WHERE seq IS NOT NULL ` +
+			`ORDER BY seq LIMIT 1)`, `history: .* no row is of record`},
 	} {
-		t.Run(sql, func(t *testing.T) {
-			require.NotZero(t, execute(t, l.database, sql), "there is nothing to change")
+		t.Run(harm.sql, func(t *testing.T) {
+			require.NotZero(t, execute(t, l.database, harm.sql), "there is nothing to change")
 			defer restore()
 			_, stderr, status := l.verified()
 			require.Equal(t, exitError, status, stderr)
-			require.Regexp(t, want, stderr)
+			require.Regexp(t, harm.want, stderr)
 		})
 	}
 }

@@ -60,9 +60,9 @@ const (
 		`WHERE query LIKE 'BEGIN; LOCK%'"`
 )
 
-// Troubles of two stations, which go through theirs in this order.
+// Troubles of four stations, which go through theirs in this order.
 var (
-	troublesOfProcessAndDisk = []trouble{
+	troublesOfProcessAndRoom = []trouble{
 		{alert: "OutcryRestartLoop",
 			comes: "for i in 1 2 3; do before=$(systemctl show outcryd --value -p MainPID); systemctl kill --signal=KILL " +
 				"outcryd; " +
@@ -90,6 +90,8 @@ var (
 			meanwhile: map[string]string{
 				"somebody ends what writes, and removes it": "systemctl stop backup; rm /var/lib/outcry/dump; mount -o " +
 					"remount,size=2G /var/lib/outcry"}},
+	}
+	troublesOfBackupsAndSyncs = []trouble{
 		{alert: "OutcryBackupOld",
 			comes: "systemctl enable outcry-backup.timer; mkdir -p /var/lib/outcry-backups; mount -t tmpfs -o size=4k backups " +
 				"/var/lib/outcry-backups; " +
@@ -103,11 +105,13 @@ var (
 		{alert: "OutcryLatencyHigh", comes: slowDisk + "300000",
 			meanwhile: map[string]string{"the disk is fast again": fastDisk}},
 	}
-	troublesOfPostgresAndClients = []trouble{
+	troublesOfPostgres = []trouble{
 		{alert: "OutcryPostgresDown", comes: "systemctl stop postgresql@15-main"},
 		{alert: "OutcryPostgresLagGrowing", comes: lockTables},
 		{alert: "OutcryPostgresLagNearLimit", comes: loseTouch, ended: forget + "systemctl restart outcryd"},
 		{alert: "OutcryRefusing", comes: loseTouch, ended: forget + "systemctl restart outcryd"},
+	}
+	troublesOfClientsAndFiles = []trouble{
 		{alert: "OutcryClientErrors",
 			comes: "systemctl stop customers; systemd-run --quiet --collect --unit=confused bash -c 'while :; do curl -s " +
 				"-d \"<order/>\" http://127.0.0.1:8080/xml; sleep 0.1; done'",
@@ -151,7 +155,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 			runbooks = append(runbooks, title)
 		}
 	}
-	for _, trouble := range slices.Concat(troublesOfProcessAndDisk, troublesOfPostgresAndClients) {
+	for _, trouble := range allTroubles() {
 		tried = append(tried, trouble.alert)
 	}
 	slices.Sort(alerts)
@@ -161,14 +165,30 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	require.Equal(t, alerts, tried)
 }
 
-func TestRunbooksOfProcessAndDisk(t *testing.T) {
-	t.Parallel()
-	perform(t, troublesOfProcessAndDisk)
+// allTroubles returns those of all stations.
+func allTroubles() []trouble {
+	return slices.Concat(troublesOfProcessAndRoom, troublesOfBackupsAndSyncs, troublesOfPostgres,
+		troublesOfClientsAndFiles)
 }
 
-func TestRunbooksOfPostgresAndClients(t *testing.T) {
+func TestRunbooksOfProcessAndRoom(t *testing.T) {
 	t.Parallel()
-	perform(t, troublesOfPostgresAndClients)
+	perform(t, troublesOfProcessAndRoom)
+}
+
+func TestRunbooksOfBackupsAndSyncs(t *testing.T) {
+	t.Parallel()
+	perform(t, troublesOfBackupsAndSyncs)
+}
+
+func TestRunbooksOfPostgres(t *testing.T) {
+	t.Parallel()
+	perform(t, troublesOfPostgres)
+}
+
+func TestRunbooksOfClientsAndFiles(t *testing.T) {
+	t.Parallel()
+	perform(t, troublesOfClientsAndFiles)
 }
 
 // perform breaks a station in the way of each alert, until a real Prometheus has it

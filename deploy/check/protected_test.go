@@ -89,7 +89,7 @@ func TestThePageWithTokensAndTLS(t *testing.T) {
 
 // troubleOf returns how an alert comes about.
 func troubleOf(alert string) trouble {
-	all := slices.Concat(troublesOfProcessAndDisk, troublesOfPostgresAndClients)
+	all := allTroubles()
 	return all[slices.IndexFunc(all, func(trouble trouble) bool { return trouble.alert == alert })]
 }
 

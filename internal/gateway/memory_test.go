@@ -299,7 +299,7 @@ func TestOtherTransportsAreBoundedWhileTheyAreExecuted(t *testing.T) {
 			synctest.Wait()
 		}
 		many([]byte("<create>" + strings.Repeat("<a/>", 5000) + "</create>")) // wait for memory
-		many([]byte("<create/>"))                                               // are read
+		many([]byte("<create/>"))                                             // are read
 		x.held = true
 		many(framedXML(opening(1))) // are executed
 		_, err = ask(s, t.Context(), []byte("<create/>"))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/effort"
 )
 
 // costly are documents that are made to take much memory for their bytes: a start,
@@ -110,7 +111,7 @@ func TestNoFrameTakesMoreThanIsKnownBefore(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	for range 50 {
+	for range effort.Of(50) {
 		frame := hostile(r)
 		taken := memoryOf(frame)
 		for i := 0; i < 3 && taken > DecodeMemory(frame); i++ {

@@ -39,6 +39,7 @@ var imports = map[string][]string{
 	"internal/admin":               {"internal/auth", "internal/exchange", "internal/operate"},
 	"internal/auth":                {"internal/durable", "internal/exchange"},
 	"internal/testing/certtest":    nil,
+	"internal/testing/effort":      nil,
 	"internal/market":              {"docs", "internal/exchange"},
 	"internal/memory":              nil,
 	"clients/go/client":            {"internal/wire"},
