@@ -169,7 +169,7 @@ func (p *prometheus) get(path string, data any) error {
 	return nil
 }
 
-// series is one of a query's answer. Value is NaN where it is a histogram.
+// series is one of a query's answer. Value is NaN if it is a histogram.
 type series struct {
 	labels    map[string]string
 	value     float64

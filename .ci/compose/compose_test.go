@@ -65,7 +65,7 @@ func TestWithTLSAndTokensNothingElseChanges(t *testing.T) {
 	require.Equal(t, plain.Services["outcryd"].Ports, outcryd.Ports)
 	require.NotEmpty(t, secret(outcryd, "pgpass"))
 
-	// Whoever operates it has in the container what the page names.
+	// Anyone who operates it has in the container what the page names.
 	page, err := os.ReadFile("../../docs/OPERATIONS.md")
 	require.NoError(t, err)
 	for name, file := range map[string]string{"authority": "ca.pem", "admin_token": "admin.token"} {

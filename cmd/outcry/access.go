@@ -85,7 +85,7 @@ func (a *access) token() (string, error) {
 	return token, nil
 }
 
-// tls returns how TLS is spoken, nil where it is not.
+// tls returns how TLS is spoken, nil if it is not.
 func (a *access) tls() (*tls.Config, error) {
 	if a.tlsCA == "" {
 		if a.tlsCert != "" || a.tlsKey != "" {

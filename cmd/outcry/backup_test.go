@@ -336,7 +336,7 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 }
 
 // TestTheLocalClusterIsBackedUp goes through its socket while the exchange runs, starts
-// it where that does not, and restores into one.
+// it if that does not, and restores into one.
 func TestTheLocalClusterIsBackedUp(t *testing.T) {
 	t.Parallel()
 	data, dir := filepath.Join(t.TempDir(), "data"), t.TempDir()
@@ -460,7 +460,7 @@ func TestABackupThatIsKilledLeavesNoFile(t *testing.T) {
 // runVariable makes the test program be outcry itself, so that tests can kill it.
 const runVariable = "OUTCRY_TEST_RUN"
 
-// beAnother makes the test program another one, where a variable says so.
+// beAnother makes the test program another one, if a variable says so.
 func beAnother() {
 	if value := os.Getenv(restoreVariable); value != "" {
 		restoreAndCrash(value)

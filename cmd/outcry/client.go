@@ -101,7 +101,7 @@ func commandOf(name string, a []string) (api.Command, error) {
 	return api.Sell(a[0], a[1], shares, limit), err
 }
 
-// do sends a command and prints in words what it has come to. Where the connection
+// do sends a command and prints in words what it has come to. If the connection
 // breaks, what is safe to be sent again is, for as long as an answer may take.
 func (c *client) do(command api.Command) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.access.timeout)
@@ -159,7 +159,7 @@ func (c *client) send(path string) error {
 const maybeDone = "whether the file was done is unknown"
 
 // exchange sends one frame and returns the reply's XML. The error is a *noAnswerError
-// where the frame may have been sent.
+// if the frame may have been sent.
 func (c *client) exchange(xml []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.access.timeout)
 	defer cancel()

@@ -195,7 +195,7 @@ func TestADemoCancelsOrdersWhoseAnswersWereLost(t *testing.T) {
 	require.Equal(t, "0", ask(t, database, openShares))
 }
 
-// forgetful returns an address at which addr answers, but for the first connection,
+// forgetful returns an address at which addr answers, except the first connection,
 // of which it passes on all that is sent and only a part of the answers.
 func forgetful(t *testing.T, addr string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

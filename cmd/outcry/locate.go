@@ -107,8 +107,8 @@ func (l *locator) database(given map[string]bool, file map[string]string) (strin
 	return "", nil
 }
 
-// eitherOf returns our own variable of the environment where it is set, also to nothing,
-// and the one that others use too where it is not.
+// eitherOf returns our own variable of the environment if it is set, also to nothing,
+// and the one that others use too if it is not.
 func eitherOf(own, common string) string {
 	if value, is := os.LookupEnv(own); is {
 		return value

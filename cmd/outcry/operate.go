@@ -132,7 +132,7 @@ func (o *operator) resume(args []string) error {
 	})
 }
 
-// since says since when a symbol is halted, and why where that was said.
+// since says since when a symbol is halted, and why if that was said.
 func since(h *operate.Halt) string {
 	s := "since " + time.Unix(h.Time, 0).UTC().Format(time.RFC3339)
 	if h.Reason != "" {

@@ -175,7 +175,7 @@ func TestErrorsDoNotRepeatWhatMayBeASecret(t *testing.T) {
 	}
 }
 
-// TestATokenStaysOnThisMachine where nothing is encrypted: no connection is made.
+// TestATokenStaysOnThisMachine if nothing is encrypted: no connection is made.
 func TestATokenStaysOnThisMachine(t *testing.T) {
 	t.Setenv("OUTCRY_TOKEN", "outc_"+strings.Repeat("0", 16)+"_"+strings.Repeat("0", 64))
 	_, stderr, status := outcry("", "--http=192.0.2.1:1", "status")

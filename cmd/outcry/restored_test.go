@@ -241,7 +241,7 @@ func TestWhatARestoreWasToldCountsWhenItIsDoneAgain(t *testing.T) {
 }
 
 // TestWhatABackupMissesIsSaid gives the time from when on: that at which it began, not
-// that of its snapshot; or of the newest order where nobody looked at the journal.
+// that of its snapshot; or of the newest order if nobody looked at the journal.
 func TestWhatABackupMissesIsSaid(t *testing.T) {
 	t.Parallel()
 	l := liveShortly(t)

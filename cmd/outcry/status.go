@@ -9,7 +9,7 @@ import (
 	"outcry/internal/operate"
 )
 
-// status prints how the exchange is doing. It returns errAnswered where it takes no
+// status prints how the exchange is doing. It returns errAnswered if it takes no
 // orders.
 func (o *operator) status([]string) error {
 	s, err := o.client.Status(o.ctx)

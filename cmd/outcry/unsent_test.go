@@ -60,7 +60,7 @@ func shaking(config *tls.Config) func(net.Conn) {
 	return func(conn net.Conn) { _ = tls.Server(conn, config).Handshake() }
 }
 
-// TestTheExitStatusTellsWhetherATryMayHelp where there is no connection: a script goes on
+// TestTheExitStatusTellsWhetherATryMayHelp if there is no connection: a script goes on
 // at 3, and ends at 1.
 func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 	authority, other := certtest.NewAuthority(t), certtest.NewAuthority(t)

@@ -29,7 +29,7 @@ const (
 )
 
 // backedUp has the package's timer take backups: while the exchange runs, and with its
-// local Postgres while it does not, of which some are kept, where there is room.
+// local Postgres while it does not, of which some are kept, if there is room.
 func backedUp(t *testing.T, m machine) {
 	require.Equal(t, "disabled", m.try("systemctl is-enabled outcry-backup.timer"))
 	require.Empty(t, m.run("systemd-analyze verify --man=no outcry-backup.timer outcry-backup.service"))

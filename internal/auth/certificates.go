@@ -88,7 +88,7 @@ func (c *Certificates) Reload() error {
 	return err
 }
 
-// Failed returns why the files were not taken when they were read last, nil where they
+// Failed returns why the files were not taken when they were read last, nil if they
 // were.
 func (c *Certificates) Failed() error { return c.reading.failed() }
 

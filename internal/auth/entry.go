@@ -150,7 +150,7 @@ func appendFile(dst []byte, all []Entry) []byte {
 	return dst
 }
 
-// checkNote returns an error where a note does not fit on its line.
+// checkNote returns an error if a note does not fit on its line.
 func checkNote(note string) error {
 	if utf8.RuneCountInString(note) > noteCharsMax {
 		return fmt.Errorf("a note of %d characters: at most %d", utf8.RuneCountInString(note), noteCharsMax)

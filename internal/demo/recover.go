@@ -159,7 +159,7 @@ func (r *run) cancelAll(b *bot, from, to exchange.OrderID) error {
 	return nil
 }
 
-// lastTry is stop where the connection has broken.
+// lastTry is stop if the connection has broken.
 func (r *run) lastTry() error {
 	if r.options.LeaveOrders {
 		return nil

@@ -98,7 +98,7 @@ func (e *examination) checkSettings(ctx context.Context, conn *pgx.Conn, local b
 	if _, err := pgx.ForEachRow(rows, []any{&name, &value}, func() error { is[name] = value; return nil }); err != nil {
 		return err
 	}
-	version, _ := strconv.Atoi(is["server_version_num"]) // 0, which is too old, where it is no number
+	version, _ := strconv.Atoi(is["server_version_num"]) // 0, which is too old, if it is no number
 	e.found("postgres", gradeIf(version < 10_000*cluster.OldestMajor, Bad),
 		fmt.Sprintf("use version %d or newer", cluster.OldestMajor), "version %s", is["server_version"])
 	for _, s := range settings {
@@ -116,7 +116,7 @@ func (e *examination) checkSettings(ctx context.Context, conn *pgx.Conn, local b
 	return nil
 }
 
-// checkWAL compares the room for the write-ahead log with its size, where it is on a
+// checkWAL compares the room for the write-ahead log with its size, if it is on a
 // disk that can be seen.
 func (e *examination) checkWAL(mib string, local bool) {
 	n, err := strconv.ParseUint(mib, 10, 40)

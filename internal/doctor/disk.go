@@ -16,11 +16,11 @@ import (
 
 // disk is what there is to know of a directory's file system.
 type disk struct {
-	kind       string // tmpfs, overlay, ext4, …; a number where the name is not known
+	kind       string // tmpfs, overlay, ext4, …; a number if the name is not known
 	size, free uint64 // in bytes
-	inodes     uint64 // that are free; 0 with inodesMax 0 where it does not count them
+	inodes     uint64 // that are free; 0 with inodesMax 0 if it does not count them
 	inodesMax  uint64
-	device     string // 8:1; "" where there is none
+	device     string // 8:1; "" if there is none
 }
 
 const (

@@ -320,7 +320,7 @@ func TestJournalAndDatabaseHaveToBelongTogether(t *testing.T) {
 	conn, err := pgx.Connect(background, url)
 	require.NoError(t, err)
 	defer conn.Close(background)
-	// journalOf has records from one number to another, none where that is below.
+	// journalOf has records from one number to another, none if that is below.
 	journalOf := func(first, last uint64) (data string, id [16]byte) {
 		data = t.TempDir()
 		j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{SegmentBytes: 1 << 12, FirstSeq: first})

@@ -141,7 +141,7 @@ func parseMetrics(text string) metrics {
 	return m
 }
 
-// label returns the value of a label, "unknown" where there is none.
+// label returns the value of a label, "unknown" if there is none.
 func (m metrics) label(name, label string) string {
 	_, rest, ok := strings.Cut(m.labels[name], label+`="`)
 	value, _, closed := strings.Cut(rest, `"`)

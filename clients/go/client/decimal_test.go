@@ -98,7 +98,7 @@ func TestDecimalsAreTextInJSON(t *testing.T) {
 }
 
 // FuzzParseDecimal: what is taken is what the exchange takes for a balance, or for an
-// amount, but for its sign, and prints alike.
+// amount, except its sign, and prints alike.
 func FuzzParseDecimal(f *testing.F) {
 	for _, s := range []string{"1", "-0.5", "+.00000001", "5.", "1e5", "", "-", "999999999999999999.99999999",
 		"1000000000000000000", "00", "0.000000000"} {

@@ -90,7 +90,7 @@ func describe(commands []Command) string {
 // connection that it came on is closed, and frames behind the one that it should have
 // answered have a *Broken around it.
 type ProtocolError struct {
-	Sent  []Command // what it should have answered, nil where that is nothing
+	Sent  []Command // what it should have answered, nil if that is nothing
 	Text  string    // what is wrong with it
 	Reply string    // its beginning
 }
@@ -113,7 +113,7 @@ func (e *ProtocolError) Error() string {
 }
 
 // LastWords is what an exchange says before it closes a connection. It comes inside of
-// a *Broken, and from Dial, where the exchange takes no connection just now.
+// a *Broken, and from Dial, if the exchange takes no connection just now.
 type LastWords struct{ Text string }
 
 // Error returns the text.

@@ -32,7 +32,7 @@ type Options struct {
 	PauseMin time.Duration
 	PauseMax time.Duration // but no longer than this; 2 seconds
 
-	Depth         int // frames under way at a time; whoever wants to send another waits; 64
+	Depth         int // frames under way at a time; callers that want to send another wait; 64
 	FrameBytesMax int // a larger frame is refused before it is sent; 4 MiB, which is what an exchange takes
 	ReplyBytesMax int // a larger reply breaks the connection; 64 MiB. Memory grows as bytes arrive
 

@@ -80,7 +80,7 @@ func TestNobodyBreaksWithASuspect(t *testing.T) {
 	})
 }
 
-// TestASuspectThatIsInnocentIsAnswered: the exchange stopped where its answer was due. No
+// TestASuspectThatIsInnocentIsAnswered: the exchange stopped when its answer was due. No
 // connection that fails before the suspect is sent counts against it.
 func TestASuspectThatIsInnocentIsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

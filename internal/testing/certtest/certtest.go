@@ -113,7 +113,7 @@ func (a *Authority) sign(template, parent *x509.Certificate, by *ecdsa.PrivateKe
 	return key, der
 }
 
-// write replaces a file in one step, as whoever renews a certificate should.
+// write replaces a file in one step, as anyone who renews a certificate should.
 func (a *Authority) write(name, kind string, der []byte) string {
 	a.t.Helper()
 	path := filepath.Join(a.dir, name)

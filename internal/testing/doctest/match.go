@@ -54,7 +54,7 @@ func pattern(lines []string) *regexp.Regexp {
 	return regexp.MustCompile(expr.String())
 }
 
-// linePattern returns the expression of a line: of its first form, where it has one,
+// linePattern returns the expression of a line: of its first form, if it has one,
 // with what is before and behind it; else of its text.
 func linePattern(line string) string {
 	for _, form := range forms {

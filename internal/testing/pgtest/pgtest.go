@@ -3,7 +3,7 @@
 // that wants to stop or kill it.
 //
 // A package's TestMain calls Main, which stops the shared cluster after the tests.
-// Where a test binary is killed instead, its clusters end with it, and a later
+// If a test binary is killed instead, its clusters end with it, and a later
 // binary removes what they leave on disk.
 package pgtest
 
@@ -180,7 +180,7 @@ func start(dir string) (*cluster.Cluster, error) {
 	return cluster.Start(ctx, cluster.Options{Dir: dir, Log: slog.New(slog.DiscardHandler), Settings: fast})
 }
 
-// stop stops a cluster, where there is one.
+// stop stops a cluster, if there is one.
 func stop(c *cluster.Cluster) error {
 	if c == nil {
 		return nil
