@@ -78,7 +78,7 @@ func fill(document [3]string, bytes int) []byte {
 func TestDecodeMemoryCoversEveryFrame(t *testing.T) {
 	most, of := 0.0, ""
 	for name, document := range costly {
-		for _, size := range []int{1, 30_000, 120_000} {
+		for _, size := range []int{1, effort.Of(30_000), effort.Of(120_000)} {
 			frame := fill(document, size)
 			taken := memoryOf(frame)
 			for i := 0; i < 3 && taken > DecodeMemory(frame); i++ {

@@ -29,7 +29,8 @@ func TestTheReadmePrintsWhatItSays(t *testing.T) {
 	for _, args := range [][]string{{"mod", "init", "trade"},
 		{"mod", "edit", "-replace", "outcry=" + root, "-require", "outcry@v0.0.0"}, {"build", "-o", "trade"}} {
 		command := exec.Command("go", args...)
-		command.Dir, command.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off")
+		command.Dir = dir
+		command.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off", "GOPROXY=off")
 		out, err := command.CombinedOutput()
 		require.NoError(t, err, "go %q: %s", args, out)
 	}
