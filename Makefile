@@ -17,18 +17,19 @@ binaries:
 deb: binaries
 	deploy/debian/build.sh $(OUT)
 
-# A few minutes, and nothing is installed.
+# A few minutes, and nothing is installed. Four test programs run at a time, since they wait
+# for sockets, disks and Postgres.
 check:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt would change: $$unformatted"; exit 1; }
 	go vet ./...
 	go build -C .ci/tools -o $(abspath $(OUT))/staticcheck honnef.co/go/tools/cmd/staticcheck
 	$(abspath $(OUT))/staticcheck ./...
-	go test ./...
+	go test -vet=off -p 4 ./...
 
 # Hours: the long forms of what CI looks at for a minute. Set FUZZTIME for less.
 FUZZTIME ?= 10m
 prove:
-	go test -race -timeout 30m ./...
+	go test -race -tags slow -timeout 60m ./...
 	go test -timeout 60m -tags slow -run '^(TestARandomSessionAgreesWithTheModel|TestSixteenConnectionsAddUp)$$' ./cmd/outcryd
 	go run ./loadtest torture -plan long
 	go run ./loadtest mutation

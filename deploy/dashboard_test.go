@@ -114,7 +114,8 @@ func (x *exchange) commands(t *testing.T) (n uint64) {
 func (p *prometheus) scrapedUpTo(commands uint64) time.Time {
 	p.t.Helper()
 	// The histogram counts a command after its reply was sent: it is the last to know.
-	count := "(sum by (instance) (outcry_request_seconds_count) or histogram_count(sum by (instance) (outcry_request_seconds)))"
+	count := "(sum by (instance) (outcry_request_seconds_count) or histogram_count(sum by (instance) " +
+		"(outcry_request_seconds)))"
 	p.until(fmt.Sprintf("%s == %d and sum by (instance) (outcry_commands_total) == %[2]d", count, commands))
 	at := p.one("max(timestamp(outcry_ready))", time.Now())
 	return time.UnixMilli(int64(math.Round(at * 1000)))
@@ -127,7 +128,8 @@ func (p *prometheus) window() time.Duration { return p.to.Sub(p.from) + time.Mil
 // for classic histograms, after a market has traded.
 func TestEveryExpressionHasAnAnswer(t *testing.T) {
 	x := open(t)
-	for _, p := range x.measured(t, 16, 3*time.Second, func() {}, x.scraped(t), x.scraped(t, "--enable-feature=native-histograms")).prometheus {
+	for _, p := range x.measured(t, 16, 3*time.Second, func() {}, x.scraped(t),
+		x.scraped(t, "--enable-feature=native-histograms")).prometheus {
 		for _, e := range dashboard(t, p.window()) {
 			require.True(t, hasValue(p.query(e.expr, p.to)), "%s: no answer to %s", e.title, e.expr)
 		}
@@ -206,7 +208,8 @@ func TestPercentilesAreThoseOfTheClients(t *testing.T) {
 			// The same of a thousand requests may be one more or less to either of the two, and
 			// the load generator rounds to a hundredth.
 			low, high := r.result.Quantile(q-0.002).Seconds(), r.result.Quantile(q+0.002).Seconds()
-			t.Logf("%s %s: %.4f s, clients %.4f s (%d requests)", c.form, title, got, r.result.Quantile(q).Seconds(), r.result.Requests)
+			t.Logf("%s %s: %.4f s, clients %.4f s (%d requests)", c.form, title, got, r.result.Quantile(q).Seconds(),
+				r.result.Requests)
 			require.GreaterOrEqual(t, got*c.width*1.01, low, "%s %s", c.form, title)
 			require.LessOrEqual(t, got/c.width/1.01, high, "%s %s", c.form, title)
 		}

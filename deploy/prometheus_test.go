@@ -71,7 +71,8 @@ func open(t *testing.T, flags ...string) *exchange {
 		require.NoError(t, x.postgres.Stop(ctx))
 		require.NoError(t, harness.RemoveAll(x.dir))
 	})
-	x.server, err = harness.Launch(harness.ServerOptions{Program: program, Data: filepath.Join(x.dir, "data"), DatabaseURL: x.postgres.URL(), Flags: flags})
+	x.server, err = harness.Launch(harness.ServerOptions{Program: program, Data: filepath.Join(x.dir, "data"),
+		DatabaseURL: x.postgres.URL(), Flags: flags})
 	require.NoError(t, err)
 	t.Cleanup(x.server.Kill)
 	require.NoError(t, x.server.WaitReady(ctx))
@@ -94,13 +95,15 @@ func (x *exchange) scraped(t *testing.T, flags ...string) *prometheus {
 	require.NoError(t, os.CopyFS(dir, os.DirFS("prometheus")))
 	config, err := os.ReadFile("prometheus/prometheus.yml")
 	require.NoError(t, err)
-	text := strings.NewReplacer("127.0.0.1:8080", x.server.HTTP, ": 5s", fmt.Sprintf(": %s", scrapeEvery)).Replace(string(config))
+	text := strings.NewReplacer("127.0.0.1:8080", x.server.HTTP, ": 5s",
+		fmt.Sprintf(": %s", scrapeEvery)).Replace(string(config))
 	require.NotEqual(t, string(config), text)
 	file := filepath.Join(dir, "prometheus.yml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	p := &prometheus{t: t, addr: freeAddress(t)}
-	cmd := exec.Command("prometheus", append([]string{"--config.file=" + file, "--storage.tsdb.path=" + filepath.Join(dir, "data"),
-		"--web.listen-address=" + p.addr, "--log.level=warn"}, flags...)...)
+	cmd := exec.Command("prometheus",
+		append([]string{"--config.file=" + file, "--storage.tsdb.path=" + filepath.Join(dir, "data"),
+			"--web.listen-address=" + p.addr, "--log.level=warn"}, flags...)...)
 	var log strings.Builder
 	cmd.Stderr = &log
 	require.NoError(t, harness.Start(cmd), "the Debian package prometheus has it")
@@ -166,7 +169,7 @@ func (p *prometheus) get(path string, data any) error {
 	return nil
 }
 
-// series is one of a query's answer. Value is NaN where it is a histogram.
+// series is one of a query's answer. Value is NaN if it is a histogram.
 type series struct {
 	labels    map[string]string
 	value     float64
@@ -184,7 +187,8 @@ func (p *prometheus) query(expr string, at time.Time) (found []series) {
 			Histogram []any
 		}
 	}
-	err := p.get("query?"+url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}.Encode(), &data)
+	err := p.get("query?"+url.Values{"query": {expr},
+		"time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}.Encode(), &data)
 	require.NoError(p.t, err, expr)
 	for _, r := range data.Result {
 		s := series{labels: r.Metric, value: math.NaN(), histogram: r.Histogram != nil}

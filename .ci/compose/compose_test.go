@@ -19,7 +19,8 @@ const deploy = "../../deploy"
 
 func project(t *testing.T) *types.Project {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{filepath.Join(deploy, "compose.yaml")}, cli.WithProfiles([]string{"alerts"}))
+	options, err := cli.NewProjectOptions([]string{filepath.Join(deploy, "compose.yaml")},
+		cli.WithProfiles([]string{"alerts"}))
 	require.NoError(t, err)
 	p, err := options.LoadProject(t.Context())
 	require.NoError(t, err)
@@ -29,7 +30,8 @@ func project(t *testing.T) *types.Project {
 // protected is the project with TLS and tokens on top.
 func protected(t *testing.T) *types.Project {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{filepath.Join(deploy, "compose.yaml"), filepath.Join(deploy, "compose.protected.yaml")})
+	options, err := cli.NewProjectOptions([]string{filepath.Join(deploy, "compose.yaml"),
+		filepath.Join(deploy, "compose.protected.yaml")})
 	require.NoError(t, err)
 	p, err := options.LoadProject(t.Context())
 	require.NoError(t, err)
@@ -63,7 +65,7 @@ func TestWithTLSAndTokensNothingElseChanges(t *testing.T) {
 	require.Equal(t, plain.Services["outcryd"].Ports, outcryd.Ports)
 	require.NotEmpty(t, secret(outcryd, "pgpass"))
 
-	// Whoever operates it has in the container what the page names.
+	// Anyone who operates it has in the container what the page names.
 	page, err := os.ReadFile("../../docs/OPERATIONS.md")
 	require.NoError(t, err)
 	for name, file := range map[string]string{"authority": "ca.pem", "admin_token": "admin.token"} {
@@ -75,8 +77,10 @@ func TestWithTLSAndTokensNothingElseChanges(t *testing.T) {
 	require.Equal(t, "ca.pem", secret(prometheus, "authority"))
 	require.Equal(t, "prometheus.token", secret(prometheus, "prometheus_token"))
 	require.Len(t, prometheus.Volumes, len(plain.Services["prometheus"].Volumes), "the configuration is replaced")
-	require.Equal(t, strings.Replace(uncommented(t, "compose/prometheus.yml"), "  - job_name: outcry\n", "  - job_name: outcry\n    scheme: https\n"+
-		"    authorization: {credentials_file: /run/secrets/prometheus_token}\n    tls_config: {ca_file: /run/secrets/authority}\n", 1),
+	require.Equal(t, strings.Replace(uncommented(t, "compose/prometheus.yml"), "  - job_name: outcry\n",
+		"  - job_name: outcry\n    scheme: https\n"+
+			"    authorization: {credentials_file: /run/secrets/prometheus_token}\n    tls_config: {ca_file: "+
+			"/run/secrets/authority}\n", 1),
 		uncommented(t, "compose/prometheus.protected.yml"))
 	for name, s := range p.Services {
 		for _, v := range s.Volumes {
@@ -290,6 +294,7 @@ func TestTheFilesForComposeDifferInAddressesOnly(t *testing.T) {
 		"    - file_sd_configs:\n        - files: [alertmanagers.yml]\n",
 		"    - dns_sd_configs:\n        - names: [alertmanager]\n          type: A\n          port: 9093\n").
 		Replace(uncommented(t, "prometheus/prometheus.yml")), uncommented(t, "compose/prometheus.yml"))
-	require.Equal(t, strings.ReplaceAll(uncommented(t, "grafana/provisioning/datasources/outcry.yml"), "127.0.0.1:9090", "prometheus:9090"),
+	require.Equal(t, strings.ReplaceAll(uncommented(t, "grafana/provisioning/datasources/outcry.yml"), "127.0.0.1:9090",
+		"prometheus:9090"),
 		uncommented(t, "compose/datasource.yml"))
 }

@@ -41,8 +41,10 @@ func TestWhatTheExchangeMayTakeFitsIntoItsMemory(t *testing.T) {
 		figure("docs/RELIABILITY.md", `worst case ([\d,]+) hostile`)
 
 	accounts := number("max-accounts")
-	sum := 2*set("OUTCRY_MAX_MEMORY") + set("OUTCRY_MAX_CONNECTIONS")*connection + set("OUTCRY_MAX_LAG")*(closedOrder+ref) +
-		2*number("closed-orders")*closedOrder + number("refs")*ref + filter + set("OUTCRY_MAX_OPEN_ORDERS")*openOrder + accounts*account
+	sum := 2*set("OUTCRY_MAX_MEMORY") + set("OUTCRY_MAX_CONNECTIONS")*connection +
+		set("OUTCRY_MAX_LAG")*(closedOrder+ref) +
+		2*number("closed-orders")*closedOrder + number("refs")*ref + filter + set("OUTCRY_MAX_OPEN_ORDERS")*openOrder +
+		accounts*account
 	limit := set("GOMEMLIMIT") << 20
 	t.Logf("%d MiB of %d MiB", sum>>20, limit>>20)
 	require.Less(t, sum, limit)

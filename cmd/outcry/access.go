@@ -38,11 +38,18 @@ func (a *access) flags(f *flag.FlagSet) {
 	f.StringVar(&a.addr, "addr", envOr("OUTCRY_ADDR", "127.0.0.1:12345"), "`address` of the exchange, also as OUTCRY_ADDR")
 	f.StringVar(&a.httpAddr, "http", envOr("OUTCRY_HTTP", standardHTTP), "`address` of its HTTP side, also as OUTCRY_HTTP")
 	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long an answer may take")
-	f.StringVar(&a.tokenFile, "token-file", os.Getenv("OUTCRY_TOKEN_FILE"), "`file` with the token that is shown to the exchange, also as OUTCRY_TOKEN_FILE; OUTCRY_TOKEN holds the token itself")
-	f.BoolVar(&a.insecure, "insecure-token", os.Getenv("OUTCRY_INSECURE_TOKEN") == "true", "show the token also to another machine over a connection that is not encrypted, which everybody on the way can read; also as OUTCRY_INSECURE_TOKEN=true")
-	f.StringVar(&a.tlsCA, "tls-ca", os.Getenv("OUTCRY_TLS_CA"), "`file` of the authority that the exchange's certificate is of, in PEM, or \"system\"; TLS is spoken then. Also as OUTCRY_TLS_CA")
-	f.StringVar(&a.tlsCert, "tls-cert", os.Getenv("OUTCRY_CLIENT_CERT"), "`file` of the certificate that is shown to the exchange, in PEM, also as OUTCRY_CLIENT_CERT")
-	f.StringVar(&a.tlsKey, "tls-key", os.Getenv("OUTCRY_CLIENT_KEY"), "`file` of its private key, in PEM, also as OUTCRY_CLIENT_KEY")
+	f.StringVar(&a.tokenFile, "token-file", os.Getenv("OUTCRY_TOKEN_FILE"),
+		"`file` with the token that is shown to the exchange, also as OUTCRY_TOKEN_FILE; OUTCRY_TOKEN holds the token itself")
+	f.BoolVar(&a.insecure, "insecure-token", os.Getenv("OUTCRY_INSECURE_TOKEN") == "true",
+		"show the token also to another machine over a connection that is not encrypted, which everybody on the way can "+
+			"read; also as OUTCRY_INSECURE_TOKEN=true")
+	f.StringVar(&a.tlsCA, "tls-ca", os.Getenv("OUTCRY_TLS_CA"),
+		"`file` of the authority that the exchange's certificate is of, in PEM, or \"system\"; TLS is spoken then. Also as "+
+			"OUTCRY_TLS_CA")
+	f.StringVar(&a.tlsCert, "tls-cert", os.Getenv("OUTCRY_CLIENT_CERT"),
+		"`file` of the certificate that is shown to the exchange, in PEM, also as OUTCRY_CLIENT_CERT")
+	f.StringVar(&a.tlsKey, "tls-key", os.Getenv("OUTCRY_CLIENT_KEY"),
+		"`file` of its private key, in PEM, also as OUTCRY_CLIENT_KEY")
 }
 
 // options are those of a connection for one frame: TLS, the token, how long it may take,
@@ -78,7 +85,7 @@ func (a *access) token() (string, error) {
 	return token, nil
 }
 
-// tls returns how TLS is spoken, nil where it is not.
+// tls returns how TLS is spoken, nil if it is not.
 func (a *access) tls() (*tls.Config, error) {
 	if a.tlsCA == "" {
 		if a.tlsCert != "" || a.tlsKey != "" {

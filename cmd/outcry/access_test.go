@@ -29,7 +29,8 @@ func TestTokensStepByStep(t *testing.T) {
 		return file, id
 	}
 	admin, _ := add("admin")
-	p := startExchange(t, data, "", "--http=127.0.0.1:0", "--auth", "--tls-cert="+own.CertFile, "--tls-key="+own.KeyFile, "--tls-client-ca="+authority.File)
+	p := startExchange(t, data, "", "--http=127.0.0.1:0", "--auth", "--tls-cert="+own.CertFile, "--tls-key="+own.KeyFile,
+		"--tls-client-ca="+authority.File)
 	t.Setenv("OUTCRY_ADDR", p.addr)
 	t.Setenv("OUTCRY_TLS_CA", authority.File)
 	t.Setenv("OUTCRY_CLIENT_CERT", mine.CertFile)

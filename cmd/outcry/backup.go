@@ -51,9 +51,12 @@ func runBackup(args []string, stdout, stderr io.Writer) error {
 	f := subcommand("backup", backupUsage, stderr)
 	o := backup.TakeOptions{Program: version(), Progress: func(say string) { fmt.Fprintln(stderr, say) }}
 	where := locating(f, "the local cluster below the data directory")
-	f.DurationVar(&o.Wait, "wait", time.Minute, "how long Postgres may take to have all that was answered when the backup began")
-	f.BoolVar(&o.WithoutJournal, "without-journal", false, "take what the database has, on a machine without the data directory: what was answered last may be missing")
-	f.Int64Var(&o.BytesMax, "max-bytes", 0, "`bytes` that the backup may have; a larger one fails, and leaves no file; 0 for any number")
+	f.DurationVar(&o.Wait, "wait", time.Minute,
+		"how long Postgres may take to have all that was answered when the backup began")
+	f.BoolVar(&o.WithoutJournal, "without-journal", false,
+		"take what the database has, on a machine without the data directory: what was answered last may be missing")
+	f.Int64Var(&o.BytesMax, "max-bytes", 0,
+		"`bytes` that the backup may have; a larger one fails, and leaves no file; 0 for any number")
 	at, err := where.parse(args)
 	if err != nil {
 		return err
@@ -97,7 +100,8 @@ func takeBackup(ctx context.Context, path string, o backup.TakeOptions, stdout, 
 	for _, t := range taken.Trailer.Tables {
 		rows += t.Rows
 	}
-	fmt.Fprintf(stdout, "backup   %s: %d bytes, %d rows of %d tables, in %s\n", path, taken.Bytes, rows, len(taken.Trailer.Tables), time.Since(begun).Round(time.Millisecond))
+	fmt.Fprintf(stdout, "backup   %s: %d bytes, %d rows of %d tables, in %s\n", path, taken.Bytes, rows,
+		len(taken.Trailer.Tables), time.Since(begun).Round(time.Millisecond))
 	fmt.Fprintf(stdout, "state    seq %d, digest %s\n", taken.Header.Seq, taken.Header.Digest)
 	return nil
 }
@@ -115,10 +119,12 @@ func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer)
 	}
 	lock, err := journal.Lock(o.Data)
 	if err != nil && !errors.Is(err, journal.ErrInUse) {
-		return nil, fmt.Errorf("the exchange does not run, and its local Postgres can be started by who may write to the data directory: %w", err)
+		return nil, fmt.Errorf("the exchange does not run, and its local Postgres can be started by who may write to "+
+			"the data directory: %w", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the exchange runs and its local Postgres does not, or it has none: name its database with --database-url: %w", err)
+		return nil, fmt.Errorf("the exchange runs and its local Postgres does not, or it has none: "+
+			"name its database with --database-url: %w", err)
 	}
 	local, err := startCluster(ctx, dir, stderr)
 	if err != nil {

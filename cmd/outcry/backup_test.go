@@ -169,11 +169,13 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 func notMixed(t *testing.T, data, database, elsewhere, restored string) {
 	t.Helper()
 	for _, mixed := range [][2]string{{data, restored}, {elsewhere, database}} {
-		cmd := exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+mixed[0], "--database-url="+mixed[1], "--listen=127.0.0.1:0", "--http=")
+		cmd := exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+mixed[0], "--database-url="+mixed[1],
+			"--listen=127.0.0.1:0", "--http=")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		log, err := cmd.CombinedOutput()
 		require.Error(t, err)
-		require.Regexp(t, `this data directory belongs to another database|the database is older than the journal|may be lost`, string(log))
+		require.Regexp(t,
+			`this data directory belongs to another database|the database is older than the journal|may be lost`, string(log))
 	}
 }
 
@@ -210,7 +212,8 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 
 	require.NoError(t, os.Remove(filepath.Join(data, "tokens")), "which revokes all")
 	revoked := filepath.Join(dir, "revoked")
-	require.Contains(t, mustReadOnly(t, data, "restore", "--data="+revoked, "--database-url="+pgtest.NewDatabase(t), "--journal="+data, file), "TOKENS   are none: ")
+	require.Contains(t, mustReadOnly(t, data, "restore", "--data="+revoked, "--database-url="+pgtest.NewDatabase(t),
+		"--journal="+data, file), "TOKENS   are none: ")
 	require.NoFileExists(t, filepath.Join(revoked, "tokens"))
 	gotSeq, digest := stateOf(t, stdout)
 	require.Equal(t, []string{fmt.Sprint(last), want}, []string{gotSeq, digest})
@@ -233,19 +236,22 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 		"the backup is of an exchange with the journal": other.data,
 		"there is no journal in":                        t.TempDir(),
 	} {
-		refused(t, want, "restore", "--data="+filepath.Join(dir, "x"), "--database-url="+pgtest.NewDatabase(t), "--journal="+dir, file)
+		refused(t, want, "restore", "--data="+filepath.Join(dir, "x"), "--database-url="+pgtest.NewDatabase(t),
+			"--journal="+dir, file)
 	}
 	whole := takenOf(t, other)
 	short := t.TempDir()
 	require.NoError(t, os.CopyFS(short, os.DirFS(other.data)))
 	edit(t, (&life{data: short}).segments(t)[0], func(b []byte) { b[200] ^= 1 })
-	refused(t, "is damaged at offset", "restore", "--data="+elsewhere, "--database-url="+pgtest.NewDatabase(t), "--journal="+short, whole)
+	refused(t, "is damaged at offset", "restore", "--data="+elsewhere, "--database-url="+pgtest.NewDatabase(t),
+		"--journal="+short, whole)
 	p = startExchange(t, other.data, other.database)
 	for range 8 {
 		trade(t, p, r, 8)
 	}
 	p.stop()
-	refused(t, "the server deletes what Postgres has", "restore", "--data="+filepath.Join(dir, "y"), "--database-url="+pgtest.NewDatabase(t), "--journal="+other.data, whole)
+	refused(t, "the server deletes what Postgres has", "restore", "--data="+filepath.Join(dir, "y"),
+		"--database-url="+pgtest.NewDatabase(t), "--journal="+other.data, whole)
 }
 
 // takenOf takes a backup of a life that has ended.
@@ -280,7 +286,8 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 	damaged := filepath.Join(t.TempDir(), "damaged")
 	content, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(damaged, append(content[:len(content)/2:len(content)/2], content[len(content)/2+1:]...), 0o600))
+	require.NoError(t,
+		os.WriteFile(damaged, append(content[:len(content)/2:len(content)/2], content[len(content)/2+1:]...), 0o600))
 	cats := pgtest.NewDatabase(t)
 	execute(t, cats, "CREATE TABLE cats (id int)")
 	p := startExchange(t, t.TempDir(), pgtest.NewDatabase(t))
@@ -312,11 +319,13 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 	refused(t, "there is no journal in", "backup", "--data="+dir, "--database-url="+l.database, file+"2")
 	refused(t, "cannot be used", "backup", "--data="+l.data, "--database-url=nonsense://", file+"2")
 	execute(t, l.database, "UPDATE exchange_state SET applied_seq = applied_seq - 1")
-	refused(t, "is outcryd running, and Postgres up to it?", "backup", "--data="+l.data, "--database-url="+l.database, "--wait=1ms", file+"2")
+	refused(t, "is outcryd running, and Postgres up to it?", "backup", "--data="+l.data, "--database-url="+l.database,
+		"--wait=1ms", file+"2")
 	execute(t, l.database, "UPDATE exchange_state SET applied_seq = applied_seq + 1")
 	must(t, "backup", "--max-bytes=1000000000", "--without-journal", "--database-url="+l.database, file+"2")
 	require.NoFileExists(t, file+"2.partial")
-	refused(t, "it is larger than the 1000 bytes that it may have", "backup", "--max-bytes=1000", "--data="+l.data, "--database-url="+l.database, file+"3")
+	refused(t, "it is larger than the 1000 bytes that it may have", "backup", "--max-bytes=1000", "--data="+l.data,
+		"--database-url="+l.database, file+"3")
 	require.NoFileExists(t, file+"3.partial")
 	_, stderr, status = outcry("", "backup", "--max-bytes=-1", file+"3")
 	require.Equal(t, exitUsage, status)
@@ -327,7 +336,7 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 }
 
 // TestTheLocalClusterIsBackedUp goes through its socket while the exchange runs, starts
-// it where that does not, and restores into one.
+// it if that does not, and restores into one.
 func TestTheLocalClusterIsBackedUp(t *testing.T) {
 	t.Parallel()
 	data, dir := filepath.Join(t.TempDir(), "data"), t.TempDir()
@@ -382,10 +391,12 @@ func TestARestoreThatIsKilledIsRefusedOrDoneAgain(t *testing.T) {
 	l := live(t)
 	file, tables := takenOf(t, l), len(postgres.Tables())
 	for _, step := range []int{0, 1 + rand.IntN(tables-1), tables, tables + 1, tables + 2} {
-		o := backup.RestoreOptions{File: file, Data: filepath.Join(t.TempDir(), "data"), DatabaseURL: pgtest.NewDatabase(t), SegmentBytes: 1 << 16}
+		o := backup.RestoreOptions{File: file, Data: filepath.Join(t.TempDir(), "data"), DatabaseURL: pgtest.NewDatabase(t),
+			SegmentBytes: 1 << 16}
 		killedRestore(t, o, step)
 		require.ErrorContains(t, backup.Unfinished(o.Data), "has not ended", "step %d", step)
-		server := exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+o.Data, "--database-url="+o.DatabaseURL, "--listen=127.0.0.1:0", "--http=")
+		server := exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+o.Data, "--database-url="+o.DatabaseURL,
+			"--listen=127.0.0.1:0", "--http=")
 		server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		log, err := server.CombinedOutput()
 		require.Error(t, err)
@@ -449,7 +460,7 @@ func TestABackupThatIsKilledLeavesNoFile(t *testing.T) {
 // runVariable makes the test program be outcry itself, so that tests can kill it.
 const runVariable = "OUTCRY_TEST_RUN"
 
-// beAnother makes the test program another one, where a variable says so.
+// beAnother makes the test program another one, if a variable says so.
 func beAnother() {
 	if value := os.Getenv(restoreVariable); value != "" {
 		restoreAndCrash(value)

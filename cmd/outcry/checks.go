@@ -37,7 +37,8 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 	case err != nil:
 		return "", unchecked(err)
 	}
-	figures = fmt.Sprintf("%s with records %d to %d, every checksum matches", number(v.found.Segments, "segment"), v.found.First, v.found.Last)
+	figures = fmt.Sprintf("%s with records %d to %d, every checksum matches", number(v.found.Segments, "segment"),
+		v.found.First, v.found.Last)
 	if v.found.Last < v.found.First {
 		figures = number(v.found.Segments, "segment") + " without a record"
 	}
@@ -55,17 +56,20 @@ func (v *verifier) checkBelongs(context.Context) (figures string, err error) {
 	mayLose := p.Ack == "postgres"
 	switch {
 	case j.Segments == 0 && (p.Applied > 0 || p.Journal != [16]byte{}) && !mayLose:
-		return "", fmt.Errorf("the database holds records up to %d of a journal, and there is no journal in %s", p.Applied, v.dir)
+		return "",
+			fmt.Errorf("the database holds records up to %d of a journal, and there is no journal in %s", p.Applied, v.dir)
 	case j.Segments == 0 && !mayLose:
 		return "neither the database nor the directory holds a record", nil
 	case j.Segments == 0:
 		return fmt.Sprintf("the database holds records up to %d, and answers waited for it", p.Applied), nil
 	case j.First > p.Applied+1:
-		return "", fmt.Errorf("the database holds records up to %d, and the journal begins at %d: those between are lost", p.Applied, j.First)
+		return "", fmt.Errorf("the database holds records up to %d, and the journal begins at %d: those between are lost",
+			p.Applied, j.First)
 	case j.Last < p.Applied && !mayLose:
 		return "", fmt.Errorf("the database holds records up to %d, and the journal reaches only to %d", p.Applied, j.Last)
 	case p.Journal != [16]byte{} && p.Journal != j.ID && !(mayLose && j.Last < j.First):
-		return "", fmt.Errorf("the journal in %s is %x, and the database follows %x: they are not of the same exchange", v.dir, j.ID, p.Journal)
+		return "", fmt.Errorf("the journal in %s is %x, and the database follows %x: they are not of the same exchange",
+			v.dir, j.ID, p.Journal)
 	}
 	return fmt.Sprintf("the database follows this journal, up to record %d", p.Applied), nil
 }
@@ -92,7 +96,8 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 			cancels++
 		case exchange.OrdersCanceled:
 			cancels += len(e.Cancels)
-		case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited, exchange.SymbolHalted, exchange.SymbolResumed:
+		case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited, exchange.SymbolHalted,
+			exchange.SymbolResumed:
 		}
 		return v.redo(seq, e)
 	})
@@ -117,12 +122,14 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 		return "", ofTables(err)
 	}
 	figures = fmt.Sprintf("%s done again: %s with %s, %s; open in the end: %s", number(int(v.last-opening.Seq), "record"),
-		number(orders, "order"), number(executions, "execution"), number(cancels, "cancel"), number(len(v.tables.Orders), "order"))
+		number(orders, "order"), number(executions, "execution"), number(cancels, "cancel"),
+		number(len(v.tables.Orders), "order"))
 	if refs > 0 {
 		figures += fmt.Sprintf("; %s, each of one record", number(int(refs), "ref"))
 	}
 	if opening.Seq > 0 {
-		figures += fmt.Sprintf("; what came before record %d was written by an older version and is taken as its tables say", opening.Seq+1)
+		figures += fmt.Sprintf("; what came before record %d was written by an older version and is taken as its tables say",
+			opening.Seq+1)
 	}
 	return figures, nil
 }
@@ -183,8 +190,10 @@ func (v *verifier) checkMoney(context.Context) (figures string, err error) {
 	for _, a := range v.tables.Accounts {
 		total = total.Add(a.Balance).Add(a.Held)
 	}
-	return fmt.Sprintf("the balances of %s add up to the %s dollars that they were opened with, %s to the shares placed of %s; each is what its history comes to",
-		number(len(v.tables.Accounts), "account"), total, number(len(v.tables.Positions), "position"), number(len(v.tables.Symbols), "symbol")), nil
+	return fmt.Sprintf("the balances of %s add up to the %s dollars that they were opened with, %s to the shares placed "+
+		"of %s; each is what its history comes to",
+		number(len(v.tables.Accounts), "account"), total, number(len(v.tables.Positions), "position"),
+		number(len(v.tables.Symbols), "symbol")), nil
 }
 
 // checkRecords compares the journal's records with their rows, and does those
@@ -225,7 +234,8 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 	if err := v.checkLateRefs(ctx); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s of the journal compared with the tables; later ones done again on top: %d", number(compared, "record"), v.last-applied), nil
+	return fmt.Sprintf("%s of the journal compared with the tables; later ones done again on top: %d",
+		number(compared, "record"), v.last-applied), nil
 }
 
 // follow applies a record of the journal that the database does not have yet.
@@ -300,8 +310,9 @@ func (r *rows) same(seq uint64, want *exchange.Event) error {
 	}
 	if !e.Same(want) {
 		table, key := postgres.RecordRow(e, seq)
-		return &postgres.RowError{Table: table, Key: key, Reason: fmt.Sprintf("it says %s%s (time %d); journal record %d says %s%s (time %d)",
-			describe(e), ofRef(e), exchange.Seconds(e.Time), seq, describe(want), ofRef(want), exchange.Seconds(want.Time))}
+		return &postgres.RowError{Table: table, Key: key,
+			Reason: fmt.Sprintf("it says %s%s (time %d); journal record %d says %s%s (time %d)",
+				describe(e), ofRef(e), exchange.Seconds(e.Time), seq, describe(want), ofRef(want), exchange.Seconds(want.Time))}
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ type client struct {
 // run does the command name. It returns flag.ErrHelp, errPrinted, a *usageError,
 // errAnswered, a *noAnswerError, or what went wrong on the way.
 func (c *client) run(name string, args []string) error {
-	arguments := map[string]int{"account": 2, "symbol": 1, "place": 3, "buy": 4, "sell": 4, "query": 2, "cancel": 2, "send": 1, "journal": 1}
+	arguments := map[string]int{"account": 2, "symbol": 1, "place": 3, "buy": 4, "sell": 4, "query": 2, "cancel": 2,
+		"send": 1, "journal": 1}
 	want, known := arguments[name]
 	if !known {
 		return &usageError{fmt.Sprintf("unknown command %s; outcry --help lists them", shown(name))}
@@ -90,7 +91,8 @@ func commandOf(name string, a []string) (api.Command, error) {
 		return api.Command{}, err
 	}
 	if shares.Sign() <= 0 {
-		return api.Command{}, fmt.Errorf("%s of %s shares: the number of shares is positive, %s says the side", name, a[2], name)
+		return api.Command{}, fmt.Errorf("%s of %s shares: the number of shares is positive, %s says the side",
+			name, a[2], name)
 	}
 	limit, err := api.ParseDecimal(a[3])
 	if name == "buy" {
@@ -99,7 +101,7 @@ func commandOf(name string, a []string) (api.Command, error) {
 	return api.Sell(a[0], a[1], shares, limit), err
 }
 
-// do sends a command and prints in words what it has come to. Where the connection
+// do sends a command and prints in words what it has come to. If the connection
 // breaks, what is safe to be sent again is, for as long as an answer may take.
 func (c *client) do(command api.Command) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.access.timeout)
@@ -157,7 +159,7 @@ func (c *client) send(path string) error {
 const maybeDone = "whether the file was done is unknown"
 
 // exchange sends one frame and returns the reply's XML. The error is a *noAnswerError
-// where the frame may have been sent.
+// if the frame may have been sent.
 func (c *client) exchange(xml []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.access.timeout)
 	defer cancel()

@@ -40,13 +40,15 @@ func runDemo(args []string, a *access, stdout, stderr io.Writer) error {
 	o := demo.Options{Report: stdout}
 	f.StringVar(&a.addr, "addr", a.addr, "`address` of the exchange")
 	f.DurationVar(&a.timeout, "timeout", a.timeout, "how long an answer may take")
-	symbols := f.String("symbols", "SPY,QQQ,IWM,DIA,GLD", "`names` of what is traded, with commas between; the first is traded most")
+	symbols := f.String("symbols", "SPY,QQQ,IWM,DIA,GLD",
+		"`names` of what is traded, with commas between; the first is traded most")
 	f.Uint64Var(&o.Seed, "seed", 1, "what the bots decide follows from this number")
 	f.IntVar(&o.Rate, "rate", 100, "orders a second of all bots together")
 	f.IntVar(&o.Makers, "makers", 2, "market makers for each symbol")
 	f.IntVar(&o.Takers, "takers", 2, "takers for each symbol")
 	f.IntVar(&o.Noise, "noise", 2, "noise bots for each symbol")
-	f.StringVar(&o.AccountPrefix, "accounts", "000", "`digits` that the ids of the bots' accounts begin with; demos that run at the same time need different ones")
+	f.StringVar(&o.AccountPrefix, "accounts", "000",
+		"`digits` that the ids of the bots' accounts begin with; demos that run at the same time need different ones")
 	f.BoolVar(&o.LeaveOrders, "leave-orders", false, "leave open at the end what is open")
 	f.DurationVar(&o.ReportEvery, "report", 5*time.Second, "how often a line is printed")
 	duration := f.Duration("duration", 0, "how long it runs; 0 is until Ctrl-C")
@@ -82,6 +84,7 @@ func runDemo(args []string, a *access, stdout, stderr io.Writer) error {
 	if err != nil && s == (demo.Summary{}) {
 		return err // it has not begun
 	}
-	fmt.Fprintf(stdout, "ended: %d orders, %d refused, %d trades, %d orders left open\n", s.Orders, s.Refused, s.Trades, s.Left)
+	fmt.Fprintf(stdout, "ended: %d orders, %d refused, %d trades, %d orders left open\n", s.Orders, s.Refused, s.Trades,
+		s.Left)
 	return err
 }

@@ -115,9 +115,12 @@ func TestADemoIsALivingMarketThatCleansUp(t *testing.T) {
 	require.Positive(t, s.Trades)
 
 	// Once more from the command line: the accounts are there already.
-	out, stderr, status := outcry("", "--addr="+p.addr, "demo", "--symbols=SPY,DIA", "--rate=500", "--report=100ms", "--duration=1s")
+	out, stderr, status := outcry("", "--addr="+p.addr, "demo",
+		"--symbols=SPY,DIA", "--rate=500", "--report=100ms", "--duration=1s")
 	require.Equal(t, exitOK, status, stderr)
-	require.Regexp(t, `(?s)^6 bots for each of 2 symbols trade on .* with seed 1.* orders \(.*ended: \d+ orders, 0 refused, \d+ trades, 0 orders left open\n$`, out)
+	require.Regexp(t,
+		`(?s)^6 bots for each of 2 symbols trade on .* with seed 1.* orders \(.*`+
+			`ended: \d+ orders, 0 refused, \d+ trades, 0 orders left open\n$`, out)
 
 	p.stop()
 	require.Equal(t, "0", ask(t, database, openShares), "whatever they placed is executed or canceled")
@@ -145,8 +148,11 @@ func TestTheSameSeedTradesTheSame(t *testing.T) {
 		eventually(t, database, fmt.Sprintf("select (count(*) >= %d)::text from orders", orders))
 		m.stop()
 		p.stop()
-		return ask(t, database, "select concat_ws(' ', id, account, sym, amount, limit_price) from orders where id <= $1 order by id", orders),
-			ask(t, database, "select concat_ws(' ', sym, buy_order, sell_order, shares, price) from executions where buy_order <= $1 and sell_order <= $1 order by sym, greatest(buy_order, sell_order), n", orders)
+		return ask(t, database,
+				"select concat_ws(' ', id, account, sym, amount, limit_price) from orders where id <= $1 order by id", orders),
+			ask(t, database,
+				"select concat_ws(' ', sym, buy_order, sell_order, shares, price) from executions where buy_order <= $1 and "+
+					"sell_order <= $1 order by sym, greatest(buy_order, sell_order), n", orders)
 	}
 	placed, executed := trade(7)
 	require.Equal(t, orders-1, strings.Count(placed, "\n"))
@@ -179,14 +185,17 @@ func TestADemoCancelsOrdersWhoseAnswersWereLost(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	p := startExchange(t, t.TempDir(), database)
 	m := startDemo(t, demoOptions(forgetful(t, p.addr)))
-	require.Eventually(t, func() bool { return strings.Contains(m.report.String(), "connected again") }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(m.report.String(), "connected again") }, time.Minute,
+		5*time.Millisecond)
 	told := m.stop()
 	p.stop()
-	require.Greater(t, count(t, ask(t, database, "select count(*)::text from orders where account like '000%' and limit_price > 1")), told.Orders, "some were not told of")
+	require.Greater(t, count(t, ask(t, database,
+		"select count(*)::text from orders where account like '000%' and limit_price > 1")), told.Orders,
+		"some were not told of")
 	require.Equal(t, "0", ask(t, database, openShares))
 }
 
-// forgetful returns an address at which addr answers, but for the first connection,
+// forgetful returns an address at which addr answers, except the first connection,
 // of which it passes on all that is sent and only a part of the answers.
 func forgetful(t *testing.T, addr string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

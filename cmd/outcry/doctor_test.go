@@ -24,13 +24,15 @@ func TestDoctorSaysWhatToChange(t *testing.T) {
 	stdout, stderr, status := outcry("", "doctor", "--data="+data, "--database-url="+database)
 	require.Equal(t, exitError, status, "fsync is off")
 	require.Empty(t, stderr)
-	require.Regexp(t, `(?m)^bad   fsync +off\n +→ without it a power cut can destroy the database: set fsync = on$`, stdout)
+	require.Regexp(t, `(?m)^bad   fsync +off\n +→ without it a power cut can destroy the database: set fsync = on$`,
+		stdout)
 	require.Regexp(t, `(?m)^(ok|warn|bad) +disk sync +p50 \S+, p99 \S+, of \d+ synced writes`, stdout)
 	stdout, _, status = outcry("", "doctor", "--json", "--data="+data, "--database-url="+database)
 	require.Equal(t, exitError, status)
 	var findings []doctor.Finding
 	require.NoError(t, json.Unmarshal([]byte(stdout), &findings))
-	require.Contains(t, findings, doctor.Finding{Check: "fsync", Grade: doctor.Bad, Value: "off", Advice: "without it a power cut can destroy the database: set fsync = on"})
+	require.Contains(t, findings, doctor.Finding{Check: "fsync", Grade: doctor.Bad, Value: "off",
+		Advice: "without it a power cut can destroy the database: set fsync = on"})
 	entries, err := os.ReadDir(data)
 	require.NoError(t, err)
 	require.Empty(t, entries)
@@ -52,10 +54,12 @@ func TestDoctorSaysWhatToChange(t *testing.T) {
 func TestDoctorSeesTheLimitsItRunsUnder(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("sh", "-c", `ulimit -n 200; exec "$0"`, os.Args[0])
-	cmd.Env = append(os.Environ(), runVariable+"=doctor --data="+filepath.Join(t.TempDir(), "none")+" --database-url=postgres://127.0.0.1:1/x")
+	cmd.Env = append(os.Environ(),
+		runVariable+"=doctor --data="+filepath.Join(t.TempDir(), "none")+" --database-url=postgres://127.0.0.1:1/x")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, _ := cmd.Output()
-	require.Contains(t, string(out), "warn  open files           200 allowed, 20640 needed for 16384 connections and 4096 over HTTP\n")
+	require.Contains(t, string(out),
+		"warn  open files           200 allowed, 20640 needed for 16384 connections and 4096 over HTTP\n")
 	require.Contains(t, string(out), "bad   postgres")
 	require.Equal(t, exitError, cmd.ProcessState.ExitCode())
 }

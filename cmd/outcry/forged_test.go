@@ -18,7 +18,8 @@ import (
 
 // forged writes a backup again, with every checksum right, after a change of its
 // header, of each table with its rows, and with a further file.
-func forged(t *testing.T, file string, header func(*backup.Header), table func(table *backup.Table, rows *string, count *int64), more string) (changed string) {
+func forged(t *testing.T, file string, header func(*backup.Header),
+	table func(table *backup.Table, rows *string, count *int64), more string) (changed string) {
 	t.Helper()
 	source, err := os.Open(file)
 	require.NoError(t, err)
@@ -92,9 +93,12 @@ func TestABackupThatLiesIsRefused(t *testing.T) {
 			*rows = strings.Join(fields, "\t") + "\n" + rest
 		}), ""},
 		{"table order_log got", same, of("order_log", func(_ *backup.Table, _ *string, n *int64) { *n++ }), ""},
-		{"table cancel_log is missing", same, of("cancel_log", func(table *backup.Table, _ *string, _ *int64) { table.Name = "" }), ""},
-		{"postgres: fill accounts", same, of("accounts", func(_ *backup.Table, rows *string, _ *int64) { *rows += "nonsense\n" }), ""},
-		{`postgres: fill pg_class; DROP`, same, of("market", func(table *backup.Table, _ *string, _ *int64) { table.Name = "pg_class; DROP TABLE accounts" }), ""},
+		{"table cancel_log is missing", same,
+			of("cancel_log", func(table *backup.Table, _ *string, _ *int64) { table.Name = "" }), ""},
+		{"postgres: fill accounts", same,
+			of("accounts", func(_ *backup.Table, rows *string, _ *int64) { *rows += "nonsense\n" }), ""},
+		{`postgres: fill pg_class; DROP`, same,
+			of("market", func(table *backup.Table, _ *string, _ *int64) { table.Name = "pg_class; DROP TABLE accounts" }), ""},
 		{"is of version 99 of the schema, this program knows up to", func(h *backup.Header) { h.Schema = 99 }, keep, ""},
 		{`holds a file "../evil", which this program does not know`, same, keep, "../evil"},
 	} {
@@ -112,6 +116,7 @@ func TestABackupThatLiesIsRefused(t *testing.T) {
 
 	// Another listing cannot be compared, and is said so.
 	other := forged(t, file, func(h *backup.Header) { h.Listing, h.Digest = "outcry state 0", [32]byte{} }, keep, "")
-	stdout := must(t, "restore", "--segment=65536", "--data="+filepath.Join(t.TempDir(), "data"), "--database-url="+pgtest.NewDatabase(t), other)
+	stdout := must(t, "restore", "--segment=65536", "--data="+filepath.Join(t.TempDir(), "data"),
+		"--database-url="+pgtest.NewDatabase(t), other)
 	require.Contains(t, stdout, "WARNING  the digest in the backup is of an older listing (outcry state 0)")
 }

@@ -37,7 +37,8 @@ func printJournal(dir string, w io.Writer) error {
 		if err := exchange.DecodeEvent(record, &e); err != nil {
 			return fmt.Errorf("record %d: %w", seq, err)
 		}
-		_, err := fmt.Fprintf(w, "%d %s %s%s\n", seq, time.Unix(0, e.Time).UTC().Format(time.RFC3339), describe(&e), ofRef(&e))
+		_, err := fmt.Fprintf(w, "%d %s %s%s\n", seq, time.Unix(0, e.Time).UTC().Format(time.RFC3339), describe(&e),
+			ofRef(&e))
 		return err
 	})
 }
@@ -92,9 +93,11 @@ func describe(e *exchange.Event) string {
 		}
 		return s
 	case exchange.OrderContinued:
-		return fmt.Sprintf("order %d of account %s goes on after %d executions: %s %s %s at %s%s", e.Order, e.Account, e.Before, e.Side, e.Shares, e.Symbol, e.Limit, describeFills(e))
+		return fmt.Sprintf("order %d of account %s goes on after %d executions: %s %s %s at %s%s", e.Order, e.Account,
+			e.Before, e.Side, e.Shares, e.Symbol, e.Limit, describeFills(e))
 	case exchange.OrderAccepted:
-		return fmt.Sprintf("order %d of account %s: %s %s %s at %s%s", e.Order, e.Account, e.Side, e.Shares, e.Symbol, e.Limit, describeFills(e))
+		return fmt.Sprintf("order %d of account %s: %s %s %s at %s%s", e.Order, e.Account, e.Side, e.Shares, e.Symbol,
+			e.Limit, describeFills(e))
 	}
 	panic("a record of unknown kind " + e.Kind.String()) // DecodeEvent lets none pass
 }

@@ -35,7 +35,8 @@ func TestNobodyPassesOverARecordOfAnUnknownKind(t *testing.T) {
 		require.NoError(t, err)
 		applied := j.Appended()
 		unknown := []byte{0x80 | byte(kind), 0, 0}
-		for _, record := range [][]byte{unknown, exchange.AppendEvent(nil, &exchange.Event{Kind: exchange.SymbolMade, Symbol: "C"})} {
+		for _, record := range [][]byte{unknown,
+			exchange.AppendEvent(nil, &exchange.Event{Kind: exchange.SymbolMade, Symbol: "C"})} {
 			_, err = j.Append(record)
 			require.NoError(t, err)
 		}
@@ -45,7 +46,8 @@ func TestNobodyPassesOverARecordOfAnUnknownKind(t *testing.T) {
 			require.ErrorContains(t, err, fmt.Sprintf("record %d", applied+1), name)
 		}
 		for name, err := range map[string]error{
-			"DecodeEvent": exchange.DecodeEvent(unknown, new(exchange.Event)), "Check": (&exchange.Event{Kind: kind, Account: "1", Symbol: "A"}).Check(),
+			"DecodeEvent":  exchange.DecodeEvent(unknown, new(exchange.Event)),
+			"Check":        (&exchange.Event{Kind: kind, Account: "1", Symbol: "A"}).Check(),
 			"DecodePublic": func() error { _, err := exchange.DecodePublic(unknown, new(exchange.Event)); return err }(),
 		} {
 			require.ErrorContains(t, err, fmt.Sprintf("unknown kind %d", kind), name)
@@ -54,7 +56,8 @@ func TestNobodyPassesOverARecordOfAnUnknownKind(t *testing.T) {
 		require.Panics(t, func() { exchange.AppendEvent(nil, &exchange.Event{Kind: kind}) })
 
 		var stderr bytes.Buffer
-		server := exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+l.data, "--listen=127.0.0.1:0", "--http=", "--database-url="+l.database)
+		server := exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+l.data, "--listen=127.0.0.1:0", "--http=",
+			"--database-url="+l.database)
 		server.Stderr = &stderr
 		require.Error(t, server.Run())
 		require.Contains(t, stderr.String(), fmt.Sprintf("unknown kind %d", kind))
@@ -80,12 +83,14 @@ func readersOf(t *testing.T, l *life, j *journal.Journal, applied uint64) map[st
 	require.NoError(t, err)
 	records, err := j.NewFollower(applied+1, 1<<20)
 	require.NoError(t, err)
-	feed := feeds.NewFeed(feeds.Options{Records: records, Health: func() feeds.Health { return feeds.Health{} }, Log: slog.New(slog.DiscardHandler)},
+	feed := feeds.NewFeed(feeds.Options{Records: records, Health: func() feeds.Health { return feeds.Health{} },
+		Log: slog.New(slog.DiscardHandler)},
 		&feeds.Snapshot{Seq: applied, Symbols: snap.Symbols, Orders: snap.Orders, Traded: traded, Trades: trades})
 	ctx, cancel := context.WithTimeout(background, time.Minute)
 	defer cancel()
 	feed.Run(ctx) // ends by itself
-	p, err := postgres.NewProjector(postgres.ProjectorOptions{Store: store, Journal: j, Applied: applied, Log: slog.New(slog.DiscardHandler)})
+	p, err := postgres.NewProjector(postgres.ProjectorOptions{Store: store, Journal: j, Applied: applied,
+		Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	projected := p.Run(ctx)
 	position, err := store.Position(background)

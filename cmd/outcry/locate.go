@@ -34,7 +34,8 @@ func locating(f *flag.FlagSet, what string) *locator {
 	// No secret is the default of a flag: --help would print it.
 	f.StringVar(&l.url, "database-url", "", "`URL` of the database; empty for "+what+"; also as DATABASE_URL")
 	f.StringVar(&l.urlFile, "database-url-file", "", "`file` with that URL, also as DATABASE_URL_FILE")
-	f.StringVar(&l.config, "config", os.Getenv("OUTCRY_CONFIG"), "`file` of the server's settings, also as OUTCRY_CONFIG; with a - in front it need not be there")
+	f.StringVar(&l.config, "config", os.Getenv("OUTCRY_CONFIG"),
+		"`file` of the server's settings, also as OUTCRY_CONFIG; with a - in front it need not be there")
 	return l
 }
 
@@ -56,7 +57,8 @@ func (l *locator) parse(args []string) (at located, err error) {
 	if at.url, err = l.database(given, file); err != nil {
 		return at, err
 	}
-	for _, name := range []string{"data", "max-connections", "max-http-connections", "max-memory", "max-open-orders", "max-accounts", "max-symbols",
+	for _, name := range []string{"data", "max-connections", "max-http-connections", "max-memory", "max-open-orders",
+		"max-accounts", "max-symbols",
 		"memory-limit", "segment"} {
 		value := os.Getenv("OUTCRY_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
 		if value == "" {
@@ -80,10 +82,13 @@ func (l *locator) database(given map[string]bool, file map[string]string) (strin
 		urlGiven, urlFileGiven bool
 		names                  [2]string
 	}{
-		{l.url, l.urlFile, given["database-url"], given["database-url-file"], [2]string{"--database-url", "--database-url-file"}},
-		{url: eitherOf("OUTCRY_DATABASE_URL", "DATABASE_URL"), urlFile: eitherOf("OUTCRY_DATABASE_URL_FILE", "DATABASE_URL_FILE"),
-			names: [2]string{"DATABASE_URL", "DATABASE_URL_FILE"}},
-		{url: file["database-url"], urlFile: file["database-url-file"], names: [2]string{l.config + ": database-url", "database-url-file"}},
+		{l.url, l.urlFile, given["database-url"], given["database-url-file"],
+			[2]string{"--database-url", "--database-url-file"}},
+		{url: eitherOf("OUTCRY_DATABASE_URL", "DATABASE_URL"),
+			urlFile: eitherOf("OUTCRY_DATABASE_URL_FILE", "DATABASE_URL_FILE"),
+			names:   [2]string{"DATABASE_URL", "DATABASE_URL_FILE"}},
+		{url: file["database-url"], urlFile: file["database-url-file"],
+			names: [2]string{l.config + ": database-url", "database-url-file"}},
 	} {
 		hasURL, hasFile := source.urlGiven || source.url != "", source.urlFileGiven || source.urlFile != ""
 		switch {
@@ -102,8 +107,8 @@ func (l *locator) database(given map[string]bool, file map[string]string) (strin
 	return "", nil
 }
 
-// eitherOf returns our own variable of the environment where it is set, also to nothing,
-// and the one that others use too where it is not.
+// eitherOf returns our own variable of the environment if it is set, also to nothing,
+// and the one that others use too if it is not.
 func eitherOf(own, common string) string {
 	if value, is := os.LookupEnv(own); is {
 		return value

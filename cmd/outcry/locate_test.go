@@ -20,7 +20,8 @@ func TestTheDatabaseIsFoundWhereTheServerFindsIt(t *testing.T) {
 		return path
 	}
 	secret, other := write("secret", "postgres://u:opensesame@file/x\n"), write("other", "postgres://other/x")
-	inFile := write("outcryd.conf", "data = /srv/out  # here\nmax-frame = 7\nmax-memory = 1048577\ndatabase-url-file = "+secret+"\n")
+	inFile := write("outcryd.conf",
+		"data = /srv/out  # here\nmax-frame = 7\nmax-memory = 1048577\ndatabase-url-file = "+secret+"\n")
 	plain := write("plain.conf", "database-url = \"postgres://u:opensesame@plain/x\"\n")
 	both := write("both.conf", "database-url = postgres://u:opensesame@x/x\ndatabase-url-file = "+secret+"\n")
 	for _, test := range []struct {
@@ -32,29 +33,45 @@ func TestTheDatabaseIsFoundWhereTheServerFindsIt(t *testing.T) {
 	}{
 		{"nothing", "", "", located{"outcry-data", ""}, ""},
 		{"the environment", "DATABASE_URL=postgres://e/x OUTCRY_DATA=/e", "", located{"/e", "postgres://e/x"}, ""},
-		{"a file of the environment", "DATABASE_URL_FILE=" + secret, "", located{"outcry-data", "postgres://u:opensesame@file/x"}, ""},
-		{"the server's own names", "OUTCRY_DATABASE_URL=postgres://own/x DATABASE_URL=postgres://e/x", "", located{"outcry-data", "postgres://own/x"}, ""},
+		{"a file of the environment", "DATABASE_URL_FILE=" + secret, "",
+			located{"outcry-data", "postgres://u:opensesame@file/x"}, ""},
+		{"the server's own names", "OUTCRY_DATABASE_URL=postgres://own/x DATABASE_URL=postgres://e/x", "",
+			located{"outcry-data", "postgres://own/x"}, ""},
 		{"the settings", "", "--config=" + inFile, located{"/srv/out", "postgres://u:opensesame@file/x"}, ""},
-		{"the settings of the environment", "OUTCRY_CONFIG=-" + plain, "", located{"outcry-data", "postgres://u:opensesame@plain/x"}, ""},
+		{"the settings of the environment", "OUTCRY_CONFIG=-" + plain, "",
+			located{"outcry-data", "postgres://u:opensesame@plain/x"}, ""},
 		{"settings that are not there", "OUTCRY_CONFIG=-" + dir + "/none", "", located{"outcry-data", ""}, ""},
-		{"our own name, set to nothing", "OUTCRY_DATABASE_URL= DATABASE_URL=postgres://e/x", "", located{"outcry-data", ""}, ""},
-		{"the environment before the settings", "OUTCRY_CONFIG=" + inFile + " DATABASE_URL=postgres://e/x OUTCRY_DATA=/e", "", located{"/e", "postgres://e/x"}, ""},
-		{"a flag before both", "OUTCRY_CONFIG=" + inFile + " DATABASE_URL=postgres://e/x", "--data=/f --database-url=postgres://f/x", located{"/f", "postgres://f/x"}, ""},
-		{"a file before both", "OUTCRY_CONFIG=" + inFile + " DATABASE_URL=postgres://e/x", "--database-url-file=" + other, located{"/srv/out", "postgres://other/x"}, ""},
-		{"the local cluster before all", "OUTCRY_CONFIG=" + inFile + " DATABASE_URL=postgres://e/x", "--database-url=", located{"/srv/out", ""}, ""},
-		{"two flags", "", "--database-url=postgres://u:opensesame@x/x --database-url-file=" + secret, located{}, "--database-url and --database-url-file: only one"},
-		{"two variables", "DATABASE_URL=postgres://u:opensesame@x/x DATABASE_URL_FILE=" + secret, "", located{}, "DATABASE_URL and DATABASE_URL_FILE: only one"},
+		{"our own name, set to nothing", "OUTCRY_DATABASE_URL= DATABASE_URL=postgres://e/x", "", located{"outcry-data", ""},
+			""},
+		{"the environment before the settings", "OUTCRY_CONFIG=" + inFile + " DATABASE_URL=postgres://e/x OUTCRY_DATA=/e",
+			"", located{"/e", "postgres://e/x"}, ""},
+		{"a flag before both", "OUTCRY_CONFIG=" + inFile + " DATABASE_URL=postgres://e/x",
+			"--data=/f --database-url=postgres://f/x", located{"/f", "postgres://f/x"}, ""},
+		{"a file before both", "OUTCRY_CONFIG=" + inFile + " DATABASE_URL=postgres://e/x", "--database-url-file=" + other,
+			located{"/srv/out", "postgres://other/x"}, ""},
+		{"the local cluster before all", "OUTCRY_CONFIG=" + inFile + " DATABASE_URL=postgres://e/x", "--database-url=",
+			located{"/srv/out", ""}, ""},
+		{"two flags", "", "--database-url=postgres://u:opensesame@x/x --database-url-file=" + secret, located{},
+			"--database-url and --database-url-file: only one"},
+		{"two variables", "DATABASE_URL=postgres://u:opensesame@x/x DATABASE_URL_FILE=" + secret, "", located{},
+			"DATABASE_URL and DATABASE_URL_FILE: only one"},
 		{"two settings", "", "--config=" + both, located{}, both + ": database-url and database-url-file: only one"},
-		{"a file that is not there", "DATABASE_URL_FILE=" + dir + "/none", "", located{}, "DATABASE_URL_FILE: open " + dir + "/none: "},
-		{"a URL for a file", "DATABASE_URL_FILE=postgres://u:opensesame@db/x", "", located{}, "DATABASE_URL_FILE: what is given is no file's name"},
-		{"words for a file", "", "--database-url-file=host=db/password=opensesame", located{}, "--database-url-file: what is given is no file's name"},
+		{"a file that is not there", "DATABASE_URL_FILE=" + dir + "/none", "", located{}, "DATABASE_URL_FILE: open " + dir +
+			"/none: "},
+		{"a URL for a file", "DATABASE_URL_FILE=postgres://u:opensesame@db/x", "", located{},
+			"DATABASE_URL_FILE: what is given is no file's name"},
+		{"words for a file", "", "--database-url-file=host=db/password=opensesame", located{},
+			"--database-url-file: what is given is no file's name"},
 		{"required settings that are not there", "", "--config=" + dir + "/none", located{}, "--config: open"},
 		{"a line that is none", "", "--config=" + secret, located{}, "--config: " + secret + ":1: not \"name = value\""},
-		{"a line twice", "", "--config=" + write("twice", "database-url = opensesame\ndatabase-url = opensesame"), located{}, "twice:2: what stands there has a value"},
-		{"a wrong number", "", "--config=" + write("wrong", "max-memory = many"), located{}, `max-memory "many", in the environment or in ` + dir + "/wrong"},
+		{"a line twice", "", "--config=" + write("twice", "database-url = opensesame\ndatabase-url = opensesame"), located{},
+			"twice:2: what stands there has a value"},
+		{"a wrong number", "", "--config=" + write("wrong", "max-memory = many"), located{},
+			`max-memory "many", in the environment or in ` + dir + "/wrong"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for _, name := range []string{"DATABASE_URL", "DATABASE_URL_FILE", "OUTCRY_DATA", "OUTCRY_CONFIG", "OUTCRY_DATABASE_URL"} {
+			for _, name := range []string{"DATABASE_URL", "DATABASE_URL_FILE", "OUTCRY_DATA", "OUTCRY_CONFIG",
+				"OUTCRY_DATABASE_URL"} {
 				t.Setenv(name, "") // which puts back what it is
 				require.NoError(t, os.Unsetenv(name))
 			}

@@ -47,13 +47,15 @@ type operator struct {
 	now    time.Time
 }
 
-// runOperation does an operation. a is what outcry's own flags say. It returns flag.ErrHelp, errPrinted, a *usageError, errAnswered, or what went wrong.
+// runOperation does an operation. a is what outcry's own flags say. It returns
+// flag.ErrHelp, errPrinted, a *usageError, errAnswered, or what went wrong.
 func runOperation(name string, args []string, a *access, stdout, stderr io.Writer) error {
 	op := operations[name]
 	f := flag.NewFlagSet("outcry "+name, flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.Usage = func() {
-		fmt.Fprintf(stderr, "outcry %s %s\n\nUsage: outcry %s\n\nFlags:\n", name, op.help, strings.TrimSpace(name+" [flags] "+op.arguments))
+		fmt.Fprintf(stderr, "outcry %s %s\n\nUsage: outcry %s\n\nFlags:\n", name, op.help,
+			strings.TrimSpace(name+" [flags] "+op.arguments))
 		f.PrintDefaults()
 	}
 	address := f.String("http", a.httpAddr, "`address` of the HTTP side of the exchange, also as OUTCRY_HTTP")
@@ -65,7 +67,8 @@ func runOperation(name string, args []string, a *access, stdout, stderr io.Write
 		return errPrinted
 	}
 	if n := f.NArg(); n < op.least || n > op.most {
-		return &usageError{fmt.Sprintf("%s takes the arguments %q, not %d of them; outcry %s --help explains them", name, op.arguments, n, name)}
+		return &usageError{fmt.Sprintf("%s takes the arguments %q, not %d of them; outcry %s --help explains them", name,
+			op.arguments, n, name)}
 	}
 	for _, arg := range f.Args() {
 		if strings.HasPrefix(arg, "-") {
@@ -129,7 +132,7 @@ func (o *operator) resume(args []string) error {
 	})
 }
 
-// since says since when a symbol is halted, and why where that was said.
+// since says since when a symbol is halted, and why if that was said.
 func since(h *operate.Halt) string {
 	s := "since " + time.Unix(h.Time, 0).UTC().Format(time.RFC3339)
 	if h.Reason != "" {

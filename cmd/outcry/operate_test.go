@@ -50,8 +50,10 @@ func TestAnOperatorsNight(t *testing.T) {
 	}
 	got, stderr, status := outcry("", "status")
 	require.Equal(t, exitOK, status, stderr)
-	for _, line := range []string{`ready +yes, for \S+`, `version +\S.*`, `journal +13 records, 13 of them synced; \d+ segments?, room for \S+ KiB`,
-		`postgres +up, at record \d+, behind by \d+ records?, \S+`, `books +1 account, 2 symbols, 0 orders open`, `halted +1 symbol`, ` +SPY since T: news is out`,
+	for _, line := range []string{`ready +yes, for \S+`, `version +\S.*`,
+		`journal +13 records, 13 of them synced; \d+ segments?, room for \S+ KiB`,
+		`postgres +up, at record \d+, behind by \d+ records?, \S+`, `books +1 account, 2 symbols, 0 orders open`,
+		`halted +1 symbol`, ` +SPY since T: news is out`,
 		`disk +\S+ .iB of \S+ .iB free`, `memory +\S+ MiB`} {
 		require.Regexp(t, regexp.MustCompile(`(?m)^`+line+`$`), got)
 	}
@@ -70,18 +72,24 @@ func TestAnOperatorsNight(t *testing.T) {
 `)
 	got, stderr, status = outcry("", "verify", "--database-url="+database, data)
 	require.Equal(t, exitOK, status, stderr)
-	require.Contains(t, got, "13 records done again: 3 orders with 0 executions, 3 cancels; open in the end: 0 orders; 6 refs, each of one record: ok")
+	require.Contains(t, got,
+		"13 records done again: 3 orders with 0 executions, 3 cancels; open in the end: 0 orders; 6 refs, each of one "+
+			"record: ok")
 	for damage, want := range map[string]string{
-		`UPDATE symbols SET halted_at = NULL, halt_reason = NULL`:    `symbol SPY has 500 placed; it should have 500 placed, halted since`,
+		`UPDATE symbols SET halted_at = NULL, halt_reason = NULL`: `symbol SPY has 500 placed; ` +
+			`it should have 500 placed, halted since`,
 		`UPDATE symbols SET halt_reason = 'x' WHERE sym = 'SPY'`:     `symbol SPY has 500 placed, halted since`,
 		`UPDATE halt_log SET reason = 'x' WHERE seq = 9`:             `it should have 500 placed, halted since`,
 		`UPDATE halt_log SET time = time + 1 WHERE seq = 12`:         `halt_log, seq 12: it says symbol QQQ halted`,
 		`UPDATE cancel_log SET shares = 99000000 WHERE order_id = 2`: `order 2`,
 	} {
 		t.Run(damage, func(t *testing.T) {
-			execute(t, database, `CREATE TABLE kept_symbols AS TABLE symbols; CREATE TABLE kept_halts AS TABLE halt_log; CREATE TABLE kept_cancels AS TABLE cancel_log; `+damage)
+			execute(t, database,
+				`CREATE TABLE kept_symbols AS TABLE symbols; CREATE TABLE kept_halts AS TABLE halt_log; `+
+					`CREATE TABLE kept_cancels AS TABLE cancel_log; `+damage)
 			_, stderr, status := outcry("", "verify", "--database-url="+database, data)
-			execute(t, database, `TRUNCATE symbols, halt_log, cancel_log; INSERT INTO symbols TABLE kept_symbols; INSERT INTO halt_log TABLE kept_halts;
+			execute(t, database, `TRUNCATE symbols, halt_log, cancel_log;
+				INSERT INTO symbols TABLE kept_symbols; INSERT INTO halt_log TABLE kept_halts;
 				INSERT INTO cancel_log TABLE kept_cancels; DROP TABLE kept_symbols, kept_halts, kept_cancels`)
 			require.Equal(t, exitError, status, stderr)
 			require.Contains(t, stderr, want)
@@ -113,12 +121,16 @@ func TestWrongOperationsAreNamed(t *testing.T) {
 func TestAnExchangeInTroubleSaysSo(t *testing.T) {
 	var b strings.Builder
 	o := &operator{stdout: &b}
-	o.printStatus(&operate.Status{Version: "v", Why: "its disk is full", MemoryBytes: 3 << 30, Disk: &operate.Disk{Available: 100, Size: 2 << 40},
+	o.printStatus(&operate.Status{Version: "v", Why: "its disk is full", MemoryBytes: 3 << 30,
+		Disk: &operate.Disk{Available: 100, Size: 2 << 40},
 		Exchange: &operate.Exchange{
-			Journal:  operate.Journal{Appended: 1_000_007, Synced: 1_000_000, Segments: 2, RoomBytes: 1536, NoRoom: "no space left"},
+			Journal: operate.Journal{Appended: 1_000_007, Synced: 1_000_000, Segments: 2, RoomBytes: 1536,
+				NoRoom: "no space left"},
 			Postgres: operate.Postgres{Applied: 7, LagRecords: 1_000_000, LagSeconds: 754.2},
-			Load:     &operate.Load{OrdersPerSecond: 1234.4, RequestsPerSecond: 99.6, P50Seconds: 0.00123, P99Seconds: 1.5, Connections: 3, Limits: []operate.LimitHit{{Limit: "memory", Count: 7, Last: o.now.Unix() - 90}}},
-			Accounts: 1, Symbols: 200, HaltedSymbols: 102, Halted: []operate.HaltedSymbol{{Sym: "A"}}, MarketData: "it has failed"}})
+			Load: &operate.Load{OrdersPerSecond: 1234.4, RequestsPerSecond: 99.6, P50Seconds: 0.00123, P99Seconds: 1.5,
+				Connections: 3, Limits: []operate.LimitHit{{Limit: "memory", Count: 7, Last: o.now.Unix() - 90}}},
+			Accounts: 1, Symbols: 200, HaltedSymbols: 102, Halted: []operate.HaltedSymbol{{Sym: "A"}},
+			MarketData: "it has failed"}})
 	require.Equal(t, `ready     NO: its disk is full
 version   v
 journal   1000007 records, 1000000 of them synced; 2 segments, room for 1.5 KiB

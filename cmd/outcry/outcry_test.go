@@ -54,8 +54,9 @@ func startExchange(t *testing.T, data, database string, flags ...string) *exchan
 	})
 	require.NoError(t, built.err)
 	p := &exchangeProcess{t: t}
-	p.cmd = exec.Command(filepath.Join(built.dir, "outcryd"), append([]string{"--data=" + data, "--listen=127.0.0.1:0", "--http=",
-		"--database-url=" + database, "--segment=65536"}, flags...)...)
+	p.cmd = exec.Command(filepath.Join(built.dir, "outcryd"),
+		append([]string{"--data=" + data, "--listen=127.0.0.1:0", "--http=",
+			"--database-url=" + database, "--segment=65536"}, flags...)...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := p.cmd.StderrPipe()
 	require.NoError(t, err)
@@ -133,8 +134,11 @@ func TestTheFirstTrade(t *testing.T) {
 		{"cancel 1 2", "", "error: order 2 has nothing open: it is executed\n", 1},
 		{"buy 1 SPY 1 1", "", "order 3 buys 1 SPY at 1\n", 0},
 		{"cancel 1 3", "", "order 3\n  canceled  1  T\n", 0},
-		{"send " + file, "", `<results><status id="1"><executed shares="100" price="123.45" T/></status></results>` + "\n", 0},
-		{"send -", "<nothing/>", "<results><error>unknown root element &lt;nothing&gt;, only &lt;create&gt; and &lt;transactions&gt; are known</error></results>\n", 1},
+		{"send " + file, "", `<results><status id="1"><executed shares="100" price="123.45" T/></status></results>` + "\n",
+			0},
+		{"send -", "<nothing/>",
+			"<results><error>unknown root element &lt;nothing&gt;, only &lt;create&gt; and &lt;transactions&gt; are " +
+				"known</error></results>\n", 1},
 	} {
 		got, stderr, status := outcry(step.stdin, strings.Fields(step.args)...)
 		require.Equal(t, step.want, got, "%s: %s", step.args, stderr)
@@ -162,8 +166,10 @@ func TestTheFirstTrade(t *testing.T) {
 	require.Equal(t, exitOK, status, stderr)
 	require.Equal(t, fmt.Sprintf(`journal  1 segment with records 1 to 9, every checksum matches: ok
 belongs  the database follows this journal, up to record 9: ok
-history  9 records done again: 3 orders with 1 execution, 1 cancel; open in the end: 0 orders; 6 refs, each of one record: ok
-money    the balances of 2 accounts add up to the 20000 dollars that they were opened with, 2 positions to the shares placed of 2 symbols; each is what its history comes to: ok
+history  9 records done again: 3 orders with 1 execution, 1 cancel; open in the end: 0 orders; `+
+		`6 refs, each of one record: ok
+money    the balances of 2 accounts add up to the 20000 dollars that they were opened with, `+
+		`2 positions to the shares placed of 2 symbols; each is what its history comes to: ok
 records  9 records of the journal compared with the tables; later ones done again on top: 0: ok
 state    seq 9, digest %s
 `, last.Digest), got)

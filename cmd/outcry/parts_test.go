@@ -43,7 +43,8 @@ func projected(t *testing.T, data, database string) {
 	require.NoError(t, err)
 	defer store.Close()
 	require.NoError(t, store.SetJournal(background, j.ID(), "journal"))
-	p, err := postgres.NewProjector(postgres.ProjectorOptions{Store: store, Journal: j, Log: slog.New(slog.DiscardHandler)})
+	p, err := postgres.NewProjector(postgres.ProjectorOptions{Store: store, Journal: j,
+		Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(background)
 	ended := make(chan error, 1)
@@ -72,7 +73,8 @@ func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
 		_, err := c.exchange(tx.Append(nil))
 		require.NoError(t, err)
 	}
-	reply, err := c.exchange(wire.NewTransactions("2").Order("A", fmt.Sprintf("0.%08d", resting+1), "5").Query(fmt.Sprint(resting + 1)).Append(nil))
+	reply, err := c.exchange(wire.NewTransactions("2").Order("A", fmt.Sprintf("0.%08d", resting+1),
+		"5").Query(fmt.Sprint(resting + 1)).Append(nil))
 	require.NoError(t, err)
 	answers, err := wire.ParseReply(reply)
 	require.NoError(t, err)
@@ -83,8 +85,10 @@ func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
 
 	printed := must(t, "journal", data)
 	for n := 1; n <= 2; n++ {
-		require.Contains(t, printed, fmt.Sprintf("order %d of account 2 goes on after %d executions: buy 0.%08d A at 5; filled 0.00000001 at 5 with order %d of account 1",
-			resting+1, n*exchange.FillsMax, resting+1-n*exchange.FillsMax, n*exchange.FillsMax+1))
+		require.Contains(t, printed,
+			fmt.Sprintf("order %d of account 2 goes on after %d executions: buy 0.%08d A at 5; filled 0.00000001 at 5 with "+
+				"order %d of account 1",
+				resting+1, n*exchange.FillsMax, resting+1-n*exchange.FillsMax, n*exchange.FillsMax+1))
 	}
 	must(t, "verify", "--database-url="+database, data)
 

@@ -30,7 +30,7 @@ func mountReadOnly(dir string) {
 }
 
 // mustReadOnly is must of a process that sees a directory on a file system that is
-// mounted read-only. Where the machine lets nobody mount anything it says so, and is
+// mounted read-only. If the machine lets nobody mount anything it says so, and is
 // must with a directory in which nothing may have changed.
 func mustReadOnly(t *testing.T, dir string, args ...string) (stdout string) {
 	t.Helper()

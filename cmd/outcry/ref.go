@@ -36,7 +36,8 @@ func (c *client) parseRef(name string, args []string) (ref string, rest []string
 		fmt.Fprintf(c.stderr, "Usage: outcry %s [flags] ARGUMENTS, which outcry --help names\n\nFlags:\n", name)
 		f.PrintDefaults()
 	}
-	text := "`name` under which this is done once, however often it is sent: 1 to 64 of A-Z a-z 0-9 . _ : - that the account has not used for anything else; a new one unless given"
+	text := "`name` under which this is done once, however often it is sent: 1 to 64 of A-Z a-z 0-9 . _ : - that the " +
+		"account has not used for anything else; a new one unless given"
 	if name == "query" || name == "cancel" {
 		text = "`name` of the order, in place of its number"
 	}
@@ -54,7 +55,7 @@ func (c *client) parseRef(name string, args []string) (ref string, rest []string
 	return ref, f.Args(), nil
 }
 
-// withRef gives a command a ref: a new one where there is none and it makes something, so
+// withRef gives a command a ref: a new one if there is none and it makes something, so
 // that it can be sent again.
 func withRef(command api.Command, ref string) api.Command {
 	switch command.Kind {
@@ -71,7 +72,7 @@ func withRef(command api.Command, ref string) api.Command {
 	return command.WithRef(ref)
 }
 
-// unsent marks the error of a connection that was not made where that may pass by
+// unsent marks the error of a connection that was not made if that may pass by
 // itself, and adds what most often is the reason.
 func unsent(err error) error {
 	if lasts(err) {
@@ -110,7 +111,7 @@ func unanswered(err error, command api.Command) error {
 	return &noAnswerError{fmt.Errorf("%w; the same with --ref %s does it once, also later", err, command.Ref)}
 }
 
-// shown is an argument in an error: only where it is a word, since anything else may be a
+// shown is an argument in an error: only if it is a word, since anything else may be a
 // secret that stands in the wrong place.
 func shown(argument string) string {
 	const longest = 20

@@ -120,7 +120,8 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 			}
 			frames := wire.NewFrameReader(conn, 1<<20)
 			if _, err := frames.Next(); err == nil && n > 0 {
-				_, _ = conn.Write(wire.AppendFrame(nil, []byte(`<results><error sym="SPY" amount="1" limit="1" ref="r">not now</error></results>`)))
+				_, _ = conn.Write(wire.AppendFrame(nil,
+					[]byte(`<results><error sym="SPY" amount="1" limit="1" ref="r">not now</error></results>`)))
 				_, _ = io.Copy(io.Discard, conn)
 			}
 			conn.Close()
@@ -130,7 +131,8 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 	got, stderr, status := outcry("", "buy", "--ref", "r", "1", "SPY", "1", "1")
 	require.Equal(t, exitNoAnswer, status)
 	require.Empty(t, got)
-	require.Contains(t, stderr, "refused when it was sent again, whether it was done before is unknown: not now; the same with --ref r does it once")
+	require.Contains(t, stderr,
+		"refused when it was sent again, whether it was done before is unknown: not now; the same with --ref r does it once")
 	got, _, status = outcry("", "buy", "--ref", "r", "1", "SPY", "1", "1")
 	require.Equal(t, exitError, status)
 	require.Equal(t, "error: not now\n", got, "it was sent once")
@@ -146,14 +148,17 @@ func TestScriptsAreToldWhatA1After3IsWorth(t *testing.T) {
 		texts[page] = string(text)
 	}
 	for name, text := range texts {
-		require.Regexp(t, `After a 3, a 1 does not say\s+that it was not done[^.]*: ask with .?outcry query --ref`, text, name)
+		require.Regexp(t, `After a 3, a 1 does not say\s+that it was not done[^.]*: ask with .?outcry query --ref`, text,
+			name)
 	}
 }
 
 // TestErrorsDoNotRepeatWhatMayBeASecret that stands where something else belongs.
 func TestErrorsDoNotRepeatWhatMayBeASecret(t *testing.T) {
-	for _, secret := range []string{"outc_0123456789abcdef_0123456789abcdef", "postgres://me:hunter2@db/outcry", "hunter2", "-hunter2"} {
-		for _, line := range []string{"SECRET", "token SECRET", "doctor SECRET", "demo SECRET", "status SECRET", "halt A -SECRET",
+	for _, secret := range []string{"outc_0123456789abcdef_0123456789abcdef", "postgres://me:hunter2@db/outcry",
+		"hunter2", "-hunter2"} {
+		for _, line := range []string{"SECRET", "token SECRET", "doctor SECRET", "demo SECRET", "status SECRET",
+			"halt A -SECRET",
 			"backup a SECRET", "restore a SECRET", "verify a SECRET", "token list SECRET", "query 1 2 SECRET", "buy SECRET"} {
 			var args []string
 			for _, arg := range strings.Fields(line) {
@@ -170,10 +175,11 @@ func TestErrorsDoNotRepeatWhatMayBeASecret(t *testing.T) {
 	}
 }
 
-// TestATokenStaysOnThisMachine where nothing is encrypted: no connection is made.
+// TestATokenStaysOnThisMachine if nothing is encrypted: no connection is made.
 func TestATokenStaysOnThisMachine(t *testing.T) {
 	t.Setenv("OUTCRY_TOKEN", "outc_"+strings.Repeat("0", 16)+"_"+strings.Repeat("0", 64))
 	_, stderr, status := outcry("", "--http=192.0.2.1:1", "status")
 	require.Equal(t, exitError, status)
-	require.Equal(t, "outcry: 192.0.2.1:1: the token is not sent: the connection is not encrypted, and goes to another machine\n", stderr)
+	require.Equal(t,
+		"outcry: 192.0.2.1:1: the token is not sent: the connection is not encrypted, and goes to another machine\n", stderr)
 }

@@ -34,7 +34,8 @@ func runRestore(args []string, stdout, stderr io.Writer) error {
 	where := locating(f, "a local cluster below the data directory")
 	check := f.Bool("check", false, "only read the file, and say whether it is whole and what is in it")
 	f.StringVar(&o.Journal, "journal", "", "`directory` of the original's journal, whose later records are done as well")
-	f.Int64Var(&o.SegmentBytes, "segment", 64<<20, "size of the new journal's first segment, in `bytes`, as outcryd has it")
+	f.Int64Var(&o.SegmentBytes, "segment", 64<<20,
+		"size of the new journal's first segment, in `bytes`, as outcryd has it")
 	at, err := where.parse(args)
 	if err != nil {
 		return err
@@ -65,7 +66,8 @@ func checkBackup(path string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "backup   %s is whole: version %d of the schema, of Postgres %s, written by %s\n", path, h.Schema, h.Postgres, h.Program)
+	fmt.Fprintf(stdout, "backup   %s is whole: version %d of the schema, of Postgres %s, written by %s\n", path, h.Schema,
+		h.Postgres, h.Program)
 	fmt.Fprintf(stdout, "taken    %s, of the exchange with the journal %s\n", h.Taken.Format(time.RFC3339), h.Journal)
 	for _, table := range t.Tables {
 		fmt.Fprintf(stdout, "table    %s: %d rows, %d bytes\n", table.Table, table.Rows, table.Bytes)
@@ -85,21 +87,29 @@ func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) 
 	}
 	fmt.Fprintf(stdout, "restored %s, taken %s, into %s\n", o.File, h.Taken.Format(time.RFC3339), o.Data)
 	if !r.Compared {
-		fmt.Fprintf(stdout, "WARNING  the digest in the backup is of an older listing (%s): checksums and counts match, the digest could not be compared. Run outcry verify.\n", h.Listing)
+		fmt.Fprintf(stdout,
+			"WARNING  the digest in the backup is of an older listing (%s): checksums and counts match, the digest could not "+
+				"be compared. Run outcry verify.\n", h.Listing)
 	}
 	fmt.Fprintf(stdout, "state    seq %d, digest %x\n", r.Last, r.Digest)
 	switch {
 	case r.TokensOfBackup():
-		fmt.Fprintf(stdout, "TOKENS   are those of %s: one that was revoked since is good again. Look at outcry token list.\n", h.Begun.Format(time.RFC3339))
+		fmt.Fprintf(stdout,
+			"TOKENS   are those of %s: one that was revoked since is good again. Look at outcry token list.\n",
+			h.Begun.Format(time.RFC3339))
 	case r.Tokens != "":
 		fmt.Fprintf(stdout, "tokens   are those of %s\n", r.Tokens)
 	case r.Journal != "" && !h.WithoutJournal:
-		fmt.Fprintf(stdout, "TOKENS   are none: there is no file of them with %s. With --auth nobody gets in before outcry token add.\n", r.Journal)
+		fmt.Fprintf(stdout,
+			"TOKENS   are none: there is no file of them with %s. With --auth nobody gets in before outcry token add.\n",
+			r.Journal)
 	case h.WithoutJournal:
-		fmt.Fprintf(stdout, "TOKENS   are none: the backup was taken without them. With --auth nobody gets in before outcry token add.\n")
+		fmt.Fprintf(stdout,
+			"TOKENS   are none: the backup was taken without them. With --auth nobody gets in before outcry token add.\n")
 	}
 	if r.Journal != "" {
-		fmt.Fprintf(stdout, "journal  its records %d to %d are done on top by the next start. Order ids that are not in\n", h.Seq+1, r.Last)
+		fmt.Fprintf(stdout, "journal  its records %d to %d are done on top by the next start. Order ids that are not in\n",
+			h.Seq+1, r.Last)
 		fmt.Fprintf(stdout, "         it are not given out again: the next order is %d.\n", r.NextOrder)
 		return
 	}
@@ -107,7 +117,8 @@ func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) 
 	if r.Since.IsZero() {
 		since = "at any time"
 	}
-	fmt.Fprintf(stdout, "LOST     everything that the exchange answered after record %d. Tell those who trade: their orders,\n", h.Seq)
+	fmt.Fprintf(stdout,
+		"LOST     everything that the exchange answered after record %d. Tell those who trade: their orders,\n", h.Seq)
 	fmt.Fprintf(stdout, "         executions and cancels %s may be missing here. Their order ids are not\n", since)
 	fmt.Fprintf(stdout, "         given out again: the next order is %d.\n", r.NextOrder)
 }

@@ -117,13 +117,15 @@ func requireHalted(t *testing.T, p *exchangeProcess, sym, reason string) {
 		require.Empty(t, answer.Error, sym)
 		return
 	}
-	require.Regexp(t, `^symbol `+sym+` is halted since \S+ and takes no orders; cancel and query work: `+reason+`$`, answer.Error)
+	require.Regexp(t, `^symbol `+sym+` is halted since \S+ and takes no orders; cancel and query work: `+reason+`$`,
+		answer.Error)
 }
 
 // ordered places an order of account 1, and returns the answer.
 func ordered(t *testing.T, p *exchangeProcess, sym string) wire.Answer {
 	t.Helper()
-	reply, err := (&client{access: access{addr: p.addr, timeout: time.Minute}}).exchange(wire.NewTransactions("1").Order(sym, "0.00000001", "0.01").Append(nil))
+	reply, err := (&client{access: access{addr: p.addr,
+		timeout: time.Minute}}).exchange(wire.NewTransactions("1").Order(sym, "0.00000001", "0.01").Append(nil))
 	require.NoError(t, err)
 	answers, err := wire.ParseReply(reply)
 	require.NoError(t, err)
@@ -179,7 +181,8 @@ func TestTokensOfAnySizeAreBackedUp(t *testing.T) {
 	require.True(t, bytes.Equal(tokens, restored))
 
 	// More of them the server does not take either.
-	require.NoError(t, os.WriteFile(filepath.Join(data, "tokens"), append(tokens, make([]byte, bytesMax-len(tokens)+1)...), 0o600))
+	require.NoError(t,
+		os.WriteFile(filepath.Join(data, "tokens"), append(tokens, make([]byte, bytesMax-len(tokens)+1)...), 0o600))
 	refused(t, "tokens has more than 8388608 bytes", "backup", "--data="+data, "--database-url="+database, file+"2")
 	require.NoFileExists(t, file+"2")
 
@@ -210,10 +213,12 @@ func TestWhatARestoreWasToldCountsWhenItIsDoneAgain(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(l.data, "tokens"), []byte("hashed\n"), 0o600))
 	file, committed := takenOf(t, l), len(postgres.Tables())+2
 	byAnotherName := filepath.Dir(file) + "/./" + filepath.Base(file)
-	o := backup.RestoreOptions{File: file, Data: filepath.Join(t.TempDir(), "data"), DatabaseURL: pgtest.NewDatabase(t), SegmentBytes: 1 << 16}
+	o := backup.RestoreOptions{File: file, Data: filepath.Join(t.TempDir(), "data"), DatabaseURL: pgtest.NewDatabase(t),
+		SegmentBytes: 1 << 16}
 	killedRestore(t, o, committed)
 	again := []string{"restore", "--data=" + o.Data, "--database-url=" + o.DatabaseURL}
-	refused(t, "has filled the database, without a journal: to have the records of "+l.data+" as well, begin again", append(again, "--journal="+l.data, file)...)
+	refused(t, "has filled the database, without a journal: to have the records of "+l.data+" as well, begin again",
+		append(again, "--journal="+l.data, file)...)
 	stdout := must(t, append(again, byAnotherName)...)
 	require.Contains(t, stdout, "A former restore had done everything")
 	require.Contains(t, stdout, "TOKENS   are those of T: one that was revoked since is good again.")
@@ -236,17 +241,19 @@ func TestWhatARestoreWasToldCountsWhenItIsDoneAgain(t *testing.T) {
 }
 
 // TestWhatABackupMissesIsSaid gives the time from when on: that at which it began, not
-// that of its snapshot; or of the newest order where nobody looked at the journal.
+// that of its snapshot; or of the newest order if nobody looked at the journal.
 func TestWhatABackupMissesIsSaid(t *testing.T) {
 	t.Parallel()
 	l := liveShortly(t)
 	file, begun := takenOf(t, l), time.Now().Add(-3*time.Hour).Truncate(time.Second).UTC()
 	early := forged(t, file, func(h *backup.Header) { h.Begun = begun }, func(*backup.Table, *string, *int64) {}, "")
 	replica, placed := filepath.Join(t.TempDir(), "replica"), begun.Add(-24*time.Hour)
-	execute(t, l.database, fmt.Sprintf("UPDATE order_log SET time = %d WHERE id = (SELECT max(id) FROM order_log)", placed.Unix()))
+	execute(t, l.database,
+		fmt.Sprintf("UPDATE order_log SET time = %d WHERE id = (SELECT max(id) FROM order_log)", placed.Unix()))
 	must(t, "backup", "--without-journal", "--database-url="+l.database, replica)
 	for file, since := range map[string]time.Time{early: begun, replica: placed} {
-		o := backup.RestoreOptions{File: file, Data: filepath.Join(t.TempDir(), "data"), DatabaseURL: pgtest.NewDatabase(t), SegmentBytes: 1 << 16}
+		o := backup.RestoreOptions{File: file, Data: filepath.Join(t.TempDir(), "data"), DatabaseURL: pgtest.NewDatabase(t),
+			SegmentBytes: 1 << 16}
 		r, err := backup.Restore(background, o)
 		require.NoError(t, err)
 		require.Equal(t, since, r.Since)

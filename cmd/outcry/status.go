@@ -9,7 +9,7 @@ import (
 	"outcry/internal/operate"
 )
 
-// status prints how the exchange is doing. It returns errAnswered where it takes no
+// status prints how the exchange is doing. It returns errAnswered if it takes no
 // orders.
 func (o *operator) status([]string) error {
 	s, err := o.client.Status(o.ctx)
@@ -56,12 +56,14 @@ func printExchange(line func(name, format string, args ...any), x *operate.Excha
 	if !x.Postgres.Up {
 		state = "DOWN"
 	}
-	line("postgres", "%s, at record %d, behind by %s, %s", state, x.Postgres.Applied, number(int(x.Postgres.LagRecords), "record"), duration(x.Postgres.LagSeconds))
+	line("postgres", "%s, at record %d, behind by %s, %s", state, x.Postgres.Applied,
+		number(int(x.Postgres.LagRecords), "record"), duration(x.Postgres.LagSeconds))
 	if l := x.Load; l != nil {
 		line("load", "%.0f orders/s, %.0f requests/s, %s, p50 %s, p99 %s", l.OrdersPerSecond, l.RequestsPerSecond,
 			number(l.Connections, "connection"), duration(l.P50Seconds), duration(l.P99Seconds))
 		for _, hit := range l.Limits {
-			line("limit", "%s was hit %d times, the last time %s ago", hit.Limit, hit.Count, duration(now.Sub(time.Unix(hit.Last, 0)).Seconds()))
+			line("limit", "%s was hit %d times, the last time %s ago", hit.Limit, hit.Count,
+				duration(now.Sub(time.Unix(hit.Last, 0)).Seconds()))
 		}
 	}
 	line("books", "%s, %d symbols, %d orders open", number(int(x.Accounts), "account"), x.Symbols, x.OpenOrders)

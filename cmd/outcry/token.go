@@ -103,7 +103,8 @@ func parseWhen(text string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, &usageError{fmt.Sprintf("--expires %q is neither a duration, such as 720h, nor a time, such as 2030-01-31T00:00:00Z", text)}
+		return t, &usageError{
+			fmt.Sprintf("--expires %q is neither a duration, such as 720h, nor a time, such as 2030-01-31T00:00:00Z", text)}
 	}
 	return t, nil
 }

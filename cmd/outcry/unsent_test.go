@@ -60,7 +60,7 @@ func shaking(config *tls.Config) func(net.Conn) {
 	return func(conn net.Conn) { _ = tls.Server(conn, config).Handshake() }
 }
 
-// TestTheExitStatusTellsWhetherATryMayHelp where there is no connection: a script goes on
+// TestTheExitStatusTellsWhetherATryMayHelp if there is no connection: a script goes on
 // at 3, and ends at 1.
 func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 	authority, other := certtest.NewAuthority(t), certtest.NewAuthority(t)
@@ -88,17 +88,22 @@ func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 		{"no handshake in time", wait, "--timeout=300ms --tls-ca=CA", "deadline exceeded", exitNoAnswer},
 		{"an end before the answer to the token", hangUp, "--token-file=TOKEN", "EOF", exitNoAnswer},
 		{"no answer to the token in time", wait, "--timeout=300ms --token-file=TOKEN", "deadline exceeded", exitNoAnswer},
-		{"too many connections", answering("the exchange has 2 connections and takes no more; try again later (connection 3)"),
+		{"too many connections",
+			answering("the exchange has 2 connections and takes no more; try again later (connection 3)"),
 			"--token-file=TOKEN", "the exchange closed the connection: the exchange has 2", exitNoAnswer},
-		{"a bad token", answering(wire.TextUnauthorized + " (connection 3)"), "--token-file=TOKEN", "the token is refused: ", exitError},
+		{"a bad token", answering(wire.TextUnauthorized + " (connection 3)"), "--token-file=TOKEN", "the token is refused: ",
+			exitError},
 		{"no port", nil, "--addr=localhost", "missing port in address", exitError},
 		{"no TLS", func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") },
 			"--tls-ca=CA", "does not look like a TLS handshake", exitError},
-		{"an unknown authority", shaking(&tls.Config{Certificates: []tls.Certificate{own}}), "--tls-ca=OTHER", "unknown authority", exitError},
-		{"a missing certificate", shaking(&tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAnyClientCert}),
+		{"an unknown authority", shaking(&tls.Config{Certificates: []tls.Certificate{own}}), "--tls-ca=OTHER",
+			"unknown authority", exitError},
+		{"a missing certificate",
+			shaking(&tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAnyClientCert}),
 			"--tls-ca=CA --token-file=TOKEN", "certificate required", exitError},
-		{"a missing certificate in TLS 1.2", shaking(&tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAnyClientCert,
-			MaxVersion: tls.VersionTLS12}), "--tls-ca=CA", "remote error: tls: ", exitError},
+		{"a missing certificate in TLS 1.2",
+			shaking(&tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAnyClientCert,
+				MaxVersion: tls.VersionTLS12}), "--tls-ca=CA", "remote error: tls: ", exitError},
 	} {
 		addr := nobody.Addr().String()
 		if of.play != nil {
@@ -132,9 +137,10 @@ func TestAFileWithoutAnAnswerMayHaveBeenDone(t *testing.T) {
 		play   func(net.Conn)
 		stderr string
 	}{
-		"the connection ends":     {taking(func(net.Conn) {}), "closed the connection without an answer"},
-		"it breaks in the answer": {taking(func(conn net.Conn) { _, _ = io.WriteString(conn, "40\n<results>") }), "unexpected EOF"},
-		"no answer in time":       {taking(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }), "i/o timeout"},
+		"the connection ends": {taking(func(net.Conn) {}), "closed the connection without an answer"},
+		"it breaks in the answer": {taking(func(conn net.Conn) { _, _ = io.WriteString(conn, "40\n<results>") }),
+			"unexpected EOF"},
+		"no answer in time": {taking(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }), "i/o timeout"},
 	} {
 		got, stderr, status := outcry(`<transactions id="1"><order sym="SPY" amount="1" limit="1" ref="r"/></transactions>`,
 			"--addr="+playing(t, of.play), "--timeout=300ms", "send", "-")

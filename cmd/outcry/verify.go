@@ -91,9 +91,10 @@ func verifyDir(ctx context.Context, dir, url string, stdout, stderr io.Writer) (
 	return v.run(ctx)
 }
 
-// startCluster starts the local cluster, where there is one.
+// startCluster starts the local cluster, if there is one.
 func startCluster(ctx context.Context, dir string, stderr io.Writer) (*cluster.Cluster, error) {
-	if err := requireDir(filepath.Join(dir, "data"), "there is no local cluster in %s; name the database with --database-url", dir); err != nil {
+	if err := requireDir(filepath.Join(dir, "data"),
+		"there is no local cluster in %s; name the database with --database-url", dir); err != nil {
 		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))

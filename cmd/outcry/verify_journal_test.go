@@ -24,36 +24,43 @@ func TestVerifyChecksTheJournal(t *testing.T) {
 		name, check, want string
 		do                func(t *testing.T, l *life)
 	}{
-		{"a byte of the oldest segment", "journal", `\.seg is damaged at offset \d+: record \d+ is not readable`, func(t *testing.T, l *life) {
-			edit(t, l.segments(t)[0], func(b []byte) { b[200] ^= 1 })
-		}},
-		{"a byte of the last record", "journal", `\.seg is damaged at offset \d+: record \d+ is not readable`, func(t *testing.T, l *life) {
-			all := l.segments(t)
-			edit(t, all[len(all)-1], func(b []byte) {
-				b[lastRecord(b)+30] ^= 1
-			})
-		}},
-		{"a journal that ends too early", "belongs", `the database holds records up to \d+, and the journal reaches only to \d+`, func(t *testing.T, l *life) {
-			execute(t, l.database, `UPDATE exchange_state SET applied_seq = applied_seq + 1`)
-		}},
-		{"no journal at all", "belongs", `the database holds records up to \d+ of a journal, and there is no journal in`, func(t *testing.T, l *life) {
-			require.NoError(t, os.RemoveAll(filepath.Join(l.data, "journal")))
-		}},
-		{"no journal, and a database that has seen none of it", "belongs", `the database holds records up to 0 of a journal, and there is no journal in`, func(t *testing.T, l *life) {
-			require.NoError(t, os.RemoveAll(filepath.Join(l.data, "journal")))
-			execute(t, l.database, `UPDATE exchange_state SET applied_seq = 0`)
-		}},
+		{"a byte of the oldest segment", "journal", `\.seg is damaged at offset \d+: record \d+ is not readable`,
+			func(t *testing.T, l *life) {
+				edit(t, l.segments(t)[0], func(b []byte) { b[200] ^= 1 })
+			}},
+		{"a byte of the last record", "journal", `\.seg is damaged at offset \d+: record \d+ is not readable`,
+			func(t *testing.T, l *life) {
+				all := l.segments(t)
+				edit(t, all[len(all)-1], func(b []byte) {
+					b[lastRecord(b)+30] ^= 1
+				})
+			}},
+		{"a journal that ends too early", "belongs",
+			`the database holds records up to \d+, and the journal reaches only to \d+`, func(t *testing.T, l *life) {
+				execute(t, l.database, `UPDATE exchange_state SET applied_seq = applied_seq + 1`)
+			}},
+		{"no journal at all", "belongs", `the database holds records up to \d+ of a journal, and there is no journal in`,
+			func(t *testing.T, l *life) {
+				require.NoError(t, os.RemoveAll(filepath.Join(l.data, "journal")))
+			}},
+		{"no journal, and a database that has seen none of it", "belongs",
+			`the database holds records up to 0 of a journal, and there is no journal in`, func(t *testing.T, l *life) {
+				require.NoError(t, os.RemoveAll(filepath.Join(l.data, "journal")))
+				execute(t, l.database, `UPDATE exchange_state SET applied_seq = 0`)
+			}},
 		{"a segment of another name", "journal", `\.seg`, func(t *testing.T, l *life) {
 			require.NoError(t, os.WriteFile(filepath.Join(l.data, "journal", "one.seg"), nil, 0o600))
 		}},
-		{"an older database", "belongs", `the database holds records up to 0, and the journal begins at \d+`, func(t *testing.T, l *life) {
-			execute(t, l.database, `UPDATE exchange_state SET applied_seq = 0`)
-		}},
-		{"another exchange's journal", "belongs", `is [0-9a-f]{32}, and the database follows [0-9a-f]{32}`, func(t *testing.T, l *life) {
-			// Let the seqs fit, so that only the id tells.
-			execute(t, l.database, fmt.Sprintf(`UPDATE exchange_state SET applied_seq = %d`, other.last.Seq))
-			l.data = other.data
-		}},
+		{"an older database", "belongs", `the database holds records up to 0, and the journal begins at \d+`,
+			func(t *testing.T, l *life) {
+				execute(t, l.database, `UPDATE exchange_state SET applied_seq = 0`)
+			}},
+		{"another exchange's journal", "belongs", `is [0-9a-f]{32}, and the database follows [0-9a-f]{32}`,
+			func(t *testing.T, l *life) {
+				// Let the seqs fit, so that only the id tells.
+				execute(t, l.database, fmt.Sprintf(`UPDATE exchange_state SET applied_seq = %d`, other.last.Seq))
+				l.data = other.data
+			}},
 	} {
 		t.Run(harm.name, func(t *testing.T) {
 			l := &life{data: t.TempDir(), database: whole.database}
@@ -99,16 +106,21 @@ func TestVerifyGoesOnWhereTheDatabaseIsBehind(t *testing.T) {
 	restore()
 	stdout, stderr, status := l.verified()
 	require.Equal(t, exitOK, status, stderr)
-	require.Regexp(t, `a crash \d+ bytes are left at offset \d+ of \S+\.seg, which nobody was told of and a start cuts: ok`, stdout)
+	require.Regexp(t,
+		`a crash \d+ bytes are left at offset \d+ of \S+\.seg, which nobody was told of and a start cuts: ok`, stdout)
 	require.Contains(t, stdout, fmt.Sprintf("; later ones done again on top: %d: ok\n", last.Seq-before))
 	require.Contains(t, stdout, fmt.Sprintf("state    seq %d, digest %s\n", last.Seq, last.Digest))
 
 	// An order from before the journal begins is given a ref that a later record uses.
-	require.EqualValues(t, 1, execute(t, l.database, fmt.Sprintf(`INSERT INTO refs SELECT account, '%s', seq, id FROM order_log o
-		WHERE account = '%s' AND NOT EXISTS (SELECT FROM refs WHERE order_id = o.id) ORDER BY id LIMIT 1`, late.Ref, late.Account)))
+	require.EqualValues(t, 1, execute(t, l.database, fmt.Sprintf(`INSERT INTO refs
+		SELECT account, '%s', seq, id FROM order_log o
+		WHERE account = '%s' AND NOT EXISTS (SELECT FROM refs WHERE order_id = o.id) ORDER BY id LIMIT 1`,
+		late.Ref, late.Account)))
 	_, stderr, status = l.verified()
 	require.Equal(t, exitError, status, stderr)
-	require.Contains(t, stderr, fmt.Sprintf("records: the journal uses ref %s of account %s after record %d, and the database has it from before", late.Ref, late.Account, before))
+	require.Contains(t, stderr,
+		fmt.Sprintf("records: the journal uses ref %s of account %s after record %d, and the database has it from before",
+			late.Ref, late.Account, before))
 }
 
 // lateRef returns the newest ref of a database.
@@ -117,7 +129,8 @@ func lateRef(t *testing.T, database string) (key exchange.RefKey) {
 	conn, err := pgx.Connect(background, database)
 	require.NoError(t, err)
 	defer conn.Close(background)
-	require.NoError(t, conn.QueryRow(background, `SELECT account, ref FROM refs ORDER BY seq DESC LIMIT 1`).Scan((*string)(&key.Account), (*string)(&key.Ref)))
+	require.NoError(t, conn.QueryRow(background,
+		`SELECT account, ref FROM refs ORDER BY seq DESC LIMIT 1`).Scan((*string)(&key.Account), (*string)(&key.Ref)))
 	return key
 }
 
@@ -127,7 +140,8 @@ const downgrade = `
 	ALTER TABLE order_log DROP COLUMN seq; ALTER TABLE cancel_log DROP COLUMN seq;
 	ALTER TABLE exchange_state DROP COLUMN history_after, DROP COLUMN orders_after;
 	ALTER TABLE symbols DROP COLUMN halted_at, DROP COLUMN halt_reason; ALTER TABLE cancel_log DROP COLUMN n;
-	DROP TABLE halt_log, part_log, refs, market, placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
+	DROP TABLE halt_log, part_log, refs, market, placement_log;
+	DROP TABLE opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
 	UPDATE outcry_schema_version SET version = 1`
 
 func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
@@ -135,7 +149,9 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 	execute(t, l.database, downgrade)
 	_, stderr, status := l.verified()
 	require.Equal(t, exitUsage, status)
-	require.Contains(t, stderr, fmt.Sprintf("its schema has version 1, this program needs %d; a start of outcryd brings it there", postgres.SchemaVersion()))
+	require.Contains(t, stderr,
+		fmt.Sprintf("its schema has version 1, this program needs %d; a start of outcryd brings it there",
+			postgres.SchemaVersion()))
 
 	p := startExchange(t, l.data, l.database)
 	trade(t, p, l.r, 10)
@@ -144,24 +160,32 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 	last := p.stop()
 	stdout, stderr, status := l.verified()
 	require.Equal(t, exitOK, status, stderr)
-	require.Contains(t, stdout, fmt.Sprintf("; what came before record %d was written by an older version and is taken as its tables say: ok", l.last.Seq+1))
+	require.Contains(t, stdout,
+		fmt.Sprintf("; what came before record %d was written by an older version and is taken as its tables say: ok",
+			l.last.Seq+1))
 	require.Contains(t, stdout, fmt.Sprintf("state    seq %d, digest %s\n", last.Seq, last.Digest))
 
 	restore := kept(t, l.database)
-	for sql, want := range map[string]string{
-		`UPDATE opening_accounts SET balance = balance + 1 WHERE id = '1'`:                                                     `history: the tables opening_\*: .*opened with`,
-		`UPDATE positions SET shares = shares + 1 WHERE account = '1' AND sym = 'A'`:                                           `money: .*position of account 1 in A has`,
-		`UPDATE execution_log SET shares = shares + 1 WHERE order_id = (SELECT min(order_id) FROM execution_log)`:              `history: orders, id \d+: executed is`,
-		`UPDATE execution_log SET price = price + 1 WHERE order_id = (SELECT max(order_id) FROM execution_log)`:                `history: execution_log, order_id \d+, n 1: it says`,
-		`UPDATE order_log SET seq = 3 WHERE id = (SELECT max(id) FROM order_log)`:                                              `history: order_log, id \d+: it is of record 3, .* older than the history`,
-		`DELETE FROM cancel_log WHERE order_id = (SELECT order_id FROM cancel_log WHERE seq IS NOT NULL ORDER BY seq LIMIT 1)`: `history: .* no row is of record`,
+	for _, harm := range []struct{ sql, want string }{
+		{`UPDATE opening_accounts SET balance = balance + 1 WHERE id = '1'`,
+			`history: the tables opening_\*: .*opened with`},
+		{`UPDATE positions SET shares = shares + 1 WHERE account = '1' AND sym = 'A'`,
+			`money: .*position of account 1 in A has`},
+		{`UPDATE execution_log SET shares = shares + 1 WHERE order_id = (SELECT min(order_id) FROM execution_log)`,
+			`history: orders, id \d+: executed is`},
+		{`UPDATE execution_log SET price = price + 1 WHERE order_id = (SELECT max(order_id) FROM execution_log)`,
+			`history: execution_log, order_id \d+, n 1: it says`},
+		{`UPDATE order_log SET seq = 3 WHERE id = (SELECT max(id) FROM order_log)`,
+			`history: order_log, id \d+: it is of record 3, .* older than the history`},
+		{`DELETE FROM cancel_log WHERE order_id = (SELECT order_id FROM cancel_log WHERE seq IS NOT NULL ` +
+			`ORDER BY seq LIMIT 1)`, `history: .* no row is of record`},
 	} {
-		t.Run(sql, func(t *testing.T) {
-			require.NotZero(t, execute(t, l.database, sql), "there is nothing to change")
+		t.Run(harm.sql, func(t *testing.T) {
+			require.NotZero(t, execute(t, l.database, harm.sql), "there is nothing to change")
 			defer restore()
 			_, stderr, status := l.verified()
 			require.Equal(t, exitError, status, stderr)
-			require.Regexp(t, want, stderr)
+			require.Regexp(t, harm.want, stderr)
 		})
 	}
 }
@@ -209,7 +233,8 @@ func TestVerifyWritesNothing(t *testing.T) {
 		defer conn.Close(background)
 		for _, table := range tables {
 			var rows string // xmin tells of an update that wrote the same
-			require.NoError(t, conn.QueryRow(background, fmt.Sprintf(`SELECT coalesce(string_agg(concat(x.xmin, x), ',' ORDER BY x), '') FROM %s x`, table)).Scan(&rows))
+			require.NoError(t, conn.QueryRow(background,
+				fmt.Sprintf(`SELECT coalesce(string_agg(concat(x.xmin, x), ',' ORDER BY x), '') FROM %s x`, table)).Scan(&rows))
 			contents = append(contents, table, rows)
 		}
 		return contents

@@ -38,31 +38,39 @@ const (
 
 	// slowDisk has each sync of the journal take longer. The process is told the truth by
 	// its clock: for it this is a slow disk.
-	slowDisk = "systemd-run --quiet --collect --unit=slow-disk strace -f -qq -o /dev/null -p $(systemctl show outcryd --value -p MainPID) " +
+	slowDisk = "systemd-run --quiet --collect --unit=slow-disk strace -f -qq -o /dev/null -p $(systemctl show outcryd " +
+		"--value -p MainPID) " +
 		"-e trace=fdatasync -e inject=fdatasync:delay_enter="
 	fastDisk = "systemctl kill --signal=KILL slow-disk; while systemctl is-active --quiet slow-disk; do sleep 0.1; done"
 
 	// someConnections holds 100 connections that send nothing, as a unit.
-	someConnections = "systemd-run --quiet --collect --unit=many bash -c 'for i in {1..100}; do exec {c}<>/dev/tcp/127.0.0.1/12345; done; sleep 1000'; "
-	noConnections   = "systemctl stop many"
+	someConnections = "systemd-run --quiet --collect --unit=many bash -c 'for i in {1..100}; do exec " +
+		"{c}<>/dev/tcp/127.0.0.1/12345; done; sleep 1000'; "
+	noConnections = "systemctl stop many"
 
 	// loseTouch leaves the exchange without Postgres, and little time.
 	loseTouch = "echo max-lag = 1000 >> " + settings + "; systemctl restart outcryd; systemctl stop postgresql@15-main"
 
 	// lockTables has the projector wait.
-	lockTables = "systemd-run --quiet --collect --unit=reader --uid=postgres psql -d outcry -c 'BEGIN; LOCK TABLE accounts IN SHARE MODE; SELECT pg_sleep(1000)'; " +
-		`cd /; until [ "$(runuser -u postgres -- psql -Atqc "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")" = 1 ]; do sleep 0.1; done; `
-	unlockTables = `cd / && runuser -u postgres -- psql -Atqc "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'BEGIN; LOCK%'"`
+	lockTables = "systemd-run --quiet --collect --unit=reader --uid=postgres psql -d outcry -c 'BEGIN; LOCK TABLE " +
+		"accounts IN SHARE MODE; SELECT pg_sleep(1000)'; " +
+		`cd /; until [ "$(runuser -u postgres -- psql -Atqc "SELECT count(*) FROM pg_stat_activity ` +
+		`WHERE wait_event = 'PgSleep'")" = 1 ]; do sleep 0.1; done; `
+	unlockTables = `cd / && runuser -u postgres -- psql -Atqc "SELECT pg_terminate_backend(pid) FROM pg_stat_activity ` +
+		`WHERE query LIKE 'BEGIN; LOCK%'"`
 )
 
-// Troubles of two stations, which go through theirs in this order.
+// Troubles of four stations, which go through theirs in this order.
 var (
-	troublesOfProcessAndDisk = []trouble{
+	troublesOfProcessAndRoom = []trouble{
 		{alert: "OutcryRestartLoop",
-			comes: "for i in 1 2 3; do before=$(systemctl show outcryd --value -p MainPID); systemctl kill --signal=KILL outcryd; " +
-				"while [ $(systemctl show outcryd --value -p MainPID) = $before ] || [ $(systemctl is-active outcryd) != active ]; do sleep 0.1; done; sleep 0.5; done",
+			comes: "for i in 1 2 3; do before=$(systemctl show outcryd --value -p MainPID); systemctl kill --signal=KILL " +
+				"outcryd; " +
+				"while [ $(systemctl show outcryd --value -p MainPID) = $before ] || [ $(systemctl is-active outcryd) != active " +
+				"]; do sleep 0.1; done; sleep 0.5; done",
 			slowly: true},
-		{alert: "OutcryDown", comes: "echo OUTCRY_MAX_LAG=lots >> " + environment + "; systemctl restart --no-block outcryd; " +
+		{alert: "OutcryDown", comes: "echo OUTCRY_MAX_LAG=lots >> " + environment +
+			"; systemctl restart --no-block outcryd; " +
 			"while [ $(systemctl show outcryd --value -p ActiveState) != failed ]; do sleep 0.1; done",
 			meanwhile: map[string]string{"somebody corrects the setting": forget}},
 		{alert: "OutcryNotReady", comes: "systemctl stop postgresql@15-main; systemctl kill --signal=KILL outcryd"},
@@ -70,42 +78,65 @@ var (
 			// What is deleted of the journal is taken at once.
 			comes: "mount -o remount,size=16M /var/lib/outcry && systemd-run --quiet --collect --unit=dumper " +
 				"bash -c 'while :; do cat /dev/zero >> /var/lib/outcry/core.4711; sleep 0.05; done'",
-			meanwhile: map[string]string{"somebody makes room": "systemctl stop dumper; rm /var/lib/outcry/core.4711; mount -o remount,size=2G /var/lib/outcry"}},
+			meanwhile: map[string]string{
+				"somebody makes room": "systemctl stop dumper; rm /var/lib/outcry/core.4711; mount -o remount,size=2G " +
+					"/var/lib/outcry"}},
 		{alert: "OutcryDiskLow", comes: "mount -o remount,size=100M /var/lib/outcry",
 			meanwhile: map[string]string{"somebody makes room": "mount -o remount,size=2G /var/lib/outcry"}},
 		{alert: "OutcryDiskFillsUp",
 			comes: "mount -o remount,size=200M /var/lib/outcry; fallocate -l 120M /var/lib/outcry/dump; " +
-				"systemd-run --quiet --collect --unit=backup bash -c 'while :; do head -c 200k /dev/zero >> /var/lib/outcry/dump; sleep 0.5; done'",
-			meanwhile: map[string]string{"somebody ends what writes, and removes it": "systemctl stop backup; rm /var/lib/outcry/dump; mount -o remount,size=2G /var/lib/outcry"}},
-		{alert: "OutcryBackupOld",
-			comes: "systemctl enable outcry-backup.timer; mkdir -p /var/lib/outcry-backups; mount -t tmpfs -o size=4k backups /var/lib/outcry-backups; " +
-				"! systemctl start outcry-backup && touch --date='4 hours ago' /var/lib/outcry/last-backup && chown outcry: /var/lib/outcry/last-backup",
-			meanwhile: map[string]string{"somebody makes room for backups": "mount -o remount,size=1G /var/lib/outcry-backups"}},
-		{alert: "OutcrySyncSlow", comes: slowDisk + "100000", meanwhile: map[string]string{"the disk is fast again": fastDisk}},
-		{alert: "OutcryJournalStalled", comes: slowDisk + "20000000", meanwhile: map[string]string{"the disk is fast again": fastDisk}},
-		{alert: "OutcryLatencyHigh", comes: slowDisk + "300000", meanwhile: map[string]string{"the disk is fast again": fastDisk}},
+				"systemd-run --quiet --collect --unit=backup bash -c 'while :; do head -c 200k /dev/zero >> " +
+				"/var/lib/outcry/dump; sleep 0.5; done'",
+			meanwhile: map[string]string{
+				"somebody ends what writes, and removes it": "systemctl stop backup; rm /var/lib/outcry/dump; mount -o " +
+					"remount,size=2G /var/lib/outcry"}},
 	}
-	troublesOfPostgresAndClients = []trouble{
+	troublesOfBackupsAndSyncs = []trouble{
+		{alert: "OutcryBackupOld",
+			comes: "systemctl enable outcry-backup.timer; mkdir -p /var/lib/outcry-backups; mount -t tmpfs -o size=4k backups " +
+				"/var/lib/outcry-backups; " +
+				"! systemctl start outcry-backup && touch --date='4 hours ago' /var/lib/outcry/last-backup && chown outcry: " +
+				"/var/lib/outcry/last-backup",
+			meanwhile: map[string]string{"somebody makes room for backups": "mount -o remount,size=1G /var/lib/outcry-backups"}},
+		{alert: "OutcrySyncSlow", comes: slowDisk + "100000",
+			meanwhile: map[string]string{"the disk is fast again": fastDisk}},
+		{alert: "OutcryJournalStalled", comes: slowDisk + "20000000",
+			meanwhile: map[string]string{"the disk is fast again": fastDisk}},
+		{alert: "OutcryLatencyHigh", comes: slowDisk + "300000",
+			meanwhile: map[string]string{"the disk is fast again": fastDisk}},
+	}
+	troublesOfPostgres = []trouble{
 		{alert: "OutcryPostgresDown", comes: "systemctl stop postgresql@15-main"},
 		{alert: "OutcryPostgresLagGrowing", comes: lockTables},
 		{alert: "OutcryPostgresLagNearLimit", comes: loseTouch, ended: forget + "systemctl restart outcryd"},
 		{alert: "OutcryRefusing", comes: loseTouch, ended: forget + "systemctl restart outcryd"},
+	}
+	troublesOfClientsAndFiles = []trouble{
 		{alert: "OutcryClientErrors",
-			comes:     "systemctl stop customers; systemd-run --quiet --collect --unit=confused bash -c 'while :; do curl -s -d \"<order/>\" http://127.0.0.1:8080/xml; sleep 0.1; done'",
-			meanwhile: map[string]string{"the client is corrected": "systemctl stop confused"}, ended: "systemctl start customers"},
-		{alert: "OutcryConnectionsNearLimit", comes: "echo max-connections = 110 >> " + settings + "; systemctl restart outcryd; " + someConnections,
+			comes: "systemctl stop customers; systemd-run --quiet --collect --unit=confused bash -c 'while :; do curl -s " +
+				"-d \"<order/>\" http://127.0.0.1:8080/xml; sleep 0.1; done'",
+			meanwhile: map[string]string{"the client is corrected": "systemctl stop confused"},
+			ended:     "systemctl start customers"},
+		{alert: "OutcryConnectionsNearLimit", comes: "echo max-connections = 110 >> " + settings +
+			"; systemctl restart outcryd; " + someConnections,
 			ended: noConnections + "; " + forget + "systemctl restart outcryd"},
-		{alert: "OutcryAcceptErrors", comes: "printf '[Service]\nLimitNOFILE=64\n' > /run/systemd/system/outcryd.service.d/few.conf; systemctl daemon-reload; systemctl restart outcryd",
+		{alert: "OutcryAcceptErrors",
+			comes: "printf '[Service]\nLimitNOFILE=64\n' > /run/systemd/system/outcryd.service.d/few.conf; systemctl " +
+				"daemon-reload; systemctl restart outcryd",
 			seen: "process_max_fds{job=\"outcry\"} == 64", worse: someConnections, ended: noConnections},
 		// A killed server leaves records that Postgres does not have, and cannot be given then.
-		{alert: "OutcryMarketFeedDown", comes: "echo ack = postgres >> " + settings + "; systemctl stop postgresql@15-main; sleep 1; " +
-			"systemctl kill --signal=KILL outcryd; systemctl stop outcryd; systemctl start postgresql@15-main; " + lockTables + "systemctl start --no-block outcryd",
+		{alert: "OutcryMarketFeedDown", comes: "echo ack = postgres >> " + settings +
+			"; systemctl stop postgresql@15-main; sleep 1; " +
+			"systemctl kill --signal=KILL outcryd; systemctl stop outcryd; systemctl start postgresql@15-main; " + lockTables +
+			"systemctl start --no-block outcryd",
 			meanwhile: map[string]string{"the lock is gone": unlockTables}, ended: forget + "systemctl restart outcryd"},
 		expiring, notReloaded,
 		// A buyer does not get back what a better price left over.
 		{alert: "OutcryImbalance",
-			bug: []harness.Edit{{File: "internal/exchange/ledger.go", Old: "\tbuyer.balance = buyer.balance.Add(hold.Sub(price))\n", New: "\t_ = hold.Sub(price)\n"}},
-			comes: "systemctl stop outcryd && cp /root/outcryd /usr/bin/outcryd && systemctl start outcryd && outcry account 1 1000 && outcry account 2 0 && " +
+			bug: []harness.Edit{{File: "internal/exchange/ledger.go",
+				Old: "\tbuyer.balance = buyer.balance.Add(hold.Sub(price))\n", New: "\t_ = hold.Sub(price)\n"}},
+			comes: "systemctl stop outcryd && cp /root/outcryd /usr/bin/outcryd && systemctl start outcryd && outcry account " +
+				"1 1000 && outcry account 2 0 && " +
 				"outcry place BUG 2 10 && outcry sell 2 BUG 1 10 && outcry buy 1 BUG 1 20",
 			meanwhile: map[string]string{"a version without the bug is installed": "dpkg --install /root/outcry.deb"}},
 	}
@@ -124,7 +155,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 			runbooks = append(runbooks, title)
 		}
 	}
-	for _, trouble := range slices.Concat(troublesOfProcessAndDisk, troublesOfPostgresAndClients) {
+	for _, trouble := range allTroubles() {
 		tried = append(tried, trouble.alert)
 	}
 	slices.Sort(alerts)
@@ -134,14 +165,30 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	require.Equal(t, alerts, tried)
 }
 
-func TestRunbooksOfProcessAndDisk(t *testing.T) {
-	t.Parallel()
-	perform(t, troublesOfProcessAndDisk)
+// allTroubles returns those of all stations.
+func allTroubles() []trouble {
+	return slices.Concat(troublesOfProcessAndRoom, troublesOfBackupsAndSyncs, troublesOfPostgres,
+		troublesOfClientsAndFiles)
 }
 
-func TestRunbooksOfPostgresAndClients(t *testing.T) {
+func TestRunbooksOfProcessAndRoom(t *testing.T) {
 	t.Parallel()
-	perform(t, troublesOfPostgresAndClients)
+	perform(t, troublesOfProcessAndRoom)
+}
+
+func TestRunbooksOfBackupsAndSyncs(t *testing.T) {
+	t.Parallel()
+	perform(t, troublesOfBackupsAndSyncs)
+}
+
+func TestRunbooksOfPostgres(t *testing.T) {
+	t.Parallel()
+	perform(t, troublesOfPostgres)
+}
+
+func TestRunbooksOfClientsAndFiles(t *testing.T) {
+	t.Parallel()
+	perform(t, troublesOfClientsAndFiles)
 }
 
 // perform breaks a station in the way of each alert, until a real Prometheus has it

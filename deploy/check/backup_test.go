@@ -14,23 +14,28 @@ const (
 	backups = "/var/lib/outcry-backups"
 
 	// everySecond has the timer elapse each second instead of each hour.
-	everySecond = `mkdir -p /run/systemd/system/outcry-backup.timer.d && printf '[Timer]\nOnCalendar=\nOnCalendar=*:*:0/1\nRandomizedDelaySec=0\nAccuracySec=10ms\n' ` +
-		"> /run/systemd/system/outcry-backup.timer.d/test.conf && systemctl daemon-reload && systemctl restart outcry-backup.timer"
-	everyHour = "rm -r /run/systemd/system/outcry-backup.timer.d && systemctl daemon-reload && systemctl restart outcry-backup.timer; " +
+	everySecond = `mkdir -p /run/systemd/system/outcry-backup.timer.d && ` +
+		`printf '[Timer]\nOnCalendar=\nOnCalendar=*:*:0/1\nRandomizedDelaySec=0\nAccuracySec=10ms\n' ` +
+		"> /run/systemd/system/outcry-backup.timer.d/test.conf && systemctl daemon-reload && systemctl restart " +
+		"outcry-backup.timer"
+	everyHour = "rm -r /run/systemd/system/outcry-backup.timer.d && systemctl daemon-reload && systemctl restart " +
+		"outcry-backup.timer; " +
 		"while [ $(systemctl show outcry-backup --value -p ActiveState) = activating ]; do sleep 0.1; done"
 
 	// manyOrders makes a backup take more than the 4 KiB that the smallest disk has.
-	manyOrders = `bash -c 'x="<transactions id=\"1\">$(printf "<order sym=\"SPY\" amount=\"1\" limit=\"1.%d\"/>" {1..300})</transactions>"; ` +
+	manyOrders = `bash -c 'x="<transactions id=\"1\">$(printf "<order sym=\"SPY\" amount=\"1\" limit=\"1.%d\"/>" ` +
+		`{1..300})</transactions>"; ` +
 		`exec 3<>/dev/tcp/127.0.0.1/12345 && printf "%s\n%s" ${#x} "$x" >&3 && read -r <&3'`
 )
 
 // backedUp has the package's timer take backups: while the exchange runs, and with its
-// local Postgres while it does not, of which some are kept, where there is room.
+// local Postgres while it does not, of which some are kept, if there is room.
 func backedUp(t *testing.T, m machine) {
 	require.Equal(t, "disabled", m.try("systemctl is-enabled outcry-backup.timer"))
 	require.Empty(t, m.run("systemd-analyze verify --man=no outcry-backup.timer outcry-backup.service"))
 	m.run("systemctl enable --now outcry-backup.timer")
-	require.NotEmpty(t, m.run("systemctl show outcry-backup.timer --value --property=NextElapseUSecRealtime"), "it will be")
+	require.NotEmpty(t, m.run("systemctl show outcry-backup.timer --value --property=NextElapseUSecRealtime"),
+		"it will be")
 
 	m.run("echo BACKUP_KEEP=2 >> /etc/default/outcryd && mkdir -m 700 " + backups + " && cd " + backups +
 		" && touch 20200101T000000Z.backup 20200101T000000Z.backup.partial monday.backup && chown -R outcry:outcry .")
@@ -49,10 +54,12 @@ func backedUp(t *testing.T, m machine) {
 	require.NotContains(t, names, "20200101T000000Z.backup", "the oldest are gone")
 	require.Contains(t, m.run("outcry restore --check "+backups+"/"+names[1]), "is whole")
 	require.Equal(t, "outcry outcry 600", m.run("stat -c '%U %G %a' "+backups+"/"+names[1]))
-	told := "bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080 && printf \"GET /metrics HTTP/1.0\r\n\r\n\" >&3 && grep ^outcry_last_backup_timestamp_seconds <&3'"
+	told := "bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080 && printf \"GET /metrics HTTP/1.0\r\n\r\n\" >&3 && grep " +
+		"^outcry_last_backup_timestamp_seconds <&3'"
 	require.Regexp(t, `_seconds 1\.\d+e\+09$`, m.run(told))
 
-	m.run("systemctl stop outcryd; while [ -e " + backups + "/$(date -u +%Y%m%dT%H%M%SZ).backup ]; do sleep 0.1; done; systemctl start outcry-backup.service")
+	m.run("systemctl stop outcryd; while [ -e " + backups +
+		"/$(date -u +%Y%m%dT%H%M%SZ).backup ]; do sleep 0.1; done; systemctl start outcry-backup.service")
 	require.Empty(t, m.try("pgrep postgres"), "the Postgres that was started for it is stopped")
 	require.Equal(t, "success", m.run("systemctl show outcry-backup --value --property=Result"))
 	m.run("systemctl start outcryd")
@@ -62,11 +69,15 @@ func backedUp(t *testing.T, m machine) {
 	m.run(manyOrders)
 	m.run("systemctl stop outcryd")
 	m.run("mount -t tmpfs -o size=4k small " + backups)
-	require.Contains(t, m.try("systemctl start outcry-backup; journalctl --no-pager --output=cat --unit=outcry-backup --lines=8"), "larger than the 4096 bytes")
+	require.Contains(t,
+		m.try("systemctl start outcry-backup; journalctl --no-pager --output=cat --unit=outcry-backup --lines=8"),
+		"larger than the 4096 bytes")
 	m.run("systemctl start outcryd")
 	require.Empty(t, m.run("ls "+backups))
 	m.run("truncate --size=1M " + backups + "/20200101T000000Z.backup")
-	require.Contains(t, m.try("systemctl start outcry-backup; journalctl --no-pager --output=cat --unit=outcry-backup --lines=8"), "no room in "+backups)
+	require.Contains(t,
+		m.try("systemctl start outcry-backup; journalctl --no-pager --output=cat --unit=outcry-backup --lines=8"),
+		"no room in "+backups)
 	require.Equal(t, "20200101T000000Z.backup", m.run("ls "+backups), "nothing is removed to make room")
 	m.run("umount " + backups)
 	require.Contains(t, m.try("BACKUP_KEEP=none /usr/libexec/outcry/outcry-backup "+backups), `not "none"`)

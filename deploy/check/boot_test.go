@@ -32,7 +32,8 @@ func boot(t *testing.T, shared ...string) machine {
 	require.Zero(t, os.Geteuid(), "this test needs root")
 	runtime.LockOSThread() // the machine ends with the thread that started it
 	dir := t.TempDir()
-	script := exec.Command("./machine.sh", append([]string{dir}, shared...)...) // without the test's context, which ends before what runs in it
+	// without the test's context, which ends before what runs in it
+	script := exec.Command("./machine.sh", append([]string{dir}, shared...)...)
 	script.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var log bytes.Buffer
 	script.Stdout, script.Stderr = &log, &log
@@ -76,7 +77,8 @@ func removeCgroups(pid int) {
 // shell runs a shell command in the machine, with input, and returns what it prints.
 func (m machine) shell(script, input string) (string, error) {
 	m.t.Helper()
-	cmd := command(m.t, "nsenter", "--target="+m.pid, "--mount", "--pid", "--ipc", "--uts", "--net", "--cgroup", "--root", "--wd", "sh", "-c", script)
+	cmd := command(m.t, "nsenter", "--target="+m.pid, "--mount", "--pid", "--ipc", "--uts", "--net", "--cgroup", "--root",
+		"--wd", "sh", "-c", script)
 	cmd.Stdin = strings.NewReader(input)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"}
 	out, err := cmd.CombinedOutput()

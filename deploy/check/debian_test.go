@@ -21,8 +21,10 @@ func TestTheDebianWay(t *testing.T) {
 	m := bootWithGo(t, "/srv/build")
 	m.run("rm -f /etc/prometheus/*.yml")
 	m.run(mailbox)
-	sh := m.openShell(patience, "HOME=/srv/home", "PATH="+os.Getenv("PATH"), "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false",
-		"GOMODCACHE="+modules, "GOCACHE="+compiled, "VERSION=1.0", "SOURCE_DATE_EPOCH=1", "DPKG_DEB_COMPRESSOR_LEVEL=0", "DEBIAN_FRONTEND=noninteractive")
+	sh := m.openShell(patience, "HOME=/srv/home", "PATH="+os.Getenv("PATH"), "GOPROXY=off", "GOTOOLCHAIN=local",
+		"GOFLAGS=-buildvcs=false",
+		"GOMODCACHE="+modules, "GOCACHE="+compiled, "VERSION=1.0", "SOURCE_DATE_EPOCH=1", "DPKG_DEB_COMPRESSOR_LEVEL=0",
+		"DEBIAN_FRONTEND=noninteractive")
 	_, _, err := sh.Run("cd /srv/build")
 	require.NoError(t, err)
 	page := readPage(t, "docs/DEPLOYMENT.md")

@@ -93,7 +93,8 @@ func passwordDatabase(t *testing.T) (host, port, password string) {
 	require.NoError(t, err)
 	_, err = db.Exec(t.Context(), "CREATE DATABASE trader OWNER trader")
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "data/pg_hba.conf"), []byte("local trader trader scram-sha-256\nlocal all all trust\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "data/pg_hba.conf"),
+		[]byte("local trader trader scram-sha-256\nlocal all all trust\n"), 0o644))
 	_, err = db.Exec(t.Context(), "SELECT pg_reload_conf()")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { // until the rule holds
@@ -109,7 +110,8 @@ func passwordDatabase(t *testing.T) (host, port, password string) {
 	}, patience, 20*time.Millisecond)
 	u, err := url.Parse(c.URL())
 	require.NoError(t, err)
-	host, port, err = net.SplitHostPort(forward(t, filepath.Join(u.Query().Get("host"), ".s.PGSQL."+u.Query().Get("port"))))
+	socket := filepath.Join(u.Query().Get("host"), ".s.PGSQL."+u.Query().Get("port"))
+	host, port, err = net.SplitHostPort(forward(t, socket))
 	require.NoError(t, err)
 	return host, port, password
 }
@@ -166,7 +168,8 @@ func TestTheImageTradesWithNothingElseInIt(t *testing.T) {
 	i := newImage(t)
 	host, port, password := passwordDatabase(t)
 	pgpass := filepath.Join(i.root, "pgpass")
-	require.NoError(t, os.WriteFile(pgpass, []byte(strings.Join([]string{host, port, "trader", "trader", password}, ":")+"\n"), 0o644))
+	require.NoError(t,
+		os.WriteFile(pgpass, []byte(strings.Join([]string{host, port, "trader", "trader", password}, ":")+"\n"), 0o644))
 	env := []string{"OUTCRY_LISTEN=127.0.0.1:0", "OUTCRY_HTTP=127.0.0.1:0",
 		fmt.Sprintf("DATABASE_URL=postgres://trader@%s:%s/trader?sslmode=disable&passfile=/pgpass", host, port)}
 
@@ -203,7 +206,8 @@ func TestTheImageTradesWithNothingElseInIt(t *testing.T) {
 func TestTheImageWithoutADatabaseSaysWhatIsMissing(t *testing.T) {
 	i := newImage(t)
 	// Whatever the network does: no database is named, and none can be fetched into /data.
-	server := i.command(t, []string{"OUTCRY_LISTEN=127.0.0.1:0", "OUTCRY_HTTP=", "HTTPS_PROXY=http://127.0.0.1:1"}, "/usr/bin/outcryd")
+	server := i.command(t, []string{"OUTCRY_LISTEN=127.0.0.1:0", "OUTCRY_HTTP=", "HTTPS_PROXY=http://127.0.0.1:1"},
+		"/usr/bin/outcryd")
 	out, err := server.CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "--database-url")

@@ -47,9 +47,12 @@ func installed(t *testing.T, m machine) {
 	m.install("1.0")
 	require.Equal(t, "disabled", m.try("systemctl is-enabled outcryd"))
 	require.Equal(t, "inactive", m.try("systemctl is-active outcryd"))
-	require.Equal(t, "root root 755 /usr/bin/outcry\nroot root 755 /usr/bin/outcryd\nroot root 640 /etc/default/outcryd\nroot root 644 /etc/outcry/outcryd.conf\n"+
-		"root root 644 /lib/systemd/system/outcryd.service", m.run(
-		"stat -c '%U %G %a %n' /usr/bin/outcry /usr/bin/outcryd /etc/default/outcryd /etc/outcry/outcryd.conf /lib/systemd/system/outcryd.service"))
+	require.Equal(t,
+		"root root 755 /usr/bin/outcry\nroot root 755 /usr/bin/outcryd\nroot root 640 /etc/default/outcryd\nroot root 644 "+
+			"/etc/outcry/outcryd.conf\n"+
+			"root root 644 /lib/systemd/system/outcryd.service", m.run(
+			"stat -c '%U %G %a %n' /usr/bin/outcry /usr/bin/outcryd /etc/default/outcryd /etc/outcry/outcryd.conf "+
+				"/lib/systemd/system/outcryd.service"))
 	require.Contains(t, m.run("outcryd --version"), "outcryd")
 	require.Equal(t, "/var/lib/outcry:/usr/sbin/nologin", m.run("getent passwd outcry | cut -d: -f6-"))
 	require.Empty(t, m.run("systemd-analyze verify --man=no outcryd.service"))
@@ -67,7 +70,8 @@ func trades(t *testing.T, m machine) {
 		require.Contains(t, status, want)
 	}
 	require.Equal(t, "outcry outcry 700", m.run("stat -c '%U %G %a' /var/lib/outcry"))
-	require.Empty(t, m.run("find /etc /run /usr /var /home /root -xdev -user outcry -not -path '/var/lib/outcry*'"), "it writes nowhere else")
+	require.Empty(t, m.run("find /etc /run /usr /var /home /root -xdev -user outcry -not -path '/var/lib/outcry*'"),
+		"it writes nowhere else")
 
 	// As docs/DEPLOYMENT.md has it: the socket is in a /tmp that only the service sees.
 	psql := "nsenter --target=" + m.property("MainPID") + " --mount runuser -u outcry -- " +
@@ -82,7 +86,8 @@ func trades(t *testing.T, m machine) {
 }
 
 func hangs(t *testing.T, m machine) {
-	m.run(`mkdir -p /run/systemd/system/outcryd.service.d && printf '[Service]\nWatchdogSec=2\n' > /run/systemd/system/outcryd.service.d/test.conf`)
+	m.run(`mkdir -p /run/systemd/system/outcryd.service.d && printf '[Service]\nWatchdogSec=2\n' ` +
+		`> /run/systemd/system/outcryd.service.d/test.conf`)
 	m.run("systemctl daemon-reload && systemctl restart outcryd")
 	before := m.property("MainPID")
 	m.run("kill -STOP " + before)
@@ -100,10 +105,13 @@ func hangs(t *testing.T, m machine) {
 func reloaded(t *testing.T, m machine) {
 	before := m.property("MainPID")
 	m.run("echo max-connections = 78 >> /etc/outcry/outcryd.conf && systemctl reload outcryd")
-	limit := `bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080 && printf "GET /metrics HTTP/1.0\r\n\r\n" >&3 && grep ^outcry_connections_limit <&3'`
-	require.Eventually(t, func() bool { return m.try(limit) == "outcry_connections_limit 78" }, patience, 50*time.Millisecond)
-	require.Contains(t, m.try("cp /etc/outcry/outcryd.conf /root/ && echo max-connections = 79 >> /etc/outcry/outcryd.conf && "+
-		"systemctl reload outcryd; echo status $?"), "status 1")
+	limit := `bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080 && printf "GET /metrics HTTP/1.0\r\n\r\n" >&3 ` +
+		`&& grep ^outcry_connections_limit <&3'`
+	require.Eventually(t, func() bool { return m.try(limit) == "outcry_connections_limit 78" }, patience,
+		50*time.Millisecond)
+	require.Contains(t,
+		m.try("cp /etc/outcry/outcryd.conf /root/ && echo max-connections = 79 >> /etc/outcry/outcryd.conf && "+
+			"systemctl reload outcryd; echo status $?"), "status 1")
 	require.Contains(t, m.run("journalctl --no-pager --unit=outcryd"), "max-connections has a value in line")
 	require.Equal(t, "outcry_connections_limit 78", m.run(limit))
 	m.run("cp /root/outcryd.conf /etc/outcry/outcryd.conf && systemctl reload outcryd")
@@ -126,7 +134,8 @@ func upgraded(t *testing.T, m machine) {
 	require.NotContains(t, m.run("cat /etc/default/outcryd"), "\nOUTCRY_OPEN", "it listens on this machine alone")
 
 	// A server of before --open listens beyond this machine without it.
-	m.run("cp /etc/default/outcryd /root/before-open && printf 'OUTCRY_LISTEN=:12345\nOUTCRY_OPEN=true\n' >> /etc/default/outcryd && " +
+	m.run("cp /etc/default/outcryd /root/before-open && printf 'OUTCRY_LISTEN=:12345\nOUTCRY_OPEN=true\n' >> " +
+		"/etc/default/outcryd && " +
 		"systemctl restart outcryd && sed -i /^OUTCRY_OPEN=/d /etc/default/outcryd")
 	m.install("1.1.1")
 	require.Equal(t, "active", m.run("systemctl is-active outcryd"), "it goes on")
@@ -163,7 +172,8 @@ func stoppedWhileUpgraded(t *testing.T, m machine) {
 // upgradedWithoutDatabase has dpkg wait for two seconds; it would for ever if it waited
 // for the database, and the machine's commands end with the test.
 func upgradedWithoutDatabase(t *testing.T, m machine) {
-	m.run("cp /etc/default/outcryd /root/settings && echo DATABASE_URL=postgres://nobody@127.0.0.1:1/nothing >> /etc/default/outcryd")
+	m.run("cp /etc/default/outcryd /root/settings && echo DATABASE_URL=postgres://nobody@127.0.0.1:1/nothing >> " +
+		"/etc/default/outcryd")
 	out := m.run("OUTCRY_UPGRADE_WAIT=2 timeout 60 dpkg --install /root/outcry.deb 2>&1")
 	require.Contains(t, out, "outcryd does not take orders yet; see: systemctl status outcryd")
 	require.Equal(t, "install ok installed", m.run("dpkg-query --show --showformat='${Status}' outcry"))
@@ -177,7 +187,9 @@ func upgradedWithoutDatabase(t *testing.T, m machine) {
 func comesUpLate(t *testing.T, m machine) {
 	require.Contains(t, m.property("After"), "network-online.target")
 	require.Contains(t, m.property("Wants"), "network-online.target")
-	m.run("systemctl reset-failed outcryd; printf 'OUTCRY_LISTEN=192.0.2.7:12345\nOUTCRY_HTTP=192.0.2.7:8080\nOUTCRY_OPEN=true\n' >> /etc/default/outcryd && systemctl --no-block restart outcryd")
+	m.run("systemctl reset-failed outcryd; printf " +
+		"'OUTCRY_LISTEN=192.0.2.7:12345\nOUTCRY_HTTP=192.0.2.7:8080\nOUTCRY_OPEN=true\n' >> /etc/default/outcryd && " +
+		"systemctl --no-block restart outcryd")
 	require.Eventually(t, func() bool {
 		n, err := strconv.Atoi(m.property("NRestarts"))
 		return err == nil && n > 6
@@ -187,7 +199,8 @@ func comesUpLate(t *testing.T, m machine) {
 	require.Contains(t, m.run("outcry --addr 192.0.2.7:12345 query 1 2"), "executed  4 at 5")
 	// A page whose name was made to point there has no other port than people have.
 	asks := func(host string) string {
-		return m.run("bash -c \"exec 3<>/dev/tcp/192.0.2.7/8080; printf 'GET /healthz HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n' >&3; head -n 1 <&3\"")
+		return m.run("bash -c \"exec 3<>/dev/tcp/192.0.2.7/8080; printf 'GET /healthz HTTP/1.1\r\nHost: " + host +
+			"\r\nConnection: close\r\n\r\n' >&3; head -n 1 <&3\"")
 	}
 	require.Contains(t, asks("192.0.2.7:8080"), "200")
 	require.Contains(t, asks("evil.example"), "403")
@@ -206,10 +219,14 @@ func removed(t *testing.T, m machine) {
 
 func purged(t *testing.T, m machine) {
 	m.run("dpkg --purge outcry")
-	m.run("test ! -e /etc/default/outcryd && test ! -e /etc/outcry && test ! -e /etc/systemd/system/multi-user.target.wants/outcryd.service")
+	m.run("test ! -e /etc/default/outcryd && test ! -e /etc/outcry && test ! -e " +
+		"/etc/systemd/system/multi-user.target.wants/outcryd.service")
 	m.run("test -d /var/lib/outcry/journal && getent passwd outcry")
 	m.install("1.2")
 	m.run("OUTCRY_PURGE_DATA=yes dpkg --purge outcry")
-	m.run("test ! -e /var/lib/outcry && ! getent passwd outcry && test ! -e /etc/systemd/system/timers.target.wants/outcry-backup.timer")
-	require.Equal(t, "root root 700", m.run("ls /var/lib/outcry-backups/*Z.backup >/dev/null && stat -c '%U %G %a' /var/lib/outcry-backups"), "backups outlive what they are of")
+	m.run("test ! -e /var/lib/outcry && ! getent passwd outcry && test ! -e " +
+		"/etc/systemd/system/timers.target.wants/outcry-backup.timer")
+	require.Equal(t, "root root 700",
+		m.run("ls /var/lib/outcry-backups/*Z.backup >/dev/null && stat -c '%U %G %a' /var/lib/outcry-backups"),
+		"backups outlive what they are of")
 }

@@ -62,12 +62,14 @@ func TestLinksOfThePackagedPagesLeadThere(t *testing.T) {
 	for _, page := range regexp.MustCompile(`Documentation=file:(\S+)`).FindAllStringSubmatch(string(unit), -1) {
 		require.FileExists(t, root+page[1])
 	}
-	for _, file := range []string{"prometheus/alerts.yml", "prometheus/recording.yml", "prometheus/prometheus.yml", "prometheus/alertmanager.yml", "grafana/dashboards/outcry.json"} {
+	for _, file := range []string{"prometheus/alerts.yml", "prometheus/recording.yml", "prometheus/prometheus.yml",
+		"prometheus/alertmanager.yml", "grafana/dashboards/outcry.json"} {
 		require.FileExists(t, root+"/usr/share/outcry/"+file)
 	}
 }
 
 func TestTheSandboxOfTheUnitIsTight(t *testing.T) {
 	// In tenths: 100 is no protection at all. What is left is the network, which it is for.
-	output(t, command(t, "systemd-analyze", "security", "--offline=true", "--threshold=13", repository+"/deploy/systemd/outcryd.service"))
+	output(t, command(t, "systemd-analyze", "security", "--offline=true", "--threshold=13",
+		repository+"/deploy/systemd/outcryd.service"))
 }

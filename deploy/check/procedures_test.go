@@ -28,40 +28,55 @@ var procedures = []procedure{
 	{section: "Stop and restart"},
 	{section: "Change a setting"},
 	{section: "Upgrade"},
-	{section: "Go back to an older version", meanwhile: map[string]string{"customers trade with the new version": "outcry account 5 5 && systemctl stop outcryd && " + olderRefuses + "systemctl start outcryd"}},
+	{section: "Go back to an older version",
+		meanwhile: map[string]string{
+			"customers trade with the new version": "outcry account 5 5 && systemctl stop outcryd && " + olderRefuses +
+				"systemctl start outcryd"}},
 	{section: "Add disk room", meanwhile: map[string]string{
-		"a disk is at /mnt, and fstab has it at /var/lib/outcry": "mkdir /srv/disk && mount -t tmpfs -o size=2G other-disk /srv/disk && mkdir /srv/disk/lost+found && " +
+		"a disk is at /mnt, and fstab has it at /var/lib/outcry": "mkdir /srv/disk && mount -t tmpfs -o size=2G other-disk " +
+			"/srv/disk && mkdir /srv/disk/lost+found && " +
 			"mount --bind /srv/disk /mnt && echo '/srv/disk /var/lib/outcry none bind 0 0' >> /etc/fstab"}},
 	{section: "Move to another machine", meanwhile: map[string]string{
-		"the files are on another machine": "umount /var/lib/outcry; rm -rf /var/lib/outcry; dpkg --purge outcry; rm -rf /etc/outcry && dpkg --install /root/outcry-old.deb && " +
-			"cd / && runuser -u postgres -- dropdb outcry && runuser -u postgres -- dropdb outcry_newer && runuser -u postgres -- dropuser outcry"}},
+		"the files are on another machine": "umount /var/lib/outcry; rm -rf /var/lib/outcry; dpkg --purge outcry; rm -rf " +
+			"/etc/outcry && dpkg --install /root/outcry-old.deb && " +
+			"cd / && runuser -u postgres -- dropdb outcry && runuser -u postgres -- dropdb outcry_newer && runuser -u " +
+			"postgres -- dropuser outcry"}},
 	{section: "Lose Postgres", meanwhile: map[string]string{
-		"the database is lost, and a dump of yesterday is in /root/yesterday.dump": "cd / && runuser -u postgres -- pg_dump --format=custom outcry > /root/yesterday.dump && " +
-			"outcry account 3 5 && outcry buy 3 SPY 1 1 && systemctl stop postgresql@15-main && rm -rf /var/lib/postgresql/15/main /etc/postgresql/15/main && " +
+		"the database is lost, and a dump of yesterday is in /root/yesterday.dump": "cd / && runuser -u postgres -- " +
+			"pg_dump --format=custom outcry > /root/yesterday.dump && " +
+			"outcry account 3 5 && outcry buy 3 SPY 1 1 && systemctl stop postgresql@15-main && rm -rf " +
+			"/var/lib/postgresql/15/main /etc/postgresql/15/main && " +
 			"pg_createcluster 15 main && systemctl start postgresql@15-main && runuser -u postgres -- createuser outcry"}},
 	{section: "Lose the journal", meanwhile: map[string]string{
-		"the disk of the journal is lost": "systemctl stop outcryd && rm -rf /var/lib/outcry/journal && ! systemctl start outcryd && systemctl stop outcryd"}},
+		"the disk of the journal is lost": "systemctl stop outcryd && rm -rf /var/lib/outcry/journal && ! systemctl start " +
+			"outcryd && systemctl stop outcryd"}},
 	{section: "A damaged journal", meanwhile: map[string]string{
-		"a record of the journal is damaged": "outcry account 6 6 && systemctl stop outcryd && printf '\\377\\377' | dd of=$(ls /var/lib/outcry/journal/*.seg | head -n 1) bs=1 seek=80 conv=notrunc status=none && " +
+		"a record of the journal is damaged": "outcry account 6 6 && systemctl stop outcryd && printf '\\377\\377' | dd " +
+			"of=$(ls /var/lib/outcry/journal/*.seg | head -n 1) bs=1 seek=80 conv=notrunc status=none && " +
 			"! systemctl start outcryd"}},
 	{section: "Look at the machine"},
 	{section: "Take a backup"},
 	{section: "Lose both", meanwhile: map[string]string{
-		"journal and database are lost": "systemctl stop outcryd && find /var/lib/outcry -mindepth 1 -delete && cd / && runuser -u postgres -- dropdb outcry"}},
+		"journal and database are lost": "systemctl stop outcryd && find /var/lib/outcry -mindepth 1 -delete && cd / && " +
+			"runuser -u postgres -- dropdb outcry"}},
 	{section: "A bad sync", meanwhile: map[string]string{
-		"a sync fails": slowDisk[:strings.Index(slowDisk, "delay_enter")] + "error=EIO && sleep 0.5; outcry account 9 9; while systemctl is-active --quiet slow-disk; do sleep 0.1; done"}},
+		"a sync fails": slowDisk[:strings.Index(slowDisk, "delay_enter")] +
+			"error=EIO && sleep 0.5; outcry account 9 9; while systemctl is-active --quiet slow-disk; do sleep 0.1; done"}},
 	{section: "Halt a symbol"},
 	{section: "Cancel all that a customer has open", meanwhile: map[string]string{
 		"a customer has lost control": "outcry account 4 100 && outcry buy 4 SPY 2 1 && outcry buy 4 SPY 3 2"}},
 	{section: "A slow client", meanwhile: map[string]string{
-		"a client does not take its replies": "cat > /root/slow.sh <<'end'\n" + slowClient + "end\nsystemd-run --quiet --collect --unit=slow bash /root/slow.sh; sleep 1"}},
+		"a client does not take its replies": "cat > /root/slow.sh <<'end'\n" + slowClient +
+			"end\nsystemd-run --quiet --collect --unit=slow bash /root/slow.sh; sleep 1"}},
 	// The last: the others have the database that the first start makes.
 	{section: "Move to another database"},
 }
 
 // olderRefuses has the older version say that it cannot go on with the newer one's journal.
-const olderRefuses = "dpkg-deb --extract /root/outcry-old.deb /root/old && cd / && install -m 755 /root/old/usr/bin/outcryd /tmp/outcryd-old && " +
-	"! timeout 20 runuser -u outcry -- env DATABASE_URL='postgres://outcry@/outcry?host=/run/postgresql' /tmp/outcryd-old --http= --data=/var/lib/outcry 2> /tmp/refused && " +
+const olderRefuses = "dpkg-deb --extract /root/outcry-old.deb /root/old && cd / && install -m 755 " +
+	"/root/old/usr/bin/outcryd /tmp/outcryd-old && " +
+	"! timeout 20 runuser -u outcry -- env DATABASE_URL='postgres://outcry@/outcry?host=/run/postgresql' " +
+	"/tmp/outcryd-old --http= --data=/var/lib/outcry 2> /tmp/refused && " +
 	"grep -q 'a newer outcryd has written it' /tmp/refused && "
 
 // slowClient asks for much and takes nothing. systemd would expand its variables, if it
@@ -93,7 +108,8 @@ func TestProcedures(t *testing.T) {
 	s.startPrometheus(t, func(text string) string { return text })
 	s.put("/root/outcry-old.deb", packageOf(t, binaries(t), "1.0"))
 	s.put("/root/outcry-new.deb", newerPackage(t))
-	s.run("outcry account 1 20000 && outcry account 2 0 && outcry place SPY 2 500 && outcry sell 2 SPY 100 123.45 && outcry buy 1 SPY 100 150")
+	s.run("outcry account 1 20000 && outcry account 2 0 && outcry place SPY 2 500 && outcry sell 2 SPY 100 123.45 && " +
+		"outcry buy 1 SPY 100 150")
 	s.run("outcry buy 1 SPY 7 3")
 	for _, p := range procedures {
 		if !t.Run(p.section, func(t *testing.T) {

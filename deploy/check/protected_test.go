@@ -28,22 +28,27 @@ done
 chgrp outcry server.key operator.key; chmod 640 server.key operator.key; rm ca.key`
 
 	// protection is what the file of settings has.
-	protection = "auth = true\ntls-cert = /etc/outcry/server.pem\ntls-key = /etc/outcry/server.key\ntls-client-ca = /etc/outcry/ca.pem\n"
+	protection = "auth = true\ntls-cert = /etc/outcry/server.pem\ntls-key = /etc/outcry/server.key\ntls-client-ca = " +
+		"/etc/outcry/ca.pem\n"
 
 	// scraping is what Prometheus' configuration has besides.
 	scraping = `  - job_name: outcry
     scheme: https
     authorization: {credentials_file: /etc/outcry/prometheus.token}
-    tls_config: {ca_file: /etc/outcry/ca.pem, cert_file: /etc/outcry/prometheus.pem, key_file: /etc/outcry/prometheus.key}
+    tls_config: {ca_file: /etc/outcry/ca.pem, cert_file: /etc/outcry/prometheus.pem, ` +
+		`key_file: /etc/outcry/prometheus.key}
 `
 	// clientEnvironment is that of a client on the machine.
-	clientEnvironment = "OUTCRY_TLS_CA=/etc/outcry/ca.pem OUTCRY_CLIENT_CERT=/etc/outcry/operator.pem OUTCRY_CLIENT_KEY=/etc/outcry/operator.key OUTCRY_TOKEN_FILE="
+	clientEnvironment = "OUTCRY_TLS_CA=/etc/outcry/ca.pem OUTCRY_CLIENT_CERT=/etc/outcry/operator.pem " +
+		"OUTCRY_CLIENT_KEY=/etc/outcry/operator.key OUTCRY_TOKEN_FILE="
 
 	// runaway opens an account, and has its owner place orders, with a token of his own,
 	// for as long as they are taken.
-	runaway = "outcry account 4 1000000 && outcry token add --data /var/lib/outcry --scope account:4 > /root/runaway.token && " +
+	runaway = "outcry account 4 1000000 && outcry token add --data /var/lib/outcry --scope account:4 > " +
+		"/root/runaway.token && " +
 		"systemd-run --quiet --collect --unit=runaway env " + clientEnvironment + "/root/runaway.token " +
-		"bash -c 'until outcry buy 4 SPY 1 0.01; do sleep 0.1; done; while outcry buy 4 SPY 1 0.01; do echo one; done | tee /root/runaway.log'"
+		"bash -c 'until outcry buy 4 SPY 1 0.01; do sleep 0.1; done; while outcry buy 4 SPY 1 0.01; do echo one; done | " +
+		"tee /root/runaway.log'"
 )
 
 // TestThePageWithTokensAndTLS performs parts of the page, as they stand, on a station
@@ -84,19 +89,20 @@ func TestThePageWithTokensAndTLS(t *testing.T) {
 
 // troubleOf returns how an alert comes about.
 func troubleOf(alert string) trouble {
-	all := slices.Concat(troublesOfProcessAndDisk, troublesOfPostgresAndClients)
+	all := allTroubles()
 	return all[slices.IndexFunc(all, func(trouble trouble) bool { return trouble.alert == alert })]
 }
 
 // shutsOut performs what the page has against a customer whose orders do not end.
 func (s *station) shutsOut(t *testing.T) {
-	s.walk(t, "Shut a customer out", map[string]func() error{"a customer has lost control, and does not stop": func() error {
-		s.inShell(t, runaway)
-		for begun := time.Now(); len(s.try("cat /root/runaway.log 2>/dev/null")) <= 5; time.Sleep(50 * time.Millisecond) {
-			require.Less(t, time.Since(begun), patience, s.try("journalctl --no-pager --unit=runaway"))
-		}
-		return nil
-	}})
+	s.walk(t, "Shut a customer out",
+		map[string]func() error{"a customer has lost control, and does not stop": func() error {
+			s.inShell(t, runaway)
+			for begun := time.Now(); len(s.try("cat /root/runaway.log 2>/dev/null")) <= 5; time.Sleep(50 * time.Millisecond) {
+				require.Less(t, time.Since(begun), patience, s.try("journalctl --no-pager --unit=runaway"))
+			}
+			return nil
+		}})
 	require.Equal(t, "inactive", s.try("systemctl is-active runaway"), "its token is not good any more")
 }
 

@@ -58,14 +58,17 @@ func TestTheReadme(t *testing.T) {
 	m := bootWithGo(t, "/srv/outcry")
 	const dir = "cd /srv/outcry && "
 	sh := m.openShell(10*time.Minute, "HOME=/srv/home", "PATH="+os.Getenv("PATH"), "GOPROXY=off", "GOTOOLCHAIN=local",
-		"GOMODCACHE="+modules, "GOCACHE="+compiled)
+		"GOMODCACHE="+modules, "GOCACHE="+compiled, "GOFLAGS="+goEnv(t, "GOFLAGS"))
 	starts := func() error {
 		_, _, err := sh.Run("until curl -sf http://127.0.0.1:8080/readyz; do sleep 0.1; done")
 		return err
 	}
 	meanwhile := map[string]func() error{
-		"the exchange starts":     starts,
-		"the exchange is stopped": func() error { m.run("pkill -TERM outcryd; while pgrep outcryd; do sleep 0.1; done"); return nil },
+		"the exchange starts": starts,
+		"the exchange is stopped": func() error {
+			m.run("pkill -TERM outcryd; while pgrep outcryd; do sleep 0.1; done")
+			return nil
+		},
 	}
 	_, _, err := sh.Run(dir + "true")
 	require.NoError(t, err)

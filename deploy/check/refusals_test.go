@@ -19,8 +19,10 @@ const (
 
 	// anExchange makes data directory and database /tmp/$name with a symbol in them.
 	anExchange = "cd / && runuser -u postgres -- createdb --owner=outcry $name && install -d -o outcry /tmp/$name && " +
-		"systemd-run --quiet --collect --unit=$name --uid=outcry --property=Type=notify outcryd --http= --listen=127.0.0.1:4321 --data=/tmp/$name " +
-		"--database-url=postgres://outcry@/$name?host=/run/postgresql && outcry --addr 127.0.0.1:4321 symbol A && systemctl stop $name; "
+		"systemd-run --quiet --collect --unit=$name --uid=outcry --property=Type=notify outcryd --http= " +
+		"--listen=127.0.0.1:4321 --data=/tmp/$name " +
+		"--database-url=postgres://outcry@/$name?host=/run/postgresql && outcry --addr 127.0.0.1:4321 symbol A && " +
+		"systemctl stop $name; "
 )
 
 // refusal is a start that is refused, and a piece of the line that the page has for it.
@@ -37,29 +39,44 @@ func database(name string) string {
 // refusals go on from each other, in this order, after the procedures.
 var refusals = []refusal{
 	{"is in use by another process", byHand + database("exchange") + server + "--data=/var/lib/outcry"},
-	{"another server is using the database", "install -d -o outcry /tmp/empty; " + byHand + database("exchange") + server + "--data=/tmp/empty"},
+	{"another server is using the database", "install -d -o outcry /tmp/empty; " + byHand + database("exchange") +
+		server + "--data=/tmp/empty"},
 	{"parse error", byHand + "OUTCRY_MAX_LAG=lots outcryd"},
 	{"must be from", byHand + "OUTCRY_MAX_LAG=1 outcryd"},
-	{"is the address of --listen too", byHand + "outcryd --segment=65536 --listen=127.0.0.1:4322 --http=127.0.0.1:4322 --data=/tmp/same"},
+	{"is the address of --listen too", byHand +
+		"outcryd --segment=65536 --listen=127.0.0.1:4322 --http=127.0.0.1:4322 --data=/tmp/same"},
 	{"is open beyond this machine", byHand + server + "--listen=:0 --data=/tmp/open"},
-	{"address already in use", "name=one; " + anExchange + byHand + database("one") + server + "--listen=127.0.0.1:12345 --data=/tmp/one"},
-	{"this data directory belongs to another database", "name=two; " + anExchange + byHand + database("one") + server + "--data=/tmp/two"},
+	{"address already in use", "name=one; " + anExchange + byHand + database("one") + server +
+		"--listen=127.0.0.1:12345 --data=/tmp/one"},
+	{"this data directory belongs to another database", "name=two; " + anExchange + byHand + database("one") + server +
+		"--data=/tmp/two"},
 	{"records that were answered may be lost", byHand + database("one") + server + "--data=/tmp/empty"},
-	{"is damaged at offset", `printf '\377\377' | dd of=$(ls /tmp/two/journal/*.seg) bs=1 seek=80 conv=notrunc status=none; ` + byHand + database("two") + server + "--data=/tmp/two"},
-	{"was begun and has not ended", "echo {} > /tmp/one/RESTORING; " + byHand + database("one") + server + "--data=/tmp/one"},
-	{"--auth: ", "rm /tmp/one/RESTORING; echo rubbish > /tmp/one/tokens; " + byHand + database("one") + server + "--data=/tmp/one --auth"},
-	{"--tls-cert: ", byHand + database("one") + server + "--data=/tmp/one --tls-cert=/tmp/one/tokens --tls-key=/tmp/one/tokens"},
+	{"is damaged at offset",
+		`printf '\377\377' | dd of=$(ls /tmp/two/journal/*.seg) bs=1 seek=80 conv=notrunc status=none; ` + byHand +
+			database("two") + server + "--data=/tmp/two"},
+	{"was begun and has not ended", "echo {} > /tmp/one/RESTORING; " + byHand + database("one") + server +
+		"--data=/tmp/one"},
+	{"--auth: ", "rm /tmp/one/RESTORING; echo rubbish > /tmp/one/tokens; " + byHand + database("one") + server +
+		"--data=/tmp/one --auth"},
+	{"--tls-cert: ", byHand + database("one") + server +
+		"--data=/tmp/one --tls-cert=/tmp/one/tokens --tls-key=/tmp/one/tokens"},
 	{"is no setting", "echo max-lagg = 5000 > /tmp/wrong.conf; " + byHand + "outcryd --config=/tmp/wrong.conf"},
-	{"its schema has version", "runuser -u postgres -- psql -q -d two -c 'UPDATE outcry_schema_version SET version = 99'; " + byHand + database("two") + server + "--data=/tmp/two"},
-	{"does not add up", "systemctl stop outcryd; cd / && runuser -u postgres -- psql -q -d exchange -c \"UPDATE accounts SET balance = balance + 1 WHERE id = '1'\"; " +
-		byHand + database("exchange") + server + "--data=/var/lib/outcry"},
-	{"the database is older than the journal reaches back", "cd / && runuser -u postgres -- createdb --owner=outcry three; " +
-		byHand + database("three") + server + "--data=/var/lib/outcry"},
+	{"its schema has version",
+		"runuser -u postgres -- psql -q -d two -c 'UPDATE outcry_schema_version SET version = 99'; " + byHand +
+			database("two") + server + "--data=/tmp/two"},
+	{"does not add up",
+		"systemctl stop outcryd; cd / && runuser -u postgres -- psql -q -d exchange -c \"UPDATE accounts SET balance = " +
+			"balance + 1 WHERE id = '1'\"; " +
+			byHand + database("exchange") + server + "--data=/var/lib/outcry"},
+	{"the database is older than the journal reaches back",
+		"cd / && runuser -u postgres -- createdb --owner=outcry three; " +
+			byHand + database("three") + server + "--data=/var/lib/outcry"},
 }
 
-// elsewhere are lines of the page whose refusal needs a journal that is made up, which tests
+// triedElsewhere are lines of the page whose refusal needs a journal that is made up, which tests
 // of cmd/outcryd make, or a pooler, which those of internal/postgres try.
-var elsewhere = []string{"does not come out as recorded", "this program reads up to version", "a connection pooler is in between"}
+var triedElsewhere = []string{"does not come out as recorded", "this program reads up to version",
+	"a connection pooler is in between"}
 
 // refuses starts servers that refuse, and looks for what they say in the page.
 func (s *station) refuses(t *testing.T) {
@@ -73,7 +90,7 @@ func (s *station) refuses(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `(?:… )?([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
 		told = append(told, row[1])
 	}
-	made := elsewhere
+	made := triedElsewhere
 	for _, r := range refusals {
 		out, err := s.machine.shell(r.start, "")
 		require.Error(t, err, "%s: %s", r.says, out)

@@ -42,7 +42,9 @@ func openStation(t *testing.T) *station {
 	s.run("rm -rf /var/lib/postgresql/15/main /etc/postgresql/15/main && pg_createcluster 15 main")
 	// A small disk is to be full soon, a stop not to wait long for a Postgres that is away,
 	// and a server that cannot start to be given up soon.
-	s.run(`mkdir -p /run/systemd/system/outcryd.service.d && printf '[Unit]\nStartLimitBurst=5\n[Service]\nEnvironment=OUTCRY_SEGMENT=65536 OUTCRY_STOP_TIMEOUT=5s\n' > /run/systemd/system/outcryd.service.d/test.conf`)
+	s.run(`mkdir -p /run/systemd/system/outcryd.service.d && ` +
+		`printf '[Unit]\nStartLimitBurst=5\n[Service]\nEnvironment=OUTCRY_SEGMENT=65536 OUTCRY_STOP_TIMEOUT=5s\n' ` +
+		`> /run/systemd/system/outcryd.service.d/test.conf`)
 	s.run("systemctl daemon-reload")
 	s.shell = s.openShell(patience)
 	s.walk(t, "Start for the first time", nil)
@@ -62,7 +64,8 @@ func readPage(t *testing.T, path string) *doctest.Page {
 // openShell starts a shell in the machine that ends with the test.
 func (m machine) openShell(patience time.Duration, env ...string) *doctest.Shell {
 	m.t.Helper()
-	cmd := command(m.t, "nsenter", "--target="+m.pid, "--mount", "--pid", "--ipc", "--uts", "--net", "--cgroup", "--root", "--wd",
+	cmd := command(m.t, "nsenter", "--target="+m.pid, "--mount", "--pid", "--ipc", "--uts", "--net", "--cgroup", "--root",
+		"--wd",
 		"bash", "--noprofile", "--norc")
 	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "HOME=/root"}, env...)
 	shell, err := doctest.NewShell(cmd, patience)
@@ -77,7 +80,8 @@ func (s *station) walk(t *testing.T, section string, meanwhile map[string]func()
 	parts, err := s.page.Section(section)
 	require.NoError(t, err)
 	if err := s.shell.Walk(t.Context(), s.page, parts, meanwhile); err != nil {
-		require.NoError(t, err, "the log ends with\n%s", s.try("journalctl --no-pager --output=cat --unit=outcryd --lines=12"))
+		require.NoError(t, err, "the log ends with\n%s",
+			s.try("journalctl --no-pager --output=cat --unit=outcryd --lines=12"))
 	}
 }
 
@@ -109,7 +113,8 @@ func (s *station) startPrometheus(t *testing.T, change func(text string) string)
 		require.NoError(t, err, out)
 	}
 	s.run("promtool check config /etc/outcry-prometheus/prometheus.yml")
-	s.run("systemd-run --quiet --collect --unit=prometheus-here prometheus --config.file=/etc/outcry-prometheus/prometheus.yml " +
+	s.run("systemd-run --quiet --collect --unit=prometheus-here prometheus " +
+		"--config.file=/etc/outcry-prometheus/prometheus.yml " +
 		"--storage.tsdb.path=/root/prometheus --web.listen-address=127.0.0.1:9090 --enable-feature=native-histograms")
 	s.until(t, `up == 1`)
 }

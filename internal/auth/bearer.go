@@ -34,7 +34,7 @@ func WithGrant(ctx context.Context, g *Grant) context.Context {
 	return context.WithValue(ctx, grantKey{}, g)
 }
 
-// GrantOf returns what WithGrant put into a context, nil where nothing was.
+// GrantOf returns what WithGrant put into a context, nil if nothing was.
 func GrantOf(ctx context.Context) *Grant {
 	g, _ := ctx.Value(grantKey{}).(*Grant)
 	return g

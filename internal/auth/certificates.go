@@ -73,7 +73,8 @@ func (c *Certificates) Prepare() (apply func(), err error) {
 		}
 		return func() {
 			c.current.Store(next)
-			c.log.Info("certificates are read anew", "certificate", c.certFile, "expires", next.own.Leaf.NotAfter.UTC().Format(time.RFC3339))
+			c.log.Info("certificates are read anew", "certificate", c.certFile, "expires",
+				next.own.Leaf.NotAfter.UTC().Format(time.RFC3339))
 		}, nil
 	})
 }
@@ -87,7 +88,7 @@ func (c *Certificates) Reload() error {
 	return err
 }
 
-// Failed returns why the files were not taken when they were read last, nil where they
+// Failed returns why the files were not taken when they were read last, nil if they
 // were.
 func (c *Certificates) Failed() error { return c.reading.failed() }
 
@@ -173,7 +174,8 @@ func (c *Certificates) verifyClient(s tls.ConnectionState) error {
 	for _, cert := range s.PeerCertificates[1:] {
 		between.AddCert(cert)
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{Roots: now.clients, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: now.clients, Intermediates: between,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
 		return fmt.Errorf("auth: the client's certificate: %w", err)
 	}

@@ -66,7 +66,9 @@ func TestOnlyClientsOfTheAuthorityGetIn(t *testing.T) {
 	client := func(p ...certtest.Pair) *tls.Config {
 		config := &tls.Config{RootCAs: authority.Pool}
 		for _, pair := range p {
-			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair.Certificate, nil }
+			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				return &pair.Certificate, nil
+			}
 		}
 		return config
 	}

@@ -25,7 +25,7 @@ const (
 
 // Add makes a token for a scope and writes what the file of the data directory dir
 // says of it. expires is the zero time for never. It returns the token, which is
-// nowhere else. dir is made where it is not there. After an error the file is as it
+// nowhere else. dir is made if it is not there. After an error the file is as it
 // was, unless only the sync of the directory failed.
 func Add(dir string, scope Scope, expires time.Time, note string) (token string, e Entry, err error) {
 	if err := checkNote(note); err != nil {
@@ -59,7 +59,7 @@ func Add(dir string, scope Scope, expires time.Time, note string) (token string,
 func List(dir string) ([]Entry, error) { return readFile(filepath.Join(dir, tokensFile)) }
 
 // Revoke takes the token with an id out of the file of a data directory. The error
-// names the id where there is no such token. After an error the file is as it was, unless only
+// names the id if there is no such token. After an error the file is as it was, unless only
 // the sync of the directory failed.
 func Revoke(dir, id string) error {
 	if len(id) != idDigits || !isHex(id) { // it may be a whole token: it is not repeated
@@ -126,7 +126,7 @@ func readFile(path string) ([]Entry, error) {
 	return all, nil
 }
 
-// replaceFile writes a file that only the owner of its directory reads. Whoever reads
+// replaceFile writes a file that only the owner of its directory reads. Anyone who reads
 // it meanwhile, also after a crash, sees the old one or the new one.
 func replaceFile(path string, content []byte) error {
 	dir := filepath.Dir(path)

@@ -144,12 +144,13 @@ func appendFile(dst []byte, all []Entry) []byte {
 		if !e.Expires.IsZero() {
 			expires = e.Expires.UTC().Format(time.RFC3339)
 		}
-		dst = fmt.Appendf(dst, "%s\t%x\t%s\t%s\t%s\t%s\n", e.ID, e.Hash, e.Scope, e.Created.UTC().Format(time.RFC3339), expires, e.Note)
+		dst = fmt.Appendf(dst, "%s\t%x\t%s\t%s\t%s\t%s\n", e.ID, e.Hash, e.Scope, e.Created.UTC().Format(time.RFC3339),
+			expires, e.Note)
 	}
 	return dst
 }
 
-// checkNote returns an error where a note does not fit on its line.
+// checkNote returns an error if a note does not fit on its line.
 func checkNote(note string) error {
 	if utf8.RuneCountInString(note) > noteCharsMax {
 		return fmt.Errorf("a note of %d characters: at most %d", utf8.RuneCountInString(note), noteCharsMax)

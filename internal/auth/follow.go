@@ -40,7 +40,8 @@ func stampsOf(paths []string) []stamp {
 // it was at the time of seen, until ctx ends. While failed returns an error, which is
 // that of the last reading, it calls load again and again: a file may be as it was, and
 // only have been away. The error is logged once. between is called before each look.
-func follow(ctx context.Context, paths []string, seen []stamp, load, failed func() error, between func(), log *slog.Logger) {
+func follow(ctx context.Context, paths []string, seen []stamp, load, failed func() error, between func(),
+	log *slog.Logger) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	last := ""

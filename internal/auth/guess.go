@@ -20,8 +20,8 @@ const (
 	guessSlots  = 4096
 )
 
-// guesses slows down whoever shows wrong tokens. A right token is never held up:
-// whoever shares an address, behind a proxy or a router, could otherwise be locked
+// guesses slows down clients that show wrong tokens. A right token is never held up:
+// others that share an address, behind a proxy or a router, could otherwise be locked
 // out by others. That is no risk: no rate of guesses finds 256 bits. It keeps
 // guesses from costing connections, and log lines from flooding.
 //
@@ -54,7 +54,7 @@ func (g *guesses) spend(address string) bool {
 	}
 }
 
-// networkOf returns who an address belongs to: with IPv6 whoever has one has a whole
+// networkOf returns who an address belongs to: with IPv6 anyone who has one has a whole
 // network of 64 bits.
 func networkOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
@@ -74,7 +74,7 @@ func networkOf(address string) string {
 }
 
 // Wrong counts a wrong token from an address, host and port. It returns true at once
-// while the address has few of them, and after a wait where there are many. It
+// while the address has few of them, and after a wait if there are many. It
 // returns false, without a wait, where too many wait already, and when ctx ends: then
 // the answer is not worth giving.
 func (t *Tokens) Wrong(ctx context.Context, address string) (answer, slowed bool) {

@@ -68,7 +68,7 @@ func TestANoteHasTwoHundredCharacters(t *testing.T) {
 	require.ErrorContains(t, err, "a note of 201 characters: at most 200")
 }
 
-// TestRootWritesThroughNoLink: whoever owns the directory must not choose what is opened,
+// TestRootWritesThroughNoLink: anyone who owns the directory must not choose what is opened,
 // made or given away.
 func TestRootWritesThroughNoLink(t *testing.T) {
 	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other")

@@ -4,7 +4,7 @@ import "sync"
 
 // readings are those of files that may be read for two reasons at once: since they have
 // changed, and since somebody asks for it. What was read last is put in force last,
-// whoever is slower. Its methods may be called from any goroutine.
+// whichever was slower. Its methods may be called from any goroutine.
 type readings struct {
 	// mu is held over each reading, and guards what follows.
 	mu      sync.Mutex
@@ -36,7 +36,7 @@ func (r *readings) prepare(read func() (put func(), err error)) (apply func(), e
 	}, nil
 }
 
-// failed returns the error of the last reading, nil where it had none.
+// failed returns the error of the last reading, nil if it had none.
 func (r *readings) failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

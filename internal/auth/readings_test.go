@@ -13,7 +13,7 @@ import (
 )
 
 // TestATokenThatWasRevokedDoesNotComeBackWithAnOlderReading: a reload reads the file,
-// the token is revoked, whoever follows the file takes that over, and then the reload
+// the token is revoked, the follower of the file takes that over, and then the reload
 // goes on with what it has read.
 func TestATokenThatWasRevokedDoesNotComeBackWithAnOlderReading(t *testing.T) {
 	dir := t.TempDir()

@@ -39,7 +39,7 @@ type Scope struct {
 	accounts []exchange.AccountID // of scopeAccount, sorted; nil for all
 }
 
-// The scopes, but for their accounts.
+// The scopes, except their accounts.
 const (
 	scopeAccount = "account"
 	scopeAdmin   = "admin"
@@ -48,7 +48,7 @@ const (
 	scopeHealth  = "health"
 )
 
-// rights are those of each scope but for admin, which has all.
+// rights are those of each scope except admin, which has all.
 var rights = map[string][]Right{
 	scopeAccount: {Probe, Market, Trade},
 	scopeOperate: {Probe, Market, Orders, Metrics, Operate},

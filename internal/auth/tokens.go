@@ -113,7 +113,7 @@ func (t *Tokens) Reload() error {
 	return err
 }
 
-// Failed returns why the file was not taken when it was read last, nil where it was.
+// Failed returns why the file was not taken when it was read last, nil if it was.
 func (t *Tokens) Failed() error { return t.file.failed() }
 
 // replace takes all that a file says, and nothing else.
@@ -167,8 +167,8 @@ func (t *Tokens) Count() (n int) {
 	return n
 }
 
-// Check returns what a token allows. The error is for the log, not for whoever shows
-// the token: it does not repeat it, but tells what is wrong and, where the token is
+// Check returns what a token allows. The error is for the log, not for the client that
+// shows the token: it does not repeat it, but tells what is wrong and, if the token is
 // well formed, its id.
 func (t *Tokens) Check(token string) (*Grant, error) {
 	id, err := splitToken(token)
@@ -216,7 +216,7 @@ func (t *Tokens) IssueHealth() (remove func(), err error) {
 }
 
 // HealthToken returns the token that a server on a data directory has left there for
-// whoever asks about its health, "" where there is none.
+// anyone who asks about its health, "" if there is none.
 func HealthToken(dir string) (string, error) {
 	token, err := ReadToken(filepath.Join(dir, healthFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -89,7 +89,8 @@ func TestScopesAllowWhatTheySay(t *testing.T) {
 }
 
 func TestWrongScopesAreNamed(t *testing.T) {
-	for _, text := range []string{"", "root", "account", "account:", "account:x", "account:1,,2", "admin:1", "read:", "account:1 ,2", "account:-1",
+	for _, text := range []string{"", "root", "account", "account:", "account:x", "account:1,,2", "admin:1", "read:",
+		"account:1 ,2", "account:-1",
 		"account:" + strings.Repeat("1,", accountsMax) + "1"} {
 		_, err := ParseScope(text)
 		require.Error(t, err, text)
@@ -342,7 +343,8 @@ func TestOneNetworkIsOneGuesser(t *testing.T) {
 
 func FuzzTokenFile(f *testing.F) {
 	_, e := newToken()
-	e.Scope, e.Created, e.Note = Scope{name: scopeAccount, accounts: []exchange.AccountID{"1", "2"}}, time.Unix(1e9, 0), "a note"
+	e.Scope, e.Created, e.Note = Scope{name: scopeAccount, accounts: []exchange.AccountID{"1", "2"}}, time.Unix(1e9, 0),
+		"a note"
 	f.Add(appendFile(nil, []Entry{e}))
 	f.Add([]byte(header + "\n"))
 	f.Add([]byte(""))

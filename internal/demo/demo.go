@@ -1,11 +1,11 @@
 // Package demo is a living market for people to look at and to trade against: bots
-// that open accounts on an exchange and trade with each other and with whoever else
+// that open accounts on an exchange and trade with each other and with anyone else who
 // is there. Market makers quote around a fair price that moves, takers take what
 // they quote, and noise trades a little of everything.
 //
 // The bots act in rounds over one connection, one after the other, and know of their
 // orders what the exchange answers. What they decide follows from a seed and from
-// those answers; no clock is part of it. So on a new exchange where nobody else
+// those answers; no clock is part of it. So on a new exchange if nobody else
 // trades, a seed gives the same orders and the same executions, in the same order,
 // each time; only their times differ. With other traders, or after a connection has
 // broken, it does not.
@@ -42,14 +42,15 @@ type Options struct {
 	Addr                  string         // address of the exchange
 	Client                client.Options // TLS and token of a connection; the rest is the demo's own
 	Timeout               time.Duration  // how long an answer may take
-	Symbols               []string       // at least one, each once; made where they are new
+	Symbols               []string       // at least one, each once; made if they are new
 	Seed                  uint64         // what the bots decide follows from it
 	Rate                  int            // orders a second, of all bots together
 	Makers, Takers, Noise int            // bots of each kind, for each symbol
 	AccountPrefix         string         // digits that the ids of the bots' accounts begin with
 	LeaveOrders           bool           // leave open what is open at the end
-	Report                io.Writer      // a line once connected, one every ReportEvery, and one for each connection that is lost
-	ReportEvery           time.Duration
+	// a line once connected, one every ReportEvery, and one for each connection that is lost
+	Report      io.Writer
+	ReportEvery time.Duration
 }
 
 // Check returns an error that names the first value with which there can be no demo.
@@ -59,7 +60,8 @@ func (o *Options) Check() error {
 	case len(o.Symbols) == 0 || len(o.Symbols) > SymbolsMax:
 		return fmt.Errorf("%d symbols: a demo takes 1 to %d", len(o.Symbols), SymbolsMax)
 	case o.Makers < 0 || o.Takers < 0 || o.Noise < 0 || bots < 1 || bots > BotsMax:
-		return fmt.Errorf("%d makers, %d takers and %d noise bots for each of %d symbols: a demo takes 1 to %d bots in all", o.Makers, o.Takers, o.Noise, len(o.Symbols), BotsMax)
+		return fmt.Errorf("%d makers, %d takers and %d noise bots for each of %d symbols: a demo takes 1 to %d bots in all",
+			o.Makers, o.Takers, o.Noise, len(o.Symbols), BotsMax)
 	case o.Rate < 1 || o.Rate > RateMax:
 		return fmt.Errorf("a rate of %d orders a second: a demo takes 1 to %d", o.Rate, RateMax)
 	case o.Timeout <= 0:
@@ -92,7 +94,7 @@ type Summary struct {
 }
 
 // Run runs a demo until ctx ends, cancels what the bots have open, and returns what
-// it came to. Where the exchange goes away, it connects again, with pauses that grow
+// it came to. If the exchange goes away, it connects again, with pauses that grow
 // to 5 seconds. The error is that of the first connection, one of Check, an answer
 // that no exchange gives, or that the exchange was away when the orders were to be
 // canceled; orders may be open then. One demo for a set of accounts at a time.
@@ -103,7 +105,8 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	r := &run{options: o, market: newMarket(o)}
 	err := r.connect(ctx)
 	if err == nil {
-		fmt.Fprintf(o.Report, "%d bots for each of %d symbols trade on %s with seed %d\n", o.Makers+o.Takers+o.Noise, len(o.Symbols), o.Addr, o.Seed)
+		fmt.Fprintf(o.Report, "%d bots for each of %d symbols trade on %s with seed %d\n", o.Makers+o.Takers+o.Noise,
+			len(o.Symbols), o.Addr, o.Seed)
 		err = r.trade(ctx)
 	}
 	if r.link != nil {

@@ -118,7 +118,8 @@ func (r *run) findUnknown() error {
 	first, last := m.lastID+1, m.lastID+unknownMost
 	probe := m.bots[0]
 	probe.unknown = true // until the order below is canceled
-	answers, err := r.link.ask(wire.NewTransactions(probe.account).Order(probe.fair.sym, "1", tick.String()).Append(nil), 1)
+	order := wire.NewTransactions(probe.account).Order(probe.fair.sym, "1", tick.String())
+	answers, err := r.link.ask(order.Append(nil), 1)
 	if err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func (r *run) cancelAll(b *bot, from, to exchange.OrderID) error {
 	return nil
 }
 
-// lastTry is stop where the connection has broken.
+// lastTry is stop if the connection has broken.
 func (r *run) lastTry() error {
 	if r.options.LeaveOrders {
 		return nil

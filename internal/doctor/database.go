@@ -35,7 +35,8 @@ func (e *examination) checkDatabase(ctx context.Context) {
 	if local {
 		dir := filepath.Join(e.Data, "postgres")
 		if _, err := os.Stat(filepath.Join(dir, "data")); errors.Is(err, os.ErrNotExist) {
-			e.found("postgres", OK, "", "there is no local cluster yet; the first start makes one, or name a database with --database-url")
+			e.found("postgres", OK, "",
+				"there is no local cluster yet; the first start makes one, or name a database with --database-url")
 			return
 		}
 		var err error
@@ -78,8 +79,10 @@ var settings = []struct {
 	why        string
 }{
 	{"fsync", "on", Bad, "without it a power cut can destroy the database: set fsync = on"},
-	{"full_page_writes", "on", Bad, "without it a power cut can tear pages, unless the file system never does: set full_page_writes = on"},
-	{"synchronous_commit", "on", Warn, "outcryd turns it on for itself; other writers of this database may lose what was committed"},
+	{"full_page_writes", "on", Bad,
+		"without it a power cut can tear pages, unless the file system never does: set full_page_writes = on"},
+	{"synchronous_commit", "on", Warn,
+		"outcryd turns it on for itself; other writers of this database may lose what was committed"},
 	{"autovacuum", "on", Warn, "tables and indexes grow without bound: set autovacuum = on"},
 	{"server_encoding", "UTF8", Warn, "make the database with ENCODING 'UTF8'"},
 }
@@ -95,8 +98,9 @@ func (e *examination) checkSettings(ctx context.Context, conn *pgx.Conn, local b
 	if _, err := pgx.ForEachRow(rows, []any{&name, &value}, func() error { is[name] = value; return nil }); err != nil {
 		return err
 	}
-	version, _ := strconv.Atoi(is["server_version_num"]) // 0, which is too old, where it is no number
-	e.found("postgres", gradeIf(version < 10_000*cluster.OldestMajor, Bad), fmt.Sprintf("use version %d or newer", cluster.OldestMajor), "version %s", is["server_version"])
+	version, _ := strconv.Atoi(is["server_version_num"]) // 0, which is too old, if it is no number
+	e.found("postgres", gradeIf(version < 10_000*cluster.OldestMajor, Bad),
+		fmt.Sprintf("use version %d or newer", cluster.OldestMajor), "version %s", is["server_version"])
 	for _, s := range settings {
 		right := is[s.name] == s.want
 		// Modes that wait for more than the local disk are as good.
@@ -105,13 +109,14 @@ func (e *examination) checkSettings(ctx context.Context, conn *pgx.Conn, local b
 	}
 	most, _ := strconv.Atoi(is["max_connections"])
 	reserved, _ := strconv.Atoi(is["superuser_reserved_connections"])
-	e.found("max_connections", gradeIf(most-reserved < connectionsMin, Warn), fmt.Sprintf("set max_connections to %d or more", connectionsMin+reserved),
+	e.found("max_connections", gradeIf(most-reserved < connectionsMin, Warn),
+		fmt.Sprintf("set max_connections to %d or more", connectionsMin+reserved),
 		"%d, of which %d are for administrators", most, reserved)
 	e.checkWAL(is["max_wal_size"], local)
 	return nil
 }
 
-// checkWAL compares the room for the write-ahead log with its size, where it is on a
+// checkWAL compares the room for the write-ahead log with its size, if it is on a
 // disk that can be seen.
 func (e *examination) checkWAL(mib string, local bool) {
 	n, err := strconv.ParseUint(mib, 10, 40)
@@ -122,7 +127,8 @@ func (e *examination) checkWAL(mib string, local bool) {
 	if err != nil {
 		return // has been said
 	}
-	e.found("max_wal_size", gradeIf(d.free < n<<20, Warn), "make room: Postgres stops when its log finds none", "%d MiB, and %s are free", n, bytesOf(d.free))
+	e.found("max_wal_size", gradeIf(d.free < n<<20, Warn), "make room: Postgres stops when its log finds none",
+		"%d MiB, and %s are free", n, bytesOf(d.free))
 }
 
 // checkDatabaseClock compares the clocks of the two machines.
@@ -136,7 +142,8 @@ func (e *examination) checkDatabaseClock(ctx context.Context, conn *pgx.Conn) {
 	after := e.machine.now()
 	took := after.Sub(before)
 	apart := theirs.Sub(before.Round(0).Add(took / 2)).Abs()
-	e.found("database clock", gradeIf(apart > clockApart+took, Warn), "synchronize both clocks with the same server", "%s apart from ours", shown(apart.Round(time.Millisecond)))
+	e.found("database clock", gradeIf(apart > clockApart+took, Warn), "synchronize both clocks with the same server",
+		"%s apart from ours", shown(apart.Round(time.Millisecond)))
 }
 
 // checkSchema looks whether the database is this program's, and the journal's.
@@ -153,10 +160,13 @@ func (e *examination) checkSchema(ctx context.Context, conn *pgx.Conn) {
 		e.found("schema", OK, "", "the database holds no exchange yet; the first start makes one")
 		return
 	case version > newest:
-		e.found("schema", Bad, "use the version of outcry that the server has", "version %d, this program knows up to %d", version, newest)
+		e.found("schema", Bad, "use the version of outcry that the server has", "version %d, this program knows up to %d",
+			version, newest)
 		return
 	}
-	e.found("schema", gradeIf(version < newest, Warn), "the next start of this version of outcryd brings it up to date: take a backup before", "version %d, this program's is %d", version, newest)
+	e.found("schema", gradeIf(version < newest, Warn),
+		"the next start of this version of outcryd brings it up to date: take a backup before",
+		"version %d, this program's is %d", version, newest)
 	e.checkBelongs(oldest, position)
 }
 
@@ -173,10 +183,12 @@ func (e *examination) checkBelongs(oldest uint64, p postgres.Position) {
 	if p.Ack == "postgres" {
 		lost = Warn
 	}
-	const advice = "bring back the journal that was used with this database: records that were answered may be lost without it. docs/OPERATIONS.md, Lose the journal"
+	const advice = "bring back the journal that was used with this database: records that were answered may be lost " +
+		"without it. docs/OPERATIONS.md, Lose the journal"
 	if !there {
 		begun := p.Applied > 0 || p.Journal != [16]byte{}
-		e.found("belongs", gradeIf(begun, lost), advice, "the database holds records up to %d, and there is no journal in %s", p.Applied, dir)
+		e.found("belongs", gradeIf(begun, lost), advice,
+			"the database holds records up to %d, and there is no journal in %s", p.Applied, dir)
 		return
 	}
 	id, last, err := journal.Newest(dir)
@@ -186,15 +198,20 @@ func (e *examination) checkBelongs(oldest uint64, p postgres.Position) {
 	other := p.Journal != [16]byte{} && p.Journal != id
 	switch {
 	case oldest > p.Applied+1:
-		e.found("belongs", Bad, "restore a newer backup: the records between are in neither", "the database holds records up to %d, and the journal in %s begins at %d", p.Applied, dir, oldest)
+		e.found("belongs", Bad, "restore a newer backup: the records between are in neither",
+			"the database holds records up to %d, and the journal in %s begins at %d", p.Applied, dir, oldest)
 	case other && last < oldest: // it is a new one
-		e.found("belongs", lost, advice, "the database holds records up to %d, and the journal in %s is another one, with none", p.Applied, dir)
+		e.found("belongs", lost, advice,
+			"the database holds records up to %d, and the journal in %s is another one, with none", p.Applied, dir)
 	case other:
 		e.found("belongs", Bad, "name the data directory and the database of one exchange",
-			"the database follows the journal %x up to record %d; the one in %s is %x, up to %d", p.Journal, p.Applied, e.Data, id, last)
+			"the database follows the journal %x up to record %d; the one in %s is %x, up to %d", p.Journal, p.Applied, e.Data,
+			id, last)
 	case last < p.Applied:
-		e.found("belongs", lost, advice, "the database holds records up to %d, and the journal in %s reaches only to %d", p.Applied, dir, last)
+		e.found("belongs", lost, advice, "the database holds records up to %d, and the journal in %s reaches only to %d",
+			p.Applied, dir, last)
 	default:
-		e.found("belongs", OK, "", "the database follows the journal %x up to record %d; the one in %s is %x, up to %d", p.Journal, p.Applied, e.Data, id, last)
+		e.found("belongs", OK, "", "the database follows the journal %x up to record %d; the one in %s is %x, up to %d",
+			p.Journal, p.Applied, e.Data, id, last)
 	}
 }

@@ -16,11 +16,11 @@ import (
 
 // disk is what there is to know of a directory's file system.
 type disk struct {
-	kind       string // tmpfs, overlay, ext4, …; a number where the name is not known
+	kind       string // tmpfs, overlay, ext4, …; a number if the name is not known
 	size, free uint64 // in bytes
-	inodes     uint64 // that are free; 0 with inodesMax 0 where it does not count them
+	inodes     uint64 // that are free; 0 with inodesMax 0 if it does not count them
 	inodesMax  uint64
-	device     string // 8:1; "" where there is none
+	device     string // 8:1; "" if there is none
 }
 
 const (
@@ -81,7 +81,8 @@ func (e *examination) checkDirectory() {
 	case unfinished != nil: // after those that say why
 		e.found("directory", Bad, "make it a directory that the server's user can enter", "%v", unfinished)
 	default:
-		e.found("directory", gradeIf(mode&0o007 != 0, Warn), "chmod o= "+e.Data, "%s belongs to user %d, mode %04o", e.Data, owner, mode)
+		e.found("directory", gradeIf(mode&0o007 != 0, Warn), "chmod o= "+e.Data, "%s belongs to user %d, mode %04o", e.Data,
+			owner, mode)
 	}
 }
 
@@ -93,12 +94,20 @@ var kinds = map[string]struct {
 	"tmpfs":   {Bad, "it is in memory, and gone with the machine's next start: put the data directory on a disk"},
 	"ramfs":   {Bad, "it is in memory, and gone with the machine's next start: put the data directory on a disk"},
 	"overlay": {Warn, "it is a container's own layer, and goes with the container: put the data directory on a volume"},
-	"nfs":     {Warn, "locks and syncs depend on the server and its options: use a local disk, or --ack postgres with a database elsewhere"},
-	"smb":     {Warn, "locks and syncs depend on the server and its options: use a local disk, or --ack postgres with a database elsewhere"},
-	"fuse":    {Warn, "whether a sync reaches a disk depends on its program: use a local disk"},
-	"9p":      {Warn, "whether a sync reaches a disk depends on the host: use a disk of the machine's own"},
-	"btrfs":   {Warn, "it copies on write, so a full disk refuses cancels as well as orders, and can fail a sync, which ends outcryd: keep room, or use ext4 or xfs"},
-	"zfs":     {Warn, "it copies on write, so a full disk refuses cancels as well as orders, and can fail a sync, which ends outcryd: keep room, or use ext4 or xfs"},
+	"nfs": {Warn,
+		"locks and syncs depend on the server and its options: use a local disk, or --ack postgres with a database " +
+			"elsewhere"},
+	"smb": {Warn,
+		"locks and syncs depend on the server and its options: use a local disk, or --ack postgres with a database " +
+			"elsewhere"},
+	"fuse": {Warn, "whether a sync reaches a disk depends on its program: use a local disk"},
+	"9p":   {Warn, "whether a sync reaches a disk depends on the host: use a disk of the machine's own"},
+	"btrfs": {Warn,
+		"it copies on write, so a full disk refuses cancels as well as orders, and can fail a sync, which ends outcryd: " +
+			"keep room, or use ext4 or xfs"},
+	"zfs": {Warn,
+		"it copies on write, so a full disk refuses cancels as well as orders, and can fail a sync, which ends outcryd: " +
+			"keep room, or use ext4 or xfs"},
 }
 
 // checkDisk looks at the file system of the data directory and its room.
@@ -124,7 +133,9 @@ func (e *examination) checkDisk() {
 	case d.free < roomLow || part < 10 || d.inodesMax > 0 && d.inodes < d.inodesMax/100:
 		grade = Warn
 	}
-	e.found("room", grade, fmt.Sprintf("make room: orders are refused when the disk is full, and below %s little is left for a journal that Postgres does not follow", bytesOf(roomLow)),
+	e.found("room", grade,
+		fmt.Sprintf("make room: orders are refused when the disk is full, and below %s little is left for a journal that "+
+			"Postgres does not follow", bytesOf(roomLow)),
 		"%s free of %s (%.0f %%), %d of %d inodes", bytesOf(d.free), bytesOf(d.size), part, d.inodes, d.inodesMax)
 }
 
@@ -141,11 +152,14 @@ func (e *examination) checkSync() {
 	grade, advice := OK, ""
 	switch {
 	case p50 < syncHonest:
-		grade, advice = Bad, "no medium is so fast: the file system is in memory, or somebody between it and the disk ignores syncs (a virtual machine's cache=unsafe, a mount with nobarrier); what was answered would be lost with the power"
+		grade, advice = Bad,
+			"no medium is so fast: the file system is in memory, or somebody between it and the disk ignores syncs (a virtual "+
+				"machine's cache=unsafe, a mount with nobarrier); what was answered would be lost with the power"
 	case p99 > syncSlow:
 		grade, advice = Warn, "every reply waits for a sync: use a faster disk, one with a capacitor, or keep others off it"
 	}
-	e.found("disk sync", grade, advice, "p50 %s, p99 %s, of %d synced writes of 4 KiB in %s", shown(p50), shown(p99), len(took), dir)
+	e.found("disk sync", grade, advice, "p50 %s, p99 %s, of %d synced writes of 4 KiB in %s", shown(p50), shown(p99),
+		len(took), dir)
 	e.checkCache(dir, p50)
 }
 
@@ -165,8 +179,10 @@ func (e *examination) checkCache(dir string, p50 time.Duration) {
 		return // not a block device of its own
 	}
 	grade := gradeIf(cache == "write through" && p50 < 100*time.Microsecond, Warn)
-	e.found("write cache", grade, "the kernel does not flush this device, and it answers faster than most media write: be sure that its cache survives a power cut, "+
-		"or set it to write back in "+queue+"write_cache", "the kernel takes the device's cache for %q", cache)
+	e.found("write cache", grade,
+		"the kernel does not flush this device, and it answers faster than most media write: be sure that its cache "+
+			"survives a power cut, "+
+			"or set it to write back in "+queue+"write_cache", "the kernel takes the device's cache for %q", cache)
 }
 
 // shown rounds a duration for people.

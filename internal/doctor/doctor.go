@@ -36,7 +36,7 @@ type Finding struct {
 	Check  string `json:"check"`
 	Grade  Grade  `json:"grade"`
 	Value  string `json:"value"`            // what is so
-	Advice string `json:"advice,omitempty"` // what to change; empty where nothing
+	Advice string `json:"advice,omitempty"` // what to change; empty if nothing
 }
 
 // Options say what is looked at.
@@ -45,11 +45,11 @@ type Options struct {
 	DatabaseURL string // "" for the local cluster below Data
 	HTTP        string // address of a running server's HTTP side; "" for none
 
-	// Token is for the HTTP side, where that asks for one. It is sent over TLS, or to this
+	// Token is for the HTTP side, if that asks for one. It is sent over TLS, or to this
 	// machine.
 	Token string
 
-	TLS *tls.Config // how the HTTP side is spoken to; nil where it speaks no TLS
+	TLS *tls.Config // how the HTTP side is spoken to; nil if it speaks no TLS
 
 	ConnectionsMax     int   // as outcryd --max-connections
 	HTTPConnectionsMax int   // as outcryd --max-http-connections
@@ -63,7 +63,7 @@ type Options struct {
 }
 
 // Examine does all checks and returns what they found, in an order that stays the same.
-// It takes a few seconds. Each check is bounded in time, also where a disk answers nothing,
+// It takes a few seconds. Each check is bounded in time, also if a disk answers nothing,
 // and ctx ends it; what hangs in the kernel then is left behind. What cannot be looked at is a finding too.
 func Examine(ctx context.Context, o Options) []Finding {
 	e := &examination{Options: o, machine: thisMachine()}
@@ -90,8 +90,9 @@ type machine struct {
 const checkTimeout = databaseTimeout + 2*time.Second
 
 func thisMachine() machine {
-	return machine{read: os.ReadFile, env: os.Getenv, files: openFilesMax, clock: kernelClock, disk: diskOf, sync: timeSyncs,
-		now: time.Now, procs: runtime.GOMAXPROCS(0), pause: clockPause, patience: checkTimeout}
+	return machine{read: os.ReadFile, env: os.Getenv, files: openFilesMax, clock: kernelClock, disk: diskOf,
+		sync: timeSyncs,
+		now:  time.Now, procs: runtime.GOMAXPROCS(0), pause: clockPause, patience: checkTimeout}
 }
 
 // examination gathers findings.
@@ -124,7 +125,7 @@ func (e *examination) run(ctx context.Context) []Finding {
 	return e.findings
 }
 
-// within does a check, whose findings count where it ends in time.
+// within does a check, whose findings count if it ends in time.
 func (e *examination) within(ctx context.Context, name string, check func(*examination)) {
 	part := &examination{Options: e.Options, machine: e.machine}
 	ended := make(chan struct{})
@@ -140,11 +141,12 @@ func (e *examination) within(ctx context.Context, name string, check func(*exami
 	case <-ctx.Done():
 		e.unknown(name, ctx.Err())
 	case <-timer.C:
-		e.found(name, Bad, "see whether the disk answers: ls "+e.Data+", and dmesg", "it could not be looked at within %s", e.machine.patience)
+		e.found(name, Bad, "see whether the disk answers: ls "+e.Data+", and dmesg", "it could not be looked at within %s",
+			e.machine.patience)
 	}
 }
 
-// found adds a finding. Where it is ok there is no advice.
+// found adds a finding. If it is ok there is no advice.
 func (e *examination) found(check string, g Grade, advice, format string, args ...any) {
 	if g == OK {
 		advice = ""
@@ -157,7 +159,7 @@ func (e *examination) unknown(check string, err error) {
 	e.found(check, Warn, "look at it by hand", "not known: %v", err)
 }
 
-// gradeIf returns a grade where a condition holds, else OK.
+// gradeIf returns a grade if a condition holds, else OK.
 func gradeIf(is bool, g Grade) Grade {
 	if is {
 		return g

@@ -35,8 +35,10 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 // healthy is a machine with nothing wrong: 4 processors and 8 GiB without a limit.
 func healthy() machine {
 	files := map[string]string{
-		"/proc/meminfo": "MemTotal:        8388608 kB\nMemFree: 1 kB\n", "/proc/self/cgroup": "0::/a/b\n", "/proc/sys/net/core/somaxconn": "4096\n",
-		"/proc/cpuinfo": strings.Repeat("processor\t: 0\n", 4), "/sys/dev/block/8:1/queue/write_cache": "write back\n",
+		"/proc/meminfo": "MemTotal:        8388608 kB\nMemFree: 1 kB\n", "/proc/self/cgroup": "0::/a/b\n",
+		"/proc/sys/net/core/somaxconn":         "4096\n",
+		"/proc/cpuinfo":                        strings.Repeat("processor\t: 0\n", 4),
+		"/sys/dev/block/8:1/queue/write_cache": "write back\n",
 	}
 	return machine{
 		read: func(path string) ([]byte, error) {
@@ -137,10 +139,12 @@ func TestEachCheckOfTheMachineFinds(t *testing.T) {
 		{"file system", withDisk(disk{kind: "tmpfs", free: 1 << 40}), Bad, "tmpfs", "put the data directory on a disk"},
 		{"file system", withDisk(disk{kind: "overlay", free: 1 << 40}), Warn, "overlay", "on a volume"},
 		{"file system", withDisk(disk{kind: "nfs", free: 1 << 40}), Warn, "nfs", "use a local disk"},
-		{"file system", func(m *machine) { m.disk = func(string) (disk, error) { return disk{}, unknown } }, Warn, "no such thing here", "by hand"},
+		{"file system", func(m *machine) { m.disk = func(string) (disk, error) { return disk{}, unknown } }, Warn,
+			"no such thing here", "by hand"},
 		{"room", withDisk(disk{size: 100 << 30, free: 100 << 20}), Bad, "100 MiB free of 100 GiB", "make room"},
 		{"room", withDisk(disk{size: 10 << 40, free: 20 << 30}), Warn, "(0 %)", "make room"},
-		{"room", withDisk(disk{size: 100 << 30, free: 50 << 30, inodes: 3, inodesMax: 1e6}), Bad, "3 of 1000000 inodes", "make room"},
+		{"room", withDisk(disk{size: 100 << 30, free: 50 << 30, inodes: 3, inodesMax: 1e6}), Bad, "3 of 1000000 inodes",
+			"make room"},
 		{"disk sync", withSync(time.Microsecond, 2*time.Microsecond), Bad, "p50 2µs", "ignores syncs"},
 		{"disk sync", withSync(time.Millisecond, 50*time.Millisecond), Warn, "p99 50ms", "faster disk"},
 		{"disk sync", withSync(), Warn, "no write could be timed", "by hand"},
@@ -148,12 +152,18 @@ func TestEachCheckOfTheMachineFinds(t *testing.T) {
 			withSync(50 * time.Microsecond)(m)
 			withFile("/sys/dev/block/8:1/queue/write_cache", "write through\n")(m)
 		}, Warn, "write through", "survives a power cut"},
-		{"open files", func(m *machine) { m.files = func() (uint64, error) { return 1024, nil } }, Warn, "1024 allowed, 20640 needed", "ulimit -n (LimitNOFILE= of a unit) to 20640: a server with this limit has at most 691 connections, and 172 over HTTP"},
-		{"open files", func(m *machine) { m.files = func() (uint64, error) { return 0, unknown } }, Warn, "no such thing", "by hand"},
+		{"open files", func(m *machine) { m.files = func() (uint64, error) { return 1024, nil } }, Warn,
+			"1024 allowed, 20640 needed",
+			"ulimit -n (LimitNOFILE= of a unit) to 20640: a server with this limit has at most 691 connections, and 172 over " +
+				"HTTP"},
+		{"open files", func(m *machine) { m.files = func() (uint64, error) { return 0, unknown } }, Warn, "no such thing",
+			"by hand"},
 		{"listen backlog", withFile("/proc/sys/net/core/somaxconn", "128\n"), Warn, "is 128", "net.core.somaxconn=4096"},
 		{"listen backlog", withFile("/proc/sys/net/core/somaxconn", "many\n"), Warn, "not known", "by hand"},
-		{"memory", withFile("/proc/meminfo", "MemTotal: 524288 kB\n"), Bad, "512 MiB, of the machine", "give it 1536 MiB or more"},
-		{"memory", withFile("/sys/fs/cgroup/a/b/memory.max", "1200000000\n"), Warn, "of the control group", "lower --max-memory"},
+		{"memory", withFile("/proc/meminfo", "MemTotal: 524288 kB\n"), Bad, "512 MiB, of the machine",
+			"give it 1536 MiB or more"},
+		{"memory", withFile("/sys/fs/cgroup/a/b/memory.max", "1200000000\n"), Warn, "of the control group",
+			"lower --max-memory"},
 		{"memory", withFile("/proc/meminfo", "?"), Warn, "/proc/meminfo", "by hand"},
 		{"memory limit", withLimit(""), OK, "3276 MiB, 4/5 of the memory of the control group", ""},
 		{"memory limit", withLimit("1.5GB"), Bad, `"1.5GB" is no amount`, "KiB, MiB, GiB"},
@@ -161,13 +171,18 @@ func TestEachCheckOfTheMachineFinds(t *testing.T) {
 		{"memory limit", withLimit("3500MiB"), OK, "3500 MiB, GOMEMLIMIT", ""},
 		{"memory limit", withLimit("off"), Warn, "none", "set --memory-limit"},
 		{"memory limit", withFile("/sys/fs/cgroup/a/memory.max", "3000000000\n"), Warn,
-			"--max-open-orders 4000000, --max-accounts 1000000, --max-symbols 100000 and twice --max-memory 536870912 come to 2440 MiB together, and 4/5 of the memory of the control group is 2288 MiB", "give it more memory"},
-		{"processors", withFile("/sys/fs/cgroup/a/cpu.max", "150000 100000\n"), Warn, "GOMAXPROCS is 4, of 4 processors with a quota of 1.5", "set it to 1"},
+			"--max-open-orders 4000000, --max-accounts 1000000, --max-symbols 100000 and twice --max-memory 536870912 come to " +
+				"2440 MiB together, and 4/5 of the memory of the control group is 2288 MiB", "give it more memory"},
+		{"processors", withFile("/sys/fs/cgroup/a/cpu.max", "150000 100000\n"), Warn,
+			"GOMAXPROCS is 4, of 4 processors with a quota of 1.5", "set it to 1"},
 		{"processors", withFile("/sys/fs/cgroup/cpu.max", "max 100000\n"), OK, "no quota", ""},
 		{"processors", func(m *machine) { m.procs = 1 }, Warn, "GOMAXPROCS is 1", "two processors"},
-		{"clock", func(m *machine) { m.clock = func() (clockState, error) { return clockState{}, nil } }, Warn, "not synchronized", "chrony"},
-		{"clock", func(m *machine) { m.clock = func() (clockState, error) { return clockState{true, time.Minute}, nil } }, Warn, "at most 1m0s off", "chronyc"},
-		{"clock", func(m *machine) { m.clock = func() (clockState, error) { return clockState{}, unknown } }, Warn, "no such thing", "by hand"},
+		{"clock", func(m *machine) { m.clock = func() (clockState, error) { return clockState{}, nil } }, Warn,
+			"not synchronized", "chrony"},
+		{"clock", func(m *machine) { m.clock = func() (clockState, error) { return clockState{true, time.Minute}, nil } },
+			Warn, "at most 1m0s off", "chronyc"},
+		{"clock", func(m *machine) { m.clock = func() (clockState, error) { return clockState{}, unknown } }, Warn,
+			"no such thing", "by hand"},
 	} {
 		m := healthy()
 		test.wrong(&m)
@@ -180,7 +195,8 @@ func TestAClockThatIsSetIsFound(t *testing.T) {
 	for moved, want := range map[time.Duration]Grade{0: OK, time.Minute: Warn, -time.Minute: Warn} {
 		require.Equal(t, want, clockFinding(100*time.Millisecond, 100*time.Millisecond+moved).Grade, moved)
 	}
-	requireFound(t, clockFinding(time.Second, 61*time.Second), Warn, "moved by 1m0s beside the time that passed, within 1s", "chrony")
+	requireFound(t, clockFinding(time.Second, 61*time.Second), Warn,
+		"moved by 1m0s beside the time that passed, within 1s", "chrony")
 }
 
 // TestTheRealMachineIsLookedAt has real conditions: a disk, and memory that looks like one.
@@ -274,20 +290,24 @@ func TestPostgresIsLookedAt(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close(background)
 	_, err = conn.Exec(background, `CREATE TABLE outcry_schema_version AS SELECT 3 AS version;
-		CREATE VIEW exchange_state AS SELECT 7::bigint AS applied_seq, '00000000-0000-0000-0000-000000000001'::uuid AS journal_id, '' AS ack FROM pg_sleep(0.02)`)
+		CREATE VIEW exchange_state AS SELECT 7::bigint AS applied_seq,
+			'00000000-0000-0000-0000-000000000001'::uuid AS journal_id, '' AS ack FROM pg_sleep(0.02)`)
 	require.NoError(t, err)
 	// A limit that is meant for others.
 	for _, limit := range []string{"SET statement_timeout = 1", "RESET statement_timeout"} {
-		_, err = conn.Exec(background, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I `+limit+`', current_database()); END $$`)
+		_, err = conn.Exec(background,
+			`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I `+limit+`', current_database()); END $$`)
 		require.NoError(t, err)
 		all := examined(t, healthy(), Options{DatabaseURL: url})
 		requireFound(t, all["schema"], Warn, "version 3, this program's is", "take a backup before")
 	}
 	_, err = conn.Exec(background, `UPDATE outcry_schema_version SET version = 99`)
 	require.NoError(t, err)
-	requireFound(t, examined(t, healthy(), Options{DatabaseURL: url})["schema"], Bad, "version 99", "use the version of outcry")
+	requireFound(t, examined(t, healthy(), Options{DatabaseURL: url})["schema"], Bad, "version 99",
+		"use the version of outcry")
 	const secret = "opensesame"
-	for _, url := range []string{"postgres://u:" + secret + "@127.0.0.1:1/x", "postgres://u:" + secret + "@[/x", "nonsense://u:" + secret + "@x"} {
+	for _, url := range []string{"postgres://u:" + secret + "@127.0.0.1:1/x", "postgres://u:" + secret + "@[/x",
+		"nonsense://u:" + secret + "@x"} {
 		f := examined(t, healthy(), Options{DatabaseURL: url})["postgres"]
 		requireFound(t, f, Bad, "", "correct --database-url")
 		require.NotContains(t, fmt.Sprint(f), secret)
@@ -300,7 +320,7 @@ func TestJournalAndDatabaseHaveToBelongTogether(t *testing.T) {
 	conn, err := pgx.Connect(background, url)
 	require.NoError(t, err)
 	defer conn.Close(background)
-	// journalOf has records from one number to another, none where that is below.
+	// journalOf has records from one number to another, none if that is below.
 	journalOf := func(first, last uint64) (data string, id [16]byte) {
 		data = t.TempDir()
 		j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{SegmentBytes: 1 << 12, FirstSeq: first})
@@ -331,11 +351,14 @@ func TestJournalAndDatabaseHaveToBelongTogether(t *testing.T) {
 		{ours, 7, id, "journal", OK, "up to record 7; the one in " + ours, ""},
 		{ours, 4, id, "journal", OK, "up to record 4", ""},
 		{ours, 7, unknown, "journal", OK, "up to record 7", ""},
-		{ours, 3, id, "journal", Bad, "up to 3, and the journal in " + ours + "/journal begins at 5", "restore a newer backup"},
-		{ours, 8, id, "journal", Bad, "up to 8, and the journal in " + ours + "/journal reaches only to 7", "bring back the journal"},
+		{ours, 3, id, "journal", Bad, "up to 3, and the journal in " + ours + "/journal begins at 5",
+			"restore a newer backup"},
+		{ours, 8, id, "journal", Bad, "up to 8, and the journal in " + ours + "/journal reaches only to 7",
+			"bring back the journal"},
 		{ours, 8, id, "postgres", Warn, "reaches only to 7", "bring back the journal"},
 		{ours, 7, otherID, "postgres", Bad, "the database follows the journal", "of one exchange"},
-		{other, 7, id, "journal", Bad, fmt.Sprintf("the database follows the journal %x up to record 7", id), "of one exchange"},
+		{other, 7, id, "journal", Bad, fmt.Sprintf("the database follows the journal %x up to record 7", id),
+			"of one exchange"},
 		{begun, 7, id, "journal", Bad, "is another one, with none", "bring back the journal"},
 		{begun, 7, id, "postgres", Warn, "is another one, with none", "bring back the journal"},
 		{begun, 7, begunID, "journal", OK, "up to record 7", ""},
@@ -348,9 +371,11 @@ func TestJournalAndDatabaseHaveToBelongTogether(t *testing.T) {
 		if test.follows != unknown {
 			follows = &test.follows
 		}
-		_, err = conn.Exec(background, `UPDATE exchange_state SET applied_seq = $1, journal_id = $2, ack = $3`, int64(test.applied), follows, test.ack)
+		_, err = conn.Exec(background, `UPDATE exchange_state SET applied_seq = $1, journal_id = $2, ack = $3`,
+			int64(test.applied), follows, test.ack)
 		require.NoError(t, err)
-		requireFound(t, examined(t, healthy(), Options{DatabaseURL: url, Data: test.data})["belongs"], test.grade, test.value, test.advice)
+		requireFound(t, examined(t, healthy(), Options{DatabaseURL: url, Data: test.data})["belongs"], test.grade,
+			test.value, test.advice)
 	}
 }
 
@@ -364,7 +389,8 @@ func TestTheLocalClusterIsLookedAtWhileItRuns(t *testing.T) {
 	requireFound(t, all["fsync"], Bad, "off", "")
 	requireFound(t, all["max_wal_size"], Warn, "4096 MiB, and 2048 MiB are free", "make room")
 	require.NoError(t, c.Stop(background))
-	requireFound(t, examined(t, healthy(), Options{Data: data})["postgres"], Warn, "does not run", "start outcryd and ask again")
+	requireFound(t, examined(t, healthy(), Options{Data: data})["postgres"], Warn, "does not run",
+		"start outcryd and ask again")
 }
 
 func TestARunningServerIsAsked(t *testing.T) {
@@ -379,7 +405,9 @@ func TestARunningServerIsAsked(t *testing.T) {
 			w.WriteHeader(ready)
 			fmt.Fprintln(w, "because of this")
 		default:
-			fmt.Fprint(w, "# HELP x y\nprocess_max_fds 1024\noutcry_journal_room 0\noutcry_build_info{goversion=\"go1\",modified=\"false\",revision=\"abc\"} 1\n")
+			fmt.Fprint(w,
+				"# HELP x y\nprocess_max_fds 1024\noutcry_journal_room "+
+					"0\noutcry_build_info{goversion=\"go1\",modified=\"false\",revision=\"abc\"} 1\n")
 		}
 	}))
 	defer s.Close()
@@ -463,5 +491,6 @@ func TestAJournalThatIsTooNewWantsANewerProgram(t *testing.T) {
 	binary.LittleEndian.PutUint32(b[8:], 99)
 	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], crc32.MakeTable(crc32.Castagnoli)))
 	require.NoError(t, os.WriteFile(segment, b, 0o600))
-	requireFound(t, examined(t, healthy(), Options{Data: data})["journal"], Bad, "has version 99", "use the version of outcry that the server has")
+	requireFound(t, examined(t, healthy(), Options{Data: data})["journal"], Bad, "has version 99",
+		"use the version of outcry that the server has")
 }

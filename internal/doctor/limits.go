@@ -49,17 +49,21 @@ func (e *examination) watchClock() (stop func()) {
 			return
 		}
 		if !c.synced {
-			e.found("clock", Warn, "the times in replies and reports drift: run chrony or systemd-timesyncd, or be sure that the host keeps the clock", "the kernel's clock is not synchronized")
+			e.found("clock", Warn,
+				"the times in replies and reports drift: run chrony or systemd-timesyncd, or be sure that the host keeps the "+
+					"clock", "the kernel's clock is not synchronized")
 			return
 		}
-		e.found("clock", gradeIf(c.errorMax > time.Second, Warn), "its server is far away or lost: look at chronyc tracking", "synchronized, at most %s off", shown(c.errorMax))
+		e.found("clock", gradeIf(c.errorMax > time.Second, Warn), "its server is far away or lost: look at chronyc tracking",
+			"synchronized, at most %s off", shown(c.errorMax))
 	}
 }
 
 // clockFinding compares the time that passed with how far the clock went.
 func clockFinding(passed, went time.Duration) Finding {
 	jump := (went - passed).Abs()
-	return Finding{"clock steps", gradeIf(jump > clockJump, Warn), fmt.Sprintf("the clock moved by %s beside the time that passed, within %s", shown(jump), shown(passed)),
+	return Finding{"clock steps", gradeIf(jump > clockJump, Warn),
+		fmt.Sprintf("the clock moved by %s beside the time that passed, within %s", shown(jump), shown(passed)),
 		"somebody sets the clock: let one program discipline it, slowly (chrony)"}
 }
 
@@ -72,7 +76,8 @@ func (e *examination) checkLimits() {
 	} else {
 		xml, http := operate.ConnectionsWithin(files, e.ConnectionsMax, e.HTTPConnectionsMax)
 		e.found("open files", gradeIf(files < need, Warn),
-			fmt.Sprintf("raise ulimit -n (LimitNOFILE= of a unit) to %d: a server with this limit has at most %d connections, and %d over HTTP", need, xml, http),
+			fmt.Sprintf("raise ulimit -n (LimitNOFILE= of a unit) to %d: a server with this limit has at most %d connections, "+
+				"and %d over HTTP", need, xml, http),
 			"%d allowed, %d needed for %d connections and %d over HTTP", files, need, e.ConnectionsMax, e.HTTPConnectionsMax)
 	}
 	text, err := e.readText("/proc/sys/net/core/somaxconn")
@@ -81,7 +86,9 @@ func (e *examination) checkLimits() {
 		e.unknown("listen backlog", err)
 		return
 	}
-	e.found("listen backlog", gradeIf(backlog < backlogMin, Warn), fmt.Sprintf("sysctl -w net.core.somaxconn=%d: more clients than that at once have to try again", 4*backlogMin), "net.core.somaxconn is %d", backlog)
+	e.found("listen backlog", gradeIf(backlog < backlogMin, Warn),
+		fmt.Sprintf("sysctl -w net.core.somaxconn=%d: more clients than that at once have to try again", 4*backlogMin),
+		"net.core.somaxconn is %d", backlog)
 }
 
 // filesNeeded returns how many files a server with these settings may have open.
@@ -105,7 +112,8 @@ func (e *examination) checkMemory() {
 	case limit < least+otherMemory:
 		grade = Warn
 	}
-	e.found("memory", grade, fmt.Sprintf("give it %s or more, or lower --max-memory to %d", bytesOf(least+otherMemory), max(int64(limit)-otherMemory, 1<<20)/2/(1<<20)<<20),
+	e.found("memory", grade, fmt.Sprintf("give it %s or more, or lower --max-memory to %d", bytesOf(least+otherMemory),
+		max(int64(limit)-otherMemory, 1<<20)/2/(1<<20)<<20),
 		"%s, %s; twice --max-memory is %s", bytesOf(limit), of, bytesOf(least))
 	e.checkMemoryLimit(limit)
 }
@@ -117,7 +125,8 @@ func (e *examination) checkMemoryLimit(there uint64) {
 	if set := e.machine.env("GOMEMLIMIT"); set != "" {
 		n, known := parseMemory(set)
 		if !known && set != "off" {
-			e.found("memory limit", Bad, "set it to a number of bytes, or to one with KiB, MiB, GiB", "GOMEMLIMIT=%q is no amount of memory", set)
+			e.found("memory limit", Bad, "set it to a number of bytes, or to one with KiB, MiB, GiB",
+				"GOMEMLIMIT=%q is no amount of memory", set)
 			return
 		}
 		limit, of = int64(n), "GOMEMLIMIT"
@@ -125,9 +134,11 @@ func (e *examination) checkMemoryLimit(there uint64) {
 	bounds := memory.Needs{OpenOrders: e.OpenOrdersMax, Accounts: e.AccountsMax, Symbols: e.SymbolsMax, Large: e.MemoryMax}
 	switch excess := bounds.Excess(limit, of); {
 	case limit == 0:
-		e.found("memory limit", Warn, "set --memory-limit: near it the server collects garbage instead of being killed", "none")
+		e.found("memory limit", Warn, "set --memory-limit: near it the server collects garbage instead of being killed",
+			"none")
 	case uint64(limit) > there:
-		e.found("memory limit", Warn, "set it to four fifths of the memory", "%s, of %s", bytesOf(uint64(limit)), bytesOf(there))
+		e.found("memory limit", Warn, "set it to four fifths of the memory", "%s, of %s", bytesOf(uint64(limit)),
+			bytesOf(there))
 	case excess != "":
 		e.found("memory limit", Warn, "lower those bounds, or give it more memory", "%s", excess)
 	default:
@@ -172,7 +183,9 @@ func (e *examination) checkProcessors() {
 	grade, advice := OK, ""
 	switch {
 	case float64(e.machine.procs) > math.Ceil(quota):
-		grade, advice = Warn, fmt.Sprintf("unset GOMAXPROCS, or set it to %.0f: threads that run out of the quota stall all others", math.Max(math.Floor(quota), 1))
+		grade, advice = Warn,
+			fmt.Sprintf("unset GOMAXPROCS, or set it to %.0f: threads that run out of the quota stall all others",
+				math.Max(math.Floor(quota), 1))
 	case min(float64(e.machine.procs), quota) < 2:
 		grade, advice = Warn, "give it two processors or more: matching, syncing and Postgres wait for each other on one"
 	}

@@ -10,9 +10,12 @@ import (
 
 // kindNames are the file systems that have something to be said of, and the usual ones.
 var kindNames = map[int64]string{
-	unix.TMPFS_MAGIC: "tmpfs", unix.RAMFS_MAGIC: "ramfs", unix.OVERLAYFS_SUPER_MAGIC: "overlay", unix.NFS_SUPER_MAGIC: "nfs",
-	unix.SMB_SUPER_MAGIC: "smb", unix.SMB2_SUPER_MAGIC: "smb", unix.CIFS_SUPER_MAGIC: "smb", unix.FUSE_SUPER_MAGIC: "fuse", unix.V9FS_MAGIC: "9p",
-	unix.BTRFS_SUPER_MAGIC: "btrfs", 0x2fc12fc1: "zfs", unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.F2FS_SUPER_MAGIC: "f2fs",
+	unix.TMPFS_MAGIC: "tmpfs", unix.RAMFS_MAGIC: "ramfs", unix.OVERLAYFS_SUPER_MAGIC: "overlay",
+	unix.NFS_SUPER_MAGIC: "nfs",
+	unix.SMB_SUPER_MAGIC: "smb", unix.SMB2_SUPER_MAGIC: "smb", unix.CIFS_SUPER_MAGIC: "smb",
+	unix.FUSE_SUPER_MAGIC: "fuse", unix.V9FS_MAGIC: "9p",
+	unix.BTRFS_SUPER_MAGIC: "btrfs", 0x2fc12fc1: "zfs", unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs",
+	unix.F2FS_SUPER_MAGIC: "f2fs",
 }
 
 // diskOf asks the kernel about the file system of a directory.
@@ -25,7 +28,8 @@ func diskOf(dir string) (d disk, err error) {
 	if err := unix.Stat(dir, &st); err != nil {
 		return d, os.NewSyscallError("stat", err)
 	}
-	d = disk{kind: kindNames[int64(s.Type)&0xffffffff], size: s.Blocks * uint64(s.Frsize), free: s.Bavail * uint64(s.Frsize), inodes: s.Ffree, inodesMax: s.Files}
+	d = disk{kind: kindNames[int64(s.Type)&0xffffffff], size: s.Blocks * uint64(s.Frsize),
+		free: s.Bavail * uint64(s.Frsize), inodes: s.Ffree, inodesMax: s.Files}
 	if d.kind == "" {
 		d.kind = fmt.Sprintf("type 0x%x", s.Type)
 	}
@@ -76,7 +80,8 @@ func kernelClock() (clockState, error) {
 	if err != nil {
 		return clockState{}, os.NewSyscallError("adjtimex", err)
 	}
-	return clockState{synced: state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0, errorMax: time.Duration(t.Maxerror) * time.Microsecond}, nil
+	return clockState{synced: state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0,
+		errorMax: time.Duration(t.Maxerror) * time.Microsecond}, nil
 }
 
 // openFilesMax returns how many files a process of this user may have open.

@@ -36,14 +36,16 @@ func (e *examination) checkServer(ctx context.Context) {
 		return
 	}
 	line, _, _ := strings.Cut(body, "\n")
-	e.found("server", gradeIf(status != http.StatusOK, Bad), "the answer says why it takes no orders", "/readyz says %d: %s", status, line)
+	e.found("server", gradeIf(status != http.StatusOK, Bad), "the answer says why it takes no orders",
+		"/readyz says %d: %s", status, line)
 	status, body, err = e.get(ctx, "/metrics")
 	switch {
 	case err != nil:
 		e.unknown("server version", err)
 		return
 	case forbidden(status):
-		e.found("server version", Warn, "give a token of the scope read", "/metrics says %d: the token may not read it", status)
+		e.found("server version", Warn, "give a token of the scope read", "/metrics says %d: the token may not read it",
+			status)
 		return
 	case status != http.StatusOK:
 		e.unknown("server version", fmt.Errorf("/metrics says %d", status))
@@ -52,13 +54,16 @@ func (e *examination) checkServer(ctx context.Context) {
 	m := parseMetrics(body)
 	revision := m.label("outcry_build_info", "revision")
 	e.found("server version", gradeIf(e.Revision != "" && revision != "unknown" && revision != e.Revision, Warn),
-		"install client and server of one version", "the server is built from %s, this program from %s", revision, orUnknown(e.Revision))
+		"install client and server of one version", "the server is built from %s, this program from %s", revision,
+		orUnknown(e.Revision))
 	if files := m.values["process_max_fds"]; files > 0 {
 		need := float64(e.filesNeeded())
-		e.found("server's open files", gradeIf(files < need, Warn), fmt.Sprintf("raise ulimit -n (LimitNOFILE= of its unit) to %.0f", need), "%.0f allowed, %.0f needed", files, need)
+		e.found("server's open files", gradeIf(files < need, Warn),
+			fmt.Sprintf("raise ulimit -n (LimitNOFILE= of its unit) to %.0f", need), "%.0f allowed, %.0f needed", files, need)
 	}
 	if room, there := m.values["outcry_journal_room"]; there {
-		e.found("server's journal", gradeIf(room == 0, Bad), "make room on the disk of the data directory", "outcry_journal_room is %.0f", room)
+		e.found("server's journal", gradeIf(room == 0, Bad), "make room on the disk of the data directory",
+			"outcry_journal_room is %.0f", room)
 	}
 }
 
@@ -136,7 +141,7 @@ func parseMetrics(text string) metrics {
 	return m
 }
 
-// label returns the value of a label, "unknown" where there is none.
+// label returns the value of a label, "unknown" if there is none.
 func (m metrics) label(name, label string) string {
 	_, rest, ok := strings.Cut(m.labels[name], label+`="`)
 	value, _, closed := strings.Cut(rest, `"`)

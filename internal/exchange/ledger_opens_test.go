@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/effort"
 )
 
 // TestAnAccountKnowsWhereItHasOpenOrders opens and closes orders of one account in so many
@@ -21,7 +23,7 @@ func TestAnAccountKnowsWhereItHasOpenOrders(t *testing.T) {
 	}
 	open := map[Symbol][]OrderID{}
 	total, closing, shape := 0, false, map[string]bool{}
-	for range 20_000 {
+	for range effort.Of(20_000) {
 		sym := Symbol(fmt.Sprint("S", r.IntN(3*openListMax)))
 		in, book := s.Ledger.Instrument(sym), s.Books[sym]
 		if (r.IntN(3) > 0) == closing && len(open[sym]) > 0 {

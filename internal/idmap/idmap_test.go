@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/effort"
 )
 
 func testRand(t *testing.T) *rand.Rand {
@@ -60,7 +62,7 @@ func (m *Map) pages() (n int) {
 // mostly soon.
 func TestMapEqualsAMap(t *testing.T) {
 	r := testRand(t)
-	for range 20 {
+	for range effort.Of(20) {
 		var m Map
 		want := map[uint64]uint64{}
 		var there, late []uint64

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/effort"
 )
 
 const memDir = "/journal"
@@ -92,7 +94,8 @@ func goesOn(t *testing.T, fs *memFS, promised uint64, what string, args ...any) 
 // alone, a new one that reads what the kernel shows and promises it, and a power
 // cut then.
 func TestCrashAtEveryStepKeepsWhatWasPromised(t *testing.T) {
-	const seed, records, variants = 11, 60, 6
+	const seed, records = 11, 60
+	variants := uint64(effort.Of(6))
 	t.Logf("seed %d", seed)
 	synctest.Test(t, func(t *testing.T) {
 		whole := newMemFS()

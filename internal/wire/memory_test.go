@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/effort"
 )
 
 // costly are documents that are made to take much memory for their bytes: a start,
@@ -90,7 +91,7 @@ func fill(document [3]string, bytes int) []byte {
 func TestDecodeMemoryCoversEveryFrame(t *testing.T) {
 	most, of := 0.0, ""
 	for name, document := range costly {
-		for _, size := range []int{1, 30_000, 120_000} {
+		for _, size := range []int{1, effort.Of(30_000), effort.Of(120_000)} {
 			frame := fill(document, size)
 			taken := memoryOf(frame)
 			for i := 0; i < 3 && taken > DecodeMemory(frame); i++ {
@@ -123,7 +124,7 @@ func TestNoFrameTakesMoreThanIsKnownBefore(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	for range 50 {
+	for range effort.Of(50) {
 		frame := hostile(r)
 		taken := memoryOf(frame)
 		for i := 0; i < 3 && taken > DecodeMemory(frame); i++ {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/model"
+	"outcry/internal/testing/effort"
 )
 
 // requireReply holds a reply to what every reply is: a document whose root is
@@ -83,7 +84,7 @@ func TestRandomSessionsAgreeWithTheModel(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Logf("seed %d", seed)
 		g, m, other := model.NewGenerator(seed, 3, 10), newMarket(), model.New()
-		for range 400 {
+		for range effort.Of(400) {
 			frame := g.Frame()
 			reply := m.answer(frame)
 			requireReply(t, reply)

@@ -25,8 +25,8 @@ type Call struct {
 	since   time.Time // when it was given to the client; once it was tried, when that first failed
 	left    bool      // nobody waits: it is not to be sent again
 
-	// suspect says that the exchange closed a connection with a reason where this call's
-	// answer was due: perhaps because of its frame. Whoever serves links guards it.
+	// suspect says that the exchange closed a connection with a reason when this call's
+	// answer was due: perhaps because of its frame. The goroutine that serves links guards it.
 	suspect bool
 }
 
@@ -112,7 +112,7 @@ func (c *Call) sentBefore() bool {
 // errLeft is the end of a call that nobody waits for.
 var errLeft = errors.New("client: nobody waits for the answer")
 
-// end gives the call its end and its place to another. It is called once, by whoever
+// end gives the call its end and its place to another. It is called once, by the one that
 // has the call: the queue, or the link that has sent it.
 func (c *Call) end(results []Result, err error) {
 	c.results, c.err = results, err

@@ -19,9 +19,10 @@ import (
 func TestACertificateThatIsNotTheHostsIsRefused(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	for want, pair := range map[string]certtest.Pair{
-		"doesn't contain any IP SANs":             authority.ServerOf("other", "other.example"),
-		"certificate has expired":                 authority.Expired("old", x509.ExtKeyUsageServerAuth),
-		"is not yet valid: current time":          authority.Lasting("new", x509.ExtKeyUsageServerAuth, time.Minute, time.Hour),
+		"doesn't contain any IP SANs": authority.ServerOf("other", "other.example"),
+		"certificate has expired":     authority.Expired("old", x509.ExtKeyUsageServerAuth),
+		"is not yet valid: current time": authority.Lasting(
+			"new", x509.ExtKeyUsageServerAuth, time.Minute, time.Hour),
 		"incompatible key usage":                  authority.Client("client"),
 		"certificate signed by unknown authority": certtest.NewAuthority(t).Server("stranger"),
 	} {
@@ -55,7 +56,8 @@ func TestACertificateThatIsNotTheHostsIsRefused(t *testing.T) {
 // TestACertificateOfAnotherHostIsRefusedByName: the error has both names.
 func TestACertificateOfAnotherHostIsRefusedByName(t *testing.T) {
 	authority := certtest.NewAuthority(t)
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{authority.ServerOf("other", "other.example").Certificate}})
+	l, err := tls.Listen("tcp", "127.0.0.1:0",
+		&tls.Config{Certificates: []tls.Certificate{authority.ServerOf("other", "other.example").Certificate}})
 	require.NoError(t, err)
 	defer l.Close()
 	go func() {
@@ -66,6 +68,7 @@ func TestACertificateOfAnotherHostIsRefusedByName(t *testing.T) {
 	}()
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
-	_, err = client.Dial(background, net.JoinHostPort("localhost", port), client.Options{TLS: &tls.Config{RootCAs: authority.Pool}})
+	_, err = client.Dial(background, net.JoinHostPort("localhost", port),
+		client.Options{TLS: &tls.Config{RootCAs: authority.Pool}})
 	require.ErrorContains(t, err, "certificate is valid for other.example, not localhost")
 }

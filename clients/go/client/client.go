@@ -57,7 +57,7 @@ func (c *Client) Close() error {
 
 // Do sends commands in one frame and returns their results, in their order, which must
 // not be changed. Either all of them create (accounts, symbols, placements) or all are
-// of one account. Each is done or refused on its own, one after the other: where one
+// of one account. Each is done or refused on its own, one after the other: if one
 // is refused, the error is nil and its result says so.
 //
 // The error is a *Broken, a *ProtocolError, or a *GaveUp where ctx ends first. Any
@@ -87,7 +87,8 @@ func (c *Client) Send(ctx context.Context, commands ...Command) (*Call, error) {
 	}
 	call := &Call{client: c, commands: commands, frame: encode(commands), answered: make(chan struct{})}
 	if n := len(call.frame); n > c.options.FrameBytesMax {
-		return nil, fmt.Errorf("client: %s: a frame of %d bytes is over the limit of %d", describe(commands), n, c.options.FrameBytesMax)
+		return nil, fmt.Errorf("client: %s: a frame of %d bytes is over the limit of %d", describe(commands), n,
+			c.options.FrameBytesMax)
 	}
 	select {
 	case c.places <- struct{}{}:
@@ -103,7 +104,7 @@ func (c *Client) Send(ctx context.Context, commands ...Command) (*Call, error) {
 	return call, nil
 }
 
-// enqueue puts a call at the end of the queue. ok is false where the client is closed.
+// enqueue puts a call at the end of the queue. ok is false if the client is closed.
 func (c *Client) enqueue(call *Call) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +117,7 @@ func (c *Client) enqueue(call *Call) (ok bool) {
 	return true
 }
 
-// rouse wakes whoever looks after the queue.
+// rouse wakes the goroutine that looks after the queue.
 func (c *Client) rouse() {
 	select {
 	case c.wake <- struct{}{}:
@@ -140,13 +141,13 @@ func (c *Client) OpenAccount(ctx context.Context, account string, balance Decima
 	return err
 }
 
-// MakeSymbol makes a symbol, where it is new.
+// MakeSymbol makes a symbol, if it is new.
 func (c *Client) MakeSymbol(ctx context.Context, symbol string) error {
 	_, err := c.one(ctx, MakeSymbol(symbol))
 	return err
 }
 
-// Place adds shares to an account's position, and makes the symbol where it is new.
+// Place adds shares to an account's position, and makes the symbol if it is new.
 func (c *Client) Place(ctx context.Context, symbol, account string, shares Decimal) error {
 	_, err := c.one(ctx, Place(symbol, account, shares))
 	return err

@@ -33,7 +33,8 @@ func TestTheFirstTrade(t *testing.T) {
 	require.Len(t, status.Executed, 1)
 	at := status.Executed[0].Time
 	require.WithinRange(t, at, began.Truncate(time.Second), time.Now())
-	require.Equal(t, client.Status{Order: 2, Executed: []client.Execution{{Shares: number("40.5"), Price: number("123.45"), Time: at}}}, status)
+	require.Equal(t, client.Status{Order: 2,
+		Executed: []client.Execution{{Shares: number("40.5"), Price: number("123.45"), Time: at}}}, status)
 	require.Equal(t, number("40.5"), status.Filled())
 
 	status, err = c.Cancel(background, "2", sold)
@@ -44,13 +45,16 @@ func TestTheFirstTrade(t *testing.T) {
 	require.Equal(t, number("40.5"), status.Filled())
 
 	for want, err := range map[string]error{
-		"order 1 has nothing open: it was canceled before":                           second(c.Cancel(background, "2", sold)),
-		"there is no order 99":                                                       second(c.Query(background, "2", 99)),
-		"account 1 already exists":                                                   c.OpenAccount(background, "1", number("5")),
-		"there is no account 3":                                                      c.Place(background, "SPY", "3", number("5")),
-		"insufficient shares: selling 501 of SPY, account 2 has 459.5":               second(c.Sell(background, "2", "SPY", number("501"), number("1"))),
-		`account id "x" is not made of digits`:                                       second(c.Sell(background, "x", "SPY", number("1"), number("1"))),
-		"insufficient funds: buying 1 at 99999 needs 99999, account 1 has 15000.275": second(c.Buy(background, "1", "SPY", number("1"), number("99999"))),
+		"order 1 has nothing open: it was canceled before": second(c.Cancel(background, "2", sold)),
+		"there is no order 99":                             second(c.Query(background, "2", 99)),
+		"account 1 already exists":                         c.OpenAccount(background, "1", number("5")),
+		"there is no account 3":                            c.Place(background, "SPY", "3", number("5")),
+		"insufficient shares: selling 501 of SPY, account 2 has 459.5": second(
+			c.Sell(background, "2", "SPY", number("501"), number("1"))),
+		`account id "x" is not made of digits`: second(
+			c.Sell(background, "x", "SPY", number("1"), number("1"))),
+		"insufficient funds: buying 1 at 99999 needs 99999, account 1 has 15000.275": second(
+			c.Buy(background, "1", "SPY", number("1"), number("99999"))),
 	} {
 		var refused *client.Refused
 		require.ErrorAs(t, err, &refused)
@@ -74,7 +78,8 @@ func TestDoAnswersEachCommandInItsPlace(t *testing.T) {
 	require.Equal(t, number("10"), results[2].Status.Open)
 	require.Equal(t, number("10"), results[3].Status.Canceled)
 	require.Equal(t, results[3].Status, results[4].Status)
-	for i, command := range []client.Command{client.Sell("2", "SPY", number("10"), number("100")), client.Cancel("2", 99)} {
+	for i, command := range []client.Command{client.Sell("2", "SPY", number("10"), number("100")),
+		client.Cancel("2", 99)} {
 		require.Equal(t, command, results[i].Command)
 	}
 }

@@ -49,10 +49,10 @@ func OpenAccount(account string, balance Decimal) Command {
 	return Command{Kind: KindOpenAccount, Account: account, Balance: balance}
 }
 
-// MakeSymbol makes a symbol, where it is new.
+// MakeSymbol makes a symbol, if it is new.
 func MakeSymbol(symbol string) Command { return Command{Kind: KindMakeSymbol, Symbol: symbol} }
 
-// Place adds shares to an account's position, and makes the symbol where it is new.
+// Place adds shares to an account's position, and makes the symbol if it is new.
 func Place(symbol, account string, shares Decimal) Command {
 	return Command{Kind: KindPlace, Symbol: symbol, Account: account, Shares: shares}
 }
@@ -159,7 +159,7 @@ func changes(commands []Command) bool {
 	return false
 }
 
-// check returns why commands are no frame, nil where they are one. Most is left to the
+// check returns why commands are no frame, nil if they are one. Most is left to the
 // exchange to say: a frame whose elements all have something in their attributes is
 // what is needed to get an answer for each that can be told from the exchange's last
 // words. But a negative number of shares would be the other side's order.
@@ -168,7 +168,8 @@ func check(commands []Command) error {
 		return errors.New("client: there are no commands to send")
 	}
 	if n := elements(commands); n > wire.ElementsMax {
-		return fmt.Errorf("client: %s: a frame of %d XML elements is over the limit of %d", describe(commands), n, wire.ElementsMax)
+		return fmt.Errorf("client: %s: a frame of %d XML elements is over the limit of %d", describe(commands), n,
+			wire.ElementsMax)
 	}
 	for i := range commands {
 		c := &commands[i]

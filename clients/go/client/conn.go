@@ -25,7 +25,7 @@ type Conn struct {
 	out     []byte // frames that Flush will send
 }
 
-// DialConn connects to the exchange at addr, proves with the token where there is one,
+// DialConn connects to the exchange at addr, proves with the token if there is one,
 // and returns the connection. Of o it looks at TLS, Token, InsecureToken, DialTimeout,
 // ReplyBytesMax and Log. The error is ctx's, that of the network or of TLS,
 // ErrInsecureToken, an *Unauthorized, *LastWords that are not about the token, such as
@@ -164,7 +164,7 @@ func (c *Conn) flush() (n int, err error) {
 }
 
 // NextReply returns the XML of the next reply, which is valid until the next call. It
-// waits for it. The error is io.EOF where the exchange has closed the connection
+// waits for it. The error is io.EOF if the exchange has closed the connection
 // between replies, io.ErrUnexpectedEOF where within one, a *ProtocolError where what
 // comes is not a frame or is too large, or the network's. Every error is final.
 func (c *Conn) NextReply() ([]byte, error) {

@@ -50,7 +50,7 @@ func ParseDecimal(s string) (Decimal, error) {
 	return d, nil
 }
 
-// MustDecimal is ParseDecimal for texts of the program itself. It panics where that
+// MustDecimal is ParseDecimal for texts of the program itself. It panics if that
 // returns an error.
 func MustDecimal(s string) Decimal {
 	d, err := ParseDecimal(s)
@@ -112,7 +112,7 @@ func (d Decimal) Neg() Decimal {
 	return Decimal{int64(-uint64(d.hi) - borrow), lo}
 }
 
-// Add returns d + e. It panics where that is 10^30 or more away from 0, or nearly: sums
+// Add returns d + e. It panics if that is 10^30 or more away from 0, or nearly: sums
 // of anything that an exchange can hold are far below.
 func (d Decimal) Add(e Decimal) Decimal {
 	lo, carry := bits.Add64(d.lo, e.lo, 0)

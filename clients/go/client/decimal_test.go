@@ -14,9 +14,11 @@ import (
 
 func TestDecimalsAreReadAndPrinted(t *testing.T) {
 	for text, want := range map[string]string{
-		"0": "0", "-0": "0", "+0.00": "0", "00100": "100", "-.5": "-0.5", "5.": "5", "0.00000001": "0.00000001", "-0.00000001": "-0.00000001",
-		"145.67": "145.67", "1.10": "1.1", "999999999999999999.99999999": "999999999999999999.99999999",
-		"-999999999999999999.99999999": "-999999999999999999.99999999", "0000000000000000000000000000001": "1", "184467440737.09551616": "184467440737.09551616",
+		"0": "0", "-0": "0", "+0.00": "0", "00100": "100", "-.5": "-0.5", "5.": "5", "0.00000001": "0.00000001",
+		"-0.00000001": "-0.00000001",
+		"145.67":      "145.67", "1.10": "1.1", "999999999999999999.99999999": "999999999999999999.99999999",
+		"-999999999999999999.99999999": "-999999999999999999.99999999", "0000000000000000000000000000001": "1",
+		"184467440737.09551616": "184467440737.09551616",
 	} {
 		d, err := ParseDecimal(text)
 		require.NoError(t, err, text)
@@ -24,9 +26,12 @@ func TestDecimalsAreReadAndPrinted(t *testing.T) {
 		require.Equal(t, MustDecimal(want), d, "one number, one value")
 	}
 	for text, want := range map[string]string{
-		"": "not a decimal", ".": "not a decimal", "-": "not a decimal", "+.": "not a decimal", "1e3": "not a decimal", " 1": "not a decimal", "1_0": "not a decimal",
-		"0x1": "not a decimal", "NaN": "not a decimal", "1.2.3": "not a decimal", "--1": "not a decimal", "1,5": "not a decimal", "٣": "not a decimal",
-		"1.000000000": "more than 8 fractional digits", "1000000000000000000": "not below 10^18", strings.Repeat("9", 5000): "not below 10^18",
+		"": "not a decimal", ".": "not a decimal", "-": "not a decimal", "+.": "not a decimal", "1e3": "not a decimal",
+		" 1": "not a decimal", "1_0": "not a decimal",
+		"0x1": "not a decimal", "NaN": "not a decimal", "1.2.3": "not a decimal", "--1": "not a decimal",
+		"1,5": "not a decimal", "٣": "not a decimal",
+		"1.000000000": "more than 8 fractional digits", "1000000000000000000": "not below 10^18",
+		strings.Repeat("9", 5000): "not below 10^18",
 	} {
 		_, err := ParseDecimal(text)
 		require.ErrorContains(t, err, want, text)
@@ -93,9 +98,10 @@ func TestDecimalsAreTextInJSON(t *testing.T) {
 }
 
 // FuzzParseDecimal: what is taken is what the exchange takes for a balance, or for an
-// amount, but for its sign, and prints alike.
+// amount, except its sign, and prints alike.
 func FuzzParseDecimal(f *testing.F) {
-	for _, s := range []string{"1", "-0.5", "+.00000001", "5.", "1e5", "", "-", "999999999999999999.99999999", "1000000000000000000", "00", "0.000000000"} {
+	for _, s := range []string{"1", "-0.5", "+.00000001", "5.", "1e5", "", "-", "999999999999999999.99999999",
+		"1000000000000000000", "00", "0.000000000"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

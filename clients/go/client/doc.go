@@ -23,7 +23,7 @@
 // # When a connection breaks
 //
 // The client connects again, with pauses that grow, when there is something to send.
-// It sends again by itself what was sent and not answered, where that cannot do a
+// It sends again by itself what was sent and not answered, if that cannot do a
 // thing twice: queries, [MakeSymbol], and orders, accounts and placements that have a
 // ref. The exchange keeps refs, and answers the same command with the same ref as it
 // did the first time, without doing it again. [Command.WithRef] gives a command one,

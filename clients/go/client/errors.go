@@ -29,7 +29,8 @@ type Refused struct {
 // Error returns what the exchange says, and about what.
 func (e *Refused) Error() string {
 	if e.MaybeDone {
-		return fmt.Sprintf("client: %v: refused when it was sent again, whether it was done before is unknown: %s", e.Sent, e.Text)
+		return fmt.Sprintf("client: %v: refused when it was sent again, whether it was done before is unknown: %s", e.Sent,
+			e.Text)
 	}
 	return fmt.Sprintf("client: %v: refused: %s", e.Sent, e.Text)
 }
@@ -57,9 +58,10 @@ func (e *Broken) Unwrap() error { return e.Err }
 
 // GaveUp says that the caller's context ended before a frame had its answer.
 type GaveUp struct {
-	Sent      []Command // the frame's, with the refs that they have
-	MaybeDone bool      // they may have been done, or be done yet; else they were not and will not be sent, or change nothing
-	Err       error     // the context's
+	Sent []Command // the frame's, with the refs that they have
+	// they may have been done, or be done yet; else they were not and will not be sent, or change nothing
+	MaybeDone bool
+	Err       error // the context's
 }
 
 // Error says what is known of the commands, and why.
@@ -88,7 +90,7 @@ func describe(commands []Command) string {
 // connection that it came on is closed, and frames behind the one that it should have
 // answered have a *Broken around it.
 type ProtocolError struct {
-	Sent  []Command // what it should have answered, nil where that is nothing
+	Sent  []Command // what it should have answered, nil if that is nothing
 	Text  string    // what is wrong with it
 	Reply string    // its beginning
 }
@@ -111,7 +113,7 @@ func (e *ProtocolError) Error() string {
 }
 
 // LastWords is what an exchange says before it closes a connection. It comes inside of
-// a *Broken, and from Dial, where the exchange takes no connection just now.
+// a *Broken, and from Dial, if the exchange takes no connection just now.
 type LastWords struct{ Text string }
 
 // Error returns the text.

@@ -26,9 +26,11 @@ func TestTheReadmePrintsWhatItSays(t *testing.T) {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), program[1], 0o600))
-	for _, args := range [][]string{{"mod", "init", "trade"}, {"mod", "edit", "-replace", "outcry=" + root, "-require", "outcry@v0.0.0"}, {"build", "-o", "trade"}} {
+	for _, args := range [][]string{{"mod", "init", "trade"},
+		{"mod", "edit", "-replace", "outcry=" + root, "-require", "outcry@v0.0.0"}, {"build", "-o", "trade"}} {
 		command := exec.Command("go", args...)
-		command.Dir, command.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off")
+		command.Dir = dir
+		command.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off", "GOPROXY=off")
 		out, err := command.CombinedOutput()
 		require.NoError(t, err, "go %q: %s", args, out)
 	}

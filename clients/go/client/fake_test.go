@@ -43,7 +43,7 @@ func (p *peer) write(bytes string) bool {
 // status answers a query of an order.
 func status(id string) string { return `<status id="` + id + `"><open shares="5"/></status>` }
 
-// inBubble runs a test with a clock of its own. It fails where a goroutine is left.
+// inBubble runs a test with a clock of its own. It fails if a goroutine is left.
 func inBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, test)
@@ -83,7 +83,7 @@ func open(t *testing.T, o Options) *Client {
 	return c
 }
 
-// send is Send where nothing may go wrong.
+// send is Send if nothing may go wrong.
 func send(t *testing.T, c *Client, commands ...Command) *Call {
 	t.Helper()
 	call, err := c.Send(background, commands...)

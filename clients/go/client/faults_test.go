@@ -18,21 +18,22 @@ import (
 // the one behind, which was sent too, that its connection broke.
 func TestWhatIsNoAnswerIsAProtocolError(t *testing.T) {
 	framed := func(xml string) string { return string(wire.AppendFrame(nil, []byte(xml))) }
+	answered := func(part string) string { return framed(`<results><status id="7">` + part + `</status></results>`) }
 	for reply, text := range map[string]string{
 		"HTTP/1.1 400 Bad Request\r\n": `begins with its length in bytes`,
 		"1001\n":                       "a frame of 1001 bytes is over the limit of 1000",
 		framed("<results>"):            "<results> is not closed",
 		framed("<html/>"):              "<html> is not a <results> of answers",
 		framed("<results/>"):           "1 commands have 0 answers",
-		framed("<results><status id=\"7\"/><status id=\"7\"/></results>"):                               "1 commands have 2 answers",
-		framed("<results><fine/></results>"):                                                            "unknown element <fine>",
-		framed("<results>" + status("8") + "</results>"):                                                "the answer to another command",
-		framed("<results>" + bought("1", "7") + "</results>"):                                           `it has the answer "opened"`,
-		framed(`<results><status id="7"><open shares="x"/></status></results>`):                         `"x" is not a decimal number`,
-		framed(`<results><status id="7"><open shares="-1"/></status></results>`):                        `"-1" is not more than 0`,
-		framed(`<results><status id="7"><canceled shares="1" time="noon"/></status></results>`):         `"noon" is not a time`,
-		framed(`<results><status id="7"><executed shares="1" price="0" time="1"/></status></results>`):  `"0" is not more than 0`,
-		framed(`<results><status id="7"><executed shares="1" price="1" time="1s"/></status></results>`): `"1s" is not a time`,
+		framed(`<results><status id="7"/><status id="7"/></results>`): "1 commands have 2 answers",
+		framed("<results><fine/></results>"):                          "unknown element <fine>",
+		framed("<results>" + status("8") + "</results>"):              "the answer to another command",
+		framed("<results>" + bought("1", "7") + "</results>"):         `it has the answer "opened"`,
+		answered(`<open shares="x"/>`):                                `"x" is not a decimal number`,
+		answered(`<open shares="-1"/>`):                               `"-1" is not more than 0`,
+		answered(`<canceled shares="1" time="noon"/>`):                `"noon" is not a time`,
+		answered(`<executed shares="1" price="0" time="1"/>`):         `"0" is not more than 0`,
+		answered(`<executed shares="1" price="1" time="1s"/>`):        `"1s" is not a time`,
 	} {
 		inBubble(t, func(t *testing.T) {
 			c := open(t, played(t, Options{ReplyBytesMax: 1000, RetryTime: -1}, func(p *peer) {
@@ -133,7 +134,8 @@ func TestAnExchangeThatTakesNothingBreaksTheConnection(t *testing.T) {
 		began := time.Now()
 		b := broken(t, send(t, c, buys(1)))
 		require.False(t, b.MaybeDone, "not a byte has left")
-		require.WithinRange(t, time.Now(), began.Add(2*time.Minute), began.Add(2*time.Minute+5*time.Second), "it was tried twice")
+		require.WithinRange(t, time.Now(), began.Add(2*time.Minute), began.Add(2*time.Minute+5*time.Second),
+			"it was tried twice")
 		close(release)
 	})
 }
@@ -151,7 +153,9 @@ func TestLastWordsAreToldToThoseWhoHaveNoAnswer(t *testing.T) {
 		b := broken(t, second)
 		require.Equal(t, &LastWords{Text: "the exchange is stopping"}, b.Err)
 		require.True(t, b.MaybeDone)
-		require.ErrorContains(t, b, "account 1 buys 1 SPY at 1: no answer, whether it was done is unknown: the exchange closed the connection: the exchange is stopping")
+		require.ErrorContains(t, b,
+			"account 1 buys 1 SPY at 1: no answer, whether it was done is unknown: the exchange closed the connection: the "+
+				"exchange is stopping")
 		_, err := c.Query(background, "1", 7)
 		require.NoError(t, err, "on the next connection")
 	})

@@ -85,7 +85,7 @@ func (l *link) write() error {
 			l.conn.SendFrame(call.frame)
 		}
 		l.sending(calls, now)
-		_ = l.conn.SetWriteDeadline(now.Add(c.options.ReplyTimeout)) // the write fails where this does
+		_ = l.conn.SetWriteDeadline(now.Add(c.options.ReplyTimeout)) // the write fails if this does
 		if n, err := l.conn.flush(); err != nil {
 			l.cut(calls, n)
 			return err
@@ -97,7 +97,7 @@ func (l *link) write() error {
 }
 
 // alone waits for the answer to a call, before which nothing else is sent. ok is false
-// where the link ends.
+// if the link ends.
 func (l *link) alone(call *Call) (ok bool) {
 	select {
 	case <-call.answered:
@@ -148,7 +148,7 @@ func (l *link) await() {
 		until = l.owed[0]
 	}
 	if !l.ending {
-		_ = l.conn.SetReadDeadline(until) // the read fails where this does
+		_ = l.conn.SetReadDeadline(until) // the read fails if this does
 	}
 }
 
@@ -188,7 +188,7 @@ func (l *link) read() error {
 	}
 }
 
-// wrong ends the call, where there is one, whose answer is none, and returns the error.
+// wrong ends the call, if there is one, whose answer is none, and returns the error.
 func (l *link) wrong(err *ProtocolError, call *Call) error {
 	if call != nil {
 		err.Sent = call.commands
@@ -197,7 +197,7 @@ func (l *link) wrong(err *ProtocolError, call *Call) error {
 	return err
 }
 
-// next takes the oldest call that was sent, nil where there is none.
+// next takes the oldest call that was sent, nil if there is none.
 func (l *link) next() *Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()

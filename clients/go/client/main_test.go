@@ -98,7 +98,8 @@ func startExchange(t testing.TB, flags ...string) *program {
 		}
 	})
 	require.NoError(t, built.err)
-	x := &program{addr: "127.0.0.1:0", flags: append([]string{"--data=" + t.TempDir(), "--database-url=" + pgtest.NewDatabase(t), "--http=", "--segment=1048576"}, flags...)}
+	x := &program{addr: "127.0.0.1:0", flags: append([]string{"--data=" + t.TempDir(), "--database-url=" +
+		pgtest.NewDatabase(t), "--http=", "--segment=1048576"}, flags...)}
 	t.Cleanup(x.kill)
 	x.start(t)
 	return x

@@ -11,25 +11,28 @@ import (
 // Options say how a connection is made and used. The zero value of each field means
 // its default.
 type Options struct {
-	TLS   *tls.Config // encrypts the connection; nil means that it is not. Where ServerName is "" it is the host of the address
-	Token string      // proves with the first frame for which accounts the connection acts; "" is no token
+	// encrypts the connection; nil means that it is not. Where ServerName is "" it is the host of the address
+	TLS   *tls.Config
+	Token string // proves with the first frame for which accounts the connection acts; "" is no token
 
 	// InsecureToken lets the token go to another machine over a connection that is not
 	// encrypted, with a warning to Log. Otherwise such a connection is an ErrInsecureToken.
 	InsecureToken bool
 
-	DialTimeout  time.Duration // how long one try to connect may take, with TLS and the token; 10 seconds
-	ReplyTimeout time.Duration // how long the exchange may owe a reply, or take nothing, before the connection is taken for broken; 1 minute
+	DialTimeout time.Duration // how long one try to connect may take, with TLS and the token; 10 seconds
+	// how long the exchange may owe a reply, or take nothing, before the connection is taken for broken; 1 minute
+	ReplyTimeout time.Duration
 
 	// RetryTime is how long a command waits for a connection while none can be made, and
 	// how long after its connection broke it may be sent again, however many more break;
 	// 30 seconds. Below 0 a command that finds no connection fails with the first try to
 	// make one, and nothing is sent again.
 	RetryTime time.Duration
-	PauseMin  time.Duration // before the first try to connect again, more or less by chance; 50 milliseconds. Each further one is twice as long
-	PauseMax  time.Duration // but no longer than this; 2 seconds
+	// before the first try to connect again, more or less by chance; 50 milliseconds. Each further one is twice as long
+	PauseMin time.Duration
+	PauseMax time.Duration // but no longer than this; 2 seconds
 
-	Depth         int // frames under way at a time; whoever wants to send another waits; 64
+	Depth         int // frames under way at a time; callers that want to send another wait; 64
 	FrameBytesMax int // a larger frame is refused before it is sent; 4 MiB, which is what an exchange takes
 	ReplyBytesMax int // a larger reply breaks the connection; 64 MiB. Memory grows as bytes arrive
 

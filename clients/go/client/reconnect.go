@@ -84,8 +84,8 @@ func (c *Client) sortOut(l *link, why error) {
 }
 
 // accuse finds the call that last words are about: the oldest without an answer, or none.
-// It becomes a suspect, which is sent once more, alone, where a frame without effect was
-// answered right before. Where that has last words as well, it is guilty.
+// It becomes a suspect, which is sent once more, alone, if a frame without effect was
+// answered right before. If that has last words as well, it is guilty.
 func (l *link) accuse(why error) (guilty *Call) {
 	var oldest *Call
 	switch {
@@ -115,11 +115,11 @@ func (c *Client) mayTryAgain(call *Call, now time.Time) bool {
 }
 
 // connect waits until there is something to send and makes a new link for it, nil
-// where the client is closed before.
+// if the client is closed before.
 func (c *Client) connect(w *wait) *link {
 	for c.waitForWork() && w.pause(c) {
 		if !c.pending() {
-			continue // whoever waited has given up
+			continue // its caller has given up
 		}
 		conn, err := DialConn(c.open, c.addr, c.options)
 		if err == nil && c.suspects() {
@@ -142,12 +142,12 @@ func (c *Client) suspects() bool {
 	return len(c.queue) > 0 && c.queue[0].suspect
 }
 
-// probe has the exchange answer a frame without effect. Where it does not, for whatever
+// probe has the exchange answer a frame without effect. If it does not, for whatever
 // reason, the connection is closed, and no suspect is to blame for that.
 func (c *Client) probe(conn *Conn) error {
 	stop := context.AfterFunc(c.open, func() { conn.Close() })
 	defer stop()
-	_ = conn.SetDeadline(time.Now().Add(c.options.ReplyTimeout)) // what follows fails where this does
+	_ = conn.SetDeadline(time.Now().Add(c.options.ReplyTimeout)) // what follows fails if this does
 	err := conn.probe()
 	if err == nil {
 		err = conn.SetDeadline(time.Time{})
@@ -158,7 +158,7 @@ func (c *Client) probe(conn *Conn) error {
 	return err
 }
 
-// waitForWork waits until the queue is not empty. It returns false where the client
+// waitForWork waits until the queue is not empty. It returns false if the client
 // is closed.
 func (c *Client) waitForWork() bool {
 	for !c.pending() {
@@ -179,7 +179,7 @@ func (c *Client) pending() bool {
 }
 
 // expire ends what has waited long enough for a connection that could not be made; all
-// of it where a further try would end alike.
+// of it if a further try would end alike.
 func (c *Client) expire(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,7 +195,8 @@ func (c *Client) expire(why error) {
 
 // final reports whether a connection fails for a reason that does not pass by itself.
 func final(err error) bool {
-	return errors.Is(err, ErrInsecureToken) || errors.As(err, new(*Unauthorized)) || errors.As(err, new(*tls.CertificateVerificationError))
+	return errors.Is(err, ErrInsecureToken) || errors.As(err, new(*Unauthorized)) ||
+		errors.As(err, new(*tls.CertificateVerificationError))
 }
 
 // wait is how long to wait before the next try to connect.

@@ -13,10 +13,10 @@ type Result struct {
 	Command Command  // as it was sent, with its ref
 	Order   OrderID  // of an order that was accepted; of one that was queried or canceled
 	Status  Status   // of an order that was queried or canceled
-	Refused *Refused // nil where the command was done
+	Refused *Refused // nil if the command was done
 }
 
-// Err returns Refused as an error, nil where the command was done.
+// Err returns Refused as an error, nil if the command was done.
 func (r *Result) Err() error {
 	if r.Refused == nil {
 		return nil
@@ -29,7 +29,7 @@ type Status struct {
 	Order      OrderID
 	Open       Decimal   // shares
 	Canceled   Decimal   // shares
-	CanceledAt time.Time // zero where nothing was canceled
+	CanceledAt time.Time // zero if nothing was canceled
 	Executed   []Execution
 }
 

@@ -11,10 +11,13 @@ import (
 )
 
 // asked are commands of every kind that go into a <transactions>.
-var asked = []Command{buys(1), Sell("1", "SPY", MustDecimal("2.5"), Whole(7)).WithRef("r"), Query("1", 7), QueryRef("1", "r"), Cancel("1", 8)}
+var asked = []Command{buys(1), Sell("1", "SPY", MustDecimal("2.5"), Whole(7)).WithRef("r"), Query("1", 7),
+	QueryRef("1", "r"), Cancel("1", 8)}
 
-const told = `<results><opened sym="SPY" amount="1" limit="1" id="5"/><opened sym="SPY" amount="-2.5" limit="7" id="6" ref="r"/>` +
-	`<status id="7"><canceled shares="3" time="1519348326"/><executed shares="0.5" price="1.25" time="1519348325"/></status>` +
+const told = `<results><opened sym="SPY" amount="1" limit="1" id="5"/>` +
+	`<opened sym="SPY" amount="-2.5" limit="7" id="6" ref="r"/>` +
+	`<status id="7"><canceled shares="3" time="1519348326"/>` +
+	`<executed shares="0.5" price="1.25" time="1519348325"/></status>` +
 	`<status id="6" ref="r"><open shares="2.5"/></status><error id="8">there is no order 8</error></results>`
 
 func TestAnswersBecomeResults(t *testing.T) {
@@ -26,7 +29,8 @@ func TestAnswersBecomeResults(t *testing.T) {
 		{Command: asked[0], Order: 5},
 		{Command: asked[1], Order: 6},
 		{Command: asked[2], Order: 7, Status: Status{Order: 7, Canceled: Whole(3), CanceledAt: time.Unix(1519348326, 0).UTC(),
-			Executed: []Execution{{Shares: MustDecimal("0.5"), Price: MustDecimal("1.25"), Time: time.Unix(1519348325, 0).UTC()}}}},
+			Executed: []Execution{
+				{Shares: MustDecimal("0.5"), Price: MustDecimal("1.25"), Time: time.Unix(1519348325, 0).UTC()}}}},
 		{Command: asked[3], Order: 6, Status: Status{Order: 6, Open: MustDecimal("2.5")}},
 		{Command: asked[4], Refused: &Refused{Sent: asked[4], Text: "there is no order 8"}},
 	}, results)

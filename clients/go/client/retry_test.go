@@ -22,7 +22,8 @@ func TestOnlyWhatIsSafeIsSentAgain(t *testing.T) {
 				p.take()
 			}
 		}, func(p *peer) {
-			for _, answer := range []string{bought("1", "1"), status("7"), `<created sym="A"/>`, `<created sym="A" id="3"/>`, status("8")} {
+			for _, answer := range []string{bought("1", "1"), status("7"), `<created sym="A"/>`, `<created sym="A" id="3"/>`,
+				status("8")} {
 				xml, _ := p.take()
 				again.add(xml)
 				p.say(answer)
@@ -75,7 +76,8 @@ func TestAutoRefNamesWhatHasNoRef(t *testing.T) {
 		require.Equal(t, ref, results[0].Command.Ref)
 		require.Equal(t, "mine", call.Commands()[1].Ref)
 		require.NoError(t, c.OpenAccount(background, "9", Whole(1)))
-		want := `<transactions id="1"><order sym="SPY" amount="1" limit="1" ref="` + ref + `"/><order sym="SPY" amount="1" limit="2" ref="mine"/></transactions>`
+		want := `<transactions id="1"><order sym="SPY" amount="1" limit="1" ref="` + ref +
+			`"/><order sym="SPY" amount="1" limit="2" ref="mine"/></transactions>`
 		require.Equal(t, []string{want, want}, seen.all()[:2], "the same frame")
 		require.Regexp(t, `<account id="9" balance="1" ref="[A-Z2-7]{26}"/>`, seen.all()[2])
 		require.NotContains(t, seen.all()[2], ref)
@@ -115,7 +117,8 @@ func TestWithoutRetriesNothingWaits(t *testing.T) {
 func TestPausesGrow(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var tries []time.Time
-		o := played(t, Options{PauseMin: time.Second, PauseMax: 10 * time.Second, RetryTime: time.Hour}, func(p *peer) { p.take() },
+		o := played(t, Options{PauseMin: time.Second, PauseMax: 10 * time.Second, RetryTime: time.Hour},
+			func(p *peer) { p.take() },
 			nil, nil, nil, nil, nil, nil, func(p *peer) { p.take(); p.say(status("7")); p.take() }, honest)
 		dial := o.dial
 		o.dial = func(ctx context.Context, addr string) (net.Conn, error) {
@@ -130,7 +133,8 @@ func TestPausesGrow(t *testing.T) {
 		require.Len(t, tries, 9)
 		for i, longest := range []time.Duration{1, 2, 4, 8, 10, 10, 10, 1} {
 			pause := tries[i+1].Sub(tries[i])
-			require.WithinRange(t, tries[i+1], tries[i].Add(longest*time.Second/2), tries[i].Add(longest*time.Second), "pause %d of %v", i, pause)
+			require.WithinRange(t, tries[i+1], tries[i].Add(longest*time.Second/2), tries[i].Add(longest*time.Second),
+				"pause %d of %v", i, pause)
 		}
 	})
 }

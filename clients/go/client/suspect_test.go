@@ -80,7 +80,7 @@ func TestNobodyBreaksWithASuspect(t *testing.T) {
 	})
 }
 
-// TestASuspectThatIsInnocentIsAnswered: the exchange stopped where its answer was due. No
+// TestASuspectThatIsInnocentIsAnswered: the exchange stopped when its answer was due. No
 // connection that fails before the suspect is sent counts against it.
 func TestASuspectThatIsInnocentIsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -97,7 +97,8 @@ func TestASuspectThatIsInnocentIsAnswered(t *testing.T) {
 		suspect, behind := send(t, c, buys(1).WithRef("r")), send(t, c, Query("1", 7))
 		require.EqualValues(t, 3, answered(t, suspect)[0].Order)
 		require.Equal(t, Whole(5), answered(t, behind)[0].Status.Open)
-		require.Equal(t, []string{probing, strings.Replace(harmless, "/>", ` ref="r"/>`, 1), `<transactions id="1"><query id="7"/></transactions>`}, seen.all())
+		require.Equal(t, []string{probing, strings.Replace(harmless, "/>", ` ref="r"/>`, 1),
+			`<transactions id="1"><query id="7"/></transactions>`}, seen.all())
 	})
 }
 
@@ -105,7 +106,8 @@ func TestAFrameOfTooManyElementsIsNotSent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{}, honest))
 		_, err := c.Do(background, slices.Repeat([]Command{Query("1", 7)}, 100_000)...)
-		require.EqualError(t, err, "client: account 1 queries order 7 and 99999 more: a frame of 100001 XML elements is over the limit of 100000")
+		require.EqualError(t, err,
+			"client: account 1 queries order 7 and 99999 more: a frame of 100001 XML elements is over the limit of 100000")
 		_, err = c.Do(background, slices.Repeat([]Command{Place("A", "1", Whole(1))}, 50_000)...)
 		require.ErrorContains(t, err, "a frame of 100001 XML elements")
 		_, err = c.Query(background, "1", 7)

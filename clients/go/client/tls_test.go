@@ -29,7 +29,8 @@ func TestTLSIsSpokenAndTheCertificateLookedAt(t *testing.T) {
 
 	_, err = client.Dial(background, p.addr, client.Options{TLS: &tls.Config{}})
 	require.ErrorAs(t, err, new(*tls.CertificateVerificationError))
-	_, err = client.Dial(background, p.addr, client.Options{TLS: &tls.Config{RootCAs: known, ServerName: "elsewhere.invalid"}})
+	_, err = client.Dial(background, p.addr,
+		client.Options{TLS: &tls.Config{RootCAs: known, ServerName: "elsewhere.invalid"}})
 	require.ErrorAs(t, err, new(*tls.CertificateVerificationError))
 	_, err = client.Dial(background, exchangeAddr, client.Options{TLS: &tls.Config{RootCAs: known}})
 	require.ErrorAs(t, err, new(tls.RecordHeaderError), "the exchange speaks none")

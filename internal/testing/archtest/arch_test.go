@@ -42,6 +42,7 @@ var imports = map[string][]string{
 	"internal/admin":               {"internal/auth", "internal/exchange", "internal/logging", "internal/operate"},
 	"internal/auth":                {"internal/durable", "internal/exchange"},
 	"internal/testing/certtest":    nil,
+	"internal/testing/effort":      nil,
 	"internal/market":              {"docs", "internal/exchange"},
 	"internal/memory":              nil,
 	"clients/go/client":            {"internal/wire"},

@@ -43,8 +43,10 @@ var serials atomic.Int64
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: t.TempDir(), Pool: x509.NewCertPool()}
-	template := &x509.Certificate{SerialNumber: big.NewInt(serials.Add(1)), Subject: pkix.Name{CommonName: "test authority"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serials.Add(1)),
+		Subject:   pkix.Name{CommonName: "test authority"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
 	var der []byte
 	a.key, der = a.sign(template, nil, nil)
 	var err error
@@ -83,7 +85,8 @@ func (a *Authority) Lasting(name string, usage x509.ExtKeyUsage, from, until tim
 }
 
 // make makes a certificate of a host, and of addresses.
-func (a *Authority) make(name string, usage x509.ExtKeyUsage, from, until time.Duration, host string, ips ...net.IP) Pair {
+func (a *Authority) make(name string, usage x509.ExtKeyUsage, from, until time.Duration, host string,
+	ips ...net.IP) Pair {
 	a.t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(serials.Add(1)), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(until), KeyUsage: x509.KeyUsageDigitalSignature,
@@ -110,7 +113,7 @@ func (a *Authority) sign(template, parent *x509.Certificate, by *ecdsa.PrivateKe
 	return key, der
 }
 
-// write replaces a file in one step, as whoever renews a certificate should.
+// write replaces a file in one step, as anyone who renews a certificate should.
 func (a *Authority) write(name, kind string, der []byte) string {
 	a.t.Helper()
 	path := filepath.Join(a.dir, name)

@@ -40,7 +40,8 @@ func fenced(lines ...string) string {
 func TestAPageIsReadIntoSectionsBlocksAndCommands(t *testing.T) {
 	p := page(t, "# Page", "## One", "text $ no", "~~~console", "$ a", "b", "", "$ c \\", "  d", "e", "~~~",
 		"### Below", "~~~xml", "$ <x/>", "~~~", "<!-- walk: skip: no such machine -->", "~~~", "$ docker", "~~~",
-		"## Two", "- item", "  <!-- walk: fails -->", "  ~~~console", "  $ f", "  ~~~", "<!-- walk: meanwhile somebody sings -->")
+		"## Two", "- item", "  <!-- walk: fails -->", "  ~~~console", "  $ f", "  ~~~",
+		"<!-- walk: meanwhile somebody sings -->")
 	require.Equal(t, []string{"One", "Two"}, p.Titles(2))
 	one, err := p.Section("One")
 	require.NoError(t, err)
@@ -111,7 +112,8 @@ func TestWhatIsShownStandsForWhatIsPrinted(t *testing.T) {
 }
 
 func TestCommandsRunInOrderInOneShell(t *testing.T) {
-	p := page(t, "~~~console", "$ mkdir below && cd below && x=it\\''s'", "$ basename $PWD; echo $x; echo no >&2", "below", "it's", "no", "~~~",
+	p := page(t, "~~~console", "$ mkdir below && cd below && x=it\\''s'",
+		"$ basename $PWD; echo $x; echo no >&2", "below", "it's", "no", "~~~",
 		"<!-- walk: fails -->", "~~~console", "$ true", "$ (exit 3)", "~~~",
 		"<!-- walk: skip: it would end the shell -->", "~~~console", "$ exit", "~~~",
 		"~~~console", "$ cat", "$ printf half", "half", "~~~")
@@ -142,13 +144,15 @@ func TestACommandIsRepeatedUntilItPrintsWhatIsShown(t *testing.T) {
 }
 
 func TestACommandInTheBackgroundIsLeftOrInterrupted(t *testing.T) {
-	p := page(t, "<!-- walk: stays -->", "~~~console", "$ echo up; sleep 60", "up", "~~~", "~~~console", "$ jobs -p | wc -l", "1", "~~~")
+	p := page(t, "<!-- walk: stays -->", "~~~console", "$ echo up; sleep 60", "up", "~~~",
+		"~~~console", "$ jobs -p | wc -l", "1", "~~~")
 	s := shell(t, patience)
 	require.NoError(t, s.Walk(t.Context(), p, p.Parts, nil))
 	_, _, err := s.Run("kill -KILL -- -$walk_job")
 	require.NoError(t, err)
 
-	p = page(t, "<!-- walk: interrupt -->", "~~~console", "$ trap 'echo bye > bye; exit' INT; echo up; while :; do sleep 0.01; done", "up", "~~~",
+	p = page(t, "<!-- walk: interrupt -->", "~~~console",
+		"$ trap 'echo bye > bye; exit' INT; echo up; while :; do sleep 0.01; done", "up", "~~~",
 		"~~~console", "$ cat bye", "bye", "~~~")
 	require.NoError(t, shell(t, patience).Walk(t.Context(), p, p.Parts, nil))
 }
@@ -160,7 +164,8 @@ func TestSomebodyDoesWhatIsToBeDoneMeanwhile(t *testing.T) {
 	require.NoError(t, shell(t, patience).Walk(t.Context(), p, p.Parts, friends))
 	require.Equal(t, 1, came)
 	friends["a friend comes"] = func() error { return errors.New("no bus") }
-	require.ErrorContains(t, shell(t, patience).Walk(t.Context(), p, p.Parts, friends), "page.md:1: a friend comes: no bus")
+	require.ErrorContains(t, shell(t, patience).Walk(t.Context(), p, p.Parts, friends),
+		"page.md:1: a friend comes: no bus")
 }
 
 func TestACommandThatTakesTooLongEndsTheShell(t *testing.T) {

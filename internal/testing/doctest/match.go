@@ -23,7 +23,8 @@ func Match(shows []string, printed string) error {
 	if len(want) == 0 || pattern(want).MatchString(strings.Join(trim(strings.Split(printed, "\n")), "\n")+"\n") {
 		return nil
 	}
-	return fmt.Errorf("it prints\n%s\nwhere the page shows\n%s", strings.TrimRight(printed, "\n"), strings.Join(want, "\n"))
+	return fmt.Errorf("it prints\n%s\nwhere the page shows\n%s", strings.TrimRight(printed, "\n"),
+		strings.Join(want, "\n"))
 }
 
 // trim removes the blanks at the ends of lines, and empty lines at the end.
@@ -53,7 +54,7 @@ func pattern(lines []string) *regexp.Regexp {
 	return regexp.MustCompile(expr.String())
 }
 
-// linePattern returns the expression of a line: of its first form, where it has one,
+// linePattern returns the expression of a line: of its first form, if it has one,
 // with what is before and behind it; else of its text.
 func linePattern(line string) string {
 	for _, form := range forms {

@@ -67,7 +67,7 @@ type Part struct {
 type Step struct {
 	Line    int
 	Command string
-	Shows   []string // lines; none where it may print anything
+	Shows   []string // lines; none if it may print anything
 }
 
 // Parse reads a page. The error names the line of a block that is neither a console

@@ -157,7 +157,8 @@ func (s *Shell) repeat(ctx context.Context, do func() error) error {
 // background starts a command and waits until it has printed what is shown.
 func (s *Shell) background(ctx context.Context, step Step, interrupt bool) error {
 	// In a job of its own, which is what Ctrl-C reaches; without one bash has it ignored.
-	printed, _, err := s.Run("walk_log=$(mktemp); set -m; { " + step.Command + "\n} >$walk_log 2>&1 </dev/null & walk_job=$!; set +m")
+	printed, _, err := s.Run("walk_log=$(mktemp); set -m; { " + step.Command +
+		"\n} >$walk_log 2>&1 </dev/null & walk_job=$!; set +m")
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, printed)
 	}

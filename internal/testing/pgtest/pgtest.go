@@ -3,7 +3,7 @@
 // that wants to stop or kill it.
 //
 // A package's TestMain calls Main, which stops the shared cluster after the tests.
-// Where a test binary is killed instead, its clusters end with it, and a later
+// If a test binary is killed instead, its clusters end with it, and a later
 // binary removes what they leave on disk.
 package pgtest
 
@@ -44,7 +44,8 @@ const (
 )
 
 // fast gives up durability, which tests of other things do not need.
-var fast = map[string]string{"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "wal_compression": "off", "shared_buffers": "64MB", "max_connections": "100"}
+var fast = map[string]string{"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off",
+	"wal_compression": "off", "shared_buffers": "64MB", "max_connections": "100"}
 
 // shared is the cluster of this test binary. It starts with the first test that
 // wants a database.
@@ -76,7 +77,8 @@ func Main(m *testing.M) int {
 }
 
 // NewDatabase returns the URL of an empty database on the shared cluster, which no other
-// test has, and of its owner, who is no superuser, as in real ones. When the test ends it is emptied for a later one, connections or not: a
+// test has, and of its owner, who is no superuser, as in real ones. When the
+// test ends it is emptied for a later one, connections or not: a
 // database is some 300 files, and a file system takes long to make and remove those for
 // every test. The cluster is without durability. Any number of tests may call it at
 // once.
@@ -117,7 +119,8 @@ func giveBack(name string) error {
 const (
 	// endOthers returns once the other connections to the database have ended.
 	endOthers = `DO $$ BEGIN LOOP
-		PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid();
+		PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+			AND backend_type = 'client backend' AND pid <> pg_backend_pid();
 		EXIT WHEN NOT FOUND;
 		PERFORM pg_sleep(0.001), pg_stat_clear_snapshot();
 	END LOOP; END $$`
@@ -177,7 +180,7 @@ func start(dir string) (*cluster.Cluster, error) {
 	return cluster.Start(ctx, cluster.Options{Dir: dir, Log: slog.New(slog.DiscardHandler), Settings: fast})
 }
 
-// stop stops a cluster, where there is one.
+// stop stops a cluster, if there is one.
 func stop(c *cluster.Cluster) error {
 	if c == nil {
 		return nil

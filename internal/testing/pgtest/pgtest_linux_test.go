@@ -48,7 +48,9 @@ func TestWhatATestLeavesIsGone(t *testing.T) {
 		before = NewDatabase(t)
 		left, err = pgx.Connect(background, before)
 		require.NoError(t, err)
-		_, err = left.Exec(background, `CREATE SCHEMA "else where"; CREATE TABLE "else where".there AS SELECT 1; CREATE TABLE here AS SELECT 1; CREATE VIEW seen AS SELECT * FROM here`)
+		_, err = left.Exec(background,
+			`CREATE SCHEMA "else where"; CREATE TABLE "else where".there AS SELECT 1; CREATE TABLE here AS SELECT 1; `+
+				`CREATE VIEW seen AS SELECT * FROM here`)
 		require.NoError(t, err)
 		_, err = left.Exec(background, `BEGIN; LOCK TABLE here`)
 		require.NoError(t, err)
@@ -57,7 +59,9 @@ func TestWhatATestLeavesIsGone(t *testing.T) {
 	after := NewDatabase(t)
 	require.Equal(t, before, after, "it is used again")
 	var relations, schemas int
-	require.NoError(t, connect(t, after).QueryRow(background, `SELECT (SELECT count(*) FROM pg_class WHERE oid >= 16384), (SELECT count(*) FROM pg_namespace WHERE oid >= 16384)`).Scan(&relations, &schemas))
+	require.NoError(t, connect(t, after).QueryRow(background,
+		`SELECT (SELECT count(*) FROM pg_class WHERE oid >= 16384),
+			(SELECT count(*) FROM pg_namespace WHERE oid >= 16384)`).Scan(&relations, &schemas))
 	require.Zero(t, relations)
 	require.Equal(t, 1, schemas, "public")
 }
@@ -108,7 +112,8 @@ func TestAKilledTestBinaryLeavesNothingForLong(t *testing.T) {
 	socket, err := os.Readlink(dir + "/socket")
 	require.NoError(t, err)
 	require.NoError(t, child.Process.Kill())
-	require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }, time.Minute,
+		time.Millisecond)
 
 	t.Setenv("TMPDIR", tmp)
 	removeLeft()

@@ -1,0 +1,75 @@
+package archtest
+
+import (
+	"bufio"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// columnsMax is how wide a line of a Go file may be. A tab counts as one column.
+const columnsMax = 120
+
+// wide lists the folders and files whose lines are still wider. It only gets shorter.
+var wide = []string{"cmd/outcryd", "internal/admin", "internal/backup", "internal/engine", "internal/exchange",
+	"internal/gateway", "internal/idmap", "internal/journal", "internal/latency", "internal/market", "internal/memory",
+	"internal/model", "internal/operate", "internal/postgres", "internal/settings",
+	"internal/testing/archtest/arch_test.go", "internal/wire", "loadtest"}
+
+// generated is the line that tools put above what they write.
+var generated = regexp.MustCompile(`^// Code generated .* DO NOT EDIT\.$`)
+
+// TestLinesStayNarrow looks at every Go file except test data and generated files.
+func TestLinesStayNarrow(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		path, err = filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		switch path = filepath.ToSlash(path); {
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == ".git" || slices.Contains(wide, path)):
+			return fs.SkipDir
+		case d.IsDir() || slices.Contains(wide, path) || !strings.HasSuffix(path, ".go"):
+			return nil
+		}
+		files++
+		for _, place := range tooWide(t, path) {
+			t.Errorf("%s is wider than %d columns", place, columnsMax)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.NotZero(t, files)
+}
+
+// tooWide returns the places of a file whose lines are too wide, none if it is generated.
+func tooWide(t *testing.T, path string) (places []string) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(root, path))
+	require.NoError(t, err)
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		if generated.MatchString(lines.Text()) {
+			return nil
+		}
+		if utf8.RuneCountInString(lines.Text()) > columnsMax {
+			places = append(places, path+":"+strconv.Itoa(n))
+		}
+	}
+	require.NoError(t, lines.Err(), path)
+	return places
+}
