@@ -1,0 +1,57 @@
+package auth
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/certtest"
+)
+
+// TestFilesThatStayAsTheyAreAreReadOnce: they are looked at again and again, and read when
+// they change.
+func TestFilesThatStayAsTheyAreAreReadOnce(t *testing.T) {
+	own := certtest.NewAuthority(t).Server("server")
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		c, err := LoadCertificates(own.CertFile, own.KeyFile, "", slog.New(slog.NewTextHandler(&log, nil)))
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			c.Run(ctx)
+			close(ended)
+		}()
+		read := func() int { return strings.Count(log.String(), "read anew") }
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Zero(t, read())
+		now := time.Now()
+		require.NoError(t, os.Chtimes(own.CertFile, now, now))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, read(), "what changed, once")
+		cancel()
+		<-ended
+	})
+}
+
+// TestNothingIsRevokedWhereThereAreNoTokens: a wrong folder is no success, and stays as
+// it is.
+func TestNothingIsRevokedWhereThereAreNoTokens(t *testing.T) {
+	dir := t.TempDir()
+	err := Revoke(dir, "0123456789abcdef")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, filepath.Join(dir, tokensFile))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
