@@ -113,3 +113,26 @@ func TestAfterAFailedWriteNobodyWaitsLong(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(began))
 	})
 }
+
+// TestASuspectIsNotSentBehindASilentProbe: what broke a connection goes only where a frame
+// without effect was answered right before.
+func TestASuspectIsNotSentBehindASilentProbe(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var seen frames
+		c := open(t, played(t, Options{ReplyTimeout: time.Second, RetryTime: time.Hour}, func(p *peer) {
+			p.take()
+			p.say("<error>the exchange is stopping</error>")
+		}, func(p *peer) {
+			for xml, ok := p.take(); ok; xml, ok = p.take() {
+				seen.add(xml)
+			}
+		}, func(p *peer) {
+			p.take()
+			p.say("")
+			honest(p)
+		}))
+		suspect := send(t, c, buys(1).WithRef("r"))
+		require.EqualValues(t, 3, answered(t, suspect)[0].Order)
+		require.Equal(t, []string{probing}, seen.all())
+	})
+}
