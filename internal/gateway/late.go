@@ -42,9 +42,9 @@ func (c *session) execute(b *batch, begun time.Time) bool {
 // answer hands the replies to a batch to the writer, which may tell them once the batch's
 // seq is durable. They travel together as long as they are short, so that what a client
 // does not take is not much more than one of them. The batch is given back before
-// the last is handed over: that may take as long as the client likes. It reports whether
-// the history did not answer.
-func (c *session) answer(b *batch) (unavailable bool) {
+// the last is handed over: that may take as long as the client likes. It returns when the
+// history was found not to answer, the zero time if it was not.
+func (c *session) answer(b *batch) (failed time.Time) {
 	s := c.server
 	seq, begun := b.seq, b.begun
 	r := s.newReply(seq, begun)
@@ -58,12 +58,12 @@ func (c *session) answer(b *batch) (unavailable bool) {
 		b.appendReply(c.ctx, r, i)
 		r.bytes = s.endFrame(r.bytes, begin)
 	}
-	r.frame, unavailable = b.last, b.answers.unavailable
+	r.frame, failed = b.last, b.answers.failed
 	s.options.Metrics.executed(b, r)
 	s.settle(r, b)
 	s.release(b)
 	c.push(r)
-	return unavailable
+	return failed
 }
 
 // handOver has a batch answered by answerLate, once there is room for it. It returns false
@@ -101,8 +101,8 @@ func (c *session) answerLate() {
 	for b := l.first(); b != nil; b = l.next() {
 		held := b.late
 		b.answers.unavailable = b.executed.Before(failed)
-		if known := b.answers.unavailable; c.answer(b) && !known {
-			failed = time.Now()
+		if at := c.answer(b); !at.IsZero() {
+			failed = at
 		}
 		m.release(held)
 	}
