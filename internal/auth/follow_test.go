@@ -55,3 +55,43 @@ func TestNothingIsRevokedWhereThereAreNoTokens(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
+
+// TestAFileThatIsWrongIsSaidOnce: in the log, when it is found, and not each time that it
+// is looked at.
+func TestAFileThatIsWrongIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		var log strings.Builder
+		tokens, err := OpenTokens(dir, slog.New(slog.NewTextHandler(&log, nil)))
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			tokens.Run(ctx)
+			close(ended)
+		}()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, tokensFile), []byte("no tokens\n"), 0o600))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, strings.Count(log.String(), "level=ERROR"), log.String())
+		require.Contains(t, log.String(), filepath.Join(dir, tokensFile))
+		cancel()
+		<-ended
+	})
+}
+
+// TestATokenThatHasExpiredIsNotTakenWhateverItsTimerSays: timers do not know of a clock
+// that was set, which here is a file whose token ends before its timer does.
+func TestATokenThatHasExpiredIsNotTakenWhateverItsTimerSays(t *testing.T) {
+	tokens, err := OpenTokens(t.TempDir(), quiet)
+	require.NoError(t, err)
+	token, e := newToken()
+	e.Expires = time.Now().Add(time.Hour)
+	tokens.replace([]Entry{e})
+	g, err := tokens.Check(token)
+	require.NoError(t, err)
+	g.entry.Expires = time.Now().Add(-time.Second)
+	_, err = tokens.Check(token)
+	require.ErrorIs(t, err, ErrExpired)
+	require.Equal(t, ErrExpired, g.Err(), "and what it began ends")
+}
