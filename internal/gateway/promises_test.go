@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,5 +31,29 @@ func TestADatabaseThatIsBackIsAskedHoweverSlowTheClientIs(t *testing.T) {
 		}
 		synctest.Wait()
 		requireNothingHeld(t, s)
+	})
+}
+
+// TestWhoFindsNoTurnAtADatabaseThatIsSilentWaitsOnce: the rest of its frame is not asked
+// for any more.
+func TestWhoFindsNoTurnAtADatabaseThatIsSilentWaitsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, x := newPipes(), newFake()
+		x.past = 99
+		s := start(t, p, x, Options{})
+		for range 8 {
+			require.True(t, s.recalls.TryAcquire(1), "others ask")
+		}
+		require.False(t, s.recalls.TryAcquire(1), "and are as many as may")
+		c := connect(t, p)
+		begun := time.Now()
+		c.send(asking("", 1, 2, 3))
+		refused := c.reply()
+		require.Equal(t, 3, strings.Count(refused, "does not answer now"), refused)
+		require.Equal(t, 5*time.Second, time.Since(begun))
+		require.Empty(t, x.asked())
+		s.recalls.Release(8)
+		c.send(query(1))
+		require.Equal(t, answer(1), c.reply())
 	})
 }
