@@ -57,3 +57,31 @@ func TestWhoFindsNoTurnAtADatabaseThatIsSilentWaitsOnce(t *testing.T) {
 		require.Equal(t, answer(1), c.reply())
 	})
 }
+
+// TestWhatWasNotAskedForMakesADatabaseNoLongerSilent: replies that say so, and are made
+// later, are no news of the database.
+func TestWhatWasNotAskedForMakesADatabaseNoLongerSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, x := newPipes(), newFake()
+		x.past, x.frozen = 9, true
+		s := start(t, p, x, Options{BatchFramesMax: 1, UnsentRepliesMax: 1})
+		c := connect(t, p)
+		for order := 1; order <= 3; order++ {
+			c.send(query(order))
+		}
+		synctest.Wait()
+		time.Sleep(5 * time.Second) // until the first is given up; its reply is not taken
+		synctest.Wait()
+		x.set(func() { x.frozen = false })
+		c.send(query(4))
+		synctest.Wait()
+		time.Sleep(time.Second)
+		for _, want := range []string{away(1), away(2), away(3)} {
+			require.Equal(t, want, c.reply())
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, answer(4), c.reply())
+		synctest.Wait()
+		requireNothingHeld(t, s)
+	})
+}
