@@ -3,6 +3,7 @@ package main
 import (
 	"net"
 	"os"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,4 +40,21 @@ func TestAfterARefusedStartNoAddressIsTaken(t *testing.T) {
 		require.Error(t, err, "%s and %s", c.listen, c.http)
 		require.LessOrEqual(t, descriptors(t), before, "%s and %s", c.listen, c.http)
 	}
+}
+
+// TestOfTwoServersThatStartAtOnceOneListens: the kernel lets both take the address, and
+// refuses the second when it begins to listen.
+func TestOfTwoServersThatStartAtOnceOneListens(t *testing.T) {
+	first, err := bind("listen", "127.0.0.1:0")
+	require.NoError(t, err)
+	second, err := bind("listen", first.addr.String())
+	require.NoError(t, err)
+	before := descriptors(t)
+	l, err := first.listen()
+	require.NoError(t, err)
+	defer l.Close()
+	_, err = second.listen()
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+	require.ErrorContains(t, err, first.addr.String())
+	require.LessOrEqual(t, descriptors(t), before, "the second has given its own back")
 }

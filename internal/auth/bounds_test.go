@@ -2,6 +2,7 @@ package auth
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,4 +21,21 @@ func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	require.Equal(t, time.Second, guessWait)
 	require.Equal(t, 64, guessersMax)
 	require.LessOrEqual(t, followEvery, time.Second/2, "what changes in the file takes effect within half a second")
+}
+
+// TestWhatFitsExactlyIsTaken: a scope of a thousand accounts, and a file of eight
+// megabytes as far as it goes by that, and nothing more.
+func TestWhatFitsExactlyIsTaken(t *testing.T) {
+	accounts := "account:1" + strings.Repeat(",1", 999)
+	_, err := ParseScope(accounts)
+	require.NoError(t, err)
+	_, err = ParseScope(accounts + ",1")
+	require.ErrorContains(t, err, "a scope of 1001 accounts: at most 1000 may be named")
+
+	file := []byte(header + "\n" + strings.Repeat("x", 8<<20-len(header)-2) + "\n")
+	require.Len(t, file, 8<<20)
+	_, err = parseFile(file)
+	require.ErrorContains(t, err, "line 2: ", "it is read")
+	_, err = parseFile(append(file, '\n'))
+	require.ErrorContains(t, err, "the file has more than 8388608 bytes")
 }

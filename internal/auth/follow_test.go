@@ -95,3 +95,18 @@ func TestATokenThatHasExpiredIsNotTakenWhateverItsTimerSays(t *testing.T) {
 	require.ErrorIs(t, err, ErrExpired)
 	require.Equal(t, ErrExpired, g.Err(), "and what it began ends")
 }
+
+// TestAServerWithoutATokenForItsHealthIsTold: it would start, and be taken for sick.
+func TestAServerWithoutATokenForItsHealthIsTold(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	tokens, err := OpenTokens(dir, quiet)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(dir))
+	_, err = tokens.IssueHealth()
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	remove, err := tokens.IssueHealth()
+	require.NoError(t, err)
+	remove()
+}

@@ -85,3 +85,28 @@ func TestWhatWasNotAskedForMakesADatabaseNoLongerSilent(t *testing.T) {
 		requireNothingHeld(t, s)
 	})
 }
+
+// TestAFrameMustArriveInTimeAlsoFromWhoIsOwedAReply: only silence is forgiven for that.
+func TestAFrameMustArriveInTimeAlsoFromWhoIsOwedAReply(t *testing.T) {
+	l, x := listen(t), newFake()
+	x.held = true
+	s := start(t, l, x, Options{FrameTimeout: 20 * time.Millisecond})
+	c := dial(t, l)
+	c.send(query(1), query(2)[:10])
+	eventually(t, func() bool { return s.hits(limitFrameTime) == 1 })
+	x.set(func() { x.held = false })
+	require.Equal(t, answer(1), c.reply())
+	c.isLast("a frame did not arrive within 20ms")
+}
+
+// TestAnErrorOfAcceptAfterAConnectionIsANewOne: what it waits begins anew.
+func TestAnErrorOfAcceptAfterAConnectionIsANewOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &stubborn{newPipes(), 20, 1}
+		start(t, l, newFake(), Options{})
+		connect(t, l.pipes)
+		begun := time.Now()
+		connect(t, l.pipes)
+		require.Equal(t, 5*time.Millisecond, time.Since(begun))
+	})
+}

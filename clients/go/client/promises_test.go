@@ -109,7 +109,9 @@ func TestAfterAFailedWriteNobodyWaitsLong(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		send(t, c, buys(2))
-		require.True(t, broken(t, first).MaybeDone)
+		lost := broken(t, first)
+		require.True(t, lost.MaybeDone)
+		require.ErrorIs(t, lost.Err, net.ErrClosed, "what the write came to, since nothing more was said")
 		require.Equal(t, time.Second, time.Since(began))
 	})
 }
