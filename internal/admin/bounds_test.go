@@ -18,7 +18,8 @@ func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 		"`OperatorConnectionsMax`": {fmt.Sprintf("%d more", OperatorConnectionsMax)},
 		"`headerTimeout`": {fmt.Sprintf("%d KiB", headerBytesMax>>10), seconds(headerTimeout), seconds(readTimeout),
 			seconds(writeTimeout), fmt.Sprintf("%g min", idleTimeout.Minutes())},
-		"`bodiesMax`":          {fmt.Sprintf("%d,%03d", bodiesMax/1000, bodiesMax%1000), fmt.Sprintf("%d KiB", smallBodyMax>>10), seconds(bodyTimeout)},
+		"`bodiesMax`": {fmt.Sprintf("%d,%03d", bodiesMax/1000, bodiesMax%1000),
+			fmt.Sprintf("%d KiB", smallBodyMax>>10), seconds(bodyTimeout)},
 		"`requestBodyTimeout`": {seconds(requestBodyTimeout)},
 		"`operateTimeout`":     {seconds(operateTimeout)},
 	}))

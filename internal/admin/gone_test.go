@@ -39,7 +39,8 @@ func TestAClientWhoseFrameIsUnderWayAndHasGoneIsNoErrorOfTheExchange(t *testing.
 		<-begun
 		cancel()
 	}()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+l.Addr().String()+"/xml", bytes.NewBufferString("<create/>"))
+	body := bytes.NewBufferString("<create/>")
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+l.Addr().String()+"/xml", body)
 	require.NoError(t, err)
 	_, err = http.DefaultClient.Do(r)
 	require.ErrorIs(t, err, context.Canceled)

@@ -14,8 +14,9 @@ import (
 func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	thousands := func(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }
 	require.NoError(t, doctest.Bounds("../../docs/RELIABILITY.md", map[string][]string{
-		"market data answers at a time": {fmt.Sprintf("%d of symbols", symbolsAnswersMax), fmt.Sprintf("%d of books", marketAnswersMax),
-			fmt.Sprintf("%d of trades", marketAnswersMax), fmt.Sprintf("%d of orders", ordersAnswersMax)},
+		"market data answers at a time": {fmt.Sprintf("%d of symbols", symbolsAnswersMax),
+			fmt.Sprintf("%d of books", marketAnswersMax), fmt.Sprintf("%d of trades", marketAnswersMax),
+			fmt.Sprintf("%d of orders", ordersAnswersMax)},
 		"entries of an answer": {thousands(symbolsMost) + " symbols", thousands(depthMost) + " levels",
 			thousands(tradesMost) + " trades", thousands(executionsMost) + " executions"},
 		"`--max-stream-readers`": {fmt.Sprintf("%d KiB", pieceMost>>10)},

@@ -11,7 +11,9 @@ import (
 // than it is.
 func TestNobodyKeepsMarketData(t *testing.T) {
 	s := openSite(t, func(*APIOptions) {})
-	for _, path := range []string{"/api/v1/symbols", "/api/v1/stream", "/api/v1/book?sym=NONE", "/api/v1/stream?sym=NONE"} {
+	for _, path := range []string{
+		"/api/v1/symbols", "/api/v1/stream", "/api/v1/book?sym=NONE", "/api/v1/stream?sym=NONE",
+	} {
 		answer, err := s.server.Client().Get(s.server.URL + path)
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
