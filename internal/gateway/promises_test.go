@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -109,4 +110,23 @@ func TestAnErrorOfAcceptAfterAConnectionIsANewOne(t *testing.T) {
 		connect(t, l.pipes)
 		require.Equal(t, 5*time.Millisecond, time.Since(begun))
 	})
+}
+
+// TestAReplyThatTheClientHasNoRoomForIsMeasuredOnce: each stage of it, also where one has
+// begun to send it and another goes on.
+func TestAReplyThatTheClientHasNoRoomForIsMeasuredOnce(t *testing.T) {
+	x, m := newFake(), NewMetrics()
+	x.executions = 5000 // some 500 kB
+	l := narrow{listen(t)}
+	s := start(t, l, x, Options{Metrics: m})
+	c := dial(t, l)
+	require.NoError(t, c.Conn.(*net.TCPConn).SetReadBuffer(64<<10))
+	for sent := 0; m.byStage[stageWrite].Count() < 3; sent++ { // one of 16 is measured
+		require.Less(t, sent, 2000, "never drawn")
+		c.send(query(1))
+		c.reply()
+	}
+	require.NoError(t, c.Close())
+	eventually(t, func() bool { return s.count() == 0 })
+	require.Equal(t, m.byStage[stageWrite].Count(), m.byStage[stageJournal].Count())
 }
