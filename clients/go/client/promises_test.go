@@ -1,0 +1,140 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestATokenGoesEncryptedToOtherMachines: what is refused without TLS is not with it,
+// and is no reason for a warning.
+func TestATokenGoesEncryptedToOtherMachines(t *testing.T) {
+	certificates := httptest.NewTLSServer(nil)
+	defer certificates.Close()
+	o := played(t, Options{Token: "secret"}, func(p *peer) {
+		server := newPeer(tls.Server(p.Conn, &tls.Config{Certificates: certificates.TLS.Certificates}))
+		for _, ok := server.take(); ok; _, ok = server.take() {
+			server.say("<authorized/>")
+		}
+	})
+	dial := o.dial
+	o.TLS = &tls.Config{InsecureSkipVerify: true} // certificate_test.go looks at those
+	o.dial = func(ctx context.Context, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, addr)
+		return tls.Client(elsewhere{conn}, o.TLS), err
+	}
+	conn, err := DialConn(background, "exchange:1", o)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+}
+
+// deaf is a connection that takes no byte after the first write, and on which replies
+// still come.
+type deaf struct {
+	net.Conn
+	writes int
+}
+
+func (d *deaf) Write(b []byte) (int, error) {
+	if d.writes++; d.writes > 1 {
+		return 0, net.ErrClosed
+	}
+	return d.Conn.Write(b)
+}
+
+// TestWhatIsAnsweredAfterAFailedWriteIsAnswered: an order whose reply is on its way when
+// sending fails is neither in doubt nor sent again.
+func TestWhatIsAnsweredAfterAFailedWriteIsAnswered(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		o := played(t, Options{RetryTime: -1}, func(p *peer) {
+			p.take()
+			time.Sleep(lastWordsTime / 2)
+			p.say(bought("1", "3"))
+			silent(p)
+		})
+		dial := o.dial
+		o.dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, addr)
+			return &deaf{Conn: conn}, err
+		}
+		c := open(t, o)
+		first := send(t, c, buys(1))
+		synctest.Wait()
+		behind := send(t, c, buys(2))
+		require.EqualValues(t, 3, answered(t, first)[0].Order)
+		require.False(t, broken(t, behind).MaybeDone, "not a byte of it has left")
+	})
+}
+
+// TestAQueryThatIsGivenUpIsInNoDoubt: it changes nothing, whether or not it was sent.
+func TestAQueryThatIsGivenUpIsInNoDoubt(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := open(t, played(t, Options{}, silent))
+		for _, each := range []struct {
+			command Command
+			doubt   bool
+		}{{Query("1", 7), false}, {QueryRef("1", "a"), false}, {Cancel("1", 7), true}, {buys(1), true}} {
+			ctx, cancel := context.WithTimeout(background, time.Second)
+			_, err := send(t, c, each.command).Wait(ctx)
+			require.ErrorAs(t, err, new(*GaveUp))
+			require.Equal(t, each.doubt, MaybeDone(err), "%v", each.command)
+			cancel()
+
+			ctx, cancel = context.WithTimeout(background, time.Second)
+			_, err = c.Do(ctx, each.command)
+			require.Equal(t, each.doubt, MaybeDone(err), "%v", each.command)
+			cancel()
+		}
+	})
+}
+
+// TestAfterAFailedWriteNobodyWaitsLong: a second, by the bubble's clock, and then the call
+// has its end.
+func TestAfterAFailedWriteNobodyWaitsLong(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		o := played(t, Options{RetryTime: -1}, silent)
+		dial := o.dial
+		o.dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, addr)
+			return &deaf{Conn: conn}, err
+		}
+		c := open(t, o)
+		first := send(t, c, buys(1))
+		synctest.Wait()
+		began := time.Now()
+		send(t, c, buys(2))
+		lost := broken(t, first)
+		require.True(t, lost.MaybeDone)
+		require.ErrorIs(t, lost.Err, net.ErrClosed, "what the write came to, since nothing more was said")
+		require.Equal(t, time.Second, time.Since(began))
+	})
+}
+
+// TestASuspectIsNotSentBehindASilentProbe: what broke a connection goes only where a frame
+// without effect was answered right before.
+func TestASuspectIsNotSentBehindASilentProbe(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var seen frames
+		c := open(t, played(t, Options{ReplyTimeout: time.Second, RetryTime: time.Hour}, func(p *peer) {
+			p.take()
+			p.say("<error>the exchange is stopping</error>")
+		}, func(p *peer) {
+			for xml, ok := p.take(); ok; xml, ok = p.take() {
+				seen.add(xml)
+			}
+		}, func(p *peer) {
+			p.take()
+			p.say("")
+			honest(p)
+		}))
+		suspect := send(t, c, buys(1).WithRef("r"))
+		require.EqualValues(t, 3, answered(t, suspect)[0].Order)
+		require.Equal(t, []string{probing}, seen.all())
+	})
+}

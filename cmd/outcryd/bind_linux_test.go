@@ -1,0 +1,60 @@
+package main
+
+import (
+	"net"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// descriptors counts the open ones of this process.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(all)
+}
+
+// TestAfterARefusedStartNoAddressIsTaken: whatever was wrong, with the first of both
+// addresses, the second, or both together.
+func TestAfterARefusedStartNoAddressIsTaken(t *testing.T) {
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer other.Close()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	both := free.Addr().String()
+	require.NoError(t, free.Close())
+	before := descriptors(t)
+	for _, c := range []*config{
+		{listen: "127.0.0.1:0", http: other.Addr().String()},
+		{listen: other.Addr().String(), http: "127.0.0.1:0"},
+		{listen: both, http: both},
+		{listen: "127.0.0.1:0", http: "nonsense"},
+		{listen: "127.0.0.1:0", http: ":0"}, // without --open
+		{listen: "[fe80::1%no-such-link]:0"},
+	} {
+		_, err := (&server{config: c}).bindBoth()
+		require.Error(t, err, "%s and %s", c.listen, c.http)
+		require.LessOrEqual(t, descriptors(t), before, "%s and %s", c.listen, c.http)
+	}
+}
+
+// TestOfTwoServersThatStartAtOnceOneListens: the kernel lets both take the address, and
+// refuses the second when it begins to listen.
+func TestOfTwoServersThatStartAtOnceOneListens(t *testing.T) {
+	first, err := bind("listen", "127.0.0.1:0")
+	require.NoError(t, err)
+	second, err := bind("listen", first.addr.String())
+	require.NoError(t, err)
+	before := descriptors(t)
+	l, err := first.listen()
+	require.NoError(t, err)
+	defer l.Close()
+	_, err = second.listen()
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+	require.ErrorContains(t, err, first.addr.String())
+	require.LessOrEqual(t, descriptors(t), before, "the second has given its own back")
+}

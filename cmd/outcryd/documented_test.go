@@ -1,0 +1,22 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/doctest"
+)
+
+// TestBoundsAreTheDocumentedOnes: what each bound does is tested elsewhere, mostly by its
+// name; here its value is.
+func TestBoundsAreTheDocumentedOnes(t *testing.T) {
+	seconds := func(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
+	require.NoError(t, doctest.Bounds("../../docs/RELIABILITY.md", map[string][]string{
+		"`--max-stream-readers`": {seconds(streamWriteTimeout)},
+		"`cmd/outcryd/log.go`":   {fmt.Sprintf("%d in %s", repeatsMax, seconds(repeatsWindow))},
+		"`stopGrace`":            {seconds(stopGrace)},
+	}))
+}

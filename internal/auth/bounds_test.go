@@ -1,0 +1,41 @@
+package auth
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/doctest"
+)
+
+// TestBoundsAreTheDocumentedOnes: what each bound does is tested elsewhere, mostly by its
+// name; here its value is.
+func TestBoundsAreTheDocumentedOnes(t *testing.T) {
+	require.NoError(t, doctest.Bounds("../../docs/RELIABILITY.md", map[string][]string{
+		"`guessersMax`": {fmt.Sprintf("%d, then one a second", guessFree), "a second later"},
+	}))
+	require.Equal(t, time.Second, guessEvery)
+	require.Equal(t, time.Second, guessWait)
+	require.Equal(t, 64, guessersMax)
+	require.LessOrEqual(t, followEvery, time.Second/2, "what changes in the file takes effect within half a second")
+}
+
+// TestWhatFitsExactlyIsTaken: a scope of a thousand accounts, and a file of eight
+// megabytes as far as it goes by that, and nothing more.
+func TestWhatFitsExactlyIsTaken(t *testing.T) {
+	accounts := "account:1" + strings.Repeat(",1", 999)
+	_, err := ParseScope(accounts)
+	require.NoError(t, err)
+	_, err = ParseScope(accounts + ",1")
+	require.ErrorContains(t, err, "a scope of 1001 accounts: at most 1000 may be named")
+
+	file := []byte(header + "\n" + strings.Repeat("x", 8<<20-len(header)-2) + "\n")
+	require.Len(t, file, 8<<20)
+	_, err = parseFile(file)
+	require.ErrorContains(t, err, "line 2: ", "it is read")
+	_, err = parseFile(append(file, '\n'))
+	require.ErrorContains(t, err, "the file has more than 8388608 bytes")
+}

@@ -1,0 +1,112 @@
+package auth
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/certtest"
+)
+
+// TestFilesThatStayAsTheyAreAreReadOnce: they are looked at again and again, and read when
+// they change.
+func TestFilesThatStayAsTheyAreAreReadOnce(t *testing.T) {
+	own := certtest.NewAuthority(t).Server("server")
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		c, err := LoadCertificates(own.CertFile, own.KeyFile, "", slog.New(slog.NewTextHandler(&log, nil)))
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			c.Run(ctx)
+			close(ended)
+		}()
+		read := func() int { return strings.Count(log.String(), "read anew") }
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Zero(t, read())
+		now := time.Now()
+		require.NoError(t, os.Chtimes(own.CertFile, now, now))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, read(), "what changed, once")
+		cancel()
+		<-ended
+	})
+}
+
+// TestNothingIsRevokedWhereThereAreNoTokens: a wrong folder is no success, and stays as
+// it is.
+func TestNothingIsRevokedWhereThereAreNoTokens(t *testing.T) {
+	dir := t.TempDir()
+	err := Revoke(dir, "0123456789abcdef")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, filepath.Join(dir, tokensFile))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// TestAFileThatIsWrongIsSaidOnce: in the log, when it is found, and not each time that it
+// is looked at.
+func TestAFileThatIsWrongIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		var log strings.Builder
+		tokens, err := OpenTokens(dir, slog.New(slog.NewTextHandler(&log, nil)))
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			tokens.Run(ctx)
+			close(ended)
+		}()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, tokensFile), []byte("no tokens\n"), 0o600))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, strings.Count(log.String(), "level=ERROR"), log.String())
+		require.Contains(t, log.String(), filepath.Join(dir, tokensFile))
+		cancel()
+		<-ended
+	})
+}
+
+// TestATokenThatHasExpiredIsNotTakenWhateverItsTimerSays: timers do not know of a clock
+// that was set, which here is a file whose token ends before its timer does.
+func TestATokenThatHasExpiredIsNotTakenWhateverItsTimerSays(t *testing.T) {
+	tokens, err := OpenTokens(t.TempDir(), quiet)
+	require.NoError(t, err)
+	token, e := newToken()
+	e.Expires = time.Now().Add(time.Hour)
+	tokens.replace([]Entry{e})
+	g, err := tokens.Check(token)
+	require.NoError(t, err)
+	g.entry.Expires = time.Now().Add(-time.Second)
+	_, err = tokens.Check(token)
+	require.ErrorIs(t, err, ErrExpired)
+	require.Equal(t, ErrExpired, g.Err(), "and what it began ends")
+}
+
+// TestAServerWithoutATokenForItsHealthIsTold: it would start, and be taken for sick.
+func TestAServerWithoutATokenForItsHealthIsTold(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	tokens, err := OpenTokens(dir, quiet)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(dir))
+	_, err = tokens.IssueHealth()
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	remove, err := tokens.IssueHealth()
+	require.NoError(t, err)
+	remove()
+}

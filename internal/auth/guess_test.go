@@ -1,0 +1,35 @@
+package auth
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWhoLeavesWhileItWaitsForItsRefusalGetsNone, gives its place back, and is told apart
+// in the log from those that were refused at once.
+func TestWhoLeavesWhileItWaitsForItsRefusalGetsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tokens, err := OpenTokens(t.TempDir(), quiet)
+		require.NoError(t, err)
+		const address = "192.0.2.1:1"
+		for range 10 {
+			answer, slowed := tokens.Wrong(t.Context(), address)
+			require.Equal(t, []bool{true, false}, []bool{answer, slowed})
+		}
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		begun := time.Now()
+		for range 100 { // more than may wait
+			answer, slowed := tokens.Wrong(gone, address)
+			require.Equal(t, []bool{false, true}, []bool{answer, slowed})
+		}
+		require.Zero(t, time.Since(begun))
+		require.Empty(t, tokens.guesses.waiting)
+		answer, slowed := tokens.Wrong(t.Context(), address)
+		require.Equal(t, []bool{true, true}, []bool{answer, slowed})
+	})
+}

@@ -1,0 +1,26 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/doctest"
+)
+
+// TestBoundsAreTheDocumentedOnes: what each bound does is tested elsewhere, mostly by its
+// name; here its value is.
+func TestBoundsAreTheDocumentedOnes(t *testing.T) {
+	thousands := func(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }
+	require.NoError(t, doctest.Bounds("../../docs/RELIABILITY.md", map[string][]string{
+		"`partsUnsyncedMax`": {fmt.Sprint(partsUnsyncedMax)},
+		"`keptMax`":          {thousands(keptMax)},
+		"`turnWork`":         {fmt.Sprintf("%d commands", turnWork), fmt.Sprintf("%d fills count as one", fillsPerWork)},
+		"`awakeMax`":         {thousands(awakeMax)},
+		"`urgentMax`":        {thousands(urgentMax)},
+	}))
+	require.LessOrEqual(t, readsWait, 5*time.Millisecond)
+	require.LessOrEqual(t, giveWayMax, 256)
+}
