@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
@@ -15,8 +16,9 @@ import (
 // most ReplyBytesMax, and what its frame makes the codec repeat.
 type answers struct {
 	server      *Server
-	held        int64 // by the batch: covers what was decoded and the reply without executions
-	unavailable bool  // the history did not answer in this batch, and is not asked again
+	held        int64     // by the batch: covers what was decoded and the reply without executions
+	unavailable bool      // the history did not answer in this batch, and is not asked again
+	failed      time.Time // when it was asked in this batch and did not answer
 
 	// Of the frame.
 	reply   *reply
@@ -159,7 +161,9 @@ func (a *answers) recall(ctx context.Context, c *engine.Request, r *exchange.Res
 		done = func() { s.recalls.Release(1) }
 		s.exchange.Recall(ctx, c, r, s.options.ReplyBytesMax/a.codec.ExecutionBytesMin()+1)
 	}
-	a.unavailable = r.Reason == exchange.HistoryUnavailable
+	if r.Reason == exchange.HistoryUnavailable && !a.unavailable {
+		a.unavailable, a.failed = true, time.Now() // not once the reply is taken: that may be much later
+	}
 	return done
 }
 

@@ -42,8 +42,8 @@ func (c *session) execute(b *batch, begun time.Time) bool {
 // answer hands the replies to a batch to the writer, which may tell them once the batch's
 // seq is durable. They travel together as long as they are short, so that what a client
 // does not take is not much more than one of them. The batch is given back before
-// the last is handed over: that may take as long as the client likes. It returns when it was
-// known that the history does not answer, the zero time if it was not.
+// the last is handed over: that may take as long as the client likes. It returns when the
+// history was found not to answer, the zero time if it was not.
 func (c *session) answer(b *batch) (failed time.Time) {
 	s := c.server
 	seq, begun := b.seq, b.begun
@@ -58,10 +58,7 @@ func (c *session) answer(b *batch) (failed time.Time) {
 		b.appendReply(c.ctx, r, i)
 		r.bytes = c.codec.EndReply(r.bytes, begin)
 	}
-	r.frame = b.last
-	if b.answers.unavailable { // known before the client is told, who may ask again at once
-		failed = time.Now()
-	}
+	r.frame, failed = b.last, b.answers.failed
 	s.options.Metrics.executed(b, r)
 	s.holdReply(r, b)
 	s.release(b)
@@ -104,8 +101,7 @@ func (c *session) answerLate() {
 	for b := l.first(); b != nil; b = l.next() {
 		held := b.late
 		b.answers.unavailable = b.executed.Before(failed)
-		known := b.answers.unavailable
-		if at := c.answer(b); !known && !at.IsZero() {
+		if at := c.answer(b); !at.IsZero() {
 			failed = at
 		}
 		m.release(held)
