@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/listen"
+	"outcry/internal/settings"
 )
 
 // descriptors counts the open ones of this process.
@@ -28,33 +31,33 @@ func TestAfterARefusedStartNoAddressIsTaken(t *testing.T) {
 	both := free.Addr().String()
 	require.NoError(t, free.Close())
 	before := descriptors(t)
-	for _, c := range []*config{
-		{listen: "127.0.0.1:0", http: other.Addr().String()},
-		{listen: other.Addr().String(), http: "127.0.0.1:0"},
-		{listen: both, http: both},
-		{listen: "127.0.0.1:0", http: "nonsense"},
-		{listen: "127.0.0.1:0", http: ":0"}, // without --open
-		{listen: "[fe80::1%no-such-link]:0"},
+	for _, c := range []*settings.Config{
+		{Listen: "127.0.0.1:0", HTTP: other.Addr().String()},
+		{Listen: other.Addr().String(), HTTP: "127.0.0.1:0"},
+		{Listen: both, HTTP: both},
+		{Listen: "127.0.0.1:0", HTTP: "nonsense"},
+		{Listen: "127.0.0.1:0", HTTP: ":0"}, // without --open
+		{Listen: "[fe80::1%no-such-link]:0"},
 	} {
 		_, err := (&server{config: c}).bindBoth()
-		require.Error(t, err, "%s and %s", c.listen, c.http)
-		require.LessOrEqual(t, descriptors(t), before, "%s and %s", c.listen, c.http)
+		require.Error(t, err, "%s and %s", c.Listen, c.HTTP)
+		require.LessOrEqual(t, descriptors(t), before, "%s and %s", c.Listen, c.HTTP)
 	}
 }
 
 // TestOfTwoServersThatStartAtOnceOneListens: the kernel lets both take the address, and
 // refuses the second when it begins to listen.
 func TestOfTwoServersThatStartAtOnceOneListens(t *testing.T) {
-	first, err := bind("listen", "127.0.0.1:0")
+	first, err := listen.Bind("listen", "127.0.0.1:0")
 	require.NoError(t, err)
-	second, err := bind("listen", first.addr.String())
+	second, err := listen.Bind("listen", first.Addr.String())
 	require.NoError(t, err)
 	before := descriptors(t)
-	l, err := first.listen()
+	l, err := first.Listen()
 	require.NoError(t, err)
 	defer l.Close()
-	_, err = second.listen()
+	_, err = second.Listen()
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
-	require.ErrorContains(t, err, first.addr.String())
+	require.ErrorContains(t, err, first.Addr.String())
 	require.LessOrEqual(t, descriptors(t), before, "the second has given its own back")
 }

@@ -16,7 +16,6 @@ func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 	require.NoError(t, doctest.Bounds("../../docs/RELIABILITY.md", map[string][]string{
 		"`--max-stream-readers`": {seconds(streamWriteTimeout)},
-		"`cmd/outcryd/log.go`":   {fmt.Sprintf("%d in %s", repeatsMax, seconds(repeatsWindow))},
 		"`stopGrace`":            {seconds(stopGrace)},
 	}))
 }

@@ -19,7 +19,7 @@ func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 		"`keptMax`":          {thousands(keptMax)},
 		"`turnWork`":         {fmt.Sprintf("%d commands", turnWork), fmt.Sprintf("%d fills count as one", fillsPerWork)},
 		"`awakeMax`":         {thousands(awakeMax)},
-		"`urgentMax`":        {thousands(urgentMax)},
+		"`requestsMax`":      {thousands(requestsMax)},
 	}))
 	require.LessOrEqual(t, readsWait, 5*time.Millisecond)
 	require.LessOrEqual(t, giveWayMax, 256)
