@@ -18,7 +18,9 @@ const barrierTries = 8
 // all, and at one moment. The result may be told: it is durable. Its Reason is OK,
 // UnknownAccount, UnknownSymbol, NoRoomToCancel, or TooManyCancels where one record
 // cannot take it; only after OK has anything changed. The error is as Halt's.
-func (e *Engine) CancelAll(ctx context.Context, account exchange.AccountID, sym exchange.Symbol) (exchange.CancelAllResult, error) {
+func (e *Engine) CancelAll(
+	ctx context.Context, account exchange.AccountID, sym exchange.Symbol,
+) (exchange.CancelAllResult, error) {
 	c, err := e.cancelAll(ctx, account, sym)
 	if err != nil {
 		return exchange.CancelAllResult{}, err
@@ -277,7 +279,8 @@ func (h *heldShard) find(c *cancelAll) {
 func (h *heldShard) note(c *cancelAll, id exchange.OrderID) {
 	h.visited++
 	if o, found := h.shard.book.Find(id); found && o.Account == c.owner && o.Open > 0 {
-		h.open = append(h.open, exchange.Cancel{Order: id, Symbol: h.shard.symbol, Side: o.Side, Shares: o.Open, Limit: o.Limit})
+		h.open = append(h.open,
+			exchange.Cancel{Order: id, Symbol: h.shard.symbol, Side: o.Side, Shares: o.Open, Limit: o.Limit})
 	}
 }
 
@@ -353,7 +356,8 @@ func (c *cancelAll) release() {
 	for _, h := range c.held {
 		for i := range h.open {
 			o := &h.open[i]
-			c.engine.ledger.Release(h.shard.instrument, &exchange.Order{Account: c.owner, Side: o.Side, Limit: o.Limit, Canceled: o.Shares})
+			c.engine.ledger.Release(h.shard.instrument,
+				&exchange.Order{Account: c.owner, Side: o.Side, Limit: o.Limit, Canceled: o.Shares})
 		}
 	}
 }
