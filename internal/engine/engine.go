@@ -158,7 +158,8 @@ func New(o Options) *Engine {
 	}
 	e.refs.table, e.refs.filter = o.State.Refs, newRefFilter()
 	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax,
-		SymbolsMax: o.SymbolsMax, AccountsMax: o.AccountsMax, OpenOrdersMax: o.OpenOrdersMax, AccountOpenOrdersMax: o.AccountOpenOrdersMax, OrderValueMin: o.OrderValueMin})
+		SymbolsMax: o.SymbolsMax, AccountsMax: o.AccountsMax, OpenOrdersMax: o.OpenOrdersMax,
+		AccountOpenOrdersMax: o.AccountOpenOrdersMax, OrderValueMin: o.OrderValueMin})
 	e.tasks.New = func() any { return &task{done: make(chan struct{}, 1)} }
 	e.lastKnown = o.State.OrderID
 	e.lastOrder.Store(uint64(o.State.OrderID))
