@@ -83,6 +83,7 @@ type heldShard struct {
 	task
 	by      *cancelAll
 	shard   *shard
+	known   *survey           // of its book, nil if there is none; surveys is the caller's alone
 	patient bool              // it waits for the end of a long order
 	arrived chan<- *heldShard // takes it once it is held, or says why it is not
 	letGo   <-chan struct{}   // closed when it is over
@@ -172,7 +173,7 @@ func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient boo
 		}
 		arrived := make(chan *heldShard, len(more))
 		for _, d := range more {
-			h := &heldShard{by: c, shard: d, patient: patient, arrived: arrived, letGo: letGo}
+			h := &heldShard{by: c, shard: d, known: c.surveys[d], patient: patient, arrived: arrived, letGo: letGo}
 			h.task = task{request: h, done: make(chan struct{}, 1)}
 			if err := d.inbox.offer(&h.task); err != nil {
 				return nil, err
@@ -253,7 +254,7 @@ func (h *heldShard) amid() bool {
 
 // find looks up what the account has open at the shard, once no order is unfinished there.
 func (h *heldShard) find(c *cancelAll) {
-	d, known := h.shard, c.surveys[h.shard]
+	d, known := h.shard, h.known
 	if h.refused, h.err = d.finish(); h.err != nil || h.refused != exchange.OK {
 		return
 	}
