@@ -18,7 +18,9 @@ const barrierTries = 8
 // all, and at one moment. The result may be told: it is durable. Its Reason is OK,
 // UnknownAccount, UnknownSymbol, NoRoomToCancel, or TooManyCancels where one record
 // cannot take it; only after OK has anything changed. The error is as Halt's.
-func (e *Engine) CancelAll(ctx context.Context, account exchange.AccountID, sym exchange.Symbol) (exchange.CancelAllResult, error) {
+func (e *Engine) CancelAll(
+	ctx context.Context, account exchange.AccountID, sym exchange.Symbol,
+) (exchange.CancelAllResult, error) {
 	c, err := e.cancelAll(ctx, account, sym)
 	if err != nil {
 		return exchange.CancelAllResult{}, err
@@ -81,6 +83,7 @@ type heldShard struct {
 	task
 	by      *cancelAll
 	shard   *shard
+	known   *survey           // of its book, nil if there is none; surveys is the caller's alone
 	patient bool              // it waits for the end of a long order
 	arrived chan<- *heldShard // takes it once it is held, or says why it is not
 	letGo   <-chan struct{}   // closed when it is over
@@ -170,7 +173,7 @@ func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient boo
 		}
 		arrived := make(chan *heldShard, len(more))
 		for _, d := range more {
-			h := &heldShard{by: c, shard: d, patient: patient, arrived: arrived, letGo: letGo}
+			h := &heldShard{by: c, shard: d, known: c.surveys[d], patient: patient, arrived: arrived, letGo: letGo}
 			h.task = task{request: h, done: make(chan struct{}, 1)}
 			if err := d.inbox.offer(&h.task); err != nil {
 				return nil, err
@@ -251,7 +254,7 @@ func (h *heldShard) amid() bool {
 
 // find looks up what the account has open at the shard, once no order is unfinished there.
 func (h *heldShard) find(c *cancelAll) {
-	d, known := h.shard, c.surveys[h.shard]
+	d, known := h.shard, h.known
 	if h.refused, h.err = d.finish(); h.err != nil || h.refused != exchange.OK {
 		return
 	}
@@ -277,7 +280,8 @@ func (h *heldShard) find(c *cancelAll) {
 func (h *heldShard) note(c *cancelAll, id exchange.OrderID) {
 	h.visited++
 	if o, found := h.shard.book.Find(id); found && o.Account == c.owner && o.Open > 0 {
-		h.open = append(h.open, exchange.Cancel{Order: id, Symbol: h.shard.symbol, Side: o.Side, Shares: o.Open, Limit: o.Limit})
+		h.open = append(h.open,
+			exchange.Cancel{Order: id, Symbol: h.shard.symbol, Side: o.Side, Shares: o.Open, Limit: o.Limit})
 	}
 }
 
@@ -353,7 +357,8 @@ func (c *cancelAll) release() {
 	for _, h := range c.held {
 		for i := range h.open {
 			o := &h.open[i]
-			c.engine.ledger.Release(h.shard.instrument, &exchange.Order{Account: c.owner, Side: o.Side, Limit: o.Limit, Canceled: o.Shares})
+			c.engine.ledger.Release(h.shard.instrument,
+				&exchange.Order{Account: c.owner, Side: o.Side, Limit: o.Limit, Canceled: o.Shares})
 		}
 	}
 }

@@ -65,20 +65,22 @@ type Options struct {
 	Projection Projection
 	History    History
 	Now        func() int64 // nanoseconds since the Unix epoch; nil means the clock
-	// OnStages is told of one in 16 calls of Execute, by whoever called, how long its
+	// OnStages is called for one in 16 calls of Execute, by its caller, with how long its
 	// commands were on their way to the owners of their symbols and back, pacing
-	// included, and how long those worked on them; nil means nobody wants to know.
+	// included, and how long those worked on them; nil means that it is not measured.
 	OnStages func(waited, worked time.Duration)
 
 	// OrdersAfter is an id above which order ids go on, where it is above the state's.
 	OrdersAfter uint64
 
-	AckPostgres     bool // Durable waits for the Projection as well as for the journal
-	InboxLen        int  // tasks that wait at a shard before a session has to wait; 256
-	SymbolsMax      int  // symbols; 100,000
-	ClosedOrdersMax int  // closed orders kept in memory once they are projected, up to twice as many of the newest; 100,000
-	RefsMax         int  // refs kept in memory, roughly, once the projection has them; 200,000
-	BacklogMax      int  // records that the projection may lag before orders are refused; 4,000,000
+	AckPostgres bool // Durable waits for the Projection as well as for the journal
+	InboxLen    int  // tasks that wait at a shard before a session has to wait; 256
+	SymbolsMax  int  // symbols; 100,000
+	// ClosedOrdersMax is how many closed orders are kept in memory once they are projected,
+	// up to twice as many of the newest; 100,000.
+	ClosedOrdersMax int
+	RefsMax         int // refs kept in memory, roughly, once the projection has them; 200,000
+	BacklogMax      int // records that the projection may lag before orders are refused; 4,000,000
 
 	AccountsMax          int           // 1,000,000
 	OpenOrdersMax        int           // of all accounts; 4,000,000
@@ -155,8 +157,9 @@ func New(o Options) *Engine {
 		e.durable.projection = o.Projection
 	}
 	e.refs.table, e.refs.filter = o.State.Refs, newRefFilter()
-	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax, SymbolsMax: o.SymbolsMax, AccountsMax: o.AccountsMax,
-		OpenOrdersMax: o.OpenOrdersMax, AccountOpenOrdersMax: o.AccountOpenOrdersMax, OrderValueMin: o.OrderValueMin})
+	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax,
+		SymbolsMax: o.SymbolsMax, AccountsMax: o.AccountsMax, OpenOrdersMax: o.OpenOrdersMax,
+		AccountOpenOrdersMax: o.AccountOpenOrdersMax, OrderValueMin: o.OrderValueMin})
 	e.tasks.New = func() any { return &task{done: make(chan struct{}, 1)} }
 	e.lastKnown = o.State.OrderID
 	e.lastOrder.Store(uint64(o.State.OrderID))
@@ -353,11 +356,12 @@ func (e *Engine) Close() {
 	e.running.Wait()
 }
 
-// State returns the exchange as it stands, for whoever wants to look at it once
+// State returns the exchange as it stands, for callers who read it once
 // Close has returned; it must not be called before. Where the journal has failed,
 // it may hold what no record says.
 func (e *Engine) State() *exchange.State {
-	s := &exchange.State{Ledger: e.ledger, Books: make(map[exchange.Symbol]*exchange.Book), Index: e.index, Refs: e.refs.table, OrderID: e.lastKnown}
+	s := &exchange.State{Ledger: e.ledger, Books: make(map[exchange.Symbol]*exchange.Book), Index: e.index,
+		Refs: e.refs.table, OrderID: e.lastKnown}
 	if last := e.lastOrder.Load(); last > e.counters.lastAtStart {
 		s.OrderID = exchange.OrderID(last)
 	}

@@ -27,7 +27,9 @@ func (e *Engine) Resume(ctx context.Context, sym exchange.Symbol) (exchange.Halt
 }
 
 // change has the shard of a symbol do something, and waits until that is durable.
-func (e *Engine) change(ctx context.Context, sym exchange.Symbol, do func(*shard, *exchange.HaltResult) error) (exchange.HaltResult, error) {
+func (e *Engine) change(
+	ctx context.Context, sym exchange.Symbol, do func(*shard, *exchange.HaltResult) error,
+) (exchange.HaltResult, error) {
 	found, ok := e.shards.Load(sym)
 	if !ok {
 		return exchange.HaltResult{Reason: exchange.UnknownSymbol}, nil

@@ -41,7 +41,7 @@ var (
 	// errBusy is returned to operators if requestsMax of them wait for one owner already.
 	errBusy = errors.New("engine: too much waits for this symbol already")
 
-	// errFull is returned to who does not wait for room in an inbox.
+	// errFull is returned to callers who do not wait for room in an inbox.
 	errFull = errors.New("engine: the inbox is full")
 )
 
@@ -49,7 +49,7 @@ var (
 // that does them. There is a goroutine while there is work, and for a short while after:
 // so an owner is its goroutine's alone, and one at rest takes no memory for tasks.
 //
-// Who puts a task into the inbox of an owner at rest starts its goroutine, under mu. The
+// A caller who puts a task into the inbox of an owner at rest starts its goroutine, under mu. The
 // goroutine ends under mu too, and only where nothing is in the inbox and nobody is about
 // to put something there. So no task is ever left in the inbox of an owner at rest.
 type inbox struct {
@@ -305,8 +305,8 @@ func (e *Engine) awakeNow() []*inbox {
 func (e *Engine) Interrupt() { e.interrupted.Store(true) }
 
 // endOwners ends all owners once Close has begun. What is in their inboxes is given back
-// before: sessions may wait for it. None begins any more: who is to wake one looks whether
-// Close has begun, under the same lock as awakeNow.
+// before: sessions may wait for it. None begins any more: wake finds out whether Close
+// has begun under the same lock as awakeNow.
 func (e *Engine) endOwners() {
 	for _, in := range e.awakeNow() {
 		in.mu.Lock()

@@ -342,8 +342,8 @@ func TestAShardDoesNotKeepTheMemoryOfALongOrder(t *testing.T) {
 	require.LessOrEqual(t, fills, 512)
 }
 
-// TestPartsFitIntoTheSmallestSegments has those that --segment takes at the least. Whoever
-// reads the journal need not know how large they were.
+// TestPartsFitIntoTheSmallestSegments has those that --segment takes at the least. A reader
+// of the journal need not know how large they were.
 func TestPartsFitIntoTheSmallestSegments(t *testing.T) {
 	m := openWith(t, Options{}, journal.Options{SegmentBytes: 1 << 16})
 	const resting = exchange.FillsMax + 100

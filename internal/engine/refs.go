@@ -216,7 +216,9 @@ func (e *Engine) once(owner doer, c *Request, r *exchange.Result, l *lookup, now
 // is to open it: it has used no refs, and one goroutine opens all accounts. The error is
 // errAgain: another owner is about to use the ref, and neither that it will nor that it
 // will not may be told before it has.
-func (e *Engine) claimRef(c *exchange.Command, r *exchange.Result, l *lookup) (account *exchange.Account, mayDo bool, err error) {
+func (e *Engine) claimRef(
+	c *exchange.Command, r *exchange.Result, l *lookup,
+) (account *exchange.Account, mayDo bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if account = e.ledger.Account(c.Account); account == nil {
@@ -280,7 +282,8 @@ func (e *Engine) sweepRefs() {
 	}
 	x := &e.refs
 	e.mu.Lock()
-	if filtered := x.filtered.Load(); x.table.Added() >= e.options.RefsMax/generationsKept && x.table.Last()-filtered < sealedMax {
+	enough := x.table.Added() >= e.options.RefsMax/generationsKept
+	if enough && x.table.Last()-x.filtered.Load() < sealedMax {
 		x.table.Seal(e.log.Appended())
 	}
 	last := x.table.Last()

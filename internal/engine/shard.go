@@ -291,7 +291,8 @@ func (d *shard) placeShares(c *exchange.Command, r *exchange.Result, now int64) 
 	if ok, err := e.claim(exchange.EventBytesMax, r); !ok {
 		return err
 	}
-	d.event = exchange.Event{Kind: exchange.SharesDeposited, Time: now, Symbol: d.symbol, Account: c.Account, Deposited: c.Deposited, Ref: c.Ref}
+	d.event = exchange.Event{Kind: exchange.SharesDeposited, Time: now, Symbol: d.symbol, Account: c.Account,
+		Deposited: c.Deposited, Ref: c.Ref}
 	if _, err := d.append(exchange.EventBytesMax); err != nil {
 		return err
 	}

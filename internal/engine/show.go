@@ -6,12 +6,15 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Show returns an order, whosever it is, with up to most of its executions, those behind
-// the first after, once everything that it tells of it is durable. found is false where there is no such order. The error says that the
-// exchange has failed or is stopping, that the history could not be asked, or is
-// ctx's; nothing may be told then.
-func (e *Engine) Show(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.PublicOrder, found bool, err error) {
-	commands, results := []Request{{Command: exchange.Command{Kind: exchange.ShowOrder, Order: id}}}, make([]exchange.Result, 1)
+// Show returns an order of any account, with up to most of its executions, those behind the
+// first after, once everything that it says is durable. found is false if there is no such
+// order. The error says that the exchange has failed or is stopping, that the history could
+// not be asked, or is ctx's; then nothing of it is durable.
+func (e *Engine) Show(
+	ctx context.Context, id exchange.OrderID, after, most int,
+) (o exchange.PublicOrder, found bool, err error) {
+	commands := []Request{{Command: exchange.Command{Kind: exchange.ShowOrder, Order: id}}}
+	results := make([]exchange.Result, 1)
 	seq, err := e.Execute(ctx, commands, results)
 	if err != nil {
 		return o, false, err

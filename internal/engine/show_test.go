@@ -65,7 +65,8 @@ func TestShowTellsExecutionsInPages(t *testing.T) {
 	m.lastOrder.Store(9)
 	executed := []exchange.Execution{{Shares: 1, Price: 5, Time: 77}, {Shares: 2, Price: 5, Time: 77},
 		{Shares: 3, Price: 5, Time: 77}}
-	db.orders.Store(exchange.OrderID(7), exchange.ClosedOrder{PublicOrder: exchange.PublicOrder{Status: exchange.Status{Executions: executed}}})
+	db.orders.Store(exchange.OrderID(7),
+		exchange.ClosedOrder{PublicOrder: exchange.PublicOrder{Status: exchange.Status{Executions: executed}}})
 	for _, id := range []exchange.OrderID{4, 7} { // in memory, in the database
 		for _, page := range []struct{ after, most, from, to int }{{0, 2, 0, 2}, {2, 2, 2, 3}, {3, 2, 3, 3}, {9, 2, 3, 3},
 			{1, 0, 1, 1}} {

@@ -10,7 +10,7 @@ import (
 const stageSample = 16
 
 // stageClock measures how much of a call of Execute the owners worked, and how much
-// its task was on its way. Whoever holds the task uses it.
+// its task was on its way. The holder of the task uses it.
 type stageClock struct {
 	begun  time.Time // of the call; zero where it is not measured
 	taken  time.Time // by the present owner

@@ -8,7 +8,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// counters are changed by the shards and read by whoever asks.
+// counters are changed by the shards and read by any goroutine.
 type counters struct {
 	accounts, symbols        atomic.Int64
 	openOrders, closedOrders atomic.Int64
@@ -92,7 +92,7 @@ func (e *Engine) Stats() Stats {
 	s.Refs = int64(e.refs.table.Len())
 	e.mu.Unlock()
 	// Always in the same order: in another one a sum of floats may come out smaller by
-	// its last bit, and to who rates it that is a counter that began anew.
+	// its last bit, and to a reader of rates that is a counter that began anew.
 	durable := e.durable.seq()
 	for _, d := range *e.numbered.Load() {
 		if d.told(durable) != nil {

@@ -215,3 +215,51 @@ func TestATimeIsRoundedDownToSeconds(t *testing.T) {
 	require.Equal(t, int64(7), b.Moment(5), "times never go back")
 	require.Equal(t, int64(8), b.Moment(8))
 }
+
+// TestAReplayEndsAPartWhereItEnded has parts of every size that one may have, and refuses
+// smaller ones that leave something to be executed.
+func TestAReplayEndsAPartWhereItEnded(t *testing.T) {
+	const resting = PartFillsMin + 10
+	for fills, want := range map[int]bool{PartFillsMin - 1: false, PartFillsMin: true, PartFillsMin + 9: true} {
+		recorded, replayed := NewState(), NewState()
+		recorded.Index.FillsMax = fills
+		both := func(e Event) error {
+			require.NoError(t, recorded.Apply(&e))
+			return replayed.Apply(&e)
+		}
+		require.NoError(t, both(Event{Kind: AccountOpened, Account: "1", Balance: Notional(1000, 1000)}))
+		require.NoError(t, both(Event{Kind: SymbolMade, Symbol: "A"}))
+		require.NoError(t, both(Event{Kind: SharesPlaced, Symbol: "A", Account: "1", Placed: Shares(1000).Position()}))
+		order := Event{Kind: OrderAccepted, Account: "1", Symbol: "A", Side: Sell, Shares: 1, Limit: 5}
+		for order.Order = 1; order.Order <= resting; order.Order++ {
+			require.NoError(t, both(order))
+		}
+		order.Side, order.Shares = Buy, resting
+		book := recorded.Books["A"]
+		o := NewOrder(order.Order, recorded.Ledger.Account("1"), Buy, resting, 5)
+		require.Equal(t, OK, recorded.Ledger.Reserve(recorded.Ledger.Instrument("A"), o))
+		order.Fills = book.Submit(o, 0, nil)
+		require.Len(t, order.Fills, fills)
+		err := replayed.Apply(&order)
+		require.Equal(t, want, err == nil, "%d fills: %v", fills, err)
+		if want {
+			more := order
+			more.Kind, more.Shares, more.Before = OrderContinued, o.Open, fills
+			more.Fills = book.Continue(o, 0, nil)
+			require.NoError(t, replayed.Apply(&more))
+			require.Zero(t, replayed.Books["A"].Unfinished())
+			require.NoError(t, replayed.Audit())
+		}
+	}
+}
+
+// TestPartsFitIntoTheirRecords asks for every size of a record.
+func TestPartsFitIntoTheirRecords(t *testing.T) {
+	for bytes := EventBytesMax + PartFillsMin*fillBytesMax(AccountDigitsMax); bytes < 1<<20; bytes += 997 {
+		fills := PartFillsFor(bytes)
+		require.LessOrEqual(t, EventBytesMax+fills*fillBytesMax(AccountDigitsMax), bytes)
+		require.GreaterOrEqual(t, fills, PartFillsMin)
+		require.LessOrEqual(t, fills, FillsMax)
+	}
+	require.Equal(t, FillsMax, PartFillsFor(1<<20))
+}

@@ -15,8 +15,8 @@ func (j *Journal) ClaimMany(records, payload int) (wait <-chan struct{}, err err
 	each := charge(recordBytes(payload))
 	need := int64(records) * each
 	if each > j.room.segment-j.room.reserve || need > claimBytesMax {
-		return nil, fmt.Errorf("%w: %d records of %d bytes; the limits are %d bytes for one, and %d for all", ErrTooLarge, records, payload,
-			j.ClaimBytesMax(), claimBytesMax/2)
+		return nil, fmt.Errorf("%w: %d records of %d bytes; the limits are %d bytes for one, and %d for all",
+			ErrTooLarge, records, payload, j.ClaimBytesMax(), claimBytesMax/2)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -98,7 +98,8 @@ func (j *Journal) due() int {
 	switch {
 	case r.spares <= 0:
 		return theNext
-	case r.spares < r.target(), r.wanted > 0 && r.free() < r.wanted+r.reserve && r.spares*r.segment < claimBytesMax+2*r.segment:
+	case r.spares < r.target(),
+		r.wanted > 0 && r.free() < r.wanted+r.reserve && r.spares*r.segment < claimBytesMax+2*r.segment:
 		return oneMore
 	}
 	return nothing

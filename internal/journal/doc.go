@@ -104,6 +104,6 @@
 // killed while records came, and no end mark was written, damage in the sector of
 // the very last batch looks like a torn write, and is cut. Deleted segments at the
 // front look like RemoveBefore; all of them deleted, like a journal that never was.
-// Who keeps a seq elsewhere compares it with First and Appended. The table in
+// Callers who keep a seq elsewhere compare it with First and Appended. The table in
 // TestDamage has every kind of damage and what comes of it.
 package journal

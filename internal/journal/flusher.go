@@ -47,7 +47,7 @@ func (j *Journal) flush() {
 			}
 			continue // one mark is enough until something comes
 		}
-		// Whoever is ready to append does so first: fewer and larger syncs where the
+		// Goroutines that are ready to append do so first: fewer and larger syncs where the
 		// processors are busy, and no wait where they are not.
 		runtime.Gosched()
 		b, closing := j.takeBatch()

@@ -89,8 +89,8 @@ func Lock(dir string) (*DirLock, error) {
 }
 
 // LockToRead locks a directory that is read and not written to, also on a file system
-// that is mounted read-only. It keeps out Lock, not other readers. In one that nobody has ever locked it makes no file, and
-// then the lock keeps nobody out. The error is that of Lock.
+// that is mounted read-only. It keeps out Lock, not other readers. In one that was never
+// locked it makes no file, and then the lock keeps nobody out. The error is that of Lock.
 func LockToRead(dir string) (*DirLock, error) {
 	f, err := os.Open(filepath.Join(dir, lockName))
 	if errors.Is(err, os.ErrNotExist) {

@@ -144,7 +144,8 @@ func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 	} else {
 		j.at, j.size = r.segments[len(r.segments)-1].end, int64(len(r.bytes))
 		if err := j.renew(r); err != nil {
-			return nil, fmt.Errorf("journal: make a segment of version %d in %s: %w", Version, dir, errors.Join(err, j.current.Close()))
+			err = errors.Join(err, j.current.Close())
+			return nil, fmt.Errorf("journal: make a segment of version %d in %s: %w", Version, dir, err)
 		}
 	}
 	j.room.tail = j.size - j.at - recordHeader
@@ -275,7 +276,7 @@ func (j *Journal) Wait(ctx context.Context, seq uint64) error {
 }
 
 // Notify sends to wake once Wait(seq) would not wait, or at once where it would not:
-// for who has something else to do meanwhile, or waits for several things. Record seq
+// for callers who have something else to do meanwhile, or wait for several things. Record seq
 // must have been appended. Notify and the flusher do not wait for wake to take the
 // value: a channel with room for one misses nothing.
 func (j *Journal) Notify(seq uint64, wake chan<- struct{}) {
@@ -294,7 +295,7 @@ func (j *Journal) Notify(seq uint64, wake chan<- struct{}) {
 	wakeUp(wake)
 }
 
-// RemoveBefore deletes the segments that hold only records before seq, but for
+// RemoveBefore deletes the segments that hold only records before seq, except
 // the last segment and what an open Reader holds. The error says what
 // could not be deleted; that stays part of the journal, and of the next call. While no
 // file can be opened it deletes no more and returns nil: the next call goes on.

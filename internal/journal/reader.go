@@ -14,7 +14,7 @@ import (
 const readBytes = 256 << 10
 
 // Reader reads the synced records of an open journal in their order, also those
-// that come while it reads. Its methods are for one goroutine, but for Hold.
+// that come while it reads. Its methods, except Hold, are for one goroutine.
 type Reader struct {
 	j       *Journal
 	holdMax uint64        // how many records it may keep from being deleted; guarded by j.mu
@@ -35,7 +35,7 @@ func (j *Journal) NewReader(seq uint64) (*Reader, error) {
 	return j.NewFollower(seq, math.MaxUint64)
 }
 
-// NewFollower is NewReader for who must not stand in the way: the journal keeps no
+// NewFollower is NewReader for callers who must not stand in the way: the journal keeps no
 // more than the newest holdMax records for it. One that falls further behind gets
 // ErrGone when it comes to what is no longer there.
 func (j *Journal) NewFollower(seq, holdMax uint64) (*Reader, error) {

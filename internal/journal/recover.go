@@ -121,7 +121,8 @@ func (r *recovered) read(files fileSystem, i int, f func(record) error) error {
 		return s.damaged(16, "it belongs to another journal than the segments before it")
 	case r.next != 0 && s.first != r.next:
 		before := r.segments[i-1]
-		return before.damaged(int(before.end), "it ends before record %d, and the next segment begins at record %d", r.next, s.first)
+		return before.damaged(int(before.end), "it ends before record %d, and the next segment begins at record %d",
+			r.next, s.first)
 	}
 	r.id, r.version, r.next, r.batch, r.durable = id, version, s.first, segmentHeader, 0
 	for end, seen := segmentHeader, -1; ; seen = end {

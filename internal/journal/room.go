@@ -135,7 +135,8 @@ func (j *Journal) ClaimReserve(payload int) error { return j.claim(payload, 0) }
 func (j *Journal) claim(payload int, keep int64) error {
 	need := charge(recordBytes(payload))
 	if need > j.room.segment-j.room.reserve {
-		return fmt.Errorf("%w: %d bytes, the limit beside the reserve of a segment is %d", ErrTooLarge, payload, j.ClaimBytesMax())
+		return fmt.Errorf("%w: %d bytes, the limit beside the reserve of a segment is %d",
+			ErrTooLarge, payload, j.ClaimBytesMax())
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -35,7 +35,9 @@ type VersionError struct {
 
 // Error names the file, its version and the program's.
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("journal: %s has version %d and this program reads up to version %d: a newer outcryd has written it, and only that or a newer one can go on with it (outcryd --version says what a program reads)",
+	return fmt.Sprintf("journal: %s has version %d and this program reads up to version %d: "+
+		"a newer outcryd has written it, and only that or a newer one can go on with it "+
+		"(outcryd --version says what a program reads)",
 		e.File, e.Version, Version)
 }
 
