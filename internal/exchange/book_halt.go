@@ -47,7 +47,7 @@ func (b *Book) Resume() (ended *Halt) {
 }
 
 // Halted returns the halt of the book's symbol, nil while it takes orders. It does not
-// keep Submit from matching: who submits has looked.
+// keep Submit from matching: its caller has looked.
 func (b *Book) Halted() *Halt { return b.halt }
 
 // Moment returns the time of the symbol's next event, in nanoseconds since the epoch: the

@@ -113,7 +113,7 @@ func (r *run) remove(b *block) {
 	if b.better != nil {
 		b.better.worse = b.worse
 	}
-	b.first = -1                 // for who finds it by a hint
+	b.first = -1                 // a hint may still lead here
 	b.worse, b.better = nil, nil // else a hint would keep all that were removed since
 	r.chunks[c] = slices.Delete(r.chunks[c], i, i+1)
 	if len(r.chunks[c]) == 0 {

@@ -1,6 +1,6 @@
 package exchange
 
-// node is an order as a book keeps it, but for its executions. It is linked by slots,
+// node is an order as a book keeps it, except its executions. It is linked by slots,
 // so that the garbage collector has one pointer of it to look at.
 //
 // An order that rests is linked with its neighbours at its price level, older and

@@ -47,7 +47,7 @@ func (s *slab) executions(i slot) *[]Execution {
 	return &s.pages[i/slabPage].executions[i%slabPage]
 }
 
-// take returns a slot that was free. Its node still holds another order, but for the id.
+// take returns a slot that was free. Its node still holds another order, except its id.
 func (s *slab) take() slot {
 	if n := len(s.recent); n > 0 {
 		i := s.recent[n-1]

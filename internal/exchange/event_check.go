@@ -65,7 +65,7 @@ func (e *Event) checkOrder() error {
 	return e.checkNumbers()
 }
 
-// checkNumbers is checkOrder but for the accounts of the fills.
+// checkNumbers is checkOrder except for the accounts of the fills.
 func (e *Event) checkNumbers() error {
 	if e.Order == 0 || e.Order > orderIDMax || e.Side != Buy && e.Side != Sell ||
 		!mayOrder(int64(e.Shares)) || !mayOrder(int64(e.Limit)) {

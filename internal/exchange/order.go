@@ -40,7 +40,7 @@ func (o *Order) Status() Status {
 		Open:       o.Open,
 		Canceled:   o.Canceled,
 		CanceledAt: o.CanceledAt,
-		Executions: o.Executions[:len(o.Executions):len(o.Executions)], // whoever appends gets memory of its own
+		Executions: o.Executions[:len(o.Executions):len(o.Executions)], // a caller that appends gets memory of its own
 	}
 }
 

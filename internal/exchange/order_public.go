@@ -55,7 +55,7 @@ func (t Turnover) Append(dst []byte) []byte {
 		return t.Rest.Append(dst)
 	}
 	dst = fmt.Appendf(dst, "%d", t.Rounds)
-	// The rest with all its 21 whole digits: those of CashTotalMax more, but for the
+	// The rest with all its 21 whole digits: those of CashTotalMax more, except the
 	// first.
 	at := len(dst)
 	dst = t.Rest.Add(CashTotalMax).Append(dst)
@@ -108,7 +108,7 @@ func (o *Order) Public(sym Symbol) PublicOrder {
 	return PublicOrder{Symbol: sym, Side: o.Side, Limit: o.Limit, Shares: o.Shares, Status: o.Status()}
 }
 
-// DecodePublic is DecodeEvent for who needs to know of orders but not of accounts:
+// DecodePublic is DecodeEvent for readers that need orders and no accounts:
 // it leaves all names in e empty, refs too, but those in e.Cancels, and returns the symbol as
 // a part of b. Of accounts opened and shares deposited it reads the kind and the time only. It
 // allocates nothing but what e.Fills, e.Reason and e.Cancels need. An error wraps ErrEvent; e

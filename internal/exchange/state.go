@@ -55,7 +55,7 @@ func (s *State) Apply(e *Event) error {
 	return nil
 }
 
-// apply is Apply but for the ref.
+// apply is Apply without the ref.
 func (s *State) apply(e *Event) error {
 	switch e.Kind {
 	case AccountOpened:

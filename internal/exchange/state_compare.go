@@ -8,7 +8,7 @@ import (
 
 // SameOrders compares the orders of a snapshot with those that rest in the books
 // of s, and the last order ids. What a snapshot's orders have executed is not
-// looked at: who has replayed each execution knows it. The error names the first
+// looked at: a replay of each execution has proved it. The error names the first
 // order that differs, with both values. It sorts the snapshot's orders.
 func (s *State) SameOrders(snap *Snapshot) error {
 	var want []OrderState

@@ -51,7 +51,7 @@ func (o *Order) state(sym Symbol) OrderState {
 		Open: o.Open}
 }
 
-// value shows what a snapshot says of an order, but for its executions.
+// value shows what a snapshot says of an order, except its executions.
 func (s *OrderState) value() string {
 	return fmt.Sprintf("account %s, %s %s %s at %s, %s open", s.Account, s.Side, s.Shares, s.Symbol, s.Limit, s.Open)
 }

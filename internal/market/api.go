@@ -34,7 +34,7 @@ const (
 	streamDepthMost = 200
 
 	// How many answers of a kind may be made and sent at a time: it bounds the memory
-	// that they take. Whoever holds up those of one kind holds up no other.
+	// that they take. A client that holds up those of one kind holds up no other.
 	symbolsAnswersMax = 16
 	marketAnswersMax  = 32 // of books, and of trades
 	ordersAnswersMax  = 16

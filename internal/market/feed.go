@@ -107,7 +107,7 @@ type Feed struct {
 	event exchange.Event
 	last  *symbol // of the record before: the next is often for the same
 
-	// mu guards what follows, and the symbols. Run alone writes to it, but for list, so
+	// mu guards what follows, and the symbols. Run alone writes to it, except to list, so
 	// that Run may read without.
 	mu      sync.RWMutex
 	symbols map[exchange.Symbol]*symbol
@@ -330,7 +330,7 @@ func (f *Feed) view(read func()) {
 	read()
 }
 
-// viewList is view for who needs all symbols in order.
+// viewList is view for callers that need all symbols in order.
 func (f *Feed) viewList(read func(list []*symbol)) {
 	for {
 		f.mu.RLock()

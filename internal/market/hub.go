@@ -27,7 +27,7 @@ const (
 	tradesBacklog  = 8
 	symbolsBacklog = 16
 
-	// listingAge is how many events of symbols a listing is good for: whoever is sent it
+	// listingAge is how many events of symbols a listing is good for: a reader that is sent it
 	// is sent those too. It is small enough for them to be kept, and so large that
 	// however many readers come, few listings are made and held.
 	listingAge = symbolsBacklog / 2

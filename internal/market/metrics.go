@@ -3,7 +3,7 @@ package market
 import "github.com/prometheus/client_golang/prometheus"
 
 // Metrics are what the stream counts. It is a prometheus.Collector, to be registered
-// by whoever wires the program, and may be used from any goroutine.
+// by cmd/outcryd, and may be used from any goroutine.
 type Metrics struct {
 	readers         prometheus.Gauge
 	refused, cutOff prometheus.Counter
