@@ -45,8 +45,8 @@ func limitDatabase(t *testing.T, admin *pgx.Conn, limits map[string]string) {
 	t.Cleanup(func() { mustExec(t, admin, "ALTER DATABASE "+name+" RESET ALL") })
 }
 
-// TestSettingsOfTheDatabaseDoNotReachOurSessions asks each kind of session, also after
-// the migrations, which reset all settings.
+// TestSettingsOfTheDatabaseDoNotReachOurSessions asks each kind of session, also after the
+// migrations and a new connection.
 func TestSettingsOfTheDatabaseDoNotReachOurSessions(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	limits := map[string]string{"statement_timeout": "250ms", "lock_timeout": "1ms",

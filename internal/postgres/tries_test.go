@@ -190,3 +190,17 @@ func TestWhereTheTablesStandAfterALostConnectionDecides(t *testing.T) {
 		require.True(t, Unusable(err))
 	}
 }
+
+// TestADatabaseThatIsTakenIsNotTriedAgain, nor is it said to be away.
+func TestADatabaseThatIsTakenIsNotTriedAgain(t *testing.T) {
+	database := pgtest.NewDatabase(t)
+	p := mustProjector(t, mustOpen(t, database), 10)
+	retries := 0
+	p.options.OnRetry = func() { retries++ }
+	mustExec(t, mustConnect(t, database, "admin"), `UPDATE exchange_state SET epoch = epoch + 1`)
+	require.NoError(t, p.fill(background))
+	_, err := p.write(background)
+	require.ErrorIs(t, err, ErrTaken)
+	require.Zero(t, retries)
+	require.False(t, p.Down())
+}
