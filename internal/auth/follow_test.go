@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,12 +17,30 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
+// lockedLog is a log that a test reads while others write.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // TestFilesThatStayAsTheyAreAreReadOnce: they are looked at again and again, and read when
 // they change.
 func TestFilesThatStayAsTheyAreAreReadOnce(t *testing.T) {
 	own := certtest.NewAuthority(t).Server("server")
 	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
+		var log lockedLog
 		c, err := LoadCertificates(own.CertFile, own.KeyFile, "", slog.New(slog.NewTextHandler(&log, nil)))
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -61,7 +80,7 @@ func TestNothingIsRevokedWhereThereAreNoTokens(t *testing.T) {
 func TestAFileThatIsWrongIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		var log strings.Builder
+		var log lockedLog
 		tokens, err := OpenTokens(dir, slog.New(slog.NewTextHandler(&log, nil)))
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,4 +33,20 @@ func TestWhoLeavesWhileItWaitsForItsRefusalGetsNone(t *testing.T) {
 		answer, slowed := tokens.Wrong(t.Context(), address)
 		require.Equal(t, []bool{true, true}, []bool{answer, slowed})
 	})
+}
+
+// TestWhatIsNoTokenIsNotTakenFromAFile, however like one it looks.
+func TestWhatIsNoTokenIsNotTakenFromAFile(t *testing.T) {
+	token, _ := newToken()
+	got, err := CleanToken(" " + token + "\n")
+	require.NoError(t, err)
+	require.Equal(t, token, got)
+	middle := strings.LastIndex(token, "_")
+	for _, wrong := range []string{
+		"", token + "0", token[1:] + "0", token[:middle] + "-" + token[middle+1:], token[:len(token)-1] + "g",
+		token[:6] + "X" + token[7:], strings.ToUpper(token),
+	} {
+		_, err := CleanToken(wrong)
+		require.ErrorIs(t, err, errMalformed, "%q", wrong)
+	}
 }

@@ -130,3 +130,25 @@ func TestAReplyThatTheClientHasNoRoomForIsMeasuredOnce(t *testing.T) {
 	eventually(t, func() bool { return s.count() == 0 })
 	require.Equal(t, m.byStage[stageWrite].Count(), m.byStage[stageJournal].Count())
 }
+
+// TestALookAtLimitsThatAreKnownAlreadyEndsNothing: it may come after the reader has taken
+// them over by itself.
+func TestALookAtLimitsThatAreKnownAlreadyEndsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes()
+		s := start(t, p, newFake(), Options{})
+		c := connect(t, p)
+		for order := 1; order <= 3; order++ {
+			c.send(query(order)[:10])
+			synctest.Wait()
+			s.mu.Lock()
+			for session := range s.sessions {
+				session.rethink()
+			}
+			s.mu.Unlock()
+			synctest.Wait()
+			c.send(query(order)[10:])
+			require.Equal(t, answer(order), c.reply())
+		}
+	})
+}

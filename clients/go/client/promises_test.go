@@ -138,3 +138,30 @@ func TestASuspectIsNotSentBehindASilentProbe(t *testing.T) {
 		require.Equal(t, []string{probing}, seen.all())
 	})
 }
+
+// spent is a connection that fails with each write that it takes whole.
+type spent struct{ net.Conn }
+
+func (s spent) Write(b []byte) (int, error) {
+	n, err := s.Conn.Write(b)
+	if err == nil {
+		err = net.ErrClosed
+	}
+	return n, err
+}
+
+// TestWhatLeftWholeIsAnsweredAlthoughTheWriteFailed: nothing of it is sent again.
+func TestWhatLeftWholeIsAnsweredAlthoughTheWriteFailed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var seen frames
+		o := played(t, Options{}, strict(&seen))
+		dial := o.dial
+		o.dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, addr)
+			return spent{conn}, err
+		}
+		c := open(t, o)
+		require.EqualValues(t, 3, answered(t, send(t, c, buys(1)))[0].Order)
+		require.Equal(t, []string{harmless}, seen.all())
+	})
+}
