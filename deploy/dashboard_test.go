@@ -73,7 +73,7 @@ func (x *exchange) measured(t *testing.T, clients int, duration time.Duration, b
 	t.Helper()
 	market, ok := scenario.Find("market")
 	require.True(t, ok)
-	load := &scenario.Run{Addr: x.server.XML, Seed: uint64(time.Now().UnixNano()), Params: market.Defaults}
+	load := &scenario.Run{Addrs: []string{x.server.XML}, Seed: uint64(time.Now().UnixNano()), Params: market.Defaults}
 	load.Params.Clients, load.Params.Duration = clients, duration
 	t.Logf("seed %d", load.Seed)
 	require.NoError(t, market.Prepare(t.Context(), load))

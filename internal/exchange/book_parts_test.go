@@ -229,7 +229,7 @@ func TestAReplayEndsAPartWhereItEnded(t *testing.T) {
 		}
 		require.NoError(t, both(Event{Kind: AccountOpened, Account: "1", Balance: Notional(1000, 1000)}))
 		require.NoError(t, both(Event{Kind: SymbolMade, Symbol: "A"}))
-		require.NoError(t, both(Event{Kind: SharesPlaced, Symbol: "A", Account: "1", Placed: Shares(1000).Position()}))
+		require.NoError(t, both(Event{Kind: SharesDeposited, Symbol: "A", Account: "1", Deposited: Shares(1000).Position()}))
 		order := Event{Kind: OrderAccepted, Account: "1", Symbol: "A", Side: Sell, Shares: 1, Limit: 5}
 		for order.Order = 1; order.Order <= resting; order.Order++ {
 			require.NoError(t, both(order))

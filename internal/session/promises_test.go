@@ -143,7 +143,7 @@ func TestALookAtLimitsThatAreKnownAlreadyEndsNothing(t *testing.T) {
 			synctest.Wait()
 			s.mu.Lock()
 			for session := range s.sessions {
-				session.rethink()
+				session.rereadLimits()
 			}
 			s.mu.Unlock()
 			synctest.Wait()
