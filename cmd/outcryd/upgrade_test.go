@@ -132,7 +132,8 @@ func (g golden) holds(t *testing.T, database string) {
 // a stop that comes first would leave it to the next start.
 func (g golden) awaitFinished(t *testing.T, p *program) {
 	t.Helper()
-	orders := regexp.MustCompile(`(?m)^orders\|(\d+)\|(\d+)\|\w+\|[^|]+\|[^|]+\|([^|]+)`).FindAllStringSubmatch(g.read(t, "expected.txt.gz"), -1)
+	order := regexp.MustCompile(`(?m)^orders\|(\d+)\|(\d+)\|\w+\|[^|]+\|[^|]+\|([^|]+)`)
+	orders := order.FindAllStringSubmatch(g.read(t, "expected.txt.gz"), -1)
 	newest := orders[len(orders)-1]
 	query := fmt.Sprintf(`<transactions id="%s"><query id="%s"/></transactions>`, newest[2], newest[1])
 	c := dial(t, p.xml)
@@ -206,7 +207,8 @@ func TestEveryReleasedVersionIsUpgraded(t *testing.T) {
 			p = start(t, "--data="+data, "--database-url="+database)
 			require.NotContains(t, p.log.String(), "bringing the database's schema up to date")
 			require.Contains(t, p.log.String(), last)
-			require.Regexp(t, `<opened [^>]*id="\d+"`, dial(t, p.xml).must(t, `<transactions id="2"><order sym="SPY" amount="1" limit="0.01"/></transactions>`))
+			require.Regexp(t, `<opened [^>]*id="\d+"`,
+				dial(t, p.xml).must(t, `<transactions id="2"><order sym="SPY" amount="1" limit="0.01"/></transactions>`))
 			p.kill()
 			start(t, "--data="+data, "--database-url="+database).stop(t)
 

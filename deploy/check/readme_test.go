@@ -51,8 +51,8 @@ func bootWithGo(t *testing.T, folder string) machine {
 }
 
 // TestTheReadme runs the commands of the README, and then those of the guide, which goes on
-// where it ends, on a copy of what git has, with an empty home and without a network. Nothing is there before but what Go has downloaded and
-// compiled, which the machine shares with this one.
+// where it ends, on a copy of what git has, with an empty home and without a network. Nothing
+// is there before except what Go has downloaded and compiled, which both machines share.
 func TestTheReadme(t *testing.T) {
 	t.Parallel()
 	m := bootWithGo(t, "/srv/outcry")

@@ -94,7 +94,8 @@ func BenchmarkExecuteManySymbols(b *testing.B) {
 	for i := range commands {
 		sym := exchange.Symbol(fmt.Sprint("SYM", i))
 		m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym})
-		commands[i].Command = exchange.Command{Kind: exchange.PlaceOrder, Account: "2", Symbol: sym, Side: exchange.Buy, Shares: 1, Limit: 1}
+		commands[i].Command = exchange.Command{Kind: exchange.PlaceOrder, Account: "2", Symbol: sym,
+			Side: exchange.Buy, Shares: 1, Limit: 1}
 	}
 	results := make([]exchange.Result, len(commands))
 	b.ReportAllocs()

@@ -277,7 +277,8 @@ func TestTheTimesOfASymbolNeverGoBack(t *testing.T) {
 	m.resume("A")
 	m.do(buy("A", 1, 1))
 	m.cancelAll("1", "A")
-	m.do(exchange.Command{Kind: exchange.DepositShares, Symbol: "A", Account: "1", Deposited: exchange.Shares(1).Position()})
+	m.do(exchange.Command{Kind: exchange.DepositShares, Symbol: "A", Account: "1",
+		Deposited: exchange.Shares(1).Position()})
 	times := map[exchange.EventKind]int64{}
 	var latest int64
 	for _, e := range m.events(1) {

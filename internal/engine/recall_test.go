@@ -44,7 +44,8 @@ func TestAQueryOfOwnOrdersOnlyTellsNoOthers(t *testing.T) {
 		return Request{Command: c, OwnOnly: true}
 	}
 	got := []exchange.Result{m.do(buy("A", 1, 1)), m.ask(own(1, "1")), m.ask(own(1, "2"))}
-	require.Equal(t, []exchange.Result{{Order: 1}, {Status: exchange.Status{Open: 1}}, {Reason: exchange.ForeignOrder}}, got, "in memory")
+	require.Equal(t, []exchange.Result{{Order: 1}, {Status: exchange.Status{Open: 1}}, {Reason: exchange.ForeignOrder}},
+		got, "in memory")
 
 	m.lastOrder.Store(10)
 	status := exchange.Status{Canceled: 5}

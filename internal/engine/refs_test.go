@@ -35,7 +35,8 @@ func open3(balance exchange.Cash) exchange.Command {
 }
 
 func place3(sym exchange.Symbol, shares exchange.Shares) exchange.Command {
-	return exchange.Command{Kind: exchange.DepositShares, Account: "3", Symbol: sym, Deposited: shares.Position(), Ref: "place"}
+	return exchange.Command{Kind: exchange.DepositShares, Account: "3", Symbol: sym,
+		Deposited: shares.Position(), Ref: "place"}
 }
 
 func reasonsOf(results []exchange.Result) (reasons []string) {

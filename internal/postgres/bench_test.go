@@ -65,7 +65,8 @@ func (m *market) next(dst []byte) []byte {
 		e.Kind, e.Symbol = exchange.SymbolMade, m.symbols[n-marketAccounts].name
 	case n < marketAccounts+marketSymbols+marketAccounts*marketSymbols:
 		n -= marketAccounts + marketSymbols
-		e.Kind, e.Symbol, e.Account = exchange.SharesDeposited, m.symbols[n/marketAccounts].name, m.account[n%marketAccounts].ID
+		e.Kind = exchange.SharesDeposited
+		e.Symbol, e.Account = m.symbols[n/marketAccounts].name, m.account[n%marketAccounts].ID
 		e.Deposited = exchange.Shares(5e10 * 1e8).Position()
 	default:
 		s := &m.symbols[m.r.IntN(marketSymbols)]

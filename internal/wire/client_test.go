@@ -43,7 +43,8 @@ func TestWhatAClientSendsIsWhatAServerReads(t *testing.T) {
 				exchange.Command{Kind: exchange.MakeSymbol, Symbol: symbol},
 				exchange.Command{Kind: exchange.DepositShares, Symbol: symbol, Account: account, Deposited: size.Position(),
 					Ref: exchange.Ref(ref)},
-				exchange.Command{Kind: exchange.DepositShares, Symbol: symbol, Account: "7", Deposited: exchange.Shares(1e8).Position()},
+				exchange.Command{Kind: exchange.DepositShares, Symbol: symbol, Account: "7",
+					Deposited: exchange.Shares(1e8).Position()},
 				exchange.Command{Kind: exchange.MakeSymbol, Symbol: symbol})
 
 			number := strconv.FormatUint(uint64(id), 10)

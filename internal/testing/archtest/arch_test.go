@@ -50,20 +50,27 @@ var imports = map[string][]string{
 	"internal/postgres":            {"internal/durable", "internal/exchange", "internal/journal", "migrations"},
 	"internal/postgres/cluster":    nil,
 	"internal/testing/pgtest":      {"internal/postgres/cluster"},
-	"internal/backup":              {"internal/durable", "internal/exchange", "internal/journal", "internal/postgres", "internal/postgres/cluster"},
-	"internal/doctor":              {"internal/backup", "internal/journal", "internal/memory", "internal/operate", "internal/postgres", "internal/postgres/cluster"},
-	"cmd/outcry":                   {"clients/go/client", "internal/auth", "internal/backup", "internal/doctor", "internal/demo", "internal/operate", "internal/settings", "internal/exchange", "internal/journal", "internal/memory", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
-	"internal/check":               {"clients/go/client", "internal/model", "internal/wire"},
-	"internal/load":                {"clients/go/client", "internal/wire"},
-	"internal/load/scenario":       {"internal/load", "internal/wire"},
-	"loadtest":                     {"internal/journal", "internal/load", "internal/load/scenario", "loadtest/bench", "loadtest/harness", "loadtest/mutation", "loadtest/torture"},
-	"loadtest/vegeta":              {"internal/load"},
-	"loadtest/bench":               {"internal/load", "internal/load/scenario", "internal/wire", "loadtest/harness", "loadtest/vegeta"},
-	"loadtest/mutation":            {"loadtest/torture", "loadtest/harness"},
-	"loadtest/torture":             {"internal/check", "internal/wire", "loadtest/harness"},
-	"loadtest/harness":             {"internal/postgres/cluster"},
+	"internal/backup": {"internal/durable", "internal/exchange", "internal/journal",
+		"internal/postgres", "internal/postgres/cluster"},
+	"internal/doctor": {"internal/backup", "internal/journal", "internal/memory", "internal/operate",
+		"internal/postgres", "internal/postgres/cluster"},
+	"cmd/outcry": {"clients/go/client", "internal/auth", "internal/backup", "internal/doctor",
+		"internal/demo", "internal/operate", "internal/settings", "internal/exchange", "internal/journal",
+		"internal/memory", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
+	"internal/check":         {"clients/go/client", "internal/model", "internal/wire"},
+	"internal/load":          {"clients/go/client", "internal/wire"},
+	"internal/load/scenario": {"internal/load", "internal/wire"},
+	"loadtest": {"internal/journal", "internal/load", "internal/load/scenario",
+		"loadtest/bench", "loadtest/harness", "loadtest/mutation", "loadtest/torture"},
+	"loadtest/vegeta": {"internal/load"},
+	"loadtest/bench": {"internal/load", "internal/load/scenario", "internal/wire", "loadtest/harness",
+		"loadtest/vegeta"},
+	"loadtest/mutation": {"loadtest/torture", "loadtest/harness"},
+	"loadtest/torture":  {"internal/check", "internal/wire", "loadtest/harness"},
+	"loadtest/harness":  {"internal/postgres/cluster"},
 	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/session",
-		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings", "internal/latency", "internal/market", "internal/memory", "internal/postgres", "internal/postgres/cluster",
+		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings",
+		"internal/latency", "internal/market", "internal/memory", "internal/postgres", "internal/postgres/cluster",
 		"internal/health", "internal/listen", "internal/logging", "internal/recovery", "internal/sdnotify"},
 	"internal/health": {"internal/auth", "internal/session", "internal/journal", "internal/market", "internal/operate",
 		"internal/postgres", "internal/settings"},
@@ -77,7 +84,8 @@ var imports = map[string][]string{
 // and start nothing; forbidden is what would let them, and clock what of package time would.
 var (
 	pure      = []string{"internal/exchange", "internal/wire"}
-	forbidden = []string{"os", "net", "net/http", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "sync", "context"}
+	forbidden = []string{"os", "net", "net/http", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "sync",
+		"context"}
 	clock     = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 )
 
