@@ -69,7 +69,7 @@ func reloadable() (all []string) {
 // TestThePagesNameWhatAReloadTakesOver compares them with the table.
 func TestThePagesNameWhatAReloadTakesOver(t *testing.T) {
 	for path, between := range map[string][2]string{
-		"../../docs/DEPLOYMENT.md":         {"and go on winning.", "take effect at once"},
+		"../../docs/DEPLOYMENT.md":         {"flags and environment still win.", "take effect at once"},
 		"../../deploy/debian/outcryd.conf": {"changes while the exchange runs:", "The log names"},
 	} {
 		text, err := os.ReadFile(path)
