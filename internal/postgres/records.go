@@ -121,6 +121,8 @@ func (r *record) lacksOrder() bool {
 	switch r.Kind {
 	case exchange.OrderContinued, exchange.OrderCanceled, exchange.OrdersCanceled:
 		return r.Account == ""
+	case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited, exchange.OrderAccepted,
+		exchange.SymbolHalted, exchange.SymbolResumed:
 	}
 	return false
 }
@@ -154,6 +156,8 @@ func (r *recordReader) begin(ctx context.Context, row *record) error {
 	case exchange.OrdersCanceled:
 		r.event = exchange.Event{Kind: row.Kind, Time: row.Time, Account: row.Account, Fills: fills}
 		return r.addCancels(ctx, row)
+	case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited, exchange.OrderCanceled,
+		exchange.SymbolHalted, exchange.SymbolResumed:
 	}
 	return nil
 }
