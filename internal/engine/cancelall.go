@@ -55,7 +55,7 @@ func (e *Engine) CancelAll(
 // held. If its book has more, all are let go, and that book is surveyed first, a piece at a time
 // between the shard's other tasks (cancelAll.survey). Once the shard is held, what the survey
 // has found is still all that there is, except orders that came since: their ids are above
-// those that were given out when it began.
+// those that it knows of, and some surveyMax of them at the most, of any symbol, are left then.
 type cancelAll struct {
 	engine  *Engine
 	owner   *exchange.Account
@@ -66,15 +66,6 @@ type cancelAll struct {
 	event  exchange.Event
 	seq    uint64 // of the record, 0 where there is none
 	result exchange.CancelAllResult
-}
-
-// surveyMax is how many orders of a book, at rest or closed, a shard visits in one go.
-const surveyMax = 4096
-
-// survey is what an account has had open in a book, found while nobody was held.
-type survey struct {
-	found []exchange.OrderID // in no order; all that rest still, and some that do not
-	after exchange.OrderID   // ids above it were given out since
 }
 
 // heldShard is a shard that a cancelAll holds. The shard's goroutine uses it until it has
@@ -283,34 +274,6 @@ func (h *heldShard) note(c *cancelAll, id exchange.OrderID) {
 		h.open = append(h.open,
 			exchange.Cancel{Order: id, Symbol: h.shard.symbol, Side: o.Side, Shares: o.Open, Limit: o.Limit})
 	}
-}
-
-// openIn returns how many orders of the account are open at a shard, which is between two
-// commands.
-func (c *cancelAll) openIn(d *shard) int {
-	c.engine.mu.Lock()
-	defer c.engine.mu.Unlock()
-	return c.owner.OpenOrdersIn(d.instrument)
-}
-
-// survey finds the account's open orders in a large book while no shard is held.
-func (c *cancelAll) survey(ctx context.Context, d *shard) error {
-	s := &survey{}
-	for next := -1; next != 0; {
-		err := c.engine.call(ctx, &d.inbox, func() error {
-			if next < 0 {
-				next, s.after = 0, exchange.OrderID(c.engine.lastOrder.Load())
-			}
-			s.found, next = d.book.AppendOpenOf(s.found, c.owner, next, surveyMax)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	s.found = slices.DeleteFunc(s.found, func(id exchange.OrderID) bool { return id > s.after })
-	c.surveys[d] = s
-	return nil
 }
 
 // record puts what is open into one record, appends it, and gives back the holds, all

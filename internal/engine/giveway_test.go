@@ -208,6 +208,41 @@ func TestACancelAllHoldsNobodyWhileItSurveysALargeBook(t *testing.T) {
 	require.EqualValues(t, resting, m.Stats().OpenOrders)
 }
 
+// TestACancelAllHoldsNobodyForTheIdsOfOtherSymbols has other symbols use up ids during a
+// survey, and counts those that are gone through while shards are held.
+func TestACancelAllHoldsNobodyForTheIdsOfOtherSymbols(t *testing.T) {
+	m := open(t, Options{})
+	for range 2 * surveyMax {
+		m.do(sell("A", 1, 9))
+	}
+	m.do(buy("A", 1, 1))
+	d, end := m.shard("A"), m.held("A")
+	c := &cancelAll{engine: m.Engine, owner: m.ledger.Account("1"), surveys: map[*shard]*survey{}}
+	surveyed, grown := make(chan error), make(chan error)
+	go func() { surveyed <- c.survey(background, d) }()
+	require.Eventually(t, func() bool { return d.inbox.asked.Load() }, time.Minute, time.Millisecond)
+	waits := func(n int) func() bool {
+		return func() bool {
+			d.inbox.mu.Lock()
+			defer d.inbox.mu.Unlock()
+			return len(d.inbox.requests) == n
+		}
+	}
+	go func() { // comes after the first piece, before the second one
+		grown <- m.call(background, &d.inbox, func() error { m.lastOrder.Add(10 * surveyMax); return nil })
+	}()
+	require.Eventually(t, waits(2), time.Minute, time.Millisecond)
+	end()
+	require.NoError(t, <-grown)
+	require.NoError(t, <-surveyed)
+	m.do(buy("A", 1, 2))
+	first, err := c.run(background, false)
+	require.NoError(t, err)
+	require.Nil(t, first)
+	require.Len(t, c.event.Cancels, 2)
+	require.LessOrEqual(t, c.held[0].visited, surveyMax+2)
+}
+
 // TestACancelAllFindsWhatChangesDuringASurvey has the account's orders come, close and be
 // filled between a survey and the record, and others take the places of those that are gone.
 func TestACancelAllFindsWhatChangesDuringASurvey(t *testing.T) {

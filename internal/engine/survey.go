@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"outcry/internal/exchange"
+)
+
+// surveyMax is how many orders of a book, at rest or closed, a shard visits in one go.
+const surveyMax = 4096
+
+// survey is what an account has had open in a book, found while nobody was held.
+type survey struct {
+	found []exchange.OrderID // in no order; all that rest still, and some that do not
+	after exchange.OrderID   // ids above it were given out since
+}
+
+// openIn returns how many orders of the account are open at a shard, which is between two
+// commands.
+func (c *cancelAll) openIn(d *shard) int {
+	c.engine.mu.Lock()
+	defer c.engine.mu.Unlock()
+	return c.owner.OpenOrdersIn(d.instrument)
+}
+
+// survey finds the account's open orders in a large book while no shard is held.
+func (c *cancelAll) survey(ctx context.Context, d *shard) error {
+	s := &survey{}
+	for next := -1; next != 0; {
+		err := c.engine.call(ctx, &d.inbox, func() error {
+			if next < 0 {
+				next, s.after = 0, exchange.OrderID(c.engine.lastOrder.Load())
+			}
+			s.found, next = d.book.AppendOpenOf(s.found, c.owner, next, surveyMax)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.found = slices.DeleteFunc(s.found, func(id exchange.OrderID) bool { return id > s.after })
+	for c.engine.lastOrder.Load()-uint64(s.after) > surveyMax {
+		if err := c.engine.call(ctx, &d.inbox, func() error { c.catchUp(d, s); return nil }); err != nil {
+			return err
+		}
+	}
+	c.surveys[d] = s
+	return nil
+}
+
+// catchUp adds to a survey what came after it, up to surveyMax ids on. All symbols use up
+// ids: without it those of a long survey would be gone through while others are held.
+func (c *cancelAll) catchUp(d *shard, s *survey) {
+	last := min(exchange.OrderID(c.engine.lastOrder.Load()), s.after+surveyMax)
+	for s.after < last {
+		s.after++
+		if o, found := d.book.Find(s.after); found && o.Account == c.owner && o.Open > 0 {
+			s.found = append(s.found, o.ID)
+		}
+	}
+}
