@@ -168,7 +168,7 @@ var timeField = regexp.MustCompile(`\|\d{10}\b`)
 
 // digests are those that the older program logged of what it had loaded and of what it had
 // in the end: the same, unless an order was unfinished. Programs of version 1 logged none:
-// they hold what version 3 holds, but for times.
+// they hold what version 3 holds, except times.
 func (g golden) digests(t *testing.T) (loaded, last string) {
 	t.Helper()
 	if strings.HasPrefix(filepath.Base(g.folder), "schema-1") {

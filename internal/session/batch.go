@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"outcry/internal/engine"
@@ -112,6 +113,8 @@ func (b *batch) add(frame []byte) {
 	if b.judge != nil && b.judge.grant != nil {
 		m.JudgeMalformed(b.judge.permit)
 	}
+	// At once: a slice that grows command by command leaves more garbage than Memory counts.
+	b.commands = slices.Grow(b.commands, m.Places())
 	before := len(b.commands)
 	m.Judge(b.take)
 	m.commands = len(b.commands) - before

@@ -177,7 +177,7 @@ func (x *fake) tell() {
 	})
 }
 
-// set changes the fake and wakes whoever waits for durability.
+// set changes the fake and wakes those who wait for durability.
 func (x *fake) set(change func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -81,7 +81,7 @@ func TestAReplyThatMayBeToldIsSentByWhoMadeIt(t *testing.T) {
 
 // TestADeadlineThatHasPassedLosesNothing leaves the connection with a deadline of an
 // earlier reply, as one that had to wait does: a write that is tried without a new one
-// takes nothing, whoever tries.
+// takes nothing, however it is tried.
 func TestADeadlineThatHasPassedLosesNothing(t *testing.T) {
 	x := newFake()
 	l := listen(t)

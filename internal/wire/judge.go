@@ -8,12 +8,12 @@ import "outcry/internal/exchange"
 // repeated: those who may not send such a frame are not told what is wrong with it. A frame that
 // names no account is not asked about: its errors say so, and little else.
 func (r *Request) JudgeMalformed(judge func(c *exchange.Command) exchange.Refusal) {
+	if r.Refused() == 0 || r.refusal != "" || !r.creates && r.actsFor == "" {
+		return // before there is a command, which is garbage: most frames end here
+	}
 	c := exchange.Command{Kind: exchange.PlaceOrder, Account: r.actsFor}
 	if r.creates {
 		c.Kind = exchange.OpenAccount
-	}
-	if r.Refused() == 0 || r.refusal != "" || !r.creates && c.Account == "" {
-		return
 	}
 	refusal := judge(&c)
 	for i := range r.slots {

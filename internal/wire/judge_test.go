@@ -169,3 +169,11 @@ func TestWhoMayNotSendAFrameIsNotToldWhatIsWrongWithIt(t *testing.T) {
 		require.Equal(t, want, string(r.AppendReply(nil, make([]exchange.Result, len(r.Commands)))))
 	}
 }
+
+// TestAFrameWithoutMistakesIsJudgedWithoutGarbage: with tokens every frame is.
+func TestAFrameWithoutMistakesIsJudgedWithoutGarbage(t *testing.T) {
+	var r Request
+	r.Decode([]byte(`<transactions id="1"><query id="7"/></transactions>`))
+	judge := func(*exchange.Command) exchange.Refusal { return exchange.Refusal{} }
+	require.Zero(t, testing.AllocsPerRun(100, func() { r.JudgeMalformed(judge) }))
+}

@@ -198,7 +198,7 @@ func memoryOf(frame []byte) (most int) {
 		var r Request
 		runtime.ReadMemStats(&before)
 		r.Decode(frame)
-		commands := append([]exchange.Command(nil), r.Commands...) // of several frames, as the gateway executes them
+		commands := append([]exchange.Command(nil), r.Commands...) // of several frames, as a session executes them
 		results := make([]exchange.Result, len(commands))
 		runtime.ReadMemStats(&after)
 		for i := range results {

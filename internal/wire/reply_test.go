@@ -183,7 +183,7 @@ func TestErrorTextIsAlwaysOneLineOfXML(t *testing.T) {
 }
 
 // TestEveryCharacterIsReadBackWhereverItStands: what stands for itself and what is
-// escaped look the same to whoever reads a value or a text.
+// escaped look the same to those who read a value or a text.
 func TestEveryCharacterIsReadBackWhereverItStands(t *testing.T) {
 	characters := "\t\n\r\u00e9\U0001f600"
 	for c := ' '; c <= '\x7f'; c++ {
