@@ -58,7 +58,7 @@ func (s *server) runFeed() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.unfeed = cancel
 	s.health = health.NewWatch(health.Parts{
-		Gateway: s.metrics.gateway, Journal: s.journal, Projector: s.projector, Marks: &s.marks, Ready: s.ready})
+		Sessions: s.metrics.sessions, Journal: s.journal, Projector: s.projector, Marks: &s.marks, Ready: s.ready})
 	s.metrics.watchFeed(s.feed, s.journal)
 	s.running.Go(func() { s.feed.Run(ctx) })
 	s.market.Attach(s.feed)

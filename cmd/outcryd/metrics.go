@@ -16,7 +16,7 @@ import (
 // means, and what to do when it is bad, is in docs/METRICS.md.
 type metrics struct {
 	registry *prometheus.Registry
-	gateway  *session.Metrics
+	sessions *session.Metrics
 	stream   *market.Metrics
 	reload   *reloadMetrics
 
@@ -39,7 +39,7 @@ func newMetrics() *metrics {
 	}
 	m := &metrics{
 		registry:    prometheus.NewRegistry(),
-		gateway:     session.NewMetrics(),
+		sessions:    session.NewMetrics(),
 		stream:      market.NewMetrics(),
 		reload:      newReloadMetrics(),
 		syncSeconds: histogram("outcry_journal_sync_seconds", "Time to write and sync a batch of the journal.", 25e-6, 16),
@@ -56,7 +56,7 @@ func newMetrics() *metrics {
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(runtimeMetrics...)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector(), buildInfo(),
-		m.gateway, m.stream, m.syncSeconds, m.syncRecords, m.syncBytes,
+		m.sessions, m.stream, m.syncSeconds, m.syncRecords, m.syncBytes,
 		m.batchSeconds, m.batchRecords, m.batchRows, m.retries,
 		m.reload.time)
 	return m

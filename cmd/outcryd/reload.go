@@ -88,10 +88,10 @@ func (s *server) warnOfDescriptors() {
 	}
 }
 
-// reloadGateway takes over limits of connections.
-func (s *server) reloadGateway(c *settings.Config) (func(), error) {
+// reloadSessions takes over limits of connections.
+func (s *server) reloadSessions(c *settings.Config) (func(), error) {
 	return func() {
-		s.gateway.SetLimits(session.Limits{ConnectionsMax: c.Connections().XML, IdleTimeout: c.IdleTimeout,
+		s.sessions.SetLimits(session.Limits{ConnectionsMax: c.Connections().XML, IdleTimeout: c.IdleTimeout,
 			FrameTimeout: c.FrameTimeout, WriteTimeout: c.WriteTimeout})
 	}, nil
 }

@@ -76,7 +76,7 @@ func (s *server) reloadSecurity(c *settings.Config) (apply func(), err error) {
 	return func() {
 		certificates()
 		tokens()
-		s.gateway.SetRates(c.RateConnection, c.RateAccount)
+		s.sessions.SetRates(c.RateConnection, c.RateAccount)
 	}, nil
 }
 

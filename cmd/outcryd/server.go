@@ -56,7 +56,7 @@ type server struct {
 	projector       *postgres.Projector
 	history         *postgres.History
 	engine          *engine.Engine
-	gateway         *session.Server
+	sessions        *session.Server
 
 	notReady  atomic.Pointer[error] // why the exchange takes no orders; nil when it does
 	running   sync.WaitGroup        // the goroutines below
@@ -168,7 +168,7 @@ func (s *server) start(ctx context.Context) (err error) {
 	if err = s.startEngine(ctx); err != nil {
 		return err
 	}
-	return s.startGateway()
+	return s.startSessions()
 }
 
 // startHTTP serves the HTTP side at an address, nil for none: from here on people can see what is going on.
@@ -187,7 +187,7 @@ func (s *server) startHTTP(at *listen.Bound) error {
 	s.metrics.watchServer(s.settings, s.connections, s.ready)
 	s.warnOfDescriptors()
 	s.httpConnections = admin.NewConnections(s.connections().HTTP, func(client net.Addr) {
-		s.metrics.gateway.HTTPFull()
+		s.metrics.sessions.HTTPFull()
 		s.log.Warn("the HTTP side has as many connections as it may", "client", client.String())
 	})
 	s.metrics.gauge("outcry_http_connections", "HTTP connections that are open.",
@@ -198,10 +198,10 @@ func (s *server) startHTTP(at *listen.Bound) error {
 		Ready:    s.ready,
 		Started:  s.started,
 		Admit: func(ctx context.Context, frameBytes int) (func(), error) {
-			return s.gateway.Admit(ctx, frameBytes)
+			return s.sessions.Admit(ctx, frameBytes)
 		},
 		Answer: func(ctx context.Context, xml []byte, tell func(reply []byte)) error {
-			return s.gateway.Answer(ctx, s.codec(), xml, tell)
+			return s.sessions.Answer(ctx, s.codec(), xml, tell)
 		},
 		Busy:          session.ErrBusy,
 		Refuse:        func(text string) []byte { return wire.AppendError(nil, text) },
@@ -209,8 +209,8 @@ func (s *server) startHTTP(at *listen.Bound) error {
 		Connections:   s.httpConnections,
 		Hosts:         s.config.Hosts(),
 		Tokens:        s.guards.tokens,
-		Refused:       s.metrics.gateway.Refused,
-		Denied:        s.metrics.gateway.Denied,
+		Refused:       s.metrics.sessions.Refused,
+		Denied:        s.metrics.sessions.Denied,
 		Exchange:      func() admin.Exchange { return s.engine },
 		Status:        s.statusNow,
 		Log:           s.log,
@@ -266,7 +266,7 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 		Journal: s.journal, State: state, OrdersAfter: s.database.Position.OrdersAfter,
 		Projection: s.projector, History: s.history,
 		AckPostgres: s.config.Ack == settings.AckPostgres, RefsMax: s.config.RefsMax,
-		OnStages: s.metrics.gateway.Executed,
+		OnStages: s.metrics.sessions.Executed,
 	})
 	s.engine.SetLimits(engineLimits(s.config))
 	s.onReload(s.reloadEngine, settings.Engine)
@@ -279,24 +279,24 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 // codec is the protocol that clients speak, over TCP and HTTP.
 func (s *server) codec() session.Codec { return session.Adapt(wire.XML{Bare: s.config.BareReplies}) }
 
-// startGateway listens for clients, and declares the exchange ready.
-func (s *server) startGateway() error {
-	s.gateway = session.New(s.engine, session.Options{
+// startSessions listens for clients, and declares the exchange ready.
+func (s *server) startSessions() error {
+	s.sessions = session.New(s.engine, session.Options{
 		FrameBytesMax: s.config.FrameBytesMax, ReplyBytesMax: s.config.ReplyBytesMax, MemoryMax: s.config.MemoryMax,
 		ConnectionsMax: s.connections().XML,
 		IdleTimeout:    s.config.IdleTimeout, FrameTimeout: s.config.FrameTimeout, WriteTimeout: s.config.WriteTimeout,
 		TLS: s.guards.tls(), Tokens: s.guards.tokens,
-		Log: s.log, Metrics: s.metrics.gateway,
+		Log: s.log, Metrics: s.metrics.sessions,
 	})
-	s.onReload(s.reloadGateway, settings.Sessions)
+	s.onReload(s.reloadSessions, settings.Sessions)
 	s.onReload(s.reloadSecurity, settings.Rates)
-	s.gateway.SetRates(s.config.RateConnection, s.config.RateAccount)
+	s.sessions.SetRates(s.config.RateConnection, s.config.RateAccount)
 	l, err := s.xmlAddr.Listen()
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	s.running.Go(func() {
-		if err := s.gateway.Serve(l, s.codec()); err != nil {
+		if err := s.sessions.Serve(l, s.codec()); err != nil {
 			s.ended <- fmt.Errorf("xml: %w", err)
 		}
 	})
@@ -330,8 +330,8 @@ func (s *server) stop() (err error) {
 	if s.engine != nil {
 		defer context.AfterFunc(ctx, s.engine.Interrupt)() // long frames and orders end with the time for the stop
 	}
-	if s.gateway != nil {
-		if s.gateway.Shutdown(ctx) != nil {
+	if s.sessions != nil {
+		if s.sessions.Shutdown(ctx) != nil {
 			s.log.Warn("some connections did not end in time and were cut off")
 		}
 	}

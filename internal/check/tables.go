@@ -81,7 +81,7 @@ type rows struct {
 	orders   []*order // new ones, by id, with what the table says of them
 	open     map[uint64]int64
 	canceled map[uint64]cancelRow // of new orders and of those that were open
-	fills    map[uint64][]fill    // by aggressing order
+	fills    map[uint64][]fill    // by taker
 }
 
 // read reads what is new. Everything is of one moment.
@@ -131,10 +131,10 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 	defer found.Close()
 	for found.Next() {
 		var f fill
-		if err := found.Scan(&f.aggressing, &f.resting, &f.shares, &f.price, &f.time); err != nil {
+		if err := found.Scan(&f.taker, &f.resting, &f.shares, &f.price, &f.time); err != nil {
 			return nil, fmt.Errorf("check: executions: %w", err)
 		}
-		r.fills[f.aggressing] = append(r.fills[f.aggressing], f)
+		r.fills[f.taker] = append(r.fills[f.taker], f)
 	}
 	if err := found.Err(); err != nil {
 		return nil, fmt.Errorf("check: executions: %w", err)

@@ -53,9 +53,9 @@ type cancelRow struct {
 
 // fill is a row of executions.
 type fill struct {
-	aggressing, resting uint64
-	shares, price       int64
-	time                string
+	taker, resting uint64
+	shares, price  int64
+	time           string
 }
 
 // book holds the open orders of a symbol on either side, best first.

@@ -25,8 +25,8 @@ func story() (*truth, *rows) {
 		open:     map[uint64]int64{1: 0, 2: 0, 3: 2 * unit, 4: 0},
 		canceled: map[uint64]cancelRow{2: {"2", "77", 45}},
 		fills: map[uint64][]fill{4: {
-			{aggressing: 4, resting: 1, shares: 5 * unit, price: 100 * unit, time: "70"},
-			{aggressing: 4, resting: 2, shares: 1 * unit, price: 100 * unit, time: "70"},
+			{taker: 4, resting: 1, shares: 5 * unit, price: 100 * unit, time: "70"},
+			{taker: 4, resting: 2, shares: 1 * unit, price: 100 * unit, time: "70"},
 		}},
 	}
 }
@@ -49,14 +49,14 @@ func TestTruthFollowsAMarket(t *testing.T) {
 func TestTruthFindsTheMomentOfACancel(t *testing.T) {
 	truth, rows := story()
 	rows.orders = append(rows.orders, &order{id: 5, seq: 50, account: "a", sym: "S", amount: unit, limit: 101 * unit})
-	rows.fills[5] = []fill{{aggressing: 5, resting: 3, shares: unit, price: 101 * unit, time: "80"}}
+	rows.fills[5] = []fill{{taker: 5, resting: 3, shares: unit, price: 101 * unit, time: "80"}}
 	rows.open[3], rows.open[5] = unit, 0
 	require.NoError(t, truth.advance(rows))
 	require.NoError(t, truth.conserved())
 
 	truth, rows = story()
 	rows.orders = append(rows.orders, &order{id: 5, seq: 50, account: "a", sym: "S", amount: unit, limit: 101 * unit})
-	rows.fills[5] = []fill{{aggressing: 5, resting: 3, shares: unit, price: 101 * unit, time: "80"}}
+	rows.fills[5] = []fill{{taker: 5, resting: 3, shares: unit, price: 101 * unit, time: "80"}}
 	rows.open[3], rows.open[5] = unit, 0
 	rows.canceled[2] = cancelRow{"2", "77", 55}
 	require.ErrorContains(t, truth.advance(rows), "by price and time it was to be", "the cancel came later")

@@ -22,7 +22,7 @@ const latelyMax = 5 * time.Second
 
 // Parts are what a Watch looks at.
 type Parts struct {
-	Gateway   *session.Metrics
+	Sessions  *session.Metrics
 	Journal   *journal.Journal
 	Projector *postgres.Projector
 	Marks     *LagMarks
@@ -42,12 +42,12 @@ type Watch struct {
 
 // NewWatch returns a watch that has looked once.
 func NewWatch(p Parts) *Watch {
-	return &Watch{parts: p, before: p.Gateway.Load(), beforeAt: time.Now()}
+	return &Watch{parts: p, before: p.Sessions.Load(), beforeAt: time.Now()}
 }
 
 // Look returns how the exchange was doing since the last look. It is for one goroutine.
 func (w *Watch) Look() market.Health {
-	p, before, now, at := &w.parts, w.before, w.parts.Gateway.Load(), time.Now()
+	p, before, now, at := &w.parts, w.before, w.parts.Sessions.Load(), time.Now()
 	took := max(at.Sub(w.beforeAt).Seconds(), 1e-3)
 	w.before, w.beforeAt = now, at
 	applied := p.Projector.Applied() // first: the journal may go on meanwhile
