@@ -58,9 +58,9 @@ func (m *Mutation) take(key, value, line string) (err error) {
 		case "import":
 			e.Imports = append(e.Imports, strings.Fields(value)...)
 		case "-":
-			e.Old += line[2:] + "\n"
+			e.Old += strings.TrimPrefix(line[1:], " ") + "\n"
 		case "+":
-			e.New += line[2:] + "\n"
+			e.New += strings.TrimPrefix(line[1:], " ") + "\n"
 		}
 	default:
 		err = fmt.Errorf("%q is nothing that a mutation has", key)
