@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
-	"outcry/internal/journal"
 	"outcry/loadtest/harness"
 )
 

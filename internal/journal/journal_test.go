@@ -150,10 +150,10 @@ func TestManyAppendersShareSyncs(t *testing.T) {
 	records, syncs := 0, 0
 	j := mustOpen(t, t.TempDir(), Options{Version: newest, SegmentBytes: 1 << 20,
 		OnSync: func(n, bytes int, took time.Duration) {
-		mu.Lock()
-		defer mu.Unlock()
-		records, syncs = records+n, syncs+1
-	}})
+			mu.Lock()
+			defer mu.Unlock()
+			records, syncs = records+n, syncs+1
+		}})
 	var done sync.WaitGroup
 	for range 16 {
 		done.Go(func() {
