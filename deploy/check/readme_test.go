@@ -71,6 +71,10 @@ func TestTheReadme(t *testing.T) {
 			m.run("pkill -TERM outcryd; while pgrep outcryd; do sleep 0.1; done")
 			return nil
 		},
+		"a new terminal is opened": func() error {
+			_, _, err := sh.Run("unset OUTCRY_DATA OUTCRY_TOKEN_FILE")
+			return err
+		},
 	}
 	_, _, err := sh.Run(dir + "true")
 	require.NoError(t, err)
