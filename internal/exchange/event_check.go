@@ -67,8 +67,7 @@ func (e *Event) checkOrder() error {
 
 // checkNumbers is checkOrder except for the accounts of the fills.
 func (e *Event) checkNumbers() error {
-	if e.Order == 0 || e.Order > orderIDMax || e.Side != Buy && e.Side != Sell ||
-		!mayOrder(int64(e.Shares)) || !mayOrder(int64(e.Limit)) {
+	if e.Order == 0 || e.Order > orderIDMax || !e.Terms.check() || !mayOrder(int64(e.Shares)) {
 		return fmt.Errorf("%w: order %d: %s %s at %s", ErrEvent, e.Order, e.Side, e.Shares, e.Limit)
 	}
 	if e.Kind == OrderContinued && (e.Before <= 0 || e.Before >= math.MaxInt32 || len(e.Fills) == 0) {

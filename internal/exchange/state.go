@@ -145,8 +145,7 @@ func (s *State) accept(in *Instrument, book *Book, e *Event) error {
 func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 	id := book.Unfinished()
 	o, _ := book.Find(id)
-	if id == 0 || id != e.Order || o.Account.ID != e.Account || o.Side != e.Side || o.Open != e.Shares ||
-		o.Limit != e.Limit {
+	if id == 0 || id != e.Order || o.Account.ID != e.Account || o.Terms != e.Terms || o.Open != e.Shares {
 		return fmt.Errorf("exchange: replay: %s of order %d of %s to be filled at once, "+
 			"now order %d is unfinished, with %s open", e.Shares, e.Order, e.Symbol, id, o.Open)
 	}
@@ -172,7 +171,7 @@ func (s *State) sameFills(e *Event) error {
 
 func (s *State) cancel(in *Instrument, book *Book, e *Event) error {
 	o, r := book.Cancel(e.Order, e.Account, e.Time)
-	if r != OK || o.Canceled != e.Shares || o.Limit != e.Limit || o.Side != e.Side {
+	if r != OK || o.Canceled != e.Shares || o.Terms != e.Terms {
 		return fmt.Errorf("exchange: replay: %s of order %d of account %s were canceled, now %s",
 			e.Shares, e.Order, e.Account, r)
 	}

@@ -154,8 +154,8 @@ func (b *batch) accept(e *exchange.Event) {
 	b.hold(e, e.Shares)
 	b.orderLog.add(&b.row)
 	b.accepted[e.Order] = len(b.orders)
-	b.orders = append(b.orders, exchange.OrderState{ID: e.Order, Account: e.Account, Symbol: e.Symbol, Side: e.Side,
-		Shares: e.Shares, Limit: e.Limit, Open: e.Shares})
+	b.orders = append(b.orders, exchange.OrderState{ID: e.Order, Account: e.Account, Symbol: e.Symbol, Terms: e.Terms,
+		Shares: e.Shares, Open: e.Shares})
 	b.execute(e)
 }
 

@@ -87,7 +87,7 @@ func (r *refRow) use() (u exchange.RefUse, err error) {
 	madeOrder := r.ref.Order != 0
 	switch o := &r.order; {
 	case madeOrder && o.Shares != 0:
-		u = exchange.RefUse{Kind: exchange.PlaceOrder, Side: o.Side, Symbol: o.Symbol, Limit: o.Limit, Order: r.ref.Order}
+		u = exchange.RefUse{Kind: exchange.PlaceOrder, Terms: o.Terms, Symbol: o.Symbol, Order: r.ref.Order}
 		u.Quantity = exchange.Int128(o.Shares.Position())
 	case !madeOrder && r.placed.Valid:
 		u = exchange.RefUse{Kind: exchange.DepositShares, Symbol: exchange.Symbol(r.placedIn.String)}

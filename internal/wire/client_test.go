@@ -52,14 +52,14 @@ func TestWhatAClientSendsIsWhatAServerReads(t *testing.T) {
 				price.String()).Query(number).Cancel(number)
 			trades.OrderRef(string(symbol), size.String(), price.String(), ref).QueryRef("r" + ref[:len(ref)/2]).CancelRef("R.")
 			orders = append(orders,
-				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Buy, Shares: size,
-					Limit: price},
-				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Sell, Shares: size,
-					Limit: price},
+				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol,
+					Terms: exchange.Terms{Side: exchange.Buy, Limit: price}, Shares: size},
+				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol,
+					Terms: exchange.Terms{Side: exchange.Sell, Limit: price}, Shares: size},
 				exchange.Command{Kind: exchange.QueryOrder, Account: account, Order: id},
 				exchange.Command{Kind: exchange.CancelOrder, Account: account, Order: id},
-				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Buy, Shares: size,
-					Limit: price, Ref: exchange.Ref(ref)},
+				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol,
+					Terms: exchange.Terms{Side: exchange.Buy, Limit: price}, Shares: size, Ref: exchange.Ref(ref)},
 				exchange.Command{Kind: exchange.QueryOrder, Account: account, Ref: exchange.Ref("r" + ref[:len(ref)/2])},
 				exchange.Command{Kind: exchange.CancelOrder, Account: account, Ref: "R."})
 		}
