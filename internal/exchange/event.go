@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 )
 
@@ -139,25 +138,6 @@ func AppendEvent(dst []byte, e *Event) []byte {
 	return dst
 }
 
-func appendOrder(dst []byte, e *Event) []byte {
-	dst = binary.AppendUvarint(dst, uint64(e.Order))
-	dst = appendString(dst, e.Account)
-	dst = appendString(dst, e.Symbol)
-	return appendTerms(dst, e.Terms, e.Shares)
-}
-
-func appendFills(dst []byte, fills []Fill) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(fills)))
-	for i := range fills {
-		f := &fills[i]
-		dst = binary.AppendUvarint(dst, uint64(f.Resting))
-		dst = appendString(dst, f.Account)
-		dst = binary.AppendUvarint(dst, uint64(f.Shares))
-		dst = binary.AppendUvarint(dst, uint64(f.Price))
-	}
-	return dst
-}
-
 func appendString[S ~string](dst []byte, s S) []byte {
 	return append(append(dst, byte(len(s))), s...)
 }
@@ -280,28 +260,6 @@ func (r *eventReader) time(e *Event, flags bool) error {
 		return fmt.Errorf("%w: %s at second %d", ErrEvent, e.Kind, seconds)
 	}
 	return nil
-}
-
-// fills reads what appendFills wrote.
-func (r *eventReader) fills(e *Event) {
-	n := r.uvarint()
-	if n > uint64(len(r.rest))/fillBytesMin {
-		r.short = true
-		return
-	}
-	for range n {
-		e.Fills = append(e.Fills, Fill{Resting: OrderID(r.uvarint()), Account: AccountID(r.string()),
-			Shares: Shares(r.uvarint()), Price: Price(r.uvarint())})
-	}
-}
-
-// count reads a number of fills.
-func (r *eventReader) count() int { return int(min(r.uvarint(), math.MaxInt32)) }
-
-func (r *eventReader) order(e *Event) {
-	e.Order = OrderID(r.uvarint())
-	e.Account, e.Symbol = AccountID(r.string()), Symbol(r.string())
-	e.Terms, e.Shares = r.terms()
 }
 
 // take returns the next n bytes; a negative n is always too many.

@@ -3,6 +3,7 @@ package exchange
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // Terms is what a client says of an order that stays as it is for as long as the order is
@@ -46,3 +47,91 @@ func (r *eventReader) terms() (Terms, Shares) {
 	p, shares := packed(r.byte()), Shares(r.uvarint())
 	return p.terms(Price(r.uvarint())), shares
 }
+
+// Note makes e the record of what o has done at a symbol, without a ref and fills. shares
+// are those that the kind's comment names.
+func (e *Event) Note(kind EventKind, o *Order, sym Symbol, shares Shares, now int64) {
+	*e = Event{Kind: kind, Time: now, Account: o.Account.ID, Symbol: sym, Order: o.ID, Terms: o.Terms, Shares: shares}
+}
+
+// Open returns what is open of an order after e, an OrderAccepted or OrderContinued.
+func (e *Event) Open() Shares {
+	open := e.Shares
+	for i := range e.Fills {
+		open -= e.Fills[i].Shares
+	}
+	return open
+}
+
+func appendOrder(dst []byte, e *Event) []byte {
+	dst = binary.AppendUvarint(dst, uint64(e.Order))
+	dst = appendString(dst, e.Account)
+	dst = appendString(dst, e.Symbol)
+	return appendTerms(dst, e.Terms, e.Shares)
+}
+
+func appendFills(dst []byte, fills []Fill) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(fills)))
+	for i := range fills {
+		f := &fills[i]
+		dst = binary.AppendUvarint(dst, uint64(f.Resting))
+		dst = appendString(dst, f.Account)
+		dst = binary.AppendUvarint(dst, uint64(f.Shares))
+		dst = binary.AppendUvarint(dst, uint64(f.Price))
+	}
+	return dst
+}
+
+// fills reads what appendFills wrote.
+func (r *eventReader) fills(e *Event) {
+	n := r.uvarint()
+	if n > uint64(len(r.rest))/fillBytesMin {
+		r.short = true
+		return
+	}
+	for range n {
+		e.Fills = append(e.Fills, Fill{Resting: OrderID(r.uvarint()), Account: AccountID(r.string()),
+			Shares: Shares(r.uvarint()), Price: Price(r.uvarint())})
+	}
+}
+
+// count reads a number of fills.
+func (r *eventReader) count() int { return int(min(r.uvarint(), math.MaxInt32)) }
+
+func (r *eventReader) order(e *Event) {
+	e.Order = OrderID(r.uvarint())
+	e.Account, e.Symbol = AccountID(r.string()), Symbol(r.string())
+	e.Terms, e.Shares = r.terms()
+}
+
+// checkOrder is Check for what orders and cancels have in common, and for fills.
+func (e *Event) checkOrder() error {
+	for _, f := range e.Fills {
+		if _, err := ParseAccountID(string(f.Account)); err != nil {
+			return fmt.Errorf("%w: order %d: fill with order %d: %w", ErrEvent, e.Order, f.Resting, err)
+		}
+	}
+	return e.checkNumbers()
+}
+
+// checkNumbers is checkOrder except for the accounts of the fills.
+func (e *Event) checkNumbers() error {
+	if e.Order == 0 || e.Order > orderIDMax || !e.Terms.check() || !mayOrder(int64(e.Shares)) {
+		return fmt.Errorf("%w: order %d: %s %s at %s", ErrEvent, e.Order, e.Side, e.Shares, e.Limit)
+	}
+	if e.Kind == OrderContinued && (e.Before <= 0 || e.Before >= math.MaxInt32 || len(e.Fills) == 0) {
+		return fmt.Errorf("%w: order %d: a part of %d fills after %d", ErrEvent, e.Order, len(e.Fills), e.Before)
+	}
+	left := e.Shares
+	for i := range e.Fills {
+		f := &e.Fills[i]
+		if f.Resting == 0 || f.Resting >= e.Order || f.Shares <= 0 || f.Shares > left || !mayOrder(int64(f.Price)) {
+			return fmt.Errorf("%w: order %d: fill of %s at %s with order %d", ErrEvent, e.Order, f.Shares, f.Price, f.Resting)
+		}
+		left -= f.Shares
+	}
+	return nil
+}
+
+// mayOrder reports whether an order may have such a number of shares, or such a limit.
+func mayOrder(units int64) bool { return 0 < units && units < orderUnitsMax }

@@ -161,17 +161,15 @@ func (b *batch) accept(e *exchange.Event) {
 
 // execute adds the fills of an order, or of a further part of it.
 func (b *batch) execute(e *exchange.Event) {
-	var executed exchange.Shares
 	for i := range e.Fills {
 		f := &e.Fills[i]
 		b.execution = execution{order: e.Order, resting: f.Resting, n: e.Before + i + 1, symbol: e.Symbol,
 			buys: e.Side == exchange.Buy, Execution: exchange.Execution{Shares: f.Shares, Price: f.Price, Time: e.Time}}
 		b.executionLog.add(&b.execution)
-		executed += f.Shares
 		b.take(f.Resting, f.Shares)
 		b.settle(e, *f)
 	}
-	b.take(e.Order, executed)
+	b.take(e.Order, e.Shares-e.Open())
 	b.trade(e)
 }
 
