@@ -23,7 +23,7 @@ var usesOf = `
 	  LEFT JOIN accounts a ON f.order_id IS NULL AND a.id = f.account COLLATE "default" AND a.seq = f.seq`
 
 // usedOrder is what a repeated request for an order is compared with.
-var usedOrder = orderLog.pick("sym", "amount", "limit_price")
+var usedOrder = orderTerms("sym")
 
 // Refs returns what those of the given refs were used for that the tables have. The
 // error says why they could not be asked, or names a ref whose record has no row.
