@@ -131,7 +131,7 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 		e.Order = OrderID(r.uvarint())
 		r.name()
 		symbol = r.name()
-		e.Terms, e.Shares = r.terms()
+		r.orderTerms(e)
 		if e.Kind == OrderContinued {
 			e.Before = r.count()
 		}

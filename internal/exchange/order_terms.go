@@ -101,8 +101,11 @@ func (r *eventReader) count() int { return int(min(r.uvarint(), math.MaxInt32)) 
 func (r *eventReader) order(e *Event) {
 	e.Order = OrderID(r.uvarint())
 	e.Account, e.Symbol = AccountID(r.string()), Symbol(r.string())
-	e.Terms, e.Shares = r.terms()
+	r.orderTerms(e)
 }
+
+// orderTerms reads what appendOrder wrote behind the names.
+func (r *eventReader) orderTerms(e *Event) { e.Terms, e.Shares = r.terms() }
 
 // checkOrder is Check for what orders and cancels have in common, and for fills.
 func (e *Event) checkOrder() error {
