@@ -43,7 +43,7 @@ func (d *shard) cancelAll(id AccountID, symbols ...Symbol) (cancels []Cancel, r 
 			continue
 		}
 		for o := range d.Books[s].OpenOf(a) {
-			cancels = append(cancels, Cancel{o.ID, s, Terms{o.Side, o.Limit}, o.Open})
+			cancels = append(cancels, Cancel{o.ID, s, Terms{Side: o.Side, Limit: o.Limit}, o.Open})
 		}
 	}
 	if len(cancels) == 0 {
@@ -151,7 +151,7 @@ func TestDecodeDoesNotBelieveACountOfCancels(t *testing.T) {
 
 // TestThePublicViewOfOperationsHasNoAccount reads what market data reads.
 func TestThePublicViewOfOperationsHasNoAccount(t *testing.T) {
-	cancels := []Cancel{{3, "A", Terms{Buy, 6}, 5}, {2, "B", Terms{Sell, 8}, 7}}
+	cancels := []Cancel{{3, "A", Terms{Side: Buy, Limit: 6}, 5}, {2, "B", Terms{Side: Sell, Limit: 8}, 7}}
 	for _, c := range []struct {
 		event, want Event
 		symbol      string

@@ -103,7 +103,7 @@ func TestNothingHappensBeforeAnOrderIsFinished(t *testing.T) {
 		"a halt":   {Event{Kind: SymbolHalted, Symbol: "SPY"}, "order 5 is unfinished"},
 		"a resume": {Event{Kind: SymbolResumed, Symbol: "SPY"}, "order 5 is unfinished"},
 		"a cancel of all": {
-			Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{5, "SPY", Terms{Buy, 13e8}, 10e8}}},
+			Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{5, "SPY", Terms{Side: Buy, Limit: 13e8}, 10e8}}},
 			"order 5 is unfinished",
 		},
 		"a part of another":    {part(func(e *Event) { e.Order = 6 }), "order 5 is unfinished"},

@@ -165,7 +165,7 @@ func TestEventsOfEarlierVersionsAreRead(t *testing.T) {
 		"\x06\x00\x01S\xc8\x01" + long: {Kind: SymbolHalted, Symbol: "S", Reason: long},
 		"\x07\x02\x03SPY":              {Kind: SymbolResumed, Time: 1, Symbol: "SPY"},
 		"\x08\x02\x017\x02\x03\x01A\x02\x05\x06\x02\x01B\x01\x07\x08": {Kind: OrdersCanceled, Time: 1, Account: "7",
-			Cancels: []Cancel{{3, "A", Terms{Sell, 6}, 5}, {2, "B", Terms{Buy, 8}, 7}}},
+			Cancels: []Cancel{{3, "A", Terms{Side: Sell, Limit: 6}, 5}, {2, "B", Terms{Side: Buy, Limit: 8}, 7}}},
 	} {
 		e.Time *= Second
 		require.Equal(t, e, decoded(t, []byte(want)))
@@ -201,7 +201,7 @@ func TestTheEncodingIsFixed(t *testing.T) {
 		"\x86\x00\x00\x01S\xc8\x01" + long: {Kind: SymbolHalted, Symbol: "S", Reason: long},
 		"\x87\x00\x02\x03SPY":              {Kind: SymbolResumed, Time: 1, Symbol: "SPY"},
 		"\x88\x00\x02\x017\x02\x03\x01A\x02\x05\x06\x02\x01B\x01\x07\x08": {Kind: OrdersCanceled, Time: 1, Account: "7",
-			Cancels: []Cancel{{3, "A", Terms{Sell, 6}, 5}, {2, "B", Terms{Buy, 8}, 7}}},
+			Cancels: []Cancel{{3, "A", Terms{Side: Sell, Limit: 6}, 5}, {2, "B", Terms{Side: Buy, Limit: 8}, 7}}},
 		"\x89\x00\x02\x03\x017\x01S\x01\x05\x06\x80\x20\x01\x02\x018\x04\x05": {Kind: OrderContinued, Time: 1, Account: "7",
 			Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 3,
 			Shares: 5, Before: 4096, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
@@ -222,8 +222,9 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 		return e
 	}
 	all := func(change func([]Cancel) []Cancel) Event {
-		return Event{Kind: OrdersCanceled, Account: "1", Cancels: change([]Cancel{{2, "A", Terms{Buy, 6}, 5}, {1, "B",
-			Terms{Buy, 6}, 5}})}
+		return Event{Kind: OrdersCanceled, Account: "1", Cancels: change([]Cancel{{2, "A", Terms{Side: Buy, Limit: 6}, 5},
+			{1, "B",
+				Terms{Side: Buy, Limit: 6}, 5}})}
 	}
 	for name, e := range map[string]Event{
 		"a halt of no symbol":  {Kind: SymbolHalted, Reason: "x"},
@@ -232,7 +233,7 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 			Kind: SymbolHalted, Symbol: "S", Reason: strings.Repeat("x", HaltReasonCharsMax+1),
 		},
 		"a resume of no symbol":          {Kind: SymbolResumed},
-		"a cancel-all of nobody":         {Kind: OrdersCanceled, Cancels: []Cancel{{2, "A", Terms{Buy, 6}, 5}}},
+		"a cancel-all of nobody":         {Kind: OrdersCanceled, Cancels: []Cancel{{2, "A", Terms{Side: Buy, Limit: 6}, 5}}},
 		"a cancel-all of nothing":        {Kind: OrdersCanceled, Account: "1"},
 		"a cancel-all of an order twice": all(func(c []Cancel) []Cancel { return append(c, c[1]) }),
 		"a cancel-all out of order":      all(func(c []Cancel) []Cancel { c[0], c[1] = c[1], c[0]; return c }),
@@ -359,7 +360,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		{Kind: OrderAccepted, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 4}, Order: 3, Shares: 5, Ref: "R-1"},
 		{Kind: SymbolHalted, Symbol: "S", Reason: "news"},
 		{Kind: SymbolResumed, Symbol: "S"},
-		{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{1, "S", Terms{Sell, 5}, 100}}},
+		{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{1, "S", Terms{Side: Sell, Limit: 5}, 100}}},
 		{Kind: OrderContinued, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 3, Shares: 5, Before: 1,
 			Fills: []Fill{{Resting: 1, Account: "2", Shares: 4, Price: 5}}},
 	} {

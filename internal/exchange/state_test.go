@@ -151,16 +151,17 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 		"a halt of no symbol":     {Event{Kind: SymbolHalted, Symbol: "QQQ"}, "never made"},
 		"a resume of what trades": {Event{Kind: SymbolResumed, Symbol: "SPY"}, "was not halted"},
 		"a cancel-all of no order": {
-			Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Terms{Sell, 12e8}, 50e8}, {9, "SPY",
-				Terms{Sell, 1}, 1}}},
+			Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Terms{Side: Sell, Limit: 12e8}, 50e8}, {9,
+				"SPY",
+				Terms{Side: Sell, Limit: 1}, 1}}},
 			"unknown_order",
 		},
 		"a cancel-all of another's order": {
-			Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{3, "SPY", Terms{Sell, 12e8}, 50e8}}},
+			Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{3, "SPY", Terms{Side: Sell, Limit: 12e8}, 50e8}}},
 			"foreign_order",
 		},
 		"a cancel-all of more than is": {
-			Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Terms{Sell, 12e8}, 51e8}}},
+			Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Terms{Side: Sell, Limit: 12e8}, 51e8}}},
 			"of order 3",
 		},
 		"an order that should have filled": {buy(func(e *Event) { e.Limit = 13e8 }), "was filled"},
@@ -186,7 +187,7 @@ func TestReplayRefusesAnyEventTwice(t *testing.T) {
 	ok := Event{Kind: OrderCanceled, Account: "2", Symbol: "SPY", Terms: Terms{Side: Sell, Limit: 12e8}, Shares: 50e8,
 		Order: 3}
 	events = append(events, ok, Event{Kind: OrdersCanceled, Account: "2",
-		Cancels: []Cancel{{4, "SPY", Terms{Sell, 13e8}, 100e8}}},
+		Cancels: []Cancel{{4, "SPY", Terms{Side: Sell, Limit: 13e8}, 100e8}}},
 		Event{Kind: SymbolHalted, Symbol: "SPY"}, Event{Kind: SymbolResumed, Symbol: "SPY"},
 		Event{Kind: SymbolHalted, Symbol: "SPY"})
 	for i, e := range events {
