@@ -3,6 +3,7 @@
 breaks connections and misbehaves as no server of ours does."""
 
 import contextlib
+import dataclasses
 import io
 import os
 import pathlib
@@ -16,6 +17,7 @@ import time
 import unittest
 import unittest.mock
 from decimal import Decimal
+from xml.etree import ElementTree
 
 import outcry
 from outcry import Cancel, Canceled, Created, MakeSymbol, OpenAccount, Order, Place, Query, Refusal, create, transactions
@@ -253,6 +255,13 @@ class ValuesTest(unittest.TestCase):
             self.assertEqual(Order("S", value, 1).xml(), f'<order sym="S" amount="{sent}" limit="1"/>')
         many = Decimal("123456789012345678901234567890.12345678")
         self.assertEqual(outcry.sell("S", many, 1).amount, many.copy_negate())
+
+    def test_an_order_has_every_attribute_of_the_protocol(self):
+        names = sorted(os.environ["OUTCRY_TEST_ORDER"].split())
+        self.assertEqual(sorted(field.name for field in dataclasses.fields(Order)), names)
+        self.assertEqual(sorted(field.name for field in dataclasses.fields(outcry.Opened)), sorted(names + ["id"]))
+        sent = ElementTree.fromstring(Order(**dict.fromkeys(names, "1")).xml())
+        self.assertEqual(sorted(sent.attrib), names)
 
     def test_what_is_no_exact_number_is_refused_before_anything_is_sent(self):
         for value, error in [(1.5, TypeError), (True, TypeError), (None, TypeError), ("1e3", ValueError), ("", ValueError),

@@ -34,14 +34,14 @@ func (c *client) run(name string, args []string) error {
 	if !known {
 		return &usageError{fmt.Sprintf("unknown command %s; outcry --help lists them", shown(name))}
 	}
-	ref := ""
+	var o options
 	if takesRef(name) {
 		var err error
-		if ref, args, err = c.parseRef(name, args); err != nil {
+		if o, args, err = c.parseOptions(name, args); err != nil {
 			return err
 		}
 	}
-	named := ref != "" && (name == "query" || name == "cancel")
+	named := o.ref != "" && (name == "query" || name == "cancel")
 	switch {
 	case named && len(args) != 1:
 		return &usageError{fmt.Sprintf("%s --ref takes 1 argument, the account, not %d", name, len(args))}
@@ -61,7 +61,7 @@ func (c *client) run(name string, args []string) error {
 	if err != nil {
 		return &usageError{err.Error()}
 	}
-	return c.do(withRef(command, ref))
+	return c.do(o.apply(command))
 }
 
 // commandOf makes the command of a line, which has as many arguments as it takes. The

@@ -93,11 +93,11 @@ func describe(e *exchange.Event) string {
 		}
 		return s
 	case exchange.OrderContinued:
-		return fmt.Sprintf("order %d of account %s goes on after %d executions: %s %s %s at %s%s", e.Order, e.Account,
-			e.Before, e.Side, e.Shares, e.Symbol, e.Limit, describeFills(e))
+		return fmt.Sprintf("order %d of account %s goes on after %d executions: %s%s", e.Order, e.Account, e.Before,
+			e.Terms.Text(e.Shares, e.Symbol), describeFills(e))
 	case exchange.OrderAccepted:
-		return fmt.Sprintf("order %d of account %s: %s %s %s at %s%s", e.Order, e.Account, e.Side, e.Shares, e.Symbol,
-			e.Limit, describeFills(e))
+		return fmt.Sprintf("order %d of account %s: %s%s", e.Order, e.Account, e.Terms.Text(e.Shares, e.Symbol),
+			describeFills(e))
 	}
 	panic("a record of unknown kind " + e.Kind.String()) // DecodeEvent lets none pass
 }

@@ -27,9 +27,12 @@ func takesRef(name string) bool {
 	return false
 }
 
-// parseRef takes the flag --ref from the arguments of a command. The error is
-// flag.ErrHelp, errPrinted or a *usageError.
-func (c *client) parseRef(name string, args []string) (ref string, rest []string, err error) {
+// options are what the flags of a command add to it.
+type options struct{ ref string }
+
+// parseOptions takes the flags from the arguments of a command that takes a ref. The error
+// is flag.ErrHelp, errPrinted or a *usageError.
+func (c *client) parseOptions(name string, args []string) (o options, rest []string, err error) {
 	f := flag.NewFlagSet("outcry "+name, flag.ContinueOnError)
 	f.SetOutput(c.stderr)
 	f.Usage = func() {
@@ -41,23 +44,24 @@ func (c *client) parseRef(name string, args []string) (ref string, rest []string
 	if name == "query" || name == "cancel" {
 		text = "`name` of the order, in place of its number"
 	}
-	f.StringVar(&ref, "ref", "", text)
+	f.StringVar(&o.ref, "ref", "", text)
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return "", nil, err
+		return o, nil, err
 	} else if err != nil {
-		return "", nil, errPrinted
+		return o, nil, errPrinted
 	}
 	given := false
-	f.Visit(func(*flag.Flag) { given = true })
-	if given && ref == "" {
-		return "", nil, &usageError{"--ref is empty: without a name, nothing is safe to be repeated"}
+	f.Visit(func(f *flag.Flag) { given = given || f.Name == "ref" })
+	if given && o.ref == "" {
+		return o, nil, &usageError{"--ref is empty: without a name, nothing is safe to be repeated"}
 	}
-	return ref, f.Args(), nil
+	return o, f.Args(), nil
 }
 
-// withRef gives a command a ref: a new one if there is none and it makes something, so
+// apply gives a command its options: a new ref if there is none and it makes something, so
 // that it can be sent again.
-func withRef(command api.Command, ref string) api.Command {
+func (o options) apply(command api.Command) api.Command {
+	ref := o.ref
 	switch command.Kind {
 	case api.KindQuery, api.KindCancel:
 		if ref != "" {

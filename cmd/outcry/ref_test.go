@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,25 @@ import (
 
 	"outcry/internal/wire"
 )
+
+// TestEveryAttributeOfAnOrderHasAFlag, except those that are arguments.
+func TestEveryAttributeOfAnOrderHasAFlag(t *testing.T) {
+	values := map[string]string{"Ref": "r"} // of --ref; a new flag has its value here
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[wire.Order]()) {
+		switch field.Name {
+		case "Sym", "Amount", "Limit":
+			continue
+		}
+		value := values[field.Name]
+		require.NotEmpty(t, value, "what does --%s take?", strings.ToLower(field.Name))
+		c := &client{stderr: io.Discard}
+		o, args, err := c.parseOptions("buy", []string{"--" + strings.ToLower(field.Name) + "=" + value, "1", "A", "2", "3"})
+		require.NoError(t, err)
+		command, err := commandOf("buy", args)
+		require.NoError(t, err)
+		require.Equal(t, value, reflect.ValueOf(o.apply(command)).FieldByName(field.Name).String())
+	}
+}
 
 // relay passes connections on to an exchange. While losing is more than 0, it passes a
 // frame on, counts losing down, and closes the connection in place of the answer.

@@ -7,6 +7,8 @@ import (
 	"crypto/x509"
 	"os"
 	"os/exec"
+	"reflect"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/testing/certtest"
+	"outcry/internal/wire"
 )
 
 // TestPythonClient runs the tests of clients/python against servers of this
@@ -42,6 +45,11 @@ func TestPythonClient(t *testing.T) {
 	} {
 		env = append(env, name+"="+refused(t, pair))
 	}
+	var attributes []string
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[wire.Order]()) {
+		attributes = append(attributes, strings.ToLower(field.Name))
+	}
+	env = append(env, "OUTCRY_TEST_ORDER="+strings.Join(attributes, " "))
 	python := os.Getenv("OUTCRY_PYTHON")
 	if python == "" {
 		python = "python3"

@@ -25,8 +25,8 @@ func TestWhatMayRefuseAnOrder(t *testing.T) {
 		h := newHistory(nil)
 		o := h.order("1", "S", 3, unit)
 		o.ref = test.ref
-		h.noteOrder(o, &wire.Answer{Kind: "error", Sym: o.sym, Amount: decimal(o.amount), Limit: decimal(o.limit), Ref: o.ref,
-			Error: test.text})
+		h.noteOrder(o, &wire.Answer{Kind: "error", Order: wire.Order{Sym: o.sym, Amount: decimal(o.amount),
+			Limit: decimal(o.limit), Ref: o.ref}, Error: test.text})
 		require.Equal(t, test.may, len(h.complaints()) == 0, "%q: %s", test.ref, test.text)
 		require.Equal(t, refused, o.fate)
 	}

@@ -110,11 +110,13 @@ func TestAnOrderThatWasGivenUpMustNotTurnUp(t *testing.T) {
 func TestHistoryComplainsOfWrongAnswers(t *testing.T) {
 	for name, note := range map[string]func(*history){
 		"another order's echo": func(h *history) {
-			h.noteOrder(h.order("1", "S", 1, unit), &wire.Answer{Kind: "opened", Sym: "S", Amount: "1", Limit: "1", ID: "9"})
+			h.noteOrder(h.order("1", "S", 1, unit), &wire.Answer{Kind: "opened", Order: wire.Order{Sym: "S", Amount: "1",
+				Limit: "1"}, ID: "9"})
 		},
 		"an id twice": func(h *history) {
 			o := h.order("1", "S", 1, unit)
-			h.noteOrder(o, &wire.Answer{Kind: "opened", Sym: "S", Amount: decimal(o.amount), Limit: "1", ID: "7"})
+			h.noteOrder(o, &wire.Answer{Kind: "opened", Order: wire.Order{Sym: "S", Amount: decimal(o.amount), Limit: "1"},
+				ID: "7"})
 		},
 		"a known order is unknown": func(h *history) {
 			h.noteStatus(command{kind: query, id: 7}, &wire.Answer{Kind: "error", ID: "7", Error: "there is no order 7"})

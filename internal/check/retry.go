@@ -73,8 +73,8 @@ func (h *history) noteRetry(o *sentOrder, a *wire.Answer) {
 // noteRepeat takes in the answer to an order that was sent again although it was answered.
 func (h *history) noteRepeat(o *sentOrder, a *wire.Answer) {
 	h.counts.Repeated++
-	want := wire.Answer{Kind: "opened", Sym: o.sym, Amount: decimal(o.amount), Limit: decimal(o.limit),
-		ID: fmt.Sprint(o.id), Ref: o.ref}
+	want := wire.Answer{Kind: "opened", Order: wire.Order{Sym: o.sym, Amount: decimal(o.amount),
+		Limit: decimal(o.limit), Ref: o.ref}, ID: fmt.Sprint(o.id)}
 	switch {
 	case a.Kind == "error" && strings.Contains(a.Error, unavailable):
 		h.counts.Errors[kindOf(a.Error)]++
@@ -85,8 +85,7 @@ func (h *history) noteRepeat(o *sentOrder, a *wire.Answer) {
 
 // sameOpened compares answers to orders.
 func sameOpened(a, b wire.Answer) bool {
-	return a.Kind == b.Kind && a.Sym == b.Sym && a.Amount == b.Amount && a.Limit == b.Limit && a.ID == b.ID &&
-		a.Ref == b.Ref && a.Error == b.Error
+	return a.Kind == b.Kind && a.Order == b.Order && a.ID == b.ID && a.Error == b.Error
 }
 
 // RetryAll sends every order again that has a ref and no answer; then those that have

@@ -95,7 +95,7 @@ func BenchmarkExecuteManySymbols(b *testing.B) {
 		sym := exchange.Symbol(fmt.Sprint("SYM", i))
 		m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym})
 		commands[i].Command = exchange.Command{Kind: exchange.PlaceOrder, Account: "2", Symbol: sym,
-			Side: exchange.Buy, Shares: 1, Limit: 1}
+			Terms: exchange.Terms{Side: exchange.Buy, Limit: 1}, Shares: 1}
 	}
 	results := make([]exchange.Result, len(commands))
 	b.ReportAllocs()

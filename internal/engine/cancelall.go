@@ -272,7 +272,7 @@ func (h *heldShard) note(c *cancelAll, id exchange.OrderID) {
 	h.visited++
 	if o, found := h.shard.book.Find(id); found && o.Account == c.owner && o.Open > 0 {
 		h.open = append(h.open,
-			exchange.Cancel{Order: id, Symbol: h.shard.symbol, Side: o.Side, Shares: o.Open, Limit: o.Limit})
+			exchange.Cancel{Order: id, Symbol: h.shard.symbol, Terms: o.Terms, Shares: o.Open})
 	}
 }
 
@@ -321,7 +321,7 @@ func (c *cancelAll) release() {
 		for i := range h.open {
 			o := &h.open[i]
 			c.engine.ledger.Release(h.shard.instrument,
-				&exchange.Order{Account: c.owner, Side: o.Side, Limit: o.Limit, Canceled: o.Shares})
+				&exchange.Order{Account: c.owner, Terms: o.Terms, Canceled: o.Shares})
 		}
 	}
 }

@@ -135,13 +135,13 @@ func (m *market) all(commands ...exchange.Command) []exchange.Result {
 }
 
 func buy(sym exchange.Symbol, shares exchange.Shares, limit exchange.Price) exchange.Command {
-	return exchange.Command{Kind: exchange.PlaceOrder, Account: "1", Symbol: sym, Side: exchange.Buy, Shares: shares,
-		Limit: limit}
+	return exchange.Command{Kind: exchange.PlaceOrder, Account: "1", Symbol: sym,
+		Terms: exchange.Terms{Side: exchange.Buy, Limit: limit}, Shares: shares}
 }
 
 func sell(sym exchange.Symbol, shares exchange.Shares, limit exchange.Price) exchange.Command {
-	return exchange.Command{Kind: exchange.PlaceOrder, Account: "2", Symbol: sym, Side: exchange.Sell, Shares: shares,
-		Limit: limit}
+	return exchange.Command{Kind: exchange.PlaceOrder, Account: "2", Symbol: sym,
+		Terms: exchange.Terms{Side: exchange.Sell, Limit: limit}, Shares: shares}
 }
 
 func queryOf(id exchange.OrderID) exchange.Command {
@@ -173,7 +173,7 @@ func TestCommandsOfOneCallSeeEachOther(t *testing.T) {
 func TestRefusalsUseNoOrderID(t *testing.T) {
 	m := open(t, Options{})
 	got := m.all(buy("A", 1000, 1001), sell("C", 1, 1), exchange.Command{Kind: exchange.PlaceOrder, Account: "9",
-		Symbol: "A", Side: exchange.Buy, Shares: 1, Limit: 1},
+		Symbol: "A", Terms: exchange.Terms{Side: exchange.Buy, Limit: 1}, Shares: 1},
 		sell("A", 1_000_000_001, 1), queryOf(1), exchange.Command{Kind: exchange.QueryOrder, Account: "9", Order: 1},
 		cancelOf(1, "1"),
 		exchange.Command{Kind: exchange.OpenAccount, Account: "1"}, exchange.Command{Kind: exchange.DepositShares,

@@ -62,7 +62,7 @@ func TestAHaltedSymbolTakesNoOrdersAndDoesAllElse(t *testing.T) {
 	require.EqualValues(t, 1, m.Stats().Halted)
 
 	got := m.all(buy("A", 1, 5), exchange.Command{Kind: exchange.PlaceOrder, Account: "9", Symbol: "A",
-		Side: exchange.Buy, Shares: 1, Limit: 1},
+		Terms: exchange.Terms{Side: exchange.Buy, Limit: 1}, Shares: 1},
 		buy("A", 1000, 1000), queryOf(1), cancelOf(1, "2"), exchange.Command{Kind: exchange.DepositShares, Symbol: "A",
 			Account: "1", Deposited: exchange.Position{Lo: 1}}, buy("B", 1, 5))
 	require.Equal(t, []exchange.Result{{Reason: exchange.Halted, Halt: &halt}, {Reason: exchange.UnknownAccount},
@@ -112,9 +112,10 @@ func TestACancelAllTakesBackEverythingInOneRecord(t *testing.T) {
 		{Symbol: "A", Orders: 2, Shares: exchange.Shares(13).Position()}, {Symbol: "B", Orders: 1,
 			Shares: exchange.Shares(10).Position()}}}, m.cancelAll("2", ""))
 	require.Equal(t, []exchange.Event{{Kind: exchange.OrdersCanceled, Time: 77, Account: "2", Cancels: []exchange.Cancel{
-		{Order: 2, Symbol: "A", Side: exchange.Sell, Shares: 6, Limit: 5}, {Order: 5, Symbol: "A", Side: exchange.Sell,
-			Shares: 7, Limit: 9},
-		{Order: 1, Symbol: "B", Side: exchange.Sell, Shares: 10, Limit: 5}}}}, m.events(first))
+		{Order: 2, Symbol: "A", Terms: exchange.Terms{Side: exchange.Sell, Limit: 5}, Shares: 6}, {Order: 5, Symbol: "A",
+			Terms:  exchange.Terms{Side: exchange.Sell, Limit: 9},
+			Shares: 7},
+		{Order: 1, Symbol: "B", Terms: exchange.Terms{Side: exchange.Sell, Limit: 5}, Shares: 10}}}}, m.events(first))
 	require.Equal(t, exchange.CancelAllResult{Time: 77}, m.cancelAll("2", ""), "nothing is open any more")
 	require.Equal(t, first, m.journal.Appended(), "and no record says so")
 	require.Equal(t, exchange.CancelAllResult{Reason: exchange.UnknownAccount}, m.cancelAll("9", ""))

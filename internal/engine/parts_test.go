@@ -90,8 +90,9 @@ func TestAnOrderExecutesInParts(t *testing.T) {
 		fills := min(2, 7-2*n)
 		require.Len(t, e.Fills, fills)
 		e.Fills = nil
-		require.Equal(t, exchange.Event{Kind: kind, Time: 77, Account: "1", Symbol: "A", Order: 8, Side: exchange.Buy,
-			Shares: open, Limit: 6, Before: 2 * n, Ref: ref}, e)
+		require.Equal(t, exchange.Event{Kind: kind, Time: 77, Account: "1", Symbol: "A", Order: 8,
+			Terms:  exchange.Terms{Side: exchange.Buy, Limit: 6},
+			Shares: open, Before: 2 * n, Ref: ref}, e)
 		open -= exchange.Shares(fills)
 	}
 	status := m.do(queryOf(8)).Status

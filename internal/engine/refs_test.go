@@ -61,11 +61,12 @@ func TestACommandThatIsRepeatedIsAnsweredAgainAndNotDoneAgain(t *testing.T) {
 	require.Equal(t, []string{"ref_used", "ref_used", "ref_used", "ref_used", "ref_used", "ref_used", "account_exists"},
 		reasonsOf(m.all(
 			open3(exchange.Cash{Lo: 6}), place3("A", 8), place3("B", 9), named("place",
-				exchange.Command{Kind: exchange.PlaceOrder, Account: "3", Symbol: "A", Side: exchange.Sell, Shares: 9, Limit: 1}),
+				exchange.Command{Kind: exchange.PlaceOrder, Account: "3", Symbol: "A",
+					Terms: exchange.Terms{Side: exchange.Sell, Limit: 1}, Shares: 9}),
 			named("o", sell("A", 4, 6)), named("o", sell("B", 4, 5)), exchange.Command{Kind: exchange.OpenAccount, Account: "1",
 				Ref: "late"})))
 	require.Equal(t, exchange.UnknownAccount, m.do(named("o", exchange.Command{Kind: exchange.PlaceOrder, Account: "9",
-		Symbol: "A", Side: exchange.Buy, Shares: 1, Limit: 1})).Reason)
+		Symbol: "A", Terms: exchange.Terms{Side: exchange.Buy, Limit: 1}, Shares: 1})).Reason)
 	require.Equal(t, appended, m.journal.Appended())
 }
 

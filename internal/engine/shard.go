@@ -195,8 +195,7 @@ func (e *Engine) settle(li *exchange.Instrument, o *exchange.Order, fills []exch
 
 // noteOrder makes d.event one of an order, without ref and fills.
 func (d *shard) noteOrder(kind exchange.EventKind, o *exchange.Order, shares exchange.Shares, now int64) {
-	d.event = exchange.Event{Kind: kind, Time: now, Account: o.Account.ID, Symbol: d.symbol, Order: o.ID, Side: o.Side,
-		Shares: shares, Limit: o.Limit}
+	d.event.Note(kind, o, d.symbol, shares, now)
 }
 
 // append writes d.event into the journal, where bytes were claimed for it.

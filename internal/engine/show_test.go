@@ -16,7 +16,7 @@ func TestShowTellsAnOrderToWhoeverAsks(t *testing.T) {
 	o, found, err := m.Show(background, 1, 0, 1000)
 	require.NoError(t, err)
 	require.True(t, found)
-	require.Equal(t, exchange.PublicOrder{Symbol: "A", Side: exchange.Sell, Limit: 5, Shares: 10,
+	require.Equal(t, exchange.PublicOrder{Symbol: "A", Terms: exchange.Terms{Side: exchange.Sell, Limit: 5}, Shares: 10,
 		Status: exchange.Status{Canceled: 6, CanceledAt: 77, Executions: []exchange.Execution{{Shares: 4, Price: 5,
 			Time: 77}}}}, o)
 	_, found, err = m.Show(background, 3, 0, 1000)
@@ -29,7 +29,7 @@ func TestShowAsksHistoryForWhatMemoryDoesNotHold(t *testing.T) {
 	m := open(t, Options{Projection: db, History: db})
 	m.all(buy("A", 4, 6))
 	m.lastOrder.Store(9) // 2 to 9 were closed long ago
-	closed := exchange.PublicOrder{Symbol: "B", Side: exchange.Buy, Limit: 7, Shares: 3,
+	closed := exchange.PublicOrder{Symbol: "B", Terms: exchange.Terms{Side: exchange.Buy, Limit: 7}, Shares: 3,
 		Status: exchange.Status{Canceled: 3, CanceledAt: 8}}
 	db.orders.Store(exchange.OrderID(5), exchange.ClosedOrder{Account: "2", PublicOrder: closed})
 	o, found, err := m.Show(background, 5, 0, 1000)

@@ -69,8 +69,9 @@ func BenchmarkLedgerReserveSettle(b *testing.B) {
 
 // orderEvent is an accepted order with some fills.
 func orderEvent(fills int) *Event {
-	e := &Event{Kind: OrderAccepted, Time: 1519348326, Account: "123456", Symbol: "SPY", Side: Buy, Order: 1_000_000,
-		Shares: 1000e8, Limit: 145_67000000}
+	e := &Event{Kind: OrderAccepted, Time: 1519348326, Account: "123456", Symbol: "SPY", Terms: Terms{Side: Buy,
+		Limit: 145_67000000}, Order: 1_000_000,
+		Shares: 1000e8}
 	for i := range fills {
 		e.Fills = append(e.Fills, Fill{Resting: OrderID(900_000 + i), Account: "654321", Shares: 100e8, Price: 145_66000000})
 	}

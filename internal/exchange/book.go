@@ -69,6 +69,26 @@ func (b *Book) submit(o *Order, now int64, fills []Fill, most int) []Fill {
 	return fills
 }
 
+// proceed is Continue, with at most so many fills.
+func (b *Book) proceed(o *Order, now int64, fills []Fill, most int) []Fill {
+	i := b.find(b.newest)
+	if i == 0 || !b.crossed() {
+		panic("exchange: no order is unfinished")
+	}
+	b.orders.read(i, o)
+	fills = b.match(o, now, fills, most)
+	list := b.orders.executions(i)
+	*list = append(*list, b.executions.end()...)
+	o.Executions = *list
+	n := b.orders.at(i)
+	n.left = o.Open
+	if o.Open == 0 {
+		b.leave(n)
+		b.close(i)
+	}
+	return fills
+}
+
 // match executes one part of o: it fills at most so many orders.
 func (b *Book) match(o *Order, now int64, fills []Fill, most int) []Fill {
 	opposite, full := b.side(o.Side.opposite()), len(fills)+most

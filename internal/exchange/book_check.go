@@ -42,7 +42,7 @@ func (b *Book) checkSide(s Side) (resting int, err error) {
 
 // restsAt reports whether the order at i knows its side, price and level, and is found.
 func (b *Book) restsAt(n *node, i slot, s Side, price Price, at slot) bool {
-	return n.level == at && n.limit == price && n.side == s && b.find(n.id) == i
+	return n.level == at && n.limit == price && n.side() == s && b.find(n.id) == i
 }
 
 // checkOrders checks each order alone, and the list of closed ones.
@@ -90,9 +90,9 @@ func (b *Book) checkCrossed() error {
 	if n.level == 0 || !n.executed {
 		return crossed
 	}
-	own, best := b.side(n.side), b.Best(n.side.opposite())
+	own, best := b.side(n.side()), b.Best(n.side().opposite())
 	for price, at := range own.all() {
-		o := Order{Side: n.side, Limit: price}
+		o := Order{Terms: Terms{Side: n.side(), Limit: price}}
 		if !o.crosses(best) {
 			return nil
 		}

@@ -43,7 +43,7 @@ func (d *shard) cancelAll(id AccountID, symbols ...Symbol) (cancels []Cancel, r 
 			continue
 		}
 		for o := range d.Books[s].OpenOf(a) {
-			cancels = append(cancels, Cancel{o.ID, s, o.Side, o.Open, o.Limit})
+			cancels = append(cancels, Cancel{o.ID, s, Terms{Side: o.Side, Limit: o.Limit}, o.Open})
 		}
 	}
 	if len(cancels) == 0 {
@@ -72,8 +72,8 @@ func anyCancels(symbols *rapid.Generator[string], order *rapid.Generator[int64])
 	one := rapid.Custom(func(t *rapid.T) Cancel {
 		return Cancel{Order: OrderID(rapid.Uint64Range(1, math.MaxInt64).Draw(t, "order")),
 			Symbol: Symbol(symbols.Draw(t, "symbol")),
-			Side:   rapid.SampledFrom([]Side{Buy, Sell}).Draw(t, "side"),
-			Shares: Shares(order.Draw(t, "shares")), Limit: Price(order.Draw(t, "limit"))}
+			Terms:  Terms{Side: rapid.SampledFrom([]Side{Buy, Sell}).Draw(t, "side"), Limit: Price(order.Draw(t, "limit"))},
+			Shares: Shares(order.Draw(t, "shares"))}
 	})
 	return rapid.Custom(func(t *rapid.T) []Cancel {
 		all := rapid.SliceOfNDistinct(one, 1, 20,
@@ -151,7 +151,7 @@ func TestDecodeDoesNotBelieveACountOfCancels(t *testing.T) {
 
 // TestThePublicViewOfOperationsHasNoAccount reads what market data reads.
 func TestThePublicViewOfOperationsHasNoAccount(t *testing.T) {
-	cancels := []Cancel{{3, "A", Buy, 5, 6}, {2, "B", Sell, 7, 8}}
+	cancels := []Cancel{{3, "A", Terms{Side: Buy, Limit: 6}, 5}, {2, "B", Terms{Side: Sell, Limit: 8}, 7}}
 	for _, c := range []struct {
 		event, want Event
 		symbol      string

@@ -52,11 +52,11 @@ func TestReplayRefusesAnOrderThatAnotherSymbolHas(t *testing.T) {
 		{Kind: AccountOpened, Account: "1", Balance: Notional(1e8, 1e10)},
 		{Kind: SymbolMade, Symbol: "A"},
 		{Kind: SymbolMade, Symbol: "B"},
-		{Kind: OrderAccepted, Account: "1", Symbol: "A", Side: Buy, Order: 5, Shares: 1, Limit: 1},
+		{Kind: OrderAccepted, Account: "1", Symbol: "A", Terms: Terms{Side: Buy, Limit: 1}, Order: 5, Shares: 1},
 	} {
 		require.NoError(t, s.Apply(&e))
 	}
-	again := Event{Kind: OrderAccepted, Account: "1", Symbol: "B", Side: Buy, Order: 5, Shares: 1, Limit: 1}
+	again := Event{Kind: OrderAccepted, Account: "1", Symbol: "B", Terms: Terms{Side: Buy, Limit: 1}, Order: 5, Shares: 1}
 	require.ErrorContains(t, s.Apply(&again), "order 5 of B, and one of another symbol")
 }
 
@@ -65,8 +65,8 @@ func TestSnapshotWithOneOrderInTwoSymbolsIsRefused(t *testing.T) {
 		Accounts: []AccountState{{ID: "1", Opened: Notional(4, 1), Balance: Notional(2, 1), Held: Notional(2, 1)}},
 		Symbols:  []SymbolState{{Symbol: "A"}, {Symbol: "B"}},
 		Orders: []OrderState{
-			{ID: 5, Account: "1", Symbol: "A", Side: Buy, Shares: 1, Limit: 1, Open: 1},
-			{ID: 5, Account: "1", Symbol: "B", Side: Buy, Shares: 1, Limit: 1, Open: 1},
+			{ID: 5, Account: "1", Symbol: "A", Terms: Terms{Side: Buy, Limit: 1}, Shares: 1, Open: 1},
+			{ID: 5, Account: "1", Symbol: "B", Terms: Terms{Side: Buy, Limit: 1}, Shares: 1, Open: 1},
 		},
 	}
 	_, err := s.Restore()

@@ -27,7 +27,7 @@ func (b *Book) rest(i slot, n *node) {
 	if b.sides == &noSides {
 		b.sides = newSides(ladderChunkMax)
 	}
-	at, lv := b.side(n.side).at(n.limit)
+	at, lv := b.side(n.side()).at(n.limit)
 	n.level, n.prev = at, lv.last
 	b.orders.at(lv.last).next = i
 	oldest := lv.oldest
@@ -35,12 +35,12 @@ func (b *Book) rest(i slot, n *node) {
 		oldest = i
 	}
 	lv.oldest, lv.last = oldest, i
-	b.resting[n.side&1]++
+	b.resting[n.side()&1]++
 }
 
 // leave takes an order out of its price level, without a search.
 func (b *Book) leave(n *node) {
-	side := b.side(n.side)
+	side := b.side(n.side())
 	lv := side.level(n.level)
 	b.orders.at(n.prev).next = n.next
 	b.orders.at(n.next).prev = n.prev
@@ -56,7 +56,7 @@ func (b *Book) leave(n *node) {
 		side.drop(n.level)
 	}
 	n.level, n.prev, n.next = 0, 0, 0
-	b.resting[n.side&1]--
+	b.resting[n.side()&1]--
 }
 
 // at ranges over the orders of a price level, oldest first.

@@ -17,7 +17,7 @@ type node struct {
 	left       Shares // open; where the order was canceled, what was taken back
 	level      slot   // where it rests, 0 when it does not
 	prev, next slot
-	side       Side
+	packed     // what Terms has besides the limit
 	canceled   bool
 	executed   bool  // something was: the page has the executions
 	canceledAt int64 // valid where canceled
@@ -35,7 +35,7 @@ func (n *node) open() Shares {
 func (b *Book) enter(o *Order) (slot, *node) {
 	i := b.orders.take()
 	n := b.orders.at(i)
-	n.id, n.account, n.side, n.limit, n.shares, n.left = o.ID, o.Account, o.Side, o.Limit, o.Shares, o.Open
+	n.id, n.account, n.packed, n.limit, n.shares, n.left = o.ID, o.Account, o.Terms.pack(), o.Limit, o.Shares, o.Open
 	n.level, n.prev, n.next, n.canceled, n.executed = 0, 0, 0, false, o.Executions != nil
 	if n.executed {
 		*b.orders.executions(i) = o.Executions
@@ -46,7 +46,7 @@ func (b *Book) enter(o *Order) (slot, *node) {
 // read makes o the order at a slot.
 func (s *slab) read(i slot, o *Order) {
 	n := s.at(i)
-	o.ID, o.Account, o.Side, o.Limit, o.Shares = n.id, n.account, n.side, n.limit, n.shares
+	o.ID, o.Account, o.Terms, o.Shares = n.id, n.account, n.terms(n.limit), n.shares
 	o.Open, o.Canceled, o.CanceledAt, o.Executions = n.left, 0, 0, nil
 	if n.canceled {
 		o.Open, o.Canceled, o.CanceledAt = 0, n.left, n.canceledAt

@@ -51,26 +51,6 @@ func (b *Book) Continue(o *Order, now int64, fills []Fill) []Fill {
 	return b.proceed(o, now, fills, b.index.partFills())
 }
 
-// proceed is Continue, with at most so many fills.
-func (b *Book) proceed(o *Order, now int64, fills []Fill, most int) []Fill {
-	i := b.find(b.newest)
-	if i == 0 || !b.crossed() {
-		panic("exchange: no order is unfinished")
-	}
-	b.orders.read(i, o)
-	fills = b.match(o, now, fills, most)
-	list := b.orders.executions(i)
-	*list = append(*list, b.executions.end()...)
-	o.Executions = *list
-	n := b.orders.at(i)
-	n.left = o.Open
-	if o.Open == 0 {
-		b.leave(n)
-		b.close(i)
-	}
-	return fills
-}
-
 // FillBytesMax returns the most that the fills of the first part of o would add to its
 // event (AppendEvent). whole reports whether there is no other part. It looks at no more
 // than FillsMax + 1 orders, and changes nothing.

@@ -71,7 +71,8 @@ func unfinished(t *testing.T) *State {
 // TestNothingHappensBeforeAnOrderIsFinished tries each event of the symbol.
 func TestNothingHappensBeforeAnOrderIsFinished(t *testing.T) {
 	part := func(change func(e *Event)) Event {
-		e := Event{Kind: OrderContinued, Account: "1", Symbol: "SPY", Side: Buy, Order: 5, Shares: 10e8, Limit: 13e8,
+		e := Event{Kind: OrderContinued, Account: "1", Symbol: "SPY", Terms: Terms{Side: Buy, Limit: 13e8}, Order: 5,
+			Shares: 10e8,
 			Before: 3,
 			Fills:  []Fill{{Resting: 4, Account: "2", Shares: 10e8, Price: 13e8}}}
 		change(&e)
@@ -86,21 +87,23 @@ func TestNothingHappensBeforeAnOrderIsFinished(t *testing.T) {
 			"order 5 is unfinished",
 		},
 		"an order": {
-			Event{Kind: OrderAccepted, Account: "1", Symbol: "SPY", Side: Buy, Shares: 1, Limit: 1, Order: 9},
+			Event{Kind: OrderAccepted, Account: "1", Symbol: "SPY", Terms: Terms{Side: Buy, Limit: 1}, Shares: 1, Order: 9},
 			"order 5 is unfinished",
 		},
 		"its cancel": {
-			Event{Kind: OrderCanceled, Account: "1", Symbol: "SPY", Side: Buy, Shares: 10e8, Limit: 13e8, Order: 5},
+			Event{Kind: OrderCanceled, Account: "1", Symbol: "SPY", Terms: Terms{Side: Buy, Limit: 13e8}, Shares: 10e8,
+				Order: 5},
 			"order 5 is unfinished",
 		},
 		"another's cancel": {
-			Event{Kind: OrderCanceled, Account: "2", Symbol: "SPY", Side: Sell, Shares: 100e8, Limit: 13e8, Order: 4},
+			Event{Kind: OrderCanceled, Account: "2", Symbol: "SPY", Terms: Terms{Side: Sell, Limit: 13e8}, Shares: 100e8,
+				Order: 4},
 			"order 5 is unfinished",
 		},
 		"a halt":   {Event{Kind: SymbolHalted, Symbol: "SPY"}, "order 5 is unfinished"},
 		"a resume": {Event{Kind: SymbolResumed, Symbol: "SPY"}, "order 5 is unfinished"},
 		"a cancel of all": {
-			Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{5, "SPY", Buy, 10e8, 13e8}}},
+			Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{5, "SPY", Terms{Side: Buy, Limit: 13e8}, 10e8}}},
 			"order 5 is unfinished",
 		},
 		"a part of another":    {part(func(e *Event) { e.Order = 6 }), "order 5 is unfinished"},
@@ -147,7 +150,8 @@ func TestOnlyTheNewestOrderMayCross(t *testing.T) {
 			return o
 		},
 		"a newer one is there": func(b *Book, o []OrderState) []OrderState {
-			return append(o, OrderState{ID: 6, Account: "1", Symbol: "SPY", Side: Buy, Shares: 1, Limit: 1, Open: 1})
+			return append(o, OrderState{ID: 6, Account: "1", Symbol: "SPY", Terms: Terms{Side: Buy, Limit: 1}, Shares: 1,
+				Open: 1})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,8 +159,9 @@ func TestOnlyTheNewestOrderMayCross(t *testing.T) {
 			snap := &Snapshot{}
 			for o := range s.Books["SPY"].Orders() {
 				if o.Open > 0 {
-					snap.Orders = append(snap.Orders, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: "SPY", Side: o.Side,
-						Shares: o.Shares, Limit: o.Limit, Open: o.Open, Executions: o.Executions})
+					snap.Orders = append(snap.Orders, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: "SPY",
+						Terms:  Terms{Side: o.Side, Limit: o.Limit},
+						Shares: o.Shares, Open: o.Open, Executions: o.Executions})
 				}
 			}
 			slices.SortFunc(snap.Orders, func(a, b OrderState) int { return int(a.ID) - int(b.ID) })
@@ -230,7 +235,7 @@ func TestAReplayEndsAPartWhereItEnded(t *testing.T) {
 		require.NoError(t, both(Event{Kind: AccountOpened, Account: "1", Balance: Notional(1000, 1000)}))
 		require.NoError(t, both(Event{Kind: SymbolMade, Symbol: "A"}))
 		require.NoError(t, both(Event{Kind: SharesDeposited, Symbol: "A", Account: "1", Deposited: Shares(1000).Position()}))
-		order := Event{Kind: OrderAccepted, Account: "1", Symbol: "A", Side: Sell, Shares: 1, Limit: 5}
+		order := Event{Kind: OrderAccepted, Account: "1", Symbol: "A", Terms: Terms{Side: Sell, Limit: 5}, Shares: 1}
 		for order.Order = 1; order.Order <= resting; order.Order++ {
 			require.NoError(t, both(order))
 		}

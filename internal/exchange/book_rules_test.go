@@ -189,7 +189,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		"an open order that does not":     func(b *Book) { b.leave(b.node(1)) },
 		"open and canceled":               func(b *Book) { b.node(1).canceled = true },
 		"a price that is not the level's": func(b *Book) { b.node(1).limit++ },
-		"an order on the wrong side":      func(b *Book) { b.node(1).side = Sell },
+		"an order on the wrong side":      func(b *Book) { b.node(1).packed = packed(Sell) },
 		"an order of another level":       func(b *Book) { b.node(2).level = b.node(4).level },
 		"an order that nobody knows":      func(b *Book) { b.index.places.Remove(1, b.place(b.find(1))) },
 		"an empty level":                  func(b *Book) { b.side(Buy).best.oldest, b.side(Buy).best.last = 0, 0 },

@@ -10,7 +10,7 @@ const (
 	OpenAccount   CommandKind = iota + 1 // Account, Balance, Ref
 	MakeSymbol                           // Symbol; done already is fine
 	DepositShares                        // Symbol, Account, Deposited, Ref
-	PlaceOrder                           // Account, Symbol, Side, Shares, Limit, Ref
+	PlaceOrder                           // Account, Symbol, Terms, Shares, Ref
 	QueryOrder                           // Account, Order or Ref
 	CancelOrder                          // Account, Order or Ref
 	ShowOrder                            // Order
@@ -44,13 +44,12 @@ func (k CommandKind) Tells() bool { return k == QueryOrder || k == CancelOrder }
 // functions of this package; the fields that a kind does not name are zero.
 type Command struct {
 	Kind      CommandKind
-	Side      Side
 	Account   AccountID
 	Symbol    Symbol
 	Balance   Cash
 	Deposited Position
+	Terms     // of an order, with Shares
 	Shares    Shares
-	Limit     Price
 	Order     OrderID
 	Ref       Ref // "" is none
 }

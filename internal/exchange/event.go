@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 )
 
@@ -17,8 +16,8 @@ const (
 	AccountOpened   EventKind = 1 // Account, Balance
 	SymbolMade      EventKind = 2 // Symbol
 	SharesDeposited EventKind = 3 // Symbol, Account, Deposited
-	OrderAccepted   EventKind = 4 // Order, Account, Symbol, Side, Shares, Limit, Fills
-	OrderCanceled   EventKind = 5 // Order, Account, Symbol, Side, Shares (those taken back), Limit
+	OrderAccepted   EventKind = 4 // Order, Account, Symbol, Terms, Shares, Fills
+	OrderCanceled   EventKind = 5 // Order, Account, Symbol, Terms, Shares (those taken back)
 	SymbolHalted    EventKind = 6 // Symbol, Reason
 	SymbolResumed   EventKind = 7 // Symbol
 
@@ -26,7 +25,7 @@ const (
 
 	// OrderContinued is a further part of an order that meets more than FillsMax resting
 	// orders; the first part is its OrderAccepted.
-	OrderContinued EventKind = 9 // Order, Account, Symbol, Side, Shares (open before this part), Limit, Before, Fills
+	OrderContinued EventKind = 9 // Order, Account, Symbol, Terms, Shares (open before this part), Before, Fills
 
 	eventKindMax = OrderContinued
 )
@@ -75,20 +74,19 @@ func (k EventKind) String() string {
 // The fields that its kind does not name are zero.
 type Event struct {
 	Kind      EventKind
-	Side      Side
 	Time      int64 // when it happened, nanoseconds since the Unix epoch
 	Account   AccountID
 	Symbol    Symbol
 	Balance   Cash
 	Deposited Position
 	Order     OrderID
-	Shares    Shares
-	Limit     Price
-	Before    int    // how many fills the order had in its earlier parts
-	Fills     []Fill // what the order took in this part, in the order of matching
-	Ref       Ref    // of an AccountOpened, SharesDeposited or OrderAccepted; "" where the client gave none
-	Reason    string // of a halt
-	Cancels   []Cancel
+	Terms
+	Shares  Shares
+	Before  int    // how many fills the order had in its earlier parts
+	Fills   []Fill // what the order took in this part, in the order of matching
+	Ref     Ref    // of an AccountOpened, SharesDeposited or OrderAccepted; "" where the client gave none
+	Reason  string // of a halt
+	Cancels []Cancel
 }
 
 // EventVersion is the newest version of encoded events that this program reads, and the one
@@ -145,27 +143,6 @@ func AppendEvent(dst []byte, e *Event) []byte {
 		dst = appendCancels(dst, e.Cancels)
 	default:
 		panic(fmt.Sprintf("exchange: event of unknown kind %d", e.Kind))
-	}
-	return dst
-}
-
-func appendOrder(dst []byte, e *Event) []byte {
-	dst = binary.AppendUvarint(dst, uint64(e.Order))
-	dst = appendString(dst, e.Account)
-	dst = appendString(dst, e.Symbol)
-	dst = append(dst, byte(e.Side))
-	dst = binary.AppendUvarint(dst, uint64(e.Shares))
-	return binary.AppendUvarint(dst, uint64(e.Limit))
-}
-
-func appendFills(dst []byte, fills []Fill) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(fills)))
-	for i := range fills {
-		f := &fills[i]
-		dst = binary.AppendUvarint(dst, uint64(f.Resting))
-		dst = appendString(dst, f.Account)
-		dst = binary.AppendUvarint(dst, uint64(f.Shares))
-		dst = binary.AppendUvarint(dst, uint64(f.Price))
 	}
 	return dst
 }
@@ -250,7 +227,7 @@ func DecodeEvent(b []byte, e *Event) error {
 func (e *Event) Same(f *Event) bool {
 	return e.Kind == f.Kind && e.Time == f.Time && e.Account == f.Account && e.Symbol == f.Symbol && e.Ref == f.Ref &&
 		e.Balance == f.Balance && e.Deposited == f.Deposited && e.Reason == f.Reason &&
-		e.Order == f.Order && e.Side == f.Side && e.Shares == f.Shares && e.Limit == f.Limit && e.Before == f.Before &&
+		e.Order == f.Order && e.Terms == f.Terms && e.Shares == f.Shares && e.Before == f.Before &&
 		slices.EqualFunc(e.Fills, f.Fills, Fill.same) && slices.Equal(e.Cancels, f.Cancels)
 }
 
@@ -292,34 +269,6 @@ func (r *eventReader) time(e *Event, flags bool) error {
 		return fmt.Errorf("%w: %s at second %d", ErrEvent, e.Kind, seconds)
 	}
 	return nil
-}
-
-// fills reads what appendFills wrote.
-func (r *eventReader) fills(e *Event) {
-	n := r.uvarint()
-	if n > uint64(len(r.rest))/fillBytesMin {
-		r.short = true
-		return
-	}
-	for range n {
-		e.Fills = append(e.Fills, Fill{Resting: OrderID(r.uvarint()), Account: AccountID(r.string()),
-			Shares: Shares(r.uvarint()), Price: Price(r.uvarint())})
-	}
-}
-
-// count reads a number of fills.
-func (r *eventReader) count() int { return int(min(r.uvarint(), math.MaxInt32)) }
-
-func (r *eventReader) order(e *Event) {
-	e.Order = OrderID(r.uvarint())
-	e.Account, e.Symbol = AccountID(r.string()), Symbol(r.string())
-	r.terms(e)
-}
-
-// terms reads what appendOrder wrote behind the names.
-func (r *eventReader) terms(e *Event) {
-	e.Side = Side(r.byte())
-	e.Shares, e.Limit = Shares(r.uvarint()), Price(r.uvarint())
 }
 
 // take returns the next n bytes; a negative n is always too many.

@@ -11,9 +11,8 @@ import (
 type Cancel struct {
 	Order  OrderID
 	Symbol Symbol
-	Side   Side
+	Terms
 	Shares Shares // taken back
-	Limit  Price
 }
 
 // Compare orders cancels as an event has them: by symbol, then by order.
@@ -26,7 +25,7 @@ func (c *Cancel) Compare(d *Cancel) int {
 func (e *Event) Cancel(i int) Event {
 	c := &e.Cancels[i]
 	return Event{Kind: OrderCanceled, Time: e.Time, Account: e.Account,
-		Symbol: c.Symbol, Order: c.Order, Side: c.Side, Shares: c.Shares, Limit: c.Limit}
+		Symbol: c.Symbol, Order: c.Order, Terms: c.Terms, Shares: c.Shares}
 }
 
 func appendCancels(dst []byte, cancels []Cancel) []byte {
@@ -34,10 +33,7 @@ func appendCancels(dst []byte, cancels []Cancel) []byte {
 	for i := range cancels {
 		c := &cancels[i]
 		dst = binary.AppendUvarint(dst, uint64(c.Order))
-		dst = appendString(dst, c.Symbol)
-		dst = append(dst, byte(c.Side))
-		dst = binary.AppendUvarint(dst, uint64(c.Shares))
-		dst = binary.AppendUvarint(dst, uint64(c.Limit))
+		dst = appendTerms(appendString(dst, c.Symbol), c.Terms, c.Shares)
 	}
 	return dst
 }
@@ -55,8 +51,9 @@ func (r *eventReader) cancels() []Cancel {
 	}
 	all := make([]Cancel, n)
 	for i := range all {
-		all[i] = Cancel{Order: OrderID(r.uvarint()), Symbol: Symbol(r.string()), Side: Side(r.byte()),
-			Shares: Shares(r.uvarint()), Limit: Price(r.uvarint())}
+		c := &all[i]
+		c.Order, c.Symbol = OrderID(r.uvarint()), Symbol(r.string())
+		c.Terms, c.Shares = r.terms()
 	}
 	return all
 }

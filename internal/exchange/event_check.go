@@ -1,9 +1,6 @@
 package exchange
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Check returns an error, which wraps ErrEvent, where e has a value that no
 // command can lead to. State.Apply may panic on such an event.
@@ -54,36 +51,3 @@ func (e *Event) checkRef() error {
 	_, err := ParseRef(string(e.Ref))
 	return err
 }
-
-// checkOrder is Check for what orders and cancels have in common, and for fills.
-func (e *Event) checkOrder() error {
-	for _, f := range e.Fills {
-		if _, err := ParseAccountID(string(f.Account)); err != nil {
-			return fmt.Errorf("%w: order %d: fill with order %d: %w", ErrEvent, e.Order, f.Resting, err)
-		}
-	}
-	return e.checkNumbers()
-}
-
-// checkNumbers is checkOrder except for the accounts of the fills.
-func (e *Event) checkNumbers() error {
-	if e.Order == 0 || e.Order > orderIDMax || e.Side != Buy && e.Side != Sell ||
-		!mayOrder(int64(e.Shares)) || !mayOrder(int64(e.Limit)) {
-		return fmt.Errorf("%w: order %d: %s %s at %s", ErrEvent, e.Order, e.Side, e.Shares, e.Limit)
-	}
-	if e.Kind == OrderContinued && (e.Before <= 0 || e.Before >= math.MaxInt32 || len(e.Fills) == 0) {
-		return fmt.Errorf("%w: order %d: a part of %d fills after %d", ErrEvent, e.Order, len(e.Fills), e.Before)
-	}
-	left := e.Shares
-	for i := range e.Fills {
-		f := &e.Fills[i]
-		if f.Resting == 0 || f.Resting >= e.Order || f.Shares <= 0 || f.Shares > left || !mayOrder(int64(f.Price)) {
-			return fmt.Errorf("%w: order %d: fill of %s at %s with order %d", ErrEvent, e.Order, f.Shares, f.Price, f.Resting)
-		}
-		left -= f.Shares
-	}
-	return nil
-}
-
-// mayOrder reports whether an order may have such a number of shares, or such a limit.
-func mayOrder(units int64) bool { return 0 < units && units < orderUnitsMax }

@@ -91,9 +91,10 @@ func TestDecodeReadsWhatAppendWrote(t *testing.T) {
 func TestEventsStayWithinTheirBound(t *testing.T) {
 	account, sym := AccountID(strings.Repeat("9", AccountDigitsMax)), Symbol(strings.Repeat("Z", SymbolCharsMax))
 	most, cash := int64(math.MaxInt64), Int128{Hi: math.MinInt64, Lo: math.MaxUint64}
-	e := Event{Side: Sell, Time: math.MinInt64, Account: account, Symbol: sym, Balance: Cash(cash),
+	e := Event{Terms: Terms{Side: Sell, Limit: Price(most)}, Time: math.MinInt64, Account: account, Symbol: sym,
+		Balance:   Cash(cash),
 		Deposited: Position(cash),
-		Order:     math.MaxUint64, Shares: Shares(most), Limit: Price(most), Ref: Ref(strings.Repeat("r", RefCharsMax))}
+		Order:     math.MaxUint64, Shares: Shares(most), Ref: Ref(strings.Repeat("r", RefCharsMax))}
 	for _, kind := range []EventKind{AccountOpened, SymbolMade, SharesDeposited, OrderAccepted, OrderCanceled,
 		OrderContinued} {
 		e.Kind, e.Before = kind, math.MaxInt32
@@ -119,7 +120,7 @@ func TestDecodeRefusesEveryTruncationAndEveryTrailingByte(t *testing.T) {
 }
 
 func TestDecodeReusesTheFillsAndKeepsNothingElse(t *testing.T) {
-	long := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 3, Limit: 1,
+	long := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 1}, Order: 9, Shares: 3,
 		Fills: []Fill{{Resting: 1, Account: "2", Shares: 1, Price: 1}, {Resting: 2, Account: "3", Shares: 1, Price: 1}}}
 	placed := Event{Kind: SharesDeposited, Account: "7", Symbol: "T", Deposited: Position{Lo: 5}}
 	b := AppendEvent(nil, &long)
@@ -146,10 +147,10 @@ func TestEventsOfEarlierVersionsAreRead(t *testing.T) {
 			Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128},
 		},
 		"\x04\x00\x03\x017\x01S\x01\x05\x06\x01\x02\x018\x04\x05": {Kind: OrderAccepted, Account: "7", Symbol: "S",
-			Side: Buy, Order: 3,
-			Shares: 5, Limit: 6, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
+			Terms: Terms{Side: Buy, Limit: 6}, Order: 3,
+			Shares: 5, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
 		"\x05\x00\x03\x017\x01S\x02\x05\x06": {
-			Kind: OrderCanceled, Account: "7", Symbol: "S", Side: Sell, Order: 3, Shares: 5, Limit: 6,
+			Kind: OrderCanceled, Account: "7", Symbol: "S", Terms: Terms{Side: Sell, Limit: 6}, Order: 3, Shares: 5,
 		},
 		"\x41\x02\x03a:7\x0242\x00\x03": {
 			Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}, Ref: "a:7",
@@ -158,13 +159,13 @@ func TestEventsOfEarlierVersionsAreRead(t *testing.T) {
 			Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128}, Ref: ".",
 		},
 		"\x44\x00\x02R1\x03\x017\x01S\x01\x05\x06\x00": {
-			Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6, Ref: "R1",
+			Kind: OrderAccepted, Account: "7", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 3, Shares: 5, Ref: "R1",
 		},
 		"\x06\x02\x03SPY\x03abc":       {Kind: SymbolHalted, Time: 1, Symbol: "SPY", Reason: "abc"},
 		"\x06\x00\x01S\xc8\x01" + long: {Kind: SymbolHalted, Symbol: "S", Reason: long},
 		"\x07\x02\x03SPY":              {Kind: SymbolResumed, Time: 1, Symbol: "SPY"},
 		"\x08\x02\x017\x02\x03\x01A\x02\x05\x06\x02\x01B\x01\x07\x08": {Kind: OrdersCanceled, Time: 1, Account: "7",
-			Cancels: []Cancel{{3, "A", Sell, 5, 6}, {2, "B", Buy, 7, 8}}},
+			Cancels: []Cancel{{3, "A", Terms{Side: Sell, Limit: 6}, 5}, {2, "B", Terms{Side: Buy, Limit: 8}, 7}}},
 	} {
 		e.Time *= Second
 		require.Equal(t, e, decoded(t, []byte(want)))
@@ -182,10 +183,10 @@ func TestTheEncodingIsFixed(t *testing.T) {
 			Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128},
 		},
 		"\x84\x00\x00\x03\x017\x01S\x01\x05\x06\x01\x02\x018\x04\x05": {Kind: OrderAccepted, Account: "7", Symbol: "S",
-			Side: Buy, Order: 3,
-			Shares: 5, Limit: 6, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
+			Terms: Terms{Side: Buy, Limit: 6}, Order: 3,
+			Shares: 5, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
 		"\x85\x00\x00\x03\x017\x01S\x02\x05\x06": {
-			Kind: OrderCanceled, Account: "7", Symbol: "S", Side: Sell, Order: 3, Shares: 5, Limit: 6,
+			Kind: OrderCanceled, Account: "7", Symbol: "S", Terms: Terms{Side: Sell, Limit: 6}, Order: 3, Shares: 5,
 		},
 		"\xc1\x00\x02\x03a:7\x0242\x00\x03": {
 			Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Lo: 3}, Ref: "a:7",
@@ -194,16 +195,16 @@ func TestTheEncodingIsFixed(t *testing.T) {
 			Kind: SharesDeposited, Account: "42", Symbol: "SPY", Deposited: Position{Hi: 1, Lo: 128}, Ref: ".",
 		},
 		"\xc4\x00\x00\x02R1\x03\x017\x01S\x01\x05\x06\x00": {
-			Kind: OrderAccepted, Account: "7", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6, Ref: "R1",
+			Kind: OrderAccepted, Account: "7", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 3, Shares: 5, Ref: "R1",
 		},
 		"\x86\x00\x02\x03SPY\x03abc":       {Kind: SymbolHalted, Time: 1, Symbol: "SPY", Reason: "abc"},
 		"\x86\x00\x00\x01S\xc8\x01" + long: {Kind: SymbolHalted, Symbol: "S", Reason: long},
 		"\x87\x00\x02\x03SPY":              {Kind: SymbolResumed, Time: 1, Symbol: "SPY"},
 		"\x88\x00\x02\x017\x02\x03\x01A\x02\x05\x06\x02\x01B\x01\x07\x08": {Kind: OrdersCanceled, Time: 1, Account: "7",
-			Cancels: []Cancel{{3, "A", Sell, 5, 6}, {2, "B", Buy, 7, 8}}},
+			Cancels: []Cancel{{3, "A", Terms{Side: Sell, Limit: 6}, 5}, {2, "B", Terms{Side: Buy, Limit: 8}, 7}}},
 		"\x89\x00\x02\x03\x017\x01S\x01\x05\x06\x80\x20\x01\x02\x018\x04\x05": {Kind: OrderContinued, Time: 1, Account: "7",
-			Symbol: "S", Side: Buy, Order: 3,
-			Shares: 5, Limit: 6, Before: 4096, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
+			Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 3,
+			Shares: 5, Before: 4096, Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}},
 		"\x82\x00\xaa\xa4\xe2\xca\x96\xd0\xe7\x95\x2a\x01S": {Kind: SymbolMade, Time: 1519348326_123456789, Symbol: "S"},
 	} {
 		require.Equal(t, want, string(AppendEvent(nil, &e)))
@@ -215,13 +216,15 @@ func TestTheEncodingIsFixed(t *testing.T) {
 // forged journal has.
 func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 	order := func(change func(*Event)) Event {
-		e := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 5, Limit: 6,
+		e := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 9, Shares: 5,
 			Fills: []Fill{{Resting: 2, Account: "8", Shares: 4, Price: 5}}}
 		change(&e)
 		return e
 	}
 	all := func(change func([]Cancel) []Cancel) Event {
-		return Event{Kind: OrdersCanceled, Account: "1", Cancels: change([]Cancel{{2, "A", Buy, 5, 6}, {1, "B", Buy, 5, 6}})}
+		return Event{Kind: OrdersCanceled, Account: "1", Cancels: change([]Cancel{{2, "A", Terms{Side: Buy, Limit: 6}, 5},
+			{1, "B",
+				Terms{Side: Buy, Limit: 6}, 5}})}
 	}
 	for name, e := range map[string]Event{
 		"a halt of no symbol":  {Kind: SymbolHalted, Reason: "x"},
@@ -230,7 +233,7 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 			Kind: SymbolHalted, Symbol: "S", Reason: strings.Repeat("x", HaltReasonCharsMax+1),
 		},
 		"a resume of no symbol":          {Kind: SymbolResumed},
-		"a cancel-all of nobody":         {Kind: OrdersCanceled, Cancels: []Cancel{{2, "A", Buy, 5, 6}}},
+		"a cancel-all of nobody":         {Kind: OrdersCanceled, Cancels: []Cancel{{2, "A", Terms{Side: Buy, Limit: 6}, 5}}},
 		"a cancel-all of nothing":        {Kind: OrdersCanceled, Account: "1"},
 		"a cancel-all of an order twice": all(func(c []Cancel) []Cancel { return append(c, c[1]) }),
 		"a cancel-all out of order":      all(func(c []Cancel) []Cancel { c[0], c[1] = c[1], c[0]; return c }),
@@ -278,19 +281,23 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 		"a ref of 65 characters":     order(func(e *Event) { e.Ref = Ref(strings.Repeat("r", RefCharsMax+1)) }),
 		"a symbol with a ref":        {Kind: SymbolMade, Symbol: "S", Ref: "r"},
 		"a cancel with a ref": {
-			Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 5, Limit: 6, Ref: "r",
+			Kind: OrderCanceled, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 9, Shares: 5, Ref: "r",
 		},
 		"a part without fills":     order(func(e *Event) { e.Kind, e.Before, e.Fills = OrderContinued, 1, nil }),
 		"a part that is the first": order(func(e *Event) { e.Kind = OrderContinued }),
 		"a part after too many":    order(func(e *Event) { e.Kind, e.Before = OrderContinued, math.MaxInt32 }),
 		"a part with a ref":        order(func(e *Event) { e.Kind, e.Before, e.Ref = OrderContinued, 1, "r" }),
-		"a cancel of order 0":      {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Shares: 5, Limit: 6},
-		"a cancel of nothing":      {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Limit: 6},
+		"a cancel of order 0": {Kind: OrderCanceled, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6},
+			Shares: 5},
+		"a cancel of nothing": {Kind: OrderCanceled, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6},
+			Order: 9},
 		"a cancel of less than nothing": {
-			Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: -5, Limit: 6,
+			Kind: OrderCanceled, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 9, Shares: -5,
 		},
-		"a cancel of an order of no side":  {Kind: OrderCanceled, Account: "1", Symbol: "S", Order: 9, Shares: 5, Limit: 6},
-		"a cancel of an order of no limit": {Kind: OrderCanceled, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 5},
+		"a cancel of an order of no side": {Kind: OrderCanceled, Account: "1", Symbol: "S", Order: 9, Shares: 5,
+			Terms: Terms{Limit: 6}},
+		"a cancel of an order of no limit": {Kind: OrderCanceled, Account: "1", Symbol: "S", Terms: Terms{Side: Buy},
+			Order: 9, Shares: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got Event
@@ -317,7 +324,7 @@ func TestAppendPanicsOnAnUnknownKind(t *testing.T) {
 
 // TestDecodeDoesNotBelieveACountOfFills: a few bytes cannot claim gigabytes.
 func TestDecodeDoesNotBelieveACountOfFills(t *testing.T) {
-	e := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Buy, Order: 9, Shares: 5, Limit: 6}
+	e := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 9, Shares: 5}
 	b := AppendEvent(nil, &e)
 	for _, n := range []uint64{1, 1000, math.MaxInt32, math.MaxInt64, math.MaxUint64} {
 		claim := append(binary.AppendUvarint(b[:len(b)-1:len(b)-1], n), 1, 1, 1)
@@ -347,14 +354,14 @@ func FuzzDecodeEvent(f *testing.F) {
 		{Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Hi: 5, Lo: 3}},
 		{Kind: SymbolMade, Time: -1, Symbol: "SPY"},
 		{Kind: SharesDeposited, Account: "1", Symbol: "S", Deposited: Position{Lo: 128}},
-		{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6,
+		{Kind: OrderAccepted, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 3, Shares: 5,
 			Fills: []Fill{{Resting: 1, Account: "2", Shares: 4, Price: 5}}},
-		{Kind: OrderCanceled, Account: "2", Symbol: "S", Side: Sell, Order: 1, Shares: 100, Limit: 5},
-		{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 4, Ref: "R-1"},
+		{Kind: OrderCanceled, Account: "2", Symbol: "S", Terms: Terms{Side: Sell, Limit: 5}, Order: 1, Shares: 100},
+		{Kind: OrderAccepted, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 4}, Order: 3, Shares: 5, Ref: "R-1"},
 		{Kind: SymbolHalted, Symbol: "S", Reason: "news"},
 		{Kind: SymbolResumed, Symbol: "S"},
-		{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{1, "S", Sell, 100, 5}}},
-		{Kind: OrderContinued, Account: "1", Symbol: "S", Side: Buy, Order: 3, Shares: 5, Limit: 6, Before: 1,
+		{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{1, "S", Terms{Side: Sell, Limit: 5}, 100}}},
+		{Kind: OrderContinued, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 3, Shares: 5, Before: 1,
 			Fills: []Fill{{Resting: 1, Account: "2", Shares: 4, Price: 5}}},
 	} {
 		f.Add(AppendEvent(nil, &e))

@@ -8,10 +8,9 @@ import "fmt"
 // Invariant: Shares = Open + Canceled + the sum of the executions, and Canceled
 // is not 0 only where Open is 0.
 type Order struct {
-	ID         OrderID
-	Account    *Account
-	Side       Side
-	Limit      Price
+	ID      OrderID
+	Account *Account
+	Terms
 	Shares     Shares // as accepted
 	Open       Shares // still to be executed
 	Canceled   Shares // taken back by a cancel
@@ -21,16 +20,18 @@ type Order struct {
 
 // NewOrder returns an order that is wholly open and rests nowhere yet.
 func NewOrder(id OrderID, a *Account, side Side, shares Shares, limit Price) *Order {
-	return &Order{ID: id, Account: a, Side: side, Limit: limit, Shares: shares, Open: shares}
+	return &Order{ID: id, Account: a, Terms: Terms{Side: side, Limit: limit}, Shares: shares, Open: shares}
 }
 
 // NewOrder returns the order that c asks for, which has no id yet. Its kind is PlaceOrder.
 func (c *Command) NewOrder(a *Account) Order {
-	return Order{Account: a, Side: c.Side, Limit: c.Limit, Shares: c.Shares, Open: c.Shares}
+	return Order{Account: a, Terms: c.Terms, Shares: c.Shares, Open: c.Shares}
 }
 
 // newOrder returns the order that e has accepted, as it came.
-func (e *Event) newOrder(a *Account) *Order { return NewOrder(e.Order, a, e.Side, e.Shares, e.Limit) }
+func (e *Event) newOrder(a *Account) *Order {
+	return &Order{ID: e.Order, Account: a, Terms: e.Terms, Shares: e.Shares, Open: e.Shares}
+}
 
 // Status returns what a query of o is told. It stays true when the order changes
 // later: executions are only ever added. So a query costs the same for every

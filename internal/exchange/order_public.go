@@ -97,15 +97,14 @@ type TradeState struct {
 // PublicOrder is an order without its owner.
 type PublicOrder struct {
 	Symbol Symbol
-	Side   Side
-	Limit  Price
+	Terms
 	Shares Shares // as accepted
 	Status Status
 }
 
 // Public returns o, which is an order for sym, without its owner.
 func (o *Order) Public(sym Symbol) PublicOrder {
-	return PublicOrder{Symbol: sym, Side: o.Side, Limit: o.Limit, Shares: o.Shares, Status: o.Status()}
+	return PublicOrder{Symbol: sym, Terms: o.Terms, Shares: o.Shares, Status: o.Status()}
 }
 
 // DecodePublic is DecodeEvent for readers that need orders and no accounts:
@@ -132,7 +131,7 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 		e.Order = OrderID(r.uvarint())
 		r.name()
 		symbol = r.name()
-		r.terms(e)
+		r.orderTerms(e)
 		if e.Kind == OrderContinued {
 			e.Before = r.count()
 		}

@@ -53,7 +53,8 @@ func TestDecodePublicRefusesWhatDecodeEventRefuses(t *testing.T) {
 }
 
 func TestDecodePublicAllocatesNothing(t *testing.T) {
-	e := Event{Kind: OrderAccepted, Account: "1234567890", Symbol: "SYM1234567", Side: Buy, Order: 9, Shares: 3, Limit: 1,
+	e := Event{Kind: OrderAccepted, Account: "1234567890", Symbol: "SYM1234567", Terms: Terms{Side: Buy, Limit: 1},
+		Order: 9, Shares: 3,
 		Fills: []Fill{{Resting: 1, Account: "2345678901", Shares: 1, Price: 1}}}
 	b := AppendEvent(nil, &e)
 	got := Event{Fills: make([]Fill, 1)}

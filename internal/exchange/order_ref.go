@@ -42,9 +42,8 @@ type RefKey struct {
 // order that it made.
 type RefUse struct {
 	Kind     CommandKind // OpenAccount, DepositShares or PlaceOrder
-	Side     Side        // of an order
 	Symbol   Symbol      // of an order, and of shares deposited
-	Limit    Price       // of an order
+	Terms                // of an order
 	Quantity Int128      // the balance, the shares deposited, or the shares of the order
 	Order    OrderID     // 0 where it made none
 }
@@ -60,7 +59,7 @@ func (k CommandKind) Makes() bool { return k == OpenAccount || k == DepositShare
 
 // Use returns what c would use its ref for. Its kind is one that Makes.
 func (c *Command) Use() RefUse {
-	u := RefUse{Kind: c.Kind, Side: c.Side, Symbol: c.Symbol, Limit: c.Limit}
+	u := RefUse{Kind: c.Kind, Symbol: c.Symbol, Terms: c.Terms}
 	switch c.Kind {
 	case OpenAccount:
 		u.Quantity = Int128(c.Balance)
@@ -91,7 +90,7 @@ func (e *Event) Use() RefUse {
 	case SharesDeposited:
 		return RefUse{Kind: DepositShares, Symbol: e.Symbol, Quantity: Int128(e.Deposited)}
 	case OrderAccepted:
-		return RefUse{Kind: PlaceOrder, Side: e.Side, Symbol: e.Symbol, Limit: e.Limit,
+		return RefUse{Kind: PlaceOrder, Terms: e.Terms, Symbol: e.Symbol,
 			Quantity: Int128(e.Shares.Position()), Order: e.Order}
 	case SymbolMade, OrderCanceled, SymbolHalted, SymbolResumed, OrdersCanceled, OrderContinued:
 	}

@@ -87,7 +87,8 @@ func (d *shard) order(id AccountID, s Symbol, side Side, shares Shares, limit Pr
 	fills := d.Books[s].Submit(o, d.now, nil)
 	d.Ledger.Settle(in, o, fills)
 	recorded := asDecoded(fills)
-	d.note(Event{Kind: OrderAccepted, Account: id, Symbol: s, Side: side, Shares: shares, Limit: limit, Order: o.ID,
+	d.note(Event{Kind: OrderAccepted, Account: id, Symbol: s, Terms: Terms{Side: side, Limit: limit}, Shares: shares,
+		Order: o.ID,
 		Fills: recorded})
 	return o, append(recorded, d.finish(s, o)...), OK
 }
@@ -99,8 +100,8 @@ func (d *shard) finish(s Symbol, o *Order) (fills []Fill) {
 		before, _ := book.Find(book.Unfinished())
 		more := book.Continue(o, d.now, nil)
 		d.Ledger.SettleMore(in, o, more)
-		d.note(Event{Kind: OrderContinued, Account: o.Account.ID, Symbol: s, Side: o.Side, Shares: before.Open,
-			Limit: o.Limit, Order: o.ID,
+		d.note(Event{Kind: OrderContinued, Account: o.Account.ID, Symbol: s, Terms: Terms{Side: o.Side, Limit: o.Limit},
+			Shares: before.Open, Order: o.ID,
 			Before: len(before.Executions), Fills: asDecoded(more)})
 		fills = append(fills, asDecoded(more)...)
 	}
@@ -122,8 +123,9 @@ func (d *shard) cancel(id AccountID, s Symbol, order OrderID) (Order, RejectReas
 		return Order{}, r
 	}
 	d.Ledger.Release(d.Ledger.Instrument(s), &o)
-	d.note(Event{Kind: OrderCanceled, Account: id, Symbol: s, Side: o.Side, Shares: o.Canceled, Limit: o.Limit,
-		Order: order})
+	d.note(Event{Kind: OrderCanceled, Account: id, Symbol: s, Terms: Terms{Side: o.Side, Limit: o.Limit},
+		Shares: o.Canceled,
+		Order:  order})
 	return o, OK
 }
 

@@ -17,6 +17,7 @@ type State struct {
 	OrderID OrderID
 
 	fills []Fill // reused by Apply
+	again Event  // likewise: the record of what it has just done
 }
 
 // NewState returns an exchange without accounts, symbols and orders.
@@ -132,7 +133,7 @@ func (s *State) accept(in *Instrument, book *Book, e *Event) error {
 		return fmt.Errorf("exchange: replay: order %d was accepted, now %s", e.Order, r)
 	}
 	s.fills = book.submit(o, e.Time, s.fills[:0], s.Index.replayFills(len(e.Fills)))
-	if err := s.sameFills(e); err != nil {
+	if err := s.same(e, o, o.Shares); err != nil {
 		return err
 	}
 	s.Ledger.Settle(in, o, s.fills)
@@ -145,8 +146,7 @@ func (s *State) accept(in *Instrument, book *Book, e *Event) error {
 func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 	id := book.Unfinished()
 	o, _ := book.Find(id)
-	if id == 0 || id != e.Order || o.Account.ID != e.Account || o.Side != e.Side || o.Open != e.Shares ||
-		o.Limit != e.Limit {
+	if id == 0 || id != e.Order || o.Account.ID != e.Account || o.Terms != e.Terms || o.Open != e.Shares {
 		return fmt.Errorf("exchange: replay: %s of order %d of %s to be filled at once, "+
 			"now order %d is unfinished, with %s open", e.Shares, e.Order, e.Symbol, id, o.Open)
 	}
@@ -155,24 +155,32 @@ func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 			e.Order, e.Symbol, e.Before, before)
 	}
 	s.fills = book.proceed(&o, e.Time, s.fills[:0], s.Index.replayFills(len(e.Fills)))
-	if err := s.sameFills(e); err != nil {
+	if err := s.same(e, &o, e.Shares); err != nil {
 		return err
 	}
 	s.Ledger.SettleMore(in, &o, s.fills)
 	return nil
 }
 
-// sameFills compares what came out with what e records.
-func (s *State) sameFills(e *Event) error {
+// same makes the record of what o has come to, with the fills of s, and compares it with e.
+func (s *State) same(e *Event, o *Order, shares Shares) error {
 	if !slices.EqualFunc(s.fills, e.Fills, Fill.same) {
 		return &FillsError{Order: e.Order, Symbol: e.Symbol, Recorded: slices.Clone(e.Fills), Now: slices.Clone(s.fills)}
+	}
+	s.again.Note(e.Kind, o, e.Symbol, shares, e.Time)
+	s.again.Before, s.again.Fills, s.again.Ref = e.Before, s.fills, e.Ref // proceed and Apply have compared the others
+	if !s.again.Same(e) {
+		return fmt.Errorf("exchange: replay: %s of order %d of %s was %+v, now %+v", e.Kind, e.Order, e.Symbol, *e, s.again)
 	}
 	return nil
 }
 
 func (s *State) cancel(in *Instrument, book *Book, e *Event) error {
 	o, r := book.Cancel(e.Order, e.Account, e.Time)
-	if r != OK || o.Canceled != e.Shares || o.Limit != e.Limit || o.Side != e.Side {
+	if r == OK {
+		s.again.Note(e.Kind, &o, e.Symbol, o.Canceled, e.Time)
+	}
+	if r != OK || !s.again.Same(e) {
 		return fmt.Errorf("exchange: replay: %s of order %d of account %s were canceled, now %s",
 			e.Shares, e.Order, e.Account, r)
 	}

@@ -100,7 +100,7 @@ func (d *digester) book(b *Book) {
 	for _, side := range []Side{Buy, Sell} {
 		for n := range b.inOrder(side) {
 			d.number(uint64(n.id))
-			d.buffer = appendString(append(d.buffer, byte(n.side)), n.account.ID)
+			d.buffer = appendString(append(d.buffer, byte(n.packed)), n.account.ID)
 			d.int128(Int128(n.shares.Position()), Int128(n.left.Position()), Int128(Shares(n.limit).Position()))
 		}
 	}

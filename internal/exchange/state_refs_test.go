@@ -29,14 +29,14 @@ func TestARefHasAGrammar(t *testing.T) {
 // TestUsesAreComparedAsValues: what a command would use its ref for is what its event
 // has used it for, and nothing else is.
 func TestUsesAreComparedAsValues(t *testing.T) {
-	order := Command{Kind: PlaceOrder, Account: "1", Symbol: "A", Side: Buy, Shares: 5, Limit: 6}
+	order := Command{Kind: PlaceOrder, Account: "1", Symbol: "A", Terms: Terms{Side: Buy, Limit: 6}, Shares: 5}
 	uses := map[string]RefUse{}
 	for name, c := range map[string]Command{
 		"an order":         order,
-		"a sell":           {Kind: PlaceOrder, Account: "1", Symbol: "A", Side: Sell, Shares: 5, Limit: 6},
-		"other shares":     {Kind: PlaceOrder, Account: "1", Symbol: "A", Side: Buy, Shares: 6, Limit: 6},
-		"another limit":    {Kind: PlaceOrder, Account: "1", Symbol: "A", Side: Buy, Shares: 5, Limit: 5},
-		"another symbol":   {Kind: PlaceOrder, Account: "1", Symbol: "B", Side: Buy, Shares: 5, Limit: 6},
+		"a sell":           {Kind: PlaceOrder, Account: "1", Symbol: "A", Terms: Terms{Side: Sell, Limit: 6}, Shares: 5},
+		"other shares":     {Kind: PlaceOrder, Account: "1", Symbol: "A", Terms: Terms{Side: Buy, Limit: 6}, Shares: 6},
+		"another limit":    {Kind: PlaceOrder, Account: "1", Symbol: "A", Terms: Terms{Side: Buy, Limit: 5}, Shares: 5},
+		"another symbol":   {Kind: PlaceOrder, Account: "1", Symbol: "B", Terms: Terms{Side: Buy, Limit: 6}, Shares: 5},
 		"a placement":      {Kind: DepositShares, Account: "1", Symbol: "A", Deposited: Position{Lo: 5}},
 		"a larger one":     {Kind: DepositShares, Account: "1", Symbol: "A", Deposited: Position{Hi: 1, Lo: 5}},
 		"one of B":         {Kind: DepositShares, Account: "1", Symbol: "B", Deposited: Position{Lo: 5}},
@@ -49,7 +49,7 @@ func TestUsesAreComparedAsValues(t *testing.T) {
 		uses[name] = c.Use()
 		require.True(t, c.Kind.Makes())
 	}
-	event := Event{Kind: OrderAccepted, Account: "1", Symbol: "A", Side: Buy, Shares: 5, Limit: 6, Order: 7,
+	event := Event{Kind: OrderAccepted, Account: "1", Symbol: "A", Terms: Terms{Side: Buy, Limit: 6}, Shares: 5, Order: 7,
 		Fills: []Fill{{Resting: 1, Shares: 1, Price: 5}}}
 	require.True(t, event.Use().Same(order.Use()))
 	require.Equal(t, OrderID(7), event.Use().Order)
@@ -127,8 +127,8 @@ func TestReplayBringsRefsBack(t *testing.T) {
 		{Kind: AccountOpened, Account: "1", Balance: dollars(t, "100"), Ref: "a"},
 		{Kind: SymbolMade, Symbol: "S"},
 		{Kind: SharesDeposited, Symbol: "S", Account: "1", Deposited: Position{Lo: 9}, Ref: "b"},
-		{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Sell, Order: 5, Shares: 3, Limit: 2, Ref: "c"},
-		{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Sell, Order: 6, Shares: 3, Limit: 2},
+		{Kind: OrderAccepted, Account: "1", Symbol: "S", Terms: Terms{Side: Sell, Limit: 2}, Order: 5, Shares: 3, Ref: "c"},
+		{Kind: OrderAccepted, Account: "1", Symbol: "S", Terms: Terms{Side: Sell, Limit: 2}, Order: 6, Shares: 3},
 	}
 	s := NewState()
 	replay(t, s, events)
@@ -142,7 +142,8 @@ func TestReplayBringsRefsBack(t *testing.T) {
 		}
 	}
 	for _, ref := range []Ref{"a", "b", "c"} {
-		again := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Side: Sell, Order: 7, Shares: 3, Limit: 2, Ref: ref}
+		again := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Terms: Terms{Side: Sell, Limit: 2}, Order: 7,
+			Shares: 3, Ref: ref}
 		before := dump(s)
 		require.ErrorContains(t, s.Apply(&again), "ref "+string(ref)+" of account 1 used a second time")
 		require.Equal(t, before, dump(s))

@@ -35,25 +35,24 @@ type PositionState struct {
 
 // OrderState is an order in a Snapshot.
 type OrderState struct {
-	ID         OrderID
-	Account    AccountID
-	Symbol     Symbol
-	Side       Side
+	ID      OrderID
+	Account AccountID
+	Symbol  Symbol
+	Terms
 	Shares     Shares
-	Limit      Price
 	Open       Shares
 	Executions []Execution
 }
 
 // state returns what a snapshot says of an order for sym, without executions.
 func (o *Order) state(sym Symbol) OrderState {
-	return OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym, Side: o.Side, Shares: o.Shares, Limit: o.Limit,
+	return OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym, Terms: o.Terms, Shares: o.Shares,
 		Open: o.Open}
 }
 
 // value shows what a snapshot says of an order, except its executions.
 func (s *OrderState) value() string {
-	return fmt.Sprintf("account %s, %s %s %s at %s, %s open", s.Account, s.Side, s.Shares, s.Symbol, s.Limit, s.Open)
+	return fmt.Sprintf("account %s, %s, %s open", s.Account, s.Terms.Text(s.Shares, s.Symbol), s.Open)
 }
 
 // Restore returns the state of the snapshot, audited. An error names what does
@@ -132,8 +131,7 @@ func (s *OrderState) restore(st *State) error {
 	if book == nil || account == nil {
 		return fmt.Errorf("exchange: order %d has no account %s or no symbol %s", s.ID, s.Account, s.Symbol)
 	}
-	o := NewOrder(s.ID, account, s.Side, s.Shares, s.Limit)
-	o.Open, o.Executions = s.Open, s.Executions
+	o := &Order{ID: s.ID, Account: account, Terms: s.Terms, Shares: s.Shares, Open: s.Open, Executions: s.Executions}
 	st.OrderID = max(st.OrderID, s.ID)
 	if err := book.Restore(o); err != nil {
 		return err

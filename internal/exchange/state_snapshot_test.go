@@ -28,8 +28,9 @@ func snapshotOf(s *State, events []Event) *Snapshot {
 		}
 		for o := range s.Books[sym].Orders() {
 			if o.Open > 0 {
-				snap.Orders = append(snap.Orders, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym, Side: o.Side,
-					Shares: o.Shares, Limit: o.Limit, Open: o.Open, Executions: o.Status().Executions})
+				snap.Orders = append(snap.Orders, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym,
+					Terms:  Terms{Side: o.Side, Limit: o.Limit},
+					Shares: o.Shares, Open: o.Open, Executions: o.Status().Executions})
 			}
 		}
 	}
@@ -124,8 +125,9 @@ func TestRestoreRefusesWhatDoesNotAddUp(t *testing.T) {
 		},
 		"buys that no account can pay": func(s *Snapshot) {
 			for i := range OrderID(3) {
-				s.Orders = append(s.Orders, OrderState{ID: 10 + i, Account: "1", Symbol: "QQQ", Side: Buy, Shares: math.MaxInt64,
-					Open: math.MaxInt64, Limit: math.MaxInt64})
+				s.Orders = append(s.Orders, OrderState{ID: 10 + i, Account: "1", Symbol: "QQQ", Terms: Terms{Side: Buy,
+					Limit: math.MaxInt64}, Shares: math.MaxInt64,
+					Open: math.MaxInt64})
 			}
 			s.Symbols = append(s.Symbols, SymbolState{Symbol: "QQQ"})
 		},

@@ -100,12 +100,14 @@ func TestReplayRefusesForeignFills(t *testing.T) {
 // cannot have happened.
 func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 	buy := func(change func(e *Event)) Event {
-		e := Event{Kind: OrderAccepted, Account: "1", Symbol: "SPY", Side: Buy, Shares: 1e8, Limit: 1e8, Order: 9}
+		e := Event{Kind: OrderAccepted, Account: "1", Symbol: "SPY", Terms: Terms{Side: Buy, Limit: 1e8}, Shares: 1e8,
+			Order: 9}
 		change(&e)
 		return e
 	}
 	cancel := func(change func(e *Event)) Event {
-		e := Event{Kind: OrderCanceled, Account: "2", Symbol: "SPY", Side: Sell, Shares: 50e8, Limit: 12e8, Order: 3}
+		e := Event{Kind: OrderCanceled, Account: "2", Symbol: "SPY", Terms: Terms{Side: Sell, Limit: 12e8}, Shares: 50e8,
+			Order: 3}
 		change(&e)
 		return e
 	}
@@ -149,15 +151,17 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 		"a halt of no symbol":     {Event{Kind: SymbolHalted, Symbol: "QQQ"}, "never made"},
 		"a resume of what trades": {Event{Kind: SymbolResumed, Symbol: "SPY"}, "was not halted"},
 		"a cancel-all of no order": {
-			Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Sell, 50e8, 12e8}, {9, "SPY", Sell, 1, 1}}},
+			Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Terms{Side: Sell, Limit: 12e8}, 50e8}, {9,
+				"SPY",
+				Terms{Side: Sell, Limit: 1}, 1}}},
 			"unknown_order",
 		},
 		"a cancel-all of another's order": {
-			Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{3, "SPY", Sell, 50e8, 12e8}}},
+			Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{3, "SPY", Terms{Side: Sell, Limit: 12e8}, 50e8}}},
 			"foreign_order",
 		},
 		"a cancel-all of more than is": {
-			Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Sell, 51e8, 12e8}}},
+			Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Terms{Side: Sell, Limit: 12e8}, 51e8}}},
 			"of order 3",
 		},
 		"an order that should have filled": {buy(func(e *Event) { e.Limit = 13e8 }), "was filled"},
@@ -173,15 +177,17 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 func TestReplayRefusesAnOrderForAHaltedSymbol(t *testing.T) {
 	s := NewState()
 	replay(t, s, append(filled(t), Event{Kind: SymbolHalted, Time: 7, Symbol: "SPY"}))
-	order := Event{Kind: OrderAccepted, Account: "1", Symbol: "SPY", Side: Buy, Shares: 1e8, Limit: 1e8, Order: 9}
+	order := Event{Kind: OrderAccepted, Account: "1", Symbol: "SPY", Terms: Terms{Side: Buy, Limit: 1e8}, Shares: 1e8,
+		Order: 9}
 	require.ErrorContains(t, s.Apply(&order), "order 9 was accepted, now symbol_halted since 7")
 }
 
 func TestReplayRefusesAnyEventTwice(t *testing.T) {
 	events := filled(t)
-	ok := Event{Kind: OrderCanceled, Account: "2", Symbol: "SPY", Side: Sell, Shares: 50e8, Limit: 12e8, Order: 3}
+	ok := Event{Kind: OrderCanceled, Account: "2", Symbol: "SPY", Terms: Terms{Side: Sell, Limit: 12e8}, Shares: 50e8,
+		Order: 3}
 	events = append(events, ok, Event{Kind: OrdersCanceled, Account: "2",
-		Cancels: []Cancel{{4, "SPY", Sell, 100e8, 13e8}}},
+		Cancels: []Cancel{{4, "SPY", Terms{Side: Sell, Limit: 13e8}, 100e8}}},
 		Event{Kind: SymbolHalted, Symbol: "SPY"}, Event{Kind: SymbolResumed, Symbol: "SPY"},
 		Event{Kind: SymbolHalted, Symbol: "SPY"})
 	for i, e := range events {

@@ -205,7 +205,7 @@ func TestAnswersTellTheMarket(t *testing.T) {
 }
 
 func TestAnOrderIsToldWithoutItsOwner(t *testing.T) {
-	order := exchange.PublicOrder{Symbol: "S", Side: exchange.Sell, Limit: 150e8, Shares: 100e8,
+	order := exchange.PublicOrder{Symbol: "S", Terms: exchange.Terms{Side: exchange.Sell, Limit: 150e8}, Shares: 100e8,
 		Status: exchange.Status{Canceled: 60e8, CanceledAt: 8 * exchange.Second,
 			Executions: []exchange.Execution{{Shares: 30e8, Price: 123.45e8, Time: 6*exchange.Second + 9},
 				{Shares: 10e8, Price: 160e8, Time: 7 * exchange.Second}}}}

@@ -140,12 +140,14 @@ func event(e exchange.Event) []byte {
 
 func placed(id exchange.OrderID, side exchange.Side, shares exchange.Shares, limit exchange.Price,
 	fills ...exchange.Fill) []byte {
-	return event(exchange.Event{Kind: exchange.OrderAccepted, Order: id, Side: side, Shares: shares, Limit: limit,
+	return event(exchange.Event{Kind: exchange.OrderAccepted, Order: id, Terms: exchange.Terms{Side: side,
+		Limit: limit}, Shares: shares,
 		Fills: fills})
 }
 
 func canceled(id exchange.OrderID, side exchange.Side, shares exchange.Shares, limit exchange.Price) []byte {
-	return event(exchange.Event{Kind: exchange.OrderCanceled, Order: id, Side: side, Shares: shares, Limit: limit})
+	return event(exchange.Event{Kind: exchange.OrderCanceled, Order: id, Terms: exchange.Terms{Side: side,
+		Limit: limit}, Shares: shares})
 }
 
 func canceledAll(cancels ...exchange.Cancel) []byte {
@@ -175,11 +177,12 @@ func TestWhatCannotBeEndsMarketData(t *testing.T) {
 			"0.00000006 of order 1 for S at 0.00000007 are canceled, which is more"},
 		{"a cancel of nothing", [][]byte{made, canceled(1, exchange.Sell, 6, 7)}, "are canceled, which is more"},
 		{"a cancel of many, one of them of nothing", [][]byte{made, placed(1, exchange.Sell, 5, 7), canceledAll(
-			exchange.Cancel{Order: 1, Symbol: "S", Side: exchange.Sell, Shares: 5, Limit: 7},
-			exchange.Cancel{Order: 2, Symbol: "S", Side: exchange.Sell, Shares: 5, Limit: 7})},
+			exchange.Cancel{Order: 1, Symbol: "S", Terms: exchange.Terms{Side: exchange.Sell, Limit: 7}, Shares: 5},
+			exchange.Cancel{Order: 2, Symbol: "S", Terms: exchange.Terms{Side: exchange.Sell, Limit: 7}, Shares: 5})},
 			"journal record 3: market: 0.00000005 of order 2 for S at 0.00000007 are canceled, which is more"},
 		{"a cancel of many of an unknown symbol",
-			[][]byte{made, canceledAll(exchange.Cancel{Order: 1, Symbol: "T", Side: exchange.Sell, Shares: 5, Limit: 7})},
+			[][]byte{made, canceledAll(exchange.Cancel{Order: 1, Symbol: "T", Terms: exchange.Terms{Side: exchange.Sell,
+				Limit: 7}, Shares: 5})},
 			"journal record 2 is for symbol T, which was never made"},
 		{"a halt of an unknown symbol", [][]byte{event(exchange.Event{Kind: exchange.SymbolHalted})},
 			"journal record 1 is for symbol S, which was never made"},
@@ -187,7 +190,8 @@ func TestWhatCannotBeEndsMarketData(t *testing.T) {
 			[][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Buy, 5, 7), placed(3, exchange.Buy, 5, 6)},
 			"of order 3 for S, while order 2 is unfinished"},
 		{"a part of an order that is finished", [][]byte{made, placed(1, exchange.Sell, 5, 7),
-			event(exchange.Event{Kind: exchange.OrderContinued, Order: 2, Side: exchange.Buy, Shares: 5, Limit: 7, Before: 1,
+			event(exchange.Event{Kind: exchange.OrderContinued, Order: 2, Terms: exchange.Terms{Side: exchange.Buy,
+				Limit: 7}, Shares: 5, Before: 1,
 				Fills: []exchange.Fill{{Resting: 1, Account: "1", Shares: 5, Price: 7}}})},
 			"order 2 for S goes on, and is not unfinished"},
 		{"an unknown symbol", [][]byte{placed(1, exchange.Sell, 5, 7)},
@@ -241,7 +245,7 @@ func TestASnapshotThatDoesNotFitTogetherIsNoMarketData(t *testing.T) {
 // TestOnlyTheNewestOrderOfASnapshotMayBeUnfinished: none was placed behind one that is.
 func TestOnlyTheNewestOrderOfASnapshotMayBeUnfinished(t *testing.T) {
 	of := func(id exchange.OrderID, side exchange.Side, limit exchange.Price) exchange.OrderState {
-		return exchange.OrderState{ID: id, Symbol: "S", Side: side, Limit: limit, Open: 5}
+		return exchange.OrderState{ID: id, Symbol: "S", Terms: exchange.Terms{Side: side, Limit: limit}, Open: 5}
 	}
 	snap := &Snapshot{Seq: 3, Symbols: []exchange.SymbolState{{Symbol: "S"}},
 		Orders: []exchange.OrderState{of(1, exchange.Sell, 7), of(2, exchange.Buy, 7)}}
@@ -371,7 +375,8 @@ func TestEveryKindOfRecordIsTakenIn(t *testing.T) {
 		if kind == exchange.OrderContinued {
 			s.unfinished = 1
 		}
-		err := s.note(&exchange.Event{Kind: kind, Order: 1, Side: exchange.Buy, Shares: 1, Limit: 5}, &slots)
+		err := s.note(&exchange.Event{Kind: kind, Order: 1, Terms: exchange.Terms{Side: exchange.Buy, Limit: 5},
+			Shares: 1}, &slots)
 		if ofSymbols[kind] {
 			require.NoError(t, err, kind)
 		} else {

@@ -41,12 +41,13 @@ func TestAHaltIsShownUntilItEnds(t *testing.T) {
 // TestACancelOfManyEmptiesItsLevelsAtOnce looks at the books of two symbols.
 func TestACancelOfManyEmptiesItsLevelsAtOnce(t *testing.T) {
 	s := openSite(t, func(*APIOptions) {})
-	order := exchange.Event{Kind: exchange.OrderAccepted, Account: "1", Symbol: "T", Order: 3, Side: exchange.Buy,
-		Shares: 4, Limit: 2}
+	order := exchange.Event{Kind: exchange.OrderAccepted, Account: "1", Symbol: "T", Order: 3,
+		Terms:  exchange.Terms{Side: exchange.Buy, Limit: 2},
+		Shares: 4}
 	s.play(made, exchange.AppendEvent(nil, &exchange.Event{Kind: exchange.SymbolMade, Symbol: "T"}),
 		placed(1, exchange.Sell, 5, 7), placed(2, exchange.Sell, 6, 7), exchange.AppendEvent(nil, &order),
-		canceledAll(exchange.Cancel{Order: 1, Symbol: "S", Side: exchange.Sell, Shares: 5, Limit: 7},
-			exchange.Cancel{Order: 3, Symbol: "T", Side: exchange.Buy, Shares: 4, Limit: 2}))
+		canceledAll(exchange.Cancel{Order: 1, Symbol: "S", Terms: exchange.Terms{Side: exchange.Sell, Limit: 7}, Shares: 5},
+			exchange.Cancel{Order: 3, Symbol: "T", Terms: exchange.Terms{Side: exchange.Buy, Limit: 2}, Shares: 4}))
 	var a, b bookAnswer
 	require.Equal(t, 200, s.get("/api/v1/book/S", &a))
 	require.Equal(t, 200, s.get("/api/v1/book/T", &b))

@@ -22,7 +22,7 @@ func TestExecutionsComeInPages(t *testing.T) {
 		o.Order = func(_ context.Context, _ exchange.OrderID, after, most int) (exchange.PublicOrder, bool, error) {
 			page := executed[min(after, len(executed)):]
 			asked = most
-			return exchange.PublicOrder{Symbol: "S", Side: exchange.Buy,
+			return exchange.PublicOrder{Symbol: "S", Terms: exchange.Terms{Side: exchange.Buy},
 				Status: exchange.Status{Executions: page[:min(most, len(page))]}}, true, nil
 		}
 	})

@@ -95,7 +95,7 @@ func (m *randomMarket) place(s *tradedSymbol) {
 	}
 	o := exchange.NewOrder(m.order, m.owner, side, exchange.Shares(1+m.r.IntN(100)), 100e8+away)
 	e := exchange.Event{Kind: exchange.OrderAccepted, Time: m.now(), Account: m.owner.ID, Symbol: s.name, Order: o.ID,
-		Side: side, Shares: o.Shares, Limit: o.Limit}
+		Terms: exchange.Terms{Side: side, Limit: o.Limit}, Shares: o.Shares}
 	e.Fills = s.book.Submit(o, e.Time, nil)
 	s.sent = append(s.sent, o.ID)
 	m.noteTrades(s, e)
@@ -105,8 +105,8 @@ func (m *randomMarket) place(s *tradedSymbol) {
 func (m *randomMarket) goOn(s *tradedSymbol) {
 	o, _ := s.book.Find(s.book.Unfinished())
 	e := exchange.Event{Kind: exchange.OrderContinued, Time: m.now(), Account: m.owner.ID, Symbol: s.name, Order: o.ID,
-		Side:   o.Side,
-		Shares: o.Open, Limit: o.Limit, Before: len(o.Executions)}
+		Terms:  exchange.Terms{Side: o.Side, Limit: o.Limit},
+		Shares: o.Open, Before: len(o.Executions)}
 	e.Fills = s.book.Continue(&o, e.Time, nil)
 	m.noteTrades(s, e)
 }
@@ -142,7 +142,7 @@ func (m *randomMarket) cancel(s *tradedSymbol, id exchange.OrderID) bool {
 		return false
 	}
 	m.note(exchange.Event{Kind: exchange.OrderCanceled, Time: m.now(), Account: m.owner.ID, Symbol: s.name,
-		Order: o.ID, Side: o.Side, Shares: o.Canceled, Limit: o.Limit})
+		Order: o.ID, Terms: exchange.Terms{Side: o.Side, Limit: o.Limit}, Shares: o.Canceled})
 	return true
 }
 
@@ -154,8 +154,8 @@ func (m *randomMarket) cancelMany() {
 			continue
 		}
 		for o := range s.book.OpenOf(m.owner) {
-			e.Cancels = append(e.Cancels, exchange.Cancel{Order: o.ID, Symbol: s.name, Side: o.Side, Shares: o.Open,
-				Limit: o.Limit})
+			e.Cancels = append(e.Cancels, exchange.Cancel{Order: o.ID, Symbol: s.name, Terms: exchange.Terms{Side: o.Side,
+				Limit: o.Limit}, Shares: o.Open})
 		}
 		for _, id := range s.sent {
 			s.book.Cancel(id, m.owner.ID, e.Time)
@@ -187,7 +187,8 @@ func (m *randomMarket) snapshot(trades int) *Snapshot {
 		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: s.name, Halt: s.book.Halted()})
 		for o := range s.book.Orders() {
 			if o.Open > 0 {
-				snap.Orders = append(snap.Orders, exchange.OrderState{ID: o.ID, Symbol: s.name, Side: o.Side, Limit: o.Limit,
+				snap.Orders = append(snap.Orders, exchange.OrderState{ID: o.ID, Symbol: s.name,
+					Terms:  exchange.Terms{Side: o.Side, Limit: o.Limit},
 					Shares: o.Shares, Open: o.Open})
 			}
 		}

@@ -181,7 +181,8 @@ func TestABurstLeavesAGapThatTradesFills(t *testing.T) {
 	r.until("trades", &first)
 	require.Empty(t, first.Trades)
 	// One order, so one record: all of it is in one event.
-	order := exchange.Event{Kind: exchange.OrderAccepted, Order: 2, Side: exchange.Buy, Shares: 120, Limit: 7}
+	order := exchange.Event{Kind: exchange.OrderAccepted, Order: 2, Terms: exchange.Terms{Side: exchange.Buy,
+		Limit: 7}, Shares: 120}
 	for range 120 {
 		order.Fills = append(order.Fills, exchange.Fill{Resting: 1, Account: "1", Shares: 1, Price: 7})
 	}

@@ -37,10 +37,8 @@ func (s *symbol) side(side exchange.Side) (own, opposite *levels) {
 // which level does not hold what the order took from it; s is unusable then.
 func (s *symbol) execute(e *exchange.Event, slots *int) error {
 	_, opposite := s.side(e.Side)
-	open := e.Shares
 	for i := range e.Fills {
 		f := &e.Fills[i]
-		open -= f.Shares
 		if !opposite.add(f.Price, (-f.Shares).Position()) {
 			return fmt.Errorf("market: order %d takes %s of %s at %s, which is more than is open there",
 				e.Order, f.Shares, s.name, f.Price)
@@ -50,7 +48,7 @@ func (s *symbol) execute(e *exchange.Event, slots *int) error {
 		s.tape.add(t, slots)
 	}
 	s.unfinished = 0
-	if open > 0 {
+	if open := e.Open(); open > 0 {
 		s.rest(e.Order, e.Side, e.Limit, open)
 	}
 	return nil

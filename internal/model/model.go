@@ -3,7 +3,8 @@
 // with. Numbers are big.Int, books are lists that are searched from the front,
 // nothing is ever stored. No exchange imports it. It is made to be held beside the
 // protocol: document.go is its section 1, protocol.go its sections 2, 3, 4 and 6,
-// refs.go what a ref makes of them, and model.go what they do to accounts and orders.
+// order.go an order from its element to its status, refs.go what a ref makes of them, and
+// model.go what they do to accounts.
 //
 // It also holds the transcripts: conversations whose every byte is known, which
 // tests hold both exchanges to; and a generator of random sessions.
@@ -31,23 +32,6 @@ type Exchange struct {
 type account struct {
 	balance *big.Int
 	shares  map[string]*big.Int
-}
-
-type order struct {
-	id            int
-	account, sym  string
-	buys          bool
-	shares, limit *big.Int
-	open          *big.Int
-	time          int64
-	canceled      *big.Int // nil if it was not
-	canceledAt    int64
-	executions    []execution // oldest first
-}
-
-type execution struct {
-	shares, price *big.Int
-	time          int64
 }
 
 // New returns an exchange without anything in it.
@@ -128,86 +112,9 @@ func (x *Exchange) place(sym, id string, shares *big.Int) error {
 	return nil
 }
 
-// order accepts an order of an account that exists, or refuses it, and matches
-// it (sections 4.1 and 4.2). amount is not 0.
-func (x *Exchange) order(id, sym string, amount, limit *big.Int, now int64) (*order, error) {
-	a := x.accounts[id]
-	if x.symbols[sym] == nil {
-		return nil, fmt.Errorf("no such symbol")
-	}
-	if x.halted[sym] {
-		return nil, fmt.Errorf("halted")
-	}
-	o := &order{account: id, sym: sym, buys: amount.Sign() > 0, shares: new(big.Int).Abs(amount), limit: limit, time: now}
-	o.open = o.shares
-	if o.buys {
-		cost := product(o.shares, limit)
-		if a.balance.Cmp(cost) < 0 {
-			return nil, fmt.Errorf("insufficient funds")
-		}
-		a.balance = minus(a.balance, cost)
-	} else {
-		if a.shares[sym] == nil || a.shares[sym].Cmp(o.shares) < 0 {
-			return nil, fmt.Errorf("insufficient shares")
-		}
-		a.shares[sym] = minus(a.shares[sym], o.shares)
-	}
-	o.id = len(x.orders) + 1
-	for r := x.best(o); r != nil && o.open.Sign() > 0; r = x.best(o) {
-		x.execute(o, r, now)
-	}
-	x.orders = append(x.orders, o)
-	if o.open.Sign() > 0 {
-		x.resting[sym] = append(x.resting[sym], o)
-	}
-	return o, nil
-}
-
 // forget takes the orders out of resting that have nothing open any more.
 func (x *Exchange) forget(sym string) {
 	x.resting[sym] = slices.DeleteFunc(x.resting[sym], func(o *order) bool { return o.open.Sign() == 0 })
-}
-
-// best returns the open order that o executes against next: of those with a
-// price that suits it, the one with the best price, and of these the oldest.
-func (x *Exchange) best(o *order) (best *order) {
-	for _, r := range x.resting[o.sym] {
-		if r.buys == o.buys {
-			continue
-		}
-		if o.buys && r.limit.Cmp(o.limit) > 0 || !o.buys && r.limit.Cmp(o.limit) < 0 {
-			continue
-		}
-		if best == nil || o.buys && r.limit.Cmp(best.limit) < 0 || !o.buys && r.limit.Cmp(best.limit) > 0 {
-			best = r
-		}
-	}
-	return best
-}
-
-// execute trades what the incoming order o and the open order r have in common,
-// at r's limit. What the buyer reserved beyond that price comes back.
-func (x *Exchange) execute(o, r *order, now int64) {
-	e := execution{shares: smaller(o.open, r.open), price: r.limit, time: now}
-	o.open, r.open = minus(o.open, e.shares), minus(r.open, e.shares)
-	o.executions, r.executions = append(o.executions, e), append(r.executions, e)
-	buy, sell := o, r
-	if r.buys {
-		buy, sell = r, o
-	}
-	buyer, seller := x.accounts[buy.account], x.accounts[sell.account]
-	seller.balance = sum(seller.balance, product(e.shares, e.price))
-	buyer.balance = sum(buyer.balance, product(e.shares, minus(buy.limit, e.price)))
-	add(buyer.shares, o.sym, e.shares)
-	x.forget(o.sym)
-}
-
-// find returns an order; whose it is does not matter (section 4.3).
-func (x *Exchange) find(id int) (*order, error) {
-	if id < 1 || id > len(x.orders) {
-		return nil, fmt.Errorf("no such order")
-	}
-	return x.orders[id-1], nil
 }
 
 // cancel cancels what is open of an account's order (section 4.4).

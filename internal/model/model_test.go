@@ -51,6 +51,9 @@ func TestRandomSessionsAddUp(t *testing.T) {
 		"malformed", "bad account", "bad symbol, amount or limit"} {
 		require.Contains(t, replies, part, "seed %d", seed)
 	}
+	for _, name := range orderAttributes {
+		require.Regexp(t, `<opened[^>]* `+name+`="`, replies, "the generator sends no order with a %s, seed %d", name, seed)
+	}
 	refused := strings.Count(replies, "<error")
 	require.Greater(t, strings.Count(replies, "<opened"), refused, "seed %d", seed)
 	require.Greater(t, refused, 200, "seed %d", seed)

@@ -75,7 +75,7 @@ func escape(s string) string {
 // of the symbol around it, if it is in one that has one.
 func echo(n, around *node) string {
 	s := ""
-	for _, name := range []string{"sym", "amount", "limit", "id", "ref"} {
+	for _, name := range repeatedAttributes {
 		switch {
 		case name == "sym" && around != nil && around.has("sym"):
 			s += ` sym="` + escape(repeated(around, "sym")) + `"`
@@ -204,7 +204,7 @@ func (x *Exchange) transaction(root, n *node, now int64) string {
 	if !n.empty() {
 		return refusal(n, nil, errors.New("content"))
 	}
-	if n.name == "order" && n.only("sym", "amount", "limit", "ref") {
+	if n.name == "order" && n.only(orderAttributes...) {
 		o, err := x.placeOrder(id, n, now)
 		if err != nil {
 			return refusal(n, nil, err)
@@ -249,33 +249,4 @@ func orderID(s string) int {
 		return 0
 	}
 	return int(id)
-}
-
-// placeOrder does what an <order> of an account that exists asks for.
-func (x *Exchange) placeOrder(id string, n *node, now int64) (*order, error) {
-	amount, err1 := decimal(n.get("amount"), orderBound)
-	limit, err2 := decimal(n.get("limit"), orderBound)
-	ref, err3 := refOf(n)
-	sym := n.get("sym")
-	if err1 != nil || err2 != nil || err3 != nil || amount.Sign() == 0 || limit.Sign() <= 0 || !symbol.MatchString(sym) {
-		return nil, errors.New("bad symbol, amount or limit, or bad ref")
-	}
-	return x.once(id, ref, "order "+sym+" "+show(amount)+" "+show(limit), func() (*order, error) {
-		return x.order(id, sym, amount, limit, now)
-	})
-}
-
-// status lists what is open, what was canceled, and the executions, oldest first
-// (section 4.3).
-func (o *order) status() (s string) {
-	if o.open.Sign() > 0 {
-		s += `<open shares="` + show(o.open) + `"/>`
-	}
-	if o.canceled != nil {
-		s += fmt.Sprintf(`<canceled shares="%s" time="%d"/>`, show(o.canceled), o.canceledAt)
-	}
-	for _, e := range o.executions {
-		s += fmt.Sprintf(`<executed shares="%s" price="%s" time="%d"/>`, show(e.shares), show(e.price), e.time)
-	}
-	return s
 }

@@ -154,24 +154,22 @@ func (b *batch) accept(e *exchange.Event) {
 	b.hold(e, e.Shares)
 	b.orderLog.add(&b.row)
 	b.accepted[e.Order] = len(b.orders)
-	b.orders = append(b.orders, exchange.OrderState{ID: e.Order, Account: e.Account, Symbol: e.Symbol, Side: e.Side,
-		Shares: e.Shares, Limit: e.Limit, Open: e.Shares})
+	b.orders = append(b.orders, exchange.OrderState{ID: e.Order, Account: e.Account, Symbol: e.Symbol, Terms: e.Terms,
+		Shares: e.Shares, Open: e.Shares})
 	b.execute(e)
 }
 
 // execute adds the fills of an order, or of a further part of it.
 func (b *batch) execute(e *exchange.Event) {
-	var executed exchange.Shares
 	for i := range e.Fills {
 		f := &e.Fills[i]
 		b.execution = execution{order: e.Order, resting: f.Resting, n: e.Before + i + 1, symbol: e.Symbol,
 			buys: e.Side == exchange.Buy, Execution: exchange.Execution{Shares: f.Shares, Price: f.Price, Time: e.Time}}
 		b.executionLog.add(&b.execution)
-		executed += f.Shares
 		b.take(f.Resting, f.Shares)
 		b.settle(e, *f)
 	}
-	b.take(e.Order, executed)
+	b.take(e.Order, e.Shares-e.Open())
 	b.trade(e)
 }
 

@@ -111,7 +111,7 @@ func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int)
 	if err = tx.QueryRow(ctx, closedOrder, id).Scan(into...); err != nil {
 		return o, err
 	}
-	o.Account, o.Symbol, o.Side, o.Shares, o.Limit, o.Seq = r.Account, r.Symbol, r.Side, r.Shares, r.Limit, r.seq
+	o.Account, o.Symbol, o.Terms, o.Shares, o.Seq = r.Account, r.Symbol, r.Terms, r.Shares, r.seq
 	o.Status.CanceledAt *= exchange.Second
 	o.Status.Executions, err = executions(ctx, tx, id, after, most)
 	return o, err

@@ -94,8 +94,8 @@ func TestTurnoverHasNoBound(t *testing.T) {
 		seq := uint64(len(events))
 		b.reset(seq)
 		for range 200 {
-			e := exchange.Event{Kind: exchange.OrderAccepted, Symbol: "S", Side: exchange.Buy, Order: 2, Shares: most,
-				Limit: most,
+			e := exchange.Event{Kind: exchange.OrderAccepted, Symbol: "S", Terms: exchange.Terms{Side: exchange.Buy,
+				Limit: most}, Order: 2, Shares: most,
 				Fills: []exchange.Fill{{Resting: 1, Shares: most, Price: most}}}
 			events = append(events, e)
 			b.trade(&e)

@@ -127,7 +127,8 @@ func (h *history) cancelAll(e *exchange.Event) bool {
 			return false
 		}
 		for o := range book.OpenOf(h.state.Ledger.Account(e.Account)) {
-			cancels = append(cancels, exchange.Cancel{Order: o.ID, Symbol: sym, Side: o.Side, Shares: o.Open, Limit: o.Limit})
+			cancels = append(cancels, exchange.Cancel{Order: o.ID, Symbol: sym, Terms: exchange.Terms{Side: o.Side,
+				Limit: o.Limit}, Shares: o.Open})
 		}
 	}
 	if len(cancels) == 0 {

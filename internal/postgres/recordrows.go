@@ -30,7 +30,7 @@ type recordRows struct {
 }
 
 // repeated is what the records of further parts and of cancels say again of their order.
-var repeated = orderLog.pick("account", "sym", "amount", "limit_price")
+var repeated = orderTerms("account", "sym")
 
 // openRecordRows begins the queries. They have the rows for whose seq a condition holds.
 func openRecordRows(ctx context.Context, tx pgx.Tx, condition string) (*recordRows, error) {

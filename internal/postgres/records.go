@@ -248,7 +248,7 @@ func (r *recordReader) addCancel(row *record) error {
 			row.Order, exchange.Seconds(row.Time), exchange.Seconds(e.Time))
 	}
 	e.Cancels = append(e.Cancels, exchange.Cancel{
-		Order: row.Order, Symbol: row.Symbol, Side: row.Side, Shares: row.Shares, Limit: row.Limit})
+		Order: row.Order, Symbol: row.Symbol, Terms: row.Terms, Shares: row.Shares})
 	return nil
 }
 

@@ -23,7 +23,7 @@ var usesOf = `
 	  LEFT JOIN accounts a ON f.order_id IS NULL AND a.id = f.account COLLATE "default" AND a.seq = f.seq`
 
 // usedOrder is what a repeated request for an order is compared with.
-var usedOrder = orderLog.pick("sym", "amount", "limit_price")
+var usedOrder = orderTerms("sym")
 
 // Refs returns what those of the given refs were used for that the tables have. The
 // error says why they could not be asked, or names a ref whose record has no row.
@@ -87,7 +87,7 @@ func (r *refRow) use() (u exchange.RefUse, err error) {
 	madeOrder := r.ref.Order != 0
 	switch o := &r.order; {
 	case madeOrder && o.Shares != 0:
-		u = exchange.RefUse{Kind: exchange.PlaceOrder, Side: o.Side, Symbol: o.Symbol, Limit: o.Limit, Order: r.ref.Order}
+		u = exchange.RefUse{Kind: exchange.PlaceOrder, Terms: o.Terms, Symbol: o.Symbol, Order: r.ref.Order}
 		u.Quantity = exchange.Int128(o.Shares.Position())
 	case !madeOrder && r.placed.Valid:
 		u = exchange.RefUse{Kind: exchange.DepositShares, Symbol: exchange.Symbol(r.placedIn.String)}

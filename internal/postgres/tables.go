@@ -123,6 +123,11 @@ var orderLog = &table[record]{"order_log", []column[record]{
 	bigint("seq", func(r *record) *uint64 { return &r.seq }).orNull(),
 }}
 
+// orderTerms returns order_log with some columns, and with those that have an order's terms.
+func orderTerms(columns ...string) *table[record] {
+	return orderLog.pick(append(columns, "amount", "limit_price")...)
+}
+
 var partLog = &table[record]{"part_log", []column[record]{
 	bigint("seq", func(r *record) *uint64 { return &r.seq }),
 	bigint("order_id", func(r *record) *exchange.OrderID { return &r.Order }),

@@ -78,8 +78,9 @@ func TestRowsAreAppendedWithoutAllocations(t *testing.T) {
 	b := newBatch()
 	fill := exchange.Fill{Resting: 1, Account: "1", Shares: 6, Price: 5}
 	b.row = record{seq: 9, n: 1, last: 4, Event: exchange.Event{
-		Kind: exchange.OrderAccepted, Symbol: "A", Account: "2", Order: 3, Side: exchange.Sell,
-		Shares: 6, Limit: 5, Time: 7 * exchange.Second, Ref: "r", Fills: []exchange.Fill{fill}}}
+		Kind: exchange.OrderAccepted, Symbol: "A", Account: "2", Order: 3, Terms: exchange.Terms{Side: exchange.Sell,
+			Limit: 5},
+		Shares: 6, Time: 7 * exchange.Second, Ref: "r", Fills: []exchange.Fill{fill}}}
 	add := func() {
 		for _, log := range []*copyRows[record]{&b.orderLog, &b.partLog, &b.cancelLog, &b.haltLog, &b.placementLog, &b.refs} {
 			log.reset()

@@ -43,14 +43,18 @@ func TestTablesThatTheJournalDoesNotFitAreNotWritten(t *testing.T) {
 		{Kind: exchange.AccountOpened, Account: "1", Balance: exchange.Notional(1000, 1e8)},
 		{Kind: exchange.AccountOpened, Account: "2", Balance: exchange.Notional(1000, 1e8)},
 		{Kind: exchange.SharesDeposited, Symbol: "A", Account: "2", Deposited: exchange.Shares(100).Position()},
-		{Kind: exchange.OrderAccepted, Symbol: "A", Account: "1", Order: 1, Side: exchange.Buy, Shares: 10, Limit: 5},
-		{Kind: exchange.OrderAccepted, Symbol: "A", Account: "1", Order: 2, Side: exchange.Buy, Shares: 10, Limit: 4},
+		{Kind: exchange.OrderAccepted, Symbol: "A", Account: "1", Order: 1, Terms: exchange.Terms{Side: exchange.Buy,
+			Limit: 5}, Shares: 10},
+		{Kind: exchange.OrderAccepted, Symbol: "A", Account: "1", Order: 2, Terms: exchange.Terms{Side: exchange.Buy,
+			Limit: 4}, Shares: 10},
 	}
-	fill := exchange.Event{Kind: exchange.OrderAccepted, Symbol: "A", Account: "2", Order: 3, Side: exchange.Sell,
-		Shares: 6, Limit: 5,
-		Fills: []exchange.Fill{{Resting: 1, Account: "1", Shares: 6, Price: 5}}}
-	cancel := exchange.Event{Kind: exchange.OrderCanceled, Symbol: "A", Account: "1", Order: 2, Side: exchange.Buy,
-		Shares: 10, Limit: 4}
+	fill := exchange.Event{Kind: exchange.OrderAccepted, Symbol: "A", Account: "2", Order: 3,
+		Terms:  exchange.Terms{Side: exchange.Sell, Limit: 5},
+		Shares: 6,
+		Fills:  []exchange.Fill{{Resting: 1, Account: "1", Shares: 6, Price: 5}}}
+	cancel := exchange.Event{Kind: exchange.OrderCanceled, Symbol: "A", Account: "1", Order: 2,
+		Terms:  exchange.Terms{Side: exchange.Buy, Limit: 4},
+		Shares: 10}
 	for damage, event := range map[string]exchange.Event{
 		`DELETE FROM accounts WHERE id = '1'`:                           fill,
 		`UPDATE accounts SET held = 0`:                                  fill,
@@ -93,11 +97,12 @@ func TestTablesThatTheJournalDoesNotFitAreNotWritten(t *testing.T) {
 // of a halt behind the projector's back: a read of the history names the first row.
 func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 	order := func(id exchange.OrderID, sym exchange.Symbol, account exchange.AccountID) exchange.Event {
-		return exchange.Event{Kind: exchange.OrderAccepted, Symbol: sym, Account: account, Order: id, Side: exchange.Buy,
-			Shares: 10, Limit: 5}
+		return exchange.Event{Kind: exchange.OrderAccepted, Symbol: sym, Account: account, Order: id,
+			Terms:  exchange.Terms{Side: exchange.Buy, Limit: 5},
+			Shares: 10}
 	}
 	cancel := func(id exchange.OrderID, sym exchange.Symbol) exchange.Cancel {
-		return exchange.Cancel{Order: id, Symbol: sym, Side: exchange.Buy, Shares: 10, Limit: 5}
+		return exchange.Cancel{Order: id, Symbol: sym, Terms: exchange.Terms{Side: exchange.Buy, Limit: 5}, Shares: 10}
 	}
 	events := []exchange.Event{
 		{Kind: exchange.SymbolMade, Symbol: "A"}, {Kind: exchange.SymbolMade, Symbol: "B"},
@@ -187,8 +192,8 @@ func TestEveryKindOfRecordHasRows(t *testing.T) {
 		kind := exchange.EventKind(n)
 		b := newBatch()
 		b.reset(0)
-		err := b.add(1, &exchange.Event{Kind: kind, Account: "1", Symbol: "A", Order: 1, Side: exchange.Buy, Shares: 1,
-			Limit: 1})
+		err := b.add(1, &exchange.Event{Kind: kind, Account: "1", Symbol: "A", Order: 1,
+			Terms: exchange.Terms{Side: exchange.Buy, Limit: 1}, Shares: 1})
 		if known[kind] {
 			require.NoError(t, err, kind)
 			require.NotPanics(t, func() { RecordRow(&exchange.Event{Kind: kind}, 1) }, kind)

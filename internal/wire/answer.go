@@ -10,13 +10,13 @@ import (
 // Answer is one element of a reply, with its values as they were sent. Those that
 // a kind does not have are "".
 type Answer struct {
-	Kind                   string // "created", "opened", "status", "canceled" or "error"
-	Sym, Amount, Limit, ID string
-	Ref                    string     // of the request, if it had one
-	Error                  string     // the text of an error
-	Open                   string     // shares that are open, of a status
-	Canceled, CanceledAt   string     // shares that were canceled, and when, in seconds since the Unix epoch
-	Executed               []Executed // oldest first
+	Kind                 string // "created", "opened", "status", "canceled" or "error"
+	Order                       // what it repeats; Sym and Ref of other requests too
+	ID                   string
+	Error                string     // the text of an error
+	Open                 string     // shares that are open, of a status
+	Canceled, CanceledAt string     // shares that were canceled, and when, in seconds since the Unix epoch
+	Executed             []Executed // oldest first
 }
 
 // Executed is one execution in an Answer: shares, dollars a share, and seconds
@@ -45,22 +45,20 @@ func ParseReply(reply []byte) ([]Answer, error) {
 // parse reads an element of <results>.
 func (a *Answer) parse(e *element) error {
 	a.Kind = e.name
-	a.Sym, _ = e.attr("sym")
-	a.Amount, _ = e.attr("amount")
-	a.Limit, _ = e.attr("limit")
+	a.Order.take(e)
 	a.ID, _ = e.attr("id")
-	var named bool
-	if a.Ref, named = e.attr("ref"); named {
+	if _, named := e.attr("ref"); named {
 		e = e.without("ref")
 	}
 	switch e.name {
 	case "error":
 		a.Error = string(e.text)
-		return first(onlyAttributes(e, "sym", "amount", "limit", "id"), noChildren(e))
+		return first(onlyAttributes(e, repeatedNames[:]...), noChildren(e))
 	case "created":
 		return first(onlyAttributes(e, "sym", "id"), noContent(e))
 	case "opened":
-		return first(exactAttributes(e, "sym", "amount", "limit", "id"), noContent(e))
+		return first(needsAttributes(e, neededNames), needsAttributes(e, []string{"id"}),
+			onlyAttributes(e, repeatedNames[:]...), noContent(e))
 	case "status", "canceled":
 		if err := exactAttributes(e, "id"); err != nil {
 			return err
@@ -109,10 +107,15 @@ func (a *Answer) parsePart(e *element, isFirst bool) (err error) {
 // exactAttributes returns an error if an element's attributes are not just
 // those.
 func exactAttributes(e *element, names ...string) error {
+	return first(needsAttributes(e, names), onlyAttributes(e, names...))
+}
+
+// needsAttributes returns an error if an element lacks one of those attributes.
+func needsAttributes(e *element, names []string) error {
 	for _, name := range names {
 		if _, ok := e.attr(name); !ok {
-			return fmt.Errorf("<%s> has no %s", e.name, name)
+			return errMissing(e, name)
 		}
 	}
-	return onlyAttributes(e, names...)
+	return nil
 }

@@ -64,12 +64,7 @@ func (t *Transactions) Order(sym, amount, limit string) *Transactions {
 
 // OrderRef adds an order with a ref, and returns t. "" is none.
 func (t *Transactions) OrderRef(sym, amount, limit, ref string) *Transactions {
-	t.body = append(t.body, "<order"...)
-	t.body = appendAttr(t.body, "sym", sym)
-	t.body = appendAttr(t.body, "amount", amount)
-	t.body = appendAttr(t.body, "limit", limit)
-	t.body = append(appendRef(t.body, ref), "/>"...)
-	return t
+	return t.Place(Order{Sym: sym, Amount: amount, Limit: limit, Ref: ref})
 }
 
 // Query adds a query of an order, and returns t.

@@ -52,14 +52,14 @@ func TestWhatAClientSendsIsWhatAServerReads(t *testing.T) {
 				price.String()).Query(number).Cancel(number)
 			trades.OrderRef(string(symbol), size.String(), price.String(), ref).QueryRef("r" + ref[:len(ref)/2]).CancelRef("R.")
 			orders = append(orders,
-				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Buy, Shares: size,
-					Limit: price},
-				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Sell, Shares: size,
-					Limit: price},
+				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol,
+					Terms: exchange.Terms{Side: exchange.Buy, Limit: price}, Shares: size},
+				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol,
+					Terms: exchange.Terms{Side: exchange.Sell, Limit: price}, Shares: size},
 				exchange.Command{Kind: exchange.QueryOrder, Account: account, Order: id},
 				exchange.Command{Kind: exchange.CancelOrder, Account: account, Order: id},
-				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol, Side: exchange.Buy, Shares: size,
-					Limit: price, Ref: exchange.Ref(ref)},
+				exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: symbol,
+					Terms: exchange.Terms{Side: exchange.Buy, Limit: price}, Shares: size, Ref: exchange.Ref(ref)},
 				exchange.Command{Kind: exchange.QueryOrder, Account: account, Ref: exchange.Ref("r" + ref[:len(ref)/2])},
 				exchange.Command{Kind: exchange.CancelOrder, Account: account, Ref: "R."})
 		}
@@ -82,14 +82,15 @@ func TestAnyValueComesBackAsItWasSent(t *testing.T) {
 			Placement{d, "x" + a, b}).Append(nil))))
 		require.NoError(t, err)
 		require.Len(t, answers, 2)
-		require.Equal(t, Answer{Kind: "error", ID: a, Ref: c, Error: answers[0].Error}, answers[0])
-		require.Equal(t, Answer{Kind: "error", Sym: c, ID: d, Ref: b, Error: answers[1].Error}, answers[1])
+		require.Equal(t, Answer{Kind: "error", ID: a, Order: Order{Ref: c}, Error: answers[0].Error}, answers[0])
+		require.Equal(t, Answer{Kind: "error", Order: Order{Sym: c, Ref: b}, ID: d, Error: answers[1].Error}, answers[1])
 
 		answers, err = ParseReply([]byte(newMarket().answer(NewTransactions(a).OrderRef(b, c, d,
 			a).Query(a).Cancel(b).Append(nil))))
 		require.NoError(t, err)
 		require.Len(t, answers, 3)
-		require.Equal(t, Answer{Kind: "error", Sym: b, Amount: c, Limit: d, Ref: a, Error: answers[0].Error}, answers[0])
+		require.Equal(t, Answer{Kind: "error", Order: Order{Sym: b, Amount: c, Limit: d, Ref: a},
+			Error: answers[0].Error}, answers[0])
 		require.Equal(t, Answer{Kind: "error", ID: a, Error: answers[1].Error}, answers[1])
 		require.Equal(t, Answer{Kind: "error", ID: b, Error: answers[2].Error}, answers[2])
 	})
@@ -110,12 +111,12 @@ func TestReplyBecomesAnswers(t *testing.T) {
 		`<results/>`: {},
 		`<?xml version="1.0"?><results> <!-- none --> </results>`: {},
 		`<results><created id="1"/><created sym="A"/></results>`: {{Kind: "created", ID: "1"},
-			{Kind: "created", Sym: "A"}},
-		`<results><created sym="A" id="1"></created></results>`:  {{Kind: "created", Sym: "A", ID: "1"}},
+			{Kind: "created", Order: Order{Sym: "A"}}},
+		`<results><created sym="A" id="1"></created></results>`:  {{Kind: "created", Order: Order{Sym: "A"}, ID: "1"}},
 		`<results><error>why &amp; how</error></results>`:        {{Kind: "error", Error: "why & how"}},
-		`<results><error sym="" limit="2">why</error></results>`: {{Kind: "error", Limit: "2", Error: "why"}},
-		`<results><opened sym="A" amount="-1" limit="2" id="3"/></results>`: {{Kind: "opened", Sym: "A", Amount: "-1",
-			Limit: "2", ID: "3"}},
+		`<results><error sym="" limit="2">why</error></results>`: {{Kind: "error", Order: Order{Limit: "2"}, Error: "why"}},
+		`<results><opened sym="A" amount="-1" limit="2" id="3"/></results>`: {{Kind: "opened", Order: Order{Sym: "A",
+			Amount: "-1", Limit: "2"}, ID: "3"}},
 		`<results><status id="1"><open shares="2"/></status></results>`: {{Kind: "status", ID: "1", Open: "2"}},
 		`<results><status id="1"><canceled shares="2" time="3"/><executed shares="4" price="5" time="6"/>` +
 			`<executed shares="7" price="8" time="9"/></status></results>`: {

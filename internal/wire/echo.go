@@ -10,20 +10,22 @@ const (
 	echoBytesCut = 64
 )
 
-// sentAttrs holds the attributes of an element that its reply repeats, as they were sent.
+// sentAttrs holds the attributes of an element that its reply repeats, as they were sent,
+// in the order of repeatedNames.
 type sentAttrs struct {
-	sym, amount, limit, id, ref                string
-	hasSym, hasAmount, hasLimit, hasID, hasRef bool
+	values [len(repeatedNames)]string
+	has    [len(repeatedNames)]bool
 }
+
+// repeatedSym is where the sym is, which shares to be placed have from the symbol around.
+const repeatedSym = 0
 
 // sentWith takes the attributes of an element that its reply repeats.
 func sentWith(e *element) *sentAttrs {
 	s := new(sentAttrs)
-	s.sym, s.hasSym = e.attr("sym")
-	s.amount, s.hasAmount = e.attr("amount")
-	s.limit, s.hasLimit = e.attr("limit")
-	s.id, s.hasID = e.attr("id")
-	s.ref, s.hasRef = e.attr("ref")
+	for i, name := range repeatedNames {
+		s.values[i], s.has[i] = e.attr(name)
+	}
 	return s
 }
 
@@ -31,24 +33,23 @@ func sentWith(e *element) *sentAttrs {
 // long. A name is never taken if it is long: only decimals and numbers of orders have
 // zeros in front of them.
 func (s *sentAttrs) shorten(element string) {
-	cut := func(value *string, taken func(string) error) {
-		if len(*value) > echoBytesMax && (taken == nil || taken(*value) != nil) {
-			*value = shorten(*value, echoBytesCut)
+	for i, name := range repeatedNames {
+		if v := s.values[i]; len(v) > echoBytesMax && !takes(element, name, v) {
+			s.values[i] = shorten(v, echoBytesCut)
 		}
 	}
-	var amount, limit, order func(string) error
+}
+
+// takes reports whether an element takes a long value of an attribute.
+func takes(element, name, value string) bool {
 	switch element {
 	case "order":
-		amount = func(v string) error { _, _, err := exchange.ParseAmount(v); return err }
-		limit = func(v string) error { _, err := exchange.ParseLimit(v); return err }
+		return takesInOrder(name, value)
 	case "query", "cancel":
-		order = func(v string) error { _, err := exchange.ParseOrderID(v); return err }
+		_, err := exchange.ParseOrderID(value)
+		return name == "id" && err == nil
 	}
-	cut(&s.sym, nil)
-	cut(&s.amount, amount)
-	cut(&s.limit, limit)
-	cut(&s.id, order)
-	cut(&s.ref, nil)
+	return false
 }
 
 // echo is what the reply repeats of an element.
@@ -57,25 +58,15 @@ type echo struct {
 	plain []byte     // as the reply has it
 }
 
-// append appends the attributes of a request, in the order sym, amount, limit, id, ref.
+// append appends the attributes of a request.
 func (e echo) append(dst []byte) []byte {
 	if e.sent == nil {
 		return append(dst, e.plain...)
 	}
-	if e.sent.hasSym {
-		dst = appendAttr(dst, "sym", e.sent.sym)
-	}
-	if e.sent.hasAmount {
-		dst = appendAttr(dst, "amount", e.sent.amount)
-	}
-	if e.sent.hasLimit {
-		dst = appendAttr(dst, "limit", e.sent.limit)
-	}
-	if e.sent.hasID {
-		dst = appendAttr(dst, "id", e.sent.id)
-	}
-	if e.sent.hasRef {
-		dst = appendAttr(dst, "ref", e.sent.ref)
+	for i, name := range repeatedNames {
+		if e.sent.has[i] {
+			dst = appendAttr(dst, name, e.sent.values[i])
+		}
 	}
 	return dst
 }

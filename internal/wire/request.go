@@ -181,7 +181,7 @@ func (r *Request) symbol(e *element) {
 	for _, child := range e.children {
 		attrs := sentWith(child)
 		if s, ok := e.attr("sym"); ok {
-			attrs.sym, attrs.hasSym = s, true
+			attrs.values[repeatedSym], attrs.has[repeatedSym] = s, true
 		}
 		c := exchange.Command{Kind: exchange.DepositShares, Symbol: sym}
 		if err := first(err, decodePlacement(child, e, &c)); err != nil {
@@ -258,28 +258,6 @@ func decodeTransaction(e, root *element, c *exchange.Command) error {
 	return errUnknown(e, root)
 }
 
-// decodeOrder reads an <order>.
-func decodeOrder(e *element, c *exchange.Command) error {
-	c.Kind = exchange.PlaceOrder
-	err := first(onlyAttributes(e, "sym", "amount", "limit", "ref"), noContent(e))
-	if err == nil {
-		c.Symbol, err = parseAttr(e, "sym", exchange.ParseSymbol)
-	}
-	if err == nil {
-		c.Shares, err = parseAttr(e, "amount", func(s string) (shares exchange.Shares, err error) {
-			c.Side, shares, err = exchange.ParseAmount(s)
-			return shares, err
-		})
-	}
-	if err == nil {
-		c.Limit, err = parseAttr(e, "limit", exchange.ParseLimit)
-	}
-	if err == nil {
-		c.Ref, err = decodeRef(e)
-	}
-	return err
-}
-
 // decodeRef reads the ref of an element, "" if it has none.
 func decodeRef(e *element) (exchange.Ref, error) {
 	s, ok := e.attr("ref")
@@ -312,10 +290,13 @@ func parseAttr[T any](e *element, name string, parse func(string) (T, error)) (T
 	s, ok := e.attr(name)
 	if !ok {
 		var none T
-		return none, fmt.Errorf("<%s> has no %s", e.name, name)
+		return none, errMissing(e, name)
 	}
 	return parse(s)
 }
+
+// errMissing says that an element has not an attribute that it must have.
+func errMissing(e *element, name string) error { return fmt.Errorf("<%s> has no %s", e.name, name) }
 
 // onlyAttributes returns an error that names an attribute other than the known.
 func onlyAttributes(e *element, known ...string) error {

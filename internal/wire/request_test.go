@@ -53,9 +53,10 @@ func TestFrameBecomesCommands(t *testing.T) {
 		},
 		`<transactions id="1"><order sym="SPY" amount="100" limit="145.67"/><order limit="1" amount="-0.5" sym="SPY"/>` +
 			`<query id="007"/><cancel id="9223372036854775807"/></transactions>`: {
-			{Kind: exchange.PlaceOrder, Account: "1", Symbol: "SPY", Side: exchange.Buy, Shares: 100 * unit,
-				Limit: 145.67 * unit},
-			{Kind: exchange.PlaceOrder, Account: "1", Symbol: "SPY", Side: exchange.Sell, Shares: unit / 2, Limit: unit},
+			{Kind: exchange.PlaceOrder, Account: "1", Symbol: "SPY", Terms: exchange.Terms{Side: exchange.Buy,
+				Limit: 145.67 * unit}, Shares: 100 * unit},
+			{Kind: exchange.PlaceOrder, Account: "1", Symbol: "SPY", Terms: exchange.Terms{Side: exchange.Sell, Limit: unit},
+				Shares: unit / 2},
 			{Kind: exchange.QueryOrder, Account: "1", Order: 7},
 			{Kind: exchange.CancelOrder, Account: "1", Order: 1<<63 - 1},
 		},

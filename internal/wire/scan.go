@@ -78,8 +78,9 @@ func (s *scanner) order(account exchange.AccountID) bool {
 	s.echo(` sym="`, s.sym)
 	s.echo(` amount="`, s.amount)
 	s.echo(` limit="`, s.limit)
-	s.r.do(exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: s.r.lastSymbol, Side: side,
-		Shares: shares, Limit: limit}, nil)
+	s.r.do(exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: s.r.lastSymbol,
+		Terms:  exchange.Terms{Side: side, Limit: limit},
+		Shares: shares}, nil)
 	return s.echoRef()
 }
 

@@ -124,17 +124,29 @@ func (c Command) String() string {
 	return text
 }
 
+// orders reports whether the command is an order.
+func (c *Command) orders() bool { return c.Kind == KindBuy || c.Kind == KindSell }
+
+// order returns an order as it is sent, and as its answer repeats it.
+func (c *Command) order() wire.Order {
+	amount := c.Shares
+	if c.Kind == KindSell {
+		amount = amount.Neg()
+	}
+	return wire.Order{Sym: c.Symbol, Amount: amount.String(), Limit: c.Limit.String(), Ref: c.Ref}
+}
+
 // creates reports whether the command stands in a <create>.
 func (c *Command) creates() bool { return c.Kind <= KindPlace }
 
 // takesRef reports whether a ref makes the command safe to be sent again.
 func (c *Command) takesRef() bool {
-	return c.Kind == KindOpenAccount || c.Kind == KindPlace || c.Kind == KindBuy || c.Kind == KindSell
+	return c.Kind == KindOpenAccount || c.Kind == KindPlace || c.orders()
 }
 
 // takesSymbol reports whether the command names a symbol.
 func (c *Command) takesSymbol() bool {
-	return c.Kind == KindMakeSymbol || c.Kind == KindPlace || c.Kind == KindBuy || c.Kind == KindSell
+	return c.Kind == KindMakeSymbol || c.Kind == KindPlace || c.orders()
 }
 
 // repeatable reports whether a frame does nothing twice when it is sent twice, and is
@@ -180,7 +192,7 @@ func check(commands []Command) error {
 			return fmt.Errorf("client: %.200q: %.80q is not an account", c.String(), c.Account)
 		case c.Symbol == "" && c.takesSymbol(), !plain(c.Symbol):
 			return fmt.Errorf("client: %.200q: %.80q is not a symbol", c.String(), c.Symbol)
-		case c.Shares.Sign() <= 0 && (c.Kind == KindPlace || c.Kind == KindBuy || c.Kind == KindSell):
+		case c.Shares.Sign() <= 0 && (c.Kind == KindPlace || c.orders()):
 			return fmt.Errorf("client: %v: the number of shares is not more than 0", c)
 		case c.Ref != "" && !validRef(c.Ref):
 			return fmt.Errorf("client: ref %.80q is not 1 to 64 of A-Z a-z 0-9 . _ : -", c.Ref)
@@ -237,10 +249,8 @@ func encode(commands []Command) []byte {
 	t := wire.NewTransactions(commands[0].Account)
 	for i := range commands {
 		switch c := &commands[i]; {
-		case c.Kind == KindBuy:
-			t.OrderRef(c.Symbol, c.Shares.String(), c.Limit.String(), c.Ref)
-		case c.Kind == KindSell:
-			t.OrderRef(c.Symbol, c.Shares.Neg().String(), c.Limit.String(), c.Ref)
+		case c.orders():
+			t.Place(c.order())
 		case c.Kind == KindQuery && c.Ref != "":
 			t.QueryRef(c.Ref)
 		case c.Kind == KindQuery:

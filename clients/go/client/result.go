@@ -57,7 +57,7 @@ func lastWords(answers []wire.Answer) *LastWords {
 		return nil
 	}
 	a := &answers[0]
-	if a.Kind != "error" || a.Sym != "" || a.Amount != "" || a.Limit != "" || a.ID != "" || a.Ref != "" {
+	if a.Kind != "error" || a.ID != "" || a.Order != (wire.Order{}) {
 		return nil
 	}
 	return &LastWords{a.Error}
@@ -113,10 +113,10 @@ func (c *Command) answeredBy(a *wire.Answer) bool {
 		return a.Sym == "" && a.ID == c.Account
 	case KindMakeSymbol, KindPlace:
 		return a.Sym == c.Symbol && a.ID == c.Account
-	case KindBuy:
-		return a.Sym == c.Symbol && a.Amount == c.Shares.String() && a.Limit == c.Limit.String()
-	case KindSell:
-		return a.Sym == c.Symbol && a.Amount == c.Shares.Neg().String() && a.Limit == c.Limit.String()
+	case KindBuy, KindSell:
+		sent := c.order()
+		sent.Ref = a.Ref
+		return a.Order == sent
 	}
 	return c.Order == 0 || a.ID == c.Order.String()
 }

@@ -1,0 +1,140 @@
+package exchange
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// Terms is what a client says of an order that stays as it is for as long as the order is
+// known. A command, an order, a record, a ref, a snapshot and a row have it as a whole and
+// hand it on as a whole, so that a new field needs no code on the way: only here.
+type Terms struct {
+	Side  Side
+	Limit Price
+}
+
+// packed is Terms except the limit, in the byte that records, books and digests have of it.
+type packed uint8
+
+// pack returns what is not the limit.
+func (t Terms) pack() packed { return packed(t.Side) }
+
+// terms returns what pack was called for, with its limit. A byte that pack does not return
+// becomes Terms that fail check.
+func (p packed) terms(limit Price) Terms { return Terms{Side: Side(p), Limit: limit} }
+
+// side returns the side alone.
+func (p packed) side() Side { return Side(p) }
+
+// check reports whether an order may have such terms.
+func (t Terms) check() bool { return (t.Side == Buy || t.Side == Sell) && mayOrder(int64(t.Limit)) }
+
+// Text says in words what an order of so many shares of a symbol asks for, as in
+// "buy 100 SPY at 145.67".
+func (t Terms) Text(shares Shares, sym Symbol) string {
+	return fmt.Sprintf("%s %s %s at %s", t.Side, shares, sym, t.Limit)
+}
+
+// appendTerms appends what a record has of an order behind its names.
+func appendTerms(dst []byte, t Terms, shares Shares) []byte {
+	dst = binary.AppendUvarint(append(dst, byte(t.pack())), uint64(shares))
+	return binary.AppendUvarint(dst, uint64(t.Limit))
+}
+
+// terms reads what appendTerms wrote.
+func (r *eventReader) terms() (Terms, Shares) {
+	p, shares := packed(r.byte()), Shares(r.uvarint())
+	return p.terms(Price(r.uvarint())), shares
+}
+
+// Note makes e the record of what o has done at a symbol, without a ref and fills. shares
+// are those that the kind's comment names.
+func (e *Event) Note(kind EventKind, o *Order, sym Symbol, shares Shares, now int64) {
+	*e = Event{Kind: kind, Time: now, Account: o.Account.ID, Symbol: sym, Order: o.ID, Terms: o.Terms, Shares: shares}
+}
+
+// Open returns what is open of an order after e, an OrderAccepted or OrderContinued.
+func (e *Event) Open() Shares {
+	open := e.Shares
+	for i := range e.Fills {
+		open -= e.Fills[i].Shares
+	}
+	return open
+}
+
+func appendOrder(dst []byte, e *Event) []byte {
+	dst = binary.AppendUvarint(dst, uint64(e.Order))
+	dst = appendString(dst, e.Account)
+	dst = appendString(dst, e.Symbol)
+	return appendTerms(dst, e.Terms, e.Shares)
+}
+
+func appendFills(dst []byte, fills []Fill) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(fills)))
+	for i := range fills {
+		f := &fills[i]
+		dst = binary.AppendUvarint(dst, uint64(f.Resting))
+		dst = appendString(dst, f.Account)
+		dst = binary.AppendUvarint(dst, uint64(f.Shares))
+		dst = binary.AppendUvarint(dst, uint64(f.Price))
+	}
+	return dst
+}
+
+// fills reads what appendFills wrote.
+func (r *eventReader) fills(e *Event) {
+	n := r.uvarint()
+	if n > uint64(len(r.rest))/fillBytesMin {
+		r.short = true
+		return
+	}
+	for range n {
+		e.Fills = append(e.Fills, Fill{Resting: OrderID(r.uvarint()), Account: AccountID(r.string()),
+			Shares: Shares(r.uvarint()), Price: Price(r.uvarint())})
+	}
+}
+
+// count reads a number of fills.
+func (r *eventReader) count() int { return int(min(r.uvarint(), math.MaxInt32)) }
+
+func (r *eventReader) order(e *Event) {
+	e.Order = OrderID(r.uvarint())
+	e.Account, e.Symbol = AccountID(r.string()), Symbol(r.string())
+	r.orderTerms(e)
+}
+
+// orderTerms reads what appendOrder wrote behind the names.
+func (r *eventReader) orderTerms(e *Event) { e.Terms, e.Shares = r.terms() }
+
+// checkOrder is Check for what orders and cancels have in common, and for fills.
+func (e *Event) checkOrder() error {
+	for _, f := range e.Fills {
+		if _, err := ParseAccountID(string(f.Account)); err != nil {
+			return fmt.Errorf("%w: order %d: fill with order %d: %w", ErrEvent, e.Order, f.Resting, err)
+		}
+	}
+	return e.checkNumbers()
+}
+
+// checkNumbers is checkOrder except for the accounts of the fills.
+func (e *Event) checkNumbers() error {
+	if e.Order == 0 || e.Order > orderIDMax || !e.Terms.check() || !mayOrder(int64(e.Shares)) {
+		return fmt.Errorf("%w: order %d: %s %s at %s", ErrEvent, e.Order, e.Side, e.Shares, e.Limit)
+	}
+	if e.Kind == OrderContinued && (e.Before <= 0 || e.Before >= math.MaxInt32 || len(e.Fills) == 0) {
+		return fmt.Errorf("%w: order %d: a part of %d fills after %d", ErrEvent, e.Order, len(e.Fills), e.Before)
+	}
+	left := e.Shares
+	for i := range e.Fills {
+		f := &e.Fills[i]
+		if f.Resting == 0 || f.Resting >= e.Order || f.Shares <= 0 || f.Shares > left || !mayOrder(int64(f.Price)) {
+			return fmt.Errorf("%w: order %d: fill of %s at %s with order %d", ErrEvent, e.Order, f.Shares, f.Price, f.Resting)
+		}
+		left -= f.Shares
+	}
+	return nil
+}
+
+// mayOrder reports whether an order may have such a number of shares, or such a limit.
+func mayOrder(units int64) bool { return 0 < units && units < orderUnitsMax }
