@@ -110,7 +110,7 @@ func TestWhatIsDumpedIsLoaded(t *testing.T) {
 	from, to := pgtest.NewDatabase(t), pgtest.NewDatabase(t)
 	s, h := mustOpen(t, from), newHistory(3)
 	written(t, s, h, 1000)
-	_, err := s.conn.Exec(background, `UPDATE accounts SET id = E'a\tb\\ü\n' WHERE id = '9'`)
+	_, err := s.conn.Exec(background, `UPDATE people.accounts SET id = E'a\tb\\ü\n' WHERE id = '9'`)
 	require.NoError(t, err)
 	a := mustOpenArchive(t, from)
 	l := mustLoader(t, to)

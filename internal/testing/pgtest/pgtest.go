@@ -134,6 +134,19 @@ const (
 	END $$`
 )
 
+// UndoSchemas brings an exchange from version 8 of the schema back to version 7, in which all
+// tables are in the schema public. Statements may follow it.
+const UndoSchemas = `DO $$ DECLARE name text; BEGIN
+		DROP TYPE public.outcry_schema_version;
+		ALTER TABLE outcry.schema_version DROP COLUMN people;
+		UPDATE outcry.schema_version SET version = 7;
+		ALTER TABLE outcry.schema_version RENAME TO outcry_schema_version;
+		FOR name IN SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'outcry'::regnamespace LOOP
+			EXECUTE format('ALTER TABLE outcry.%I SET SCHEMA public', name);
+		END LOOP;
+		DROP SCHEMA outcry;
+	END $$;`
+
 // urlOf returns the URL of another database on the cluster of a URL.
 func urlOf(cluster, name string) string {
 	u, err := url.Parse(cluster)
