@@ -181,7 +181,11 @@ func (g golden) digests(t *testing.T) (loaded, last string) {
 
 func versionOf(t *testing.T, database string) string {
 	t.Helper()
-	return query(t, text(t, database), "SELECT version FROM outcry_schema_version")[0][0]
+	now := query(t, text(t, database), "SELECT relkind = 'r' FROM pg_class WHERE relname = 'schema_version'")
+	if len(now) == 0 {
+		return query(t, text(t, database), "SELECT version FROM public.outcry_schema_version")[0][0]
+	}
+	return query(t, text(t, database), "SELECT version FROM outcry.schema_version")[0][0]
 }
 
 func TestEveryReleasedVersionIsUpgraded(t *testing.T) {
@@ -288,7 +292,7 @@ func TestAKillInTheMiddleOfAMigrationLeavesAVersionWhole(t *testing.T) {
 	defer other.Close(background)
 	tx, err := other.Begin(background)
 	require.NoError(t, err)
-	_, err = tx.Exec(background, "LOCK TABLE execution_log IN ACCESS EXCLUSIVE MODE")
+	_, err = tx.Exec(background, "LOCK TABLE public.execution_log IN ACCESS EXCLUSIVE MODE")
 	require.NoError(t, err)
 	p := launch(t, "--data="+data, "--database-url="+database)
 	waiting := `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' ` +

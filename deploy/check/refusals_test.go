@@ -62,7 +62,7 @@ var refusals = []refusal{
 		"--data=/tmp/one --tls-cert=/tmp/one/tokens --tls-key=/tmp/one/tokens"},
 	{"is no setting", "echo max-lagg = 5000 > /tmp/wrong.conf; " + byHand + "outcryd --config=/tmp/wrong.conf"},
 	{"its schema has version",
-		"runuser -u postgres -- psql -q -d two -c 'UPDATE outcry_schema_version SET version = 99'; " + byHand +
+		"runuser -u postgres -- psql -q -d two -c 'UPDATE outcry.schema_version SET version = 99'; " + byHand +
 			database("two") + server + "--data=/tmp/two"},
 	{"does not add up",
 		"systemctl stop outcryd; cd / && runuser -u postgres -- psql -q -d exchange -c \"UPDATE accounts SET balance = " +
