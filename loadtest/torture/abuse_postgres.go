@@ -187,7 +187,7 @@ func (r *runner) abuseSessions(ctx context.Context) (err error) {
 		}
 	}
 	for range timeoutsRound {
-		_, err := r.db.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		_, err := r.db.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
 			WHERE application_name LIKE 'outcryd%' AND pid <> pg_backend_pid() AND datname = current_database()`)
 		if err != nil {
 			return fmt.Errorf("torture: %w", err)
