@@ -42,7 +42,8 @@ func (s *Session) takeInAccounts(ctx context.Context, tx pgx.Tx) error {
 		`SELECT id || ' ' || trim_scale(opened) FROM public.accounts WHERE id LIKE '9_________'`)
 	if err == nil {
 		err = collect(ctx, tx, &placed,
-			`SELECT account || ' ' || sym || ' ' || trim_scale(shares + held) FROM public.positions WHERE account LIKE '9_________'`)
+			`SELECT account || ' ' || sym || ' ' || trim_scale(shares + held) FROM public.positions
+				WHERE account LIKE '9_________'`)
 	}
 	if err != nil {
 		return err

@@ -183,7 +183,8 @@ func (l *Loader) CheckTables(ctx context.Context, list []Table) error {
 // Load fills a table with rows as Dump writes them, and returns how many there were.
 // The error says why they could not be written, or is r's.
 func (l *Loader) Load(ctx context.Context, t Table, r io.Reader) (rows int64, err error) {
-	tag, err := l.store.conn.PgConn().CopyFrom(ctx, r, "COPY "+l.store.conn.in(t.sql(l.named(t)))+" FROM STDIN (ENCODING 'UTF8')")
+	table := l.store.conn.in(t.sql(l.named(t)))
+	tag, err := l.store.conn.PgConn().CopyFrom(ctx, r, "COPY "+table+" FROM STDIN (ENCODING 'UTF8')")
 	if err != nil {
 		return 0, fmt.Errorf("postgres: fill %s: %w", t.Name, err)
 	}

@@ -44,7 +44,8 @@ func openRecordRows(ctx context.Context, tx pgx.Tx, condition string) (*recordRo
 			ORDER BY c.seq, c.n NULLS FIRST, c.order_id`, repeated, cancelLog),
 		fills: openFills(&opener, "fills", `SELECT o.seq, r.account, `+executionLog.list("x")+`
 			FROM outcry.execution_log x
-			LEFT JOIN (SELECT order_id, min(first_n) AS first_n FROM outcry.part_log GROUP BY order_id) p ON p.order_id = x.order_id
+			LEFT JOIN (SELECT order_id, min(first_n) AS first_n FROM outcry.part_log GROUP BY order_id) p
+				ON p.order_id = x.order_id
 			LEFT JOIN outcry.order_log o ON o.id = x.order_id
 			LEFT JOIN outcry.order_log r ON r.id = x.resting_id`+where("o.seq")+` AND (p.first_n IS NULL OR x.n < p.first_n)
 			ORDER BY o.seq, x.order_id, x.n`),

@@ -279,10 +279,11 @@ func TestWhateverASessionDoesTheProjectorGoesOn(t *testing.T) {
 	lock := fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey))
 	allow := func(connections string) string { return `ALTER DATABASE %s ALLOW_CONNECTIONS ` + connections }
 	for name, c := range map[string]struct{ worst, end string }{
-		"drops an index":      {`ALTER TABLE outcry.resting_orders DROP CONSTRAINT resting_orders_pkey`, ``},
-		"drops a table":       {`BEGIN; DROP TABLE outcry.halt_log`, `ROLLBACK`},
-		"renames a table":     {`ALTER TABLE public.accounts RENAME TO gone`, `ALTER TABLE public.gone RENAME TO accounts`},
-		"renames the state":   {`ALTER TABLE public.exchange_state RENAME TO gone`, `ALTER TABLE public.gone RENAME TO exchange_state`},
+		"drops an index":  {`ALTER TABLE outcry.resting_orders DROP CONSTRAINT resting_orders_pkey`, ``},
+		"drops a table":   {`BEGIN; DROP TABLE outcry.halt_log`, `ROLLBACK`},
+		"renames a table": {`ALTER TABLE public.accounts RENAME TO gone`, `ALTER TABLE public.gone RENAME TO accounts`},
+		"renames the state": {`ALTER TABLE public.exchange_state RENAME TO gone`,
+			`ALTER TABLE public.gone RENAME TO exchange_state`},
 		"takes the lock":      {lock, `SELECT pg_advisory_unlock_all()`},
 		"locks out the epoch": {`BEGIN; LOCK TABLE public.exchange_state`, `ROLLBACK`},
 		"refuses connections": {allow("false"), allow("true")},

@@ -64,7 +64,8 @@ var everySession = map[string]string{
 // newerSettings sets what not every version of Postgres has, and would refuse at the
 // startup. A platform may lack what the check of the client needs: then it stays off.
 var newerSettings = []string{
-	`SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name IN ('idle_session_timeout', 'transaction_timeout')`,
+	`SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings
+		WHERE name IN ('idle_session_timeout', 'transaction_timeout')`,
 	`SELECT pg_catalog.set_config(name, '` + inMilliseconds(deathCheck) +
 		`', false) FROM pg_catalog.pg_settings WHERE name = 'client_connection_check_interval'`,
 }

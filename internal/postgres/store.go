@@ -201,7 +201,8 @@ func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
 	if err := s.again(ctx); err != nil {
 		return err
 	}
-	tag, err := s.conn.Exec(ctx, `UPDATE people.exchange_state SET journal_id = $1, ack = $2 WHERE epoch = $3`, id, ack, s.epoch)
+	tag, err := s.conn.Exec(ctx, `UPDATE people.exchange_state SET journal_id = $1, ack = $2 WHERE epoch = $3`,
+		id, ack, s.epoch)
 	if err != nil {
 		return fmt.Errorf("postgres: note the journal: %w", err)
 	}

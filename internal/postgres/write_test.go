@@ -119,7 +119,8 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 	_, err := s.write(background, b)
 	require.NoError(t, err)
 	_, err = s.conn.Exec(background,
-		`CREATE TEMP TABLE cancels AS SELECT * FROM outcry.cancel_log; CREATE TEMP TABLE halts AS SELECT * FROM outcry.halt_log`)
+		`CREATE TEMP TABLE cancels AS SELECT * FROM outcry.cancel_log;
+		CREATE TEMP TABLE halts AS SELECT * FROM outcry.halt_log`)
 	require.NoError(t, err)
 	for damage, want := range map[string]string{
 		`SELECT 1`: "",

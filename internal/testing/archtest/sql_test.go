@@ -80,7 +80,7 @@ func withoutComments(sql string) string {
 // TestARelationWithoutItsSchemaIsFound plants some.
 func TestARelationWithoutItsSchemaIsFound(t *testing.T) {
 	for sql, want := range map[string][]string{
-		`SELECT id FROM orders`:                                      {"orders"},
+		`SELECT id FROM orders`: {"orders"},
 		"SELECT 1\n\t\t FROM people.orders o\n\tLEFT JOIN\n\trefs r": {"refs"},
 		`UPDATE accounts a SET held = 0`:                             {"accounts"},
 		`COPY order_log (id) FROM STDIN`:                             {"order_log"},

@@ -127,7 +127,8 @@ const (
 
 	// dropAll leaves the database as CREATE DATABASE makes it.
 	dropAll = `DO $$ DECLARE name text; BEGIN
-		FOR name IN SELECT nspname FROM pg_catalog.pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' LOOP
+		FOR name IN SELECT nspname FROM pg_catalog.pg_namespace
+			WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' LOOP
 			EXECUTE format('DROP SCHEMA %I CASCADE', name);
 		END LOOP;
 		CREATE SCHEMA public AUTHORIZATION outcry;
