@@ -9,19 +9,19 @@ DO $$ BEGIN
 END $$;
 COMMENT ON SCHEMA outcry IS 'Internal tables of Outcry, the exchange. People read the relations that outcry.schema_version names the schema of.';
 
-ALTER TABLE people.placement_log          SET SCHEMA outcry;
-ALTER TABLE people.order_log              SET SCHEMA outcry;
-ALTER TABLE people.execution_log          SET SCHEMA outcry;
-ALTER TABLE people.part_log               SET SCHEMA outcry;
-ALTER TABLE people.cancel_log             SET SCHEMA outcry;
-ALTER TABLE people.halt_log               SET SCHEMA outcry;
-ALTER TABLE people.refs                   SET SCHEMA outcry;
-ALTER TABLE people.resting_orders         SET SCHEMA outcry;
-ALTER TABLE people.opening_accounts       SET SCHEMA outcry;
-ALTER TABLE people.opening_symbols        SET SCHEMA outcry;
-ALTER TABLE people.opening_positions      SET SCHEMA outcry;
-ALTER TABLE people.opening_resting_orders SET SCHEMA outcry;
-ALTER TABLE people.outcry_schema_version  SET SCHEMA outcry;
+-- An exchange that was made in a schema of that name has all of it there already.
+DO $$ DECLARE place name; moves name; BEGIN
+    SELECT n.nspname INTO place FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.oid = $people$people.exchange_state$people$::regclass;
+    FOREACH moves IN ARRAY ARRAY['placement_log', 'order_log', 'execution_log', 'part_log', 'cancel_log', 'halt_log',
+        'refs', 'resting_orders', 'opening_accounts', 'opening_symbols', 'opening_positions', 'opening_resting_orders',
+        'outcry_schema_version']
+    LOOP
+        IF place <> 'outcry' THEN
+            EXECUTE format('ALTER TABLE %I.%I SET SCHEMA outcry', place, moves);
+        END IF;
+    END LOOP;
+END $$;
 
 -- Where people read is noted, so that no search_path decides it.
 ALTER TABLE outcry.outcry_schema_version RENAME TO schema_version;

@@ -242,7 +242,9 @@ func allTables(t testing.TB, database string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
 	require.NoError(t, err)
-	config.RuntimeParams["search_path"] = "public, outcry"
+	if config.RuntimeParams["search_path"] == "" {
+		config.RuntimeParams["search_path"] = "public, outcry"
+	}
 	conn, err := pgx.ConnectConfig(background, config)
 	require.NoError(t, err)
 	return conn

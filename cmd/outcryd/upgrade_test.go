@@ -76,11 +76,18 @@ func (g golden) read(t *testing.T, name string) string {
 // database makes a database of it, and returns its URL.
 func (g golden) database(t *testing.T) string {
 	t.Helper()
+	return g.databaseIn(t, "public")
+}
+
+// databaseIn is database with the tables in another schema.
+func (g golden) databaseIn(t *testing.T, schema string) string {
+	t.Helper()
 	url := pgtest.NewDatabase(t)
 	conn, err := pgx.Connect(background, url)
 	require.NoError(t, err)
 	defer conn.Close(background)
-	_, err = conn.PgConn().Exec(background, g.read(t, "database.sql.gz")).ReadAll()
+	tables := strings.ReplaceAll(g.read(t, "database.sql.gz"), "public.", schema+".")
+	_, err = conn.PgConn().Exec(background, "CREATE SCHEMA IF NOT EXISTS "+schema+";"+tables).ReadAll()
 	require.NoError(t, err)
 	return url
 }
@@ -221,6 +228,30 @@ func TestEveryReleasedVersionIsUpgraded(t *testing.T) {
 			require.Contains(t, p.log.String(), loaded)
 			p.stop(t)
 		})
+	}
+}
+
+// TestAnExchangeInASchemaOfItsOwnIsUpgraded: search_path led there, or the role's name was
+// that of the schema. People read where they did.
+func TestAnExchangeInASchemaOfItsOwnIsUpgraded(t *testing.T) {
+	for schema, parameter := range map[string]string{"desk": "&search_path=desk", "outcry": ""} {
+		for _, g := range []golden{{"testdata/upgrade/schema-1"}, {"testdata/upgrade/schema-6"}} {
+			t.Run(schema+" "+filepath.Base(g.folder), func(t *testing.T) {
+				t.Parallel()
+				data, database := g.data(t), g.databaseIn(t, schema)
+				loaded, last := g.digests(t)
+				p := start(t, "--data="+data, "--database-url="+database+parameter)
+				require.Contains(t, p.log.String(), loaded)
+				p.stop(t)
+				g.holds(t, database+"&search_path="+schema+",outcry")
+				// The path is needed no longer.
+				p = start(t, "--data="+data, "--database-url="+database)
+				require.Contains(t, p.log.String(), last)
+				p.stop(t)
+				require.Equal(t, [][]string{{schema}}, query(t, text(t, database), "SELECT people FROM outcry.schema_version"))
+				require.Empty(t, query(t, database, "SELECT 1 FROM pg_class WHERE relnamespace = 'public'::regnamespace"))
+			})
+		}
 	}
 }
 

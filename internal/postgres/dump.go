@@ -69,7 +69,8 @@ func (a *Archive) served(ctx context.Context) (yes bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reconnectMax)
 	defer cancel()
 	err = a.tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_locks l
-		JOIN pg_catalog.pg_database d ON d.oid = l.database WHERE d.datname = current_database() AND `+holdsLock+`)`, lockKeyHigh, lockKeyLow).Scan(&yes)
+		JOIN pg_catalog.pg_database d ON d.oid = l.database WHERE d.datname = current_database()
+		  AND `+holdsLock+`)`, lockKeyHigh, lockKeyLow).Scan(&yes)
 	if err != nil {
 		return false, fmt.Errorf("postgres: ask whether a server has the database: %w", err)
 	}

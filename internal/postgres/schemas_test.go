@@ -98,7 +98,8 @@ func TestAProgramOfBeforeTheSchemasChangesNothing(t *testing.T) {
 	for _, path := range []string{"public", `outcry, public`} {
 		former := mustConnect(t, withPath(t, database, path), "outcryd")
 		var there bool
-		require.NoError(t, former.QueryRow(background, `SELECT to_regclass('outcry_schema_version') IS NOT NULL`).Scan(&there))
+		require.NoError(t, former.QueryRow(background, `SELECT to_regclass('outcry_schema_version') IS NOT NULL`).
+			Scan(&there))
 		require.True(t, there, "or it makes the table and its first migration")
 		_, err := former.Exec(background, `SELECT version FROM outcry_schema_version`)
 		require.True(t, hasCode(err, "42809"), "%v", err) // wrong_object_type

@@ -109,7 +109,8 @@ func (c *Cluster) settleRoles(ctx context.Context) error {
 	defer conn.Close(context.WithoutCancel(ctx))
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var former bool
-		if err := tx.QueryRow(ctx, `SELECT rolname = $1 FROM pg_catalog.pg_roles WHERE oid = 10`, role).Scan(&former); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT rolname = $1 FROM pg_catalog.pg_roles
+			WHERE oid = 10`, role).Scan(&former); err != nil {
 			return err
 		}
 		steps := settling

@@ -132,6 +132,7 @@ const (
 			EXECUTE format('DROP SCHEMA %I CASCADE', name);
 		END LOOP;
 		CREATE SCHEMA public AUTHORIZATION outcry;
+		EXECUTE format('ALTER ROLE outcry IN DATABASE %I RESET ALL', current_database());
 	END $$`
 )
 
