@@ -153,9 +153,9 @@ func (s *session) checkPlaces(ctx context.Context) error {
 		return fmt.Errorf("postgres: ask what role may do: %w", err)
 	}
 	if !may {
-		return fmt.Errorf("postgres: %w: role %q may not make the schema %s in database %q, or tables in it; "+
-			"its owner can: CREATE SCHEMA %[3]s AUTHORIZATION %[5]s",
-			errUnusable, role, internalSchema, s.Config().Database, pgx.Identifier{role}.Sanitize())
+		return fmt.Errorf("postgres: %w: role %q may not make the schema outcry in database %q, or tables in it; "+
+			"a superuser can: CREATE SCHEMA outcry AUTHORIZATION %s",
+			errUnusable, role, s.Config().Database, pgx.Identifier{role}.Sanitize())
 	}
 	return nil
 }
