@@ -1,6 +1,9 @@
 // Package migrations holds the database schema as numbered SQL files. They are
 // applied in order, each once, by internal/postgres. A file that has been
 // released is never changed: a change is a further file.
+//
+// From 0008 on each statement names the schema of a relation: outcry, or people, for which
+// internal/postgres puts the schema that people read.
 package migrations
 
 import "embed"

@@ -130,12 +130,12 @@ func lateRef(t *testing.T, database string) (key exchange.RefKey) {
 	require.NoError(t, err)
 	defer conn.Close(background)
 	require.NoError(t, conn.QueryRow(background,
-		`SELECT account, ref FROM refs ORDER BY seq DESC LIMIT 1`).Scan((*string)(&key.Account), (*string)(&key.Ref)))
+		`SELECT account, ref FROM outcry.refs ORDER BY seq DESC LIMIT 1`).Scan((*string)(&key.Account), (*string)(&key.Ref)))
 	return key
 }
 
 // downgrade makes a database what the first version of the schema would have made.
-const downgrade = `
+const downgrade = pgtest.UndoSchemas + `
 	ALTER TABLE accounts DROP COLUMN seq; ALTER TABLE symbols DROP COLUMN seq;
 	ALTER TABLE order_log DROP COLUMN seq; ALTER TABLE cancel_log DROP COLUMN seq;
 	ALTER TABLE exchange_state DROP COLUMN history_after, DROP COLUMN orders_after;
@@ -228,8 +228,7 @@ func TestVerifyWritesNothing(t *testing.T) {
 			require.NoError(t, err)
 			contents = append(contents, path, string(b))
 		}
-		conn, err := pgx.Connect(background, l.database)
-		require.NoError(t, err)
+		conn := allTables(t, l.database)
 		defer conn.Close(background)
 		for _, table := range tables {
 			var rows string // xmin tells of an update that wrote the same

@@ -109,6 +109,17 @@ var tables = []string{"exchange_state", "accounts", "symbols", "positions", "pla
 	"execution_log", "part_log", "cancel_log", "halt_log", "resting_orders", "market", "refs",
 	"opening_accounts", "opening_symbols", "opening_positions", "opening_resting_orders"}
 
+// allTables is a connection to a database that finds internal tables too, without their schema.
+func allTables(t testing.TB, database string) *pgx.Conn {
+	t.Helper()
+	config, err := pgx.ParseConfig(database)
+	require.NoError(t, err)
+	config.RuntimeParams["search_path"] = "public, outcry"
+	conn, err := pgx.ConnectConfig(background, config)
+	require.NoError(t, err)
+	return conn
+}
+
 // kept keeps a copy of the tables and of the view orders, which restore brings back.
 func kept(t *testing.T, database string) (restore func()) {
 	t.Helper()
@@ -129,8 +140,7 @@ func kept(t *testing.T, database string) (restore func()) {
 // execute runs statements, and returns how many rows they have changed.
 func execute(t *testing.T, database, sql string) (rows int64) {
 	t.Helper()
-	conn, err := pgx.Connect(background, database)
-	require.NoError(t, err)
+	conn := allTables(t, database)
 	defer conn.Close(background)
 	results, err := conn.PgConn().Exec(background, sql).ReadAll()
 	require.NoError(t, err)

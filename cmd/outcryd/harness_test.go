@@ -221,8 +221,7 @@ func dataFlags(t testing.TB) (flags []string, database string) {
 // query reads rows of a database, each column as text.
 func query(t testing.TB, database, sql string) [][]string {
 	t.Helper()
-	db, err := pgx.Connect(background, database)
-	require.NoError(t, err)
+	db := allTables(t, database)
 	defer db.Close(background)
 	rows, err := db.Query(background, sql)
 	require.NoError(t, err)
@@ -236,6 +235,19 @@ func query(t testing.TB, database, sql string) [][]string {
 	}
 	require.NoError(t, rows.Err())
 	return all
+}
+
+// allTables is a connection to a database that finds internal tables too, without their schema.
+func allTables(t testing.TB, database string) *pgx.Conn {
+	t.Helper()
+	config, err := pgx.ParseConfig(database)
+	require.NoError(t, err)
+	if config.RuntimeParams["search_path"] == "" {
+		config.RuntimeParams["search_path"] = "public, outcry"
+	}
+	conn, err := pgx.ConnectConfig(background, config)
+	require.NoError(t, err)
+	return conn
 }
 
 // text makes a connection string whose answers come as text.

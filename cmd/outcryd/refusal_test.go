@@ -181,7 +181,7 @@ func TestATamperedDatabaseIsRefused(t *testing.T) {
 func TestASchemaFromTheFutureIsRefused(t *testing.T) {
 	t.Parallel()
 	data, database := lived(t, 1)
-	query(t, database, `UPDATE outcry_schema_version SET version = 99`)
+	query(t, database, `UPDATE outcry.schema_version SET version = 99`)
 	require.Contains(t, launch(t, "--data="+data, "--database-url="+database).fails(t),
 		fmt.Sprintf("its schema has version 99, this program knows up to %d", postgres.SchemaVersion()))
 }

@@ -16,8 +16,7 @@ import (
 // somebody opens a session of somebody else's.
 func somebody(t *testing.T, database string) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(background, database)
-	require.NoError(t, err)
+	conn := allTables(t, database)
 	t.Cleanup(func() { conn.Close(background) })
 	return conn
 }

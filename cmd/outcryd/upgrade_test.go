@@ -76,11 +76,18 @@ func (g golden) read(t *testing.T, name string) string {
 // database makes a database of it, and returns its URL.
 func (g golden) database(t *testing.T) string {
 	t.Helper()
+	return g.databaseIn(t, "public")
+}
+
+// databaseIn is database with the tables in another schema.
+func (g golden) databaseIn(t *testing.T, schema string) string {
+	t.Helper()
 	url := pgtest.NewDatabase(t)
 	conn, err := pgx.Connect(background, url)
 	require.NoError(t, err)
 	defer conn.Close(background)
-	_, err = conn.PgConn().Exec(background, g.read(t, "database.sql.gz")).ReadAll()
+	tables := strings.ReplaceAll(g.read(t, "database.sql.gz"), "public.", schema+".")
+	_, err = conn.PgConn().Exec(background, "CREATE SCHEMA IF NOT EXISTS "+schema+";"+tables).ReadAll()
 	require.NoError(t, err)
 	return url
 }
@@ -182,7 +189,11 @@ func (g golden) digests(t *testing.T) (loaded, last string) {
 
 func versionOf(t *testing.T, database string) string {
 	t.Helper()
-	return query(t, text(t, database), "SELECT version FROM outcry_schema_version")[0][0]
+	now := query(t, text(t, database), "SELECT relkind = 'r' FROM pg_class WHERE relname = 'schema_version'")
+	if len(now) == 0 {
+		return query(t, text(t, database), "SELECT version FROM public.outcry_schema_version")[0][0]
+	}
+	return query(t, text(t, database), "SELECT version FROM outcry.schema_version")[0][0]
 }
 
 func TestEveryReleasedVersionIsUpgraded(t *testing.T) {
@@ -218,6 +229,30 @@ func TestEveryReleasedVersionIsUpgraded(t *testing.T) {
 			require.Contains(t, p.log.String(), loaded)
 			p.stop(t)
 		})
+	}
+}
+
+// TestAnExchangeInASchemaOfItsOwnIsUpgraded: search_path led there, or the role's name was
+// that of the schema. People read where they did.
+func TestAnExchangeInASchemaOfItsOwnIsUpgraded(t *testing.T) {
+	for schema, parameter := range map[string]string{"desk": "&search_path=desk", "outcry": ""} {
+		for _, g := range []golden{{"testdata/upgrade/schema-1"}, {"testdata/upgrade/schema-6"}} {
+			t.Run(schema+" "+filepath.Base(g.folder), func(t *testing.T) {
+				t.Parallel()
+				data, database := g.data(t), g.databaseIn(t, schema)
+				loaded, last := g.digests(t)
+				p := start(t, "--data="+data, "--database-url="+database+parameter)
+				require.Contains(t, p.log.String(), loaded)
+				p.stop(t)
+				g.holds(t, database+"&search_path="+schema+",outcry")
+				// The path is needed no longer.
+				p = start(t, "--data="+data, "--database-url="+database)
+				require.Contains(t, p.log.String(), last)
+				p.stop(t)
+				require.Equal(t, [][]string{{schema}}, query(t, text(t, database), "SELECT people FROM outcry.schema_version"))
+				require.Empty(t, query(t, database, "SELECT 1 FROM pg_class WHERE relnamespace = 'public'::regnamespace"))
+			})
+		}
 	}
 }
 
@@ -289,7 +324,7 @@ func TestAKillInTheMiddleOfAMigrationLeavesAVersionWhole(t *testing.T) {
 	defer other.Close(background)
 	tx, err := other.Begin(background)
 	require.NoError(t, err)
-	_, err = tx.Exec(background, "LOCK TABLE execution_log IN ACCESS EXCLUSIVE MODE")
+	_, err = tx.Exec(background, "LOCK TABLE public.execution_log IN ACCESS EXCLUSIVE MODE")
 	require.NoError(t, err)
 	p := launch(t, "--data="+data, "--database-url="+database)
 	waiting := `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' ` +

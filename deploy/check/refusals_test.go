@@ -61,8 +61,12 @@ var refusals = []refusal{
 	{"--tls-cert: ", byHand + database("one") + server +
 		"--data=/tmp/one --tls-cert=/tmp/one/tokens --tls-key=/tmp/one/tokens"},
 	{"is no setting", "echo max-lagg = 5000 > /tmp/wrong.conf; " + byHand + "outcryd --config=/tmp/wrong.conf"},
+	{"may not make the schema outcry", "runuser -u postgres -- createdb four; install -d -o outcry /tmp/four; " + byHand +
+		database("four") + server + "--data=/tmp/four"},
+	{"search_path names no schema for the tables", byHand +
+		"'DATABASE_URL=postgres://outcry@/four?host=/run/postgresql&search_path=nowhere' " + server + "--data=/tmp/four"},
 	{"its schema has version",
-		"runuser -u postgres -- psql -q -d two -c 'UPDATE outcry_schema_version SET version = 99'; " + byHand +
+		"runuser -u postgres -- psql -q -d two -c 'UPDATE outcry.schema_version SET version = 99'; " + byHand +
 			database("two") + server + "--data=/tmp/two"},
 	{"does not add up",
 		"systemctl stop outcryd; cd / && runuser -u postgres -- psql -q -d exchange -c \"UPDATE accounts SET balance = " +

@@ -9,7 +9,7 @@ import (
 
 // CheckTables takes in what is new in the exchange's tables, demands that it follows from
 // what was sent, and compares balances and positions. Postgres has everything, and no
-// client trades.
+// client trades. The tables that people read are in the schema public.
 func (s *Session) CheckTables(ctx context.Context, db *pgx.Conn) error {
 	tx, err := db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
@@ -39,10 +39,11 @@ func (s *Session) CheckTables(ctx context.Context, db *pgx.Conn) error {
 func (s *Session) takeInAccounts(ctx context.Context, tx pgx.Tx) error {
 	var opened, placed []string
 	err := collect(ctx, tx, &opened,
-		`SELECT id || ' ' || trim_scale(opened) FROM accounts WHERE id LIKE '9_________'`)
+		`SELECT id || ' ' || trim_scale(opened) FROM public.accounts WHERE id LIKE '9_________'`)
 	if err == nil {
 		err = collect(ctx, tx, &placed,
-			`SELECT account || ' ' || sym || ' ' || trim_scale(shares + held) FROM positions WHERE account LIKE '9_________'`)
+			`SELECT account || ' ' || sym || ' ' || trim_scale(shares + held) FROM public.positions
+				WHERE account LIKE '9_________'`)
 	}
 	if err != nil {
 		return err
@@ -64,8 +65,8 @@ func collect(ctx context.Context, tx pgx.Tx, to *[]string, sql string) error {
 // countRows demands that there is no row besides those that were taken in.
 func (t *truth) countRows(ctx context.Context, tx pgx.Tx) error {
 	var orders, fills, cancels int64
-	err := tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM order_log), (SELECT count(*) FROM executions),
-		(SELECT count(*) FROM cancel_log)`).Scan(&orders, &fills, &cancels)
+	err := tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM outcry.order_log), (SELECT count(*) FROM public.executions),
+		(SELECT count(*) FROM outcry.cancel_log)`).Scan(&orders, &fills, &cancels)
 	if err != nil {
 		return fmt.Errorf("check: %w", err)
 	}
@@ -95,9 +96,9 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 	}
 	found, err := tx.Query(ctx, `SELECT id, account, sym, (amount * 100000000)::bigint, (limit_price * 100000000)::bigint,
 		(open * 100000000)::bigint, canceled::text, coalesce(canceled_at::text, ''),
-		(SELECT seq FROM order_log WHERE order_log.id = orders.id),
-		coalesce((SELECT seq FROM cancel_log WHERE order_id = orders.id), 0)
-		FROM orders WHERE id > $1 OR id = ANY($2) ORDER BY id`, int64(t.last), was)
+		(SELECT seq FROM outcry.order_log l WHERE l.id = o.id),
+		coalesce((SELECT seq FROM outcry.cancel_log c WHERE c.order_id = o.id), 0)
+		FROM public.orders o WHERE id > $1 OR id = ANY($2) ORDER BY id`, int64(t.last), was)
 	if err != nil {
 		return nil, fmt.Errorf("check: orders: %w", err)
 	}
@@ -124,7 +125,7 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 	found, err = tx.Query(ctx, `SELECT aggressing_order,
 		CASE WHEN aggressing_order = buy_order THEN sell_order ELSE buy_order END,
 		(shares * 100000000)::bigint, (price * 100000000)::bigint, time::text
-		FROM executions WHERE aggressing_order > $1 ORDER BY aggressing_order, n`, int64(t.last))
+		FROM public.executions WHERE aggressing_order > $1 ORDER BY aggressing_order, n`, int64(t.last))
 	if err != nil {
 		return nil, fmt.Errorf("check: executions: %w", err)
 	}
@@ -145,11 +146,11 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 // compare demands that the tables' balances and positions are the truth's, to the
 // last fraction, and that each symbol has the shares that were placed.
 func (t *truth) compare(ctx context.Context, tx pgx.Tx) error {
-	accounts, err := readHoldings(ctx, tx, `SELECT id, '', balance::text, held::text FROM accounts`)
+	accounts, err := readHoldings(ctx, tx, `SELECT id, '', balance::text, held::text FROM public.accounts`)
 	if err != nil {
 		return err
 	}
-	positions, err := readHoldings(ctx, tx, `SELECT sym, account, shares::text, held::text FROM positions`)
+	positions, err := readHoldings(ctx, tx, `SELECT sym, account, shares::text, held::text FROM public.positions`)
 	if err != nil {
 		return err
 	}

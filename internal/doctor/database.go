@@ -90,7 +90,7 @@ var settings = []struct {
 
 // checkSettings reads all settings at once.
 func (e *examination) checkSettings(ctx context.Context, conn *pgx.Conn, local bool) error {
-	rows, err := conn.Query(ctx, `SELECT name, setting FROM pg_settings`)
+	rows, err := conn.Query(ctx, `SELECT name, setting FROM pg_catalog.pg_settings`)
 	if err != nil {
 		return err
 	}

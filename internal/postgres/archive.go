@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"outcry/internal/exchange"
 )
@@ -15,7 +14,7 @@ import (
 // writes nothing, takes no lock, and does not see what is written meanwhile. Its
 // methods are for one goroutine at a time.
 type Archive struct {
-	conn  *pgx.Conn
+	conn  *session
 	tx    pgx.Tx
 	state stateRow
 }
@@ -51,7 +50,7 @@ func connectArchive(ctx context.Context, url, name string) (*Archive, error) {
 	}
 	setUp(config, name, map[string]string{"default_transaction_read_only": "on"})
 	a := &Archive{}
-	if a.conn, err = connect(ctx, config); err != nil {
+	if a.conn, err = openSession(ctx, config); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -74,14 +73,13 @@ func (a *Archive) begin(ctx context.Context) (err error) {
 
 // checkVersion refuses a schema that is not the one that this program knows.
 func (a *Archive) checkVersion(ctx context.Context) error {
-	newest, version := SchemaVersion(), 0
-	err := a.tx.QueryRow(ctx, `SELECT version FROM `+versionTable).Scan(&version)
-	var pgErr *pgconn.PgError
+	if err := a.conn.find(ctx, a.tx); err != nil {
+		return fmt.Errorf("postgres: find the exchange: %w", err)
+	}
+	newest, version := SchemaVersion(), a.conn.version
 	switch {
-	case errors.As(err, &pgErr) && pgErr.Code == "42P01": // undefined_table
+	case !a.conn.noted:
 		return fmt.Errorf("postgres: %w: %q holds no exchange", errUnusable, a.conn.Config().Database)
-	case err != nil:
-		return fmt.Errorf("postgres: read the schema's version: %w", err)
 	case version < newest:
 		return fmt.Errorf("postgres: %w: its schema has version %d, this program needs %d; a start of outcryd brings it "+
 			"there", errUnusable, version, newest)
@@ -110,7 +108,7 @@ func (a *Archive) Opening(ctx context.Context) (*exchange.Snapshot, error) {
 		return nil, err
 	}
 	sumExecutions(snap)
-	row := a.tx.QueryRow(ctx, `SELECT coalesce(max(id), 0) FROM order_log WHERE seq IS NULL`)
+	row := a.tx.QueryRow(ctx, `SELECT coalesce(max(id), 0) FROM outcry.order_log WHERE seq IS NULL`)
 	if err := row.Scan(&snap.OrderID); err != nil {
 		return nil, fmt.Errorf("postgres: read order_log: %w", err)
 	}
@@ -124,7 +122,7 @@ func (a *Archive) Tables(ctx context.Context) (*exchange.Snapshot, error) {
 	if err := loadTables(ctx, a.tx, present, snap); err != nil {
 		return nil, err
 	}
-	row := a.tx.QueryRow(ctx, `SELECT coalesce(max(id), 0) FROM order_log`)
+	row := a.tx.QueryRow(ctx, `SELECT coalesce(max(id), 0) FROM outcry.order_log`)
 	if err := row.Scan(&snap.OrderID); err != nil {
 		return nil, fmt.Errorf("postgres: read order_log: %w", err)
 	}
@@ -139,11 +137,11 @@ func (a *Archive) CheckOrders(ctx context.Context) error {
 	var says, sum string
 	err := a.tx.QueryRow(ctx, `
 		SELECT coalesce(o.id, e.id), coalesce(o.executed::text, 'no order'), coalesce(e.shares, 0)::text
-		  FROM orders o
+		  FROM people.orders o
 		  FULL JOIN (SELECT id, sum(shares) AS shares
-		               FROM (SELECT buy_order AS id, shares FROM executions
+		               FROM (SELECT buy_order AS id, shares FROM people.executions
 		                     UNION ALL
-		                     SELECT sell_order, shares FROM executions) both_sides
+		                     SELECT sell_order, shares FROM people.executions) both_sides
 		              GROUP BY id) e ON e.id = o.id
 		 WHERE o.executed IS DISTINCT FROM coalesce(e.shares, 0)
 		    OR o.amount IS DISTINCT FROM sign(o.amount) * (o.open + o.executed + o.canceled)

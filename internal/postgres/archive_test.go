@@ -82,15 +82,17 @@ func TestTheTablesHoldTheJournalAgain(t *testing.T) {
 	}))
 	require.Equal(t, uint64(2001), next)
 
-	_, err = a.tx.Exec(background, `DELETE FROM accounts`)
+	_, err = a.tx.Exec(background, `DELETE FROM people.accounts`)
 	require.ErrorContains(t, err, "read-only transaction")
 }
 
 // undoOperations takes the migrations from the fourth on back.
-const undoOperations = `ALTER TABLE symbols DROP COLUMN halted_at, DROP COLUMN halt_reason;
-	ALTER TABLE cancel_log DROP COLUMN n;
-	ALTER TABLE opening_symbols DROP COLUMN halted_at, DROP COLUMN halt_reason; DROP TABLE halt_log, refs, part_log;
-	ALTER TABLE exchange_state DROP COLUMN orders_after;`
+const undoOperations = pgtest.UndoSchemas + `
+	ALTER TABLE public.symbols DROP COLUMN halted_at, DROP COLUMN halt_reason;
+	ALTER TABLE public.cancel_log DROP COLUMN n;
+	ALTER TABLE public.opening_symbols DROP COLUMN halted_at, DROP COLUMN halt_reason;
+	DROP TABLE public.halt_log, public.refs, public.part_log;
+	ALTER TABLE public.exchange_state DROP COLUMN orders_after;`
 
 // TestAnOldDatabaseIsUpgraded takes all migrations but the first back, which makes
 // the database one of the first, and goes on: history then begins there.
@@ -101,11 +103,12 @@ func TestAnOldDatabaseIsUpgraded(t *testing.T) {
 	written(t, s, h, 1000)
 	opening := h.state.Digest()
 	_, err := s.conn.Exec(background, undoOperations+`
-		ALTER TABLE accounts DROP COLUMN seq; ALTER TABLE symbols DROP COLUMN seq;
-		ALTER TABLE order_log DROP COLUMN seq; ALTER TABLE cancel_log DROP COLUMN seq;
-		ALTER TABLE exchange_state DROP COLUMN history_after;
-		DROP TABLE market, placement_log, opening_accounts, opening_symbols, opening_positions, opening_resting_orders;
-		UPDATE outcry_schema_version SET version = 1`)
+		ALTER TABLE public.accounts DROP COLUMN seq; ALTER TABLE public.symbols DROP COLUMN seq;
+		ALTER TABLE public.order_log DROP COLUMN seq; ALTER TABLE public.cancel_log DROP COLUMN seq;
+		ALTER TABLE public.exchange_state DROP COLUMN history_after;
+		DROP TABLE public.market, public.placement_log, public.opening_accounts, public.opening_symbols,
+			public.opening_positions, public.opening_resting_orders;
+		UPDATE public.outcry_schema_version SET version = 1`)
 	require.NoError(t, err)
 	_, err = OpenArchive(background, url)
 	require.ErrorContains(t, err, fmt.Sprintf("its schema has version 1, this program needs %d", SchemaVersion()))
@@ -133,7 +136,7 @@ func TestAnArchiveOfAnotherDatabaseIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "holds no exchange")
 	require.True(t, Unusable(err))
 	s := mustOpen(t, url)
-	_, err = s.conn.Exec(background, `UPDATE outcry_schema_version SET version = 99`)
+	_, err = s.conn.Exec(background, `UPDATE outcry.schema_version SET version = 99`)
 	require.NoError(t, err)
 	_, err = OpenArchive(background, url)
 	require.ErrorContains(t, err, fmt.Sprintf("its schema has version 99, this program knows up to %d", SchemaVersion()))

@@ -217,23 +217,23 @@ func benchmarkProjection(b *testing.B, size int) {
 func BenchmarkLoad(b *testing.B) {
 	s := mustOpen(b, durableDatabase(b))
 	_, err := s.conn.Exec(background, `
-		INSERT INTO order_log (id, account, sym, amount, limit_price, time, seq)
+		INSERT INTO outcry.order_log (id, account, sym, amount, limit_price, time, seq)
 		SELECT n, (n * 7 % 1000 + 1)::text, 'S' || n % 100, CASE WHEN n % 2 = 0 THEN 200000000 ELSE -200000000 END,
 		       CASE WHEN n % 2 = 0 THEN 100 ELSE 200 END * 100000000::bigint + n / 100 % 5000 * 1000000::bigint, 1800000000, n
 		  FROM generate_series(1, 1000000) AS n;
-		INSERT INTO resting_orders (id, account, sym, amount, limit_price, open)
+		INSERT INTO outcry.resting_orders (id, account, sym, amount, limit_price, open)
 		SELECT id, account, sym, amount, limit_price,
-			CASE WHEN id % 100 = 50 THEN 100000000 ELSE 200000000 END FROM order_log;
-		INSERT INTO execution_log (order_id, n, resting_id, sym, buys, shares, price, time)
-		SELECT id + 1000000, 1, id, sym, false, 100000000, limit_price, time FROM order_log WHERE id % 100 = 50;
-		INSERT INTO accounts (id, opened, balance, held, seq)
+			CASE WHEN id % 100 = 50 THEN 100000000 ELSE 200000000 END FROM outcry.order_log;
+		INSERT INTO outcry.execution_log (order_id, n, resting_id, sym, buys, shares, price, time)
+		SELECT id + 1000000, 1, id, sym, false, 100000000, limit_price, time FROM outcry.order_log WHERE id % 100 = 50;
+		INSERT INTO people.accounts (id, opened, balance, held, seq)
 		SELECT account, sum(open::numeric * limit_price) / 1e16, 0, sum(open::numeric * limit_price) / 1e16, 1 FROM
 		  (SELECT account, CASE WHEN amount > 0 THEN open ELSE 0 END AS open, limit_price
-			  FROM resting_orders) o GROUP BY account;
-		INSERT INTO positions (sym, account, shares, held)
-		SELECT sym, account, 0, sum(open) / 1e8 FROM resting_orders WHERE amount < 0 GROUP BY sym, account;
-		INSERT INTO symbols (sym, placed, seq)
-			SELECT 'S' || n, coalesce((SELECT sum(held) FROM positions WHERE sym = 'S' || n), 0), 1
+			  FROM outcry.resting_orders) o GROUP BY account;
+		INSERT INTO people.positions (sym, account, shares, held)
+		SELECT sym, account, 0, sum(open) / 1e8 FROM outcry.resting_orders WHERE amount < 0 GROUP BY sym, account;
+		INSERT INTO people.symbols (sym, placed, seq)
+			SELECT 'S' || n, coalesce((SELECT sum(held) FROM people.positions WHERE sym = 'S' || n), 0), 1
 			  FROM generate_series(0, 99) AS n;
 		ANALYZE`)
 	require.NoError(b, err)

@@ -85,7 +85,7 @@ func (t *table[R]) list(alias string) string {
 
 // query selects all rows. The clauses, as of a condition, follow the table's name.
 func (t *table[R]) query(clauses string) string {
-	return "SELECT " + strings.Join(t.names(), ", ") + " FROM " + t.name + clauses
+	return "SELECT " + strings.Join(t.names(), ", ") + " FROM " + named(t.name) + clauses
 }
 
 // into returns where a read puts the columns of list and query: into r.
@@ -134,7 +134,7 @@ func (c *copyRows[R]) add(r *R) {
 
 // sql is the statement that takes the rows.
 func (c *copyRows[R]) sql() string {
-	return "COPY " + c.table.name + " (" + strings.Join(c.table.names(), ", ") + ") FROM STDIN (FORMAT binary)"
+	return "COPY " + named(c.table.name) + " (" + strings.Join(c.table.names(), ", ") + ") FROM STDIN (FORMAT binary)"
 }
 
 // The functions below make columns. Most hold a field of the row, which field returns;

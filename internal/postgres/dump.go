@@ -68,8 +68,9 @@ func OpenArchiveAt(
 func (a *Archive) served(ctx context.Context) (yes bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reconnectMax)
 	defer cancel()
-	err = a.tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-		WHERE d.datname = current_database() AND `+holdsLock+`)`, lockKeyHigh, lockKeyLow).Scan(&yes)
+	err = a.tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_locks l
+		JOIN pg_catalog.pg_database d ON d.oid = l.database WHERE d.datname = current_database()
+		  AND `+holdsLock+`)`, lockKeyHigh, lockKeyLow).Scan(&yes)
 	if err != nil {
 		return false, fmt.Errorf("postgres: ask whether a server has the database: %w", err)
 	}
@@ -98,20 +99,20 @@ func (a *Archive) Epoch() uint64 { return a.state.epoch }
 // Dump writes the rows of a table to w, as COPY writes them as text in UTF-8, and
 // returns how many there are. The error says why they could not be read, or is w's.
 func (a *Archive) Dump(ctx context.Context, t Table, w io.Writer) (rows int64, err error) {
-	tag, err := a.conn.PgConn().CopyTo(ctx, w, "COPY "+t.sql()+" TO STDOUT (ENCODING 'UTF8')")
+	tag, err := a.conn.PgConn().CopyTo(ctx, w, "COPY "+a.conn.in(t.sql(named(t.Name)))+" TO STDOUT (ENCODING 'UTF8')")
 	if err != nil {
 		return 0, fmt.Errorf("postgres: copy %s: %w", t.Name, err)
 	}
 	return tag.RowsAffected(), nil
 }
 
-// sql names the table with its columns.
-func (t Table) sql() string {
+// sql names the table, which has the given name in statements, with its columns.
+func (t Table) sql(name string) string {
 	quoted := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
 		quoted[i] = pgx.Identifier{c}.Sanitize()
 	}
-	return pgx.Identifier{t.Name}.Sanitize() + " (" + strings.Join(quoted, ", ") + ")"
+	return name + " (" + strings.Join(quoted, ", ") + ")"
 }
 
 // State returns the state that the tables hold, audited, as of Position. What an open
@@ -147,8 +148,8 @@ func (a *Archive) countExecutions(ctx context.Context, snap *exchange.Snapshot) 
 	next := 0 // both lists are sorted by id
 	var id exchange.OrderID
 	var n int
-	sql := `SELECT id, (SELECT count(*) FROM execution_log WHERE order_id = id)
-		FROM (SELECT max(id) AS id FROM resting_orders WHERE open < abs(amount) GROUP BY sym) newest ORDER BY id`
+	sql := `SELECT id, (SELECT count(*) FROM outcry.execution_log WHERE order_id = id)
+		FROM (SELECT max(id) AS id FROM outcry.resting_orders WHERE open < abs(amount) GROUP BY sym) newest ORDER BY id`
 	return load(ctx, a.tx, sql, []any{&id, &n}, func() error {
 		for snap.Orders[next].ID != id {
 			next++

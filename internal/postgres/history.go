@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,6 +25,8 @@ const (
 // from any goroutine.
 type History struct {
 	pool *pgxpool.Pool
+	// found is the exchange, once it was asked for: where what people read is.
+	found atomic.Pointer[session]
 }
 
 // OpenHistory prepares connections to the database that url names, for the server of the
@@ -37,6 +40,7 @@ func OpenHistory(ctx context.Context, url, number string) (*History, error) {
 	config.MaxConns = historyConnectionsMax
 	setUp(config.ConnConfig, sessionName(historyName, number), ownLimits())
 	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	config.ConnConfig.RuntimeParams["search_path"] = strictPath
 	// All that is asked for is found by keys: where the planner knows a table badly, it
 	// must not read all of it.
 	for _, plan := range []string{"enable_hashjoin", "enable_mergejoin", "enable_seqscan"} {
@@ -63,6 +67,22 @@ func (h *History) Order(ctx context.Context, id exchange.OrderID, after, most in
 		return err
 	})
 	return o, found, err
+}
+
+// exchange returns where the exchange is.
+func (h *History) exchange(ctx context.Context) (*session, error) {
+	if s := h.found.Load(); s != nil {
+		return s, nil
+	}
+	s := new(session)
+	if err := s.find(ctx, h.pool); err != nil {
+		return nil, fmt.Errorf("find the exchange: %w", err)
+	}
+	if !s.noted {
+		return nil, errors.New("the database holds no exchange")
+	}
+	h.found.Store(s)
+	return s, nil
 }
 
 // ask tries for some time to ask over one connection or another.
@@ -99,9 +119,9 @@ func (h *History) try(ctx context.Context, id exchange.OrderID, after, most int)
 
 // closedOrder is an order with what became of it.
 var closedOrder = `SELECT ` + orderLog.list("o") + `, coalesce(r.open, 0), coalesce(c.shares, 0), coalesce(c.time, 0)
-	  FROM order_log o
-	  LEFT JOIN resting_orders r ON r.id = o.id
-	  LEFT JOIN cancel_log c ON c.order_id = o.id
+	  FROM outcry.order_log o
+	  LEFT JOIN outcry.resting_orders r ON r.id = o.id
+	  LEFT JOIN outcry.cancel_log c ON c.order_id = o.id
 	 WHERE o.id = $1`
 
 // order reads one order, or returns pgx.ErrNoRows.
@@ -149,7 +169,7 @@ func executions(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most
 			after = 0
 		default:
 			var before int
-			count := `SELECT count(*) FROM execution_log WHERE ` + part.key + ` = $1`
+			count := `SELECT count(*) FROM outcry.execution_log WHERE ` + part.key + ` = $1`
 			if err := tx.QueryRow(ctx, count, id).Scan(&before); err != nil {
 				return nil, err
 			}

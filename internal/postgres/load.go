@@ -15,7 +15,8 @@ func (s *Store) Load(ctx context.Context) (*exchange.Snapshot, error) {
 	snap := &exchange.Snapshot{}
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, s.conn, options, func(tx pgx.Tx) error {
-		row := tx.QueryRow(ctx, `SELECT applied_seq, (SELECT coalesce(max(id), 0) FROM order_log) FROM exchange_state`)
+		row := tx.QueryRow(ctx, `SELECT applied_seq, (SELECT coalesce(max(id), 0) FROM outcry.order_log)
+			FROM people.exchange_state`)
 		if err := row.Scan(&snap.Seq, &snap.OrderID); err != nil {
 			return fmt.Errorf("postgres: load exchange_state: %w", err)
 		}
@@ -74,10 +75,10 @@ func load(ctx context.Context, tx pgx.Tx, sql string, into []any, f func() error
 // the order of the ids that took from it.
 var executionsOf = `
 	SELECT wanted.id, ` + executionSeen.list("e") + `, 0 AS part, e.n::bigint AS place
-	  FROM wanted CROSS JOIN LATERAL (SELECT * FROM execution_log WHERE order_id = wanted.id) e
+	  FROM wanted CROSS JOIN LATERAL (SELECT * FROM outcry.execution_log WHERE order_id = wanted.id) e
 	UNION ALL
 	SELECT wanted.id, ` + executionSeen.list("e") + `, 1 AS part, e.order_id AS place
-	  FROM wanted CROSS JOIN LATERAL (SELECT * FROM execution_log WHERE resting_id = wanted.id) e
+	  FROM wanted CROSS JOIN LATERAL (SELECT * FROM outcry.execution_log WHERE resting_id = wanted.id) e
 	 ORDER BY id, part, place`
 
 // loadExecutions reads what the open orders have executed so far. The planner is
@@ -92,7 +93,7 @@ func loadExecutions(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) err
 	var id exchange.OrderID
 	var x execution
 	into := append(append([]any{&id}, executionSeen.into(&x)...), nil, nil)
-	sql := `WITH wanted AS (SELECT id FROM resting_orders WHERE open < abs(amount))` + executionsOf
+	sql := `WITH wanted AS (SELECT id FROM outcry.resting_orders WHERE open < abs(amount))` + executionsOf
 	return load(ctx, tx, sql, into, func() error {
 		for snap.Orders[next].ID != id {
 			next++

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,8 +18,9 @@ import (
 // It holds the lock of the server that writes. Its methods are for one goroutine at a
 // time. After an error only Close is left, and then nothing has changed.
 type Loader struct {
-	store *Store
-	tx    pgx.Tx
+	store   *Store
+	tx      pgx.Tx
+	version int // of the schema, as made so far
 }
 
 // OccupiedError names what is in a database that has to be empty.
@@ -57,10 +59,10 @@ func (l *Loader) CheckEmpty(ctx context.Context) error {
 	var found string
 	err := l.tx.QueryRow(ctx, `
 		SELECT CASE c.relkind WHEN 'v' THEN 'the view ' WHEN 'S' THEN 'the sequence ' ELSE 'the table ' END || c.oid::regclass
-		  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
 		   AND n.nspname NOT LIKE 'pg\_%' AND n.nspname <> 'information_schema'
-		   AND NOT EXISTS (SELECT FROM pg_depend d
+		   AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
 		                    WHERE d.objid = c.oid AND d.classid = 'pg_class'::regclass AND d.deptype = 'e')
 		 ORDER BY 1 LIMIT 1`).Scan(&found)
 	switch {
@@ -74,11 +76,8 @@ func (l *Loader) CheckEmpty(ctx context.Context) error {
 
 // Epoch returns the epoch if the database holds an exchange, 0 if it holds none.
 func (l *Loader) Epoch(ctx context.Context) (epoch uint64, err error) {
-	there := false
-	err = l.tx.QueryRow(ctx, `SELECT to_regclass('exchange_state') IS NOT NULL AND to_regclass($1) IS NOT NULL`,
-		versionTable).Scan(&there)
-	if err == nil && there {
-		err = l.tx.QueryRow(ctx, `SELECT epoch FROM exchange_state`).Scan(&epoch)
+	if err = l.store.conn.find(ctx, l.tx); err == nil && l.store.conn.version > 0 {
+		err = l.tx.QueryRow(ctx, `SELECT epoch FROM people.exchange_state`).Scan(&epoch)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("postgres: look for an exchange: %w", err)
@@ -92,7 +91,10 @@ func (l *Loader) MakeSchema(ctx context.Context, version int) (err error) {
 	if newest := SchemaVersion(); version < 1 || version > newest {
 		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows 1 to %d", errUnusable, version, newest)
 	}
-	if _, err := currentVersion(ctx, l.tx); err != nil {
+	if err := l.store.conn.checkPlaces(ctx); err != nil {
+		return err
+	}
+	if err := l.store.conn.noteVersion(ctx, l.tx); err != nil {
 		return err
 	}
 	if err := l.migrate(ctx, 0, version); err != nil {
@@ -101,7 +103,7 @@ func (l *Loader) MakeSchema(ctx context.Context, version int) (err error) {
 	tables, err := l.tables(ctx)
 	for _, t := range tables {
 		if err == nil { // a migration may have put rows in
-			_, err = l.tx.Exec(ctx, "TRUNCATE "+pgx.Identifier{t.Name}.Sanitize())
+			_, err = l.tx.Exec(ctx, "TRUNCATE "+l.named(t))
 		}
 	}
 	if err != nil {
@@ -118,21 +120,32 @@ func (l *Loader) Upgrade(ctx context.Context, version int) error {
 // migrate does the migrations after one version up to another, all in the transaction.
 func (l *Loader) migrate(ctx context.Context, after, version int) error {
 	for next := after + 1; next <= version; next++ {
-		if err := raise(ctx, l.tx, next); err != nil {
+		if err := l.store.conn.raise(ctx, l.tx, next); err != nil {
 			return err
 		}
+		l.version = next
 	}
 	return nil
+}
+
+// named returns a table's name in the version that there is, as statements have it.
+func (l *Loader) named(t Table) string {
+	if l.version < namedSince {
+		return peopleDot + pgx.Identifier{t.Name}.Sanitize()
+	}
+	return named(t.Name)
 }
 
 // tables lists the tables that the database has now, except for that of the version.
 func (l *Loader) tables(ctx context.Context) (all []Table, err error) {
 	rows, err := l.tx.Query(ctx, `
 		SELECT c.relname, array_agg(a.attname ORDER BY a.attnum)
-		  FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-		 WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace AND c.relname <> $1
+		  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
+		  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		 WHERE c.relkind = 'r' AND (n.nspname = $1 AND c.relname <> $2 OR n.nspname = $3 AND c.relname <> $4)
 		   AND a.attnum > 0 AND NOT a.attisdropped
-		 GROUP BY 1 ORDER BY 1`, versionTable)
+		 GROUP BY 1 ORDER BY 1`, l.store.conn.people, formerVersionTable,
+		internalSchema, strings.TrimPrefix(versionTable, internalSchema+"."))
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +183,8 @@ func (l *Loader) CheckTables(ctx context.Context, list []Table) error {
 // Load fills a table with rows as Dump writes them, and returns how many there were.
 // The error says why they could not be written, or is r's.
 func (l *Loader) Load(ctx context.Context, t Table, r io.Reader) (rows int64, err error) {
-	tag, err := l.store.conn.PgConn().CopyFrom(ctx, r, "COPY "+t.sql()+" FROM STDIN (ENCODING 'UTF8')")
+	table := l.store.conn.in(t.sql(l.named(t)))
+	tag, err := l.store.conn.PgConn().CopyFrom(ctx, r, "COPY "+table+" FROM STDIN (ENCODING 'UTF8')")
 	if err != nil {
 		return 0, fmt.Errorf("postgres: fill %s: %w", t.Name, err)
 	}
@@ -188,8 +202,8 @@ type Identity struct {
 // SetIdentity gives the database an identity, and returns the id after which orders go
 // on. The schema must be the newest.
 func (l *Loader) SetIdentity(ctx context.Context, id Identity) (ordersAfter uint64, err error) {
-	err = l.tx.QueryRow(ctx, `UPDATE exchange_state SET journal_id = $1, epoch = $2,
-			orders_after = $3 + greatest(orders_after, (SELECT coalesce(max(id), 0) FROM order_log))
+	err = l.tx.QueryRow(ctx, `UPDATE people.exchange_state SET journal_id = $1, epoch = $2,
+			orders_after = $3 + greatest(orders_after, (SELECT coalesce(max(id), 0) FROM outcry.order_log))
 		RETURNING orders_after`, id.Journal, int64(id.Epoch), int64(id.SkipOrders)).Scan(&ordersAfter)
 	if err != nil {
 		return 0, fmt.Errorf("postgres: set the exchange's identity: %w", err)

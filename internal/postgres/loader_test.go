@@ -80,9 +80,9 @@ func TestTablesOfEveryVersionAreBroughtUpToDate(t *testing.T) {
 // TestADatabaseThatIsNotEmptyIsNamed looks at each kind of relation.
 func TestADatabaseThatIsNotEmptyIsNamed(t *testing.T) {
 	for sql, want := range map[string]string{
-		`CREATE TABLE cats (id int)`:                        "the table cats",
-		`CREATE VIEW one AS SELECT 1`:                       "the view one",
-		`CREATE SEQUENCE ids`:                               "the sequence ids",
+		`CREATE TABLE public.cats (id int)`:                 "the table cats",
+		`CREATE VIEW public.one AS SELECT 1`:                "the view one",
+		`CREATE SEQUENCE public.ids`:                        "the sequence ids",
 		`CREATE SCHEMA other; CREATE TABLE other.t (a int)`: "the table other.t",
 	} {
 		l := mustLoader(t, pgtest.NewDatabase(t))
@@ -110,7 +110,7 @@ func TestWhatIsDumpedIsLoaded(t *testing.T) {
 	from, to := pgtest.NewDatabase(t), pgtest.NewDatabase(t)
 	s, h := mustOpen(t, from), newHistory(3)
 	written(t, s, h, 1000)
-	_, err := s.conn.Exec(background, `UPDATE accounts SET id = E'a\tb\\ü\n' WHERE id = '9'`)
+	_, err := s.conn.Exec(background, `UPDATE people.accounts SET id = E'a\tb\\ü\n' WHERE id = '9'`)
 	require.NoError(t, err)
 	a := mustOpenArchive(t, from)
 	l := mustLoader(t, to)

@@ -12,21 +12,32 @@ import (
 // schema may be of another version than this program's. The error says why it could not
 // be read.
 func Look(ctx context.Context, conn *pgx.Conn) (version int, p Position, err error) {
-	there := false
-	err = conn.QueryRow(ctx, `SELECT to_regclass('exchange_state') IS NOT NULL AND to_regclass($1) IS NOT NULL`,
-		versionTable).Scan(&there)
-	if err == nil && there {
-		var id *[16]byte
-		// The column ack is not there in every version.
-		err = conn.QueryRow(ctx, `SELECT version, applied_seq, journal_id, coalesce(to_jsonb(s) ->> 'ack', '')
-			FROM exchange_state s, `+versionTable).
-			Scan(&version, &p.Applied, &id, &p.Ack)
-		if id != nil {
-			p.Journal = *id
-		}
+	s := &session{Conn: conn}
+	if err = s.readPath(ctx); err == nil {
+		err = s.find(ctx, s)
 	}
 	if err != nil {
 		return 0, Position{}, fmt.Errorf("postgres: look at the database: %w", err)
 	}
-	return version, p, nil
+	p, err = s.look(ctx)
+	return s.version, p, err
+}
+
+// look returns where the projection stands, except for OrdersAfter, whatever the schema's
+// version is.
+func (s *session) look(ctx context.Context) (p Position, err error) {
+	if s.version == 0 {
+		return Position{}, nil
+	}
+	var id *[16]byte
+	// The column ack is not there in every version.
+	err = s.QueryRow(ctx, `SELECT applied_seq, journal_id, coalesce(pg_catalog.to_jsonb(s) ->> 'ack', '')
+		FROM people.exchange_state s`).Scan(&p.Applied, &id, &p.Ack)
+	if err != nil {
+		return Position{}, fmt.Errorf("postgres: look at the database: %w", err)
+	}
+	if id != nil {
+		p.Journal = *id
+	}
+	return p, nil
 }

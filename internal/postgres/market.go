@@ -58,20 +58,20 @@ func loadRecentTrades(ctx context.Context, tx pgx.Tx) (all []exchange.TradeState
 func (a *Archive) CheckMarket(ctx context.Context) error {
 	var sym, says, sum string
 	err := a.tx.QueryRow(ctx, `
-		WITH newest AS (SELECT sym, max(aggressing_order) AS aggressing_order FROM executions GROUP BY sym),
+		WITH newest AS (SELECT sym, max(aggressing_order) AS aggressing_order FROM people.executions GROUP BY sym),
 		     sums AS (SELECT e.sym, count(*) AS trades, sum(e.shares) AS shares, sum(e.shares * e.price) AS notional,
 		                     (array_agg(e.price ORDER BY e.n DESC)
 		                         FILTER (WHERE e.aggressing_order = w.aggressing_order))[1] AS last_price,
 		                     (array_agg(e.time ORDER BY e.n DESC)
 		                         FILTER (WHERE e.aggressing_order = w.aggressing_order))[1] AS last_time
-		                FROM executions e JOIN newest w USING (sym) GROUP BY e.sym)
+		                FROM people.executions e JOIN newest w USING (sym) GROUP BY e.sym)
 		SELECT coalesce(m.sym, s.sym),
 		       CASE WHEN m.sym IS NULL THEN 'nothing'
 		            ELSE format(figures, m.trades, m.shares, m.notional, m.last_price, m.last_time) END,
 		       CASE WHEN s.sym IS NULL THEN 'nothing'
 		            ELSE format(figures, s.trades, trim_scale(s.shares), trim_scale(s.notional),
 		                        s.last_price, s.last_time) END
-		  FROM market m FULL JOIN sums s ON s.sym = m.sym
+		  FROM people.market m FULL JOIN sums s ON s.sym = m.sym
 		 CROSS JOIN (VALUES ('%s trades of %s shares for %s dollars, the last at %s, time %s')) f (figures)
 		 WHERE (m.trades, m.shares, m.notional, m.last_price, m.last_time)
 		       IS DISTINCT FROM (s.trades, s.shares, s.notional, s.last_price, s.last_time)

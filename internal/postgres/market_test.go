@@ -69,7 +69,8 @@ func TestTheMarketOfAnOldDatabaseIsFilledFromHistory(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, url), newHistory(seed)
 	events := written(t, s, h, 1000)
-	_, err := s.conn.Exec(background, undoOperations+`DROP TABLE market; UPDATE outcry_schema_version SET version = 2`)
+	_, err := s.conn.Exec(background, undoOperations+`DROP TABLE public.market;
+		UPDATE public.outcry_schema_version SET version = 2`)
 	require.NoError(t, err)
 	s.Close()
 	var log bytes.Buffer

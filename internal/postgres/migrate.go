@@ -8,13 +8,9 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"outcry/migrations"
 )
-
-// versionTable has one row, with the schema's version: how many of the migrations it has.
-const versionTable = "outcry_schema_version"
 
 // migration is one file of the schema.
 type migration struct{ name, sql string }
@@ -43,39 +39,41 @@ func mustRead(folder fs.ReadDirFS) (all []migration) {
 // to, and the newest that it can use: the number of the last migration.
 func SchemaVersion() int { return len(schema) }
 
-// executor is a connection or a transaction.
-type executor interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	rowQuerier
+// noteVersion makes the table of the schema's version in a database that has none.
+func (s *session) noteVersion(ctx context.Context, tx pgx.Tx) error {
+	if s.noted {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `CREATE TABLE people.`+formerVersionTable+` (version int NOT NULL);
+		INSERT INTO people.`+formerVersionTable+` VALUES (0)`)
+	if err != nil {
+		return fmt.Errorf("postgres: note the schema's version: %w", err)
+	}
+	s.noted = true
+	return nil
 }
 
-// currentVersion returns the schema's version, 0 in a database without one, in which it
-// makes the table for it.
-func currentVersion(ctx context.Context, q executor) (version int, err error) {
-	there := false
-	err = q.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, versionTable).Scan(&there)
-	if err == nil && !there {
-		// Both or none: statements that are sent together are one transaction.
-		_, err = q.Exec(ctx, `CREATE TABLE `+versionTable+` (version int NOT NULL); INSERT INTO `+versionTable+` VALUES (0)`)
+// raise brings the schema from the version below to a version, in a transaction. The
+// migrations before namedSince are for the schema that the transaction begins its path with.
+func (s *session) raise(ctx context.Context, tx pgx.Tx, version int) error {
+	m, table, path := schema[version-1], versionTable, strictPath
+	if version < namedSince {
+		table, path = peopleDot+formerVersionTable, s.quoted()+", pg_temp"
+	}
+	const setPath = `SELECT pg_catalog.set_config('search_path', $1, true)`
+	_, err := tx.Exec(ctx, setPath, path)
+	if err == nil {
+		_, err = tx.Exec(ctx, m.sql)
 	}
 	if err == nil {
-		err = q.QueryRow(ctx, `SELECT version FROM `+versionTable).Scan(&version)
+		_, err = tx.Exec(ctx, setPath, s.own)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("postgres: read the schema's version: %w", err)
-	}
-	return version, nil
-}
-
-// raise brings the schema from the version below to a version, in a transaction.
-func raise(ctx context.Context, tx pgx.Tx, version int) error {
-	m := schema[version-1]
-	if _, err := tx.Exec(ctx, m.sql); err != nil {
 		return fmt.Errorf("postgres: migration %s: %w", m.name, err)
 	}
-	tag, err := tx.Exec(ctx, `UPDATE `+versionTable+` SET version = $1 WHERE version = $2`, version, version-1)
+	tag, err := tx.Exec(ctx, `UPDATE `+table+` SET version = $1 WHERE version = $2`, version, version-1)
 	if err == nil && tag.RowsAffected() != 1 {
-		err = fmt.Errorf("%s has not one row with %d", versionTable, version-1)
+		err = fmt.Errorf("%s has not one row with %d", table, version-1)
 	}
 	if err != nil {
 		return fmt.Errorf("postgres: note the schema's version %d: %w", version, err)
@@ -89,11 +87,10 @@ func raise(ctx context.Context, tx pgx.Tx, version int) error {
 // newer schema is refused, as is one that check returns an error for, and nothing is
 // changed.
 func (s *Store) migrate(ctx context.Context, log *slog.Logger, check func(Position, bool) error) error {
-	version, err := currentVersion(ctx, s.conn)
-	if err != nil {
-		return err
+	if err := s.conn.find(ctx, s.conn); err != nil { // again, with the lock
+		return fmt.Errorf("postgres: find the exchange: %w", err)
 	}
-	newest := SchemaVersion()
+	version, newest := s.conn.version, SchemaVersion()
 	if version > newest {
 		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows up to %d: a newer outcryd has "+
 			"upgraded it, "+
@@ -102,11 +99,16 @@ func (s *Store) migrate(ctx context.Context, log *slog.Logger, check func(Positi
 	}
 	upgrade := version > 0 && version < newest
 	if check != nil {
-		_, p, err := Look(ctx, s.conn)
+		p, err := s.conn.look(ctx)
 		if err == nil {
 			err = check(p, upgrade)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	if version < namedSince {
+		if err := s.conn.checkPlaces(ctx); err != nil {
 			return err
 		}
 	}
@@ -115,7 +117,12 @@ func (s *Store) migrate(ctx context.Context, log *slog.Logger, check func(Positi
 			"version", version, "new_version", newest)
 	}
 	for next := version + 1; next <= newest; next++ {
-		err := pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error { return raise(ctx, tx, next) })
+		err := pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
+			if err := s.conn.noteVersion(ctx, tx); err != nil {
+				return err
+			}
+			return s.conn.raise(ctx, tx, next)
+		})
 		if err != nil {
 			return err
 		}

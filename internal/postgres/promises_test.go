@@ -36,14 +36,14 @@ func TestWhatIsCommittedIsOnDiskWhateverTheDefaultIs(t *testing.T) {
 	defer execute(fmt.Sprintf(`ALTER ROLE %s IN DATABASE %s RESET synchronous_commit`, role, database))
 
 	s := mustOpen(t, url)
-	execute(`CREATE TABLE seen (setting text)`)
+	execute(`CREATE TABLE public.seen (setting text)`)
 	execute(`CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS
-		$$ BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$`)
-	execute(`CREATE CONSTRAINT TRIGGER see AFTER UPDATE ON exchange_state DEFERRABLE INITIALLY DEFERRED
+		$$ BEGIN INSERT INTO public.seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$`)
+	execute(`CREATE CONSTRAINT TRIGGER see AFTER UPDATE ON public.exchange_state DEFERRABLE INITIALLY DEFERRED
 		FOR EACH ROW EXECUTE FUNCTION see()`) // asked as it commits
 	defer execute(`DROP FUNCTION see() CASCADE`)
 	settings := func() (all []string) {
-		rows, err := db.Query(background, `SELECT setting FROM seen`)
+		rows, err := db.Query(background, `SELECT setting FROM public.seen`)
 		require.NoError(t, err)
 		all, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		require.NoError(t, err)

@@ -40,20 +40,21 @@ func openRecordRows(ctx context.Context, tx pgx.Tx, condition string) (*recordRo
 	opener := opener{ctx, tx, err}
 	all := &recordRows{
 		cancels: openRecords(&opener, exchange.OrderCanceled, `SELECT `+repeated.list("o")+`, `+cancelLog.list("c")+`
-			FROM cancel_log c LEFT JOIN order_log o ON o.id = c.order_id`+where("c.seq")+`
+			FROM outcry.cancel_log c LEFT JOIN outcry.order_log o ON o.id = c.order_id`+where("c.seq")+`
 			ORDER BY c.seq, c.n NULLS FIRST, c.order_id`, repeated, cancelLog),
 		fills: openFills(&opener, "fills", `SELECT o.seq, r.account, `+executionLog.list("x")+`
-			FROM execution_log x
-			LEFT JOIN (SELECT order_id, min(first_n) AS first_n FROM part_log GROUP BY order_id) p ON p.order_id = x.order_id
-			LEFT JOIN order_log o ON o.id = x.order_id
-			LEFT JOIN order_log r ON r.id = x.resting_id`+where("o.seq")+` AND (p.first_n IS NULL OR x.n < p.first_n)
+			FROM outcry.execution_log x
+			LEFT JOIN (SELECT order_id, min(first_n) AS first_n FROM outcry.part_log GROUP BY order_id) p
+				ON p.order_id = x.order_id
+			LEFT JOIN outcry.order_log o ON o.id = x.order_id
+			LEFT JOIN outcry.order_log r ON r.id = x.resting_id`+where("o.seq")+` AND (p.first_n IS NULL OR x.n < p.first_n)
 			ORDER BY o.seq, x.order_id, x.n`),
 		// The OFFSET has each part's executions read along their key, however many an order has.
 		partFills: openFills(&opener, "part_fills", `SELECT p.seq, r.account, `+executionLog.list("x")+`
-			FROM part_log p
-			CROSS JOIN LATERAL (SELECT * FROM execution_log x
+			FROM outcry.part_log p
+			CROSS JOIN LATERAL (SELECT * FROM outcry.execution_log x
 				WHERE x.order_id = p.order_id AND x.n BETWEEN p.first_n AND p.last_n OFFSET 0) x
-			LEFT JOIN order_log r ON r.id = x.resting_id`+where("p.seq")+`
+			LEFT JOIN outcry.order_log r ON r.id = x.resting_id`+where("p.seq")+`
 			ORDER BY p.seq, x.n`),
 		refs: openRecords(&opener, 0, refTable.query(where("seq")+` ORDER BY seq`), refTable),
 	}
@@ -63,7 +64,7 @@ func openRecordRows(ctx context.Context, tx pgx.Tx, condition string) (*recordRo
 		openRecords(&opener, exchange.SharesDeposited, placementLog.query(where("seq")+` ORDER BY seq`), placementLog),
 		openRecords(&opener, exchange.OrderAccepted, orderLog.query(where("seq")+` ORDER BY seq, id`), orderLog),
 		openRecords(&opener, exchange.OrderContinued, `SELECT `+repeated.list("o")+`, `+partLog.list("p")+`
-			FROM part_log p LEFT JOIN order_log o ON o.id = p.order_id`+where("p.seq")+`
+			FROM outcry.part_log p LEFT JOIN outcry.order_log o ON o.id = p.order_id`+where("p.seq")+`
 			ORDER BY p.seq`, repeated, partLog),
 		openRecords(&opener, 0, haltLog.query(where("seq")+` ORDER BY seq`), haltLog), // whose rows have a kind
 		all.cancels,

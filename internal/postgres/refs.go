@@ -17,10 +17,10 @@ import (
 var usesOf = `
 	SELECT ` + refTable.list("f") + `, ` + usedOrder.list("o") + `, p.sym, p.shares, a.opened
 	  FROM unnest($1::text[], $2::text[]) AS wanted (account, ref)
-	  JOIN refs f ON f.account = wanted.account COLLATE "C" AND f.ref = wanted.ref COLLATE "C"
-	  LEFT JOIN order_log o ON o.id = f.order_id
-	  LEFT JOIN placement_log p ON p.seq = f.seq
-	  LEFT JOIN accounts a ON f.order_id IS NULL AND a.id = f.account COLLATE "default" AND a.seq = f.seq`
+	  JOIN outcry.refs f ON f.account = wanted.account COLLATE "C" AND f.ref = wanted.ref COLLATE "C"
+	  LEFT JOIN outcry.order_log o ON o.id = f.order_id
+	  LEFT JOIN outcry.placement_log p ON p.seq = f.seq
+	  LEFT JOIN people.accounts a ON f.order_id IS NULL AND a.id = f.account COLLATE "default" AND a.seq = f.seq`
 
 // usedOrder is what a repeated request for an order is compared with.
 var usedOrder = orderTerms("sym")
@@ -31,7 +31,10 @@ func (h *History) Refs(ctx context.Context, keys []exchange.RefKey) (
 	uses map[exchange.RefKey]exchange.RefUse, err error,
 ) {
 	err = h.ask(ctx, func(ctx context.Context) error {
-		uses, err = readRefs(ctx, h.pool, keys)
+		exchange, err := h.exchange(ctx)
+		if err == nil {
+			uses, err = readRefs(ctx, h.pool, exchange.in(usesOf), keys)
+		}
 		return err
 	})
 	if err != nil {
@@ -45,12 +48,15 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-func readRefs(ctx context.Context, q querier, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error) {
+// readRefs asks with usesOf.
+func readRefs(
+	ctx context.Context, q querier, sql string, keys []exchange.RefKey,
+) (map[exchange.RefKey]exchange.RefUse, error) {
 	accounts, refs := make([]string, len(keys)), make([]string, len(keys))
 	for i, key := range keys {
 		accounts[i], refs[i] = string(key.Account), string(key.Ref)
 	}
-	rows, err := q.Query(ctx, usesOf, accounts, refs)
+	rows, err := q.Query(ctx, sql, accounts, refs)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +110,7 @@ func (r *refRow) use() (u exchange.RefUse, err error) {
 // EachRef calls f for every ref that the tables have, in any order, until it returns
 // false. The error says why they could not be read to the end.
 func (h *History) EachRef(ctx context.Context, f func(exchange.RefKey) bool) error {
-	rows, err := h.pool.Query(ctx, `SELECT account, ref FROM refs`)
+	rows, err := h.pool.Query(ctx, `SELECT account, ref FROM outcry.refs`)
 	if err != nil {
 		return fmt.Errorf("postgres: read refs: %w", err)
 	}
@@ -130,10 +136,10 @@ func (a *Archive) CheckRefs(ctx context.Context) (refs int64, err error) {
 		SELECT f.account, f.ref, format('it is of record %s and of order %s; that of account %s is record %s', f.seq,
 		         coalesce(f.order_id::text, 'none'), coalesce(o.account, p.account, a.id, 'none'),
 		         coalesce(o.seq, p.seq, a.seq, 0))
-		  FROM refs f
-		  LEFT JOIN order_log o ON o.id = f.order_id
-		  LEFT JOIN placement_log p ON p.seq = f.seq AND f.order_id IS NULL
-		  LEFT JOIN accounts a ON a.id = f.account AND a.seq = f.seq AND f.order_id IS NULL
+		  FROM outcry.refs f
+		  LEFT JOIN outcry.order_log o ON o.id = f.order_id
+		  LEFT JOIN outcry.placement_log p ON p.seq = f.seq AND f.order_id IS NULL
+		  LEFT JOIN people.accounts a ON a.id = f.account AND a.seq = f.seq AND f.order_id IS NULL
 		 WHERE (f.account, f.seq) IS DISTINCT FROM (coalesce(o.account, p.account, a.id), coalesce(o.seq, p.seq, a.seq))
 		 ORDER BY f.seq, f.account, f.ref LIMIT 1`).Scan(&account, &ref, &says)
 	switch {
@@ -142,7 +148,7 @@ func (a *Archive) CheckRefs(ctx context.Context) (refs int64, err error) {
 	case !errors.Is(err, pgx.ErrNoRows):
 		return 0, fmt.Errorf("postgres: compare refs with records: %w", err)
 	}
-	if err := a.tx.QueryRow(ctx, `SELECT count(*) FROM refs`).Scan(&refs); err != nil {
+	if err := a.tx.QueryRow(ctx, `SELECT count(*) FROM outcry.refs`).Scan(&refs); err != nil {
 		return 0, fmt.Errorf("postgres: count refs: %w", err)
 	}
 	return refs, nil
@@ -151,7 +157,7 @@ func (a *Archive) CheckRefs(ctx context.Context) (refs int64, err error) {
 // Refs returns what those of the given refs were used for that the tables have. The
 // error says why they could not be read.
 func (a *Archive) Refs(ctx context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error) {
-	uses, err := readRefs(ctx, a.tx, keys)
+	uses, err := readRefs(ctx, a.tx, usesOf, keys)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: read %d refs: %w", len(keys), err)
 	}

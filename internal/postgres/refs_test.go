@@ -78,7 +78,7 @@ func TestRefsThatCannotBeReadAreAnError(t *testing.T) {
 	past := mustOpenHistory(t, url)
 	for _, e := range events {
 		if e.Kind == exchange.OrderAccepted && e.Ref != "" {
-			_, err := s.conn.Exec(background, `DELETE FROM order_log WHERE id = $1`, e.Order)
+			_, err := s.conn.Exec(background, `DELETE FROM outcry.order_log WHERE id = $1`, e.Order)
 			require.NoError(t, err)
 			_, err = past.Refs(background, []exchange.RefKey{{Account: e.Account, Ref: e.Ref}})
 			require.ErrorContains(t, err, fmt.Sprintf("ref %s of account %s: no table has its record", e.Ref, e.Account))
@@ -120,7 +120,7 @@ func BenchmarkRefs(b *testing.B) {
 	s := mustOpen(b, url)
 	begun := time.Now()
 	_, err := s.conn.Exec(background,
-		`INSERT INTO refs SELECT (1000000 + n % 1000)::text, 'client-' || n % 1000 || ':' || n, n, NULL
+		`INSERT INTO outcry.refs SELECT (1000000 + n % 1000)::text, 'client-' || n % 1000 || ':' || n, n, NULL
 			FROM generate_series(1, $1::bigint) n`, *refsCount)
 	require.NoError(b, err)
 	b.Logf("%d refs written in %s", *refsCount, time.Since(begun))

@@ -127,7 +127,7 @@ func onOrders(t *testing.T, database, do string) {
 	t.Helper()
 	mustExec(t, mustConnect(t, database, "admin"),
 		`CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN `+do+` RETURN NULL; END $$;
-		CREATE TRIGGER look AFTER INSERT ON order_log REFERENCING NEW TABLE AS fresh
+		CREATE TRIGGER look AFTER INSERT ON outcry.order_log REFERENCING NEW TABLE AS fresh
 			FOR EACH STATEMENT EXECUTE FUNCTION look()`)
 }
 
@@ -279,12 +279,13 @@ func TestWhateverASessionDoesTheProjectorGoesOn(t *testing.T) {
 	lock := fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey))
 	allow := func(connections string) string { return `ALTER DATABASE %s ALLOW_CONNECTIONS ` + connections }
 	for name, c := range map[string]struct{ worst, end string }{
-		"drops an index":      {`ALTER TABLE resting_orders DROP CONSTRAINT resting_orders_pkey`, ``},
-		"drops a table":       {`BEGIN; DROP TABLE halt_log`, `ROLLBACK`},
-		"renames a table":     {`ALTER TABLE accounts RENAME TO gone`, `ALTER TABLE gone RENAME TO accounts`},
-		"renames the state":   {`ALTER TABLE exchange_state RENAME TO gone`, `ALTER TABLE gone RENAME TO exchange_state`},
+		"drops an index":  {`ALTER TABLE outcry.resting_orders DROP CONSTRAINT resting_orders_pkey`, ``},
+		"drops a table":   {`BEGIN; DROP TABLE outcry.halt_log`, `ROLLBACK`},
+		"renames a table": {`ALTER TABLE public.accounts RENAME TO gone`, `ALTER TABLE public.gone RENAME TO accounts`},
+		"renames the state": {`ALTER TABLE public.exchange_state RENAME TO gone`,
+			`ALTER TABLE public.gone RENAME TO exchange_state`},
 		"takes the lock":      {lock, `SELECT pg_advisory_unlock_all()`},
-		"locks out the epoch": {`BEGIN; LOCK TABLE exchange_state`, `ROLLBACK`},
+		"locks out the epoch": {`BEGIN; LOCK TABLE public.exchange_state`, `ROLLBACK`},
 		"refuses connections": {allow("false"), allow("true")},
 	} {
 		t.Run(name, func(t *testing.T) {

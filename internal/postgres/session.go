@@ -64,9 +64,10 @@ var everySession = map[string]string{
 // newerSettings sets what not every version of Postgres has, and would refuse at the
 // startup. A platform may lack what the check of the client needs: then it stays off.
 var newerSettings = []string{
-	`SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'transaction_timeout')`,
-	`SELECT set_config(name, '` + inMilliseconds(deathCheck) +
-		`', false) FROM pg_settings WHERE name = 'client_connection_check_interval'`,
+	`SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings
+		WHERE name IN ('idle_session_timeout', 'transaction_timeout')`,
+	`SELECT pg_catalog.set_config(name, '` + inMilliseconds(deathCheck) +
+		`', false) FROM pg_catalog.pg_settings WHERE name = 'client_connection_check_interval'`,
 }
 
 func inSeconds(d time.Duration) string      { return strconv.Itoa(int(d / time.Second)) }
@@ -132,8 +133,8 @@ func refusesParameter(err error) bool {
 // connection was made to, or lacks what it was begun with. It uses the simple protocol:
 // poolers may not know prepared statements.
 func refusePooler(ctx context.Context, conn *pgconn.PgConn) error {
-	row, err := conn.Exec(ctx, `SELECT pg_backend_pid(),
-		current_setting('plan_cache_mode'), current_setting('synchronous_commit')`).ReadAll()
+	row, err := conn.Exec(ctx, `SELECT pg_catalog.pg_backend_pid(),
+		pg_catalog.current_setting('plan_cache_mode'), pg_catalog.current_setting('synchronous_commit')`).ReadAll()
 	if err != nil {
 		return fmt.Errorf("ask for the process of the session: %w", err)
 	}
@@ -197,7 +198,7 @@ func (s *Store) endFormer(ctx context.Context) error {
 	}
 	var pid int32
 	var ended []int32
-	rows, err := s.conn.Query(ctx, `SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
+	rows, err := s.conn.Query(ctx, `SELECT pid, pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
 		WHERE datname = current_database() AND application_name = ANY ($1)
 		  AND pid <> pg_backend_pid() AND pg_has_role(usesysid, 'USAGE')`, names)
 	if err == nil {
@@ -232,7 +233,7 @@ func (s *Store) holder(ctx context.Context) error {
 	var pid int32
 	var name, role string
 	err := s.conn.QueryRow(ctx, `SELECT a.pid, coalesce(a.application_name, ''), coalesce(a.usename, '')
-		  FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+		  FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a USING (pid)
 		 WHERE a.datname = current_database() AND l.database = a.datid AND `+holdsLock,
 		lockKeyHigh, lockKeyLow).Scan(&pid, &name, &role)
 	database := s.conn.Config().Database

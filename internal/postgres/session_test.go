@@ -106,10 +106,10 @@ func TestAServerEndsItsOwnFormerSessions(t *testing.T) {
 	number := "0123456789abcdef"
 	former := mustOpenNumbered(t, database, number)
 	admin := mustConnect(t, database, "admin")
-	mustExec(t, admin, `BEGIN; LOCK TABLE accounts IN SHARE MODE`) // as CREATE INDEX does
+	mustExec(t, admin, `BEGIN; LOCK TABLE public.accounts IN SHARE MODE`) // as CREATE INDEX does
 	waiting := make(chan error, 1)
 	go func() {
-		_, err := former.conn.Exec(background, `SET lock_timeout = 0; UPDATE accounts SET held = 0`)
+		_, err := former.conn.Exec(background, `SET lock_timeout = 0; UPDATE people.accounts SET held = 0`)
 		waiting <- err
 	}()
 	past, err := OpenHistory(background, database, number)
@@ -168,7 +168,7 @@ func TestASessionThatIsNoServerIsNotCalledOne(t *testing.T) {
 	_, err = s.reconnect(background)
 	require.ErrorContains(t, err, "another server is using the database")
 	require.NotErrorIs(t, err, ErrTaken)
-	mustExec(t, other, `UPDATE exchange_state SET epoch = epoch + 1`)
+	mustExec(t, other, `UPDATE public.exchange_state SET epoch = epoch + 1`)
 	_, err = s.reconnect(background)
 	require.ErrorIs(t, err, ErrTaken)
 }

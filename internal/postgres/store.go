@@ -42,8 +42,8 @@ type Store struct {
 	url    string
 	number string // of the data directory, "" if there is none
 	log    *slog.Logger
-	epoch  int64     // 0 until it is raised
-	conn   *pgx.Conn // nil after an error, until reconnect
+	epoch  int64    // 0 until it is raised
+	conn   *session // nil after an error, until reconnect
 }
 
 // Open connects to the database that url names, brings its schema up to date,
@@ -75,7 +75,10 @@ func OpenChecked(
 		s.Close()
 		return nil, err
 	}
-	row := s.conn.QueryRow(ctx, `UPDATE exchange_state SET epoch = epoch + 1 RETURNING epoch`)
+	if err := s.conn.leadToPeople(ctx); err != nil {
+		log.Warn("psql as the role "+internalSchema+" may list internal tables too", "error", err)
+	}
+	row := s.conn.QueryRow(ctx, `UPDATE people.exchange_state SET epoch = epoch + 1 RETURNING epoch`)
 	if err := row.Scan(&s.epoch); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("postgres: raise the epoch: %w", err)
@@ -118,7 +121,7 @@ func (s *Store) dial(ctx context.Context, name string, settings map[string]strin
 		return fmt.Errorf("postgres: %w: %w", errUnusable, WithoutURL(err))
 	}
 	setUp(config, name, settings)
-	s.conn, err = connect(ctx, config)
+	s.conn, err = openSession(ctx, config)
 	return err
 }
 
@@ -143,7 +146,7 @@ func (s *Store) lock(ctx context.Context) error {
 // would read all of it for each batch. What then looks dear must not be compiled
 // for that. It asks which settings there are, since an older Postgres lacks some.
 func (s *Store) planByKeys(ctx context.Context) error {
-	_, err := s.conn.Exec(ctx, `SELECT set_config(name, 'off', false) FROM pg_settings
+	_, err := s.conn.Exec(ctx, `SELECT set_config(name, 'off', false) FROM pg_catalog.pg_settings
 		WHERE name IN ('enable_hashjoin', 'enable_mergejoin', 'enable_seqscan', 'enable_memoize', 'jit')`)
 	if err != nil {
 		return fmt.Errorf("postgres: set up the planner: %w", err)
@@ -198,7 +201,8 @@ func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
 	if err := s.again(ctx); err != nil {
 		return err
 	}
-	tag, err := s.conn.Exec(ctx, `UPDATE exchange_state SET journal_id = $1, ack = $2 WHERE epoch = $3`, id, ack, s.epoch)
+	tag, err := s.conn.Exec(ctx, `UPDATE people.exchange_state SET journal_id = $1, ack = $2 WHERE epoch = $3`,
+		id, ack, s.epoch)
 	if err != nil {
 		return fmt.Errorf("postgres: note the journal: %w", err)
 	}
@@ -217,8 +221,8 @@ func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, ski
 	if err := s.again(ctx); err != nil {
 		return 0, err
 	}
-	err = s.conn.QueryRow(ctx, `UPDATE exchange_state SET journal_id = $1, ack = $2,
-			orders_after = $3 + greatest(orders_after, (SELECT coalesce(max(id), 0) FROM order_log))
+	err = s.conn.QueryRow(ctx, `UPDATE people.exchange_state SET journal_id = $1, ack = $2,
+			orders_after = $3 + greatest(orders_after, (SELECT coalesce(max(id), 0) FROM outcry.order_log))
 		WHERE epoch = $4 RETURNING orders_after`, id, ack, int64(skip), s.epoch).Scan(&ordersAfter)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = ErrTaken
@@ -241,7 +245,7 @@ func (s *Store) NewestOrder(ctx context.Context) (placed time.Time, err error) {
 // newestOrder is Store.NewestOrder on a connection or in a transaction.
 func newestOrder(ctx context.Context, q rowQuerier) (placed time.Time, err error) {
 	var seconds int64
-	err = q.QueryRow(ctx, `SELECT time FROM order_log ORDER BY id DESC LIMIT 1`).Scan(&seconds)
+	err = q.QueryRow(ctx, `SELECT time FROM outcry.order_log ORDER BY id DESC LIMIT 1`).Scan(&seconds)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return time.Time{}, nil
@@ -277,7 +281,7 @@ func (s *Store) resume(ctx context.Context) (applied uint64, err error) {
 	}
 	lockErr := s.lock(ctx)
 	var epoch int64
-	err = s.conn.QueryRow(ctx, `SELECT applied_seq, epoch FROM exchange_state`).Scan(&applied, &epoch)
+	err = s.conn.QueryRow(ctx, `SELECT applied_seq, epoch FROM people.exchange_state`).Scan(&applied, &epoch)
 	switch {
 	case err != nil:
 		return 0, errors.Join(lockErr, err)

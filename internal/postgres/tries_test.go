@@ -175,7 +175,7 @@ func TestWhereTheTablesStandAfterALostConnectionDecides(t *testing.T) {
 		err  string
 	}{4: {}, 9: {done: true}, 6: {err: "it stands at record 6, expected 4"}, 3: {err: "it stands at record 3, expected " +
 		"4"}} {
-		_, err := s.conn.Exec(background, `UPDATE exchange_state SET applied_seq = $1`, applied)
+		_, err := s.conn.Exec(background, `UPDATE people.exchange_state SET applied_seq = $1`, applied)
 		require.NoError(t, err)
 		p := &Projector{batch: &batch{first: 5, last: 9}, options: ProjectorOptions{Store: s,
 			Log: slog.New(slog.DiscardHandler)}}
@@ -197,7 +197,7 @@ func TestADatabaseThatIsTakenIsNotTriedAgain(t *testing.T) {
 	p := mustProjector(t, mustOpen(t, database), 10)
 	retries := 0
 	p.options.OnRetry = func() { retries++ }
-	mustExec(t, mustConnect(t, database, "admin"), `UPDATE exchange_state SET epoch = epoch + 1`)
+	mustExec(t, mustConnect(t, database, "admin"), `UPDATE public.exchange_state SET epoch = epoch + 1`)
 	require.NoError(t, p.fill(background))
 	_, err := p.write(background)
 	require.ErrorIs(t, err, ErrTaken)

@@ -17,32 +17,32 @@ import (
 
 // The statements of a batch.
 const (
-	advance = `UPDATE exchange_state SET applied_seq = $1 WHERE epoch = $2 AND applied_seq = $3`
+	advance = `UPDATE people.exchange_state SET applied_seq = $1 WHERE epoch = $2 AND applied_seq = $3`
 
-	changeAccounts = `UPDATE accounts a
+	changeAccounts = `UPDATE people.accounts a
 		SET balance = trim_scale(a.balance + d.balance), held = trim_scale(a.held + d.held)
 		FROM unnest($1::text[], $2::numeric[], $3::numeric[]) AS d (id, balance, held)
 		WHERE a.id = d.id`
 
-	placeSymbols = `INSERT INTO symbols AS s (sym, placed, seq)
+	placeSymbols = `INSERT INTO people.symbols AS s (sym, placed, seq)
 		SELECT * FROM unnest($1::text[], $2::numeric[], $3::bigint[])
 		ON CONFLICT (sym) DO UPDATE SET placed = trim_scale(s.placed + excluded.placed)`
 
-	haltSymbols = `UPDATE symbols s SET halted_at = d.halted_at, halt_reason = d.halt_reason
+	haltSymbols = `UPDATE people.symbols s SET halted_at = d.halted_at, halt_reason = d.halt_reason
 		FROM unnest($1::text[], $2::bigint[], $3::text[]) AS d (sym, halted_at, halt_reason) WHERE s.sym = d.sym`
-	resumeSymbols = `UPDATE symbols SET halted_at = NULL, halt_reason = NULL WHERE sym = ANY ($1::text[])`
+	resumeSymbols = `UPDATE people.symbols SET halted_at = NULL, halt_reason = NULL WHERE sym = ANY ($1::text[])`
 
-	changePositions = `UPDATE positions p
+	changePositions = `UPDATE people.positions p
 		SET shares = trim_scale(p.shares + d.shares), held = trim_scale(p.held + d.held)
 		FROM unnest($1::text[], $2::text[], $3::numeric[], $4::numeric[]) AS d (sym, account, shares, held)
 		WHERE p.sym = d.sym AND p.account = d.account`
 
 	// Those that are not there. ON CONFLICT would check first that no change is negative.
-	makePositions = `INSERT INTO positions (sym, account, shares, held)
+	makePositions = `INSERT INTO people.positions (sym, account, shares, held)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::numeric[], $4::numeric[]) AS d (sym, account, shares, held)
-		WHERE NOT EXISTS (SELECT FROM positions p WHERE p.sym = d.sym AND p.account = d.account)`
+		WHERE NOT EXISTS (SELECT FROM people.positions p WHERE p.sym = d.sym AND p.account = d.account)`
 
-	addTraded = `INSERT INTO market AS m (sym, trades, shares, notional, last_price, last_time)
+	addTraded = `INSERT INTO people.market AS m (sym, trades, shares, notional, last_price, last_time)
 		SELECT sym, trades, shares, trim_scale(rounds * 1000000000000000000000 + rest), last_price, last_time
 		  FROM unnest($1::text[], $2::bigint[], $3::numeric[], $4::bigint[], $5::numeric[], $6::numeric[], $7::bigint[])
 		    AS d (sym, trades, shares, rounds, rest, last_price, last_time)
@@ -51,9 +51,9 @@ const (
 			last_price = excluded.last_price, last_time = excluded.last_time`
 
 	// Orders that lose all that they have open, and then those that keep some.
-	closeOrders = `DELETE FROM resting_orders r USING unnest($1::bigint[], $2::bigint[]) AS d (id, shares)
+	closeOrders = `DELETE FROM outcry.resting_orders r USING unnest($1::bigint[], $2::bigint[]) AS d (id, shares)
 		WHERE r.id = d.id AND r.open = d.shares`
-	shrinkOrders = `UPDATE resting_orders r SET open = r.open - d.shares
+	shrinkOrders = `UPDATE outcry.resting_orders r SET open = r.open - d.shares
 		FROM unnest($1::bigint[], $2::bigint[]) AS d (id, shares) WHERE r.id = d.id`
 )
 
@@ -96,7 +96,7 @@ func parameter(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
 // writer executes the statements of one batch. After an error it does nothing more.
 type writer struct {
 	ctx  context.Context
-	conn *pgx.Conn
+	conn *session
 	rows int64
 	err  error
 }
@@ -132,7 +132,7 @@ func copyInto[R any](w *writer, rows *copyRows[R]) {
 		return
 	}
 	var tag pgconn.CommandTag
-	tag, w.err = w.conn.PgConn().CopyFrom(w.ctx, bytes.NewReader(append(rows.b, copyTrailer...)), rows.sql())
+	tag, w.err = w.conn.PgConn().CopyFrom(w.ctx, bytes.NewReader(append(rows.b, copyTrailer...)), w.conn.in(rows.sql()))
 	w.rows += tag.RowsAffected()
 	w.expect(rows.n, tag.RowsAffected(), rows.table.name)
 }

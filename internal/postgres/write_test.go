@@ -20,7 +20,7 @@ func TestABatchReadsNoWholeTable(t *testing.T) {
 		_, err := s.conn.Exec(background, `SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()`)
 		require.NoError(t, err)
 		require.NoError(t, s.conn.QueryRow(background, `SELECT sum(seq_scan) FROM pg_stat_user_tables
-			WHERE relname NOT IN ('exchange_state', 'outcry_schema_version')`).Scan(&n))
+			WHERE relname NOT IN ('exchange_state', 'schema_version')`).Scan(&n))
 		return n
 	}
 	before := scans()
@@ -56,17 +56,17 @@ func TestTablesThatTheJournalDoesNotFitAreNotWritten(t *testing.T) {
 		Terms:  exchange.Terms{Side: exchange.Buy, Limit: 4},
 		Shares: 10}
 	for damage, event := range map[string]exchange.Event{
-		`DELETE FROM accounts WHERE id = '1'`:                           fill,
-		`UPDATE accounts SET held = 0`:                                  fill,
-		`DELETE FROM positions`:                                         fill,
-		`UPDATE positions SET shares = 0`:                               fill,
-		`DELETE FROM resting_orders WHERE id = 1`:                       fill,
-		`UPDATE resting_orders SET open = 5 WHERE id = 1`:               fill,
-		`INSERT INTO order_log VALUES (3, '', '', 0, 0, 0)`:             fill,
-		`INSERT INTO execution_log VALUES (3, 1, 1, '', true, 0, 0, 0)`: fill,
-		`DELETE FROM resting_orders WHERE id = 2`:                       cancel,
-		`UPDATE resting_orders SET open = 11 WHERE id = 2`:              cancel,
-		`INSERT INTO cancel_log VALUES (2, 0, 0)`:                       cancel,
+		`DELETE FROM people.accounts WHERE id = '1'`:                           fill,
+		`UPDATE people.accounts SET held = 0`:                                  fill,
+		`DELETE FROM people.positions`:                                         fill,
+		`UPDATE people.positions SET shares = 0`:                               fill,
+		`DELETE FROM outcry.resting_orders WHERE id = 1`:                       fill,
+		`UPDATE outcry.resting_orders SET open = 5 WHERE id = 1`:               fill,
+		`INSERT INTO outcry.order_log VALUES (3, '', '', 0, 0, 0)`:             fill,
+		`INSERT INTO outcry.execution_log VALUES (3, 1, 1, '', true, 0, 0, 0)`: fill,
+		`DELETE FROM outcry.resting_orders WHERE id = 2`:                       cancel,
+		`UPDATE outcry.resting_orders SET open = 11 WHERE id = 2`:              cancel,
+		`INSERT INTO outcry.cancel_log VALUES (2, 0, 0)`:                       cancel,
 	} {
 		t.Run(damage, func(t *testing.T) {
 			s, b := mustOpen(t, pgtest.NewDatabase(t)), newBatch()
@@ -124,30 +124,32 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 	_, err := s.write(background, b)
 	require.NoError(t, err)
 	_, err = s.conn.Exec(background,
-		`CREATE TEMP TABLE cancels AS SELECT * FROM cancel_log; CREATE TEMP TABLE halts AS SELECT * FROM halt_log`)
+		`CREATE TEMP TABLE cancels AS SELECT * FROM outcry.cancel_log;
+		CREATE TEMP TABLE halts AS SELECT * FROM outcry.halt_log`)
 	require.NoError(t, err)
 	for damage, want := range map[string]string{
 		`SELECT 1`: "",
-		`DELETE FROM cancel_log WHERE order_id = 2`: "cancel_log, seq 9: " +
+		`DELETE FROM outcry.cancel_log WHERE order_id = 2`: "cancel_log, seq 9: " +
 			"its cancel 1 is missing",
-		`DELETE FROM cancel_log WHERE order_id = 3`: "cancel_log, seq 9: " +
+		`DELETE FROM outcry.cancel_log WHERE order_id = 3`: "cancel_log, seq 9: " +
 			"its cancel 2 is missing",
-		`UPDATE cancel_log SET n = 2 WHERE n = 3`: "cancel_log, seq 9: " +
+		`UPDATE outcry.cancel_log SET n = 2 WHERE n = 3`: "cancel_log, seq 9: " +
 			"its cancel 3 is missing, or another one is there twice",
-		`UPDATE cancel_log SET n = NULL`: "cancel_log, order_id " +
+		`UPDATE outcry.cancel_log SET n = NULL`: "cancel_log, order_id " +
 			"2: it is of record 9, which another row is of too",
-		`UPDATE cancel_log SET order_id = 4 WHERE order_id = 3`: "cancel_log, seq 9: " +
+		`UPDATE outcry.cancel_log SET order_id = 4 WHERE order_id = 3`: "cancel_log, seq 9: " +
 			"order 4 is of account 2, the others are of account 1",
-		`UPDATE cancel_log SET order_id = 7 WHERE order_id = 3`: "cancel_log, seq 9: " +
+		`UPDATE outcry.cancel_log SET order_id = 7 WHERE order_id = 3`: "cancel_log, seq 9: " +
 			"there is no order 7",
-		`UPDATE cancel_log SET time = 8 WHERE order_id = 3`: "cancel_log, seq 9: " +
+		`UPDATE outcry.cancel_log SET time = 8 WHERE order_id = 3`: "cancel_log, seq 9: " +
 			"order 3 is canceled at 8, the others at 9",
-		`UPDATE cancel_log SET n = 6 - n WHERE n > 1; UPDATE cancel_log SET n = n - 1 WHERE n = 4`: "cancel_log, seq 9",
-		`UPDATE halt_log SET seq = 9 WHERE seq = 10`: "cancel_log, seq 9: it " +
+		`UPDATE outcry.cancel_log SET n = 6 - n WHERE n > 1;
+			UPDATE outcry.cancel_log SET n = n - 1 WHERE n = 4`: "cancel_log, seq 9",
+		`UPDATE outcry.halt_log SET seq = 9 WHERE seq = 10`: "cancel_log, seq 9: it " +
 			"is of record 9, which another row is of too",
-		`DELETE FROM halt_log WHERE seq = 11`: "halt_log, seq 12: it " +
+		`DELETE FROM outcry.halt_log WHERE seq = 11`: "halt_log, seq 12: it " +
 			"is of record 12, and no row is of record 11",
-		`UPDATE halt_log SET reason = E'two\nlines' WHERE seq = 10`: "halt_log, seq 10: " +
+		`UPDATE outcry.halt_log SET reason = E'two\nlines' WHERE seq = 10`: "halt_log, seq 10: " +
 			"exchange: not an event: halt of A",
 	} {
 		t.Run(damage, func(t *testing.T) {
@@ -155,8 +157,8 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() {
 				_, err := s.conn.Exec(background,
-					`TRUNCATE cancel_log, halt_log;
-						INSERT INTO cancel_log SELECT * FROM cancels; INSERT INTO halt_log SELECT * FROM halts`)
+					`TRUNCATE outcry.cancel_log, outcry.halt_log;
+						INSERT INTO outcry.cancel_log SELECT * FROM cancels; INSERT INTO outcry.halt_log SELECT * FROM halts`)
 				require.NoError(t, err)
 			})
 			archive := mustOpenArchive(t, url)

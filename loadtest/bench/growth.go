@@ -270,9 +270,9 @@ func (g *growing) look(ctx context.Context, m *Mark) error {
 	defer db.Close(ctx)
 	var orders int64
 	var cash, shares bool
-	err = db.QueryRow(ctx, `SELECT (SELECT count(*) FROM order_log),
-		(SELECT sum(balance + held) = sum(opened) FROM accounts),
-		(SELECT sum(shares + held) FROM positions) = (SELECT sum(placed) FROM symbols),
+	err = db.QueryRow(ctx, `SELECT (SELECT count(*) FROM outcry.order_log),
+		(SELECT sum(balance + held) = sum(opened) FROM public.accounts),
+		(SELECT sum(shares + held) FROM public.positions) = (SELECT sum(placed) FROM public.symbols),
 		pg_database_size(current_database())`).Scan(&orders, &cash, &shares, &m.DatabaseBytes)
 	switch {
 	case err != nil:

@@ -289,12 +289,12 @@ func agree(ctx context.Context, e *harness.Exchange, told scenario.Tally) error 
 	defer db.Close(ctx)
 	var orders, cancels, created uint64
 	var cash, shares, filled bool
-	err = db.QueryRow(ctx, `SELECT (SELECT count(*) FROM order_log), (SELECT count(*) FROM cancel_log),
-		(SELECT count(*) FROM accounts WHERE id <> $1) + (SELECT count(*) FROM placement_log),
-		(SELECT coalesce(sum(balance + held) = sum(opened), true) FROM accounts),
-		NOT EXISTS (SELECT FROM symbols s
-			WHERE s.placed <> (SELECT coalesce(sum(p.shares + p.held), 0) FROM positions p WHERE p.sym = s.sym)),
-		NOT EXISTS (SELECT FROM resting_orders WHERE open > abs(amount))`, scenario.Asker).
+	err = db.QueryRow(ctx, `SELECT (SELECT count(*) FROM outcry.order_log), (SELECT count(*) FROM outcry.cancel_log),
+		(SELECT count(*) FROM public.accounts WHERE id <> $1) + (SELECT count(*) FROM outcry.placement_log),
+		(SELECT coalesce(sum(balance + held) = sum(opened), true) FROM public.accounts),
+		NOT EXISTS (SELECT FROM public.symbols s
+			WHERE s.placed <> (SELECT coalesce(sum(p.shares + p.held), 0) FROM public.positions p WHERE p.sym = s.sym)),
+		NOT EXISTS (SELECT FROM outcry.resting_orders WHERE open > abs(amount))`, scenario.Asker).
 		Scan(&orders, &cancels, &created, &cash, &shares, &filled)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)

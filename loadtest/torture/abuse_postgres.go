@@ -90,7 +90,7 @@ func (r *runner) awaitTables(ctx context.Context) error {
 	highest := int64(r.HighestID())
 	return r.await(ctx, "the tables have what was answered", func() (bool, error) {
 		var last int64
-		err := r.db.QueryRow(ctx, "SELECT coalesce(max(id), 0) FROM order_log").Scan(&last)
+		err := r.db.QueryRow(ctx, "SELECT coalesce(max(id), 0) FROM outcry.order_log").Scan(&last)
 		return last >= highest, err
 	})
 }
@@ -187,7 +187,7 @@ func (r *runner) abuseSessions(ctx context.Context) (err error) {
 		}
 	}
 	for range timeoutsRound {
-		_, err := r.db.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		_, err := r.db.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
 			WHERE application_name LIKE 'outcryd%' AND pid <> pg_backend_pid() AND datname = current_database()`)
 		if err != nil {
 			return fmt.Errorf("torture: %w", err)
@@ -211,14 +211,14 @@ func (r *runner) abuseLock(ctx context.Context) error {
 		return fmt.Errorf("torture: %w", err)
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
-	if _, err := tx.Exec(ctx, "LOCK TABLE orders, order_log, executions IN SHARE MODE"); err != nil {
+	if _, err := tx.Exec(ctx, "LOCK TABLE public.orders, outcry.order_log, public.executions IN SHARE MODE"); err != nil {
 		return fmt.Errorf("torture: %w", err)
 	}
 	if err := r.goesOn(ctx); err != nil {
 		return err
 	}
 	err = r.await(ctx, "the exchange waits for the lock", func() (waits bool, err error) {
-		err = tx.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted").Scan(&waits)
+		err = tx.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_catalog.pg_locks WHERE NOT granted").Scan(&waits)
 		return waits, err
 	})
 	if err != nil {

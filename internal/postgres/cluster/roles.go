@@ -44,14 +44,14 @@ type step struct{ does, sql string }
 // settling are the steps that a new cluster needs. They change nothing if they have been done.
 var settling = []step{
 	{"make the role", fmt.Sprintf(`DO $$ BEGIN
-		IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '%[1]s') THEN
+		IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = '%[1]s') THEN
 			CREATE ROLE %[1]s LOGIN;
-		ELSIF EXISTS (SELECT FROM pg_roles WHERE rolname = '%[1]s' AND (rolsuper OR NOT rolcanlogin)) THEN
+		ELSIF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = '%[1]s' AND (rolsuper OR NOT rolcanlogin)) THEN
 			ALTER ROLE %[1]s LOGIN NOSUPERUSER;
 		END IF;
 	END $$`, role)},
 	{"give it the database", fmt.Sprintf(`DO $$ BEGIN
-		IF (SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = '%[2]s') <> '%[1]s' THEN
+		IF (SELECT pg_get_userbyid(datdba) FROM pg_catalog.pg_database WHERE datname = '%[2]s') <> '%[1]s' THEN
 			ALTER DATABASE %[2]s OWNER TO %[1]s;
 		END IF;
 	END $$`, role, database)},
@@ -81,7 +81,7 @@ var handing = []step{
 		"oid >= 16384 AND relkind = 'S' AND relpersistence <> 't'"),
 	give("the functions", "ROUTINE", "pg_proc", "proowner", "oid::regprocedure", "oid >= 16384"),
 	give("the types", "TYPE", "pg_type", "typowner", "oid::regtype", `oid >= 16384 AND typtype IN ('c', 'd', 'e', 'r')
-		AND (typrelid = 0 OR (SELECT relkind = 'c' FROM pg_class c WHERE c.oid = typrelid))`),
+		AND (typrelid = 0 OR (SELECT relkind = 'c' FROM pg_catalog.pg_class c WHERE c.oid = typrelid))`),
 }
 
 // give is the step that makes role the owner of those objects of a catalog that the
@@ -89,7 +89,7 @@ var handing = []step{
 func give(what, kind, catalog, owner, name, where string) step {
 	return step{"give it " + what, fmt.Sprintf(`DO $$ DECLARE each text; BEGIN
 		FOR each IN SELECT %[4]s FROM %[2]s WHERE %[3]s = 10 AND (%[5]s) AND NOT EXISTS
-			(SELECT FROM pg_depend d WHERE d.classid = '%[2]s'::regclass AND d.objid = %[2]s.oid AND d.objsubid = 0
+			(SELECT FROM pg_catalog.pg_depend d WHERE d.classid = '%[2]s'::regclass AND d.objid = %[2]s.oid AND d.objsubid = 0
 				AND d.deptype IN ('e', 'i'))
 		LOOP
 			EXECUTE 'ALTER %[1]s ' || each || ' OWNER TO %[6]s';
@@ -109,7 +109,8 @@ func (c *Cluster) settleRoles(ctx context.Context) error {
 	defer conn.Close(context.WithoutCancel(ctx))
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var former bool
-		if err := tx.QueryRow(ctx, `SELECT rolname = $1 FROM pg_roles WHERE oid = 10`, role).Scan(&former); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT rolname = $1 FROM pg_catalog.pg_roles
+			WHERE oid = 10`, role).Scan(&former); err != nil {
 			return err
 		}
 		steps := settling

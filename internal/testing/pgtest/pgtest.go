@@ -119,7 +119,7 @@ func giveBack(name string) error {
 const (
 	// endOthers returns once the other connections to the database have ended.
 	endOthers = `DO $$ BEGIN LOOP
-		PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+		PERFORM pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE datname = current_database()
 			AND backend_type = 'client backend' AND pid <> pg_backend_pid();
 		EXIT WHEN NOT FOUND;
 		PERFORM pg_sleep(0.001), pg_stat_clear_snapshot();
@@ -127,12 +127,27 @@ const (
 
 	// dropAll leaves the database as CREATE DATABASE makes it.
 	dropAll = `DO $$ DECLARE name text; BEGIN
-		FOR name IN SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' LOOP
+		FOR name IN SELECT nspname FROM pg_catalog.pg_namespace
+			WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' LOOP
 			EXECUTE format('DROP SCHEMA %I CASCADE', name);
 		END LOOP;
 		CREATE SCHEMA public AUTHORIZATION outcry;
+		EXECUTE format('ALTER ROLE outcry IN DATABASE %I RESET ALL', current_database());
 	END $$`
 )
+
+// UndoSchemas brings an exchange from version 8 of the schema back to version 7, in which all
+// tables are in the schema public. Statements may follow it.
+const UndoSchemas = `DO $$ DECLARE name text; BEGIN
+		DROP TYPE public.outcry_schema_version;
+		ALTER TABLE outcry.schema_version DROP COLUMN people;
+		UPDATE outcry.schema_version SET version = 7;
+		ALTER TABLE outcry.schema_version RENAME TO outcry_schema_version;
+		FOR name IN SELECT relname FROM pg_catalog.pg_class WHERE relkind = 'r' AND relnamespace = 'outcry'::regnamespace LOOP
+			EXECUTE format('ALTER TABLE outcry.%I SET SCHEMA public', name);
+		END LOOP;
+		DROP SCHEMA outcry;
+	END $$;`
 
 // urlOf returns the URL of another database on the cluster of a URL.
 func urlOf(cluster, name string) string {

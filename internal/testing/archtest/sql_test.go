@@ -1,0 +1,98 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// relations are the names of all tables and views of the exchange.
+const relations = `accounts|symbols|positions|market|orders|executions|exchange_state|placement_log|order_log|` +
+	`execution_log|part_log|cancel_log|halt_log|refs|resting_orders|opening_\w+|outcry_schema_version|schema_version`
+
+var (
+	// keyword comes before a relation, in upper case as all our SQL; a list may follow it.
+	keyword = regexp.MustCompile(`\b(FROM|JOIN|INTO|UPDATE|TABLE|VIEW|COPY|TRUNCATE|USING|ONLY|ON|LOCK) `)
+	// bare is a relation without its schema: a qualified one has a dot before it, and a column's
+	// qualifier one behind it.
+	bare = regexp.MustCompile(`^((?:[\w."]+(?: (?:AS )?[a-z]\w*)?, ?)*?)(` + relations + `|pg_\w+)\b(?:[^.\w(]|$)`)
+)
+
+// unqualified returns the relations that a statement names without a schema.
+func unqualified(sql string) (names []string) {
+	sql = strings.Join(strings.Fields(sql), " ")
+	for _, at := range keyword.FindAllStringIndex(sql, -1) {
+		if found := bare.FindStringSubmatch(sql[at[1]:]); found != nil {
+			names = append(names, found[2])
+		}
+	}
+	return names
+}
+
+// TestEveryStatementNamesItsSchemas reads every string of the programs, and the migrations
+// from the one on that made the schemas. A relation that search_path would have to find is
+// another one for a role whose path begins elsewhere.
+func TestEveryStatementNamesItsSchemas(t *testing.T) {
+	statements := 0
+	check := func(where, sql string) {
+		if keyword.MatchString(strings.Join(strings.Fields(sql), " ")) {
+			statements++
+		}
+		require.Empty(t, unqualified(sql), "%s: a relation without its schema (people. or outcry.) in %q", where, sql)
+	}
+	for _, s := range sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+				text, err := strconv.Unquote(literal.Value)
+				require.NoError(t, err)
+				check(s.path, text)
+			}
+			return true
+		})
+	}
+	migrations, err := filepath.Glob(filepath.Join(root, "migrations", "*.sql"))
+	require.NoError(t, err)
+	for _, path := range migrations {
+		if filepath.Base(path) < "0008" { // which name none, and are released
+			continue
+		}
+		sql, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for statement := range strings.SplitSeq(withoutComments(string(sql)), ";") {
+			check(path, strings.ReplaceAll(statement, "pg_", "pg_catalog.pg_")) // their path has those alone
+		}
+	}
+	require.Greater(t, statements, 100, "which have a keyword")
+}
+
+// withoutComments returns SQL without its comments, and without the texts in it.
+func withoutComments(sql string) string {
+	return regexp.MustCompile(`(?m)--.*$|'[^']*'`).ReplaceAllString(sql, "")
+}
+
+// TestARelationWithoutItsSchemaIsFound plants some.
+func TestARelationWithoutItsSchemaIsFound(t *testing.T) {
+	for sql, want := range map[string][]string{
+		`SELECT id FROM orders`: {"orders"},
+		"SELECT 1\n\t\t FROM people.orders o\n\tLEFT JOIN\n\trefs r": {"refs"},
+		`UPDATE accounts a SET held = 0`:                             {"accounts"},
+		`COPY order_log (id) FROM STDIN`:                             {"order_log"},
+		`LOCK TABLE people.orders, order_log, executions`:            {"order_log"},
+		`SELECT FROM people.orders o, outcry.refs AS r, market`:      {"market"},
+		`TRUNCATE halt_log`:                                          {"halt_log"},
+		`SELECT pid FROM pg_locks`:                                   {"pg_locks"},
+		`ALTER TABLE outcry.refs ADD a int`:                          nil,
+		`SELECT orders.id FROM people.orders WHERE orders.id = 1`:    nil,
+		`FROM pg_catalog.pg_locks l JOIN people.market m`:            nil,
+		`the orders and executions of accounts FROM somewhere`:       nil,
+	} {
+		require.Equal(t, want, unqualified(sql), sql)
+	}
+}
