@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -50,9 +51,18 @@ func Load(path string) (*Data, error) {
 
 // Save writes a file of data.
 func (d *Data) Save(path string) error {
-	b, err := json.MarshalIndent(d, "", " ")
+	return WriteFile(path, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", " ")
+		return e.Encode(d)
+	})
+}
+
+// WriteFile writes a file anew. The error is that of write, or of the file.
+func WriteFile(path string, write func(io.Writer) error) error {
+	file, err := os.Create(path)
 	if err == nil {
-		err = os.WriteFile(path, append(b, '\n'), 0o644)
+		err = errors.Join(write(file), file.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)

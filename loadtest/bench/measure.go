@@ -8,14 +8,15 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"outcry/internal/check"
 	"outcry/internal/load"
 	"outcry/internal/load/scenario"
 	"outcry/loadtest/harness"
@@ -32,6 +33,10 @@ type Job struct {
 	Seed       uint64
 	CPUs       string // that the server alone may use, as taskset has them; "" for all
 	SyncedEcho bool   // measure an echo server with a journal as well
+
+	// What is told of the measurement while it runs. Each may be nil.
+	Progress func(load.Progress)
+	Hit      vegeta.Hit // of every frame that is sent at a rate
 }
 
 // Point is what one measurement came to. Times are in seconds.
@@ -81,12 +86,6 @@ const (
 	echoTime = 1500 * time.Millisecond
 )
 
-// Watch is told of a measurement while it runs. Each may be nil.
-type Watch struct {
-	Progress func(load.Progress)
-	Hit      vegeta.Hit // of every frame that is sent at a rate
-}
-
 // Programs are what a measurement runs.
 type Programs struct{ Server, Loadtest string }
 
@@ -105,13 +104,13 @@ func Build(ctx context.Context, dir string) (p Programs, err error) {
 
 // Measure makes one measurement in a new directory below dir. The error says what
 // could not be done; an exchange that disagrees is in the Point.
-func Measure(ctx context.Context, p Programs, dir string, job Job, watch Watch) (*Point, error) {
+func Measure(ctx context.Context, p Programs, dir string, job Job) (*Point, error) {
 	dir, err := os.MkdirTemp(dir, "run-")
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	defer harness.RemoveAll(dir)
-	m := &measurement{job: job, dir: dir, programs: p, watch: watch}
+	m := &measurement{job: job, dir: dir, programs: p}
 	o := harness.ServerOptions{Program: p.Server, Env: procs(job.GOMAXPROCS), CPUs: job.CPUs}
 	if m.Exchange, err = harness.StartExchange(ctx, dir, o); err != nil {
 		return nil, err
@@ -136,7 +135,6 @@ type measurement struct {
 	job      Job
 	dir      string
 	programs Programs
-	watch    Watch
 	point    Point
 }
 
@@ -148,11 +146,11 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 	if err := m.prepare(ctx, run); err != nil {
 		return nil, err
 	}
-	leave, err := idle(run)
+	idle, err := check.HoldIdle(ctx, m.XML, "", job.Params.Idle)
+	defer check.CloseAll(idle)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
 	streams, err := load.OpenReaders(ctx, m.HTTP, job.Params.Readers, func(n int) string {
 		return fmt.Sprintf("/api/v1/stream?sym=SYM%d", n%max(job.Params.Symbols, 1))
 	})
@@ -165,7 +163,7 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	run.Progress, run.Open = m.watch.Progress, vegeta.Open(m.watch.Hit)
+	run.Progress, run.Open = job.Progress, vegeta.Open(job.Hit)
 	result, begun, err := m.measure(ctx, run)
 	if err != nil {
 		return nil, err
@@ -246,25 +244,6 @@ func (m *measurement) afterwards(ctx context.Context, used usage, begun, ended t
 	return nil
 }
 
-// idle opens the connections that send nothing, and returns what closes them.
-func idle(run *scenario.Run) (leave func(), err error) {
-	var conns []net.Conn
-	leave = func() {
-		for _, c := range conns {
-			c.Close()
-		}
-	}
-	for range run.Params.Idle {
-		c, err := net.Dial("tcp", run.Addrs[0])
-		if err != nil {
-			leave()
-			return nil, fmt.Errorf("bench: idle connections: %w", err)
-		}
-		conns = append(conns, c)
-	}
-	return leave, nil
-}
-
 // Failure returns why the measurement is a failed one, nil if it is not.
 func (p *Point) Failure() error {
 	switch {
@@ -276,45 +255,59 @@ func (p *Point) Failure() error {
 	return nil
 }
 
-// agree compares what an exchange's tables hold, once Postgres has everything and nobody
-// sends any more, with what clients were told: how many orders, cancels, accounts and
-// placements there are, that balances and positions add up, and that the exchange knows a
-// sample of the orders. The error names the first thing that does not agree, or says what
-// could not be asked.
-func agree(ctx context.Context, e *harness.Exchange, told scenario.Tally) error {
+// rows is how many there are in an exchange's tables.
+type rows struct {
+	orders, cancels, created uint64
+	bytes                    int64 // of the database
+}
+
+// readTables counts what the tables hold, once Postgres has everything and nobody sends any
+// more. The error says that balances, positions or orders do not add up, or what could not
+// be asked.
+func readTables(ctx context.Context, e *harness.Exchange) (r rows, err error) {
 	db, err := pgx.Connect(ctx, e.Postgres.DirectURL())
 	if err != nil {
-		return fmt.Errorf("bench: %w", err)
+		return r, fmt.Errorf("bench: %w", err)
 	}
 	defer db.Close(ctx)
-	var orders, cancels, created uint64
 	var cash, shares, filled bool
 	err = db.QueryRow(ctx, `SELECT (SELECT count(*) FROM order_log), (SELECT count(*) FROM cancel_log),
 		(SELECT count(*) FROM accounts WHERE id <> $1) + (SELECT count(*) FROM placement_log),
+		pg_database_size(current_database()),
 		(SELECT coalesce(sum(balance + held) = sum(opened), true) FROM accounts),
 		NOT EXISTS (SELECT FROM symbols s
 			WHERE s.placed <> (SELECT coalesce(sum(p.shares + p.held), 0) FROM positions p WHERE p.sym = s.sym)),
 		NOT EXISTS (SELECT FROM resting_orders WHERE open > abs(amount))`, scenario.Asker).
-		Scan(&orders, &cancels, &created, &cash, &shares, &filled)
+		Scan(&r.orders, &r.cancels, &r.created, &r.bytes, &cash, &shares, &filled)
+	switch {
+	case err != nil:
+		return r, fmt.Errorf("bench: %w", err)
+	case !cash:
+		return r, errors.New("the tables' balances do not add up to what accounts were opened with")
+	case !shares:
+		return r, errors.New("the tables' positions do not add up to what was placed")
+	case !filled:
+		return r, errors.New("an order has more open than it has shares")
+	}
+	return r, nil
+}
+
+// agree compares what an exchange's tables hold with what clients were told: how many
+// orders, cancels, accounts and placements there are, and that the exchange knows a sample
+// of the orders. The error names the first thing that does not agree.
+func agree(ctx context.Context, e *harness.Exchange, told scenario.Tally) error {
+	have, err := readTables(ctx, e)
 	if err != nil {
-		return fmt.Errorf("bench: %w", err)
+		return err
 	}
 	for _, n := range []struct {
 		have, want uint64
 		of         string
-	}{{orders, told.Accepted, "orders"}, {cancels, told.Canceled, "cancels"},
-		{created, told.Created, "accounts and placements"}} {
+	}{{have.orders, told.Accepted, "orders"}, {have.cancels, told.Canceled, "cancels"},
+		{have.created, told.Created, "accounts and placements"}} {
 		if n.have != n.want {
 			return fmt.Errorf("the tables have %d %s, clients were told of %d", n.have, n.of, n.want)
 		}
-	}
-	switch {
-	case !cash:
-		return fmt.Errorf("the tables' balances do not add up to what accounts were opened with")
-	case !shares:
-		return fmt.Errorf("the tables' positions do not add up to what was placed")
-	case !filled:
-		return fmt.Errorf("an order has more open than it has shares")
 	}
 	return told.Verify(ctx, e.XML)
 }

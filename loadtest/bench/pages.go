@@ -66,25 +66,21 @@ func loadIfThere(docs, name string) (*Data, error) {
 
 // scalability writes docs/SCALABILITY.md and what is beside it. soak may be nil.
 func scalability(docs string, d, soak *Data) error {
-	dir := filepath.Join(docs, filepath.Dir(FullFile))
-	file, err := os.Create(filepath.Join(dir, "points.csv"))
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
+	files := map[string]func(io.Writer) error{"points.csv": d.WriteCSV}
+	for _, data := range []*Data{d, soak} {
+		if data == nil {
+			continue
+		}
+		figures, err := data.Figures()
+		if err != nil {
+			return err
+		}
+		for _, f := range figures {
+			files[f.Name+".svg"] = f.Write
+		}
 	}
-	if err := errors.Join(d.WriteCSV(file), file.Close()); err != nil {
-		return err
-	}
-	figures, err := d.Figures()
-	if err == nil && soak != nil {
-		var more []Figure
-		more, err = soak.Figures()
-		figures = append(figures, more...)
-	}
-	if err != nil {
-		return err
-	}
-	for _, f := range figures {
-		if err := f.WriteFile(dir); err != nil {
+	for name, write := range files {
+		if err := WriteFile(filepath.Join(docs, filepath.Dir(FullFile), name), write); err != nil {
 			return err
 		}
 	}
@@ -101,10 +97,7 @@ func refreshFile(path string, tables map[string]string) error {
 	if err != nil {
 		return fmt.Errorf("bench: %s: %w", path, err)
 	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	return nil
+	return WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
 }
 
 // block is a table between its marks.
@@ -183,18 +176,14 @@ var csvNames = strings.NewReplacer("_us_per_request", "_us", "lag_records_at_end
 
 // WriteCSV writes a line for each point, without timelines. The error is w's.
 func (d *Data) WriteCSV(w io.Writer) error {
-	c := csv.NewWriter(w)
 	lines := [][]string{{"scenario", "variant"}}
 	for _, name := range csvFields {
 		lines[0] = append(lines[0], csvNames.Replace(name))
 	}
 	for _, p := range d.Points {
-		b, err := json.Marshal(p)
-		if err != nil {
-			return fmt.Errorf("bench: %w", err)
-		}
 		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(b, &fields); err != nil {
+		b, err := json.Marshal(p)
+		if err = errors.Join(err, json.Unmarshal(b, &fields)); err != nil {
 			return fmt.Errorf("bench: %w", err)
 		}
 		line := []string{p.Scenario, p.Params.String()}
@@ -203,10 +192,7 @@ func (d *Data) WriteCSV(w io.Writer) error {
 		}
 		lines = append(lines, line)
 	}
-	if err := c.WriteAll(lines); err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	return nil
+	return csv.NewWriter(w).WriteAll(lines)
 }
 
 // rounded writes a number of JSON with seven digits if it is not a whole one.

@@ -90,13 +90,14 @@ func (p Plan) Order() (jobs []Job) {
 
 // Run makes all measurements, adds each to d and tells it on out. dir is for the data of
 // the runs, which is removed. An error ends it; what was measured before is in d.
-func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, watch Watch, out io.Writer) error {
+func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, out io.Writer) error {
 	order := p.Order()
+	d.Repetitions = p.Repetitions
 	for n, job := range order {
 		if job.Name == half { // of what the same round has reached
 			job.Params.Rate = max(1, int(d.rounds()[job.Repetition-1][closed].Rate/2))
 		}
-		point, err := Measure(ctx, programs, dir, job, watch)
+		point, err := Measure(ctx, programs, dir, job)
 		if err != nil {
 			return fmt.Errorf("%s at GOMAXPROCS=%d: %w", job.Scenario.Name, job.GOMAXPROCS, err)
 		}

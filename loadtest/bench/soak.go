@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"outcry/internal/load"
@@ -108,13 +107,10 @@ func (s *soaking) run(ctx context.Context) error {
 	p := &s.trade.Params
 	p.Clients, p.Rate, p.Duration = soakConnections, s.Soak.Rate, s.Duration
 	s.trade.Progress = s.Progress
-	stop := make(chan struct{})
-	var watching sync.WaitGroup
-	every := max(s.Duration/samplesMost, sampleLeast).Truncate(time.Second) // the timeline has whole seconds
-	watching.Go(func() { s.watch(ctx, every, stop) })
+	every, begun := max(s.Duration/samplesMost, sampleLeast).Truncate(time.Second), time.Now() // as the timeline has
+	stop := harness.Every(every, func() { s.sample(ctx, begun) })
 	result, err := s.market.Measure(ctx, s.trade)
-	close(stop)
-	watching.Wait()
+	stop()
 	if err != nil {
 		return err
 	}
@@ -132,27 +128,21 @@ func (s *soaking) run(ctx context.Context) error {
 	return nil
 }
 
-// watch takes samples.
-func (s *soaking) watch(ctx context.Context, every time.Duration, stop <-chan struct{}) {
-	begun, tick := time.Now(), time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-stop:
-			return
-		}
-		used, err := s.Usage()
-		x := Sample{Second: time.Since(begun).Seconds(), Resident: used.Resident, Files: used.Files}
-		for name, to := range map[string]*float64{"go_goroutines": &x.Goroutines, "outcry_open_orders": &x.OpenOrders,
-			"outcry_postgres_lag_records": &x.Lag} {
-			var failed error
-			*to, failed = s.Metric(ctx, name)
-			err = errors.Join(err, failed)
-		}
-		if err != nil {
-			return // the server is gone, and the run ends with an error
-		}
+// sample takes one, unless the run has only just begun. It takes none of a server that is
+// gone: the run ends with an error then.
+func (s *soaking) sample(ctx context.Context, begun time.Time) {
+	if time.Since(begun) < sampleLeast {
+		return
+	}
+	used, err := s.Usage()
+	x := Sample{Second: time.Since(begun).Seconds(), Resident: used.Resident, Files: used.Files}
+	for name, to := range map[string]*float64{"go_goroutines": &x.Goroutines, "outcry_open_orders": &x.OpenOrders,
+		"outcry_postgres_lag_records": &x.Lag} {
+		var failed error
+		*to, failed = s.Metric(ctx, name)
+		err = errors.Join(err, failed)
+	}
+	if err == nil {
 		s.Samples = append(s.Samples, x)
 	}
 }

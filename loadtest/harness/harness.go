@@ -232,27 +232,45 @@ func (s *Server) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Metric returns the value of a metric without labels.
-func (s *Server) Metric(ctx context.Context, name string) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+// answerMax is the most of an answer that Ask reads.
+const answerMax = 1 << 20
+
+// Ask sends a request to the server's HTTP side, with a token unless that is "", and returns the
+// status and up to answerMax bytes of the answer. The error says that there was none.
+func (s *Server) Ask(ctx context.Context, method, path, token, body string) (status int, answer string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HTTP+"/metrics", nil)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("harness: %s %s: %w", method, path, err)
+		}
+	}()
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+s.HTTP+path, strings.NewReader(body))
 	if err != nil {
-		return 0, fmt.Errorf("harness: metrics: %w", err)
+		return 0, "", err
 	}
-	if s.token != "" {
-		r.Header.Set("Authorization", "Bearer "+s.token)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	reply, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return 0, fmt.Errorf("harness: metrics: %w", err)
+		return 0, "", err
 	}
 	defer reply.Body.Close()
-	b, err := io.ReadAll(reply.Body)
+	b, err := io.ReadAll(io.LimitReader(reply.Body, answerMax))
+	return reply.StatusCode, string(b), err
+}
+
+// askTimeout bounds a request to the HTTP side.
+const askTimeout = time.Minute
+
+// Metric returns the value of a metric without labels.
+func (s *Server) Metric(ctx context.Context, name string) (float64, error) {
+	_, metrics, err := s.Ask(ctx, http.MethodGet, "/metrics", s.token, "")
 	if err != nil {
-		return 0, fmt.Errorf("harness: metrics: %w", err)
+		return 0, err
 	}
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(metrics) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
 			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}

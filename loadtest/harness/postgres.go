@@ -9,8 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -99,41 +97,15 @@ func (p *Postgres) signal(s syscall.Signal) {
 // Freeze stops every process of the cluster where it stands, and returns what
 // lets them go on.
 func (p *Postgres) Freeze() (thaw func()) {
-	pids := p.processes()
-	for _, pid := range pids {
-		_ = syscall.Kill(pid, syscall.SIGSTOP)
+	processes := p.processes()
+	for _, s := range processes {
+		_ = syscall.Kill(s.PID, syscall.SIGSTOP) // it may just have ended
 	}
 	return func() {
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGCONT)
+		for _, s := range processes {
+			_ = syscall.Kill(s.PID, syscall.SIGCONT)
 		}
 	}
-}
-
-// processes returns the postmaster and its children.
-func (p *Postgres) processes() []int {
-	postmaster := p.cluster.Pid()
-	if postmaster == 0 {
-		return nil
-	}
-	pids := []int{postmaster}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, stat := range stats {
-		b, err := os.ReadFile(stat)
-		if err != nil {
-			continue // it has ended
-		}
-		// pid (name) state ppid …, where a name may have blanks and brackets
-		_, rest, _ := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), " ")
-		fields := strings.Fields(rest)
-		if len(fields) < 2 || fields[1] != strconv.Itoa(postmaster) {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat))); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 // Slow makes every packet in either direction take that much longer; 0 ends it.

@@ -1,12 +1,11 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // ticksPerSecond is what the kernel counts processor time in: USER_HZ, which is
@@ -21,70 +20,63 @@ type Usage struct {
 }
 
 // Usage returns what the server has used so far. The error says that it is gone.
-func (s *Server) Usage() (Usage, error) {
-	u := Usage{}
-	var err error
-	if u.CPU, _, err = cpu(s.Pid()); err != nil {
-		return u, err
-	}
-	if u.Resident, err = resident(s.Pid()); err != nil {
-		return u, err
-	}
-	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.Pid()))
+func (s *Server) Usage() (u Usage, err error) {
+	p, err := procfs.NewProc(s.Pid())
 	if err != nil {
 		return u, fmt.Errorf("harness: %w", err)
 	}
-	u.Files = len(files)
-	return u, nil
+	stat, statErr := p.Stat()
+	status, statusErr := p.NewStatus()
+	files, filesErr := p.FileDescriptorsLen()
+	if err := errors.Join(statErr, statusErr, filesErr); err != nil {
+		return u, fmt.Errorf("harness: %w", err)
+	}
+	return Usage{ticks(stat.UTime + stat.STime), int64(status.VmRSS), files}, nil
 }
 
+func ticks(n uint) time.Duration { return time.Duration(n) * time.Second / ticksPerSecond }
+
 // CPU returns the processor time of all processes of the cluster so far, those
-// that have ended included.
-func (p *Postgres) CPU() time.Duration {
-	var sum time.Duration
-	for _, pid := range p.processes() {
-		own, children, err := cpu(pid)
-		if err != nil {
-			continue // it has just ended: then it is among its parent's
-		}
-		sum += own + children
+// that have ended included: they are among their parent's.
+func (p *Postgres) CPU() (sum time.Duration) {
+	for _, s := range p.processes() {
+		sum += ticks(s.UTime + s.STime + uint(s.CUTime) + uint(s.CSTime))
 	}
 	return sum
 }
 
-// cpu returns the processor time of a process, and of its children that ended.
-func cpu(pid int) (own, children time.Duration, err error) {
-	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0, 0, fmt.Errorf("harness: %w", err)
-	}
-	// pid (name) state …, where a name may have blanks and brackets; utime, stime,
-	// cutime and cstime are the fields 14 to 17 of proc(5).
-	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(fields) < 15 {
-		return 0, 0, fmt.Errorf("harness: process %d: unknown format of its state", pid)
-	}
-	var ticks [4]int64
-	for i := range ticks {
-		if ticks[i], err = strconv.ParseInt(fields[11+i], 10, 64); err != nil {
-			return 0, 0, fmt.Errorf("harness: process %d: %w", pid, err)
+// processes returns the postmaster and its children.
+func (p *Postgres) processes() (found []procfs.ProcStat) {
+	postmaster := p.cluster.Pid()
+	all, _ := procfs.AllProcs() // a system without /proc has none
+	for _, process := range all {
+		s, err := process.Stat()
+		if err == nil && postmaster > 0 && (s.PID == postmaster || s.PPID == postmaster) { // it may have ended
+			found = append(found, s)
 		}
 	}
-	const tick = time.Second / ticksPerSecond
-	return time.Duration(ticks[0]+ticks[1]) * tick, time.Duration(ticks[2]+ticks[3]) * tick, nil
+	return found
 }
 
-// resident returns the memory that a process has, in bytes.
-func resident(pid int) (int64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, fmt.Errorf("harness: %w", err)
-	}
-	for line := range strings.Lines(string(b)) {
-		if kb, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			n, err := strconv.ParseInt(strings.Fields(kb)[0], 10, 64)
-			return n << 10, err
+// Every calls look now and again every d, until what it returns is called, which waits
+// for the last look.
+func Every(d time.Duration, look func()) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(d)
+		defer tick.Stop()
+		for {
+			look()
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
 		}
+	}()
+	return func() {
+		close(done)
+		<-ended
 	}
-	return 0, fmt.Errorf("harness: process %d has no resident memory", pid)
 }

@@ -45,8 +45,13 @@ const testTimeout = 5 * time.Minute
 
 // Try tries a mutation and returns the first sentence of what noticed it. The error
 // says that nothing did, that what was noticed is not what the mutation leads to, or
-// that it could not be tried. Files of the run are in dir; progress goes to out.
-func (m Mutation) Try(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
+// that it could not be tried. Progress goes to out.
+func (m Mutation) Try(ctx context.Context, seed uint64, out io.Writer) (caught string, err error) {
+	dir, err := os.MkdirTemp("", "outcry-mutation-")
+	if err != nil {
+		return "", fmt.Errorf("mutation: %w", err)
+	}
+	defer os.RemoveAll(dir)
 	if m.plan == nil {
 		return m.tryTests(ctx, dir)
 	}
@@ -67,9 +72,6 @@ func (m Mutation) tryTests(ctx context.Context, dir string) (caught string, err 
 	root, err := harness.Root(ctx)
 	if err != nil {
 		return "", err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("mutation: %w", err)
 	}
 	overlay, err := harness.Overlay(root, dir, m.edits)
 	if err != nil {

@@ -25,18 +25,6 @@ import (
 // must not stop coming. No time is judged: reported is the p99 of the traders' frames,
 // beside that of the same exchange before the attack.
 
-// attack is one way of abuse.
-type attack struct {
-	about    string
-	auth     bool                // enough for it is a token that trades for the abuser's accounts
-	files    func(r *runner) int // descriptors that the server may have; nil for as many as this process
-	ends     bool                // the server is gone afterwards
-	restarts bool                // it is another process afterwards, and traders are gone
-	grow     func(r *runner) int64
-	flags    func(r *runner) []string
-	run      func(r *runner, ctx context.Context) error
-}
-
 const (
 	abusePrefix = "abuse-"
 
@@ -57,7 +45,6 @@ const (
 
 	largePatience = 10
 	goesOnAnswers = 200 // to traders' orders, that have to come beside an attack
-
 )
 
 func isAbuse(fault string) bool { return strings.HasPrefix(fault, abusePrefix) }
@@ -131,10 +118,7 @@ func (r *runner) abuseRound(ctx context.Context, n int, name string) error {
 	if err := sub.round(ctx, n, name); err != nil {
 		return err
 	}
-	if err := sub.stopServer(ctx); err != nil {
-		return err
-	}
-	if err := sub.checkStopped(ctx); err != nil {
+	if err := sub.stopAndCheck(ctx); err != nil {
 		return err
 	}
 	r.report.take(sub)
@@ -167,20 +151,19 @@ func (r *runner) abusedExchange(ctx context.Context, n int, a attack) (*runner, 
 	if _, err := sub.db.Exec(ctx, "DROP SCHEMA public CASCADE; CREATE SCHEMA public"); err != nil {
 		return sub, fmt.Errorf("torture: empty the database: %w", err)
 	}
-	flags := []string{"--max-symbols=1000000",
-		fmt.Sprintf("--max-memory=%d", r.size(memorySmall, memoryLarge)),
-		fmt.Sprintf("--max-frame=%d", r.size(frameSmall, frameLarge))}
+	sub.NoCreates = a.noCreates
+	var flags []string
+	for _, x := range append(anyFlags, a.flags...) {
+		flags = append(flags, fmt.Sprintf(x.format, r.size(x.small, x.large)))
+	}
 	if a.auth && sub.Rand.IntN(2) == 0 {
 		if sub.token, sub.abuser.Token, err = sub.makeTokens(ctx); err != nil {
 			return sub, err
 		}
 		flags = append(flags, "--auth")
 	}
-	if a.files != nil {
-		sub.files = a.files(sub)
-	}
-	if a.flags != nil {
-		flags = append(flags, a.flags(sub)...)
+	if a.files {
+		sub.files = sub.idleConnections() - idleBeyond
 	}
 	if sub.flags, err = knownFlags(ctx, sub.plain, flags); err != nil {
 		return sub, err
@@ -269,11 +252,8 @@ func (a attack) inject(name string) func(*runner, context.Context) error {
 		if err != nil {
 			return err
 		}
-		grow := int64(2*r.size(memorySmall, memoryLarge) + tradeGrow)
-		if a.grow != nil {
-			grow += a.grow(r)
-		}
-		return judgeUsage(before, peak, grow, r.files)
+		grow := 2*r.size(memorySmall, memoryLarge) + tradeGrow + r.size(a.grow.small, a.grow.large)
+		return judgeUsage(before, peak, int64(grow), r.files)
 	}
 }
 
@@ -300,29 +280,20 @@ func judgeUsage(before, peak harness.Usage, grow int64, files int) error {
 
 // watchUsage looks at the server again and again, until the function that it returns is called.
 func watchUsage(s *harness.Server) (stop func() harness.Usage) {
-	done, result := make(chan struct{}), make(chan harness.Usage)
-	go func() {
-		var peak harness.Usage
-		tick := time.NewTicker(usagePoll)
-		defer tick.Stop()
-		for {
-			if u, err := s.Usage(); err == nil { // it may be gone
-				peak.Resident, peak.Files = max(peak.Resident, u.Resident), max(peak.Files, u.Files)
-			}
-			select {
-			case <-tick.C:
-			case <-done:
-				result <- peak
-				return
-			}
+	var peak harness.Usage
+	end := harness.Every(usagePoll, func() {
+		if u, err := s.Usage(); err == nil { // it may be gone
+			peak.Resident, peak.Files = max(peak.Resident, u.Resident), max(peak.Files, u.Files)
 		}
-	}()
-	return func() harness.Usage { close(done); return <-result }
+	})
+	return func() harness.Usage { end(); return peak }
 }
 
 // goesOn waits until traders have had a number of answers more.
-func (r *runner) goesOn(ctx context.Context) error {
-	enough := r.Answered() + goesOnAnswers
+func (r *runner) goesOn(ctx context.Context) error { return r.awaitAnswers(ctx, goesOnAnswers) }
+
+func (r *runner) awaitAnswers(ctx context.Context, n int64) error {
+	enough := r.Answered() + n
 	return r.await(ctx, "traders go on", func() (bool, error) { return r.Answered() >= enough, nil })
 }
 

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"time"
 
@@ -52,43 +50,27 @@ func (r *runner) abuseFiles(ctx context.Context) error {
 		return err
 	}
 	n := r.idleConnections()
-	conns, err := check.HoldIdle(ctx, r.server.HTTP, "GET / HTTP/1.1\r\nHost: "+r.server.HTTP+"\r\n\r\n", n)
-	defer func() { check.CloseAll(conns) }()
-	if err == nil {
-		err = r.getIn(ctx)
+	hold := func(addr, send string, steps ...step) error {
+		conns, err := check.HoldIdle(ctx, addr, send, n)
+		defer check.CloseAll(conns)
+		if err = errors.Join(err, inTurn(ctx, append(steps, r.turnSegment, r.askHealth)...)); err != nil {
+			return fmt.Errorf("with %d idle connections at %s: %w", len(conns), addr, err)
+		}
+		return nil
 	}
-	if err == nil {
-		err = r.turnSegment(ctx)
+	if err := hold(r.server.HTTP, "GET / HTTP/1.1\r\nHost: "+r.server.HTTP+"\r\n\r\n", r.getIn); err != nil {
+		return err
 	}
-	if err == nil {
-		err = r.askHealth(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("with %d idle connections of HTTP: %w", len(conns), err)
-	}
-	check.CloseAll(conns)
 	r.End.Full.Store(true)
-	idle, err := check.HoldIdle(ctx, r.server.XML, "", n)
-	defer func() { check.CloseAll(idle) }()
-	if err == nil {
-		err = r.turnSegment(ctx)
+	if err := hold(r.server.XML, ""); err != nil {
+		return err
 	}
-	if err == nil {
-		err = r.askHealth(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("with %d idle connections of XML: %w", len(idle), err)
-	}
-	check.CloseAll(idle)
 	r.abuseNote("%d idle connections of HTTP, then of XML, of %d descriptors", n, r.files)
 	return r.settled(ctx, before)
 }
 
 // turnSegment waits until traders have filled a segment of the journal.
-func (r *runner) turnSegment(ctx context.Context) error {
-	enough := r.Answered() + segmentTurns
-	return r.await(ctx, "the journal goes on", func() (bool, error) { return r.Answered() >= enough, nil })
-}
+func (r *runner) turnSegment(ctx context.Context) error { return r.awaitAnswers(ctx, segmentTurns) }
 
 // getIn demands that a new client gets in.
 func (r *runner) getIn(ctx context.Context) error {
@@ -137,7 +119,7 @@ func (r *runner) abuseBodies(ctx context.Context) error {
 	}
 	body := string(wire.NewTransactions(abuserName).Query("1").Append(nil))
 	for n := range bodiesWhole {
-		status, answer, err := r.askHTTP(ctx, http.MethodPost, "/xml", r.abuser.Token, body)
+		status, answer, err := r.server.Ask(ctx, http.MethodPost, "/xml", r.abuser.Token, body)
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("status %d: %s", status, answer)
 		}
@@ -169,27 +151,4 @@ func (r *runner) abuseHosts(ctx context.Context) error {
 	sent, err := check.ForeignHosts(ctx, r.server.HTTP, r.Symbols[0])
 	r.abuseNote("%d requests of foreign hosts", sent)
 	return err
-}
-
-// askHTTP sends a request to the HTTP side and returns the status and up to 64 KiB of the answer.
-func (r *runner) askHTTP(ctx context.Context, method, path, token, body string) (status int, answer string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, check.ReplyTimeout)
-	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, method, "http://"+r.server.HTTP+path, strings.NewReader(body))
-	if err != nil {
-		return 0, "", fmt.Errorf("torture: %w", err)
-	}
-	if token != "" {
-		q.Header.Set("Authorization", "Bearer "+token)
-	}
-	reply, err := http.DefaultClient.Do(q)
-	if err != nil {
-		return 0, "", fmt.Errorf("torture: %s %s: %w", method, path, err)
-	}
-	defer reply.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(reply.Body, 64<<10))
-	if err != nil {
-		return 0, "", fmt.Errorf("torture: %s %s: %w", method, path, err)
-	}
-	return reply.StatusCode, string(b), nil
 }

@@ -21,7 +21,7 @@ const (
 	dustSmall, dustLarge     = 16_000, 1_600_000
 	dustSegment              = 1 << 20   // one record of such a journal takes a part of a small attack
 	takersSmall, takersLarge = 20, 3_000 // in a frame, each of which is large enough for all the dust
-	dustStop                 = 5 * time.Second
+	dustStop                 = 5         // seconds of --stop-timeout
 
 	dustRestSmall, dustRestLarge = 200 * time.Millisecond, 10 * time.Second // probed before it is met
 	// beyond --stop-timeout, for a machine that is busy
@@ -32,15 +32,6 @@ var (
 	dust = check.BulkOrder{Account: abuserName, Sym: abuseSym, Amount: "-0.00000001", Limit: "0.01"}
 	take = check.BulkOrder{Account: takerName, Sym: abuseSym, Amount: "1", Limit: "0.01"}
 )
-
-func dustFlags(r *runner) []string {
-	return []string{fmt.Sprintf("--max-open-orders-account=%d", r.size(dustSmall, dustLarge)+check.BulkAtOnce),
-		fmt.Sprintf("--segment=%d", r.size(dustSegment, 64<<20))}
-}
-
-func stopFlags(r *runner) []string {
-	return append(dustFlags(r), fmt.Sprintf("--stop-timeout=%s", dustStop))
-}
 
 // layDust places the dust and returns the oldest of it.
 func (r *runner) layDust(ctx context.Context) (first uint64, err error) {
@@ -104,7 +95,7 @@ func (r *runner) probe(ctx context.Context, dustID uint64, over context.Context)
 			return r.expect(ctx, "created", new(wire.Create).Account(wire.Account{ID: account(made), Balance: "1"}).Append(nil))
 		},
 		"cancel-all": func() error {
-			status, answer, err := r.askHTTP(ctx, http.MethodPost, "/admin/cancel-all?account="+idleName, r.token, "")
+			status, answer, err := r.server.Ask(ctx, http.MethodPost, "/admin/cancel-all?account="+idleName, r.token, "")
 			if err == nil && status != http.StatusOK {
 				err = fmt.Errorf("a cancel-all is answered with status %d: %s", status, answer)
 			}
@@ -164,7 +155,7 @@ func (r *runner) abuseStop(ctx context.Context) error {
 		return err
 	}
 	r.End.MayBeGone.Store(true)
-	stop, cancel := context.WithTimeout(ctx, dustStop+stopGrace)
+	stop, cancel := context.WithTimeout(ctx, dustStop*time.Second+stopGrace)
 	defer cancel()
 	begun := time.Now()
 	err = r.server.Stop(stop)

@@ -29,10 +29,6 @@ const (
 // dollarOrder is one of the 10^16 that a dollar pays for.
 var dollarOrder = check.BulkOrder{Account: abuserName, Sym: abuseSym, Amount: "0.00000001", Limit: "0.00000001"}
 
-func restingFlags(r *runner) []string {
-	return []string{fmt.Sprintf("--max-open-orders-account=%d", r.size(openSmall, openLarge))}
-}
-
 func (r *runner) abuseResting(ctx context.Context) error {
 	bound := r.size(openSmall, openLarge)
 	ids, refusal, err := r.PlaceMany(ctx, r.abuser, dollarOrder, bound+overfill)
@@ -60,11 +56,6 @@ const (
 	symbolsBefore  = check.SymbolsOpened + 2
 )
 
-func accountsFlags(r *runner) []string {
-	r.NoCreates = true
-	return []string{fmt.Sprintf("--max-accounts=%d", r.size(accountsSmall, accountsLarge))}
-}
-
 func (r *runner) abuseAccounts(ctx context.Context) error {
 	bound := r.size(accountsSmall, accountsLarge)
 	id := func(i int) string { return fmt.Sprintf("7%09d", i) }
@@ -76,10 +67,6 @@ func (r *runner) abuseAccounts(ctx context.Context) error {
 	}
 	r.abuseNote("%d accounts", n)
 	return judgeFull("accounts", n+accountsBefore, bound, refusal, "--max-accounts")
-}
-
-func symbolsFlags(r *runner) []string {
-	return []string{fmt.Sprintf("--max-symbols=%d", r.size(symbolsSmall, symbolsLarge))}
 }
 
 func (r *runner) abuseSymbols(ctx context.Context) error {

@@ -17,8 +17,6 @@ const frameReplyMax = 1 << 20
 
 const frameAbusers = 8
 
-func frameFlags(*runner) []string { return []string{fmt.Sprintf("--max-reply=%d", frameReplyMax)} }
-
 func (r *runner) abuseFrames(ctx context.Context) error {
 	rounds, sent := r.size(2, 20), 0
 	frames := check.LargeFrames(abuserName, r.size(64<<10, 1<<20), 400)

@@ -22,8 +22,6 @@ const (
 	timeoutsRound = 5   // times that sessions are ended
 )
 
-func historyFlags(*runner) []string { return []string{"--closed-orders=10"} }
-
 // abuseHistory asks for orders that only Postgres knows while it stands still. An order
 // behind them on the same connection has to be executed meanwhile: another connection
 // sees by the ids that it was.

@@ -44,6 +44,13 @@ type Report struct {
 	starts []time.Duration
 }
 
+// Restart is one restart that clients were connected over. All are in seconds.
+type Restart struct {
+	Down  float64 `json:"down_seconds"`  // longest time within which no client had an answer
+	Stop  float64 `json:"stop_seconds"`  // from the signal to the end of the process
+	Start float64 `json:"start_seconds"` // from there to a server that takes orders
+}
+
 func newReport(o Options) *Report {
 	var plan []string
 	for _, name := range slices.Sorted(maps.Keys(o.Plan)) {
@@ -54,8 +61,6 @@ func newReport(o Options) *Report {
 		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -large=%t -plan %s", o.Seed, o.Clients,
 			o.Load, o.Large, strings.Join(plan, ","))}
 }
-
-func (r *Report) started(took time.Duration) { r.starts = append(r.starts, took) }
 
 // finish fills in what a run came to.
 func (r *Report) finish(run *runner, err error) {

@@ -28,11 +28,12 @@ import (
 // Options say what to break, and how often.
 type Options struct {
 	Seed    uint64
-	Plan    map[string]int // how many rounds of each fault; see Faults
+	Plan    map[string]int // how many rounds of each fault, as ParsePlan returns them
 	Clients int            // connections that trade in each round, besides four of the linear symbol
 	Load    time.Duration  // longest time from the start of a round to its fault
 	Large   bool           // abuse has the sizes of a real attack, and not those of a test
 	Resting int            // orders that rest in the books from the begin on, away from where is traded
+	DownMax time.Duration  // longest that clients may be without an answer over a restart; 0: not judged
 	Edits   []harness.Edit // changes to the server's source, for mutations
 	// for the data, the logs and the programs; "" for a temporary one, removed after a run without failure
 	Dir string
@@ -87,10 +88,7 @@ type runner struct {
 func Run(ctx context.Context, o Options) (*Report, error) {
 	random := rand.New(rand.NewPCG(o.Seed, 0))
 	r := &runner{Session: check.NewSession(check.Target{}, random), Options: o, report: newReport(o)}
-	rounds, err := schedule(o.Plan, random)
-	if err != nil {
-		return r.report, err
-	}
+	var err error
 	temporary := o.Dir == ""
 	if temporary {
 		if r.Dir, err = os.MkdirTemp("", "outcry-torture-"); err != nil {
@@ -99,7 +97,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	err = r.prepare(ctx)
 	if err == nil {
-		err = r.rounds(ctx, rounds)
+		err = r.rounds(ctx, schedule(o.Plan, random))
 	}
 	err = errors.Join(err, r.cleanUp())
 	r.report.finish(r, err)
@@ -153,19 +151,25 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 }
 
 // start starts the server and waits until it takes orders.
-func (r *runner) start(ctx context.Context, program string) (err error) {
+func (r *runner) start(ctx context.Context, program string) error {
+	err := r.startAt(ctx, program, "127.0.0.1:0")
+	r.End = new(check.Ending)
+	return err
+}
+
+// startAt does so at an address. What clients know of its end stays.
+func (r *runner) startAt(ctx context.Context, program, listen string) error {
 	ctx, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
 	begun := time.Now()
-	if err := r.launch(program, "127.0.0.1:0"); err != nil {
+	if err := r.launch(program, listen); err != nil {
 		return err
 	}
 	if err := r.server.WaitReady(ctx); err != nil {
 		return err
 	}
 	r.At = check.Target{Addr: r.server.XML, Token: r.token}
-	r.report.started(time.Since(begun))
-	r.End = new(check.Ending)
+	r.report.starts = append(r.report.starts, time.Since(begun))
 	return nil
 }
 
@@ -210,10 +214,7 @@ func (r *runner) rounds(ctx context.Context, faults []string) error {
 			now.UnknownHappened+now.UnknownNever-before.UnknownHappened-before.UnknownNever,
 			now.UnknownHappened-before.UnknownHappened, r.Checked().Executions, time.Since(begun).Seconds())
 	}
-	if err := r.stopServer(ctx); err != nil {
-		return &Finding{len(faults) + 1, "end", err}
-	}
-	if err := r.checkStopped(ctx); err != nil {
+	if err := r.stopAndCheck(ctx); err != nil {
 		return &Finding{len(faults) + 1, "end", err}
 	}
 	return nil
