@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"outcry/internal/postgres/cluster"
+	"outcry/internal/testing/processes"
 )
 
 // Postgres is a cluster of its own and a proxy before it. It has the settings
@@ -97,15 +98,8 @@ func (p *Postgres) signal(s syscall.Signal) {
 // Freeze stops every process of the cluster where it stands, and returns what
 // lets them go on.
 func (p *Postgres) Freeze() (thaw func()) {
-	processes := p.processes()
-	for _, s := range processes {
-		_ = syscall.Kill(s.PID, syscall.SIGSTOP) // it may just have ended
-	}
-	return func() {
-		for _, s := range processes {
-			_ = syscall.Kill(s.PID, syscall.SIGCONT)
-		}
-	}
+	thaw, _ = processes.Freeze(p.cluster.Pid())
+	return thaw
 }
 
 // Slow makes every packet in either direction take that much longer; 0 ends it.

@@ -70,5 +70,5 @@ func allAttacks() map[string]attack {
 }
 
 // anyFlags are settings of every exchange that is abused.
-var anyFlags = []setting{{"--max-symbols=%d", sized{1_000_000, 1_000_000}}, {"--max-memory=%d", sized{memorySmall, memoryLarge}},
-	{"--max-frame=%d", sized{frameSmall, frameLarge}}}
+var anyFlags = []setting{{"--max-symbols=%d", sized{1_000_000, 1_000_000}},
+	{"--max-memory=%d", sized{memorySmall, memoryLarge}}, {"--max-frame=%d", sized{frameSmall, frameLarge}}}
