@@ -6,9 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
+	"math"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -122,7 +121,7 @@ func (b *benching) do(ctx context.Context, command, data, dir string) (err error
 
 // plan measures jobs so often, unless it is told another number.
 func (b *benching) plan(jobs []bench.Job, repeat int) {
-	plan := &bench.Plan{Jobs: jobs, GOMAXPROCS: []int{1, 2, 4}}
+	plan := &bench.Plan{Jobs: jobs}
 	number(b.FlagSet, &plan.Repetitions, "repeat", repeat, 1, 1000, "how often each is measured")
 	b.Uint64Var(&plan.Seed, "seed", 1, "seed of everything that is drawn")
 	b.Func("only", "`scenarios` to run, comma-separated; all if it is not given", func(text string) error {
@@ -140,17 +139,7 @@ func (b *benching) plan(jobs []bench.Job, repeat int) {
 		}
 		return nil
 	})
-	b.Func("procs", "values of GOMAXPROCS for the server, comma-separated (default 1,2,4)", func(text string) error {
-		plan.GOMAXPROCS = nil
-		for text := range strings.SplitSeq(text, ",") {
-			n, err := strconv.Atoi(text)
-			if err != nil || n < 1 || n > 1024 {
-				return fmt.Errorf("%q is not a number from 1 to 1024", text)
-			}
-			plan.GOMAXPROCS = append(plan.GOMAXPROCS, n)
-		}
-		return nil
-	})
+	numbers(b.FlagSet, &plan.GOMAXPROCS, "procs", 1024, "values of GOMAXPROCS for the server", 1, 2, 4)
 	b.measure(plan)
 }
 
@@ -162,7 +151,10 @@ func (b *benching) measure(plan *bench.Plan) {
 			d.WriteTable(b.out)
 		}
 		if wrong := d.Failures(); len(wrong) > 0 {
-			err = errors.Join(err, fmt.Errorf("failed runs: %s", strings.Join(wrong, "; ")))
+			return errors.Join(err, fmt.Errorf("failed runs: %s", strings.Join(wrong, "; ")))
+		}
+		if err == nil {
+			fmt.Fprintln(b.out, "the exchange and its tables hold what clients were told")
 		}
 		return err
 	}
@@ -207,19 +199,17 @@ func (b *benching) soak() {
 
 // growth lets history grow.
 func (b *benching) growth() {
-	o := bench.GrowthOptions{Out: b.out, Marks: []int64{1_000_000, 2_000_000, 5_000_000}}
-	b.Func("orders", "`numbers` of orders at which to look, comma-separated, rising (default 1000000,2000000,5000000)",
-		func(text string) error {
-			o.Marks = nil
-			for text := range strings.SplitSeq(text, ",") {
-				mark, err := strconv.ParseInt(text, 10, 64)
-				if err != nil || mark < 1 || len(o.Marks) > 0 && mark <= o.Marks[len(o.Marks)-1] {
-					return fmt.Errorf("%q is not a number that rises", text)
-				}
-				o.Marks = append(o.Marks, mark)
+	o := bench.GrowthOptions{Out: b.out}
+	numbers(b.FlagSet, &o.Marks, "orders", math.MaxInt, "`numbers` of orders at which to look, rising",
+		1_000_000, 2_000_000, 5_000_000)
+	b.check = func() error {
+		for i, mark := range o.Marks[1:] {
+			if mark <= o.Marks[i] {
+				return fmt.Errorf("-orders: \"%d\" does not rise", mark)
 			}
-			return nil
-		})
+		}
+		return nil
+	}
 	number(b.FlagSet, &o.Clients, "clients", 32, 1, 1000, "`connections` that trade")
 	b.run = func(ctx context.Context, d *bench.Data, p bench.Programs, dir string) (err error) {
 		d.Marks, err = bench.RunGrowth(ctx, p, dir, o)
@@ -229,12 +219,13 @@ func (b *benching) growth() {
 
 // scenario measures one.
 func (b *benching) scenario(s scenario.Scenario) {
-	job := bench.Job{Scenario: s, Params: s.Defaults, Repetition: 1, Progress: progress(b.stderr)}
+	plan := &bench.Plan{Jobs: []bench.Job{{Scenario: s, Params: s.Defaults, Progress: progress(b.stderr)}}, Repetitions: 1}
+	job := &plan.Jobs[0]
 	s.Flags(b.FlagSet, &job.Params)
 	number(b.FlagSet, &job.GOMAXPROCS, "procs", 0, 0, 1024, "GOMAXPROCS of the server; 0: as it chooses")
 	b.StringVar(&job.CPUs, "cpus", "", "`processors` that the server alone may use, as taskset has them; empty for all")
 	b.BoolVar(&job.SyncedEcho, "synced", false, "compare with an echo server that has a journal as well")
-	b.Uint64Var(&job.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")
+	b.Uint64Var(&plan.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")
 	page := b.String("html", "", "`file` that vegeta's plot of every frame is written to, with a -rate")
 	hits := plot.New(plot.Title("outcry "+s.Name), plot.Downsample(4000), plot.Label(plot.ErrorLabeler))
 	b.check = func() error {
@@ -251,18 +242,16 @@ func (b *benching) scenario(s scenario.Scenario) {
 		}
 		return s.Check(job.Params)
 	}
+	b.measure(plan)
+	measure := b.run
 	b.run = func(ctx context.Context, d *bench.Data, p bench.Programs, dir string) error {
-		point, err := bench.Measure(ctx, p, dir, job)
-		if err != nil {
+		err := measure(ctx, d, p, dir)
+		if *page == "" {
 			return err
 		}
-		d.Points, d.Repetitions = []*bench.Point{point}, 1
-		point.Write(b.out)
-		if *page != "" {
-			hits.Close()
-			err = bench.WriteFile(*page, func(w io.Writer) error { _, err := hits.WriteTo(w); return err })
-		}
-		return errors.Join(err, point.Failure())
+		hits.Close()
+		plotted := bench.WriteFile(*page, func(w io.Writer) error { _, err := hits.WriteTo(w); return err })
+		return errors.Join(err, plotted)
 	}
 }
 
@@ -313,15 +302,5 @@ func runEcho(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		defer j.Close()
 		log = j
 	}
-	l, err := net.Listen("tcp", *addr)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(stdout, l.Addr())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		l.Close()
-	}()
-	defer context.AfterFunc(ctx, func() { l.Close() })()
-	return load.Echo(l, *reply, log)
+	return load.ServeEcho(ctx, *addr, *reply, log, os.Stdin, stdout)
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -87,6 +88,22 @@ func number(f *flag.FlagSet, to *int, name string, value, least, most int, about
 			return fmt.Errorf("-%s %s: must be a number from %d to %d", name, text, least, most)
 		}
 		*to = n
+		return nil
+	})
+}
+
+// numbers declares a flag that is numbers from 1 to most, with commas between them.
+func numbers(f *flag.FlagSet, to *[]int, name string, most int, about string, values ...int) {
+	*to = values
+	f.Func(name, fmt.Sprintf("%s, comma-separated (default %v)", about, values), func(text string) error {
+		*to = nil
+		for text := range strings.SplitSeq(text, ",") {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || n > most {
+				return fmt.Errorf("%q is not a number from 1 to %d", text, most)
+			}
+			*to = append(*to, n)
+		}
 		return nil
 	})
 }

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"outcry/internal/load"
 	"outcry/loadtest/harness"
 )
 
@@ -88,22 +88,8 @@ type Cell struct {
 	Points            []*Point
 }
 
-// Spread is a median with the least and the most.
-type Spread struct{ Median, Min, Max float64 }
-
-// spreadOf returns that of some figures, of which there must be one.
-func spreadOf[T any](all []T, figure func(T) float64) Spread {
-	var figures []float64
-	for _, x := range all {
-		figures = append(figures, figure(x))
-	}
-	slices.Sort(figures)
-	n := len(figures)
-	return Spread{(figures[(n-1)/2] + figures[n/2]) / 2, figures[0], figures[n-1]}
-}
-
 // Of returns the spread of a figure over the repetitions.
-func (c Cell) Of(figure func(*Point) float64) Spread { return spreadOf(c.Points, figure) }
+func (c Cell) Of(figure func(*Point) float64) load.Spread { return load.SpreadOf(c.Points, figure) }
 
 // Cells groups the points, in the order in which they first came, fewest
 // processors first.
@@ -225,42 +211,6 @@ func (d *Data) WriteTable(w io.Writer) {
 		all[i+1][0] = c.Scenario + ", " + c.Variant
 	}
 	all.write(w)
-}
-
-// Write writes the point for people.
-func (p *Point) Write(w io.Writer) {
-	t := table{}
-	row := func(name, format string, args ...any) { t.add(name, fmt.Sprintf(format, args...)) }
-	row("scenario", "%s, GOMAXPROCS %d (0: as it chooses), seed %d", p.Scenario, p.GOMAXPROCS, p.Seed)
-	row("requests", "%d in %.2f s, %d unexpected replies %s", p.Requests, p.Seconds, p.Errors, p.Example)
-	row("throughput", "%.0f requests/s, %.0f commands/s; %.0f requests/s until Postgres had everything", p.Rate,
-		p.Commands, p.Persisted)
-	row("latency", "p50 %.3f ms, p90 %.3f, p99 %.3f, p99.9 %.3f, longest %.1f (p99 from sending %.3f)",
-		p.P50, p.P90, p.P99, p.P999, p.Max, p.SentP99)
-	row("echo", "%.0f requests/s, p50 %.3f ms, p99 %.3f: the exchange does %s of it", p.EchoRate, p.EchoP50, p.EchoP99,
-		p.share(p.EchoShare))
-	if p.SyncedEchoRate > 0 {
-		row("with a journal", "%.0f requests/s: the exchange does %s of it", p.SyncedEchoRate, p.share(p.SyncedEchoShare))
-	}
-	row("processor time", "%.1f µs a request in the server (%.1f until the last reply), %.1f in Postgres, %.1f in the "+
-		"client",
-		p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU)
-	row("Postgres", "%.0f records behind at the end, %.2f s until it had everything", p.LagEnd, p.CatchUp)
-	if p.Params.Readers > 0 {
-		row("readers", "%d of the market data stream received %.1f MB a second", p.Params.Readers,
-			p.StreamBytes/p.Seconds/1e6)
-	}
-	row("memory", "%.0f MB in the server; a small write and its sync take %.3f ms on this disk", mega(p.ServerBytes),
-		p.SyncMedian)
-	for _, reason := range slices.Sorted(maps.Keys(p.Refusals)) {
-		row("refused", "%d × %s", p.Refusals[reason], reason)
-	}
-	if p.Agrees {
-		row("agreement", "the exchange and its tables hold what clients were told")
-	} else {
-		row("agreement", "NONE: %s", p.Differs)
-	}
-	t.write(w)
 }
 
 func mega(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"outcry/internal/load"
 )
 
 // The runs that goals are judged by. Each is made once a round.
@@ -150,14 +152,14 @@ func (d *Data) whole() []round {
 // Verdict is one goal, judged by the median of all rounds.
 type Verdict struct {
 	goal
-	Spread Spread
+	Spread load.Spread
 	Met    bool
 }
 
 // Verdicts judges every goal. There must be a round.
 func (d *Data) Verdicts() (all []Verdict) {
 	for _, g := range goals {
-		spread := spreadOf(d.whole(), g.figure)
+		spread := load.SpreadOf(d.whole(), g.figure)
 		met := spread.Median >= g.bound
 		if g.most {
 			met = spread.Median <= g.bound

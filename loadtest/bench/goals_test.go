@@ -43,7 +43,7 @@ func TestGoalsAreJudgedByTheMedianOfRatiosWithinARound(t *testing.T) {
 	at[0][wide].Rate, at[2][wide].Rate = 85, 79
 	verdict := find(t, r, "10,000 symbols")
 	verdict.figure = nil // functions are never equal
-	spread := Spread{Median: 0.85, Min: 0.79, Max: 0.9}
+	spread := load.Spread{Median: 0.85, Min: 0.79, Max: 0.9}
 	require.Equal(t, Verdict{goal{Goal: verdict.Goal, bound: 0.8}, spread, true}, verdict)
 	at[0][wide].Rate = 79
 	require.False(t, find(t, r, "10,000 symbols").Met)

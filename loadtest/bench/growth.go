@@ -11,14 +11,15 @@ import (
 	"strconv"
 	"time"
 
+	"outcry/internal/check"
 	"outcry/internal/load/scenario"
 	"outcry/loadtest/harness"
 )
 
 // GrowthOptions say how far history grows.
 type GrowthOptions struct {
-	Marks   []int64 // numbers of orders at which to look, rising
-	Clients int     // connections
+	Marks   []int // numbers of orders at which to look, rising
+	Clients int   // connections
 	Out     io.Writer
 }
 
@@ -86,9 +87,9 @@ func RunGrowth(ctx context.Context, programs Programs, dir string, o GrowthOptio
 
 // to trades up to a mark, kills the server, starts it, stops it, starts it again, and holds
 // the tables against what clients were told.
-func (g *growing) to(ctx context.Context, mark int64) (m Mark, err error) {
-	before, begun := int64(g.run.Told().Accepted), time.Now()
-	g.run.Params.Requests = int(max(mark-before, 0))/(g.run.Params.Clients*ordersAtOnce) + 1
+func (g *growing) to(ctx context.Context, mark int) (m Mark, err error) {
+	before, begun := int(g.run.Told().Accepted), time.Now()
+	g.run.Params.Requests = max(mark-before, 0)/(g.run.Params.Clients*ordersAtOnce) + 1
 	stop := harness.Every(growthWatch, func() { g.watch(ctx, &m) })
 	err = g.trade(ctx)
 	stop()
@@ -96,7 +97,7 @@ func (g *growing) to(ctx context.Context, mark int64) (m Mark, err error) {
 		return m, err
 	}
 	m.Orders = int64(g.run.Told().Accepted)
-	m.OrdersPerSecond = float64(m.Orders-before) / time.Since(begun).Seconds()
+	m.OrdersPerSecond = float64(m.Orders-int64(before)) / time.Since(begun).Seconds()
 	used, err := g.Usage()
 	if err != nil {
 		return m, err
@@ -127,11 +128,11 @@ func (g *growing) to(ctx context.Context, mark int64) (m Mark, err error) {
 		return m, err
 	}
 	told := g.run.Told()
-	rows, err := readTables(ctx, g.Exchange)
-	if err == nil && rows.orders < told.Accepted { // there may be more: those that a kill left without an answer
-		err = fmt.Errorf("the tables have %d orders, clients were told of %d", rows.orders, told.Accepted)
+	have, err := check.ReadTotals(ctx, g.Postgres.DirectURL(), scenario.Asker)
+	if err == nil && have.Orders < told.Accepted { // there may be more: those that a kill left without an answer
+		err = fmt.Errorf("the tables have %d orders, clients were told of %d", have.Orders, told.Accepted)
 	}
-	m.DatabaseBytes = rows.bytes
+	m.DatabaseBytes = have.Bytes
 	return m, errors.Join(err, told.Verify(ctx, g.XML))
 }
 

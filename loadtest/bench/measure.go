@@ -8,13 +8,10 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"outcry/internal/check"
 	"outcry/internal/load"
@@ -146,18 +143,11 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 	if err := m.prepare(ctx, run); err != nil {
 		return nil, err
 	}
-	idle, err := check.HoldIdle(ctx, m.XML, "", job.Params.Idle)
-	defer check.CloseAll(idle)
+	leave, err := run.Surround(ctx, m.HTTP)
 	if err != nil {
 		return nil, err
 	}
-	streams, err := load.OpenReaders(ctx, m.HTTP, job.Params.Readers, func(n int) string {
-		return fmt.Sprintf("/api/v1/stream?sym=SYM%d", n%max(job.Params.Symbols, 1))
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer streams.Leave()
+	defer leave()
 	before := run.Told()
 	used, err := m.usage()
 	if err != nil {
@@ -169,10 +159,9 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 		return nil, err
 	}
 	ended, told := time.Now(), run.Told()
-	streams.Leave()
-	received, cut := streams.Received()
-	if cut > 0 {
-		return nil, fmt.Errorf("bench: the server has cut %d readers of the stream off", cut)
+	received, err := leave()
+	if err != nil {
+		return nil, err
 	}
 	point.Summary, point.StreamBytes, point.Refusals = result.Summary(), float64(received), told.Reasons
 	point.Commands = float64(told.Done()-before.Done()) / point.Seconds
@@ -196,17 +185,7 @@ func (m *measurement) prepare(ctx context.Context, run *scenario.Run) error {
 	if err := m.CatchUp(ctx, catchUpTimeout); err != nil || m.job.Params.History == 0 {
 		return err
 	}
-	db, err := pgx.Connect(ctx, m.Postgres.AdminURL())
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	defer db.Close(ctx)
-	for _, sql := range []string{"VACUUM (ANALYZE)", "CHECKPOINT"} {
-		if _, err := db.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("bench: %s: %w", sql, err)
-		}
-	}
-	return nil
+	return m.Postgres.Tidy(ctx)
 }
 
 // measure runs the scenario; Postgres stands still meanwhile if it is to.
@@ -255,56 +234,19 @@ func (p *Point) Failure() error {
 	return nil
 }
 
-// rows is how many there are in an exchange's tables.
-type rows struct {
-	orders, cancels, created uint64
-	bytes                    int64 // of the database
-}
-
-// readTables counts what the tables hold, once Postgres has everything and nobody sends any
-// more. The error says that balances, positions or orders do not add up, or what could not
-// be asked.
-func readTables(ctx context.Context, e *harness.Exchange) (r rows, err error) {
-	db, err := pgx.Connect(ctx, e.Postgres.DirectURL())
-	if err != nil {
-		return r, fmt.Errorf("bench: %w", err)
-	}
-	defer db.Close(ctx)
-	var cash, shares, filled bool
-	err = db.QueryRow(ctx, `SELECT (SELECT count(*) FROM order_log), (SELECT count(*) FROM cancel_log),
-		(SELECT count(*) FROM accounts WHERE id <> $1) + (SELECT count(*) FROM placement_log),
-		pg_database_size(current_database()),
-		(SELECT coalesce(sum(balance + held) = sum(opened), true) FROM accounts),
-		NOT EXISTS (SELECT FROM symbols s
-			WHERE s.placed <> (SELECT coalesce(sum(p.shares + p.held), 0) FROM positions p WHERE p.sym = s.sym)),
-		NOT EXISTS (SELECT FROM resting_orders WHERE open > abs(amount))`, scenario.Asker).
-		Scan(&r.orders, &r.cancels, &r.created, &r.bytes, &cash, &shares, &filled)
-	switch {
-	case err != nil:
-		return r, fmt.Errorf("bench: %w", err)
-	case !cash:
-		return r, errors.New("the tables' balances do not add up to what accounts were opened with")
-	case !shares:
-		return r, errors.New("the tables' positions do not add up to what was placed")
-	case !filled:
-		return r, errors.New("an order has more open than it has shares")
-	}
-	return r, nil
-}
-
 // agree compares what an exchange's tables hold with what clients were told: how many
 // orders, cancels, accounts and placements there are, and that the exchange knows a sample
 // of the orders. The error names the first thing that does not agree.
 func agree(ctx context.Context, e *harness.Exchange, told scenario.Tally) error {
-	have, err := readTables(ctx, e)
+	have, err := check.ReadTotals(ctx, e.Postgres.DirectURL(), scenario.Asker)
 	if err != nil {
 		return err
 	}
 	for _, n := range []struct {
 		have, want uint64
 		of         string
-	}{{have.orders, told.Accepted, "orders"}, {have.cancels, told.Canceled, "cancels"},
-		{have.created, told.Created, "accounts and placements"}} {
+	}{{have.Orders, told.Accepted, "orders"}, {have.Cancels, told.Canceled, "cancels"},
+		{have.Created, told.Created, "accounts and placements"}} {
 		if n.have != n.want {
 			return fmt.Errorf("the tables have %d %s, clients were told of %d", n.have, n.of, n.want)
 		}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"outcry/internal/load"
 	"outcry/internal/load/scenario"
 )
 
@@ -136,7 +137,7 @@ func tables(d, soak *Data) map[string]string {
 }
 
 func about(d *Data) string {
-	sync := spreadOf(d.Points, func(p *Point) float64 { return p.SyncMedian })
+	sync := load.SpreadOf(d.Points, func(p *Point) float64 { return p.SyncMedian })
 	requests, wrong := uint64(0), uint64(0)
 	for _, p := range d.Points {
 		requests += p.Requests

@@ -178,7 +178,7 @@ func (s *Soak) judge() (findings []string) {
 	}
 	before, after := s.Samples[n/3:2*n/3], s.Samples[2*n/3:]
 	compare := func(what string, figure func(Sample) float64, growth, slack float64) {
-		was, is := spreadOf(before, figure).Median, spreadOf(after, figure).Median
+		was, is := load.SpreadOf(before, figure).Median, load.SpreadOf(after, figure).Median
 		if is > was*growth+slack {
 			findings = append(findings, fmt.Sprintf("%s did not stay flat: %.4g in the second third of the run, %.4g in the "+
 				"last",

@@ -1,7 +1,12 @@
 package harness
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"outcry/internal/testing/processes"
 )
@@ -37,4 +42,19 @@ func Every(d time.Duration, look func()) (stop func()) {
 		close(done)
 		<-ended
 	}
+}
+
+// Tidy has Postgres do at once what it would do in the background, over minutes.
+func (p *Postgres) Tidy(ctx context.Context) error {
+	db, err := pgx.Connect(ctx, p.AdminURL())
+	if err == nil {
+		defer db.Close(ctx)
+		_, vacuum := db.Exec(ctx, "VACUUM (ANALYZE)")
+		_, checkpoint := db.Exec(ctx, "CHECKPOINT")
+		err = errors.Join(vacuum, checkpoint)
+	}
+	if err != nil {
+		return fmt.Errorf("harness: tidy: %w", err)
+	}
+	return nil
 }

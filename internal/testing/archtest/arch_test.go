@@ -64,7 +64,7 @@ var imports = map[string][]string{
 	"loadtest": {"internal/journal", "internal/load", "internal/load/scenario",
 		"loadtest/bench", "loadtest/harness", "loadtest/mutation", "loadtest/torture"},
 	"loadtest/vegeta": {"internal/load"},
-	"loadtest/bench": {"internal/check", "internal/load", "internal/load/scenario", "loadtest/harness",
+	"loadtest/bench": {"internal/check", "internal/doctor", "internal/load", "internal/load/scenario", "loadtest/harness",
 		"loadtest/vegeta"},
 	"loadtest/mutation": {"loadtest/torture", "loadtest/harness"},
 	"loadtest/torture":  {"internal/check", "internal/wire", "loadtest/harness"},
