@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"os"
 	"os/exec"
 	"syscall"
-	"time"
 
 	"outcry/internal/check"
 	"outcry/internal/wire"
@@ -100,30 +97,14 @@ func (r *runner) settled(ctx context.Context, before harness.Usage) error {
 
 // abuseBodies sends requests whose body does not come, beside a client whose does.
 func (r *runner) abuseBodies(ctx context.Context) error {
-	head := "POST /xml HTTP/1.1\r\nHost: " + r.server.HTTP + "\r\nContent-Length: 100\r\nExpect: 100-continue\r\n"
-	if r.abuser.Token != "" {
-		head += "Authorization: Bearer " + r.abuser.Token + "\r\n"
-	}
-	conns, err := check.HoldIdle(ctx, r.server.HTTP, head+"\r\n", r.size(bodiesSmall, bodiesLarge))
-	defer func() { check.CloseAll(conns) }()
+	conns, err := check.WithholdBodies(ctx, r.server.HTTP, r.abuser.Token, r.size(bodiesSmall, bodiesLarge))
+	defer check.CloseAll(conns)
 	if err != nil {
 		return err
 	}
-	for _, c := range conns { // once it is told to go on, or refused, the exchange has seen the request
-		if err := c.SetReadDeadline(time.Now().Add(check.ReplyTimeout)); err != nil {
-			return err
-		}
-		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) { // it may also be closed
-			return errors.New("a request without its body has no answer, and its connection stays")
-		}
-	}
 	body := string(wire.NewTransactions(abuserName).Query("1").Append(nil))
 	for n := range bodiesWhole {
-		status, answer, err := r.server.Ask(ctx, http.MethodPost, "/xml", r.abuser.Token, body)
-		if err == nil && status != http.StatusOK {
-			err = fmt.Errorf("status %d: %s", status, answer)
-		}
-		if err != nil {
+		if err := r.must(ctx, "/xml", r.abuser.Token, body); err != nil {
 			return fmt.Errorf("with %d requests whose body does not come, whole request %d: %w", len(conns), n+1, err)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"outcry/internal/check"
@@ -59,7 +58,8 @@ func (r *runner) abuseDust(ctx context.Context) error {
 	defer l.Close()
 	r.abuseReport().Probes["traders, while it is placed"] = waits(r.CutPace())
 	over, end := context.WithCancel(ctx)
-	probes := r.probe(ctx, first, over)
+	probed := make(chan error, 1)
+	go func() { probed <- r.probe(ctx, first, over) }()
 	err = wait(ctx, time.Duration(r.size(int(dustRestSmall), int(dustRestLarge))))
 	begun, takers := time.Now(), r.size(takersSmall, takersLarge)
 	err = errors.Join(err, l.Send(r.BulkFrame(take, takers)))
@@ -68,7 +68,7 @@ func (r *runner) abuseDust(ctx context.Context) error {
 		answers, err = l.Reply(check.BulkReplyMax)
 	}
 	end()
-	if err = errors.Join(err, probes()); err != nil {
+	if err = errors.Join(err, <-probed); err != nil {
 		return err
 	}
 	r.abuseNote("%d orders of dust, a frame of %d that meet them: %.1f ms", r.size(dustSmall, dustLarge), takers,
@@ -81,12 +81,12 @@ func (r *runner) abuseDust(ctx context.Context) error {
 }
 
 // probe asks for an order of the symbol, makes accounts and cancels all of one that has
-// nothing open, again and again until over ends. wait returns what was wrong, and
+// nothing open, again and again until over ends. It returns what was wrong, and
 // notes the times of each.
-func (r *runner) probe(ctx context.Context, dustID uint64, over context.Context) (wait func() error) {
+func (r *runner) probe(ctx context.Context, dustID uint64, over context.Context) error {
 	made := 0
 	account := func(n int) string { return fmt.Sprintf("7%09d", n) }
-	probes := map[string]func() error{
+	times, err := check.Probe(over, map[string]func() error{
 		"query": func() error {
 			return r.expect(ctx, "status", wire.NewTransactions(abuserName).Query(fmt.Sprint(dustID)).Append(nil))
 		},
@@ -95,38 +95,25 @@ func (r *runner) probe(ctx context.Context, dustID uint64, over context.Context)
 			return r.expect(ctx, "created", new(wire.Create).Account(wire.Account{ID: account(made), Balance: "1"}).Append(nil))
 		},
 		"cancel-all": func() error {
-			status, answer, err := r.server.Ask(ctx, http.MethodPost, "/admin/cancel-all?account="+idleName, r.token, "")
-			if err == nil && status != http.StatusOK {
-				err = fmt.Errorf("a cancel-all is answered with status %d: %s", status, answer)
-			}
-			return err
+			return r.must(ctx, "/admin/cancel-all?account="+idleName, r.token, "")
 		},
+	})
+	for name, t := range times {
+		r.abuseReport().Probes[name] = waits(t)
 	}
-	var all sync.WaitGroup
-	var mu sync.Mutex // guards wrong, and the report's probes
-	var wrong error
-	for name, once := range probes {
-		all.Go(func() {
-			times := check.NewPace()
-			var err error
-			for isOver := false; !isOver && err == nil; isOver = over.Err() != nil {
-				begun := time.Now()
-				err = once()
-				_ = times.RecordValue(int64(time.Since(begun)))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			wrong = errors.Join(wrong, err)
-			r.abuseReport().Probes[name] = waits(times)
-		})
+	for n := range made {
+		r.Opened(account(n+1), 1)
 	}
-	return func() error {
-		all.Wait()
-		for n := range made {
-			r.Opened(account(n+1), 1)
-		}
-		return wrong
+	return err
+}
+
+// must posts to the HTTP side and demands that the answer is OK.
+func (r *runner) must(ctx context.Context, path, token, body string) error {
+	status, answer, err := r.server.Ask(ctx, http.MethodPost, path, token, body)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s is answered with status %d: %s", path, status, answer)
 	}
+	return err
 }
 
 // expect sends a frame of one command as a trader and demands an answer of that kind.
