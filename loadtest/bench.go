@@ -103,8 +103,6 @@ func (b *benching) do(ctx context.Context, command, data, dir string) (err error
 			return err
 		}
 		defer harness.RemoveAll(dir)
-	} else if err = os.MkdirAll(dir, 0o755); err != nil {
-		return err
 	}
 	programs, err := bench.Build(ctx, dir)
 	if err != nil {
@@ -263,11 +261,7 @@ func progress(w io.Writer) func(load.Progress) {
 	} else if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return nil
 	}
-	return func(p load.Progress) {
-		fmt.Fprintf(w, "\r%6.0f s  %9d answered  %8.0f/s  p50 %8s  p99 %8s  %d unexpected  %4.0f s left ",
-			p.Elapsed.Seconds(),
-			p.Requests, p.Rate, p.P50.Round(10*time.Microsecond), p.P99.Round(10*time.Microsecond), p.Errors, p.Left.Seconds())
-	}
+	return func(p load.Progress) { fmt.Fprintf(w, "\r%s ", p) }
 }
 
 // runPages writes pages and plots of data.

@@ -9,8 +9,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"outcry/internal/load"
@@ -33,7 +31,7 @@ type Data struct {
 // NewData returns that of a command that begins now.
 func NewData(ctx context.Context, command string) *Data {
 	return &Data{Command: command, Began: time.Now().UTC(), Revision: harness.Revision(ctx, "."),
-		Machine: harness.Machine()}
+		Machine: load.Machine()}
 }
 
 // Load reads a file of data.
@@ -116,40 +114,6 @@ func (d *Data) Cells() (cells []Cell) {
 	return cells
 }
 
-// table is a table of a page or of a terminal. Its first row has the heads.
-type table [][]string
-
-// add adds a row of values, as fmt.Sprint prints them.
-func (t *table) add(values ...any) {
-	var row []string
-	for _, v := range values {
-		row = append(row, fmt.Sprint(v))
-	}
-	*t = append(*t, row)
-}
-
-// markdown returns the table as a page has it.
-func (t table) markdown() string {
-	var b strings.Builder
-	for n, row := range t {
-		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
-		if n == 0 {
-			b.WriteString("|" + strings.Repeat(" --- |", len(row)) + "\n")
-		}
-	}
-	return strings.Replace(b.String(), "|  |", "| |", 1) // a head without a name
-}
-
-// write writes the table for a terminal.
-func (t table) write(w io.Writer) {
-	aligned := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	defer aligned.Flush()
-	fmt.Fprintln(aligned)
-	for _, row := range t {
-		fmt.Fprintln(aligned, strings.Join(row, "\t"))
-	}
-}
-
 // number writes f with so many decimals.
 func number(f float64, decimals int) string { return fmt.Sprintf("%.*f", decimals, f) }
 
@@ -172,8 +136,8 @@ func (p *Point) share(of float64) string {
 
 // points returns the table of the scenarios that are wanted. A figure is the median of the
 // repetitions, with the least and the most where they say how far it can be trusted.
-func (d *Data) points(wanted func(scenario string) bool) table {
-	t := table{{"", "GOMAXPROCS", "requests/s (least to most)", "speed-up", "of echo", "seconds", "p50 ms", "p99 ms",
+func (d *Data) points(wanted func(scenario string) bool) load.Table {
+	t := load.Table{{"", "GOMAXPROCS", "requests/s (least to most)", "speed-up", "of echo", "seconds", "p50 ms", "p99 ms",
 		"p99 from sending", "µs of server, Postgres, client", "in Postgres/s", "behind at the end"}}
 	base := map[string]float64{}
 	for _, c := range d.Cells() {
@@ -187,7 +151,7 @@ func (d *Data) points(wanted func(scenario string) bool) table {
 		}
 		cpu := fmt.Sprintf("%.0f, %.0f, %.0f", of(func(p *Point) float64 { return p.ServerCPU }),
 			of(func(p *Point) float64 { return p.PostgresCPU }), of(func(p *Point) float64 { return p.ClientCPU }))
-		t.add(c.Variant, c.GOMAXPROCS,
+		t.Add(c.Variant, c.GOMAXPROCS,
 			fmt.Sprintf("%s (%s to %s)", grouped(rate.Median), grouped(rate.Min), grouped(rate.Max)),
 			number(rate.Median/base[c.Scenario+c.Variant], 2),
 			c.Points[0].share(of(func(p *Point) float64 { return p.EchoShare })),
@@ -203,14 +167,14 @@ func (d *Data) points(wanted func(scenario string) bool) table {
 // their runs.
 func (d *Data) WriteTable(w io.Writer) {
 	if len(d.whole()) > 0 {
-		d.judged().write(w)
+		d.judged().Write(w)
 		return
 	}
 	all := d.points(func(string) bool { return true })
 	for i, c := range d.Cells() {
 		all[i+1][0] = c.Scenario + ", " + c.Variant
 	}
-	all.write(w)
+	all.Write(w)
 }
 
 func mega(bytes int64) float64 { return float64(bytes) / (1 << 20) }

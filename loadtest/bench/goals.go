@@ -181,11 +181,11 @@ func figure(f float64, unit string) string {
 }
 
 // judged returns the table of goals.
-func (d *Data) judged() table {
-	t := table{{"goal", "demanded", "median", "least to most", "met"}}
+func (d *Data) judged() load.Table {
+	t := load.Table{{"goal", "demanded", "median", "least to most", "met"}}
 	for _, v := range d.Verdicts() {
 		demand := map[bool]string{false: "at least ", true: "at most "}[v.most]
-		t.add(v.Goal, demand+figure(v.bound, v.unit), figure(v.Spread.Median, v.unit),
+		t.Add(v.Goal, demand+figure(v.bound, v.unit), figure(v.Spread.Median, v.unit),
 			figure(v.Spread.Min, v.unit)+" to "+figure(v.Spread.Max, v.unit), map[bool]string{false: "NO", true: "yes"}[v.Met])
 	}
 	return t
@@ -193,7 +193,7 @@ func (d *Data) judged() table {
 
 // goalTables returns the tables of docs/PERFORMANCE.md by their names.
 func (d *Data) goalTables() map[string]string {
-	made := table{{"run", "round", "requests/s", "of echo (with a journal)", "p50 ms", "p99 ms", "longest ms",
+	made := load.Table{{"run", "round", "requests/s", "of echo (with a journal)", "p50 ms", "p99 ms", "longest ms",
 		"echo's p99 ms",
 		"µs of server (while sending), Postgres, client", "s behind"}}
 	rounds := d.whole()
@@ -204,7 +204,7 @@ func (d *Data) goalTables() map[string]string {
 			if p.SyncedEchoRate > 0 {
 				share += " (" + p.share(p.SyncedEchoShare) + ")"
 			}
-			made.add(job.Name, n+1, figure(p.Rate, ""), share, number(p.P50, 2), number(p.P99, 2), number(p.Max, 1),
+			made.Add(job.Name, n+1, figure(p.Rate, ""), share, number(p.P50, 2), number(p.P99, 2), number(p.Max, 1),
 				number(p.EchoP99, 2),
 				fmt.Sprintf("%.1f (%.1f), %.1f, %.1f", p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU),
 				number(p.CatchUp, 1))
@@ -213,5 +213,5 @@ func (d *Data) goalTables() map[string]string {
 	about := fmt.Sprintf("%d rounds on %s, with client, server and Postgres on it; %s, revision %s; %.0f minutes in "+
 		"all.\n\n    %s\n",
 		len(rounds), d.Machine, d.Began.Format("2006-01-02"), d.Revision, d.Seconds/60, d.Command)
-	return map[string]string{"about": about, "goals": d.judged().markdown(), "runs": made.markdown()}
+	return map[string]string{"about": about, "goals": d.judged().Markdown(), "runs": made.Markdown()}
 }

@@ -162,7 +162,7 @@ func (d *Data) ofScenario(x scenario.Scenario) string {
 		return "Not measured yet.\n"
 	}
 	return fmt.Sprintf("%s%s\nThis table again: `go run ./loadtest bench full -only %s -repeat %d`.\n",
-		published, t.markdown(), x.Name, d.Repetitions)
+		published, t.Markdown(), x.Name, d.Repetitions)
 }
 
 // csvFields are the columns of a CSV that a point has under these names.

@@ -198,20 +198,20 @@ func (s *Soak) judge() (findings []string) {
 }
 
 // samples returns the table of some moments of the soak, with the last of each part.
-func (s *Soak) samples(parts int) table {
-	t := table{{"second", "p50 ms", "p99 ms", "longest ms", "server MiB", "files", "goroutines", "open orders",
+func (s *Soak) samples(parts int) load.Table {
+	t := load.Table{{"second", "p50 ms", "p99 ms", "longest ms", "server MiB", "files", "goroutines", "open orders",
 		"Postgres behind"}}
 	step := max(len(s.Samples)/parts, 1)
 	for i := step - 1; i < len(s.Samples); i += step {
 		x := s.Samples[i]
-		t.add(number(x.Second, 0), number(x.P50, 2), number(x.P99, 2), number(x.Max, 1), number(mega(x.Resident), 0), x.Files,
+		t.Add(number(x.Second, 0), number(x.P50, 2), number(x.P99, 2), number(x.Max, 1), number(mega(x.Resident), 0), x.Files,
 			x.Goroutines, grouped(x.OpenOrders), grouped(x.Lag))
 	}
 	return t
 }
 
 // Write writes about a dozen of the samples for people.
-func (s *Soak) Write(w io.Writer) { s.samples(12).write(w) }
+func (s *Soak) Write(w io.Writer) { s.samples(12).Write(w) }
 
 // page tells of a soak in a sentence and a table of six moments.
 func (s *Soak) page(d *Data) string {
@@ -224,5 +224,5 @@ func (s *Soak) page(d *Data) string {
 		half = fmt.Sprintf("half of the %s a second that a short run over 64 connections reached; ", grouped(s.Capacity))
 	}
 	return fmt.Sprintf("%s requests, %s a second, %s%s, revision %s. %s\n\n    %s\n\n%s", grouped(float64(s.Requests)),
-		grouped(float64(s.Rate)), half, d.Began.Format("2006-01-02"), d.Revision, verdict, d.Command, s.samples(6).markdown())
+		grouped(float64(s.Rate)), half, d.Began.Format("2006-01-02"), d.Revision, verdict, d.Command, s.samples(6).Markdown())
 }

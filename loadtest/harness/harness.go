@@ -50,26 +50,13 @@ func Revision(ctx context.Context, root string) string {
 	return commit
 }
 
-// Machine describes the machine in a line: system, processors, kernel, Go.
-func Machine() string {
-	text := fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
-	info, _ := os.ReadFile("/proc/cpuinfo") // where there is one
-	for line := range strings.Lines(string(info)) {
-		if name, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			text += " (" + strings.TrimSpace(model) + ")"
-			break
-		}
-	}
-	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		text += ", kernel " + strings.TrimSpace(string(kernel))
-	}
-	return text + ", " + runtime.Version()
-}
-
 // Build builds a command of the repository, such as ./cmd/outcryd, into dir with
 // edits applied, and returns the program's path.
 func Build(ctx context.Context, root, command, dir string, edits ...Edit) (string, error) {
 	program := filepath.Join(dir, filepath.Base(command))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("harness: build %s: %w", command, err)
+	}
 	args := []string{"build", "-o", program}
 	if len(edits) > 0 {
 		overlay, err := Overlay(root, dir, edits)

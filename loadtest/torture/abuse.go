@@ -101,80 +101,59 @@ func (a Abuse) String() string {
 // abuseDir is where exchanges that are abused live.
 func (r *runner) abuseDir() string { return filepath.Join(r.Dir, "abuse") }
 
-// abuseRound makes an exchange, does a round of the fault with it, and stops it in order.
-func (r *runner) abuseRound(ctx context.Context, n int, name string) error {
-	a := attacks[name]
-	sub, err := r.abusedExchange(ctx, n, a)
-	if sub.server != nil {
-		defer func() { sub.server.Kill() }() // another one than now, perhaps
-		defer sub.pg.Find()
+// abuseRound makes an exchange of its own, with the market and the abuser's accounts, does a
+// round of the fault with it, and stops it in order.
+func (r *runner) abuseRound(ctx context.Context, n int, name string) (err error) {
+	if r.abused == nil {
+		if r.abused, err = harness.StartPostgres(ctx, r.abuseDir()); err != nil {
+			return err
+		}
 	}
-	if sub.db != nil {
-		defer func() { sub.db.Close(context.Background()) }()
+	sub := &runner{Options: r.Options, plain: r.plain, client: r.client, log: r.log, report: r.report, pg: r.abused,
+		Session: check.NewSession(check.Target{}, rand.New(rand.NewPCG(r.Seed, uint64(n)<<32|1)), abuserName, takerName)}
+	sub.Dir, sub.NoCreates = r.abuseDir(), attacks[name].noCreates
+	defer sub.pg.Find()
+	defer sub.end()
+	settings := func(ctx context.Context) error { return sub.setFlags(ctx, attacks[name]) }
+	round := func(ctx context.Context) error { return sub.round(ctx, n, name) }
+	err = inTurn(ctx, sub.empty, settings, sub.start, sub.OpenMarket, sub.openAbuser, round, sub.stopAndCheck)
+	if err == nil {
+		r.report.take(sub)
 	}
-	if err != nil {
+	return err
+}
+
+// empty removes what the exchange before has left.
+func (r *runner) empty(ctx context.Context) (err error) {
+	if err := os.RemoveAll(r.data()); err != nil {
+		return fmt.Errorf("torture: %w", err)
+	}
+	if r.db, err = r.connect(ctx); err != nil {
 		return err
 	}
-	if err := sub.round(ctx, n, name); err != nil {
-		return err
+	if _, err := r.db.Exec(ctx, "DROP SCHEMA public CASCADE; CREATE SCHEMA public"); err != nil {
+		return fmt.Errorf("torture: empty the database: %w", err)
 	}
-	if err := sub.stopAndCheck(ctx); err != nil {
-		return err
-	}
-	r.report.take(sub)
 	return nil
 }
 
-// abusedExchange starts an exchange of its own, with the market and the abuser's accounts.
-func (r *runner) abusedExchange(ctx context.Context, n int, a attack) (*runner, error) {
-	sub := &runner{Options: r.Options, root: r.root, plain: r.plain, client: r.client, log: r.log, report: r.report,
-		Session: check.NewSession(check.Target{}, rand.New(rand.NewPCG(r.Seed, uint64(n)<<32|1)), abuserName, takerName)}
-	sub.Dir, sub.Resting = r.abuseDir(), 0
-	if r.abused == nil {
-		if err := os.MkdirAll(sub.Dir, 0o755); err != nil {
-			return sub, fmt.Errorf("torture: %w", err)
-		}
-		pg, err := harness.StartPostgres(ctx, sub.Dir)
-		if err != nil {
-			return sub, err
-		}
-		r.abused = pg
-	}
-	sub.pg = r.abused
-	if err := os.RemoveAll(sub.data()); err != nil {
-		return sub, fmt.Errorf("torture: %w", err)
-	}
-	var err error
-	if sub.db, err = sub.connect(ctx); err != nil {
-		return sub, err
-	}
-	if _, err := sub.db.Exec(ctx, "DROP SCHEMA public CASCADE; CREATE SCHEMA public"); err != nil {
-		return sub, fmt.Errorf("torture: empty the database: %w", err)
-	}
-	sub.NoCreates = a.noCreates
+// setFlags sets those of the server, as an attack wants it.
+func (r *runner) setFlags(ctx context.Context, a attack) (err error) {
 	var flags []string
 	for _, x := range append(anyFlags, a.flags...) {
 		flags = append(flags, fmt.Sprintf(x.format, r.size(x.small, x.large)))
 	}
-	if a.auth && sub.Rand.IntN(2) == 0 {
-		if sub.token, sub.abuser.Token, err = sub.makeTokens(ctx); err != nil {
-			return sub, err
+	if a.auth && r.Rand.IntN(2) == 0 {
+		if r.token, r.abuser.Token, err = r.makeTokens(ctx); err != nil {
+			return err
 		}
 		flags = append(flags, "--auth")
 	}
 	if a.files {
-		sub.files = sub.idleConnections() - idleBeyond
+		r.files = r.idleConnections() - idleBeyond
 	}
-	if sub.flags, err = knownFlags(ctx, sub.plain, flags); err != nil {
-		return sub, err
-	}
-	if err := sub.start(ctx, sub.plain); err != nil {
-		return sub, err
-	}
-	if err := sub.OpenMarket(ctx); err != nil {
-		return sub, err
-	}
-	return sub, sub.openAbuser(ctx)
+	r.flags, err = knownFlags(ctx, r.plain, flags)
+	return err
 }
 
 // openAbuser opens the abuser's accounts.
@@ -190,11 +169,11 @@ func (r *runner) openAbuser(ctx context.Context) error {
 
 // makeTokens makes one that may everything, and one for the abuser's accounts alone.
 func (r *runner) makeTokens(ctx context.Context) (admin, little string, err error) {
+	if err := os.MkdirAll(r.data(), 0o700); err != nil {
+		return "", "", fmt.Errorf("torture: %w", err)
+	}
 	tokens := make([]string, 2)
 	for i, scope := range []string{"admin", "account:" + abuserName + "," + takerName} {
-		if err := os.MkdirAll(r.data(), 0o700); err != nil {
-			return "", "", fmt.Errorf("torture: %w", err)
-		}
 		out, err := exec.CommandContext(ctx, r.client, "token", "add", "--data", r.data(), "--scope", scope).Output()
 		if err != nil {
 			return "", "", fmt.Errorf("torture: make a token: %w", err)

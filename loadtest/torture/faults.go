@@ -101,7 +101,7 @@ func (r *runner) kill(ctx context.Context) error {
 // in four.
 func (r *runner) killStarting(ctx context.Context) error {
 	for r.Rand.IntN(4) == 0 {
-		if err := r.launch(r.plain, "127.0.0.1:0"); err != nil {
+		if err := r.launch(r.plain, anyPort); err != nil {
 			return err
 		}
 		_ = wait(ctx, time.Duration(r.Rand.IntN(400))*time.Millisecond)
@@ -214,7 +214,9 @@ func (r *runner) clockFile() string { return filepath.Join(r.Dir, "clock-offset"
 func (r *runner) changeToSteppableClock(ctx context.Context) error {
 	r.End.MayBeGone.Store(true)
 	r.server.Kill()
-	return r.start(ctx, r.clock)
+	err := r.startAt(ctx, r.clock, anyPort)
+	r.End = new(check.Ending)
+	return err
 }
 
 func (r *runner) stepClock(ctx context.Context) error {

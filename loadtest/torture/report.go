@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"outcry/internal/check"
-	"outcry/loadtest/harness"
+	"outcry/internal/load"
 )
 
 // Report is what a run found, as it is written as JSON.
@@ -57,7 +57,7 @@ func newReport(o Options) *Report {
 		plan = append(plan, fmt.Sprintf("%s=%d", name, o.Plan[name]))
 	}
 	return &Report{Seed: o.Seed, Began: time.Now().UTC(), Rounds: map[string]int{},
-		Machine: harness.Machine(),
+		Machine: load.Machine(),
 		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -large=%t -plan %s", o.Seed, o.Clients,
 			o.Load, o.Large, strings.Join(plan, ","))}
 }
@@ -80,15 +80,7 @@ func (r *Report) finish(run *runner, err error) {
 
 // take adds what an exchange came to.
 func (r *Report) take(run *runner) {
-	all, c := &r.Orders, run.Counts()
-	for _, sum := range [][2]*int64{{&all.Sent, &c.Sent}, {&all.Answered, &c.Answered}, {&all.Refused, &c.Refused},
-		{&all.CutOff, &c.CutOff}, {&all.UnknownHappened, &c.UnknownHappened}, {&all.UnknownNever, &c.UnknownNever},
-		{&all.Frames, &c.Frames},
-		{&all.Queries, &c.Queries}, {&all.Cancels, &c.Cancels}, {&all.Creates, &c.Creates}, {&all.Retried, &c.Retried},
-		{&all.Repeated, &c.Repeated},
-		{&all.ConnectionsCut, &c.ConnectionsCut}, {&all.FramesCut, &c.FramesCut}} {
-		*sum[0] += *sum[1]
-	}
+	r.Orders.Add(run.Counts())
 	done := run.Checked()
 	r.Executions += done.Executions
 	r.Canceled += done.Cancels

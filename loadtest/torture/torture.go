@@ -45,6 +45,8 @@ const (
 	// and catchUpTimeout how long Postgres may take to have everything.
 	upTimeout      = 90 * time.Second
 	catchUpTimeout = 60 * time.Second
+
+	anyPort = "127.0.0.1:0"
 )
 
 // Finding is the error of a run that has found something: a promise was broken in
@@ -65,7 +67,6 @@ func (f *Finding) Unwrap() error { return f.Err }
 type runner struct {
 	*check.Session // of the exchange that runs
 	Options
-	root   string
 	plain  string // path of the server
 	clock  string // path of the server with a clock that can be stepped
 	client string // path of outcry, which verifies
@@ -113,27 +114,24 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 }
 
 // prepare builds the programs and starts everything.
-func (r *runner) prepare(ctx context.Context) (err error) {
-	if r.root, err = harness.Root(ctx); err != nil {
+func (r *runner) prepare(ctx context.Context) error {
+	root, err := harness.Root(ctx)
+	if err != nil {
 		return err
 	}
-	r.report.Revision = harness.Revision(ctx, r.root)
-	for _, dir := range []string{"plain", "clock"} {
-		if err := os.MkdirAll(filepath.Join(r.Dir, dir), 0o755); err != nil {
-			return fmt.Errorf("torture: %w", err)
+	r.report.Revision = harness.Revision(ctx, root)
+	build := func(command, dir string, edits []harness.Edit) (program string) {
+		if err == nil {
+			program, err = harness.Build(ctx, root, command, filepath.Join(r.Dir, dir), edits...)
 		}
+		return program
 	}
-	if r.plain, err = harness.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "plain"), r.Edits...); err != nil {
-		return err
-	}
-	if r.client, err = harness.Build(ctx, r.root, "./cmd/outcry", filepath.Join(r.Dir, "plain"), r.Edits...); err != nil {
-		return err
-	}
+	r.plain, r.client = build("./cmd/outcryd", "plain", r.Edits), build("./cmd/outcry", "plain", r.Edits)
 	if r.Plan["clock"] > 0 {
-		if r.clock, err = harness.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "clock"),
-			append(clockEdits, r.Edits...)...); err != nil {
-			return err
-		}
+		r.clock = build("./cmd/outcryd", "clock", append(clockEdits, r.Edits...))
+	}
+	if err != nil {
+		return err
 	}
 	if r.log, err = os.Create(filepath.Join(r.Dir, "outcryd.log")); err != nil {
 		return fmt.Errorf("torture: %w", err)
@@ -141,18 +139,13 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 	if r.pg, err = harness.StartPostgres(ctx, r.Dir); err != nil {
 		return err
 	}
-	if err = r.start(ctx, r.plain); err != nil {
-		return err
-	}
-	if err = r.OpenMarket(ctx); err != nil {
-		return err
-	}
-	return r.FillBooks(ctx, r.Resting)
+	fill := func(ctx context.Context) error { return r.FillBooks(ctx, r.Resting) }
+	return inTurn(ctx, r.start, r.OpenMarket, fill)
 }
 
 // start starts the server and waits until it takes orders.
-func (r *runner) start(ctx context.Context, program string) error {
-	err := r.startAt(ctx, program, "127.0.0.1:0")
+func (r *runner) start(ctx context.Context) error {
+	err := r.startAt(ctx, r.plain, anyPort)
 	r.End = new(check.Ending)
 	return err
 }
@@ -250,7 +243,7 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 		return fmt.Errorf("a client saw: %s", wrong[0])
 	}
 	if faults[name].ends {
-		if err := r.start(ctx, r.plain); err != nil {
+		if err := r.start(ctx); err != nil {
 			return fmt.Errorf("the exchange does not come back: %w", err)
 		}
 	}
@@ -294,13 +287,18 @@ func (r *runner) stopServer(ctx context.Context) error {
 	return r.server.Stop(ctx)
 }
 
-func (r *runner) cleanUp() error {
+// end ends the server and what looks at its tables.
+func (r *runner) end() {
 	if r.db != nil {
 		r.db.Close(context.Background())
 	}
 	if r.server != nil {
 		r.server.Kill()
 	}
+}
+
+func (r *runner) cleanUp() error {
+	r.end()
 	if r.log != nil {
 		r.log.Close()
 	}

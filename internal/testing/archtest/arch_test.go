@@ -67,7 +67,7 @@ var imports = map[string][]string{
 	"loadtest/bench": {"internal/check", "internal/doctor", "internal/load", "internal/load/scenario", "loadtest/harness",
 		"loadtest/vegeta"},
 	"loadtest/mutation": {"loadtest/torture", "loadtest/harness"},
-	"loadtest/torture":  {"internal/check", "internal/wire", "loadtest/harness"},
+	"loadtest/torture":  {"internal/check", "internal/load", "internal/wire", "loadtest/harness"},
 	"loadtest/harness":  {"internal/postgres/cluster", "internal/testing/processes"},
 	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/session",
 		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings",
