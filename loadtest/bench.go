@@ -22,12 +22,9 @@ import (
 	"outcry/loadtest/harness"
 )
 
-// benches are what bench measures besides single scenarios. Each declares its flags, and sets
+// benches are what bench measures; scenarios come in addition. Each declares its flags, and sets
 // what is checked and done once they are read.
-var benches = []struct {
-	name, about string
-	prepare     func(*benching)
-}{
+var benches = []what{
 	{"quick", "a few scenarios, shortly: it ends within two minutes",
 		func(b *benching) { b.plan(bench.Quick(), 1) }},
 	{"full", "every scenario that docs/SCALABILITY.md has, at several numbers of processors; about 20 minutes",
@@ -35,6 +32,12 @@ var benches = []struct {
 	{"goals", "what docs/PERFORMANCE.md demands, judged", (*benching).goals},
 	{"soak", "trade for long at half of capacity: memory, files and latency must stay flat", (*benching).soak},
 	{"growth", "let history grow and look at restarts, journal and memory", (*benching).growth},
+}
+
+// what is something to measure.
+type what struct {
+	name, about string
+	prepare     func(*benching)
 }
 
 // benching is a bench under way.
@@ -53,9 +56,21 @@ func runBench(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	b := &benching{FlagSet: newFlags("bench "+name, stderr), out: stdout, stderr: stderr}
 	data := b.String("data", "", "`file` that everything is written to")
 	dir := b.String("dir", "", "`directory` for the data of exchanges, which stays; empty for a temporary one")
-	b.find(name)
+	all := benches
+	for _, s := range scenario.All() {
+		all = append(all, what{s.Name, s.About, func(b *benching) { b.scenario(s) }})
+	}
+	for _, x := range all {
+		if x.name == name {
+			x.prepare(b)
+		}
+	}
 	if b.run == nil {
-		b.usage()
+		fmt.Fprintln(stderr, "Usage: go run ./loadtest bench WHAT [flags]; bench WHAT -help tells its flags\n\n"+
+			"WHAT is one of these; all behind growth are scenarios:")
+		for _, x := range all {
+			fmt.Fprintf(stderr, "  %-17s %s\n", x.name, x.about)
+		}
 		if name == "" || name == "-help" || name == "-h" {
 			return flag.ErrHelp
 		}
@@ -70,30 +85,6 @@ func runBench(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		}
 	}
 	return b.do(ctx, "go run ./loadtest bench "+strings.Join(args, " "), *data, *dir)
-}
-
-// find prepares the bench of that name, if there is one.
-func (b *benching) find(name string) {
-	for _, x := range benches {
-		if x.name == name {
-			x.prepare(b)
-		}
-	}
-	if s, ok := scenario.Find(name); ok {
-		b.scenario(s)
-	}
-}
-
-func (b *benching) usage() {
-	fmt.Fprintln(b.stderr, "Usage: go run ./loadtest bench WHAT [flags]; bench WHAT -help tells its flags\n\n"+
-		"WHAT is one of these:")
-	for _, x := range benches {
-		fmt.Fprintf(b.stderr, "  %-17s %s\n", x.name, x.about)
-	}
-	fmt.Fprintln(b.stderr, "or a scenario:")
-	for _, s := range scenario.All() {
-		fmt.Fprintf(b.stderr, "  %-17s %s\n", s.Name, s.About)
-	}
 }
 
 // do builds the programs, measures, and saves what came of it, also beside an error.

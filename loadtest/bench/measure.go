@@ -154,11 +154,18 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 		return nil, err
 	}
 	run.Progress, run.Open = job.Progress, vegeta.Open(job.Hit)
-	result, begun, err := m.measure(ctx, run)
+	thaw := func() {}
+	if job.Params.Paused {
+		thaw = m.Postgres.Freeze()
+	}
+	begun := time.Now()
+	result, err := job.Scenario.Measure(ctx, run)
+	ended := time.Now()
+	thaw()
 	if err != nil {
 		return nil, err
 	}
-	ended, told := time.Now(), run.Told()
+	told := run.Told()
 	received, err := leave()
 	if err != nil {
 		return nil, err
@@ -186,16 +193,6 @@ func (m *measurement) prepare(ctx context.Context, run *scenario.Run) error {
 		return err
 	}
 	return m.Postgres.Tidy(ctx)
-}
-
-// measure runs the scenario; Postgres stands still meanwhile if it is to.
-func (m *measurement) measure(ctx context.Context, run *scenario.Run) (r *load.Result, begun time.Time, err error) {
-	if run.Params.Paused {
-		defer m.Postgres.Freeze()()
-	}
-	begun = time.Now()
-	r, err = m.job.Scenario.Measure(ctx, run)
-	return r, begun, err
 }
 
 // afterwards takes what the run has cost: the server and Postgres do a part of it only now.

@@ -166,10 +166,10 @@ func (d *Data) ofScenario(x scenario.Scenario) string {
 }
 
 // csvFields are the columns of a CSV that a point has under these names.
-var csvFields = strings.Fields(`gomaxprocs repetition seed requests errors seconds requests_per_second
+const csvFields = `gomaxprocs repetition seed requests errors seconds requests_per_second
 	commands_per_second persisted_per_second p50_ms p90_ms p99_ms p999_ms max_ms p99_from_sending_ms
 	server_cpu_us_per_request postgres_cpu_us_per_request client_cpu_us_per_request lag_records_at_end
-	catch_up_seconds server_resident_bytes echo_requests_per_second echo_p50_ms disk_sync_ms exchange_agrees`)
+	catch_up_seconds server_resident_bytes echo_requests_per_second echo_p50_ms disk_sync_ms exchange_agrees`
 
 // csvNames are what columns are called that have another name than their field.
 var csvNames = strings.NewReplacer("_us_per_request", "_us", "lag_records_at_end", "lag_records",
@@ -177,10 +177,7 @@ var csvNames = strings.NewReplacer("_us_per_request", "_us", "lag_records_at_end
 
 // WriteCSV writes a line for each point, without timelines. The error is w's.
 func (d *Data) WriteCSV(w io.Writer) error {
-	lines := [][]string{{"scenario", "variant"}}
-	for _, name := range csvFields {
-		lines[0] = append(lines[0], csvNames.Replace(name))
-	}
+	lines := [][]string{strings.Fields("scenario variant " + csvNames.Replace(csvFields))}
 	for _, p := range d.Points {
 		var fields map[string]json.RawMessage
 		b, err := json.Marshal(p)
@@ -188,7 +185,7 @@ func (d *Data) WriteCSV(w io.Writer) error {
 			return fmt.Errorf("bench: %w", err)
 		}
 		line := []string{p.Scenario, p.Params.String()}
-		for _, name := range csvFields {
+		for _, name := range strings.Fields(csvFields) {
 			line = append(line, rounded(string(fields[name])))
 		}
 		lines = append(lines, line)

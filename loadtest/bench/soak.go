@@ -80,25 +80,15 @@ func RunSoak(ctx context.Context, programs Programs, dir string, o SoakOptions) 
 	if err := s.market.Prepare(ctx, s.trade); err != nil {
 		return nil, err
 	}
-	if s.Soak.Rate = o.Rate; o.Rate == 0 {
-		if err := s.capacity(ctx); err != nil {
+	if s.Soak.Rate = o.Rate; o.Rate == 0 { // half of what its connections reach, one frame after another
+		s.trade.Params.Duration = capacityTime
+		result, err := s.market.Measure(ctx, s.trade)
+		if err = errors.Join(err, s.CatchUp(ctx, catchUpTimeout)); err != nil {
 			return nil, err
 		}
+		s.Capacity, s.Soak.Rate = result.Rate(), max(int(result.Rate()/2), 1)
 	}
 	return s.Soak, s.run(ctx)
-}
-
-// capacity sets the rate to half of what the exchange does over the connections
-// that the scenario has, one frame after another.
-func (s *soaking) capacity(ctx context.Context) error {
-	s.trade.Params.Duration = capacityTime
-	result, err := s.market.Measure(ctx, s.trade)
-	if err != nil {
-		return err
-	}
-	s.Capacity = result.Rate()
-	s.Soak.Rate = max(int(result.Rate()/2), 1)
-	return s.CatchUp(ctx, catchUpTimeout)
 }
 
 // run trades, and judges.
@@ -117,7 +107,11 @@ func (s *soaking) run(ctx context.Context) error {
 	if s.Requests, s.Errors = result.Requests, result.Errors; s.Errors > 0 {
 		s.Example = result.Examples[0]
 	}
-	s.latencies(result.Timeline, int(every/time.Second))
+	for i, m := range load.Moments(result.Timeline, int(every/time.Second)) {
+		if i < len(s.Samples) {
+			s.Samples[i].Moment = m
+		}
+	}
 	if err := s.CatchUp(ctx, catchUpTimeout); err != nil {
 		return err
 	}
@@ -144,16 +138,6 @@ func (s *soaking) sample(ctx context.Context, begun time.Time) {
 	}
 	if err == nil {
 		s.Samples = append(s.Samples, x)
-	}
-}
-
-// latencies puts what clients saw into the samples, of so many seconds each.
-func (s *soaking) latencies(timeline []load.Second, seconds int) {
-	for i := range s.Samples {
-		from := min(i*seconds, len(timeline))
-		if part := timeline[from:min(from+seconds, len(timeline))]; len(part) > 0 {
-			s.Samples[i].Moment = load.Merge(part).Moment()
-		}
 	}
 }
 

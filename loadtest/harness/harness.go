@@ -173,9 +173,6 @@ func (s *Server) WaitReady(ctx context.Context) error {
 	}
 }
 
-// Exited returns a channel that is closed once the process is gone.
-func (s *Server) Exited() <-chan struct{} { return s.exited }
-
 // Gone reports whether the process is gone.
 func (s *Server) Gone() bool {
 	select {

@@ -60,7 +60,8 @@ func (m Mutation) Try(ctx context.Context, seed uint64, out io.Writer) (caught s
 	var finding *torture.Finding
 	switch {
 	case errors.As(err, &finding):
-		return m.judge("torture: "+firstLine(finding.Error()), finding.Error())
+		first, _, _ := strings.Cut(finding.Error(), "\n")
+		return m.judge("torture: "+first, finding.Error())
 	case err != nil:
 		return "", err
 	}
@@ -100,9 +101,4 @@ func (m Mutation) judge(caught, said string) (string, error) {
 		return "", fmt.Errorf("%s: %w: %s, and not %q", m.Name, errSomethingElse, said, m.noticed)
 	}
 	return caught, nil
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
 }

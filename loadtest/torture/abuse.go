@@ -102,11 +102,11 @@ func (a Abuse) String() string {
 func (r *runner) abuseDir() string { return filepath.Join(r.Dir, "abuse") }
 
 // abuseRound makes an exchange of its own, with the market and the abuser's accounts, does a
-// round of the fault with it, and stops it in order.
-func (r *runner) abuseRound(ctx context.Context, n int, name string) (err error) {
+// round of the fault with it, stops it in order, and says what came of it.
+func (r *runner) abuseRound(ctx context.Context, n int, name string) (came string, err error) {
 	if r.abused == nil {
 		if r.abused, err = harness.StartPostgres(ctx, r.abuseDir()); err != nil {
-			return err
+			return "", err
 		}
 	}
 	sub := &runner{Options: r.Options, plain: r.plain, client: r.client, log: r.log, report: r.report, pg: r.abused,
@@ -117,10 +117,11 @@ func (r *runner) abuseRound(ctx context.Context, n int, name string) (err error)
 	settings := func(ctx context.Context) error { return sub.setFlags(ctx, attacks[name]) }
 	round := func(ctx context.Context) error { return sub.round(ctx, n, name) }
 	err = inTurn(ctx, sub.empty, settings, sub.start, sub.OpenMarket, sub.openAbuser, round, sub.stopAndCheck)
-	if err == nil {
-		r.report.take(sub)
+	if err != nil {
+		return "", err
 	}
-	return err
+	r.report.take(sub)
+	return r.abuseReport().String(), nil
 }
 
 // empty removes what the exchange before has left.
@@ -183,20 +184,15 @@ func (r *runner) makeTokens(ctx context.Context) (admin, little string, err erro
 	return tokens[0], tokens[1], nil
 }
 
-var flagLine = regexp.MustCompile(`(?m)^  -([a-z0-9-]+)`)
-
 // knownFlags returns those that the program has: an older one is abused as it is.
 func knownFlags(ctx context.Context, program string, flags []string) (known []string, err error) {
 	help, err := exec.CommandContext(ctx, program, "--help").CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("torture: %s --help: %w", program, err)
 	}
-	has := map[string]bool{}
-	for _, m := range flagLine.FindAllSubmatch(help, -1) {
-		has[string(m[1])] = true
-	}
 	for _, f := range flags {
-		if name, _, _ := strings.Cut(strings.TrimPrefix(f, "--"), "="); has[name] {
+		name, _, _ := strings.Cut(f, "=")
+		if regexp.MustCompile(`(?m)^  ` + strings.TrimPrefix(name, "-") + `( |$)`).Match(help) {
 			known = append(known, f)
 		}
 	}
@@ -273,27 +269,5 @@ func (r *runner) goesOn(ctx context.Context) error { return r.awaitAnswers(ctx, 
 
 func (r *runner) awaitAnswers(ctx context.Context, n int64) error {
 	enough := r.Answered() + n
-	return r.await(ctx, "traders go on", func() (bool, error) { return r.Answered() >= enough, nil })
-}
-
-// await polls until done reports true. The error is done's, or says that the exchange
-// ended, that a trader saw something wrong, or that it took far too long.
-func (r *runner) await(ctx context.Context, what string, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, r.patient(check.ReplyTimeout))
-	defer cancel()
-	for {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		if wrong := r.Complaints(); len(wrong) > 0 {
-			_ = wait(ctx, time.Second) // a client sees the end of a process before its parent does
-			return fmt.Errorf("before %s, a client saw: %s", what, wrong[0])
-		}
-		if r.server.Gone() {
-			return fmt.Errorf("the exchange ended before %s", what)
-		}
-		if err := wait(ctx, usagePoll); err != nil {
-			return fmt.Errorf("it does not come to this: %s: %w", what, err)
-		}
-	}
+	return r.await(ctx, "traders go on", 0, func() (bool, error) { return r.Answered() >= enough, nil })
 }

@@ -32,26 +32,23 @@ var (
 	take = check.BulkOrder{Account: takerName, Sym: abuseSym, Amount: "1", Limit: "0.01"}
 )
 
-// layDust places the dust and returns the oldest of it.
-func (r *runner) layDust(ctx context.Context) (first uint64, err error) {
+// layDust places the dust and returns the oldest of it, and a connection for those that meet it.
+func (r *runner) layDust(ctx context.Context) (first uint64, l *check.Line, err error) {
 	n := r.size(dustSmall, dustLarge)
 	ids, refusal, err := r.PlaceMany(ctx, r.abuser, dust, n)
 	switch {
 	case err != nil:
-		return 0, err
+		return 0, nil, err
 	case len(ids) < n:
-		return 0, fmt.Errorf("%d orders of dust, of %d: %s", len(ids), n, refusal)
+		return 0, nil, fmt.Errorf("%d orders of dust, of %d: %s", len(ids), n, refusal)
 	}
-	return ids[0], nil
+	l, err = check.DialLine(ctx, r.abuser)
+	return ids[0], l, err
 }
 
 // abuseDust meets all the dust with each order of a frame, and probes what must not wait.
 func (r *runner) abuseDust(ctx context.Context) error {
-	first, err := r.layDust(ctx)
-	if err != nil {
-		return err
-	}
-	l, err := check.DialLine(ctx, r.abuser)
+	first, l, err := r.layDust(ctx)
 	if err != nil {
 		return err
 	}
@@ -88,11 +85,12 @@ func (r *runner) probe(ctx context.Context, dustID uint64, over context.Context)
 	account := func(n int) string { return fmt.Sprintf("7%09d", n) }
 	times, err := check.Probe(over, map[string]func() error{
 		"query": func() error {
-			return r.expect(ctx, "status", wire.NewTransactions(abuserName).Query(fmt.Sprint(dustID)).Append(nil))
+			return check.Expect(ctx, r.At, "status", wire.NewTransactions(abuserName).Query(fmt.Sprint(dustID)).Append(nil))
 		},
 		"create": func() error {
 			made++
-			return r.expect(ctx, "created", new(wire.Create).Account(wire.Account{ID: account(made), Balance: "1"}).Append(nil))
+			c := new(wire.Create).Account(wire.Account{ID: account(made), Balance: "1"})
+			return check.Expect(ctx, r.At, "created", c.Append(nil))
 		},
 		"cancel-all": func() error {
 			return r.must(ctx, "/admin/cancel-all?account="+idleName, r.token, "")
@@ -116,21 +114,9 @@ func (r *runner) must(ctx context.Context, path, token, body string) error {
 	return err
 }
 
-// expect sends a frame of one command as a trader and demands an answer of that kind.
-func (r *runner) expect(ctx context.Context, kind string, xml []byte) error {
-	answers, err := check.Ask(ctx, r.At, xml)
-	if err == nil && (len(answers) != 1 || answers[0].Kind != kind) {
-		err = fmt.Errorf("%s is answered with %+v", xml, answers)
-	}
-	return err
-}
-
 // abuseStop has the exchange stopped while a frame meets the dust.
 func (r *runner) abuseStop(ctx context.Context) error {
-	if _, err := r.layDust(ctx); err != nil {
-		return err
-	}
-	l, err := check.DialLine(ctx, r.abuser)
+	_, l, err := r.layDust(ctx)
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,6 @@ package torture
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"outcry/internal/check"
 	"outcry/internal/wire"
@@ -46,18 +44,7 @@ func (r *runner) abuseResting(ctx context.Context) error {
 		return err
 	}
 	r.abuseNote("%d orders of one account with a dollar", len(ids))
-	return judgeFull("open orders of one account", len(ids), bound, refusal, "--max-open-orders-account")
-}
-
-// judgeFull demands that so many were accepted as a flag says, and that the refusal names it.
-func judgeFull(what string, accepted, bound int, refusal, flag string) error {
-	switch {
-	case accepted != bound:
-		return fmt.Errorf("the exchange took %d %s, of %d; the first refusal: %q", accepted, what, bound, refusal)
-	case !strings.Contains(refusal, flag) || !strings.Contains(refusal, strconv.Itoa(bound)):
-		return fmt.Errorf("the refusal of more than %d %s does not name it and %s: %q", bound, what, flag, refusal)
-	}
-	return nil
+	return check.Full("open orders of one account", len(ids), bound, refusal, "--max-open-orders-account")
 }
 
 // There are accounts and symbols before the abuser comes: a round's linear symbol is one.
@@ -81,7 +68,7 @@ func (r *runner) createMany(ctx context.Context, what string, before, bound int,
 		return err
 	}
 	r.abuseNote("%d %s", n, what)
-	return judgeFull(what, n+before, bound, refusal, "--max-"+what)
+	return check.Full(what, n+before, bound, refusal, "--max-"+what)
 }
 
 func (r *runner) abuseSymbols(ctx context.Context) error {
@@ -95,7 +82,7 @@ func (r *runner) abuseSymbols(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.await(ctx, "no symbol at rest has a goroutine", func() (bool, error) {
+	return r.await(ctx, "no symbol at rest has a goroutine", 0, func() (bool, error) {
 		now, err := r.server.Metric(ctx, "go_goroutines")
 		r.abuseNote("%d symbols, %.0f goroutines after %.0f", bound-symbolsBefore, now, before)
 		return now <= before+goroutinesMax, err

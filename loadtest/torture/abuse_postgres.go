@@ -25,7 +25,7 @@ func (r *runner) abuseHistory(ctx context.Context) error {
 // awaitTables waits until the tables have what has been answered so far.
 func (r *runner) awaitTables(ctx context.Context) error {
 	highest := int64(r.HighestID())
-	return r.await(ctx, "the tables have what was answered", func() (bool, error) {
+	return r.await(ctx, "the tables have what was answered", 0, func() (bool, error) {
 		var last int64
 		err := r.db.QueryRow(ctx, "SELECT coalesce(max(id), 0) FROM order_log").Scan(&last)
 		return last >= highest, err
@@ -89,7 +89,7 @@ func (r *runner) abuseLock(ctx context.Context) error {
 	if err := r.goesOn(ctx); err != nil {
 		return err
 	}
-	err = r.await(ctx, "the exchange waits for the lock", func() (waits bool, err error) {
+	err = r.await(ctx, "the exchange waits for the lock", 0, func() (waits bool, err error) {
 		err = tx.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted").Scan(&waits)
 		return waits, err
 	})

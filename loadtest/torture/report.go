@@ -58,8 +58,9 @@ func newReport(o Options) *Report {
 	}
 	return &Report{Seed: o.Seed, Began: time.Now().UTC(), Rounds: map[string]int{},
 		Machine: load.Machine(),
-		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -large=%t -plan %s", o.Seed, o.Clients,
-			o.Load, o.Large, strings.Join(plan, ","))}
+		Command: fmt.Sprintf("go run ./loadtest "+
+			"torture -seed %d -clients %d -load %s -large=%t -resting %d -down %s -plan %s",
+			o.Seed, o.Clients, o.Load, o.Large, o.Resting, o.DownMax, strings.Join(plan, ","))}
 }
 
 // finish fills in what a run came to.

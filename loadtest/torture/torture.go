@@ -183,34 +183,33 @@ func (r *runner) data() string { return filepath.Join(r.Dir, "data") }
 // rounds does the rounds, and stops at the first that finds something.
 func (r *runner) rounds(ctx context.Context, faults []string) error {
 	for n, name := range faults {
-		begun := time.Now()
-		before := r.Counts()
-		do := r.round
+		begun, do := time.Now(), r.tradedRound
 		if isAbuse(name) {
 			do = r.abuseRound
 		}
-		if err := do(ctx, n+1, name); ctx.Err() != nil {
+		came, err := do(ctx, n+1, name)
+		if ctx.Err() != nil {
 			return ctx.Err()
 		} else if err != nil {
 			return &Finding{n + 1, name, err}
 		}
-		now := r.Counts()
 		r.report.Rounds[name]++
-		if isAbuse(name) {
-			fmt.Fprintf(r.Out, "%4d/%d  %-16s  %s; %.1f s\n", n+1, len(faults), name, r.report.Abuse[len(r.report.Abuse)-1],
-				time.Since(begun).Seconds())
-			continue
-		}
-		fmt.Fprintf(r.Out, "%4d/%d  %-16s  %6d orders answered, %3d unknown, of which %3d happened; %6d executions "+
-			"checked; %.1f s\n",
-			n+1, len(faults), name, now.Answered-before.Answered,
-			now.UnknownHappened+now.UnknownNever-before.UnknownHappened-before.UnknownNever,
-			now.UnknownHappened-before.UnknownHappened, r.Checked().Executions, time.Since(begun).Seconds())
+		fmt.Fprintf(r.Out, "%4d/%d  %-16s  %s; %.1f s\n", n+1, len(faults), name, came, time.Since(begun).Seconds())
 	}
 	if err := r.stopAndCheck(ctx); err != nil {
 		return &Finding{len(faults) + 1, "end", err}
 	}
 	return nil
+}
+
+// tradedRound does a round, and says what came of it.
+func (r *runner) tradedRound(ctx context.Context, n int, name string) (came string, err error) {
+	before := r.Counts()
+	err = r.round(ctx, n, name)
+	now := r.Counts()
+	happened := now.UnknownHappened - before.UnknownHappened
+	return fmt.Sprintf("%6d orders answered, %3d unknown, of which %3d happened; %6d executions checked",
+		now.Answered-before.Answered, happened+now.UnknownNever-before.UnknownNever, happened, r.Checked().Executions), err
 }
 
 // round trades, breaks something, mends it, and checks everything.
@@ -250,30 +249,37 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 	return r.check(ctx)
 }
 
-// letTrade waits for a random number of answers, at most for Load. The error says
-// that the exchange ended by itself.
+// letTrade waits for a random number of answers, at most for Load. The error says that a
+// client saw something wrong, or that the exchange ended by itself.
 func (r *runner) letTrade(ctx context.Context) error {
-	enough := r.Answered() + int64(50+r.Rand.IntN(4000))
-	wait, cancel := context.WithTimeout(ctx, r.Load)
+	enough, end := r.Answered()+int64(50+r.Rand.IntN(4000)), time.Now().Add(r.Load)
+	return r.await(ctx, "the fault", r.Load, func() (bool, error) {
+		return r.Answered() >= enough || time.Now().After(end), nil
+	})
+}
+
+// await polls until done reports true. The error is done's, or says that the exchange ended,
+// that a trader saw something wrong, or that it took far longer than it takes.
+func (r *runner) await(ctx context.Context, what string, takes time.Duration, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, takes+r.patient(check.ReplyTimeout))
 	defer cancel()
-	poll := time.NewTicker(2 * time.Millisecond)
-	defer poll.Stop()
-	for r.Answered() < enough && len(r.Complaints()) == 0 {
-		select {
-		case <-poll.C:
-		case <-wait.Done():
-			return nil
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
 		}
-	}
-	if len(r.Complaints()) == 0 {
-		return nil
-	}
-	// A client sees the end of a process before its parent does.
-	select {
-	case <-r.server.Exited():
-		return fmt.Errorf("the exchange ended by itself; its log ends with:\n%s", r.server.LogTail())
-	case <-time.After(time.Second):
-		return nil
+		wrong := r.Complaints()
+		if len(wrong) > 0 {
+			_ = wait(ctx, time.Second) // a client sees the end of a process before its parent does
+		}
+		switch {
+		case r.server.Gone():
+			return fmt.Errorf("the exchange ended by itself before %s; its log ends with:\n%s", what, r.server.LogTail())
+		case len(wrong) > 0:
+			return fmt.Errorf("before %s, a client saw: %s", what, wrong[0])
+		}
+		if err := wait(ctx, usagePoll); err != nil {
+			return fmt.Errorf("it does not come to this: %s: %w", what, err)
+		}
 	}
 }
 
