@@ -134,6 +134,14 @@ func (p *Point) share(of float64) string {
 	return number(100*of, 0) + " %"
 }
 
+// shares writes those of both echo servers, if both were measured.
+func (p *Point) shares() string {
+	if p.SyncedEchoRate == 0 {
+		return p.share(p.EchoShare)
+	}
+	return p.share(p.EchoShare) + " (" + p.share(p.SyncedEchoShare) + ")"
+}
+
 // points returns the table of the scenarios that are wanted. A figure is the median of the
 // repetitions, with the least and the most where they say how far it can be trusted.
 func (d *Data) points(wanted func(scenario string) bool) load.Table {

@@ -200,11 +200,7 @@ func (d *Data) goalTables() map[string]string {
 	for _, job := range Goals(false) {
 		for n, points := range rounds {
 			p := points[job.Name]
-			share := p.share(p.EchoShare)
-			if p.SyncedEchoRate > 0 {
-				share += " (" + p.share(p.SyncedEchoShare) + ")"
-			}
-			made.Add(job.Name, n+1, figure(p.Rate, ""), share, number(p.P50, 2), number(p.P99, 2), number(p.Max, 1),
+			made.Add(job.Name, n+1, figure(p.Rate, ""), p.shares(), number(p.P50, 2), number(p.P99, 2), number(p.Max, 1),
 				number(p.EchoP99, 2),
 				fmt.Sprintf("%.1f (%.1f), %.1f, %.1f", p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU),
 				number(p.CatchUp, 1))

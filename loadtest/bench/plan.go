@@ -95,7 +95,7 @@ func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, o
 		fmt.Fprintf(out, "%3d/%d  %-16s %-24s %s procs %d  %9.0f req/s  p50 %8.3f ms  p99 %8.3f ms  longest %6.1f ms  "+
 			"%5s of echo  server %5.1f µs  Postgres %5.1f µs  client %4.1f µs  %.1f s behind  %s\n", n+1, len(order),
 			point.Scenario, point.Params, point.Run, point.GOMAXPROCS, point.Rate, point.P50, point.P99, point.Max,
-			point.share(point.EchoShare), point.ServerCPU, point.PostgresCPU, point.ClientCPU, point.CatchUp, verdict)
+			point.shares(), point.ServerCPU, point.PostgresCPU, point.ClientCPU, point.CatchUp, verdict)
 	}
 	return nil
 }
