@@ -192,7 +192,7 @@ func knownFlags(ctx context.Context, program string, flags []string) (known []st
 	}
 	for _, f := range flags {
 		name, _, _ := strings.Cut(f, "=")
-		if regexp.MustCompile(`(?m)^  ` + strings.TrimPrefix(name, "-") + `( |$)`).Match(help) {
+		if regexp.MustCompile(`(?m)^  --?` + strings.TrimPrefix(name, "--") + `( |$)`).Match(help) {
 			known = append(known, f)
 		}
 	}
