@@ -61,7 +61,7 @@ func syncMedian(dir string) (float64, error) {
 	for i := range syncs {
 		begun := time.Now()
 		_, err := f.WriteAt([]byte("a small record"), int64(i)*4096)
-		if err = errors.Join(err, unix.Fdatasync(int(f.Fd()))); err != nil {
+		if err = errors.Join(err, datasync(f)); err != nil {
 			return 0, fmt.Errorf("bench: %w", err)
 		}
 		took = append(took, time.Since(begun))
