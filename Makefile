@@ -5,8 +5,8 @@
 OUT ?= build
 
 # The packages' files have the time of the commit, so that the same commit makes the
-# same bytes.
-export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+# same bytes; in a source archive that is the time of each file.
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y go.mod)
 
 # PATH is also where the shell looks for programs, and make would hand the new one to it.
 ifeq ($(origin PATH),command line)

@@ -23,11 +23,11 @@ fi
 was=$(printf '%s\n' "$old" | sed 's/[.]/\\./g')
 folders='clients/go|cmd|deploy|docs|internal|loadtest|migrations'
 find . -type f \( -name '*.go' -o -name '*.md' \) ! -path './build/*' ! -path './.git/*' \
-  -exec grep -lE "(\"|\`|^|[ (])$was(\"|/($folders|\"))" {} + |
+  -exec grep -lE "(\"|\`|^|[ (])$was(/($folders|\")|[=@])" {} + |
   while read -r file; do
     case $file in
     *.go) sed -i -E "s#\"$was/#\"$new/#g" "$file" ;;
-    *) sed -i -E "s#(\"|\`|^|[ (])$was/($folders)/#\1$new/\2/#g" "$file" ;;
+    *) sed -i -E "s#(\"|\`|^|[ (])$was/($folders)/#\1$new/\2/#g; s#(-replace|-require) $was([=@])#\1 $new\2#g" "$file" ;;
     esac
   done
 sed -i -E "s#^module $was(/|\$)#module $new\1#" go.mod .ci/compose/go.mod .ci/tools/go.mod
