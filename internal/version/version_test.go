@@ -1,11 +1,17 @@
 package version
 
 import (
+	"os"
+	"regexp"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
 )
 
 const whole = "0123456789abcdef0123456789abcdef01234567"
@@ -43,6 +49,18 @@ func TestTheCommitIsToldHoweverAProgramWasBuilt(t *testing.T) {
 			require.Equal(t, c.modified, modified)
 		})
 	}
+}
+
+// TestWhatNamesTheVersionNamesThisOne: other places say it again for those who cannot ask Go.
+func TestWhatNamesTheVersionNamesThisOne(t *testing.T) {
+	python, err := os.ReadFile("../../clients/python/outcry.py")
+	require.NoError(t, err)
+	require.Contains(t, string(python), "\n__version__ = \""+Number+"\"\n")
+	changes, err := os.ReadFile("../../CHANGELOG.md")
+	require.NoError(t, err)
+	require.Regexp(t, `(?s)\n## `+regexp.QuoteMeta(Number)+`\n[^#]*It reads journals up to version `+
+		strconv.Itoa(journal.Version)+` and databases up to schema version `+strconv.Itoa(int(postgres.SchemaVersion()))+`\.`,
+		string(changes))
 }
 
 func TestTheVersionIsOneOfSemanticVersioning(t *testing.T) {
