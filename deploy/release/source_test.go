@@ -87,19 +87,14 @@ func TestProgramsTellTheirCommitHoweverTheyWereBuilt(t *testing.T) {
 		require.Regexp(t, is, output(t, archive("linux_amd64"), nil, "sh", "-c", "./"+program))
 	}
 	clone, source := t.TempDir(), t.TempDir()
-	output(t, repository, nil, "git", "clone", "--quiet", "--no-local", "--depth=1", "file://"+absolute(t, repository), clone)
+	here, err := filepath.Abs(repository)
+	require.NoError(t, err)
+	output(t, here, nil, "git", "clone", "--quiet", "--depth=1", "file://"+here, clone)
 	output(t, clone, nil, "go", "build", "-trimpath", "-buildvcs=true", "-o", "outcry-built", "./cmd/outcry")
 	require.Regexp(t, is+" go", output(t, clone, nil, "./outcry-built", "version"))
 	output(t, repository, nil, "sh", "-c", "git archive HEAD | tar -x -C "+source)
 	output(t, source, nil, "go", "build", "-trimpath", "-buildvcs=false", "-o", "outcry-built", "./cmd/outcry")
 	require.Regexp(t, is+" go", output(t, source, nil, "./outcry-built", "version"))
-}
-
-func absolute(t *testing.T, path string) string {
-	t.Helper()
-	path, err := filepath.Abs(path)
-	require.NoError(t, err)
-	return path
 }
 
 // TestEverythingCompilesForDarwin leaves tests out, which run on Linux.
@@ -114,7 +109,8 @@ func TestEverythingCompilesForDarwin(t *testing.T) {
 func TestTheModuleCanHaveAnotherPath(t *testing.T) {
 	const path = "example.org/outcry"
 	dir, foreign := copyTree(t, "^$"), t.TempDir()
-	for _, wrong := range []string{"", "outcry", "example.org", "example.org/", "/outcry", "example.org/a b", "example.org/x/v2"} {
+	for _, wrong := range []string{"", "outcry", "example.org", "example.org/", "/outcry", "example.org/a b",
+		"example.org/x/v2"} {
 		before, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		require.NoError(t, err)
 		out, err := exec.Command("make", "-C", dir, "module", "PATH="+wrong).CombinedOutput()
@@ -126,8 +122,8 @@ func TestTheModuleCanHaveAnotherPath(t *testing.T) {
 	}
 	output(t, dir, nil, "make", "module", "PATH="+path)
 	require.Empty(t, output(t, dir, nil, "gofmt", "-l", "."))
-	left := exec.Command("grep", "-rlE", `"outcry/(clients|cmd|deploy|docs|internal|loadtest|migrations)/`, "--include=*.go",
-		"--include=*.md", dir)
+	left := exec.Command("grep", "-rlE", `"outcry/(clients|cmd|deploy|docs|internal|loadtest|migrations)/`,
+		"--include=*.go", "--include=*.md", dir)
 	out, err := left.Output()
 	require.Error(t, err, "%s", out)
 	env := []string{"GOFLAGS=" + os.Getenv("GOFLAGS") + " -trimpath -buildvcs=false", "GOPROXY=off"}
