@@ -1,21 +1,41 @@
-# What is released: `make binaries` and `make deb`. What has to hold: `make check` before a
-# commit, .ci/run before it is taken, `make prove` before a release.
+# What is released: `make release`, of `make binaries` and `make deb`. What has to hold:
+# `make check` before a commit, .ci/run before it is taken, `make prove` before a release.
+# `make module PATH=example.org/outcry` gives the module the path that it is published at.
 
 OUT ?= build
 
 # The packages' files have the time of the commit, so that the same commit makes the
-# same bytes.
-export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+# same bytes; in a source archive that is the time of each file.
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y go.mod)
 
-.PHONY: binaries deb check prove clean
+# PATH is also where the shell looks for programs, and make would hand the new one to it.
+ifeq ($(origin PATH),command line)
+MODULE := $(PATH)
+override PATH := /usr/local/bin:/usr/bin:/bin
+endif
 
-# Static, and without paths of this machine. The Dockerfile calls this as well.
+.PHONY: binaries deb release module check prove clean
+
+# Static, and without paths of this machine. The Dockerfile calls this as well. Where git
+# knows the commit, the linker is told it: Go does not know it in each kind of checkout.
+COMMIT = $(shell git describe --always --abbrev=40 --exclude='*' --dirty=-modified 2>/dev/null)
+LINKED = -X $(shell sed -n 's/^module //p' go.mod)/internal/version.linked=$(COMMIT)
 binaries:
-	CGO_ENABLED=0 go build -buildvcs=auto -trimpath -ldflags='-s -w' -o $(OUT)/ ./cmd/outcryd ./cmd/outcry
+	CGO_ENABLED=0 go build -buildvcs=auto -trimpath -ldflags='-s -w $(LINKED)' -o $(OUT)/ ./cmd/outcryd ./cmd/outcry
 
 # Needs dpkg-deb. VERSION is the package's version; by default git's.
 deb: binaries
 	deploy/debian/build.sh $(OUT)
+
+# Archives of static programs, Debian packages, the Python wheel and checksums, in
+# $(OUT)/release. Needs dpkg-deb, and pip, which fetches what makes wheels.
+TARGETS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+RELEASE = $(shell sed -n 's/^const Number = "\(.*\)"/\1/p' internal/version/version.go)
+release:
+	deploy/release/release.sh $(OUT)/release $(RELEASE) $(TARGETS)
+
+module:
+	@deploy/release/module.sh '$(MODULE)'
 
 # A few minutes, and nothing is installed. Four test programs run at a time, since they wait
 # for sockets, disks and Postgres.

@@ -183,6 +183,8 @@ func (p *prometheus) checkRules() {
 				require.NotEmpty(t, p.query(either, p.to), "%s: there is no %s", r.Name, name)
 			}
 			require.Equal(t, "docs/OPERATIONS.md#"+strings.ToLower(r.Name), r.Annotations["runbook"])
+			require.Equal(t, `{{ or $externalLabels.runbooks (print $externalURL "/user/read.html?page=OPERATIONS.md") }}#`+
+				strings.ToLower(r.Name), r.Annotations["runbook_url"])
 			require.NotEmpty(t, r.Annotations["summary"], r.Name)
 			require.Contains(t, string(tests), "  - name: "+r.Name+"\n", "an alert without a test")
 		}

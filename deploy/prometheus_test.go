@@ -1,10 +1,5 @@
 //go:build prometheus
 
-// Package deploy_test tries the files of this folder with the real thing: a Prometheus
-// that has scraped a server under load answers every expression of dashboard and
-// rules. It needs promtool and prometheus, of the Debian package prometheus:
-//
-//	go test -tags prometheus ./deploy
 package deploy_test
 
 import (

@@ -56,6 +56,8 @@ __all__ = [
     "Refused", "Reply", "Result", "Status", "buy", "create", "new_ref", "sell", "transactions",
 ]
 
+__version__ = "0.1.0"
+
 Number = Union[Decimal, int, str]
 
 

@@ -9,14 +9,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
-	"strings"
 	"syscall"
 	"time"
 
 	"outcry/internal/backup"
 	"outcry/internal/journal"
 	"outcry/internal/postgres/cluster"
+	"outcry/internal/version"
 )
 
 const backupUsage = `outcry backup writes the state of an exchange and all of its history into one file, of
@@ -49,7 +48,7 @@ func subcommand(name, usage string, stderr io.Writer) *flag.FlagSet {
 // went wrong.
 func runBackup(args []string, stdout, stderr io.Writer) error {
 	f := subcommand("backup", backupUsage, stderr)
-	o := backup.TakeOptions{Program: version(), Progress: func(say string) { fmt.Fprintln(stderr, say) }}
+	o := backup.TakeOptions{Program: version.String(), Progress: func(say string) { fmt.Fprintln(stderr, say) }}
 	where := locating(f, "the local cluster below the data directory")
 	f.DurationVar(&o.Wait, "wait", time.Minute,
 		"how long Postgres may take to have all that was answered when the backup began")
@@ -136,13 +135,4 @@ func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer)
 		stopCluster(local, stderr)
 		_ = lock.Unlock() // the file is empty
 	}, nil
-}
-
-// version tells what this program was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return strings.TrimSpace(info.Main.Version + " " + revision())
 }

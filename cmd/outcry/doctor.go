@@ -8,11 +8,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"outcry/internal/doctor"
 	"outcry/internal/memory"
+	"outcry/internal/version"
 )
 
 const doctorUsage = `outcry doctor looks at the machine, the disk and the database that an exchange runs on, or is to
@@ -36,7 +36,8 @@ var errBad = errors.New("something is bad")
 // what could not be written.
 func runDoctor(args []string, a *access, stdout, stderr io.Writer) error {
 	f := subcommand("doctor", doctorUsage, stderr)
-	o := doctor.Options{Revision: revision()}
+	commit, _ := version.Commit()
+	o := doctor.Options{Revision: commit}
 	where := locating(f, "the local cluster below the data directory")
 	asked := a.httpAddr // given before the command, or else in the environment
 	if asked == standardHTTP && os.Getenv("OUTCRY_HTTP") == "" {
@@ -102,18 +103,4 @@ func printFindings(stdout io.Writer, findings []doctor.Finding) error {
 		}
 	}
 	return nil
-}
-
-// revision returns the commit that this program was built from, "" where unknown.
-func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
-	}
-	return ""
 }

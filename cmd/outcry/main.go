@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"outcry/internal/version"
 )
 
 // Exit statuses.
@@ -41,6 +43,7 @@ Usage: outcry [flags] COMMAND ARGUMENTS
   restore FILE                    restore one elsewhere; outcry restore --help
   doctor                          look at the machine, the disk and the database; outcry doctor --help
   token add|list|revoke           say who may do what; outcry token --help
+  version                         print the version and the commit
 
 To operate a running exchange, over its HTTP side; outcry status --help and so on:
 
@@ -101,6 +104,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = runOperation(f.Arg(0), f.Args()[1:], &c.access, stdout, stderr)
 	case "token":
 		err = runToken(f.Args()[1:], stdout, stderr)
+	case "version":
+		fmt.Fprintln(stdout, "outcry", version.String())
 	default:
 		err = c.run(f.Arg(0), f.Args()[1:])
 	}

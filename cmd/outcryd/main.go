@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"outcry/internal/exchange"
@@ -19,6 +18,7 @@ import (
 	"outcry/internal/postgres"
 	"outcry/internal/session"
 	"outcry/internal/settings"
+	"outcry/internal/version"
 )
 
 // Exit statuses.
@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "outcryd: %v\n", err)
 		return exitUsage
 	case c.ShowVersion:
-		fmt.Fprintln(stdout, "outcryd", version())
+		fmt.Fprintln(stdout, "outcryd", version.String())
 		fmt.Fprintf(stdout, "reads journals up to version %d and databases up to version %d\n",
 			exchange.EventVersion, postgres.SchemaVersion())
 		return exitOK
@@ -78,19 +78,4 @@ func printHealth(ctx context.Context, c *settings.Config, stdout, stderr io.Writ
 	}
 	fmt.Fprintln(stdout, answer)
 	return exitOK
-}
-
-// version returns what this program was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			v += " " + s.Value
-		}
-	}
-	return v + " " + info.GoVersion
 }

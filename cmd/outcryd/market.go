@@ -10,6 +10,7 @@ import (
 	"outcry/internal/journal"
 	"outcry/internal/market"
 	"outcry/internal/settings"
+	"outcry/internal/version"
 )
 
 // streamWriteTimeout is how long a reader of the market data stream may take nothing.
@@ -22,7 +23,7 @@ func (s *server) newMarketAPI() *market.API {
 		Order: func(ctx context.Context, id exchange.OrderID, after, most int) (exchange.PublicOrder, bool, error) {
 			return s.engine.Show(ctx, id, after, most)
 		},
-		Version: version(), ReadersMax: s.settings().ReadersMax, WriteTimeout: streamWriteTimeout,
+		Version: version.String(), ReadersMax: s.settings().ReadersMax, WriteTimeout: streamWriteTimeout,
 		Log: s.log, Metrics: s.metrics.stream,
 	})
 }

@@ -2,7 +2,8 @@ package main
 
 import (
 	"regexp"
-	"runtime/debug"
+	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,6 +11,7 @@ import (
 
 	"outcry/internal/market"
 	"outcry/internal/session"
+	"outcry/internal/version"
 )
 
 // metrics are everything that /metrics shows, in a registry of their own. What each
@@ -71,22 +73,15 @@ var runtimeMetrics = []collectors.GoRuntimeMetricsRule{
 // buildInfo says which source the program was built from: go_build_info has the
 // module's version alone.
 func buildInfo() prometheus.Collector {
-	revision, modified, version := "unknown", "unknown", "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.GoVersion
-		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				revision = s.Value
-			case "vcs.modified":
-				modified = s.Value
-			}
-		}
+	revision, modified := version.Commit()
+	changed := strconv.FormatBool(modified)
+	if revision == "" {
+		revision, changed = "unknown", "unknown"
 	}
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_build_info",
 		Help: "1; the labels tell the commit that the program was built from, whether files differed from it, " +
 			"and the version of Go.",
-		ConstLabels: prometheus.Labels{"revision": revision, "modified": modified, "goversion": version}})
+		ConstLabels: prometheus.Labels{"revision": revision, "modified": changed, "goversion": runtime.Version()}})
 	g.Set(1)
 	return g
 }

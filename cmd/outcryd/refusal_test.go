@@ -21,6 +21,7 @@ import (
 	"outcry/internal/postgres"
 	"outcry/internal/settings"
 	"outcry/internal/testing/pgtest"
+	"outcry/internal/version"
 	"outcry/internal/wire"
 )
 
@@ -267,7 +268,7 @@ func TestBadFlagsAreNamed(t *testing.T) {
 	require.NotContains(t, help.String(), "secret")
 	var stdout strings.Builder
 	require.Equal(t, exitOK, run(background, []string{"--version"}, &stdout, io.Discard))
-	require.Contains(t, stdout.String(), "outcryd")
+	require.Contains(t, stdout.String(), "outcryd "+version.String()+"\nreads journals up to version ")
 }
 
 func TestAnAddressInUseIsNamed(t *testing.T) {

@@ -26,6 +26,7 @@ import (
 	"outcry/internal/sdnotify"
 	"outcry/internal/session"
 	"outcry/internal/settings"
+	"outcry/internal/version"
 	"outcry/internal/wire"
 )
 
@@ -310,7 +311,7 @@ func (s *server) startSessions() error {
 // announce logs the one line that names every address.
 func (s *server) announce(xml net.Addr) {
 	attrs := []any{"xml", xml.String(), "data", s.config.Data, "ack", s.config.Ack,
-		"pid", os.Getpid(), "version", version()}
+		"pid", os.Getpid(), "version", version.String()}
 	if s.httpAddr != nil {
 		attrs = append(attrs, "http", s.httpAddr.String())
 	}

@@ -7,6 +7,7 @@ import (
 	"outcry/internal/health"
 	"outcry/internal/operate"
 	"outcry/internal/sdnotify"
+	"outcry/internal/version"
 )
 
 // setNotReady says why the exchange takes no orders.
@@ -37,7 +38,7 @@ var processStart = time.Now()
 
 // statusNow is how the exchange is doing.
 func (s *server) statusNow() operate.Status {
-	status := operate.Status{Version: version(), UptimeSeconds: time.Since(processStart).Seconds(),
+	status := operate.Status{Version: version.String(), UptimeSeconds: time.Since(processStart).Seconds(),
 		MemoryBytes: health.MemoryBytes()}
 	if health.DiskIsKnown {
 		d := health.DiskOf(s.config.Data)

@@ -3,7 +3,7 @@
 #
 #   deploy/debian/build.sh FOLDER
 #
-# VERSION, where set, is the package's version. Otherwise it is git's: of a tag v1.2.3
+# ARCHITECTURE is what the binaries are for, this machine's by default. VERSION, where set, is the package's version. Otherwise it is git's: of a tag v1.2.3
 # it is 1.2.3, some commits later 1.2.3+5.gabcdef0, and 0~ and the commit's time before
 # the first tag. SOURCE_DATE_EPOCH is the time of all files; by default the commit's.
 set -eu
@@ -20,7 +20,7 @@ if [ -z "${VERSION:-}" ]; then
     VERSION=0~$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d%H%M%S).$(git rev-parse --short=7 HEAD)
   fi
 fi
-arch=$(dpkg --print-architecture)
+arch=${ARCHITECTURE:-$(dpkg --print-architecture)}
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
@@ -32,17 +32,14 @@ install -D -m 644 -t "$root/lib/systemd/system" deploy/systemd/*.service deploy/
 install -D -m 755 -t "$root/usr/libexec/outcry" deploy/systemd/outcry-backup
 install -D -m 640 deploy/debian/outcryd.default "$root/etc/default/outcryd"
 install -D -m 644 deploy/debian/outcryd.conf "$root/etc/outcry/outcryd.conf"
-# As in the repository, so that links from one page to another lead there.
-for file in README.md LICENSE docs clients/python clients/go/client/README.md internal/market/page/vendor/uplot/LICENSE.txt; do
-  find "$file" -type f ! -name '*.go' ! -name 'test_*' ! -path '*/.*' ! -path '*/__pycache__/*' -exec install -D -m 644 '{}' "$doc/{}" ';'
-done
+deploy/release/pages.sh "$doc"
+GOOS=linux GOARCH=$arch deploy/release/licenses.sh > "$doc/THIRD-PARTY-LICENSES"
 # What watches the exchange: rules and alerts, an example of where to send them, the dashboard.
 for file in prometheus/prometheus.yml prometheus/recording.yml prometheus/alerts.yml prometheus/alertmanager.yml grafana; do
   (cd deploy && find "$file" -type f -exec install -D -m 644 '{}' "$root/usr/share/outcry/{}" ';')
 done
 install -m 644 deploy/debian/copyright "$doc/copyright"
 install -D -m 644 deploy/debian/lintian-overrides "$root/usr/share/lintian/overrides/outcry"
-install -m 644 CHANGELOG.md "$doc/CHANGELOG.md"
 install -D -m 644 -t "$root/usr/share/outcry" deploy/debian/operator.sh
 maintainer=$(sed -n 's/^Maintainer: //p' deploy/debian/control.in)
 printf 'outcry (%s) unstable; urgency=medium\n\n  * CHANGELOG.md says what is new.\n\n -- %s  %s\n' \

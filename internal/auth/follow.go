@@ -30,7 +30,7 @@ func stampsOf(paths []string) []stamp {
 		}
 		all[i] = stamp{modified: info.ModTime(), size: info.Size()}
 		if s, ok := info.Sys().(*syscall.Stat_t); ok {
-			all[i].inode, all[i].changed = s.Ino, time.Unix(s.Ctim.Unix())
+			all[i].inode, all[i].changed = s.Ino, changed(s)
 		}
 	}
 	return all

@@ -123,7 +123,8 @@ var starters = sync.OnceValue(func() chan<- func() {
 // Start starts a process that ends with this one, also when this one is killed. A
 // terminal's Ctrl-C is not sent to it. The error is cmd's.
 func Start(cmd *exec.Cmd) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	endWithThread(cmd.SysProcAttr)
 	started := make(chan error)
 	starters() <- func() { started <- cmd.Start() }
 	return <-started

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // TestTheReadmePrintsWhatItSays runs the program of README.md as it is written, in a
-// module of its own that needs nothing but this one.
+// module of its own that needs nothing but this one: where no other module is to be had.
 func TestTheReadmePrintsWhatItSays(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
@@ -24,16 +25,24 @@ func TestTheReadmePrintsWhatItSays(t *testing.T) {
 	x := startExchange(t)
 	root, err := filepath.Abs("../../..")
 	require.NoError(t, err)
-	dir := t.TempDir()
+	path, err := exec.Command("go", "list", "-m").Output()
+	require.NoError(t, err)
+	ours := strings.TrimSpace(string(path))
+	dir, modules := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), program[1], 0o600))
 	for _, args := range [][]string{{"mod", "init", "trade"},
-		{"mod", "edit", "-replace", "outcry=" + root, "-require", "outcry@v0.0.0"}, {"build", "-o", "trade"}} {
+		{"mod", "edit", "-replace", ours + "=" + root, "-require", ours + "@v0.0.0"}, {"build", "-o", "trade"}} {
 		command := exec.Command("go", args...)
 		command.Dir = dir
-		command.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off", "GOPROXY=off")
+		command.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off", "GOPROXY=off",
+			"GOMODCACHE="+modules)
 		out, err := command.CombinedOutput()
 		require.NoError(t, err, "go %q: %s", args, out)
 	}
+	downloaded, err := filepath.Glob(filepath.Join(modules, "*"))
+	require.NoError(t, err)
+	require.Subset(t, []string{filepath.Join(modules, "cache")}, downloaded, "modules are beside the folder of locks")
+	require.NoDirExists(t, filepath.Join(modules, "cache", "download"))
 	ctx, cancel := context.WithTimeout(background, patience)
 	defer cancel()
 	trade := exec.CommandContext(ctx, filepath.Join(dir, "trade"))

@@ -23,6 +23,7 @@ const root = "../../.."
 // ours. A package that is not in it is not allowed to be.
 var imports = map[string][]string{
 	"migrations":                   nil,
+	"internal/version":             nil,
 	"internal/idmap":               nil,
 	"internal/exchange":            {"internal/idmap"},
 	"internal/durable":             nil,
@@ -57,7 +58,7 @@ var imports = map[string][]string{
 		"internal/postgres", "internal/postgres/cluster"},
 	"cmd/outcry": {"clients/go/client", "internal/auth", "internal/backup", "internal/doctor",
 		"internal/demo", "internal/operate", "internal/settings", "internal/exchange", "internal/journal",
-		"internal/memory", "internal/wire", "internal/postgres", "internal/postgres/cluster"},
+		"internal/memory", "internal/wire", "internal/postgres", "internal/postgres/cluster", "internal/version"},
 	"internal/check":         {"clients/go/client", "internal/model", "internal/wire"},
 	"internal/load":          {"clients/go/client", "internal/wire"},
 	"internal/load/scenario": {"internal/load", "internal/wire"},
@@ -72,7 +73,8 @@ var imports = map[string][]string{
 	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/session",
 		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings",
 		"internal/latency", "internal/market", "internal/memory", "internal/postgres", "internal/postgres/cluster",
-		"internal/health", "internal/listen", "internal/logging", "internal/recovery", "internal/sdnotify"},
+		"internal/health", "internal/listen", "internal/logging", "internal/recovery", "internal/sdnotify",
+		"internal/version"},
 	"internal/health": {"internal/auth", "internal/session", "internal/journal", "internal/market", "internal/operate",
 		"internal/postgres", "internal/settings"},
 	"internal/settings": {"internal/auth", "internal/backup", "internal/exchange", "internal/journal", "internal/logging",

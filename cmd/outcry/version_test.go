@@ -1,0 +1,17 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/version"
+)
+
+func TestTheVersionIsPrinted(t *testing.T) {
+	var stdout, stderr strings.Builder
+	require.Equal(t, exitOK, run([]string{"version"}, strings.NewReader(""), &stdout, &stderr))
+	require.Equal(t, "outcry "+version.String()+"\n", stdout.String())
+	require.Empty(t, stderr.String())
+}

@@ -1,0 +1,5 @@
+package version
+
+// archived is the commit of a source archive: git archive writes it here (.gitattributes).
+// In a checkout there is a placeholder.
+const archived = "$Format:%H$"
