@@ -38,12 +38,12 @@ func main() {
 
 // run is main with its surroundings as arguments. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	c, err := settings.Parse(args, stderr)
+	c, err := settings.Parse(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		fmt.Fprintf(stderr, "outcryd: %v\n", err)
+		fmt.Fprintf(stderr, "outcryd: %v\nUsage: outcryd [flags]; outcryd --help lists them\n", err)
 		return exitUsage
 	case c.ShowVersion:
 		fmt.Fprintln(stdout, "outcryd", version())

@@ -262,7 +262,8 @@ func TestBadFlagsAreNamed(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, c.DatabaseURL, "the local cluster, on demand")
 	var help strings.Builder
-	require.Equal(t, exitOK, run(background, []string{"--help"}, io.Discard, &help))
+	require.Equal(t, exitOK, run(background, []string{"--help"}, &help, io.Discard))
+	require.Contains(t, help.String(), "Usage: outcryd [flags]")
 	require.NotContains(t, help.String(), "secret")
 	var stdout strings.Builder
 	require.Equal(t, exitOK, run(background, []string{"--version"}, &stdout, io.Discard))

@@ -221,7 +221,7 @@ func (r *runner) makeTokens(ctx context.Context) (admin, little string, err erro
 	return tokens[0], tokens[1], nil
 }
 
-var flagLine = regexp.MustCompile(`(?m)^  -([a-z0-9-]+)`)
+var flagLine = regexp.MustCompile(`(?m)^  --?([a-z0-9][a-z0-9-]*)`)
 
 // knownFlags returns those that the program has: an older one is abused as it is.
 func knownFlags(ctx context.Context, program string, flags []string) (known []string, err error) {
