@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"strings"
@@ -17,43 +16,6 @@ type noAnswerError struct{ err error }
 
 func (e *noAnswerError) Error() string { return e.err.Error() }
 func (e *noAnswerError) Unwrap() error { return e.err }
-
-// takesRef reports whether a command line may have a ref.
-func takesRef(name string) bool {
-	switch name {
-	case "account", "place", "buy", "sell", "query", "cancel":
-		return true
-	}
-	return false
-}
-
-// parseRef takes the flag --ref from the arguments of a command. The error is
-// flag.ErrHelp, errPrinted or a *usageError.
-func (c *client) parseRef(name string, args []string) (ref string, rest []string, err error) {
-	f := flag.NewFlagSet("outcry "+name, flag.ContinueOnError)
-	f.SetOutput(c.stderr)
-	f.Usage = func() {
-		fmt.Fprintf(c.stderr, "Usage: outcry %s [flags] ARGUMENTS, which outcry --help names\n\nFlags:\n", name)
-		f.PrintDefaults()
-	}
-	text := "`name` under which this is done once, however often it is sent: 1 to 64 of A-Z a-z 0-9 . _ : - that the " +
-		"account has not used for anything else; a new one unless given"
-	if name == "query" || name == "cancel" {
-		text = "`name` of the order, in place of its number"
-	}
-	f.StringVar(&ref, "ref", "", text)
-	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return "", nil, err
-	} else if err != nil {
-		return "", nil, errPrinted
-	}
-	given := false
-	f.Visit(func(*flag.Flag) { given = true })
-	if given && ref == "" {
-		return "", nil, &usageError{"--ref is empty: without a name, nothing is safe to be repeated"}
-	}
-	return ref, f.Args(), nil
-}
 
 // withRef gives a command a ref: a new one if there is none and it makes something, so
 // that it can be sent again.
@@ -108,7 +70,7 @@ func unanswered(err error, command api.Command) error {
 	case command.Ref == "" || command.Kind == api.KindQuery || command.Kind == api.KindCancel:
 		return &noAnswerError{err}
 	}
-	return &noAnswerError{fmt.Errorf("%w; the same with --ref %s does it once, also later", err, command.Ref)}
+	return &noAnswerError{fmt.Errorf("%w; retry with --ref %s: it is done at most once, also later", err, command.Ref)}
 }
 
 // shown is an argument in an error: only if it is a word, since anything else may be a

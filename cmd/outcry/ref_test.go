@@ -102,7 +102,7 @@ func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
 		require.Equal(t, step.status, status, step.args)
 		require.Contains(t, stderr, step.stderr, step.args)
 		if step.losing == 1000 {
-			require.Contains(t, stderr, "; the same with --ref mine does it once, also later\n")
+			require.Contains(t, stderr, "; retry with --ref mine: it is done at most once, also later\n")
 		}
 	}
 }
@@ -132,7 +132,8 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 	require.Equal(t, exitNoAnswer, status)
 	require.Empty(t, got)
 	require.Contains(t, stderr,
-		"refused when it was sent again, whether it was done before is unknown: not now; the same with --ref r does it once")
+		"refused when it was sent again, whether it was done before is unknown: not now; "+
+			"retry with --ref r: it is done at most once")
 	got, _, status = outcry("", "buy", "--ref", "r", "1", "SPY", "1", "1")
 	require.Equal(t, exitError, status)
 	require.Equal(t, "error: not now\n", got, "it was sent once")
@@ -141,6 +142,8 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 // TestScriptsAreToldWhatA1After3IsWorth, wherever they are told to repeat a line: the second
 // line does not know of the first.
 func TestScriptsAreToldWhatA1After3IsWorth(t *testing.T) {
+	usage, _, status := outcry("", "help")
+	require.Equal(t, exitOK, status)
 	texts := map[string]string{"usage": usage}
 	for _, page := range []string{"docs/GUIDE.md", "docs/OPERATIONS.md"} {
 		text, err := os.ReadFile("../../" + page)
@@ -148,8 +151,8 @@ func TestScriptsAreToldWhatA1After3IsWorth(t *testing.T) {
 		texts[page] = string(text)
 	}
 	for name, text := range texts {
-		require.Regexp(t, `After a 3, a 1 does not say\s+that it was not done[^.]*: ask with .?outcry query --ref`, text,
-			name)
+		require.Regexp(t,
+			`After a 3, a 1 does not say\s+that it was not done[^.]*:\s+ask\s+with\s+.?outcry query --ref`, text, name)
 	}
 }
 

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -27,7 +28,7 @@ func ParseBytes(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(digits, 0, 64)
 	switch {
-	case err != nil && strings.Contains(err.Error(), strconv.ErrRange.Error()), n > math.MaxInt64/unit, n < math.MinInt64/unit:
+	case errors.Is(err, strconv.ErrRange), n > math.MaxInt64/unit, n < math.MinInt64/unit:
 		return 0, fmt.Errorf("must be at most %d bytes", int64(math.MaxInt64))
 	case err != nil:
 		return 0, fmt.Errorf("must be a number of bytes, or of KiB, MiB, GiB or TiB, such as 512MiB")

@@ -110,6 +110,9 @@ func printUsage(w io.Writer) {
 	PrintFlags(w, new(Config).flags(), nil)
 }
 
+// Flags returns every flag of the server, with its default, for pages and completion.
+func Flags() *flag.FlagSet { return new(Config).flags() }
+
 // flags declares every flag, with its default, on a new flag set.
 func (c *Config) flags() *flag.FlagSet {
 	f := flag.NewFlagSet("outcryd", flag.ContinueOnError)
