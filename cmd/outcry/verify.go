@@ -53,8 +53,14 @@ func prepareVerify(f *flag.FlagSet, c *client) func([]string) error {
 	}
 }
 
+// teller is a progress.Line, except in tests.
+type teller interface {
+	io.Writer
+	Say(text string)
+}
+
 // verifyDir locks the data directory, connects to the database, and verifies.
-func verifyDir(ctx context.Context, dir, url string, stdout io.Writer, line *progress.Line) (err error) {
+func verifyDir(ctx context.Context, dir, url string, stdout io.Writer, line teller) (err error) {
 	if err := requireDir(dir, "there is no data directory %s", dir); err != nil {
 		return unchecked(err)
 	}

@@ -107,7 +107,7 @@ func TestVerifyGoesOnWhereTheDatabaseIsBehind(t *testing.T) {
 	stdout, stderr, status := l.verified()
 	require.Equal(t, exitOK, status, stderr)
 	require.Regexp(t,
-		`a crash \d+ bytes are left at offset \d+ of \S+\.seg, which nobody was told of and a start cuts: ok`, stdout)
+		`a crash \d+ bytes are left at offset \d+ of \S+\.seg, which no reply revealed and a start cuts: ok`, stdout)
 	require.Contains(t, stdout, fmt.Sprintf("; later ones done again on top: %d: ok\n", last.Seq-before))
 	require.Contains(t, stdout, fmt.Sprintf("state    seq %d, digest %s\n", last.Seq, last.Digest))
 

@@ -351,7 +351,7 @@ func (s *server) stop() (err error) {
 	}
 	if s.projector != nil && s.journal.Err() == nil {
 		last := s.journal.Appended()
-		if waitErr := s.projector.WaitApplied(ctx, last); waitErr != nil {
+		if waitErr := s.catchUp(ctx, last); waitErr != nil {
 			s.log.Warn("Postgres is not up to date; the next start brings it there",
 				"applied_seq", s.projector.Applied(), "journal", last, "error", waitErr)
 		}

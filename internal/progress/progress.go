@@ -20,8 +20,8 @@ const (
 	quiet        = time.Second
 	rewriteEvery = 250 * time.Millisecond
 
-	// lineEvery is how often there is a line in a file, a pipe or a log.
-	lineEvery = 5 * time.Second
+	// LineEvery is how often there is a line in a file, a pipe or a log.
+	LineEvery = 5 * time.Second
 
 	// columnsStandard is how wide a terminal is that does not say.
 	columnsStandard = 80
@@ -96,7 +96,7 @@ func (l *Line) show(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	took := now.Sub(l.begun)
-	if l.text == "" || took < quiet || l.columns == 0 && now.Sub(l.told) < lineEvery {
+	if l.text == "" || took < quiet || l.columns == 0 && now.Sub(l.told) < LineEvery {
 		return
 	}
 	l.told = now
@@ -129,10 +129,10 @@ func columnsOf(w io.Writer) int {
 	return int(size.Col)
 }
 
-// Log logs a message every few seconds until stop is called, which waits for the last one.
-// attrs says how far the work is; it is called from another goroutine.
-func Log(log *slog.Logger, message string, attrs func() []any) (stop func()) {
-	return logAt(time.NewTicker(lineEvery).C, log, message, attrs)
+// Log logs a message so often, mostly LineEvery, until stop is called, which waits for the
+// last one. attrs says how far the work is; it is called from another goroutine.
+func Log(log *slog.Logger, often time.Duration, message string, attrs func() []any) (stop func()) {
+	return logAt(time.NewTicker(often).C, log, message, attrs)
 }
 
 // logAt is Log at each tick.

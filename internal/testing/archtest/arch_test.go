@@ -72,13 +72,14 @@ var imports = map[string][]string{
 	"cmd/outcryd": {"internal/exchange", "internal/journal", "internal/engine", "internal/wire", "internal/session",
 		"internal/admin", "internal/auth", "internal/backup", "internal/operate", "internal/settings",
 		"internal/latency", "internal/market", "internal/memory", "internal/postgres", "internal/postgres/cluster",
-		"internal/health", "internal/listen", "internal/logging", "internal/recovery", "internal/sdnotify"},
+		"internal/health", "internal/listen", "internal/logging", "internal/progress", "internal/recovery",
+		"internal/sdnotify"},
 	"internal/health": {"internal/auth", "internal/session", "internal/journal", "internal/market", "internal/operate",
 		"internal/postgres", "internal/settings"},
 	"internal/settings": {"internal/auth", "internal/backup", "internal/exchange", "internal/journal", "internal/logging",
 		"internal/memory", "internal/operate", "internal/postgres"},
 	"internal/recovery": {"internal/backup", "internal/exchange", "internal/journal", "internal/postgres",
-		"internal/postgres/cluster", "internal/settings"},
+		"internal/postgres/cluster", "internal/progress", "internal/settings"},
 }
 
 // pure names the packages that do no I/O, read no clock, draw nothing at random
