@@ -84,7 +84,7 @@ func TestWrongUsesOfTokensAreNamed(t *testing.T) {
 	for args, want := range map[string]string{
 		"token":                                             "token takes add, list or revoke",
 		"token sell":                                        `not "sell"`,
-		"token add --scope=king":                            "is none of admin, operate",
+		"token add --scope=king":                            "is not one of admin, operate",
 		"token add --scope=admin x":                         "token add takes no arguments, not 1",
 		"token add --scope=admin --expires=soon":            `--expires "soon" is neither`,
 		"token revoke":                                      "token revoke: ID is missing",

@@ -126,7 +126,7 @@ func readSettings(path string) (map[string]string, error) {
 		number++
 		name, value, err := settings.ParseLine(string(line))
 		if _, twice := file[name]; err == nil && twice {
-			err = errors.New("what stands there has a value in a line before")
+			err = errors.New("the name already has a value in an earlier line")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, number, err)

@@ -61,13 +61,13 @@ func TestTheDatabaseIsFoundWhereTheServerFindsIt(t *testing.T) {
 		{"a file that is not there", "DATABASE_URL_FILE=" + dir + "/none", "", located{}, "DATABASE_URL_FILE: open " + dir +
 			"/none: "},
 		{"a URL for a file", "DATABASE_URL_FILE=postgres://u:opensesame@db/x", "", located{},
-			"DATABASE_URL_FILE: what is given is no file's name"},
+			"DATABASE_URL_FILE: that is not a file name"},
 		{"words for a file", "", "--database-url-file=host=db/password=opensesame", located{},
-			"--database-url-file: what is given is no file's name"},
+			"--database-url-file: that is not a file name"},
 		{"required settings that are not there", "", "--config=" + dir + "/none", located{}, "--config: open"},
 		{"a line that is none", "", "--config=" + secret, located{}, "--config: " + secret + ":1: not \"name = value\""},
 		{"a line twice", "", "--config=" + write("twice", "database-url = opensesame\ndatabase-url = opensesame"), located{},
-			"twice:2: what stands there has a value"},
+			"twice:2: the name already has a value"},
 		{"a wrong number", "", "--config=" + write("wrong", "max-memory = many"), located{},
 			`max-memory "many", in the environment or in ` + dir + "/wrong"},
 	} {

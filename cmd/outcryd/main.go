@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	log := logging.New(stderr, c.LogLevel, session.LimitKey)
 	defer log.TellAll()
 	for _, warning := range c.Warnings {
-		log.Warn("a setting is likely a mistake", "warning", warning)
+		log.Warn("a setting is probably a mistake", "warning", warning)
 	}
 	if serve(ctx, c, log) != nil {
 		return exitError

@@ -127,7 +127,7 @@ func (s *server) runUntil(ctx context.Context, reload <-chan os.Signal) error {
 			}
 			s.reload()
 		case <-ctx.Done():
-			s.log.Info("stopping: frames that are in are finished, then Postgres is brought up to date")
+			s.log.Info("stopping: received frames are finished, then Postgres is brought up to date")
 			return nil
 		case err := <-s.ended:
 			return err
@@ -188,7 +188,7 @@ func (s *server) startHTTP(at *listen.Bound) error {
 	s.warnOfDescriptors()
 	s.httpConnections = admin.NewConnections(s.connections().HTTP, func(client net.Addr) {
 		s.metrics.sessions.HTTPFull()
-		s.log.Warn("the HTTP side has as many connections as it may", "client", client.String())
+		s.log.Warn("the HTTP side has reached its limit of connections", "client", client.String())
 	})
 	s.metrics.gauge("outcry_http_connections", "HTTP connections that are open.",
 		func() float64 { return float64(s.httpConnections.Count()) })

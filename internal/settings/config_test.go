@@ -47,10 +47,10 @@ func TestAFlagWinsOverTheEnvironmentAndThatOverTheFile(t *testing.T) {
 
 func TestTheFileSaysWhatIsWrongWithEachOfItsLines(t *testing.T) {
 	for _, c := range []struct{ text, wrong string }{
-		{"max-conections = 1", `:1: "max-conections" is no setting; is max-connections meant?`},
-		{"\n# \nmax_frame = 70", `:3: "max_frame" is no setting; is max-frame meant?`},
-		{"quantum = 70", `:1: "quantum" is no setting`},
-		{"max-lag = 5000\nmax-lag = 5000", ":2: max-lag has a value in line 1 already"},
+		{"max-conections = 1", `:1: "max-conections" is not a setting; is max-connections meant?`},
+		{"\n# \nmax_frame = 70", `:3: "max_frame" is not a setting; is max-frame meant?`},
+		{"quantum = 70", `:1: "quantum" is not a setting`},
+		{"max-lag = 5000\nmax-lag = 5000", ":2: max-lag already has a value in line 1"},
 		{"max-frame = many", `:1: max-frame = "many": must be a number of bytes, or of KiB`},
 		{"idle-timeout = 10", `:1: idle-timeout = "10": must be a duration, such as 30s`},
 		{"bare-replies = perhaps", `:1: bare-replies = "perhaps": must be true or false`},
@@ -58,8 +58,8 @@ func TestTheFileSaysWhatIsWrongWithEachOfItsLines(t *testing.T) {
 		{"= 5", `:1: not "name = value"`},
 		{`data = "/srv`, ":1: the value is not closed by a quote, or goes on after it"},
 		{`data = "/srv" /x`, ":1: the value is not closed by a quote, or goes on after it"},
-		{"config = /x", ":1: config is a flag only, and no setting"},
-		{"health = true", ":1: health is a flag only, and no setting"},
+		{"config = /x", ":1: config is only a flag, not a setting"},
+		{"health = true", ":1: health is only a flag, not a setting"},
 		{"data = \xff", ":1: not text in UTF-8"},
 		{"# fine\nack = both", `:2: --ack "both": must be`},
 		{"max-connections = 0", ":1: --max-connections 0: must be from 1 to"},
@@ -116,10 +116,10 @@ func TestVariablesThatAreNoSettingsAreWarnedOf(t *testing.T) {
 	}
 	c, err := Parse(nil, io.Discard)
 	require.NoError(t, err)
-	require.Contains(t, c.Warnings, "OUTCRY_MAX_CONECTIONS is no setting; is OUTCRY_MAX_CONNECTIONS meant?")
-	require.Contains(t, strings.Join(c.Warnings, "\n"), "OUTCRY_VERSION is no setting")
+	require.Contains(t, c.Warnings, "OUTCRY_MAX_CONECTIONS is not a setting; is OUTCRY_MAX_CONNECTIONS meant?")
+	require.Contains(t, strings.Join(c.Warnings, "\n"), "OUTCRY_VERSION is not a setting")
 	for _, name := range clients {
-		require.NotContains(t, strings.Join(c.Warnings, "\n"), name+" is no setting", "that is the client's")
+		require.NotContains(t, strings.Join(c.Warnings, "\n"), name+" is not a setting", "that is the client's")
 	}
 }
 
@@ -246,7 +246,7 @@ func TestAPasswordThatEverybodyCanReadIsWarnedOf(t *testing.T) {
 		require.NoError(t, os.Chmod(path, 0o644))
 		c, err = Parse([]string{flag + path}, io.Discard)
 		require.NoError(t, err)
-		require.Contains(t, c.Warnings, path+" holds a password, and everybody on this machine can read it: chmod o-r")
+		require.Contains(t, c.Warnings, path+" holds a password, and everyone on this machine can read it: chmod o-r")
 	}
 }
 

@@ -61,7 +61,7 @@ func Parse(args []string, help io.Writer) (*Config, error) {
 	}
 	if len(words) > 0 {
 		// Not which: it may be a token, or a database's address with its password.
-		return nil, fmt.Errorf("there are arguments that belong to no flag (%d); every setting is a flag", len(words))
+		return nil, fmt.Errorf("unexpected arguments (%d): every setting is a flag", len(words))
 	}
 	if line.ShowVersion {
 		return line, nil
@@ -124,7 +124,7 @@ func readEnvironment(f *flag.FlagSet, environ []string) (all []given, warnings [
 		case name == "DATABASE_URL_FILE" && value != "":
 			all = append(all, given{"database-url-file", value, name})
 		case strings.HasPrefix(name, "OUTCRY_") && !slices.Contains(foreign, name):
-			warnings = append(warnings, fmt.Sprintf("%s is no setting%s", name, Suggest(name, names)))
+			warnings = append(warnings, fmt.Sprintf("%s is not a setting%s", name, Suggest(name, names)))
 		}
 	}
 	// Names that others use as well come before our own, which win.
@@ -218,7 +218,7 @@ func (c *Config) findDatabase() error {
 func (c *Config) warnReadable(path string) {
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
 		c.Warnings = append(c.Warnings,
-			fmt.Sprintf("%s holds a password, and everybody on this machine can read it: chmod o-r", path))
+			fmt.Sprintf("%s holds a password, and everyone on this machine can read it: chmod o-r", path))
 	}
 }
 
