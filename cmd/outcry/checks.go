@@ -26,7 +26,7 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 	}
 	var e exchange.Event
 	v.say("reading the journal")
-	v.found, err = journal.Inspect(v.dir, func(seq uint64, record []byte) error {
+	v.found, err = journal.Inspect(v.dir, exchange.EventVersion, func(seq uint64, record []byte) error {
 		v.sayRecord("reading the journal", seq, 0)
 		if err := exchange.DecodeEvent(record, &e); err != nil {
 			return fmt.Errorf("record %d: %w", seq, err)
@@ -214,7 +214,7 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 	var compared int
 	var e exchange.Event
 	var wrong error
-	_, err = journal.Inspect(v.dir, func(seq uint64, record []byte) error {
+	_, err = journal.Inspect(v.dir, exchange.EventVersion, func(seq uint64, record []byte) error {
 		v.sayRecord("comparing the journal with the tables", seq, v.found.Last)
 		if wrong = exchange.DecodeEvent(record, &e); wrong != nil {
 			return wrong
