@@ -7,16 +7,19 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	api "outcry/clients/go/client"
 	"outcry/internal/auth"
+	"outcry/internal/settings"
 )
 
 // access is how the client gets to the exchange, and proves who it is.
 type access struct {
 	addr      string
 	httpAddr  string
+	httpAsked bool // somebody has named the HTTP side
 	timeout   time.Duration
 	tokenFile string
 	tlsCA     string
@@ -27,29 +30,102 @@ type access struct {
 }
 
 // standardHTTP is where the HTTP side is unless something else is said.
-const standardHTTP = "127.0.0.1:8080"
+const standardHTTP = "127.0.0.1:" + settings.PortHTTP
 
 // systemCA is what --tls-ca says for the authorities that the machine trusts.
 const systemCA = "system"
 
+// Variables of the environment that the client has for itself.
+const (
+	httpVariable     = "OUTCRY_HTTP_ADDR"
+	oldHTTPVariable  = "OUTCRY_HTTP" // the server's --http
+	insecureVariable = "OUTCRY_INSECURE_TOKEN"
+	tokenVariable    = "OUTCRY_TOKEN"
+)
+
+// accessVariables are those that stand for a flag.
+var accessVariables = map[string]string{
+	"addr": "OUTCRY_ADDR", "http": httpVariable, "token-file": "OUTCRY_TOKEN_FILE", "tls-ca": "OUTCRY_TLS_CA",
+	"tls-cert": "OUTCRY_CLIENT_CERT", "tls-key": "OUTCRY_CLIENT_KEY",
+}
+
 // flags declares what is said on the command line. A token is not: everybody on the
 // machine can read that.
 func (a *access) flags(f *flag.FlagSet) {
-	f.StringVar(&a.addr, "addr", envOr("OUTCRY_ADDR", "127.0.0.1:12345"), "`address` of the exchange, also as OUTCRY_ADDR")
-	f.StringVar(&a.httpAddr, "http", envOr("OUTCRY_HTTP", standardHTTP), "`address` of its HTTP side, also as OUTCRY_HTTP")
-	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long an answer may take")
-	f.StringVar(&a.tokenFile, "token-file", os.Getenv("OUTCRY_TOKEN_FILE"),
-		"`file` with the token that is shown to the exchange, also as OUTCRY_TOKEN_FILE; OUTCRY_TOKEN holds the token itself")
-	f.BoolVar(&a.insecure, "insecure-token", os.Getenv("OUTCRY_INSECURE_TOKEN") == "true",
-		"show the token also to another machine over a connection that is not encrypted, which everybody on the way can "+
-			"read; also as OUTCRY_INSECURE_TOKEN=true")
-	f.StringVar(&a.tlsCA, "tls-ca", os.Getenv("OUTCRY_TLS_CA"),
-		"`file` of the authority that the exchange's certificate is of, in PEM, or \"system\"; TLS is spoken then. Also as "+
+	f.StringVar(&a.addr, "addr", "127.0.0.1:"+settings.PortXML,
+		"`address` of the exchange, HOST or HOST:PORT; also as OUTCRY_ADDR")
+	f.StringVar(&a.httpAddr, "http", standardHTTP,
+		"`address` of the HTTP side of the exchange, HOST or HOST:PORT; also as "+httpVariable)
+	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long a reply may take")
+	f.StringVar(&a.tokenFile, "token-file", "",
+		"`file` with the token to show to the exchange, also as OUTCRY_TOKEN_FILE; OUTCRY_TOKEN holds the token itself")
+	f.BoolVar(&a.insecure, "insecure-token", false,
+		"show the token to another machine even over a connection that is not encrypted, which everyone on the way can "+
+			"read; also as "+insecureVariable+"=true")
+	f.StringVar(&a.tlsCA, "tls-ca", "",
+		"`file` with the certificate authority of the exchange in PEM, or \"system\": TLS is used then; also as "+
 			"OUTCRY_TLS_CA")
-	f.StringVar(&a.tlsCert, "tls-cert", os.Getenv("OUTCRY_CLIENT_CERT"),
-		"`file` of the certificate that is shown to the exchange, in PEM, also as OUTCRY_CLIENT_CERT")
-	f.StringVar(&a.tlsKey, "tls-key", os.Getenv("OUTCRY_CLIENT_KEY"),
-		"`file` of its private key, in PEM, also as OUTCRY_CLIENT_KEY")
+	f.StringVar(&a.tlsCert, "tls-cert", "",
+		"`file` with the client's certificate in PEM, also as OUTCRY_CLIENT_CERT")
+	f.StringVar(&a.tlsKey, "tls-key", "", "`file` with its private key in PEM, also as OUTCRY_CLIENT_KEY")
+}
+
+// complete takes from the environment what the flags leave out, and gives a port to the
+// address that a command connects to. The error is a *usageError.
+func (a *access) complete(f *flag.FlagSet, reaches reach) error {
+	given := map[string]bool{}
+	f.Visit(func(fl *flag.Flag) { given[fl.Name] = true })
+	names := map[string]string{}
+	for name, variable := range accessVariables {
+		names[name] = "--" + name
+		if value := os.Getenv(variable); value != "" && !given[name] {
+			given[name], names[name] = true, variable
+			if err := f.Set(name, value); err != nil {
+				return &usageError{fmt.Sprintf("%s: %v", variable, err)}
+			}
+		}
+	}
+	a.insecure = a.insecure || !given["insecure-token"] && os.Getenv(insecureVariable) == "true"
+	a.httpAsked = given["http"]
+	if !a.httpAsked && reaches == httpSide && a.heedServer(f.Name() == "outcry doctor") {
+		names["http"] = oldHTTPVariable
+	}
+	var err error
+	switch reaches {
+	case xmlSide:
+		if a.addr, err = settings.Address(a.addr, settings.PortXML); err != nil {
+			return &usageError{names["addr"] + ": " + err.Error()}
+		}
+	case httpSide:
+		if a.httpAddr == "" && f.Name() == "outcry doctor" || strings.Contains(a.httpAddr, "://") {
+			return nil // none, or a URL
+		}
+		if a.httpAddr, err = settings.Address(a.httpAddr, settings.PortHTTP); err != nil {
+			return &usageError{names["http"] + ": " + err.Error()}
+		}
+	case nothing:
+	}
+	return nil
+}
+
+// heedServer takes the HTTP side from the server's variable, as earlier versions did, and
+// warns, unless it is where the client looks anyway. doctor looks nowhere without it. It
+// reports whether it took it.
+func (a *access) heedServer(doctor bool) bool {
+	old := os.Getenv(oldHTTPVariable)
+	if old == "" {
+		return false
+	}
+	if whole, err := settings.Address(old, settings.PortHTTP); err == nil && !doctor {
+		switch whole {
+		case standardHTTP, ":" + settings.PortHTTP, "localhost:" + settings.PortHTTP, "0.0.0.0:" + settings.PortHTTP:
+			return false
+		}
+	}
+	a.httpAddr, a.httpAsked = old, true
+	fmt.Fprintf(a.stderr, "outcry: warning: %s is the server's, and the next version of outcry ignores it: "+
+		"set %s, or give --http\n", oldHTTPVariable, httpVariable)
+	return true
 }
 
 // options are those of a connection for one frame: TLS, the token, how long it may take,
@@ -74,7 +150,7 @@ func (a *access) token() (string, error) {
 		}
 		return token, nil
 	}
-	text := os.Getenv("OUTCRY_TOKEN")
+	text := os.Getenv(tokenVariable)
 	if text == "" {
 		return "", nil
 	}

@@ -6,95 +6,84 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"outcry/internal/backup"
 	"outcry/internal/journal"
+	"outcry/internal/memory"
 	"outcry/internal/postgres/cluster"
+	"outcry/internal/progress"
 	"outcry/internal/version"
 )
 
-const backupUsage = `outcry backup writes the state of an exchange and all of its history into one file, of
-one exact journal record. The exchange may run and trade meanwhile. What was answered
-when the backup begins is in it.
+const backupText = `Writes the whole state of the exchange, with all of its history, into one file: as of one
+journal record, and including everything that was answered before the backup began. The
+exchange can go on trading.
 
-Usage: outcry backup [flags] FILE
+FILE must not exist yet. It gets its name once it is complete and on disk, and only its
+owner can read it. In it are every table of the database, and the file of the tokens. Not in
+it are the configuration, TLS keys, metrics, logs, and what clients keep.`
 
-FILE must not be there yet; it gets its name once it is whole and on the disk, and only
-its owner may read it. - writes to standard output.
-
-In the file: every table of the database, and the file of the tokens. Not in it: the
-configuration, TLS keys, metrics, logs, and what clients keep.
-
-Flags:
-`
-
-// subcommand declares the flags of a command that has some of its own.
-func subcommand(name, usage string, stderr io.Writer) *flag.FlagSet {
-	f := flag.NewFlagSet("outcry "+name, flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.Usage = func() {
-		fmt.Fprint(stderr, usage)
-		f.PrintDefaults()
-	}
-	return f
-}
-
-// runBackup is the command. It returns flag.ErrHelp, errPrinted, a *usageError, or what
-// went wrong.
-func runBackup(args []string, stdout, stderr io.Writer) error {
-	f := subcommand("backup", backupUsage, stderr)
-	o := backup.TakeOptions{Program: version.String(), Progress: func(say string) { fmt.Fprintln(stderr, say) }}
+// prepareBackup is the command.
+func prepareBackup(f *flag.FlagSet, c *client) func([]string) error {
+	o := backup.TakeOptions{Program: version.String()}
 	where := locating(f, "the local cluster below the data directory")
 	f.DurationVar(&o.Wait, "wait", time.Minute,
-		"how long Postgres may take to have all that was answered when the backup began")
+		"how long Postgres may take to hold everything that was answered before the backup began")
 	f.BoolVar(&o.WithoutJournal, "without-journal", false,
-		"take what the database has, on a machine without the data directory: what was answered last may be missing")
-	f.Int64Var(&o.BytesMax, "max-bytes", 0,
-		"`bytes` that the backup may have; a larger one fails, and leaves no file; 0 for any number")
-	at, err := where.parse(args)
-	if err != nil {
-		return err
+		"take what the database has, on a machine without the data directory: the newest records may be missing")
+	memory.BytesVar(f, &o.BytesMax, "max-bytes", 0,
+		"largest size of the backup, in `bytes`; a larger one fails and leaves no file; 0 for no limit")
+	return func(words []string) error {
+		at, err := where.find()
+		if err != nil {
+			return err
+		}
+		if o.BytesMax < 0 {
+			return &usageError{fmt.Sprintf("--max-bytes %d: must not be negative", o.BytesMax)}
+		}
+		if o.WithoutJournal && at.url == "" {
+			return &usageError{"--without-journal needs --database-url"}
+		}
+		o.Data, o.DatabaseURL = at.data, at.url
+		return runBackup(words[0], o, c.stdout, c.stderr)
 	}
-	if o.BytesMax < 0 {
-		return &usageError{fmt.Sprintf("--max-bytes %d: must not be negative", o.BytesMax)}
-	}
-	if f.NArg() != 1 {
-		return &usageError{fmt.Sprintf("backup takes one file, not %d", f.NArg())}
-	}
-	if o.WithoutJournal && at.url == "" {
-		return &usageError{"--without-journal needs --database-url"}
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+}
+
+// runBackup takes a backup into a file, of the database of o, or of the local one.
+func runBackup(path string, o backup.TakeOptions, stdout, stderr io.Writer) error {
+	ctx, stop := interruptible()
 	defer stop()
-	o.Data, o.DatabaseURL = at.data, at.url
-	if at.url == "" {
-		release, err := localDatabase(ctx, &o, stderr)
+	line := progress.Start(stderr)
+	defer line.Stop()
+	o.Progress = line.Say
+	if o.DatabaseURL == "" {
+		release, err := localDatabase(ctx, &o, line)
 		if err != nil {
 			return err
 		}
 		defer release()
 	}
-	return takeBackup(ctx, f.Arg(0), o, stdout, stderr)
+	return takeBackup(ctx, path, o, stdout, line)
 }
 
 // takeBackup takes it and says what it is.
-func takeBackup(ctx context.Context, path string, o backup.TakeOptions, stdout, stderr io.Writer) (err error) {
+func takeBackup(
+	ctx context.Context, path string, o backup.TakeOptions, stdout io.Writer, line *progress.Line,
+) (err error) {
 	var taken backup.Taken
 	begun := time.Now()
 	if path == "-" {
 		taken, err = backup.Take(ctx, stdout, o)
-		stdout = stderr
+		stdout = line
 	} else {
 		taken, err = backup.TakeFile(ctx, path, o)
 	}
 	if err != nil {
 		return err
 	}
+	line.Say("")
 	var rows int64
 	for _, t := range taken.Trailer.Tables {
 		rows += t.Rows
@@ -118,13 +107,14 @@ func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer)
 	}
 	lock, err := journal.Lock(o.Data)
 	if err != nil && !errors.Is(err, journal.ErrInUse) {
-		return nil, fmt.Errorf("the exchange does not run, and its local Postgres can be started by who may write to "+
-			"the data directory: %w", err)
+		return nil, fmt.Errorf("the exchange does not run, and its local Postgres can be started only by a user who can "+
+			"write to the data directory: %w", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the exchange runs and its local Postgres does not, or it has none: "+
+		return nil, fmt.Errorf("the exchange runs, and its local Postgres does not or there is none: "+
 			"name its database with --database-url: %w", err)
 	}
+	o.Progress("starting the local Postgres")
 	local, err := startCluster(ctx, dir, stderr)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())

@@ -315,7 +315,7 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 	_, stderr, status := outcry("", "restore", "--segment=7", file)
 	require.Equal(t, exitUsage, status)
 	require.Contains(t, stderr, "--segment 7: must be from 65536")
-	refused(t, "is there already: nothing was written", "backup", "--data="+l.data, "--database-url="+l.database, file)
+	refused(t, "exists already: nothing was written", "backup", "--data="+l.data, "--database-url="+l.database, file)
 	refused(t, "they are not of the same exchange", "backup", "--data="+l.data, "--database-url="+another, file+"2")
 	refused(t, "there is no journal in", "backup", "--data="+dir, "--database-url="+l.database, file+"2")
 	refused(t, "cannot be used", "backup", "--data="+l.data, "--database-url=nonsense://", file+"2")

@@ -25,7 +25,9 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 		return "there is none", nil
 	}
 	var e exchange.Event
+	v.say("reading the journal")
 	v.found, err = journal.Inspect(v.dir, exchange.EventVersion, func(seq uint64, record []byte) error {
+		v.sayRecord("reading the journal", seq, 0)
 		if err := exchange.DecodeEvent(record, &e); err != nil {
 			return fmt.Errorf("record %d: %w", seq, err)
 		}
@@ -43,7 +45,7 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 		figures = number(v.found.Segments, "segment") + " without a record"
 	}
 	if v.found.Torn > 0 {
-		figures += fmt.Sprintf("; of a crash %d bytes are left at offset %d of %s, which nobody was told of and a start cuts",
+		figures += fmt.Sprintf("; of a crash %d bytes are left at offset %d of %s, which no reply revealed and a start cuts",
 			v.found.Torn, v.found.TornOffset, v.found.TornFile)
 	}
 	return figures, nil
@@ -85,7 +87,10 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 		return "", fmt.Errorf("the tables opening_*: %w", err)
 	}
 	var orders, executions, cancels int
+	v.last = v.archive.Position().Applied
+	v.say("executing the history again")
 	err = v.archive.History(ctx, func(seq uint64, e *exchange.Event) error {
+		v.sayRecord("executing the history again", seq, v.last)
 		switch e.Kind {
 		case exchange.OrderAccepted:
 			orders++
@@ -104,7 +109,7 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 	if err != nil {
 		return "", ofTables(err)
 	}
-	v.last = v.archive.Position().Applied
+	v.say("comparing the tables")
 	if v.tables, err = v.archive.Tables(ctx); err != nil {
 		return "", unchecked(err)
 	}
@@ -210,6 +215,7 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 	var e exchange.Event
 	var wrong error
 	_, err = journal.Inspect(v.dir, exchange.EventVersion, func(seq uint64, record []byte) error {
+		v.sayRecord("comparing the journal with the tables", seq, v.found.Last)
 		if wrong = exchange.DecodeEvent(record, &e); wrong != nil {
 			return wrong
 		}

@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"time"
 
 	api "outcry/clients/go/client"
@@ -23,82 +23,6 @@ type client struct {
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
-}
-
-// run does the command name. It returns flag.ErrHelp, errPrinted, a *usageError,
-// errAnswered, a *noAnswerError, or what went wrong on the way.
-func (c *client) run(name string, args []string) error {
-	arguments := map[string]int{"account": 2, "symbol": 1, "place": 3, "buy": 4, "sell": 4, "query": 2, "cancel": 2,
-		"send": 1, "journal": 1}
-	want, known := arguments[name]
-	if !known {
-		return &usageError{fmt.Sprintf("unknown command %s; outcry --help lists them", shown(name))}
-	}
-	var o options
-	if takesRef(name) {
-		var err error
-		if o, args, err = c.parseOptions(name, args); err != nil {
-			return err
-		}
-	}
-	named := o.ref != "" && (name == "query" || name == "cancel")
-	switch {
-	case named && len(args) != 1:
-		return &usageError{fmt.Sprintf("%s --ref takes 1 argument, the account, not %d", name, len(args))}
-	case !named && len(args) != want:
-		return &usageError{fmt.Sprintf("%s takes %d arguments, not %d; outcry --help shows them", name, want, len(args))}
-	}
-	switch name {
-	case "journal":
-		return printJournal(args[0], c.stdout)
-	case "send":
-		return c.send(args[0])
-	}
-	if named {
-		args = append(args, "1") // in place of the number
-	}
-	command, err := commandOf(name, args)
-	if err != nil {
-		return &usageError{err.Error()}
-	}
-	return c.do(o.apply(command))
-}
-
-// commandOf makes the command of a line, which has as many arguments as it takes. The
-// error says which of them is wrong.
-func commandOf(name string, a []string) (api.Command, error) {
-	switch name {
-	case "account":
-		balance, err := api.ParseDecimal(a[1])
-		return api.OpenAccount(a[0], balance), err
-	case "symbol":
-		return api.MakeSymbol(a[0]), nil
-	case "place":
-		shares, err := api.ParseDecimal(a[2])
-		return api.Place(a[0], a[1], shares), err
-	case "query", "cancel":
-		id, err := strconv.ParseUint(a[1], 10, 63)
-		if err != nil {
-			return api.Command{}, fmt.Errorf("%.64q is not the number of an order", a[1])
-		}
-		if name == "query" {
-			return api.Query(a[0], api.OrderID(id)), nil
-		}
-		return api.Cancel(a[0], api.OrderID(id)), nil
-	}
-	shares, err := api.ParseDecimal(a[2])
-	if err != nil {
-		return api.Command{}, err
-	}
-	if shares.Sign() <= 0 {
-		return api.Command{}, fmt.Errorf("%s of %s shares: the number of shares is positive, %s says the side",
-			name, a[2], name)
-	}
-	limit, err := api.ParseDecimal(a[3])
-	if name == "buy" {
-		return api.Buy(a[0], a[1], shares, limit), err
-	}
-	return api.Sell(a[0], a[1], shares, limit), err
 }
 
 // do sends a command and prints in words what it has come to. If the connection
@@ -127,6 +51,11 @@ func (c *client) do(command api.Command) error {
 		return errAnswered
 	}
 	return nil
+}
+
+// sendFile is the command.
+func sendFile(_ *flag.FlagSet, c *client) func([]string) error {
+	return func(words []string) error { return c.send(words[0]) }
 }
 
 // send sends a file's XML as it is and prints the reply as it comes.

@@ -242,10 +242,10 @@ func TestADemoRefusesWhatItCannotDo(t *testing.T) {
 		"--symbols=SPY,SPY":       "symbol SPY is there twice",
 		"--makers=-1":             "-1 makers",
 		"--accounts=me":           `with the prefix "me"`,
-		"--duration=-1s":          "a duration of -1s is negative",
+		"--duration=-1s":          "--duration -1s: must not be negative",
 		"--report=0s":             "a report every 0s",
 		"--timeout=0s":            "a timeout of 0s",
-		"now":                     "demo takes flags only, not 1 argument",
+		"now":                     "demo takes no arguments, not 1",
 		"--makers=3000 --noise=1": "a demo takes 1 to 5000 bots",
 	} {
 		_, stderr, status := outcry("", append([]string{"demo"}, strings.Fields(args)...)...)

@@ -45,9 +45,9 @@ func TestDoctorSaysWhatToChange(t *testing.T) {
 		require.Equal(t, exitUsage, status)
 		require.Contains(t, stderr, want)
 	}
-	_, stderr, status = outcry("", "doctor", "--help")
+	stdout, _, status = outcry("", "doctor", "--help")
 	require.Equal(t, exitOK, status)
-	require.Contains(t, stderr, "It changes nothing and leaves no file behind.")
+	require.Contains(t, stdout, "It changes nothing and leaves no file behind.")
 }
 
 // TestDoctorSeesTheLimitsItRunsUnder gives it few files.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,6 +14,11 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 )
+
+// prepareJournal is the command.
+func prepareJournal(_ *flag.FlagSet, c *client) func([]string) error {
+	return func(words []string) error { return printJournal(words[0], c.stdout) }
+}
 
 // printJournal prints every record of the journal in dir, or in the data
 // directory dir. It changes nothing, and may be used while the exchange runs.

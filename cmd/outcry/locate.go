@@ -34,22 +34,20 @@ func locating(f *flag.FlagSet, what string) *locator {
 	// No secret is the default of a flag: --help would print it.
 	f.StringVar(&l.url, "database-url", "", "`URL` of the database; empty for "+what+"; also as DATABASE_URL")
 	f.StringVar(&l.urlFile, "database-url-file", "", "`file` with that URL, also as DATABASE_URL_FILE")
-	f.StringVar(&l.config, "config", os.Getenv("OUTCRY_CONFIG"),
-		"`file` of the server's settings, also as OUTCRY_CONFIG; with a - in front it need not be there")
+	f.StringVar(&l.config, "config", "",
+		"`file` with the server's settings, also as OUTCRY_CONFIG; with a - in front of its name, it may be missing")
 	return l
 }
 
-// parse parses the command line and returns what it comes to. Flags that it leaves out,
-// and that the server has as well, get their values from elsewhere. It returns
-// flag.ErrHelp, errPrinted, or a *usageError, which repeats no value that may be a secret.
-func (l *locator) parse(args []string) (at located, err error) {
-	if err := l.flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return at, err
-	} else if err != nil {
-		return at, errPrinted
-	}
+// find returns what the parsed command line comes to. Flags that it leaves out,
+// and that the server has as well, get their values from elsewhere. The error is a
+// *usageError, which repeats no value that may be a secret.
+func (l *locator) find() (at located, err error) {
 	given := map[string]bool{}
 	l.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if !given["config"] {
+		l.config = os.Getenv("OUTCRY_CONFIG")
+	}
 	file, err := readSettings(l.config)
 	if err != nil {
 		return at, &usageError{"--config: " + err.Error()}
@@ -58,8 +56,7 @@ func (l *locator) parse(args []string) (at located, err error) {
 		return at, err
 	}
 	for _, name := range []string{"data", "max-connections", "max-http-connections", "max-memory", "max-open-orders",
-		"max-accounts", "max-symbols",
-		"memory-limit", "segment"} {
+		"max-accounts", "max-symbols", "memory-limit", "segment"} {
 		value := os.Getenv("OUTCRY_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
 		if value == "" {
 			value = file[name]
@@ -129,7 +126,7 @@ func readSettings(path string) (map[string]string, error) {
 		number++
 		name, value, err := settings.ParseLine(string(line))
 		if _, twice := file[name]; err == nil && twice {
-			err = errors.New("what stands there has a value in a line before")
+			err = errors.New("the name already has a value in an earlier line")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, number, err)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/settings"
 )
 
 // TestTheDatabaseIsFoundWhereTheServerFindsIt names it in each place, and in two at once.
@@ -59,13 +61,13 @@ func TestTheDatabaseIsFoundWhereTheServerFindsIt(t *testing.T) {
 		{"a file that is not there", "DATABASE_URL_FILE=" + dir + "/none", "", located{}, "DATABASE_URL_FILE: open " + dir +
 			"/none: "},
 		{"a URL for a file", "DATABASE_URL_FILE=postgres://u:opensesame@db/x", "", located{},
-			"DATABASE_URL_FILE: what is given is no file's name"},
+			"DATABASE_URL_FILE: that is not a file name"},
 		{"words for a file", "", "--database-url-file=host=db/password=opensesame", located{},
-			"--database-url-file: what is given is no file's name"},
+			"--database-url-file: that is not a file name"},
 		{"required settings that are not there", "", "--config=" + dir + "/none", located{}, "--config: open"},
 		{"a line that is none", "", "--config=" + secret, located{}, "--config: " + secret + ":1: not \"name = value\""},
 		{"a line twice", "", "--config=" + write("twice", "database-url = opensesame\ndatabase-url = opensesame"), located{},
-			"twice:2: what stands there has a value"},
+			"twice:2: the name already has a value"},
 		{"a wrong number", "", "--config=" + write("wrong", "max-memory = many"), located{},
 			`max-memory "many", in the environment or in ` + dir + "/wrong"},
 	} {
@@ -82,7 +84,11 @@ func TestTheDatabaseIsFoundWhereTheServerFindsIt(t *testing.T) {
 			f := flag.NewFlagSet("x", flag.ContinueOnError)
 			f.SetOutput(io.Discard)
 			memory := f.Int64("max-memory", 3, "")
-			at, err := locating(f, "x").parse(strings.Fields(test.args))
+			where := locating(f, "x")
+			words, err := settings.ParseFlags(f, strings.Fields(test.args))
+			require.NoError(t, err)
+			require.Empty(t, words)
+			at, err := where.find()
 			if test.wrong != "" {
 				require.ErrorContains(t, err, test.wrong)
 				require.NotContains(t, err.Error(), "opensesame")
@@ -95,9 +101,9 @@ func TestTheDatabaseIsFoundWhereTheServerFindsIt(t *testing.T) {
 	}
 	t.Setenv("DATABASE_URL", "postgres://u:opensesame@x/x")
 	for _, command := range []string{"backup", "restore", "verify", "doctor"} {
-		_, stderr, status := outcry("", command, "--help")
+		stdout, stderr, status := outcry("", command, "--help")
 		require.Equal(t, exitOK, status)
-		require.Contains(t, stderr, "-database-url-file")
-		require.NotContains(t, stderr, "opensesame")
+		require.Contains(t, stdout, "--database-url-file")
+		require.NotContains(t, stdout+stderr, "opensesame")
 	}
 }

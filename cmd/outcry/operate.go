@@ -7,36 +7,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"outcry/internal/operate"
 )
-
-// operations are the commands that an operator gives a running exchange, over its HTTP
-// side.
-var operations = map[string]struct {
-	arguments string // as the usage names them
-	least     int
-	most      int
-	help      string
-	do        func(*operator, []string) error
-}{
-	"halt": {"SYM [REASON]", 1, 100, `halts a symbol: from then on orders for it are refused, with the
-reason, until outcry resume. Cancels, queries and placements work, and orders that
-rest keep their places. A symbol that is halted stays so, for its first reason.
-REASON is up to 200 characters, which everybody may read.`, (*operator).halt},
-	"resume": {"SYM", 1, 1, `ends the halt of a symbol: it takes orders again. One that is not
-halted stays as it is.`, (*operator).resume},
-	"cancel-all": {"ACCOUNT [SYM]", 1, 2, `cancels all orders that an account has open, or all that it has open of
-one symbol: all of them at one moment, or none where that is refused. Nothing keeps
-the account from placing new ones.`, (*operator).cancelAll},
-	"status": {"", 0, 0, `tells how an exchange is doing. The exit status is 1 while it takes no
-orders, and where it cannot be reached.`, (*operator).status},
-}
 
 // operator does one of the operations.
 type operator struct {
@@ -47,50 +22,37 @@ type operator struct {
 	now    time.Time
 }
 
-// runOperation does an operation. a is what outcry's own flags say. It returns
-// flag.ErrHelp, errPrinted, a *usageError, errAnswered, or what went wrong.
-func runOperation(name string, args []string, a *access, stdout, stderr io.Writer) error {
-	op := operations[name]
-	f := flag.NewFlagSet("outcry "+name, flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.Usage = func() {
-		fmt.Fprintf(stderr, "outcry %s %s\n\nUsage: outcry %s\n\nFlags:\n", name, op.help,
-			strings.TrimSpace(name+" [flags] "+op.arguments))
-		f.PrintDefaults()
-	}
-	address := f.String("http", a.httpAddr, "`address` of the HTTP side of the exchange, also as OUTCRY_HTTP")
-	wait := f.Duration("timeout", a.timeout, "how long an answer may take")
-	asJSON := f.Bool("json", false, "print the answer as JSON")
-	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return err
-	} else if err != nil {
-		return errPrinted
-	}
-	if n := f.NArg(); n < op.least || n > op.most {
-		return &usageError{fmt.Sprintf("%s takes the arguments %q, not %d of them; outcry %s --help explains them", name,
-			op.arguments, n, name)}
-	}
-	for _, arg := range f.Args() {
-		if strings.HasPrefix(arg, "-") {
-			return &usageError{fmt.Sprintf("%s looks like a flag; flags stand before the arguments", shown(arg))}
+// operation returns how a command that an operator gives a running exchange is run.
+func operation(do func(*operator, []string) error) func(*flag.FlagSet, *client) func([]string) error {
+	return func(f *flag.FlagSet, c *client) func([]string) error {
+		asJSON := f.Bool("json", false, "print the answer as JSON")
+		return func(words []string) error {
+			how, err := c.access.options()
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible()
+			defer stop()
+			exchange := operate.NewClient(c.access.httpAddr, c.access.timeout, how.TLS)
+			exchange.Token, exchange.InsecureToken = how.Token, how.InsecureToken
+			o := &operator{client: exchange, ctx: ctx, stdout: c.stdout, json: *asJSON, now: time.Now()}
+			err = do(o, words)
+			var refused *operate.Error
+			if errors.As(err, &refused) {
+				_ = o.print(operate.ErrorAnswer{Error: refused.Text}, func() {
+					fmt.Fprintf(c.stdout, "error: %s\n", refused.Text)
+				})
+				return errAnswered
+			}
+			return err
 		}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	how, err := a.options()
-	if err != nil {
-		return err
-	}
-	exchange := operate.NewClient(*address, *wait, how.TLS)
-	exchange.Token, exchange.InsecureToken = how.Token, how.InsecureToken
-	o := &operator{client: exchange, ctx: ctx, stdout: stdout, json: *asJSON, now: time.Now()}
-	err = op.do(o, f.Args())
-	var refused *operate.Error
-	if errors.As(err, &refused) {
-		_ = o.print(operate.ErrorAnswer{Error: refused.Text}, func() { fmt.Fprintf(stdout, "error: %s\n", refused.Text) })
-		return errAnswered
-	}
-	return err
+}
+
+// cancelAllOrders is the command cancel-all.
+func cancelAllOrders(f *flag.FlagSet, c *client) func([]string) error {
+	declareSym(f)
+	return operation((*operator).cancelAll)(f, c)
 }
 
 // print prints an answer as JSON, or has it said in words.

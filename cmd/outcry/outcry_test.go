@@ -126,7 +126,9 @@ func TestTheFirstTrade(t *testing.T) {
 		{"account 2 0", "", "account 2 opened\n", 0},
 		{"account 2 0", "", "error: account 2 already exists\n", 1},
 		{"symbol QQQ", "", "symbol QQQ made\n", 0},
-		{"place SPY 2 500", "", "shares of SPY placed with account 2\n", 0},
+		{"place SPY 2 200", "", "shares of SPY placed with account 2\n", 0}, // as in earlier versions
+		{"place 2 SPY 200", "", "shares of SPY placed with account 2\n", 0},
+		{"place 2 100 --sym SPY", "", "shares of SPY placed with account 2\n", 0},
 		{"sell 2 SPY 100 123.45", "", "order 1 sells 100 SPY at 123.45\n", 0},
 		{"query 1 1", "", "order 1\n  open      100\n", 0},
 		{"buy 1 SPY 100 150", "", "order 2 buys 100 SPY at 150\n", 0},
@@ -150,11 +152,13 @@ func TestTheFirstTrade(t *testing.T) {
 2 T account 2 opened with 0; ref NEW
 3 T symbol QQQ made
 4 T symbol SPY made
-5 T 500 SPY placed with account 2; ref NEW
-6 T order 1 of account 2: sell 100 SPY at 123.45; ref NEW
-7 T order 2 of account 1: buy 100 SPY at 150; filled 100 at 123.45 with order 1 of account 2; ref NEW
-8 T order 3 of account 1: buy 1 SPY at 1; ref NEW
-9 T order 3 of account 1 canceled, 1 SPY were open
+5 T 200 SPY placed with account 2; ref NEW
+6 T 200 SPY placed with account 2; ref NEW
+7 T 100 SPY placed with account 2; ref NEW
+8 T order 1 of account 2: sell 100 SPY at 123.45; ref NEW
+9 T order 2 of account 1: buy 100 SPY at 150; filled 100 at 123.45 with order 1 of account 2; ref NEW
+10 T order 3 of account 1: buy 1 SPY at 1; ref NEW
+11 T order 3 of account 1 canceled, 1 SPY were open
 `, got)
 
 	t.Setenv("DATABASE_URL", "")
@@ -164,33 +168,59 @@ func TestTheFirstTrade(t *testing.T) {
 	last := p.stop()
 	got, stderr, status = outcry("", "verify", data)
 	require.Equal(t, exitOK, status, stderr)
-	require.Equal(t, fmt.Sprintf(`journal  1 segment with records 1 to 9, every checksum matches: ok
-belongs  the database follows this journal, up to record 9: ok
-history  9 records done again: 3 orders with 1 execution, 1 cancel; open in the end: 0 orders; `+
-		`6 refs, each of one record: ok
+	require.Equal(t, fmt.Sprintf(`journal  1 segment with records 1 to 11, every checksum matches: ok
+belongs  the database follows this journal, up to record 11: ok
+history  11 records done again: 3 orders with 1 execution, 1 cancel; open in the end: 0 orders; `+
+		`8 refs, each of one record: ok
 money    the balances of 2 accounts add up to the 20000 dollars that they were opened with, `+
 		`2 positions to the shares placed of 2 symbols; each is what its history comes to: ok
-records  9 records of the journal compared with the tables; later ones done again on top: 0: ok
-state    seq 9, digest %s
+records  11 records of the journal compared with the tables; later ones done again on top: 0: ok
+state    seq 11, digest %s
 `, last.Digest), got)
 	require.NoFileExists(t, filepath.Join(data, "postgres", "data", "postmaster.pid"), "the local cluster is stopped")
 }
 
 func TestWrongCommandLinesAreNamed(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                   "Usage",
-		"fly":                `unknown command "fly"`,
-		"buy 1":              "buy takes 4 arguments, not 1",
-		"sell 1 SPY -5 3":    "the number of shares is positive",
-		"--nothing account":  "nothing",
-		"query --ref r 1 2":  "query --ref takes 1 argument, the account, not 2",
-		"buy --ref= 1 S 1 1": "--ref is empty",
-		"symbol --ref r A":   "symbol takes 1 arguments, not 3",
-		"cancel --rev r 1":   "flag provided but not defined: -rev",
+		"":          "Usage",
+		"fly":       `unknown command "fly"`,
+		"quary 1 2": `unknown command "quary"; is query meant?`,
+		"buy 1": "buy: SYM, SHARES and LIMIT are missing\n" +
+			"Usage: outcry buy [flags] ACCOUNT SYM SHARES LIMIT\nExample: outcry buy 1 SPY 100 150\n",
+		"buy":                      "buy: ACCOUNT, SYM, SHARES and LIMIT are missing",
+		"buy 1 S 1 1 1":            "buy takes 4 arguments, not 5",
+		"sell 1 SPY -5 3":          "the number of shares must be positive",
+		"--nothing account":        "unknown flag --nothing",
+		"--nothing":                "unknown flag --nothing",
+		"--addr":                   "a command is missing",
+		"query --ref r 1 2":        "query takes 1 argument, not 2",
+		"query 1 x":                `"x" is not the number of an order`,
+		"buy --ref= 1 S 1 1":       "--ref is empty",
+		"cancel 1 --ref=":          "--ref is empty",
+		"symbol --ref r A":         "unknown flag --ref",
+		"cancel --rev r 1":         "unknown flag --rev; is --ref meant?",
+		"symbol A --timeout":       "--timeout needs a value",
+		"symbol A --timeout soon":  `--timeout "soon": must be a duration, such as 30s`,
+		"symbol --addr ::1 A":      "--addr: an IPv6 address must be in brackets",
+		"status --http 8080":       "--http: that is a port without a host",
+		"place 7 8 500":            "which of 7 and 8 is the symbol? Name it with --sym: place ACCOUNT --sym SYM SHARES",
+		"place A B 500":            "neither of the first two words is an account",
+		"place 2 SPY":              "place: SHARES is missing\nUsage: outcry place",
+		"place 2 --sym 7 SPY 5":    "place takes 3 arguments, not 4",
+		"place 2 --sym= 5":         "--sym is empty",
+		"status 1":                 "status takes no arguments, not 1",
+		"status --sym A":           "unknown flag --sym",
+		"token":                    "token takes add, list or revoke",
+		"completion tcsh":          "completion needs bash, zsh or fish",
+		"help fly":                 `unknown command "fly"`,
+		"verify a b":               "verify takes 1 argument, not 2",
+		"restore --segment 1TB x":  `--segment "1TB": must be a number of bytes, or of KiB`,
+		"backup --max-bytes 9E9 x": `--max-bytes "9E9": must be a number of bytes`,
 	} {
 		_, stderr, status := outcry("", strings.Fields(args)...)
 		require.Equal(t, exitUsage, status, args)
 		require.Contains(t, stderr, want, args)
+		require.Contains(t, stderr, "Usage: outcry ", args)
 	}
 	_, stderr, status := outcry("", "--addr=127.0.0.1:1", "symbol", "A")
 	require.Equal(t, exitNoAnswer, status)

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"crypto/rand"
 	"crypto/tls"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"strings"
@@ -17,64 +15,6 @@ type noAnswerError struct{ err error }
 
 func (e *noAnswerError) Error() string { return e.err.Error() }
 func (e *noAnswerError) Unwrap() error { return e.err }
-
-// takesRef reports whether a command line may have a ref.
-func takesRef(name string) bool {
-	switch name {
-	case "account", "place", "buy", "sell", "query", "cancel":
-		return true
-	}
-	return false
-}
-
-// options are what the flags of a command add to it.
-type options struct{ ref string }
-
-// parseOptions takes the flags from the arguments of a command that takes a ref. The error
-// is flag.ErrHelp, errPrinted or a *usageError.
-func (c *client) parseOptions(name string, args []string) (o options, rest []string, err error) {
-	f := flag.NewFlagSet("outcry "+name, flag.ContinueOnError)
-	f.SetOutput(c.stderr)
-	f.Usage = func() {
-		fmt.Fprintf(c.stderr, "Usage: outcry %s [flags] ARGUMENTS, which outcry --help names\n\nFlags:\n", name)
-		f.PrintDefaults()
-	}
-	text := "`name` under which this is done once, however often it is sent: 1 to 64 of A-Z a-z 0-9 . _ : - that the " +
-		"account has not used for anything else; a new one unless given"
-	if name == "query" || name == "cancel" {
-		text = "`name` of the order, in place of its number"
-	}
-	f.StringVar(&o.ref, "ref", "", text)
-	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return o, nil, err
-	} else if err != nil {
-		return o, nil, errPrinted
-	}
-	given := false
-	f.Visit(func(f *flag.Flag) { given = given || f.Name == "ref" })
-	if given && o.ref == "" {
-		return o, nil, &usageError{"--ref is empty: without a name, nothing is safe to be repeated"}
-	}
-	return o, f.Args(), nil
-}
-
-// apply gives a command its options: a new ref if there is none and it makes something, so
-// that it can be sent again.
-func (o options) apply(command api.Command) api.Command {
-	ref := o.ref
-	switch command.Kind {
-	case api.KindQuery, api.KindCancel:
-		if ref != "" {
-			command.Order = 0
-		}
-	case api.KindMakeSymbol:
-	default:
-		if ref == "" {
-			ref = rand.Text()
-		}
-	}
-	return command.WithRef(ref)
-}
 
 // unsent marks the error of a connection that was not made if that may pass by
 // itself, and adds what most often is the reason.
@@ -112,7 +52,7 @@ func unanswered(err error, command api.Command) error {
 	case command.Ref == "" || command.Kind == api.KindQuery || command.Kind == api.KindCancel:
 		return &noAnswerError{err}
 	}
-	return &noAnswerError{fmt.Errorf("%w; the same with --ref %s does it once, also later", err, command.Ref)}
+	return &noAnswerError{fmt.Errorf("%w; retry with --ref %s: it is done at most once, also later", err, command.Ref)}
 }
 
 // shown is an argument in an error: only if it is a word, since anything else may be a

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"io"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	api "outcry/clients/go/client"
 	"outcry/internal/wire"
 )
 
@@ -24,12 +26,11 @@ func TestEveryAttributeOfAnOrderHasAFlag(t *testing.T) {
 		}
 		value := values[field.Name]
 		require.NotEmpty(t, value, "what does --%s take?", strings.ToLower(field.Name))
-		c := &client{stderr: io.Discard}
-		o, args, err := c.parseOptions("buy", []string{"--" + strings.ToLower(field.Name) + "=" + value, "1", "A", "2", "3"})
-		require.NoError(t, err)
-		command, err := commandOf("buy", args)
-		require.NoError(t, err)
-		require.Equal(t, value, reflect.ValueOf(o.apply(command)).FieldByName(field.Name).String())
+		f := flag.NewFlagSet("buy", flag.ContinueOnError)
+		o := refOfNew.declare(f)
+		require.NoError(t, f.Parse([]string{"--" + strings.ToLower(field.Name) + "=" + value}))
+		command := o.apply(api.Command{Kind: api.KindBuy})
+		require.Equal(t, value, reflect.ValueOf(command).FieldByName(field.Name).String())
 	}
 }
 
@@ -122,7 +123,7 @@ func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
 		require.Equal(t, step.status, status, step.args)
 		require.Contains(t, stderr, step.stderr, step.args)
 		if step.losing == 1000 {
-			require.Contains(t, stderr, "; the same with --ref mine does it once, also later\n")
+			require.Contains(t, stderr, "; retry with --ref mine: it is done at most once, also later\n")
 		}
 	}
 }
@@ -152,7 +153,8 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 	require.Equal(t, exitNoAnswer, status)
 	require.Empty(t, got)
 	require.Contains(t, stderr,
-		"refused when it was sent again, whether it was done before is unknown: not now; the same with --ref r does it once")
+		"refused when it was sent again, whether it was done before is unknown: not now; "+
+			"retry with --ref r: it is done at most once")
 	got, _, status = outcry("", "buy", "--ref", "r", "1", "SPY", "1", "1")
 	require.Equal(t, exitError, status)
 	require.Equal(t, "error: not now\n", got, "it was sent once")
@@ -161,6 +163,8 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 // TestScriptsAreToldWhatA1After3IsWorth, wherever they are told to repeat a line: the second
 // line does not know of the first.
 func TestScriptsAreToldWhatA1After3IsWorth(t *testing.T) {
+	usage, _, status := outcry("", "help")
+	require.Equal(t, exitOK, status)
 	texts := map[string]string{"usage": usage}
 	for _, page := range []string{"docs/GUIDE.md", "docs/OPERATIONS.md"} {
 		text, err := os.ReadFile("../../" + page)
@@ -168,8 +172,8 @@ func TestScriptsAreToldWhatA1After3IsWorth(t *testing.T) {
 		texts[page] = string(text)
 	}
 	for name, text := range texts {
-		require.Regexp(t, `After a 3, a 1 does not say\s+that it was not done[^.]*: ask with .?outcry query --ref`, text,
-			name)
+		require.Regexp(t,
+			`After a 3, a 1 does not say\s+that it was not done[^.]*:\s+ask\s+with\s+.?outcry query --ref`, text, name)
 	}
 }
 

@@ -1,68 +1,75 @@
 package main
 
 import (
-	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"outcry/internal/backup"
+	"outcry/internal/memory"
+	"outcry/internal/progress"
 )
 
-const restoreUsage = `outcry restore brings back what outcry backup has written, into an empty directory and
-an empty database. It reads the whole file before it changes anything, and compares the
-state in the end. If it is cut off, outcryd refuses to start there; run it again.
+const restoreText = `Restores what outcry backup has written, into an empty directory and an empty database. It
+reads the whole file before it changes anything, and compares the state at the end. If it is
+interrupted, outcryd refuses to start there; run it again.
 
-Usage: outcry restore [flags] FILE
+EVERYTHING AFTER THE BACKUP'S RECORD IS LOST, unless the journal of the exchange survived and
+reaches back to the backup: name it with --journal, and nothing is lost.`
 
-WHAT THE EXCHANGE ANSWERED AFTER THE BACKUP'S RECORD IS LOST, unless its journal survived
-and reaches back to the backup: then name it with --journal, and nothing is.
+// Bounds of the journal's segments, as outcryd has them.
+const segmentMin, segmentMax = 1 << 16, 1 << 36
 
-Flags:
-`
-
-// runRestore is the command. It returns flag.ErrHelp, errPrinted, a *usageError, or
-// what went wrong.
-func runRestore(args []string, stdout, stderr io.Writer) error {
-	f := subcommand("restore", restoreUsage, stderr)
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	o := backup.RestoreOptions{Log: log, Progress: func(say string) { fmt.Fprintln(stderr, say) }}
+// prepareRestore is the command.
+func prepareRestore(f *flag.FlagSet, c *client) func([]string) error {
+	var o backup.RestoreOptions
 	where := locating(f, "a local cluster below the data directory")
-	check := f.Bool("check", false, "only read the file, and say whether it is whole and what is in it")
-	f.StringVar(&o.Journal, "journal", "", "`directory` of the original's journal, whose later records are done as well")
-	f.Int64Var(&o.SegmentBytes, "segment", 64<<20,
+	check := f.Bool("check", false, "only read the file, and report whether it is complete and what is in it")
+	f.StringVar(&o.Journal, "journal", "", "`directory` of the original journal, whose later records are kept too")
+	memory.BytesVar(f, &o.SegmentBytes, "segment", 64<<20,
 		"size of the new journal's first segment, in `bytes`, as outcryd has it")
-	at, err := where.parse(args)
-	if err != nil {
-		return err
+	return func(words []string) error {
+		at, err := where.find()
+		if err != nil {
+			return err
+		}
+		o.File, o.Data, o.DatabaseURL = words[0], at.data, at.url
+		if o.SegmentBytes < segmentMin || o.SegmentBytes > segmentMax {
+			return &usageError{fmt.Sprintf("--segment %d: must be from %d to %d", o.SegmentBytes, segmentMin, segmentMax)}
+		}
+		if *check {
+			return checkBackup(o.File, c.stdout, c.stderr)
+		}
+		return runRestore(o, c.stdout, c.stderr)
 	}
-	if f.NArg() != 1 {
-		return &usageError{fmt.Sprintf("restore takes one file, not %d", f.NArg())}
-	}
-	o.File, o.Data, o.DatabaseURL = f.Arg(0), at.data, at.url
-	if o.SegmentBytes < 1<<16 || o.SegmentBytes > 1<<36 {
-		return &usageError{fmt.Sprintf("--segment %d: must be from %d to %d", o.SegmentBytes, 1<<16, 1<<36)}
-	}
-	if *check {
-		return checkBackup(o.File, stdout)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+}
+
+// runRestore restores a backup and says what is there now.
+func runRestore(o backup.RestoreOptions, stdout, stderr io.Writer) error {
+	ctx, stop := interruptible()
 	defer stop()
+	line := progress.Start(stderr)
+	defer line.Stop()
+	o.Log = slog.New(slog.NewTextHandler(line, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	o.Progress = line.Say
 	restored, err := backup.Restore(ctx, o)
 	if err != nil {
 		return err
 	}
+	line.Stop()
 	tellRestored(stdout, o, restored)
 	return nil
 }
 
 // checkBackup reads a backup and says what is in it.
-func checkBackup(path string, stdout io.Writer) error {
+func checkBackup(path string, stdout, stderr io.Writer) error {
+	line := progress.Start(stderr)
+	defer line.Stop()
+	line.Say("reading " + path)
 	h, t, err := backup.CheckFile(path)
+	line.Stop()
 	if err != nil {
 		return err
 	}

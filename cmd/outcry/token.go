@@ -1,77 +1,62 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"outcry/internal/auth"
 )
 
-const tokenUsage = `outcry token makes, lists and revokes the tokens that an exchange with --auth takes.
-It works on the exchange's data directory; an exchange that runs follows within a
-second, also on connections that are open.
+const tokenAddText = `Works on the data directory of an exchange with --auth, which knows the token within a second.
+Prints the token, which cannot be shown again.
 
-Usage: outcry token add    [--data DIR] --scope SCOPE [--expires WHEN] [--note TEXT]
-       outcry token list   [--data DIR]
-       outcry token revoke [--data DIR] ID
+SCOPE is what the token is for:
+  account:1,2   trade for these accounts, and read market data; account:* for all
+  read          market data, also single orders, and metrics
+  operate       as read; halt, resume, cancel for others, log level, profiles
+  admin         everything, also <create>
+  health        /healthz and /readyz only
+WHEN is a duration, such as 720h, or a time, such as 2030-01-31T00:00:00Z.`
 
-  add prints the token, which cannot be shown again. SCOPE says what it is for:
-    account:1,2   trade for these accounts, and read market data; account:* for all
-    read          market data, also single orders, and metrics
-    operate       as read; halt, resume, cancel for others, log level, profiles
-    admin         everything, also <create>
-    health        /healthz and /readyz alone
-  WHEN is a duration, such as 720h, or a time, such as 2030-01-31T00:00:00Z.
-  revoke takes the ID, which list shows: the middle part of a token.
-
-Flags:
-`
-
-// runToken is the command. It returns flag.ErrHelp, errPrinted, a *usageError, or what
-// went wrong.
-func runToken(args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
-		return &usageError{"token takes add, list or revoke; outcry token --help"}
+// dataFlag declares where the tokens are, and returns a function that says it.
+func dataFlag(f *flag.FlagSet) func() string {
+	data := f.String("data", "outcry-data", "data `directory` of the exchange, also as OUTCRY_DATA")
+	return func() string {
+		if value := os.Getenv("OUTCRY_DATA"); value != "" && !isGiven(f, "data") {
+			return value
+		}
+		return *data
 	}
-	f := flag.NewFlagSet("outcry token", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.Usage = func() {
-		fmt.Fprint(stderr, tokenUsage)
-		f.PrintDefaults()
-	}
-	data := f.String("data", envOr("OUTCRY_DATA", "outcry-data"), "data `directory` of the exchange, also as OUTCRY_DATA")
-	scope := f.String("scope", "", "what the token is for")
+}
+
+// tokenAdd is the command token add.
+func tokenAdd(f *flag.FlagSet, c *client) func([]string) error {
+	data := dataFlag(f)
+	scope := f.String("scope", "", "`scope`: what the token is for")
 	expires := f.String("expires", "", "`when` it ends; empty for never")
-	note := f.String("note", "", "whose it is, for people")
-	verb := args[0]
-	if verb == "add" || verb == "list" || verb == "revoke" {
-		args = args[1:]
-	}
-	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return err
-	} else if err != nil {
-		return errPrinted
-	}
-	want := map[string]int{"add": 0, "list": 0, "revoke": 1}
-	if n, known := want[verb]; !known {
-		return &usageError{fmt.Sprintf("token takes add, list or revoke, not %s", shown(verb))}
-	} else if f.NArg() != n {
-		return &usageError{fmt.Sprintf("token %s takes %d arguments, not %d; outcry token --help", verb, n, f.NArg())}
-	}
-	switch verb {
-	case "list":
-		return listTokens(*data, stdout)
-	case "revoke":
-		if err := auth.Revoke(*data, f.Arg(0)); err != nil {
+	note := f.String("note", "", "`text` for people, such as whose it is")
+	return func([]string) error { return addToken(data(), *scope, *expires, *note, c.stdout, c.stderr) }
+}
+
+// tokenList is the command token list.
+func tokenList(f *flag.FlagSet, c *client) func([]string) error {
+	data := dataFlag(f)
+	return func([]string) error { return listTokens(data(), c.stdout) }
+}
+
+// tokenRevoke is the command token revoke.
+func tokenRevoke(f *flag.FlagSet, c *client) func([]string) error {
+	data := dataFlag(f)
+	return func(words []string) error {
+		if err := auth.Revoke(data(), words[0]); err != nil {
 			return err
 		}
-		fmt.Fprintf(stdout, "token %s revoked\n", f.Arg(0))
+		fmt.Fprintf(c.stdout, "token %s revoked\n", words[0])
 		return nil
 	}
-	return addToken(*data, *scope, *expires, *note, stdout, stderr)
 }
 
 // addToken prints a new token, and what there is to know about it elsewhere, so that

@@ -93,7 +93,7 @@ func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 			"--token-file=TOKEN", "the exchange closed the connection: the exchange has 2", exitNoAnswer},
 		{"a bad token", answering(wire.TextUnauthorized + " (connection 3)"), "--token-file=TOKEN", "the token is refused: ",
 			exitError},
-		{"no port", nil, "--addr=localhost", "missing port in address", exitError},
+		{"no port", nil, "--addr=localhost:", "--addr: the port after the colon is missing", exitUsage},
 		{"no TLS", func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") },
 			"--tls-ca=CA", "does not look like a TLS handshake", exitError},
 		{"an unknown authority", shaking(&tls.Config{Certificates: []tls.Certificate{own}}), "--tls-ca=OTHER",

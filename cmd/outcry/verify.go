@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"outcry/internal/backup"
@@ -16,19 +14,14 @@ import (
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
 	"outcry/internal/postgres/cluster"
+	"outcry/internal/progress"
 )
 
-const verifyUsage = `outcry verify checks a data directory and its database while no exchange runs on
-them, and changes nothing in either. It does the whole history again.
+const verifyText = `No exchange may be running on them. Nothing is changed. The whole history is executed again,
+and compared with the tables.
 
-Usage: outcry verify [flags] [DIR]
-
-DIR is the data directory, that of --data where none is given. The exit status is 0
-where everything is right, 1 where something is wrong, and 2 where it could not be
-checked.
-
-Flags:
-`
+The exit status is 0 if everything is right, 1 if something is wrong, and 2 if it could not be
+checked.`
 
 // clusterStopTimeout bounds how long the local cluster may take to stop.
 const clusterStopTimeout = 20 * time.Second
@@ -41,28 +34,33 @@ func (e *uncheckedError) Unwrap() error { return e.err }
 
 func unchecked(err error) error { return &uncheckedError{err} }
 
-// verify is the command. It returns flag.ErrHelp, errPrinted, a *usageError, an
-// *uncheckedError, or the first thing that is wrong.
-func verify(args []string, stdout, stderr io.Writer) (err error) {
-	f := subcommand("verify", verifyUsage, stderr)
-	at, err := locating(f, "the local cluster below the data directory").parse(args)
-	if err != nil {
-		return err
+// prepareVerify is the command.
+func prepareVerify(f *flag.FlagSet, c *client) func([]string) error {
+	where := locating(f, "the local cluster below the data directory")
+	return func(words []string) error {
+		at, err := where.find()
+		if err != nil {
+			return err
+		}
+		if len(words) > 0 {
+			at.data = words[0]
+		}
+		ctx, stop := interruptible()
+		defer stop()
+		line := progress.Start(c.stderr)
+		defer line.Stop()
+		return verifyDir(ctx, at.data, at.url, c.stdout, line)
 	}
-	switch f.NArg() {
-	case 0:
-	case 1:
-		at.data = f.Arg(0)
-	default:
-		return &usageError{fmt.Sprintf("verify takes one directory, not %d", f.NArg())}
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	return verifyDir(ctx, at.data, at.url, stdout, stderr)
+}
+
+// teller is a progress.Line, except in tests.
+type teller interface {
+	io.Writer
+	Say(text string)
 }
 
 // verifyDir locks the data directory, connects to the database, and verifies.
-func verifyDir(ctx context.Context, dir, url string, stdout, stderr io.Writer) (err error) {
+func verifyDir(ctx context.Context, dir, url string, stdout io.Writer, line teller) (err error) {
 	if err := requireDir(dir, "there is no data directory %s", dir); err != nil {
 		return unchecked(err)
 	}
@@ -75,11 +73,12 @@ func verifyDir(ctx context.Context, dir, url string, stdout, stderr io.Writer) (
 		return unchecked(err)
 	}
 	if url == "" {
-		local, err := startCluster(ctx, filepath.Join(dir, "postgres"), stderr)
+		line.Say("starting the local Postgres")
+		local, err := startCluster(ctx, filepath.Join(dir, "postgres"), line)
 		if err != nil {
 			return unchecked(err)
 		}
-		defer stopCluster(local, stderr)
+		defer stopCluster(local, line)
 		url = local.URL()
 	}
 	archive, err := postgres.OpenArchive(ctx, url)
@@ -87,7 +86,7 @@ func verifyDir(ctx context.Context, dir, url string, stdout, stderr io.Writer) (
 		return unchecked(err)
 	}
 	defer archive.Close()
-	v := &verifier{dir: filepath.Join(dir, "journal"), archive: archive, stdout: stdout}
+	v := &verifier{dir: filepath.Join(dir, "journal"), archive: archive, stdout: stdout, say: line.Say}
 	return v.run(ctx)
 }
 
@@ -115,6 +114,7 @@ type verifier struct {
 	dir     string // of the journal
 	archive *postgres.Archive
 	stdout  io.Writer
+	say     func(string) // what goes on; "" for nothing
 
 	found  journal.Summary
 	tables *exchange.Snapshot
@@ -138,6 +138,7 @@ func (v *verifier) run(ctx context.Context) error {
 		{"records", v.checkRecords},
 	} {
 		figures, err := check.do(ctx)
+		v.say("")
 		if err != nil {
 			fmt.Fprintf(v.stdout, "%-8s not ok\n", check.name)
 			return fmt.Errorf("%s: %w", check.name, err)
@@ -146,4 +147,19 @@ func (v *verifier) run(ctx context.Context) error {
 	}
 	fmt.Fprintf(v.stdout, "state    seq %d, digest %x\n", v.last, v.state.Digest())
 	return nil
+}
+
+// saidEvery is after how many records it is said anew how far a check is.
+const saidEvery = 4096
+
+// sayRecord says what is done with the records, of which there are up to last, 0 if that is
+// not known.
+func (v *verifier) sayRecord(what string, seq, last uint64) {
+	switch {
+	case seq%saidEvery != 0:
+	case last == 0:
+		v.say(fmt.Sprintf("%s: record %d", what, seq))
+	default:
+		v.say(fmt.Sprintf("%s: record %d of %d", what, seq, last))
+	}
 }

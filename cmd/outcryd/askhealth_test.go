@@ -48,11 +48,13 @@ func TestHealthIsBadWhereNobodyAnswers(t *testing.T) {
 	require.NoError(t, err)
 	nobody := l.Addr().String()
 	require.NoError(t, l.Close())
-	for address, reason := range map[string]string{nobody: "connection refused", "": "--http is empty",
-		"8080": "missing port"} {
+	for address, reason := range map[string]string{nobody: "connection refused", "": "--http is empty"} {
 		exit, _, stderr := runHealth(address)
 		require.Equal(t, exitError, exit)
 		require.Contains(t, stderr, reason)
 	}
+	exit, _, stderr := runHealth("8080")
+	require.Equal(t, exitUsage, exit)
+	require.Contains(t, stderr, "that is a port without a host")
 	require.Equal(t, exitUsage, run(background, []string{"--health", "--ack=never"}, io.Discard, io.Discard))
 }

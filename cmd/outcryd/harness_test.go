@@ -123,14 +123,20 @@ func (b *logBuffer) String() string {
 // launch starts outcryd without waiting until it is ready. It dies with the test.
 func launch(t testing.TB, flags ...string) *program {
 	t.Helper()
+	p := prepare(flags...)
+	require.NoError(t, p.cmd.Start())
+	t.Cleanup(p.kill)
+	return p
+}
+
+// prepare is launch up to the start, so that a test can say more of the process.
+func prepare(flags ...string) *program {
 	p := &program{log: &logBuffer{}}
 	p.cmd = exec.Command(os.Args[0],
 		append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--segment=1048576"}, flags...)...)
 	p.cmd.Env = append(os.Environ(), runVariable+"=1")
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = p.log
-	require.NoError(t, p.cmd.Start())
-	t.Cleanup(p.kill)
 	return p
 }
 

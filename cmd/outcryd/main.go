@@ -38,12 +38,12 @@ func main() {
 
 // run is main with its surroundings as arguments. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	c, err := settings.Parse(args, stderr)
+	c, err := settings.Parse(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		fmt.Fprintf(stderr, "outcryd: %v\n", err)
+		fmt.Fprintf(stderr, "outcryd: %v\nUsage: outcryd [flags]; outcryd --help lists them\n", err)
 		return exitUsage
 	case c.ShowVersion:
 		fmt.Fprintln(stdout, "outcryd", version.String())
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	log := logging.New(stderr, c.LogLevel, session.LimitKey)
 	defer log.TellAll()
 	for _, warning := range c.Warnings {
-		log.Warn("a setting is likely a mistake", "warning", warning)
+		log.Warn("a setting is probably a mistake", "warning", warning)
 	}
 	if serve(ctx, c, log) != nil {
 		return exitError

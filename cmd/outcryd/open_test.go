@@ -44,7 +44,7 @@ func TestAServerThatAsksForNothingIsNotOpen(t *testing.T) {
 		require.Equal(t, exitUsage, status, c.flags)
 		for _, said := range []string{errs, fmt.Sprint(err)} {
 			require.Contains(t, said, "--"+c.refused+" ", c.flags)
-			require.Contains(t, said, "is open beyond this machine, and anybody who reaches it trades for anybody")
+			require.Contains(t, said, "is open beyond this machine, and anyone who reaches it can trade for anyone")
 			require.Contains(t, said, "or say --open")
 		}
 	}

@@ -235,7 +235,7 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"--max-frame=3":          "--max-frame 3: must be from 64",
 		"--idle-timeout=-1s":     "--idle-timeout",
 		"--no-such":              "no-such",
-		"extra":                  "there are arguments that belong to no flag (1)",
+		"extra":                  "unexpected arguments (1)",
 		"--max-reply=0":          "--max-reply 0: must be from 64",
 		"--max-memory=1000":      "--max-memory 1000: must be from 1048576",
 		"--max-memory=200000000": "--max-memory 200000000: must be at least 268435456, 64 times --max-frame",
@@ -264,7 +264,8 @@ func TestBadFlagsAreNamed(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, c.DatabaseURL, "the local cluster, on demand")
 	var help strings.Builder
-	require.Equal(t, exitOK, run(background, []string{"--help"}, io.Discard, &help))
+	require.Equal(t, exitOK, run(background, []string{"--help"}, &help, io.Discard))
+	require.Contains(t, help.String(), "Usage: outcryd [flags]")
 	require.NotContains(t, help.String(), "secret")
 	var stdout strings.Builder
 	require.Equal(t, exitOK, run(background, []string{"--version"}, &stdout, io.Discard))

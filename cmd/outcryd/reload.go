@@ -63,11 +63,11 @@ func (s *server) reload() {
 	}
 	s.log.Info("the settings have been read again", "changed", changed)
 	if len(restart) > 0 {
-		s.log.Warn("settings have changed that need a restart", "settings", restart)
+		s.log.Warn("changed settings need a restart", "settings", restart)
 	}
 	s.warnOfDescriptors()
 	for _, warning := range s.settings().Warnings {
-		s.log.Warn("a setting is likely a mistake", "warning", warning)
+		s.log.Warn("a setting is probably a mistake", "warning", warning)
 	}
 }
 

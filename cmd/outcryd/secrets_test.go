@@ -86,7 +86,7 @@ func TestAURLInPlaceOfItsFileIsNotShown(t *testing.T) {
 			for _, args := range [][]string{args, append(args, "--check-config")} {
 				var out, log logBuffer
 				require.Equal(t, exitUsage, run(t.Context(), args, &out, &log))
-				require.Contains(t, log.String(), place+": --database-url-file: what is given is no file's name")
+				require.Contains(t, log.String(), place+": --database-url-file: that is not a file name")
 				require.NotContains(t, log.String()+out.String(), "verysecret")
 			}
 		})

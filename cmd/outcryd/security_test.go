@@ -351,7 +351,7 @@ func TestPortsThatAreOpenAreWarnedOf(t *testing.T) {
 	tell := func(all []settings.Exposure) (told []string) {
 		for _, e := range all {
 			kind := "encrypted"
-			if strings.Contains(e.String(), "asks for no token") {
+			if strings.Contains(e.String(), "demands no token") {
 				kind = "token"
 			}
 			told = append(told, e.Port+" "+kind)
@@ -378,5 +378,5 @@ func TestPortsThatAreOpenAreWarnedOf(t *testing.T) {
 	s := &server{config: &settings.Config{}, log: slog.New(slog.NewTextHandler(&log, nil))}
 	s.warnOfExposure(outside)
 	require.Contains(t, log.String(), "level=WARN")
-	require.Contains(t, log.String(), "the XML port is open beyond this machine, and it asks for no token")
+	require.Contains(t, log.String(), "the XML port is open beyond this machine, and it demands no token")
 }

@@ -129,7 +129,7 @@ func (s *server) runUntil(ctx context.Context, reload <-chan os.Signal) error {
 			}
 			s.reload()
 		case <-ctx.Done():
-			s.log.Info("stopping: frames that are in are finished, then Postgres is brought up to date")
+			s.log.Info("stopping: received frames are finished, then Postgres is brought up to date")
 			return nil
 		case err := <-s.ended:
 			return err
@@ -190,7 +190,7 @@ func (s *server) startHTTP(at *listen.Bound) error {
 	s.warnOfDescriptors()
 	s.httpConnections = admin.NewConnections(s.connections().HTTP, func(client net.Addr) {
 		s.metrics.sessions.HTTPFull()
-		s.log.Warn("the HTTP side has as many connections as it may", "client", client.String())
+		s.log.Warn("the HTTP side has reached its limit of connections", "client", client.String())
 	})
 	s.metrics.gauge("outcry_http_connections", "HTTP connections that are open.",
 		func() float64 { return float64(s.httpConnections.Count()) })
@@ -354,7 +354,7 @@ func (s *server) stop() (err error) {
 	}
 	if s.projector != nil && s.journal.Err() == nil {
 		last := s.journal.Appended()
-		if waitErr := s.projector.WaitApplied(ctx, last); waitErr != nil {
+		if waitErr := s.catchUp(ctx, last); waitErr != nil {
 			s.log.Warn("Postgres is not up to date; the next start brings it there",
 				"applied_seq", s.projector.Applied(), "journal", last, "error", waitErr)
 		}

@@ -66,6 +66,10 @@ func TestLinksOfThePackagedPagesLeadThere(t *testing.T) {
 		"prometheus/alertmanager.yml", "grafana/dashboards/outcry.json"} {
 		require.FileExists(t, root+"/usr/share/outcry/"+file)
 	}
+	for _, file := range []string{"bash-completion/completions/outcry", "zsh/vendor-completions/_outcry",
+		"fish/vendor_completions.d/outcry.fish"} {
+		require.FileExists(t, root+"/usr/share/"+file)
+	}
 }
 
 func TestTheSandboxOfTheUnitIsTight(t *testing.T) {

@@ -34,6 +34,9 @@ install -D -m 640 deploy/debian/outcryd.default "$root/etc/default/outcryd"
 install -D -m 644 deploy/debian/outcryd.conf "$root/etc/outcry/outcryd.conf"
 deploy/release/pages.sh "$doc"
 GOOS=linux GOARCH=$arch deploy/release/licenses.sh > "$doc/THIRD-PARTY-LICENSES"
+install -D -m 644 deploy/completion/outcry.bash "$root/usr/share/bash-completion/completions/outcry"
+install -D -m 644 -t "$root/usr/share/zsh/vendor-completions" deploy/completion/_outcry
+install -D -m 644 -t "$root/usr/share/fish/vendor_completions.d" deploy/completion/outcry.fish
 # What watches the exchange: rules and alerts, an example of where to send them, the dashboard.
 for file in prometheus/prometheus.yml prometheus/recording.yml prometheus/alerts.yml prometheus/alertmanager.yml grafana; do
   (cd deploy && find "$file" -type f -exec install -D -m 644 '{}' "$root/usr/share/outcry/{}" ';')

@@ -27,8 +27,8 @@ outcry_setting() { outcryd --check-config 2>/dev/null | sed -n "s/^$1 = *\([^ #]
 outcry_near() { outcry_setting "$1" | sed -E 's/^(0\.0\.0\.0|\[::\]|):/127.0.0.1:/'; }
 
 OUTCRY_ADDR=$(outcry_near listen)
-OUTCRY_HTTP=$(outcry_near http)
-export OUTCRY_ADDR OUTCRY_HTTP
+OUTCRY_HTTP_ADDR=$(outcry_near http)
+export OUTCRY_ADDR OUTCRY_HTTP_ADDR
 if [ "$(outcry_setting auth)" = true ]; then
   export OUTCRY_TOKEN_FILE="${OUTCRY_TOKEN_FILE:-/etc/outcry/operator.token}"
 fi
@@ -54,5 +54,5 @@ curl() {
   [ -z "${OUTCRY_CLIENT_CERT:-}" ] || how+=(--cert "$OUTCRY_CLIENT_CERT" --key "$OUTCRY_CLIENT_KEY")
   # Not as an argument, which everybody on the machine could read.
   command curl "${how[@]}" -H @<([ -z "${OUTCRY_TOKEN_FILE:-}" ] || printf 'Authorization: Bearer %s\n' "$(cat "$OUTCRY_TOKEN_FILE")") \
-    "${@/#http:\/\/127.0.0.1:8080/http${OUTCRY_TLS_CA:+s}://$OUTCRY_HTTP}"
+    "${@/#http:\/\/127.0.0.1:8080/http${OUTCRY_TLS_CA:+s}://$OUTCRY_HTTP_ADDR}"
 }

@@ -282,7 +282,7 @@ func withinBound(next http.Handler) http.Handler {
 		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && c.operator { // which never changes
 			w.Header().Set("Connection", "close")
 			if !ofOperators(r.URL.Path) {
-				http.Error(w, "the HTTP side has as many connections as it may; try again later", http.StatusServiceUnavailable)
+				http.Error(w, "the HTTP side has reached its limit of connections; try again later", http.StatusServiceUnavailable)
 				return
 			}
 		}

@@ -67,7 +67,7 @@ const accountsMax = 1000
 func ParseScope(text string) (Scope, error) {
 	name, list, listed := strings.Cut(text, ":")
 	if _, known := rights[name]; !known && name != scopeAdmin || listed != (name == scopeAccount) {
-		return Scope{}, fmt.Errorf(`scope %.100q is none of admin, operate, read, health, account:*, account:ID,ID`, text)
+		return Scope{}, fmt.Errorf(`scope %.100q is not one of admin, operate, read, health, account:*, account:ID,ID`, text)
 	}
 	if !listed || list == "*" {
 		return Scope{name: name}, nil

@@ -18,6 +18,7 @@ import (
 
 // checkFile reads the whole file.
 func (r *restoring) checkFile(context.Context) (err error) {
+	r.o.Progress("reading the whole backup")
 	if r.header, r.trailer, err = CheckFile(r.o.File); err != nil {
 		return err
 	}

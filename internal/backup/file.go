@@ -23,7 +23,7 @@ const partialSuffix = ".partial"
 // uses again. The error is that of Take, or says what could not be written.
 func TakeFile(ctx context.Context, path string, o TakeOptions) (Taken, error) {
 	if _, err := os.Lstat(path); err == nil {
-		return Taken{}, fmt.Errorf("backup: %s is there already: nothing was written", path)
+		return Taken{}, fmt.Errorf("backup: %s exists already: nothing was written", path)
 	}
 	f, err := lockedFile(path + partialSuffix)
 	if err != nil {

@@ -308,7 +308,15 @@ func (r *restoring) loadFile(f *File) error {
 // loadTable fills a table.
 func (r *restoring) loadTable(ctx context.Context, b *Reader, t Table) error {
 	r.o.Progress("filling table " + t.Name)
-	rows, err := r.loader.Load(ctx, t, b)
+	told, bytes := time.Now(), int64(0)
+	rows, err := r.loader.Load(ctx, t, readerFunc(func(p []byte) (int, error) {
+		n, err := b.Read(p)
+		if bytes += int64(n); time.Since(told) > progressEvery {
+			told = time.Now()
+			r.o.Progress(fmt.Sprintf("filling table %s: %d MiB", t.Name, bytes>>20))
+		}
+		return n, err
+	}))
 	if err != nil {
 		return err
 	}
@@ -317,6 +325,11 @@ func (r *restoring) loadTable(ctx context.Context, b *Reader, t Table) error {
 	}
 	return nil
 }
+
+// readerFunc is a function as an io.Reader.
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // compare proves that the tables hold the state that the backup was taken of, and that
 // the journal's later records can be done on top of it.

@@ -47,7 +47,7 @@ var smallFiles = []string{tokensName}
 var unservedMax = 15 * time.Second
 
 // progressEvery is how often a wait and a copy tell how it goes.
-const progressEvery = 2 * time.Second
+const progressEvery = time.Second
 
 // Taken is what a backup has come to.
 type Taken struct {
@@ -187,6 +187,7 @@ func (t *taking) write(ctx context.Context) error {
 // describe makes the header.
 func (t *taking) describe(ctx context.Context) error {
 	a := t.archive
+	t.o.Progress("reading the state")
 	taken := time.Now()
 	state, err := a.State(ctx)
 	if err != nil {
@@ -205,10 +206,11 @@ func (t *taking) dump(ctx context.Context, w *Writer, table Table) error {
 		return err
 	}
 	told := time.Now()
+	t.o.Progress("copying table " + table.Name)
 	rows, err := t.archive.Dump(ctx, table, writerFunc(func(p []byte) (int, error) {
 		if time.Since(told) > progressEvery {
 			told = time.Now()
-			t.o.Progress(fmt.Sprintf("copying table %s; the file has %d MiB", table.Name, t.counter.n>>20))
+			t.o.Progress(fmt.Sprintf("copying table %s: the file has %d MiB", table.Name, t.counter.n>>20))
 		}
 		return w.Write(p)
 	}))

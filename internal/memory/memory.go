@@ -35,7 +35,7 @@ type Limit struct {
 // auto is the text of a limit that follows the machine.
 const auto = "auto"
 
-// UnmarshalText reads "auto", "off", or bytes. The error says what a limit may be.
+// UnmarshalText reads "auto", "off", or a size as ParseBytes does. The error says what a limit may be.
 func (l *Limit) UnmarshalText(text []byte) error {
 	switch s := string(text); s {
 	case auto:
@@ -43,9 +43,9 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	case "off", "0":
 		*l = Limit{given: true}
 	default:
-		n, err := strconv.ParseInt(s, 10, 64)
+		n, err := ParseBytes(s)
 		if err != nil || n < LimitMin || n > 1<<50 {
-			return fmt.Errorf("must be %s, off, or from %d to %d bytes", auto, LimitMin, int64(1)<<50)
+			return fmt.Errorf("must be %s, off, or from %d to %d bytes, such as 2GiB", auto, LimitMin, int64(1)<<50)
 		}
 		*l = Limit{bytes: n, given: true}
 	}

@@ -159,7 +159,7 @@ func (c *Client) ask(ctx context.Context, method, what string, values url.Values
 		return refusal(response.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%s answers otherwise than an exchange does: %w", c.Address, err)
+		return fmt.Errorf("%s does not answer like an exchange: %w", c.Address, err)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (c *Client) noAnswer(method string, why error) error {
 	if method == http.MethodGet {
 		return fmt.Errorf("no answer from %s: %w", c.Address, why)
 	}
-	return fmt.Errorf("no answer from %s: whether it was done is unknown, and it may be repeated: %w", c.Address, why)
+	return fmt.Errorf("no answer from %s: whether it was done is unknown; it is safe to retry: %w", c.Address, why)
 }
 
 // withoutURL takes the request's address out of an error, which has been named.

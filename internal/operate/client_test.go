@@ -89,7 +89,7 @@ func TestAnExchangeThatDoesNotAnswerMayHaveDoneIt(t *testing.T) {
 	}))
 	c := NewClient(s.URL, time.Minute, nil)
 	_, err := c.CancelAll(context.Background(), "1", "")
-	require.ErrorContains(t, err, "no answer from "+s.URL+": whether it was done is unknown, and it may be repeated: ")
+	require.ErrorContains(t, err, "no answer from "+s.URL+": whether it was done is unknown; it is safe to retry: ")
 	_, err = c.Status(context.Background())
 	require.ErrorContains(t, err, "no answer from "+s.URL+": ")
 	require.NotContains(t, err.Error(), "done")

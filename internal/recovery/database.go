@@ -13,6 +13,7 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/postgres"
 	"outcry/internal/postgres/cluster"
+	"outcry/internal/progress"
 	"outcry/internal/settings"
 )
 
@@ -83,6 +84,9 @@ func (d *Database) open(ctx context.Context, c *settings.Config, log *slog.Logge
 	if d.Store, err = postgres.OpenChecked(ctx, d.URL, d.Number, log, check); err != nil {
 		return err
 	}
+	begun := time.Now()
+	defer progress.Log(log, sayEvery, "loading the state from Postgres",
+		func() []any { return []any{"since", time.Since(begun).Round(time.Second).String()} })()
 	if d.Position, err = d.Store.Position(ctx); err == nil {
 		d.Snapshot, err = d.Store.Load(ctx)
 	}

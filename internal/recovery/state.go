@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"outcry/internal/backup"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
+	"outcry/internal/progress"
 	"outcry/internal/settings"
 )
 
@@ -122,14 +124,17 @@ func notOurs(dir string, id [16]byte, p postgres.Position) error {
 		"this data directory belongs to another database", dir, id, p.Journal)
 }
 
-// replayEvery is how many records lie between two log lines about a replay.
-const replayEvery = 1_000_000
+// sayEvery is how often the log says how far a start is; tests say it more often.
+var sayEvery = progress.LineEvery
 
 // Restore builds the state: the database's, then the journal's later records
 // done again, then every invariant proved.
 func Restore(ctx context.Context, d *Database, j *journal.Journal, log *slog.Logger) (*exchange.State, error) {
 	start := time.Now()
+	stop := progress.Log(log, sayEvery, "building the state",
+		func() []any { return []any{"since", time.Since(start).Round(time.Second).String()} })
 	state, err := d.Snapshot.Restore()
+	stop()
 	if err != nil {
 		return nil, fmt.Errorf("the database's state at record %d does not add up: %w", d.Snapshot.Seq, err)
 	}
@@ -161,6 +166,10 @@ func replay(
 		return err
 	}
 	defer r.Close()
+	var done atomic.Uint64
+	stop := progress.Log(log, sayEvery, "replaying the journal",
+		func() []any { return []any{"seq", done.Load(), "of", last} })
+	defer stop()
 	var e exchange.Event
 	for seq := uint64(0); seq < last; {
 		var record []byte
@@ -173,9 +182,7 @@ func replay(
 		if err := state.Apply(&e); err != nil {
 			return fmt.Errorf("journal record %d does not come out as recorded: %w", seq, err)
 		}
-		if seq%replayEvery == 0 {
-			log.Info("replaying the journal", "seq", seq, "of", last)
-		}
+		done.Store(seq)
 	}
 	return nil
 }

@@ -88,28 +88,36 @@ const (
 	AckPostgres = "postgres"
 )
 
-const usage = `outcryd runs the exchange.
+const usage = `outcryd runs the exchange until SIGINT (Ctrl-C) or SIGTERM.
 
 Usage: outcryd [flags]
 
-Each setting can be given as a flag, --max-frame 65536, in the environment,
-OUTCRY_MAX_FRAME=65536, and in the file that --config names, max-frame = 65536. A
-flag wins over the environment, which wins over the file. SIGHUP has the file read
-again: the log says what changed, and what needs a restart.
+Example: outcryd --data /srv/outcry --max-memory 1GiB
+
+Each setting can be a flag, --max-frame 64KiB, a variable of the environment,
+OUTCRY_MAX_FRAME=64KiB, or a line of the file that --config names, max-frame = 64KiB. A flag
+wins over the environment, which wins over the file. SIGHUP reloads the file: the log says
+what has changed, and what needs a restart.
+
+Sizes are in bytes, or in KiB, MiB, GiB or TiB; durations are numbers with ms, s, m or h.
 
 Flags:
 `
 
+// printUsage prints --help.
+func printUsage(w io.Writer) {
+	io.WriteString(w, usage)
+	PrintFlags(w, new(Config).flags(), nil)
+}
+
+// Flags returns every flag of the server, with its default, for pages and completion.
+func Flags() *flag.FlagSet { return new(Config).flags() }
+
 // flags declares every flag, with its default, on a new flag set.
-func (c *Config) flags(stderr io.Writer) *flag.FlagSet {
+func (c *Config) flags() *flag.FlagSet {
 	f := flag.NewFlagSet("outcryd", flag.ContinueOnError)
-	f.SetOutput(stderr)
 	for i := range table {
 		table[i].declare(f, c)
-	}
-	f.Usage = func() {
-		fmt.Fprint(stderr, usage)
-		f.PrintDefaults()
 	}
 	return f
 }

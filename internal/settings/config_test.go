@@ -47,19 +47,19 @@ func TestAFlagWinsOverTheEnvironmentAndThatOverTheFile(t *testing.T) {
 
 func TestTheFileSaysWhatIsWrongWithEachOfItsLines(t *testing.T) {
 	for _, c := range []struct{ text, wrong string }{
-		{"max-conections = 1", `:1: "max-conections" is no setting; is max-connections meant?`},
-		{"\n# \nmax_frame = 70", `:3: "max_frame" is no setting; is max-frame meant?`},
-		{"quantum = 70", `:1: "quantum" is no setting`},
-		{"max-lag = 5000\nmax-lag = 5000", ":2: max-lag has a value in line 1 already"},
-		{"max-frame = many", `:1: max-frame = "many": parse error`},
-		{"idle-timeout = 10", `:1: idle-timeout = "10": parse error`},
-		{"bare-replies = perhaps", `:1: bare-replies = "perhaps": parse error`},
+		{"max-conections = 1", `:1: "max-conections" is not a setting; is max-connections meant?`},
+		{"\n# \nmax_frame = 70", `:3: "max_frame" is not a setting; is max-frame meant?`},
+		{"quantum = 70", `:1: "quantum" is not a setting`},
+		{"max-lag = 5000\nmax-lag = 5000", ":2: max-lag already has a value in line 1"},
+		{"max-frame = many", `:1: max-frame = "many": must be a number of bytes, or of KiB`},
+		{"idle-timeout = 10", `:1: idle-timeout = "10": must be a duration, such as 30s`},
+		{"bare-replies = perhaps", `:1: bare-replies = "perhaps": must be true or false`},
 		{"max-symbols", `:1: not "name = value"`},
 		{"= 5", `:1: not "name = value"`},
 		{`data = "/srv`, ":1: the value is not closed by a quote, or goes on after it"},
 		{`data = "/srv" /x`, ":1: the value is not closed by a quote, or goes on after it"},
-		{"config = /x", ":1: config is a flag only, and no setting"},
-		{"health = true", ":1: health is a flag only, and no setting"},
+		{"config = /x", ":1: config is only a flag, not a setting"},
+		{"health = true", ":1: health is only a flag, not a setting"},
 		{"data = \xff", ":1: not text in UTF-8"},
 		{"# fine\nack = both", `:2: --ack "both": must be`},
 		{"max-connections = 0", ":1: --max-connections 0: must be from 1 to"},
@@ -79,14 +79,16 @@ func TestTheFileHasValuesInQuotesAndComments(t *testing.T) {
 	file := writeFile(t, "outcryd.conf", `
   # a comment
 data = "/srv/a # b"    # another
-listen=:1#2
+tls-client-ca=ca#2.pem
+tls-cert=c
+tls-key=k
 	http =	 # none
 ack = "postgres"
 `)
 	c, err := Parse([]string{"--config=" + file}, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, "/srv/a # b", c.Data)
-	require.Equal(t, ":1#2", c.Listen)
+	require.Equal(t, "ca#2.pem", c.TLSClientCA)
 	require.Empty(t, c.HTTP)
 	require.Equal(t, "postgres", c.Ack)
 }
@@ -114,10 +116,10 @@ func TestVariablesThatAreNoSettingsAreWarnedOf(t *testing.T) {
 	}
 	c, err := Parse(nil, io.Discard)
 	require.NoError(t, err)
-	require.Contains(t, c.Warnings, "OUTCRY_MAX_CONECTIONS is no setting; is OUTCRY_MAX_CONNECTIONS meant?")
-	require.Contains(t, strings.Join(c.Warnings, "\n"), "OUTCRY_VERSION is no setting")
+	require.Contains(t, c.Warnings, "OUTCRY_MAX_CONECTIONS is not a setting; is OUTCRY_MAX_CONNECTIONS meant?")
+	require.Contains(t, strings.Join(c.Warnings, "\n"), "OUTCRY_VERSION is not a setting")
 	for _, name := range clients {
-		require.NotContains(t, strings.Join(c.Warnings, "\n"), name+" is no setting", "that is the client's")
+		require.NotContains(t, strings.Join(c.Warnings, "\n"), name+" is not a setting", "that is the client's")
 	}
 }
 
@@ -210,7 +212,8 @@ func TestCheckConfigFindsWhatDoesNotFitTheMachine(t *testing.T) {
 	t.Setenv("DATABASE_URL", "")
 	plain := writeFile(t, "plain", "x")
 	for _, c := range []struct{ flag, wrong string }{
-		{"--listen=127.0.0.1", "--listen \"127.0.0.1\": address 127.0.0.1: missing port in address"},
+		{"--listen=127.0.0.1:", "--listen \"127.0.0.1:\": the port after the colon is missing"},
+		{"--listen=nobody.invalid", "--listen \"nobody.invalid:12345\": "},
 		{"--http=127.0.0.1:99999", "--http \"127.0.0.1:99999\": "},
 		{"--http=127.0.0.1:12345", "is the address of --listen too"},
 		{"--data=" + plain, "is not a directory"},
@@ -219,7 +222,7 @@ func TestCheckConfigFindsWhatDoesNotFitTheMachine(t *testing.T) {
 		{"--database-url=postgres://u@h/d?passfile=/nowhere/pgpass", "/nowhere/pgpass"},
 		{"--database-url=postgres://u@h/d?sslmode=verify-full&sslrootcert=/nowhere/ca", "/nowhere/ca"},
 		{"--max-frame=1", "--max-frame 1: must be"},
-		{"--no-such-flag", "flag provided but not defined"},
+		{"--no-such-flag", "unknown flag --no-such-flag"},
 	} {
 		status, out, errs := checked(t, "--data="+t.TempDir(), c.flag)
 		require.Equal(t, exitUsage, status, c.flag)
@@ -243,7 +246,7 @@ func TestAPasswordThatEverybodyCanReadIsWarnedOf(t *testing.T) {
 		require.NoError(t, os.Chmod(path, 0o644))
 		c, err = Parse([]string{flag + path}, io.Discard)
 		require.NoError(t, err)
-		require.Contains(t, c.Warnings, path+" holds a password, and everybody on this machine can read it: chmod o-r")
+		require.Contains(t, c.Warnings, path+" holds a password, and everyone on this machine can read it: chmod o-r")
 	}
 }
 
@@ -261,7 +264,7 @@ func FuzzConfigFile(f *testing.F) {
 	f.Add([]byte("max-lag = 5 # five\n"))
 	f.Add([]byte("data = \"a\\x00\\\"b\" #\nhttp=\n\n=\n\"\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		flags := new(Config).flags(io.Discard)
+		flags := new(Config).flags()
 		all, err := parseConfigFile("f", text, flags)
 		if err != nil {
 			return
@@ -282,8 +285,8 @@ func FuzzConfigFile(f *testing.F) {
 }
 
 func TestNothingIsSuggestedForWhatIsLikeNothing(t *testing.T) {
-	require.Empty(t, suggest("zzz", []string{"listen", "http"}))
-	require.Equal(t, "; is http meant?", suggest("htp", []string{"listen", "http"}))
+	require.Empty(t, Suggest("zzz", []string{"listen", "http"}))
+	require.Equal(t, "; is http meant?", Suggest("htp", []string{"listen", "http"}))
 	require.Zero(t, editDistance("same", "same"))
 	require.Equal(t, 3, editDistance("kitten", "sitting"))
 	require.Equal(t, 4, editDistance("", "four"))

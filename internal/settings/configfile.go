@@ -49,11 +49,11 @@ func parseConfigFile(path string, text []byte, f *flag.FlagSet) (all []given, er
 		case name == "":
 			continue
 		case isAct(name):
-			lineErr = fmt.Errorf("%s is a flag only, and no setting", name)
+			lineErr = fmt.Errorf("%s is only a flag, not a setting", name)
 		case !slices.Contains(names, name):
-			lineErr = fmt.Errorf("%s is no setting%s", quoteName(name), suggest(name, names))
+			lineErr = fmt.Errorf("%s is not a setting%s", quoteName(name), Suggest(name, names))
 		case first[name] > 0:
-			lineErr = fmt.Errorf("%s has a value in line %d already", name, first[name])
+			lineErr = fmt.Errorf("%s already has a value in line %d", name, first[name])
 		}
 		if lineErr != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", origin, lineErr))

@@ -63,7 +63,7 @@ var secretForms = regexp.MustCompile(`://|:[^/]+@|password\s*=`)
 // without repeating it.
 func ReadSecret(path string) (string, error) {
 	if secretForms.MatchString(path) {
-		return "", errors.New("what is given is no file's name, but what that file should hold")
+		return "", errors.New("that is not a file name, but what the file should contain")
 	}
 	text, err := ReadFile(path)
 	if err != nil {

@@ -61,7 +61,7 @@ func TestASecretThatIsGivenInPlaceOfItsFileIsNotRepeated(t *testing.T) {
 		"u:opensesame@db/x", "host=db password = opensesame",
 	} {
 		_, err := ReadSecret(secret)
-		require.ErrorContains(t, err, "no file's name", secret)
+		require.ErrorContains(t, err, "not a file name", secret)
 		require.NotContains(t, err.Error(), "opensesame")
 	}
 	for _, file := range []string{"/run/credentials/outcryd@a:1.service/url", "/etc/outcry/password", "secrets/host=db"} {

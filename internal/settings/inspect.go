@@ -211,8 +211,8 @@ func (c *Config) inspectTokens() error {
 }
 
 // NoTokenYet warns of a server that asks for tokens of which there is none.
-const NoTokenYet = "there is no token yet, so nobody gets in; " +
-	"`outcry token add` makes one, also while the exchange runs"
+const NoTokenYet = "there is no token yet, so nobody can connect; " +
+	"`outcry token add` makes one, even while the exchange runs"
 
 // inspectDatabase returns why the URL of the database is none. It does not connect.
 func (c *Config) inspectDatabase() error {

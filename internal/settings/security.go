@@ -44,7 +44,7 @@ func (c *Config) checkSecurity() error {
 	case c.TLSClientCA != "" && c.TLSCert == "":
 		return wrong("tls-client-ca", "%q: --tls-cert and --tls-key are needed as well", c.TLSClientCA)
 	case slices.ContainsFunc(c.hostNames(), func(h string) bool { return !isHostName(h) }):
-		return wrong("http-hosts", "%q: must be host names without ports, with commas between", c.HTTPHosts)
+		return wrong("http-hosts", "%q: must be host names without ports, separated by commas", c.HTTPHosts)
 	}
 	return nil
 }
@@ -65,8 +65,8 @@ func (c *Config) Exposures(xml, http net.Addr) (all []Exposure) {
 		addr   net.Addr
 		anyone string
 	}{
-		{"XML", xml, "whoever reaches it trades for anybody"},
-		{"HTTP", http, "whoever reaches it trades for anybody, and reads profiles"},
+		{"XML", xml, "anyone who reaches it can trade for anyone"},
+		{"HTTP", http, "anyone who reaches it can trade for anyone, and reads profiles"},
 	} {
 		tcp, ok := port.addr.(*net.TCPAddr)
 		if !ok || tcp.IP.IsLoopback() {
@@ -74,10 +74,10 @@ func (c *Config) Exposures(xml, http net.Addr) (all []Exposure) {
 		}
 		if c.TLSCert == "" {
 			all = append(all, Exposure{port.name, "it is not encrypted (--tls-cert): " +
-				"whoever is on the way reads what is sent, tokens too, and can change it"})
+				"anyone on the way can read and change what is sent, tokens too"})
 		}
 		if !c.Auth && c.TLSClientCA == "" {
-			all = append(all, Exposure{port.name, "it asks for no token (--auth) and no certificate (--tls-client-ca): " +
+			all = append(all, Exposure{port.name, "it demands no token (--auth) and no certificate (--tls-client-ca): " +
 				port.anyone})
 		}
 	}
@@ -95,9 +95,9 @@ func (c *Config) RefuseOpen(xml, http net.Addr) error {
 		addr net.Addr
 	}{{"listen", xml}, {"http", http}} {
 		if tcp, ok := port.addr.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
-			return fmt.Errorf("--%s %s is open beyond this machine, and anybody who reaches it trades for anybody: "+
-				"ask for tokens (--auth) or certificates (--tls-client-ca), "+
-				"listen on 127.0.0.1, or say --open if that is meant", port.flag, tcp.IP)
+			return fmt.Errorf("--%s %s is open beyond this machine, and anyone who reaches it can trade for anyone: "+
+				"demand tokens (--auth) or certificates (--tls-client-ca), "+
+				"listen on 127.0.0.1, or set --open if that is intended", port.flag, tcp.IP)
 		}
 	}
 	return nil

@@ -37,8 +37,8 @@ type given struct {
 }
 
 // foreign are variables that begin like ours and are for other programs of ours.
-var foreign = []string{"OUTCRY_ADDR", "OUTCRY_CLIENT_CERT", "OUTCRY_CLIENT_KEY", "OUTCRY_INSECURE_TOKEN",
-	"OUTCRY_TLS_CA", "OUTCRY_TOKEN", "OUTCRY_TOKEN_FILE"}
+var foreign = []string{"OUTCRY_ADDR", "OUTCRY_HTTP_ADDR", "OUTCRY_CLIENT_CERT", "OUTCRY_CLIENT_KEY",
+	"OUTCRY_INSECURE_TOKEN", "OUTCRY_TLS_CA", "OUTCRY_TOKEN", "OUTCRY_TOKEN_FILE"}
 
 // variable returns the name of a flag in the environment.
 func variable(flag string) string {
@@ -47,24 +47,27 @@ func variable(flag string) string {
 
 // Parse reads the file of settings, the environment and the arguments. The error
 // names the flag, the variable, or the file and its line, and the value unless that may
-// be a secret; flag.ErrHelp means that help was asked for.
-func Parse(args []string, stderr io.Writer) (*Config, error) {
+// be a secret; flag.ErrHelp means that help was asked for, and has been printed.
+func Parse(args []string, help io.Writer) (*Config, error) {
 	// What the command line has is known first: it names the file.
 	line := new(Config)
-	flags := line.flags(stderr)
-	if err := flags.Parse(args); err != nil {
+	flags := line.flags()
+	words, err := ParseFlags(flags, args)
+	if errors.Is(err, flag.ErrHelp) {
+		printUsage(help)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if flags.NArg() > 0 {
+	if len(words) > 0 {
 		// Not which: it may be a token, or a database's address with its password.
-		return nil, fmt.Errorf("there are arguments that belong to no flag (%d); every setting is a flag, "+
-			"and --help lists them", flags.NArg())
+		return nil, fmt.Errorf("unexpected arguments (%d): every setting is a flag", len(words))
 	}
 	if line.ShowVersion {
 		return line, nil
 	}
 	c := &Config{args: args, settings: make(map[string]setting)}
-	all := c.flags(io.Discard)
+	all := c.flags()
 	environment, unknown := readEnvironment(all, os.Environ())
 	c.Warnings = unknown
 	file := line.file
@@ -83,7 +86,7 @@ func Parse(args []string, stderr io.Writer) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := all.Parse(args); err != nil {
+	if _, err := ParseFlags(all, args); err != nil {
 		return nil, err
 	}
 	flags.Visit(func(f *flag.Flag) { c.settings[f.Name] = setting{source: fromFlag, origin: "--" + f.Name} })
@@ -121,7 +124,7 @@ func readEnvironment(f *flag.FlagSet, environ []string) (all []given, warnings [
 		case name == "DATABASE_URL_FILE" && value != "":
 			all = append(all, given{"database-url-file", value, name})
 		case strings.HasPrefix(name, "OUTCRY_") && !slices.Contains(foreign, name):
-			warnings = append(warnings, fmt.Sprintf("%s is no setting%s", name, suggest(name, names)))
+			warnings = append(warnings, fmt.Sprintf("%s is not a setting%s", name, Suggest(name, names)))
 		}
 	}
 	// Names that others use as well come before our own, which win.
@@ -138,7 +141,7 @@ func (c *Config) set(f *flag.FlagSet, from source, all []given) (err error) {
 			if from == fromFile {
 				what = fmt.Sprintf("%s: %s = %q", g.origin, g.flag, g.value)
 			}
-			err = errors.Join(err, fmt.Errorf("%s: %w", what, wrong))
+			err = errors.Join(err, fmt.Errorf("%s: %w", what, explain(f.Lookup(g.flag), wrong)))
 		}
 		c.settings[g.flag] = setting{source: from, origin: g.origin}
 	}
@@ -155,13 +158,34 @@ func (c *Config) complete() (err error) {
 		return fmt.Errorf("--data %q: %w", c.Data, err)
 	}
 	c.Data = data
-	err = c.check()
+	if err = c.completeAddresses(); err == nil {
+		err = c.check()
+	}
 	if wrong, ok := errors.AsType[*settingError](err); ok {
 		if s := c.settings[wrong.flag]; s.source == fromFile || s.source == fromEnvironment {
 			return fmt.Errorf("%s: %w", s.origin, err)
 		}
 	}
 	return err
+}
+
+// completeAddresses gives a port to the addresses that have none; an empty one stays. The
+// error is a *settingError.
+func (c *Config) completeAddresses() error {
+	for _, a := range []struct {
+		flag, port string
+		at         *string
+	}{{"listen", PortXML, &c.Listen}, {"http", PortHTTP, &c.HTTP}} {
+		if *a.at == "" {
+			continue
+		}
+		whole, err := Address(*a.at, a.port)
+		if err != nil {
+			return wrong(a.flag, "%q: %v", *a.at, err)
+		}
+		*a.at = whole
+	}
+	return nil
 }
 
 // findDatabase takes the URL of the database from the higher source of the two
@@ -194,7 +218,7 @@ func (c *Config) findDatabase() error {
 func (c *Config) warnReadable(path string) {
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
 		c.Warnings = append(c.Warnings,
-			fmt.Sprintf("%s holds a password, and everybody on this machine can read it: chmod o-r", path))
+			fmt.Sprintf("%s holds a password, and everyone on this machine can read it: chmod o-r", path))
 	}
 }
 
@@ -210,9 +234,9 @@ func (c *Config) note(f *flag.FlagSet) {
 	})
 }
 
-// suggest returns the end of a sentence that names the known name nearest to an unknown
+// Suggest returns the end of a sentence that names the known name nearest to an unknown
 // one, "" if none is near.
-func suggest(name string, known []string) string {
+func Suggest(name string, known []string) string {
 	nearest, distance := "", len(name)/3+2
 	for _, k := range known {
 		if d := editDistance(name, k); d < distance {

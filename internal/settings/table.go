@@ -36,67 +36,71 @@ type row struct {
 
 	act    bool // says what to do now, or where settings are: no setting of a file
 	secret bool // is never shown
+	bytes  bool // a size, which memory.ParseBytes reads
 }
 
 // table has every setting. A value that is wrong is found in this order.
 var table = []row{
-	{flag: "listen", at: func(c *Config) any { return &c.Listen }, initial: "127.0.0.1:12345",
+	{flag: "listen", at: func(c *Config) any { return &c.Listen }, initial: "127.0.0.1:" + PortXML,
 		help: "`address` of the XML protocol over TCP"},
-	{flag: "http", at: func(c *Config) any { return &c.HTTP }, initial: "127.0.0.1:8080",
+	{flag: "http", at: func(c *Config) any { return &c.HTTP }, initial: "127.0.0.1:" + PortHTTP,
 		help: "`address` of the HTTP side: the market page, /api/v1/, /metrics, /healthz, /readyz, /loglevel, POST /xml; " +
 			"empty for none"},
 	{flag: "data", at: func(c *Config) any { return &c.Data }, initial: "outcry-data",
 		help: "`directory` of the journal and of the local Postgres cluster"},
 	{flag: "database-url", at: func(c *Config) any { return &c.DatabaseURL }, initial: "", secret: true,
-		help: "`URL` of an existing Postgres database; empty for a local cluster below the data directory " +
-			"(default $DATABASE_URL)"},
+		help: "`URL` of an existing Postgres database, also as DATABASE_URL; empty for a local cluster below " +
+			"the data directory"},
 	{flag: "database-url-file", at: func(c *Config) any { return &c.databaseURLFile }, initial: "",
-		help: "`file` that holds the URL of the database, so that its password is nowhere else " +
-			"(default $DATABASE_URL_FILE)"},
+		help: "`file` with the URL of the database, which keeps its password out of the environment; also as " +
+			"DATABASE_URL_FILE"},
 	{flag: "ack", at: func(c *Config) any { return &c.Ack }, initial: AckJournal,
-		help: "what a reply waits for: \"journal\", or \"postgres\" as well"},
+		help: "what a reply waits for: `journal` is the synced journal, postgres is the tables as well"},
 	{flag: "bare-replies", at: func(c *Config) any { return &c.BareReplies }, initial: false,
-		help: "leave the length line out of replies, for clients of that habit"},
+		help: "send replies without their length line, for clients that expect none"},
 	{flag: "accept-journal-loss", at: func(c *Config) any { return &c.AcceptJournalLoss }, initial: false,
-		help: "start although the journal does not reach the database's last record: what was answered after it and " +
-			"is not in the database is lost"},
+		help: "start although the journal ends before the database's last record: commands that were answered after it " +
+			"and are not in the database are lost"},
 	{flag: "log-level", at: func(c *Config) any { return &c.LogLevel }, initial: slog.LevelInfo, reload: Process,
-		help: "lowest `level` that is logged: DEBUG, INFO, WARN, ERROR; PUT /loglevel changes it"},
+		help: "lowest `level` that is logged: DEBUG, INFO, WARN or ERROR; PUT /loglevel changes it"},
 
 	// Who may do what, and how often.
 	{flag: "auth", at: func(c *Config) any { return &c.Auth }, initial: false,
-		help: "ask for tokens over XML and HTTP; \"outcry token\" makes them"},
+		help: "demand tokens over XML and HTTP; \"outcry token add\" makes them"},
 	{flag: "open", at: func(c *Config) any { return &c.Open }, initial: false,
-		help: "listen beyond this machine without --auth and --tls-client-ca: anybody who reaches it trades for anybody"},
+		help: "listen beyond this machine without --auth and --tls-client-ca: anyone who reaches it can trade for anyone"},
 	{flag: "http-hosts", at: func(c *Config) any { return &c.HTTPHosts }, initial: "",
-		help: "`names` by which clients ask for the HTTP side beside localhost, with commas between; " +
-			"without --auth others are refused, and addresses are not"},
+		help: "host `names`, separated by commas, by which clients reach the HTTP side, besides localhost; " +
+			"without --auth, requests for other names are refused; IP addresses always work"},
 	{flag: "tls-cert", at: func(c *Config) any { return &c.TLSCert }, initial: "",
-		help: "`file` of the certificate in PEM, with those between it and its authority: " +
-			"XML and HTTP are then spoken over TLS alone"},
+		help: "`file` with the server's certificate in PEM, and any intermediate ones: " +
+			"XML and HTTP are then served over TLS only"},
 	{flag: "tls-key", at: func(c *Config) any { return &c.TLSKey }, initial: "",
-		help: "`file` of the certificate's private key in PEM"},
+		help: "`file` with the certificate's private key in PEM"},
 	{flag: "tls-client-ca", at: func(c *Config) any { return &c.TLSClientCA }, initial: "",
-		help: "`file` of the authorities in PEM of which clients need a certificate; empty for none"},
+		help: "`file` with certificate authorities in PEM: clients need a certificate of one of them; empty for none"},
 	{flag: "rate-connection", at: func(c *Config) any { return &c.RateConnection }, initial: 0,
 		max: rateMax, reload: Rates,
-		help: "`commands` a second of a connection, which is read more slowly above it; 0 for no limit"},
+		help: "`commands` per second of a connection; above it, the connection is read more slowly; 0 for no limit"},
 	{flag: "rate-account", at: func(c *Config) any { return &c.RateAccount }, initial: 0, max: rateMax, reload: Rates,
-		help: "`orders` and creates a second of an account, which are refused above it; 0 for no limit"},
+		help: "`orders` and creates per second of an account; above it, they are rejected; 0 for no limit"},
 
 	// What bounds clients, and the memory for them.
 	{flag: "max-frame", at: func(c *Config) any { return &c.FrameBytesMax }, initial: 4 << 20, min: 64, max: 1 << 30,
-		help: "largest frame, in `bytes`"},
+		bytes: true,
+		help:  "largest frame, in `bytes`"},
 	{flag: "max-reply", at: func(c *Config) any { return &c.ReplyBytesMax }, initial: 16 << 20, min: 64, max: 1 << 32,
-		help: "most `bytes` of a reply that tells executions; queries beyond are refused"},
+		bytes: true,
+		help:  "largest reply with executions, in `bytes`; queries that need more are rejected"},
 	{flag: "max-memory", at: func(c *Config) any { return &c.MemoryMax }, initial: 512 << 20, min: 1 << 20, max: 1 << 50,
-		help: "`bytes` of memory that large frames and large replies of all connections take together"},
+		bytes: true,
+		help:  "memory for large frames and large replies of all connections together, in `bytes`"},
 	{flag: "max-connections", at: func(c *Config) any { return &c.ConnectionsMax }, initial: 16384,
 		min: 1, max: 1 << 20, reload: Sessions,
-		help: "most TCP `connections` at a time"},
+		help: "most TCP `connections` at a time for the XML protocol"},
 	{flag: "max-http-connections", at: func(c *Config) any { return &c.HTTPConnectionsMax }, initial: 4096,
 		min: 1, max: 1 << 20, reload: HTTP,
-		help: "most HTTP `connections` at a time; idle ones give way to new ones, and operators have some of their own"},
+		help: "most HTTP `connections` at a time; idle ones give way to new ones, and a few are reserved for operators"},
 	{flag: "max-stream-readers", at: func(c *Config) any { return &c.ReadersMax }, initial: 1000,
 		max: 1 << 20, reload: HTTP,
 		help: "most `readers` of the market data stream at a time"},
@@ -108,50 +112,52 @@ var table = []row{
 		help: "most `accounts`"},
 	{flag: "max-open-orders", at: func(c *Config) any { return &c.OpenOrdersMax }, initial: 4_000_000,
 		min: 1, max: 1 << 31, reload: Engine,
-		help: "most open `orders` of all accounts together: at it new ones are refused"},
+		help: "most open `orders` of all accounts together; above it, new ones are rejected"},
 	{flag: "max-open-orders-account", at: func(c *Config) any { return &c.AccountOpenOrdersMax }, initial: 100_000,
 		min: 1, max: 1 << 31, reload: Engine,
-		help: "most open `orders` of an account: at it new ones are refused"},
+		help: "most open `orders` of an account; above it, new ones are rejected"},
 	{flag: "min-order-value", at: func(c *Config) any { return &c.OrderValueMin }, initial: OrderValue{}, reload: Engine,
-		help: "the least that amount × limit of an order may be, in `dollars`"},
+		help: "smallest notional (amount × limit) of an order, in `dollars`"},
 	{flag: "memory-limit", at: func(c *Config) any { return &c.MemoryLimit }, initial: memory.Limit{}, reload: Memory,
-		help: "`bytes` of memory near which the garbage collector works harder; " +
-			"auto is 4/5 of the control group's or the machine's, off is none. GOMEMLIMIT wins"},
+		help: "memory near which the garbage collector works harder, in `bytes`; " +
+			"auto is 4/5 of the control group's or the machine's, off is no limit. GOMEMLIMIT wins"},
 	{flag: "closed-orders", at: func(c *Config) any { return &c.ClosedOrdersMax }, initial: 100_000,
 		min: 1, max: 1 << 32, reload: Engine,
-		help: "closed `orders` kept in memory once they are in Postgres; up to twice as many of the newest"},
+		help: "how many closed `orders` stay in memory once they are in Postgres: the newest, at least this many and " +
+			"at most twice as many"},
 	{flag: "refs", at: func(c *Config) any { return &c.RefsMax }, initial: 200_000, min: 1, max: 1 << 32,
-		help: "`refs` of clients kept in memory once they are in Postgres, roughly; older ones are looked up there"},
+		help: "about how many `refs` stay in memory once they are in Postgres; older ones are looked up there"},
 	{flag: "max-lag", at: func(c *Config) any { return &c.LagMax }, initial: 4_000_000,
 		min: 1000, max: 1 << 32, reload: Engine,
-		help: "`records` that Postgres may be behind before orders are refused; bounds memory while it is away"},
+		help: "how many `records` Postgres may be behind before orders are rejected; bounds memory while it is down"},
 	{flag: "segment", at: func(c *Config) any { return &c.SegmentBytes }, initial: int64(64 << 20),
 		min: 1 << 16, max: 1 << 36,
-		help: "size of a journal segment, in `bytes`"},
+		bytes: true,
+		help:  "size of a journal segment file, in `bytes`"},
 	{flag: "idle-timeout", at: func(c *Config) any { return &c.IdleTimeout }, initial: 10 * time.Minute,
 		min: 1, max: 1 << 62, reload: Sessions,
-		help: "how long a connection may send nothing"},
+		help: "how long a connection may be idle"},
 	{flag: "frame-timeout", at: func(c *Config) any { return &c.FrameTimeout }, initial: 30 * time.Second,
 		min: 1, max: 1 << 62, reload: Sessions,
-		help: "how long a frame may take to arrive once it has begun"},
+		help: "how long a frame may take to arrive after its first byte"},
 	{flag: "write-timeout", at: func(c *Config) any { return &c.WriteTimeout }, initial: 30 * time.Second,
 		min: 1, max: 1 << 62, reload: Sessions,
-		help: "how long a client may leave replies untaken"},
+		help: "how long a client may take to read each 64 KiB of replies"},
 	{flag: "stop-timeout", at: func(c *Config) any { return &c.StopTimeout }, initial: 30 * time.Second,
 		min: 1, max: 1 << 62, reload: Process,
-		help: "how long a stop may take to finish frames and bring Postgres up to date"},
+		help: "how long a stop may take to finish received frames and bring Postgres up to date"},
 
 	// What to do now.
 	{flag: "version", at: func(c *Config) any { return &c.ShowVersion }, initial: false, act: true,
-		help: "print the version and exit"},
+		help: "print the version, and exit"},
 	{flag: "health", at: func(c *Config) any { return &c.AskHealth }, initial: false, act: true,
-		help: "ask the server at --http whether it takes orders, print its answer and exit, with status 0 where it does"},
+		help: "ask the server at --http whether it accepts orders, print its answer, and exit with status 0 if it does"},
 	{flag: "config", at: func(c *Config) any { return &c.file }, initial: "", act: true,
-		help: "`file` with settings, a line \"name = value\" for each; read again at SIGHUP. " +
-			"With a - before its name it need not be there"},
+		help: "`file` with settings, one \"name = value\" per line; reloaded on SIGHUP. " +
+			"With a - in front of its name, it may be missing"},
 	{flag: "check-config", at: func(c *Config) any { return &c.CheckConfig }, initial: false, act: true,
-		help: "check all settings, print them and where each comes from, and exit, with status 0 where nothing is wrong, " +
-			"else 2; starts and changes nothing"},
+		help: "check all settings, print each with its source, and exit with status 0 if they are valid, else 2; " +
+			"starts and changes nothing"},
 }
 
 // rateMax bounds the rates: more is no limit.
@@ -170,6 +176,10 @@ func isAct(name string) bool {
 
 // declare adds the flag of a row, which sets the field of c.
 func (r *row) declare(f *flag.FlagSet, c *Config) {
+	if r.bytes {
+		r.declareBytes(f, c)
+		return
+	}
 	switch at := r.at(c).(type) {
 	case *string:
 		f.StringVar(at, r.flag, r.initial.(string), r.help)
@@ -185,6 +195,18 @@ func (r *row) declare(f *flag.FlagSet, c *Config) {
 		f.TextVar(at, r.flag, r.initial.(encoding.TextMarshaler), r.help)
 	default:
 		panic(fmt.Sprintf("settings: --%s is a %T", r.flag, at))
+	}
+}
+
+// declareBytes is declare for a size.
+func (r *row) declareBytes(f *flag.FlagSet, c *Config) {
+	switch at := r.at(c).(type) {
+	case *int:
+		memory.BytesVar(f, at, r.flag, r.initial.(int), r.help)
+	case *int64:
+		memory.BytesVar(f, at, r.flag, r.initial.(int64), r.help)
+	default:
+		panic(fmt.Sprintf("settings: --%s is a size and a %T", r.flag, at))
 	}
 }
 

@@ -32,7 +32,7 @@ func TestEachFieldIsInTheTableOnce(t *testing.T) {
 			require.Contains(t, rows, fields.Field(i).Addr().Interface(), "%s has no row", name)
 		}
 	}
-	c.flags(io.Discard) // sets each field to its default
+	c.flags() // sets each field to its default
 	require.NoError(t, c.check(), "the defaults are valid")
 }
 

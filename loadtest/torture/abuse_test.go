@@ -120,7 +120,7 @@ func TestMemoryAndDescriptorsBeyondTheirBoundsAreNoticed(t *testing.T) {
 
 func TestOnlyFlagsThatThereAreArePassed(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
-	help := "Flags:\n  -max-symbols symbols\n    \tmost symbols, not --max-accounts\n  -auth\n    \task\n"
+	help := "Flags:\n  -max-symbols symbols\n    \tmost symbols, not --max-accounts\n  --auth\n    \task\n"
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\ncat <<'E'\n"+help+"E\n"), 0o700))
 	known, err := knownFlags(context.Background(), program, []string{"--max-symbols=3", "--max-accounts=4", "--auth"})
 	require.NoError(t, err)

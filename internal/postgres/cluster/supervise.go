@@ -168,6 +168,9 @@ func (c *Cluster) command(ctx context.Context, data *os.File, program string, ar
 		cmd.ExtraFiles = []*os.File{data}
 	}
 	attr := *c.as
+	// In a process group of its own: Ctrl-C on a terminal is for us alone. Postgres would end
+	// before what we have is brought to it.
+	attr.Setpgid = true
 	cmd.SysProcAttr = &attr
 	cmd.Dir = "/" // ours may be closed to that user
 	cmd.Env = environment()

@@ -1,0 +1,122 @@
+package main
+
+// commands returns the table of commands, in the order of help: those that trade, those
+// that look and check, and those that operate a running exchange.
+func commands() []command {
+	all := append(tradeCommands(), localCommands()...)
+	return append(append(all, operateCommands()...), helpCommands()...)
+}
+
+const refText = `
+What has a ref is done at most once, however often it is sent. Without --ref, outcry makes
+a new one, and sends the command again with it while the connection breaks.`
+
+// tradeCommands are those over the XML port.
+func tradeCommands() []command {
+	return []command{
+		{name: "account", reaches: xmlSide, summary: "open an account",
+			arguments: []argument{accountWord, {name: "BALANCE", help: "dollars that it opens with, 0 or more"}},
+			text:      "Needs a token of scope admin if the exchange demands tokens." + refText,
+			examples:  []string{"account 1 20000"}, prepare: trading(openAccount, refOfNew)},
+		{name: "symbol", reaches: xmlSide, summary: "create a symbol",
+			arguments: []argument{symWord}, text: "A symbol that exists stays as it is.",
+			examples: []string{"symbol SPY"}, prepare: trading(makeSymbol, noRef)},
+		{name: "place", reaches: xmlSide, summary: "deposit shares with an account",
+			arguments: []argument{accountWord, symWord, sharesWord},
+			text: `Creates the symbol if there is none. SYM may also come before ACCOUNT, as in earlier
+versions, if only one of the two is made of digits. If both are, name the symbol with --sym.` + refText,
+			examples: []string{"place 2 SPY 500", "place 2 --sym 600000 500"}, prepare: deposit},
+		{name: "buy", reaches: xmlSide, summary: "place an order to buy",
+			arguments: []argument{accountWord, symWord, sharesWord, {name: "LIMIT", help: "highest price per share"}},
+			text:      "The order executes at once as far as it can; the rest stays open." + refText,
+			examples:  []string{"buy 1 SPY 100 150", "buy --ref monday-1 1 SPY 100 150"}, prepare: order("buy")},
+		{name: "sell", reaches: xmlSide, summary: "place an order to sell",
+			arguments: []argument{accountWord, symWord, sharesWord, {name: "LIMIT", help: "lowest price per share"}},
+			text:      "The order executes at once as far as it can; the rest stays open." + refText,
+			examples:  []string{"sell 2 SPY 100 123.45"}, prepare: order("sell")},
+		{name: "query", reaches: xmlSide, summary: "show an order",
+			arguments: []argument{accountWord, orderWord},
+			examples:  []string{"query 1 2", "query --ref monday-1 1"}, prepare: trading(queryOrder, refOfOrder)},
+		{name: "cancel", reaches: xmlSide, summary: "cancel what is open of an order",
+			arguments: []argument{accountWord, orderWord},
+			examples:  []string{"cancel 1 2", "cancel --ref monday-1 1"}, prepare: trading(cancelOrder, refOfOrder)},
+		{name: "send", reaches: xmlSide, summary: "send the XML of a file as one frame, and print the reply",
+			arguments: []argument{{name: "FILE", help: "file with the XML; - for standard input", file: true}},
+			text: `After an exit status of 3 (no reply), send the file again only if everything in it has a ref:
+otherwise it may be done twice.`,
+			examples: []string{"send frame.xml"}, prepare: sendFile},
+		{name: "demo", reaches: xmlSide, summary: "run a market of bots to look at and trade against",
+			text: demoText, examples: []string{"demo --rate 50 --duration 10m"}, prepare: prepareDemo},
+	}
+}
+
+// localCommands are those on the exchange's machine.
+func localCommands() []command {
+	file := argument{name: "FILE", help: "the backup; - for standard output", file: true}
+	return []command{
+		{name: "journal", summary: "print the journal of a data directory",
+			arguments: []argument{{name: "DIR", help: "data directory, or the journal in it", file: true}},
+			text:      "Changes nothing, and works while the exchange runs.",
+			examples:  []string{"journal outcry-data"}, prepare: prepareJournal},
+		{name: "verify", summary: "check a data directory and its database",
+			arguments: []argument{{name: "DIR", help: "data directory; that of --data if left out", optional: true, file: true}},
+			text:      verifyText, examples: []string{"verify outcry-data"}, prepare: prepareVerify},
+		{name: "backup", summary: "take a backup of an exchange, which may be running",
+			arguments: []argument{file}, text: backupText,
+			examples: []string{"backup --data /var/lib/outcry monday.backup"}, prepare: prepareBackup},
+		{name: "restore", summary: "restore a backup into an empty directory and database",
+			arguments: []argument{{name: "FILE", help: "the backup", file: true}}, text: restoreText,
+			examples: []string{"restore --check monday.backup", "restore --data /srv/outcry monday.backup"},
+			prepare:  prepareRestore},
+		{name: "doctor", reaches: httpSide, summary: "check the machine, the disk and the database",
+			text: doctorText, examples: []string{"doctor --data /var/lib/outcry --http localhost"}, prepare: prepareDoctor},
+		{name: "token add", summary: "make a token", text: tokenAddText,
+			examples: []string{"token add --scope account:1 --expires 720h --note alice"}, prepare: tokenAdd},
+		{name: "token list", summary: "list the tokens, without their secret parts",
+			examples: []string{"token list"}, prepare: tokenList},
+		{name: "token revoke", summary: "revoke a token",
+			arguments: []argument{{name: "ID", help: "middle part of the token, as token list shows it"}},
+			text:      "An exchange that runs ends the connections that have shown it within a second.",
+			examples:  []string{"token revoke 0123456789abcdef"}, prepare: tokenRevoke},
+	}
+}
+
+// operateCommands are those over the HTTP side.
+func operateCommands() []command {
+	return []command{
+		{name: "status", reaches: httpSide, summary: "show how the exchange is doing",
+			text:     "The exit status is 1 while it accepts no orders, and if it cannot be reached.",
+			examples: []string{"status"}, prepare: operation((*operator).status)},
+		{name: "halt", reaches: httpSide, summary: "reject orders for a symbol from now on",
+			arguments: []argument{symWord,
+				{name: "REASON", help: "up to 200 characters, which everyone can read", optional: true, many: true}},
+			text: `Orders for the symbol are rejected, with the reason, until outcry resume. Cancels, queries
+and deposits work, and open orders keep their places. A symbol that is halted already stays
+so, for its first reason.`,
+			examples: []string{"halt SPY news pending"}, prepare: operation((*operator).halt)},
+		{name: "resume", reaches: httpSide, summary: "accept orders for a symbol again",
+			arguments: []argument{symWord}, text: "A symbol that is not halted stays as it is.",
+			examples: []string{"resume SPY"}, prepare: operation((*operator).resume)},
+		{name: "cancel-all", reaches: httpSide, summary: "cancel all open orders of an account",
+			arguments: []argument{accountWord, {name: "SYM", help: "only those of this symbol", optional: true, flag: "sym"}},
+			text: `All of them are canceled at one moment, or none if that is refused. The account can still
+place new orders.`,
+			examples: []string{"cancel-all 1", "cancel-all 1 SPY"}, prepare: cancelAllOrders},
+	}
+}
+
+// helpCommands are about outcry itself.
+func helpCommands() []command {
+	return []command{
+		{name: "completion", summary: "print what a shell needs to complete outcry's commands and flags",
+			arguments: []argument{{name: "SHELL", help: "bash, zsh or fish"}},
+			text: `In bash: source <(outcry completion bash). In zsh, after compinit: source <(outcry completion
+zsh). In fish: outcry completion fish | source.`,
+			examples: []string{"completion bash"}, prepare: prepareCompletion},
+		{name: "help", summary: "show the commands, or one of them",
+			arguments: []argument{{name: "COMMAND", help: "the command", optional: true, many: true}},
+			examples:  []string{"help buy"}, prepare: prepareHelp},
+		{name: "version", summary: "print the version and the commit",
+			examples: []string{"version"}, prepare: prepareVersion},
+	}
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/settings"
+)
+
+// update has the tests write what is generated of the table of commands.
+var update = flag.Bool("update", false, "write the reference and the completions anew")
+
+// TestWhatIsMadeOfTheTableIsOfIt compares the reference and the completions.
+func TestWhatIsMadeOfTheTableIsOfIt(t *testing.T) {
+	t.Setenv("OUTCRY_CONFIG", "")
+	var page strings.Builder
+	printReference(&page, commands())
+	files := map[string]string{"docs/reference/CLI.md": page.String()}
+	for shell, file := range map[string]string{"bash": "outcry.bash", "zsh": "_outcry", "fish": "outcry.fish"} {
+		text, _, status := outcry("", "completion", shell)
+		require.Equal(t, exitOK, status)
+		files["deploy/completion/"+file] = text
+	}
+	for file, text := range files {
+		if *update {
+			require.NoError(t, os.WriteFile("../../"+file, []byte(text), 0o644))
+		}
+		got, err := os.ReadFile("../../" + file)
+		require.NoError(t, err)
+		require.Equal(t, text, string(got), "%s is old: go test ./cmd/outcry -run TestWhatIsMade -update", file)
+	}
+}
+
+// TestBashCompletesALine has a real bash complete lines; what stands in brackets is where it
+// breaks words.
+func TestBashCompletesALine(t *testing.T) {
+	script, _, _ := outcry("", "completion", "bash")
+	for line, want := range map[string]string{
+		"tok":                                  "token",
+		"que":                                  "query",
+		"token |":                              "add list revoke",
+		"token add --sc":                       "--scope",
+		"--addr = localhost : 1 token add --n": "--note",
+		"--addr localhost token re":            "revoke",
+		"buy --ref x 1 --s":                    "--sym",
+		"buy --ref |":                          "",
+		"buy 1 |":                              "",
+		"completion |":                         "bash zsh fish",
+		"help cancel-":                         "cancel-all",
+		"verify /etc/passw":                    "/etc/passwd",
+		"symbol --tls-ca = /etc/passw":         "/etc/passwd",
+		"nothing --he":                         "",
+	} {
+		words := strings.Fields(strings.ReplaceAll(line, "|", "''"))
+		cmd := exec.Command("bash", "--norc", "-c", script+"\nCOMP_WORDS=(outcry "+strings.Join(words, " ")+
+			"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _outcry; echo ${COMPREPLY[*]}")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		got := strings.Fields(string(out))
+		if strings.HasPrefix(want, "/") {
+			require.Contains(t, got, want, line)
+			continue
+		}
+		require.Equal(t, want, strings.Join(got, " "), line)
+	}
+}
+
+// TestFlagsOfOneNameAreOfOneForm: a line is read before its command is known.
+func TestFlagsOfOneNameAreOfOneForm(t *testing.T) {
+	forms := map[string]bool{}
+	for _, c := range commands() {
+		f, _ := c.flagSet(new(client))
+		f.VisitAll(func(fl *flag.Flag) {
+			is, known := forms[fl.Name]
+			require.True(t, !known || is == settings.IsSwitch(fl), "--%s of %s", fl.Name, c.name)
+			forms[fl.Name] = settings.IsSwitch(fl)
+			require.NotContains(t, []string{"", "value"}, fl.Usage)
+		})
+	}
+}
+
+// TestEachExampleIsALine reads the example of each command, and finds that very command.
+func TestEachExampleIsALine(t *testing.T) {
+	all := commands()
+	for _, c := range all {
+		require.NotEmpty(t, c.examples, c.name)
+		require.NotRegexp(t, `^[A-Z]|\.$`, c.summary)
+		for _, example := range c.examples {
+			in := &client{stderr: &strings.Builder{}}
+			l, err := read(all, in, strings.Fields(example))
+			require.NoError(t, err, example)
+			require.Equal(t, c.name == "help", l.help)
+			if !l.help {
+				require.Equal(t, c.name, l.command.name)
+			}
+		}
+		if c.name == "help" {
+			continue // of which --help is the help of all
+		}
+		for _, help := range [][]string{{"help", c.name}, append(strings.Fields(c.name), "--help"), {"-h", c.name}} {
+			stdout, stderr, status := outcry("", strings.Fields(strings.Join(help, " "))...)
+			require.Equal(t, exitOK, status, stderr)
+			require.Contains(t, stdout, "Usage: "+c.usage()+"\nExample: outcry "+c.examples[0])
+			for _, a := range c.arguments {
+				require.Contains(t, stdout, "\n  "+a.name)
+			}
+		}
+	}
+}
+
+// TestFlagsStandAnywhere reads one line in all orders.
+func TestFlagsStandAnywhere(t *testing.T) {
+	for _, text := range []string{"--addr localhost buy --ref r 1 S 5 7", "buy 1 S 5 7 --ref=r --addr=localhost",
+		"buy 1 -ref r --addr localhost S 5 7", "--ref r --addr localhost buy -- 1 S 5 7",
+		"buy --sym S --ref r 1 5 7 --addr localhost"} {
+		in := &client{stderr: &strings.Builder{}}
+		l, err := read(commands(), in, strings.Fields(text))
+		require.NoError(t, err, text)
+		require.Equal(t, "buy", l.command.name)
+		require.Equal(t, "localhost:12345", in.access.addr)
+		f, _ := l.command.flagSet(&client{})
+		words, err := settings.ParseFlags(f, strings.Fields(text))
+		require.NoError(t, err)
+		words, err = l.command.fit(f, words[1:])
+		require.NoError(t, err)
+		require.Equal(t, []string{"1", "S", "5", "7"}, words, text)
+		require.Equal(t, "r", f.Lookup("ref").Value.String())
+	}
+}
+
+// TestTheClientAndTheServerShareNoVariable by mistake: what is the client's means nothing to
+// the server.
+func TestTheClientAndTheServerShareNoVariable(t *testing.T) {
+	for _, variable := range append([]string{tokenVariable, insecureVariable}, values(accessVariables)...) {
+		t.Setenv(variable, "::malformed::")
+	}
+	t.Setenv("OUTCRY_CONFIG", "-"+t.TempDir()+"/none")
+	c, err := settings.Parse(nil, &strings.Builder{})
+	require.NoError(t, err)
+	require.NotContains(t, strings.Join(c.Warnings, "\n"), "::malformed::")
+	for _, variable := range append([]string{tokenVariable, insecureVariable}, values(accessVariables)...) {
+		require.NotContains(t, strings.Join(c.Warnings, "\n"), variable+" is not a setting")
+	}
+}
+
+func values(m map[string]string) (all []string) {
+	for _, v := range m {
+		all = append(all, v)
+	}
+	return all
+}
+
+// TestTheServersVariableIsHeededOnceMore with a warning, where the client's own is not set.
+func TestTheServersVariableIsHeededOnceMore(t *testing.T) {
+	const warning = "outcry: warning: OUTCRY_HTTP is the server's"
+	for _, c := range []struct {
+		own, old, line, want string
+		warned               bool
+	}{
+		{"", "", "status", "127.0.0.1:8080", false},
+		{"one", "two", "status", "one:8080", false},
+		{"", "two:3", "status", "two:3", true},
+		{"", "two:3", "doctor", "two:3", true},
+		{"", "two:3", "status --http three", "three:8080", false},
+		{"", "two:3", "query 1 1", "127.0.0.1:8080", false},
+		{"", ":8080", "status", "127.0.0.1:8080", false}, // as in the image: nothing will change
+		{"", "localhost", "status", "127.0.0.1:8080", false},
+		{"", ":8080", "doctor", ":8080", true},
+		{"", ":8081", "status", ":8081", true},
+		{"https://one", "", "status", "https://one", false},
+	} {
+		t.Setenv(httpVariable, c.own)
+		t.Setenv(oldHTTPVariable, c.old)
+		var stderr strings.Builder
+		in := &client{stderr: &stderr, access: access{stderr: &stderr}}
+		_, err := read(commands(), in, strings.Fields(c.line))
+		require.NoError(t, err)
+		require.Equal(t, c.want, in.access.httpAddr, "%+v", c)
+		require.Equal(t, c.warned, strings.Contains(stderr.String(), warning), "%+v", c)
+	}
+}

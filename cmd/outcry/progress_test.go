@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/backup"
+	"outcry/internal/testing/pgtest"
+)
+
+// said keeps what long work says of itself.
+type said struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (s *said) Say(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, text)
+}
+
+func (s *said) Write(p []byte) (int, error) { return len(p), nil }
+
+// has demands that it was said, in this order.
+func (s *said) has(t *testing.T, texts ...string) {
+	t.Helper()
+	rest := s.all
+	for _, text := range texts {
+		i := slices.IndexFunc(rest, func(said string) bool { return strings.HasPrefix(said, text) })
+		require.GreaterOrEqual(t, i, 0, "%s: %q", text, s.all)
+		rest = rest[i+1:]
+	}
+}
+
+// TestLongWorkSaysWhatItDoes takes a backup, restores it and verifies that.
+func TestLongWorkSaysWhatItDoes(t *testing.T) {
+	data, database := t.TempDir(), pgtest.NewDatabase(t)
+	p := startExchange(t, data, database)
+	t.Setenv("OUTCRY_ADDR", p.addr)
+	_, stderr, status := outcry("", "account", "1", "5")
+	require.Equal(t, exitOK, status, stderr)
+
+	file := filepath.Join(t.TempDir(), "file")
+	var taking, restoring, verifying said
+	_, err := backup.TakeFile(t.Context(), file, backup.TakeOptions{Data: data, DatabaseURL: database, Progress: taking.Say})
+	require.NoError(t, err)
+	taking.has(t, "reading the state", "copying table accounts")
+
+	other, empty := filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t)
+	_, err = backup.Restore(t.Context(), backup.RestoreOptions{File: file, Data: other, DatabaseURL: empty,
+		SegmentBytes: 1 << 16, Progress: restoring.Say})
+	require.NoError(t, err)
+	restoring.has(t, "reading the whole backup", "filling table accounts", "comparing the state", "committing")
+
+	var out strings.Builder
+	require.NoError(t, verifyDir(t.Context(), other, empty, &out, &verifying))
+	verifying.has(t, "reading the journal", "", "executing the history again", "comparing the tables", "")
+	verifying.all = nil
+	v := &verifier{say: verifying.Say}
+	v.sayRecord("x", 1, 0)
+	v.sayRecord("x", saidEvery, 0)
+	v.sayRecord("x", 2*saidEvery, 9999)
+	require.Equal(t, []string{"x: record 4096", "x: record 8192 of 9999"}, verifying.all)
+}
+
+func TestAnInterruptIsNamed(t *testing.T) {
+	var stderr strings.Builder
+	err := fmt.Errorf("postgres: read: %w", context.Canceled)
+	require.Equal(t, exitError, conclude(nil, err, &stderr))
+	require.Equal(t, exitUsage, conclude(nil, unchecked(err), &stderr))
+	require.Equal(t, "outcry: interrupted\noutcry: cannot be checked: interrupted\n", stderr.String())
+}

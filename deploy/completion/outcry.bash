@@ -1,0 +1,54 @@
+# Completion of outcry for bash. outcry completion bash wrote it.
+_outcry() {
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
+  local i skip= flags= next= files= first= second=
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case ${COMP_WORDS[i]} in '=' | ':') skip=1; continue ;; esac # bash breaks words there
+    if [[ -n $skip ]]; then skip=; continue; fi
+    case ${COMP_WORDS[i]} in
+    --accounts | --addr | --config | --data | --database-url | --database-url-file | --duration | --expires | --http | --journal | --makers | --max-accounts | --max-bytes | --max-connections | --max-http-connections | --max-memory | --max-open-orders | --max-symbols | --memory-limit | --noise | --note | --rate | --ref | --report | --scope | --seed | --segment | --sym | --symbols | --takers | --timeout | --tls-ca | --tls-cert | --tls-key | --token-file | --wait) skip=1 ;;
+    -*) ;;
+    *) if [[ -z $first ]]; then first=${COMP_WORDS[i]}; elif [[ -z $second ]]; then second=${COMP_WORDS[i]}; fi ;;
+    esac
+  done
+  case "$first $second" in
+  "account "*) flags='--ref --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "symbol "*) flags='--addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "place "*) flags='--ref --sym --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "buy "*) flags='--ref --sym --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "sell "*) flags='--ref --sym --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "query "*) flags='--ref --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "cancel "*) flags='--ref --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "send "*) flags='--addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files=1 ;;
+  "demo "*) flags='--accounts --duration --leave-orders --makers --noise --rate --report --seed --symbols --takers --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "journal "*) flags='--help' next='' files=1 ;;
+  "verify "*) flags='--config --data --database-url --database-url-file --help' next='' files=1 ;;
+  "backup "*) flags='--config --data --database-url --database-url-file --max-bytes --wait --without-journal --help' next='' files=1 ;;
+  "restore "*) flags='--check --config --data --database-url --database-url-file --journal --segment --help' next='' files=1 ;;
+  "doctor "*) flags='--config --data --database-url --database-url-file --json --max-accounts --max-connections --max-http-connections --max-memory --max-open-orders --max-symbols --memory-limit --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "token add") flags='--data --expires --note --scope --help' next='' files= ;;
+  "token list") flags='--data --help' next='' files= ;;
+  "token revoke") flags='--data --help' next='' files= ;;
+  "status "*) flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "halt "*) flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "resume "*) flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "cancel-all "*) flags='--json --sym --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "completion "*) flags='--help' next='bash zsh fish' files= ;;
+  "help "*) flags='--help' next='account symbol place buy sell query cancel send demo journal verify backup restore doctor token status halt resume cancel-all completion help' files= ;;
+  "token "*) flags='' next='add list revoke' files= ;;
+  " "*) flags='--addr --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='account symbol place buy sell query cancel send demo journal verify backup restore doctor token status halt resume cancel-all completion help' files= ;;
+  esac
+  COMPREPLY=()
+  if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD - 2]}; fi
+  case $prev in --config | --data | --database-url-file | --journal | --tls-ca | --tls-cert | --tls-key | --token-file) skip=1 files=1 ;; *) [[ -n $skip ]] && files= ;; esac
+  if [[ -z $skip && $cur == -* ]]; then
+    COMPREPLY=($(compgen -W "$flags" -- "$cur"))
+  elif [[ -n $files ]]; then
+    compopt -o filenames 2>/dev/null
+    local IFS=$'\n'
+    COMPREPLY=($(compgen -f -- "$cur"))
+  elif [[ -z $skip ]]; then
+    COMPREPLY=($(compgen -W "$next" -- "$cur"))
+  fi
+}
+complete -F _outcry outcry

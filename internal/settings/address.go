@@ -1,0 +1,66 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Ports of an exchange if an address names none.
+const (
+	PortXML  = "12345"
+	PortHTTP = "8080"
+)
+
+// Address completes an address that people give: HOST:PORT, or HOST alone, which gets the
+// port. An IPv6 address stands in brackets; a host that is empty means all addresses to a
+// server, and this machine to a client. The error says what is wrong, and does not repeat
+// the address. A name is not looked up.
+func Address(text, port string) (string, error) {
+	host, given, hasPort := text, "", false
+	switch {
+	case text == "":
+		return "", errors.New("must be HOST or HOST:PORT")
+	case strings.Contains(text, "://"):
+		return "", errors.New("must be HOST or HOST:PORT, without the scheme in front")
+	case strings.ContainsAny(text, " \t\r\n/"):
+		return "", errors.New("must be HOST or HOST:PORT: a host has no blanks and no slashes")
+	case text[0] == '[':
+		end := strings.IndexByte(text, ']')
+		if end < 0 {
+			return "", errors.New("the bracket of the IPv6 address is not closed")
+		}
+		if _, err := netip.ParseAddr(text[1:end]); err != nil {
+			return "", errors.New("what stands in brackets must be an IPv6 address")
+		}
+		if given, hasPort = strings.CutPrefix(text[end+1:], ":"); given != "" && !hasPort {
+			return "", errors.New("after the bracket comes nothing, or a colon and the port")
+		}
+		host = text[1:end]
+	case strings.Count(text, ":") > 1:
+		return "", errors.New("an IPv6 address must be in brackets, such as [::1] or [::1]:" + port)
+	default:
+		host, given, hasPort = strings.Cut(text, ":")
+	}
+	switch {
+	case hasPort && given == "":
+		return "", fmt.Errorf("the port after the colon is missing; without the colon it is %s", port)
+	case !hasPort && isPort(host):
+		return "", fmt.Errorf("that is a port without a host: write 127.0.0.1:%s for this machine", host)
+	case hasPort:
+		port = given
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil || port[0] == '+' || port[0] == '-' {
+		return "", errors.New("the port must be from 0 to 65535, or the name of a service")
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// isPort reports whether a text is a number, which no host is.
+func isPort(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
+}
