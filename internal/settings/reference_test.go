@@ -45,7 +45,8 @@ func TestReferenceOfSettings(t *testing.T) {
 Made by `+"`make reference` from `internal/settings/table.go`"+`.
 [DEPLOYMENT](../DEPLOYMENT.md#configuration) says which of flag, environment and file wins. In a
 file the name is the flag's without `+"`--`: `max-frame = 65536`"+`. A reload is SIGHUP, or
-`+"`systemctl reload outcryd`"+`; what is not reloadable needs a restart. [BOUNDS](BOUNDS.md) says what happens at each bound.
+`+"`systemctl reload outcryd`"+`; what is not reloadable needs a restart.
+[BOUNDS](BOUNDS.md) says what happens at each bound.
 
 `+doctest.Table(files)+`
 Flags that say what to do now, or where settings are. They cannot be in a file;
