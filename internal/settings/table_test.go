@@ -6,7 +6,6 @@ import (
 	"os"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,24 +74,4 @@ func TestThePackageNamesWhatAReloadTakesOver(t *testing.T) {
 	require.True(t, ok)
 	named := regexp.MustCompile(`[a-z]+(-[a-z]+)+`).FindAllString(list, -1)
 	require.ElementsMatch(t, reloadable(), named)
-}
-
-// TestThePageHasTheDefaults compares the tables of bounds in docs/RELIABILITY.md.
-func TestThePageHasTheDefaults(t *testing.T) {
-	page, err := os.ReadFile("../../docs/RELIABILITY.md")
-	require.NoError(t, err)
-	compared := 0
-	rows := regexp.MustCompile("(?m)^\\|[^|]*\\| `--([a-z-]+)` \\| ([^|]*) \\|")
-	for _, cells := range rows.FindAllStringSubmatch(string(page), -1) {
-		require.True(t, slices.ContainsFunc(table, func(r row) bool { return r.flag == cells[1] }), "--%s is no flag",
-			cells[1])
-		forms := people(rowOf(cells[1]))
-		is := func(form string) bool {
-			rest, ok := strings.CutPrefix(cells[2], form)
-			return ok && (rest == "" || strings.ContainsAny(rest[:1], " ,;"))
-		}
-		require.True(t, slices.ContainsFunc(forms, is), "--%s: %q is none of %q", cells[1], cells[2], forms)
-		compared++
-	}
-	require.Greater(t, compared, 15)
 }
