@@ -98,8 +98,8 @@ func readCSV(path string) (table, error) {
 
 const benchmarksHead = `# Benchmarks
 
-All figures, made by ` + "`go run ./loadtest pages`" + ` from the files named here. [RESULTS](../RESULTS.md) says what they
-mean. Client, server and Postgres share each machine, over loopback. After each run the exchange and its tables are
+All figures, made by ` + "`go run ./loadtest pages`" + ` from the files named here. [RESULTS](../RESULTS.md) says what
+they mean. Client, server and Postgres share each machine, over loopback. After each run the exchange and its tables are
 compared with what clients were told: a fast wrong answer is a failed run.
 
     go run ./loadtest bench full -data docs/scalability/points.json      # the scenarios; about 20 minutes
@@ -117,7 +117,7 @@ Revisions 915be8c25298 and 563097fd7756 are not in this history; their code is t
 GOMAXPROCS is the server's. A rate is the median of the repetitions, with the least and the most. *Of echo* is the share
 of what an echo server does with frames of the same size over the same connections in the same run; one *with a journal*
 appends each frame to a journal and answers once that is durable. Latencies are what clients saw. *In Postgres/s* counts
-requests until the tables had everything; *behind at the end* are the journal records that they lacked at the last reply.
+requests until the tables had everything; *behind at the end* are the records that they lacked at the last reply.
 `
 
 // page returns docs/reference/BENCHMARKS.md. Its tables of goals and scenarios have what the
