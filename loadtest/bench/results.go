@@ -136,7 +136,7 @@ var reasons = map[string]string{
 	"64 × 16 with Postgres paused: answered a second":                  "both processors are busy",
 	"64 × 16 with Postgres paused: the server's processor time":        "the same",
 	"16 connections, ten queries a frame":                              "the client checks replies as long",
-	"at half of capacity: p99 as a multiple of p50":                    "a batch in Postgres takes a processor for some ms",
+	"at half of capacity: p99 as a multiple of p50":                    "Postgres takes a processor for milliseconds",
 	"10,000 idle connections":                                          "within the noise",
 }
 
