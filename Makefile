@@ -38,7 +38,7 @@ prove:
 	go test -timeout 60m -tags slow -run '^(TestARandomSessionAgreesWithTheModel|TestSixteenConnectionsAddUp)$$' ./cmd/outcryd
 	go run ./loadtest torture -plan long
 	go run ./loadtest mutation
-	go run ./loadtest restart
+	go run ./loadtest torture -plan restart=10 -down 1s
 	.ci/fuzz $(FUZZTIME)
 
 clean:

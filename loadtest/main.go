@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -32,7 +34,6 @@ var commands = []command{
 	{"pages", "write docs/reference/BENCHMARKS.md, the tables of docs/RESULTS.md and plots, of bench's data", runPages},
 	{"echo", "serve echoes: what a scenario is compared with", runEcho},
 	{"torture", "break an exchange at random moments and prove that nothing is lost", runTorture},
-	{"restart", "restart an exchange while clients trade: nothing is lost, and it is away for a moment", runRestart},
 	{"mutation", "break promises in copies of the source and prove that the torture run and the tests notice",
 		runMutation},
 }
@@ -53,14 +54,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 				continue
 			}
 			err := c.run(ctx, args[1:], stdout, stderr)
-			switch {
-			case err == nil, errors.Is(err, flag.ErrHelp):
+			if err == nil || errors.Is(err, flag.ErrHelp) {
 				return exitOK
-			case errors.Is(err, errUsage):
-				fmt.Fprintf(stderr, "loadtest %s: %v\n", c.name, err)
-				return exitUsage
 			}
 			fmt.Fprintf(stderr, "loadtest %s: %v\n", c.name, err)
+			if errors.Is(err, errUsage) {
+				return exitUsage
+			}
 			return exitError
 		}
 		fmt.Fprintf(stderr, "loadtest: unknown command %q\n", args[0])
@@ -72,9 +72,49 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitUsage
 }
 
-// parse reads flags. An error wraps errUsage, or is flag.ErrHelp.
-func parse(f *flag.FlagSet, args []string) error {
+// newFlags returns a command's flags, still without any.
+func newFlags(name string, stderr io.Writer) *flag.FlagSet {
+	f := flag.NewFlagSet(name, flag.ContinueOnError)
+	f.SetOutput(stderr)
+	return f
+}
+
+// number declares a flag that is a number from least to most.
+func number(f *flag.FlagSet, to *int, name string, value, least, most int, about string) {
+	*to = value
+	f.Func(name, fmt.Sprintf("%s (default %d)", about, value), func(text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("-%s %s: must be a number from %d to %d", name, text, least, most)
+		}
+		*to = n
+		return nil
+	})
+}
+
+// numbers declares a flag that is numbers from 1 to most, with commas between them.
+func numbers(f *flag.FlagSet, to *[]int, name string, most int, about string, values ...int) {
+	*to = values
+	f.Func(name, fmt.Sprintf("%s, comma-separated (default %v)", about, values), func(text string) error {
+		*to = nil
+		for text := range strings.SplitSeq(text, ",") {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || n > most {
+				return fmt.Errorf("%q is not a number from 1 to %d", text, most)
+			}
+			*to = append(*to, n)
+		}
+		return nil
+	})
+}
+
+// parse reads flags, of which up to operands arguments may follow. An error wraps errUsage,
+// or is flag.ErrHelp.
+func parse(f *flag.FlagSet, args []string, operands int) error {
 	err := f.Parse(args)
+	if err == nil && f.NArg() > operands {
+		err = fmt.Errorf("unexpected argument %q", f.Arg(operands))
+	}
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}

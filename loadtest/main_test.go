@@ -28,6 +28,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"torture", "-plan", "flood=1"}, exitUsage, `"flood=1"`},
 		{[]string{"torture", "-plan", "kill=-1"}, exitUsage, `"kill=-1"`},
 		{[]string{"torture", "-clients", "0"}, exitUsage, "-clients 0"},
+		{[]string{"torture", "-resting", "-1"}, exitUsage, "-resting -1"},
+		{[]string{"torture", "-down", "x"}, exitUsage, "down"},
 		{[]string{"torture", "more"}, exitUsage, `"more"`},
 		{[]string{"bench", "growth", "-orders", "5,4"}, exitUsage, `"4"`},
 		{[]string{"bench", "growth", "-clients", "x"}, exitUsage, "clients"},
@@ -94,6 +96,16 @@ func TestATortureRun(t *testing.T) {
 	require.Positive(t, r.Orders.Answered)
 	require.Positive(t, r.LinearOps)
 	require.Contains(t, r.Command, "-plan kill=1,stop=1")
+}
+
+// No restart is as short as that.
+func TestARestartThatTakesTooLongIsAFinding(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	status := run(context.Background(), []string{"torture", "-plan", "restart=1", "-load", "100ms", "-down", "1ns",
+		"-resting", "100", "-dir", t.TempDir()}, &stdout, &stderr)
+	require.Equal(t, exitError, status, "%s%s", &stdout, &stderr)
+	require.Contains(t, stderr.String(), "round 1 (restart): a restart took too long")
+	require.Contains(t, stdout.String(), "FAIL: 0 faults")
 }
 
 // TestAScenario sends frames at a rate and has them plotted.

@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
-	"flag"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
+	"outcry/loadtest/bench"
+	"outcry/loadtest/mutation"
 	"outcry/loadtest/torture"
 )
 
@@ -22,14 +26,15 @@ const (
 
 func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o := torture.Options{Out: stdout}
-	f := flag.NewFlagSet("torture", flag.ContinueOnError)
-	f.SetOutput(stderr)
+	f := newFlags("torture", stderr)
 	plan := f.String("plan", "short", "rounds of each `fault`, as kill=8,stop=2; abuse=1 is one of each whose name "+
 		"begins so; or \"short\" (about a minute), or \"long\", which is -large")
 	f.BoolVar(&o.Large, "large", false, "abuse with the size of a real attack: minutes, and gigabytes of memory and disk")
 	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")
-	f.IntVar(&o.Clients, "clients", 12, "`connections` that trade in each round")
+	number(f, &o.Clients, "clients", 12, 1, 800, "`connections` that trade in each round")
+	number(f, &o.Resting, "resting", 0, 0, 10_000_000, "`orders` that rest in the books from the begin on")
 	f.DurationVar(&o.Load, "load", time.Second, "longest time from the start of a round to its fault")
+	f.DurationVar(&o.DownMax, "down", 0, "longest `time` without an answer over a restart that is passed; 0: any")
 	f.StringVar(&o.Dir, "dir", "", "`directory` for data, logs and programs, which stays; empty for a temporary one, "+
 		"which stays after a failure")
 	report := f.String("json", "", "`file` that the report is written to")
@@ -42,33 +47,21 @@ func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		fmt.Fprintln(stderr, "\nFlags:")
 		f.PrintDefaults()
 	}
-	if err := parse(f, args); err != nil {
+	err := parse(f, args, 0)
+	if err != nil {
 		return err
 	}
-	if f.NArg() > 0 {
-		return fmt.Errorf("%w: unexpected argument %q", errUsage, f.Arg(0))
-	}
-	if o.Clients < 1 || o.Clients > 800 {
-		return fmt.Errorf("%w: -clients %d: must be from 1 to 800", errUsage, o.Clients)
-	}
-	var err error
 	if o.Plan, err = parsePlan(*plan); err != nil {
 		return err
 	}
 	o.Large = o.Large || *plan == "long"
 	fmt.Fprintf(stdout, "seed %d\n", o.Seed)
 	result, err := torture.Run(ctx, o)
-	if *report != "" {
-		if reportErr := writeTo(*report, result.WriteJSON); reportErr != nil {
-			return reportErr
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(stdout, result.Line())
-		return err
-	}
 	fmt.Fprintln(stdout, result.Line())
-	return nil
+	if *report != "" {
+		err = errors.Join(err, bench.WriteFile(*report, result.WriteJSON))
+	}
+	return err
 }
 
 // parsePlan reads a plan that may also be the name of one.
@@ -84,4 +77,53 @@ func parsePlan(plan string) (map[string]int, error) {
 		return nil, fmt.Errorf("%w: -plan: %w (-help lists the faults)", errUsage, err)
 	}
 	return rounds, nil
+}
+
+func runMutation(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	f := newFlags("mutation", stderr)
+	seed := f.Uint64("seed", uint64(time.Now().UnixNano()), "seed of the torture runs")
+	verbose := f.Bool("v", false, "show the rounds of the torture runs")
+	all, err := mutation.All()
+	if err != nil {
+		return err
+	}
+	f.Usage = func() {
+		fmt.Fprintln(stderr, "Usage: go run ./loadtest mutation [flags] [mutation …]\n\nMutations, all unless named:")
+		for _, m := range all {
+			fmt.Fprintf(stderr, "  %-22s %s\n", m.Name, m.Promise)
+		}
+		fmt.Fprintln(stderr, "\nFlags:")
+		f.PrintDefaults()
+	}
+	if err := parse(f, args, math.MaxInt); err != nil {
+		return err
+	}
+	for _, name := range f.Args() {
+		if !slices.ContainsFunc(all, func(m mutation.Mutation) bool { return m.Name == name }) {
+			return fmt.Errorf("%w: there is no mutation %q (-help lists them)", errUsage, name)
+		}
+	}
+	rounds := io.Discard
+	if *verbose {
+		rounds = stdout
+	}
+	fmt.Fprintf(stdout, "seed %d\n", *seed)
+	tried, missed := 0, error(nil)
+	for _, m := range all {
+		if ctx.Err() != nil || f.NArg() > 0 && !slices.Contains(f.Args(), m.Name) {
+			continue
+		}
+		tried++
+		caught, err := m.Try(ctx, *seed, rounds)
+		if err != nil {
+			missed = errors.Join(missed, err)
+			caught = err.Error()
+		}
+		fmt.Fprintf(stdout, "%-22s %s\n", m.Name, strings.ReplaceAll(caught, "\n", " "))
+	}
+	if err := errors.Join(missed, ctx.Err()); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "PASS: %d mutations, each caught\n", tried)
+	return nil
 }

@@ -1,11 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +8,7 @@ import (
 
 	"outcry/internal/model"
 	"outcry/internal/testing/pgtest"
+	"outcry/internal/testing/processes"
 	"outcry/internal/wire"
 )
 
@@ -20,31 +16,8 @@ import (
 // on; the end of the test does so, too.
 func freeze(t *testing.T, postmaster int) (thaw func()) {
 	t.Helper()
-	pids := []int{postmaster}
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	require.NoError(t, err)
-	for _, stat := range stats {
-		b, err := os.ReadFile(stat)
-		if err != nil {
-			continue // it has ended
-		}
-		var pid, parent int
-		text := string(b)
-		_, _ = fmt.Sscan(text, &pid)
-		var state string
-		_, _ = fmt.Sscan(text[strings.LastIndexByte(text, ')')+1:], &state, &parent)
-		if parent == postmaster {
-			pids = append(pids, pid)
-		}
-	}
-	require.Greater(t, len(pids), 1)
-	send := func(s syscall.Signal) {
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, s) // it may just have ended
-		}
-	}
-	send(syscall.SIGSTOP)
-	thaw = func() { send(syscall.SIGCONT) }
+	thaw, n := processes.Freeze(postmaster)
+	require.Greater(t, n, 1)
 	t.Cleanup(thaw)
 	return thaw
 }

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // LargeFrame is a frame whose reply would be many times as large, and what it is.
@@ -181,4 +184,78 @@ func ForeignHosts(ctx context.Context, addr, sym string) (sent int, err error) {
 		}
 	}
 	return sent, nil
+}
+
+// LargeReplies sends frames of each kind whose replies would be many times as large, atOnce of them
+// at a time, for a number of rounds. It demands that no reply has more than replyMax bytes, and
+// returns how many frames it has sent.
+func LargeReplies(ctx context.Context, at Target, frames []LargeFrame, rounds, atOnce int, replyMax int64) (
+	sent int, err error) {
+	for range rounds {
+		for _, f := range frames {
+			sent += atOnce
+			if err := AtOnce(atOnce, func(int) error { return largeReply(ctx, at, []byte(f.XML), replyMax) }); err != nil {
+				return sent, fmt.Errorf("%s (%d bytes): %w", f.Kind, len(f.XML), err)
+			}
+		}
+	}
+	return sent, nil
+}
+
+func largeReply(ctx context.Context, at Target, xml []byte, most int64) error {
+	l, err := DialLine(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if err := l.Send(xml); err != nil {
+		return err
+	}
+	bytes, err := l.SkipReply()
+	if bytes > most {
+		return fmt.Errorf("the reply has %d bytes, and may have %d", bytes, most)
+	}
+	return err
+}
+
+// WithholdBodies sends n requests to the HTTP side at addr whose body does not come, and returns
+// their connections once the exchange has seen each: it has told it to go on, or refused it.
+func WithholdBodies(ctx context.Context, addr, token string, n int) (conns []net.Conn, err error) {
+	head := "POST /xml HTTP/1.1\r\nHost: " + addr + "\r\nContent-Length: 100\r\nExpect: 100-continue\r\n"
+	if token != "" {
+		head += "Authorization: Bearer " + token + "\r\n"
+	}
+	conns, err = HoldIdle(ctx, addr, head+"\r\n", n)
+	for _, c := range conns {
+		err = errors.Join(err, c.SetReadDeadline(time.Now().Add(ReplyTimeout)))
+		if _, readErr := c.Read(make([]byte, 1)); errors.Is(readErr, os.ErrDeadlineExceeded) { // it may also be closed
+			return conns, errors.New("a request without its body has no answer, and its connection stays")
+		}
+	}
+	return conns, err
+}
+
+// Probe does each of some things again and again until over ends, at least once, and stops
+// with its first error. It returns the times of each in nanoseconds, and all errors.
+func Probe(over context.Context, probes map[string]func() error) (
+	times map[string]*hdrhistogram.Histogram, err error) {
+	var all sync.WaitGroup
+	var mu sync.Mutex // guards the results
+	times = map[string]*hdrhistogram.Histogram{}
+	for name, once := range probes {
+		all.Go(func() {
+			took := NewPace()
+			var failed error
+			for isOver := false; !isOver && failed == nil; isOver = over.Err() != nil {
+				begun := time.Now()
+				failed = once()
+				_ = took.RecordValue(int64(time.Since(begun)))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			times[name], err = took, errors.Join(err, failed)
+		})
+	}
+	all.Wait()
+	return times, err
 }

@@ -92,6 +92,17 @@ type Counts struct {
 	Errors          map[string]int64 `json:"errors"` // by text, without its figures
 }
 
+// Add adds the figures of another exchange, except its errors.
+func (c *Counts) Add(more Counts) {
+	for _, sum := range [][2]*int64{{&c.Sent, &more.Sent}, {&c.Answered, &more.Answered}, {&c.Refused, &more.Refused},
+		{&c.CutOff, &more.CutOff}, {&c.UnknownHappened, &more.UnknownHappened}, {&c.UnknownNever, &more.UnknownNever},
+		{&c.Frames, &more.Frames}, {&c.Queries, &more.Queries}, {&c.Cancels, &more.Cancels}, {&c.Creates, &more.Creates},
+		{&c.Retried, &more.Retried}, {&c.Repeated, &more.Repeated}, {&c.ConnectionsCut, &more.ConnectionsCut},
+		{&c.FramesCut, &more.FramesCut}} {
+		*sum[0] += *sum[1]
+	}
+}
+
 func newHistory(accounts []string) *history {
 	return &history{orders: map[int64]*sentOrder{}, accounts: map[string]*sentAccount{}, ids: map[uint64]int64{},
 		counts: Counts{Errors: map[string]int64{}}, pace: NewPace(), bulk: newBulk(accounts)}

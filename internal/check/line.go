@@ -158,3 +158,24 @@ func CreateMany(ctx context.Context, at Target, n int, add func(c *wire.Create, 
 	}
 	return accepted, refusal, nil
 }
+
+// Full demands that an exchange took so many of something as a flag says, and that its refusal of
+// more names the flag and the bound.
+func Full(what string, accepted, bound int, refusal, flag string) error {
+	switch {
+	case accepted != bound:
+		return fmt.Errorf("the exchange took %d %s, of %d; the first refusal: %q", accepted, what, bound, refusal)
+	case !strings.Contains(refusal, flag) || !strings.Contains(refusal, strconv.Itoa(bound)):
+		return fmt.Errorf("the refusal of more than %d %s does not name it and %s: %q", bound, what, flag, refusal)
+	}
+	return nil
+}
+
+// Expect sends a frame of one command and demands an answer of that kind.
+func Expect(ctx context.Context, at Target, kind string, xml []byte) error {
+	answers, err := Ask(ctx, at, xml)
+	if err == nil && (len(answers) != 1 || answers[0].Kind != kind) {
+		err = fmt.Errorf("%s is answered with %+v", xml, answers)
+	}
+	return err
+}

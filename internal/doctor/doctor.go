@@ -91,7 +91,7 @@ const checkTimeout = databaseTimeout + 2*time.Second
 
 func thisMachine() machine {
 	return machine{read: os.ReadFile, env: os.Getenv, files: openFilesMax, clock: kernelClock, disk: diskOf,
-		sync: timeSyncs,
+		sync: TimeSyncs,
 		now:  time.Now, procs: runtime.GOMAXPROCS(0), pause: clockPause, patience: checkTimeout}
 }
 

@@ -39,10 +39,10 @@ func diskOf(dir string) (d disk, err error) {
 	return d, nil
 }
 
-// timeSyncs writes 4 KiB over and over into a file of dir without a name, syncs after
+// TimeSyncs writes 4 KiB over and over into a file of dir without a name, syncs after
 // each, and returns how long each sync took. The kernel removes the file with the
 // process, however that ends.
-func timeSyncs(dir string, n int, most time.Duration) (took []time.Duration, err error) {
+func TimeSyncs(dir string, n int, most time.Duration) (took []time.Duration, err error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, os.NewSyscallError("make a file without a name in "+dir, err)

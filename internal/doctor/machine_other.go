@@ -10,7 +10,9 @@ import (
 // errNotLinux is why some checks cannot be made.
 var errNotLinux = errors.New("this check is for Linux")
 
-func diskOf(string) (disk, error)                                   { return disk{}, errNotLinux }
-func timeSyncs(string, int, time.Duration) ([]time.Duration, error) { return nil, errNotLinux }
-func kernelClock() (clockState, error)                              { return clockState{}, errNotLinux }
-func openFilesMax() (uint64, error)                                 { return 0, errNotLinux }
+func diskOf(string) (disk, error)      { return disk{}, errNotLinux }
+func kernelClock() (clockState, error) { return clockState{}, errNotLinux }
+func openFilesMax() (uint64, error)    { return 0, errNotLinux }
+
+// TimeSyncs is for Linux.
+func TimeSyncs(string, int, time.Duration) ([]time.Duration, error) { return nil, errNotLinux }

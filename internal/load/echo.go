@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 
 	"outcry/internal/wire"
 )
@@ -91,4 +94,42 @@ func echo(c net.Conn, reply []byte, log Log) {
 // tell sends what is written, once everything up to record last is durable.
 func tell(w *bufio.Writer, log Log, last uint64) bool {
 	return (log == nil || log.Wait(context.Background(), last) == nil) && w.Flush() == nil
+}
+
+// ServeEcho listens and serves echoes as Echo does, until in ends or ctx does. It writes its address
+// to out, in a line. The error says that it cannot listen, or is that of Echo.
+func ServeEcho(ctx context.Context, addr string, replyBytes int, log Log, in io.Reader, out io.Writer) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, l.Addr())
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		l.Close()
+	}()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	return Echo(l, replyBytes, log)
+}
+
+// StartEcho starts a process that does ServeEcho on its standard input and output, and returns
+// its address and what ends it.
+func StartEcho(cmd *exec.Cmd) (addr string, end func(), err error) {
+	in, inErr := cmd.StdinPipe() // the server ends with it
+	out, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr); err != nil {
+		return "", nil, fmt.Errorf("load: echo: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return "", nil, fmt.Errorf("load: echo: %w", err)
+	}
+	end = func() {
+		in.Close()
+		_ = cmd.Wait() // how it ends does not matter
+	}
+	if addr, err = bufio.NewReader(out).ReadString('\n'); err != nil {
+		end()
+		return "", nil, fmt.Errorf("load: echo: %w", err)
+	}
+	return strings.TrimSpace(addr), end, nil
 }

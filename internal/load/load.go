@@ -51,6 +51,13 @@ type Progress struct {
 	P50, P99      time.Duration
 }
 
+// String returns it in a line, which is as long each time.
+func (p Progress) String() string {
+	return fmt.Sprintf("%6.0f s  %9d answered  %8.0f/s  p50 %8s  p99 %8s  %d unexpected  %4.0f s left",
+		p.Elapsed.Seconds(), p.Requests, p.Rate, p.P50.Round(10*time.Microsecond), p.P99.Round(10*time.Microsecond),
+		p.Errors, p.Left.Seconds())
+}
+
 const (
 	dialTimeout = 30 * time.Second
 

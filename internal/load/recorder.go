@@ -42,8 +42,8 @@ type Second struct {
 	Latency  *hdrhistogram.Histogram
 }
 
-// Merge returns several seconds as one.
-func Merge(seconds []Second) Second {
+// merge returns several seconds as one.
+func merge(seconds []Second) Second {
 	sum := Second{Latency: newHistogram()}
 	for _, s := range seconds {
 		sum.Requests += s.Requests

@@ -1,6 +1,9 @@
 package load
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Quantiles are those at which a Summary's Curve has its latencies.
 var Quantiles = []float64{0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999}
@@ -53,6 +56,14 @@ func (r *Result) Summary() Summary {
 func (s Second) Moment() Moment {
 	return Moment{s.Requests, Millis(quantile(s.Latency, 0.5)), Millis(quantile(s.Latency, 0.99)),
 		Millis(time.Duration(s.Latency.Max()))}
+}
+
+// Moments returns what so many seconds at a time of a run came to; the last may be fewer.
+func Moments(timeline []Second, seconds int) (all []Moment) {
+	for part := range slices.Chunk(timeline, seconds) {
+		all = append(all, merge(part).Moment())
+	}
+	return all
 }
 
 // Millis returns d in milliseconds.

@@ -48,11 +48,12 @@ func TestCellsGatherRepetitions(t *testing.T) {
 		point("b", 1, 2, 10), point("b", 1, 1, 5), point("a", 1, 1, 1), point("a", 2, 1, 2),
 		point("b", 1, 2, 30), point("b", 1, 2, 11), point("b", 1, 1, 7),
 	}}
-	var rates []Spread
+	var rates []load.Spread
 	for _, c := range r.Cells() {
 		rates = append(rates, c.Of(func(p *Point) float64 { return p.Rate }))
 	}
-	require.Equal(t, []Spread{{6, 5, 7}, {11, 10, 30}, {1, 1, 1}, {2, 2, 2}}, rates,
+	require.Equal(t, []load.Spread{{Median: 6, Min: 5, Max: 7}, {Median: 11, Min: 10, Max: 30},
+		{Median: 1, Min: 1, Max: 1}, {Median: 2, Min: 2, Max: 2}}, rates,
 		"b with one processor, with two, and both of a")
 }
 

@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
+	"outcry/internal/load"
 	"outcry/loadtest/harness"
 )
 
@@ -32,7 +31,7 @@ type Data struct {
 // NewData returns that of a command that begins now.
 func NewData(ctx context.Context, command string) *Data {
 	return &Data{Command: command, Began: time.Now().UTC(), Revision: harness.Revision(ctx, "."),
-		Machine: harness.Machine()}
+		Machine: load.Machine()}
 }
 
 // Load reads a file of data.
@@ -50,9 +49,18 @@ func Load(path string) (*Data, error) {
 
 // Save writes a file of data.
 func (d *Data) Save(path string) error {
-	b, err := json.MarshalIndent(d, "", " ")
+	return WriteFile(path, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", " ")
+		return e.Encode(d)
+	})
+}
+
+// WriteFile writes a file anew. The error is that of write, or of the file.
+func WriteFile(path string, write func(io.Writer) error) error {
+	file, err := os.Create(path)
 	if err == nil {
-		err = os.WriteFile(path, append(b, '\n'), 0o644)
+		err = errors.Join(write(file), file.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
@@ -78,22 +86,8 @@ type Cell struct {
 	Points            []*Point
 }
 
-// Spread is a median with the least and the most.
-type Spread struct{ Median, Min, Max float64 }
-
-// spreadOf returns that of some figures, of which there must be one.
-func spreadOf[T any](all []T, figure func(T) float64) Spread {
-	var figures []float64
-	for _, x := range all {
-		figures = append(figures, figure(x))
-	}
-	slices.Sort(figures)
-	n := len(figures)
-	return Spread{(figures[(n-1)/2] + figures[n/2]) / 2, figures[0], figures[n-1]}
-}
-
 // Of returns the spread of a figure over the repetitions.
-func (c Cell) Of(figure func(*Point) float64) Spread { return spreadOf(c.Points, figure) }
+func (c Cell) Of(figure func(*Point) float64) load.Spread { return load.SpreadOf(c.Points, figure) }
 
 // Cells groups the points, in the order in which they first came, fewest
 // processors first.
@@ -120,40 +114,6 @@ func (d *Data) Cells() (cells []Cell) {
 	return cells
 }
 
-// table is a table of a page or of a terminal. Its first row has the heads.
-type table [][]string
-
-// add adds a row of values, as fmt.Sprint prints them.
-func (t *table) add(values ...any) {
-	var row []string
-	for _, v := range values {
-		row = append(row, fmt.Sprint(v))
-	}
-	*t = append(*t, row)
-}
-
-// markdown returns the table as a page has it.
-func (t table) markdown() string {
-	var b strings.Builder
-	for n, row := range t {
-		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
-		if n == 0 {
-			b.WriteString("|" + strings.Repeat(" --- |", len(row)) + "\n")
-		}
-	}
-	return strings.Replace(b.String(), "|  |", "| |", 1) // a head without a name
-}
-
-// write writes the table for a terminal.
-func (t table) write(w io.Writer) {
-	aligned := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	defer aligned.Flush()
-	fmt.Fprintln(aligned)
-	for _, row := range t {
-		fmt.Fprintln(aligned, strings.Join(row, "\t"))
-	}
-}
-
 // number writes f with so many decimals.
 func number(f float64, decimals int) string { return fmt.Sprintf("%.*f", decimals, f) }
 
@@ -174,10 +134,18 @@ func (p *Point) share(of float64) string {
 	return number(100*of, 0) + " %"
 }
 
+// shares writes those of both echo servers, if both were measured.
+func (p *Point) shares() string {
+	if p.SyncedEchoRate == 0 {
+		return p.share(p.EchoShare)
+	}
+	return p.share(p.EchoShare) + " (" + p.share(p.SyncedEchoShare) + ")"
+}
+
 // points returns the table of the scenarios that are wanted. A figure is the median of the
 // repetitions, with the least and the most where they say how far it can be trusted.
-func (d *Data) points(wanted func(scenario string) bool) table {
-	t := table{{"", "GOMAXPROCS", "requests/s (least to most)", "speed-up", "of echo", "seconds", "p50 ms", "p99 ms",
+func (d *Data) points(wanted func(scenario string) bool) load.Table {
+	t := load.Table{{"", "GOMAXPROCS", "requests/s (least to most)", "speed-up", "of echo", "seconds", "p50 ms", "p99 ms",
 		"p99 from sending", "µs of server, Postgres, client", "in Postgres/s", "behind at the end"}}
 	base := map[string]float64{}
 	for _, c := range d.Cells() {
@@ -191,7 +159,7 @@ func (d *Data) points(wanted func(scenario string) bool) table {
 		}
 		cpu := fmt.Sprintf("%.0f, %.0f, %.0f", of(func(p *Point) float64 { return p.ServerCPU }),
 			of(func(p *Point) float64 { return p.PostgresCPU }), of(func(p *Point) float64 { return p.ClientCPU }))
-		t.add(c.Variant, c.GOMAXPROCS,
+		t.Add(c.Variant, c.GOMAXPROCS,
 			fmt.Sprintf("%s (%s to %s)", grouped(rate.Median), grouped(rate.Min), grouped(rate.Max)),
 			number(rate.Median/base[c.Scenario+c.Variant], 2),
 			c.Points[0].share(of(func(p *Point) float64 { return p.EchoShare })),
@@ -207,50 +175,14 @@ func (d *Data) points(wanted func(scenario string) bool) table {
 // their runs.
 func (d *Data) WriteTable(w io.Writer) {
 	if len(d.whole()) > 0 {
-		d.judged().write(w)
+		d.judged().Write(w)
 		return
 	}
 	all := d.points(func(string) bool { return true })
 	for i, c := range d.Cells() {
 		all[i+1][0] = c.Scenario + ", " + c.Variant
 	}
-	all.write(w)
-}
-
-// Write writes the point for people.
-func (p *Point) Write(w io.Writer) {
-	t := table{}
-	row := func(name, format string, args ...any) { t.add(name, fmt.Sprintf(format, args...)) }
-	row("scenario", "%s, GOMAXPROCS %d (0: as it chooses), seed %d", p.Scenario, p.GOMAXPROCS, p.Seed)
-	row("requests", "%d in %.2f s, %d unexpected replies %s", p.Requests, p.Seconds, p.Errors, p.Example)
-	row("throughput", "%.0f requests/s, %.0f commands/s; %.0f requests/s until Postgres had everything", p.Rate,
-		p.Commands, p.Persisted)
-	row("latency", "p50 %.3f ms, p90 %.3f, p99 %.3f, p99.9 %.3f, longest %.1f (p99 from sending %.3f)",
-		p.P50, p.P90, p.P99, p.P999, p.Max, p.SentP99)
-	row("echo", "%.0f requests/s, p50 %.3f ms, p99 %.3f: the exchange does %s of it", p.EchoRate, p.EchoP50, p.EchoP99,
-		p.share(p.EchoShare))
-	if p.SyncedEchoRate > 0 {
-		row("with a journal", "%.0f requests/s: the exchange does %s of it", p.SyncedEchoRate, p.share(p.SyncedEchoShare))
-	}
-	row("processor time", "%.1f µs a request in the server (%.1f until the last reply), %.1f in Postgres, %.1f in the "+
-		"client",
-		p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU)
-	row("Postgres", "%.0f records behind at the end, %.2f s until it had everything", p.LagEnd, p.CatchUp)
-	if p.Params.Readers > 0 {
-		row("readers", "%d of the market data stream received %.1f MB a second", p.Params.Readers,
-			p.StreamBytes/p.Seconds/1e6)
-	}
-	row("memory", "%.0f MB in the server; a small write and its sync take %.3f ms on this disk", mega(p.ServerBytes),
-		p.SyncMedian)
-	for _, reason := range slices.Sorted(maps.Keys(p.Refusals)) {
-		row("refused", "%d × %s", p.Refusals[reason], reason)
-	}
-	if p.Agrees {
-		row("agreement", "the exchange and its tables hold what clients were told")
-	} else {
-		row("agreement", "NONE: %s", p.Differs)
-	}
-	t.write(w)
+	all.Write(w)
 }
 
 func mega(bytes int64) float64 { return float64(bytes) / (1 << 20) }

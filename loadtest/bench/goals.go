@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"outcry/internal/load/scenario"
+	"outcry/internal/load"
 )
 
 // The runs that goals are judged by. Each is made once a round.
@@ -31,32 +31,30 @@ const (
 // compared with each other are neighbours. quick ones are shorter and smaller: to see
 // that everything works, not for figures.
 func Goals(quick bool) (all []Job) {
-	set := func(f func(*scenario.Params)) change { return with(seconds(5), f) }
-	paused := func(p *scenario.Params) { p.Paused = true }
 	for _, x := range []struct {
-		name, scenario string
-		procs          int
-		synced         bool // compared with an echo server that has a journal as well
-		change         change
+		name   string
+		procs  int
+		synced bool // compared with an echo server that has a journal as well
+		text   string
 	}{
-		{closed, "market", 2, true, seconds(5)},
-		{watched, "market", 2, false, set(func(p *scenario.Params) { p.Readers = 200 })},
-		{wide, "wide", 2, false, seconds(5)},
-		{idles, "market", 2, false, set(func(p *scenario.Params) { p.Idle = 10_000 })},
-		{grown, "market", 2, false, set(func(p *scenario.Params) { p.History = 10_000_000 })},
-		{closedPaused, "market", 2, true, set(paused)},
-		{closedOne, "market", 1, false, seconds(5)},
-		{closedFour, "market", 4, false, seconds(5)},
-		{deep, "market", 2, false, market(5, 64, 16)},
-		{deepOne, "market", 1, false, market(5, 64, 16)},
-		{deepFour, "market", 4, false, market(5, 64, 16)},
-		{deepPaused, "market", 2, true, with(market(3, 64, 16), paused)},
-		{queries, "query10", 2, false, requests(10_000)},
-		{single, "market", 2, true, market(3, 1, 1)},
-		{half, "market", 2, false, seconds(5)}, // at a rate that closed decides
+		{closed, 2, true, "market -duration 5s"},
+		{watched, 2, false, "market -duration 5s -readers 200"},
+		{wide, 2, false, "wide -duration 5s"},
+		{idles, 2, false, "market -duration 5s -idle 10000"},
+		{grown, 2, false, "market -duration 5s -history 10000000"},
+		{closedPaused, 2, true, "market -duration 5s -paused"},
+		{closedOne, 1, false, "market -duration 5s"},
+		{closedFour, 4, false, "market -duration 5s"},
+		{deep, 2, false, "market -duration 5s -depth 16"},
+		{deepOne, 1, false, "market -duration 5s -depth 16"},
+		{deepFour, 4, false, "market -duration 5s -depth 16"},
+		{deepPaused, 2, true, "market -duration 3s -depth 16 -paused"},
+		{queries, 2, false, "query10 -requests 10000"},
+		{single, 2, true, "market -duration 3s -clients 1"},
+		{half, 2, false, "market -duration 5s"}, // at a rate that closed decides
 	} {
-		job := jobsOf(x.scenario, x.name, x.procs, x.change)[0]
-		job.SyncedEcho = x.synced
+		job := jobs(x.text)[0]
+		job.Name, job.GOMAXPROCS, job.SyncedEcho = x.name, x.procs, x.synced
 		if p := &job.Params; quick {
 			p.Duration, p.Requests = min(p.Duration, time.Second), min(p.Requests, 500)
 			p.History, p.Idle = p.History/200, p.Idle/10
@@ -68,20 +66,11 @@ func Goals(quick bool) (all []Job) {
 
 // goal is a ratio or a figure that a round has to reach.
 type goal struct {
-	text string
-	// figure is worked out of the runs of one round.
-	figure func(round) float64
+	Goal   string
+	figure func(round) float64 // worked out of the runs of one round
 	bound  float64
 	most   bool // the figure may be bound at the most, and not at the least
 	unit   string
-}
-
-// met reports whether a figure reaches the bound.
-func (g *goal) met(figure float64) bool {
-	if g.most {
-		return figure <= g.bound
-	}
-	return figure >= g.bound
 }
 
 // round holds the measurements of one round by the names of the runs.
@@ -162,20 +151,20 @@ func (d *Data) whole() []round {
 
 // Verdict is one goal, judged by the median of all rounds.
 type Verdict struct {
-	Goal   string
-	Spread Spread
-	Bound  float64
-	AtMost bool // Bound is the most that it may be, not the least that it must be
-	Unit   string
+	goal
+	Spread load.Spread
 	Met    bool
 }
 
 // Verdicts judges every goal. There must be a round.
 func (d *Data) Verdicts() (all []Verdict) {
 	for _, g := range goals {
-		v := Verdict{Goal: g.text, Spread: spreadOf(d.whole(), g.figure), Bound: g.bound, AtMost: g.most, Unit: g.unit}
-		v.Met = g.met(v.Spread.Median)
-		all = append(all, v)
+		spread := load.SpreadOf(d.whole(), g.figure)
+		met := spread.Median >= g.bound
+		if g.most {
+			met = spread.Median <= g.bound
+		}
+		all = append(all, Verdict{g, spread, met})
 	}
 	return all
 }
@@ -192,36 +181,26 @@ func figure(f float64, unit string) string {
 }
 
 // judged returns the table of goals.
-func (d *Data) judged() table {
-	t := table{{"goal", "demanded", "median", "least to most", "met"}}
+func (d *Data) judged() load.Table {
+	t := load.Table{{"goal", "demanded", "median", "least to most", "met"}}
 	for _, v := range d.Verdicts() {
-		demand, met := "at least ", "yes"
-		if v.AtMost {
-			demand = "at most "
-		}
-		if !v.Met {
-			met = "NO"
-		}
-		t.add(v.Goal, demand+figure(v.Bound, v.Unit), figure(v.Spread.Median, v.Unit),
-			figure(v.Spread.Min, v.Unit)+" to "+figure(v.Spread.Max, v.Unit), met)
+		demand := map[bool]string{false: "at least ", true: "at most "}[v.most]
+		t.Add(v.Goal, demand+figure(v.bound, v.unit), figure(v.Spread.Median, v.unit),
+			figure(v.Spread.Min, v.unit)+" to "+figure(v.Spread.Max, v.unit), map[bool]string{false: "NO", true: "yes"}[v.Met])
 	}
 	return t
 }
 
 // goalTables returns the tables of goals by their names.
 func (d *Data) goalTables() map[string]string {
-	made := table{{"run", "round", "requests/s", "of echo (with a journal)", "p50 ms", "p99 ms", "longest ms",
+	made := load.Table{{"run", "round", "requests/s", "of echo (with a journal)", "p50 ms", "p99 ms", "longest ms",
 		"echo's p99 ms",
 		"µs of server (while sending), Postgres, client", "s behind"}}
 	rounds := d.whole()
 	for _, job := range Goals(false) {
 		for n, points := range rounds {
 			p := points[job.Name]
-			share := p.share(p.EchoShare)
-			if p.SyncedEchoRate > 0 {
-				share += " (" + p.share(p.SyncedEchoShare) + ")"
-			}
-			made.add(job.Name, n+1, figure(p.Rate, ""), share, number(p.P50, 2), number(p.P99, 2), number(p.Max, 1),
+			made.Add(job.Name, n+1, figure(p.Rate, ""), p.shares(), number(p.P50, 2), number(p.P99, 2), number(p.Max, 1),
 				number(p.EchoP99, 2),
 				fmt.Sprintf("%.1f (%.1f), %.1f, %.1f", p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU),
 				number(p.CatchUp, 1))
@@ -230,5 +209,5 @@ func (d *Data) goalTables() map[string]string {
 	about := fmt.Sprintf("%d rounds on %s, with client, server and Postgres on it; %s, revision %s; %.0f minutes in "+
 		"all.\n\n    %s\n",
 		len(rounds), d.Machine, d.Began.Format("2006-01-02"), d.Revision, d.Seconds/60, d.Command)
-	return map[string]string{"about": about, "goals": d.judged().markdown(), "runs": made.markdown()}
+	return map[string]string{"about": about, "goals": d.judged().Markdown(), "runs": made.Markdown()}
 }

@@ -42,8 +42,9 @@ func TestGoalsAreJudgedByTheMedianOfRatiosWithinARound(t *testing.T) {
 	at[1][closed].Rate, at[1][wide].Rate = 50, 45
 	at[0][wide].Rate, at[2][wide].Rate = 85, 79
 	verdict := find(t, r, "10,000 symbols")
-	require.Equal(t, Verdict{Goal: verdict.Goal, Spread: Spread{Median: 0.85, Min: 0.79, Max: 0.9}, Bound: 0.8, Met: true},
-		verdict)
+	verdict.figure = nil // functions are never equal
+	spread := load.Spread{Median: 0.85, Min: 0.79, Max: 0.9}
+	require.Equal(t, Verdict{goal{Goal: verdict.Goal, bound: 0.8}, spread, true}, verdict)
 	at[0][wide].Rate = 79
 	require.False(t, find(t, r, "10,000 symbols").Met)
 }

@@ -9,22 +9,17 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"outcry/internal/load"
-	"outcry/internal/wire"
+	"outcry/internal/check"
+	"outcry/internal/load/scenario"
 	"outcry/loadtest/harness"
 )
 
 // GrowthOptions say how far history grows.
 type GrowthOptions struct {
-	Marks   []int64 // numbers of orders at which to look, rising
-	Clients int     // connections
+	Marks   []int // numbers of orders at which to look, rising
+	Clients int   // connections
 	Out     io.Writer
 }
 
@@ -43,53 +38,43 @@ type Mark struct {
 }
 
 const (
-	growthAccounts = 64
-	growthSymbols  = 16
-	ordersAtOnce   = 20     // in a frame
-	killAfter      = 20_000 // orders that are answered between a mark and the kill
+	growthSymbols = 16
+	ordersAtOnce  = 20     // in a frame
+	killAfter     = 20_000 // records of a load, until the server is killed in it
+
+	growthWatch = 200 * time.Millisecond
+	growthPoll  = time.Millisecond
 )
 
 // growing is a growth under way.
 type growing struct {
-	GrowthOptions
 	*harness.Exchange
-	dir     string
-	done    atomic.Int64 // orders answered
-	journal atomic.Int64 // bytes, the most seen since the last mark
-	lag     atomic.Int64 // records, likewise
+	run *scenario.Run
+	dir string
 }
 
 // RunGrowth trades, with data in dir, until an exchange has had so many orders, and at each
 // mark looks at how long a restart takes, how large the journal is, and how much memory the
 // server has. All three are to stay flat: they follow what is open and what Postgres does
-// not have yet. It writes a line a mark to Out. The error says what could not be done, or
-// which order was refused.
+// not have yet. It writes a line a mark to Out. The error says what could not be done, which
+// order was refused, or that the exchange does not hold what clients were told.
 func RunGrowth(ctx context.Context, programs Programs, dir string, o GrowthOptions) (marks []Mark, err error) {
-	g := &growing{GrowthOptions: o, dir: dir}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("bench: %w", err)
-	}
-	log, err := os.Create(filepath.Join(dir, "outcryd.log"))
-	if err != nil {
-		return nil, fmt.Errorf("bench: %w", err)
-	}
-	defer log.Close()
-	server := harness.ServerOptions{Program: programs.Server, Log: log, Flags: []string{"--segment=16777216"}}
+	g := &growing{dir: dir}
+	server := harness.ServerOptions{Program: programs.Server, Flags: []string{"--segment=16777216"}}
 	if g.Exchange, err = harness.StartExchange(ctx, dir, server); err != nil {
 		return nil, err
 	}
 	defer g.End()
-	if err := g.open(ctx); err != nil {
+	g.run = &scenario.Run{Addrs: []string{g.XML}, Params: scenario.Params{Clients: o.Clients, Depth: 2,
+		Symbols: growthSymbols, PerFrame: ordersAtOnce}}
+	if err := scenario.Past.Prepare(ctx, g.run); err != nil {
 		return nil, err
 	}
 	fmt.Fprintln(o.Out, "    orders   orders/s   restart: killed (replayed)   stopped   journal MB    most behind   "+
 		"server MB   open orders   database MB")
 	for _, mark := range o.Marks {
-		m := Mark{}
-		if err := g.to(ctx, mark, &m); err != nil {
-			return marks, err
-		}
-		if err := g.look(ctx, &m); err != nil {
+		m, err := g.to(ctx, mark)
+		if err != nil {
 			return marks, err
 		}
 		marks = append(marks, m)
@@ -100,135 +85,89 @@ func RunGrowth(ctx context.Context, programs Programs, dir string, o GrowthOptio
 	return marks, nil
 }
 
-// open opens the market.
-func (g *growing) open(ctx context.Context) error {
-	c := new(wire.Create)
-	var placed []wire.Placement
-	for n := range growthAccounts {
-		id := fmt.Sprint(n + 1)
-		c.Account(wire.Account{ID: id, Balance: "100000000000000"})
-		placed = append(placed, wire.Placement{Account: id, Shares: "100000000000000"})
+// to trades up to a mark, kills the server, starts it, stops it, starts it again, and holds
+// the tables against what clients were told.
+func (g *growing) to(ctx context.Context, mark int) (m Mark, err error) {
+	before, begun := int(g.run.Told().Accepted), time.Now()
+	g.run.Params.Requests = max(mark-before, 0)/(g.run.Params.Clients*ordersAtOnce) + 1
+	stop := harness.Every(growthWatch, func() { g.watch(ctx, &m) })
+	err = g.trade(ctx)
+	stop()
+	if err = errors.Join(err, g.CatchUp(ctx, catchUpTimeout)); err != nil {
+		return m, err
 	}
-	for n := range growthSymbols {
-		c.Symbol(fmt.Sprintf("SYM%d", n), placed...)
+	m.Orders = int64(g.run.Told().Accepted)
+	m.OrdersPerSecond = float64(m.Orders-int64(before)) / time.Since(begun).Seconds()
+	used, err := g.Usage()
+	if err != nil {
+		return m, err
 	}
-	return g.send(ctx, 1, func(int) load.Source {
-		return &growthSource{g: g, frames: [][]byte{c.Append(nil)}, once: true}
-	})
+	m.ServerBytes = used.Resident
+	if err := g.killUnderLoad(ctx); err != nil {
+		return m, err
+	}
+	if m.RestartKilled, err = g.start(ctx); err != nil {
+		return m, err
+	}
+	replayed, _ := g.LastAttr("replayed")
+	m.Replayed, _ = strconv.ParseInt(replayed, 10, 64)
+	if err := g.CatchUp(ctx, catchUpTimeout); err != nil {
+		return m, err
+	}
+	open, err := g.Metric(ctx, "outcry_open_orders")
+	if err != nil {
+		return m, err
+	}
+	m.OpenOrders = int64(open)
+	stopping, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	defer cancel()
+	if err := g.Stop(stopping); err != nil {
+		return m, err
+	}
+	if m.RestartStopped, err = g.start(ctx); err != nil {
+		return m, err
+	}
+	told := g.run.Told()
+	have, err := check.ReadTotals(ctx, g.Postgres.DirectURL(), scenario.Asker)
+	if err == nil && have.Orders < told.Accepted { // there may be more: those that a kill left without an answer
+		err = fmt.Errorf("the tables have %d orders, clients were told of %d", have.Orders, told.Accepted)
+	}
+	m.DatabaseBytes = have.Bytes
+	return m, errors.Join(err, told.Verify(ctx, g.XML))
 }
 
-// send runs sources of which nothing may be refused.
-func (g *growing) send(ctx context.Context, connections int, source func(n int) load.Source) error {
-	result, err := load.Closed(ctx, load.Options{Addrs: []string{g.XML}, Connections: connections, Depth: 2}, source)
+// start starts the server again, and returns how many seconds that took.
+func (g *growing) start(ctx context.Context) (seconds float64, err error) {
+	begun := time.Now()
+	err = g.Start(ctx)
+	g.run.Addrs = []string{g.XML}
+	return time.Since(begun).Seconds(), err
+}
+
+// trade sends what each client has to send. Nothing of it may be refused.
+func (g *growing) trade(ctx context.Context) error {
+	result, err := scenario.Past.Measure(ctx, g.run)
 	if err == nil && result.Errors > 0 {
 		err = fmt.Errorf("bench: refused: %s", result.Examples[0])
 	}
 	return err
 }
 
-// growthSource sends some frames in turn until so many orders have been answered to all.
-type growthSource struct {
-	g      *growing
-	frames [][]byte
-	orders int64 // of each frame
-	until  int64
-	once   bool // each frame is sent once
-	next   int
-}
-
-// Next implements load.Source.
-func (s *growthSource) Next() []byte {
-	n := s.next % len(s.frames)
-	if n == 0 && (s.once && s.next > 0 || !s.once && s.g.done.Load() >= s.until) {
-		return nil
-	}
-	s.next++
-	return s.frames[n]
-}
-
-// Reply implements load.Source.
-func (s *growthSource) Reply(xml []byte) error {
-	if strings.Contains(string(xml), "<error") {
-		return fmt.Errorf("%.300s", xml)
-	}
-	s.g.done.Add(s.orders)
-	return nil
-}
-
-// to trades up to a mark, kills the server, starts it, stops it, and starts it again.
-func (g *growing) to(ctx context.Context, mark int64, m *Mark) error {
-	before, begun := g.done.Load(), time.Now()
-	g.journal.Store(0)
-	g.lag.Store(0)
-	if err := errors.Join(g.trade(ctx, mark), g.CatchUp(ctx, catchUpTimeout)); err != nil {
-		return err
-	}
-	m.Orders, m.OrdersPerSecond = g.done.Load(), float64(g.done.Load()-before)/time.Since(begun).Seconds()
-	used, err := g.Usage()
-	if err != nil {
-		return err
-	}
-	m.ServerBytes = used.Resident
-	if err := g.killUnderLoad(ctx); err != nil {
-		return err
-	}
-	begun = time.Now()
-	if err := g.Start(ctx); err != nil {
-		return err
-	}
-	m.RestartKilled = time.Since(begun).Seconds()
-	replayed, _ := g.LastAttr("replayed")
-	m.Replayed, _ = strconv.ParseInt(replayed, 10, 64)
-	if err := g.CatchUp(ctx, catchUpTimeout); err != nil {
-		return err
-	}
-	open, err := g.Metric(ctx, "outcry_open_orders")
-	if err != nil {
-		return err
-	}
-	m.OpenOrders, m.JournalBytes, m.LagMax = int64(open), g.journal.Load(), g.lag.Load()
-	stopping, cancel := context.WithTimeout(ctx, catchUpTimeout)
-	defer cancel()
-	if err := g.Stop(stopping); err != nil {
-		return err
-	}
-	begun = time.Now()
-	err = g.Start(ctx)
-	m.RestartStopped = time.Since(begun).Seconds()
-	return err
-}
-
-// trade sends orders that meet each other from all connections until so many have been
-// answered: little stays open.
-func (g *growing) trade(ctx context.Context, until int64) error {
-	stop := make(chan struct{})
-	var watcher sync.WaitGroup
-	watcher.Go(func() { g.watch(ctx, stop) })
-	err := g.send(ctx, g.Clients, func(n int) load.Source {
-		side := func(account int, amount string) []byte {
-			t := wire.NewTransactions(fmt.Sprint(account%growthAccounts + 1))
-			for range ordersAtOnce {
-				t.Order(fmt.Sprintf("SYM%d", n%growthSymbols), amount, "100")
-			}
-			return t.Append(nil)
-		}
-		return &growthSource{g: g, frames: [][]byte{side(n, "-2"), side(n+1, "2")}, orders: ordersAtOnce, until: until}
-	})
-	close(stop)
-	watcher.Wait()
-	return err
-}
-
 // killUnderLoad kills the server while all connections trade.
 func (g *growing) killUnderLoad(ctx context.Context) error {
+	const records = "outcry_journal_batch_records_sum"
+	before, err := g.Metric(ctx, records)
+	if err != nil {
+		return err
+	}
+	g.run.Params.Requests = math.MaxInt
 	ended := make(chan error, 1)
-	after := g.done.Load() + killAfter
-	go func() { ended <- g.trade(ctx, math.MaxInt64) }()
-	for g.done.Load() < after {
+	go func() { ended <- g.trade(ctx) }()
+	for now := before; now < before+killAfter; now, err = g.Metric(ctx, records) {
 		select {
-		case err := <-ended:
-			return err
-		case <-time.After(time.Millisecond):
+		case failed := <-ended:
+			return errors.Join(failed, err)
+		case <-time.After(growthPoll):
 		}
 	}
 	g.Kill()
@@ -237,50 +176,16 @@ func (g *growing) killUnderLoad(ctx context.Context) error {
 }
 
 // watch notes the largest size of the journal, and the largest lag of Postgres.
-func (g *growing) watch(ctx context.Context, stop <-chan struct{}) {
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		files, _ := filepath.Glob(filepath.Join(g.dir, "data", "journal", "*"))
-		size := int64(0)
-		for _, file := range files {
-			if info, err := os.Stat(file); err == nil { // it may just have been deleted
-				size += info.Size()
-			}
-		}
-		g.journal.Store(max(size, g.journal.Load()))
-		if lag, err := g.Metric(ctx, "outcry_postgres_lag_records"); err == nil {
-			g.lag.Store(max(int64(lag), g.lag.Load()))
-		}
-		select {
-		case <-tick.C:
-		case <-stop:
-			return
+func (g *growing) watch(ctx context.Context, m *Mark) {
+	files, _ := filepath.Glob(filepath.Join(g.dir, "data", "journal", "*"))
+	size := int64(0)
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil { // it may just have been deleted
+			size += info.Size()
 		}
 	}
-}
-
-// look demands that the tables have every order that was answered, and that cash and
-// shares add up, and notes how large they are.
-func (g *growing) look(ctx context.Context, m *Mark) error {
-	db, err := pgx.Connect(ctx, g.Postgres.DirectURL())
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
+	m.JournalBytes = max(size, m.JournalBytes)
+	if lag, err := g.Metric(ctx, "outcry_postgres_lag_records"); err == nil {
+		m.LagMax = max(int64(lag), m.LagMax)
 	}
-	defer db.Close(ctx)
-	var orders int64
-	var cash, shares bool
-	err = db.QueryRow(ctx, `SELECT (SELECT count(*) FROM order_log),
-		(SELECT sum(balance + held) = sum(opened) FROM accounts),
-		(SELECT sum(shares + held) FROM positions) = (SELECT sum(placed) FROM symbols),
-		pg_database_size(current_database())`).Scan(&orders, &cash, &shares, &m.DatabaseBytes)
-	switch {
-	case err != nil:
-		return fmt.Errorf("bench: %w", err)
-	case orders < g.done.Load():
-		return fmt.Errorf("the tables have %d orders, clients were told of %d", orders, g.done.Load())
-	case !cash || !shares:
-		return fmt.Errorf("cash adds up: %t, shares: %t", cash, shares)
-	}
-	return nil
 }

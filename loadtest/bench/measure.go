@@ -9,13 +9,11 @@ package bench
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"outcry/internal/check"
 	"outcry/internal/load"
 	"outcry/internal/load/scenario"
 	"outcry/loadtest/harness"
@@ -32,6 +30,10 @@ type Job struct {
 	Seed       uint64
 	CPUs       string // that the server alone may use, as taskset has them; "" for all
 	SyncedEcho bool   // measure an echo server with a journal as well
+
+	// What is told of the measurement while it runs. Each may be nil.
+	Progress func(load.Progress)
+	Hit      vegeta.Hit // of every frame that is sent at a rate
 }
 
 // Point is what one measurement came to. Times are in seconds.
@@ -81,12 +83,6 @@ const (
 	echoTime = 1500 * time.Millisecond
 )
 
-// Watch is told of a measurement while it runs. Each may be nil.
-type Watch struct {
-	Progress func(load.Progress)
-	Hit      vegeta.Hit // of every frame that is sent at a rate
-}
-
 // Programs are what a measurement runs.
 type Programs struct{ Server, Loadtest string }
 
@@ -105,13 +101,13 @@ func Build(ctx context.Context, dir string) (p Programs, err error) {
 
 // Measure makes one measurement in a new directory below dir. The error says what
 // could not be done; an exchange that disagrees is in the Point.
-func Measure(ctx context.Context, p Programs, dir string, job Job, watch Watch) (*Point, error) {
+func Measure(ctx context.Context, p Programs, dir string, job Job) (*Point, error) {
 	dir, err := os.MkdirTemp(dir, "run-")
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	defer harness.RemoveAll(dir)
-	m := &measurement{job: job, dir: dir, programs: p, watch: watch}
+	m := &measurement{job: job, dir: dir, programs: p}
 	o := harness.ServerOptions{Program: p.Server, Env: procs(job.GOMAXPROCS), CPUs: job.CPUs}
 	if m.Exchange, err = harness.StartExchange(ctx, dir, o); err != nil {
 		return nil, err
@@ -136,7 +132,6 @@ type measurement struct {
 	job      Job
 	dir      string
 	programs Programs
-	watch    Watch
 	point    Point
 }
 
@@ -148,33 +143,32 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 	if err := m.prepare(ctx, run); err != nil {
 		return nil, err
 	}
-	leave, err := idle(run)
+	leave, err := run.Surround(ctx, m.HTTP)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	streams, err := load.OpenReaders(ctx, m.HTTP, job.Params.Readers, func(n int) string {
-		return fmt.Sprintf("/api/v1/stream?sym=SYM%d", n%max(job.Params.Symbols, 1))
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer streams.Leave()
 	before := run.Told()
 	used, err := m.usage()
 	if err != nil {
 		return nil, err
 	}
-	run.Progress, run.Open = m.watch.Progress, vegeta.Open(m.watch.Hit)
-	result, begun, err := m.measure(ctx, run)
+	run.Progress, run.Open = job.Progress, vegeta.Open(job.Hit)
+	thaw := func() {}
+	if job.Params.Paused {
+		thaw = m.Postgres.Freeze()
+	}
+	begun := time.Now()
+	result, err := job.Scenario.Measure(ctx, run)
+	ended := time.Now()
+	thaw()
 	if err != nil {
 		return nil, err
 	}
-	ended, told := time.Now(), run.Told()
-	streams.Leave()
-	received, cut := streams.Received()
-	if cut > 0 {
-		return nil, fmt.Errorf("bench: the server has cut %d readers of the stream off", cut)
+	told := run.Told()
+	received, err := leave()
+	if err != nil {
+		return nil, err
 	}
 	point.Summary, point.StreamBytes, point.Refusals = result.Summary(), float64(received), told.Reasons
 	point.Commands = float64(told.Done()-before.Done()) / point.Seconds
@@ -198,27 +192,7 @@ func (m *measurement) prepare(ctx context.Context, run *scenario.Run) error {
 	if err := m.CatchUp(ctx, catchUpTimeout); err != nil || m.job.Params.History == 0 {
 		return err
 	}
-	db, err := pgx.Connect(ctx, m.Postgres.AdminURL())
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	defer db.Close(ctx)
-	for _, sql := range []string{"VACUUM (ANALYZE)", "CHECKPOINT"} {
-		if _, err := db.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("bench: %s: %w", sql, err)
-		}
-	}
-	return nil
-}
-
-// measure runs the scenario; Postgres stands still meanwhile if it is to.
-func (m *measurement) measure(ctx context.Context, run *scenario.Run) (r *load.Result, begun time.Time, err error) {
-	if run.Params.Paused {
-		defer m.Postgres.Freeze()()
-	}
-	begun = time.Now()
-	r, err = m.job.Scenario.Measure(ctx, run)
-	return r, begun, err
+	return m.Postgres.Tidy(ctx)
 }
 
 // afterwards takes what the run has cost: the server and Postgres do a part of it only now.
@@ -246,25 +220,6 @@ func (m *measurement) afterwards(ctx context.Context, used usage, begun, ended t
 	return nil
 }
 
-// idle opens the connections that send nothing, and returns what closes them.
-func idle(run *scenario.Run) (leave func(), err error) {
-	var conns []net.Conn
-	leave = func() {
-		for _, c := range conns {
-			c.Close()
-		}
-	}
-	for range run.Params.Idle {
-		c, err := net.Dial("tcp", run.Addrs[0])
-		if err != nil {
-			leave()
-			return nil, fmt.Errorf("bench: idle connections: %w", err)
-		}
-		conns = append(conns, c)
-	}
-	return leave, nil
-}
-
 // Failure returns why the measurement is a failed one, nil if it is not.
 func (p *Point) Failure() error {
 	switch {
@@ -276,45 +231,22 @@ func (p *Point) Failure() error {
 	return nil
 }
 
-// agree compares what an exchange's tables hold, once Postgres has everything and nobody
-// sends any more, with what clients were told: how many orders, cancels, accounts and
-// placements there are, that balances and positions add up, and that the exchange knows a
-// sample of the orders. The error names the first thing that does not agree, or says what
-// could not be asked.
+// agree compares what an exchange's tables hold with what clients were told: how many
+// orders, cancels, accounts and placements there are, and that the exchange knows a sample
+// of the orders. The error names the first thing that does not agree.
 func agree(ctx context.Context, e *harness.Exchange, told scenario.Tally) error {
-	db, err := pgx.Connect(ctx, e.Postgres.DirectURL())
+	have, err := check.ReadTotals(ctx, e.Postgres.DirectURL(), scenario.Asker)
 	if err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	defer db.Close(ctx)
-	var orders, cancels, created uint64
-	var cash, shares, filled bool
-	err = db.QueryRow(ctx, `SELECT (SELECT count(*) FROM order_log), (SELECT count(*) FROM cancel_log),
-		(SELECT count(*) FROM accounts WHERE id <> $1) + (SELECT count(*) FROM placement_log),
-		(SELECT coalesce(sum(balance + held) = sum(opened), true) FROM accounts),
-		NOT EXISTS (SELECT FROM symbols s
-			WHERE s.placed <> (SELECT coalesce(sum(p.shares + p.held), 0) FROM positions p WHERE p.sym = s.sym)),
-		NOT EXISTS (SELECT FROM resting_orders WHERE open > abs(amount))`, scenario.Asker).
-		Scan(&orders, &cancels, &created, &cash, &shares, &filled)
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
+		return err
 	}
 	for _, n := range []struct {
 		have, want uint64
 		of         string
-	}{{orders, told.Accepted, "orders"}, {cancels, told.Canceled, "cancels"},
-		{created, told.Created, "accounts and placements"}} {
+	}{{have.Orders, told.Accepted, "orders"}, {have.Cancels, told.Canceled, "cancels"},
+		{have.Created, told.Created, "accounts and placements"}} {
 		if n.have != n.want {
 			return fmt.Errorf("the tables have %d %s, clients were told of %d", n.have, n.of, n.want)
 		}
-	}
-	switch {
-	case !cash:
-		return fmt.Errorf("the tables' balances do not add up to what accounts were opened with")
-	case !shares:
-		return fmt.Errorf("the tables' positions do not add up to what was placed")
-	case !filled:
-		return fmt.Errorf("an order has more open than it has shares")
 	}
 	return told.Verify(ctx, e.XML)
 }

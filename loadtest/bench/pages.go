@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"outcry/internal/load"
 	"outcry/internal/load/scenario"
 )
 
@@ -65,25 +66,21 @@ func loadIfThere(docs, name string) (*Data, error) {
 
 // drawn writes the CSV and the plots beside the data. soak may be nil.
 func drawn(docs string, d, soak *Data) error {
-	dir := filepath.Join(docs, filepath.Dir(FullFile))
-	file, err := os.Create(filepath.Join(dir, "points.csv"))
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
+	files := map[string]func(io.Writer) error{"points.csv": d.WriteCSV}
+	for _, data := range []*Data{d, soak} {
+		if data == nil {
+			continue
+		}
+		figures, err := data.Figures()
+		if err != nil {
+			return err
+		}
+		for _, f := range figures {
+			files[f.Name+".svg"] = f.Write
+		}
 	}
-	if err := errors.Join(d.WriteCSV(file), file.Close()); err != nil {
-		return err
-	}
-	figures, err := d.Figures()
-	if err == nil && soak != nil {
-		var more []Figure
-		more, err = soak.Figures()
-		figures = append(figures, more...)
-	}
-	if err != nil {
-		return err
-	}
-	for _, f := range figures {
-		if err := f.WriteFile(dir); err != nil {
+	for name, write := range files {
+		if err := WriteFile(filepath.Join(docs, filepath.Dir(FullFile), name), write); err != nil {
 			return err
 		}
 	}
@@ -100,10 +97,7 @@ func refreshFile(path string, tables map[string]string) error {
 	if err != nil {
 		return fmt.Errorf("bench: %s: %w", path, err)
 	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	return nil
+	return WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
 }
 
 // block is a table between its marks.
@@ -128,7 +122,7 @@ func refresh(page string, tables map[string]string) (string, error) {
 }
 
 func about(d *Data) string {
-	sync := spreadOf(d.Points, func(p *Point) float64 { return p.SyncMedian })
+	sync := load.SpreadOf(d.Points, func(p *Point) float64 { return p.SyncMedian })
 	requests, wrong := uint64(0), uint64(0)
 	for _, p := range d.Points {
 		requests += p.Requests
@@ -153,14 +147,14 @@ func (d *Data) ofScenario(x scenario.Scenario) string {
 		return "Not measured yet.\n"
 	}
 	return fmt.Sprintf("%s%s\nThis table again: `go run ./loadtest bench full -only %s -repeat %d`.\n",
-		published, t.markdown(), x.Name, d.Repetitions)
+		published, t.Markdown(), x.Name, d.Repetitions)
 }
 
 // csvFields are the columns of a CSV that a point has under these names.
-var csvFields = strings.Fields(`gomaxprocs repetition seed requests errors seconds requests_per_second
+const csvFields = `gomaxprocs repetition seed requests errors seconds requests_per_second
 	commands_per_second persisted_per_second p50_ms p90_ms p99_ms p999_ms max_ms p99_from_sending_ms
 	server_cpu_us_per_request postgres_cpu_us_per_request client_cpu_us_per_request lag_records_at_end
-	catch_up_seconds server_resident_bytes echo_requests_per_second echo_p50_ms disk_sync_ms exchange_agrees`)
+	catch_up_seconds server_resident_bytes echo_requests_per_second echo_p50_ms disk_sync_ms exchange_agrees`
 
 // csvNames are what columns are called that have another name than their field.
 var csvNames = strings.NewReplacer("_us_per_request", "_us", "lag_records_at_end", "lag_records",
@@ -168,30 +162,20 @@ var csvNames = strings.NewReplacer("_us_per_request", "_us", "lag_records_at_end
 
 // WriteCSV writes a line for each point, without timelines. The error is w's.
 func (d *Data) WriteCSV(w io.Writer) error {
-	c := csv.NewWriter(w)
-	lines := [][]string{{"scenario", "variant"}}
-	for _, name := range csvFields {
-		lines[0] = append(lines[0], csvNames.Replace(name))
-	}
+	lines := [][]string{strings.Fields("scenario variant " + csvNames.Replace(csvFields))}
 	for _, p := range d.Points {
-		b, err := json.Marshal(p)
-		if err != nil {
-			return fmt.Errorf("bench: %w", err)
-		}
 		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(b, &fields); err != nil {
+		b, err := json.Marshal(p)
+		if err = errors.Join(err, json.Unmarshal(b, &fields)); err != nil {
 			return fmt.Errorf("bench: %w", err)
 		}
 		line := []string{p.Scenario, p.Params.String()}
-		for _, name := range csvFields {
+		for _, name := range strings.Fields(csvFields) {
 			line = append(line, rounded(string(fields[name])))
 		}
 		lines = append(lines, line)
 	}
-	if err := c.WriteAll(lines); err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	return nil
+	return csv.NewWriter(w).WriteAll(lines)
 }
 
 // rounded writes a number of JSON with seven digits if it is not a whole one.

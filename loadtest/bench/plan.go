@@ -2,9 +2,10 @@ package bench
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
-	"slices"
+	"strings"
 	"time"
 
 	"outcry/internal/load/scenario"
@@ -18,54 +19,38 @@ type Plan struct {
 	Seed        uint64
 }
 
-// change is how a job differs from its scenario's defaults.
-type change func(*scenario.Params)
-
-func clients(n, requests int) change {
-	return func(p *scenario.Params) { p.Clients, p.Requests = n, requests }
-}
-
-// market sends for some seconds.
-func market(seconds, clients, depth int) change {
-	return func(p *scenario.Params) {
-		p.Duration, p.Clients, p.Depth = time.Duration(seconds)*time.Second, clients, depth
+// jobs returns those of scenarios with flags, as "market -clients 64 -duration 3s". What is
+// not given is as the scenario has it. A text that says something else panics.
+func jobs(texts ...string) (all []Job) {
+	for _, text := range texts {
+		words := strings.Fields(text)
+		s, ok := scenario.Find(words[0])
+		if !ok {
+			panic("bench: there is no scenario " + words[0])
+		}
+		job := Job{Scenario: s, Params: s.Defaults}
+		flags := flag.NewFlagSet(text, flag.PanicOnError)
+		s.Flags(flags, &job.Params)
+		_ = flags.Parse(words[1:]) // it panics
+		all = append(all, job)
 	}
-}
-
-func asItIs(*scenario.Params)               {}
-func requests(n int) change                 { return func(p *scenario.Params) { p.Requests = n } }
-func seconds(n int) change                  { return market(n, 64, 1) }
-func with(a change, b change) change        { return func(p *scenario.Params) { a(p); b(p) } }
-func jobs(name string, all ...change) []Job { return jobsOf(name, "", 0, all...) }
-
-func jobsOf(name, run string, procs int, all ...change) (jobs []Job) {
-	s, ok := scenario.Find(name)
-	if !ok {
-		panic("bench: there is no scenario " + name)
-	}
-	for _, change := range all {
-		p := s.Defaults
-		change(&p)
-		jobs = append(jobs, Job{Name: run, Scenario: s, Params: p, GOMAXPROCS: procs})
-	}
-	return jobs
+	return all
 }
 
 // Quick returns jobs that end within two minutes.
 func Quick() []Job {
-	return slices.Concat(jobs("cores", requests(1500)), jobs("mix5", requests(150)), jobs("query81", requests(100)),
-		jobs("market", seconds(1), market(1, 64, 16)))
+	return jobs("cores -requests 1500", "mix5 -requests 150", "query81 -requests 100",
+		"market -duration 1s", "market -duration 1s -depth 16")
 }
 
 // Full returns the jobs of the scenarios in docs/reference/BENCHMARKS.md.
 func Full() []Job {
-	atRate := with(market(3, 256, 1), func(p *scenario.Params) { p.Rate = 10_000 })
-	return slices.Concat(jobs("cores", asItIs), jobs("burst", clients(1000, 1), clients(5000, 1), clients(10_000, 1)),
-		jobs("mix5", clients(2, 1000), clients(4, 5000), clients(20, 1000), clients(50, 400), clients(200, 100)),
-		jobs("populate", asItIs), jobs("populate-connect", asItIs), jobs("query10", clients(1, 4000), clients(16, 250)),
-		jobs("query81", asItIs), jobs("accounts", clients(1000, 1), clients(5000, 1), clients(10_000, 1)),
-		jobs("market", seconds(3), market(3, 64, 16), atRate), jobs("hot", seconds(3), market(3, 64, 16)),
-		jobs("wide", seconds(3)), jobs("deep", seconds(3)))
+	return jobs("cores", "burst -clients 1000", "burst -clients 5000", "burst -clients 10000",
+		"mix5 -clients 2", "mix5 -clients 4 -requests 5000", "mix5 -clients 20", "mix5 -clients 50 -requests 400",
+		"mix5 -clients 200 -requests 100", "populate", "populate-connect", "query10 -clients 1 -requests 4000", "query10",
+		"query81", "accounts -clients 1000", "accounts -clients 5000", "accounts -clients 10000",
+		"market -duration 3s", "market -duration 3s -depth 16", "market -duration 3s -clients 256 -rate 10000",
+		"hot -duration 3s", "hot -duration 3s -depth 16", "wide -duration 3s", "deep -duration 3s")
 }
 
 // Order returns the measurements in the order in which they are made: a whole
@@ -90,13 +75,14 @@ func (p Plan) Order() (jobs []Job) {
 
 // Run makes all measurements, adds each to d and tells it on out. dir is for the data of
 // the runs, which is removed. An error ends it; what was measured before is in d.
-func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, watch Watch, out io.Writer) error {
+func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, out io.Writer) error {
 	order := p.Order()
+	d.Repetitions = p.Repetitions
 	for n, job := range order {
 		if job.Name == half { // of what the same round has reached
 			job.Params.Rate = max(1, int(d.rounds()[job.Repetition-1][closed].Rate/2))
 		}
-		point, err := Measure(ctx, programs, dir, job, watch)
+		point, err := Measure(ctx, programs, dir, job)
 		if err != nil {
 			return fmt.Errorf("%s at GOMAXPROCS=%d: %w", job.Scenario.Name, job.GOMAXPROCS, err)
 		}
@@ -106,11 +92,10 @@ func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, w
 		if err := point.Failure(); err != nil {
 			verdict = "FAILED: " + err.Error()
 		}
-		fmt.Fprintf(out, "%3d/%d  %-16s %-24s %s procs %d  %9.0f req/s  p50 %8.3f ms  p99 %8.3f ms  %5s of echo  "+
-			"server %5.1f µs  Postgres %5.1f µs  client %4.1f µs  %.1f s behind  %s\n", n+1, len(order), point.Scenario,
-			point.Params,
-			point.Run, point.GOMAXPROCS, point.Rate, point.P50, point.P99, point.share(point.EchoShare), point.ServerCPU,
-			point.PostgresCPU, point.ClientCPU, point.CatchUp, verdict)
+		fmt.Fprintf(out, "%3d/%d  %-16s %-24s %s procs %d  %9.0f req/s  p50 %8.3f ms  p99 %8.3f ms  longest %6.1f ms  "+
+			"%5s of echo  server %5.1f µs  Postgres %5.1f µs  client %4.1f µs  %.1f s behind  %s\n", n+1, len(order),
+			point.Scenario, point.Params, point.Run, point.GOMAXPROCS, point.Rate, point.P50, point.P99, point.Max,
+			point.shares(), point.ServerCPU, point.PostgresCPU, point.ClientCPU, point.CatchUp, verdict)
 	}
 	return nil
 }

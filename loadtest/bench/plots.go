@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"image/color"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -38,26 +36,45 @@ type Figure struct {
 	plot *plot.Plot
 }
 
+// item is what the legend has one entry for.
+type item struct {
+	name  string
+	drawn []plot.Plotter
+	key   []plot.Thumbnailer
+}
+
+// charts are all plots that there are. draw returns what is on one, nothing if that was not
+// measured, and may change axes and title.
+var charts = []struct {
+	name, title, x, y string
+	draw              func(*Data, *plot.Plot) ([]item, error)
+}{
+	{"cores", "Throughput against processors of the server", "GOMAXPROCS", "requests/s", overCores},
+	{"clients", "mix5: throughput against clients", "clients, one request at a time each", "requests/s",
+		againstClients(map[string]string{"mix5": ""})},
+	{"connect", "A connection for each request: throughput against clients", "clients at once", "requests/s",
+		againstClients(map[string]string{"burst": "burst, ", "accounts": "accounts, "})},
+	{"latency", "Latency, GOMAXPROCS 2, median of the repetitions", "percentile", "ms", percentiles},
+	{"cpu", "Processor time of a request, GOMAXPROCS 2", "µs", "", processorTime},
+	{"soak-latency", "Latency over time", "seconds", "ms", latencyOverTime},
+	{"soak-memory", "Resident memory of the server over time", "seconds", "MiB", memoryOverTime},
+}
+
 // Figures returns the plots of what was measured. Those whose scenarios were not, are
 // left out.
 func (d *Data) Figures() (all []Figure, err error) {
-	drawn := []struct {
-		name string
-		draw func(*Data) (*plot.Plot, error)
-	}{{"cores", overCores}, {"clients", overClients}, {"connect", overConnects}, {"latency", percentiles},
-		{"cpu", processorTime}}
-	if d.Soak != nil {
-		drawn = append(drawn[:0], drawn[0], drawn[1])
-		drawn[0].name, drawn[0].draw = "soak-latency", latencyOverTime
-		drawn[1].name, drawn[1].draw = "soak-memory", memoryOverTime
-	}
-	for _, f := range drawn {
-		p, err := f.draw(d)
+	for _, c := range charts {
+		p := newPlot(c.title, c.x, c.y)
+		items, err := c.draw(d, p)
 		if err != nil {
-			return nil, fmt.Errorf("bench: plot %s: %w", f.name, err)
+			return nil, fmt.Errorf("bench: plot %s: %w", c.name, err)
 		}
-		if p != nil {
-			all = append(all, Figure{f.name, p})
+		for _, i := range items {
+			p.Add(i.drawn...)
+			p.Legend.Add(i.name, i.key...)
+		}
+		if len(items) > 0 {
+			all = append(all, Figure{c.name, p})
 		}
 	}
 	return all, nil
@@ -74,19 +91,6 @@ func (f Figure) Write(w io.Writer) error {
 	legend.Draw(draw.Crop(c, width-legendWidth+0.6*vg.Centimeter, 0, 0, -vg.Centimeter))
 	_, err := svg.WriteTo(w)
 	return err
-}
-
-// WriteFile writes the figure into dir.
-func (f Figure) WriteFile(dir string) error {
-	file, err := os.Create(filepath.Join(dir, f.Name+".svg"))
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	if err := f.Write(file); err != nil {
-		file.Close()
-		return fmt.Errorf("bench: %w", err)
-	}
-	return file.Close()
 }
 
 func newPlot(title, x, y string) *plot.Plot {
@@ -120,67 +124,58 @@ func logarithmic(a *plot.Axis) {
 	a.Tick.Marker = plot.LogTicks{Prec: -1}
 }
 
+// label labels a tick.
+func label(at float64, text string) plot.Tick { return plot.Tick{Value: at, Label: text} }
+
 // series is a line with error bars.
 type series struct {
+	name string
 	plotter.XYs
 	plotter.YErrors
 }
 
-// addRates draws the throughput of the data's cells, with points and error bars: place says
-// which line a cell belongs to, "" for none, and where on it. It reports whether there was
-// one.
-func (d *Data) addRates(p *plot.Plot, place func(Cell) (line string, x float64)) (drawn bool, err error) {
-	var names []string
-	all := map[string]*series{}
+// rates draws the throughput of the data's cells, with points and error bars: place says
+// which line a cell belongs to, "" for none, and where on it.
+func (d *Data) rates(place func(Cell) (line string, x float64)) (items []item, err error) {
+	var all []*series
 	for _, c := range d.Cells() {
 		name, x := place(c)
 		if name == "" {
 			continue
 		}
-		if all[name] == nil {
-			all[name] = &series{}
-			names = append(names, name)
+		at := slices.IndexFunc(all, func(s *series) bool { return s.name == name })
+		if at < 0 {
+			at, all = len(all), append(all, &series{name: name})
 		}
-		s, y := all[name], c.Of(func(p *Point) float64 { return p.Rate })
+		s, y := all[at], c.Of(func(p *Point) float64 { return p.Rate })
 		s.XYs = append(s.XYs, plotter.XY{X: x, Y: y.Median})
 		s.YErrors = append(s.YErrors, struct{ Low, High float64 }{y.Median - y.Min, y.Max - y.Median})
 	}
-	for i, name := range names {
-		line, points, err := plotter.NewLinePoints(all[name].XYs)
+	for i, s := range all {
+		line, points, err := plotter.NewLinePoints(s.XYs)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		bars, err := plotter.NewYErrorBars(all[name])
+		bars, err := plotter.NewYErrorBars(s)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		c := palette[i%len(palette)]
 		line.Color, points.Color, bars.Color = c, c, c
 		line.Width = vg.Points(1.5)
 		points.Shape = draw.CircleGlyph{}
-		p.Add(line, points, bars)
-		p.Legend.Add(name, line, points)
+		items = append(items, item{s.name, []plot.Plotter{line, points, bars}, []plot.Thumbnailer{line, points}})
 	}
-	return len(names) > 0, nil
-}
-
-// rates returns a plot of throughput, nil if there is nothing on it.
-func (d *Data) rates(p *plot.Plot, place func(Cell) (string, float64)) (*plot.Plot, error) {
-	if drawn, err := d.addRates(p, place); err != nil || !drawn {
-		return nil, err
-	}
-	return p, nil
+	return items, nil
 }
 
 // overCores draws throughput against the server's processors.
-func overCores(d *Data) (*plot.Plot, error) {
+func overCores(d *Data, p *plot.Plot) ([]item, error) {
 	shown := []string{"cores 1 client", "mix5 20 clients", "query81 81 clients", "market 64 clients",
 		"market 64 clients × 16", "hot 64 clients × 16"}
-	p := newPlot("Throughput against processors of the server", "GOMAXPROCS", "requests/s")
 	logarithmic(&p.Y)
-	p.X.Tick.Marker = plot.ConstantTicks([]plot.Tick{{Value: 1, Label: "1"}, {Value: 2, Label: "2"},
-		{Value: 4, Label: "4"}})
-	return d.rates(p, func(c Cell) (string, float64) {
+	p.X.Tick.Marker = plot.ConstantTicks{label(1, "1"), label(2, "2"), label(4, "4")}
+	return d.rates(func(c Cell) (string, float64) {
 		if name := c.Scenario + " " + c.Variant; slices.Contains(shown, name) {
 			return name, float64(c.GOMAXPROCS)
 		}
@@ -188,55 +183,40 @@ func overCores(d *Data) (*plot.Plot, error) {
 	})
 }
 
-// overClients draws the throughput of mix5 against its clients.
-func overClients(d *Data) (*plot.Plot, error) {
-	p := newPlot("mix5: throughput against clients", "clients, one request at a time each", "requests/s")
-	logarithmic(&p.X)
-	return d.rates(p, func(c Cell) (string, float64) {
-		if c.Scenario != "mix5" {
-			return "", 0
-		}
-		return fmt.Sprintf("GOMAXPROCS %d", c.GOMAXPROCS), float64(c.Points[0].Params.Clients)
-	})
+// againstClients draws the throughput of scenarios against their clients, with what the names of
+// their lines begin with.
+func againstClients(scenarios map[string]string) func(*Data, *plot.Plot) ([]item, error) {
+	return func(d *Data, p *plot.Plot) ([]item, error) {
+		logarithmic(&p.X)
+		return d.rates(func(c Cell) (string, float64) {
+			prefix, ok := scenarios[c.Scenario]
+			if !ok {
+				return "", 0
+			}
+			return fmt.Sprintf("%sGOMAXPROCS %d", prefix, c.GOMAXPROCS), float64(c.Points[0].Params.Clients)
+		})
+	}
 }
 
-// overConnects draws the throughput of the scenarios with a connection for each
-// request against their clients.
-func overConnects(d *Data) (*plot.Plot, error) {
-	p := newPlot("A connection for each request: throughput against clients", "clients at once", "requests/s")
-	logarithmic(&p.X)
-	return d.rates(p, func(c Cell) (string, float64) {
-		if c.Scenario != "burst" && c.Scenario != "accounts" {
-			return "", 0
-		}
-		return fmt.Sprintf("%s, GOMAXPROCS %d", c.Scenario, c.GOMAXPROCS), float64(c.Points[0].Params.Clients)
-	})
-}
-
-// addLine draws a line.
-func addLine(p *plot.Plot, name string, n int, xys plotter.XYs) error {
+// addLine adds a line in a color of its own.
+func addLine(items []item, name string, xys plotter.XYs) ([]item, error) {
 	line, err := plotter.NewLine(xys)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	line.Color, line.Width = palette[n%len(palette)], vg.Points(1.5)
-	p.Add(line)
-	p.Legend.Add(name, line)
-	return nil
+	line.Color, line.Width = palette[len(items)%len(palette)], vg.Points(1.5)
+	return append(items, item{name, []plot.Plotter{line}, []plot.Thumbnailer{line}}), nil
 }
 
 // percentiles draws latency curves: to the right of each mark, ten times fewer
 // requests take longer.
-func percentiles(d *Data) (*plot.Plot, error) {
-	p := newPlot("Latency, GOMAXPROCS 2, median of the repetitions", "percentile", "ms")
+func percentiles(d *Data, p *plot.Plot) (items []item, err error) {
 	logarithmic(&p.X)
 	logarithmic(&p.Y)
-	p.X.Tick.Marker = plot.ConstantTicks([]plot.Tick{{Value: 1, Label: "0"}, {Value: 2, Label: "50"},
-		{Value: 10, Label: "90"},
-		{Value: 100, Label: "99"}, {Value: 1000, Label: "99.9"}, {Value: 10000, Label: "99.99"}})
+	p.X.Tick.Marker = plot.ConstantTicks{label(1, "0"), label(2, "50"), label(10, "90"), label(100, "99"),
+		label(1000, "99.9"), label(10000, "99.99")}
 	shown := []string{"cores 1 client", "mix5 20 clients", "mix5 200 clients", "query81 81 clients", "market 64 clients",
 		"market 64 clients × 16", "deep 64 clients"}
-	drawn := 0
 	for _, c := range d.Cells() {
 		name := c.Scenario + " " + c.Variant
 		if c.GOMAXPROCS != 2 || !slices.Contains(shown, name) {
@@ -249,38 +229,35 @@ func percentiles(d *Data) (*plot.Plot, error) {
 			}
 			xys = append(xys, plotter.XY{X: 1 / (1 - q), Y: c.Of(func(p *Point) float64 { return p.Curve[i] }).Median})
 		}
-		if err := addLine(p, name, drawn, xys); err != nil {
+		if items, err = addLine(items, name, xys); err != nil {
 			return nil, err
 		}
-		drawn++
 	}
-	if drawn == 0 {
-		return nil, nil
-	}
-	return p, nil
+	return items, nil
 }
 
 // processorTime draws where the processor time of a request goes, at two processors.
-func processorTime(d *Data) (*plot.Plot, error) {
-	cells := slices.DeleteFunc(d.Cells(), func(c Cell) bool { return c.GOMAXPROCS != 2 })
-	if len(cells) == 0 {
+func processorTime(d *Data, p *plot.Plot) (items []item, err error) {
+	var names []string
+	values := make([]plotter.Values, 3)
+	for _, c := range d.Cells() {
+		if c.GOMAXPROCS != 2 {
+			continue
+		}
+		names = append(names, c.Scenario+" "+c.Variant)
+		for i, figure := range []func(*Point) float64{
+			func(p *Point) float64 { return p.ServerCPU }, func(p *Point) float64 { return p.PostgresCPU },
+			func(p *Point) float64 { return p.ClientCPU },
+		} {
+			values[i] = append(values[i], c.Of(figure).Median)
+		}
+	}
+	if len(names) == 0 {
 		return nil, nil
 	}
-	p := newPlot("Processor time of a request, GOMAXPROCS 2", "µs", "")
 	var below *plotter.BarChart
-	for i, part := range []struct {
-		name   string
-		figure func(*Point) float64
-	}{
-		{"server", func(p *Point) float64 { return p.ServerCPU }},
-		{"Postgres", func(p *Point) float64 { return p.PostgresCPU }},
-		{"client", func(p *Point) float64 { return p.ClientCPU }},
-	} {
-		var values plotter.Values
-		for _, c := range cells {
-			values = append(values, c.Of(part.figure).Median)
-		}
-		bars, err := plotter.NewBarChart(values, vg.Points(7))
+	for i, name := range []string{"server", "Postgres", "client"} {
+		bars, err := plotter.NewBarChart(values[i], vg.Points(7))
 		if err != nil {
 			return nil, err
 		}
@@ -291,48 +268,48 @@ func processorTime(d *Data) (*plot.Plot, error) {
 			bars.StackOn(below)
 		}
 		below = bars
-		p.Add(bars)
-		p.Legend.Add(part.name, bars)
-	}
-	var names []string
-	for _, c := range cells {
-		names = append(names, c.Scenario+" "+c.Variant)
+		items = append(items, item{name, []plot.Plotter{bars}, []plot.Thumbnailer{bars}})
 	}
 	p.NominalY(names...)
 	p.Y.Tick.Label.Font.Size = vg.Points(8)
 	p.Y.Padding = vg.Centimeter // fonts differ in width
-	return p, nil
+	return items, nil
 }
 
 // latencyOverTime draws the latency of a soak.
-func latencyOverTime(d *Data) (*plot.Plot, error) {
-	p := newPlot(fmt.Sprintf("Latency over time at %d requests/s", d.Soak.Rate), "seconds", "ms")
+func latencyOverTime(d *Data, p *plot.Plot) ([]item, error) {
 	logarithmic(&p.Y)
-	return p, d.Soak.overTime(p, []string{"longest", "p99", "p50"}, func(x Sample) []float64 {
+	if d.Soak != nil {
+		p.Title.Text += fmt.Sprintf(" at %d requests/s", d.Soak.Rate)
+	}
+	return d.Soak.overTime([]string{"longest", "p99", "p50"}, func(x Sample) []float64 {
 		return []float64{x.Max, x.P99, x.P50}
 	})
 }
 
 // memoryOverTime draws the memory of a soak's server.
-func memoryOverTime(d *Data) (*plot.Plot, error) {
-	p := newPlot("Resident memory of the server over time", "seconds", "MiB")
+func memoryOverTime(d *Data, p *plot.Plot) ([]item, error) {
 	p.Y.Min = 0
-	return p, d.Soak.overTime(p, []string{"resident memory"}, func(x Sample) []float64 {
+	return d.Soak.overTime([]string{"resident memory"}, func(x Sample) []float64 {
 		return []float64{mega(x.Resident)}
 	})
 }
 
-func (s *Soak) overTime(p *plot.Plot, names []string, figures func(Sample) []float64) error {
-	for i, name := range names {
+// overTime draws figures of a soak, nothing if there was none.
+func (s *Soak) overTime(names []string, figures func(Sample) []float64) (items []item, err error) {
+	if s == nil {
+		return nil, nil
+	}
+	for n, name := range names {
 		var xys plotter.XYs
 		for _, x := range s.Samples {
-			if y := figures(x)[i]; y > 0 {
+			if y := figures(x)[n]; y > 0 {
 				xys = append(xys, plotter.XY{X: x.Second, Y: y})
 			}
 		}
-		if err := addLine(p, name, i, xys); err != nil {
-			return err
+		if items, err = addLine(items, name, xys); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return items, nil
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"outcry/internal/load"
 	"outcry/internal/load/scenario"
 )
 
@@ -30,7 +31,7 @@ var csvTables = []struct{ title, file, about string }{
 		"    go test -run '^$' -bench Feed ./internal/market\n" +
 		"    go test -run '^$' -bench ObserveBatch ./internal/session\n"},
 	{"Restarts", "reliability/restarts.csv", "The longest time within which no client had an answer, 12 clients; " +
-		"2026-11-21.\n\n    go run ./loadtest restart\n"},
+		"2026-11-21.\n\n    go run ./loadtest torture -plan restart=10 -down 1s\n"},
 	{"Clients that do harm", "reliability/abuse.csv", "What it cost to reach a bound, and the 99th percentile of other " +
 		"traders' frames meanwhile, which is 23 to 26 ms without an attack; 12 clients, 2026-11-22.\n\n" +
 		"    go run ./loadtest torture -plan abuse=1 -large\n"},
@@ -42,7 +43,7 @@ type measured struct {
 	full, soak, goals, goalsAgain, soakAgain, growth *Data
 
 	torture *tortureRun
-	csv     []table // of csvTables
+	csv     []load.Table // of csvTables
 }
 
 // loadMeasured reads all data in docs. The error says what cannot be read, or that a run of
@@ -81,7 +82,7 @@ func loadMeasured(docs string) (*measured, error) {
 }
 
 // readCSV returns nil if there is no such file.
-func readCSV(path string) (table, error) {
+func readCSV(path string) (load.Table, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -162,7 +163,7 @@ func (m *measured) page() string {
 	}
 	for i, t := range m.csv {
 		if t != nil {
-			section(csvTables[i].title, csvTables[i].about+"\n"+fromFile(csvTables[i].file)+t.markdown())
+			section(csvTables[i].title, csvTables[i].about+"\n"+fromFile(csvTables[i].file)+t.Markdown())
 		}
 	}
 	return page
@@ -200,16 +201,16 @@ func (s *Soak) longest() string {
 
 // growthTable returns what was seen at each number of orders.
 func (d *Data) growthTable() string {
-	t := table{{"orders so far", "orders/s", "start after a kill", "records replayed", "start after a stop",
+	t := load.Table{{"orders so far", "orders/s", "start after a kill", "records replayed", "start after a stop",
 		"journal, largest", "Postgres behind, at most", "server's memory", "database"}}
 	mib := func(bytes int64) string { return grouped(mega(bytes)) + " MiB" }
 	for _, x := range d.Marks {
-		t.add(grouped(float64(x.Orders)), grouped(x.OrdersPerSecond), number(x.RestartKilled, 2)+" s",
+		t.Add(grouped(float64(x.Orders)), grouped(x.OrdersPerSecond), number(x.RestartKilled, 2)+" s",
 			grouped(float64(x.Replayed)), number(x.RestartStopped, 2)+" s", mib(x.JournalBytes),
 			grouped(float64(x.LagMax))+" records", mib(x.ServerBytes), mib(x.DatabaseBytes))
 	}
 	return fmt.Sprintf("%s, revision %s. The server is killed in full load and stopped at each mark.\n\n    %s\n\n%s",
-		d.Began.Format("2006-01-02"), d.Revision, d.Command, t.markdown())
+		d.Began.Format("2006-01-02"), d.Revision, d.Command, t.Markdown())
 }
 
 // tortureRun is what a page shows of a report of loadtest torture.
@@ -248,24 +249,24 @@ func (r *tortureRun) table() string {
 	}
 	others := faults - kills - r.Rounds["postgres-kill"] - r.Rounds["both-kill"] - r.Rounds["stop"]
 	count := func(n int) string { return grouped(float64(n)) }
-	t := table{{"", "in one run"}}
-	t.add("verdict", r.Verdict)
-	t.add("faults", fmt.Sprintf("%d: %d kills of the server and %d more while it started, %d of Postgres, %d of both, "+
+	t := load.Table{{"", "in one run"}}
+	t.Add("verdict", r.Verdict)
+	t.Add("faults", fmt.Sprintf("%d: %d kills of the server and %d more while it started, %d of Postgres, %d of both, "+
 		"%d orderly stops in full load, %d others", faults, kills, r.Starting, r.Rounds["postgres-kill"],
 		r.Rounds["both-kill"], r.Rounds["stop"], others))
-	t.add("orders sent", fmt.Sprintf("%s in %s frames; %s accepted, %s rejected for want of cash or shares",
+	t.Add("orders sent", fmt.Sprintf("%s in %s frames; %s accepted, %s rejected for want of cash or shares",
 		count(r.Orders.Sent), count(r.Orders.Frames), count(r.Orders.Answered), count(r.Orders.Refused)))
-	t.add("without a reply", fmt.Sprintf("%s, of which %s had been placed, each whole",
+	t.Add("without a reply", fmt.Sprintf("%s, of which %s had been placed, each whole",
 		count(r.Orders.Happened+r.Orders.Never), count(r.Orders.Happened)))
-	t.add("cut off by the client", fmt.Sprintf("%s frames in the middle, with %s orders, none of which was placed; %s "+
+	t.Add("cut off by the client", fmt.Sprintf("%s frames in the middle, with %s orders, none of which was placed; %s "+
 		"connections before a reply", count(r.Orders.Cut), count(r.Orders.CutOff), count(r.Orders.Gone)))
-	t.add("done again from the tables", fmt.Sprintf("%s orders, %s executions, %s cancels", count(r.Checked),
+	t.Add("done again from the tables", fmt.Sprintf("%s orders, %s executions, %s cancels", count(r.Checked),
 		count(r.Executions), count(r.Cancels)))
-	t.add("replies compared", count(r.Answers))
-	t.add("commands proved linearizable", count(r.Linearizable))
-	t.add("digests of memory and tables compared", r.Digests)
-	t.add("starts", fmt.Sprintf("%d: %.2f s in the median, %.1f s at most, Postgres' recovery included", r.Starts,
+	t.Add("replies compared", count(r.Answers))
+	t.Add("commands proved linearizable", count(r.Linearizable))
+	t.Add("digests of memory and tables compared", r.Digests)
+	t.Add("starts", fmt.Sprintf("%d: %.2f s in the median, %.1f s at most, Postgres' recovery included", r.Starts,
 		r.StartMedian, r.StartMax))
 	return fmt.Sprintf("%s, revision %s, %s, %.0f minutes.\n\n    %s\n\n%s", r.Began.Format("2006-01-02"), r.Revision,
-		r.Machine, r.Seconds/60, r.Command, t.markdown())
+		r.Machine, r.Seconds/60, r.Command, t.Markdown())
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"outcry/internal/load"
 	"outcry/internal/load/scenario"
 )
 
@@ -60,7 +61,7 @@ func secondsOf(p *Point) float64 { return p.Seconds }
 
 // summary has how fast it is, and how that scales. What is no rate is at GOMAXPROCS 2.
 func (d *Data) summary() string {
-	t := table{{"load", "requests/s at GOMAXPROCS 1", "2", "4", "p50 ms", "p99 ms", "of an echo server"}}
+	t := load.Table{{"load", "requests/s at GOMAXPROCS 1", "2", "4", "p50 ms", "p99 ms", "of an echo server"}}
 	for _, x := range shown {
 		row := []any{x.text}
 		for _, procs := range []int{1, 2, 4} {
@@ -69,16 +70,16 @@ func (d *Data) summary() string {
 			}
 		}
 		if c := d.cell(x.scenario, x.variant, 2); c != nil && len(row) == 4 {
-			t.add(append(row, number(c.median(p50Of), 2), number(c.median(p99Of), 2),
+			t.Add(append(row, number(c.median(p50Of), 2), number(c.median(p99Of), 2),
 				c.Points[0].share(c.median(shareOf)))...)
 		}
 	}
-	return t.markdown()
+	return t.Markdown()
 }
 
 // published compares with what earlier servers of this protocol published.
 func (d *Data) published() string {
-	t := table{{"experiment", "published", "Outcry"}}
+	t := load.Table{{"experiment", "published", "Outcry"}}
 	for _, x := range []struct {
 		text     string
 		scenario string
@@ -109,9 +110,9 @@ func (d *Data) published() string {
 		if !x.seconds && text != "" {
 			text += " requests/s"
 		}
-		t.add(x.text, was, text)
+		t.Add(x.text, was, text)
 	}
-	return t.markdown()
+	return t.Markdown()
 }
 
 // namedScenario returns the scenario of a name, which there must be.
@@ -140,7 +141,7 @@ const notKnown = "not known yet"
 
 // missed has the goals that are missed, and why.
 func (d *Data) missed() string {
-	t := table{{"goal", "demanded", "measured", "why"}}
+	t := load.Table{{"goal", "demanded", "measured", "why"}}
 	for i, v := range d.Verdicts() {
 		if v.Met {
 			continue
@@ -153,5 +154,5 @@ func (d *Data) missed() string {
 		}
 		t = append(t, append(d.judged()[i+1][:3:3], why))
 	}
-	return t.markdown()
+	return t.Markdown()
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"outcry/internal/load"
@@ -81,25 +80,15 @@ func RunSoak(ctx context.Context, programs Programs, dir string, o SoakOptions) 
 	if err := s.market.Prepare(ctx, s.trade); err != nil {
 		return nil, err
 	}
-	if s.Soak.Rate = o.Rate; o.Rate == 0 {
-		if err := s.capacity(ctx); err != nil {
+	if s.Soak.Rate = o.Rate; o.Rate == 0 { // half of what its connections reach, one frame after another
+		s.trade.Params.Duration = capacityTime
+		result, err := s.market.Measure(ctx, s.trade)
+		if err = errors.Join(err, s.CatchUp(ctx, catchUpTimeout)); err != nil {
 			return nil, err
 		}
+		s.Capacity, s.Soak.Rate = result.Rate(), max(int(result.Rate()/2), 1)
 	}
 	return s.Soak, s.run(ctx)
-}
-
-// capacity sets the rate to half of what the exchange does over the connections
-// that the scenario has, one frame after another.
-func (s *soaking) capacity(ctx context.Context) error {
-	s.trade.Params.Duration = capacityTime
-	result, err := s.market.Measure(ctx, s.trade)
-	if err != nil {
-		return err
-	}
-	s.Capacity = result.Rate()
-	s.Soak.Rate = max(int(result.Rate()/2), 1)
-	return s.CatchUp(ctx, catchUpTimeout)
 }
 
 // run trades, and judges.
@@ -108,20 +97,21 @@ func (s *soaking) run(ctx context.Context) error {
 	p := &s.trade.Params
 	p.Clients, p.Rate, p.Duration = soakConnections, s.Soak.Rate, s.Duration
 	s.trade.Progress = s.Progress
-	stop := make(chan struct{})
-	var watching sync.WaitGroup
-	every := max(s.Duration/samplesMost, sampleLeast).Truncate(time.Second) // the timeline has whole seconds
-	watching.Go(func() { s.watch(ctx, every, stop) })
+	every, begun := max(s.Duration/samplesMost, sampleLeast).Truncate(time.Second), time.Now() // as the timeline has
+	stop := harness.Every(every, func() { s.sample(ctx, begun) })
 	result, err := s.market.Measure(ctx, s.trade)
-	close(stop)
-	watching.Wait()
+	stop()
 	if err != nil {
 		return err
 	}
 	if s.Requests, s.Errors = result.Requests, result.Errors; s.Errors > 0 {
 		s.Example = result.Examples[0]
 	}
-	s.latencies(result.Timeline, int(every/time.Second))
+	for i, m := range load.Moments(result.Timeline, int(every/time.Second)) {
+		if i < len(s.Samples) {
+			s.Samples[i].Moment = m
+		}
+	}
 	if err := s.CatchUp(ctx, catchUpTimeout); err != nil {
 		return err
 	}
@@ -132,38 +122,22 @@ func (s *soaking) run(ctx context.Context) error {
 	return nil
 }
 
-// watch takes samples.
-func (s *soaking) watch(ctx context.Context, every time.Duration, stop <-chan struct{}) {
-	begun, tick := time.Now(), time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-stop:
-			return
-		}
-		used, err := s.Usage()
-		x := Sample{Second: time.Since(begun).Seconds(), Resident: used.Resident, Files: used.Files}
-		for name, to := range map[string]*float64{"go_goroutines": &x.Goroutines, "outcry_open_orders": &x.OpenOrders,
-			"outcry_postgres_lag_records": &x.Lag} {
-			var failed error
-			*to, failed = s.Metric(ctx, name)
-			err = errors.Join(err, failed)
-		}
-		if err != nil {
-			return // the server is gone, and the run ends with an error
-		}
-		s.Samples = append(s.Samples, x)
+// sample takes one, unless the run has only just begun. It takes none of a server that is
+// gone: the run ends with an error then.
+func (s *soaking) sample(ctx context.Context, begun time.Time) {
+	if time.Since(begun) < sampleLeast {
+		return
 	}
-}
-
-// latencies puts what clients saw into the samples, of so many seconds each.
-func (s *soaking) latencies(timeline []load.Second, seconds int) {
-	for i := range s.Samples {
-		from := min(i*seconds, len(timeline))
-		if part := timeline[from:min(from+seconds, len(timeline))]; len(part) > 0 {
-			s.Samples[i].Moment = load.Merge(part).Moment()
-		}
+	used, err := s.Usage()
+	x := Sample{Second: time.Since(begun).Seconds(), Resident: used.Resident, Files: used.Files}
+	for name, to := range map[string]*float64{"go_goroutines": &x.Goroutines, "outcry_open_orders": &x.OpenOrders,
+		"outcry_postgres_lag_records": &x.Lag} {
+		var failed error
+		*to, failed = s.Metric(ctx, name)
+		err = errors.Join(err, failed)
+	}
+	if err == nil {
+		s.Samples = append(s.Samples, x)
 	}
 }
 
@@ -188,7 +162,7 @@ func (s *Soak) judge() (findings []string) {
 	}
 	before, after := s.Samples[n/3:2*n/3], s.Samples[2*n/3:]
 	compare := func(what string, figure func(Sample) float64, growth, slack float64) {
-		was, is := spreadOf(before, figure).Median, spreadOf(after, figure).Median
+		was, is := load.SpreadOf(before, figure).Median, load.SpreadOf(after, figure).Median
 		if is > was*growth+slack {
 			findings = append(findings, fmt.Sprintf("%s did not stay flat: %.4g in the second third of the run, %.4g in the "+
 				"last",
@@ -208,20 +182,20 @@ func (s *Soak) judge() (findings []string) {
 }
 
 // samples returns the table of some moments of the soak, with the last of each part.
-func (s *Soak) samples(parts int) table {
-	t := table{{"second", "p50 ms", "p99 ms", "longest ms", "server MiB", "files", "goroutines", "open orders",
+func (s *Soak) samples(parts int) load.Table {
+	t := load.Table{{"second", "p50 ms", "p99 ms", "longest ms", "server MiB", "files", "goroutines", "open orders",
 		"Postgres behind"}}
 	step := max(len(s.Samples)/parts, 1)
 	for i := step - 1; i < len(s.Samples); i += step {
 		x := s.Samples[i]
-		t.add(number(x.Second, 0), number(x.P50, 2), number(x.P99, 2), number(x.Max, 1), number(mega(x.Resident), 0), x.Files,
+		t.Add(number(x.Second, 0), number(x.P50, 2), number(x.P99, 2), number(x.Max, 1), number(mega(x.Resident), 0), x.Files,
 			x.Goroutines, grouped(x.OpenOrders), grouped(x.Lag))
 	}
 	return t
 }
 
 // Write writes about a dozen of the samples for people.
-func (s *Soak) Write(w io.Writer) { s.samples(12).write(w) }
+func (s *Soak) Write(w io.Writer) { s.samples(12).Write(w) }
 
 // page tells of a soak in a sentence and a table of six moments.
 func (s *Soak) page(d *Data) string {
@@ -234,5 +208,5 @@ func (s *Soak) page(d *Data) string {
 		half = fmt.Sprintf("half of the %s a second that a short run over 64 connections reached; ", grouped(s.Capacity))
 	}
 	return fmt.Sprintf("%s requests, %s a second, %s%s, revision %s. %s\n\n    %s\n\n%s", grouped(float64(s.Requests)),
-		grouped(float64(s.Rate)), half, d.Began.Format("2006-01-02"), d.Revision, verdict, d.Command, s.samples(6).markdown())
+		grouped(float64(s.Rate)), half, d.Began.Format("2006-01-02"), d.Revision, verdict, d.Command, s.samples(6).Markdown())
 }

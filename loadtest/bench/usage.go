@@ -1,23 +1,19 @@
 package bench
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"outcry/internal/doctor"
 	"outcry/internal/load"
 	"outcry/internal/load/scenario"
-	"outcry/loadtest/harness"
 	"outcry/loadtest/vegeta"
 )
 
@@ -48,26 +44,11 @@ const syncs = 100
 // syncMedian returns how long a small write and its sync take on the disk of dir,
 // in milliseconds: into a file that has its place already, as a journal's.
 func syncMedian(dir string) (float64, error) {
-	f, err := os.Create(filepath.Join(dir, "sync"))
+	took, err := doctor.TimeSyncs(dir, syncs, time.Minute)
 	if err != nil {
 		return 0, fmt.Errorf("bench: %w", err)
 	}
-	defer f.Close()
-	_, err = f.Write(make([]byte, syncs*4096))
-	if err = errors.Join(err, f.Sync()); err != nil {
-		return 0, fmt.Errorf("bench: %w", err)
-	}
-	var took []time.Duration
-	for i := range syncs {
-		begun := time.Now()
-		_, err := f.WriteAt([]byte("a small record"), int64(i)*4096)
-		if err = errors.Join(err, unix.Fdatasync(int(f.Fd()))); err != nil {
-			return 0, fmt.Errorf("bench: %w", err)
-		}
-		took = append(took, time.Since(begun))
-	}
-	slices.Sort(took)
-	return load.Millis(took[syncs/2]), nil
+	return load.SpreadOf(took, load.Millis).Median, nil
 }
 
 // echo measures the echo server, with frames and replies of the average size of a
@@ -96,30 +77,14 @@ func (m *measurement) echo(ctx context.Context, r *load.Result) error {
 
 // echoes sends to an echo server in a process of its own with as many processors.
 func (m *measurement) echoes(ctx context.Context, r *load.Result, flags ...string) (*load.Result, error) {
-	in := int(r.BytesIn / r.Requests)
-	cmd := exec.CommandContext(ctx, m.programs.Loadtest, append([]string{"echo", "-reply", strconv.Itoa(in)}, flags...)...)
+	reply := strconv.Itoa(int(r.BytesIn / r.Requests))
+	cmd := exec.CommandContext(ctx, m.programs.Loadtest, append([]string{"echo", "-reply", reply}, flags...)...)
 	cmd.Env = append(os.Environ(), procs(m.job.GOMAXPROCS)...)
-	stdin, err := cmd.StdinPipe() // the server ends with it
+	addr, end, err := load.StartEcho(cmd)
 	if err != nil {
-		return nil, fmt.Errorf("bench: echo: %w", err)
+		return nil, err
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("bench: echo: %w", err)
-	}
-	if err := harness.Start(cmd); err != nil {
-		return nil, fmt.Errorf("bench: echo: %w", err)
-	}
-	defer cmd.Wait()
-	defer stdin.Close()
-	addr, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		return nil, fmt.Errorf("bench: echo: %w", err)
-	}
-	run := &scenario.Run{Addrs: []string{strings.TrimSpace(addr)}, Params: m.job.Params, Open: vegeta.Open(nil)}
-	result, err := m.job.Scenario.Echo(ctx, run, r, echoTime)
-	if err != nil {
-		return nil, fmt.Errorf("bench: echo: %w", err)
-	}
-	return result, nil
+	defer end()
+	run := &scenario.Run{Addrs: []string{addr}, Params: m.job.Params, Open: vegeta.Open(nil)}
+	return m.job.Scenario.Echo(ctx, run, r, echoTime)
 }

@@ -50,26 +50,13 @@ func Revision(ctx context.Context, root string) string {
 	return commit
 }
 
-// Machine describes the machine in a line: system, processors, kernel, Go.
-func Machine() string {
-	text := fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
-	info, _ := os.ReadFile("/proc/cpuinfo") // where there is one
-	for line := range strings.Lines(string(info)) {
-		if name, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			text += " (" + strings.TrimSpace(model) + ")"
-			break
-		}
-	}
-	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		text += ", kernel " + strings.TrimSpace(string(kernel))
-	}
-	return text + ", " + runtime.Version()
-}
-
 // Build builds a command of the repository, such as ./cmd/outcryd, into dir with
 // edits applied, and returns the program's path.
 func Build(ctx context.Context, root, command, dir string, edits ...Edit) (string, error) {
 	program := filepath.Join(dir, filepath.Base(command))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("harness: build %s: %w", command, err)
+	}
 	args := []string{"build", "-o", program}
 	if len(edits) > 0 {
 		overlay, err := Overlay(root, dir, edits)
@@ -186,9 +173,6 @@ func (s *Server) WaitReady(ctx context.Context) error {
 	}
 }
 
-// Exited returns a channel that is closed once the process is gone.
-func (s *Server) Exited() <-chan struct{} { return s.exited }
-
 // Gone reports whether the process is gone.
 func (s *Server) Gone() bool {
 	select {
@@ -232,27 +216,45 @@ func (s *Server) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Metric returns the value of a metric without labels.
-func (s *Server) Metric(ctx context.Context, name string) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+// answerMax is the most of an answer that Ask reads.
+const answerMax = 1 << 20
+
+// Ask sends a request to the server's HTTP side, with a token unless that is "", and returns the
+// status and up to answerMax bytes of the answer. The error says that there was none.
+func (s *Server) Ask(ctx context.Context, method, path, token, body string) (status int, answer string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HTTP+"/metrics", nil)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("harness: %s %s: %w", method, path, err)
+		}
+	}()
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+s.HTTP+path, strings.NewReader(body))
 	if err != nil {
-		return 0, fmt.Errorf("harness: metrics: %w", err)
+		return 0, "", err
 	}
-	if s.token != "" {
-		r.Header.Set("Authorization", "Bearer "+s.token)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	reply, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return 0, fmt.Errorf("harness: metrics: %w", err)
+		return 0, "", err
 	}
 	defer reply.Body.Close()
-	b, err := io.ReadAll(reply.Body)
+	b, err := io.ReadAll(io.LimitReader(reply.Body, answerMax))
+	return reply.StatusCode, string(b), err
+}
+
+// askTimeout bounds a request to the HTTP side.
+const askTimeout = time.Minute
+
+// Metric returns the value of a metric without labels.
+func (s *Server) Metric(ctx context.Context, name string) (float64, error) {
+	_, metrics, err := s.Ask(ctx, http.MethodGet, "/metrics", s.token, "")
 	if err != nil {
-		return 0, fmt.Errorf("harness: metrics: %w", err)
+		return 0, err
 	}
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(metrics) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
 			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}

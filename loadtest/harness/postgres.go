@@ -9,14 +9,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"outcry/internal/postgres/cluster"
+	"outcry/internal/testing/processes"
 )
 
 // Postgres is a cluster of its own and a proxy before it. It has the settings
@@ -99,41 +98,8 @@ func (p *Postgres) signal(s syscall.Signal) {
 // Freeze stops every process of the cluster where it stands, and returns what
 // lets them go on.
 func (p *Postgres) Freeze() (thaw func()) {
-	pids := p.processes()
-	for _, pid := range pids {
-		_ = syscall.Kill(pid, syscall.SIGSTOP)
-	}
-	return func() {
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGCONT)
-		}
-	}
-}
-
-// processes returns the postmaster and its children.
-func (p *Postgres) processes() []int {
-	postmaster := p.cluster.Pid()
-	if postmaster == 0 {
-		return nil
-	}
-	pids := []int{postmaster}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, stat := range stats {
-		b, err := os.ReadFile(stat)
-		if err != nil {
-			continue // it has ended
-		}
-		// pid (name) state ppid …, where a name may have blanks and brackets
-		_, rest, _ := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), " ")
-		fields := strings.Fields(rest)
-		if len(fields) < 2 || fields[1] != strconv.Itoa(postmaster) {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat))); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+	thaw, _ = processes.Freeze(p.cluster.Pid())
+	return thaw
 }
 
 // Slow makes every packet in either direction take that much longer; 0 ends it.

@@ -45,8 +45,13 @@ const testTimeout = 5 * time.Minute
 
 // Try tries a mutation and returns the first sentence of what noticed it. The error
 // says that nothing did, that what was noticed is not what the mutation leads to, or
-// that it could not be tried. Files of the run are in dir; progress goes to out.
-func (m Mutation) Try(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
+// that it could not be tried. Progress goes to out.
+func (m Mutation) Try(ctx context.Context, seed uint64, out io.Writer) (caught string, err error) {
+	dir, err := os.MkdirTemp("", "outcry-mutation-")
+	if err != nil {
+		return "", fmt.Errorf("mutation: %w", err)
+	}
+	defer os.RemoveAll(dir)
 	if m.plan == nil {
 		return m.tryTests(ctx, dir)
 	}
@@ -55,7 +60,8 @@ func (m Mutation) Try(ctx context.Context, seed uint64, dir string, out io.Write
 	var finding *torture.Finding
 	switch {
 	case errors.As(err, &finding):
-		return m.judge("torture: "+firstLine(finding.Error()), finding.Error())
+		first, _, _ := strings.Cut(finding.Error(), "\n")
+		return m.judge("torture: "+first, finding.Error())
 	case err != nil:
 		return "", err
 	}
@@ -67,9 +73,6 @@ func (m Mutation) tryTests(ctx context.Context, dir string) (caught string, err 
 	root, err := harness.Root(ctx)
 	if err != nil {
 		return "", err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("mutation: %w", err)
 	}
 	overlay, err := harness.Overlay(root, dir, m.edits)
 	if err != nil {
@@ -98,9 +101,4 @@ func (m Mutation) judge(caught, said string) (string, error) {
 		return "", fmt.Errorf("%s: %w: %s, and not %q", m.Name, errSomethingElse, said, m.noticed)
 	}
 	return caught, nil
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
 }

@@ -25,18 +25,6 @@ import (
 // must not stop coming. No time is judged: reported is the p99 of the traders' frames,
 // beside that of the same exchange before the attack.
 
-// attack is one way of abuse.
-type attack struct {
-	about    string
-	auth     bool                // enough for it is a token that trades for the abuser's accounts
-	files    func(r *runner) int // descriptors that the server may have; nil for as many as this process
-	ends     bool                // the server is gone afterwards
-	restarts bool                // it is another process afterwards, and traders are gone
-	grow     func(r *runner) int64
-	flags    func(r *runner) []string
-	run      func(r *runner, ctx context.Context) error
-}
-
 const (
 	abusePrefix = "abuse-"
 
@@ -57,7 +45,6 @@ const (
 
 	largePatience = 10
 	goesOnAnswers = 200 // to traders' orders, that have to come beside an attack
-
 )
 
 func isAbuse(fault string) bool { return strings.HasPrefix(fault, abusePrefix) }
@@ -114,84 +101,60 @@ func (a Abuse) String() string {
 // abuseDir is where exchanges that are abused live.
 func (r *runner) abuseDir() string { return filepath.Join(r.Dir, "abuse") }
 
-// abuseRound makes an exchange, does a round of the fault with it, and stops it in order.
-func (r *runner) abuseRound(ctx context.Context, n int, name string) error {
-	a := attacks[name]
-	sub, err := r.abusedExchange(ctx, n, a)
-	if sub.server != nil {
-		defer func() { sub.server.Kill() }() // another one than now, perhaps
-		defer sub.pg.Find()
+// abuseRound makes an exchange of its own, with the market and the abuser's accounts, does a
+// round of the fault with it, stops it in order, and says what came of it.
+func (r *runner) abuseRound(ctx context.Context, n int, name string) (came string, err error) {
+	if r.abused == nil {
+		if r.abused, err = harness.StartPostgres(ctx, r.abuseDir()); err != nil {
+			return "", err
+		}
 	}
-	if sub.db != nil {
-		defer func() { sub.db.Close(context.Background()) }()
-	}
+	sub := &runner{Options: r.Options, plain: r.plain, client: r.client, log: r.log, report: r.report, pg: r.abused,
+		Session: check.NewSession(check.Target{}, rand.New(rand.NewPCG(r.Seed, uint64(n)<<32|1)), abuserName, takerName)}
+	sub.Dir, sub.NoCreates = r.abuseDir(), attacks[name].noCreates
+	defer sub.pg.Find()
+	defer sub.end()
+	settings := func(ctx context.Context) error { return sub.setFlags(ctx, attacks[name]) }
+	round := func(ctx context.Context) error { return sub.round(ctx, n, name) }
+	err = inTurn(ctx, sub.empty, settings, sub.start, sub.OpenMarket, sub.openAbuser, round, sub.stopAndCheck)
 	if err != nil {
-		return err
-	}
-	if err := sub.round(ctx, n, name); err != nil {
-		return err
-	}
-	if err := sub.stopServer(ctx); err != nil {
-		return err
-	}
-	if err := sub.checkStopped(ctx); err != nil {
-		return err
+		return "", err
 	}
 	r.report.take(sub)
+	return r.abuseReport().String(), nil
+}
+
+// empty removes what the exchange before has left.
+func (r *runner) empty(ctx context.Context) (err error) {
+	if err := os.RemoveAll(r.data()); err != nil {
+		return fmt.Errorf("torture: %w", err)
+	}
+	if r.db, err = r.connect(ctx); err != nil {
+		return err
+	}
+	if _, err := r.db.Exec(ctx, "DROP SCHEMA public CASCADE; CREATE SCHEMA public"); err != nil {
+		return fmt.Errorf("torture: empty the database: %w", err)
+	}
 	return nil
 }
 
-// abusedExchange starts an exchange of its own, with the market and the abuser's accounts.
-func (r *runner) abusedExchange(ctx context.Context, n int, a attack) (*runner, error) {
-	sub := &runner{Options: r.Options, root: r.root, plain: r.plain, client: r.client, log: r.log, report: r.report,
-		Session: check.NewSession(check.Target{}, rand.New(rand.NewPCG(r.Seed, uint64(n)<<32|1)), abuserName, takerName)}
-	sub.Dir, sub.Resting = r.abuseDir(), 0
-	if r.abused == nil {
-		if err := os.MkdirAll(sub.Dir, 0o755); err != nil {
-			return sub, fmt.Errorf("torture: %w", err)
-		}
-		pg, err := harness.StartPostgres(ctx, sub.Dir)
-		if err != nil {
-			return sub, err
-		}
-		r.abused = pg
+// setFlags sets those of the server, as an attack wants it.
+func (r *runner) setFlags(ctx context.Context, a attack) (err error) {
+	var flags []string
+	for _, x := range append(anyFlags, a.flags...) {
+		flags = append(flags, fmt.Sprintf(x.format, r.size(x.small, x.large)))
 	}
-	sub.pg = r.abused
-	if err := os.RemoveAll(sub.data()); err != nil {
-		return sub, fmt.Errorf("torture: %w", err)
-	}
-	var err error
-	if sub.db, err = sub.connect(ctx); err != nil {
-		return sub, err
-	}
-	if _, err := sub.db.Exec(ctx, "DROP SCHEMA public CASCADE; CREATE SCHEMA public"); err != nil {
-		return sub, fmt.Errorf("torture: empty the database: %w", err)
-	}
-	flags := []string{"--max-symbols=1000000",
-		fmt.Sprintf("--max-memory=%d", r.size(memorySmall, memoryLarge)),
-		fmt.Sprintf("--max-frame=%d", r.size(frameSmall, frameLarge))}
-	if a.auth && sub.Rand.IntN(2) == 0 {
-		if sub.token, sub.abuser.Token, err = sub.makeTokens(ctx); err != nil {
-			return sub, err
+	if a.auth && r.Rand.IntN(2) == 0 {
+		if r.token, r.abuser.Token, err = r.makeTokens(ctx); err != nil {
+			return err
 		}
 		flags = append(flags, "--auth")
 	}
-	if a.files != nil {
-		sub.files = a.files(sub)
+	if a.files {
+		r.files = r.idleConnections() - idleBeyond
 	}
-	if a.flags != nil {
-		flags = append(flags, a.flags(sub)...)
-	}
-	if sub.flags, err = knownFlags(ctx, sub.plain, flags); err != nil {
-		return sub, err
-	}
-	if err := sub.start(ctx, sub.plain); err != nil {
-		return sub, err
-	}
-	if err := sub.OpenMarket(ctx); err != nil {
-		return sub, err
-	}
-	return sub, sub.openAbuser(ctx)
+	r.flags, err = knownFlags(ctx, r.plain, flags)
+	return err
 }
 
 // openAbuser opens the abuser's accounts.
@@ -207,11 +170,11 @@ func (r *runner) openAbuser(ctx context.Context) error {
 
 // makeTokens makes one that may everything, and one for the abuser's accounts alone.
 func (r *runner) makeTokens(ctx context.Context) (admin, little string, err error) {
+	if err := os.MkdirAll(r.data(), 0o700); err != nil {
+		return "", "", fmt.Errorf("torture: %w", err)
+	}
 	tokens := make([]string, 2)
 	for i, scope := range []string{"admin", "account:" + abuserName + "," + takerName} {
-		if err := os.MkdirAll(r.data(), 0o700); err != nil {
-			return "", "", fmt.Errorf("torture: %w", err)
-		}
 		out, err := exec.CommandContext(ctx, r.client, "token", "add", "--data", r.data(), "--scope", scope).Output()
 		if err != nil {
 			return "", "", fmt.Errorf("torture: make a token: %w", err)
@@ -221,20 +184,15 @@ func (r *runner) makeTokens(ctx context.Context) (admin, little string, err erro
 	return tokens[0], tokens[1], nil
 }
 
-var flagLine = regexp.MustCompile(`(?m)^  -([a-z0-9-]+)`)
-
 // knownFlags returns those that the program has: an older one is abused as it is.
 func knownFlags(ctx context.Context, program string, flags []string) (known []string, err error) {
 	help, err := exec.CommandContext(ctx, program, "--help").CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("torture: %s --help: %w", program, err)
 	}
-	has := map[string]bool{}
-	for _, m := range flagLine.FindAllSubmatch(help, -1) {
-		has[string(m[1])] = true
-	}
 	for _, f := range flags {
-		if name, _, _ := strings.Cut(strings.TrimPrefix(f, "--"), "="); has[name] {
+		name, _, _ := strings.Cut(f, "=")
+		if regexp.MustCompile(`(?m)^  ` + strings.TrimPrefix(name, "-") + `( |$)`).Match(help) {
 			known = append(known, f)
 		}
 	}
@@ -269,11 +227,8 @@ func (a attack) inject(name string) func(*runner, context.Context) error {
 		if err != nil {
 			return err
 		}
-		grow := int64(2*r.size(memorySmall, memoryLarge) + tradeGrow)
-		if a.grow != nil {
-			grow += a.grow(r)
-		}
-		return judgeUsage(before, peak, grow, r.files)
+		grow := 2*r.size(memorySmall, memoryLarge) + tradeGrow + r.size(a.grow.small, a.grow.large)
+		return judgeUsage(before, peak, int64(grow), r.files)
 	}
 }
 
@@ -300,50 +255,19 @@ func judgeUsage(before, peak harness.Usage, grow int64, files int) error {
 
 // watchUsage looks at the server again and again, until the function that it returns is called.
 func watchUsage(s *harness.Server) (stop func() harness.Usage) {
-	done, result := make(chan struct{}), make(chan harness.Usage)
-	go func() {
-		var peak harness.Usage
-		tick := time.NewTicker(usagePoll)
-		defer tick.Stop()
-		for {
-			if u, err := s.Usage(); err == nil { // it may be gone
-				peak.Resident, peak.Files = max(peak.Resident, u.Resident), max(peak.Files, u.Files)
-			}
-			select {
-			case <-tick.C:
-			case <-done:
-				result <- peak
-				return
-			}
+	var peak harness.Usage
+	end := harness.Every(usagePoll, func() {
+		if u, err := s.Usage(); err == nil { // it may be gone
+			peak.Resident, peak.Files = max(peak.Resident, u.Resident), max(peak.Files, u.Files)
 		}
-	}()
-	return func() harness.Usage { close(done); return <-result }
+	})
+	return func() harness.Usage { end(); return peak }
 }
 
 // goesOn waits until traders have had a number of answers more.
-func (r *runner) goesOn(ctx context.Context) error {
-	enough := r.Answered() + goesOnAnswers
-	return r.await(ctx, "traders go on", func() (bool, error) { return r.Answered() >= enough, nil })
-}
+func (r *runner) goesOn(ctx context.Context) error { return r.awaitAnswers(ctx, goesOnAnswers) }
 
-// await polls until done reports true. The error is done's, or says that the exchange
-// ended, that a trader saw something wrong, or that it took far too long.
-func (r *runner) await(ctx context.Context, what string, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, r.patient(check.ReplyTimeout))
-	defer cancel()
-	for {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		if wrong := r.Complaints(); len(wrong) > 0 {
-			_ = wait(ctx, time.Second) // a client sees the end of a process before its parent does
-			return fmt.Errorf("before %s, a client saw: %s", what, wrong[0])
-		}
-		if r.server.Gone() {
-			return fmt.Errorf("the exchange ended before %s", what)
-		}
-		if err := wait(ctx, usagePoll); err != nil {
-			return fmt.Errorf("it does not come to this: %s: %w", what, err)
-		}
-	}
+func (r *runner) awaitAnswers(ctx context.Context, n int64) error {
+	enough := r.Answered() + n
+	return r.await(ctx, "traders go on", 0, func() (bool, error) { return r.Answered() >= enough, nil })
 }

@@ -4,13 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"os"
 	"os/exec"
-	"strings"
 	"syscall"
-	"time"
 
 	"outcry/internal/check"
 	"outcry/internal/wire"
@@ -52,43 +47,27 @@ func (r *runner) abuseFiles(ctx context.Context) error {
 		return err
 	}
 	n := r.idleConnections()
-	conns, err := check.HoldIdle(ctx, r.server.HTTP, "GET / HTTP/1.1\r\nHost: "+r.server.HTTP+"\r\n\r\n", n)
-	defer func() { check.CloseAll(conns) }()
-	if err == nil {
-		err = r.getIn(ctx)
+	hold := func(addr, send string, steps ...step) error {
+		conns, err := check.HoldIdle(ctx, addr, send, n)
+		defer check.CloseAll(conns)
+		if err = errors.Join(err, inTurn(ctx, append(steps, r.turnSegment, r.askHealth)...)); err != nil {
+			return fmt.Errorf("with %d idle connections at %s: %w", len(conns), addr, err)
+		}
+		return nil
 	}
-	if err == nil {
-		err = r.turnSegment(ctx)
+	if err := hold(r.server.HTTP, "GET / HTTP/1.1\r\nHost: "+r.server.HTTP+"\r\n\r\n", r.getIn); err != nil {
+		return err
 	}
-	if err == nil {
-		err = r.askHealth(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("with %d idle connections of HTTP: %w", len(conns), err)
-	}
-	check.CloseAll(conns)
 	r.End.Full.Store(true)
-	idle, err := check.HoldIdle(ctx, r.server.XML, "", n)
-	defer func() { check.CloseAll(idle) }()
-	if err == nil {
-		err = r.turnSegment(ctx)
+	if err := hold(r.server.XML, ""); err != nil {
+		return err
 	}
-	if err == nil {
-		err = r.askHealth(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("with %d idle connections of XML: %w", len(idle), err)
-	}
-	check.CloseAll(idle)
 	r.abuseNote("%d idle connections of HTTP, then of XML, of %d descriptors", n, r.files)
 	return r.settled(ctx, before)
 }
 
 // turnSegment waits until traders have filled a segment of the journal.
-func (r *runner) turnSegment(ctx context.Context) error {
-	enough := r.Answered() + segmentTurns
-	return r.await(ctx, "the journal goes on", func() (bool, error) { return r.Answered() >= enough, nil })
-}
+func (r *runner) turnSegment(ctx context.Context) error { return r.awaitAnswers(ctx, segmentTurns) }
 
 // getIn demands that a new client gets in.
 func (r *runner) getIn(ctx context.Context) error {
@@ -109,7 +88,7 @@ func (r *runner) askHealth(ctx context.Context) error {
 
 // settled waits until the abuser has left no descriptor, and a new client gets in.
 func (r *runner) settled(ctx context.Context, before harness.Usage) error {
-	err := r.await(ctx, "the abuser's descriptors are free again", func() (bool, error) {
+	err := r.await(ctx, "the abuser's descriptors are free again", 0, func() (bool, error) {
 		now, err := r.server.Usage()
 		return now.Files <= before.Files+settledFiles, err
 	})
@@ -118,30 +97,14 @@ func (r *runner) settled(ctx context.Context, before harness.Usage) error {
 
 // abuseBodies sends requests whose body does not come, beside a client whose does.
 func (r *runner) abuseBodies(ctx context.Context) error {
-	head := "POST /xml HTTP/1.1\r\nHost: " + r.server.HTTP + "\r\nContent-Length: 100\r\nExpect: 100-continue\r\n"
-	if r.abuser.Token != "" {
-		head += "Authorization: Bearer " + r.abuser.Token + "\r\n"
-	}
-	conns, err := check.HoldIdle(ctx, r.server.HTTP, head+"\r\n", r.size(bodiesSmall, bodiesLarge))
-	defer func() { check.CloseAll(conns) }()
+	conns, err := check.WithholdBodies(ctx, r.server.HTTP, r.abuser.Token, r.size(bodiesSmall, bodiesLarge))
+	defer check.CloseAll(conns)
 	if err != nil {
 		return err
 	}
-	for _, c := range conns { // once it is told to go on, or refused, the exchange has seen the request
-		if err := c.SetReadDeadline(time.Now().Add(check.ReplyTimeout)); err != nil {
-			return err
-		}
-		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) { // it may also be closed
-			return errors.New("a request without its body has no answer, and its connection stays")
-		}
-	}
 	body := string(wire.NewTransactions(abuserName).Query("1").Append(nil))
 	for n := range bodiesWhole {
-		status, answer, err := r.askHTTP(ctx, http.MethodPost, "/xml", r.abuser.Token, body)
-		if err == nil && status != http.StatusOK {
-			err = fmt.Errorf("status %d: %s", status, answer)
-		}
-		if err != nil {
+		if err := r.must(ctx, "/xml", r.abuser.Token, body); err != nil {
 			return fmt.Errorf("with %d requests whose body does not come, whole request %d: %w", len(conns), n+1, err)
 		}
 	}
@@ -169,27 +132,4 @@ func (r *runner) abuseHosts(ctx context.Context) error {
 	sent, err := check.ForeignHosts(ctx, r.server.HTTP, r.Symbols[0])
 	r.abuseNote("%d requests of foreign hosts", sent)
 	return err
-}
-
-// askHTTP sends a request to the HTTP side and returns the status and up to 64 KiB of the answer.
-func (r *runner) askHTTP(ctx context.Context, method, path, token, body string) (status int, answer string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, check.ReplyTimeout)
-	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, method, "http://"+r.server.HTTP+path, strings.NewReader(body))
-	if err != nil {
-		return 0, "", fmt.Errorf("torture: %w", err)
-	}
-	if token != "" {
-		q.Header.Set("Authorization", "Bearer "+token)
-	}
-	reply, err := http.DefaultClient.Do(q)
-	if err != nil {
-		return 0, "", fmt.Errorf("torture: %s %s: %w", method, path, err)
-	}
-	defer reply.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(reply.Body, 64<<10))
-	if err != nil {
-		return 0, "", fmt.Errorf("torture: %s %s: %w", method, path, err)
-	}
-	return reply.StatusCode, string(b), nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"outcry/internal/check"
@@ -21,7 +20,7 @@ const (
 	dustSmall, dustLarge     = 16_000, 1_600_000
 	dustSegment              = 1 << 20   // one record of such a journal takes a part of a small attack
 	takersSmall, takersLarge = 20, 3_000 // in a frame, each of which is large enough for all the dust
-	dustStop                 = 5 * time.Second
+	dustStop                 = 5         // seconds of --stop-timeout
 
 	dustRestSmall, dustRestLarge = 200 * time.Millisecond, 10 * time.Second // probed before it is met
 	// beyond --stop-timeout, for a machine that is busy
@@ -33,42 +32,31 @@ var (
 	take = check.BulkOrder{Account: takerName, Sym: abuseSym, Amount: "1", Limit: "0.01"}
 )
 
-func dustFlags(r *runner) []string {
-	return []string{fmt.Sprintf("--max-open-orders-account=%d", r.size(dustSmall, dustLarge)+check.BulkAtOnce),
-		fmt.Sprintf("--segment=%d", r.size(dustSegment, 64<<20))}
-}
-
-func stopFlags(r *runner) []string {
-	return append(dustFlags(r), fmt.Sprintf("--stop-timeout=%s", dustStop))
-}
-
-// layDust places the dust and returns the oldest of it.
-func (r *runner) layDust(ctx context.Context) (first uint64, err error) {
+// layDust places the dust and returns the oldest of it, and a connection for those that meet it.
+func (r *runner) layDust(ctx context.Context) (first uint64, l *check.Line, err error) {
 	n := r.size(dustSmall, dustLarge)
 	ids, refusal, err := r.PlaceMany(ctx, r.abuser, dust, n)
 	switch {
 	case err != nil:
-		return 0, err
+		return 0, nil, err
 	case len(ids) < n:
-		return 0, fmt.Errorf("%d orders of dust, of %d: %s", len(ids), n, refusal)
+		return 0, nil, fmt.Errorf("%d orders of dust, of %d: %s", len(ids), n, refusal)
 	}
-	return ids[0], nil
+	l, err = check.DialLine(ctx, r.abuser)
+	return ids[0], l, err
 }
 
 // abuseDust meets all the dust with each order of a frame, and probes what must not wait.
 func (r *runner) abuseDust(ctx context.Context) error {
-	first, err := r.layDust(ctx)
-	if err != nil {
-		return err
-	}
-	l, err := check.DialLine(ctx, r.abuser)
+	first, l, err := r.layDust(ctx)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
 	r.abuseReport().Probes["traders, while it is placed"] = waits(r.CutPace())
 	over, end := context.WithCancel(ctx)
-	probes := r.probe(ctx, first, over)
+	probed := make(chan error, 1)
+	go func() { probed <- r.probe(ctx, first, over) }()
 	err = wait(ctx, time.Duration(r.size(int(dustRestSmall), int(dustRestLarge))))
 	begun, takers := time.Now(), r.size(takersSmall, takersLarge)
 	err = errors.Join(err, l.Send(r.BulkFrame(take, takers)))
@@ -77,7 +65,7 @@ func (r *runner) abuseDust(ctx context.Context) error {
 		answers, err = l.Reply(check.BulkReplyMax)
 	}
 	end()
-	if err = errors.Join(err, probes()); err != nil {
+	if err = errors.Join(err, <-probed); err != nil {
 		return err
 	}
 	r.abuseNote("%d orders of dust, a frame of %d that meet them: %.1f ms", r.size(dustSmall, dustLarge), takers,
@@ -90,69 +78,45 @@ func (r *runner) abuseDust(ctx context.Context) error {
 }
 
 // probe asks for an order of the symbol, makes accounts and cancels all of one that has
-// nothing open, again and again until over ends. wait returns what was wrong, and
+// nothing open, again and again until over ends. It returns what was wrong, and
 // notes the times of each.
-func (r *runner) probe(ctx context.Context, dustID uint64, over context.Context) (wait func() error) {
+func (r *runner) probe(ctx context.Context, dustID uint64, over context.Context) error {
 	made := 0
 	account := func(n int) string { return fmt.Sprintf("7%09d", n) }
-	probes := map[string]func() error{
+	times, err := check.Probe(over, map[string]func() error{
 		"query": func() error {
-			return r.expect(ctx, "status", wire.NewTransactions(abuserName).Query(fmt.Sprint(dustID)).Append(nil))
+			return check.Expect(ctx, r.At, "status", wire.NewTransactions(abuserName).Query(fmt.Sprint(dustID)).Append(nil))
 		},
 		"create": func() error {
 			made++
-			return r.expect(ctx, "created", new(wire.Create).Account(wire.Account{ID: account(made), Balance: "1"}).Append(nil))
+			c := new(wire.Create).Account(wire.Account{ID: account(made), Balance: "1"})
+			return check.Expect(ctx, r.At, "created", c.Append(nil))
 		},
 		"cancel-all": func() error {
-			status, answer, err := r.askHTTP(ctx, http.MethodPost, "/admin/cancel-all?account="+idleName, r.token, "")
-			if err == nil && status != http.StatusOK {
-				err = fmt.Errorf("a cancel-all is answered with status %d: %s", status, answer)
-			}
-			return err
+			return r.must(ctx, "/admin/cancel-all?account="+idleName, r.token, "")
 		},
+	})
+	for name, t := range times {
+		r.abuseReport().Probes[name] = waits(t)
 	}
-	var all sync.WaitGroup
-	var mu sync.Mutex // guards wrong, and the report's probes
-	var wrong error
-	for name, once := range probes {
-		all.Go(func() {
-			times := check.NewPace()
-			var err error
-			for isOver := false; !isOver && err == nil; isOver = over.Err() != nil {
-				begun := time.Now()
-				err = once()
-				_ = times.RecordValue(int64(time.Since(begun)))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			wrong = errors.Join(wrong, err)
-			r.abuseReport().Probes[name] = waits(times)
-		})
+	for n := range made {
+		r.Opened(account(n+1), 1)
 	}
-	return func() error {
-		all.Wait()
-		for n := range made {
-			r.Opened(account(n+1), 1)
-		}
-		return wrong
-	}
+	return err
 }
 
-// expect sends a frame of one command as a trader and demands an answer of that kind.
-func (r *runner) expect(ctx context.Context, kind string, xml []byte) error {
-	answers, err := check.Ask(ctx, r.At, xml)
-	if err == nil && (len(answers) != 1 || answers[0].Kind != kind) {
-		err = fmt.Errorf("%s is answered with %+v", xml, answers)
+// must posts to the HTTP side and demands that the answer is OK.
+func (r *runner) must(ctx context.Context, path, token, body string) error {
+	status, answer, err := r.server.Ask(ctx, http.MethodPost, path, token, body)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s is answered with status %d: %s", path, status, answer)
 	}
 	return err
 }
 
 // abuseStop has the exchange stopped while a frame meets the dust.
 func (r *runner) abuseStop(ctx context.Context) error {
-	if _, err := r.layDust(ctx); err != nil {
-		return err
-	}
-	l, err := check.DialLine(ctx, r.abuser)
+	_, l, err := r.layDust(ctx)
 	if err != nil {
 		return err
 	}
@@ -164,7 +128,7 @@ func (r *runner) abuseStop(ctx context.Context) error {
 		return err
 	}
 	r.End.MayBeGone.Store(true)
-	stop, cancel := context.WithTimeout(ctx, dustStop+stopGrace)
+	stop, cancel := context.WithTimeout(ctx, dustStop*time.Second+stopGrace)
 	defer cancel()
 	begun := time.Now()
 	err = r.server.Stop(stop)

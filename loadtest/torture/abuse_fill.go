@@ -3,22 +3,23 @@ package torture
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"outcry/internal/check"
 	"outcry/internal/wire"
 )
 
-// Open orders, accounts and symbols have bounds: the abuser makes them until it is
-// refused. Judged are how many there were, what the refusal says, and what a symbol at
-// rest costs.
+// What one account may take without end: replies, open orders, accounts, symbols.
 
 // Bounds of an exchange that is filled. Traders have fewer open orders than the small one.
 const (
 	openSmall, openLarge         = 10_000, 100_000
 	accountsSmall, accountsLarge = 1_000, 200_000
 	symbolsSmall, symbolsLarge   = 2_000, 100_000
+
+	// frameReplyMax is --max-reply: no reply is larger, though a value of a megabyte would be echoed
+	// in the error of each of hundreds of elements.
+	frameReplyMax = 1 << 20
+	frameAbusers  = 8
 
 	overfill      = 2 * check.BulkAtOnce // so many more are tried
 	symbolBytes   = 2 << 10              // of memory, that a symbol at rest may take; half of it is for the collector
@@ -29,8 +30,11 @@ const (
 // dollarOrder is one of the 10^16 that a dollar pays for.
 var dollarOrder = check.BulkOrder{Account: abuserName, Sym: abuseSym, Amount: "0.00000001", Limit: "0.00000001"}
 
-func restingFlags(r *runner) []string {
-	return []string{fmt.Sprintf("--max-open-orders-account=%d", r.size(openSmall, openLarge))}
+func (r *runner) abuseFrames(ctx context.Context) error {
+	frames := check.LargeFrames(abuserName, r.size(64<<10, 1<<20), 400)
+	sent, err := check.LargeReplies(ctx, r.abuser, frames, r.size(2, 20), frameAbusers, frameReplyMax)
+	r.abuseNote("%d frames of %d kinds", sent, len(frames))
+	return err
 }
 
 func (r *runner) abuseResting(ctx context.Context) error {
@@ -40,18 +44,7 @@ func (r *runner) abuseResting(ctx context.Context) error {
 		return err
 	}
 	r.abuseNote("%d orders of one account with a dollar", len(ids))
-	return judgeFull("open orders of one account", len(ids), bound, refusal, "--max-open-orders-account")
-}
-
-// judgeFull demands that so many were accepted as a flag says, and that the refusal names it.
-func judgeFull(what string, accepted, bound int, refusal, flag string) error {
-	switch {
-	case accepted != bound:
-		return fmt.Errorf("the exchange took %d %s, of %d; the first refusal: %q", accepted, what, bound, refusal)
-	case !strings.Contains(refusal, flag) || !strings.Contains(refusal, strconv.Itoa(bound)):
-		return fmt.Errorf("the refusal of more than %d %s does not name it and %s: %q", bound, what, flag, refusal)
-	}
-	return nil
+	return check.Full("open orders of one account", len(ids), bound, refusal, "--max-open-orders-account")
 }
 
 // There are accounts and symbols before the abuser comes: a round's linear symbol is one.
@@ -60,26 +53,22 @@ const (
 	symbolsBefore  = check.SymbolsOpened + 2
 )
 
-func accountsFlags(r *runner) []string {
-	r.NoCreates = true
-	return []string{fmt.Sprintf("--max-accounts=%d", r.size(accountsSmall, accountsLarge))}
-}
-
 func (r *runner) abuseAccounts(ctx context.Context) error {
-	bound := r.size(accountsSmall, accountsLarge)
 	id := func(i int) string { return fmt.Sprintf("7%09d", i) }
-	n, refusal, err := check.CreateMany(ctx, r.abuser, bound-accountsBefore+overfill,
+	return r.createMany(ctx, "accounts", accountsBefore, r.size(accountsSmall, accountsLarge),
 		func(c *wire.Create, i int) { c.Account(wire.Account{ID: id(i), Balance: "1"}) },
 		func(i int) { r.Opened(id(i), 1) })
+}
+
+// createMany has more made than a bound allows, of which some are there before.
+func (r *runner) createMany(ctx context.Context, what string, before, bound int, add func(c *wire.Create, i int),
+	created func(i int)) error {
+	n, refusal, err := check.CreateMany(ctx, r.abuser, bound-before+overfill, add, created)
 	if err != nil {
 		return err
 	}
-	r.abuseNote("%d accounts", n)
-	return judgeFull("accounts", n+accountsBefore, bound, refusal, "--max-accounts")
-}
-
-func symbolsFlags(r *runner) []string {
-	return []string{fmt.Sprintf("--max-symbols=%d", r.size(symbolsSmall, symbolsLarge))}
+	r.abuseNote("%d %s", n, what)
+	return check.Full(what, n+before, bound, refusal, "--max-"+what)
 }
 
 func (r *runner) abuseSymbols(ctx context.Context) error {
@@ -88,18 +77,14 @@ func (r *runner) abuseSymbols(ctx context.Context) error {
 		return err
 	}
 	bound := r.size(symbolsSmall, symbolsLarge)
-	n, refusal, err := check.CreateMany(ctx, r.abuser, bound-symbolsBefore+overfill,
+	err = r.createMany(ctx, "symbols", symbolsBefore, bound,
 		func(c *wire.Create, i int) { c.Symbol(fmt.Sprintf("Z%d", i)) }, func(int) {})
 	if err != nil {
 		return err
 	}
-	r.abuseNote("%d symbols", n)
-	if err := judgeFull("symbols", n+symbolsBefore, bound, refusal, "--max-symbols"); err != nil {
-		return err
-	}
-	return r.await(ctx, "no symbol at rest has a goroutine", func() (bool, error) {
+	return r.await(ctx, "no symbol at rest has a goroutine", 0, func() (bool, error) {
 		now, err := r.server.Metric(ctx, "go_goroutines")
-		r.abuseNote("%d symbols, %.0f goroutines after %.0f", n, now, before)
+		r.abuseNote("%d symbols, %.0f goroutines after %.0f", bound-symbolsBefore, now, before)
 		return now <= before+goroutinesMax, err
 	})
 }

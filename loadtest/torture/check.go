@@ -12,34 +12,36 @@ import (
 
 const verifyTimeout = 5 * time.Minute
 
-// check holds the three views against each other, with the exchange up and no
-// client trading.
-func (r *runner) check(ctx context.Context) error {
-	if err := r.RetryAll(ctx); err != nil {
-		return err
+// step is a part of a check.
+type step = func(context.Context) error
+
+// inTurn does one step after another, until one fails.
+func inTurn(ctx context.Context, steps ...step) error {
+	for _, do := range steps {
+		if err := do(ctx); err != nil {
+			return err
+		}
 	}
-	if err := r.server.CatchUp(ctx, r.patient(catchUpTimeout)); err != nil {
-		return err
-	}
-	if err := r.checkTables(ctx); err != nil {
-		return err
-	}
-	if err := r.CheckAnswers(ctx); err != nil {
-		return err
-	}
-	if err := r.checkConservation(ctx); err != nil {
-		return err
-	}
-	if err := r.CheckLinear(); err != nil {
-		return err
-	}
-	r.Forget()
 	return nil
 }
 
-// checkStopped is check with the server gone in order: the tables have to be
-// complete without it.
-func (r *runner) checkStopped(ctx context.Context) error {
+// check holds the three views against each other, with the exchange up and no
+// client trading.
+func (r *runner) check(ctx context.Context) error {
+	catchUp := func(ctx context.Context) error { return r.server.CatchUp(ctx, r.patient(catchUpTimeout)) }
+	linear := func(context.Context) error { return r.CheckLinear() }
+	err := inTurn(ctx, r.RetryAll, catchUp, r.checkTables, r.CheckAnswers, r.checkConservation, linear)
+	if err == nil {
+		r.Forget()
+	}
+	return err
+}
+
+// stopAndCheck stops the server in order: the tables have to be complete without it.
+func (r *runner) stopAndCheck(ctx context.Context) error {
+	if err := r.stopServer(ctx); err != nil {
+		return err
+	}
 	if err := r.checkTables(ctx); err != nil {
 		return fmt.Errorf("after an orderly stop: %w", err)
 	}

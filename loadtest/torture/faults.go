@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"outcry/internal/check"
 	"outcry/loadtest/harness"
 )
 
@@ -32,7 +33,7 @@ func init() {
 		"kill": {"the server is killed; at times once more while it starts", true, false, (*runner).kill},
 		"kill-behind": {"Postgres stands still while clients trade, then the server is killed: a long replay",
 			true, true, (*runner).killBehind},
-		"stop": {"SIGTERM in full load: exit status 0, complete tables", true, false, (*runner).terminate},
+		"stop": {"SIGTERM in full load: exit status 0, complete tables", true, false, (*runner).stopAndCheck},
 		"restart": {"SIGTERM in full load and a start at once; clients connect again and go on", false, false,
 			(*runner).restart},
 		"postgres-kill": {"the postmaster is killed, trading goes on", false, false, (*runner).killPostgres},
@@ -82,21 +83,12 @@ func ParsePlan(plan string) (map[string]int, error) {
 }
 
 // schedule draws the order of the rounds.
-func schedule(plan map[string]int, r *rand.Rand) (rounds []string, err error) {
+func schedule(plan map[string]int, r *rand.Rand) (rounds []string) {
 	for _, name := range slices.Sorted(maps.Keys(plan)) {
-		if _, ok := faults[name]; !ok {
-			return nil, fmt.Errorf("torture: there is no fault %q; there are %s", name,
-				strings.Join(slices.Sorted(maps.Keys(faults)), ", "))
-		}
-		if plan[name] < 0 {
-			return nil, fmt.Errorf("torture: %d rounds of %s", plan[name], name)
-		}
-		for range plan[name] {
-			rounds = append(rounds, name)
-		}
+		rounds = append(rounds, slices.Repeat([]string{name}, plan[name])...)
 	}
 	r.Shuffle(len(rounds), func(i, j int) { rounds[i], rounds[j] = rounds[j], rounds[i] })
-	return rounds, nil
+	return rounds
 }
 
 func (r *runner) kill(ctx context.Context) error {
@@ -109,7 +101,7 @@ func (r *runner) kill(ctx context.Context) error {
 // in four.
 func (r *runner) killStarting(ctx context.Context) error {
 	for r.Rand.IntN(4) == 0 {
-		if err := r.launch(r.plain, "127.0.0.1:0"); err != nil {
+		if err := r.launch(r.plain, anyPort); err != nil {
 			return err
 		}
 		_ = wait(ctx, time.Duration(r.Rand.IntN(400))*time.Millisecond)
@@ -130,11 +122,32 @@ func (r *runner) killBehind(ctx context.Context) error {
 	return nil
 }
 
-func (r *runner) terminate(ctx context.Context) error {
+// restart stops the server in order and starts it again at the same address, while
+// clients trade.
+func (r *runner) restart(ctx context.Context) error {
+	r.End.ComesBack.Store(true)
+	r.Listen()
+	begun := time.Now()
 	if err := r.stopServer(ctx); err != nil {
 		return err
 	}
-	return r.checkStopped(ctx)
+	stopped := time.Now()
+	if err := r.startAt(ctx, r.plain, r.server.XML); err != nil {
+		return fmt.Errorf("the exchange does not come back: %w", err)
+	}
+	ready := time.Now()
+	if err := r.letTrade(ctx); err != nil { // which is when the silence ends
+		return err
+	}
+	r.End = new(check.Ending)
+	silence := r.LongestSilence()
+	x := Restart{silence.Seconds(), stopped.Sub(begun).Seconds(), ready.Sub(stopped).Seconds()}
+	r.report.Restarts = append(r.report.Restarts, x)
+	fmt.Fprintf(r.Out, "restart: %.3f s without an answer; %.3f s to stop, %.3f s to start\n", x.Down, x.Stop, x.Start)
+	if r.DownMax > 0 && silence >= r.DownMax {
+		return fmt.Errorf("a restart took too long: %.3f s without an answer, %s are allowed", x.Down, r.DownMax)
+	}
+	return nil
 }
 
 func (r *runner) killPostgres(ctx context.Context) error {
@@ -201,7 +214,9 @@ func (r *runner) clockFile() string { return filepath.Join(r.Dir, "clock-offset"
 func (r *runner) changeToSteppableClock(ctx context.Context) error {
 	r.End.MayBeGone.Store(true)
 	r.server.Kill()
-	return r.start(ctx, r.clock)
+	err := r.startAt(ctx, r.clock, anyPort)
+	r.End = new(check.Ending)
+	return err
 }
 
 func (r *runner) stepClock(ctx context.Context) error {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"outcry/internal/check"
-	"outcry/loadtest/harness"
+	"outcry/internal/load"
 )
 
 // Report is what a run found, as it is written as JSON.
@@ -44,18 +44,24 @@ type Report struct {
 	starts []time.Duration
 }
 
+// Restart is one restart that clients were connected over. All are in seconds.
+type Restart struct {
+	Down  float64 `json:"down_seconds"`  // longest time within which no client had an answer
+	Stop  float64 `json:"stop_seconds"`  // from the signal to the end of the process
+	Start float64 `json:"start_seconds"` // from there to a server that takes orders
+}
+
 func newReport(o Options) *Report {
 	var plan []string
 	for _, name := range slices.Sorted(maps.Keys(o.Plan)) {
 		plan = append(plan, fmt.Sprintf("%s=%d", name, o.Plan[name]))
 	}
 	return &Report{Seed: o.Seed, Began: time.Now().UTC(), Rounds: map[string]int{},
-		Machine: harness.Machine(),
-		Command: fmt.Sprintf("go run ./loadtest torture -seed %d -clients %d -load %s -large=%t -plan %s", o.Seed, o.Clients,
-			o.Load, o.Large, strings.Join(plan, ","))}
+		Machine: load.Machine(),
+		Command: fmt.Sprintf("go run ./loadtest "+
+			"torture -seed %d -clients %d -load %s -large=%t -resting %d -down %s -plan %s",
+			o.Seed, o.Clients, o.Load, o.Large, o.Resting, o.DownMax, strings.Join(plan, ","))}
 }
-
-func (r *Report) started(took time.Duration) { r.starts = append(r.starts, took) }
 
 // finish fills in what a run came to.
 func (r *Report) finish(run *runner, err error) {
@@ -75,15 +81,7 @@ func (r *Report) finish(run *runner, err error) {
 
 // take adds what an exchange came to.
 func (r *Report) take(run *runner) {
-	all, c := &r.Orders, run.Counts()
-	for _, sum := range [][2]*int64{{&all.Sent, &c.Sent}, {&all.Answered, &c.Answered}, {&all.Refused, &c.Refused},
-		{&all.CutOff, &c.CutOff}, {&all.UnknownHappened, &c.UnknownHappened}, {&all.UnknownNever, &c.UnknownNever},
-		{&all.Frames, &c.Frames},
-		{&all.Queries, &c.Queries}, {&all.Cancels, &c.Cancels}, {&all.Creates, &c.Creates}, {&all.Retried, &c.Retried},
-		{&all.Repeated, &c.Repeated},
-		{&all.ConnectionsCut, &c.ConnectionsCut}, {&all.FramesCut, &c.FramesCut}} {
-		*sum[0] += *sum[1]
-	}
+	r.Orders.Add(run.Counts())
 	done := run.Checked()
 	r.Executions += done.Executions
 	r.Canceled += done.Cancels

@@ -28,11 +28,12 @@ import (
 // Options say what to break, and how often.
 type Options struct {
 	Seed    uint64
-	Plan    map[string]int // how many rounds of each fault; see Faults
+	Plan    map[string]int // how many rounds of each fault, as ParsePlan returns them
 	Clients int            // connections that trade in each round, besides four of the linear symbol
 	Load    time.Duration  // longest time from the start of a round to its fault
 	Large   bool           // abuse has the sizes of a real attack, and not those of a test
 	Resting int            // orders that rest in the books from the begin on, away from where is traded
+	DownMax time.Duration  // longest that clients may be without an answer over a restart; 0: not judged
 	Edits   []harness.Edit // changes to the server's source, for mutations
 	// for the data, the logs and the programs; "" for a temporary one, removed after a run without failure
 	Dir string
@@ -44,6 +45,8 @@ const (
 	// and catchUpTimeout how long Postgres may take to have everything.
 	upTimeout      = 90 * time.Second
 	catchUpTimeout = 60 * time.Second
+
+	anyPort = "127.0.0.1:0"
 )
 
 // Finding is the error of a run that has found something: a promise was broken in
@@ -64,7 +67,6 @@ func (f *Finding) Unwrap() error { return f.Err }
 type runner struct {
 	*check.Session // of the exchange that runs
 	Options
-	root   string
 	plain  string // path of the server
 	clock  string // path of the server with a clock that can be stepped
 	client string // path of outcry, which verifies
@@ -87,10 +89,7 @@ type runner struct {
 func Run(ctx context.Context, o Options) (*Report, error) {
 	random := rand.New(rand.NewPCG(o.Seed, 0))
 	r := &runner{Session: check.NewSession(check.Target{}, random), Options: o, report: newReport(o)}
-	rounds, err := schedule(o.Plan, random)
-	if err != nil {
-		return r.report, err
-	}
+	var err error
 	temporary := o.Dir == ""
 	if temporary {
 		if r.Dir, err = os.MkdirTemp("", "outcry-torture-"); err != nil {
@@ -99,7 +98,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	err = r.prepare(ctx)
 	if err == nil {
-		err = r.rounds(ctx, rounds)
+		err = r.rounds(ctx, schedule(o.Plan, random))
 	}
 	err = errors.Join(err, r.cleanUp())
 	r.report.finish(r, err)
@@ -115,27 +114,24 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 }
 
 // prepare builds the programs and starts everything.
-func (r *runner) prepare(ctx context.Context) (err error) {
-	if r.root, err = harness.Root(ctx); err != nil {
+func (r *runner) prepare(ctx context.Context) error {
+	root, err := harness.Root(ctx)
+	if err != nil {
 		return err
 	}
-	r.report.Revision = harness.Revision(ctx, r.root)
-	for _, dir := range []string{"plain", "clock"} {
-		if err := os.MkdirAll(filepath.Join(r.Dir, dir), 0o755); err != nil {
-			return fmt.Errorf("torture: %w", err)
+	r.report.Revision = harness.Revision(ctx, root)
+	build := func(command, dir string, edits []harness.Edit) (program string) {
+		if err == nil {
+			program, err = harness.Build(ctx, root, command, filepath.Join(r.Dir, dir), edits...)
 		}
+		return program
 	}
-	if r.plain, err = harness.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "plain"), r.Edits...); err != nil {
-		return err
-	}
-	if r.client, err = harness.Build(ctx, r.root, "./cmd/outcry", filepath.Join(r.Dir, "plain"), r.Edits...); err != nil {
-		return err
-	}
+	r.plain, r.client = build("./cmd/outcryd", "plain", r.Edits), build("./cmd/outcry", "plain", r.Edits)
 	if r.Plan["clock"] > 0 {
-		if r.clock, err = harness.Build(ctx, r.root, "./cmd/outcryd", filepath.Join(r.Dir, "clock"),
-			append(clockEdits, r.Edits...)...); err != nil {
-			return err
-		}
+		r.clock = build("./cmd/outcryd", "clock", append(clockEdits, r.Edits...))
+	}
+	if err != nil {
+		return err
 	}
 	if r.log, err = os.Create(filepath.Join(r.Dir, "outcryd.log")); err != nil {
 		return fmt.Errorf("torture: %w", err)
@@ -143,29 +139,30 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 	if r.pg, err = harness.StartPostgres(ctx, r.Dir); err != nil {
 		return err
 	}
-	if err = r.start(ctx, r.plain); err != nil {
-		return err
-	}
-	if err = r.OpenMarket(ctx); err != nil {
-		return err
-	}
-	return r.FillBooks(ctx, r.Resting)
+	fill := func(ctx context.Context) error { return r.FillBooks(ctx, r.Resting) }
+	return inTurn(ctx, r.start, r.OpenMarket, fill)
 }
 
 // start starts the server and waits until it takes orders.
-func (r *runner) start(ctx context.Context, program string) (err error) {
+func (r *runner) start(ctx context.Context) error {
+	err := r.startAt(ctx, r.plain, anyPort)
+	r.End = new(check.Ending)
+	return err
+}
+
+// startAt does so at an address. What clients know of its end stays.
+func (r *runner) startAt(ctx context.Context, program, listen string) error {
 	ctx, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
 	begun := time.Now()
-	if err := r.launch(program, "127.0.0.1:0"); err != nil {
+	if err := r.launch(program, listen); err != nil {
 		return err
 	}
 	if err := r.server.WaitReady(ctx); err != nil {
 		return err
 	}
 	r.At = check.Target{Addr: r.server.XML, Token: r.token}
-	r.report.started(time.Since(begun))
-	r.End = new(check.Ending)
+	r.report.starts = append(r.report.starts, time.Since(begun))
 	return nil
 }
 
@@ -186,37 +183,33 @@ func (r *runner) data() string { return filepath.Join(r.Dir, "data") }
 // rounds does the rounds, and stops at the first that finds something.
 func (r *runner) rounds(ctx context.Context, faults []string) error {
 	for n, name := range faults {
-		begun := time.Now()
-		before := r.Counts()
-		do := r.round
+		begun, do := time.Now(), r.tradedRound
 		if isAbuse(name) {
 			do = r.abuseRound
 		}
-		if err := do(ctx, n+1, name); ctx.Err() != nil {
+		came, err := do(ctx, n+1, name)
+		if ctx.Err() != nil {
 			return ctx.Err()
 		} else if err != nil {
 			return &Finding{n + 1, name, err}
 		}
-		now := r.Counts()
 		r.report.Rounds[name]++
-		if isAbuse(name) {
-			fmt.Fprintf(r.Out, "%4d/%d  %-16s  %s; %.1f s\n", n+1, len(faults), name, r.report.Abuse[len(r.report.Abuse)-1],
-				time.Since(begun).Seconds())
-			continue
-		}
-		fmt.Fprintf(r.Out, "%4d/%d  %-16s  %6d orders answered, %3d unknown, of which %3d happened; %6d executions "+
-			"checked; %.1f s\n",
-			n+1, len(faults), name, now.Answered-before.Answered,
-			now.UnknownHappened+now.UnknownNever-before.UnknownHappened-before.UnknownNever,
-			now.UnknownHappened-before.UnknownHappened, r.Checked().Executions, time.Since(begun).Seconds())
+		fmt.Fprintf(r.Out, "%4d/%d  %-16s  %s; %.1f s\n", n+1, len(faults), name, came, time.Since(begun).Seconds())
 	}
-	if err := r.stopServer(ctx); err != nil {
-		return &Finding{len(faults) + 1, "end", err}
-	}
-	if err := r.checkStopped(ctx); err != nil {
+	if err := r.stopAndCheck(ctx); err != nil {
 		return &Finding{len(faults) + 1, "end", err}
 	}
 	return nil
+}
+
+// tradedRound does a round, and says what came of it.
+func (r *runner) tradedRound(ctx context.Context, n int, name string) (came string, err error) {
+	before := r.Counts()
+	err = r.round(ctx, n, name)
+	now := r.Counts()
+	happened := now.UnknownHappened - before.UnknownHappened
+	return fmt.Sprintf("%6d orders answered, %3d unknown, of which %3d happened; %6d executions checked",
+		now.Answered-before.Answered, happened+now.UnknownNever-before.UnknownNever, happened, r.Checked().Executions), err
 }
 
 // round trades, breaks something, mends it, and checks everything.
@@ -249,37 +242,44 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 		return fmt.Errorf("a client saw: %s", wrong[0])
 	}
 	if faults[name].ends {
-		if err := r.start(ctx, r.plain); err != nil {
+		if err := r.start(ctx); err != nil {
 			return fmt.Errorf("the exchange does not come back: %w", err)
 		}
 	}
 	return r.check(ctx)
 }
 
-// letTrade waits for a random number of answers, at most for Load. The error says
-// that the exchange ended by itself.
+// letTrade waits for a random number of answers, at most for Load. The error says that a
+// client saw something wrong, or that the exchange ended by itself.
 func (r *runner) letTrade(ctx context.Context) error {
-	enough := r.Answered() + int64(50+r.Rand.IntN(4000))
-	wait, cancel := context.WithTimeout(ctx, r.Load)
+	enough, end := r.Answered()+int64(50+r.Rand.IntN(4000)), time.Now().Add(r.Load)
+	return r.await(ctx, "the fault", r.Load, func() (bool, error) {
+		return r.Answered() >= enough || time.Now().After(end), nil
+	})
+}
+
+// await polls until done reports true. The error is done's, or says that the exchange ended,
+// that a trader saw something wrong, or that it took far longer than it takes.
+func (r *runner) await(ctx context.Context, what string, takes time.Duration, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, takes+r.patient(check.ReplyTimeout))
 	defer cancel()
-	poll := time.NewTicker(2 * time.Millisecond)
-	defer poll.Stop()
-	for r.Answered() < enough && len(r.Complaints()) == 0 {
-		select {
-		case <-poll.C:
-		case <-wait.Done():
-			return nil
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
 		}
-	}
-	if len(r.Complaints()) == 0 {
-		return nil
-	}
-	// A client sees the end of a process before its parent does.
-	select {
-	case <-r.server.Exited():
-		return fmt.Errorf("the exchange ended by itself; its log ends with:\n%s", r.server.LogTail())
-	case <-time.After(time.Second):
-		return nil
+		wrong := r.Complaints()
+		if len(wrong) > 0 {
+			_ = wait(ctx, time.Second) // a client sees the end of a process before its parent does
+		}
+		switch {
+		case r.server.Gone():
+			return fmt.Errorf("the exchange ended by itself before %s; its log ends with:\n%s", what, r.server.LogTail())
+		case len(wrong) > 0:
+			return fmt.Errorf("before %s, a client saw: %s", what, wrong[0])
+		}
+		if err := wait(ctx, usagePoll); err != nil {
+			return fmt.Errorf("it does not come to this: %s: %w", what, err)
+		}
 	}
 }
 
@@ -293,13 +293,18 @@ func (r *runner) stopServer(ctx context.Context) error {
 	return r.server.Stop(ctx)
 }
 
-func (r *runner) cleanUp() error {
+// end ends the server and what looks at its tables.
+func (r *runner) end() {
 	if r.db != nil {
 		r.db.Close(context.Background())
 	}
 	if r.server != nil {
 		r.server.Kill()
 	}
+}
+
+func (r *runner) cleanUp() error {
+	r.end()
 	if r.log != nil {
 		r.log.Close()
 	}

@@ -9,64 +9,64 @@ import (
 	"outcry/internal/wire"
 )
 
-const (
-	historyClients = 32
-	historyDepth   = 4
-	historySymbol  = "PAST" // its own, so that the scenario's books are as they would be
-	pairsPerFrame  = 50
-)
+// Past is the scenario of a history: pairs of orders that meet, so that nothing stays open. Its
+// accounts and symbols are its own: the books of other scenarios are as they would be.
+var Past = Scenario{
+	Name: "past", About: "pairs of orders that meet", Defaults: Params{Clients: 32, Depth: 4, Symbols: 1, PerFrame: 100},
+	Uses: []string{"clients", "depth", "requests", "duration", "symbols", "per_frame"}, prepare: openPast, source: newPast,
+}
 
-// makeHistory lets pairs of orders execute, of which nothing is left open.
+// makeHistory executes the orders that are to be history.
 func (r *Run) makeHistory(ctx context.Context) error {
+	own := r.Params
+	defer func() { r.Params = own }()
+	r.Params = Past.Defaults
+	each := r.Params.Clients * r.Params.PerFrame
+	r.Params.Requests = (own.History + each - 1) / each
+	if err := openPast(ctx, r); err != nil {
+		return err
+	}
+	result, err := Past.Measure(ctx, r)
+	if err == nil && result.Errors > 0 {
+		err = fmt.Errorf("%d frames were refused, for example: %s", result.Errors, result.Examples[0])
+	}
+	return err
+}
+
+// openPast opens an account for each client, with shares of every symbol.
+func openPast(ctx context.Context, r *Run) error {
 	c, placed := new(wire.Create), []wire.Placement(nil)
-	for n := range historyClients {
-		id := historyAccount(n)
+	for n := range r.Params.Clients {
+		id := pastAccount(n)
 		c.Account(wire.Account{ID: id, Balance: rich})
 		placed = append(placed, wire.Placement{Account: id, Shares: plenty})
 	}
-	if err := r.send(ctx, [][]byte{c.Symbol(historySymbol, placed...).Append(nil)}); err != nil {
-		return err
+	for n := range r.Params.Symbols {
+		c.Symbol(pastSymbol(n), placed...)
 	}
-	pairs := (r.Params.History + 2*historyClients - 1) / (2 * historyClients)
-	result, err := load.Closed(ctx, load.Options{Addrs: r.Addrs, Connections: historyClients, Depth: historyDepth,
-		Progress: r.Progress}, func(n int) load.Source {
-		return &past{account: historyAccount(n), left: pairs, tally: r.tally()}
-	})
-	if err != nil {
-		return err
-	}
-	if result.Errors > 0 {
-		return fmt.Errorf("%d frames were refused, for example: %s", result.Errors, result.Examples[0])
-	}
-	return nil
+	return r.send(ctx, [][]byte{c.Append(nil)})
 }
 
-func historyAccount(n int) string { return strconv.Itoa(900_000_000 + n) }
+func pastAccount(client int) string { return strconv.Itoa(900_000_000 + client) }
 
-// past sells and buys the same shares, so many times.
+func pastSymbol(n int) string { return fmt.Sprintf("PAST%d", n) }
+
+// past sells and buys the same shares in one frame, again and again.
 type past struct {
-	account string
-	left    int
-	tally   *Tally
-	xml     []byte
+	xml   []byte
+	tally *Tally
+}
+
+func newPast(r *Run, client int) load.Source {
+	t, sym := wire.NewTransactions(pastAccount(client)), pastSymbol(client%r.Params.Symbols)
+	for n := range r.Params.PerFrame {
+		t.Order(sym, []string{"-5", "5"}[n%2], "100")
+	}
+	return r.limited(&past{t.Append(nil), r.tally()})
 }
 
 // Next implements load.Source.
-func (p *past) Next() []byte {
-	if p.left == 0 {
-		return nil
-	}
-	b := append(p.xml[:0], `<transactions id="`...)
-	b = append(append(b, p.account...), `">`...)
-	n := min(p.left, pairsPerFrame)
-	p.left -= n
-	for range n {
-		b = append(b, `<order sym="`+historySymbol+`" amount="-5" limit="100"/>`+
-			`<order sym="`+historySymbol+`" amount="5" limit="100"/>`...)
-	}
-	p.xml = append(b, "</transactions>"...)
-	return p.tally.sends(p.xml)
-}
+func (p *past) Next() []byte { return p.tally.sends(p.xml) }
 
 // Reply implements load.Source.
 func (p *past) Reply(xml []byte) error { return p.tally.take(xml, nothingRefused) }

@@ -1,0 +1,78 @@
+// Package processes looks at other processes of a test, and stops them where they stand.
+// It knows only what /proc says.
+package processes
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/procfs"
+)
+
+// ticksPerSecond is what the kernel counts processor time in: USER_HZ, which is
+// 100 on every architecture that Go runs on.
+const ticksPerSecond = 100
+
+// Usage is what a process has used and has.
+type Usage struct {
+	CPU      time.Duration // of all its threads, since it began
+	Resident int64         // bytes
+	Files    int           // open file descriptors
+}
+
+// Of returns what a process has used so far. The error says that it is gone.
+func Of(pid int) (u Usage, err error) {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return u, fmt.Errorf("processes: %w", err)
+	}
+	stat, statErr := p.Stat()
+	status, statusErr := p.NewStatus()
+	files, filesErr := p.FileDescriptorsLen()
+	if err := errors.Join(statErr, statusErr, filesErr); err != nil {
+		return u, fmt.Errorf("processes: %w", err)
+	}
+	return Usage{ticks(stat.UTime + stat.STime), int64(status.VmRSS), files}, nil
+}
+
+func ticks(n uint) time.Duration { return time.Duration(n) * time.Second / ticksPerSecond }
+
+// FamilyCPU returns the processor time of a process and its children so far, that of
+// children that have ended included.
+func FamilyCPU(pid int) (sum time.Duration) {
+	for _, s := range family(pid) {
+		sum += ticks(s.UTime + s.STime + uint(s.CUTime) + uint(s.CSTime))
+	}
+	return sum
+}
+
+// Freeze stops a process and its children where they stand, and returns what lets them go
+// on, and how many there are. Those that end meanwhile do not matter.
+func Freeze(pid int) (thaw func(), n int) {
+	frozen := family(pid)
+	send := func(s syscall.Signal) {
+		for _, p := range frozen {
+			_ = syscall.Kill(p.PID, s)
+		}
+	}
+	send(syscall.SIGSTOP)
+	return func() { send(syscall.SIGCONT) }, len(frozen)
+}
+
+// family returns a process, first, and its children; nothing of a process that is gone.
+func family(pid int) (found []procfs.ProcStat) {
+	all, _ := procfs.AllProcs() // a system without /proc has none
+	for _, p := range all {
+		s, err := p.Stat()
+		switch {
+		case err != nil || pid <= 0: // it may have ended
+		case s.PID == pid:
+			found = append([]procfs.ProcStat{s}, found...)
+		case s.PPID == pid:
+			found = append(found, s)
+		}
+	}
+	return found
+}
