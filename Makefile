@@ -14,7 +14,7 @@ MODULE := $(PATH)
 override PATH := /usr/local/bin:/usr/bin:/bin
 endif
 
-.PHONY: binaries deb release module check prove clean
+.PHONY: binaries deb release module reference check prove clean
 
 # Static, and without paths of this machine. The Dockerfile calls this as well. Where git
 # knows the commit, the linker is told it: Go does not know it in each kind of checkout.
@@ -36,6 +36,11 @@ release:
 
 module:
 	@deploy/release/module.sh '$(MODULE)'
+
+# docs/reference is made of the code. Tests compare it, and say when this has to be run.
+reference:
+	go run ./loadtest pages
+	go test ./internal/settings ./cmd/outcryd -run '^TestReference' -count=1 -update
 
 # A few minutes, and nothing is installed. Four test programs run at a time, since they wait
 # for sockets, disks and Postgres.

@@ -27,9 +27,9 @@ import (
 var benches = []what{
 	{"quick", "a few scenarios, shortly: it ends within two minutes",
 		func(b *benching) { b.plan(bench.Quick(), 1) }},
-	{"full", "every scenario that docs/SCALABILITY.md has, at several numbers of processors; about 20 minutes",
+	{"full", "every scenario of docs/reference/BENCHMARKS.md, at several numbers of processors; about 20 minutes",
 		func(b *benching) { b.plan(bench.Full(), 3) }},
-	{"goals", "what docs/PERFORMANCE.md demands, judged", (*benching).goals},
+	{"goals", "the goals of docs/reference/BENCHMARKS.md, judged", (*benching).goals},
 	{"soak", "trade for long at half of capacity: memory, files and latency must stay flat", (*benching).soak},
 	{"growth", "let history grow and look at restarts, journal and memory", (*benching).growth},
 }
@@ -258,7 +258,7 @@ func progress(w io.Writer) func(load.Progress) {
 // runPages writes pages and plots of data.
 func runPages(_ context.Context, args []string, _, stderr io.Writer) error {
 	f := newFlags("pages", stderr)
-	docs := f.String("docs", "docs", "`directory` of SCALABILITY.md and PERFORMANCE.md, and of the data: "+
+	docs := f.String("docs", "docs", "`directory` of RESULTS.md, RELIABILITY.md and of the data: "+
 		bench.FullFile+", "+bench.SoakFile+" and "+bench.GoalsFile)
 	if err := parse(f, args, 0); err != nil {
 		return err

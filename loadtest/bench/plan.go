@@ -43,7 +43,7 @@ func Quick() []Job {
 		"market -duration 1s", "market -duration 1s -depth 16")
 }
 
-// Full returns the jobs of docs/SCALABILITY.md.
+// Full returns the jobs of the scenarios in docs/reference/BENCHMARKS.md.
 func Full() []Job {
 	return jobs("cores", "burst -clients 1000", "burst -clients 5000", "burst -clients 10000",
 		"mix5 -clients 2", "mix5 -clients 4 -requests 5000", "mix5 -clients 20", "mix5 -clients 50 -requests 400",
