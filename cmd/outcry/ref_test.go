@@ -142,7 +142,7 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 // line does not know of the first.
 func TestScriptsAreToldWhatA1After3IsWorth(t *testing.T) {
 	texts := map[string]string{"usage": usage}
-	for _, page := range []string{"docs/GUIDE.md", "docs/OPERATIONS.md"} {
+	for _, page := range []string{"docs/GUIDE.md", "docs/reference/MESSAGES.md"} {
 		text, err := os.ReadFile("../../" + page)
 		require.NoError(t, err)
 		texts[page] = string(text)

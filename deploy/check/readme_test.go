@@ -18,8 +18,11 @@ import (
 var notRun = map[string]int{
 	"README.md":          1,
 	"docs/GUIDE.md":      4,
-	"docs/OPERATIONS.md": 2,
+	"docs/OPERATIONS.md": 0,
 	"docs/DEPLOYMENT.md": 9,
+
+	"docs/reference/PROCEDURES.md": 0,
+	"docs/reference/CONTAINERS.md": 4,
 }
 
 func TestBlocksThatAreNotRunAreFew(t *testing.T) {

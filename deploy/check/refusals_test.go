@@ -80,14 +80,14 @@ var triedElsewhere = []string{"does not come out as recorded", "this program rea
 
 // refuses starts servers that refuse, and looks for what they say in the page.
 func (s *station) refuses(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(repository, "docs/OPERATIONS.md"))
+	text, err := os.ReadFile(filepath.Join(repository, "docs/reference/MESSAGES.md"))
 	require.NoError(t, err)
 	_, section, ok := strings.Cut(string(text), "\n## What a start refuses\n")
 	require.True(t, ok)
-	table, _, ok := strings.Cut(section, "\n\n| exit status")
+	table, _, ok := strings.Cut(section, "\n## ")
 	require.True(t, ok)
 	var told []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(?:… )?([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `… ([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
 		told = append(told, row[1])
 	}
 	made := triedElsewhere
