@@ -16,13 +16,12 @@ import (
 
 // notRun is how many blocks of each page are not run here, and say why.
 var notRun = map[string]int{
-	"README.md":          1,
-	"docs/GUIDE.md":      4,
-	"docs/OPERATIONS.md": 0,
-	"docs/DEPLOYMENT.md": 9,
-
+	"README.md":                    1,
+	"docs/GUIDE.md":                4,
+	"docs/OPERATIONS.md":           0,
+	"docs/DEPLOYMENT.md":           1,
 	"docs/reference/PROCEDURES.md": 0,
-	"docs/reference/CONTAINERS.md": 4,
+	"docs/reference/CONTAINERS.md": 5,
 }
 
 func TestBlocksThatAreNotRunAreFew(t *testing.T) {
