@@ -7,7 +7,7 @@ OUT ?= build
 # same bytes.
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 
-.PHONY: binaries deb check prove clean
+.PHONY: binaries deb reference check prove clean
 
 # Static, and without paths of this machine. The Dockerfile calls this as well.
 binaries:
@@ -16,6 +16,10 @@ binaries:
 # Needs dpkg-deb. VERSION is the package's version; by default git's.
 deb: binaries
 	deploy/debian/build.sh $(OUT)
+
+# docs/reference is made of the code. Tests compare it, and say when this has to be run.
+reference:
+	go test ./internal/settings ./cmd/outcryd -run '^TestReference' -count=1 -update
 
 # A few minutes, and nothing is installed. Four test programs run at a time, since they wait
 # for sockets, disks and Postgres.

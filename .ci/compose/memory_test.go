@@ -32,13 +32,13 @@ func TestWhatTheExchangeMayTakeFitsIntoItsMemory(t *testing.T) {
 	}
 	number := func(flag string) int { return figure("internal/settings/table.go", `"`+flag+`",.* initial: ([\d_]+),`) }
 
-	closedOrder := figure("docs/RELIABILITY.md", `some (\d+) bytes for each`)
-	ref := figure("docs/METRICS.md", `refs that memory holds, some (\d+) bytes each`)
-	openOrder := figure("docs/METRICS.md", `each takes some (\d+) bytes`)
+	closedOrder := figure("docs/reference/BOUNDS.md", `some (\d+) bytes each`)
+	ref := figure("docs/reference/METRICS.md", `outcry_refs_in_memory.* each takes some (\d+) bytes`)
+	openOrder := figure("docs/reference/METRICS.md", `outcry_open_orders.* each takes some (\d+) bytes`)
 	account := figure("docs/PERFORMANCE.md", `memory of an account \| 120 bytes \| (\d+) `)
 	filter := figure("docs/decisions/0011-refs.md", `filter (\d+) MB`) * 1_000_000
-	connection := figure("docs/RELIABILITY.md", `connections take (\d+) GiB beside twice`) << 30 /
-		figure("docs/RELIABILITY.md", `worst case ([\d,]+) hostile`)
+	connection := figure("docs/reference/BOUNDS.md", `connections take (\d+) GiB beside twice`) << 30 /
+		figure("docs/reference/BOUNDS.md", `worst case ([\d,]+) hostile`)
 
 	accounts := number("max-accounts")
 	sum := 2*set("OUTCRY_MAX_MEMORY") + set("OUTCRY_MAX_CONNECTIONS")*connection +

@@ -14,7 +14,7 @@ import (
 // name; here its value is.
 func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
-	require.NoError(t, doctest.Bounds("../../docs/RELIABILITY.md", map[string][]string{
+	require.NoError(t, doctest.Bounds("../../docs/reference/BOUNDS.md", map[string][]string{
 		"`--max-stream-readers`": {seconds(streamWriteTimeout)},
 		"`stopGrace`":            {seconds(stopGrace)},
 	}))

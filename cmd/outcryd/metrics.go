@@ -13,7 +13,7 @@ import (
 )
 
 // metrics are everything that /metrics shows, in a registry of their own. What each
-// means, and what to do when it is bad, is in docs/METRICS.md.
+// means, and what to do when it is bad, is in docs/reference/METRICS.md.
 type metrics struct {
 	registry *prometheus.Registry
 	sessions *session.Metrics

@@ -3,7 +3,6 @@ package main
 import (
 	"io"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -99,24 +98,4 @@ func TestMetricsKeepTheConventions(t *testing.T) {
 	} {
 		require.Contains(t, page, "\n"+name+" "+value+"\n")
 	}
-}
-
-// TestEveryMetricIsInTheDocs compares docs/METRICS.md with what a real server shows: the
-// first column of its tables names all metrics and no others.
-func TestEveryMetricIsInTheDocs(t *testing.T) {
-	flags, _ := dataFlags(t)
-	shown := slices.Sorted(maps.Keys(families(scrape(t, start(t, flags...)))))
-	b, err := os.ReadFile("../../docs/METRICS.md")
-	require.NoError(t, err)
-	var told []string
-	for line := range strings.Lines(string(b)) {
-		if cell, ok := strings.CutPrefix(line, "| `"); ok {
-			cell, _, _ = strings.Cut("`"+cell, " | ")
-			for _, name := range regexp.MustCompile("`([a-z_]+)[`{]").FindAllStringSubmatch(cell, -1) {
-				told = append(told, name[1])
-			}
-		}
-	}
-	slices.Sort(told)
-	require.Equal(t, shown, told)
 }

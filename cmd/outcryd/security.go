@@ -102,9 +102,9 @@ func (g *guards) tls() *tls.Config {
 // watchSecurity adds what is read of tokens and certificates when somebody looks.
 func (m *metrics) watchSecurity(g *guards) {
 	m.gauge("outcry_config_last_reload_successful",
-		"1 where settings, certificates and tokens were taken over when they were read last, else 0.",
+		"1 if settings, certificates and tokens were taken over when they were read last, else 0.",
 		func() float64 { return oneIf(m.reload.taken.Load() && g.failed() == nil) })
-	m.gauge("outcry_auth_tokens", "Tokens that are taken; 0 without --auth.", func() float64 {
+	m.gauge("outcry_auth_tokens", "Valid tokens; 0 without --auth.", func() float64 {
 		if g.tokens == nil {
 			return 0
 		}

@@ -53,14 +53,14 @@ func (m *metrics) watchServer(
 		func() float64 { return float64(now().LagMax) })
 	data := now().Data
 	m.gauge("outcry_last_backup_timestamp_seconds",
-		"When the last backup was taken that outcry-backup.service tells of: the time of the data directory's "+
-			"last-backup. 0 where there is none.",
+		"When outcry-backup.service took the last backup: the time of last-backup in the data directory, "+
+			"0 if there is none.",
 		func() float64 { return health.Modified(filepath.Join(data, lastBackup)) })
 	if !health.DiskIsKnown {
 		return // an alert would take 0 for a full disk
 	}
 	m.gauge("outcry_disk_available_bytes",
-		"Room on the disk of the data directory, for whom the server runs as.",
+		"Room on the disk of the data directory that the server's user may fill.",
 		func() float64 { return float64(health.DiskOf(data).Available) })
 	m.gauge("outcry_disk_size_bytes",
 		"Size of the disk of the data directory.",
@@ -82,7 +82,7 @@ func (m *metrics) watch(e *engine.Engine, j *journal.Journal, p *postgres.Projec
 // watchLag adds the lag in seconds, of which marks knows.
 func (m *metrics) watchLag(marks *health.LagMarks, p *postgres.Projector) {
 	m.gauge("outcry_postgres_lag_seconds",
-		"Time since the oldest record that Postgres does not have was synced in the journal, 0 where it has all. "+
+		"Time since the oldest record that Postgres does not have was synced in the journal, 0 if it has all. "+
 			"Records from before the start count from the start.",
 		func() float64 { return marks.Lag(p.Applied(), time.Now()).Seconds() })
 }
@@ -155,7 +155,7 @@ func newFigures(stats func() engine.Stats) *figures {
 		func(s *engine.Stats) float64 { return float64(s.Cancels) })
 	add(counter, "outcry_traded_shares_total", "Shares that changed hands since the start, all symbols together.",
 		func(s *engine.Stats) float64 { return s.TradedShares })
-	add(counter, "outcry_traded_dollars_total", "Dollars that were paid for them, the notional.",
+	add(counter, "outcry_traded_dollars_total", "Dollars that were paid for traded shares, the notional, since the start.",
 		func(s *engine.Stats) float64 { return s.TradedDollars })
 	return c
 }

@@ -14,7 +14,7 @@ import (
 // name; here its value is.
 func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
-	require.NoError(t, doctest.Bounds("../../docs/RELIABILITY.md", map[string][]string{
+	require.NoError(t, doctest.Bounds("../../docs/reference/BOUNDS.md", map[string][]string{
 		"`OperatorConnectionsMax`": {fmt.Sprintf("%d more", OperatorConnectionsMax)},
 		"`headerTimeout`": {fmt.Sprintf("%d KiB", headerBytesMax>>10), seconds(headerTimeout), seconds(readTimeout),
 			seconds(writeTimeout), fmt.Sprintf("%g min", idleTimeout.Minutes())},

@@ -14,7 +14,7 @@ import (
 // TestBoundsAreTheDocumentedOnes: what each bound does is tested elsewhere, mostly by its
 // name; here its value is.
 func TestBoundsAreTheDocumentedOnes(t *testing.T) {
-	require.NoError(t, doctest.Bounds("../../docs/RELIABILITY.md", map[string][]string{
+	require.NoError(t, doctest.Bounds("../../docs/reference/BOUNDS.md", map[string][]string{
 		"`guessersMax`": {fmt.Sprintf("%d, then one a second", guessFree), "a second later"},
 	}))
 	require.Equal(t, time.Second, guessEvery)

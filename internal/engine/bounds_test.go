@@ -14,7 +14,7 @@ import (
 // name; here its value is.
 func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	thousands := func(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }
-	require.NoError(t, doctest.Bounds("../../docs/RELIABILITY.md", map[string][]string{
+	require.NoError(t, doctest.Bounds("../../docs/reference/BOUNDS.md", map[string][]string{
 		"`partsUnsyncedMax`": {fmt.Sprint(partsUnsyncedMax)},
 		"`keptMax`":          {thousands(keptMax)},
 		"`turnWork`":         {fmt.Sprintf("%d commands", turnWork), fmt.Sprintf("%d fills count as one", fillsPerWork)},

@@ -11,7 +11,7 @@ import (
 
 // TestTheBoundOnEqualLinesIsTheDocumentedOne: what it does is tested elsewhere by its name.
 func TestTheBoundOnEqualLinesIsTheDocumentedOne(t *testing.T) {
-	require.NoError(t, doctest.Bounds("../../docs/RELIABILITY.md", map[string][]string{
-		"`internal/logging`": {fmt.Sprintf("%d in %g s", repeatsMax, repeatsWindow.Seconds())},
+	require.NoError(t, doctest.Bounds("../../docs/reference/BOUNDS.md", map[string][]string{
+		"`repeatsMax`": {fmt.Sprintf("%d in %g s", repeatsMax, repeatsWindow.Seconds())},
 	}))
 }

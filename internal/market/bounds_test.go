@@ -13,7 +13,7 @@ import (
 // name; here its value is.
 func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	thousands := func(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }
-	require.NoError(t, doctest.Bounds("../../docs/RELIABILITY.md", map[string][]string{
+	require.NoError(t, doctest.Bounds("../../docs/reference/BOUNDS.md", map[string][]string{
 		"market data answers at a time": {fmt.Sprintf("%d of symbols", symbolsAnswersMax),
 			fmt.Sprintf("%d of books", marketAnswersMax), fmt.Sprintf("%d of trades", marketAnswersMax),
 			fmt.Sprintf("%d of orders", ordersAnswersMax)},

@@ -170,7 +170,7 @@ func NewMetrics() *Metrics {
 		handshakeFailures: newCounter("outcry_tls_handshake_failures_total",
 			"TCP connections to the XML port whose TLS handshake failed or took too long."),
 		authRefused: newCounter("outcry_auth_refused_total",
-			"TCP connections and HTTP requests without a token that is taken."),
+			"TCP connections and HTTP requests without a valid token."),
 		authDenied: newCounter("outcry_auth_denied_total",
 			"Commands and HTTP requests that the token of their sender does not allow."),
 		memory: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "outcry_memory_bytes",
