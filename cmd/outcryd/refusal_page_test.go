@@ -1,12 +1,9 @@
 package main
 
 import (
-	"flag"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-var updatePages = flag.Bool("update", false, "write the pages that are made of the program's texts")
+	"outcry/internal/testing/doctest"
+)
 
 // startsIn are the files whose every error is a refusal to start, and so is in refusals or
 // in besides.
@@ -82,23 +79,6 @@ var refusals = []refusal{
 		[]string{"cmd/outcryd/security.go"}},
 }
 
-// messagesPage is the page that is made of them.
-const messagesPage = "../../docs/reference/MESSAGES.md"
-
-// messages returns the page.
-func messages() string {
-	var page strings.Builder
-	page.WriteString("# Messages and exit statuses\n\nGenerated from `cmd/outcryd/refusal_page_test.go`.\n\n" +
-		"## What a start refuses\n\nThe last line of the log says why `outcryd` did not start, and nothing was " +
-		"changed. `OUTCRY_…` is a setting in `/etc/default/outcryd`.\n\n" +
-		"| it says | what it means | what to do |\n| --- | --- | --- |\n")
-	for _, r := range refusals {
-		fmt.Fprintf(&page, "| `… %s` | %s | %s |\n", r.says, r.is, r.do)
-	}
-	page.WriteString(exitStatuses)
-	return page.String()
-}
-
 // exitStatuses is the end of the page.
 const exitStatuses = `
 ## Exit statuses
@@ -135,14 +115,27 @@ var besides = []string{
 	"%x", // a digest
 }
 
-// TestThePageHasWhatAStartRefuses compares the page with the texts in the program.
-func TestThePageHasWhatAStartRefuses(t *testing.T) {
-	if *updatePages {
-		require.NoError(t, os.WriteFile(messagesPage, []byte(messages()), 0o644))
+// TestReferenceOfMessages makes docs/reference/MESSAGES.md of refusals.
+func TestReferenceOfMessages(t *testing.T) {
+	rows := [][]string{{"it says", "what it means", "what to do"}}
+	for _, r := range refusals {
+		rows = append(rows, []string{"`… " + r.says + "`", r.is, r.do})
 	}
-	page, err := os.ReadFile(messagesPage)
-	require.NoError(t, err)
-	require.Equal(t, messages(), string(page), "go test ./cmd/outcryd -run %s -update writes it anew", t.Name())
+	require.NoError(t, doctest.Reference("../../docs/reference/MESSAGES.md", `# Messages and exit statuses
+
+Made by `+"`make reference` from `cmd/outcryd/refusal_page_test.go`"+`.
+
+## What a start refuses
+
+The last line of the log says why `+"`outcryd`"+` did not start, and nothing was changed. `+"`OUTCRY_…`"+` is a
+setting in `+"`/etc/default/outcryd`"+`.
+
+`+doctest.Table(rows)+exitStatuses, *update))
+}
+
+// TestThePageHasWhatAStartRefuses compares refusals, of which the page is made, with the
+// texts in the program.
+func TestThePageHasWhatAStartRefuses(t *testing.T) {
 	known := slices.Clone(besides)
 	for _, r := range refusals {
 		known = append(known, r.says)
@@ -154,7 +147,7 @@ func TestThePageHasWhatAStartRefuses(t *testing.T) {
 	for _, file := range startsIn {
 		for _, text := range errorTexts(t, file) {
 			require.True(t, slices.ContainsFunc(known, func(k string) bool { return strings.Contains(text, k) }),
-				"%s refuses with %q, of which %s knows nothing", file, text, messagesPage)
+				"%s refuses with %q, of which refusals know nothing", file, text)
 		}
 	}
 }
