@@ -25,7 +25,8 @@ func TestReferenceOfReasons(t *testing.T) {
 	least, err := ParseBalance("20000")
 	require.NoError(t, err)
 	since := time.Date(2026, 11, 21, 20, 42, 0, 0, time.UTC).UnixNano()
-	result := Result{Order: 5, SharesHave: command.Deposited, CashHave: command.Balance, Most: 1000000, ValueLeast: &least, Halt: &Halt{Since: since, Reason: "news is out"}}
+	result := Result{Order: 5, SharesHave: command.Deposited, CashHave: command.Balance, Most: 1000000,
+		ValueLeast: &least, Halt: &Halt{Since: since, Reason: "news is out"}}
 
 	mistakes, temporary := [][]string{{"name", "text"}}, [][]string{{"name", "text"}}
 	for r := OK + 1; r < rejectReasons; r++ {
