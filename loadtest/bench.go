@@ -30,9 +30,9 @@ var benches = []struct {
 	run         func(*benching, context.Context) error
 }{
 	{"quick", "a few scenarios, shortly: it ends within two minutes", (*benching).plan},
-	{"full", "every scenario that docs/SCALABILITY.md has, at several numbers of processors; about 20 minutes",
+	{"full", "every scenario of docs/reference/BENCHMARKS.md, at several numbers of processors; about 20 minutes",
 		(*benching).plan},
-	{"goals", "what docs/PERFORMANCE.md demands, judged", (*benching).goals},
+	{"goals", "the goals of docs/reference/BENCHMARKS.md, judged", (*benching).goals},
 	{"soak", "trade for long at half of capacity: memory, files and latency must stay flat", (*benching).soak},
 	{"growth", "let history grow and look at restarts, journal and memory", (*benching).growth},
 }
@@ -318,7 +318,7 @@ func progress(w io.Writer) func(load.Progress) {
 func runPages(_ context.Context, args []string, _, stderr io.Writer) error {
 	f := flag.NewFlagSet("pages", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	docs := f.String("docs", "docs", "`directory` of SCALABILITY.md and PERFORMANCE.md, and of the data: "+
+	docs := f.String("docs", "docs", "`directory` of RESULTS.md, RELIABILITY.md and of the data: "+
 		bench.FullFile+", "+bench.SoakFile+" and "+bench.GoalsFile)
 	if err := parse(f, args); err != nil {
 		return err

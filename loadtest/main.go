@@ -29,7 +29,7 @@ type command struct {
 
 var commands = []command{
 	{"bench", "measure scenarios, plans of them, what the goals demand, a long run or growing history", runBench},
-	{"pages", "write the tables and plots of docs/SCALABILITY.md and docs/PERFORMANCE.md, of bench's data", runPages},
+	{"pages", "write docs/reference/BENCHMARKS.md, the tables of docs/RESULTS.md and plots, of bench's data", runPages},
 	{"echo", "serve echoes: what a scenario is compared with", runEcho},
 	{"torture", "break an exchange at random moments and prove that nothing is lost", runTorture},
 	{"restart", "restart an exchange while clients trade: nothing is lost, and it is away for a moment", runRestart},

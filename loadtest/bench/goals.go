@@ -27,7 +27,7 @@ const (
 	grown        = "10 million orders in history"
 )
 
-// Goals returns the jobs that the goals of docs/PERFORMANCE.md are judged by. Those that are
+// Goals returns the jobs that the goals of docs/reference/BENCHMARKS.md are judged by. Those that are
 // compared with each other are neighbours. quick ones are shorter and smaller: to see
 // that everything works, not for figures.
 func Goals(quick bool) (all []Job) {
@@ -208,7 +208,7 @@ func (d *Data) judged() table {
 	return t
 }
 
-// goalTables returns the tables of docs/PERFORMANCE.md by their names.
+// goalTables returns the tables of goals by their names.
 func (d *Data) goalTables() map[string]string {
 	made := table{{"run", "round", "requests/s", "of echo (with a journal)", "p50 ms", "p99 ms", "longest ms",
 		"echo's p99 ms",

@@ -1,5 +1,5 @@
 // Package bench measures an exchange: scenarios one by one or in plans, what the goals of
-// docs/PERFORMANCE.md demand, a long run that has to stay flat, and growing history. Each
+// docs/reference/BENCHMARKS.md demand, a long run that has to stay flat, and growing history. Each
 // measurement has a fresh exchange, stands beside an echo server that shows what the
 // machine's network stack can do, and ends with the question to the exchange whether it
 // holds what the clients were told. All of it goes into one file of Data; Pages makes the

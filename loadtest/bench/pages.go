@@ -16,11 +16,12 @@ import (
 	"outcry/internal/load/scenario"
 )
 
-// Files below the directory of documents. Tables in the pages stand between marks and are
-// made of the data; the text around them is people's.
+// Files below the directory of documents. Tables of results stand between marks in a page
+// that people write; the page of all benchmarks is made of the data alone.
 const (
-	scalabilityPage = "SCALABILITY.md"
-	performancePage = "PERFORMANCE.md"
+	resultsPage     = "RESULTS.md"
+	reliabilityPage = "RELIABILITY.md"
+	benchmarksPage  = "reference/BENCHMARKS.md"
 
 	// FullFile is where the data of the full plan belong.
 	FullFile = "scalability/points.json"
@@ -30,29 +31,28 @@ const (
 	GoalsFile = "performance/goals.json"
 )
 
-// Pages writes the tables, plots and CSV that are made of the data in docs; of those that
-// are not there it writes none. The error says what could not be written, that a run has
-// failed, or which mark in a page is of no table.
+// Pages writes the pages, plots and CSV that are made of the data in docs; with no data it
+// writes none. The error says what could not be read or written, that a run has failed,
+// which mark in a page is of no table, or which missed goal has no reason.
 func Pages(docs string) error {
-	all, err := loadIfThere(docs, FullFile)
+	m, err := loadMeasured(docs)
+	if err != nil || m.full == nil && m.goals == nil {
+		return err
+	}
+	tables, err := m.resultTables()
+	if err == nil && m.full != nil {
+		err = drawn(docs, m.full, m.soak)
+	}
 	if err != nil {
 		return err
 	}
-	soak, err := loadIfThere(docs, SoakFile)
-	if err == nil && all != nil {
-		err = scalability(docs, all, soak)
+	page := filepath.Join(docs, benchmarksPage)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(page), 0o755),
+		os.WriteFile(page, []byte(m.page()), 0o644)); err != nil {
+		return fmt.Errorf("bench: %w", err)
 	}
-	if err != nil {
-		return err
-	}
-	goals, err := loadIfThere(docs, GoalsFile)
-	switch {
-	case err != nil || goals == nil:
-		return err
-	case len(goals.Failures()) > 0:
-		return fmt.Errorf("bench: %s: a run has failed: %s", GoalsFile, goals.Failures()[0])
-	}
-	return refreshFile(filepath.Join(docs, performancePage), goals.goalTables())
+	return errors.Join(refreshFile(filepath.Join(docs, resultsPage), tables),
+		refreshFile(filepath.Join(docs, reliabilityPage), tables))
 }
 
 // loadIfThere returns nil if there is no such file in docs.
@@ -64,8 +64,8 @@ func loadIfThere(docs, name string) (*Data, error) {
 	return d, err
 }
 
-// scalability writes docs/SCALABILITY.md and what is beside it. soak may be nil.
-func scalability(docs string, d, soak *Data) error {
+// drawn writes the CSV and the plots beside the data. soak may be nil.
+func drawn(docs string, d, soak *Data) error {
 	dir := filepath.Join(docs, filepath.Dir(FullFile))
 	file, err := os.Create(filepath.Join(dir, "points.csv"))
 	if err != nil {
@@ -88,7 +88,7 @@ func scalability(docs string, d, soak *Data) error {
 			return err
 		}
 	}
-	return refreshFile(filepath.Join(docs, scalabilityPage), tables(d, soak))
+	return nil
 }
 
 // refreshFile replaces the tables of a page.
@@ -126,20 +126,6 @@ func refresh(page string, tables map[string]string) (string, error) {
 		return "", fmt.Errorf("there is no table %q", unknown[0])
 	}
 	return text, nil
-}
-
-// tables returns the tables of docs/SCALABILITY.md by their names.
-func tables(d, soak *Data) map[string]string {
-	all := map[string]string{"about": about(d), "soak": "Not measured yet.\n"}
-	for _, x := range scenario.All() {
-		if x.Name != soakScenario {
-			all[x.Name] = d.ofScenario(x)
-		}
-	}
-	if soak != nil {
-		all["soak"] = soak.Soak.page(soak)
-	}
-	return all
 }
 
 func about(d *Data) string {

@@ -1,9 +1,10 @@
 package bench
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,62 +29,118 @@ func TestOnlyTablesAreReplaced(t *testing.T) {
 
 func TestResultsAreWrittenAndReadAgain(t *testing.T) {
 	docs := t.TempDir()
-	page := filepath.Join(docs, "SCALABILITY.md")
-	require.NoError(t, os.WriteFile(page, []byte("<!-- table: about -->\n<!-- end -->\n<!-- table: hot -->\n<!-- end "+
-		"-->\n<!-- table: soak -->\n<!-- end -->\n"), 0o600))
+	page := filepath.Join(docs, resultsPage)
+	marks := "<!-- table: machine -->\n<!-- end -->\n<!-- table: scaling -->\n<!-- end -->\n<!-- table: missed -->\n" +
+		"<!-- end -->\n"
+	for _, name := range []string{resultsPage, reliabilityPage} {
+		require.NoError(t, os.WriteFile(filepath.Join(docs, name), []byte(marks), 0o600))
+	}
 	curve := make([]float64, len(load.Quantiles))
+	point := func(procs int, rate float64, differs string) *Point {
+		return &Point{Scenario: "hot", Params: scenario.Params{Clients: 64, Depth: 16}, GOMAXPROCS: procs,
+			Summary: load.Summary{Requests: 30, Rate: rate, Curve: curve}, Agrees: differs == "", Differs: differs}
+	}
 	r := &Data{Command: "go run ./loadtest bench full", Machine: "a machine", Revision: "abc", Repetitions: 1,
-		Points: []*Point{
-			{Scenario: "hot", Params: scenario.Params{Clients: 64}, GOMAXPROCS: 1,
-				Summary: load.Summary{Requests: 30, Rate: 1234567, Curve: curve}, Agrees: true},
-			{Scenario: "hot", Params: scenario.Params{Clients: 64}, GOMAXPROCS: 2,
-				Summary: load.Summary{Requests: 30, Rate: 2469134, Curve: curve}, Differs: "a cent"},
-		}}
+		Points: []*Point{point(1, 1234567, ""), point(2, 2469134, "a cent"), point(4, 3703701, "")}}
 	require.NoError(t, os.Mkdir(filepath.Join(docs, "scalability"), 0o700))
 	require.NoError(t, r.Save(filepath.Join(docs, FullFile)))
 	require.NoError(t, Pages(docs))
 	b, err := os.ReadFile(page)
 	require.NoError(t, err)
-	require.Contains(t, string(b), "| 64 clients | 1 | 1,234,567 (1,234,567 to 1,234,567) | 1.00 |")
-	require.Contains(t, string(b), "| 64 clients | 2 | 2,469,134 (2,469,134 to 2,469,134) | 2.00 |")
-	require.Contains(t, string(b), "2 runs, 1 of each, on a machine")
+	require.Contains(t, string(b), "Measured on a machine")
+	require.Contains(t, string(b), "| the same, all in one symbol | 1,234,567 | 2,469,134 | 3,703,701 |")
+	require.Contains(t, string(b), "Not measured yet.", "there are no goals")
+	b, err = os.ReadFile(filepath.Join(docs, benchmarksPage))
+	require.NoError(t, err)
+	require.Contains(t, string(b), "| 64 clients × 16 | 1 | 1,234,567 (1,234,567 to 1,234,567) | 1.00 |")
+	require.Contains(t, string(b), "| 64 clients × 16 | 2 | 2,469,134 (2,469,134 to 2,469,134) | 2.00 |")
+	require.Contains(t, string(b), "3 runs, 1 of each, on a machine")
 	require.Contains(t, string(b), "or said something else than was expected: 1.")
-	require.Contains(t, string(b), "Not measured yet.", "there is no soak")
+	require.NotContains(t, string(b), "## Goals")
 	got, err := Load(filepath.Join(docs, FullFile))
 	require.NoError(t, err)
 	require.Equal(t, r.Points, got.Points)
 	require.FileExists(t, filepath.Join(docs, "scalability", "points.csv"))
 	require.FileExists(t, filepath.Join(docs, "scalability", "cpu.svg"))
 	require.NoError(t, os.Remove(page))
-	require.ErrorContains(t, Pages(docs), "SCALABILITY.md")
+	require.ErrorContains(t, Pages(docs), resultsPage)
 	require.NoError(t, Pages(t.TempDir()), "nothing was measured")
 }
 
-// The page in the repository has a place for every scenario.
-func TestThePageHasEveryScenario(t *testing.T) {
-	b, err := os.ReadFile("../../docs/SCALABILITY.md")
+// docsDir is that of the repository.
+const docsDir = "../../docs"
+
+func readPage(t *testing.T, docs, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(docs, name))
 	require.NoError(t, err)
-	for name := range tables(&Data{Points: []*Point{{}}}, nil) {
-		require.Contains(t, string(b), "<!-- table: "+name+" -->\n")
+	return string(b)
+}
+
+// Each table of results stands in one of the pages.
+func TestThePagesHaveEveryTable(t *testing.T) {
+	m, err := loadMeasured(docsDir)
+	require.NoError(t, err)
+	tables, err := m.resultTables()
+	require.NoError(t, err)
+	pages := readPage(t, docsDir, resultsPage) + readPage(t, docsDir, reliabilityPage)
+	for name, text := range tables {
+		require.NotEqual(t, notMeasured, text, name)
+		require.Equal(t, 1, strings.Count(pages, "<!-- table: "+name+" -->\n"), name)
+	}
+	for _, x := range shown {
+		for _, procs := range []int{1, 2, 4} {
+			require.NotNil(t, m.full.cell(x.scenario, x.variant, procs), x.text)
+		}
+	}
+	page := m.page()
+	for _, x := range scenario.All() {
+		require.True(t, x.Name == soakScenario || strings.Contains(page, "## `"+x.Name+"`: "), x.Name)
+	}
+	for _, c := range csvTables {
+		require.Contains(t, page, "## "+c.title+"\n")
 	}
 }
 
 // The pages in the repository are those that its data make.
 func TestThePagesAreOfTheirData(t *testing.T) {
 	docs := t.TempDir()
-	for _, name := range []string{FullFile, SoakFile, GoalsFile, scalabilityPage, performancePage} {
-		b, err := os.ReadFile(filepath.Join("../../docs", name))
-		require.NoError(t, err)
+	data := []string{FullFile, SoakFile, GoalsFile, goalsAgainFile, soakAgainFile, growthFile, tortureFile}
+	for _, c := range csvTables {
+		data = append(data, c.file)
+	}
+	for _, name := range append(data, resultsPage, reliabilityPage) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(docs, name)), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(docs, name), b, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(docs, name), []byte(readPage(t, docsDir, name)), 0o600))
 	}
 	require.NoError(t, Pages(docs))
-	for _, name := range []string{scalabilityPage, performancePage, "scalability/points.csv", "scalability/cpu.svg",
-		"scalability/latency.svg", "scalability/soak-memory.svg"} {
-		was, err := os.ReadFile(filepath.Join("../../docs", name))
-		require.NoError(t, err)
-		is, err := os.ReadFile(filepath.Join(docs, name))
-		require.NoError(t, err)
-		require.True(t, bytes.Equal(was, is), "%s is another one: go run ./loadtest pages", name)
+	for _, name := range []string{resultsPage, reliabilityPage, benchmarksPage, "scalability/points.csv",
+		"scalability/cpu.svg", "scalability/latency.svg", "scalability/soak-memory.svg"} {
+		require.True(t, readPage(t, docsDir, name) == readPage(t, docs, name), "%s is out of date: run make reference", name)
+	}
+}
+
+// Each number that people wrote into a page of results is one of the benchmarks.
+func TestTheFiguresOfPeopleAreThoseOfTheData(t *testing.T) {
+	number := regexp.MustCompile(`\d+(,\d{3})*(\.\d+)?`)
+	of := func(text string) map[string]bool {
+		found := map[string]bool{}
+		for _, n := range number.FindAllString(text, -1) {
+			found[n] = true
+		}
+		return found
+	}
+	known := of(readPage(t, docsDir, benchmarksPage))
+	text := block.ReplaceAllString(readPage(t, docsDir, resultsPage), "")
+	figures := of(regexp.MustCompile("`[^`]*`").ReplaceAllString(text, ""))
+	require.Greater(t, len(figures), 15)
+	for n := range figures {
+		require.True(t, known[n], "%s: no benchmark has %s", resultsPage, n)
+	}
+	restarts := readPage(t, docsDir, reliabilityPage)
+	_, restarts, _ = strings.Cut(restarts, "**Restarts.**")
+	restarts, _, _ = strings.Cut(restarts, "**Backups.**")
+	for n := range of(restarts) {
+		require.True(t, known[n], "%s: no restart took %s", reliabilityPage, n)
 	}
 }

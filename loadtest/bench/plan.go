@@ -57,7 +57,7 @@ func Quick() []Job {
 		jobs("market", seconds(1), market(1, 64, 16)))
 }
 
-// Full returns the jobs of docs/SCALABILITY.md.
+// Full returns the jobs of the scenarios in docs/reference/BENCHMARKS.md.
 func Full() []Job {
 	atRate := with(market(3, 256, 1), func(p *scenario.Params) { p.Rate = 10_000 })
 	return slices.Concat(jobs("cores", asItIs), jobs("burst", clients(1000, 1), clients(5000, 1), clients(10_000, 1)),
