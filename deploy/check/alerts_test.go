@@ -129,7 +129,8 @@ var (
 		{alert: "OutcryAcceptErrors",
 			comes: "printf '[Service]\nLimitNOFILE=64\n' > /run/systemd/system/outcryd.service.d/few.conf; systemctl " +
 				"daemon-reload; systemctl restart outcryd",
-			seen: "process_max_fds{job=\"outcry\"} == 64", worse: someConnections, ended: noConnections},
+			seen: "process_max_fds{job=\"outcry\"} == 64", worse: someConnections,
+			healed: "process_max_fds{job=\"outcry\"} > 64", ended: noConnections},
 		// A killed server leaves records that Postgres does not have, and cannot be given then.
 		{alert: "OutcryMarketFeedDown", comes: "echo ack = postgres >> " + settings +
 			"; systemctl stop postgresql@15-main; sleep 1; " +

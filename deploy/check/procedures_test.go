@@ -27,6 +27,7 @@ var procedures = []procedure{
 	{section: "First look"},
 	{section: "Stop and restart"},
 	{section: "Change a setting"},
+	{section: "Take a backup"},
 	{section: "Upgrade"},
 	{section: "Go back to an older version",
 		meanwhile: map[string]string{
@@ -55,7 +56,6 @@ var procedures = []procedure{
 			"of=$(ls /var/lib/outcry/journal/*.seg | head -n 1) bs=1 seek=80 conv=notrunc status=none && " +
 			"! systemctl start outcryd"}},
 	{section: "Look at the machine"},
-	{section: "Take a backup"},
 	{section: "Restore a backup", meanwhile: map[string]string{
 		"journal and database are lost": "systemctl stop outcryd && find /var/lib/outcry -mindepth 1 -delete && cd / && " +
 			"runuser -u postgres -- dropdb outcry"}},
