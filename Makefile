@@ -19,6 +19,7 @@ deb: binaries
 
 # docs/reference is made of the code. Tests compare it, and say when this has to be run.
 reference:
+	go run ./loadtest pages
 	go test ./internal/settings ./internal/exchange ./internal/testing/archtest ./cmd/outcryd -run '^TestReference' -count=1 -update
 
 # A few minutes, and nothing is installed. Four test programs run at a time, since they wait

@@ -35,7 +35,7 @@ func TestWhatTheExchangeMayTakeFitsIntoItsMemory(t *testing.T) {
 	closedOrder := figure("docs/reference/BOUNDS.md", `some (\d+) bytes each`)
 	ref := figure("docs/reference/METRICS.md", `outcry_refs_in_memory.* each takes some (\d+) bytes`)
 	openOrder := figure("docs/reference/METRICS.md", `outcry_open_orders.* each takes some (\d+) bytes`)
-	account := figure("docs/PERFORMANCE.md", `memory of an account \| 120 bytes \| (\d+) `)
+	account := figure("docs/reference/BENCHMARKS.md", `memory of an account \| 120 bytes \| (\d+) `)
 	filter := figure("docs/decisions/0011-refs.md", `filter (\d+) MB`) * 1_000_000
 	connection := figure("docs/reference/BOUNDS.md", `connections take (\d+) GiB beside twice`) << 30 /
 		figure("docs/reference/BOUNDS.md", `worst case ([\d,]+) hostile`)

@@ -30,7 +30,7 @@ func TestOnlyTablesAreReplaced(t *testing.T) {
 func TestResultsAreWrittenAndReadAgain(t *testing.T) {
 	docs := t.TempDir()
 	page := filepath.Join(docs, resultsPage)
-	marks := "<!-- table: machine -->\n<!-- end -->\n<!-- table: scaling -->\n<!-- end -->\n<!-- table: missed -->\n" +
+	marks := "<!-- table: machine -->\n<!-- end -->\n<!-- table: summary -->\n<!-- end -->\n<!-- table: missed -->\n" +
 		"<!-- end -->\n"
 	for _, name := range []string{resultsPage, reliabilityPage} {
 		require.NoError(t, os.WriteFile(filepath.Join(docs, name), []byte(marks), 0o600))
@@ -48,7 +48,7 @@ func TestResultsAreWrittenAndReadAgain(t *testing.T) {
 	b, err := os.ReadFile(page)
 	require.NoError(t, err)
 	require.Contains(t, string(b), "Measured on a machine")
-	require.Contains(t, string(b), "| the same, all in one symbol | 1,234,567 | 2,469,134 | 3,703,701 |")
+	require.Contains(t, string(b), "| the same in one symbol | 1,234,567 | 2,469,134 | 3,703,701 |")
 	require.Contains(t, string(b), "Not measured yet.", "there are no goals")
 	b, err = os.ReadFile(filepath.Join(docs, benchmarksPage))
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestTheFiguresOfPeopleAreThoseOfTheData(t *testing.T) {
 	known := of(readPage(t, docsDir, benchmarksPage))
 	text := block.ReplaceAllString(readPage(t, docsDir, resultsPage), "")
 	figures := of(regexp.MustCompile("`[^`]*`").ReplaceAllString(text, ""))
-	require.Greater(t, len(figures), 15)
+	require.Greater(t, len(figures), 10)
 	for n := range figures {
 		require.True(t, known[n], "%s: no benchmark has %s", resultsPage, n)
 	}

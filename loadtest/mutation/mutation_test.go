@@ -2,7 +2,9 @@ package mutation
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"testing"
 
@@ -19,6 +21,9 @@ func TestEveryMutationFitsTheSource(t *testing.T) {
 	all, err := All()
 	require.NoError(t, err)
 	require.Len(t, all, 28)
+	page, err := os.ReadFile("../../docs/RELIABILITY.md")
+	require.NoError(t, err)
+	require.Contains(t, string(page), fmt.Sprintf("All %d mutations", len(all)))
 	names := map[string]bool{}
 	for _, b := range all {
 		t.Run(b.Name, func(t *testing.T) {
