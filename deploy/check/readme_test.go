@@ -55,8 +55,9 @@ func bootWithGo(t *testing.T, folder string) machine {
 }
 
 // TestTheReadme runs the commands of the README, and then those of the guide and of the pages
-// for courses and strategies, which go on where it ends, on a copy of what git has, with an empty home and without a network. Nothing
-// is there before except what Go has downloaded and compiled, which both machines share.
+// for courses and strategies, which go on where it ends, on a copy of what git has, with an
+// empty home and without a network. Nothing is there before except what Go has downloaded and
+// compiled, which both machines share.
 func TestTheReadme(t *testing.T) {
 	t.Parallel()
 	m := bootWithGo(t, "/srv/outcry")
