@@ -33,19 +33,18 @@ const (
 
 // Pages writes the pages, plots and CSV that are made of the data in docs; with no data it
 // writes none. The error says what could not be read or written, that a run has failed,
-// which mark in a page is of no table, or which missed goal has no reason.
+// or which mark in a page is of no table.
 func Pages(docs string) error {
 	m, err := loadMeasured(docs)
 	if err != nil || m.full == nil && m.goals == nil {
 		return err
 	}
-	tables, err := m.resultTables()
-	if err == nil && m.full != nil {
-		err = drawn(docs, m.full, m.soak)
+	if m.full != nil {
+		if err := drawn(docs, m.full, m.soak); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
+	tables := m.resultTables()
 	page := filepath.Join(docs, benchmarksPage)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(page), 0o755),
 		os.WriteFile(page, []byte(m.page()), 0o644)); err != nil {

@@ -81,8 +81,8 @@ func readPage(t *testing.T, docs, name string) string {
 func TestThePagesHaveEveryTable(t *testing.T) {
 	m, err := loadMeasured(docsDir)
 	require.NoError(t, err)
-	tables, err := m.resultTables()
-	require.NoError(t, err)
+	tables := m.resultTables()
+	require.NotContains(t, tables["missed"], notKnown)
 	pages := readPage(t, docsDir, resultsPage) + readPage(t, docsDir, reliabilityPage)
 	for name, text := range tables {
 		require.NotEqual(t, notMeasured, text, name)
