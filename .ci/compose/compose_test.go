@@ -1,5 +1,5 @@
 // Package compose checks deploy/compose.yaml with the library that Docker Compose reads
-// it with: that it is one, and that it keeps the rules of docs/DEPLOYMENT.md.
+// it with: that it is one, and that it keeps the rules of docs/reference/CONTAINERS.md.
 package compose
 
 import (
@@ -66,7 +66,7 @@ func TestWithTLSAndTokensNothingElseChanges(t *testing.T) {
 	require.NotEmpty(t, secret(outcryd, "pgpass"))
 
 	// Anyone who operates it has in the container what the page names.
-	page, err := os.ReadFile("../../docs/OPERATIONS.md")
+	page, err := os.ReadFile("../../docs/reference/CONTAINERS.md")
 	require.NoError(t, err)
 	for name, file := range map[string]string{"authority": "ca.pem", "admin_token": "admin.token"} {
 		require.Contains(t, string(page), " /run/secrets/"+name+" ")
@@ -203,7 +203,7 @@ func TestSecretsAreFilesThatAreNotInTheRepository(t *testing.T) {
 
 // TestNoDocumentedCommandLeavesASecretOpen looks at what the page has people write to.
 func TestNoDocumentedCommandLeavesASecretOpen(t *testing.T) {
-	page, err := os.ReadFile("../../docs/DEPLOYMENT.md")
+	page, err := os.ReadFile("../../docs/reference/CONTAINERS.md")
 	require.NoError(t, err)
 	written := regexp.MustCompile(`(?m)^\$ docker compose .* exec -T .* > (\S+)$`).FindAllStringSubmatch(string(page), -1)
 	require.NotEmpty(t, written)

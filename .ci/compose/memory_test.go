@@ -49,5 +49,5 @@ func TestWhatTheExchangeMayTakeFitsIntoItsMemory(t *testing.T) {
 	t.Logf("%d MiB of %d MiB", sum>>20, limit>>20)
 	require.Less(t, sum, limit)
 	require.Less(t, limit, int(s.Deploy.Resources.Limits.MemoryBytes)*9/10, "stacks, and what the runtime does not count")
-	require.Equal(t, sum>>20, figure("docs/DEPLOYMENT.md", `all of it, ([\d,]+) MiB`))
+	require.Equal(t, sum>>20, figure("docs/reference/CONTAINERS.md", `all of it, ([\d,]+) MiB`))
 }

@@ -166,7 +166,7 @@ func TestScriptsAreToldWhatA1After3IsWorth(t *testing.T) {
 	usage, _, status := outcry("", "help")
 	require.Equal(t, exitOK, status)
 	texts := map[string]string{"usage": usage}
-	for _, page := range []string{"docs/GUIDE.md", "docs/OPERATIONS.md"} {
+	for _, page := range []string{"docs/GUIDE.md", "docs/reference/MESSAGES.md"} {
 		text, err := os.ReadFile("../../" + page)
 		require.NoError(t, err)
 		texts[page] = string(text)

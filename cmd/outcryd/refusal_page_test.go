@@ -4,50 +4,110 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/doctest"
 )
 
-// startsIn are the files whose every error is a refusal to start, and so is in
-// docs/OPERATIONS.md or in besides.
+// startsIn are the files whose every error is a refusal to start, and so is in refusals or
+// in besides.
 var startsIn = []string{"cmd/outcryd/server.go", "cmd/outcryd/bind.go", "cmd/outcryd/security.go",
 	"internal/listen/listen.go", "internal/recovery/database.go", "internal/recovery/state.go",
 	"internal/settings/security.go"}
 
-// refusals are the rows of the page, and of each the files that have it in an error's
-// text. Packages that also fail otherwise have only some of theirs here.
-var refusals = map[string][]string{
-	"is in use by another process":                        {"internal/journal/fs.go"},
-	"another server is using the database":                {"internal/postgres/store.go"},
-	"a connection pooler is in between":                   {"internal/postgres/session.go"},
-	"records that were answered may be lost":              {"internal/recovery/database.go"},
-	"the database is older than the journal reaches back": {"internal/recovery/state.go"},
-	"this data directory belongs to another database":     {"internal/recovery/state.go"},
-	"is damaged at offset":                                {"internal/journal/segment.go"},
-	"does not add up":                                     {"internal/recovery/state.go"},
-	"does not come out as recorded":                       {"internal/recovery/state.go"},
-	"may not make the schema outcry":                      {"internal/postgres/names.go"},
-	"search_path names no schema for the tables":          {"internal/postgres/names.go"},
-	"its schema has version":                              {"internal/postgres/migrate.go"},
-	"this program reads up to version":                    {"internal/journal/segment.go"},
-	"was begun and has not ended":                         {"internal/backup/marker.go"},
-	"--auth: ":                                            {"cmd/outcryd/security.go"},
-	"is open beyond this machine":                         {"internal/settings/security.go"},
-	"--tls-cert: ":                                        {"cmd/outcryd/security.go"},
-	"must be from":                                        {"internal/settings/table.go"},
-	"is no setting":                                       {"internal/settings/configfile.go"},
-	"parse error":                                         nil, // of package flag
-	"is the address of --listen too":                      {"cmd/outcryd/bind.go", "internal/settings/inspect.go"},
-	"address already in use":                              nil, // of the system, as bind says it
+// refusal is a row of the page.
+type refusal struct {
+	says, is, do string
+	files        []string // that have it in an error's text; none where it is another program's
 }
+
+// refusals are all. Packages that also fail otherwise have only some of theirs here.
+var refusals = []refusal{
+	{"is in use by another process", "a second exchange on this data directory, `outcry verify`, or a backup of a " +
+		"stopped exchange with a local Postgres, which `outcry-backup.timer` begins each hour",
+		"`fuser -v /var/lib/outcry/LOCK` shows it. Wait for a backup, or `systemctl stop outcry-backup`; end anything " +
+			"else. Then `systemctl reset-failed outcryd` and start", []string{"internal/journal/fs.go"}},
+	{"another server is using the database", "a second exchange on this database, or a copy of this one; the line " +
+		"names its process in Postgres",
+		"end it. If its machine is gone, Postgres ends its session within half a minute",
+		[]string{"internal/postgres/store.go"}},
+	{"a connection pooler is in between", "the URL leads to PgBouncer or the like, which keeps neither the lock nor " +
+		"the settings of a session", "name Postgres itself in `DATABASE_URL`", []string{"internal/postgres/session.go"}},
+	{"address already in use", "another program has the port; nothing was started",
+		"`ss -Hltnp sport = :12345`; end it, or change `OUTCRY_LISTEN`", nil},
+	{"is the address of --listen too", "both ports have the same address; nothing was started", "change `OUTCRY_HTTP`",
+		[]string{"cmd/outcryd/bind.go", "internal/settings/inspect.go"}},
+	{"is open beyond this machine", "others can reach the address, and neither tokens nor client certificates are " +
+		"required",
+		"[Security](../DEPLOYMENT.md#security); or `OUTCRY_OPEN=true`: anyone who reaches it then trades for anybody",
+		[]string{"internal/settings/security.go"}},
+	{"records that were answered may be lost", "the journal is not the newest, or gone",
+		"[Lose the journal](PROCEDURES.md#lose-the-journal)", []string{"internal/recovery/database.go"}},
+	{"the database is older than the journal reaches back", "the database is an old copy",
+		"[Lose Postgres](PROCEDURES.md#lose-postgres)", []string{"internal/recovery/state.go"}},
+	{"this data directory belongs to another database", "`DATABASE_URL` or `OUTCRY_DATA` is wrong", "correct it",
+		[]string{"internal/recovery/state.go"}},
+	{"is damaged at offset", "a segment of the journal is not what was written",
+		"keep everything: [A damaged journal](PROCEDURES.md#a-damaged-journal)", []string{"internal/journal/segment.go"}},
+	{"does not add up", "somebody has changed the tables, or a bug", "keep everything, `outcry verify`",
+		[]string{"internal/recovery/state.go"}},
+	{"does not come out as recorded", "replaying the journal has another result than it recorded: a bug, or another " +
+		"version",
+		"keep everything, try the version that wrote it", []string{"internal/recovery/state.go"}},
+	{"may not make the schema outcry", "the role owns neither the database nor a schema `outcry`",
+		"as a superuser, in that database: `CREATE SCHEMA outcry AUTHORIZATION outcry`",
+		[]string{"internal/postgres/names.go"}},
+	{"search_path names no schema for the tables", "no schema of the role's `search_path` exists, or `outcry` alone does",
+		"make one, or set `search_path` in `DATABASE_URL`", []string{"internal/postgres/names.go"}},
+	{"its schema has version", "this program is older than the one that wrote the database", "install the newer one",
+		[]string{"internal/postgres/migrate.go"}},
+	{"this program reads up to version", "this program is older than the one that wrote the journal",
+		"install the newer one", []string{"internal/journal/segment.go"}},
+	{"must be a whole number", "a setting has a malformed value; the line names it, and says what it must be",
+		"correct it", []string{"internal/settings/flags.go"}},
+	{"must be from", "a setting out of its bounds; the line names them", "correct it",
+		[]string{"internal/settings/table.go"}},
+	{"is no setting", "a misspelled name in the file of settings; the line names it", "correct it",
+		[]string{"internal/settings/configfile.go"}},
+	{"was begun and has not ended", "a restore into this data directory was interrupted",
+		"`outcry restore` again, with the same backup", []string{"internal/backup/marker.go"}},
+	{"--auth: ", "the file of tokens, `/var/lib/outcry/tokens`, is damaged or cannot be read; the line says where",
+		"restore it from a backup; without it all tokens are revoked", []string{"cmd/outcryd/security.go"}},
+	{"--tls-cert: ", "certificate, key or authorities cannot be read, or do not fit together; an expired one is " +
+		"accepted",
+		"correct the files, which belong to `root` and are readable for the group `outcry`",
+		[]string{"cmd/outcryd/security.go"}},
+}
+
+// exitStatuses is the end of the page.
+const exitStatuses = `
+## Exit statuses
+
+| of outcryd | |
+| --- | --- |
+| 0 | an orderly stop |
+| 1 | it could not start, or had to stop: the last line of the log says why |
+| 2 | an invalid setting; also a bug, after which the log has the stack of every goroutine |
+| signal 9 | somebody, or the kernel for want of memory |
+| signal 6 | the watchdog |
+
+| of outcry | |
+| --- | --- |
+| 0 | done |
+| 1 | the exchange answered with an error; address, token or certificate are wrong; what goes over HTTP ` +
+	`could not reach it; ` + "`verify`" + `: something is wrong |
+| 2 | a wrong command line; ` + "`verify`" + `: it could not be checked |
+| 3 | no reply to a command that trades, or to a file of ` + "`send`" + `: it was not sent, or may have been done. ` +
+	"Retry the same line with the same `--ref`, or the file if everything in it has a `ref`: it is done at most once. " +
+	"After a 3, a 1 does not say that it was not done, since a revoked token, for example, is refused without a look " +
+	"at the ref: ask with `outcry query --ref`" + ` |
+`
 
 // besides are errors in startsIn that are not a row of their own.
 var besides = []string{
@@ -61,30 +121,39 @@ var besides = []string{
 	"%x", // a digest
 }
 
-// TestThePageHasWhatAStartRefuses compares the page with the texts in the program.
-func TestThePageHasWhatAStartRefuses(t *testing.T) {
-	page, err := os.ReadFile("../../docs/OPERATIONS.md")
-	require.NoError(t, err)
-	_, section, ok := strings.Cut(string(page), "\n## What a start refuses\n")
-	require.True(t, ok)
-	table, _, ok := strings.Cut(section, "\n\n| exit status")
-	require.True(t, ok)
-	var rows []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(?:… )?([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
-		rows = append(rows, row[1])
+// TestReferenceOfMessages makes docs/reference/MESSAGES.md of refusals.
+func TestReferenceOfMessages(t *testing.T) {
+	rows := [][]string{{"it says", "what it means", "what to do"}}
+	for _, r := range refusals {
+		rows = append(rows, []string{"`… " + r.says + "`", r.is, r.do})
 	}
-	require.ElementsMatch(t, rows, slices.Collect(maps.Keys(refusals)))
-	for row, files := range refusals {
-		for _, file := range files {
-			says := func(text string) bool { return strings.Contains(text, row) }
-			require.True(t, slices.ContainsFunc(errorTexts(t, file), says), "%s does not say %q", file, row)
+	require.NoError(t, doctest.Reference("../../docs/reference/MESSAGES.md", `# Messages and exit statuses
+
+Made by `+"`make reference` from `cmd/outcryd/refusal_page_test.go`"+`.
+
+## What a start refuses
+
+The last line of the log says why `+"`outcryd`"+` did not start, and nothing was changed. `+"`OUTCRY_…`"+` is a
+setting in `+"`/etc/default/outcryd`"+`.
+
+`+doctest.Table(rows)+exitStatuses, *update))
+}
+
+// TestThePageHasWhatAStartRefuses compares refusals, of which the page is made, with the
+// texts in the program.
+func TestThePageHasWhatAStartRefuses(t *testing.T) {
+	known := slices.Clone(besides)
+	for _, r := range refusals {
+		known = append(known, r.says)
+		for _, file := range r.files {
+			says := func(text string) bool { return strings.Contains(text, r.says) }
+			require.True(t, slices.ContainsFunc(errorTexts(t, file), says), "%s does not say %q", file, r.says)
 		}
 	}
-	known := slices.Concat(rows, besides)
 	for _, file := range startsIn {
 		for _, text := range errorTexts(t, file) {
 			require.True(t, slices.ContainsFunc(known, func(k string) bool { return strings.Contains(text, k) }),
-				"%s refuses with %q, of which docs/OPERATIONS.md knows nothing", file, text)
+				"%s refuses with %q, of which refusals know nothing", file, text)
 		}
 	}
 }

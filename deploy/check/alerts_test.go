@@ -56,6 +56,9 @@ const (
 		"accounts IN SHARE MODE; SELECT pg_sleep(1000)'; " +
 		`cd /; until [ "$(runuser -u postgres -- psql -Atqc "SELECT count(*) FROM pg_stat_activity ` +
 		`WHERE wait_event = 'PgSleep'")" = 1 ]; do sleep 0.1; done; `
+	// caughtUp holds when the tables have what was traded.
+	caughtUp = "outcry_postgres_up == 1 and outcry_postgres_lag_records < 100"
+
 	unlockTables = `cd / && runuser -u postgres -- psql -Atqc "SELECT pg_terminate_backend(pid) FROM pg_stat_activity ` +
 		`WHERE query LIKE 'BEGIN; LOCK%'"`
 )
@@ -103,13 +106,16 @@ var (
 		{alert: "OutcryJournalStalled", comes: slowDisk + "20000000",
 			meanwhile: map[string]string{"the disk is fast again": fastDisk}},
 		{alert: "OutcryLatencyHigh", comes: slowDisk + "300000",
-			meanwhile: map[string]string{"the disk is fast again": fastDisk}},
+			meanwhile: map[string]string{"the disk is fast again": fastDisk},
+			healed:    `instance:outcry_request_seconds:quantile{quantile="0.99"} < 0.25`},
 	}
 	troublesOfPostgres = []trouble{
-		{alert: "OutcryPostgresDown", comes: "systemctl stop postgresql@15-main"},
-		{alert: "OutcryPostgresLagGrowing", comes: lockTables},
-		{alert: "OutcryPostgresLagNearLimit", comes: loseTouch, ended: forget + "systemctl restart outcryd"},
-		{alert: "OutcryRefusing", comes: loseTouch, ended: forget + "systemctl restart outcryd"},
+		{alert: "OutcryPostgresDown", comes: "systemctl stop postgresql@15-main", healed: caughtUp},
+		{alert: "OutcryPostgresLagGrowing", comes: lockTables, healed: caughtUp},
+		{alert: "OutcryPostgresLagNearLimit", comes: loseTouch, healed: caughtUp,
+			ended: forget + "systemctl restart outcryd"},
+		{alert: "OutcryRefusing", comes: loseTouch, healed: "instance:outcry_commands_refused:rate1m == 0",
+			ended: forget + "systemctl restart outcryd"},
 	}
 	troublesOfClientsAndFiles = []trouble{
 		{alert: "OutcryClientErrors",
@@ -123,13 +129,15 @@ var (
 		{alert: "OutcryAcceptErrors",
 			comes: "printf '[Service]\nLimitNOFILE=64\n' > /run/systemd/system/outcryd.service.d/few.conf; systemctl " +
 				"daemon-reload; systemctl restart outcryd",
-			seen: "process_max_fds{job=\"outcry\"} == 64", worse: someConnections, ended: noConnections},
+			seen: "process_max_fds{job=\"outcry\"} == 64", worse: someConnections,
+			healed: "process_max_fds{job=\"outcry\"} > 64", ended: noConnections},
 		// A killed server leaves records that Postgres does not have, and cannot be given then.
 		{alert: "OutcryMarketFeedDown", comes: "echo ack = postgres >> " + settings +
 			"; systemctl stop postgresql@15-main; sleep 1; " +
 			"systemctl kill --signal=KILL outcryd; systemctl stop outcryd; systemctl start postgresql@15-main; " + lockTables +
 			"systemctl start --no-block outcryd",
-			meanwhile: map[string]string{"the lock is gone": unlockTables}, ended: forget + "systemctl restart outcryd"},
+			meanwhile: map[string]string{"the lock is gone": unlockTables}, healed: "outcry_market_feed_up == 1",
+			ended: forget + "systemctl restart outcryd"},
 		expiring, notReloaded,
 		// A buyer does not get back what a better price left over.
 		{alert: "OutcryImbalance",
@@ -138,7 +146,8 @@ var (
 			comes: "systemctl stop outcryd && cp /root/outcryd /usr/bin/outcryd && systemctl start outcryd && outcry account " +
 				"1 1000 && outcry account 2 0 && " +
 				"outcry place BUG 2 10 && outcry sell 2 BUG 1 10 && outcry buy 1 BUG 1 20",
-			meanwhile: map[string]string{"a version without the bug is installed": "dpkg --install /root/outcry.deb"}},
+			meanwhile: map[string]string{"a version without the bug is installed": "dpkg --install /root/outcry.deb"},
+			healed:    "outcry_cash_imbalance_dollars == 0 and outcry_share_imbalance_symbols == 0"},
 	}
 )
 
@@ -246,4 +255,5 @@ func (s *station) has(t *testing.T, trouble trouble) {
 	if !trouble.slowly {
 		s.wait(t, firing(trouble.alert), false)
 	}
+	s.until(t, "outcry_ready == 1")
 }

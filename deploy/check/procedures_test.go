@@ -16,7 +16,7 @@ import (
 	"outcry/loadtest/harness"
 )
 
-// procedure is one of the page's, and what comes in place of people and machines.
+// procedure is one of the pages', and what comes in place of people and machines.
 type procedure struct {
 	section   string
 	meanwhile map[string]string
@@ -27,6 +27,7 @@ var procedures = []procedure{
 	{section: "First look"},
 	{section: "Stop and restart"},
 	{section: "Change a setting"},
+	{section: "Take a backup"},
 	{section: "Upgrade"},
 	{section: "Go back to an older version",
 		meanwhile: map[string]string{
@@ -55,8 +56,7 @@ var procedures = []procedure{
 			"of=$(ls /var/lib/outcry/journal/*.seg | head -n 1) bs=1 seek=80 conv=notrunc status=none && " +
 			"! systemctl start outcryd"}},
 	{section: "Look at the machine"},
-	{section: "Take a backup"},
-	{section: "Lose both", meanwhile: map[string]string{
+	{section: "Restore a backup", meanwhile: map[string]string{
 		"journal and database are lost": "systemctl stop outcryd && find /var/lib/outcry -mindepth 1 -delete && cd / && " +
 			"runuser -u postgres -- dropdb outcry"}},
 	{section: "A bad sync", meanwhile: map[string]string{
@@ -101,7 +101,7 @@ func newerPackage(t *testing.T) []byte {
 	return packageOf(t, dir, "2.0")
 }
 
-// TestProcedures performs the procedures of the page on a station, one after the other.
+// TestProcedures performs the procedures of the pages on a station, one after the other.
 // What was traded in the beginning has to be there after each, and money has to add up.
 func TestProcedures(t *testing.T) {
 	t.Parallel()
@@ -133,9 +133,11 @@ func TestProcedures(t *testing.T) {
 	for _, p := range procedures[1:] {
 		walked = append(walked, p.section)
 	}
-	for _, title := range s.page.Titles(3) {
-		if !strings.HasPrefix(title, "Outcry") && title != "Start for the first time" && title != "The clock has jumped" {
-			require.Contains(t, walked, title, "a procedure that nobody performs")
+	for _, path := range operations {
+		for _, title := range readPage(t, path).Titles(3) {
+			if !strings.HasPrefix(title, "Outcry") && title != "Start for the first time" && title != "The clock has jumped" {
+				require.Contains(t, walked, title, "a procedure that nobody performs")
+			}
 		}
 	}
 }

@@ -60,9 +60,10 @@ func TestThePageWithTokensAndTLS(t *testing.T) {
 	s.run(certificates)
 	out, err := s.machine.shell("cat >> "+settings+" && systemctl restart outcryd", protection)
 	require.NoError(t, err, out)
-	look, err := s.page.Section("First look")
+	page := pageOf(t, "First look")
+	look, err := page.Section("First look")
 	require.NoError(t, err)
-	require.ErrorContains(t, s.openShell(patience).Walk(t.Context(), s.page, look, nil), "HTTP request to an HTTPS server")
+	require.ErrorContains(t, s.openShell(patience).Walk(t.Context(), page, look, nil), "HTTP request to an HTTPS server")
 
 	s.walk(t, "With tokens and TLS", nil)
 	s.run("outcry token add --data /var/lib/outcry --scope read > /etc/outcry/prometheus.token")

@@ -41,7 +41,7 @@ var refusals = []refusal{
 	{"is in use by another process", byHand + database("exchange") + server + "--data=/var/lib/outcry"},
 	{"another server is using the database", "install -d -o outcry /tmp/empty; " + byHand + database("exchange") +
 		server + "--data=/tmp/empty"},
-	{"parse error", byHand + "OUTCRY_MAX_LAG=lots outcryd"},
+	{"must be a whole number", byHand + "OUTCRY_MAX_LAG=lots outcryd"},
 	{"must be from", byHand + "OUTCRY_MAX_LAG=1 outcryd"},
 	{"is the address of --listen too", byHand +
 		"outcryd --segment=65536 --listen=127.0.0.1:4322 --http=127.0.0.1:4322 --data=/tmp/same"},
@@ -84,14 +84,14 @@ var triedElsewhere = []string{"does not come out as recorded", "this program rea
 
 // refuses starts servers that refuse, and looks for what they say in the page.
 func (s *station) refuses(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(repository, "docs/OPERATIONS.md"))
+	text, err := os.ReadFile(filepath.Join(repository, "docs/reference/MESSAGES.md"))
 	require.NoError(t, err)
 	_, section, ok := strings.Cut(string(text), "\n## What a start refuses\n")
 	require.True(t, ok)
-	table, _, ok := strings.Cut(section, "\n\n| exit status")
+	table, _, ok := strings.Cut(section, "\n## ")
 	require.True(t, ok)
 	var told []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(?:… )?([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `… ([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
 		told = append(told, row[1])
 	}
 	made := triedElsewhere

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,19 +23,21 @@ import (
 // an alert that waits for five minutes waits for fifteen seconds.
 const faster = 20
 
-// station is a machine as docs/OPERATIONS.md has it: the package, a Postgres of the
+// operations are the pages that stations perform, section by section.
+var operations = []string{"docs/OPERATIONS.md", "docs/reference/PROCEDURES.md"}
+
+// station is a machine as the pages of operations have it: the package, a Postgres of the
 // machine, Prometheus with the alerts, and customers who trade all the time. The data
 // directory is on a file system of its own, which can be made small.
 type station struct {
 	machine
-	page  *doctest.Page
 	shell *doctest.Shell
 }
 
 // openStation boots one, in which the exchange takes orders.
 func openStation(t *testing.T) *station {
 	t.Helper()
-	s := &station{machine: boot(t), page: readPage(t, "docs/OPERATIONS.md")}
+	s := &station{machine: boot(t)}
 	s.install("1.0")
 	require.Equal(t, "shared", s.run("findmnt --noheadings --output=PROPAGATION /"), "as on a machine that is no copy")
 	s.run("mkdir -p /var/lib/outcry && mount -t tmpfs -o size=2G outcry-disk /var/lib/outcry")
@@ -74,12 +77,26 @@ func (m machine) openShell(patience time.Duration, env ...string) *doctest.Shell
 	return shell
 }
 
-// walk performs a section of the page.
+// pageOf returns the page of operations that has a section.
+func pageOf(t *testing.T, section string) *doctest.Page {
+	t.Helper()
+	for _, path := range operations {
+		page := readPage(t, path)
+		if slices.Contains(slices.Concat(page.Titles(2), page.Titles(3)), section) {
+			return page
+		}
+	}
+	require.Fail(t, "no page of operations has this section", section)
+	return nil
+}
+
+// walk performs a section of the pages.
 func (s *station) walk(t *testing.T, section string, meanwhile map[string]func() error) {
 	t.Helper()
-	parts, err := s.page.Section(section)
+	page := pageOf(t, section)
+	parts, err := page.Section(section)
 	require.NoError(t, err)
-	if err := s.shell.Walk(t.Context(), s.page, parts, meanwhile); err != nil {
+	if err := s.shell.Walk(t.Context(), page, parts, meanwhile); err != nil {
 		require.NoError(t, err, "the log ends with\n%s",
 			s.try("journalctl --no-pager --output=cat --unit=outcryd --lines=12"))
 	}

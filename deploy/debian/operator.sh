@@ -1,4 +1,4 @@
-# What the commands of OPERATIONS.md need where the exchange has tokens or TLS. In the
+# What the commands of OPERATIONS.md and PROCEDURES.md need where the exchange has tokens or TLS. In the
 # bash of root, on its machine:
 #
 #   . /usr/share/outcry/operator.sh

@@ -185,7 +185,7 @@ func (e *examination) checkBelongs(oldest uint64, p postgres.Position) {
 		lost = Warn
 	}
 	const advice = "bring back the journal that was used with this database: records that were answered may be lost " +
-		"without it. docs/OPERATIONS.md, Lose the journal"
+		"without it. docs/reference/PROCEDURES.md, Lose the journal"
 	if !there {
 		begun := p.Applied > 0 || p.Journal != [16]byte{}
 		e.found("belongs", gradeIf(begun, lost), advice,

@@ -3,7 +3,6 @@ package settings
 import (
 	"flag"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +18,7 @@ var update = flag.Bool("update", false, "write docs/reference; make reference do
 func TestReferenceOfSettings(t *testing.T) {
 	files, acts := [][]string{{"flag", "variable", "default", "from, to", "reloadable", "what it is"}},
 		[][]string{{"flag", "what it does"}}
-	f := new(Config).flags(io.Discard)
+	f := new(Config).flags()
 	for i := range table {
 		r := &table[i]
 		value, help := flag.UnquoteUsage(f.Lookup(r.flag))

@@ -19,7 +19,7 @@ import (
 
 const root = "../../.."
 
-// imports is the graph of docs/ARCHITECTURE.md: what each package may import of
+// imports is the graph of docs/reference/PACKAGES.md: what each package may import of
 // ours. A package that is not in it is not allowed to be.
 var imports = map[string][]string{
 	"migrations":                   nil,

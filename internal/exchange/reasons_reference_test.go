@@ -1,0 +1,62 @@
+package exchange
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/doctest"
+)
+
+// TestReferenceOfReasons makes docs/reference/REASONS.md of the reasons, each with the text
+// that one command gets.
+func TestReferenceOfReasons(t *testing.T) {
+	command := Command{Kind: CancelOrder, Account: "1", Symbol: "SPY", Order: 5, Ref: "r7"}
+	var err error
+	command.Balance, err = ParseBalance("1000")
+	require.NoError(t, err)
+	command.Deposited, err = ParseDeposit("50")
+	require.NoError(t, err)
+	_, command.Shares, err = ParseAmount("100")
+	require.NoError(t, err)
+	command.Limit, err = ParseLimit("145.67")
+	require.NoError(t, err)
+	least, err := ParseBalance("20000")
+	require.NoError(t, err)
+	since := time.Date(2026, 11, 21, 20, 42, 0, 0, time.UTC).UnixNano()
+	result := Result{Order: 5, SharesHave: command.Deposited, CashHave: command.Balance, Most: 1000000,
+		ValueLeast: &least, Halt: &Halt{Since: since, Reason: "news is out"}}
+
+	mistakes, temporary := [][]string{{"name", "text"}}, [][]string{{"name", "text"}}
+	for r := OK + 1; r < rejectReasons; r++ {
+		result.Reason = r
+		c := command
+		switch r {
+		case UnknownOrder:
+			c.Ref = "" // as most clients ask
+		case TooManyCancels:
+			c.Kind = 0 // an operator's
+		}
+		row := []string{"`" + r.String() + "`", "`" + result.Text(&c) + "`"}
+		if r.IsRefusal() {
+			temporary = append(temporary, row)
+		} else {
+			mistakes = append(mistakes, row)
+		}
+	}
+	require.NoError(t, doctest.Reference("../../docs/reference/REASONS.md", `# Reasons
+
+Made by `+"`make reference` from `internal/exchange/reasons.go`"+`. Metrics and programs know a
+reason by its name, which never changes. Texts are for people and may change; what is in an
+attribute is escaped as XML. [PROTOCOL](../PROTOCOL.md#errors) has the errors of malformed values.
+
+## The client's mistake
+
+`+doctest.Table(mistakes)+`
+## Temporarily unavailable
+
+The same command may be accepted later.
+
+`+doctest.Table(temporary), *update))
+}

@@ -1,0 +1,70 @@
+package archtest
+
+import (
+	"flag"
+	"go/doc"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/doctest"
+)
+
+var update = flag.Bool("update", false, "write docs/reference; make reference does it for all packages")
+
+// TestReferenceOfPackages makes docs/reference/PACKAGES.md of the package comments and the
+// imports that there are.
+func TestReferenceOfPackages(t *testing.T) {
+	synopses, ours := map[string]string{}, map[string]map[string]bool{}
+	for _, s := range sources(t) {
+		if ours[s.folder] == nil {
+			ours[s.folder] = map[string]bool{}
+		}
+		if s.file.Doc != nil {
+			synopses[s.folder] = new(doc.Package).Synopsis(s.file.Doc.Text())
+		}
+		for _, spec := range s.file.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			if folder, ok := strings.CutPrefix(path, "outcry/"); ok {
+				ours[s.folder][strings.TrimPrefix(folder, "internal/")] = true
+			}
+		}
+	}
+	rows := [][]string{{"package", "what it is", "imports of ours"}}
+	for _, folder := range slices.Sorted(maps.Keys(ours)) {
+		rows = append(rows, []string{"`" + folder + "`", synopses[folder],
+			strings.Join(slices.Sorted(maps.Keys(ours[folder])), ", ")})
+	}
+	require.NoError(t, doctest.Reference(filepath.Join(root, "docs/reference/PACKAGES.md"), `# Packages
+
+Made by `+"`make reference`"+` from the package comments and imports. Imports are below `+"`internal`"+` unless
+they name another folder. `+"`internal/testing/archtest`"+` says which are allowed;
+[ARCHITECTURE](../ARCHITECTURE.md) has the route of an order through them.
+
+`+doctest.Table(rows), *update))
+}
+
+// TestTheMapNamesWhatIsThere looks for the folders that docs/ARCHITECTURE.md names as packages.
+func TestTheMapNamesWhatIsThere(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
+	require.NoError(t, err)
+	_, section, ok := strings.Cut(string(page), "\n## The map\n")
+	require.True(t, ok)
+	rows := regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|").FindAllStringSubmatch(section, -1)
+	require.Greater(t, len(rows), 5)
+	for _, row := range rows {
+		for name := range strings.SplitSeq(strings.ReplaceAll(row[1], "`", ""), ", ") {
+			_, below := os.Stat(filepath.Join(root, "internal", name))
+			_, beside := os.Stat(filepath.Join(root, name))
+			require.True(t, below == nil || beside == nil, "there is no package %s", name)
+		}
+	}
+}
