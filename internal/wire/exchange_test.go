@@ -103,14 +103,15 @@ func (m *market) placeOrder(c *exchange.Command, r *exchange.Result) {
 		r.Reason = exchange.UnknownSymbol
 		return
 	}
-	o := exchange.NewOrder(m.state.OrderID+1, ledger.Account(c.Account), c.Side, c.Shares, c.Limit)
-	if r.Reason = ledger.Reserve(instrument, o); r.Reason != exchange.OK {
+	o := c.NewOrder(ledger.Account(c.Account))
+	o.ID = m.state.OrderID + 1
+	if r.Reason = ledger.Reserve(instrument, &o); r.Reason != exchange.OK {
 		r.CashHave, _ = o.Account.Balance()
 		r.SharesHave, _ = instrument.Position(o.Account)
 		return
 	}
 	m.state.OrderID++
-	ledger.Settle(instrument, o, m.state.Books[c.Symbol].Submit(o, m.now, nil))
+	ledger.Settle(instrument, &o, m.state.Books[c.Symbol].Submit(&o, m.now, nil))
 	m.where[o.ID] = c.Symbol
 	r.Order = o.ID
 }
