@@ -36,6 +36,7 @@ var refusals = map[string][]string{
 	"does not come out as recorded":                       {"internal/recovery/state.go"},
 	"may not make the schema outcry":                      {"internal/postgres/names.go"},
 	"search_path names no schema for the tables":          {"internal/postgres/names.go"},
+	"has no exchange_state":                               {"internal/postgres/names.go"},
 	"its schema has version":                              {"internal/postgres/migrate.go"},
 	"this program reads up to version":                    {"internal/journal/segment.go"},
 	"was begun and has not ended":                         {"internal/backup/marker.go"},

@@ -164,7 +164,7 @@ func (r *runner) abusedExchange(ctx context.Context, n int, a attack) (*runner, 
 	if sub.db, err = sub.connect(ctx); err != nil {
 		return sub, err
 	}
-	if _, err := sub.db.Exec(ctx, "DROP SCHEMA public CASCADE; CREATE SCHEMA public"); err != nil {
+	if _, err := sub.db.Exec(ctx, "DROP SCHEMA IF EXISTS public, outcry CASCADE; CREATE SCHEMA public"); err != nil {
 		return sub, fmt.Errorf("torture: empty the database: %w", err)
 	}
 	flags := []string{"--max-symbols=1000000",
