@@ -264,3 +264,18 @@ func TestWhatABackupMissesIsSaid(t *testing.T) {
 		require.Contains(t, said.String(), "cancels since "+since.Format(time.RFC3339)+" may be missing here")
 	}
 }
+
+// TestABackupOfBeforeTheSchemasIsRestored: testdata has one of version 7 of the schema, in
+// which people's relations and all others were in one. The state is the same, and the
+// exchange goes on.
+func TestABackupOfBeforeTheSchemasIsRestored(t *testing.T) {
+	const state = "state    seq 7, digest 2cb99a4333b1ee18f097442e4754bf9d4de094ad0b1c3bf77a24dae7fabdb9c6\n"
+	data, database := filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t)
+	require.Contains(t, must(t, "restore", "--segment=65536", "--data="+data, "--database-url="+database,
+		"testdata/backup-schema-7"), state)
+	require.Contains(t, must(t, "verify", "--database-url="+database, data), state)
+	p := startExchange(t, data, database)
+	require.Contains(t, sent(t, p, []byte(`<transactions id="2"><query id="3"/></transactions>`))[0].reply,
+		`<open shares="3"/>`)
+	p.stop()
+}

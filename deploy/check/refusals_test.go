@@ -68,6 +68,8 @@ var refusals = []refusal{
 	{"its schema has version",
 		"runuser -u postgres -- psql -q -d two -c 'UPDATE outcry.schema_version SET version = 99'; " + byHand +
 			database("two") + server + "--data=/tmp/two"},
+	{"has no exchange_state", "runuser -u postgres -- psql -q -d two -c 'ALTER SCHEMA public RENAME TO desk'; " + byHand +
+		database("two") + server + "--data=/tmp/two"},
 	{"does not add up",
 		"systemctl stop outcryd; cd / && runuser -u postgres -- psql -q -d exchange -c \"UPDATE accounts SET balance = " +
 			"balance + 1 WHERE id = '1'\"; " +

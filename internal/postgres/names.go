@@ -101,7 +101,7 @@ func (s *session) find(ctx context.Context, q rowQuerier) error {
 		return err
 	}
 	if s.noted {
-		return q.QueryRow(ctx, `SELECT version, people FROM `+versionTable).Scan(&s.version, &s.people)
+		return s.findNoted(ctx, q)
 	}
 	err = q.QueryRow(ctx, `SELECT n.nspname
 		  FROM pg_catalog.unnest($1::pg_catalog.text[]) WITH ORDINALITY AS path (name, place)
@@ -117,6 +117,19 @@ func (s *session) find(ctx context.Context, q rowQuerier) error {
 	}
 	s.noted = true
 	return q.QueryRow(ctx, `SELECT version FROM people.`+formerVersionTable).Scan(&s.version)
+}
+
+// findNoted is find for a database that says where the exchange is.
+func (s *session) findNoted(ctx context.Context, q rowQuerier) error {
+	var there bool
+	err := q.QueryRow(ctx, `SELECT version, people,
+		pg_catalog.to_regclass(pg_catalog.quote_ident(people) || '.exchange_state') IS NOT NULL
+		FROM `+versionTable).Scan(&s.version, &s.people, &there)
+	if err == nil && !there {
+		err = fmt.Errorf("%w: the schema %q has no exchange_state, which %s says it has: if it was renamed, correct that; "+
+			"to begin anew, drop the schema %s too", errUnusable, s.people, versionTable, internalSchema)
+	}
+	return err
 }
 
 // firstForPeople returns the first schema that a new exchange may use for what people read,

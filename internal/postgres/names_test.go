@@ -216,6 +216,21 @@ func TestAnExchangeStaysInTheSchemaItWasMadeIn(t *testing.T) {
 	}
 }
 
+// TestASchemaThatWasRenamedIsNamed: what people read is not looked for elsewhere.
+func TestASchemaThatWasRenamedIsNamed(t *testing.T) {
+	database := pgtest.NewDatabase(t)
+	s, h := mustOpen(t, database), newHistory(11)
+	written(t, s, h, 50)
+	s.Close()
+	admin := mustConnect(t, database, "admin")
+	mustExec(t, admin, `ALTER SCHEMA public RENAME TO desk; CREATE SCHEMA public; CREATE TABLE public.accounts (id int)`)
+	_, err := Open(background, database, slog.New(slog.DiscardHandler))
+	require.True(t, Unusable(err), "%v", err)
+	require.ErrorContains(t, err, `the schema "public" has no exchange_state, which outcry.schema_version says it has`)
+	mustExec(t, admin, `UPDATE outcry.schema_version SET people = 'desk'`)
+	requireState(t, mustOpen(t, database), h)
+}
+
 // TestWithoutASchemaForPeopleNothingIsMade: search_path may name none that exists, or that of
 // the internal tables alone.
 func TestWithoutASchemaForPeopleNothingIsMade(t *testing.T) {

@@ -132,7 +132,7 @@ func (r *runner) empty(ctx context.Context) (err error) {
 	if r.db, err = r.connect(ctx); err != nil {
 		return err
 	}
-	if _, err := r.db.Exec(ctx, "DROP SCHEMA public CASCADE; CREATE SCHEMA public"); err != nil {
+	if _, err := r.db.Exec(ctx, "DROP SCHEMA IF EXISTS public, outcry CASCADE; CREATE SCHEMA public"); err != nil {
 		return fmt.Errorf("torture: empty the database: %w", err)
 	}
 	return nil

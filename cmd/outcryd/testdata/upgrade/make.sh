@@ -66,7 +66,7 @@ kill $server
 wait $server
 # upgrade_test.go asks the same of the tables that a newer program has made of these.
 rows() { # TABLE COLUMNS [CONDITION]
-  "$bin/psql" -qAt -c "SELECT $2 FROM $1 ${3:-} ORDER BY 1, 2, 3" | sed "s/^/$1|/"
+  PGOPTIONS=-csearch_path=public,outcry "$bin/psql" -qAt -c "SELECT $2 FROM $1 ${3:-} ORDER BY 1, 2, 3" | sed "s/^/$1|/"
 }
 {
   rows accounts 'id, opened, balance, held' # seq came with version 2
