@@ -32,10 +32,7 @@ for target; do
   rm -r "$root"
 done
 
-# With a license of its own, since a wheel cannot take what is above its folder.
-mkdir "$work/python"
-cp clients/python/outcry.py clients/python/README.md clients/python/pyproject.toml LICENSE "$work/python"
-python3 -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$out" "$work/python"
+python3 -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$out" ./clients/python
 
 chmod 644 "$out"/*.whl
 cd "$out"
