@@ -64,7 +64,8 @@ func TestARunbookOpensInABrowser(t *testing.T) {
 			return top >= -1 && top < innerHeight && title.textContent;
 		})()`))
 	}
-	for page, to := range map[string]string{"README.md": "OPERATIONS.md", "decisions/README.md": "decisions/0002-own-journal.md"} {
+	for page, to := range map[string]string{"README.md": "OPERATIONS.md",
+		"decisions/README.md": "decisions/0002-own-journal.md"} {
 		links := `[...document.querySelectorAll("a")].map(a => a.href)`
 		require.Equal(t, "http://"+p.addr+"/user/read.html?page="+to,
 			read(page, links+`.find(href => href.endsWith("`+filepath.Base(to)+`"))`))
