@@ -28,7 +28,7 @@ for target; do
   GOOS=$os GOARCH=$arch deploy/release/licenses.sh > "$root/THIRD-PARTY-LICENSES"
   deploy/release/pages.sh "$root"
   tar --sort=name --format=ustar --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
-    -C "$work" -c "$name" | gzip -9n > "$out/$name.tar.gz"
+    -C "$work" -c "$name" | gzip -n > "$out/$name.tar.gz"
   rm -r "$root"
 done
 
