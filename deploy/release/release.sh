@@ -28,14 +28,11 @@ for target; do
   GOOS=$os GOARCH=$arch deploy/release/licenses.sh > "$root/THIRD-PARTY-LICENSES"
   deploy/release/pages.sh "$root"
   tar --sort=name --format=ustar --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
-    -C "$work" -c "$name" | gzip -9n > "$out/$name.tar.gz"
+    -C "$work" -c "$name" | gzip -n > "$out/$name.tar.gz"
   rm -r "$root"
 done
 
-# With a license of its own, since a wheel cannot take what is above its folder.
-mkdir "$work/python"
-cp clients/python/outcry.py clients/python/README.md clients/python/pyproject.toml LICENSE "$work/python"
-python3 -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$out" "$work/python"
+python3 -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$out" ./clients/python
 
 chmod 644 "$out"/*.whl
 cd "$out"

@@ -3,6 +3,7 @@
 package release
 
 import (
+	"bytes"
 	"debug/buildinfo"
 	"os"
 	"os/exec"
@@ -54,8 +55,9 @@ func TestArchivesHaveTheLicensesOfWhatIsLinkedIn(t *testing.T) {
 				}
 				b, err := os.ReadFile(filepath.Join(folder, file.Name()))
 				require.NoError(t, err)
-				require.Contains(t, string(text), "\n"+name+": "+file.Name()+"\n", target)
-				require.Contains(t, string(text), string(b), target)
+				for _, part := range []string{"\n" + name + ": " + file.Name() + "\n", string(b)} {
+					require.True(t, bytes.Contains(text, []byte(part)), "%s does not have the %s of %s", target, file.Name(), name)
+				}
 				texts++
 			}
 			require.Positive(t, texts, "%s has no license in %s", name, folder)
