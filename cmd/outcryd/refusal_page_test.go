@@ -42,7 +42,7 @@ var refusals = map[string][]string{
 	"--tls-cert: ":                                        {"cmd/outcryd/security.go"},
 	"must be from":                                        {"internal/settings/table.go"},
 	"is no setting":                                       {"internal/settings/configfile.go"},
-	"parse error":                                         nil, // of package flag
+	"must be a whole number":                              {"internal/settings/flags.go"},
 	"is the address of --listen too":                      {"cmd/outcryd/bind.go", "internal/settings/inspect.go"},
 	"address already in use":                              nil, // of the system, as bind says it
 }

@@ -41,7 +41,7 @@ var refusals = []refusal{
 	{"is in use by another process", byHand + database("exchange") + server + "--data=/var/lib/outcry"},
 	{"another server is using the database", "install -d -o outcry /tmp/empty; " + byHand + database("exchange") +
 		server + "--data=/tmp/empty"},
-	{"parse error", byHand + "OUTCRY_MAX_LAG=lots outcryd"},
+	{"must be a whole number", byHand + "OUTCRY_MAX_LAG=lots outcryd"},
 	{"must be from", byHand + "OUTCRY_MAX_LAG=1 outcryd"},
 	{"is the address of --listen too", byHand +
 		"outcryd --segment=65536 --listen=127.0.0.1:4322 --http=127.0.0.1:4322 --data=/tmp/same"},
