@@ -130,7 +130,7 @@ func printResult(w io.Writer, r *api.Result) {
 	case api.KindMakeSymbol:
 		fmt.Fprintf(w, "symbol %s made\n", c.Symbol)
 	case api.KindPlace:
-		fmt.Fprintf(w, "shares of %s placed with account %s\n", c.Symbol, c.Account)
+		fmt.Fprintf(w, "%v %s placed with account %s\n", c.Shares, c.Symbol, c.Account)
 	case api.KindBuy:
 		fmt.Fprintf(w, "order %v buys %v %s at %v\n", r.Order, c.Shares, c.Symbol, c.Limit)
 	case api.KindSell:

@@ -144,7 +144,7 @@ func TestTheClientAndTheServerShareNoVariable(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, strings.Join(c.Warnings, "\n"), "::malformed::")
 	for _, variable := range append([]string{tokenVariable, insecureVariable}, values(accessVariables)...) {
-		require.NotContains(t, strings.Join(c.Warnings, "\n"), variable+" is not a setting")
+		require.NotContains(t, strings.Join(c.Warnings, "\n"), variable+" is no setting")
 	}
 }
 

@@ -24,8 +24,8 @@ func TestAnOperatorsNight(t *testing.T) {
 		status int
 	}{
 		{"account 1 20000", "account 1 opened\n", 0},
-		{"place SPY 1 500", "shares of SPY placed with account 1\n", 0},
-		{"place QQQ 1 500", "shares of QQQ placed with account 1\n", 0},
+		{"place SPY 1 500", "500 SPY placed with account 1\n", 0},
+		{"place QQQ 1 500", "500 QQQ placed with account 1\n", 0},
 		{"sell 1 SPY 100 123.45", "order 1 sells 100 SPY at 123.45\n", 0},
 		{"sell 1 SPY 0.5 124", "order 2 sells 0.5 SPY at 124\n", 0},
 		{"buy 1 QQQ 3 7", "order 3 buys 3 QQQ at 7\n", 0},

@@ -126,9 +126,9 @@ func TestTheFirstTrade(t *testing.T) {
 		{"account 2 0", "", "account 2 opened\n", 0},
 		{"account 2 0", "", "error: account 2 already exists\n", 1},
 		{"symbol QQQ", "", "symbol QQQ made\n", 0},
-		{"place SPY 2 200", "", "shares of SPY placed with account 2\n", 0}, // as in earlier versions
-		{"place 2 SPY 200", "", "shares of SPY placed with account 2\n", 0},
-		{"place 2 100 --sym SPY", "", "shares of SPY placed with account 2\n", 0},
+		{"place SPY 2 200", "", "200 SPY placed with account 2\n", 0}, // as in earlier versions
+		{"place 2 SPY 200", "", "200 SPY placed with account 2\n", 0},
+		{"place 2 100 --sym SPY", "", "100 SPY placed with account 2\n", 0},
 		{"sell 2 SPY 100 123.45", "", "order 1 sells 100 SPY at 123.45\n", 0},
 		{"query 1 1", "", "order 1\n  open      100\n", 0},
 		{"buy 1 SPY 100 150", "", "order 2 buys 100 SPY at 150\n", 0},

@@ -50,7 +50,8 @@ func TestLongWorkSaysWhatItDoes(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "file")
 	var taking, restoring, verifying said
-	_, err := backup.TakeFile(t.Context(), file, backup.TakeOptions{Data: data, DatabaseURL: database, Progress: taking.Say})
+	_, err := backup.TakeFile(t.Context(), file,
+		backup.TakeOptions{Data: data, DatabaseURL: database, Progress: taking.Say})
 	require.NoError(t, err)
 	taking.has(t, "reading the state", "copying table accounts")
 

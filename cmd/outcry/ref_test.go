@@ -104,7 +104,7 @@ func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
 		status int
 	}{
 		{2, "account 1 1000", "account 1 opened\n", "sent_again=1", exitOK},
-		{1, "place SPY 1 500", "shares of SPY placed with account 1\n", "sent_again=1", exitOK},
+		{1, "place SPY 1 500", "500 SPY placed with account 1\n", "sent_again=1", exitOK},
 		{1, "sell 1 SPY 300 5", "order 1 sells 300 SPY at 5\n", "sent_again=1", exitOK},
 		{1000, "--timeout=300ms sell --ref mine 1 SPY 200 6", "", "whether it was done is unknown: ", exitNoAnswer},
 		{0, "sell --ref mine 1 SPY 200 6", "order 2 sells 200 SPY at 6\n", "", exitOK},

@@ -9,7 +9,8 @@ const stopGrace = 5 * time.Second
 // keeps its word whatever hangs. Nothing is lost that was answered.
 func (s *server) abandonAfter(d time.Duration) *time.Timer {
 	return time.AfterFunc(d, func() {
-		s.log.Error("the stop took too long and was abandoned, as in a crash; the next start has everything that was answered",
+		s.log.Error("the stop took too long and was abandoned, as in a crash; "+
+			"the next start has everything that was answered",
 			"took", d.String())
 		s.exit(exitError)
 	})

@@ -72,7 +72,7 @@ func TestBoundsThatDoNotFitTheMemoryAreSaidBeforeAStart(t *testing.T) {
 		"--min-order-value=x":        `"x" is not a decimal number`,
 		"--max-open-orders=0":        "--max-open-orders 0: must be from 1",
 		"--max-accounts=0":           "--max-accounts 0: must be from 1",
-		"--max-open-orders-account=": "parse error",
+		"--max-open-orders-account=": "must be a whole number",
 	} {
 		status, _, errs := checked(t, append(flags, flag)...)
 		require.Equal(t, exitUsage, status, flag)

@@ -43,7 +43,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		fmt.Fprintf(stderr, "outcryd: %v\nUsage: outcryd [flags]; outcryd --help lists them\n", err)
+		fmt.Fprintf(stderr, "outcryd: %v\n", err)
+		if errors.As(err, new(*settings.LineError)) {
+			fmt.Fprintln(stderr, "Usage: outcryd [flags]; outcryd --help lists them")
+		}
 		return exitUsage
 	case c.ShowVersion:
 		fmt.Fprintln(stdout, "outcryd", version.String())

@@ -45,7 +45,7 @@ func TestAServerThatAsksForNothingIsNotOpen(t *testing.T) {
 		for _, said := range []string{errs, fmt.Sprint(err)} {
 			require.Contains(t, said, "--"+c.refused+" ", c.flags)
 			require.Contains(t, said, "is open beyond this machine, and anyone who reaches it can trade for anyone")
-			require.Contains(t, said, "or say --open")
+			require.Contains(t, said, "or set --open")
 		}
 	}
 }

@@ -244,6 +244,8 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		var stderr strings.Builder
 		require.Equal(t, exitUsage, run(background, []string{flags}, io.Discard, &stderr), flags)
 		require.Contains(t, stderr.String(), want)
+		usage := strings.Contains(stderr.String(), "\nUsage: outcryd [flags]; outcryd --help lists them\n")
+		require.Equal(t, !strings.Contains(want, ": must be") && !strings.Contains(want, "idle"), usage, flags)
 	}
 	t.Setenv("OUTCRY_MAX_FRAME", "many")
 	var stderr strings.Builder

@@ -112,7 +112,7 @@ func reloaded(t *testing.T, m machine) {
 	require.Contains(t,
 		m.try("cp /etc/outcry/outcryd.conf /root/ && echo max-connections = 79 >> /etc/outcry/outcryd.conf && "+
 			"systemctl reload outcryd; echo status $?"), "status 1")
-	require.Contains(t, m.run("journalctl --no-pager --unit=outcryd"), "max-connections has a value in line")
+	require.Contains(t, m.run("journalctl --no-pager --unit=outcryd"), "max-connections already has a value in line")
 	require.Equal(t, "outcry_connections_limit 78", m.run(limit))
 	m.run("cp /root/outcryd.conf /etc/outcry/outcryd.conf && systemctl reload outcryd")
 	require.Equal(t, "active", m.run("systemctl is-active outcryd"))

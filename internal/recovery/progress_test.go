@@ -19,7 +19,8 @@ func TestAReplaySaysHowFarItIs(t *testing.T) {
 	before := sayEvery
 	t.Cleanup(func() { sayEvery = before })
 	sayEvery = time.Millisecond
-	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 16, FirstSeq: 1})
+	j, err := journal.Open(t.TempDir(), journal.Options{
+		Version: exchange.EventVersion, SegmentBytes: 1 << 16, FirstSeq: 1})
 	require.NoError(t, err)
 	defer j.Close()
 	add := func(id string) {

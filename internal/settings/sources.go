@@ -45,9 +45,19 @@ func variable(flag string) string {
 	return "OUTCRY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// LineError says that the command line itself is wrong, so that its usage helps.
+type LineError struct{ err error }
+
+// Error says what is wrong with it.
+func (e *LineError) Error() string { return e.err.Error() }
+
+// Unwrap returns flag.ErrHelp if help was asked for.
+func (e *LineError) Unwrap() error { return e.err }
+
 // Parse reads the file of settings, the environment and the arguments. The error
 // names the flag, the variable, or the file and its line, and the value unless that may
-// be a secret; flag.ErrHelp means that help was asked for, and has been printed.
+// be a secret; it is a *LineError if the command line is wrong. flag.ErrHelp means that
+// help was asked for, and has been printed.
 func Parse(args []string, help io.Writer) (*Config, error) {
 	// What the command line has is known first: it names the file.
 	line := new(Config)
@@ -56,12 +66,12 @@ func Parse(args []string, help io.Writer) (*Config, error) {
 	if errors.Is(err, flag.ErrHelp) {
 		printUsage(help)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if len(words) > 0 {
+	if err == nil && len(words) > 0 {
 		// Not which: it may be a token, or a database's address with its password.
-		return nil, fmt.Errorf("unexpected arguments (%d): every setting is a flag", len(words))
+		err = fmt.Errorf("unexpected arguments (%d): every setting is a flag", len(words))
+	}
+	if err != nil {
+		return nil, &LineError{err}
 	}
 	if line.ShowVersion {
 		return line, nil
@@ -124,7 +134,7 @@ func readEnvironment(f *flag.FlagSet, environ []string) (all []given, warnings [
 		case name == "DATABASE_URL_FILE" && value != "":
 			all = append(all, given{"database-url-file", value, name})
 		case strings.HasPrefix(name, "OUTCRY_") && !slices.Contains(foreign, name):
-			warnings = append(warnings, fmt.Sprintf("%s is not a setting%s", name, Suggest(name, names)))
+			warnings = append(warnings, fmt.Sprintf("%s is no setting%s", name, Suggest(name, names)))
 		}
 	}
 	// Names that others use as well come before our own, which win.
