@@ -69,12 +69,22 @@ type Session struct {
 
 // Checked says how much was compared so far.
 type Checked struct {
-	Orders     int64 // done again from the tables, one by one
-	Executions int64
-	Cancels    int64
-	Accounts   int
-	Answers    int64 // of queries, with the tables
-	LinearOps  int64 // commands proved linearizable
+	Executions int64 `json:"executions_checked"`
+	Cancels    int64 `json:"cancels_checked"`
+	Orders     int64 `json:"orders_checked"`  // done again from the tables, one by one
+	Answers    int64 `json:"answers_checked"` // of queries, with the tables
+	LinearOps  int64 `json:"commands_proved_linearizable"`
+	Accounts   int   `json:"accounts_checked"`
+}
+
+// Add adds what was compared with another exchange.
+func (c *Checked) Add(more Checked) {
+	c.Executions += more.Executions
+	c.Cancels += more.Cancels
+	c.Orders += more.Orders
+	c.Answers += more.Answers
+	c.LinearOps += more.LinearOps
+	c.Accounts += more.Accounts
 }
 
 // NewSession returns one with an exchange in which nothing has happened yet. Orders of

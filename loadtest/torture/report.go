@@ -24,18 +24,13 @@ type Report struct {
 	Machine  string         `json:"machine"`
 	Rounds   map[string]int `json:"rounds"` // by fault, those that were completed
 
-	Orders         check.Counts `json:"orders"`
-	Executions     int64        `json:"executions_checked"`
-	Canceled       int64        `json:"cancels_checked"`
-	Accepted       int64        `json:"orders_checked"` // done again from the tables, one by one
-	Queried        int64        `json:"answers_checked"`
-	LinearOps      int64        `json:"commands_proved_linearizable"`
-	Verified       int          `json:"digests_of_memory_and_tables_compared"`
-	Accounts       int          `json:"accounts_checked"`
-	KilledStarting int          `json:"kills_while_starting"`
-	Starts         int          `json:"starts"`
-	StartMedian    float64      `json:"start_seconds_median"`
-	StartMax       float64      `json:"start_seconds_max"`
+	Orders check.Counts `json:"orders"`
+	check.Checked
+	Verified       int     `json:"digests_of_memory_and_tables_compared"`
+	KilledStarting int     `json:"kills_while_starting"`
+	Starts         int     `json:"starts"`
+	StartMedian    float64 `json:"start_seconds_median"`
+	StartMax       float64 `json:"start_seconds_max"`
 
 	Restarts []Restart `json:"restarts,omitempty"` // those that clients were connected over
 
@@ -82,13 +77,7 @@ func (r *Report) finish(run *runner, err error) {
 // take adds what an exchange came to.
 func (r *Report) take(run *runner) {
 	r.Orders.Add(run.Counts())
-	done := run.Checked()
-	r.Executions += done.Executions
-	r.Canceled += done.Cancels
-	r.Accepted += done.Orders
-	r.Accounts += done.Accounts
-	r.Queried += done.Answers
-	r.LinearOps += done.LinearOps
+	r.Checked.Add(run.Checked())
 }
 
 // WriteJSON writes the report. The error is w's.
