@@ -15,8 +15,8 @@ import (
 // update has the tests write what is generated of the table of commands.
 var update = flag.Bool("update", false, "write the reference and the completions anew")
 
-// TestWhatIsMadeOfTheTableIsOfIt compares the reference and the completions.
-func TestWhatIsMadeOfTheTableIsOfIt(t *testing.T) {
+// TestReferenceOfCommands compares the reference and the completions.
+func TestReferenceOfCommands(t *testing.T) {
 	t.Setenv("OUTCRY_CONFIG", "")
 	var page strings.Builder
 	printReference(&page, commands())

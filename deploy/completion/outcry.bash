@@ -34,9 +34,10 @@ _outcry() {
   "resume "*) flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "cancel-all "*) flags='--json --sym --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "completion "*) flags='--help' next='bash zsh fish' files= ;;
-  "help "*) flags='--help' next='account symbol place buy sell query cancel send demo journal verify backup restore doctor token status halt resume cancel-all completion help' files= ;;
+  "help "*) flags='--help' next='account symbol place buy sell query cancel send demo journal verify backup restore doctor token status halt resume cancel-all completion help version' files= ;;
+  "version "*) flags='--help' next='' files= ;;
   "token "*) flags='' next='add list revoke' files= ;;
-  " "*) flags='--addr --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='account symbol place buy sell query cancel send demo journal verify backup restore doctor token status halt resume cancel-all completion help' files= ;;
+  " "*) flags='--addr --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='account symbol place buy sell query cancel send demo journal verify backup restore doctor token status halt resume cancel-all completion help version' files= ;;
   esac
   COMPREPLY=()
   if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD - 2]}; fi

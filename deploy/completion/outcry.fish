@@ -98,4 +98,5 @@ complete -c outcry -n '__fish_seen_subcommand_from cancel-all' -l json -d 'print
 complete -c outcry -n '__fish_seen_subcommand_from cancel-all' -l sym -x -d 'symbol, in place of the word SYM'
 complete -c outcry -n __fish_use_subcommand -a completion -d 'print what a shell needs to complete outcry\'s commands and flags'
 complete -c outcry -n __fish_use_subcommand -a help -d 'show the commands, or one of them'
+complete -c outcry -n __fish_use_subcommand -a version -d 'print the version and the commit'
 complete -c outcry -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
