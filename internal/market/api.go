@@ -64,11 +64,22 @@ type APIOptions struct {
 	// is none. An error means that it could not be asked.
 	Order func(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.PublicOrder, found bool, err error)
 
+	// Orders is where orders are sent, which readers of the stream are told first.
+	Orders OrderEntry
+
 	Version      string
 	ReadersMax   int           // of the stream, at a time
 	WriteTimeout time.Duration // how long a reader of the stream may take nothing
 	Log          *slog.Logger
 	Metrics      *Metrics
+}
+
+// OrderEntry says how a client reaches the port that accepts orders.
+type OrderEntry struct {
+	Port   int
+	Local  bool // only clients on this machine reach it
+	TLS    bool // it speaks TLS
+	Tokens bool // a client shows a token first
 }
 
 // API serves the market over HTTP: /api/v1/, and the page. Its methods may be called
