@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"outcry/internal/wire"
 )
@@ -280,5 +281,62 @@ func TestThePageOfManySymbolsIsPictured(t *testing.T) {
 		p.picture(name, 1366, 768, "light")
 		p.picture(name+"-phone", 390, 844, "dark")
 	}
+	p.quiet()
+}
+
+// TestThePageOfTheAPIHasTheWholeDescription compares what people read with what programs do.
+func TestThePageOfTheAPIHasTheWholeDescription(t *testing.T) {
+	flags, _ := dataFlags(t)
+	server := start(t, flags...)
+	var d map[string]any
+	require.NoError(t, yaml.NewDecoder(get(t, server, "/api/v1/openapi.yaml").Body).Decode(&d))
+	p := open(t, server, "page/api.html")
+	p.until(`document.readyState === "complete" && document.getElementById("text").textContent !== "Loading"`)
+	p.quiet()
+	flat := func(s string) string { return strings.Join(strings.Fields(strings.ReplaceAll(s, "`", "")), "") }
+	shown := flat(value[string](p, `document.getElementById("text").textContent`))
+	headings := value[[]string](p, `[...document.querySelectorAll("#text h3")].map((h) => h.textContent)`)
+	components := d["components"].(map[string]any)
+	for path := range d["paths"].(map[string]any) {
+		require.Contains(t, headings, "GET "+path)
+		require.Contains(t, p.text("contents"), strings.TrimPrefix(path, "/api/v1"))
+	}
+	for name := range components["schemas"].(map[string]any) {
+		require.Contains(t, headings, name)
+	}
+	// Every text of the description, and every name of a parameter and of a member.
+	var texts []string
+	var walk func(key string, v any)
+	walk = func(key string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, member := range v {
+				if key == "properties" || key == "x-events" {
+					texts = append(texts, k)
+				}
+				walk(k, member)
+			}
+		case []any:
+			for _, item := range v {
+				walk(key, item)
+			}
+		case string:
+			if slices.Contains([]string{"description", "summary", "name", "pattern"}, key) {
+				texts = append(texts, flat(v))
+			}
+		}
+	}
+	walk("", d)
+	require.Greater(t, len(texts), 100)
+	for _, text := range texts {
+		require.Contains(t, shown, text)
+	}
+	require.Contains(t, shown, "curl'http://"+server.http+"/api/v1/book/SPY?depth=2'")
+	for _, width := range []int64{390, 1366} {
+		p.picture(fmt.Sprintf("api-%d", width), width, 844, "light")
+	}
+	broken := value[[]string](p, `[...document.querySelectorAll("a[href^='#']")].map((a) => a.getAttribute("href"))`+
+		`.filter((href) => document.getElementById(href.slice(1)) === null)`)
+	require.Empty(t, broken)
 	p.quiet()
 }

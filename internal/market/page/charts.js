@@ -63,10 +63,11 @@ function priceLabels(prices, apart, most) {
 
 /** The labels below a chart without those that its edges would cut. */
 function inside(u, values, labels) {
+  const right = (u.bbox.left + u.bbox.width) / uPlot.pxRatio;
   return labels.map((label, i) => {
     const at = u.valToPos(values[i], "x") + u.bbox.left / uPlot.pxRatio;
     const half = (label.length * charWidth) / 2;
-    return at < half || at > u.width - half ? "" : label;
+    return at < half || at > right - half ? "" : label;
   });
 }
 
