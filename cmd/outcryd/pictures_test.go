@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"outcry/docs"
 	"outcry/internal/wire"
 )
 
@@ -340,3 +341,49 @@ func TestThePageOfTheAPIHasTheWholeDescription(t *testing.T) {
 	require.Empty(t, broken)
 	p.quiet()
 }
+
+// TestThePageOfTheDocumentsShowsThemAll opens each document as people do, by a link.
+func TestThePageOfTheDocumentsShowsThemAll(t *testing.T) {
+	flags, _ := dataFlags(t)
+	server := start(t, flags...)
+	p := open(t, server, "page/docs.html")
+	p.until(`document.querySelector("#text h1") !== null`)
+	require.Equal(t, "Documents", value[string](p, `document.querySelector("#text h1").textContent`))
+	var names []string
+	fetch(t, server.http, "/page/docs/index.json", &names)
+	require.Contains(t, names, "GUIDE.md")
+	require.Contains(t, names, "decisions/0007-rows-know-their-record.md")
+	for _, name := range names {
+		text, err := docs.Pages.ReadFile(name)
+		require.NoError(t, err)
+		title, _, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
+		title = strings.ReplaceAll(title, "`", "")
+		p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#` + strings.TrimSuffix(name, ".md") + `"`))
+		p.until(fmt.Sprintf(`document.querySelector("#text h1")?.textContent === %q`, title))
+		// Nothing of Markdown is left, and what names a heading of this document finds it.
+		require.Empty(t, value[[]string](p, leftOver), name)
+	}
+	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#GUIDE:a-living-market"`))
+	p.until(`document.getElementById("a-living-market")?.getBoundingClientRect().top < 40`)
+	for _, width := range []int64{390, 1366} {
+		p.picture(fmt.Sprintf("docs-%d", width), width, 844, "light")
+	}
+	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#../../etc/passwd"`))
+	p.until(`document.getElementById("text").textContent.startsWith("There is no document")`)
+	p.quiet()
+}
+
+const leftOver = `(() => {
+	const bad = [];
+	for (const e of document.querySelectorAll("#text :is(p, li, td, th, h1, h2, h3, h4)")) {
+		for (const node of e.childNodes) {
+			if (node.nodeType === Node.TEXT_NODE && /\]\(|\*\*|^#|^ *\|/.test(node.textContent)) bad.push(node.textContent);
+		}
+	}
+	const name = location.hash.slice(1);
+	for (const a of document.querySelectorAll("#text a[href^='#']")) {
+		const [to, heading] = a.getAttribute("href").slice(1).split(":");
+		if (to === name && heading !== undefined && document.getElementById(heading) === null) bad.push(a.href);
+	}
+	return bad;
+})()`
