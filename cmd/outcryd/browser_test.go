@@ -435,18 +435,6 @@ func TestThePageIsUsedWithTheKeyboard(t *testing.T) {
 	p.until(`document.getElementById("empty").hidden && document.getElementById("sym").textContent === "NONE"`)
 }
 
-func TestThePageOfAnEmptyExchangeTellsWhatToDo(t *testing.T) {
-	flags, _ := dataFlags(t)
-	server := start(t, flags...)
-	p := browse(t, "http://"+server.http)
-	p.until(`!document.getElementById("empty").hidden && ` +
-		`document.getElementById("empty").innerText.includes("outcry demo")`)
-	require.True(t, value[bool](p, `document.getElementById("view").hidden`))
-	p.quiet()
-	dial(t, server.xml).must(t, `<create><symbol sym="NEW"/></create>`)
-	p.until(`!document.getElementById("view").hidden && document.getElementById("sym").textContent === "NEW"`)
-}
-
 func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)

@@ -104,24 +104,45 @@ func open(t *testing.T, server *program, fragment string) *tab {
 	return p
 }
 
-// paletted returns a picture with its 256 most frequent colours: it is a third as large.
+// paletted returns a picture with 256 of its colours, the most frequent and then those that
+// are least like them: it is a third as large.
 func paletted(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	from, err := png.Decode(bytes.NewReader(picture))
 	require.NoError(t, err)
-	count := map[color.Color]int{}
-	b := from.Bounds()
+	b, count := from.Bounds(), map[color.RGBA]int{}
 	for y := b.Min.Y; y < b.Max.Y; y++ {
 		for x := b.Min.X; x < b.Max.X; x++ {
-			count[from.At(x, y)]++
+			count[color.RGBAModel.Convert(from.At(x, y)).(color.RGBA)]++
 		}
 	}
-	colours := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] })
-	to := image.NewPaletted(b, colours[:min(len(colours), 256)])
+	colours := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int { return count[b] - count[a] })
+	const frequent, most = 200, 256
+	var palette color.Palette
+	for _, c := range colours[:min(len(colours), frequent)] {
+		palette = append(palette, c)
+	}
+	for len(palette) < min(len(colours), most) {
+		palette = append(palette, farthest(colours[frequent:], palette))
+	}
+	to := image.NewPaletted(b, palette)
 	draw.Draw(to, b, from, b.Min, draw.Src)
 	var out bytes.Buffer
 	require.NoError(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, to))
 	return out.Bytes()
+}
+
+// farthest returns the colour that is least like any of a palette.
+func farthest(colours []color.RGBA, palette color.Palette) (found color.RGBA) {
+	distance := -1
+	for _, c := range colours {
+		p := palette[palette.Index(c)].(color.RGBA)
+		d := func(a, b uint8) int { return (int(a) - int(b)) * (int(a) - int(b)) }
+		if n := d(c.R, p.R) + d(c.G, p.G) + d(c.B, p.B); n > distance {
+			found, distance = c, n
+		}
+	}
+	return found
 }
 
 // pictureBytesMax keeps pictures small enough to be committed.
@@ -189,16 +210,18 @@ func TestThePageFromEmptyToTheFirstTrade(t *testing.T) {
 	require.Contains(t, p.text("empty-address"), "Orders go to "+server.xml+".")
 	p.picture("empty", 1366, 768, "light")
 	p.within("#empty")
+	require.True(t, value[bool](p, `document.getElementById("view").hidden`))
 	p.picture("empty-phone", 390, 844, "light")
 
 	p.runs(client, "empty-trade")
 	p.until(`document.querySelectorAll("#tape tr").length === 1 && document.getElementById("last").textContent === "123.45"`)
 	p.picture("first-trade", 1366, 768, "light")
-	require.Equal(t, "no orders", p.text("ladder-spread"))
+	require.Equal(t, "No open orders", p.text("ladder-spread"))
 	p.within("#quote", "#price-chart", "#ladder")
 	p.quiet()
 
 	// A symbol without an order says how to place one.
+	require.True(t, value[bool](p, `document.getElementById("empty").hidden`))
 	dial(t, server.xml).must(t, `<create><symbol sym="NEW"/></create>`)
 	p.until(`document.getElementById("symbol-NEW") !== null`)
 	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#NEW"`))

@@ -52,8 +52,8 @@ function draw() {
   if (parts.has("page")) showPage();
   const summary = list.summaries.get(market.sym);
   if (summary === undefined) return;
-  if (parts.has("quote") || parts.has("book")) {
-    quote.show(summary, market.book);
+  if (["quote", "book", "trades"].some((part) => parts.has(part))) {
+    quote.show(summary, market.book, market.tape);
     showHint(summary, market.book, market.orders);
   }
   if (parts.has("book") && market.book !== null) {
@@ -223,11 +223,13 @@ async function listRest(symbols) {
     await new Promise((resolve) => setTimeout(resolve, relistPause));
     if (mine !== listing) return;
   }
+  let failed = false;
   try {
     let after = "";
     for (let asked = 0; !whole && asked < symbolsMost; asked += symbolsAsked) {
       const answer = await fetch(`/api/v1/symbols?limit=${symbolsAsked}${after}`, { signal: AbortSignal.timeout(5000) });
-      if (!answer.ok) break;
+      failed = !answer.ok;
+      if (failed) break;
       const more = await answer.json();
       if (mine !== listing) return;
       takeSymbols(more);
@@ -235,13 +237,14 @@ async function listRest(symbols) {
       after = `&after=${more.symbols.at(-1)?.sym}`;
     }
   } catch {
-    // Those that trade come with the next events.
+    failed = true; // those that trade come with the next events
   }
   if (mine !== listing) return;
   if (whole || !market.known) list.setWhole(whole); // where asking again has failed, what was known is known still
   market.known = true;
   pick();
   changed("page");
+  if (failed && !whole) listRest(symbols); // after a pause
 }
 
 function setState(state, why) {

@@ -94,10 +94,11 @@ export class Ladder {
 
   /** What stands between the sides, and how many levels there are. */
   note({ bids, asks, depth }) {
-    const nothing = bids.length === 0 ? (asks.length === 0 ? "no orders" : "no bids") : asks.length === 0 ? "no asks" : "";
+    const nothing = bids.length === 0 ? (asks.length === 0 ? "No open orders" : "no bids") : asks.length === 0 ? "no asks" : "";
     setText(element("ladder-spread"), nothing || `spread ${grouped(difference(asks[0][0], bids[0][0]))}`);
     const count = (levels) => (levels.length >= depth ? `${levels.length}+` : levels.length);
-    setText(element("book-note"), nothing === "no orders" ? "" : `${count(bids)} bid · ${count(asks)} ask levels`);
+    element("ladder").classList.toggle("bare", nothing === "No open orders");
+    setText(element("book-note"), nothing === "No open orders" ? "" : `${count(bids)} bid · ${count(asks)} ask levels`);
   }
 
   /** Offers steps, and the chosen one in any case: it may be the only one that fits no longer. */
@@ -119,6 +120,7 @@ export class Ladder {
   /** Forgets what was shown. */
   reset() {
     this.show({ bids: [], asks: [], depth: Infinity });
+    element("ladder").classList.remove("bare"); // it is not known yet
     setText(element("ladder-spread"), "");
   }
 }

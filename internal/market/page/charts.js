@@ -32,7 +32,7 @@ const charWidth = 7;
 const leastChars = 5;
 
 /** A side axis that is as wide as its labels, and as one more where that is given. */
-const wide = (more = () => "") => (_, labels) => 14 + charWidth * Math.max(leastChars, more().length, ...(labels ?? []).map((l) => l?.length ?? 0));
+const wide = (more = () => "") => (_, labels) => 18 + charWidth * Math.max(leastChars, more().length, ...(labels ?? []).map((l) => l?.length ?? 0));
 
 // Ticks.
 
@@ -77,7 +77,7 @@ function around(low, high, step) {
   return [low - air, high + air];
 }
 
-const waiting = " "; // is shown where it is not known yet what there is
+const waiting = "\u00a0"; // is shown where it is not known yet what there is
 const labelEvery = 2000; // milliseconds between descriptions for those who listen
 
 class Chart {
@@ -172,6 +172,7 @@ export class PriceChart extends Chart {
     Object.assign(this.state, { digits: tape.digits, last: s.last[n - 1], step: stepAt(s.last[n - 1] ?? 0, tape.digits) });
     this.explain(n > 0 ? "" : !tape.began ? waiting : "No trades yet. A trade comes when a buy order and a sell order meet.");
     this.plot.setData([s.time, s.low, s.high, s.last]);
+    this.plot.redraw(false, true); // labels make room for the tag, which moves also where the range does not
     this.label(() => {
       if (n === 0) return "Price over time: no trades yet";
       const low = s.low.reduce((a, b) => Math.min(a, b));
@@ -268,7 +269,7 @@ export class DepthChart extends Chart {
     this.levels = [bids, asks];
     const prices = [...bids, ...asks].map((l) => l[0]);
     Object.assign(this.state, { digits, step: stepAt(prices.at(-1) ?? 0, digits) });
-    this.explain(prices.length === 0 ? "No orders yet." : "");
+    this.explain(prices.length === 0 ? "No open orders." : "");
     // A tail beyond the last level of each side shows that it goes on, or that there is one at all.
     const tail = (prices.at(-1) - prices[0]) * 0.03 || Math.max(3 * this.state.step, prices[0] * 1e-5);
     const left = bids.length > 0 ? [[bids[0][0] - tail, bids[0][1]], ...bids] : [];

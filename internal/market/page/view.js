@@ -48,8 +48,9 @@ export class Quote {
     this.direction = 0;
   }
 
-  show(summary, book) {
-    const { last } = summary;
+  show(summary, book, tape) {
+    // Trades come more often than summaries.
+    const last = tape?.lastID > summary.trades ? tape.newest[0].price : summary.last;
     if (last !== this.last) {
       if (this.last !== undefined && last !== undefined) this.direction = Math.sign(Number(last) - Number(this.last));
       this.last = last;
