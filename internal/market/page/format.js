@@ -57,8 +57,8 @@ export const trimmed = (n) => n.toFixed(unitDigits).replace(/\.?0+$/, "");
 /** A quantity as people read it: 9,999 and 0.25 as they are, then 29.8K, 16.4M, 3.79B. */
 export function compact(decimal) {
   const n = Number(decimal);
-  if (n < 10_000 && fractionDigits(decimal) <= 2) return grouped(decimal);
-  let power = n < 10_000 ? 0 : Math.min(Math.floor(Math.log10(n) / 3), thousands.length - 1);
+  if (n < 10_000) return grouped(fractionDigits(decimal) <= 2 ? decimal : trimmed(Number(n < 1 ? n.toPrecision(3) : n.toFixed(2))));
+  let power = Math.min(Math.floor(Math.log10(n) / 3), thousands.length - 1);
   if (power < thousands.length - 1 && Number((n / 1000 ** power).toPrecision(3)) >= 1000) power++;
   const scaled = n / 1000 ** power;
   return (scaled < 1000 ? trimmed(Number(scaled.toPrecision(3))) : grouped(String(Math.round(scaled)))) + thousands[power];
