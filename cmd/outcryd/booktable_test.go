@@ -43,11 +43,13 @@ func TestThePageAddsUpAndGroupsTheBook(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	c := dial(t, server.xml)
-	c.must(t, `<create><account id="1" balance="1000000000"/><symbol sym="ABC"><account id="1">10000000</account></symbol>`+
+	c.must(t, `<create><account id="1" balance="1000000000"/>`+
+		`<symbol sym="ABC"><account id="1">10000000</account></symbol>`+
 		`<symbol sym="DEEP"><account id="1">1000000</account></symbol></create>`)
 	orders := wire.NewTransactions("1")
 	for _, o := range [][2]string{
-		{"-0.1", "10.01"}, {"-0.2", "10.02"}, {"-1234567", "14.5"}, {"3", "9.99"}, {"0.5", "9.5"}, {"1000", "9.51"}, {"2", "7"},
+		{"-0.1", "10.01"}, {"-0.2", "10.02"}, {"-1234567", "14.5"}, {"3", "9.99"},
+		{"0.5", "9.5"}, {"1000", "9.51"}, {"2", "7"},
 	} {
 		orders.Order("ABC", o[0], o[1])
 	}
@@ -58,7 +60,8 @@ func TestThePageAddsUpAndGroupsTheBook(t *testing.T) {
 	p := browse(t, "http://"+server.http+"/#ABC")
 	p.rows("14.5 1,234,567 1.23M", "10.02 0.2 0.3", "10.01 0.1 0.1", "spread 0.02",
 		"9.99 3 3", "9.51 1,000 1,003", "9.5 0.5 1,003.5", "7 2 1,005.5")
-	require.Equal(t, "1,234,567.3", value[string](p, `document.querySelector("#asks .total[title]:not([title=''])").title`))
+	require.Equal(t, "1,234,567.3", value[string](p,
+		`document.querySelector("#asks .total[title]:not([title=''])").title`))
 	require.Equal(t, "4 bid · 3 ask levels", p.text("book-note"))
 	p.group("0.5")
 	p.rows("14.5 1,234,567 1.23M", "10.5 0.3 0.3", "spread 0.02", "9.5 1,003.5 1,003.5", "7 2 1,005.5")
@@ -97,7 +100,8 @@ func TestThePageWritesNumbersAsPeopleReadThem(t *testing.T) {
 	p.until(`window.welcome !== undefined && document.getElementById("empty-address").textContent !== ""`)
 	for decimal, want := range map[string]string{
 		"0": "0", "0.25": "0.25", "9999.5": "9,999.5", "10000": "10K", "16449999": "16.4M", "999999": "1M", "999499": "999K",
-		"3790210.28": "3.79M", "0.12345678": "0.123", "0.00000001": "0.00000001", "1234.5678": "1,234.57", "999999999999999999": "1,000,000T",
+		"3790210.28": "3.79M", "0.12345678": "0.123", "0.00000001": "0.00000001", "1234.5678": "1,234.57",
+		"999999999999999999": "1,000,000T",
 	} {
 		require.Equal(t, want, value[string](p, fmt.Sprintf(`format.compact(%q)`, decimal)), decimal)
 	}

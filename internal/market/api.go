@@ -114,7 +114,8 @@ func NewAPI(o APIOptions) *API {
 		_, _ = w.Write(docs.OpenAPI) // a client that is gone misses it
 	})
 	a.mux.HandleFunc("GET /api/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, fmt.Errorf("there is no %.200q; /api/v1/openapi.yaml tells what there is", r.URL.Path))
+		refuse(w, http.StatusNotFound,
+			fmt.Errorf("there is no %.200q; /page/api.html has all paths, /api/v1/openapi.yaml for programs", r.URL.Path))
 	})
 	newPage().register(a.mux)
 	return a

@@ -4,6 +4,7 @@ import { element, make, setDecimal, setShort, setText } from "./view.js";
 
 const shownMost = 300; // rows; search finds the others
 const priceMost = 11; // characters of a price in the list; the header has it whole
+const asStrip = "(max-width: 1020px)"; // as in the style sheet
 
 export class SymbolList {
   /** choose(sym) is called when a person picks another symbol. */
@@ -24,7 +25,7 @@ export class SymbolList {
       const row = event.target.closest("[role=option]");
       if (row !== null) this.choose(row.dataset.sym);
     });
-    addEventListener("resize", () => this.mark(this.chosen)); // a strip and a list scroll in different ways
+    matchMedia(asStrip).addEventListener("change", () => this.mark(this.chosen)); // it scrolls in another way
     document.addEventListener("keydown", (event) => {
       if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target === this.search) return;
       event.preventDefault();
