@@ -212,6 +212,7 @@ func TestThePageFromEmptyToTheFirstTrade(t *testing.T) {
 	p.within("#empty")
 	require.True(t, value[bool](p, `document.getElementById("view").hidden`))
 	p.picture("empty-phone", 390, 844, "light")
+	p.within("#empty")
 
 	p.runs(client, "empty-trade")
 	p.until(`document.querySelectorAll("#tape tr").length === 1 && ` +
