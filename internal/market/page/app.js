@@ -54,7 +54,7 @@ function draw() {
   if (summary === undefined) return;
   if (["quote", "book", "trades"].some((part) => parts.has(part))) {
     quote.show(summary, market.book, market.tape);
-    showHint(summary, market.book, market.orders);
+    showHint(summary, market.book, market.tape, market.orders);
   }
   if (parts.has("book") && market.book !== null) {
     ladder.show(market.book);

@@ -45,8 +45,9 @@ export function showWelcome(why, sym, orders) {
 }
 
 /** Says how to place an order where a symbol has none and had none. */
-export function showHint({ sym, trades }, book, orders) {
-  const nothing = trades === 0 && book !== null && orders !== null && book.bids.length + book.asks.length === 0;
+export function showHint({ sym, trades }, book, tape, orders) {
+  const traded = trades > 0 || tape?.lastID > 0; // a summary comes after the trade
+  const nothing = !traded && book !== null && orders !== null && book.bids.length + book.asks.length === 0;
   element("hint").hidden = !nothing;
   if (!nothing) return;
   setText(element("hint-title"), `No orders for ${sym} yet`);
