@@ -217,6 +217,7 @@ func TestThePageFromEmptyToTheFirstTrade(t *testing.T) {
 	p.runs(client, "empty-trade")
 	p.until(`document.querySelectorAll("#tape tr").length === 1 && ` +
 		`document.getElementById("last").textContent === "123.45"`)
+	p.picture("first-trade-high", 1366, 1600, "light") // room for ticks below a price step
 	p.picture("first-trade", 1366, 768, "light")
 	require.Equal(t, "No open orders", p.text("ladder-spread"))
 	p.within("#quote", "#price-chart", "#ladder")

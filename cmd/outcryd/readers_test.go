@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +35,20 @@ func TestThePageOfTheAPIHasTheWholeDescription(t *testing.T) {
 	}
 	for name := range components["schemas"].(map[string]any) {
 		require.Contains(t, headings, name)
+	}
+	for path, methods := range d["paths"].(map[string]any) {
+		operation := methods.(map[string]any)["get"].(map[string]any)
+		want := slices.Collect(maps.Keys(operation["responses"].(map[string]any)))
+		parameters, _ := operation["parameters"].([]any)
+		for _, one := range parameters {
+			want = append(want, one.(map[string]any)["name"].(string))
+		}
+		events, _ := operation["responses"].(map[string]any)["200"].(map[string]any)["x-events"].(map[string]any)
+		want = slices.AppendSeq(want, maps.Keys(events))
+		require.ElementsMatch(t, want, firstCells(p, "path-"+operation["operationId"].(string)), path)
+	}
+	for name, schema := range components["schemas"].(map[string]any) {
+		require.ElementsMatch(t, membersOf(schema, ""), firstCells(p, "schema-"+name), name)
 	}
 	// Every text of the description, and every name of a parameter and of a member.
 	var texts []string
@@ -70,6 +85,26 @@ func TestThePageOfTheAPIHasTheWholeDescription(t *testing.T) {
 		`.filter((href) => document.getElementById(href.slice(1)) === null)`)
 	require.Empty(t, broken)
 	p.quiet()
+}
+
+// firstCells returns what names the rows of the tables in a part of the page.
+func firstCells(p *tab, id string) []string {
+	p.t.Helper()
+	return value[[]string](p, fmt.Sprintf(
+		`[...document.querySelectorAll("#%s td:first-child code")].map((code) => code.textContent)`, id))
+}
+
+// membersOf returns the names of a schema's members, those of objects in it behind a dot.
+func membersOf(schema any, before string) (names []string) {
+	s := schema.(map[string]any)
+	if items, ok := s["items"]; ok && before != "" {
+		return membersOf(items, before)
+	}
+	members, _ := s["properties"].(map[string]any)
+	for name, member := range members {
+		names = append(append(names, before+name), membersOf(member, before+name+".")...)
+	}
+	return names
 }
 
 // TestThePageOfTheDocumentsShowsThemAll opens each document as people do, by a link.
