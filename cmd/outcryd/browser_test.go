@@ -292,7 +292,7 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	server.kill()
 	p.until(`document.body.classList.contains("stale") && !document.getElementById("banner").hidden`)
 	require.Equal(t, "Disconnected", p.text("state"))
-	require.Contains(t, p.text("banner"), "trying again")
+	require.Contains(t, p.text("banner"), "Trying again")
 	require.Equal(t, "0.7", value[string](p, `getComputedStyle(document.querySelector(".book")).opacity`),
 		"what is old looks old")
 	p.until(`document.title === "Disconnected · Outcry"`)

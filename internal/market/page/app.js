@@ -178,7 +178,7 @@ const take = {
   },
   health(event) {
     market.health = event;
-    setState(event.ready ? "live" : "refusing", event.ready ? "" : `The exchange takes no orders: ${event.why}`);
+    setState(event.ready ? "live" : "refusing", event.ready ? "" : `The exchange accepts no orders: ${event.why}`);
     changed("health");
   },
 };
@@ -270,8 +270,8 @@ const stream = new Stream({
   },
   lost(why) {
     lostAt ??= new Date();
-    const old = market.start === "" ? "" : `What is shown was so at ${lostAt.toLocaleTimeString("en-GB")}; `;
-    setState("lost", `${why}. ${old}trying again.`);
+    const old = market.start === "" ? "" : `The data is of ${lostAt.toLocaleTimeString("en-GB")}. `;
+    setState("lost", `${why}. ${old}Trying again.`);
   },
   unknown() {
     market.missing = stream.sym;

@@ -149,7 +149,7 @@ export function showTitle(state, summary, visible) {
 export function showState(state, why) {
   const pill = element("state");
   pill.dataset.state = state;
-  setText(pill, { connecting: "Connecting", live: "Live", refusing: "Takes no orders", lost: "Disconnected" }[state]);
+  setText(pill, { connecting: "Connecting", live: "Live", refusing: "No orders accepted", lost: "Disconnected" }[state]);
   const banner = element("banner");
   setText(banner, state === "live" || state === "connecting" ? "" : why);
   banner.hidden = banner.textContent === "";
