@@ -344,7 +344,7 @@ func runEcho(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		if err := os.MkdirAll(*dir, 0o700); err != nil {
 			return err
 		}
-		j, err := journal.Open(*dir, journal.Options{})
+		j, err := journal.Open(*dir, journal.Options{Version: 1})
 		if err != nil {
 			return err
 		}

@@ -58,15 +58,16 @@ func replayed(t *testing.T, dir string, last uint64) *exchange.State {
 	t.Helper()
 	state := exchange.NewState()
 	var e exchange.Event
-	require.NoError(t, journal.Scan(filepath.Join(dir, "journal"), func(seq uint64, record []byte) error {
-		if seq > last {
-			return nil
-		}
-		if err := exchange.DecodeEvent(record, &e); err != nil {
-			return err
-		}
-		return state.Apply(&e)
-	}))
+	require.NoError(t, journal.Scan(filepath.Join(dir, "journal"), exchange.EventVersion,
+		func(seq uint64, record []byte) error {
+			if seq > last {
+				return nil
+			}
+			if err := exchange.DecodeEvent(record, &e); err != nil {
+				return err
+			}
+			return state.Apply(&e)
+		}))
 	return state
 }
 
@@ -124,7 +125,7 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 	answered, stop := load(t, p, seed)
 	require.Eventually(t, func() bool { return answered.Load() > 50 }, time.Minute, time.Millisecond)
 	require.NoError(t, os.WriteFile(filepath.Join(data, "tokens"), []byte("hashed\n"), 0o600))
-	_, before, err := journal.Newest(filepath.Join(data, "journal"))
+	_, before, err := journal.Newest(filepath.Join(data, "journal"), exchange.EventVersion)
 	require.NoError(t, err)
 	stdout := must(t, "backup", "--data="+data, "--database-url="+database, file)
 	then := answered.Load()
@@ -197,7 +198,7 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(data, "tokens"), []byte("one was revoked\n"), 0o600))
 	require.NoError(t, p.cmd.Process.Kill())
 	_ = p.cmd.Wait()
-	_, last, err := journal.Newest(filepath.Join(data, "journal"))
+	_, last, err := journal.Newest(filepath.Join(data, "journal"), exchange.EventVersion)
 	require.NoError(t, err)
 	backed, err := strconv.ParseUint(seq, 10, 64)
 	require.NoError(t, err)

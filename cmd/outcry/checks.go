@@ -25,7 +25,7 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 		return "there is none", nil
 	}
 	var e exchange.Event
-	v.found, err = journal.Inspect(v.dir, func(seq uint64, record []byte) error {
+	v.found, err = journal.Inspect(v.dir, exchange.EventVersion, func(seq uint64, record []byte) error {
 		if err := exchange.DecodeEvent(record, &e); err != nil {
 			return fmt.Errorf("record %d: %w", seq, err)
 		}
@@ -209,7 +209,7 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 	var compared int
 	var e exchange.Event
 	var wrong error
-	_, err = journal.Inspect(v.dir, func(seq uint64, record []byte) error {
+	_, err = journal.Inspect(v.dir, exchange.EventVersion, func(seq uint64, record []byte) error {
 		if wrong = exchange.DecodeEvent(record, &e); wrong != nil {
 			return wrong
 		}

@@ -190,13 +190,14 @@ func requireRows(t *testing.T, data, database string, first map[exchange.EventKi
 // eachEvent calls f for each record of a journal. What is encoded again has the same bytes.
 func eachEvent(t *testing.T, data string, f func(seq uint64, e *exchange.Event)) {
 	t.Helper()
-	require.NoError(t, journal.Scan(filepath.Join(data, "journal"), func(seq uint64, record []byte) error {
-		var e exchange.Event
-		require.NoError(t, exchange.DecodeEvent(record, &e))
-		require.Equal(t, string(record), string(exchange.AppendEvent(nil, &e)))
-		f(seq, &e)
-		return nil
-	}))
+	require.NoError(t, journal.Scan(filepath.Join(data, "journal"), exchange.EventVersion,
+		func(seq uint64, record []byte) error {
+			var e exchange.Event
+			require.NoError(t, exchange.DecodeEvent(record, &e))
+			require.Equal(t, string(record), string(exchange.AppendEvent(nil, &e)))
+			f(seq, &e)
+			return nil
+		}))
 }
 
 // requireHistory compares what the tables tell of each record with the record. Tables have
@@ -224,7 +225,8 @@ func requireHistory(t *testing.T, data, database string) {
 // one answers that begins with the tables.
 func requireMarket(t *testing.T, data, database string) {
 	t.Helper()
-	j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{SegmentBytes: 8 << 20})
+	j, err := journal.Open(filepath.Join(data, "journal"),
+		journal.Options{Version: exchange.EventVersion, SegmentBytes: 8 << 20})
 	require.NoError(t, err)
 	defer j.Close()
 	store, err := postgres.Open(background, database, slog.New(slog.DiscardHandler))

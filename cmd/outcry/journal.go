@@ -33,7 +33,7 @@ func printJournal(dir string, w io.Writer) error {
 		return fmt.Errorf("there is no journal in %s", dir)
 	}
 	var e exchange.Event
-	return journal.Scan(dir, func(seq uint64, record []byte) error {
+	return journal.Scan(dir, exchange.EventVersion, func(seq uint64, record []byte) error {
 		if err := exchange.DecodeEvent(record, &e); err != nil {
 			return fmt.Errorf("record %d: %w", seq, err)
 		}

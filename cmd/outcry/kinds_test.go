@@ -31,7 +31,8 @@ func TestNobodyPassesOverARecordOfAnUnknownKind(t *testing.T) {
 	for _, kind := range []exchange.EventKind{0, newest + 1, 0x3f} {
 		l := liveShortly(t)
 		file := takenOf(t, l)
-		j, err := journal.Open(filepath.Join(l.data, "journal"), journal.Options{SegmentBytes: 1 << 16})
+		j, err := journal.Open(filepath.Join(l.data, "journal"),
+			journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 16})
 		require.NoError(t, err)
 		applied := j.Appended()
 		unknown := []byte{0x80 | byte(kind), 0, 0}

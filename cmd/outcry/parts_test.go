@@ -21,15 +21,17 @@ import (
 // one up to seq.
 func recordsUpTo(t *testing.T, from, to string, seq uint64) {
 	t.Helper()
-	j, err := journal.Open(filepath.Join(to, "journal"), journal.Options{SegmentBytes: 8 << 20})
+	j, err := journal.Open(filepath.Join(to, "journal"),
+		journal.Options{Version: exchange.EventVersion, SegmentBytes: 8 << 20})
 	require.NoError(t, err)
-	require.NoError(t, journal.Scan(filepath.Join(from, "journal"), func(n uint64, record []byte) error {
-		if n <= seq {
-			_, err := j.Append(record)
-			return err
-		}
-		return nil
-	}))
+	require.NoError(t, journal.Scan(filepath.Join(from, "journal"), exchange.EventVersion,
+		func(n uint64, record []byte) error {
+			if n <= seq {
+				_, err := j.Append(record)
+				return err
+			}
+			return nil
+		}))
 	require.NoError(t, j.Close())
 }
 
@@ -37,7 +39,8 @@ func recordsUpTo(t *testing.T, from, to string, seq uint64) {
 // killed then has left it.
 func projected(t *testing.T, data, database string) {
 	t.Helper()
-	j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{SegmentBytes: 8 << 20})
+	j, err := journal.Open(filepath.Join(data, "journal"),
+		journal.Options{Version: exchange.EventVersion, SegmentBytes: 8 << 20})
 	require.NoError(t, err)
 	store, err := postgres.Open(background, database, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)

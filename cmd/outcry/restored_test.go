@@ -83,16 +83,17 @@ func afterBackup(t *testing.T, p *exchangeProcess) []answered {
 func requireEveryKind(t *testing.T, data string, after uint64) {
 	t.Helper()
 	found := map[exchange.EventKind]bool{}
-	require.NoError(t, journal.Scan(filepath.Join(data, "journal"), func(seq uint64, record []byte) error {
-		var e exchange.Event
-		if seq > after {
-			if err := exchange.DecodeEvent(record, &e); err != nil {
-				return err
+	require.NoError(t, journal.Scan(filepath.Join(data, "journal"), exchange.EventVersion,
+		func(seq uint64, record []byte) error {
+			var e exchange.Event
+			if seq > after {
+				if err := exchange.DecodeEvent(record, &e); err != nil {
+					return err
+				}
+				found[e.Kind] = true
 			}
-			found[e.Kind] = true
-		}
-		return nil
-	}))
+			return nil
+		}))
 	for kind := exchange.AccountOpened; kind <= exchange.OrdersCanceled; kind++ {
 		require.True(t, found[kind], "a record of kind %d", kind)
 	}

@@ -13,8 +13,8 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"outcry/internal/exchange"
 	"outcry/internal/health"
-	"outcry/internal/journal"
 	"outcry/internal/logging"
 	"outcry/internal/postgres"
 	"outcry/internal/session"
@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case c.ShowVersion:
 		fmt.Fprintln(stdout, "outcryd", version())
 		fmt.Fprintf(stdout, "reads journals up to version %d and databases up to version %d\n",
-			journal.Version, postgres.SchemaVersion())
+			exchange.EventVersion, postgres.SchemaVersion())
 		return exitOK
 	case c.CheckConfig:
 		if !c.Print(ctx, stdout, stderr) {

@@ -146,23 +146,24 @@ func TestReplayRefusesOtherFills(t *testing.T) {
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var changed bool
-	require.NoError(t, journal.Scan(filepath.Join(data, "journal"), func(seq uint64, record []byte) error {
-		var e exchange.Event
-		require.NoError(t, exchange.DecodeEvent(record, &e))
-		if changed || len(e.Fills) == 0 {
+	require.NoError(t, journal.Scan(filepath.Join(data, "journal"), exchange.EventVersion,
+		func(seq uint64, record []byte) error {
+			var e exchange.Event
+			require.NoError(t, exchange.DecodeEvent(record, &e))
+			if changed || len(e.Fills) == 0 {
+				return nil
+			}
+			changed = true
+			e.Fills[0].Price-- // a cent's part too cheap
+			other := exchange.AppendEvent(nil, &e)
+			require.Len(t, other, len(record))
+			at := bytes.Index(b, record)
+			copy(b[at:], other)
+			header := b[at-24 : at+len(record)]
+			table := crc32.MakeTable(crc32.Castagnoli)
+			binary.LittleEndian.PutUint32(header[4:], crc32.Update(crc32.Checksum(header[:4], table), table, header[8:]))
 			return nil
-		}
-		changed = true
-		e.Fills[0].Price-- // a cent's part too cheap
-		other := exchange.AppendEvent(nil, &e)
-		require.Len(t, other, len(record))
-		at := bytes.Index(b, record)
-		copy(b[at:], other)
-		header := b[at-24 : at+len(record)]
-		table := crc32.MakeTable(crc32.Castagnoli)
-		binary.LittleEndian.PutUint32(header[4:], crc32.Update(crc32.Checksum(header[:4], table), table, header[8:]))
-		return nil
-	}))
+		}))
 	require.True(t, changed)
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 	log := launch(t, "--data="+data, "--database-url="+pgtest.NewDatabase(t)).fails(t)

@@ -15,6 +15,7 @@ import (
 	"outcry/internal/admin"
 	"outcry/internal/backup"
 	"outcry/internal/engine"
+	"outcry/internal/exchange"
 	"outcry/internal/health"
 	"outcry/internal/journal"
 	"outcry/internal/listen"
@@ -146,7 +147,7 @@ func (s *server) start(ctx context.Context) (err error) {
 		return err
 	}
 	// Before the database is touched: its schema would be brought up to date.
-	if err = journal.CheckVersion(s.config.JournalDir()); err != nil {
+	if err = journal.CheckVersion(s.config.JournalDir(), exchange.EventVersion); err != nil {
 		return err
 	}
 	if err = s.startSecurity(); err != nil {
@@ -230,10 +231,11 @@ func (s *server) startHTTP(at *listen.Bound) error {
 
 // startEngine opens the journal, restores the state, and starts what works on it.
 func (s *server) startEngine(ctx context.Context) (err error) {
-	options := journal.Options{SegmentBytes: s.config.SegmentBytes, OnSync: func(records, bytes int, took time.Duration) {
+	options := journal.Options{Version: exchange.EventVersion, SegmentBytes: s.config.SegmentBytes}
+	options.OnSync = func(records, bytes int, took time.Duration) {
 		s.metrics.synced(records, bytes, took)
 		s.marks.Synced(uint64(records), time.Now())
-	}}
+	}
 	if s.journal, err = recovery.OpenJournal(ctx, s.config, s.database, options, s.log); err != nil {
 		return err
 	}

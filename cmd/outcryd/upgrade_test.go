@@ -146,11 +146,12 @@ func (g golden) awaitFinished(t *testing.T, p *program) {
 func (g golden) lastTime(t *testing.T) (last int64) {
 	t.Helper()
 	var e exchange.Event
-	require.NoError(t, journal.Scan(filepath.Join(g.data(t), "journal"), func(_ uint64, record []byte) error {
-		err := exchange.DecodeEvent(record, &e)
-		last = max(last, exchange.Seconds(e.Time))
-		return err
-	}))
+	require.NoError(t, journal.Scan(filepath.Join(g.data(t), "journal"), exchange.EventVersion,
+		func(_ uint64, record []byte) error {
+			err := exchange.DecodeEvent(record, &e)
+			last = max(last, exchange.Seconds(e.Time))
+			return err
+		}))
 	return last
 }
 
@@ -239,11 +240,11 @@ func TestANewerJournalIsRefusedBeforeAnythingChanges(t *testing.T) {
 	for i := range segments {
 		data, database := g.data(t), g.database(t)
 		newer := filepath.Join(data, "journal", filepath.Base(segments[i]))
-		setVersion(t, newer, journal.Version+1)
+		setVersion(t, newer, exchange.EventVersion+1)
 		before, exported := dirBytes(t, data), query(t, text(t, database), "SELECT * FROM exchange_state")
 		log := launch(t, "--data="+data, "--database-url="+database).fails(t)
 		require.Contains(t, log, fmt.Sprintf("%s has version %d and this program reads up to version %d",
-			filepath.Base(newer), journal.Version+1, journal.Version))
+			filepath.Base(newer), exchange.EventVersion+1, exchange.EventVersion))
 		require.Equal(t, "1", versionOf(t, database))
 		require.Equal(t, exported, query(t, text(t, database), "SELECT * FROM exchange_state"), "not even the epoch")
 		require.Equal(t, before, dirBytes(t, data))
@@ -330,9 +331,9 @@ func TestOfServersThatStartAtOnceOneMigrates(t *testing.T) {
 }
 
 // TestKindsOfRecordsBelongToTheJournalsVersion fails for anyone who adds a kind of record
-// that programs of this version of the journal cannot read: journal.Version has to rise.
+// that programs of this version of the journal cannot read: exchange.EventVersion has to rise.
 func TestKindsOfRecordsBelongToTheJournalsVersion(t *testing.T) {
-	require.EqualValues(t, 3, journal.Version, "say here which kinds it has")
+	require.EqualValues(t, 3, exchange.EventVersion, "say here which kinds it has")
 	for kind := range 256 {
 		var e exchange.Event
 		record := []byte{byte(kind), 0, 1, 'r'} // with a ref, if the kind says that there is one

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/journal"
+	"outcry/internal/exchange"
 	"outcry/loadtest/harness"
 )
 
@@ -91,10 +91,11 @@ func newerPackage(t *testing.T) []byte {
 	t.Helper()
 	root, err := filepath.Abs(repository)
 	require.NoError(t, err)
-	version := func(n int) string { return fmt.Sprintf("\nconst Version = %d\n", n) }
+	version := func(n int) string { return fmt.Sprintf("\nconst EventVersion = %d\n", n) }
 	dir := t.TempDir()
 	_, err = harness.Build(t.Context(), root, "./cmd/outcryd", dir,
-		harness.Edit{File: "internal/journal/segment.go", Old: version(journal.Version), New: version(journal.Version + 1)})
+		harness.Edit{File: "internal/exchange/event.go", Old: version(exchange.EventVersion),
+			New: version(exchange.EventVersion + 1)})
 	require.NoError(t, err)
 	require.NoError(t, os.Link(filepath.Join(binaries(t), "outcry"), filepath.Join(dir, "outcry")))
 	return packageOf(t, dir, "2.0")

@@ -18,6 +18,8 @@ import (
 var notRun = map[string]int{
 	"README.md":          1,
 	"docs/GUIDE.md":      4,
+	"docs/COURSES.md":    0,
+	"docs/STRATEGIES.md": 0,
 	"docs/OPERATIONS.md": 2,
 	"docs/DEPLOYMENT.md": 9,
 }
@@ -50,8 +52,8 @@ func bootWithGo(t *testing.T, folder string) machine {
 	return m
 }
 
-// TestTheReadme runs the commands of the README, and then those of the guide, which goes on
-// where it ends, on a copy of what git has, with an empty home and without a network. Nothing
+// TestTheReadme runs the commands of the README, and then those of the guide and of the pages
+// for courses and strategies, which go on where it ends, on a copy of what git has, with an empty home and without a network. Nothing
 // is there before except what Go has downloaded and compiled, which both machines share.
 func TestTheReadme(t *testing.T) {
 	t.Parallel()
@@ -69,10 +71,14 @@ func TestTheReadme(t *testing.T) {
 			m.run("pkill -TERM outcryd; while pgrep outcryd; do sleep 0.1; done")
 			return nil
 		},
+		"a new terminal is opened": func() error {
+			_, _, err := sh.Run("unset OUTCRY_DATA OUTCRY_TOKEN_FILE")
+			return err
+		},
 	}
 	_, _, err := sh.Run(dir + "true")
 	require.NoError(t, err)
-	for _, path := range []string{"README.md", "docs/GUIDE.md"} {
+	for _, path := range []string{"README.md", "docs/GUIDE.md", "docs/COURSES.md", "docs/STRATEGIES.md"} {
 		page := readPage(t, path)
 		require.NoError(t, sh.Walk(t.Context(), page, page.Parts, meanwhile))
 	}

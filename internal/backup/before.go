@@ -9,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 
+	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
 )
@@ -47,7 +48,7 @@ func (r *restoring) checkJournal(context.Context) (err error) {
 	if r.fromLock, err = journal.LockToRead(r.from); err != nil {
 		return err
 	}
-	s, err := journal.Inspect(r.from, func(uint64, []byte) error { return nil })
+	s, err := journal.Inspect(r.from, exchange.EventVersion, func(uint64, []byte) error { return nil })
 	switch h := r.header; {
 	case err != nil:
 		return err

@@ -7,13 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/exchange"
 	"outcry/internal/journal"
 )
 
 // TestAJournalGoesOnWhereTheBackupEnds: it has the next record, and does not end before.
 func TestAJournalGoesOnWhereTheBackupEnds(t *testing.T) {
 	dir := t.TempDir()
-	j, err := journal.Open(dir, journal.Options{SegmentBytes: 4096})
+	j, err := journal.Open(dir, journal.Options{Version: exchange.EventVersion, SegmentBytes: 4096})
 	require.NoError(t, err)
 	for range 200 {
 		_, err := j.Append(make([]byte, 90))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
 	"outcry/internal/testing/durabletest"
@@ -31,7 +32,8 @@ var errBroken = errors.New("the disk is broken")
 func stopped(t *testing.T) TakeOptions {
 	t.Helper()
 	o := TakeOptions{Data: t.TempDir(), DatabaseURL: pgtest.NewDatabase(t)}
-	j, err := journal.Open(filepath.Join(o.Data, "journal"), journal.Options{SegmentBytes: 1 << 16})
+	j, err := journal.Open(filepath.Join(o.Data, "journal"),
+		journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 16})
 	require.NoError(t, err)
 	s, err := postgres.Open(background, o.DatabaseURL, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)

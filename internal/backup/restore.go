@@ -229,7 +229,7 @@ func (r *restoring) finish(ctx context.Context) error {
 	if err := r.compare(ctx); err != nil {
 		return err
 	}
-	id, _, err := journal.Newest(filepath.Join(r.o.Data, "journal"))
+	id, _, err := journal.Newest(filepath.Join(r.o.Data, "journal"), exchange.EventVersion)
 	if err == nil && id != r.position.Journal {
 		err = fmt.Errorf("backup: the database was restored with the journal %x, and that in %s is %x", r.position.Journal,
 			r.o.Data, id)
@@ -246,7 +246,8 @@ func (r *restoring) makeJournal() (id [16]byte, err error) {
 		_, _ = rand.Read(id[:]) // never fails
 		return id, journal.Copy(r.from, dir, id)
 	}
-	j, err := journal.Open(dir, journal.Options{FirstSeq: r.header.Seq + 1, SegmentBytes: r.o.SegmentBytes})
+	j, err := journal.Open(dir,
+		journal.Options{Version: exchange.EventVersion, FirstSeq: r.header.Seq + 1, SegmentBytes: r.o.SegmentBytes})
 	if err != nil {
 		return id, err
 	}
@@ -340,7 +341,7 @@ func (r *restoring) compare(ctx context.Context) error {
 	dir := filepath.Join(r.o.Data, "journal")
 	r.restored.Last = h.Seq
 	var e exchange.Event
-	_, err = journal.Inspect(dir, func(seq uint64, record []byte) error {
+	_, err = journal.Inspect(dir, exchange.EventVersion, func(seq uint64, record []byte) error {
 		if seq <= h.Seq {
 			return nil
 		}

@@ -95,7 +95,7 @@ func (t *taking) open(ctx context.Context) (*postgres.Archive, error) {
 	if t.o.WithoutJournal {
 		return postgres.OpenArchiveAt(ctx, t.o.DatabaseURL, 0, nil)
 	}
-	id, seq, err := journal.Newest(filepath.Join(t.o.Data, "journal"))
+	id, seq, err := journal.Newest(filepath.Join(t.o.Data, "journal"), exchange.EventVersion)
 	if err != nil {
 		return nil, err
 	}

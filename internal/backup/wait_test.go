@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
 	"outcry/internal/testing/pgtest"
@@ -21,7 +22,8 @@ func TestABackupWaitsForNoServerThatIsNotThere(t *testing.T) {
 	unservedMax = time.Millisecond
 	t.Cleanup(func() { unservedMax = was })
 	data, url := t.TempDir(), pgtest.NewDatabase(t)
-	j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{SegmentBytes: 4096})
+	j, err := journal.Open(filepath.Join(data, "journal"),
+		journal.Options{Version: exchange.EventVersion, SegmentBytes: 4096})
 	require.NoError(t, err)
 	seq, err := j.Append([]byte("a record that the tables have not"))
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
 	"outcry/internal/postgres/cluster"
@@ -191,7 +192,7 @@ func (e *examination) checkBelongs(oldest uint64, p postgres.Position) {
 			"the database holds records up to %d, and there is no journal in %s", p.Applied, dir)
 		return
 	}
-	id, last, err := journal.Newest(dir)
+	id, last, err := journal.Newest(dir, exchange.EventVersion)
 	if err != nil {
 		return // has been said
 	}

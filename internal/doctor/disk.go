@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"outcry/internal/backup"
+	"outcry/internal/exchange"
 	"outcry/internal/journal"
 )
 
@@ -204,7 +205,7 @@ func (e *examination) checkJournal() {
 	}
 	var seq uint64
 	if err == nil {
-		_, seq, err = journal.Newest(dir)
+		_, seq, err = journal.Newest(dir, exchange.EventVersion)
 	}
 	if _, newer := errors.AsType[*journal.VersionError](err); newer {
 		e.found("journal", Bad, "use the version of outcry that the server has", "%v", err)

@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/testing/pgtest"
 )
@@ -233,7 +234,8 @@ func TestTheDataDirectoryIsLookedAt(t *testing.T) {
 	requireFound(t, examined(t, healthy(), Options{Data: dir})["directory"], Bad, "has not ended", "outcry restore")
 	requireFound(t, examined(t, healthy(), Options{Data: file})["directory"], Bad, "is not a directory", "--data")
 
-	j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{SegmentBytes: 1 << 12})
+	j, err := journal.Open(filepath.Join(dir, "journal"),
+		journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 12})
 	require.NoError(t, err)
 	seq, err := j.Append([]byte("record"))
 	require.NoError(t, err)
@@ -251,7 +253,8 @@ func TestTheDataDirectoryIsLookedAt(t *testing.T) {
 // TestAJournalThatIsClosedToUsIsNotCalledDamaged, nor is the server to be stopped for it.
 func TestAJournalThatIsClosedToUsIsNotCalledDamaged(t *testing.T) {
 	dir := t.TempDir()
-	j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{SegmentBytes: 1 << 12})
+	j, err := journal.Open(filepath.Join(dir, "journal"),
+		journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 12})
 	require.NoError(t, err)
 	require.NoError(t, j.Close())
 	require.NoError(t, os.Chmod(filepath.Join(dir, "journal"), 0))
@@ -323,7 +326,8 @@ func TestJournalAndDatabaseHaveToBelongTogether(t *testing.T) {
 	// journalOf has records from one number to another, none if that is below.
 	journalOf := func(first, last uint64) (data string, id [16]byte) {
 		data = t.TempDir()
-		j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{SegmentBytes: 1 << 12, FirstSeq: first})
+		j, err := journal.Open(filepath.Join(data, "journal"),
+			journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 12, FirstSeq: first})
 		require.NoError(t, err)
 		for seq := first; seq <= last; seq++ {
 			_, err := j.Append([]byte("record"))
@@ -482,7 +486,8 @@ func TestADiskThatHangsEndsNoDoctor(t *testing.T) {
 // TestAJournalThatIsTooNewWantsANewerProgram has one of version 99.
 func TestAJournalThatIsTooNewWantsANewerProgram(t *testing.T) {
 	data := t.TempDir()
-	j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{SegmentBytes: 1 << 12})
+	j, err := journal.Open(filepath.Join(data, "journal"),
+		journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 12})
 	require.NoError(t, err)
 	require.NoError(t, j.Close())
 	segment := filepath.Join(data, "journal", "00000000000000000001.seg")

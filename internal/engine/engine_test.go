@@ -88,7 +88,7 @@ type market struct {
 
 func open(t testing.TB, o Options) *market {
 	t.Helper()
-	return openWith(t, o, journal.Options{SegmentBytes: 1 << 20})
+	return openWith(t, o, journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 20})
 }
 
 func openWith(t testing.TB, o Options, journaling journal.Options) *market {
@@ -196,7 +196,7 @@ func TestTheJournalHasEverythingThatWasDone(t *testing.T) {
 	require.NoError(t, m.Durable(background, m.journal.Appended()))
 	state := exchange.NewState()
 	var last exchange.Event
-	require.NoError(t, journal.Scan(m.dir, func(_ uint64, record []byte) error {
+	require.NoError(t, journal.Scan(m.dir, exchange.EventVersion, func(_ uint64, record []byte) error {
 		require.NoError(t, exchange.DecodeEvent(record, &last))
 		return state.Apply(&last)
 	}))
@@ -216,7 +216,7 @@ func TestARestoredEngineGoesOn(t *testing.T) {
 	state := exchange.NewState()
 	var e exchange.Event
 	require.NoError(t, m.journal.Wait(background, m.journal.Appended()))
-	require.NoError(t, journal.Scan(m.dir, func(_ uint64, record []byte) error {
+	require.NoError(t, journal.Scan(m.dir, exchange.EventVersion, func(_ uint64, record []byte) error {
 		require.NoError(t, exchange.DecodeEvent(record, &e))
 		return state.Apply(&e)
 	}))
@@ -394,7 +394,7 @@ func TestTheSameNameAtOnceHasOneCreator(t *testing.T) {
 	require.NoError(t, m.Durable(background, m.journal.Appended()))
 	state := exchange.NewState()
 	var e exchange.Event
-	require.NoError(t, journal.Scan(m.dir, func(_ uint64, record []byte) error {
+	require.NoError(t, journal.Scan(m.dir, exchange.EventVersion, func(_ uint64, record []byte) error {
 		require.NoError(t, exchange.DecodeEvent(record, &e))
 		return state.Apply(&e)
 	}), "the first record of a symbol comes before all others")
@@ -434,7 +434,7 @@ func TestSymbolsShareAccountsExactly(t *testing.T) {
 	require.NoError(t, m.Durable(background, m.journal.Appended()))
 	state := exchange.NewState()
 	var e exchange.Event
-	require.NoError(t, journal.Scan(m.dir, func(_ uint64, record []byte) error {
+	require.NoError(t, journal.Scan(m.dir, exchange.EventVersion, func(_ uint64, record []byte) error {
 		require.NoError(t, exchange.DecodeEvent(record, &e))
 		return state.Apply(&e)
 	}))

@@ -39,7 +39,7 @@ func (m *market) cancelAll(account exchange.AccountID, sym exchange.Symbol) exch
 // events returns what the journal says from a record on.
 func (m *market) events(first uint64) (all []exchange.Event) {
 	require.NoError(m.t, m.journal.Wait(background, m.journal.Appended()))
-	require.NoError(m.t, journal.Scan(m.dir, func(seq uint64, record []byte) error {
+	require.NoError(m.t, journal.Scan(m.dir, exchange.EventVersion, func(seq uint64, record []byte) error {
 		var e exchange.Event
 		require.NoError(m.t, exchange.DecodeEvent(record, &e))
 		if seq >= first {

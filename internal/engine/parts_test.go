@@ -17,7 +17,7 @@ import (
 
 // inParts is a market whose orders execute in parts of two fills.
 func inParts(t *testing.T, o Options) *market {
-	m := openWith(t, o, journal.Options{SegmentBytes: 1 << 16})
+	m := openWith(t, o, journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 16})
 	m.index.FillsMax = 2
 	return m
 }
@@ -34,12 +34,12 @@ func (m *market) afterWith(seq uint64, fullDisk bool, wrap func(*journal.Journal
 	m.t.Helper()
 	require.NoError(m.t, m.journal.Wait(background, seq))
 	dir := filepath.Join(m.t.TempDir(), "again")
-	j, err := journal.Open(dir, journal.Options{SegmentBytes: 1 << 16})
+	j, err := journal.Open(dir, journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 16})
 	require.NoError(m.t, err)
 	state := exchange.NewState()
 	state.Index.FillsMax = m.index.FillsMax
 	enough := errors.New("enough")
-	err = journal.Scan(m.dir, func(n uint64, record []byte) error {
+	err = journal.Scan(m.dir, exchange.EventVersion, func(n uint64, record []byte) error {
 		if n > seq {
 			return enough
 		}
@@ -296,11 +296,12 @@ func TestTheTimesOfASymbolNeverGoBack(t *testing.T) {
 func TestAShardLivesWhileTheJournalStands(t *testing.T) {
 	var stands atomic.Bool
 	goesOn := make(chan struct{})
-	m := openWith(t, Options{}, journal.Options{SegmentBytes: 1 << 16, OnSync: func(int, int, time.Duration) {
-		if stands.Load() {
-			<-goesOn
-		}
-	}})
+	m := openWith(t, Options{},
+		journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 16, OnSync: func(int, int, time.Duration) {
+			if stands.Load() {
+				<-goesOn
+			}
+		}})
 	m.index.FillsMax = 2
 	const resting = 1000
 	for range resting {
@@ -346,7 +347,7 @@ func TestAShardDoesNotKeepTheMemoryOfALongOrder(t *testing.T) {
 // TestPartsFitIntoTheSmallestSegments has those that --segment takes at the least. A reader
 // of the journal need not know how large they were.
 func TestPartsFitIntoTheSmallestSegments(t *testing.T) {
-	m := openWith(t, Options{}, journal.Options{SegmentBytes: 1 << 16})
+	m := openWith(t, Options{}, journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 16})
 	const resting = exchange.FillsMax + 100
 	for range resting {
 		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)

@@ -146,7 +146,7 @@ func TestOneOfManySessionsUsesARef(t *testing.T) {
 	}
 	require.NoError(t, m.journal.Wait(background, m.journal.Appended()))
 	used := map[exchange.RefKey]int{}
-	require.NoError(t, journal.Scan(m.dir, func(_ uint64, record []byte) error {
+	require.NoError(t, journal.Scan(m.dir, exchange.EventVersion, func(_ uint64, record []byte) error {
 		var e exchange.Event
 		if err := exchange.DecodeEvent(record, &e); err != nil || e.Ref == "" {
 			return err

@@ -21,7 +21,7 @@ import (
 // ready.
 func cramped(t *testing.T, segmentBytes int64) *market {
 	t.Helper()
-	m := openWith(t, Options{}, journal.Options{SegmentBytes: segmentBytes})
+	m := openWith(t, Options{}, journal.Options{Version: exchange.EventVersion, SegmentBytes: segmentBytes})
 	require.Eventually(t, func() bool { return m.journal.RoomBytes() > segmentBytes }, time.Minute, time.Millisecond)
 	return m
 }
@@ -68,7 +68,7 @@ func (m *market) agrees() {
 	state := exchange.NewState()
 	state.Index.FillsMax = m.index.FillsMax
 	var e exchange.Event
-	require.NoError(m.t, journal.Scan(m.dir, func(_ uint64, record []byte) error {
+	require.NoError(m.t, journal.Scan(m.dir, exchange.EventVersion, func(_ uint64, record []byte) error {
 		require.NoError(m.t, exchange.DecodeEvent(record, &e))
 		return state.Apply(&e)
 	}))

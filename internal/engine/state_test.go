@@ -57,7 +57,7 @@ func TestAStoppedEngineHandsBackItsState(t *testing.T) {
 	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the cleanup
 	require.NoError(t, m.journal.Wait(background, m.journal.Appended()))
 	replayed := exchange.NewState()
-	require.NoError(t, journal.Scan(m.dir, func(_ uint64, record []byte) error {
+	require.NoError(t, journal.Scan(m.dir, exchange.EventVersion, func(_ uint64, record []byte) error {
 		var e exchange.Event
 		if err := exchange.DecodeEvent(record, &e); err != nil {
 			return err

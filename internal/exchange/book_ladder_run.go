@@ -4,7 +4,7 @@ import "slices"
 
 // run is a sorted run of blocks with the best at its end, cut into chunks: a far
 // block in a book of a million moves a chunk and not the whole run (figures:
-// docs/decisions/0006).
+// docs/decisions/0016).
 //
 // Invariants: no chunk is empty or longer than chunkMax; keys rise through all
 // chunks; the blocks are linked in the same order; best is the slot of the level of

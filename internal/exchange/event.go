@@ -91,6 +91,15 @@ type Event struct {
 	Cancels   []Cancel
 }
 
+// EventVersion is the newest version of encoded events that this program reads, and the one
+// that it writes: the number that it gives to its journal. Whatever adds to what an event's
+// bytes may hold raises it.
+//
+//	1   kinds 1 to 5
+//	2   refs, and kinds 6 to 8
+//	3   a byte of flags, the time in nanoseconds, and kind 9
+const EventVersion = 3
+
 // ErrEvent is wrapped by DecodeEvent's errors.
 var ErrEvent = errors.New("exchange: not an event")
 
@@ -100,7 +109,7 @@ var ErrEvent = errors.New("exchange: not an event")
 // Numbers are varints, strings and lists carry their length, 128-bit numbers are an
 // upper varint and a lower one.
 //
-// Journals before version 3 have events without flags, with times in whole seconds.
+// Before EventVersion 3, events have no flags, and their times are whole seconds.
 func AppendEvent(dst []byte, e *Event) []byte {
 	if e.Ref == "" {
 		dst = append(dst, byte(e.Kind)|flagsFollows, 0)

@@ -6,7 +6,7 @@ import (
 )
 
 func BenchmarkAppend(b *testing.B) {
-	j := mustOpen(b, b.TempDir(), Options{})
+	j := mustOpen(b, b.TempDir(), Options{Version: newest})
 	record := payload(1, 80)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -17,7 +17,7 @@ func BenchmarkAppend(b *testing.B) {
 func BenchmarkAppendAndWait(b *testing.B) {
 	for _, appenders := range []int{1, 64} {
 		b.Run(fmt.Sprintf("appenders=%d", appenders), func(b *testing.B) {
-			j := mustOpen(b, b.TempDir(), Options{})
+			j := mustOpen(b, b.TempDir(), Options{Version: newest})
 			record := payload(1, 80)
 			b.ReportAllocs()
 			b.SetParallelism((appenders + 1) / 2)
@@ -32,7 +32,7 @@ func BenchmarkAppendAndWait(b *testing.B) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	j := mustOpen(b, b.TempDir(), Options{})
+	j := mustOpen(b, b.TempDir(), Options{Version: newest})
 	fill(b, j, 200_000, 80)
 	b.ReportAllocs()
 	r, _ := j.NewReader(1)

@@ -18,8 +18,8 @@ import (
 // locks and changes nothing, and may be asked while the journal is in use: all that
 // was synced when it is called is counted. The error says that there is no journal,
 // that its last segment is damaged (a *DamageError), or what could not be read.
-func Newest(dir string) (id [16]byte, seq uint64, err error) {
-	s, err := Peek(dir)
+func Newest(dir string, version uint32) (id [16]byte, seq uint64, err error) {
+	s, err := Peek(dir, version)
 	if err == nil && s.Segments == 0 {
 		err = fmt.Errorf("journal: there is no journal in %s", dir)
 	}

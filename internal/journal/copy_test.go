@@ -14,13 +14,13 @@ import (
 // segments.
 func TestTheNewestRecordIsKnownWhileTheJournalIsInUse(t *testing.T) {
 	dir := t.TempDir()
-	_, _, err := Newest(filepath.Join(dir, "none"))
+	_, _, err := Newest(filepath.Join(dir, "none"), newest)
 	require.ErrorContains(t, err, "there is no journal in")
-	_, _, err = Newest(dir)
+	_, _, err = Newest(dir, newest)
 	require.ErrorContains(t, err, "there is no journal in")
-	j, err := Open(dir, Options{SegmentBytes: 1 << 12, FirstSeq: 41})
+	j, err := Open(dir, Options{Version: newest, SegmentBytes: 1 << 12, FirstSeq: 41})
 	require.NoError(t, err)
-	id, seq, err := Newest(dir)
+	id, seq, err := Newest(dir, newest)
 	require.NoError(t, err)
 	require.Equal(t, j.ID(), id)
 	require.Equal(t, uint64(40), seq)
@@ -28,13 +28,13 @@ func TestTheNewestRecordIsKnownWhileTheJournalIsInUse(t *testing.T) {
 		last, err := j.Append(make([]byte, 500))
 		require.NoError(t, err)
 		require.NoError(t, j.Wait(t.Context(), last))
-		_, seq, err = Newest(dir)
+		_, seq, err = Newest(dir, newest)
 		require.NoError(t, err)
 		require.Equal(t, last, seq)
 	}
 	require.Greater(t, j.SegmentCount(), 5)
 	require.NoError(t, j.Close())
-	_, seq, err = Newest(dir)
+	_, seq, err = Newest(dir, newest)
 	require.NoError(t, err)
 	require.Equal(t, uint64(140), seq)
 }
@@ -42,7 +42,7 @@ func TestTheNewestRecordIsKnownWhileTheJournalIsInUse(t *testing.T) {
 // TestACopyIsAnotherJournalWithTheSameRecords copies several segments.
 func TestACopyIsAnotherJournalWithTheSameRecords(t *testing.T) {
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "a", "b")
-	j, err := Open(from, Options{SegmentBytes: 1 << 12})
+	j, err := Open(from, Options{Version: newest, SegmentBytes: 1 << 12})
 	require.NoError(t, err)
 	for i := range 30 {
 		_, err := j.Append(fmt.Appendf(nil, "%500d", i))
@@ -50,7 +50,7 @@ func TestACopyIsAnotherJournalWithTheSameRecords(t *testing.T) {
 	}
 	require.NoError(t, j.Close())
 	records := func(dir string) (all []string, s Summary) {
-		s, err := Inspect(dir, func(seq uint64, payload []byte) error {
+		s, err := Inspect(dir, newest, func(seq uint64, payload []byte) error {
 			all = append(all, fmt.Sprint(seq, string(payload)))
 			return nil
 		})
@@ -68,7 +68,7 @@ func TestACopyIsAnotherJournalWithTheSameRecords(t *testing.T) {
 	require.Equal(t, original.Segments, copied.Segments)
 	require.ErrorIs(t, Copy(from, to, id), os.ErrExist)
 
-	j, err = Open(to, Options{SegmentBytes: 1 << 12})
+	j, err = Open(to, Options{Version: newest, SegmentBytes: 1 << 12})
 	require.NoError(t, err)
 	require.Equal(t, uint64(30), j.Appended())
 	require.Equal(t, id, j.ID())

@@ -59,7 +59,7 @@ func session(fs *memFS, seed uint64, records int) (promised uint64, err error) {
 func readAll(t *testing.T, fs *memFS) uint64 {
 	t.Helper()
 	last := uint64(0)
-	_, err := scan(fs, memDir, func(r record) error {
+	_, err := scan(fs, memDir, newest, func(r record) error {
 		last = r.seq
 		require.Truef(t, bytes.Equal(payload(r.seq, len(r.payload)), r.payload), "record %d holds %.40q", r.seq, r.payload)
 		return nil

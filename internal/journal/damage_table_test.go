@@ -40,7 +40,7 @@ type specimen struct {
 
 func newSpecimen(t *testing.T, end ending, want outcome) *specimen {
 	t.Helper()
-	options := Options{SegmentBytes: specimenBytes}
+	options := Options{Version: newest, SegmentBytes: specimenBytes}
 	s := &specimen{t: t, whole: grownTo(t, end, specimenLast, options), other: grownTo(t, end, specimenLast, options),
 		want: want}
 	var err error
@@ -224,10 +224,10 @@ var damages = []struct {
 	{"an old segment's records under a new header", []ending{closed, idle, busy}, complete, func(s *specimen) {
 		for _, old := range s.segments {
 			s.try(func(fs *memFS) {
-				id, _, err := parseHead(old, fs.files[old.path].data)
+				id, _, err := parseHead(old, fs.files[old.path].data, newest)
 				require.NoError(s.t, err)
 				next := fs.put(segmentPath(memDir, specimenLast+1), fs.files[old.path].data)
-				copy(next.data, segmentHead(id, specimenLast+1, specimenBytes))
+				copy(next.data, segmentHead(id, newest, specimenLast+1, specimenBytes))
 			}, old.path)
 		}
 	}},

@@ -231,7 +231,7 @@ func TestScanOfAJournalInUseIsNotMisled(t *testing.T) {
 	at := records(t, s, f.data)
 	for i := range at[:len(at)-1] {
 		last := uint64(0)
-		_, err := scan(&staleFS{fs, s.path, at[i], at[i+1]}, memDir, func(r record) error {
+		_, err := scan(&staleFS{fs, s.path, at[i], at[i+1]}, memDir, newest, func(r record) error {
 			require.Equal(t, last+1, r.seq)
 			last = r.seq
 			return nil
@@ -255,7 +255,7 @@ func (g goneFS) open(path string, flag int) (file, error) {
 
 func TestScanGoesOnWhereOldSegmentsAreDeletedMeanwhile(t *testing.T) {
 	first, last := uint64(0), uint64(0)
-	_, err := scan(goneFS{grown(t, busy)}, memDir, func(r record) error {
+	_, err := scan(goneFS{grown(t, busy)}, memDir, newest, func(r record) error {
 		if first == 0 {
 			first = r.seq
 		}

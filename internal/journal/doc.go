@@ -14,7 +14,8 @@
 //	64 bytes  32 first seq u64 · 40 size of the file u64 · 48 zeros
 //	          60 CRC-32C of bytes 0 to 59
 //
-// The version says what one has to know to read the segment. See Version.
+// The version says what one has to know to read the segment: this format, and what its
+// records may hold. The caller numbers it (Options.Version), since it alone knows that.
 //
 //	record    0 length u32, of header and payload · 4 CRC-32C of these but itself
 //	24 bytes  8 seq u64 · 16 durable u64 · 24 payload, then zeros up to a

@@ -11,7 +11,7 @@ import (
 func ExampleJournal() {
 	dir, _ := os.MkdirTemp("", "journal")
 	defer os.RemoveAll(dir)
-	j, err := journal.Open(dir, journal.Options{SegmentBytes: 1 << 16})
+	j, err := journal.Open(dir, journal.Options{Version: 1, SegmentBytes: 1 << 16})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -20,7 +20,7 @@ func ExampleJournal() {
 	// Only now may anybody be told.
 	fmt.Println(seq, j.Wait(context.Background(), seq))
 	j.Close()
-	journal.Scan(dir, func(seq uint64, record []byte) error {
+	journal.Scan(dir, 1, func(seq uint64, record []byte) error {
 		fmt.Printf("%d %s\n", seq, record)
 		return nil
 	})

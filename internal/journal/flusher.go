@@ -206,7 +206,7 @@ func (j *Journal) beginAtOpen(first uint64) error {
 // name gives a spare its header and then its name. Doing it again after an error
 // writes the header anew: no sync is repeated for bytes that an earlier one lost.
 func (j *Journal) name(s spare, first uint64) error {
-	if _, err := s.WriteAt(segmentHead(j.id, first, s.bytes), 0); err != nil {
+	if _, err := s.WriteAt(segmentHead(j.id, j.options.Version, first, s.bytes), 0); err != nil {
 		return err
 	}
 	if err := s.sync(); err != nil {

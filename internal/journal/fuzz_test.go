@@ -30,11 +30,11 @@ func FuzzSegment(f *testing.F) {
 		path := segmentPath(memDir, 1)
 		size := segmentHeader + padded(len(b)) + recordHeader // as it always is: with room for an end mark
 		segment := make([]byte, size)
-		copy(segment, segmentHead([16]byte{7}, 1, int64(size)))
+		copy(segment, segmentHead([16]byte{7}, newest, 1, int64(size)))
 		copy(segment[segmentHeader:], b)
 		fs.put(path, segment)
 		read := func() (all []byte, n uint64, err error) {
-			_, err = scan(fs, memDir, func(r record) error {
+			_, err = scan(fs, memDir, newest, func(r record) error {
 				n++
 				require.Equal(t, n, r.seq)
 				all = appendRecord(all, r.seq, r.durable, r.payload)
@@ -61,14 +61,14 @@ func FuzzSegment(f *testing.F) {
 
 // FuzzHeader reads arbitrary bytes as a segment: it is refused unless all is right.
 func FuzzHeader(f *testing.F) {
-	good := segmentHead([16]byte{7}, 1, 2*segmentHeader)
+	good := segmentHead([16]byte{7}, newest, 1, 2*segmentHeader)
 	f.Add(append(bytes.Clone(good), make([]byte, segmentHeader)...))
 	f.Add(good)
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		id, _, err := parseHead(segment{path: "x", first: 1}, b)
+		id, _, err := parseHead(segment{path: "x", first: 1}, b, newest)
 		if err == nil {
-			require.Equal(t, segmentHead(id, 1, int64(len(b)))[16:48], b[16:48])
+			require.Equal(t, segmentHead(id, newest, 1, int64(len(b)))[16:48], b[16:48])
 		}
 	})
 }

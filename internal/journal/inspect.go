@@ -22,10 +22,11 @@ type Summary struct {
 
 // Peek is Inspect of the newest segment alone, whatever the others hold: it tells all
 // but Torn, TornFile and TornOffset. It locks and changes nothing, and may be asked while
-// the journal is in use: all that was synced when it is called is counted. A directory
-// that is not there holds no journal. A *DamageError or *VersionError is of the newest
+// the journal is in use: all that was synced when it is called is counted. Version
+// is the newest one that the caller reads. A directory that is not there holds no
+// journal. A *DamageError or *VersionError is of the newest
 // segment; other errors say what could not be read.
-func Peek(dir string) (Summary, error) {
+func Peek(dir string, version uint32) (Summary, error) {
 	all, err := segments(disk{}, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Summary{}, fmt.Errorf("journal: list %s: %w", dir, err)
@@ -33,7 +34,7 @@ func Peek(dir string) (Summary, error) {
 	if len(all) == 0 {
 		return Summary{}, nil
 	}
-	r := &recovered{segments: all[len(all)-1:]}
+	r := &recovered{reads: version, segments: all[len(all)-1:]}
 	if err := r.read(disk{}, 0, func(record) error { return nil }); err != nil {
 		return Summary{}, err
 	}
@@ -41,11 +42,11 @@ func Peek(dir string) (Summary, error) {
 }
 
 // Inspect reads a journal that nobody has open: it checks everything that Open
-// checks, calls f for every record, oldest first, and tells what is there. It
-// changes nothing. The payload is valid until f returns. A *DamageError names
+// checks, calls f for every record, oldest first, and returns what is there. Version is
+// the newest one that the caller reads. It changes nothing. The payload is valid until f returns. A *DamageError names
 // what Open would refuse; other errors are f's, or say which file could not be read.
-func Inspect(dir string, f func(seq uint64, payload []byte) error) (Summary, error) {
-	r, err := scan(disk{}, dir, func(r record) error { return f(r.seq, r.payload) })
+func Inspect(dir string, version uint32, f func(seq uint64, payload []byte) error) (Summary, error) {
+	r, err := scan(disk{}, dir, version, func(r record) error { return f(r.seq, r.payload) })
 	if err != nil || len(r.segments) == 0 {
 		return Summary{}, err
 	}

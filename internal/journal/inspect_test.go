@@ -11,7 +11,7 @@ import (
 // inspected reads the journal in dir and counts its records.
 func inspected(t *testing.T, dir string) (s Summary, records uint64) {
 	t.Helper()
-	s, err := Inspect(dir, func(uint64, []byte) error { records++; return nil })
+	s, err := Inspect(dir, newest, func(uint64, []byte) error { records++; return nil })
 	require.NoError(t, err)
 	return s, records
 }
@@ -21,7 +21,7 @@ func TestInspectTellsWhatIsThere(t *testing.T) {
 	s, _ := inspected(t, dir)
 	require.Zero(t, s)
 
-	j := mustOpen(t, dir, Options{FirstSeq: 10, SegmentBytes: small.SegmentBytes})
+	j := mustOpen(t, dir, Options{Version: newest, FirstSeq: 10, SegmentBytes: small.SegmentBytes})
 	id := j.ID()
 	require.NoError(t, j.Close())
 	s, records := inspected(t, dir)
@@ -61,7 +61,7 @@ func TestInspectTellsOfATornTail(t *testing.T) {
 			require.Equal(t, int64(9), s.Torn)
 			require.Equal(t, int64(end), s.TornOffset)
 			require.Equal(t, path, s.TornFile)
-			require.NoError(t, mustOpen(t, dir, Options{}).Close())
+			require.NoError(t, mustOpen(t, dir, Options{Version: newest}).Close())
 			after, records := inspected(t, dir)
 			require.Equal(t, uint64(7), records)
 			require.Zero(t, after.Torn, "Open has cut it")
@@ -75,13 +75,13 @@ func TestInspectRefusesWhatOpenRefuses(t *testing.T) {
 	fill(t, j, 7, 50)
 	require.NoError(t, j.Close())
 	enough := errors.New("enough")
-	_, err := Inspect(dir, func(uint64, []byte) error { return enough })
+	_, err := Inspect(dir, newest, func(uint64, []byte) error { return enough })
 	require.ErrorIs(t, err, enough)
 	b, err := os.ReadFile(segmentPath(dir, 1))
 	require.NoError(t, err)
 	b[segmentHeader+30] ^= 1
 	require.NoError(t, os.WriteFile(segmentPath(dir, 1), b, 0o600))
-	_, err = Inspect(dir, func(uint64, []byte) error { return nil })
+	_, err = Inspect(dir, newest, func(uint64, []byte) error { return nil })
 	var damage *DamageError
 	require.ErrorAs(t, err, &damage)
 	require.Equal(t, int64(segmentHeader), damage.Offset)

@@ -11,8 +11,13 @@ import (
 	"time"
 )
 
-// Options set up a journal. The zero value of each means its default.
+// Options set up a journal. The zero value of each but Version means its default.
 type Options struct {
+	// Version is the newest version of records that the caller reads, and the one that it
+	// writes: whatever adds to what a record may hold raises it. It has to be given. It
+	// stands in each segment, and a program that reads only older ones refuses that.
+	Version uint32
+
 	FirstSeq        uint64 // seq of the first record, where the directory holds no journal yet; 1
 	SegmentBytes    int64  // size of a segment; 64 MiB
 	PendingBytesMax int    // what may wait to be written before Append waits; 64 MiB
@@ -102,9 +107,13 @@ func (b *batch) finish() {
 
 // Open opens the journal in dir, which it makes where it is not there. It locks
 // the directory, checks every record, and cuts the torn tail of a crash. A
-// *DamageError names what it refuses, and then no record is changed; another
-// error says that the directory is in use or what could not be read or written.
+// *DamageError or *VersionError names what it refuses, and then no record is changed;
+// another error says that the directory is in use, that o has no version, or what could
+// not be read or written.
 func Open(dir string, o Options) (*Journal, error) {
+	if o.Version == 0 {
+		return nil, fmt.Errorf("journal: open %s: the options name no version of records", dir)
+	}
 	lock, err := Lock(dir)
 	if err != nil {
 		return nil, err
@@ -127,7 +136,7 @@ func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 	if o.PendingBytesMax <= 0 {
 		o.PendingBytesMax = 64 << 20
 	}
-	r, current, err := recoverDir(fs, dir)
+	r, current, err := recoverDir(fs, dir, o.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +154,7 @@ func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 		j.at, j.size = r.segments[len(r.segments)-1].end, int64(len(r.bytes))
 		if err := j.renew(r); err != nil {
 			err = errors.Join(err, j.current.Close())
-			return nil, fmt.Errorf("journal: make a segment of version %d in %s: %w", Version, dir, err)
+			return nil, fmt.Errorf("journal: make a segment of version %d in %s: %w", o.Version, dir, err)
 		}
 	}
 	j.room.tail = j.size - j.at - recordHeader
@@ -161,7 +170,7 @@ func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 // follow that a program of that version cannot read, and it is to refuse them. A header
 // is never written over, so that it is never torn.
 func (j *Journal) renew(r *recovered) error {
-	if r.version == Version {
+	if r.version == j.options.Version {
 		return nil
 	}
 	return j.beginAtOpen(r.next)

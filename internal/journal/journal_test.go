@@ -16,8 +16,11 @@ import (
 
 var background = context.Background()
 
+// newest is the version of records that the tests' program reads and writes.
+const newest = 3
+
 // small makes segments that a few records fill.
-var small = Options{SegmentBytes: 4096}
+var small = Options{Version: newest, SegmentBytes: 4096}
 
 func mustOpen(t testing.TB, dir string, o Options) *Journal {
 	t.Helper()
@@ -31,7 +34,7 @@ func mustOpen(t testing.TB, dir string, o Options) *Journal {
 func gated(t *testing.T) (*Journal, chan struct{}) {
 	t.Helper()
 	fs := newMemFS()
-	j, err := open(fs, memDir, Options{SegmentBytes: 1 << 20})
+	j, err := open(fs, memDir, Options{Version: newest, SegmentBytes: 1 << 20})
 	require.NoError(t, err)
 	gate := make(chan struct{})
 	fs.mu.Lock()
@@ -55,7 +58,7 @@ func fill(t testing.TB, j *Journal, last uint64, size int) {
 // contents reads a directory's records and checks that each is the right one.
 func contents(t testing.TB, dir string, size int) (first, last uint64) {
 	t.Helper()
-	require.NoError(t, Scan(dir, func(seq uint64, b []byte) error {
+	require.NoError(t, Scan(dir, newest, func(seq uint64, b []byte) error {
 		if first == 0 {
 			first = seq
 		}
@@ -89,7 +92,7 @@ func TestFirstSeqCanBeChosen(t *testing.T) {
 	there, err := Exists(dir)
 	require.NoError(t, err)
 	require.False(t, there)
-	j := mustOpen(t, dir, Options{FirstSeq: 42, SegmentBytes: 4096})
+	j := mustOpen(t, dir, Options{Version: newest, FirstSeq: 42, SegmentBytes: 4096})
 	require.Equal(t, uint64(42), j.First())
 	require.Equal(t, 1, j.SegmentCount())
 	require.Equal(t, uint64(41), j.Appended())
@@ -120,7 +123,7 @@ func TestRecordsOfAnySizeAreKept(t *testing.T) {
 	require.Equal(t, uint64(len(sizes)), j.Appended(), "a refused record uses no number")
 	require.NoError(t, j.Close())
 	n := 0
-	require.NoError(t, Scan(dir, func(seq uint64, b []byte) error {
+	require.NoError(t, Scan(dir, newest, func(seq uint64, b []byte) error {
 		require.Equal(t, want[seq-1], b)
 		n++
 		return nil
@@ -145,11 +148,12 @@ func TestOversizeFirstRecordReplacesTheEmptySegment(t *testing.T) {
 func TestManyAppendersShareSyncs(t *testing.T) {
 	var mu sync.Mutex
 	records, syncs := 0, 0
-	j := mustOpen(t, t.TempDir(), Options{SegmentBytes: 1 << 20, OnSync: func(n, bytes int, took time.Duration) {
-		mu.Lock()
-		defer mu.Unlock()
-		records, syncs = records+n, syncs+1
-	}})
+	j := mustOpen(t, t.TempDir(), Options{Version: newest, SegmentBytes: 1 << 20,
+		OnSync: func(n, bytes int, took time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			records, syncs = records+n, syncs+1
+		}})
 	var done sync.WaitGroup
 	for range 16 {
 		done.Go(func() {
@@ -171,7 +175,7 @@ func TestManyAppendersShareSyncs(t *testing.T) {
 }
 
 func TestAppendWaitsWhileTooMuchIsPending(t *testing.T) {
-	j := mustOpen(t, t.TempDir(), Options{SegmentBytes: 1 << 20, PendingBytesMax: 2000})
+	j := mustOpen(t, t.TempDir(), Options{Version: newest, SegmentBytes: 1 << 20, PendingBytesMax: 2000})
 	for seq := range 2000 {
 		_, err := j.Append(payload(uint64(seq), 500))
 		require.NoError(t, err)
@@ -269,7 +273,7 @@ func TestLeftoverFilesAreRemoved(t *testing.T) {
 	mustOpen(t, dir, small).Close()
 	left := filepath.Join(dir, "next-0"+spareSuffix)
 	require.NoError(t, os.WriteFile(left, []byte("half of a segment"), 0o600))
-	j := mustOpen(t, dir, Options{SegmentBytes: 8192})
+	j := mustOpen(t, dir, Options{Version: newest, SegmentBytes: 8192})
 	fill(t, j, 100, 500)
 	require.NoError(t, j.Close())
 	names, err := disk{}.list(dir)
@@ -287,7 +291,7 @@ func TestUnusablePathsAreNamed(t *testing.T) {
 	require.ErrorContains(t, err, plain)
 	_, err = Exists(plain)
 	require.ErrorContains(t, err, plain)
-	require.ErrorContains(t, Scan(plain, nil), plain)
+	require.ErrorContains(t, Scan(plain, newest, nil), plain)
 	require.ErrorContains(t, SetAside(plain, "old"), plain)
 }
 
@@ -296,7 +300,7 @@ func TestScanNeedsNoRightToWrite(t *testing.T) {
 	j := mustOpen(t, dir, small)
 	fill(t, j, 40, 90)
 	flags := map[int]int{}
-	_, err := scan(flagFS{flags: flags}, dir, func(record) error { return nil })
+	_, err := scan(flagFS{flags: flags}, dir, newest, func(record) error { return nil })
 	require.NoError(t, err)
 	require.Equal(t, map[int]int{os.O_RDONLY: 2 * j.SegmentCount()}, flags)
 }
@@ -323,7 +327,7 @@ func TestSetAsideKeepsEverything(t *testing.T) {
 	require.ErrorIs(t, SetAside(dir, "old"), os.ErrExist, "nothing is overwritten")
 	_, last := contents(t, filepath.Join(dir, "old"), 90)
 	require.Equal(t, uint64(100), last)
-	j = mustOpen(t, dir, Options{FirstSeq: 77, SegmentBytes: 4096})
+	j = mustOpen(t, dir, Options{Version: newest, FirstSeq: 77, SegmentBytes: 4096})
 	require.Equal(t, uint64(77), j.First())
 	require.NotEqual(t, id, j.ID())
 }
@@ -334,7 +338,7 @@ func TestScanStopsAtTheFirstError(t *testing.T) {
 	fill(t, j, 10, 20)
 	enough := errors.New("enough")
 	n := 0
-	require.ErrorIs(t, Scan(dir, func(uint64, []byte) error {
+	require.ErrorIs(t, Scan(dir, newest, func(uint64, []byte) error {
 		if n++; n == 3 {
 			return enough
 		}

@@ -30,7 +30,7 @@ func (m *model) reopen(t *rapid.T) {
 // cuts the power in random order.
 func TestAnySequenceOfCallsKeepsTheRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &model{fs: newMemFS(), sizes: map[uint64]int{}, options: Options{
+		m := &model{fs: newMemFS(), sizes: map[uint64]int{}, options: Options{Version: newest,
 			FirstSeq:        rapid.Uint64Range(1, 1<<60).Draw(t, "first"),
 			SegmentBytes:    rapid.Int64Range(1, 2000).Draw(t, "segment"),
 			PendingBytesMax: rapid.IntRange(1, 2000).Draw(t, "pending")}}

@@ -12,7 +12,7 @@ import (
 func TestPeekReadsTheNewestSegmentAlone(t *testing.T) {
 	dir := t.TempDir()
 	for _, none := range []string{dir, filepath.Join(dir, "none")} {
-		s, err := Peek(none)
+		s, err := Peek(none, newest)
 		require.NoError(t, err)
 		require.Zero(t, s)
 	}
@@ -26,14 +26,14 @@ func TestPeekReadsTheNewestSegmentAlone(t *testing.T) {
 	all, err := segments(disk{}, dir)
 	require.NoError(t, err)
 	for at, s := range []segment{all[0], all[len(all)-1]} {
-		got, err := Peek(dir)
+		got, err := Peek(dir, newest)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 		b, err := os.ReadFile(s.path)
 		require.NoError(t, err)
 		b[segmentHeader+30] ^= 1
 		require.NoError(t, os.WriteFile(s.path, b, 0o600))
-		_, err = Peek(dir)
+		_, err = Peek(dir, newest)
 		var damage *DamageError
 		if at == 0 {
 			require.NoError(t, err, "the oldest is not read")

@@ -13,7 +13,7 @@ import (
 func TestAnAppendGoesOnAsSoonAsItsBatchIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newMemFS()
-		j, err := open(fs, memDir, Options{SegmentBytes: 1 << 20, PendingBytesMax: 1000})
+		j, err := open(fs, memDir, Options{Version: newest, SegmentBytes: 1 << 20, PendingBytesMax: 1000})
 		require.NoError(t, err)
 		gate := make(chan struct{})
 		fs.mu.Lock()
@@ -41,7 +41,7 @@ func TestAnAppendGoesOnAsSoonAsItsBatchIsTaken(t *testing.T) {
 func TestAFailureEndsWhatWaitsForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newMemFS()
-		j, err := open(fs, memDir, Options{SegmentBytes: 1 << 20, PendingBytesMax: 1000})
+		j, err := open(fs, memDir, Options{Version: newest, SegmentBytes: 1 << 20, PendingBytesMax: 1000})
 		require.NoError(t, err)
 		gate := make(chan struct{})
 		fs.mu.Lock()
@@ -79,7 +79,7 @@ func (u unclosable) open(path string, flag int) (file, error) {
 
 func TestCloseSaysWhatCouldNotBeClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, err := open(unclosable{newMemFS()}, memDir, Options{})
+		j, err := open(unclosable{newMemFS()}, memDir, Options{Version: newest})
 		require.NoError(t, err)
 		require.ErrorIs(t, j.Close(), syscall.EIO)
 	})
@@ -90,7 +90,7 @@ func TestCloseSaysWhatCouldNotBeClosed(t *testing.T) {
 func TestASegmentIsSyncedAheadOfItsUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newMemFS()
-		j := mustOpenMem(t, fs, Options{SegmentBytes: 2*zeroChunk + 100})
+		j := mustOpenMem(t, fs, Options{Version: newest, SegmentBytes: 2*zeroChunk + 100})
 		fs.mu.Lock()
 		ahead := fs.files[memDir+"/next-0"+spareSuffix]
 		fs.mu.Unlock()

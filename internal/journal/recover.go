@@ -13,6 +13,7 @@ import (
 
 // recovered is what is found in a directory.
 type recovered struct {
+	reads    uint32 // the newest version that the caller reads
 	id       [16]byte
 	segments []segment
 	next     uint64 // seq of the next record; 0 where there is no segment
@@ -33,20 +34,21 @@ func Exists(dir string) (bool, error) {
 }
 
 // Scan calls f for every record of the journal in dir, oldest first, and stops at
-// f's first error, which it returns. The payload is valid until f returns. Scan
+// f's first error, which it returns. Version is the newest one that the caller reads. The
+// payload is valid until f returns. Scan
 // locks and changes nothing and may run while the journal is in use; it ends
 // without error where a torn or unwritten record is. Damage before a valid record
 // is a *DamageError; other errors say which file could not be read.
-func Scan(dir string, f func(seq uint64, payload []byte) error) error {
-	_, err := scan(disk{}, dir, func(r record) error { return f(r.seq, r.payload) })
+func Scan(dir string, version uint32, f func(seq uint64, payload []byte) error) error {
+	_, err := scan(disk{}, dir, version, func(r record) error { return f(r.seq, r.payload) })
 	return err
 }
 
-// CheckVersion returns a *VersionError where a newer program has written to the journal
-// in dir, at whatever place in it, and changes nothing. It reads headers only: whoever
-// opens a database beside the journal asks before. A directory that is not there holds
+// CheckVersion returns a *VersionError if any segment of the journal in dir is of a version
+// above the given one, and changes nothing. It reads headers only: callers that open a
+// database beside the journal ask before. A directory that is not there holds
 // no journal. Other errors say what could not be read.
-func CheckVersion(dir string) error {
+func CheckVersion(dir string, version uint32) error {
 	all, err := segments(disk{}, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -54,12 +56,12 @@ func CheckVersion(dir string) error {
 	if err != nil {
 		return fmt.Errorf("journal: list %s: %w", dir, err)
 	}
-	return checkVersions(disk{}, all)
+	return checkVersions(disk{}, all, version)
 }
 
 // checkVersions returns a *VersionError for the first segment that is too new, before
-// anything else is said of any of them. Damage is for who reads all of it.
-func checkVersions(files fileSystem, all []segment) error {
+// anything else is said of any of them. Damage is for callers that read all of it.
+func checkVersions(files fileSystem, all []segment, reads uint32) error {
 	head := make([]byte, segmentHeader)
 	for _, s := range all {
 		f, err := files.open(s.path, os.O_RDONLY)
@@ -77,7 +79,7 @@ func checkVersions(files fileSystem, all []segment) error {
 			return fmt.Errorf("journal: read %s: %w", s.path, err)
 		}
 		var newer *VersionError
-		if _, err := parseVersion(s, head[:n]); errors.As(err, &newer) {
+		if _, err := parseVersion(s, head[:n], reads); errors.As(err, &newer) {
 			return err
 		}
 	}
@@ -86,15 +88,15 @@ func checkVersions(files fileSystem, all []segment) error {
 
 // scan reads all segments, proves that they belong together, and calls f for
 // every record.
-func scan(files fileSystem, dir string, f func(record) error) (*recovered, error) {
+func scan(files fileSystem, dir string, reads uint32, f func(record) error) (*recovered, error) {
 	all, err := segments(files, dir)
 	if err != nil {
 		return nil, fmt.Errorf("journal: list %s: %w", dir, err)
 	}
-	if err := checkVersions(files, all); err != nil {
+	if err := checkVersions(files, all, reads); err != nil {
 		return nil, err
 	}
-	r := &recovered{segments: all}
+	r := &recovered{reads: reads, segments: all}
 	for i := range all {
 		err := r.read(files, i, f)
 		if errors.Is(err, fs.ErrNotExist) && r.next == 0 && i+1 < len(all) {
@@ -113,7 +115,7 @@ func (r *recovered) read(files fileSystem, i int, f func(record) error) error {
 	if err := r.load(files, s.path); err != nil {
 		return err
 	}
-	id, version, err := parseHead(*s, r.bytes)
+	id, version, err := parseHead(*s, r.bytes, r.reads)
 	switch {
 	case err != nil:
 		return err
@@ -169,8 +171,8 @@ func (r *recovered) load(files fileSystem, path string) error {
 // recoverDir reads what is in the directory, and makes the last segment ready to
 // go on: what was found there is durable, what was torn is zeros. The file is nil
 // where there is no segment.
-func recoverDir(files fileSystem, dir string) (*recovered, file, error) {
-	r, err := scan(files, dir, func(record) error { return nil })
+func recoverDir(files fileSystem, dir string, reads uint32) (*recovered, file, error) {
+	r, err := scan(files, dir, reads, func(record) error { return nil })
 	if err != nil {
 		return nil, nil, err
 	}

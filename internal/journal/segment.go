@@ -18,19 +18,11 @@ const (
 	segmentSuffix = ".seg"
 )
 
-// Version is the newest version of segments that this program reads, and the one that
-// it writes. It says what one has to know to read a segment: the format, and the kinds
-// of records that the exchange may have put into it. Whatever adds to either raises it.
-//
-//	1   events of kinds 1 to 5
-//	2   events with refs, and of kinds 6 to 8
-//	3   events with a byte of flags and a time in nanoseconds, and of kind 9
-const Version = 3
-
 // VersionError says that a segment needs a newer program.
 type VersionError struct {
 	File    string // path of the segment
-	Version uint32 // of the segment, above Version
+	Version uint32 // of the segment, above Reads
+	Reads   uint32 // the newest version that the caller reads
 }
 
 // Error names the file, its version and the program's.
@@ -38,7 +30,7 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("journal: %s has version %d and this program reads up to version %d: "+
 		"a newer outcryd has written it, and only that or a newer one can go on with it "+
 		"(outcryd --version says what a program reads)",
-		e.File, e.Version, Version)
+		e.File, e.Version, e.Reads)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -91,11 +83,11 @@ func segments(fs fileSystem, dir string) (all []segment, err error) {
 	return all, nil
 }
 
-// segmentHead returns the header of a segment of size bytes.
-func segmentHead(id [16]byte, first uint64, size int64) []byte {
+// segmentHead returns the header of a segment of size bytes, whose records are of version.
+func segmentHead(id [16]byte, version uint32, first uint64, size int64) []byte {
 	b := make([]byte, segmentHeader)
 	copy(b, magic)
-	binary.LittleEndian.PutUint32(b[8:], Version)
+	binary.LittleEndian.PutUint32(b[8:], version)
 	copy(b[16:], id[:])
 	binary.LittleEndian.PutUint64(b[32:], first)
 	binary.LittleEndian.PutUint64(b[40:], uint64(size))
@@ -103,9 +95,9 @@ func segmentHead(id [16]byte, first uint64, size int64) []byte {
 	return b
 }
 
-// parseVersion checks the front of a header, and returns a *VersionError where a newer
-// program has written it. All versions have these fields in common.
-func parseVersion(s segment, b []byte) (version uint32, err error) {
+// parseVersion checks the front of a header, and returns a *VersionError if its version is
+// above reads. All versions have these fields in common.
+func parseVersion(s segment, b []byte, reads uint32) (version uint32, err error) {
 	switch {
 	case len(b) < segmentHeader:
 		return 0, s.damaged(len(b), "the file ends within the header")
@@ -117,15 +109,15 @@ func parseVersion(s segment, b []byte) (version uint32, err error) {
 	switch version = binary.LittleEndian.Uint32(b[8:]); {
 	case version == 0:
 		return 0, s.damaged(8, "version 0, which never was")
-	case version > Version:
-		return 0, &VersionError{s.path, version}
+	case version > reads:
+		return 0, &VersionError{s.path, version, reads}
 	}
 	return version, nil
 }
 
 // parseHead checks the header of the segment s, whose bytes are b.
-func parseHead(s segment, b []byte) (id [16]byte, version uint32, err error) {
-	if version, err = parseVersion(s, b); err != nil {
+func parseHead(s segment, b []byte, reads uint32) (id [16]byte, version uint32, err error) {
+	if version, err = parseVersion(s, b, reads); err != nil {
 		return id, 0, err
 	}
 	if first := binary.LittleEndian.Uint64(b[32:]); first != s.first {

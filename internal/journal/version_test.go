@@ -26,7 +26,7 @@ func versionOf(segment []byte) uint32 { return binary.LittleEndian.Uint32(segmen
 // older returns a journal of several segments as a program of version 1 has left it.
 func older(t *testing.T, end ending) *memFS {
 	t.Helper()
-	fs := grownTo(t, end, specimenLast, Options{SegmentBytes: specimenBytes})
+	fs := grownTo(t, end, specimenLast, Options{Version: newest, SegmentBytes: specimenBytes})
 	for _, f := range fs.files {
 		setVersion(f.data, 1)
 	}
@@ -34,14 +34,14 @@ func older(t *testing.T, end ending) *memFS {
 }
 
 func TestANewerSegmentIsRefusedWhereverItIs(t *testing.T) {
-	whole := grownTo(t, busy, specimenLast, Options{SegmentBytes: specimenBytes})
+	whole := grownTo(t, busy, specimenLast, Options{Version: newest, SegmentBytes: specimenBytes})
 	all, err := segments(whole, memDir)
 	require.NoError(t, err)
 	require.Len(t, all, 4)
 	for _, newer := range all {
 		for _, torn := range []bool{false, true} {
 			fs := whole.clone()
-			setVersion(fs.files[newer.path].data, Version+1)
+			setVersion(fs.files[newer.path].data, newest+1)
 			if torn { // which a program of this version would cut, or refuse
 				for _, s := range all {
 					fs.files[s.path].data[len(fs.files[s.path].data)/2] ^= 1
@@ -51,14 +51,14 @@ func TestANewerSegmentIsRefusedWhereverItIs(t *testing.T) {
 			_, err := open(fs, memDir, small)
 			var refusal *VersionError
 			require.ErrorAs(t, err, &refusal)
-			require.Equal(t, VersionError{newer.path, Version + 1}, *refusal)
-			require.ErrorContains(t, err, fmt.Sprintf("has version %d and this program reads up to version %d", Version+1,
-				Version))
+			require.Equal(t, VersionError{newer.path, newest + 1, newest}, *refusal)
+			require.ErrorContains(t, err, fmt.Sprintf("has version %d and this program reads up to version %d", newest+1,
+				newest))
 			require.Len(t, fs.files, len(before.files))
 			for path, f := range before.files {
 				require.True(t, bytes.Equal(f.data, fs.files[path].data), "%s is changed", path)
 			}
-			_, err = scan(fs, memDir, func(record) error { return errors.New("a record is shown") })
+			_, err = scan(fs, memDir, newest, func(record) error { return errors.New("a record is shown") })
 			require.ErrorAs(t, err, &refusal)
 		}
 	}
@@ -66,12 +66,12 @@ func TestANewerSegmentIsRefusedWhereverItIs(t *testing.T) {
 
 func TestAJournalsVersionIsAskedForWithoutItsRecords(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, CheckVersion(filepath.Join(dir, "missing")))
-	require.NoError(t, CheckVersion(dir))
+	require.NoError(t, CheckVersion(filepath.Join(dir, "missing"), newest))
+	require.NoError(t, CheckVersion(dir, newest))
 	j := mustOpen(t, dir, small)
 	fill(t, j, 50, 200)
 	require.NoError(t, j.Close())
-	require.NoError(t, CheckVersion(dir))
+	require.NoError(t, CheckVersion(dir, newest))
 	all, err := segments(disk{}, dir)
 	require.NoError(t, err)
 	require.Greater(t, len(all), 2)
@@ -79,7 +79,8 @@ func TestAJournalsVersionIsAskedForWithoutItsRecords(t *testing.T) {
 	require.NoError(t, err)
 	setVersion(b, 99)
 	require.NoError(t, os.WriteFile(all[1].path, b, 0o600))
-	require.ErrorContains(t, CheckVersion(dir), filepath.Base(all[1].path)+" has version 99 and this program reads up to")
+	require.ErrorContains(t, CheckVersion(dir, newest),
+		filepath.Base(all[1].path)+" has version 99 and this program reads up to")
 }
 
 func TestVersionZeroIsDamage(t *testing.T) {
@@ -95,7 +96,7 @@ func TestAnOlderJournalIsReadAndGoesOnInANewSegment(t *testing.T) {
 		fs := older(t, end)
 		require.Equal(t, uint64(specimenLast), readAll(t, fs))
 		synctest.Test(t, func(t *testing.T) {
-			j, err := open(fs, memDir, Options{SegmentBytes: specimenBytes})
+			j, err := open(fs, memDir, Options{Version: newest, SegmentBytes: specimenBytes})
 			require.NoError(t, err)
 			require.Equal(t, uint64(specimenLast), j.Synced())
 			synctest.Wait() // the next segment is being made
@@ -105,7 +106,7 @@ func TestAnOlderJournalIsReadAndGoesOnInANewSegment(t *testing.T) {
 			for i, s := range all {
 				want := uint32(1)
 				if i == 4 {
-					want = Version
+					want = newest
 				}
 				require.Equal(t, want, versionOf(fs.files[s.path].data), s.path)
 				require.Equal(t, want, versionOf(fs.files[s.path].onDisk(func(int) bool { return false })), "%s: synced", s.path)
@@ -133,7 +134,7 @@ func TestAnOlderJournalsEmptySegmentIsReplaced(t *testing.T) {
 	all, err := segments(fs, memDir)
 	require.NoError(t, err)
 	require.Len(t, all, 1)
-	require.EqualValues(t, Version, versionOf(fs.files[all[0].path].data))
+	require.EqualValues(t, newest, versionOf(fs.files[all[0].path].data))
 	require.Equal(t, uint64(3), readAll(t, fs))
 }
 

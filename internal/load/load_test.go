@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	lib "github.com/tsenart/vegeta/v12/lib"
 
+	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	. "outcry/internal/load"
 	"outcry/internal/wire"
@@ -287,7 +288,7 @@ func TestEchoIsAsLargeAsAsked(t *testing.T) {
 
 func TestEchoWithAJournalHasEveryFrameThere(t *testing.T) {
 	for _, size := range []int{10, 200_000} { // larger than what it reads and writes at once
-		log, err := journal.Open(t.TempDir(), journal.Options{})
+		log, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion})
 		require.NoError(t, err)
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)

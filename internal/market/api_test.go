@@ -38,7 +38,7 @@ type site struct {
 // openSite serves an empty market. change may change the options.
 func openSite(t *testing.T, change func(*APIOptions)) *site {
 	t.Helper()
-	j, err := journal.Open(t.TempDir(), journal.Options{})
+	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion})
 	require.NoError(t, err)
 	records, err := j.NewReader(1)
 	require.NoError(t, err)

@@ -308,7 +308,8 @@ func TestABacklogHasTheNewestEvents(t *testing.T) {
 // TestNothingIsToldBeforeItIsDurable holds a real journal's sync back.
 func TestNothingIsToldBeforeItIsDurable(t *testing.T) {
 	synced := make(chan struct{})
-	j, err := journal.Open(t.TempDir(), journal.Options{OnSync: func(int, int, time.Duration) { synced <- struct{}{} }})
+	j, err := journal.Open(t.TempDir(),
+		journal.Options{Version: exchange.EventVersion, OnSync: func(int, int, time.Duration) { synced <- struct{}{} }})
 	require.NoError(t, err)
 	records, err := j.NewReader(1)
 	require.NoError(t, err)

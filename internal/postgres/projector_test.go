@@ -18,7 +18,7 @@ import (
 func TestTheProjectorCatchesUpAndLetsTheJournalGo(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s := mustOpen(t, url)
-	j, err := journal.Open(t.TempDir(), journal.Options{SegmentBytes: 16 << 10})
+	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 16 << 10})
 	require.NoError(t, err)
 	defer j.Close()
 	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler)})
@@ -59,7 +59,7 @@ func TestTheProjectorCatchesUpAndLetsTheJournalGo(t *testing.T) {
 // was projected: nothing comes after it that would have the journal looked at.
 func TestSegmentsGoThatAnotherReaderHeld(t *testing.T) {
 	s := mustOpen(t, pgtest.NewDatabase(t))
-	j, err := journal.Open(t.TempDir(), journal.Options{SegmentBytes: 16 << 10})
+	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 16 << 10})
 	require.NoError(t, err)
 	defer j.Close()
 	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler)})
@@ -95,7 +95,7 @@ func TestSegmentsGoThatAnotherReaderHeld(t *testing.T) {
 // somebody waits for them.
 func TestRecordsGatherWhileNobodyWaits(t *testing.T) {
 	s := mustOpen(t, pgtest.NewDatabase(t))
-	j, err := journal.Open(t.TempDir(), journal.Options{})
+	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion})
 	require.NoError(t, err)
 	defer j.Close()
 	batches := make(chan int, 100)

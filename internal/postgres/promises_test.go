@@ -49,7 +49,7 @@ func TestWhatIsCommittedIsOnDiskWhateverTheDefaultIs(t *testing.T) {
 		require.NoError(t, err)
 		return all
 	}
-	j, err := journal.Open(t.TempDir(), journal.Options{})
+	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion})
 	require.NoError(t, err)
 	defer j.Close()
 	require.NoError(t, s.SetJournal(background, j.ID(), "postgres"))

@@ -64,7 +64,7 @@ func (l *lockedLines) count(text string) (n int) {
 func newProjection(t *testing.T, s *Store, records int, timeMax time.Duration) *projection {
 	t.Helper()
 	p := &projection{t: t, dir: t.TempDir(), history: newHistory(uint64(records)), ended: make(chan error, 1)}
-	j, err := journal.Open(p.dir, journal.Options{SegmentBytes: 16 << 10})
+	j, err := journal.Open(p.dir, journal.Options{Version: exchange.EventVersion, SegmentBytes: 16 << 10})
 	require.NoError(t, err)
 	p.Projector, err = NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.NewTextHandler(&p.log, nil)),
 		OnBatch: func(records int, _ int64, _ time.Duration) {

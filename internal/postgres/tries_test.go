@@ -115,7 +115,7 @@ func TestATryThatFailedIsRepeatedAfterAPause(t *testing.T) {
 // mustProjector is a projector that does not run, of a journal with records.
 func mustProjector(t *testing.T, s *Store, records int) *Projector {
 	t.Helper()
-	j, err := journal.Open(t.TempDir(), journal.Options{SegmentBytes: 16 << 10})
+	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 16 << 10})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, j.Close()) })
 	appendRecords(t, j, records)

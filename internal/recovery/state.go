@@ -78,12 +78,12 @@ func (e *refusedError) Unwrap() error { return e.error }
 // newest segment, and all of them, in search of damage, before what cannot be undone: an
 // upgrade of the schema, and setting aside. The error is a *refusedError.
 func lookAtJournal(c *settings.Config, p postgres.Position, upgrade bool) (aside bool, err error) {
-	found, err := journal.Peek(c.JournalDir())
+	found, err := journal.Peek(c.JournalDir(), exchange.EventVersion)
 	if err == nil {
 		aside, err = judge(c, found, p)
 	}
 	if err == nil && found.Segments > 0 && (upgrade || aside) {
-		_, err = journal.Inspect(c.JournalDir(), func(uint64, []byte) error { return nil })
+		_, err = journal.Inspect(c.JournalDir(), exchange.EventVersion, func(uint64, []byte) error { return nil })
 	}
 	if err != nil {
 		return false, &refusedError{err}

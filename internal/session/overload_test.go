@@ -42,7 +42,7 @@ func scaled(short, full int) int {
 
 // realExchange is an engine and a journal of its own.
 func realExchange(t *testing.T) *engine.Engine {
-	j, err := journal.Open(t.TempDir(), journal.Options{SegmentBytes: 1 << 20})
+	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 20})
 	require.NoError(t, err)
 	e := engine.New(engine.Options{Journal: j, State: exchange.NewState()})
 	t.Cleanup(func() {

@@ -19,6 +19,7 @@ import (
 
 	"outcry/internal/auth"
 	"outcry/internal/backup"
+	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/operate"
 	"outcry/internal/postgres"
@@ -173,7 +174,7 @@ func (c *Config) inspectData() error {
 	if err := backup.Unfinished(c.Data); err != nil {
 		return err
 	}
-	return journal.CheckVersion(c.JournalDir())
+	return journal.CheckVersion(c.JournalDir(), exchange.EventVersion)
 }
 
 // inspectCertificates returns why a start would not take the files for TLS, and warns of

@@ -51,7 +51,7 @@ func startForExamples() (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := journal.Open(dir, journal.Options{SegmentBytes: 1 << 20})
+	j, err := journal.Open(dir, journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 20})
 	if err != nil {
 		return nil, err
 	}
