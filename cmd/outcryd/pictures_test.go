@@ -249,7 +249,7 @@ func busy(t *testing.T, server *program, trades int) *tab {
 func TestThePageIsPictured(t *testing.T) {
 	trades := 5
 	if *screenshots != "" {
-		trades = 600
+		trades = 450
 	}
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)

@@ -81,6 +81,9 @@ func TestThePageOfTheAPIHasTheWholeDescription(t *testing.T) {
 	for _, width := range []int64{390, 1366} {
 		p.picture(fmt.Sprintf("api-%d", width), width, 844, "light")
 	}
+	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#path-getBook"`))
+	p.until(`scrollY > 500`)
+	p.picture("api-book", 1366, 844, "dark")
 	broken := value[[]string](p, `[...document.querySelectorAll("a[href^='#']")].map((a) => a.getAttribute("href"))`+
 		`.filter((href) => document.getElementById(href.slice(1)) === null)`)
 	require.Empty(t, broken)
