@@ -26,21 +26,22 @@ function remarks(schema, description = schema.description) {
 }
 
 /** The members of an object, those of objects in it below them. */
-function members(schema, before = "") {
+function membersOf(schema, before = "") {
   return Object.entries(schema.properties ?? {}).flatMap(([name, member]) => {
     const optional = (schema.required ?? []).includes(name) ? "" : " optional";
     const row = [[h("code", {}, before + name), h("small", {}, optional)], typeOf(member), remarks(member)];
     const inner = member.type === "array" ? member.items : member;
-    return [row, ...members(inner, `${before}${name}.`)];
+    return [row, ...membersOf(inner, `${before}${name}.`)];
   });
 }
 
 function showSchema([name, schema]) {
-  const rows = members(schema);
-  const kind = rows.length > 0 ? null : h("p", {}, typeOf(schema), "; ", remarks(schema), schema.items === undefined ? "" : [", each ", remarks(schema.items)]);
-  const text = rows.length > 0 ? paragraphs(schema.description) : kind;
+  const rows = membersOf(schema);
+  const each = schema.items === undefined ? "" : [", each ", remarks(schema.items)];
+  const text = rows.length > 0 ? paragraphs(schema.description) : h("p", {}, typeOf(schema), "; ", remarks(schema), each);
   const examples = (schema.examples ?? []).map((e) => h("pre", {}, h("code", {}, JSON.stringify(e))));
-  return h("section", { id: `schema-${name}` }, h("h3", {}, name), text, rows.length === 0 ? null : table(["Member", "Type", "Meaning"], rows), examples);
+  const members = rows.length === 0 ? null : table(["Member", "Type", "Meaning"], rows);
+  return h("section", { id: `schema-${name}` }, h("h3", {}, name), text, members, examples);
 }
 
 /** JSON with what fits on a line there. */
@@ -48,7 +49,8 @@ function pretty(value, indent = "") {
   const line = JSON.stringify(value);
   if (typeof value !== "object" || value === null || line.length + indent.length < 76) return line;
   const inner = `${indent}  `;
-  const parts = Array.isArray(value) ? value.map((v) => pretty(v, inner)) : Object.entries(value).map(([k, v]) => `${JSON.stringify(k)}: ${pretty(v, inner)}`);
+  const member = ([name, v]) => `${JSON.stringify(name)}: ${pretty(v, inner)}`;
+  const parts = Array.isArray(value) ? value.map((v) => pretty(v, inner)) : Object.entries(value).map(member);
   const [open, close] = Array.isArray(value) ? "[]" : "{}";
   return `${open}\n${inner}${parts.join(`,\n${inner}`)}\n${indent}${close}`;
 }
@@ -64,9 +66,10 @@ function showExample(path, operation) {
   const at = examplePath(path, operation.parameters ?? []);
   const [[type, content]] = Object.entries(operation.responses["200"].content);
   const answer = content.example;
+  const flags = [location.protocol === "https:" ? "--cacert FILE " : "", type === "text/event-stream" ? "-N " : ""].join("");
   return [
     h("h4", {}, "Example"),
-    h("pre", {}, h("code", {}, `curl ${location.protocol === "https:" ? "--cacert FILE " : ""}${type === "text/event-stream" ? "-N " : ""}'${location.origin}${at}'`)),
+    h("pre", {}, h("code", {}, `curl ${flags}'${location.origin}${at}'`)),
     answer === undefined ? null : h("pre", {}, h("code", {}, typeof answer === "string" ? answer : pretty(answer))),
     h("p", { class: "note" }, h("a", { href: at }, "Ask this exchange")),
   ];
@@ -80,8 +83,12 @@ function showResponse([status, response], description) {
 
 const anchorOf = (operation) => `path-${operation.operationId}`;
 
+function parameterRow(p) {
+  return [[h("code", {}, p.name), h("small", {}, p.required ? "" : " optional")], p.in, typeOf(p.schema), remarks(p.schema, p.description)];
+}
+
 function showPath([path, { get }], description) {
-  const parameters = (get.parameters ?? []).map((p) => [[h("code", {}, p.name), h("small", {}, p.required ? "" : " optional")], p.in, typeOf(p.schema), remarks(p.schema, p.description)]);
+  const parameters = (get.parameters ?? []).map(parameterRow);
   const events = Object.entries(get.responses["200"]["x-events"] ?? {}).map(([name, schema]) => [h("code", {}, name), typeOf(schema)]);
   return h("section", { id: anchorOf(get), class: "path" },
     h("h3", {}, h("span", { class: "method" }, "GET"), " ", h("code", {}, path)),
@@ -102,10 +109,13 @@ function show(description) {
     h("h2", {}, "Paths"), h("ul", {}, paths.map(([path, { get }]) => item(`#${anchorOf(get)}`, path.replace("/api/v1", "")))),
     h("h2", {}, "Schemas"), h("ul", {}, schemas.map(([name]) => item(`#schema-${name}`, name))),
   );
-  const errors = Object.values(description.components.responses).map((r) => [paragraphs(r.description), Object.values(r.content).map((c) => h("pre", {}, h("code", {}, pretty(c.example))))]);
+  const example = (content) => h("pre", {}, h("code", {}, pretty(content.example)));
+  const errors = Object.values(description.components.responses)
+    .map((r) => [paragraphs(r.description), Object.values(r.content).map(example)]);
   fill(document.getElementById("text"),
     h("h2", {}, description.info.title), paragraphs(description.info.description),
-    h("p", { class: "note" }, "For programs: ", h("a", { href: "/api/v1/openapi.yaml" }, "openapi.yaml"), ". Version ", description.info.version, ", ", description.info.license.name, "."),
+    h("p", { class: "note" }, "For programs: ", h("a", { href: "/api/v1/openapi.yaml" }, "openapi.yaml"),
+      `. Version ${description.info.version}, ${description.info.license.name}.`),
     paths.map((p) => showPath(p, description)),
     h("section", { id: "errors" }, h("h3", {}, "Errors"), errors),
     h("h2", {}, "Schemas"), schemas.map(showSchema),

@@ -237,9 +237,14 @@ function drawLast(u, state) {
 export class DepthChart extends Chart {
   constructor(element, readout) {
     const state = { digits: 2, step: 0.01 };
-    const side = (name, align) => ({ stroke: colour(name), fill: colour(`${name}-fill`), width: 1.5, paths: uPlot.paths.stepped({ align }), points: { show: false } });
+    const side = (name, align) => ({
+      stroke: colour(name), fill: colour(`${name}-fill`), width: 1.5, paths: uPlot.paths.stepped({ align }), points: { show: false },
+    });
     super(element, readout, {
-      scales: { x: { time: false, range: (_, low, high) => (low === high ? around(low, high, state.step) : [low, high]) }, y: { range: (_, low, high) => [0, (high || 1) * 1.08] } },
+      scales: {
+        x: { time: false, range: (_, low, high) => (low === high ? around(low, high, state.step) : [low, high]) },
+        y: { range: (_, low, high) => [0, (high || 1) * 1.08] },
+      },
       series: [{}, side("buy", -1), side("sell", 1)],
       axes: [
         axis({

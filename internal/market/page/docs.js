@@ -27,7 +27,8 @@ async function read(path) {
 
 /** The list of the documents, with the headings of the one that is shown. */
 function list(name) {
-  const headings = [...text.querySelectorAll("h2")].map((head) => h("li", {}, h("a", { href: `#${name}:${head.id}`, class: "deeper" }, head.textContent)));
+  const deeper = (head) => h("a", { href: `#${name}:${head.id}`, class: "deeper" }, head.textContent);
+  const headings = [...text.querySelectorAll("h2")].map((head) => h("li", {}, deeper(head)));
   const titles = [...known].filter((path) => !path.includes("/")).map((path) => path.slice(0, -3));
   fill(contents, h("h2", {}, "Documents"), h("ul", {}, titles.map((title) => [
     h("li", {}, h("a", title === name ? { href: `#${title}`, "aria-current": "page" } : { href: `#${title}` }, title === index ? "Overview" : title)),

@@ -93,7 +93,12 @@ function takeQuote(lines, inline) {
 function takeList(lines, inline) {
   const ordered = /^\s*\d/.test(lines[0]);
   const deeper = (line) => /^\s{2,}\S/.test(line);
-  const n = run(lines, (line, i) => bullet.test(line) || deeper(line) || (line.trim() === "" && (bullet.test(lines[i + 1] ?? "") || deeper(lines[i + 1] ?? ""))) || (line.trim() !== "" && lines[i - 1].trim() !== "" && !begins(line)));
+  const belongs = (line) => bullet.test(line) || deeper(line);
+  const n = run(lines, (line, i) => {
+    if (belongs(line)) return true;
+    if (line.trim() === "") return belongs(lines[i + 1] ?? "");
+    return lines[i - 1].trim() !== "" && !begins(line); // a paragraph goes on
+  });
   const top = lines[0].match(bullet)[1].length;
   const items = [];
   for (const line of lines.slice(0, n)) {

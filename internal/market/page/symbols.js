@@ -85,7 +85,9 @@ export class SymbolList {
   mark(sym) {
     const row = this.select(sym);
     if (row === undefined) return;
-    for (const [offset, size, scrolled, seen] of [["offsetTop", "offsetHeight", "scrollTop", "clientHeight"], ["offsetLeft", "offsetWidth", "scrollLeft", "clientWidth"]]) {
+    const down = ["offsetTop", "offsetHeight", "scrollTop", "clientHeight"];
+    const across = ["offsetLeft", "offsetWidth", "scrollLeft", "clientWidth"];
+    for (const [offset, size, scrolled, seen] of [down, across]) {
       const past = row[offset] + row[size] - this.list[seen];
       if (row[offset] < this.list[scrolled]) this.list[scrolled] = row[offset];
       else if (past > this.list[scrolled]) this.list[scrolled] = past;
@@ -154,7 +156,9 @@ export class SymbolList {
   key(event) {
     const at = this.matching.indexOf(this.chosen);
     const end = this.matching.length - 1;
-    const to = { ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: at < 0 ? end : at - 1, ArrowLeft: at < 0 ? end : at - 1, Home: 0, End: end, PageDown: at + 10, PageUp: at - 10 }[event.key];
+    const back = at < 0 ? end : at - 1;
+    const keys = { ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: back, ArrowLeft: back, Home: 0, End: end, PageDown: at + 10, PageUp: at - 10 };
+    const to = keys[event.key];
     if (to === undefined || end < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     this.choose(this.matching[Math.min(Math.max(to, 0), end)]);

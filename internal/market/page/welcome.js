@@ -14,8 +14,8 @@ function addressOf({ port, local }) {
 /** How the client is called, with the flags that it needs here. */
 function client(orders) {
   const address = addressOf(orders);
-  const flags = [address === clientDefault ? "" : ` --addr ${address}`, orders.tls ? " --tls-ca FILE" : "", orders.tokens ? " --token-file FILE" : ""];
-  return `outcry${flags.join("")}`;
+  const addr = address === clientDefault ? "" : ` --addr ${address}`;
+  return `outcry${addr}${orders.tls ? " --tls-ca FILE" : ""}${orders.tokens ? " --token-file FILE" : ""}`;
 }
 
 const lines = (orders, commands) => commands.map((c) => `${client(orders)} ${c}`).join("\n");
