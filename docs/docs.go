@@ -1,9 +1,14 @@
 // Package docs holds the descriptions that the server serves itself.
 package docs
 
-import _ "embed"
+import "embed"
 
 // OpenAPI describes the market data over HTTP.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte
+
+// Pages are the documents, in Markdown.
+//
+//go:embed *.md decisions/*.md reference/*.md
+var Pages embed.FS

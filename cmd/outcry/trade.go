@@ -27,8 +27,8 @@ func (u refUse) declare(f *flag.FlagSet) *options {
 	o := new(options)
 	switch u {
 	case refOfNew:
-		f.StringVar(&o.ref, "ref", "", "`ref`, the client order id: 1 to 64 of A-Z a-z 0-9 . _ : - that the account has used "+
-			"for nothing else; a new one if left out")
+		f.StringVar(&o.ref, "ref", "", "`ref`, the client order id: 1 to 64 of A-Z a-z 0-9 . _ : - that the account has "+
+			"used for nothing else; a new one if left out")
 	case refOfOrder:
 		f.StringVar(&o.ref, "ref", "", "`ref` of the order, in place of its number")
 	}

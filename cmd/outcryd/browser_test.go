@@ -5,12 +5,10 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -33,10 +31,6 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/wire"
 )
-
-// screenshots names a directory for the pictures of TestThePageIsPictured.
-var screenshots = flag.String("screenshots", "",
-	"directory that pictures of the market page are written to, after it has been shown for a while")
 
 // tab is the market page in a headless Chromium. What the browser complains about is
 // kept.
@@ -135,10 +129,10 @@ func (p *tab) prefer(scheme string) {
 
 // shownLadder returns the ladder's levels, best first, as the page shows them.
 const shownLadder = `(() => {
-	const side = (id, column) => [...document.querySelectorAll("#" + id + " tr")]
-		.map((row) => [row.cells[1].textContent, row.cells[column].textContent].map((s) => s.replaceAll(",", "")))
+	const side = (id) => [...document.querySelectorAll("#" + id + " tr")]
+		.map((row) => [row.cells[0].textContent, row.cells[1].textContent].map((s) => s.replaceAll(",", "")))
 		.filter(([price]) => price !== "");
-	return { bids: side("bids", 0), asks: side("asks", 2).reverse() };
+	return { bids: side("bids"), asks: side("asks").reverse() };
 })()`
 
 // levels are the two sides of a book, best first.
@@ -298,7 +292,7 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	server.kill()
 	p.until(`document.body.classList.contains("stale") && !document.getElementById("banner").hidden`)
 	require.Equal(t, "Disconnected", p.text("state"))
-	require.Contains(t, p.text("banner"), "trying again")
+	require.Contains(t, p.text("banner"), "Trying again")
 	require.Equal(t, "0.7", value[string](p, `getComputedStyle(document.querySelector(".book")).opacity`),
 		"what is old looks old")
 	p.until(`document.title === "Disconnected · Outcry"`)
@@ -441,18 +435,6 @@ func TestThePageIsUsedWithTheKeyboard(t *testing.T) {
 	p.until(`document.getElementById("empty").hidden && document.getElementById("sym").textContent === "NONE"`)
 }
 
-func TestThePageOfAnEmptyExchangeTellsWhatToDo(t *testing.T) {
-	flags, _ := dataFlags(t)
-	server := start(t, flags...)
-	p := browse(t, "http://"+server.http)
-	p.until(`!document.getElementById("empty").hidden && ` +
-		`document.getElementById("empty").innerText.includes("outcry demo")`)
-	require.True(t, value[bool](p, `document.getElementById("view").hidden`))
-	p.quiet()
-	dial(t, server.xml).must(t, `<create><symbol sym="NEW"/></create>`)
-	p.until(`!document.getElementById("view").hidden && document.getElementById("sym").textContent === "NEW"`)
-}
-
 func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
@@ -532,40 +514,6 @@ func textOf(t *testing.T, v *accessibility.Value) (text string) {
 		require.NoError(t, json.Unmarshal(v.Value, &text))
 	}
 	return strings.TrimSpace(text)
-}
-
-func TestThePageIsPictured(t *testing.T) {
-	dir, trades := *screenshots, 400
-	if dir == "" {
-		dir, trades = t.TempDir(), 5
-	}
-	flags, _ := dataFlags(t)
-	server := start(t, flags...)
-	bots(t, server.xml, false, "SPY", "QQQ", "IWM", "DIA", "GLD", "TLT", "XLF", "EEM")
-	p := browse(t, "http://"+server.http+"/#SPY")
-	p.until(fmt.Sprintf(`document.getElementById("price-chart").ariaLabel.includes("low") && `+
-		`Number(document.getElementById("trade-count").textContent) > %d`, trades))
-	for _, picture := range []struct {
-		name          string
-		width, height int64
-		scheme        string
-	}{
-		{"market-light", 1440, 900, "light"}, {"market-dark", 1440, 900, "dark"},
-		{"market-tablet", 900, 1200, "light"}, {"market-phone", 360, 1340, "dark"},
-	} {
-		p.prefer(picture.scheme)
-		p.do(chromedp.EmulateViewport(picture.width, picture.height))
-		p.until(fmt.Sprintf(`document.documentElement.dataset.theme === %q`, picture.scheme))
-		p.until(`document.querySelector("#price-chart .uplot").clientWidth <= ` +
-			`document.getElementById("price-chart").clientWidth`)
-		png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-		require.NoError(t, err)
-		require.Greater(t, len(png), 20<<10, "there is something on it")
-		require.Less(t, len(png), 300<<10, "it can be committed")
-		require.NoError(t, os.WriteFile(filepath.Join(dir, picture.name+".png"), png, 0o600))
-	}
-	require.Empty(t, strings.TrimSpace(p.text("banner")))
-	p.quiet()
 }
 
 func TestThePageShowsAHalt(t *testing.T) {

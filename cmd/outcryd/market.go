@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	"outcry/internal/exchange"
@@ -23,9 +24,18 @@ func (s *server) newMarketAPI() *market.API {
 		Order: func(ctx context.Context, id exchange.OrderID, after, most int) (exchange.PublicOrder, bool, error) {
 			return s.engine.Show(ctx, id, after, most)
 		},
+		Orders:  s.orderEntry(),
 		Version: version.String(), ReadersMax: s.settings().ReadersMax, WriteTimeout: streamWriteTimeout,
 		Log: s.log, Metrics: s.metrics.stream,
 	})
+}
+
+// orderEntry says how clients reach the XML port, which is bound before the HTTP side.
+func (s *server) orderEntry() market.OrderEntry {
+	at := s.xmlAddr.Addr.(*net.TCPAddr)
+	return market.OrderEntry{
+		Port: at.Port, Local: at.IP.IsLoopback(), TLS: s.guards.tls() != nil, Tokens: s.guards.tokens != nil,
+	}
 }
 
 // newFeed makes the feed of market data, which goes on after the database's state. It

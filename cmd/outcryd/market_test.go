@@ -387,12 +387,32 @@ func (d *description) check(t testing.TB, where string, schema map[string]any, v
 			require.Contains(t, says, v, where)
 		case "minimum":
 			require.GreaterOrEqual(t, v, float64(says.(int)), where)
+		case "maximum":
+			require.LessOrEqual(t, v, float64(says.(int)), where)
 		case "minItems", "maxItems":
 			require.Len(t, v, says.(int), where)
 		case "additionalProperties", "description", "examples":
 		default:
 			t.Fatalf("%s: the test does not know %s", where, keyword)
 		}
+	}
+}
+
+// checkExamples demands that the examples of answers are what their schemas say, and that
+// each path with JSON has one.
+func (d *description) checkExamples(t testing.TB) {
+	t.Helper()
+	for path, methods := range d.Paths {
+		media, _ := methods["get"].Responses["200"]["content"].(map[string]any)["application/json"].(map[string]any)
+		if media == nil {
+			continue
+		}
+		text, err := json.Marshal(media["example"])
+		require.NoError(t, err)
+		var v any
+		require.NoError(t, json.Unmarshal(text, &v))
+		require.NotNil(t, v, "%s has no example", path)
+		d.check(t, "the example of "+path, media["schema"].(map[string]any), v)
 	}
 }
 
@@ -410,6 +430,7 @@ func TestAnswersAreAsTheDescriptionSays(t *testing.T) {
 	var d description
 	raw := get(t, p, "/api/v1/openapi.yaml")
 	require.NoError(t, yaml.NewDecoder(raw.Body).Decode(&d))
+	d.checkExamples(t)
 	asked := map[string]bool{}
 	try := func(template, path string, status int) {
 		var v any

@@ -142,7 +142,8 @@ func register(o Options) *routes {
 const index = `Outcry, an exchange.
 
 GET  /               the market, for people
-GET  /api/v1/        the market, as data; /api/v1/openapi.yaml describes it
+GET  /api/v1/        the market, as data; /page/api.html describes it, and /api/v1/openapi.yaml to programs
+GET  /page/docs.html the documents
 GET  /healthz        whether the process is alive
 GET  /readyz         whether it takes orders, and if not, why
 GET  /metrics        for Prometheus

@@ -64,11 +64,22 @@ type APIOptions struct {
 	// is none. An error means that it could not be asked.
 	Order func(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.PublicOrder, found bool, err error)
 
+	// Orders is where orders are sent, which readers of the stream are told first.
+	Orders OrderEntry
+
 	Version      string
 	ReadersMax   int           // of the stream, at a time
 	WriteTimeout time.Duration // how long a reader of the stream may take nothing
 	Log          *slog.Logger
 	Metrics      *Metrics
+}
+
+// OrderEntry says how a client reaches the port that accepts orders.
+type OrderEntry struct {
+	Port   int
+	Local  bool // only clients on this machine reach it
+	TLS    bool // it speaks TLS
+	Tokens bool // a client shows a token first
 }
 
 // API serves the market over HTTP: /api/v1/, and the page. Its methods may be called
@@ -103,7 +114,8 @@ func NewAPI(o APIOptions) *API {
 		_, _ = w.Write(docs.OpenAPI) // a client that is gone misses it
 	})
 	a.mux.HandleFunc("GET /api/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, fmt.Errorf("there is no %.200q; /api/v1/openapi.yaml tells what there is", r.URL.Path))
+		refuse(w, http.StatusNotFound,
+			fmt.Errorf("there is no %.200q; /page/api.html has all paths, /api/v1/openapi.yaml for programs", r.URL.Path))
 	})
 	newPage().register(a.mux)
 	return a

@@ -43,7 +43,8 @@ func openSite(t *testing.T, change func(*APIOptions)) *site {
 	records, err := j.NewReader(1)
 	require.NoError(t, err)
 	s := &site{t: t, journal: j, feed: feedOf(records, &Snapshot{})}
-	o := APIOptions{Started: func() error { return nil }, Version: "test", ReadersMax: 10, WriteTimeout: patience,
+	o := APIOptions{Started: func() error { return nil }, Version: "test", ReadersMax: 10,
+		Orders: OrderEntry{Port: 12345, Local: true, Tokens: true}, WriteTimeout: patience,
 		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics()}
 	change(&o)
 	s.api = NewAPI(o)

@@ -318,10 +318,14 @@ func appendEvent(b []byte, name string, seq uint64) []byte {
 
 func appendEventEnd(b []byte) []byte { return append(b, "\n\n"...) }
 
-func appendHello(b []byte, seq uint64, start, version string) []byte {
+func appendHello(b []byte, seq uint64, start, version string, orders OrderEntry) []byte {
 	b = appendSeq(append(appendEvent(b, "hello", seq), '{'), seq)
 	b = appendText(appendField(b, "start"), start)
 	b = appendText(appendField(b, "version"), version)
+	b = strconv.AppendInt(append(appendField(b, "orders"), `{"port":`...), int64(orders.Port), 10)
+	b = strconv.AppendBool(appendField(b, "local"), orders.Local)
+	b = strconv.AppendBool(appendField(b, "tls"), orders.TLS)
+	b = append(strconv.AppendBool(appendField(b, "tokens"), orders.Tokens), '}')
 	return appendEventEnd(append(b, '}'))
 }
 

@@ -4,10 +4,13 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"encoding/json"
 	"io/fs"
 	"net/http"
 	"path"
 	"strings"
+
+	"outcry/docs"
 )
 
 // pageFiles are the files of the market page: whatever is in the folder page.
@@ -34,7 +37,7 @@ var contentTypes = map[string]string{
 // script or style that is not a file.
 const pagePolicy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
 
-// page serves the files, each under /page/, and index.html at / too.
+// page serves the files, each under /page/, index.html at / too, and the documents.
 type page struct{ files map[string]pageFile }
 
 type pageFile struct {
@@ -44,26 +47,46 @@ type pageFile struct {
 
 func newPage() *page {
 	p := &page{files: make(map[string]pageFile)}
-	err := fs.WalkDir(pageFiles, "page", func(name string, d fs.DirEntry, err error) error {
+	p.addAll(pageFiles, "/")
+	names := p.addAll(docs.Pages, docsPrefix)
+	index, err := json.Marshal(names)
+	if err != nil {
+		panic(err) // they are strings
+	}
+	p.add(docsPrefix+"index.json", index)
+	return p
+}
+
+// docsPrefix is where the documents are served, and index.json, which lists them.
+const docsPrefix = "/page/docs/"
+
+// addAll adds the files of a file system below a prefix, and returns their names.
+func (p *page) addAll(files embed.FS, prefix string) (names []string) {
+	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		b, err := pageFiles.ReadFile(name)
+		b, err := files.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		kind := contentTypes[path.Ext(name)]
-		if kind == "" {
-			kind = "application/octet-stream"
-		}
-		sum := sha256.Sum256(b)
-		p.files["/"+name] = pageFile{b, kind, `"` + hex.EncodeToString(sum[:16]) + `"`}
+		p.add(prefix+name, b)
+		names = append(names, name)
 		return nil
 	})
 	if err != nil {
 		panic(err) // the files are in the program
 	}
-	return p
+	return names
+}
+
+func (p *page) add(name string, b []byte) {
+	kind := contentTypes[path.Ext(name)]
+	if kind == "" {
+		kind = "application/octet-stream"
+	}
+	sum := sha256.Sum256(b)
+	p.files[name] = pageFile{b, kind, `"` + hex.EncodeToString(sum[:16]) + `"`}
 }
 
 func (p *page) register(mux *http.ServeMux) {

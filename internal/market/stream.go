@@ -29,7 +29,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	var reader *reader
 	var first [][]byte
 	if err == nil {
-		hello := appendHello(nil, f.Seq(), a.start, a.options.Version)
+		hello := appendHello(nil, f.Seq(), a.start, a.options.Version, a.options.Orders)
 		reader, first, err = f.hub.join([][]byte{hello}, int(a.readersMax.Load()), name, depth)
 	}
 	if err != nil {

@@ -95,7 +95,8 @@ func TestTheStreamBeginsWithWhatThereIs(t *testing.T) {
 		got = append(got, e.name+" "+e.data)
 	}
 	require.Equal(t, []string{
-		`hello {"seq":3,"start":"` + s.api.start + `","version":"test"}`,
+		`hello {"seq":3,"start":"` + s.api.start + `","version":"test",` +
+			`"orders":{"port":12345,"local":true,"tls":false,"tokens":true}}`,
 		`symbols {"seq":3,"symbols":[{"sym":"S","last":"7","time":0,"shares":"2","notional":"14","trades":1,` +
 			`"ask":"7","ask_shares":"3"}]}`,
 		`book {"seq":3,"prev":0,"sym":"S","bids":[],"asks":[["7","3"]]}`,

@@ -1,15 +1,20 @@
 // The market page: takes events of the exchange in, and draws what changed, at most
 // once a frame and not at all while nobody looks. stream.js keeps the connection,
-// tape.js the trades; symbols.js, view.js and charts.js draw; format.js writes numbers.
+// tape.js the trades; symbols.js, book.js, view.js, charts.js and welcome.js draw;
+// format.js writes numbers.
+import { Ladder } from "./book.js";
 import { DepthChart, PriceChart, readColours } from "./charts.js";
 import { grouped, mostDigits } from "./format.js";
 import { Stream } from "./stream.js";
 import { SymbolList } from "./symbols.js";
 import { Tape } from "./tape.js";
-import { element, Ladder, Quote, setText, showHealth, showState, showTitle, Trades } from "./view.js";
+import { onTheme } from "./theming.js";
+import { element, Quote, setText, showHealth, showState, showTitle, Trades } from "./view.js";
+import { showHint, showWelcome } from "./welcome.js";
 
 const ladderRows = 14;
-const depth = 60; // levels of the depth chart
+const depthExact = 60; // levels that are asked for, which the depth chart has
+const depthGrouped = 200; // the same where a row of the book has several
 const symbolsInEvent = 500; // that an event has at the most: where the first has fewer, it has all
 const symbolsAsked = 5000; // symbols that one answer has at the most
 const symbolsMost = 100_000; // that are asked for: as many as an exchange has, unless it is told otherwise
@@ -18,9 +23,9 @@ const hiddenMost = 30_000; // milliseconds after which a hidden page lets go of 
 const switchPause = 120; // milliseconds that a symbol must stay chosen: arrow keys run over many
 const summaryEvery = 60_000;
 
-const market = { start: "", version: "", sym: "", book: null, tape: null, health: null, state: "connecting", why: "", known: false, missing: "" };
+const market = { start: "", version: "", orders: null, sym: "", book: null, tape: null, health: null, state: "connecting", why: "", known: false, missing: "" };
 const quote = new Quote();
-const ladder = new Ladder(ladderRows);
+const ladder = new Ladder(ladderRows, regroup);
 const trades = new Trades();
 const list = new SymbolList(choose);
 readColours();
@@ -47,13 +52,16 @@ function draw() {
   if (parts.has("page")) showPage();
   const summary = list.summaries.get(market.sym);
   if (summary === undefined) return;
-  if (parts.has("quote") || parts.has("book")) quote.show(summary, market.book);
+  if (["quote", "book", "trades"].some((part) => parts.has(part))) {
+    quote.show(summary, market.book, market.tape);
+    showHint(summary, market.book, market.tape, market.orders);
+  }
   if (parts.has("book") && market.book !== null) {
     ladder.show(market.book);
     depthChart.show(market.book, mostDigits([...market.book.bids, ...market.book.asks].map(([price]) => price)));
   }
   if (parts.has("trades") && market.tape !== null) {
-    trades.show(market.tape.newest);
+    trades.show(market.tape);
     priceChart.show(market.tape);
   }
 }
@@ -71,9 +79,8 @@ function showPage() {
   const unlisted = market.sym !== "" && market.missing !== market.sym;
   element("empty").hidden = there || !market.known || (unlisted && list.whole);
   if (there) return;
-  const none = list.names.length === 0;
-  setText(element("empty-title"), none ? "Nothing is traded yet" : unlisted ? `${market.sym} is beyond the symbols that this page lists` : `There is no symbol ${market.sym}`);
-  setText(element("empty-text"), none ? "Let bots make a market, in a terminal beside the exchange:" : "Choose one from the list, or let bots make a market:");
+  const why = list.names.length === 0 ? "none" : unlisted ? "unlisted" : "unknown";
+  showWelcome(why, market.sym, market.orders);
 }
 
 // Choosing a symbol.
@@ -86,30 +93,40 @@ function choose(sym) {
   follow(sym);
 }
 
+/** How many levels are asked for. */
+const depth = () => (ladder.step === "" ? depthExact : depthGrouped);
+
+/** Shows the book by other steps, of as many levels as that takes. */
+function regroup() {
+  changed("book");
+  if (market.state === "live" && stream.depth < depth()) stream.open(market.sym, depth());
+}
+
 /** Shows a symbol, from what is known at once and from the stream as it comes. */
 function follow(sym) {
   const first = market.sym === "";
   market.sym = sym;
-  forget(true);
+  ladder.ungroup();
+  forget();
   list.mark(sym);
   news = "";
   market.missing = "";
   changed("page", "quote", "book", "trades");
   clearTimeout(switching);
   if (market.state !== "live" && !first) {
-    stream.open(sym, depth);
+    stream.open(sym, depth());
     return;
   }
-  switching = setTimeout(() => stream.open(sym, depth), first ? 0 : switchPause);
+  switching = setTimeout(() => stream.open(sym, depth()), first ? 0 : switchPause);
 }
 
-/** Forgets what was shown of the chosen symbol, trades too or not. */
-function forget(tradesToo) {
+/** Forgets what was shown of the chosen symbol. */
+function forget() {
   market.book = null;
-  if (tradesToo) market.tape = market.sym === "" ? null : new Tape(market.sym, () => changed("trades"));
+  market.tape = market.sym === "" ? null : new Tape(market.sym, () => changed("trades"));
   quote.reset();
   ladder.reset();
-  depthChart.show({ bids: [], asks: [] }, 2);
+  depthChart.clear();
   wantsSummary = true;
 }
 
@@ -128,18 +145,19 @@ addEventListener("hashchange", () => {
 const take = {
   hello(event) {
     if (market.version !== "" && event.version !== market.version) location.reload(); // a new server may have a new page
-    // All comes again. Trades go on where they were, unless this is another run of
-    // the server: that may be another exchange.
-    const another = market.start !== event.start;
-    if (another) {
+    // All comes again. Until then what was known is shown, unless this is another run
+    // of the server: that may be another exchange.
+    if (market.start !== event.start) {
       list.clear();
       market.known = false;
+      forget();
     }
     listing++;
     begins = true;
     market.start = event.start;
     market.version = event.version;
-    forget(another);
+    market.orders = event.orders;
+    wantsSummary = true;
     changed("page", "book", "trades");
   },
   symbols(event) {
@@ -149,7 +167,7 @@ const take = {
   },
   book(event) {
     if (event.sym !== market.sym) return;
-    market.book = { bids: event.bids, asks: event.asks, depth };
+    market.book = { bids: event.bids, asks: event.asks, depth: stream.depth };
     changed("book");
     summarize();
   },
@@ -160,7 +178,7 @@ const take = {
   },
   health(event) {
     market.health = event;
-    setState(event.ready ? "live" : "refusing", event.ready ? "" : `The exchange takes no orders: ${event.why}`);
+    setState(event.ready ? "live" : "refusing", event.ready ? "" : `The exchange accepts no orders: ${event.why}`);
     changed("health");
   },
 };
@@ -177,7 +195,7 @@ function pick() {
     if (fromHash() === "") history.replaceState(null, "", `#${sym}`);
     follow(sym);
   } else if (list.summaries.has(sym) && !streaming()) {
-    stream.open(sym, depth);
+    stream.open(sym, depth());
   }
 }
 
@@ -205,11 +223,13 @@ async function listRest(symbols) {
     await new Promise((resolve) => setTimeout(resolve, relistPause));
     if (mine !== listing) return;
   }
+  let failed = false;
   try {
     let after = "";
     for (let asked = 0; !whole && asked < symbolsMost; asked += symbolsAsked) {
       const answer = await fetch(`/api/v1/symbols?limit=${symbolsAsked}${after}`, { signal: AbortSignal.timeout(5000) });
-      if (!answer.ok) break;
+      failed = !answer.ok;
+      if (failed) break;
       const more = await answer.json();
       if (mine !== listing) return;
       takeSymbols(more);
@@ -217,13 +237,14 @@ async function listRest(symbols) {
       after = `&after=${more.symbols.at(-1)?.sym}`;
     }
   } catch {
-    // Those that trade come with the next events.
+    failed = true; // those that trade come with the next events
   }
   if (mine !== listing) return;
   if (whole || !market.known) list.setWhole(whole); // where asking again has failed, what was known is known still
   market.known = true;
   pick();
   changed("page");
+  if (failed && !whole) listRest(symbols); // after a pause
 }
 
 function setState(state, why) {
@@ -249,12 +270,12 @@ const stream = new Stream({
   },
   lost(why) {
     lostAt ??= new Date();
-    const old = market.start === "" ? "" : `What is shown was so at ${lostAt.toLocaleTimeString("en-GB")}; `;
-    setState("lost", `${why}. ${old}trying again.`);
+    const old = market.start === "" ? "" : `The data is of ${lostAt.toLocaleTimeString("en-GB")}. `;
+    setState("lost", `${why}. ${old}Trying again.`);
   },
   unknown() {
     market.missing = stream.sym;
-    stream.open("", depth);
+    stream.open("", depth());
     changed("page");
   },
 });
@@ -276,36 +297,10 @@ function summarize() {
 
 setInterval(() => { wantsSummary = true; }, summaryEvery);
 
-// Colours. theme.js has set those to begin with.
-
-const themeKey = "outcry-theme";
-const dark = matchMedia("(prefers-color-scheme: dark)");
-let chosenTheme = null;
-try {
-  chosenTheme = localStorage.getItem(themeKey);
-} catch {
-  // No storage: a choice holds as long as the page is open.
-}
-
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  element("theme").setAttribute("aria-pressed", String(theme === "dark"));
+onTheme(() => {
   readColours();
   priceChart.redraw();
   depthChart.redraw();
-}
-
-element("theme").addEventListener("click", () => {
-  chosenTheme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-  setTheme(chosenTheme);
-  try {
-    localStorage.setItem(themeKey, chosenTheme);
-  } catch {
-    // As above.
-  }
-});
-dark.addEventListener("change", () => {
-  if (chosenTheme === null) setTheme(dark.matches ? "dark" : "light");
 });
 
 // A hidden page costs little: it draws nothing, and after a while hears nothing.
@@ -321,13 +316,12 @@ function looked() {
     }, hiddenMost);
     return;
   }
-  if (stream.source === null) stream.open(market.sym, depth);
+  if (stream.source === null) stream.open(market.sym, depth());
   changed("state", "health", "page", "quote", "book", "trades");
 }
 document.addEventListener("visibilitychange", looked);
 
 market.sym = fromHash();
 list.mark(market.sym);
-setTheme(document.documentElement.dataset.theme);
-forget(true);
+forget();
 looked(); // a page that begins in the background connects when it is seen

@@ -1,6 +1,6 @@
 // The two charts, drawn by uPlot. Floats are good enough for pixels.
 import uPlot from "./vendor/uplot/uPlot.esm.js";
-import { grouped, timeOfDay } from "./format.js";
+import { compact, grouped, timeOfDay, timeTick, trimmed } from "./format.js";
 
 const heightOf = (element) => Math.max(element.clientHeight, 120);
 
@@ -8,14 +8,15 @@ const heightOf = (element) => Math.max(element.clientHeight, 120);
 const colours = {};
 export function readColours() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["text", "muted", "line", "buy", "sell", "accent", "buy-fill", "sell-fill", "accent-fill"]) {
+  for (const name of ["card", "muted", "line", "buy", "sell", "accent", "buy-fill", "sell-fill", "accent-fill"]) {
     colours[name] = style.getPropertyValue(`--${name}`).trim();
   }
 }
 
 const colour = (name) => () => colours[name];
 
-const font = "12px system-ui, sans-serif";
+const fontSize = 12;
+const font = `${fontSize}px system-ui, sans-serif`;
 
 function axis(more) {
   return {
@@ -27,19 +28,70 @@ function axis(more) {
   };
 }
 
-/** A side axis that is as wide as its labels. */
-const wide = (_, labels) => 14 + 7 * Math.max(3, ...(labels ?? []).map((l) => l?.length ?? 0));
+const charWidth = 7;
+const leastChars = 5;
 
+/** A side axis that is as wide as its labels, and as one more where that is given. */
+const wide = (more = () => "") => (_, labels) => 18 + charWidth * Math.max(leastChars, more().length, ...(labels ?? []).map((l) => l?.length ?? 0));
+
+// Ticks.
+
+/** What lies between two ticks: 1, 2 or 5 of a power of ten, never less than a step. */
+function apartFrom(step) {
+  const apart = [];
+  for (let power = -8; power < 20; power++) for (const digit of [1, 2, 5]) apart.push(Number(`${digit}e${power}`));
+  return apart.filter((n) => n > step * 0.999);
+}
+
+const secondsApart = [1, 2, 5, 10, 15, 30];
+const timesApart = [...secondsApart, ...secondsApart.map((n) => n * 60), ...[1, 2, 3, 6, 12, 24, 48, 24 * 7, 24 * 30, 24 * 365].map((n) => n * 3600)];
+
+/** The smallest step that floats tell apart at a price, and no less than that of its digits. */
+const stepAt = (price, digits) => Math.max(10 ** -digits, 10 ** Math.ceil(Math.log10(Math.max(price, 1) * 1e-15)));
+
+const longLabel = 12; // characters, above which a compact one is tried
+
+/** The labels of prices so far apart: with as many digits as tell them apart, and two where they are short. */
+function priceLabels(prices, apart, most) {
+  const short = prices.every((p) => Math.abs(p) < 100_000);
+  const digits = Math.min(most, Math.max(short ? 2 : 0, Math.ceil(-Math.log10(apart) - 1e-9)));
+  const exact = prices.map((p) => grouped(p.toFixed(digits)));
+  if (exact.every((label) => label.length <= longLabel)) return exact;
+  const brief = prices.map((p) => compact(p.toFixed(digits)));
+  return new Set(brief).size === brief.length ? brief : exact;
+}
+
+/** The labels below a chart without those that its edges would cut. */
+function inside(u, values, labels) {
+  const right = (u.bbox.left + u.bbox.width) / uPlot.pxRatio;
+  return labels.map((label, i) => {
+    const at = u.valToPos(values[i], "x") + u.bbox.left / uPlot.pxRatio;
+    const half = (label.length * charWidth) / 2;
+    return at < half || at > right - half ? "" : label;
+  });
+}
+
+/** A range with a little air, and never of no height. */
+function around(low, high, step) {
+  const air = Math.max((high - low) * 0.08, 3 * step, high * 1e-5);
+  return [low - air, high + air];
+}
+
+const waiting = "\u00a0"; // is shown where it is not known yet what there is
 const labelEvery = 2000; // milliseconds between descriptions for those who listen
 
 class Chart {
-  constructor(element, options, data) {
+  constructor(element, readout, options, data) {
     this.element = element;
+    this.readout = readout;
+    this.none = document.createElement("p");
+    this.none.className = "none";
+    element.append(this.none);
     const size = { width: Math.max(element.clientWidth, 200), height: heightOf(element) };
     this.plot = new uPlot({
       ...size,
       legend: { show: false },
-      padding: [10, 30, 0, 0],
+      padding: [12, 0, 0, 12],
       ...options,
       cursor: { drag: { x: false, y: false }, y: false, points: { size: 6 } },
     }, data, element);
@@ -53,6 +105,17 @@ class Chart {
     this.plot.redraw(false);
   }
 
+  /** Shows why there is nothing to show, "" for that there is: axes of nothing have only old numbers. */
+  explain(why) {
+    if (this.none.textContent !== why) {
+      this.none.textContent = why;
+      this.labelled = undefined;
+    }
+    this.none.hidden = why === "";
+    this.plot.root.hidden = why !== "";
+    if (why !== "") this.readout.textContent = "";
+  }
+
   /** Sets the description that make returns, at a calm pace. */
   label(make) {
     const now = performance.now();
@@ -62,34 +125,55 @@ class Chart {
   }
 }
 
-/** The price by the second: a line of the last ones, and what lay between low and high. */
+const spanLeast = 60; // seconds that the time axis has at the least
+
+/** The range of the times of trades, the newest at its right. */
+function timeRange(times) {
+  if (times.length === 0) return [0, spanLeast];
+  const to = times.at(-1);
+  const span = Math.max(to - times[0], spanLeast);
+  return [to - span, to + span * 0.03];
+}
+
+/** The last price by the second, and what lay between low and high. */
 export class PriceChart extends Chart {
   constructor(element, readout) {
-    const state = { digits: 2 };
-    super(element, {
-      scales: { x: { time: true, range: (_, from, to) => (from === to ? [from - 30, to + 30] : [from, to]) }, y: { range: (_, low, high) => around(low, high, 10 ** -state.digits) } },
-      series: [
-        {},
-        { stroke: colour("accent"), width: 0, points: { show: false } },
-        { stroke: colour("accent"), width: 0, points: { show: false } },
-        { stroke: colour("accent"), width: 1.5, points: { show: (u) => u.data[0].length < 3, size: 5, fill: colour("accent") } },
-      ],
+    const state = { digits: 2, last: undefined, step: 0.01 };
+    const stepped = uPlot.paths.stepped({ align: 1 });
+    const line = { stroke: colour("accent"), width: 0, points: { show: false }, paths: stepped };
+    super(element, readout, {
+      scales: {
+        x: { time: true, range: (u) => timeRange(u.data[0]) },
+        y: { range: (_, low, high) => (low === null ? [0, 1] : around(low, high, state.step)) },
+      },
+      series: [{}, line, line, { ...line, width: 1.5, points: { show: (u) => u.data[0].length < 3, size: 6, fill: colour("accent") } }],
       bands: [{ series: [2, 1], fill: colour("accent-fill") }],
       axes: [
-        axis({ values: (_, times) => times.map((t) => timeOfDay(t)), space: 90, size: 28 }),
-        axis({ values: (_, prices) => prices.map((p) => grouped(p.toFixed(state.digits))), size: wide, space: 34 }),
+        axis({ incrs: timesApart, values: (u, times, _, __, apart) => inside(u, times, times.map((t) => timeTick(t, apart))), space: 84, size: 28 }),
+        axis({
+          side: 1,
+          incrs: () => apartFrom(state.step),
+          values: (u, prices, _, __, apart) => labelsBut(u, prices, priceLabels(prices, apart, state.digits), state.last),
+          size: wide(() => tagOf(state)),
+          space: 34,
+        }),
       ],
-      hooks: { setCursor: [(u) => { readout.textContent = this.describe(u.cursor.idx); }] },
+      hooks: {
+        setCursor: [(u) => { readout.textContent = this.describe(u.cursor.idx); }],
+        draw: [(u) => drawLast(u, state)],
+      },
     }, [[], [], [], []]);
     this.state = state;
   }
 
   show(tape) {
-    this.state.digits = tape.digits;
     const s = tape.seconds;
+    const n = s.time.length;
+    Object.assign(this.state, { digits: tape.digits, last: s.last[n - 1], step: stepAt(s.last[n - 1] ?? 0, tape.digits) });
+    this.explain(n > 0 ? "" : !tape.began ? waiting : "No trades yet. A trade comes when a buy order and a sell order meet.");
     this.plot.setData([s.time, s.low, s.high, s.last]);
+    this.plot.redraw(false, true); // labels make room for the tag, which moves also where the range does not
     this.label(() => {
-      const n = s.time.length;
       if (n === 0) return "Price over time: no trades yet";
       const low = s.low.reduce((a, b) => Math.min(a, b));
       const high = s.high.reduce((a, b) => Math.max(a, b));
@@ -109,45 +193,90 @@ export class PriceChart extends Chart {
   }
 }
 
-/** A range with a little air, and never of no height. */
-function around(low, high, step) {
-  if (low === null || high === null) return [0, 1];
-  const air = Math.max((high - low) * 0.08, 2 * step, high * 1e-9);
-  return [low - air, high + air];
+const tagHeight = 18;
+
+/** The last price as the axis shows it. */
+function tagOf({ last, digits }) {
+  if (last === undefined) return "";
+  const exact = grouped(last.toFixed(digits));
+  return exact.length <= longLabel ? exact : grouped(last.toFixed(Math.min(digits, 2)));
+}
+
+/** Labels without those that the tag of the last price would cover. */
+function labelsBut(u, prices, labels, last) {
+  if (last === undefined) return labels;
+  const at = u.valToPos(last, "y");
+  return labels.map((label, i) => (Math.abs(u.valToPos(prices[i], "y") - at) < tagHeight ? "" : label));
+}
+
+/** Draws a line at the last price, with the price on the axis. */
+function drawLast(u, state) {
+  if (state.last === undefined) return;
+  const { ctx, bbox } = u;
+  const pixels = uPlot.pxRatio;
+  const y = Math.round(u.valToPos(state.last, "y", true));
+  const right = bbox.left + bbox.width;
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = colours.accent;
+  ctx.lineWidth = pixels;
+  ctx.setLineDash([2 * pixels, 3 * pixels]);
+  ctx.beginPath();
+  ctx.moveTo(bbox.left, y);
+  ctx.lineTo(right, y);
+  ctx.stroke();
+  ctx.fillRect(right, y - (tagHeight * pixels) / 2, ctx.canvas.width - right, tagHeight * pixels);
+  ctx.fillStyle = colours.card;
+  ctx.font = `600 ${fontSize * pixels}px system-ui, sans-serif`;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "middle";
+  ctx.fillText(tagOf(state), right + 5 * pixels, y);
+  ctx.restore();
 }
 
 /** How many shares are to be had up to each price, on either side. */
 export class DepthChart extends Chart {
   constructor(element, readout) {
-    const state = { digits: 2 };
-    const stepped = (align) => uPlot.paths.stepped({ align });
-    super(element, {
-      scales: { x: { time: false }, y: { range: (_, low, high) => [0, (high || 1) * 1.08] } },
-      series: [
-        {},
-        { stroke: colour("buy"), fill: colour("buy-fill"), width: 1.5, paths: stepped(-1), points: { show: false } },
-        { stroke: colour("sell"), fill: colour("sell-fill"), width: 1.5, paths: stepped(1), points: { show: false } },
-      ],
+    const state = { digits: 2, step: 0.01 };
+    const side = (name, align) => ({
+      stroke: colour(name), fill: colour(`${name}-fill`), width: 1.5, paths: uPlot.paths.stepped({ align }), points: { show: false },
+    });
+    super(element, readout, {
+      scales: {
+        x: { time: false, range: (_, low, high) => (low === high ? around(low, high, state.step) : [low, high]) },
+        y: { range: (_, low, high) => [0, (high || 1) * 1.08] },
+      },
+      series: [{}, side("buy", -1), side("sell", 1)],
       axes: [
-        axis({ values: (_, prices) => prices.map((p) => grouped(p.toFixed(state.digits))), space: (_, __, ___, high) => 24 + 7 * (high ?? 0).toFixed(state.digits).length, size: 28 }),
-        axis({ values: (_, shares) => shares.map((n) => grouped(String(n))), size: wide, space: 30 }),
+        axis({
+          incrs: () => apartFrom(state.step),
+          values: (u, prices, _, __, apart) => inside(u, prices, priceLabels(prices, apart, state.digits)),
+          space: (_, __, low, high) => 24 + charWidth * Math.min(longLabel + 4, grouped(Math.max(low, high, 0).toFixed(state.digits)).length),
+          size: 28,
+        }),
+        axis({ side: 1, incrs: () => apartFrom(0), values: (_, shares) => shares.map(plain), size: wide(), space: 30 }),
       ],
       hooks: { setCursor: [(u) => { readout.textContent = this.describe(u.cursor.idx) || this.totals; }] },
     }, [[], [], []]);
     this.state = state;
-    this.readout = readout;
     this.totals = "";
     this.levels = [[], []];
   }
 
+  /** Shows nothing, until it is known what there is. */
+  clear() {
+    this.show({ bids: [], asks: [] }, 2);
+    this.explain(waiting);
+  }
+
   show(book, digits) {
-    this.state.digits = digits;
-    const bids = cumulate(book.bids).reverse();
-    const asks = cumulate(book.asks);
+    const [bids, asks] = nearest(cumulate(book.bids), cumulate(book.asks));
+    bids.reverse();
     this.levels = [bids, asks];
-    // A tail beyond the last level of each side shows that it goes on, or that there is one at all.
     const prices = [...bids, ...asks].map((l) => l[0]);
-    const tail = (prices.at(-1) - prices[0]) * 0.03 || prices[0] * 0.01;
+    Object.assign(this.state, { digits, step: stepAt(prices.at(-1) ?? 0, digits) });
+    this.explain(prices.length === 0 ? "No open orders." : "");
+    // A tail beyond the last level of each side shows that it goes on, or that there is one at all.
+    const tail = (prices.at(-1) - prices[0]) * 0.03 || Math.max(3 * this.state.step, prices[0] * 1e-5);
     const left = bids.length > 0 ? [[bids[0][0] - tail, bids[0][1]], ...bids] : [];
     const right = asks.length > 0 ? [...asks, [asks.at(-1)[0] + tail, asks.at(-1)[1]]] : [];
     const none = (n) => new Array(n).fill(null);
@@ -156,8 +285,8 @@ export class DepthChart extends Chart {
       [...left.map((l) => l[1]), ...none(right.length)],
       [...none(left.length), ...right.map((l) => l[1])],
     ]);
-    const total = (levels, at) => (levels.length === 0 ? "none" : whole(levels.at(at)[1]));
-    this.totals = `bids ${total(bids, 0)} · asks ${total(asks, -1)}`;
+    const total = (levels, at) => (levels.length === 0 ? "none" : plain(levels.at(at)[1]));
+    this.totals = prices.length === 0 ? "" : `bids ${total(bids, 0)} · asks ${total(asks, -1)}`;
     if (this.plot.cursor.left < 0 || this.plot.cursor.left === undefined) this.readout.textContent = this.totals;
     this.label(() => `Shares to be had up to each price: in the ${bids.length} best bids ${total(bids, 0)}, in the ${asks.length} best asks ${total(asks, -1)}`);
   }
@@ -168,14 +297,28 @@ export class DepthChart extends Chart {
     const buys = bids[i] !== null;
     const [levels, at] = buys ? [this.levels[0], i - 1] : [this.levels[1], i - (this.levels[0].length > 0 ? this.levels[0].length + 1 : 0)];
     const [limit, shares] = levels[Math.min(Math.max(at, 0), levels.length - 1)];
-    return `${whole(shares)} ${buys ? "bid down to" : "asked up to"} ${grouped(limit.toFixed(this.state.digits))}`;
+    return `${plain(shares)} ${buys ? "bid down to" : "asked up to"} ${grouped(limit.toFixed(this.state.digits))}`;
   }
 }
 
-const whole = (n) => grouped(String(Math.round(n * 1e8) / 1e8));
+/** A number of shares that is the sum of floats. */
+const plain = (n) => compact(trimmed(n));
 
 /** Levels as numbers, each with the shares of all that are better too. */
 function cumulate(levels) {
   let sum = 0;
   return levels.map(([price, shares]) => [Number(price), (sum += Number(shares))]);
+}
+
+const farMost = 4; // times the usual distance from the middle, beyond which a level is left out
+
+/** Both sides without what is far away: one order at a price of a cent would hide all others. */
+function nearest(bids, asks) {
+  const best = [bids[0], asks[0]].filter((l) => l !== undefined).map((l) => l[0]);
+  if (best.length === 0) return [[], []];
+  const middle = best.reduce((a, b) => a + b) / best.length;
+  const distances = [...bids, ...asks].map((l) => Math.abs(l[0] - middle)).sort((a, b) => a - b);
+  const most = farMost * distances[Math.floor(distances.length / 2)] || Infinity;
+  const near = (levels) => levels.filter((l, i) => i === 0 || Math.abs(l[0] - middle) <= most);
+  return [near(bids), near(asks)];
 }

@@ -1,5 +1,6 @@
 // Numbers as people read them. Decimals of the exchange are exact strings; they are
-// grouped and padded here, never rounded. Floats are for drawing and for rates.
+// grouped and padded here. Only compact and short round: the exact number is in the
+// title of what shows theirs. Floats are for drawing and for rates.
 
 /** Puts commas between thousands: "1234567.5" becomes "1,234,567.5". */
 export function grouped(decimal) {
@@ -29,18 +30,46 @@ export function padding(decimal, digits) {
   return (have === 0 ? "." : "") + "0".repeat(digits - have);
 }
 
-/** The exact difference of two decimals, a ≥ b ≥ 0. */
-export function difference(a, b) {
-  const digits = Math.max(fractionDigits(a), fractionDigits(b));
-  const units = (decimal) => {
-    const [whole, fraction = ""] = decimal.split(".");
-    return BigInt(whole + fraction.padEnd(digits, "0"));
-  };
-  const text = (units(a) - units(b)).toString().padStart(digits + 1, "0");
-  if (digits === 0) return text;
-  const fraction = text.slice(text.length - digits).replace(/0+$/, "");
-  const whole = text.slice(0, text.length - digits);
+const unitDigits = 8; // fractional digits that a price or a number of shares has at the most
+
+/** A price or a number of shares as an exact integer of 10^-8. */
+export function units(decimal) {
+  const [whole, fraction = ""] = decimal.split(".");
+  return BigInt(whole + fraction.padEnd(unitDigits, "0"));
+}
+
+/** The decimal of so many units. */
+export function fromUnits(n) {
+  const text = n.toString().padStart(unitDigits + 1, "0");
+  const fraction = text.slice(-unitDigits).replace(/0+$/, "");
+  const whole = text.slice(0, -unitDigits);
   return fraction === "" ? whole : `${whole}.${fraction}`;
+}
+
+/** The exact difference of two prices, a ≥ b ≥ 0. */
+export const difference = (a, b) => fromUnits(units(a) - units(b));
+
+const thousands = ["", "K", "M", "B", "T"];
+
+/** A float as a decimal, without an exponent and without zeros at its end. */
+export const trimmed = (n) => n.toFixed(unitDigits).replace(/\.?0+$/, "");
+
+/** A quantity as people read it: 9,999 and 0.25 as they are, then 29.8K, 16.4M, 3.79B. */
+export function compact(decimal) {
+  const n = Number(decimal);
+  if (n < 10_000) return grouped(fractionDigits(decimal) <= 2 ? decimal : trimmed(Number(n < 1 ? n.toPrecision(3) : n.toFixed(2))));
+  let power = Math.min(Math.floor(Math.log10(n) / 3), thousands.length - 1);
+  if (power < thousands.length - 1 && Number((n / 1000 ** power).toPrecision(3)) >= 1000) power++;
+  const scaled = n / 1000 ** power;
+  return (scaled < 1000 ? trimmed(Number(scaled.toPrecision(3))) : grouped(String(Math.round(scaled)))) + thousands[power];
+}
+
+const exactMost = 9; // characters of a quantity that a column shows as it is
+
+/** A quantity for a narrow column: exact where it is short, else compact. */
+export function short(decimal) {
+  const text = grouped(decimal);
+  return text.length <= exactMost ? text : compact(decimal);
 }
 
 /** A rate as people compare it: 0, 3.4, 27, 12,345. */
@@ -53,13 +82,14 @@ export function rate(n) {
 export function duration(seconds) {
   if (!(seconds > 0)) return "0 ms";
   if (seconds < 0.000995) return `${Math.round(seconds * 1e6)} µs`;
-  if (seconds < 0.995) return `${short(seconds * 1e3)} ms`;
-  if (seconds < 120) return `${short(seconds)} s`;
+  if (seconds < 0.995) return `${brief(seconds * 1e3)} ms`;
+  if (seconds < 120) return `${brief(seconds)} s`;
   return `${Math.round(seconds / 60)} min`;
 }
 
-const short = (n) => (n < 9.95 ? n.toFixed(1) : Math.round(n).toString());
+const brief = (n) => (n < 9.95 ? n.toFixed(1) : Math.round(n).toString());
 
+const minutes = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 
@@ -67,4 +97,9 @@ const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", h
 export function timeOfDay(unixSeconds) {
   const then = new Date(unixSeconds * 1000);
   return Date.now() - then < 20 * 3600 * 1000 ? clock.format(then) : day.format(then);
+}
+
+/** A time of day on an axis whose labels are so many seconds apart. */
+export function timeTick(unixSeconds, apart) {
+  return apart < 60 || Date.now() / 1000 - unixSeconds > 20 * 3600 ? timeOfDay(unixSeconds) : minutes.format(unixSeconds * 1000);
 }

@@ -1,8 +1,10 @@
 // The list of symbols: searchable, and walked with the arrow keys.
-import { grouped, mostDigits } from "./format.js";
-import { element, setDecimal, setText } from "./view.js";
+import { compact, grouped, mostDigits, padding } from "./format.js";
+import { element, make, setDecimal, setShort, setText } from "./view.js";
 
 const shownMost = 300; // rows; search finds the others
+const priceMost = 11; // characters of a price in the list; the header has it whole
+const asStrip = "(max-width: 1020px)"; // as in the style sheet
 
 export class SymbolList {
   /** choose(sym) is called when a person picks another symbol. */
@@ -23,6 +25,7 @@ export class SymbolList {
       const row = event.target.closest("[role=option]");
       if (row !== null) this.choose(row.dataset.sym);
     });
+    matchMedia(asStrip).addEventListener("change", () => this.mark(this.chosen)); // it scrolls in another way
     document.addEventListener("keydown", (event) => {
       if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target === this.search) return;
       event.preventDefault();
@@ -82,10 +85,13 @@ export class SymbolList {
   mark(sym) {
     const row = this.select(sym);
     if (row === undefined) return;
-    const { offsetTop, offsetHeight } = row;
-    const { scrollTop, clientHeight } = this.list;
-    if (offsetTop < scrollTop) this.list.scrollTop = offsetTop;
-    else if (offsetTop + offsetHeight > scrollTop + clientHeight) this.list.scrollTop = offsetTop + offsetHeight - clientHeight;
+    const down = ["offsetTop", "offsetHeight", "scrollTop", "clientHeight"];
+    const across = ["offsetLeft", "offsetWidth", "scrollLeft", "clientWidth"];
+    for (const [offset, size, scrolled, seen] of [down, across]) {
+      const past = row[offset] + row[size] - this.list[seen];
+      if (row[offset] < this.list[scrolled]) this.list[scrolled] = row[offset];
+      else if (past > this.list[scrolled]) this.list[scrolled] = past;
+    }
   }
 
   rebuild() {
@@ -94,11 +100,12 @@ export class SymbolList {
     this.matching = all.slice(0, shownMost);
     const rows = new Map();
     for (const sym of this.matching) rows.set(sym, this.rows.get(sym) ?? this.make(sym));
-    const { scrollTop } = this.list;
+    const { scrollTop, scrollLeft } = this.list;
     const had = this.rows.has(this.chosen);
     this.rows = rows;
     this.list.replaceChildren(...[...rows.values()].map((r) => r.row));
     this.list.scrollTop = scrollTop; // whoever reads in the middle goes on there
+    this.list.scrollLeft = scrollLeft;
     for (const sym of this.matching) this.fill(sym);
     const note = element("symbols-more");
     const hidden = all.length - this.matching.length;
@@ -122,15 +129,11 @@ export class SymbolList {
     row.dataset.sym = sym;
     row.setAttribute("role", "option");
     row.setAttribute("aria-selected", "false");
-    const cells = ["name", "last", "volume"].map((name) => {
-      const cell = document.createElement("span");
-      cell.className = name;
-      return cell;
-    });
-    setText(cells[0], sym);
-    const halted = document.createElement("small");
-    halted.className = "halted";
-    cells[0].append(halted);
+    const cells = ["name", "last", "volume"].map((name) => make("span", name));
+    const [label, halted] = [make("span", "label"), make("small", "badge")];
+    setText(label, sym);
+    label.title = sym;
+    cells[0].append(label, halted);
     row.append(cells[0], " ", cells[1], " ", cells[2]);
     return { row, halted, last: cells[1], volume: cells[2] };
   }
@@ -139,15 +142,23 @@ export class SymbolList {
     const row = this.rows.get(sym);
     if (row === undefined) return;
     const s = this.summaries.get(sym);
-    setDecimal(row.last, s.last ?? "–", s.last === undefined ? 0 : mostDigits([s.last, s.bid ?? "", s.ask ?? ""]));
-    setText(row.volume, grouped(s.shares));
+    const digits = s.last === undefined ? 0 : mostDigits([s.last, s.bid ?? "", s.ask ?? ""]);
+    if (s.last !== undefined && grouped(s.last).length + padding(s.last, digits).length > priceMost) {
+      setShort(row.last, compact(s.last), grouped(s.last));
+      row.last.dataset.pad = "";
+    } else {
+      setDecimal(row.last, s.last ?? "–", digits);
+    }
+    setShort(row.volume, compact(s.shares), grouped(s.shares));
     setText(row.halted, s.halted === undefined ? "" : " halted");
   }
 
   key(event) {
     const at = this.matching.indexOf(this.chosen);
     const end = this.matching.length - 1;
-    const to = { ArrowDown: at + 1, ArrowUp: at < 0 ? end : at - 1, Home: 0, End: end, PageDown: at + 10, PageUp: at - 10 }[event.key];
+    const back = at < 0 ? end : at - 1;
+    const keys = { ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: back, ArrowLeft: back, Home: 0, End: end, PageDown: at + 10, PageUp: at - 10 };
+    const to = keys[event.key];
     if (to === undefined || end < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     this.choose(this.matching[Math.min(Math.max(to, 0), end)]);

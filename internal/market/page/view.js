@@ -1,27 +1,44 @@
-// What stands on the page, apart from charts and the list of symbols. Everything is
+// What stands on the page, apart from charts, book and the list of symbols. Everything is
 // text or a style property: nothing that comes from outside is ever read as HTML.
-import { difference, duration, grouped, mostDigits, padding, rate, timeOfDay } from "./format.js";
+import { compact, difference, duration, grouped, mostDigits, padding, rate, short, timeOfDay } from "./format.js";
 
 export const element = (id) => document.getElementById(id);
-
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** Sets a text where it differs: an equal one would cost a layout all the same. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-function make(tag, ...classes) {
+export function make(tag, ...classes) {
   const node = document.createElement(tag);
   node.classList.add(...classes);
   return node;
 }
 
-/** A decimal whose point stands below those of others with so many digits. */
-export function setDecimal(node, decimal, digits) {
-  setText(node, decimal === undefined ? "" : grouped(decimal));
-  const pad = decimal === undefined ? "" : padding(decimal, digits);
+/** Sets a text that stands for an exact one, which a title has where they differ. */
+export function setShort(node, text, exact) {
+  setText(node, text);
+  const title = text === exact ? "" : exact;
+  if (node.title !== title) node.title = title;
+}
+
+/**
+ * A decimal whose point stands below those of others with so many digits. A quantity,
+ * which a price is not, is made short where it is long.
+ */
+export function setDecimal(node, decimal, digits, quantity = false) {
+  const exact = decimal === undefined ? "" : grouped(decimal);
+  const text = quantity && decimal !== undefined ? short(decimal) : exact;
+  setShort(node, text, exact);
+  const pad = text === exact && exact !== "" ? padding(decimal, digits) : "";
   if (node.dataset.pad !== pad) node.dataset.pad = pad;
+}
+
+const wideChars = 12; // of a price, from which on a table has smaller digits
+
+/** Makes room in a table whose prices are long. */
+export function wideFrom(table, prices, digits) {
+  table.classList.toggle("wide", prices.some((p) => grouped(p).length + padding(p, digits).length > wideChars));
 }
 
 /** The header of the chosen symbol. */
@@ -31,8 +48,9 @@ export class Quote {
     this.direction = 0;
   }
 
-  show(summary, book) {
-    const { last } = summary;
+  show(summary, book, tape) {
+    // Trades come more often than summaries.
+    const last = tape?.lastID > summary.trades ? tape.newest[0].price : summary.last;
     if (last !== this.last) {
       if (this.last !== undefined && last !== undefined) this.direction = Math.sign(Number(last) - Number(this.last));
       this.last = last;
@@ -44,6 +62,7 @@ export class Quote {
     const [bid] = book?.bids ?? [];
     const [ask] = book?.asks ?? [];
     const digits = mostDigits([last ?? "", bid?.[0] ?? "", ask?.[0] ?? ""]);
+    wideFrom(element("quote"), [last, bid?.[0], ask?.[0]].filter((price) => price !== undefined), digits);
     if (last === undefined) {
       setText(element("last"), "no trade yet");
       element("last").dataset.pad = "";
@@ -56,90 +75,17 @@ export class Quote {
     setText(element("arrow-word"), ["down", "", "up"][this.direction + 1]);
     for (const [id, level] of [["bid", bid], ["ask", ask]]) {
       setDecimal(element(id), level ? level[0] : "–", level ? digits : 0);
-      setText(element(`${id}-shares`), level ? grouped(level[1]) : "–");
+      setDecimal(element(`${id}-shares`), level ? level[1] : "–", 0, true);
     }
     setText(element("spread"), bid && ask ? grouped(difference(ask[0], bid[0])) : "–");
-    setText(element("volume"), grouped(summary.shares));
-    setText(element("notional"), grouped(summary.notional));
-    setText(element("trade-count"), grouped(String(summary.trades)));
+    for (const [id, decimal] of [["volume", summary.shares], ["notional", summary.notional], ["trade-count", String(summary.trades)]]) {
+      setShort(element(id), compact(decimal), grouped(decimal));
+    }
   }
 
   reset() {
     this.last = undefined;
     this.direction = 0;
-  }
-}
-
-/** The order book: so many levels of each side, best ones in the middle. */
-export class Ladder {
-  constructor(rows) {
-    this.sides = {
-      asks: this.side(element("asks"), rows, 2, true),
-      bids: this.side(element("bids"), rows, 0, false),
-    };
-    this.before = new Map();
-  }
-
-  /** Makes the rows of a side, in the order from its best level on. */
-  side(body, rows, column, up) {
-    const made = [];
-    for (let i = 0; i < rows; i++) {
-      const row = make("tr");
-      const cells = [make("td"), make("th", "price"), make("td")];
-      cells[1].scope = "row";
-      const shares = cells[column];
-      shares.classList.add("shares");
-      const bar = make("span", "bar");
-      const text = make("span", "number");
-      shares.append(bar, text);
-      row.append(...cells);
-      if (up) body.prepend(row);
-      else body.append(row);
-      made.push({ row, price: cells[1], shares, bar, text });
-    }
-    made[0].row.classList.add("best");
-    return made;
-  }
-
-  show(book) {
-    const levels = { asks: book.asks.slice(0, this.sides.asks.length), bids: book.bids.slice(0, this.sides.bids.length) };
-    const all = [...levels.asks, ...levels.bids];
-    const priceDigits = mostDigits(all.map((l) => l[0]));
-    const shareDigits = mostDigits(all.map((l) => l[1]));
-    const most = all.reduce((m, l) => Math.max(m, Number(l[1])), 0);
-    element("ladder").style.setProperty("--chars", String(Math.max(1, ...all.map((l) => grouped(l[1]).length + padding(l[1], shareDigits).length))));
-    const now = new Map();
-    for (const side of ["asks", "bids"]) {
-      this.sides[side].forEach((cells, i) => {
-        const [price, shares] = levels[side][i] ?? [];
-        setDecimal(cells.price, price, priceDigits);
-        setDecimal(cells.text, shares, shareDigits);
-        cells.bar.style.transform = `scaleX(${price === undefined ? 0 : Number(shares) / most})`;
-        cells.row.ariaHidden = price === undefined ? "true" : null;
-        if (price === undefined) return;
-        now.set(side + price, shares);
-        if (this.before.size > 0 && this.before.get(side + price) !== shares) this.flash(cells.shares);
-      });
-    }
-    this.before = now;
-    const [bid, ask] = [book.bids[0], book.asks[0]];
-    setText(element("ladder-spread"), bid && ask ? `spread ${grouped(difference(ask[0], bid[0]))}` : "no spread: one side is empty");
-    const count = (levels) => (levels.length >= book.depth ? `${levels.length}+` : levels.length);
-    setText(element("book-note"), `${count(book.bids)} bid · ${count(book.asks)} ask levels`);
-  }
-
-  flash(cell) {
-    if (calm.matches || document.hidden) return;
-    for (const running of cell.getAnimations()) running.cancel();
-    cell.animate([{ backgroundColor: "var(--flash)" }, { backgroundColor: "transparent" }], { duration: 500, easing: "ease-out" });
-  }
-
-  /** Forgets what was shown: what comes next is not news. */
-  reset() {
-    this.before = new Map();
-    this.show({ bids: [], asks: [], depth: Infinity });
-    setText(element("ladder-spread"), "");
-    setText(element("book-note"), "");
   }
 }
 
@@ -150,25 +96,31 @@ export class Trades {
     this.body = element("tape");
   }
 
-  show(newest) {
+  show({ newest, began }) {
     const priceDigits = mostDigits(newest.map((t) => t.price ?? ""));
-    const shareDigits = mostDigits(newest.map((t) => t.shares ?? ""));
+    const shareDigits = mostDigits(newest.map((t) => (t.shares !== undefined && short(t.shares) === grouped(t.shares) ? t.shares : "")));
+    wideFrom(element("trades"), newest.flatMap((t) => t.price ?? []), priceDigits);
+    element("trades-none").hidden = newest.length > 0 || !began;
+    element("trades").hidden = newest.length === 0;
     while (this.rows.length < newest.length) {
       const cells = [make("td"), make("td", "price"), make("td"), make("td", "side")];
       const row = make("tr");
+      const side = [make("span"), make("span", "word")];
+      cells[3].append(side[0], " ", side[1]);
       row.append(...cells);
       this.body.append(row);
-      this.rows.push({ row, cells });
+      this.rows.push({ row, cells, side });
     }
     while (this.rows.length > newest.length) this.rows.pop().row.remove();
     newest.forEach((t, i) => {
-      const { row, cells } = this.rows[i];
+      const { row, cells, side } = this.rows[i];
       row.dataset.side = t.gap ? "gap" : t.side;
-      const [time, price, shares, side] = cells;
+      const [time, price, shares] = cells;
       setText(time, t.gap ? "" : timeOfDay(t.time));
       setDecimal(price, t.price, priceDigits);
-      setDecimal(shares, t.shares, shareDigits);
-      setText(side, t.gap ? `${grouped(String(t.gap))} not shown` : t.side === "buy" ? "▲ buyer" : "▼ seller");
+      setDecimal(shares, t.shares, shareDigits, true);
+      setText(side[0], t.gap ? "" : t.side === "buy" ? "▲" : "▼");
+      setText(side[1], t.gap ? `${grouped(String(t.gap))} not shown` : t.side === "buy" ? "buyer" : "seller");
     });
   }
 }
@@ -197,7 +149,7 @@ export function showTitle(state, summary, visible) {
 export function showState(state, why) {
   const pill = element("state");
   pill.dataset.state = state;
-  setText(pill, { connecting: "Connecting", live: "Live", refusing: "Takes no orders", lost: "Disconnected" }[state]);
+  setText(pill, { connecting: "Connecting", live: "Live", refusing: "No orders accepted", lost: "Disconnected" }[state]);
   const banner = element("banner");
   setText(banner, state === "live" || state === "connecting" ? "" : why);
   banner.hidden = banner.textContent === "";

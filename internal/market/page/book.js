@@ -1,0 +1,126 @@
+// The order book as a table: price, size and the total up to there, with a bar for the
+// total. Prices can be grouped; sums are exact.
+import { difference, fromUnits, grouped, mostDigits, short, units } from "./format.js";
+import { element, make, setDecimal, setText, wideFrom } from "./view.js";
+
+const groupsMost = 6; // steps that are offered
+
+/** The levels of one side by steps of a price, each at its worse end, best first. */
+function group(levels, step, up) {
+  const by = new Map();
+  for (const [price, shares] of levels) {
+    const p = units(price);
+    const at = up ? ((p + step - 1n) / step) * step : (p / step) * step;
+    by.set(at, (by.get(at) ?? 0n) + units(shares));
+  }
+  return [...by].map(([at, shares]) => [fromUnits(at), fromUnits(shares)]);
+}
+
+/** The steps by which the prices of a book can be grouped: 1 and 5 of each power of ten. */
+function stepsOf(book) {
+  const prices = [...book.bids, ...book.asks].map(([price]) => price);
+  const finest = 10 ** -mostDigits(prices);
+  const span = (levels) => (levels.length < 2 ? 0 : Math.abs(Number(levels.at(-1)[0]) - Number(levels[0][0])));
+  const widest = Math.max(span(book.bids), span(book.asks)) / 2;
+  const steps = [];
+  for (let power = -8; power < 12; power++) {
+    for (const digit of ["1", "5"]) {
+      const step = power < 0 ? `0.${"0".repeat(-power - 1)}${digit}` : digit + "0".repeat(power);
+      if (Number(step) > finest * 1.5 && Number(step) <= widest) steps.push(step);
+    }
+  }
+  return steps.slice(-groupsMost);
+}
+
+/** The rows of the book, so many of each side, best ones in the middle. */
+export class Ladder {
+  /** regrouped() is called when a person has chosen another step. */
+  constructor(rows, regrouped) {
+    this.select = element("group");
+    this.sides = { asks: this.side(element("asks"), rows, true), bids: this.side(element("bids"), rows, false) };
+    this.select.addEventListener("change", regrouped);
+  }
+
+  /** Makes the rows of a side, in the order from its best level on. */
+  side(body, rows, up) {
+    const made = [];
+    for (let i = 0; i < rows; i++) {
+      const row = make("tr");
+      const cells = [make("th", "price"), make("td"), make("td", "total")];
+      cells[0].scope = "row";
+      row.append(...cells);
+      if (up) body.prepend(row);
+      else body.append(row);
+      made.push({ row, cells });
+    }
+    made[0].row.classList.add("best");
+    return made;
+  }
+
+  /** The step that prices are grouped by, "" for none. */
+  get step() {
+    return this.select.value;
+  }
+
+  show(book) {
+    this.offer(stepsOf(book));
+    const levels = { bids: this.rowsOf(book, "bids"), asks: this.rowsOf(book, "asks") };
+    const shown = [...levels.bids, ...levels.asks];
+    const digits = [0, 1, 2].map((i) => mostDigits(shown.map((l) => (i === 0 || short(l[i]) === grouped(l[i]) ? l[i] : ""))));
+    const most = shown.reduce((m, l) => Math.max(m, Number(l[2])), 0);
+    wideFrom(element("ladder"), shown.map((l) => l[0]), digits[0]);
+    for (const side of ["asks", "bids"]) {
+      this.sides[side].forEach(({ row, cells }, i) => {
+        const level = levels[side][i];
+        cells.forEach((cell, column) => setDecimal(cell, level?.[column], digits[column], column > 0));
+        row.style.setProperty("--fill", level === undefined ? "0%" : `${(100 * Number(level[2])) / most}%`);
+        row.ariaHidden = level === undefined ? "true" : null;
+      });
+    }
+    this.note(book);
+  }
+
+  /** The rows of a side: price, size, and the sum of the sizes down to there. */
+  rowsOf(book, side) {
+    let levels = book[side];
+    if (this.step !== "") {
+      levels = group(levels, units(this.step), side === "asks");
+      // There may be more in the last one than the server was asked for.
+      if (book[side].length >= book.depth && levels.length > 1) levels.pop();
+    }
+    let sum = 0n;
+    return levels.slice(0, this.sides[side].length).map(([price, shares]) => [price, shares, fromUnits((sum += units(shares)))]);
+  }
+
+  /** What stands between the sides, and how many levels there are. */
+  note({ bids, asks, depth }) {
+    const nothing = bids.length === 0 ? (asks.length === 0 ? "No open orders" : "no bids") : asks.length === 0 ? "no asks" : "";
+    setText(element("ladder-spread"), nothing || `spread ${grouped(difference(asks[0][0], bids[0][0]))}`);
+    const count = (levels) => (levels.length >= depth ? `${levels.length}+` : levels.length);
+    element("ladder").classList.toggle("bare", nothing === "No open orders");
+    setText(element("book-note"), nothing === "No open orders" ? "" : `${count(bids)} bid · ${count(asks)} ask levels`);
+  }
+
+  /** Offers steps, and the chosen one in any case: it may be the only one that fits no longer. */
+  offer(steps) {
+    const chosen = this.step;
+    const offered = chosen === "" || steps.includes(chosen) ? steps : [...steps, chosen];
+    element("grouping").hidden = offered.length === 0;
+    if (offered.join() === this.offered) return;
+    this.offered = offered.join();
+    this.select.replaceChildren(new Option("exact", ""), ...offered.map((step) => new Option(grouped(step), step)));
+    this.select.value = chosen;
+  }
+
+  /** Shows the levels as they are again. */
+  ungroup() {
+    this.select.value = "";
+  }
+
+  /** Forgets what was shown. */
+  reset() {
+    this.show({ bids: [], asks: [], depth: Infinity });
+    element("ladder").classList.remove("bare"); // it is not known yet
+    setText(element("ladder-spread"), "");
+  }
+}

@@ -1,0 +1,55 @@
+// What to do where there is nothing to see, with the address that the reader can use.
+import { element, setText } from "./view.js";
+
+const clientDefault = "127.0.0.1:12345"; // where the client goes by itself
+
+const loopback = (host) => host === "localhost" || host === "[::1]" || host.startsWith("127.");
+
+/** The address of the port for orders, as this page's reader reaches it. */
+function addressOf({ port, local }) {
+  const host = local && !loopback(location.hostname) ? "127.0.0.1" : location.hostname;
+  return `${host === "localhost" ? "127.0.0.1" : host}:${port}`;
+}
+
+/** How the client is called, with the flags that it needs here. */
+function client(orders) {
+  const address = addressOf(orders);
+  const addr = address === clientDefault ? "" : ` --addr ${address}`;
+  return `outcry${addr}${orders.tls ? " --tls-ca FILE" : ""}${orders.tokens ? " --token-file FILE" : ""}`;
+}
+
+const lines = (orders, commands) => commands.map((c) => `${client(orders)} ${c}`).join("\n");
+
+/** What a reader has to know of the port. */
+function explain(orders) {
+  const from = orders.local && !loopback(location.hostname) ? " Only programs on the exchange's own machine reach it." : "";
+  const tls = orders.tls ? " It speaks TLS: FILE has the authority of its certificate." : "";
+  const token = orders.tokens ? " It asks for a token: FILE has yours." : "";
+  return `Orders go to ${addressOf(orders)}.${from}${tls}${token}`;
+}
+
+const titles = {
+  none: () => "The exchange is empty",
+  unknown: (sym) => `There is no symbol ${sym}`,
+  unlisted: (sym) => `${sym} is beyond the symbols that this page lists`,
+};
+
+/** Says what to do where no symbol is shown: there is "none", or the chosen one is "unknown" or "unlisted". */
+export function showWelcome(why, sym, orders) {
+  setText(element("empty-title"), titles[why](sym));
+  setText(element("empty-text"), why === "none" ? "Start a market of bots, in a terminal:" : "Choose another from the list, or start a market of bots:");
+  if (orders === null) return;
+  setText(element("empty-demo"), lines(orders, ["demo"]));
+  setText(element("empty-trade"), lines(orders, ["account 1 20000", "account 2 0", "place 2 SPY 500", "sell 2 SPY 100 123.45", "buy 1 SPY 100 150"]));
+  setText(element("empty-address"), explain(orders));
+}
+
+/** Says how to place an order where a symbol has none and had none. */
+export function showHint({ sym, trades }, book, tape, orders) {
+  const traded = trades > 0 || tape?.lastID > 0; // a summary comes after the trade
+  const nothing = !traded && book !== null && orders !== null && book.bids.length + book.asks.length === 0;
+  element("hint").hidden = !nothing;
+  if (!nothing) return;
+  setText(element("hint-title"), `No orders for ${sym} yet`);
+  setText(element("hint-commands"), lines(orders, ["account 1 20000", `buy 1 ${sym} 10 100`]));
+}
