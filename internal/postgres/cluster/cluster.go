@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -42,6 +43,11 @@ const (
 	// quitTimeout is how long Postgres may take to stop at once before it is killed,
 	// and then to be gone. It kills those of its own that take over 5 seconds.
 	quitTimeout = 10 * time.Second
+
+	// orphansTimeout is how long what a killed postmaster has left may still use its memory;
+	// until then a new one ends at once, and its log ends with orphansText.
+	orphansTimeout = 30 * time.Second
+	orphansText    = "pre-existing shared memory block"
 )
 
 // Cluster is a running cluster. Its methods may be called from any goroutine.
@@ -103,8 +109,10 @@ func start(ctx context.Context, o Options, m machine) (*Cluster, error) {
 }
 
 // waitUntilReady returns once Postgres answers. After a crash that takes as long
-// as Postgres needs to recover. A postmaster that ends before is not waited for.
+// as Postgres needs to recover. A postmaster that ends before is not waited for, unless
+// processes of a killed one are still ending.
 func (c *Cluster) waitUntilReady(ctx context.Context, failed <-chan error) error {
+	begun := time.Now()
 	poll, progress := time.NewTicker(readyPoll), time.NewTicker(progressEvery)
 	defer poll.Stop()
 	defer progress.Stop()
@@ -119,6 +127,9 @@ func (c *Cluster) waitUntilReady(ctx context.Context, failed <-chan error) error
 		}
 		select {
 		case err := <-failed:
+			if time.Since(begun) < orphansTimeout && strings.Contains(c.logTail(), orphansText) {
+				continue // supervise starts another one
+			}
 			return fmt.Errorf("cluster: Postgres ended before it answered: %w; its log ends with: %s", err, c.logTail())
 		case <-ctx.Done():
 			return fmt.Errorf("cluster: wait for Postgres to answer: %w; its log ends with: %s", ctx.Err(), c.logTail())

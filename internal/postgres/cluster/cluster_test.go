@@ -140,6 +140,38 @@ func TestStopEndsTheWaitForARestart(t *testing.T) {
 	require.NoError(t, os.Rename(c.dataDir()+".away", c.dataDir()))
 }
 
+func TestAStartWaitsForWhatAKilledPostmasterHasLeft(t *testing.T) {
+	o := initialized(t, t.TempDir())
+	c := begin(t, o)
+	conn, err := pgx.Connect(background, c.URL())
+	require.NoError(t, err)
+	backend := int(conn.PgConn().PID())
+	require.NoError(t, syscall.Kill(backend, syscall.SIGSTOP)) // so that it outlives its postmaster
+	t.Cleanup(func() { _ = syscall.Kill(backend, syscall.SIGCONT) })
+	require.NoError(t, os.Rename(c.dataDir(), c.dataDir()+".away")) // so that it does not come back
+	require.NoError(t, syscall.Kill(c.Pid(), syscall.SIGKILL))
+	require.Eventually(t, func() bool { return c.Pid() == 0 }, patience, time.Millisecond)
+	stop(t, c)
+	<-c.Done()
+	require.NoError(t, os.Rename(c.dataDir()+".away", c.dataDir()))
+	require.NoError(t, os.Truncate(c.logPath(), 0))
+	goesOn := make(chan bool, 1)
+	go func() {
+		defer close(goesOn)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for begun := time.Now(); time.Since(begun) < patience; <-tick.C {
+			if strings.Contains(c.logTail(), orphansText) {
+				_ = syscall.Kill(backend, syscall.SIGCONT)
+				goesOn <- true
+				return
+			}
+		}
+	}()
+	begin(t, o)
+	require.True(t, <-goesOn, "the start met nothing")
+}
+
 func TestNothingIsStartedOnceStopIsCalled(t *testing.T) {
 	c := begin(t, initialized(t, t.TempDir()))
 	stop(t, c)
