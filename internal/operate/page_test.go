@@ -28,7 +28,7 @@ func TestThePageHasEveryField(t *testing.T) {
 	}
 	for request, into := range map[string]any{"POST /admin/halt": &HaltAnswer{}, "POST /admin/resume": &HaltAnswer{},
 		"POST /admin/cancel-all": &CancelAllAnswer{}} {
-		row := regexp.MustCompile("(?m)^\\| `" + request + "?.*\\| `(\\{.*?\\})`").FindStringSubmatch(page)
+		row := regexp.MustCompile("(?m)^- `" + request + "\\?.*:\\s+`(\\{.*?\\})`").FindStringSubmatch(page)
 		require.NotNil(t, row, request)
 		read(row[1], into)
 	}
