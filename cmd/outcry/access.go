@@ -141,6 +141,15 @@ func (a *access) options() (o api.Options, err error) {
 	return o, err
 }
 
+// checkTimeout returns a *usageError if no reply can come in time: a script that sees a
+// status of 3 would retry for ever.
+func (a *access) checkTimeout() error {
+	if a.timeout <= 0 {
+		return &usageError{fmt.Sprintf("--timeout %s: must be more than 0", a.timeout)}
+	}
+	return nil
+}
+
 // token returns the token that is shown, "" for none.
 func (a *access) token() (string, error) {
 	if a.tokenFile != "" {

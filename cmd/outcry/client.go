@@ -28,6 +28,9 @@ type client struct {
 // do sends a command and prints in words what it has come to. If the connection
 // breaks, what is safe to be sent again is, for as long as an answer may take.
 func (c *client) do(command api.Command) error {
+	if err := c.access.checkTimeout(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.access.timeout)
 	defer cancel()
 	o, err := c.access.options()
@@ -90,6 +93,9 @@ const maybeDone = "whether the file was done is unknown"
 // exchange sends one frame and returns the reply's XML. The error is a *noAnswerError
 // if the frame may have been sent.
 func (c *client) exchange(xml []byte) ([]byte, error) {
+	if err := c.access.checkTimeout(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.access.timeout)
 	defer cancel()
 	o, err := c.access.options()

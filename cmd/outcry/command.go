@@ -230,11 +230,10 @@ func unknownCommand(all []command, words []string) error {
 		}
 		return &usageError{fmt.Sprintf("%s takes %s, not %s", words[0], either(names), shown(words[1]))}
 	}
-	text := "unknown command " + shown(words[0])
-	if strings.HasPrefix(shown(words[0]), `"`) {
-		text += settings.Suggest(words[0], names)
+	if !strings.HasPrefix(shown(words[0]), `"`) {
+		return &usageError{"unknown command, which is not shown, as it may be a secret"}
 	}
-	return &usageError{text}
+	return &usageError{"unknown command " + shown(words[0]) + settings.Suggest(words[0], names)}
 }
 
 // subcommands returns the commands of two words that begin with one.
@@ -253,7 +252,7 @@ func (c *command) fit(f *flag.FlagSet, words []string) ([]string, error) {
 	given := map[string]string{}
 	f.Visit(func(fl *flag.Flag) { given[fl.Name] = fl.Value.String() })
 	var wanted, missing []string
-	most := 0
+	name, most, added := c.name, 0, 0 // words that there may be, and that a flag has added
 	for i, a := range c.arguments {
 		value, instead := given[a.flag]
 		switch {
@@ -261,7 +260,9 @@ func (c *command) fit(f *flag.FlagSet, words []string) ([]string, error) {
 			return nil, &usageError{fmt.Sprintf("--%s is empty", a.flag)}
 		case instead && a.flag == "sym" && len(words) >= i:
 			words = slices.Insert(slices.Clone(words), i, value)
+			name, added = name+" with --"+a.flag, added+1
 		case instead:
+			name += " with --" + a.flag
 			continue
 		}
 		most++
@@ -283,9 +284,10 @@ func (c *command) fit(f *flag.FlagSet, words []string) ([]string, error) {
 		}
 		return nil, &usageError{fmt.Sprintf("%s: %s %s missing", c.name, list(missing, "and"), verb)}
 	case len(words) > most && most == 0:
-		return nil, &usageError{fmt.Sprintf("%s takes no arguments, not %d", c.name, len(words))}
+		return nil, &usageError{fmt.Sprintf("%s takes no arguments, not %d", name, len(words))}
 	case len(words) > most:
-		return nil, &usageError{fmt.Sprintf("%s takes %s, not %d", c.name, number(most, "argument"), len(words))}
+		return nil, &usageError{
+			fmt.Sprintf("%s takes %s, not %d", name, number(most-added, "argument"), len(words)-added)}
 	}
 	return words, nil
 }

@@ -57,15 +57,16 @@ func (l *locator) find() (at located, err error) {
 	}
 	for _, name := range []string{"data", "max-connections", "max-http-connections", "max-memory", "max-open-orders",
 		"max-accounts", "max-symbols", "memory-limit", "segment"} {
-		value := os.Getenv("OUTCRY_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+		from := "OUTCRY_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		value := os.Getenv(from)
 		if value == "" {
-			value = file[name]
+			value, from = file[name], l.config+": "+name
 		}
 		if value == "" || given[name] || l.flags.Lookup(name) == nil {
 			continue
 		}
 		if err := l.flags.Set(name, value); err != nil {
-			return at, &usageError{fmt.Sprintf("%s %q, in the environment or in %s: %v", name, value, l.config, err)}
+			return at, &usageError{fmt.Sprintf("%s = %q: %v", from, value, err)}
 		}
 	}
 	at.data = l.data

@@ -69,11 +69,12 @@ func TestTheDatabaseIsFoundWhereTheServerFindsIt(t *testing.T) {
 		{"a line twice", "", "--config=" + write("twice", "database-url = opensesame\ndatabase-url = opensesame"), located{},
 			"twice:2: the name already has a value"},
 		{"a wrong number", "", "--config=" + write("wrong", "max-memory = many"), located{},
-			`max-memory "many", in the environment or in ` + dir + "/wrong"},
+			dir + `/wrong: max-memory = "many": `},
+		{"a wrong number of the environment", "OUTCRY_MAX_MEMORY=many", "", located{}, `OUTCRY_MAX_MEMORY = "many": `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, name := range []string{"DATABASE_URL", "DATABASE_URL_FILE", "OUTCRY_DATA", "OUTCRY_CONFIG",
-				"OUTCRY_DATABASE_URL"} {
+				"OUTCRY_DATABASE_URL", "OUTCRY_MAX_MEMORY"} {
 				t.Setenv(name, "") // which puts back what it is
 				require.NoError(t, os.Unsetenv(name))
 			}

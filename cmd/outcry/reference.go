@@ -14,8 +14,7 @@ import (
 func printReference(w io.Writer, all []command) {
 	fmt.Fprint(w, `# Command line
 
-Generated from the tables of commands and settings: do not edit. It is written anew by
-`+"`go test ./cmd/outcry -run TestWhatIsMade -update`"+`.
+Made by `+"`make reference`"+` from the tables of commands and settings: do not edit.
 
 ## outcry
 

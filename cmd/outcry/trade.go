@@ -163,7 +163,7 @@ func orderID(words []string) (api.OrderID, error) {
 		return 1, nil
 	}
 	id, err := strconv.ParseUint(words[1], 10, 63)
-	if err != nil {
+	if err != nil || id == 0 {
 		return 0, fmt.Errorf("%.64q is not the number of an order", words[1])
 	}
 	return api.OrderID(id), nil

@@ -3,9 +3,10 @@
 #
 #   deploy/debian/build.sh FOLDER
 #
-# ARCHITECTURE is what the binaries are for, this machine's by default. VERSION, where set, is the package's version. Otherwise it is git's: of a tag v1.2.3
-# it is 1.2.3, some commits later 1.2.3+5.gabcdef0, and 0~ and the commit's time before
-# the first tag. SOURCE_DATE_EPOCH is the time of all files; by default the commit's.
+# ARCHITECTURE is what the binaries are for, this machine's by default. VERSION, if set, is
+# the package's version. Otherwise it is git's: of a tag v1.2.3 it is 1.2.3, some commits
+# later 1.2.3+5.gabcdef0, and 0~ and the commit's time before the first tag.
+# SOURCE_DATE_EPOCH is the time of all files; by default the commit's.
 set -eu
 umask 022
 out=$(cd "$1" && pwd)

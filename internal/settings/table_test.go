@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"reflect"
 	"regexp"
@@ -74,4 +75,20 @@ func TestThePackageNamesWhatAReloadTakesOver(t *testing.T) {
 	require.True(t, ok)
 	named := regexp.MustCompile(`[a-z]+(-[a-z]+)+`).FindAllString(list, -1)
 	require.ElementsMatch(t, reloadable(), named)
+}
+
+// TestAnUpgradeFindsWhatIsOpen: the package's postinst looks for the refusal of an open server
+// in what --check-config says, and must not take a warning for it.
+func TestAnUpgradeFindsWhatIsOpen(t *testing.T) {
+	script, err := os.ReadFile("../../deploy/debian/postinst")
+	require.NoError(t, err)
+	sought := regexp.MustCompile(`--check-config 2>&1 \| grep -q '(.*)'`).FindSubmatch(script)
+	require.NotNil(t, sought)
+	anywhere := &net.TCPAddr{IP: net.IPv4zero, Port: 1}
+	require.ErrorContains(t, new(Config).RefuseOpen(anywhere, nil), string(sought[1]))
+	warnings := new(Config).Exposures(anywhere, anywhere)
+	require.Len(t, warnings, 4)
+	for _, warning := range warnings {
+		require.NotContains(t, warning.String(), string(sought[1]))
+	}
 }

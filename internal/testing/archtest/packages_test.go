@@ -68,3 +68,22 @@ func TestTheMapNamesWhatIsThere(t *testing.T) {
 		}
 	}
 }
+
+// TestTheStepsOfCIFitTheirTime adds up the budgets of .ci/run, which names the limit at its end.
+func TestTheStepsOfCIFitTheirTime(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join(root, ".ci/run"))
+	require.NoError(t, err)
+	limit := regexp.MustCompile(`%6d +(\d+)  all\\n`).FindSubmatch(script)
+	require.NotNil(t, limit)
+	most, err := strconv.Atoi(string(limit[1]))
+	require.NoError(t, err)
+	sum := 0
+	for _, step := range regexp.MustCompile(`(?m)^step (.*)$`).FindAllSubmatch(script, -1) {
+		seconds, _, _ := strings.Cut(string(step[1]), " ")
+		budget, err := strconv.Atoi(seconds)
+		require.NoError(t, err, "step %s has no budget", step[1])
+		sum += budget
+	}
+	require.Positive(t, sum)
+	require.LessOrEqual(t, sum, most)
+}
