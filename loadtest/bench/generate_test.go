@@ -24,18 +24,16 @@ const (
 	reliabilityPage = "RELIABILITY.md"
 	benchmarksPage  = "reference/BENCHMARKS.md"
 
-	// FullFile is where the data of the full plan belong.
-	FullFile = "scalability/points.json"
-	// SoakFile is where those of a soak belong.
-	SoakFile = "scalability/soak.json"
-	// GoalsFile is where those of the goals belong.
-	GoalsFile = "performance/goals.json"
+	// Data of the full plan, of a soak and of the goals.
+	fullFile  = "scalability/points.json"
+	soakFile  = "scalability/soak.json"
+	goalsFile = "performance/goals.json"
 )
 
-// Pages writes the pages, plots and CSV that are made of the data in docs; with no data it
-// writes none. The error says what could not be read or written, that a run has failed,
+// writePages writes the pages, plots and CSV that are made of the data in docs; with no data
+// it writes none. The error says what could not be read or written, that a run has failed,
 // or which mark in a page is of no table.
-func Pages(docs string) error {
+func writePages(docs string) error {
 	m, err := loadMeasured(docs)
 	if err != nil || m.full == nil && m.goals == nil {
 		return err
@@ -80,7 +78,7 @@ func drawn(docs string, d, soak *Data) error {
 		}
 	}
 	for name, write := range files {
-		if err := WriteFile(filepath.Join(docs, filepath.Dir(FullFile), name), write); err != nil {
+		if err := WriteFile(filepath.Join(docs, filepath.Dir(fullFile), name), write); err != nil {
 			return err
 		}
 	}
