@@ -15,7 +15,7 @@ func printReference(w io.Writer, all []command) {
 	fmt.Fprint(w, `# Command line
 
 Generated from the tables of commands and settings: do not edit. It is written anew by
-`+"`go test ./cmd/outcry -run TestWhatIsMade -update`"+`.
+`+"`make reference`"+`.
 
 ## outcry
 
