@@ -53,9 +53,22 @@ func writePages(docs string) error {
 		refreshFile(filepath.Join(docs, reliabilityPage), tables))
 }
 
+// loadData reads a file of data.
+func loadData(path string) (*Data, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	d := new(Data)
+	if err := json.Unmarshal(b, d); err != nil {
+		return nil, fmt.Errorf("bench: %s: %w", path, err)
+	}
+	return d, nil
+}
+
 // loadIfThere returns nil if there is no such file in docs.
 func loadIfThere(docs, name string) (*Data, error) {
-	d, err := Load(filepath.Join(docs, name))
+	d, err := loadData(filepath.Join(docs, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

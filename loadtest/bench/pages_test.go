@@ -58,7 +58,7 @@ func TestResultsAreWrittenAndReadAgain(t *testing.T) {
 	require.Contains(t, string(b), "3 runs, 1 of each, on a machine")
 	require.Contains(t, string(b), "or said something else than was expected: 1.")
 	require.NotContains(t, string(b), "## Goals")
-	got, err := Load(filepath.Join(docs, fullFile))
+	got, err := loadData(filepath.Join(docs, fullFile))
 	require.NoError(t, err)
 	require.Equal(t, r.Points, got.Points)
 	require.FileExists(t, filepath.Join(docs, "scalability", "points.csv"))
