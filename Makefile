@@ -39,8 +39,7 @@ module:
 
 # docs/reference is made of the code. Tests compare it, and say when this has to be run.
 reference:
-	go run ./loadtest pages
-	go test ./internal/settings ./internal/exchange ./internal/testing/archtest ./cmd/outcryd ./cmd/outcry -run '^TestReference' -count=1 -update
+	go test ./loadtest/bench ./internal/settings ./internal/exchange ./internal/testing/archtest ./cmd/outcryd ./cmd/outcry -run '^TestReference' -count=1 -update
 
 # A few minutes, and nothing is installed. Four test programs run at a time, since they wait
 # for sockets, disks and Postgres.

@@ -255,17 +255,6 @@ func progress(w io.Writer) func(load.Progress) {
 	return func(p load.Progress) { fmt.Fprintf(w, "\r%s ", p) }
 }
 
-// runPages writes pages and plots of data.
-func runPages(_ context.Context, args []string, _, stderr io.Writer) error {
-	f := newFlags("pages", stderr)
-	docs := f.String("docs", "docs", "`directory` of RESULTS.md, RELIABILITY.md and of the data: "+
-		bench.FullFile+", "+bench.SoakFile+" and "+bench.GoalsFile)
-	if err := parse(f, args, 0); err != nil {
-		return err
-	}
-	return bench.Pages(*docs)
-}
-
 // runEcho serves echoes until its standard input ends: bench runs it.
 func runEcho(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f := newFlags("echo", stderr)

@@ -31,7 +31,6 @@ type command struct {
 
 var commands = []command{
 	{"bench", "measure scenarios, plans of them, what the goals demand, a long run or growing history", runBench},
-	{"pages", "write docs/reference/BENCHMARKS.md, the tables of docs/RESULTS.md and plots, of bench's data", runPages},
 	{"echo", "serve echoes: what a scenario is compared with", runEcho},
 	{"torture", "break an exchange at random moments and prove that nothing is lost", runTorture},
 	{"mutation", "break promises in copies of the source and prove that the torture run and the tests notice",

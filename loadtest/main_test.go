@@ -48,7 +48,6 @@ func TestUsage(t *testing.T) {
 		{[]string{"bench", "full", "-repeat", "0"}, exitUsage, "-repeat 0"},
 		{[]string{"bench", "hot", "-duration", "1s", "-idle", "-1"}, exitUsage, "-idle -1"},
 		{[]string{"bench", "goals", "-rounds", "0"}, exitUsage, "-rounds 0"},
-		{[]string{"pages", "more"}, exitUsage, `"more"`},
 		{[]string{"bench", "goals", "more"}, exitUsage, `"more"`},
 		{[]string{"bench", "soak", "-duration", "1s"}, exitUsage, "-duration 1s"},
 		{[]string{"bench", "soak", "-rate", "-1"}, exitUsage, "-rate -1"},

@@ -32,7 +32,7 @@ func TestReferenceOfCommands(t *testing.T) {
 		}
 		got, err := os.ReadFile("../../" + file)
 		require.NoError(t, err)
-		require.Equal(t, text, string(got), "%s is old: make reference", file)
+		require.Equal(t, text, string(got), "%s is out of date: run make reference", file)
 	}
 }
 

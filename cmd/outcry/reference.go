@@ -14,7 +14,8 @@ import (
 func printReference(w io.Writer, all []command) {
 	fmt.Fprint(w, `# Command line
 
-Made by `+"`make reference`"+` from the tables of commands and settings: do not edit.
+Generated from the tables of commands and settings: do not edit. It is written anew by
+`+"`make reference`"+`.
 
 ## outcry
 

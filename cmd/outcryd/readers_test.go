@@ -138,6 +138,23 @@ func TestThePageOfTheDocumentsShowsThemAll(t *testing.T) {
 	}
 	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#../../etc/passwd"`))
 	p.until(`document.getElementById("text").textContent.startsWith("There is no document")`)
+	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#100%"`))
+	p.until(`document.getElementById("text").textContent.startsWith("There is no document 100% here")`)
+
+	// A slow answer does not take the place of what was asked for after it.
+	p.do(chromedp.Evaluate[chromedp.Void](`{
+		const real = window.fetch;
+		window.fetch = (path, options) => !path.endsWith("/GUIDE.md") ? real(path, options) : new Promise((answer) => {
+			window.answerGuide = async () => answer(await real(path, options));
+		});
+		location.hash = "#GUIDE";
+	}`))
+	p.until(`window.answerGuide !== undefined`)
+	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#OPERATIONS"`))
+	p.until(`document.querySelector("#text h1")?.textContent === "Operations"`)
+	p.do(chromedp.Evaluate[chromedp.Void](`answerGuide().then(() => setTimeout(() => { window.answered = true; }, 300))`))
+	p.until(`window.answered === true`)
+	require.Equal(t, "Operations", value[string](p, `document.querySelector("#text h1").textContent`))
 	p.quiet()
 }
 

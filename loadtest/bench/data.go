@@ -34,19 +34,6 @@ func NewData(ctx context.Context, command string) *Data {
 		Machine: load.Machine()}
 }
 
-// Load reads a file of data.
-func Load(path string) (*Data, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("bench: %w", err)
-	}
-	d := new(Data)
-	if err := json.Unmarshal(b, d); err != nil {
-		return nil, fmt.Errorf("bench: %s: %w", path, err)
-	}
-	return d, nil
-}
-
 // Save writes a file of data.
 func (d *Data) Save(path string) error {
 	return WriteFile(path, func(w io.Writer) error {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -189,25 +188,4 @@ func (d *Data) judged() load.Table {
 			figure(v.Spread.Min, v.unit)+" to "+figure(v.Spread.Max, v.unit), map[bool]string{false: "NO", true: "yes"}[v.Met])
 	}
 	return t
-}
-
-// goalTables returns the tables of goals by their names.
-func (d *Data) goalTables() map[string]string {
-	made := load.Table{{"run", "round", "requests/s", "of echo (with a journal)", "p50 ms", "p99 ms", "longest ms",
-		"echo's p99 ms",
-		"µs of server (while sending), Postgres, client", "s behind"}}
-	rounds := d.whole()
-	for _, job := range Goals(false) {
-		for n, points := range rounds {
-			p := points[job.Name]
-			made.Add(job.Name, n+1, figure(p.Rate, ""), p.shares(), number(p.P50, 2), number(p.P99, 2), number(p.Max, 1),
-				number(p.EchoP99, 2),
-				fmt.Sprintf("%.1f (%.1f), %.1f, %.1f", p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU),
-				number(p.CatchUp, 1))
-		}
-	}
-	about := fmt.Sprintf("%d rounds on %s, with client, server and Postgres on it; %s, revision %s; %.0f minutes in "+
-		"all.\n\n    %s\n",
-		len(rounds), d.Machine, d.Began.Format("2006-01-02"), d.Revision, d.Seconds/60, d.Command)
-	return map[string]string{"about": about, "goals": d.judged().Markdown(), "runs": made.Markdown()}
 }

@@ -2,8 +2,8 @@
 // docs/reference/BENCHMARKS.md demand, a long run that has to stay flat, and growing history. Each
 // measurement has a fresh exchange, stands beside an echo server that shows what the
 // machine's network stack can do, and ends with the question to the exchange whether it
-// holds what the clients were told. All of it goes into one file of Data; Pages makes the
-// tables and plots of the documents of such files.
+// holds what the clients were told. All of it goes into one file of Data; a test makes
+// the tables and plots of the documents of such files, for make reference.
 package bench
 
 import (

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -43,8 +44,8 @@ func TestResultsAreWrittenAndReadAgain(t *testing.T) {
 	r := &Data{Command: "go run ./loadtest bench full", Machine: "a machine", Revision: "abc", Repetitions: 1,
 		Points: []*Point{point(1, 1234567, ""), point(2, 2469134, "a cent"), point(4, 3703701, "")}}
 	require.NoError(t, os.Mkdir(filepath.Join(docs, "scalability"), 0o700))
-	require.NoError(t, r.Save(filepath.Join(docs, FullFile)))
-	require.NoError(t, Pages(docs))
+	require.NoError(t, r.Save(filepath.Join(docs, fullFile)))
+	require.NoError(t, writePages(docs))
 	b, err := os.ReadFile(page)
 	require.NoError(t, err)
 	require.Contains(t, string(b), "Measured on a machine")
@@ -57,14 +58,14 @@ func TestResultsAreWrittenAndReadAgain(t *testing.T) {
 	require.Contains(t, string(b), "3 runs, 1 of each, on a machine")
 	require.Contains(t, string(b), "or said something else than was expected: 1.")
 	require.NotContains(t, string(b), "## Goals")
-	got, err := Load(filepath.Join(docs, FullFile))
+	got, err := loadData(filepath.Join(docs, fullFile))
 	require.NoError(t, err)
 	require.Equal(t, r.Points, got.Points)
 	require.FileExists(t, filepath.Join(docs, "scalability", "points.csv"))
 	require.FileExists(t, filepath.Join(docs, "scalability", "cpu.svg"))
 	require.NoError(t, os.Remove(page))
-	require.ErrorContains(t, Pages(docs), resultsPage)
-	require.NoError(t, Pages(t.TempDir()), "nothing was measured")
+	require.ErrorContains(t, writePages(docs), resultsPage)
+	require.NoError(t, writePages(t.TempDir()), "nothing was measured")
 }
 
 // docsDir is that of the repository.
@@ -102,10 +103,15 @@ func TestThePagesHaveEveryTable(t *testing.T) {
 	}
 }
 
+var update = flag.Bool("update", false, "write docs/reference; make reference does it for all packages")
+
 // The pages in the repository are those that its data make.
-func TestThePagesAreOfTheirData(t *testing.T) {
+func TestReferenceOfBenchmarks(t *testing.T) {
+	if *update {
+		require.NoError(t, writePages(docsDir))
+	}
 	docs := t.TempDir()
-	data := []string{FullFile, SoakFile, GoalsFile, goalsAgainFile, soakAgainFile, growthFile, tortureFile}
+	data := []string{fullFile, soakFile, goalsFile, goalsAgainFile, soakAgainFile, growthFile, tortureFile}
 	for _, c := range csvTables {
 		data = append(data, c.file)
 	}
@@ -113,7 +119,7 @@ func TestThePagesAreOfTheirData(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(docs, name)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(docs, name), []byte(readPage(t, docsDir, name)), 0o600))
 	}
-	require.NoError(t, Pages(docs))
+	require.NoError(t, writePages(docs))
 	for _, name := range []string{resultsPage, reliabilityPage, benchmarksPage, "scalability/points.csv",
 		"scalability/cpu.svg", "scalability/latency.svg", "scalability/soak-memory.svg"} {
 		require.True(t, readPage(t, docsDir, name) == readPage(t, docs, name), "%s is out of date: run make reference", name)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"outcry/internal/load"
@@ -196,17 +195,3 @@ func (s *Soak) samples(parts int) load.Table {
 
 // Write writes about a dozen of the samples for people.
 func (s *Soak) Write(w io.Writer) { s.samples(12).Write(w) }
-
-// page tells of a soak in a sentence and a table of six moments.
-func (s *Soak) page(d *Data) string {
-	verdict := "Nothing grew, and the exchange held what clients were told."
-	if len(s.Findings) > 0 {
-		verdict = "FINDINGS: " + strings.Join(s.Findings, "; ") + "."
-	}
-	half := ""
-	if s.Capacity > 0 {
-		half = fmt.Sprintf("half of the %s a second that a short run over 64 connections reached; ", grouped(s.Capacity))
-	}
-	return fmt.Sprintf("%s requests, %s a second, %s%s, revision %s. %s\n\n    %s\n\n%s", grouped(float64(s.Requests)),
-		grouped(float64(s.Rate)), half, d.Began.Format("2006-01-02"), d.Revision, verdict, d.Command, s.samples(6).Markdown())
-}

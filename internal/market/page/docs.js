@@ -1,6 +1,6 @@
 // The documents that the server brings along. The address names one after its #, and a
 // heading of it after a colon.
-import { fill, h } from "./dom.js";
+import { fill, fragment, h } from "./dom.js";
 import { render } from "./markdown.js";
 
 const index = "README";
@@ -37,9 +37,11 @@ function list(name) {
 }
 
 async function show() {
-  const [name, heading] = decodeURIComponent(location.hash.slice(1) || index).split(":");
+  const { hash } = location;
+  const [name, heading] = (fragment() || index).split(":");
   if (name !== shown) {
     const source = /^[\w/.-]+$/.test(name) && known.has(`${name}.md`) ? await read(`${name}.md`) : null;
+    if (location.hash !== hash) return; // another was asked for meanwhile
     fill(text, source === null ? h("p", {}, `There is no document ${name} here, or the exchange cannot be reached.`) : render(source, placeIn(name)));
     shown = source === null ? "" : name;
     document.title = `${text.querySelector("h1")?.textContent ?? name} · Outcry`;

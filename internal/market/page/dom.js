@@ -24,7 +24,17 @@ export const table = (heads, rows) => h("div", { class: "scroll" }, h("table", {
   h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
   h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell)))))));
 
+/** What the address names after its #: as it is, where it is no valid escape. */
+export function fragment() {
+  const text = location.hash.slice(1);
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 /** Scrolls to what the address names, which was not there when the page was loaded. */
 export function toFragment() {
-  if (location.hash !== "") document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+  if (location.hash !== "") document.getElementById(fragment())?.scrollIntoView();
 }

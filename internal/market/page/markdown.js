@@ -2,7 +2,7 @@
 // HTML, and a link leads to a document, to this server or to the web, or is plain text.
 import { h, table } from "./dom.js";
 
-const inlines = /`([^`]+)`|\*\*([^*]+)\*\*|\*([^*\s][^*]*)\*|!?\[([^\]]+)\]\(([^)\s]+)\)|<?(https?:\/\/[^\s)>]+)>?/g;
+const inlines = /`([^`]+)`|\*\*([^*]+)\*\*|\*([^*\s][^*]*)\*|!?\[((?:`[^`]+`|[^\]`])+)\]\(([^)\s]+)\)|<?(https?:\/\/[^\s)>]+)>?/g;
 
 /** The name that a heading is linked to by. */
 const slug = (text) => text.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, "").replaceAll(" ", "-");

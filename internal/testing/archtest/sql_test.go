@@ -45,7 +45,7 @@ func TestEveryStatementNamesItsSchemas(t *testing.T) {
 		if keyword.MatchString(strings.Join(strings.Fields(sql), " ")) {
 			statements++
 		}
-		require.Empty(t, unqualified(sql), "%s: a relation without its schema (people. or outcry.) in %q", where, sql)
+		require.Empty(t, unqualified(sql), "%s: a relation without its schema (public. or outcry.) in %q", where, sql)
 	}
 	for _, s := range sources(t) {
 		ast.Inspect(s.file, func(n ast.Node) bool {
@@ -81,16 +81,16 @@ func withoutComments(sql string) string {
 func TestARelationWithoutItsSchemaIsFound(t *testing.T) {
 	for sql, want := range map[string][]string{
 		`SELECT id FROM orders`: {"orders"},
-		"SELECT 1\n\t\t FROM people.orders o\n\tLEFT JOIN\n\trefs r": {"refs"},
+		"SELECT 1\n\t\t FROM public.orders o\n\tLEFT JOIN\n\trefs r": {"refs"},
 		`UPDATE accounts a SET held = 0`:                             {"accounts"},
 		`COPY order_log (id) FROM STDIN`:                             {"order_log"},
-		`LOCK TABLE people.orders, order_log, executions`:            {"order_log"},
-		`SELECT FROM people.orders o, outcry.refs AS r, market`:      {"market"},
+		`LOCK TABLE public.orders, order_log, executions`:            {"order_log"},
+		`SELECT FROM public.orders o, outcry.refs AS r, market`:      {"market"},
 		`TRUNCATE halt_log`:                                          {"halt_log"},
 		`SELECT pid FROM pg_locks`:                                   {"pg_locks"},
 		`ALTER TABLE outcry.refs ADD a int`:                          nil,
-		`SELECT orders.id FROM people.orders WHERE orders.id = 1`:    nil,
-		`FROM pg_catalog.pg_locks l JOIN people.market m`:            nil,
+		`SELECT orders.id FROM public.orders WHERE orders.id = 1`:    nil,
+		`FROM pg_catalog.pg_locks l JOIN public.market m`:            nil,
 		`the orders and executions of accounts FROM somewhere`:       nil,
 	} {
 		require.Equal(t, want, unqualified(sql), sql)

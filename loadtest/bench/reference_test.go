@@ -50,7 +50,7 @@ type measured struct {
 // the goals has failed.
 func loadMeasured(docs string) (*measured, error) {
 	m := new(measured)
-	for name, into := range map[string]**Data{FullFile: &m.full, SoakFile: &m.soak, GoalsFile: &m.goals,
+	for name, into := range map[string]**Data{fullFile: &m.full, soakFile: &m.soak, goalsFile: &m.goals,
 		goalsAgainFile: &m.goalsAgain, soakAgainFile: &m.soakAgain, growthFile: &m.growth} {
 		d, err := loadIfThere(docs, name)
 		if err != nil {
@@ -59,7 +59,7 @@ func loadMeasured(docs string) (*measured, error) {
 		*into = d
 	}
 	if m.goals != nil && len(m.goals.Failures()) > 0 {
-		return nil, fmt.Errorf("bench: %s: a run has failed: %s", GoalsFile, m.goals.Failures()[0])
+		return nil, fmt.Errorf("bench: %s: a run has failed: %s", goalsFile, m.goals.Failures()[0])
 	}
 	for _, c := range csvTables {
 		t, err := readCSV(filepath.Join(docs, c.file))
@@ -99,8 +99,8 @@ func readCSV(path string) (load.Table, error) {
 
 const benchmarksHead = `# Benchmarks
 
-All figures, made by ` + "`go run ./loadtest pages`" + ` from the files named here. [RESULTS](../RESULTS.md) says what
-they mean. Client, server and Postgres share each machine, over loopback. After each run the exchange and its tables are
+All figures, made by ` + "`make reference`" + ` from the files named here. [RESULTS](../RESULTS.md) says what they mean.
+Client, server and Postgres share each machine, over loopback. After each run the exchange and its tables are
 compared with what clients were told: a fast wrong answer is a failed run.
 
     go run ./loadtest bench full -data docs/scalability/points.json      # the scenarios; about 20 minutes
@@ -109,7 +109,7 @@ compared with what clients were told: a fast wrong answer is a failed run.
     go run ./loadtest bench growth -data docs/reliability/growth.json -orders 1000000,2000000,5000000,10000000
     go run ./loadtest bench quick                                        # a part in two minutes
     go run ./loadtest bench market -h                                    # one scenario, and its parameters
-    go run ./loadtest pages                                              # this page and its plots
+    make reference                                                       # this page and its plots
 
 Data goes below TMPDIR: on a file system in memory a sync costs nothing. Leave the machine alone meanwhile. The command
 in front of a table is that of its revision, which may name commands that have other names now.
@@ -128,7 +128,7 @@ func (m *measured) page() string {
 	section := func(title, text string) { page += "\n## " + title + "\n\n" + text }
 	if m.goals != nil {
 		t := m.goals.goalTables()
-		section("Goals", fromFile(GoalsFile)+t["about"]+"\n"+t["goals"]+"\nHalf of capacity is half of what 64 connections "+
+		section("Goals", fromFile(goalsFile)+t["about"]+"\n"+t["goals"]+"\nHalf of capacity is half of what 64 connections "+
 			"reach with one request at a time. A goal is judged by the median of the rounds; ratios are worked out within a "+
 			"round. [RESULTS](../RESULTS.md#goals-that-are-missed) and [decision "+
 			"17](../decisions/0017-goals-that-are-missed.md) say why some are missed. The p50 of one client can be below an "+
@@ -142,7 +142,7 @@ func (m *measured) page() string {
 			"sweep of all scenarios.\n\n"+t["about"]+"\n"+t["goals"])
 	}
 	if m.full != nil {
-		section("Scenarios", fromFile(FullFile)+"[points.csv](../scalability/points.csv) has a line for each run.\n\n"+
+		section("Scenarios", fromFile(fullFile)+"[points.csv](../scalability/points.csv) has a line for each run.\n\n"+
 			about(m.full)+"\n"+plotLinks("cores", "cpu", "clients", "connect", "latency"))
 		for _, x := range scenario.All() {
 			if x.Name != soakScenario {
@@ -151,7 +151,7 @@ func (m *measured) page() string {
 		}
 	}
 	if m.soak != nil {
-		section("Ten minutes at half of capacity", fromFile(SoakFile)+m.soak.Soak.page(m.soak)+
+		section("Ten minutes at half of capacity", fromFile(soakFile)+m.soak.Soak.page(m.soak)+
 			"\n"+m.soak.Soak.longest()+"\n"+plotLinks("soak-latency", "soak-memory"))
 	}
 	if m.soakAgain != nil {

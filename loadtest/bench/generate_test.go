@@ -24,18 +24,16 @@ const (
 	reliabilityPage = "RELIABILITY.md"
 	benchmarksPage  = "reference/BENCHMARKS.md"
 
-	// FullFile is where the data of the full plan belong.
-	FullFile = "scalability/points.json"
-	// SoakFile is where those of a soak belong.
-	SoakFile = "scalability/soak.json"
-	// GoalsFile is where those of the goals belong.
-	GoalsFile = "performance/goals.json"
+	// Data of the full plan, of a soak and of the goals.
+	fullFile  = "scalability/points.json"
+	soakFile  = "scalability/soak.json"
+	goalsFile = "performance/goals.json"
 )
 
-// Pages writes the pages, plots and CSV that are made of the data in docs; with no data it
-// writes none. The error says what could not be read or written, that a run has failed,
+// writePages writes the pages, plots and CSV that are made of the data in docs; with no data
+// it writes none. The error says what could not be read or written, that a run has failed,
 // or which mark in a page is of no table.
-func Pages(docs string) error {
+func writePages(docs string) error {
 	m, err := loadMeasured(docs)
 	if err != nil || m.full == nil && m.goals == nil {
 		return err
@@ -55,9 +53,22 @@ func Pages(docs string) error {
 		refreshFile(filepath.Join(docs, reliabilityPage), tables))
 }
 
+// loadData reads a file of data.
+func loadData(path string) (*Data, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	d := new(Data)
+	if err := json.Unmarshal(b, d); err != nil {
+		return nil, fmt.Errorf("bench: %s: %w", path, err)
+	}
+	return d, nil
+}
+
 // loadIfThere returns nil if there is no such file in docs.
 func loadIfThere(docs, name string) (*Data, error) {
-	d, err := Load(filepath.Join(docs, name))
+	d, err := loadData(filepath.Join(docs, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -80,7 +91,7 @@ func drawn(docs string, d, soak *Data) error {
 		}
 	}
 	for name, write := range files {
-		if err := WriteFile(filepath.Join(docs, filepath.Dir(FullFile), name), write); err != nil {
+		if err := WriteFile(filepath.Join(docs, filepath.Dir(fullFile), name), write); err != nil {
 			return err
 		}
 	}

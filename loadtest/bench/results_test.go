@@ -156,3 +156,38 @@ func (d *Data) missed() string {
 	}
 	return t.Markdown()
 }
+
+// goalTables returns the tables of goals by their names.
+func (d *Data) goalTables() map[string]string {
+	made := load.Table{{"run", "round", "requests/s", "of echo (with a journal)", "p50 ms", "p99 ms", "longest ms",
+		"echo's p99 ms",
+		"µs of server (while sending), Postgres, client", "s behind"}}
+	rounds := d.whole()
+	for _, job := range Goals(false) {
+		for n, points := range rounds {
+			p := points[job.Name]
+			made.Add(job.Name, n+1, figure(p.Rate, ""), p.shares(), number(p.P50, 2), number(p.P99, 2), number(p.Max, 1),
+				number(p.EchoP99, 2),
+				fmt.Sprintf("%.1f (%.1f), %.1f, %.1f", p.ServerCPU, p.ServerCPUSending, p.PostgresCPU, p.ClientCPU),
+				number(p.CatchUp, 1))
+		}
+	}
+	about := fmt.Sprintf("%d rounds on %s, with client, server and Postgres on it; %s, revision %s; %.0f minutes in "+
+		"all.\n\n    %s\n",
+		len(rounds), d.Machine, d.Began.Format("2006-01-02"), d.Revision, d.Seconds/60, d.Command)
+	return map[string]string{"about": about, "goals": d.judged().Markdown(), "runs": made.Markdown()}
+}
+
+// page tells of a soak in a sentence and a table of six moments.
+func (s *Soak) page(d *Data) string {
+	verdict := "Nothing grew, and the exchange held what clients were told."
+	if len(s.Findings) > 0 {
+		verdict = "FINDINGS: " + strings.Join(s.Findings, "; ") + "."
+	}
+	half := ""
+	if s.Capacity > 0 {
+		half = fmt.Sprintf("half of the %s a second that a short run over 64 connections reached; ", grouped(s.Capacity))
+	}
+	return fmt.Sprintf("%s requests, %s a second, %s%s, revision %s. %s\n\n    %s\n\n%s", grouped(float64(s.Requests)),
+		grouped(float64(s.Rate)), half, d.Began.Format("2006-01-02"), d.Revision, verdict, d.Command, s.samples(6).Markdown())
+}
