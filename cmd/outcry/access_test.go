@@ -35,6 +35,10 @@ func TestTokensStepByStep(t *testing.T) {
 	t.Setenv("OUTCRY_TLS_CA", authority.File)
 	t.Setenv("OUTCRY_CLIENT_CERT", mine.CertFile)
 	t.Setenv("OUTCRY_CLIENT_KEY", mine.KeyFile)
+	_, said, status := outcry("", "buy", "--ref", "r", "1", "SPY", "1", "2")
+	require.Equal(t, exitError, status, "at once, or the status is that of no reply")
+	require.Contains(t, said, "nothing has changed: no token was shown: this exchange takes <auth")
+	require.Contains(t, said, "; give a token with --token-file\n")
 	trader, id := add("account:1") // while it runs
 	as := func(file string, args ...string) (stdout, stderr string, status int) {
 		return outcry("", append([]string{"--token-file", file}, args...)...)

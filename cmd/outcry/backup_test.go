@@ -209,6 +209,7 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	stdout := mustReadOnly(t, data, "restore", "--data="+elsewhere, "--database-url="+restored, "--journal="+data, file)
 	require.NotContains(t, stdout, "LOST")
 	require.Contains(t, stdout, "tokens   are those of "+data+"/tokens\n")
+	require.Contains(t, stdout, fmt.Sprintf("\njournal  %d records after the backup, ", last-backed))
 	requireTokens(t, elsewhere, "one was revoked\n")
 
 	require.NoError(t, os.Remove(filepath.Join(data, "tokens")), "which revokes all")

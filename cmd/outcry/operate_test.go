@@ -51,7 +51,7 @@ func TestAnOperatorsNight(t *testing.T) {
 	got, stderr, status := outcry("", "status")
 	require.Equal(t, exitOK, status, stderr)
 	for _, line := range []string{`ready +yes, for \S+`, `version +\S.*`,
-		`journal +13 records, 13 of them synced; \d+ segments?, room for \S+ KiB`,
+		`journal +13 records, 13 of them synced; \d+ segments?, ready for \S+ KiB more`,
 		`postgres +up, at record \d+, behind by \d+ records?, \S+`, `books +1 account, 2 symbols, 0 orders open`,
 		`halted +1 symbol`, ` +SPY since T: news is out`,
 		`disk +\S+ .iB of \S+ .iB free`, `memory +\S+ MiB`} {
@@ -129,16 +129,16 @@ func TestAnExchangeInTroubleSaysSo(t *testing.T) {
 			Postgres: operate.Postgres{Applied: 7, LagRecords: 1_000_000, LagSeconds: 754.2},
 			Load: &operate.Load{OrdersPerSecond: 1234.4, RequestsPerSecond: 99.6, P50Seconds: 0.00123, P99Seconds: 1.5,
 				Connections: 3, Limits: []operate.LimitHit{{Limit: "memory", Count: 7, Last: o.now.Unix() - 90}}},
-			Accounts: 1, Symbols: 200, HaltedSymbols: 102, Halted: []operate.HaltedSymbol{{Sym: "A"}},
+			Accounts: 1, Symbols: 1, OpenOrders: 1, HaltedSymbols: 102, Halted: []operate.HaltedSymbol{{Sym: "A"}},
 			MarketData: "it has failed"}})
 	require.Equal(t, `ready     NO: its disk is full
 version   v
-journal   1000007 records, 1000000 of them synced; 2 segments, room for 1.5 KiB
+journal   1000007 records, 1000000 of them synced; 2 segments, ready for 1.5 KiB more
           NO ROOM: no space left
 postgres  DOWN, at record 7, behind by 1000000 records, 13m0s
 load      1234 orders/s, 100 requests/s, 3 connections, p50 1.23ms, p99 1.5s
 limit     memory was hit 7 times, the last time 1m30s ago
-books     1 account, 200 symbols, 0 orders open
+books     1 account, 1 symbol, 1 order open
 halted    102 symbols
           A since 1970-01-01T00:00:00Z
           and 101 more

@@ -46,7 +46,10 @@ func lasts(err error) bool {
 
 // unanswered adds to the error of a command without an answer what can be done.
 func unanswered(err error, command api.Command) error {
+	var refused *api.Unauthorized
 	switch {
+	case !api.MaybeDone(err) && errors.As(err, &refused) && refused.None:
+		return fmt.Errorf("%w; give a token with --token-file", err)
 	case !api.MaybeDone(err) && !errors.As(err, new(*api.Broken)) && !errors.As(err, new(*api.GaveUp)):
 		return err // the command itself is wrong
 	case command.Ref == "" || command.Kind == api.KindQuery || command.Kind == api.KindCancel:

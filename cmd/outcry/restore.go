@@ -115,8 +115,8 @@ func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) 
 			"TOKENS   are none: the backup was taken without them. With --auth nobody gets in before outcry token add.\n")
 	}
 	if r.Journal != "" {
-		fmt.Fprintf(stdout, "journal  its records %d to %d are done on top by the next start. Order ids that are not in\n",
-			h.Seq+1, r.Last)
+		fmt.Fprintf(stdout, "journal  %s after the backup, which the next start does on top. Order ids that are not in\n",
+			number(int(r.Last-h.Seq), "record"))
 		fmt.Fprintf(stdout, "         it are not given out again: the next order is %d.\n", r.NextOrder)
 		return
 	}

@@ -47,8 +47,8 @@ func (o *operator) printStatus(s *operate.Status) {
 
 // printExchange prints what there is only while the exchange runs.
 func printExchange(line func(name, format string, args ...any), x *operate.Exchange, now time.Time) {
-	line("journal", "%d records, %d of them synced; %s, room for %s", x.Journal.Appended, x.Journal.Synced,
-		number(x.Journal.Segments, "segment"), bytesOf(uint64(max(0, x.Journal.RoomBytes))))
+	line("journal", "%s, %d of them synced; %s, ready for %s more", number(int(x.Journal.Appended), "record"),
+		x.Journal.Synced, number(x.Journal.Segments, "segment"), bytesOf(uint64(max(0, x.Journal.RoomBytes))))
 	if x.Journal.NoRoom != "" {
 		line("", "NO ROOM: %s", x.Journal.NoRoom)
 	}
@@ -66,7 +66,8 @@ func printExchange(line func(name, format string, args ...any), x *operate.Excha
 				duration(now.Sub(time.Unix(hit.Last, 0)).Seconds()))
 		}
 	}
-	line("books", "%s, %d symbols, %d orders open", number(int(x.Accounts), "account"), x.Symbols, x.OpenOrders)
+	line("books", "%s, %s, %s open", number(int(x.Accounts), "account"), number(int(x.Symbols), "symbol"),
+		number(int(x.OpenOrders), "order"))
 	if x.HaltedSymbols > 0 {
 		line("halted", "%s", number(int(x.HaltedSymbols), "symbol"))
 	}

@@ -68,7 +68,8 @@ var refusals = []refusal{
 	{"has no exchange_state", "the schema that people read was renamed or dropped",
 		"renamed: `UPDATE outcry.schema_version SET people = …`. Dropped: [Lose Postgres](PROCEDURES.md#lose-postgres)",
 		[]string{"internal/postgres/names.go"}},
-	{"its schema has version", "this program is older than the one that wrote the database", "install the newer one",
+	{"its schema has version", "this program is older than the one that wrote the database; one of " +
+		"before version 8 waits, and says `\"outcry_schema_version\" is a composite type`", "install the newer one",
 		[]string{"internal/postgres/migrate.go"}},
 	{"this program reads up to version", "this program is older than the one that wrote the journal",
 		"install the newer one", []string{"internal/journal/segment.go"}},

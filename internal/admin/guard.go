@@ -87,7 +87,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !grant.Scope.Allows(right) {
 		g.options.Denied()
-		http.Error(w, "the token is not for this", http.StatusForbidden)
+		http.Error(w, "the token is not for this, which needs scope "+right.Scopes(), http.StatusForbidden)
 		return
 	}
 	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && !c.bound.enter(c, grant.ID) {

@@ -187,8 +187,14 @@ func TestARouteThatIsNotInTheTableIsForAdminsAlone(t *testing.T) {
 	for scope, want := range map[string]int{"operate": http.StatusForbidden, "read": http.StatusForbidden,
 		"account:*": http.StatusForbidden, "admin": http.StatusOK} {
 		token, _ := add(scope)
-		response, _ := do(t, s, "GET", "/new", "", bearer(token)...)
+		response, body := do(t, s, "GET", "/new", "", bearer(token)...)
 		require.Equal(t, want, response.StatusCode, scope)
+		require.Equal(t, want == http.StatusForbidden, body == "the token is not for this, which needs scope admin\n", body)
+	}
+	for path, scopes := range map[string]string{"/metrics": "read or operate or admin", "/loglevel": "operate or admin"} {
+		token, _ := add("account:1")
+		_, body := do(t, s, "GET", path, "", bearer(token)...)
+		require.Equal(t, "the token is not for this, which needs scope "+scopes+"\n", body)
 	}
 }
 

@@ -56,6 +56,17 @@ var rights = map[string][]Right{
 	scopeHealth:  {Probe},
 }
 
+// Scopes names the scopes that include a right, the least of them first: "operate or admin".
+func (r Right) Scopes() string {
+	var names []string
+	for _, name := range []string{scopeHealth, scopeAccount, scopeRead, scopeOperate, scopeAdmin} {
+		if (Scope{name: name}).Allows(r) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " or ")
+}
+
 // HealthScope is the scope that allows nothing but Probe.
 var HealthScope = Scope{name: scopeHealth}
 

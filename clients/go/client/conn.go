@@ -118,6 +118,15 @@ func refusedToken(reply []byte) error {
 	return last
 }
 
+// unshown is the error for last words that take the place of a reply: an *Unauthorized if
+// they demand a token, which an exchange says before it does anything.
+func unshown(last *LastWords) error {
+	if wire.IsUnauthorized(last.Text) {
+		return &Unauthorized{Text: last.Text, None: true}
+	}
+	return last
+}
+
 // probe sends a frame without effect and reads its answer.
 func (c *Conn) probe() error {
 	c.SendFrame([]byte("<create/>"))
@@ -131,7 +140,7 @@ func (c *Conn) probe() error {
 		return newProtocolError(err.Error(), reply)
 	}
 	if last := lastWords(answers); last != nil {
-		return last
+		return unshown(last)
 	}
 	if len(answers) > 0 {
 		return newProtocolError("there are answers to no command", reply)

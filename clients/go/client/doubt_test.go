@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/wire"
 )
 
 // refusal answers buys(1) with a ref.
@@ -95,4 +97,22 @@ func TestWhoLeavesIsToldWhetherTheQueueStillHadTheCall(t *testing.T) {
 	c.queue = []*Call{call} // its connection broke
 	require.True(t, call.leave(), "it may have arrived before")
 	require.Empty(t, c.take())
+}
+
+// TestWhoShowsNoTokenIsToldSoAtOnce: neither a query nor an order with a ref is tried again, and
+// nothing was done.
+func TestWhoShowsNoTokenIsToldSoAtOnce(t *testing.T) {
+	for _, command := range []Command{Query("1", 7), Buy("1", "A", Whole(1), Whole(1)).WithRef("r")} {
+		inBubble(t, func(t *testing.T) {
+			began := time.Now()
+			b := broken(t, send(t, open(t, played(t, Options{}, func(p *peer) {
+				p.take()
+				p.write(string(wire.AppendFrame(nil, []byte(notTaken))))
+			})), command))
+			require.Equal(t, &Unauthorized{Text: wire.TextUnauthorized + " (connection 7)", None: true}, b.Err)
+			require.ErrorContains(t, b, "no token was shown: ")
+			require.False(t, b.MaybeDone)
+			require.Zero(t, time.Since(began))
+		})
+	}
 }

@@ -35,12 +35,20 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("client: %v: refused: %s", e.Sent, e.Text)
 }
 
-// Unauthorized says that the exchange did not take the token. It does not tell what is
-// wrong with it.
-type Unauthorized struct{ Text string }
+// Unauthorized says that the exchange did not take the token, or demands one that was not
+// shown. It does not tell what is wrong with a token. Nothing was done on that connection.
+type Unauthorized struct {
+	Text string
+	None bool // no token was shown
+}
 
 // Error returns what the exchange says.
-func (e *Unauthorized) Error() string { return "the token is refused: " + e.Text }
+func (e *Unauthorized) Error() string {
+	if e.None {
+		return "no token was shown: " + e.Text
+	}
+	return "the token is refused: " + e.Text
+}
 
 // Broken says that the connection broke before a frame had its answer, and that it was
 // not sent again, or could not be.

@@ -173,7 +173,7 @@ func (l *link) read() error {
 			return l.wrong(newProtocolError(err.Error(), reply), l.next())
 		}
 		if last := lastWords(answers); last != nil {
-			return last
+			return unshown(last)
 		}
 		call := l.next()
 		if call == nil {

@@ -58,8 +58,12 @@ func (c *Client) sortOut(l *link, why error) {
 	now := time.Now()
 	var again []*Call
 	guilty := l.accuse(why)
+	unauthorized := errors.As(why, new(*Unauthorized))
 	for _, call := range l.sent {
-		if repeatable(call.commands) && call != guilty && c.mayTryAgain(call, now) {
+		if unauthorized {
+			call.arrived-- // the exchange looked at nothing
+			call.fail(why)
+		} else if repeatable(call.commands) && call != guilty && c.mayTryAgain(call, now) {
 			again = append(again, call)
 		} else {
 			call.fail(why)
@@ -67,7 +71,7 @@ func (c *Client) sortOut(l *link, why error) {
 	}
 	for _, call := range l.unsent {
 		call.arrived--
-		if call != guilty && c.mayTryAgain(call, now) {
+		if !unauthorized && call != guilty && c.mayTryAgain(call, now) {
 			again = append(again, call)
 		} else {
 			call.fail(why)
