@@ -17,7 +17,7 @@ import (
 // notRun is how many blocks of each page are not run here, and say why.
 var notRun = map[string]int{
 	"README.md":                    1,
-	"docs/GUIDE.md":                4,
+	"docs/GUIDE.md":                3,
 	"docs/COURSES.md":              0,
 	"docs/STRATEGIES.md":           0,
 	"docs/OPERATIONS.md":           0,
