@@ -6,8 +6,10 @@ DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'outcry') THEN
         CREATE SCHEMA outcry;
     END IF;
+    IF pg_has_role((SELECT nspowner FROM pg_namespace WHERE nspname = 'outcry'), 'USAGE') THEN -- else it is not ours to comment on
+        COMMENT ON SCHEMA outcry IS 'Internal tables of Outcry, the exchange. People read the relations that outcry.schema_version names the schema of.';
+    END IF;
 END $$;
-COMMENT ON SCHEMA outcry IS 'Internal tables of Outcry, the exchange. People read the relations that outcry.schema_version names the schema of.';
 
 -- An exchange that was made in a schema of that name has all of it there already.
 DO $$ DECLARE place name; moves name; BEGIN

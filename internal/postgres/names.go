@@ -175,13 +175,13 @@ func (s *session) checkPlaces(ctx context.Context) error {
 
 // leadToPeople has sessions of a role that has the internal schema's name begin with the
 // one that people read: "$user" would lead them to the other, and \d list all tables. A
-// role that has a search_path of its own keeps it.
+// search_path that an operator has set for the role or the database stays.
 func (s *session) leadToPeople(ctx context.Context) error {
 	var database string
 	err := s.QueryRow(ctx, `SELECT pg_catalog.quote_ident(d.datname) FROM pg_catalog.pg_database d
 		WHERE d.datname = pg_catalog.current_database() AND current_user = $1 AND NOT EXISTS
-			(SELECT FROM pg_catalog.pg_db_role_setting s JOIN pg_catalog.pg_roles r ON r.oid = s.setrole
-			  WHERE r.rolname = current_user AND s.setdatabase IN (0, d.oid)
+			(SELECT FROM pg_catalog.pg_db_role_setting s LEFT JOIN pg_catalog.pg_roles r ON r.oid = s.setrole
+			  WHERE (s.setrole = 0 OR r.rolname = current_user) AND s.setdatabase IN (0, d.oid)
 			    AND pg_catalog.array_to_string(s.setconfig, ' ') LIKE '%search_path=%')`, internalSchema).Scan(&database)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil

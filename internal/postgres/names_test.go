@@ -88,6 +88,13 @@ func TestARoleKeepsASearchPathOfItsOwn(t *testing.T) {
 	s := mustOpen(t, url)
 	require.Equal(t, "one, public", path())
 	setPath("RESET search_path")
+	database := func(sql string) {
+		mustExec(t, admin, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I `+sql+`', current_database()); END $$`)
+	}
+	database("SET search_path = public, two")
+	s = mustReopen(t, s, url)
+	require.Equal(t, "public, two", path())
+	database("RESET search_path")
 	mustReopen(t, s, url)
 	require.Equal(t, "public", path())
 }
@@ -264,9 +271,13 @@ func TestARoleThatMayMakeNoSchemaIsToldWhatToDo(t *testing.T) {
 	require.ErrorContains(t, err, `role "a desk" may not make the schema outcry`)
 	require.Empty(t, column1(t, admin, `SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace`))
 	advice := regexp.MustCompile(`CREATE SCHEMA .*`).FindString(err.Error())
-	mustExec(t, admin, advice)
-	s, err := open()
-	require.NoError(t, err)
-	defer s.Close()
-	written(t, s, newHistory(9), 50)
+	// As advised, or by rights in a schema of somebody else's.
+	for _, grant := range []string{advice, `DROP SCHEMA outcry CASCADE; DROP OWNED BY "a desk" CASCADE;
+		CREATE SCHEMA outcry; GRANT USAGE, CREATE ON SCHEMA outcry TO "a desk"; GRANT ALL ON SCHEMA public TO "a desk"`} {
+		mustExec(t, admin, grant)
+		s, err := open()
+		require.NoError(t, err)
+		written(t, s, newHistory(9), 50)
+		s.Close()
+	}
 }

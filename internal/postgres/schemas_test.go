@@ -122,3 +122,20 @@ func TestAnUpgradeThatAReaderHoldsUpLeavesTheVersion(t *testing.T) {
 	mustExec(t, reader, `ROLLBACK`)
 	requireState(t, mustOpen(t, database), h)
 }
+
+// TestAnExchangeInASchemaNamedOutcryStaysThere: "$user" of the role outcry led to it.
+func TestAnExchangeInASchemaNamedOutcryStaysThere(t *testing.T) {
+	database, h, _ := atVersion7(t)
+	mustExec(t, mustConnect(t, database, "admin"), `ALTER SCHEMA public RENAME TO outcry; CREATE SCHEMA public;
+		DO $$ BEGIN EXECUTE format('ALTER ROLE outcry IN DATABASE %I RESET search_path', current_database()); END $$`)
+	s := mustOpen(t, database)
+	requireState(t, s, h)
+	written(t, s, h, 300)
+	s = mustReopen(t, s, database)
+	requireState(t, s, h)
+	require.Equal(t, "outcry", s.conn.people)
+	require.NoError(t, mustOpenArchive(t, database).CheckOrders(background))
+	former := mustConnect(t, database, "outcryd")
+	_, err := former.Exec(background, `SELECT version FROM outcry_schema_version`)
+	require.True(t, hasCode(err, "42809"), "%v", err) // wrong_object_type
+}

@@ -58,14 +58,20 @@ type echo struct {
 	plain []byte     // as the reply has it
 }
 
-// append appends the attributes of a request.
+// append appends the attributes of a request. It is small, for the compiler to inline it
+// where most requests have them plain.
 func (e echo) append(dst []byte) []byte {
-	if e.sent == nil {
-		return append(dst, e.plain...)
+	if e.sent != nil {
+		return e.sent.append(dst)
 	}
-	for i, name := range repeatedNames {
-		if e.sent.has[i] {
-			dst = appendAttr(dst, name, e.sent.values[i])
+	return append(dst, e.plain...)
+}
+
+// append appends the attributes that were sent.
+func (s *sentAttrs) append(dst []byte) []byte {
+	for i := range repeatedNames {
+		if s.has[i] {
+			dst = appendAttr(dst, repeatedNames[i], s.values[i])
 		}
 	}
 	return dst
