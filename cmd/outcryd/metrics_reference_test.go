@@ -65,10 +65,11 @@ var advice = map[string]string{
 	"outcry_tls_handshake_failures_total": "rises: clients without TLS, or without a certificate; the log has " +
 		"the reason",
 	"outcry_tls_certificate_expiry_timestamp_seconds": "near `time()`: replace the file, which is reread by " +
-		"itself",
+		"itself; `OutcryCertificateExpires` fires two weeks before",
 
 	// Journal.
-	"outcry_journal_sync_seconds":     "p99 over some milliseconds on an SSD: see who else uses the disk",
+	"outcry_journal_sync_seconds": "p99 over some milliseconds on an SSD: see who else uses the disk; " +
+		"over 50 ms `OutcrySyncSlow` fires",
 	"outcry_journal_batch_records":    "grows when syncs are slow: that keeps the throughput",
 	"outcry_journal_batch_bytes":      "grows when syncs are slow",
 	"outcry_journal_unsynced_records": "",
@@ -151,8 +152,8 @@ const metricsHead = `# Metrics
 
 Everything that ` + "`/metrics`" + ` of the HTTP side shows, made by ` + "`make reference`" + ` from a running server.
 [METRICS](../METRICS.md) has what to watch and how to scrape. All metrics are there from the first scrape of a server
-that is ready, with all their labels; no client can add a series. Times are in seconds, sizes in bytes, and counters
-count since the start.
+that is ready, with all their labels; no client can add a series: a test holds each label to a
+closed set of values. Times are in seconds, sizes in bytes, and counters count since the start.
 
 Histograms of durations come in the native and the classic form. Prometheus takes the native one with
 ` + "`--enable-feature=native-histograms`" + `, from version 3.9 on with ` + "`scrape_native_histograms: true`" + `. A

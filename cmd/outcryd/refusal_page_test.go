@@ -99,7 +99,7 @@ const exitStatuses = `
 | 1 | it could not start, or had to stop: the last line of the log says why |
 | 2 | an invalid setting; also a bug, after which the log has the stack of every goroutine |
 | signal 9 | somebody, or the kernel for want of memory |
-| signal 6 | the watchdog |
+| signal 6 | the watchdog, after 60 seconds; after 30 starts within two minutes systemd gives up |
 
 | of outcry | |
 | --- | --- |

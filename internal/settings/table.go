@@ -53,7 +53,7 @@ var table = []row{
 			"the data directory"},
 	{flag: "database-url-file", at: func(c *Config) any { return &c.databaseURLFile }, initial: "",
 		help: "`file` with the URL of the database, which keeps its password out of the environment; also as " +
-			"DATABASE_URL_FILE"},
+			"DATABASE_URL_FILE; URL and file from the same place are an error"},
 	{flag: "ack", at: func(c *Config) any { return &c.Ack }, initial: AckJournal,
 		help: "what a reply waits for: `journal` is the synced journal, postgres is the tables as well"},
 	{flag: "bare-replies", at: func(c *Config) any { return &c.BareReplies }, initial: false,
@@ -120,7 +120,8 @@ var table = []row{
 		help: "smallest notional (amount × limit) of an order, in `dollars`"},
 	{flag: "memory-limit", at: func(c *Config) any { return &c.MemoryLimit }, initial: memory.Limit{}, reload: Memory,
 		help: "memory near which the garbage collector works harder, in `bytes`; " +
-			"auto is 4/5 of the control group's or the machine's, off is no limit. GOMEMLIMIT wins"},
+			"auto is 4/5 of the control group's or the machine's, off is no limit. GOMEMLIMIT wins; " +
+			"GOGC and GOMAXPROCS need no change"},
 	{flag: "closed-orders", at: func(c *Config) any { return &c.ClosedOrdersMax }, initial: 100_000,
 		min: 1, max: 1 << 32, reload: Engine,
 		help: "how many closed `orders` stay in memory once they are in Postgres: the newest, at least this many and " +
@@ -145,7 +146,8 @@ var table = []row{
 		help: "how long a client may take to read each 64 KiB of replies"},
 	{flag: "stop-timeout", at: func(c *Config) any { return &c.StopTimeout }, initial: 30 * time.Second,
 		min: 1, max: 1 << 62, reload: Process,
-		help: "how long a stop may take to finish received frames and bring Postgres up to date"},
+		help: "how long a stop may take to finish received frames and bring Postgres up to date; " +
+			"a local Postgres has 20 s more"},
 
 	// What to do now.
 	{flag: "version", at: func(c *Config) any { return &c.ShowVersion }, initial: false, act: true,
