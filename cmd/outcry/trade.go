@@ -26,6 +26,7 @@ type options struct{ ref string }
 func (u refUse) declare(f *flag.FlagSet) *options {
 	o := new(options)
 	switch u {
+	case noRef:
 	case refOfNew:
 		f.StringVar(&o.ref, "ref", "", "`ref`, the client order id: 1 to 64 of A-Z a-z 0-9 . _ : - that the account has "+
 			"used for nothing else; a new one if left out")
