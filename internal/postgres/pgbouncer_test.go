@@ -30,7 +30,7 @@ func TestPgBouncerIsRefused(t *testing.T) {
 		for ignored, says := range map[string]string{
 			"": "unsupported startup parameter",
 			"plan_cache_mode,synchronous_commit,statement_timeout,lock_timeout,idle_in_transaction_session_timeout," +
-				"default_transaction_read_only," +
+				"default_transaction_read_only,search_path," +
 				"tcp_keepalives_idle,tcp_keepalives_interval,tcp_keepalives_count,tcp_user_timeout," +
 				"enable_hashjoin,enable_mergejoin,enable_seqscan": "the connection is with process",
 		} {
