@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"math/rand/v2"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -59,16 +60,16 @@ func TestARefusedOverwriteIsWaitedFor(t *testing.T) {
 				goesOn(t, fs.afterPowerCut(rand.New(rand.NewPCG(1, variant))), 3, "power cut %d while it waits", variant)
 			}
 			goesOn(t, fs.clone(), 3, "the end of the process while it waits")
-			syncs := 0
+			var syncs atomic.Int64 // also of the allocator's goroutine
 			fs.failOnly(func(_ int, op string) error {
 				if op == "sync" {
-					syncs++
+					syncs.Add(1)
 				}
 				return nil
 			})
 			require.NoError(t, j.Wait(background, last))
 			require.NoError(t, j.Room())
-			require.Positive(t, syncs)
+			require.Positive(t, syncs.Load())
 			promised := j.Synced()
 			goesOn(t, fs.afterPowerCut(rand.New(rand.NewPCG(2, 0))), promised, "power cut afterwards")
 			require.NoError(t, j.Close())
