@@ -126,7 +126,7 @@ func BenchmarkRefs(b *testing.B) {
 	b.Logf("%d refs written in %s", *refsCount, time.Since(begun))
 	var table, key int64
 	require.NoError(b, s.conn.QueryRow(background,
-		`SELECT pg_relation_size('refs'), pg_relation_size('refs_pkey')`).Scan(&table, &key))
+		`SELECT pg_relation_size('outcry.refs'), pg_relation_size('outcry.refs_pkey')`).Scan(&table, &key))
 	past, err := OpenHistory(background, url, "")
 	require.NoError(b, err)
 	defer past.Close()
