@@ -461,7 +461,7 @@ class Exchange:
         """Sends a frame again and again, over new connections, until there is a reply, and
         returns the results of its commands. Nothing is done twice: what makes something must
         have a ref, else ValueError is raised and nothing is sent. After so many seconds, and at
-        what does not pass by itself (a certificate, a token, a reply that is none, a frame that
+        what does not pass by itself (a certificate, a token, a malformed reply, a frame that
         the exchange does not take), the last ConnectionLost is raised, and any other error only
         where the frame was never sent. Then it is still safe to go on with the same frame, today
         or next year. A cancel that was done before its reply was lost is answered with a Refusal

@@ -65,7 +65,7 @@ func TestTheDatabaseIsFoundWhereTheServerFindsIt(t *testing.T) {
 		{"words for a file", "", "--database-url-file=host=db/password=opensesame", located{},
 			"--database-url-file: that is not a file name"},
 		{"required settings that are not there", "", "--config=" + dir + "/none", located{}, "--config: open"},
-		{"a line that is none", "", "--config=" + secret, located{}, "--config: " + secret + ":1: not \"name = value\""},
+		{"a malformed line", "", "--config=" + secret, located{}, "--config: " + secret + ":1: not \"name = value\""},
 		{"a line twice", "", "--config=" + write("twice", "database-url = opensesame\ndatabase-url = opensesame"), located{},
 			"twice:2: the name already has a value"},
 		{"a wrong number", "", "--config=" + write("wrong", "max-memory = many"), located{},

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// trafficOfAllKinds has every kind of command done and refused, and text that is none.
+// trafficOfAllKinds has every kind of command done and refused, and malformed text.
 func trafficOfAllKinds(t *testing.T, c *conn) {
 	t.Helper()
 	c.must(t, opening)

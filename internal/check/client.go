@@ -186,7 +186,7 @@ func (c *client) read(replies *wire.FrameReader, f *frame) error {
 	}
 	answers, err := wire.ParseReply(reply)
 	if err != nil {
-		c.history.complain("a reply that is none: %v: %s", err, reply)
+		c.history.complain("a malformed reply: %v: %s", err, reply)
 		return err
 	}
 	if len(answers) == 1 {

@@ -39,7 +39,7 @@ func kindOf(text string) string {
 	}, text)
 }
 
-// hundredMillionths reads a decimal in units of 10^-8; "" is 0. One that is none,
+// hundredMillionths reads a decimal in units of 10^-8; "" is 0. A malformed one,
 // or too fine, is -1: it equals nothing.
 func hundredMillionths(s string) int64 {
 	if s == "" {

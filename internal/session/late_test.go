@@ -177,7 +177,7 @@ func TestAConnectionThatEndsWhileTheHistoryIsAsked(t *testing.T) {
 			synctest.Wait()
 			require.Zero(t, s.count())
 		},
-		"a length line that is none": func(t *testing.T, s *Server, c *client) {
+		"a malformed length line": func(t *testing.T, s *Server, c *client) {
 			c.send("x\n")
 			require.Equal(t, away(1), c.reply())
 			require.Equal(t, `<results><created id="1"/></results>`, c.reply())

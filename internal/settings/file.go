@@ -22,7 +22,7 @@ const bytesMax = 1 << 20
 // ParseLine reads one line. A # at the front or after a blank begins a comment. A value is
 // as it stands, without the blanks around it, or in double quotes as in Go. The name is ""
 // if the line is blank or a comment. The error repeats nothing of it: a
-// secret may be in any part of a line that is none.
+// secret may be in any part of a malformed line.
 func ParseLine(line string) (name, value string, err error) {
 	if !utf8.ValidString(line) || strings.ContainsRune(line, 0) {
 		return "", "", errors.New("not text in UTF-8")

@@ -60,7 +60,7 @@ func IsSwitch(f *flag.Flag) bool {
 	return ok && b.IsBoolFlag()
 }
 
-// unknownFlag names a flag that is none, and the one that may be meant.
+// unknownFlag names a flag that does not exist, and the one that may be meant.
 func unknownFlag(f *flag.FlagSet, name string) error {
 	const longest = 40
 	if len(name) > longest || strings.ContainsFunc(name, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {

@@ -28,7 +28,7 @@ const (
 // the client, who is sent it (AppendError) before the connection is closed.
 type FrameError struct {
 	Text     string
-	TooLarge bool // a length line that says more than the limit, not one that is none
+	TooLarge bool // a length line that says more than the limit, not a malformed one
 }
 
 // Error returns the text.

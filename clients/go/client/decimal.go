@@ -23,7 +23,7 @@ type Decimal struct {
 
 // ParseDecimal reads a number as the protocol has it: an optional sign, digits, and
 // optionally a point and up to 8 digits ("100", "-0.5", ".5"). The error names a text
-// that is none, or whose number is not below 10^18.
+// that is malformed, or whose number is not below 10^18.
 func ParseDecimal(s string) (Decimal, error) {
 	digits, negative := s, false
 	if s != "" && (s[0] == '-' || s[0] == '+') {
