@@ -114,7 +114,8 @@ func (n *Node) become(m *membership) error {
 	}
 	n.now.membership = m
 	for id, identity := range n.letIn {
-		if pinned := m.member(id).Identity; pinned != (Identity{}) && pinned != identity || slices.Contains(m.removed, identity) {
+		pinned := m.member(id).Identity
+		if pinned != (Identity{}) && pinned != identity || slices.Contains(m.removed, identity) {
 			delete(n.letIn, id)
 		}
 	}
@@ -124,8 +125,8 @@ func (n *Node) become(m *membership) error {
 // checkSelf returns an error if the cluster knows another node under this one's number.
 func (n *Node) checkSelf(m *membership) error {
 	if pinned := m.member(n.id).Identity; pinned != (Identity{}) && pinned != n.self {
-		return fmt.Errorf("core: node %d is %x, and the cluster knows %x under this number: it was replaced, or has lost its data",
-			n.id, n.self, pinned)
+		return fmt.Errorf("core: node %d is %x, and the cluster knows %x under this number: "+
+			"it was replaced, or has lost its data", n.id, n.self, pinned)
 	}
 	return nil
 }
