@@ -59,6 +59,9 @@ type Projection interface {
 type Options struct {
 	Journal Log
 	State   *exchange.State // the state after the journal's last record; the engine takes it over
+	// Standby has State instead, and what else a standby has gathered. It has applied the
+	// journal's last record. The engine takes everything over, and the Standby is closed.
+	Standby *Standby
 	// Projection and History are the database. Without a Projection nothing
 	// lags and nothing leaves memory; without a History what memory does not
 	// hold is unknown.
@@ -107,6 +110,14 @@ func (o *Options) setDefaults() {
 	}
 }
 
+// neverBefore keeps the clock from showing a time before the last record's: another
+// machine's clock, or this one's before it was set back, may have been ahead.
+func (o *Options) neverBefore(last int64) {
+	if clock := o.Now; last > 0 {
+		o.Now = func() int64 { return max(clock(), last) }
+	}
+}
+
 // ErrStopped is returned by Execute and Durable once the engine is closed.
 var ErrStopped = errors.New("engine: stopped")
 
@@ -128,7 +139,7 @@ type Engine struct {
 	// mu guards the ledger and everything in it.
 	mu        sync.Mutex
 	ledger    *exchange.Ledger
-	refs      refIndex
+	refs      *refIndex         // its table
 	canceling *exchange.Account // whose orders a cancel of all is about to record; mostly nil
 	failed    atomic.Bool       // the journal takes no records any more
 
@@ -151,12 +162,19 @@ type Engine struct {
 // records are all in the journal or in the projection. Close ends it.
 func New(o Options) *Engine {
 	o.setDefaults()
-	e := &Engine{options: o, log: o.Journal, ledger: o.State.Ledger, index: o.State.Index, stop: make(chan struct{}),
+	standby, refs := o.Standby, (*refIndex)(nil)
+	if standby != nil {
+		o.State, refs = standby.handOver(o.Journal.Appended())
+		o.Standby = nil
+	} else {
+		refs = newRefIndex(o.State.Refs, o.History)
+	}
+	o.neverBefore(o.State.Time)
+	e := &Engine{refs: refs, options: o, log: o.Journal, ledger: o.State.Ledger, index: o.State.Index, stop: make(chan struct{}),
 		awake: make(map[*inbox]struct{}), barrier: make(chan struct{}, 1)}
 	if e.durable.log = e.log; o.AckPostgres {
 		e.durable.projection = o.Projection
 	}
-	e.refs.table, e.refs.filter = o.State.Refs, newRefFilter()
 	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax,
 		SymbolsMax: o.SymbolsMax, AccountsMax: o.AccountsMax, OpenOrdersMax: o.OpenOrdersMax,
 		AccountOpenOrdersMax: o.AccountOpenOrdersMax, OrderValueMin: o.OrderValueMin})
@@ -173,16 +191,17 @@ func New(o Options) *Engine {
 	none := make([]*shard, e.index.Books())
 	e.numbered.Store(&none)
 	for sym, book := range o.State.Books {
-		e.finishFirst(e.openShard(e.ledger.Instrument(sym), book))
+		e.openShard(e.ledger.Instrument(sym), book)
+	}
+	e.adoptClosed(standby)
+	for _, d := range *e.numbered.Load() {
+		e.finishFirst(d)
 	}
 	e.registrar = &registrar{engine: e, symbols: len(o.State.Books)}
 	e.registrar.inbox.engine, e.registrar.inbox.owner = e, e.registrar
 	e.running.Go(e.restIdle)
 	if o.Projection != nil {
 		e.running.Go(e.sweep)
-	}
-	if o.History != nil {
-		e.running.Go(e.buildFilter)
 	}
 	return e
 }
@@ -353,6 +372,7 @@ func (e *Engine) Close() {
 	e.Interrupt()
 	close(e.stop)
 	e.endOwners()
+	e.refs.end()
 	e.running.Wait()
 }
 

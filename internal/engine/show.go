@@ -23,9 +23,7 @@ func (e *Engine) Show(
 	switch results[0].Reason {
 	case exchange.OK:
 		o, found = *results[0].Shown, true
-		executions := o.Status.Executions
-		executions = executions[min(after, len(executions)):]
-		o.Status.Executions = executions[:min(most, len(executions))]
+		o.Status.Executions = page(o.Status.Executions, after, most)
 	case exchange.InHistory: // it was closed long ago, and changes no more
 		var closed exchange.ClosedOrder
 		if closed, found, err = e.options.History.Order(ctx, id, after, most); err != nil {
