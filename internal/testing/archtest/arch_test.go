@@ -83,6 +83,8 @@ var imports = map[string][]string{
 	"internal/health": {"internal/auth", "internal/session", "internal/journal", "internal/market", "internal/operate",
 		"internal/postgres", "internal/settings"},
 	"internal/replica":       nil,
+	"internal/replica": {"internal/durable", "internal/journal", "internal/replica/core", "internal/replica/peers",
+		"internal/replica/raftlog"},
 	"internal/replica/peers": {"internal/auth", "internal/journal", "internal/replica/core"},
 	"internal/settings": {"internal/auth", "internal/backup", "internal/exchange", "internal/journal", "internal/logging",
 		"internal/memory", "internal/operate", "internal/postgres"},
