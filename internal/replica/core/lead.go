@@ -133,7 +133,8 @@ func (n *Node) Propose(first uint64, records [][]byte) error {
 	case !n.CanPropose():
 		return ErrBusy
 	}
-	b := batch{term: n.lead.term, first: first, chain: n.lead.last.Chain, records: records}
+	behind := n.lead.last.After(records...)
+	b := batch{term: n.lead.term, first: first, chain: behind.Chain, records: records}
 	err := ErrNotLeading
 	n.run(func() {
 		proposed := n.raft.Propose(b.encode())
@@ -142,7 +143,7 @@ func (n *Node) Propose(first uint64, records [][]byte) error {
 			n.depose()
 		}
 		if n.lead.term == b.term && n.lead.told {
-			n.lead.last, err = n.lead.last.After(records...), nil
+			n.lead.last, err = behind, nil
 			n.lead.underWay++
 		}
 	})
