@@ -18,7 +18,7 @@ func alone(t *testing.T) (*cluster, *Node) {
 }
 
 func TestFence(t *testing.T) {
-	chain := Position{}.After([]byte("a"), []byte("b")).Chain
+	chain := Position{}.After([]byte("a"), []byte("b"), []byte("c")).Chain
 	for name, test := range map[string]struct {
 		batch   batch
 		entry   uint64 // term, ahead of the leader's
@@ -29,7 +29,7 @@ func TestFence(t *testing.T) {
 		"of another term":   {batch{first: 3, chain: chain}, 1, 2, ""},
 		"does not follow":   {batch{first: 4, chain: chain}, 0, 2, ""},
 		"is there already":  {batch{first: 2, chain: chain}, 0, 2, ""},
-		"of other records":  {batch{first: 3, chain: chain + 1}, 0, 2, "has other records up to seq 2"},
+		"of other records":  {batch{first: 3, chain: chain + 1}, 0, 2, "has other records up to seq 3"},
 		"both: term counts": {batch{first: 3, chain: chain + 1}, 1, 2, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -163,8 +163,8 @@ func TestCommitsWaitForAFetch(t *testing.T) {
 	var entries []*raftpb.Entry
 	term := n.Status().Term
 	for i, position := range []Position{f.From, f.From.After([]byte("record 4"))} {
-		b := batch{term: term, first: position.Seq + 1, chain: position.Chain,
-			records: [][]byte{fmt.Appendf(nil, "record %d", 4+i)}}
+		record := fmt.Appendf(nil, "record %d", 4+i)
+		b := batch{term: term, first: position.Seq + 1, chain: position.After(record).Chain, records: [][]byte{record}}
 		entries = append(entries, &raftpb.Entry{Index: new(n.Status().Last + 1 + uint64(i)), Term: new(term),
 			Data: b.encode()})
 	}

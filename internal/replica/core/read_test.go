@@ -128,11 +128,24 @@ func TestANodeThatMayNotCampaignIsNotChosen(t *testing.T) {
 	require.Equal(t, third.id, c.leader().id, "nobody else can")
 	c.propose(1)
 	c.cut[third.id] = true
-	c.tick(300)
-	for _, n := range []*Node{first, second} {
-		require.Equal(t, Follower, n.Status().Role)
-		require.Zero(t, n.Status().Elections-c.nodes[n.id].elections)
-	}
+	elections := first.Status().Elections + second.Status().Elections
+	c.tick(200)
+	require.Equal(t, elections, first.Status().Elections+second.Status().Elections)
 	first.MayCampaign(true)
 	require.Equal(t, first.id, c.leader().id, "and votes for others")
+}
+
+func TestTheOnlyOneWithAllEntriesHandsOver(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	behind, unfit := n.id%3+1, (n.id+1)%3+1
+	c.cut[behind] = true
+	c.propose(1)
+	c.cut[behind], c.cut[n.id] = false, true
+	c.nodes[unfit].MayCampaign(false)
+	c.tick(1000)
+	require.Equal(t, 1, c.leads[behind])
+	require.Zero(t, c.leads[unfit])
+	require.Equal(t, behind, c.leader().id)
+	c.same(1, behind, unfit)
 }
