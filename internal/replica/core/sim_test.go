@@ -16,7 +16,7 @@ const (
 	second       = 1000 * millisecond
 	simFaults    = 12 * second // while there are faults
 	simMend      = 60 * second // in which all has to be well again, at most
-	heldMax      = 4096        // events that wait for a stopped process
+	mailMax      = 4096        // messages that wait for a stopped process
 	eventsMax    = 3_000_000
 	tickLen      = 10 * millisecond
 	answerWithin = 500 * millisecond // before a client tries the next node
@@ -171,6 +171,13 @@ func (s *sim) story() string {
 		for i := max(t.lines, traceLen) - traceLen; i < t.lines; i++ {
 			l := t.last[i%traceLen]
 			fmt.Fprintf(&b, "%10.3f ms  node %d  %s %d %d\n", float64(l.at)/1000, l.node, l.what, l.a, l.b)
+		}
+	}
+	for _, n := range s.nodes {
+		fmt.Fprintf(&b, "node %d: up %t, lost %t, idle %t, broken %v, leads term %d, journal %d (%d synced)\n",
+			n.id, n.up(), n.lost, n.idle, n.broken, n.leadTerm, n.journal.last(), n.journal.synced)
+		if n.up() {
+			fmt.Fprintf(&b, "  %+v\n  %+v\n", n.core.raft.BasicStatus(), n.core.Status())
 		}
 	}
 	return b.String()

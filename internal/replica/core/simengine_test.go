@@ -190,7 +190,7 @@ func (c *simClient) send() {
 			c.next(attempt)
 			return
 		}
-		n.later(0, func() {
+		n.post(func() {
 			if n.engine == nil {
 				c.next(attempt)
 				return

@@ -89,7 +89,7 @@ func (s *sim) found() {
 }
 
 func (s *sim) addNode(id uint64, mark Mark) *simNode {
-	n := &simNode{s: s, id: id, disk: newSimDisk(s.newName(), mark), journal: &simJournal{},
+	n := &simNode{s: s, id: id, fit: true, disk: newSimDisk(s.newName(), mark), journal: &simJournal{},
 		tick: s.between(tickLen*7/10, tickLen*15/10), wall: s.between(-3600*second, 3600*second)}
 	s.nodes = append(s.nodes, n)
 	return n
@@ -252,8 +252,13 @@ func (s *sim) transfer() {
 func (s *sim) postgres() {
 	n := s.leaderOrAny()
 	s.note("postgres away", n.id, 0, 0)
-	n.later(0, func() { n.core.MayCampaign(false) })
-	n.later(s.between(100*millisecond, 2*second), func() { n.core.MayCampaign(true) })
+	n.postgres(false)
+	s.after(s.between(100*millisecond, 2*second), func() { n.postgres(true) })
+}
+
+func (n *simNode) postgres(there bool) {
+	n.fit = there
+	n.later(0, func() { n.core.MayCampaign(n.fit) })
 }
 
 // heal ends all faults: everything has to become well again by itself, or with the
@@ -265,10 +270,9 @@ func (s *sim) heal() {
 	s.net.loss, s.net.dup, s.net.slow = 0, 0, 2*millisecond
 	for _, n := range s.nodes {
 		n.disk.hung = min(n.disk.hung, s.now)
-		if n.up() && s.now < n.stopped {
-			n.stopped = s.now
-		}
-		n.later(0, func() { n.core.MayCampaign(true) })
+		n.stopped = 0
+		n.resume()
+		n.postgres(true)
 		if !n.idle {
 			s.after(second, n.start)
 		}

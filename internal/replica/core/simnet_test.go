@@ -35,7 +35,7 @@ func (s *sim) send(n *simNode, m *raftpb.Message) {
 		if s.net.cut[n.id][to.id] || to.name() != name {
 			return
 		}
-		to.later(0, func() { to.receive(n, from, b) })
+		to.post(func() { to.receive(n, from, b) })
 	}
 	s.line(1, m.GetType().String(), n.id, m.GetTo(), m.GetIndex())
 	for i := range b {

@@ -19,12 +19,14 @@ type simNode struct {
 	flipped bool     // so it may be broken
 	before  *simNode // its disks before they were lost, for the observer
 
-	core    *Node // nil while no process runs
-	epoch   int   // of the process: what belongs to an earlier one does not happen
-	stopped int64 // SIGSTOP until then
-	held    []func()
-	tick    int64 // length, by this machine's clock
-	wall    int64 // how far its wall clock is off
+	core    *Node    // nil while no process runs
+	epoch   int      // of the process: what belongs to an earlier one does not happen
+	stopped int64    // SIGSTOP until then
+	held    []func() // what waits for the end of that: its own disks and timers, in order
+	mail    []func() // messages and frames, in any
+	fit     bool     // whether it may lead: its Postgres is there
+	tick    int64    // length, by this machine's clock
+	wall    int64    // how far its wall clock is off
 	met     map[uint64]Identity
 	refused map[uint64]Identity
 
@@ -75,24 +77,35 @@ func (n *simNode) start() {
 		return
 	}
 	n.core = c
-	c.MayCampaign(true)
+	c.MayCampaign(n.fit)
 	n.do(func() {})
+	n.later(0, func() { n.core.JournalSynced(n.journal.synced) })
 	n.syncJournal()
 	n.scheduleTick()
 }
 
 // input has a process do something now: later while it is stopped, never once it is gone.
 func (n *simNode) input(epoch int, do func()) {
-	if n.epoch != epoch || !n.up() {
-		return
+	switch {
+	case n.epoch != epoch || !n.up():
+	case n.s.now < n.stopped:
+		n.held = append(n.held, func() { n.input(epoch, do) })
+	default:
+		n.do(do)
 	}
-	if n.s.now < n.stopped {
-		if len(n.held) < heldMax {
-			n.held = append(n.held, func() { n.input(epoch, do) })
+}
+
+// post is input that comes over a network: now or never, and in any order.
+func (n *simNode) post(do func()) {
+	switch {
+	case !n.up():
+	case n.s.now < n.stopped:
+		if epoch := n.epoch; len(n.mail) < mailMax {
+			n.mail = append(n.mail, func() { n.input(epoch, do) })
 		}
-		return
+	default:
+		n.do(do)
 	}
-	n.do(do)
 }
 
 func (n *simNode) do(do func()) {
@@ -115,25 +128,45 @@ func (n *simNode) scheduleTick() {
 	})
 }
 
-// stop is SIGSTOP, and SIGCONT in d: what waited then happens in any order.
+// stop is SIGSTOP, and SIGCONT in d.
 func (n *simNode) stop(d int64) {
+	if !n.up() {
+		return
+	}
 	n.s.note("stopped", n.id, uint64(d), 0)
 	n.stopped = n.s.now + d
+	epoch := n.epoch
 	n.s.after(d, func() {
-		held := n.held
-		n.held = nil
-		n.s.rnd.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
-		for _, do := range held {
-			do()
+		if n.epoch == epoch {
+			n.resume()
 		}
 	})
+}
+
+// resume does what has waited: messages in any order among themselves and beside the rest.
+func (n *simNode) resume() {
+	if n.s.now < n.stopped {
+		return
+	}
+	held, mail := n.held, n.mail
+	n.held, n.mail = nil, nil
+	n.s.rnd.Shuffle(len(mail), func(i, j int) { mail[i], mail[j] = mail[j], mail[i] })
+	for len(held)+len(mail) > 0 {
+		from := &held
+		if n.s.rnd.IntN(len(held)+len(mail)) >= len(held) {
+			from = &mail
+		}
+		do := (*from)[0]
+		*from = (*from)[1:]
+		do()
+	}
 }
 
 // end is the end of the process: its memory is gone.
 func (n *simNode) end() {
 	n.epoch++
 	n.core, n.engine, n.leadTerm = nil, nil, 0
-	n.toApply, n.applying, n.held = nil, false, nil
+	n.toApply, n.applying, n.held, n.mail = nil, false, nil, nil
 	n.stopped, n.confirmed = 0, 0
 	n.journal.syncing = false
 }
