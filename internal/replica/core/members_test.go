@@ -176,7 +176,7 @@ func TestHeard(t *testing.T) {
 		"as pinned":      {Member{ID: other, Identity: identity(byte(other))}, cluster, ""},
 		"knows none yet": {Member{ID: other, Identity: identity(byte(other))}, Identity{}, ""},
 		"a stranger":     {Member{ID: 7, Identity: identity(7)}, Identity{}, ""},
-		"another":        {Member{ID: other, Identity: identity(8)}, cluster, "it could vote twice; replace it"},
+		"another":        {Member{ID: other, Identity: identity(8)}, Identity{}, "it could vote twice; replace it"},
 		"other cluster":  {Member{ID: other, Identity: identity(byte(other))}, Identity{5}, "belongs to the cluster 05"},
 		"itself":         {Member{ID: n.id, Identity: identity(8)}, cluster, "has this node's number"},
 		"no identity":    {Member{ID: other}, cluster, "with identity 00"},
@@ -188,6 +188,22 @@ func TestHeard(t *testing.T) {
 		}
 		require.ErrorContains(t, err, test.want, name)
 	}
+}
+
+// A node that was away while another was replaced under its number can follow that one.
+func TestAnIdentityThatTheLogDoesNotHaveYetMayAskAndNotAnswer(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	other := n.id%3 + 1
+	message := func(kind raftpb.MessageType) *raftpb.Message {
+		return &raftpb.Message{Type: kind.Enum(), From: new(other), To: new(n.id), Term: new(n.Status().Term + 1)}
+	}
+	require.NoError(t, n.Heard(Member{ID: other, Identity: identity(8)}, n.now.cluster))
+	require.Zero(t, n.admitted(other))
+	n.Receive(message(raftpb.MsgAppResp))
+	require.False(t, n.Output().Deposed)
+	n.Receive(message(raftpb.MsgApp))
+	require.True(t, n.Output().Deposed, "it leads a later term")
 }
 
 func TestTheFirstIdentityIsWrittenBeforeItCounts(t *testing.T) {

@@ -20,7 +20,7 @@ var fromPeers = []raftpb.MessageType{
 func (n *Node) Receive(m *raftpb.Message) {
 	n.run(func() {
 		from := m.GetFrom()
-		if m.GetTo() != n.id || n.admitted(from) == (Identity{}) || !wellFormed(m) {
+		if m.GetTo() != n.id || n.admitted(from) == (Identity{}) && !n.asks(m) || !wellFormed(m) {
 			return
 		}
 		n.seen[from] = n.ticks
