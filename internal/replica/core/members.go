@@ -393,7 +393,9 @@ func (n *Node) forget(v Member, m *membership) {
 	// A start reads again what was long ago: then another node may be heard already.
 	if first, ok := n.heard[v.ID]; ok && (v.Identity == Identity{} || v.Identity == first) {
 		delete(n.heard, v.ID)
-		delete(n.letIn, v.ID)
+		if n.letIn[v.ID] == first {
+			delete(n.letIn, v.ID)
+		}
 		n.writeHeard(Member{ID: v.ID}, 0)
 	}
 }
