@@ -57,6 +57,7 @@ type sim struct {
 	plant   plant
 	weather weather
 	healing bool
+	voters  int64      // until then, power cuts seek nodes that vote
 	nodes   []*simNode // of rising id
 	net     simNet
 	clients []*simClient

@@ -131,6 +131,7 @@ func (s *sim) judgeSent(n *simNode, m *raftpb.Message) {
 			s.fail("node %d votes for %d and for %d in term %d", n.id, first, m.GetTo(), v.term)
 		}
 		t.votes[v] = m.GetTo()
+		s.voted(n)
 	}
 }
 

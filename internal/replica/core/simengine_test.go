@@ -206,6 +206,21 @@ func (c *simClient) send() {
 	})
 }
 
+// wander sends queries to any node, whoever leads, and waits for no answer.
+func (c *simClient) wander() {
+	s := c.s
+	n := s.any()
+	f := &simFrame{client: c, ops: []simOp{{}}, floor: s.truth.told}
+	n.post(func() {
+		if n.engine != nil {
+			n.engine.take(n, f)
+		}
+	})
+	if !s.healing {
+		s.after(s.between(millisecond, 40*millisecond), c.wander)
+	}
+}
+
 // compose makes a frame of new refs, old ones and queries.
 func (c *simClient) compose() {
 	for range 1 + c.s.rnd.IntN(3) {
@@ -252,7 +267,7 @@ func (c *simClient) next(attempt uint64) {
 func (c *simClient) answer(f *simFrame) {
 	s := c.s
 	s.after(s.between(50, 2000), func() {
-		if c.attempt != f.attempt {
+		if f.attempt == 0 || c.attempt != f.attempt {
 			return
 		}
 		c.attempt++

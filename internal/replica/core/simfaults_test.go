@@ -42,6 +42,9 @@ func (s *sim) forecast() {
 	if s.chance(20) {
 		w.nodes = 5
 	}
+	if s.chance(30) {
+		w.think = second / 2 // so that at times nothing is under way
+	}
 	s.net.slow = s.between(200, 5*millisecond)
 	if s.chance(50) {
 		s.net.loss, s.net.dup = s.rnd.IntN(15), s.rnd.IntN(10)
@@ -54,7 +57,7 @@ func (s *sim) forecast() {
 		{"pause", (*sim).pauseOne}, {"partition", (*sim).partition}, {"one way", (*sim).oneWay},
 		{"storm", (*sim).storm}, {"disk", (*sim).hangDisk}, {"clock", (*sim).jumpClock},
 		{"transfer", (*sim).transfer}, {"lost disk", (*sim).loseDisk}, {"members", (*sim).changeMembers},
-		{"flipped", (*sim).flip}, {"postgres", (*sim).postgres},
+		{"flipped", (*sim).flip}, {"postgres", (*sim).postgres}, {"elections", (*sim).elections},
 	}
 	prevails := int(s.seed % uint64(len(kinds)))
 	w.name = kinds[prevails].name
@@ -77,11 +80,12 @@ func (s *sim) found() {
 	for id := uint64(1); id <= uint64(s.weather.nodes); id++ {
 		s.addNode(id, s.mark)
 	}
-	for id := uint64(1); id <= 4; id++ {
-		c := &simClient{s: s, id: id, at: s.rnd.IntN(len(s.nodes))}
+	for id := range uint64(1 + s.rnd.IntN(4)) {
+		c := &simClient{s: s, id: id + 1, at: s.rnd.IntN(len(s.nodes))}
 		s.clients = append(s.clients, c)
 		s.after(s.between(0, second), c.send)
 	}
+	s.after(second, (&simClient{s: s, id: 9}).wander)
 	for _, n := range s.nodes {
 		s.after(s.between(0, 200*millisecond), n.start)
 	}
@@ -150,6 +154,23 @@ func (s *sim) crashOne() {
 	n := s.leaderOrAny()
 	s.note("kill", n.id, 0, 0)
 	n.kill(s.between(50*millisecond, 2*second))
+}
+
+// elections has a leader gone, and for a while power cuts of nodes that have just voted.
+func (s *sim) elections() {
+	s.note("elections", 0, 0, 0)
+	s.voters = s.now + 2*second
+	s.net.slow = s.between(millisecond, 60*millisecond)
+	if lead := s.leader(); lead != nil {
+		lead.stop(s.between(500*millisecond, 2*second))
+	}
+}
+
+// voted may cut the power of a node that has just voted.
+func (s *sim) voted(n *simNode) {
+	if s.now < s.voters && !s.healing && s.chance(30) {
+		s.after(s.between(0, 3*millisecond), func() { n.cutPower(s.between(millisecond, 20*millisecond)) })
+	}
 }
 
 func (s *sim) powerOne() { s.leaderOrAny().cutPower(s.between(100*millisecond, 2*second)) }

@@ -227,14 +227,15 @@ func (s *sim) foundingMark() Mark {
 	return m
 }
 
-// countLearner is the bug that a learner's word counts as a voter's.
-func (s *sim) countLearner(n *simNode, m *raftpb.Message) {
+// countLearner is the bug that a learner's word counts as a voter's as well.
+func (n *simNode) countLearner(m *raftpb.Message) {
 	if m.GetType() != raftpb.MsgAppResp || m.GetReject() || n.core.now.votes(m.GetFrom()) {
 		return
 	}
 	for _, id := range n.core.now.conf.GetVoters() {
-		if id != n.id {
-			m.From = new(id)
+		if id != n.id && n.met[id] != (Identity{}) {
+			n.core.Receive(&raftpb.Message{Type: m.Type, From: new(id), To: m.To, Term: m.Term, Index: m.Index, LogTerm: m.LogTerm})
+			return
 		}
 	}
 }

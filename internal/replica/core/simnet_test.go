@@ -85,7 +85,7 @@ func (n *simNode) receive(from *simNode, name Identity, b []byte) {
 		return
 	}
 	if n.s.plant.learnerCounted {
-		n.s.countLearner(n, m)
+		n.countLearner(m)
 	}
 	n.s.judgeReceived(n, from, m)
 	n.core.Receive(m)

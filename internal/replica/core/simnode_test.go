@@ -254,28 +254,31 @@ func (n *simNode) drain() {
 
 // write hands w to data/raft.
 func (n *simNode) write(w *Write) {
+	if p := n.s.plant; p.voteNotSynced || p.answerBeforeSync {
+		w = n.tellEarly(w)
+	}
 	n.disk.queue = append(n.disk.queue, w)
 	if !n.disk.busy {
 		n.syncDisk()
 	}
-	p := n.s.plant
-	if p.voteNotSynced || p.answerBeforeSync {
-		var early, rest []*raftpb.Message
-		for _, m := range w.After {
-			vote := m.GetType() == raftpb.MsgVoteResp
-			if vote && p.voteNotSynced || !vote && p.answerBeforeSync {
-				early = append(early, m)
-			} else {
-				rest = append(rest, m)
-			}
-		}
-		c := *w
-		c.After = rest
-		n.disk.queue[len(n.disk.queue)-1] = &c
-		if len(early) > 0 {
-			n.later(0, func() { n.written(early) })
+}
+
+// tellEarly is the bug that what has to wait for the sync of w does not.
+func (n *simNode) tellEarly(w *Write) *Write {
+	var early []*raftpb.Message
+	c := *w
+	c.After = nil
+	for _, m := range w.After {
+		if vote := m.GetType() == raftpb.MsgVoteResp; vote && n.s.plant.voteNotSynced || !vote && n.s.plant.answerBeforeSync {
+			early = append(early, m)
+		} else {
+			c.After = append(c.After, m)
 		}
 	}
+	if len(early) > 0 {
+		n.later(0, func() { n.written(early) })
+	}
+	return &c
 }
 
 // syncDisk syncs everything that waits, which takes a while.
