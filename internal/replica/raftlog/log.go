@@ -178,7 +178,7 @@ func (l *Log) write(all []*core.Write) error {
 	if err := l.journal.Wait(context.Background(), l.journal.Appended()); err != nil || !marked {
 		return err
 	}
-	return l.journal.RemoveBefore(w.state.needed().seq)
+	return l.journal.RemoveBefore(w.state.oldest.seq)
 }
 
 // Writing returns when the Write under way began; zero if none is.

@@ -19,7 +19,7 @@ type writer struct {
 }
 
 // kept returns how many bytes of records are kept.
-func (w *writer) kept() int64 { return w.at - w.state.needed().at }
+func (w *writer) kept() int64 { return w.at - w.state.oldest.at }
 
 // put adds a Write to the record.
 func (w *writer) put(one *core.Write) error {
