@@ -30,8 +30,7 @@ type state struct {
 
 	marked   bool // a mark was there, and all entries that it leaves
 	markedAt place
-	oldest   place   // that is needed
-	again    []place // of the entries that have come again since the mark
+	oldest   place // that is needed
 
 	begun bool // a mark was there; until it is marked, entries are in this:
 	parts parts
@@ -100,10 +99,7 @@ func (s *state) take(it item, at place) error {
 	case kindAgain:
 		return s.takeAgain(it.entry, at)
 	case kindHard:
-		s.hard = it.hard
-		if s.marked {
-			s.hard = committed(it.hard, s.mark.Index)
-		}
+		s.hard = committed(it.hard, s.mark.Index)
 		return nil
 	}
 	return fmt.Errorf("kind %d is unknown", it.kind)
@@ -150,7 +146,6 @@ func (s *state) takeMark(m core.Mark, last uint64, at place) error {
 	if last < m.Index {
 		return fmt.Errorf("mark %d leaves entries up to %d", m.Index, last)
 	}
-	s.again = nil
 	switch {
 	case !s.marked:
 		s.parts.mark(m.Index, last)
@@ -163,7 +158,6 @@ func (s *state) takeMark(m core.Mark, last uint64, at place) error {
 			m.Index, last, s.first(), s.last())
 	}
 	s.mark, s.markedAt, s.begun = m, at, true
-	s.hard = committed(s.hard, m.Index)
 	s.findOldest()
 	s.join()
 	return nil
@@ -171,7 +165,7 @@ func (s *state) takeMark(m core.Mark, last uint64, at place) error {
 
 // committed returns h with a commit of at least index: what a mark covers is committed.
 func committed(h *raftpb.HardState, index uint64) *raftpb.HardState {
-	if h == nil || h.GetCommit() >= index {
+	if h.GetCommit() >= index {
 		return h
 	}
 	return &raftpb.HardState{Term: new(h.GetTerm()), Vote: new(h.GetVote()), Commit: new(index)}
@@ -182,7 +176,6 @@ func (s *state) takeEntry(e *raftpb.Entry, at place) error {
 	if err := checkEntry(e); err != nil {
 		return err
 	}
-	s.again = nil
 	index := e.GetIndex()
 	if s.begun && index <= s.mark.Index {
 		return fmt.Errorf("entry %d comes behind mark %d", index, s.mark.Index)
@@ -207,8 +200,7 @@ func (s *state) push(e *raftpb.Entry, at place) {
 	s.bytes += int64(len(e.GetData()))
 }
 
-// takeAgain takes an entry that is written once more. Only when all of them have come again
-// are their older copies no longer needed.
+// takeAgain takes an entry that is written once more: its older copy is no longer needed.
 func (s *state) takeAgain(e *raftpb.Entry, at place) error {
 	if err := checkEntry(e); err != nil {
 		return err
@@ -223,11 +215,7 @@ func (s *state) takeAgain(e *raftpb.Entry, at place) error {
 		return fmt.Errorf("entry %d of term %d comes again, and is none of those from %d to %d",
 			index, e.GetTerm(), s.first(), s.last())
 	}
-	if index == s.first()+uint64(len(s.again)) { // otherwise the first of them came among the parts
-		s.again = append(s.again, at)
-	}
-	if len(s.again) == len(s.entries) {
-		s.places, s.again = s.again, nil
+	if s.places[index-s.first()] = at; index == s.last() {
 		s.findOldest()
 	}
 	return nil
