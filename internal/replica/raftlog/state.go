@@ -122,12 +122,13 @@ func (s *state) takeSelf(id core.Identity) error {
 }
 
 func (s *state) takeHeard(m core.Member) error {
-	known, ok := s.heard[m.ID]
+	_, ok := s.heard[m.ID]
 	switch {
-	case m.ID == 0 || m.Identity == (core.Identity{}):
+	case m.ID == 0:
 		return fmt.Errorf("node %d was heard with the identity %x", m.ID, m.Identity)
-	case ok && known != m.Identity:
-		return fmt.Errorf("node %d was heard with the identity %x, and with %x before", m.ID, m.Identity, known)
+	case m.Identity == (core.Identity{}): // forgotten
+		delete(s.heard, m.ID)
+		return nil
 	case !ok && len(s.heard) >= HeardMax:
 		return fmt.Errorf("the identity of node %d is one too many: the limit is %d", m.ID, HeardMax)
 	}
@@ -137,9 +138,6 @@ func (s *state) takeHeard(m core.Member) error {
 
 // takeMark begins the log at a mark, behind which entries up to last stay.
 func (s *state) takeMark(m core.Mark, last uint64, at place) error {
-	if err := checkMark(m); err != nil {
-		return err
-	}
 	if s.marked && m.Index < s.mark.Index {
 		return fmt.Errorf("mark %d comes behind mark %d", m.Index, s.mark.Index)
 	}

@@ -38,7 +38,9 @@ func (w *twin) after(n int) core.Durable {
 	d := core.Durable{Self: w.self, Heard: map[uint64]core.Identity{}}
 	for _, one := range w.writes[:n] {
 		for _, m := range one.Heard {
-			d.Heard[m.ID] = m.Identity
+			if d.Heard[m.ID] = m.Identity; m.Identity == (core.Identity{}) {
+				delete(d.Heard, m.ID)
+			}
 		}
 		if m := one.Mark; m != nil {
 			behind := slices.IndexFunc(d.Entries, func(e *raftpb.Entry) bool {
@@ -73,10 +75,8 @@ func (w *twin) draw(t *rapid.T) *core.Write {
 		term, vote, commit = max(term, d.Hard.GetTerm()), d.Hard.GetVote(), d.Hard.GetCommit()
 	}
 	one := &core.Write{}
-	if id := rapid.Uint64Range(1, 40).Draw(t, "heard"); id <= 8 {
-		if _, known := d.Heard[id]; !known {
-			one.Heard = []core.Member{{ID: id, Identity: core.Identity{byte(id), 1}}}
-		}
+	if id := rapid.Uint64Range(1, 10).Draw(t, "heard"); id <= 3 {
+		one.Heard = []core.Member{{ID: id, Identity: core.Identity{rapid.ByteRange(0, 2).Draw(t, "identity")}}}
 	}
 	switch rapid.IntRange(0, 5).Draw(t, "mark") {
 	case 0: // compaction

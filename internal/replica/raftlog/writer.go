@@ -101,12 +101,12 @@ func (w *writer) add(it item) error {
 }
 
 // join adds an item to the record of the one before it.
-func (w *writer) join(it item) (err error) {
+func (w *writer) join(it item) error {
 	if err := w.state.take(it, place{w.next, w.at}); err != nil {
 		return err
 	}
-	w.record, err = appendItem(w.record, it)
-	return err
+	w.record = appendItem(w.record, it)
+	return nil
 }
 
 // cut ends the record.
