@@ -185,7 +185,10 @@ func (c *Config) completeAddresses() error {
 	for _, a := range []struct {
 		flag, port string
 		at         *string
-	}{{"listen", PortXML, &c.Listen}, {"http", PortHTTP, &c.HTTP}} {
+	}{
+		{"listen", PortXML, &c.Listen}, {"http", PortHTTP, &c.HTTP},
+		{"advertise-listen", PortXML, &c.AdvertiseListen}, {"advertise-http", PortHTTP, &c.AdvertiseHTTP},
+	} {
 		if *a.at == "" {
 			continue
 		}
