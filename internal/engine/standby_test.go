@@ -475,3 +475,37 @@ func TestAStandbyThatIsBehindTakesNothingOver(t *testing.T) {
 	require.PanicsWithValue(t, "engine: a standby at record 1 takes over a log of 6: <nil>",
 		func() { New(Options{Journal: m.journal, Standby: s}) })
 }
+
+// TestAStandbyShowsNothingOfLater: its database may be ahead of it.
+func TestAStandbyShowsNothingOfLater(t *testing.T) {
+	m, db := open(t, Options{OrdersAfter: 10}), &database{}
+	require.EqualValues(t, 11, m.do(buy("A", 1, 1)).Order)
+	s := NewStandby(StandbyOptions{State: exchange.NewState(), Projection: db, History: db})
+	defer s.Close()
+	for n, record := range m.records(m.journal.Appended()) {
+		require.NoError(t, s.Apply(uint64(n+1), record))
+	}
+	for accepted, want := range map[uint64]bool{s.Seq(): true, s.Seq() + 1: false} {
+		db.orders.Store(exchange.OrderID(5), exchange.ClosedOrder{Seq: accepted})
+		_, found, err := s.Show(background, 5, 0, 1)
+		require.NoError(t, err)
+		require.Equal(t, want, found)
+	}
+}
+
+// TestAStandbyKeepsTheRefsThatItsDatabaseDoesNotHave, and forgets others.
+func TestAStandbyKeepsTheRefsThatItsDatabaseDoesNotHave(t *testing.T) {
+	m := open(t, Options{})
+	var orders []exchange.Command
+	for n := range 3 * sweepRecords {
+		orders = append(orders, named(exchange.Ref(fmt.Sprint("r", n)), buy("A", 1, 1)))
+	}
+	want := m.all(orders...)
+	lacks, has := &database{}, &database{}
+	next := m.takeOver(m.journal.Appended(), Options{Projection: lacks, History: lacks, RefsMax: 40})
+	require.Equal(t, want, next.all(orders...))
+	has.project(t, m.records(m.journal.Appended()), 0)
+	next = m.takeOver(m.journal.Appended(), Options{Projection: has, History: has, RefsMax: 40})
+	require.Less(t, next.Stats().Refs, int64(2*sweepRecords+1))
+	require.Equal(t, want, next.all(orders...))
+}
