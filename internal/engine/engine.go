@@ -170,9 +170,12 @@ func New(o Options) *Engine {
 		refs = newRefIndex(o.State.Refs, o.History)
 	}
 	o.neverBefore(o.State.Time)
-	e := &Engine{refs: refs, options: o, log: o.Journal, ledger: o.State.Ledger, index: o.State.Index, stop: make(chan struct{}),
+	e := &Engine{refs: refs, options: o, log: o.Journal, ledger: o.State.Ledger, index: o.State.Index,
+		stop:  make(chan struct{}),
 		awake: make(map[*inbox]struct{}), barrier: make(chan struct{}, 1)}
-	if e.durable.log = e.log; o.AckPostgres {
+	e.durable.log = e.log
+	e.durable.shared, _ = e.log.(Shared)
+	if o.AckPostgres {
 		e.durable.projection = o.Projection
 	}
 	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax,
@@ -239,8 +242,8 @@ func (e *Engine) holder(id exchange.OrderID) *shard {
 }
 
 // Execute does the commands in their order and fills results, which has the same
-// length. It returns the seq up to which everything must be durable before any
-// byte of the results may be told, rejects and queries included.
+// length. No byte of the results may be told, rejects and queries included, before
+// Durable has returned nil for the mark.
 //
 // A query or a cancel of an order that is not in memory any more, and so only in
 // the database, comes back as InHistory: Recall asks there. Executions in
@@ -249,14 +252,14 @@ func (e *Engine) holder(id exchange.OrderID) *shard {
 // An error means that the exchange has failed or is stopping, or that ctx ended
 // before a command was taken in: some commands may have been done, others not,
 // and nothing may be told.
-func (e *Engine) Execute(ctx context.Context, commands []Request, results []exchange.Result) (uint64, error) {
+func (e *Engine) Execute(ctx context.Context, commands []Request, results []exchange.Result) (Mark, error) {
 	clock := e.begins()
 	if err := e.pace(ctx); err != nil {
-		return 0, err
+		return Mark{}, err
 	}
 	clear(results)
 	t := e.tasks.Get().(*task)
-	t.commands, t.results, t.next, t.err, t.clock = commands, results, 0, nil, clock
+	t.commands, t.results, t.next, t.err, t.clock, t.appended = commands, results, 0, nil, clock, false
 	if hasRefs(commands) {
 		t.refs = e.lookUp(ctx, commands)
 	}
@@ -274,17 +277,18 @@ func (e *Engine) Execute(ctx context.Context, commands []Request, results []exch
 			if reusable {
 				e.recycle(t)
 			}
-			return 0, err
+			return Mark{}, err
 		}
 	}
 	e.ended(&t.clock)
+	appended := t.appended
 	e.recycle(t)
 	if e.failed.Load() {
 		// A book may hold what no record says, and the journal's last record be synced
 		// all the same: nothing may be told any more.
-		return 0, fmt.Errorf("engine: %w", e.log.Err())
+		return Mark{}, fmt.Errorf("engine: %w", e.log.Err())
 	}
-	return e.log.Appended(), nil
+	return e.mark(appended), nil
 }
 
 // owner returns the inbox where a command is done, nil where no owner is known. It
@@ -338,21 +342,6 @@ func (e *Engine) known(id exchange.AccountID) bool {
 	defer e.mu.Unlock()
 	return e.ledger.Account(id) != nil
 }
-
-// Durable waits until everything up to seq may be told: it is synced in the
-// journal and, with AckPostgres, committed in Postgres. It returns the journal's
-// error, the projection's, or ctx's.
-func (e *Engine) Durable(ctx context.Context, seq uint64) error { return e.durable.wait(ctx, seq) }
-
-// Notify sends to wake once Durable(seq) does not wait for the journal any more. It does
-// not wait for wake to take the value: a channel with room for one misses nothing.
-func (e *Engine) Notify(seq uint64, wake chan<- struct{}) { e.durable.notify(seq, wake) }
-
-// MayTell reports whether Durable(seq) would return nil at once.
-func (e *Engine) MayTell(seq uint64) bool { return e.durable.reached(seq) }
-
-// DurableSeq returns the seq up to which everything may be told.
-func (e *Engine) DurableSeq() uint64 { return e.durable.seq() }
 
 // append puts one record into the journal, with room for it that was claimed. An
 // error is final: the exchange has failed, and what the record says must not

@@ -15,7 +15,7 @@ func (e *Engine) Show(
 ) (o exchange.PublicOrder, found bool, err error) {
 	commands := []Request{{Command: exchange.Command{Kind: exchange.ShowOrder, Order: id}}}
 	results := make([]exchange.Result, 1)
-	seq, err := e.Execute(ctx, commands, results)
+	mark, err := e.Execute(ctx, commands, results)
 	if err != nil {
 		return o, false, err
 	}
@@ -33,7 +33,7 @@ func (e *Engine) Show(
 			o = closed.PublicOrder
 		}
 	}
-	return o, found, e.Durable(ctx, seq)
+	return o, found, e.Durable(ctx, mark)
 }
 
 // showOrder does the command of Show.
