@@ -29,6 +29,7 @@ var imports = map[string][]string{
 	"internal/durable":             nil,
 	"internal/testing/durabletest": {"internal/durable"},
 	"internal/journal":             {"internal/durable"},
+	"internal/replica/raftlog":     {"internal/durable", "internal/journal", "internal/replica/core"},
 	"internal/model":               nil,
 	"internal/testing/archtest":    nil,
 	"internal/latency":             nil,
