@@ -30,6 +30,7 @@ var imports = map[string][]string{
 	"internal/testing/durabletest": {"internal/durable"},
 	"internal/journal":             {"internal/durable"},
 	"internal/replica/raftlog":     {"internal/durable", "internal/journal", "internal/replica/core"},
+	"internal/replica/core":        nil,
 	"internal/model":               nil,
 	"internal/testing/archtest":    nil,
 	"internal/latency":             nil,
