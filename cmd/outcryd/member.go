@@ -36,11 +36,12 @@ const journalGather = 10 * time.Millisecond
 // whose methods do nothing.
 type member struct {
 	server  *server
-	former  former                         // what the process was before it began again
+	former  former                          // what the process was before it began again
 	replica atomic.Pointer[replica.Replica] // nil before it is open
 	loaded  atomic.Bool                     // the state is there, and follows
 	led     atomic.Bool                     // this node leads, or did
 	digest  digests
+	told    atomic.Pointer[engine.Stats] // the figures that were told last
 
 	// Of the goroutine that starts and runs the server.
 	records    *journal.Reader // behind those that the standby has
@@ -212,6 +213,37 @@ func (m *member) load(ctx context.Context) (err error) {
 	s.metrics.watchLag(&s.marks, s.projector)
 	return nil
 }
+
+// refuseData returns why this server must not work on its data directory, nil if it may: a
+// node of a cluster that is broken, or that would be started as a server alone.
+func (s *server) refuseData() error {
+	if s.member == nil {
+		return recovery.RefuseAlone(s.config)
+	}
+	return replica.RefuseBroken(s.config.Data)
+}
+
+// clusterView returns how GET /api/v1/cluster is answered, nil for a server alone.
+func (s *server) clusterView() func(context.Context) operate.Cluster {
+	if s.member == nil {
+		return nil
+	}
+	return s.member.cluster
+}
+
+// aliveView returns how GET /healthz is answered, nil for a server alone.
+func (s *server) aliveView() func() (string, error) {
+	if s.member == nil {
+		return nil
+	}
+	return s.member.alive
+}
+
+// beganAgain reports whether this is a node of a cluster whose process has begun again.
+func (m *member) beganAgain() bool { return m != nil && len(m.former.times) > 0 }
+
+// follows reports whether this is a node of a cluster whose state is loaded.
+func (m *member) follows() bool { return m != nil && m.loaded.Load() }
 
 // setLimits takes over limits of what follows; those of an engine are taken over elsewhere.
 func (m *member) setLimits(c *settings.Config) {

@@ -21,6 +21,9 @@ const (
 	// transferTimeout bounds how long a stop tries to hand over the leadership. It takes
 	// milliseconds if there is a node that may have it.
 	transferTimeout = 3 * time.Second
+
+	// figuresTimeout bounds how long figures of a leader wait until they may be told.
+	figuresTimeout = time.Second
 )
 
 // follow begins to do again what the leader has done, and to compare what comes out.
@@ -136,13 +139,47 @@ func (m *member) view() (*engine.Engine, *engine.Standby) {
 	return m.engine, m.standby
 }
 
-// stats are the figures of what this node knows and may tell.
+// stats are the figures of what this node has, as it may be told: a leader's are confirmed
+// to be those of the cluster. While they cannot be, they are those that were told last.
 func (m *member) stats() engine.Stats {
 	e, standby := m.view()
 	if e == nil {
-		return standby.Stats()
+		now := standby.Stats()
+		m.told.Store(&now)
+		return now
 	}
-	return e.Stats()
+	now, mark := e.Stats(), e.Mark()
+	ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
+	defer cancel()
+	if e.Durable(ctx, mark) == nil {
+		m.told.Store(&now)
+	} else if last := m.told.Load(); last != nil {
+		return *last
+	} else {
+		return engine.Stats{}
+	}
+	return now
+}
+
+// halts are the symbols that take no orders; none while a leader cannot confirm it.
+func (m *member) halts() []engine.HaltedSymbol {
+	e, standby := m.view()
+	if e == nil {
+		return standby.Halts()
+	}
+	all := e.Halts()
+	ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
+	defer cancel()
+	if e.Confirm(ctx) != nil {
+		return nil
+	}
+	return all
+}
+
+// tellsAll reports whether everything that the engine has done is committed, so that its
+// state may be told: always so for a server alone.
+func (m *member) tellsAll() bool {
+	return m == nil || m.replica.Load().Appended() == m.replica.Load().Synced()
 }
 
 // reconcile counts cash and shares on the node that leads. One that follows has them

@@ -27,6 +27,10 @@ const (
 	memberSegmentMax = 64 << 20
 )
 
+// AgainVariable is how a node's process that begins again, since it has lost its leadership,
+// tells its next run of the ones before.
+const AgainVariable = "OUTCRY_BEGAN_AGAIN"
+
 // Peers are the nodes of a cluster, by their numbers: where they reach each other, as
 // HOST:PORT. None means that there is no cluster.
 type Peers map[uint64]string
