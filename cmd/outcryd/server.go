@@ -10,7 +10,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"outcry/internal/admin"
 	"outcry/internal/backup"
