@@ -11,6 +11,7 @@ import (
 	"outcry/internal/operate"
 	"outcry/internal/replica"
 	"outcry/internal/replica/core"
+	"outcry/internal/replica/peers"
 )
 
 const (
@@ -54,13 +55,16 @@ func (m *member) cluster(ctx context.Context) operate.Cluster {
 // members returns the nodes that a status knows.
 func (m *member) members(status *replica.Status) []operate.Member {
 	all := []operate.Member{}
-	own := status.Node
 	for i := range status.Peers {
 		p := &status.Peers[i]
+		hello := p.Hello
+		if p.ID == status.Node {
+			hello = m.hello
+		}
 		one := operate.Member{Node: p.ID, Learner: p.Learner, Peer: p.Address, Active: p.Active, LagEntries: p.Lag,
-			Listen: p.Hello.Listen, HTTP: p.Hello.HTTP, Version: p.Hello.Version}
-		if p.Heard && p.ID != own {
-			one.Differs = m.differs(status, p)
+			Listen: hello.Listen, HTTP: hello.HTTP, Version: hello.Version}
+		if p.Heard {
+			one.Differs = m.differs(&hello)
 		}
 		all = append(all, one)
 	}
@@ -68,20 +72,17 @@ func (m *member) members(status *replica.Status) []operate.Member {
 }
 
 // differs says in what another node's settings are not this one's.
-func (m *member) differs(status *replica.Status, p *replica.Peer) (what []string) {
-	for i := range status.Peers {
-		own := &status.Peers[i]
-		if own.ID != status.Node {
-			continue
-		}
-		if own.Hello.TokensHash != p.Hello.TokensHash {
-			what = append(what, "tokens")
-		}
-		if own.Hello.LimitsHash != p.Hello.LimitsHash {
-			what = append(what, "limits")
-		}
-		if own.Hello.SegmentBytes != p.Hello.SegmentBytes {
-			what = append(what, "segment")
+func (m *member) differs(other *peers.Hello) (what []string) {
+	for _, s := range []struct {
+		name string
+		same bool
+	}{
+		{"tokens", m.hello.TokensHash == other.TokensHash},
+		{"limits", m.hello.LimitsHash == other.LimitsHash},
+		{"segment", m.hello.SegmentBytes == other.SegmentBytes},
+	} {
+		if !s.same {
+			what = append(what, s.name)
 		}
 	}
 	return what

@@ -36,6 +36,7 @@ const journalGather = 10 * time.Millisecond
 // whose methods do nothing.
 type member struct {
 	server  *server
+	hello   peers.Hello                     // what this node says of itself, once the replica is open
 	former  former                          // what the process was before it began again
 	replica atomic.Pointer[replica.Replica] // nil before it is open
 	loaded  atomic.Bool                     // the state is there, and follows
@@ -111,15 +112,15 @@ func (m *member) open() (*replica.Replica, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.hello = peers.Hello{
+		Version: version.String(), EventVersion: exchange.EventVersion, SegmentBytes: c.SegmentBytes,
+		Listen:     m.advertised(c.AdvertiseListen, s.xmlAddr.Addr),
+		HTTP:       m.advertised(c.AdvertiseHTTP, s.httpAddr),
+		TokensHash: tokens, LimitsHash: c.LimitsHash(),
+	}
 	return replica.Open(replica.Options{
 		Data: c.Data, Node: uint64(c.Node), Peers: c.Peers, TLS: security, Journal: s.journal, Join: c.Join,
-		KeepBytes: c.KeepForMembers, Log: s.log,
-		Hello: peers.Hello{
-			Version: version.String(), EventVersion: exchange.EventVersion, SegmentBytes: c.SegmentBytes,
-			Listen:     m.advertised(c.AdvertiseListen, s.xmlAddr.Addr),
-			HTTP:       m.advertised(c.AdvertiseHTTP, s.httpAddr),
-			TokensHash: tokens, LimitsHash: c.LimitsHash(),
-		},
+		KeepBytes: c.KeepForMembers, Log: s.log, Hello: m.hello,
 	})
 }
 
