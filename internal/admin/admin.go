@@ -67,8 +67,8 @@ type Options struct {
 	Alive func() (string, error)
 	// ProbesOpen lets requests without a token know the status of /readyz and /healthz.
 	ProbesOpen bool
-	Log      *slog.Logger
-	LogLevel *slog.LevelVar // of Log
+	Log        *slog.Logger
+	LogLevel   *slog.LevelVar // of Log
 }
 
 // Limits of a request over HTTP.
