@@ -164,7 +164,13 @@ func (s *server) start(ctx context.Context) (err error) {
 	if err = s.startHTTP(httpAddr); err != nil {
 		return err
 	}
-	if s.database, err = recovery.OpenDatabase(ctx, s.config, s.log, s.setNotReady); err != nil {
+	s.onReload(s.reloadEngine, settings.Engine)
+	s.onReload(s.reloadSessions, settings.Sessions)
+	s.onReload(s.reloadSecurity, settings.Rates)
+	if s.config.Clustered() {
+		return s.startMember(ctx)
+	}
+	if s.database, err = recovery.OpenDatabase(ctx, s.config, nil, s.log, s.setNotReady); err != nil {
 		return err
 	}
 	if err = s.startEngine(ctx); err != nil {
@@ -230,70 +236,20 @@ func (s *server) startHTTP(at *listen.Bound) error {
 	return nil
 }
 
-// startEngine opens the journal, restores the state, and starts what works on it.
-func (s *server) startEngine(ctx context.Context) (err error) {
-	options := journal.Options{Version: exchange.EventVersion, SegmentBytes: s.config.SegmentBytes}
-	options.OnSync = func(records, bytes int, took time.Duration) {
-		s.metrics.synced(records, bytes, took)
-		s.marks.Synced(uint64(records), time.Now())
-	}
-	if s.journal, err = recovery.OpenJournal(ctx, s.config, s.database, options, s.log); err != nil {
-		return err
-	}
-	s.marks.Synced(s.journal.Appended(), time.Now())
-	if err := s.newFeed(s.database.Snapshot); err != nil { // of which restore lets go
-		return err
-	}
-	state, err := recovery.Restore(ctx, s.database, s.journal, s.log)
-	if err != nil {
-		return err
-	}
-	if s.history, err = postgres.OpenHistory(ctx, s.database.URL, s.database.Number); err != nil {
-		return err
-	}
-	s.projector, err = postgres.NewProjector(postgres.ProjectorOptions{
-		Store: s.database.Store, Journal: s.journal, Applied: s.database.Position.Applied, Log: s.log,
-		OnBatch: s.metrics.projected, OnRetry: s.metrics.retries.Inc,
-	})
-	if err != nil {
-		return err
-	}
-	projecting, cancel := context.WithCancel(context.Background())
-	s.unproject = cancel
-	s.running.Go(func() {
-		if err := s.projector.Run(projecting); err != nil {
-			s.ended <- err
-		}
-	})
-	s.engine = engine.New(engine.Options{
-		Journal: s.journal, State: state, OrdersAfter: s.database.Position.OrdersAfter,
-		Projection: s.projector, History: s.history,
-		AckPostgres: s.config.Ack == settings.AckPostgres, RefsMax: s.config.RefsMax,
-		OnStages: s.metrics.sessions.Executed,
-	})
-	s.engine.SetLimits(engineLimits(s.config))
-	s.onReload(s.reloadEngine, settings.Engine)
-	s.metrics.watch(s.engine, s.journal, s.projector)
-	s.runFeed()
-	s.metrics.watchLag(&s.marks, s.projector)
-	return nil
-}
-
 // codec is the protocol that clients speak, over TCP and HTTP.
 func (s *server) codec() session.Codec { return session.Adapt(wire.XML{Bare: s.config.BareReplies}) }
 
 // startSessions listens for clients, and declares the exchange ready.
 func (s *server) startSessions() error {
+	now := s.settings() // a standby may have reloaded them
 	s.sessions = session.New(s.engine, session.Options{
 		FrameBytesMax: s.config.FrameBytesMax, ReplyBytesMax: s.config.ReplyBytesMax, MemoryMax: s.config.MemoryMax,
 		ConnectionsMax: s.connections().XML,
-		IdleTimeout:    s.config.IdleTimeout, FrameTimeout: s.config.FrameTimeout, WriteTimeout: s.config.WriteTimeout,
+		IdleTimeout:    now.IdleTimeout, FrameTimeout: now.FrameTimeout, WriteTimeout: now.WriteTimeout,
 		TLS: s.guards.tls(), Tokens: s.guards.tokens,
 		Log: s.log, Metrics: s.metrics.sessions,
 	})
-	s.onReload(s.reloadSessions, settings.Sessions)
-	s.onReload(s.reloadSecurity, settings.Rates)
-	s.sessions.SetRates(s.config.RateConnection, s.config.RateAccount)
+	s.sessions.SetRates(now.RateConnection, now.RateAccount)
 	l, err := s.xmlAddr.Listen()
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)

@@ -83,6 +83,8 @@ var bounds = []struct {
 		{"an operation", "`operateTimeout`", "{admin.operateTimeout}", "503: not known to be done"},
 		{"readers of the market data stream", "`--max-stream-readers`",
 			"{--max-stream-readers}, each {outcryd.streamWriteTimeout} to take {market.pieceMost KiB}", "503; cut off"},
+		{"requests that wait for `min_seq`", "`minSeqWaitsMax`, `minSeqTimeout`",
+			"{market.minSeqWaitsMax}, for {market.minSeqTimeout s}", "503"},
 		{"market data answers at a time", "`symbolsAnswersMax`, `marketAnswersMax`, `ordersAnswersMax`",
 			"{market.symbolsAnswersMax} of symbols, {market.marketAnswersMax} of books, {market.marketAnswersMax} of " +
 				"trades, {market.ordersAnswersMax} of orders", "503 for that kind"},
