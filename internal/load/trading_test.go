@@ -16,7 +16,8 @@ import (
 // forgetful answers as an exchange does, but says of some orders, by their numbers, that there
 // is none of that ref, and of others that they have another number.
 func forgetful(t *testing.T, lost, doubled string) (addr string) {
-	created := regexp.MustCompile(`<account id="(\d+)" balance="\d+" ref="bench"/>|<symbol sym="(\w+)"><account id="(\d+)"`)
+	created := regexp.MustCompile(
+		`<account id="(\d+)" balance="\d+" ref="bench"/>|<symbol sym="(\w+)"><account id="(\d+)"`)
 	order := regexp.MustCompile(`<order (sym="\w+" amount="-?1" limit="100") ref="run:(\d+)"/>`)
 	query := regexp.MustCompile(`<query ref="run:(\d+)"/>`)
 	return serve(t, func(_, _ int, xml []byte) []byte {
@@ -85,8 +86,8 @@ func TestAGapIsTheLongestTimeWithoutAnAnswer(t *testing.T) {
 		}
 		return fmt.Appendf(nil, `<results><opened %s id="%d"/></results>`, m[1], 1)
 	})
-	r, err := Trade(background, Trading{Addr: addr, Connections: 1, Depth: 1, Duration: time.Minute, Orders: 10, Symbols: 1,
-		Accounts: "7"})
+	r, err := Trade(background, Trading{Addr: addr, Connections: 1, Depth: 1, Duration: time.Minute, Orders: 10,
+		Symbols: 1, Accounts: "7"})
 	require.NoError(t, err)
 	require.EqualValues(t, 10, r.Requests)
 	require.GreaterOrEqual(t, r.Longest.Length, late)
