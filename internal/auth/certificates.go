@@ -170,12 +170,7 @@ func (c *Certificates) verifyClient(s tls.ConnectionState) error {
 	if bytes.Equal(leaf.Raw, now.own.Leaf.Raw) {
 		return nil
 	}
-	between := x509.NewCertPool()
-	for _, cert := range s.PeerCertificates[1:] {
-		between.AddCert(cert)
-	}
-	_, err := leaf.Verify(x509.VerifyOptions{Roots: now.clients, Intermediates: between,
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	err := verifyChain(s.PeerCertificates, now.clients, x509.ExtKeyUsageClientAuth)
 	if err != nil {
 		return fmt.Errorf("auth: the client's certificate: %w", err)
 	}

@@ -75,22 +75,29 @@ func (a *Authority) Expired(name string, usage x509.ExtKeyUsage) Pair {
 
 // ServerOf makes a certificate as Server, for another host.
 func (a *Authority) ServerOf(name, host string) Pair {
-	return a.make(name, x509.ExtKeyUsageServerAuth, -time.Hour, time.Hour, host)
+	return a.make(name, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, -time.Hour, time.Hour, host)
 }
 
 // Lasting makes a certificate as Server, or as Client, that is good from one time to
 // another, both counted from now.
 func (a *Authority) Lasting(name string, usage x509.ExtKeyUsage, from, until time.Duration) Pair {
-	return a.make(name, usage, from, until, "localhost", net.IPv4(127, 0, 0, 1))
+	return a.make(name, []x509.ExtKeyUsage{usage}, from, until, "localhost", net.IPv4(127, 0, 0, 1))
+}
+
+// Peer makes a certificate for both sides of a connection, good from now on until a time
+// counted from now, for a host and for addresses.
+func (a *Authority) Peer(name string, until time.Duration, host string, ips ...net.IP) Pair {
+	return a.make(name, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, -time.Hour, until,
+		host, ips...)
 }
 
 // make makes a certificate of a host, and of addresses.
-func (a *Authority) make(name string, usage x509.ExtKeyUsage, from, until time.Duration, host string,
+func (a *Authority) make(name string, usage []x509.ExtKeyUsage, from, until time.Duration, host string,
 	ips ...net.IP) Pair {
 	a.t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(serials.Add(1)), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(until), KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{usage}, DNSNames: []string{host}, IPAddresses: ips}
+		ExtKeyUsage: usage, DNSNames: []string{host}, IPAddresses: ips}
 	key, der := a.sign(template, a.cert, a.key)
 	keyDER, err := x509.MarshalECPrivateKey(key)
 	require.NoError(a.t, err)

@@ -1,0 +1,97 @@
+package peers
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+const (
+	// MessageBytesMax bounds one message between peers as it is encoded, and so one entry:
+	// a batch of gathered records, or one record, with what stands around it.
+	MessageBytesMax = 128 << 20
+
+	frameHeader = 8 // length u32, CRC-32C u32
+
+	// keepBytesMax bounds the memory that a connection keeps from one frame to the next;
+	// readStep is what it takes first for a longer one. More follows as the bytes come: a
+	// length alone costs the reader nothing.
+	keepBytesMax = 1 << 20
+	readStep     = 64 << 10
+)
+
+// errFrame is what the error wraps for bytes that are no frames.
+var errFrame = errors.New("peers: malformed frame")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// beginFrame appends the place of a frame's header. The content follows, then endFrame.
+func beginFrame(b []byte) []byte { return append(b, make([]byte, frameHeader)...) }
+
+// endFrame completes the frame that begins at offset at of b.
+func endFrame(b []byte, at int) {
+	content := b[at+frameHeader:]
+	binary.LittleEndian.PutUint32(b[at:], uint32(len(content)))
+	binary.LittleEndian.PutUint32(b[at+4:], crc32.Checksum(content, castagnoli))
+}
+
+// appendFrame appends a frame of a tag and a content.
+func appendFrame(b []byte, tag byte, content []byte) []byte {
+	at := len(b)
+	b = append(beginFrame(b), tag)
+	b = append(b, content...)
+	endFrame(b, at)
+	return b
+}
+
+// frameReader reads frames. Not safe for concurrent use.
+type frameReader struct {
+	r      io.Reader
+	memory []byte
+	header [frameHeader]byte
+}
+
+// next returns the content of the next frame, which is valid until the next call. The
+// error wraps errFrame if the frame is longer than max bytes, or does not fit its
+// checksum; it is io.EOF only between two frames.
+func (f *frameReader) next(max int) ([]byte, error) {
+	if _, err := io.ReadFull(f.r, f.header[:]); err != nil {
+		return nil, err
+	}
+	length := binary.LittleEndian.Uint32(f.header[:])
+	if uint64(length) > uint64(max) {
+		return nil, fmt.Errorf("%w: %d bytes, and at most %d may come", errFrame, length, max)
+	}
+	content, err := f.content(int(length))
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	if crc32.Checksum(content, castagnoli) != binary.LittleEndian.Uint32(f.header[4:]) {
+		return nil, fmt.Errorf("%w: its %d bytes do not fit the checksum", errFrame, length)
+	}
+	return content, nil
+}
+
+// content reads length bytes.
+func (f *frameReader) content(length int) ([]byte, error) {
+	b := f.memory[:0]
+	for len(b) < length {
+		if len(b) == cap(b) {
+			b = append(make([]byte, 0, min(length, max(readStep, 2*cap(b)))), b...)
+		}
+		n, err := io.ReadFull(f.r, b[len(b):min(cap(b), length)])
+		b = b[:len(b)+n]
+		if err != nil {
+			return nil, err
+		}
+	}
+	if f.memory = nil; cap(b) <= keepBytesMax {
+		f.memory = b[:0]
+	}
+	return b, nil
+}

@@ -1,0 +1,236 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	// smallBytesMax and entriesBytesMax bound what waits for one peer on each of its two
+	// ways, except that one message may always wait; queueLenMax bounds the number.
+	smallBytesMax   = 4 << 20
+	entriesBytesMax = 64 << 20
+	queueLenMax     = 4096
+
+	// writeBytes is what is gathered for one write, and what a longer message is cut in:
+	// the other side has writeTimeout for each.
+	writeBytes = 256 << 10
+)
+
+// link is one way to a peer: a queue, and the connection that this node makes for it.
+type link struct {
+	n        *Net
+	peer     *peer
+	use      purpose
+	bytesMax int
+	wake     chan struct{} // holds a value when the queue may not be empty
+	redial   chan struct{} // holds a value when the peer has just been heard
+	buffer   []byte        // encoded messages; run's own
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	up      bool
+	queue   []*raftpb.Message
+	bytes   int // of what was pushed and not written
+	dropped uint64
+}
+
+func newLink(n *Net, p *peer, use purpose, bytesMax int) *link {
+	return &link{n: n, peer: p, use: use, bytesMax: bytesMax,
+		wake: make(chan struct{}, 1), redial: make(chan struct{}, 1)}
+}
+
+// poke puts a value into a channel that has room for one.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// weight is at least how many bytes a message takes, encoded.
+func weight(m *raftpb.Message) int {
+	const message, entry = 128, 40 // fields of fixed size, tags and lengths
+	bytes := message + len(m.GetContext())
+	for _, e := range m.GetEntries() {
+		bytes += entry + len(e.GetData())
+	}
+	if s := m.GetSnapshot(); s != nil {
+		bytes += proto.Size(s)
+	}
+	return bytes
+}
+
+// push puts a message into the queue and reports whether it did: not without a connection,
+// nor if there is no room.
+func (l *link) push(m *raftpb.Message) bool {
+	bytes := weight(m)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	full := l.bytes > 0 && l.bytes+bytes > l.bytesMax || len(l.queue) >= queueLenMax
+	if !l.up || full || bytes > MessageBytesMax {
+		l.dropped++
+		return false
+	}
+	l.queue = append(l.queue, m)
+	l.bytes += bytes
+	poke(l.wake)
+	return true
+}
+
+// take returns what waits and leaves the queue empty. The memory of spare is used for the
+// next.
+func (l *link) take(spare []*raftpb.Message) []*raftpb.Message {
+	clear(spare)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.queue
+	l.queue = spare[:0]
+	return taken
+}
+
+// state reports whether there is a connection, and how many messages were dropped.
+func (l *link) state() (up bool, dropped uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.up, l.dropped
+}
+
+// setUp notes that there is a connection now, or is none. Then what waits is dropped.
+func (l *link) setUp(up bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.up = up
+	l.dropped += uint64(len(l.queue))
+	l.queue, l.bytes = nil, 0
+}
+
+// run connects, and sends what comes, until the peer's context ends.
+func (l *link) run() {
+	ctx := l.peer.ctx
+	for wait := backoffMin; ctx.Err() == nil; {
+		conn, err := l.n.caller.open(ctx, l.peer.id, l.peer.address, l.use, nil)
+		if err == nil {
+			wait = backoffMin
+			l.setUp(true)
+			l.say("a peer is connected", nil)
+			err = l.pump(ctx, conn)
+			l.setUp(false)
+			if ctx.Err() == nil {
+				l.say("a peer's connection has ended", err)
+				if l.n.o.OnUnreachable != nil {
+					l.n.o.OnUnreachable(l.peer.id)
+				}
+			}
+		}
+		pause := wait/2 + rand.N(wait)
+		wait = min(2*wait, backoffMax)
+		if refusal := (*RefusedError)(nil); errors.As(err, &refusal) {
+			l.n.complain(l.peer.id, refusal)
+			pause = refusedRetry
+		} else if ctx.Err() == nil {
+			l.n.o.Log.Debug("a peer is not connected", "peer", l.peer.id, "for", l.use, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		case <-l.redial:
+			wait = backoffMin
+		}
+	}
+}
+
+// say logs what has become of the connection. That for entries comes and goes with the
+// other one.
+func (l *link) say(what string, err error) {
+	if l.use == forMessages {
+		l.n.o.Log.Info(what, "peer", l.peer.id, "address", l.peer.address, "error", err)
+	}
+}
+
+// pump writes what is pushed, until the connection breaks or ctx ends.
+func (l *link) pump(ctx context.Context, conn *call) error {
+	broken := make(chan error, 1)
+	go func() { // nothing comes this way but the end
+		_, err := conn.Read(make([]byte, 1))
+		if err == nil {
+			err = errors.New("peers: an answer came where none is due")
+		}
+		broken <- err
+	}()
+	ended := false
+	defer func() {
+		_ = conn.Close()
+		if !ended {
+			<-broken
+		}
+		l.buffer = nil
+	}()
+	var batch []*raftpb.Message
+	for {
+		if batch = l.take(batch); len(batch) > 0 {
+			if err := l.write(conn, batch); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-l.wake:
+		case err := <-broken:
+			ended = true
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// write writes messages, several at once.
+func (l *link) write(conn net.Conn, batch []*raftpb.Message) error {
+	charged := 0 // for what is in the buffer
+	for i, m := range batch {
+		at := len(l.buffer)
+		var err error
+		if l.buffer, err = (proto.MarshalOptions{}).MarshalAppend(beginFrame(l.buffer), m); err != nil {
+			return err
+		}
+		endFrame(l.buffer, at)
+		charged += weight(m)
+		if len(l.buffer) < writeBytes && i < len(batch)-1 {
+			continue
+		}
+		if err := writeInTime(conn, l.buffer); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.bytes -= charged
+		l.mu.Unlock()
+		charged, l.buffer = 0, l.buffer[:0]
+		if cap(l.buffer) > keepBytesMax {
+			l.buffer = nil
+		}
+	}
+	return nil
+}
+
+// writeInTime writes b in pieces, for each of which the other side has writeTimeout.
+func writeInTime(conn net.Conn, b []byte) error {
+	for len(b) > 0 {
+		piece := b[:min(len(b), writeBytes)]
+		if err := conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+			return err
+		}
+		if _, err := conn.Write(piece); err != nil {
+			return err
+		}
+		b = b[len(piece):]
+	}
+	return nil
+}
