@@ -63,14 +63,24 @@ func set(members []Member, m Member) []Member {
 // if there is none. What the log says of its number comes first, even if that came later.
 func (n *Node) admitted(id uint64) Identity {
 	heard, pinned := n.letIn[id], n.now.member(id).Identity
-	if pinned != (Identity{}) && pinned == n.vouched[id] {
-		heard = pinned
+	if pinned == (Identity{}) {
+		pinned = n.heard[id]
 	}
-	if pinned != (Identity{}) && pinned != heard || slices.Contains(n.now.removed, heard) {
+	if pinned != heard || slices.Contains(n.now.removed, heard) {
 		return Identity{}
 	}
 	return heard
 }
+
+// asks reports whether the message is a request of a peer that was let in. What it asks
+// for, an entry or a vote, is not given to a number but to a term: so it may be an identity
+// that the log does not have yet.
+func (n *Node) asks(m *raftpb.Message) bool {
+	heard := n.letIn[m.GetFrom()]
+	return heard != (Identity{}) && !slices.Contains(n.now.removed, heard) && slices.Contains(requests, m.GetType())
+}
+
+var requests = []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap, raftpb.MsgVote, raftpb.MsgPreVote}
 
 // known returns the identity of a member: what the log has, or was heard and is written.
 func (n *Node) known(id uint64) Identity {
@@ -145,10 +155,9 @@ type hello struct {
 
 // Heard says that a connection to or from a peer told who it is, and the identity of its
 // cluster (zero if it knows none). The first identity of a number is written down, and
-// the peer's messages are dropped until that is synced. Another identity is refused, as a
-// node that has lost its data; but one that knows this cluster was added to it, so this
-// node is behind: it follows that one, and takes no vote of it until the log has it.
-// An error names the reason why the connection has to be refused; then nothing has changed.
+// the peer's messages are dropped until that is synced. Another one is let in only if it
+// knows the cluster, so was added to it since; then only its requests count. An error names the reason why the
+// connection has to be refused; then nothing has changed.
 func (n *Node) Heard(m Member, cluster Identity) error {
 	if n.broken != nil {
 		return n.broken
@@ -168,12 +177,16 @@ func (n *Node) Heard(m Member, cluster Identity) error {
 	case slices.Contains(n.now.removed, m.Identity):
 		return fmt.Errorf("core: node %d, %v, was removed from the cluster: begin with an empty directory, and add it again",
 			m.ID, m.Identity)
-	case first == Identity{}:
-		n.heard[m.ID] = m.Identity
-		n.hellos++
-		n.waiting = append(n.waiting, hello{n.hellos, m.ID, m.Identity})
-		n.writeHeard(m, n.hellos)
-	case first != m.Identity && (cluster == Identity{} || cluster != n.now.cluster):
+	case pinned != Identity{} && pinned != m.Identity, pinned == Identity{} && first != Identity{} && first != m.Identity:
+		if cluster != (Identity{}) && cluster == n.now.cluster {
+			// It was let in by a log that is further than this one: in the place of a node
+			// that this one knows. It may lead; its own word counts once this log says so.
+			n.letIn[m.ID] = m.Identity
+			return nil
+		}
+		if pinned == (Identity{}) {
+			pinned = first
+		}
 		return fmt.Errorf("core: node %d is %v, and the cluster knows %v under this number: "+
 			"if it has lost its data, it could vote twice; replace it (outcry cluster replace %d)",
 			m.ID, m.Identity, first, m.ID)

@@ -190,6 +190,22 @@ func TestHeard(t *testing.T) {
 	}
 }
 
+// A node that was away while another was replaced under its number can follow that one.
+func TestAnIdentityThatTheLogDoesNotHaveYetMayAskAndNotAnswer(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	other := n.id%3 + 1
+	message := func(kind raftpb.MessageType) *raftpb.Message {
+		return &raftpb.Message{Type: kind.Enum(), From: new(other), To: new(n.id), Term: new(n.Status().Term + 1)}
+	}
+	require.NoError(t, n.Heard(Member{ID: other, Identity: identity(8)}, n.now.cluster))
+	require.Zero(t, n.admitted(other))
+	n.Receive(message(raftpb.MsgAppResp))
+	require.False(t, n.Output().Deposed)
+	n.Receive(message(raftpb.MsgApp))
+	require.True(t, n.Output().Deposed, "it leads a later term")
+}
+
 func TestTheFirstIdentityIsWrittenBeforeItCounts(t *testing.T) {
 	o := Options{ID: 1, Durable: Durable{Self: identity(1), Mark: founding(1, 2, 3)}}
 	n, err := New(o)

@@ -23,12 +23,7 @@ var fromLeaders = []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgHeartbeat, raftp
 func (n *Node) Receive(m *raftpb.Message) {
 	n.run(func() {
 		from := m.GetFrom()
-		follows := slices.Contains(fromLeaders, m.GetType())
-		switch {
-		case m.GetTo() != n.id || !wellFormed(m):
-			return
-		case n.admitted(from) != Identity{}:
-		case !follows || n.vouched[from] == Identity{} || slices.Contains(n.now.removed, n.vouched[from]):
+		if m.GetTo() != n.id || n.admitted(from) == (Identity{}) && !n.asks(m) || !wellFormed(m) {
 			return
 		}
 		n.seen[from] = n.ticks
