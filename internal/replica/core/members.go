@@ -72,15 +72,18 @@ func (n *Node) admitted(id uint64) Identity {
 	return heard
 }
 
+// requests are the messages that ask for an entry or a vote.
+var requests = []raftpb.MessageType{
+	raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap, raftpb.MsgVote, raftpb.MsgPreVote,
+}
+
 // asks reports whether the message is a request of a peer that was let in. What it asks
-// for, an entry or a vote, is not given to a number but to a term: so it may be an identity
-// that the log does not have yet.
+// for is given to a term, not to a number: so its identity may be one that the log does
+// not have yet. Its answers, which raft counts by number, do not count until then.
 func (n *Node) asks(m *raftpb.Message) bool {
 	heard := n.letIn[m.GetFrom()]
 	return heard != (Identity{}) && !slices.Contains(n.now.removed, heard) && slices.Contains(requests, m.GetType())
 }
-
-var requests = []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap, raftpb.MsgVote, raftpb.MsgPreVote}
 
 // known returns the identity of a member: what the log has, or was heard and is written.
 func (n *Node) known(id uint64) Identity {
@@ -155,14 +158,19 @@ type hello struct {
 
 // Heard says that a connection to or from a peer told who it is, and the identity of its
 // cluster (zero if it knows none). The first identity of a number is written down, and
-// the peer's messages are dropped until that is synced. Another one is let in only if it
-// knows the cluster, so was added to it since; then only its requests count. An error names the reason why the
-// connection has to be refused; then nothing has changed.
+// the peer's messages are dropped until that is synced. Another identity is refused, as a
+// node that has lost its data; but one that knows this cluster was added to it, so this
+// node is behind: of that peer, requests alone count until the log has it.
+// An error names the reason why the connection has to be refused; then nothing has changed.
 func (n *Node) Heard(m Member, cluster Identity) error {
 	if n.broken != nil {
 		return n.broken
 	}
-	pinned, first := n.now.member(m.ID).Identity, n.heard[m.ID]
+	first := n.now.member(m.ID).Identity
+	pinned := first != Identity{}
+	if !pinned {
+		first = n.heard[m.ID]
+	}
 	switch {
 	case m.ID == 0 || raft.IsLocalMsgTarget(m.ID) || m.Identity == Identity{}:
 		return fmt.Errorf("core: a peer that calls itself node %d with identity %v", m.ID, m.Identity)
@@ -173,31 +181,20 @@ func (n *Node) Heard(m Member, cluster Identity) error {
 	case slices.Contains(n.now.removed, m.Identity):
 		return fmt.Errorf("core: node %d, %v, was removed from the cluster: begin with an empty directory, and add it again",
 			m.ID, m.Identity)
-	case pinned != Identity{} && pinned != m.Identity, pinned == Identity{} && first != Identity{} && first != m.Identity:
-		if cluster != (Identity{}) && cluster == n.now.cluster {
-			// It was let in by a log that is further than this one: in the place of a node
-			// that this one knows. It may lead; its own word counts once this log says so.
-			n.letIn[m.ID] = m.Identity
-			return nil
-		}
-		if pinned == (Identity{}) {
-			pinned = first
-		}
+	case first == Identity{} && len(n.heard) >= heardMax && !n.now.has(m.ID):
+		return fmt.Errorf("core: node %d is one of too many that were heard and are no members, %d", m.ID, heardMax)
+	case first == Identity{}:
+		n.heard[m.ID] = m.Identity
+		n.hellos++
+		n.waiting = append(n.waiting, hello{n.hellos, m.ID, m.Identity})
+		n.writeHeard(m, n.hellos)
+	case first != m.Identity && (cluster == Identity{} || cluster != n.now.cluster):
 		return fmt.Errorf("core: node %d is %v, and the cluster knows %v under this number: "+
 			"if it has lost its data, it could vote twice; replace it (outcry cluster replace %d)",
-			m.ID, m.Identity, pinned, m.ID)
-	}
-	if pinned == m.Identity || first == m.Identity && !n.writingDown(m.ID) {
+			m.ID, m.Identity, first, m.ID)
+	case first != m.Identity, pinned, !n.writingDown(m.ID):
 		n.letIn[m.ID] = m.Identity
-		return nil
 	}
-	if first == m.Identity {
-		return nil
-	}
-	n.heard[m.ID] = m.Identity
-	n.hellos++
-	n.waiting = append(n.waiting, hello{n.hellos, m.ID, m.Identity})
-	n.writeHeard(m, n.hellos)
 	return nil
 }
 
@@ -326,6 +323,8 @@ func (n *Node) mayAdd(m Member) error {
 		return errors.New("core: node 0: numbers are 1 and up")
 	case n.now.has(m.ID):
 		return fmt.Errorf("core: node %d is a member already", m.ID)
+	case len(n.now.members) >= membersMax:
+		return fmt.Errorf("core: node %d would be one of more than %d members", m.ID, membersMax)
 	case m.Address == "" || len(m.Address) > addressBytesMax:
 		return fmt.Errorf("core: node %d with the address %.64q", m.ID, m.Address)
 	case m.Identity != Identity{} && slices.Contains(n.now.removed, m.Identity):
@@ -392,10 +391,10 @@ func (n *Node) forget(v Member, m *membership) {
 	}
 	// A start reads again what was long ago: then another node may be heard already.
 	if first, ok := n.heard[v.ID]; ok && (v.Identity == Identity{} || v.Identity == first) {
-		delete(n.heard, v.ID)
 		if n.letIn[v.ID] == first {
 			delete(n.letIn, v.ID)
 		}
+		delete(n.heard, v.ID)
 		n.writeHeard(Member{ID: v.ID}, 0)
 	}
 }

@@ -259,3 +259,37 @@ func TestANodeThatFindsAnotherUnderItsNumberBreaks(t *testing.T) {
 	m.members = []Member{{ID: 1, Identity: identity(2)}}
 	require.ErrorContains(t, n.become(&m), "it was replaced, or has lost its data")
 }
+
+func TestANodeThatWasAwayFollowsALeaderThatWasReplaced(t *testing.T) {
+	c := newCluster(t, 1, 2, 3, 4, 5)
+	n := c.leader()
+	away, lost := n.id%5+1, (n.id+1)%5+1
+	c.tick(10)
+	c.cut[away] = true
+	c.change(MemberChange{Remove: []uint64{lost}})
+	c.newcomer(lost, 9)
+	c.change(add(lost))
+	c.change(MemberChange{Promote: []uint64{lost}})
+	require.NoError(t, n.Transfer(lost))
+	c.run()
+	require.Equal(t, lost, c.leader().id)
+	c.propose(1)
+	c.cut[away] = false
+	behind := c.nodes[away]
+	require.Error(t, behind.Heard(Member{ID: lost, Identity: identity(9)}, Identity{}), "whoever knows no cluster")
+	require.NoError(t, behind.Heard(Member{ID: lost, Identity: identity(9)}, n.now.cluster))
+	require.Zero(t, behind.admitted(lost), "its answers do not count yet")
+	c.tick(200)
+	c.same(1, 1, 2, 3, 4, 5)
+	require.Equal(t, identity(9), behind.admitted(lost))
+}
+
+func TestStrangersThatAreHeardAreBounded(t *testing.T) {
+	n, err := New(Options{ID: 1, Durable: Durable{Self: identity(1), Mark: founding(1, 2, 3)}})
+	require.NoError(t, err)
+	for id := range uint64(heardMax) {
+		require.NoError(t, n.Heard(Member{ID: id + 10, Identity: identity(1)}, Identity{}))
+	}
+	require.ErrorContains(t, n.Heard(Member{ID: 9, Identity: identity(9)}, Identity{}), "one of too many")
+	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}), "a member is heard nevertheless")
+}

@@ -28,6 +28,8 @@ const (
 	heartbeatTicks  = 5
 	retryElections  = 10 // election timeouts until a mark is sent again, or a hand-over is tried again
 	addressBytesMax = 256
+	membersMax      = 32
+	heardMax        = 256 // numbers that were heard and are no members'
 )
 
 var (

@@ -15,17 +15,18 @@ var fromPeers = []raftpb.MessageType{
 	raftpb.MsgSnap, raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp, raftpb.MsgTimeoutNow,
 }
 
+// fromLeaders are those that only a leader sends.
+var fromLeaders = []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap}
+
 // Receive takes a message of a peer, which the node keeps. It is dropped, as by a network,
 // if the peer was not Heard, if it is malformed, or if there is no room for its entries.
 func (n *Node) Receive(m *raftpb.Message) {
 	n.run(func() {
-		from := m.GetFrom()
-		if m.GetTo() != n.id || n.admitted(from) == (Identity{}) && !n.asks(m) || !wellFormed(m) {
+		if m.GetTo() != n.id || n.admitted(m.GetFrom()) == (Identity{}) && !n.asks(m) || !wellFormed(m) {
 			return
 		}
-		n.seen[from] = n.ticks
-		switch m.GetType() {
-		case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+		n.seen[m.GetFrom()] = n.ticks
+		if slices.Contains(fromLeaders, m.GetType()) {
 			n.led = n.ticks
 		}
 		switch {
