@@ -19,7 +19,9 @@ type weather struct {
 	recordPad   int   // bytes of a record above its head, at most
 	keepBytes   int
 	logBytesMax int
-	slowDisk    int64 // the longest ordinary sync
+	slowDisk    int64  // the longest ordinary sync
+	slowApply   int64  // the longest that committed records wait for data/journal
+	alone       uint64 // records of a single node that becomes a cluster; 0: all are founded at once
 }
 
 // fault is one kind of trouble; weight is how often it is drawn beside the others.
@@ -41,6 +43,15 @@ func (s *sim) forecast() {
 		recordPad: s.rnd.IntN(200), keepBytes: 1 + s.rnd.IntN(20000), logBytesMax: 64 << 10, slowDisk: s.between(millisecond, 12*millisecond)}
 	if s.chance(20) {
 		w.nodes = 5
+	}
+	if w.slowApply = 400 * microsecond; s.chance(20) {
+		w.slowApply = s.between(millisecond, second/2)
+	}
+	if s.chance(20) {
+		w.recordPad = 4000
+	}
+	if s.chance(10) {
+		w.alone = 1 + uint64(s.rnd.IntN(50))
 	}
 	if s.chance(30) {
 		w.think = second / 2 // so that at times nothing is under way
@@ -76,9 +87,13 @@ func (s *sim) found() {
 	s.forecast()
 	s.truth = simTruth{refs: map[uint64]uint64{}, leaders: map[uint64]uint64{}, votes: map[simVote]uint64{}}
 	s.ops.s = s
-	s.mark = s.foundingMark()
-	for id := uint64(1); id <= uint64(s.weather.nodes); id++ {
-		s.addNode(id, s.mark)
+	if s.weather.alone > 0 {
+		s.foundAlone()
+	} else {
+		s.mark = s.foundingMark(uint64(s.weather.nodes))
+		for id := uint64(1); id <= uint64(s.weather.nodes); id++ {
+			s.addNode(id, s.mark)
+		}
 	}
 	for id := range uint64(1 + s.rnd.IntN(4)) {
 		c := &simClient{s: s, id: id + 1, at: s.rnd.IntN(len(s.nodes))}

@@ -218,13 +218,41 @@ func (s *sim) loseDisk() {
 }
 
 // foundingMark is where the logs of all founders begin.
-func (s *sim) foundingMark() Mark {
+func (s *sim) foundingMark(nodes uint64) Mark {
 	m := Mark{Index: 1, Term: 1, Conf: &raftpb.ConfState{}}
-	for id := uint64(1); id <= uint64(s.weather.nodes); id++ {
+	for id := uint64(1); id <= nodes; id++ {
 		m.Conf.Voters = append(m.Conf.Voters, id)
 		m.Members = append(m.Members, Member{ID: id, Address: address(id)})
 	}
 	return m
+}
+
+// foundAlone makes a single node with a history, which grows to three in one joint step.
+func (s *sim) foundAlone() {
+	m := s.foundingMark(1)
+	n := s.addNode(1, m)
+	for seq := uint64(1); seq <= s.weather.alone; seq++ {
+		r := recordOf(s, seq, 0, 1<<62|seq)
+		n.journal.records = append(n.journal.records, r)
+		s.truth.history, s.truth.terms = append(s.truth.history, r), append(s.truth.terms, 0)
+		s.truth.refs[recordRef(r)] = seq
+	}
+	n.journal.synced, m.Seq = s.weather.alone, s.weather.alone
+	n.disk.base.Mark, s.mark = m, m
+	two, three := s.addNode(2, Mark{}), s.addNode(3, Mark{})
+	s.ops.begin(second, func(lead *simNode) bool {
+		learners := lead.core.now.conf.GetLearners()
+		if _, done := lead.role(3); done {
+			return len(lead.core.now.conf.GetVotersOutgoing()) == 0
+		}
+		if len(learners) < 2 {
+			lead.try(MemberChange{Add: []Member{{ID: 2, Identity: two.name(), Address: two.address()},
+				{ID: 3, Identity: three.name(), Address: three.address()}}})
+		} else {
+			lead.try(MemberChange{Promote: []uint64{2, 3}})
+		}
+		return false
+	})
 }
 
 // countLearner is the bug that a learner's word counts as a voter's as well.

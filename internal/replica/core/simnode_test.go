@@ -334,7 +334,7 @@ func (n *simNode) apply() {
 		return
 	}
 	n.applying = true
-	n.later(n.s.between(20, 400), func() {
+	n.later(n.s.between(20, n.s.weather.slowApply), func() {
 		n.applying = false
 		some := n.toApply
 		n.toApply = nil
