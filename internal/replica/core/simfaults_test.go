@@ -175,7 +175,7 @@ func (s *sim) crashOne() {
 func (s *sim) elections() {
 	s.note("elections", 0, 0, 0)
 	s.voters = s.now + 2*second
-	s.net.slow = s.between(millisecond, 60*millisecond)
+	s.net.slow = s.between(10*millisecond, 100*millisecond)
 	if lead := s.leader(); lead != nil {
 		lead.stop(s.between(500*millisecond, 2*second))
 	}
@@ -183,8 +183,8 @@ func (s *sim) elections() {
 
 // voted may cut the power of a node that has just voted.
 func (s *sim) voted(n *simNode) {
-	if s.now < s.voters && !s.healing && s.chance(30) {
-		s.after(s.between(0, 3*millisecond), func() { n.cutPower(s.between(millisecond, 20*millisecond)) })
+	if s.now < s.voters && !s.healing && s.chance(50) {
+		s.after(s.between(0, 2*millisecond), func() { n.cutPower(s.between(microsecond, 10*millisecond)) })
 	}
 }
 
