@@ -321,7 +321,7 @@ func (s *sim) heal() {
 // flip has a node find one byte of a committed entry changed when it starts next.
 func (s *sim) flip() {
 	n := s.any()
-	if n.idle || !s.sound() {
+	if !s.spared(n) {
 		return
 	}
 	s.note("flip", n.id, 0, 0)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 )
 
 // simOperator is the person who changes members: one task at a time, tried again and again.
@@ -185,27 +186,35 @@ func (s *sim) sound() bool {
 	return !s.ops.busy()
 }
 
-// settled reports whether all members know one another's names, which the first leaders
-// tell: a disk that is lost before could come back as another without anybody knowing.
-func (s *sim) settled() bool {
-	for _, n := range s.nodes {
-		if n.idle {
+// spared reports whether the cluster goes on without n, for good: all members know one
+// another's names, which the first leaders tell (a disk that is lost before could come back
+// as another without anybody knowing), and a majority of the others know who is a member.
+func (s *sim) spared(n *simNode) bool {
+	lead := s.leader()
+	if n.idle || !s.sound() || lead == nil {
+		return false
+	}
+	know := map[uint64]bool{}
+	conf := lead.core.now.conf
+	for _, p := range s.nodes {
+		if !p.up() {
 			continue
 		}
-		for _, m := range n.disk.base.Mark.Members {
-			if m.Identity == (Identity{}) && (!n.up() || n.core.now.member(m.ID).Identity == Identity{}) {
+		for _, m := range p.core.now.members {
+			if m.Identity == (Identity{}) {
 				return false
 			}
 		}
+		know[p.id] = p != n && proto.Equal(conf, p.core.now.conf)
 	}
-	return true
+	return len(conf.GetVotersOutgoing()) == 0 && majority(conf.GetVoters(), know)
 }
 
 // loseDisk has a machine come back with empty disks. It may believe that it founds the
 // cluster; the others must not let it in until the operator has replaced it.
 func (s *sim) loseDisk() {
 	n := s.leaderOrAny()
-	if n.idle || !s.sound() || !s.settled() {
+	if !s.spared(n) {
 		return
 	}
 	s.note("lose disk", n.id, n.journal.last(), 0)
