@@ -112,6 +112,7 @@ type Node struct {
 
 	heard   map[uint64]Identity // the first for a number, written or about to be
 	letIn   map[uint64]Identity // who may send messages
+	vouched map[uint64]Identity // who may send those of a leader, since the cluster has added it
 	waiting []hello             // for the sync of what was heard
 	hellos  uint64              // marks of waiting
 	seen    map[uint64]uint64   // tick of the last message
@@ -120,6 +121,7 @@ type Node struct {
 	ended       uint64 // the last term that this node led
 	round       uint64 // the last that Read has begun
 	mayCampaign bool
+	led         uint64 // tick of the last message of a leader
 	campaigning bool
 	elections   uint64
 }
@@ -146,7 +148,7 @@ func New(o Options) (n *Node, err error) {
 	}
 	setDefaults(&o)
 	n = &Node{id: o.ID, self: d.Self, options: o, journal: o.Journal, synced: d.Mark.Seq, mayCampaign: true,
-		heard: map[uint64]Identity{}, letIn: map[uint64]Identity{}, seen: map[uint64]uint64{}}
+		heard: map[uint64]Identity{}, letIn: map[uint64]Identity{}, vouched: map[uint64]Identity{}, seen: map[uint64]uint64{}}
 	for id, identity := range d.Heard {
 		if identity != (Identity{}) {
 			n.heard[id] = identity
@@ -277,8 +279,7 @@ func (n *Node) step(m *raftpb.Message) {
 func (n *Node) Tick() {
 	n.run(func() {
 		n.ticks++
-		leading := n.lead.term != 0
-		if leading || n.mayCampaign {
+		if n.lead.term != 0 || n.stands() {
 			n.raft.Tick()
 		} else {
 			// Time passes, so that this node votes for others; it does not campaign.
@@ -299,7 +300,7 @@ func (n *Node) Written(after []*raftpb.Message) {
 			switch {
 			case m.GetType() == raftpb.MsgStorageAppendResp && len(m.GetContext()) > 0:
 				n.heardSynced(m.GetContext())
-			case !n.mayCampaign && isVote(m):
+			case !n.stands() && isVote(m):
 			default:
 				n.step(m)
 			}
@@ -322,7 +323,9 @@ func (n *Node) JournalSynced(seq uint64) { n.synced = max(n.synced, seq) }
 
 // MayCampaign says whether this node is fit to lead; a new one is. One that is not
 // neither campaigns nor is chosen; if it leads it hands over, again and again, and leads
-// on while nobody else can.
+// on while nobody else can. Only if nobody has led for long it stands nevertheless, since
+// it may be the one without whose log no majority can be had: then it hands over, and
+// Leads is not told.
 func (n *Node) MayCampaign(may bool) {
 	n.run(func() {
 		n.mayCampaign = may
@@ -330,6 +333,11 @@ func (n *Node) MayCampaign(may bool) {
 			n.handOver()
 		}
 	})
+}
+
+// stands reports whether this node may be elected now.
+func (n *Node) stands() bool {
+	return n.mayCampaign || n.ticks-n.led > uint64(retryElections*n.options.ElectionTicks)
 }
 
 // Unreachable says that messages to the peer were lost.
