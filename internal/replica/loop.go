@@ -191,6 +191,7 @@ func (r *Replica) campaign() {
 
 // stop notes why the loop ends.
 func (r *Replica) stop(err error) {
+	r.slog.Error("this node cannot go on", "error", err)
 	led := r.loop.leads
 	r.loop.leads = false
 	r.end(err)

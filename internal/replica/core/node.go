@@ -108,7 +108,7 @@ type Node struct {
 	held    *raftpb.Message // a MsgSnap that waits for its records
 	fetch   Fetch           // for it
 	fetched Position        // up to where a fetch has compared the journal
-	blind   bool            // a newcomer restored from a backup: it does not know its chain
+	blind   bool            // a newcomer: it does not know the chain of what it has
 
 	heard   map[uint64]Identity // the first for a number, written or about to be
 	letIn   map[uint64]Identity // who may send messages
@@ -159,7 +159,7 @@ func New(o Options) (n *Node, err error) {
 	}
 	n.log.snapshot = n.snapshot
 	n.now, n.acked, n.applied, n.fetched = stateOf(n.log.mark), n.log.mark.Index, n.log.mark.Index, n.log.mark.Position
-	n.blind = n.log.mark.Index == 0 && o.Journal > 0
+	n.blind = n.log.mark.Index == 0
 	if err := n.checkSelf(n.now.membership); err != nil {
 		return nil, err
 	}
