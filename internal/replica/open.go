@@ -220,8 +220,8 @@ func openRaftLog(o Options, found *core.Mark) (disk, core.Durable, error) {
 	l, durable, err := raftlog.Open(dir, raftlog.Options{Found: found, OnWrite: o.OnWrite})
 	switch {
 	case errors.Is(err, raftlog.ErrNone):
-		return nil, durable, fmt.Errorf("replica: %s says that this node is a member of a cluster, and there is no log in %s: "+
-			"without it the node could vote twice; put a new node in its place with outcry cluster replace",
+		return nil, durable, fmt.Errorf("replica: %s says that this node is a member of a cluster, and there is no log "+
+			"in %s: without it the node could vote twice; put a new node in its place with outcry cluster replace",
 			filepath.Join(o.Data, clusterName), dir)
 	case err != nil:
 		return nil, durable, fmt.Errorf("replica: %w", err)
