@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the passwords that compose.yaml uses, once, in deploy/secrets. The folder is
+# Makes the passwords that the Compose files use, once, in deploy/secrets. The folder is
 # closed to others; its files are not, because each is mounted into a container whose
 # user is nobody here. The folder gets its name once all of them are there.
 set -eu
@@ -13,7 +13,7 @@ mkdir -m 700 secrets.partial
 random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
 postgres=$(random)
 printf '%s' "$postgres" > secrets.partial/postgres_password
-printf 'postgres:5432:outcry:outcry:%s\n' "$postgres" > secrets.partial/pgpass
+printf '*:5432:outcry:outcry:%s\n' "$postgres" > secrets.partial/pgpass
 random > secrets.partial/grafana_password
 chmod 644 secrets.partial/*
 mv secrets.partial secrets

@@ -25,6 +25,9 @@ const (
 )
 
 func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if slices.Contains(args, "-cluster") || slices.Contains(args, "--cluster") {
+		return runClusterTorture(ctx, args, stdout, stderr)
+	}
 	o := torture.Options{Out: stdout}
 	f := newFlags("torture", stderr)
 	plan := f.String("plan", "short", "rounds of each `fault`, as kill=8,stop=2; abuse=1 is one of each whose name "+

@@ -38,6 +38,17 @@ func protected(t *testing.T) *types.Project {
 	return p
 }
 
+// services are those of both Compose files, by name.
+func services(t *testing.T) types.Services {
+	all := types.Services{}
+	for _, p := range []*types.Project{project(t), cluster(t)} {
+		for name, s := range p.Services {
+			all[p.Name+"/"+name] = s
+		}
+	}
+	return all
+}
+
 // TestWithTLSAndTokensNothingElseChanges compares both forms of the project.
 func TestWithTLSAndTokensNothingElseChanges(t *testing.T) {
 	plain, p := project(t), protected(t)
@@ -103,7 +114,7 @@ func TestTheServicesAreThoseThatAreDocumented(t *testing.T) {
 }
 
 func TestNoServiceHasPowersThatItDoesNotNeed(t *testing.T) {
-	for name, s := range project(t).Services {
+	for name, s := range services(t) {
 		require.Equal(t, []string{"ALL"}, s.CapDrop, name)
 		require.Empty(t, s.CapAdd, name)
 		require.Equal(t, []string{"no-new-privileges:true"}, s.SecurityOpt, name)
@@ -122,8 +133,8 @@ func TestNoServiceHasPowersThatItDoesNotNeed(t *testing.T) {
 }
 
 func TestEveryServiceHasAHealthCheck(t *testing.T) {
-	for name, s := range project(t).Services {
-		if name == "outcryd" {
+	for name, s := range services(t) {
+		if s.Build != nil {
 			dockerfile, err := os.ReadFile(filepath.Join(deploy, "Dockerfile"))
 			require.NoError(t, err)
 			require.Regexp(t, `(?m)^HEALTHCHECK .*CMD \["/usr/bin/outcryd", "--health"\]$`, string(dockerfile))
@@ -160,7 +171,7 @@ func TestOnlyWhatMustBeReachedIsAndOnlyFromThisMachine(t *testing.T) {
 
 func TestImagesAreOfOneVersion(t *testing.T) {
 	version := regexp.MustCompile(`:v?\d+\.\d+(\.\d+)?(-\w+)?$`)
-	for name, s := range project(t).Services {
+	for name, s := range services(t) {
 		if s.Build == nil {
 			require.Regexp(t, version, s.Image, name)
 		}
@@ -179,7 +190,7 @@ func TestSecretsAreFilesThatAreNotInTheRepository(t *testing.T) {
 		require.NotEmpty(t, secret.File, name)
 		require.NoFileExists(t, filepath.Join(deploy, "compose", filepath.Base(secret.File)))
 	}
-	for name, s := range p.Services {
+	for name, s := range services(t) {
 		for variable, value := range s.Environment {
 			if strings.Contains(variable, "PASSWORD") {
 				require.True(t, strings.HasSuffix(variable, "_FILE"), "%s: %s", name, variable)
@@ -236,7 +247,7 @@ func TestTheScriptMakesTheSecretsOnce(t *testing.T) {
 	require.Regexp(t, `^[0-9a-f]{48}$`, made["postgres_password"])
 	require.Regexp(t, `^[0-9a-f]{48}$`, made["grafana_password"])
 	require.NotEqual(t, made["postgres_password"], made["grafana_password"])
-	require.Equal(t, "postgres:5432:outcry:outcry:"+made["postgres_password"]+"\n", made["pgpass"])
+	require.Equal(t, "*:5432:outcry:outcry:"+made["postgres_password"]+"\n", made["pgpass"])
 
 	out, err := exec.CommandContext(t.Context(), script).CombinedOutput()
 	require.Error(t, err, "those that are in use are not replaced")

@@ -24,6 +24,11 @@ with the frames that have no reply. Nothing is sent twice but by retry(). The ne
 connects anew. A connection that is found closed before anything was sent is replaced
 silently.
 
+Several addresses. Of a cluster give all, "a:12345,b:12345,c:12345": each connection is made
+to the one that takes orders. While a reply is owed for `switch_time` seconds, the others are
+asked, since a machine that hangs closes nothing; where one takes orders, the connection is
+given up. retry() goes on there.
+
 Retries. A command that makes something takes a ref, a name of your own that its account
 uses once: sent again with the same ref, it is answered as it was first, and not done
 again. So a frame whose commands have refs can be sent until there is a reply, which
@@ -280,7 +285,8 @@ class Refused(OutcryError):
 
 
 class NotAuthorized(OutcryError):
-    """The exchange does not take the token. It does not say why. Nothing else was sent."""
+    """The exchange does not take the token, or asks for one and none was given. It does not say
+    why. Nothing was done."""
 
 
 class InsecureToken(OutcryError):
@@ -314,14 +320,19 @@ _NOT_AUTHORIZED = ('this exchange takes <auth token="…"/> as the first frame, 
                    "unknown root element <auth>")
 _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)  # what a socket says that would wait
 _RECEIVE_BYTES = 1 << 16
+_ADDRESSES_MAX = 16
+_ROUND_PAUSE_MAX = 0.2  # seconds after a round of several addresses without a taker; the first is a quarter
 _Kind = TypeVar("_Kind", Created, Opened, Status)
 
 
 class Exchange:
     """A connection to an exchange. It connects when it is first needed.
 
-    `address` is "host:port"; without it the environment's OUTCRY_ADDR, else 127.0.0.1:12345.
+    `address` is "host:port", or several with commas between them or in a list, of which one
+    takes orders; without it the environment's OUTCRY_ADDR, else 127.0.0.1:12345.
     `timeout` is how many seconds connecting may take, and then the wait for each reply.
+    `switch_time` is how many seconds one of several addresses may take to accept a connection
+    and answer on it, and how long a reply may be owed before the others are asked.
     `reply_bytes_max` bounds a reply; a larger one is a ProtocolError.
     `token` is shown to an exchange that asks for one; without it the environment's
     OUTCRY_TOKEN, where that is set. `ssl_context` is how TLS is spoken, None for not at all:
@@ -335,13 +346,14 @@ class Exchange:
     where the token is not taken.
     """
 
-    def __init__(self, address: str | None = None, timeout: float = 30.0, reply_bytes_max: int = 256 << 20,
-                 token: str | None = None, ssl_context: ssl.SSLContext | None = None, insecure_token: bool = False):
-        address = address or os.environ.get("OUTCRY_ADDR") or "127.0.0.1:12345"
-        host, colon, port = address.rpartition(":")
-        if not (colon and re.fullmatch("[0-9]{1,5}", port)):
-            raise ValueError(f'address {address!r}: "host:port" is needed')
-        self._address, self._timeout, self._reply_bytes_max = (host.strip("[]"), int(port)), timeout, reply_bytes_max
+    def __init__(self, address: str | Sequence[str] | None = None, timeout: float = 30.0, reply_bytes_max: int = 256 << 20,
+                 token: str | None = None, ssl_context: ssl.SSLContext | None = None, insecure_token: bool = False,
+                 switch_time: float = 0.5):
+        self._addresses = _addresses(address or os.environ.get("OUTCRY_ADDR") or "127.0.0.1:12345")  # next one first
+        self._timeout, self._reply_bytes_max = timeout, reply_bytes_max
+        self._patience = timeout  # for a reply; less while one of several addresses is tried
+        self._switch_time = self._quiet = switch_time  # quiet: how long a reply may be owed before others are asked
+        self._until = float("inf")  # when retry() gives up
         self._token, self._ssl_context = token or os.environ.get("OUTCRY_TOKEN") or "", ssl_context
         self._insecure_token = insecure_token or os.environ.get("OUTCRY_INSECURE_TOKEN", "") == "true"
         self._socket: socket.socket | None = None
@@ -358,26 +370,96 @@ class Exchange:
         self.close()
 
     def connect(self) -> Exchange:
-        """Connects, unless there is a connection. Returns self. Raises OSError, NotAuthorized,
+        """Connects, unless there is a connection. Returns self. Of several addresses it tries
+        one after the other, for up to `timeout` seconds. Raises OSError, NotAuthorized,
         InsecureToken."""
-        if self._socket is None:
-            connection = socket.create_connection(self._address, self._timeout)
-            try:
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                if self._token and self._ssl_context is None:
-                    self._permit(connection.getpeername()[0])
-                if self._ssl_context is not None:
-                    connection = self._ssl_context.wrap_socket(connection, server_hostname=self._address[0])
-                connection.setblocking(False)
-            except BaseException:
-                connection.close()
-                raise
-            self._socket = connection
-            self._events = selectors.EVENT_READ
-            self._selector.register(self._socket, self._events)
-            if self._token:
-                self._prove()
+        if self._socket is None and len(self._addresses) == 1:
+            self._connect_to(self._addresses[0])
+        deadline, pause = min(time.monotonic() + self._timeout, self._until), _ROUND_PAUSE_MAX / 4
+        while self._socket is None:
+            why = self._round()
+            if self._socket is None:
+                if time.monotonic() + pause > deadline:
+                    raise ConnectionError(f"no address takes orders: {why}")
+                time.sleep(pause)
+                pause = min(2 * pause, _ROUND_PAUSE_MAX)
         return self
+
+    def _round(self) -> str:
+        """Connects to the first of several addresses that answers, which comes last in the next
+        round. Returns why none does. Raises what does not pass by itself."""
+        why = []
+        self._patience = min(self._timeout, self._switch_time)
+        try:
+            for address in list(self._addresses):
+                try:
+                    self._connect_to(address)
+                    self._probe()
+                except (ssl.SSLCertVerificationError, NotAuthorized, InsecureToken):
+                    self.close()
+                    raise
+                except OSError as e:
+                    self.close()
+                    why.append(f"{address[0]}:{address[1]}: {e}")
+                else:
+                    self._addresses.remove(address)
+                    self._addresses.append(address)
+                    break
+        finally:
+            self._patience = self._timeout
+        return "; ".join(why)
+
+    def _connect_to(self, address: tuple[str, int]) -> None:
+        """Makes the connection, with TLS and the token."""
+        connection = socket.create_connection(address, self._patience)
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._token and self._ssl_context is None:
+                self._permit(connection.getpeername()[0])
+            if self._ssl_context is not None:
+                connection = self._ssl_context.wrap_socket(connection, server_hostname=address[0])
+            connection.setblocking(False)
+        except BaseException:
+            connection.close()
+            raise
+        self._socket = connection
+        self._events = selectors.EVENT_READ
+        self._selector.register(self._socket, self._events)
+        if self._token:
+            self._prove()
+
+    def _probe(self) -> None:
+        """Has the exchange answer a frame without effect."""
+        try:
+            self._send(b"9\n<create/>")
+            root = self._reply()
+        except ConnectionLost as e:
+            raise ConnectionError(e.reason) from e
+        text = "".join(root.itertext())
+        if text.startswith(_NOT_AUTHORIZED[0]):
+            raise NotAuthorized(text)
+        if len(root):
+            raise ConnectionError(f"the exchange takes no connection: {text}")
+
+    def _look_elsewhere(self) -> None:
+        """Gives the connection up if another address takes orders; the next one goes there. Else
+        the exchange may only be slow. If two addresses are of one that is slow, it gets more
+        time with each change."""
+        own = self._addresses[-1]
+        for address in self._addresses[:-1]:
+            other = Exchange([f"[{address[0]}]:{address[1]}"], self._switch_time, self._reply_bytes_max, self._token,
+                             self._ssl_context, self._insecure_token)
+            try:
+                other.connect()._probe()
+            except (OSError, OutcryError):
+                continue
+            finally:
+                other.close()
+            self._addresses.remove(address)
+            self._addresses.insert(0, address)
+            self._quiet, quiet = 2 * self._quiet, self._quiet
+            raise self._lost(ConnectionLost, f"no reply from {own[0]}:{own[1]} within {quiet} seconds, and another address "
+                                             "takes orders")
 
     def _permit(self, host: str) -> None:
         """Raises InsecureToken unless the token may go to a host in the clear."""
@@ -469,7 +551,14 @@ class Exchange:
         for c in frame.commands:
             if isinstance(c, (OpenAccount, Place, Order)) and c.ref is None:
                 raise ValueError(f"{c!r} has no ref: sent again, it could be done twice")
-        deadline, pause = time.monotonic() + seconds, 0.05
+        self._until = time.monotonic() + seconds
+        try:
+            return self._retry(frame, self._until)
+        finally:
+            self._until = float("inf")
+
+    def _retry(self, frame: Frame, deadline: float) -> tuple[Result, ...]:
+        pause = 0.05
         lost: ConnectionLost | None = None  # of the frame
         while True:
             # After last words, which may be about the frame or about nobody: a connection
@@ -495,7 +584,7 @@ class Exchange:
             if failure is not None and time.monotonic() + pause > deadline:
                 raise failure
             time.sleep(pause)
-            pause = min(2 * pause, 2.0)
+            pause = min(2 * pause, 2.0 if len(self._addresses) == 1 else _ROUND_PAUSE_MAX)
 
     def _is_good(self) -> bool:
         """Tells whether the exchange answers a frame without effect."""
@@ -567,7 +656,11 @@ class Exchange:
         whole = len(root) == 1 and root[0].tag == "error" and not root[0].attrib
         if whole and frame.commands:
             text = root[0].text or ""
-            if not self._goes_on():
+            goes_on = self._goes_on()
+            if not (goes_on or self._token) and text.startswith(_NOT_AUTHORIZED[0]):
+                self.close()
+                raise NotAuthorized(f"no token was given: {text}")
+            if not goes_on:
                 raise self._lost(ConnectionLost, f"the exchange closed the connection: {text}", text)
             results: list[Result] = [Refusal(c, text, whole_frame=True) for c in frame.commands]
         elif len(root) != len(frame.commands):
@@ -578,6 +671,7 @@ class Exchange:
             except (KeyError, ValueError, ArithmeticError) as e:
                 raise self._lost(ProtocolError, f"an answer is not one of the protocol: {e}") from e
         self._unanswered.popleft()
+        self._quiet = self._switch_time
         return Reply(frame, tuple(results))
 
     def _goes_on(self) -> bool:
@@ -599,12 +693,12 @@ class Exchange:
     def _send(self, data: bytes) -> None:
         """Sends bytes, and receives where they do not go: an exchange that is owed reading
         stops reading. Where the connection has broken, the replies before that can be taken."""
-        view, deadline = memoryview(data), time.monotonic() + self._timeout
+        view, deadline = memoryview(data), time.monotonic() + self._patience
         while len(view) > 0 and not self._ended:
             assert self._socket is not None
             try:
                 view = view[self._socket.send(view):]
-                deadline = time.monotonic() + self._timeout
+                deadline = time.monotonic() + self._patience
             except _LATER:
                 self._wait(deadline, selectors.EVENT_READ | selectors.EVENT_WRITE)
             except OSError as e:
@@ -614,7 +708,7 @@ class Exchange:
 
     def _reply(self) -> ElementTree.Element:
         """Receives the next reply and returns its root."""
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self._patience
         searched = 0
         while True:
             begin, end = self._bounds(searched)
@@ -660,11 +754,16 @@ class Exchange:
         if events != self._events:
             self._selector.modify(self._socket, events)
             self._events = events
-        if not self._receive():
+        while not self._receive():
             left = deadline - time.monotonic()
-            if left <= 0 or not self._selector.select(left):
-                raise self._lost(ConnectionLost, f"no reply within {self._timeout} seconds")
+            looks = len(self._addresses) > 1 and bool(self._unanswered) and 0 < self._quiet < left
+            if left <= 0 or not self._selector.select(self._quiet if looks else left):
+                if not looks:
+                    raise self._lost(ConnectionLost, f"no reply within {self._patience} seconds")
+                self._look_elsewhere()
+                continue
             self._receive()
+            return
 
     def _receive(self) -> bool:
         """Receives what is there, and tells whether that was something, the end included."""
@@ -692,6 +791,20 @@ class Exchange:
 
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _addresses(given: str | Sequence[str]) -> list[tuple[str, int]]:
+    """Returns the hosts and ports of addresses. Raises ValueError that names what is none."""
+    texts = [text.strip() for part in ([given] if isinstance(given, str) else given) for text in part.split(",")]
+    if not 0 < len(texts) <= _ADDRESSES_MAX:
+        raise ValueError(f"{len(texts)} addresses: 1 to {_ADDRESSES_MAX} are needed")
+    found = []
+    for text in texts:
+        host, colon, port = text.rpartition(":")
+        if not (colon and re.fullmatch("[0-9]{1,5}", port)):
+            raise ValueError(f'address {text!r}: "host:port" is needed')
+        found.append((host.strip("[]"), int(port)))
+    return found
 
 
 def _is_loopback(host: str) -> bool:

@@ -575,6 +575,137 @@ class ConnectionTest(unittest.TestCase):
             outcry.Exchange(address).make_symbol("A")
 
 
+class Door:
+    """One of several addresses of an exchange: shut at first, it refuses connections; open, it
+    passes on what comes; frozen, it accepts, and passes on nothing."""
+
+    def __init__(self, test):
+        self.port = socket.create_server(("127.0.0.1", 0))
+        self.address, self.frozen, self.open_sockets = "127.0.0.1:%d" % self.port.getsockname()[1], False, []
+        self.port.close()
+        self.threads = []
+        test.addCleanup(self.shut)
+
+    def open(self, target=None):
+        host, _, port = self.address.rpartition(":")
+        self.port = socket.create_server((host, int(port)))
+        self.start(self.accept, self.port, target or TradingTest.address)
+
+    def start(self, function, *arguments):
+        self.threads.append(threading.Thread(target=function, args=arguments, daemon=True))
+        self.threads[-1].start()
+
+    def accept(self, listener, target):
+        host, _, port = target.rpartition(":")
+        with contextlib.suppress(OSError):
+            while True:
+                ours, _ = listener.accept()
+                theirs = socket.create_connection((host, int(port)))
+                self.open_sockets += [ours, theirs]
+                self.start(self.carry, ours, theirs)
+                self.start(self.carry, theirs, ours)
+
+    def carry(self, source, to):
+        with contextlib.suppress(OSError):
+            while True:
+                data = source.recv(500)
+                if not data:
+                    break
+                if not self.frozen:
+                    to.sendall(data)
+        for s in (source, to):
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+
+    def freeze(self):
+        self.frozen = True
+
+    def shut(self):
+        with contextlib.suppress(OSError):
+            self.port.shutdown(socket.SHUT_RDWR)
+        self.port.close()
+        for s in self.open_sockets:
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+        for thread in self.threads:
+            thread.join(60)
+        for s in self.open_sockets:
+            s.close()
+        self.open_sockets, self.threads = [], []
+
+
+class ClusterTest(unittest.TestCase):
+    """Several addresses, of which one takes orders."""
+
+    def exchange(self, *addresses, **options):
+        exchange = outcry.Exchange(",".join(addresses), **{"switch_time": 0.2, **options})
+        self.addCleanup(exchange.close)
+        return exchange
+
+    def test_the_address_that_takes_orders_is_found(self):
+        refusing, silent = Door(self), Door(self)
+        silent.freeze()
+        silent.open()
+        closing = Peer(self, says(after=b"/>", wait=False))
+        exchange = self.exchange(refusing.address, silent.address, closing.address, TradingTest.address)
+        exchange.make_symbol("A")
+        with self.assertRaisesRegex(ConnectionError, "no address takes orders: .*no reply within 0.05"):
+            self.exchange(refusing.address, silent.address, timeout=0.3, switch_time=0.05).make_symbol("A")
+        with self.assertRaises(OSError):
+            self.exchange(refusing.address, silent.address, switch_time=0.05).retry(create(MakeSymbol("A")), seconds=0.1)
+
+    def test_a_leader_that_moves_loses_nothing(self):
+        with outcry.Exchange(TradingTest.address) as direct:
+            for leave in [Door.shut, Door.freeze]:
+                buyer, seller, sym = fresh_market(direct)
+                doors = [Door(self) for _ in range(3)]
+                doors[0].open()
+                exchange = self.exchange(*[d.address for d in doors])
+                frames = [transactions(buyer, outcry.buy(sym, 1, "0.01", ref=f"r{n}")) for n in range(300)]
+                results = {}
+                with self.assertRaises(outcry.ConnectionLost) as caught:
+                    for reply in exchange.pipeline(frames, window=100):
+                        results[reply.results[0].ref] = reply.results[0]
+                        if len(results) == 50:
+                            leave(doors[0])
+                            doors[1].open()
+                self.assertGreater(len(caught.exception.unanswered), 0)
+                self.assertEqual("another address takes orders" in caught.exception.reason, leave is Door.freeze)
+                for frame in frames:
+                    if frame.commands[0].ref not in results:
+                        (result,) = exchange.retry(frame)
+                        results[result.ref] = result
+                self.assertEqual(len({r.id for r in results.values()}), len(frames))
+                last = direct.buy(buyer, sym, 1, "0.01")
+                self.assertEqual(last.id, min(r.id for r in results.values()) + len(frames), "none was done twice")
+
+    def test_a_slow_exchange_is_not_left(self):
+        def slow(peer, connection):
+            for after, reply in [(b"<create/>", framed(b"<results/>")),
+                                 (b"</create>", framed(b'<results><created sym="A"/></results>'))]:
+                peer.read(connection, after)
+                if after == b"</create>":
+                    time.sleep(0.3)
+                connection.sendall(reply)
+        refusing, silent = Door(self), Door(self)
+        silent.freeze()
+        silent.open()
+        exchange = self.exchange(Peer(self, slow).address, refusing.address, silent.address, switch_time=0.05)
+        self.assertEqual(exchange.make_symbol("A"), Created("A", None))
+
+    def test_addresses_are_checked(self):
+        for address, text in [("a:1,,b:2", "address ''"), (["a:1", "b"], "address 'b'"), ("a:1," * 16 + "b:1", "17 addresses")]:
+            with self.assertRaisesRegex(ValueError, text):
+                outcry.Exchange(address)
+
+    def test_without_a_token_it_is_told_at_once(self):
+        peer = Peer(self, says(NOT_AUTHORIZED, after=b"</create>", wait=False))
+        exchange = outcry.Exchange(peer.address)
+        self.addCleanup(exchange.close)
+        with self.assertRaisesRegex(outcry.NotAuthorized, "no token was given: this exchange takes <auth"):
+            exchange.retry(create(MakeSymbol("A")), seconds=1000)
+
+
 class StrictServerTest(unittest.TestCase):
     """A real server with frames of at most 4096 bytes and little patience."""
 

@@ -458,6 +458,8 @@ func TestAnswersAreAsTheDescriptionSays(t *testing.T) {
 	try("/api/v1/orders/{id}", "/api/v1/orders/0", 400)
 	try("/api/v1/orders/{id}", "/api/v1/orders/9999999", 404)
 	try("/api/v1/stream", "/api/v1/stream?sym=NONE", 404)
+	try("/api/v1/cluster", "/api/v1/cluster", 404) // of a server alone
+	try("/api/v1/book/{sym}", "/api/v1/book/SYM0?min_seq=-1", 400)
 	asked["/api/v1/openapi.yaml"] = true
 	require.Len(t, asked, len(d.Paths), "every path is asked for")
 

@@ -91,6 +91,9 @@ func (s *server) warnOfDescriptors() {
 // reloadSessions takes over limits of connections.
 func (s *server) reloadSessions(c *settings.Config) (func(), error) {
 	return func() {
+		if s.sessions == nil { // of a standby, which has none yet
+			return
+		}
 		s.sessions.SetLimits(session.Limits{ConnectionsMax: c.Connections().XML, IdleTimeout: c.IdleTimeout,
 			FrameTimeout: c.FrameTimeout, WriteTimeout: c.WriteTimeout})
 	}, nil
@@ -98,7 +101,12 @@ func (s *server) reloadSessions(c *settings.Config) (func(), error) {
 
 // reloadEngine takes over limits of memory, and of what clients may make.
 func (s *server) reloadEngine(c *settings.Config) (func(), error) {
-	return func() { s.engine.SetLimits(engineLimits(c)) }, nil
+	return func() {
+		if s.engine != nil {
+			s.engine.SetLimits(engineLimits(c))
+		}
+		s.member.setLimits(c)
+	}, nil
 }
 
 // reloadHTTP takes over limits of the HTTP side.

@@ -76,7 +76,9 @@ func (s *server) reloadSecurity(c *settings.Config) (apply func(), err error) {
 	return func() {
 		certificates()
 		tokens()
-		s.sessions.SetRates(c.RateConnection, c.RateAccount)
+		if s.sessions != nil { // else a standby, which has none yet
+			s.sessions.SetRates(c.RateConnection, c.RateAccount)
+		}
 	}, nil
 }
 

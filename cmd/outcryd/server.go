@@ -10,7 +10,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"outcry/internal/admin"
 	"outcry/internal/backup"
@@ -42,6 +41,7 @@ type server struct {
 	metrics *metrics
 	manager *sdnotify.Notifier // nil if there is none
 	reloads settings.Reloads
+	member  *member // nil for a server alone
 
 	lock            *journal.DirLock
 	guards          guards
@@ -75,8 +75,10 @@ var (
 
 // newServer returns a server that has not started.
 func newServer(c *settings.Config, log *slog.Logger, level *slog.LevelVar) *server {
-	return &server{config: c, log: log, level: level, metrics: newMetrics(), exit: os.Exit,
+	s := &server{config: c, log: log, level: level, metrics: newMetrics(), exit: os.Exit,
 		ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
+	s.member = newMember(s)
+	return s
 }
 
 // serve runs the exchange until ctx ends, and then stops it in order. An error
@@ -94,11 +96,19 @@ func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
 	s.setNotReady(errStarting)
 	asked, unlisten := listenForReload()
 	defer unlisten()
+	if s.member.beganAgain() { // the service manager counts from when it was told that we are ready
+		defer s.feedWatchdog()()
+	}
 	err = s.start(ctx)
 	if err == nil {
-		stopFeeding := s.feedWatchdog()
-		defer stopFeeding()
+		if !s.member.beganAgain() {
+			defer s.feedWatchdog()()
+		}
 		err = s.runUntil(ctx, asked)
+	}
+	if errors.Is(err, errDeposed) && ctx.Err() == nil {
+		s.setNotReady(err)
+		err = s.beginAgain()
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // stopped while it was starting
@@ -135,6 +145,14 @@ func (s *server) runUntil(ctx context.Context, reload <-chan os.Signal) error {
 			return err
 		case <-s.journal.Failed():
 			return s.journal.Err()
+		case <-s.member.deposed():
+			return errDeposed
+		case <-s.member.failed():
+			return s.member.err()
+		case <-s.member.becomesLeader():
+			if err := s.member.takeOver(ctx); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -145,6 +163,9 @@ func (s *server) start(ctx context.Context) (err error) {
 		return err
 	}
 	if err = backup.Unfinished(s.config.Data); err != nil {
+		return err
+	}
+	if err = s.refuseData(); err != nil {
 		return err
 	}
 	// Before the database is touched: its schema would be brought up to date.
@@ -164,7 +185,13 @@ func (s *server) start(ctx context.Context) (err error) {
 	if err = s.startHTTP(httpAddr); err != nil {
 		return err
 	}
-	if s.database, err = recovery.OpenDatabase(ctx, s.config, s.log, s.setNotReady); err != nil {
+	s.onReload(s.reloadEngine, settings.Engine)
+	s.onReload(s.reloadSessions, settings.Sessions)
+	s.onReload(s.reloadSecurity, settings.Rates)
+	if s.config.Clustered() {
+		return s.startMember(ctx)
+	}
+	if s.database, err = recovery.OpenDatabase(ctx, s.config, nil, s.log, s.setNotReady); err != nil {
 		return err
 	}
 	if err = s.startEngine(ctx); err != nil {
@@ -215,6 +242,9 @@ func (s *server) startHTTP(at *listen.Bound) error {
 		Denied:        s.metrics.sessions.Denied,
 		Exchange:      func() admin.Exchange { return s.engine },
 		Status:        s.statusNow,
+		Cluster:       s.clusterView(),
+		Alive:         s.aliveView(),
+		ProbesOpen:    s.config.ProbesOpen,
 		Log:           s.log,
 		LogLevel:      s.level,
 	})
@@ -230,70 +260,20 @@ func (s *server) startHTTP(at *listen.Bound) error {
 	return nil
 }
 
-// startEngine opens the journal, restores the state, and starts what works on it.
-func (s *server) startEngine(ctx context.Context) (err error) {
-	options := journal.Options{Version: exchange.EventVersion, SegmentBytes: s.config.SegmentBytes}
-	options.OnSync = func(records, bytes int, took time.Duration) {
-		s.metrics.synced(records, bytes, took)
-		s.marks.Synced(uint64(records), time.Now())
-	}
-	if s.journal, err = recovery.OpenJournal(ctx, s.config, s.database, options, s.log); err != nil {
-		return err
-	}
-	s.marks.Synced(s.journal.Appended(), time.Now())
-	if err := s.newFeed(s.database.Snapshot); err != nil { // of which restore lets go
-		return err
-	}
-	state, err := recovery.Restore(ctx, s.database, s.journal, s.log)
-	if err != nil {
-		return err
-	}
-	if s.history, err = postgres.OpenHistory(ctx, s.database.URL, s.database.Number); err != nil {
-		return err
-	}
-	s.projector, err = postgres.NewProjector(postgres.ProjectorOptions{
-		Store: s.database.Store, Journal: s.journal, Applied: s.database.Position.Applied, Log: s.log,
-		OnBatch: s.metrics.projected, OnRetry: s.metrics.retries.Inc,
-	})
-	if err != nil {
-		return err
-	}
-	projecting, cancel := context.WithCancel(context.Background())
-	s.unproject = cancel
-	s.running.Go(func() {
-		if err := s.projector.Run(projecting); err != nil {
-			s.ended <- err
-		}
-	})
-	s.engine = engine.New(engine.Options{
-		Journal: s.journal, State: state, OrdersAfter: s.database.Position.OrdersAfter,
-		Projection: s.projector, History: s.history,
-		AckPostgres: s.config.Ack == settings.AckPostgres, RefsMax: s.config.RefsMax,
-		OnStages: s.metrics.sessions.Executed,
-	})
-	s.engine.SetLimits(engineLimits(s.config))
-	s.onReload(s.reloadEngine, settings.Engine)
-	s.metrics.watch(s.engine, s.journal, s.projector)
-	s.runFeed()
-	s.metrics.watchLag(&s.marks, s.projector)
-	return nil
-}
-
 // codec is the protocol that clients speak, over TCP and HTTP.
 func (s *server) codec() session.Codec { return session.Adapt(wire.XML{Bare: s.config.BareReplies}) }
 
 // startSessions listens for clients, and declares the exchange ready.
 func (s *server) startSessions() error {
+	now := s.settings() // a standby may have reloaded them
 	s.sessions = session.New(s.engine, session.Options{
 		FrameBytesMax: s.config.FrameBytesMax, ReplyBytesMax: s.config.ReplyBytesMax, MemoryMax: s.config.MemoryMax,
 		ConnectionsMax: s.connections().XML,
-		IdleTimeout:    s.config.IdleTimeout, FrameTimeout: s.config.FrameTimeout, WriteTimeout: s.config.WriteTimeout,
+		IdleTimeout:    now.IdleTimeout, FrameTimeout: now.FrameTimeout, WriteTimeout: now.WriteTimeout,
 		TLS: s.guards.tls(), Tokens: s.guards.tokens,
 		Log: s.log, Metrics: s.metrics.sessions,
 	})
-	s.onReload(s.reloadSessions, settings.Sessions)
-	s.onReload(s.reloadSecurity, settings.Rates)
-	s.sessions.SetRates(s.config.RateConnection, s.config.RateAccount)
+	s.sessions.SetRates(now.RateConnection, now.RateAccount)
 	l, err := s.xmlAddr.Listen()
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
@@ -333,22 +313,24 @@ func (s *server) stop() (err error) {
 	if s.engine != nil {
 		defer context.AfterFunc(ctx, s.engine.Interrupt)() // long frames and orders end with the time for the stop
 	}
+	s.member.stopCampaigning()
 	if s.sessions != nil {
 		if s.sessions.Shutdown(ctx) != nil {
 			s.log.Warn("some connections did not end in time and were cut off")
 		}
 	}
 	s.xmlAddr.Close()
+	err = s.member.leave(ctx)
 	s.unfeed() // which ends the streams, for which the HTTP side would wait
 	if s.http != nil {
 		if s.http.Shutdown(ctx) != nil {
 			s.http.Close()
 		}
 	}
-	var came []any // what the state came to, if it is what the journal says
+	came := s.member.came() // what the state came to, if it is what the journal says
 	if s.engine != nil {
 		s.engine.Close()
-		if s.journal.Err() == nil {
+		if s.journal.Err() == nil && s.member.tellsAll() {
 			came = []any{"seq", s.journal.Appended(), "digest", recovery.Digest(s.engine.State())}
 		}
 	}
@@ -362,7 +344,7 @@ func (s *server) stop() (err error) {
 	s.unproject()
 	s.stopSecurity()
 	if s.journal != nil {
-		err = s.journal.Close()
+		err = errors.Join(err, s.journal.Close())
 	}
 	s.running.Wait()
 	if s.history != nil {
@@ -375,7 +357,7 @@ func (s *server) stop() (err error) {
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Unlock())
 	}
-	if s.engine != nil {
+	if s.engine != nil || s.member.follows() {
 		s.log.Info("stopped", came...)
 	}
 	return err

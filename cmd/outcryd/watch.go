@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"outcry/internal/engine"
+	"outcry/internal/exchange"
 	"outcry/internal/health"
 	"outcry/internal/journal"
 	"outcry/internal/logging"
@@ -72,11 +73,13 @@ func (m *metrics) watchServer(
 const lastBackup = "last-backup"
 
 // watch adds what is read of a running exchange when somebody looks.
-func (m *metrics) watch(e *engine.Engine, j *journal.Journal, p *postgres.Projector) {
-	m.registry.MustRegister(newFigures(e.Stats))
+func (m *metrics) watch(
+	stats func() engine.Stats, reconcile func() exchange.Imbalance, j *journal.Journal, p *postgres.Projector,
+) {
+	m.registry.MustRegister(newFigures(stats))
 	m.watchJournal(j)
 	m.gauge("outcry_postgres_up", "1 while Postgres can be written, else 0.", func() float64 { return oneIf(!p.Down()) })
-	m.watchConservation(&conservation{count: e.Reconcile})
+	m.watchConservation(&conservation{count: reconcile})
 }
 
 // watchLag adds the lag in seconds, of which marks knows.

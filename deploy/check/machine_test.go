@@ -55,7 +55,13 @@ func installed(t *testing.T, m machine) {
 				"/lib/systemd/system/outcryd.service"))
 	require.Contains(t, m.run("outcryd --version"), "outcryd")
 	require.Equal(t, "/var/lib/outcry:/usr/sbin/nologin", m.run("getent passwd outcry | cut -d: -f6-"))
-	require.Empty(t, m.run("systemd-analyze verify --man=no outcryd.service"))
+	require.Empty(t, m.run("systemd-analyze verify --man=no outcryd.service outcryd@1.service"))
+	node := m.run("systemctl cat outcryd@1")
+	for _, line := range []string{"Description=Outcry exchange %i", "EnvironmentFile=-/etc/default/outcryd-%i",
+		"Environment=OUTCRY_CONFIG=-/etc/outcry/%i.conf", "Environment=OUTCRY_DATA=/var/lib/outcry/%i",
+		"StateDirectory=outcry/%i"} {
+		require.Contains(t, node, "\n"+line+"\n", "a node beside others has files of its own")
+	}
 }
 
 func trades(t *testing.T, m machine) {

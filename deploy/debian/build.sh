@@ -30,6 +30,10 @@ doc=$root/usr/share/doc/outcry
 mkdir -p "$root/DEBIAN" "$doc"
 install -D -m 755 -t "$root/usr/bin" "$out/outcryd" "$out/outcry"
 install -D -m 644 -t "$root/lib/systemd/system" deploy/systemd/*.service deploy/systemd/*.timer
+# A node of a cluster beside others on one machine: its name takes the place of outcryd.
+sed -e 's|^Description=.*|& %i|; s|/etc/default/outcryd$|&-%i|; s|/etc/outcry/outcryd.conf|/etc/outcry/%i.conf|' \
+  -e 's|^Environment=OUTCRY_DATA=.*|&/%i|; s|^StateDirectory=.*|&/%i|' \
+  deploy/systemd/outcryd.service > "$root/lib/systemd/system/outcryd@.service"
 install -D -m 755 -t "$root/usr/libexec/outcry" deploy/systemd/outcry-backup
 install -D -m 640 deploy/debian/outcryd.default "$root/etc/default/outcryd"
 install -D -m 644 deploy/debian/outcryd.conf "$root/etc/outcry/outcryd.conf"

@@ -18,8 +18,8 @@ import (
 	"outcry/internal/operate"
 )
 
-// Options are what the HTTP side needs. All but Market, Connections, Hosts, Tokens, Exchange
-// and Status are required.
+// Options are what the HTTP side needs. All but Market, Connections, Hosts, Tokens, Exchange,
+// Status, Cluster and Alive are required.
 type Options struct {
 	Gatherer prometheus.Gatherer
 	// Ready returns nil while the exchange takes orders, else why it does not.
@@ -60,8 +60,15 @@ type Options struct {
 	// no such paths.
 	Exchange func() Exchange
 	Status   func() operate.Status
-	Log      *slog.Logger
-	LogLevel *slog.LevelVar // of Log
+	// Cluster returns how this node sees its cluster, within ctx; nil if it is not of one.
+	Cluster func(ctx context.Context) operate.Cluster
+	// Alive returns what GET /healthz answers, or why the node of a cluster is none that
+	// follows yet; nil means that whoever answers is alive.
+	Alive func() (string, error)
+	// ProbesOpen lets requests without a token know the status of /readyz and /healthz.
+	ProbesOpen bool
+	Log        *slog.Logger
+	LogLevel   *slog.LevelVar // of Log
 }
 
 // Limits of a request over HTTP.
@@ -109,7 +116,7 @@ func Handler(o Options) http.Handler {
 func register(o Options) *routes {
 	mux := newRoutes()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{ErrorLog: troubleLog(o.Log)}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /healthz", o.healthz)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := o.Ready(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -117,6 +124,11 @@ func register(o Options) *routes {
 		}
 		fmt.Fprintln(w, "ready")
 	})
+	if o.Cluster != nil {
+		mux.HandleFunc("GET /api/v1/cluster", func(w http.ResponseWriter, r *http.Request) {
+			answerJSON(w, http.StatusOK, o.Cluster(r.Context()))
+		})
+	}
 	mux.HandleFunc("GET /loglevel", o.showLogLevel)
 	mux.HandleFunc("PUT /loglevel", o.setLogLevel)
 	mux.Handle("POST /xml", &xmlHandler{options: o})
@@ -139,12 +151,26 @@ func register(o Options) *routes {
 	return mux
 }
 
+// healthz answers whether the process is alive and, in a cluster, of use to it.
+func (o *Options) healthz(w http.ResponseWriter, _ *http.Request) {
+	text := "ok"
+	if o.Alive != nil {
+		var err error
+		if text, err = o.Alive(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+	}
+	fmt.Fprintln(w, text)
+}
+
 const index = `Outcry, an exchange.
 
 GET  /               the market, for people
 GET  /api/v1/        the market, as data; /page/api.html describes it, and /api/v1/openapi.yaml to programs
+GET  /api/v1/cluster how a node sees its cluster; only in one
 GET  /page/docs.html the documents
-GET  /healthz        whether the process is alive
+GET  /healthz        whether the process is alive; in a cluster, whether it leads or follows
 GET  /readyz         whether it takes orders, and if not, why
 GET  /metrics        for Prometheus
 PUT  /loglevel       what is logged from now on: DEBUG, INFO, WARN or ERROR; GET tells it

@@ -16,6 +16,7 @@ var rights = map[string]auth.Right{
 	"GET /{$}":                 auth.Market,
 	"GET /page/":               auth.Market,
 	"GET /api/":                auth.Market,
+	"GET /api/v1/cluster":      auth.Market,
 	"GET /api/v1/orders/":      auth.Orders,
 	"GET /help":                auth.Probe,
 	"GET /healthz":             auth.Probe,
@@ -76,6 +77,10 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	grant, err := g.grantOf(r)
+	if errors.Is(err, errNoToken) && g.options.ProbesOpen && isOpenProbe(r) {
+		g.routes.ServeHTTP(&statusOnly{ResponseWriter: w}, r)
+		return
+	}
 	if err != nil {
 		g.refuse(w, r, err)
 		return
@@ -103,6 +108,18 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	g.routes.ServeHTTP(w, r.WithContext(ctx))
 }
+
+// isOpenProbe reports whether a request is one that load balancers send without a token.
+func isOpenProbe(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		(r.URL.Path == "/readyz" || r.URL.Path == "/healthz")
+}
+
+// statusOnly is an answer of which the client gets the status alone.
+type statusOnly struct{ http.ResponseWriter }
+
+// Write implements http.ResponseWriter.
+func (s *statusOnly) Write(text []byte) (int, error) { return len(text), nil }
 
 // grantOf returns what the token of a request allows.
 func (g *guard) grantOf(r *http.Request) (*auth.Grant, error) {

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,7 +134,7 @@ func (c *client) trade(conn net.Conn, stop <-chan struct{}) (served bool, err er
 			frames[i] = c.frame()
 			bytes = wire.AppendFrame(bytes, frames[i].xml)
 		}
-		if err := conn.SetDeadline(time.Now().Add(ReplyTimeout)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(c.at.patience())); err != nil {
 			return served, err
 		}
 		switch cut := c.r.IntN(200); {
@@ -308,7 +309,7 @@ func askAll(ctx context.Context, at Target, frames [][]byte) ([][]wire.Answer, e
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	all := make([][]wire.Answer, len(frames))
 	for i, xml := range frames {
-		if err := conn.SetDeadline(time.Now().Add(ReplyTimeout)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(at.patience())); err != nil {
 			return nil, err
 		}
 		conn.SendFrame(xml)
@@ -328,11 +329,21 @@ func askAll(ctx context.Context, at Target, frames [][]byte) ([][]wire.Answer, e
 
 // Target is the exchange as one client reaches it.
 type Target struct {
-	Addr  string
-	Token string // "" without --auth
+	Addr     string        // the first that is tried
+	Others   []string      // of nodes of the same exchange: the first that takes a connection leads
+	Token    string        // "" without --auth
+	Patience time.Duration // longest that an answer may take before the client goes elsewhere; 0: ReplyTimeout
 }
 
-// Dial connects to the exchange.
-func Dial(ctx context.Context, at Target) (*api.Conn, error) {
-	return api.DialConn(ctx, at.Addr, api.Options{DialTimeout: ReplyTimeout, Token: at.Token})
+func (t *Target) patience() time.Duration { return cmp.Or(t.Patience, ReplyTimeout) }
+
+// Dial connects to the exchange. The error is that of the last address.
+func Dial(ctx context.Context, at Target) (conn *api.Conn, err error) {
+	for _, addr := range append([]string{at.Addr}, at.Others...) {
+		conn, err = api.DialConn(ctx, addr, api.Options{DialTimeout: at.patience(), Token: at.Token})
+		if err == nil || ctx.Err() != nil {
+			return conn, err
+		}
+	}
+	return nil, err
 }

@@ -47,6 +47,7 @@ type trade struct{ shares, price int64 }
 type linearHistory struct {
 	sym   string
 	start time.Time
+	pace  time.Duration // longest pause before a command
 
 	mu      sync.Mutex
 	ops     []porcupine.Operation // answered
@@ -65,23 +66,39 @@ func (l *linearHistory) now() int64 { return int64(time.Since(l.start)) }
 // trade runs one client of the symbol.
 func (l *linearHistory) trade(n int, r *rand.Rand, at Target, account string, h *history, stop <-chan struct{}) error {
 	conn, err := Dial(context.Background(), at)
-	if err != nil {
+	if err != nil && len(at.Others) == 0 {
 		return err
 	}
-	defer conn.Close()
+	defer func() {
+		if conn != nil {
+			conn.Close()
+		}
+	}()
 	var mine []uint64
 	for range linearOps {
+		for conn == nil && !closed(stop) { // of a cluster: some node will lead
+			time.Sleep(connectAgain)
+			conn, _ = Dial(context.Background(), at)
+		}
 		if closed(stop) {
 			return nil
 		}
+		if l.pace > 0 {
+			time.Sleep(time.Duration(r.Int64N(int64(l.pace))))
+		}
 		in, order, xml := l.command(r, account, mine, h)
 		op := porcupine.Operation{ClientId: n, Input: in, Call: l.now()}
-		reply, err := l.exchange(conn, xml)
+		reply, err := l.exchange(conn, xml, at.patience())
 		if err != nil {
 			l.mu.Lock()
 			l.pending = append(l.pending, pendingOp{op, order})
 			l.mu.Unlock()
-			return err
+			if len(at.Others) == 0 {
+				return err
+			}
+			conn.Close()
+			conn = nil
+			continue
 		}
 		op.Return = l.now()
 		out := outputOf(reply)
@@ -107,8 +124,8 @@ func (l *linearHistory) trade(n int, r *rand.Rand, at Target, account string, h 
 	return nil
 }
 
-func (l *linearHistory) exchange(conn *api.Conn, xml []byte) (*wire.Answer, error) {
-	if err := conn.SetDeadline(time.Now().Add(ReplyTimeout)); err != nil {
+func (l *linearHistory) exchange(conn *api.Conn, xml []byte, patience time.Duration) (*wire.Answer, error) {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}
 	conn.SendFrame(xml)

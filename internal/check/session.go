@@ -56,6 +56,9 @@ type Session struct {
 	End       *Ending    // of the server that runs
 	Symbols   []string   // that clients trade, after OpenMarket
 	NoCreates bool       // clients open no accounts: they run out
+	// LinearPace is the longest pause before a command for the linear symbol, so that its
+	// commands spread over a fault.
+	LinearPace time.Duration
 
 	accounts []string // with money and shares for everything
 	poor     []string // that live from hand to mouth: what they spend, they have just earned
@@ -188,7 +191,7 @@ func (s *Session) FillBooks(ctx context.Context, n int) error {
 
 // NewRound makes the symbol of a round that is proved linearizable.
 func (s *Session) NewRound(ctx context.Context, round int) error {
-	s.linear = &linearHistory{sym: fmt.Sprintf("LIN%d", round), start: time.Now()}
+	s.linear = &linearHistory{sym: fmt.Sprintf("LIN%d", round), start: time.Now(), pace: s.LinearPace}
 	c := new(wire.Create)
 	s.Deposit(c, s.linear.sym, s.accounts[:linearClients], 1_000_000)
 	return s.MustCreate(ctx, c)

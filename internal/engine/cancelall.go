@@ -28,7 +28,7 @@ func (e *Engine) CancelAll(
 	if e.failed.Load() {
 		return exchange.CancelAllResult{}, fmt.Errorf("engine: %w", e.log.Err())
 	}
-	return c.result, e.Durable(ctx, e.log.Appended())
+	return c.result, e.Durable(ctx, e.mark(c.seq != 0))
 }
 
 // cancelAll is one try of a call of CancelAll. Books belong to their shards, so it takes a

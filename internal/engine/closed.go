@@ -102,7 +102,9 @@ func (e *Engine) sweep() {
 		case <-tick.C:
 			for e.counters.closedOrders.Load() > e.limits.closedOrders.Load() && e.sweepOnce() {
 			}
-			e.sweepRefs()
+			if e.options.History != nil {
+				e.refs.sweep(&e.mu, e.options.RefsMax, e.log.Appended, e.options.Projection.Applied)
+			}
 		case <-e.stop:
 			return
 		}
@@ -131,14 +133,27 @@ func (e *Engine) sweepOnce() bool {
 	return e.counters.closedOrders.Load() < before
 }
 
-// adopt counts the orders of a book that was restored. Those that closed after
-// the projection's state count as closed by the journal's last record.
+// adopt counts the open orders of a book that was restored.
 func (d *shard) adopt() {
 	d.engine.counters.openOrders.Add(int64(d.book.Resting()))
 	if h := d.book.Halted(); h != nil {
 		d.halts.Store(&[]haltChange{{halt: h}})
 	}
-	if n := d.book.Closed(); n > 0 {
-		d.close(d.engine.log.Appended(), n)
+}
+
+// adoptClosed notes which records closed the orders of a shard's book that was restored. A
+// standby knows that; otherwise they count as closed by the journal's last record.
+func (e *Engine) adoptClosed(s *Standby) {
+	shards := *e.numbered.Load()
+	if s != nil {
+		for _, c := range s.closed.left() {
+			shards[c.book].close(c.seq, c.orders)
+		}
+		return
+	}
+	for _, d := range shards {
+		if n := d.book.Closed(); n > 0 {
+			d.close(e.log.Appended(), n)
+		}
 	}
 }

@@ -59,6 +59,9 @@ type Projection interface {
 type Options struct {
 	Journal Log
 	State   *exchange.State // the state after the journal's last record; the engine takes it over
+	// Standby has State instead, and what else a standby has gathered. It has applied the
+	// journal's last record. The engine takes everything over, and the Standby is closed.
+	Standby *Standby
 	// Projection and History are the database. Without a Projection nothing
 	// lags and nothing leaves memory; without a History what memory does not
 	// hold is unknown.
@@ -107,6 +110,14 @@ func (o *Options) setDefaults() {
 	}
 }
 
+// neverBefore keeps the clock from showing a time before the last record's: another
+// machine's clock, or this one's before it was set back, may have been ahead.
+func (o *Options) neverBefore(last int64) {
+	if clock := o.Now; last > 0 {
+		o.Now = func() int64 { return max(clock(), last) }
+	}
+}
+
 // ErrStopped is returned by Execute and Durable once the engine is closed.
 var ErrStopped = errors.New("engine: stopped")
 
@@ -128,7 +139,7 @@ type Engine struct {
 	// mu guards the ledger and everything in it.
 	mu        sync.Mutex
 	ledger    *exchange.Ledger
-	refs      refIndex
+	refs      *refIndex         // its table
 	canceling *exchange.Account // whose orders a cancel of all is about to record; mostly nil
 	failed    atomic.Bool       // the journal takes no records any more
 
@@ -151,12 +162,22 @@ type Engine struct {
 // records are all in the journal or in the projection. Close ends it.
 func New(o Options) *Engine {
 	o.setDefaults()
-	e := &Engine{options: o, log: o.Journal, ledger: o.State.Ledger, index: o.State.Index, stop: make(chan struct{}),
+	standby, refs := o.Standby, (*refIndex)(nil)
+	if standby != nil {
+		o.State, refs = standby.handOver(o.Journal.Appended())
+		o.Standby = nil
+	} else {
+		refs = newRefIndex(o.State.Refs, o.History)
+	}
+	o.neverBefore(o.State.Time)
+	e := &Engine{refs: refs, options: o, log: o.Journal, ledger: o.State.Ledger, index: o.State.Index,
+		stop:  make(chan struct{}),
 		awake: make(map[*inbox]struct{}), barrier: make(chan struct{}, 1)}
-	if e.durable.log = e.log; o.AckPostgres {
+	e.durable.log = e.log
+	e.durable.shared, _ = e.log.(Shared)
+	if o.AckPostgres {
 		e.durable.projection = o.Projection
 	}
-	e.refs.table, e.refs.filter = o.State.Refs, newRefFilter()
 	e.SetLimits(Limits{ClosedOrdersMax: o.ClosedOrdersMax, BacklogMax: o.BacklogMax,
 		SymbolsMax: o.SymbolsMax, AccountsMax: o.AccountsMax, OpenOrdersMax: o.OpenOrdersMax,
 		AccountOpenOrdersMax: o.AccountOpenOrdersMax, OrderValueMin: o.OrderValueMin})
@@ -173,16 +194,17 @@ func New(o Options) *Engine {
 	none := make([]*shard, e.index.Books())
 	e.numbered.Store(&none)
 	for sym, book := range o.State.Books {
-		e.finishFirst(e.openShard(e.ledger.Instrument(sym), book))
+		e.openShard(e.ledger.Instrument(sym), book)
+	}
+	e.adoptClosed(standby)
+	for _, d := range *e.numbered.Load() {
+		e.finishFirst(d)
 	}
 	e.registrar = &registrar{engine: e, symbols: len(o.State.Books)}
 	e.registrar.inbox.engine, e.registrar.inbox.owner = e, e.registrar
 	e.running.Go(e.restIdle)
 	if o.Projection != nil {
 		e.running.Go(e.sweep)
-	}
-	if o.History != nil {
-		e.running.Go(e.buildFilter)
 	}
 	return e
 }
@@ -220,8 +242,8 @@ func (e *Engine) holder(id exchange.OrderID) *shard {
 }
 
 // Execute does the commands in their order and fills results, which has the same
-// length. It returns the seq up to which everything must be durable before any
-// byte of the results may be told, rejects and queries included.
+// length. No byte of the results may be told, rejects and queries included, before
+// Durable has returned nil for the mark.
 //
 // A query or a cancel of an order that is not in memory any more, and so only in
 // the database, comes back as InHistory: Recall asks there. Executions in
@@ -230,14 +252,14 @@ func (e *Engine) holder(id exchange.OrderID) *shard {
 // An error means that the exchange has failed or is stopping, or that ctx ended
 // before a command was taken in: some commands may have been done, others not,
 // and nothing may be told.
-func (e *Engine) Execute(ctx context.Context, commands []Request, results []exchange.Result) (uint64, error) {
+func (e *Engine) Execute(ctx context.Context, commands []Request, results []exchange.Result) (Mark, error) {
 	clock := e.begins()
 	if err := e.pace(ctx); err != nil {
-		return 0, err
+		return Mark{}, err
 	}
 	clear(results)
 	t := e.tasks.Get().(*task)
-	t.commands, t.results, t.next, t.err, t.clock = commands, results, 0, nil, clock
+	t.commands, t.results, t.next, t.err, t.clock, t.appended = commands, results, 0, nil, clock, false
 	if hasRefs(commands) {
 		t.refs = e.lookUp(ctx, commands)
 	}
@@ -255,17 +277,18 @@ func (e *Engine) Execute(ctx context.Context, commands []Request, results []exch
 			if reusable {
 				e.recycle(t)
 			}
-			return 0, err
+			return Mark{}, err
 		}
 	}
 	e.ended(&t.clock)
+	appended := t.appended
 	e.recycle(t)
 	if e.failed.Load() {
 		// A book may hold what no record says, and the journal's last record be synced
 		// all the same: nothing may be told any more.
-		return 0, fmt.Errorf("engine: %w", e.log.Err())
+		return Mark{}, fmt.Errorf("engine: %w", e.log.Err())
 	}
-	return e.log.Appended(), nil
+	return e.mark(appended), nil
 }
 
 // owner returns the inbox where a command is done, nil where no owner is known. It
@@ -320,21 +343,6 @@ func (e *Engine) known(id exchange.AccountID) bool {
 	return e.ledger.Account(id) != nil
 }
 
-// Durable waits until everything up to seq may be told: it is synced in the
-// journal and, with AckPostgres, committed in Postgres. It returns the journal's
-// error, the projection's, or ctx's.
-func (e *Engine) Durable(ctx context.Context, seq uint64) error { return e.durable.wait(ctx, seq) }
-
-// Notify sends to wake once Durable(seq) does not wait for the journal any more. It does
-// not wait for wake to take the value: a channel with room for one misses nothing.
-func (e *Engine) Notify(seq uint64, wake chan<- struct{}) { e.durable.notify(seq, wake) }
-
-// MayTell reports whether Durable(seq) would return nil at once.
-func (e *Engine) MayTell(seq uint64) bool { return e.durable.reached(seq) }
-
-// DurableSeq returns the seq up to which everything may be told.
-func (e *Engine) DurableSeq() uint64 { return e.durable.seq() }
-
 // append puts one record into the journal, with room for it that was claimed. An
 // error is final: the exchange has failed, and what the record says must not
 // become visible.
@@ -353,6 +361,7 @@ func (e *Engine) Close() {
 	e.Interrupt()
 	close(e.stop)
 	e.endOwners()
+	e.refs.end()
 	e.running.Wait()
 }
 

@@ -193,7 +193,7 @@ func TestRefusalsUseNoOrderID(t *testing.T) {
 func TestTheJournalHasEverythingThatWasDone(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 10, 5), buy("A", 4, 6), cancelOf(1, "2"), buy("A", 1, 1))
-	require.NoError(t, m.Durable(background, m.journal.Appended()))
+	require.NoError(t, m.Durable(background, Mark{Seq: m.journal.Appended()}))
 	state := exchange.NewState()
 	var last exchange.Event
 	require.NoError(t, journal.Scan(m.dir, exchange.EventVersion, func(_ uint64, record []byte) error {
@@ -345,16 +345,16 @@ func TestDurableWaitsForWhatItIsTold(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, AckPostgres: true})
 	results := make([]exchange.Result, 1)
-	seq, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, results)
+	mark, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, results)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(background)
 	cancel()
-	require.Error(t, m.Durable(ctx, seq))
-	db.applied.Store(seq)
-	require.NoError(t, m.Durable(background, seq))
+	require.Error(t, m.Durable(ctx, mark))
+	db.applied.Store(mark.Seq)
+	require.NoError(t, m.Durable(background, mark))
 	rejected, err := m.Execute(background, []exchange.Command{buy("A", 1000, 1001)}, results)
 	require.NoError(t, err)
-	require.Equal(t, seq, rejected, "a refusal waits for the last record before it")
+	require.Equal(t, mark, rejected, "a refusal waits for the last record before it")
 }
 
 func TestSymbolsAreBounded(t *testing.T) {
@@ -391,7 +391,7 @@ func TestTheSameNameAtOnceHasOneCreator(t *testing.T) {
 	require.Equal(t, int64(50), opened.Load())
 	require.Equal(t, int64(52), m.Stats().Symbols)
 	require.NoError(t, m.CheckLedger())
-	require.NoError(t, m.Durable(background, m.journal.Appended()))
+	require.NoError(t, m.Durable(background, Mark{Seq: m.journal.Appended()}))
 	state := exchange.NewState()
 	var e exchange.Event
 	require.NoError(t, journal.Scan(m.dir, exchange.EventVersion, func(_ uint64, record []byte) error {
@@ -431,7 +431,7 @@ func TestSymbolsShareAccountsExactly(t *testing.T) {
 	}
 	clients.Wait()
 	require.NoError(t, m.CheckLedger())
-	require.NoError(t, m.Durable(background, m.journal.Appended()))
+	require.NoError(t, m.Durable(background, Mark{Seq: m.journal.Appended()}))
 	state := exchange.NewState()
 	var e exchange.Event
 	require.NoError(t, journal.Scan(m.dir, exchange.EventVersion, func(_ uint64, record []byte) error {
@@ -445,13 +445,13 @@ func TestSymbolsShareAccountsExactly(t *testing.T) {
 // is answered any more.
 func TestAFailedJournalStopsTheExchange(t *testing.T) {
 	m := open(t, Options{})
-	seq, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
+	mark, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
 	require.NoError(t, err)
-	require.NoError(t, m.Durable(background, seq))
+	require.NoError(t, m.Durable(background, mark))
 	require.NoError(t, m.journal.Close())
 	_, err = m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
 	require.ErrorIs(t, err, journal.ErrClosed)
-	require.Error(t, m.Durable(background, seq+1))
+	require.Error(t, m.Durable(background, Mark{Seq: mark.Seq + 1}))
 	_, err = m.Execute(background, []exchange.Command{queryOf(1)}, make([]exchange.Result, 1))
 	require.ErrorIs(t, err, journal.ErrClosed, "though all that was appended is durable")
 }

@@ -67,6 +67,7 @@ func (in *inbox) read(t *task) (passed bool) {
 			return false
 		}
 		_ = in.owner.do(c, r, 0) // reads make no error and have no time
+		t.appended = false
 		if t.next++; t.next < len(t.commands) {
 			next = e.owner(&t.commands[t.next].Command, &t.results[t.next], &t.refs)
 		}

@@ -32,26 +32,19 @@ func (e *Engine) change(
 ) (exchange.HaltResult, error) {
 	found, ok := e.shards.Load(sym)
 	if !ok {
-		return exchange.HaltResult{Reason: exchange.UnknownSymbol}, nil
+		return exchange.HaltResult{Reason: exchange.UnknownSymbol}, e.Confirm(ctx)
 	}
 	d, r := found.(*shard), new(exchange.HaltResult)
-	if err := e.inside(ctx, &d.inbox, func() error { return do(d, r) }); err != nil {
+	if err := e.call(ctx, &d.inbox, func() error { return do(d, r) }); err != nil {
 		return exchange.HaltResult{}, err // the shard may still write to r
 	}
-	return *r, nil
-}
-
-// inside has an owner do work between two commands, and waits until it is done and
-// durable. The error is ErrStopped, errBusy, the journal's or ctx's: if it says that ctx
-// ended, work was not done, or its record is not durable yet.
-func (e *Engine) inside(ctx context.Context, in *inbox, work func() error) error {
-	if err := e.call(ctx, in, work); err != nil {
-		return err
-	}
 	if e.failed.Load() {
-		return fmt.Errorf("engine: %w", e.log.Err())
+		return exchange.HaltResult{}, fmt.Errorf("engine: %w", e.log.Err())
 	}
-	return e.Durable(ctx, e.log.Appended())
+	if err := e.Durable(ctx, e.mark(r.Changed)); err != nil {
+		return exchange.HaltResult{}, err
+	}
+	return *r, nil
 }
 
 // call is a request to do something between two commands, unless its caller has given up
@@ -191,8 +184,8 @@ type HaltedSymbol struct {
 	exchange.Halt
 }
 
-// Halts returns the symbols that are halted, in order of their names. They may be told:
-// a halt or resume that is not durable yet is left out, as if it had not come.
+// Halts returns the symbols that are halted, in order of their names. They are durable: a
+// halt or resume that is not yet is left out, as if it had not come. See Confirm.
 func (e *Engine) Halts() (all []HaltedSymbol) {
 	durable := e.durable.seq()
 	for _, d := range *e.numbered.Load() {

@@ -70,6 +70,8 @@ type inbox struct {
 	kept  []*task // taken out of tasks and not done, oldest first; see setAside
 	turn  bool    // the next task is one of kept, where tasks has some too
 	spent int     // of the turn: see turnWork
+
+	appended bool // a record, since this was last made false
 }
 
 // doer is an owner: it does a command whatever its ref. Its methods are called by the

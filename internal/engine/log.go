@@ -51,6 +51,27 @@ type Log interface {
 	Err() error
 }
 
+// Shared is a Log on several machines, one of which leads and appends. Its records are durable,
+// and Synced, once a majority has them. What was read on a machine that did not lead any more
+// may be out of date, and must not be told, though all of its records are durable: so the
+// one that leads has the others confirm that, in rounds, which all who wait share.
+//
+// Once this machine leads no more the log has failed (Err), for ever: Confirmed returns false,
+// and all who wait get the error.
+type Shared interface {
+	Log
+	// Round returns the number, above 0, of the round that begins next: one that began before
+	// the call does not do. It sees to it that there is one, and does not wait.
+	Round() uint64
+	// Confirmed reports whether everything up to seq is durable and round, unless it is 0, or
+	// a later one has confirmed that this machine led when it began.
+	Confirmed(seq, round uint64) bool
+	// WaitConfirmed returns nil once Confirmed does. The error is the log's, or ctx's.
+	WaitConfirmed(ctx context.Context, seq, round uint64) error
+	// NotifyConfirmed sends to wake once WaitConfirmed would not wait, as Notify does.
+	NotifyConfirmed(seq, round uint64, wake chan<- struct{})
+}
+
 // Refusal is an error of a claim that found no room.
 type Refusal interface {
 	error
@@ -74,39 +95,3 @@ func claimed(err error, noRoom, tooLarge exchange.RejectReason, r *exchange.Resu
 	}
 	return false, nil
 }
-
-// durability is the one place that knows what is durable, and so may be told: what is
-// synced in the log and, with AckPostgres, committed in Postgres. Replies wait for it,
-// market data and operators see nothing beyond it.
-//
-// A log on several machines has to confirm, before a reply, that no other one has gone on
-// without it since the exchange was read. Every reply comes by wait or reached, after its
-// last read: there is the place for that.
-type durability struct {
-	log        Log
-	projection Projection // nil unless what is told is to be in Postgres as well
-}
-
-// seq returns the seq up to which everything is durable.
-func (d *durability) seq() uint64 {
-	synced := d.log.Synced()
-	if d.projection != nil {
-		synced = min(synced, d.projection.Applied())
-	}
-	return synced
-}
-
-// reached reports whether wait(seq) would return nil at once.
-func (d *durability) reached(seq uint64) bool { return d.seq() >= seq }
-
-// wait waits until everything up to seq is durable. It returns the log's error, the
-// projection's, or ctx's.
-func (d *durability) wait(ctx context.Context, seq uint64) error {
-	if err := d.log.Wait(ctx, seq); err != nil || d.projection == nil {
-		return err
-	}
-	return d.projection.WaitApplied(ctx, seq)
-}
-
-// notify sends to wake once wait(seq) does not wait for the log any more.
-func (d *durability) notify(seq uint64, wake chan<- struct{}) { d.log.Notify(seq, wake) }

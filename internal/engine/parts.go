@@ -142,6 +142,7 @@ func (d *shard) await(wait <-chan struct{}) error {
 func (d *shard) appendPart(claim *partsClaim) (uint64, error) {
 	claim.parts--
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
+	d.inbox.appended = true
 	seq, err := d.engine.log.AppendMany(d.record, claim.bytes)
 	if err != nil {
 		return 0, fmt.Errorf("engine: %w", err)

@@ -15,14 +15,14 @@ import (
 func TestNothingMayBeToldAtOnceThatPostgresDoesNotHave(t *testing.T) {
 	for ackPostgres, want := range map[bool]bool{false: true, true: false} {
 		m := open(t, Options{Projection: &database{}, AckPostgres: ackPostgres})
-		seq, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
+		mark, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
 		require.NoError(t, err)
-		require.False(t, m.MayTell(seq+1), "what is not synced yet")
-		require.NoError(t, m.journal.Wait(background, seq))
-		require.Equal(t, want, m.MayTell(seq))
+		require.False(t, m.MayTell(Mark{Seq: mark.Seq + 1}), "what is not synced yet")
+		require.NoError(t, m.journal.Wait(background, mark.Seq))
+		require.Equal(t, want, m.MayTell(mark))
 		ended, cancel := context.WithCancel(background)
 		cancel()
-		require.Equal(t, want, m.Durable(ended, seq) == nil)
+		require.Equal(t, want, m.Durable(ended, mark) == nil)
 	}
 }
 

@@ -29,7 +29,7 @@ func (e *Engine) absent(id exchange.OrderID, r *exchange.Result) {
 // Recall completes the result of a query or a cancel that Execute left as InHistory, by
 // asking the history; every other result stays as it is. The order was closed long ago
 // and changes no more, so it does not matter what has been done since. If the history
-// does not answer, or ctx ends, the result is HistoryUnavailable. The seq that Execute
+// does not answer, or ctx ends, the result is HistoryUnavailable. The mark that Execute
 // returned covers what it tells.
 //
 // It loads up to most executions of the order, so callers who have many results to

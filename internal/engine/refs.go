@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
-	"time"
 
 	"outcry/internal/exchange"
 )
@@ -24,28 +22,8 @@ import (
 // memory after the session looked is still there: the owner sees that by the number of
 // the first generation in memory, and otherwise refuses.
 
-const (
-	// refsAskedMax is how many refs the history is asked for at once.
-	refsAskedMax = 1000
-
-	// sealedMax bounds the generations that are sealed and not in the database yet.
-	// While it is away, the last one takes all further refs.
-	sealedMax = 2
-
-	// filterRetry is how long the filter waits for the database to be read again.
-	filterRetry = time.Second
-)
-
-// refIndex finds what refs were used for.
-type refIndex struct {
-	table    *exchange.Refs // guarded by Engine.mu
-	filter   *refFilter
-	complete atomic.Bool // the filter has all refs that the database had at the start
-
-	// filtered is the number of the first generation that is not wholly in the filter.
-	// Only the sweeper changes it.
-	filtered atomic.Uint64
-}
+// refsAskedMax is how many refs the history is asked for at once.
+const refsAskedMax = 1000
 
 // recalled is what memory or the database said of a ref when the session looked.
 type recalled struct {
@@ -244,67 +222,3 @@ func (e *Engine) claimRef(
 	}
 	return nil, false, nil
 }
-
-// buildFilter reads the refs that the database has into the filter, however often it
-// takes. Until it is done, every ref is perhaps there.
-func (e *Engine) buildFilter() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	e.running.Go(func() {
-		select {
-		case <-e.stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	for {
-		var err error
-		e.refs.filter.add(func(yield func(exchange.RefKey) bool) {
-			err = e.options.History.EachRef(ctx, yield)
-		})
-		if err == nil {
-			e.refs.complete.Store(true)
-			return
-		}
-		select {
-		case <-time.After(filterRetry):
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// sweepRefs begins a new generation where the last one has enough, brings those into the
-// filter that the database has wholly, and drops all of them but the newest.
-func (e *Engine) sweepRefs() {
-	if e.options.History == nil {
-		return
-	}
-	x := &e.refs
-	e.mu.Lock()
-	enough := x.table.Added() >= e.options.RefsMax/generationsKept
-	if enough && x.table.Last()-x.filtered.Load() < sealedMax {
-		x.table.Seal(e.log.Appended())
-	}
-	last := x.table.Last()
-	e.mu.Unlock()
-	for number := x.filtered.Load(); number < last; number++ {
-		e.mu.Lock()
-		keys, seq := x.table.Sealed(number)
-		e.mu.Unlock()
-		if seq > e.options.Projection.Applied() {
-			break
-		}
-		x.filter.add(keys)
-		x.filtered.Store(number + 1)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for x.table.First()+1 < x.filtered.Load() {
-		x.table.Drop()
-	}
-}
-
-// generationsKept is how many generations RefsMax stands for: the last one, those on
-// their way into the database, and one that is there already.
-const generationsKept = 2 + sealedMax

@@ -30,6 +30,7 @@ func (r *registrar) do(c *Request, result *exchange.Result, now int64) error {
 // append writes r.event into the journal, where room was claimed for it.
 func (r *registrar) append() error {
 	r.record = exchange.AppendEvent(r.record[:0], &r.event)
+	r.inbox.appended = true
 	_, err := r.engine.append(r.record, exchange.EventBytesMax)
 	return err
 }

@@ -16,7 +16,7 @@ func requests(commands ...exchange.Command) []Request {
 }
 
 // Execute, Recall and Ready are the engine's for such commands.
-func (m *market) Execute(ctx context.Context, commands []exchange.Command, results []exchange.Result) (uint64, error) {
+func (m *market) Execute(ctx context.Context, commands []exchange.Command, results []exchange.Result) (Mark, error) {
 	return m.Engine.Execute(ctx, requests(commands...), results)
 }
 

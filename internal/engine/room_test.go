@@ -64,7 +64,7 @@ func (m *market) untilRefused(c exchange.Command) (done int, why exchange.Reject
 func (m *market) agrees() {
 	m.t.Helper()
 	require.NoError(m.t, m.CheckLedger())
-	require.NoError(m.t, m.Durable(background, m.journal.Appended()))
+	require.NoError(m.t, m.Durable(background, Mark{Seq: m.journal.Appended()}))
 	state := exchange.NewState()
 	state.Index.FillsMax = m.index.FillsMax
 	var e exchange.Event

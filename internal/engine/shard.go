@@ -201,6 +201,7 @@ func (d *shard) noteOrder(kind exchange.EventKind, o *exchange.Order, shares exc
 // append writes d.event into the journal, where bytes were claimed for it.
 func (d *shard) append(bytes int) (uint64, error) {
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
+	d.inbox.appended = true
 	return d.engine.append(d.record, bytes)
 }
 

@@ -15,7 +15,7 @@ func (e *Engine) Show(
 ) (o exchange.PublicOrder, found bool, err error) {
 	commands := []Request{{Command: exchange.Command{Kind: exchange.ShowOrder, Order: id}}}
 	results := make([]exchange.Result, 1)
-	seq, err := e.Execute(ctx, commands, results)
+	mark, err := e.Execute(ctx, commands, results)
 	if err != nil {
 		return o, false, err
 	}
@@ -23,9 +23,7 @@ func (e *Engine) Show(
 	switch results[0].Reason {
 	case exchange.OK:
 		o, found = *results[0].Shown, true
-		executions := o.Status.Executions
-		executions = executions[min(after, len(executions)):]
-		o.Status.Executions = executions[:min(most, len(executions))]
+		o.Status.Executions = page(o.Status.Executions, after, most)
 	case exchange.InHistory: // it was closed long ago, and changes no more
 		var closed exchange.ClosedOrder
 		if closed, found, err = e.options.History.Order(ctx, id, after, most); err != nil {
@@ -35,7 +33,7 @@ func (e *Engine) Show(
 			o = closed.PublicOrder
 		}
 	}
-	return o, found, e.Durable(ctx, seq)
+	return o, found, e.Durable(ctx, mark)
 }
 
 // showOrder does the command of Show.

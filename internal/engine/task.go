@@ -23,6 +23,7 @@ type task struct {
 	request  request       // what an owner is asked instead of commands; nil mostly
 	done     chan struct{} // holds one value: the session holds the task again
 	clock    stageClock
+	appended bool // the last command that was done has appended its record, and read nothing since
 }
 
 // request is what an owner is asked besides commands: for a sign of life, or by operators.
@@ -48,6 +49,7 @@ func (e *Engine) onward(t *task) *inbox {
 		if in := e.route(&t.commands[t.next].Command, &t.results[t.next], &t.refs); in != nil {
 			return in
 		}
+		t.appended = false
 		t.next++
 	}
 	return nil
@@ -89,7 +91,9 @@ func (in *inbox) serve(t *task) {
 			break
 		}
 		in.spent++
+		in.appended = false
 		if t.err = e.execute(in.owner, t, now); t.err == nil {
+			t.appended = in.appended && t.results[t.next].Reason == exchange.OK
 			if t.next++; t.next < len(t.commands) {
 				next = e.owner(&t.commands[t.next].Command, &t.results[t.next], &t.refs)
 			}

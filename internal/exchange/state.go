@@ -15,6 +15,7 @@ type State struct {
 	Index   *Index           // of all their orders
 	Refs    *Refs            // those of the events that were applied
 	OrderID OrderID
+	Time    int64 // the latest of the events that were applied, nanoseconds since the Unix epoch; 0 if none was
 
 	fills []Fill // reused by Apply
 	again Event  // likewise: the record of what it has just done
@@ -40,6 +41,7 @@ func (s *State) List(sym Symbol) *Book {
 // came out otherwise, with a *FillsError where it is the fills; the state is then
 // unusable.
 func (s *State) Apply(e *Event) error {
+	s.Time = max(s.Time, e.Time)
 	if e.Ref == "" {
 		return s.apply(e)
 	}

@@ -23,7 +23,12 @@ const memDir = "/journal"
 // and deletes old ones, until something fails. It returns the last seq that Wait
 // promised. It runs in a bubble: what waits for room without end is given up.
 func session(fs *memFS, seed uint64, records int) (promised uint64, err error) {
-	j, err := open(fs, memDir, small)
+	return sessionOf(small, fs, seed, records)
+}
+
+// sessionOf is session of a journal with other options.
+func sessionOf(o Options, fs *memFS, seed uint64, records int) (promised uint64, err error) {
+	j, err := open(fs, memDir, o)
 	if err != nil {
 		return 0, err
 	}
@@ -98,19 +103,23 @@ func TestCrashAtEveryStepKeepsWhatWasPromised(t *testing.T) {
 	const seed, records = 11, 60
 	variants := uint64(effort.Of(6))
 	t.Logf("seed %d", seed)
-	synctest.Test(t, func(t *testing.T) {
-		whole := newMemFS()
-		_, err := session(whole, seed, records)
-		require.NoError(t, err)
-		require.Greater(t, whole.calls, 100)
-		for at := 1; at <= whole.calls; at++ {
-			fs := newMemFS()
-			fs.failAt = at
-			promised, err := session(fs, seed, records)
-			require.Truef(t, err == nil || errors.Is(err, errPower), "step %d: %v", at, err)
-			survives(t, fs, promised, variants, fmt.Sprintf("step %d", at))
-		}
-	})
+	gathering := small
+	gathering.Gather, gathering.MarkSyncs = time.Millisecond, true
+	for _, o := range []Options{small, gathering} {
+		synctest.Test(t, func(t *testing.T) {
+			whole := newMemFS()
+			_, err := sessionOf(o, whole, seed, records)
+			require.NoError(t, err)
+			require.Greater(t, whole.calls, 100)
+			for at := 1; at <= whole.calls; at++ {
+				fs := newMemFS()
+				fs.failAt = at
+				promised, err := sessionOf(o, fs, seed, records)
+				require.Truef(t, err == nil || errors.Is(err, errPower), "step %d: %v", at, err)
+				survives(t, fs, promised, variants, fmt.Sprintf("step %d", at))
+			}
+		})
+	}
 }
 
 // survives lets a power cut and the end of the process follow a session.

@@ -28,15 +28,17 @@
 //
 // A record without payload is a mark. An end mark, whose durable equals its seq,
 // says that all up to its seq was synced. It is written, twice and at least a page
-// apart, when the journal is closed and when nothing has come for a moment; later
-// records overwrite it, and what they leave of it says nothing that is not so. A
+// apart, when the journal is closed, when nothing has come for a moment and, with
+// Options.MarkSyncs, behind each batch; later records overwrite it, and what they leave
+// of it says nothing that is not so. A
 // mark whose durable is one above its seq ends a segment that is followed by
 // another one.
 //
 // # Writing
 //
 // One goroutine, the flusher, writes everything that has gathered as one batch
-// and syncs it; while it does, the next batch gathers. All who wait for a record
+// and syncs it; while it does, the next batch gathers, and then for Options.Gather,
+// unless an Append waits for room in it. All who wait for a record
 // of a batch share that sync. A batch is begun only after the one before it is
 // synced, and so is each part of a batch that several segments take. A segment is
 // written with zeros and synced ahead of time, because a sync into bytes that the
@@ -103,7 +105,9 @@
 //
 // Two kinds of damage cannot be told from what is allowed. Where the process was
 // killed while records came, and no end mark was written, damage in the sector of
-// the very last batch looks like a torn write, and is cut. Deleted segments at the
+// the very last batch looks like a torn write, and is cut. With Options.MarkSyncs there is
+// a mark before anybody is told of a batch; it is not synced with it, so that a power cut
+// may take it, and damage to the very last batch before it is cut. Deleted segments at the
 // front look like RemoveBefore; all of them deleted, like a journal that never was.
 // Callers who keep a seq elsewhere compare it with First and Appended. The table in
 // TestDamage has every kind of damage and what comes of it.

@@ -50,6 +50,7 @@ func (j *Journal) flush() {
 		// Goroutines that are ready to append do so first: fewer and larger syncs where the
 		// processors are busy, and no wait where they are not.
 		runtime.Gosched()
+		j.gather()
 		b, closing := j.takeBatch()
 		if b != nil {
 			if err := j.flushBatch(b); err != nil {
@@ -67,10 +68,27 @@ func (j *Journal) flush() {
 	}
 }
 
+// gather waits while more records may join the batch: see Options.Gather.
+func (j *Journal) gather() {
+	if j.options.Gather <= 0 {
+		return
+	}
+	timer := time.NewTimer(j.options.Gather)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-j.full:
+	case <-j.giveUp:
+	}
+}
+
 // flushBatch writes, syncs and publishes a batch.
 func (j *Journal) flushBatch(b *batch) error {
 	start := time.Now()
 	if err := j.write(b); err != nil {
+		return err
+	}
+	if err := j.markSynced(b.last); err != nil {
 		return err
 	}
 	took, records, bytes := time.Since(start), int(b.last+1-b.first), len(b.bytes)
@@ -267,27 +285,46 @@ func (j *Journal) publish(b *batch) {
 // sector or a page of the file, not both marks at once.
 const markApart = 4096
 
-// markEnd writes the end mark behind the last record, and once more further back
-// where the segment has room. With one of them, damage to that record can be told
-// from a batch that was torn by a crash. Where the disk has no room for a mark, there
-// is none.
+// markEnd writes the end mark behind the last record, and syncs it.
 func (j *Journal) markEnd() error {
 	last := j.synced.Load()
-	mark := appendRecord(nil, last, last, nil)
-	_, err := j.current.WriteAt(mark, j.at)
-	if again := (j.at + recordHeader + markApart - 1) / markApart * markApart; err == nil && again+recordHeader <= j.size {
-		_, err = j.current.WriteAt(mark, again)
-	}
-	if isNoRoom(err) {
-		return nil
-	}
-	if err == nil {
+	written, err := j.writeMark(last)
+	if err == nil && written {
 		err = j.current.sync()
 	}
 	if err != nil {
 		return fmt.Errorf("mark the end at record %d: %w", last, err)
 	}
 	return nil
+}
+
+// markSynced writes the end mark behind record last, which is synced and promised to
+// nobody yet, if Options.MarkSyncs asks for it. It costs no sync: the mark is for damage
+// that is found after the process was killed.
+func (j *Journal) markSynced(last uint64) error {
+	if !j.options.MarkSyncs {
+		return nil
+	}
+	if _, err := j.writeMark(last); err != nil {
+		return fmt.Errorf("mark the end at record %d: %w", last, err)
+	}
+	return nil
+}
+
+// writeMark writes the end mark behind record last, which is the last one, and once more
+// further back where the segment has room. With one of them, damage to that record can be
+// told from a batch that was torn by a crash. Where the disk has no room for a mark, there
+// is none, and written is false.
+func (j *Journal) writeMark(last uint64) (written bool, err error) {
+	mark := appendRecord(nil, last, last, nil)
+	_, err = j.current.WriteAt(mark, j.at)
+	if again := (j.at + recordHeader + markApart - 1) / markApart * markApart; err == nil && again+recordHeader <= j.size {
+		_, err = j.current.WriteAt(mark, again)
+	}
+	if isNoRoom(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // markRotation writes into the present segment that record first is in the next

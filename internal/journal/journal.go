@@ -22,6 +22,13 @@ type Options struct {
 	SegmentBytes    int64  // size of a segment; 64 MiB
 	PendingBytesMax int    // what may wait to be written before Append waits; 64 MiB
 
+	// Gather is how long records gather before they are written and synced, unless an Append
+	// waits for that or the journal is closed; 0 is not at all. MarkSyncs writes an end mark
+	// behind each batch that is synced, before anybody is told of it: from then on damage in
+	// it is not taken for a torn write.
+	Gather    time.Duration
+	MarkSyncs bool
+
 	// OnSync is told of each batch, by the flusher, how many records and bytes it
 	// held and how long writing and syncing it took; nil means nobody wants to know.
 	OnSync func(records, bytes int, took time.Duration)
@@ -78,6 +85,7 @@ type Journal struct {
 	err      error // why the journal has failed, or ErrClosed
 
 	wake    chan struct{} // holds a value when pending may not be empty
+	full    chan struct{} // holds a value when an Append has waited for pending to be written
 	giveUp  chan struct{} // closed by Close: the flusher waits no more for room
 	failed  chan struct{} // closed with err set by a failure
 	flushed chan struct{} // closed when the flusher has ended
@@ -141,8 +149,8 @@ func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{options: o, fs: fs, dir: dir, id: r.id, segments: r.segments,
-		readers: make(map[*Reader]struct{}), wake: make(chan struct{}, 1), giveUp: make(chan struct{}),
-		failed: make(chan struct{}), flushed: make(chan struct{}), current: current, room: newRoom(o.SegmentBytes)}
+		readers: make(map[*Reader]struct{}), wake: make(chan struct{}, 1), full: make(chan struct{}, 1),
+		giveUp: make(chan struct{}), failed: make(chan struct{}), flushed: make(chan struct{}), current: current, room: newRoom(o.SegmentBytes)}
 	j.space = sync.NewCond(&j.mu)
 	if current == nil {
 		r.next = o.FirstSeq
@@ -156,6 +164,9 @@ func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 			err = errors.Join(err, j.current.Close())
 			return nil, fmt.Errorf("journal: make a segment of version %d in %s: %w", o.Version, dir, err)
 		}
+	}
+	if err := j.markSynced(r.next - 1); err != nil {
+		return nil, fmt.Errorf("journal: %s: %w", dir, errors.Join(err, j.current.Close()))
 	}
 	j.room.tail = j.size - j.at - recordHeader
 	j.allocator = newAllocator(j)
@@ -242,6 +253,7 @@ func (j *Journal) append(payload []byte, paid, many int64) (uint64, error) {
 	j.room.charged += charge(recordBytes(len(payload)))
 	for j.err == nil && !j.closing && len(j.pending.bytes) > 0 &&
 		len(j.pending.bytes)+len(payload) > j.options.PendingBytesMax {
+		wakeUp(j.full)
 		j.space.Wait()
 	}
 	if j.err != nil {

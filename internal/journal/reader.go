@@ -58,6 +58,20 @@ func (r *Reader) Hold(holdMax uint64) {
 	r.holdMax = holdMax
 }
 
+// FirstWithin returns the seq of the first record of the oldest segment that is kept and,
+// with all behind it, has at most so many bytes; the last segment counts in any case.
+func (j *Journal) FirstWithin(bytes int64) uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	i := len(j.segments) - 1
+	for sum := j.segments[i].end; i > 0; i-- {
+		if sum += j.segments[i-1].end; sum > bytes {
+			break
+		}
+	}
+	return j.segments[i].first
+}
+
 // holds returns the seq of the oldest record that the journal has to keep for it. The
 // caller holds j.mu.
 func (r *Reader) holds() uint64 {

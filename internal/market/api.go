@@ -91,6 +91,7 @@ type API struct {
 	feed    atomic.Pointer[Feed]
 
 	readersMax atomic.Int64 // of the stream
+	waiting    atomic.Int64 // requests that await a record
 }
 
 // SetReadersMax changes how many readers of the stream there may be at a time. Those that
@@ -183,6 +184,12 @@ func (a *API) current() (*Feed, error) {
 func (a *API) answer(most int, answerOf func(f *Feed, r *http.Request, q query) ([]byte, error)) http.HandlerFunc {
 	running := make(chan struct{}, most) // holds a value for each answer under way
 	return func(w http.ResponseWriter, r *http.Request) {
+		q := query{r.URL.Query()}
+		f, err := a.ready(r, q)
+		if err != nil {
+			refuse(w, statusOf(err), err)
+			return
+		}
 		select {
 		case running <- struct{}{}:
 			defer func() { <-running }()
@@ -191,11 +198,8 @@ func (a *API) answer(most int, answerOf func(f *Feed, r *http.Request, q query) 
 				fmt.Errorf("%d requests of this kind are under way and no more are taken; try again", most))
 			return
 		}
-		f, err := a.current()
-		var json []byte
-		if err == nil {
-			json, err = answerOf(f, r, query{r.URL.Query()})
-		}
+		w.Header().Set(seqHeader, strconv.FormatUint(f.Seq(), 10)) // before the answer is made
+		json, err := answerOf(f, r, q)
 		if err != nil {
 			refuse(w, statusOf(err), err)
 			return

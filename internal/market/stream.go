@@ -15,12 +15,12 @@ const pieceMost = 32 << 10
 
 // stream answers with events until the reader or the feed ends.
 func (a *API) stream(w http.ResponseWriter, r *http.Request) {
-	f, err := a.current()
+	q := query{r.URL.Query()}
+	f, err := a.ready(r, q)
 	if err != nil {
 		refuse(w, statusOf(err), err)
 		return
 	}
-	q := query{r.URL.Query()}
 	depth, err := q.number("depth", depthDefault, 1, streamDepthMost)
 	var name exchange.Symbol
 	if given := q.Get("sym"); err == nil && given != "" {

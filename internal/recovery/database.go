@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"outcry/internal/exchange"
+	"outcry/internal/journal"
 	"outcry/internal/postgres"
 	"outcry/internal/postgres/cluster"
 	"outcry/internal/progress"
@@ -35,14 +36,20 @@ type Database struct {
 	Traded   []exchange.TradedState // for market data, as is Trades
 	Trades   []exchange.TradeState
 
-	aside bool // the journal is to be set aside, and a new one begun
+	journal *journal.Journal // of a node of a cluster, else nil
+	aside   bool             // the journal is to be set aside, and a new one begun
 }
 
 // OpenDatabase starts the local cluster, if no database is named, connects,
 // and reads the state. While Postgres is away it says so through waiting and
 // tries again until ctx ends. The error is one that no further try will mend.
-func OpenDatabase(ctx context.Context, c *settings.Config, log *slog.Logger, waiting func(error)) (*Database, error) {
-	d := &Database{URL: c.DatabaseURL}
+//
+// The journal of a node of a cluster is open already, and may grow meanwhile; of a server
+// alone j is nil, and OpenJournal follows.
+func OpenDatabase(
+	ctx context.Context, c *settings.Config, j *journal.Journal, log *slog.Logger, waiting func(error),
+) (*Database, error) {
+	d := &Database{URL: c.DatabaseURL, journal: j}
 	var err error
 	if d.Number, err = postgres.DirectoryNumber(c.Data); err != nil {
 		log.Warn("a later start will not know the sessions of this one", "error", err)
@@ -78,6 +85,9 @@ func OpenDatabase(ctx context.Context, c *settings.Config, log *slog.Logger, wai
 // open connects and reads the state, once, with market data if that is served.
 func (d *Database) open(ctx context.Context, c *settings.Config, log *slog.Logger) (err error) {
 	check := func(p postgres.Position, upgrade bool) (err error) {
+		if d.journal != nil {
+			return judgeMember(c, d.journal, p)
+		}
 		d.aside, err = lookAtJournal(c, p, upgrade)
 		return err
 	}

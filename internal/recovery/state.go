@@ -34,7 +34,16 @@ func OpenJournal(
 	if err != nil {
 		return nil, err
 	}
-	err = noteJournal(ctx, j, c, d)
+	if err = follow(ctx, j, c, d, log); err != nil {
+		j.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// follow is noteJournal, again and again while Postgres is away.
+func follow(ctx context.Context, j *journal.Journal, c *settings.Config, d *Database, log *slog.Logger) error {
+	err := noteJournal(ctx, j, c, d)
 	delay := databaseRetryMin
 	for ; err != nil && !postgres.Unusable(err) && ctx.Err() == nil; delay = min(2*delay, databaseRetryMax) {
 		log.Warn("waiting for Postgres", "error", err, "next_try_in", delay.String())
@@ -44,11 +53,7 @@ func OpenJournal(
 		case <-ctx.Done():
 		}
 	}
-	if err != nil {
-		j.Close()
-		return nil, err
-	}
-	return j, nil
+	return err
 }
 
 // noteJournal has the database follow the journal. Where that takes the place of a lost
@@ -127,31 +132,34 @@ func notOurs(dir string, id [16]byte, p postgres.Position) error {
 // sayEvery is how often the log says how far a start is; tests say it more often.
 var sayEvery = progress.LineEvery
 
-// Restore builds the state: the database's, then the journal's later records
-// done again, then every invariant proved.
-func Restore(ctx context.Context, d *Database, j *journal.Journal, log *slog.Logger) (*exchange.State, error) {
+// Restore builds the state: the database's, then the journal's later records, as many as
+// there are now, done again, then every invariant proved. It returns the state and the seq of
+// its last record.
+func Restore(
+	ctx context.Context, d *Database, j *journal.Journal, log *slog.Logger,
+) (*exchange.State, uint64, error) {
 	start := time.Now()
 	stop := progress.Log(log, sayEvery, "building the state",
 		func() []any { return []any{"since", time.Since(start).Round(time.Second).String()} })
 	state, err := d.Snapshot.Restore()
 	stop()
 	if err != nil {
-		return nil, fmt.Errorf("the database's state at record %d does not add up: %w", d.Snapshot.Seq, err)
+		return nil, 0, fmt.Errorf("the database's state at record %d does not add up: %w", d.Snapshot.Seq, err)
 	}
 	d.Snapshot.Accounts, d.Snapshot.Positions, d.Snapshot.Orders = nil, nil, nil
 	last := j.Appended()
 	if last > d.Position.Applied {
 		if err := replay(ctx, state, j, d.Position.Applied+1, last, log); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if err := state.Audit(); err != nil {
-			return nil, fmt.Errorf("the journal's state at record %d does not add up: %w", last, err)
+			return nil, 0, fmt.Errorf("the journal's state at record %d does not add up: %w", last, err)
 		}
 	}
 	log.Info("state loaded", "seq", last, "replayed", last-d.Position.Applied, "accounts", state.Ledger.Accounts(),
 		"symbols", len(state.Books), "last_order", state.OrderID, "digest", Digest(state),
 		"took", time.Since(start).Round(time.Millisecond).String())
-	return state, nil
+	return state, last, nil
 }
 
 // Digest shows a state's digest as logs and `outcry verify` do.

@@ -123,7 +123,7 @@ func (c *session) begin(grant *auth.Grant) {
 			<-done // what linger sets must stand
 		}
 	}
-	r := c.server.newReply(0, time.Now())
+	r := c.server.newReply(engine.Mark{}, time.Now())
 	r.bytes = c.codec.EndReply(c.codec.AppendAuthorized(r.bytes), 0)
 	c.executed++
 	r.frame = c.executed

@@ -26,17 +26,17 @@ type batch struct {
 	take     func(c *exchange.Command) exchange.Refusal // judges a command, and takes it into commands: b.admit, made once
 	commands []engine.Request
 	results  []exchange.Result
-	answered int       // how many of results are in a reply
-	pending  bool      // some of results are in the history
-	last     uint64    // the number of the last frame
-	cost     int       // of memory, as Codec.Memory has it
-	seq      uint64    // what must be durable before it is answered
-	begun    time.Time // when the first frame was whole
-	late     int64     // of Server.recalling
-	executed time.Time // when it was, if it is answered late
-	large    bool      // one frame, of more than a connection has memory for
-	memory   *memory   // the server's that it takes of, if it is large
-	held     int64     // of memory
+	answered int         // how many of results are in a reply
+	pending  bool        // some of results are in the history
+	last     uint64      // the number of the last frame
+	cost     int         // of memory, as Codec.Memory has it
+	mark     engine.Mark // what its answer waits for
+	begun    time.Time   // when the first frame was whole
+	late     int64       // of Server.recalling
+	executed time.Time   // when it was, if it is answered late
+	large    bool        // one frame, of more than a connection has memory for
+	memory   *memory     // the server's that it takes of, if it is large
+	held     int64       // of memory
 	answers  answers
 	clock    stageClock
 }
@@ -134,16 +134,16 @@ func (b *batch) admit(c *exchange.Command) (refusal exchange.Refusal) {
 }
 
 // execute does the commands of all frames, in their order. The replies may be sent
-// once seq is durable; a batch without commands tells nothing and has seq 0. An
+// once Durable allows the mark; a batch without commands tells nothing and has the zero one. An
 // error is the exchange's, or ctx's: then nothing of it may be seen.
-func (s *Server) execute(ctx context.Context, b *batch) (seq uint64, err error) {
+func (s *Server) execute(ctx context.Context, b *batch) (mark engine.Mark, err error) {
 	if n := len(b.commands); cap(b.results) < n {
 		b.results = make([]exchange.Result, n)
 	}
 	b.results = b.results[:len(b.commands)]
 	if len(b.commands) > 0 {
-		if seq, err = s.exchange.Execute(ctx, b.commands, b.results); err != nil {
-			return 0, fmt.Errorf("session: execute %d commands: %w", len(b.commands), err)
+		if mark, err = s.exchange.Execute(ctx, b.commands, b.results); err != nil {
+			return mark, fmt.Errorf("session: execute %d commands: %w", len(b.commands), err)
 		}
 	}
 	for i := range b.results {
@@ -152,7 +152,7 @@ func (s *Server) execute(ctx context.Context, b *batch) (seq uint64, err error) 
 			break
 		}
 	}
-	return seq, nil
+	return mark, nil
 }
 
 // split returns the frames of a batch from the first one on that has to wait for the
@@ -198,12 +198,12 @@ func (b *batch) appendReply(ctx context.Context, to *reply, i int) {
 // owner at a time, and its memory is used again.
 type reply struct {
 	bytes   []byte
-	seq     uint64    // what must be durable before the first byte is sent
-	sent    int       // bytes that were sent without waiting
-	durable bool      // as the reader has found
-	begun   time.Time // when the first frame of the batch was whole
-	frame   uint64    // number of the last one that it answers, 0 if it answers none
-	last    bool      // says why the connection is closed; answers no frame
+	mark    engine.Mark // what the first byte waits for
+	sent    int         // bytes that were sent without waiting
+	durable bool        // as the reader has found
+	begun   time.Time   // when the first frame of the batch was whole
+	frame   uint64      // number of the last one that it answers, 0 if it answers none
+	last    bool        // says why the connection is closed; answers no frame
 
 	memory *memory // the server's that it takes of
 	held   int64   // of memory, if bytes are many
@@ -213,9 +213,9 @@ type reply struct {
 }
 
 // newReply returns an empty reply. It goes back through recycle.
-func (s *Server) newReply(seq uint64, begun time.Time) *reply {
+func (s *Server) newReply(mark engine.Mark, begun time.Time) *reply {
 	r := s.replies.Get().(*reply)
-	*r = reply{bytes: r.bytes[:0], tallies: r.tallies[:0], seq: seq, begun: begun, memory: s.working}
+	*r = reply{bytes: r.bytes[:0], tallies: r.tallies[:0], mark: mark, begun: begun, memory: s.working}
 	return r
 }
 

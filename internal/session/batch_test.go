@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/engine"
 	"outcry/internal/exchange"
 )
 
@@ -39,7 +40,7 @@ func TestABatchTakesNoMoreThanItsCodecSays(t *testing.T) {
 // refused with a long text.
 func memoryOfBatch(frame []byte) int {
 	s := New(newFake(), Options{})
-	b, r := s.takeBatch(xmlCodec), s.newReply(0, time.Time{})
+	b, r := s.takeBatch(xmlCodec), s.newReply(engine.Mark{}, time.Time{})
 	halt := &exchange.Halt{Reason: strings.Repeat("&", exchange.HaltReasonCharsMax)}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -20,19 +20,19 @@ import (
 // null is an exchange that does nothing.
 type null struct{}
 
-func (null) Execute(_ context.Context, _ []engine.Request, results []exchange.Result) (uint64, error) {
+func (null) Execute(_ context.Context, _ []engine.Request, results []exchange.Result) (engine.Mark, error) {
 	clear(results)
-	return 1, nil
+	return engine.Mark{Seq: 1}, nil
 }
 
 func (null) Recall(context.Context, *engine.Request, *exchange.Result, int) {}
 func (null) Ready(commands []engine.Request) int                            { return len(commands) }
 
-func (null) Durable(context.Context, uint64) error { return nil }
+func (null) Durable(context.Context, engine.Mark) error { return nil }
 
-func (null) MayTell(uint64) bool { return true }
+func (null) MayTell(engine.Mark) bool { return true }
 
-func (null) Notify(_ uint64, wake chan<- struct{}) {
+func (null) Notify(_ engine.Mark, wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
 	default:

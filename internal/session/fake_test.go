@@ -51,14 +51,14 @@ func newFake() *fake {
 	return &fake{accounts: make(map[exchange.AccountID]bool), changed: make(chan struct{})}
 }
 
-func (x *fake) Execute(_ context.Context, commands []engine.Request, results []exchange.Result) (uint64, error) {
+func (x *fake) Execute(_ context.Context, commands []engine.Request, results []exchange.Result) (engine.Mark, error) {
 	if x.entered != nil {
 		x.entered()
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.executeErr != nil {
-		return 0, x.executeErr
+		return engine.Mark{}, x.executeErr
 	}
 	x.calls = append(x.calls, len(commands))
 	x.commands = append(x.commands, commands...)
@@ -83,7 +83,7 @@ func (x *fake) Execute(_ context.Context, commands []engine.Request, results []e
 			}
 		}
 	}
-	return uint64(x.total()), nil
+	return engine.Mark{Seq: uint64(x.total())}, nil
 }
 
 func (x *fake) answer(id exchange.OrderID, r *exchange.Result) {
@@ -128,10 +128,10 @@ func (x *fake) total() (n int) {
 	return n
 }
 
-func (x *fake) Durable(ctx context.Context, seq uint64) error {
+func (x *fake) Durable(ctx context.Context, m engine.Mark) error {
 	for {
 		x.mu.Lock()
-		err, enough, changed := x.durableErr, !x.held || seq <= x.durable, x.changed
+		err, enough, changed := x.durableErr, !x.held || m.Seq <= x.durable, x.changed
 		x.mu.Unlock()
 		if err != nil || enough {
 			return err
@@ -150,16 +150,16 @@ type waiting struct {
 	wake chan<- struct{}
 }
 
-func (x *fake) MayTell(seq uint64) bool {
+func (x *fake) MayTell(m engine.Mark) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.durableErr == nil && (!x.held || seq <= x.durable)
+	return x.durableErr == nil && (!x.held || m.Seq <= x.durable)
 }
 
-func (x *fake) Notify(seq uint64, wake chan<- struct{}) {
+func (x *fake) Notify(m engine.Mark, wake chan<- struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.waiting = append(x.waiting, waiting{seq, wake})
+	x.waiting = append(x.waiting, waiting{m.Seq, wake})
 	x.tell()
 }
 

@@ -22,7 +22,7 @@ type late struct {
 // execute does what a batch asks, and has it answered. It returns false if the
 // exchange has failed or is stopping.
 func (c *session) execute(b *batch, begun time.Time) bool {
-	seq, err := c.server.execute(c.ctx, b)
+	mark, err := c.server.execute(c.ctx, b)
 	b.clock.resume()
 	if err != nil {
 		c.server.discard(b)
@@ -32,7 +32,7 @@ func (c *session) execute(b *batch, begun time.Time) bool {
 		return false
 	}
 	c.executed += uint64(b.frames)
-	b.last, b.seq, b.begun = c.executed, seq, begun
+	b.last, b.mark, b.begun = c.executed, mark, begun
 	if !b.pending && !c.late.busy.Load() || !c.handOver(b) {
 		c.answer(b)
 	}
@@ -40,19 +40,19 @@ func (c *session) execute(b *batch, begun time.Time) bool {
 }
 
 // answer hands the replies to a batch to the writer, which may tell them once the batch's
-// seq is durable. They travel together as long as they are short, so that what a client
+// mark allows it. They travel together as long as they are short, so that what a client
 // does not take is not much more than one of them. The batch is given back before
 // the last is handed over: that may take as long as the client likes. It returns when the
 // history was found not to answer, the zero time if it was not.
 func (c *session) answer(b *batch) (failed time.Time) {
 	s := c.server
-	seq, begun := b.seq, b.begun
-	r := s.newReply(seq, begun)
+	mark, begun := b.mark, b.begun
+	r := s.newReply(mark, begun)
 	for i := range b.frames {
 		if len(r.bytes) >= writeBytesMax {
 			s.holdReply(r, b)
 			c.push(r)
-			r = s.newReply(seq, begun)
+			r = s.newReply(mark, begun)
 		}
 		begin := len(r.bytes)
 		b.appendReply(c.ctx, r, i)

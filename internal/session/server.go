@@ -41,25 +41,25 @@ import (
 // many goroutines.
 type Exchange interface {
 	// Execute does the commands in order and fills results, which has the same
-	// length. Nothing of them may be seen before everything up to seq is durable.
+	// length. Nothing of them may be seen before Durable has returned nil for the mark.
 	// An error means that the exchange has failed or is stopping, or is ctx's;
 	// nothing of it may be seen then.
-	Execute(ctx context.Context, commands []engine.Request, results []exchange.Result) (seq uint64, err error)
+	Execute(ctx context.Context, commands []engine.Request, results []exchange.Result) (engine.Mark, error)
 	// Recall completes a result that Execute left as InHistory: the order is only in the
-	// database. It loads up to most executions. What it tells is covered by the seq that
+	// database. It loads up to most executions. What it tells is covered by the mark that
 	// Execute returned.
 	Recall(ctx context.Context, c *engine.Request, r *exchange.Result, most int)
 	// Ready returns how many of the commands, from the first on, Execute does without
 	// asking the database. It does not wait.
 	Ready(commands []engine.Request) int
-	// Durable waits until everything up to seq may be seen, as it is durable. An error means
-	// that it never may be, or is ctx's.
-	Durable(ctx context.Context, seq uint64) error
+	// Durable waits until what the mark was returned for may be seen: it is durable, and
+	// no other machine has gone on without it. An error means that it never may be, or is ctx's.
+	Durable(ctx context.Context, m engine.Mark) error
 	// Notify sends to wake, which has room for one value, as soon as it is worth while
 	// to call Durable. It does not wait.
-	Notify(seq uint64, wake chan<- struct{})
-	// MayTell reports whether Durable(seq) would return nil at once.
-	MayTell(seq uint64) bool
+	Notify(m engine.Mark, wake chan<- struct{})
+	// MayTell reports whether Durable(m) would return nil at once.
+	MayTell(m engine.Mark) bool
 }
 
 // Server serves clients of the exchange, in any number of protocols: what it bounds, it bounds for
@@ -256,7 +256,7 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, tell func(re
 		return nil
 	}
 	b := s.takeBatch(c)
-	r := s.newReply(0, time.Now())
+	r := s.newReply(engine.Mark{}, time.Now())
 	defer s.recycle(r)
 	m := s.options.Metrics
 	b.clock.start(r.begun)
@@ -297,7 +297,7 @@ func (s *Server) answer(ctx context.Context, b *batch, r *reply) error {
 		s.discard(b)
 		return ErrBusy
 	}
-	seq, err := s.execute(ctx, b)
+	mark, err := s.execute(ctx, b)
 	b.clock.resume()
 	if err == nil && b.pending && !late {
 		late = s.lateAnswers.TryAcquire(1)
@@ -314,10 +314,17 @@ func (s *Server) answer(ctx context.Context, b *batch, r *reply) error {
 	s.options.Metrics.executed(b, r)
 	s.holdReply(r, b)
 	s.release(b)
-	if seq > 0 {
-		if err := s.exchange.Durable(ctx, seq); err != nil {
-			return fmt.Errorf("session: wait for record %d: %w", seq, err)
-		}
+	return s.await(ctx, mark)
+}
+
+// await waits until what a mark was returned for may be seen: of the zero mark, at once. The
+// error is the exchange's, or ctx's.
+func (s *Server) await(ctx context.Context, m engine.Mark) error {
+	if m == (engine.Mark{}) {
+		return nil
+	}
+	if err := s.exchange.Durable(ctx, m); err != nil {
+		return fmt.Errorf("session: wait for record %d: %w", m.Seq, err)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"outcry/internal/auth"
+	"outcry/internal/engine"
 )
 
 // What clients are told when the exchange ends before they do. Neither text
@@ -235,12 +236,12 @@ func (c *session) push(r *reply) {
 	if c.trySend(r) {
 		return
 	}
-	seq := r.seq
+	mark := r.mark
 	c.unsent.push(r) // from here on it is the writer's
-	if seq == 0 || c.ctx.Err() != nil {
+	if mark == (engine.Mark{}) || c.ctx.Err() != nil {
 		c.unsent.wake()
 	} else {
-		c.server.exchange.Notify(seq, c.unsent.woken)
+		c.server.exchange.Notify(mark, c.unsent.woken)
 	}
 }
 
@@ -300,7 +301,7 @@ func (c *session) write() (told bool) {
 // send sends one reply, or a reason if the reply is never to be seen.
 func (c *session) send(r *reply) (told, failed bool) {
 	o := &c.server.options
-	err := c.await(r.seq)
+	err := c.server.await(c.ctx, r.mark)
 	if !r.durable {
 		o.Metrics.lap(&r.clock, stageJournal)
 	}
@@ -317,17 +318,6 @@ func (c *session) send(r *reply) (told, failed bool) {
 	}
 	c.log(slog.LevelInfo, "replies are not sent", r.frame, slog.Any("error", err))
 	return told, true
-}
-
-// await waits until a reply is durable.
-func (c *session) await(seq uint64) error {
-	if seq == 0 {
-		return nil
-	}
-	if err := c.server.exchange.Durable(c.ctx, seq); err != nil {
-		return fmt.Errorf("session: wait for record %d: %w", seq, err)
-	}
-	return nil
 }
 
 // sendWhole sends what is left of a reply, and waits for the client if it has to.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"outcry/internal/engine"
 )
 
 // LimitKey is the attribute of log lines that names the limit a client has run into, as
@@ -29,7 +31,7 @@ func (c *session) log(level slog.Level, message string, frame uint64, attrs ...s
 // lastReply returns a reply that says why the connection is closed, and its number: who
 // asks about it can be found in the log.
 func (c *session) lastReply(reason string) *reply {
-	r := c.server.newReply(0, time.Time{})
+	r := c.server.newReply(engine.Mark{}, time.Time{})
 	r.last = true
 	text := fmt.Sprintf("%s (connection %d)", reason, c.id)
 	r.bytes = c.codec.EndReply(c.codec.AppendError(r.bytes, text), 0)

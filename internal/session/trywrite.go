@@ -9,7 +9,7 @@ import (
 // writer costs more than most of what a query does. The client must have room for it.
 // What it has no room for is left to the writer, so that the reader never waits here.
 func (c *session) trySend(r *reply) bool {
-	if c.tryWriter == nil || r.last || c.ctx.Err() != nil || !c.server.exchange.MayTell(r.seq) {
+	if c.tryWriter == nil || r.last || c.ctx.Err() != nil || !c.server.exchange.MayTell(r.mark) {
 		return false
 	}
 	if _, empty := c.unsent.silence(); !empty {

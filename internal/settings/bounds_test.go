@@ -83,6 +83,8 @@ var bounds = []struct {
 		{"an operation", "`operateTimeout`", "{admin.operateTimeout}", "503: not known to be done"},
 		{"readers of the market data stream", "`--max-stream-readers`",
 			"{--max-stream-readers}, each {outcryd.streamWriteTimeout} to take {market.pieceMost KiB}", "503; cut off"},
+		{"requests that wait for `min_seq`", "`minSeqWaitsMax`, `minSeqTimeout`",
+			"{market.minSeqWaitsMax}, for {market.minSeqTimeout s}", "503"},
 		{"market data answers at a time", "`symbolsAnswersMax`, `marketAnswersMax`, `ordersAnswersMax`",
 			"{market.symbolsAnswersMax} of symbols, {market.marketAnswersMax} of books, {market.marketAnswersMax} of " +
 				"trades, {market.ordersAnswersMax} of orders", "503 for that kind"},
@@ -124,6 +126,8 @@ var bounds = []struct {
 		{"the disk", "`--segment`", "{--segment} a segment", "orders are refused, cancels go on in a quarter of a " +
 			"segment; [a full disk](../RELIABILITY.md#when-something-fails); `journal_room`, `cancel_room`"},
 		{"bytes that wait to be written", "`PendingBytesMax`", "64 MiB", "what appends waits"},
+		{"journal that is kept for nodes of a cluster that lag", "`--keep-for-members`", "{--keep-for-members}",
+			"a node that lags more is restored from a backup of another"},
 		{"descriptors", "`ulimit -n`", "the machine's", "at a start both bounds of connections are lowered to what is " +
 			"left after {operate.DescriptorReserve} (`DescriptorReserve`). If none are left, the journal is as on a full " +
 			"disk, and readers and accepting wait"},

@@ -35,12 +35,24 @@ type Config struct {
 	// Who may do what, and how often.
 	Auth           bool
 	Open           bool
+	ProbesOpen     bool
 	HTTPHosts      string
 	TLSCert        string
 	TLSKey         string
 	TLSClientCA    string
 	RateConnection int
 	RateAccount    int
+
+	// The cluster that this server is a node of, if any.
+	Node            int   // 0 for none
+	Peers           Peers // none, or all nodes with this one
+	Join            bool
+	PeerCert        string
+	PeerKey         string
+	PeerCA          string
+	AdvertiseListen string // "" for what --listen says
+	AdvertiseHTTP   string // "" for what --http says
+	KeepForMembers  int64  // bytes
 
 	// What bounds clients, and the memory for them.
 	FrameBytesMax        int
@@ -161,6 +173,9 @@ func (c *Config) check() error {
 		return err
 	}
 	if err := c.checkBounds(); err != nil {
+		return err
+	}
+	if err := c.checkCluster(); err != nil {
 		return err
 	}
 	if least := frameCost * c.FrameBytesMax; c.MemoryMax < least {

@@ -69,6 +69,9 @@ var table = []row{
 		help: "demand tokens over XML and HTTP; \"outcry token add\" makes them"},
 	{flag: "open", at: func(c *Config) any { return &c.Open }, initial: false,
 		help: "listen beyond this machine without --auth and --tls-client-ca: anyone who reaches it can trade for anyone"},
+	{flag: "probes-open", at: func(c *Config) any { return &c.ProbesOpen }, initial: false,
+		help: "answer GET /readyz and /healthz without a token too, with their status and no text: for load balancers " +
+			"and Kubernetes, which can send none"},
 	{flag: "http-hosts", at: func(c *Config) any { return &c.HTTPHosts }, initial: "",
 		help: "host `names`, separated by commas, by which clients reach the HTTP side, besides localhost; " +
 			"without --auth, requests for other names are refused; IP addresses always work"},
@@ -84,6 +87,28 @@ var table = []row{
 		help: "`commands` per second of a connection; above it, the connection is read more slowly; 0 for no limit"},
 	{flag: "rate-account", at: func(c *Config) any { return &c.RateAccount }, initial: 0, max: rateMax, reload: Rates,
 		help: "`orders` and creates per second of an account; above it, they are rejected; 0 for no limit"},
+
+	// The cluster that this server is a node of, if any.
+	{flag: "node", at: func(c *Config) any { return &c.Node }, initial: 0,
+		help: "`number` of this node in its cluster; 0 for a server alone"},
+	{flag: "peers", at: func(c *Config) any { return &c.Peers }, initial: Peers(nil),
+		help: "all `nodes` of the cluster as 1=HOST:PORT,2=HOST:PORT,…, the same list everywhere: where they reach each " +
+			"other; 3 or 5 are best"},
+	{flag: "join", at: func(c *Config) any { return &c.Join }, initial: false,
+		help: "a new node waits until a cluster takes it in, instead of founding one; without effect later"},
+	{flag: "peer-cert", at: func(c *Config) any { return &c.PeerCert }, initial: "",
+		help: "`file` with this node's certificate in PEM, for the other nodes; without it all must be on this machine"},
+	{flag: "peer-key", at: func(c *Config) any { return &c.PeerKey }, initial: "",
+		help: "`file` with the private key of --peer-cert in PEM"},
+	{flag: "peer-ca", at: func(c *Config) any { return &c.PeerCA }, initial: "",
+		help: "`file` with the certificate authorities in PEM that the certificates of nodes are of"},
+	{flag: "advertise-listen", at: func(c *Config) any { return &c.AdvertiseListen }, initial: "",
+		help: "`address` of the XML protocol that clients are told while another node leads; empty for that of --listen"},
+	{flag: "advertise-http", at: func(c *Config) any { return &c.AdvertiseHTTP }, initial: "",
+		help: "`address` of the HTTP side that clients are told while another node leads; empty for that of --http"},
+	{flag: "keep-for-members", at: func(c *Config) any { return &c.KeepForMembers }, initial: int64(4 << 30),
+		min: 64 << 20, max: 1 << 50, bytes: true,
+		help: "how much of the journal is kept for nodes that lag, in `bytes`; one that lags more is restored"},
 
 	// What bounds clients, and the memory for them.
 	{flag: "max-frame", at: func(c *Config) any { return &c.FrameBytesMax }, initial: 4 << 20, min: 64, max: 1 << 30,

@@ -88,6 +88,7 @@ type ServerOptions struct {
 	Data        string // its data directory
 	DatabaseURL string
 	Flags       []string
+	Inside      []string  // words before the command, as Machines.Inside returns them
 	CPUs        string    // processors that it alone may use, as taskset(1) has them; "" for all
 	Files       int       // descriptors that it may have open; 0 for as many as this process
 	Token       string    // that Metric shows; "" without --auth
@@ -123,7 +124,20 @@ var starters = sync.OnceValue(func() chan<- func() {
 // Start starts a process that ends with this one, also when this one is killed. A
 // terminal's Ctrl-C is not sent to it. The error is cmd's.
 func Start(cmd *exec.Cmd) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = new(syscall.SysProcAttr)
+	return start(cmd)
+}
+
+// startApart is Start with a network of its own.
+func startApart(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = new(syscall.SysProcAttr)
+	ownNetwork(cmd.SysProcAttr)
+	return start(cmd)
+}
+
+// start starts a process with the attributes that it has.
+func start(cmd *exec.Cmd) error {
+	cmd.SysProcAttr.Setpgid = true
 	endWithThread(cmd.SysProcAttr)
 	started := make(chan error)
 	starters() <- func() { started <- cmd.Start() }
@@ -144,6 +158,7 @@ func Launch(o ServerOptions) (*Server, error) {
 	if o.Files > 0 {
 		command = append([]string{"prlimit", fmt.Sprintf("--nofile=%d:%d", o.Files, o.Files)}, command...) // likewise
 	}
+	command = append(append([]string(nil), o.Inside...), command...)
 	s.cmd = exec.Command(command[0], append(command[1:], append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0",
 		"--data=" + o.Data, "--database-url=" + o.DatabaseURL}, o.Flags...)...)...)
 	s.cmd.Env = append(os.Environ(), o.Env...)

@@ -7,3 +7,6 @@ import "syscall"
 // endWithThread does nothing: only Linux can. A process may outlive this one when this one
 // is killed.
 func endWithThread(*syscall.SysProcAttr) {}
+
+// ownNetwork does nothing: only Linux has such networks, and ip(8) then fails.
+func ownNetwork(*syscall.SysProcAttr) {}

@@ -15,7 +15,7 @@ import (
 // Frames are sent in the order in which they were given to it, and take effect in that
 // order; those that are sent again after a connection has broken come first.
 type Client struct {
-	addr    string
+	addrs   []string // of exchanges, of which one takes orders
 	options Options
 	places  chan struct{} // one taken for each call that has no end
 	wake    chan struct{} // has one value when there may be something in the queue
@@ -23,24 +23,53 @@ type Client struct {
 	close   context.CancelFunc
 	running sync.WaitGroup
 
+	// patience is how long the next link may owe a reply before other addresses are asked. The
+	// goroutine that serves links guards it.
+	patience time.Duration
+
 	// mu guards what follows.
 	mu     sync.Mutex
 	queue  []*Call // to be sent, oldest first; no more than places
 	closed bool
+	stats  Stats
 }
 
 // Dial connects to the exchange at addr, "host:port", and returns a Client. Close ends
-// it. The error is DialConn's; there is no second try. ctx is for the connection alone.
+// it. The error is DialConn's; there is no second try of a single address. ctx is for the
+// connection alone.
+//
+// addr may be several addresses with commas between them, those of the nodes of a cluster:
+// the Client connects to the one that takes orders, as DialConn does. It looks for another
+// one when its connection breaks, and when a reply is owed for Options.SwitchTime; if it
+// finds one, it sends there again what may be sent again.
 func Dial(ctx context.Context, addr string, o Options) (*Client, error) {
 	o.setDefaults()
-	conn, err := DialConn(ctx, addr, o)
+	addrs, err := split(addr)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{addr: addr, options: o, places: make(chan struct{}, max(o.Depth, 1)), wake: make(chan struct{}, 1)}
+	conn, addr, err := o.dialAny(ctx, addrs)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{addrs: addrs, patience: o.SwitchTime, options: o, places: make(chan struct{}, max(o.Depth, 1)), wake: make(chan struct{}, 1)}
 	c.open, c.close = context.WithCancel(context.Background())
-	c.running.Go(func() { c.run(newLink(c, conn)) })
+	c.running.Go(func() { c.run(newLink(c, conn, addr)) })
 	return c, nil
+}
+
+// Stats are what a Client's connections have come to.
+type Stats struct {
+	Addr        string // of the last connection
+	Connections uint64 // that were made
+	SentAgain   uint64 // frames, after a connection had broken; each time counts
+}
+
+// Stats returns what its connections have come to so far.
+func (c *Client) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stats
 }
 
 // Close closes the connection and ends the Client. Calls without an answer end with a

@@ -30,8 +30,31 @@ type Conn struct {
 // ReplyBytesMax and Log. The error is ctx's, that of the network or of TLS,
 // ErrInsecureToken, an *Unauthorized, *LastWords that are not about the token, such as
 // that there are too many connections, or a *ProtocolError.
+//
+// If addr is several addresses with commas between them, DialConn tries all of them, again
+// until RetryTime has passed, and returns a connection to the first that answers a frame
+// without effect. The error has those of all addresses.
 func DialConn(ctx context.Context, addr string, o Options) (*Conn, error) {
 	o.setDefaults()
+	addrs, err := split(addr)
+	if err != nil {
+		return nil, err
+	}
+	conn, _, err := o.dialAny(ctx, addrs)
+	return conn, err
+}
+
+// dialAny is DialConn, and returns the address as well.
+func (o *Options) dialAny(ctx context.Context, addrs []string) (*Conn, string, error) {
+	if len(addrs) > 1 {
+		return o.search(ctx, addrs)
+	}
+	conn, err := dialOne(ctx, addrs[0], *o)
+	return conn, addrs[0], err
+}
+
+// dialOne connects to one address.
+func dialOne(ctx context.Context, addr string, o Options) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
 	conn, err := o.connect(ctx, addr)

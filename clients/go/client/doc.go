@@ -30,6 +30,14 @@
 // and [Options].AutoRef gives one to each that has none. Cancels are not sent again:
 // the second would say that the order was canceled before. Ask with a query.
 //
+// # Several addresses
+//
+// Of a cluster give [Dial] all addresses, "a:12345,b:12345,c:12345": the client finds the
+// node that takes orders, and the one that takes them next, within about half a second of
+// a failover's end. What it sends again, and when it gives up, is as above. It also asks
+// the others when a reply is owed for [Options].SwitchTime, since a machine that hangs
+// closes no connection; while no other takes orders, it waits.
+//
 // # Below
 //
 // A [Conn] is one connection and knows frames only. Programs that make their own XML,

@@ -18,20 +18,26 @@ import (
 type link struct {
 	client *Client
 	conn   *Conn
+	addr   string
 	ended  chan struct{} // closed when the reader has ended
 
+	// Of a Client with several addresses.
+	began     time.Time
+	patience  time.Duration // how long replies may be owed before another address is asked
+	successor *link         // to the address that takes over; serve has it when it returns
+
 	// mu guards what follows. Each change of sent sets the deadline of what is owed.
-	mu       sync.Mutex
-	sent     []*Call     // without an answer, oldest first
-	owed     []time.Time // until when, of each
-	unsent   []*Call     // that a failed write did not send
-	answered bool        // a reply has come
-	ending   bool        // the deadline stays as it is
-	readErr  error
+	mu      sync.Mutex
+	sent    []*Call     // without an answer, oldest first
+	owed    []time.Time // until when, of each
+	unsent  []*Call     // that a failed write did not send
+	answers uint64      // replies that have come
+	ending  bool        // the deadline stays as it is
+	readErr error
 }
 
-func newLink(c *Client, conn *Conn) *link {
-	return &link{client: c, conn: conn, ended: make(chan struct{})}
+func newLink(c *Client, conn *Conn, addr string) *link {
+	return &link{client: c, conn: conn, addr: addr, ended: make(chan struct{})}
 }
 
 // serve sends and reads until the connection breaks, or the client is closed, and
@@ -44,12 +50,20 @@ func (l *link) serve() error {
 	}()
 	stop := context.AfterFunc(l.client.open, func() { l.conn.Close() })
 	defer stop()
+	var watching sync.WaitGroup
+	if l.client.several() && l.client.options.SwitchTime > 0 {
+		l.began, l.patience = time.Now(), l.client.patience
+		watching.Go(l.watch)
+	}
 	err := l.write()
 	l.lastChance()
 	<-l.ended
+	watching.Wait()
 	switch {
 	case l.client.open.Err() != nil:
 		return ErrClosed
+	case l.successor != nil:
+		return errSilent
 	case !errors.Is(l.readErr, errTooLate):
 		return l.readErr // the better reason: the exchange may have told it
 	}
@@ -206,7 +220,8 @@ func (l *link) next() *Call {
 	}
 	call := l.sent[0]
 	l.sent[0] = nil
-	l.sent, l.owed, l.answered = l.sent[1:], l.owed[1:], true
+	l.sent, l.owed = l.sent[1:], l.owed[1:]
+	l.answers++
 	if len(l.sent) == 0 || !l.conn.Buffered() {
 		l.await()
 	}

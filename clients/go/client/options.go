@@ -32,6 +32,11 @@ type Options struct {
 	PauseMin time.Duration
 	PauseMax time.Duration // but no longer than this; 2 seconds
 
+	// SwitchTime is how long a reply may be owed before a Client with several addresses asks
+	// the others whether one takes orders; 500 milliseconds. Below 0 it never asks while a
+	// connection stands. A single address has no use for it.
+	SwitchTime time.Duration
+
 	Depth         int // frames under way at a time; callers that want to send another wait; 64
 	FrameBytesMax int // a larger frame is refused before it is sent; 4 MiB, which is what an exchange takes
 	ReplyBytesMax int // a larger reply breaks the connection; 64 MiB. Memory grows as bytes arrive
@@ -53,6 +58,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.RetryTime, 30*time.Second)
 	setDefault(&o.PauseMin, 50*time.Millisecond)
 	setDefault(&o.PauseMax, 2*time.Second)
+	setDefault(&o.SwitchTime, switchTime)
 	setDefault(&o.Depth, 64)
 	setDefault(&o.FrameBytesMax, 4<<20)
 	setDefault(&o.ReplyBytesMax, 64<<20)

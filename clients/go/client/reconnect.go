@@ -14,10 +14,19 @@ import (
 func (c *Client) run(l *link) {
 	w := wait{options: &c.options}
 	for l != nil {
+		c.made(l)
 		err := l.serve()
-		w.lost(l.answered)
+		w.lost(l.answers > 0)
 		c.sortOut(l, err)
-		l = c.connect(&w)
+		c.bear(l)
+		switch {
+		case l.successor != nil:
+			l = l.successor
+		case c.several():
+			l = c.elsewhere(&w, l.answers > 0)
+		default:
+			l = c.connect(&w)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -25,6 +34,14 @@ func (c *Client) run(l *link) {
 		call.fail(ErrClosed)
 	}
 	c.queue = nil
+}
+
+// made notes a connection.
+func (c *Client) made(l *link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Addr = l.addr
+	c.stats.Connections++
 }
 
 // take takes calls from the queue that are to be sent together: a suspect alone, so that
@@ -81,9 +98,10 @@ func (c *Client) sortOut(l *link, why error) {
 	if len(l.sent)+len(l.unsent) > 0 {
 		level = slog.LevelWarn
 	}
-	c.options.Log.Log(c.open, level, "the connection to the exchange is lost", "addr", c.addr, "error", why,
+	c.options.Log.Log(c.open, level, "the connection to the exchange is lost", "addr", l.addr, "error", why,
 		"unanswered", len(l.sent)+len(l.unsent), "sent_again", len(again))
 	c.queue = append(again, c.queue...)
+	c.stats.SentAgain += uint64(len(again))
 	c.rouse()
 }
 
@@ -125,14 +143,14 @@ func (c *Client) connect(w *wait) *link {
 		if !c.pending() {
 			continue // its caller has given up
 		}
-		conn, err := DialConn(c.open, c.addr, c.options)
+		conn, err := dialOne(c.open, c.addrs[0], c.options)
 		if err == nil && c.suspects() {
 			err = c.probe(conn)
 		}
 		w.tried()
 		if err == nil {
-			c.options.Log.Info("connected to the exchange again", "addr", c.addr)
-			return newLink(c, conn)
+			c.options.Log.Info("connected to the exchange again", "addr", c.addrs[0])
+			return newLink(c, conn, c.addrs[0])
 		}
 		c.expire(err)
 	}

@@ -23,13 +23,16 @@ type Member struct {
 }
 
 // Mark is where a node's Raft log begins: everything up to Index is in its journal,
-// synced.
+// synced. All nodes of a new cluster begin with the same one: Index 1, Term 1, the
+// voters and their addresses. A newcomer begins with a Mark of Index 0 and no member.
+// Encode and DecodeMark are its form on disk and on the wire.
 type Mark struct {
 	Index, Term uint64
 	Cluster     Identity // zero before the first leader's first entry
 	Conf        *raftpb.ConfState
-	Members     []Member // of rising ID
-	Position             // of the records up to Index
+	Members     []Member   // of rising ID
+	Removed     []Identity // of members that were removed, the newest removedMax
+	Position               // of the records up to Index
 }
 
 // Durable is what a node's disk has, with which a start begins.
@@ -38,15 +41,17 @@ type Durable struct {
 	Mark    Mark
 	Hard    *raftpb.HardState   // nil if none was written
 	Entries []*raftpb.Entry     // consecutive, the first has index Mark.Index + 1
-	Heard   map[uint64]Identity // the first identity that was heard for a number
+	Heard   map[uint64]Identity // the last that Write.Heard had for a number
 }
 
 // Write is what goes to data/raft, in the order of its fields and behind all writes
-// before it.
+// before it. It needs no sync of its own if After is empty.
 type Write struct {
-	Heard   []Member // identities that were heard for the first time
+	Heard   []Member // identities that were heard for the first time; a zero one is forgotten
 	Mark    *Mark    // the log begins here now: entries up to its index may be forgotten
 	Entries []*raftpb.Entry
 	Hard    *raftpb.HardState
-	After   []*raftpb.Message // to be given to Node.Written, or sent, once all of it is synced
+	// After are messages for when this write and all before it are synced, in this order:
+	// those to this node itself go to Node.Written, the others to their peers.
+	After []*raftpb.Message
 }

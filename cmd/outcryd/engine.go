@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"outcry/internal/engine"
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
+	"outcry/internal/recovery"
+	"outcry/internal/settings"
+)
+
+// startEngine opens the journal, restores the state, and starts what works on it.
+func (s *server) startEngine(ctx context.Context) (err error) {
+	if s.journal, err = recovery.OpenJournal(ctx, s.config, s.database, s.journalOptions(), s.log); err != nil {
+		return err
+	}
+	s.marks.Synced(s.journal.Appended(), time.Now())
+	state, _, err := s.load(ctx)
+	if err != nil {
+		return err
+	}
+	o := s.engineOptions(s.journal)
+	o.State, o.AckPostgres = state, s.config.Ack == settings.AckPostgres
+	s.engine = engine.New(o)
+	s.engine.SetLimits(engineLimits(s.config))
+	s.metrics.watch(s.engine.Stats, s.engine.Reconcile, s.journal, s.projector)
+	s.runFeed()
+	s.metrics.watchLag(&s.marks, s.projector)
+	return nil
+}
+
+// journalOptions are those of the journal of committed records.
+func (s *server) journalOptions() journal.Options {
+	o := journal.Options{Version: exchange.EventVersion, SegmentBytes: s.config.SegmentBytes}
+	o.OnSync = func(records, bytes int, took time.Duration) {
+		s.metrics.synced(records, bytes, took)
+		s.marks.Synced(uint64(records), time.Now())
+	}
+	return o
+}
+
+// load restores the state from the database and the journal, which are open, and starts
+// what follows the journal: market data, once runFeed is called, and the projector. It
+// returns the state and the seq of its last record.
+func (s *server) load(ctx context.Context) (*exchange.State, uint64, error) {
+	if err := s.newFeed(s.database.Snapshot); err != nil { // of which Restore lets go
+		return nil, 0, err
+	}
+	state, seq, err := recovery.Restore(ctx, s.database, s.journal, s.log)
+	if err != nil {
+		return nil, 0, err
+	}
+	if s.history, err = postgres.OpenHistory(ctx, s.database.URL, s.database.Number); err != nil {
+		return nil, 0, err
+	}
+	s.projector, err = postgres.NewProjector(postgres.ProjectorOptions{
+		Store: s.database.Store, Journal: s.journal, Applied: s.database.Position.Applied, Log: s.log,
+		OnBatch: s.metrics.projected, OnRetry: s.metrics.retries.Inc,
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	projecting, cancel := context.WithCancel(context.Background())
+	s.unproject = cancel
+	s.running.Go(func() {
+		if err := s.projector.Run(projecting); err != nil {
+			s.ended <- err
+		}
+	})
+	return state, seq, nil
+}
+
+// engineOptions are those of an engine that appends to log, without a state.
+func (s *server) engineOptions(log engine.Log) engine.Options {
+	return engine.Options{
+		Journal: log, OrdersAfter: s.database.Position.OrdersAfter, Projection: s.projector, History: s.history,
+		RefsMax: s.config.RefsMax, OnStages: s.metrics.sessions.Executed,
+	}
+}

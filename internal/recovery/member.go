@@ -1,0 +1,62 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"outcry/internal/journal"
+	"outcry/internal/postgres"
+	"outcry/internal/settings"
+)
+
+// OpenMemberJournal opens the journal of a node of a cluster, before its database is there:
+// the node stores and votes without that. A new one begins with record 1.
+func OpenMemberJournal(c *settings.Config, o journal.Options) (*journal.Journal, error) {
+	o.FirstSeq = 1
+	return journal.Open(c.JournalDir(), o)
+}
+
+// FollowMember has the database of a node of a cluster follow its journal, which
+// OpenDatabase has allowed. The error is ctx's, or one that no further try will mend.
+func FollowMember(ctx context.Context, c *settings.Config, d *Database, log *slog.Logger) error {
+	return follow(ctx, d.journal, c, d, log)
+}
+
+// RefuseAlone refuses a directory that is a node's of a cluster to a server alone, and
+// changes nothing: it would be a second leader. The error also says that it cannot be read.
+func RefuseAlone(c *settings.Config) error {
+	switch _, err := os.Lstat(c.RaftDir()); {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%s belongs to a node of a cluster: without --node and --peers this server would be a second "+
+		"leader. Give both; if the majority of the cluster is lost for good, see outcry cluster rescue", c.Data)
+}
+
+// judgeMember refuses a database that does not belong beside the journal of a node of a
+// cluster. A node never goes on without its records, nor with another's: it is replaced.
+// The error is a *refusedError.
+func judgeMember(c *settings.Config, j *journal.Journal, p postgres.Position) error {
+	foreign := p.Journal != [16]byte{} && p.Journal != j.ID()
+	var err error
+	switch first, last := j.First(), j.Appended(); {
+	case foreign:
+		err = notOurs(c.JournalDir(), j.ID(), p)
+	case first > p.Applied+1:
+		err = fmt.Errorf("the database holds records up to %d, but the journal in %s begins at %d: "+
+			"the database is older than the journal reaches back. Restore this node with outcry cluster replace",
+			p.Applied, c.JournalDir(), first)
+	case last < p.Applied:
+		err = fmt.Errorf("the database holds records up to %d, the journal in %s reaches only to %d: "+
+			"this node has lost records. Restore it with outcry cluster replace", p.Applied, c.JournalDir(), last)
+	}
+	if err != nil {
+		return &refusedError{err}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"outcry/internal/journal"
+	"outcry/internal/replica/core"
+)
+
+// application is something for the apply goroutine: committed records, a leadership that
+// begins behind them, or records to be fetched.
+type application struct {
+	commits []core.Commit
+	index   uint64
+	bytes   int // of the records
+
+	leads bool
+	begin uint64 // seq
+
+	fetch *core.Fetch
+}
+
+// apply is the apply goroutine: it alone appends to the journal.
+func (r *Replica) apply() {
+	for {
+		items := r.applies.take(r.life.Done())
+		if items == nil {
+			return
+		}
+		for _, a := range items {
+			if err := r.applyOne(a); err != nil {
+				r.fail(err)
+				return
+			}
+			r.applies.done(a.bytes)
+		}
+	}
+}
+
+func (r *Replica) applyOne(a application) error {
+	for _, c := range a.commits {
+		if err := r.appendCommit(c); err != nil {
+			return err
+		}
+	}
+	if a.index > 0 {
+		r.tell(func(in *inbox) { in.applied = max(in.applied, a.index) })
+	}
+	if a.leads {
+		if at := r.journal.Appended(); at != a.begin {
+			return &BrokenError{fmt.Errorf("the journal ends at record %d where a leadership begins at %d", at, a.begin)}
+		}
+		if r.begin(a.begin) {
+			close(r.leading)
+			r.slog.Info("this node leads the cluster", "seq", a.begin)
+		}
+	}
+	if a.fetch == nil {
+		return nil
+	}
+	at, err := r.fetch(a.fetch)
+	if _, broken := errors.AsType[*BrokenError](err); broken || errors.Is(err, errJournal) && r.life.Err() == nil {
+		return err
+	}
+	r.tell(func(in *inbox) { in.fetched = append(in.fetched, fetchOutcome{*a.fetch, at, err}) })
+	return nil
+}
+
+// appendCommit appends the records of a batch.
+func (r *Replica) appendCommit(c core.Commit) error {
+	for i, record := range c.Records {
+		seq, next := c.First+uint64(i), r.journal.Appended()+1
+		if seq != next {
+			return &BrokenError{fmt.Errorf("record %d is committed, and the next one of the journal is %d", seq, next)}
+		}
+		if err := r.appendRecord(seq, record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errJournal is wrapped where the journal takes no record, which is final.
+var errJournal = errors.New("replica: data/journal")
+
+// appendRecord appends record seq, with the claim of it if it was appended here.
+func (r *Replica) appendRecord(seq uint64, record []byte) error {
+	var err error
+	c, ok := r.takeClaim(seq, len(record))
+	switch {
+	case !ok:
+		_, err = r.journal.Append(record)
+	case c.many:
+		_, err = r.journal.AppendMany(record, c.bytes)
+	default:
+		_, err = r.journal.AppendClaimed(record, c.bytes)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: append record %d: %w", errJournal, seq, err)
+	}
+	return nil
+}
+
+// fetch appends records of a peer's journal, and syncs them. Those that this node's journal
+// has already are compared instead, as far as they are kept. It returns how far it came, and
+// what stopped it: that wraps errJournal if it is this node's journal.
+func (r *Replica) fetch(f *core.Fetch) (at core.Position, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	defer context.AfterFunc(r.life, cancel)()
+	own, err := r.journal.NewReader(max(f.From.Seq+1, r.journal.First()))
+	if err != nil {
+		return f.From, fmt.Errorf("%w: compare what is fetched: %w", errJournal, err)
+	}
+	defer own.Close()
+	r.slog.Info("this node fetches records that it has missed", "peer", f.Peer, "from", f.From.Seq+1, "to", f.To.Seq)
+	at = f.From
+	err = r.net.Fetch(ctx, f.Peer, f.From.Seq+1, f.To.Seq, func(seq uint64, record []byte) error {
+		if seq != at.Seq+1 {
+			return fmt.Errorf("replica: record %d came instead of record %d", seq, at.Seq+1)
+		}
+		if err := r.fetched(ctx, own, seq, record); err != nil {
+			return err
+		}
+		at = at.After(record)
+		return nil
+	})
+	if err != nil {
+		return at, fmt.Errorf("replica: fetch record %d from node %d: %w", at.Seq+1, f.Peer, err)
+	}
+	if err := r.journal.Wait(ctx, at.Seq); err != nil {
+		return at, fmt.Errorf("%w: sync what was fetched: %w", errJournal, err)
+	}
+	return at, nil
+}
+
+// fetched appends a record that was fetched, or compares it with what the journal has.
+func (r *Replica) fetched(ctx context.Context, own *journal.Reader, seq uint64, record []byte) error {
+	switch last := r.journal.Appended(); {
+	case seq > last+1:
+		return fmt.Errorf("replica: record %d was fetched, and the journal ends at %d", seq, last)
+	case seq == last+1:
+		return r.appendRecord(seq, record)
+	case seq < r.journal.First():
+		return nil
+	}
+	_, had, err := own.Next(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: compare record %d: %w", errJournal, seq, err)
+	}
+	if !bytes.Equal(had, record) {
+		return &BrokenError{fmt.Errorf("record %d is another one than the leader's", seq)}
+	}
+	return nil
+}

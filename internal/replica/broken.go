@@ -1,0 +1,60 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"outcry/internal/durable"
+)
+
+// brokenName is the file in the data directory that says that this node has to stay down.
+const brokenName = "BROKEN"
+
+// BrokenError says that the history of a node is not that of its cluster.
+type BrokenError struct{ Reason error }
+
+// Error says what differs.
+func (e *BrokenError) Error() string {
+	return "replica: the history of this node is not that of its cluster: " + e.Reason.Error()
+}
+
+// Unwrap returns the reason.
+func (e *BrokenError) Unwrap() error { return e.Reason }
+
+// writeBroken makes it durable that the node of a data directory is broken. A file that is
+// there stays: the first reason is the one to look into.
+func writeBroken(data string, reason error) error {
+	path := filepath.Join(data, brokenName)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("replica: %w", err)
+	}
+	_, err = f.WriteString(reason.Error() + "\n")
+	if err := errors.Join(err, durable.File(f), f.Close(), durable.Dir(data)); err != nil {
+		return fmt.Errorf("replica: write %s: %w", path, err)
+	}
+	return nil
+}
+
+// RefuseBroken returns a *BrokenError if the file BROKEN says that the node of a data
+// directory has to stay down, with what to do about it; nil if there is none; or why that
+// cannot be told.
+func RefuseBroken(data string) error {
+	path := filepath.Join(data, brokenName)
+	reason, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("replica: %w", err)
+	}
+	return &BrokenError{fmt.Errorf("%s says: %s; this node stays down and the others go on without it: "+
+		"outcry doctor explains it, and outcry cluster replace puts a new node in its place",
+		path, strings.TrimSpace(string(reason)))}
+}

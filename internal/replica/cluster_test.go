@@ -1,0 +1,336 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"outcry/internal/journal"
+	"outcry/internal/replica/peers"
+)
+
+// patience is how long a test waits for what has to come.
+const patience = 30 * time.Second
+
+// cluster is replicas in one process, over a network in memory and real files.
+type cluster struct {
+	t     *testing.T
+	nodes map[uint64]*testNode
+	peers map[uint64]string
+
+	mu  sync.Mutex // guards cut
+	cut map[[2]uint64]bool
+}
+
+// testNode is one replica, while it runs.
+type testNode struct {
+	*Replica
+	c       *cluster
+	id      uint64
+	dir     string
+	journal *journal.Journal
+	change  func(*Options) // for the next start
+
+	mu   sync.Mutex // guards met and up
+	met  map[uint64]bool
+	up   *Replica // that the network reaches
+	quit chan struct{}
+	work sync.WaitGroup
+}
+
+// newCluster founds a cluster of n nodes, which may lead.
+func newCluster(t *testing.T, n uint64) *cluster {
+	before := runtime.NumGoroutine()
+	c := &cluster{t: t, nodes: map[uint64]*testNode{}, peers: map[uint64]string{}, cut: map[[2]uint64]bool{}}
+	for id := uint64(1); id <= n; id++ {
+		c.peers[id] = fmt.Sprintf("127.0.0.1:%d", id)
+	}
+	t.Cleanup(func() {
+		for _, node := range c.nodes {
+			node.stop()
+		}
+		noneLeft(t, before)
+	})
+	for id := uint64(1); id <= n; id++ {
+		c.add(id)
+	}
+	for id := uint64(1); id <= n; id++ {
+		c.nodes[id].start()
+	}
+	return c
+}
+
+// noneLeft checks that no more goroutines run than before.
+func noneLeft(t *testing.T, before int) {
+	t.Helper()
+	for end := time.Now().Add(patience); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(end) {
+			stacks := make([]byte, 1<<20)
+			require.Fail(t, "goroutines are left", "%s", stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+func (c *cluster) add(id uint64) *testNode {
+	c.nodes[id] = &testNode{c: c, id: id, dir: filepath.Join(c.t.TempDir(), fmt.Sprint(id))}
+	return c.nodes[id]
+}
+
+// start opens the node on what its directory has, and lets it lead.
+func (n *testNode) start() {
+	t := n.c.t
+	require.NoError(t, n.open())
+	n.MayCampaign(true)
+}
+
+func (n *testNode) open() (err error) {
+	n.journal, err = journal.Open(filepath.Join(n.dir, "journal"),
+		journal.Options{Version: 1, SegmentBytes: 1 << 20, Gather: 5 * time.Millisecond})
+	require.NoError(n.c.t, err)
+	n.quit = make(chan struct{})
+	o := Options{Data: n.dir, Node: n.id, Peers: n.c.peers, Journal: n.journal,
+		Hello:   peers.Hello{Version: "test", EventVersion: 1, ProtocolVersion: 1, SegmentBytes: 1 << 20},
+		Log:     slog.New(slog.NewTextHandler(n.c.t.Output(), nil)).With("node", n.id),
+		openNet: func(*Replica) (network, error) { return wire{n}, nil }}
+	if n.change != nil {
+		n.change(&o)
+	}
+	if n.Replica, err = Open(o); err != nil {
+		require.NoError(n.c.t, n.journal.Close())
+		n.Replica = nil
+		return err
+	}
+	n.mu.Lock()
+	n.met, n.up = map[uint64]bool{}, n.Replica
+	n.mu.Unlock()
+	n.work.Go(n.greet)
+	return nil
+}
+
+// stop ends the node, as a process that ends: nothing comes from it or reaches it any more.
+func (n *testNode) stop() {
+	if n.Replica == nil {
+		return
+	}
+	require.NoError(n.c.t, n.Replica.Close())
+	require.NoError(n.c.t, n.journal.Close())
+	n.Replica = nil
+}
+
+// restart stops and starts it.
+func (n *testNode) restart() {
+	n.stop()
+	n.start()
+}
+
+// greet tells the others who this node is, until each has accepted it.
+func (n *testNode) greet() {
+	for {
+		for id, peer := range n.c.nodes {
+			if id != n.id && n.c.reach(n.id, id) {
+				_ = peer.hear(n)
+			}
+		}
+		select {
+		case <-time.After(tick):
+		case <-n.quit:
+			return
+		}
+	}
+}
+
+// hear takes the hello of a node, once.
+func (n *testNode) hear(from *testNode) error {
+	here, met := n.running(from.id)
+	there, _ := from.running(n.id)
+	if here == nil || there == nil || met {
+		return nil
+	}
+	if err := here.onHello(there.hello()); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.met[from.id] = true
+	return nil
+}
+
+// running returns the replica that the network reaches, nil if there is none, and whether it
+// knows a peer.
+func (n *testNode) running(peer uint64) (*Replica, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.up, n.met[peer]
+}
+
+// reach reports whether what one node sends arrives at another.
+func (c *cluster) reach(from, to uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.cut[[2]uint64{from, to}]
+}
+
+// isolate cuts a node off from all others, or joins it again.
+func (c *cluster) isolate(id uint64, off bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for other := range c.nodes {
+		c.cut[[2]uint64{id, other}], c.cut[[2]uint64{other, id}] = off, off
+	}
+}
+
+// wire is the network of a node.
+type wire struct{ *testNode }
+
+// Send implements network.
+func (n wire) Send(to uint64, messages []*raftpb.Message) bool {
+	peer := n.c.nodes[to]
+	if here, _ := n.running(to); here == nil || peer == nil || !n.c.reach(n.id, to) {
+		return false
+	}
+	there, met := peer.running(n.id)
+	if there == nil || !met {
+		return false
+	}
+	for _, m := range messages {
+		there.receive(proto.CloneOf(m))
+	}
+	return true
+}
+
+// SetPeers implements network.
+func (n wire) SetPeers(map[uint64]string) error { return nil }
+
+// Fetch implements network.
+func (n wire) Fetch(ctx context.Context, peer, first, last uint64, take func(uint64, []byte) error) error {
+	from, err := n.c.nodes[peer].journal.NewReader(first)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	for seq := uint64(0); seq < last; {
+		var record []byte
+		if seq, record, err = from.Next(ctx); err != nil {
+			return err
+		}
+		if err := take(seq, record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The tests of package peers are about these.
+func (wire) Backup(context.Context, uint64, io.Writer) error     { panic("not used") }
+func (wire) Ask(context.Context, uint64, []byte) ([]byte, error) { panic("not used") }
+func (wire) Stats() peers.Stats                                  { return peers.Stats{} }
+
+// Close implements network.
+func (n wire) Close() {
+	n.mu.Lock()
+	n.up = nil
+	n.mu.Unlock()
+	close(n.quit)
+	n.work.Wait()
+}
+
+// leader waits until one of the nodes leads and takes records.
+func (c *cluster) leader(among ...uint64) *testNode {
+	c.t.Helper()
+	var leader *testNode
+	require.Eventually(c.t, func() bool {
+		for _, id := range among {
+			n := c.nodes[id]
+			select {
+			case <-n.Leading():
+				if n.Err() == nil {
+					leader = n
+					return true
+				}
+			default:
+			}
+		}
+		return false
+	}, patience, tick, "nobody leads")
+	return leader
+}
+
+// others returns all nodes but one.
+func (c *cluster) others(id uint64) (all []uint64) {
+	for other := range c.nodes {
+		if other != id {
+			all = append(all, other)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// put appends a record through the log of an engine, and returns once it is durable.
+func (n *testNode) put(record string) (seq uint64, err error) {
+	if err := n.Claim(len(record) + 100); err != nil {
+		return 0, err
+	}
+	if seq, err = n.AppendClaimed([]byte(record), len(record)+100); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return seq, n.Wait(ctx, seq)
+}
+
+// records returns what the journal of a node has, up to seq.
+func (n *testNode) records(last uint64) (all [][]byte) {
+	t := n.c.t
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := n.journal.NewReader(n.journal.First())
+	require.NoError(t, err)
+	defer r.Close()
+	for seq := n.journal.First() - 1; seq < last; {
+		var record []byte
+		seq, record, err = r.Next(ctx)
+		require.NoError(t, err, "record %d of node %d", seq+1, n.id)
+		all = append(all, bytes.Clone(record))
+	}
+	return all
+}
+
+// alike checks that the journals of all nodes are the same, and returns their records.
+func (c *cluster) alike() [][]byte {
+	c.t.Helper()
+	last := uint64(0)
+	for _, n := range c.nodes {
+		last = max(last, n.journal.Appended())
+	}
+	var first [][]byte
+	for _, n := range c.nodes {
+		all := n.records(last)
+		if first == nil {
+			first = all
+		}
+		require.Equal(c.t, first, all, "node %d has another history", n.id)
+	}
+	return first
+}
+
+// inOneStack reports whether one goroutine of a dump of all stacks is in all of these functions.
+func inOneStack(dump string, functions ...string) bool {
+	return slices.ContainsFunc(strings.Split(dump, "\n\n"), func(stack string) bool {
+		return !slices.ContainsFunc(functions, func(f string) bool { return !strings.Contains(stack, f) })
+	})
+}

@@ -1,0 +1,127 @@
+package replica
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"outcry/internal/replica/core"
+	"outcry/internal/replica/peers"
+)
+
+const (
+	// helloWait is how long the hello of a peer may wait for the loop.
+	helloWait = time.Second
+	// transferWait is how long a transfer may take until it is asked for again: Raft gives one
+	// up after an election time.
+	transferWait = 600 * time.Millisecond
+)
+
+// MayCampaign says whether this node may become the leader, as far as its owner knows: false
+// at first. A node that leads and may not hands over. It never leads twice.
+func (r *Replica) MayCampaign(may bool) {
+	r.tell(func(in *inbox) { in.may = may })
+}
+
+// Transfer hands the leadership over to a voter, or to the furthest fit one if to is 0. It
+// returns nil once this node leads no more. Whoever proposes should have stopped: what is
+// appended meanwhile may be lost. The error is ErrNotLeading if it did not lead, core's if
+// nobody else can, what ended the replica, or ctx's: it may yet come to that then.
+func (r *Replica) Transfer(ctx context.Context, to uint64) error {
+	for {
+		err := r.do(ctx, func() error {
+			switch {
+			case r.loop.was:
+				return nil
+			case !r.loop.leads:
+				return ErrNotLeading
+			}
+			return r.node.Transfer(to)
+		})
+		if err != nil {
+			return err
+		}
+		select {
+		case <-r.deposed:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(transferWait):
+		}
+	}
+}
+
+// Change asks the cluster for another member, one at a time, and returns once the leader's log
+// has it proposed; Status shows when it has come to be. The error is core's (core.ErrNotLeading
+// on another node), ctx's, or that of Err.
+func (r *Replica) Change(ctx context.Context, c core.MemberChange) error {
+	return r.do(ctx, func() error { return r.node.Change(c) })
+}
+
+// Break says that the history of this node is not that of its cluster: it has to stay down.
+// The file BROKEN gets the reason. It is for those who find that out later than the replica:
+// by comparing fills or digests.
+func (r *Replica) Break(reason error) { r.fail(&BrokenError{reason}) }
+
+// Backup has a peer write a backup to w, and Ask has it answer a request, as its owner does
+// (Options.Backup, Options.Ask). The errors are those of peers.Net.
+func (r *Replica) Backup(ctx context.Context, peer uint64, w io.Writer) error {
+	return r.net.Backup(ctx, peer, w)
+}
+
+// Ask has a peer answer a request; see Backup.
+func (r *Replica) Ask(ctx context.Context, peer uint64, request []byte) ([]byte, error) {
+	return r.net.Ask(ctx, peer, request)
+}
+
+// Links returns how the connections with peers are doing.
+func (r *Replica) Links() peers.Stats { return r.net.Stats() }
+
+// hello returns what this node says of itself.
+func (r *Replica) hello() peers.Hello {
+	h := r.options.Hello
+	h.Node, h.Self = r.options.Node, r.self
+	h.Cluster = r.state.now.Load().Cluster
+	return h
+}
+
+// onHello judges the hello of a peer. The first identity of a number counts; the node has it
+// written before it counts a vote.
+func (r *Replica) onHello(h peers.Hello) error {
+	if err := r.hello().Refuse(h); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), helloWait)
+	defer cancel()
+	err := r.do(ctx, func() error {
+		return r.node.Heard(core.Member{ID: h.Node, Identity: h.Self, Address: r.state.peer[h.Node]}, h.Cluster)
+	})
+	if err != nil {
+		return err
+	}
+	r.state.mu.Lock()
+	defer r.state.mu.Unlock()
+	r.state.hellos[h.Node] = h
+	return nil
+}
+
+// onUnreachable tells the node that what was sent to a peer last may be lost.
+func (r *Replica) onUnreachable(peer uint64) {
+	r.tell(func(in *inbox) { in.miss(peer) })
+}
+
+// send sends messages to their peers.
+func (r *Replica) send(messages []*raftpb.Message) {
+	for len(messages) > 0 {
+		to, n := messages[0].GetTo(), 1
+		for n < len(messages) && messages[n].GetTo() == to {
+			n++
+		}
+		if !r.net.Send(to, messages[:n:n]) {
+			r.onUnreachable(to)
+		}
+		messages = messages[n:]
+	}
+}

@@ -1,0 +1,133 @@
+package replica
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"outcry/internal/replica/core"
+	"outcry/internal/replica/peers"
+)
+
+// Status is how a node of a cluster is doing: what its loop knew at its last tick. What
+// a Status refers to is shared, and must not be changed.
+type Status struct {
+	core.Status
+	Node    uint64
+	Self    core.Identity // of this node's data/raft
+	Peers   []Peer        // the members of the log and those of --peers, of rising number
+	SyncAge time.Duration // of the oldest write to a disk that has not ended; less than a tick is 0
+	Unfit   error         // why this node should not lead: its disk hangs or is full; nil if it may
+	Dropped uint64        // messages of peers that found no room here
+	Err     error         // why this node cannot go on, or leads no more; see Replica.Err
+}
+
+// Peer is a node as this one knows it; itself too.
+type Peer struct {
+	core.Peer        // Match and Active only on a leader
+	Known     bool   // a member of the log
+	Address   string // where this node reaches it
+	Lag       uint64 // entries of the log that it has not got, on a leader
+	Heard     bool   // Hello is known
+	Hello     peers.Hello
+}
+
+// state is what the loop last published.
+type state struct {
+	now  atomic.Pointer[Status]
+	peer map[uint64]string // addresses that the network was told; the loop's own
+	key  string            // of what Changed tells of; the loop's own
+
+	mu      sync.Mutex // guards what follows
+	changed chan struct{}
+	hellos  map[uint64]peers.Hello
+}
+
+// counts are for Status.
+type counts struct{ dropped atomic.Uint64 }
+
+// Status returns how this node is doing, at the last tick of its loop or when that ended.
+func (r *Replica) Status() Status {
+	s := *r.state.now.Load()
+	s.Err = r.Err()
+	return s
+}
+
+// Changed returns a channel that is closed when the role, the term, the leader, a member or
+// its hello, or Unfit is another one than now. Figures that always change do not count.
+func (r *Replica) Changed() <-chan struct{} {
+	r.state.mu.Lock()
+	defer r.state.mu.Unlock()
+	return r.state.changed
+}
+
+// publish makes Status tell of this moment, and lets the network know who is where.
+func (r *Replica) publish() {
+	s := &Status{Status: r.node.Status(), Node: r.options.Node, Self: r.self, Unfit: r.watch.reason,
+		SyncAge: r.watch.age, Dropped: r.counts.dropped.Load()}
+	r.state.mu.Lock()
+	hellos := maps.Clone(r.state.hellos)
+	r.state.mu.Unlock()
+	s.Peers = r.peersOf(&s.Status, hellos)
+	r.state.now.Store(s)
+	addresses := make(map[uint64]string, len(s.Peers))
+	for _, p := range s.Peers {
+		addresses[p.ID] = p.Address
+	}
+	if !maps.Equal(addresses, r.state.peer) {
+		r.state.peer = addresses
+		if err := r.net.SetPeers(addresses); err != nil {
+			r.slog.Error("the addresses of the members cannot be used", "error", err)
+		}
+	}
+	key := s.key()
+	if key == r.state.key {
+		return
+	}
+	r.state.key = key
+	r.state.mu.Lock()
+	defer r.state.mu.Unlock()
+	close(r.state.changed)
+	r.state.changed = make(chan struct{})
+}
+
+// peersOf joins what the log, --peers and hellos say of all nodes. The address of --peers
+// comes first: it can be changed where a machine has moved.
+func (r *Replica) peersOf(s *core.Status, hellos map[uint64]peers.Hello) []Peer {
+	all := make(map[uint64]Peer)
+	for _, m := range s.Members {
+		p := Peer{Peer: m, Known: true, Address: m.Address}
+		if s.Role == core.Leader && m.ID != r.options.Node {
+			p.Lag = s.Last - min(s.Last, m.Match)
+		}
+		all[m.ID] = p
+	}
+	for id, address := range r.options.Peers {
+		p := all[id]
+		p.ID, p.Address = id, address
+		all[id] = p
+	}
+	for id, h := range hellos {
+		if p, ok := all[id]; ok {
+			p.Heard, p.Hello = true, h
+			all[id] = p
+		}
+	}
+	list := make([]Peer, 0, len(all))
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, all[id])
+	}
+	return list
+}
+
+// key is another string once something has changed that Changed tells of.
+func (s *Status) key() string {
+	key := fmt.Sprint(s.Role, s.Term, s.Leader, s.Cluster, s.Unfit != nil)
+	for _, p := range s.Peers {
+		key += fmt.Sprint(p.ID, p.Identity, p.Learner, p.Active, p.Known, p.Address, p.Hello)
+	}
+	return key
+}

@@ -1,0 +1,112 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// leads is the role of a leader in GET /api/v1/cluster.
+const leads = "leader"
+
+// awaitLeader returns the node that leads and takes orders, once there is one.
+func (r *runner) awaitLeader(ctx context.Context) (leader *node, err error) {
+	err = r.await(ctx, "a leader", 0, func() (bool, error) {
+		for _, n := range r.nodes {
+			if v, err := n.look(ctx); err == nil && v.Role == leads {
+				if status, _, err := n.server.Ask(ctx, "GET", "/readyz", "", ""); err == nil && status == 200 {
+					leader = n
+					return true, nil
+				}
+			}
+		}
+		return false, nil
+	})
+	return leader, err
+}
+
+// check holds what clients know against every node, with the cluster whole and no client
+// trading.
+func (r *runner) check(ctx context.Context) error {
+	if _, err := r.awaitLeader(ctx); err != nil {
+		return err
+	}
+	if err := r.again(ctx, r.RetryAll); err != nil {
+		return err
+	}
+	if err := r.agree(ctx); err != nil {
+		return err
+	}
+	of := r.nodes[r.Rand.IntN(len(r.nodes))]
+	db, err := of.tables(ctx)
+	if err == nil {
+		err = r.CheckTables(ctx, db)
+	}
+	if err != nil {
+		return fmt.Errorf("the tables of node %d: %w", of.number, err)
+	}
+	if err := r.CheckAnswers(ctx); err != nil {
+		return err
+	}
+	if err := r.CheckLinear(); err != nil {
+		return err
+	}
+	r.Forget()
+	return nil
+}
+
+// again does what may meet a change of leaders, until it meets none.
+func (r *runner) again(ctx context.Context, do func(context.Context) error) (err error) {
+	waitErr := r.await(ctx, "answers to what is sent again", 0, func() (bool, error) {
+		err = do(ctx)
+		return err == nil || len(r.Complaints()) > 0, nil
+	})
+	return errors.Join(err, waitErr)
+}
+
+// agree waits until every node has the same records, in its journal and its tables, and
+// compares their digests.
+func (r *runner) agree(ctx context.Context) error {
+	var last string
+	err := r.await(ctx, "all nodes have the same", 0, func() (bool, error) {
+		seqs, digests := map[uint64]bool{}, map[string]bool{}
+		last = ""
+		for _, n := range r.nodes {
+			v, err := n.look(ctx)
+			if err != nil {
+				last += fmt.Sprintf("node %d: %v\n", n.number, err)
+				return false, nil
+			}
+			lag, err := n.server.Metric(ctx, "outcry_postgres_lag_records")
+			last += fmt.Sprintf("node %d: %+v, Postgres lacks %v records (%v)\n", n.number, v, lag, err)
+			if err != nil || lag != 0 || v.Role != leads && (v.DigestSeq != v.Seq || v.Digest == "") {
+				return false, nil
+			}
+			seqs[v.Seq] = true
+			if v.Role != leads {
+				digests[v.Digest] = true
+			}
+		}
+		if len(seqs) == 1 && len(digests) != 1 {
+			return false, fmt.Errorf("the digests differ:\n%s", last)
+		}
+		return len(seqs) == 1, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, last)
+	}
+	r.report.Agreed++
+	return nil
+}
+
+// logTails returns the ends of all logs.
+func (r *runner) logTails() string {
+	var all []string
+	for _, n := range r.nodes {
+		if n.server != nil {
+			all = append(all, fmt.Sprintf("node %d:\n%s", n.number, n.server.LogTail()))
+		}
+	}
+	return strings.Join(all, "\n")
+}

@@ -1,0 +1,253 @@
+package failover
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"outcry/internal/check"
+	"outcry/internal/wire"
+)
+
+// fault is one way to break a cluster. It leaves what it broke to mend, unless it says
+// otherwise: clients have to have answers before.
+type fault struct {
+	about  string
+	judged bool // the time without an answer is judged
+	inject func(r *runner, ctx context.Context, leader *node) error
+}
+
+// faults are all that a plan may name.
+var faults map[string]fault
+
+func init() {
+	faults = map[string]fault{
+		"kill-leader":   {"kill -9 of the leader", true, killLeader},
+		"kill-standby":  {"kill -9 of a standby", true, killStandby},
+		"kill-all":      {"kill -9 of all nodes at once", false, killAll},
+		"stop-all":      {"SIGTERM to all nodes at once: each ends within its stop timeout", false, stopAll},
+		"freeze-leader": {"SIGSTOP of the leader for 0.2 to 10 seconds, then SIGCONT", true, freezeLeader},
+		"freeze-both":   {"SIGSTOP of both standbys: nothing is answered meanwhile", false, freezeBoth},
+		"alone":         {"the leader sees no other node", true, alone},
+		"sees-one":      {"the leader sees one other node, which sees both", true, seesOne},
+		"one-way":       {"packets of the leader to the others are lost, not theirs to it", true, oneWay},
+		"flapping":      {"a standby's link comes and goes", true, flapping},
+		"postgres-away": {"the Postgres of a standby that is to lead stands still over a failover", true, postgresAway},
+		"upgrade":       {"each node is stopped in order and started again, the leader last", true, upgrade},
+	}
+}
+
+// Faults returns the names of all faults, and what each does.
+func Faults() map[string]string {
+	all := map[string]string{}
+	for name, f := range faults {
+		all[name] = f.about
+	}
+	return all
+}
+
+// ParsePlan reads rounds of faults, as "kill-leader=8,alone=2". The error names the part
+// that is wrong.
+func ParsePlan(plan string) (map[string]int, error) {
+	rounds := map[string]int{}
+	for part := range strings.SplitSeq(plan, ",") {
+		name, count, _ := strings.Cut(part, "=")
+		n, err := strconv.Atoi(count)
+		if _, known := faults[name]; !known || err != nil || n < 0 {
+			return nil, fmt.Errorf("failover: %q is not fault=rounds", part)
+		}
+		rounds[name] += n
+	}
+	return rounds, nil
+}
+
+// schedule draws the order of the rounds.
+func schedule(plan map[string]int, r *rand.Rand) (rounds []string) {
+	for _, name := range slices.Sorted(maps.Keys(plan)) {
+		rounds = append(rounds, slices.Repeat([]string{name}, plan[name])...)
+	}
+	r.Shuffle(len(rounds), func(i, j int) { rounds[i], rounds[j] = rounds[j], rounds[i] })
+	return rounds
+}
+
+// standbys returns the nodes but the leader, in an order that is drawn.
+func (r *runner) standbys(leader *node) []*node {
+	others := slices.DeleteFunc(slices.Clone(r.nodes), func(n *node) bool { return n == leader })
+	r.Rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	return others
+}
+
+// between draws a time.
+func (r *runner) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Rand.Int64N(int64(most-least)))
+}
+
+func killLeader(_ *runner, _ context.Context, leader *node) error {
+	leader.kill()
+	return nil
+}
+
+func killStandby(r *runner, _ context.Context, leader *node) error {
+	r.standbys(leader)[0].kill()
+	return nil
+}
+
+func killAll(r *runner, ctx context.Context, _ *node) error {
+	for _, n := range r.nodes {
+		if err := n.signal(syscall.SIGKILL); err != nil {
+			return err
+		}
+	}
+	return r.mendGone(ctx)
+}
+
+// mendGone starts every node again once it is gone.
+func (r *runner) mendGone(ctx context.Context) error {
+	err := r.await(ctx, "all nodes are gone", 0, func() (bool, error) {
+		return !slices.ContainsFunc(r.nodes, func(n *node) bool { return !n.server.Gone() }), nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.mend(ctx)
+}
+
+func stopAll(r *runner, ctx context.Context, _ *node) error {
+	for _, n := range r.nodes {
+		if err := n.signal(syscall.SIGTERM); err != nil {
+			return err
+		}
+	}
+	return r.mendGone(ctx)
+}
+
+func freezeLeader(r *runner, ctx context.Context, leader *node) error {
+	leader.freeze()
+	if err := wait(ctx, r.between(200*time.Millisecond, 10*time.Second)); err != nil {
+		return err
+	}
+	return leader.mend(ctx)
+}
+
+// freezeBoth proves that a leader without a majority answers nothing: no order, and no
+// query either. The queries are asked on a connection that was there before.
+func freezeBoth(r *runner, ctx context.Context, leader *node) error {
+	conn, err := check.Dial(ctx, check.Target{Addr: leader.xml(), Patience: agreeTimeout})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for _, n := range r.standbys(leader) {
+		n.freeze()
+	}
+	const heartbeat = 100 * time.Millisecond // more than one: what was confirmed before may be on its way
+	if err := wait(ctx, heartbeat); err != nil {
+		return err
+	}
+	before := r.Answered()
+	conn.SendFrame(wire.NewTransactions("1").Query("1").Append(nil))
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		return err
+	}
+	if err := conn.Flush(); err != nil {
+		return err
+	}
+	if reply, err := conn.NextReply(); err == nil && !strings.Contains(string(reply), "the last reply") {
+		return fmt.Errorf("without a majority the leader answers a query: %s", reply)
+	}
+	if now := r.Answered(); now != before {
+		return fmt.Errorf("without a majority the leader answers %d orders", now-before)
+	}
+	return r.mend(ctx)
+}
+
+func alone(r *runner, ctx context.Context, leader *node) error {
+	for _, n := range r.standbys(leader) {
+		if err := r.machines.Part(leader.number, n.number); err != nil {
+			return err
+		}
+	}
+	return r.stay(ctx)
+}
+
+// stay keeps a network broken for a while in which clients may go on.
+func (r *runner) stay(ctx context.Context) error {
+	return wait(ctx, r.between(500*time.Millisecond, 3*time.Second))
+}
+
+func seesOne(r *runner, ctx context.Context, leader *node) error {
+	if err := r.machines.Part(leader.number, r.standbys(leader)[0].number); err != nil {
+		return err
+	}
+	return r.stay(ctx)
+}
+
+func oneWay(r *runner, ctx context.Context, leader *node) error {
+	for _, n := range r.standbys(leader) {
+		if err := r.machines.Cut(leader.number, n.number); err != nil {
+			return err
+		}
+	}
+	return r.stay(ctx)
+}
+
+func flapping(r *runner, ctx context.Context, leader *node) error {
+	flaps := r.standbys(leader)[0]
+	for range 10 {
+		for _, n := range r.nodes {
+			if n != flaps {
+				if err := r.machines.Part(n.number, flaps.number); err != nil {
+					return err
+				}
+			}
+		}
+		if err := wait(ctx, r.between(50*time.Millisecond, 500*time.Millisecond)); err != nil {
+			return err
+		}
+		if err := r.machines.Heal(); err != nil {
+			return err
+		}
+		if err := wait(ctx, r.between(50*time.Millisecond, 500*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// postgresAway freezes the databases of both standbys, of which one has to take over.
+func postgresAway(r *runner, ctx context.Context, leader *node) error {
+	for _, n := range r.standbys(leader) {
+		defer n.pg.Freeze()()
+	}
+	leader.kill()
+	return r.letGoOn(ctx)
+}
+
+func upgrade(r *runner, ctx context.Context, leader *node) error {
+	for _, n := range append(r.standbys(leader), leader) {
+		if err := n.stop(ctx); err != nil {
+			return err
+		}
+		if err := n.start(); err != nil {
+			return err
+		}
+		if err := r.upToDate(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// upToDate waits until a node follows or leads again.
+func (r *runner) upToDate(ctx context.Context, n *node) error {
+	return r.await(ctx, "a node that was started again follows", 0, func() (bool, error) {
+		v, err := n.look(ctx)
+		return err == nil && (v.Role == "standby" || v.Role == leads), nil
+	})
+}
