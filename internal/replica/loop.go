@@ -11,15 +11,16 @@ import (
 
 // loopState is the loop's own.
 type loopState struct {
-	leads   bool          // the node has said so, and not that it is over
-	was     bool          // it has led once: it does not campaign again
-	applied uint64        // index that core was told of
-	synced  uint64        // seq of the journal that core was told of
-	rounds  []askedRound  // under way
-	records [][]byte      // of the batch that is proposed
-	may     bool          // the owner lets it campaign
-	mayNow  bool          // what core was told
-	kept    time.Duration // when it last worked out what data/journal keeps
+	leads    bool          // the node has said so, and not that it is over
+	was      bool          // it has led once: it does not campaign again
+	applied  uint64        // index that core was told of
+	synced   uint64        // seq of the journal that core was told of
+	rounds   []askedRound  // under way
+	records  [][]byte      // of the batch that is proposed
+	may      bool          // the owner lets it campaign
+	mayNow   bool          // what core was told
+	transfer time.Duration // when it last tried to hand over
+	kept     time.Duration // when it last worked out what data/journal keeps
 }
 
 // askedRound is a round of the leadership, and core's number of it.
@@ -177,14 +178,20 @@ func (r *Replica) look() {
 // leads and may not hands over.
 func (r *Replica) campaign() {
 	may := r.loop.may && !r.loop.was && r.watch.reason == nil
-	if may != r.loop.mayNow {
-		r.loop.mayNow = may
+	now := r.now()
+	switch {
+	case may != r.loop.mayNow:
+		r.loop.mayNow, r.loop.transfer = may, now
 		r.node.MayCampaign(may)
+	case !may && r.loop.leads && now-r.loop.transfer >= transferWait:
+		r.loop.transfer = now
+		_ = r.node.Transfer(0) // to another one; if nobody is fit it leads on, and tries again
 	}
 }
 
 // stop notes why the loop ends.
 func (r *Replica) stop(err error) {
+	r.slog.Error("this node cannot go on", "error", err)
 	led := r.loop.leads
 	r.loop.leads = false
 	r.end(err)

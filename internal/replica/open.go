@@ -53,6 +53,7 @@ type Options struct {
 	Ask    func(ctx context.Context, from uint64, request []byte) ([]byte, error)
 	Log    *slog.Logger
 
+	tune func(*core.Options) // by tests
 	// What tests put in the place of data/raft and of the connections.
 	openDisk func(o Options, found *core.Mark) (disk, core.Durable, error)
 	openNet  func(r *Replica) (network, error)
@@ -96,6 +97,7 @@ func Open(o Options) (_ *Replica, err error) {
 	if o.Peers[o.Node] == "" {
 		return nil, fmt.Errorf("replica: the peers name no address of node %d, which is this one", o.Node)
 	}
+	o.Peers = maps.Clone(o.Peers)
 	if err := RefuseBroken(o.Data); err != nil {
 		return nil, err
 	}
@@ -172,8 +174,12 @@ func start(o Options, d disk, durable core.Durable) (*Replica, error) {
 	if err := noteCluster(o.Data, durable.Self); err != nil {
 		return nil, err
 	}
-	node, err := core.New(core.Options{ID: o.Node, Durable: durable, Journal: last,
-		Warn: func(text string) { o.Log.Warn("raft", "text", text) }})
+	options := core.Options{ID: o.Node, Durable: durable, Journal: last,
+		Warn: func(text string) { o.Log.Warn("raft", "text", text) }}
+	if o.tune != nil {
+		o.tune(&options)
+	}
+	node, err := core.New(options)
 	if err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}

@@ -63,6 +63,9 @@ func set(members []Member, m Member) []Member {
 // if there is none. What the log says of its number comes first, even if that came later.
 func (n *Node) admitted(id uint64) Identity {
 	heard, pinned := n.letIn[id], n.now.member(id).Identity
+	if pinned != (Identity{}) && pinned == n.vouched[id] {
+		heard = pinned
+	}
 	if pinned != (Identity{}) && pinned != heard || slices.Contains(n.now.removed, heard) {
 		return Identity{}
 	}
@@ -142,13 +145,19 @@ type hello struct {
 
 // Heard says that a connection to or from a peer told who it is, and the identity of its
 // cluster (zero if it knows none). The first identity of a number is written down, and
-// the peer's messages are dropped until that is synced. An error names the reason why the
-// connection has to be refused; then nothing has changed.
+// the peer's messages are dropped until that is synced. Another identity is refused, as a
+// node that has lost its data; but one that knows this cluster was added to it, so this
+// node is behind: it follows that one, and takes no vote of it until the log has it.
+// An error names the reason why the connection has to be refused; then nothing has changed.
 func (n *Node) Heard(m Member, cluster Identity) error {
 	if n.broken != nil {
 		return n.broken
 	}
-	pinned, first := n.now.member(m.ID).Identity, n.heard[m.ID]
+	first := n.now.member(m.ID).Identity
+	pinned := first != Identity{}
+	if !pinned {
+		first = n.heard[m.ID]
+	}
 	switch {
 	case m.ID == 0 || raft.IsLocalMsgTarget(m.ID) || m.Identity == Identity{}:
 		return fmt.Errorf("core: a peer that calls itself node %d with identity %v", m.ID, m.Identity)
@@ -159,25 +168,22 @@ func (n *Node) Heard(m Member, cluster Identity) error {
 	case slices.Contains(n.now.removed, m.Identity):
 		return fmt.Errorf("core: node %d, %v, was removed from the cluster: begin with an empty directory, and add it again",
 			m.ID, m.Identity)
-	case pinned != Identity{} && pinned != m.Identity, pinned == Identity{} && first != Identity{} && first != m.Identity:
-		if pinned == (Identity{}) {
-			pinned = first
-		}
+	case first == Identity{}:
+		n.heard[m.ID] = m.Identity
+		n.hellos++
+		n.waiting = append(n.waiting, hello{n.hellos, m.ID, m.Identity})
+		n.writeHeard(m, n.hellos)
+	case first != m.Identity && (cluster == Identity{} || cluster != n.now.cluster):
 		return fmt.Errorf("core: node %d is %v, and the cluster knows %v under this number: "+
 			"if it has lost its data, it could vote twice; replace it (outcry cluster replace %d)",
-			m.ID, m.Identity, pinned, m.ID)
-	}
-	if pinned == m.Identity || first == m.Identity && !n.writingDown(m.ID) {
+			m.ID, m.Identity, first, m.ID)
+	case first != m.Identity:
+		n.vouched[m.ID] = m.Identity
+		delete(n.letIn, m.ID)
+	case pinned || !n.writingDown(m.ID):
 		n.letIn[m.ID] = m.Identity
-		return nil
+		delete(n.vouched, m.ID)
 	}
-	if first == m.Identity {
-		return nil
-	}
-	n.heard[m.ID] = m.Identity
-	n.hellos++
-	n.waiting = append(n.waiting, hello{n.hellos, m.ID, m.Identity})
-	n.writeHeard(m, n.hellos)
 	return nil
 }
 
@@ -321,7 +327,7 @@ func (n *Node) mayPromote(id uint64) error {
 	if !n.active(id) || n.now.member(id).Identity == (Identity{}) {
 		return fmt.Errorf("core: node %d has not answered lately", id)
 	}
-	if match := n.matched(id); match+promoteLag < n.log.last() {
+	if match := n.matched(id); match == 0 || match+promoteLag < n.log.last() {
 		return fmt.Errorf("core: node %d has entries up to %d of %d: it becomes a voter when it has nearly all",
 			id, match, n.log.last())
 	}

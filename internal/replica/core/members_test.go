@@ -176,7 +176,7 @@ func TestHeard(t *testing.T) {
 		"as pinned":      {Member{ID: other, Identity: identity(byte(other))}, cluster, ""},
 		"knows none yet": {Member{ID: other, Identity: identity(byte(other))}, Identity{}, ""},
 		"a stranger":     {Member{ID: 7, Identity: identity(7)}, Identity{}, ""},
-		"another":        {Member{ID: other, Identity: identity(8)}, cluster, "it could vote twice; replace it"},
+		"another":        {Member{ID: other, Identity: identity(8)}, Identity{}, "it could vote twice; replace it"},
 		"other cluster":  {Member{ID: other, Identity: identity(byte(other))}, Identity{5}, "belongs to the cluster 05"},
 		"itself":         {Member{ID: n.id, Identity: identity(8)}, cluster, "has this node's number"},
 		"no identity":    {Member{ID: other}, cluster, "with identity 00"},
@@ -242,4 +242,30 @@ func TestANodeThatFindsAnotherUnderItsNumberBreaks(t *testing.T) {
 	m := *n.now.membership
 	m.members = []Member{{ID: 1, Identity: identity(2)}}
 	require.ErrorContains(t, n.become(&m), "it was replaced, or has lost its data")
+}
+
+func TestANodeThatWasAwayFollowsALeaderThatWasReplaced(t *testing.T) {
+	c := newCluster(t, 1, 2, 3, 4, 5)
+	n := c.leader()
+	away, lost := n.id%5+1, (n.id+1)%5+1
+	c.tick(10)
+	c.cut[away] = true
+	c.change(MemberChange{Remove: []uint64{lost}})
+	c.newcomer(lost, 9)
+	c.change(add(lost))
+	c.change(MemberChange{Promote: []uint64{lost}})
+	require.NoError(t, n.Transfer(lost))
+	c.run()
+	require.Equal(t, lost, c.leader().id)
+	c.propose(1)
+	c.cut[away] = false
+	behind := c.nodes[away]
+	require.Error(t, behind.Heard(Member{ID: lost, Identity: identity(9)}, Identity{}), "whoever knows no cluster")
+	require.NoError(t, behind.Heard(Member{ID: lost, Identity: identity(9)}, n.now.cluster))
+	behind.Receive(&raftpb.Message{Type: raftpb.MsgVote.Enum(), From: new(lost), To: new(away), Term: new(uint64(99)),
+		Index: new(uint64(99)), LogTerm: new(uint64(98))})
+	require.Less(t, behind.Status().Term, uint64(99), "it has no vote yet")
+	c.tick(200)
+	c.same(1, 1, 2, 3, 4, 5)
+	require.Equal(t, identity(9), behind.admitted(lost))
 }

@@ -108,10 +108,11 @@ type Node struct {
 	held    *raftpb.Message // a MsgSnap that waits for its records
 	fetch   Fetch           // for it
 	fetched Position        // up to where a fetch has compared the journal
-	blind   bool            // a newcomer restored from a backup: it does not know its chain
+	blind   bool            // a newcomer: it does not know the chain of what it has
 
 	heard   map[uint64]Identity // the first for a number, written or about to be
 	letIn   map[uint64]Identity // who may send messages
+	vouched map[uint64]Identity // who may send those of a leader, since the cluster has added it
 	waiting []hello             // for the sync of what was heard
 	hellos  uint64              // marks of waiting
 	seen    map[uint64]uint64   // tick of the last message
@@ -147,7 +148,7 @@ func New(o Options) (n *Node, err error) {
 	}
 	setDefaults(&o)
 	n = &Node{id: o.ID, self: d.Self, options: o, journal: o.Journal, synced: d.Mark.Seq, mayCampaign: true,
-		heard: map[uint64]Identity{}, letIn: map[uint64]Identity{}, seen: map[uint64]uint64{}}
+		heard: map[uint64]Identity{}, letIn: map[uint64]Identity{}, vouched: map[uint64]Identity{}, seen: map[uint64]uint64{}}
 	for id, identity := range d.Heard {
 		if identity != (Identity{}) {
 			n.heard[id] = identity
@@ -158,7 +159,7 @@ func New(o Options) (n *Node, err error) {
 	}
 	n.log.snapshot = n.snapshot
 	n.now, n.acked, n.applied, n.fetched = stateOf(n.log.mark), n.log.mark.Index, n.log.mark.Index, n.log.mark.Position
-	n.blind = n.log.mark.Index == 0 && o.Journal > 0
+	n.blind = n.log.mark.Index == 0
 	if err := n.checkSelf(n.now.membership); err != nil {
 		return nil, err
 	}
