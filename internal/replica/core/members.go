@@ -63,13 +63,26 @@ func set(members []Member, m Member) []Member {
 // if there is none. What the log says of its number comes first, even if that came later.
 func (n *Node) admitted(id uint64) Identity {
 	heard, pinned := n.letIn[id], n.now.member(id).Identity
-	if pinned != (Identity{}) && pinned == n.vouched[id] {
-		heard = pinned
+	if pinned == (Identity{}) {
+		pinned = n.heard[id]
 	}
-	if pinned != (Identity{}) && pinned != heard || slices.Contains(n.now.removed, heard) {
+	if pinned != heard || slices.Contains(n.now.removed, heard) {
 		return Identity{}
 	}
 	return heard
+}
+
+// requests are the messages that ask for an entry or a vote.
+var requests = []raftpb.MessageType{
+	raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap, raftpb.MsgVote, raftpb.MsgPreVote,
+}
+
+// asks reports whether the message is a request of a peer that was let in. What it asks
+// for is given to a term, not to a number: so its identity may be one that the log does
+// not have yet. Its answers, which raft counts by number, do not count until then.
+func (n *Node) asks(m *raftpb.Message) bool {
+	heard := n.letIn[m.GetFrom()]
+	return heard != (Identity{}) && !slices.Contains(n.now.removed, heard) && slices.Contains(requests, m.GetType())
 }
 
 // known returns the identity of a member: what the log has, or was heard and is written.
@@ -147,7 +160,7 @@ type hello struct {
 // cluster (zero if it knows none). The first identity of a number is written down, and
 // the peer's messages are dropped until that is synced. Another identity is refused, as a
 // node that has lost its data; but one that knows this cluster was added to it, so this
-// node is behind: it follows that one, and takes no vote of it until the log has it.
+// node is behind: of that peer, requests alone count until the log has it.
 // An error names the reason why the connection has to be refused; then nothing has changed.
 func (n *Node) Heard(m Member, cluster Identity) error {
 	if n.broken != nil {
@@ -168,6 +181,8 @@ func (n *Node) Heard(m Member, cluster Identity) error {
 	case slices.Contains(n.now.removed, m.Identity):
 		return fmt.Errorf("core: node %d, %v, was removed from the cluster: begin with an empty directory, and add it again",
 			m.ID, m.Identity)
+	case first == Identity{} && len(n.heard) >= heardMax && !n.now.has(m.ID):
+		return fmt.Errorf("core: node %d is one of too many that were heard and are no members, %d", m.ID, heardMax)
 	case first == Identity{}:
 		n.heard[m.ID] = m.Identity
 		n.hellos++
@@ -177,12 +192,8 @@ func (n *Node) Heard(m Member, cluster Identity) error {
 		return fmt.Errorf("core: node %d is %v, and the cluster knows %v under this number: "+
 			"if it has lost its data, it could vote twice; replace it (outcry cluster replace %d)",
 			m.ID, m.Identity, first, m.ID)
-	case first != m.Identity:
-		n.vouched[m.ID] = m.Identity
-		delete(n.letIn, m.ID)
-	case pinned || !n.writingDown(m.ID):
+	case first != m.Identity, pinned, !n.writingDown(m.ID):
 		n.letIn[m.ID] = m.Identity
-		delete(n.vouched, m.ID)
 	}
 	return nil
 }
@@ -312,6 +323,8 @@ func (n *Node) mayAdd(m Member) error {
 		return errors.New("core: node 0: numbers are 1 and up")
 	case n.now.has(m.ID):
 		return fmt.Errorf("core: node %d is a member already", m.ID)
+	case len(n.now.members) >= membersMax:
+		return fmt.Errorf("core: node %d would be one of more than %d members", m.ID, membersMax)
 	case m.Address == "" || len(m.Address) > addressBytesMax:
 		return fmt.Errorf("core: node %d with the address %.64q", m.ID, m.Address)
 	case m.Identity != Identity{} && slices.Contains(n.now.removed, m.Identity):
@@ -378,8 +391,10 @@ func (n *Node) forget(v Member, m *membership) {
 	}
 	// A start reads again what was long ago: then another node may be heard already.
 	if first, ok := n.heard[v.ID]; ok && (v.Identity == Identity{} || v.Identity == first) {
+		if n.letIn[v.ID] == first {
+			delete(n.letIn, v.ID)
+		}
 		delete(n.heard, v.ID)
-		delete(n.letIn, v.ID)
 		n.writeHeard(Member{ID: v.ID}, 0)
 	}
 }

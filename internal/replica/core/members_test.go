@@ -190,6 +190,22 @@ func TestHeard(t *testing.T) {
 	}
 }
 
+// A node that was away while another was replaced under its number can follow that one.
+func TestAnIdentityThatTheLogDoesNotHaveYetMayAskAndNotAnswer(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	other := n.id%3 + 1
+	message := func(kind raftpb.MessageType) *raftpb.Message {
+		return &raftpb.Message{Type: kind.Enum(), From: new(other), To: new(n.id), Term: new(n.Status().Term + 1)}
+	}
+	require.NoError(t, n.Heard(Member{ID: other, Identity: identity(8)}, n.now.cluster))
+	require.Zero(t, n.admitted(other))
+	n.Receive(message(raftpb.MsgAppResp))
+	require.False(t, n.Output().Deposed)
+	n.Receive(message(raftpb.MsgApp))
+	require.True(t, n.Output().Deposed, "it leads a later term")
+}
+
 func TestTheFirstIdentityIsWrittenBeforeItCounts(t *testing.T) {
 	o := Options{ID: 1, Durable: Durable{Self: identity(1), Mark: founding(1, 2, 3)}}
 	n, err := New(o)
@@ -262,10 +278,18 @@ func TestANodeThatWasAwayFollowsALeaderThatWasReplaced(t *testing.T) {
 	behind := c.nodes[away]
 	require.Error(t, behind.Heard(Member{ID: lost, Identity: identity(9)}, Identity{}), "whoever knows no cluster")
 	require.NoError(t, behind.Heard(Member{ID: lost, Identity: identity(9)}, n.now.cluster))
-	behind.Receive(&raftpb.Message{Type: raftpb.MsgVote.Enum(), From: new(lost), To: new(away), Term: new(uint64(99)),
-		Index: new(uint64(99)), LogTerm: new(uint64(98))})
-	require.Less(t, behind.Status().Term, uint64(99), "it has no vote yet")
+	require.Zero(t, behind.admitted(lost), "its answers do not count yet")
 	c.tick(200)
 	c.same(1, 1, 2, 3, 4, 5)
 	require.Equal(t, identity(9), behind.admitted(lost))
+}
+
+func TestStrangersThatAreHeardAreBounded(t *testing.T) {
+	n, err := New(Options{ID: 1, Durable: Durable{Self: identity(1), Mark: founding(1, 2, 3)}})
+	require.NoError(t, err)
+	for id := range uint64(heardMax) {
+		require.NoError(t, n.Heard(Member{ID: id + 10, Identity: identity(1)}, Identity{}))
+	}
+	require.ErrorContains(t, n.Heard(Member{ID: 9, Identity: identity(9)}, Identity{}), "one of too many")
+	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}), "a member is heard nevertheless")
 }

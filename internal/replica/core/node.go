@@ -28,6 +28,8 @@ const (
 	heartbeatTicks  = 5
 	retryElections  = 10 // election timeouts until a mark is sent again, or a hand-over is tried again
 	addressBytesMax = 256
+	membersMax      = 32
+	heardMax        = 256 // numbers that were heard and are no members'
 )
 
 var (
@@ -112,7 +114,6 @@ type Node struct {
 
 	heard   map[uint64]Identity // the first for a number, written or about to be
 	letIn   map[uint64]Identity // who may send messages
-	vouched map[uint64]Identity // who may send those of a leader, since the cluster has added it
 	waiting []hello             // for the sync of what was heard
 	hellos  uint64              // marks of waiting
 	seen    map[uint64]uint64   // tick of the last message
@@ -148,7 +149,7 @@ func New(o Options) (n *Node, err error) {
 	}
 	setDefaults(&o)
 	n = &Node{id: o.ID, self: d.Self, options: o, journal: o.Journal, synced: d.Mark.Seq, mayCampaign: true,
-		heard: map[uint64]Identity{}, letIn: map[uint64]Identity{}, vouched: map[uint64]Identity{}, seen: map[uint64]uint64{}}
+		heard: map[uint64]Identity{}, letIn: map[uint64]Identity{}, seen: map[uint64]uint64{}}
 	for id, identity := range d.Heard {
 		if identity != (Identity{}) {
 			n.heard[id] = identity

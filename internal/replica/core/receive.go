@@ -15,24 +15,18 @@ var fromPeers = []raftpb.MessageType{
 	raftpb.MsgSnap, raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp, raftpb.MsgTimeoutNow,
 }
 
-// fromLeaders are those of a leader to who follows it.
+// fromLeaders are those that only a leader sends.
 var fromLeaders = []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap}
 
 // Receive takes a message of a peer, which the node keeps. It is dropped, as by a network,
 // if the peer was not Heard, if it is malformed, or if there is no room for its entries.
 func (n *Node) Receive(m *raftpb.Message) {
 	n.run(func() {
-		from := m.GetFrom()
-		follows := slices.Contains(fromLeaders, m.GetType())
-		switch {
-		case m.GetTo() != n.id || !wellFormed(m):
-			return
-		case n.admitted(from) != Identity{}:
-		case !follows || n.vouched[from] == Identity{} || slices.Contains(n.now.removed, n.vouched[from]):
+		if m.GetTo() != n.id || n.admitted(m.GetFrom()) == (Identity{}) && !n.asks(m) || !wellFormed(m) {
 			return
 		}
-		n.seen[from] = n.ticks
-		if follows {
+		n.seen[m.GetFrom()] = n.ticks
+		if slices.Contains(fromLeaders, m.GetType()) {
 			n.led = n.ticks
 		}
 		switch {

@@ -87,6 +87,8 @@ func (n *simNode) receive(from *simNode, name Identity, b []byte) {
 	if n.s.plant.learnerCounted {
 		n.countLearner(m)
 	}
-	n.s.judgeReceived(n, from, m)
+	if from.name() == name { // not what the disk that is lost had sent
+		n.s.judgeReceived(n, from, m)
+	}
 	n.core.Receive(m)
 }

@@ -385,7 +385,7 @@ func (n *simNode) syncJournal() {
 			n.s.after(n.disk.hung-n.s.now, done)
 			return
 		}
-		j.syncing, j.synced = false, to
+		j.syncing, j.synced = false, max(j.synced, to)
 		n.input(epoch, func() {
 			n.core.JournalSynced(to)
 			n.syncJournal()
