@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 )
@@ -139,41 +142,55 @@ func (m *member) view() (*engine.Engine, *engine.Standby) {
 	return m.engine, m.standby
 }
 
-// stats are the figures of what this node has, as it may be told: a leader's are confirmed
-// to be those of the cluster. While they cannot be, they are those that were told last.
+// stats are the figures of what this node has. A leader's may be told once confirmed says so.
 func (m *member) stats() engine.Stats {
 	e, standby := m.view()
 	if e == nil {
-		now := standby.Stats()
-		m.told.Store(&now)
-		return now
+		return standby.Stats()
 	}
-	now, mark := e.Stats(), e.Mark()
-	ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
-	defer cancel()
-	if e.Durable(ctx, mark) == nil {
-		m.told.Store(&now)
-	} else if last := m.told.Load(); last != nil {
-		return *last
-	} else {
-		return engine.Stats{}
-	}
-	return now
+	return e.Stats()
 }
 
-// halts are the symbols that take no orders; none while a leader cannot confirm it.
+// halts are the symbols that take no orders, of which the same is true.
 func (m *member) halts() []engine.HaltedSymbol {
 	e, standby := m.view()
 	if e == nil {
 		return standby.Halts()
 	}
-	all := e.Halts()
-	ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
-	defer cancel()
-	if e.Confirm(ctx) != nil {
+	return e.Halts()
+}
+
+// confirmed returns nil once all figures that its caller has read may be told: what a leader
+// has done is committed, and it leads still. It takes no time where that is so already, and at
+// most figuresTimeout.
+func (m *member) confirmed() error {
+	if m == nil {
 		return nil
 	}
-	return all
+	e, _ := m.view()
+	if e == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
+	defer cancel()
+	if err := e.Durable(ctx, e.Mark()); err != nil {
+		return fmt.Errorf("this node cannot confirm that it leads: %w", err)
+	}
+	return nil
+}
+
+// figures gathers metrics of a node, of which none tells what is not committed.
+func (m *member) figures(of prometheus.Gatherer) prometheus.Gatherer {
+	if m == nil {
+		return of
+	}
+	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		all, err := of.Gather()
+		if confirmErr := m.confirmed(); confirmErr != nil {
+			return nil, confirmErr
+		}
+		return all, err
+	})
 }
 
 // tellsAll reports whether everything that the engine has done is committed, so that its
