@@ -112,7 +112,7 @@ func (n *testNode) open() (err error) {
 	o := Options{Data: n.dir, Node: n.id, Peers: n.peers, Journal: n.journal,
 		Hello:   peers.Hello{Version: "test", EventVersion: 1, ProtocolVersion: 1, SegmentBytes: 1 << 20},
 		Log:     slog.New(slog.NewTextHandler(n.c.t.Output(), nil)).With("node", n.id),
-		openNet: func(*Replica) (network, error) { return wire{n}, nil }}
+		openNet: n.join}
 	for _, change := range n.changes {
 		change(&o)
 	}
@@ -121,11 +121,16 @@ func (n *testNode) open() (err error) {
 		n.Replica = nil
 		return err
 	}
+	return nil
+}
+
+// join connects a node with the others.
+func (n *testNode) join(r *Replica) (network, error) {
 	n.mu.Lock()
-	n.met, n.up = map[uint64]bool{}, n.Replica
+	n.met, n.up = map[uint64]bool{}, r
 	n.mu.Unlock()
 	n.work.Go(n.greet)
-	return nil
+	return wire{n}, nil
 }
 
 // begun gives the node a journal with records from before there was a cluster.
