@@ -74,12 +74,19 @@ func (m *member) stopFollowing() {
 }
 
 // campaign says whether this node may lead: not while its Postgres is too far behind. A
-// leader whose is hands over, if another node may lead. It ends with ctx.
+// leader whose is hands over, if another node may lead. It tells people who leads, and ends
+// with ctx.
 func (m *member) campaign(ctx context.Context) {
 	s, r := m.server, m.replica.Load()
 	tick := time.NewTicker(fitEvery)
 	defer tick.Stop()
+	var leader uint64
 	for may := false; ; {
+		if now := r.Status().Leader; now != leader {
+			leader = now
+			s.log.Info("the cluster has another leader", "leader", leader, "term", r.Status().Term)
+			s.manager.Tell(s.status())
+		}
 		most := uint64(s.settings().LagMax)
 		if !may {
 			most -= most / 8 // well below the limit, so that it does not go to and fro
