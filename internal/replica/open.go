@@ -174,7 +174,7 @@ func start(o Options, d disk, durable core.Durable) (*Replica, error) {
 	if err := noteCluster(o.Data, durable.Self); err != nil {
 		return nil, err
 	}
-	options := core.Options{ID: o.Node, Durable: durable, Journal: last,
+	options := core.Options{ID: o.Node, Durable: durable, Journal: last, Blind: o.Journal.First() > durable.Mark.Seq+1,
 		Warn: func(text string) { o.Log.Warn("raft", "text", text) }}
 	if o.tune != nil {
 		o.tune(&options)

@@ -16,7 +16,7 @@ const (
 	// smallBytesMax and entriesBytesMax bound what waits for one peer on each of its two
 	// ways, except that one message may always wait; queueLenMax bounds the number.
 	smallBytesMax   = 4 << 20
-	entriesBytesMax = 64 << 20
+	entriesBytesMax = 128 << 20 // more than Raft has under way to one peer
 	queueLenMax     = 4096
 
 	// writeBytes is what is gathered for one write, and what a longer message is cut in:
