@@ -150,8 +150,12 @@ func (l *link) run() {
 // say logs what has become of the connection. That for entries comes and goes with the
 // other one.
 func (l *link) say(what string, err error) {
+	attrs := []any{"peer", l.peer.id, "address", l.peer.address}
+	if err != nil {
+		attrs = append(attrs, "error", err)
+	}
 	if l.use == forMessages {
-		l.n.o.Log.Info(what, "peer", l.peer.id, "address", l.peer.address, "error", err)
+		l.n.o.Log.Info(what, attrs...)
 	}
 }
 
