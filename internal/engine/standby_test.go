@@ -144,7 +144,9 @@ func TestAnEngineGoesOnWhereAStandbyIs(t *testing.T) {
 	refs := m.random(rng, 5000)
 	records := m.records(m.journal.Appended())
 	used := usedRefs(t, records)
-	refs = slices.DeleteFunc(refs, func(c exchange.Command) bool { return !used[exchange.RefKey{Account: c.Account, Ref: c.Ref}] })
+	refs = slices.DeleteFunc(refs, func(c exchange.Command) bool {
+		return !used[exchange.RefKey{Account: c.Account, Ref: c.Ref}]
+	})
 
 	begun := rng.IntN(len(records)) // what a start has replayed
 	state := exchange.NewState()
@@ -388,7 +390,8 @@ func TestReadersOfAStandby(t *testing.T) {
 	m.random(rand.New(rand.NewPCG(1, 2)), 3000)
 	records := m.records(m.journal.Appended())
 	m.Close()
-	s := NewStandby(StandbyOptions{State: exchange.NewState(), Projection: db, History: db, ClosedOrdersMax: 5, RefsMax: 20})
+	s := NewStandby(StandbyOptions{State: exchange.NewState(), Projection: db, History: db, ClosedOrdersMax: 5,
+		RefsMax: 20})
 	var readers sync.WaitGroup
 	done := make(chan struct{})
 	for n := range 2 {
