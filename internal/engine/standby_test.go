@@ -74,7 +74,8 @@ func (m *market) random(rng *rand.Rand, n int) (refs []exchange.Command) {
 		case 1:
 			c = exchange.Command{Kind: exchange.OpenAccount, Account: exchange.AccountID(fmt.Sprint(10 + rng.IntN(99)))}
 		case 2:
-			c = exchange.Command{Kind: exchange.DepositShares, Symbol: sym, Account: "2", Deposited: exchange.Shares(7).Position()}
+			c = exchange.Command{Kind: exchange.DepositShares, Symbol: sym, Account: "2",
+				Deposited: exchange.Shares(7).Position()}
 		case 3, 4, 5, 6:
 			c = cancelOf(exchange.OrderID(1+rng.IntN(i+1)), exchange.AccountID(fmt.Sprint(1+rng.IntN(2))))
 		case 7:
