@@ -53,9 +53,10 @@ var accessVariables = map[string]string{
 // machine can read that.
 func (a *access) flags(f *flag.FlagSet) {
 	f.StringVar(&a.addr, "addr", "127.0.0.1:"+settings.PortXML,
-		"`address` of the exchange, HOST or HOST:PORT; also as OUTCRY_ADDR")
+		"`address` of the exchange, HOST or HOST:PORT; of a cluster those of all nodes, A,B,C; also as OUTCRY_ADDR")
 	f.StringVar(&a.httpAddr, "http", standardHTTP,
-		"`address` of the HTTP side of the exchange, HOST or HOST:PORT; also as "+httpVariable)
+		"`address` of the HTTP side of the exchange, HOST or HOST:PORT; of a cluster those of all nodes, A,B,C; also as "+
+			httpVariable)
 	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long a reply may take")
 	f.StringVar(&a.tokenFile, "token-file", "",
 		"`file` with the token to show to the exchange, also as OUTCRY_TOKEN_FILE; OUTCRY_TOKEN holds the token itself")
@@ -93,19 +94,41 @@ func (a *access) complete(f *flag.FlagSet, reaches reach) error {
 	var err error
 	switch reaches {
 	case xmlSide:
-		if a.addr, err = settings.Address(a.addr, settings.PortXML); err != nil {
+		if a.addr, err = addresses(a.addr, settings.PortXML); err != nil {
 			return &usageError{names["addr"] + ": " + err.Error()}
 		}
 	case httpSide:
-		if a.httpAddr == "" && f.Name() == "outcry doctor" || strings.Contains(a.httpAddr, "://") {
-			return nil // none, or a URL
+		if a.httpAddr == "" && f.Name() == "outcry doctor" {
+			return nil
 		}
-		if a.httpAddr, err = settings.Address(a.httpAddr, settings.PortHTTP); err != nil {
+		if a.httpAddr, err = addresses(a.httpAddr, settings.PortHTTP); err != nil {
 			return &usageError{names["http"] + ": " + err.Error()}
 		}
 	case nothing:
 	}
 	return nil
+}
+
+// addresses gives a port to each address of a list. A URL, which only an HTTP side can have,
+// stays as it is.
+func addresses(list, port string) (string, error) {
+	all := strings.Split(list, ",")
+	for i, one := range all {
+		one = strings.TrimSpace(one)
+		if port == settings.PortHTTP && strings.Contains(one, "://") {
+			all[i] = one
+			continue
+		}
+		whole, err := settings.Address(one, port)
+		if err != nil && len(all) > 1 {
+			return "", fmt.Errorf("address %d of %d: %w", i+1, len(all), err)
+		}
+		if err != nil {
+			return "", err
+		}
+		all[i] = whole
+	}
+	return strings.Join(all, ","), nil
 }
 
 // heedServer takes the HTTP side from the server's variable, as earlier versions did, and

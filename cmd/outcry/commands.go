@@ -47,6 +47,9 @@ otherwise it may be done twice.`,
 			examples: []string{"send frame.xml"}, prepare: sendFile},
 		{name: "demo", reaches: xmlSide, summary: "run a market of bots to look at and trade against",
 			text: demoText, examples: []string{"demo --rate 50 --duration 10m"}, prepare: prepareDemo},
+		{name: "bench run", reaches: xmlSide, summary: "measure how fast orders are answered, also over a failover",
+			text: benchText, examples: []string{"bench run --duration 30s", "bench run --addr a,b,c --rate 500 --json"},
+			prepare: prepareBench},
 	}
 }
 

@@ -22,6 +22,9 @@ func (s *server) newMarketAPI() *market.API {
 	return market.NewAPI(market.APIOptions{
 		Started: s.started,
 		Order: func(ctx context.Context, id exchange.OrderID, after, most int) (exchange.PublicOrder, bool, error) {
+			if s.member != nil {
+				return s.member.show(ctx, id, after, most)
+			}
 			return s.engine.Show(ctx, id, after, most)
 		},
 		Orders:  s.orderEntry(),
@@ -54,6 +57,9 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Log: s.log,
 		Health: func() market.Health { return s.health.Look() },
 		Limit:  func() uint64 { return s.engine.DurableSeq() }} // there is an engine before the feed runs
+	if s.member != nil {
+		o.Limit = nil // the journal of a node has committed records only
+	}
 	snap := &market.Snapshot{Seq: state.Seq, Symbols: state.Symbols, Orders: state.Orders,
 		Traded: s.database.Traded, Trades: s.database.Trades}
 	s.database.Traded, s.database.Trades = nil, nil

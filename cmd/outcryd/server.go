@@ -10,7 +10,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"outcry/internal/admin"
 	"outcry/internal/backup"
@@ -42,6 +41,7 @@ type server struct {
 	metrics *metrics
 	manager *sdnotify.Notifier // nil if there is none
 	reloads settings.Reloads
+	member  *member // nil for a server alone
 
 	lock            *journal.DirLock
 	guards          guards
@@ -75,8 +75,10 @@ var (
 
 // newServer returns a server that has not started.
 func newServer(c *settings.Config, log *slog.Logger, level *slog.LevelVar) *server {
-	return &server{config: c, log: log, level: level, metrics: newMetrics(), exit: os.Exit,
+	s := &server{config: c, log: log, level: level, metrics: newMetrics(), exit: os.Exit,
 		ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
+	s.member = newMember(s)
+	return s
 }
 
 // serve runs the exchange until ctx ends, and then stops it in order. An error
@@ -94,11 +96,19 @@ func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
 	s.setNotReady(errStarting)
 	asked, unlisten := listenForReload()
 	defer unlisten()
+	if s.member.beganAgain() { // the service manager counts from when it was told that we are ready
+		defer s.feedWatchdog()()
+	}
 	err = s.start(ctx)
 	if err == nil {
-		stopFeeding := s.feedWatchdog()
-		defer stopFeeding()
+		if !s.member.beganAgain() {
+			defer s.feedWatchdog()()
+		}
 		err = s.runUntil(ctx, asked)
+	}
+	if errors.Is(err, errDeposed) && ctx.Err() == nil {
+		s.setNotReady(err)
+		err = s.beginAgain()
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // stopped while it was starting
@@ -135,6 +145,14 @@ func (s *server) runUntil(ctx context.Context, reload <-chan os.Signal) error {
 			return err
 		case <-s.journal.Failed():
 			return s.journal.Err()
+		case <-s.member.deposed():
+			return errDeposed
+		case <-s.member.failed():
+			return s.member.err()
+		case <-s.member.becomesLeader():
+			if err := s.member.takeOver(ctx); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -145,6 +163,9 @@ func (s *server) start(ctx context.Context) (err error) {
 		return err
 	}
 	if err = backup.Unfinished(s.config.Data); err != nil {
+		return err
+	}
+	if err = s.refuseData(); err != nil {
 		return err
 	}
 	// Before the database is touched: its schema would be brought up to date.
@@ -221,6 +242,9 @@ func (s *server) startHTTP(at *listen.Bound) error {
 		Denied:        s.metrics.sessions.Denied,
 		Exchange:      func() admin.Exchange { return s.engine },
 		Status:        s.statusNow,
+		Cluster:       s.clusterView(),
+		Alive:         s.aliveView(),
+		ProbesOpen:    s.config.ProbesOpen,
 		Log:           s.log,
 		LogLevel:      s.level,
 	})
@@ -289,22 +313,24 @@ func (s *server) stop() (err error) {
 	if s.engine != nil {
 		defer context.AfterFunc(ctx, s.engine.Interrupt)() // long frames and orders end with the time for the stop
 	}
+	s.member.stopCampaigning()
 	if s.sessions != nil {
 		if s.sessions.Shutdown(ctx) != nil {
 			s.log.Warn("some connections did not end in time and were cut off")
 		}
 	}
 	s.xmlAddr.Close()
+	err = s.member.leave(ctx)
 	s.unfeed() // which ends the streams, for which the HTTP side would wait
 	if s.http != nil {
 		if s.http.Shutdown(ctx) != nil {
 			s.http.Close()
 		}
 	}
-	var came []any // what the state came to, if it is what the journal says
+	came := s.member.came() // what the state came to, if it is what the journal says
 	if s.engine != nil {
 		s.engine.Close()
-		if s.journal.Err() == nil {
+		if s.journal.Err() == nil && s.member.tellsAll() {
 			came = []any{"seq", s.journal.Appended(), "digest", recovery.Digest(s.engine.State())}
 		}
 	}
@@ -318,7 +344,7 @@ func (s *server) stop() (err error) {
 	s.unproject()
 	s.stopSecurity()
 	if s.journal != nil {
-		err = s.journal.Close()
+		err = errors.Join(err, s.journal.Close())
 	}
 	s.running.Wait()
 	if s.history != nil {
@@ -331,7 +357,7 @@ func (s *server) stop() (err error) {
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Unlock())
 	}
-	if s.engine != nil {
+	if s.engine != nil || s.member.follows() {
 		s.log.Info("stopped", came...)
 	}
 	return err

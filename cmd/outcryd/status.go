@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/health"
 	"outcry/internal/operate"
@@ -21,7 +22,18 @@ func (s *server) started() error {
 	if why := s.notReady.Load(); why != nil {
 		return *why
 	}
+	if err := s.member.err(); err != nil {
+		return err
+	}
 	return s.journal.Err()
+}
+
+// why returns why the exchange takes no orders, "" while it does.
+func (s *server) why() string {
+	if err := s.ready(); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // ready returns why the exchange takes no orders, nil while it does. Postgres
@@ -44,22 +56,18 @@ func (s *server) statusNow() operate.Status {
 		d := health.DiskOf(s.config.Data)
 		status.Disk = &operate.Disk{Available: d.Available, Size: d.Size}
 	}
-	if why := s.notReady.Load(); why != nil {
-		status.Why = (*why).Error()
-		return status
-	}
-	if err := s.ready(); err != nil {
-		status.Why = err.Error()
-	}
+	status.Why = s.why()
 	status.Ready = status.Why == ""
-	status.Exchange = s.exchangeNow()
+	if s.notReady.Load() == nil || s.member.follows() {
+		status.Exchange = s.exchangeNow()
+	}
 	return status
 }
 
 // exchangeNow is the part of a status that there is once the exchange has started, of which
 // feed and health are parts: it is asked for over HTTP only.
 func (s *server) exchangeNow() *operate.Exchange {
-	stats, applied := s.engine.Stats(), s.projector.Applied() // first: the journal may go on meanwhile
+	stats, applied := s.stats(), s.projector.Applied() // first: the journal may go on meanwhile
 	synced := s.journal.Synced()
 	x := &operate.Exchange{
 		Journal: operate.Journal{Appended: s.journal.Appended(), Synced: synced,
@@ -76,10 +84,26 @@ func (s *server) exchangeNow() *operate.Exchange {
 	if err := s.feed.Err(); err != nil {
 		x.MarketData = err.Error()
 	}
-	halts := s.engine.Halts()
+	halts := s.halts()
 	for _, h := range halts[:min(len(halts), operate.HaltedMost)] {
 		x.Halted = append(x.Halted, operate.HaltedSymbol{
 			Sym: string(h.Symbol), Halt: operate.Halt{Time: exchange.Seconds(h.Since), Reason: h.Reason}})
 	}
 	return x
+}
+
+// stats are the figures of the exchange.
+func (s *server) stats() engine.Stats {
+	if s.member != nil {
+		return s.member.stats()
+	}
+	return s.engine.Stats()
+}
+
+// halts are the symbols that take no orders.
+func (s *server) halts() []engine.HaltedSymbol {
+	if s.member != nil {
+		return s.member.halts()
+	}
+	return s.engine.Halts()
 }

@@ -33,6 +33,9 @@ func (s *server) alive(ctx context.Context) error {
 	if err := s.journal.Err(); err != nil {
 		return err
 	}
+	if err := s.member.err(); err != nil {
+		return nil // the process is about to begin again, or to end
+	}
 	err := s.engine.Alive(ctx)
 	if errors.Is(err, engine.ErrStopped) {
 		return nil

@@ -6,7 +6,7 @@ _outcry() {
     case ${COMP_WORDS[i]} in '=' | ':') skip=1; continue ;; esac # bash breaks words there
     if [[ -n $skip ]]; then skip=; continue; fi
     case ${COMP_WORDS[i]} in
-    --accounts | --addr | --config | --data | --database-url | --database-url-file | --duration | --expires | --http | --journal | --makers | --max-accounts | --max-bytes | --max-connections | --max-http-connections | --max-memory | --max-open-orders | --max-symbols | --memory-limit | --noise | --note | --rate | --ref | --report | --scope | --seed | --segment | --sym | --symbols | --takers | --timeout | --tls-ca | --tls-cert | --tls-key | --token-file | --wait) skip=1 ;;
+    --accounts | --addr | --config | --connections | --data | --database-url | --database-url-file | --depth | --duration | --expires | --http | --journal | --makers | --max-accounts | --max-bytes | --max-connections | --max-http-connections | --max-memory | --max-open-orders | --max-symbols | --memory-limit | --noise | --note | --orders | --rate | --ref | --report | --scope | --seed | --segment | --sym | --symbols | --takers | --timeout | --tls-ca | --tls-cert | --tls-key | --token-file | --wait) skip=1 ;;
     -*) ;;
     *) if [[ -z $first ]]; then first=${COMP_WORDS[i]}; elif [[ -z $second ]]; then second=${COMP_WORDS[i]}; fi ;;
     esac
@@ -21,6 +21,7 @@ _outcry() {
   "cancel "*) flags='--ref --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "send "*) flags='--addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files=1 ;;
   "demo "*) flags='--accounts --duration --leave-orders --makers --noise --rate --report --seed --symbols --takers --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "bench run") flags='--accounts --connections --depth --duration --json --no-refs --orders --rate --symbols --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "journal "*) flags='--help' next='' files=1 ;;
   "verify "*) flags='--config --data --database-url --database-url-file --help' next='' files=1 ;;
   "backup "*) flags='--config --data --database-url --database-url-file --max-bytes --wait --without-journal --help' next='' files=1 ;;
@@ -34,10 +35,11 @@ _outcry() {
   "resume "*) flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "cancel-all "*) flags='--json --sym --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "completion "*) flags='--help' next='bash zsh fish' files= ;;
-  "help "*) flags='--help' next='account symbol place buy sell query cancel send demo journal verify backup restore doctor token status halt resume cancel-all completion help version' files= ;;
+  "help "*) flags='--help' next='account symbol place buy sell query cancel send demo bench journal verify backup restore doctor token status halt resume cancel-all completion help version' files= ;;
   "version "*) flags='--help' next='' files= ;;
+  "bench "*) flags='' next='run' files= ;;
   "token "*) flags='' next='add list revoke' files= ;;
-  " "*) flags='--addr --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='account symbol place buy sell query cancel send demo journal verify backup restore doctor token status halt resume cancel-all completion help version' files= ;;
+  " "*) flags='--addr --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='account symbol place buy sell query cancel send demo bench journal verify backup restore doctor token status halt resume cancel-all completion help version' files= ;;
   esac
   COMPREPLY=()
   if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD - 2]}; fi

@@ -1,8 +1,8 @@
 # Completion of outcry for fish. outcry completion fish wrote it.
 complete -c outcry -f
 complete -c outcry -l help -d 'show help'
-complete -c outcry -l addr -x -d 'address of the exchange, HOST or HOST:PORT; also as OUTCRY_ADDR'
-complete -c outcry -l http -x -d 'address of the HTTP side of the exchange, HOST or HOST:PORT; also as OUTCRY_HTTP_ADDR'
+complete -c outcry -l addr -x -d 'address of the exchange, HOST or HOST:PORT; of a cluster those of all nodes, A,B,C; also as OUTCRY_ADDR'
+complete -c outcry -l http -x -d 'address of the HTTP side of the exchange, HOST or HOST:PORT; of a cluster those of all nodes, A,B,C; also as OUTCRY_HTTP_ADDR'
 complete -c outcry -l insecure-token -d 'show the token to another machine even over a connection that is not encrypted, which everyone on the way can read; also as OUTCRY_INSECURE_TOKEN=true'
 complete -c outcry -l timeout -x -d 'how long a reply may take'
 complete -c outcry -l tls-ca -r -F -d 'file with the certificate authority of the exchange in PEM, or "system": TLS is used then; also as OUTCRY_TLS_CA'
@@ -38,6 +38,17 @@ complete -c outcry -n '__fish_seen_subcommand_from demo' -l report -x -d 'time b
 complete -c outcry -n '__fish_seen_subcommand_from demo' -l seed -x -d 'number that the bots\' decisions follow from'
 complete -c outcry -n '__fish_seen_subcommand_from demo' -l symbols -x -d 'symbols to trade, separated by commas; the first is traded most'
 complete -c outcry -n '__fish_seen_subcommand_from demo' -l takers -x -d 'takers for each symbol'
+complete -c outcry -n __fish_use_subcommand -a bench -d 'make, list and revoke tokens'
+complete -c outcry -n '__fish_seen_subcommand_from bench' -a run -d 'measure how fast orders are answered, also over a failover'
+complete -c outcry -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l accounts -x -d 'digits that the ids of its accounts begin with; runs at the same time need different ones'
+complete -c outcry -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l connections -x -d 'connections at once'
+complete -c outcry -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l depth -x -d 'orders under way on each connection'
+complete -c outcry -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l duration -x -d 'how long orders are sent'
+complete -c outcry -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l json -d 'print the result as JSON'
+complete -c outcry -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l no-refs -d 'send orders without refs, to an exchange that has none: what breaks is not sent again'
+complete -c outcry -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l orders -x -d 'orders that are sent at the most'
+complete -c outcry -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l rate -x -d 'orders a second of all connections together; 0 is as many as possible'
+complete -c outcry -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l symbols -x -d 'symbols that are traded'
 complete -c outcry -n __fish_use_subcommand -a journal -d 'print the journal of a data directory'
 complete -c outcry -n '__fish_seen_subcommand_from journal' -F
 complete -c outcry -n __fish_use_subcommand -a verify -d 'check a data directory and its database'

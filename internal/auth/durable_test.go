@@ -21,7 +21,7 @@ import (
 func TestATokenIsDurableBeforeItIsTold(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "data")
-	tokens := filepath.Join(dir, tokensFile)
+	tokens := filepath.Join(dir, TokensFile)
 	entries := func(path string) int {
 		all, err := readFile(path)
 		require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestATokenIsDurableBeforeItIsTold(t *testing.T) {
 		case s.Path == dir:
 			assert.Equal(t, want, entries(tokens))
 		default:
-			assert.True(t, strings.HasPrefix(filepath.Base(s.Path), "."+tokensFile+"-"), s.Path)
+			assert.True(t, strings.HasPrefix(filepath.Base(s.Path), "."+TokensFile+"-"), s.Path)
 			assert.Equal(t, want, entries(s.Path))
 			owner, err := os.Stat(dir)
 			assert.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 
 // Names in the data directory.
 const (
-	tokensFile = "tokens"
+	TokensFile = "tokens"
 	lockFile   = "tokens.lock"
 	healthFile = "health-token"
 )
@@ -56,7 +56,7 @@ func Add(dir string, scope Scope, expires time.Time, note string) (token string,
 
 // List returns what the file of a data directory says, oldest first; nothing where
 // there is no file.
-func List(dir string) ([]Entry, error) { return readFile(filepath.Join(dir, tokensFile)) }
+func List(dir string) ([]Entry, error) { return readFile(filepath.Join(dir, TokensFile)) }
 
 // Revoke takes the token with an id out of the file of a data directory. The error
 // names the id if there is no such token. After an error the file is as it was, unless only
@@ -65,7 +65,7 @@ func Revoke(dir, id string) error {
 	if len(id) != idDigits || !isHex(id) { // it may be a whole token: it is not repeated
 		return fmt.Errorf("what is revoked is named by its id of %d hexadecimal digits, the middle part of a token", idDigits)
 	}
-	if _, err := os.Stat(filepath.Join(dir, tokensFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, TokensFile)); err != nil {
 		return fmt.Errorf("auth: %w", err)
 	}
 	return edit(dir, func(all []Entry) ([]Entry, error) {
@@ -90,7 +90,7 @@ func edit(dir string, change func([]Entry) ([]Entry, error)) error {
 	if err := giveToOwner(lock, dir); err != nil {
 		return err
 	}
-	path := filepath.Join(dir, tokensFile)
+	path := filepath.Join(dir, TokensFile)
 	all, err := readFile(path)
 	if err != nil {
 		return err

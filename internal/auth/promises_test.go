@@ -43,7 +43,7 @@ func TestTenWrongTokensAreFreeAndSixtyFourWait(t *testing.T) {
 // TestTenThousandTokensAreTaken: in the file and by adding, and not one more.
 func TestTenThousandTokensAreTaken(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, tokensFile)
+	path := filepath.Join(dir, TokensFile)
 	all := make([]Entry, 10_001)
 	for i := range all {
 		all[i] = Entry{ID: fmt.Sprintf("%016x", i), Scope: scope(t, "admin"), Created: time.Unix(1, 0).UTC()}

@@ -37,7 +37,7 @@ func TestWhyAFileIsNotTakenIsKnownUntilItIs(t *testing.T) {
 	tokens, err := OpenTokens(dir, quiet)
 	require.NoError(t, err)
 	require.NoError(t, tokens.Failed())
-	path := filepath.Join(dir, tokensFile)
+	path := filepath.Join(dir, TokensFile)
 	good, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, []byte("rubbish"), 0o600))

@@ -82,7 +82,7 @@ type Tokens struct {
 // OpenTokens reads the file of a data directory. One that is not there has no token
 // yet. Run follows it. The error says what is wrong with the file.
 func OpenTokens(dir string, log *slog.Logger) (*Tokens, error) {
-	t := &Tokens{path: filepath.Join(dir, tokensFile), log: log, guesses: newGuesses(),
+	t := &Tokens{path: filepath.Join(dir, TokensFile), log: log, guesses: newGuesses(),
 		grants: make(map[string]*Grant), issued: make(map[string]*Grant)}
 	t.seen = stampsOf([]string{t.path})
 	return t, t.Reload()

@@ -130,6 +130,12 @@ func (n *testNode) stop() {
 	n.Replica = nil
 }
 
+// restart stops and starts it.
+func (n *testNode) restart() {
+	n.stop()
+	n.start()
+}
+
 // greet tells the others who this node is, until each has accepted it.
 func (n *testNode) greet() {
 	for {
@@ -269,6 +275,7 @@ func (c *cluster) others(id uint64) (all []uint64) {
 			all = append(all, other)
 		}
 	}
+	slices.Sort(all)
 	return all
 }
 

@@ -25,6 +25,7 @@ type Notifier struct {
 	conn     net.Conn
 	watchdog time.Duration // the service manager ends us when it hears nothing for so long; 0 is never
 	log      *slog.Logger
+	environ  []string // as New found it
 }
 
 // New connects to the service manager that the environment names, and takes it out of
@@ -32,7 +33,11 @@ type Notifier struct {
 // there is none. The error names the variable that is wrong.
 func New(log *slog.Logger) (*Notifier, error) {
 	socket, usec, pid := os.Getenv("NOTIFY_SOCKET"), os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID")
+	var environ []string
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		if value, there := os.LookupEnv(name); there {
+			environ = append(environ, name+"="+value)
+		}
 		if err := os.Unsetenv(name); err != nil {
 			return nil, err
 		}
@@ -40,7 +45,7 @@ func New(log *slog.Logger) (*Notifier, error) {
 	if socket == "" {
 		return nil, nil
 	}
-	n := &Notifier{log: log}
+	n := &Notifier{log: log, environ: environ}
 	if usec != "" && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
 		v, err := strconv.ParseInt(usec, 10, 64)
 		if err != nil || v <= 0 || v > int64(24*time.Hour/time.Microsecond) {
@@ -54,6 +59,15 @@ func New(log *slog.Logger) (*Notifier, error) {
 	}
 	n.conn = conn
 	return n, nil
+}
+
+// Environ returns what New took out of the environment, for a program that takes this
+// one's place in its process.
+func (n *Notifier) Environ() []string {
+	if n == nil {
+		return nil
+	}
+	return n.environ
 }
 
 // Tell sends assignments, such as READY=1, in one message. What cannot be sent is

@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,6 +26,10 @@ const (
 	// to fit into a message to the other nodes as well.
 	memberSegmentMax = 64 << 20
 )
+
+// AgainVariable is how a node's process that begins again, since it has lost its leadership,
+// tells its next run of the ones before.
+const AgainVariable = "OUTCRY_BEGAN_AGAIN"
 
 // Peers are the nodes of a cluster, by their numbers: where they reach each other, as
 // HOST:PORT. None means that there is no cluster.
@@ -129,6 +135,9 @@ func (c *Config) checkCluster() error {
 
 // checkAlone refuses settings of a cluster without one.
 func (c *Config) checkAlone() error {
+	if c.Join {
+		return wrong("join", "is for a node of a cluster; --node and --peers are needed as well")
+	}
 	if c.Node != 0 {
 		return wrong("node", "%d: --peers is needed as well, the addresses of all nodes", c.Node)
 	}
@@ -159,3 +168,20 @@ func isLoopback(address string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
+
+// LimitsHash stands for the settings that should be alike on all nodes of a cluster, since
+// each of them may lead: who may do what, and what bounds clients. It is short, for people
+// to compare.
+func (c *Config) LimitsHash() string {
+	h := sha256.New()
+	for i := range table {
+		r := &table[i]
+		if r.reload == Engine || r.reload == Rates || slices.Contains(alike, r.flag) {
+			fmt.Fprintf(h, "%s=%s\n", r.flag, c.settings[r.flag].value)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// alike are the flags that LimitsHash stands for beside those of reloadable parts.
+var alike = []string{"auth", "bare-replies", "max-frame", "max-reply"}

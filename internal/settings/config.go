@@ -46,6 +46,7 @@ type Config struct {
 	// The cluster that this server is a node of, if any.
 	Node            int   // 0 for none
 	Peers           Peers // none, or all nodes with this one
+	Join            bool
 	PeerCert        string
 	PeerKey         string
 	PeerCA          string

@@ -37,7 +37,7 @@ type given struct {
 }
 
 // foreign are variables that begin like ours and are for other programs of ours.
-var foreign = []string{"OUTCRY_ADDR", "OUTCRY_HTTP_ADDR", "OUTCRY_CLIENT_CERT", "OUTCRY_CLIENT_KEY",
+var foreign = []string{AgainVariable, "OUTCRY_ADDR", "OUTCRY_HTTP_ADDR", "OUTCRY_CLIENT_CERT", "OUTCRY_CLIENT_KEY",
 	"OUTCRY_INSECURE_TOKEN", "OUTCRY_TLS_CA", "OUTCRY_TOKEN", "OUTCRY_TOKEN_FILE"}
 
 // variable returns the name of a flag in the environment.

@@ -94,6 +94,8 @@ var table = []row{
 	{flag: "peers", at: func(c *Config) any { return &c.Peers }, initial: Peers(nil),
 		help: "all `nodes` of the cluster as 1=HOST:PORT,2=HOST:PORT,…, the same list everywhere: where they reach each " +
 			"other; 3 or 5 are best"},
+	{flag: "join", at: func(c *Config) any { return &c.Join }, initial: false,
+		help: "a new node waits until a cluster takes it in, instead of founding one; without effect later"},
 	{flag: "peer-cert", at: func(c *Config) any { return &c.PeerCert }, initial: "",
 		help: "`file` with this node's certificate in PEM, for the other nodes; without it all must be on this machine"},
 	{flag: "peer-key", at: func(c *Config) any { return &c.PeerKey }, initial: "",

@@ -31,6 +31,7 @@ type Client struct {
 	mu     sync.Mutex
 	queue  []*Call // to be sent, oldest first; no more than places
 	closed bool
+	stats  Stats
 }
 
 // Dial connects to the exchange at addr, "host:port", and returns a Client. Close ends
@@ -55,6 +56,20 @@ func Dial(ctx context.Context, addr string, o Options) (*Client, error) {
 	c.open, c.close = context.WithCancel(context.Background())
 	c.running.Go(func() { c.run(newLink(c, conn, addr)) })
 	return c, nil
+}
+
+// Stats are what a Client's connections have come to.
+type Stats struct {
+	Addr        string // of the last connection
+	Connections uint64 // that were made
+	SentAgain   uint64 // frames, after a connection had broken; each time counts
+}
+
+// Stats returns what its connections have come to so far.
+func (c *Client) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stats
 }
 
 // Close closes the connection and ends the Client. Calls without an answer end with a

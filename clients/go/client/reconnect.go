@@ -14,6 +14,7 @@ import (
 func (c *Client) run(l *link) {
 	w := wait{options: &c.options}
 	for l != nil {
+		c.made(l)
 		err := l.serve()
 		w.lost(l.answers > 0)
 		c.sortOut(l, err)
@@ -33,6 +34,14 @@ func (c *Client) run(l *link) {
 		call.fail(ErrClosed)
 	}
 	c.queue = nil
+}
+
+// made notes a connection.
+func (c *Client) made(l *link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Addr = l.addr
+	c.stats.Connections++
 }
 
 // take takes calls from the queue that are to be sent together: a suspect alone, so that
@@ -92,6 +101,7 @@ func (c *Client) sortOut(l *link, why error) {
 	c.options.Log.Log(c.open, level, "the connection to the exchange is lost", "addr", l.addr, "error", why,
 		"unanswered", len(l.sent)+len(l.unsent), "sent_again", len(again))
 	c.queue = append(again, c.queue...)
+	c.stats.SentAgain += uint64(len(again))
 	c.rouse()
 }
 

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	measure "outcry/internal/load"
+)
+
+const benchText = `Opens accounts of its own and trades between them: a buy and a sell of one share in turn. They
+and their symbols, BENCH0 and on, stay. Afterwards it asks the exchange for every order by its
+ref: none may be lost, and none done twice. Orders that broken connections leave without a
+reply are sent again under their ref, at another address of --addr if that takes orders now.
+
+The longest gap is the longest time without a reply to anybody. At a low --rate it is at least
+the time between two orders. The exit status is 1 if an order is lost or doubled, or is left
+without a reply.`
+
+// Bounds of a run.
+const (
+	benchDurationMax    = time.Hour
+	benchConnectionsMax = 1000
+	benchDepthMax       = 1000
+	benchRateMax        = 1_000_000
+	benchSymbolsMax     = 1000
+)
+
+// prepareBench is the command.
+func prepareBench(f *flag.FlagSet, c *client) func([]string) error {
+	o := measure.Trading{}
+	f.IntVar(&o.Connections, "connections", 4, "connections at once")
+	f.IntVar(&o.Depth, "depth", 8, "orders under way on each connection")
+	f.IntVar(&o.Rate, "rate", 0, "`orders` a second of all connections together; 0 is as many as possible")
+	f.DurationVar(&o.Duration, "duration", 10*time.Second, "how long orders are sent")
+	f.IntVar(&o.Orders, "orders", 1_000_000, "orders that are sent at the most")
+	f.IntVar(&o.Symbols, "symbols", 4, "symbols that are traded")
+	f.StringVar(&o.Accounts, "accounts", "009",
+		"`digits` that the ids of its accounts begin with; runs at the same time need different ones")
+	noRefs := f.Bool("no-refs", false, "send orders without refs, to an exchange that has none: what breaks is not sent again")
+	asJSON := f.Bool("json", false, "print the result as JSON")
+	return func([]string) error {
+		o.Refs = !*noRefs
+		if err := checkBench(&o); err != nil {
+			return err
+		}
+		return c.bench(o, *asJSON)
+	}
+}
+
+// checkBench returns a *usageError that names the first value that cannot be.
+func checkBench(o *measure.Trading) error {
+	for _, n := range []struct {
+		name              string
+		value, least, top int
+	}{
+		{"connections", o.Connections, 1, benchConnectionsMax}, {"depth", o.Depth, 1, benchDepthMax},
+		{"rate", o.Rate, 0, benchRateMax}, {"orders", o.Orders, 1, measure.OrdersMax},
+		{"symbols", o.Symbols, 1, benchSymbolsMax},
+	} {
+		if n.value < n.least || n.value > n.top {
+			return &usageError{fmt.Sprintf("--%s %d: must be from %d to %d", n.name, n.value, n.least, n.top)}
+		}
+	}
+	if o.Duration <= 0 || o.Duration > benchDurationMax {
+		return &usageError{fmt.Sprintf("--duration %s: must be more than 0, and at most %s", o.Duration, benchDurationMax)}
+	}
+	if !isDigits(o.Accounts) || len(o.Accounts) > 50 {
+		return &usageError{fmt.Sprintf("--accounts %.60q: must be 1 to 50 digits", o.Accounts)}
+	}
+	return nil
+}
+
+// benchResult is what is printed as JSON. Times are in milliseconds.
+type benchResult struct {
+	measure.Summary
+	Refused    uint64  `json:"rejected"`
+	Unanswered uint64  `json:"unanswered"`
+	GapMS      float64 `json:"longest_gap_ms"`
+	GapAtMS    float64 `json:"longest_gap_at_ms"` // since the begin
+	Failovers  uint64  `json:"failovers"`
+	Reconnects uint64  `json:"reconnects"`
+	SentAgain  uint64  `json:"sent_again"`
+	Asked      uint64  `json:"asked"`
+	Done       uint64  `json:"unanswered_done"`
+	Lost       uint64  `json:"lost"`
+	Doubled    uint64  `json:"doubled"`
+	Others     uint64  `json:"numbers_of_others"`
+}
+
+// bench runs it.
+func (c *client) bench(o measure.Trading, asJSON bool) error {
+	if err := c.access.checkTimeout(); err != nil {
+		return err
+	}
+	how, err := c.access.options()
+	if err != nil {
+		return err
+	}
+	how.Log = slog.New(slog.DiscardHandler) // the result counts what broke
+	o.Addr, o.Client, o.Run = c.access.addr, how, strings.ToLower(rand.Text()[:10])
+	o.Client.Depth = o.Depth
+	ctx, stop := interruptible()
+	defer stop()
+	r, err := measure.Trade(ctx, o)
+	if r == nil {
+		return err
+	}
+	if asJSON {
+		e := json.NewEncoder(c.stdout)
+		e.SetIndent("", "  ")
+		_ = e.Encode(benchResult{r.Summary(), r.Refused, r.Unanswered, measure.Millis(r.Longest.Length),
+			measure.Millis(r.Longest.From), r.Failovers, r.Reconnects, r.SentAgain, r.Asked, r.Done, r.Lost, r.Doubled, r.Others})
+	} else {
+		printBench(c.stdout, r)
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.Lost+r.Doubled+r.Unanswered > 0:
+		return errBad
+	}
+	return nil
+}
+
+// printBench prints the result for people.
+func printBench(stdout io.Writer, r *measure.Traded) {
+	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	defer w.Flush()
+	ms := func(d time.Duration) string { return fmt.Sprintf("%.3g ms", measure.Millis(d)) }
+	fmt.Fprintf(w, "orders\t%d answered in %.1f s, %.0f a second; %d rejected, %d without a reply\n", r.Requests,
+		r.Elapsed.Seconds(), r.Rate(), r.Refused, r.Unanswered)
+	if r.Unanswered > 0 {
+		fmt.Fprintf(w, "\tfor example: %s\n", r.Why)
+	}
+	if r.Refused > 0 && len(r.Examples) > 0 {
+		fmt.Fprintf(w, "\tfor example: %s\n", r.Examples[0])
+	}
+	fmt.Fprintf(w, "latency\tp50 %s, p99 %s, p99.9 %s, longest %s\n", ms(r.Quantile(0.5)), ms(r.Quantile(0.99)),
+		ms(r.Quantile(0.999)), ms(r.Quantile(1)))
+	fmt.Fprintf(w, "longest gap\t%s without a reply, %.1f s after the begin\n", ms(r.Longest.Length), r.Longest.From.Seconds())
+	fmt.Fprintf(w, "failovers\t%d; %d connections made again, %d orders sent again\n", r.Failovers, r.Reconnects,
+		r.SentAgain)
+	fmt.Fprintf(w, "asked\t%d orders: %d lost, %d doubled; of those without a reply %d were done\n", r.Asked, r.Lost,
+		r.Doubled, r.Done)
+	if r.Example != "" {
+		fmt.Fprintf(w, "\tfor example: %s\n", r.Example)
+	}
+	if r.Others > 0 {
+		fmt.Fprintf(w, "\t%d numbers between these orders are of others: somebody else traded, or orders were done twice\n",
+			r.Others)
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"outcry/internal/settings"
+)
+
+const (
+	// againMax is how often a process may begin again within againTime: a node that is
+	// deposed all the time has to be looked at.
+	againMax  = 6
+	againTime = time.Minute
+
+	// cutOffTimeout is how long connections may take to be closed before the process begins
+	// again, which closes them in any case.
+	cutOffTimeout = time.Second
+)
+
+// former is what the process was before it began again.
+type former struct {
+	times    []time.Time // when it began again, within the last againTime
+	postgres int         // the process id of its local Postgres, which has ended with it; 0 for none
+}
+
+// takeFormer takes what a former run of this process has left in the environment, which
+// those who are started by this one shall not get.
+func takeFormer() (f former) {
+	text := os.Getenv(settings.AgainVariable)
+	_ = os.Unsetenv(settings.AgainVariable) // fails for no name of ours
+	pid, times, _ := strings.Cut(text, " ")
+	f.postgres, _ = strconv.Atoi(pid)
+	for field := range strings.FieldsSeq(times) {
+		ms, err := strconv.ParseInt(field, 10, 64)
+		if at := time.UnixMilli(ms); err == nil && time.Since(at) < againTime && len(f.times) < againMax {
+			f.times = append(f.times, at)
+		}
+	}
+	return f
+}
+
+// variable returns the environment's entry for the next run, which begins now.
+func (f *former) variable(postgres int) string {
+	text := settings.AgainVariable + "=" + strconv.Itoa(postgres)
+	for _, at := range append(f.times, time.Now()) {
+		text += " " + strconv.FormatInt(at.UnixMilli(), 10)
+	}
+	return text
+}
+
+// tooOften returns an error if the process may not begin again now.
+func (f *former) tooOften() error {
+	if len(f.times) < againMax {
+		return nil
+	}
+	return fmt.Errorf("this node has lost its leadership %d times within %s: see whether its disk, its clock or its "+
+		"network is slow, and start it again", againMax+1, againTime)
+}
+
+// beginAgain throws away all that this process has in memory: it may hold what is in
+// nobody's history. Listeners and connections are closed by hand, and nothing more is told;
+// then the same program runs with the same arguments under the same process id. It returns
+// only where that cannot be.
+func (s *server) beginAgain() error {
+	if err := s.member.former.tooOften(); err != nil {
+		return err
+	}
+	cut, cancel := context.WithCancel(context.Background())
+	cancel()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		if s.http != nil {
+			s.http.Close()
+		}
+		if s.sessions != nil {
+			_ = s.sessions.Shutdown(cut) // says that connections were cut off
+		}
+	}()
+	select {
+	case <-closed:
+	case <-time.After(cutOffTimeout):
+	}
+	s.log.Info("this process begins again as one that follows", "pid", os.Getpid())
+	postgres := 0
+	if s.database != nil && s.database.Cluster != nil {
+		postgres = s.database.Cluster.Pid()
+	}
+	environ := append(os.Environ(), s.member.former.variable(postgres))
+	return errors.Join(errDeposed, execSelf(append(environ, s.manager.Environ()...)))
+}

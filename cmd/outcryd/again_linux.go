@@ -1,0 +1,21 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// execSelf runs this program again in this process: also where its file has been replaced
+// or removed since. It returns only with an error.
+func execSelf(environ []string) error {
+	return fmt.Errorf("execute /proc/self/exe: %w", syscall.Exec("/proc/self/exe", os.Args, environ))
+}
+
+// reap takes the exit status of the former local Postgres, which has ended: the process
+// that began again is its parent still.
+func (f *former) reap() {
+	if f.postgres > 0 {
+		_, _ = syscall.Wait4(f.postgres, nil, syscall.WNOHANG, nil) // it may not be ours
+	}
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"outcry/internal/operate"
+	"outcry/internal/replica"
+	"outcry/internal/replica/core"
+	"outcry/internal/replica/peers"
+)
+
+const (
+	// digestWait is how long somebody who asks how the cluster is doing may have to wait for
+	// the digest of a state that does not rest, and digestRest how long it has to rest: the
+	// work would be in vain.
+	digestWait = time.Second
+	digestRest = 100 * time.Millisecond
+	digestPoll = 20 * time.Millisecond
+)
+
+// digests remembers the digest of the state at the last record for which it was worked out.
+type digests struct {
+	mu     sync.Mutex // held while one is worked out; guards what follows
+	digest string
+	seq    uint64
+}
+
+// cluster returns how this node sees its cluster.
+func (m *member) cluster(ctx context.Context) operate.Cluster {
+	c := operate.Cluster{Node: uint64(m.server.config.Node), Role: operate.RoleStarting, Members: []operate.Member{}}
+	r := m.replica.Load()
+	if r == nil {
+		c.Why = m.server.why()
+		return c
+	}
+	status := r.Status()
+	c.Role, c.Why = m.role(status.Role), m.server.why()
+	c.Leader, c.Term = status.Leader, status.Term
+	if status.Cluster != (core.Identity{}) {
+		c.Cluster = fmt.Sprintf("%x", status.Cluster[:])
+	}
+	c.Members = m.members(&status)
+	if m.loaded.Load() {
+		c.Digest, c.DigestSeq = m.digestNow(ctx)
+		c.Seq = max(m.seq(), c.DigestSeq)
+	}
+	return c
+}
+
+// members returns the nodes that a status knows.
+func (m *member) members(status *replica.Status) []operate.Member {
+	all := []operate.Member{}
+	for i := range status.Peers {
+		p := &status.Peers[i]
+		hello := p.Hello
+		if p.ID == status.Node {
+			hello = m.hello
+		}
+		one := operate.Member{Node: p.ID, Learner: p.Learner, Peer: p.Address, Active: p.Active, LagEntries: p.Lag,
+			Listen: hello.Listen, HTTP: hello.HTTP, Version: hello.Version}
+		if p.Heard {
+			one.Differs = m.differs(&hello)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// differs says in what another node's settings are not this one's.
+func (m *member) differs(other *peers.Hello) (what []string) {
+	for _, s := range []struct {
+		name string
+		same bool
+	}{
+		{"tokens", m.hello.TokensHash == other.TokensHash},
+		{"limits", m.hello.LimitsHash == other.LimitsHash},
+		{"segment", m.hello.SegmentBytes == other.SegmentBytes},
+	} {
+		if !s.same {
+			what = append(what, s.name)
+		}
+	}
+	return what
+}
+
+// seq returns the last committed record that this node has.
+func (m *member) seq() uint64 {
+	if e, standby := m.view(); e == nil {
+		return standby.Seq()
+	}
+	return m.replica.Load().Synced()
+}
+
+// digestNow returns the digest of the state as it rests, or the one that was worked out last.
+func (m *member) digestNow(ctx context.Context) (digest string, seq uint64) {
+	d := &m.digest
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, digestWait)
+	defer cancel()
+	poll := time.NewTicker(digestPoll)
+	defer poll.Stop()
+	for at, since := m.seq(), time.Now(); at != d.seq || d.digest == ""; {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return d.digest, d.seq
+		}
+		if now := m.seq(); now != at {
+			at, since = now, time.Now()
+		} else if time.Since(since) >= digestRest {
+			m.workOut(ctx)
+			break
+		}
+	}
+	return d.digest, d.seq
+}
+
+// workOut works out the digest of the state; it stays the last one if records come meanwhile.
+// Its caller holds the lock of digests.
+func (m *member) workOut(ctx context.Context) {
+	e, standby := m.view()
+	if e != nil {
+		return
+	}
+	if digest, seq, err := standby.Digest(); err == nil {
+		m.digest.digest, m.digest.seq = fmt.Sprintf("%x", digest), seq
+	}
+}
+
+// watchCluster adds what is read of a node of a cluster when somebody looks.
+func (m *metrics) watchCluster(node *member) {
+	r := node.replica.Load()
+	m.gauge("outcry_cluster_leads", "1 while this node leads its cluster and takes orders, else 0.",
+		func() float64 { return oneIf(node.server.notReady.Load() == nil && node.err() == nil) })
+	m.gauge("outcry_cluster_follows", "1 while this node has loaded its state and leads or follows, 0 while it starts.",
+		func() float64 { return oneIf(node.loaded.Load() && node.err() == nil) })
+	m.gauge("outcry_cluster_leader", "Number of the node that leads as far as this one knows, 0 if it knows of none.",
+		func() float64 { return float64(r.Status().Leader) })
+	m.gauge("outcry_cluster_term", "Raft's term: it rises with each election.",
+		func() float64 { return float64(r.Status().Term) })
+	m.gauge("outcry_cluster_unfit", "1 while this node should not lead, as its disk hangs or is full, else 0.",
+		func() float64 { return oneIf(r.Status().Unfit != nil) })
+	m.registry.MustRegister(
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "outcry_cluster_elections_total",
+			Help: "Elections that this node has begun since it started."},
+			func() float64 { return float64(r.Status().Elections) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "outcry_cluster_dropped_messages_total",
+			Help: "Messages of other nodes that found no room at this one since it started. Raft sends them again."},
+			func() float64 { return float64(r.Status().Dropped) }),
+		&peerFigures{status: r.Status})
+}
+
+// peerFigures is a prometheus.Collector of what a leader knows of the other nodes.
+type peerFigures struct{ status func() replica.Status }
+
+var (
+	peerLag = prometheus.NewDesc("outcry_cluster_peer_lag_entries",
+		"Entries of Raft's log that a node does not have on its disk yet. Only the leader tells it.", []string{"node"}, nil)
+	peerActive = prometheus.NewDesc("outcry_cluster_peer_active",
+		"1 if a node has answered this one lately, else 0. Only the leader tells it.", []string{"node"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (*peerFigures) Describe(ch chan<- *prometheus.Desc) {
+	ch <- peerLag
+	ch <- peerActive
+}
+
+// Collect implements prometheus.Collector.
+func (f *peerFigures) Collect(ch chan<- prometheus.Metric) {
+	status := f.status()
+	if status.Role != core.Leader {
+		return
+	}
+	for i := range status.Peers {
+		if p := &status.Peers[i]; p.Known && p.ID != status.Node {
+			node := fmt.Sprint(p.ID)
+			ch <- prometheus.MustNewConstMetric(peerLag, prometheus.GaugeValue, float64(p.Lag), node)
+			ch <- prometheus.MustNewConstMetric(peerActive, prometheus.GaugeValue, oneIf(p.Active), node)
+		}
+	}
+}

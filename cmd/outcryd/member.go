@@ -1,0 +1,331 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"outcry/internal/auth"
+	"outcry/internal/engine"
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/operate"
+	"outcry/internal/recovery"
+	"outcry/internal/replica"
+	"outcry/internal/replica/core"
+	"outcry/internal/replica/peers"
+	"outcry/internal/settings"
+	"outcry/internal/version"
+)
+
+// journalGather is how long committed records gather before the journal of a node syncs
+// them. No reply waits for that: the Raft logs of a majority have them.
+const journalGather = 10 * time.Millisecond
+
+// member is what a server has besides while it is a node of a cluster. It follows the
+// leader, and the server has neither an engine nor sessions; once this node leads it takes
+// over, and once that has ended the process begins again. A server alone has a nil one,
+// whose methods do nothing.
+type member struct {
+	server  *server
+	hello   peers.Hello                     // what this node says of itself, once the replica is open
+	former  former                          // what the process was before it began again
+	replica atomic.Pointer[replica.Replica] // nil before it is open
+	loaded  atomic.Bool                     // the state is there, and follows
+	led     atomic.Bool                     // this node leads, or did
+	digest  digests
+	told    atomic.Pointer[engine.Stats] // the figures that were told last
+
+	// Of the goroutine that starts and runs the server.
+	records    *journal.Reader // behind those that the standby has
+	unfollow   context.CancelFunc
+	followed   chan struct{} // closed once the goroutine that follows has ended
+	uncampaign context.CancelFunc
+	leading    <-chan struct{} // closed once this node leads; nil before the state is there, and once it has taken over
+
+	mu      sync.RWMutex // guards what follows, also against a takeover that is under way
+	standby *engine.Standby
+	engine  *engine.Engine
+}
+
+// newMember returns what a node of a cluster has besides, nil for a server alone.
+func newMember(s *server) *member {
+	if !s.config.Clustered() {
+		return nil
+	}
+	return &member{server: s, former: takeFormer(), uncampaign: func() {}}
+}
+
+// startMember opens Raft's log first, so that this node votes and stores at once, then the
+// database, however long that takes, and then follows the leader.
+func (s *server) startMember(ctx context.Context) (err error) {
+	m := s.member
+	options := s.journalOptions()
+	options.Gather = journalGather
+	if s.journal, err = recovery.OpenMemberJournal(s.config, options); err != nil {
+		return err
+	}
+	s.marks.Synced(s.journal.Appended(), time.Now())
+	r, err := m.open()
+	if err != nil {
+		return err
+	}
+	m.replica.Store(r)
+	s.metrics.watchCluster(m)
+	ctx, cancel := m.whileFit(ctx)
+	defer cancel(nil)
+	if err := m.load(ctx); err != nil {
+		if why := context.Cause(ctx); why != nil {
+			return why
+		}
+		return err
+	}
+	m.follow()
+	m.leading = r.Leading()
+	m.loaded.Store(true)
+	s.setNotReady(following{m})
+	campaigning, end := context.WithCancel(context.Background())
+	m.uncampaign = end
+	s.running.Go(func() { m.campaign(campaigning) })
+	s.log.Info("this node follows", "node", s.config.Node, "seq", m.standby.Seq(), "pid", os.Getpid(),
+		"data", s.config.Data, "version", version.String())
+	s.manager.Tell("READY=1", s.status())
+	return nil
+}
+
+// open opens the replica.
+func (m *member) open() (*replica.Replica, error) {
+	s, c := m.server, m.server.config
+	security, err := s.peerSecurity()
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := tokensHash(c)
+	if err != nil {
+		return nil, err
+	}
+	m.hello = peers.Hello{
+		Version: version.String(), EventVersion: exchange.EventVersion, SegmentBytes: c.SegmentBytes,
+		Listen:     m.advertised(c.AdvertiseListen, s.xmlAddr.Addr),
+		HTTP:       m.advertised(c.AdvertiseHTTP, s.httpAddr),
+		TokensHash: tokens, LimitsHash: c.LimitsHash(),
+	}
+	return replica.Open(replica.Options{
+		Data: c.Data, Node: uint64(c.Node), Peers: c.Peers, TLS: security, Journal: s.journal, Join: c.Join,
+		KeepBytes: c.KeepForMembers, Log: s.log, Hello: m.hello,
+	})
+}
+
+// peerSecurity returns how this node and its peers know each other, and follows the files.
+func (s *server) peerSecurity() (peers.Security, error) {
+	c := s.config
+	if c.PeerCert == "" {
+		return peers.Security{}, nil
+	}
+	certificates, err := auth.LoadCertificates(c.PeerCert, c.PeerKey, c.PeerCA, s.log)
+	if err != nil {
+		return peers.Security{}, fmt.Errorf("--peer-cert: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	end := s.guards.end
+	s.guards.end = func() { end(); cancel() }
+	s.running.Go(func() { certificates.Run(ctx) })
+	return peers.Security{Certificates: certificates}, nil
+}
+
+// tokensHash stands for the file of tokens, "" without one.
+func tokensHash(c *settings.Config) (string, error) {
+	if !c.Auth {
+		return "", nil
+	}
+	b, err := os.ReadFile(filepath.Join(c.Data, auth.TokensFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8]), err
+}
+
+// advertised returns the address that clients are told: what the setting says, else where
+// the server listens, on the host where peers reach it if that is all of them.
+func (m *member) advertised(setting string, at net.Addr) string {
+	tcp, ok := at.(*net.TCPAddr)
+	if setting != "" || !ok {
+		return setting
+	}
+	host := tcp.IP.String()
+	if tcp.IP == nil || tcp.IP.IsUnspecified() {
+		c := m.server.config
+		host, _, _ = net.SplitHostPort(c.Peers[uint64(c.Node)]) // which has been checked
+	}
+	return net.JoinHostPort(host, fmt.Sprint(tcp.Port))
+}
+
+// whileFit returns a context that ends with ctx, or once the replica or the journal has
+// failed, which is its cause.
+func (m *member) whileFit(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	r, j := m.replica.Load(), m.server.journal
+	go func() {
+		select {
+		case <-r.Failed():
+			cancel(r.Err())
+		case <-j.Failed():
+			cancel(j.Err())
+		case <-r.Deposed():
+			cancel(errDeposed)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// load opens the database and makes the state that follows from there.
+func (m *member) load(ctx context.Context) (err error) {
+	s := m.server
+	s.database, err = recovery.OpenDatabase(ctx, s.config, s.journal, s.log, s.setNotReady)
+	if err != nil {
+		return err
+	}
+	m.former.reap()
+	if err = recovery.FollowMember(ctx, s.config, s.database, s.log); err != nil {
+		return err
+	}
+	state, seq, err := s.load(ctx)
+	if err != nil {
+		return err
+	}
+	if m.records, err = s.journal.NewReader(seq + 1); err != nil {
+		return err
+	}
+	now := s.settings()
+	m.standby = engine.NewStandby(engine.StandbyOptions{State: state, Seq: seq, Projection: s.projector, History: s.history,
+		ClosedOrdersMax: now.ClosedOrdersMax, RefsMax: now.RefsMax, BacklogMax: now.LagMax})
+	s.metrics.watch(m.stats, m.reconcile, s.journal, s.projector)
+	s.runFeed()
+	s.metrics.watchLag(&s.marks, s.projector)
+	return nil
+}
+
+// refuseData returns why this server must not work on its data directory, nil if it may: a
+// node of a cluster that is broken, or that would be started as a server alone.
+func (s *server) refuseData() error {
+	if s.member == nil {
+		return recovery.RefuseAlone(s.config)
+	}
+	return replica.RefuseBroken(s.config.Data)
+}
+
+// clusterView returns how GET /api/v1/cluster is answered, nil for a server alone.
+func (s *server) clusterView() func(context.Context) operate.Cluster {
+	if s.member == nil {
+		return nil
+	}
+	return s.member.cluster
+}
+
+// aliveView returns how GET /healthz is answered, nil for a server alone.
+func (s *server) aliveView() func() (string, error) {
+	if s.member == nil {
+		return nil
+	}
+	return s.member.alive
+}
+
+// beganAgain reports whether this is a node of a cluster whose process has begun again.
+func (m *member) beganAgain() bool { return m != nil && len(m.former.times) > 0 }
+
+// follows reports whether this is a node of a cluster whose state is loaded.
+func (m *member) follows() bool { return m != nil && m.loaded.Load() }
+
+// setLimits takes over limits of what follows; those of an engine are taken over elsewhere.
+func (m *member) setLimits(c *settings.Config) {
+	if m != nil && m.standby != nil {
+		m.standby.SetLimits(engineLimits(c))
+	}
+}
+
+// err returns why this node cannot go on, or leads no more; nil for a server alone.
+func (m *member) err() error {
+	if m == nil || m.replica.Load() == nil {
+		return nil
+	}
+	return m.replica.Load().Err()
+}
+
+// becomesLeader, deposed and failed return channels that are closed when it is so; nil for a
+// server alone. Once this node has taken over, becomesLeader returns nil again.
+func (m *member) becomesLeader() <-chan struct{} {
+	if m == nil {
+		return nil
+	}
+	return m.leading
+}
+
+func (m *member) deposed() <-chan struct{} {
+	if m == nil {
+		return nil
+	}
+	return m.replica.Load().Deposed()
+}
+
+func (m *member) failed() <-chan struct{} {
+	if m == nil {
+		return nil
+	}
+	return m.replica.Load().Failed()
+}
+
+// following is why a node that does not lead takes no orders. Its text names the leader as
+// it is when it is asked for.
+type following struct{ m *member }
+
+// Error says where the leader is.
+func (f following) Error() string {
+	status := f.m.replica.Load().Status()
+	role := f.m.role(status.Role)
+	if status.Leader == 0 {
+		return role + "; no leader is known"
+	}
+	if status.Leader == status.Node {
+		return "this node is about to lead"
+	}
+	for _, p := range status.Peers {
+		if p.ID == status.Leader && p.Hello.Listen != "" {
+			return role + "; the leader is " + p.Hello.Listen
+		}
+	}
+	return fmt.Sprintf("%s; the leader is node %d", role, status.Leader)
+}
+
+// role returns the name of this node's role.
+func (m *member) role(r core.Role) string {
+	switch {
+	case !m.loaded.Load():
+		return operate.RoleStarting
+	case r == core.Learner:
+		return operate.RoleLearner
+	case m.server.notReady.Load() == nil:
+		return operate.RoleLeader
+	}
+	return operate.RoleStandby
+}
+
+// alive returns the role of a node that leads or follows, or why it does neither yet.
+func (m *member) alive() (string, error) {
+	if !m.loaded.Load() {
+		return "", fmt.Errorf("%s: %w", operate.RoleStarting, *m.server.notReady.Load())
+	}
+	if err := m.err(); err != nil {
+		return "", err
+	}
+	return m.role(m.replica.Load().Status().Role), nil
+}

@@ -1,0 +1,110 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+
+	"outcry/clients/go/client"
+)
+
+// askedAtOnce is how many orders one frame asks for.
+const askedAtOnce = 200
+
+// verdict gathers what the questions for orders come to.
+type verdict struct {
+	*trading
+	traded *Traded
+
+	mu          sync.Mutex // guards what follows, and traded
+	first, last client.OrderID
+	found       uint64
+	failure     error
+}
+
+// check asks for every order, each over the connection that it was sent on: by its ref, and
+// without one by its number.
+func (t *trading) check(ctx context.Context, r *Traded) error {
+	v := &verdict{trading: t, traded: r, first: math.MaxUint64}
+	var asking sync.WaitGroup
+	for _, x := range t.traders {
+		asking.Go(func() {
+			for _, account := range []string{x.buyer, x.seller} {
+				if err := v.askAll(ctx, x, account); err != nil {
+					v.mu.Lock()
+					v.failure = err
+					v.mu.Unlock()
+				}
+			}
+		})
+	}
+	asking.Wait()
+	if v.found > 0 {
+		r.Others = uint64(v.last-v.first) + 1 - v.found
+	}
+	return v.failure
+}
+
+// askAll asks for the orders of one account of a trader.
+func (v *verdict) askAll(ctx context.Context, x *trader, account string) error {
+	var orders []order
+	var questions []client.Command
+	for i, o := range x.orders {
+		if (o.number%2 == 0) == (account == x.buyer) {
+			switch {
+			case v.Refs:
+				questions = append(questions, client.QueryRef(account, v.ref(o.number)))
+				orders = append(orders, o)
+			case o.id != 0:
+				questions = append(questions, client.Query(account, o.id))
+				orders = append(orders, o)
+			}
+		}
+		if len(questions) == 0 || len(questions) < askedAtOnce && i < len(x.orders)-1 {
+			continue
+		}
+		results, err := x.Do(ctx, questions...)
+		if err != nil {
+			return fmt.Errorf("load: ask for orders: %w", err)
+		}
+		for n := range results {
+			if err := v.judge(orders[n], &results[n]); err != nil {
+				return err
+			}
+		}
+		orders, questions = orders[:0], questions[:0]
+	}
+	return nil
+}
+
+// judge compares what was told of an order with what the exchange says of it now. The error
+// says that the exchange does not say.
+func (v *verdict) judge(o order, now *client.Result) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r, found := v.traded, now.Status.Order
+	if now.Refused != nil {
+		found = 0
+		if !strings.Contains(now.Refused.Text, "has no order") && !strings.Contains(now.Refused.Text, "is no order") {
+			return fmt.Errorf("load: ask for orders: %w", now.Err())
+		}
+	}
+	r.Asked++
+	if found != 0 {
+		v.found++
+		v.first, v.last = min(v.first, found), max(v.last, found)
+	}
+	switch {
+	case !o.sure && found != 0:
+		r.Done++
+	case o.id != 0 && found == 0:
+		r.Lost++
+		r.Example = fmt.Sprintf("order %v was accepted, and now: %s", o.id, now.Refused.Text)
+	case o.sure && found != o.id:
+		r.Doubled++
+		r.Example = fmt.Sprintf("%v is order %v, and %v was told", now.Command, found, o.id)
+	}
+	return nil
+}
