@@ -30,8 +30,6 @@ var dependencies = []struct {
 	{"github.com/fergusstrange/embedded-postgres", "downloads a Postgres", "Fergus Strange (licence)", true},
 	{"go.etcd.io/raft/v3", "consensus of a cluster", "its OWNERS", true},
 	{"google.golang.org/protobuf", "messages of raft", "the Go authors (licence)", true},
-	{"go.etcd.io/raft/v3", "Raft as a state machine, for three machines", "its OWNERS", true},
-	{"google.golang.org/protobuf", "messages of Raft", "the Go authors (licence)", true},
 	{"golang.org/x/sync", "weighted semaphore for memory", "the Go authors", true},
 	{"golang.org/x/sys", "flock, fallocate, socket options", "the Go authors", true},
 	{"github.com/stretchr/testify", "assertions", "its MAINTAINERS", false},
