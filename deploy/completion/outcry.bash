@@ -23,7 +23,7 @@ _outcry() {
   "demo "*) flags='--accounts --duration --leave-orders --makers --noise --rate --report --seed --symbols --takers --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "bench run") flags='--accounts --connections --depth --duration --json --no-refs --orders --rate --symbols --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "journal "*) flags='--help' next='' files=1 ;;
-  "verify "*) flags='--config --data --database-url --database-url-file --help' next='' files=1 ;;
+  "verify "*) flags='--config --data --database-url --database-url-file --live --help' next='' files=1 ;;
   "backup "*) flags='--config --data --database-url --database-url-file --max-bytes --wait --without-journal --help' next='' files=1 ;;
   "restore "*) flags='--check --config --data --database-url --database-url-file --journal --segment --help' next='' files=1 ;;
   "doctor "*) flags='--config --data --database-url --database-url-file --json --max-accounts --max-connections --max-http-connections --max-memory --max-open-orders --max-symbols --memory-limit --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;

@@ -57,6 +57,7 @@ complete -c outcry -n '__fish_seen_subcommand_from verify' -l config -r -F -d 'f
 complete -c outcry -n '__fish_seen_subcommand_from verify' -l data -r -F -d 'data directory, also as OUTCRY_DATA'
 complete -c outcry -n '__fish_seen_subcommand_from verify' -l database-url -x -d 'URL of the database; empty for the local cluster below the data directory; also as DATABASE_URL'
 complete -c outcry -n '__fish_seen_subcommand_from verify' -l database-url-file -r -F -d 'file with that URL, also as DATABASE_URL_FILE'
+complete -c outcry -n '__fish_seen_subcommand_from verify' -l live -d 'verify one snapshot of an exchange that runs'
 complete -c outcry -n __fish_use_subcommand -a backup -d 'take a backup of an exchange, which may be running'
 complete -c outcry -n '__fish_seen_subcommand_from backup' -F
 complete -c outcry -n '__fish_seen_subcommand_from backup' -l config -r -F -d 'file with the server\'s settings, also as OUTCRY_CONFIG; with a - in front of its name, it may be missing'
