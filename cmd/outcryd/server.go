@@ -313,6 +313,7 @@ func (s *server) stop() (err error) {
 	if s.engine != nil {
 		defer context.AfterFunc(ctx, s.engine.Interrupt)() // long frames and orders end with the time for the stop
 	}
+	s.member.stopCampaigning()
 	if s.sessions != nil {
 		if s.sessions.Shutdown(ctx) != nil {
 			s.log.Warn("some connections did not end in time and were cut off")
@@ -326,7 +327,7 @@ func (s *server) stop() (err error) {
 			s.http.Close()
 		}
 	}
-	var came []any // what the state came to, if it is what the journal says
+	came := s.member.came() // what the state came to, if it is what the journal says
 	if s.engine != nil {
 		s.engine.Close()
 		if s.journal.Err() == nil && s.member.tellsAll() {

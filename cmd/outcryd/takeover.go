@@ -212,6 +212,32 @@ func (m *member) show(
 	return standby.Show(ctx, id, after, most)
 }
 
+// stopCampaigning keeps a node that stops from becoming the leader now. One that leads stays
+// it until leave: clients get the replies to what they have sent.
+func (m *member) stopCampaigning() {
+	if m == nil || m.replica.Load() == nil {
+		return
+	}
+	m.uncampaign()
+	if !m.led.Load() {
+		m.replica.Load().MayCampaign(false)
+	}
+}
+
+// came ends the standby, and returns what its state came to, for the log; nil if it is the
+// engine's.
+func (m *member) came() []any {
+	if m == nil || m.standby == nil {
+		return nil
+	}
+	digest, seq, err := m.standby.Digest()
+	m.standby.Close()
+	if err != nil { // or a record did not fit
+		return nil
+	}
+	return []any{"seq", seq, "digest", fmt.Sprintf("%x", digest)}
+}
+
 // leave gives up the leadership, if this node has it, and ends what it has of the cluster.
 // The journal gets no records any more then.
 func (m *member) leave(ctx context.Context) error {
@@ -229,16 +255,9 @@ func (m *member) leave(ctx context.Context) error {
 			log.Info("the leadership is handed over", "took", time.Since(begun).String())
 		}
 	}
-	m.uncampaign()
 	m.stopFollowing()
 	if m.records != nil {
 		m.records.Close()
 	}
-	err := r.Close()
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if m.standby != nil {
-		m.standby.Close()
-	}
-	return err
+	return r.Close()
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"outcry/internal/journal"
 	"outcry/internal/replica/core"
@@ -26,7 +25,6 @@ type application struct {
 
 // apply is the apply goroutine: it alone appends to the journal.
 func (r *Replica) apply() {
-	var kept time.Duration
 	for {
 		items := r.applies.take(r.life.Done())
 		if items == nil {
@@ -38,10 +36,6 @@ func (r *Replica) apply() {
 				return
 			}
 			r.applies.done(a.bytes)
-		}
-		if now := r.now(); now-kept >= keepEvery {
-			kept = now
-			r.keepForPeers()
 		}
 	}
 }

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -127,6 +130,12 @@ func (n *testNode) stop() {
 	n.Replica = nil
 }
 
+// restart stops and starts it.
+func (n *testNode) restart() {
+	n.stop()
+	n.start()
+}
+
 // greet tells the others who this node is, until each has accepted it.
 func (n *testNode) greet() {
 	for {
@@ -224,6 +233,11 @@ func (n wire) Fetch(ctx context.Context, peer, first, last uint64, take func(uin
 	return nil
 }
 
+// The tests of package peers are about these.
+func (wire) Backup(context.Context, uint64, io.Writer) error     { panic("not used") }
+func (wire) Ask(context.Context, uint64, []byte) ([]byte, error) { panic("not used") }
+func (wire) Stats() peers.Stats                                  { return peers.Stats{} }
+
 // Close implements network.
 func (n wire) Close() {
 	n.mu.Lock()
@@ -261,6 +275,7 @@ func (c *cluster) others(id uint64) (all []uint64) {
 			all = append(all, other)
 		}
 	}
+	slices.Sort(all)
 	return all
 }
 
@@ -311,4 +326,11 @@ func (c *cluster) alike() [][]byte {
 		require.Equal(c.t, first, all, "node %d has another history", n.id)
 	}
 	return first
+}
+
+// inOneStack reports whether one goroutine of a dump of all stacks is in all of these functions.
+func inOneStack(dump string, functions ...string) bool {
+	return slices.ContainsFunc(strings.Split(dump, "\n\n"), func(stack string) bool {
+		return !slices.ContainsFunc(functions, func(f string) bool { return !strings.Contains(stack, f) })
+	})
 }

@@ -14,8 +14,13 @@ const keepEvery = time.Second
 // keepForPeers lets data/journal keep its newest segments, up to KeepBytes, also when this
 // node's Postgres has all their records: a member that was away fetches them from whoever
 // leads then, so every node keeps them. A full disk is worse than a member that has to be
-// restored from a backup: then nothing is kept.
+// restored from a backup: then nothing is kept. The loop calls it: the journal holds its lock for no I/O.
 func (r *Replica) keepForPeers() {
+	now := r.now()
+	if now-r.loop.kept < keepEvery {
+		return
+	}
+	r.loop.kept = now
 	if r.journal.Room() != nil {
 		r.keep.Hold(0)
 		return

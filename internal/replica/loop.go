@@ -11,14 +11,15 @@ import (
 
 // loopState is the loop's own.
 type loopState struct {
-	leads   bool         // the node has said so, and not that it is over
-	was     bool         // it has led once: it does not campaign again
-	applied uint64       // index that core was told of
-	synced  uint64       // seq of the journal that core was told of
-	rounds  []askedRound // under way
-	records [][]byte     // of the batch that is proposed
-	may     bool         // the owner lets it campaign
-	mayNow  bool         // what core was told
+	leads   bool          // the node has said so, and not that it is over
+	was     bool          // it has led once: it does not campaign again
+	applied uint64        // index that core was told of
+	synced  uint64        // seq of the journal that core was told of
+	rounds  []askedRound  // under way
+	records [][]byte      // of the batch that is proposed
+	may     bool          // the owner lets it campaign
+	mayNow  bool          // what core was told
+	kept    time.Duration // when it last worked out what data/journal keeps
 }
 
 // askedRound is a round of the leadership, and core's number of it.
@@ -167,6 +168,7 @@ func (r *Replica) look() {
 	}
 	r.lookAtDisks()
 	r.campaign()
+	r.keepForPeers()
 	r.publish()
 }
 

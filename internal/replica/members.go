@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -63,6 +64,20 @@ func (r *Replica) Change(ctx context.Context, c core.MemberChange) error {
 // The file BROKEN gets the reason. It is for those who find that out later than the replica:
 // by comparing fills or digests.
 func (r *Replica) Break(reason error) { r.fail(&BrokenError{reason}) }
+
+// Backup has a peer write a backup to w, and Ask has it answer a request, as its owner does
+// (Options.Backup, Options.Ask). The errors are those of peers.Net.
+func (r *Replica) Backup(ctx context.Context, peer uint64, w io.Writer) error {
+	return r.net.Backup(ctx, peer, w)
+}
+
+// Ask has a peer answer a request; see Backup.
+func (r *Replica) Ask(ctx context.Context, peer uint64, request []byte) ([]byte, error) {
+	return r.net.Ask(ctx, peer, request)
+}
+
+// Links returns how the connections with peers are doing.
+func (r *Replica) Links() peers.Stats { return r.net.Stats() }
 
 // hello returns what this node says of itself.
 func (r *Replica) hello() peers.Hello {

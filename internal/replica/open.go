@@ -65,6 +65,9 @@ type network interface {
 	SetPeers(addresses map[uint64]string) error
 	// Fetch gives take the records from first to last of a peer's journal.
 	Fetch(ctx context.Context, peer, first, last uint64, take func(seq uint64, record []byte) error) error
+	Backup(ctx context.Context, peer uint64, w io.Writer) error
+	Ask(ctx context.Context, peer uint64, request []byte) ([]byte, error)
+	Stats() peers.Stats
 	Close()
 }
 

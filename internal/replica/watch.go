@@ -38,7 +38,8 @@ func (r *Replica) lookAtDisks() {
 	switch {
 	case why != nil:
 		w.bad = now
-		if w.reason == nil {
+		if w.reason == nil { // campaign hands over first
+			w.transfer = now
 			r.slog.Error("this node should not lead: its disk", "reason", why)
 		}
 		w.reason = why

@@ -1,0 +1,404 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/operate"
+	"outcry/internal/testing/pgtest"
+	"outcry/internal/wire"
+)
+
+// node is a node of a cluster, as a process of its own.
+type node struct {
+	*program
+	number   int
+	flags    []string
+	database string
+}
+
+// peerAddresses returns addresses on loopback that nobody listens on, below those that the
+// kernel gives to others.
+func peerAddresses(t *testing.T, n int) (all []string) {
+	t.Helper()
+	for len(all) < n {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			continue
+		}
+		defer l.Close()
+		all = append(all, address)
+	}
+	return all
+}
+
+// newCluster makes three nodes and starts none.
+func newCluster(t *testing.T, flags ...string) (nodes []*node) {
+	t.Helper()
+	var list []string
+	for i, address := range peerAddresses(t, 3) {
+		list = append(list, fmt.Sprintf("%d=%s", i+1, address))
+	}
+	for i := range list {
+		n := &node{number: i + 1, database: pgtest.NewDatabase(t)}
+		n.flags = append([]string{fmt.Sprintf("--node=%d", n.number), "--peers=" + strings.Join(list, ","),
+			"--data=" + t.TempDir(), "--database-url=" + n.database}, flags...)
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// launch starts a node and waits until its HTTP side is up.
+func (n *node) launch(t *testing.T, flags ...string) {
+	t.Helper()
+	n.program = launch(t, append(n.flags, flags...)...)
+	n.findHTTP(t, 0)
+}
+
+// findHTTP waits for the HTTP side of the run of a process that has logged after so many bytes.
+func (n *node) findHTTP(t *testing.T, after int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		for line := range strings.Lines(n.log.String()[after:]) {
+			var up struct{ Msg, HTTP string }
+			if json.Unmarshal([]byte(line), &up) == nil && up.Msg == "the HTTP side is up" {
+				n.http = up.HTTP
+				return true
+			}
+		}
+		return false
+	}, patience, time.Millisecond, "log: %s", n.log)
+}
+
+// get asks the HTTP side; the status is 0 without an answer.
+func (n *node) get(path string) (status int, body string) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	r, err := client.Get("http://" + n.http + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return r.StatusCode, string(b)
+}
+
+// view is how a node sees its cluster, zero without an answer.
+func (n *node) view() (c operate.Cluster) {
+	if status, body := n.get("/api/v1/cluster"); status == http.StatusOK {
+		_ = json.Unmarshal([]byte(body), &c)
+	}
+	return c
+}
+
+// becomes waits until a node has a role.
+func (n *node) becomes(t *testing.T, role string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return n.view().Role == role }, patience, 5*time.Millisecond,
+		"node %d is %+v; log: %s", n.number, n.view(), n.log)
+}
+
+// leaderOf waits until one of the nodes leads.
+func leaderOf(t *testing.T, nodes ...*node) (leader *node) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		for _, n := range nodes {
+			if status, _ := n.get("/readyz"); status == http.StatusOK {
+				leader = n
+			}
+		}
+		return leader != nil
+	}, patience, 5*time.Millisecond, "nobody leads")
+	return leader
+}
+
+// others returns the nodes without one.
+func others(nodes []*node, without *node) (all []*node) {
+	for _, n := range nodes {
+		if n != without {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// xmlOf returns where clients reach a node while it leads.
+func (n *node) xmlOf() string {
+	for _, m := range n.view().Members {
+		if m.Node == uint64(n.number) {
+			return m.Listen
+		}
+	}
+	return ""
+}
+
+// oneDigest waits until all nodes have the same digest of the same record, and returns its seq.
+func oneDigest(t *testing.T, nodes []*node) (seq uint64) {
+	t.Helper()
+	var views []operate.Cluster
+	require.Eventually(t, func() bool {
+		views = views[:0]
+		for _, n := range nodes {
+			views = append(views, n.view())
+		}
+		for _, v := range views {
+			if v.Digest == "" || v.Digest != views[0].Digest || v.DigestSeq != views[0].DigestSeq || v.DigestSeq != v.Seq {
+				return false
+			}
+		}
+		return true
+	}, patience, 20*time.Millisecond, "digests differ: %+v", &views)
+	return views[0].Seq
+}
+
+// retrying are clients that place orders with refs, and ask again, wherever the leader is,
+// until each is answered.
+type retrying struct {
+	nodes    []*node
+	mu       sync.Mutex
+	ids      map[string]string // by ref
+	answered atomic.Int64
+	failed   atomic.Pointer[string]
+	stop     atomic.Bool
+	running  sync.WaitGroup
+}
+
+// begin starts clients.
+func (r *retrying) begin(clients int) {
+	r.ids = make(map[string]string)
+	for client := range clients {
+		r.running.Go(func() {
+			for i := 0; !r.stop.Load(); i++ {
+				ref := fmt.Sprintf("c%d-%d", client, i)
+				side := map[bool]string{true: "", false: "-"}[i%2 == 0]
+				r.place(ref, fmt.Sprintf(`<transactions id="%d"><order sym="SPY" amount="%s1" limit="10" ref="%s"/></transactions>`,
+					1+client%2, side, ref))
+			}
+		})
+	}
+}
+
+// place sends a frame until it is answered.
+func (r *retrying) place(ref, frame string) {
+	for n := 0; ; n++ {
+		r.mu.Lock()
+		addr := r.nodes[n%len(r.nodes)].xml
+		r.mu.Unlock()
+		reply, err := askWithin(addr, frame, 2*time.Second)
+		if err != nil {
+			if n > 100_000 {
+				text := fmt.Sprintf("%s was never answered: %v", ref, err)
+				r.failed.Store(&text)
+				return
+			}
+			time.Sleep(time.Millisecond) // how clients do it: not to take the processors from the nodes
+			continue
+		}
+		answers, err := wire.ParseReply([]byte(reply))
+		if err != nil || len(answers) != 1 || answers[0].Kind != "opened" {
+			text := fmt.Sprintf("%s: %s %v", ref, reply, err)
+			r.failed.Store(&text)
+			return
+		}
+		r.mu.Lock()
+		r.ids[ref] = answers[0].ID
+		r.mu.Unlock()
+		r.answered.Add(1)
+		return
+	}
+}
+
+// askWithin asks one frame over a connection of its own.
+func askWithin(addr, frame string, patience time.Duration) (string, error) {
+	c, err := net.DialTimeout("tcp", addr, patience)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return (&conn{c, wire.NewFrameReader(c, 1<<20)}).ask(frame)
+}
+
+// more waits until so many further orders are answered.
+func (r *retrying) more(t *testing.T, n int64) {
+	t.Helper()
+	until := r.answered.Load() + n
+	require.Eventually(t, func() bool { return r.answered.Load() >= until || r.failed.Load() != nil }, patience,
+		time.Millisecond)
+	if text := r.failed.Load(); text != nil {
+		t.Fatal(*text)
+	}
+}
+
+// end stops the clients, and demands that each ref is one order, on each node.
+func (r *retrying) end(t *testing.T) {
+	t.Helper()
+	r.stop.Store(true)
+	r.running.Wait()
+	if text := r.failed.Load(); text != nil {
+		t.Fatal(*text)
+	}
+	seen := map[string]string{}
+	for ref, id := range r.ids {
+		require.Empty(t, seen[id], "%s and %s are both order %s", ref, seen[id], id)
+		seen[id] = ref
+	}
+	for _, n := range r.nodes {
+		require.Eventually(t, func() bool {
+			return query(t, n.database, "SELECT count(*)::text FROM orders")[0][0] == fmt.Sprint(len(r.ids))
+		}, patience, 20*time.Millisecond, "node %d: %d orders were answered", n.number, len(r.ids))
+		rows := query(t, text(t, n.database), "SELECT ref, order_id::text FROM refs")
+		require.Len(t, rows, len(r.ids), "node %d", n.number)
+	}
+}
+
+// setUp makes accounts with shares, and a symbol.
+func setUp(t *testing.T, leader *node) {
+	t.Helper()
+	c := dial(t, leader.xml)
+	reply := c.must(t, `<create><account id="1" balance="1000000000"/><account id="2" balance="1000000000"/>`+
+		`<symbol sym="SPY"><account id="1">1000000</account><account id="2">1000000</account></symbol></create>`)
+	require.NotContains(t, reply, "error")
+	require.NoError(t, c.Close())
+}
+
+// startCluster starts three nodes and waits until one leads and the others follow.
+func startCluster(t *testing.T, flags ...string) (nodes []*node, leader *node) {
+	t.Helper()
+	nodes = newCluster(t, flags...)
+	for _, n := range nodes {
+		n.launch(t)
+	}
+	leader = leaderOf(t, nodes...)
+	for _, n := range others(nodes, leader) {
+		n.becomes(t, operate.RoleStandby)
+	}
+	for _, n := range nodes {
+		n.xml = n.xmlOf()
+		require.NotEmpty(t, n.xml)
+	}
+	return nodes, leader
+}
+
+// TestKillOfTheLeaderLosesNothing: clients that ask again with their refs get each order done
+// once, whoever leads, and all nodes come to the same.
+func TestKillOfTheLeaderLosesNothing(t *testing.T) {
+	t.Parallel()
+	nodes, leader := startCluster(t)
+	setUp(t, leader)
+	load := &retrying{nodes: nodes}
+	load.begin(4)
+	for range 2 {
+		load.more(t, 50)
+		leader.kill()
+		next := leaderOf(t, others(nodes, leader)...)
+		load.more(t, 50)
+		leader.launch(t)
+		leader.becomes(t, operate.RoleStandby)
+		load.mu.Lock()
+		leader.xml = leader.xmlOf() // another port of the kernel
+		load.mu.Unlock()
+		leader = next
+	}
+	load.end(t)
+	oneDigest(t, nodes)
+	for _, n := range nodes {
+		n.stop(t)
+		require.Contains(t, n.log.String(), `"digest"`)
+	}
+}
+
+// TestAStoppedLeaderTellsNothingAndFollowsThen: while it does not run, the others go on; then
+// what it read before is told to nobody, and the same process follows.
+func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
+	t.Parallel()
+	nodes, old := startCluster(t)
+	setUp(t, old)
+	asks := dial(t, old.xml)
+	reply := asks.must(t, `<transactions id="1"><order sym="SPY" amount="-5" limit="10" ref="a"/></transactions>`)
+	require.Contains(t, reply, "opened")
+	pid := old.cmd.Process.Pid
+	require.NoError(t, old.cmd.Process.Signal(syscall.SIGSTOP))
+	_, err := asks.Write(wire.AppendFrame(nil, []byte(`<transactions id="1"><query ref="a"/></transactions>`)))
+	require.NoError(t, err, "the kernel still takes it")
+	next := leaderOf(t, others(nodes, old)...)
+	c := dial(t, next.xml)
+	require.Contains(t, c.must(t, `<transactions id="2"><order sym="SPY" amount="5" limit="10"/></transactions>`), "opened")
+
+	logged := len(old.log.String())
+	require.NoError(t, old.cmd.Process.Signal(syscall.SIGCONT))
+	stale, err := asks.r.Next()
+	require.Error(t, err, "a leader that was stopped tells what it knew: %s", stale)
+	old.findHTTP(t, logged) // of the next run
+	old.becomes(t, operate.RoleStandby)
+	require.Equal(t, pid, old.cmd.Process.Pid)
+	require.Contains(t, old.log.String()[logged:], `"msg":"this process begins again as one that follows","pid":`+fmt.Sprint(pid))
+	require.NoError(t, old.cmd.Process.Signal(syscall.Signal(0)), "it is the same process")
+	oneDigest(t, nodes)
+	status, body := old.get("/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Equal(t, "standby; the leader is "+next.xml+"\n", body)
+	_, err = net.DialTimeout("tcp", old.xmlOf(), time.Second)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	for _, n := range nodes {
+		n.stop(t)
+	}
+}
+
+// TestANodeWithoutItsPostgresVotesAndStores: one that starts without it makes the majority
+// when another dies, and follows once Postgres is there.
+func TestANodeWithoutItsPostgresVotesAndStores(t *testing.T) {
+	t.Parallel()
+	nodes := newCluster(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing, as nobody accepts them
+	require.NoError(t, err)
+	away := l.Addr().String()
+	require.NoError(t, l.Close())
+	nodes[2].launch(t, "--database-url=postgres://nobody@"+away+"/none")
+	for _, n := range nodes[:2] {
+		n.launch(t)
+	}
+	leader := leaderOf(t, nodes[:2]...)
+	leader.xml = leader.xmlOf()
+	setUp(t, leader)
+	status, body := nodes[2].get("/healthz")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, body, "starting: ")
+	require.Equal(t, operate.RoleStarting, nodes[2].view().Role)
+	require.EqualValues(t, leader.number, nodes[2].view().Leader)
+	others(nodes[:2], leader)[0].kill()
+
+	c := dial(t, leader.xml)
+	for range 10 {
+		require.Contains(t, c.must(t, `<transactions id="2"><order sym="SPY" amount="5" limit="10"/></transactions>`), "opened")
+	}
+	nodes[2].stop(t)
+	nodes[2].launch(t)
+	nodes[2].becomes(t, operate.RoleStandby)
+	require.EqualValues(t, 15, oneDigest(t, []*node{leader, nodes[2]}), "3 of the set up, 2 deposits and 10 orders")
+}
+
+// TestADirectoryOfANodeIsRefusedToAServerAlone: it would be a second leader.
+func TestADirectoryOfANodeIsRefusedToAServerAlone(t *testing.T) {
+	flags, _ := dataFlags(t)
+	dir := strings.TrimPrefix(flags[0], "--data=")
+	require.NoError(t, os.MkdirAll(dir+"/raft", 0o700))
+	log := launch(t, flags...).fails(t)
+	require.Contains(t, log, "would be a second leader")
+}

@@ -1,0 +1,235 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/replica/core"
+)
+
+// writers append to whoever they are told leads, until it ends, and note what was answered.
+type writers struct {
+	mu       sync.Mutex // guards answered
+	answered map[uint64]string
+	count    int
+	work     sync.WaitGroup
+}
+
+// write begins n goroutines that append to a leader.
+func (w *writers) write(leader *testNode, n int) {
+	r := leader.Replica
+	for range n {
+		w.work.Go(func() {
+			for {
+				w.mu.Lock()
+				w.count++
+				record := fmt.Sprintf("record %d through node %d", w.count, leader.id)
+				w.mu.Unlock()
+				if err := r.Claim(len(record)); err != nil {
+					return
+				}
+				seq, err := r.AppendClaimed([]byte(record), len(record))
+				if err != nil || r.Wait(context.Background(), seq) != nil {
+					return
+				}
+				w.mu.Lock()
+				w.answered[seq] = record
+				w.mu.Unlock()
+			}
+		})
+	}
+}
+
+// some waits until so many more are answered.
+func (w *writers) some(t *testing.T, n int) {
+	t.Helper()
+	count := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.answered)
+	}
+	before := count()
+	require.Eventually(t, func() bool { return count() >= before+n }, patience, tick)
+}
+
+// check finds all that was answered in its place.
+func (w *writers) check(t *testing.T, records [][]byte) {
+	t.Helper()
+	for _, seq := range slices.Sorted(maps.Keys(w.answered)) {
+		require.LessOrEqual(t, seq, uint64(len(records)), "record %d was answered", seq)
+		require.Equal(t, w.answered[seq], string(records[seq-1]), "record %d was answered", seq)
+	}
+}
+
+// TestNothingAnsweredIsLost kills the leader under load, again and again, and starts it anew.
+func TestNothingAnsweredIsLost(t *testing.T) {
+	for _, size := range []uint64{3, 5} {
+		t.Run(fmt.Sprint(size, " nodes"), func(t *testing.T) {
+			c := newCluster(t, size)
+			w := &writers{answered: map[uint64]string{}}
+			among := c.others(0)
+			for range 4 {
+				leader := c.leader(among...)
+				w.write(leader, 8)
+				w.some(t, 200)
+				leader.stop()
+				w.work.Wait()
+				among = c.others(leader.id)
+				next := c.leader(among...)
+				_, err := next.put("another leads")
+				require.NoError(t, err)
+				leader.start()
+				next.restart() // a process that has led does not lead again
+				among = c.others(0)
+			}
+			_, err := c.leader(among...).put("the last")
+			require.NoError(t, err)
+			w.check(t, c.alike())
+		})
+	}
+}
+
+// TestALeaderThatIsCutOffAnswersNothing: no record, no read, and it steps down.
+func TestALeaderThatIsCutOffAnswersNothing(t *testing.T) {
+	c := newCluster(t, 3)
+	old := c.leader(1, 2, 3)
+	seq, err := old.put("before")
+	require.NoError(t, err)
+	require.NoError(t, old.WaitConfirmed(t.Context(), seq, old.Round()), "a round, with no record on its way")
+	require.NoError(t, old.WaitConfirmed(t.Context(), seq, old.Round()), "the next one")
+
+	c.isolate(old.id, true)
+	round := old.Round()
+	read := make(chan error, 2)
+	go func() { read <- old.WaitConfirmed(t.Context(), seq, round) }()
+	lost, err := old.AppendClaimed([]byte("lost"), 0)
+	require.NoError(t, err)
+	go func() { read <- old.Wait(t.Context(), lost) }()
+	wake := make(chan struct{}, 1)
+	old.NotifyConfirmed(seq, round, wake)
+
+	next := c.leader(c.others(old.id)...)
+	after, err := next.put("after")
+	require.NoError(t, err)
+	require.Equal(t, lost, after, "another record has this place")
+	require.False(t, old.Confirmed(seq, round))
+	require.Less(t, old.Synced(), lost)
+	<-old.Deposed()
+	require.ErrorIs(t, <-read, ErrDeposed)
+	require.ErrorIs(t, <-read, ErrDeposed)
+	<-wake
+	require.ErrorIs(t, old.Err(), ErrDeposed)
+
+	c.isolate(old.id, false)
+	require.Eventually(t, func() bool { return old.journal.Appended() >= after }, patience, tick)
+	require.Less(t, old.Synced(), lost, "what another leader commits is not told")
+	require.False(t, old.Confirmed(lost, 0))
+	records := c.alike()
+	require.Equal(t, "after", string(records[lost-1]))
+	require.NotEqual(t, core.Leader, old.Status().Role)
+}
+
+// TestWithoutAMajorityNobodyLeads: neither the node that is left, nor one that starts.
+func TestWithoutAMajorityNobodyLeads(t *testing.T) {
+	c := newCluster(t, 3)
+	leader := c.leader(1, 2, 3)
+	seq, err := leader.put("one")
+	require.NoError(t, err)
+	for _, id := range c.others(leader.id) {
+		c.nodes[id].stop()
+	}
+	<-leader.Deposed()
+	require.ErrorIs(t, leader.Wait(t.Context(), seq), ErrDeposed)
+	leader.restart()
+	require.Equal(t, seq, leader.Appended(), "the journal has what is committed")
+	for _, id := range c.others(leader.id) {
+		c.nodes[id].start()
+	}
+	_, err = c.leader(1, 2, 3).put("two")
+	require.NoError(t, err)
+	c.alike()
+}
+
+// TestTransfer hands over, to a node of choice, under load.
+func TestTransfer(t *testing.T) {
+	c := newCluster(t, 3)
+	leader := c.leader(1, 2, 3)
+	w := &writers{answered: map[uint64]string{}}
+	w.write(leader, 8)
+	w.some(t, 100)
+	to := c.others(leader.id)[0]
+	require.ErrorIs(t, c.nodes[to].Transfer(t.Context(), 0), ErrNotLeading)
+	require.Error(t, leader.Transfer(t.Context(), 9), "no such node")
+	require.NoError(t, leader.Err())
+	require.NoError(t, leader.Transfer(t.Context(), to))
+	w.work.Wait()
+	next := c.leader(c.others(leader.id)...)
+	require.Equal(t, to, next.id)
+	_, err := next.put("after")
+	require.NoError(t, err)
+	w.check(t, c.alike())
+}
+
+// TestOnlyTheReadyLead: a node whose owner is not ready stores, and does not campaign; one that
+// leads and is no longer ready hands over.
+func TestOnlyTheReadyLead(t *testing.T) {
+	c := newCluster(t, 3)
+	leader := c.leader(1, 2, 3)
+	unready, ready := c.others(leader.id)[0], c.others(leader.id)[1]
+	c.nodes[unready].MayCampaign(false)
+	leader.MayCampaign(false)
+	require.Equal(t, ready, c.leader(c.others(leader.id)...).id)
+	_, err := c.nodes[ready].put("one")
+	require.NoError(t, err)
+	c.alike()
+}
+
+// TestABrokenNodeStaysDown: the reason is written down, and a start refuses with it.
+func TestABrokenNodeStaysDown(t *testing.T) {
+	c := newCluster(t, 3)
+	leader := c.leader(1, 2, 3)
+	_, err := leader.put("one")
+	require.NoError(t, err)
+	leader.Break(errors.New("fill 7 of record 1 differs"))
+	<-leader.Broken()
+	<-leader.Failed()
+	<-leader.Deposed()
+	_, ok := errors.AsType[*BrokenError](leader.Err())
+	require.True(t, ok)
+	_, err = c.leader(c.others(leader.id)...).put("the others go on")
+	require.NoError(t, err)
+	leader.stop()
+	err = leader.open()
+	_, ok = errors.AsType[*BrokenError](err)
+	require.True(t, ok, "%v", err)
+	require.ErrorContains(t, err, "fill 7 of record 1 differs")
+	require.ErrorContains(t, err, "outcry cluster replace")
+	require.NoError(t, os.Remove(filepath.Join(leader.dir, brokenName)))
+	leader.start()
+}
+
+// TestALostLogIsNotFoundedAgain: the node would vote twice.
+func TestALostLogIsNotFoundedAgain(t *testing.T) {
+	c := newCluster(t, 3)
+	leader := c.leader(1, 2, 3)
+	_, err := leader.put("one")
+	require.NoError(t, err)
+	leader.stop()
+	require.NoError(t, os.RemoveAll(filepath.Join(leader.dir, raftDir)))
+	require.ErrorContains(t, leader.open(), "could vote twice")
+
+	// With all of the directory lost, it has another identity, and the others refuse it.
+	require.NoError(t, os.RemoveAll(leader.dir))
+	leader.start()
+	other := c.nodes[c.others(leader.id)[0]]
+	require.ErrorContains(t, other.onHello(leader.hello()), "vote twice")
+}
