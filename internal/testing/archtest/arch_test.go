@@ -62,7 +62,7 @@ var imports = map[string][]string{
 	"cmd/outcry": {"clients/go/client", "internal/auth", "internal/backup", "internal/doctor",
 		"internal/demo", "internal/operate", "internal/settings", "internal/exchange", "internal/journal",
 		"internal/load", "internal/memory", "internal/progress", "internal/wire", "internal/postgres",
-		"internal/postgres/cluster", "internal/version"},
+		"internal/postgres/cluster", "internal/replica/raftlog", "internal/version"},
 	"internal/check":         {"clients/go/client", "internal/model", "internal/wire"},
 	"internal/load":          {"clients/go/client", "internal/wire"},
 	"internal/load/scenario": {"internal/load", "internal/wire"},
