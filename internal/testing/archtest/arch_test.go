@@ -57,7 +57,7 @@ var imports = map[string][]string{
 	"internal/backup": {"internal/durable", "internal/exchange", "internal/journal",
 		"internal/postgres", "internal/postgres/cluster"},
 	"internal/doctor": {"internal/backup", "internal/exchange", "internal/journal", "internal/memory", "internal/operate",
-		"internal/postgres", "internal/postgres/cluster"},
+		"internal/postgres", "internal/postgres/cluster", "internal/replica/raftlog"},
 	"internal/progress": nil,
 	"cmd/outcry": {"clients/go/client", "internal/auth", "internal/backup", "internal/doctor",
 		"internal/demo", "internal/operate", "internal/settings", "internal/exchange", "internal/journal",
