@@ -66,7 +66,8 @@ func rescue(dir string, node uint64, address string, alone bool, stdout io.Write
 		if err != nil {
 			return err
 		}
-		printRescued(stdout, o, fmt.Sprintf("node %d is a server without a cluster", node), "start it without --node and --peers")
+		printRescued(stdout, o, fmt.Sprintf("node %d is a server without a cluster", node),
+			"start it without --node and --peers")
 		return nil
 	}
 	if address == "" {

@@ -70,7 +70,8 @@ func (m *memberProcess) launch(t *testing.T, peers ...*memberProcess) {
 	}
 	m.output = &output{}
 	m.cmd = exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+m.data, "--listen="+m.addr, "--http="+m.http,
-		"--database-url="+m.database, "--segment=65536", fmt.Sprintf("--node=%d", m.number), "--peers="+strings.Join(list, ","))
+		"--database-url="+m.database, "--segment=65536", fmt.Sprintf("--node=%d", m.number),
+		"--peers="+strings.Join(list, ","))
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	m.cmd.Stdout, m.cmd.Stderr = m.output, m.output
 	require.NoError(t, m.cmd.Start())

@@ -13,7 +13,8 @@ import (
 )
 
 // replaceAdvice is for a node that must not go on with what it has.
-const replaceAdvice = "leave it stopped, keep a copy of the directory, and put a new node in its place: outcry cluster replace"
+const replaceAdvice = "leave it stopped, keep a copy of the directory, and put a new node in its place: " +
+	"outcry cluster replace"
 
 // checkMember looks at what a node of a cluster has besides a journal. A server alone has
 // nothing of that, and gets no finding.
