@@ -33,7 +33,8 @@ func (e *examination) checkMember() {
 	switch {
 	case errors.Is(err, raftlog.ErrNone):
 		if _, err := os.Lstat(filepath.Join(e.Data, raftlog.ClusterFile)); err == nil {
-			e.found("cluster", Bad, replaceAdvice, "this node is a member of a cluster, and its log of votes and entries is gone")
+			e.found("cluster", Bad, replaceAdvice,
+				"this node is a member of a cluster, and its log of votes and entries is gone")
 		}
 		return
 	case isDamage(err):
@@ -45,12 +46,12 @@ func (e *examination) checkMember() {
 	}
 	j, err := journal.Peek(filepath.Join(e.Data, "journal"), exchange.EventVersion)
 	if err == nil && j.Last < s.Mark.Seq {
-		e.found("cluster", Bad, replaceAdvice, "the journal ends at record %d, and Raft's log begins behind record %d", j.Last,
-			s.Mark.Seq)
+		e.found("cluster", Bad, replaceAdvice, "the journal ends at record %d, and Raft's log begins behind record %d",
+			j.Last, s.Mark.Seq)
 		return
 	}
-	e.found("cluster", OK, "", "node %v of cluster %v: members %d, term %d, entries %d to %d with %s", s.Self, s.Mark.Cluster,
-		len(s.Mark.Members), max(s.Term, s.Hard.GetTerm()), s.Mark.Index+1, s.Last, bytesOf(uint64(s.Data)))
+	e.found("cluster", OK, "", "node %v of cluster %v: members %d, term %d, entries %d to %d with %s", s.Self,
+		s.Mark.Cluster, len(s.Mark.Members), max(s.Term, s.Hard.GetTerm()), s.Mark.Index+1, s.Last, bytesOf(uint64(s.Data)))
 }
 
 // isDamage reports whether an error says that a log holds what no node has written.

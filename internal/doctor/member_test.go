@@ -44,7 +44,8 @@ func TestANodeOfAClusterIsLookedAt(t *testing.T) {
 
 	require.NoError(t, l.Write([]*core.Write{{Mark: &core.Mark{Index: 2, Term: 1, Conf: &raftpb.ConfState{},
 		Position: core.Position{Seq: 5}}}}))
-	j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{Version: exchange.EventVersion, SegmentBytes: 4096})
+	j, err := journal.Open(filepath.Join(data, "journal"),
+		journal.Options{Version: exchange.EventVersion, SegmentBytes: 4096})
 	require.NoError(t, err)
 	require.NoError(t, j.Close())
 	f, _ = look(data)

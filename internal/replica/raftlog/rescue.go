@@ -50,7 +50,8 @@ func (s Stopped) Rescue(address string) (Outcome, error) {
 			return o, fmt.Errorf("raftlog: %w", err)
 		}
 	}
-	l, _, err := Open(fresh, Options{Found: &core.Mark{Index: 1, Term: 1, Conf: &raftpb.ConfState{Voters: []uint64{s.Node}},
+	l, _, err := Open(fresh, Options{Found: &core.Mark{Index: 1, Term: 1,
+		Conf:    &raftpb.ConfState{Voters: []uint64{s.Node}},
 		Members: []core.Member{{ID: s.Node, Address: address}}, Position: core.Position{Seq: o.Last}}})
 	if err == nil {
 		err = l.Close()
