@@ -84,6 +84,9 @@ func (n *node) findHTTP(t *testing.T, after int) {
 	}, patience, time.Millisecond, "log: %s", n.log)
 }
 
+// crash ends a node as a crash does.
+func (n *node) crash() { n.kill() }
+
 // get asks the HTTP side; the status is 0 without an answer.
 func (n *node) get(path string) (status int, body string) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
@@ -297,16 +300,16 @@ func startCluster(t *testing.T, flags ...string) (nodes []*node, leader *node) {
 }
 
 // TestKillOfTheLeaderLosesNothing: clients that ask again with their refs get each order done
-// once, whoever leads, and all nodes come to the same.
+// once, whoever leads, also if the leader is stopped in order, and all nodes come to the same.
 func TestKillOfTheLeaderLosesNothing(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)
 	setUp(t, leader)
 	load := &retrying{nodes: nodes}
 	load.begin(4)
-	for range 2 {
+	for _, end := range []func(*node){(*node).crash, func(n *node) { n.stop(t) }, (*node).crash} {
 		load.more(t, 50)
-		leader.kill()
+		end(leader)
 		next := leaderOf(t, others(nodes, leader)...)
 		load.more(t, 50)
 		leader.launch(t)

@@ -42,7 +42,6 @@ type member struct {
 	loaded  atomic.Bool                     // the state is there, and follows
 	led     atomic.Bool                     // this node leads, or did
 	digest  digests
-	told    atomic.Pointer[engine.Stats] // the figures that were told last
 
 	// Of the goroutine that starts and runs the server.
 	records    *journal.Reader // behind those that the standby has
@@ -61,7 +60,9 @@ func newMember(s *server) *member {
 	if !s.config.Clustered() {
 		return nil
 	}
-	return &member{server: s, former: takeFormer(), uncampaign: func() {}}
+	m := &member{server: s, former: takeFormer(), uncampaign: func() {}}
+	m.former.rename()
+	return m
 }
 
 // startMember opens Raft's log first, so that this node votes and stores at once, then the
@@ -207,8 +208,10 @@ func (m *member) load(ctx context.Context) (err error) {
 		return err
 	}
 	now := s.settings()
+	m.mu.Lock()
 	m.standby = engine.NewStandby(engine.StandbyOptions{State: state, Seq: seq, Projection: s.projector, History: s.history,
 		ClosedOrdersMax: now.ClosedOrdersMax, RefsMax: now.RefsMax, BacklogMax: now.LagMax})
+	m.mu.Unlock()
 	s.metrics.watch(m.stats, m.reconcile, s.journal, s.projector)
 	s.runFeed()
 	s.metrics.watchLag(&s.marks, s.projector)
