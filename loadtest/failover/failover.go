@@ -39,6 +39,8 @@ const (
 
 	// patience is how long a client waits for an answer before it goes to another node.
 	patience = 500 * time.Millisecond
+	// checkPatience is how long a check waits, while nothing is broken.
+	checkPatience = 10 * time.Second
 	// linearPace spreads the commands of the linear symbol over some seconds.
 	linearPace = 40 * time.Millisecond
 	// agreeTimeout bounds how long a healed cluster may take until all nodes have the same.
@@ -133,7 +135,7 @@ func (r *runner) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	r.At = check.Target{Addr: r.nodes[0].xml(), Patience: patience}
+	r.At = check.Target{Addr: r.nodes[0].xml(), Patience: checkPatience}
 	for _, n := range r.nodes[1:] {
 		r.At.Others = append(r.At.Others, n.xml())
 	}
@@ -186,7 +188,9 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 	r.End.MayBeGone.Store(true) // any connection may break, and clients go on elsewhere
 	r.End.ComesBack.Store(true)
 	stop := make(chan struct{})
+	r.At.Patience = patience
 	clients := r.Trade(n, r.Clients, r.Seed, stop)
+	r.At.Patience = checkPatience
 	err = r.letTrade(ctx)
 	if err == nil {
 		r.Listen()

@@ -20,7 +20,7 @@ type Machines struct {
 }
 
 // isolated is set in the environment of a process that has a network of its own.
-const isolated = "OUTCRY_HARNESS_ISOLATED"
+const isolated = "HARNESS_ISOLATED"
 
 // Isolate runs this program once more, with the same arguments and a network of its own,
 // and returns how it ended; done is false where this process is that one already. It needs

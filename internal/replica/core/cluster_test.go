@@ -42,6 +42,10 @@ func (d *disk) write(w *Write) {
 	}
 }
 
+func newDisk(self byte, m Mark) *disk {
+	return &disk{Durable: Durable{Self: identity(self), Mark: m, Heard: map[uint64]Identity{}}}
+}
+
 // cluster is nodes over a network and disks that do everything at once, in order.
 type cluster struct {
 	t       *testing.T
@@ -75,15 +79,15 @@ func newCluster(t *testing.T, voters ...uint64) *cluster {
 		lost: map[raftpb.MessageType]bool{}, stopped: map[uint64]bool{}, leads: map[uint64]int{},
 		deposed: map[uint64]int{}, rounds: map[uint64]uint64{}, broken: map[uint64]error{}}
 	for _, id := range voters {
-		c.disks[id] = &disk{Durable: Durable{Self: identity(byte(id)), Mark: founding(voters...), Heard: map[uint64]Identity{}}}
+		c.disks[id] = newDisk(byte(id), founding(voters...))
 	}
 	c.start(voters...)
 	return c
 }
 
 // newcomer starts a node of an empty directory.
-func (c *cluster) newcomer(id uint64, identity Identity) {
-	c.disks[id] = &disk{Durable: Durable{Self: identity, Heard: map[uint64]Identity{}}}
+func (c *cluster) newcomer(id uint64, identity byte) {
+	c.disks[id] = newDisk(identity, Mark{})
 	c.start(id)
 }
 

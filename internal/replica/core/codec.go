@@ -29,7 +29,7 @@ var (
 type batch struct {
 	term    uint64 // of the leader that proposed it
 	first   uint64 // seq of the first record
-	chain   uint64 // of all records before the first
+	chain   uint64 // of all records up to the last of these
 	records [][]byte
 }
 

@@ -59,7 +59,7 @@ func (n *Node) depose() {
 // begin tells that this node leads, once the first entry of its term is in the journal:
 // so everything before it is as well.
 func (n *Node) begin() {
-	if n.broken == nil && n.lead.opened != 0 && !n.lead.told && n.acked >= n.lead.opened {
+	if n.broken == nil && n.mayCampaign && n.lead.opened != 0 && !n.lead.told && n.acked >= n.lead.opened {
 		n.lead.told, n.lead.last = true, n.now.Position
 		n.out.Leads = true
 	}
@@ -84,6 +84,9 @@ func (n *Node) pin() {
 func (n *Node) tickLeader() {
 	if !n.lead.proposed && (n.lead.opened == 0 || n.unpinned()) {
 		n.pin()
+	}
+	if !n.mayCampaign && !n.lead.told && n.ticks%uint64(n.options.ElectionTicks) == 0 {
+		n.handOver()
 	}
 	if n.ticks%uint64(retryElections*n.options.ElectionTicks) != 0 {
 		return
@@ -133,7 +136,8 @@ func (n *Node) Propose(first uint64, records [][]byte) error {
 	case !n.CanPropose():
 		return ErrBusy
 	}
-	b := batch{term: n.lead.term, first: first, chain: n.lead.last.Chain, records: records}
+	behind := n.lead.last.After(records...)
+	b := batch{term: n.lead.term, first: first, chain: behind.Chain, records: records}
 	err := ErrNotLeading
 	n.run(func() {
 		proposed := n.raft.Propose(b.encode())
@@ -142,7 +146,7 @@ func (n *Node) Propose(first uint64, records [][]byte) error {
 			n.depose()
 		}
 		if n.lead.term == b.term && n.lead.told {
-			n.lead.last, err = n.lead.last.After(records...), nil
+			n.lead.last, err = behind, nil
 			n.lead.underWay++
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 )
@@ -58,7 +59,17 @@ func set(members []Member, m Member) []Member {
 	return slices.Insert(members, i, m)
 }
 
-// known returns the identity of a number: what the log has, or was heard and is written.
+// admitted returns the identity of a peer that was heard, and whose messages count; zero
+// if there is none. What the log says of its number comes first, even if that came later.
+func (n *Node) admitted(id uint64) Identity {
+	heard, pinned := n.letIn[id], n.now.member(id).Identity
+	if pinned != (Identity{}) && pinned != heard || slices.Contains(n.now.removed, heard) {
+		return Identity{}
+	}
+	return heard
+}
+
+// known returns the identity of a member: what the log has, or was heard and is written.
 func (n *Node) known(id uint64) Identity {
 	pinned := n.now.member(id).Identity
 	switch {
@@ -67,7 +78,7 @@ func (n *Node) known(id uint64) Identity {
 	case id == n.id:
 		return n.self
 	}
-	return n.letIn[id]
+	return n.admitted(id)
 }
 
 // unpinned reports whether a member was heard whose identity the log does not have.
@@ -107,25 +118,17 @@ func (n *Node) commitPins(e *raftpb.Entry) error {
 	return n.become(&m)
 }
 
-// become makes m the membership. Numbers that mean another identity now are not let in.
+// become makes m the membership.
 func (n *Node) become(m *membership) error {
-	if err := n.checkSelf(m); err != nil {
-		return err
-	}
 	n.now.membership = m
-	for id, identity := range n.letIn {
-		if pinned := m.member(id).Identity; pinned != (Identity{}) && pinned != identity || slices.Contains(m.removed, identity) {
-			delete(n.letIn, id)
-		}
-	}
-	return nil
+	return n.checkSelf(m)
 }
 
 // checkSelf returns an error if the cluster knows another node under this one's number.
 func (n *Node) checkSelf(m *membership) error {
 	if pinned := m.member(n.id).Identity; pinned != (Identity{}) && pinned != n.self {
-		return fmt.Errorf("core: node %d is %x, and the cluster knows %x under this number: it was replaced, or has lost its data",
-			n.id, n.self, pinned)
+		return fmt.Errorf("core: node %d is %v, and the cluster knows %v under this number: "+
+			"it was replaced, or has lost its data", n.id, n.self, pinned)
 	}
 	return nil
 }
@@ -147,20 +150,20 @@ func (n *Node) Heard(m Member, cluster Identity) error {
 	}
 	pinned, first := n.now.member(m.ID).Identity, n.heard[m.ID]
 	switch {
-	case m.ID == 0 || m.Identity == Identity{}:
-		return fmt.Errorf("core: a peer that calls itself node %d with identity %x", m.ID, m.Identity)
+	case m.ID == 0 || raft.IsLocalMsgTarget(m.ID) || m.Identity == Identity{}:
+		return fmt.Errorf("core: a peer that calls itself node %d with identity %v", m.ID, m.Identity)
 	case m.ID == n.id:
 		return fmt.Errorf("core: a peer has this node's number, %d: every node needs its own", m.ID)
 	case cluster != Identity{} && n.now.cluster != Identity{} && cluster != n.now.cluster:
-		return fmt.Errorf("core: node %d belongs to the cluster %x, this one to %x", m.ID, cluster, n.now.cluster)
+		return fmt.Errorf("core: node %d belongs to the cluster %v, this one to %v", m.ID, cluster, n.now.cluster)
 	case slices.Contains(n.now.removed, m.Identity):
-		return fmt.Errorf("core: node %d, %x, was removed from the cluster: begin with an empty directory, and add it again",
+		return fmt.Errorf("core: node %d, %v, was removed from the cluster: begin with an empty directory, and add it again",
 			m.ID, m.Identity)
 	case pinned != Identity{} && pinned != m.Identity, pinned == Identity{} && first != Identity{} && first != m.Identity:
 		if pinned == (Identity{}) {
 			pinned = first
 		}
-		return fmt.Errorf("core: node %d is %x, and the cluster knows %x under this number: "+
+		return fmt.Errorf("core: node %d is %v, and the cluster knows %v under this number: "+
 			"if it has lost its data, it could vote twice; replace it (outcry cluster replace %d)",
 			m.ID, m.Identity, pinned, m.ID)
 	}
@@ -198,8 +201,7 @@ func (n *Node) heardSynced(ctx []byte) {
 	for len(n.waiting) > 0 && n.waiting[0].mark <= mark {
 		h := n.waiting[0]
 		n.waiting = n.waiting[1:]
-		if pinned := n.now.member(h.id).Identity; n.heard[h.id] == h.identity &&
-			(pinned == Identity{} || pinned == h.identity) {
+		if n.heard[h.id] == h.identity {
 			n.letIn[h.id] = h.identity
 		}
 	}
@@ -264,7 +266,7 @@ func (n *Node) plan(c MemberChange) (*raftpb.ConfChangeV2, error) {
 	}
 	for i, m := range c.Add {
 		if c.Add[i].Identity == (Identity{}) {
-			c.Add[i].Identity = n.letIn[m.ID]
+			c.Add[i].Identity = n.admitted(m.ID)
 		}
 		if err := errors.Join(n.mayAdd(c.Add[i]), once(m.ID, raftpb.ConfChangeAddLearnerNode)); err != nil {
 			return nil, err
@@ -300,14 +302,14 @@ func (n *Node) plan(c MemberChange) (*raftpb.ConfChangeV2, error) {
 
 func (n *Node) mayAdd(m Member) error {
 	switch {
-	case m.ID == 0:
+	case m.ID == 0 || raft.IsLocalMsgTarget(m.ID):
 		return errors.New("core: node 0: numbers are 1 and up")
 	case n.now.has(m.ID):
 		return fmt.Errorf("core: node %d is a member already", m.ID)
 	case m.Address == "" || len(m.Address) > addressBytesMax:
 		return fmt.Errorf("core: node %d with the address %.64q", m.ID, m.Address)
 	case m.Identity != Identity{} && slices.Contains(n.now.removed, m.Identity):
-		return fmt.Errorf("core: node %d, %x, was removed: it has to begin with an empty directory", m.ID, m.Identity)
+		return fmt.Errorf("core: node %d, %v, was removed: it has to begin with an empty directory", m.ID, m.Identity)
 	}
 	return nil
 }
@@ -364,15 +366,12 @@ func (n *Node) commitChange(e *raftpb.Entry) error {
 
 // forget lets a number be another node's, and the removed one never come back.
 func (n *Node) forget(v Member, m *membership) {
-	identity := v.Identity
-	if identity == (Identity{}) {
-		identity = n.heard[v.ID]
-	}
 	if v.Identity != (Identity{}) {
 		m.removed = append(slices.Clone(m.removed), v.Identity)
 		m.removed = m.removed[max(0, len(m.removed)-removedMax):]
 	}
-	if identity != (Identity{}) {
+	// A start reads again what was long ago: then another node may be heard already.
+	if first, ok := n.heard[v.ID]; ok && (v.Identity == Identity{} || v.Identity == first) {
 		delete(n.heard, v.ID)
 		delete(n.letIn, v.ID)
 		n.writeHeard(Member{ID: v.ID}, 0)

@@ -120,6 +120,7 @@ type Node struct {
 	ended       uint64 // the last term that this node led
 	round       uint64 // the last that Read has begun
 	mayCampaign bool
+	led         uint64 // tick of the last message of a leader
 	campaigning bool
 	elections   uint64
 }
@@ -277,8 +278,7 @@ func (n *Node) step(m *raftpb.Message) {
 func (n *Node) Tick() {
 	n.run(func() {
 		n.ticks++
-		leading := n.lead.term != 0
-		if leading || n.mayCampaign {
+		if n.lead.term != 0 || n.stands() {
 			n.raft.Tick()
 		} else {
 			// Time passes, so that this node votes for others; it does not campaign.
@@ -299,7 +299,7 @@ func (n *Node) Written(after []*raftpb.Message) {
 			switch {
 			case m.GetType() == raftpb.MsgStorageAppendResp && len(m.GetContext()) > 0:
 				n.heardSynced(m.GetContext())
-			case !n.mayCampaign && isVote(m):
+			case !n.stands() && isVote(m):
 			default:
 				n.step(m)
 			}
@@ -322,7 +322,9 @@ func (n *Node) JournalSynced(seq uint64) { n.synced = max(n.synced, seq) }
 
 // MayCampaign says whether this node is fit to lead; a new one is. One that is not
 // neither campaigns nor is chosen; if it leads it hands over, again and again, and leads
-// on while nobody else can.
+// on while nobody else can. Only if nobody has led for long it stands nevertheless, since
+// it may be the one without whose log no majority can be had: then it hands over, and
+// Leads is not told.
 func (n *Node) MayCampaign(may bool) {
 	n.run(func() {
 		n.mayCampaign = may
@@ -330,6 +332,11 @@ func (n *Node) MayCampaign(may bool) {
 			n.handOver()
 		}
 	})
+}
+
+// stands reports whether this node may be elected now.
+func (n *Node) stands() bool {
+	return n.mayCampaign || n.ticks-n.led > uint64(retryElections*n.options.ElectionTicks)
 }
 
 // Unreachable says that messages to the peer were lost.

@@ -149,11 +149,12 @@ func (n *Node) commitBatch(e *raftpb.Entry) error {
 	if b.term != e.GetTerm() || b.first != n.now.Seq+1 {
 		return nil
 	}
-	if b.chain != n.now.Chain {
+	behind := n.now.After(b.records...)
+	if b.chain != behind.Chain {
 		return fmt.Errorf("core: node %d has other records up to seq %d than the leader of term %d (chain %016x, not %016x)",
-			n.id, n.now.Seq, b.term, n.now.Chain, b.chain)
+			n.id, behind.Seq, b.term, behind.Chain, b.chain)
 	}
-	n.now.Position = n.now.After(b.records...)
+	n.now.Position = behind
 	if had := n.journal + 1; had > b.first {
 		b.records = b.records[min(had-b.first, uint64(len(b.records))):]
 		b.first = had

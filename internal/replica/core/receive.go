@@ -20,12 +20,16 @@ var fromPeers = []raftpb.MessageType{
 func (n *Node) Receive(m *raftpb.Message) {
 	n.run(func() {
 		from := m.GetFrom()
-		if m.GetTo() != n.id || n.letIn[from] == (Identity{}) || !wellFormed(m) {
+		if m.GetTo() != n.id || n.admitted(from) == (Identity{}) || !wellFormed(m) {
 			return
 		}
 		n.seen[from] = n.ticks
+		switch m.GetType() {
+		case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+			n.led = n.ticks
+		}
 		switch {
-		case !n.mayCampaign && (isVote(m) || m.GetType() == raftpb.MsgTimeoutNow):
+		case !n.stands() && isVote(m), !n.mayCampaign && m.GetType() == raftpb.MsgTimeoutNow:
 		case len(m.GetEntries()) > 0 && n.log.bytes > n.options.LogBytesMax:
 		case m.GetType() == raftpb.MsgSnap:
 			n.receiveMark(m)

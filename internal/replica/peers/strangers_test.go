@@ -140,8 +140,8 @@ func TestTheOldestStrangerMakesRoom(t *testing.T) {
 }
 
 func TestAMessageThatIsNotThePeersCutsItsConnection(t *testing.T) {
-	nodes := several(t, 3)
-	one := nodes[1]
+	one := alone(t)
+	two := caller{node: 2, hello: func() Hello { return helloOf(2) }, judge: helloOf(2).Refuse}
 	broken := encode(t, message(raftpb.MsgVote, 2, 1, 1))
 	broken[len(broken)-1] ^= 1
 	for name, bad := range map[string][]byte{
@@ -156,7 +156,7 @@ func TestAMessageThatIsNotThePeersCutsItsConnection(t *testing.T) {
 		"changed on way": broken,
 	} {
 		before := one.Stats().Misfits
-		conn, err := nodes[2].caller.open(t.Context(), 1, one.address, forMessages, nil)
+		conn, err := two.open(t.Context(), 1, one.address, forMessages, nil)
 		require.NoError(t, err)
 		good := encode(t, message(raftpb.MsgVote, 2, 1, 5))
 		_, err = conn.Write(append(append(good, bad...), good...))

@@ -9,10 +9,8 @@
 //
 //	item   0 kind u8 · 1 length u32 of the body · 5 body
 //	self   1   identity [16] of this node
-//	heard  2   id u64 · identity [16]: the first that was heard for this number
-//	mark   3   index u64 · term u64 · cluster [16] · seq u64 · chain u64 · last u64 ·
-//	           conf: length u32, ConfState as protobuf · members: count u16, each
-//	           id u64 · identity [16] · address: length u16, bytes
+//	heard  2   id u64 · identity [16] that was heard for this number; zeros forget it
+//	mark   3   last u64 · core.Mark, encoded
 //	entry  4   index u64 · term u64 · type u8 · data: in place of the one of this index,
 //	           if there is one, and all behind it
 //	again  5   as entry; it changes nothing if the log has one of this index
@@ -20,12 +18,14 @@
 //
 // A mark says where the log begins: everything up to its index is in the node's journal,
 // synced. Its last is the index of the last entry that it leaves in the log, or its own.
-// A mark stands between a self before it and all heards and the hard state behind it, in
-// one record. The first record is that of the founding mark.
+// A self stands before a mark, and all heards and the hard state behind it, in one record,
+// so that of what is before a mark only entries are needed. The first record is that of the
+// founding mark.
 //
 // # What is kept
 //
-// One Write is one record and one sync, unless it is large. When a mark comes, the segments
+// All that is written at once is one record and one sync, unless it is large. What nobody
+// waits for stays in memory and goes with the next record. When a mark comes, the segments
 // are deleted that hold only what is before it and before the first entry behind it. If
 // what is kept has grown to much more than the entries in it (nothing but votes, say), all
 // of it is written once more, the entries as again, and what is before it is deleted.

@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
 
 	"outcry/internal/replica/core"
 )
@@ -18,10 +17,8 @@ const Version = 1
 
 // Bounds of what a Write may hold.
 const (
-	EntryBytesMax   = 128 << 20 // data of one entry
-	MembersMax      = 256       // of a mark
-	AddressBytesMax = 1024      // of a member's address
-	HeardMax        = 1024      // numbers of nodes whose identity was heard
+	EntryBytesMax = 128 << 20 // data of one entry
+	HeardMax      = 1024      // numbers of nodes whose identity was heard
 )
 
 // kind is what an item says.
@@ -39,10 +36,6 @@ const (
 const (
 	itemHeader    = 5
 	identityBytes = len(core.Identity{})
-	heardBytes    = 8 + identityBytes
-	hardBytes     = 24
-	entryHeader   = 17
-	markHeader    = 40 + identityBytes
 )
 
 // item is one item of a record. Which fields it has depends on its kind.
@@ -60,7 +53,7 @@ type item struct {
 var errShort = errors.New("it ends too early")
 
 // appendItem appends an item to a record.
-func appendItem(b []byte, it item) ([]byte, error) {
+func appendItem(b []byte, it item) []byte {
 	start := len(b)
 	b = append(b, byte(it.kind), 0, 0, 0, 0)
 	switch it.kind {
@@ -70,10 +63,8 @@ func appendItem(b []byte, it item) ([]byte, error) {
 		b = binary.LittleEndian.AppendUint64(b, it.heard.ID)
 		b = append(b, it.heard.Identity[:]...)
 	case kindMark:
-		var err error
-		if b, err = appendMark(b, it.mark, it.last); err != nil {
-			return b[:start], err
-		}
+		b = binary.LittleEndian.AppendUint64(b, it.last)
+		b = append(b, it.mark.Encode()...)
 	case kindEntry, kindAgain:
 		b = binary.LittleEndian.AppendUint64(b, it.entry.GetIndex())
 		b = binary.LittleEndian.AppendUint64(b, it.entry.GetTerm())
@@ -85,30 +76,7 @@ func appendItem(b []byte, it item) ([]byte, error) {
 		b = binary.LittleEndian.AppendUint64(b, it.hard.GetCommit())
 	}
 	binary.LittleEndian.PutUint32(b[start+1:], uint32(len(b)-start-itemHeader))
-	return b, nil
-}
-
-func appendMark(b []byte, m core.Mark, last uint64) ([]byte, error) {
-	b = binary.LittleEndian.AppendUint64(b, m.Index)
-	b = binary.LittleEndian.AppendUint64(b, m.Term)
-	b = append(b, m.Cluster[:]...)
-	b = binary.LittleEndian.AppendUint64(b, m.Seq)
-	b = binary.LittleEndian.AppendUint64(b, m.Chain)
-	b = binary.LittleEndian.AppendUint64(b, last)
-	conf, err := proto.Marshal(m.Conf)
-	if err != nil {
-		return b, fmt.Errorf("the members of mark %d: %w", m.Index, err)
-	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(conf)))
-	b = append(b, conf...)
-	b = binary.LittleEndian.AppendUint16(b, uint16(len(m.Members)))
-	for _, member := range m.Members {
-		b = binary.LittleEndian.AppendUint64(b, member.ID)
-		b = append(b, member.Identity[:]...)
-		b = binary.LittleEndian.AppendUint16(b, uint16(len(member.Address)))
-		b = append(b, member.Address...)
-	}
-	return b, nil
+	return b
 }
 
 // items calls f for each item of a record. What f gets shares no memory with b. The error is
@@ -203,49 +171,16 @@ func (r *reader) entry() *raftpb.Entry {
 }
 
 func (r *reader) mark() (m core.Mark, last uint64) {
-	m.Index, m.Term, m.Cluster = r.u64(), r.u64(), r.identity()
-	m.Seq, m.Chain = r.u64(), r.u64()
 	last = r.u64()
-	m.Conf = &raftpb.ConfState{}
-	if err := proto.Unmarshal(r.bytes(r.uint(4)), m.Conf); err != nil && r.err == nil {
-		r.err = fmt.Errorf("the members of mark %d: %w", m.Index, err)
+	if r.err != nil {
+		return m, last
 	}
-	for range r.uint(2) {
-		member := core.Member{ID: r.u64(), Identity: r.identity()}
-		member.Address = string(r.bytes(r.uint(2)))
-		if r.err != nil {
-			break
-		}
-		m.Members = append(m.Members, member)
+	decoded, err := core.DecodeMark(r.bytes(uint64(len(r.rest))))
+	if err != nil {
+		r.err = err
+		return m, last
 	}
-	if r.err == nil {
-		r.err = checkMark(m)
-	}
-	return m, last
-}
-
-// checkMark returns what of a mark no log can have.
-func checkMark(m core.Mark) error {
-	switch {
-	case (m.Index == 0) != (m.Term == 0):
-		return fmt.Errorf("a mark of index %d and term %d", m.Index, m.Term)
-	case m.Conf == nil:
-		return fmt.Errorf("mark %d names no members", m.Index)
-	case len(m.Members) > MembersMax:
-		return fmt.Errorf("mark %d has %d members, the limit is %d", m.Index, len(m.Members), MembersMax)
-	}
-	before := uint64(0)
-	for _, member := range m.Members {
-		switch {
-		case member.ID <= before:
-			return fmt.Errorf("mark %d has member %d behind member %d", m.Index, member.ID, before)
-		case len(member.Address) > AddressBytesMax:
-			return fmt.Errorf("mark %d: the address of member %d has %d bytes, the limit is %d",
-				m.Index, member.ID, len(member.Address), AddressBytesMax)
-		}
-		before = member.ID
-	}
-	return nil
+	return *decoded, last
 }
 
 // checkEntry returns what of an entry no log can have.

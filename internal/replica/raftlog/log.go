@@ -41,6 +41,7 @@ type Options struct {
 // from any.
 type Log struct {
 	options Options
+	dir     string
 	journal *journal.Journal
 	writing atomic.Pointer[time.Time] // when the Write under way began; nil if none is
 
@@ -69,15 +70,15 @@ func Open(dir string, o Options) (*Log, core.Durable, error) {
 	if err != nil {
 		return nil, core.Durable{}, fmt.Errorf("raftlog: %w", err)
 	}
-	l := &Log{options: o, journal: j, writer: writer{state: newState(), next: j.Appended() + 1,
+	l := &Log{options: o, dir: dir, journal: j, writer: writer{state: newState(), next: j.Appended() + 1,
 		recordBytes: int(o.SegmentBytes / recordFraction), out: func(record []byte) error {
 			_, err := j.Append(record)
 			return err
 		}}}
 	if j.Appended() == 0 { // also where the power went out before the first record was durable
-		err = l.found(dir)
+		err = l.found()
 	} else {
-		err = l.recover(dir)
+		err = l.recover()
 	}
 	if err != nil {
 		return nil, core.Durable{}, errors.Join(err, j.Close())
@@ -86,19 +87,19 @@ func Open(dir string, o Options) (*Log, core.Durable, error) {
 }
 
 // found writes the first record.
-func (l *Log) found(dir string) error {
+func (l *Log) found() error {
 	if l.options.Found == nil {
-		return fmt.Errorf("%w in %s", ErrNone, dir)
+		return fmt.Errorf("%w in %s", ErrNone, l.dir)
 	}
 	rand.Read(l.writer.state.self[:]) // never fails
 	if err := l.Write([]*core.Write{{Mark: l.options.Found}}); err != nil {
-		return fmt.Errorf("raftlog: found a log in %s: %w", dir, err)
+		return fmt.Errorf("raftlog: found a log in %s: %w", l.dir, err)
 	}
 	return nil
 }
 
 // recover reads all records.
-func (l *Log) recover(dir string) error {
+func (l *Log) recover() error {
 	r, err := l.journal.NewReader(l.journal.First())
 	if err != nil {
 		return fmt.Errorf("raftlog: %w", err)
@@ -110,12 +111,12 @@ func (l *Log) recover(dir string) error {
 			return fmt.Errorf("raftlog: %w", err)
 		}
 		if err := l.writer.state.takeRecord(record, place{seq, l.writer.at}); err != nil {
-			return &ContentError{Dir: dir, Seq: seq, Err: err}
+			return &ContentError{Dir: l.dir, Seq: seq, Err: err}
 		}
 		l.writer.at += int64(len(record))
 	}
 	if err := l.writer.state.check(); err != nil {
-		return &ContentError{Dir: dir, Seq: l.journal.Synced(), Err: err}
+		return &ContentError{Dir: l.dir, Seq: l.journal.Synced(), Err: err}
 	}
 	return nil
 }
@@ -135,7 +136,8 @@ func (e *ContentError) Error() string {
 // Unwrap returns the reason.
 func (e *ContentError) Unwrap() error { return e.Err }
 
-// Write writes all of them, in their order, and returns once they are synced. It keeps the
+// Write writes all of them, in their order, and returns once they are synced; those that
+// have no After may stay in memory until others follow that have. It keeps the
 // entries, which must not change any more. After an error, which is the journal's failure or
 // says what of a Write does not follow what was written before, nothing may be told of any
 // of them, every later Write returns it as well, and a front of them may be on the disk.
@@ -159,12 +161,12 @@ func (l *Log) Write(all []*core.Write) error {
 
 func (l *Log) write(all []*core.Write) error {
 	w := &l.writer
-	marked := false
+	marked, awaited := false, false
 	for _, one := range all {
 		if err := w.put(one); err != nil {
 			return err
 		}
-		marked = marked || one.Mark != nil
+		marked, awaited = marked || one.Mark != nil, awaited || len(one.After) > 0
 	}
 	if kept := w.kept(); kept > slackSegments*l.options.SegmentBytes && kept > 2*w.state.bytes {
 		if err := w.putAgain(); err != nil {
@@ -172,13 +174,16 @@ func (l *Log) write(all []*core.Write) error {
 		}
 		marked = true
 	}
+	if !marked && !awaited && len(w.record) < w.recordBytes {
+		return nil // it goes with what somebody waits for
+	}
 	if err := w.cut(); err != nil {
 		return err
 	}
 	if err := l.journal.Wait(context.Background(), l.journal.Appended()); err != nil || !marked {
 		return err
 	}
-	return l.journal.RemoveBefore(w.state.needed().seq)
+	return l.journal.RemoveBefore(w.state.oldest.seq)
 }
 
 // Writing returns when the Write under way began; zero if none is.
@@ -194,6 +199,7 @@ func (l *Log) Writing() time.Time {
 func (l *Log) Room() error { return l.journal.Room() }
 
 // Close ends a Write under way with an error, marks the end, and gives the directory free.
+// What no After waited for may be lost.
 // The error is the journal's failure, or says what could not be closed.
 func (l *Log) Close() error {
 	if err := l.journal.Close(); err != nil {

@@ -12,8 +12,7 @@ import (
 // show is all of what a start begins with, as text that can be compared.
 func show(d core.Durable) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "self %x\nmark %d/%d cluster %x at %v conf %v members %v\n", d.Self, d.Mark.Index, d.Mark.Term,
-		d.Mark.Cluster, d.Mark.Position, d.Mark.Conf.GetVoters(), d.Mark.Members)
+	fmt.Fprintf(&b, "self %x\nmark %x\n", d.Self, d.Mark.Encode())
 	for _, id := range slices.Sorted(maps.Keys(d.Heard)) {
 		fmt.Fprintf(&b, "heard %d %x\n", id, d.Heard[id])
 	}

@@ -14,7 +14,8 @@ import (
 // are being written or read again.
 //
 // What is read may begin anywhere, as segments are deleted: until a mark is there with all
-// entries that it leaves, gaps are no error, and s knows nothing yet.
+// entries that it leaves, entries are gathered in parts.
+//
 // Invariants, once marked: entries are consecutive, the first has the index behind the
 // mark's; the hard state's commit is the mark's index or more.
 type state struct {
@@ -29,11 +30,27 @@ type state struct {
 
 	marked   bool // a mark was there, and all entries that it leaves
 	markedAt place
-	owed     uint64  // index up to which the mark leaves entries, if they are still to come again; or 0
-	again    []place // of the entries that have come again since the mark
+	oldest   place // that is needed
+
+	begun bool // a mark was there; until it is marked, entries are in this:
+	parts parts
 }
 
-func newState() state { return state{heard: map[uint64]core.Identity{}} }
+// parts is entries some of which may be missing: what is left of them where the front of a log
+// is deleted. All of them are behind the mark, if there was one.
+type parts struct {
+	entries map[uint64]part
+	last    uint64 // index of the last one that the log has
+}
+
+type part struct {
+	entry *raftpb.Entry
+	at    place
+}
+
+func newState() state {
+	return state{heard: map[uint64]core.Identity{}, parts: parts{entries: map[uint64]part{}}}
+}
 
 // place is where an item is in the journal.
 type place struct {
@@ -57,12 +74,14 @@ func (s *state) first() uint64 {
 	return s.mark.Index + 1
 }
 
-// needed returns the place of the oldest record that the log still needs.
-func (s *state) needed() place {
-	if len(s.places) > 0 && s.places[0].seq < s.markedAt.seq {
-		return s.places[0]
+// findOldest works out the place of the oldest record that is needed.
+func (s *state) findOldest() {
+	s.oldest = s.markedAt
+	for _, at := range s.places {
+		if at.seq < s.oldest.seq {
+			s.oldest = at
+		}
 	}
-	return s.markedAt
 }
 
 // take adds an item. The error says why no sequence of writes has it here; the state is then
@@ -76,15 +95,11 @@ func (s *state) take(it item, at place) error {
 	case kindMark:
 		return s.takeMark(it.mark, it.last, at)
 	case kindEntry:
-		s.again, s.owed = nil, 0
 		return s.takeEntry(it.entry, at)
 	case kindAgain:
 		return s.takeAgain(it.entry, at)
 	case kindHard:
-		s.hard = it.hard
-		if s.marked {
-			s.hard = committed(it.hard, s.mark.Index)
-		}
+		s.hard = committed(it.hard, s.mark.Index)
 		return nil
 	}
 	return fmt.Errorf("kind %d is unknown", it.kind)
@@ -107,12 +122,13 @@ func (s *state) takeSelf(id core.Identity) error {
 }
 
 func (s *state) takeHeard(m core.Member) error {
-	known, ok := s.heard[m.ID]
+	_, ok := s.heard[m.ID]
 	switch {
-	case m.ID == 0 || m.Identity == (core.Identity{}):
+	case m.ID == 0:
 		return fmt.Errorf("node %d was heard with the identity %x", m.ID, m.Identity)
-	case ok && known != m.Identity:
-		return fmt.Errorf("node %d was heard with the identity %x, and with %x before", m.ID, m.Identity, known)
+	case m.Identity == (core.Identity{}): // forgotten
+		delete(s.heard, m.ID)
+		return nil
 	case !ok && len(s.heard) >= HeardMax:
 		return fmt.Errorf("the identity of node %d is one too many: the limit is %d", m.ID, HeardMax)
 	}
@@ -122,37 +138,32 @@ func (s *state) takeHeard(m core.Member) error {
 
 // takeMark begins the log at a mark, behind which entries up to last stay.
 func (s *state) takeMark(m core.Mark, last uint64, at place) error {
-	if err := checkMark(m); err != nil {
-		return err
-	}
 	if s.marked && m.Index < s.mark.Index {
 		return fmt.Errorf("mark %d comes behind mark %d", m.Index, s.mark.Index)
 	}
-	s.again, s.owed = nil, 0
-	switch {
-	case last < m.Index:
+	if last < m.Index {
 		return fmt.Errorf("mark %d leaves entries up to %d", m.Index, last)
+	}
+	switch {
+	case !s.marked:
+		s.parts.mark(m.Index, last)
 	case last == m.Index:
 		s.dropFront(len(s.entries))
-		s.marked = true
-	case len(s.entries) > 0 && s.first() <= m.Index+1 && s.last() == last:
+	case s.first() <= m.Index+1 && s.last() == last:
 		s.dropFront(int(m.Index + 1 - s.first()))
-		s.marked = true
-	case s.marked:
+	default:
 		return fmt.Errorf("mark %d leaves entries up to %d, and there are those from %d to %d",
 			m.Index, last, s.first(), s.last())
-	default: // they were deleted: they come again, or there is a later mark
-		s.dropFront(len(s.entries))
-		s.owed = last
 	}
-	s.mark, s.markedAt = m, at
-	s.hard = committed(s.hard, m.Index)
+	s.mark, s.markedAt, s.begun = m, at, true
+	s.findOldest()
+	s.join()
 	return nil
 }
 
 // committed returns h with a commit of at least index: what a mark covers is committed.
 func committed(h *raftpb.HardState, index uint64) *raftpb.HardState {
-	if h == nil || h.GetCommit() >= index {
+	if h.GetCommit() >= index {
 		return h
 	}
 	return &raftpb.HardState{Term: new(h.GetTerm()), Vote: new(h.GetVote()), Commit: new(index)}
@@ -164,43 +175,91 @@ func (s *state) takeEntry(e *raftpb.Entry, at place) error {
 		return err
 	}
 	index := e.GetIndex()
-	switch fits := index >= s.first() && index <= s.last()+1; {
-	case fits:
-		s.dropBack(int(s.last() + 1 - index))
-	case s.marked:
-		return fmt.Errorf("entry %d comes where those from %d to %d are", index, s.first(), s.last())
-	default:
-		s.dropFront(len(s.entries))
+	if s.begun && index <= s.mark.Index {
+		return fmt.Errorf("entry %d comes behind mark %d", index, s.mark.Index)
 	}
-	s.entries = append(s.entries, e)
-	s.places = append(s.places, at)
-	s.bytes += int64(len(e.GetData()))
+	if !s.marked {
+		s.parts.put(e, at)
+		s.join()
+		return nil
+	}
+	if index > s.last()+1 {
+		return fmt.Errorf("entry %d comes behind entry %d", index, s.last())
+	}
+	s.dropBack(int(s.last() + 1 - index))
+	s.push(e, at)
 	return nil
 }
 
-// takeAgain takes an entry that is written once more. Only when all of them have come again
-// are their older copies no longer needed.
+// push adds an entry behind the last one.
+func (s *state) push(e *raftpb.Entry, at place) {
+	s.entries = append(s.entries, e)
+	s.places = append(s.places, at)
+	s.bytes += int64(len(e.GetData()))
+}
+
+// takeAgain takes an entry that is written once more: its older copy is no longer needed.
 func (s *state) takeAgain(e *raftpb.Entry, at place) error {
-	index, there := e.GetIndex(), len(s.entries) > 0 && e.GetIndex() >= s.first() && e.GetIndex() <= s.last()
-	switch {
-	case s.marked && (!there || index != s.first()+uint64(len(s.again))):
-		return fmt.Errorf("entry %d comes again where those from %d to %d are", index, s.first(), s.last())
-	case s.marked && s.entries[index-s.first()].GetTerm() != e.GetTerm():
-		return fmt.Errorf("entry %d of term %d comes again with term %d",
-			index, s.entries[index-s.first()].GetTerm(), e.GetTerm())
-	case s.marked:
-		if s.again = append(s.again, at); len(s.again) == len(s.entries) {
-			s.places, s.again = s.again, nil
+	if err := checkEntry(e); err != nil {
+		return err
+	}
+	if !s.marked {
+		s.parts.putAgain(e, at)
+		s.join()
+		return nil
+	}
+	index := e.GetIndex()
+	if index < s.first() || index > s.last() || s.entries[index-s.first()].GetTerm() != e.GetTerm() {
+		return fmt.Errorf("entry %d of term %d comes again, and is none of those from %d to %d",
+			index, e.GetTerm(), s.first(), s.last())
+	}
+	if s.places[index-s.first()] = at; index == s.last() {
+		s.findOldest()
+	}
+	return nil
+}
+
+// join makes a log of the parts if a mark and all entries behind it are there.
+func (s *state) join() {
+	if s.marked || !s.begun || uint64(len(s.parts.entries)) != s.parts.last-s.mark.Index {
+		return
+	}
+	for i := s.mark.Index + 1; i <= s.parts.last; i++ {
+		s.push(s.parts.entries[i].entry, s.parts.entries[i].at)
+	}
+	s.marked, s.parts = true, parts{}
+	s.findOldest()
+}
+
+// mark forgets entries up to a mark, behind which those up to last stay.
+func (p *parts) mark(index, last uint64) {
+	p.last = last
+	for i := range p.entries {
+		if i <= index || i > last {
+			delete(p.entries, i)
 		}
-		return nil
-	case there:
-		return nil
 	}
-	err := s.takeEntry(e, at)
-	if s.owed != 0 && s.first() == s.mark.Index+1 && s.last() == s.owed {
-		s.marked, s.owed = true, 0
+}
+
+// put puts an entry in place of the one of its index, and all behind it.
+func (p *parts) put(e *raftpb.Entry, at place) {
+	if e.GetIndex() < p.last { // else there is nothing to look for
+		for i := range p.entries {
+			if i > e.GetIndex() {
+				delete(p.entries, i)
+			}
+		}
 	}
-	return err
+	p.last = e.GetIndex()
+	p.entries[p.last] = part{e, at}
+}
+
+// putAgain puts an entry that the log has in its place, unless it is there.
+func (p *parts) putAgain(e *raftpb.Entry, at place) {
+	if _, there := p.entries[e.GetIndex()]; !there {
+		p.entries[e.GetIndex()] = part{e, at}
+		p.last = max(p.last, e.GetIndex())
+	}
 }
 
 // check returns what no log has at its end.

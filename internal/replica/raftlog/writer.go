@@ -19,7 +19,7 @@ type writer struct {
 }
 
 // kept returns how many bytes of records are kept.
-func (w *writer) kept() int64 { return w.at - w.state.needed().at }
+func (w *writer) kept() int64 { return w.at - w.state.oldest.at }
 
 // put adds a Write to the record.
 func (w *writer) put(one *core.Write) error {
@@ -101,12 +101,12 @@ func (w *writer) add(it item) error {
 }
 
 // join adds an item to the record of the one before it.
-func (w *writer) join(it item) (err error) {
+func (w *writer) join(it item) error {
 	if err := w.state.take(it, place{w.next, w.at}); err != nil {
 		return err
 	}
-	w.record, err = appendItem(w.record, it)
-	return err
+	w.record = appendItem(w.record, it)
+	return nil
 }
 
 // cut ends the record.

@@ -28,6 +28,8 @@ var dependencies = []struct {
 	{"github.com/prometheus/client_golang", "metrics", "its MAINTAINERS", true},
 	{"github.com/prometheus/client_model", "reads our own metrics", "its MAINTAINERS", true},
 	{"github.com/fergusstrange/embedded-postgres", "downloads a Postgres", "Fergus Strange (licence)", true},
+	{"go.etcd.io/raft/v3", "consensus of a cluster", "its OWNERS", true},
+	{"google.golang.org/protobuf", "messages of raft", "the Go authors (licence)", true},
 	{"golang.org/x/sync", "weighted semaphore for memory", "the Go authors", true},
 	{"golang.org/x/sys", "flock, fallocate, socket options", "the Go authors", true},
 	{"github.com/stretchr/testify", "assertions", "its MAINTAINERS", false},

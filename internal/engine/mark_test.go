@@ -1,0 +1,277 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+)
+
+// sharedLog is a journal that stands for a log on several machines: a test confirms its
+// rounds by hand.
+type sharedLog struct {
+	*journal.Journal
+
+	mu        sync.Mutex
+	begun     uint64 // rounds that were asked for
+	confirmed uint64
+	deposed   error
+	changed   chan struct{} // closed and made anew with each change
+}
+
+func newSharedLog(j *journal.Journal) *sharedLog {
+	return &sharedLog{Journal: j, changed: make(chan struct{})}
+}
+
+func (l *sharedLog) Round() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun++
+	return l.begun
+}
+
+// set confirms rounds, or deposes the leader.
+func (l *sharedLog) set(confirmed uint64, deposed error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.confirmed, l.deposed = confirmed, deposed
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *sharedLog) Confirmed(seq, round uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.deposed == nil && l.Synced() >= seq && l.confirmed >= round
+}
+
+func (l *sharedLog) WaitConfirmed(ctx context.Context, seq, round uint64) error {
+	for {
+		l.mu.Lock()
+		err, done, changed := l.deposed, l.confirmed >= round, l.changed
+		l.mu.Unlock()
+		switch {
+		case err != nil:
+			return err
+		case done:
+			return l.Wait(ctx, seq)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *sharedLog) NotifyConfirmed(seq, round uint64, wake chan<- struct{}) {
+	go func() {
+		if l.WaitConfirmed(background, seq, round) == nil {
+			l.Notify(seq, wake)
+		}
+	}()
+}
+
+// openShared is open with a log on several machines. None of its rounds is confirmed.
+func openShared(t *testing.T, o Options) (*market, *sharedLog) {
+	t.Helper()
+	m := openWith(t, Options{}, journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 20})
+	m.Close()
+	log := newSharedLog(m.journal)
+	o.Journal, o.State = log, m.State()
+	o.Now = func() int64 { return 77 }
+	m.Engine = New(o)
+	return m, log
+}
+
+// TestWhatReadsWaitsUntilItIsConfirmedWhoLeads: the record of a frame's last command
+// confirms by being durable, for everything that the frame has read before. The record
+// of an earlier one does not: the machine may have been stopped after it.
+func TestWhatReadsWaitsUntilItIsConfirmedWhoLeads(t *testing.T) {
+	db := &database{}
+	m, log := openShared(t, Options{Projection: db, History: db})
+	mark := func(commands ...exchange.Command) Mark {
+		results := make([]exchange.Result, len(commands))
+		mark, err := m.Execute(background, commands, results)
+		require.NoError(t, err)
+		require.Equal(t, m.journal.Appended(), mark.Seq)
+		return mark
+	}
+	symbol := func(s exchange.Symbol) exchange.Command {
+		return exchange.Command{Kind: exchange.MakeSymbol, Symbol: s}
+	}
+	account := func(id exchange.AccountID) exchange.Command {
+		return exchange.Command{Kind: exchange.OpenAccount, Account: id}
+	}
+	deposit := place3("A", 5)
+	query, none := queryOf(1), exchange.Command{Kind: exchange.QueryOrder, Account: "9", Order: 1}
+	rejected := buy("A", 1_000_000, 1_000_000)
+
+	m.all(buy("A", 1, 1), buy("A", 1, 1), buy("A", 1, 1), buy("A", 1, 1), buy("A", 1, 1), buy("A", 1, 1)) // 1 to 6
+	for _, c := range []struct {
+		what  string
+		reads bool
+		frame []exchange.Command
+	}{
+		{"an order", false, []exchange.Command{buy("A", 1, 1)}},
+		{"an order with a ref", false, []exchange.Command{named("once", buy("A", 1, 1))}},
+		{"its repeat", true, []exchange.Command{named("once", buy("A", 1, 1))}},
+		{"its ref for something else", true, []exchange.Command{named("once", buy("A", 2, 1))}},
+		{"a cancel by ref", false, []exchange.Command{cancelRef("1", "once")}},
+		{"a cancel of what is canceled", true, []exchange.Command{cancelRef("1", "once")}},
+		{"a cancel", false, []exchange.Command{cancelOf(1, "1")}},
+		{"an account", false, []exchange.Command{account("3")}},
+		{"an account that is there", true, []exchange.Command{account("3")}},
+		{"shares", false, []exchange.Command{deposit}},
+		{"their repeat", true, []exchange.Command{deposit}},
+		{"a symbol", false, []exchange.Command{symbol("C")}},
+		{"a symbol that is there", true, []exchange.Command{symbol("C")}},
+		{"a query", true, []exchange.Command{query}},
+		{"a query that nobody owns", true, []exchange.Command{none}},
+		{"a query by ref", true, []exchange.Command{queryRef("1", "once")}},
+		{"a rejection", true, []exchange.Command{rejected}},
+		{"an unknown symbol", true, []exchange.Command{buy("NONE", 1, 1)}},
+		{"query, order", false, []exchange.Command{query, buy("A", 1, 1)}},
+		{"rejection, order of another symbol", false, []exchange.Command{rejected, buy("B", 1, 1)}},
+		{"order, query", true, []exchange.Command{buy("A", 1, 1), query}},
+		{"order, query of nobody's", true, []exchange.Command{buy("A", 1, 1), none}},
+		{"order, rejection", true, []exchange.Command{buy("A", 1, 1), rejected}},
+		{"order, repeat", true, []exchange.Command{buy("A", 1, 1), named("once", buy("A", 1, 1))}},
+		{"order, symbol that is there", true, []exchange.Command{buy("A", 1, 1), symbol("C")}},
+		{"order, account that is there", true, []exchange.Command{buy("A", 1, 1), account("3")}},
+		{"order, unknown symbol", true, []exchange.Command{buy("A", 1, 1), buy("NONE", 1, 1)}},
+		{"order, order of another symbol", false, []exchange.Command{buy("A", 1, 1), buy("B", 1, 1)}},
+		{"nothing", true, nil},
+	} {
+		before := log.begun
+		got := mark(c.frame...)
+		if c.reads {
+			require.Equal(t, before+1, got.Round, c.what)
+		} else {
+			require.Zero(t, got.Round, c.what)
+			require.Equal(t, before, log.begun, c.what)
+		}
+	}
+}
+
+// TestAnOrderInPartsIsConfirmedByItsRecords, and one that is refused after another was
+// finished is not.
+func TestAnOrderInPartsIsConfirmedByItsRecords(t *testing.T) {
+	m, _ := openShared(t, Options{})
+	for range exchange.FillsMax + 10 {
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
+	}
+	results := make([]exchange.Result, 1)
+	mark, err := m.Execute(background, []exchange.Command{buy("A", exchange.FillsMax+10, 5)}, results)
+	require.NoError(t, err)
+	require.Equal(t, Mark{Seq: m.journal.Appended()}, mark)
+}
+
+func TestNothingIsToldBeforeItIsConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, log := openShared(t, Options{})
+		results := make([]exchange.Result, 1)
+		mark, err := m.Execute(background, []exchange.Command{queryOf(1)}, results)
+		require.NoError(t, err)
+		require.False(t, m.MayTell(mark), "the records are durable, and that is not all")
+		wake, told := make(chan struct{}, 1), make(chan error, 1)
+		m.Notify(mark, wake)
+		go func() { told <- m.Durable(background, mark) }()
+		synctest.Wait()
+		require.Empty(t, wake)
+		require.Empty(t, told)
+		log.set(mark.Round, nil)
+		<-wake
+		require.NoError(t, <-told)
+		require.True(t, m.MayTell(mark))
+
+		mark, err = m.Execute(background, []exchange.Command{queryOf(1)}, results)
+		require.NoError(t, err)
+		require.False(t, m.MayTell(mark), "a round of before does not do")
+		go func() { told <- m.Durable(background, mark) }()
+		synctest.Wait()
+		log.set(mark.Round, errors.New("another machine leads"))
+		require.ErrorContains(t, <-told, "another machine leads")
+		require.False(t, m.MayTell(mark))
+		log.set(1000, nil) // for the end of the test
+	})
+}
+
+// TestWhatOperatorsAreToldIsConfirmed: each call waits for a round of its own, or, where it
+// appended a record, for that alone.
+func TestWhatOperatorsAreToldIsConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, log := openShared(t, Options{})
+		ended := make(chan error, 1)
+		for _, c := range []struct {
+			what  string
+			reads bool
+			call  func() error
+		}{
+			{"an order", true, func() error { _, _, err := m.Show(background, 1, 0, 1); return err }},
+			{"a halt", false, func() error { _, err := m.Halt(background, "A", ""); return err }},
+			{"a halt that is there", true, func() error { _, err := m.Halt(background, "A", ""); return err }},
+			{"a halt of no symbol", true, func() error { _, err := m.Halt(background, "NONE", ""); return err }},
+			{"a resume", false, func() error { _, err := m.Resume(background, "A"); return err }},
+			{"a resume of what is not halted", true, func() error { _, err := m.Resume(background, "A"); return err }},
+			{"a cancel of nothing", true, func() error { _, err := m.CancelAll(background, "1", ""); return err }},
+			{"a cancel of no account", true, func() error { _, err := m.CancelAll(background, "9", ""); return err }},
+			{"an order to cancel", false, func() error { return m.Durable(background, m.marks(buy("A", 1, 1))) }},
+			{"a cancel of all", false, func() error { _, err := m.CancelAll(background, "1", ""); return err }},
+			{"halts", true, func() error { m.Halts(); return m.Confirm(background) }},
+			{"figures", true, func() error { m.Stats(); return m.Durable(background, m.Mark()) }},
+		} {
+			before := log.begun
+			go func() { ended <- c.call() }()
+			if c.reads {
+				synctest.Wait()
+				require.Empty(t, ended, c.what)
+				require.Equal(t, before+1, log.begun, c.what)
+				log.set(log.begun, nil)
+			}
+			require.NoError(t, <-ended, c.what)
+			if !c.reads {
+				require.Equal(t, before, log.begun, c.what)
+			}
+		}
+	})
+}
+
+// marks executes commands and returns what they wait for.
+func (m *market) marks(commands ...exchange.Command) Mark {
+	mark, err := m.Execute(background, commands, make([]exchange.Result, len(commands)))
+	require.NoError(m.t, err)
+	return mark
+}
+
+// TestOneMachineConfirmsNothing: its marks are seqs alone.
+func TestOneMachineConfirmsNothing(t *testing.T) {
+	m := open(t, Options{})
+	m.Halts()
+	require.NoError(t, m.Confirm(background))
+	require.Equal(t, Mark{Seq: m.journal.Appended()}, m.marks(queryOf(1)))
+	require.Equal(t, Mark{Seq: m.journal.Appended()}, m.Mark())
+}
+
+// TestTheRestOfAnotherOrderConfirmsNothing: a command that is rejected has read after it
+// finished an order that a crash had left.
+func TestTheRestOfAnotherOrderConfirmsNothing(t *testing.T) {
+	m := inParts(t, Options{})
+	for range 4000 { // more than the segments that are ready have room for
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
+	}
+	first := m.journal.Appended() + 1
+	require.Equal(t, exchange.OK, m.do(buy("A", 4000, 5)).Reason)
+	full := m.afterWith(first, true, func(j *journal.Journal) Log { return newSharedLog(j) })
+	full.freeDisk()
+	appended := full.journal.Appended()
+	mark := full.marks(buy("A", 1_000_000, 1_000_000))
+	require.Greater(t, full.journal.Appended(), appended, "it was finished")
+	require.NotZero(t, mark.Round)
+}

@@ -1,0 +1,245 @@
+package core
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+func (c *cluster) change(ch MemberChange) {
+	c.t.Helper()
+	require.NoError(c.t, c.leader().Change(ch))
+	c.tick(100)
+	require.Empty(c.t, c.broken)
+}
+
+func add(ids ...uint64) (ch MemberChange) {
+	for _, id := range ids {
+		ch.Add = append(ch.Add, Member{ID: id, Address: "new:1"})
+	}
+	return ch
+}
+
+func TestASingleNodeGrowsToThreeInOneJointStep(t *testing.T) {
+	c := newCluster(t, 1)
+	c.leader()
+	c.propose(5)
+	c.newcomer(2, 2)
+	c.newcomer(3, 3)
+	c.change(add(2, 3))
+	c.same(5, 1, 2, 3)
+	require.Equal(t, Learner, c.nodes[2].Status().Role)
+	c.change(MemberChange{Promote: []uint64{2, 3}})
+	for _, id := range c.ids() {
+		require.Equal(t, []uint64{1, 2, 3}, c.nodes[id].now.conf.GetVoters())
+		require.Empty(t, c.nodes[id].now.conf.GetVotersOutgoing())
+	}
+	c.cut[1] = true
+	require.NotEqual(t, uint64(1), c.leader().id)
+	c.propose(1)
+	c.cut[1] = false
+	c.tick(100)
+	c.same(6, 1, 2, 3)
+	st := c.nodes[3].Status()
+	require.Equal(t, Member{2, identity(2), "new:1"}, st.Members[1].Member)
+}
+
+func TestAVoterIsReplacedInOneJointStep(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	c.propose(2)
+	gone := n.id%3 + 1
+	c.cut[gone] = true
+	c.newcomer(4, 4)
+	c.change(add(4))
+	c.change(MemberChange{Promote: []uint64{4}, Remove: []uint64{gone}})
+	require.NotContains(t, n.now.conf.GetVoters(), gone)
+	require.Len(t, n.now.conf.GetVoters(), 3)
+	c.propose(1)
+	c.same(3, n.id, 4)
+	// The old one is not let in, whatever it asks for.
+	require.ErrorContains(t, n.Heard(Member{ID: gone, Identity: identity(byte(gone))}, n.now.cluster), "was removed")
+	term := n.lead.term
+	c.cut[gone] = false
+	c.tick(300)
+	require.Equal(t, term, c.leader().lead.term)
+}
+
+func TestALostNodeKeepsItsNumberAndIsAnother(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	lost := n.id%3 + 1
+	c.propose(3)
+	for _, id := range c.ids() {
+		if id != lost {
+			require.ErrorContains(t, c.nodes[id].Heard(Member{ID: lost, Identity: identity(9)}, Identity{}),
+				"outcry cluster replace")
+		}
+	}
+	c.cut[lost] = true
+	c.change(MemberChange{Remove: []uint64{lost}})
+	c.cut[lost] = false
+	c.newcomer(lost, 9)
+	c.change(add(lost))
+	c.change(MemberChange{Promote: []uint64{lost}})
+	c.propose(1)
+	c.tick(5)
+	c.same(4, 1, 2, 3)
+	for _, id := range c.ids() {
+		require.Equal(t, identity(9), c.nodes[id].now.member(lost).Identity)
+		require.Equal(t, []Identity{identity(byte(lost))}, c.nodes[id].now.removed)
+	}
+	c.start(1, 2, 3)
+	c.leader()
+	c.propose(1)
+	c.tick(10)
+	c.same(5, 1, 2, 3)
+}
+
+func TestTheLeaderIsRemoved(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	c.change(MemberChange{Remove: []uint64{n.id}})
+	require.Equal(t, 1, c.deposed[n.id])
+	next := c.leader()
+	require.NotEqual(t, n.id, next.id)
+	c.propose(1)
+	require.Len(t, next.now.conf.GetVoters(), 2)
+}
+
+func TestChangeRefuses(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	others := []uint64{n.id%3 + 1, (n.id+1)%3 + 1}
+	for name, test := range map[string]struct {
+		change MemberChange
+		want   string
+	}{
+		"nothing":      {MemberChange{}, "a change of no member"},
+		"a member":     {add(others[0]), "is a member already"},
+		"number 0":     {add(0), "numbers are 1 and up"},
+		"no address":   {MemberChange{Add: []Member{{ID: 4}}}, `node 4 with the address ""`},
+		"no learner":   {MemberChange{Promote: []uint64{7}}, "node 7 is no learner"},
+		"no member":    {MemberChange{Remove: []uint64{7}}, "node 7 is no member"},
+		"twice":        {MemberChange{Remove: []uint64{others[0], others[0]}}, "comes twice"},
+		"all":          {MemberChange{Remove: []uint64{1, 2, 3}}, "no majority"},
+		"local target": {add(1<<64 - 1), "numbers are 1 and up"},
+	} {
+		require.ErrorContains(t, n.Change(test.change), test.want, name)
+	}
+	require.ErrorIs(t, c.nodes[others[0]].Change(add(4)), ErrNotLeading)
+	require.NoError(t, n.Change(add(4)))
+	require.ErrorIs(t, n.Change(add(5)), ErrChanging)
+	c.run()
+	require.ErrorContains(t, n.Change(MemberChange{Promote: []uint64{4}}), "has not answered lately")
+	require.NoError(t, n.Change(MemberChange{Remove: []uint64{4}}))
+	c.run()
+	require.NoError(t, n.Transfer(0))
+	require.ErrorIs(t, n.Change(add(5)), ErrBusy)
+}
+
+func TestAChangeThatLeavesNoMajorityThatAnswersIsRefused(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	c.cut[n.id%3+1] = true
+	c.tick(100)
+	require.ErrorContains(t, n.Change(MemberChange{Remove: []uint64{(n.id+1)%3 + 1}}), "no majority")
+	require.NoError(t, n.Change(MemberChange{Remove: []uint64{n.id%3 + 1}}))
+}
+
+func TestALearnerIsPromotedOnlyWhenItHasNearlyAll(t *testing.T) {
+	c := newCluster(t, 1)
+	n := c.leader()
+	c.newcomer(2, 2)
+	c.noFetch = true
+	for range promoteLag + 10 {
+		c.propose(1)
+	}
+	c.change(add(2))
+	require.ErrorContains(t, n.Change(MemberChange{Promote: []uint64{2}}), "it becomes a voter when it has nearly all")
+	// A learner does not count for a majority.
+	c.propose(1)
+	require.Len(t, c.disks[1].records, promoteLag+11)
+}
+
+func TestHeard(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	cluster := n.now.cluster
+	other := n.id%3 + 1
+	for name, test := range map[string]struct {
+		m       Member
+		cluster Identity
+		want    string
+	}{
+		"as pinned":      {Member{ID: other, Identity: identity(byte(other))}, cluster, ""},
+		"knows none yet": {Member{ID: other, Identity: identity(byte(other))}, Identity{}, ""},
+		"a stranger":     {Member{ID: 7, Identity: identity(7)}, Identity{}, ""},
+		"another":        {Member{ID: other, Identity: identity(8)}, cluster, "it could vote twice; replace it"},
+		"other cluster":  {Member{ID: other, Identity: identity(byte(other))}, Identity{5}, "belongs to the cluster 05"},
+		"itself":         {Member{ID: n.id, Identity: identity(8)}, cluster, "has this node's number"},
+		"no identity":    {Member{ID: other}, cluster, "with identity 00"},
+	} {
+		err := n.Heard(test.m, test.cluster)
+		if test.want == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, test.want, name)
+	}
+}
+
+func TestTheFirstIdentityIsWrittenBeforeItCounts(t *testing.T) {
+	o := Options{ID: 1, Durable: Durable{Self: identity(1), Mark: founding(1, 2, 3)}}
+	n, err := New(o)
+	require.NoError(t, err)
+	ask := &raftpb.Message{Type: raftpb.MsgVote.Enum(), From: new(uint64(2)), To: new(uint64(1)),
+		Term: new(uint64(5)), Index: new(uint64(1)), LogTerm: new(uint64(1))}
+	n.Receive(ask)
+	require.Zero(t, n.Output(), "nobody was heard")
+	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}))
+	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}), "a second connection")
+	out := n.Output()
+	require.Equal(t, []Member{{ID: 2, Identity: identity(2)}}, out.Write.Heard)
+	n.Receive(ask)
+	require.Zero(t, n.Output(), "it is not synced")
+	n.Written(out.Write.After)
+	n.Receive(ask)
+	out = n.Output()
+	require.Equal(t, uint64(2), out.Write.Hard.GetVote())
+	require.Equal(t, raftpb.MsgVoteResp, out.Write.After[0].GetType(), "the vote goes out once it is synced")
+	require.Empty(t, out.Send)
+	require.ErrorContains(t, n.Heard(Member{ID: 2, Identity: identity(9)}, Identity{}), "could vote twice")
+	o.Durable.Heard = map[uint64]Identity{2: identity(2)}
+	n, err = New(o)
+	require.NoError(t, err)
+	require.ErrorContains(t, n.Heard(Member{ID: 2, Identity: identity(9)}, Identity{}), "could vote twice")
+}
+
+func TestAMemberThatIsHeardLaterIsPinnedThen(t *testing.T) {
+	c := newCluster(t)
+	for id := range uint64(2) {
+		c.disks[id+1] = newDisk(byte(id+1), founding(1, 2, 3))
+	}
+	c.start(1, 2)
+	n := c.leader()
+	require.Zero(t, n.now.member(3).Identity)
+	c.disks[3] = newDisk(3, founding(1, 2, 3))
+	c.start(3)
+	c.tick(10)
+	for _, id := range c.ids() {
+		require.Equal(t, identity(3), c.nodes[id].now.member(3).Identity)
+	}
+}
+
+func TestANodeThatFindsAnotherUnderItsNumberBreaks(t *testing.T) {
+	c, n := alone(t)
+	p := pins{term: n.lead.term, members: []Member{{ID: 1, Identity: identity(1)}}}
+	require.NoError(t, n.raft.Propose(p.encode()))
+	c.run()
+	require.Empty(t, c.broken)
+	m := *n.now.membership
+	m.members = []Member{{ID: 1, Identity: identity(2)}}
+	require.ErrorContains(t, n.become(&m), "it was replaced, or has lost its data")
+}

@@ -1,0 +1,151 @@
+package core
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+func TestReadsShareARoundAndTheNextGathers(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	first := n.Read()
+	require.NotZero(t, first)
+	require.Equal(t, first+1, n.Read(), "a read after the begin of a round is of the next")
+	require.Equal(t, first+1, n.Read())
+	c.run()
+	require.Equal(t, first+1, c.rounds[n.id])
+	require.Equal(t, first+2, n.Read())
+}
+
+func TestARoundIsConfirmedByAMajorityOnly(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	for _, id := range c.ids() {
+		c.cut[id] = id != n.id
+	}
+	round := n.Read()
+	c.tick(20)
+	require.Less(t, c.rounds[n.id], round)
+	c.cut[n.id%3+1] = false
+	c.tick(5)
+	require.Equal(t, round, c.rounds[n.id], "the next heartbeat asks again")
+}
+
+func TestALeaderThatIsDeposedConfirmsNoRound(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	c.cut[n.id] = true
+	round := n.Read()
+	c.tick(100)
+	c.cut[n.id] = false
+	c.tick(100)
+	require.Equal(t, 1, c.deposed[n.id])
+	require.Less(t, c.rounds[n.id], round)
+	require.Zero(t, n.Read(), "who does not lead has no round")
+}
+
+func TestALeaderThatHasCommittedNothingInItsTermHasNoRound(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	c.lost[raftpb.MsgApp] = true
+	c.tick(90)
+	found := false
+	for _, id := range c.ids() {
+		if n := c.nodes[id]; n.lead.term != 0 {
+			found = true
+			require.Zero(t, n.Read())
+			require.ErrorIs(t, n.Propose(1, [][]byte{nil}), ErrNotLeading)
+			require.NotEqual(t, Leader, n.Status().Role)
+		}
+	}
+	require.True(t, found)
+	require.Empty(t, c.leads)
+	clear(c.lost)
+	require.NotZero(t, c.leader().Read())
+}
+
+func TestTransferGoesToTheFurthest(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	behind, fit := n.id%3+1, (n.id+1)%3+1
+	c.cut[behind] = true
+	c.propose(1)
+	c.cut[behind] = false
+	require.NoError(t, n.Transfer(0))
+	require.False(t, n.CanPropose())
+	c.run()
+	require.Equal(t, 1, c.leads[fit])
+	require.Equal(t, 1, c.deposed[n.id])
+	require.ErrorIs(t, n.Transfer(0), ErrNotLeading)
+}
+
+func TestTransferRefuses(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	require.ErrorContains(t, n.Transfer(n.id), "leads already")
+	require.ErrorContains(t, n.Transfer(9), "node 9 is no voter")
+	other := n.id%3 + 1
+	c.cut[other] = true
+	for _, id := range c.ids() {
+		c.nodes[id].ticks += 1000 // nobody has sent anything lately
+	}
+	require.ErrorContains(t, n.Transfer(other), "has not answered lately")
+	require.ErrorContains(t, n.Transfer(0), "no other voter is active")
+}
+
+func TestATransferThatFailsIsTriedWithAnother(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	refuses, other := n.id%3+1, (n.id+1)%3+1
+	c.nodes[refuses].MayCampaign(false)
+	for range 2 {
+		require.NoError(t, n.Transfer(0))
+		c.tick(40)
+		if c.leads[other] > 0 {
+			return
+		}
+		require.Equal(t, Leader, n.Status().Role, "it leads on")
+		require.True(t, n.CanPropose())
+	}
+	t.Fatal("it was not handed over")
+}
+
+func TestANodeThatMayNotCampaignIsNotChosen(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	first := c.leader()
+	first.MayCampaign(false)
+	c.run()
+	require.Equal(t, 1, c.deposed[first.id], "it hands over")
+	second := c.leader()
+	c.nodes[second.id].MayCampaign(false)
+	c.tick(700) // the first refuses, so another one is tried
+	third := c.leader()
+	require.NotEqual(t, first.id, third.id)
+	require.NotEqual(t, second.id, third.id)
+	third.MayCampaign(false)
+	c.tick(1000)
+	require.Equal(t, third.id, c.leader().id, "nobody else can")
+	c.propose(1)
+	c.cut[third.id] = true
+	elections := first.Status().Elections + second.Status().Elections
+	c.tick(200)
+	require.Equal(t, elections, first.Status().Elections+second.Status().Elections)
+	first.MayCampaign(true)
+	require.Equal(t, first.id, c.leader().id, "and votes for others")
+}
+
+func TestTheOnlyOneWithAllEntriesHandsOver(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	behind, unfit := n.id%3+1, (n.id+1)%3+1
+	c.cut[behind] = true
+	c.propose(1)
+	c.cut[behind], c.cut[n.id] = false, true
+	c.nodes[unfit].MayCampaign(false)
+	c.tick(1000)
+	require.Equal(t, 1, c.leads[behind])
+	require.Zero(t, c.leads[unfit])
+	require.Equal(t, behind, c.leader().id)
+	c.same(1, behind, unfit)
+}

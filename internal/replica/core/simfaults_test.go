@@ -1,0 +1,350 @@
+package core
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc64"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// weather is what a seed makes of the world: which faults there are, and how often.
+type weather struct {
+	name        string
+	nodes       int
+	faults      []fault
+	every       int64 // between two faults, at most
+	think       int64 // of a client between two frames, at most
+	recordPad   int   // bytes of a record above its head, at most
+	keepBytes   int
+	logBytesMax int
+	slowDisk    int64 // the longest ordinary sync
+}
+
+// fault is one kind of trouble; weight is how often it is drawn beside the others.
+type fault struct {
+	weight int
+	do     func(s *sim)
+}
+
+func (w *weather) sync(s *sim) int64 {
+	if s.chance(2) {
+		return s.between(millisecond, 10*w.slowDisk)
+	}
+	return s.between(100, w.slowDisk)
+}
+
+// forecast draws the weather. Each kind of trouble has seeds in which it prevails.
+func (s *sim) forecast() {
+	w := weather{nodes: 3, every: s.between(100*millisecond, second), think: s.between(millisecond, 60*millisecond),
+		recordPad: s.rnd.IntN(200), keepBytes: 1 + s.rnd.IntN(20000), logBytesMax: 64 << 10, slowDisk: s.between(millisecond, 12*millisecond)}
+	if s.chance(20) {
+		w.nodes = 5
+	}
+	if s.chance(30) {
+		w.think = second / 2 // so that at times nothing is under way
+	}
+	s.net.slow = s.between(200, 5*millisecond)
+	if s.chance(50) {
+		s.net.loss, s.net.dup = s.rnd.IntN(15), s.rnd.IntN(10)
+	}
+	kinds := [...]struct {
+		name string
+		do   func(*sim)
+	}{
+		{"crash", (*sim).crashOne}, {"power", (*sim).powerOne}, {"power of all", (*sim).powerAll},
+		{"pause", (*sim).pauseOne}, {"partition", (*sim).partition}, {"one way", (*sim).oneWay},
+		{"storm", (*sim).storm}, {"disk", (*sim).hangDisk}, {"clock", (*sim).jumpClock},
+		{"transfer", (*sim).transfer}, {"lost disk", (*sim).loseDisk}, {"members", (*sim).changeMembers},
+		{"flipped", (*sim).flip}, {"postgres", (*sim).postgres}, {"elections", (*sim).elections},
+	}
+	prevails := int(s.seed % uint64(len(kinds)))
+	w.name = kinds[prevails].name
+	for i, k := range kinds {
+		weight := s.rnd.IntN(3)
+		if i == prevails {
+			weight = 12
+		}
+		w.faults = append(w.faults, fault{weight, k.do})
+	}
+	s.weather = w
+}
+
+// found makes the machines of a cluster that is founded now, and its clients.
+func (s *sim) found() {
+	s.forecast()
+	s.truth = simTruth{refs: map[uint64]uint64{}, leaders: map[uint64]uint64{}, votes: map[simVote]uint64{}}
+	s.ops.s = s
+	s.mark = s.foundingMark()
+	for id := uint64(1); id <= uint64(s.weather.nodes); id++ {
+		s.addNode(id, s.mark)
+	}
+	for id := range uint64(1 + s.rnd.IntN(4)) {
+		c := &simClient{s: s, id: id + 1, at: s.rnd.IntN(len(s.nodes))}
+		s.clients = append(s.clients, c)
+		s.after(s.between(0, second), c.send)
+	}
+	s.after(second, (&simClient{s: s, id: 9}).wander)
+	for _, n := range s.nodes {
+		s.after(s.between(0, 200*millisecond), n.start)
+	}
+	s.after(s.between(second, 2*second), s.trouble)
+}
+
+func (s *sim) addNode(id uint64, mark Mark) *simNode {
+	n := &simNode{s: s, id: id, fit: true, disk: newSimDisk(s.newName(), mark), journal: &simJournal{},
+		tick: s.between(tickLen*7/10, tickLen*15/10), wall: s.between(-3600*second, 3600*second)}
+	s.nodes = append(s.nodes, n)
+	return n
+}
+
+func (s *sim) node(id uint64) *simNode {
+	if id == 0 || id > uint64(len(s.nodes)) {
+		return nil
+	}
+	return s.nodes[id-1]
+}
+
+func (s *sim) newName() Identity {
+	var i Identity
+	binary.LittleEndian.PutUint64(i[:], s.rnd.Uint64()|1)
+	return i
+}
+
+func address(id uint64) string { return fmt.Sprintf("node-%d:7400", id) }
+
+func (n *simNode) address() string { return address(n.id) }
+
+// any is a random machine.
+func (s *sim) any() *simNode { return s.nodes[s.rnd.IntN(len(s.nodes))] }
+
+// leaderOrAny is the machine that leads in two of three cases: it has more to get wrong.
+func (s *sim) leaderOrAny() *simNode {
+	if s.chance(66) {
+		for _, n := range s.nodes {
+			if n.leadTerm != 0 {
+				return n
+			}
+		}
+	}
+	return s.any()
+}
+
+// trouble draws a fault, and comes again.
+func (s *sim) trouble() {
+	if s.healing {
+		return
+	}
+	sum := 0
+	for _, f := range s.weather.faults {
+		sum += f.weight
+	}
+	at := s.rnd.IntN(sum)
+	for _, f := range s.weather.faults {
+		if at -= f.weight; at < 0 {
+			f.do(s)
+			break
+		}
+	}
+	s.after(s.between(20*millisecond, s.weather.every), s.trouble)
+}
+
+func (s *sim) crashOne() {
+	n := s.leaderOrAny()
+	s.note("kill", n.id, 0, 0)
+	n.kill(s.between(50*millisecond, 2*second))
+}
+
+// elections has a leader gone, and for a while power cuts of nodes that have just voted.
+func (s *sim) elections() {
+	s.note("elections", 0, 0, 0)
+	s.voters = s.now + 2*second
+	s.net.slow = s.between(millisecond, 60*millisecond)
+	if lead := s.leader(); lead != nil {
+		lead.stop(s.between(500*millisecond, 2*second))
+	}
+}
+
+// voted may cut the power of a node that has just voted.
+func (s *sim) voted(n *simNode) {
+	if s.now < s.voters && !s.healing && s.chance(30) {
+		s.after(s.between(0, 3*millisecond), func() { n.cutPower(s.between(millisecond, 20*millisecond)) })
+	}
+}
+
+func (s *sim) powerOne() { s.leaderOrAny().cutPower(s.between(100*millisecond, 2*second)) }
+
+func (s *sim) powerAll() {
+	for _, n := range s.nodes {
+		n.cutPower(s.between(100*millisecond, second))
+	}
+}
+
+func (s *sim) pauseOne() {
+	d := s.between(200*millisecond, second)
+	if s.chance(20) {
+		d = s.between(second, 10*second)
+	}
+	s.leaderOrAny().stop(d)
+}
+
+// partition parts the machines in two; sometimes one sees both sides.
+func (s *sim) partition() {
+	side := make([]int, len(s.nodes))
+	for i := range side {
+		side[i] = s.rnd.IntN(2)
+		if s.chance(10) {
+			side[i] = 2
+		}
+	}
+	for i, a := range s.nodes {
+		for j, b := range s.nodes {
+			s.net.cut[a.id][b.id] = side[i] != side[j] && side[i] < 2 && side[j] < 2
+		}
+	}
+	s.note("partition", 0, 0, 0)
+	s.after(s.between(100*millisecond, 4*second), s.connect)
+}
+
+// oneWay cuts what one node sends to another, or to all.
+func (s *sim) oneWay() {
+	from, all := s.leaderOrAny(), s.chance(50)
+	other := s.any()
+	in := s.chance(50)
+	for _, to := range s.nodes {
+		if to != from && (all || to == other) {
+			if in {
+				s.net.cut[to.id][from.id] = true
+			} else {
+				s.net.cut[from.id][to.id] = true
+			}
+		}
+	}
+	s.note("one way", from.id, 0, 0)
+	s.after(s.between(100*millisecond, 4*second), s.connect)
+}
+
+func (s *sim) connect() {
+	s.note("connected", 0, 0, 0)
+	s.net.cut = [simNodesMax + 1][simNodesMax + 1]bool{}
+}
+
+// storm is a while in which many messages are late, lost or come twice.
+func (s *sim) storm() {
+	was := s.net
+	s.net.loss, s.net.dup, s.net.slow = s.rnd.IntN(40), s.rnd.IntN(30), s.between(millisecond, 100*millisecond)
+	s.note("storm", 0, uint64(s.net.loss), uint64(s.net.slow))
+	s.after(s.between(100*millisecond, 3*second), func() {
+		s.net.loss, s.net.dup, s.net.slow = min(was.loss, 15), min(was.dup, 10), min(was.slow, 5*millisecond)
+	})
+}
+
+// hangDisk has no sync end for a while. Who leads notices after a second, and hands over.
+func (s *sim) hangDisk() {
+	n := s.leaderOrAny()
+	d := s.between(100*millisecond, 4*second)
+	s.note("disk hangs", n.id, uint64(d), 0)
+	n.disk.hung = max(n.disk.hung, s.now+d)
+	n.later(second, func() {
+		if n.leadTerm != 0 && s.now < n.disk.hung {
+			n.core.Transfer(0)
+		}
+	})
+}
+
+func (s *sim) jumpClock() {
+	n := s.any()
+	n.wall = s.between(-3600*second, 3600*second)
+	s.note("clock", n.id, uint64(n.wall), 0)
+}
+
+func (s *sim) transfer() {
+	for _, n := range s.nodes {
+		if n.leadTerm != 0 {
+			to := uint64(s.rnd.IntN(len(s.nodes) + 1))
+			s.note("transfer", n.id, to, 0)
+			n.later(0, func() { n.core.Transfer(to) })
+		}
+	}
+}
+
+// postgres is away for a while: the node does not want to lead.
+func (s *sim) postgres() {
+	n := s.leaderOrAny()
+	s.note("postgres away", n.id, 0, 0)
+	n.postgres(false)
+	s.after(s.between(100*millisecond, 2*second), func() { n.postgres(true) })
+}
+
+func (n *simNode) postgres(there bool) {
+	n.fit = there
+	n.later(0, func() { n.core.MayCampaign(n.fit) })
+}
+
+// heal ends all faults: everything has to become well again by itself, or with the
+// operator's help where a disk was lost.
+func (s *sim) heal() {
+	s.note("heal", 0, 0, 0)
+	s.healing = true
+	s.connect()
+	s.net.loss, s.net.dup, s.net.slow = 0, 0, 2*millisecond
+	for _, n := range s.nodes {
+		n.disk.hung = min(n.disk.hung, s.now)
+		n.stopped = 0
+		n.resume()
+		n.postgres(true)
+		if !n.idle {
+			s.after(second, n.start)
+		}
+	}
+	for _, c := range s.clients {
+		c.answered = 0
+	}
+}
+
+// flip has a node find one byte of a committed entry changed when it starts next.
+func (s *sim) flip() {
+	n := s.any()
+	if n.idle || !s.sound() {
+		return
+	}
+	s.note("flip", n.id, 0, 0)
+	n.flip = true
+	n.kill(s.between(50*millisecond, second))
+}
+
+// corrupt changes an entry that was committed, of those that the journal may not have.
+func (n *simNode) corrupt(d *Durable) {
+	if !n.flip {
+		return
+	}
+	n.flip = false
+	for i := len(d.Entries) - 1; i >= 0; i-- {
+		e := d.Entries[i]
+		b, err := decodeBatch(e.GetData())
+		if err != nil || e.GetIndex() > d.Hard.GetCommit() {
+			continue
+		}
+		c := proto.Clone(e).(*raftpb.Entry)
+		b, _ = decodeBatch(c.GetData())
+		r := b.records[n.s.rnd.IntN(len(b.records))]
+		if n.s.plant.chainOff {
+			forge(r)
+		} else {
+			r[recordHead-1] ^= 1 << n.s.rnd.IntN(8)
+		}
+		n.s.note("flipped", n.id, e.GetIndex(), recordSeq(r))
+		d.Entries[i], n.flipped = c, true
+		return
+	}
+}
+
+// forge changes a record so that its CRC stays what it was: by the polynomial itself. A
+// chain does not see that, as if there were none.
+func forge(r []byte) {
+	ecmaPolynomial := uint64(crc64.ECMA)
+	at := r[recordHead-9 : recordHead]
+	binary.LittleEndian.PutUint64(at, binary.LittleEndian.Uint64(at)^(ecmaPolynomial<<1|1))
+	at[8] ^= byte(ecmaPolynomial >> 63)
+}

@@ -1,0 +1,92 @@
+package core
+
+import (
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// simNet carries messages between nodes, and loses, delays and doubles some.
+type simNet struct {
+	cut       [simNodesMax + 1][simNodesMax + 1]bool // from, to
+	loss, dup int                                    // percent
+	slow      int64                                  // the longest delay of a message
+}
+
+// send brings m to another node, perhaps. Nodes speak to those alone whom they know by
+// their name, in both directions, as over a connection that began with two hellos.
+func (s *sim) send(n *simNode, m *raftpb.Message) {
+	s.judgeSent(n, m)
+	to := s.node(m.GetTo())
+	if to == nil {
+		return
+	}
+	name := to.name()
+	if n.met[to.id] != name {
+		n.later(s.between(100, 2000), func() { n.hello(to) })
+		return
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		s.fail("node %d: %v", n.id, err)
+		return
+	}
+	from := n.name()
+	deliver := func() {
+		if s.net.cut[n.id][to.id] || to.name() != name {
+			return
+		}
+		to.post(func() { to.receive(n, from, b) })
+	}
+	s.line(1, m.GetType().String(), n.id, m.GetTo(), m.GetIndex())
+	for i := range b {
+		s.hash = (s.hash ^ uint64(b[i])) * 1099511628211
+	}
+	if s.chance(s.net.loss) {
+		if s.chance(20) {
+			n.later(millisecond, func() { n.core.Unreachable(to.id) })
+		}
+		return
+	}
+	s.after(s.between(30, s.net.slow), deliver)
+	if s.chance(s.net.dup) {
+		s.after(s.between(30, 20*s.net.slow), deliver)
+	}
+}
+
+// hello is a connection that both sides find good, or one of them refuses.
+func (n *simNode) hello(p *simNode) bool {
+	if !p.up() || n.s.net.cut[n.id][p.id] || n.s.net.cut[p.id][n.id] {
+		return false
+	}
+	name := p.name()
+	if n.s.plant.lostDiskVotes && p.lost {
+		name = p.before.name()
+	}
+	err := n.core.Heard(Member{ID: p.id, Identity: name, Address: p.address()}, p.core.now.cluster)
+	if err != nil {
+		if n.refused[p.id] != p.name() {
+			n.refused[p.id] = p.name()
+			n.s.note("refuses", n.id, p.id, 0)
+		}
+		return false
+	}
+	n.met[p.id] = p.name()
+	return true
+}
+
+// receive gives the core a message of a peer that was let in.
+func (n *simNode) receive(from *simNode, name Identity, b []byte) {
+	if n.met[from.id] != name && (from.name() != name || !n.hello(from)) {
+		return
+	}
+	m := &raftpb.Message{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		n.s.fail("node %d: %v", n.id, err)
+		return
+	}
+	if n.s.plant.learnerCounted {
+		n.countLearner(m)
+	}
+	n.s.judgeReceived(n, from, m)
+	n.core.Receive(m)
+}

@@ -1,0 +1,76 @@
+package core
+
+import (
+	"crypto/rand"
+	"flag"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	simSeeds = flag.Int("seeds", 200, "histories of TestSimulation")
+	simSeed  = flag.Uint64("seed", 1, "seed of the first history of TestSimulation")
+)
+
+// history runs the history of one seed. Package raft draws from crypto/rand: from the seed here.
+func history(seed uint64, p plant) *sim {
+	s := newSim(seed, p)
+	reader := rand.Reader
+	rand.Reader = s
+	defer func() { rand.Reader = reader }()
+	s.err = s.run()
+	return s
+}
+
+// TestSimulation plays histories of a cluster with every fault that a network, disks,
+// clocks, processes and an operator can have, and looks for a violation of what a cluster
+// promises. The same seed is the same history.
+func TestSimulation(t *testing.T) {
+	answered, leaders := 0, 0
+	for seed := *simSeed; seed < *simSeed+uint64(*simSeeds); seed++ {
+		s := history(seed, plant{})
+		require.NoError(t, s.err, "run it with -run '^TestSimulation$' -seeds 1 -seed %d; the weather is %q", seed, s.weather.name)
+		answered += s.truth.answered
+		leaders += len(s.truth.leaders)
+	}
+	t.Logf("%d histories from seed %d: %d answers, %d leaderships", *simSeeds, *simSeed, answered, leaders)
+	require.Greater(t, answered, 10**simSeeds)
+}
+
+func TestASeedIsOneHistory(t *testing.T) {
+	for seed := uint64(1); seed <= 28; seed++ {
+		a, b := history(seed, plant{}), history(seed, plant{})
+		require.Equal(t, a.trace[0].lines, b.trace[0].lines, "seed %d", seed)
+		require.Equal(t, a.hash, b.hash, "seed %d", seed)
+	}
+}
+
+// TestSimulationFindsPlantedBugs: each bug is found, so that none would be missed.
+func TestSimulationFindsPlantedBugs(t *testing.T) {
+	const seedsMax = 300
+	for _, bug := range []struct {
+		name string
+		plant
+	}{
+		{"vote not synced", plant{voteNotSynced: true}},
+		{"answer before sync", plant{answerBeforeSync: true}},
+		{"no fence and no step-down", plant{noFence: true, noStepDown: true}},
+		{"chain off", plant{chainOff: true}},
+		{"applied twice", plant{appliedTwice: true}},
+		{"compacted too early", plant{compactedTooEarly: true}},
+		{"learner counted", plant{learnerCounted: true}},
+		{"lost disk votes", plant{lostDiskVotes: true}},
+		{"no confirm of reads", plant{noConfirm: true}},
+	} {
+		t.Run(bug.name, func(t *testing.T) {
+			for seed := uint64(1); seed < seedsMax; seed++ {
+				if s := history(seed, bug.plant); s.err != nil {
+					t.Logf("found by seed %d (%s): %.200s", seed, s.weather.name, s.err)
+					return
+				}
+			}
+			t.Fatalf("not found by %d seeds", seedsMax-1)
+		})
+	}
+}
