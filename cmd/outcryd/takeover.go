@@ -87,9 +87,9 @@ func (m *member) campaign(ctx context.Context) {
 			s.log.Info("the cluster has another leader", "leader", leader, "term", r.Status().Term)
 			s.manager.Tell(s.status())
 		}
-		most := uint64(s.settings().LagMax)
+		most := uint64(s.settings().LagMax) / 4 * 3 // before orders are refused
 		if !may {
-			most -= most / 8 // well below the limit, so that it does not go to and fro
+			most = most / 3 * 2 // well below, so that it does not go to and fro
 		}
 		applied := s.projector.Applied() // first: the journal may go on meanwhile
 		lag := s.journal.Appended() - applied
