@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -292,4 +293,20 @@ func TestStrangersThatAreHeardAreBounded(t *testing.T) {
 	}
 	require.ErrorContains(t, n.Heard(Member{ID: 9, Identity: identity(9)}, Identity{}), "one of too many")
 	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}), "a member is heard nevertheless")
+}
+
+func TestAMajorityThatHasLostItsDataFoundsNothing(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	c.leader()
+	c.propose(1)
+	c.tick(10)
+	old := c.nodes[3]
+	c.nodes = map[uint64]*Node{3: old}
+	c.cut[3] = true // it refuses them
+	c.disks[1], c.disks[2] = newDisk(11, founding(1, 2, 3)), newDisk(12, founding(1, 2, 3))
+	c.start(1, 2)
+	c.tick(300)
+	require.ErrorContains(t, errors.Join(c.broken[1], c.broken[2]), "a majority has lost its data")
+	require.LessOrEqual(t, c.leads[1]+c.leads[2]+c.leads[3], 1)
+	require.Empty(t, c.broken[3])
 }

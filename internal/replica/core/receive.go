@@ -48,6 +48,9 @@ func wellFormed(m *raftpb.Message) bool {
 	if m.GetType() != raftpb.MsgApp && len(m.GetEntries()) > 0 {
 		return false
 	}
+	if m.GetType() == raftpb.MsgHeartbeatResp && len(m.GetContext()) != 0 && len(m.GetContext()) != 8 {
+		return false
+	}
 	term := m.GetLogTerm()
 	for i, e := range m.GetEntries() {
 		if e.GetIndex() != m.GetIndex()+1+uint64(i) || e.GetTerm() < term || e.GetTerm() > m.GetTerm() {
@@ -77,6 +80,9 @@ func (n *Node) receiveMark(m *raftpb.Message) {
 	}
 	if n.blind {
 		from = Position{Seq: n.journal}
+	}
+	if from.Seq >= mark.Seq && n.synced < mark.Seq {
+		return // data/journal has it, and could lose it yet: then the log must not begin behind it
 	}
 	n.held, n.fetch = m, Fetch{Peer: m.GetFrom(), From: from, To: mark.Position}
 	switch {
