@@ -258,15 +258,12 @@ func TestTheFirstIdentityIsWrittenBeforeItCounts(t *testing.T) {
 }
 
 func TestAMemberThatIsHeardLaterIsPinnedThen(t *testing.T) {
-	c := newCluster(t)
-	for id := range uint64(2) {
-		c.disks[id+1] = newDisk(byte(id+1), founding(1, 2, 3))
-	}
-	c.start(1, 2)
+	c := newCluster(t, 1, 2)
 	n := c.leader()
+	c.change(MemberChange{Add: []Member{{ID: 3, Address: "three:1"}}})
+	require.True(t, n.now.has(3))
 	require.Zero(t, n.now.member(3).Identity)
-	c.disks[3] = newDisk(3, founding(1, 2, 3))
-	c.start(3)
+	c.newcomer(3, 3)
 	c.tick(10)
 	for _, id := range c.ids() {
 		require.Equal(t, identity(3), c.nodes[id].now.member(3).Identity)
