@@ -102,7 +102,11 @@ func (s *sim) found() {
 	}
 	s.after(second, (&simClient{s: s, id: 9}).wander)
 	for _, n := range s.nodes {
-		s.after(s.between(0, 200*millisecond), n.start)
+		late := 200 * millisecond
+		if s.chance(20) {
+			late = 8 * second
+		}
+		s.after(s.between(0, late), n.start)
 	}
 	s.after(s.between(second, 2*second), s.trouble)
 }
