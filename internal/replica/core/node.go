@@ -116,7 +116,6 @@ type Node struct {
 	letIn   map[uint64]Identity // who may send messages
 	waiting []hello             // for the sync of what was heard
 	hellos  uint64              // marks of waiting
-	elder   Identity            // the cluster that a member told of while the log has none
 	seen    map[uint64]uint64   // tick of the last message
 
 	lead        leadership
