@@ -340,7 +340,7 @@ func (n *Node) mayPromote(id uint64) error {
 	if !n.active(id) || n.now.member(id).Identity == (Identity{}) {
 		return fmt.Errorf("core: node %d has not answered lately", id)
 	}
-	if match := n.matched(id); match == 0 || match+promoteLag < n.log.last() {
+	if match := n.matched(id); match < max(n.confAt, n.log.mark.Index) || match+promoteLag < n.log.last() {
 		return fmt.Errorf("core: node %d has entries up to %d of %d: it becomes a voter when it has nearly all",
 			id, match, n.log.last())
 	}

@@ -206,12 +206,36 @@ func TestAnIdentityThatTheLogDoesNotHaveYetMayAskAndNotAnswer(t *testing.T) {
 	require.True(t, n.Output().Deposed, "it leads a later term")
 }
 
+func TestFoundersVoteOnceAllHaveMet(t *testing.T) {
+	self := Durable{Self: identity(1), Mark: founding(1, 2, 3), Heard: map[uint64]Identity{2: identity(2), 3: identity(3)}}
+	n, err := New(Options{ID: 1, Durable: self})
+	require.NoError(t, err)
+	ask := func(kind raftpb.MessageType, from, index uint64) *raftpb.Message {
+		return &raftpb.Message{Type: kind.Enum(), From: new(from), To: new(uint64(1)), Term: new(uint64(5)),
+			Index: new(index), LogTerm: new(index)}
+	}
+	voted := func() bool { w := n.Output().Write; return w != nil && w.Hard.GetVote() != 0 }
+	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}))
+	n.Receive(ask(raftpb.MsgVote, 2, 1))
+	require.False(t, voted(), "2 has nothing, and 3 may know that it has lost its disk")
+	require.NoError(t, n.Heard(Member{ID: 3, Identity: identity(3)}, Identity{}))
+	n.Receive(ask(raftpb.MsgPreVote, 3, 1))
+	n.Receive(ask(raftpb.MsgVote, 2, 1))
+	require.True(t, voted())
+
+	n, err = New(Options{ID: 1, Durable: self})
+	require.NoError(t, err)
+	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}))
+	n.Receive(ask(raftpb.MsgVote, 2, 2))
+	require.True(t, voted(), "2 has what a leader has written")
+}
+
 func TestTheFirstIdentityIsWrittenBeforeItCounts(t *testing.T) {
 	o := Options{ID: 1, Durable: Durable{Self: identity(1), Mark: founding(1, 2, 3)}}
 	n, err := New(o)
 	require.NoError(t, err)
 	ask := &raftpb.Message{Type: raftpb.MsgVote.Enum(), From: new(uint64(2)), To: new(uint64(1)),
-		Term: new(uint64(5)), Index: new(uint64(1)), LogTerm: new(uint64(1))}
+		Term: new(uint64(5)), Index: new(uint64(2)), LogTerm: new(uint64(2))}
 	n.Receive(ask)
 	require.Zero(t, n.Output(), "nobody was heard")
 	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}))

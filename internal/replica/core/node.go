@@ -113,7 +113,7 @@ type Node struct {
 	held    *raftpb.Message // a MsgSnap that waits for its records
 	fetch   Fetch           // for it
 	fetched Position        // up to where a fetch has compared the journal
-	blind   bool            // a newcomer: it does not know the chain of what it has
+	blind   bool            // a newcomer: it does not know the chain, which began where the cluster did
 
 	heard   map[uint64]Identity // the first for a number, written or about to be
 	letIn   map[uint64]Identity // who may send messages

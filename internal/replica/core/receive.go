@@ -31,12 +31,27 @@ func (n *Node) Receive(m *raftpb.Message) {
 		}
 		switch {
 		case !n.stands() && isVote(m), !n.mayCampaign && m.GetType() == raftpb.MsgTimeoutNow:
+		case n.founding() && (isVote(m) || m.GetType() == raftpb.MsgVote && m.GetIndex() <= n.log.last()):
 		case len(m.GetEntries()) > 0 && n.log.bytes > n.options.LogBytesMax:
 		case m.GetType() == raftpb.MsgSnap:
 			n.receiveMark(m)
 		default:
 			n.step(m)
 		}
+	})
+}
+
+// founding reports whether the cluster may not exist yet, and not all who found it have sent
+// something, each over a connection that both sides let in. Until then there are no votes
+// among those who have nothing: two that have lost their disk, or were never started, would found another cluster beside
+// one that a third has records of. That one would not let in the first of the two.
+func (n *Node) founding() bool {
+	if n.now.cluster != (Identity{}) || n.log.last() != n.log.mark.Index {
+		return false
+	}
+	return slices.ContainsFunc(n.now.conf.GetVoters(), func(id uint64) bool {
+		_, seen := n.seen[id]
+		return id != n.id && !seen
 	})
 }
 

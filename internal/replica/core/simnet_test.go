@@ -87,8 +87,6 @@ func (n *simNode) receive(from *simNode, name Identity, b []byte) {
 	if n.s.plant.learnerCounted {
 		n.countLearner(m)
 	}
-	if from.name() == name { // not what the disk that is lost had sent
-		n.s.judgeReceived(n, from, m)
-	}
+	n.s.judgeReceived(n, from, name, m)
 	n.core.Receive(m)
 }
