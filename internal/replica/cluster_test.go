@@ -93,7 +93,8 @@ func noneLeft(t *testing.T, before int) {
 func (c *cluster) add(id uint64) *testNode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.nodes[id] = &testNode{c: c, id: id, dir: filepath.Join(c.t.TempDir(), fmt.Sprint("node-", id)), peers: maps.Clone(c.peers)}
+	dir := filepath.Join(c.t.TempDir(), fmt.Sprint("node-", id))
+	c.nodes[id] = &testNode{c: c, id: id, dir: dir, peers: maps.Clone(c.peers)}
 	return c.nodes[id]
 }
 

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,9 +108,7 @@ func TestCloseDoesNotWaitForADisk(t *testing.T) {
 func TestALeaderWithoutRoomHandsOver(t *testing.T) {
 	c := newCluster(t, 3)
 	old := c.leader(1, 2, 3)
-	for i := range 1000 { // the names of the next segments are taken
-		require.NoError(t, os.Mkdir(filepath.Join(old.dir, "journal", fmt.Sprintf("next-%d.tmp", i+1)), 0o700))
-	}
+	give := takeNames(t, filepath.Join(old.dir, "journal"))
 	var err error
 	record := strings.Repeat("x", 50_000)
 	for err == nil {
@@ -122,9 +119,7 @@ func TestALeaderWithoutRoomHandsOver(t *testing.T) {
 	require.NoError(t, err)
 	<-old.Deposed()
 	require.Error(t, old.Status().Unfit)
-	for i := range 1000 {
-		_ = os.Remove(filepath.Join(old.dir, "journal", fmt.Sprintf("next-%d.tmp", i+1)))
-	}
+	give()
 	require.Eventually(t, func() bool { return old.Status().Unfit == nil }, patience, tick)
 	c.alike()
 }

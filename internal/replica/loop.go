@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"time"
 
@@ -110,7 +111,7 @@ func (r *Replica) depose(why error) {
 	r.end(why)
 	r.campaign()
 	close(r.deposed)
-	r.slog.Warn("this node leads the cluster no more", "reason", why)
+	r.note(slog.LevelWarn, "this node leads the cluster no more", "reason", why)
 }
 
 // handOn hands on what the node wants done. The order matters in one place: the end of
@@ -191,20 +192,20 @@ func (r *Replica) campaign() {
 
 // stop notes why the loop ends.
 func (r *Replica) stop(err error) {
-	r.slog.Error("this node cannot go on", "error", err)
+	r.note(slog.LevelError, "this node cannot go on", "error", err)
 	led := r.loop.leads
 	r.loop.leads = false
 	r.end(err)
 	r.tell(func(in *inbox) { in.failure = err })
 	if broken, ok := errors.AsType[*BrokenError](err); ok {
 		if err := writeBroken(r.options.Data, broken.Reason); err != nil {
-			r.slog.Error("this node is broken, and a restart may not know it", "error", err)
+			r.note(slog.LevelError, "this node is broken, and a restart may not know it", "error", err)
 		}
 		close(r.broken)
 	}
 	if behind, ok := errors.AsType[*BehindError](err); ok {
 		if err := (&Restore{Seq: behind.Seq}).write(r.options.Data); err != nil {
-			r.slog.Error("this node has to be restored from a backup, and a restart may not know it", "error", err)
+			r.note(slog.LevelError, "this node has to be restored from a backup, and a restart may not know it", "error", err)
 		}
 	}
 	if led {

@@ -174,8 +174,9 @@ func start(o Options, d disk, durable core.Durable) (*Replica, error) {
 	if err := noteCluster(o.Data, durable.Self); err != nil {
 		return nil, err
 	}
+	notes := make(notebook, notesMax)
 	options := core.Options{ID: o.Node, Durable: durable, Journal: last, Blind: o.Journal.First() > durable.Mark.Seq+1,
-		Warn: func(text string) { o.Log.Warn("raft", "text", text) }}
+		Warn: func(text string) { notes.note(slog.LevelWarn, "raft", "text", text) }}
 	if o.tune != nil {
 		o.tune(&options)
 	}
@@ -183,13 +184,13 @@ func start(o Options, d disk, durable core.Durable) (*Replica, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
-	return drive(o, d, durable.Self, node)
+	return drive(o, d, durable.Self, node, notes)
 }
 
 // drive begins to drive a node.
-func drive(o Options, d disk, self core.Identity, node stepper) (*Replica, error) {
+func drive(o Options, d disk, self core.Identity, node stepper, notes notebook) (*Replica, error) {
 	begun := time.Now()
-	r := &Replica{options: o, slog: o.Log, node: node, disk: d, self: self, journal: o.Journal,
+	r := &Replica{options: o, notebook: notes, node: node, disk: d, self: self, journal: o.Journal,
 		now:      func() time.Duration { return time.Since(begun) },
 		wakeLoop: make(chan struct{}, 1), requests: make(chan func(), requestsMax),
 		writes: newQueue[*core.Write](), applies: newQueue[application](),
@@ -208,6 +209,7 @@ func drive(o Options, d disk, self core.Identity, node stepper) (*Replica, error
 		r.keep.Close()
 		return nil, err
 	}
+	r.ended.Go(r.log)
 	r.ended.Go(r.run)
 	r.ended.Go(r.writeLog)
 	r.ended.Go(r.apply)
@@ -220,8 +222,8 @@ func openRaftLog(o Options, found *core.Mark) (disk, core.Durable, error) {
 	l, durable, err := raftlog.Open(dir, raftlog.Options{Found: found, OnWrite: o.OnWrite})
 	switch {
 	case errors.Is(err, raftlog.ErrNone):
-		return nil, durable, fmt.Errorf("replica: %s says that this node is a member of a cluster, and there is no log in %s: "+
-			"without it the node could vote twice; put a new node in its place with outcry cluster replace",
+		return nil, durable, fmt.Errorf("replica: %s says that this node is a member of a cluster, and there is no log "+
+			"in %s: without it the node could vote twice; put a new node in its place with outcry cluster replace",
 			filepath.Join(o.Data, clusterName), dir)
 	case err != nil:
 		return nil, durable, fmt.Errorf("replica: %w", err)

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 )
@@ -36,12 +37,12 @@ func (r *Replica) lookAtDisks() {
 	case why != nil:
 		w.bad = now
 		if w.reason == nil {
-			r.slog.Error("this node should not lead: its disk", "reason", why)
+			r.note(slog.LevelError, "this node should not lead: its disk", "reason", why)
 		}
 		w.reason = why
 	case w.reason != nil && now-w.bad >= wellAfter:
 		w.reason = nil
-		r.slog.Info("the disk of this node is well again")
+		r.note(slog.LevelInfo, "the disk of this node is well again")
 	}
 }
 
