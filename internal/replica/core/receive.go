@@ -41,10 +41,10 @@ func (n *Node) Receive(m *raftpb.Message) {
 	})
 }
 
-// founding reports whether the cluster may not exist yet, and not all who found it have sent
-// something, each over a connection that both sides let in. Until then there are no votes
-// among those who have nothing: two that have lost their disk, or were never started, would found another cluster beside
-// one that a third has records of. That one would not let in the first of the two.
+// founding reports whether the cluster may not exist yet, and not all who found it have
+// sent something, each over a connection that both sides let in. Until then there are no
+// votes among those who have nothing: two that have lost their disk, or were never started,
+// would found another cluster beside one that a third has records of, which refuses them.
 func (n *Node) founding() bool {
 	if n.now.cluster != (Identity{}) || n.log.last() != n.log.mark.Index {
 		return false
@@ -61,6 +61,9 @@ func wellFormed(m *raftpb.Message) bool {
 		return false
 	}
 	if m.GetType() != raftpb.MsgApp && len(m.GetEntries()) > 0 {
+		return false
+	}
+	if m.GetType() == raftpb.MsgHeartbeatResp && len(m.GetContext()) != 0 && len(m.GetContext()) != 8 {
 		return false
 	}
 	term := m.GetLogTerm()
@@ -92,6 +95,9 @@ func (n *Node) receiveMark(m *raftpb.Message) {
 	}
 	if n.blind {
 		from = Position{Seq: n.journal}
+	}
+	if from.Seq >= mark.Seq && n.synced < mark.Seq {
+		return // data/journal has it, and could lose it yet: then the log must not begin behind it
 	}
 	n.held, n.fetch = m, Fetch{Peer: m.GetFrom(), From: from, To: mark.Position}
 	switch {
