@@ -242,6 +242,7 @@ func (s *server) startHTTP(at *listen.Bound) error {
 		Exchange:      func() admin.Exchange { return s.engine },
 		Status:        s.statusNow,
 		Cluster:       s.clusterView(),
+		Members:       s.members(),
 		Alive:         s.aliveView(),
 		ProbesOpen:    s.config.ProbesOpen,
 		Log:           s.log,
