@@ -45,7 +45,7 @@ type member struct {
 
 	// Of the goroutine that starts and runs the server.
 	restore    *replica.Restore // nil if nothing is left to be restored
-	records    *journal.Reader // behind those that the standby has
+	records    *journal.Reader  // behind those that the standby has
 	unfollow   context.CancelFunc
 	followed   chan struct{} // closed once the goroutine that follows has ended
 	uncampaign context.CancelFunc
