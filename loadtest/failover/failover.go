@@ -96,7 +96,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	r.report.finish(r, err)
 	if err == nil && temporary {
 		for _, n := range r.nodes {
-			err = errors.Join(err, harness.RemoveAll(n.dir))
+			err = errors.Join(err, harness.RemoveAll(n.postgresDir()))
 		}
 		err = errors.Join(err, os.RemoveAll(r.Dir))
 	} else if err != nil {

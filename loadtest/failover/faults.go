@@ -43,6 +43,10 @@ func init() {
 		"hang-standby":  {"a standby's disk hangs for 2 to 5 seconds", true, hangStandby},
 		"full-leader":   {"the leader's disk is full", true, fullLeader},
 		"full-standby":  {"a standby's disk is full", true, fullStandby},
+		"lose-disk":     {"a standby loses its disk: it is refused, and replaced while clients trade", true, loseDisk},
+		"lose-kill":     {"the same, and the leader is killed while the new one learns", true, loseKill},
+		"flip-byte":     {"a byte of a standby's logs is flipped: it does not start, and is replaced", true, flipByte},
+		"remove-add":    {"a standby is removed and added again while clients trade", true, removeAdd},
 		"upgrade":       {"each node is stopped in order and started again, the leader last", true, upgrade},
 	}
 }
