@@ -95,10 +95,14 @@ func (n *node) start(flags ...string) (err error) {
 	file := func(name string) string { return filepath.Join(n.r.peers(), name) }
 	n.server, err = harness.Launch(harness.ServerOptions{
 		Program: n.program, Inside: n.r.machines.Inside(n.number), Data: n.data(), DatabaseURL: n.pg.URL(), Log: n.log,
-		Flags: append([]string{"--listen=" + n.xml(), "--http=" + n.address + ":" + httpPort, "--open", "--segment=1048576",
-			"--closed-orders=1000", "--refs=200", "--stop-timeout=30s", fmt.Sprintf("--node=%d", n.number),
-			"--peers=" + strings.Join(peers, ","), "--peer-ca=" + file("ca.pem"),
-			"--peer-cert=" + file(fmt.Sprintf("%d.pem", n.number)), "--peer-key=" + file(fmt.Sprintf("%d.key", n.number))}, flags...),
+		Flags: append(
+			[]string{"--listen=" + n.xml(), "--http=" + n.address + ":" + httpPort, "--open", "--segment=1048576",
+				"--closed-orders=1000", "--refs=200", "--stop-timeout=30s", fmt.Sprintf("--node=%d", n.number),
+				"--peers=" + strings.Join(peers, ","), "--peer-ca=" + file("ca.pem"),
+				"--peer-cert=" + file(
+					fmt.Sprintf("%d.pem", n.number),
+				), "--peer-key=" + file(fmt.Sprintf("%d.key", n.number))},
+			flags...),
 	})
 	if err == nil {
 		n.server.HTTP = n.address + ":" + httpPort
@@ -137,7 +141,8 @@ func (n *node) stop(ctx context.Context) error {
 
 // verify runs outcry verify on a node that is stopped, and returns the digest.
 func (n *node) verify(ctx context.Context, client string) (digest string, err error) {
-	out, err := exec.CommandContext(ctx, client, "verify", "--database-url", n.pg.DirectURL(), n.data()).CombinedOutput()
+	out, err := exec.CommandContext(ctx, client, "verify", "--database-url", n.pg.DirectURL(), n.data()).
+		CombinedOutput()
 	_, digest, ok := strings.Cut(string(out), ", digest ")
 	if err != nil || !ok {
 		return "", fmt.Errorf("outcry verify of node %d: %w: %s", n.number, err, out)
