@@ -73,7 +73,7 @@ func (s *sim) forecast() {
 	prevails := int(s.seed % uint64(len(kinds)))
 	w.name = kinds[prevails].name
 	for i, k := range kinds {
-		weight := s.rnd.IntN(3)
+		weight := s.rnd.IntN(4)
 		if i == prevails {
 			weight = 12
 		}
@@ -175,10 +175,15 @@ func (s *sim) crashOne() {
 	n.kill(s.between(50*millisecond, 2*second))
 }
 
-// elections has a leader gone, and for a while power cuts of nodes that have just voted.
+// elections has a leader gone, and for a while late messages and power cuts of nodes that
+// have just voted.
 func (s *sim) elections() {
 	s.note("elections", 0, 0, 0)
-	s.voters = s.now + 2*second
+	if s.now >= s.voters {
+		was := s.net.slow
+		s.after(3*second, func() { s.net.slow = min(was, 5*millisecond) })
+	}
+	s.voters = s.now + 3*second
 	s.net.slow = s.between(10*millisecond, 100*millisecond)
 	if lead := s.leader(); lead != nil {
 		lead.stop(s.between(500*millisecond, 2*second))
@@ -187,7 +192,11 @@ func (s *sim) elections() {
 
 // voted may cut the power of a node that has just voted.
 func (s *sim) voted(n *simNode) {
-	if s.now < s.voters && !s.healing && s.chance(50) {
+	often := 15
+	if s.now < s.voters {
+		often = 80
+	}
+	if !s.healing && s.chance(often) {
 		s.after(s.between(0, 2*millisecond), func() { n.cutPower(s.between(microsecond, 10*millisecond)) })
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("seeds", 200, "histories of TestSimulation")
+	simSeeds = flag.Int("seeds", 500, "histories of TestSimulation")
 	simSeed  = flag.Uint64("seed", 1, "seed of the first history of TestSimulation")
 )
 
@@ -46,7 +46,8 @@ func TestASeedIsOneHistory(t *testing.T) {
 	}
 }
 
-// TestSimulationFindsPlantedBugs: each bug is found, so that none would be missed.
+// TestSimulationFindsPlantedBugs: each bug is found, and by what it breaks, not because
+// the cluster does not come to rest.
 func TestSimulationFindsPlantedBugs(t *testing.T) {
 	const seedsMax = 300
 	for _, bug := range []struct {
@@ -65,7 +66,7 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 	} {
 		t.Run(bug.name, func(t *testing.T) {
 			for seed := uint64(1); seed < seedsMax; seed++ {
-				if s := history(seed, bug.plant); s.err != nil {
+				if s := history(seed, bug.plant); s.err != nil && !s.stuck {
 					t.Logf("found by seed %d (%s): %.200s", seed, s.weather.name, s.err)
 					return
 				}
