@@ -144,10 +144,10 @@ func TestStartRefusesADiskThatDoesNotFit(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"number 0":            {func(o *Options) { o.ID = 0 }, "numbers are 1 and up"},
-		"no identity":         {func(o *Options) { o.Durable.Self = Identity{} }, "has no identity"},
-		"journal too short":   {func(o *Options) { o.Journal = 4 }, "records are missing"},
-		"a gap":               {func(o *Options) { o.Durable.Entries = []*raftpb.Entry{entry(3, 1)} }, "entry 3 of term 1"},
+		"number 0":          {func(o *Options) { o.ID = 0 }, "numbers are 1 and up"},
+		"no identity":       {func(o *Options) { o.Durable.Self = Identity{} }, "has no identity"},
+		"journal too short": {func(o *Options) { o.Journal = 4 }, "records are missing"},
+		"a gap":             {func(o *Options) { o.Durable.Entries = []*raftpb.Entry{entry(3, 1)} }, "entry 3 of term 1"},
 		"committed, and lost": {func(o *Options) { o.Durable.Hard = &raftpb.HardState{Commit: new(uint64(2))} },
 			"entries are missing"},
 		"terms that fall": {func(o *Options) { o.Durable.Entries = []*raftpb.Entry{entry(2, 3), entry(3, 2)} },

@@ -73,10 +73,6 @@ func (n *Node) commitPins(e *raftpb.Entry) error {
 	m := *n.now.membership
 	if m.cluster == (Identity{}) {
 		m.cluster = p.cluster
-		if n.elder != (Identity{}) && n.elder != p.cluster {
-			return fmt.Errorf("core: a member belongs to the cluster %v, and without it %v was founded: "+
-				"a majority has lost its data (outcry cluster rescue)", n.elder, p.cluster)
-		}
 	}
 	for _, v := range p.members {
 		old := m.member(v.ID)
@@ -133,9 +129,6 @@ func (n *Node) Heard(m Member, cluster Identity) error {
 			m.ID, m.Identity, first, m.ID)
 	case first != m.Identity, pinned, !n.writingDown(m.ID):
 		n.letIn[m.ID] = m.Identity
-	}
-	if n.now.cluster == (Identity{}) && n.now.has(m.ID) {
-		n.elder = cluster
 	}
 	return nil
 }

@@ -44,6 +44,9 @@ type Options struct {
 	ID      uint64
 	Durable Durable
 	Journal uint64 // seq of the last record that the journal has: those up to it are not told again
+	// Blind says that the journal begins behind what Durable knows: it was begun anew where
+	// a backup takes over, so it cannot be compared with the chain of the next mark.
+	Blind bool
 	// Times in ticks. The zero value of each is its default.
 	ElectionTicks  int // 30; an election begins after this to twice as many without a leader
 	HeartbeatTicks int // 5
@@ -116,7 +119,6 @@ type Node struct {
 	letIn   map[uint64]Identity // who may send messages
 	waiting []hello             // for the sync of what was heard
 	hellos  uint64              // marks of waiting
-	elder   Identity            // the cluster that a member told of while the log has none
 	seen    map[uint64]uint64   // tick of the last message
 
 	lead        leadership
@@ -161,7 +163,7 @@ func New(o Options) (n *Node, err error) {
 	}
 	n.log.snapshot = n.snapshot
 	n.now, n.acked, n.applied, n.fetched = stateOf(n.log.mark), n.log.mark.Index, n.log.mark.Index, n.log.mark.Position
-	n.blind = n.log.mark.Index == 0
+	n.blind = o.Blind || n.log.mark.Index == 0
 	if err := n.checkSelf(n.now.membership); err != nil {
 		return nil, err
 	}

@@ -41,10 +41,10 @@ func (n *Node) Receive(m *raftpb.Message) {
 	})
 }
 
-// founding reports whether the cluster may not exist yet, and not all who found it have sent
-// something, each over a connection that both sides let in. Until then there are no votes
-// among those who have nothing: two that have lost their disk, or were never started, would found another cluster beside
-// one that a third has records of. That one would not let in the first of the two.
+// founding reports whether the cluster may not exist yet, and not all who found it have
+// sent something, each over a connection that both sides let in. Until then there are no
+// votes among those who have nothing: two that have lost their disk, or were never started,
+// would found another cluster beside one that a third has records of, which refuses them.
 func (n *Node) founding() bool {
 	if n.now.cluster != (Identity{}) || n.log.last() != n.log.mark.Index {
 		return false
