@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc64"
+	"slices"
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -39,8 +40,11 @@ func (w *weather) sync(s *sim) int64 {
 
 // forecast draws the weather. Each kind of trouble has seeds in which it prevails.
 func (s *sim) forecast() {
-	w := weather{nodes: 3, every: s.between(100*millisecond, second), think: s.between(millisecond, 60*millisecond),
-		recordPad: s.rnd.IntN(200), keepBytes: 1 + s.rnd.IntN(20000), logBytesMax: 64 << 10, slowDisk: s.between(millisecond, 12*millisecond)}
+	w := weather{
+		nodes: 3, every: s.between(100*millisecond, second), think: s.between(millisecond, 60*millisecond),
+		recordPad: s.rnd.IntN(200), keepBytes: 1 + s.rnd.IntN(20000), logBytesMax: 64 << 10,
+		slowDisk: s.between(millisecond, 12*millisecond),
+	}
 	if s.chance(20) {
 		w.nodes = 5
 	}
@@ -69,6 +73,7 @@ func (s *sim) forecast() {
 		{"storm", (*sim).storm}, {"disk", (*sim).hangDisk}, {"clock", (*sim).jumpClock},
 		{"transfer", (*sim).transfer}, {"lost disk", (*sim).loseDisk}, {"members", (*sim).changeMembers},
 		{"flipped", (*sim).flip}, {"postgres", (*sim).postgres}, {"elections", (*sim).elections},
+		{"restored", (*sim).restore},
 	}
 	prevails := int(s.seed % uint64(len(kinds)))
 	w.name = kinds[prevails].name
@@ -173,6 +178,18 @@ func (s *sim) crashOne() {
 	n := s.leaderOrAny()
 	s.note("kill", n.id, 0, 0)
 	n.kill(s.between(50*millisecond, 2*second))
+}
+
+// restore has a machine begin again with the journal of a backup of another one, as it has
+// to when it lacks records that nobody keeps any more.
+func (s *sim) restore() {
+	n, p := s.any(), s.any()
+	if !n.up() || p.lost || p.broken != nil || p.journal.synced <= n.journal.last() {
+		return
+	}
+	s.note("restored", n.id, n.journal.last(), p.journal.synced)
+	n.kill(s.between(50*millisecond, second))
+	n.journal = &simJournal{records: slices.Clone(p.journal.records[:p.journal.synced]), synced: p.journal.synced}
 }
 
 // elections has a leader gone, and for a while late messages and power cuts of nodes that

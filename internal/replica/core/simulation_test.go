@@ -30,7 +30,7 @@ func TestSimulation(t *testing.T) {
 	answered, leaders := 0, 0
 	for seed := *simSeed; seed < *simSeed+uint64(*simSeeds); seed++ {
 		s := history(seed, plant{})
-		require.NoError(t, s.err, "run it with -run '^TestSimulation$' -seeds 1 -seed %d; the weather is %q", seed, s.weather.name)
+		require.NoError(t, s.err, "the weather is %q; again: -run '^TestSimulation$' -seeds 1 -seed %d", s.weather.name, seed)
 		answered += s.truth.answered
 		leaders += len(s.truth.leaders)
 	}
