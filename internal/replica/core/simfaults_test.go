@@ -45,6 +45,9 @@ func (s *sim) forecast() {
 		recordPad: s.rnd.IntN(200), keepBytes: 1 + s.rnd.IntN(20000), logBytesMax: 64 << 10,
 		slowDisk: s.between(millisecond, 12*millisecond),
 	}
+	if s.chance(50) {
+		w.every = s.between(second, 3*second)
+	}
 	if s.chance(20) {
 		w.nodes = 5
 	}
@@ -106,11 +109,11 @@ func (s *sim) found() {
 		s.after(s.between(0, second), c.send)
 	}
 	s.after(second, (&simClient{s: s, id: 9}).wander)
+	late := 200 * millisecond
+	if s.chance(15) {
+		late = 8 * second
+	}
 	for _, n := range s.nodes {
-		late := 200 * millisecond
-		if s.chance(20) {
-			late = 8 * second
-		}
 		s.after(s.between(0, late), n.start)
 	}
 	s.after(s.between(second, 2*second), s.trouble)
