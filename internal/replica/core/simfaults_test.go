@@ -22,6 +22,7 @@ type weather struct {
 	logBytesMax int
 	slowDisk    int64  // the longest ordinary sync
 	slowApply   int64  // the longest that committed records wait for data/journal
+	load        int64  // the longest that a start takes to load the state
 	alone       uint64 // records of a single node that becomes a cluster; 0: all are founded at once
 }
 
@@ -43,7 +44,7 @@ func (s *sim) forecast() {
 	w := weather{
 		nodes: 3, every: s.between(100*millisecond, second), think: s.between(millisecond, 60*millisecond),
 		recordPad: s.rnd.IntN(200), keepBytes: 1 + s.rnd.IntN(20000), logBytesMax: 64 << 10,
-		slowDisk: s.between(millisecond, 12*millisecond),
+		slowDisk: s.between(millisecond, 12*millisecond), load: s.between(millisecond, second/2),
 	}
 	if s.chance(50) {
 		w.every = s.between(second, 3*second)

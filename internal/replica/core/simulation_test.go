@@ -75,3 +75,15 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 		})
 	}
 }
+
+// TestEitherFenceIsEnough: a leader that does not step down is kept from doing harm by the
+// term of what it proposes, and one that does needs no such fence.
+func TestEitherFenceIsEnough(t *testing.T) {
+	for _, p := range []plant{{noFence: true}, {noStepDown: true}} {
+		for seed := uint64(1); seed <= 60; seed++ {
+			if s := history(seed, p); !s.stuck {
+				require.NoError(t, s.err)
+			}
+		}
+	}
+}
