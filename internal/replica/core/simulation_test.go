@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/effort"
 )
 
 var (
-	simSeeds = flag.Int("seeds", 500, "histories of TestSimulation")
+	simSeeds = flag.Int("seeds", effort.Of(500), "histories of TestSimulation")
 	simSeed  = flag.Uint64("seed", 1, "seed of the first history of TestSimulation")
 )
 
@@ -39,7 +41,7 @@ func TestSimulation(t *testing.T) {
 }
 
 func TestASeedIsOneHistory(t *testing.T) {
-	for seed := uint64(1); seed <= 28; seed++ {
+	for seed := uint64(1); seed <= uint64(effort.Of(30)); seed++ {
 		a, b := history(seed, plant{}), history(seed, plant{})
 		require.Equal(t, a.trace[0].lines, b.trace[0].lines, "seed %d", seed)
 		require.Equal(t, a.hash, b.hash, "seed %d", seed)
@@ -50,7 +52,7 @@ func TestASeedIsOneHistory(t *testing.T) {
 // the cluster does not come to rest.
 func TestSimulationFindsPlantedBugs(t *testing.T) {
 	const seedsMax = 300
-	for _, bug := range []struct {
+	bugs := []struct {
 		name string
 		plant
 	}{
@@ -63,7 +65,8 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 		{"learner counted", plant{learnerCounted: true}},
 		{"lost disk votes", plant{lostDiskVotes: true}},
 		{"no confirm of reads", plant{noConfirm: true}},
-	} {
+	}
+	for _, bug := range bugs[:effort.Of(len(bugs))] {
 		t.Run(bug.name, func(t *testing.T) {
 			for seed := uint64(1); seed < seedsMax; seed++ {
 				if s := history(seed, bug.plant); s.err != nil && !s.stuck {
@@ -80,7 +83,7 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 // term of what it proposes, and one that does needs no such fence.
 func TestEitherFenceIsEnough(t *testing.T) {
 	for _, p := range []plant{{noFence: true}, {noStepDown: true}} {
-		for seed := uint64(1); seed <= 60; seed++ {
+		for seed := uint64(1); seed <= uint64(effort.Of(60)); seed++ {
 			if s := history(seed, p); !s.stuck {
 				require.NoError(t, s.err)
 			}
