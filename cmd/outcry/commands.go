@@ -4,7 +4,8 @@ package main
 // that look and check, and those that operate a running exchange.
 func commands() []command {
 	all := append(tradeCommands(), localCommands()...)
-	return append(append(all, operateCommands()...), helpCommands()...)
+	all = append(append(all, operateCommands()...), clusterCommands()...)
+	return append(all, helpCommands()...)
 }
 
 const refText = `
@@ -89,22 +90,55 @@ func operateCommands() []command {
 	return []command{
 		{name: "status", reaches: httpSide, summary: "show how the exchange is doing",
 			text:     "The exit status is 1 while it accepts no orders, and if it cannot be reached.",
-			examples: []string{"status"}, prepare: operation((*operator).status)},
+			examples: []string{"status"}, prepare: onLeader((*operator).status)},
 		{name: "halt", reaches: httpSide, summary: "reject orders for a symbol from now on",
 			arguments: []argument{symWord,
 				{name: "REASON", help: "up to 200 characters, which everyone can read", optional: true, many: true}},
 			text: `Orders for the symbol are rejected, with the reason, until outcry resume. Cancels, queries
 and deposits work, and open orders keep their places. A symbol that is halted already stays
 so, for its first reason.`,
-			examples: []string{"halt SPY news pending"}, prepare: operation((*operator).halt)},
+			examples: []string{"halt SPY news pending"}, prepare: onLeader((*operator).halt)},
 		{name: "resume", reaches: httpSide, summary: "accept orders for a symbol again",
 			arguments: []argument{symWord}, text: "A symbol that is not halted stays as it is.",
-			examples: []string{"resume SPY"}, prepare: operation((*operator).resume)},
+			examples: []string{"resume SPY"}, prepare: onLeader((*operator).resume)},
 		{name: "cancel-all", reaches: httpSide, summary: "cancel all open orders of an account",
 			arguments: []argument{accountWord, {name: "SYM", help: "only those of this symbol", optional: true, flag: "sym"}},
 			text: `All of them are canceled at one moment, or none if that is refused. The account can still
 place new orders.`,
 			examples: []string{"cancel-all 1", "cancel-all 1 SPY"}, prepare: cancelAllOrders},
+	}
+}
+
+// clusterCommands are about several exchanges that are one.
+func clusterCommands() []command {
+	node := argument{name: "N", help: "number of the node"}
+	address := argument{name: "ADDRESS", help: "HOST:PORT where the other nodes reach it"}
+	optional := address
+	optional.optional, optional.help = true, optional.help+"; as before if left out"
+	return []command{
+		{name: "cluster status", reaches: httpSide, summary: "show the nodes of a cluster, as each of them sees it",
+			text: clusterStatusText, examples: []string{"cluster status --http a,b,c"},
+			prepare: operation((*operator).clusterStatus)},
+		{name: "cluster transfer", reaches: httpSide, summary: "hand over the leadership",
+			arguments: []argument{{name: "N", help: "node that is to lead; the furthest standby if left out", optional: true}},
+			examples:  []string{"cluster transfer", "cluster transfer 2"}, prepare: onLeader((*operator).transfer)},
+		{name: "cluster add", reaches: httpSide, summary: "take a new node in",
+			arguments: []argument{node, address}, text: clusterAddText,
+			examples: []string{"cluster add 4 10.0.0.4:12347"}, prepare: onLeader((*operator).addNode)},
+		{name: "cluster remove", reaches: httpSide, summary: "take a node out for good",
+			arguments: []argument{node}, text: "Stop it first. Its directory never comes back under this or another number.",
+			examples: []string{"cluster remove 3"}, prepare: onLeader((*operator).removeNode)},
+		{name: "cluster replace", reaches: httpSide, summary: "take a node in again that has lost its disk",
+			arguments: []argument{node, optional}, text: clusterReplaceText,
+			examples: []string{"cluster replace 3"}, prepare: onLeader((*operator).replaceNode)},
+		{name: "cluster rescue", summary: "make a stopped node the first of a new cluster, or a server alone",
+			arguments: []argument{node,
+				{name: "DIR", help: "its data directory; that of --data if left out", optional: true, file: true}},
+			text: clusterRescueText, examples: []string{"cluster rescue 2 /var/lib/outcry",
+				"cluster rescue --alone 2 /var/lib/outcry"}, prepare: prepareRescue},
+		{name: "cluster try", summary: "run a cluster of three nodes on this machine, to look at",
+			text: tryText, examples: []string{"cluster try", "cluster try --dir /tmp/three --base-port 14000"},
+			prepare: prepareTry},
 	}
 }
 

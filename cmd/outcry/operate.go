@@ -15,7 +15,8 @@ import (
 
 // operator does one of the operations.
 type operator struct {
-	client *operate.Client
+	client *operate.Client   // of the node that leads, of several
+	all    []*operate.Client // of all addresses
 	ctx    context.Context
 	stdout io.Writer
 	json   bool // print the answer as it came
@@ -27,16 +28,13 @@ func operation(do func(*operator, []string) error) func(*flag.FlagSet, *client) 
 	return func(f *flag.FlagSet, c *client) func([]string) error {
 		asJSON := f.Bool("json", false, "print the answer as JSON")
 		return func(words []string) error {
-			how, err := c.access.options()
-			if err != nil {
-				return err
-			}
 			ctx, stop := interruptible()
 			defer stop()
-			exchange := operate.NewClient(c.access.httpAddr, c.access.timeout, how.TLS)
-			exchange.Token, exchange.InsecureToken = how.Token, how.InsecureToken
-			o := &operator{client: exchange, ctx: ctx, stdout: c.stdout, json: *asJSON, now: time.Now()}
-			err = do(o, words)
+			o := &operator{ctx: ctx, stdout: c.stdout, json: *asJSON, now: time.Now()}
+			err := o.connect(&c.access)
+			if err == nil {
+				err = do(o, words)
+			}
 			var refused *operate.Error
 			if errors.As(err, &refused) {
 				_ = o.print(operate.ErrorAnswer{Error: refused.Text}, func() {
@@ -49,10 +47,43 @@ func operation(do func(*operator, []string) error) func(*flag.FlagSet, *client) 
 	}
 }
 
+// connect prepares to ask the addresses.
+func (o *operator) connect(a *access) error {
+	how, err := a.options()
+	if err != nil {
+		return err
+	}
+	for address := range strings.SplitSeq(a.httpAddr, ",") {
+		one := operate.NewClient(address, a.timeout, how.TLS)
+		one.Token, one.InsecureToken = how.Token, how.InsecureToken
+		o.all = append(o.all, one)
+	}
+	o.client = o.all[0]
+	return nil
+}
+
+// leader has the operations below go to the node that leads, of several.
+func (o *operator) leader() (err error) {
+	if len(o.all) > 1 {
+		o.client, err = operate.Leader(o.all, operate.Views(o.ctx, o.all))
+	}
+	return err
+}
+
+// onLeader is an operation that goes to the node that leads.
+func onLeader(do func(*operator, []string) error) func(*flag.FlagSet, *client) func([]string) error {
+	return operation(func(o *operator, words []string) error {
+		if err := o.leader(); err != nil {
+			return err
+		}
+		return do(o, words)
+	})
+}
+
 // cancelAllOrders is the command cancel-all.
 func cancelAllOrders(f *flag.FlagSet, c *client) func([]string) error {
 	declareSym(f)
-	return operation((*operator).cancelAll)(f, c)
+	return onLeader((*operator).cancelAll)(f, c)
 }
 
 // print prints an answer as JSON, or has it said in words.

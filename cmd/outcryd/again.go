@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"outcry/internal/settings"
@@ -66,11 +67,15 @@ func (f *former) tooOften() error {
 // beginAgain throws away all that this process has in memory: it may hold what is in
 // nobody's history. Listeners and connections are closed by hand, and nothing more is told;
 // then the same program runs with the same arguments under the same process id. It returns
-// only where that cannot be.
-func (s *server) beginAgain() error {
+// only where that cannot be, or once ctx has ended: the server is to stop.
+func (s *server) beginAgain(ctx context.Context, why error) error {
+	s.setNotReady(why)
 	if err := s.member.former.tooOften(); err != nil {
 		return err
 	}
+	// The next program forgets a signal that only this one has heard. One that comes from
+	// here on ends the process.
+	signal.Reset(os.Interrupt, syscall.SIGTERM)
 	cut, cancel := context.WithCancel(context.Background())
 	cancel()
 	closed := make(chan struct{})
@@ -87,11 +92,14 @@ func (s *server) beginAgain() error {
 	case <-closed:
 	case <-time.After(cutOffTimeout):
 	}
+	if ctx.Err() != nil {
+		return why
+	}
 	s.log.Info("this process begins again as one that follows", "pid", os.Getpid())
 	postgres := 0
 	if s.database != nil && s.database.Cluster != nil {
 		postgres = s.database.Cluster.Pid()
 	}
 	environ := append(os.Environ(), s.member.former.variable(postgres))
-	return errors.Join(errDeposed, execSelf(append(environ, s.manager.Environ()...)))
+	return execSelf(append(environ, s.manager.Environ()...))
 }

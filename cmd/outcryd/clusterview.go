@@ -125,10 +125,13 @@ func (m *member) digestNow(ctx context.Context) (digest string, seq uint64) {
 // Its caller holds the lock of digests.
 func (m *member) workOut(ctx context.Context) {
 	e, standby := m.view()
-	if e != nil {
+	if e == nil {
+		if digest, seq, err := standby.Digest(); err == nil {
+			m.digest.digest, m.digest.seq = fmt.Sprintf("%x", digest), seq
+		}
 		return
 	}
-	if digest, seq, err := standby.Digest(); err == nil {
+	if digest, seq, ok := e.Digest(ctx); ok {
 		m.digest.digest, m.digest.seq = fmt.Sprintf("%x", digest), seq
 	}
 }

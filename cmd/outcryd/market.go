@@ -55,7 +55,7 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 	}
 	s.onReload(func(c *settings.Config) (func(), error) { return func() { records.Hold(held(c)) }, nil })
 	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Log: s.log,
-		Health: func() market.Health { return s.health.Look() },
+		Health: s.lookAtHealth,
 		Limit:  func() uint64 { return s.engine.DurableSeq() }} // there is an engine before the feed runs
 	if s.member != nil {
 		o.Limit = nil // the journal of a node has committed records only
@@ -65,6 +65,15 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 	s.database.Traded, s.database.Trades = nil, nil
 	s.feed = market.NewFeed(o, snap)
 	return nil
+}
+
+// lookAtHealth returns how the exchange is doing. It is for the feed's goroutine.
+func (s *server) lookAtHealth() market.Health {
+	h := s.health.Look()
+	if err := s.member.confirmed(); err != nil {
+		return market.Health{NotReady: err} // nothing of it may be told
+	}
+	return h
 }
 
 // runFeed starts the feed, once the engine is there.

@@ -42,10 +42,10 @@ type member struct {
 	loaded  atomic.Bool                     // the state is there, and follows
 	led     atomic.Bool                     // this node leads, or did
 	digest  digests
-	told    atomic.Pointer[engine.Stats] // the figures that were told last
 
 	// Of the goroutine that starts and runs the server.
-	records    *journal.Reader // behind those that the standby has
+	restore    *replica.Restore // nil if nothing is left to be restored
+	records    *journal.Reader  // behind those that the standby has
 	unfollow   context.CancelFunc
 	followed   chan struct{} // closed once the goroutine that follows has ended
 	uncampaign context.CancelFunc
@@ -61,7 +61,9 @@ func newMember(s *server) *member {
 	if !s.config.Clustered() {
 		return nil
 	}
-	return &member{server: s, former: takeFormer(), uncampaign: func() {}}
+	m := &member{server: s, former: takeFormer(), uncampaign: func() {}}
+	m.former.rename()
+	return m
 }
 
 // startMember opens Raft's log first, so that this node votes and stores at once, then the
@@ -70,7 +72,7 @@ func (s *server) startMember(ctx context.Context) (err error) {
 	m := s.member
 	options := s.journalOptions()
 	options.Gather = journalGather
-	if s.journal, err = recovery.OpenMemberJournal(s.config, options); err != nil {
+	if err = m.openJournal(options); err != nil {
 		return err
 	}
 	s.marks.Synced(s.journal.Appended(), time.Now())
@@ -120,7 +122,7 @@ func (m *member) open() (*replica.Replica, error) {
 	}
 	return replica.Open(replica.Options{
 		Data: c.Data, Node: uint64(c.Node), Peers: c.Peers, TLS: security, Journal: s.journal, Join: c.Join,
-		KeepBytes: c.KeepForMembers, Log: s.log, Hello: m.hello,
+		KeepBytes: c.KeepForMembers, Log: s.log, Hello: m.hello, Backup: m.serveBackup,
 	})
 }
 
@@ -191,6 +193,9 @@ func (m *member) whileFit(ctx context.Context) (context.Context, context.CancelC
 // load opens the database and makes the state that follows from there.
 func (m *member) load(ctx context.Context) (err error) {
 	s := m.server
+	if err := m.restoreDatabase(ctx); err != nil {
+		return err
+	}
 	s.database, err = recovery.OpenDatabase(ctx, s.config, s.journal, s.log, s.setNotReady)
 	if err != nil {
 		return err
@@ -207,8 +212,11 @@ func (m *member) load(ctx context.Context) (err error) {
 		return err
 	}
 	now := s.settings()
-	m.standby = engine.NewStandby(engine.StandbyOptions{State: state, Seq: seq, Projection: s.projector, History: s.history,
+	m.mu.Lock()
+	m.standby = engine.NewStandby(engine.StandbyOptions{State: state, Seq: seq,
+		Projection: s.projector, History: s.history,
 		ClosedOrdersMax: now.ClosedOrdersMax, RefsMax: now.RefsMax, BacklogMax: now.LagMax})
+	m.mu.Unlock()
 	s.metrics.watch(m.stats, m.reconcile, s.journal, s.projector)
 	s.runFeed()
 	s.metrics.watchLag(&s.marks, s.projector)

@@ -30,6 +30,20 @@ var advice = map[string]string{
 	"outcry_log_suppressed_lines_total": "rises: somebody provokes errors; what is logged says " +
 		"who",
 
+	// Cluster.
+	"outcry_cluster_leads": "0 on all nodes: orders are refused; `GET /api/v1/cluster` of each says what it knows. " +
+		"1 on two nodes for longer than an election: a bug",
+	"outcry_cluster_follows": "0: the node starts still; `/healthz` says what it waits for",
+	"outcry_cluster_leader":  "0, or not the same on all nodes, for longer than a second: they do not reach each other",
+	"outcry_cluster_term":    "",
+	"outcry_cluster_elections_total": "rises again and again: a network that loses much, a disk that hangs, or " +
+		"processors that are short",
+	"outcry_cluster_unfit": "1: the disk of the node hangs or is full",
+	"outcry_cluster_dropped_messages_total": "rises for long: the disk or the processors of the node do not keep " +
+		"up",
+	"outcry_cluster_peer_active":      "0: the node is down, or cut off from the leader",
+	"outcry_cluster_peer_lag_entries": "grows: the disk of the node, or the network to it, is too slow",
+
 	// Requests.
 	"outcry_request_seconds":       "p99 rises: `outcry_request_stage_seconds` says where",
 	"outcry_request_stage_seconds": "the table of stages below",
@@ -152,8 +166,9 @@ const metricsHead = `# Metrics
 
 Everything that ` + "`/metrics`" + ` of the HTTP side shows, made by ` + "`make reference`" + ` from a running server.
 [METRICS](../METRICS.md) has what to watch and how to scrape. All metrics are there from the first scrape of a server
-that is ready, with all their labels; no client can add a series: a test holds each label to a
-closed set of values. Times are in seconds, sizes in bytes, and counters count since the start.
+that is ready, with all their labels; those of ` + "`outcry_cluster_`" + ` are a node's of a cluster only. No client
+can add a series: a test holds each label to a closed set of values. Times are in seconds, sizes in
+bytes, and counters count since the start.
 
 Histograms of durations come in the native and the classic form. Prometheus takes the native one with
 ` + "`--enable-feature=native-histograms`" + `, from version 3.9 on with ` + "`scrape_native_histograms: true`" + `. A
@@ -198,6 +213,14 @@ func familiesOf(page string) map[string]*family {
 func TestReferenceOfMetrics(t *testing.T) {
 	flags, _ := dataFlags(t)
 	found := familiesOf(scrape(t, start(t, flags...)))
+	_, leader := startCluster(t)
+	for name, f := range familiesOf(scrape(t, leader.program)) {
+		if strings.HasPrefix(name, "outcry_cluster_") {
+			found[name] = f
+		} else {
+			require.Contains(t, found, name, "a node has what a server alone has, and what is of a cluster")
+		}
+	}
 	for name := range advice {
 		require.Contains(t, found, name, "there is no such metric")
 	}
@@ -229,7 +252,7 @@ func (f *family) labelText(name string) string {
 	for _, label := range slices.Sorted(maps.Keys(f.labels)) {
 		switch {
 		case label == "le" || label == "quantile":
-		case strings.HasSuffix(name, "_info"):
+		case strings.HasSuffix(name, "_info") || label == "node":
 			all = append(all, "`"+label+"`")
 		default:
 			slices.Sort(f.labels[label])

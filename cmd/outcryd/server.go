@@ -106,12 +106,11 @@ func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
 		}
 		err = s.runUntil(ctx, asked)
 	}
-	if errors.Is(err, errDeposed) && ctx.Err() == nil {
-		s.setNotReady(err)
-		err = s.beginAgain()
+	if beginsAgain(err) {
+		err = s.beginAgain(ctx, err)
 	}
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = nil // stopped while it was starting
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || beginsAgain(err)) {
+		err = nil // stopped while it was starting, or was to begin again
 	}
 	// The reason comes first: what a stop logs is not about it.
 	told := err
@@ -223,7 +222,7 @@ func (s *server) startHTTP(at *listen.Bound) error {
 		func() float64 { return float64(s.httpConnections.Count()) })
 	s.http = admin.NewServer(admin.Options{
 		Market:   s.market,
-		Gatherer: s.metrics.registry,
+		Gatherer: s.member.figures(s.metrics.registry),
 		Ready:    s.ready,
 		Started:  s.started,
 		Admit: func(ctx context.Context, frameBytes int) (func(), error) {
@@ -243,6 +242,7 @@ func (s *server) startHTTP(at *listen.Bound) error {
 		Exchange:      func() admin.Exchange { return s.engine },
 		Status:        s.statusNow,
 		Cluster:       s.clusterView(),
+		Members:       s.members(),
 		Alive:         s.aliveView(),
 		ProbesOpen:    s.config.ProbesOpen,
 		Log:           s.log,

@@ -61,6 +61,9 @@ func (s *server) statusNow() operate.Status {
 	if s.notReady.Load() == nil || s.member.follows() {
 		status.Exchange = s.exchangeNow()
 	}
+	if err := s.member.confirmed(); err != nil {
+		status.Ready, status.Why, status.Exchange = false, err.Error(), nil
+	}
 	return status
 }
 

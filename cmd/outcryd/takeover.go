@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 )
@@ -71,15 +74,22 @@ func (m *member) stopFollowing() {
 }
 
 // campaign says whether this node may lead: not while its Postgres is too far behind. A
-// leader whose is hands over, if another node may lead. It ends with ctx.
+// leader whose is hands over, if another node may lead. It tells people who leads, and ends
+// with ctx.
 func (m *member) campaign(ctx context.Context) {
 	s, r := m.server, m.replica.Load()
 	tick := time.NewTicker(fitEvery)
 	defer tick.Stop()
+	var leader uint64
 	for may := false; ; {
-		most := uint64(s.settings().LagMax)
+		if now := r.Status().Leader; now != leader {
+			leader = now
+			s.log.Info("the cluster has another leader", "leader", leader, "term", r.Status().Term)
+			s.manager.Tell(s.status())
+		}
+		most := uint64(s.settings().LagMax) / 4 * 3 // before orders are refused
 		if !may {
-			most -= most / 8 // well below the limit, so that it does not go to and fro
+			most = most / 3 * 2 // well below, so that it does not go to and fro
 		}
 		applied := s.projector.Applied() // first: the journal may go on meanwhile
 		lag := s.journal.Appended() - applied
@@ -139,41 +149,55 @@ func (m *member) view() (*engine.Engine, *engine.Standby) {
 	return m.engine, m.standby
 }
 
-// stats are the figures of what this node has, as it may be told: a leader's are confirmed
-// to be those of the cluster. While they cannot be, they are those that were told last.
+// stats are the figures of what this node has. A leader's may be told once confirmed says so.
 func (m *member) stats() engine.Stats {
 	e, standby := m.view()
 	if e == nil {
-		now := standby.Stats()
-		m.told.Store(&now)
-		return now
+		return standby.Stats()
 	}
-	now, mark := e.Stats(), e.Mark()
-	ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
-	defer cancel()
-	if e.Durable(ctx, mark) == nil {
-		m.told.Store(&now)
-	} else if last := m.told.Load(); last != nil {
-		return *last
-	} else {
-		return engine.Stats{}
-	}
-	return now
+	return e.Stats()
 }
 
-// halts are the symbols that take no orders; none while a leader cannot confirm it.
+// halts are the symbols that take no orders, of which the same is true.
 func (m *member) halts() []engine.HaltedSymbol {
 	e, standby := m.view()
 	if e == nil {
 		return standby.Halts()
 	}
-	all := e.Halts()
-	ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
-	defer cancel()
-	if e.Confirm(ctx) != nil {
+	return e.Halts()
+}
+
+// confirmed returns nil once all figures that its caller has read may be told: what a leader
+// has done is committed, and it leads still. It takes no time where that is so already, and at
+// most figuresTimeout.
+func (m *member) confirmed() error {
+	if m == nil {
 		return nil
 	}
-	return all
+	e, _ := m.view()
+	if e == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
+	defer cancel()
+	if err := e.Durable(ctx, e.Mark()); err != nil {
+		return fmt.Errorf("this node cannot confirm that it leads: %w", err)
+	}
+	return nil
+}
+
+// figures gathers metrics of a node, of which none tells what is not committed.
+func (m *member) figures(of prometheus.Gatherer) prometheus.Gatherer {
+	if m == nil {
+		return of
+	}
+	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		all, err := of.Gather()
+		if confirmErr := m.confirmed(); confirmErr != nil {
+			return nil, confirmErr
+		}
+		return all, err
+	})
 }
 
 // tellsAll reports whether everything that the engine has done is committed, so that its

@@ -6,7 +6,7 @@ _outcry() {
     case ${COMP_WORDS[i]} in '=' | ':') skip=1; continue ;; esac # bash breaks words there
     if [[ -n $skip ]]; then skip=; continue; fi
     case ${COMP_WORDS[i]} in
-    --accounts | --addr | --config | --connections | --data | --database-url | --database-url-file | --depth | --duration | --expires | --http | --journal | --makers | --max-accounts | --max-bytes | --max-connections | --max-http-connections | --max-memory | --max-open-orders | --max-symbols | --memory-limit | --noise | --note | --orders | --rate | --ref | --report | --scope | --seed | --segment | --sym | --symbols | --takers | --timeout | --tls-ca | --tls-cert | --tls-key | --token-file | --wait) skip=1 ;;
+    --accounts | --addr | --base-port | --config | --connections | --data | --database-url | --database-url-file | --depth | --dir | --duration | --expires | --http | --journal | --makers | --max-accounts | --max-bytes | --max-connections | --max-http-connections | --max-memory | --max-open-orders | --max-symbols | --memory-limit | --noise | --note | --orders | --outcryd | --rate | --ref | --report | --scope | --seed | --segment | --sym | --symbols | --takers | --timeout | --tls-ca | --tls-cert | --tls-key | --token-file | --wait) skip=1 ;;
     -*) ;;
     *) if [[ -z $first ]]; then first=${COMP_WORDS[i]}; elif [[ -z $second ]]; then second=${COMP_WORDS[i]}; fi ;;
     esac
@@ -34,16 +34,23 @@ _outcry() {
   "halt "*) flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "resume "*) flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "cancel-all "*) flags='--json --sym --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "cluster status") flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "cluster transfer") flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "cluster add") flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "cluster remove") flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "cluster replace") flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "cluster try") flags='--base-port --dir --outcryd --help' next='' files= ;;
   "completion "*) flags='--help' next='bash zsh fish' files= ;;
-  "help "*) flags='--help' next='account symbol place buy sell query cancel send demo bench journal verify backup restore doctor token status halt resume cancel-all completion help version' files= ;;
+  "help "*) flags='--help' next='account symbol place buy sell query cancel send demo bench journal verify backup restore doctor token status halt resume cancel-all cluster completion help version' files= ;;
   "version "*) flags='--help' next='' files= ;;
   "bench "*) flags='' next='run' files= ;;
   "token "*) flags='' next='add list revoke' files= ;;
-  " "*) flags='--addr --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='account symbol place buy sell query cancel send demo bench journal verify backup restore doctor token status halt resume cancel-all completion help version' files= ;;
+  "cluster "*) flags='' next='status transfer add remove replace try' files= ;;
+  " "*) flags='--addr --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='account symbol place buy sell query cancel send demo bench journal verify backup restore doctor token status halt resume cancel-all cluster completion help version' files= ;;
   esac
   COMPREPLY=()
   if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD - 2]}; fi
-  case $prev in --config | --data | --database-url-file | --journal | --tls-ca | --tls-cert | --tls-key | --token-file) skip=1 files=1 ;; *) [[ -n $skip ]] && files= ;; esac
+  case $prev in --config | --data | --database-url-file | --dir | --journal | --tls-ca | --tls-cert | --tls-key | --token-file) skip=1 files=1 ;; *) [[ -n $skip ]] && files= ;; esac
   if [[ -z $skip && $cur == -* ]]; then
     COMPREPLY=($(compgen -W "$flags" -- "$cur"))
   elif [[ -n $files ]]; then

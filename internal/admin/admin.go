@@ -19,7 +19,7 @@ import (
 )
 
 // Options are what the HTTP side needs. All but Market, Connections, Hosts, Tokens, Exchange,
-// Status, Cluster and Alive are required.
+// Status, Cluster, Members and Alive are required.
 type Options struct {
 	Gatherer prometheus.Gatherer
 	// Ready returns nil while the exchange takes orders, else why it does not.
@@ -62,6 +62,8 @@ type Options struct {
 	Status   func() operate.Status
 	// Cluster returns how this node sees its cluster, within ctx; nil if it is not of one.
 	Cluster func(ctx context.Context) operate.Cluster
+	// Members is what operators change of the cluster; nil if there is none.
+	Members Members
 	// Alive returns what GET /healthz answers, or why the node of a cluster is none that
 	// follows yet; nil means that whoever answers is alive.
 	Alive func() (string, error)

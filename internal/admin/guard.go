@@ -35,6 +35,12 @@ var rights = map[string]auth.Right{
 	"POST /admin/resume":       auth.Operate,
 	"POST /admin/cancel-all":   auth.Operate,
 	"GET /admin/status":        auth.Operate,
+
+	"POST /admin/cluster/transfer": auth.Operate,
+	"POST /admin/cluster/add":      auth.Operate,
+	"POST /admin/cluster/promote":  auth.Operate,
+	"POST /admin/cluster/remove":   auth.Operate,
+	"POST /admin/cluster/replace":  auth.Operate,
 }
 
 // routes is a ServeMux that knows its patterns.

@@ -34,6 +34,9 @@ func (o *Options) registerOperations(mux *routes) {
 		mux.HandleFunc("POST /admin/resume", o.operation(o.resume, "sym"))
 		mux.HandleFunc("POST /admin/cancel-all", o.operation(o.cancelAll, "account", "sym"))
 	}
+	if o.Members != nil {
+		o.registerChanges(mux)
+	}
 	if o.Status != nil {
 		mux.HandleFunc("GET /admin/status", func(w http.ResponseWriter, _ *http.Request) {
 			answerJSON(w, http.StatusOK, o.Status())

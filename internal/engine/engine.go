@@ -141,6 +141,7 @@ type Engine struct {
 	ledger    *exchange.Ledger
 	refs      *refIndex         // its table
 	canceling *exchange.Account // whose orders a cancel of all is about to record; mostly nil
+	withdrawn uint64            // holds that were taken back, as their orders found no room
 	failed    atomic.Bool       // the journal takes no records any more
 
 	// awakeMu guards which owners have a goroutine.
@@ -365,15 +366,20 @@ func (e *Engine) Close() {
 	e.running.Wait()
 }
 
+// lastOrderID returns the highest id that an order has.
+func (e *Engine) lastOrderID() exchange.OrderID {
+	if last := e.lastOrder.Load(); last > e.counters.lastAtStart {
+		return exchange.OrderID(last)
+	}
+	return e.lastKnown
+}
+
 // State returns the exchange as it stands, for callers who read it once
 // Close has returned; it must not be called before. Where the journal has failed,
 // it may hold what no record says.
 func (e *Engine) State() *exchange.State {
 	s := &exchange.State{Ledger: e.ledger, Books: make(map[exchange.Symbol]*exchange.Book), Index: e.index,
-		Refs: e.refs.table, OrderID: e.lastKnown}
-	if last := e.lastOrder.Load(); last > e.counters.lastAtStart {
-		s.OrderID = exchange.OrderID(last)
-	}
+		Refs: e.refs.table, OrderID: e.lastOrderID()}
 	e.shards.Range(func(sym, d any) bool {
 		s.Books[sym.(exchange.Symbol)] = d.(*shard).book
 		return true

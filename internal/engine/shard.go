@@ -183,6 +183,7 @@ func (d *shard) withdraw(o *exchange.Order) {
 	e := d.engine
 	e.mu.Lock()
 	e.ledger.Withdraw(d.instrument, o)
+	e.withdrawn++
 	e.mu.Unlock()
 }
 

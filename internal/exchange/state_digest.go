@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"hash"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -25,40 +24,87 @@ func DigestListing() string { return strings.TrimSpace(digestVersion) }
 // nor does a position of no shares. Refs do not count
 // either: memory has few of them, and the database the others. It walks everything and changes nothing.
 func (s *State) Digest() [sha256.Size]byte {
-	d := digester{hash: sha256.New()}
-	d.buffer = append(d.buffer, digestVersion...)
-	d.number(uint64(s.OrderID))
-	d.ledger(s.Ledger)
-	for _, in := range sorted(maps.Values(s.Ledger.instruments), len(s.Ledger.instruments),
-		func(in *Instrument) Symbol { return in.Symbol }) {
-		d.instrument(in)
-		d.book(s.Books[in.Symbol])
+	d := NewDigester(s.OrderID)
+	instruments, _ := d.Ledger(s.Ledger, nil)
+	for _, in := range instruments {
+		d.Instrument(in, nil)
+		for n := range d.book(in.Symbol, s.Books[in.Symbol]) {
+			d.order(n)
+		}
 	}
-	d.halts(s)
-	d.flush()
-	return [sha256.Size]byte(d.hash.Sum(nil))
+	return d.Sum()
 }
 
-// digester gathers a listing and hashes it piece by piece. Every string carries
-// its length and every list its number of entries, so that no two listings are
-// the same bytes.
-type digester struct {
+// Digester makes the Digest of a state piece by piece, for callers who cannot hold all of it at
+// once: Ledger, then Instrument and Book for each instrument that Ledger has returned, in that
+// order, then Sum. If the state changes in between, Sum says nothing.
+//
+// It gathers a listing and hashes it piece by piece. Every string carries its length and
+// every list its number of entries, so that no two listings are the same bytes.
+type Digester struct {
 	hash   hash.Hash
 	buffer []byte
+	steps  int
+	halted []haltedBook
+}
+
+// haltedBook is a symbol that is halted.
+type haltedBook struct {
+	symbol Symbol
+	halt   *Halt
+}
+
+// NewDigester begins the digest of a state with that last order id.
+func NewDigester(last OrderID) *Digester {
+	d := &Digester{hash: sha256.New()}
+	d.buffer = append(d.buffer, digestVersion...)
+	d.number(uint64(last))
+	return d
+}
+
+// DigestPause is called by a Digester after every few steps, and around work that takes long
+// and needs nothing of the ledger. It calls work, unless that is nil, and meanwhile others may use
+// the ledger. It returns false if the state has changed, and then the Digester does no more.
+// A nil DigestPause is for a state that nobody else uses.
+type DigestPause func(work func()) (unchanged bool)
+
+// do calls work in the pause.
+func (p DigestPause) do(work func()) bool {
+	if p != nil {
+		return p(work)
+	}
+	work()
+	return true
+}
+
+// digestStep is how many accounts or positions are listed between two pauses.
+const digestStep = 256
+
+// step pauses after every few calls.
+func (d *Digester) step(pause DigestPause) bool {
+	d.steps++
+	return pause == nil || d.steps%digestStep != 0 || pause(func() {})
+}
+
+// Sum returns the digest.
+func (d *Digester) Sum() [sha256.Size]byte {
+	d.halts()
+	d.flush()
+	return [sha256.Size]byte(d.hash.Sum(nil))
 }
 
 // digestBytes is how much is hashed at once.
 const digestBytes = 64 << 10
 
 // flush hashes what has gathered.
-func (d *digester) flush() {
+func (d *Digester) flush() {
 	d.hash.Write(d.buffer) // never fails
 	d.buffer = d.buffer[:0]
 }
 
-func (d *digester) number(n uint64) { d.buffer = binary.BigEndian.AppendUint64(d.buffer, n) }
+func (d *Digester) number(n uint64) { d.buffer = binary.BigEndian.AppendUint64(d.buffer, n) }
 
-func (d *digester) int128(values ...Int128) {
+func (d *Digester) int128(values ...Int128) {
 	for _, v := range values {
 		d.number(uint64(v.Hi))
 		d.number(v.Lo)
@@ -68,69 +114,120 @@ func (d *digester) int128(values ...Int128) {
 	}
 }
 
-func (d *digester) ledger(l *Ledger) {
+// Ledger lists the accounts of l, and returns its instruments, in the order in which they
+// are to be listed. ok is false if pause was.
+func (d *Digester) Ledger(l *Ledger, pause DigestPause) (instruments []*Instrument, ok bool) {
+	accounts := make([]*Account, 0, l.Accounts())
+	for a := range l.accounts.all() {
+		if accounts = append(accounts, a); !d.step(pause) {
+			return nil, false
+		}
+	}
+	instruments = slices.Clone(l.numbered)
+	if !pause.do(func() {
+		accounts = sorted(accounts, func(a *Account) AccountID { return a.ID })
+		instruments = sorted(instruments, func(in *Instrument) Symbol { return in.Symbol })
+	}) {
+		return nil, false
+	}
 	d.int128(Int128(l.opened))
-	d.number(uint64(l.Accounts()))
-	for _, a := range sorted(l.accounts.all(), l.Accounts(), func(a *Account) AccountID { return a.ID }) {
+	d.number(uint64(len(accounts)))
+	for _, a := range accounts {
 		d.buffer = appendString(d.buffer, a.ID)
 		d.int128(Int128(a.balance), Int128(a.held))
+		if !d.step(pause) {
+			return nil, false
+		}
 	}
-	d.number(uint64(len(l.instruments)))
+	d.number(uint64(len(instruments)))
+	return instruments, true
 }
 
-func (d *digester) instrument(in *Instrument) {
-	d.buffer = appendString(d.buffer, in.Symbol)
-	d.int128(Int128(in.deposited))
-	owners := make([]*Account, 0, len(in.positions))
+// Instrument lists the positions of an instrument. It returns false if pause did.
+func (d *Digester) Instrument(in *Instrument, pause DigestPause) bool {
+	var owners []*Account
 	for a, h := range in.positions {
 		if h.shares.Sign() != 0 || h.held.Sign() != 0 {
 			owners = append(owners, a)
 		}
+		if !d.step(pause) {
+			return false
+		}
 	}
+	if !pause.do(func() { owners = sorted(owners, func(a *Account) AccountID { return a.ID }) }) {
+		return false
+	}
+	d.buffer = appendString(d.buffer, in.Symbol)
+	d.int128(Int128(in.deposited))
 	d.number(uint64(len(owners)))
-	for _, a := range sorted(slices.Values(owners), len(owners), func(a *Account) AccountID { return a.ID }) {
+	for _, a := range owners {
 		h := in.positions[a]
 		d.buffer = appendString(d.buffer, a.ID)
 		d.int128(Int128(h.shares), Int128(h.held))
+		if !d.step(pause) {
+			return false
+		}
+	}
+	return true
+}
+
+// Book returns a function that lists up to so many more orders of a symbol's book, and
+// reports whether there may be others. The book must not change between two calls, and stop
+// is called after the last.
+func (d *Digester) Book(sym Symbol, b *Book) (list func(most int) (more bool), stop func()) {
+	next, stop := iter.Pull(d.book(sym, b))
+	return func(most int) bool {
+		for range most {
+			n, ok := next()
+			if !ok {
+				return false
+			}
+			d.order(n)
+		}
+		return true
+	}, stop
+}
+
+// book begins a book, and returns the orders that are to be listed.
+func (d *Digester) book(sym Symbol, b *Book) iter.Seq[*node] {
+	if b.halt != nil {
+		d.halted = append(d.halted, haltedBook{sym, b.halt})
+	}
+	d.number(uint64(b.Resting()))
+	return func(yield func(*node) bool) {
+		for _, side := range []Side{Buy, Sell} {
+			for n := range b.inOrder(side) {
+				if !yield(n) {
+					return
+				}
+			}
+		}
 	}
 }
 
-func (d *digester) book(b *Book) {
-	d.number(uint64(b.Resting()))
-	for _, side := range []Side{Buy, Sell} {
-		for n := range b.inOrder(side) {
-			d.number(uint64(n.id))
-			d.buffer = appendString(append(d.buffer, byte(n.packed)), n.account.ID)
-			d.int128(Int128(n.shares.Position()), Int128(n.left.Position()), Int128(Shares(n.limit).Position()))
-		}
-	}
+func (d *Digester) order(n *node) {
+	d.number(uint64(n.id))
+	d.buffer = appendString(append(d.buffer, byte(n.packed)), n.account.ID)
+	d.int128(Int128(n.shares.Position()), Int128(n.left.Position()), Int128(Shares(n.limit).Position()))
 }
 
 // halts ends the listing with the symbols that are halted. Where there is none it
 // adds nothing: so the digest is the one of a program that knew no halts.
-func (d *digester) halts(s *State) {
-	var halted []Symbol
-	for sym, b := range s.Books {
-		if b.halt != nil {
-			halted = append(halted, sym)
-		}
-	}
-	if len(halted) == 0 {
+func (d *Digester) halts() {
+	if len(d.halted) == 0 {
 		return
 	}
-	slices.Sort(halted)
 	d.buffer = append(d.buffer, "halted\n"...)
-	d.number(uint64(len(halted)))
-	for _, sym := range halted {
-		h := s.Books[sym].halt
-		d.buffer = appendString(d.buffer, sym)
-		d.number(uint64(Seconds(h.Since))) // of which a database keeps no more
-		d.buffer = appendText(d.buffer, h.Reason)
+	d.number(uint64(len(d.halted)))
+	for _, h := range d.halted {
+		d.buffer = appendString(d.buffer, h.symbol)
+		d.number(uint64(Seconds(h.halt.Since))) // of which a database keeps no more
+		d.buffer = appendText(d.buffer, h.halt.Reason)
 	}
 }
 
-// sorted returns n values in the order of the strings that name them.
-func sorted[V any, S ~string](values iter.Seq[V], n int, name func(V) S) []V {
+// sorted returns values in the order of the strings that name them.
+func sorted[V any, S ~string](values []V, name func(V) S) []V {
 	// Most names differ in their first bytes: those beside the value keep the
 	// comparison out of memory that is elsewhere.
 	type named struct {
@@ -138,8 +235,8 @@ func sorted[V any, S ~string](values iter.Seq[V], n int, name func(V) S) []V {
 		name  S
 		value V
 	}
-	all := make([]named, 0, n)
-	for v := range values {
+	all := make([]named, 0, len(values))
+	for _, v := range values {
 		var first [8]byte
 		copy(first[:], name(v))
 		all = append(all, named{binary.BigEndian.Uint64(first[:]), name(v), v})

@@ -22,6 +22,7 @@ const (
 
 // Ask asks the server whose HTTP side is at the address --http whether it takes
 // orders, and returns what it says; an error if it does not take them, or does not answer.
+// Of a node of a cluster it asks whether that leads or follows.
 // It is for containers that have no other program to ask with. Over TLS it takes the
 // certificate --tls-cert alone and shows it too. With --auth the server has left a
 // token for it in its data directory.
@@ -46,7 +47,11 @@ func Ask(ctx context.Context, c *settings.Config) (string, error) {
 			return "", err
 		}
 	}
-	url := scheme + "://" + net.JoinHostPort(host, port) + "/readyz"
+	path := "/readyz"
+	if c.Clustered() { // a node that follows is as it should be
+		path = "/healthz"
+	}
+	url := scheme + "://" + net.JoinHostPort(host, port) + path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err

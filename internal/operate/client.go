@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -119,8 +120,15 @@ func (c *Client) Status(ctx context.Context) (s Status, err error) {
 	return s, err
 }
 
-// ask sends a request and decodes its answer.
+// ask sends a request of an operation and decodes its answer.
 func (c *Client) ask(ctx context.Context, method, what string, values url.Values, into any) error {
+	return c.request(ctx, method, "admin/"+what, values, nil, into)
+}
+
+// request sends a request and decodes its answer.
+func (c *Client) request(
+	ctx context.Context, method, path string, values url.Values, send []byte, into any,
+) error {
 	address := c.Address
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -129,12 +137,12 @@ func (c *Client) ask(ctx context.Context, method, what string, values url.Values
 	if err != nil {
 		return err
 	}
-	u = u.JoinPath("admin", what)
+	u = u.JoinPath(path)
 	u.RawQuery = values.Encode()
 	var reached atomic.Bool
 	got := func(httptrace.GotConnInfo) { reached.Store(true) }
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: got})
-	request, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	request, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(send))
 	if err != nil {
 		return err
 	}

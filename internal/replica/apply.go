@@ -66,6 +66,9 @@ func (r *Replica) applyOne(a application) error {
 	if _, broken := errors.AsType[*BrokenError](err); broken || errors.Is(err, errJournal) && r.life.Err() == nil {
 		return err
 	}
+	if errors.Is(err, journal.ErrGone) && !errors.Is(err, errJournal) {
+		return &BehindError{Seq: a.fetch.To.Seq, Reason: err}
+	}
 	r.tell(func(in *inbox) { in.fetched = append(in.fetched, fetchOutcome{*a.fetch, at, err}) })
 	return nil
 }

@@ -203,6 +203,11 @@ func (r *Replica) stop(err error) {
 		}
 		close(r.broken)
 	}
+	if behind, ok := errors.AsType[*BehindError](err); ok {
+		if err := (&Restore{Seq: behind.Seq}).write(r.options.Data); err != nil {
+			r.note(slog.LevelError, "this node has to be restored from a backup, and a restart may not know it", "error", err)
+		}
+	}
 	if led {
 		close(r.deposed)
 	}

@@ -175,7 +175,7 @@ func start(o Options, d disk, durable core.Durable) (*Replica, error) {
 		return nil, err
 	}
 	notes := make(notebook, notesMax)
-	options := core.Options{ID: o.Node, Durable: durable, Journal: last,
+	options := core.Options{ID: o.Node, Durable: durable, Journal: last, Blind: o.Journal.First() > durable.Mark.Seq+1,
 		Warn: func(text string) { notes.note(slog.LevelWarn, "raft", "text", text) }}
 	if o.tune != nil {
 		o.tune(&options)

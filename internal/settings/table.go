@@ -178,7 +178,8 @@ var table = []row{
 	{flag: "version", at: func(c *Config) any { return &c.ShowVersion }, initial: false, act: true,
 		help: "print the version, and exit"},
 	{flag: "health", at: func(c *Config) any { return &c.AskHealth }, initial: false, act: true,
-		help: "ask the server at --http whether it accepts orders, print its answer, and exit with status 0 if it does"},
+		help: "ask the server at --http whether it accepts orders (with --peers: whether it leads or follows), print its " +
+			"answer, and exit with status 0 if it does"},
 	{flag: "config", at: func(c *Config) any { return &c.file }, initial: "", act: true,
 		help: "`file` with settings, one \"name = value\" per line; reloaded on SIGHUP. " +
 			"With a - in front of its name, it may be missing"},

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"outcry/internal/operate"
+)
+
+const clusterStatusText = `Asks every address of --http. Nodes that one of them knows and no address is of are listed with
+what it knows. The exit status is 1 if no node leads, or if the digests of two nodes differ at
+the same record: then one of them is wrong.`
+
+const clusterAddText = `The node is started first, with --join, an empty directory and the list of all nodes as
+--peers. It learns until it has nearly everything, and then votes: outcry waits for that. Ctrl-C
+ends the waiting alone; the same command goes on with it.`
+
+const clusterReplaceText = `Its old directory never votes again. The node is started with --join and an empty directory,
+and learns until it has nearly everything, and then votes: outcry waits for that. Ctrl-C ends
+the waiting alone; outcry cluster add goes on with it.`
+
+// Times of changes.
+const (
+	changePoll   = 200 * time.Millisecond // between two looks at what a change comes to
+	transferWait = 15 * time.Second       // for a node that leads
+)
+
+// clusterAnswer is what is printed as JSON.
+type clusterAnswer struct {
+	Nodes     []nodeAnswer `json:"nodes"`
+	Leader    uint64       `json:"leader"` // 0 if no node says that it leads
+	Different []string     `json:"different,omitempty"`
+}
+
+// nodeAnswer is a node that was asked, or that another one knows.
+type nodeAnswer struct {
+	Address string           `json:"address"` // of its HTTP side
+	Error   string           `json:"error,omitempty"`
+	View    *operate.Cluster `json:"view,omitempty"`
+	Known   *operate.Member  `json:"known,omitempty"` // by the node that knows most
+}
+
+// clusterStatus prints the nodes. It returns errAnswered if none leads, or digests differ.
+func (o *operator) clusterStatus([]string) error {
+	views := operate.Views(o.ctx, o.all)
+	if len(views) == 1 && views[0].Err != nil {
+		var refused *operate.Error
+		if errors.As(views[0].Err, &refused) && refused.Status == http.StatusNotFound {
+			return fmt.Errorf("%s is not a node of a cluster", views[0].Address)
+		}
+		return views[0].Err
+	}
+	a := answerOf(views)
+	if err := o.print(a, func() { o.printCluster(&a) }); err != nil {
+		return err
+	}
+	if a.Leader == 0 || len(a.Different) > 0 {
+		return errAnswered
+	}
+	return nil
+}
+
+// answerOf puts together what the nodes said.
+func answerOf(views []operate.NodeView) (a clusterAnswer) {
+	var best *operate.Cluster // that of the leader, or of the newest term
+	for i := range views {
+		v := &views[i]
+		n := nodeAnswer{Address: v.Address}
+		if v.Err != nil {
+			n.Error = v.Err.Error()
+		} else {
+			n.View = &v.Cluster
+			if best == nil || v.Cluster.Term > best.Term || v.Cluster.Term == best.Term && v.Cluster.Role == operate.RoleLeader {
+				best = &v.Cluster
+			}
+			if v.Cluster.Role == operate.RoleLeader {
+				a.Leader = v.Cluster.Node
+			}
+		}
+		a.Nodes = append(a.Nodes, n)
+	}
+	a.Different = differences(views)
+	if best == nil {
+		return a
+	}
+	for i := range best.Members {
+		m := &best.Members[i]
+		at := slices.IndexFunc(a.Nodes, func(n nodeAnswer) bool {
+			return n.View != nil && n.View.Node == m.Node || n.View == nil && n.Address == m.HTTP
+		})
+		if at < 0 {
+			a.Nodes = append(a.Nodes, nodeAnswer{Address: m.HTTP, Error: "not asked"})
+			at = len(a.Nodes) - 1
+		}
+		a.Nodes[at].Known = m
+	}
+	slices.SortStableFunc(a.Nodes, func(x, y nodeAnswer) int { return int(x.number()) - int(y.number()) })
+	return a
+}
+
+// number returns the node's, 0 if it is not known.
+func (n *nodeAnswer) number() uint64 {
+	switch {
+	case n.View != nil:
+		return n.View.Node
+	case n.Known != nil:
+		return n.Known.Node
+	}
+	return 0
+}
+
+// differences says what must not be: two digests of one record, two leaders of one term, or
+// nodes of two clusters.
+func differences(views []operate.NodeView) (texts []string) {
+	for i := range views {
+		for j := range i {
+			x, y := &views[j].Cluster, &views[i].Cluster
+			if views[i].Err != nil || views[j].Err != nil {
+				continue
+			}
+			if x.DigestSeq == y.DigestSeq && x.Digest != "" && y.Digest != "" && x.Digest != y.Digest {
+				texts = append(texts, fmt.Sprintf("nodes %d and %d have different digests at record %d", x.Node, y.Node, x.DigestSeq))
+			}
+			if x.Role == operate.RoleLeader && y.Role == x.Role && x.Term == y.Term {
+				texts = append(texts, fmt.Sprintf("nodes %d and %d both lead in term %d", x.Node, y.Node, x.Term))
+			}
+			if x.Cluster != y.Cluster && x.Cluster != "" && y.Cluster != "" {
+				texts = append(texts, fmt.Sprintf("nodes %d and %d are of different clusters", x.Node, y.Node))
+			}
+		}
+	}
+	return texts
+}
+
+// printCluster is one screen.
+func (o *operator) printCluster(a *clusterAnswer) {
+	w := tabwriter.NewWriter(o.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "node\trole\tterm\trecord\tlag\tdigest\tHTTP\t")
+	for i := range a.Nodes {
+		fmt.Fprintln(w, strings.Join(a.Nodes[i].row(), "\t"))
+	}
+	w.Flush()
+	for _, text := range a.Different {
+		fmt.Fprintf(o.stdout, "WRONG: %s\n", text)
+	}
+	if a.Leader == 0 {
+		fmt.Fprintln(o.stdout, "NO LEADER among the nodes that were asked")
+	}
+}
+
+// digestShown is how many digits of a digest tell it apart.
+const digestShown = 12
+
+// row is a node in the table.
+func (n *nodeAnswer) row() []string {
+	number, lag := "?", ""
+	if n.number() != 0 {
+		number = strconv.FormatUint(n.number(), 10)
+	}
+	note := n.Error
+	if k := n.Known; k != nil {
+		if n.View == nil || n.View.Role != operate.RoleLeader {
+			lag = fmt.Sprintf("%d entries", k.LagEntries)
+		}
+		if len(k.Differs) > 0 {
+			note = strings.TrimPrefix(note+"; other "+strings.Join(k.Differs, ", ")+" than the leader's", "; ")
+		}
+	}
+	v := n.View
+	if v == nil {
+		return []string{number, "?", "", "", lag, "", n.Address, note}
+	}
+	if v.Role == operate.RoleStarting {
+		note = strings.TrimPrefix(note+"; "+v.Why, "; ")
+	}
+	digest := ""
+	if v.Digest != "" {
+		digest = fmt.Sprintf("%.*s at %d", digestShown, v.Digest, v.DigestSeq)
+	}
+	return []string{number, v.Role, strconv.FormatUint(v.Term, 10), strconv.FormatUint(v.Seq, 10), lag, digest, n.Address, note}
+}
+
+// nodeNumber reads the number of a node.
+func nodeNumber(word string) (uint64, error) {
+	n, err := strconv.ParseUint(word, 10, 32)
+	if err != nil || n == 0 {
+		return 0, &usageError{fmt.Sprintf("%.64q is not the number of a node", word)}
+	}
+	return n, nil
+}
+
+// transfer hands over the leadership, and waits until another node leads.
+func (o *operator) transfer(words []string) (err error) {
+	var to uint64
+	if len(words) > 0 {
+		if to, err = nodeNumber(words[0]); err != nil {
+			return err
+		}
+	}
+	before, err := o.client.Cluster(o.ctx)
+	if err != nil {
+		return err
+	}
+	if before.Node == to {
+		return o.print(operate.ClusterChanged{Change: operate.ChangeTransfer, ClusterChange: operate.ClusterChange{Node: to}},
+			func() { fmt.Fprintf(o.stdout, "node %d leads already\n", to) })
+	}
+	a, err := o.client.Change(o.ctx, operate.ChangeTransfer, operate.ClusterChange{Node: to})
+	if err != nil && errors.As(err, new(*operate.Error)) {
+		return err // else it may be the end of its leadership that cut the answer off
+	}
+	for deadline := time.Now().Add(transferWait); time.Now().Before(deadline); {
+		for _, v := range operate.Views(o.ctx, o.all) {
+			if v.Err == nil && v.Cluster.Leader != 0 && v.Cluster.Leader != before.Node && v.Cluster.Term > before.Term {
+				a.Change, a.Node = operate.ChangeTransfer, v.Cluster.Leader
+				return o.print(a, func() { fmt.Fprintf(o.stdout, "node %d leads now, in term %d\n", a.Node, v.Cluster.Term) })
+			}
+		}
+		if err := o.pause(); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("no other node is known to lead within %s; outcry cluster status shows them", transferWait)
+}
+
+// pause waits before the next look. It returns the context's error.
+func (o *operator) pause() error {
+	select {
+	case <-time.After(changePoll):
+		return nil
+	case <-o.ctx.Done():
+		return o.ctx.Err()
+	}
+}
+
+func (o *operator) addNode(words []string) error { return o.takeIn(operate.ChangeAdd, words) }
+
+func (o *operator) replaceNode(words []string) error { return o.takeIn(operate.ChangeReplace, words) }
+
+// takeIn adds or replaces a node, unless it learns already, and waits until it votes.
+func (o *operator) takeIn(change string, words []string) error {
+	what, err := changeOf(words)
+	if err != nil {
+		return err
+	}
+	v, err := o.client.Cluster(o.ctx)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(v.Members, func(m operate.Member) bool { return m.Node == what.Node })
+	if change == operate.ChangeReplace || at < 0 || !v.Members[at].Learner {
+		if _, err := o.client.Change(o.ctx, change, what); err != nil {
+			return err
+		}
+	}
+	if !o.json {
+		fmt.Fprintf(o.stdout, "node %d learns; waiting until it has nearly everything\n", what.Node)
+	}
+	for {
+		a, err := o.client.Change(o.ctx, operate.ChangePromote, operate.ClusterChange{Node: what.Node})
+		var refused *operate.Error
+		switch {
+		case err == nil:
+			return o.print(a, func() { fmt.Fprintf(o.stdout, "node %d votes\n", what.Node) })
+		case !errors.As(err, &refused) || refused.Status != http.StatusConflict && refused.Status != http.StatusServiceUnavailable:
+			return err
+		case refused.Status == http.StatusServiceUnavailable: // the leader has moved
+			if err := o.leader(); err != nil {
+				return err
+			}
+		}
+		if err := o.pause(); err != nil {
+			return fmt.Errorf("%w; node %d learns on: %w", err, what.Node, refused)
+		}
+	}
+}
+
+// changeOf reads the number of a node and its address.
+func changeOf(words []string) (c operate.ClusterChange, err error) {
+	if c.Node, err = nodeNumber(words[0]); err == nil && len(words) > 1 {
+		c.Address = words[1]
+	}
+	return c, err
+}
+
+func (o *operator) removeNode(words []string) error {
+	what, err := changeOf(words)
+	if err != nil {
+		return err
+	}
+	a, err := o.client.Change(o.ctx, operate.ChangeRemove, what)
+	if err != nil {
+		return err
+	}
+	return o.print(a, func() { fmt.Fprintf(o.stdout, "node %d is removed\n", what.Node) })
+}

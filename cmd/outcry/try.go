@@ -1,0 +1,295 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"outcry/internal/operate"
+)
+
+const tryText = `Three nodes on this machine, to see what a cluster does; real ones run on three machines. Kill
+the one that leads (kill -9 with the pid that is printed): another one leads, and the killed
+one is started again. Their data stays in --dir, and the next run goes on with it.
+
+Node 1 has the ports after --base-port: XML, HTTP, and for the other nodes; node 2 has the next
+three, and so on. It runs until Ctrl-C; the nodes end with it.`
+
+// Bounds and times of a trial.
+const (
+	tryNodes      = 3
+	tryPorts      = 3 // of each node
+	tryPortMax    = 65535 - tryNodes*tryPorts
+	tryPoll       = 50 * time.Millisecond
+	tryAskTimeout = 2 * time.Second
+	tryStopTime   = 30 * time.Second // that nodes have to stop, before they are killed
+
+	// tryAgainPause is how long a node that has ended is left alone, and tryEndsMax after how
+	// many ends within tryEndsTime it stays down.
+	tryAgainPause = 300 * time.Millisecond
+	tryEndsMax    = 5
+	tryEndsTime   = time.Minute
+)
+
+// tryNode is a node of a trial.
+type tryNode struct {
+	number             int
+	listen, http, peer string
+	log                string // file
+	asks               *operate.Client
+
+	// Of the goroutine that runs it.
+	ends []time.Time
+
+	// Of the goroutine that watches.
+	role string
+}
+
+// trial is three nodes that run.
+type trial struct {
+	program string
+	dir     string
+	nodes   []*tryNode
+	peers   string
+	began   time.Time
+
+	mu     sync.Mutex // guards what follows
+	stdout io.Writer
+	gone   time.Time // when the node that led ended, as far as is known
+	leader int
+}
+
+// prepareTry is the command.
+func prepareTry(f *flag.FlagSet, c *client) func([]string) error {
+	dir := f.String("dir", "outcry-cluster", "`directory` of the nodes' data and logs")
+	base := f.Int("base-port", 12400, "the nodes use the nine ports after this one")
+	program := f.String("outcryd", "", "`program` of the nodes; the outcryd beside outcry if left out")
+	return func([]string) error {
+		if *base < 1 || *base > tryPortMax {
+			return &usageError{fmt.Sprintf("--base-port %d: must be from 1 to %d", *base, tryPortMax)}
+		}
+		found, err := findServer(*program)
+		if err != nil {
+			return err
+		}
+		whole, err := filepath.Abs(*dir)
+		if err != nil {
+			return err
+		}
+		ctx, stop := interruptible()
+		defer stop()
+		return newTrial(found, whole, *base, c.stdout).run(ctx)
+	}
+}
+
+// findServer returns the outcryd to run: the one that is named, that beside this program, or
+// that of the path.
+func findServer(named string) (string, error) {
+	if named != "" {
+		return exec.LookPath(named)
+	}
+	if own, err := os.Executable(); err == nil {
+		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(own), "outcryd")); err == nil {
+			return beside, nil
+		}
+	}
+	found, err := exec.LookPath("outcryd")
+	if err != nil {
+		return "", fmt.Errorf("there is no outcryd beside outcry, nor in the path: name it with --outcryd: %w", err)
+	}
+	return found, nil
+}
+
+func newTrial(program, dir string, base int, stdout io.Writer) *trial {
+	t := &trial{program: program, dir: dir, stdout: stdout, began: time.Now()}
+	var peers []string
+	for n := range tryNodes {
+		port := base + n*tryPorts
+		at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", port+i) }
+		node := &tryNode{number: n + 1, listen: at(1), http: at(2), peer: at(3),
+			log: filepath.Join(dir, fmt.Sprintf("node-%d.log", n+1))}
+		node.asks = operate.NewClient(node.http, tryAskTimeout, nil)
+		t.nodes = append(t.nodes, node)
+		peers = append(peers, fmt.Sprintf("%d=%s", node.number, node.peer))
+	}
+	t.peers = strings.Join(peers, ",")
+	return t
+}
+
+// say prints a line.
+func (t *trial) say(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprintf(t.stdout, "%5.1f s  %s\n", time.Since(t.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// run runs the nodes until ctx ends, and then stops them. The error says that a node cannot
+// run, or does not stop.
+func (t *trial) run(ctx context.Context) error {
+	if err := os.MkdirAll(t.dir, 0o755); err != nil {
+		return err
+	}
+	var addrs, https []string
+	for _, n := range t.nodes {
+		addrs, https = append(addrs, n.listen), append(https, n.http)
+	}
+	fmt.Fprintf(t.stdout, "three nodes in %s; Ctrl-C ends them; in another shell:\n\n  export OUTCRY_ADDR=%s\n"+
+		"  export OUTCRY_HTTP_ADDR=%s\n  outcry cluster status\n\n", t.dir, strings.Join(addrs, ","), strings.Join(https, ","))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var running sync.WaitGroup
+	for _, n := range t.nodes {
+		running.Go(func() {
+			runtime.LockOSThread() // nodes end with the thread that started them
+			if err := t.keep(ctx, n); err != nil {
+				cancel(err)
+			}
+		})
+		running.Go(func() { t.watch(ctx, n) })
+	}
+	running.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// keep runs a node, again when it has ended, until ctx ends. The error says why it cannot run.
+func (t *trial) keep(ctx context.Context, n *tryNode) error {
+	for {
+		ended, err := t.once(ctx, n)
+		if ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("node %d: %w", n.number, err)
+		}
+		now := time.Now()
+		n.ends = append(n.ends, now)
+		for now.Sub(n.ends[0]) > tryEndsTime {
+			n.ends = n.ends[1:]
+		}
+		if len(n.ends) > tryEndsMax {
+			return fmt.Errorf("node %d has ended %d times within %s (%s), see %s", n.number, len(n.ends), tryEndsTime, ended, n.log)
+		}
+		t.noteEnd(n, now)
+		t.say("node %d has ended: %s; it is started again", n.number, ended)
+		select {
+		case <-time.After(tryAgainPause):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// noteEnd remembers when the leader ended.
+func (t *trial) noteEnd(n *tryNode, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.leader == n.number {
+		t.gone = at
+	}
+}
+
+// once runs a node until it ends, or stops it when ctx ends. ended says how it ended by
+// itself; the error, that it cannot be started or does not stop.
+func (t *trial) once(ctx context.Context, n *tryNode) (ended string, err error) {
+	log, err := os.OpenFile(n.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer log.Close()
+	cmd := exec.Command(t.program, fmt.Sprintf("--node=%d", n.number), "--peers="+t.peers, "--listen="+n.listen,
+		"--http="+n.http, "--data="+filepath.Join(t.dir, fmt.Sprintf("node-%d", n.number)))
+	cmd.Env, cmd.Stderr = ownEnviron(os.Environ()), log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for outcry, which stops them
+	endWithThread(cmd.SysProcAttr)
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	t.say("node %d is started, with pid %d", n.number, cmd.Process.Pid)
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // the state says how
+		close(exited)
+	}()
+	select {
+	case <-exited:
+		return cmd.ProcessState.String(), nil
+	case <-ctx.Done():
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-exited:
+		return "", nil
+	case <-time.After(tryStopTime):
+	}
+	_ = cmd.Process.Kill()
+	<-exited
+	return "", fmt.Errorf("node %d did not stop within %s, and was killed", n.number, tryStopTime)
+}
+
+// ownEnviron leaves out what sets up a server: it is for another one.
+func ownEnviron(environ []string) (own []string) {
+	for _, v := range environ {
+		name, _, _ := strings.Cut(v, "=")
+		switch {
+		case strings.HasPrefix(name, "OUTCRY_"), strings.HasPrefix(name, "DATABASE_URL"), name == "NOTIFY_SOCKET",
+			name == "WATCHDOG_USEC":
+		default:
+			own = append(own, v)
+		}
+	}
+	return own
+}
+
+// watch says what becomes of a node, until ctx ends.
+func (t *trial) watch(ctx context.Context, n *tryNode) {
+	tick := time.NewTicker(tryPoll)
+	defer tick.Stop()
+	for {
+		t.look(ctx, n)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look asks a node what it is, and says what has changed.
+func (t *trial) look(ctx context.Context, n *tryNode) {
+	role, _ := n.asks.Role(ctx) // none while it does not answer, or starts
+	if ctx.Err() != nil || role == n.role {
+		return
+	}
+	n.role = role
+	switch role {
+	case operate.RoleLeader:
+		t.sayLeads(n)
+	case operate.RoleStandby, operate.RoleLearner:
+		t.say("node %d is ready: %s; XML %s, page http://%s/", n.number, role, n.listen, n.http)
+	}
+}
+
+// sayLeads says that a node leads, and how long nobody did.
+func (t *trial) sayLeads(n *tryNode) {
+	t.mu.Lock()
+	after := ""
+	if !t.gone.IsZero() && t.leader != n.number {
+		after = fmt.Sprintf(", %.2f s after node %d ended", time.Since(t.gone).Seconds(), t.leader)
+	}
+	t.leader, t.gone = n.number, time.Time{}
+	t.mu.Unlock()
+	t.say("node %d leads%s; XML %s, page http://%s/", n.number, after, n.listen, n.http)
+}

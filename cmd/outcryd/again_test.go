@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/settings"
+)
+
+// TestAProcessBeginsAgainSixTimesInAMinute and no more: what it counts goes from run to run.
+func TestAProcessBeginsAgainSixTimesInAMinute(t *testing.T) {
+	t.Setenv(settings.AgainVariable, "")
+	f := takeFormer()
+	for n := range againMax {
+		require.NoError(t, f.tooOften())
+		name, value, _ := strings.Cut(f.variable(7), "=")
+		require.Equal(t, settings.AgainVariable, name)
+		t.Setenv(name, value)
+		f = takeFormer()
+		require.Len(t, f.times, n+1)
+		require.Equal(t, 7, f.postgres)
+		_, there := os.LookupEnv(name)
+		require.False(t, there, "what is started by this process does not get it")
+	}
+	require.ErrorContains(t, f.tooOften(), "lost its leadership 7 times within 1m0s")
+
+	long := time.Now().Add(-againTime).UnixMilli()
+	t.Setenv(settings.AgainVariable, fmt.Sprintf("0 %d %d %d", long, long, time.Now().UnixMilli()))
+	f = takeFormer()
+	require.Len(t, f.times, 1, "those of long ago do not count")
+	t.Setenv(settings.AgainVariable, "x "+strings.Repeat("9 x ", 1000))
+	f = takeFormer()
+	require.Empty(t, f.times)
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"outcry/internal/admin"
+	"outcry/internal/operate"
+	"outcry/internal/replica"
+	"outcry/internal/replica/core"
+)
+
+// changes is what operators change of the cluster that a node leads.
+type changes struct{ member *member }
+
+// changePoll is how often a change is asked for that waits for the one before.
+const changePoll = 20 * time.Millisecond
+
+// members returns what operators change of the cluster; nil for a server alone.
+func (s *server) members() admin.Members {
+	if s.member == nil {
+		return nil
+	}
+	return changes{s.member}
+}
+
+// do runs a change on the replica.
+func (c changes) do(what func(r *replica.Replica) error) error {
+	r := c.member.replica.Load()
+	if r == nil {
+		return operate.ErrNotLeading
+	}
+	err := what(r)
+	if errors.Is(err, core.ErrNotLeading) || errors.Is(err, replica.ErrNotLeading) {
+		return fmt.Errorf("%w: %s", operate.ErrNotLeading, c.member.server.why())
+	}
+	return err
+}
+
+// Transfer implements admin.Members.
+func (c changes) Transfer(ctx context.Context, node uint64) error {
+	return c.do(func(r *replica.Replica) error { return r.Transfer(ctx, node) })
+}
+
+// Add implements admin.Members.
+func (c changes) Add(ctx context.Context, node uint64, address string) error {
+	return c.change(ctx, core.MemberChange{Add: []core.Member{{ID: node, Address: address}}})
+}
+
+// Promote implements admin.Members.
+func (c changes) Promote(ctx context.Context, node uint64) error {
+	return c.change(ctx, core.MemberChange{Promote: []uint64{node}})
+}
+
+// Remove implements admin.Members.
+func (c changes) Remove(ctx context.Context, node uint64) error {
+	return c.change(ctx, core.MemberChange{Remove: []uint64{node}})
+}
+
+// Replace implements admin.Members. Asked again after it had removed the node, it adds it.
+func (c changes) Replace(ctx context.Context, node uint64, address string) error {
+	r := c.member.replica.Load()
+	if r == nil {
+		return operate.ErrNotLeading
+	}
+	for _, p := range r.Status().Peers {
+		if p.ID != node {
+			continue
+		}
+		if address == "" {
+			address = p.Address
+		}
+		if err := c.Remove(ctx, node); err != nil {
+			return err
+		}
+	}
+	if address == "" {
+		return fmt.Errorf("node %d is no member, and its address is not given", node)
+	}
+	return c.Add(ctx, node, address)
+}
+
+// change asks for a change, again while another one is under way.
+func (c changes) change(ctx context.Context, change core.MemberChange) error {
+	return c.do(func(r *replica.Replica) error {
+		for {
+			err := r.Change(ctx, change)
+			if !errors.Is(err, core.ErrChanging) {
+				return err
+			}
+			select {
+			case <-time.After(changePoll):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+}
