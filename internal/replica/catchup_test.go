@@ -14,7 +14,11 @@ import (
 
 // small lets Raft's log keep little.
 func small(o *Options) {
-	o.tune = func(o *core.Options) { o.KeepBytes = 100_000 }
+	tune := o.tune
+	o.tune = func(o *core.Options) {
+		tune(o)
+		o.KeepBytes = 100_000
+	}
 }
 
 // fill puts records of 10 kB.
