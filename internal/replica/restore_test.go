@@ -115,7 +115,8 @@ func TestANewcomerOfAnOldClusterIsToBeRestored(t *testing.T) {
 	require.ErrorAs(t, n.Err(), &behind)
 	n.restarted(t)
 	leader.changed(t, core.MemberChange{Promote: []uint64{4}})
-	require.Eventually(t, func() bool { return n.journal.Appended() >= last && n.Status().Role == core.Follower }, patience,
+	require.Eventually(t, func() bool { return n.journal.Appended() >= last && n.Status().Role == core.Follower },
+		patience,
 		tick)
 	require.NoError(t, n.Err())
 }
