@@ -155,8 +155,8 @@ func (t *trial) run(ctx context.Context) error {
 				cancel(err)
 			}
 		})
+		running.Go(func() { t.watch(ctx, n) })
 	}
-	running.Go(func() { t.watch(ctx) })
 	running.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
@@ -253,14 +253,12 @@ func ownEnviron(environ []string) (own []string) {
 	return own
 }
 
-// watch says what becomes of the nodes, until ctx ends.
-func (t *trial) watch(ctx context.Context) {
+// watch says what becomes of a node, until ctx ends.
+func (t *trial) watch(ctx context.Context, n *tryNode) {
 	tick := time.NewTicker(tryPoll)
 	defer tick.Stop()
 	for {
-		for _, n := range t.nodes {
-			t.look(ctx, n)
-		}
+		t.look(ctx, n)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

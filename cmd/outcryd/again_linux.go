@@ -10,6 +10,7 @@ import (
 // execSelf runs this program again in this process: also where its file has been replaced
 // or removed since. It returns only with an error.
 func execSelf(environ []string) error {
+	keepDeathSignal()
 	return fmt.Errorf("execute /proc/self/exe: %w", syscall.Exec("/proc/self/exe", os.Args, environ))
 }
 

@@ -213,7 +213,8 @@ func (m *member) load(ctx context.Context) (err error) {
 	}
 	now := s.settings()
 	m.mu.Lock()
-	m.standby = engine.NewStandby(engine.StandbyOptions{State: state, Seq: seq, Projection: s.projector, History: s.history,
+	m.standby = engine.NewStandby(engine.StandbyOptions{State: state, Seq: seq,
+		Projection: s.projector, History: s.history,
 		ClosedOrdersMax: now.ClosedOrdersMax, RefsMax: now.RefsMax, BacklogMax: now.LagMax})
 	m.mu.Unlock()
 	s.metrics.watch(m.stats, m.reconcile, s.journal, s.projector)

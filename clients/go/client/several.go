@@ -245,7 +245,7 @@ func (l *link) watch() {
 		if now, owes := l.progress(); !owes || now != answers {
 			quiet, answers = 0, now
 		}
-		if quiet < silentTicks {
+		if quiet <= silentTicks { // the first tick may come right after a frame was sent
 			continue
 		}
 		quiet = 0

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	api "outcry/clients/go/client"
+)
+
+// freeBlock returns a port behind which so many are free.
+func freeBlock(t *testing.T, n int) int {
+	t.Helper()
+	for base := 15000 + os.Getpid()%10000; base < 32000; base += n + 1 {
+		var open []net.Listener
+		for i := range n {
+			if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", base+1+i)); err == nil {
+				open = append(open, l)
+			}
+		}
+		for _, l := range open {
+			l.Close()
+		}
+		if len(open) == n {
+			return base
+		}
+	}
+	t.Fatal("no block of ports is free")
+	return 0
+}
+
+// trying is an `outcry cluster try` of a test.
+type trying struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+	said  string
+	pids  map[string]int // of the nodes, by their numbers
+}
+
+func startTry(t *testing.T) (x *trying, addrs, https string) {
+	t.Helper()
+	startExchange(t, filepath.Join(t.TempDir(), "data"), "").stop() // has outcryd built
+	outcry := filepath.Join(built.dir, "outcry")
+	require.NoError(t, exec.Command("go", "build", "-ldflags=-s -w", "-o", outcry, "outcry/cmd/outcry").Run())
+	base := freeBlock(t, tryNodes*tryPorts)
+	x = &trying{t: t, pids: map[string]int{}}
+	x.cmd = exec.Command(outcry, "cluster", "try", "--dir="+t.TempDir(), fmt.Sprintf("--base-port=%d", base))
+	x.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	stdout, err := x.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, x.cmd.Start())
+	t.Cleanup(func() {
+		_ = x.cmd.Process.Signal(syscall.SIGTERM)
+		_ = x.cmd.Wait()
+	})
+	x.lines = bufio.NewScanner(stdout)
+	at := func(i int) string {
+		return fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", base+i, base+3+i, base+6+i)
+	}
+	return x, at(1), at(2)
+}
+
+var startedLine = regexp.MustCompile(`node (\d) is started, with pid (\d+)`)
+
+// until reads lines up to one that fits, and returns what it has in parentheses.
+func (x *trying) until(pattern string) []string {
+	x.t.Helper()
+	want := regexp.MustCompile(pattern)
+	for x.lines.Scan() {
+		line := x.lines.Text()
+		x.said += line + "\n"
+		if m := startedLine.FindStringSubmatch(line); m != nil {
+			pid, err := strconv.Atoi(m[2])
+			require.NoError(x.t, err)
+			x.pids[m[1]] = pid
+		}
+		if m := want.FindStringSubmatch(line); m != nil {
+			return m
+		}
+	}
+	x.t.Fatalf("it ended before it said %q:\n%s", pattern, x.said)
+	return nil
+}
+
+// TestAClusterIsTried is what a person does who looks at one: three nodes, orders, the leader
+// killed, another one, the killed one back, a handover; and nothing is left of it.
+func TestAClusterIsTried(t *testing.T) {
+	x, addrs, https := startTry(t)
+	leader, ready := "", map[string]bool{}
+	for leader == "" || len(ready) < tryNodes {
+		m := x.until(`node (\d) (leads|is ready: standby)`)
+		ready[m[1]] = true
+		if m[2] == "leads" {
+			leader = m[1]
+		}
+	}
+	t.Setenv("OUTCRY_ADDR", addrs)
+	t.Setenv("OUTCRY_HTTP_ADDR", https)
+	got, said, status := outcry("", "cluster", "status")
+	require.Equal(t, exitOK, status, got+said)
+	require.Regexp(t, `(?m)^`+leader+` +leader `, got)
+	require.Equal(t, 2, strings.Count(got, "standby"), got)
+	got, said, _ = outcry("", "status")
+	require.Contains(t, got, "ready     yes", said)
+
+	type answer struct {
+		stdout, stderr string
+		status         int
+	}
+	done := make(chan answer, 1)
+	go func() {
+		var a answer
+		a.stdout, a.stderr, a.status = outcry("", "bench", "run", "--orders=3000", "--rate=500", "--duration=1m", "--json")
+		done <- a
+	}()
+	c, err := api.Dial(t.Context(), addrs, api.Options{})
+	require.NoError(t, err)
+	for asked := uint64(0); asked < 500; {
+		if _, err := c.Query(t.Context(), "0090", api.OrderID(asked+1)); err == nil {
+			asked++
+		}
+	}
+	require.NoError(t, syscall.Kill(x.pids[leader], syscall.SIGKILL))
+	x.until(`node ` + leader + ` has ended: signal: killed; it is started again`)
+	m := x.until(`node (\d) leads, \d+\.\d\d s after node ` + leader + ` ended`)
+	require.NotEqual(t, leader, m[1])
+	for m := []string{"", ""}; m[1] != leader; {
+		m = x.until(`node (\d) is ready: standby`)
+	}
+	a := <-done
+	require.Equal(t, exitOK, a.status, a.stdout+a.stderr)
+	var r benchResult
+	require.NoError(t, json.Unmarshal([]byte(a.stdout), &r))
+	require.Zero(t, r.Lost+r.Doubled+r.Unanswered+r.Refused+r.Others, a.stdout)
+	require.EqualValues(t, 3000, r.Asked)
+	require.Positive(t, r.Failovers)
+	require.NoError(t, c.Close())
+
+	got, said, status = outcry("", "cluster", "transfer", leader)
+	require.Equal(t, exitOK, status, got+said)
+	require.Regexp(t, `^node `+leader+` leads now, in term \d+\n$`, got)
+	for range 2 { // the process that led before has begun again
+		x.until(`node (` + leader + `) leads|node (` + m[1] + `) is ready: standby`)
+	}
+
+	require.NoError(t, x.cmd.Process.Kill())
+	for _, pid := range x.pids {
+		require.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil }, time.Minute, 10*time.Millisecond,
+			"process %d outlives outcry", pid)
+	}
+}
+
+func TestATrialSaysWhatItCannotDo(t *testing.T) {
+	_, said, status := outcry("", "cluster", "try", "--base-port=65530")
+	require.Equal(t, exitUsage, status)
+	require.Contains(t, said, "--base-port 65530: must be from 1 to 65526")
+	t.Setenv("PATH", t.TempDir())
+	_, said, status = outcry("", "cluster", "try", "--dir="+t.TempDir())
+	require.Equal(t, exitError, status)
+	require.Contains(t, said, "there is no outcryd beside outcry, nor in the path: name it with --outcryd")
+	_, said, status = outcry("", "cluster", "try", "--dir="+t.TempDir(), "--outcryd=/bin/false",
+		fmt.Sprintf("--base-port=%d", freeBlock(t, tryNodes*tryPorts)))
+	require.Equal(t, exitError, status)
+	require.Regexp(t, `node \d has ended 6 times within 1m0s \(exit status 1\), see .*node-\d\.log`, said)
+}
+
+func TestNodesOfATrialDoNotGetTheSettingsOfAnotherServer(t *testing.T) {
+	require.Equal(t, []string{"HOME=/h", "PATH=/bin"}, ownEnviron([]string{"HOME=/h", "OUTCRY_DATA=/d", "DATABASE_URL=x",
+		"DATABASE_URL_FILE=y", "NOTIFY_SOCKET=z", "PATH=/bin", "OUTCRY_LISTEN=1"}))
+}
