@@ -44,3 +44,24 @@ func TestANodeWhoseDigestIsNotTheMajoritysIsWrong(t *testing.T) {
 	require.Len(t, d.known(), digestsKept)
 	require.Equal(t, seqDigest{3*digestsKept - 1, fmt.Sprint(3*digestsKept - 1)}, d.known()[digestsKept-1])
 }
+
+// TestANodeWithAnotherStateStaysDown changes a balance in the database of a node, so that it
+// starts with a state that adds up and is not that of the others.
+func TestANodeWithAnotherStateStaysDown(t *testing.T) {
+	t.Parallel()
+	nodes, leader := startCluster(t)
+	setUp(t, leader)
+	oneDigest(t, nodes)
+	changed := others(nodes, leader)[0]
+	changed.stop(t)
+	db := allTables(t, changed.database)
+	_, err := db.Exec(background, "UPDATE accounts SET balance = balance + 100, opened = opened + 100 WHERE id = '1'")
+	require.NoError(t, err)
+	require.NoError(t, db.Close(background))
+	changed.launch(t)
+	log := changed.fails(t)
+	require.Contains(t, log, "the history of this node is not that of its cluster: its state after record 5 has the digest")
+
+	require.Contains(t, launch(t, changed.flags...).fails(t), "this node stays down and the others go on without it")
+	require.Contains(t, dial(t, leader.xml).must(t, buyFive), "opened")
+}
