@@ -465,6 +465,8 @@ func TestNodesWithCertificatesAreACluster(t *testing.T) {
 		n.becomes(t, operate.RoleStandby)
 	}
 	require.NotContains(t, nodes[2].log.String(), "a peer is connected")
+	require.Eventually(t, func() bool { return strings.Contains(nodes[0].log.String(), "certificate") }, patience,
+		time.Millisecond, "the log says why: %s", nodes[0].log)
 	status, _ := nodes[0].get("/readyz")
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	nodes[2].stop(t)
