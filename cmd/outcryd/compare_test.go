@@ -60,7 +60,8 @@ func TestANodeWithAnotherStateStaysDown(t *testing.T) {
 	require.NoError(t, db.Close(background))
 	changed.launch(t)
 	log := changed.fails(t)
-	require.Contains(t, log, "the history of this node is not that of its cluster: its state after record 5 has the digest")
+	require.Contains(t, log, "the history of this node is not that of its cluster: "+
+		"its state after record 5 has the digest")
 
 	require.Contains(t, launch(t, changed.flags...).fails(t), "this node stays down and the others go on without it")
 	require.Contains(t, dial(t, leader.xml).must(t, buyFive), "opened")
