@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"slices"
 
@@ -26,7 +27,7 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 	}
 	var e exchange.Event
 	v.say("reading the journal")
-	v.found, err = journal.Inspect(v.dir, exchange.EventVersion, func(seq uint64, record []byte) error {
+	v.found, err = v.readJournal(func(seq uint64, record []byte) error {
 		v.sayRecord("reading the journal", seq, 0)
 		if err := exchange.DecodeEvent(record, &e); err != nil {
 			return fmt.Errorf("record %d: %w", seq, err)
@@ -51,6 +52,37 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 	return figures, nil
 }
 
+// readTries is how often the journal of an exchange that runs is read anew when a segment is
+// deleted meanwhile.
+const readTries = 10
+
+// readJournal calls f for each record of the journal. Of an exchange that runs it may do so
+// again, from a later first record on: then the seqs begin anew.
+func (v *verifier) readJournal(f func(seq uint64, record []byte) error) (s journal.Summary, err error) {
+	if !v.live {
+		return journal.Inspect(v.dir, exchange.EventVersion, f)
+	}
+	for try := 1; ; try++ {
+		if s, err = journal.Peek(v.dir, exchange.EventVersion); err != nil {
+			return s, err
+		}
+		first := uint64(0)
+		err = journal.Scan(v.dir, exchange.EventVersion, func(seq uint64, record []byte) error {
+			if first == 0 {
+				first = seq
+			}
+			s.Last = max(s.Last, seq)
+			return f(seq, record)
+		})
+		if s.First = first; first == 0 {
+			s.First = s.Last + 1
+		}
+		if !errors.Is(err, fs.ErrNotExist) || try == readTries {
+			return s, err
+		}
+	}
+}
+
 // checkBelongs compares what the journal and the database say of each other.
 func (v *verifier) checkBelongs(context.Context) (figures string, err error) {
 	p, j := v.archive.Position(), v.found
@@ -64,7 +96,7 @@ func (v *verifier) checkBelongs(context.Context) (figures string, err error) {
 		return "neither the database nor the directory holds a record", nil
 	case j.Segments == 0:
 		return fmt.Sprintf("the database holds records up to %d, and answers waited for it", p.Applied), nil
-	case j.First > p.Applied+1:
+	case j.First > p.Applied+1 && !v.live: // otherwise they were deleted after the snapshot
 		return "", fmt.Errorf("the database holds records up to %d, and the journal begins at %d: those between are lost",
 			p.Applied, j.First)
 	case j.Last < p.Applied && !mayLose:
@@ -208,21 +240,30 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 		return "there are none", nil
 	}
 	applied := v.archive.Position().Applied
-	first := max(v.found.First, v.archive.HistoryAfter()+1)
-	rows := openRows(ctx, v.archive, first)
-	defer rows.close()
-	var compared int
+	var rows *rows
+	defer func() { rows.stop() }()
+	var compared, later int
+	var before uint64
 	var e exchange.Event
 	var wrong error
-	_, err = journal.Inspect(v.dir, exchange.EventVersion, func(seq uint64, record []byte) error {
+	_, err = v.readJournal(func(seq uint64, record []byte) error {
 		v.sayRecord("comparing the journal with the tables", seq, v.found.Last)
 		if wrong = exchange.DecodeEvent(record, &e); wrong != nil {
 			return wrong
 		}
-		switch {
+		if seq <= before { // it is read anew
+			rows.stop()
+			rows, compared, later = nil, 0, 0
+		}
+		switch before = seq; {
+		case seq > applied && v.live:
+			later++
 		case seq > applied:
 			wrong = v.follow(seq, &e)
-		case seq >= first:
+		case seq > v.archive.HistoryAfter():
+			if rows == nil {
+				rows = openRows(ctx, v.archive, seq)
+			}
 			compared++
 			wrong = rows.same(seq, &e)
 		}
@@ -239,6 +280,10 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 	}
 	if err := v.checkLateRefs(ctx); err != nil {
 		return "", err
+	}
+	if v.live {
+		return fmt.Sprintf("%s of the journal compared with the tables; later ones, which the snapshot does not have: %d",
+			number(compared, "record"), later), nil
 	}
 	return fmt.Sprintf("%s of the journal compared with the tables; later ones done again on top: %d",
 		number(compared, "record"), v.last-applied), nil
@@ -299,6 +344,13 @@ func openRows(ctx context.Context, a *postgres.Archive, first uint64) *rows {
 		})
 	})
 	return r
+}
+
+// stop ends the read, if there is one.
+func (r *rows) stop() {
+	if r != nil {
+		r.close()
+	}
 }
 
 // same compares record seq of the journal with that of the tables.

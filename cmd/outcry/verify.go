@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -17,8 +18,11 @@ import (
 	"outcry/internal/progress"
 )
 
-const verifyText = `No exchange may be running on them. Nothing is changed. The whole history is executed again,
-and compared with the tables.
+const verifyText = `No exchange may be running on them, except with --live. Nothing is changed. The whole history is
+executed again, and compared with the tables.
+
+With --live the exchange may go on trading, also as any node of a cluster. What is verified is
+one snapshot of the database, as of the record that "state" names, and the journal up to there.
 
 The exit status is 0 if everything is right, 1 if something is wrong, and 2 if it could not be
 checked.`
@@ -37,6 +41,7 @@ func unchecked(err error) error { return &uncheckedError{err} }
 // prepareVerify is the command.
 func prepareVerify(f *flag.FlagSet, c *client) func([]string) error {
 	where := locating(f, "the local cluster below the data directory")
+	live := f.Bool("live", false, "verify one snapshot of an exchange that runs")
 	return func(words []string) error {
 		at, err := where.find()
 		if err != nil {
@@ -49,6 +54,9 @@ func prepareVerify(f *flag.FlagSet, c *client) func([]string) error {
 		defer stop()
 		line := progress.Start(c.stderr)
 		defer line.Stop()
+		if *live {
+			return verifyLive(ctx, at.data, at.url, c.stdout, line)
+		}
 		return verifyDir(ctx, at.data, at.url, c.stdout, line)
 	}
 }
@@ -90,6 +98,31 @@ func verifyDir(ctx context.Context, dir, url string, stdout io.Writer, line tell
 	return v.run(ctx)
 }
 
+// verifyLive verifies one snapshot of the database of an exchange that runs, and its journal.
+func verifyLive(ctx context.Context, dir, url string, stdout io.Writer, line teller) error {
+	if err := requireDir(dir, "there is no data directory %s", dir); err != nil {
+		return unchecked(err)
+	}
+	if url == "" {
+		var err error
+		url, err = cluster.RunningURL(filepath.Join(dir, "postgres"))
+		if errors.Is(err, cluster.ErrNotRunning) {
+			err = fmt.Errorf("the local Postgres does not run: name the database with --database-url, "+
+				"or verify without --live: %w", err)
+		}
+		if err != nil {
+			return unchecked(err)
+		}
+	}
+	archive, err := postgres.OpenArchive(ctx, url)
+	if err != nil {
+		return unchecked(err)
+	}
+	defer archive.Close()
+	v := &verifier{dir: filepath.Join(dir, "journal"), archive: archive, stdout: stdout, say: line.Say, live: true}
+	return v.run(ctx)
+}
+
 // startCluster starts the local cluster, if there is one.
 func startCluster(ctx context.Context, dir string, stderr io.Writer) (*cluster.Cluster, error) {
 	if err := requireDir(filepath.Join(dir, "data"),
@@ -115,6 +148,7 @@ type verifier struct {
 	archive *postgres.Archive
 	stdout  io.Writer
 	say     func(string) // what goes on; "" for nothing
+	live    bool         // the exchange runs: the journal grows, and its oldest segments are deleted
 
 	found  journal.Summary
 	tables *exchange.Snapshot

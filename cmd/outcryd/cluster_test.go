@@ -337,6 +337,8 @@ func TestKillOfTheLeaderLosesNothing(t *testing.T) {
 	}
 }
 
+const buyFive = `<transactions id="2"><order sym="SPY" amount="5" limit="10"/></transactions>`
+
 // TestAStoppedLeaderTellsNothingAndFollowsThen: while it does not run, the others go on; then
 // what it read before is told to nobody, and the same process follows.
 func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
@@ -352,7 +354,7 @@ func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
 	require.NoError(t, err, "the kernel still takes it")
 	next := leaderOf(t, others(nodes, old)...)
 	c := dial(t, next.xml)
-	require.Contains(t, c.must(t, `<transactions id="2"><order sym="SPY" amount="5" limit="10"/></transactions>`), "opened")
+	require.Contains(t, c.must(t, buyFive), "opened")
 
 	logged := len(old.log.String())
 	require.NoError(t, old.cmd.Process.Signal(syscall.SIGCONT))
@@ -404,7 +406,7 @@ func TestANodeWithoutItsPostgresVotesAndStores(t *testing.T) {
 
 	c := dial(t, leader.xml)
 	for range 10 {
-		require.Contains(t, c.must(t, `<transactions id="2"><order sym="SPY" amount="5" limit="10"/></transactions>`), "opened")
+		require.Contains(t, c.must(t, buyFive), "opened")
 	}
 	nodes[2].stop(t)
 	nodes[2].launch(t)

@@ -44,7 +44,8 @@ type member struct {
 	digest  digests
 
 	// Of the goroutine that starts and runs the server.
-	records    *journal.Reader // behind those that the standby has
+	restore    *replica.Restore // nil if nothing is left to be restored
+	records    *journal.Reader  // behind those that the standby has
 	unfollow   context.CancelFunc
 	followed   chan struct{} // closed once the goroutine that follows has ended
 	uncampaign context.CancelFunc
@@ -71,7 +72,7 @@ func (s *server) startMember(ctx context.Context) (err error) {
 	m := s.member
 	options := s.journalOptions()
 	options.Gather = journalGather
-	if s.journal, err = recovery.OpenMemberJournal(s.config, options); err != nil {
+	if err = m.openJournal(options); err != nil {
 		return err
 	}
 	s.marks.Synced(s.journal.Appended(), time.Now())
@@ -121,7 +122,7 @@ func (m *member) open() (*replica.Replica, error) {
 	}
 	return replica.Open(replica.Options{
 		Data: c.Data, Node: uint64(c.Node), Peers: c.Peers, TLS: security, Journal: s.journal, Join: c.Join,
-		KeepBytes: c.KeepForMembers, Log: s.log, Hello: m.hello,
+		KeepBytes: c.KeepForMembers, Log: s.log, Hello: m.hello, Backup: m.serveBackup,
 	})
 }
 
@@ -192,6 +193,9 @@ func (m *member) whileFit(ctx context.Context) (context.Context, context.CancelC
 // load opens the database and makes the state that follows from there.
 func (m *member) load(ctx context.Context) (err error) {
 	s := m.server
+	if err := m.restoreDatabase(ctx); err != nil {
+		return err
+	}
 	s.database, err = recovery.OpenDatabase(ctx, s.config, s.journal, s.log, s.setNotReady)
 	if err != nil {
 		return err
@@ -209,7 +213,8 @@ func (m *member) load(ctx context.Context) (err error) {
 	}
 	now := s.settings()
 	m.mu.Lock()
-	m.standby = engine.NewStandby(engine.StandbyOptions{State: state, Seq: seq, Projection: s.projector, History: s.history,
+	m.standby = engine.NewStandby(engine.StandbyOptions{State: state, Seq: seq,
+		Projection: s.projector, History: s.history,
 		ClosedOrdersMax: now.ClosedOrdersMax, RefsMax: now.RefsMax, BacklogMax: now.LagMax})
 	m.mu.Unlock()
 	s.metrics.watch(m.stats, m.reconcile, s.journal, s.projector)

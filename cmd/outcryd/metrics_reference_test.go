@@ -167,7 +167,8 @@ const metricsHead = `# Metrics
 Everything that ` + "`/metrics`" + ` of the HTTP side shows, made by ` + "`make reference`" + ` from a running server.
 [METRICS](../METRICS.md) has what to watch and how to scrape. All metrics are there from the first scrape of a server
 that is ready, with all their labels; those of ` + "`outcry_cluster_`" + ` are a node's of a cluster only. No client
-can add a series: a test holds each label to a closed set of values. Times are in seconds, sizes in bytes, and counters count since the start.
+can add a series: a test holds each label to a closed set of values. Times are in seconds, sizes in
+bytes, and counters count since the start.
 
 Histograms of durations come in the native and the classic form. Prometheus takes the native one with
 ` + "`--enable-feature=native-histograms`" + `, from version 3.9 on with ` + "`scrape_native_histograms: true`" + `. A

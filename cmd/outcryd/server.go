@@ -106,10 +106,10 @@ func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
 		}
 		err = s.runUntil(ctx, asked)
 	}
-	if errors.Is(err, errDeposed) {
+	if beginsAgain(err) {
 		err = s.beginAgain(ctx, err)
 	}
-	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, errDeposed)) {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || beginsAgain(err)) {
 		err = nil // stopped while it was starting, or was to begin again
 	}
 	// The reason comes first: what a stop logs is not about it.

@@ -6,7 +6,7 @@ _outcry() {
     case ${COMP_WORDS[i]} in '=' | ':') skip=1; continue ;; esac # bash breaks words there
     if [[ -n $skip ]]; then skip=; continue; fi
     case ${COMP_WORDS[i]} in
-    --accounts | --addr | --base-port | --config | --connections | --data | --database-url | --database-url-file | --depth | --dir | --duration | --expires | --http | --journal | --makers | --max-accounts | --max-bytes | --max-connections | --max-http-connections | --max-memory | --max-open-orders | --max-symbols | --memory-limit | --noise | --note | --orders | --outcryd | --rate | --ref | --report | --scope | --seed | --segment | --sym | --symbols | --takers | --timeout | --tls-ca | --tls-cert | --tls-key | --token-file | --wait) skip=1 ;;
+    --accounts | --addr | --address | --base-port | --config | --connections | --data | --database-url | --database-url-file | --depth | --dir | --duration | --expires | --http | --journal | --makers | --max-accounts | --max-bytes | --max-connections | --max-http-connections | --max-memory | --max-open-orders | --max-symbols | --memory-limit | --noise | --note | --orders | --outcryd | --rate | --ref | --report | --scope | --seed | --segment | --sym | --symbols | --takers | --timeout | --tls-ca | --tls-cert | --tls-key | --token-file | --wait) skip=1 ;;
     -*) ;;
     *) if [[ -z $first ]]; then first=${COMP_WORDS[i]}; elif [[ -z $second ]]; then second=${COMP_WORDS[i]}; fi ;;
     esac
@@ -23,7 +23,7 @@ _outcry() {
   "demo "*) flags='--accounts --duration --leave-orders --makers --noise --rate --report --seed --symbols --takers --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "bench run") flags='--accounts --connections --depth --duration --json --no-refs --orders --rate --symbols --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "journal "*) flags='--help' next='' files=1 ;;
-  "verify "*) flags='--config --data --database-url --database-url-file --help' next='' files=1 ;;
+  "verify "*) flags='--config --data --database-url --database-url-file --live --help' next='' files=1 ;;
   "backup "*) flags='--config --data --database-url --database-url-file --max-bytes --wait --without-journal --help' next='' files=1 ;;
   "restore "*) flags='--check --config --data --database-url --database-url-file --journal --segment --help' next='' files=1 ;;
   "doctor "*) flags='--config --data --database-url --database-url-file --json --max-accounts --max-connections --max-http-connections --max-memory --max-open-orders --max-symbols --memory-limit --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
@@ -39,13 +39,14 @@ _outcry() {
   "cluster add") flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "cluster remove") flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "cluster replace") flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "cluster rescue") flags='--address --alone --config --data --database-url --database-url-file --help' next='' files=1 ;;
   "cluster try") flags='--base-port --dir --outcryd --help' next='' files= ;;
   "completion "*) flags='--help' next='bash zsh fish' files= ;;
   "help "*) flags='--help' next='account symbol place buy sell query cancel send demo bench journal verify backup restore doctor token status halt resume cancel-all cluster completion help version' files= ;;
   "version "*) flags='--help' next='' files= ;;
   "bench "*) flags='' next='run' files= ;;
   "token "*) flags='' next='add list revoke' files= ;;
-  "cluster "*) flags='' next='status transfer add remove replace try' files= ;;
+  "cluster "*) flags='' next='status transfer add remove replace rescue try' files= ;;
   " "*) flags='--addr --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='account symbol place buy sell query cancel send demo bench journal verify backup restore doctor token status halt resume cancel-all cluster completion help version' files= ;;
   esac
   COMPREPLY=()

@@ -57,6 +57,7 @@ complete -c outcry -n '__fish_seen_subcommand_from verify' -l config -r -F -d 'f
 complete -c outcry -n '__fish_seen_subcommand_from verify' -l data -r -F -d 'data directory, also as OUTCRY_DATA'
 complete -c outcry -n '__fish_seen_subcommand_from verify' -l database-url -x -d 'URL of the database; empty for the local cluster below the data directory; also as DATABASE_URL'
 complete -c outcry -n '__fish_seen_subcommand_from verify' -l database-url-file -r -F -d 'file with that URL, also as DATABASE_URL_FILE'
+complete -c outcry -n '__fish_seen_subcommand_from verify' -l live -d 'verify one snapshot of an exchange that runs'
 complete -c outcry -n __fish_use_subcommand -a backup -d 'take a backup of an exchange, which may be running'
 complete -c outcry -n '__fish_seen_subcommand_from backup' -F
 complete -c outcry -n '__fish_seen_subcommand_from backup' -l config -r -F -d 'file with the server\'s settings, also as OUTCRY_CONFIG; with a - in front of its name, it may be missing'
@@ -118,6 +119,14 @@ complete -c outcry -n '__fish_seen_subcommand_from cluster' -a remove -d 'take a
 complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from remove' -l json -d 'print the answer as JSON'
 complete -c outcry -n '__fish_seen_subcommand_from cluster' -a replace -d 'take a node in again that has lost its disk'
 complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from replace' -l json -d 'print the answer as JSON'
+complete -c outcry -n '__fish_seen_subcommand_from cluster' -a rescue -d 'make a stopped node the first of a new cluster, or a server alone'
+complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from rescue' -F
+complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from rescue' -l address -x -d 'HOST:PORT where nodes to come reach it; as before if left out'
+complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from rescue' -l alone -d 'make it a server without a cluster'
+complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from rescue' -l config -r -F -d 'file with the server\'s settings, also as OUTCRY_CONFIG; with a - in front of its name, it may be missing'
+complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from rescue' -l data -r -F -d 'data directory, also as OUTCRY_DATA'
+complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from rescue' -l database-url -x -d 'URL of the database; empty for the local cluster below the data directory; also as DATABASE_URL'
+complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from rescue' -l database-url-file -r -F -d 'file with that URL, also as DATABASE_URL_FILE'
 complete -c outcry -n '__fish_seen_subcommand_from cluster' -a try -d 'run a cluster of three nodes on this machine, to look at'
 complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from try' -l base-port -x -d 'the nodes use the nine ports after this one'
 complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from try' -l dir -r -F -d 'directory of the nodes\' data and logs'

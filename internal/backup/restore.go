@@ -95,6 +95,7 @@ type restoring struct {
 	marker   marker  // ours
 	from     string  // the journal to go on with, "" for none
 	beside   bool    // it lies in a data directory, whose small files count
+	member   bool    // only the database of a node of a cluster is restored
 	newer    []File  // that lie beside it
 	fromLock *journal.DirLock
 	lock     *journal.DirLock
@@ -268,7 +269,11 @@ func (r *restoring) loadTables(ctx context.Context) error {
 	if b.Header() != r.header {
 		return errors.New("the file has changed since it was checked")
 	}
-	if err := r.loader.MakeSchema(ctx, r.header.Schema); err != nil {
+	makeTables := r.loader.MakeSchema
+	if r.member {
+		makeTables = r.loader.Replace
+	}
+	if err := makeTables(ctx, r.header.Schema); err != nil {
 		return err
 	}
 	var tables []Table
@@ -299,7 +304,7 @@ func (r *restoring) loadFile(f *File) error {
 	if !slices.Contains(r.trailer.Files, f.Name) {
 		return errors.New("the file has changed since it was checked")
 	}
-	if r.beside {
+	if r.beside || r.member {
 		return nil
 	}
 	return writeFile(filepath.Join(r.o.Data, f.Name), f.Content)
@@ -334,23 +339,11 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 // compare proves that the tables hold the state that the backup was taken of, and that
 // the journal's later records can be done on top of it.
 func (r *restoring) compare(ctx context.Context) error {
-	r.o.Progress("comparing the state")
-	state, p, err := r.loader.State(ctx)
+	state, err := r.compareTables(ctx)
 	if err != nil {
-		return fmt.Errorf("backup: the restored state does not add up: %w", err)
+		return err
 	}
-	r.position = p
 	h := r.header
-	r.restored.Header, r.restored.Compared = h, h.Listing == exchange.DigestListing()
-	if p.Applied != h.Seq {
-		return fmt.Errorf("backup: the restored tables are of record %d, the backup of record %d", p.Applied, h.Seq)
-	}
-	if digest := hexDigest(state.Digest()); r.restored.Compared && digest != h.Digest {
-		return fmt.Errorf("backup: the restored state has the digest %s, the backup %s", digest, h.Digest)
-	}
-	if _, err := r.loader.CheckRefs(ctx); err != nil { // which the digest leaves out
-		return fmt.Errorf("backup: the restored refs do not add up: %w", err)
-	}
 	dir := filepath.Join(r.o.Data, "journal")
 	r.restored.Last = h.Seq
 	var e exchange.Event
@@ -374,6 +367,30 @@ func (r *restoring) compare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
-	r.restored.Digest, r.restored.NextOrder = state.Digest(), max(uint64(state.OrderID), p.OrdersAfter)+1
+	r.restored.Digest = state.Digest()
+	r.restored.NextOrder = max(uint64(state.OrderID), r.position.OrdersAfter) + 1
 	return nil
+}
+
+// compareTables proves that the tables hold the state that the backup was taken of, and
+// returns it.
+func (r *restoring) compareTables(ctx context.Context) (*exchange.State, error) {
+	r.o.Progress("comparing the state")
+	state, p, err := r.loader.State(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("backup: the restored state does not add up: %w", err)
+	}
+	r.position = p
+	h := r.header
+	r.restored.Header, r.restored.Compared = h, h.Listing == exchange.DigestListing()
+	if p.Applied != h.Seq {
+		return nil, fmt.Errorf("backup: the restored tables are of record %d, the backup of record %d", p.Applied, h.Seq)
+	}
+	if digest := hexDigest(state.Digest()); r.restored.Compared && digest != h.Digest {
+		return nil, fmt.Errorf("backup: the restored state has the digest %s, the backup %s", digest, h.Digest)
+	}
+	if _, err := r.loader.CheckRefs(ctx); err != nil { // which the digest leaves out
+		return nil, fmt.Errorf("backup: the restored refs do not add up: %w", err)
+	}
+	return state, nil
 }

@@ -116,6 +116,7 @@ func (e *examination) run(ctx context.Context) []Finding {
 		{"memory", (*examination).checkMemory},
 		{"processors", (*examination).checkProcessors},
 		{"journal", (*examination).checkJournal},
+		{"cluster", (*examination).checkMember},
 		{"postgres", func(part *examination) { part.checkDatabase(ctx) }},
 		{"server", func(part *examination) { part.checkServer(ctx) }},
 	} {

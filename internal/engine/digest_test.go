@@ -176,7 +176,8 @@ func TestADigestWaitsForWhatIsNotSettled(t *testing.T) {
 		m.Engine = New(Options{Journal: log, State: m.State(), Now: m.options.Now})
 		appended, settle := make(chan struct{}), make(chan struct{})
 		log.appended = func() { close(appended); <-settle }
-		go m.do(buy("B", 2, 3))
+		placed := make(chan exchange.Result, 1)
+		go func() { placed <- m.do(buy("B", 2, 3)) }()
 		<-appended
 		digests := make(chan [sha256.Size]byte, 1)
 		go func() {
@@ -184,11 +185,12 @@ func TestADigestWaitsForWhatIsNotSettled(t *testing.T) {
 			assert.True(t, ok)
 			digests <- digest
 		}()
-		synctest.Wait()
+		time.Sleep(time.Second) // of the test's own: until it waits for the order
 		require.Empty(t, digests)
 		log.appended = nil
 		close(settle)
 		digest := <-digests
+		<-placed
 		m.Close()
 		require.Equal(t, m.State().Digest(), digest)
 		m.Engine = New(Options{Journal: m.journal, State: m.State()}) // for the cleanup

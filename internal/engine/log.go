@@ -64,7 +64,8 @@ type Shared interface {
 	// the call does not do. It sees to it that there is one, and does not wait.
 	Round() uint64
 	// Confirmed reports whether everything up to seq is durable and round, unless it is 0, or
-	// a later one has confirmed that this machine led when it began.
+	// a later one has confirmed that this machine led when it began. Unless seq is 0, a durable
+	// record behind it does that as well: so seq is Appended once all was read, or 0.
 	Confirmed(seq, round uint64) bool
 	// WaitConfirmed returns nil once Confirmed does. The error is the log's, or ctx's.
 	WaitConfirmed(ctx context.Context, seq, round uint64) error

@@ -74,7 +74,8 @@ func (m *market) random(rng *rand.Rand, n int) (refs []exchange.Command) {
 		case 1:
 			c = exchange.Command{Kind: exchange.OpenAccount, Account: exchange.AccountID(fmt.Sprint(10 + rng.IntN(99)))}
 		case 2:
-			c = exchange.Command{Kind: exchange.DepositShares, Symbol: sym, Account: "2", Deposited: exchange.Shares(7).Position()}
+			c = exchange.Command{Kind: exchange.DepositShares, Symbol: sym, Account: "2",
+				Deposited: exchange.Shares(7).Position()}
 		case 3, 4, 5, 6:
 			c = cancelOf(exchange.OrderID(1+rng.IntN(i+1)), exchange.AccountID(fmt.Sprint(1+rng.IntN(2))))
 		case 7:
@@ -144,7 +145,9 @@ func TestAnEngineGoesOnWhereAStandbyIs(t *testing.T) {
 	refs := m.random(rng, 5000)
 	records := m.records(m.journal.Appended())
 	used := usedRefs(t, records)
-	refs = slices.DeleteFunc(refs, func(c exchange.Command) bool { return !used[exchange.RefKey{Account: c.Account, Ref: c.Ref}] })
+	refs = slices.DeleteFunc(refs, func(c exchange.Command) bool {
+		return !used[exchange.RefKey{Account: c.Account, Ref: c.Ref}]
+	})
 
 	begun := rng.IntN(len(records)) // what a start has replayed
 	state := exchange.NewState()
@@ -388,7 +391,8 @@ func TestReadersOfAStandby(t *testing.T) {
 	m.random(rand.New(rand.NewPCG(1, 2)), 3000)
 	records := m.records(m.journal.Appended())
 	m.Close()
-	s := NewStandby(StandbyOptions{State: exchange.NewState(), Projection: db, History: db, ClosedOrdersMax: 5, RefsMax: 20})
+	s := NewStandby(StandbyOptions{State: exchange.NewState(), Projection: db, History: db, ClosedOrdersMax: 5,
+		RefsMax: 20})
 	var readers sync.WaitGroup
 	done := make(chan struct{})
 	for n := range 2 {

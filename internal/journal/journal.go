@@ -150,7 +150,8 @@ func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 	}
 	j := &Journal{options: o, fs: fs, dir: dir, id: r.id, segments: r.segments,
 		readers: make(map[*Reader]struct{}), wake: make(chan struct{}, 1), full: make(chan struct{}, 1),
-		giveUp: make(chan struct{}), failed: make(chan struct{}), flushed: make(chan struct{}), current: current, room: newRoom(o.SegmentBytes)}
+		giveUp: make(chan struct{}), failed: make(chan struct{}), flushed: make(chan struct{}), current: current,
+		room: newRoom(o.SegmentBytes)}
 	j.space = sync.NewCond(&j.mu)
 	if current == nil {
 		r.next = o.FirstSeq

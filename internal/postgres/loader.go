@@ -112,6 +112,42 @@ func (l *Loader) MakeSchema(ctx context.Context, version int) (err error) {
 	return nil
 }
 
+// Replace is MakeSchema for a database that may hold an exchange, which it empties: the
+// tables stay, with what operators have built on them. Then the version has to be the
+// newest, and the error says so if it is not.
+func (l *Loader) Replace(ctx context.Context, version int) error {
+	if err := l.store.conn.find(ctx, l.tx); err != nil {
+		return fmt.Errorf("postgres: look for an exchange: %w", err)
+	}
+	there, newest := l.store.conn.version, SchemaVersion()
+	switch {
+	case there == 0:
+		if err := l.CheckEmpty(ctx); err != nil {
+			return err
+		}
+		return l.MakeSchema(ctx, version)
+	case version != newest || there > newest:
+		return fmt.Errorf("postgres: %w: the tables have version %d of the schema, the backup %d, and this program makes %d: "+
+			"take a backup of a node of the same program", errUnusable, there, version, newest)
+	}
+	if err := l.migrate(ctx, there, newest); err != nil {
+		return err
+	}
+	l.version = newest
+	tables, err := l.tables(ctx)
+	if err != nil {
+		return fmt.Errorf("postgres: list the tables: %w", err)
+	}
+	names := make([]string, len(tables))
+	for i, t := range tables {
+		names[i] = l.store.conn.in(l.named(t))
+	}
+	if _, err := l.tx.Exec(ctx, "TRUNCATE "+strings.Join(names, ", ")); err != nil {
+		return fmt.Errorf("postgres: empty the tables: %w", err)
+	}
+	return nil
+}
+
 // Upgrade brings the schema from the version that MakeSchema has made to the newest.
 func (l *Loader) Upgrade(ctx context.Context, version int) error {
 	return l.migrate(ctx, version, SchemaVersion())

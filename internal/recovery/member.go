@@ -7,16 +7,40 @@ import (
 	"log/slog"
 	"os"
 
+	"outcry/internal/backup"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
+	"outcry/internal/postgres/cluster"
 	"outcry/internal/settings"
 )
 
 // OpenMemberJournal opens the journal of a node of a cluster, before its database is there:
-// the node stores and votes without that. A new one begins with record 1.
+// the node stores and votes without that. A new one begins with record 1, or o.FirstSeq.
 func OpenMemberJournal(c *settings.Config, o journal.Options) (*journal.Journal, error) {
-	o.FirstSeq = 1
+	o.FirstSeq = max(o.FirstSeq, 1)
 	return journal.Open(c.JournalDir(), o)
+}
+
+// RestoreMember puts the state of a backup of another node, which must not be older than
+// record after, in place of what is in the database of a node of a cluster: that follows the
+// journal j from then on. It returns the record that the backup is of. The error is that of
+// backup.RestoreMember, or says that the local cluster could not be started.
+func RestoreMember(
+	ctx context.Context, c *settings.Config, j *journal.Journal, after uint64, file string, log *slog.Logger,
+) (seq uint64, err error) {
+	url := c.DatabaseURL
+	if url == "" {
+		local, err := cluster.Start(ctx, cluster.Options{Dir: c.ClusterDir(), Log: log})
+		if err != nil {
+			return 0, err
+		}
+		d := Database{Cluster: local}
+		defer d.Close()
+		url = local.URL()
+	}
+	h, err := backup.RestoreMember(ctx, backup.MemberOptions{File: file, DatabaseURL: url, Journal: j.ID(), After: after,
+		Progress: func(say string) { log.Info("restoring this node", "step", say) }})
+	return h.Seq, err
 }
 
 // FollowMember has the database of a node of a cluster follow its journal, which

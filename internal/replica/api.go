@@ -19,7 +19,6 @@ package replica
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -39,7 +38,6 @@ const (
 type Replica struct {
 	*leadership
 	options Options
-	slog    *slog.Logger
 	node    stepper // the loop's own
 	disk    disk
 	net     network
@@ -49,6 +47,7 @@ type Replica struct {
 	self   core.Identity
 	keep   *journal.Reader // holds what members may need
 	counts counts
+	notebook
 
 	wakeLoop chan struct{}
 	requests chan func()

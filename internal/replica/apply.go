@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"outcry/internal/journal"
 	"outcry/internal/replica/core"
@@ -55,7 +56,7 @@ func (r *Replica) applyOne(a application) error {
 		}
 		if r.begin(a.begin) {
 			close(r.leading)
-			r.slog.Info("this node leads the cluster", "seq", a.begin)
+			r.note(slog.LevelInfo, "this node leads the cluster", "seq", a.begin)
 		}
 	}
 	if a.fetch == nil {
@@ -64,6 +65,9 @@ func (r *Replica) applyOne(a application) error {
 	at, err := r.fetch(a.fetch)
 	if _, broken := errors.AsType[*BrokenError](err); broken || errors.Is(err, errJournal) && r.life.Err() == nil {
 		return err
+	}
+	if errors.Is(err, journal.ErrGone) && !errors.Is(err, errJournal) {
+		return &BehindError{Seq: a.fetch.To.Seq, Reason: err}
 	}
 	r.tell(func(in *inbox) { in.fetched = append(in.fetched, fetchOutcome{*a.fetch, at, err}) })
 	return nil
@@ -116,7 +120,8 @@ func (r *Replica) fetch(f *core.Fetch) (at core.Position, err error) {
 		return f.From, fmt.Errorf("%w: compare what is fetched: %w", errJournal, err)
 	}
 	defer own.Close()
-	r.slog.Info("this node fetches records that it has missed", "peer", f.Peer, "from", f.From.Seq+1, "to", f.To.Seq)
+	r.note(slog.LevelInfo, "this node fetches records that it has missed",
+		"peer", f.Peer, "from", f.From.Seq+1, "to", f.To.Seq)
 	at = f.From
 	err = r.net.Fetch(ctx, f.Peer, f.From.Seq+1, f.To.Seq, func(seq uint64, record []byte) error {
 		if seq != at.Seq+1 {

@@ -3,14 +3,17 @@ package replica
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,11 +31,11 @@ const patience = 30 * time.Second
 // cluster is replicas in one process, over a network in memory and real files.
 type cluster struct {
 	t     *testing.T
-	nodes map[uint64]*testNode
 	peers map[uint64]string
 
-	mu  sync.Mutex // guards cut
-	cut map[[2]uint64]bool
+	mu    sync.Mutex // guards what follows against the network
+	nodes map[uint64]*testNode
+	cut   map[[2]uint64]bool
 }
 
 // testNode is one replica, while it runs.
@@ -42,17 +45,20 @@ type testNode struct {
 	id      uint64
 	dir     string
 	journal *journal.Journal
-	change  func(*Options) // for the next start
+	peers   map[uint64]string // --peers
+	changes []func(*Options)
+	fetches atomic.Int64
 
-	mu   sync.Mutex // guards met and up
+	mu   sync.Mutex // guards what follows
 	met  map[uint64]bool
-	up   *Replica // that the network reaches
+	told map[uint64]string // by SetPeers
+	up   *Replica          // that the network reaches
 	quit chan struct{}
 	work sync.WaitGroup
 }
 
 // newCluster founds a cluster of n nodes, which may lead.
-func newCluster(t *testing.T, n uint64) *cluster {
+func newCluster(t *testing.T, n uint64, change ...func(*Options)) *cluster {
 	before := runtime.NumGoroutine()
 	c := &cluster{t: t, nodes: map[uint64]*testNode{}, peers: map[uint64]string{}, cut: map[[2]uint64]bool{}}
 	for id := uint64(1); id <= n; id++ {
@@ -65,7 +71,7 @@ func newCluster(t *testing.T, n uint64) *cluster {
 		noneLeft(t, before)
 	})
 	for id := uint64(1); id <= n; id++ {
-		c.add(id)
+		c.add(id).changes = change
 	}
 	for id := uint64(1); id <= n; id++ {
 		c.nodes[id].start()
@@ -85,7 +91,10 @@ func noneLeft(t *testing.T, before int) {
 }
 
 func (c *cluster) add(id uint64) *testNode {
-	c.nodes[id] = &testNode{c: c, id: id, dir: filepath.Join(c.t.TempDir(), fmt.Sprint(id))}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	dir := filepath.Join(c.t.TempDir(), fmt.Sprint("node-", id))
+	c.nodes[id] = &testNode{c: c, id: id, dir: dir, peers: maps.Clone(c.peers)}
 	return c.nodes[id]
 }
 
@@ -101,23 +110,40 @@ func (n *testNode) open() (err error) {
 		journal.Options{Version: 1, SegmentBytes: 1 << 20, Gather: 5 * time.Millisecond})
 	require.NoError(n.c.t, err)
 	n.quit = make(chan struct{})
-	o := Options{Data: n.dir, Node: n.id, Peers: n.c.peers, Journal: n.journal,
+	o := Options{Data: n.dir, Node: n.id, Peers: n.peers, Journal: n.journal,
 		Hello:   peers.Hello{Version: "test", EventVersion: 1, ProtocolVersion: 1, SegmentBytes: 1 << 20},
 		Log:     slog.New(slog.NewTextHandler(n.c.t.Output(), nil)).With("node", n.id),
-		openNet: func(*Replica) (network, error) { return wire{n}, nil }}
-	if n.change != nil {
-		n.change(&o)
+		openNet: n.join}
+	for _, change := range n.changes {
+		change(&o)
 	}
 	if n.Replica, err = Open(o); err != nil {
 		require.NoError(n.c.t, n.journal.Close())
 		n.Replica = nil
 		return err
 	}
+	return nil
+}
+
+// join connects a node with the others.
+func (n *testNode) join(r *Replica) (network, error) {
 	n.mu.Lock()
-	n.met, n.up = map[uint64]bool{}, n.Replica
+	n.met, n.up = map[uint64]bool{}, r
 	n.mu.Unlock()
 	n.work.Go(n.greet)
-	return nil
+	return wire{n}, nil
+}
+
+// begun gives the node a journal with records from before there was a cluster.
+func (n *testNode) begun(records int) {
+	t := n.c.t
+	j, err := journal.Open(filepath.Join(n.dir, "journal"), journal.Options{Version: 1, SegmentBytes: 1 << 20})
+	require.NoError(t, err)
+	for i := range records {
+		_, err := j.Append(fmt.Appendf(nil, "record %d from before", i))
+		require.NoError(t, err)
+	}
+	require.NoError(t, j.Close())
 }
 
 // stop ends the node, as a process that ends: nothing comes from it or reaches it any more.
@@ -139,8 +165,8 @@ func (n *testNode) restart() {
 // greet tells the others who this node is, until each has accepted it.
 func (n *testNode) greet() {
 	for {
-		for id, peer := range n.c.nodes {
-			if id != n.id && n.c.reach(n.id, id) {
+		for id := range n.known() {
+			if peer := n.c.reach(n.id, id); peer != nil && peer != n {
 				_ = peer.hear(n)
 			}
 		}
@@ -168,6 +194,13 @@ func (n *testNode) hear(from *testNode) error {
 	return nil
 }
 
+// known returns the peers that the network knows of.
+func (n *testNode) known() map[uint64]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.told
+}
+
 // running returns the replica that the network reaches, nil if there is none, and whether it
 // knows a peer.
 func (n *testNode) running(peer uint64) (*Replica, bool) {
@@ -176,11 +209,14 @@ func (n *testNode) running(peer uint64) (*Replica, bool) {
 	return n.up, n.met[peer]
 }
 
-// reach reports whether what one node sends arrives at another.
-func (c *cluster) reach(from, to uint64) bool {
+// reach returns a node if what another one sends arrives there.
+func (c *cluster) reach(from, to uint64) *testNode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.cut[[2]uint64{from, to}]
+	if c.cut[[2]uint64{from, to}] {
+		return nil
+	}
+	return c.nodes[to]
 }
 
 // isolate cuts a node off from all others, or joins it again.
@@ -197,8 +233,8 @@ type wire struct{ *testNode }
 
 // Send implements network.
 func (n wire) Send(to uint64, messages []*raftpb.Message) bool {
-	peer := n.c.nodes[to]
-	if here, _ := n.running(to); here == nil || peer == nil || !n.c.reach(n.id, to) {
+	peer := n.c.reach(n.id, to)
+	if here, _ := n.running(to); here == nil || peer == nil {
 		return false
 	}
 	there, met := peer.running(n.id)
@@ -212,11 +248,21 @@ func (n wire) Send(to uint64, messages []*raftpb.Message) bool {
 }
 
 // SetPeers implements network.
-func (n wire) SetPeers(map[uint64]string) error { return nil }
+func (n wire) SetPeers(peers map[uint64]string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told = peers
+	return nil
+}
 
 // Fetch implements network.
 func (n wire) Fetch(ctx context.Context, peer, first, last uint64, take func(uint64, []byte) error) error {
-	from, err := n.c.nodes[peer].journal.NewReader(first)
+	n.fetches.Add(1)
+	other := n.c.reach(n.id, peer)
+	if other == nil {
+		return errors.New("the peer is cut off")
+	}
+	from, err := other.journal.NewReader(first)
 	if err != nil {
 		return err
 	}

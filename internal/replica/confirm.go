@@ -7,8 +7,10 @@ import (
 
 // A read may be told once it is known that this node still led after it: a record that was
 // appended later is committed, or a round of messages to a majority, begun later, has come
-// back. Rounds are numbered. The loop raises begun before it begins one, so whoever has read
-// begun before knows that round begun + 1 begins after that. All who wait share one round.
+// back. The seq of a read is that of the last record that was appended when it was over, so
+// any behind it was appended later; or it is 0, and then rounds alone count. Rounds are
+// numbered. The loop raises begun before it begins one, so whoever has read begun before knows
+// that round begun + 1 begins after that. All who wait share one round.
 
 // round is a round that somebody waits for.
 type round struct {
@@ -21,19 +23,23 @@ type round struct {
 // NotifyConfirmed do.
 func (l *leadership) Round() uint64 { return l.begun.Load() + 1 }
 
-// Confirmed reports whether WaitConfirmed(seq, round) would return nil at once.
+// Confirmed reports whether WaitConfirmed(seq, round) would return nil at once; see there.
 func (l *leadership) Confirmed(seq, round uint64) bool {
 	return l.reached(seq, round) && l.over.Load() == nil // in this order: see leadership
 }
 
 func (l *leadership) reached(seq, round uint64) bool {
 	committed := l.committed.Load()
-	return committed >= seq && (round == 0 || committed > seq || l.confirmed.Load() >= round)
+	return committed >= seq && (round == 0 || l.confirmed.Load() >= round || committed > seq && seq > 0)
 }
 
+// later reports whether a record is on its way that confirms a read of this seq.
+func (l *leadership) later(seq uint64) bool { return seq > 0 && l.appended.Load() > seq }
+
 // WaitConfirmed waits until everything up to seq is committed and, unless round is 0, it is
-// known that this node still led in the round, or by a record behind seq. It asks for the
-// round if no such record is on its way. The error is that of Err, or ctx's.
+// known that this node still led: in the round or a later one or, unless seq is 0, when a record
+// behind seq was committed. It asks for the round if no such record is on its way. The
+// error is that of Err, or ctx's.
 func (l *leadership) WaitConfirmed(ctx context.Context, seq, round uint64) error {
 	if round == 0 {
 		return l.Wait(ctx, seq)
@@ -43,7 +49,7 @@ func (l *leadership) WaitConfirmed(ctx context.Context, seq, round uint64) error
 		if err := l.Err(); err != nil || reached {
 			return err
 		}
-		if l.appended.Load() > seq {
+		if l.later(seq) {
 			return l.Wait(ctx, seq+1)
 		}
 		r := l.ask(round) // before Wait: both go on at the same time
@@ -68,7 +74,7 @@ func (l *leadership) NotifyConfirmed(seq, round uint64, wake chan<- struct{}) {
 	case round == 0:
 		l.Notify(seq, wake)
 		return
-	case l.appended.Load() > seq:
+	case l.later(seq):
 		l.Notify(seq+1, wake)
 		return
 	}

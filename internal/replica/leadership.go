@@ -231,13 +231,6 @@ func (l *leadership) take() *batch {
 	return b
 }
 
-// gathered reports whether there is a batch to be proposed.
-func (l *leadership) gathered() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.proposed < len(l.batches) && len(l.batches[l.proposed].memory.ends) > 0
-}
-
 // recycle takes back the memory of a batch that was proposed.
 func (l *leadership) recycle(b *batch) {
 	l.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"outcry/internal/journal"
 )
 
-var _ engine.Log = (*Replica)(nil)
+var _ engine.Shared = (*Replica)(nil)
 
 // newTestLeadership returns a leadership that has begun behind record 7, on a journal with
 // segments of that size, and its journal.
@@ -221,7 +221,9 @@ func TestReadsAreConfirmed(t *testing.T) {
 	l.commit(8)
 	require.NoError(t, wait(7, during), "the later record confirms it")
 	require.False(t, l.Confirmed(8, during), "it does not confirm what was read after it")
-	require.Len(t, wakes[1], 0, "it waits for its round")
+	require.False(t, l.Confirmed(0, during), "what has no seq is confirmed by rounds alone")
+	require.ErrorIs(t, wait(0, during), context.Canceled)
+	require.Empty(t, wakes[1], "it waits for its round")
 	l.confirm(during)
 	require.Len(t, wakes[1], 1)
 

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"time"
 
@@ -11,15 +12,16 @@ import (
 
 // loopState is the loop's own.
 type loopState struct {
-	leads   bool          // the node has said so, and not that it is over
-	was     bool          // it has led once: it does not campaign again
-	applied uint64        // index that core was told of
-	synced  uint64        // seq of the journal that core was told of
-	rounds  []askedRound  // under way
-	records [][]byte      // of the batch that is proposed
-	may     bool          // the owner lets it campaign
-	mayNow  bool          // what core was told
-	kept    time.Duration // when it last worked out what data/journal keeps
+	leads    bool          // the node has said so, and not that it is over
+	was      bool          // it has led once: it does not campaign again
+	applied  uint64        // index that core was told of
+	synced   uint64        // seq of the journal that core was told of
+	rounds   []askedRound  // under way
+	records  [][]byte      // of the batch that is proposed
+	may      bool          // the owner lets it campaign
+	mayNow   bool          // what core was told
+	transfer time.Duration // when it last tried to hand over
+	kept     time.Duration // when it last worked out what data/journal keeps
 }
 
 // askedRound is a round of the leadership, and core's number of it.
@@ -109,7 +111,7 @@ func (r *Replica) depose(why error) {
 	r.end(why)
 	r.campaign()
 	close(r.deposed)
-	r.slog.Warn("this node leads the cluster no more", "reason", why)
+	r.note(slog.LevelWarn, "this node leads the cluster no more", "reason", why)
 }
 
 // handOn hands on what the node wants done. The order matters in one place: the end of
@@ -177,23 +179,34 @@ func (r *Replica) look() {
 // leads and may not hands over.
 func (r *Replica) campaign() {
 	may := r.loop.may && !r.loop.was && r.watch.reason == nil
-	if may != r.loop.mayNow {
-		r.loop.mayNow = may
+	now := r.now()
+	switch {
+	case may != r.loop.mayNow:
+		r.loop.mayNow, r.loop.transfer = may, now
 		r.node.MayCampaign(may)
+	case !may && r.loop.leads && now-r.loop.transfer >= transferWait:
+		r.loop.transfer = now
+		_ = r.node.Transfer(0) // to another one; if nobody is fit it leads on, and tries again
 	}
 }
 
 // stop notes why the loop ends.
 func (r *Replica) stop(err error) {
+	r.note(slog.LevelError, "this node cannot go on", "error", err)
 	led := r.loop.leads
 	r.loop.leads = false
 	r.end(err)
 	r.tell(func(in *inbox) { in.failure = err })
 	if broken, ok := errors.AsType[*BrokenError](err); ok {
 		if err := writeBroken(r.options.Data, broken.Reason); err != nil {
-			r.slog.Error("this node is broken, and a restart may not know it", "error", err)
+			r.note(slog.LevelError, "this node is broken, and a restart may not know it", "error", err)
 		}
 		close(r.broken)
+	}
+	if behind, ok := errors.AsType[*BehindError](err); ok {
+		if err := (&Restore{Seq: behind.Seq}).write(r.options.Data); err != nil {
+			r.note(slog.LevelError, "this node has to be restored from a backup, and a restart may not know it", "error", err)
+		}
 	}
 	if led {
 		close(r.deposed)

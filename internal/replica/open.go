@@ -53,6 +53,7 @@ type Options struct {
 	Ask    func(ctx context.Context, from uint64, request []byte) ([]byte, error)
 	Log    *slog.Logger
 
+	tune func(*core.Options) // by tests
 	// What tests put in the place of data/raft and of the connections.
 	openDisk func(o Options, found *core.Mark) (disk, core.Durable, error)
 	openNet  func(r *Replica) (network, error)
@@ -96,6 +97,7 @@ func Open(o Options) (_ *Replica, err error) {
 	if o.Peers[o.Node] == "" {
 		return nil, fmt.Errorf("replica: the peers name no address of node %d, which is this one", o.Node)
 	}
+	o.Peers = maps.Clone(o.Peers)
 	if err := RefuseBroken(o.Data); err != nil {
 		return nil, err
 	}
@@ -172,18 +174,23 @@ func start(o Options, d disk, durable core.Durable) (*Replica, error) {
 	if err := noteCluster(o.Data, durable.Self); err != nil {
 		return nil, err
 	}
-	node, err := core.New(core.Options{ID: o.Node, Durable: durable, Journal: last,
-		Warn: func(text string) { o.Log.Warn("raft", "text", text) }})
+	notes := make(notebook, notesMax)
+	options := core.Options{ID: o.Node, Durable: durable, Journal: last, Blind: o.Journal.First() > durable.Mark.Seq+1,
+		Warn: func(text string) { notes.note(slog.LevelWarn, "raft", "text", text) }}
+	if o.tune != nil {
+		o.tune(&options)
+	}
+	node, err := core.New(options)
 	if err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
-	return drive(o, d, durable.Self, node)
+	return drive(o, d, durable.Self, node, notes)
 }
 
 // drive begins to drive a node.
-func drive(o Options, d disk, self core.Identity, node stepper) (*Replica, error) {
+func drive(o Options, d disk, self core.Identity, node stepper, notes notebook) (*Replica, error) {
 	begun := time.Now()
-	r := &Replica{options: o, slog: o.Log, node: node, disk: d, self: self, journal: o.Journal,
+	r := &Replica{options: o, notebook: notes, node: node, disk: d, self: self, journal: o.Journal,
 		now:      func() time.Duration { return time.Since(begun) },
 		wakeLoop: make(chan struct{}, 1), requests: make(chan func(), requestsMax),
 		writes: newQueue[*core.Write](), applies: newQueue[application](),
@@ -202,6 +209,7 @@ func drive(o Options, d disk, self core.Identity, node stepper) (*Replica, error
 		r.keep.Close()
 		return nil, err
 	}
+	r.ended.Go(r.log)
 	r.ended.Go(r.run)
 	r.ended.Go(r.writeLog)
 	r.ended.Go(r.apply)
@@ -214,8 +222,8 @@ func openRaftLog(o Options, found *core.Mark) (disk, core.Durable, error) {
 	l, durable, err := raftlog.Open(dir, raftlog.Options{Found: found, OnWrite: o.OnWrite})
 	switch {
 	case errors.Is(err, raftlog.ErrNone):
-		return nil, durable, fmt.Errorf("replica: %s says that this node is a member of a cluster, and there is no log in %s: "+
-			"without it the node could vote twice; put a new node in its place with outcry cluster replace",
+		return nil, durable, fmt.Errorf("replica: %s says that this node is a member of a cluster, and there is no log "+
+			"in %s: without it the node could vote twice; put a new node in its place with outcry cluster replace",
 			filepath.Join(o.Data, clusterName), dir)
 	case err != nil:
 		return nil, durable, fmt.Errorf("replica: %w", err)

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -80,7 +81,7 @@ func (r *Replica) publish() {
 	if !maps.Equal(addresses, r.state.peer) {
 		r.state.peer = addresses
 		if err := r.net.SetPeers(addresses); err != nil {
-			r.slog.Error("the addresses of the members cannot be used", "error", err)
+			r.note(slog.LevelError, "the addresses of the members cannot be used", "error", err)
 		}
 	}
 	key := s.key()

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 )
@@ -16,40 +17,32 @@ const (
 	syncAgeMax = time.Second
 	// wellAfter is how long a disk must have been well to count as that again.
 	wellAfter = time.Second
-	// transferEvery is how often a leader tries again to hand over.
-	transferEvery = time.Second
 )
 
 // watch is what is known of this node's disks. All but writing is the loop's own.
 type watch struct {
-	writing  atomic.Int64 // since when data/raft is written, on the replica's clock; 0 if it is not
-	synced   uint64       // of the journal, when it was last looked at
-	since    time.Duration
-	age      time.Duration // of the oldest write that has not ended
-	bad      time.Duration // when a disk was last found bad
-	reason   error         // why this node should not lead; nil if it is well
-	transfer time.Duration // when it last tried to hand over
+	writing atomic.Int64 // since when data/raft is written, on the replica's clock; 0 if it is not
+	synced  uint64       // of the journal, when it was last looked at
+	since   time.Duration
+	age     time.Duration // of the oldest write that has not ended
+	bad     time.Duration // when a disk was last found bad
+	reason  error         // why this node should not lead; nil if it is well
 }
 
-// lookAtDisks finds out whether the disks are well, and hands over if not.
+// lookAtDisks finds out whether the disks are well: if not, campaign hands over.
 func (r *Replica) lookAtDisks() {
 	w, now := &r.watch, r.now()
 	why := r.badDisk(now)
 	switch {
 	case why != nil:
 		w.bad = now
-		if w.reason == nil { // campaign hands over first
-			w.transfer = now
-			r.slog.Error("this node should not lead: its disk", "reason", why)
+		if w.reason == nil {
+			r.note(slog.LevelError, "this node should not lead: its disk", "reason", why)
 		}
 		w.reason = why
 	case w.reason != nil && now-w.bad >= wellAfter:
 		w.reason = nil
-		r.slog.Info("the disk of this node is well again")
-	}
-	if w.reason != nil && r.loop.leads && now-w.transfer >= transferEvery {
-		w.transfer = now
-		_ = r.node.Transfer(0) // nobody may be fit: it leads on, and tries again
+		r.note(slog.LevelInfo, "the disk of this node is well again")
 	}
 }
 

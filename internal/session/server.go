@@ -87,6 +87,7 @@ type Server struct {
 	cutOff    context.CancelFunc
 	accepting context.Context // ends when the server shuts down
 	drain     context.CancelFunc
+	aborted   atomic.Bool
 	lastID    atomic.Uint64  // of a connection
 	running   sync.WaitGroup // sessions, and connections that are refused
 
@@ -250,6 +251,9 @@ func (s *Server) Admit(ctx context.Context, frameBytes int) (release func(), err
 // If the server asks for tokens, ctx carries what the client may do (auth.WithGrant);
 // without that, or after its end, the frame is refused.
 func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, tell func(reply []byte)) error {
+	if s.aborted.Load() {
+		return ErrAborted
+	}
 	grant := auth.GrantOf(ctx)
 	if s.options.Tokens != nil && (grant == nil || grant.Err() != nil) {
 		tell(c.AppendError(nil, "the token of this request has ended"))
@@ -276,6 +280,9 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, tell func(re
 		return err
 	}
 	m.lap(&r.clock, stageJournal)
+	if s.aborted.Load() {
+		return ErrAborted
+	}
 	tell(r.bytes)
 	m.answered(r)
 	return nil

@@ -39,6 +39,10 @@ func init() {
 		"one-way":       {"packets of the leader to the others are lost, not theirs to it", true, oneWay},
 		"flapping":      {"a standby's link comes and goes", true, flapping},
 		"postgres-away": {"the Postgres of a standby that is to lead stands still over a failover", true, postgresAway},
+		"hang-leader":   {"the leader's disk hangs for 2 to 5 seconds", true, hangLeader},
+		"hang-standby":  {"a standby's disk hangs for 2 to 5 seconds", true, hangStandby},
+		"full-leader":   {"the leader's disk is full", true, fullLeader},
+		"full-standby":  {"a standby's disk is full", true, fullStandby},
 		"upgrade":       {"each node is stopped in order and started again, the leader last", true, upgrade},
 	}
 }
@@ -250,4 +254,38 @@ func (r *runner) upToDate(ctx context.Context, n *node) error {
 		v, err := n.look(ctx)
 		return err == nil && (v.Role == "standby" || v.Role == leads), nil
 	})
+}
+
+// hang has a node's disk stand still, and goes on when it does.
+func (r *runner) hang(ctx context.Context, n *node) error {
+	done, err := n.disk.Hang(r.between(2*time.Second, 5*time.Second))
+	if err != nil {
+		return err
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func hangLeader(r *runner, ctx context.Context, leader *node) error { return r.hang(ctx, leader) }
+
+func hangStandby(r *runner, ctx context.Context, leader *node) error {
+	return r.hang(ctx, r.standbys(leader)[0])
+}
+
+func fullLeader(r *runner, ctx context.Context, leader *node) error {
+	if err := leader.disk.Fill(); err != nil {
+		return err
+	}
+	return r.stay(ctx)
+}
+
+func fullStandby(r *runner, ctx context.Context, leader *node) error {
+	if err := r.standbys(leader)[0].disk.Fill(); err != nil {
+		return err
+	}
+	return r.stay(ctx)
 }

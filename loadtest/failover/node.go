@@ -32,6 +32,7 @@ type node struct {
 	address string
 	program string
 	log     *os.File
+	disk    *harness.Disk
 	pg      *harness.Postgres
 	server  *harness.Server
 	thaw    func() // of a stopped process; nil if it goes
@@ -63,11 +64,17 @@ func (r *runner) newNode(ctx context.Context, number int, program string) (n *no
 	if n.log, err = os.Create(filepath.Join(r.Dir, fmt.Sprintf("node%d.log", number))); err != nil {
 		return nil, fmt.Errorf("failover: %w", err)
 	}
+	if n.disk, err = harness.NewDisk(n.data(), diskBytes); err != nil {
+		return nil, err
+	}
 	if n.pg, err = harness.StartPostgres(ctx, n.dir); err != nil {
 		return nil, err
 	}
 	return n, nil
 }
+
+// diskBytes is the size of a node's disk, without its Postgres.
+const diskBytes = 512 << 20
 
 func (n *node) xml() string  { return n.address + ":" + xmlPort }
 func (n *node) data() string { return filepath.Join(n.dir, "data") }
@@ -95,6 +102,9 @@ func (n *node) start() (err error) {
 // mend lets the node go on, whatever was done to it.
 func (n *node) mend(context.Context) error {
 	n.pg.Slow(0)
+	if err := n.disk.Clear(); err != nil {
+		return err
+	}
 	if n.thaw != nil {
 		n.thaw()
 		n.thaw = nil
@@ -140,6 +150,9 @@ func (n *node) end() error {
 		n.server.Kill()
 	}
 	n.log.Close()
+	if err := n.disk.Close(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), agreeTimeout)
 	defer cancel()
 	return n.pg.Stop(ctx)

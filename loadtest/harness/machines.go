@@ -54,6 +54,9 @@ func NewMachines(n int) (m *Machines, err error) {
 			m.Close()
 		}
 	}()
+	if err := command("mount", "--make-rprivate", "/"); err != nil { // nobody outside sees the disks
+		return m, err
+	}
 	if err := ip("link set lo up", "link add outcry type bridge", "addr add "+network+"100/24 dev outcry",
 		"link set outcry up"); err != nil {
 		return m, err
@@ -122,10 +125,17 @@ func ip(all ...string) error { return ipIn(nil, all) }
 
 func ipIn(inside, all []string) error {
 	for _, args := range all {
-		command := append(append(append([]string(nil), inside...), "ip"), strings.Fields(args)...)
-		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("harness: ip %s: %w: %s", args, err, out)
+		if err := command(append(append(append([]string(nil), inside...), "ip"), strings.Fields(args)...)...); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// command runs a program that says nothing if all is well.
+func command(words ...string) error {
+	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("harness: %s: %w: %s", strings.Join(words, " "), err, out)
 	}
 	return nil
 }

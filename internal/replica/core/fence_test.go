@@ -120,6 +120,7 @@ func TestMalformedMessagesAreDropped(t *testing.T) {
 		"of term 0":          {Type: raftpb.MsgHeartbeatResp.Enum()},
 		"a gap in entries":   {Type: raftpb.MsgApp.Enum(), Term: new(uint64(9)), Entries: []*raftpb.Entry{entry(2, 9)}},
 		"entries of a later": {Type: raftpb.MsgApp.Enum(), Term: new(uint64(9)), Entries: []*raftpb.Entry{entry(1, 10)}},
+		"half a round":       {Type: raftpb.MsgHeartbeatResp.Enum(), Term: new(n.lead.term), Context: []byte("half")},
 		"nil":                nil,
 	} {
 		before := n.Status()
@@ -143,14 +144,16 @@ func TestStartRefusesADiskThatDoesNotFit(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"number 0":            {func(o *Options) { o.ID = 0 }, "numbers are 1 and up"},
-		"no identity":         {func(o *Options) { o.Durable.Self = Identity{} }, "has no identity"},
-		"journal too short":   {func(o *Options) { o.Journal = 4 }, "records are missing"},
-		"a gap":               {func(o *Options) { o.Durable.Entries = []*raftpb.Entry{entry(3, 1)} }, "entry 3 of term 1"},
-		"committed, and lost": {func(o *Options) { o.Durable.Hard = &raftpb.HardState{Commit: new(uint64(2))} }, "entries are missing"},
+		"number 0":          {func(o *Options) { o.ID = 0 }, "numbers are 1 and up"},
+		"no identity":       {func(o *Options) { o.Durable.Self = Identity{} }, "has no identity"},
+		"journal too short": {func(o *Options) { o.Journal = 4 }, "records are missing"},
+		"a gap":             {func(o *Options) { o.Durable.Entries = []*raftpb.Entry{entry(3, 1)} }, "entry 3 of term 1"},
+		"committed, and lost": {func(o *Options) { o.Durable.Hard = &raftpb.HardState{Commit: new(uint64(2))} },
+			"entries are missing"},
 		"terms that fall": {func(o *Options) { o.Durable.Entries = []*raftpb.Entry{entry(2, 3), entry(3, 2)} },
 			"entry 3 of term 2"},
-		"another under its number": {func(o *Options) { o.Durable.Mark.Members[0].Identity = identity(2) }, "it was replaced"},
+		"another under its number": {func(o *Options) { o.Durable.Mark.Members[0].Identity = identity(2) },
+			"it was replaced"},
 	} {
 		o := whole()
 		test.change(&o)

@@ -114,7 +114,7 @@ func (n *Node) CanPropose() bool {
 }
 
 // Propose appends one batch: records from seq first, which follows the last batch of this
-// leadership, or at its begin Status.Position. The records are the node's from then on.
+// leadership, or at its begin Status.Position. The records are copied.
 // It returns ErrNotLeading, ErrBusy (see CanPropose), or an error that names what of the
 // batch is wrong; then nothing is proposed. A batch that was accepted may be lost with the
 // leadership, and may be committed by a later leader.

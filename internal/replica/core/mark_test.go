@@ -199,3 +199,25 @@ func TestANewcomerThatWasRestoredGoesOnFromItsBackup(t *testing.T) {
 	c.tick(5)
 	require.Equal(t, n.Status().Position, c.nodes[4].Status().Position)
 }
+
+func TestAMarkWaitsForWhatTheJournalHasNotSynced(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	behind := n.id%3 + 1
+	d, b := c.disks[behind], c.nodes[behind]
+	d.lazy = true
+	c.propose(3)
+	c.tick(10)
+	// Another leader's mark has no more records, and is further.
+	m := b.now.mark(b.log.last()+5, b.Status().Term)
+	snap := &raftpb.Message{Type: raftpb.MsgSnap.Enum(), From: new(n.id), To: new(behind), Term: new(m.Term),
+		Snapshot: &raftpb.Snapshot{Data: m.Encode(), Metadata: &raftpb.SnapshotMetadata{Index: new(m.Index),
+			Term: new(m.Term), ConfState: m.Conf}}}
+	b.Receive(snap)
+	c.run()
+	require.Zero(t, d.Mark.Seq, "a power cut would take the records")
+	b.JournalSynced(3)
+	b.Receive(snap)
+	c.drive(behind)
+	require.Equal(t, m.Index, d.Mark.Index)
+}

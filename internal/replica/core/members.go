@@ -2,7 +2,6 @@ package core
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,65 +58,6 @@ func set(members []Member, m Member) []Member {
 	return slices.Insert(members, i, m)
 }
 
-// admitted returns the identity of a peer that was heard, and whose messages count; zero
-// if there is none. What the log says of its number comes first, even if that came later.
-func (n *Node) admitted(id uint64) Identity {
-	heard, pinned := n.letIn[id], n.now.member(id).Identity
-	if pinned != (Identity{}) && pinned != heard || slices.Contains(n.now.removed, heard) {
-		return Identity{}
-	}
-	return heard
-}
-
-// known returns the identity of a member: what the log has, or was heard and is written.
-func (n *Node) known(id uint64) Identity {
-	pinned := n.now.member(id).Identity
-	switch {
-	case pinned != Identity{}:
-		return pinned
-	case id == n.id:
-		return n.self
-	}
-	return n.admitted(id)
-}
-
-// unpinned reports whether a member was heard whose identity the log does not have.
-func (n *Node) unpinned() bool {
-	return slices.ContainsFunc(n.now.members, func(m Member) bool {
-		return m.Identity == Identity{} && n.known(m.ID) != Identity{}
-	})
-}
-
-// commitPins takes over what the log did not have. The first leader of all names the
-// cluster.
-func (n *Node) commitPins(e *raftpb.Entry) error {
-	p, err := decodePins(e.GetData())
-	if err != nil {
-		return fmt.Errorf("entry %d: %w", e.GetIndex(), err)
-	}
-	if e.GetTerm() == n.lead.term {
-		n.lead.proposed = false
-		if n.lead.opened == 0 {
-			n.lead.opened = e.GetIndex()
-		}
-	}
-	if p.term != e.GetTerm() {
-		return nil
-	}
-	m := *n.now.membership
-	if m.cluster == (Identity{}) {
-		m.cluster = p.cluster
-	}
-	for _, v := range p.members {
-		old := m.member(v.ID)
-		if old.Identity == (Identity{}) && m.has(v.ID) {
-			old.Identity = v.Identity
-			m.members = set(m.members, old)
-		}
-	}
-	return n.become(&m)
-}
-
 // become makes m the membership.
 func (n *Node) become(m *membership) error {
 	n.now.membership = m
@@ -131,80 +71,6 @@ func (n *Node) checkSelf(m *membership) error {
 			"it was replaced, or has lost its data", n.id, n.self, pinned)
 	}
 	return nil
-}
-
-// hello is a Heard that waits for its sync.
-type hello struct {
-	mark     uint64
-	id       uint64
-	identity Identity
-}
-
-// Heard says that a connection to or from a peer told who it is, and the identity of its
-// cluster (zero if it knows none). The first identity of a number is written down, and
-// the peer's messages are dropped until that is synced. An error names the reason why the
-// connection has to be refused; then nothing has changed.
-func (n *Node) Heard(m Member, cluster Identity) error {
-	if n.broken != nil {
-		return n.broken
-	}
-	pinned, first := n.now.member(m.ID).Identity, n.heard[m.ID]
-	switch {
-	case m.ID == 0 || raft.IsLocalMsgTarget(m.ID) || m.Identity == Identity{}:
-		return fmt.Errorf("core: a peer that calls itself node %d with identity %v", m.ID, m.Identity)
-	case m.ID == n.id:
-		return fmt.Errorf("core: a peer has this node's number, %d: every node needs its own", m.ID)
-	case cluster != Identity{} && n.now.cluster != Identity{} && cluster != n.now.cluster:
-		return fmt.Errorf("core: node %d belongs to the cluster %v, this one to %v", m.ID, cluster, n.now.cluster)
-	case slices.Contains(n.now.removed, m.Identity):
-		return fmt.Errorf("core: node %d, %v, was removed from the cluster: begin with an empty directory, and add it again",
-			m.ID, m.Identity)
-	case pinned != Identity{} && pinned != m.Identity, pinned == Identity{} && first != Identity{} && first != m.Identity:
-		if pinned == (Identity{}) {
-			pinned = first
-		}
-		return fmt.Errorf("core: node %d is %v, and the cluster knows %v under this number: "+
-			"if it has lost its data, it could vote twice; replace it (outcry cluster replace %d)",
-			m.ID, m.Identity, pinned, m.ID)
-	}
-	if pinned == m.Identity || first == m.Identity && !n.writingDown(m.ID) {
-		n.letIn[m.ID] = m.Identity
-		return nil
-	}
-	if first == m.Identity {
-		return nil
-	}
-	n.heard[m.ID] = m.Identity
-	n.hellos++
-	n.waiting = append(n.waiting, hello{n.hellos, m.ID, m.Identity})
-	n.writeHeard(m, n.hellos)
-	return nil
-}
-
-func (n *Node) writingDown(id uint64) bool {
-	return slices.ContainsFunc(n.waiting, func(h hello) bool { return h.id == id })
-}
-
-// writeHeard writes an identity down. The message that comes back with Written says so.
-func (n *Node) writeHeard(m Member, mark uint64) {
-	w := n.writing()
-	w.Heard = append(w.Heard, m)
-	if mark != 0 {
-		w.After = append(w.After, &raftpb.Message{Type: raftpb.MsgStorageAppendResp.Enum(), To: new(n.id),
-			Context: binary.BigEndian.AppendUint64(nil, mark)})
-	}
-}
-
-func (n *Node) heardSynced(ctx []byte) {
-	s := scanner{rest: ctx}
-	mark := s.uint64()
-	for len(n.waiting) > 0 && n.waiting[0].mark <= mark {
-		h := n.waiting[0]
-		n.waiting = n.waiting[1:]
-		if n.heard[h.id] == h.identity {
-			n.letIn[h.id] = h.identity
-		}
-	}
 }
 
 // MemberChange is a change of who is in the cluster, all of it at once. A voter is
@@ -264,6 +130,7 @@ func (n *Node) plan(c MemberChange) (*raftpb.ConfChangeV2, error) {
 		cc.Changes = append(cc.Changes, &raftpb.ConfChangeSingle{Type: t.Enum(), NodeId: new(id)})
 		return nil
 	}
+	c.Add = slices.Clone(c.Add)
 	for i, m := range c.Add {
 		if c.Add[i].Identity == (Identity{}) {
 			c.Add[i].Identity = n.admitted(m.ID)
@@ -306,6 +173,8 @@ func (n *Node) mayAdd(m Member) error {
 		return errors.New("core: node 0: numbers are 1 and up")
 	case n.now.has(m.ID):
 		return fmt.Errorf("core: node %d is a member already", m.ID)
+	case len(n.now.members) >= membersMax:
+		return fmt.Errorf("core: node %d would be one of more than %d members", m.ID, membersMax)
 	case m.Address == "" || len(m.Address) > addressBytesMax:
 		return fmt.Errorf("core: node %d with the address %.64q", m.ID, m.Address)
 	case m.Identity != Identity{} && slices.Contains(n.now.removed, m.Identity):
@@ -321,7 +190,7 @@ func (n *Node) mayPromote(id uint64) error {
 	if !n.active(id) || n.now.member(id).Identity == (Identity{}) {
 		return fmt.Errorf("core: node %d has not answered lately", id)
 	}
-	if match := n.matched(id); match+promoteLag < n.log.last() {
+	if match := n.matched(id); match < max(n.confAt, n.log.mark.Index) || match+promoteLag < n.log.last() {
 		return fmt.Errorf("core: node %d has entries up to %d of %d: it becomes a voter when it has nearly all",
 			id, match, n.log.last())
 	}
@@ -362,18 +231,4 @@ func (n *Node) commitChange(e *raftpb.Entry) error {
 		n.forget(v, &m)
 	}
 	return n.become(&m)
-}
-
-// forget lets a number be another node's, and the removed one never come back.
-func (n *Node) forget(v Member, m *membership) {
-	if v.Identity != (Identity{}) {
-		m.removed = append(slices.Clone(m.removed), v.Identity)
-		m.removed = m.removed[max(0, len(m.removed)-removedMax):]
-	}
-	// A start reads again what was long ago: then another node may be heard already.
-	if first, ok := n.heard[v.ID]; ok && (v.Identity == Identity{} || v.Identity == first) {
-		delete(n.heard, v.ID)
-		delete(n.letIn, v.ID)
-		n.writeHeard(Member{ID: v.ID}, 0)
-	}
 }

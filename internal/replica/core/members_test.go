@@ -176,7 +176,7 @@ func TestHeard(t *testing.T) {
 		"as pinned":      {Member{ID: other, Identity: identity(byte(other))}, cluster, ""},
 		"knows none yet": {Member{ID: other, Identity: identity(byte(other))}, Identity{}, ""},
 		"a stranger":     {Member{ID: 7, Identity: identity(7)}, Identity{}, ""},
-		"another":        {Member{ID: other, Identity: identity(8)}, cluster, "it could vote twice; replace it"},
+		"another":        {Member{ID: other, Identity: identity(8)}, Identity{}, "it could vote twice; replace it"},
 		"other cluster":  {Member{ID: other, Identity: identity(byte(other))}, Identity{5}, "belongs to the cluster 05"},
 		"itself":         {Member{ID: n.id, Identity: identity(8)}, cluster, "has this node's number"},
 		"no identity":    {Member{ID: other}, cluster, "with identity 00"},
@@ -190,12 +190,52 @@ func TestHeard(t *testing.T) {
 	}
 }
 
+// A node that was away while another was replaced under its number can follow that one.
+func TestAnIdentityThatTheLogDoesNotHaveYetMayAskAndNotAnswer(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	other := n.id%3 + 1
+	message := func(kind raftpb.MessageType) *raftpb.Message {
+		return &raftpb.Message{Type: kind.Enum(), From: new(other), To: new(n.id), Term: new(n.Status().Term + 1)}
+	}
+	require.NoError(t, n.Heard(Member{ID: other, Identity: identity(8)}, n.now.cluster))
+	require.Zero(t, n.admitted(other))
+	n.Receive(message(raftpb.MsgAppResp))
+	require.False(t, n.Output().Deposed)
+	n.Receive(message(raftpb.MsgApp))
+	require.True(t, n.Output().Deposed, "it leads a later term")
+}
+
+func TestFoundersVoteOnceAllHaveMet(t *testing.T) {
+	self := Durable{Self: identity(1), Mark: founding(1, 2, 3), Heard: map[uint64]Identity{2: identity(2), 3: identity(3)}}
+	n, err := New(Options{ID: 1, Durable: self})
+	require.NoError(t, err)
+	ask := func(kind raftpb.MessageType, from, index uint64) *raftpb.Message {
+		return &raftpb.Message{Type: kind.Enum(), From: new(from), To: new(uint64(1)), Term: new(uint64(5)),
+			Index: new(index), LogTerm: new(index)}
+	}
+	voted := func() bool { w := n.Output().Write; return w != nil && w.Hard.GetVote() != 0 }
+	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}))
+	n.Receive(ask(raftpb.MsgVote, 2, 1))
+	require.False(t, voted(), "2 has nothing, and 3 may know that it has lost its disk")
+	require.NoError(t, n.Heard(Member{ID: 3, Identity: identity(3)}, Identity{}))
+	n.Receive(ask(raftpb.MsgPreVote, 3, 1))
+	n.Receive(ask(raftpb.MsgVote, 2, 1))
+	require.True(t, voted())
+
+	n, err = New(Options{ID: 1, Durable: self})
+	require.NoError(t, err)
+	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}))
+	n.Receive(ask(raftpb.MsgVote, 2, 2))
+	require.True(t, voted(), "2 has what a leader has written")
+}
+
 func TestTheFirstIdentityIsWrittenBeforeItCounts(t *testing.T) {
 	o := Options{ID: 1, Durable: Durable{Self: identity(1), Mark: founding(1, 2, 3)}}
 	n, err := New(o)
 	require.NoError(t, err)
 	ask := &raftpb.Message{Type: raftpb.MsgVote.Enum(), From: new(uint64(2)), To: new(uint64(1)),
-		Term: new(uint64(5)), Index: new(uint64(1)), LogTerm: new(uint64(1))}
+		Term: new(uint64(5)), Index: new(uint64(2)), LogTerm: new(uint64(2))}
 	n.Receive(ask)
 	require.Zero(t, n.Output(), "nobody was heard")
 	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}))
@@ -217,22 +257,6 @@ func TestTheFirstIdentityIsWrittenBeforeItCounts(t *testing.T) {
 	require.ErrorContains(t, n.Heard(Member{ID: 2, Identity: identity(9)}, Identity{}), "could vote twice")
 }
 
-func TestAMemberThatIsHeardLaterIsPinnedThen(t *testing.T) {
-	c := newCluster(t)
-	for id := range uint64(2) {
-		c.disks[id+1] = newDisk(byte(id+1), founding(1, 2, 3))
-	}
-	c.start(1, 2)
-	n := c.leader()
-	require.Zero(t, n.now.member(3).Identity)
-	c.disks[3] = newDisk(3, founding(1, 2, 3))
-	c.start(3)
-	c.tick(10)
-	for _, id := range c.ids() {
-		require.Equal(t, identity(3), c.nodes[id].now.member(3).Identity)
-	}
-}
-
 func TestANodeThatFindsAnotherUnderItsNumberBreaks(t *testing.T) {
 	c, n := alone(t)
 	p := pins{term: n.lead.term, members: []Member{{ID: 1, Identity: identity(1)}}}
@@ -242,4 +266,64 @@ func TestANodeThatFindsAnotherUnderItsNumberBreaks(t *testing.T) {
 	m := *n.now.membership
 	m.members = []Member{{ID: 1, Identity: identity(2)}}
 	require.ErrorContains(t, n.become(&m), "it was replaced, or has lost its data")
+}
+
+func TestANodeThatWasAwayFollowsALeaderThatWasReplaced(t *testing.T) {
+	c := newCluster(t, 1, 2, 3, 4, 5)
+	n := c.leader()
+	away, lost := n.id%5+1, (n.id+1)%5+1
+	c.tick(10)
+	c.cut[away] = true
+	c.change(MemberChange{Remove: []uint64{lost}})
+	c.newcomer(lost, 9)
+	c.change(add(lost))
+	c.change(MemberChange{Promote: []uint64{lost}})
+	require.NoError(t, n.Transfer(lost))
+	c.run()
+	require.Equal(t, lost, c.leader().id)
+	c.propose(1)
+	c.cut[away] = false
+	behind := c.nodes[away]
+	require.Error(t, behind.Heard(Member{ID: lost, Identity: identity(9)}, Identity{}), "whoever knows no cluster")
+	require.NoError(t, behind.Heard(Member{ID: lost, Identity: identity(9)}, n.now.cluster))
+	require.Zero(t, behind.admitted(lost), "its answers do not count yet")
+	c.tick(200)
+	c.same(1, 1, 2, 3, 4, 5)
+	require.Equal(t, identity(9), behind.admitted(lost))
+}
+
+func TestStrangersThatAreHeardAreBounded(t *testing.T) {
+	n, err := New(Options{ID: 1, Durable: Durable{Self: identity(1), Mark: founding(1, 2, 3)}})
+	require.NoError(t, err)
+	for id := range uint64(heardMax) {
+		require.NoError(t, n.Heard(Member{ID: id + 10, Identity: identity(1)}, Identity{}))
+	}
+	require.ErrorContains(t, n.Heard(Member{ID: 9, Identity: identity(9)}, Identity{}), "one of too many")
+	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}), "a member is heard nevertheless")
+}
+
+func TestAMajorityThatHasLostItsDataFoundsNothing(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	c.leader()
+	c.propose(1)
+	c.tick(10)
+	old, leads := c.nodes[3], c.leads[1]+c.leads[2]
+	c.nodes = map[uint64]*Node{3: old}
+	c.cut[3] = true // it refuses them
+	c.disks[1], c.disks[2] = newDisk(11, founding(1, 2, 3)), newDisk(12, founding(1, 2, 3))
+	c.start(1, 2)
+	c.tick(300)
+	require.Zero(t, c.leads[1]+c.leads[2]-leads, "nobody leads among those who have nothing")
+}
+
+func TestAMemberThatIsHeardLaterIsPinnedThen(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	c.change(add(4))
+	require.Zero(t, n.now.member(4).Identity)
+	c.newcomer(4, 4)
+	c.tick(100)
+	for _, id := range c.ids() {
+		require.Equal(t, identity(4), c.nodes[id].now.member(4).Identity)
+	}
 }

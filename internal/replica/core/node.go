@@ -28,6 +28,8 @@ const (
 	heartbeatTicks  = 5
 	retryElections  = 10 // election timeouts until a mark is sent again, or a hand-over is tried again
 	addressBytesMax = 256
+	membersMax      = 32
+	heardMax        = 256 // numbers that were heard and are no members'
 )
 
 var (
@@ -42,6 +44,9 @@ type Options struct {
 	ID      uint64
 	Durable Durable
 	Journal uint64 // seq of the last record that the journal has: those up to it are not told again
+	// Blind says that the journal begins behind what Durable knows: it was begun anew where
+	// a backup takes over, so it cannot be compared with the chain of the next mark.
+	Blind bool
 	// Times in ticks. The zero value of each is its default.
 	ElectionTicks  int // 30; an election begins after this to twice as many without a leader
 	HeartbeatTicks int // 5
@@ -108,7 +113,7 @@ type Node struct {
 	held    *raftpb.Message // a MsgSnap that waits for its records
 	fetch   Fetch           // for it
 	fetched Position        // up to where a fetch has compared the journal
-	blind   bool            // a newcomer restored from a backup: it does not know its chain
+	blind   bool            // a newcomer: it does not know the chain, which began where the cluster did
 
 	heard   map[uint64]Identity // the first for a number, written or about to be
 	letIn   map[uint64]Identity // who may send messages
@@ -158,7 +163,7 @@ func New(o Options) (n *Node, err error) {
 	}
 	n.log.snapshot = n.snapshot
 	n.now, n.acked, n.applied, n.fetched = stateOf(n.log.mark), n.log.mark.Index, n.log.mark.Index, n.log.mark.Position
-	n.blind = n.log.mark.Index == 0 && o.Journal > 0
+	n.blind = o.Blind || n.log.mark.Index == 0
 	if err := n.checkSelf(n.now.membership); err != nil {
 		return nil, err
 	}

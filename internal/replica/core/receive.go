@@ -15,21 +15,23 @@ var fromPeers = []raftpb.MessageType{
 	raftpb.MsgSnap, raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp, raftpb.MsgTimeoutNow,
 }
 
+// fromLeaders are those that only a leader sends.
+var fromLeaders = []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap}
+
 // Receive takes a message of a peer, which the node keeps. It is dropped, as by a network,
 // if the peer was not Heard, if it is malformed, or if there is no room for its entries.
 func (n *Node) Receive(m *raftpb.Message) {
 	n.run(func() {
-		from := m.GetFrom()
-		if m.GetTo() != n.id || n.admitted(from) == (Identity{}) || !wellFormed(m) {
+		if m.GetTo() != n.id || n.admitted(m.GetFrom()) == (Identity{}) && !n.asks(m) || !wellFormed(m) {
 			return
 		}
-		n.seen[from] = n.ticks
-		switch m.GetType() {
-		case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+		n.seen[m.GetFrom()] = n.ticks
+		if slices.Contains(fromLeaders, m.GetType()) {
 			n.led = n.ticks
 		}
 		switch {
 		case !n.stands() && isVote(m), !n.mayCampaign && m.GetType() == raftpb.MsgTimeoutNow:
+		case n.founding() && (isVote(m) || m.GetType() == raftpb.MsgVote && m.GetIndex() <= n.log.last()):
 		case len(m.GetEntries()) > 0 && n.log.bytes > n.options.LogBytesMax:
 		case m.GetType() == raftpb.MsgSnap:
 			n.receiveMark(m)
@@ -39,12 +41,29 @@ func (n *Node) Receive(m *raftpb.Message) {
 	})
 }
 
+// founding reports whether the cluster may not exist yet, and not all who found it have
+// sent something, each over a connection that both sides let in. Until then there are no
+// votes among those who have nothing: two that have lost their disk, or were never started,
+// would found another cluster beside one that a third has records of, which refuses them.
+func (n *Node) founding() bool {
+	if n.now.cluster != (Identity{}) || n.log.last() != n.log.mark.Index {
+		return false
+	}
+	return slices.ContainsFunc(n.now.conf.GetVoters(), func(id uint64) bool {
+		_, seen := n.seen[id]
+		return id != n.id && !seen
+	})
+}
+
 // wellFormed reports whether raft can take the message at all.
 func wellFormed(m *raftpb.Message) bool {
 	if !slices.Contains(fromPeers, m.GetType()) || m.GetTerm() == 0 || len(m.GetResponses()) > 0 {
 		return false
 	}
 	if m.GetType() != raftpb.MsgApp && len(m.GetEntries()) > 0 {
+		return false
+	}
+	if m.GetType() == raftpb.MsgHeartbeatResp && len(m.GetContext()) != 0 && len(m.GetContext()) != 8 {
 		return false
 	}
 	term := m.GetLogTerm()
@@ -76,6 +95,9 @@ func (n *Node) receiveMark(m *raftpb.Message) {
 	}
 	if n.blind {
 		from = Position{Seq: n.journal}
+	}
+	if from.Seq >= mark.Seq && n.synced < mark.Seq {
+		return // data/journal has it, and could lose it yet: then the log must not begin behind it
 	}
 	n.held, n.fetch = m, Fetch{Peer: m.GetFrom(), From: from, To: mark.Position}
 	switch {

@@ -69,21 +69,33 @@ func (s *sim) judgeNew(n *simNode, seq uint64, r []byte) {
 // The leader that committed it may not have applied the last changes of members yet, and
 // who tells of it first may be further: any of the last configurations will do.
 func (s *sim) durable(n *simNode, seq uint64, r []byte) bool {
-	t := &s.truth
-	conf := n.core.now.conf
-	if !slices.ContainsFunc(t.confs, func(c *raftpb.ConfState) bool { return c == conf || proto.Equal(c, conf) }) {
-		t.confs = append(t.confs, conf)
-	}
 	have := map[uint64]bool{}
 	for _, p := range s.nodes {
 		have[p.id] = p.has(seq, r) || p.before != nil && p.before.has(seq, r)
 	}
-	for _, c := range append(t.confs[max(0, len(t.confs)-confsPast):], conf) {
+	s.judgeConf(n)
+	for _, c := range append(lastOf(s.truth.confs), lastOf(n.confs)...) {
 		if majority(c.GetVoters(), have) && (len(c.GetVotersOutgoing()) == 0 || majority(c.GetVotersOutgoing(), have)) {
 			return true
 		}
 	}
 	return false
+}
+
+// judgeConf notes the configuration that a node has.
+func (s *sim) judgeConf(n *simNode) {
+	conf := n.core.now.conf
+	if len(n.confs) > 0 && n.confs[len(n.confs)-1] == conf {
+		return
+	}
+	n.confs = append(n.confs, conf)
+	if !slices.ContainsFunc(s.truth.confs, func(c *raftpb.ConfState) bool { return proto.Equal(c, conf) }) {
+		s.truth.confs = append(s.truth.confs, conf)
+	}
+}
+
+func lastOf(confs []*raftpb.ConfState) []*raftpb.ConfState {
+	return slices.Clone(confs[max(0, len(confs)-confsPast):])
 }
 
 // confsPast is how many configurations may have decided of what is told now.
@@ -184,8 +196,8 @@ func (s *sim) judgeMemory(n *simNode) {
 }
 
 // judgeReceived: the vote of a node that has lost its disk is not counted.
-func (s *sim) judgeReceived(n, from *simNode, m *raftpb.Message) {
-	if from.lost && m.GetType() == raftpb.MsgVoteResp && !m.GetReject() && n.core.letIn[from.id] != (Identity{}) {
+func (s *sim) judgeReceived(n, from *simNode, name Identity, m *raftpb.Message) {
+	if from.lost && name == from.name() && m.GetType() == raftpb.MsgVoteResp && !m.GetReject() && n.core.admitted(from.id) != (Identity{}) {
 		s.fail("node %d counts a vote of node %d, which has lost its disk", n.id, from.id)
 	}
 }

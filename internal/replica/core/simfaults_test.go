@@ -19,7 +19,9 @@ type weather struct {
 	recordPad   int   // bytes of a record above its head, at most
 	keepBytes   int
 	logBytesMax int
-	slowDisk    int64 // the longest ordinary sync
+	slowDisk    int64  // the longest ordinary sync
+	slowApply   int64  // the longest that committed records wait for data/journal
+	alone       uint64 // records of a single node that becomes a cluster; 0: all are founded at once
 }
 
 // fault is one kind of trouble; weight is how often it is drawn beside the others.
@@ -41,6 +43,15 @@ func (s *sim) forecast() {
 		recordPad: s.rnd.IntN(200), keepBytes: 1 + s.rnd.IntN(20000), logBytesMax: 64 << 10, slowDisk: s.between(millisecond, 12*millisecond)}
 	if s.chance(20) {
 		w.nodes = 5
+	}
+	if w.slowApply = 400 * microsecond; s.chance(20) {
+		w.slowApply = s.between(millisecond, second/2)
+	}
+	if s.chance(20) {
+		w.recordPad = 4000
+	}
+	if s.chance(10) {
+		w.alone = 1 + uint64(s.rnd.IntN(50))
 	}
 	if s.chance(30) {
 		w.think = second / 2 // so that at times nothing is under way
@@ -76,9 +87,13 @@ func (s *sim) found() {
 	s.forecast()
 	s.truth = simTruth{refs: map[uint64]uint64{}, leaders: map[uint64]uint64{}, votes: map[simVote]uint64{}}
 	s.ops.s = s
-	s.mark = s.foundingMark()
-	for id := uint64(1); id <= uint64(s.weather.nodes); id++ {
-		s.addNode(id, s.mark)
+	if s.weather.alone > 0 {
+		s.foundAlone()
+	} else {
+		s.mark = s.foundingMark(uint64(s.weather.nodes))
+		for id := uint64(1); id <= uint64(s.weather.nodes); id++ {
+			s.addNode(id, s.mark)
+		}
 	}
 	for id := range uint64(1 + s.rnd.IntN(4)) {
 		c := &simClient{s: s, id: id + 1, at: s.rnd.IntN(len(s.nodes))}
@@ -87,7 +102,11 @@ func (s *sim) found() {
 	}
 	s.after(second, (&simClient{s: s, id: 9}).wander)
 	for _, n := range s.nodes {
-		s.after(s.between(0, 200*millisecond), n.start)
+		late := 200 * millisecond
+		if s.chance(20) {
+			late = 8 * second
+		}
+		s.after(s.between(0, late), n.start)
 	}
 	s.after(s.between(second, 2*second), s.trouble)
 }
@@ -160,7 +179,7 @@ func (s *sim) crashOne() {
 func (s *sim) elections() {
 	s.note("elections", 0, 0, 0)
 	s.voters = s.now + 2*second
-	s.net.slow = s.between(millisecond, 60*millisecond)
+	s.net.slow = s.between(10*millisecond, 100*millisecond)
 	if lead := s.leader(); lead != nil {
 		lead.stop(s.between(500*millisecond, 2*second))
 	}
@@ -168,8 +187,8 @@ func (s *sim) elections() {
 
 // voted may cut the power of a node that has just voted.
 func (s *sim) voted(n *simNode) {
-	if s.now < s.voters && !s.healing && s.chance(30) {
-		s.after(s.between(0, 3*millisecond), func() { n.cutPower(s.between(millisecond, 20*millisecond)) })
+	if s.now < s.voters && !s.healing && s.chance(50) {
+		s.after(s.between(0, 2*millisecond), func() { n.cutPower(s.between(microsecond, 10*millisecond)) })
 	}
 }
 
@@ -306,7 +325,7 @@ func (s *sim) heal() {
 // flip has a node find one byte of a committed entry changed when it starts next.
 func (s *sim) flip() {
 	n := s.any()
-	if n.idle || !s.sound() {
+	if !s.spared(n) {
 		return
 	}
 	s.note("flip", n.id, 0, 0)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 )
 
 // simOperator is the person who changes members: one task at a time, tried again and again.
@@ -185,27 +186,33 @@ func (s *sim) sound() bool {
 	return !s.ops.busy()
 }
 
-// settled reports whether all members know one another's names, which the first leaders
-// tell: a disk that is lost before could come back as another without anybody knowing.
-func (s *sim) settled() bool {
-	for _, n := range s.nodes {
-		if n.idle {
+// spared reports whether the cluster goes on without n, for good: all members know one
+// another's names, which the first leaders tell (a disk that is lost before could come back
+// as another without anybody knowing), and a majority of the others know who is a member.
+func (s *sim) spared(n *simNode) bool {
+	lead := s.leader()
+	if n.idle || !s.sound() || lead == nil {
+		return false
+	}
+	know := map[uint64]bool{}
+	conf := lead.core.now.conf
+	for _, p := range s.nodes {
+		if !p.up() {
 			continue
 		}
-		for _, m := range n.disk.base.Mark.Members {
-			if m.Identity == (Identity{}) && (!n.up() || n.core.now.member(m.ID).Identity == Identity{}) {
-				return false
-			}
+		for _, m := range p.core.now.members {
+			_ = m
 		}
+		know[p.id] = p != n && proto.Equal(conf, p.core.now.conf)
 	}
-	return true
+	return len(conf.GetVotersOutgoing()) == 0 && majority(conf.GetVoters(), know)
 }
 
 // loseDisk has a machine come back with empty disks. It may believe that it founds the
 // cluster; the others must not let it in until the operator has replaced it.
 func (s *sim) loseDisk() {
 	n := s.leaderOrAny()
-	if n.idle || !s.sound() || !s.settled() {
+	if !s.spared(n) {
 		return
 	}
 	s.note("lose disk", n.id, n.journal.last(), 0)
@@ -218,13 +225,41 @@ func (s *sim) loseDisk() {
 }
 
 // foundingMark is where the logs of all founders begin.
-func (s *sim) foundingMark() Mark {
+func (s *sim) foundingMark(nodes uint64) Mark {
 	m := Mark{Index: 1, Term: 1, Conf: &raftpb.ConfState{}}
-	for id := uint64(1); id <= uint64(s.weather.nodes); id++ {
+	for id := uint64(1); id <= nodes; id++ {
 		m.Conf.Voters = append(m.Conf.Voters, id)
 		m.Members = append(m.Members, Member{ID: id, Address: address(id)})
 	}
 	return m
+}
+
+// foundAlone makes a single node with a history, which grows to three in one joint step.
+func (s *sim) foundAlone() {
+	m := s.foundingMark(1)
+	n := s.addNode(1, m)
+	for seq := uint64(1); seq <= s.weather.alone; seq++ {
+		r := recordOf(s, seq, 0, 1<<62|seq)
+		n.journal.records = append(n.journal.records, r)
+		s.truth.history, s.truth.terms = append(s.truth.history, r), append(s.truth.terms, 0)
+		s.truth.refs[recordRef(r)] = seq
+	}
+	n.journal.synced, m.Seq = s.weather.alone, s.weather.alone
+	n.disk.base.Mark, s.mark = m, m
+	two, three := s.addNode(2, Mark{}), s.addNode(3, Mark{})
+	s.ops.begin(second, func(lead *simNode) bool {
+		learners := lead.core.now.conf.GetLearners()
+		if _, done := lead.role(3); done {
+			return len(lead.core.now.conf.GetVotersOutgoing()) == 0
+		}
+		if len(learners) < 2 {
+			lead.try(MemberChange{Add: []Member{{ID: 2, Identity: two.name(), Address: two.address()},
+				{ID: 3, Identity: three.name(), Address: three.address()}}})
+		} else {
+			lead.try(MemberChange{Promote: []uint64{2, 3}})
+		}
+		return false
+	})
 }
 
 // countLearner is the bug that a learner's word counts as a voter's as well.

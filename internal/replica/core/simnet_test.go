@@ -87,6 +87,6 @@ func (n *simNode) receive(from *simNode, name Identity, b []byte) {
 	if n.s.plant.learnerCounted {
 		n.countLearner(m)
 	}
-	n.s.judgeReceived(n, from, m)
+	n.s.judgeReceived(n, from, name, m)
 	n.core.Receive(m)
 }

@@ -15,9 +15,10 @@ type simNode struct {
 	lost    bool // its disk is a new one, which the cluster must not let in
 	idle    bool // no member any more
 	broken  error
-	flip    bool     // a byte of its log is changed at its next start
-	flipped bool     // so it may be broken
-	before  *simNode // its disks before they were lost, for the observer
+	flip    bool                // a byte of its log is changed at its next start
+	flipped bool                // so it may be broken
+	confs   []*raftpb.ConfState // that it had, for the observer
+	before  *simNode            // its disks before they were lost, for the observer
 
 	core    *Node    // nil while no process runs
 	epoch   int      // of the process: what belongs to an earlier one does not happen
@@ -237,6 +238,7 @@ func (n *simNode) drain() {
 		n.apply()
 	}
 	n.s.judgeMemory(n)
+	n.s.judgeConf(n)
 	if out.Fetch != nil {
 		n.fetch(*out.Fetch)
 	}
@@ -334,7 +336,7 @@ func (n *simNode) apply() {
 		return
 	}
 	n.applying = true
-	n.later(n.s.between(20, 400), func() {
+	n.later(n.s.between(20, n.s.weather.slowApply), func() {
 		n.applying = false
 		some := n.toApply
 		n.toApply = nil
@@ -385,7 +387,7 @@ func (n *simNode) syncJournal() {
 			n.s.after(n.disk.hung-n.s.now, done)
 			return
 		}
-		j.syncing, j.synced = false, to
+		j.syncing, j.synced = false, max(j.synced, to)
 		n.input(epoch, func() {
 			n.core.JournalSynced(to)
 			n.syncJournal()

@@ -16,7 +16,7 @@ const (
 	// smallBytesMax and entriesBytesMax bound what waits for one peer on each of its two
 	// ways, except that one message may always wait; queueLenMax bounds the number.
 	smallBytesMax   = 4 << 20
-	entriesBytesMax = 64 << 20
+	entriesBytesMax = 128 << 20 // more than Raft has under way to one peer
 	queueLenMax     = 4096
 
 	// writeBytes is what is gathered for one write, and what a longer message is cut in:
@@ -150,8 +150,12 @@ func (l *link) run() {
 // say logs what has become of the connection. That for entries comes and goes with the
 // other one.
 func (l *link) say(what string, err error) {
+	attrs := []any{"peer", l.peer.id, "address", l.peer.address}
+	if err != nil {
+		attrs = append(attrs, "error", err)
+	}
 	if l.use == forMessages {
-		l.n.o.Log.Info(what, "peer", l.peer.id, "address", l.peer.address, "error", err)
+		l.n.o.Log.Info(what, attrs...)
 	}
 }
 

@@ -342,6 +342,11 @@ func TestAFullQueueDropsAndStaysBounded(t *testing.T) {
 		require.True(t, l.push(m))
 	}
 	require.False(t, l.push(small[0]), "the queue has too many")
+	l.setUp(false)
+	require.Empty(t, l.take(nil), "what waited when the connection broke is not sent over the next")
+	require.Zero(t, l.bytes)
+	_, dropped := l.state()
+	require.EqualValues(t, queueLenMax+1, dropped)
 	require.False(t, one.Send(2, []*raftpb.Message{message(raftpb.MsgApp, 1, 2, 0, make([]byte, MessageBytesMax))}), "too large")
 }
 

@@ -86,7 +86,6 @@ func (v *visit) serveRequest() {
 		_ = out.finish(err) // it is told if it listens
 		return
 	}
-	defer n.end(v.peer, use)
 	ctx, cancel := context.WithCancel(v.peer.ctx)
 	var around sync.WaitGroup
 	around.Go(func() { // nothing comes any more but the end
@@ -110,6 +109,7 @@ func (v *visit) serveRequest() {
 		}
 	case forMessages, forEntries:
 	}
+	n.end(v.peer, use) // before the peer knows, so that its next request finds room
 	if err := out.finish(err); err != nil {
 		n.o.Log.Debug("a peer's request was not answered", "peer", v.peer.id, "request", use, "error", err)
 	}

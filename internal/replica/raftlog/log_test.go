@@ -42,6 +42,9 @@ var awaited = []*raftpb.Message{{}}
 
 func mustOpen(t *testing.T, dir string, o Options) (*Log, core.Durable) {
 	t.Helper()
+	if o.SegmentBytes == 0 {
+		o.SegmentBytes = 16 << 10
+	}
 	l, d, err := Open(dir, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
@@ -227,7 +230,7 @@ func TestWhatAPeerWasToldOfIsNotCut(t *testing.T) {
 }
 
 func openOnce(dir string) (string, core.Durable, error) {
-	l, d, err := Open(dir, Options{})
+	l, d, err := Open(dir, Options{SegmentBytes: 16 << 10})
 	if err == nil {
 		err = l.Close()
 	}
@@ -237,13 +240,14 @@ func openOnce(dir string) (string, core.Durable, error) {
 // TestWhatDoesNotFollowIsRefused: a Write that no node makes, which is then the last one.
 func TestWhatDoesNotFollowIsRefused(t *testing.T) {
 	for name, w := range map[string]*core.Write{
-		"entry 9 comes behind entry 3":      {Entries: []*raftpb.Entry{entry(9, 1, 0)}},
-		"entry 2 comes behind mark 2":       {Entries: []*raftpb.Entry{entry(2, 1, 0)}},
-		"mark 1 comes behind mark 2":        {Mark: mark(1, 1)},
-		"entry 4 is said to be committed":   {Hard: hard(1, 1, 4)},
-		"an entry of index 4 and term 0":    {Entries: []*raftpb.Entry{entry(4, 0, 0)}},
-		"node 0 was heard":                  {Heard: []core.Member{{Identity: core.Identity{1}}}},
-		"entry 4 has 134217729 bytes, the ": {Entries: []*raftpb.Entry{{Index: new(uint64(4)), Term: new(uint64(1)), Data: make([]byte, EntryBytesMax+1)}}},
+		"entry 9 comes behind entry 3":    {Entries: []*raftpb.Entry{entry(9, 1, 0)}},
+		"entry 2 comes behind mark 2":     {Entries: []*raftpb.Entry{entry(2, 1, 0)}},
+		"mark 1 comes behind mark 2":      {Mark: mark(1, 1)},
+		"entry 4 is said to be committed": {Hard: hard(1, 1, 4)},
+		"an entry of index 4 and term 0":  {Entries: []*raftpb.Entry{entry(4, 0, 0)}},
+		"node 0 was heard":                {Heard: []core.Member{{Identity: core.Identity{1}}}},
+		"entry 4 has 134217729 bytes, the ": {Entries: []*raftpb.Entry{
+			{Index: new(uint64(4)), Term: new(uint64(1)), Data: make([]byte, EntryBytesMax+1)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -265,7 +269,7 @@ func TestWhatDoesNotFollowIsRefused(t *testing.T) {
 func TestForeignRecordsAreRefused(t *testing.T) {
 	writeRecords := func(version uint32, records ...[]byte) string {
 		dir := t.TempDir()
-		j, err := journal.Open(dir, journal.Options{Version: version})
+		j, err := journal.Open(dir, journal.Options{Version: version, SegmentBytes: 16 << 10})
 		require.NoError(t, err)
 		for _, record := range records {
 			_, err := j.Append(record)
@@ -276,15 +280,18 @@ func TestForeignRecordsAreRefused(t *testing.T) {
 	}
 	self := appendItem(nil, item{kind: kindSelf, self: core.Identity{1}})
 	founding := appendItem(self, item{kind: kindMark, mark: *mark(1, 1), last: 1})
+	two := func(it item) string { return writeRecords(Version, founding, appendItem(nil, it)) }
+	leaves0 := appendItem(self, item{kind: kindMark, mark: *mark(1, 1)})
 	for what, dir := range map[string]string{
-		"record 1 of %s: item at byte 0: kind 99 is unknown":      writeRecords(Version, []byte{99, 0, 0, 0, 0}),
-		"record 2 of %s: item at byte 0: it ends too early":       writeRecords(Version, founding, []byte{1, 9, 0, 0, 0}),
-		"record 1 of %s: there is no mark":                        writeRecords(Version, self),
-		"record 2 of %s: item at byte 0: the identity of this no": writeRecords(Version, founding, appendItem(nil, item{kind: kindSelf, self: core.Identity{2}})),
-		"record 2 of %s: item at byte 0: entry 3 comes behind":    writeRecords(Version, founding, appendItem(nil, item{kind: kindEntry, entry: entry(3, 1, 0)})),
-		"record 1 of %s: item at byte 21: mark 1 leaves entr":     writeRecords(Version, appendItem(self, item{kind: kindMark, mark: *mark(1, 1)})),
-		"record 2 of %s: entry 7 is committed, and the last":      writeRecords(Version, founding, appendItem(nil, item{kind: kindHard, hard: hard(1, 1, 7)})),
-		"journal: %s/00000000000000000001.seg has version 2 and":  writeRecords(Version+1, founding),
+		"record 1 of %s: item at byte 0: kind 99 is unknown":       writeRecords(Version, []byte{99, 0, 0, 0, 0}),
+		"record 2 of %s: item at byte 0: it ends too early":        writeRecords(Version, founding, []byte{1, 9, 0, 0, 0}),
+		"record 1 of %s: there is no mark":                         writeRecords(Version, self),
+		"record 2 of %s: item at byte 0: the identity of this no":  two(item{kind: kindSelf, self: core.Identity{2}}),
+		"record 2 of %s: item at byte 0: entry 3 comes behind":     two(item{kind: kindEntry, entry: entry(3, 1, 0)}),
+		"record 2 of %s: item at byte 0: entry 3 of term 1 comes ": two(item{kind: kindAgain, entry: entry(3, 1, 0)}),
+		"record 1 of %s: item at byte 21: mark 1 leaves entr":      writeRecords(Version, leaves0),
+		"record 2 of %s: entry 7 is committed, and the last":       two(item{kind: kindHard, hard: hard(1, 1, 7)}),
+		"journal: %s/00000000000000000001.seg has version 2 and":   writeRecords(Version+1, founding),
 	} {
 		_, _, err := openOnce(dir)
 		require.ErrorContains(t, err, fmt.Sprintf(what, dir))

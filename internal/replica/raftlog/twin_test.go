@@ -70,9 +70,9 @@ func (w *twin) after(n int) core.Durable {
 func (w *twin) draw(t *rapid.T) *core.Write {
 	d := w.after(len(w.writes))
 	last := d.Mark.Index + uint64(len(d.Entries))
-	term, vote, commit := d.Mark.Term, uint64(0), d.Mark.Index
+	term, commit := d.Mark.Term, d.Mark.Index
 	if d.Hard != nil {
-		term, vote, commit = max(term, d.Hard.GetTerm()), d.Hard.GetVote(), d.Hard.GetCommit()
+		term, commit = max(term, d.Hard.GetTerm()), d.Hard.GetCommit()
 	}
 	one := &core.Write{}
 	if id := rapid.Uint64Range(1, 10).Draw(t, "heard"); id <= 3 {
@@ -102,8 +102,7 @@ func (w *twin) draw(t *rapid.T) *core.Write {
 		last = from + uint64(n) - 1
 	}
 	if rapid.Bool().Draw(t, "hard") {
-		vote = rapid.Uint64Range(0, 3).Draw(t, "vote")
-		one.Hard = hard(term+rapid.Uint64Range(0, 1).Draw(t, "election"), vote,
+		one.Hard = hard(term+rapid.Uint64Range(0, 1).Draw(t, "election"), rapid.Uint64Range(0, 3).Draw(t, "vote"),
 			rapid.Uint64Range(commit, last).Draw(t, "commit"))
 	}
 	return one

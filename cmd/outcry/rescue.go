@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/replica/raftlog"
+)
+
+const clusterRescueText = `For when the majority of the nodes is lost for good. Take the node that knows most (SEQ of
+cluster status, or the figures of this command), stop it, and be sure that no other node of the
+old cluster ever starts again: it would be a second exchange. The node becomes the first and only
+member of a new cluster, with everything that its journal and its part of Raft's log have. Lost is
+what clients were told that only the other nodes had. Nothing is deleted: the old log is set aside.
+
+Then start it with itself as the only one of --peers, and add other nodes, with empty
+directories. With --alone it becomes a server without a cluster instead.`
+
+// prepareRescue is the command.
+func prepareRescue(f *flag.FlagSet, c *client) func([]string) error {
+	where := locating(f, "the local cluster below the data directory")
+	alone := f.Bool("alone", false, "make it a server without a cluster")
+	address := f.String("address", "", "`HOST:PORT` where nodes to come reach it; as before if left out")
+	return func(words []string) error {
+		at, err := where.find()
+		if err != nil {
+			return err
+		}
+		if len(words) > 1 {
+			at.data = words[1]
+		}
+		node, err := strconv.ParseUint(words[0], 10, 64)
+		if err != nil || node == 0 {
+			return &usageError{fmt.Sprintf("%s is not the number of a node: 1 and up", words[0])}
+		}
+		return rescue(at.data, node, *address, *alone, c.stdout)
+	}
+}
+
+// rescue makes the stopped node of a data directory the first of a new cluster, or a server
+// alone.
+func rescue(dir string, node uint64, address string, alone bool, stdout io.Writer) (err error) {
+	if err := requireDir(dir, "there is no data directory %s", dir); err != nil {
+		return err
+	}
+	lock, err := journal.Lock(dir)
+	if err != nil {
+		return fmt.Errorf("the node must not be running: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if _, err := os.Lstat(filepath.Join(dir, "BROKEN")); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s says that the history of this node is not that of its cluster: rescue another one",
+			filepath.Join(dir, "BROKEN"))
+	}
+	s := raftlog.Stopped{Dir: filepath.Join(dir, "raft"), Node: node, Journal: filepath.Join(dir, "journal"),
+		Options: journal.Options{Version: exchange.EventVersion}}
+	if alone {
+		o, err := s.Leave()
+		if err != nil {
+			return err
+		}
+		printRescued(stdout, o, fmt.Sprintf("node %d is a server without a cluster", node),
+			"start it without --node and --peers")
+		return nil
+	}
+	if address == "" {
+		if address, err = addressOf(s.Dir, node); err != nil {
+			return err
+		}
+	}
+	o, err := s.Rescue(address)
+	if err != nil {
+		return err
+	}
+	printRescued(stdout, o, fmt.Sprintf("node %d is the first of a new cluster", node),
+		fmt.Sprintf("start it with --node %d --peers %d=%s", node, node, address))
+	return nil
+}
+
+// addressOf returns where the old cluster reached a node.
+func addressOf(dir string, node uint64) (string, error) {
+	summary, err := raftlog.Inspect(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range summary.Mark.Members {
+		if m.ID == node && m.Address != "" {
+			return m.Address, nil
+		}
+	}
+	return "", &usageError{fmt.Sprintf("%s has no address of node %d: give --address", dir, node)}
+}
+
+func printRescued(w io.Writer, o raftlog.Outcome, what, next string) {
+	fmt.Fprintf(w, "rescued  %s, as of record %d; of these, only its part of Raft's log had %d\n", what, o.Last, o.Taken)
+	fmt.Fprintf(w, "LOST     records behind %d, if the other nodes had any: clients may have been told of them\n", o.Last)
+	fmt.Fprintf(w, "aside    the log of the old cluster is in %s\n", o.Aside)
+	fmt.Fprintf(w, "next     %s; never start another node of the old cluster\n", next)
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/backup"
+	"outcry/internal/operate"
+	"outcry/internal/testing/pgtest"
+)
+
+// memberProcess is an outcryd that is a node of a cluster.
+type memberProcess struct {
+	exchangeProcess
+	number         int
+	peer           string
+	data, database string
+	output         *output
+}
+
+// output keeps what a process prints.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// freeAddress returns an address that nobody listens on, below those that the kernel gives.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			require.NoError(t, l.Close())
+			return address
+		}
+	}
+}
+
+// launch starts the node with itself and others as the peers.
+func (m *memberProcess) launch(t *testing.T, peers ...*memberProcess) {
+	t.Helper()
+	var list []string
+	for _, p := range peers {
+		list = append(list, fmt.Sprintf("%d=%s", p.number, p.peer))
+	}
+	m.output = &output{}
+	m.cmd = exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+m.data, "--listen="+m.addr, "--http="+m.http,
+		"--database-url="+m.database, "--segment=65536", fmt.Sprintf("--node=%d", m.number),
+		"--peers="+strings.Join(list, ","))
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	m.cmd.Stdout, m.cmd.Stderr = m.output, m.output
+	require.NoError(t, m.cmd.Start())
+	t.Cleanup(m.kill)
+}
+
+// kill ends it at once.
+func (m *memberProcess) kill() {
+	_ = m.cmd.Process.Kill()
+	_ = m.cmd.Wait()
+}
+
+// view is how the node sees its cluster, zero without an answer.
+func (m *memberProcess) view() (c operate.Cluster) {
+	r, err := http.Get("http://" + m.http + "/api/v1/cluster")
+	if err != nil {
+		return c
+	}
+	defer r.Body.Close()
+	_ = json.NewDecoder(r.Body).Decode(&c)
+	return c
+}
+
+// leader waits until one of the nodes leads, and the others follow it.
+func leader(t *testing.T, nodes ...*memberProcess) (leads *memberProcess) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		follow := 0
+		for _, m := range nodes {
+			switch m.view().Role {
+			case operate.RoleLeader:
+				leads = m
+			case operate.RoleStandby:
+				follow++
+			}
+		}
+		return leads != nil && follow == len(nodes)-1
+	}, time.Minute, 10*time.Millisecond, "nobody leads: %s", nodes[0].output)
+	return leads
+}
+
+// TestANodeIsVerifiedBackedUpAndRescued: each node of a cluster while two clients trade, and
+// then one of them, once all are lost but that. It goes on alone, and in the end as a server
+// without a cluster, with all of its history.
+func TestANodeIsVerifiedBackedUpAndRescued(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	startExchange(t, t.TempDir(), pgtest.NewDatabase(t)).stop() // builds the program
+	var nodes []*memberProcess
+	for i := range 3 {
+		m := &memberProcess{number: i + 1, peer: freeAddress(t), data: t.TempDir(), database: pgtest.NewDatabase(t)}
+		m.t, m.addr, m.http = t, freeAddress(t), freeAddress(t)
+		nodes = append(nodes, m)
+	}
+	for _, m := range nodes {
+		m.launch(t, nodes...)
+	}
+	leads := leader(t, nodes...)
+	openMarket(t, &leads.exchangeProcess)
+	answered, stop := load(t, &leads.exchangeProcess, seed)
+	require.Eventually(t, func() bool { return answered.Load() > 50 }, time.Minute, time.Millisecond)
+	for _, m := range nodes {
+		then := answered.Load()
+		stateOf(t, must(t, "verify", "--live", "--database-url="+m.database, m.data))
+		file := filepath.Join(t.TempDir(), "backup")
+		must(t, "backup", "--data="+m.data, "--database-url="+m.database, file)
+		_, _, err := backup.CheckFile(file)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return answered.Load() > then }, time.Minute, time.Millisecond, "trading goes on")
+	}
+	stop()
+	last := leads.view().Seq
+	rescued := nodes[leads.number%3] // one that followed
+	require.Eventually(t, func() bool { return rescued.view().Seq >= last }, time.Minute, time.Millisecond)
+	refused(t, "the node must not be running", "cluster", "rescue", fmt.Sprint(rescued.number), rescued.data)
+	for _, m := range nodes {
+		m.kill()
+	}
+	stdout := must(t, "cluster", "rescue", fmt.Sprint(rescued.number), rescued.data)
+	require.Contains(t, stdout, fmt.Sprintf("as of record %d;", last))
+	require.Contains(t, stdout, fmt.Sprintf("--peers %d=%s", rescued.number, rescued.peer))
+	require.Contains(t, stdout, filepath.Join(rescued.data, "raft.aside-1"))
+
+	rescued.launch(t, rescued)
+	leader(t, rescued)
+	trade(t, &rescued.exchangeProcess, rand.New(rand.NewPCG(seed, 9)), 5)
+	stateOf(t, must(t, "verify", "--live", "--database-url="+rescued.database, rescued.data))
+	more := rescued.view().Seq
+	require.Greater(t, more, last)
+	rescued.kill()
+
+	stdout = must(t, "cluster", "rescue", "--alone", fmt.Sprint(rescued.number), rescued.data)
+	require.Contains(t, stdout, fmt.Sprintf("as of record %d;", more))
+	alone := startExchange(t, rescued.data, rescued.database)
+	trade(t, alone, rand.New(rand.NewPCG(seed, 10)), 5)
+	end := alone.stop()
+	require.Greater(t, end.Seq, more)
+	seq, digest := stateOf(t, must(t, "verify", "--database-url="+rescued.database, rescued.data))
+	require.Equal(t, []string{fmt.Sprint(end.Seq), end.Digest}, []string{seq, digest})
+}

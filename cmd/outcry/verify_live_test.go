@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/testing/pgtest"
+)
+
+// TestVerifyLiveInFullLoad verifies an exchange that two clients trade at: what it says is the
+// state after the record that it names, and trading goes on. Then it finds a row that was
+// changed.
+func TestVerifyLiveInFullLoad(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	for _, segment := range []string{"16777216", "65536"} { // keeps every record, deletes them all the time
+		data, database := t.TempDir(), pgtest.NewDatabase(t)
+		p := startExchange(t, data, database, "--segment="+segment)
+		openMarket(t, p)
+		answered, stop := load(t, p, seed)
+		digests := map[uint64]string{}
+		conn := allTables(t, database)
+		applied := uint64(0)
+		for range 3 {
+			then, before := answered.Load(), applied
+			require.Eventually(t, func() bool {
+				require.NoError(t, conn.QueryRow(background, `SELECT applied_seq FROM exchange_state`).Scan(&applied))
+				return answered.Load() > then+20 && applied > before+100
+			}, time.Minute, 10*time.Millisecond)
+			stdout := must(t, "verify", "--live", "--database-url="+database, data)
+			require.Contains(t, stdout, "later ones, which the snapshot does not have: ")
+			require.Regexp(t, `(?m)^records  \d+ records? of the journal compared.*: ok$`, stdout)
+			said, digest := stateOf(t, stdout)
+			seq, err := strconv.ParseUint(said, 10, 64)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, seq, applied)
+			digests[seq], applied = digest, seq
+		}
+		stop()
+		last := p.stop()
+		for seq, digest := range digests {
+			require.Less(t, seq, last.Seq)
+			if segment == "16777216" {
+				require.Equal(t, fmt.Sprintf("%x", replayed(t, data, seq).Digest()), digest)
+			}
+		}
+		p = startExchange(t, data, database)
+		_, err := conn.Exec(background, `UPDATE execution_log SET shares = shares + 1
+			WHERE (order_id, n) = (SELECT order_id, n FROM execution_log ORDER BY order_id DESC LIMIT 1)`)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close(background))
+		stdout, stderr, status := outcry("", "verify", "--live", "--database-url="+database, data)
+		require.Equal(t, exitError, status, stdout+stderr)
+		require.Contains(t, stdout, "history  not ok")
+		p.stop()
+	}
+}
+
+// TestVerifyLiveReadsAnewWhatIsDeleted meanwhile: it begins at the first record that is left.
+func TestVerifyLiveReadsAnewWhatIsDeleted(t *testing.T) {
+	dir := t.TempDir()
+	j, err := journal.Open(dir, journal.Options{Version: exchange.EventVersion, SegmentBytes: 4096})
+	require.NoError(t, err)
+	for range 100 {
+		_, err := j.Append(make([]byte, 200))
+		require.NoError(t, err)
+	}
+	require.NoError(t, j.Wait(background, 100))
+	defer j.Close()
+	v := &verifier{dir: dir, live: true, say: func(string) {}}
+	var firsts []uint64
+	before := uint64(0)
+	s, err := v.readJournal(func(seq uint64, _ []byte) error {
+		if seq != before+1 {
+			firsts = append(firsts, seq)
+		}
+		if before = seq; seq == 1 {
+			firsts = append(firsts, seq)
+			require.NoError(t, j.RemoveBefore(70))
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []uint64{1, s.First}, firsts)
+	require.Equal(t, j.First(), s.First)
+	require.Greater(t, s.First, uint64(30))
+	require.Equal(t, uint64(100), s.Last)
+	require.Equal(t, j.ID(), s.ID)
+}
+
+// TestVerifyLiveSaysWhatDoesNotRun: it starts nothing.
+func TestVerifyLiveSaysWhatDoesNotRun(t *testing.T) {
+	data := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(data, "postgres", "data"), 0o700))
+	_, stderr, status := outcry("", "verify", "--live", data)
+	require.Equal(t, exitUsage, status)
+	require.Contains(t, stderr, "or verify without --live")
+	_, stderr, status = outcry("", "verify", "--live", filepath.Join(data, "none"))
+	require.Equal(t, exitUsage, status)
+	require.Contains(t, stderr, "there is no data directory")
+}

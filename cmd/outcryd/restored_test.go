@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/operate"
+)
+
+// dataOf returns a node's data directory.
+func (n *node) dataOf() string { return strings.TrimPrefix(n.flags[2], "--data=") }
+
+// TestANodeThatIsTooFarBehindIsRestored from a backup of another node, into its own Postgres,
+// and votes meanwhile; then it is as all others, and can lead.
+func TestANodeThatIsTooFarBehindIsRestored(t *testing.T) {
+	t.Parallel()
+	nodes, leader := startCluster(t)
+	setUp(t, leader)
+	load := &retrying{nodes: nodes}
+	load.begin(4)
+	load.more(t, 50)
+	behind := others(nodes, leader)[0]
+	third := others(nodes, leader)[1]
+	behind.stop(t)
+	load.more(t, 200)
+
+	// As a replica leaves it that has missed records which nobody keeps.
+	seq := leader.view().Seq
+	path := filepath.Join(behind.dataOf(), "RESTORE")
+	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `{"seq":%d}`, seq), 0o600))
+	behind.launch(t)
+	load.more(t, 50)
+	behind.becomes(t, operate.RoleStandby)
+	require.NoFileExists(t, path)
+	require.NoFileExists(t, filepath.Join(behind.dataOf(), restoreFile))
+	require.Contains(t, behind.log.String(), `"msg":"taking a backup of another node","peer":`+fmt.Sprint(third.number),
+		"not of the leader")
+	require.Contains(t, behind.log.String(), `"msg":"the database is restored"`)
+	_, err := os.Stat(filepath.Join(behind.dataOf(), "journal", fmt.Sprintf("%020d.seg", seq+1)))
+	require.NoError(t, err, "the journal begins anew behind the record")
+	load.mu.Lock()
+	behind.xml = behind.xmlOf()
+	load.mu.Unlock()
+
+	third.kill() // so that the restored one is needed
+	load.more(t, 50)
+	third.launch(t)
+	third.becomes(t, operate.RoleStandby)
+	load.mu.Lock()
+	third.xml = third.xmlOf()
+	load.mu.Unlock()
+	behind.stop(t)
+	behind.launch(t)
+	behind.becomes(t, operate.RoleStandby)
+	load.mu.Lock()
+	behind.xml = behind.xmlOf()
+	load.mu.Unlock()
+	load.end(t)
+	oneDigest(t, nodes)
+	for _, n := range nodes {
+		n.stop(t)
+	}
+}
+
+// TestARestoreThatIsKilledIsDoneAgain, wherever it was.
+func TestARestoreThatIsKilledIsDoneAgain(t *testing.T) {
+	t.Parallel()
+	nodes, leader := startCluster(t)
+	setUp(t, leader)
+	load := &retrying{nodes: nodes}
+	load.begin(2)
+	load.more(t, 50)
+	behind := others(nodes, leader)[0]
+	for _, at := range []string{`"msg":"the HTTP side is up"`, `"msg":"taking a backup of another node"`,
+		`"step":"filling table accounts"`, `"step":"committing"`, `"msg":"the database is restored"`} {
+		behind.stop(t)
+		load.more(t, 10)
+		marker, err := json.Marshal(map[string]any{"seq": leader.view().Seq})
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(behind.dataOf(), "RESTORE"), marker, 0o600))
+		behind.program = launch(t, behind.flags...)
+		require.Eventually(t, func() bool { return strings.Contains(behind.log.String(), at) }, patience, time.Millisecond,
+			"log: %s", behind.log)
+		behind.kill()
+		behind.launch(t)
+		behind.becomes(t, operate.RoleStandby)
+		require.NoFileExists(t, filepath.Join(behind.dataOf(), "RESTORE"))
+	}
+	load.mu.Lock()
+	behind.xml = behind.xmlOf()
+	load.mu.Unlock()
+	load.end(t)
+	oneDigest(t, nodes)
+}

@@ -1,0 +1,127 @@
+package replica
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"outcry/internal/journal"
+	"outcry/internal/replica/core"
+)
+
+// TestWhatPeersSendIsBounded while the loop does not take it: by number and by bytes.
+func TestWhatPeersSendIsBounded(t *testing.T) {
+	r := &Replica{wakeLoop: make(chan struct{}, 1)}
+	for range messagesMax + 10 {
+		r.receive(&raftpb.Message{})
+	}
+	require.Len(t, r.inbox.messages, messagesMax)
+	require.EqualValues(t, 10, r.counts.dropped.Load())
+
+	r = &Replica{wakeLoop: make(chan struct{}, 1)}
+	large := &raftpb.Message{Entries: []*raftpb.Entry{{Data: make([]byte, queueBytesMax/4)}}}
+	for range 10 {
+		r.receive(large)
+	}
+	require.LessOrEqual(t, r.inbox.bytes, queueBytesMax)
+	require.EqualValues(t, 7, r.counts.dropped.Load())
+}
+
+// TestACongestedNodeTakesNoEntries, nor a vote, which it could not write down; what a leader
+// needs it takes.
+func TestACongestedNodeTakesNoEntries(t *testing.T) {
+	node := &taker{}
+	r := &Replica{node: node, wakeLoop: make(chan struct{}, 1), writes: newQueue[*core.Write](), applies: newQueue[application]()}
+	kinds := []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgSnap, raftpb.MsgVote, raftpb.MsgHeartbeat, raftpb.MsgAppResp}
+	send := func() []raftpb.MessageType {
+		node.took = nil
+		for _, kind := range kinds {
+			r.receive(&raftpb.Message{Type: kind.Enum()})
+		}
+		require.NoError(t, r.takeInbox())
+		return node.took
+	}
+	require.Equal(t, kinds, send())
+	r.applies.put(application{}, queueBytesMax)
+	require.Equal(t, kinds[3:], send())
+	r.applies.done(queueBytesMax)
+	require.Equal(t, kinds, send())
+	r.writes.put(&core.Write{}, queueBytesMax)
+	require.Equal(t, kinds[3:], send())
+}
+
+// taker is a node that notes what it receives.
+type taker struct {
+	stepper
+	took []raftpb.MessageType
+}
+
+func (n *taker) Receive(m *raftpb.Message) { n.took = append(n.took, m.GetType()) }
+
+// TestSegmentsAreKeptForMembers, up to KeepBytes, unless the disk has no room.
+func TestSegmentsAreKeptForMembers(t *testing.T) {
+	dir := t.TempDir()
+	j, err := journal.Open(dir, journal.Options{Version: 1, SegmentBytes: 64 << 10})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, j.Close()) }()
+	at := keepEvery
+	r := &Replica{journal: j, options: Options{KeepBytes: 200 << 10}, now: func() time.Duration { return at }}
+	require.NoError(t, r.beginToKeep())
+	defer r.keep.Close()
+	fill := func() (seq uint64) {
+		for range 40 {
+			var err error
+			seq, err = j.Append([]byte(strings.Repeat("x", 10_000)))
+			require.NoError(t, err)
+		}
+		require.NoError(t, j.Wait(t.Context(), seq))
+		return seq
+	}
+	last := fill()
+	require.NoError(t, j.RemoveBefore(last))
+	require.Equal(t, uint64(1), j.First(), "all is kept until it is known what is to be")
+	r.keepForPeers()
+	require.NoError(t, j.RemoveBefore(last))
+	require.Equal(t, 3, j.SegmentCount())
+	require.Equal(t, j.First(), j.FirstWithin(200<<10))
+	require.Equal(t, j.First(), j.FirstWithin(1<<40))
+	require.Greater(t, j.FirstWithin(0), j.FirstWithin(200<<10))
+
+	taken := takeNames(t, dir)
+	require.Eventually(t, func() bool {
+		last, err = j.Append([]byte(strings.Repeat("x", 1000)))
+		return err != nil || j.Room() != nil
+	}, patience, time.Millisecond)
+	require.NoError(t, err)
+	require.Greater(t, j.SegmentCount(), 1)
+	at += keepEvery
+	r.keepForPeers()
+	require.NoError(t, j.RemoveBefore(last + 1))
+	require.Equal(t, 1, j.SegmentCount())
+	taken()
+	require.NoError(t, j.Wait(t.Context(), last))
+}
+
+// takeNames leaves a journal without room: it makes directories with the names of segments to
+// come. The function that it returns removes them.
+func takeNames(t *testing.T, journal string) (remove func()) {
+	var made []string
+	for i := range 1000 {
+		name := filepath.Join(journal, fmt.Sprintf("next-%d.tmp", i))
+		if os.Mkdir(name, 0o700) == nil {
+			made = append(made, name)
+		}
+	}
+	require.NotEmpty(t, made)
+	return func() {
+		for _, name := range made {
+			require.NoError(t, os.Remove(name))
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/replica/core"
+)
+
+// small lets Raft's log keep little.
+func small(o *Options) {
+	o.tune = func(o *core.Options) { o.KeepBytes = 100_000 }
+}
+
+// fill puts records of 10 kB.
+func (n *testNode) fill(count int) (seq uint64) {
+	for i := range count {
+		var err error
+		seq, err = n.put(fmt.Sprint(i, strings.Repeat("x", 10_000)))
+		require.NoError(n.c.t, err)
+	}
+	return seq
+}
+
+// TestAMemberThatWasAwayFetches what the leader's log has no more, from its journal.
+func TestAMemberThatWasAwayFetches(t *testing.T) {
+	c := newCluster(t, 3, small)
+	leader := c.leader(1, 2, 3)
+	_, err := leader.put("one")
+	require.NoError(t, err)
+	away := c.nodes[c.others(leader.id)[0]]
+	require.Eventually(t, func() bool { return away.journal.Appended() == 1 }, patience, tick)
+	away.stop()
+	last := leader.fill(100)
+	away.start()
+	require.Eventually(t, func() bool { return away.journal.Appended() == last }, patience, tick)
+	require.NotZero(t, away.fetches.Load())
+	c.alike()
+	_, err = leader.put("two")
+	require.NoError(t, err)
+	c.alike()
+	away.restart()
+	_, err = leader.put("three")
+	require.NoError(t, err)
+	c.alike()
+}
+
+// TestASingleNodeGrows: its history is that of the cluster, and new nodes fetch it.
+func TestASingleNodeGrows(t *testing.T) {
+	c := newCluster(t, 0, small)
+	c.peers[1] = "127.0.0.1:1"
+	first := c.add(1)
+	first.begun(30)
+	first.changes = []func(*Options){small}
+	first.start()
+	require.Equal(t, first, c.leader(1))
+	require.Equal(t, uint64(31), first.fill(1))
+
+	c.peers[2], c.peers[3] = "127.0.0.1:2", "127.0.0.1:3"
+	join := func(o *Options) { small(o); o.Join = true }
+	for id := uint64(2); id <= 3; id++ {
+		n := c.add(id)
+		n.changes = []func(*Options){join}
+		n.start()
+	}
+	var add core.MemberChange
+	for id := uint64(2); id <= 3; id++ {
+		add.Add = append(add.Add, core.Member{ID: id, Address: c.peers[id], Identity: c.nodes[id].self})
+	}
+	first.changed(t, add)
+	first.changed(t, core.MemberChange{Promote: []uint64{2, 3}})
+	require.Eventually(t, func() bool { return c.nodes[2].Status().Role == core.Follower }, patience, tick)
+	last := first.fill(1)
+	c.alike()
+	first.stop()
+	next := c.leader(2, 3)
+	require.Equal(t, last, next.Appended())
+	require.Equal(t, last+1, next.fill(1))
+	first.start()
+	c.alike()
+}
+
+// changed asks for a change of members until it is done.
+func (n *testNode) changed(t *testing.T, change core.MemberChange) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var err error
+	require.Eventually(t, func() bool {
+		err = n.Change(ctx, change)
+		return err == nil
+	}, patience, tick, "%v", err)
+	voters := func() (count int) {
+		for _, p := range n.Status().Peers {
+			if p.Known && !p.Learner {
+				count++
+			}
+		}
+		return count
+	}
+	before := voters()
+	require.Eventually(t, func() bool {
+		return len(n.Status().Members) >= 3 && voters() >= before+len(change.Promote)
+	}, patience, tick)
+}

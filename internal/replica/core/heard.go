@@ -1,0 +1,176 @@
+package core
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// admitted returns the identity of a peer that was heard, and whose messages count; zero
+// if there is none. What the log says of its number comes first, even if that came later.
+func (n *Node) admitted(id uint64) Identity {
+	heard, pinned := n.letIn[id], n.now.member(id).Identity
+	if pinned == (Identity{}) {
+		pinned = n.heard[id]
+	}
+	if pinned != heard || slices.Contains(n.now.removed, heard) {
+		return Identity{}
+	}
+	return heard
+}
+
+// requests are the messages that ask for an entry or a vote.
+var requests = []raftpb.MessageType{
+	raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap, raftpb.MsgVote, raftpb.MsgPreVote,
+}
+
+// asks reports whether the message is a request of a peer that was let in. What it asks
+// for is given to a term, not to a number: so its identity may be one that the log does
+// not have yet. Its answers, which raft counts by number, do not count until then.
+func (n *Node) asks(m *raftpb.Message) bool {
+	heard := n.letIn[m.GetFrom()]
+	return heard != (Identity{}) && !slices.Contains(n.now.removed, heard) && slices.Contains(requests, m.GetType())
+}
+
+// known returns the identity of a member: what the log has, or was heard and is written.
+func (n *Node) known(id uint64) Identity {
+	pinned := n.now.member(id).Identity
+	switch {
+	case pinned != Identity{}:
+		return pinned
+	case id == n.id:
+		return n.self
+	}
+	return n.admitted(id)
+}
+
+// unpinned reports whether a member was heard whose identity the log does not have.
+func (n *Node) unpinned() bool {
+	return slices.ContainsFunc(n.now.members, func(m Member) bool {
+		return m.Identity == Identity{} && n.known(m.ID) != Identity{}
+	})
+}
+
+// commitPins takes over what the log did not have. The first leader of all names the
+// cluster.
+func (n *Node) commitPins(e *raftpb.Entry) error {
+	p, err := decodePins(e.GetData())
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", e.GetIndex(), err)
+	}
+	if e.GetTerm() == n.lead.term {
+		n.lead.proposed = false
+		if n.lead.opened == 0 {
+			n.lead.opened = e.GetIndex()
+		}
+	}
+	if p.term != e.GetTerm() {
+		return nil
+	}
+	m := *n.now.membership
+	if m.cluster == (Identity{}) {
+		m.cluster = p.cluster
+	}
+	for _, v := range p.members {
+		old := m.member(v.ID)
+		if old.Identity == (Identity{}) && m.has(v.ID) {
+			old.Identity = v.Identity
+			m.members = set(m.members, old)
+		}
+	}
+	return n.become(&m)
+}
+
+// hello is a Heard that waits for its sync.
+type hello struct {
+	mark     uint64
+	id       uint64
+	identity Identity
+}
+
+// Heard says that a connection to or from a peer told who it is, and the identity of its
+// cluster (zero if it knows none). The first identity of a number is written down, and
+// the peer's messages are dropped until that is synced. Another identity is refused, as a
+// node that has lost its data; but one that knows this cluster was added to it, so this
+// node is behind: of that peer, requests alone count until the log has it.
+// An error names the reason why the connection has to be refused; then nothing has changed.
+func (n *Node) Heard(m Member, cluster Identity) error {
+	if n.broken != nil {
+		return n.broken
+	}
+	first := n.now.member(m.ID).Identity
+	pinned := first != Identity{}
+	if !pinned {
+		first = n.heard[m.ID]
+	}
+	switch {
+	case m.ID == 0 || raft.IsLocalMsgTarget(m.ID) || m.Identity == Identity{}:
+		return fmt.Errorf("core: a peer that calls itself node %d with identity %v", m.ID, m.Identity)
+	case m.ID == n.id:
+		return fmt.Errorf("core: a peer has this node's number, %d: every node needs its own", m.ID)
+	case cluster != Identity{} && n.now.cluster != Identity{} && cluster != n.now.cluster:
+		return fmt.Errorf("core: node %d belongs to the cluster %v, this one to %v", m.ID, cluster, n.now.cluster)
+	case slices.Contains(n.now.removed, m.Identity):
+		return fmt.Errorf("core: node %d, %v, was removed from the cluster: begin with an empty directory, and add it again",
+			m.ID, m.Identity)
+	case first == Identity{} && len(n.heard) >= heardMax && !n.now.has(m.ID):
+		return fmt.Errorf("core: node %d is one of too many that were heard and are no members, %d", m.ID, heardMax)
+	case first == Identity{}:
+		n.heard[m.ID] = m.Identity
+		n.hellos++
+		n.waiting = append(n.waiting, hello{n.hellos, m.ID, m.Identity})
+		n.writeHeard(m, n.hellos)
+	case first != m.Identity && (cluster == Identity{} || cluster != n.now.cluster):
+		return fmt.Errorf("core: node %d is %v, and the cluster knows %v under this number: "+
+			"if it has lost its data, it could vote twice; replace it (outcry cluster replace %d)",
+			m.ID, m.Identity, first, m.ID)
+	case first != m.Identity, pinned, !n.writingDown(m.ID):
+		n.letIn[m.ID] = m.Identity
+	}
+	return nil
+}
+
+func (n *Node) writingDown(id uint64) bool {
+	return slices.ContainsFunc(n.waiting, func(h hello) bool { return h.id == id })
+}
+
+// writeHeard writes an identity down. The message that comes back with Written says so.
+func (n *Node) writeHeard(m Member, mark uint64) {
+	w := n.writing()
+	w.Heard = append(w.Heard, m)
+	if mark != 0 {
+		w.After = append(w.After, &raftpb.Message{Type: raftpb.MsgStorageAppendResp.Enum(), To: new(n.id),
+			Context: binary.BigEndian.AppendUint64(nil, mark)})
+	}
+}
+
+func (n *Node) heardSynced(ctx []byte) {
+	s := scanner{rest: ctx}
+	mark := s.uint64()
+	for len(n.waiting) > 0 && n.waiting[0].mark <= mark {
+		h := n.waiting[0]
+		n.waiting = n.waiting[1:]
+		if n.heard[h.id] == h.identity {
+			n.letIn[h.id] = h.identity
+		}
+	}
+}
+
+// forget lets a number be another node's, and the removed one never come back.
+func (n *Node) forget(v Member, m *membership) {
+	if v.Identity != (Identity{}) {
+		m.removed = append(slices.Clone(m.removed), v.Identity)
+		m.removed = m.removed[max(0, len(m.removed)-removedMax):]
+	}
+	// A start reads again what was long ago: then another node may be heard already.
+	if first, ok := n.heard[v.ID]; ok && (v.Identity == Identity{} || v.Identity == first) {
+		if n.letIn[v.ID] == first {
+			delete(n.letIn, v.ID)
+		}
+		delete(n.heard, v.ID)
+		n.writeHeard(Member{ID: v.ID}, 0)
+	}
+}

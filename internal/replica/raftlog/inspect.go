@@ -1,0 +1,70 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"outcry/internal/journal"
+	"outcry/internal/replica/core"
+)
+
+// Summary is what a log says.
+type Summary struct {
+	Self core.Identity
+	Mark core.Mark         // with the cluster and its members, as of the mark
+	Hard *raftpb.HardState // nil if there is none
+	Last uint64            // index of the last entry
+	Term uint64            // of the last entry
+	Data int64             // bytes of the entries' data
+}
+
+// inspectTries is how often Inspect begins anew when a segment is deleted while it reads.
+const inspectTries = 5
+
+// Inspect reads the log in dir. It locks and changes nothing, and may be asked while the node
+// runs. The error is ErrNone, that of journal.Scan, or a *ContentError.
+func Inspect(dir string) (Summary, error) {
+	for try := 1; ; try++ {
+		s, err := inspect(dir)
+		if !errors.Is(err, fs.ErrNotExist) || try == inspectTries {
+			return s, err
+		}
+	}
+}
+
+func inspect(dir string) (Summary, error) {
+	there, err := journal.Exists(dir)
+	if err != nil {
+		return Summary{}, fmt.Errorf("raftlog: %w", err)
+	}
+	s, last := newState(), uint64(0)
+	if there {
+		err = journal.Scan(dir, Version, func(seq uint64, record []byte) error {
+			last = seq
+			if err := s.takeRecord(record, place{seq: seq}); err != nil {
+				return &ContentError{Dir: dir, Seq: seq, Err: err}
+			}
+			return nil
+		})
+	}
+	var content *ContentError
+	switch {
+	case errors.As(err, &content):
+		return Summary{}, content
+	case err != nil:
+		return Summary{}, fmt.Errorf("raftlog: %w", err)
+	case last == 0:
+		return Summary{}, fmt.Errorf("%w in %s", ErrNone, dir)
+	}
+	if err := s.check(); err != nil {
+		return Summary{}, &ContentError{Dir: dir, Seq: last, Err: err}
+	}
+	sum := Summary{Self: s.self, Mark: s.mark, Hard: s.hard, Last: s.last(), Term: s.mark.Term, Data: s.bytes}
+	if n := len(s.entries); n > 0 {
+		sum.Term = s.entries[n-1].GetTerm()
+	}
+	return sum, nil
+}

@@ -1,0 +1,80 @@
+package raftlog
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"outcry/internal/replica/core"
+)
+
+// writerEnv is the directory in which the test's program is only to write.
+const writerEnv = "OUTCRY_TEST_RAFTLOG"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(writerEnv); dir != "" {
+		writeUntilKilled(dir)
+	}
+	os.Exit(m.Run())
+}
+
+// writeUntilKilled writes an entry and a vote of its index at a time, with marks, and says which
+// are written.
+func writeUntilKilled(dir string) {
+	l, d, err := Open(dir, Options{SegmentBytes: 4096, Found: mark(1, 1)})
+	for index := d.Mark.Index + uint64(len(d.Entries)) + 1; err == nil; index++ {
+		w := &core.Write{Entries: []*raftpb.Entry{entry(index, 1, 300)}, Hard: hard(index, 1, index), After: awaited}
+		if index%7 == 0 {
+			w.Mark = mark(index-1, 1)
+		}
+		if err = l.Write([]*core.Write{w}); err == nil {
+			fmt.Println(index)
+		}
+	}
+	fmt.Println("error", err)
+	os.Exit(1)
+}
+
+// TestAKilledProcessLeavesWhatItSaid kills a process in the middle of its writes, again and
+// again, and lets the next one go on.
+func TestAKilledProcessLeavesWhatItSaid(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	dir, said := t.TempDir(), uint64(1)
+	for range 15 {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), writerEnv+"="+dir)
+		child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		out, err := child.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, child.Start())
+		lines := bufio.NewScanner(out)
+		for n := r.IntN(60); lines.Scan(); n-- {
+			require.False(t, strings.HasPrefix(lines.Text(), "error"), lines.Text())
+			if n == 0 {
+				require.NoError(t, child.Process.Kill())
+			}
+			_, err := fmt.Sscan(lines.Text(), &said)
+			require.NoError(t, err)
+		}
+		_ = child.Wait()
+		_, d, err := openOnce(dir)
+		require.NoError(t, err)
+		last := d.Mark.Index + uint64(len(d.Entries))
+		require.GreaterOrEqual(t, last, said)
+		require.LessOrEqual(t, last, said+2)
+		require.Equal(t, last, d.Hard.GetTerm(), "written together")
+		require.Equal(t, last, d.Hard.GetCommit())
+	}
+	require.Greater(t, said, uint64(50))
+}

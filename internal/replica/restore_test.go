@@ -1,0 +1,129 @@
+package replica
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/journal"
+	"outcry/internal/replica/core"
+)
+
+// forgetful lets a node keep little of its log, and of its journal for others.
+func forgetful(o *Options) {
+	small(o)
+	o.KeepBytes = 1
+}
+
+// forgets waits until the journal of a node has lost its first records.
+func (n *testNode) forgets(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		require.NoError(t, n.journal.RemoveBefore(n.journal.Appended()))
+		return n.journal.First() > 1
+	}, patience, tick)
+}
+
+// restarted begins the journal anew, as the owner of a node does that has to be restored.
+func (n *testNode) restarted(t *testing.T) {
+	t.Helper()
+	n.stop()
+	restore, err := Unrestored(n.dir)
+	require.NoError(t, err)
+	require.NotNil(t, restore)
+	folder := filepath.Join(n.dir, "journal")
+	require.NoError(t, restore.Discard(folder))
+	j, err := journal.Open(folder, journal.Options{Version: 1, SegmentBytes: 1 << 20, FirstSeq: restore.Seq + 1})
+	require.NoError(t, err)
+	require.NoError(t, restore.Began(n.dir))
+	require.NoError(t, j.Close())
+	require.NoError(t, n.open())
+}
+
+// TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored: it begins its journal anew where the
+// others are, and follows from there; it votes and stores before its state is restored.
+func TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored(t *testing.T) {
+	c := newCluster(t, 3, forgetful)
+	leader := c.leader(1, 2, 3)
+	_, err := leader.put("one")
+	require.NoError(t, err)
+	away := c.nodes[c.others(leader.id)[0]]
+	third := c.nodes[c.others(leader.id)[1]]
+	require.Eventually(t, func() bool { return away.journal.Appended() == 1 }, patience, tick)
+	away.stop()
+	last := leader.fill(300)
+	leader.forgets(t)
+	third.forgets(t)
+	away.start()
+	<-away.Failed()
+	var behind *BehindError
+	require.ErrorAs(t, away.Err(), &behind)
+	require.ErrorIs(t, behind, journal.ErrGone)
+	require.Positive(t, behind.Seq)
+	require.LessOrEqual(t, behind.Seq, last)
+	require.NoFileExists(t, filepath.Join(away.dir, brokenName))
+
+	away.restarted(t)
+	require.Equal(t, behind.Seq+1, away.journal.First())
+	require.Eventually(t, func() bool { return away.journal.Appended() == last }, patience, tick)
+	third.stop() // so that the restored one makes the majority
+	last, err = leader.put("two")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return away.journal.Appended() == last }, patience, tick)
+	away.stop() // what is there already stays
+	require.NoError(t, away.open())
+	last, err = leader.put("three")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return away.journal.Appended() == last }, patience, tick)
+
+	restore, err := Unrestored(away.dir)
+	require.NoError(t, err)
+	require.Equal(t, &Restore{Seq: behind.Seq, Begun: true}, restore)
+	require.NoError(t, restore.Discard(filepath.Join(away.dir, "journal")), "it has been begun anew")
+	require.DirExists(t, filepath.Join(away.dir, "journal"))
+	require.NoError(t, restore.Ended(away.dir))
+	restore, err = Unrestored(away.dir)
+	require.NoError(t, err)
+	require.Nil(t, restore)
+	third.start()
+	away.restart() // it knows no chain of what it has not got
+	last, err = leader.put("four")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return away.journal.Appended() == last && third.journal.Appended() == last },
+		patience, tick)
+	require.NoError(t, away.Err())
+	own, theirs := away.records(last), third.records(last)
+	require.NotEmpty(t, own)
+	require.Equal(t, theirs[len(theirs)-min(len(own), len(theirs)):], own[len(own)-min(len(own), len(theirs)):])
+}
+
+// TestANewcomerOfAnOldClusterIsToBeRestored: nobody keeps the first records.
+func TestANewcomerOfAnOldClusterIsToBeRestored(t *testing.T) {
+	c := newCluster(t, 3, forgetful)
+	leader := c.leader(1, 2, 3)
+	last := leader.fill(300)
+	leader.forgets(t)
+	c.peers[4] = "127.0.0.1:4"
+	n := c.add(4)
+	n.changes = []func(*Options){func(o *Options) { forgetful(o); o.Join = true }}
+	n.start()
+	leader.changed(t, core.MemberChange{Add: []core.Member{{ID: 4, Address: c.peers[4], Identity: n.self}}})
+	<-n.Failed()
+	var behind *BehindError
+	require.ErrorAs(t, n.Err(), &behind)
+	n.restarted(t)
+	leader.changed(t, core.MemberChange{Promote: []uint64{4}})
+	require.Eventually(t, func() bool { return n.journal.Appended() >= last && n.Status().Role == core.Follower }, patience,
+		tick)
+	require.NoError(t, n.Err())
+}
+
+func TestAFileRESTOREThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, restoreName)
+	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
+	_, err := Unrestored(dir)
+	require.ErrorContains(t, err, path)
+}
