@@ -44,6 +44,8 @@ type member struct {
 	digest   digests
 	compared comparison
 
+	certificates *auth.Certificates // for the other nodes, once the replica is open; nil without
+
 	// Of the goroutine that starts and runs the server.
 	restore    *replica.Restore // nil if nothing is left to be restored
 	records    *journal.Reader  // behind those that the standby has
@@ -108,7 +110,7 @@ func (s *server) startMember(ctx context.Context) (err error) {
 // open opens the replica.
 func (m *member) open() (*replica.Replica, error) {
 	s, c := m.server, m.server.config
-	security, err := s.peerSecurity()
+	security, err := m.peerSecurity()
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +131,8 @@ func (m *member) open() (*replica.Replica, error) {
 }
 
 // peerSecurity returns how this node and its peers know each other, and follows the files.
-func (s *server) peerSecurity() (peers.Security, error) {
-	c := s.config
+func (m *member) peerSecurity() (peers.Security, error) {
+	s, c := m.server, m.server.config
 	if c.PeerCert == "" {
 		return peers.Security{}, nil
 	}
@@ -142,6 +144,7 @@ func (s *server) peerSecurity() (peers.Security, error) {
 	end := s.guards.end
 	s.guards.end = func() { end(); cancel() }
 	s.running.Go(func() { certificates.Run(ctx) })
+	m.certificates = certificates
 	return peers.Security{Certificates: certificates}, nil
 }
 
