@@ -159,8 +159,11 @@ var advice = map[string]string{
 var stages = [][]string{
 	{"stage", "long because of"},
 	{"decode", "large frames: see `outcry_memory_bytes`, `--max-memory`"},
-	{"inbox", "one hot symbol, too few processors (`go_sched_latencies_seconds`), or `outcry_postgres_lag_records` over " +
-		"half its limit, which slows sessions down"},
+	{
+		"inbox",
+		"one hot symbol, too few processors (`go_sched_latencies_seconds`), or `outcry_postgres_lag_records` over " +
+			"half its limit, which slows sessions down",
+	},
 	{"match", "deep sweeps of the book; waiting for room in the journal"},
 	{"encode", "queries of orders that only Postgres has; if write is long too, clients that do not read"},
 	{"journal", "`outcry_journal_sync_seconds`; with `--ack postgres` `outcry_postgres_batch_seconds`; " +

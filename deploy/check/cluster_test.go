@@ -16,9 +16,13 @@ var troublesOfClusters = []trouble{
 		"/dev/null -p $(systemctl show outcryd@$n --value -p MainPID) -e trace=fdatasync -e " +
 		"inject=fdatasync:delay_enter=20000000",
 		meanwhile: map[string]string{"the disk is fast again": fastDisk}, healed: clusterWell},
-	{alert: "OutcryElections", comes: "systemd-run --quiet --collect --unit=script bash -c 'while :; do outcry --http " +
-		httpAddresses + " cluster transfer; done'",
-		meanwhile: map[string]string{"the script is stopped": "systemctl stop script"}, healed: clusterWell},
+	{
+		alert: "OutcryElections",
+		comes: "systemd-run --quiet --collect --unit=script bash -c 'while :; do outcry --http " +
+			httpAddresses + " cluster transfer; done'",
+		meanwhile: map[string]string{"the script is stopped": "systemctl stop script"},
+		healed:    clusterWell,
+	},
 }
 
 const (
