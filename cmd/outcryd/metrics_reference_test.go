@@ -43,8 +43,8 @@ var advice = map[string]string{
 		"up",
 	"outcry_cluster_digest_differs": "1: run `outcry verify` on all nodes and replace the one that is wrong; one that a " +
 		"majority contradicts stays down by itself",
-	"outcry_cluster_certificate_expiry_timestamp_seconds": "near `time()`: make a new one with `deploy/peers.sh`; the file is " +
-		"reread by itself",
+	"outcry_cluster_certificate_expiry_timestamp_seconds": "near `time()`: make a new one with " +
+		"`deploy/peers.sh`; the file is reread by itself",
 	"outcry_cluster_spare_voters": "0: the next failure stops trading. Start or replace the nodes that are " +
 		"down",
 	"outcry_cluster_peer_active":      "0: the node is down, or cut off from the leader",

@@ -31,7 +31,8 @@ const (
 		"sum(outcry_cluster_spare_voters) == 1"
 
 	// aStandby finds one.
-	aStandby = `n=1; while [ "$(curl -s http://127.0.0.1:808$n/healthz)" != standby ]; do n=$((n % 3 + 1)); sleep 0.1; done; `
+	aStandby = `n=1; while [ "$(curl -s http://127.0.0.1:808$n/healthz)" != standby ]; ` +
+		`do n=$((n % 3 + 1)); sleep 0.1; done; `
 )
 
 // TestRunbooksOfClusters breaks a cluster until each of its alerts fires, and does its runbook.
