@@ -134,7 +134,8 @@ func TestALocalPostgresIsRestored(t *testing.T) {
 	local.becomes(t, operate.RoleStandby)
 	require.NoFileExists(t, filepath.Join(local.dataOf(), "RESTORE"))
 	c := dial(t, leader.xml)
-	require.Contains(t, c.must(t, `<transactions id="2"><order sym="SPY" amount="5" limit="10"/></transactions>`), "opened")
+	require.Contains(t, c.must(t, `<transactions id="2"><order sym="SPY" amount="5" limit="10"/></transactions>`),
+		"opened")
 	require.NoError(t, c.Close())
 	require.EqualValues(t, seq+1, oneDigest(t, nodes))
 	local.stop(t)
