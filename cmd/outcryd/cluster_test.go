@@ -20,6 +20,7 @@ import (
 	"outcry/internal/operate"
 	"outcry/internal/testing/certtest"
 	"outcry/internal/testing/pgtest"
+	"outcry/internal/testing/processes"
 	"outcry/internal/wire"
 )
 
@@ -350,7 +351,8 @@ func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
 	reply := asks.must(t, `<transactions id="1"><order sym="SPY" amount="-5" limit="10" ref="a"/></transactions>`)
 	require.Contains(t, reply, "opened")
 	pid := old.cmd.Process.Pid
-	require.NoError(t, old.cmd.Process.Signal(syscall.SIGSTOP))
+	goOn := processes.Stop(pid)
+	t.Cleanup(goOn)
 	_, err := asks.Write(wire.AppendFrame(nil, []byte(`<transactions id="1"><query ref="a"/></transactions>`)))
 	require.NoError(t, err, "the kernel still takes it")
 	next := leaderOf(t, others(nodes, old)...)
@@ -358,7 +360,7 @@ func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
 	require.Contains(t, c.must(t, buyFive), "opened")
 
 	logged := len(old.log.String())
-	require.NoError(t, old.cmd.Process.Signal(syscall.SIGCONT))
+	goOn()
 	last, err := asks.r.Next()
 	if err == nil { // the reason why the connection is closed, which reveals nothing
 		require.Contains(t, string(last), "<results><error>the exchange is stopping", "it tells what it knew")
