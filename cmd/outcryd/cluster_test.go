@@ -128,7 +128,7 @@ func leaderOf(t *testing.T, nodes ...*node) (leader *node) {
 			}
 		}
 		return leader != nil
-	}, patience, 5*time.Millisecond, "nobody leads")
+	}, patience, 5*time.Millisecond, "nobody leads: %+v; log: %s", nodes[0].view(), nodes[0].log)
 	return leader
 }
 
@@ -438,6 +438,10 @@ func TestALeaderHandsOverWhenItsPostgresLags(t *testing.T) {
 	require.NoError(t, err)
 	load := &retrying{nodes: nodes}
 	load.begin(8)
+	require.Eventually(t, func() bool {
+		return load.failed.Load() != nil || strings.Contains(old.log.String(), "so far behind")
+	}, patience, 5*time.Millisecond, "%d orders; log: %s", &load.answered, old.log)
+	load.more(t, 1)
 	next := leaderOf(t, others(nodes, old)...)
 	load.more(t, 200)
 	require.Contains(t, old.log.String(), "does not lead while its Postgres is so far behind")
