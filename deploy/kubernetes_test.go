@@ -77,6 +77,10 @@ func TestTheServerTakesTheSettingsOfKubernetes(t *testing.T) {
 		}
 		out, err := check.CombinedOutput()
 		require.NoError(t, err, string(out))
-		require.Contains(t, string(out), "\nnode = "+strconv.Itoa(node)+" ")
+		for _, v := range environment {
+			if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "OUTCRY_") {
+				require.Contains(t, string(out), "# "+name+"\n", "no such setting")
+			}
+		}
 	}
 }

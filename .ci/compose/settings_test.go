@@ -39,6 +39,11 @@ func TestTheServerTakesTheSettingsOfEachNode(t *testing.T) {
 		check.Env = environment
 		out, err := check.CombinedOutput()
 		require.NoError(t, err, "%s: %s", name, out)
+		for variable := range s.Environment {
+			if strings.HasPrefix(variable, "OUTCRY_") {
+				require.Contains(t, string(out), "# "+variable+"\n", "%s: no such setting", name)
+			}
+		}
 		checked++
 	}
 	require.Equal(t, 4, checked)
