@@ -2,7 +2,11 @@
 
 package check
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 // troublesOfClusters are of a station with three nodes, which goes through them in this order.
 var troublesOfClusters = []trouble{
@@ -34,4 +38,29 @@ const (
 func TestRunbooksOfClusters(t *testing.T) {
 	t.Parallel()
 	openClusterStation(t).goThrough(t, troublesOfClusters)
+}
+
+// TestTheClusterPage does what docs/CLUSTER.md shows, with the package and nodes that outcry
+// cluster try runs.
+func TestTheClusterPage(t *testing.T) {
+	t.Parallel()
+	m := boot(t)
+	m.install("1.0")
+	m.run("mkdir /srv/three")
+	sh := m.openShell(patience, "HOME=/root")
+	_, _, err := sh.Run("cd /srv/three")
+	require.NoError(t, err)
+	const http = "127.0.0.1:12402,127.0.0.1:12405,127.0.0.1:12408"
+	leader := "outcry --http " + http + ` cluster status 2> /dev/null | awk '$2 == "leader" { print $1 }'`
+	page := readPage(t, "docs/CLUSTER.md")
+	require.NoError(t, sh.Walk(t.Context(), page, page.Parts, map[string]func() error{
+		"all nodes are ready": func() error {
+			m.run("until [ $(outcry --http " + http + " cluster status | grep -c ' at 0 ') = 3 ]; do sleep 0.1; done")
+			return nil
+		},
+		"the node that leads is killed": func() error {
+			m.run(`pkill -KILL -f "^[^ ]*outcryd --node=$(` + leader + `) "`)
+			return nil
+		},
+	}))
 }
