@@ -28,6 +28,7 @@ type digests struct {
 	mu     sync.Mutex // held while one is worked out; guards what follows
 	digest string
 	seq    uint64
+	recent []seqDigest // of rising seq, up to digestsKept, for other nodes to compare
 }
 
 // cluster returns how this node sees its cluster.
@@ -127,12 +128,12 @@ func (m *member) workOut(ctx context.Context) {
 	e, standby := m.view()
 	if e == nil {
 		if digest, seq, err := standby.Digest(); err == nil {
-			m.digest.digest, m.digest.seq = fmt.Sprintf("%x", digest), seq
+			m.digest.keep(fmt.Sprintf("%x", digest), seq)
 		}
 		return
 	}
 	if digest, seq, ok := e.Digest(ctx); ok {
-		m.digest.digest, m.digest.seq = fmt.Sprintf("%x", digest), seq
+		m.digest.keep(fmt.Sprintf("%x", digest), seq)
 	}
 }
 
@@ -149,6 +150,9 @@ func (m *metrics) watchCluster(node *member) {
 		func() float64 { return float64(r.Status().Term) })
 	m.gauge("outcry_cluster_unfit", "1 while this node should not lead, as its disk hangs or is full, else 0.",
 		func() float64 { return oneIf(r.Status().Unfit != nil) })
+	m.gauge("outcry_cluster_digest_differs",
+		"1 while the state of another node is known to differ from this one's after the same record, else 0.",
+		func() float64 { return oneIf(node.compared.differs.Load()) })
 	m.gauge("outcry_cluster_certificate_expiry_timestamp_seconds",
 		"When the certificate for the other nodes expires, in seconds since the Unix epoch; 0 without one.",
 		func() float64 {

@@ -2,11 +2,7 @@
 
 package check
 
-import (
-	"testing"
-
-	"github.com/stretchr/testify/require"
-)
+import "testing"
 
 // troublesOfClusters are of a station with three nodes, which goes through them in this order.
 var troublesOfClusters = []trouble{
@@ -20,9 +16,13 @@ var troublesOfClusters = []trouble{
 		"/dev/null -p $(systemctl show outcryd@$n --value -p MainPID) -e trace=fdatasync -e " +
 		"inject=fdatasync:delay_enter=20000000",
 		meanwhile: map[string]string{"the disk is fast again": fastDisk}, healed: clusterWell},
-	{alert: "OutcryElections", comes: "systemd-run --quiet --collect --unit=script bash -c 'while :; do " +
-		"outcry --http " + httpAddresses + " cluster transfer; done'",
-		meanwhile: map[string]string{"the script is stopped": "systemctl stop script"}, healed: clusterWell},
+	{
+		alert: "OutcryElections",
+		comes: "systemd-run --quiet --collect --unit=script bash -c 'while :; do outcry --http " +
+			httpAddresses + " cluster transfer; done'",
+		meanwhile: map[string]string{"the script is stopped": "systemctl stop script"},
+		healed:    clusterWell,
+	},
 }
 
 const (
@@ -31,37 +31,12 @@ const (
 		"sum(outcry_cluster_spare_voters) == 1"
 
 	// aStandby finds one.
-	aStandby = `n=1; while [ "$(curl -s http://127.0.0.1:808$n/healthz)" != standby ]; do ` +
-		`n=$((n % 3 + 1)); sleep 0.1; done; `
+	aStandby = `n=1; while [ "$(curl -s http://127.0.0.1:808$n/healthz)" != standby ]; ` +
+		`do n=$((n % 3 + 1)); sleep 0.1; done; `
 )
 
 // TestRunbooksOfClusters breaks a cluster until each of its alerts fires, and does its runbook.
 func TestRunbooksOfClusters(t *testing.T) {
 	t.Parallel()
 	openClusterStation(t).goThrough(t, troublesOfClusters)
-}
-
-// TestTheClusterPage does what docs/CLUSTER.md shows, with the package and nodes that outcry
-// cluster try runs.
-func TestTheClusterPage(t *testing.T) {
-	t.Parallel()
-	m := boot(t)
-	m.install("1.0")
-	m.run("mkdir /srv/three")
-	sh := m.openShell(patience, "HOME=/root")
-	_, _, err := sh.Run("cd /srv/three")
-	require.NoError(t, err)
-	const http = "127.0.0.1:12402,127.0.0.1:12405,127.0.0.1:12408"
-	leader := "outcry --http " + http + ` cluster status 2> /dev/null | awk '$2 == "leader" { print $1 }'`
-	page := readPage(t, "docs/CLUSTER.md")
-	require.NoError(t, sh.Walk(t.Context(), page, page.Parts, map[string]func() error{
-		"all nodes are ready": func() error {
-			m.run("until [ $(outcry --http " + http + " cluster status | grep -c ' at 0 ') = 3 ]; do sleep 0.1; done")
-			return nil
-		},
-		"the node that leads is killed": func() error {
-			m.run(`pkill -KILL -f "^[^ ]*outcryd --node=$(` + leader + `) "`)
-			return nil
-		},
-	}))
 }
