@@ -15,7 +15,8 @@ import (
 func TestTheServerTakesTheSettingsOfEachNode(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "outcryd")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-o", program, "./cmd/outcryd").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-o", program, "./cmd/outcryd").
+		CombinedOutput()
 	require.NoError(t, err, string(out))
 	out, err = exec.CommandContext(t.Context(), filepath.Join(deploy, "peers.sh"), dir, "1=node1", "2=node2", "3=node3").
 		CombinedOutput()
@@ -29,7 +30,8 @@ func TestTheServerTakesTheSettingsOfEachNode(t *testing.T) {
 		}
 		environment := []string{"OUTCRY_DATA=" + dir, "OUTCRY_LISTEN=:12345", "OUTCRY_HTTP=:8080"}
 		node := strings.TrimPrefix(name, "node")
-		files := strings.NewReplacer("/run/secrets/pgpass", os.DevNull, "/run/secrets/peer_authority", filepath.Join(dir, "ca.pem"),
+		files := strings.NewReplacer("/run/secrets/pgpass", os.DevNull,
+			"/run/secrets/peer_authority", filepath.Join(dir, "ca.pem"),
 			"/run/secrets/peer_certificate", filepath.Join(dir, node+".pem"),
 			"/run/secrets/peer_key", filepath.Join(dir, node+".key"))
 		for variable, value := range s.Environment {
