@@ -141,8 +141,7 @@ var (
 		expiring, notReloaded,
 		// A buyer does not get back what a better price left over.
 		{alert: "OutcryImbalance",
-			bug: []harness.Edit{{File: "internal/exchange/ledger.go",
-				Old: "\tbuyer.balance = buyer.balance.Add(hold.Sub(price))\n", New: "\t_ = hold.Sub(price)\n"}},
+			bug: lostChange,
 			comes: "systemctl stop outcryd && cp /root/outcryd /usr/bin/outcryd && systemctl start outcryd && outcry account " +
 				"1 1000 && outcry account 2 0 && " +
 				"outcry place BUG 2 10 && outcry sell 2 BUG 1 10 && outcry buy 1 BUG 1 20",
@@ -150,6 +149,10 @@ var (
 			healed:    "outcry_cash_imbalance_dollars == 0 and outcry_share_imbalance_symbols == 0"},
 	}
 )
+
+// lostChange is a bug: a buyer does not get back what a better price left over.
+var lostChange = []harness.Edit{{File: "internal/exchange/ledger.go",
+	Old: "\tbuyer.balance = buyer.balance.Add(hold.Sub(price))\n", New: "\t_ = hold.Sub(price)\n"}}
 
 // TestEveryAlertHasARunbook compares the alerts with the page.
 func TestEveryAlertHasARunbook(t *testing.T) {

@@ -2,7 +2,11 @@
 
 package check
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 // troublesOfClusters are of a station with three nodes, which goes through them in this order.
 var troublesOfClusters = []trouble{
@@ -16,13 +20,23 @@ var troublesOfClusters = []trouble{
 		"/dev/null -p $(systemctl show outcryd@$n --value -p MainPID) -e trace=fdatasync -e " +
 		"inject=fdatasync:delay_enter=20000000",
 		meanwhile: map[string]string{"the disk is fast again": fastDisk}, healed: clusterWell},
-	{
-		alert: "OutcryElections",
-		comes: "systemd-run --quiet --collect --unit=script bash -c 'while :; do outcry --http " +
-			httpAddresses + " cluster transfer; done'",
-		meanwhile: map[string]string{"the script is stopped": "systemctl stop script"},
-		healed:    clusterWell,
-	},
+	// Node 3 has a bug, and node 2 is down: a buyer does not get back what a better price left over.
+	{alert: "OutcryDigestsDiffer", bug: lostChange,
+		comes: "systemctl stop customers; cp /root/outcryd /usr/bin/outcryd-bug; mkdir /run/systemd/system/outcryd@3.service.d; " +
+			"printf '[Service]\nExecStart=\nExecStart=/usr/bin/outcryd-bug\n' > " +
+			"/run/systemd/system/outcryd@3.service.d/bug.conf; systemctl daemon-reload; systemctl restart outcryd@3; " +
+			nodes + "outcry cluster transfer 1; systemctl stop outcryd@2; outcry account 901 1000; outcry account 902 0; " +
+			"outcry place BUG 902 10; outcry sell 902 BUG 1 10; outcry buy 901 BUG 1 20; " +
+			"systemd-run --quiet --collect --unit=looks bash -c 'while :; do outcry --http " + httpAddresses +
+			" cluster status; sleep 1; done'",
+		meanwhile: map[string]string{"a version without the bug is installed, and the node replaced": nodes +
+			"rm -r /run/systemd/system/outcryd@3.service.d; systemctl daemon-reload; systemctl stop outcryd@3; " +
+			"rm -rf /var/lib/outcry/3/*; systemctl reset-failed outcryd@3; systemctl start --no-block outcryd@3; " +
+			"outcry cluster replace 3"},
+		healed: clusterWell, ended: "systemctl stop looks; systemctl start customers"},
+	{alert: "OutcryElections", comes: "systemd-run --quiet --collect --unit=script bash -c 'while :; do " +
+		"outcry --http " + httpAddresses + " cluster transfer; done'",
+		meanwhile: map[string]string{"the script is stopped": "systemctl stop script"}, healed: clusterWell},
 }
 
 const (
@@ -30,13 +44,41 @@ const (
 	clusterWell = "sum(outcry_cluster_follows) == 3 and sum(outcry_cluster_leads) == 1 and " +
 		"sum(outcry_cluster_spare_voters) == 1"
 
+	// nodes has commands reach them.
+	nodes = "export OUTCRY_ADDR=" + xmlAddresses + " OUTCRY_HTTP_ADDR=" + httpAddresses + "; "
+
 	// aStandby finds one.
-	aStandby = `n=1; while [ "$(curl -s http://127.0.0.1:808$n/healthz)" != standby ]; ` +
-		`do n=$((n % 3 + 1)); sleep 0.1; done; `
+	aStandby = `n=1; while [ "$(curl -s http://127.0.0.1:808$n/healthz)" != standby ]; do ` +
+		`n=$((n % 3 + 1)); sleep 0.1; done; `
 )
 
 // TestRunbooksOfClusters breaks a cluster until each of its alerts fires, and does its runbook.
 func TestRunbooksOfClusters(t *testing.T) {
 	t.Parallel()
 	openClusterStation(t).goThrough(t, troublesOfClusters)
+}
+
+// TestTheClusterPage does what docs/CLUSTER.md shows, with the package and nodes that outcry
+// cluster try runs.
+func TestTheClusterPage(t *testing.T) {
+	t.Parallel()
+	m := boot(t)
+	m.install("1.0")
+	m.run("mkdir /srv/three")
+	sh := m.openShell(patience, "HOME=/root")
+	_, _, err := sh.Run("cd /srv/three")
+	require.NoError(t, err)
+	const http = "127.0.0.1:12402,127.0.0.1:12405,127.0.0.1:12408"
+	leader := "outcry --http " + http + ` cluster status 2> /dev/null | awk '$2 == "leader" { print $1 }'`
+	page := readPage(t, "docs/CLUSTER.md")
+	require.NoError(t, sh.Walk(t.Context(), page, page.Parts, map[string]func() error{
+		"all nodes are ready": func() error {
+			m.run("until [ $(outcry --http " + http + " cluster status | grep -c ' at 0 ') = 3 ]; do sleep 0.1; done")
+			return nil
+		},
+		"the node that leads is killed": func() error {
+			m.run(`pkill -KILL -f "^[^ ]*outcryd --node=$(` + leader + `) "`)
+			return nil
+		},
+	}))
 }

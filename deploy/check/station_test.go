@@ -69,7 +69,11 @@ func openClusterStation(t *testing.T) *station {
 	s.run(`mkdir -p /run/systemd/system/outcryd@.service.d && printf '[Service]\n` +
 		`Environment=OUTCRY_SEGMENT=65536 OUTCRY_STOP_TIMEOUT=5s\n' > /run/systemd/system/outcryd@.service.d/test.conf`)
 	s.run("systemctl daemon-reload; for n in 1 2 3; do printf 'node = %s\npeers = 1=127.0.0.1:12351,2=127.0.0.1:12352," +
-		"3=127.0.0.1:12353\nlisten = 127.0.0.1:1234%s\nhttp = 127.0.0.1:808%s\n' $n $n $n > /etc/outcry/$n.conf; done")
+		"3=127.0.0.1:12353\nlisten = 127.0.0.1:1234%s\nhttp = 127.0.0.1:808%s\npeer-ca = /etc/outcry/peers/ca.pem\n" +
+		"peer-cert = /etc/outcry/peers/%s.pem\npeer-key = /etc/outcry/peers/%s.key\n' $n $n $n $n $n > " +
+		"/etc/outcry/$n.conf; done")
+	s.run("/usr/libexec/outcry/peers.sh /etc/outcry/peers 1=127.0.0.1 2=127.0.0.1 3=127.0.0.1; " +
+		"chgrp -R outcry /etc/outcry/peers; chmod -R g+rX /etc/outcry/peers")
 	s.shell = s.openShell(patience, "OUTCRY_ADDR="+xmlAddresses, "OUTCRY_HTTP_ADDR="+httpAddresses)
 	s.run("systemctl enable --now outcryd@1 outcryd@2 outcryd@3")
 	s.startPrometheus(t, func(text string) string {

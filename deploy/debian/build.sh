@@ -34,7 +34,7 @@ install -D -m 644 -t "$root/lib/systemd/system" deploy/systemd/*.service deploy/
 sed -e 's|^Description=.*|& %i|; s|/etc/default/outcryd$|&-%i|; s|/etc/outcry/outcryd.conf|/etc/outcry/%i.conf|' \
   -e 's|^Environment=OUTCRY_DATA=.*|&/%i|; s|^StateDirectory=.*|&/%i|' \
   deploy/systemd/outcryd.service > "$root/lib/systemd/system/outcryd@.service"
-install -D -m 755 -t "$root/usr/libexec/outcry" deploy/systemd/outcry-backup
+install -D -m 755 -t "$root/usr/libexec/outcry" deploy/systemd/outcry-backup deploy/peers.sh
 install -D -m 640 deploy/debian/outcryd.default "$root/etc/default/outcryd"
 install -D -m 644 deploy/debian/outcryd.conf "$root/etc/outcry/outcryd.conf"
 deploy/release/pages.sh "$doc"

@@ -1,0 +1,86 @@
+package deploy_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"outcry/loadtest/harness"
+)
+
+// statefulSet is what is looked at of Kubernetes' objects.
+type statefulSet struct {
+	Spec struct {
+		Template struct {
+			Spec struct {
+				Containers []struct {
+					Name string
+					Env  []struct{ Name, Value string }
+				}
+			}
+		}
+	}
+}
+
+// nodeVariables returns the environment that a node has in Kubernetes.
+func nodeVariables(t *testing.T, node int) (environment []string) {
+	t.Helper()
+	b, err := os.ReadFile("kubernetes/outcry.yaml")
+	require.NoError(t, err)
+	objects := yaml.NewDecoder(bytes.NewReader(b))
+	for {
+		var o statefulSet
+		err := objects.Decode(&o)
+		if errors.Is(err, io.EOF) {
+			return environment
+		}
+		require.NoError(t, err)
+		for _, c := range o.Spec.Template.Spec.Containers {
+			require.Equal(t, "outcryd", c.Name)
+			for _, v := range c.Env {
+				if v.Name == "OUTCRY_NODE" {
+					v.Value = strconv.Itoa(node) // of a label of the pod
+				}
+				environment = append(environment, v.Name+"="+strings.ReplaceAll(v.Value, "$(OUTCRY_NODE)", strconv.Itoa(node)))
+			}
+		}
+	}
+}
+
+// TestTheServerTakesTheSettingsOfKubernetes has it check the environment of each node, with
+// the image's, and with certificates that are made as the file says.
+func TestTheServerTakesTheSettingsOfKubernetes(t *testing.T) {
+	dir := t.TempDir()
+	root, err := harness.Root(t.Context())
+	require.NoError(t, err)
+	program, err := harness.Build(t.Context(), root, "./cmd/outcryd", dir)
+	require.NoError(t, err)
+	out, err := exec.CommandContext(t.Context(), "./peers.sh", dir, "1=outcry-1.outcry", "2=outcry-2.outcry",
+		"3=outcry-3.outcry").CombinedOutput()
+	require.NoError(t, err, string(out))
+	for node := 1; node <= 3; node++ {
+		environment := nodeVariables(t, node)
+		require.Greater(t, len(environment), 10)
+		check := exec.CommandContext(t.Context(), program, "--check-config")
+		check.Env = []string{"OUTCRY_DATA=" + filepath.Join(dir, "data"), "OUTCRY_LISTEN=:12345", "OUTCRY_HTTP=:8080"}
+		for _, v := range environment {
+			check.Env = append(check.Env, strings.Replace(v, "/etc/outcry/peers", dir, 1))
+		}
+		out, err := check.CombinedOutput()
+		require.NoError(t, err, string(out))
+		for _, v := range environment {
+			if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "OUTCRY_") {
+				require.Contains(t, string(out), "# "+name+"\n", "no such setting")
+			}
+		}
+	}
+}
