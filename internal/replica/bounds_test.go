@@ -102,7 +102,7 @@ func TestSegmentsAreKeptForMembers(t *testing.T) {
 	require.Greater(t, j.SegmentCount(), 1)
 	at += keepEvery
 	r.keepForPeers()
-	require.NoError(t, j.RemoveBefore(last + 1))
+	require.NoError(t, j.RemoveBefore(last+1))
 	require.Equal(t, 1, j.SegmentCount())
 	taken()
 	require.NoError(t, j.Wait(t.Context(), last))
