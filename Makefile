@@ -55,6 +55,7 @@ FUZZTIME ?= 10m
 prove:
 	go test -race -tags slow -timeout 60m ./...
 	go test -timeout 60m -tags slow -run '^(TestARandomSessionAgreesWithTheModel|TestSixteenConnectionsAddUp)$$' ./cmd/outcryd
+	go test -timeout 60m -run '^TestSimulation$$' ./internal/replica/core -seeds 10000
 	go run ./loadtest torture -plan long
 	go run ./loadtest mutation
 	go run ./loadtest torture -plan restart=10 -down 1s

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -81,16 +82,47 @@ type prometheus struct {
 	from, to time.Time // of the scrapes around a run
 }
 
-// scraped starts a Prometheus with the rules and the configuration of this folder, but
-// for the target and how often it is scraped.
+// cluster starts three nodes, which end with the test, and returns their HTTP addresses.
+func (x *exchange) cluster(t *testing.T) (addresses []string) {
+	t.Helper()
+	root, err := harness.Root(t.Context())
+	require.NoError(t, err)
+	program, err := harness.Build(t.Context(), root, "./cmd/outcry", x.dir) // beside outcryd
+	require.NoError(t, err)
+	base := 20_000 + rand.IntN(12_000)
+	cmd := exec.Command(program, "cluster", "try", fmt.Sprintf("--base-port=%d", base), "--dir="+filepath.Join(x.dir, "cluster"))
+	var log strings.Builder
+	cmd.Stdout, cmd.Stderr = &log, &log
+	require.NoError(t, harness.Start(cmd))
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the cluster: %s", log.String())
+		}
+	})
+	for n := range 3 {
+		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", base+3*n+2))
+	}
+	return addresses
+}
+
+// scraped starts a Prometheus for the server.
 func (x *exchange) scraped(t *testing.T, flags ...string) *prometheus {
+	t.Helper()
+	return x.scrape(t, []string{x.server.HTTP}, flags...)
+}
+
+// scrape starts a Prometheus with the rules and the configuration of this folder, but for the
+// targets and how often they are scraped, and waits until one of them takes orders.
+func (x *exchange) scrape(t *testing.T, targets []string, flags ...string) *prometheus {
 	t.Helper()
 	dir, err := os.MkdirTemp(x.dir, "prometheus-")
 	require.NoError(t, err)
 	require.NoError(t, os.CopyFS(dir, os.DirFS("prometheus")))
 	config, err := os.ReadFile("prometheus/prometheus.yml")
 	require.NoError(t, err)
-	text := strings.NewReplacer("127.0.0.1:8080", x.server.HTTP, ": 5s",
+	text := strings.NewReplacer(`"127.0.0.1:8080"`, `"`+strings.Join(targets, `","`)+`"`, ": 5s",
 		fmt.Sprintf(": %s", scrapeEvery)).Replace(string(config))
 	require.NotEqual(t, string(config), text)
 	file := filepath.Join(dir, "prometheus.yml")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"outcry/loadtest/bench"
+	"outcry/loadtest/harness"
 	"outcry/loadtest/mutation"
 	"outcry/loadtest/torture"
 )
@@ -104,6 +105,13 @@ func runMutation(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	for _, name := range f.Args() {
 		if !slices.ContainsFunc(all, func(m mutation.Mutation) bool { return m.Name == name }) {
 			return fmt.Errorf("%w: there is no mutation %q (-help lists them)", errUsage, name)
+		}
+	}
+	if slices.ContainsFunc(all, func(m mutation.Mutation) bool {
+		return m.Cluster() && (f.NArg() == 0 || slices.Contains(f.Args(), m.Name))
+	}) {
+		if done, err := harness.Isolate(ctx); done || err != nil {
+			return err
 		}
 	}
 	rounds := io.Discard

@@ -43,7 +43,8 @@ func prepareBench(f *flag.FlagSet, c *client) func([]string) error {
 	f.IntVar(&o.Symbols, "symbols", 4, "symbols that are traded")
 	f.StringVar(&o.Accounts, "accounts", "009",
 		"`digits` that the ids of its accounts begin with; runs at the same time need different ones")
-	noRefs := f.Bool("no-refs", false, "send orders without refs, to an exchange that has none: what breaks is not sent again")
+	noRefs := f.Bool("no-refs", false,
+		"send orders without refs, to an exchange that has none: what breaks is not sent again")
 	asJSON := f.Bool("json", false, "print the result as JSON")
 	return func([]string) error {
 		o.Refs = !*noRefs
@@ -116,7 +117,8 @@ func (c *client) bench(o measure.Trading, asJSON bool) error {
 		e := json.NewEncoder(c.stdout)
 		e.SetIndent("", "  ")
 		_ = e.Encode(benchResult{r.Summary(), r.Refused, r.Unanswered, measure.Millis(r.Longest.Length),
-			measure.Millis(r.Longest.From), r.Failovers, r.Reconnects, r.SentAgain, r.Asked, r.Done, r.Lost, r.Doubled, r.Others})
+			measure.Millis(r.Longest.From), r.Failovers, r.Reconnects, r.SentAgain, r.Asked, r.Done, r.Lost, r.Doubled,
+			r.Others})
 	} else {
 		printBench(c.stdout, r)
 	}
@@ -144,7 +146,8 @@ func printBench(stdout io.Writer, r *measure.Traded) {
 	}
 	fmt.Fprintf(w, "latency\tp50 %s, p99 %s, p99.9 %s, longest %s\n", ms(r.Quantile(0.5)), ms(r.Quantile(0.99)),
 		ms(r.Quantile(0.999)), ms(r.Quantile(1)))
-	fmt.Fprintf(w, "longest gap\t%s without a reply, %.1f s after the begin\n", ms(r.Longest.Length), r.Longest.From.Seconds())
+	fmt.Fprintf(w, "longest gap\t%s without a reply, %.1f s after the begin\n", ms(r.Longest.Length),
+		r.Longest.From.Seconds())
 	fmt.Fprintf(w, "failovers\t%d; %d connections made again, %d orders sent again\n", r.Failovers, r.Reconnects,
 		r.SentAgain)
 	fmt.Fprintf(w, "asked\t%d orders: %d lost, %d doubled; of those without a reply %d were done\n", r.Asked, r.Lost,

@@ -23,8 +23,8 @@ func TestABenchGoesOnOverACrash(t *testing.T) {
 	done := make(chan answer, 1)
 	go func() {
 		var a answer
-		a.stdout, a.stderr, a.status = outcry("", "bench", "run", "--addr="+"127.0.0.1:1,"+p.addr, "--orders=2000", "--rate=1000",
-			"--duration=1m", "--json")
+		a.stdout, a.stderr, a.status = outcry("", "bench", "run", "--addr=127.0.0.1:1,"+p.addr, "--orders=2000",
+			"--rate=1000", "--duration=1m", "--json")
 		done <- a
 	}()
 	c, err := api.Dial(t.Context(), p.addr, api.Options{})

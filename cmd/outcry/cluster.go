@@ -13,8 +13,8 @@ import (
 	"outcry/internal/operate"
 )
 
-const clusterStatusText = `Asks every address of --http. Nodes that one of them knows and no address is of are listed with
-what it knows. The exit status is 1 if no node leads, or if the digests of two nodes differ at
+const clusterStatusText = `Asks every address of --http. Nodes that are known to one of them, and were not asked, are
+listed as well. The exit status is 1 if no node leads, or if the digests of two nodes differ at
 the same record: then one of them is wrong.`
 
 const clusterAddText = `The node is started first, with --join, an empty directory and the list of all nodes as
@@ -76,10 +76,11 @@ func answerOf(views []operate.NodeView) (a clusterAnswer) {
 			n.Error = v.Err.Error()
 		} else {
 			n.View = &v.Cluster
-			if best == nil || v.Cluster.Term > best.Term || v.Cluster.Term == best.Term && v.Cluster.Role == operate.RoleLeader {
+			leads := v.Cluster.Role == operate.RoleLeader
+			if best == nil || v.Cluster.Term > best.Term || v.Cluster.Term == best.Term && leads {
 				best = &v.Cluster
 			}
-			if v.Cluster.Role == operate.RoleLeader {
+			if leads {
 				a.Leader = v.Cluster.Node
 			}
 		}
@@ -125,7 +126,8 @@ func differences(views []operate.NodeView) (texts []string) {
 				continue
 			}
 			if x.DigestSeq == y.DigestSeq && x.Digest != "" && y.Digest != "" && x.Digest != y.Digest {
-				texts = append(texts, fmt.Sprintf("nodes %d and %d have different digests at record %d", x.Node, y.Node, x.DigestSeq))
+				texts = append(texts, fmt.Sprintf("nodes %d and %d have different digests at record %d", x.Node, y.Node,
+					x.DigestSeq))
 			}
 			if x.Role == operate.RoleLeader && y.Role == x.Role && x.Term == y.Term {
 				texts = append(texts, fmt.Sprintf("nodes %d and %d both lead in term %d", x.Node, y.Node, x.Term))
@@ -183,7 +185,8 @@ func (n *nodeAnswer) row() []string {
 	if v.Digest != "" {
 		digest = fmt.Sprintf("%.*s at %d", digestShown, v.Digest, v.DigestSeq)
 	}
-	return []string{number, v.Role, strconv.FormatUint(v.Term, 10), strconv.FormatUint(v.Seq, 10), lag, digest, n.Address, note}
+	return []string{number, v.Role, strconv.FormatUint(v.Term, 10), strconv.FormatUint(v.Seq, 10), lag, digest,
+		n.Address, note}
 }
 
 // nodeNumber reads the number of a node.
@@ -268,12 +271,14 @@ func (o *operator) takeIn(change string, words []string) error {
 		switch {
 		case err == nil:
 			return o.print(a, func() { fmt.Fprintf(o.stdout, "node %d votes\n", what.Node) })
-		case !errors.As(err, &refused) || refused.Status != http.StatusConflict && refused.Status != http.StatusServiceUnavailable:
+		case !errors.As(err, &refused):
 			return err
 		case refused.Status == http.StatusServiceUnavailable: // the leader has moved
 			if err := o.leader(); err != nil {
 				return err
 			}
+		case refused.Status != http.StatusConflict:
+			return err
 		}
 		if err := o.pause(); err != nil {
 			return fmt.Errorf("%w; node %d learns on: %w", err, what.Node, refused)

@@ -28,8 +28,8 @@ type fakeNode struct {
 func fakeNodes(t *testing.T, n int) (all []*fakeNode, https string) {
 	t.Helper()
 	for i := range n {
-		f := &fakeNode{view: operate.Cluster{Node: uint64(i + 1), Role: operate.RoleStandby, Cluster: "c1", Leader: 1, Term: 7,
-			Seq: 10, Digest: "0123456789abcdef", DigestSeq: 10}}
+		f := &fakeNode{view: operate.Cluster{Node: uint64(i + 1), Role: operate.RoleStandby, Cluster: "c1", Leader: 1,
+			Term: 7, Seq: 10, Digest: "0123456789abcdef", DigestSeq: 10}}
 		s := httptest.NewServer(f)
 		t.Cleanup(s.Close)
 		f.addr = s.Listener.Addr().String()

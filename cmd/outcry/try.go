@@ -144,7 +144,8 @@ func (t *trial) run(ctx context.Context) error {
 		addrs, https = append(addrs, n.listen), append(https, n.http)
 	}
 	fmt.Fprintf(t.stdout, "three nodes in %s; Ctrl-C ends them; in another shell:\n\n  export OUTCRY_ADDR=%s\n"+
-		"  export OUTCRY_HTTP_ADDR=%s\n  outcry cluster status\n\n", t.dir, strings.Join(addrs, ","), strings.Join(https, ","))
+		"  export OUTCRY_HTTP_ADDR=%s\n  outcry cluster status\n\n", t.dir, strings.Join(addrs, ","),
+		strings.Join(https, ","))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var running sync.WaitGroup
@@ -180,7 +181,8 @@ func (t *trial) keep(ctx context.Context, n *tryNode) error {
 			n.ends = n.ends[1:]
 		}
 		if len(n.ends) > tryEndsMax {
-			return fmt.Errorf("node %d has ended %d times within %s (%s), see %s", n.number, len(n.ends), tryEndsTime, ended, n.log)
+			return fmt.Errorf("node %d has ended %d times within %s (%s), see %s", n.number, len(n.ends), tryEndsTime,
+				ended, n.log)
 		}
 		t.noteEnd(n, now)
 		t.say("node %d has ended: %s; it is started again", n.number, ended)

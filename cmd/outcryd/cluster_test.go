@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/operate"
+	"outcry/internal/testing/certtest"
 	"outcry/internal/testing/pgtest"
 	"outcry/internal/wire"
 )
@@ -444,4 +445,34 @@ func TestALeaderHandsOverWhenItsPostgresLags(t *testing.T) {
 	load.end(t)
 	oneDigest(t, nodes)
 	require.Equal(t, operate.RoleLeader, next.view().Role)
+}
+
+// TestNodesWithCertificatesAreACluster, and one without a certificate is none of them.
+func TestNodesWithCertificatesAreACluster(t *testing.T) {
+	t.Parallel()
+	authority, stranger := certtest.NewAuthority(t), certtest.NewAuthority(t)
+	nodes := newCluster(t)
+	flags := func(a *certtest.Authority, n *node) []string {
+		own := a.Peer(fmt.Sprintf("node%d", n.number), time.Hour, fmt.Sprintf("node-%d", n.number))
+		return []string{"--peer-cert=" + own.CertFile, "--peer-key=" + own.KeyFile, "--peer-ca=" + authority.File}
+	}
+	nodes[2].launch(t, flags(stranger, nodes[2])...)
+	for _, n := range nodes[:2] {
+		n.launch(t, flags(authority, n)...)
+	}
+	// Founders meet all of each other first, so nobody leads yet.
+	for _, n := range nodes {
+		n.becomes(t, operate.RoleStandby)
+	}
+	require.NotContains(t, nodes[2].log.String(), "a peer is connected")
+	require.Eventually(t, func() bool { return strings.Contains(nodes[0].log.String(), "certificate") }, patience,
+		time.Millisecond, "the log says why: %s", nodes[0].log)
+	status, _ := nodes[0].get("/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	nodes[2].stop(t)
+	nodes[2].launch(t, flags(authority, nodes[2])...)
+	leader := leaderOf(t, nodes...)
+	leader.xml = leader.xmlOf()
+	setUp(t, leader)
+	require.EqualValues(t, 5, oneDigest(t, nodes))
 }

@@ -66,7 +66,7 @@ func (c changes) Replace(ctx context.Context, node uint64, address string) error
 		return operate.ErrNotLeading
 	}
 	for _, p := range r.Status().Peers {
-		if p.ID != node {
+		if p.ID != node || !p.Known {
 			continue
 		}
 		if address == "" {

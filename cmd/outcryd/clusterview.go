@@ -28,6 +28,7 @@ type digests struct {
 	mu     sync.Mutex // held while one is worked out; guards what follows
 	digest string
 	seq    uint64
+	recent []seqDigest // of rising seq, up to digestsKept, for other nodes to compare
 }
 
 // cluster returns how this node sees its cluster.
@@ -127,12 +128,12 @@ func (m *member) workOut(ctx context.Context) {
 	e, standby := m.view()
 	if e == nil {
 		if digest, seq, err := standby.Digest(); err == nil {
-			m.digest.digest, m.digest.seq = fmt.Sprintf("%x", digest), seq
+			m.digest.keep(fmt.Sprintf("%x", digest), seq)
 		}
 		return
 	}
 	if digest, seq, ok := e.Digest(ctx); ok {
-		m.digest.digest, m.digest.seq = fmt.Sprintf("%x", digest), seq
+		m.digest.keep(fmt.Sprintf("%x", digest), seq)
 	}
 }
 
@@ -149,6 +150,17 @@ func (m *metrics) watchCluster(node *member) {
 		func() float64 { return float64(r.Status().Term) })
 	m.gauge("outcry_cluster_unfit", "1 while this node should not lead, as its disk hangs or is full, else 0.",
 		func() float64 { return oneIf(r.Status().Unfit != nil) })
+	m.gauge("outcry_cluster_digest_differs",
+		"1 while the state of another node is known to differ from this one's after the same record, else 0.",
+		func() float64 { return oneIf(node.compared.differs.Load()) })
+	m.gauge("outcry_cluster_certificate_expiry_timestamp_seconds",
+		"When the certificate for the other nodes expires, in seconds since the Unix epoch; 0 without one.",
+		func() float64 {
+			if node.certificates == nil {
+				return 0
+			}
+			return float64(node.certificates.Expires().Unix())
+		})
 	m.registry.MustRegister(
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "outcry_cluster_elections_total",
 			Help: "Elections that this node has begun since it started."},
@@ -167,12 +179,15 @@ var (
 		"Entries of Raft's log that a node does not have on its disk yet. Only the leader tells it.", []string{"node"}, nil)
 	peerActive = prometheus.NewDesc("outcry_cluster_peer_active",
 		"1 if a node has answered this one lately, else 0. Only the leader tells it.", []string{"node"}, nil)
+	spareVoters = prometheus.NewDesc("outcry_cluster_spare_voters",
+		"How many nodes that vote may fail before the rest is no majority. Only the leader tells it.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (*peerFigures) Describe(ch chan<- *prometheus.Desc) {
 	ch <- peerLag
 	ch <- peerActive
+	ch <- spareVoters
 }
 
 // Collect implements prometheus.Collector.
@@ -181,11 +196,20 @@ func (f *peerFigures) Collect(ch chan<- prometheus.Metric) {
 	if status.Role != core.Leader {
 		return
 	}
+	voters, active := 0, 0
 	for i := range status.Peers {
-		if p := &status.Peers[i]; p.Known && p.ID != status.Node {
+		p := &status.Peers[i]
+		if p.Known && !p.Learner {
+			voters++
+			if p.Active || p.ID == status.Node {
+				active++
+			}
+		}
+		if p.Known && p.ID != status.Node {
 			node := fmt.Sprint(p.ID)
 			ch <- prometheus.MustNewConstMetric(peerLag, prometheus.GaugeValue, float64(p.Lag), node)
 			ch <- prometheus.MustNewConstMetric(peerActive, prometheus.GaugeValue, oneIf(p.Active), node)
 		}
 	}
+	ch <- prometheus.MustNewConstMetric(spareVoters, prometheus.GaugeValue, float64(max(0, active-voters/2-1)))
 }

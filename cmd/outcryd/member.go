@@ -35,13 +35,16 @@ const journalGather = 10 * time.Millisecond
 // over, and once that has ended the process begins again. A server alone has a nil one,
 // whose methods do nothing.
 type member struct {
-	server  *server
-	hello   peers.Hello                     // what this node says of itself, once the replica is open
-	former  former                          // what the process was before it began again
-	replica atomic.Pointer[replica.Replica] // nil before it is open
-	loaded  atomic.Bool                     // the state is there, and follows
-	led     atomic.Bool                     // this node leads, or did
-	digest  digests
+	server   *server
+	hello    peers.Hello                     // what this node says of itself, once the replica is open
+	former   former                          // what the process was before it began again
+	replica  atomic.Pointer[replica.Replica] // nil before it is open
+	loaded   atomic.Bool                     // the state is there, and follows
+	led      atomic.Bool                     // this node leads, or did
+	digest   digests
+	compared comparison
+
+	certificates *auth.Certificates // for the other nodes, once the replica is open; nil without
 
 	// Of the goroutine that starts and runs the server.
 	restore    *replica.Restore // nil if nothing is left to be restored
@@ -97,6 +100,7 @@ func (s *server) startMember(ctx context.Context) (err error) {
 	campaigning, end := context.WithCancel(context.Background())
 	m.uncampaign = end
 	s.running.Go(func() { m.campaign(campaigning) })
+	s.running.Go(func() { m.compare(campaigning) })
 	s.log.Info("this node follows", "node", s.config.Node, "seq", m.standby.Seq(), "pid", os.Getpid(),
 		"data", s.config.Data, "version", version.String())
 	s.manager.Tell("READY=1", s.status())
@@ -106,7 +110,7 @@ func (s *server) startMember(ctx context.Context) (err error) {
 // open opens the replica.
 func (m *member) open() (*replica.Replica, error) {
 	s, c := m.server, m.server.config
-	security, err := s.peerSecurity()
+	security, err := m.peerSecurity()
 	if err != nil {
 		return nil, err
 	}
@@ -122,13 +126,13 @@ func (m *member) open() (*replica.Replica, error) {
 	}
 	return replica.Open(replica.Options{
 		Data: c.Data, Node: uint64(c.Node), Peers: c.Peers, TLS: security, Journal: s.journal, Join: c.Join,
-		KeepBytes: c.KeepForMembers, Log: s.log, Hello: m.hello, Backup: m.serveBackup,
+		KeepBytes: c.KeepForMembers, Log: s.log, Hello: m.hello, Backup: m.serveBackup, Ask: m.answer,
 	})
 }
 
 // peerSecurity returns how this node and its peers know each other, and follows the files.
-func (s *server) peerSecurity() (peers.Security, error) {
-	c := s.config
+func (m *member) peerSecurity() (peers.Security, error) {
+	s, c := m.server, m.server.config
 	if c.PeerCert == "" {
 		return peers.Security{}, nil
 	}
@@ -140,6 +144,7 @@ func (s *server) peerSecurity() (peers.Security, error) {
 	end := s.guards.end
 	s.guards.end = func() { end(); cancel() }
 	s.running.Go(func() { certificates.Run(ctx) })
+	m.certificates = certificates
 	return peers.Security{Certificates: certificates}, nil
 }
 

@@ -41,6 +41,12 @@ var advice = map[string]string{
 	"outcry_cluster_unfit": "1: the disk of the node hangs or is full",
 	"outcry_cluster_dropped_messages_total": "rises for long: the disk or the processors of the node do not keep " +
 		"up",
+	"outcry_cluster_digest_differs": "1: run `outcry verify` on all nodes and replace the one that is wrong; one that a " +
+		"majority contradicts stays down by itself",
+	"outcry_cluster_certificate_expiry_timestamp_seconds": "near `time()`: make a new one with `deploy/peers.sh`; the file is " +
+		"reread by itself",
+	"outcry_cluster_spare_voters": "0: the next failure stops trading. Start or replace the nodes that are " +
+		"down",
 	"outcry_cluster_peer_active":      "0: the node is down, or cut off from the leader",
 	"outcry_cluster_peer_lag_entries": "grows: the disk of the node, or the network to it, is too slow",
 

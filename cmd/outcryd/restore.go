@@ -120,14 +120,7 @@ func (m *member) download(ctx context.Context, path string) error {
 	for _, peer := range others {
 		log.Info("taking a backup of another node", "peer", peer)
 		if err = downloadFrom(ctx, r, peer, path); err == nil {
-			h, _, checkErr := backup.CheckFile(path)
-			if checkErr == nil && h.Seq >= m.restore.Seq {
-				return nil
-			}
-			if err = checkErr; err == nil {
-				err = fmt.Errorf("the backup of node %d is of record %d, and one of record %d or later is needed", peer, h.Seq,
-					m.restore.Seq)
-			}
+			return nil
 		}
 		log.Warn("no backup of another node", "peer", peer, "error", err)
 	}

@@ -28,6 +28,11 @@ func TestANodeThatIsTooFarBehindIsRestored(t *testing.T) {
 	load.more(t, 50)
 	behind := others(nodes, leader)[0]
 	third := others(nodes, leader)[1]
+	query(t, behind.database, "CREATE VIEW richest AS SELECT max(balance)::text FROM accounts")
+	for _, n := range nodes {
+		tokens := filepath.Join(n.dataOf(), "tokens")
+		require.NoError(t, os.WriteFile(tokens, fmt.Appendln(nil, "# of node", n.number), 0o600))
+	}
 	behind.stop(t)
 	load.more(t, 200)
 
@@ -43,7 +48,11 @@ func TestANodeThatIsTooFarBehindIsRestored(t *testing.T) {
 	require.Contains(t, behind.log.String(), `"msg":"taking a backup of another node","peer":`+fmt.Sprint(third.number),
 		"not of the leader")
 	require.Contains(t, behind.log.String(), `"msg":"the database is restored"`)
-	_, err := os.Stat(filepath.Join(behind.dataOf(), "journal", fmt.Sprintf("%020d.seg", seq+1)))
+	require.NotEqual(t, [][]string{{""}}, query(t, behind.database, "SELECT * FROM richest"), "a view of an operator's")
+	tokens, err := os.ReadFile(filepath.Join(behind.dataOf(), "tokens"))
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprintln("# of node", behind.number), string(tokens), "each node has its own")
+	_, err = os.Stat(filepath.Join(behind.dataOf(), "journal", fmt.Sprintf("%020d.seg", seq+1)))
 	require.NoError(t, err, "the journal begins anew behind the record")
 	load.mu.Lock()
 	behind.xml = behind.xmlOf()
@@ -98,4 +107,41 @@ func TestARestoreThatIsKilledIsDoneAgain(t *testing.T) {
 	load.mu.Unlock()
 	load.end(t)
 	oneDigest(t, nodes)
+}
+
+// TestALocalPostgresIsRestored as one that a URL names, also by a backup of a local one.
+func TestALocalPostgresIsRestored(t *testing.T) {
+	t.Parallel()
+	nodes := newCluster(t)
+	for _, n := range nodes[1:] {
+		n.flags = append(n.flags[:3:3], n.flags[4:]...) // no --database-url
+	}
+	for _, n := range nodes {
+		n.launch(t)
+	}
+	leader := leaderOf(t, nodes...)
+	leader.xml = leader.xmlOf()
+	setUp(t, leader)
+	local := nodes[2]
+	if leader == local {
+		local = nodes[1]
+	}
+	local.becomes(t, operate.RoleStandby)
+	local.stop(t)
+	seq := leader.view().Seq
+	require.NoError(t, os.WriteFile(filepath.Join(local.dataOf(), "RESTORE"), fmt.Appendf(nil, `{"seq":%d}`, seq), 0o600))
+	local.launch(t)
+	local.becomes(t, operate.RoleStandby)
+	require.NoFileExists(t, filepath.Join(local.dataOf(), "RESTORE"))
+	c := dial(t, leader.xml)
+	require.Contains(t, c.must(t, `<transactions id="2"><order sym="SPY" amount="5" limit="10"/></transactions>`), "opened")
+	require.NoError(t, c.Close())
+	require.EqualValues(t, seq+1, oneDigest(t, nodes))
+	local.stop(t)
+	local.launch(t)
+	local.becomes(t, operate.RoleStandby)
+	require.EqualValues(t, seq+1, oneDigest(t, nodes))
+	for _, n := range nodes {
+		n.stop(t)
+	}
 }

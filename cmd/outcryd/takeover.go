@@ -61,6 +61,7 @@ func (m *member) apply(ctx context.Context, more func() bool) error {
 			}
 			return err
 		}
+		m.noteDigest(seq)
 	}
 	return nil
 }

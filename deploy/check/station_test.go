@@ -54,6 +54,31 @@ func openStation(t *testing.T) *station {
 	return s
 }
 
+// xmlAddresses and httpAddresses are those of the nodes of a cluster on a station.
+const (
+	xmlAddresses  = "127.0.0.1:12341,127.0.0.1:12342,127.0.0.1:12343"
+	httpAddresses = "127.0.0.1:8081,127.0.0.1:8082,127.0.0.1:8083"
+)
+
+// openClusterStation boots one that has three nodes, each with a Postgres of its own below its
+// data directory, and waits until they are well.
+func openClusterStation(t *testing.T) *station {
+	t.Helper()
+	s := &station{machine: boot(t)}
+	s.install("1.0")
+	s.run(`mkdir -p /run/systemd/system/outcryd@.service.d && printf '[Service]\n` +
+		`Environment=OUTCRY_SEGMENT=65536 OUTCRY_STOP_TIMEOUT=5s\n' > /run/systemd/system/outcryd@.service.d/test.conf`)
+	s.run("systemctl daemon-reload; for n in 1 2 3; do printf 'node = %s\npeers = 1=127.0.0.1:12351,2=127.0.0.1:12352," +
+		"3=127.0.0.1:12353\nlisten = 127.0.0.1:1234%s\nhttp = 127.0.0.1:808%s\n' $n $n $n > /etc/outcry/$n.conf; done")
+	s.shell = s.openShell(patience, "OUTCRY_ADDR="+xmlAddresses, "OUTCRY_HTTP_ADDR="+httpAddresses)
+	s.run("systemctl enable --now outcryd@1 outcryd@2 outcryd@3")
+	s.startPrometheus(t, func(text string) string {
+		return hasten(t, strings.Replace(text, `"127.0.0.1:8080"`, `"`+strings.ReplaceAll(httpAddresses, ",", `","`)+`"`, 1))
+	})
+	s.startCustomers(t, "OUTCRY_ADDR="+xmlAddresses+" OUTCRY_HTTP_ADDR="+httpAddresses)
+	return s
+}
+
 // readPage reads a page of the repository.
 func readPage(t *testing.T, path string) *doctest.Page {
 	t.Helper()
@@ -98,7 +123,7 @@ func (s *station) walk(t *testing.T, section string, meanwhile map[string]func()
 	require.NoError(t, err)
 	if err := s.shell.Walk(t.Context(), page, parts, meanwhile); err != nil {
 		require.NoError(t, err, "the log ends with\n%s",
-			s.try("journalctl --no-pager --output=cat --unit=outcryd --lines=12"))
+			s.try("journalctl --no-pager --output=cat --unit='outcryd*' --lines=12"))
 	}
 }
 
@@ -133,7 +158,7 @@ func (s *station) startPrometheus(t *testing.T, change func(text string) string)
 	s.run("systemd-run --quiet --collect --unit=prometheus-here prometheus " +
 		"--config.file=/etc/outcry-prometheus/prometheus.yml " +
 		"--storage.tsdb.path=/root/prometheus --web.listen-address=127.0.0.1:9090 --enable-feature=native-histograms")
-	s.until(t, `up == 1`)
+	s.wait(t, `count(up == 1) == count(up)`, true)
 }
 
 // duration is one in the files of Prometheus: of a range, or of a setting.
@@ -180,7 +205,7 @@ func (s *station) wait(t *testing.T, expr string, has bool) {
 	for begun := time.Now(); (s.ask(t, expr) > 0) != has; time.Sleep(100 * time.Millisecond) {
 		if time.Since(begun) > patience {
 			require.Fail(t, "it does not come about", "%s: %t; the log ends with\n%s", expr, has,
-				s.try("journalctl --no-pager --output=cat --unit=outcryd --lines=12"))
+				s.try("journalctl --no-pager --output=cat --unit='outcryd*' --lines=12"))
 		}
 	}
 }

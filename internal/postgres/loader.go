@@ -127,8 +127,8 @@ func (l *Loader) Replace(ctx context.Context, version int) error {
 		}
 		return l.MakeSchema(ctx, version)
 	case version != newest || there > newest:
-		return fmt.Errorf("postgres: %w: the tables have version %d of the schema, the backup %d, and this program makes %d: "+
-			"take a backup of a node of the same program", errUnusable, there, version, newest)
+		return fmt.Errorf("postgres: %w: the tables have version %d of the schema, the backup %d, and this program makes "+
+			"%d: take a backup of a node of the same program", errUnusable, there, version, newest)
 	}
 	if err := l.migrate(ctx, there, newest); err != nil {
 		return err

@@ -37,7 +37,8 @@ func TestWhatPeersSendIsBounded(t *testing.T) {
 // needs it takes.
 func TestACongestedNodeTakesNoEntries(t *testing.T) {
 	node := &taker{}
-	r := &Replica{node: node, wakeLoop: make(chan struct{}, 1), writes: newQueue[*core.Write](), applies: newQueue[application]()}
+	r := &Replica{node: node, wakeLoop: make(chan struct{}, 1), writes: newQueue[*core.Write](),
+		applies: newQueue[application]()}
 	kinds := []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgSnap, raftpb.MsgVote, raftpb.MsgHeartbeat, raftpb.MsgAppResp}
 	send := func() []raftpb.MessageType {
 		node.took = nil

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,7 +14,11 @@ import (
 
 // small lets Raft's log keep little.
 func small(o *Options) {
-	o.tune = func(o *core.Options) { o.KeepBytes = 100_000 }
+	tune := o.tune
+	o.tune = func(o *core.Options) {
+		tune(o)
+		o.KeepBytes = 100_000
+	}
 }
 
 // fill puts records of 10 kB.
@@ -106,4 +111,44 @@ func (n *testNode) changed(t *testing.T, change core.MemberChange) {
 	require.Eventually(t, func() bool {
 		return len(n.Status().Members) >= 3 && voters() >= before+len(change.Promote)
 	}, patience, tick)
+}
+
+// offer is a network that has records.
+type offer struct {
+	network
+	records []string
+}
+
+// Fetch gives those from the first one, however many are asked for.
+func (o offer) Fetch(_ context.Context, _, first, _ uint64, take func(uint64, []byte) error) error {
+	for i, record := range o.records {
+		if err := take(first+uint64(i), []byte(record)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestWhatIsFetchedIsCompared with what the journal has already, and appended behind it.
+func TestWhatIsFetchedIsCompared(t *testing.T) {
+	l := newTestLeadership(t, 1<<20)
+	r := &Replica{leadership: l, journal: l.journal, life: t.Context(), notebook: make(notebook, notesMax)}
+	for _, record := range []string{"a", "b", "c"} { // 8 to 10
+		_, err := r.journal.Append([]byte(record))
+		require.NoError(t, err)
+	}
+	from := core.Position{Seq: 8, Chain: 77}
+	to := from.After([]byte("b"), []byte("c"), []byte("d"))
+	r.net = offer{records: []string{"b", "x", "d"}}
+	at, err := r.fetch(&core.Fetch{Peer: 2, From: from, To: to})
+	_, ok := errors.AsType[*BrokenError](err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, uint64(9), at.Seq)
+	require.Equal(t, uint64(10), r.journal.Appended())
+
+	r.net = offer{records: []string{"b", "c", "d"}}
+	at, err = r.fetch(&core.Fetch{Peer: 2, From: from, To: to})
+	require.NoError(t, err)
+	require.Equal(t, to, at)
+	require.Equal(t, uint64(11), r.journal.Synced())
 }

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"outcry/internal/journal"
+	"outcry/internal/replica/core"
 	"outcry/internal/replica/peers"
 )
 
@@ -113,7 +114,7 @@ func (n *testNode) open() (err error) {
 	o := Options{Data: n.dir, Node: n.id, Peers: n.peers, Journal: n.journal,
 		Hello:   peers.Hello{Version: "test", EventVersion: 1, ProtocolVersion: 1, SegmentBytes: 1 << 20},
 		Log:     slog.New(slog.NewTextHandler(n.c.t.Output(), nil)).With("node", n.id),
-		openNet: n.join}
+		openNet: n.join, tune: patient}
 	for _, change := range n.changes {
 		change(&o)
 	}
@@ -124,6 +125,9 @@ func (n *testNode) open() (err error) {
 	}
 	return nil
 }
+
+// patient is for a machine that has much else to do: a leader is not given up so soon.
+func patient(o *core.Options) { o.ElectionTicks = 60 }
 
 // join connects a node with the others.
 func (n *testNode) join(r *Replica) (network, error) {
@@ -361,7 +365,7 @@ func (c *cluster) alike() [][]byte {
 	c.t.Helper()
 	last := uint64(0)
 	for _, n := range c.nodes {
-		last = max(last, n.journal.Appended())
+		last = max(last, n.journal.Appended(), n.Synced())
 	}
 	var first [][]byte
 	for _, n := range c.nodes {

@@ -96,7 +96,7 @@ func TestBatchesAreBounded(t *testing.T) {
 
 // TestAppendersWait while too much is on its way, until the journal has taken some of it.
 func TestAppendersWait(t *testing.T) {
-	l := newTestLeadership(t, 256<<20)
+	l := newTestLeadership(t, 64<<20)
 	record := make([]byte, 16<<20)
 	for range gatherBytesMax / len(record) {
 		_, err := l.append(record, claim{})
@@ -174,7 +174,7 @@ func TestAClaimStaysUntilTheJournalHasTheRecord(t *testing.T) {
 // TestNoRecordIsTooLongForOthers: a claim is refused, as a Refusal, of what an entry of the log
 // has no room for.
 func TestNoRecordIsTooLongForOthers(t *testing.T) {
-	l := newTestLeadership(t, 256<<20)
+	l := newTestLeadership(t, 96<<20)
 	for _, err := range []error{l.Claim(l.ClaimBytesMax() + 1), l.ClaimReserve(l.ClaimBytesMax() + 1)} {
 		refusal, ok := errors.AsType[engine.Refusal](err)
 		require.True(t, ok, "%v", err)

@@ -23,7 +23,7 @@ type BehindError struct {
 
 // Error says what is missing.
 func (e *BehindError) Error() string {
-	return fmt.Sprintf("replica: this node has missed records that nobody keeps any more, and is restored from a backup: %v",
+	return fmt.Sprintf("replica: this node has missed records that nobody keeps any more: a backup restores it: %v",
 		e.Reason)
 }
 

@@ -3,6 +3,7 @@ package replica
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,6 +43,11 @@ func (n *testNode) restarted(t *testing.T) {
 	require.NoError(t, n.open())
 }
 
+// hasAll reports whether a member has all that this node, which leads, has.
+func (n *testNode) hasAll(id uint64) bool {
+	return slices.ContainsFunc(n.Status().Peers, func(p Peer) bool { return p.ID == id && p.Active && p.Lag == 0 })
+}
+
 // TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored: it begins its journal anew where the
 // others are, and follows from there; it votes and stores before its state is restored.
 func TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored(t *testing.T) {
@@ -67,11 +73,13 @@ func TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored(t *testing.T) {
 
 	away.restarted(t)
 	require.Equal(t, behind.Seq+1, away.journal.First())
-	require.Eventually(t, func() bool { return away.journal.Appended() == last }, patience, tick)
+	require.Eventually(t, func() bool { return leader.hasAll(away.id) }, patience, tick)
 	third.stop() // so that the restored one makes the majority
 	last, err = leader.put("two")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return away.journal.Appended() == last }, patience, tick)
+	third.start()
+	require.Eventually(t, func() bool { return leader.hasAll(third.id) }, patience, tick)
 	away.stop() // what is there already stays
 	require.NoError(t, away.open())
 	last, err = leader.put("three")
@@ -87,7 +95,6 @@ func TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored(t *testing.T) {
 	restore, err = Unrestored(away.dir)
 	require.NoError(t, err)
 	require.Nil(t, restore)
-	third.start()
 	away.restart() // it knows no chain of what it has not got
 	last, err = leader.put("four")
 	require.NoError(t, err)
@@ -115,7 +122,8 @@ func TestANewcomerOfAnOldClusterIsToBeRestored(t *testing.T) {
 	require.ErrorAs(t, n.Err(), &behind)
 	n.restarted(t)
 	leader.changed(t, core.MemberChange{Promote: []uint64{4}})
-	require.Eventually(t, func() bool { return n.journal.Appended() >= last && n.Status().Role == core.Follower }, patience,
+	require.Eventually(t, func() bool { return n.journal.Appended() >= last && n.Status().Role == core.Follower },
+		patience,
 		tick)
 	require.NoError(t, n.Err())
 }

@@ -80,13 +80,11 @@ func (r *runner) agree(ctx context.Context) error {
 			}
 			lag, err := n.server.Metric(ctx, "outcry_postgres_lag_records")
 			last += fmt.Sprintf("node %d: %+v, Postgres lacks %v records (%v)\n", n.number, v, lag, err)
-			if err != nil || lag != 0 || v.Role != leads && (v.DigestSeq != v.Seq || v.Digest == "") {
+			if err != nil || lag != 0 || v.DigestSeq != v.Seq || v.Digest == "" {
 				return false, nil
 			}
 			seqs[v.Seq] = true
-			if v.Role != leads {
-				digests[v.Digest] = true
-			}
+			digests[v.Digest] = true
 		}
 		if len(seqs) == 1 && len(digests) != 1 {
 			return false, fmt.Errorf("the digests differ:\n%s", last)

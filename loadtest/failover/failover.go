@@ -69,10 +69,11 @@ func (f *Finding) Unwrap() error { return f.Err }
 type runner struct {
 	*check.Session
 	Options
-	machines *harness.Machines
-	nodes    []*node // in the order of their numbers
-	client   string  // path of outcry, which verifies
-	report   *Report
+	machines    *harness.Machines
+	nodes       []*node // in the order of their numbers
+	client      string  // path of outcry, which verifies
+	report      *Report
+	quietOrders int // that quietOrder has placed
 }
 
 // Run runs the plan in an order that the seed draws, and stops at the first thing that
@@ -80,7 +81,7 @@ type runner struct {
 // wrong, another error that the run could not be done. harness.Isolate comes before.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	random := rand.New(rand.NewPCG(o.Seed, 0))
-	r := &runner{Session: check.NewSession(check.Target{}, random), Options: o, report: newReport(o)}
+	r := &runner{Session: check.NewSession(check.Target{}, random, quietAccount), Options: o, report: newReport(o)}
 	r.LinearPace = linearPace
 	var err error
 	temporary := o.Dir == ""
@@ -96,7 +97,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	r.report.finish(r, err)
 	if err == nil && temporary {
 		for _, n := range r.nodes {
-			err = errors.Join(err, harness.RemoveAll(n.dir))
+			err = errors.Join(err, harness.RemoveAll(n.postgresDir()))
 		}
 		err = errors.Join(err, os.RemoveAll(r.Dir))
 	} else if err != nil {
@@ -187,19 +188,24 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 	r.End = new(check.Ending)
 	r.End.MayBeGone.Store(true) // any connection may break, and clients go on elsewhere
 	r.End.ComesBack.Store(true)
+	if faults[name].quiet {
+		if err := faults[name].inject(r, ctx, leader); err != nil {
+			return err
+		}
+	}
 	stop := make(chan struct{})
 	r.At.Patience = patience
 	clients := r.Trade(n, r.Clients, r.Seed, stop)
 	r.At.Patience = checkPatience
 	err = r.letTrade(ctx)
-	if err == nil {
+	if err == nil && !faults[name].quiet {
 		r.Listen()
 		err = faults[name].inject(r, ctx, leader)
 	}
 	if err == nil {
 		err = r.letGoOn(ctx) // which is when the silence ends
 	}
-	if err == nil {
+	if err == nil && !faults[name].quiet {
 		err = r.report.gap(r, name)
 	}
 	err = errors.Join(err, r.mend(ctx))

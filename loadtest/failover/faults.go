@@ -10,9 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"outcry/internal/check"
-	"outcry/internal/wire"
 )
 
 // fault is one way to break a cluster. It leaves what it broke to mend, unless it says
@@ -20,6 +17,7 @@ import (
 type fault struct {
 	about  string
 	judged bool // the time without an answer is judged
+	quiet  bool // clients trade afterwards only: what waits for a majority would hold back queries
 	inject func(r *runner, ctx context.Context, leader *node) error
 }
 
@@ -28,22 +26,36 @@ var faults map[string]fault
 
 func init() {
 	faults = map[string]fault{
-		"kill-leader":   {"kill -9 of the leader", true, killLeader},
-		"kill-standby":  {"kill -9 of a standby", true, killStandby},
-		"kill-all":      {"kill -9 of all nodes at once", false, killAll},
-		"stop-all":      {"SIGTERM to all nodes at once: each ends within its stop timeout", false, stopAll},
-		"freeze-leader": {"SIGSTOP of the leader for 0.2 to 10 seconds, then SIGCONT", true, freezeLeader},
-		"freeze-both":   {"SIGSTOP of both standbys: nothing is answered meanwhile", false, freezeBoth},
-		"alone":         {"the leader sees no other node", true, alone},
-		"sees-one":      {"the leader sees one other node, which sees both", true, seesOne},
-		"one-way":       {"packets of the leader to the others are lost, not theirs to it", true, oneWay},
-		"flapping":      {"a standby's link comes and goes", true, flapping},
-		"postgres-away": {"the Postgres of a standby that is to lead stands still over a failover", true, postgresAway},
-		"hang-leader":   {"the leader's disk hangs for 2 to 5 seconds", true, hangLeader},
-		"hang-standby":  {"a standby's disk hangs for 2 to 5 seconds", true, hangStandby},
-		"full-leader":   {"the leader's disk is full", true, fullLeader},
-		"full-standby":  {"a standby's disk is full", true, fullStandby},
-		"upgrade":       {"each node is stopped in order and started again, the leader last", true, upgrade},
+		"kill-leader":    {"kill -9 of the leader", true, false, killLeader},
+		"kill-standby":   {"kill -9 of a standby", true, false, killStandby},
+		"kill-all":       {"kill -9 of all nodes at once", false, false, killAll},
+		"stop-all":       {"SIGTERM to all nodes at once: each ends within its stop timeout", false, false, stopAll},
+		"freeze-leader":  {"SIGSTOP of the leader for 0.2 to 10 seconds, then SIGCONT", true, false, freezeLeader},
+		"freeze-both":    {"SIGSTOP of both standbys: no query is answered meanwhile", false, true, freezeBoth},
+		"freeze-trading": {"the same while clients trade: no order is answered", false, false, freezeTrading},
+		"alone":          {"the leader sees no other node", true, false, alone},
+		"sees-one":       {"the leader sees one other node, which sees both", true, false, seesOne},
+		"one-way":        {"packets of the leader to the others are lost, not theirs to it", true, false, oneWay},
+		"flapping":       {"a standby's link comes and goes", true, false, flapping},
+		"postgres-away": {"the Postgres of a standby that is to lead stands still over a failover",
+			true, false, postgresAway},
+		"hang-leader":  {"the leader's disk hangs for 2 to 5 seconds", true, false, hangLeader},
+		"hang-standby": {"a standby's disk hangs for 2 to 5 seconds", true, false, hangStandby},
+		"full-leader":  {"the leader's disk is full", true, false, fullLeader},
+		"full-standby": {"a standby's disk is full", true, false, fullStandby},
+		"stale": {
+			"the leader is stopped while it is asked, and goes on when another has changed what it is asked for",
+			false,
+			true,
+			stale,
+		},
+		"lose-disk": {"a standby loses its disk: it is refused, and replaced while clients trade",
+			true, false, loseDisk},
+		"lose-kill": {"the same, and the leader is killed while the new one learns", true, false, loseKill},
+		"flip-byte": {"a byte of a standby's logs is flipped: it does not start, and is replaced",
+			true, false, flipByte},
+		"remove-add": {"a standby is removed and added again while clients trade", true, false, removeAdd},
+		"upgrade":    {"each node is stopped in order and started again, the leader last", true, false, upgrade},
 	}
 }
 
@@ -137,38 +149,6 @@ func freezeLeader(r *runner, ctx context.Context, leader *node) error {
 		return err
 	}
 	return leader.mend(ctx)
-}
-
-// freezeBoth proves that a leader without a majority answers nothing: no order, and no
-// query either. The queries are asked on a connection that was there before.
-func freezeBoth(r *runner, ctx context.Context, leader *node) error {
-	conn, err := check.Dial(ctx, check.Target{Addr: leader.xml(), Patience: agreeTimeout})
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	for _, n := range r.standbys(leader) {
-		n.freeze()
-	}
-	const heartbeat = 100 * time.Millisecond // more than one: what was confirmed before may be on its way
-	if err := wait(ctx, heartbeat); err != nil {
-		return err
-	}
-	before := r.Answered()
-	conn.SendFrame(wire.NewTransactions("1").Query("1").Append(nil))
-	if err := conn.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
-		return err
-	}
-	if err := conn.Flush(); err != nil {
-		return err
-	}
-	if reply, err := conn.NextReply(); err == nil && !strings.Contains(string(reply), "the last reply") {
-		return fmt.Errorf("without a majority the leader answers a query: %s", reply)
-	}
-	if now := r.Answered(); now != before {
-		return fmt.Errorf("without a majority the leader answers %d orders", now-before)
-	}
-	return r.mend(ctx)
 }
 
 func alone(r *runner, ctx context.Context, leader *node) error {

@@ -35,6 +35,7 @@ type node struct {
 	disk    *harness.Disk
 	pg      *harness.Postgres
 	server  *harness.Server
+	lives   int    // how often it has begun with nothing
 	thaw    func() // of a stopped process; nil if it goes
 	db      *pgx.Conn
 }
@@ -67,11 +68,17 @@ func (r *runner) newNode(ctx context.Context, number int, program string) (n *no
 	if n.disk, err = harness.NewDisk(n.data(), diskBytes); err != nil {
 		return nil, err
 	}
-	if n.pg, err = harness.StartPostgres(ctx, n.dir); err != nil {
+	if err := os.MkdirAll(n.postgresDir(), 0o755); err != nil {
+		return nil, fmt.Errorf("failover: %w", err)
+	}
+	if n.pg, err = harness.StartPostgres(ctx, n.postgresDir()); err != nil {
 		return nil, err
 	}
 	return n, nil
 }
+
+// postgresDir is where the node's Postgres is in its present life.
+func (n *node) postgresDir() string { return filepath.Join(n.dir, fmt.Sprintf("life%d", n.lives)) }
 
 // diskBytes is the size of a node's disk, without its Postgres.
 const diskBytes = 512 << 20
@@ -79,8 +86,8 @@ const diskBytes = 512 << 20
 func (n *node) xml() string  { return n.address + ":" + xmlPort }
 func (n *node) data() string { return filepath.Join(n.dir, "data") }
 
-// start starts the server and does not wait for it.
-func (n *node) start() (err error) {
+// start starts the server, with flags besides, and does not wait for it.
+func (n *node) start(flags ...string) (err error) {
 	var peers []string
 	for number := 1; number <= nodes; number++ {
 		peers = append(peers, fmt.Sprintf("%d=%s:%s", number, n.r.machines.Address(number), peerPort))
@@ -88,10 +95,14 @@ func (n *node) start() (err error) {
 	file := func(name string) string { return filepath.Join(n.r.peers(), name) }
 	n.server, err = harness.Launch(harness.ServerOptions{
 		Program: n.program, Inside: n.r.machines.Inside(n.number), Data: n.data(), DatabaseURL: n.pg.URL(), Log: n.log,
-		Flags: []string{"--listen=" + n.xml(), "--http=" + n.address + ":" + httpPort, "--open", "--segment=1048576",
-			"--closed-orders=1000", "--refs=200", "--stop-timeout=30s", fmt.Sprintf("--node=%d", n.number),
-			"--peers=" + strings.Join(peers, ","), "--peer-ca=" + file("ca.pem"),
-			"--peer-cert=" + file(fmt.Sprintf("%d.pem", n.number)), "--peer-key=" + file(fmt.Sprintf("%d.key", n.number))},
+		Flags: append(
+			[]string{"--listen=" + n.xml(), "--http=" + n.address + ":" + httpPort, "--open", "--segment=1048576",
+				"--closed-orders=1000", "--refs=200", "--stop-timeout=30s", fmt.Sprintf("--node=%d", n.number),
+				"--peers=" + strings.Join(peers, ","), "--peer-ca=" + file("ca.pem"),
+				"--peer-cert=" + file(
+					fmt.Sprintf("%d.pem", n.number),
+				), "--peer-key=" + file(fmt.Sprintf("%d.key", n.number))},
+			flags...),
 	})
 	if err == nil {
 		n.server.HTTP = n.address + ":" + httpPort
@@ -130,7 +141,8 @@ func (n *node) stop(ctx context.Context) error {
 
 // verify runs outcry verify on a node that is stopped, and returns the digest.
 func (n *node) verify(ctx context.Context, client string) (digest string, err error) {
-	out, err := exec.CommandContext(ctx, client, "verify", "--database-url", n.pg.DirectURL(), n.data()).CombinedOutput()
+	out, err := exec.CommandContext(ctx, client, "verify", "--database-url", n.pg.DirectURL(), n.data()).
+		CombinedOutput()
 	_, digest, ok := strings.Cut(string(out), ", digest ")
 	if err != nil || !ok {
 		return "", fmt.Errorf("outcry verify of node %d: %w: %s", n.number, err, out)

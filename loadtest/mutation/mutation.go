@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"outcry/loadtest/failover"
 	"outcry/loadtest/harness"
 	"outcry/loadtest/torture"
 )
@@ -25,11 +26,14 @@ type Mutation struct {
 	Promise string           // what no longer holds
 	noticed []*regexp.Regexp // one of them has to match what is said of it
 	edits   []harness.Edit
-	// plan is the torture run that has to fail. If it is nil, the test of
-	// pkg that matches test has to.
-	plan      map[string]int
-	pkg, test string
+	// plan is the torture run that has to fail, cluster one of three nodes. If both are nil,
+	// the test of pkg that matches test has to.
+	plan, cluster map[string]int
+	pkg, test     string
 }
+
+// Cluster reports whether it takes three nodes to notice: harness.Isolate comes before Try.
+func (m *Mutation) Cluster() bool { return m.cluster != nil }
 
 // All returns all of them, as mutations.txt has them. The error names a line of it.
 func All() ([]Mutation, error) { return read(text) }
@@ -52,6 +56,9 @@ func (m Mutation) Try(ctx context.Context, seed uint64, out io.Writer) (caught s
 		return "", fmt.Errorf("mutation: %w", err)
 	}
 	defer os.RemoveAll(dir)
+	if m.cluster != nil {
+		return m.tryCluster(ctx, seed, dir, out)
+	}
 	if m.plan == nil {
 		return m.tryTests(ctx, dir)
 	}
@@ -66,6 +73,20 @@ func (m Mutation) Try(ctx context.Context, seed uint64, out io.Writer) (caught s
 		return "", err
 	}
 	return "", fmt.Errorf("%s: %w by %v", m.Name, errNotCaught, m.plan)
+}
+
+// tryCluster runs a cluster of three nodes with the mutation.
+func (m Mutation) tryCluster(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
+	_, err = failover.Run(ctx, failover.Options{Seed: seed, Plan: m.cluster, Clients: 8, Load: time.Second, Edits: m.edits,
+		Dir: dir, Out: out})
+	if finding, ok := errors.AsType[*failover.Finding](err); ok {
+		first, _, _ := strings.Cut(finding.Error(), "\n")
+		return m.judge("torture -cluster: "+first, finding.Error())
+	}
+	if err != nil {
+		return "", err
+	}
+	return "", fmt.Errorf("%s: %w by %v", m.Name, errNotCaught, m.cluster)
 }
 
 // tryTests runs the package's tests with the mutation.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"outcry/loadtest/failover"
 	"outcry/loadtest/harness"
 	"outcry/loadtest/torture"
 )
@@ -41,6 +42,8 @@ func (m *Mutation) take(key, value, line string) (err error) {
 		m.Promise = value
 	case "torture":
 		m.plan, err = torture.ParsePlan(value)
+	case "cluster":
+		m.cluster, err = failover.ParsePlan(value)
 	case "tests":
 		m.pkg, m.test, _ = strings.Cut(value, " ")
 	case "noticed":

@@ -52,7 +52,8 @@ func Dial(ctx context.Context, addr string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{addrs: addrs, patience: o.SwitchTime, options: o, places: make(chan struct{}, max(o.Depth, 1)), wake: make(chan struct{}, 1)}
+	c := &Client{addrs: addrs, patience: o.SwitchTime,
+		options: o, places: make(chan struct{}, max(o.Depth, 1)), wake: make(chan struct{}, 1)}
 	c.open, c.close = context.WithCancel(context.Background())
 	c.running.Go(func() { c.run(newLink(c, conn, addr)) })
 	return c, nil

@@ -136,12 +136,15 @@ func (n *Node) Heard(m Member, cluster Identity) error {
 		n.hellos++
 		n.waiting = append(n.waiting, hello{n.hellos, m.ID, m.Identity})
 		n.writeHeard(m, n.hellos)
-	case first != m.Identity && (cluster == Identity{} || cluster != n.now.cluster):
+	case first != m.Identity && (cluster == Identity{} || cluster != n.now.cluster && cluster != n.hinted):
 		return fmt.Errorf("core: node %d is %v, and the cluster knows %v under this number: "+
 			"if it has lost its data, it could vote twice; replace it (outcry cluster replace %d)",
 			m.ID, m.Identity, first, m.ID)
 	case first != m.Identity, pinned, !n.writingDown(m.ID):
 		n.letIn[m.ID] = m.Identity
+	}
+	if n.now.cluster == (Identity{}) && (first == Identity{} || first == m.Identity) && cluster != (Identity{}) {
+		n.hinted = cluster
 	}
 	return nil
 }

@@ -206,6 +206,18 @@ func TestAnIdentityThatTheLogDoesNotHaveYetMayAskAndNotAnswer(t *testing.T) {
 	require.True(t, n.Output().Deposed, "it leads a later term")
 }
 
+func TestAFounderThatWasAwayLetsInWhoReplacedAnother(t *testing.T) {
+	n, err := New(Options{ID: 1, Durable: Durable{Self: identity(1), Mark: founding(1, 2, 3),
+		Heard: map[uint64]Identity{2: identity(2), 3: identity(3)}}})
+	require.NoError(t, err)
+	cluster := Identity{5}
+	require.ErrorContains(t, n.Heard(Member{ID: 3, Identity: identity(8)}, cluster), "could vote twice")
+	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, cluster))
+	require.ErrorContains(t, n.Heard(Member{ID: 3, Identity: identity(8)}, Identity{6}), "could vote twice")
+	require.NoError(t, n.Heard(Member{ID: 3, Identity: identity(8)}, cluster), "2 is in this cluster")
+	require.Zero(t, n.admitted(3))
+}
+
 func TestFoundersVoteOnceAllHaveMet(t *testing.T) {
 	self := Durable{Self: identity(1), Mark: founding(1, 2, 3), Heard: map[uint64]Identity{2: identity(2), 3: identity(3)}}
 	n, err := New(Options{ID: 1, Durable: self})

@@ -117,6 +117,7 @@ type Node struct {
 
 	heard   map[uint64]Identity // the first for a number, written or about to be
 	letIn   map[uint64]Identity // who may send messages
+	hinted  Identity            // the cluster of a peer that is who it was, while the log names none
 	waiting []hello             // for the sync of what was heard
 	hellos  uint64              // marks of waiting
 	seen    map[uint64]uint64   // tick of the last message

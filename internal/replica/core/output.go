@@ -27,10 +27,10 @@ func (n *Node) ready() {
 		}
 		rd := n.raft.Ready()
 		for _, m := range rd.Messages {
-			switch m.GetType() {
-			case raftpb.MsgStorageAppend:
+			switch t := m.GetType(); {
+			case t == raftpb.MsgStorageAppend:
 				n.write(m)
-			case raftpb.MsgStorageApply:
+			case t == raftpb.MsgStorageApply:
 				n.applies = append(n.applies, m)
 			default:
 				n.out.Send = append(n.out.Send, m)

@@ -57,6 +57,7 @@ type sim struct {
 	plant   plant
 	weather weather
 	healing bool
+	stuck   bool       // it was not well again
 	voters  int64      // until then, power cuts seek nodes that vote
 	nodes   []*simNode // of rising id
 	net     simNet
@@ -211,6 +212,7 @@ func (s *sim) run() error {
 		s.play(simFaults+simMend, s.wellAgain)
 	}
 	if s.err == nil && !s.wellAgain() {
+		s.stuck = true
 		s.fail("not well again %d s after all faults ended: %s", simMend/second, s.unwell())
 	}
 	if s.err == nil {

@@ -197,7 +197,8 @@ func (s *sim) judgeMemory(n *simNode) {
 
 // judgeReceived: the vote of a node that has lost its disk is not counted.
 func (s *sim) judgeReceived(n, from *simNode, name Identity, m *raftpb.Message) {
-	if from.lost && name == from.name() && m.GetType() == raftpb.MsgVoteResp && !m.GetReject() && n.core.admitted(from.id) != (Identity{}) {
+	vote := m.GetType() == raftpb.MsgVoteResp && !m.GetReject()
+	if vote && from.lost && name == from.name() && n.core.admitted(from.id) != (Identity{}) {
 		s.fail("node %d counts a vote of node %d, which has lost its disk", n.id, from.id)
 	}
 }

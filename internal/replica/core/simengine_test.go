@@ -217,7 +217,7 @@ func (c *simClient) wander() {
 		}
 	})
 	if !s.healing {
-		s.after(s.between(millisecond, 40*millisecond), c.wander)
+		s.after(s.between(millisecond, 15*millisecond), c.wander)
 	}
 }
 
@@ -274,7 +274,11 @@ func (c *simClient) answer(f *simFrame) {
 		c.answered++
 		c.frame = nil
 		attempt := c.attempt
-		s.after(s.between(0, s.weather.think), func() {
+		rest := s.between(0, s.weather.think)
+		if s.chance(5) {
+			rest = s.between(0, 2*second) // so that at times nothing is under way
+		}
+		s.after(rest, func() {
 			if c.attempt == attempt {
 				c.send()
 			}

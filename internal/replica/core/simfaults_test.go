@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc64"
+	"slices"
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -21,6 +22,7 @@ type weather struct {
 	logBytesMax int
 	slowDisk    int64  // the longest ordinary sync
 	slowApply   int64  // the longest that committed records wait for data/journal
+	load        int64  // the longest that a start takes to load the state
 	alone       uint64 // records of a single node that becomes a cluster; 0: all are founded at once
 }
 
@@ -39,8 +41,14 @@ func (w *weather) sync(s *sim) int64 {
 
 // forecast draws the weather. Each kind of trouble has seeds in which it prevails.
 func (s *sim) forecast() {
-	w := weather{nodes: 3, every: s.between(100*millisecond, second), think: s.between(millisecond, 60*millisecond),
-		recordPad: s.rnd.IntN(200), keepBytes: 1 + s.rnd.IntN(20000), logBytesMax: 64 << 10, slowDisk: s.between(millisecond, 12*millisecond)}
+	w := weather{
+		nodes: 3, every: s.between(100*millisecond, second), think: s.between(millisecond, 60*millisecond),
+		recordPad: s.rnd.IntN(200), keepBytes: 1 + s.rnd.IntN(20000), logBytesMax: 64 << 10,
+		slowDisk: s.between(millisecond, 12*millisecond), load: s.between(millisecond, second/2),
+	}
+	if s.chance(50) {
+		w.every = s.between(second, 3*second)
+	}
 	if s.chance(20) {
 		w.nodes = 5
 	}
@@ -69,11 +77,12 @@ func (s *sim) forecast() {
 		{"storm", (*sim).storm}, {"disk", (*sim).hangDisk}, {"clock", (*sim).jumpClock},
 		{"transfer", (*sim).transfer}, {"lost disk", (*sim).loseDisk}, {"members", (*sim).changeMembers},
 		{"flipped", (*sim).flip}, {"postgres", (*sim).postgres}, {"elections", (*sim).elections},
+		{"restored", (*sim).restore},
 	}
 	prevails := int(s.seed % uint64(len(kinds)))
 	w.name = kinds[prevails].name
 	for i, k := range kinds {
-		weight := s.rnd.IntN(3)
+		weight := s.rnd.IntN(4)
 		if i == prevails {
 			weight = 12
 		}
@@ -101,11 +110,11 @@ func (s *sim) found() {
 		s.after(s.between(0, second), c.send)
 	}
 	s.after(second, (&simClient{s: s, id: 9}).wander)
+	late := 200 * millisecond
+	if s.chance(15) {
+		late = 8 * second
+	}
 	for _, n := range s.nodes {
-		late := 200 * millisecond
-		if s.chance(20) {
-			late = 8 * second
-		}
 		s.after(s.between(0, late), n.start)
 	}
 	s.after(s.between(second, 2*second), s.trouble)
@@ -175,10 +184,27 @@ func (s *sim) crashOne() {
 	n.kill(s.between(50*millisecond, 2*second))
 }
 
-// elections has a leader gone, and for a while power cuts of nodes that have just voted.
+// restore has a machine begin again with the journal of a backup of another one, as it has
+// to when it lacks records that nobody keeps any more.
+func (s *sim) restore() {
+	n, p := s.any(), s.any()
+	if !n.up() || p.lost || p.broken != nil || p.journal.synced <= n.journal.last() {
+		return
+	}
+	s.note("restored", n.id, n.journal.last(), p.journal.synced)
+	n.kill(s.between(50*millisecond, second))
+	n.journal = &simJournal{records: slices.Clone(p.journal.records[:p.journal.synced]), synced: p.journal.synced}
+}
+
+// elections has a leader gone, and for a while late messages and power cuts of nodes that
+// have just voted.
 func (s *sim) elections() {
 	s.note("elections", 0, 0, 0)
-	s.voters = s.now + 2*second
+	if s.now >= s.voters {
+		was := s.net.slow
+		s.after(3*second, func() { s.net.slow = min(was, 5*millisecond) })
+	}
+	s.voters = s.now + 3*second
 	s.net.slow = s.between(10*millisecond, 100*millisecond)
 	if lead := s.leader(); lead != nil {
 		lead.stop(s.between(500*millisecond, 2*second))
@@ -187,7 +213,11 @@ func (s *sim) elections() {
 
 // voted may cut the power of a node that has just voted.
 func (s *sim) voted(n *simNode) {
-	if s.now < s.voters && !s.healing && s.chance(50) {
+	often := 15
+	if s.now < s.voters {
+		often = 80
+	}
+	if !s.healing && s.chance(often) {
 		s.after(s.between(0, 2*millisecond), func() { n.cutPower(s.between(microsecond, 10*millisecond)) })
 	}
 }

@@ -269,7 +269,9 @@ func (n *simNode) countLearner(m *raftpb.Message) {
 	}
 	for _, id := range n.core.now.conf.GetVoters() {
 		if id != n.id && n.met[id] != (Identity{}) {
-			n.core.Receive(&raftpb.Message{Type: m.Type, From: new(id), To: m.To, Term: m.Term, Index: m.Index, LogTerm: m.LogTerm})
+			c := proto.Clone(m).(*raftpb.Message)
+			c.From = new(id)
+			n.core.Receive(c)
 			return
 		}
 	}

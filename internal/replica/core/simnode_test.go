@@ -78,9 +78,10 @@ func (n *simNode) start() {
 		return
 	}
 	n.core = c
-	c.MayCampaign(n.fit)
+	c.MayCampaign(false) // until the state is loaded
 	n.do(func() {})
 	n.later(0, func() { n.core.JournalSynced(n.journal.synced) })
+	n.later(s.between(0, s.weather.load), func() { n.core.MayCampaign(n.fit) })
 	n.syncJournal()
 	n.scheduleTick()
 }
@@ -421,15 +422,22 @@ func (n *simNode) fetch(f Fetch) {
 			return
 		}
 		some := p.journal.records[f.From.Seq:f.To.Seq]
+		var err error
+		if s.chance(15) { // it breaks off
+			some, err = some[:s.rnd.IntN(len(some)+1)], errFetch
+		}
 		for _, r := range some[min(have-f.From.Seq, uint64(len(some))):] {
 			n.journal.records = append(n.journal.records, r)
 			n.state.apply(r)
 		}
 		s.judgeJournal(n, int(n.journal.last()-have))
 		n.later(s.between(millisecond, 40*millisecond), func() {
-			n.journal.synced = max(n.journal.synced, f.To.Seq)
-			own := n.journal.records[f.From.Seq:f.To.Seq]
-			n.core.Fetched(f, Position{f.To.Seq, chainOf(f.From.Chain, own)}, nil)
+			n.journal.synced = max(n.journal.synced, n.journal.last())
+			at := Position{Seq: n.journal.last()}
+			if err == nil {
+				at = Position{f.To.Seq, chainOf(f.From.Chain, n.journal.records[f.From.Seq:f.To.Seq])}
+			}
+			n.core.Fetched(f, at, err)
 			n.syncJournal()
 		})
 	})

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -115,11 +116,13 @@ func (l *link) setUp(up bool) {
 // run connects, and sends what comes, until the peer's context ends.
 func (l *link) run() {
 	ctx := l.peer.ctx
+	told := "" // of a peer that is not connected; each kind once, until it is
 	for wait := backoffMin; ctx.Err() == nil; {
 		conn, err := l.n.caller.open(ctx, l.peer.id, l.peer.address, l.use, nil)
 		if err == nil {
 			wait = backoffMin
 			l.setUp(true)
+			told = ""
 			l.say("a peer is connected", nil)
 			err = l.pump(ctx, conn)
 			l.setUp(false)
@@ -137,6 +140,14 @@ func (l *link) run() {
 			pause = refusedRetry
 		} else if ctx.Err() == nil {
 			l.n.o.Log.Debug("a peer is not connected", "peer", l.peer.id, "for", l.use, "error", err)
+			kind := "nobody listens"
+			if !errors.Is(err, syscall.ECONNREFUSED) {
+				kind = "other" // such as a certificate: somebody has to see that
+			}
+			if kind != told {
+				told = kind
+				l.say("a peer cannot be reached, and is tried again and again", err)
+			}
 		}
 		select {
 		case <-ctx.Done():

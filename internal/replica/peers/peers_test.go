@@ -56,7 +56,8 @@ func (r *record) count(text string) (n int) {
 
 // helloOf is what a node of these tests says.
 func helloOf(id uint64) Hello {
-	return Hello{Node: id, Self: core.Identity{byte(id)}, Version: "1", EventVersion: 3, ProtocolVersion: 1, SegmentBytes: 64 << 20}
+	return Hello{Node: id, Self: core.Identity{byte(id)}, Version: "1", EventVersion: 3,
+		ProtocolVersion: 1, SegmentBytes: 64 << 20}
 }
 
 // listener takes a port of this machine.
@@ -347,7 +348,8 @@ func TestAFullQueueDropsAndStaysBounded(t *testing.T) {
 	require.Zero(t, l.bytes)
 	_, dropped := l.state()
 	require.EqualValues(t, queueLenMax+1, dropped)
-	require.False(t, one.Send(2, []*raftpb.Message{message(raftpb.MsgApp, 1, 2, 0, make([]byte, MessageBytesMax))}), "too large")
+	large := message(raftpb.MsgApp, 1, 2, 0, make([]byte, MessageBytesMax))
+	require.False(t, one.Send(2, []*raftpb.Message{large}), "too large")
 }
 
 func TestWhoDoesNotTakeIsCut(t *testing.T) {

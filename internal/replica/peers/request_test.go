@@ -271,13 +271,14 @@ func TestAnswersThatAreNotOnes(t *testing.T) {
 		said []byte
 		want string
 	}{
-		"silence":      {nil, "i/o timeout"},
-		"garbage":      {[]byte("garbage that is long enough"), "malformed frame"},
-		"empty":        {make([]byte, frameHeader), "it is empty"},
-		"unknown tag":  {appendFrame(nil, 'q', nil), "tag 0x71"},
-		"failure":      {appendFrame(nil, tagError, text), "no"},
-		"no failure":   {appendFrame(nil, tagError, []byte("{")), "malformed frame"},
-		"too much":     {bytes.Repeat(appendFrame(nil, tagData, make([]byte, 1<<19)), 3), "an answer of more than 1048576 bytes"},
+		"silence":     {nil, "i/o timeout"},
+		"garbage":     {[]byte("garbage that is long enough"), "malformed frame"},
+		"empty":       {make([]byte, frameHeader), "it is empty"},
+		"unknown tag": {appendFrame(nil, 'q', nil), "tag 0x71"},
+		"failure":     {appendFrame(nil, tagError, text), "no"},
+		"no failure":  {appendFrame(nil, tagError, []byte("{")), "malformed frame"},
+		"too much": {bytes.Repeat(appendFrame(nil, tagData, make([]byte, 1<<19)), 3),
+			"an answer of more than 1048576 bytes"},
 		"half a frame": {appendFrame(nil, tagData, make([]byte, 100))[:50], "i/o timeout"},
 	} {
 		address := silent(t, func(conn net.Conn) { _, _ = conn.Write(c.said) })
