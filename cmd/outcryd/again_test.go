@@ -37,3 +37,12 @@ func TestAProcessBeginsAgainSixTimesInAMinute(t *testing.T) {
 	f = takeFormer()
 	require.Empty(t, f.times)
 }
+
+// TestALeaderOutlastsTheOthersInLag: a node that lags as much as the leader would be no better.
+func TestALeaderOutlastsTheOthersInLag(t *testing.T) {
+	leads, follows := lagMost(1200, true, true), lagMost(1200, false, true)
+	require.EqualValues(t, 900, leads)
+	require.EqualValues(t, 600, follows)
+	require.Less(t, lagMost(1200, true, false), leads)
+	require.Less(t, lagMost(1200, false, false), follows)
+}

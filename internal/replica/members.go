@@ -21,6 +21,9 @@ const (
 	// transferWait is how long a transfer may take until it is asked for again: Raft gives one
 	// up after an election time.
 	transferWait = 600 * time.Millisecond
+	// transferPauseMax bounds how long a leader that is not fit waits until it tries again to
+	// hand over: twice as long each time.
+	transferPauseMax = 10 * time.Second
 )
 
 // MayCampaign says whether this node may become the leader, as far as its owner knows: false

@@ -73,8 +73,8 @@ func (n *Node) commitPins(e *raftpb.Entry) error {
 	m := *n.now.membership
 	if m.cluster == (Identity{}) {
 		if !slices.Equal(Numbers(m.members), Numbers(p.members)) {
-			return fmt.Errorf("core: node %d was founded with the nodes %v, and its cluster with %v: give all nodes the same --peers",
-				n.id, Numbers(m.members), Numbers(p.members))
+			return fmt.Errorf("core: node %d was founded with the nodes %v, and its cluster with %v: "+
+				"give all nodes the same --peers", n.id, Numbers(m.members), Numbers(p.members))
 		}
 		m.cluster = p.cluster
 	}
