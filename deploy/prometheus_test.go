@@ -90,7 +90,13 @@ func (x *exchange) cluster(t *testing.T) (addresses []string) {
 	program, err := harness.Build(t.Context(), root, "./cmd/outcry", x.dir) // beside outcryd
 	require.NoError(t, err)
 	base := 20_000 + rand.IntN(12_000)
-	cmd := exec.Command(program, "cluster", "try", fmt.Sprintf("--base-port=%d", base), "--dir="+filepath.Join(x.dir, "cluster"))
+	cmd := exec.Command(
+		program,
+		"cluster",
+		"try",
+		fmt.Sprintf("--base-port=%d", base),
+		"--dir="+filepath.Join(x.dir, "cluster"),
+	)
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr = &log, &log
 	require.NoError(t, harness.Start(cmd))

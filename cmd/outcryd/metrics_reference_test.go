@@ -43,8 +43,8 @@ var advice = map[string]string{
 		"up",
 	"outcry_cluster_digest_differs": "1: run `outcry verify` on all nodes and replace the one that is wrong; one that a " +
 		"majority contradicts stays down by itself",
-	"outcry_cluster_certificate_expiry_timestamp_seconds": "near `time()`: make a new one with `deploy/peers.sh`; the file is " +
-		"reread by itself",
+	"outcry_cluster_certificate_expiry_timestamp_seconds": "near `time()`: make a new one with " +
+		"`deploy/peers.sh`; the file is reread by itself",
 	"outcry_cluster_spare_voters": "0: the next failure stops trading. Start or replace the nodes that are " +
 		"down",
 	"outcry_cluster_peer_active":      "0: the node is down, or cut off from the leader",
@@ -159,8 +159,11 @@ var advice = map[string]string{
 var stages = [][]string{
 	{"stage", "long because of"},
 	{"decode", "large frames: see `outcry_memory_bytes`, `--max-memory`"},
-	{"inbox", "one hot symbol, too few processors (`go_sched_latencies_seconds`), or `outcry_postgres_lag_records` over " +
-		"half its limit, which slows sessions down"},
+	{
+		"inbox",
+		"one hot symbol, too few processors (`go_sched_latencies_seconds`), or `outcry_postgres_lag_records` over " +
+			"half its limit, which slows sessions down",
+	},
 	{"match", "deep sweeps of the book; waiting for room in the journal"},
 	{"encode", "queries of orders that only Postgres has; if write is long too, clients that do not read"},
 	{"journal", "`outcry_journal_sync_seconds`; with `--ack postgres` `outcry_postgres_batch_seconds`; " +

@@ -16,9 +16,13 @@ var troublesOfClusters = []trouble{
 		"/dev/null -p $(systemctl show outcryd@$n --value -p MainPID) -e trace=fdatasync -e " +
 		"inject=fdatasync:delay_enter=20000000",
 		meanwhile: map[string]string{"the disk is fast again": fastDisk}, healed: clusterWell},
-	{alert: "OutcryElections", comes: "systemd-run --quiet --collect --unit=script bash -c 'while :; do outcry --http " +
-		httpAddresses + " cluster transfer; done'",
-		meanwhile: map[string]string{"the script is stopped": "systemctl stop script"}, healed: clusterWell},
+	{
+		alert: "OutcryElections",
+		comes: "systemd-run --quiet --collect --unit=script bash -c 'while :; do outcry --http " +
+			httpAddresses + " cluster transfer; done'",
+		meanwhile: map[string]string{"the script is stopped": "systemctl stop script"},
+		healed:    clusterWell,
+	},
 }
 
 const (
@@ -27,7 +31,8 @@ const (
 		"sum(outcry_cluster_spare_voters) == 1"
 
 	// aStandby finds one.
-	aStandby = `n=1; while [ "$(curl -s http://127.0.0.1:808$n/healthz)" != standby ]; do n=$((n % 3 + 1)); sleep 0.1; done; `
+	aStandby = `n=1; while [ "$(curl -s http://127.0.0.1:808$n/healthz)" != standby ]; ` +
+		`do n=$((n % 3 + 1)); sleep 0.1; done; `
 )
 
 // TestRunbooksOfClusters breaks a cluster until each of its alerts fires, and does its runbook.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/loadtest/failover"
 	"outcry/loadtest/harness"
 	"outcry/loadtest/torture"
 )
@@ -34,7 +35,10 @@ func TestEveryMutationFitsTheSource(t *testing.T) {
 			names[b.Name] = true
 			_, err := harness.Overlay(root, t.TempDir(), b.edits)
 			require.NoError(t, err)
-			require.NotEqual(t, b.plan == nil, b.pkg == "", "either a plan or a package")
+			require.NotEqual(t, b.plan == nil && b.cluster == nil, b.pkg == "", "either a plan or a package")
+			for fault := range b.cluster {
+				require.Contains(t, failover.Faults(), fault)
+			}
 			for fault := range b.plan {
 				require.Contains(t, torture.Faults(), fault)
 			}
