@@ -24,3 +24,13 @@ func TestFoundersOfDifferentListsAreNoCluster(t *testing.T) {
 	c.propose(1)
 	c.same(1, 2, 4, 5)
 }
+
+// TestADeposedLeaderThatMayNotCampaignDoesNotStand for the next term at once: others do.
+func TestADeposedLeaderThatMayNotCampaignDoesNotStand(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	c.tick(2 * retryElections * electionTicks)
+	require.Equal(t, Leader, n.Status().Role)
+	n.MayCampaign(false)
+	require.False(t, n.stands())
+}
