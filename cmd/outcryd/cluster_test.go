@@ -424,6 +424,9 @@ func TestADirectoryOfANodeIsRefusedToAServerAlone(t *testing.T) {
 	require.NoError(t, os.MkdirAll(dir+"/raft", 0o700))
 	log := launch(t, flags...).fails(t)
 	require.Contains(t, log, "would be a second leader")
+	require.NoError(t, os.Rename(dir+"/raft", dir+"/CLUSTER")) // the log is lost, and not that there was one
+	log = launch(t, flags...).fails(t)
+	require.Contains(t, log, "would be a second leader")
 }
 
 // TestALeaderHandsOverWhenItsPostgresLags: orders go on with a node whose Postgres keeps up,
