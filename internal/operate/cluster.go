@@ -19,9 +19,9 @@ type Cluster struct {
 	Term    uint64 `json:"term"`
 	Seq     uint64 `json:"seq"` // of the last committed record that this node has applied
 	// Digest is that of the state at record DigestSeq, as `outcry verify` prints it; empty if
-	// it is not known.
+	// it is not known, and DigestSeq 0 then.
 	Digest    string   `json:"digest,omitempty"`
-	DigestSeq uint64   `json:"digest_seq,omitempty"`
+	DigestSeq uint64   `json:"digest_seq"`
 	Members   []Member `json:"members"` // of rising number
 }
 

@@ -251,3 +251,28 @@ func TestFoundersKeepToOneList(t *testing.T) {
 	other.start()
 	require.ErrorContains(t, other.onHello(young.hello()), "give all the same --peers")
 }
+
+// TestAFounderDoesNotJoin: its log would go on waiting for those it was to found a cluster with.
+func TestAFounderDoesNotJoin(t *testing.T) {
+	c := newCluster(t, 1)
+	young := c.add(2)
+	young.peers = map[uint64]string{1: c.peers[1], 2: "127.0.0.1:2", 3: "127.0.0.1:3"}
+	young.start()
+	young.stop()
+	young.changes = []func(*Options){func(o *Options) { o.Join = true }}
+	require.ErrorContains(t, young.open(), "nodes [1 2 3]: begin with an empty directory")
+}
+
+// TestAnAddressThatNobodyCouldUseIsRefused: in the log it would be every node's.
+func TestAnAddressThatNobodyCouldUseIsRefused(t *testing.T) {
+	c := newCluster(t, 1)
+	leader := c.leader(1)
+	for address, text := range map[string]string{
+		"garbage": `address "garbage" of node 2 must be HOST:PORT`, "127.0.0.1:": "HOST:PORT", ":7000": "HOST:PORT",
+		"127.0.0.1:x": "HOST:PORT", "192.0.2.1:7000": "--peer-cert", leader.peers[1]: "address of node 1 already",
+	} {
+		change := core.MemberChange{Add: []core.Member{{ID: 2, Address: address}}}
+		require.ErrorContains(t, leader.Change(t.Context(), change), text)
+	}
+	require.Len(t, leader.Status().Members, 1)
+}

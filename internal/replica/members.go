@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,9 +63,31 @@ func (r *Replica) Transfer(ctx context.Context, to uint64) error {
 
 // Change asks the cluster for another member, one at a time, and returns once the leader's log
 // has it proposed; Status shows when it has come to be. The error is core's (core.ErrNotLeading
-// on another node), ctx's, or that of Err.
+// on another node), ctx's, or that of Err, or names an address that nobody could use.
 func (r *Replica) Change(ctx context.Context, c core.MemberChange) error {
-	return r.do(ctx, func() error { return r.node.Change(c) })
+	return r.do(ctx, func() error {
+		for _, m := range c.Add {
+			if err := r.checkAddress(m); err != nil {
+				return err
+			}
+		}
+		return r.node.Change(c)
+	})
+}
+
+// checkAddress refuses an address of a new member with which no node could reach it. Once the
+// log has one, it is every node's.
+func (r *Replica) checkAddress(m core.Member) error {
+	host, port, err := net.SplitHostPort(m.Address)
+	if n, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || host == "" || n == 0 {
+		return fmt.Errorf("replica: the address %.64q of node %d must be HOST:PORT", m.Address, m.ID)
+	}
+	for _, p := range r.state.now.Load().Members {
+		if p.ID != m.ID && p.Address == m.Address {
+			return fmt.Errorf("replica: %s is the address of node %d already", m.Address, p.ID)
+		}
+	}
+	return r.options.TLS.RefuseOpen(map[uint64]string{m.ID: m.Address})
 }
 
 // Break says that the history of this node is not that of its cluster: it has to stay down.

@@ -171,6 +171,10 @@ func start(o Options, d disk, durable core.Durable) (*Replica, error) {
 		return nil, fmt.Errorf("replica: data/journal ends at record %d, and data/raft begins behind record %d: "+
 			"records are missing; put a new node in the place of this one with outcry cluster replace", last, durable.Mark.Seq)
 	}
+	if m := &durable.Mark; o.Join && m.Cluster == (core.Identity{}) && len(durable.Entries) == 0 && len(m.Members) > 1 {
+		return nil, fmt.Errorf("replica: --join: data/raft has begun to found a cluster of the nodes %v: "+
+			"begin with an empty directory", core.Numbers(m.Members))
+	}
 	if err := noteCluster(o.Data, durable.Self); err != nil {
 		return nil, err
 	}

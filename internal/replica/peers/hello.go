@@ -76,7 +76,8 @@ func (h Hello) Refuse(other Hello) error {
 	case other.Cluster != core.Identity{} && h.Cluster != core.Identity{} && other.Cluster != h.Cluster:
 		return fmt.Errorf("%w: node %d is of %v, and this node of %v", ErrCluster, other.Node, other.Cluster, h.Cluster)
 	case other.Founders != "" && h.Founders != "" && other.Founders != h.Founders:
-		return fmt.Errorf("%w: node %d founds one of the nodes %s, and this node of %s: give all the same --peers",
+		return fmt.Errorf("%w: node %d founds one of the nodes %s, and this node of %s: give all the same --peers; "+
+			"beside one with records begin with an empty directory and --join",
 			ErrCluster, other.Node, other.Founders, h.Founders)
 	case other.ProtocolVersion == 0:
 		return fmt.Errorf("%w: node %d says that it speaks protocol version 0", ErrVersion, other.Node)
