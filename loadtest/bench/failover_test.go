@@ -25,9 +25,23 @@ func failoverTable(r *failover.Report) string {
 		}
 		t.Add(about[name], r.Rounds[name], median, longest)
 	}
-	return fmt.Sprintf("%s, revision %s, %s, %.0f minutes: %s. %d faults, %s orders answered, %s without an answer, of which "+
-		"%s had been placed, each once; %s executions done again from the tables; %s commands proved linearizable; all "+
-		"nodes of one digest after each of %d rounds.\n\n    %s\n\n%s", r.Began.Format("2006-01-02"), r.Revision, r.Machine,
-		r.Seconds/60, r.Verdict, faults, count(r.Orders.Answered), count(r.Orders.UnknownHappened+r.Orders.UnknownNever),
-		count(r.Orders.UnknownHappened), count(r.Executions), count(r.LinearOps), r.Agreed, r.Command, t.Markdown())
+	return fmt.Sprintf(
+		"%s, revision %s, %s, %.0f minutes: %s. %d faults, %s orders answered, %s without an answer, of which "+
+			"%s had been placed, each once; %s executions done again from the tables; %s commands proved linearizable; all "+
+			"nodes of one digest after each of %d rounds.\n\n    %s\n\n%s",
+		r.Began.Format("2006-01-02"),
+		r.Revision,
+		r.Machine,
+		r.Seconds/60,
+		r.Verdict,
+		faults,
+		count(r.Orders.Answered),
+		count(r.Orders.UnknownHappened+r.Orders.UnknownNever),
+		count(r.Orders.UnknownHappened),
+		count(r.Executions),
+		count(r.LinearOps),
+		r.Agreed,
+		r.Command,
+		t.Markdown(),
+	)
 }
