@@ -22,8 +22,8 @@ var troublesOfClusters = []trouble{
 		meanwhile: map[string]string{"the disk is fast again": fastDisk}, healed: clusterWell},
 	// Node 3 has a bug, and node 2 is down: a buyer does not get back what a better price left over.
 	{alert: "OutcryDigestsDiffer", bug: lostChange,
-		comes: "systemctl stop customers; cp /root/outcryd /usr/bin/outcryd-bug; mkdir /run/systemd/system/outcryd@3.service.d; " +
-			"printf '[Service]\nExecStart=\nExecStart=/usr/bin/outcryd-bug\n' > " +
+		comes: "systemctl stop customers; cp /root/outcryd /usr/bin/outcryd-bug; " +
+			"mkdir /run/systemd/system/outcryd@3.service.d; printf '[Service]\nExecStart=\nExecStart=/usr/bin/outcryd-bug\n' > " +
 			"/run/systemd/system/outcryd@3.service.d/bug.conf; systemctl daemon-reload; systemctl restart outcryd@3; " +
 			nodes + "outcry cluster transfer 1; systemctl stop outcryd@2; outcry account 901 1000; outcry account 902 0; " +
 			"outcry place BUG 902 10; outcry sell 902 BUG 1 10; outcry buy 901 BUG 1 20; " +
@@ -31,7 +31,8 @@ var troublesOfClusters = []trouble{
 			" cluster status; sleep 1; done'",
 		meanwhile: map[string]string{"a version without the bug is installed, and the node replaced": nodes +
 			"rm -r /run/systemd/system/outcryd@3.service.d; systemctl daemon-reload; systemctl stop outcryd@3; " +
-			"rm -rf /var/lib/outcry/3/*; systemctl reset-failed outcryd@3; systemctl start --no-block outcryd@3; " +
+			"rm -rf /var/lib/outcry/3/*; sed -i '/^join/d' /etc/outcry/3.conf; echo 'join = true' >> /etc/outcry/3.conf; " +
+			"systemctl reset-failed outcryd@3; systemctl start --no-block outcryd@3; " +
 			"outcry cluster replace 3"},
 		healed: clusterWell, ended: "systemctl stop looks; systemctl start customers"},
 	{alert: "OutcryElections", comes: "systemd-run --quiet --collect --unit=script bash -c 'while :; do " +
