@@ -23,7 +23,8 @@ var troublesOfClusters = []trouble{
 	// Node 3 has a bug, and node 2 is down: a buyer does not get back what a better price left over.
 	{alert: "OutcryDigestsDiffer", bug: lostChange,
 		comes: "systemctl stop customers; cp /root/outcryd /usr/bin/outcryd-bug; " +
-			"mkdir /run/systemd/system/outcryd@3.service.d; printf '[Service]\nExecStart=\nExecStart=/usr/bin/outcryd-bug\n' > " +
+			"mkdir /run/systemd/system/outcryd@3.service.d; " +
+			"printf '[Service]\nExecStart=\nExecStart=/usr/bin/outcryd-bug\n' > " +
 			"/run/systemd/system/outcryd@3.service.d/bug.conf; systemctl daemon-reload; systemctl restart outcryd@3; " +
 			nodes + "outcry cluster transfer 1; systemctl stop outcryd@2; outcry account 901 1000; outcry account 902 0; " +
 			"outcry place BUG 902 10; outcry sell 902 BUG 1 10; outcry buy 901 BUG 1 20; " +
