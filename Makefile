@@ -57,6 +57,7 @@ prove:
 	go test -timeout 60m -tags slow -run '^(TestARandomSessionAgreesWithTheModel|TestSixteenConnectionsAddUp)$$' ./cmd/outcryd
 	go test -timeout 60m -run '^TestSimulation$$' ./internal/replica/core -seeds 10000
 	go run ./loadtest torture -plan long
+	go run ./loadtest torture -cluster -plan long
 	go run ./loadtest mutation
 	go run ./loadtest torture -plan restart=10 -down 1s
 	.ci/fuzz $(FUZZTIME)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -36,4 +37,24 @@ func TestAProcessBeginsAgainSixTimesInAMinute(t *testing.T) {
 	t.Setenv(settings.AgainVariable, "x "+strings.Repeat("9 x ", 1000))
 	f = takeFormer()
 	require.Empty(t, f.times)
+}
+
+// TestALeaderOutlastsTheOthersInLag: a node that lags as much as the leader would be no better.
+func TestALeaderOutlastsTheOthersInLag(t *testing.T) {
+	leads, follows := lagMost(1200, true, true), lagMost(1200, false, true)
+	require.EqualValues(t, 900, leads)
+	require.EqualValues(t, 600, follows)
+	require.Less(t, lagMost(1200, true, false), leads)
+	require.Less(t, lagMost(1200, false, false), follows)
+}
+
+// TestNobodyWaitsForAnothersDigest, longer than for one of its own: many may ask.
+func TestNobodyWaitsForAnothersDigest(t *testing.T) {
+	m := &member{digest: digests{working: make(chan struct{}, 1), digest: "known", seq: 7}}
+	m.digest.working <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	digest, seq := m.digestNow(ctx)
+	require.Equal(t, "known", digest)
+	require.EqualValues(t, 7, seq)
 }

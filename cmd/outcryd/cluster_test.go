@@ -20,6 +20,7 @@ import (
 	"outcry/internal/operate"
 	"outcry/internal/testing/certtest"
 	"outcry/internal/testing/pgtest"
+	"outcry/internal/testing/processes"
 	"outcry/internal/wire"
 )
 
@@ -127,7 +128,7 @@ func leaderOf(t *testing.T, nodes ...*node) (leader *node) {
 			}
 		}
 		return leader != nil
-	}, patience, 5*time.Millisecond, "nobody leads")
+	}, patience, 5*time.Millisecond, "nobody leads: %+v; log: %s", nodes[0].view(), nodes[0].log)
 	return leader
 }
 
@@ -350,7 +351,8 @@ func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
 	reply := asks.must(t, `<transactions id="1"><order sym="SPY" amount="-5" limit="10" ref="a"/></transactions>`)
 	require.Contains(t, reply, "opened")
 	pid := old.cmd.Process.Pid
-	require.NoError(t, old.cmd.Process.Signal(syscall.SIGSTOP))
+	goOn := processes.Stop(pid)
+	t.Cleanup(goOn)
 	_, err := asks.Write(wire.AppendFrame(nil, []byte(`<transactions id="1"><query ref="a"/></transactions>`)))
 	require.NoError(t, err, "the kernel still takes it")
 	next := leaderOf(t, others(nodes, old)...)
@@ -358,7 +360,7 @@ func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
 	require.Contains(t, c.must(t, buyFive), "opened")
 
 	logged := len(old.log.String())
-	require.NoError(t, old.cmd.Process.Signal(syscall.SIGCONT))
+	goOn()
 	last, err := asks.r.Next()
 	if err == nil { // the reason why the connection is closed, which reveals nothing
 		require.Contains(t, string(last), "<results><error>the exchange is stopping", "it tells what it knew")
@@ -422,6 +424,9 @@ func TestADirectoryOfANodeIsRefusedToAServerAlone(t *testing.T) {
 	require.NoError(t, os.MkdirAll(dir+"/raft", 0o700))
 	log := launch(t, flags...).fails(t)
 	require.Contains(t, log, "would be a second leader")
+	require.NoError(t, os.Rename(dir+"/raft", dir+"/CLUSTER")) // the log is lost, and not that there was one
+	log = launch(t, flags...).fails(t)
+	require.Contains(t, log, "would be a second leader")
 }
 
 // TestALeaderHandsOverWhenItsPostgresLags: orders go on with a node whose Postgres keeps up,
@@ -436,6 +441,10 @@ func TestALeaderHandsOverWhenItsPostgresLags(t *testing.T) {
 	require.NoError(t, err)
 	load := &retrying{nodes: nodes}
 	load.begin(8)
+	require.Eventually(t, func() bool {
+		return load.failed.Load() != nil || strings.Contains(old.log.String(), "so far behind")
+	}, patience, 5*time.Millisecond, "%d orders; log: %s", &load.answered, old.log)
+	load.more(t, 1)
 	next := leaderOf(t, others(nodes, old)...)
 	load.more(t, 200)
 	require.Contains(t, old.log.String(), "does not lead while its Postgres is so far behind")

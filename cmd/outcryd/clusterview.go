@@ -25,7 +25,9 @@ const (
 
 // digests remembers the digest of the state at the last record for which it was worked out.
 type digests struct {
-	mu     sync.Mutex // held while one is worked out; guards what follows
+	working chan struct{} // holds a value while somebody who looks waits for one
+
+	mu     sync.Mutex // guards what follows; nobody waits with it
 	digest string
 	seq    uint64
 	recent []seqDigest // of rising seq, up to digestsKept, for other nodes to compare
@@ -98,19 +100,25 @@ func (m *member) seq() uint64 {
 }
 
 // digestNow returns the digest of the state as it rests, or the one that was worked out last.
+// However many ask, none waits longer than digestWait.
 func (m *member) digestNow(ctx context.Context) (digest string, seq uint64) {
 	d := &m.digest
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, digestWait)
 	defer cancel()
+	select {
+	case d.working <- struct{}{}:
+		defer func() { <-d.working }()
+	case <-ctx.Done():
+		return d.last()
+	}
 	poll := time.NewTicker(digestPoll)
 	defer poll.Stop()
-	for at, since := m.seq(), time.Now(); at != d.seq || d.digest == ""; {
+	known, of := d.last()
+	for at, since := m.seq(), time.Now(); at != of || known == ""; {
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return d.digest, d.seq
+			return known, of
 		}
 		if now := m.seq(); now != at {
 			at, since = now, time.Now()
@@ -119,11 +127,10 @@ func (m *member) digestNow(ctx context.Context) (digest string, seq uint64) {
 			break
 		}
 	}
-	return d.digest, d.seq
+	return d.last()
 }
 
 // workOut works out the digest of the state; it stays the last one if records come meanwhile.
-// Its caller holds the lock of digests.
 func (m *member) workOut(ctx context.Context) {
 	e, standby := m.view()
 	if e == nil {

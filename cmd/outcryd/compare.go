@@ -50,8 +50,20 @@ type comparison struct {
 	rested   uint64       // seq at the last look; of compare's goroutine
 }
 
-// keep notes a digest. Its caller holds the lock.
+// last returns the digest that was worked out last.
+func (d *digests) last() (digest string, seq uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.digest, d.seq
+}
+
+// keep notes a digest, unless a newer one is known.
 func (d *digests) keep(digest string, seq uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if seq < d.seq {
+		return
+	}
 	d.digest, d.seq = digest, seq
 	if !slices.ContainsFunc(d.recent, func(s seqDigest) bool { return s.Seq == seq }) {
 		d.recent = append(d.recent, seqDigest{seq, digest})
@@ -71,8 +83,6 @@ func (d *digests) known() []seqDigest {
 // noteDigest works out the digest of a node that follows where all of them do.
 func (m *member) noteDigest(seq uint64) {
 	if seq%digestRecords == 0 {
-		m.digest.mu.Lock()
-		defer m.digest.mu.Unlock()
 		m.workOut(context.Background())
 	}
 }
@@ -86,9 +96,7 @@ func (m *member) answer(ctx context.Context, _ uint64, request []byte) ([]byte, 
 	if e, _ := m.view(); r.Needed && e != nil {
 		last, now := m.compared.workedAt.Load(), time.Now().UnixNano()
 		if now-last > int64(leaderAgain) && m.compared.workedAt.CompareAndSwap(last, now) {
-			m.digest.mu.Lock()
 			m.workOut(ctx)
-			m.digest.mu.Unlock()
 		}
 	}
 	return json.Marshal(m.digest.known())
@@ -134,9 +142,7 @@ func (m *member) digestAtRest(ctx context.Context) {
 	if !rests {
 		return
 	}
-	m.digest.mu.Lock()
-	defer m.digest.mu.Unlock()
-	if m.digest.seq != seq || m.digest.digest == "" {
+	if known, of := m.digest.last(); of != seq || known == "" {
 		m.workOut(ctx)
 	}
 }

@@ -64,7 +64,8 @@ func newMember(s *server) *member {
 	if !s.config.Clustered() {
 		return nil
 	}
-	m := &member{server: s, former: takeFormer(), uncampaign: func() {}}
+	m := &member{server: s, former: takeFormer(), uncampaign: func() {},
+		digest: digests{working: make(chan struct{}, 1)}}
 	m.former.rename()
 	return m
 }

@@ -45,19 +45,10 @@ func TestANodeThatIsTooFarBehindIsRestored(t *testing.T) {
 	behind.becomes(t, operate.RoleStandby)
 	require.NoFileExists(t, path)
 	require.NoFileExists(t, filepath.Join(behind.dataOf(), restoreFile))
-	require.Contains(
-		t,
-		behind.log.String(),
-		`"msg":"taking a backup of another node","peer":`+fmt.Sprint(third.number),
-		"not of the leader",
-	)
+	require.Contains(t, behind.log.String(), `"msg":"taking a backup of another node","peer":`+fmt.Sprint(third.number),
+		"not of the leader")
 	require.Contains(t, behind.log.String(), `"msg":"the database is restored"`)
-	require.NotEqual(
-		t,
-		[][]string{{""}},
-		query(t, behind.database, "SELECT * FROM richest"),
-		"a view of an operator's",
-	)
+	require.NotEqual(t, [][]string{{""}}, query(t, behind.database, "SELECT * FROM richest"), "a view of an operator's")
 	tokens, err := os.ReadFile(filepath.Join(behind.dataOf(), "tokens"))
 	require.NoError(t, err)
 	require.Equal(t, fmt.Sprintln("# of node", behind.number), string(tokens), "each node has its own")
@@ -104,14 +95,8 @@ func TestARestoreThatIsKilledIsDoneAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(behind.dataOf(), "RESTORE"), marker, 0o600))
 		behind.program = launch(t, behind.flags...)
-		require.Eventually(
-			t,
-			func() bool { return strings.Contains(behind.log.String(), at) },
-			patience,
-			time.Millisecond,
-			"log: %s",
-			behind.log,
-		)
+		require.Eventually(t, func() bool { return strings.Contains(behind.log.String(), at) }, patience, time.Millisecond,
+			"log: %s", behind.log)
 		behind.kill()
 		behind.launch(t)
 		behind.becomes(t, operate.RoleStandby)
@@ -144,19 +129,13 @@ func TestALocalPostgresIsRestored(t *testing.T) {
 	local.becomes(t, operate.RoleStandby)
 	local.stop(t)
 	seq := leader.view().Seq
-	require.NoError(
-		t,
-		os.WriteFile(filepath.Join(local.dataOf(), "RESTORE"), fmt.Appendf(nil, `{"seq":%d}`, seq), 0o600),
-	)
+	require.NoError(t, os.WriteFile(filepath.Join(local.dataOf(), "RESTORE"), fmt.Appendf(nil, `{"seq":%d}`, seq), 0o600))
 	local.launch(t)
 	local.becomes(t, operate.RoleStandby)
 	require.NoFileExists(t, filepath.Join(local.dataOf(), "RESTORE"))
 	c := dial(t, leader.xml)
-	require.Contains(
-		t,
-		c.must(t, `<transactions id="2"><order sym="SPY" amount="5" limit="10"/></transactions>`),
-		"opened",
-	)
+	require.Contains(t, c.must(t, `<transactions id="2"><order sym="SPY" amount="5" limit="10"/></transactions>`),
+		"opened")
 	require.NoError(t, c.Close())
 	require.EqualValues(t, seq+1, oneDigest(t, nodes))
 	local.stop(t)

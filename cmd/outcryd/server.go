@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -331,7 +332,7 @@ func (s *server) stop() (err error) {
 	if s.engine != nil {
 		s.engine.Close()
 		if s.journal.Err() == nil && s.member.tellsAll() {
-			came = []any{"seq", s.journal.Appended(), "digest", recovery.Digest(s.engine.State())}
+			came = []any{"seq", cmp.Or(s.member.last(), s.journal.Appended()), "digest", recovery.Digest(s.engine.State())}
 		}
 	}
 	if s.projector != nil && s.journal.Err() == nil {

@@ -88,10 +88,7 @@ func (m *member) campaign(ctx context.Context) {
 			s.log.Info("the cluster has another leader", "leader", leader, "term", r.Status().Term)
 			s.manager.Tell(s.status())
 		}
-		most := uint64(s.settings().LagMax) / 4 * 3 // before orders are refused
-		if !may {
-			most = most / 3 * 2 // well below, so that it does not go to and fro
-		}
+		most := lagMost(uint64(s.settings().LagMax), m.led.Load(), may)
 		applied := s.projector.Applied() // first: the journal may go on meanwhile
 		lag := s.journal.Appended() - applied
 		if fit := lag < most; fit != may {
@@ -107,6 +104,21 @@ func (m *member) campaign(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// lagMost returns how many records the Postgres of a node may be behind that may lead: of one
+// that leads fewer than those at which orders are refused; of another one fewer still, since
+// it would be no better than the leader that hands over to it. A node that may not lead has to
+// be well below, so that it does not go to and fro.
+func lagMost(lagMax uint64, leads, may bool) uint64 {
+	most := lagMax / 4 * 3
+	if !leads {
+		most = lagMax / 2
+	}
+	if !may {
+		most = most / 3 * 2
+	}
+	return most
 }
 
 // takeOver makes the standby the exchange: it applies what was committed before this
@@ -199,6 +211,15 @@ func (m *member) figures(of prometheus.Gatherer) prometheus.Gatherer {
 		}
 		return all, err
 	})
+}
+
+// last returns the last record of the state of the server's engine. Those of the next leader
+// may be in the journal as well.
+func (m *member) last() uint64 {
+	if m == nil {
+		return 0
+	}
+	return m.replica.Load().Appended()
 }
 
 // tellsAll reports whether everything that the engine has done is committed, so that its

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"outcry/internal/backup"
 	"outcry/internal/journal"
@@ -52,11 +53,16 @@ func FollowMember(ctx context.Context, c *settings.Config, d *Database, log *slo
 // RefuseAlone refuses a directory that is a node's of a cluster to a server alone, and
 // changes nothing: it would be a second leader. The error also says that it cannot be read.
 func RefuseAlone(c *settings.Config) error {
-	switch _, err := os.Lstat(c.RaftDir()); {
-	case errors.Is(err, os.ErrNotExist):
+	// Where data/raft is lost, the file CLUSTER still says that there was one.
+	_, raft := os.Lstat(c.RaftDir())
+	_, note := os.Lstat(filepath.Join(c.Data, "CLUSTER"))
+	for _, err := range []error{raft, note} {
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	if raft != nil && note != nil {
 		return nil
-	case err != nil:
-		return err
 	}
 	return fmt.Errorf("%s belongs to a node of a cluster: without --node and --peers this server would be a second "+
 		"leader. Give both; if the majority of the cluster is lost for good, see outcry cluster rescue", c.Data)

@@ -126,3 +126,30 @@ func takeNames(t *testing.T, journal string) (remove func()) {
 		}
 	}
 }
+
+// TestWhereNobodyIsFitALeaderGoesOn: each try to hand over keeps orders for a while, so tries
+// become rare.
+func TestWhereNobodyIsFitALeaderGoesOn(t *testing.T) {
+	at, node := time.Duration(0), &unfit{}
+	r := &Replica{node: node, now: func() time.Duration { return at }}
+	r.loop.leads, r.loop.mayNow = true, true
+	for ; at < time.Minute; at += tick {
+		r.campaign()
+	}
+	require.Equal(t, 1, node.told)
+	require.GreaterOrEqual(t, node.transfers, 6)
+	require.LessOrEqual(t, node.transfers, 12)
+}
+
+// unfit is a leader that finds nobody to hand over to.
+type unfit struct {
+	stepper
+	told, transfers int
+}
+
+func (n *unfit) MayCampaign(bool) { n.told++ }
+
+func (n *unfit) Transfer(uint64) error {
+	n.transfers++
+	return nil
+}

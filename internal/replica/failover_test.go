@@ -233,3 +233,21 @@ func TestALostLogIsNotFoundedAgain(t *testing.T) {
 	other := c.nodes[c.others(leader.id)[0]]
 	require.ErrorContains(t, other.onHello(leader.hello()), "vote twice")
 }
+
+// TestFoundersKeepToOneList: nodes that found a cluster of others are not met, nor one that
+// founds its own beside a cluster that is there.
+func TestFoundersKeepToOneList(t *testing.T) {
+	c := newCluster(t, 3)
+	young := c.add(4)
+	young.peers = map[uint64]string{1: c.peers[1], 4: "127.0.0.1:4"}
+	young.start()
+	require.Equal(t, "1,4", young.hello().Founders)
+	leader := c.leader(1, 2, 3)
+	require.Eventually(t, func() bool { return leader.hello().Founders == "" }, patience, tick)
+	require.ErrorContains(t, leader.onHello(young.hello()), "founds one of the nodes 1,4, and is no member")
+
+	other := c.add(5)
+	other.peers = map[uint64]string{4: "127.0.0.1:4", 5: "127.0.0.1:5", 1: c.peers[1]}
+	other.start()
+	require.ErrorContains(t, other.onHello(young.hello()), "give all the same --peers")
+}

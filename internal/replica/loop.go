@@ -21,6 +21,7 @@ type loopState struct {
 	may      bool          // the owner lets it campaign
 	mayNow   bool          // what core was told
 	transfer time.Duration // when it last tried to hand over
+	pause    time.Duration // until it tries again
 	kept     time.Duration // when it last worked out what data/journal keeps
 }
 
@@ -182,10 +183,11 @@ func (r *Replica) campaign() {
 	now := r.now()
 	switch {
 	case may != r.loop.mayNow:
-		r.loop.mayNow, r.loop.transfer = may, now
+		r.loop.mayNow, r.loop.transfer, r.loop.pause = may, now, transferWait
 		r.node.MayCampaign(may)
-	case !may && r.loop.leads && now-r.loop.transfer >= transferWait:
-		r.loop.transfer = now
+	case !may && r.loop.leads && now-r.loop.transfer >= r.loop.pause:
+		// Nothing is proposed while it tries: where nobody is fit, orders have to go on.
+		r.loop.transfer, r.loop.pause = now, min(2*r.loop.pause, transferPauseMax)
 		_ = r.node.Transfer(0) // to another one; if nobody is fit it leads on, and tries again
 	}
 }

@@ -2,7 +2,11 @@ package replica
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -17,6 +21,9 @@ const (
 	// transferWait is how long a transfer may take until it is asked for again: Raft gives one
 	// up after an election time.
 	transferWait = 600 * time.Millisecond
+	// transferPauseMax bounds how long a leader that is not fit waits until it tries again to
+	// hand over: twice as long each time.
+	transferPauseMax = 10 * time.Second
 )
 
 // MayCampaign says whether this node may become the leader, as far as its owner knows: false
@@ -83,14 +90,40 @@ func (r *Replica) Links() peers.Stats { return r.net.Stats() }
 func (r *Replica) hello() peers.Hello {
 	h := r.options.Hello
 	h.Node, h.Self = r.options.Node, r.self
-	h.Cluster = r.state.now.Load().Cluster
+	h.Cluster, h.Founders = r.state.now.Load().Cluster, ""
+	if h.Cluster == (core.Identity{}) {
+		h.Founders = numbers(r.state.now.Load().Members)
+	}
 	return h
+}
+
+// numbers names the nodes of a list.
+func numbers(members []core.Peer) string {
+	all := make([]string, len(members))
+	for i, m := range members {
+		all[i] = strconv.FormatUint(m.ID, 10)
+	}
+	return strings.Join(all, ",")
+}
+
+// refuseFounder returns why a node must not meet this one: it would found a cluster, and this
+// node's exists without it. It was to join.
+func refuseFounder(s *Status, h *peers.Hello) error {
+	member := func(m core.Peer) bool { return m.ID == h.Node }
+	if h.Founders == "" || s.Cluster == (core.Identity{}) || slices.ContainsFunc(s.Members, member) {
+		return nil
+	}
+	return fmt.Errorf("%w: node %d founds one of the nodes %s, and is no member of the one of node %d: "+
+		"begin with an empty directory and --join", peers.ErrCluster, h.Node, h.Founders, s.Node)
 }
 
 // onHello judges the hello of a peer. The first identity of a number counts; the node has it
 // written before it counts a vote.
 func (r *Replica) onHello(h peers.Hello) error {
 	if err := r.hello().Refuse(h); err != nil {
+		return err
+	}
+	if err := refuseFounder(r.state.now.Load(), &h); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), helloWait)

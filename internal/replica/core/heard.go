@@ -72,6 +72,10 @@ func (n *Node) commitPins(e *raftpb.Entry) error {
 	}
 	m := *n.now.membership
 	if m.cluster == (Identity{}) {
+		if !slices.Equal(Numbers(m.members), Numbers(p.members)) {
+			return fmt.Errorf("core: node %d was founded with the nodes %v, and its cluster with %v: "+
+				"give all nodes the same --peers", n.id, Numbers(m.members), Numbers(p.members))
+		}
 		m.cluster = p.cluster
 	}
 	for _, v := range p.members {
@@ -82,6 +86,15 @@ func (n *Node) commitPins(e *raftpb.Entry) error {
 		}
 	}
 	return n.become(&m)
+}
+
+// Numbers returns the numbers of members, in their order.
+func Numbers(members []Member) []uint64 {
+	all := make([]uint64, len(members))
+	for i, m := range members {
+		all[i] = m.ID
+	}
+	return all
 }
 
 // hello is a Heard that waits for its sync.

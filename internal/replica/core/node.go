@@ -284,6 +284,9 @@ func (n *Node) step(m *raftpb.Message) {
 func (n *Node) Tick() {
 	n.run(func() {
 		n.ticks++
+		if n.lead.term != 0 {
+			n.led = n.ticks // so that it does not stand for the next term at once if it may not
+		}
 		if n.lead.term != 0 || n.stands() {
 			n.raft.Tick()
 		} else {

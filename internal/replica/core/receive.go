@@ -133,8 +133,8 @@ func (n *Node) release() {
 
 // Fetched says that the fetch f is over. at is how far the journal is now, synced, and
 // its chain, worked out from f.From over all records behind it. Beyond f.To it is what a
-// backup had, whose chain is not known. With an error, at.Seq alone counts; the leader
-// will send another mark. A chain that is not the cluster's breaks the node.
+// backup had, whose chain is not known. With an error, at.Seq alone counts, and need not
+// be synced yet; the leader will send another mark. A chain that is not the cluster's breaks the node.
 func (n *Node) Fetched(f Fetch, at Position, err error) {
 	n.run(func() {
 		n.journal = max(n.journal, at.Seq)

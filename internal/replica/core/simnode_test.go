@@ -431,14 +431,16 @@ func (n *simNode) fetch(f Fetch) {
 			n.state.apply(r)
 		}
 		s.judgeJournal(n, int(n.journal.last()-have))
+		if err != nil {
+			n.core.Fetched(f, Position{Seq: n.journal.last()}, err)
+			n.syncJournal()
+			return
+		}
 		n.later(s.between(millisecond, 40*millisecond), func() {
 			n.journal.synced = max(n.journal.synced, n.journal.last())
-			at := Position{Seq: n.journal.last()}
-			if err == nil {
-				at = Position{f.To.Seq, chainOf(f.From.Chain, n.journal.records[f.From.Seq:f.To.Seq])}
-			}
-			n.core.Fetched(f, at, err)
-			n.syncJournal()
+			own := n.journal.records[f.From.Seq:f.To.Seq]
+			n.core.Fetched(f, Position{f.To.Seq, chainOf(f.From.Chain, own)}, nil)
+			n.core.JournalSynced(n.journal.synced)
 		})
 	})
 }

@@ -23,7 +23,9 @@
 //
 // With certificates, both sides speak TLS 1.3 and show one that an authority of --peer-ca
 // vouches for, good now, for servers and for clients (extended key usage, if it has any),
-// and that names the node: see CheckName. Without them all addresses are on loopback.
+// and that names the node: DNS:node-1 for node 1, or, without such names, the host of its
+// address in --peers (see CheckName). Several nodes on one host need the former. New files
+// count for new connections. Without certificates all addresses are on loopback.
 //
 // # What is lost
 //

@@ -120,6 +120,12 @@ func TestWhomAHelloRefuses(t *testing.T) {
 	other := helloOf(2)
 	other.Cluster = core.Identity{8}
 	require.NoError(t, young.Refuse(other))
+	young.Founders, other.Founders = "1,2,3", "1,2,3"
+	require.NoError(t, young.Refuse(other))
+	other.Founders = "1,2,3,4,5"
+	require.ErrorIs(t, young.Refuse(other), ErrCluster)
+	other.Founders = "" // it joins
+	require.NoError(t, young.Refuse(other))
 }
 
 func TestHelloKeepsItsValuesAsJSON(t *testing.T) {

@@ -30,6 +30,9 @@ type Hello struct {
 	Node    uint64        `json:"node"`
 	Self    core.Identity `json:"self"`    // of its data/raft
 	Cluster core.Identity `json:"cluster"` // zero until a leader has named the cluster
+	// Founders are the numbers of the nodes with which it founds a cluster, such as "1,2,3";
+	// "" once it knows its cluster, and for a node that waits to be taken in.
+	Founders string `json:"founders,omitempty"`
 
 	Version         string `json:"version"`          // of the program
 	EventVersion    uint32 `json:"event_version"`    // newest version of records that it reads and writes
@@ -55,7 +58,8 @@ var (
 // Refuse returns why the node of h should not talk with the node of other, nil if it may:
 //   - ErrNumber: other has no number, or that of h.
 //   - ErrIdentity: other has no identity, or that of h: its directory is a copy.
-//   - ErrCluster: both belong to a cluster, and not to the same.
+//   - ErrCluster: both belong to a cluster, and not to the same, or both found one, and not
+//     with the same nodes: two majorities might have no node in common.
 //   - ErrVersion: other is older, and cannot read records that this program writes. One
 //     that is newer is not refused here: it refuses h.
 //   - ErrSegment: a record that fits a segment of h might have no room in one of other.
@@ -71,6 +75,9 @@ func (h Hello) Refuse(other Hello) error {
 			other.Self, h.Self)
 	case other.Cluster != core.Identity{} && h.Cluster != core.Identity{} && other.Cluster != h.Cluster:
 		return fmt.Errorf("%w: node %d is of %v, and this node of %v", ErrCluster, other.Node, other.Cluster, h.Cluster)
+	case other.Founders != "" && h.Founders != "" && other.Founders != h.Founders:
+		return fmt.Errorf("%w: node %d founds one of the nodes %s, and this node of %s: give all the same --peers",
+			ErrCluster, other.Node, other.Founders, h.Founders)
 	case other.ProtocolVersion == 0:
 		return fmt.Errorf("%w: node %d says that it speaks protocol version 0", ErrVersion, other.Node)
 	case other.EventVersion < h.EventVersion:

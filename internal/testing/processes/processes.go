@@ -5,6 +5,7 @@ package processes
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -49,7 +50,7 @@ func FamilyCPU(pid int) (sum time.Duration) {
 }
 
 // Freeze stops a process and its children where they stand, and returns what lets them go
-// on, and how many there are. Those that end meanwhile do not matter.
+// on, and how many there are, once they do stand. Those that end meanwhile do not matter.
 func Freeze(pid int) (thaw func(), n int) {
 	frozen := family(pid)
 	send := func(s syscall.Signal) {
@@ -58,7 +59,36 @@ func Freeze(pid int) (thaw func(), n int) {
 		}
 	}
 	send(syscall.SIGSTOP)
+	for _, p := range frozen {
+		awaitStopped(p.PID)
+	}
 	return func() { send(syscall.SIGCONT) }, len(frozen)
+}
+
+// Stop is Freeze without the children.
+func Stop(pid int) (goOn func()) {
+	_ = syscall.Kill(pid, syscall.SIGSTOP)
+	awaitStopped(pid)
+	return func() { _ = syscall.Kill(pid, syscall.SIGCONT) }
+}
+
+// stopTimeout bounds how long a process may take to stand: a thread that waits for a disk
+// does so later.
+const stopTimeout = time.Second
+
+// awaitStopped waits until no thread of a process runs: the signal is on its way when it is
+// sent, and a busy machine lets a thread go on for a while.
+func awaitStopped(pid int) {
+	for end := time.Now().Add(stopTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		threads, _ := procfs.AllThreads(pid) // of one that is gone there are none
+		runs := func(thread procfs.Proc) bool {
+			s, err := thread.Stat()
+			return err == nil && s.State == "R"
+		}
+		if !slices.ContainsFunc(threads, runs) {
+			return
+		}
+	}
 }
 
 // family returns a process, first, and its children; nothing of a process that is gone.
