@@ -32,7 +32,8 @@ var troublesOfClusters = []trouble{
 			" cluster status; sleep 1; done'",
 		meanwhile: map[string]string{"a version without the bug is installed, and the node replaced": nodes +
 			"rm -r /run/systemd/system/outcryd@3.service.d; systemctl daemon-reload; systemctl stop outcryd@3; " +
-			"rm -rf /var/lib/outcry/3/*; systemctl reset-failed outcryd@3; systemctl start --no-block outcryd@3; " +
+			"rm -rf /var/lib/outcry/3/*; sed -i '/^join/d' /etc/outcry/3.conf; echo 'join = true' >> /etc/outcry/3.conf; " +
+			"systemctl reset-failed outcryd@3; systemctl start --no-block outcryd@3; " +
 			"outcry cluster replace 3"},
 		healed: clusterWell, ended: "systemctl stop looks; systemctl start customers"},
 	{alert: "OutcryElections", comes: "systemd-run --quiet --collect --unit=script bash -c 'while :; do " +

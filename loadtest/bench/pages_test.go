@@ -111,7 +111,8 @@ func TestReferenceOfBenchmarks(t *testing.T) {
 		require.NoError(t, writePages(docsDir))
 	}
 	docs := t.TempDir()
-	data := []string{fullFile, soakFile, goalsFile, goalsAgainFile, soakAgainFile, growthFile, tortureFile}
+	data := []string{fullFile, soakFile, goalsFile, goalsAgainFile, soakAgainFile, growthFile, tortureFile,
+		failoverFile}
 	for _, c := range csvTables {
 		data = append(data, c.file)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"outcry/internal/load"
 	"outcry/internal/load/scenario"
+	"outcry/loadtest/failover"
 )
 
 // Further files of data, below the directory of documents.
@@ -42,8 +43,9 @@ var csvTables = []struct{ title, file, about string }{
 type measured struct {
 	full, soak, goals, goalsAgain, soakAgain, growth *Data
 
-	torture *tortureRun
-	csv     []load.Table // of csvTables
+	torture  *tortureRun
+	failover *failover.Report
+	csv      []load.Table // of csvTables
 }
 
 // loadMeasured reads all data in docs. The error says what cannot be read, or that a run of
@@ -68,17 +70,26 @@ func loadMeasured(docs string) (*measured, error) {
 		}
 		m.csv = append(m.csv, t)
 	}
-	b, err := os.ReadFile(filepath.Join(docs, tortureFile))
+	if err := readReport(docs, tortureFile, &m.torture); err != nil {
+		return nil, err
+	}
+	return m, readReport(docs, failoverFile, &m.failover)
+}
+
+// readReport reads a report into a new value, and leaves nil where there is none.
+func readReport[T any](docs, name string, into **T) error {
+	b, err := os.ReadFile(filepath.Join(docs, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err == nil {
-		m.torture = new(tortureRun)
-		err = json.Unmarshal(b, m.torture)
-	} else if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+		*into = new(T)
+		err = json.Unmarshal(b, *into)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("bench: %s: %w", tortureFile, err)
+		return fmt.Errorf("bench: %s: %w", name, err)
 	}
-	return m, nil
+	return nil
 }
 
 // readCSV returns nil if there is no such file.

@@ -14,7 +14,7 @@ const notMeasured = "Not measured yet.\n"
 // resultTables returns the tables of docs/RESULTS.md and docs/RELIABILITY.md by their names.
 func (m *measured) resultTables() map[string]string {
 	all := map[string]string{"machine": notMeasured, "summary": notMeasured,
-		"published": notMeasured, "missed": notMeasured, "faults": notMeasured}
+		"published": notMeasured, "missed": notMeasured, "faults": notMeasured, "cluster": notMeasured}
 	if m.full != nil {
 		all["machine"] = fmt.Sprintf("Measured on %s, with clients, server and Postgres on it; %s.\n", m.full.Machine,
 			m.full.Began.Format("2006-01-02"))
@@ -25,6 +25,9 @@ func (m *measured) resultTables() map[string]string {
 	}
 	if m.torture != nil {
 		all["faults"] = m.torture.table()
+	}
+	if m.failover != nil {
+		all["cluster"] = failoverTable(m.failover)
 	}
 	return all
 }
