@@ -65,12 +65,19 @@ func (c changes) Replace(ctx context.Context, node uint64, address string) error
 	if r == nil {
 		return operate.ErrNotLeading
 	}
-	for _, p := range r.Status().Peers {
+	status := r.Status()
+	if node == status.Node && status.Role == core.Leader {
+		return fmt.Errorf("node %d leads, so it has not lost its disk; outcry cluster transfer, and stop it first", node)
+	}
+	for _, p := range status.Peers {
 		if p.ID != node || !p.Known {
 			continue
 		}
 		if address == "" {
 			address = p.Address
+		}
+		if err := r.CheckAddress(core.Member{ID: node, Address: address}); err != nil {
+			return err // before it is removed
 		}
 		if err := c.Remove(ctx, node); err != nil {
 			return err

@@ -67,7 +67,7 @@ func (r *Replica) Transfer(ctx context.Context, to uint64) error {
 func (r *Replica) Change(ctx context.Context, c core.MemberChange) error {
 	return r.do(ctx, func() error {
 		for _, m := range c.Add {
-			if err := r.checkAddress(m); err != nil {
+			if err := r.CheckAddress(m); err != nil {
 				return err
 			}
 		}
@@ -75,9 +75,9 @@ func (r *Replica) Change(ctx context.Context, c core.MemberChange) error {
 	})
 }
 
-// checkAddress refuses an address of a new member with which no node could reach it. Once the
-// log has one, it is every node's.
-func (r *Replica) checkAddress(m core.Member) error {
+// CheckAddress returns why no node could reach a new member at its address, nil if they may.
+// Once the log has one, it is every node's.
+func (r *Replica) CheckAddress(m core.Member) error {
 	host, port, err := net.SplitHostPort(m.Address)
 	if n, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || host == "" || n == 0 {
 		return fmt.Errorf("replica: the address %.64q of node %d must be HOST:PORT", m.Address, m.ID)
