@@ -49,6 +49,7 @@ type testNode struct {
 	peers   map[uint64]string // --peers
 	changes []func(*Options)
 	fetches atomic.Int64
+	stuck   atomic.Uint64 // a peer whose records do not come
 
 	mu   sync.Mutex // guards what follows
 	met  map[uint64]bool
@@ -262,6 +263,10 @@ func (n wire) SetPeers(peers map[uint64]string) error {
 // Fetch implements network.
 func (n wire) Fetch(ctx context.Context, peer, first, last uint64, take func(uint64, []byte) error) error {
 	n.fetches.Add(1)
+	if n.stuck.Load() == peer {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	other := n.c.reach(n.id, peer)
 	if other == nil {
 		return errors.New("the peer is cut off")

@@ -133,6 +133,26 @@ func TestAFetchThatFailsIsTriedAgain(t *testing.T) {
 	c.same(103, 1, 2, 3)
 }
 
+func TestALaterLeadersMarkEndsAFetch(t *testing.T) {
+	c, lags := lagging(t)
+	old := c.leader()
+	third := 6 - lags - old.id
+	c.noFetch, c.cut[lags] = true, false
+	c.tick(50)
+	n, f := c.nodes[lags], c.fetches[0]
+	require.False(t, c.fetchOver[lags])
+	require.NoError(t, old.Transfer(third))
+	c.tick(20)
+	require.True(t, c.fetchOver[lags])
+	c.cut[old.id] = true
+	c.noFetch = false
+	n.Fetched(f, Position{Seq: 3}, errors.New("ended"))
+	c.run()
+	require.Equal(t, third, c.fetches[1].Peer, "without waiting until the mark is sent again")
+	c.tick(20)
+	c.same(103, lags, third)
+}
+
 func TestAMarkThatIsLostIsSentAgain(t *testing.T) {
 	c, lags := lagging(t)
 	c.cut[lags], c.lost[raftpb.MsgSnap] = false, true
