@@ -239,7 +239,8 @@ type wire struct{ *testNode }
 // Send implements network.
 func (n wire) Send(to uint64, messages []*raftpb.Message) bool {
 	peer := n.c.reach(n.id, to)
-	if here, _ := n.running(to); here == nil || peer == nil {
+	here, _ := n.running(to)
+	if here == nil || peer == nil {
 		return false
 	}
 	there, met := peer.running(n.id)
@@ -247,7 +248,7 @@ func (n wire) Send(to uint64, messages []*raftpb.Message) bool {
 		return false
 	}
 	for _, m := range messages {
-		there.receive(proto.CloneOf(m))
+		there.receive(here.self, proto.CloneOf(m))
 	}
 	return true
 }

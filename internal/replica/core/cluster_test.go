@@ -141,7 +141,7 @@ func (c *cluster) run() {
 			b, err := proto.Marshal(m)
 			require.NoError(c.t, err)
 			require.NoError(c.t, proto.Unmarshal(b, copied))
-			to.Receive(copied)
+			to.Receive(c.disks[m.GetFrom()].Self, copied)
 			busy = true
 		}
 	}

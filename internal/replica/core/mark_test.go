@@ -190,7 +190,7 @@ func TestCommitsWaitForAFetch(t *testing.T) {
 	}
 	last := n.Status().Last
 	prev, _ := n.log.Term(last)
-	n.Receive(&raftpb.Message{Type: raftpb.MsgApp.Enum(), From: new(f.Peer), To: new(lags), Term: new(term),
+	n.Receive(identity(byte(f.Peer)), &raftpb.Message{Type: raftpb.MsgApp.Enum(), From: new(f.Peer), To: new(lags), Term: new(term),
 		Index: new(last), LogTerm: new(prev), Entries: entries, Commit: new(last + 2)})
 	c.run()
 	require.Len(t, d.records, 3)
@@ -233,11 +233,11 @@ func TestAMarkWaitsForWhatTheJournalHasNotSynced(t *testing.T) {
 	snap := &raftpb.Message{Type: raftpb.MsgSnap.Enum(), From: new(n.id), To: new(behind), Term: new(m.Term),
 		Snapshot: &raftpb.Snapshot{Data: m.Encode(), Metadata: &raftpb.SnapshotMetadata{Index: new(m.Index),
 			Term: new(m.Term), ConfState: m.Conf}}}
-	b.Receive(snap)
+	b.Receive(identity(byte(n.id)), snap)
 	c.run()
 	require.Zero(t, d.Mark.Seq, "a power cut would take the records")
 	b.JournalSynced(3)
-	b.Receive(snap)
+	b.Receive(identity(byte(n.id)), snap)
 	c.drive(behind)
 	require.Equal(t, m.Index, d.Mark.Index)
 }

@@ -18,10 +18,15 @@ var fromPeers = []raftpb.MessageType{
 // fromLeaders are those that only a leader sends.
 var fromLeaders = []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap}
 
-// Receive takes a message of a peer, which the node keeps. It is dropped, as by a network,
-// if the peer was not Heard, if it is malformed, or if there is no room for its entries.
-func (n *Node) Receive(m *raftpb.Message) {
+// Receive takes a message of a peer, which the node keeps. from is the identity that was
+// Heard on its connection: another node under the same number may have sent something late.
+// The message is dropped, as by a network, if that peer is not let in, if it is malformed, or
+// if there is no room for its entries.
+func (n *Node) Receive(from Identity, m *raftpb.Message) {
 	n.run(func() {
+		if from != n.letIn[m.GetFrom()] {
+			return
+		}
 		if m.GetTo() != n.id || n.admitted(m.GetFrom()) == (Identity{}) && !n.asks(m) || !wellFormed(m) {
 			return
 		}
