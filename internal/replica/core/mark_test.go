@@ -220,6 +220,34 @@ func TestANewcomerThatWasRestoredGoesOnFromItsBackup(t *testing.T) {
 	require.Equal(t, n.Status().Position, c.nodes[4].Status().Position)
 }
 
+func TestARestoredNodeFetchesBehindWhatItHasCommitted(t *testing.T) {
+	c := small(t)
+	n := c.leader()
+	lags := n.id%3 + 1
+	c.propose(3)
+	c.tick(10)
+	c.cut[lags] = true
+	c.propose(5)
+	d := c.disks[lags]
+	d.records, d.first = nil, 5 // begun anew
+	tune := c.options
+	c.options = func(o *Options) { tune(o); o.Blind = true }
+	c.start(lags)
+	c.cut[lags] = false
+	c.tick(20)
+	require.Equal(t, uint64(8), d.seq(), "the log reached it")
+	require.Empty(t, c.fetches)
+	c.cut[lags] = true
+	for range 100 {
+		c.propose(1)
+	}
+	c.cut[lags] = false
+	c.tick(100)
+	require.Equal(t, Position{}.After(c.disks[n.id].records[:8]...), c.fetches[0].From)
+	require.Empty(t, c.broken)
+	require.Equal(t, c.disks[n.id].records[5:], d.records)
+}
+
 func TestAMarkWaitsForWhatTheJournalHasNotSynced(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	n := c.leader()

@@ -104,7 +104,7 @@ func (n *Node) receiveMark(m *raftpb.Message) {
 	if n.fetched.Seq > from.Seq {
 		from = n.fetched
 	}
-	if n.blind {
+	if n.blind && n.journal > from.Seq {
 		from = Position{Seq: n.journal}
 	}
 	if from.Seq >= mark.Seq && n.synced < mark.Seq {
