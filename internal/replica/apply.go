@@ -22,6 +22,7 @@ type application struct {
 	begin uint64 // seq
 
 	fetch *core.Fetch
+	until context.Context // fetch ends with it
 }
 
 // apply is the apply goroutine: it alone appends to the journal.
@@ -62,8 +63,8 @@ func (r *Replica) applyOne(a application) error {
 	if a.fetch == nil {
 		return nil
 	}
-	at, err := r.fetch(a.fetch)
-	if _, broken := errors.AsType[*BrokenError](err); broken || errors.Is(err, errJournal) && r.life.Err() == nil {
+	at, err := r.fetch(a.until, a.fetch)
+	if _, broken := errors.AsType[*BrokenError](err); broken || errors.Is(err, errJournal) && a.until.Err() == nil {
 		return err
 	}
 	if errors.Is(err, journal.ErrGone) && !errors.Is(err, errJournal) {
@@ -110,11 +111,8 @@ func (r *Replica) appendRecord(seq uint64, record []byte) error {
 
 // fetch appends records of a peer's journal, and syncs them. Those that this node's journal
 // has already are compared instead, as far as they are kept. It returns how far it came, and
-// what stopped it: that wraps errJournal if it is this node's journal.
-func (r *Replica) fetch(f *core.Fetch) (at core.Position, err error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	defer context.AfterFunc(r.life, cancel)()
+// what stopped it, ctx too: that wraps errJournal if it is this node's journal.
+func (r *Replica) fetch(ctx context.Context, f *core.Fetch) (at core.Position, err error) {
 	own, err := r.journal.NewReader(max(f.From.Seq+1, r.journal.First()))
 	if err != nil {
 		return f.From, fmt.Errorf("%w: compare what is fetched: %w", errJournal, err)

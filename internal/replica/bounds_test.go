@@ -19,7 +19,7 @@ import (
 func TestWhatPeersSendIsBounded(t *testing.T) {
 	r := &Replica{wakeLoop: make(chan struct{}, 1)}
 	for range messagesMax + 10 {
-		r.receive(&raftpb.Message{})
+		r.receive(core.Identity{}, &raftpb.Message{})
 	}
 	require.Len(t, r.inbox.messages, messagesMax)
 	require.EqualValues(t, 10, r.counts.dropped.Load())
@@ -27,7 +27,7 @@ func TestWhatPeersSendIsBounded(t *testing.T) {
 	r = &Replica{wakeLoop: make(chan struct{}, 1)}
 	large := &raftpb.Message{Entries: []*raftpb.Entry{{Data: make([]byte, queueBytesMax/4)}}}
 	for range 10 {
-		r.receive(large)
+		r.receive(core.Identity{}, large)
 	}
 	require.LessOrEqual(t, r.inbox.bytes, queueBytesMax)
 	require.EqualValues(t, 7, r.counts.dropped.Load())
@@ -43,7 +43,7 @@ func TestACongestedNodeTakesNoEntries(t *testing.T) {
 	send := func() []raftpb.MessageType {
 		node.took = nil
 		for _, kind := range kinds {
-			r.receive(&raftpb.Message{Type: kind.Enum()})
+			r.receive(core.Identity{}, &raftpb.Message{Type: kind.Enum()})
 		}
 		require.NoError(t, r.takeInbox())
 		return node.took
@@ -63,7 +63,7 @@ type taker struct {
 	took []raftpb.MessageType
 }
 
-func (n *taker) Receive(m *raftpb.Message) { n.took = append(n.took, m.GetType()) }
+func (n *taker) Receive(_ core.Identity, m *raftpb.Message) { n.took = append(n.took, m.GetType()) }
 
 // TestSegmentsAreKeptForMembers, up to KeepBytes, unless the disk has no room.
 func TestSegmentsAreKeptForMembers(t *testing.T) {

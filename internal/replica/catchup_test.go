@@ -54,6 +54,25 @@ func TestAMemberThatWasAwayFetches(t *testing.T) {
 	c.alike()
 }
 
+// TestAFetchOfALeaderThatHasStoppedEnds once another one leads, which needs this node to commit.
+func TestAFetchOfALeaderThatHasStoppedEnds(t *testing.T) {
+	c := newCluster(t, 3, small)
+	leader := c.leader(1, 2, 3)
+	away, third := c.nodes[c.others(leader.id)[0]], c.nodes[c.others(leader.id)[1]]
+	away.stop()
+	last := leader.fill(100)
+	require.Eventually(t, func() bool { return third.journal.Appended() == last }, patience, tick)
+	away.stuck.Store(leader.id)
+	away.start()
+	require.Eventually(t, func() bool { return away.fetches.Load() > 0 }, patience, tick)
+	leader.stop()
+	require.Equal(t, third, c.leader(away.id, third.id))
+	last, err := third.put("two")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return away.journal.Appended() == last }, patience, tick)
+	require.NoError(t, away.Err())
+}
+
 // TestASingleNodeGrows: its history is that of the cluster, and new nodes fetch it.
 func TestASingleNodeGrows(t *testing.T) {
 	c := newCluster(t, 0, small)
@@ -140,14 +159,14 @@ func TestWhatIsFetchedIsCompared(t *testing.T) {
 	from := core.Position{Seq: 8, Chain: 77}
 	to := from.After([]byte("b"), []byte("c"), []byte("d"))
 	r.net = offer{records: []string{"b", "x", "d"}}
-	at, err := r.fetch(&core.Fetch{Peer: 2, From: from, To: to})
+	at, err := r.fetch(t.Context(), &core.Fetch{Peer: 2, From: from, To: to})
 	_, ok := errors.AsType[*BrokenError](err)
 	require.True(t, ok, "%v", err)
 	require.Equal(t, uint64(9), at.Seq)
 	require.Equal(t, uint64(10), r.journal.Appended())
 
 	r.net = offer{records: []string{"b", "c", "d"}}
-	at, err = r.fetch(&core.Fetch{Peer: 2, From: from, To: to})
+	at, err = r.fetch(t.Context(), &core.Fetch{Peer: 2, From: from, To: to})
 	require.NoError(t, err)
 	require.Equal(t, to, at)
 	require.Equal(t, uint64(11), r.journal.Synced())

@@ -49,6 +49,7 @@ type testNode struct {
 	peers   map[uint64]string // --peers
 	changes []func(*Options)
 	fetches atomic.Int64
+	stuck   atomic.Uint64 // a peer whose records do not come
 
 	mu   sync.Mutex // guards what follows
 	met  map[uint64]bool
@@ -238,7 +239,8 @@ type wire struct{ *testNode }
 // Send implements network.
 func (n wire) Send(to uint64, messages []*raftpb.Message) bool {
 	peer := n.c.reach(n.id, to)
-	if here, _ := n.running(to); here == nil || peer == nil {
+	here, _ := n.running(to)
+	if here == nil || peer == nil {
 		return false
 	}
 	there, met := peer.running(n.id)
@@ -246,7 +248,7 @@ func (n wire) Send(to uint64, messages []*raftpb.Message) bool {
 		return false
 	}
 	for _, m := range messages {
-		there.receive(proto.CloneOf(m))
+		there.receive(here.self, proto.CloneOf(m))
 	}
 	return true
 }
@@ -262,6 +264,10 @@ func (n wire) SetPeers(peers map[uint64]string) error {
 // Fetch implements network.
 func (n wire) Fetch(ctx context.Context, peer, first, last uint64, take func(uint64, []byte) error) error {
 	n.fetches.Add(1)
+	if n.stuck.Load() == peer {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	other := n.c.reach(n.id, peer)
 	if other == nil {
 		return errors.New("the peer is cut off")

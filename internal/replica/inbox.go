@@ -20,7 +20,7 @@ const (
 // inbox is what other goroutines have for the loop.
 type inbox struct {
 	mu       sync.Mutex // guards what follows
-	messages []*raftpb.Message
+	messages []received
 	bytes    int
 	written  []*raftpb.Message // After of what is written, for this node itself
 	applied  uint64
@@ -28,6 +28,12 @@ type inbox struct {
 	missed   []uint64 // peers that did not get what was sent
 	may      bool     // the owner lets this node campaign
 	failure  error    // why this node cannot go on
+}
+
+// received is a message of a peer, and whose it is by the hello of its connection.
+type received struct {
+	from    core.Identity
+	message *raftpb.Message
 }
 
 // fetchOutcome is what came of a core.Fetch.
@@ -40,7 +46,7 @@ type fetchOutcome struct {
 // nodeInputs is what the inbox needs of a core.Node.
 type nodeInputs interface {
 	Tick()
-	Receive(m *raftpb.Message)
+	Receive(from core.Identity, m *raftpb.Message)
 	Heard(m core.Member, cluster core.Identity) error
 	Written(after []*raftpb.Message)
 	Applied(index uint64)
@@ -50,7 +56,7 @@ type nodeInputs interface {
 }
 
 // receive puts in what a peer has sent. More than the bounds is dropped: Raft sends it again.
-func (r *Replica) receive(m *raftpb.Message) {
+func (r *Replica) receive(from core.Identity, m *raftpb.Message) {
 	n := messageBytes(m)
 	in := &r.inbox
 	in.mu.Lock()
@@ -59,7 +65,7 @@ func (r *Replica) receive(m *raftpb.Message) {
 		r.counts.dropped.Add(1)
 		return
 	}
-	in.messages = append(in.messages, m)
+	in.messages = append(in.messages, received{from, m})
 	in.bytes += n
 	in.mu.Unlock()
 	wakeUp(r.wakeLoop)
@@ -119,11 +125,11 @@ func (r *Replica) takeInbox() error {
 	}
 	congested := r.congested()
 	for _, m := range in.messages {
-		if congested && makesWrites(m) {
+		if congested && makesWrites(m.message) {
 			r.counts.dropped.Add(1)
 			continue
 		}
-		r.node.Receive(m)
+		r.node.Receive(m.from, m.message)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,7 @@ type loopState struct {
 	transfer time.Duration // when it last tried to hand over
 	pause    time.Duration // until it tries again
 	kept     time.Duration // when it last worked out what data/journal keeps
+	endFetch func()        // of the last core.Fetch
 }
 
 // askedRound is a round of the leadership, and core's number of it.
@@ -137,7 +139,13 @@ func (r *Replica) handOn(out core.Output) error {
 		r.applies.put(application{leads: true, begin: r.node.Status().Position.Seq}, 0)
 	}
 	if out.Fetch != nil {
-		r.applies.put(application{fetch: out.Fetch}, 0)
+		r.loop.endFetch() // of one that is over
+		a := application{fetch: out.Fetch}
+		a.until, r.loop.endFetch = context.WithCancel(r.life)
+		r.applies.put(a, 0)
+	}
+	if out.FetchOver {
+		r.loop.endFetch()
 	}
 	for len(r.loop.rounds) > 0 && r.loop.rounds[0].core <= out.Confirmed {
 		r.confirm(r.loop.rounds[0].ours)

@@ -200,6 +200,7 @@ func drive(o Options, d disk, self core.Identity, node stepper, notes notebook) 
 		writes: newQueue[*core.Write](), applies: newQueue[application](),
 		leading: make(chan struct{}), deposed: make(chan struct{}), broken: make(chan struct{}),
 		failed: make(chan struct{}), loopEnded: make(chan struct{})}
+	r.loop.endFetch = func() {}
 	r.leadership = newLeadership(o.Journal, func() { wakeUp(r.wakeLoop) })
 	r.life, r.die = context.WithCancel(context.Background())
 	r.state.changed, r.state.hellos = make(chan struct{}), make(map[uint64]peers.Hello)

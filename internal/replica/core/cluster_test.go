@@ -48,20 +48,21 @@ func newDisk(self byte, m Mark) *disk {
 
 // cluster is nodes over a network and disks that do everything at once, in order.
 type cluster struct {
-	t       *testing.T
-	nodes   map[uint64]*Node
-	disks   map[uint64]*disk
-	cut     map[uint64]bool
-	lost    map[raftpb.MessageType]bool
-	stopped map[uint64]bool // its disk does not sync
-	leads   map[uint64]int
-	deposed map[uint64]int
-	rounds  map[uint64]uint64
-	broken  map[uint64]error
-	fetches []Fetch
-	noFetch bool
-	network []*raftpb.Message
-	options func(*Options)
+	t         *testing.T
+	nodes     map[uint64]*Node
+	disks     map[uint64]*disk
+	cut       map[uint64]bool
+	lost      map[raftpb.MessageType]bool
+	stopped   map[uint64]bool // its disk does not sync
+	leads     map[uint64]int
+	deposed   map[uint64]int
+	rounds    map[uint64]uint64
+	broken    map[uint64]error
+	fetches   []Fetch
+	noFetch   bool
+	fetchOver map[uint64]bool
+	network   []*raftpb.Message
+	options   func(*Options)
 }
 
 func identity(n byte) Identity { return Identity{n, 1} }
@@ -77,7 +78,7 @@ func founding(voters ...uint64) Mark {
 func newCluster(t *testing.T, voters ...uint64) *cluster {
 	c := &cluster{t: t, nodes: map[uint64]*Node{}, disks: map[uint64]*disk{}, cut: map[uint64]bool{},
 		lost: map[raftpb.MessageType]bool{}, stopped: map[uint64]bool{}, leads: map[uint64]int{},
-		deposed: map[uint64]int{}, rounds: map[uint64]uint64{}, broken: map[uint64]error{}}
+		deposed: map[uint64]int{}, rounds: map[uint64]uint64{}, broken: map[uint64]error{}, fetchOver: map[uint64]bool{}}
 	for _, id := range voters {
 		c.disks[id] = newDisk(byte(id), founding(voters...))
 	}
@@ -140,7 +141,7 @@ func (c *cluster) run() {
 			b, err := proto.Marshal(m)
 			require.NoError(c.t, err)
 			require.NoError(c.t, proto.Unmarshal(b, copied))
-			to.Receive(copied)
+			to.Receive(c.disks[m.GetFrom()].Self, copied)
 			busy = true
 		}
 	}
@@ -186,6 +187,7 @@ func (c *cluster) drive(id uint64) bool {
 		c.deposed[id]++
 	}
 	c.rounds[id] = max(c.rounds[id], out.Confirmed)
+	c.fetchOver[id] = c.fetchOver[id] || out.FetchOver
 	if f := out.Fetch; f != nil {
 		c.fetches = append(c.fetches, *f)
 		c.doFetch(id, *f)

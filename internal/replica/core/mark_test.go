@@ -133,6 +133,26 @@ func TestAFetchThatFailsIsTriedAgain(t *testing.T) {
 	c.same(103, 1, 2, 3)
 }
 
+func TestALaterLeadersMarkEndsAFetch(t *testing.T) {
+	c, lags := lagging(t)
+	old := c.leader()
+	third := 6 - lags - old.id
+	c.noFetch, c.cut[lags] = true, false
+	c.tick(50)
+	n, f := c.nodes[lags], c.fetches[0]
+	require.False(t, c.fetchOver[lags])
+	require.NoError(t, old.Transfer(third))
+	c.tick(20)
+	require.True(t, c.fetchOver[lags])
+	c.cut[old.id] = true
+	c.noFetch = false
+	n.Fetched(f, Position{Seq: 3}, errors.New("ended"))
+	c.run()
+	require.Equal(t, third, c.fetches[1].Peer, "without waiting until the mark is sent again")
+	c.tick(20)
+	c.same(103, lags, third)
+}
+
 func TestAMarkThatIsLostIsSentAgain(t *testing.T) {
 	c, lags := lagging(t)
 	c.cut[lags], c.lost[raftpb.MsgSnap] = false, true
@@ -170,7 +190,7 @@ func TestCommitsWaitForAFetch(t *testing.T) {
 	}
 	last := n.Status().Last
 	prev, _ := n.log.Term(last)
-	n.Receive(&raftpb.Message{Type: raftpb.MsgApp.Enum(), From: new(f.Peer), To: new(lags), Term: new(term),
+	n.Receive(identity(byte(f.Peer)), &raftpb.Message{Type: raftpb.MsgApp.Enum(), From: new(f.Peer), To: new(lags), Term: new(term),
 		Index: new(last), LogTerm: new(prev), Entries: entries, Commit: new(last + 2)})
 	c.run()
 	require.Len(t, d.records, 3)
@@ -200,6 +220,34 @@ func TestANewcomerThatWasRestoredGoesOnFromItsBackup(t *testing.T) {
 	require.Equal(t, n.Status().Position, c.nodes[4].Status().Position)
 }
 
+func TestARestoredNodeFetchesBehindWhatItHasCommitted(t *testing.T) {
+	c := small(t)
+	n := c.leader()
+	lags := n.id%3 + 1
+	c.propose(3)
+	c.tick(10)
+	c.cut[lags] = true
+	c.propose(5)
+	d := c.disks[lags]
+	d.records, d.first = nil, 5 // begun anew
+	tune := c.options
+	c.options = func(o *Options) { tune(o); o.Blind = true }
+	c.start(lags)
+	c.cut[lags] = false
+	c.tick(20)
+	require.Equal(t, uint64(8), d.seq(), "the log reached it")
+	require.Empty(t, c.fetches)
+	c.cut[lags] = true
+	for range 100 {
+		c.propose(1)
+	}
+	c.cut[lags] = false
+	c.tick(100)
+	require.Equal(t, Position{}.After(c.disks[n.id].records[:8]...), c.fetches[0].From)
+	require.Empty(t, c.broken)
+	require.Equal(t, c.disks[n.id].records[5:], d.records)
+}
+
 func TestAMarkWaitsForWhatTheJournalHasNotSynced(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	n := c.leader()
@@ -213,11 +261,11 @@ func TestAMarkWaitsForWhatTheJournalHasNotSynced(t *testing.T) {
 	snap := &raftpb.Message{Type: raftpb.MsgSnap.Enum(), From: new(n.id), To: new(behind), Term: new(m.Term),
 		Snapshot: &raftpb.Snapshot{Data: m.Encode(), Metadata: &raftpb.SnapshotMetadata{Index: new(m.Index),
 			Term: new(m.Term), ConfState: m.Conf}}}
-	b.Receive(snap)
+	b.Receive(identity(byte(n.id)), snap)
 	c.run()
 	require.Zero(t, d.Mark.Seq, "a power cut would take the records")
 	b.JournalSynced(3)
-	b.Receive(snap)
+	b.Receive(identity(byte(n.id)), snap)
 	c.drive(behind)
 	require.Equal(t, m.Index, d.Mark.Index)
 }

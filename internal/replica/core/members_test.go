@@ -200,10 +200,32 @@ func TestAnIdentityThatTheLogDoesNotHaveYetMayAskAndNotAnswer(t *testing.T) {
 	}
 	require.NoError(t, n.Heard(Member{ID: other, Identity: identity(8)}, n.now.cluster))
 	require.Zero(t, n.admitted(other))
-	n.Receive(message(raftpb.MsgAppResp))
+	n.Receive(identity(8), message(raftpb.MsgAppResp))
 	require.False(t, n.Output().Deposed)
-	n.Receive(message(raftpb.MsgApp))
+	n.Receive(identity(byte(other)), message(raftpb.MsgApp))
+	require.False(t, n.Output().Deposed, "it came late, over a connection of the one before")
+	n.Receive(identity(8), message(raftpb.MsgApp))
 	require.True(t, n.Output().Deposed, "it leads a later term")
+}
+
+// A late message of a removed node does not count as one of the node that has its number now.
+func TestALateMessageOfAReplacedNodeDoesNotCount(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	lost := n.id%3 + 1
+	c.propose(1)
+	c.cut[lost] = true
+	last := n.Status().Last
+	c.change(MemberChange{Remove: []uint64{lost}})
+	require.NoError(t, n.Heard(Member{ID: lost, Identity: identity(9)}, Identity{}))
+	c.run() // it is written down
+	c.change(add(lost))
+	late := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), From: new(lost), To: new(n.id), Term: new(n.Status().Term),
+		Index: new(last)}
+	n.Receive(identity(byte(lost)), late)
+	require.Zero(t, n.matched(lost), "it has nothing, and would break at what begins behind that")
+	n.Receive(identity(9), late)
+	require.Equal(t, last, n.matched(lost))
 }
 
 func TestAFounderThatWasAwayLetsInWhoReplacedAnother(t *testing.T) {
@@ -228,17 +250,17 @@ func TestFoundersVoteOnceAllHaveMet(t *testing.T) {
 	}
 	voted := func() bool { w := n.Output().Write; return w != nil && w.Hard.GetVote() != 0 }
 	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}))
-	n.Receive(ask(raftpb.MsgVote, 2, 1))
+	n.Receive(identity(2), ask(raftpb.MsgVote, 2, 1))
 	require.False(t, voted(), "2 has nothing, and 3 may know that it has lost its disk")
 	require.NoError(t, n.Heard(Member{ID: 3, Identity: identity(3)}, Identity{}))
-	n.Receive(ask(raftpb.MsgPreVote, 3, 1))
-	n.Receive(ask(raftpb.MsgVote, 2, 1))
+	n.Receive(identity(3), ask(raftpb.MsgPreVote, 3, 1))
+	n.Receive(identity(2), ask(raftpb.MsgVote, 2, 1))
 	require.True(t, voted())
 
 	n, err = New(Options{ID: 1, Durable: self})
 	require.NoError(t, err)
 	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}))
-	n.Receive(ask(raftpb.MsgVote, 2, 2))
+	n.Receive(identity(2), ask(raftpb.MsgVote, 2, 2))
 	require.True(t, voted(), "2 has what a leader has written")
 }
 
@@ -248,16 +270,16 @@ func TestTheFirstIdentityIsWrittenBeforeItCounts(t *testing.T) {
 	require.NoError(t, err)
 	ask := &raftpb.Message{Type: raftpb.MsgVote.Enum(), From: new(uint64(2)), To: new(uint64(1)),
 		Term: new(uint64(5)), Index: new(uint64(2)), LogTerm: new(uint64(2))}
-	n.Receive(ask)
+	n.Receive(identity(2), ask)
 	require.Zero(t, n.Output(), "nobody was heard")
 	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}))
 	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}), "a second connection")
 	out := n.Output()
 	require.Equal(t, []Member{{ID: 2, Identity: identity(2)}}, out.Write.Heard)
-	n.Receive(ask)
+	n.Receive(identity(2), ask)
 	require.Zero(t, n.Output(), "it is not synced")
 	n.Written(out.Write.After)
-	n.Receive(ask)
+	n.Receive(identity(2), ask)
 	out = n.Output()
 	require.Equal(t, uint64(2), out.Write.Hard.GetVote())
 	require.Equal(t, raftpb.MsgVoteResp, out.Write.After[0].GetType(), "the vote goes out once it is synced")

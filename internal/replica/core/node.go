@@ -82,6 +82,7 @@ type Output struct {
 	Index   uint64            // of the last entry whose records Commits has: the argument of Node.Applied
 
 	Fetch     *Fetch // not nil once, when it is needed: behind all Commits told before
+	FetchOver bool   // once: another node than Fetch.Peer leads now, so end that fetch; Node.Fetched follows
 	Leads     bool   // once: this node leads, and its records follow those told so far; see Status
 	Deposed   bool   // once: it leads no more, and nothing may be told any more
 	Confirmed uint64 // the highest round of Node.Read that is confirmed, 0 if none is since the last Output
@@ -112,6 +113,8 @@ type Node struct {
 
 	held    *raftpb.Message // a MsgSnap that waits for its records
 	fetch   Fetch           // for it
+	ending  bool            // FetchOver was told of it
+	next    *raftpb.Message // a later leader's, which came meanwhile
 	fetched Position        // up to where a fetch has compared the journal
 	blind   bool            // a newcomer: it does not know the chain, which began where the cluster did
 

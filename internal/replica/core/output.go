@@ -40,6 +40,7 @@ func (n *Node) ready() {
 		n.confirm(rd.ReadStates)
 		n.observe()
 	}
+	n.endFetch()
 	n.begin()
 	n.compact()
 }

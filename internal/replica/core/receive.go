@@ -18,10 +18,15 @@ var fromPeers = []raftpb.MessageType{
 // fromLeaders are those that only a leader sends.
 var fromLeaders = []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap}
 
-// Receive takes a message of a peer, which the node keeps. It is dropped, as by a network,
-// if the peer was not Heard, if it is malformed, or if there is no room for its entries.
-func (n *Node) Receive(m *raftpb.Message) {
+// Receive takes a message of a peer, which the node keeps. from is the identity that was
+// Heard on its connection: another node under the same number may have sent something late.
+// The message is dropped, as by a network, if that peer is not let in, if it is malformed, or
+// if there is no room for its entries.
+func (n *Node) Receive(from Identity, m *raftpb.Message) {
 	n.run(func() {
+		if from != n.letIn[m.GetFrom()] {
+			return
+		}
 		if m.GetTo() != n.id || n.admitted(m.GetFrom()) == (Identity{}) && !n.asks(m) || !wellFormed(m) {
 			return
 		}
@@ -77,11 +82,17 @@ func wellFormed(m *raftpb.Message) bool {
 }
 
 // receiveMark holds a mark back until the journal has its records. While a fetch is under
-// way another one is dropped: the leader sends one again.
+// way another one of that leader is dropped, which sends one again; a later leader's ends it.
 func (n *Node) receiveMark(m *raftpb.Message) {
 	meta := m.GetSnapshot().GetMetadata()
 	mark, err := DecodeMark(m.GetSnapshot().GetData())
-	if err != nil || mark.Index != meta.GetIndex() || mark.Term != meta.GetTerm() || n.held != nil {
+	if err != nil || mark.Index != meta.GetIndex() || mark.Term != meta.GetTerm() {
+		return
+	}
+	if n.held != nil {
+		if m.GetFrom() != n.held.GetFrom() && m.GetTerm() > n.held.GetTerm() {
+			n.next = m
+		}
 		return
 	}
 	st := n.raft.BasicStatus()
@@ -93,13 +104,13 @@ func (n *Node) receiveMark(m *raftpb.Message) {
 	if n.fetched.Seq > from.Seq {
 		from = n.fetched
 	}
-	if n.blind {
+	if n.blind && n.journal > from.Seq {
 		from = Position{Seq: n.journal}
 	}
 	if from.Seq >= mark.Seq && n.synced < mark.Seq {
 		return // data/journal has it, and could lose it yet: then the log must not begin behind it
 	}
-	n.held, n.fetch = m, Fetch{Peer: m.GetFrom(), From: from, To: mark.Position}
+	n.held, n.ending, n.fetch = m, false, Fetch{Peer: m.GetFrom(), From: from, To: mark.Position}
 	switch {
 	case n.blind && from.Seq >= mark.Seq:
 		n.release()
@@ -124,10 +135,21 @@ func (n *Node) otherHistory(have, want Position) error {
 // release gives raft the mark that was held back, behind what was committed meanwhile.
 func (n *Node) release() {
 	m := n.held
-	n.held = nil
+	n.held, n.next = nil, nil
 	n.tell()
 	if n.broken == nil {
 		n.step(m)
+	}
+}
+
+// endFetch ends a fetch once a later leader is known: the former one may be stopped.
+func (n *Node) endFetch() {
+	if n.held == nil || n.ending {
+		return
+	}
+	st := n.raft.BasicStatus()
+	if n.next != nil || st.GetTerm() > n.held.GetTerm() && st.Lead != 0 && st.Lead != n.fetch.Peer {
+		n.ending, n.out.FetchOver = true, true
 	}
 }
 
@@ -143,8 +165,11 @@ func (n *Node) Fetched(f Fetch, at Position, err error) {
 		}
 		switch {
 		case err != nil || at.Seq < f.To.Seq:
-			n.held = nil
-			n.tell()
+			next := n.next
+			n.held, n.next = nil, nil
+			if n.tell(); n.broken == nil && next != nil {
+				n.receiveMark(next)
+			}
 			return
 		case at.Seq == f.To.Seq && at.Chain != f.To.Chain && !n.blind:
 			n.fail(n.otherHistory(at, f.To))

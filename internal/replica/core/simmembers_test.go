@@ -271,7 +271,7 @@ func (n *simNode) countLearner(m *raftpb.Message) {
 		if id != n.id && n.met[id] != (Identity{}) {
 			c := proto.Clone(m).(*raftpb.Message)
 			c.From = new(id)
-			n.core.Receive(c)
+			n.core.Receive(n.met[id], c)
 			return
 		}
 	}

@@ -58,10 +58,7 @@ func (n *simNode) hello(p *simNode) bool {
 	if !p.up() || n.s.net.cut[n.id][p.id] || n.s.net.cut[p.id][n.id] {
 		return false
 	}
-	name := p.name()
-	if n.s.plant.lostDiskVotes && p.lost {
-		name = p.before.name()
-	}
+	name := n.nameFor(p, p.name())
 	err := n.core.Heard(Member{ID: p.id, Identity: name, Address: p.address()}, p.core.now.cluster)
 	if err != nil {
 		if n.refused[p.id] != p.name() {
@@ -72,6 +69,14 @@ func (n *simNode) hello(p *simNode) bool {
 	}
 	n.met[p.id] = p.name()
 	return true
+}
+
+// nameFor is the name by which a peer is heard.
+func (n *simNode) nameFor(p *simNode, name Identity) Identity {
+	if n.s.plant.lostDiskVotes && p.lost {
+		return p.before.name()
+	}
+	return name
 }
 
 // receive gives the core a message of a peer that was let in.
@@ -88,5 +93,5 @@ func (n *simNode) receive(from *simNode, name Identity, b []byte) {
 		n.countLearner(m)
 	}
 	n.s.judgeReceived(n, from, name, m)
-	n.core.Receive(m)
+	n.core.Receive(n.nameFor(from, name), m)
 }

@@ -202,7 +202,7 @@ func (v *visit) receive() error {
 		if m.GetFrom() != v.peer.id || m.GetTo() != v.n.o.Node || !travels(m.GetType()) {
 			return fmt.Errorf("%w: %v from %d to %d", errMisfit, m.GetType(), m.GetFrom(), m.GetTo())
 		}
-		v.n.o.OnMessage(m)
+		v.n.o.OnMessage(v.hello.Hello.Self, m)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"outcry/internal/journal"
+	"outcry/internal/replica/core"
 )
 
 // Options say how a node meets its peers. All functions are called by goroutines of the Net,
@@ -34,9 +35,9 @@ type Options struct {
 	OnHello func(Hello) error
 
 	// OnMessage gets a message of a peer whose hello was accepted: From is that peer, To
-	// this node, and the type is one that Raft sends between nodes. While it waits no other of
-	// that connection is read, so the peer's queue fills.
-	OnMessage func(*raftpb.Message)
+	// this node, and the type is one that Raft sends between nodes; from is the identity of
+	// that hello. While it waits no other of that connection is read, so the peer's queue fills.
+	OnMessage func(from core.Identity, m *raftpb.Message)
 
 	// OnUnreachable is told once each time a connection for messages to a peer breaks:
 	// what was sent last may be lost, snapshots too.

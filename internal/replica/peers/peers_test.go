@@ -75,7 +75,7 @@ func begin(t testing.TB, id uint64, l net.Listener, peers map[uint64]string, cha
 	n := &node{address: l.Addr().String(), got: make(chan *raftpb.Message, 10_000),
 		unreachable: make(chan uint64, 1000), log: new(record)}
 	o := Options{Node: id, Peers: peers, Listener: l, Hello: func() Hello { return helloOf(id) },
-		OnMessage: func(m *raftpb.Message) { n.got <- m }, OnUnreachable: func(p uint64) { n.unreachable <- p },
+		OnMessage: n.onMessage, OnUnreachable: func(p uint64) { n.unreachable <- p },
 		Log: slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	for _, f := range change {
 		f(&o)
@@ -128,6 +128,14 @@ func message(kind raftpb.MessageType, from, to, number uint64, data ...[]byte) *
 		m.Entries = append(m.Entries, &raftpb.Entry{Index: new(number + uint64(i) + 1), Data: d})
 	}
 	return m
+}
+
+// onMessage takes a message. It has to come with the identity of its sender's hello.
+func (n *node) onMessage(from core.Identity, m *raftpb.Message) {
+	if from != helloOf(m.GetFrom()).Self {
+		m = nil
+	}
+	n.got <- m
 }
 
 // take returns the next message.
