@@ -39,9 +39,47 @@ func (c changes) do(what func(r *replica.Replica) error) error {
 	return err
 }
 
-// Transfer implements admin.Members.
+// drainTimeout bounds how long clients have to get the replies to what they have sent before
+// another node is to lead. Those that are left are cut off.
+const drainTimeout = 5 * time.Second
+
+// Transfer implements admin.Members. Raft drops what is proposed during a transfer, so what
+// clients have sent is finished first. A leader that nobody has relieved then begins again:
+// it has closed its port.
 func (c changes) Transfer(ctx context.Context, node uint64) error {
-	return c.do(func(r *replica.Replica) error { return r.Transfer(ctx, node) })
+	s := c.member.server
+	return c.do(func(r *replica.Replica) error {
+		status := r.Status()
+		if status.Role != core.Leader || node == status.Node {
+			return r.Transfer(ctx, node)
+		}
+		if err := relief(status.Peers, status.Node, node); err != nil {
+			return err
+		}
+		draining, cancel := context.WithTimeout(ctx, drainTimeout)
+		defer cancel()
+		if s.started() == nil && s.sessions.Shutdown(draining) != nil {
+			s.log.Warn("some connections did not end in time and were cut off")
+		}
+		err := r.Transfer(ctx, node)
+		if err != nil {
+			s.ended <- errDeposed
+		}
+		return err
+	})
+}
+
+// relief returns why a node cannot take the leadership over; 0 is any.
+func relief(peers []replica.Peer, self, node uint64) error {
+	for _, p := range peers {
+		if p.ID != self && (p.ID == node || node == 0) && !p.Learner && p.Active {
+			return nil
+		}
+	}
+	if node == 0 {
+		return errors.New("no other node that votes has answered lately")
+	}
+	return fmt.Errorf("node %d is no voter that has answered lately", node)
 }
 
 // Add implements admin.Members.

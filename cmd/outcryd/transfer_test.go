@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/wire"
+)
+
+// TestATransferAnswersWhatWasSent: a client that gives no refs sends order after order while
+// the leadership is handed over. Each that was placed has its reply.
+func TestATransferAnswersWhatWasSent(t *testing.T) {
+	t.Parallel()
+	nodes, old := startCluster(t)
+	setUp(t, old)
+	c := dial(t, old.xml)
+	sending := make(chan struct{})
+	go func() {
+		defer close(sending)
+		frame := wire.AppendFrame(nil, []byte(`<transactions id="1"><order sym="SPY" amount="-1" limit="1000"/></transactions>`))
+		for {
+			if _, err := c.Write(frame); err != nil {
+				return // the leader closes the connection
+			}
+		}
+	}()
+	opened, last := 0, ""
+	transferred := make(chan error, 1)
+	for {
+		reply, err := c.r.Next()
+		if err != nil {
+			break
+		}
+		if last = string(reply); strings.Contains(last, "<opened ") {
+			opened++
+		}
+		if opened == 200 {
+			go func() { transferred <- handOver(old) }()
+		}
+	}
+	require.NoError(t, <-transferred)
+	<-sending
+	require.Contains(t, last, "the exchange is stopping")
+	next := leaderOf(t, others(nodes, old)...)
+	at := dial(t, next.xml)
+	require.Contains(t, at.must(t, fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, opened)), "<open ")
+	require.Contains(t, at.must(t, fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, opened+1)),
+		"<error ", "an order was placed and not answered")
+	for _, n := range nodes {
+		n.stop(t)
+	}
+}
+
+// handOver asks a leader to let another node lead. Its reply may be lost as it begins again.
+func handOver(n *node) error {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://"+n.http+"/admin/cluster/transfer",
+		strings.NewReader(`{"node":0}`))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if reply, err := http.DefaultClient.Do(r); err == nil {
+		defer reply.Body.Close()
+		if reply.StatusCode >= http.StatusBadRequest {
+			return fmt.Errorf("the answer is %s", reply.Status)
+		}
+	}
+	return nil
+}
