@@ -82,7 +82,8 @@ func TestALargestBatchPasses(t *testing.T) {
 func TestAProposerThatSeesAnotherTermIsDeposed(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	n := c.leader()
-	n.Receive(identity(byte(n.id%3+1)), &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), From: new(n.id%3 + 1), To: new(n.id),
+	n.Receive(identity(byte(n.id%3+1)), &raftpb.Message{Type: raftpb.MsgAppResp.Enum(),
+		From: new(n.id%3 + 1), To: new(n.id),
 		Term: new(n.lead.term + 1)})
 	require.ErrorIs(t, n.Propose(1, [][]byte{nil}), ErrNotLeading)
 	require.True(t, n.Output().Deposed)
@@ -102,7 +103,8 @@ func TestWhatContradictsTheLogBreaksTheNode(t *testing.T) {
 	n := c.leader()
 	c.propose(1)
 	follower := c.nodes[n.id%3+1]
-	follower.Receive(identity(byte(n.id)), &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: new(n.id), To: new(follower.id),
+	follower.Receive(identity(byte(n.id)), &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(),
+		From: new(n.id), To: new(follower.id),
 		Term: new(n.lead.term), Commit: new(uint64(1000))})
 	c.run()
 	require.ErrorContains(t, c.broken[follower.id], "tocommit(1000) is out of range")

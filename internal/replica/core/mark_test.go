@@ -190,7 +190,8 @@ func TestCommitsWaitForAFetch(t *testing.T) {
 	}
 	last := n.Status().Last
 	prev, _ := n.log.Term(last)
-	n.Receive(identity(byte(f.Peer)), &raftpb.Message{Type: raftpb.MsgApp.Enum(), From: new(f.Peer), To: new(lags), Term: new(term),
+	n.Receive(identity(byte(f.Peer)), &raftpb.Message{Type: raftpb.MsgApp.Enum(),
+		From: new(f.Peer), To: new(lags), Term: new(term),
 		Index: new(last), LogTerm: new(prev), Entries: entries, Commit: new(last + 2)})
 	c.run()
 	require.Len(t, d.records, 3)
