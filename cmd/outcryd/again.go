@@ -100,6 +100,7 @@ func (s *server) beginAgain(ctx context.Context, why error) error {
 	if s.database != nil && s.database.Cluster != nil {
 		postgres = s.database.Cluster.Pid()
 	}
+	signal.Ignore(syscall.SIGHUP) // it would end the next program before that hears it
 	environ := append(os.Environ(), s.member.former.variable(postgres))
 	return execSelf(append(environ, s.manager.Environ()...))
 }

@@ -22,7 +22,10 @@ func TestATransferAnswersWhatWasSent(t *testing.T) {
 	sending := make(chan struct{})
 	go func() {
 		defer close(sending)
-		frame := wire.AppendFrame(nil, []byte(`<transactions id="1"><order sym="SPY" amount="-1" limit="1000"/></transactions>`))
+		frame := wire.AppendFrame(
+			nil,
+			[]byte(`<transactions id="1"><order sym="SPY" amount="-1" limit="1000"/></transactions>`),
+		)
 		for {
 			if _, err := c.Write(frame); err != nil {
 				return // the leader closes the connection
@@ -48,7 +51,11 @@ func TestATransferAnswersWhatWasSent(t *testing.T) {
 	require.Contains(t, last, "the exchange is stopping")
 	next := leaderOf(t, others(nodes, old)...)
 	at := dial(t, next.xml)
-	require.Contains(t, at.must(t, fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, opened)), "<open ")
+	require.Contains(
+		t,
+		at.must(t, fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, opened)),
+		"<open ",
+	)
 	require.Contains(t, at.must(t, fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, opened+1)),
 		"<error ", "an order was placed and not answered")
 	for _, n := range nodes {
@@ -58,8 +65,12 @@ func TestATransferAnswersWhatWasSent(t *testing.T) {
 
 // handOver asks a leader to let another node lead. Its reply may be lost as it begins again.
 func handOver(n *node) error {
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://"+n.http+"/admin/cluster/transfer",
-		strings.NewReader(`{"node":0}`))
+	r, err := http.NewRequestWithContext(
+		context.Background(),
+		http.MethodPost,
+		"http://"+n.http+"/admin/cluster/transfer",
+		strings.NewReader(`{"node":0}`),
+	)
 	if err != nil {
 		return err
 	}

@@ -41,8 +41,9 @@ func TestAStandbyNamesTheLeaderToWhatOnlyThatCanDo(t *testing.T) {
 		{"POST", "/admin/halt?sym=SPY", 503, `{"error":"` + errStandby.Error() + `"}` + "\n"},
 		{"POST", "/admin/resume?sym=SPY", 503, `{"error":"` + errStandby.Error() + `"}` + "\n"},
 		{"POST", "/admin/cancel-all?account=1", 503, `{"error":"` + errStandby.Error() + `"}` + "\n"},
-		{"GET", "/api/v1/cluster", 200, `{"node":1,"role":"standby","leader":2,"term":7,"seq":1234,"digest_seq":0,"members":` +
-			`[{"node":1,"learner":false,"peer":"127.0.0.1:7001","active":false,"lag_entries":0}]}` + "\n"},
+		{"GET", "/api/v1/cluster", 200,
+			`{"node":1,"role":"standby","leader":2,"term":7,"seq":1234,"digest_seq":0,"members":` +
+				`[{"node":1,"learner":false,"peer":"127.0.0.1:7001","active":false,"lag_entries":0}]}` + "\n"},
 	} {
 		response, body := do(t, s, test.method, test.path, "")
 		require.Equal(t, test.status, response.StatusCode, "%s %s", test.method, test.path)

@@ -106,11 +106,11 @@ func (c *caller) ask(ctx context.Context, node uint64, address string, request [
 func (c *caller) request(ctx context.Context, node uint64, address string, use purpose, request []byte, max int,
 	take func([]byte) error) error {
 	conn, err := c.open(ctx, node, address, use, request)
-	if err != nil {
-		return err
+	if err == nil {
+		defer conn.Close()
+		err = readAnswer(patient{conn}, max, take)
 	}
-	defer conn.Close()
-	if err := readAnswer(patient{conn}, max, take); err != nil {
+	if err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
