@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/operate"
 	"outcry/internal/wire"
 )
 
@@ -58,6 +59,7 @@ func TestATransferAnswersWhatWasSent(t *testing.T) {
 	)
 	require.Contains(t, at.must(t, fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, opened+1)),
 		"<error ", "an order was placed and not answered")
+	old.becomes(t, operate.RoleStandby)
 	for _, n := range nodes {
 		n.stop(t)
 	}
