@@ -56,6 +56,7 @@ prove:
 	go test -race -tags slow -timeout 60m ./...
 	go test -timeout 60m -tags slow -run '^(TestARandomSessionAgreesWithTheModel|TestSixteenConnectionsAddUp)$$' ./cmd/outcryd
 	go test -timeout 60m -run '^TestSimulation$$' ./internal/replica/core -seeds 10000
+	go test -count=1 -tags operations -run '^TestRunbooksOfClusters$$' ./deploy/check
 	go run ./loadtest torture -plan long
 	go run ./loadtest torture -cluster -plan long
 	go run ./loadtest mutation
