@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -337,13 +338,8 @@ type Target struct {
 
 func (t *Target) patience() time.Duration { return cmp.Or(t.Patience, ReplyTimeout) }
 
-// Dial connects to the exchange. The error is that of the last address.
-func Dial(ctx context.Context, at Target) (conn *api.Conn, err error) {
-	for _, addr := range append([]string{at.Addr}, at.Others...) {
-		conn, err = api.DialConn(ctx, addr, api.Options{DialTimeout: at.patience(), Token: at.Token})
-		if err == nil || ctx.Err() != nil {
-			return conn, err
-		}
-	}
-	return nil, err
+// Dial connects to the exchange: to the first node that answers, if there are several.
+func Dial(ctx context.Context, at Target) (*api.Conn, error) {
+	addrs := strings.Join(append([]string{at.Addr}, at.Others...), ",")
+	return api.DialConn(ctx, addrs, api.Options{DialTimeout: at.patience(), Token: at.Token, RetryTime: at.patience()})
 }

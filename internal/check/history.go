@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -71,6 +72,7 @@ type history struct {
 	silence  silence
 	pace     *hdrhistogram.Histogram // times from a batch of frames to each of its replies, since the last cutPace
 	bulk     bulk
+	noRoom   atomic.Bool // a disk is full: what is new may be refused
 }
 
 // Counts are figures of a whole run.
@@ -213,7 +215,8 @@ func (h *history) noteOrder(o *sentOrder, a *wire.Answer) {
 	switch a.Kind {
 	case "error":
 		// A new ref looks like an old one now and then, which only Postgres can tell from it.
-		if !strings.HasPrefix(a.Error, "insufficient ") && (o.ref == "" || !strings.Contains(a.Error, unavailable)) {
+		if !strings.HasPrefix(a.Error, "insufficient ") && !h.noRoomNow(a) &&
+			(o.ref == "" || !strings.Contains(a.Error, unavailable)) {
 			h.complainLocked("order %+v is refused: %s", *o, a.Error)
 		}
 		o.fate = refused
@@ -235,6 +238,11 @@ func (h *history) noteOrder(o *sentOrder, a *wire.Answer) {
 	default:
 		h.complainLocked("an order is answered with %+v", *a)
 	}
+}
+
+// noRoomNow reports whether an answer says that the disk is full, while one is.
+func (h *history) noRoomNow(a *wire.Answer) bool {
+	return h.noRoom.Load() && strings.Contains(a.Error, "its disk has no room")
 }
 
 // noteStatus takes in the answer to a query or a cancel. Answers about one order
@@ -286,7 +294,9 @@ func (h *history) noteCreate(s *sentAccount, a *wire.Answer) {
 		*fate = answered
 	default:
 		*fate = refused
-		h.complainLocked("the creation of account %s is refused: %s", s.id, a.Error)
+		if !h.noRoomNow(a) {
+			h.complainLocked("the creation of account %s is refused: %s", s.id, a.Error)
+		}
 	}
 }
 

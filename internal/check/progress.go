@@ -125,6 +125,10 @@ func (h *history) longestSilence() time.Duration {
 	return max(h.silence.longest, time.Since(h.silence.last))
 }
 
+// NoRoom says whether a disk is full: then what is new may be refused for that. Any goroutine
+// may call it.
+func (s *Session) NoRoom(full bool) { s.history.noRoom.Store(full) }
+
 // Answered returns how many orders have been answered so far. Any goroutine may call it.
 func (s *Session) Answered() int64 { return s.history.answeredNow() }
 

@@ -61,7 +61,8 @@ func (c *client) again() (k kind, o *sentOrder) {
 func (h *history) noteRetry(o *sentOrder, a *wire.Answer) {
 	h.counts.Retried++
 	switch {
-	case a.Kind == "error" && (strings.HasPrefix(a.Error, "insufficient ") || strings.Contains(a.Error, unavailable)):
+	case a.Kind == "error" && (strings.HasPrefix(a.Error, "insufficient ") || strings.Contains(a.Error, unavailable) ||
+		h.noRoomNow(a)):
 		h.counts.Errors[kindOf(a.Error)]++
 	case o.id > 0: // it was found in the tables, or answered to another retry
 		h.noteRepeat(o, a)

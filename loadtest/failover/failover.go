@@ -214,6 +214,7 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 	if err != nil {
 		return err
 	}
+	r.NoRoom(false)
 	if wrong := r.Complaints(); len(wrong) > 0 {
 		return fmt.Errorf("a client saw: %s", wrong[0])
 	}

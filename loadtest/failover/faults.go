@@ -257,6 +257,7 @@ func hangStandby(r *runner, ctx context.Context, leader *node) error {
 }
 
 func fullLeader(r *runner, ctx context.Context, leader *node) error {
+	r.NoRoom(true) // until it has handed over
 	if err := leader.disk.Fill(); err != nil {
 		return err
 	}
