@@ -4,7 +4,7 @@ package main
 
 import "errors"
 
-// execSelf says that whoever has started this program has to start it again.
+// execSelf says that a supervisor has to start this program again.
 func execSelf([]string) error {
 	return errors.New("this system cannot execute the program again: its supervisor has to start it")
 }

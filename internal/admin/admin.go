@@ -65,7 +65,7 @@ type Options struct {
 	// Members is what operators change of the cluster; nil if there is none.
 	Members Members
 	// Alive returns what GET /healthz answers, or why the node of a cluster is none that
-	// follows yet; nil means that whoever answers is alive.
+	// follows yet; nil means that a server that answers is alive.
 	Alive func() (string, error)
 	// ProbesOpen lets requests without a token know the status of /readyz and /healthz.
 	ProbesOpen bool

@@ -131,7 +131,7 @@ func (m *market) answers(asked []exchange.Command) (all []exchange.Result) {
 }
 
 // TestAnEngineGoesOnWhereAStandbyIs: a standby that has applied what an engine did is that
-// engine, for whoever asks: its digest, orders old and new, refs, order ids. Its database is ahead of
+// engine, for callers who ask: its digest, orders old and new, refs, order ids. Its database is ahead of
 // it, or behind.
 func TestAnEngineGoesOnWhereAStandbyIs(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())

@@ -98,7 +98,7 @@ func (r *Replica) Failed() <-chan struct{} { return r.failed }
 // that of its cluster, and the file BROKEN says so: it has to stay down. Err says why.
 func (r *Replica) Broken() <-chan struct{} { return r.broken }
 
-// Close ends the replica; whoever waits gets ErrClosed. The journal stays open: it is the
+// Close ends the replica; callers who wait get ErrClosed. The journal stays open: it is the
 // caller's. A goroutine that is stuck in a sync for more than closeWait is left behind, and
 // the error says so. It is otherwise what closing data/raft returned.
 func (r *Replica) Close() error {

@@ -9,7 +9,7 @@ import (
 // appended later is committed, or a round of messages to a majority, begun later, has come
 // back. The seq of a read is that of the last record that was appended when it was over, so
 // any behind it was appended later; or it is 0, and then rounds alone count. Rounds are
-// numbered. The loop raises begun before it begins one, so whoever has read begun before knows
+// numbered. The loop raises begun before it begins one, so callers who have read begun before know
 // that round begun + 1 begins after that. All who wait share one round.
 
 // round is a round that somebody waits for.

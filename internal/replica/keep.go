@@ -12,7 +12,7 @@ const KeepBytesDefault = 4 << 30
 const keepEvery = time.Second
 
 // keepForPeers lets data/journal keep its newest segments, up to KeepBytes, also when this
-// node's Postgres has all their records: a member that was away fetches them from whoever
+// node's Postgres has all their records: a member that was away fetches them from any node that
 // leads then, so every node keeps them. A full disk is worse than a member that has to be
 // restored from a backup: then nothing is kept. The loop calls it: the journal holds its lock for no I/O.
 func (r *Replica) keepForPeers() {

@@ -1,6 +1,6 @@
 // Package core is the consensus of a cluster as a step function: messages, ticks and
 // proposals in; messages, writes and committed records out. It does no I/O and knows no
-// clock, and starts no goroutine: whoever drives it (package replica, or a simulation)
+// clock, and starts no goroutine: its driver (package replica, or a simulation)
 // moves the bytes. So every history that a network, a disk and a clock can make can be
 // run from one seed.
 package core
