@@ -14,7 +14,20 @@ const (
 	QueryOrder                           // Account, Order or Ref
 	CancelOrder                          // Account, Order or Ref
 	ShowOrder                            // Order
+
+	// AmendOrder has the new total in Shares, with its side in Terms.Side, and the new limit in Terms.Limit;
+	// each is 0 where it is to stay.
+	AmendOrder     // Account, Order or Ref, Shares, Terms, Report, More.NewRef
+	CancelAll      // Account, Symbol or "" for all
+	SetSwitch      // Account, More.Seconds; 0 disarms
+	ShowAccount    // Account
+	ListOrders     // Account, Symbol or "" for all, More.After
+	ListFills      // Account, More.After
+	commandKindMax = ListFills
 )
+
+// CommandKinds returns how many kinds of commands there are: they are numbered from 1.
+func CommandKinds() int { return int(commandKindMax) }
 
 // String returns the name that metrics and logs use.
 func (k CommandKind) String() string {
@@ -33,6 +46,18 @@ func (k CommandKind) String() string {
 		return "cancel"
 	case ShowOrder:
 		return "show"
+	case AmendOrder:
+		return "amend"
+	case CancelAll:
+		return "cancel-all"
+	case SetSwitch:
+		return "cancel-after"
+	case ShowAccount:
+		return "account-view"
+	case ListOrders:
+		return "orders-view"
+	case ListFills:
+		return "fills-view"
 	}
 	return "unknown"
 }
@@ -52,6 +77,21 @@ type Command struct {
 	Shares    Shares
 	Order     OrderID
 	Ref       Ref // "" is none
+
+	OnDisconnect bool         // cod of a PlaceOrder
+	Report       bool         // a PlaceOrder or an AmendOrder is answered with what it did at once
+	More         *CommandMore // of kinds that few clients use; nil means zero values
+}
+
+// CommandMore is what few commands have.
+type CommandMore struct {
+	NewRef  Ref         // of an AmendOrder
+	Rules   SymbolRules // of a MakeSymbol: Tick and Lot, 0 where they were not sent
+	Seconds int         // of a SetSwitch
+	// After is the order id, or the number of the fill, after which a list begins. After 0 with HasAfter
+	// unset lists the newest fills.
+	After    uint64
+	HasAfter bool
 }
 
 // Result is what one Command came to. Reason is OK when it was done; otherwise
@@ -76,6 +116,10 @@ type Result struct {
 	Halt *Halt
 	// Shown is the answer to an accepted ShowOrder, nil to all others.
 	Shown *PublicOrder
+	// Amended is what an AmendOrder did, with Order: the order as it was named.
+	Amended *Amended
+	// More has what few results have; nil means zero values.
+	More *ResultMore
 	// Seen is, with InHistory, the last record that the history had when the order was
 	// looked for: an order of a later one was not there then.
 	Seen uint64
@@ -87,6 +131,37 @@ type Status struct {
 	Canceled   Shares      // taken back by a cancel; 0 when it was not canceled
 	CanceledAt int64       // nanoseconds since the Unix epoch, when Canceled is not 0
 	Executions []Execution // oldest first
+	Changes    *Changes    // what amends did to it; nil where there was none
+}
+
+// Changes is what amends did to an order. It does not change once it is in a Status.
+type Changes struct {
+	Replaced  OrderID // the order that replaced it, 0 where none did
+	Reduced   Shares  // taken off in place, by all amends
+	ReducedAt int64   // by the newest of them, nanoseconds since the Unix epoch
+}
+
+// Amended is what an AmendOrder came to.
+type Amended struct {
+	By      OrderID // the order that replaced it; 0 where it was reduced in place, or nothing changed
+	Open    Shares  // open of the order after it, where By is 0
+	Reduced Shares  // taken off by this amend, and when
+	Time    int64   // nanoseconds since the Unix epoch, where Reduced is not 0
+}
+
+// ResultMore has the values that the texts of some refusals name, and what some kinds are answered with.
+type ResultMore struct {
+	Count    int    // orders that a CancelAll canceled
+	Could    Shares // after CannotFill: what could be filled at once
+	Best     Price  // after WouldExecute: the other side's best price; after OutsideBand: the bound of the band
+	Needs    Cash   // after InsufficientFunds of a market order: what its fills would cost
+	Executed Shares // after AmountExecuted
+	Rules    SymbolRules
+	Reason   string // after Blocked: the operator's; after NotReadYet: which node
+	// View is what a ShowAccount, ListOrders or ListFills waits for: the record up to which the view has to be.
+	View uint64
+	// Bound is the limit that is exceeded, as text, after OrderTooLarge and NotionalExceeded.
+	Bound string
 }
 
 // Execution is one owner's view of one fill.

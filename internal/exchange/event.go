@@ -27,7 +27,18 @@ const (
 	// orders; the first part is its OrderAccepted.
 	OrderContinued EventKind = 9 // Order, Account, Symbol, Terms, Shares (open before this part), Before, Fills
 
-	eventKindMax = OrderContinued
+	// OrderReduced is an amend that keeps the order's id and place: Order, Account, Symbol, Terms, Shares
+	// (those taken off, 0 for an amend that only uses a ref), Amend.
+	OrderReduced EventKind = 10
+	// OrderReplaced is an amend that takes the rest of an order back and enters a new one in its stead:
+	// what OrderAccepted has, of the new order, and Amend.
+	OrderReplaced EventKind = 11
+
+	AccountRuled EventKind = 12 // Account, AccountRules (all that hold from now on)
+	SymbolRuled  EventKind = 13 // Symbol, SymbolRules (all that hold from now on)
+	SwitchSet    EventKind = 14 // Account, Due: the dead man's switch; 0 disarms it
+
+	eventKindMax = SwitchSet
 )
 
 // Bits of the encoded kind.
@@ -65,6 +76,16 @@ func (k EventKind) String() string {
 		return "cancel-all"
 	case OrderContinued:
 		return "continue"
+	case OrderReduced:
+		return "reduce"
+	case OrderReplaced:
+		return "replace"
+	case AccountRuled:
+		return "account-rules"
+	case SymbolRuled:
+		return "symbol-rules"
+	case SwitchSet:
+		return "switch"
 	}
 	return fmt.Sprintf("event(%d)", uint8(k))
 }
@@ -87,6 +108,21 @@ type Event struct {
 	Ref     Ref    // of an AccountOpened, SharesDeposited or OrderAccepted; "" where the client gave none
 	Reason  string // of a halt
 	Cancels []Cancel
+
+	// Of what accepts an order (OrderAccepted, OrderReplaced).
+	Unsent       Unsent // what of Terms the client did not send
+	OnDisconnect bool   // cod: what is open is canceled when the order's connection ends
+	Hold         Cash   // of a market buy that is unfinished: what its further parts will cost
+
+	// Of what accepts an order, and of OrderContinued.
+	Rest Shares   // taken back of the order itself, in this record
+	Own  []Cancel // resting orders of the account that self-trade prevention canceled, in the order in which it met them
+
+	Amend        *Amendment // of OrderReduced and OrderReplaced
+	Cause        CancelCause
+	AccountRules *AccountRules
+	SymbolRules  *SymbolRules // of SymbolRuled, and of a SymbolMade with a tick or a lot
+	Due          int64        // of a SwitchSet: nanoseconds since the Unix epoch
 }
 
 // EventVersion is the newest version of encoded events that this program reads, and the one

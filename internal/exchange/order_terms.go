@@ -11,24 +11,55 @@ import (
 // hand it on as a whole, so that a new field needs no code on the way: only here.
 type Terms struct {
 	Side  Side
-	Limit Price
+	TIF   TimeInForce
+	Post  bool // it is refused where it would execute at once
+	Type  OrderType
+	STP   SelfTrade // in effect: as sent, or the account's default
+	Limit Price     // of a Market order the protection price
 }
 
-// packed is Terms except the limit, in the byte that records, books and digests have of it.
+// packed is Terms except the limit, in the byte that records, books and digests have of it:
+// from the lowest bit on two bits of side, two of tif, one of post, one of type, two of stp.
 type packed uint8
 
+// Where packed has what.
+const (
+	packedTIF  = 2
+	packedPost = 4
+	packedType = 5
+	packedSTP  = 6
+)
+
 // pack returns what is not the limit.
-func (t Terms) pack() packed { return packed(t.Side) }
+func (t Terms) pack() packed {
+	p := packed(t.Side) | packed(t.TIF)<<packedTIF | packed(t.Type)<<packedType | packed(t.STP)<<packedSTP
+	if t.Post {
+		p |= 1 << packedPost
+	}
+	return p
+}
 
 // terms returns what pack was called for, with its limit. A byte that pack does not return
 // becomes Terms that fail check.
-func (p packed) terms(limit Price) Terms { return Terms{Side: Side(p), Limit: limit} }
+func (p packed) terms(limit Price) Terms {
+	return Terms{Side: p.side(), TIF: TimeInForce(p >> packedTIF & 3), Post: p>>packedPost&1 != 0,
+		Type: OrderType(p >> packedType & 1), STP: SelfTrade(p >> packedSTP), Limit: limit}
+}
 
 // side returns the side alone.
-func (p packed) side() Side { return Side(p) }
+func (p packed) side() Side { return Side(p & 3) }
+
+// plain reports whether an order has no instructions: every program reads its records.
+func (t Terms) plain() bool { return t.pack() == packed(t.Side) }
+
+// mayRest reports whether what remains of such an order may stay in the book.
+func (t Terms) mayRest() bool { return t.TIF == GTC }
 
 // check reports whether an order may have such terms.
-func (t Terms) check() bool { return (t.Side == Buy || t.Side == Sell) && mayOrder(int64(t.Limit)) }
+func (t Terms) check() bool {
+	return (t.Side == Buy || t.Side == Sell) && mayOrder(int64(t.Limit)) && t.TIF <= FOK && t.STP <= CancelBoth &&
+		!(t.Type == Market && t.TIF == GTC) && !(t.Post && t.TIF != GTC)
+}
 
 // Text says in words what an order of so many shares of a symbol asks for, as in
 // "buy 100 SPY at 145.67".

@@ -40,6 +40,24 @@ const (
 	AccountOrdersExceeded              // the account has as many orders open as it may
 	OpenOrdersExceeded                 // the exchange holds as many open orders as it may
 	OrderTooSmall                      // amount × limit is less than an order has to be worth
+	CannotFill                         // an FOK cannot be filled whole and at once
+	WouldExecute                       // a post would execute at once
+	NobodyOpposite                     // a market order finds no order on the other side
+	OffTick                            // the limit is not a multiple of the tick
+	OffLot                             // the amount is not a multiple of the lot
+	OutsideBand                        // the limit is too far from the last trade's price
+	OrderTooLarge                      // the order has more shares than its account may place at once
+	NotionalExceeded                   // amount × limit is more than its account may place at once
+	Blocked                            // an operator has blocked the account
+	AmountExecuted                     // an amend's amount is executed already
+	AmountSide                         // an amend's amount has the other sign
+	RulesDiffer                        // the symbol was made with another tick or lot
+	TooManyCancelAlls                  // the account has canceled all too often within a second
+	NotReadYet                         // a node of the cluster cannot read what this would write
+	InView                             // pending: the account's view has not been asked yet
+	ViewUnavailable                    // the account's view has failed
+	FillsForgotten                     // the fills asked for are older than what is kept
+	Unresumed                          // what was due while the exchange was down is not done yet
 
 	// Those that follow come from a session, never from what executes commands.
 	NotAllowed   // the client's token is not for this
@@ -196,6 +214,70 @@ var reasons = [rejectReasons]reason{
 			Notional(c.Shares, c.Limit).String() + ", and an order has to be worth " + r.ValueLeast.String() +
 			" (--min-order-value)"
 	}},
+	CannotFill: {name: "cannot_fill", text: func(c *Command, r *Result) string {
+		return c.Shares.String() + " " + string(c.Symbol) + " at " + c.Limit.String() + " cannot be filled at once: " +
+			r.more().Could.String() + " could"
+	}},
+	WouldExecute: {name: "would_execute", text: func(c *Command, r *Result) string {
+		return "limit " + c.Limit.String() + " would execute at once: the best " + c.Side.opposite().String() + " is " +
+			r.more().Best.String()
+	}},
+	NobodyOpposite: {name: "nobody_opposite", refusal: true, text: func(c *Command, _ *Result) string {
+		return "nobody " + c.Side.opposite().String() + "s " + string(c.Symbol)
+	}},
+	OffTick: {name: "off_tick", text: func(c *Command, r *Result) string {
+		return "limit " + c.Limit.String() + " is not a multiple of the tick " + r.more().Rules.Tick.String()
+	}},
+	OffLot: {name: "off_lot", text: func(c *Command, r *Result) string {
+		return "amount " + c.Shares.String() + " is not a multiple of the lot " + r.more().Rules.Lot.String()
+	}},
+	OutsideBand: {name: "outside_band", text: func(c *Command, r *Result) string {
+		return "limit " + c.Limit.String() + " is too far from the last trade of " + string(c.Symbol) + ": the bound is " +
+			r.more().Bound
+	}},
+	OrderTooLarge: {name: "order_too_large", text: func(c *Command, r *Result) string {
+		return c.Shares.String() + " shares are more than account " + string(c.Account) + " may place in an order: " +
+			r.more().Bound
+	}},
+	NotionalExceeded: {name: "notional_exceeded", text: func(c *Command, r *Result) string {
+		return r.more().Needs.String() + " is more than account " + string(c.Account) + " may place in an order: " +
+			r.more().Bound
+	}},
+	Blocked: {name: "account_blocked", refusal: true, text: func(c *Command, r *Result) string {
+		text := "account " + string(c.Account) + " is blocked, and places and amends no orders; cancel and query work"
+		if reason := r.more().Reason; reason != "" {
+			text += ": " + reason
+		}
+		return text
+	}},
+	AmountExecuted: {name: "amount_executed", text: func(c *Command, r *Result) string {
+		return orderOf(c, r) + " has executed " + r.more().Executed.String() + " already"
+	}},
+	AmountSide: {name: "amount_side", text: func(c *Command, r *Result) string {
+		return "the amount of " + orderOf(c, r) + " has the other sign"
+	}},
+	RulesDiffer: {name: "rules_differ", text: func(c *Command, r *Result) string {
+		rules := r.more().Rules
+		return "symbol " + string(c.Symbol) + " has the tick " + rules.tick().String() + " and the lot " + rules.lot().String()
+	}},
+	TooManyCancelAlls: {name: "too_many_cancel_alls", text: func(c *Command, _ *Result) string {
+		return "account " + string(c.Account) + " cancels all more than ten times a second; try again later"
+	}},
+	NotReadYet: {name: "not_read_yet", refusal: true, text: func(_ *Command, r *Result) string {
+		return "not every node of the cluster can read what this would write: " + r.more().Reason
+	}},
+	InView: {name: "in_view", refusal: true, text: func(*Command, *Result) string {
+		return "the view of accounts does not answer now; trading goes on"
+	}},
+	ViewUnavailable: {name: "view_unavailable", refusal: true, text: func(*Command, *Result) string {
+		return "the view of accounts does not answer now; trading goes on"
+	}},
+	FillsForgotten: {name: "fills_forgotten", text: func(*Command, *Result) string {
+		return "these fills are older than what is kept"
+	}},
+	Unresumed: {name: "unresumed", refusal: true, text: func(*Command, *Result) string {
+		return "the exchange takes no orders until it has canceled what was due while it was down; cancel and query work"
+	}},
 	NotAllowed: {name: "not_allowed", text: func(c *Command, _ *Result) string {
 		if c.Kind == OpenAccount || c.Kind == MakeSymbol || c.Kind == DepositShares {
 			return "<create> needs a token of scope admin"
@@ -209,6 +291,14 @@ var reasons = [rejectReasons]reason{
 	NoMemory: {name: "no_memory", refusal: true, text: func(*Command, *Result) string {
 		return "the exchange has no memory for so long a reply now; ask for this order again later, in a frame of its own"
 	}},
+}
+
+// more returns the values of a refusal that few have.
+func (r *Result) more() ResultMore {
+	if r.More == nil {
+		return ResultMore{}
+	}
+	return *r.More
 }
 
 // orderOf names the order that a query or a cancel is about.
