@@ -160,7 +160,9 @@ func newPair(t require.TestingT, r *rand.Rand) *pair {
 func (p *pair) draw(instructed bool) *Order {
 	a := p.Ledger.Account(p.accounts[p.r.IntN(len(p.accounts))])
 	o := &Order{Account: a, Terms: Terms{Side: Buy + Side(p.r.IntN(2)), Limit: Price(10 + p.r.IntN(6))}}
-	o.Shares = Shares(1 + p.r.IntN(20))
+	if o.Shares = Shares(1 + p.r.IntN(12)); p.r.IntN(6) == 0 {
+		o.Shares *= 6 // it meets many
+	}
 	o.Open = o.Shares
 	if !instructed {
 		return o
@@ -171,6 +173,12 @@ func (p *pair) draw(instructed bool) *Order {
 		o.Post = p.r.IntN(4) == 0
 	} else if p.r.IntN(3) == 0 {
 		o.Type = Market
+	}
+	if p.r.IntN(10) == 0 { // it goes through the whole book
+		o.Terms = Terms{Side: o.Side, TIF: IOC, Type: Market, STP: o.STP, Limit: 15}
+		if o.Shares, o.Open = 60, 60; o.Side == Sell {
+			o.Limit = 10
+		}
 	}
 	return o
 }
