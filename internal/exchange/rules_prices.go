@@ -48,3 +48,12 @@ func (r SymbolRules) FitsTick(limit Price) bool { return limit%r.tick() == 0 }
 
 // FitsLot reports whether a number of shares is a multiple of the lot.
 func (r SymbolRules) FitsLot(shares Shares) bool { return shares%r.lot() == 0 }
+
+// Instructed reports whether an order with these terms has instructions: not every program reads its records.
+func (t Terms) Instructed() bool { return !t.plain() }
+
+// Opposite returns the best price of the other side, 0 if nothing rests there.
+func (b *Book) Opposite(s Side) Price { return b.Best(s.opposite()) }
+
+// Reaches reports whether o may execute at the price of a resting order.
+func (o *Order) Reaches(price Price) bool { return o.crosses(price) }
