@@ -68,31 +68,86 @@ func (t *Transactions) OrderRef(sym, amount, limit, ref string) *Transactions {
 }
 
 // Query adds a query of an order, and returns t.
-func (t *Transactions) Query(id string) *Transactions {
-	t.body = append(t.body, "<query"...)
-	t.body = append(appendAttr(t.body, "id", id), "/>"...)
-	return t
-}
+func (t *Transactions) Query(id string) *Transactions { return t.element("query", needed("id", id)) }
 
 // Cancel adds a cancel of an order, and returns t.
-func (t *Transactions) Cancel(id string) *Transactions {
-	t.body = append(t.body, "<cancel"...)
-	t.body = append(appendAttr(t.body, "id", id), "/>"...)
-	return t
-}
+func (t *Transactions) Cancel(id string) *Transactions { return t.element("cancel", needed("id", id)) }
 
 // QueryRef adds a query of the account's order that has a ref, and returns t.
 func (t *Transactions) QueryRef(ref string) *Transactions {
-	t.body = append(t.body, "<query"...)
-	t.body = append(appendAttr(t.body, "ref", ref), "/>"...)
-	return t
+	return t.element("query", needed("ref", ref))
 }
 
 // CancelRef adds a cancel of the account's order that has a ref, and returns t.
 func (t *Transactions) CancelRef(ref string) *Transactions {
-	t.body = append(t.body, "<cancel"...)
-	t.body = append(appendAttr(t.body, "ref", ref), "/>"...)
+	return t.element("cancel", needed("ref", ref))
+}
+
+// Amend holds the attributes of an <amend>. "" is one that is absent.
+type Amend struct{ ID, Ref, Amount, Limit, Report, NewRef string }
+
+// Amend adds an amend of an order, and returns t.
+func (t *Transactions) Amend(a Amend) *Transactions {
+	return t.element("amend", optionalAttr("id", a.ID), optionalAttr("ref", a.Ref), optionalAttr("amount", a.Amount),
+		optionalAttr("limit", a.Limit), optionalAttr("report", a.Report), optionalAttr("newref", a.NewRef))
+}
+
+// CancelAll adds a cancel of all that the account has open, of one symbol or, for "", of all, and returns t.
+func (t *Transactions) CancelAll(sym string) *Transactions {
+	return t.element("cancel-all", optionalAttr("sym", sym))
+}
+
+// CancelAfter arms the account's switch, and returns t: all that is open then is canceled after so many
+// seconds, unless it is armed again before. "0" disarms it.
+func (t *Transactions) CancelAfter(seconds string) *Transactions {
+	return t.element("cancel-after", needed("seconds", seconds))
+}
+
+// Account adds a question for what the account has, and returns t.
+func (t *Transactions) Account() *Transactions { return t.element("account") }
+
+// Orders adds a question for the account's open orders, of one symbol or, for "", of all, from behind the id
+// after on, or from the first on for "", and returns t.
+func (t *Transactions) Orders(sym, after string) *Transactions {
+	return t.element("orders", optionalAttr("sym", sym), optionalAttr("after", after))
+}
+
+// Fills adds a question for the account's executions behind the number after, or for "" for its newest, and returns t.
+func (t *Transactions) Fills(after string) *Transactions {
+	return t.element("fills", optionalAttr("after", after))
+}
+
+// AppendSession appends the XML of a frame <session>: the orders that follow on its connection are canceled when
+// it ends. timeout is after how many seconds of silence it does, "" for the server's time.
+func AppendSession(dst []byte, timeout string) []byte {
+	dst = appendValues(append(dst, "<session"...), needed("cancel", "disconnect"), optionalAttr("timeout", timeout))
+	return append(dst, "/>"...)
+}
+
+// sentValue is an attribute of an element that is sent.
+type sentValue struct {
+	name, value string
+	optional    bool // "" is none
+}
+
+func needed(name, value string) sentValue       { return sentValue{name: name, value: value} }
+func optionalAttr(name, value string) sentValue { return sentValue{name, value, true} }
+
+// element adds an element, and returns t.
+func (t *Transactions) element(name string, attributes ...sentValue) *Transactions {
+	t.body = append(append(t.body, '<'), name...)
+	t.body = append(appendValues(t.body, attributes...), "/>"...)
 	return t
+}
+
+// appendValues appends attributes, but not those that are optional and "".
+func appendValues(dst []byte, attributes ...sentValue) []byte {
+	for _, a := range attributes {
+		if !a.optional || a.value != "" {
+			dst = appendAttr(dst, a.name, a.value)
+		}
+	}
+	return dst
 }
 
 // appendRef appends a ref, if there is one.
