@@ -11,25 +11,23 @@ const ViewBytesMax = len(`<order id="9223372036854775807" sym="" amount="-899999
 func appendAccount(dst []byte, v *exchange.AccountView) []byte {
 	dst = appendAttr(append(dst, "<account"...), "id", string(v.ID))
 	dst = appendValue(appendValue(dst, "balance", v.Balance), "held", v.Held)
-	dst = begin(dst, len(v.Positions))
+	dst = begin(dst, len(v.Positions) == 0)
 	for i := range v.Positions {
 		p := &v.Positions[i]
 		dst = appendAttr(append(dst, "<position"...), "sym", string(p.Symbol))
 		dst = append(appendValue(appendValue(dst, "shares", p.Shares), "held", p.Held), "/>"...)
 	}
-	return end(dst, "account", len(v.Positions))
+	return end(dst, "account", len(v.Positions) == 0)
 }
 
 // appendOrders appends <orders>: a page of an account's open orders.
 func appendOrders(dst []byte, v *exchange.OrdersView) []byte {
-	dst = begin(append(dst, "<orders"...), len(v.Orders))
+	empty := len(v.Orders) == 0 && v.More == 0
+	dst = begin(append(dst, "<orders"...), empty)
 	for i := range v.Orders {
 		dst = appendOpenOrder(dst, &v.Orders[i])
 	}
-	if n := len(v.Orders); v.More && n > 0 {
-		dst = append(appendOrderID(append(dst, "<more"...), "after", v.Orders[n-1].ID), "/>"...)
-	}
-	return end(dst, "orders", len(v.Orders))
+	return end(appendMore(dst, uint64(v.More)), "orders", empty)
 }
 
 func appendOpenOrder(dst []byte, o *exchange.OpenOrder) []byte {
@@ -54,7 +52,8 @@ func appendOpenOrder(dst []byte, o *exchange.OpenOrder) []byte {
 
 // appendFills appends <fills>: a page of an account's executions.
 func appendFills(dst []byte, v *exchange.FillsView) []byte {
-	dst = begin(append(dst, "<fills"...), len(v.Fills))
+	empty := len(v.Fills) == 0 && v.More == 0
+	dst = begin(append(dst, "<fills"...), empty)
 	for i := range v.Fills {
 		f := &v.Fills[i]
 		dst = appendOrderID(appendNumber(append(dst, "<fill"...), "n", f.N), "id", f.Order)
@@ -62,22 +61,28 @@ func appendFills(dst []byte, v *exchange.FillsView) []byte {
 		dst = appendValue(appendValue(dst, "shares", f.Shares), "price", f.Price)
 		dst = append(appendTime(dst, f.Time), "/>"...)
 	}
-	if n := len(v.Fills); v.More && n > 0 {
-		dst = append(appendNumber(append(dst, "<more"...), "after", v.Fills[n-1].N), "/>"...)
-	}
-	return end(dst, "fills", len(v.Fills))
+	return end(appendMore(dst, v.More), "fills", empty)
 }
 
-// begin ends the start tag of an element with so many in it, and end the element.
-func begin(dst []byte, children int) []byte {
-	if children == 0 {
+// appendMore says after what the next page of a list begins, if there may be one.
+func appendMore(dst []byte, after uint64) []byte {
+	if after == 0 {
+		return dst
+	}
+	return append(appendNumber(append(dst, "<more"...), "after", after), "/>"...)
+}
+
+// begin ends the start tag of an element, which is the whole element if that is empty.
+func begin(dst []byte, empty bool) []byte {
+	if empty {
 		return append(dst, "/>"...)
 	}
 	return append(dst, '>')
 }
 
-func end(dst []byte, name string, children int) []byte {
-	if children == 0 {
+// end ends an element, unless begin has done so.
+func end(dst []byte, name string, empty bool) []byte {
+	if empty {
 		return dst
 	}
 	return append(append(append(dst, "</"...), name...), '>')
