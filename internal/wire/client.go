@@ -25,8 +25,14 @@ func (c *Create) Account(a Account) *Create {
 
 // Symbol adds a symbol to be made, and shares to be placed in it, and returns c.
 func (c *Create) Symbol(sym string, placements ...Placement) *Create {
+	return c.SymbolOf(sym, "", "", placements...)
+}
+
+// SymbolOf is Symbol with a tick and a lot, each "" if it is not said.
+func (c *Create) SymbolOf(sym, tick, lot string, placements ...Placement) *Create {
 	c.body = append(c.body, "<symbol"...)
-	c.body = append(appendAttr(c.body, "sym", sym), '>')
+	c.body = appendAttr(c.body, "sym", sym)
+	c.body = append(appendGiven(appendGiven(c.body, "tick", tick), "lot", lot), '>')
 	for _, p := range placements {
 		c.body = append(c.body, "<account"...)
 		c.body = append(appendRef(appendAttr(c.body, "id", p.Account), p.Ref), '>')
@@ -68,94 +74,56 @@ func (t *Transactions) OrderRef(sym, amount, limit, ref string) *Transactions {
 }
 
 // Query adds a query of an order, and returns t.
-func (t *Transactions) Query(id string) *Transactions { return t.element("query", needed("id", id)) }
+func (t *Transactions) Query(id string) *Transactions {
+	t.body = append(t.body, "<query"...)
+	t.body = append(appendAttr(t.body, "id", id), "/>"...)
+	return t
+}
 
 // Cancel adds a cancel of an order, and returns t.
-func (t *Transactions) Cancel(id string) *Transactions { return t.element("cancel", needed("id", id)) }
+func (t *Transactions) Cancel(id string) *Transactions {
+	t.body = append(t.body, "<cancel"...)
+	t.body = append(appendAttr(t.body, "id", id), "/>"...)
+	return t
+}
 
 // QueryRef adds a query of the account's order that has a ref, and returns t.
 func (t *Transactions) QueryRef(ref string) *Transactions {
-	return t.element("query", needed("ref", ref))
+	t.body = append(t.body, "<query"...)
+	t.body = append(appendAttr(t.body, "ref", ref), "/>"...)
+	return t
 }
 
 // CancelRef adds a cancel of the account's order that has a ref, and returns t.
 func (t *Transactions) CancelRef(ref string) *Transactions {
-	return t.element("cancel", needed("ref", ref))
-}
-
-// Amend holds the attributes of an <amend>. "" is one that is absent.
-type Amend struct{ ID, Ref, Amount, Limit, Report, NewRef string }
-
-// Amend adds an amend of an order, and returns t.
-func (t *Transactions) Amend(a Amend) *Transactions {
-	return t.element("amend", optionalAttr("id", a.ID), optionalAttr("ref", a.Ref), optionalAttr("amount", a.Amount),
-		optionalAttr("limit", a.Limit), optionalAttr("report", a.Report), optionalAttr("newref", a.NewRef))
-}
-
-// CancelAll adds a cancel of all that the account has open, of one symbol or, for "", of all, and returns t.
-func (t *Transactions) CancelAll(sym string) *Transactions {
-	return t.element("cancel-all", optionalAttr("sym", sym))
-}
-
-// CancelAfter arms the account's switch, and returns t: all that is open then is canceled after so many
-// seconds, unless it is armed again before. "0" disarms it.
-func (t *Transactions) CancelAfter(seconds string) *Transactions {
-	return t.element("cancel-after", needed("seconds", seconds))
-}
-
-// Account adds a question for what the account has, and returns t.
-func (t *Transactions) Account() *Transactions { return t.element("account") }
-
-// Orders adds a question for the account's open orders, of one symbol or, for "", of all, from behind the id
-// after on, or from the first on for "", and returns t.
-func (t *Transactions) Orders(sym, after string) *Transactions {
-	return t.element("orders", optionalAttr("sym", sym), optionalAttr("after", after))
-}
-
-// Fills adds a question for the account's executions behind the number after, or for "" for its newest, and returns t.
-func (t *Transactions) Fills(after string) *Transactions {
-	return t.element("fills", optionalAttr("after", after))
-}
-
-// AppendSession appends the XML of a frame <session>: the orders that follow on its connection are canceled when
-// it ends. timeout is after how many seconds of silence it does, "" for the server's time.
-func AppendSession(dst []byte, timeout string) []byte {
-	dst = appendValues(append(dst, "<session"...), needed("cancel", "disconnect"), optionalAttr("timeout", timeout))
-	return append(dst, "/>"...)
-}
-
-// sentValue is an attribute of an element that is sent.
-type sentValue struct {
-	name, value string
-	optional    bool // "" is none
-}
-
-func needed(name, value string) sentValue       { return sentValue{name: name, value: value} }
-func optionalAttr(name, value string) sentValue { return sentValue{name, value, true} }
-
-// element adds an element, and returns t.
-func (t *Transactions) element(name string, attributes ...sentValue) *Transactions {
-	t.body = append(append(t.body, '<'), name...)
-	t.body = append(appendValues(t.body, attributes...), "/>"...)
+	t.body = append(t.body, "<cancel"...)
+	t.body = append(appendAttr(t.body, "ref", ref), "/>"...)
 	return t
 }
 
-// appendValues appends attributes, but not those that are optional and "".
-func appendValues(dst []byte, attributes ...sentValue) []byte {
-	for _, a := range attributes {
-		if !a.optional || a.value != "" {
-			dst = appendAttr(dst, a.name, a.value)
-		}
+// Attr is an attribute of an element that a client sends. One without a value is not sent.
+type Attr struct{ Name, Value string }
+
+// Element adds an element without content, and returns t: an <order> with instructions, an
+// <amend>, or any other that a <transactions> may have.
+func (t *Transactions) Element(name string, attrs ...Attr) *Transactions {
+	t.body = append(append(t.body, '<'), name...)
+	for _, a := range attrs {
+		t.body = appendGiven(t.body, a.Name, a.Value)
 	}
-	return dst
+	t.body = append(t.body, "/>"...)
+	return t
 }
 
 // appendRef appends a ref, if there is one.
-func appendRef(dst []byte, ref string) []byte {
-	if ref == "" {
+func appendRef(dst []byte, ref string) []byte { return appendGiven(dst, "ref", ref) }
+
+// appendGiven appends an attribute, if it has a value.
+func appendGiven(dst []byte, name, value string) []byte {
+	if value == "" {
 		return dst
 	}
-	return appendAttr(dst, "ref", ref)
+	return appendAttr(dst, name, value)
 }
 
 // Append appends the XML to dst, without a length line, and returns it. More may
@@ -165,4 +133,11 @@ func (t *Transactions) Append(dst []byte) []byte {
 	dst = append(appendAttr(dst, "id", t.account), '>')
 	dst = append(dst, t.body...)
 	return append(dst, "</transactions>"...)
+}
+
+// AppendSession appends the XML of a frame <session>, and returns it: the orders that follow on its connection
+// are canceled when it ends, which it does after so many seconds of silence; "" is the server's time.
+func AppendSession(dst []byte, timeout string) []byte {
+	dst = appendAttr(append(dst, "<session"...), "cancel", "disconnect")
+	return append(appendGiven(dst, "timeout", timeout), "/>"...)
 }

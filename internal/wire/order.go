@@ -135,8 +135,9 @@ func (t *Transactions) Place(o Order) *Transactions {
 	t.body = append(t.body, "<order"...)
 	for i := range orderAttributes {
 		a := &orderAttributes[i]
-		optional := a.optional && (a.name != "limit" || o.Type != "")
-		t.body = appendValues(t.body, sentValue{a.name, *a.of(&o), optional})
+		if value := *a.of(&o); value != "" || !a.optional || a.name == "limit" && o.Type == "" {
+			t.body = appendAttr(t.body, a.name, value)
+		}
 	}
 	t.body = append(t.body, "/>"...)
 	return t
