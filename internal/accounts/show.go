@@ -144,6 +144,9 @@ func (v *View) showFills(a *account, after uint64, hasAfter bool) (view *exchang
 	if first := a.fills.first(); after+1 < first {
 		missing = int(min(first-after-1, uint64(most)))
 	}
+	for i := range missing {
+		view.Fills[i].N = after + 1 + uint64(i)
+	}
 	if most == missing {
 		return view, missing
 	}
@@ -157,9 +160,6 @@ func (v *View) showFills(a *account, after uint64, hasAfter bool) (view *exchang
 		view.Fills[place] = one
 		place++
 	})
-	for i := range missing {
-		view.Fills[i].N = after + 1 + uint64(i)
-	}
 	return view, missing
 }
 
