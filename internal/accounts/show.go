@@ -170,7 +170,10 @@ func (v *View) recall(ctx context.Context, id exchange.AccountID, view *exchange
 		return exchange.FillsForgotten
 	}
 	first := view.Fills[0].N
-	found, err := v.options.History.Fills(ctx, id, first-1, missing)
+	found, kept, err := v.options.History.Fills(ctx, id, first-1, missing)
+	if err == nil && !kept {
+		return exchange.FillsForgotten
+	}
 	if err != nil || len(found) < missing {
 		return exchange.HistoryUnavailable
 	}

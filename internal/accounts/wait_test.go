@@ -191,16 +191,16 @@ type history struct {
 }
 
 func (h *history) Fills(_ context.Context, _ exchange.AccountID, after uint64, most int) (
-	all []exchange.AccountFill, err error,
+	all []exchange.AccountFill, kept bool, err error,
 ) {
 	h.asked = append(h.asked, after, uint64(most))
 	if h.away {
-		return nil, errors.New("away")
+		return nil, false, errors.New("away")
 	}
 	for n := after + 1; n <= 5000 && len(all) < most; n++ {
 		all = append(all, exchange.AccountFill{N: n, Shares: 99})
 	}
-	return all, nil
+	return all, after >= 10, nil
 }
 
 // TestOlderFillsComeFromTheDatabase: a page may have some of it and some of memory.
@@ -240,6 +240,8 @@ func TestOlderFillsComeFromTheDatabase(t *testing.T) {
 		want  exchange.RejectReason
 	}{
 		{"1", true, 0, exchange.HistoryUnavailable},
+		{"1", false, 9, exchange.FillsForgotten},
+		{"1", false, 10, exchange.OK},
 		{"2", false, 5500, exchange.HistoryUnavailable}, // the database does not have them yet
 		{"2", true, 6000, exchange.OK},
 	} {
