@@ -11,7 +11,7 @@ import (
 // a kind does not have are "".
 type Answer struct {
 	// Kind is "created", "opened", "status", "canceled", "error", "amended", "canceled-all",
-	// "cancel-after", "account", "orders" or "fills".
+	// "cancel-after", "account", "orders", "fills" or "session".
 	Kind                 string
 	Order                           // what it repeats; Sym and Ref of other requests too
 	ID                   string     // of an amended the order as it was named
@@ -85,6 +85,7 @@ var (
 var answerKinds = map[string]answerKind{
 	"error":        {},
 	"created":      {},
+	"session":      {},
 	"opened":       {needs: []string{"id", "sym", "amount"}, parts: openedParts},
 	"status":       {needs: []string{"id"}, parts: statusParts},
 	"canceled":     {needs: []string{"id"}, parts: canceledOnes},
