@@ -86,6 +86,7 @@ var (
 var answerKinds = map[string]answerKind{
 	"error":        {},
 	"created":      {},
+	"session":      {},
 	"opened":       {needs: []string{"id", "sym", "amount"}, parts: openedParts},
 	"status":       {needs: []string{"id"}, parts: statusParts},
 	"canceled":     {needs: []string{"id"}, parts: canceledOnes},
