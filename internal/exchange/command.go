@@ -162,6 +162,10 @@ type ResultMore struct {
 	View uint64
 	// Bound is the limit that is exceeded, as text, after OrderTooLarge and NotionalExceeded.
 	Bound string
+	// Of the three, the one that is asked for by a ShowAccount, a ListOrders or a ListFills that was done.
+	AccountView *AccountView
+	OrdersView  *OrdersView
+	FillsView   *FillsView
 }
 
 // Execution is one owner's view of one fill.

@@ -17,6 +17,7 @@ type Snapshot struct {
 type AccountState struct {
 	ID                    AccountID
 	Opened, Balance, Held Cash
+	Fills                 uint64 // executions of all its orders, each side counted; for its view alone
 }
 
 // SymbolState is a symbol in a Snapshot.
@@ -42,6 +43,7 @@ type OrderState struct {
 	Shares     Shares
 	Open       Shares
 	Executions []Execution
+	Time       int64 // when it was accepted, nanoseconds since the Unix epoch; for the account's view alone
 }
 
 // state returns what a snapshot says of an order for sym, without executions.
