@@ -41,7 +41,7 @@ type scratch struct {
 	judged    judged
 	old       exchange.Order // that is amended
 	amending  *amending      // nil unless d.order is to replace old
-	unsettled bool // the command hangs on an order that is not settled, or on a cancel of all
+	unsettled bool           // the command hangs on an order that is not settled, or on a cancel of all
 }
 
 // scratchKeep is how many bytes of a record, and with them its fills, a shard keeps the
