@@ -8,4 +8,6 @@ type Request struct {
 
 	OwnOnly bool // a QueryOrder is refused as ForeignOrder if the order is not Account's
 	Repeat  bool // what has a ref is refused as RateExceeded unless it was done before
+	// Origin is the connection of a PlaceOrder with OnDisconnect; nil is one that has ended.
+	Origin *Origin
 }

@@ -309,6 +309,9 @@ func orderOf(c *Command, r *Result) string {
 // textInHistory is the text of two reasons: an order that nobody has asked for yet, and one that
 // was asked for in vain.
 func textInHistory(c *Command, r *Result) string {
+	if c.Kind == ListFills {
+		return "these fills are in the database, which does not answer now"
+	}
 	return orderOf(c, r) + " was closed long ago, and the database that knows it does not answer now"
 }
 

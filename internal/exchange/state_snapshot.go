@@ -17,6 +17,7 @@ type Snapshot struct {
 type AccountState struct {
 	ID                    AccountID
 	Opened, Balance, Held Cash
+	Fills                 uint64        // executions of all its orders, each side counted; for its view alone
 	Rules                 *AccountRules // nil for none
 	Due                   int64         // of the dead man's switch, nanoseconds since the Unix epoch; 0 if it is off
 }
@@ -43,6 +44,7 @@ type OrderState struct {
 	Account AccountID
 	Symbol  Symbol
 	Terms
+	Time         int64 // when it was accepted, nanoseconds since the Unix epoch; for the account's view alone
 	Shares       Shares
 	Open         Shares
 	Executions   []Execution

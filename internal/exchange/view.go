@@ -19,7 +19,7 @@ type PositionView struct {
 // OrdersView is a page of an account's open orders.
 type OrdersView struct {
 	Orders []OpenOrder // by id
-	More   bool        // there are further ones, after the id of the last
+	More   OrderID     // further ones may come after this id; 0 if these are the last
 }
 
 // OpenOrder is an order in an OrdersView.
@@ -36,7 +36,7 @@ type OpenOrder struct {
 // FillsView is a page of an account's executions.
 type FillsView struct {
 	Fills []AccountFill // by number
-	More  bool          // there are further ones, after the number of the last
+	More  uint64        // further ones come after this number; 0 if these are the last
 }
 
 // AccountFill is one execution as one of its two accounts sees it.

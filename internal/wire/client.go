@@ -25,8 +25,14 @@ func (c *Create) Account(a Account) *Create {
 
 // Symbol adds a symbol to be made, and shares to be placed in it, and returns c.
 func (c *Create) Symbol(sym string, placements ...Placement) *Create {
+	return c.SymbolOf(sym, "", "", placements...)
+}
+
+// SymbolOf is Symbol with a tick and a lot, each "" if it is not said.
+func (c *Create) SymbolOf(sym, tick, lot string, placements ...Placement) *Create {
 	c.body = append(c.body, "<symbol"...)
-	c.body = append(appendAttr(c.body, "sym", sym), '>')
+	c.body = appendAttr(c.body, "sym", sym)
+	c.body = append(appendGiven(appendGiven(c.body, "tick", tick), "lot", lot), '>')
 	for _, p := range placements {
 		c.body = append(c.body, "<account"...)
 		c.body = append(appendRef(appendAttr(c.body, "id", p.Account), p.Ref), '>')
@@ -95,12 +101,29 @@ func (t *Transactions) CancelRef(ref string) *Transactions {
 	return t
 }
 
+// Attr is an attribute of an element that a client sends. One without a value is not sent.
+type Attr struct{ Name, Value string }
+
+// Element adds an element without content, and returns t: an <order> with instructions, an
+// <amend>, or any other that a <transactions> may have.
+func (t *Transactions) Element(name string, attrs ...Attr) *Transactions {
+	t.body = append(append(t.body, '<'), name...)
+	for _, a := range attrs {
+		t.body = appendGiven(t.body, a.Name, a.Value)
+	}
+	t.body = append(t.body, "/>"...)
+	return t
+}
+
 // appendRef appends a ref, if there is one.
-func appendRef(dst []byte, ref string) []byte {
-	if ref == "" {
+func appendRef(dst []byte, ref string) []byte { return appendGiven(dst, "ref", ref) }
+
+// appendGiven appends an attribute, if it has a value.
+func appendGiven(dst []byte, name, value string) []byte {
+	if value == "" {
 		return dst
 	}
-	return appendAttr(dst, "ref", ref)
+	return appendAttr(dst, name, value)
 }
 
 // Append appends the XML to dst, without a length line, and returns it. More may
@@ -110,4 +133,11 @@ func (t *Transactions) Append(dst []byte) []byte {
 	dst = append(appendAttr(dst, "id", t.account), '>')
 	dst = append(dst, t.body...)
 	return append(dst, "</transactions>"...)
+}
+
+// AppendSession appends the XML of a frame <session>, and returns it: the orders that follow on its connection
+// are canceled when it ends, which it does after so many seconds of silence; "" is the server's time.
+func AppendSession(dst []byte, timeout string) []byte {
+	dst = appendAttr(append(dst, "<session"...), "cancel", "disconnect")
+	return append(appendGiven(dst, "timeout", timeout), "/>"...)
 }

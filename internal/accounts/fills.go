@@ -1,0 +1,131 @@
+package accounts
+
+import "outcry/internal/exchange"
+
+// How many of the newest fills are kept, of an account and in all.
+const (
+	accountFillsMax = 10_000
+	fillsMax        = 1_000_000
+)
+
+// slotsChunk is how many slots are made at a time.
+const slotsChunk = 1024
+
+// slot is the place of a fill, from 1 on; 0 is none.
+type slot uint32
+
+// fill is an execution as one account sees it. It is in two lists, both from the oldest to the newest:
+// that of all fills and that of its account.
+type fill struct {
+	order  exchange.OrderID
+	shares exchange.Shares // negative of a sell
+	price  exchange.Price
+	time   int64
+
+	symbol       symbolNumber
+	account      uint32 // its place in View.list
+	older, newer slot   // of all
+	prev, next   slot   // of the account's
+}
+
+// fills are the newest fills of all accounts. One more than there may be takes the slot of the
+// account's oldest if the account has as many as it may, else that of the oldest of all: an account that trades
+// very much displaces its own fills, and not those of others.
+type fills struct {
+	most, accountMost int
+	chunks            [][]fill
+	used              int // slots
+	oldest, newest    slot
+}
+
+// accountFills are the fills of an account.
+type accountFills struct {
+	count          uint64 // all that there ever were
+	kept           int
+	oldest, newest slot
+}
+
+// at returns the fill in a slot.
+func (l *fills) at(s slot) *fill { return &l.chunks[(s-1)/slotsChunk][(s-1)%slotsChunk] }
+
+// add adds a fill, which has no links yet. accounts are those that fills belong to.
+func (l *fills) add(f fill, accounts []*account) {
+	a := &accounts[f.account].fills
+	var s slot
+	switch {
+	case a.kept == l.accountMost:
+		s = a.oldest
+		l.drop(s, accounts)
+	case l.used == l.most:
+		s = l.oldest
+		l.drop(s, accounts)
+	default:
+		if l.used%slotsChunk == 0 {
+			l.chunks = append(l.chunks, make([]fill, slotsChunk))
+		}
+		l.used++
+		s = slot(l.used)
+	}
+	f.older, f.prev = l.newest, a.newest
+	*l.at(s) = f
+	if l.newest == 0 {
+		l.oldest = s
+	} else {
+		l.at(l.newest).newer = s
+	}
+	if a.newest == 0 {
+		a.oldest = s
+	} else {
+		l.at(a.newest).next = s
+	}
+	l.newest, a.newest = s, s
+	a.kept++
+	a.count++
+}
+
+// drop takes the oldest fill of an account out of both lists.
+func (l *fills) drop(s slot, accounts []*account) {
+	f := l.at(s)
+	if f.older == 0 {
+		l.oldest = f.newer
+	} else {
+		l.at(f.older).newer = f.newer
+	}
+	if f.newer == 0 {
+		l.newest = f.older
+	} else {
+		l.at(f.newer).older = f.older
+	}
+	a := &accounts[f.account].fills
+	if a.oldest = f.next; f.next == 0 {
+		a.newest = 0
+	} else {
+		l.at(f.next).prev = 0
+	}
+	a.kept--
+}
+
+// first returns the number of the oldest fill of an account that is kept, one above its count
+// if none is.
+func (a *accountFills) first() uint64 { return a.count - uint64(a.kept) + 1 }
+
+// each calls f for up to most fills of an account, from the number n on, which is kept.
+func (l *fills) each(a *accountFills, n uint64, most int, f func(n uint64, f *fill)) {
+	var s slot
+	if first := a.first(); n-first <= a.count-n {
+		s = a.oldest
+		for ; first < n; first++ {
+			s = l.at(s).next
+		}
+	} else {
+		s = a.newest
+		for last := a.count; last > n; last-- {
+			s = l.at(s).prev
+		}
+	}
+	for ; s != 0 && most > 0; n, most = n+1, most-1 {
+		at := l.at(s)
+		f(n, at)
+		s = at.next
+	}
+}

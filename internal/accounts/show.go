@@ -1,0 +1,187 @@
+package accounts
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"outcry/internal/exchange"
+)
+
+// waitTimeout bounds how long a reply waits until the view has a record.
+const waitTimeout = 5 * time.Second
+
+// ordersLookedAt is how many orders are looked at for a page of those for one symbol. A page may
+// have fewer than it could, and says after which order to go on.
+const ordersLookedAt = 20_000
+
+// errEnded says that no record comes any more.
+var errEnded = errors.New("accounts: the view has ended")
+
+// Show completes the result of a ShowAccount, a ListOrders or a ListFills that is InView; every other
+// result stays as it is. It waits until the view has all records up to r.More.View, so that clients read what they
+// have written. If the view has failed, or does not have them in time, or ctx ends, the result is
+// ViewUnavailable; if older fills are asked for and the database does not answer, HistoryUnavailable.
+func (v *View) Show(ctx context.Context, c *exchange.Command, r *exchange.Result) {
+	if r.Reason != exchange.InView {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+	defer cancel()
+	if err := v.wait(ctx, r.More.View); err != nil {
+		r.Reason = exchange.ViewUnavailable
+		return
+	}
+	missing := v.read(c, r)
+	if missing == 0 {
+		return
+	}
+	if r.Reason = v.recall(ctx, c.Account, r.More.FillsView, missing); r.Reason != exchange.OK {
+		r.More.FillsView = nil
+	}
+}
+
+// read completes a result as far as memory has what it asks for: so many fills are missing.
+func (v *View) read(c *exchange.Command, r *exchange.Result) (missing int) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	r.More = new(exchange.ResultMore)
+	a := v.accounts[c.Account]
+	if r.Reason = exchange.UnknownAccount; a == nil {
+		return 0
+	}
+	r.Reason = exchange.OK
+	more := c.More
+	if more == nil {
+		more = new(exchange.CommandMore)
+	}
+	switch c.Kind {
+	case exchange.ListOrders:
+		r.More.OrdersView = v.showOrders(a, c.Symbol, exchange.OrderID(more.After))
+	case exchange.ListFills:
+		r.More.FillsView, missing = v.showFills(a, more.After, more.HasAfter)
+	default:
+		r.More.AccountView = v.showAccount(a)
+	}
+	return missing
+}
+
+// wait waits until the view has a record. The error is ctx's, or says why there is no view.
+func (v *View) wait(ctx context.Context, seq uint64) error {
+	if err := v.Err(); err != nil {
+		return err
+	}
+	if v.Seq() >= seq {
+		return nil
+	}
+	reached, leave := v.waiters.join(seq)
+	defer leave()
+	select {
+	case <-reached:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if v.Seq() < seq {
+		return cmp.Or(v.Err(), errEnded)
+	}
+	return nil
+}
+
+// showAccount returns an account. Its caller holds mu.
+func (v *View) showAccount(a *account) *exchange.AccountView {
+	view := &exchange.AccountView{ID: a.id, Balance: a.balance, Held: a.held}
+	view.Positions = make([]exchange.PositionView, len(a.positions))
+	for i := range a.positions {
+		p := &a.positions[i]
+		view.Positions[i] = exchange.PositionView{Symbol: v.names[p.symbol], Shares: p.shares, Held: p.held}
+	}
+	slices.SortFunc(view.Positions, func(p, q exchange.PositionView) int { return cmp.Compare(p.Symbol, q.Symbol) })
+	return view
+}
+
+// showOrders returns the page of an account's orders after an id, of a symbol or of all. Its caller
+// holds mu.
+func (v *View) showOrders(a *account, s exchange.Symbol, after exchange.OrderID) *exchange.OrdersView {
+	view := new(exchange.OrdersView)
+	wanted, made := v.symbols[s]
+	if s != "" && !made {
+		return view
+	}
+	last, left := after, ordersLookedAt
+	a.orders.after(after, func(o *order) bool {
+		if len(view.Orders) == exchange.ViewPageMax || left == 0 {
+			view.More = last
+			return false
+		}
+		left--
+		if last = o.id; s == "" || o.symbol == wanted {
+			view.Orders = append(view.Orders, exchange.OpenOrder{ID: o.id, Symbol: v.names[o.symbol], Terms: o.Terms,
+				OnDisconnect: o.onDisconnect, Total: o.executed + o.open, Open: o.open, Time: o.time})
+		}
+		return true
+	})
+	return view
+}
+
+// showFills returns the page of an account's fills after a number, or of the newest, as far as they are kept:
+// so many before them are missing, and are places at its begin. Its caller holds mu.
+func (v *View) showFills(a *account, after uint64, hasAfter bool) (view *exchange.FillsView, missing int) {
+	count := a.fills.count
+	if !hasAfter {
+		after = count - min(count, exchange.ViewPageMax)
+	}
+	view = new(exchange.FillsView)
+	if after >= count {
+		return view, 0
+	}
+	most := int(min(count-after, exchange.ViewPageMax))
+	view.Fills = make([]exchange.AccountFill, most)
+	if after+uint64(most) < count {
+		view.More = after + uint64(most)
+	}
+	if first := a.fills.first(); after+1 < first {
+		missing = int(min(first-after-1, uint64(most)))
+	}
+	for i := range missing {
+		view.Fills[i].N = after + 1 + uint64(i)
+	}
+	if most == missing {
+		return view, missing
+	}
+	place := missing
+	v.fills.each(&a.fills, after+1+uint64(missing), most-missing, func(n uint64, f *fill) {
+		one := exchange.AccountFill{N: n, Order: f.order, Symbol: v.names[f.symbol], Side: exchange.Buy, Shares: f.shares,
+			Price: f.price, Time: f.time}
+		if f.shares < 0 {
+			one.Side, one.Shares = exchange.Sell, -f.shares
+		}
+		view.Fills[place] = one
+		place++
+	})
+	return view, missing
+}
+
+// recall fills in the first fills of a view, which are not kept, and have their numbers only.
+func (v *View) recall(ctx context.Context, id exchange.AccountID, view *exchange.FillsView, missing int,
+) exchange.RejectReason {
+	if v.options.History == nil {
+		return exchange.FillsForgotten
+	}
+	first := view.Fills[0].N
+	found, kept, err := v.options.History.Fills(ctx, id, first-1, missing)
+	if err == nil && !kept {
+		return exchange.FillsForgotten
+	}
+	if err != nil || len(found) < missing {
+		return exchange.HistoryUnavailable
+	}
+	for i := range missing {
+		if found[i].N != view.Fills[i].N {
+			return exchange.HistoryUnavailable
+		}
+	}
+	copy(view.Fills, found[:missing])
+	return exchange.OK
+}
