@@ -149,7 +149,7 @@ func (m *member) takeOver(ctx context.Context) error {
 	m.engine = s.engine
 	m.mu.Unlock()
 	if err := s.resumeEngine(ctx); err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || r.Err() != nil {
 			return nil // runUntil sees why
 		}
 		return err
