@@ -17,7 +17,7 @@ type Snapshot struct {
 type AccountState struct {
 	ID                    AccountID
 	Opened, Balance, Held Cash
-	Fills                 uint64 // executions of all its orders, each side counted; for its view alone
+	Fills                 uint64        // executions of all its orders, each side counted; for its view alone
 	Rules                 *AccountRules // nil for none
 	Due                   int64         // of the dead man's switch, nanoseconds since the Unix epoch; 0 if it is off
 }
