@@ -24,7 +24,7 @@ func (c *Connection) session(root *node) []byte {
 	switch {
 	case root.get("cancel") != "disconnect":
 		return []byte("<results><error>not to be canceled at the end of the connection</error></results>")
-	case root.has("timeout") && orderID(root.get("timeout")) == 0:
+	case root.has("timeout") && (wholeOf(root, "timeout") < 1 || wholeOf(root, "timeout") > 86_400):
 		return []byte("<results><error>bad timeout</error></results>")
 	case !root.empty():
 		return []byte("<results><error>content</error></results>")

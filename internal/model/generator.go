@@ -41,7 +41,8 @@ const (
 // below 1.
 func NewGenerator(seed uint64, symbols, accounts int) *Generator {
 	g := &Generator{r: rand.New(rand.NewPCG(seed, 0x6f7574637279)), symbols: symbols, accounts: accounts,
-		own: map[string][]string{}, refs: map[string][]string{}, seen: map[string][]openOrder{}, refOf: map[string]string{}, amends: map[string][]string{},
+		own: map[string][]string{}, refs: map[string][]string{}, seen: map[string][]openOrder{}, refOf: map[string]string{},
+		amends:   map[string][]string{},
 		refNames: map[string][]string{}, canceledAll: map[string]int{}}
 	for range symbols {
 		g.price = append(g.price, 1000+g.r.IntN(9000))
@@ -131,7 +132,8 @@ func (g *Generator) open(id string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<create><account id="%s" balance="%d.%08d"/>`, id, g.r.IntN(dollars), g.r.IntN(100_000_000))
 	for i := range g.symbols {
-		fmt.Fprintf(&b, `<symbol sym="SYM%d"%s><account id="%s"> %d.%d </account></symbol>`, i, g.rules(i), id, 1+g.r.IntN(3000),
+		fmt.Fprintf(&b, `<symbol sym="SYM%d"%s><account id="%s"> %d.%d </account></symbol>`, i, g.rules(i), id,
+			1+g.r.IntN(3000),
 			g.r.IntN(10))
 	}
 	g.commands += 1 + g.symbols

@@ -231,7 +231,8 @@ func (g *Generator) rules(symbol int) string {
 
 // sessionFrames are frames about the connection.
 var sessionFrames = []string{
-	`<session cancel="disconnect"/>`, `<session cancel="disconnect" timeout="86400"/>`, `<session/>`,
+	`<session cancel="disconnect"/>`, `<session cancel="disconnect"/>`, `<session cancel="disconnect"/>`,
+	`<session cancel="disconnect" timeout="86400"/>`, `<session/>`,
 	`<session cancel="no"/>`, `<session cancel="disconnect" timeout="0"/>`, `<session cancel="disconnect" color="red"/>`,
 	`<session cancel="disconnect">x</session>`, `<session cancel="disconnect" timeout="86401"/>`,
 	`<create><symbol sym="SYM0" tick="0.01"/><symbol sym="SYM0" lot="2"><account id="1">5</account></symbol>` +
@@ -248,10 +249,12 @@ var oddInstructions = []string{
 	`<order sym="SYM0" amount="1" limit="1" cod="1"/>`, `<order sym="SYM0" amount="1" limit="1" report="yes"/>`,
 	`<order sym="SYM0" amount="1" limit="1" tif="IOC" post="yes" ref="r1"/>`, `<order sym="SYM0" amount="1" tif="IOC"/>`,
 	`<order sym="SYM0" amount="1" type="market" post="yes"/>`, `<order sym="SYM0" amount="1" type="market" tif="GTC"/>`,
-	`<order sym="NONE" amount="1" type="market"/>`, `<order sym="NONE" amount="1" limit="1" tif="FOK" stp="both" cod="yes"/>`,
+	`<order sym="NONE" amount="1" type="market"/>`,
+	`<order sym="NONE" amount="1" limit="1" tif="FOK" stp="both" cod="yes"/>`,
 	`<amend/>`, `<amend id="1"/>`, `<amend id="1" ref="r1" amount="1"/>`, `<amend id="0" amount="1"/>`,
 	`<amend id="1" amount="0"/>`, `<amend id="1" limit="-1"/>`, `<amend id="1" amount="1" sym="SYM0"/>`,
-	`<amend id="1" amount="1" newref=""/>`, `<amend id="1" amount="1" newref="a b"/>`, `<amend id="1" amount="1">1</amend>`,
+	`<amend id="1" amount="1" newref=""/>`, `<amend id="1" amount="1" newref="a b"/>`,
+	`<amend id="1" amount="1">1</amend>`,
 	`<amend id="1" amount="1" report="no"/>`, `<amend ref="none" amount="1"/>`, `<amend ref="p" amount="1"/>`,
 	`<amend ref="r1" amount="1" newref="r1"/>`, `<amend id="10000000" amount="1"/>`, `<amend amount="1" limit="1"/>`,
 	`<cancel-all id="1"/>`, `<cancel-all sym="?"/>`, `<cancel-all>1</cancel-all>`, `<cancel-after/>`,

@@ -4,7 +4,8 @@
 // nothing is ever stored. No exchange imports it. It is made to be held beside the
 // protocol: document.go is what a document is, protocol.go what its elements are, ask.go an order's element,
 // order.go an order from what it asks for to its status, amend.go what amends make of it, refs.go what a ref makes
-// of them, rules.go what operators allow, view.go what an account sees of itself, and model.go what they do to accounts.
+// of them, rules.go what operators allow, view.go what an account sees of itself, and model.go what they do to
+// accounts.
 //
 // It also holds the transcripts: conversations whose every byte is known, which
 // tests hold both exchanges to; and a generator of random sessions.

@@ -71,12 +71,14 @@ func (c *Connection) order(id string, q ask, now int64) (*order, error) {
 	if q.cod == "yes" || q.cod == "" && c.cancels {
 		o.cod = c
 	}
-	if o.limit == nil {
+	if o.market {
 		best := x.bestOpposite(o)
 		if best == nil {
 			return nil, fmt.Errorf("nobody is on the other side")
 		}
-		o.limit = x.protection(o, best.limit)
+		if o.limit == nil {
+			o.limit = x.protection(o, best.limit)
+		}
 	}
 	if err := x.judge(o, q.limit, o.shares); err != nil {
 		return nil, err

@@ -79,8 +79,24 @@ func escape(s string) string {
 }
 
 // repeatedAttributes are those that a reply repeats of any element, in their order.
-var repeatedAttributes = []string{"sym", "amount", "limit", "type", "tif", "post", "stp", "cod", "report", "tick", "lot",
-	"seconds", "after", "id", "ref", "newref"}
+var repeatedAttributes = []string{
+	"sym",
+	"amount",
+	"limit",
+	"type",
+	"tif",
+	"post",
+	"stp",
+	"cod",
+	"report",
+	"tick",
+	"lot",
+	"seconds",
+	"after",
+	"id",
+	"ref",
+	"newref",
+}
 
 // echo returns the attributes of a request that its reply repeats. sym is that
 // of the symbol around it, if it is in one that has one.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+	"strings"
 )
 
 // An account's own view (part two, section 6), computed from all that ever happened.
@@ -119,9 +120,10 @@ func (x *Exchange) listFills(id string, after int) (s string) {
 	if after < 0 {
 		after = max(0, len(all)-listed)
 	}
-	after = min(after, len(all))
-	for _, f := range all[after:min(len(all), after+listed)] {
-		s += f
+	end := min(len(all), min(after, len(all))+listed)
+	s = strings.Join(all[min(after, end):end], "")
+	if end < len(all) {
+		s += fmt.Sprintf(`<more after="%d"/>`, end)
 	}
 	return s
 }

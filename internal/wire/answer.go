@@ -96,7 +96,6 @@ var answerKinds = map[string]answerKind{
 	"account":      {needs: []string{"id", "balance", "held"}, parts: []string{"position"}},
 	"orders":       {parts: []string{"order", "more"}},
 	"fills":        {parts: []string{"fill", "more"}},
-	"session":      {needs: []string{"cancel"}},
 }
 
 // parse reads an element of <results>.
