@@ -62,7 +62,8 @@ func TestInstructionsAndTheirAnswers(t *testing.T) {
 					COD: Cancels}}}}},
 		{ListFills("1", Newest), `<fills/><query id="0"/>`, `<fills/><error id="0">no</error>`, Result{}},
 		{ListFills("1", 0), `<fills after="0"/><query id="0"/>`,
-			`<fills after="0"><fill n="1" id="7" sym="SPY" side="sell" shares="4" price="9.5" time="6"/></fills><error id="0">no</error>`, Result{Fills: []Fill{{N: 1, Order: 7,
+			`<fills after="0"><fill n="1" id="7" sym="SPY" side="sell" shares="4" price="9.5" time="6"/></fills>` +
+				`<error id="0">no</error>`, Result{Fills: []Fill{{N: 1, Order: 7,
 				Symbol: "SPY", Side: KindSell, Shares: Whole(4), Price: dec("9.5"), Time: at(6)}}}},
 		{MakeSymbolOf("SPY", dec("0.01"), Decimal{}), `<create><symbol sym="SPY" tick="0.01"></symbol></create>`,
 			`<created sym="SPY" tick="0.01"/>`, Result{}},
