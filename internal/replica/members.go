@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -146,7 +147,8 @@ func (r *Replica) onHello(h peers.Hello) error {
 	if err := r.hello().Refuse(h); err != nil {
 		return err
 	}
-	if err := refuseFounder(r.state.now.Load(), &h); err != nil {
+	status := r.state.now.Load()
+	if err := errors.Join(refuseFounder(status, &h), r.refuseOlder(status, &h)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), helloWait)
@@ -157,6 +159,7 @@ func (r *Replica) onHello(h peers.Hello) error {
 	if err != nil {
 		return err
 	}
+	r.noteReader(&h)
 	r.state.mu.Lock()
 	defer r.state.mu.Unlock()
 	r.state.hellos[h.Node] = h
