@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"outcry/internal/engine"
@@ -26,9 +27,23 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 	o.State, o.AckPostgres = state, s.config.Ack == settings.AckPostgres
 	s.engine = engine.New(o)
 	s.engine.SetLimits(engineLimits(s.config))
+	if err := s.resumeEngine(ctx); err != nil {
+		return err
+	}
 	s.metrics.watch(s.engine.Stats, s.engine.Reconcile, s.journal, s.projector)
-	s.runFeed()
+	s.runFollowers()
 	s.metrics.watchLag(&s.marks, s.projector)
+	return nil
+}
+
+// resumeEngine cancels what was due while the exchange was down, before there are clients.
+func (s *server) resumeEngine(ctx context.Context) error {
+	if err := s.engine.Catchup(ctx); err != nil {
+		return fmt.Errorf("cancel what was due while the exchange was down: %w", err)
+	}
+	if err := s.engine.Refusing(); err != nil {
+		s.log.Warn("no orders are taken yet", "error", err)
+	}
 	return nil
 }
 
@@ -43,10 +58,13 @@ func (s *server) journalOptions() journal.Options {
 }
 
 // load restores the state from the database and the journal, which are open, and starts
-// what follows the journal: market data, once runFeed is called, and the projector. It
-// returns the state and the seq of its last record.
+// what follows the journal: market data and the view of accounts, once runFollowers is called, and
+// the projector. It returns the state and the seq of its last record.
 func (s *server) load(ctx context.Context) (*exchange.State, uint64, error) {
 	if err := s.newFeed(s.database.Snapshot); err != nil { // of which Restore lets go
+		return nil, 0, err
+	}
+	if err := s.newView(s.database.Snapshot); err != nil {
 		return nil, 0, err
 	}
 	state, seq, err := recovery.Restore(ctx, s.database, s.journal, s.log)

@@ -22,6 +22,13 @@ type Generator struct {
 	last              string              // the account of the last frame
 	refs              map[string][]string // orders that were sent with a ref, as they were, by account
 	named             int                 // refs so far
+
+	instructed  bool
+	seen        map[string][]openOrder // what accounts had open when they last looked
+	refOf       map[string]string      // of orders that have one, by id
+	amends      map[string][]string    // those that were sent with a newref, by account
+	refNames    map[string][]string    // refs that may name an order, by account
+	canceledAll map[string]int         // after how many commands an account last did, by account
 }
 
 // A generator forgets the older half of the orders beyond these.
@@ -34,7 +41,9 @@ const (
 // below 1.
 func NewGenerator(seed uint64, symbols, accounts int) *Generator {
 	g := &Generator{r: rand.New(rand.NewPCG(seed, 0x6f7574637279)), symbols: symbols, accounts: accounts,
-		own: map[string][]string{}, refs: map[string][]string{}}
+		own: map[string][]string{}, refs: map[string][]string{}, seen: map[string][]openOrder{}, refOf: map[string]string{},
+		amends:   map[string][]string{},
+		refNames: map[string][]string{}, canceledAll: map[string]int{}}
 	for range symbols {
 		g.price = append(g.price, 1000+g.r.IntN(9000))
 	}
@@ -58,6 +67,8 @@ func (g *Generator) Frame() []byte {
 		return []byte(whole[:g.r.IntN(len(whole))])
 	case n < 8:
 		return []byte(g.create())
+	case n < 9 && g.instructed:
+		return []byte(g.pick(sessionFrames))
 	}
 	return []byte(g.transactions())
 }
@@ -65,14 +76,22 @@ func (g *Generator) Frame() []byte {
 // Observe lets the generator learn the ids of new orders from the reply to the
 // last frame.
 func (g *Generator) Observe(reply []byte) {
+	if g.instructed {
+		g.observeOpen(reply)
+		g.observeRefs(reply)
+	}
 	for _, m := range openedID.FindAllSubmatch(reply, -1) {
-		id := string(m[1])
+		id := string(m[1]) + string(m[2])
 		g.orders = newer(append(g.orders, id), ordersKept)
-		g.own[g.last] = newer(append(g.own[g.last], id), ownKept)
+		if !neverRests.Match(m[0]) {
+			g.own[g.last] = newer(append(g.own[g.last], id), ownKept)
+		}
 	}
 }
 
-var openedID = regexp.MustCompile(`<opened [^>]* id="([0-9]+)"/>`)
+var openedID = regexp.MustCompile(`<opened [^>]* id="([0-9]+)"/?>|<amended [^>]*by="([0-9]+)"`)
+
+var neverRests = regexp.MustCompile(` type="market"| tif="(IOC|FOK)"`)
 
 // newer forgets the older half of ids if there are more than kept.
 func newer(ids []string, kept int) []string {
@@ -93,7 +112,14 @@ func (g *Generator) young(ids []string) string {
 	return g.pick(ids)
 }
 
-func (g *Generator) account() string { return fmt.Sprint(1 + g.r.IntN(g.accounts)) }
+// account picks an account: where orders have instructions every second time one of three, which meet
+// their own orders often.
+func (g *Generator) account() string {
+	if g.instructed && g.r.IntN(2) == 0 {
+		return fmt.Sprint(1 + g.r.IntN(min(3, g.accounts)))
+	}
+	return fmt.Sprint(1 + g.r.IntN(g.accounts))
+}
 
 func (g *Generator) symbol() string { return fmt.Sprintf("SYM%d", g.r.IntN(g.symbols)) }
 
@@ -106,7 +132,8 @@ func (g *Generator) open(id string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<create><account id="%s" balance="%d.%08d"/>`, id, g.r.IntN(dollars), g.r.IntN(100_000_000))
 	for i := range g.symbols {
-		fmt.Fprintf(&b, `<symbol sym="SYM%d"><account id="%s"> %d.%d </account></symbol>`, i, id, 1+g.r.IntN(3000),
+		fmt.Fprintf(&b, `<symbol sym="SYM%d"%s><account id="%s"> %d.%d </account></symbol>`, i, g.rules(i), id,
+			1+g.r.IntN(3000),
 			g.r.IntN(10))
 	}
 	g.commands += 1 + g.symbols
@@ -146,6 +173,9 @@ func (g *Generator) transactions() string {
 
 func (g *Generator) transaction() string {
 	own := g.own[g.last]
+	if g.instructed && g.r.IntN(2) == 0 {
+		return g.instruction()
+	}
 	switch n := g.r.IntN(100); {
 	case n < 3:
 		return g.pick(oddTransactions)
@@ -208,6 +238,7 @@ func (g *Generator) ref(order string) string {
 	case n < 5:
 		g.named++
 		order = strings.TrimSuffix(order, "/>") + fmt.Sprintf(` ref="r%d"/>`, g.named)
+		g.refNames[g.last] = newer(append(g.refNames[g.last], fmt.Sprintf("r%d", g.named)), ownKept)
 		g.refs[g.last] = newer(append(sent, order), ownKept)
 	case n < 7 && len(sent) > 0:
 		order = g.pick(sent)

@@ -2,9 +2,10 @@
 // docs/PROTOCOL.md alone. It shares no code with the exchange that it is compared
 // with. Numbers are big.Int, books are lists that are searched from the front,
 // nothing is ever stored. No exchange imports it. It is made to be held beside the
-// protocol: document.go is its section 1, protocol.go its sections 2, 3, 4 and 6,
-// order.go an order from its element to its status, refs.go what a ref makes of them, and
-// model.go what they do to accounts.
+// protocol: document.go is what a document is, protocol.go what its elements are, ask.go an order's element,
+// order.go an order from what it asks for to its status, amend.go what amends make of it, refs.go what a ref makes
+// of them, rules.go what operators allow, view.go what an account sees of itself, and model.go what they do to
+// accounts.
 //
 // It also holds the transcripts: conversations whose every byte is known, which
 // tests hold both exchanges to; and a generator of random sessions.
@@ -26,18 +27,30 @@ type Exchange struct {
 	opened   *big.Int             // all balances that accounts were opened with
 	refs     map[[2]string]refUse // by account and ref
 	halted   map[string]bool      // symbols that take no orders
+	trades   []trade              // all executions, in their order
+	last     map[string]*big.Int  // the price of the last one, by symbol
+
+	rules       map[string]AccountRules
+	blocked     map[string]bool // accounts that place and amend no orders
+	symbolRules map[string]SymbolRules
+	switches    map[string]int64 // when all of an account is canceled, in seconds since the epoch
+	alone       *Connection      // that of Do
 }
 
-// account has what its open orders do not hold.
+// account has what its open orders do not hold, and what it was given.
 type account struct {
-	balance *big.Int
-	shares  map[string]*big.Int
+	balance, opened *big.Int
+	shares, placed  map[string]*big.Int
 }
 
 // New returns an exchange without anything in it.
 func New() *Exchange {
-	return &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Int{}, resting: map[string][]*order{},
-		opened: new(big.Int), refs: map[[2]string]refUse{}, halted: map[string]bool{}}
+	x := &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Int{}, resting: map[string][]*order{},
+		opened: new(big.Int), refs: map[[2]string]refUse{}, halted: map[string]bool{}, last: map[string]*big.Int{},
+		rules: map[string]AccountRules{}, blocked: map[string]bool{}, symbolRules: map[string]SymbolRules{},
+		switches: map[string]int64{}}
+	x.alone = x.Connect()
+	return x
 }
 
 // tenTo returns 10^n. Shares and prices are counted in units of 10^-8, cash in
@@ -50,6 +63,13 @@ func product(a, b *big.Int) *big.Int { return new(big.Int).Mul(a, b) }
 
 func smaller(a, b *big.Int) *big.Int {
 	if a.Cmp(b) < 0 {
+		return a
+	}
+	return b
+}
+
+func larger(a, b *big.Int) *big.Int {
+	if a.Cmp(b) > 0 {
 		return a
 	}
 	return b
@@ -87,15 +107,22 @@ func (x *Exchange) open(id string, balance *big.Int) error {
 		return fmt.Errorf("too much money")
 	}
 	x.opened = sum(x.opened, balance)
-	x.accounts[id] = &account{balance: balance, shares: map[string]*big.Int{}}
+	x.accounts[id] = &account{balance: balance, opened: balance,
+		shares: map[string]*big.Int{}, placed: map[string]*big.Int{}}
 	return nil
 }
 
-// make makes a symbol if it is new.
-func (x *Exchange) make(sym string) {
+// make makes a symbol if it is new. If it is not, a tick and a lot, which are nil if they were not sent,
+// have to be those that it has.
+func (x *Exchange) make(sym string, tick, lot *big.Int) error {
 	if x.symbols[sym] == nil {
 		x.symbols[sym] = new(big.Int)
+		x.symbolRules[sym] = SymbolRules{Tick: tick, Lot: lot}
 	}
+	if r := x.symbolRules[sym]; tick != nil && tick.Cmp(unit(r.Tick)) != 0 || lot != nil && lot.Cmp(unit(r.Lot)) != 0 {
+		return fmt.Errorf("the symbol has another tick or lot")
+	}
+	return nil
 }
 
 // place adds shares of a symbol, which exists, to an account's position.
@@ -109,6 +136,7 @@ func (x *Exchange) place(sym, id string, shares *big.Int) error {
 	}
 	x.symbols[sym] = sum(x.symbols[sym], shares)
 	add(a.shares, sym, shares)
+	add(a.placed, sym, shares)
 	return nil
 }
 
@@ -117,26 +145,16 @@ func (x *Exchange) forget(sym string) {
 	x.resting[sym] = slices.DeleteFunc(x.resting[sym], func(o *order) bool { return o.open.Sign() == 0 })
 }
 
-// cancel cancels what is open of an account's order (section 4.4).
+// cancel cancels what is open of an account's order.
 func (x *Exchange) cancel(account string, id int, now int64) (*order, error) {
-	o, err := x.find(id)
+	o, err := x.own(account, id)
 	if err != nil {
 		return nil, err
-	}
-	if o.account != account {
-		return nil, fmt.Errorf("not your order")
 	}
 	if o.open.Sign() == 0 {
 		return nil, fmt.Errorf("nothing is open")
 	}
-	a := x.accounts[account]
-	if o.buys {
-		a.balance = sum(a.balance, product(o.open, o.limit))
-	} else {
-		add(a.shares, o.sym, o.open)
-	}
-	o.canceled, o.canceledAt, o.open = o.open, now, new(big.Int)
-	x.forget(o.sym)
+	x.takeBack(o, now)
 	return o, nil
 }
 

@@ -37,22 +37,14 @@ func TestTranscriptsHoldForTheModel(t *testing.T) {
 func TestRandomSessionsAddUp(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	x, g := New(), NewGenerator(seed, 4, 20)
-	var all strings.Builder
-	for now := int64(1); g.Commands() < 4000; now++ {
-		reply := x.Do(g.Frame(), now)
-		g.Observe(reply)
-		all.Write(reply)
-		require.NoError(t, x.Check(), "seed %d, after %d commands", seed, g.Commands())
-	}
-	replies := all.String()
+	replies := session(t, seed, NewGenerator(seed, 4, 20))
 	for _, part := range []string{"<created id", "<created sym", "<opened", "<open ", "<executed", "<status",
 		"<canceled id", "<canceled shares",
 		"account exists", "no such order", "not your order", "nothing is open", "insufficient funds", "insufficient shares",
 		"malformed", "bad account", "bad symbol, amount or limit"} {
 		require.Contains(t, replies, part, "seed %d", seed)
 	}
-	for _, name := range orderAttributes {
+	for _, name := range []string{"sym", "amount", "limit", "ref"} {
 		opened := regexp.MustCompile(`<opened[^>]* ` + name + `="`)
 		require.True(t, opened.MatchString(replies), "the generator sends no order with a %s, seed %d", name, seed)
 	}
@@ -60,6 +52,52 @@ func TestRandomSessionsAddUp(t *testing.T) {
 	require.Greater(t, strings.Count(replies, "<opened"), refused, "seed %d", seed)
 	require.Greater(t, refused, 200, "seed %d", seed)
 	require.Greater(t, strings.Count(replies, "<canceled id"), 100, "seed %d", seed)
+}
+
+// session returns the model's replies to a generator's frames, a connection that ends now and then.
+func session(t *testing.T, seed uint64, g *Generator) string {
+	x := New()
+	c := x.Connect()
+	var all strings.Builder
+	for now := int64(1); g.Commands() < 5000; now++ {
+		reply := c.Do(g.Frame(), now)
+		g.Observe(reply)
+		all.Write(reply)
+		if now%100 == 0 {
+			c.Close(now)
+			c = x.Connect()
+		}
+		require.NoError(t, x.Check(), "seed %d, after %d commands", seed, g.Commands())
+	}
+	return all.String()
+}
+
+// TestInstructedSessionsAddUp is TestRandomSessionsAddUp for all of the protocol.
+func TestInstructedSessionsAddUp(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	replies := session(t, seed, NewGenerator(seed, 4, 6).Instruct())
+	for _, part := range []string{`<amended id="[0-9]+" by`, `<amended ref="[^"]*" id="[0-9]+" by`,
+		`<amended id="[0-9]+" (amount|limit|newref|report)`, `<reduced `,
+		`<opened[^>]*><open `, `<opened[^>]*><canceled `, `<opened[^>]*><executed `, `<replaced `, `<canceled-all `,
+		`<cancel-after `, `<account id=`, `<position `, `<orders><order `, `<orders/>`, `<fills><fill `, `<session `,
+		`post="yes" cod|post="yes" open`, "insufficient funds", "insufficient shares", "multiple of the tick",
+		"multiple of the lot",
+		"cannot be filled", "would execute", "nobody is on", "executed already", "the other side", "ref used",
+		"another tick or lot", "bad amount", "bad newref", "bad value", "bad instruction"} {
+		require.True(t, regexp.MustCompile(part).MatchString(replies), "no %s, seed %d", part, seed)
+	}
+	for _, name := range childAttributes["order"] {
+		opened := regexp.MustCompile(`<opened[^>]* ` + name + `="`)
+		require.True(t, opened.MatchString(replies), "the generator sends no order with a %s, seed %d", name, seed)
+	}
+	for _, mode := range []string{"newest", "oldest", "both"} {
+		stopped := regexp.MustCompile(`<opened[^>]* stp="` + mode + `"[^>]* report="full"[^>]*><canceled`)
+		require.True(t, stopped.MatchString(replies), "no stp %s did anything, seed %d", mode, seed)
+	}
+	refused, amended := strings.Count(replies, "<error"), strings.Count(replies, "<amended")
+	require.Greater(t, 2*(strings.Count(replies, "<opened")+amended), refused, "seed %d", seed)
+	require.Greater(t, amended, 100, "seed %d", seed)
 }
 
 func TestTheSameSeedMakesTheSameSession(t *testing.T) {

@@ -35,13 +35,29 @@ func (x *Exchange) CancelAll(account, sym string, now int64) map[string]Canceled
 		}
 		orders[o.sym]++
 		add(shares, o.sym, o.open)
-		if _, err := x.cancel(account, o.id, now); err != nil {
-			panic(err) // it is open and the account's own
-		}
+		x.takeBack(o, now)
 	}
 	all := map[string]Canceled{}
 	for sym, n := range orders {
 		all[sym] = Canceled{n, show(shares[sym])}
 	}
 	return all
+}
+
+// setSwitch makes all that an account has open be canceled after so many seconds; 0 undoes that.
+func (x *Exchange) setSwitch(account string, seconds int, now int64) {
+	delete(x.switches, account)
+	if seconds > 0 {
+		x.switches[account] = now + int64(seconds)
+	}
+}
+
+// Pass cancels what the switches say that are due at now.
+func (x *Exchange) Pass(now int64) {
+	for account, due := range x.switches {
+		if due <= now {
+			delete(x.switches, account)
+			x.CancelAll(account, "", now)
+		}
+	}
 }

@@ -1,29 +1,32 @@
 package model
 
 import (
-	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 )
 
-// An order, from its element to what became of it (sections 4.1 to 4.3).
-
-// The attributes that an <order> has, and those that a reply repeats of any element.
-var (
-	orderAttributes    = []string{"sym", "amount", "limit", "ref"}
-	repeatedAttributes = []string{"sym", "amount", "limit", "id", "ref"}
-)
+// An order, from what it asks for to what became of it.
 
 type order struct {
 	id            int
 	account, sym  string
 	buys          bool
-	shares, limit *big.Int
+	shares, limit *big.Int // the limit of a market order is its protection price
 	open          *big.Int
 	time          int64
 	canceled      *big.Int // nil if it was not
 	canceledAt    int64
 	executions    []execution // oldest first
+
+	market, post bool
+	tif, stp     string      // GTC, IOC or FOK; newest, oldest, both or "", as in effect
+	cod          *Connection // whose end cancels it, nil if none does
+
+	replaces, replacedBy *order   // by amends, nil if there is none
+	reduced              *big.Int // taken off by amends, nil if nothing was
+	reducedAt            int64
+	report               string // its status right after it was accepted
 }
 
 type execution struct {
@@ -31,63 +34,146 @@ type execution struct {
 	time          int64
 }
 
-// placeOrder does what an <order> of an account that exists asks for.
-func (x *Exchange) placeOrder(id string, n *node, now int64) (*order, error) {
-	amount, err1 := decimal(n.get("amount"), orderBound)
-	limit, err2 := decimal(n.get("limit"), orderBound)
-	ref, err3 := refOf(n)
-	sym := n.get("sym")
-	if err1 != nil || err2 != nil || err3 != nil || amount.Sign() == 0 || limit.Sign() <= 0 || !symbol.MatchString(sym) {
-		return nil, errors.New("bad symbol, amount or limit, or bad ref")
-	}
-	return x.once(id, ref, "order "+sym+" "+show(amount)+" "+show(limit), func() (*order, error) {
-		return x.order(id, sym, amount, limit, now)
-	})
+// trade is an execution, with the two orders that met.
+type trade struct {
+	resting, incoming *order
+	execution
 }
 
-// order accepts an order of an account that exists, or refuses it, and matches
-// it (sections 4.1 and 4.2). amount is not 0.
-func (x *Exchange) order(id, sym string, amount, limit *big.Int, now int64) (*order, error) {
-	a := x.accounts[id]
-	if x.symbols[sym] == nil {
+// placeOrder does what an <order> of an account that exists asks for.
+func (c *Connection) placeOrder(id string, n *node, now int64) (*order, error) {
+	q, err := readAsk(n)
+	if err != nil {
+		return nil, err
+	}
+	use, err := c.x.once(id, q.ref, q.content(), func() (refUse, error) {
+		o, err := c.order(id, q, now)
+		return refUse{order: o}, err
+	})
+	return use.order, err
+}
+
+// order accepts an order of an account that exists, or refuses it, and matches it.
+func (c *Connection) order(id string, q ask, now int64) (*order, error) {
+	x := c.x
+	if x.symbols[q.sym] == nil {
 		return nil, fmt.Errorf("no such symbol")
 	}
-	if x.halted[sym] {
-		return nil, fmt.Errorf("halted")
+	if x.halted[q.sym] || x.blocked[id] {
+		return nil, fmt.Errorf("halted, or blocked")
 	}
-	o := &order{account: id, sym: sym, buys: amount.Sign() > 0, shares: new(big.Int).Abs(amount), limit: limit, time: now}
+	o := &order{account: id, sym: q.sym, buys: q.amount.Sign() > 0, shares: new(big.Int).Abs(q.amount), limit: q.limit,
+		time: now, market: q.market, post: q.post, tif: q.tif, stp: q.stp}
 	o.open = o.shares
-	if o.buys {
-		cost := product(o.shares, limit)
-		if a.balance.Cmp(cost) < 0 {
-			return nil, fmt.Errorf("insufficient funds")
+	if o.stp == "" {
+		o.stp = x.rules[id].STP
+	}
+	if q.cod == "yes" || q.cod == "" && c.cancels {
+		o.cod = c
+	}
+	if o.market {
+		best := x.bestOpposite(o)
+		if best == nil {
+			return nil, fmt.Errorf("nobody is on the other side")
 		}
-		a.balance = minus(a.balance, cost)
-	} else {
-		if a.shares[sym] == nil || a.shares[sym].Cmp(o.shares) < 0 {
-			return nil, fmt.Errorf("insufficient shares")
+		if o.limit == nil {
+			o.limit = x.protection(o, best.limit)
 		}
-		a.shares[sym] = minus(a.shares[sym], o.shares)
 	}
-	o.id = len(x.orders) + 1
-	for r := x.best(o); r != nil && o.open.Sign() > 0; r = x.best(o) {
-		x.execute(o, r, now)
+	if err := x.judge(o, q.limit, o.shares); err != nil {
+		return nil, err
 	}
-	x.orders = append(x.orders, o)
-	if o.open.Sign() > 0 {
-		x.resting[sym] = append(x.resting[sym], o)
+	if o.mayRest() && x.openOrders(id) >= x.rules[id].openMax() {
+		return nil, fmt.Errorf("too many open orders")
 	}
+	if err := x.reserve(o, x.holds(o)); err != nil {
+		return nil, err
+	}
+	x.enter(o, now)
 	return o, nil
 }
 
-// best returns the open order that o executes against next: of those with a
-// price that suits it, the one with the best price, and of these the oldest.
-func (x *Exchange) best(o *order) (best *order) {
-	for _, r := range x.resting[o.sym] {
-		if r.buys == o.buys {
+// mayRest reports whether what is left of o stays open.
+func (o *order) mayRest() bool { return o.tif == "GTC" }
+
+// holds returns what o sets aside: shares of a sell; amount × limit of a buy, and of a market buy
+// exactly what its executions cost.
+func (x *Exchange) holds(o *order) *big.Int {
+	switch {
+	case !o.buys:
+		return o.open
+	case o.market:
+		_, cost := total(x.would(o))
+		return cost
+	}
+	return product(o.open, o.limit)
+}
+
+// reserve takes so many of the account's dollars or shares, or refuses.
+func (x *Exchange) reserve(o *order, hold *big.Int) error {
+	a := x.accounts[o.account]
+	if o.buys {
+		if a.balance.Cmp(hold) < 0 {
+			return fmt.Errorf("insufficient funds")
+		}
+		a.balance = minus(a.balance, hold)
+		return nil
+	}
+	if free := orZero(a.shares[o.sym]); free.Cmp(hold) < 0 {
+		return fmt.Errorf("insufficient shares")
+	}
+	a.shares[o.sym] = minus(a.shares[o.sym], hold)
+	return nil
+}
+
+// enter gives an order, whose hold is taken, its number, and matches it.
+func (x *Exchange) enter(o *order, now int64) {
+	x.orders = append(x.orders, o)
+	o.id = len(x.orders)
+	x.match(o, now)
+	if o.open.Sign() > 0 {
+		x.resting[o.sym] = append(x.resting[o.sym], o)
+		if !o.mayRest() {
+			x.takeBack(o, now)
+		}
+	}
+	o.report = o.status(1000)
+}
+
+// match executes an incoming order against the orders that it reaches. At an order of the same
+// account it does what its mode of self-trade prevention says.
+func (x *Exchange) match(o *order, now int64) {
+	for o.open.Sign() > 0 {
+		r := x.bestOpposite(o)
+		switch {
+		case r == nil || !o.reaches(r.limit):
+			return
+		case r.account != o.account || o.stp == "":
+			x.execute(o, r, now)
 			continue
 		}
-		if o.buys && r.limit.Cmp(o.limit) > 0 || !o.buys && r.limit.Cmp(o.limit) < 0 {
+		if o.stp != "newest" {
+			x.takeBack(r, now)
+		}
+		if o.stp != "oldest" {
+			x.takeBack(o, now)
+		}
+	}
+}
+
+// reaches reports whether o may execute at a price.
+func (o *order) reaches(price *big.Int) bool {
+	if o.buys {
+		return price.Cmp(o.limit) <= 0
+	}
+	return price.Cmp(o.limit) >= 0
+}
+
+// bestOpposite returns the open order on the other side with the best price, and of these the
+// oldest, nil if there is none.
+func (x *Exchange) bestOpposite(o *order) (best *order) {
+	for _, r := range x.resting[o.sym] {
+		if r.buys == o.buys {
 			continue
 		}
 		if best == nil || o.buys && r.limit.Cmp(best.limit) < 0 || !o.buys && r.limit.Cmp(best.limit) > 0 {
@@ -97,24 +183,81 @@ func (x *Exchange) best(o *order) (best *order) {
 	return best
 }
 
+// would returns the executions that o would have now, and changes nothing.
+func (x *Exchange) would(o *order) (all []execution) {
+	var others []*order
+	for _, r := range x.resting[o.sym] {
+		if r.buys != o.buys && o.reaches(r.limit) {
+			others = append(others, r)
+		}
+	}
+	slices.SortStableFunc(others, func(a, b *order) int {
+		if o.buys {
+			return a.limit.Cmp(b.limit)
+		}
+		return b.limit.Cmp(a.limit)
+	})
+	left := o.open
+	for _, r := range others {
+		if left.Sign() == 0 {
+			break
+		}
+		if r.account == o.account && o.stp == "oldest" {
+			continue
+		}
+		if r.account == o.account && o.stp != "" {
+			break
+		}
+		e := execution{shares: smaller(left, r.open), price: r.limit}
+		all, left = append(all, e), minus(left, e.shares)
+	}
+	return all
+}
+
+// total returns how many shares executions have, and what they are worth.
+func total(executions []execution) (shares, worth *big.Int) {
+	shares, worth = new(big.Int), new(big.Int)
+	for _, e := range executions {
+		shares, worth = sum(shares, e.shares), sum(worth, product(e.shares, e.price))
+	}
+	return shares, worth
+}
+
 // execute trades what the incoming order o and the open order r have in common,
 // at r's limit. What the buyer reserved beyond that price comes back.
 func (x *Exchange) execute(o, r *order, now int64) {
 	e := execution{shares: smaller(o.open, r.open), price: r.limit, time: now}
 	o.open, r.open = minus(o.open, e.shares), minus(r.open, e.shares)
 	o.executions, r.executions = append(o.executions, e), append(r.executions, e)
+	x.trades = append(x.trades, trade{r, o, e})
+	x.last[o.sym] = e.price
 	buy, sell := o, r
 	if r.buys {
 		buy, sell = r, o
 	}
 	buyer, seller := x.accounts[buy.account], x.accounts[sell.account]
 	seller.balance = sum(seller.balance, product(e.shares, e.price))
-	buyer.balance = sum(buyer.balance, product(e.shares, minus(buy.limit, e.price)))
+	if !buy.market {
+		buyer.balance = sum(buyer.balance, product(e.shares, minus(buy.limit, e.price)))
+	}
 	add(buyer.shares, o.sym, e.shares)
 	x.forget(o.sym)
 }
 
-// find returns an order; whose it is does not matter (section 4.3).
+// takeBack cancels what is open of an order, and frees what it holds.
+func (x *Exchange) takeBack(o *order, now int64) {
+	a := x.accounts[o.account]
+	switch {
+	case !o.buys:
+		add(a.shares, o.sym, o.open)
+	case !o.market: // which holds nothing for what does not execute
+		a.balance = sum(a.balance, product(o.open, o.limit))
+	}
+	o.canceled, o.canceledAt, o.open = o.open, now, new(big.Int)
+	x.forget(o.sym)
+}
+
+// find returns an order; whose it is does not matter (section query).
 func (x *Exchange) find(id int) (*order, error) {
 	if id < 1 || id > len(x.orders) {
 		return nil, fmt.Errorf("no such order")
@@ -122,16 +265,34 @@ func (x *Exchange) find(id int) (*order, error) {
 	return x.orders[id-1], nil
 }
 
-// status lists what is open, what was canceled, and the executions, oldest first
-// (section 4.3).
-func (o *order) status() (s string) {
+// own returns an order of an account.
+func (x *Exchange) own(account string, id int) (*order, error) {
+	o, err := x.find(id)
+	if err == nil && o.account != account {
+		err = fmt.Errorf("not your order")
+	}
+	return o, err
+}
+
+// status lists what is open, what was canceled, what amends did, and the executions, oldest
+// first, at most so many.
+func (o *order) status(most int) (s string) {
 	if o.open.Sign() > 0 {
 		s += `<open shares="` + show(o.open) + `"/>`
 	}
 	if o.canceled != nil {
 		s += fmt.Sprintf(`<canceled shares="%s" time="%d"/>`, show(o.canceled), o.canceledAt)
 	}
-	for _, e := range o.executions {
+	if o.replacedBy != nil {
+		s += fmt.Sprintf(`<replaced id="%d"/>`, o.replacedBy.id)
+	}
+	if o.reduced != nil {
+		s += fmt.Sprintf(`<reduced shares="%s" time="%d"/>`, show(o.reduced), o.reducedAt)
+	}
+	for i, e := range o.executions {
+		if i == most {
+			return s + "<more/>"
+		}
 		s += fmt.Sprintf(`<executed shares="%s" price="%s" time="%d"/>`, show(e.shares), show(e.price), e.time)
 	}
 	return s

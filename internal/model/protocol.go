@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"regexp"
 	"strconv"
@@ -38,11 +39,15 @@ var (
 	orderBound   = product(big.NewInt(9), tenTo(10+8))
 )
 
+// Do is Connection.Do of one connection, which is always the same.
+func (x *Exchange) Do(doc []byte, now int64) []byte { return x.alone.Do(doc, now) }
+
 // Do answers one frame's XML with its reply's XML, without length lines; what
 // happens in it happens at now, in seconds since the epoch. It never fails: what
 // is wrong with a frame is said in the reply (section 6), and then changes
 // nothing. The texts of errors are the model's own.
-func (x *Exchange) Do(doc []byte, now int64) []byte {
+func (c *Connection) Do(doc []byte, now int64) []byte {
+	x := c.x
 	root, err := parse(doc)
 	var replies []string
 	switch {
@@ -54,8 +59,10 @@ func (x *Exchange) Do(doc []byte, now int64) []byte {
 		}
 	case root.name == "transactions" && root.only("id", "account"):
 		for _, child := range root.children {
-			replies = append(replies, x.transaction(root, child, now))
+			replies = append(replies, c.transaction(root, child, now))
 		}
+	case root.name == "session" && root.only("cancel", "timeout"):
+		return c.session(root)
 	default:
 		return []byte("<results><error>unknown root or attribute</error></results>")
 	}
@@ -69,6 +76,26 @@ func (x *Exchange) Do(doc []byte, now int64) []byte {
 func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;",
 		"\t", "&#x9;", "\n", "&#xA;", "\r", "&#xD;").Replace(s)
+}
+
+// repeatedAttributes are those that a reply repeats of any element, in their order.
+var repeatedAttributes = []string{
+	"sym",
+	"amount",
+	"limit",
+	"type",
+	"tif",
+	"post",
+	"stp",
+	"cod",
+	"report",
+	"tick",
+	"lot",
+	"seconds",
+	"after",
+	"id",
+	"ref",
+	"newref",
 }
 
 // echo returns the attributes of a request that its reply repeats. sym is that
@@ -92,14 +119,16 @@ func repeated(n *node, name string) string {
 	s := n.get(name)
 	good := false
 	switch n.name + " " + name {
-	case "order amount":
+	case "order amount", "amend amount":
 		amount, err := decimal(s, orderBound)
 		good = err == nil && amount.Sign() != 0
-	case "order limit":
+	case "order limit", "amend limit", "symbol tick", "symbol lot":
 		limit, err := decimal(s, orderBound)
 		good = err == nil && limit.Sign() > 0
-	case "query id", "cancel id":
+	case "query id", "cancel id", "amend id":
 		good = orderID(s) > 0
+	case "cancel-after seconds", "orders after", "fills after":
+		good = digits.MatchString(s)
 	}
 	if good || len(s) <= 128 {
 		return s
@@ -136,14 +165,14 @@ func (x *Exchange) createChild(n *node) []string {
 
 // openAccount answers an <account> at top level.
 func (x *Exchange) openAccount(n *node) error {
-	ref, err1 := refOf(n)
+	ref, err1 := refOf(n, "ref")
 	balance, err2 := decimal(n.get("balance"), balanceBound)
 	id := n.get("id")
 	if err1 != nil || err2 != nil || balance.Sign() < 0 || !accountID.MatchString(id) {
 		return errors.New("bad id, balance or ref")
 	}
-	_, err := x.once(id, ref, "account "+show(balance), func() (*order, error) {
-		return nil, x.open(id, product(balance, tenTo(8)))
+	_, err := x.once(id, ref, "account "+show(balance), func() (refUse, error) {
+		return refUse{}, x.open(id, product(balance, tenTo(8)))
 	})
 	return err
 }
@@ -151,12 +180,16 @@ func (x *Exchange) openAccount(n *node) error {
 // createSymbol answers a <symbol>: each of its children, or itself if it has
 // none. It is made before they are looked at.
 func (x *Exchange) createSymbol(n *node) (replies []string) {
-	if !n.only("sym") {
-		return []string{refusal(n, nil, errors.New("unknown attribute"))}
+	tick, err1 := stepOf(n, "tick")
+	lot, err2 := stepOf(n, "lot")
+	if !n.only("sym", "tick", "lot") || err1 != nil || err2 != nil {
+		return []string{refusal(n, nil, errors.New("unknown attribute, or bad tick or lot"))}
 	}
 	good := symbol.MatchString(n.get("sym"))
 	if good {
-		x.make(n.get("sym"))
+		if err := x.make(n.get("sym"), tick, lot); err != nil {
+			return []string{refusal(n, nil, err)}
+		}
 	}
 	for _, child := range n.children {
 		err := errors.New("bad symbol")
@@ -178,43 +211,119 @@ func (x *Exchange) createSymbol(n *node) (replies []string) {
 	return []string{"<created" + echo(n, nil) + "/>"}
 }
 
+// stepOf reads the tick or the lot of a <symbol>, nil if it has none.
+func stepOf(n *node, name string) (*big.Int, error) {
+	if !n.has(name) {
+		return nil, nil
+	}
+	v, err := decimal(n.get(name), orderBound)
+	if err == nil && v.Sign() <= 0 {
+		err = errors.New("not more than 0")
+	}
+	return v, err
+}
+
 // placeShares does what a child of <symbol> asks for.
 func (x *Exchange) placeShares(sym string, n *node) error {
 	if n.name != "account" || !n.only("id", "ref") || len(n.children) > 0 {
 		return errors.New("unknown element, attribute or content")
 	}
-	ref, err1 := refOf(n)
+	ref, err1 := refOf(n, "ref")
 	shares, err2 := decimal(trim(n.text), balanceBound)
 	id := n.get("id")
 	if err1 != nil || err2 != nil || shares.Sign() <= 0 || !accountID.MatchString(id) {
 		return errors.New("bad id, number of shares or ref")
 	}
-	_, err := x.once(id, ref, "place "+sym+" "+show(shares), func() (*order, error) {
-		return nil, x.place(sym, id, shares)
+	_, err := x.once(id, ref, "place "+sym+" "+show(shares), func() (refUse, error) {
+		return refUse{}, x.place(sym, id, shares)
 	})
 	return err
 }
 
-// transaction answers a child of <transactions> (section 4).
-func (x *Exchange) transaction(root, n *node, now int64) string {
+// childAttributes are the children of <transactions>, and the attributes that each may have.
+var childAttributes = map[string][]string{
+	"order":        {"sym", "amount", "limit", "type", "tif", "post", "stp", "cod", "report", "ref"},
+	"query":        {"id", "ref"},
+	"cancel":       {"id", "ref"},
+	"amend":        {"id", "ref", "amount", "limit", "report", "newref"},
+	"cancel-all":   {"sym"},
+	"cancel-after": {"seconds"},
+	"account":      {},
+	"orders":       {"sym", "after"},
+	"fills":        {"after"},
+}
+
+// transaction answers a child of <transactions>.
+func (c *Connection) transaction(root, n *node, now int64) string {
 	id := root.get("id") + root.get("account")
-	if root.has("id") == root.has("account") || !accountID.MatchString(id) || x.accounts[id] == nil {
+	if root.has("id") == root.has("account") || !accountID.MatchString(id) || c.x.accounts[id] == nil {
 		return refusal(n, nil, errors.New("bad account"))
 	}
-	if !n.empty() {
-		return refusal(n, nil, errors.New("content"))
+	names, known := childAttributes[n.name]
+	if !n.empty() || !known || !n.only(names...) {
+		return refusal(n, nil, errors.New("content, or unknown element or attribute"))
 	}
-	if n.name == "order" && n.only(orderAttributes...) {
-		o, err := x.placeOrder(id, n, now)
-		if err != nil {
+	switch n.name {
+	case "order":
+		o, err := c.placeOrder(id, n, now)
+		switch {
+		case err != nil:
 			return refusal(n, nil, err)
+		case n.has("report"):
+			return fmt.Sprintf(`<opened%s id="%d">%s</opened>`, echo(n, nil), o.id, o.report)
 		}
 		return fmt.Sprintf(`<opened%s id="%d"/>`, echo(n, nil), o.id)
+	case "query", "cancel":
+		return c.x.queryOrCancel(id, n, now)
+	case "amend":
+		return c.x.amend(id, n, now)
 	}
-	if n.name != "query" && n.name != "cancel" || !n.only("id", "ref") {
-		return refusal(n, nil, errors.New("unknown element or attribute"))
+	return c.x.about(id, n, now)
+}
+
+// about answers what is about all of an account that exists, not about one order.
+func (x *Exchange) about(id string, n *node, now int64) string {
+	sym, after, seconds := n.get("sym"), wholeOf(n, "after"), wholeOf(n, "seconds")
+	switch {
+	case n.has("sym") && !symbol.MatchString(sym), n.has("after") && after < 0,
+		n.name == "cancel-after" && (seconds < 0 || seconds > 86_400):
+		return refusal(n, nil, errors.New("bad value"))
+	case n.has("sym") && x.symbols[sym] == nil:
+		return refusal(n, nil, errors.New("no such symbol"))
 	}
-	return x.queryOrCancel(id, n, now)
+	switch n.name {
+	case "cancel-all":
+		count := 0
+		for _, canceled := range x.CancelAll(id, sym, now) {
+			count += canceled.Orders
+		}
+		return fmt.Sprintf(`<canceled-all%s count="%d"/>`, echo(n, nil), count)
+	case "cancel-after":
+		x.setSwitch(id, seconds, now)
+		return "<cancel-after" + echo(n, nil) + "/>"
+	case "account":
+		return x.showAccount(id)
+	case "orders":
+		return listOf("orders", x.listOrders(id, sym, after))
+	}
+	return listOf("fills", x.listFills(id, after))
+}
+
+// listOf returns an element with a list in it.
+func listOf(name, list string) string {
+	if list == "" {
+		return "<" + name + "/>"
+	}
+	return "<" + name + ">" + list + "</" + name + ">"
+}
+
+// wholeOf reads an attribute that is a whole number, -1 if there is none.
+func wholeOf(n *node, name string) int {
+	v, err := strconv.ParseInt(n.get(name), 10, 64)
+	if err != nil || !digits.MatchString(n.get(name)) {
+		return -1
+	}
+	return int(v)
 }
 
 // queryOrCancel answers a <query> or a <cancel> of an account that exists.
@@ -236,7 +345,7 @@ func (x *Exchange) queryOrCancel(id string, n *node, now int64) string {
 	if !n.has("id") {
 		attributes += fmt.Sprintf(` id="%d"`, o.id)
 	}
-	return "<" + answer + attributes + ">" + o.status() + "</" + answer + ">"
+	return "<" + answer + attributes + ">" + o.status(math.MaxInt) + "</" + answer + ">"
 }
 
 // orderID reads the number of an order, 0 where s is none.

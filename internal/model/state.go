@@ -40,18 +40,41 @@ func (x *Exchange) Check() error {
 			return fmt.Errorf("model: %s shares of %s in %s", show(s), show(placed), sym)
 		}
 	}
+	if err := x.checkHistory(); err != nil {
+		return err
+	}
 	return x.checkBooks()
+}
+
+// checkHistory demands that every account has what all that ever happened leaves it.
+func (x *Exchange) checkHistory() error {
+	for id, a := range x.accounts {
+		cash, _, shares, _ := x.history(id)
+		if cash.Cmp(a.balance) != 0 {
+			return fmt.Errorf("model: account %s has %s, its history says %s", id, dollars(a.balance), dollars(cash))
+		}
+		for sym := range a.shares {
+			if orZero(shares[sym]).Cmp(a.shares[sym]) != 0 {
+				return fmt.Errorf("model: account %s has %s of %s, its history says %s", id, show(a.shares[sym]), sym,
+					show(orZero(shares[sym])))
+			}
+		}
+	}
+	return nil
 }
 
 // check demands that what is open, canceled and executed of an order is all of it,
 // and that no execution was worse than its limit.
 func (o *order) check() error {
-	parts := sum(o.open, orZero(o.canceled))
+	parts := sum(sum(o.open, orZero(o.canceled)), orZero(o.reduced))
 	for _, e := range o.executions {
 		parts = sum(parts, e.shares)
 		if o.buys && e.price.Cmp(o.limit) > 0 || !o.buys && e.price.Cmp(o.limit) < 0 {
 			return fmt.Errorf("model: order %d was executed at %s, beyond its limit %s", o.id, show(e.price), show(o.limit))
 		}
+	}
+	if o.open.Sign() > 0 && !o.mayRest() {
+		return fmt.Errorf("model: order %d has %s open, and is %s", o.id, show(o.open), o.tif)
 	}
 	if parts.Cmp(o.shares) != 0 || o.open.Sign() < 0 || o.canceled != nil && o.open.Sign() != 0 {
 		return fmt.Errorf("model: order %d of %s shares has %s open and %s canceled", o.id, show(o.shares), show(o.open),
@@ -136,6 +159,7 @@ type Order struct {
 	Account, Sym             string
 	Amount, Limit            string
 	Open, Executed, Canceled string
+	Reduced                  string
 	Time, CanceledAt         int64 // seconds since the epoch; CanceledAt is 0 if nothing was canceled
 	Executions               []Execution
 }
@@ -162,7 +186,8 @@ func (x *Exchange) Orders() (all []Order) {
 			ID: o.id, Account: o.account, Sym: o.sym,
 			Amount: show(amount), Limit: show(o.limit),
 			Open: show(o.open), Executed: show(executed), Canceled: show(orZero(o.canceled)),
-			Time: o.time, CanceledAt: o.canceledAt, Executions: executions,
+			Reduced: show(orZero(o.reduced)),
+			Time:    o.time, CanceledAt: o.canceledAt, Executions: executions,
 		})
 	}
 	return all

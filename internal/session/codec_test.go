@@ -86,10 +86,15 @@ func (m *lineMessage) Decode(frame []byte) {
 		m.command.Kind = exchange.PlaceOrder
 	case "query":
 		m.command.Kind = exchange.QueryOrder
+	case "fills":
+		m.command.Kind = exchange.ListFills
 	default:
 		m.command, m.fault = nil, "unknown method "+kind
 	}
 }
+
+func (m *lineMessage) CancelOnDisconnect(bool)           {}
+func (m *lineMessage) Connection() (time.Duration, bool) { return 0, false }
 
 func (m *lineMessage) Judge(judge func(*exchange.Command) exchange.Refusal) (denied int) {
 	if m.command == nil {
@@ -128,7 +133,7 @@ func (m *lineMessage) AppendAnswer(dst []byte, _ int, results []exchange.Result)
 		return append(dst, m.reason.String()...)
 	}
 	dst = append(dst, results[0].Reason.String()...)
-	return append(dst, strings.Repeat(" fill", len(results[0].Status.Executions))...)
+	return append(dst, strings.Repeat(" fill", entries(&results[0]))...)
 }
 
 func (m *lineMessage) AppendRefusal(dst []byte, _ int, refusal exchange.Refusal) []byte {

@@ -1,0 +1,156 @@
+package model
+
+import (
+	"errors"
+	"math"
+	"math/big"
+)
+
+// What operators set for accounts and symbols (part two, sections 2 and 5). It is judged when an
+// order is accepted, and never again.
+
+// AccountRules are an operator's rules for the orders of an account; nil, "" and 0 are none.
+type AccountRules struct {
+	STP         string   // of orders that do not say one
+	SharesMax   *big.Int // of an order, in units of 10^-8
+	NotionalMax *big.Int // of an order, in units of 10^-16 dollars
+	OpenMax     int      // open orders
+}
+
+func (r AccountRules) openMax() int {
+	if r.OpenMax == 0 {
+		return math.MaxInt
+	}
+	return r.OpenMax
+}
+
+// SymbolRules are the rules for the orders of a symbol, all in units of 10^-8; nil is none.
+type SymbolRules struct {
+	Tick, Lot *big.Int
+	Protect   *big.Int // part of the best price; nil is a tenth
+	Band      *big.Int // part of the last trade's price
+}
+
+// SetAccountRules sets all rules of an account.
+func (x *Exchange) SetAccountRules(account string, r AccountRules) { x.rules[account] = r }
+
+// SetSymbolRules sets all rules of a symbol, or says that an open order's limit is not a multiple of
+// the tick.
+func (x *Exchange) SetSymbolRules(sym string, r SymbolRules) error {
+	for _, o := range x.resting[sym] {
+		if !multiple(o.limit, r.Tick) {
+			return errors.New("an open order does not fit")
+		}
+	}
+	x.symbolRules[sym] = r
+	return nil
+}
+
+// Block makes an account place and amend no orders, and cancels what it has open.
+func (x *Exchange) Block(account string, now int64) map[string]Canceled {
+	x.blocked[account] = true
+	return x.CancelAll(account, "", now)
+}
+
+// Unblock undoes a Block.
+func (x *Exchange) Unblock(account string) { x.blocked[account] = false }
+
+// unit returns a tick or a lot; nil is the smallest one.
+func unit(v *big.Int) *big.Int {
+	if v == nil {
+		return big.NewInt(1)
+	}
+	return v
+}
+
+// multiple reports whether v is a whole number of ticks or lots.
+func multiple(v, of *big.Int) bool { return new(big.Int).Mod(v, unit(of)).Sign() == 0 }
+
+// over reports whether v is above a bound; nil is none.
+func over(v, bound *big.Int) bool { return bound != nil && v.Cmp(bound) > 0 }
+
+// judge says why a new order is refused before its hold is taken, or nil. limit is what the client
+// sent anew, nil if it sent none; total likewise, the amount.
+func (x *Exchange) judge(o *order, limit, amount *big.Int) error {
+	rules, account := x.symbolRules[o.sym], x.rules[o.account]
+	if limit != nil && !multiple(limit, rules.Tick) {
+		return errors.New("not a multiple of the tick")
+	}
+	if amount != nil && !x.oddLotFits(o, amount, amount, new(big.Int)) {
+		return errors.New("not a multiple of the lot")
+	}
+	if low, high := x.band(o.sym); o.buys && o.limit.Cmp(high) > 0 || !o.buys && o.limit.Cmp(low) < 0 {
+		return errors.New("outside of the band")
+	}
+	could, worth := total(x.would(o))
+	if o.tif == "FOK" && could.Cmp(o.shares) < 0 {
+		return errors.New("cannot be filled at once")
+	}
+	if best := x.bestOpposite(o); o.post && best != nil && o.reaches(best.limit) {
+		return errors.New("would execute at once")
+	}
+	if !o.market || limit != nil {
+		worth = product(o.shares, o.limit)
+	}
+	if over(o.shares, account.SharesMax) || over(worth, account.NotionalMax) {
+		return errors.New("more than the account may place at once")
+	}
+	return nil
+}
+
+// oddLotFits reports whether an amount is one that an order may have: a multiple of the lot, or
+// all that its account can sell. open is what the order would have open, and own is what is open
+// of the order that it replaces.
+func (x *Exchange) oddLotFits(o *order, amount, open, own *big.Int) bool {
+	all := sum(orZero(x.accounts[o.account].shares[o.sym]), own)
+	return multiple(amount, x.symbolRules[o.sym].Lot) || !o.buys && open.Cmp(all) == 0
+}
+
+// above returns v × (1 + fraction), rounded down.
+func above(v, fraction *big.Int) *big.Int {
+	return new(big.Int).Div(product(v, sum(tenTo(8), fraction)), tenTo(8))
+}
+
+// below returns v × (1 − fraction), rounded up.
+func below(v, fraction *big.Int) *big.Int {
+	whole, rest := new(big.Int).DivMod(product(v, minus(tenTo(8), fraction)), tenTo(8), new(big.Int))
+	if rest.Sign() > 0 {
+		whole = sum(whole, big.NewInt(1))
+	}
+	return whole
+}
+
+// band returns the least limit of a sell and the greatest of a buy: those that the band around the
+// last trade leaves, and else those that limits have at all.
+func (x *Exchange) band(sym string) (low, high *big.Int) {
+	low, high = big.NewInt(1), minus(orderBound, big.NewInt(1))
+	last, band := x.last[sym], x.symbolRules[sym].Band
+	if last == nil || band == nil {
+		return low, high
+	}
+	return larger(low, below(last, band)), smaller(high, above(last, band))
+}
+
+// protection returns how far an order at market without a limit may go: the best price, and a
+// part of it more, rounded towards it.
+func (x *Exchange) protection(o *order, best *big.Int) *big.Int {
+	protect := x.symbolRules[o.sym].Protect
+	if protect == nil {
+		protect = tenTo(7)
+	}
+	low, high := x.band(o.sym)
+	if o.buys {
+		return smaller(above(best, protect), high)
+	}
+	return larger(below(best, protect), low)
+}
+
+// openOrders counts the open orders of an account.
+func (x *Exchange) openOrders(account string) (n int) {
+	for _, o := range x.orders {
+		if o.account == account && o.open.Sign() > 0 {
+			n++
+		}
+	}
+	return n
+}
