@@ -47,7 +47,9 @@ func (r *Replica) Transfer(ctx context.Context, to uint64) error {
 			case !r.loop.leads:
 				return ErrNotLeading
 			}
-			return r.node.Transfer(to)
+			err := r.node.Transfer(to)
+			r.loop.asked = r.loop.asked || err == nil
+			return err
 		})
 		if err != nil {
 			return err
