@@ -20,7 +20,7 @@ func TestAStopThatHangsIsGivenUp(t *testing.T) {
 		require.NoError(t, err)
 		exited := make(chan int, 1)
 		s := &server{config: c, log: slog.New(slog.DiscardHandler), exit: func(status int) { exited <- status },
-			unproject: func() {}, unfeed: func() {}}
+			unproject: func() {}, unfollow: func() {}}
 		s.running.Add(1) // a goroutine that hangs
 		begun := time.Now()
 		stopped := make(chan error, 1)

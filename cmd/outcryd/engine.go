@@ -27,7 +27,7 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 	s.engine = engine.New(o)
 	s.engine.SetLimits(engineLimits(s.config))
 	s.metrics.watch(s.engine.Stats, s.engine.Reconcile, s.journal, s.projector)
-	s.runFeed()
+	s.runFollowers()
 	s.metrics.watchLag(&s.marks, s.projector)
 	return nil
 }
@@ -43,10 +43,13 @@ func (s *server) journalOptions() journal.Options {
 }
 
 // load restores the state from the database and the journal, which are open, and starts
-// what follows the journal: market data, once runFeed is called, and the projector. It
-// returns the state and the seq of its last record.
+// what follows the journal: market data and the view of accounts, once runFollowers is called, and
+// the projector. It returns the state and the seq of its last record.
 func (s *server) load(ctx context.Context) (*exchange.State, uint64, error) {
 	if err := s.newFeed(s.database.Snapshot); err != nil { // of which Restore lets go
+		return nil, 0, err
+	}
+	if err := s.newView(s.database.Snapshot); err != nil {
 		return nil, 0, err
 	}
 	state, seq, err := recovery.Restore(ctx, s.database, s.journal, s.log)

@@ -10,7 +10,6 @@ import (
 	"outcry/internal/health"
 	"outcry/internal/journal"
 	"outcry/internal/market"
-	"outcry/internal/settings"
 	"outcry/internal/version"
 )
 
@@ -47,19 +46,12 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 	if s.market == nil {
 		return nil
 	}
-	// Whatever became of the feed, the journal would not fill the disk for it.
-	held := func(c *settings.Config) uint64 { return 2 * uint64(c.LagMax) }
-	records, err := s.journal.NewFollower(state.Seq+1, held(s.config))
+	records, err := s.newFollower(state.Seq)
 	if err != nil {
 		return fmt.Errorf("market data after record %d: %w", state.Seq, err)
 	}
-	s.onReload(func(c *settings.Config) (func(), error) { return func() { records.Hold(held(c)) }, nil })
 	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Log: s.log,
-		Health: s.lookAtHealth,
-		Limit:  func() uint64 { return s.engine.DurableSeq() }} // there is an engine before the feed runs
-	if s.member != nil {
-		o.Limit = nil // the journal of a node has committed records only
-	}
+		Health: s.lookAtHealth, Limit: s.mayFollow()}
 	snap := &market.Snapshot{Seq: state.Seq, Symbols: state.Symbols, Orders: state.Orders,
 		Traded: s.database.Traded, Trades: s.database.Trades}
 	s.database.Traded, s.database.Trades = nil, nil
@@ -76,13 +68,11 @@ func (s *server) lookAtHealth() market.Health {
 	return h
 }
 
-// runFeed starts the feed, once the engine is there.
-func (s *server) runFeed() {
+// runFeed starts the feed, once the engine is there. It ends with ctx.
+func (s *server) runFeed(ctx context.Context) {
 	if s.feed == nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s.unfeed = cancel
 	s.health = health.NewWatch(health.Parts{
 		Sessions: s.metrics.sessions, Journal: s.journal, Projector: s.projector, Marks: &s.marks, Ready: s.ready})
 	s.metrics.watchFeed(s.feed, s.journal)

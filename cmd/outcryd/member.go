@@ -224,7 +224,7 @@ func (m *member) load(ctx context.Context) (err error) {
 		ClosedOrdersMax: now.ClosedOrdersMax, RefsMax: now.RefsMax, BacklogMax: now.LagMax})
 	m.mu.Unlock()
 	s.metrics.watch(m.stats, m.reconcile, s.journal, s.projector)
-	s.runFeed()
+	s.runFollowers()
 	s.metrics.watchLag(&s.marks, s.projector)
 	return nil
 }

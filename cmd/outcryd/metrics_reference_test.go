@@ -127,6 +127,9 @@ var advice = map[string]string{
 		"when",
 	"outcry_open_orders": "grows for ever: clients leave orders behind; each takes some 110 " +
 		"bytes",
+	"outcry_account_view_up": "0: `<account>`, `<orders>` and `<fills>` are answered with errors: the log has the " +
+		"reason; trading goes on, the next start brings it back",
+	"outcry_account_view_lag_records": "grows: processors are short",
 	"outcry_market_feed_up": "0 long after a start: the log has the reason; trading goes on, the next start " +
 		"brings it back",
 	"outcry_market_feed_lag_records":      "grows: processors are short",

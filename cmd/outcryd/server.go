@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"outcry/internal/accounts"
 	"outcry/internal/admin"
 	"outcry/internal/backup"
 	"outcry/internal/engine"
@@ -51,6 +52,7 @@ type server struct {
 	httpConnections *admin.Connections
 	market          *market.API // nil without HTTP, as is feed
 	feed            *market.Feed
+	view            *accounts.View  // of accounts
 	marks           health.LagMarks // when the journal's records were synced
 	health          *health.Watch   // how it is doing; nil without feed
 	httpAddr        net.Addr
@@ -66,7 +68,7 @@ type server struct {
 	exit      func(status int)      // os.Exit, except in tests
 	ended     chan error            // what ended by itself, and should not have
 	unproject context.CancelFunc    // ends the projector
-	unfeed    context.CancelFunc    // ends the feed
+	unfollow  context.CancelFunc    // ends the feed and the view
 }
 
 var (
@@ -77,7 +79,7 @@ var (
 // newServer returns a server that has not started.
 func newServer(c *settings.Config, log *slog.Logger, level *slog.LevelVar) *server {
 	s := &server{config: c, log: log, level: level, metrics: newMetrics(), exit: os.Exit,
-		ended: make(chan error, 8), unproject: func() {}, unfeed: func() {}}
+		ended: make(chan error, 8), unproject: func() {}, unfollow: func() {}}
 	s.member = newMember(s)
 	return s
 }
@@ -271,7 +273,7 @@ func (s *server) startSessions() error {
 		FrameBytesMax: s.config.FrameBytesMax, ReplyBytesMax: s.config.ReplyBytesMax, MemoryMax: s.config.MemoryMax,
 		ConnectionsMax: s.connections().XML,
 		IdleTimeout:    now.IdleTimeout, FrameTimeout: now.FrameTimeout, WriteTimeout: now.WriteTimeout,
-		TLS: s.guards.tls(), Tokens: s.guards.tokens,
+		TLS: s.guards.tls(), Tokens: s.guards.tokens, View: s.view,
 		Log: s.log, Metrics: s.metrics.sessions,
 	})
 	s.sessions.SetRates(now.RateConnection, now.RateAccount)
@@ -322,7 +324,7 @@ func (s *server) stop() (err error) {
 	}
 	s.xmlAddr.Close()
 	err = s.member.leave(ctx)
-	s.unfeed() // which ends the streams, for which the HTTP side would wait
+	s.unfollow() // which ends the streams, for which the HTTP side would wait
 	if s.http != nil {
 		if s.http.Shutdown(ctx) != nil {
 			s.http.Close()

@@ -42,10 +42,10 @@ func (v *View) apply(e *exchange.Event) error {
 	case exchange.OrderReduced:
 		return v.reduce(e)
 	case exchange.OrderCanceled:
-		return v.cancel(e.Account, &exchange.Cancel{Order: e.Order, Symbol: e.Symbol, Terms: e.Terms, Shares: e.Shares})
+		return v.cancel(e.Account, e.Symbol, &exchange.Cancel{Order: e.Order, Shares: e.Shares})
 	case exchange.OrdersCanceled:
 		for i := range e.Cancels {
-			if err := v.cancel(e.Account, &e.Cancels[i]); err != nil {
+			if err := v.cancel(e.Account, e.Cancels[i].Symbol, &e.Cancels[i]); err != nil {
 				return err
 			}
 		}
@@ -86,7 +86,7 @@ func (v *View) accept(e *exchange.Event) error {
 	o := order{id: e.Order, Terms: e.Terms, open: e.Shares, time: e.Time, symbol: sym, onDisconnect: e.OnDisconnect}
 	if e.Kind == exchange.OrderReplaced {
 		o.executed = e.Amend.Executed
-		if err := v.cancel(e.Account, &e.Amend.Old); err != nil {
+		if err := v.cancel(e.Account, e.Symbol, &e.Amend.Old); err != nil {
 			return err
 		}
 	}
@@ -140,7 +140,7 @@ func (v *View) execute(a *account, o *order, e *exchange.Event) error {
 		}
 	}
 	for i := range e.Own {
-		if err := v.cancel(e.Account, &e.Own[i]); err != nil {
+		if err := v.cancel(e.Account, e.Symbol, &e.Own[i]); err != nil {
 			return err
 		}
 	}
@@ -200,9 +200,9 @@ func settle(taker, maker *account, o *order, f *exchange.Fill) (ok bool) {
 		maker.deliver(o.symbol, shares, noShares) && taker.pay(pays, noCash)
 }
 
-// cancel takes in that an order was canceled.
-func (v *View) cancel(id exchange.AccountID, c *exchange.Cancel) error {
-	a, sym, err := v.find(id, c.Symbol)
+// cancel takes in that an order of an account, for a symbol, was canceled.
+func (v *View) cancel(id exchange.AccountID, s exchange.Symbol, c *exchange.Cancel) error {
+	a, sym, err := v.find(id, s)
 	if err != nil {
 		return err
 	}

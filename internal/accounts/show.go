@@ -144,6 +144,9 @@ func (v *View) showFills(a *account, after uint64, hasAfter bool) (view *exchang
 	if first := a.fills.first(); after+1 < first {
 		missing = int(min(first-after-1, uint64(most)))
 	}
+	for i := range missing {
+		view.Fills[i].N = after + 1 + uint64(i)
+	}
 	if most == missing {
 		return view, missing
 	}
@@ -157,9 +160,6 @@ func (v *View) showFills(a *account, after uint64, hasAfter bool) (view *exchang
 		view.Fills[place] = one
 		place++
 	})
-	for i := range missing {
-		view.Fills[i].N = after + 1 + uint64(i)
-	}
 	return view, missing
 }
 
@@ -170,7 +170,10 @@ func (v *View) recall(ctx context.Context, id exchange.AccountID, view *exchange
 		return exchange.FillsForgotten
 	}
 	first := view.Fills[0].N
-	found, err := v.options.History.Fills(ctx, id, first-1, missing)
+	found, kept, err := v.options.History.Fills(ctx, id, first-1, missing)
+	if err == nil && !kept {
+		return exchange.FillsForgotten
+	}
 	if err != nil || len(found) < missing {
 		return exchange.HistoryUnavailable
 	}

@@ -52,9 +52,10 @@ type Records interface {
 
 // History is where fills are that the view does not keep. Its methods are called by many goroutines.
 type History interface {
-	// Fills returns up to most fills of an account with the numbers after the given one, without a gap.
-	// The error says why they could not be read.
-	Fills(ctx context.Context, id exchange.AccountID, after uint64, most int) ([]exchange.AccountFill, error)
+	// Fills returns up to most fills of an account with the numbers after the given one, without a gap. kept is
+	// false if they are older than what it has. The error says why they could not be read.
+	Fills(ctx context.Context, id exchange.AccountID, after uint64, most int) (
+		fills []exchange.AccountFill, kept bool, err error)
 }
 
 // Options are what a View needs.

@@ -3,7 +3,6 @@ package exchange
 import (
 	"fmt"
 	"iter"
-	"slices"
 )
 
 // Book is the order book of one symbol: it holds the resting orders, matches
@@ -12,8 +11,9 @@ import (
 //
 // Invariants: an order either has open shares and rests, or is in the list of
 // closed orders; no price level is empty; a level is in order of acceptance; the
-// best bid is below the best ask, unless the newest order is unfinished: it has executed
-// a part and rests at a limit that still crosses. Check proves them.
+// best bid is below the best ask, unless the newest order is unfinished: it has done
+// a part and rests at a limit that still crosses. No other order rests that may not (Terms.TIF).
+// Check proves them.
 type Book struct {
 	sides      *[2]ladder // of bids and asks, see side; noSides until an order rests
 	orders     slab
@@ -22,11 +22,13 @@ type Book struct {
 	executions executionRoom
 	resting    [2]int // orders of each side, see side
 	closed     int
-	oldest     slot    // of the closed orders, the one that closed first
-	latest     slot    // and the one that closed last
-	newest     OrderID // ids within a book rise, so time priority is the order of ids
-	time       int64   // of the newest event, see Moment
-	halt       *Halt   // nil while the symbol takes orders
+	oldest     slot      // of the closed orders, the one that closed first
+	latest     slot      // and the one that closed last
+	newest     OrderID   // ids within a book rise, so time priority is the order of ids
+	last       Price     // of the newest trade, 0 before the first
+	more       *bookMore // nil in most books
+	time       int64     // of the newest event, see Moment
+	halt       *Halt     // nil while the symbol takes orders
 }
 
 // NewBook returns an empty book with an index of its own. Those of one exchange come
@@ -38,8 +40,12 @@ func NewBook() *Book { return new(Index).NewBook() }
 // lets what remains rest. It appends one Fill for each match to fills and
 // returns it. now is the time of the executions, in nanoseconds since the epoch.
 //
-// At most FillsMax orders are filled. If o could fill more, it is unfinished then
+// At most FillsMax orders are filled or canceled. If o could meet more, it is unfinished then
 // (Unfinished), and Continue takes it on before anything else is done with the book.
+//
+// If o meets an order of its own account and says so (Terms.STP), that one is canceled (Own), or o stops, or
+// both. What remains of an order that has stopped, or may not rest (Terms.TIF), is taken back at once: o.Canceled.
+// That an FOK is filled whole, or a post not at all, the caller has seen to before.
 //
 // The caller has reserved what o could spend (Ledger.Reserve). o.ID is above
 // that of every order of this book, o.Open is o.Shares and nothing of it is
@@ -55,10 +61,13 @@ func (b *Book) submit(o *Order, now int64, fills []Fill, most int) []Fill {
 		panic(fmt.Sprintf("exchange: order %d submitted out of order or malformed", o.ID))
 	}
 	b.newest = o.ID
+	begin := len(fills)
 	fills = b.match(o, now, fills, most)
-	if o.Open < o.Shares {
+	if len(fills) > begin {
 		o.Executions = b.executions.end()
+		b.last = fills[len(fills)-1].Price
 	}
+	o.Taken = Took(len(fills) - begin)
 	i, n := b.enter(o)
 	b.index.places.Add(uint64(o.ID), b.place(i))
 	if o.Open > 0 {
@@ -75,15 +84,23 @@ func (b *Book) proceed(o *Order, now int64, fills []Fill, most int) []Fill {
 	if i == 0 || !b.crossed() {
 		panic("exchange: no order is unfinished")
 	}
-	b.orders.read(i, o)
+	b.read(i, o)
+	begin := len(fills)
 	fills = b.match(o, now, fills, most)
-	list := b.orders.executions(i)
-	*list = append(*list, b.executions.end()...)
-	o.Executions = *list
 	n := b.orders.at(i)
-	n.left = o.Open
+	if len(fills) > begin {
+		list := b.orders.executions(i)
+		*list = append(*list, b.executions.end()...)
+		n.flags |= executed
+		o.Executions, b.last = *list, fills[len(fills)-1].Price
+	}
+	o.Taken = Took(len(o.Executions))
+	n.left, n.taken = o.Open, o.Taken
 	if o.Open == 0 {
 		b.leave(n)
+		if o.Canceled > 0 {
+			n.takeBack(o)
+		}
 		b.close(i)
 	}
 	return fills
@@ -91,6 +108,12 @@ func (b *Book) proceed(o *Order, now int64, fills []Fill, most int) []Fill {
 
 // match executes one part of o: it fills at most so many orders.
 func (b *Book) match(o *Order, now int64, fills []Fill, most int) []Fill {
+	if b.more != nil {
+		b.more.own = b.more.own[:0]
+	}
+	if o.STP != TradeWithSelf || o.TIF != GTC {
+		return b.matchInstructed(o, now, fills, most)
+	}
 	opposite, full := b.side(o.Side.opposite()), len(fills)+most
 	for limit := opposite.key(o.Limit); o.Open > 0 && opposite.bestKey >= limit && len(fills) < full; {
 		fills = append(fills, Fill{})
@@ -107,8 +130,8 @@ func (b *Book) fill(o *Order, i slot, now int64, f *Fill) {
 	o.Open -= shares
 	r.left -= shares
 	list := b.executions.add(Execution{Shares: shares, Price: r.limit, Time: now})
-	shareExecution(b.orders.executions(i), !r.executed, list, r.left == 0)
-	r.executed = true
+	shareExecution(b.orders.executions(i), !r.has(executed), list, r.left == 0)
+	r.flags |= executed
 	f.Resting, f.Shares, f.Price, f.Closed = r.id, shares, r.limit, r.left == 0
 	f.Account, f.owner = r.account.ID, r.account
 	if f.Closed {
@@ -131,7 +154,7 @@ func (b *Book) mayCancel(i slot, owner AccountID) RejectReason {
 	switch n := b.orders.at(i); {
 	case n.account.ID != owner:
 		return ForeignOrder
-	case n.canceled:
+	case n.has(canceled):
 		return AlreadyCanceled
 	case n.left == 0:
 		return AlreadyExecuted
@@ -150,12 +173,18 @@ func (b *Book) Cancel(id OrderID, owner AccountID, now int64) (o Order, r Reject
 	if b.crossed() {
 		panic(fmt.Sprintf("exchange: order %d canceled while order %d is unfinished", id, b.newest))
 	}
+	b.cancel(i, now)
+	b.read(i, &o)
+	return o, OK
+}
+
+// cancel takes what is open of the order that rests at i out of the book.
+func (b *Book) cancel(i slot, now int64) {
 	n := b.orders.at(i)
 	b.leave(n)
-	n.canceled, n.canceledAt = true, now
+	n.flags |= canceled
+	n.canceledAt = now
 	b.close(i)
-	b.orders.read(i, &o)
-	return o, OK
 }
 
 // Find returns an order. found is false where the book never had it or forgot it.
@@ -164,7 +193,7 @@ func (b *Book) Find(id OrderID) (o Order, found bool) {
 	if i == 0 {
 		return Order{}, false
 	}
-	return b.orders.order(i), true
+	return b.order(i), true
 }
 
 // Forget drops from memory the order that has been closed the longest, and
@@ -181,45 +210,18 @@ func (b *Book) Forget() OrderID {
 		b.latest = 0
 	}
 	b.index.places.Remove(uint64(id), b.place(i))
+	if n.has(amended) {
+		b.dropLineage(id)
+	}
 	b.orders.give(i, n)
 	return id
-}
-
-// Restore lets a copy of an order that was accepted earlier rest with the open
-// shares and executions that it has, without matching it. Only the newest order may
-// cross, if it has executed something: it is unfinished (Unfinished). Orders are
-// restored in order of their ids, before any Submit.
-// An error says what does not fit, and then the book is unchanged.
-func (b *Book) Restore(o *Order) error {
-	if o.ID <= b.newest || o.Open <= 0 || o.Open > o.Shares || !mayOrder(int64(o.Limit)) || o.Account == nil {
-		return fmt.Errorf("exchange: order %d cannot rest: after order %d, %s of %s open at %s",
-			o.ID, b.newest, o.Open, o.Shares, o.Limit)
-	}
-	if b.crossed() {
-		return fmt.Errorf("exchange: order %d cannot rest: order %d, which is older, is unfinished", o.ID, b.newest)
-	}
-	if best := b.Best(o.Side.opposite()); best != 0 && o.crosses(best) && o.Open == o.Shares {
-		return fmt.Errorf("exchange: order %d cannot rest at %s: the other side's best price is %s", o.ID, o.Limit, best)
-	}
-	if number, taken := b.index.Book(o.ID); taken {
-		return fmt.Errorf("exchange: order %d cannot rest: it is there already, in book %d", o.ID, number)
-	}
-	b.newest = o.ID
-	o.Executions = slices.Clip(o.Executions) // what is added goes elsewhere
-	for i := range o.Executions {
-		b.Moment(o.Executions[i].Time)
-	}
-	i, n := b.enter(o)
-	b.index.places.AddOld(uint64(o.ID), b.place(i))
-	b.rest(i, n)
-	return nil
 }
 
 // Orders ranges over the orders in memory, open and closed, in no order.
 func (b *Book) Orders() iter.Seq[Order] {
 	return func(yield func(Order) bool) {
 		for i := range b.orders.all() {
-			if !yield(b.orders.order(i)) {
+			if !yield(b.order(i)) {
 				return
 			}
 		}
@@ -237,7 +239,7 @@ func (b *Book) Closed() int { return b.closed }
 func (b *Book) OpenOf(owner *Account) iter.Seq[Order] {
 	return func(yield func(Order) bool) {
 		for i, n := range b.orders.all() {
-			if n.account == owner && n.open() > 0 && !yield(b.orders.order(i)) {
+			if n.account == owner && n.open() > 0 && !yield(b.order(i)) {
 				return
 			}
 		}
@@ -271,6 +273,9 @@ func (b *Book) AppendOpenOf(ids []OrderID, owner *Account, from, most int) (_ []
 func (b *Book) Shrink() {
 	if b.Resting() == 0 && b.closed == 0 {
 		b.sides, b.orders, b.executions = &noSides, slab{}, executionRoom{}
+		if b.more != nil {
+			b.more.own = nil
+		}
 	}
 }
 

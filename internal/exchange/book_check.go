@@ -50,12 +50,13 @@ func (b *Book) checkOrders() error {
 	orders := 0
 	for i, n := range b.orders.all() {
 		orders++
-		o, executed := b.orders.order(i), Shares(0)
+		o, executed := b.order(i), Shares(0)
 		for _, e := range o.Executions {
 			executed += e.Shares
 		}
-		rests, counts := n.level != 0, o.Shares == o.Open+o.Canceled+executed
-		if !counts || rests != (o.Open > 0) || n.canceled && o.Canceled == 0 || b.find(o.ID) != i {
+		rests, counts := n.level != 0, o.Executed() == executed
+		if !counts || rests != (o.Open > 0) || n.has(canceled) && o.Canceled == 0 || b.find(o.ID) != i ||
+			!o.knowsLineage() {
 			return fmt.Errorf("exchange: order %d of %s has %s open, %s canceled, %s executed, resting %t",
 				o.ID, o.Shares, o.Open, o.Canceled, executed, rests)
 		}
@@ -76,8 +77,13 @@ func (b *Book) checkOrders() error {
 }
 
 // checkCrossed proves that nothing crosses but the newest order, and that only after it
-// has executed something.
+// has executed something or canceled orders of its account, and that no other order rests that may not.
 func (b *Book) checkCrossed() error {
+	for _, n := range b.orders.all() {
+		if n.level != 0 && !n.terms(n.limit).mayRest() && n.id != b.Unfinished() {
+			return fmt.Errorf("exchange: order %d rests, %s", n.id, n.terms(n.limit).words())
+		}
+	}
 	if !b.crossed() {
 		return nil
 	}
@@ -87,7 +93,7 @@ func (b *Book) checkCrossed() error {
 		return crossed
 	}
 	n := b.orders.at(i)
-	if n.level == 0 || !n.executed {
+	if n.level == 0 || !n.has(executed) && n.terms(n.limit).STP != CancelOldest {
 		return crossed
 	}
 	own, best := b.side(n.side()), b.Best(n.side().opposite())

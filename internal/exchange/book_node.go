@@ -18,14 +18,29 @@ type node struct {
 	level      slot   // where it rests, 0 when it does not
 	prev, next slot
 	packed     // what Terms has besides the limit
-	canceled   bool
-	executed   bool  // something was: the page has the executions
+	flags      nodeFlags
+	taken      TakenCount
 	canceledAt int64 // valid where canceled
 }
 
+// nodeFlags is what of an order is yes or no.
+type nodeFlags uint8
+
+// The flags.
+const (
+	canceled     nodeFlags = 1 << iota // what was open was taken back
+	executed                           // something was: the page has the executions
+	onDisconnect                       // Order.OnDisconnect
+	atOnce                             // it was taken back by the order's own record
+	amended                            // the book has its Lineage
+)
+
+// has reports whether a flag is set.
+func (n *node) has(f nodeFlags) bool { return n.flags&f != 0 }
+
 // open returns the shares that are still to be executed.
 func (n *node) open() Shares {
-	if n.canceled {
+	if n.has(canceled) {
 		return 0
 	}
 	return n.left
@@ -36,22 +51,55 @@ func (b *Book) enter(o *Order) (slot, *node) {
 	i := b.orders.take()
 	n := b.orders.at(i)
 	n.id, n.account, n.packed, n.limit, n.shares, n.left = o.ID, o.Account, o.Terms.pack(), o.Limit, o.Shares, o.Open
-	n.level, n.prev, n.next, n.canceled, n.executed = 0, 0, 0, false, o.Executions != nil
-	if n.executed {
+	n.level, n.prev, n.next, n.flags, n.taken = 0, 0, 0, 0, o.Taken
+	if len(o.Executions) > 0 {
+		n.flags = executed
 		*b.orders.executions(i) = o.Executions
+	}
+	if o.Lineage != nil || o.OnDisconnect || o.Canceled > 0 {
+		b.enterMore(o, n)
 	}
 	return i, n
 }
 
+// enterMore enters what few orders have.
+func (b *Book) enterMore(o *Order, n *node) {
+	if o.OnDisconnect {
+		n.flags |= onDisconnect
+	}
+	if o.Canceled > 0 {
+		n.takeBack(o)
+	}
+	if o.Lineage != nil {
+		b.setLineage(n, o.Lineage)
+	}
+}
+
+// takeBack notes what the order's own record has taken back of it.
+func (n *node) takeBack(o *Order) {
+	n.flags |= canceled | atOnce
+	n.left, n.canceledAt = o.Canceled, o.CanceledAt
+}
+
 // read makes o the order at a slot.
-func (s *slab) read(i slot, o *Order) {
-	n := s.at(i)
+func (b *Book) read(i slot, o *Order) {
+	n := b.orders.at(i)
 	o.ID, o.Account, o.Terms, o.Shares = n.id, n.account, n.terms(n.limit), n.shares
 	o.Open, o.Canceled, o.CanceledAt, o.Executions = n.left, 0, 0, nil
-	if n.canceled {
+	o.OnDisconnect, o.AtOnce, o.Taken, o.Lineage = n.has(onDisconnect), n.has(atOnce), n.taken, nil
+	if n.has(canceled) {
 		o.Open, o.Canceled, o.CanceledAt = 0, n.left, n.canceledAt
 	}
-	if n.executed {
-		o.Executions = *s.executions(i)
+	if n.has(executed) {
+		o.Executions = *b.orders.executions(i)
 	}
+	if n.has(amended) {
+		o.Lineage = b.more.lineage[n.id]
+	}
+}
+
+// order returns the order at a slot.
+func (b *Book) order(i slot) (o Order) {
+	b.read(i, &o)
+	return o
 }

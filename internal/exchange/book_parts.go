@@ -1,7 +1,7 @@
 package exchange
 
-// FillsMax is how many resting orders a part of an order fills, at the most. An order
-// that meets more executes in several parts, each an event of its own.
+// FillsMax is how many resting orders a part of an order fills, or cancels for self-trade prevention, at the
+// most. An order that meets more executes in several parts, each an event of its own.
 const FillsMax = 4096
 
 // PartFillsMin is how many resting orders a part fills at the least if another part
@@ -13,7 +13,7 @@ const PartFillsMin = 128
 // many bytes, whoever trades: from PartFillsMin to FillsMax. Below some 12 KiB not even
 // the least fits.
 func PartFillsFor(eventBytes int) int {
-	return max(PartFillsMin, min(FillsMax, (eventBytes-EventBytesMax)/fillBytesMax(AccountDigitsMax)))
+	return max(PartFillsMin, min(FillsMax, (eventBytes-EventBytesMax-instructionBytesMax)/fillBytesMax(AccountDigitsMax)))
 }
 
 // partFills returns how many orders a part fills.
@@ -24,20 +24,23 @@ func (x *Index) partFills() int {
 	return FillsMax
 }
 
-// replayFills returns how many orders a part fills at a replay, where its event has so
-// many fills: those, if that many may end a part. Before version 3 of the journal there
+// replayFills returns how many orders a part meets at a replay of e: as many as it has
+// filled and canceled, if that many may end a part. Before version 3 of the journal there
 // were no parts, and events may have more than FillsMax.
-func (x *Index) replayFills(recorded int) int {
-	most := x.partFills()
-	if recorded >= min(most, PartFillsMin) {
-		return recorded
+func (x *Index) replayFills(e *Event) int {
+	recorded, most := len(e.Fills)+len(e.Own), x.partFills()
+	if recorded < min(most, PartFillsMin) {
+		return most
 	}
-	return most
+	if e.Rest > 0 {
+		return recorded + 1 // it looked at what comes next, and stopped
+	}
+	return recorded
 }
 
-// Unfinished returns the order that has executed a part and could execute more at once,
+// Unfinished returns the order that has done a part and could execute more at once,
 // 0 if there is none. It is the newest order of a crossed book, and follows from what
-// rests alone. Until Continue has finished it, the book takes no Submit and no Cancel.
+// rests alone. Until Continue has finished it, the book takes no Submit, Cancel, Reduce and Replace.
 func (b *Book) Unfinished() OrderID {
 	if b.crossed() {
 		return b.newest
@@ -51,13 +54,17 @@ func (b *Book) Continue(o *Order, now int64, fills []Fill) []Fill {
 	return b.proceed(o, now, fills, b.index.partFills())
 }
 
-// FillBytesMax returns the most that the fills of the first part of o would add to its
-// event (AppendEvent). whole reports whether there is no other part. It looks at no more
+// FillBytesMax returns the most that what the first part of o does would add to its
+// event (AppendEvent), beyond EventBytesMax. whole reports whether there is no other part. It looks at no more
 // than FillsMax + 1 orders, and changes nothing.
 func (b *Book) FillBytesMax(o *Order) (bytes int, whole bool) {
+	bytes = o.moreBytesMax()
 	opposite := b.side(o.Side.opposite())
 	if opposite.bestKey < opposite.key(o.Limit) {
-		return 0, true
+		return bytes, true
+	}
+	if o.STP != TradeWithSelf {
+		return b.meetBytesMax(o, bytes)
 	}
 	left := b.index.partFills()
 	for n := range b.matches(o) {
@@ -70,11 +77,30 @@ func (b *Book) FillBytesMax(o *Order) (bytes int, whole bool) {
 	return bytes, true
 }
 
+// meetBytesMax is FillBytesMax for an order that minds its own orders.
+func (b *Book) meetBytesMax(o *Order, bytes int) (_ int, whole bool) {
+	left := b.index.partFills()
+	for n, own := range b.meets(o) {
+		switch left--; {
+		case left < 0:
+			return bytes, false
+		case own:
+			bytes += ownBytesMax
+		default:
+			bytes += fillBytesMax(len(n.account.ID))
+		}
+	}
+	return bytes, true
+}
+
 // PartsMax bounds what o would come to, in a time that does not depend on how many
 // orders it meets: how many parts, and how many bytes the event of each has. No
 // account has an id of more than accountDigits. It changes nothing.
 func (b *Book) PartsMax(o *Order, accountDigits int) (parts, bytes int) {
 	fills, most := b.index.partFills(), int64(b.resting[o.Side.opposite()&1])
-	most = min(most, int64(o.Open)) // each takes a share's smallest part
-	return int((most + int64(fills) - 1) / int64(fills)), EventBytesMax + fills*fillBytesMax(accountDigits)
+	if o.STP != CancelOldest {
+		most = min(most, int64(o.Open)) // each takes a share's smallest part, or ends it
+	}
+	bytes = EventBytesMax + fills*fillBytesMax(accountDigits) + o.moreBytesMax()
+	return int((most + int64(fills) - 1) / int64(fills)), bytes
 }

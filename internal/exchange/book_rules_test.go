@@ -187,7 +187,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		"shares from nowhere":             func(b *Book) { b.node(1).left++ },
 		"a closed order that rests":       func(b *Book) { b.node(1).left, b.node(1).shares = 0, 0 },
 		"an open order that does not":     func(b *Book) { b.leave(b.node(1)) },
-		"open and canceled":               func(b *Book) { b.node(1).canceled = true },
+		"open and canceled":               func(b *Book) { b.node(1).flags |= canceled },
 		"a price that is not the level's": func(b *Book) { b.node(1).limit++ },
 		"an order on the wrong side":      func(b *Book) { b.node(1).packed = packed(Sell) },
 		"an order of another level":       func(b *Book) { b.node(2).level = b.node(4).level },

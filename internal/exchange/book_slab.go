@@ -92,7 +92,7 @@ func (s *slab) newPage(n uint32) slot {
 // give takes a slot back, whose node is n.
 func (s *slab) give(i slot, n *node) {
 	n.id = 0
-	if n.executed {
+	if n.has(executed) {
 		*s.executions(i) = nil
 	}
 	if len(s.recent) < recentMax {
@@ -125,10 +125,4 @@ func (s *slab) all() iter.Seq2[slot, *node] {
 			}
 		}
 	}
-}
-
-// order returns the order at a slot.
-func (s *slab) order(i slot) (o Order) {
-	s.read(i, &o)
-	return o
 }

@@ -22,14 +22,14 @@ func TestSlotsAreUsedAgainAndEmptyPagesGiven(t *testing.T) {
 			}
 			taken[i] = OrderID(1 + r.Uint64N(1e6))
 			if n.id = taken[i]; n.id%2 == 0 {
-				n.executed, *s.executions(i) = true, make([]Execution, n.id%3)
+				n.flags, *s.executions(i) = executed, make([]Execution, n.id%3)
 			} else {
-				n.executed = false
+				n.flags = 0
 			}
 		}
 		require.LessOrEqual(t, len(s.pages), pages)
 		for i, v := range taken { // in no order
-			if n := s.at(i); n.id != v || n.executed && len(*s.executions(i)) != int(v%3) {
+			if n := s.at(i); n.id != v || n.has(executed) && len(*s.executions(i)) != int(v%3) {
 				t.Fatalf("slot %d has changed", i)
 			}
 			s.give(i, s.at(i))

@@ -172,7 +172,7 @@ func (w *models) compare(t require.TestingT, id OrderID) {
 	require.Equal(t, want != nil, found, "order %d", id)
 	if want != nil {
 		s := got.Status()
-		require.Equal(t, Status{want.open, want.canceled, got.CanceledAt, want.done}, s, "order %d", id)
+		require.Equal(t, Status{want.open, want.canceled, got.CanceledAt, want.done, nil}, s, "order %d", id)
 	}
 }
 

@@ -85,14 +85,20 @@ type Command struct {
 
 // CommandMore is what few commands have.
 type CommandMore struct {
-	NewRef  Ref         // of an AmendOrder
-	Rules   SymbolRules // of a MakeSymbol: Tick and Lot, 0 where they were not sent
-	Seconds int         // of a SetSwitch
+	NewRef Ref // of an AmendOrder
+	// Rules are, of a MakeSymbol, the Tick and the Lot, 0 where they were not sent. A DepositShares in the same
+	// <symbol> has them too: it is refused as RulesDiffer where that was.
+	Rules   SymbolRules
+	Seconds int // of a SetSwitch
 	// After is the order id, or the number of the fill, after which a list begins. After 0 with HasAfter
 	// unset lists the newest fills.
 	After    uint64
 	HasAfter bool
 }
+
+// ReportExecutionsMax is how many executions a report has at the most. One more in the result says that
+// there are more.
+const ReportExecutionsMax = 1000
 
 // Result is what one Command came to. Reason is OK when it was done; otherwise
 // nothing changed.
@@ -162,6 +168,8 @@ type ResultMore struct {
 	View uint64
 	// Bound is the limit that is exceeded, as text, after OrderTooLarge and NotionalExceeded.
 	Bound string
+	// Cut says that there is no room in a reply for the executions of a report. A session sets it.
+	Cut bool
 	// Of the three, the one that is asked for by a ShowAccount, a ListOrders or a ListFills that was done.
 	AccountView *AccountView
 	OrdersView  *OrdersView

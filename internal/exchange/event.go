@@ -105,7 +105,7 @@ type Event struct {
 	Shares  Shares
 	Before  int    // how many fills the order had in its earlier parts
 	Fills   []Fill // what the order took in this part, in the order of matching
-	Ref     Ref    // of an AccountOpened, SharesDeposited or OrderAccepted; "" where the client gave none
+	Ref     Ref    // of what a client may name (refs); "" where it gave none
 	Reason  string // of a halt
 	Cancels []Cancel
 
@@ -115,8 +115,10 @@ type Event struct {
 	Hold         Cash   // of a market buy that is unfinished: what its further parts will cost
 
 	// Of what accepts an order, and of OrderContinued.
-	Rest Shares   // taken back of the order itself, in this record
-	Own  []Cancel // resting orders of the account that self-trade prevention canceled, in the order in which it met them
+	Rest Shares // taken back of the order itself, in this record: all that its fills have left
+	// Own are resting orders of the account that self-trade prevention canceled, in the order in which it met
+	// them. Their Symbol is empty: it is the event's.
+	Own []Cancel
 
 	Amend        *Amendment // of OrderReduced and OrderReplaced
 	Cause        CancelCause
@@ -132,43 +134,47 @@ type Event struct {
 //	1   kinds 1 to 5
 //	2   refs, and kinds 6 to 8
 //	3   a byte of flags, the time in nanoseconds, and kind 9
-const EventVersion = 3
+//	4   flags, terms beyond the side, and kinds 10 to 14
+const EventVersion = 4
 
 // ErrEvent is wrapped by DecodeEvent's errors.
 var ErrEvent = errors.New("exchange: not an event")
 
-// AppendEvent appends e to dst: the kind, a byte of flags of which none has a meaning
-// yet, the time, and the ref if there is one; then its fields in the order in which the
-// kind's comment names them.
+// AppendEvent appends e to dst: the kind, a byte of flags (Event.flags), the time, and the
+// ref if there is one; then its fields in the order in which the kind's comment names them, and
+// what the flags say that follows.
 // Numbers are varints, strings and lists carry their length, 128-bit numbers are an
 // upper varint and a lower one.
 //
 // Before EventVersion 3, events have no flags, and their times are whole seconds.
 func AppendEvent(dst []byte, e *Event) []byte {
+	flags := e.flags()
 	if e.Ref == "" {
-		dst = append(dst, byte(e.Kind)|flagsFollows, 0)
+		dst = append(dst, byte(e.Kind)|flagsFollows, flags)
 		dst = binary.AppendVarint(dst, e.Time)
 	} else {
-		dst = append(dst, byte(e.Kind)|flagsFollows|refFollows, 0)
+		dst = append(dst, byte(e.Kind)|flagsFollows|refFollows, flags)
 		dst = appendString(binary.AppendVarint(dst, e.Time), e.Ref)
 	}
 	switch e.Kind {
 	case AccountOpened:
 		dst = appendString(dst, e.Account)
 		dst = appendInt128(dst, Int128(e.Balance))
-	case SymbolMade:
-		dst = appendString(dst, e.Symbol)
+	case SymbolMade, SymbolRuled:
+		dst = appendRules(appendString(dst, e.Symbol), e.SymbolRules, flags, e.Kind)
 	case SharesDeposited:
 		dst = appendString(dst, e.Symbol)
 		dst = appendString(dst, e.Account)
 		dst = appendInt128(dst, Int128(e.Deposited))
-	case OrderAccepted:
-		dst = appendFills(appendOrder(dst, e), e.Fills)
+	case OrderAccepted, OrderReplaced:
+		dst = appendMore(appendFills(appendOrder(dst, e), e.Fills), e, flags)
 	case OrderContinued:
 		dst = binary.AppendUvarint(appendOrder(dst, e), uint64(e.Before))
-		dst = appendFills(dst, e.Fills)
+		dst = appendMore(appendFills(dst, e.Fills), e, flags)
 	case OrderCanceled:
 		dst = appendOrder(dst, e)
+	case OrderReduced:
+		dst = appendMore(appendOrder(dst, e), e, flags)
 	case SymbolHalted:
 		dst = appendString(dst, e.Symbol)
 		dst = appendText(dst, e.Reason)
@@ -177,6 +183,10 @@ func AppendEvent(dst []byte, e *Event) []byte {
 	case OrdersCanceled:
 		dst = appendString(dst, e.Account)
 		dst = appendCancels(dst, e.Cancels)
+	case AccountRuled:
+		dst = appendAccountRules(appendString(dst, e.Account), e.AccountRules)
+	case SwitchSet:
+		dst = binary.AppendVarint(appendString(dst, e.Account), e.Due)
 	default:
 		panic(fmt.Sprintf("exchange: event of unknown kind %d", e.Kind))
 	}
@@ -231,17 +241,23 @@ func DecodeEvent(b []byte, e *Event) error {
 	switch e.Kind {
 	case AccountOpened:
 		e.Account, e.Balance = AccountID(r.string()), Cash(r.int128())
-	case SymbolMade:
+	case SymbolMade, SymbolRuled:
 		e.Symbol = Symbol(r.string())
+		r.rules(e)
 	case SharesDeposited:
 		e.Symbol, e.Account, e.Deposited = Symbol(r.string()), AccountID(r.string()), Position(r.int128())
-	case OrderAccepted:
+	case OrderAccepted, OrderReplaced:
 		r.order(e)
 		r.fills(e)
+		r.more(e)
 	case OrderContinued:
 		r.order(e)
 		e.Before = r.count()
 		r.fills(e)
+		r.more(e)
+	case OrderReduced:
+		r.order(e)
+		r.more(e)
 	case OrderCanceled:
 		r.order(e)
 	case SymbolHalted:
@@ -250,6 +266,10 @@ func DecodeEvent(b []byte, e *Event) error {
 		e.Symbol = Symbol(r.string())
 	case OrdersCanceled:
 		e.Account, e.Cancels = AccountID(r.string()), r.cancels()
+	case AccountRuled:
+		e.Account, e.AccountRules = AccountID(r.string()), r.accountRules()
+	case SwitchSet:
+		e.Account, e.Due = AccountID(r.string()), r.varint()
 	default:
 		return fmt.Errorf("%w: unknown kind %d", ErrEvent, e.Kind)
 	}
@@ -264,7 +284,7 @@ func (e *Event) Same(f *Event) bool {
 	return e.Kind == f.Kind && e.Time == f.Time && e.Account == f.Account && e.Symbol == f.Symbol && e.Ref == f.Ref &&
 		e.Balance == f.Balance && e.Deposited == f.Deposited && e.Reason == f.Reason &&
 		e.Order == f.Order && e.Terms == f.Terms && e.Shares == f.Shares && e.Before == f.Before &&
-		slices.EqualFunc(e.Fills, f.Fills, Fill.same) && slices.Equal(e.Cancels, f.Cancels)
+		slices.EqualFunc(e.Fills, f.Fills, Fill.same) && slices.Equal(e.Cancels, f.Cancels) && e.sameMore(f)
 }
 
 // eventReader takes fields from the front of an event. Once one is cut short,
@@ -272,6 +292,7 @@ func (e *Event) Same(f *Event) bool {
 type eventReader struct {
 	rest  []byte
 	short bool
+	flags byte // of the event
 }
 
 // begin reads into e, which is emptied, the kind and the time, and returns the bytes of
@@ -294,11 +315,9 @@ func (r *eventReader) begin(e *Event) (ref []byte, err error) {
 // time reads the flags and the time, or a time in whole seconds without flags.
 func (r *eventReader) time(e *Event, flags bool) error {
 	if flags {
-		if known := r.byte(); known != 0 {
-			return fmt.Errorf("%w: %s with unknown flags %#02x", ErrEvent, e.Kind, known)
-		}
+		r.flags = r.byte()
 		e.Time = r.varint()
-		return nil
+		return e.setFlags(r.flags)
 	}
 	seconds := r.varint()
 	if e.Time = seconds * Second; e.Time/Second != seconds {

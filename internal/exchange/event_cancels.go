@@ -58,10 +58,10 @@ func (r *eventReader) cancels() []Cancel {
 	return all
 }
 
-// checkCancels is Check for the cancels of an event: there is one at the least, and
-// they are in order, so that no order is there twice.
+// checkCancels is Check for the cancels of an event: there is one at the least, unless the dead man's
+// switch of an account without open orders has passed, and they are in order, so that no order is there twice.
 func (e *Event) checkCancels() error {
-	if len(e.Cancels) == 0 {
+	if len(e.Cancels) == 0 && e.Cause != BySwitch {
 		return fmt.Errorf("%w: %s of no order of account %s", ErrEvent, e.Kind, e.Account)
 	}
 	for i := range e.Cancels {

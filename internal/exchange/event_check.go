@@ -6,10 +6,10 @@ import "fmt"
 // command can lead to. State.Apply may panic on such an event.
 func (e *Event) Check() error {
 	err := error(nil)
-	if e.Kind != SymbolMade && e.Kind != SymbolHalted && e.Kind != SymbolResumed {
+	if e.Kind.ofAccount() {
 		_, err = ParseAccountID(string(e.Account))
 	}
-	if err == nil && e.Kind != AccountOpened && e.Kind != OrdersCanceled {
+	if err == nil && e.Kind.ofSymbol() {
 		_, err = ParseSymbol(string(e.Symbol))
 	}
 	if err == nil && e.Ref != "" {
@@ -19,8 +19,10 @@ func (e *Event) Check() error {
 		return fmt.Errorf("%w: %s: %w", ErrEvent, e.Kind, err)
 	}
 	switch e.Kind {
-	case SymbolMade, SymbolResumed:
+	case SymbolResumed:
 		return nil
+	case SymbolMade, SymbolRuled, AccountRuled, SwitchSet:
+		return e.checkRuled()
 	case AccountOpened:
 		if e.Balance.Sign() < 0 || e.Balance.Cmp(balanceMax) >= 0 {
 			return fmt.Errorf("%w: account %s with a balance of %s", ErrEvent, e.Account, e.Balance)
@@ -29,8 +31,10 @@ func (e *Event) Check() error {
 		if e.Deposited.Sign() <= 0 || e.Deposited.Cmp(depositMax) >= 0 {
 			return fmt.Errorf("%w: %s of %s placed with account %s", ErrEvent, e.Deposited, e.Symbol, e.Account)
 		}
-	case OrderAccepted, OrderCanceled, OrderContinued:
+	case OrderAccepted, OrderCanceled, OrderContinued, OrderReplaced:
 		return e.checkOrder()
+	case OrderReduced:
+		return e.checkReduced()
 	case SymbolHalted:
 		if _, err := ParseHaltReason(e.Reason); err != nil {
 			return fmt.Errorf("%w: %s of %s: %w", ErrEvent, e.Kind, e.Symbol, err)
@@ -43,9 +47,24 @@ func (e *Event) Check() error {
 	return nil
 }
 
+// ofAccount reports whether an event of this kind has an account.
+func (k EventKind) ofAccount() bool {
+	return k != SymbolMade && k != SymbolHalted && k != SymbolResumed && k != SymbolRuled
+}
+
+// ofSymbol reports whether an event of this kind has a symbol.
+func (k EventKind) ofSymbol() bool {
+	return k != AccountOpened && k != OrdersCanceled && k != AccountRuled && k != SwitchSet
+}
+
+// mayRef reports whether a client may have named what an event of this kind did.
+func (k EventKind) mayRef() bool {
+	return k == AccountOpened || k == SharesDeposited || k == OrderAccepted || k == OrderReduced || k == OrderReplaced
+}
+
 // checkRef returns an error where e has a ref that it cannot have.
 func (e *Event) checkRef() error {
-	if e.Kind != AccountOpened && e.Kind != SharesDeposited && e.Kind != OrderAccepted {
+	if !e.Kind.mayRef() {
 		return fmt.Errorf("it has the ref %s, and its kind has none", quote(string(e.Ref)))
 	}
 	_, err := ParseRef(string(e.Ref))

@@ -308,10 +308,10 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 	require.NoError(t, DecodeEvent(AppendEvent(nil, &[]Event{order(func(*Event) {})}[0]), &got),
 		"the order that the rows change")
 	require.ErrorIs(t, DecodeEvent(nil, &got), ErrEvent)
-	require.ErrorContains(t, DecodeEvent([]byte{10, 0}, &got), "unknown kind 10")
-	require.ErrorContains(t, DecodeEvent([]byte{0x80 | 10, 0, 0}, &got), "unknown kind 10")
+	require.ErrorContains(t, DecodeEvent([]byte{15, 0}, &got), "unknown kind 15")
+	require.ErrorContains(t, DecodeEvent([]byte{0x80 | 15, 0, 0}, &got), "unknown kind 15")
 	for flag := range 8 {
-		require.ErrorContains(t, DecodeEvent([]byte{0x82, 1 << flag, 0, 1, 'S'}, &got), "unknown flags")
+		require.ErrorContains(t, DecodeEvent([]byte{0x87, 1 << flag, 0, 1, 'S'}, &got), "unknown flags")
 	}
 	require.ErrorContains(t, DecodeEvent(binary.AppendVarint([]byte{2}, math.MaxInt64/Second+1), &got), "at second")
 	require.ErrorContains(t, DecodeEvent([]byte{0x41, 2, 0, 1, '1', 0, 0}, &got), "without the ref")
@@ -335,11 +335,12 @@ func TestDecodeDoesNotBelieveACountOfFills(t *testing.T) {
 }
 
 func TestKindsHaveNames(t *testing.T) {
-	require.Equal(t, "account symbol place order cancel halt resume cancel-all continue event(10)",
+	require.Equal(t, "account symbol place order cancel halt resume cancel-all continue reduce replace account-rules symbol-rules switch event(15)",
 		strings.Join([]string{AccountOpened.String(), SymbolMade.String(),
 			SharesDeposited.String(), OrderAccepted.String(), OrderCanceled.String(), SymbolHalted.String(),
-			SymbolResumed.String(), OrdersCanceled.String(), OrderContinued.String(), EventKind(10).String()}, " "))
-	for k := OpenAccount; k <= CancelOrder; k++ {
+			SymbolResumed.String(), OrdersCanceled.String(), OrderContinued.String(), OrderReduced.String(),
+			OrderReplaced.String(), AccountRuled.String(), SymbolRuled.String(), SwitchSet.String(), EventKind(15).String()}, " "))
+	for k := OpenAccount; k <= commandKindMax; k++ {
 		require.NotEqual(t, "unknown", k.String())
 	}
 	require.Equal(t, "unknown", CommandKind(0).String())

@@ -30,13 +30,14 @@ type Account struct {
 	// unsettled counts reservations whose record is not in the journal yet. A
 	// refusal for want of funds must not be told on their account.
 	unsettled int32
-	open      int32     // open orders in all symbols
-	openIn    *openIn   // how many in which symbols; nil while there is one at the most
-	latest    *position // the position that was looked up last: an order's is needed again for its fills
-	counted   uint32    // the round of Ledger.count that has counted it
-	hash      uint32    // of ID, in the accountTable
-	chain     slot      // the next one in its bucket there
-	only      uint32    // number of the one symbol in which orders are open, while openIn is nil and there are any
+	open      int32        // open orders in all symbols
+	openIn    *openIn      // how many in which symbols; nil while there is one at the most
+	latest    *position    // the position that was looked up last: an order's is needed again for its fills
+	counted   uint32       // the round of Ledger.count that has counted it
+	hash      uint32       // of ID, in the accountTable
+	chain     slot         // the next one in its bucket there
+	only      uint32       // number of the one symbol in which orders are open, while openIn is nil and there are any
+	more      *accountMore // nil in most accounts
 }
 
 // Instrument is a symbol in the ledger: who has how many shares of it. Its fields
@@ -149,7 +150,7 @@ func (l *Ledger) Deposit(in *Instrument, id AccountID, p Position) {
 // Reserve sets aside what o could spend: a buy holds Limit × Shares, a sell
 // holds Shares. It returns OK, InsufficientFunds or InsufficientShares, and in
 // the latter cases l is unchanged. Every reservation is followed by Settle or
-// Withdraw.
+// Withdraw. A market buy is for ReserveMarket.
 func (l *Ledger) Reserve(in *Instrument, o *Order) RejectReason {
 	if o.Side == Buy {
 		cost := Notional(o.Shares, o.Limit)
@@ -180,7 +181,8 @@ func (a *Account) Unsettled() bool { return a.unsettled > 0 }
 // buyer gets back the rest and the shares. It is called once for each
 // reservation, after the order's event has its place in the journal. The fills
 // come from the Book.Submit of this order. The fills of further parts, from
-// Book.Continue, are for SettleMore.
+// Book.Continue, are for SettleMore. What the order's own record has taken back of it is given back; what
+// self-trade prevention has canceled is for ReleaseOwn, in the same hold of the ledger's lock.
 func (l *Ledger) Settle(in *Instrument, o *Order, fills []Fill) {
 	o.Account.unsettled--
 	l.SettleMore(in, o, fills)
@@ -192,7 +194,11 @@ func (l *Ledger) SettleMore(in *Instrument, o *Order, fills []Fill) {
 	for i := range fills {
 		f := &fills[i]
 		if o.Side == Buy {
-			l.exchange(in, o.Account, f.owner, o.Limit, f)
+			limit := o.Limit
+			if o.Type == Market {
+				limit = f.Price // it holds exactly that
+			}
+			l.exchange(in, o.Account, f.owner, limit, f)
 		} else {
 			l.exchange(in, f.owner, o.Account, f.Price, f)
 		}
@@ -201,12 +207,15 @@ func (l *Ledger) SettleMore(in *Instrument, o *Order, fills []Fill) {
 		}
 	}
 	if o.Open == 0 {
+		if o.AtOnce {
+			in.giveBack(o, o.Canceled)
+		}
 		l.closeOrder(in, o.Account)
 	}
 }
 
 // Withdraw takes back the reservation of an order that is not accepted after all.
-// It is called instead of Settle.
+// It is called instead of Settle. A market buy is for WithdrawMarket.
 func (l *Ledger) Withdraw(in *Instrument, o *Order) {
 	o.Account.unsettled--
 	in.giveBack(o, o.Shares)
@@ -246,6 +255,9 @@ func (l *Ledger) Release(in *Instrument, o *Order) {
 // giveBack ends o's hold for some of its shares: they can be spent or sold again.
 func (in *Instrument) giveBack(o *Order, shares Shares) {
 	if o.Side == Buy {
+		if o.Type == Market {
+			return // it holds nothing for what is not executed
+		}
 		hold := Notional(shares, o.Limit)
 		o.Account.held = use(o.Account.held, hold)
 		o.Account.balance = o.Account.balance.Add(hold)

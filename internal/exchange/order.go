@@ -5,17 +5,21 @@ import "fmt"
 // Order is a limit order and what has become of it: a copy, true at the moment
 // at which a Book returned it.
 //
-// Invariant: Shares = Open + Canceled + the sum of the executions, and Canceled
-// is not 0 only where Open is 0.
+// Invariant: Shares = Open + Canceled + the sum of the executions + what amends took off
+// (Lineage.Reduced), and Canceled is not 0 only where Open is 0.
 type Order struct {
 	ID      OrderID
 	Account *Account
 	Terms
-	Shares     Shares // as accepted
-	Open       Shares // still to be executed
-	Canceled   Shares // taken back by a cancel
-	CanceledAt int64  // nanoseconds since the Unix epoch
-	Executions []Execution
+	OnDisconnect bool       // cod: it is canceled when its connection ends
+	AtOnce       bool       // what was taken back was taken back by the order's own record
+	Taken        TakenCount // of the executions
+	Shares       Shares     // as accepted
+	Open         Shares     // still to be executed
+	Canceled     Shares     // taken back by a cancel
+	CanceledAt   int64      // nanoseconds since the Unix epoch
+	Executions   []Execution
+	Lineage      *Lineage // nil if no amend has to do with it
 }
 
 // NewOrder returns an order that is wholly open and rests nowhere yet.
@@ -25,12 +29,12 @@ func NewOrder(id OrderID, a *Account, side Side, shares Shares, limit Price) *Or
 
 // NewOrder returns the order that c asks for, which has no id yet. Its kind is PlaceOrder.
 func (c *Command) NewOrder(a *Account) Order {
-	return Order{Account: a, Terms: c.Terms, Shares: c.Shares, Open: c.Shares}
+	return Order{Account: a, Terms: c.Terms, OnDisconnect: c.OnDisconnect, Shares: c.Shares, Open: c.Shares}
 }
 
 // newOrder returns the order that e has accepted, as it came.
 func (e *Event) newOrder(a *Account) *Order {
-	return &Order{ID: e.Order, Account: a, Terms: e.Terms, Shares: e.Shares, Open: e.Shares}
+	return &Order{ID: e.Order, Account: a, Terms: e.Terms, OnDisconnect: e.OnDisconnect, Shares: e.Shares, Open: e.Shares}
 }
 
 // Status returns what a query of o is told. It stays true when the order changes
@@ -42,6 +46,7 @@ func (o *Order) Status() Status {
 		Canceled:   o.Canceled,
 		CanceledAt: o.CanceledAt,
 		Executions: o.Executions[:len(o.Executions):len(o.Executions)], // a caller that appends gets memory of its own
+		Changes:    o.Lineage.changes(),
 	}
 }
 

@@ -21,7 +21,7 @@ func (t *Trade) Side() Side {
 	return Sell
 }
 
-// Trade returns the trade that the i-th fill of an accepted order is.
+// Trade returns the trade that the i-th fill of e's order is.
 func (e *Event) Trade(i int) Trade {
 	f := &e.Fills[i]
 	t := Trade{Time: e.Time, Price: f.Price, Shares: f.Shares, Buy: e.Order, Sell: f.Resting}
@@ -109,35 +109,31 @@ func (o *Order) Public(sym Symbol) PublicOrder {
 
 // DecodePublic is DecodeEvent for readers that need orders and no accounts:
 // it leaves all names in e empty, refs too, but those in e.Cancels, and returns the symbol as
-// a part of b. Of accounts opened and shares deposited it reads the kind and the time only. It
-// allocates nothing but what e.Fills, e.Reason and e.Cancels need. An error wraps ErrEvent; e
+// a part of b. Of what concerns no market (accounts opened and ruled, shares deposited, switches) it reads the kind
+// and the time only. It
+// allocates nothing but what e.Fills, e.Reason, e.Cancels, e.Own, e.Amend and e.SymbolRules need. An error wraps ErrEvent; e
 // is then unusable.
 func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 	r := eventReader{rest: b}
-	if _, err := r.begin(e); err != nil {
+	ref, err := r.begin(e)
+	if err != nil {
 		return nil, err
 	}
 	switch e.Kind {
-	case AccountOpened, SharesDeposited:
+	case AccountOpened, SharesDeposited, AccountRuled, SwitchSet:
 		return nil, nil
-	case SymbolMade, SymbolResumed:
+	case SymbolMade, SymbolRuled:
+		symbol = r.name()
+		r.rules(e)
+	case SymbolResumed:
 		symbol = r.name()
 	case SymbolHalted:
 		symbol, e.Reason = r.name(), string(r.text())
 	case OrdersCanceled:
 		r.name()
 		e.Cancels = r.cancels()
-	case OrderAccepted, OrderCanceled, OrderContinued:
-		e.Order = OrderID(r.uvarint())
-		r.name()
-		symbol = r.name()
-		r.orderTerms(e)
-		if e.Kind == OrderContinued {
-			e.Before = r.count()
-		}
-		if e.Kind != OrderCanceled {
-			r.publicFills(e)
-		}
+	case OrderAccepted, OrderCanceled, OrderContinued, OrderReduced, OrderReplaced:
+		symbol = r.publicOrder(e)
 	default:
 		return nil, fmt.Errorf("%w: unknown kind %d", ErrEvent, e.Kind)
 	}
@@ -145,13 +141,46 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 		return nil, fmt.Errorf("%w: %s of %d bytes is cut short or too long", ErrEvent, e.Kind, len(b))
 	}
 	switch e.Kind {
-	case OrderAccepted, OrderCanceled, OrderContinued:
+	case OrderAccepted, OrderCanceled, OrderContinued, OrderReplaced:
 		return symbol, e.checkNumbers()
+	case OrderReduced:
+		e.Ref = refSeen(ref)
+		err = e.checkReduced()
+		e.Ref = ""
+		return symbol, err
+	case SymbolMade, SymbolRuled:
+		return symbol, e.checkRuled()
 	case OrdersCanceled:
 		return nil, e.checkCancels()
-	case AccountOpened, SymbolMade, SharesDeposited, SymbolHalted, SymbolResumed:
+	case AccountOpened, SharesDeposited, SymbolHalted, SymbolResumed, AccountRuled, SwitchSet:
 	}
 	return symbol, nil
+}
+
+// refSeen returns some ref where there is one.
+func refSeen(ref []byte) Ref {
+	if ref == nil {
+		return ""
+	}
+	return "seen"
+}
+
+// publicOrder reads an order without its account, and returns its symbol.
+func (r *eventReader) publicOrder(e *Event) (symbol []byte) {
+	e.Order = OrderID(r.uvarint())
+	r.name()
+	symbol = r.name()
+	r.orderTerms(e)
+	if e.Kind == OrderContinued {
+		e.Before = r.count()
+	}
+	if e.Kind != OrderCanceled && e.Kind != OrderReduced {
+		r.publicFills(e)
+	}
+	if e.Kind != OrderCanceled {
+		r.more(e)
+	}
+	return symbol
 }
 
 // publicFills reads fills without their accounts.

@@ -38,26 +38,48 @@ type RefKey struct {
 	Ref     Ref
 }
 
-// RefUse is what a ref was used for: the content of the command, as values, and the
+// RefUse is what a ref was used for: the content of the command, as values as the client sent them, and the
 // order that it made.
 type RefUse struct {
-	Kind     CommandKind // OpenAccount, DepositShares or PlaceOrder
+	Kind     CommandKind // OpenAccount, DepositShares, PlaceOrder or AmendOrder
 	Symbol   Symbol      // of an order, and of shares deposited
-	Terms                // of an order
-	Quantity Int128      // the balance, the shares deposited, or the shares of the order
-	Order    OrderID     // 0 where it made none
+	Terms                // of an order; of an AmendOrder the side, and the limit or 0
+	Quantity Int128      // the balance, the shares deposited, the shares of the order, or the new total or 0
+	Order    OrderID     // the first of the order's chain; of an AmendOrder what it left; 0 where it made none
+	Amend    *AmendUse   // of an AmendOrder
 }
 
-// Same reports whether two uses have the same content, whatever order came of it.
+// AmendUse is what the ref of an amend stands for. It does not change once it is in a RefUse.
+type AmendUse struct {
+	First OrderID // of the chain that the ref names
+	Named OrderID // the order that was amended
+	Amended
+}
+
+// First returns the chain's first order, which Book.Newest wants, 0 if the ref names no order.
+func (u *RefUse) First() OrderID {
+	if u.Amend != nil {
+		return u.Amend.First
+	}
+	return u.Order
+}
+
+// Same reports whether two uses have the same content, whatever order came of it: two amends if they are of
+// the same chain.
 func (u RefUse) Same(v RefUse) bool {
-	v.Order = u.Order
+	if u.Amend != nil && v.Amend != nil && u.Amend.First != v.Amend.First {
+		return false
+	}
+	u.Order, u.Amend, v.Order, v.Amend = 0, nil, 0, nil
 	return u == v
 }
 
-// Makes reports whether a command of this kind makes what a ref of its own can name.
+// Makes reports whether a command of this kind makes what a ref of its own can name. An AmendOrder has another one,
+// CommandMore.NewRef, for that.
 func (k CommandKind) Makes() bool { return k == OpenAccount || k == DepositShares || k == PlaceOrder }
 
-// Use returns what c would use its ref for. Its kind is one that Makes.
+// Use returns what c would use its ref for, an AmendOrder its NewRef. Its kind is one that Makes, or AmendOrder: then
+// the caller sets First in what Amend leads to.
 func (c *Command) Use() RefUse {
 	u := RefUse{Kind: c.Kind, Symbol: c.Symbol, Terms: c.Terms}
 	switch c.Kind {
@@ -67,7 +89,10 @@ func (c *Command) Use() RefUse {
 		u.Quantity = Int128(c.Deposited)
 	case PlaceOrder:
 		u.Quantity = Int128(c.Shares.Position())
-	case MakeSymbol, QueryOrder, CancelOrder, ShowOrder:
+	case AmendOrder:
+		u.Quantity, u.Amend = Int128(c.Shares.Position()), new(AmendUse)
+		u.Terms = Terms{Side: c.Side, Limit: c.Limit}
+	case MakeSymbol, QueryOrder, CancelOrder, ShowOrder, CancelAll, SetSwitch, ShowAccount, ListOrders, ListFills:
 		panic("exchange: a command of kind " + c.Kind.String() + " uses no ref")
 	}
 	return u
@@ -90,9 +115,28 @@ func (e *Event) Use() RefUse {
 	case SharesDeposited:
 		return RefUse{Kind: DepositShares, Symbol: e.Symbol, Quantity: Int128(e.Deposited)}
 	case OrderAccepted:
-		return RefUse{Kind: PlaceOrder, Terms: e.Terms, Symbol: e.Symbol,
+		return RefUse{Kind: PlaceOrder, Terms: e.Sent(), Symbol: e.Symbol,
 			Quantity: Int128(e.Shares.Position()), Order: e.Order}
-	case SymbolMade, OrderCanceled, SymbolHalted, SymbolResumed, OrdersCanceled, OrderContinued:
+	case OrderReduced, OrderReplaced:
+		return e.useOfAmend()
+	case SymbolMade, OrderCanceled, SymbolHalted, SymbolResumed, OrdersCanceled, OrderContinued, AccountRuled,
+		SymbolRuled, SwitchSet:
 	}
 	panic("exchange: an event of kind " + e.Kind.String() + " uses no ref")
+}
+
+// useOfAmend is Use for an amend.
+func (e *Event) useOfAmend() RefUse {
+	a := &AmendUse{First: e.Amend.First, Named: e.Order}
+	if e.Kind == OrderReplaced {
+		a.Named, a.By = e.Amend.Old.Order, e.Order
+	} else if a.Open, a.Reduced = e.Amend.Open, e.Shares; a.Reduced > 0 {
+		a.Time = e.Time
+	}
+	u := RefUse{Kind: AmendOrder, Symbol: e.Symbol, Terms: Terms{Limit: e.Amend.Limit},
+		Quantity: Int128(e.Amend.Amount.Position()), Order: e.Order, Amend: a}
+	if e.Amend.Amount != 0 {
+		u.Side = e.Side // of the amount
+	}
+	return u
 }

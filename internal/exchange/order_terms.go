@@ -49,6 +49,14 @@ func (p packed) terms(limit Price) Terms {
 // side returns the side alone.
 func (p packed) side() Side { return Side(p & 3) }
 
+// words says what t has, for errors.
+func (t Terms) words() string {
+	return fmt.Sprintf("%s at %s, type %s, tif %s, post %t, stp %s", t.Side, t.Limit, t.Type, t.TIF, t.Post, t.STP)
+}
+
+// marketBuy reports whether an order holds exactly what its fills cost.
+func (t Terms) marketBuy() bool { return t.Type == Market && t.Side == Buy }
+
 // plain reports whether an order has no instructions: every program reads its records.
 func (t Terms) plain() bool { return t.pack() == packed(t.Side) }
 
@@ -85,9 +93,9 @@ func (e *Event) Note(kind EventKind, o *Order, sym Symbol, shares Shares, now in
 	*e = Event{Kind: kind, Time: now, Account: o.Account.ID, Symbol: sym, Order: o.ID, Terms: o.Terms, Shares: shares}
 }
 
-// Open returns what is open of an order after e, an OrderAccepted or OrderContinued.
+// Open returns what is open of an order after e, an OrderAccepted, OrderReplaced or OrderContinued.
 func (e *Event) Open() Shares {
-	open := e.Shares
+	open := e.Shares - e.Rest
 	for i := range e.Fills {
 		open -= e.Fills[i].Shares
 	}
@@ -153,7 +161,7 @@ func (e *Event) checkNumbers() error {
 	if e.Order == 0 || e.Order > orderIDMax || !e.Terms.check() || !mayOrder(int64(e.Shares)) {
 		return fmt.Errorf("%w: order %d: %s %s at %s", ErrEvent, e.Order, e.Side, e.Shares, e.Limit)
 	}
-	if e.Kind == OrderContinued && (e.Before <= 0 || e.Before >= math.MaxInt32 || len(e.Fills) == 0) {
+	if e.Kind == OrderContinued && !e.checkContinued() {
 		return fmt.Errorf("%w: order %d: a part of %d fills after %d", ErrEvent, e.Order, len(e.Fills), e.Before)
 	}
 	left := e.Shares
@@ -164,7 +172,17 @@ func (e *Event) checkNumbers() error {
 		}
 		left -= f.Shares
 	}
-	return nil
+	if e.Kind == OrderCanceled {
+		return nil
+	}
+	return e.checkMore(left)
+}
+
+// checkContinued reports whether e may be a further part of an order: it does something, and comes after
+// another one that did.
+func (e *Event) checkContinued() bool {
+	begun := e.Before > 0 || e.Before == 0 && e.STP == CancelOldest // which has canceled orders of its account
+	return begun && e.Before < math.MaxInt32 && (len(e.Fills) > 0 || len(e.Own) > 0 || e.Rest > 0)
 }
 
 // mayOrder reports whether an order may have such a number of shares, or such a limit.

@@ -71,11 +71,17 @@ func (s *State) apply(e *Event) error {
 		if s.Books[e.Symbol] != nil {
 			return fmt.Errorf("exchange: replay: symbol %s made twice", e.Symbol)
 		}
-		s.List(e.Symbol)
+		book := s.List(e.Symbol)
+		if e.SymbolRules != nil {
+			book.SetRules(*e.SymbolRules)
+		}
 		return nil
 	case OrdersCanceled:
 		return s.cancelAll(e)
-	case SharesDeposited, OrderAccepted, OrderCanceled, SymbolHalted, SymbolResumed, OrderContinued:
+	case AccountRuled, SwitchSet:
+		return s.rule(e)
+	case SharesDeposited, OrderAccepted, OrderCanceled, SymbolHalted, SymbolResumed, OrderContinued, OrderReduced,
+		OrderReplaced, SymbolRuled:
 		return s.applyTo(e)
 	}
 	return fmt.Errorf("exchange: replay: unknown event %s", e.Kind)
@@ -102,8 +108,15 @@ func (s *State) applyTo(e *Event) error {
 		return s.accept(in, book, e)
 	case OrderContinued:
 		return s.proceed(in, book, e)
+	case OrderReplaced:
+		return s.replace(in, book, e)
+	case OrderReduced:
+		return s.reduce(in, book, e)
 	case OrderCanceled:
 		return s.cancel(in, book, e)
+	case SymbolRuled:
+		book.SetRules(*e.SymbolRules)
+		return nil
 	case SymbolHalted:
 		if before := book.Halt(&Halt{Since: e.Time, Reason: e.Reason}); before != nil {
 			return fmt.Errorf("exchange: replay: symbol %s halted, which was since %d", e.Symbol, before.Since)
@@ -114,13 +127,31 @@ func (s *State) applyTo(e *Event) error {
 			return fmt.Errorf("exchange: replay: symbol %s resumed, which was not halted", e.Symbol)
 		}
 		return nil
-	case AccountOpened, SymbolMade, OrdersCanceled: // which apply has done
+	case AccountOpened, SymbolMade, OrdersCanceled, AccountRuled, SwitchSet: // which apply has done
 	}
 	panic("exchange: an event of kind " + e.Kind.String() + " is not one of a symbol")
 }
 
 func (s *State) accept(in *Instrument, book *Book, e *Event) error {
 	o := e.newOrder(s.Ledger.Account(e.Account))
+	if err := s.mayEnter(book, e, o); err != nil {
+		return err
+	}
+	if r := s.reserve(in, book, o); r != OK {
+		return fmt.Errorf("exchange: replay: order %d was accepted, now %s", e.Order, r)
+	}
+	s.fills = book.submit(o, e.Time, s.fills[:0], s.Index.replayFills(e))
+	if err := s.same(e, book, o, o.Shares); err != nil {
+		return err
+	}
+	s.Ledger.Settle(in, o, s.fills)
+	s.Ledger.ReleaseOwn(in, o.Account, book.Own())
+	s.OrderID = max(s.OrderID, e.Order)
+	return nil
+}
+
+// mayEnter returns an error if o, which e has accepted, cannot come now.
+func (s *State) mayEnter(book *Book, e *Event, o *Order) error {
 	if o.Account == nil || e.Order <= book.newest {
 		return fmt.Errorf("exchange: replay: order %d after order %d of %s, account %s",
 			e.Order, book.newest, e.Symbol, e.Account)
@@ -131,16 +162,15 @@ func (s *State) accept(in *Instrument, book *Book, e *Event) error {
 	if book.halt != nil {
 		return fmt.Errorf("exchange: replay: order %d was accepted, now %s since %d", e.Order, Halted, book.halt.Since)
 	}
-	if r := s.Ledger.Reserve(in, o); r != OK {
-		return fmt.Errorf("exchange: replay: order %d was accepted, now %s", e.Order, r)
-	}
-	s.fills = book.submit(o, e.Time, s.fills[:0], s.Index.replayFills(len(e.Fills)))
-	if err := s.same(e, o, o.Shares); err != nil {
-		return err
-	}
-	s.Ledger.Settle(in, o, s.fills)
-	s.OrderID = max(s.OrderID, e.Order)
 	return nil
+}
+
+// reserve takes the hold of an order.
+func (s *State) reserve(in *Instrument, book *Book, o *Order) RejectReason {
+	if o.marketBuy() {
+		return s.Ledger.ReserveMarket(in, o, book.Quote(o).Cost)
+	}
+	return s.Ledger.Reserve(in, o)
 }
 
 // proceed applies an OrderContinued event. What the event says of the order before this
@@ -156,21 +186,28 @@ func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 		return fmt.Errorf("exchange: replay: order %d of %s goes on after %d executions, now after %d",
 			e.Order, e.Symbol, e.Before, before)
 	}
-	s.fills = book.proceed(&o, e.Time, s.fills[:0], s.Index.replayFills(len(e.Fills)))
-	if err := s.same(e, &o, e.Shares); err != nil {
+	s.fills = book.proceed(&o, e.Time, s.fills[:0], s.Index.replayFills(e))
+	if err := s.same(e, book, &o, e.Shares); err != nil {
 		return err
 	}
 	s.Ledger.SettleMore(in, &o, s.fills)
+	s.Ledger.ReleaseOwn(in, o.Account, book.Own())
 	return nil
 }
 
 // same makes the record of what o has come to, with the fills of s, and compares it with e.
-func (s *State) same(e *Event, o *Order, shares Shares) error {
+func (s *State) same(e *Event, book *Book, o *Order, shares Shares) error {
 	if !slices.EqualFunc(s.fills, e.Fills, Fill.same) {
 		return &FillsError{Order: e.Order, Symbol: e.Symbol, Recorded: slices.Clone(e.Fills), Now: slices.Clone(s.fills)}
 	}
 	s.again.Note(e.Kind, o, e.Symbol, shares, e.Time)
-	s.again.Before, s.again.Fills, s.again.Ref = e.Before, s.fills, e.Ref // proceed and Apply have compared the others
+	s.again.NoteMore(o, book.Own())
+	if e.Kind != OrderContinued {
+		s.again.Hold = book.HoldOf(o)
+	}
+	// What the client did not send has no effect here; replace has compared e.Amend, proceed and Apply the others.
+	s.again.Unsent, s.again.Amend = e.Unsent, e.Amend
+	s.again.Before, s.again.Fills, s.again.Ref = e.Before, s.fills, e.Ref
 	if !s.again.Same(e) {
 		return fmt.Errorf("exchange: replay: %s of order %d of %s was %+v, now %+v", e.Kind, e.Order, e.Symbol, *e, s.again)
 	}
@@ -198,35 +235,8 @@ func (s *State) cancelAll(e *Event) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// FillsError says that an order was matched otherwise than its event records.
-type FillsError struct {
-	Order         OrderID
-	Symbol        Symbol
-	Recorded, Now []Fill
-}
-
-// Error names the order and both lists of fills.
-func (e *FillsError) Error() string {
-	return fmt.Sprintf("exchange: replay: order %d of %s was filled %v, now %v", e.Order, e.Symbol, e.Recorded, e.Now)
-}
-
-// First returns the first place, counted from 0, in which the fills differ, with
-// what is there; a nil fill stands for none.
-func (e *FillsError) First() (place int, recorded, now *Fill) {
-	for i := 0; ; i++ {
-		recorded, now = fillAt(e.Recorded, i), fillAt(e.Now, i)
-		if recorded == nil || now == nil || !recorded.same(*now) {
-			return i, recorded, now
-		}
-	}
-}
-
-func fillAt(fills []Fill, i int) *Fill {
-	if i < len(fills) {
-		return &fills[i]
+	if e.Cause == BySwitch {
+		return s.rule(e)
 	}
 	return nil
 }

@@ -59,7 +59,11 @@ func (b *Book) checkHolds(in *Instrument, cash map[*Account]Cash, open map[*Acco
 			open[o.Account]++
 		}
 		if o.Side == Buy {
-			needed := cash[o.Account].Add(Notional(o.Open, o.Limit))
+			needed := Notional(o.Open, o.Limit)
+			if o.Type == Market {
+				needed = b.HoldOf(&o)
+			}
+			needed = cash[o.Account].Add(needed)
 			if needed.Cmp(o.Account.held) > 0 { // before a damaged sum can overflow
 				return fmt.Errorf("exchange: account %s holds %s, its open buys need %s or more",
 					o.Account.ID, o.Account.held, needed)

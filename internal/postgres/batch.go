@@ -21,18 +21,25 @@ type batch struct {
 
 	halts map[exchange.Symbol]*exchange.Halt // those that are halted at the end, and nil for those that are no longer
 
+	// What was set for accounts and symbols, as it is at the end.
+	accountRules map[exchange.AccountID]exchange.AccountRules
+	symbolRules  map[exchange.Symbol]exchange.SymbolRules
+	switches     map[exchange.AccountID]int64
+
 	traded map[exchange.Symbol]*exchange.Traded
 
 	// The rows that the logs get.
-	placementLog, orderLog, partLog, cancelLog, haltLog, refs copyRows[record]
-	executionLog                                              copyRows[execution]
+	placementLog, orderLog, partLog, cancelLog, haltLog, refs     copyRows[record]
+	amendLog, holdLog, causeLog, accountLog, symbolLog, switchLog copyRows[record]
+	executionLog                                                  copyRows[execution]
 
 	row       record    // of the record that is added, or of one of its cancels
 	execution execution // that is added
 
-	orders   []exchange.OrderState                // of this batch, at its end
+	orders   []restingRow                         // of this batch, at its end
 	accepted map[exchange.OrderID]int             // orders of this batch → index in orders
 	taken    map[exchange.OrderID]exchange.Shares // open shares that older orders lost by executions
+	reduced  map[exchange.OrderID]exchange.Shares // likewise by amends
 	// older orders that were canceled, with all that was open before the batch
 	canceled map[exchange.OrderID]exchange.Shares
 }
@@ -42,7 +49,10 @@ type openedRow struct {
 	balance exchange.Cash
 }
 
-type cashChange struct{ balance, held exchange.Cash }
+type cashChange struct {
+	balance, held exchange.Cash
+	fills         accountFills
+}
 
 type sharesChange struct{ shares, held exchange.Position }
 
@@ -59,7 +69,13 @@ func newBatch() *batch {
 	return &batch{
 		placementLog: newCopy(placementLog), orderLog: newCopy(orderLog), partLog: newCopy(partLog),
 		cancelLog: newCopy(cancelLog), haltLog: newCopy(haltLog), refs: newCopy(refTable),
+		amendLog: newCopy(amendLog), holdLog: newCopy(holdLog), causeLog: newCopy(causeLog),
+		accountLog: newCopy(accountLog), symbolLog: newCopy(symbolLog), switchLog: newCopy(switchLog),
 		executionLog: newCopy(executionLog),
+
+		accountRules: make(map[exchange.AccountID]exchange.AccountRules),
+		symbolRules:  make(map[exchange.Symbol]exchange.SymbolRules),
+		switches:     make(map[exchange.AccountID]int64),
 
 		opened:    make(map[exchange.AccountID]openedRow),
 		accounts:  make(map[exchange.AccountID]*cashChange),
@@ -70,6 +86,7 @@ func newBatch() *batch {
 		traded:    make(map[exchange.Symbol]*exchange.Traded),
 		accepted:  make(map[exchange.OrderID]int),
 		taken:     make(map[exchange.OrderID]exchange.Shares),
+		reduced:   make(map[exchange.OrderID]exchange.Shares),
 		canceled:  make(map[exchange.OrderID]exchange.Shares),
 	}
 }
@@ -83,15 +100,25 @@ func (b *batch) reset(seq uint64) {
 	clear(b.placed)
 	clear(b.positions)
 	clear(b.halts)
+	clear(b.accountRules)
+	clear(b.symbolRules)
+	clear(b.switches)
 	clear(b.traded)
-	for _, log := range []*copyRows[record]{&b.placementLog, &b.orderLog, &b.partLog, &b.cancelLog, &b.haltLog, &b.refs} {
+	for _, log := range b.logs() {
 		log.reset()
 	}
 	b.executionLog.reset()
 	b.orders = b.orders[:0]
 	clear(b.accepted)
 	clear(b.taken)
+	clear(b.reduced)
 	clear(b.canceled)
+}
+
+// logs are the rows of all records, in the order in which they are written.
+func (b *batch) logs() [12]*copyRows[record] {
+	return [...]*copyRows[record]{&b.placementLog, &b.orderLog, &b.partLog, &b.cancelLog, &b.haltLog, &b.refs,
+		&b.amendLog, &b.holdLog, &b.causeLog, &b.accountLog, &b.symbolLog, &b.switchLog}
 }
 
 // full reports whether b, which is to have up to size records, takes no further one.
@@ -120,6 +147,9 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 	case exchange.SymbolMade:
 		b.made[e.Symbol] = seq
 		b.placed[e.Symbol] = exchange.Position{}
+		if e.SymbolRules != nil {
+			b.ruleSymbol(e)
+		}
 	case exchange.SharesDeposited:
 		b.placementLog.add(&b.row)
 		b.placed[e.Symbol] = b.placed[e.Symbol].Add(e.Deposited)
@@ -130,13 +160,11 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 		b.row.last = int32(e.Before + len(e.Fills))
 		b.partLog.add(&b.row)
 		b.execute(e)
+		b.end(e)
 	case exchange.OrderCanceled:
 		b.cancel(e, 0)
 	case exchange.OrdersCanceled:
-		for i := range e.Cancels {
-			one := e.Cancel(i)
-			b.cancel(&one, int32(i+1))
-		}
+		b.cancelAll(e)
 	case exchange.SymbolHalted:
 		b.haltLog.add(&b.row)
 		b.halts[e.Symbol] = &exchange.Halt{Since: e.Time, Reason: e.Reason}
@@ -144,19 +172,21 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 		b.haltLog.add(&b.row)
 		b.halts[e.Symbol] = nil
 	default:
-		return fmt.Errorf("postgres: journal record %d is of unknown kind %s", seq, e.Kind)
+		return b.addInstruction(seq, e)
 	}
 	return nil
 }
 
 // accept adds an order, its hold, and its fills.
 func (b *batch) accept(e *exchange.Event) {
-	b.hold(e, e.Shares)
+	b.reserve(e)
 	b.orderLog.add(&b.row)
 	b.accepted[e.Order] = len(b.orders)
-	b.orders = append(b.orders, exchange.OrderState{ID: e.Order, Account: e.Account, Symbol: e.Symbol, Terms: e.Terms,
-		Shares: e.Shares, Open: e.Shares})
+	b.orders = append(b.orders, restingRow{cod: e.OnDisconnect, amended: e.Amend != nil,
+		OrderState: exchange.OrderState{ID: e.Order, Account: e.Account, Symbol: e.Symbol, Terms: e.Terms,
+			Shares: e.Shares, Open: e.Shares}})
 	b.execute(e)
+	b.end(e)
 }
 
 // execute adds the fills of an order, or of a further part of it.
@@ -167,7 +197,7 @@ func (b *batch) execute(e *exchange.Event) {
 			buys: e.Side == exchange.Buy, Execution: exchange.Execution{Shares: f.Shares, Price: f.Price, Time: e.Time}}
 		b.executionLog.add(&b.execution)
 		b.take(f.Resting, f.Shares)
-		b.settle(e, *f)
+		b.settle(e, *f, b.execution.n)
 	}
 	b.take(e.Order, e.Shares-e.Open())
 	b.trade(e)
@@ -198,35 +228,42 @@ func (b *batch) trade(e *exchange.Event) {
 	}
 }
 
-// settle moves what one fill moves. A resting order's limit is the price.
-func (b *batch) settle(e *exchange.Event, f exchange.Fill) {
+// settle moves what one fill moves, the n-th of its order, and counts it for both accounts, the
+// resting order's first. A resting order's limit is the price.
+func (b *batch) settle(e *exchange.Event, f exchange.Fill, n int) {
 	pays, shares := exchange.Notional(f.Shares, f.Price), f.Shares.Position()
 	none, noShares := exchange.Cash{}, exchange.Position{}
 	if e.Side == exchange.Buy {
-		held := exchange.Notional(f.Shares, e.Limit)
-		b.cash(e.Account, held.Sub(pays), none.Sub(held))
-		b.shares(e.Symbol, e.Account, shares, noShares)
-		b.cash(f.Account, pays, none)
+		held := pays
+		if e.Type != exchange.Market { // which holds exactly what its fills cost
+			held = exchange.Notional(f.Shares, e.Limit)
+		}
+		b.cash(f.Account, pays, none).fills.add(e.Order, n, false)
 		b.shares(e.Symbol, f.Account, noShares, noShares.Sub(shares))
+		b.cash(e.Account, held.Sub(pays), none.Sub(held)).fills.add(e.Order, n, true)
+		b.shares(e.Symbol, e.Account, shares, noShares)
 		return
 	}
-	b.cash(e.Account, pays, none)
-	b.shares(e.Symbol, e.Account, noShares, noShares.Sub(shares))
-	b.cash(f.Account, none, none.Sub(pays))
+	b.cash(f.Account, none, none.Sub(pays)).fills.add(e.Order, n, false)
 	b.shares(e.Symbol, f.Account, shares, noShares)
+	b.cash(e.Account, pays, none).fills.add(e.Order, n, true)
+	b.shares(e.Symbol, e.Account, noShares, noShares.Sub(shares))
 }
 
 // cancel adds a cancel and gives back the hold. n is its place in a cancel of many
 // orders, 0 if it is by itself.
 func (b *batch) cancel(e *exchange.Event, n int32) {
-	b.hold(e, -e.Shares)
+	if e.Type != exchange.Market || e.Side != exchange.Buy { // which holds nothing for what it does not get
+		b.hold(e, -e.Shares)
+	}
 	b.row = record{Event: *e, seq: b.last, n: n}
 	b.cancelLog.add(&b.row)
 	if m, ok := b.accepted[e.Order]; ok {
 		b.orders[m].Open = 0
 	} else {
-		b.canceled[e.Order] = e.Shares + b.taken[e.Order]
+		b.canceled[e.Order] = e.Shares + b.taken[e.Order] + b.reduced[e.Order]
 		delete(b.taken, e.Order)
+		delete(b.reduced, e.Order)
 	}
 }
 
@@ -254,14 +291,15 @@ func (b *batch) hold(e *exchange.Event, s exchange.Shares) {
 	b.shares(e.Symbol, e.Account, free, held)
 }
 
-// cash adds to what an account's row changes by.
-func (b *batch) cash(id exchange.AccountID, balance, held exchange.Cash) {
+// cash adds to what an account's row changes by, and returns that.
+func (b *batch) cash(id exchange.AccountID, balance, held exchange.Cash) *cashChange {
 	c := b.accounts[id]
 	if c == nil {
 		c = new(cashChange)
 		b.accounts[id] = c
 	}
 	c.balance, c.held = c.balance.Add(balance), c.held.Add(held)
+	return c
 }
 
 // shares adds to what a position's row changes by.

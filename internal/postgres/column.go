@@ -156,6 +156,24 @@ func seconds[R any](name string, field func(*R) *int64) column[R] {
 		func(r *R, v int64) { *field(r) = v * exchange.Second })
 }
 
+// nanos is the column behind that of seconds which has the rest of the time: NULL in rows of
+// programs that wrote seconds alone, which whole, unless it is nil, is told.
+func nanos[R any](name string, field func(*R) *int64, whole func(*R) *bool) column[R] {
+	return column[R]{name: name, typ: "integer", null: true,
+		put: func(b []byte, r *R) []byte { return appendInt(b, nanosOf(*field(r))) },
+		scan: func(r *R) any {
+			return intScan(func(v pgtype.Int8) {
+				*field(r) += v.Int64
+				if whole != nil {
+					*whole(r) = !v.Valid
+				}
+			})
+		}}
+}
+
+// nanosOf returns what a time has besides whole seconds.
+func nanosOf(at int64) int32 { return int32(at - exchange.Seconds(at)*exchange.Second) }
+
 // amount is the shares of an order: a negative one sells.
 func amount[R any](name string, fields func(*R) (*exchange.Side, *exchange.Shares)) column[R] {
 	return bigintOf(name,
@@ -183,6 +201,12 @@ func integerOf[R any](name string, get func(*R) int32, set func(*R, int32)) colu
 	return column[R]{name: name, typ: "integer",
 		put:  func(b []byte, r *R) []byte { return appendInt(b, get(r)) },
 		scan: func(r *R) any { return intScan(func(v pgtype.Int8) { set(r, int32(v.Int64)) }) }}
+}
+
+func smallintOf[R any](name string, get func(*R) int16, set func(*R, int16)) column[R] {
+	return column[R]{name: name, typ: "smallint",
+		put:  func(b []byte, r *R) []byte { return appendSmallint(b, get(r)) },
+		scan: func(r *R) any { return intScan(func(v pgtype.Int8) { set(r, int16(v.Int64)) }) }}
 }
 
 func text[R any, T ~string](name string, field func(*R) *T) column[R] {
@@ -225,6 +249,18 @@ type (
 	boolScan func(pgtype.Bool)
 	uuidScan func(pgtype.UUID)
 )
+
+// These may refuse what a column holds.
+type (
+	textErrScan func(pgtype.Text) error
+	numericScan func(pgtype.Numeric) error
+)
+
+// ScanText implements pgtype.TextScanner.
+func (f textErrScan) ScanText(v pgtype.Text) error { return f(v) }
+
+// ScanNumeric implements pgtype.NumericScanner.
+func (f numericScan) ScanNumeric(v pgtype.Numeric) error { return f(v) }
 
 // ScanInt64 implements pgtype.Int64Scanner.
 func (f intScan) ScanInt64(v pgtype.Int8) error { f(v); return nil }

@@ -20,6 +20,14 @@ func appendBool(b []byte, v bool) []byte {
 	return append(b, 0, 0, 0, 1, 0)
 }
 
+func appendSmallint(b []byte, v int16) []byte {
+	return binary.BigEndian.AppendUint16(append(b, 0, 0, 0, 2), uint16(v))
+}
+
+func appendBytes(b, v []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(v))), v...)
+}
+
 func appendInt(b []byte, v int32) []byte {
 	return binary.BigEndian.AppendUint32(append(b, 0, 0, 0, 4), uint32(v))
 }
@@ -87,7 +95,10 @@ func appendNumeric(b []byte, v exchange.Int128, scale int) []byte {
 type elementType uint32
 
 const (
+	booleans elementType = 16
+	byteas   elementType = 17
 	bigints  elementType = 20
+	integers elementType = 23
 	texts    elementType = 25
 	numerics elementType = 1700
 )
@@ -120,6 +131,12 @@ func (a *array) bytes() []byte {
 func (a *array) text(v string) { a.n, a.b = a.n+1, appendText(a.b, v) }
 
 func (a *array) bigint(v int64) { a.n, a.b = a.n+1, appendBigint(a.b, v) }
+
+func (a *array) boolean(v bool) { a.n, a.b = a.n+1, appendBool(a.b, v) }
+
+func (a *array) integer(v int32) { a.n, a.b = a.n+1, appendInt(a.b, v) }
+
+func (a *array) bytea(v []byte) { a.n, a.b = a.n+1, appendBytes(a.b, v) }
 
 func (a *array) cash(v exchange.Cash) { a.n, a.b = a.n+1, appendCash(a.b, v) }
 

@@ -41,10 +41,7 @@ func loadTables(ctx context.Context, tx pgx.Tx, from holdings, snap *exchange.Sn
 		})
 	}
 	if err == nil {
-		err = each(ctx, tx, from.orders, " ORDER BY id", func(o *exchange.OrderState) {
-			snap.Orders = append(snap.Orders,
-				*o)
-		})
+		err = each(ctx, tx, from.orders, " ORDER BY id", func(o *restingRow) { snap.Orders = append(snap.Orders, o.OrderState) })
 	}
 	return err
 }

@@ -27,6 +27,9 @@ type recordRows struct {
 	fills     *source[fill]     // of orders, except for those of further parts
 	partFills *source[fill]
 	refs      *source[record]
+
+	amends, rules *source[record] // two of records too: their rows may belong to another table's
+	holds         *source[record]
 }
 
 // repeated is what the records of further parts and of cancels say again of their order.
@@ -35,6 +38,7 @@ var repeated = orderTerms("account", "sym")
 // openRecordRows begins the queries. They have the rows for whose seq a condition holds.
 func openRecordRows(ctx context.Context, tx pgx.Tx, condition string) (*recordRows, error) {
 	where := func(seq string) string { return " WHERE " + strings.ReplaceAll(condition, "seq", seq) }
+	bySeq := func(t *table[record]) string { return t.query(where("seq") + ` ORDER BY seq`) }
 	// All rows of the cursors will be read, which the planner has to know.
 	_, err := tx.Exec(ctx, `SET LOCAL cursor_tuple_fraction = 1`)
 	opener := opener{ctx, tx, err}
@@ -56,18 +60,26 @@ func openRecordRows(ctx context.Context, tx pgx.Tx, condition string) (*recordRo
 				WHERE x.order_id = p.order_id AND x.n BETWEEN p.first_n AND p.last_n OFFSET 0) x
 			LEFT JOIN outcry.order_log r ON r.id = x.resting_id`+where("p.seq")+`
 			ORDER BY p.seq, x.n`),
-		refs: openRecords(&opener, 0, refTable.query(where("seq")+` ORDER BY seq`), refTable),
+		refs: openRecords(&opener, 0, bySeq(refTable), refTable),
+		amends: openRecords(&opener, exchange.OrderReduced, `SELECT `+repeated.list("o")+`, `+amendLog.list("m")+`
+			FROM outcry.amend_log m LEFT JOIN outcry.order_log o ON o.id = m.order_id`+where("m.seq")+`
+			ORDER BY m.seq`, repeated, amendLog),
+		rules: openRecords(&opener, exchange.SymbolRuled, bySeq(symbolLog), symbolLog),
+		holds: openRecords(&opener, 0, bySeq(holdLog), holdLog),
 	}
 	all.records = []*source[record]{
 		openAccounts(&opener, where("seq")),
 		openSymbols(&opener, where("seq")),
-		openRecords(&opener, exchange.SharesDeposited, placementLog.query(where("seq")+` ORDER BY seq`), placementLog),
+		openRecords(&opener, exchange.SharesDeposited, bySeq(placementLog), placementLog),
 		openRecords(&opener, exchange.OrderAccepted, orderLog.query(where("seq")+` ORDER BY seq, id`), orderLog),
 		openRecords(&opener, exchange.OrderContinued, `SELECT `+repeated.list("o")+`, `+partLog.list("p")+`
 			FROM outcry.part_log p LEFT JOIN outcry.order_log o ON o.id = p.order_id`+where("p.seq")+`
 			ORDER BY p.seq`, repeated, partLog),
-		openRecords(&opener, 0, haltLog.query(where("seq")+` ORDER BY seq`), haltLog), // whose rows have a kind
-		all.cancels,
+		openRecords(&opener, 0, bySeq(haltLog), haltLog), // whose rows have a kind
+		openRecords(&opener, exchange.OrdersCanceled, bySeq(causeLog), causeLog),
+		openRecords(&opener, exchange.AccountRuled, bySeq(accountLog), accountLog),
+		openRecords(&opener, exchange.SwitchSet, bySeq(switchLog), switchLog),
+		all.cancels, all.amends, all.rules,
 	}
 	return all, opener.err
 }
@@ -99,7 +111,12 @@ func openRecords(o *opener, kind exchange.EventKind, sql string, tables ...*tabl
 		if row.n > 0 {
 			row.Kind = exchange.OrdersCanceled
 		}
-		return *row
+		if row.Amend != nil && row.Amend.Old.Order != 0 {
+			row.Kind = exchange.OrderReplaced
+		}
+		one := *row
+		one.apart()
+		return one
 	}}
 	for _, t := range tables {
 		s.cursor = t.name + "_rows"
@@ -141,6 +158,7 @@ func (t *recordRows) close(ctx context.Context) {
 	t.fills.close(ctx)
 	t.partFills.close(ctx)
 	t.refs.close(ctx)
+	t.holds.close(ctx)
 }
 
 // next takes the row of the record that comes next, of whichever table has it; nil if
@@ -167,6 +185,29 @@ func (t *recordRows) next(ctx context.Context) (next *record, wrong, err error) 
 // compare is the order in which rows are read: that of their records, then those without
 // one. Where rows are of the same record, it decides which of them is told to be wrong.
 func (r *record) compare(s *record) int {
-	return cmp.Or(cmp.Compare(r.seq-1, s.seq-1), cmp.Compare(r.Kind, s.Kind), cmp.Compare(r.Order, s.Order),
+	return cmp.Or(cmp.Compare(r.seq-1, s.seq-1), cmp.Compare(r.place(), s.place()), cmp.Compare(r.Order, s.Order),
 		cmp.Compare(r.n, s.n))
+}
+
+// place is that of a row among those of its record: cancels are part of the record of an order, if
+// there is one.
+func (r *record) place() int {
+	place := int(r.Kind)
+	if r.Kind == exchange.OrderCanceled || r.Kind == exchange.OrdersCanceled {
+		place += 1 << 8
+	}
+	return place
+}
+
+// attached takes the row of a source that belongs to a record, nil if there is none.
+func attached(ctx context.Context, from *source[record], seq uint64) (*record, error) {
+	row, err := from.head(ctx)
+	if err != nil || row == nil || row.seq > seq {
+		return nil, err
+	}
+	if wrong := from.fault(); wrong != nil {
+		return nil, row.error("%v", wrong)
+	}
+	from.take()
+	return row, nil
 }

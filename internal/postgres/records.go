@@ -35,7 +35,8 @@ func (a *Archive) readRecords(
 	rows, err := openRecordRows(ctx, a.tx, condition)
 	if err == nil {
 		defer rows.close(ctx)
-		err = (&recordReader{rows: rows, next: first, last: a.state.Applied, f: f}).read(ctx)
+		r := &recordReader{rows: rows, next: first, last: a.state.Applied, exactAfter: a.state.exactAfter, f: f}
+		err = r.read(ctx)
 	}
 	if _, ok := errors.AsType[*RowError](err); err != nil && !ok {
 		return fmt.Errorf("postgres: read records: %w", err)
@@ -47,6 +48,7 @@ func (a *Archive) readRecords(
 type recordReader struct {
 	rows       *recordRows
 	next, last uint64 // the record that comes next, and the last one
+	exactAfter uint64 // rows of later records have times in nanoseconds
 	f          func(seq uint64, e *exchange.Event) error
 
 	event   exchange.Event // of record next-1, if pending
@@ -109,9 +111,17 @@ func (r *recordReader) take(ctx context.Context, row *record, wrong error) error
 		return row.error("it is of record %d, and no row is of record %d", row.seq, r.next)
 	case wrong != nil:
 		return row.error("%v", wrong)
+	case row.whole && r.exact():
+		return row.error(noNanos)
 	}
 	return r.begin(ctx, row)
 }
+
+// exact reports whether the rows of the record that comes next have nanoseconds.
+func (r *recordReader) exact() bool { return r.next > r.exactAfter }
+
+// noNanos is what is wrong with a row whose time is in whole seconds.
+const noNanos = "it has no nanos"
 
 // sharedRecord is what is wrong with a row whose record has come already.
 const sharedRecord = "it is of record %d, which another row is of too, or which is older than the history"
@@ -119,10 +129,11 @@ const sharedRecord = "it is of record %d, which another row is of too, or which 
 // lacksOrder reports whether the row is of an order, and there is none of its id.
 func (r *record) lacksOrder() bool {
 	switch r.Kind {
-	case exchange.OrderContinued, exchange.OrderCanceled, exchange.OrdersCanceled:
+	case exchange.OrderContinued, exchange.OrderCanceled, exchange.OrdersCanceled, exchange.OrderReduced,
+		exchange.OrderReplaced:
 		return r.Account == ""
 	case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited, exchange.OrderAccepted,
-		exchange.SymbolHalted, exchange.SymbolResumed:
+		exchange.SymbolHalted, exchange.SymbolResumed, exchange.AccountRuled, exchange.SymbolRuled, exchange.SwitchSet:
 	}
 	return false
 }
@@ -150,14 +161,25 @@ func (r *recordReader) begin(ctx context.Context, row *record) error {
 	}
 	switch row.Kind {
 	case exchange.OrderAccepted:
-		return r.addFills(ctx, row, r.rows.fills)
+		return r.beginOrder(ctx, row)
 	case exchange.OrderContinued:
-		return r.addFills(ctx, row, r.rows.partFills)
+		if err := r.addFills(ctx, row, r.rows.partFills); err != nil {
+			return err
+		}
+		return r.addOwn(ctx, row)
 	case exchange.OrdersCanceled:
-		r.event = exchange.Event{Kind: row.Kind, Time: row.Time, Account: row.Account, Fills: fills}
+		r.event = exchange.Event{Kind: row.Kind, Time: row.Time, Account: row.Account, Cause: row.Cause, Fills: fills}
 		return r.addCancels(ctx, row)
-	case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited, exchange.OrderCanceled,
-		exchange.SymbolHalted, exchange.SymbolResumed:
+	case exchange.OrderReplaced:
+		return row.error("there is no order %d of its record", row.Order)
+	case exchange.SymbolMade:
+		rules, err := attached(ctx, r.rows.rules, row.seq)
+		if rules != nil {
+			r.event.SymbolRules = rules.SymbolRules
+		}
+		return err
+	case exchange.AccountOpened, exchange.SharesDeposited, exchange.OrderCanceled, exchange.SymbolHalted,
+		exchange.SymbolResumed, exchange.OrderReduced, exchange.AccountRuled, exchange.SymbolRuled, exchange.SwitchSet:
 	}
 	return nil
 }
@@ -211,7 +233,9 @@ func (r *recordReader) addFill(x *fill) error {
 	case x.buys != (e.Side == exchange.Buy):
 		return executionError(x, "buys is %t, the order %ss", x.buys, e.Side)
 	case x.Time != e.Time:
-		return executionError(x, "time is %d, the order's is %d", exchange.Seconds(x.Time), exchange.Seconds(e.Time))
+		return executionError(x, "time is %s, the order's is %s", timeText(x.Time), timeText(e.Time))
+	case x.whole && r.next-1 > r.exactAfter:
+		return executionError(x, noNanos)
 	}
 	e.Fills = append(e.Fills, exchange.Fill{Resting: x.resting, Account: x.owner, Shares: x.Shares, Price: x.Price})
 	return nil
@@ -221,8 +245,10 @@ func (r *recordReader) addFill(x *fill) error {
 // first one.
 func (r *recordReader) addCancels(ctx context.Context, row *record) error {
 	for {
-		if err := r.addCancel(row); err != nil {
-			return err
+		if row.n > 0 { // else it is the row of the cause
+			if err := r.addCancel(row); err != nil {
+				return err
+			}
 		}
 		next, err := r.rows.cancels.head(ctx)
 		if err != nil || next == nil || next.seq != row.seq || next.Kind != row.Kind {
@@ -244,8 +270,9 @@ func (r *recordReader) addCancel(row *record) error {
 	case row.Account != e.Account:
 		return row.error("order %d is of account %s, the others are of account %s", row.Order, row.Account, e.Account)
 	case row.Time != e.Time:
-		return row.error("order %d is canceled at %d, the others at %d",
-			row.Order, exchange.Seconds(row.Time), exchange.Seconds(e.Time))
+		return row.error("order %d is canceled at %s, the others at %s", row.Order, timeText(row.Time), timeText(e.Time))
+	case row.whole && r.next-1 > r.exactAfter:
+		return row.error(noNanos)
 	}
 	e.Cancels = append(e.Cancels, exchange.Cancel{
 		Order: row.Order, Symbol: row.Symbol, Terms: row.Terms, Shares: row.Shares})
@@ -263,6 +290,14 @@ func executionError(x *fill, format string, args ...any) error {
 	return &RowError{"execution_log", fmt.Sprintf("order_id %d, n %d", x.order, x.n), fmt.Sprintf(format, args...)}
 }
 
+// timeText shows a time as tables have it: in seconds, with all their digits.
+func timeText(at int64) string {
+	if nanos := nanosOf(at); nanos != 0 {
+		return fmt.Sprintf("%d.%09d", exchange.Seconds(at), nanos)
+	}
+	return fmt.Sprint(exchange.Seconds(at))
+}
+
 // RecordRow names the table and the key of the row that a record makes.
 func RecordRow(e *exchange.Event, seq uint64) (table, key string) {
 	switch e.Kind {
@@ -272,11 +307,22 @@ func RecordRow(e *exchange.Event, seq uint64) (table, key string) {
 		return "symbols", "sym " + string(e.Symbol)
 	case exchange.SharesDeposited:
 		return "placement_log", fmt.Sprintf("seq %d", seq)
-	case exchange.OrderAccepted:
+	case exchange.OrderAccepted, exchange.OrderReplaced:
 		return "order_log", fmt.Sprintf("id %d", e.Order)
+	case exchange.OrderReduced:
+		return "amend_log", fmt.Sprintf("seq %d", seq)
+	case exchange.AccountRuled:
+		return "account_log", fmt.Sprintf("seq %d", seq)
+	case exchange.SymbolRuled:
+		return "symbol_log", fmt.Sprintf("seq %d", seq)
+	case exchange.SwitchSet:
+		return "switch_log", fmt.Sprintf("seq %d", seq)
 	case exchange.SymbolHalted, exchange.SymbolResumed:
 		return "halt_log", fmt.Sprintf("seq %d", seq)
 	case exchange.OrdersCanceled:
+		if e.Cause != exchange.ByOperator {
+			return "cause_log", fmt.Sprintf("seq %d", seq)
+		}
 		return "cancel_log", fmt.Sprintf("seq %d", seq)
 	case exchange.OrderContinued:
 		return "part_log", fmt.Sprintf("seq %d", seq)

@@ -17,6 +17,7 @@ type stateRow struct {
 	one          bool
 	epoch        uint64
 	historyAfter uint64
+	exactAfter   uint64
 }
 
 var exchangeState = &table[stateRow]{"exchange_state", []column[stateRow]{
@@ -29,29 +30,38 @@ var exchangeState = &table[stateRow]{"exchange_state", []column[stateRow]{
 	text("ack", func(s *stateRow) *string { return &s.Ack }),
 	bigint("history_after", func(s *stateRow) *uint64 { return &s.historyAfter }),
 	bigint("orders_after", func(s *stateRow) *uint64 { return &s.OrdersAfter }),
+	bigint("exact_after", func(s *stateRow) *uint64 { return &s.exactAfter }),
 }}
 
 // accountRow is a row of accounts.
 type accountRow struct {
 	exchange.AccountState
-	seq uint64
+	seq   uint64
+	rules exchange.AccountRules
+	due   int64  // of the dead man's switch, 0 if it is off
+	fills uint64 // how many executions it had
 }
 
-var accountTable = &table[accountRow]{"accounts", []column[accountRow]{
+var accountTable = &table[accountRow]{"accounts", append([]column[accountRow]{
 	text("id", func(a *accountRow) *exchange.AccountID { return &a.ID }),
 	cash("opened", func(a *accountRow) *exchange.Cash { return &a.Opened }),
 	cash("balance", func(a *accountRow) *exchange.Cash { return &a.Balance }),
 	cash("held", func(a *accountRow) *exchange.Cash { return &a.Held }),
 	bigint("seq", func(a *accountRow) *uint64 { return &a.seq }).orNull(),
-}}
+	bigint("fills", func(a *accountRow) *uint64 { return &a.fills }),
+}, accountRules...)}
+
+// newAccounts is what the row of an account has when it is made.
+var newAccounts = accountTable.pick("id", "opened", "balance", "held", "seq", "fills")
 
 // symbolRow is a row of symbols.
 type symbolRow struct {
 	exchange.SymbolState
-	seq uint64
+	seq   uint64
+	rules exchange.SymbolRules
 }
 
-var symbolTable = &table[symbolRow]{"symbols", []column[symbolRow]{
+var symbolTable = &table[symbolRow]{"symbols", append([]column[symbolRow]{
 	text("sym", func(s *symbolRow) *exchange.Symbol { return &s.Symbol }),
 	position("placed", func(s *symbolRow) *exchange.Position { return &s.Deposited }),
 	bigint("seq", func(s *symbolRow) *uint64 { return &s.seq }).orNull(),
@@ -69,7 +79,14 @@ var symbolTable = &table[symbolRow]{"symbols", []column[symbolRow]{
 			}
 		})
 	}).mayBeNull(),
-}}
+	readOnly("halted_nanos", "integer", func(s *symbolRow) any {
+		return intScan(func(v pgtype.Int8) {
+			if s.Halt != nil {
+				s.Halt.Since += v.Int64
+			}
+		})
+	}).mayBeNull(),
+}, symbolRules...)}
 
 var positionTable = &table[exchange.PositionState]{"positions", []column[exchange.PositionState]{
 	text("sym", func(p *exchange.PositionState) *exchange.Symbol { return &p.Symbol }),
@@ -85,15 +102,26 @@ var marketTable = &table[exchange.TradedState]{"market", []column[exchange.Trade
 	readOnly("notional", "numeric", func(t *exchange.TradedState) any { return (*notionalColumn)(&t.Notional) }),
 	readOnly("last_price", "numeric", func(t *exchange.TradedState) any { return (*priceColumn)(&t.Last) }),
 	seconds("last_time", func(t *exchange.TradedState) *int64 { return &t.Time }),
+	nanos("last_nanos", func(t *exchange.TradedState) *int64 { return &t.Time }, nil),
 }}
 
-var restingTable = &table[exchange.OrderState]{"resting_orders", []column[exchange.OrderState]{
-	bigint("id", func(o *exchange.OrderState) *exchange.OrderID { return &o.ID }),
-	text("account", func(o *exchange.OrderState) *exchange.AccountID { return &o.Account }),
-	text("sym", func(o *exchange.OrderState) *exchange.Symbol { return &o.Symbol }),
-	amount("amount", func(o *exchange.OrderState) (*exchange.Side, *exchange.Shares) { return &o.Side, &o.Shares }),
-	bigint("limit_price", func(o *exchange.OrderState) *exchange.Price { return &o.Limit }),
-	bigint("open", func(o *exchange.OrderState) *exchange.Shares { return &o.Open }),
+// restingRow is a row of resting_orders.
+type restingRow struct {
+	exchange.OrderState
+	cod     bool
+	amended bool // amend_log has rows of it
+}
+
+var restingTable = &table[restingRow]{"resting_orders", []column[restingRow]{
+	bigint("id", func(o *restingRow) *exchange.OrderID { return &o.ID }),
+	text("account", func(o *restingRow) *exchange.AccountID { return &o.Account }),
+	text("sym", func(o *restingRow) *exchange.Symbol { return &o.Symbol }),
+	amount("amount", func(o *restingRow) (*exchange.Side, *exchange.Shares) { return &o.Side, &o.Shares }),
+	bigint("limit_price", func(o *restingRow) *exchange.Price { return &o.Limit }),
+	bigint("open", func(o *restingRow) *exchange.Shares { return &o.Open }),
+	smallintOf("instructions",
+		func(o *restingRow) int16 { return packInstructions(&o.Terms, 0, o.cod, o.amended) },
+		func(o *restingRow, v int16) { _, o.cod, o.amended = unpackInstructions(v, &o.Terms) }),
 }}
 
 // record is a row of a table that keeps the journal's records: its event, as far as the
@@ -102,8 +130,9 @@ type record struct {
 	exchange.Event
 	seq uint64
 
-	n    int32 // which cancel of its record a cancel is; 0 for the only one
-	last int32 // the last execution of a further part of an order
+	n     int32 // which cancel of its record a cancel is; 0 for the only one
+	last  int32 // the last execution of a further part of an order
+	whole bool  // the row has its time in whole seconds
 }
 
 var placementLog = &table[record]{"placement_log", []column[record]{
@@ -121,11 +150,21 @@ var orderLog = &table[record]{"order_log", []column[record]{
 	bigint("limit_price", func(r *record) *exchange.Price { return &r.Limit }),
 	seconds("time", func(r *record) *int64 { return &r.Time }),
 	bigint("seq", func(r *record) *uint64 { return &r.seq }).orNull(),
+	recordNanos,
+	smallintOf("instructions",
+		func(r *record) int16 { return packInstructions(&r.Terms, r.Unsent, r.OnDisconnect, false) },
+		func(r *record, v int16) { r.Unsent, r.OnDisconnect, _ = unpackInstructions(v, &r.Terms) }),
 }}
+
+// recordNanos is the column beside a record's time that has its nanoseconds.
+var recordNanos = nanos("nanos", func(r *record) *int64 { return &r.Time }, func(r *record) *bool { return &r.whole })
 
 // orderTerms returns order_log with some columns, and with those that have an order's terms.
 func orderTerms(columns ...string) *table[record] {
-	return orderLog.pick(append(columns, "amount", "limit_price")...)
+	t := orderLog.pick(append(columns, "amount", "limit_price")...)
+	t.columns = append(t.columns, smallintOf("instructions", nil,
+		func(r *record, v int16) { unpackInstructions(v, &r.Terms) }))
+	return t
 }
 
 var partLog = &table[record]{"part_log", []column[record]{
@@ -136,6 +175,7 @@ var partLog = &table[record]{"part_log", []column[record]{
 	integer("last_n", func(r *record) *int32 { return &r.last }),
 	bigint("open", func(r *record) *exchange.Shares { return &r.Shares }),
 	seconds("time", func(r *record) *int64 { return &r.Time }),
+	recordNanos,
 }}
 
 var cancelLog = &table[record]{"cancel_log", []column[record]{
@@ -144,6 +184,7 @@ var cancelLog = &table[record]{"cancel_log", []column[record]{
 	seconds("time", func(r *record) *int64 { return &r.Time }),
 	bigint("seq", func(r *record) *uint64 { return &r.seq }).orNull(),
 	integer("n", func(r *record) *int32 { return &r.n }).orNull(),
+	recordNanos,
 }}
 
 var haltLog = &table[record]{"halt_log", []column[record]{
@@ -157,6 +198,7 @@ var haltLog = &table[record]{"halt_log", []column[record]{
 		}),
 	text("reason", func(r *record) *string { return &r.Reason }),
 	seconds("time", func(r *record) *int64 { return &r.Time }),
+	recordNanos,
 }}
 
 // The ref of a record that has one; order_id is that of an order's.
@@ -174,6 +216,7 @@ type execution struct {
 	n              int
 	symbol         exchange.Symbol
 	buys           bool
+	whole          bool // its time is in whole seconds
 }
 
 var executionLog = &table[execution]{"execution_log", []column[execution]{
@@ -185,17 +228,18 @@ var executionLog = &table[execution]{"execution_log", []column[execution]{
 	bigint("shares", func(x *execution) *exchange.Shares { return &x.Shares }),
 	bigint("price", func(x *execution) *exchange.Price { return &x.Price }),
 	seconds("time", func(x *execution) *int64 { return &x.Time }),
+	nanos("nanos", func(x *execution) *int64 { return &x.Time }, func(x *execution) *bool { return &x.whole }),
 }}
 
 // What each of an order's two sides sees of an execution.
-var executionSeen = executionLog.pick("shares", "price", "time")
+var executionSeen = executionLog.pick("shares", "price", "time", "nanos")
 
 // holdings are the tables that have a state, except for what orders have executed.
 type holdings struct {
 	accounts  *table[accountRow]
 	symbols   *table[symbolRow]
 	positions *table[exchange.PositionState]
-	orders    *table[exchange.OrderState]
+	orders    *table[restingRow]
 }
 
 // present is the state of now, and opening the one that history begins with, in tables
@@ -219,5 +263,6 @@ type described interface {
 var allTables = []described{
 	exchangeState, accountTable, symbolTable, positionTable, marketTable,
 	placementLog, orderLog, executionLog, partLog, cancelLog, haltLog, refTable, restingTable,
+	amendLog, holdLog, causeLog, accountLog, symbolLog, switchLog, fillLog,
 	opening.accounts, opening.symbols, opening.positions, opening.orders,
 }

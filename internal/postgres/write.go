@@ -20,17 +20,24 @@ const (
 	advance = `UPDATE people.exchange_state SET applied_seq = $1 WHERE epoch = $2 AND applied_seq = $3`
 
 	changeAccounts = `UPDATE people.accounts a
-		SET balance = trim_scale(a.balance + d.balance), held = trim_scale(a.held + d.held)
-		FROM unnest($1::text[], $2::numeric[], $3::numeric[]) AS d (id, balance, held)
+		SET balance = trim_scale(a.balance + d.balance), held = trim_scale(a.held + d.held), fills = a.fills + d.fills
+		FROM unnest($1::text[], $2::numeric[], $3::numeric[], $4::integer[]) AS d (id, balance, held, fills)
 		WHERE a.id = d.id`
+
+	// After the accounts have counted them.
+	logFills = `INSERT INTO outcry.fill_log (account, last, count, fills) SELECT a.id, a.fills, d.count, d.fills
+		FROM unnest($1::text[], $2::integer[], $3::bytea[]) AS d (id, count, fills) JOIN people.accounts a ON a.id = d.id`
 
 	placeSymbols = `INSERT INTO people.symbols AS s (sym, placed, seq)
 		SELECT * FROM unnest($1::text[], $2::numeric[], $3::bigint[])
 		ON CONFLICT (sym) DO UPDATE SET placed = trim_scale(s.placed + excluded.placed)`
 
-	haltSymbols = `UPDATE people.symbols s SET halted_at = d.halted_at, halt_reason = d.halt_reason
-		FROM unnest($1::text[], $2::bigint[], $3::text[]) AS d (sym, halted_at, halt_reason) WHERE s.sym = d.sym`
-	resumeSymbols = `UPDATE people.symbols SET halted_at = NULL, halt_reason = NULL WHERE sym = ANY ($1::text[])`
+	haltSymbols = `UPDATE people.symbols s
+		SET halted_at = d.halted_at, halted_nanos = d.halted_nanos, halt_reason = d.halt_reason
+		FROM unnest($1::text[], $2::bigint[], $3::integer[], $4::text[]) AS d (sym, halted_at, halted_nanos, halt_reason)
+		WHERE s.sym = d.sym`
+	resumeSymbols = `UPDATE people.symbols SET halted_at = NULL, halted_nanos = NULL, halt_reason = NULL
+		WHERE sym = ANY ($1::text[])`
 
 	changePositions = `UPDATE people.positions p
 		SET shares = trim_scale(p.shares + d.shares), held = trim_scale(p.held + d.held)
@@ -42,13 +49,18 @@ const (
 		SELECT * FROM unnest($1::text[], $2::text[], $3::numeric[], $4::numeric[]) AS d (sym, account, shares, held)
 		WHERE NOT EXISTS (SELECT FROM people.positions p WHERE p.sym = d.sym AND p.account = d.account)`
 
-	addTraded = `INSERT INTO people.market AS m (sym, trades, shares, notional, last_price, last_time)
-		SELECT sym, trades, shares, trim_scale(rounds * 1000000000000000000000 + rest), last_price, last_time
-		  FROM unnest($1::text[], $2::bigint[], $3::numeric[], $4::bigint[], $5::numeric[], $6::numeric[], $7::bigint[])
-		    AS d (sym, trades, shares, rounds, rest, last_price, last_time)
+	addTraded = `INSERT INTO people.market AS m (sym, trades, shares, notional, last_price, last_time, last_nanos)
+		SELECT sym, trades, shares, trim_scale(rounds * 1000000000000000000000 + rest), last_price, last_time, last_nanos
+		  FROM unnest($1::text[], $2::bigint[], $3::numeric[], $4::bigint[], $5::numeric[], $6::numeric[], $7::bigint[],
+		              $8::integer[])
+		    AS d (sym, trades, shares, rounds, rest, last_price, last_time, last_nanos)
 		ON CONFLICT (sym) DO UPDATE SET trades = m.trades + excluded.trades, shares = trim_scale(m.shares + excluded.shares),
 			notional = trim_scale(m.notional + excluded.notional),
-			last_price = excluded.last_price, last_time = excluded.last_time`
+			last_price = excluded.last_price, last_time = excluded.last_time, last_nanos = excluded.last_nanos`
+
+	// Orders that an amend took something off first: the other changes are of what it left.
+	reduceOrders = `UPDATE outcry.resting_orders r SET open = r.open - d.shares, instructions = r.instructions | 512
+		FROM unnest($1::bigint[], $2::bigint[]) AS d (id, shares) WHERE r.id = d.id`
 
 	// Orders that lose all that they have open, and then those that keep some.
 	closeOrders = `DELETE FROM outcry.resting_orders r USING unnest($1::bigint[], $2::bigint[]) AS d (id, shares)
@@ -75,13 +87,12 @@ func (s *Store) write(ctx context.Context, b *batch) (rows int64, err error) {
 		w.positions(b)
 		w.resting(b)
 		w.traded(b)
-		copyInto(w, &b.placementLog)
-		copyInto(w, &b.orderLog)
+		for _, log := range b.logs() {
+			copyInto(w, log)
+		}
 		copyInto(w, &b.executionLog)
-		copyInto(w, &b.partLog)
-		copyInto(w, &b.cancelLog)
-		copyInto(w, &b.refs)
 		w.halts(b)
+		w.rules(b)
 		return w.err
 	})
 	if err != nil {
@@ -137,22 +148,34 @@ func copyInto[R any](w *writer, rows *copyRows[R]) {
 	w.expect(rows.n, tag.RowsAffected(), rows.table.name)
 }
 
-// accounts inserts the accounts that are new and changes the others.
+// accounts inserts the accounts that are new and changes the others, and notes the executions of
+// both.
 func (w *writer) accounts(b *batch) {
-	opened := newCopy(accountTable)
-	ids, balances, helds := newArray(texts), newArray(numerics), newArray(numerics)
+	opened := newCopy(newAccounts)
+	ids, balances, helds, counts := newArray(texts), newArray(numerics), newArray(numerics), newArray(integers)
+	traders, of, fills := newArray(texts), newArray(integers), newArray(byteas)
 	for id, c := range b.accounts {
+		if c.fills.n > 0 {
+			traders.text(string(id))
+			of.integer(int32(c.fills.n))
+			fills.bytea(c.fills.b)
+		}
 		if o, ok := b.opened[id]; ok {
-			opened.add(&accountRow{exchange.AccountState{ID: id, Opened: o.balance, Balance: c.balance, Held: c.held}, o.seq})
+			opened.add(&accountRow{seq: o.seq, fills: uint64(c.fills.n),
+				AccountState: exchange.AccountState{ID: id, Opened: o.balance, Balance: c.balance, Held: c.held}})
 			continue
 		}
 		ids.text(string(id))
 		balances.cash(c.balance)
 		helds.cash(c.held)
+		counts.integer(int32(c.fills.n))
 	}
 	copyInto(w, &opened)
 	if ids.n > 0 {
-		w.expect(ids.n, w.run(changeAccounts, ids.bytes(), balances.bytes(), helds.bytes()), "accounts")
+		w.expect(ids.n, w.run(changeAccounts, ids.bytes(), balances.bytes(), helds.bytes(), counts.bytes()), "accounts")
+	}
+	if traders.n > 0 {
+		w.expect(traders.n, w.run(logFills, traders.bytes(), of.bytes(), fills.bytes()), "fill_log")
 	}
 }
 
@@ -172,8 +195,8 @@ func (w *writer) symbols(b *batch) {
 
 // halts notes which symbols are halted and which no longer are.
 func (w *writer) halts(b *batch) {
-	copyInto(w, &b.haltLog)
-	halted, since, reasons, resumed := newArray(texts), newArray(bigints), newArray(texts), newArray(texts)
+	halted, since, nanos, reasons := newArray(texts), newArray(bigints), newArray(integers), newArray(texts)
+	resumed := newArray(texts)
 	for sym, h := range b.halts {
 		if h == nil {
 			resumed.text(string(sym))
@@ -181,10 +204,12 @@ func (w *writer) halts(b *batch) {
 		}
 		halted.text(string(sym))
 		since.bigint(exchange.Seconds(h.Since))
+		nanos.integer(nanosOf(h.Since))
 		reasons.text(h.Reason)
 	}
 	if halted.n > 0 {
-		w.expect(halted.n, w.run(haltSymbols, halted.bytes(), since.bytes(), reasons.bytes()), "symbols that are halted")
+		w.expect(halted.n, w.run(haltSymbols, halted.bytes(), since.bytes(), nanos.bytes(), reasons.bytes()),
+			"symbols that are halted")
 	}
 	if resumed.n > 0 {
 		w.expect(resumed.n, w.run(resumeSymbols, resumed.bytes()), "symbols that are resumed")
@@ -217,7 +242,11 @@ func (w *writer) positions(b *batch) {
 
 // resting keeps resting_orders: what is open at the end of the batch.
 func (w *writer) resting(b *batch) {
-	ids, shares := newOrders(b.canceled)
+	ids, shares := newOrders(b.reduced)
+	if ids.n > 0 {
+		w.expect(ids.n, w.run(reduceOrders, ids.bytes(), shares.bytes()), "resting_orders, of reduced orders")
+	}
+	ids, shares = newOrders(b.canceled)
 	if ids.n > 0 {
 		w.expect(ids.n, w.run(closeOrders, ids.bytes(), shares.bytes()), "resting_orders, of canceled orders")
 	}
@@ -252,7 +281,7 @@ func newOrders(orders map[exchange.OrderID]exchange.Shares) (ids, shares array) 
 func (w *writer) traded(b *batch) {
 	symbols, trades, shares, rounds, rests := newArray(texts), newArray(bigints), newArray(numerics), newArray(bigints),
 		newArray(numerics)
-	prices, times := newArray(numerics), newArray(bigints)
+	prices, times, nanos := newArray(numerics), newArray(bigints), newArray(integers)
 	for s, t := range b.traded {
 		symbols.text(string(s))
 		trades.bigint(int64(t.Trades))
@@ -261,9 +290,10 @@ func (w *writer) traded(b *batch) {
 		rests.cash(t.Notional.Rest)
 		prices.position(exchange.Shares(t.Last).Position())
 		times.bigint(exchange.Seconds(t.Time))
+		nanos.integer(nanosOf(t.Time))
 	}
 	if symbols.n > 0 {
 		w.expect(symbols.n, w.run(addTraded, symbols.bytes(), trades.bytes(), shares.bytes(), rounds.bytes(), rests.bytes(),
-			prices.bytes(), times.bytes()), "market")
+			prices.bytes(), times.bytes(), nanos.bytes()), "market")
 	}
 }

@@ -18,6 +18,7 @@ type answers struct {
 	server      *Server
 	held        int64     // by the batch: covers what was decoded and the reply without executions
 	unavailable bool      // the history did not answer in this batch, and is not asked again
+	unseen      bool      // likewise the view of accounts
 	failed      time.Time // when it was asked in this batch and did not answer
 
 	// Of the frame.
@@ -50,7 +51,7 @@ func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, com
 	to.bytes = append(to.bytes, begin...)
 	for i := range places {
 		k := m.Command(i)
-		if k < 0 || !commands[k].Kind.Tells() {
+		if k < 0 || !commands[k].Kind.Tells() && !commands[k].Kind.Views() {
 			to.bytes = m.AppendAnswer(to.bytes, i, results)
 			continue
 		}
@@ -58,6 +59,9 @@ func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, com
 			to.bytes = m.AppendRefusal(to.bytes, i, refusal)
 		}
 		results[k].Status.Executions = nil
+		if commands[k].Kind.Views() {
+			results[k].More = nil
+		}
 	}
 	to.bytes = append(to.bytes, end...)
 }
@@ -65,11 +69,14 @@ func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, com
 // tell appends the answer to a query or a cancel in place i, or returns what is to stand there
 // in its place.
 func (a *answers) tell(ctx context.Context, i int, c *engine.Request, r *exchange.Result) (refusal exchange.Refusal) {
-	query := c.Kind == exchange.QueryOrder
+	query := c.Kind == exchange.QueryOrder || c.Kind.Views()
 	if query && (a.refusal.Reason != exchange.OK || a.size() >= a.server.options.ReplyBytesMax) {
 		a.refuse(exchange.ReplyTooLong)
 		r.Reason = a.refusal.Reason
 		return a.refusal
+	}
+	if r.Reason == exchange.InView {
+		a.show(ctx, c, r)
 	}
 	if r.Reason == exchange.InHistory {
 		if done := a.recall(ctx, c, r); done != nil {
@@ -79,7 +86,7 @@ func (a *answers) tell(ctx context.Context, i int, c *engine.Request, r *exchang
 	if r.Reason == exchange.ForeignOrder && a.server.options.Tokens != nil {
 		r.Reason = exchange.UnknownOrder // tells nobody which orders others have
 	}
-	if len(r.Status.Executions) == 0 {
+	if entries(r) == 0 {
 		a.reply.bytes = a.message.AppendAnswer(a.reply.bytes, i, a.results)
 		return refusal
 	}
@@ -93,15 +100,41 @@ func (a *answers) tell(ctx context.Context, i int, c *engine.Request, r *exchang
 	return refusal
 }
 
+// show completes a result that waits for the view of accounts.
+func (a *answers) show(ctx context.Context, c *engine.Request, r *exchange.Result) {
+	if view := a.server.options.View; view != nil && !a.unseen {
+		view.Show(ctx, &c.Command, r)
+	} else {
+		r.Reason = exchange.ViewUnavailable
+	}
+	a.unseen = r.Reason == exchange.ViewUnavailable
+}
+
+// entries returns how many executions, or lines of a list, a result has.
+func entries(r *exchange.Result) int {
+	n := len(r.Status.Executions)
+	if m := r.More; m != nil {
+		switch {
+		case m.AccountView != nil:
+			n = len(m.AccountView.Positions)
+		case m.OrdersView != nil:
+			n = len(m.OrdersView.Orders)
+		case m.FillsView != nil:
+			n = len(m.FillsView.Fills)
+		}
+	}
+	return n
+}
+
 // appendStatus appends an answer with executions. If it is too long it appends nothing, and
 // returns why.
 func (a *answers) appendStatus(i int, c *engine.Request, r *exchange.Result) (refusal exchange.Refusal) {
 	most := a.server.options.ReplyBytesMax
-	size, executions := a.size(), len(r.Status.Executions)
-	alone := executions * a.codec.ExecutionBytesMin()
+	size, entries := a.size(), entries(r)
+	alone := entries * a.codec.ExecutionBytesMin()
 	begin, end := a.codec.Brackets()
 	if alone <= most {
-		if !a.hasRoom(size, executions) {
+		if !a.hasRoom(size, entries) {
 			a.refuse(exchange.NoMemory)
 			return a.refusal
 		}
@@ -118,6 +151,10 @@ func (a *answers) appendStatus(i int, c *engine.Request, r *exchange.Result) (re
 		return a.refusal
 	}
 	a.count()
+	if c.Kind.Views() {
+		return exchange.Refusal{Reason: exchange.ReplyTooLong, Text: fmt.Sprintf(
+			"what account %s has takes more than %d bytes; read it in the database", c.Account, most)}
+	}
 	id := c.Names(r)
 	return exchange.Refusal{Reason: exchange.ReplyTooLong,
 		Text: fmt.Sprintf("what order %d has executed takes more than %d bytes; "+

@@ -27,7 +27,7 @@ type batch struct {
 	commands []engine.Request
 	results  []exchange.Result
 	answered int         // how many of results are in a reply
-	pending  bool        // some of results are in the history
+	pending  bool        // some of results are in the history or the view
 	last     uint64      // the number of the last frame
 	cost     int         // of memory, as Codec.Memory has it
 	mark     engine.Mark // what its answer waits for
@@ -147,7 +147,7 @@ func (s *Server) execute(ctx context.Context, b *batch) (mark engine.Mark, err e
 		}
 	}
 	for i := range b.results {
-		if b.results[i].Reason == exchange.InHistory {
+		if r := b.results[i].Reason; r == exchange.InHistory || r == exchange.InView {
 			b.pending = true
 			break
 		}

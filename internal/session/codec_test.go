@@ -86,6 +86,8 @@ func (m *lineMessage) Decode(frame []byte) {
 		m.command.Kind = exchange.PlaceOrder
 	case "query":
 		m.command.Kind = exchange.QueryOrder
+	case "fills":
+		m.command.Kind = exchange.ListFills
 	default:
 		m.command, m.fault = nil, "unknown method "+kind
 	}
@@ -128,7 +130,7 @@ func (m *lineMessage) AppendAnswer(dst []byte, _ int, results []exchange.Result)
 		return append(dst, m.reason.String()...)
 	}
 	dst = append(dst, results[0].Reason.String()...)
-	return append(dst, strings.Repeat(" fill", len(results[0].Status.Executions))...)
+	return append(dst, strings.Repeat(" fill", entries(&results[0]))...)
 }
 
 func (m *lineMessage) AppendRefusal(dst []byte, _ int, refusal exchange.Refusal) []byte {

@@ -70,6 +70,8 @@ func (x *fake) Execute(_ context.Context, commands []engine.Request, results []e
 				results[i].Reason = exchange.AccountExists
 			}
 			x.accounts[c.Account] = true
+		case exchange.ListFills:
+			results[i] = exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: uint64(x.total())}}
 		case exchange.CancelOrder:
 			results[i].Status.Executions = make([]exchange.Execution, x.executions)
 		case exchange.QueryOrder:

@@ -125,9 +125,9 @@ type Metrics struct {
 	handshakeFailures, authRefused, authDenied prometheus.Counter
 
 	// Children of the vectors, so that counting looks nothing up.
-	byKind  [exchange.CancelOrder + 1][math.MaxUint8 + 1]prometheus.Counter // by reason
+	byKind  [exchange.ListFills + 1][math.MaxUint8 + 1]prometheus.Counter // by reason
 	byLimit [limits]prometheus.Counter
-	latency [exchange.CancelOrder + 1][outcomes]*latency.Histogram
+	latency [exchange.ListFills + 1][outcomes]*latency.Histogram
 	byStage [stages]*latency.Histogram
 
 	arriving, working, huge, recalling prometheus.Gauge // of memory
@@ -179,7 +179,10 @@ func NewMetrics() *Metrics {
 				"sent. huge: the same for the largest frames. " +
 				"recalling: frames that were executed, while their replies wait for the database."}, []string{"part"}),
 	}
-	for kind := exchange.OpenAccount; kind <= exchange.CancelOrder; kind++ {
+	for kind := exchange.OpenAccount; kind <= exchange.ListFills; kind++ {
+		if kind == exchange.ShowOrder {
+			continue // no session asks for it
+		}
 		for reason := exchange.OK; known(reason); reason++ {
 			m.byKind[kind][reason] = m.commands.WithLabelValues(kind.String(), reason.String())
 		}
@@ -188,7 +191,10 @@ func NewMetrics() *Metrics {
 		}
 	}
 	for _, reason := range unanswered {
-		m.byKind[exchange.QueryOrder][reason] = m.commands.WithLabelValues(exchange.QueryOrder.String(), reason.String())
+		for _, kind := range []exchange.CommandKind{exchange.QueryOrder, exchange.ShowAccount, exchange.ListOrders,
+			exchange.ListFills} {
+			m.byKind[kind][reason] = m.commands.WithLabelValues(kind.String(), reason.String())
+		}
 	}
 	for s, name := range stageNames {
 		m.byStage[s] = m.stages.Histogram(name)

@@ -34,6 +34,8 @@ type Options struct {
 	TLS    *tls.Config  // how connections are encrypted; nil for not at all
 	Tokens *auth.Tokens // who may do what; nil if nobody has to prove anything
 
+	View View // what accounts see of themselves; nil if nobody may
+
 	Log     *slog.Logger // a line for each connection in trouble, none for orders; nil means no log
 	Metrics *Metrics     // nil means that nobody reads them
 }

@@ -62,6 +62,14 @@ type Exchange interface {
 	MayTell(m engine.Mark) bool
 }
 
+// View answers what accounts ask about themselves.
+type View interface {
+	// Show completes a result that Execute left as InView, once it has the record that the result
+	// names, and within a time of its own. What it tells is durable by then. Its caller has made sure that the
+	// client may see the account.
+	Show(ctx context.Context, c *exchange.Command, r *exchange.Result)
+}
+
 // Server serves clients of the exchange, in any number of protocols: what it bounds, it bounds for
 // all of them together. Its methods may be called from any goroutine.
 type Server struct {
@@ -308,7 +316,7 @@ func (s *Server) answer(ctx context.Context, b *batch, r *reply) error {
 	b.clock.resume()
 	if err == nil && b.pending && !late {
 		late = s.lateAnswers.TryAcquire(1)
-		b.answers.unavailable = !late
+		b.answers.unavailable, b.answers.unseen = !late, !late
 	}
 	if late {
 		defer s.lateAnswers.Release(1)

@@ -11,7 +11,7 @@ import (
 // a kind does not have are "".
 type Answer struct {
 	// Kind is "created", "opened", "status", "canceled", "error", "amended", "canceled-all",
-	// "cancel-after", "account", "orders" or "fills".
+	// "cancel-after", "account", "orders", "fills" or "session".
 	Kind                 string
 	Order                           // what it repeats; Sym and Ref of other requests too
 	ID                   string     // of an amended the order as it was named
@@ -26,6 +26,7 @@ type Answer struct {
 	Balance, Held        string     // of an account
 	Parts                []Part     // of an account, an orders or a fills: its positions, orders or fills
 	More                 bool       // there are further executions, orders or fills than those
+	After                string     // of an orders or a fills with More: after what to ask for the next
 }
 
 // Executed is one execution in an Answer: shares, dollars a share, and seconds
@@ -94,6 +95,7 @@ var answerKinds = map[string]answerKind{
 	"account":      {needs: []string{"id", "balance", "held"}, parts: []string{"position"}},
 	"orders":       {parts: []string{"order", "more"}},
 	"fills":        {parts: []string{"fill", "more"}},
+	"session":      {needs: []string{"cancel"}},
 }
 
 // parse reads an element of <results>.
@@ -177,7 +179,7 @@ func (a *Answer) parsePart(e *element) error {
 	case "executed":
 		a.Executed = append(a.Executed, Executed{Shares: value("shares"), Price: value("price"), Time: value("time")})
 	case "more":
-		a.More = true
+		a.More, a.After = true, value("after")
 	default:
 		a.Parts = append(a.Parts, Part{Name: e.name, attrs: e.attrs})
 	}

@@ -134,3 +134,10 @@ func (t *Transactions) Append(dst []byte) []byte {
 	dst = append(dst, t.body...)
 	return append(dst, "</transactions>"...)
 }
+
+// AppendSession appends the XML of a frame <session>, and returns it: the orders that follow on its connection
+// are canceled when it ends, which it does after so many seconds of silence; "" is the server's time.
+func AppendSession(dst []byte, timeout string) []byte {
+	dst = appendAttr(append(dst, "<session"...), "cancel", "disconnect")
+	return append(appendGiven(dst, "timeout", timeout), "/>"...)
+}

@@ -202,7 +202,7 @@ func TestAnswersToInstructions(t *testing.T) {
 			Balance: "7.5", Held: "0", Parts: []Part{part("position", "sym", "A", "shares", "3", "held", "1")}},
 		`<orders><order id="1" sym="A" amount="-5" limit="2" open="4" time="6"/><more after="1"/></orders>`: {Kind: "orders",
 			Parts: []Part{part("order", "id", "1", "sym", "A", "amount", "-5", "limit", "2", "open", "4", "time", "6")},
-			More:  true},
+			More:  true, After: "1"},
 		`<fills/>`: {Kind: "fills"},
 	} {
 		answers, err := ParseReply([]byte("<results>" + reply + "</results>"))

@@ -6,6 +6,7 @@ import "io"
 // (session.Codec says what each is for). It is comparable.
 type XML struct {
 	Bare bool // replies over a stream have no length line
+	HTTP bool // frames come over HTTP, which has no connections that orders could be canceled with
 }
 
 // NewFrames returns a FrameReader that asks admit.
@@ -16,7 +17,7 @@ func (XML) NewFrames(r io.Reader, max int, admit func(frameBytes int) error) *Fr
 }
 
 // NewMessage returns an empty request.
-func (XML) NewMessage() *Request { return new(Request) }
+func (x XML) NewMessage() *Request { return &Request{Connectionless: x.HTTP} }
 
 // Memory is DecodeMemory.
 func (XML) Memory(frame []byte) int { return DecodeMemory(frame) }

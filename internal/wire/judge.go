@@ -53,6 +53,9 @@ func (r *Request) Judge(judge func(c *exchange.Command) exchange.Refusal) (denie
 	r.Commands = r.Commands[:kept]
 	for i := range r.slots {
 		s := &r.slots[i]
+		if s.symbol >= 0 {
+			s.symbol = moved[s.symbol]
+		}
 		switch {
 		case s.command < 0:
 		case moved[s.command] < 0:
@@ -60,9 +63,6 @@ func (r *Request) Judge(judge func(c *exchange.Command) exchange.Refusal) (denie
 			r.denied++
 		default:
 			s.command = moved[s.command]
-			if s.symbol >= 0 {
-				s.symbol = moved[s.symbol]
-			}
 		}
 	}
 	return denied

@@ -1,10 +1,16 @@
 package wire
 
-import "outcry/internal/exchange"
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"outcry/internal/exchange"
+)
 
 // Order holds the attributes of an <order>, as a client sends them and a reply repeats
 // them, right or wrong. "" is an optional one that is absent.
-type Order struct{ Sym, Amount, Limit, Ref string }
+type Order struct{ Sym, Amount, Limit, Type, TIF, Post, STP, COD, Report, Ref string }
 
 // orderAttribute is an attribute of an <order>: how it is called, where an Order has it, and
 // how a request's value becomes part of a command. The error of read names the value.
@@ -19,36 +25,65 @@ type orderAttribute struct {
 var orderAttributes = [...]orderAttribute{
 	{name: "sym", of: func(o *Order) *string { return &o.Sym },
 		read: func(c *exchange.Command, v string) (err error) { c.Symbol, err = exchange.ParseSymbol(v); return err }},
-	{name: "amount", of: func(o *Order) *string { return &o.Amount },
+	{name: "amount", of: func(o *Order) *string { return &o.Amount }, read: readAmount},
+	{name: "limit", optional: true, of: func(o *Order) *string { return &o.Limit }, read: readLimit},
+	{name: "type", optional: true, of: func(o *Order) *string { return &o.Type },
+		read: func(c *exchange.Command, v string) (err error) { c.Type, err = exchange.ParseOrderType(v); return err }},
+	{name: "tif", optional: true, of: func(o *Order) *string { return &o.TIF },
+		read: func(c *exchange.Command, v string) (err error) { c.TIF, err = exchange.ParseTimeInForce(v); return err }},
+	{name: "post", optional: true, of: func(o *Order) *string { return &o.Post },
 		read: func(c *exchange.Command, v string) (err error) {
-			c.Side, c.Shares, err = exchange.ParseAmount(v)
+			c.Post, err = exchange.ParseYes("post", v)
 			return err
 		}},
-	{name: "limit", of: func(o *Order) *string { return &o.Limit },
-		read: func(c *exchange.Command, v string) (err error) { c.Limit, err = exchange.ParseLimit(v); return err }},
+	{name: "stp", optional: true, of: func(o *Order) *string { return &o.STP },
+		read: func(c *exchange.Command, v string) (err error) { c.STP, err = exchange.ParseSelfTrade(v); return err }},
+	{name: "cod", optional: true, of: func(o *Order) *string { return &o.COD },
+		read: func(c *exchange.Command, v string) (err error) {
+			c.OnDisconnect, err = exchange.ParseYes("cod", v)
+			return err
+		}},
+	{name: "report", optional: true, of: func(o *Order) *string { return &o.Report }, read: readReport},
 	{name: "ref", optional: true, of: func(o *Order) *string { return &o.Ref },
 		read: func(c *exchange.Command, v string) (err error) { c.Ref, err = exchange.ParseRef(v); return err }},
 }
 
-// repeatedNames are the attributes that a reply repeats, of any element, in their order.
-var repeatedNames = [...]string{"sym", "amount", "limit", "id", "ref"}
+func readAmount(c *exchange.Command, v string) (err error) {
+	c.Side, c.Shares, err = exchange.ParseAmount(v)
+	return err
+}
 
-// orderNames are the names of an <order>'s attributes, and neededNames those that it must have.
-var orderNames, neededNames = func() (all, needed []string) {
-	for _, a := range orderAttributes {
-		if all = append(all, a.name); !a.optional {
-			needed = append(needed, a.name)
-		}
+func readLimit(c *exchange.Command, v string) (err error) {
+	c.Limit, err = exchange.ParseLimit(v)
+	return err
+}
+
+// full is the one value of report.
+const full = "full"
+
+func readReport(c *exchange.Command, v string) error {
+	c.Report = v == full
+	if !c.Report {
+		return fmt.Errorf("report %s is not %s", strconv.Quote(clip(v)), full)
 	}
-	return all, needed
+	return nil
+}
+
+// orderNames are the names of an <order>'s attributes.
+var orderNames = func() (all []string) {
+	for _, a := range orderAttributes {
+		all = append(all, a.name)
+	}
+	return all
 }()
 
 // decodeOrder reads an <order>.
-func decodeOrder(e *element, c *exchange.Command) error {
-	c.Kind = exchange.PlaceOrder
+func (r *Request) decodeOrder(e *element, c *exchange.Command) error {
+	c.Kind, c.OnDisconnect = exchange.PlaceOrder, r.onDisconnect
 	if err := first(onlyAttributes(e, orderNames...), noContent(e)); err != nil {
 		return err
 	}
+	_, typed := e.attr("type") // so that it needs no limit
 	for i := range orderAttributes {
 		a := &orderAttributes[i]
 		value, has := e.attr(a.name)
@@ -57,9 +92,30 @@ func decodeOrder(e *element, c *exchange.Command) error {
 			if err := a.read(c, value); err != nil {
 				return err
 			}
-		case !a.optional:
+		case !a.optional || a.name == "limit" && !typed:
 			return errMissing(e, a.name)
 		}
+	}
+	return r.checkTerms(e, c)
+}
+
+// checkTerms says what is wrong with the attributes of an <order> together, of which each is right. A
+// market order that does not say how long it may stay becomes an IOC.
+func (r *Request) checkTerms(e *element, c *exchange.Command) error {
+	_, timed := e.attr("tif")
+	market := c.Type == exchange.Market
+	if market && !timed {
+		c.TIF = exchange.IOC
+	}
+	switch {
+	case market && c.TIF == exchange.GTC:
+		return errors.New("a market order is IOC or FOK, not GTC")
+	case market && c.Post:
+		return errors.New("a market order cannot be a post")
+	case c.Post && c.TIF != exchange.GTC:
+		return fmt.Errorf("a post rests, so it cannot be %s", c.TIF)
+	case c.OnDisconnect && r.Connectionless:
+		return errors.New("cod is about a connection, and over HTTP there is none")
 	}
 	return nil
 }
@@ -78,8 +134,9 @@ func takesInOrder(name, value string) bool {
 func (t *Transactions) Place(o Order) *Transactions {
 	t.body = append(t.body, "<order"...)
 	for i := range orderAttributes {
-		if a := &orderAttributes[i]; !a.optional || *a.of(&o) != "" {
-			t.body = appendAttr(t.body, a.name, *a.of(&o))
+		a := &orderAttributes[i]
+		if value := *a.of(&o); value != "" || !a.optional || a.name == "limit" && o.Type == "" {
+			t.body = appendAttr(t.body, a.name, value)
 		}
 	}
 	t.body = append(t.body, "/>"...)

@@ -33,6 +33,9 @@ const (
 // r.Commands, in their order; only what the place needs has to be known.
 func (r *Request) AppendAnswer(dst []byte, i int, results []exchange.Result) []byte {
 	s := &r.slots[i]
+	if s.symbol >= 0 && results[s.symbol].Reason == exchange.RulesDiffer {
+		return r.appendWhole(dst, s, &results[s.symbol])
+	}
 	if s.command < 0 {
 		return appendError(dst, r.echo(i), s.text)
 	}
@@ -44,6 +47,14 @@ func (r *Request) AppendAnswer(dst []byte, i int, results []exchange.Result) []b
 		c, result = &r.Commands[s.symbol], &results[s.symbol] // the cause
 	}
 	return appendError(dst, r.echo(i), result.Text(c))
+}
+
+// appendWhole appends the one error that answers a <symbol> whose rules are refused: in its first place.
+func (r *Request) appendWhole(dst []byte, s *slot, result *exchange.Result) []byte {
+	if s.around == nil {
+		return dst
+	}
+	return appendError(dst, echo{sent: s.around}, result.Text(&r.Commands[s.symbol]))
 }
 
 // AppendRefusal appends an error in place i instead of its answer, and returns dst.
@@ -66,6 +77,9 @@ func (r *Request) echo(i int) echo {
 func (r *Request) AppendReply(dst []byte, results []exchange.Result) []byte {
 	if r.refusal != "" {
 		return AppendError(dst, r.refusal)
+	}
+	if r.session != nil {
+		return r.session.append(dst)
 	}
 	if len(r.slots) == 0 {
 		return append(dst, "<results/>"...)
@@ -93,51 +107,31 @@ func appendDone(dst []byte, e echo, c *exchange.Command, r *exchange.Result) []b
 		return append(e.append(dst), "/>"...)
 	case exchange.PlaceOrder:
 		dst = append(dst, "<opened"...)
-		dst = appendOrderID(e.append(dst), r.Order)
-		return append(dst, "/>"...)
+		dst = appendOrderID(e.append(dst), "id", r.Order)
+		if !c.Report {
+			return append(dst, "/>"...)
+		}
+		return append(appendReport(append(dst, '>'), r), "</opened>"...)
 	case exchange.QueryOrder:
 		return appendStatus(dst, "status", e, c, r)
 	case exchange.CancelOrder:
 		return appendStatus(dst, "canceled", e, c, r)
+	case exchange.AmendOrder:
+		return appendAmended(dst, e, c, r)
+	case exchange.CancelAll:
+		dst = append(e.append(append(dst, "<canceled-all"...)), ` count="`...)
+		return append(strconv.AppendInt(dst, int64(r.More.Count), 10), `"/>`...)
+	case exchange.SetSwitch:
+		return append(e.append(append(dst, "<cancel-after"...)), "/>"...)
+	case exchange.ShowAccount:
+		return appendAccount(dst, r.More.AccountView)
+	case exchange.ListOrders:
+		return appendOrders(dst, r.More.OrdersView)
+	case exchange.ListFills:
+		return appendFills(dst, r.More.FillsView)
 	case exchange.ShowOrder: // is not asked over XML
 	}
 	panic("wire: no reply to a command of kind " + c.Kind.String())
-}
-
-// appendOrderID appends the id that the exchange knows an order by.
-func appendOrderID(dst []byte, id exchange.OrderID) []byte {
-	dst = append(dst, ` id="`...)
-	return append(strconv.AppendUint(dst, uint64(id), 10), '"')
-}
-
-// appendStatus appends <status> or <canceled>: what is open, what was canceled,
-// then the executions, oldest first.
-func appendStatus(dst []byte, name string, e echo, c *exchange.Command, r *exchange.Result) []byte {
-	s := &r.Status
-	dst = append(append(dst, '<'), name...)
-	dst = e.append(dst)
-	if c.Ref != "" {
-		dst = appendOrderID(dst, r.Order)
-	}
-	dst = append(dst, '>')
-	if s.Open > 0 {
-		dst = append(dst, `<open shares="`...)
-		dst = append(s.Open.Append(dst), `"/>`...)
-	}
-	if s.Canceled > 0 {
-		dst = append(dst, `<canceled shares="`...)
-		dst = append(s.Canceled.Append(dst), `" time="`...)
-		dst = append(strconv.AppendInt(dst, exchange.Seconds(s.CanceledAt), 10), `"/>`...)
-	}
-	for i := range s.Executions {
-		x := &s.Executions[i]
-		dst = append(dst, `<executed shares="`...)
-		dst = append(x.Shares.Append(dst), `" price="`...)
-		dst = append(x.Price.Append(dst), `" time="`...)
-		dst = append(strconv.AppendInt(dst, exchange.Seconds(x.Time), 10), `"/>`...)
-	}
-	dst = append(append(dst, "</"...), name...)
-	return append(dst, '>')
 }
 
 // appendError appends <error> with the attributes that the request had.

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,10 +12,17 @@ import (
 // their results have in the reply. The zero value is an empty request. It keeps
 // no part of the frame that it was decoded from. It is for one goroutine at a time.
 type Request struct {
+	// Connectionless says that frames do not come over a connection that means anything to their client, as
+	// over HTTP: nothing is canceled when it ends. It is set before Decode.
+	Connectionless bool
+
 	// Commands are to be executed in this order. Decode fills them; callers who
 	// executes them leaves them as they are for AppendReply. The names in them may
 	// be kept: they are copies, of nothing but the names.
 	Commands []exchange.Command
+
+	onDisconnect bool          // of orders that do not say it: CancelOnDisconnect
+	session      *sessionFrame // of a <session>; nil for every other frame
 
 	slots   []slot
 	echoes  []byte // what the reply repeats, as it has it, of the slots without sent
@@ -38,8 +44,10 @@ type slot struct {
 	command int    // index in Commands, -1 if the place holds an error anyway
 	text    string // of that error
 	// symbol is the index of the command that makes the symbol which this place's
-	// command needs, -1 if it needs none.
+	// command needs, -1 if it needs none. around is of the first place in a <symbol> with rules: what
+	// is repeated of that if the rules are refused, with which nothing in it is answered.
 	symbol int
+	around *sentAttrs
 	// sent is what the reply repeats. nil stands for the part of echoes from the
 	// echoEnd of the slot before to this one's.
 	sent    *sentAttrs
@@ -63,7 +71,7 @@ func (r *Request) reset() {
 	clear(r.Commands)
 	clear(r.slots)
 	r.Commands, r.slots, r.echoes, r.refusal, r.denied = r.Commands[:0], r.slots[:0], r.echoes[:0], "", 0
-	r.creates, r.actsFor = false, ""
+	r.creates, r.actsFor, r.session = false, "", nil
 }
 
 // decodeDocument decodes any frame into r, which is empty.
@@ -78,6 +86,8 @@ func (r *Request) decodeDocument(frame []byte) {
 		r.create(root)
 	case "transactions":
 		r.transactions(root)
+	case "session":
+		r.connection(root)
 	default:
 		r.refusal = fmt.Sprintf("unknown root element <%s>, only <create> and <transactions> are known", clip(root.name))
 	}
@@ -162,12 +172,12 @@ func (r *Request) account(e *element) {
 // symbol reads a <symbol> and the shares to be placed in it. The symbol is made
 // before its accounts; it has a place in the reply only if it has none.
 func (r *Request) symbol(e *element) {
-	if err := onlyAttributes(e, "sym"); err != nil {
-		r.refuse(e, sentWith(e), err)
-		return
-	}
 	sym, err := parseAttr(e, "sym", exchange.ParseSymbol)
 	list := exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym}
+	if wrong := first(onlyAttributes(e, "sym", "tick", "lot"), decodeRules(e, &list)); wrong != nil {
+		r.refuse(e, sentWith(e), wrong)
+		return
+	}
 	switch {
 	case len(e.children) == 0 && err != nil:
 		r.refuse(e, sentWith(e), err)
@@ -176,19 +186,28 @@ func (r *Request) symbol(e *element) {
 	case err == nil:
 		r.Commands = append(r.Commands, list)
 	}
-	made := len(r.Commands) - 1
+	r.placements(e, sym, list.More, err)
+}
+
+// placements reads what is in a <symbol> that the last command makes, unless its sym has the error.
+func (r *Request) placements(e *element, sym exchange.Symbol, more *exchange.CommandMore, wrong error) {
+	made, begin := -1, len(r.slots)
+	if wrong == nil {
+		made = len(r.Commands) - 1
+	}
 	r.grow(len(e.children))
 	for _, child := range e.children {
-		attrs := sentWith(child)
-		if s, ok := e.attr("sym"); ok {
-			attrs.values[repeatedSym], attrs.has[repeatedSym] = s, true
-		}
-		c := exchange.Command{Kind: exchange.DepositShares, Symbol: sym}
-		if err := first(err, decodePlacement(child, e, &c)); err != nil {
+		attrs := sentWithin(child, e)
+		c := exchange.Command{Kind: exchange.DepositShares, Symbol: sym, More: more}
+		if err := first(wrong, decodePlacement(child, e, &c)); err != nil {
 			r.refuse(child, attrs, err)
+			r.slots[len(r.slots)-1].symbol = made
 			continue
 		}
 		r.doIn(made, c, attrs)
+	}
+	if more != nil && begin < len(r.slots) {
+		r.slots[begin].around = sentWith(e)
 	}
 }
 
@@ -206,81 +225,6 @@ func decodePlacement(e, symbol *element, c *exchange.Command) error {
 	}
 	if err == nil {
 		c.Ref, err = decodeRef(e)
-	}
-	return err
-}
-
-// transactions reads <transactions> (docs/PROTOCOL.md, section "transactions").
-func (r *Request) transactions(root *element) {
-	if err := onlyAttributes(root, "id", "account"); err != nil {
-		r.refusal = err.Error()
-		return
-	}
-	account, err := transactionsAccount(root)
-	r.actsFor = account
-	r.grow(len(root.children))
-	for _, child := range root.children {
-		c := exchange.Command{Account: account}
-		if err := first(err, decodeTransaction(child, root, &c)); err != nil {
-			r.refuse(child, sentWith(child), err)
-			continue
-		}
-		r.do(c, sentWith(child))
-	}
-}
-
-// transactionsAccount reads the account of <transactions>, which an older form of
-// the protocol names in the attribute account.
-func transactionsAccount(root *element) (exchange.AccountID, error) {
-	id, hasID := root.attr("id")
-	old, hasOld := root.attr("account")
-	switch {
-	case hasID && hasOld:
-		return "", errors.New("<transactions> names its account twice, as id and as account")
-	case hasOld:
-		id = old
-	case !hasID:
-		return "", errors.New("<transactions> has no id")
-	}
-	return exchange.ParseAccountID(id)
-}
-
-// decodeTransaction reads a child of <transactions>.
-func decodeTransaction(e, root *element, c *exchange.Command) error {
-	switch e.name {
-	case "order":
-		return decodeOrder(e, c)
-	case "query":
-		return decodeOrderID(e, exchange.QueryOrder, c)
-	case "cancel":
-		return decodeOrderID(e, exchange.CancelOrder, c)
-	}
-	return errUnknown(e, root)
-}
-
-// decodeRef reads the ref of an element, "" if it has none.
-func decodeRef(e *element) (exchange.Ref, error) {
-	s, ok := e.attr("ref")
-	if !ok {
-		return "", nil
-	}
-	return exchange.ParseRef(s)
-}
-
-// decodeOrderID reads what names an order: a <query> or a <cancel>.
-func decodeOrderID(e *element, kind exchange.CommandKind, c *exchange.Command) error {
-	c.Kind = kind
-	_, hasID := e.attr("id")
-	_, hasRef := e.attr("ref")
-	err := first(onlyAttributes(e, "id", "ref"), noContent(e))
-	switch {
-	case err != nil:
-	case hasID && hasRef:
-		err = fmt.Errorf("<%s> names its order twice, by id and by ref", e.name)
-	case hasRef:
-		c.Ref, err = decodeRef(e)
-	default:
-		c.Order, err = parseAttr(e, "id", exchange.ParseOrderID)
 	}
 	return err
 }

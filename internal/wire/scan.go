@@ -80,7 +80,7 @@ func (s *scanner) order(account exchange.AccountID) bool {
 	s.echo(` limit="`, s.limit)
 	s.r.do(exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: s.r.lastSymbol,
 		Terms:  exchange.Terms{Side: side, Limit: limit},
-		Shares: shares}, nil)
+		Shares: shares, OnDisconnect: s.r.onDisconnect}, nil)
 	return s.echoRef()
 }
 

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"outcry/internal/accounts"
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/settings"
+)
+
+// newFollower returns the journal's records after one, for what follows it beside the exchange:
+// whatever became of that, the journal would not fill the disk for it.
+func (s *server) newFollower(after uint64) (*journal.Reader, error) {
+	held := func(c *settings.Config) uint64 { return 2 * uint64(c.LagMax) }
+	records, err := s.journal.NewFollower(after+1, held(s.config))
+	if err != nil {
+		return nil, err
+	}
+	s.onReload(func(c *settings.Config) (func(), error) { return func() { records.Hold(held(c)) }, nil })
+	return records, nil
+}
+
+// mayFollow returns the limit of what followers may tell, nil if it is every record of the journal.
+func (s *server) mayFollow() func() uint64 {
+	if s.member != nil {
+		return nil // the journal of a node has committed records only
+	}
+	return func() uint64 { return s.engine.DurableSeq() } // there is an engine before they run
+}
+
+// newView makes the view that accounts have of themselves, which goes on after the database's state.
+func (s *server) newView(state *exchange.Snapshot) error {
+	records, err := s.newFollower(state.Seq)
+	if err != nil {
+		return fmt.Errorf("the view of accounts after record %d: %w", state.Seq, err)
+	}
+	s.view = accounts.NewView(accounts.Options{Records: records, Limit: s.mayFollow(), History: olderFills{s}, Log: s.log},
+		state)
+	return nil
+}
+
+// olderFills is the database, which is there before the view runs.
+type olderFills struct{ *server }
+
+// Fills implements accounts.History.
+func (o olderFills) Fills(ctx context.Context, id exchange.AccountID, after uint64, most int) (
+	fills []exchange.AccountFill, kept bool, err error,
+) {
+	return o.history.Fills(ctx, id, after, most)
+}
+
+// runFollowers starts what follows the journal, once the engine or the standby is there.
+func (s *server) runFollowers() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.unfollow = cancel
+	s.metrics.watchView(s.view, s.journal)
+	s.running.Go(func() { s.view.Run(ctx) })
+	s.runFeed(ctx)
+}
+
+// watchView adds what is read of the view of accounts when somebody looks.
+func (m *metrics) watchView(v *accounts.View, j *journal.Journal) {
+	m.gauge("outcry_account_view_up", "1 while accounts can ask about themselves, 0 after the view of them has failed.",
+		func() float64 { return oneIf(v.Err() == nil) })
+	m.gauge("outcry_account_view_lag_records", "Journal records that the view of accounts does not include yet.",
+		func() float64 {
+			seq := v.Seq() // first: the journal may go on meanwhile
+			return float64(j.Appended() - seq)
+		})
+}

@@ -1,0 +1,190 @@
+package accounts
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+)
+
+var background = context.Background()
+
+// memory are records that were appended, of which those up to limit may be told.
+type memory struct {
+	after   uint64 // the seq before the first
+	records [][]byte
+	next    int
+	err     error // of TryNext, once all are read
+}
+
+func (m *memory) TryNext() (uint64, []byte, bool, error) {
+	if m.next == len(m.records) {
+		return 0, nil, false, m.err
+	}
+	m.next++
+	return m.after + uint64(m.next), m.records[m.next-1], true, nil
+}
+
+func (m *memory) Close() {}
+
+// add appends records.
+func (m *memory) add(events ...exchange.Event) {
+	for i := range events {
+		m.records = append(m.records, exchange.AppendEvent(nil, &events[i]))
+	}
+}
+
+// newView returns a view of the records in m, which were made after a snapshot; nil for an empty one.
+func newView(m *memory, snap *exchange.Snapshot) *View {
+	if snap == nil {
+		snap = &exchange.Snapshot{}
+	}
+	m.after = snap.Seq
+	return NewView(Options{Records: m, Log: slog.New(slog.DiscardHandler)}, snap)
+}
+
+// take has the view take in all records that there are.
+func take(t testing.TB, v *View) {
+	t.Helper()
+	require.NoError(t, v.step(background))
+}
+
+// show asks a view what it has now.
+func show(t testing.TB, v *View, c exchange.Command) *exchange.ResultMore {
+	t.Helper()
+	r := exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: v.Seq()}}
+	v.Show(background, &c, &r)
+	require.Equal(t, exchange.OK, r.Reason, "%+v", c)
+	return r.More
+}
+
+func account1(t testing.TB, v *View, id exchange.AccountID) *exchange.AccountView {
+	t.Helper()
+	return show(t, v, exchange.Command{Kind: exchange.ShowAccount, Account: id}).AccountView
+}
+
+func ordersOf(t testing.TB, v *View, id exchange.AccountID, sym exchange.Symbol, after uint64) *exchange.OrdersView {
+	t.Helper()
+	return show(t, v, exchange.Command{Kind: exchange.ListOrders, Account: id, Symbol: sym,
+		More: &exchange.CommandMore{After: after}}).OrdersView
+}
+
+func newestFills(t testing.TB, v *View, id exchange.AccountID) *exchange.FillsView {
+	t.Helper()
+	return show(t, v, exchange.Command{Kind: exchange.ListFills, Account: id}).FillsView
+}
+
+func fillsAfter(t testing.TB, v *View, id exchange.AccountID, after uint64) *exchange.FillsView {
+	t.Helper()
+	return show(t, v, exchange.Command{Kind: exchange.ListFills, Account: id,
+		More: &exchange.CommandMore{After: after, HasAfter: true}}).FillsView
+}
+
+// twin knows of accounts what records say, in the most obvious way: funds and books are those of a State that
+// does everything again.
+type twin struct {
+	state    *exchange.State
+	ids      []exchange.AccountID
+	symbols  []exchange.Symbol
+	executed map[exchange.OrderID]exchange.Shares // by a chain, up to this order
+	orders   map[exchange.OrderID]exchange.OpenOrder
+	owners   map[exchange.OrderID]exchange.AccountID
+	fills    map[exchange.AccountID][]exchange.AccountFill // all
+}
+
+func newTwin() *twin {
+	return &twin{state: exchange.NewState(), executed: make(map[exchange.OrderID]exchange.Shares),
+		orders: make(map[exchange.OrderID]exchange.OpenOrder), owners: make(map[exchange.OrderID]exchange.AccountID),
+		fills: make(map[exchange.AccountID][]exchange.AccountFill)}
+}
+
+// apply takes in the next record.
+func (w *twin) apply(t testing.TB, e *exchange.Event) {
+	t.Helper()
+	switch e.Kind {
+	case exchange.AccountOpened:
+		w.ids = append(w.ids, e.Account)
+	case exchange.SymbolMade:
+		w.symbols = append(w.symbols, e.Symbol)
+	case exchange.OrderReplaced:
+		w.executed[e.Order] = w.executed[e.Amend.Old.Order]
+		fallthrough
+	case exchange.OrderAccepted:
+		w.orders[e.Order] = exchange.OpenOrder{ID: e.Order, Symbol: e.Symbol, Terms: e.Terms, Time: e.Time,
+			OnDisconnect: e.OnDisconnect}
+		w.owners[e.Order] = e.Account
+	}
+	for i := range e.Fills {
+		f := &e.Fills[i]
+		other := exchange.Buy + exchange.Sell - e.Side
+		w.fill(e, f.Account, f.Resting, other, f)
+		w.fill(e, e.Account, e.Order, e.Side, f)
+	}
+	require.NoError(t, w.state.Apply(e), "%+v", e)
+}
+
+func (w *twin) fill(e *exchange.Event, id exchange.AccountID, order exchange.OrderID, side exchange.Side,
+	f *exchange.Fill) {
+	w.executed[order] += f.Shares
+	w.fills[id] = append(w.fills[id], exchange.AccountFill{N: uint64(len(w.fills[id]) + 1), Order: order, Symbol: e.Symbol,
+		Side: side, Shares: f.Shares, Price: f.Price, Time: e.Time})
+}
+
+// account returns what the view should show of an account.
+func (w *twin) account(id exchange.AccountID) *exchange.AccountView {
+	a := w.state.Ledger.Account(id)
+	view := &exchange.AccountView{ID: id, Positions: []exchange.PositionView{}}
+	view.Balance, view.Held = a.Balance()
+	slices.Sort(w.symbols)
+	for _, sym := range w.symbols {
+		p := exchange.PositionView{Symbol: sym}
+		p.Shares, p.Held = w.state.Ledger.Instrument(sym).Position(a)
+		if p.Shares.Sign() != 0 || p.Held.Sign() != 0 {
+			view.Positions = append(view.Positions, p)
+		}
+	}
+	return view
+}
+
+// open returns the open orders of an account.
+func (w *twin) open(id exchange.AccountID, only exchange.Symbol) (all []exchange.OpenOrder) {
+	for sym, book := range w.state.Books {
+		for o := range book.Orders() {
+			if o.Open > 0 && o.Account.ID == id && (only == "" || only == sym) {
+				one := w.orders[o.ID]
+				one.Open, one.Total = o.Open, o.Open+w.executed[o.ID]
+				all = append(all, one)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b exchange.OpenOrder) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// same compares a view with everything that the twin knows.
+func (w *twin) same(t testing.TB, v *View) {
+	t.Helper()
+	for _, id := range w.ids {
+		require.Equal(t, w.account(id), account1(t, v, id))
+		require.Equal(t, w.open(id, ""), ordersOf(t, v, id, "", 0).Orders)
+		all := w.fills[id]
+		newest := newestFills(t, v, id).Fills
+		require.Len(t, newest, min(len(all), exchange.ViewPageMax))
+		require.Empty(t, cmpFills(all[len(all)-len(newest):], newest))
+	}
+}
+
+// cmpFills returns where two lists differ first, nil if they do not.
+func cmpFills(want, got []exchange.AccountFill) []exchange.AccountFill {
+	for i := range want {
+		if want[i] != got[i] {
+			return []exchange.AccountFill{want[i], got[i]}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,256 @@
+package accounts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+)
+
+// asked is a question that somebody waits for.
+type asked struct {
+	result exchange.Result
+	done   chan struct{}
+}
+
+// ask asks a view, in a goroutine of its own, for what it has at a record.
+func ask(ctx context.Context, v *View, id exchange.AccountID, seq uint64) *asked {
+	a := &asked{exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: seq}}, make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		v.Show(ctx, &exchange.Command{Kind: exchange.ShowAccount, Account: id}, &a.result)
+	}()
+	return a
+}
+
+func (a *asked) isDone() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// following is a view whose goroutine runs, of accounts 1 and 2, up to a record that may be raised.
+type following struct {
+	*View
+	limit atomic.Uint64
+	log   bytes.Buffer
+	stop  func()
+}
+
+func follow(t *testing.T, m *memory) *following {
+	f := new(following)
+	f.View = NewView(Options{Records: m, Limit: f.limit.Load, Log: slog.New(slog.NewTextHandler(&f.log, nil))},
+		&exchange.Snapshot{})
+	ctx, cancel := context.WithCancel(background)
+	var running sync.WaitGroup
+	running.Go(func() { f.Run(ctx) })
+	f.stop = func() {
+		cancel()
+		running.Wait()
+	}
+	return f
+}
+
+func TestAReplyWaitsUntilTheViewHasWhatWasBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(memory)
+		crowd(m, 2, 1) // five records
+		f := follow(t, m)
+		defer f.stop()
+		early := ask(background, f.View, "2", 2)
+		var all []*asked
+		for range 1000 {
+			all = append(all, ask(background, f.View, "1", 5))
+		}
+		synctest.Wait()
+		require.False(t, early.isDone(), "nothing may be told yet")
+		f.limit.Store(4)
+		time.Sleep(2 * pollTime)
+		synctest.Wait()
+		require.True(t, early.isDone())
+		require.Equal(t, exchange.OK, early.result.Reason)
+		for _, a := range all {
+			require.False(t, a.isDone())
+		}
+		f.limit.Store(5)
+		time.Sleep(2 * pollTime)
+		for _, a := range all {
+			<-a.done
+			require.Equal(t, "1", string(a.result.More.AccountView.ID))
+		}
+		require.False(t, f.waiters.any())
+		unknown := ask(background, f.View, "3", 5)
+		<-unknown.done
+		require.Equal(t, exchange.UnknownAccount, unknown.result.Reason)
+	})
+}
+
+func TestAWaitIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(memory)
+		crowd(m, 1, 0)
+		f := follow(t, m)
+		defer f.stop()
+		begun := time.Now()
+		ctx, cancel := context.WithCancel(background)
+		gone, late := ask(ctx, f.View, "1", 9), ask(background, f.View, "1", 9)
+		synctest.Wait()
+		cancel()
+		<-gone.done
+		require.Equal(t, exchange.ViewUnavailable, gone.result.Reason)
+		require.Zero(t, time.Since(begun))
+		<-late.done
+		require.Equal(t, exchange.ViewUnavailable, late.result.Reason)
+		require.Equal(t, waitTimeout, time.Since(begun))
+		require.False(t, f.waiters.any(), "those that have gone are forgotten")
+		require.NoError(t, f.Err())
+	})
+}
+
+// TestAViewThatFailsSaysSo: to those that wait, and to all that come; once in the log.
+func TestAViewThatFailsSaysSo(t *testing.T) {
+	foreign := placed(7, 1, 0, exchange.Buy, 1)
+	for name, spoil := range map[string]func(m *memory){
+		"account 9 was never opened": func(m *memory) { m.add(placed(7, 9, 0, exchange.Buy, 1)) },
+		"symbol SYM5 was never made": func(m *memory) { m.add(placed(7, 1, 5, exchange.Buy, 1)) },
+		"order 7 is there already":   func(m *memory) { m.add(foreign, foreign) },
+		"not so much is open":        func(m *memory) { m.add(taken(7, 1, 0, 2, 3)) },
+		"something is negative":      func(m *memory) { m.add(placed(7, 1, 0, exchange.Sell, 2e15)) },
+		"is made again":              func(m *memory) { m.add(exchange.Event{Kind: exchange.SymbolMade, Symbol: "SYM0"}) },
+		"account 1 is opened again":  func(m *memory) { m.add(exchange.Event{Kind: exchange.AccountOpened, Account: "1"}) },
+		"the disk is gone":           func(m *memory) { m.err = errors.New("the disk is gone") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := new(memory)
+			crowd(m, 2, 1)
+			spoil(m)
+			f := follow(t, m)
+			waits := ask(background, f.View, "1", 100)
+			synctest.Wait()
+			f.limit.Store(100)
+			<-waits.done
+			require.Equal(t, exchange.ViewUnavailable, waits.result.Reason)
+			later := ask(background, f.View, "1", 1)
+			<-later.done
+			require.Equal(t, exchange.ViewUnavailable, later.result.Reason)
+			require.ErrorContains(t, f.Err(), name)
+			f.stop()
+			require.Equal(t, 1, bytes.Count(f.log.Bytes(), []byte("\n")))
+			require.Contains(t, f.log.String(), name)
+		})
+	}
+}
+
+func TestAViewThatHasEndedAnswersNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := follow(t, new(memory))
+		waits := ask(background, f.View, "1", 1)
+		synctest.Wait()
+		f.stop()
+		<-waits.done
+		require.Equal(t, exchange.ViewUnavailable, waits.result.Reason)
+		later := ask(background, f.View, "1", 1)
+		<-later.done
+		require.Equal(t, exchange.ViewUnavailable, later.result.Reason)
+	})
+}
+
+// TestASnapshotThatDoesNotFitIsNoView: the exchange has not been asked to end for it.
+func TestASnapshotThatDoesNotFitIsNoView(t *testing.T) {
+	for _, snap := range []exchange.Snapshot{
+		{Positions: []exchange.PositionState{{Account: "1", Symbol: "A"}}},
+		{Orders: []exchange.OrderState{{ID: 1, Account: "1", Symbol: "A"}}},
+		{Accounts: []exchange.AccountState{{ID: "1"}}, Symbols: []exchange.SymbolState{{Symbol: "A"}},
+			Orders: []exchange.OrderState{{ID: 1, Account: "1", Symbol: "A"}}},
+	} {
+		v := newView(new(memory), &snap)
+		require.Error(t, v.Err())
+		v.Run(background)
+		a := ask(background, v, "1", 0)
+		<-a.done
+		require.Equal(t, exchange.ViewUnavailable, a.result.Reason)
+	}
+}
+
+// history has fills 1 to 5000 of everybody, unless it is away.
+type history struct {
+	away  bool
+	asked []uint64
+}
+
+func (h *history) Fills(_ context.Context, _ exchange.AccountID, after uint64, most int) (
+	all []exchange.AccountFill, kept bool, err error,
+) {
+	h.asked = append(h.asked, after, uint64(most))
+	if h.away {
+		return nil, false, errors.New("away")
+	}
+	for n := after + 1; n <= 5000 && len(all) < most; n++ {
+		all = append(all, exchange.AccountFill{N: n, Shares: 99})
+	}
+	return all, after >= 10, nil
+}
+
+// TestOlderFillsComeFromTheDatabase: a page may have some of it and some of memory.
+func TestOlderFillsComeFromTheDatabase(t *testing.T) {
+	m, h := new(memory), new(history)
+	m.add(placed(1, 1, 0, exchange.Sell, 10))
+	for id := range 10 {
+		m.add(taken(2+id, 2, 0, 1, 1))
+	}
+	held := exchange.Shares(1000).Position()
+	v := newView(m, &exchange.Snapshot{
+		Accounts: []exchange.AccountState{{ID: "1", Fills: 5000},
+			{ID: "2", Balance: exchange.Notional(1e8, 1e8), Fills: 6000}},
+		Symbols:   []exchange.SymbolState{{Symbol: symbolOf(0)}},
+		Positions: []exchange.PositionState{{Symbol: symbolOf(0), Account: "1", Shares: held}},
+	})
+	v.options.History = h
+	take(t, v)
+	page := newestFills(t, v, "1")
+	require.Equal(t, []uint64{4010, 990}, h.asked)
+	require.Len(t, page.Fills, 1000)
+	require.Zero(t, page.More)
+	for i, f := range page.Fills {
+		require.Equal(t, uint64(4011+i), f.N)
+		require.Equal(t, f.N <= 5000, f.Shares == 99)
+	}
+	page = fillsAfter(t, v, "1", 10)
+	require.Len(t, page.Fills, 1000)
+	require.Equal(t, uint64(1010), page.More)
+	require.Len(t, fillsAfter(t, v, "1", 5003).Fills, 7)
+	require.Equal(t, []uint64{4010, 990, 10, 1000}, h.asked, "not for what is kept")
+
+	for _, test := range []struct {
+		id    exchange.AccountID
+		away  bool
+		after uint64
+		want  exchange.RejectReason
+	}{
+		{"1", true, 0, exchange.HistoryUnavailable},
+		{"1", false, 9, exchange.FillsForgotten},
+		{"1", false, 10, exchange.OK},
+		{"2", false, 5500, exchange.HistoryUnavailable}, // the database does not have them yet
+		{"2", true, 6000, exchange.OK},
+	} {
+		h.away = test.away
+		r := exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: v.Seq()}}
+		c := exchange.Command{Kind: exchange.ListFills, Account: test.id,
+			More: &exchange.CommandMore{After: test.after, HasAfter: true}}
+		v.Show(background, &c, &r)
+		require.Equal(t, test.want, r.Reason)
+		require.Equal(t, test.want == exchange.OK, r.More.FillsView != nil)
+	}
+}

@@ -1,0 +1,226 @@
+package exchange
+
+import (
+	"fmt"
+	"iter"
+)
+
+// bookMore is what few books have.
+type bookMore struct {
+	own     []Cancel             // see Book.Own
+	lineage map[OrderID]*Lineage // of the orders in memory that are flagged amended
+	newest  map[OrderID]OrderID  // of chains whose newest order, which is not the first, is in memory: by the first
+	rules   SymbolRules
+}
+
+func (b *Book) getMore() *bookMore {
+	if b.more == nil {
+		b.more = &bookMore{lineage: make(map[OrderID]*Lineage), newest: make(map[OrderID]OrderID)}
+	}
+	return b.more
+}
+
+// Own returns the orders that the last Submit, Replace or Continue has canceled because they are of the account of the
+// incoming order, in the order in which it met them. Their Symbol is empty. The next one reuses the memory.
+func (b *Book) Own() []Cancel {
+	if b.more == nil || len(b.more.own) == 0 {
+		return nil
+	}
+	return b.more.own
+}
+
+// Last returns the price of the newest trade, 0 before the first.
+func (b *Book) Last() Price { return b.last }
+
+// matchInstructed is match for an order that minds its own orders, or may not rest.
+func (b *Book) matchInstructed(o *Order, now int64, fills []Fill, most int) []Fill {
+	opposite, full := b.side(o.Side.opposite()), len(fills)+most
+	limit := opposite.key(o.Limit)
+	for o.Open > 0 && opposite.bestKey >= limit && len(fills)+len(b.Own()) < full {
+		i := opposite.best.oldest
+		if o.STP == TradeWithSelf || b.orders.at(i).account != o.Account {
+			fills = append(fills, Fill{})
+			b.fill(o, i, now, &fills[len(fills)-1])
+			continue
+		}
+		if o.STP != CancelNewest {
+			b.cancelOwn(i, now)
+		}
+		if o.STP != CancelOldest {
+			o.takeBack(now)
+		}
+	}
+	if o.Open > 0 && !o.mayRest() && opposite.bestKey < limit {
+		o.takeBack(now)
+	}
+	return fills
+}
+
+// takeBack takes back at once what is open of an incoming order.
+func (o *Order) takeBack(now int64) {
+	o.Open, o.Canceled, o.CanceledAt, o.AtOnce = 0, o.Open, now, true
+}
+
+// cancelOwn cancels a resting order of the account whose order comes in.
+func (b *Book) cancelOwn(i slot, now int64) {
+	n, m := b.orders.at(i), b.getMore()
+	m.own = append(m.own, Cancel{Order: n.id, Terms: n.terms(n.limit), Shares: n.left})
+	b.cancel(i, now)
+}
+
+// meets ranges over the resting orders that Submit would come to for o, in that order: those that it
+// would fill, and those of its own account that its STP is about (own). The book must not change meanwhile.
+func (b *Book) meets(o *Order) iter.Seq2[*node, bool] {
+	return func(yield func(n *node, own bool) bool) {
+		open, opposite := o.Open, b.side(o.Side.opposite())
+		for price, at := range opposite.all() {
+			if !o.crosses(price) {
+				return
+			}
+			for n := range b.at(opposite.level(at)) {
+				own := o.STP != TradeWithSelf && n.account == o.Account
+				if open <= 0 || !yield(n, own) || own && o.STP != CancelOldest {
+					return
+				}
+				if !own {
+					open -= n.left
+				}
+			}
+		}
+	}
+}
+
+// Quote returns what Submit or Continue would come to for o, in all its parts, and changes nothing. It takes a time that
+// depends on how many orders o would meet.
+func (b *Book) Quote(o *Order) (q Quote) {
+	q.Best = b.Best(o.Side.opposite())
+	for n, own := range b.meets(o) {
+		if !own {
+			shares := min(o.Open-q.Shares, n.left)
+			q.Shares, q.Cost, q.Orders = q.Shares+shares, q.Cost.Add(Notional(shares, n.limit)), q.Orders+1
+		}
+	}
+	return q
+}
+
+// HoldOf returns what a market buy that is unfinished, as o is, holds for its further parts: exactly what they will cost.
+// It is zero for all other orders.
+func (b *Book) HoldOf(o *Order) Cash {
+	if o.Open == 0 || !o.marketBuy() {
+		return Cash{}
+	}
+	return b.Quote(o).Cost
+}
+
+// Reduce takes some shares off an open order, which keeps its place and has some left, and returns the order. If
+// MayCancel does not say OK it returns that reason, and nothing changed. It panics if an order is unfinished, or if the
+// order has not more open than that.
+func (b *Book) Reduce(id OrderID, owner AccountID, shares Shares, now int64) (o Order, r RejectReason) {
+	i := b.find(id)
+	if r = b.mayCancel(i, owner); r != OK {
+		return o, r
+	}
+	n := b.orders.at(i)
+	if b.crossed() || shares <= 0 || shares >= n.left {
+		panic(fmt.Sprintf("exchange: order %d reduced by %s, with %s open", id, shares, n.left))
+	}
+	n.left -= shares
+	l := b.lineageOf(n)
+	l.Reduced, l.ReducedAt = l.Reduced+shares, now
+	b.setLineage(n, &l)
+	b.read(i, &o)
+	return o, OK
+}
+
+// Replace cancels the rest of the open order that o replaces, which is o.Lineage.Replaces, and submits o in its stead, as
+// Submit does. It panics if that order is not open.
+func (b *Book) Replace(o *Order, now int64, fills []Fill) []Fill {
+	return b.replace(o, now, fills, b.index.partFills())
+}
+
+// replace is Replace, with at most so many fills.
+func (b *Book) replace(o *Order, now int64, fills []Fill, most int) []Fill {
+	old := b.find(o.Lineage.Replaces)
+	if b.crossed() || b.mayCancel(old, o.Account.ID) != OK || !o.fresh() || o.ID <= b.newest {
+		panic(fmt.Sprintf("exchange: order %d replaced by %d out of order or malformed", o.Lineage.Replaces, o.ID))
+	}
+	b.cancel(old, now)
+	n := b.orders.at(old)
+	l := b.lineageOf(n)
+	l.Replaced = o.ID
+	b.setLineage(n, &l)
+	return b.submit(o, now, fills, most)
+}
+
+// lineageOf returns a copy of what amends did to an order.
+func (b *Book) lineageOf(n *node) Lineage {
+	if n.has(amended) {
+		return *b.more.lineage[n.id]
+	}
+	return Lineage{First: n.id}
+}
+
+// setLineage notes what amends did to an order.
+func (b *Book) setLineage(n *node, l *Lineage) {
+	m := b.getMore()
+	n.flags |= amended
+	m.lineage[n.id] = l
+	if l.Replaces != 0 && l.Replaced == 0 {
+		m.newest[l.First] = n.id
+	}
+}
+
+// dropLineage forgets what amends did to an order that is forgotten.
+func (b *Book) dropLineage(id OrderID) {
+	m := b.more
+	if first := m.lineage[id].First; m.newest[first] == id {
+		delete(m.newest, first)
+	}
+	delete(m.lineage, id)
+}
+
+// Newest returns the newest order of a chain, as far as memory has it: its first order if memory has no order that
+// replaced another one of the chain, or the newest of them is forgotten.
+func (b *Book) Newest(first OrderID) OrderID {
+	if b.more != nil {
+		if id, found := b.more.newest[first]; found {
+			return id
+		}
+	}
+	return first
+}
+
+// knowsLineage reports whether what amends are said to have done to o can be.
+func (o *Order) knowsLineage() bool {
+	l := o.Lineage
+	return l == nil || l.First != 0 && l.First <= o.ID && l.Replaces < o.ID && (l.Replaces == 0) == (l.First == o.ID) &&
+		(l.Replaces == 0 || l.First <= l.Replaces) && 0 <= l.Executed && 0 <= l.Reduced && (l.Replaced == 0 || l.Replaced > o.ID)
+}
+
+// Rules returns what holds for the orders of the symbol.
+func (b *Book) Rules() SymbolRules {
+	if b.more == nil {
+		return SymbolRules{}
+	}
+	return b.more.rules
+}
+
+// SetRules makes other rules hold for the orders to come.
+func (b *Book) SetRules(r SymbolRules) {
+	if b.more != nil || r != (SymbolRules{}) {
+		b.getMore().rules = r
+	}
+}
+
+// OffTick returns a resting order whose limit is not a multiple of a tick. found is false if there is none. It looks
+// at every price.
+func (b *Book) OffTick(tick Price) (o Order, found bool) {
+	for _, s := range []Side{Buy, Sell} {
+		for price, at := range b.side(s).all() {
+			if price%max(tick, 1) != 0 {
+				return b.order(b.side(s).level(at).oldest), true
+			}
+		}
+	}
+	return Order{}, false
+}

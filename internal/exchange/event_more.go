@@ -1,0 +1,270 @@
+package exchange
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Bits of the flags byte of what accepts an order (OrderAccepted, OrderReplaced).
+const (
+	flagUnsentLimit  = 0x01
+	flagUnsentSTP    = 0x02
+	flagOnDisconnect = 0x04
+	flagTaken        = 0x08 // Rest and Own follow; also of an OrderContinued
+	flagHold         = 0x10 // Hold follows
+)
+
+// flagRules is the bit of a SymbolMade which says that SymbolRules follow.
+const flagRules = 0x01
+
+// NeedsVersion returns the version of encoded events that a program has to read for this one: 4 for what came
+// with it, else 3.
+func (e *Event) NeedsVersion() int {
+	if e.Kind > OrderContinued || e.flags() != 0 || e.Order != 0 && !e.plain() {
+		return 4
+	}
+	for i := range e.Cancels {
+		if !e.Cancels[i].plain() {
+			return 4
+		}
+	}
+	return 3
+}
+
+// flags returns the byte of flags of e's record.
+func (e *Event) flags() (flags byte) {
+	switch e.Kind {
+	case OrderAccepted, OrderReplaced:
+		if flags = byte(e.Unsent); e.OnDisconnect {
+			flags |= flagOnDisconnect
+		}
+		if e.Hold != (Cash{}) {
+			flags |= flagHold
+		}
+		fallthrough
+	case OrderContinued:
+		if e.Rest != 0 || len(e.Own) > 0 {
+			flags |= flagTaken
+		}
+	case SymbolMade:
+		if e.SymbolRules != nil && *e.SymbolRules != (SymbolRules{}) {
+			flags = flagRules
+		}
+	case OrdersCanceled:
+		flags = byte(e.Cause)
+	case AccountOpened, SharesDeposited, OrderCanceled, SymbolHalted, SymbolResumed, OrderReduced, AccountRuled,
+		SymbolRuled, SwitchSet:
+	}
+	return flags
+}
+
+// setFlags gives e what its flags say by themselves. It returns an error for a flag that its kind does not have.
+func (e *Event) setFlags(flags byte) error {
+	known := byte(0)
+	switch e.Kind {
+	case OrderAccepted, OrderReplaced:
+		known = flagUnsentLimit | flagUnsentSTP | flagOnDisconnect | flagTaken | flagHold
+		e.Unsent, e.OnDisconnect = Unsent(flags&(flagUnsentLimit|flagUnsentSTP)), flags&flagOnDisconnect != 0
+	case OrderContinued:
+		known = flagTaken
+	case SymbolMade:
+		known = flagRules
+	case OrdersCanceled:
+		if e.Cause = CancelCause(flags); e.Cause <= ByBlock {
+			return nil
+		}
+	case AccountOpened, SharesDeposited, OrderCanceled, SymbolHalted, SymbolResumed, OrderReduced, AccountRuled,
+		SymbolRuled, SwitchSet:
+	}
+	if unknown := flags &^ known; unknown != 0 {
+		return fmt.Errorf("%w: %s with unknown flags %#02x", ErrEvent, e.Kind, unknown)
+	}
+	return nil
+}
+
+// instructionBytesMax is the most that an event takes beyond EventBytesMax and its fills for what instructions
+// add to it: Hold, Rest, the number of Own, and Amend.
+const instructionBytesMax = 2*varintMax + varintMax + varintMax + 9*varintMax
+
+// ownBytesMax is the most that one more order in Own adds to an event. It is less than any fill adds.
+const ownBytesMax = 3*varintMax + 1
+
+// appendMore appends what stands behind the fields of an order: Hold, Rest, Own, Amend.
+func appendMore(dst []byte, e *Event, flags byte) []byte {
+	if flags&flagHold != 0 {
+		dst = appendInt128(dst, Int128(e.Hold))
+	}
+	if flags&flagTaken != 0 {
+		dst = binary.AppendUvarint(dst, uint64(e.Rest))
+		dst = binary.AppendUvarint(dst, uint64(len(e.Own)))
+		for i := range e.Own {
+			dst = appendOwn(dst, &e.Own[i])
+		}
+	}
+	if e.Kind == OrderReduced || e.Kind == OrderReplaced {
+		dst = appendAmendment(dst, e.Kind, e.Amend)
+	}
+	return dst
+}
+
+// more reads what appendMore wrote.
+func (r *eventReader) more(e *Event) {
+	if r.flags&flagHold != 0 {
+		if e.Hold = Cash(r.int128()); e.Hold == (Cash{}) {
+			r.short = true // AppendEvent has not written that
+		}
+	}
+	if r.flags&flagTaken != 0 {
+		e.Rest = Shares(r.uvarint())
+		if n := r.uvarint(); n > uint64(len(r.rest))/ownBytesMin {
+			r.short = true
+		} else if n > 0 {
+			e.Own = make([]Cancel, n)
+		}
+		for i := range e.Own {
+			r.own(&e.Own[i])
+		}
+		if e.Rest == 0 && len(e.Own) == 0 {
+			r.short = true
+		}
+	}
+	if e.Kind == OrderReduced || e.Kind == OrderReplaced {
+		e.Amend = r.amendment(e.Kind)
+	}
+}
+
+// appendOwn appends a cancel of an order of the event's symbol.
+func appendOwn(dst []byte, c *Cancel) []byte {
+	dst = append(binary.AppendUvarint(binary.AppendUvarint(dst, uint64(c.Order)), uint64(c.Shares)), byte(c.pack()))
+	return binary.AppendUvarint(dst, uint64(c.Limit))
+}
+
+// ownBytesMin is the least that appendOwn appends: it bounds how many a record can claim to have.
+const ownBytesMin = 4
+
+// own reads what appendOwn wrote.
+func (r *eventReader) own(c *Cancel) {
+	c.Order, c.Shares = OrderID(r.uvarint()), Shares(r.uvarint())
+	p := packed(r.byte())
+	c.Terms = p.terms(Price(r.uvarint()))
+}
+
+func appendAmendment(dst []byte, kind EventKind, a *Amendment) []byte {
+	if a == nil {
+		a = new(Amendment) // which Check refuses
+	}
+	dst = binary.AppendUvarint(dst, uint64(a.First))
+	dst = binary.AppendUvarint(dst, uint64(a.Amount))
+	dst = binary.AppendUvarint(dst, uint64(a.Limit))
+	dst = binary.AppendUvarint(dst, uint64(a.Executed))
+	if kind == OrderReduced {
+		return binary.AppendUvarint(dst, uint64(a.Open))
+	}
+	return appendOwn(dst, &a.Old)
+}
+
+// amendment reads what appendAmendment wrote.
+func (r *eventReader) amendment(kind EventKind) *Amendment {
+	a := &Amendment{First: OrderID(r.uvarint()), Amount: Shares(r.uvarint()), Limit: Price(r.uvarint()),
+		Executed: Shares(r.uvarint())}
+	if kind == OrderReduced {
+		a.Open = Shares(r.uvarint())
+	} else {
+		r.own(&a.Old)
+	}
+	return a
+}
+
+// appendRules appends the rules of a symbol, which a SymbolMade has only if its flags say so.
+func appendRules(dst []byte, rules *SymbolRules, flags byte, kind EventKind) []byte {
+	if kind == SymbolMade && flags&flagRules == 0 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(rules.Tick))
+	dst = binary.AppendUvarint(dst, uint64(rules.Lot))
+	dst = binary.AppendUvarint(dst, uint64(rules.Protect))
+	return binary.AppendUvarint(dst, uint64(rules.Band))
+}
+
+// rules reads what appendRules wrote.
+func (r *eventReader) rules(e *Event) {
+	if e.Kind == SymbolMade && r.flags&flagRules == 0 {
+		return
+	}
+	e.SymbolRules = &SymbolRules{Tick: Price(r.uvarint()), Lot: Shares(r.uvarint()), Protect: r.fraction(), Band: r.fraction()}
+	if e.Kind == SymbolMade && *e.SymbolRules == (SymbolRules{}) {
+		r.short = true // AppendEvent has not written that
+	}
+}
+
+func (r *eventReader) fraction() Fraction {
+	v := r.uvarint()
+	if v > math.MaxUint32 {
+		r.short = true
+	}
+	return Fraction(v)
+}
+
+func appendAccountRules(dst []byte, a *AccountRules) []byte {
+	if a.Block == nil {
+		dst = append(dst, 0)
+	} else {
+		dst = appendText(binary.AppendVarint(append(dst, 1), a.Block.Since), a.Block.Reason)
+	}
+	dst = binary.AppendUvarint(append(dst, byte(a.STP)), uint64(a.SharesMax))
+	return binary.AppendVarint(appendInt128(dst, Int128(a.NotionalMax)), a.OpenMax)
+}
+
+// accountRules reads what appendAccountRules wrote.
+func (r *eventReader) accountRules() *AccountRules {
+	a := new(AccountRules)
+	switch r.byte() {
+	case 0:
+	case 1:
+		a.Block = &Halt{Since: r.varint(), Reason: string(r.text())}
+	default:
+		r.short = true
+	}
+	a.STP, a.SharesMax = SelfTrade(r.byte()), Shares(r.uvarint())
+	a.NotionalMax, a.OpenMax = Cash(r.int128()), r.varint()
+	return a
+}
+
+// sameMore is Same for what came with version 4.
+func (e *Event) sameMore(f *Event) bool {
+	return e.Unsent == f.Unsent && e.OnDisconnect == f.OnDisconnect && e.Hold == f.Hold && e.Rest == f.Rest &&
+		slices.Equal(e.Own, f.Own) && equal(e.Amend, f.Amend) && e.Cause == f.Cause && e.Due == f.Due &&
+		equal(e.SymbolRules, f.SymbolRules) && e.AccountRules.same(f.AccountRules)
+}
+
+// equal reports whether two pointers are nil, or what they lead to is equal.
+func equal[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// same reports whether two accounts have the same rules; nil is none.
+func (r *AccountRules) same(s *AccountRules) bool {
+	if r == nil || s == nil {
+		return r == s
+	}
+	a, b := *r, *s
+	a.Block, b.Block = nil, nil
+	return a == b && equal(r.Block, s.Block)
+}
+
+// OwnCancel returns the event that the i-th of e's own orders, canceled by self-trade prevention, would be by itself:
+// it has the same effect.
+func (e *Event) OwnCancel(i int) Event { return e.cancelOf(&e.Own[i]) }
+
+// OldCancel returns the event that the cancel of the order which e, an OrderReplaced, replaces would be by itself.
+func (e *Event) OldCancel() Event { return e.cancelOf(&e.Amend.Old) }
+
+func (e *Event) cancelOf(c *Cancel) Event {
+	return Event{Kind: OrderCanceled, Time: e.Time, Account: e.Account, Symbol: e.Symbol, Order: c.Order, Terms: c.Terms,
+		Shares: c.Shares}
+}

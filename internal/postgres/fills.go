@@ -1,0 +1,202 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"outcry/internal/exchange"
+)
+
+// The executions of an account are numbered 1, 2, 3 and so on: by journal record, in a record by
+// fill, and the resting side first. A row for each would cost the writer about as much as all
+// others. So fill_log has, for each account and batch, which executions came, in a few bytes each.
+
+// accountFills are some executions of an account in the order of their numbers.
+type accountFills struct {
+	n     uint32
+	b     []byte
+	taker exchange.OrderID // of the last one
+}
+
+// add appends the n-th execution of an order as taker. The account has the taker, or else the
+// resting order.
+func (f *accountFills) add(taker exchange.OrderID, n int, isTaker bool) {
+	f.n++
+	away := int64(taker) - int64(f.taker)
+	side := uint64(0)
+	if isTaker {
+		side = 1
+	}
+	f.taker = taker
+	f.b = binary.AppendUvarint(f.b, uint64(away<<1^away>>63)<<1|side)
+	f.b = binary.AppendUvarint(f.b, uint64(n))
+}
+
+// accountFill is one of accountFills.
+type accountFill struct {
+	taker   exchange.OrderID
+	n       int
+	isTaker bool
+}
+
+// errFills says that a row of fill_log cannot be one.
+var errFills = errors.New("its fills cannot be read")
+
+// readFills calls f for what add has appended, until it returns false.
+func readFills(b []byte, f func(accountFill) bool) error {
+	var at accountFill
+	for len(b) > 0 {
+		away, n := binary.Uvarint(b)
+		if n <= 0 {
+			return errFills
+		}
+		of, m := binary.Uvarint(b[n:])
+		if m <= 0 || of == 0 || of > math.MaxInt32 {
+			return errFills
+		}
+		b = b[n+m:]
+		at.isTaker = away&1 != 0
+		away >>= 1
+		at.taker += exchange.OrderID(away>>1) ^ -exchange.OrderID(away&1)
+		if at.n = int(of); !f(at) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// fillRow is a row of fill_log.
+type fillRow struct {
+	account exchange.AccountID
+	last    uint64
+	count   uint32
+	fills   []byte
+}
+
+// first returns the number of the row's first execution.
+func (r *fillRow) first() uint64 { return r.last + 1 - uint64(r.count) }
+
+// Statements of their own write fill_log.
+var fillLog = &table[fillRow]{"fill_log", []column[fillRow]{
+	readOnly("account", "text", func(r *fillRow) any {
+		return textScan(func(v pgtype.Text) { r.account = exchange.AccountID(v.String) })
+	}),
+	readOnly("last", "bigint", func(r *fillRow) any { return intScan(func(v pgtype.Int8) { r.last = uint64(v.Int64) }) }),
+	readOnly("count", "integer",
+		func(r *fillRow) any { return intScan(func(v pgtype.Int8) { r.count = uint32(v.Int64) }) }),
+	readOnly("fills", "bytea", func(r *fillRow) any { return &r.fills }),
+}}
+
+// fillRowsRead is how many rows of fill_log are read at once.
+const fillRowsRead = 64
+
+// Fills returns up to most executions of an account, those with the numbers after one. kept is false
+// if the first of them came before the tables have kept them; an account without
+// further ones has none. The error says why they could not be read.
+func (h *History) Fills(ctx context.Context, id exchange.AccountID, after uint64, most int) (
+	fills []exchange.AccountFill, kept bool, err error,
+) {
+	err = h.ask(ctx, func(ctx context.Context) error {
+		options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+		return pgx.BeginTxFunc(ctx, h.pool, options, func(tx pgx.Tx) error {
+			var names []accountFill
+			if names, kept, err = fillNames(ctx, tx, id, after, most); err != nil {
+				return err
+			}
+			fills, err = readAccountFills(ctx, tx, after, names)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("postgres: executions of account %s: %w", id, err)
+	}
+	return fills, kept, nil
+}
+
+// fillNames finds out which executions the numbers after one stand for.
+func fillNames(ctx context.Context, tx pgx.Tx, id exchange.AccountID, after uint64, most int) (
+	names []accountFill, kept bool, err error,
+) {
+	kept = true
+	sql := fillLog.query(` WHERE account = $1 COLLATE "C" AND last > $2 ORDER BY last LIMIT $3`)
+	for next := after; len(names) < most; {
+		rows, err := tx.Query(ctx, sql, id, next, fillRowsRead)
+		if err != nil {
+			return nil, false, err
+		}
+		var row fillRow
+		found := 0
+		_, err = pgx.ForEachRow(rows, fillLog.into(&row), func() error {
+			found++
+			number := row.first()
+			kept = kept && number <= next+1
+			next = row.last
+			return readFills(row.fills, func(f accountFill) bool {
+				if number > after {
+					names = append(names, f)
+				}
+				number++
+				return len(names) < most
+			})
+		})
+		switch {
+		case err != nil:
+			return nil, false, err
+		case !kept:
+			return nil, false, nil
+		case found < fillRowsRead:
+			return names, true, nil
+		}
+	}
+	return names, true, nil
+}
+
+// readAccountFills reads executions, the first of which has the number after one.
+func readAccountFills(ctx context.Context, tx pgx.Tx, after uint64, names []accountFill) ([]exchange.AccountFill, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	takers, ns := make([]int64, len(names)), make([]int32, len(names))
+	for i, f := range names {
+		takers[i], ns[i] = int64(f.taker), int32(f.n)
+	}
+	rows, err := tx.Query(ctx, `SELECT w.place, `+executionLog.list("x")+`
+		FROM unnest($1::bigint[], $2::integer[]) WITH ORDINALITY w (taker, n, place)
+		JOIN outcry.execution_log x ON x.order_id = w.taker AND x.n = w.n ORDER BY w.place`, takers, ns)
+	if err != nil {
+		return nil, err
+	}
+	fills := make([]exchange.AccountFill, 0, len(names))
+	var place int
+	var x execution
+	_, err = pgx.ForEachRow(rows, append([]any{&place}, executionLog.into(&x)...), func() error {
+		if place != len(fills)+1 {
+			return fmt.Errorf("execution %d of order %d is not there", ns[len(fills)], takers[len(fills)])
+		}
+		fills = append(fills, x.fill(after+uint64(place), names[place-1].isTaker))
+		return nil
+	})
+	if err == nil && len(fills) < len(names) {
+		err = fmt.Errorf("execution %d of order %d is not there", ns[len(fills)], takers[len(fills)])
+	}
+	return fills, err
+}
+
+// fill returns an execution as the account of the taker sees it, or that of the resting order.
+func (x *execution) fill(number uint64, isTaker bool) exchange.AccountFill {
+	f := exchange.AccountFill{N: number, Order: x.resting, Symbol: x.symbol, Side: exchange.Sell,
+		Shares: x.Shares, Price: x.Price, Time: x.Time}
+	if isTaker {
+		f.Order = x.order
+	}
+	if isTaker == x.buys {
+		f.Side = exchange.Buy
+	}
+	return f
+}
