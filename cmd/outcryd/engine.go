@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"outcry/internal/engine"
@@ -26,9 +27,23 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 	o.State, o.AckPostgres = state, s.config.Ack == settings.AckPostgres
 	s.engine = engine.New(o)
 	s.engine.SetLimits(engineLimits(s.config))
+	if err := s.resumeEngine(ctx); err != nil {
+		return err
+	}
 	s.metrics.watch(s.engine.Stats, s.engine.Reconcile, s.journal, s.projector)
 	s.runFollowers()
 	s.metrics.watchLag(&s.marks, s.projector)
+	return nil
+}
+
+// resumeEngine cancels what was due while the exchange was down, before there are clients.
+func (s *server) resumeEngine(ctx context.Context) error {
+	if err := s.engine.Catchup(ctx); err != nil {
+		return fmt.Errorf("cancel what was due while the exchange was down: %w", err)
+	}
+	if err := s.engine.Refusing(); err != nil {
+		s.log.Warn("no orders are taken yet", "error", err)
+	}
 	return nil
 }
 

@@ -148,6 +148,12 @@ func (m *member) takeOver(ctx context.Context) error {
 	s.engine.SetLimits(engineLimits(s.settings()))
 	m.engine = s.engine
 	m.mu.Unlock()
+	if err := s.resumeEngine(ctx); err != nil {
+		if ctx.Err() != nil || r.Err() != nil {
+			return nil // runUntil sees why
+		}
+		return err
+	}
 	if err := s.startSessions(); err != nil {
 		return err
 	}

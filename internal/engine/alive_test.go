@@ -55,6 +55,7 @@ func (restless) do(*Request, *exchange.Result, int64) error { return nil }
 func (restless) begin()                                     {}
 func (restless) idle()                                      {}
 func (restless) rest()                                      {}
+func (restless) chore() (more bool, err error)              { return false, nil }
 
 // TestAnOwnerRestsOnlyWhenNothingIsAboutToCome: what is put where nobody looks any more
 // would never be done.

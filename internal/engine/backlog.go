@@ -48,6 +48,9 @@ func (e *Engine) Refusing() error {
 	case exchange.DatabaseBehind:
 		return fmt.Errorf("engine: Postgres is %d records behind, the limit is %d", e.lag(), e.limits.backlog.Load())
 	}
+	if e.unresumed.Load() {
+		return errUnresumed
+	}
 	return nil
 }
 

@@ -21,7 +21,7 @@ const barrierTries = 8
 func (e *Engine) CancelAll(
 	ctx context.Context, account exchange.AccountID, sym exchange.Symbol,
 ) (exchange.CancelAllResult, error) {
-	c, err := e.cancelAll(ctx, account, sym)
+	c, err := e.cancelAll(ctx, canceling{account: account, symbol: sym})
 	if err != nil {
 		return exchange.CancelAllResult{}, err
 	}
@@ -29,6 +29,20 @@ func (e *Engine) CancelAll(
 		return exchange.CancelAllResult{}, fmt.Errorf("engine: %w", e.log.Err())
 	}
 	return c.result, e.Durable(ctx, e.mark(c.seq != 0))
+}
+
+// canceling says what a cancelAll is to cancel, and why.
+type canceling struct {
+	account exchange.AccountID
+	symbol  exchange.Symbol // empty for all
+	cause   exchange.CancelCause
+	due     int64 // of the switch, BySwitch: nothing is done if it is set to another time meanwhile
+}
+
+// inPieces reports whether what does not fit into one record is canceled in several: nobody asked
+// for it, so nobody can ask for less.
+func (c *canceling) inPieces() bool {
+	return c.cause == exchange.BySwitch || c.cause == exchange.ByBlock
 }
 
 // cancelAll is one try of a call of CancelAll. Books belong to their shards, so it takes a
@@ -57,9 +71,9 @@ func (e *Engine) CancelAll(
 // has found is still all that there is, except orders that came since: their ids are above
 // those that it knows of, and some surveyMax of them at the most, of any symbol, are left then.
 type cancelAll struct {
+	canceling
 	engine  *Engine
 	owner   *exchange.Account
-	symbol  exchange.Symbol    // empty for all
 	surveys map[*shard]*survey // of books that are too large to be searched while others are held
 
 	held   []*heldShard
@@ -90,21 +104,21 @@ type heldShard struct {
 
 // cancelAll does it, and returns the try that did. The error is ctx's, ErrStopped or
 // errBusy, and then nothing was done; or the journal's, which is final.
-func (e *Engine) cancelAll(ctx context.Context, account exchange.AccountID, sym exchange.Symbol) (*cancelAll, error) {
+func (e *Engine) cancelAll(ctx context.Context, what canceling) (*cancelAll, error) {
 	e.mu.Lock()
-	owner := e.ledger.Account(account)
+	owner := e.ledger.Account(what.account)
 	e.mu.Unlock()
-	_, made := e.shards.Load(sym)
+	_, made := e.shards.Load(what.symbol)
 	switch {
 	case owner == nil:
 		return &cancelAll{result: exchange.CancelAllResult{Reason: exchange.UnknownAccount}}, nil
-	case sym != "" && !made:
+	case what.symbol != "" && !made:
 		return &cancelAll{result: exchange.CancelAllResult{Reason: exchange.UnknownSymbol}}, nil
 	}
 	surveys := make(map[*shard]*survey)
 	for try := 1; ; {
 		// Shards that were held by an earlier try may still refer to that.
-		c := &cancelAll{engine: e, owner: owner, symbol: sym, surveys: surveys}
+		c := &cancelAll{canceling: what, engine: e, owner: owner, surveys: surveys}
 		first, err := c.run(ctx, try == barrierTries)
 		switch {
 		case first == nil || err != nil:
@@ -277,9 +291,11 @@ func (h *heldShard) note(c *cancelAll, id exchange.OrderID) {
 }
 
 // record puts what is open into one record, appends it, and gives back the holds, all
-// at once; or it says in the result why not, and nothing changes.
+// at once; or it says in the result why not, and nothing changes. A cancel in pieces may come to
+// several records, of which the last ones may be refused.
 func (c *cancelAll) record() error {
 	e := c.engine
+	var all []exchange.Cancel
 	c.event = exchange.Event{Kind: exchange.OrdersCanceled, Time: e.options.Now(), Account: c.owner.ID}
 	for _, h := range c.held {
 		if h.err != nil || h.refused != exchange.OK {
@@ -287,43 +303,89 @@ func (c *cancelAll) record() error {
 			return h.err
 		}
 		c.event.Time = h.shard.book.Moment(c.event.Time)
-		c.event.Cancels = append(c.event.Cancels, h.open...)
+		all = append(all, h.open...)
 	}
-	if len(c.event.Cancels) > 0 {
-		record := exchange.AppendEvent(nil, &c.event)
-		var refused exchange.Result
-		if ok, err := e.claimToCancel(len(record), &refused); !ok {
-			c.result.Reason = refused.Reason
-			return err
-		}
-		var err error
-		if c.seq, err = e.append(record, len(record)); err != nil {
-			e.giveUp()
-			return err
-		}
-		c.release()
+	done, err := c.append(all)
+	if err != nil {
+		e.giveUp()
+		return err
 	}
 	c.result.Time = c.event.Time
 	for _, h := range c.held {
-		if len(h.open) > 0 {
+		n := min(len(h.open), done)
+		h.open = h.open[:n]
+		if done -= n; n > 0 {
 			c.result.Symbols = append(c.result.Symbols, h.sum())
 		}
+	}
+	if c.result.Reason != exchange.OK && len(c.result.Symbols) == 0 {
+		c.result.Time = 0
 	}
 	return nil
 }
 
-// release gives back what the orders held, under one lock: nobody is refused an order
-// for what the journal says is free.
-func (c *cancelAll) release() {
-	c.engine.mu.Lock()
-	defer c.engine.mu.Unlock()
-	for _, h := range c.held {
-		for i := range h.open {
-			o := &h.open[i]
-			c.engine.ledger.Release(h.shard.instrument,
-				&exchange.Order{Account: c.owner, Terms: o.Terms, Canceled: o.Shares})
+// append appends the records of what is to be canceled, and returns how many orders they have.
+func (c *cancelAll) append(all []exchange.Cancel) (done int, err error) {
+	e := c.engine
+	if c.cause == exchange.BySwitch {
+		e.switchMu.Lock()
+		defer e.switchMu.Unlock()
+		if e.dueOf(c.owner) != c.due {
+			return 0, nil // it was armed again, or disarmed, while the shards were gathered
+		}
+	} else if len(all) == 0 {
+		return 0, nil
+	}
+	for most := len(all); ; {
+		n := min(most, len(all)-done)
+		ok, err := c.appendPiece(all[done:done+n], done+n == len(all))
+		switch {
+		case err != nil:
+			return done, err
+		case ok:
+			if done += n; done == len(all) {
+				return done, nil
+			}
+		case c.result.Reason == exchange.TooManyCancels && c.inPieces() && n > 1:
+			c.result.Reason, most = exchange.OK, n/2
+		default:
+			return done, nil
 		}
 	}
+}
+
+// appendPiece appends one record and gives back what its orders held, under one lock: nobody is
+// refused an order for what the journal says is free. Otherwise it says in the result why not.
+func (c *cancelAll) appendPiece(piece []exchange.Cancel, last bool) (ok bool, err error) {
+	e := c.engine
+	c.event.Cancels, c.event.Cause = piece, c.cause
+	if c.cause == exchange.BySwitch && !last {
+		c.event.Cause = exchange.ByClient // the last one turns the switch off: it is the account's own, too
+	}
+	record := exchange.AppendEvent(nil, &c.event)
+	var refused exchange.Result
+	if ok, err = e.claimToCancel(len(record), &refused); !ok {
+		c.result.Reason = refused.Reason
+		return false, err
+	}
+	if c.seq, err = e.append(record, len(record)); err != nil {
+		return false, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var in *exchange.Instrument
+	for i := range piece {
+		o := &piece[i]
+		if in == nil || in.Symbol != o.Symbol {
+			in = e.ledger.Instrument(o.Symbol)
+		}
+		e.ledger.Release(in, &exchange.Order{Account: c.owner, Terms: o.Terms, Canceled: o.Shares})
+	}
+	if c.event.Cause == exchange.BySwitch {
+		e.ledger.SetSwitch(c.owner, 0)
+		e.keeper.arm(c.owner, 0)
+	}
+	return true, nil
 }
 
 // sum returns what is canceled at the shard.
@@ -340,14 +402,10 @@ func (h *heldShard) cancel(c *cancelAll) {
 	if c.seq == 0 || len(h.open) == 0 {
 		return
 	}
-	d, n := h.shard, len(h.open)
+	d := h.shard
 	d.book.Moment(c.event.Time)
 	for i := range h.open {
-		if _, r := d.book.Cancel(h.open[i].Order, c.owner.ID, c.event.Time); r != exchange.OK {
-			panic("engine: an order that was open is " + r.String()) // nobody else touches the book
-		}
+		d.cancelOpen(h.open[i].Order, c.owner, c.event.Time)
 	}
-	d.engine.counters.openOrders.Add(int64(-n))
-	d.activity.cancels.Add(int64(n))
-	d.close(c.seq, n)
+	d.closeCanceled(c.seq, len(h.open))
 }

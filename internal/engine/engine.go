@@ -73,6 +73,11 @@ type Options struct {
 	// included, and how long those worked on them; nil means that it is not measured.
 	OnStages func(waited, worked time.Duration)
 
+	// Readers returns nil if every node of the cluster that takes part in its decisions reads version 4
+	// of events, or why not: then what would write such a record is refused. nil means that all do. It is
+	// called for each such command, and does not wait.
+	Readers func() error
+
 	// OrdersAfter is an id above which order ids go on, where it is above the state's.
 	OrdersAfter uint64
 
@@ -149,6 +154,12 @@ type Engine struct {
 	awake      map[*inbox]struct{}
 	awakeCount atomic.Int64 // how many are awake
 
+	keeper     keeper
+	cancelAlls cancelAllRates
+	ruled      atomic.Bool // an account has rules, or had some
+	unresumed  atomic.Bool // see Catchup
+	switchMu   sync.Mutex // held while a record of a dead man's switch is appended and done
+
 	barrier   chan struct{}    // holds one value while a cancelAll holds shards
 	lastKnown exchange.OrderID // the highest id that an order had at the start
 
@@ -203,7 +214,10 @@ func New(o Options) *Engine {
 	}
 	e.registrar = &registrar{engine: e, symbols: len(o.State.Books)}
 	e.registrar.inbox.engine, e.registrar.inbox.owner = e, e.registrar
+	e.keeper.init()
+	e.adoptRuled()
 	e.running.Go(e.restIdle)
+	e.running.Go(e.keep)
 	if o.Projection != nil {
 		e.running.Go(e.sweep)
 	}
@@ -264,22 +278,11 @@ func (e *Engine) Execute(ctx context.Context, commands []Request, results []exch
 	if hasRefs(commands) {
 		t.refs = e.lookUp(ctx, commands)
 	}
-	for in, again := e.onward(t), 0; in != nil; in = e.onward(t) {
-		at := t.next
-		reusable, err := e.hand(ctx, in, t)
-		if err == nil && t.again {
-			if t.again = false; t.next > at {
-				again = 0
-			}
-			err = e.pause(ctx, again)
-			again++
+	if reusable, err := e.walk(ctx, t); err != nil {
+		if reusable {
+			e.recycle(t)
 		}
-		if err != nil {
-			if reusable {
-				e.recycle(t)
-			}
-			return Mark{}, err
-		}
+		return Mark{}, err
 	}
 	e.ended(&t.clock)
 	appended := t.appended
@@ -292,16 +295,45 @@ func (e *Engine) Execute(ctx context.Context, commands []Request, results []exch
 	return e.mark(appended), nil
 }
 
+// walk has all commands of a task done, by their owners and those that have none by its caller.
+// After an error reusable reports whether no owner can have the task any more.
+func (e *Engine) walk(ctx context.Context, t *task) (reusable bool, err error) {
+	for again := 0; ; {
+		in := e.onward(t)
+		if in == nil && t.next == len(t.commands) {
+			return true, nil
+		}
+		at := t.next
+		if in == nil {
+			reusable, err = true, e.cancelAllOf(ctx, t)
+		} else {
+			reusable, err = e.hand(ctx, in, t)
+		}
+		if err == nil && t.again {
+			if t.again = false; t.next > at {
+				again = 0
+			}
+			err = e.pause(ctx, again)
+			again++
+		}
+		if err != nil {
+			return reusable, err
+		}
+	}
+}
+
 // owner returns the inbox where a command is done, nil where no owner is known. It
 // enters the order that a ref names into r, or why there is none.
 func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) *inbox {
 	var d any
 	switch c.Kind {
-	case exchange.OpenAccount:
+	case exchange.OpenAccount, exchange.SetSwitch:
 		return &e.registrar.inbox
+	case exchange.CancelAll, exchange.ShowAccount, exchange.ListOrders, exchange.ListFills:
+		return nil
 	case exchange.MakeSymbol, exchange.DepositShares, exchange.PlaceOrder:
 		d, _ = e.shards.Load(c.Symbol)
-	case exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder:
+	case exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder, exchange.AmendOrder:
 		if c.Ref != "" {
 			r.Order, r.Reason = e.namedOrder(c, l)
 		}
@@ -329,8 +361,10 @@ func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) *inbo
 		e.absent(c.Order, r)
 	case c.Kind != exchange.DepositShares && !e.known(c.Account):
 		r.Reason = exchange.UnknownAccount
-	case c.Kind == exchange.QueryOrder || c.Kind == exchange.CancelOrder:
+	case c.Kind == exchange.QueryOrder || c.Kind == exchange.CancelOrder || c.Kind == exchange.AmendOrder:
 		e.absent(c.Names(r), r)
+	case c.Kind.Views():
+		e.inView(c, r)
 	default:
 		r.Reason = exchange.UnknownSymbol
 	}

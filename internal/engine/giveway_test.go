@@ -169,15 +169,15 @@ func TestACancelAllVisitsOnlySymbolsInWhichItsAccountHasOrders(t *testing.T) {
 		m.all(exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym}, buy(sym, 1, 1))
 	}
 	m.all(sell("A", 1, 1), sell("B", 1, 1), buy("B", 1, 1))
-	c, err := m.Engine.cancelAll(background, "2", "")
+	c, err := m.Engine.cancelAll(background, canceling{account: "2", symbol: ""})
 	require.NoError(t, err)
 	require.Len(t, c.held, 1)
 	require.Equal(t, []exchange.CanceledIn{{Symbol: "A", Orders: 1, Shares: exchange.Shares(1).Position()}},
 		c.result.Symbols)
-	c, err = m.Engine.cancelAll(background, "2", "")
+	c, err = m.Engine.cancelAll(background, canceling{account: "2", symbol: ""})
 	require.NoError(t, err)
 	require.Empty(t, c.held)
-	c, err = m.Engine.cancelAll(background, "1", "")
+	c, err = m.Engine.cancelAll(background, canceling{account: "1", symbol: ""})
 	require.NoError(t, err)
 	require.Len(t, c.held, 500)
 	m.agrees()
@@ -192,7 +192,7 @@ func TestACancelAllHoldsNobodyWhileItSurveysALargeBook(t *testing.T) {
 		m.do(sell("A", 1, 9))
 	}
 	visited := func() int {
-		c, err := m.Engine.cancelAll(background, "1", "")
+		c, err := m.Engine.cancelAll(background, canceling{account: "1", symbol: ""})
 		require.NoError(t, err)
 		require.Len(t, c.event.Cancels, 3)
 		require.Contains(t, c.surveys, m.shard("A"), "it was surveyed before it was held")
@@ -299,7 +299,7 @@ func TestACancelAllTakesSymbolsThatCameMeanwhile(t *testing.T) {
 	release := m.held("A")
 	done := make(chan *cancelAll, 1)
 	go func() {
-		c, err := m.Engine.cancelAll(background, "2", "")
+		c, err := m.Engine.cancelAll(background, canceling{account: "2", symbol: ""})
 		require.NoError(t, err)
 		done <- c
 	}()

@@ -64,6 +64,7 @@ type inbox struct {
 	requests []*task    // come before all others
 
 	asked     atomic.Bool  // requests has some
+	chores    atomic.Bool  // the owner has something to do that nobody waits for
 	keptCount atomic.Int64 // len(kept), for anybody to read
 
 	// The goroutine's own.
@@ -81,6 +82,9 @@ type doer interface {
 	begin()
 	idle() // after each task
 	rest()
+	// chore does a piece of what nobody waits for, between two tasks, once poke was called, and
+	// reports whether there is more. An error is the journal's and final, or ErrStopped.
+	chore() (more bool, err error)
 }
 
 // wake starts the owner's goroutine unless it runs. It returns false where no owner may
@@ -108,7 +112,8 @@ func (in *inbox) rested() bool {
 	e := in.engine
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.kept) > 0 || len(in.tasks) > 0 || in.waiting > 0 || len(in.requests) > 0 || in.fresh && !e.crowded() {
+	if len(in.kept) > 0 || len(in.tasks) > 0 || in.waiting > 0 || len(in.requests) > 0 ||
+		in.chores.Load() || in.fresh && !e.crowded() {
 		return false
 	}
 	in.owner.rest()
@@ -192,11 +197,36 @@ func (in *inbox) nudge() {
 	}
 }
 
+// poke has the owner do its chores soon. It does not wait, and takes no room: however often it
+// is called, there is one thing to do.
+func (in *inbox) poke() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.wake() {
+		in.chores.Store(true)
+		in.nudge()
+	}
+}
+
+// doChore does a piece of the owner's chores, and reports whether there was one.
+func (in *inbox) doChore() bool {
+	if !in.chores.Swap(false) || in.engine.interrupted.Load() { // the next start does them
+		return false
+	}
+	more, err := in.owner.chore()
+	if err != nil && !errors.Is(err, ErrStopped) {
+		in.engine.giveUp()
+	} else if more && err == nil {
+		in.chores.Store(true)
+	}
+	return true
+}
+
 // run is the owner's goroutine.
 func (in *inbox) run() {
 	in.owner.begin()
 	for stays := false; ; {
-		if in.doRequests() {
+		if in.doRequests() || in.doChore() {
 			stays = false
 		}
 		if t := in.next(stays); t != nil {
@@ -219,7 +249,7 @@ func (in *inbox) next(stays bool) *task {
 		in.keptCount.Add(-1)
 		return t
 	}
-	if !stays && len(in.tasks) == 0 && in.engine.crowded() {
+	if len(in.tasks) == 0 && (in.chores.Load() || !stays && in.engine.crowded()) {
 		return nil
 	}
 	return <-in.tasks

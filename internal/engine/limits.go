@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"strconv"
 	"sync/atomic"
 
 	"outcry/internal/exchange"
@@ -71,8 +72,11 @@ func (e *Engine) tooSmall(c *exchange.Command, r *exchange.Result) bool {
 
 // tooManyOpen refuses an order, which would perhaps rest, where its account or the exchange
 // has as many open as it may. Callers hold mu, so that the bounds are exact.
-func (e *Engine) tooManyOpen(a *exchange.Account, r *exchange.Result) bool {
-	if most := e.limits.accountOpenOrders.Load(); int64(a.OpenOrders()) >= most {
+func (e *Engine) tooManyOpen(a *exchange.Account, rules *exchange.AccountRules, r *exchange.Result) bool {
+	if rules != nil && rules.OpenMax > 0 && int64(a.OpenOrders()) >= rules.OpenMax {
+		r.Reason, r.Most = exchange.AccountOrdersExceeded, rules.OpenMax
+		r.More = &exchange.ResultMore{Bound: strconv.FormatInt(rules.OpenMax, 10)}
+	} else if most := e.limits.accountOpenOrders.Load(); int64(a.OpenOrders()) >= most {
 		r.Reason, r.Most = exchange.AccountOrdersExceeded, most
 	} else if most := e.limits.openOrders.Load(); int64(e.ledger.OpenOrders()) >= most {
 		r.Reason, r.Most = exchange.OpenOrdersExceeded, most

@@ -30,7 +30,7 @@ type partsClaim struct{ parts, bytes int }
 // placeInParts is placeOrder for an order that does not fit into one part. d.order has
 // its hold. While segments are made for it, it holds nothing: other orders of its account
 // need not wait.
-func (d *shard) placeInParts(c *exchange.Command, r *exchange.Result) error {
+func (d *shard) placeInParts(c *Request, r *exchange.Result) error {
 	e, o := d.engine, &d.order
 	var claim partsClaim
 	for {
@@ -45,7 +45,7 @@ func (d *shard) placeInParts(c *exchange.Command, r *exchange.Result) error {
 		if err := d.awaitRoom(wait); err != nil {
 			return err
 		}
-		if !d.reserve(c, r) {
+		if !d.reserve(&c.Command, r) {
 			e.log.Forgo()
 			return nil
 		}
@@ -59,9 +59,8 @@ func (d *shard) placeInParts(c *exchange.Command, r *exchange.Result) error {
 	if err != nil {
 		return err
 	}
-	e.settle(d.instrument, o, d.fills)
+	d.settle()
 	d.noteFills(seq, 1)
-	r.Order = o.ID
 	if c.Ref != "" { // it is used: nobody need wait for the other parts to know that
 		use := c.Use()
 		use.Order = o.ID
@@ -75,6 +74,7 @@ func (d *shard) placeInParts(c *exchange.Command, r *exchange.Result) error {
 	if d.book.Unfinished() != 0 {
 		panic("engine: an order has more parts than it can have")
 	}
+	d.placed(c, r)
 	return nil
 }
 
@@ -174,6 +174,7 @@ func (d *shard) continueOrder(claim *partsClaim) error {
 		}
 		e.mu.Lock()
 		e.ledger.SettleMore(d.instrument, o, d.fills)
+		e.ledger.ReleaseOwn(d.instrument, o.Account, d.book.Own())
 		e.mu.Unlock()
 		d.noteFills(seq, 0)
 		*last = seq

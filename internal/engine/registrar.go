@@ -16,8 +16,13 @@ func (r *registrar) begin() {}
 func (r *registrar) idle()  {}
 func (r *registrar) rest()  { r.record = nil }
 
+func (r *registrar) chore() (more bool, err error) { return false, nil }
+
 // do does one command. An error is the journal's and final.
 func (r *registrar) do(c *Request, result *exchange.Result, now int64) error {
+	if c.Kind == exchange.SetSwitch {
+		return r.setSwitch(&c.Command, result, now)
+	}
 	if result.Reason = r.engine.admit(); result.Reason != exchange.OK {
 		return nil
 	}
@@ -68,17 +73,27 @@ func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, no
 // makeSymbol makes a symbol and starts its shard. A symbol that is there is fine.
 func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now int64) error {
 	e := r.engine
-	if _, there := e.shards.Load(c.Symbol); there {
+	if _, there := e.shards.Load(c.Symbol); there { // it was made while this waited
+		if sentRules(c) != (exchange.SymbolRules{}) {
+			return errAgain // its shard knows its rules
+		}
 		return nil
 	}
 	if most := e.limits.symbols.Load(); int64(r.symbols) >= most {
 		result.Reason, result.Most = exchange.SymbolLimitExceeded, most
 		return nil
 	}
+	rules := sentRules(c)
+	if rules != (exchange.SymbolRules{}) && e.unreadable(result) {
+		return nil
+	}
 	if ok, err := e.claim(exchange.EventBytesMax, result); !ok {
 		return err
 	}
 	r.event = exchange.Event{Kind: exchange.SymbolMade, Time: now, Symbol: c.Symbol}
+	if rules != (exchange.SymbolRules{}) {
+		r.event.SymbolRules = &rules
+	}
 	if err := r.append(); err != nil {
 		return err
 	}
@@ -88,6 +103,7 @@ func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now
 	e.mu.Unlock()
 	book := e.index.NewBook()
 	book.Moment(now)
+	book.SetRules(rules)
 	e.openShard(li, book)
 	return nil
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"outcry/internal/exchange"
@@ -17,6 +18,10 @@ type shard struct {
 	book       *exchange.Book
 	account    *exchange.Account // of the last command: the next is most often for the same
 	closed     closedQueue
+	connected  connected
+
+	endedMu sync.Mutex
+	ended   []*Origin // that this shard knows orders of, until its next chore
 
 	closedCount atomic.Int64 // of the book's closed orders, for the sweeper to read
 	activity    activity
@@ -27,11 +32,13 @@ type shard struct {
 
 // scratch is memory that each command uses anew.
 type scratch struct {
-	order  exchange.Order
-	fills  []exchange.Fill
-	event  exchange.Event
-	record []byte
+	order   exchange.Order
+	fills   []exchange.Fill
+	event   exchange.Event
+	record  []byte
+	cancels []exchange.Cancel
 
+	judged    judged
 	unsettled bool // the command hangs on an order that is not settled, or on a cancel of all
 }
 
@@ -52,6 +59,7 @@ func (d *shard) idle() {
 func (d *shard) rest() {
 	d.scratch, d.account = nil, nil
 	d.closed.shrink()
+	d.connected.shrink()
 	d.book.Shrink()
 }
 
@@ -65,8 +73,10 @@ func (d *shard) do(c *Request, r *exchange.Result, now int64) error {
 		d.showOrder(&c.Command, r)
 		return nil
 	case exchange.MakeSymbol:
+		d.sameRules(&c.Command, r)
 		return nil // it is there
-	case exchange.OpenAccount, exchange.DepositShares, exchange.PlaceOrder, exchange.CancelOrder:
+	case exchange.OpenAccount, exchange.DepositShares, exchange.PlaceOrder, exchange.CancelOrder, exchange.AmendOrder,
+		exchange.CancelAll, exchange.SetSwitch, exchange.ShowAccount, exchange.ListOrders, exchange.ListFills:
 	}
 	if d.book.Unfinished() != 0 {
 		reason, err := d.finish()
@@ -81,7 +91,7 @@ func (d *shard) do(c *Request, r *exchange.Result, now int64) error {
 	switch c.Kind {
 	case exchange.PlaceOrder:
 		d.unsettled = false
-		if err := d.placeOrder(&c.Command, r, now); err != nil || !d.unsettled {
+		if err := d.placeOrder(c, r, now); err != nil || !d.unsettled {
 			return err
 		}
 		return errAgain
@@ -89,18 +99,21 @@ func (d *shard) do(c *Request, r *exchange.Result, now int64) error {
 		return d.cancelOrder(&c.Command, r, now)
 	case exchange.DepositShares:
 		return d.placeShares(&c.Command, r, now)
-	case exchange.OpenAccount, exchange.MakeSymbol, exchange.QueryOrder, exchange.ShowOrder:
+	case exchange.AmendOrder:
+		return d.amendOrder(c, r, now)
+	case exchange.OpenAccount, exchange.MakeSymbol, exchange.QueryOrder, exchange.ShowOrder, exchange.CancelAll,
+		exchange.SetSwitch, exchange.ShowAccount, exchange.ListOrders, exchange.ListFills:
 	}
 	panic("engine: a shard cannot do a command of kind " + c.Kind.String())
 }
 
-// placeOrder is the route of an order: reserve, match, append, settle, reply.
-func (d *shard) placeOrder(c *exchange.Command, r *exchange.Result, now int64) error {
+// placeOrder is the route of an order: judge, reserve, match, append, settle, reply.
+func (d *shard) placeOrder(c *Request, r *exchange.Result, now int64) error {
 	e := d.engine
-	if r.Reason = e.admit(); r.Reason != exchange.OK {
+	if r.Reason = e.mayPlace(); r.Reason != exchange.OK {
 		return nil
 	}
-	if !d.reserve(c, r) {
+	if !d.reserve(&c.Command, r) {
 		return nil
 	}
 	o := &d.order
@@ -123,15 +136,27 @@ func (d *shard) placeOrder(c *exchange.Command, r *exchange.Result, now int64) e
 	if err != nil {
 		return err
 	}
-	e.settle(d.instrument, o, d.fills)
+	d.settle()
 	d.noteFills(seq, 1)
-	r.Order = o.ID
+	d.placed(c, r)
 	return nil
 }
 
-// reserve makes d.order of a command and takes its hold, or says in r why not.
+// placed says in the result what became of d.order, which is accepted.
+func (d *shard) placed(c *Request, r *exchange.Result) {
+	o := &d.order
+	r.Order = o.ID
+	if c.Report {
+		r.Status = o.Status()
+	}
+	if o.OnDisconnect && o.Open > 0 {
+		d.connect(o.Account, o.ID, c.Origin)
+	}
+	d.activity.instructed(o)
+}
+
+// reserve makes d.order of a command, judges it, and takes its hold, or says in r why not.
 func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
-	e := d.engine
 	account := d.find(c.Account)
 	if account == nil {
 		r.Reason = exchange.UnknownAccount
@@ -141,19 +166,46 @@ func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
 		r.Reason, r.Halt = exchange.Halted, h
 		return false
 	}
-	if e.tooSmall(c, r) {
-		return false
+	for rules := d.engine.rulesOf(account); ; {
+		if !d.judge(c, account, rules, r) {
+			return false
+		}
+		now, reserved := d.hold(rules, r)
+		if now == rules {
+			return reserved
+		}
+		rules = now // they were changed while it was judged
 	}
-	d.order = c.NewOrder(account)
+}
+
+// hold takes the hold of d.order, which was judged by these rules of its account, or says in r why not. If there
+// are others by now, it returns them, and does nothing.
+func (d *shard) hold(rules *exchange.AccountRules, r *exchange.Result) (now *exchange.AccountRules, reserved bool) {
+	e, o := d.engine, &d.order
+	account := o.Account
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if now := account.Rules(); now != rules {
+		return now, false
+	}
 	if d.unsettled = e.canceling == account; d.unsettled {
-		return false // the record of a cancel of all comes first
+		return rules, false // the record of a cancel of all comes first
 	}
-	if e.tooManyOpen(account, r) {
-		return false
+	if o.TIF == exchange.GTC && e.tooManyOpen(account, rules, r) {
+		return rules, false
 	}
-	r.Reason = e.ledger.Reserve(d.instrument, &d.order)
+	if o.Type == exchange.Market && o.Side == exchange.Buy {
+		r.Reason = e.ledger.ReserveMarket(d.instrument, o, d.judged.quote.Cost)
+	} else {
+		r.Reason = e.ledger.Reserve(d.instrument, o)
+	}
+	d.noteMissing(r)
+	return rules, r.Reason == exchange.OK
+}
+
+// noteMissing says in r what the account of d.order has, if that is too little. Callers hold mu.
+func (d *shard) noteMissing(r *exchange.Result) {
+	account := d.order.Account
 	//exhaustive:ignore these two say what there is
 	switch r.Reason {
 	case exchange.InsufficientFunds:
@@ -162,10 +214,12 @@ func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
 		// refusal could not be explained: once more, when that is settled.
 		d.unsettled = account.Unsettled()
 		r.CashHave, _ = account.Balance()
+		if d.order.Type == exchange.Market {
+			r.More = &exchange.ResultMore{Needs: d.judged.quote.Cost}
+		}
 	case exchange.InsufficientShares:
 		r.SharesHave, _ = d.instrument.Position(account)
 	}
-	return r.Reason == exchange.OK
 }
 
 // find returns an account, nil where there is none. An account stays for ever.
@@ -182,21 +236,36 @@ func (d *shard) find(id exchange.AccountID) *exchange.Account {
 func (d *shard) withdraw(o *exchange.Order) {
 	e := d.engine
 	e.mu.Lock()
-	e.ledger.Withdraw(d.instrument, o)
+	if o.Type == exchange.Market && o.Side == exchange.Buy {
+		e.ledger.WithdrawMarket(d.instrument, o, d.judged.quote.Cost)
+	} else {
+		e.ledger.Withdraw(d.instrument, o)
+	}
 	e.withdrawn++
 	e.mu.Unlock()
 }
 
-// settle moves what the fills say. The record has its place in the journal.
-func (e *Engine) settle(li *exchange.Instrument, o *exchange.Order, fills []exchange.Fill) {
-	e.mu.Lock()
-	e.ledger.Settle(li, o, fills)
-	e.mu.Unlock()
+// settle moves what d.fills say, and gives back what d.order's record has taken back. It has
+// its place in the journal.
+func (d *shard) settle() {
+	d.engine.mu.Lock()
+	d.engine.ledger.Settle(d.instrument, &d.order, d.fills)
+	if own := d.book.Own(); own != nil {
+		d.engine.ledger.ReleaseOwn(d.instrument, d.order.Account, own)
+	}
+	d.engine.mu.Unlock()
 }
 
 // noteOrder makes d.event one of an order, without ref and fills.
 func (d *shard) noteOrder(kind exchange.EventKind, o *exchange.Order, shares exchange.Shares, now int64) {
 	d.event.Note(kind, o, d.symbol, shares, now)
+	if kind == exchange.OrderCanceled || !o.Instructed() && !o.OnDisconnect {
+		return
+	}
+	d.event.NoteMore(o, d.book.Own())
+	if kind != exchange.OrderContinued {
+		d.event.Unsent, d.event.Hold = d.judged.unsent, d.book.HoldOf(o)
+	}
 }
 
 // append writes d.event into the journal, where bytes were claimed for it.
@@ -216,10 +285,17 @@ func (d *shard) noteFills(seq uint64, opened int) {
 	for i := range d.fills {
 		if d.fills[i].Closed {
 			closed++
+			d.disconnect(d.fills[i].Resting)
 		}
 	}
+	own := d.book.Own()
+	for i := range own {
+		d.disconnect(own[i].Order)
+	}
+	closed += len(own)
+	d.activity.cancels.Add(int64(len(own)))
 	n := &d.engine.counters
-	d.inbox.spent += len(d.fills) / fillsPerWork
+	d.inbox.spent += (len(d.fills) + len(own)) / fillsPerWork
 	d.activity.fill(d.fills)
 	if opened != closed {
 		n.openOrders.Add(int64(opened - closed))
@@ -257,9 +333,8 @@ func (d *shard) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) 
 	e.mu.Lock()
 	e.ledger.Release(d.instrument, &o)
 	e.mu.Unlock()
-	e.counters.openOrders.Add(-1)
-	d.activity.cancels.Add(1)
-	d.close(seq, 1)
+	d.disconnect(id)
+	d.closeCanceled(seq, 1)
 	r.Status = o.Status()
 	return nil
 }

@@ -21,6 +21,27 @@ type counters struct {
 type activity struct {
 	executions, cancels atomic.Int64
 	shares, dollars     atomic.Uint64 // bits of float64
+
+	ioc, fok, post, market, cod atomic.Int64 // orders that were accepted
+	amends                      atomic.Int64 // that changed something
+}
+
+// instructed counts an order by its instructions.
+func (a *activity) instructed(o *exchange.Order) {
+	if !o.Instructed() && !o.OnDisconnect {
+		return
+	}
+	for _, one := range []struct {
+		is    bool
+		count *atomic.Int64
+	}{
+		{o.TIF == exchange.IOC, &a.ioc}, {o.TIF == exchange.FOK, &a.fok}, {o.Post, &a.post},
+		{o.Type == exchange.Market, &a.market}, {o.OnDisconnect, &a.cod},
+	} {
+		if one.is {
+			one.count.Add(1)
+		}
+	}
 }
 
 // fill counts fills. They are not for the books: a float64 is near enough.

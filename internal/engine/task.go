@@ -43,9 +43,10 @@ func (e *Engine) recycle(t *task) {
 }
 
 // onward answers the commands that come next and have no owner, and returns the inbox
-// of the first that has one, nil at the end.
+// of the first that has one. It returns nil at the end, and before a CancelAll: that waits for
+// owners, so the session does it (cancelAllOf).
 func (e *Engine) onward(t *task) *inbox {
-	for t.next < len(t.commands) {
+	for t.next < len(t.commands) && t.commands[t.next].Kind != exchange.CancelAll {
 		if in := e.route(&t.commands[t.next].Command, &t.results[t.next], &t.refs); in != nil {
 			return in
 		}

@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"outcry/internal/exchange"
+)
+
+// errUnresumed says that what was due while the exchange was down is not done.
+var errUnresumed = errors.New("engine: what was due while the exchange was down is not canceled yet: " +
+	"there is no room for it in the journal")
+
+// catchup is what was due while the exchange was down, and is not done yet. Its user takes it out of
+// the keeper.
+type catchup struct {
+	shards   []*shard // with orders of connections that have ended with the exchange
+	accounts []canceling
+}
+
+// Catchup cancels what was due while the exchange was down, with this moment's time: open orders with
+// OnDisconnect, those of accounts whose dead man's switch has passed, and what accounts that are blocked
+// have open. It is called after New and before there are clients. If there is no room for it, it is
+// tried again in the background, and until it is done orders and amends are refused as Unresumed. The error
+// is the journal's, ErrStopped, or ctx's.
+func (e *Engine) Catchup(ctx context.Context) error {
+	c := &catchup{accounts: e.dueAccounts()}
+	for _, d := range *e.numbered.Load() {
+		found := false
+		if err := d.inbox.between(ctx, func() { found = d.findDisconnected() }); err != nil {
+			return err
+		}
+		if found {
+			c.shards = append(c.shards, d)
+		}
+	}
+	e.unresumed.Store(true)
+	return e.resume(ctx, c)
+}
+
+// dueAccounts returns what is to be canceled of accounts.
+func (e *Engine) dueAccounts() (due []canceling) {
+	now := e.options.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for a := range e.ledger.Ruled() {
+		if at := a.Due(); at != 0 && at <= now {
+			due = append(due, canceling{account: a.ID, cause: exchange.BySwitch, due: at})
+		}
+		if a.Rules() != nil && a.Rules().Block != nil && a.OpenOrders() > 0 {
+			due = append(due, canceling{account: a.ID, cause: exchange.ByBlock})
+		}
+	}
+	return due
+}
+
+// resume does what is left of c, and leaves to the keeper what there is no room for.
+func (e *Engine) resume(ctx context.Context, c *catchup) error {
+	left := &catchup{}
+	for _, d := range c.shards {
+		more := false
+		err := e.call(ctx, &d.inbox, func() (err error) { more, err = d.cancelAllDue(); return err })
+		if err != nil && !errors.Is(err, errBusy) {
+			return err
+		}
+		if more || err != nil {
+			left.shards = append(left.shards, d)
+		}
+	}
+	for _, what := range c.accounts {
+		done, err := e.cancelAll(ctx, what)
+		if err != nil && !errors.Is(err, errBusy) {
+			return err
+		}
+		if err != nil || done.result.Reason != exchange.OK {
+			left.accounts = append(left.accounts, what)
+		}
+	}
+	if len(left.shards)+len(left.accounts) == 0 {
+		e.unresumed.Store(false)
+		return nil
+	}
+	e.keeper.mu.Lock()
+	e.keeper.catchup = left
+	e.keeper.mu.Unlock()
+	e.keeper.nudge()
+	return nil
+}
+
+// findDisconnected makes the open orders due whose connection has ended with the exchange, and reports
+// whether there are any.
+func (d *shard) findDisconnected() bool {
+	c := &d.connected
+	for o := range d.book.Orders() {
+		if o.OnDisconnect && o.Open > 0 && c.origins[o.ID] == nil {
+			c.due = append(c.due, dueCancel{o.Account, o.ID})
+		}
+	}
+	sortDue(c.due)
+	return len(c.due) > 0
+}
+
+// cancelAllDue cancels all orders that are due, and reports whether some are left, as there is no room. An
+// error is the journal's and final, or ErrStopped.
+func (d *shard) cancelAllDue() (left bool, err error) {
+	for more := true; more; {
+		if more, err = d.chore(); err != nil {
+			return true, err
+		}
+	}
+	return len(d.connected.due) > 0, nil
+}

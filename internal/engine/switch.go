@@ -1,0 +1,57 @@
+package engine
+
+import "outcry/internal/exchange"
+
+// setSwitch arms the dead man's switch of an account, or disarms it. It goes on in the journal's
+// reserve, as a cancel: who cannot say that he is there would lose his orders. An error is the journal's
+// and final.
+func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now int64) error {
+	e := r.engine
+	e.mu.Lock()
+	account := e.ledger.Account(c.Account)
+	e.mu.Unlock()
+	if account == nil {
+		result.Reason = exchange.UnknownAccount
+		return nil
+	}
+	due := int64(0)
+	if c.More != nil && c.More.Seconds > 0 {
+		due = now + int64(c.More.Seconds)*exchange.Second
+	}
+	// What a switch that passes appends has to come before, or after, in the journal and in memory.
+	e.switchMu.Lock()
+	defer e.switchMu.Unlock()
+	if due == 0 && e.dueOf(account) == 0 || e.unreadable(result) {
+		return nil
+	}
+	ok, err := claimed(e.log.ClaimReserve(exchange.EventBytesMax), exchange.NoRoom, exchange.TooManyFills, result)
+	if !ok {
+		return err
+	}
+	r.event = exchange.Event{Kind: exchange.SwitchSet, Time: now, Account: c.Account, Due: due}
+	if err := r.append(); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.ledger.SetSwitch(account, due)
+	e.mu.Unlock()
+	e.keeper.arm(account, due)
+	return nil
+}
+
+// dueOf returns when the switch of an account passes, 0 if it is not armed.
+func (e *Engine) dueOf(a *exchange.Account) int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return a.Due()
+}
+
+// adoptRuled arms the switches of a state that was restored, and finds out whether accounts have rules.
+func (e *Engine) adoptRuled() {
+	for a := range e.ledger.Ruled() {
+		if a.Rules() != nil {
+			e.ruled.Store(true)
+		}
+		e.keeper.arm(a, a.Due())
+	}
+}
