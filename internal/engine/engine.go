@@ -158,7 +158,7 @@ type Engine struct {
 	cancelAlls cancelAllRates
 	ruled      atomic.Bool // an account has rules, or had some
 	unresumed  atomic.Bool // see Catchup
-	switchMu   sync.Mutex // held while a record of a dead man's switch is appended and done
+	switchMu   sync.Mutex  // held while a record of a dead man's switch is appended and done
 
 	barrier   chan struct{}    // holds one value while a cancelAll holds shards
 	lastKnown exchange.OrderID // the highest id that an order had at the start

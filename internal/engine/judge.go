@@ -62,16 +62,16 @@ func (d *shard) judge(
 	if (o.OnDisconnect || o.Instructed()) && d.engine.unreadable(r) || blocked(rules, r) {
 		return false
 	}
-	if c.Limit != 0 && !symbol.FitsTick(c.Limit) {
+	if c.Limit != 0 && !symbol.OnTick(c.Limit) {
 		r.Reason, r.More = exchange.OffTick, &exchange.ResultMore{Rules: symbol}
 		return false
 	}
-	if !symbol.FitsLot(o.Shares) && !d.sellsAll(o, 0) {
+	if !symbol.OnLot(o.Shares) && !d.sellsAll(o, 0) {
 		r.Reason, r.More = exchange.OffLot, &exchange.ResultMore{Rules: symbol}
 		return false
 	}
 	if c.Limit == 0 {
-		best := d.book.Opposite(o.Side)
+		best, _ := d.book.Meets(o.Side, 0)
 		if best == 0 {
 			r.Reason = exchange.NobodyOpposite
 			return false
@@ -84,11 +84,7 @@ func (d *shard) judge(
 // judgePrice is judge for what has a limit, also in an amend.
 func (d *shard) judgePrice(rules *exchange.AccountRules, r *exchange.Result) bool {
 	o := &d.order
-	sell, buy := d.book.Rules().Bounds(d.book.Last())
-	if bound := sell; o.Side == exchange.Buy && o.Limit > buy || o.Side == exchange.Sell && o.Limit < sell {
-		if o.Side == exchange.Buy {
-			bound = buy
-		}
+	if bound, outside := d.book.Rules().Outside(o.Side, o.Limit, d.book.Last()); outside {
 		r.Reason, r.More = exchange.OutsideBand, &exchange.ResultMore{Best: bound, Bound: bound.String()}
 		return false
 	}
@@ -100,7 +96,7 @@ func (d *shard) judgePrice(rules *exchange.AccountRules, r *exchange.Result) boo
 		r.Reason, r.More = exchange.CannotFill, &exchange.ResultMore{Could: could}
 		return false
 	}
-	if best := d.book.Opposite(o.Side); o.Post && best != 0 && o.Reaches(best) {
+	if best, meets := d.book.Meets(o.Side, o.Limit); o.Post && meets {
 		r.Reason, r.More = exchange.WouldExecute, &exchange.ResultMore{Best: best}
 		return false
 	}

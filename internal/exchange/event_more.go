@@ -182,6 +182,9 @@ func appendRules(dst []byte, rules *SymbolRules, flags byte, kind EventKind) []b
 	if kind == SymbolMade && flags&flagRules == 0 {
 		return dst
 	}
+	if rules == nil {
+		rules = new(SymbolRules)
+	}
 	dst = binary.AppendUvarint(dst, uint64(rules.Tick))
 	dst = binary.AppendUvarint(dst, uint64(rules.Lot))
 	dst = binary.AppendUvarint(dst, uint64(rules.Protect))
@@ -208,6 +211,9 @@ func (r *eventReader) fraction() Fraction {
 }
 
 func appendAccountRules(dst []byte, a *AccountRules) []byte {
+	if a == nil {
+		a = new(AccountRules)
+	}
 	if a.Block == nil {
 		dst = append(dst, 0)
 	} else {

@@ -16,7 +16,7 @@ func TestDecodePublicReadsWhatDecodeEventReads(t *testing.T) {
 		symbol, err := DecodePublic(b, &got)
 		require.NoError(t, err)
 		switch want.Kind {
-		case AccountOpened, SharesDeposited:
+		case AccountOpened, SharesDeposited, AccountRuled, SwitchSet:
 			require.Empty(t, symbol)
 			want = Event{Kind: want.Kind, Time: want.Time}
 		default:
@@ -33,7 +33,7 @@ func TestDecodePublicReadsWhatDecodeEventReads(t *testing.T) {
 func TestDecodePublicRefusesWhatDecodeEventRefuses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyEvent().Draw(t, "event")
-		if e.Kind == AccountOpened || e.Kind == SharesDeposited {
+		if e.Kind == AccountOpened || e.Kind == SharesDeposited || e.Kind == AccountRuled || e.Kind == SwitchSet {
 			return // it does not look at them
 		}
 		b := AppendEvent(nil, &e)
@@ -45,7 +45,7 @@ func TestDecodePublicRefusesWhatDecodeEventRefuses(t *testing.T) {
 		_, err := DecodePublic(append(b, 0), &got)
 		require.ErrorIs(t, err, ErrEvent)
 	})
-	for _, b := range []string{"", "\x0a\x00", "\x04\x00\x03\x017\x01S\x03\x05\x06\x00",
+	for _, b := range []string{"", "\x0f\x00", "\x04\x00\x03\x017\x01S\x03\x05\x06\x00",
 		"\x04\x00\x03\x017\x01S\x01\x05\x06\x01\x02\x018\x06\x05"} {
 		_, err := DecodePublic([]byte(b), new(Event))
 		require.ErrorIs(t, err, ErrEvent, "%q", b)

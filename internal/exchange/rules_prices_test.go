@@ -16,7 +16,7 @@ func TestPricesOfRulesAreExact(t *testing.T) {
 		last := Price(1 + random.Int64N(1<<random.IntN(63)))
 		last = min(last, orderUnitsMax-1)
 		band := Fraction(1 + random.Uint32N(1<<random.IntN(32)))
-		sell, buy := SymbolRules{Band: band}.Bounds(last)
+		buy, sell := SymbolRules{Band: band}.Bounds(last)
 		factor := func(sign int64) *big.Rat {
 			return new(big.Rat).Mul(big.NewRat(int64(last), 1),
 				new(big.Rat).Add(big.NewRat(1, 1), big.NewRat(sign*int64(band), 1e8)))
@@ -35,9 +35,9 @@ func TestPricesOfRulesAreExact(t *testing.T) {
 			}
 		}
 	}
-	sell, buy := SymbolRules{}.Bounds(5)
+	buy, sell := SymbolRules{}.Bounds(5)
 	require.Equal(t, [2]Price{1, orderUnitsMax - 1}, [2]Price{sell, buy})
-	sell, buy = SymbolRules{Band: 1}.Bounds(0)
+	buy, sell = SymbolRules{Band: 1}.Bounds(0)
 	require.Equal(t, [2]Price{1, orderUnitsMax - 1}, [2]Price{sell, buy}, "nothing was traded")
 	require.Equal(t, Price(16), SymbolRules{}.Protection(Buy, 15, 0), "16.5, towards the best price")
 	require.Equal(t, Price(14), SymbolRules{}.Protection(Sell, 15, 0), "13.5")

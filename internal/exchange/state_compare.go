@@ -9,7 +9,8 @@ import (
 // SameOrders compares the orders of a snapshot with those that rest in the books
 // of s, and the last order ids. What a snapshot's orders have executed is not
 // looked at: a replay of each execution has proved it. The error names the first
-// order that differs, with both values. It sorts the snapshot's orders.
+// order that differs, with both values. It sorts the snapshot's orders. How many executions an order took
+// when it came is compared where both know it.
 func (s *State) SameOrders(snap *Snapshot) error {
 	var want []OrderState
 	for sym, book := range s.Books {
@@ -23,6 +24,12 @@ func (s *State) SameOrders(snap *Snapshot) error {
 		func(o *OrderState) string { return fmt.Sprintf("order %d", o.ID) },
 		(*OrderState).value,
 		func(a, b *OrderState) int { return cmp.Compare(a.ID, b.ID) })
+	for i := 0; err == nil && i < len(want); i++ {
+		if got := snap.Orders[i].Taken; got != 0 && want[i].Taken != 0 && got != want[i].Taken {
+			n, _ := got.Count()
+			err = fmt.Errorf("exchange: order %d took %d executions when it came; it should have %d", want[i].ID, n, want[i].Taken-1)
+		}
+	}
 	if err == nil && snap.OrderID != s.OrderID {
 		err = fmt.Errorf("exchange: the last order is %d; it should be %d", snap.OrderID, s.OrderID)
 	}
@@ -35,19 +42,20 @@ func (s *State) SameOrders(snap *Snapshot) error {
 func (s *State) SameHoldings(snap *Snapshot) error {
 	var accounts []AccountState
 	for a := range s.Ledger.accounts.all() {
-		accounts = append(accounts, AccountState{ID: a.ID, Balance: a.balance, Held: a.held})
+		accounts = append(accounts, AccountState{ID: a.ID, Balance: a.balance, Held: a.held, Rules: a.Rules(), Due: a.Due()})
 	}
 	var symbols []SymbolState
 	var positions []PositionState
 	for sym, in := range s.Ledger.instruments {
-		symbols = append(symbols, SymbolState{sym, in.deposited, s.Books[sym].Halted()})
+		book := s.Books[sym]
+		symbols = append(symbols, SymbolState{sym, in.deposited, book.Halted(), book.Rules(), book.Last()})
 		for a, h := range in.positions {
 			positions = append(positions, PositionState{sym, a.ID, h.shares, h.held})
 		}
 	}
 	err := difference(snap.Accounts, accounts,
 		func(a *AccountState) string { return fmt.Sprintf("account %s", a.ID) },
-		func(a *AccountState) string { return fmt.Sprintf("%s free, %s held", a.Balance, a.Held) },
+		(*AccountState).value,
 		func(a, b *AccountState) int { return cmp.Compare(a.ID, b.ID) })
 	if err == nil {
 		err = difference(snap.Symbols, symbols,
@@ -66,12 +74,34 @@ func (s *State) SameHoldings(snap *Snapshot) error {
 	return err
 }
 
-// value shows what a snapshot says of a symbol.
-func (s *SymbolState) value() string {
-	if s.Halt != nil {
-		return fmt.Sprintf("%s placed, halted since %d: %q", s.Deposited, s.Halt.Since, s.Halt.Reason)
+// value shows what a snapshot says of an account.
+func (a *AccountState) value() string {
+	text := fmt.Sprintf("%s free, %s held", a.Balance, a.Held)
+	if r := a.Rules; r != nil {
+		text += fmt.Sprintf(", at most %s shares, %s dollars, %d open orders, stp %s", r.SharesMax, r.NotionalMax, r.OpenMax, r.STP)
+		if r.Block != nil {
+			text += fmt.Sprintf(", blocked since second %d: %q", Seconds(r.Block.Since), r.Block.Reason)
+		}
 	}
-	return fmt.Sprintf("%s placed", s.Deposited)
+	if a.Due != 0 {
+		text += fmt.Sprintf(", switch at %d", a.Due)
+	}
+	return text
+}
+
+// value shows what a snapshot says of a symbol. The last trade has no effect without a band.
+func (s *SymbolState) value() string {
+	text := fmt.Sprintf("%s placed", s.Deposited)
+	if s.Halt != nil {
+		text += fmt.Sprintf(", halted since %d: %q", s.Halt.Since, s.Halt.Reason)
+	}
+	if r := s.Rules; r != (SymbolRules{}) {
+		text += fmt.Sprintf(", tick %s, lot %s, protect %d, band %d", r.Tick, r.Lot, r.Protect, r.Band)
+		if r.Band != 0 {
+			text += fmt.Sprintf(", last trade at %s", s.Last)
+		}
+	}
+	return text
 }
 
 // difference sorts two lists and returns an error that names the first entry that

@@ -19,7 +19,7 @@ func DigestListing() string { return strings.TrimSpace(digestVersion) }
 
 // Digest returns the SHA-256 of a listing of all that will be of consequence:
 // accounts, symbols, positions, resting orders in the order in which they would
-// execute, the last order id, and which symbols are halted. Two states with the same digest go on alike,
+// execute, the last order id, which symbols are halted, and rules, switches, cod and chains. Two states with the same digest go on alike,
 // however they came about: what closed orders memory still holds does not count,
 // nor does a position of no shares. Refs do not count
 // either: memory has few of them, and the database the others. It walks everything and changes nothing.
@@ -46,6 +46,7 @@ type Digester struct {
 	buffer []byte
 	steps  int
 	halted []haltedBook
+	more   digestMore
 }
 
 // haltedBook is a symbol that is halted.
@@ -89,6 +90,7 @@ func (d *Digester) step(pause DigestPause) bool {
 // Sum returns the digest.
 func (d *Digester) Sum() [sha256.Size]byte {
 	d.halts()
+	d.listMore()
 	d.flush()
 	return [sha256.Size]byte(d.hash.Sum(nil))
 }
@@ -135,6 +137,7 @@ func (d *Digester) Ledger(l *Ledger, pause DigestPause) (instruments []*Instrume
 	for _, a := range accounts {
 		d.buffer = appendString(d.buffer, a.ID)
 		d.int128(Int128(a.balance), Int128(a.held))
+		d.more.account(a)
 		if !d.step(pause) {
 			return nil, false
 		}
@@ -193,6 +196,7 @@ func (d *Digester) book(sym Symbol, b *Book) iter.Seq[*node] {
 	if b.halt != nil {
 		d.halted = append(d.halted, haltedBook{sym, b.halt})
 	}
+	d.more.book(sym, b)
 	d.number(uint64(b.Resting()))
 	return func(yield func(*node) bool) {
 		for _, side := range []Side{Buy, Sell} {
@@ -209,6 +213,9 @@ func (d *Digester) order(n *node) {
 	d.number(uint64(n.id))
 	d.buffer = appendString(append(d.buffer, byte(n.packed)), n.account.ID)
 	d.int128(Int128(n.shares.Position()), Int128(n.left.Position()), Int128(Shares(n.limit).Position()))
+	if n.has(onDisconnect | amended) {
+		d.more.order(n)
+	}
 }
 
 // halts ends the listing with the symbols that are halted. Where there is none it

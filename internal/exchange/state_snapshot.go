@@ -17,7 +17,9 @@ type Snapshot struct {
 type AccountState struct {
 	ID                    AccountID
 	Opened, Balance, Held Cash
-	Fills                 uint64 // executions of all its orders, each side counted; for its view alone
+	Fills                 uint64        // executions of all its orders, each side counted; for its view alone
+	Rules                 *AccountRules // nil for none
+	Due                   int64         // of the dead man's switch, nanoseconds since the Unix epoch; 0 if it is off
 }
 
 // SymbolState is a symbol in a Snapshot.
@@ -25,6 +27,8 @@ type SymbolState struct {
 	Symbol    Symbol
 	Deposited Position
 	Halt      *Halt // nil while it takes orders
+	Rules     SymbolRules
+	Last      Price // of the newest trade, 0 before the first
 }
 
 // PositionState is an account's position in a symbol in a Snapshot.
@@ -40,21 +44,32 @@ type OrderState struct {
 	Account AccountID
 	Symbol  Symbol
 	Terms
-	Shares     Shares
-	Open       Shares
-	Executions []Execution
-	Time       int64 // when it was accepted, nanoseconds since the Unix epoch; for the account's view alone
+	Time         int64 // when it was accepted, nanoseconds since the Unix epoch; for the account's view alone
+	Shares       Shares
+	Open         Shares
+	Executions   []Execution
+	OnDisconnect bool
+	Taken        TakenCount // 0 if it is not known
+	Lineage      *Lineage   // nil if no amend has to do with it
 }
 
 // state returns what a snapshot says of an order for sym, without executions.
 func (o *Order) state(sym Symbol) OrderState {
 	return OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym, Terms: o.Terms, Shares: o.Shares,
-		Open: o.Open}
+		Open: o.Open, OnDisconnect: o.OnDisconnect, Taken: o.Taken, Lineage: o.Lineage}
 }
 
 // value shows what a snapshot says of an order, except its executions.
 func (s *OrderState) value() string {
-	return fmt.Sprintf("account %s, %s, %s open", s.Account, s.Terms.Text(s.Shares, s.Symbol), s.Open)
+	text := fmt.Sprintf("account %s, %s, %s open", s.Account, s.Terms.Text(s.Shares, s.Symbol), s.Open)
+	if !s.plain() || s.OnDisconnect {
+		text += fmt.Sprintf(", %s, cod %t", s.words(), s.OnDisconnect)
+	}
+	if l := s.Lineage; l != nil {
+		text += fmt.Sprintf(", of the chain of order %d, replaces %d, which executed %s, reduced by %s, at last in second %d",
+			l.First, l.Replaces, l.Executed, l.Reduced, Seconds(l.ReducedAt))
+	}
+	return text
 }
 
 // Restore returns the state of the snapshot, audited. An error names what does
@@ -66,7 +81,12 @@ func (s *Snapshot) Restore() (*State, error) {
 		return nil, err
 	}
 	for _, sym := range s.Symbols {
-		st.List(sym.Symbol).halt = sym.Halt
+		book := st.List(sym.Symbol)
+		if sym.Last < 0 || sym.Last > limitMax || sym.Rules.Check() != nil {
+			return nil, fmt.Errorf("exchange: symbol %s is out of range: %s, last trade at %s", sym.Symbol, sym.value(), sym.Last)
+		}
+		book.halt, book.last = sym.Halt, sym.Last
+		book.SetRules(sym.Rules)
 	}
 	for i := range s.Orders {
 		if err := s.Orders[i].restore(st); err != nil {
@@ -87,6 +107,15 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 		}
 		account := l.accounts.add(a.ID)
 		account.balance, account.held = a.Balance, a.Held
+		if a.Rules != nil {
+			if err := a.Rules.Check(); err != nil {
+				return fmt.Errorf("exchange: account %s is out of range: %w", a.ID, err)
+			}
+			l.SetRules(account, a.Rules)
+		}
+		if a.Due != 0 {
+			l.SetSwitch(account, a.Due)
+		}
 		l.opened = l.opened.Add(a.Opened)
 	}
 	for _, sym := range s.Symbols {
@@ -133,7 +162,8 @@ func (s *OrderState) restore(st *State) error {
 	if book == nil || account == nil {
 		return fmt.Errorf("exchange: order %d has no account %s or no symbol %s", s.ID, s.Account, s.Symbol)
 	}
-	o := &Order{ID: s.ID, Account: account, Terms: s.Terms, Shares: s.Shares, Open: s.Open, Executions: s.Executions}
+	o := &Order{ID: s.ID, Account: account, Terms: s.Terms, Shares: s.Shares, Open: s.Open, Executions: s.Executions,
+		OnDisconnect: s.OnDisconnect, Taken: s.Taken, Lineage: s.Lineage}
 	st.OrderID = max(st.OrderID, s.ID)
 	if err := book.Restore(o); err != nil {
 		return err

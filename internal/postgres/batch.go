@@ -182,9 +182,8 @@ func (b *batch) accept(e *exchange.Event) {
 	b.reserve(e)
 	b.orderLog.add(&b.row)
 	b.accepted[e.Order] = len(b.orders)
-	b.orders = append(b.orders, restingRow{cod: e.OnDisconnect, amended: e.Amend != nil,
-		OrderState: exchange.OrderState{ID: e.Order, Account: e.Account, Symbol: e.Symbol, Terms: e.Terms,
-			Shares: e.Shares, Open: e.Shares}})
+	b.orders = append(b.orders, restingRow{amended: e.Amend != nil, OrderState: exchange.OrderState{ID: e.Order,
+		Account: e.Account, Symbol: e.Symbol, Terms: e.Terms, Shares: e.Shares, Open: e.Shares, OnDisconnect: e.OnDisconnect}})
 	b.execute(e)
 	b.end(e)
 }

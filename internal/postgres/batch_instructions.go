@@ -17,8 +17,7 @@ func (b *batch) addInstruction(seq uint64, e *exchange.Event) error {
 		}
 	case exchange.OrderReplaced:
 		b.amendLog.add(&b.row)
-		old := exchange.Event{Kind: exchange.OrderCanceled, Time: e.Time, Account: e.Account, Symbol: e.Symbol,
-			Order: e.Amend.Old.Order, Terms: e.Amend.Old.Terms, Shares: e.Amend.Old.Shares}
+		old := e.OldCancel()
 		b.cancel(&old, 0)
 		b.row = record{Event: *e, seq: seq}
 		b.accept(e)
@@ -62,9 +61,7 @@ func (b *batch) reserve(e *exchange.Event) {
 // end adds what a part of an order canceled besides: own orders that it met, and what remained of it.
 func (b *batch) end(e *exchange.Event) {
 	for i := range e.Own {
-		c := &e.Own[i]
-		own := exchange.Event{Kind: exchange.OrderCanceled, Time: e.Time, Account: e.Account, Symbol: e.Symbol,
-			Order: c.Order, Terms: c.Terms, Shares: c.Shares}
+		own := e.OwnCancel(i)
 		b.cancel(&own, int32(i+1))
 	}
 	if e.Rest > 0 {
