@@ -39,7 +39,6 @@ func written(t *testing.T, s *Store, h *history, records int) (events []exchange
 
 // timeless is e as the tables have it.
 func timeless(e exchange.Event) *exchange.Event {
-	e.Time = exchange.Seconds(e.Time) * exchange.Second
 	if e.Kind <= exchange.SharesDeposited {
 		e.Time = 0
 	}

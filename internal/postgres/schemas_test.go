@@ -39,7 +39,7 @@ func TestTablesMoveWithoutBeingWritten(t *testing.T) {
 	before := files("public")
 	require.Greater(t, len(before), len(allTables))
 	s := mustOpen(t, database)
-	require.Equal(t, before, files("public", "outcry"))
+	require.Subset(t, files("public", "outcry"), before)
 	require.Len(t, files("public"), 2*len(readByPeople), "each with the index of its key")
 
 	requireState(t, s, h)
