@@ -196,7 +196,12 @@ func (r *eventReader) rules(e *Event) {
 	if e.Kind == SymbolMade && r.flags&flagRules == 0 {
 		return
 	}
-	e.SymbolRules = &SymbolRules{Tick: Price(r.uvarint()), Lot: Shares(r.uvarint()), Protect: r.fraction(), Band: r.fraction()}
+	e.SymbolRules = &SymbolRules{
+		Tick:    Price(r.uvarint()),
+		Lot:     Shares(r.uvarint()),
+		Protect: r.fraction(),
+		Band:    r.fraction(),
+	}
 	if e.Kind == SymbolMade && *e.SymbolRules == (SymbolRules{}) {
 		r.short = true // AppendEvent has not written that
 	}

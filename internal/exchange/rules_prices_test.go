@@ -26,12 +26,30 @@ func TestPricesOfRulesAreExact(t *testing.T) {
 		}
 		for _, p := range []Price{buy, buy + 1} {
 			if inside(p) {
-				require.Equal(t, p > buy, big.NewRat(int64(p), 1).Cmp(factor(1)) > 0, "seed %d: buy %d, last %d, band %d", seed, p, last, band)
+				require.Equal(
+					t,
+					p > buy,
+					big.NewRat(int64(p), 1).Cmp(factor(1)) > 0,
+					"seed %d: buy %d, last %d, band %d",
+					seed,
+					p,
+					last,
+					band,
+				)
 			}
 		}
 		for _, p := range []Price{sell, sell - 1} {
 			if inside(p) {
-				require.Equal(t, p < sell, big.NewRat(int64(p), 1).Cmp(factor(-1)) < 0, "seed %d: sell %d, last %d, band %d", seed, p, last, band)
+				require.Equal(
+					t,
+					p < sell,
+					big.NewRat(int64(p), 1).Cmp(factor(-1)) < 0,
+					"seed %d: sell %d, last %d, band %d",
+					seed,
+					p,
+					last,
+					band,
+				)
 			}
 		}
 	}
