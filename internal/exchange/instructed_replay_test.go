@@ -261,6 +261,8 @@ func TestARefOfAChainLeadsToItsNewest(t *testing.T) {
 	use = c.Use()
 	use.Amend.First, use.Quantity = 1, Int128{Lo: 31}
 	require.False(t, use.Same(u))
+	require.Equal(t, OrderID(1), d.book.Forget())
+	require.Equal(t, OrderID(2), d.book.Newest(1), "an older order of the chain is forgotten")
 	// What is forgotten leads to its first order again.
 	_, r = d.deskCancel("1", 2)
 	require.Equal(t, OK, r)
