@@ -177,7 +177,7 @@ func (r *eventReader) publicOrder(e *Event) (symbol []byte) {
 	if e.Kind != OrderCanceled && e.Kind != OrderReduced {
 		r.publicFills(e)
 	}
-	if e.Kind != OrderCanceled {
+	if e.hasMore(r.flags) {
 		r.more(e)
 	}
 	return symbol
