@@ -57,7 +57,11 @@ func TestLongWorkSaysWhatItDoes(t *testing.T) {
 
 	other, empty := filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t)
 	_, err = backup.Restore(t.Context(), backup.RestoreOptions{File: file, Data: other, DatabaseURL: empty,
-		SegmentBytes: 1 << 16, Progress: restoring.Say})
+		SegmentBytes: 1 << 16, Progress: func(say string) {
+			if restoring.Say(say); say == "comparing the state" {
+				requireAnalyzed(t, empty)
+			}
+		}})
 	require.NoError(t, err)
 	restoring.has(t, "reading the whole backup", "filling table accounts", "comparing the state", "committing")
 
@@ -70,6 +74,17 @@ func TestLongWorkSaysWhatItDoes(t *testing.T) {
 	v.sayRecord("x", saidEvery, 0)
 	v.sayRecord("x", 2*saidEvery, 9999)
 	require.Equal(t, []string{"x: record 4096", "x: record 8192 of 9999"}, verifying.all)
+}
+
+// requireAnalyzed demands that a transaction at work has analyzed tables: it locks them.
+func requireAnalyzed(t *testing.T, database string) {
+	t.Helper()
+	conn := allTables(t, database)
+	defer conn.Close(background)
+	var tables int
+	require.NoError(t, conn.QueryRow(background, `SELECT count(*) FROM pg_locks WHERE mode = 'ShareUpdateExclusiveLock'
+		AND relation > 16384 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&tables))
+	require.NotZero(t, tables)
 }
 
 func TestAnInterruptIsNamed(t *testing.T) {

@@ -255,7 +255,8 @@ func (r *restoring) makeJournal() (id [16]byte, err error) {
 	return j.ID(), j.Close()
 }
 
-// loadTables makes the schema of the backup, fills it, and brings it up to date.
+// loadTables makes the schema of the backup, fills it, and brings it up to date. The state can
+// be compared then without guesses of how large the tables are.
 func (r *restoring) loadTables(ctx context.Context) error {
 	f, err := os.Open(r.o.File)
 	if err != nil {
@@ -295,7 +296,10 @@ func (r *restoring) loadTables(ctx context.Context) error {
 	if err := r.loader.CheckTables(ctx, tables); err != nil {
 		return err
 	}
-	return r.loader.Upgrade(ctx, r.header.Schema)
+	if err := r.loader.Upgrade(ctx, r.header.Schema); err != nil {
+		return err
+	}
+	return r.loader.Analyze(ctx)
 }
 
 // loadFile restores a small file of the backup, unless the one beside the journal counts:

@@ -270,14 +270,19 @@ func (l *Loader) CheckRefs(ctx context.Context) (refs int64, err error) {
 	return (&Archive{conn: l.store.conn, tx: l.tx}).CheckRefs(ctx)
 }
 
-// Commit makes everything durable, and tells the planner how large the tables are.
-// After an error of the first it is not known whether it was committed.
+// Analyze tells the planner how large the tables are, which it does not know of tables
+// that this transaction has filled. What is read after it is read as from tables that are older.
+func (l *Loader) Analyze(ctx context.Context) error {
+	if _, err := l.tx.Exec(ctx, `ANALYZE`); err != nil {
+		return fmt.Errorf("postgres: analyze: %w", err)
+	}
+	return nil
+}
+
+// Commit makes everything durable. After an error it is not known whether it was committed.
 func (l *Loader) Commit(ctx context.Context) error {
 	if err := l.tx.Commit(ctx); err != nil {
 		return fmt.Errorf("postgres: commit: %w", err)
-	}
-	if _, err := l.store.conn.Exec(ctx, `ANALYZE`); err != nil {
-		return fmt.Errorf("postgres: analyze: %w", err)
 	}
 	return nil
 }

@@ -2,10 +2,12 @@ package postgres
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/testing/pgtest"
@@ -136,4 +138,31 @@ func TestWhatIsDumpedIsLoaded(t *testing.T) {
 	}
 	_, err = copied.Dump(background, Table{"nothing", []string{"a"}}, io.Discard)
 	require.ErrorContains(t, err, "postgres: copy nothing")
+}
+
+// TestRefsAreComparedWithoutReadingATableForEach has tables that the planner knows nothing of:
+// it must not read all accounts for each ref.
+func TestRefsAreComparedWithoutReadingATableForEach(t *testing.T) {
+	l := mustLoader(t, pgtest.NewDatabase(t))
+	require.NoError(t, l.MakeSchema(background, SchemaVersion()))
+	const refs = 75_000
+	_, err := l.tx.Exec(background, l.store.conn.in(fmt.Sprintf(`
+		INSERT INTO people.accounts (id, opened, balance, held, seq) SELECT n, 0, 0, 0, n FROM generate_series(1, 12000) n;
+		INSERT INTO outcry.placement_log SELECT n, 'SPY', n %% 12000, 1 FROM generate_series(200001, 210000) n;
+		INSERT INTO outcry.order_log (id, seq, time, account, sym, amount, limit_price)
+			SELECT n, n, 0, n %% 12000, 'SPY', 1, 1 FROM generate_series(1, 200000) n;
+		INSERT INTO outcry.refs SELECT account, id, seq, id FROM outcry.order_log LIMIT %d`, refs)))
+	require.NoError(t, err)
+	for range 2 { // without and with statistics
+		rows, err := l.tx.Query(background, "EXPLAIN (FORMAT TEXT, COSTS off) "+wrongRefs)
+		require.NoError(t, err)
+		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		require.NotContains(t, strings.Join(plan, "\n"), "Nested Loop")
+		require.Contains(t, strings.Join(plan, "\n"), "Scan on accounts")
+		require.NoError(t, l.Analyze(background))
+	}
+	compared, err := l.CheckRefs(background)
+	require.NoError(t, err)
+	require.EqualValues(t, refs, compared)
 }

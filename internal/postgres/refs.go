@@ -137,23 +137,29 @@ func (h *History) EachRef(ctx context.Context, f func(exchange.RefKey) bool) err
 	return nil
 }
 
-// CheckRefs compares each row of refs with its record's row, as of Position. A *RowError
-// names the first one that has none, or another account's. That an account has a ref
-// once, the table's key sees to; that a record has one, Archive.History.
-func (a *Archive) CheckRefs(ctx context.Context) (refs int64, err error) {
-	var account, ref, says string
-	err = a.tx.QueryRow(ctx, `
-		SELECT f.account, f.ref, format('it is of record %s and of order %s; that of account %s is record %s', f.seq,
+// wrongRefs is a row of refs whose record has no row, or another account's: the first one.
+// All are looked for before one is chosen. With its LIMIT the planner, who takes all rows for
+// wrong, would read the other tables again for each of them, to stop at the first.
+const wrongRefs = `
+	WITH wrong AS MATERIALIZED (
+		SELECT f.account, f.ref, f.seq, format('it is of record %s and of order %s; that of account %s is record %s', f.seq,
 		         coalesce(f.order_id::text, 'none'), coalesce(o.account, p.account, a.id, 'none'),
-		         coalesce(m.seq, o.seq, p.seq, a.seq, 0))
+		         coalesce(m.seq, o.seq, p.seq, a.seq, 0)) AS says
 		  FROM outcry.refs f
 		  LEFT JOIN outcry.order_log o ON o.id = f.order_id
 		  LEFT JOIN outcry.amend_log m ON m.seq = f.seq AND m.order_id = f.order_id
 		  LEFT JOIN outcry.placement_log p ON p.seq = f.seq AND f.order_id IS NULL
 		  LEFT JOIN people.accounts a ON a.id = f.account AND a.seq = f.seq AND f.order_id IS NULL
-		 WHERE (f.account, f.seq) IS DISTINCT FROM 
-		           (coalesce(o.account, p.account, a.id), coalesce(m.seq, o.seq, p.seq, a.seq))
-		 ORDER BY f.seq, f.account, f.ref LIMIT 1`).Scan(&account, &ref, &says)
+		 WHERE (f.account, f.seq) IS DISTINCT FROM
+		       (coalesce(o.account, p.account, a.id), coalesce(m.seq, o.seq, p.seq, a.seq)))
+	SELECT account, ref, says FROM wrong ORDER BY seq, account, ref LIMIT 1`
+
+// CheckRefs compares each row of refs with its record's row, as of Position. A *RowError
+// names the first one that has none, or another account's. That an account has a ref
+// once, the table's key sees to; that a record has one, Archive.History.
+func (a *Archive) CheckRefs(ctx context.Context) (refs int64, err error) {
+	var account, ref, says string
+	err = a.tx.QueryRow(ctx, wrongRefs).Scan(&account, &ref, &says)
 	switch {
 	case err == nil:
 		return 0, &RowError{"refs", fmt.Sprintf("account %s, ref %s", account, ref), says}
