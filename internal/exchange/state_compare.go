@@ -80,7 +80,7 @@ func (a *AccountState) value() string {
 	if r := a.Rules; r != nil {
 		text += fmt.Sprintf(", at most %s shares, %s dollars, %d open orders, stp %s", r.SharesMax, r.NotionalMax, r.OpenMax, r.STP)
 		if r.Block != nil {
-			text += fmt.Sprintf(", blocked since second %d: %q", Seconds(r.Block.Since), r.Block.Reason)
+			text += fmt.Sprintf(", blocked since %d: %q", r.Block.Since, r.Block.Reason)
 		}
 	}
 	if a.Due != 0 {
