@@ -94,7 +94,7 @@ func (a *AccountState) value() string {
 			r.STP,
 		)
 		if r.Block != nil {
-			text += fmt.Sprintf(", blocked since second %d: %q", Seconds(r.Block.Since), r.Block.Reason)
+			text += fmt.Sprintf(", blocked since %d: %q", r.Block.Since, r.Block.Reason)
 		}
 	}
 	if a.Due != 0 {

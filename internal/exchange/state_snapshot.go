@@ -66,14 +66,8 @@ func (s *OrderState) value() string {
 		text += fmt.Sprintf(", %s, cod %t", s.words(), s.OnDisconnect)
 	}
 	if l := s.Lineage; l != nil {
-		text += fmt.Sprintf(
-			", of the chain of order %d, replaces %d, which executed %s, reduced by %s, at last in second %d",
-			l.First,
-			l.Replaces,
-			l.Executed,
-			l.Reduced,
-			Seconds(l.ReducedAt),
-		)
+		text += fmt.Sprintf(", of the chain of order %d, replaces %d, which executed %s, reduced by %s, at last at %d",
+			l.First, l.Replaces, l.Executed, l.Reduced, l.ReducedAt)
 	}
 	return text
 }
