@@ -41,7 +41,7 @@ type scratch struct {
 	judged    judged
 	old       exchange.Order // that is amended
 	amending  *amending      // nil unless d.order is to replace old
-	unsettled bool // the command hangs on an order that is not settled, or on a cancel of all
+	unsettled bool           // the command hangs on an order that is not settled, or on a cancel of all
 }
 
 // scratchKeep is how many bytes of a record, and with them its fills, a shard keeps the
@@ -415,6 +415,9 @@ func report(s exchange.Status) exchange.Status {
 func (d *shard) placeShares(c *exchange.Command, r *exchange.Result, now int64) error {
 	e := d.engine
 	if r.Reason = e.admit(); r.Reason != exchange.OK {
+		return nil
+	}
+	if d.sameRules(c, r); r.Reason != exchange.OK {
 		return nil
 	}
 	e.mu.Lock()
