@@ -174,7 +174,7 @@ func (d *shard) placed(c *Request, r *exchange.Result) {
 	o, origin := &d.order, c.Origin
 	if d.amending == nil {
 		r.Order = o.ID
-		d.activity.instructed(o)
+		d.activity.instructed(o.Terms, o.OnDisconnect)
 	} else {
 		r.Amended = &exchange.Amended{By: o.ID}
 		origin = d.disconnect(d.old.ID)
