@@ -44,13 +44,13 @@ type OrderState struct {
 	Account AccountID
 	Symbol  Symbol
 	Terms
+	Time         int64 // when it was accepted, nanoseconds since the Unix epoch; for the account's view alone
 	Shares       Shares
 	Open         Shares
 	Executions   []Execution
 	OnDisconnect bool
 	Taken        TakenCount // 0 if it is not known
 	Lineage      *Lineage   // nil if no amend has to do with it
-	Time         int64      // when it was accepted, nanoseconds since the Unix epoch; for the account's view alone
 }
 
 // state returns what a snapshot says of an order for sym, without executions.
