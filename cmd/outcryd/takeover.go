@@ -142,14 +142,14 @@ func (m *member) takeOver(ctx context.Context) error {
 	m.records.Close()
 	m.records = nil
 	o := s.engineOptions(r)
-	o.Standby = m.standby
+	o.Standby, o.Readers = m.standby, r.Readers
 	m.mu.Lock()
 	s.engine = engine.New(o)
 	s.engine.SetLimits(engineLimits(s.settings()))
 	m.engine = s.engine
 	m.mu.Unlock()
 	if err := s.resumeEngine(ctx); err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || r.Err() != nil {
 			return nil // runUntil sees why
 		}
 		return err

@@ -69,6 +69,8 @@ func (g *Generator) Frame() []byte {
 		return []byte(g.create())
 	case n < 9 && g.instructed:
 		return []byte(g.pick(sessionFrames))
+	case n < 10 && g.instructed:
+		return []byte(ruledFrame)
 	}
 	return []byte(g.transactions())
 }

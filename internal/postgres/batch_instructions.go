@@ -17,13 +17,13 @@ func (b *batch) addInstruction(seq uint64, e *exchange.Event) error {
 		}
 	case exchange.OrderReplaced:
 		b.amendLog.add(&b.row)
-		old := e.OldCancel()
+		old := b.row.OldCancel()
 		b.cancel(&old, 0)
 		b.row = record{Event: *e, seq: seq}
 		b.accept(e)
 	case exchange.AccountRuled:
 		b.accountLog.add(&b.row)
-		b.accountRules[e.Account] = *e.AccountRules
+		b.accountRules[e.Account] = *b.row.accountRules()
 	case exchange.SymbolRuled:
 		b.ruleSymbol(e)
 	case exchange.SwitchSet:
@@ -38,7 +38,7 @@ func (b *batch) addInstruction(seq uint64, e *exchange.Event) error {
 // ruleSymbol adds what a record sets for a symbol.
 func (b *batch) ruleSymbol(e *exchange.Event) {
 	b.symbolLog.add(&b.row)
-	b.symbolRules[e.Symbol] = *e.SymbolRules
+	b.symbolRules[e.Symbol] = *b.row.symbolRules()
 }
 
 // reserve moves what an order that comes may spend from free to held. A market order to buy holds what

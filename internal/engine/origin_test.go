@@ -1,0 +1,286 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+)
+
+// cod returns a command that is canceled when its connection ends.
+func cod(c exchange.Command, origin *Origin) Request {
+	c.OnDisconnect = true
+	return Request{Command: c, Origin: origin}
+}
+
+// canceledBy returns the orders that records from seq on have canceled for a cause, and how many records.
+func (m *market) canceledBy(cause exchange.CancelCause, from uint64) (orders []exchange.OrderID, records int) {
+	m.t.Helper()
+	for _, e := range m.events(from) {
+		if e.Kind == exchange.OrdersCanceled && e.Cause == cause {
+			records++
+			for i := range e.Cancels {
+				orders = append(orders, e.Cancels[i].Order)
+			}
+		}
+	}
+	return orders, records
+}
+
+// untilOpen waits until so many orders are open.
+func (m *market) untilOpen(orders int64) {
+	m.t.Helper()
+	require.Eventually(m.t, func() bool { return m.Stats().OpenOrders == orders }, time.Minute, time.Millisecond)
+}
+
+// TestOrdersEndWithTheirConnection and no others; what an owner has closed before is not touched.
+func TestOrdersEndWithTheirConnection(t *testing.T) {
+	m := open(t, Options{})
+	one, two := m.NewOrigin(), m.NewOrigin()
+	first := m.journal.Appended() + 1
+	for _, r := range []Request{
+		cod(buy("A", 10, 5), one),               // 1
+		cod(buy("A", 10, 4), two),               // 2
+		{Command: buy("A", 10, 3), Origin: one}, // 3, which stays
+		cod(buy("B", 10, 5), one),               // 4
+		cod(sell("A", 4, 5), one),               // 5 executes whole, against 1
+		cod(sell("A", 5, 9), one),               // 6, of another account
+		cod(buy("A", 1, 2), one),                // 7
+		{Command: cancelOf(7, "1")},             // is canceled before
+		{Command: sell("B", 10, 5)},             // 8 executes 4 whole
+		cod(buy("B", 10, 1), one),               // 9
+		{Command: exchange.Command{Kind: exchange.QueryOrder, Account: "1", Order: 1}},
+	} {
+		require.Equal(t, exchange.OK, m.ask(r).Reason)
+	}
+	m.EndOrigin(one)
+	m.EndOrigin(one)
+	m.EndOrigin(nil)
+	m.untilOpen(2)
+	got, records := m.canceledBy(exchange.ByDisconnect, first)
+	require.ElementsMatch(t, []exchange.OrderID{1, 6, 9}, got)
+	require.Equal(t, 3, records, "one a symbol and account")
+	require.Equal(t, exchange.Status{Canceled: 6, CanceledAt: 77,
+		Executions: []exchange.Execution{{Shares: 4, Price: 5, Time: 77}}}, m.do(queryOf(1)).Status)
+	require.Equal(t, exchange.Shares(10), m.do(queryOf(2)).Status.Open)
+	require.Equal(t, exchange.Shares(10), m.do(queryOf(3)).Status.Open)
+	require.Equal(t, int64(4), m.Stats().Cancels)
+	for _, d := range *m.numbered.Load() {
+		require.NoError(t, m.call(background, &d.inbox, func() error {
+			require.Len(t, d.connected.origins, len(d.connected.orders), "it knows of no closed order")
+			return nil
+		}))
+	}
+	require.Empty(t, one.shards)
+	require.Len(t, two.shards, 1)
+	m.agrees()
+
+	late := m.ask(cod(buy("A", 10, 5), one))
+	require.Equal(t, exchange.OK, late.Reason)
+	nobody := m.ask(cod(buy("A", 10, 5), nil))
+	m.untilOpen(2)
+	got, _ = m.canceledBy(exchange.ByDisconnect, first)
+	require.Subset(t, got, []exchange.OrderID{late.Order, nobody.Order}, "the connection has ended already")
+	m.EndOrigin(two)
+	m.untilOpen(1)
+	m.agrees()
+}
+
+// TestManyConnectionsEndAtOnce: at most one thing waits at a symbol, others go on, and records have no more
+// than their bound.
+func TestManyConnectionsEndAtOnce(t *testing.T) {
+	m := open(t, Options{InboxLen: 1})
+	const connections = 3 * requestsMax
+	origins := make([]*Origin, connections)
+	for i := range origins {
+		origins[i] = m.NewOrigin()
+		for _, sym := range []exchange.Symbol{"A", "B"} {
+			require.Equal(t, exchange.OK, m.ask(cod(sell(sym, 1, exchange.Price(5+i%3)), origins[i])).Reason)
+		}
+	}
+	first := m.journal.Appended() + 1
+	d := (*m.numbered.Load())[0]
+	held := make(chan struct{})
+	go func() { // while its owner is busy
+		_ = m.call(background, &d.inbox, func() error { <-held; return nil })
+	}()
+	var all sync.WaitGroup
+	for _, origin := range origins {
+		all.Go(func() { m.EndOrigin(origin) })
+	}
+	all.Wait()
+	require.Eventually(t, func() bool { return m.Stats().OpenOrders == connections }, time.Minute, time.Millisecond,
+		"the other symbol goes on")
+	d.inbox.mu.Lock()
+	waiting := len(d.inbox.requests)
+	d.inbox.mu.Unlock()
+	require.LessOrEqual(t, waiting, 1)
+	close(held)
+	m.untilOpen(0)
+	for _, e := range m.events(first) {
+		require.LessOrEqual(t, len(e.Cancels), disconnectCancelsMax)
+	}
+	got, _ := m.canceledBy(exchange.ByDisconnect, first)
+	require.Len(t, got, 2*connections)
+	m.agrees()
+}
+
+// TestWhatHasNoRoomIsCanceledOnceThereIsSome, and meanwhile no more is remembered than there are orders.
+func TestWhatHasNoRoomIsCanceledOnceThereIsSome(t *testing.T) {
+	m := cramped(t, 16<<10)
+	m.fillDisk()
+	var origins []*Origin
+	for {
+		origin := m.NewOrigin()
+		if m.ask(cod(buy("A", 1, 1), origin)).Reason != exchange.OK {
+			break
+		}
+		origins = append(origins, origin)
+	}
+	for id := exchange.OrderID(1); m.do(cancelOf(id, "1")).Reason == exchange.OK; id++ { // the reserve too
+	}
+	left := m.Stats().OpenOrders
+	require.Greater(t, left, int64(disconnectCancelsMax/4))
+	for _, origin := range origins {
+		m.EndOrigin(origin)
+	}
+	d := (*m.numbered.Load())[0]
+	require.Eventually(t, func() bool {
+		open := 0
+		require.NoError(t, m.call(background, &d.inbox, func() error { open = len(d.connected.due); return nil }))
+		return open > 0
+	}, time.Minute, time.Millisecond)
+	require.Positive(t, m.Stats().OpenOrders)
+	m.freeDisk()
+	m.untilOpen(0)
+	m.agrees()
+}
+
+// TestAStartCancelsWhatHasLostItsConnection and the open orders of blocked accounts, and what a switch is for
+// that has passed; what else is open stays.
+func TestAStartCancelsWhatHasLostItsConnection(t *testing.T) {
+	m := inParts(t, Options{})
+	origin := m.NewOrigin()
+	for _, r := range []Request{
+		cod(buy("A", 10, 5), origin), {Command: buy("A", 10, 4)}, cod(buy("B", 10, 5), origin),
+		{Command: sell("B", 10, 8)}, {Command: sell("B", 10, 9)},
+	} {
+		require.Equal(t, exchange.OK, m.ask(r).Reason)
+	}
+	require.Equal(t, exchange.OK, m.do(exchange.Command{Kind: exchange.SetSwitch, Account: "2",
+		More: &exchange.CommandMore{Seconds: 1}}).Reason)
+	seq := m.journal.Appended()
+
+	again := m.after(seq, false)
+	first := again.journal.Appended() + 1
+	require.NoError(t, again.Catchup(background))
+	require.NoError(t, again.Refusing())
+	got, _ := again.canceledBy(exchange.ByDisconnect, first)
+	require.Equal(t, []exchange.OrderID{1, 3}, got)
+	require.Equal(t, int64(3), again.Stats().OpenOrders, "the switch has not passed")
+	require.Equal(t, exchange.OK, again.do(buy("A", 1, 1)).Reason)
+	again.agrees()
+
+	late := m.options.Now
+	m.options.Now = func() int64 { return 77 + exchange.Second }
+	again = m.after(seq, false)
+	m.options.Now = late
+	first = again.journal.Appended() + 1
+	require.NoError(t, again.Catchup(background))
+	require.Equal(t, int64(1), again.Stats().OpenOrders)
+	again.agrees()
+}
+
+// TestNoOrdersAreTakenUntilWhatWasDueIsDone: a start on a full disk.
+func TestNoOrdersAreTakenUntilWhatWasDueIsDone(t *testing.T) {
+	m := inParts(t, Options{})
+	origin := m.NewOrigin()
+	for range 1000 {
+		require.Equal(t, exchange.OK, m.ask(cod(buy("A", 1, 1), origin)).Reason)
+	}
+	require.Equal(t, exchange.OK, m.do(buy("B", 1, 1)).Reason)
+	refusing := false
+	again := m.afterWith(m.journal.Appended(), false, func(j *journal.Journal) Log { return &noReserve{j, &refusing} })
+	refusing = true
+	require.NoError(t, again.Catchup(background))
+	require.ErrorIs(t, again.Refusing(), errUnresumed)
+	require.Equal(t, exchange.Unresumed, again.do(buy("B", 1, 1)).Reason)
+	require.Equal(t, exchange.OK, again.do(queryOf(1001)).Reason)
+	d := (*again.numbered.Load())[0]
+	require.NoError(t, again.call(background, &d.inbox, func() error { refusing = false; return nil }))
+	require.Eventually(t, func() bool { return again.Refusing() == nil }, time.Minute, time.Millisecond)
+	require.Equal(t, int64(1), again.Stats().OpenOrders)
+	require.Equal(t, exchange.OK, again.do(buy("B", 1, 1)).Reason)
+	again.agrees()
+}
+
+// noReserve is a journal without a reserve while refusing.
+type noReserve struct {
+	*journal.Journal
+	refusing *bool // of the first shard's goroutine
+}
+
+func (n *noReserve) ClaimReserve(bytes int) error {
+	if *n.refusing {
+		return journal.ErrNoRoom
+	}
+	return n.Journal.ClaimReserve(bytes)
+}
+
+// TestRandomConnections compares what is open after random commands of many connections, some of which end, with
+// what a list of all orders says.
+func TestRandomConnections(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	m := open(t, Options{})
+	origins := make([]*Origin, 8)
+	for i := range origins {
+		origins[i] = m.NewOrigin()
+	}
+	came := map[exchange.OrderID]*Origin{}
+	ended := map[*Origin]bool{}
+	for range 3000 {
+		n := random.IntN(len(origins))
+		switch random.IntN(20) {
+		case 0:
+			m.EndOrigin(origins[n])
+			ended[origins[n]] = true
+			origins[n] = m.NewOrigin()
+		case 1, 2, 3:
+			m.do(cancelOf(exchange.OrderID(1+random.IntN(len(came)+1)), []exchange.AccountID{"1", "2"}[random.IntN(2)]))
+		default:
+			c := buy([]exchange.Symbol{"A", "B"}[random.IntN(2)], exchange.Shares(1+random.IntN(5)), exchange.Price(1+random.IntN(8)))
+			if random.IntN(2) == 0 {
+				c = sell(c.Symbol, c.Shares, c.Limit+2)
+			}
+			r := m.ask(cod(c, origins[n]))
+			require.Equal(t, exchange.OK, r.Reason, fmt.Sprint("seed ", seed))
+			came[r.Order] = origins[n]
+		}
+	}
+	for _, d := range *m.numbered.Load() {
+		require.Eventually(t, func() bool {
+			due := 0
+			require.NoError(t, m.call(background, &d.inbox, func() error {
+				due = len(d.connected.due)
+				for o := range d.book.Orders() {
+					if o.Open > 0 && d.connected.origins[o.ID] != came[o.ID] || o.Open > 0 && ended[came[o.ID]] {
+						due++
+					}
+					if _, known := d.connected.origins[o.ID]; known && o.Open == 0 {
+						due++
+					}
+				}
+				return nil
+			}))
+			return due == 0
+		}, time.Minute, time.Millisecond, "seed %d", seed)
+	}
+	m.agrees()
+}
