@@ -406,7 +406,9 @@ func (d *shard) named(c *exchange.Command, r *exchange.Result) exchange.OrderID 
 // report returns what a reply tells of the status of an order right after its record: one execution more than
 // it lists says that there are more.
 func report(s exchange.Status) exchange.Status {
-	s.Executions = s.Executions[:min(len(s.Executions), exchange.ReportExecutionsMax+1)]
+	if s.Executions = s.Executions[:min(len(s.Executions), exchange.ReportExecutionsMax+1)]; len(s.Executions) == 0 {
+		s.Executions = nil
+	}
 	return s
 }
 
@@ -415,6 +417,9 @@ func report(s exchange.Status) exchange.Status {
 func (d *shard) placeShares(c *exchange.Command, r *exchange.Result, now int64) error {
 	e := d.engine
 	if r.Reason = e.admit(); r.Reason != exchange.OK {
+		return nil
+	}
+	if d.sameRules(c, r); r.Reason != exchange.OK {
 		return nil
 	}
 	e.mu.Lock()
