@@ -30,6 +30,7 @@ type node struct {
 	number   int
 	flags    []string
 	database string
+	path     string // of another outcryd; "" is this one
 }
 
 // peerAddresses returns addresses on loopback that nobody listens on, below those that the
@@ -67,7 +68,12 @@ func newCluster(t *testing.T, flags ...string) (nodes []*node) {
 // launch starts a node and waits until its HTTP side is up.
 func (n *node) launch(t *testing.T, flags ...string) {
 	t.Helper()
-	n.program = launch(t, append(n.flags, flags...)...)
+	n.program = prepare(append(n.flags, flags...)...)
+	if n.path != "" {
+		n.cmd.Path = n.path
+	}
+	require.NoError(t, n.cmd.Start())
+	t.Cleanup(n.kill)
 	require.Eventually(t, n.findHTTP, patience, time.Millisecond, "log: %s", n.log)
 }
 
