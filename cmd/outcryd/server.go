@@ -232,7 +232,7 @@ func (s *server) startHTTP(at *listen.Bound) error {
 			return s.sessions.Admit(ctx, frameBytes)
 		},
 		Answer: func(ctx context.Context, xml []byte, tell func(reply []byte)) error {
-			return s.sessions.Answer(ctx, s.codec(), xml, tell)
+			return s.sessions.Answer(ctx, s.codecOf(true), xml, tell)
 		},
 		Busy:          session.ErrBusy,
 		Refuse:        func(text string) []byte { return wire.AppendError(nil, text) },
@@ -263,8 +263,10 @@ func (s *server) startHTTP(at *listen.Bound) error {
 	return nil
 }
 
-// codec is the protocol that clients speak, over TCP and HTTP.
-func (s *server) codec() session.Codec { return session.Adapt(wire.XML{Bare: s.config.BareReplies}) }
+// codecOf is the protocol that clients speak, over HTTP or, otherwise, over TCP.
+func (s *server) codecOf(http bool) session.Codec {
+	return session.Adapt(wire.XML{Bare: s.config.BareReplies, HTTP: http})
+}
 
 // startSessions listens for clients, and declares the exchange ready.
 func (s *server) startSessions() error {
@@ -282,7 +284,7 @@ func (s *server) startSessions() error {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	s.running.Go(func() {
-		if err := s.sessions.Serve(l, s.codec()); err != nil {
+		if err := s.sessions.Serve(l, s.codecOf(false)); err != nil {
 			s.ended <- fmt.Errorf("xml: %w", err)
 		}
 	})

@@ -41,6 +41,12 @@ type History interface {
 	// Refs returns what those refs were used for that are projected; the others are
 	// missing. An error means that it could not be asked.
 	Refs(ctx context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error)
+	// OrderAtFirst returns an order as it was right after its own records, whatever became of it later, with up to
+	// most of the executions that it took. found and the error are those of Order.
+	OrderAtFirst(ctx context.Context, id exchange.OrderID, most int) (o exchange.ClosedOrder, found bool, err error)
+	// Newest returns the newest order of the chain that one begins: that one if none has replaced it. An error means
+	// that it could not be asked.
+	Newest(ctx context.Context, first exchange.OrderID) (exchange.OrderID, error)
 	// EachRef calls f for every ref that is projected, in any order, until f returns
 	// false. An error means that it does not know whether those were all.
 	EachRef(ctx context.Context, f func(exchange.RefKey) bool) error
@@ -334,11 +340,15 @@ func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) *inbo
 	case exchange.MakeSymbol, exchange.DepositShares, exchange.PlaceOrder:
 		d, _ = e.shards.Load(c.Symbol)
 	case exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder, exchange.AmendOrder:
+		var symbol exchange.Symbol
 		if c.Ref != "" {
-			r.Order, r.Reason = e.namedOrder(c, l)
+			r.Order, symbol, r.Reason = e.namedOrder(c, l)
 		}
 		if d := e.holder(c.Names(r)); d != nil {
 			return &d.inbox
+		}
+		if symbol != "" { // the order may be forgotten, and one that has replaced it not
+			d, _ = e.shards.Load(symbol)
 		}
 	}
 	if d == nil {

@@ -284,3 +284,8 @@ func TestRandomConnections(t *testing.T) {
 	}
 	m.agrees()
 }
+
+// openSmall is a market whose journal takes records of some 48 KiB.
+func openSmall(t *testing.T, o Options) *market {
+	return openWith(t, o, journal.Options{Version: exchange.EventVersion, SegmentBytes: 64 << 10})
+}

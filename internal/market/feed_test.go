@@ -227,7 +227,7 @@ func TestASnapshotThatDoesNotFitTogetherIsNoMarketData(t *testing.T) {
 	for want, harm := range map[string]func(*Snapshot){
 		"is for X, which was never made": func(s *Snapshot) { s.Orders[0].Symbol = "X" },
 		"has 0 open":                     func(s *Snapshot) { s.Orders[0].Open = 0 },
-		"trades of X":                  func(s *Snapshot) { s.Traded[0].Symbol = "X" },
+		"trades of X":                    func(s *Snapshot) { s.Traded[0].Symbol = "X" },
 		"of which there are 4":           func(s *Snapshot) { s.Traded[0].Trades = 3 },
 		"out of range":                   func(s *Snapshot) { s.Traded[0].Last = 0 },
 		"of which none are counted":      func(s *Snapshot) { s.Traded = nil },

@@ -18,6 +18,7 @@ func atVersion7(t *testing.T) (database string, h *history, events []exchange.Ev
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	database, h = pgtest.NewDatabase(t), newHistory(seed)
+	h.plain = true
 	s := mustOpen(t, database)
 	events = written(t, s, h, 1000)
 	s.Close()

@@ -51,8 +51,14 @@ func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, com
 	to.bytes = append(to.bytes, begin...)
 	for i := range places {
 		k := m.Command(i)
+		if k >= 0 && commands[k].Report {
+			a.report(&results[k])
+		}
 		if k < 0 || !commands[k].Kind.Tells() && !commands[k].Kind.Views() {
 			to.bytes = m.AppendAnswer(to.bytes, i, results)
+			if k >= 0 {
+				results[k].Status.Executions = nil
+			}
 			continue
 		}
 		if refusal := a.tell(ctx, i, &commands[k], &results[k]); refusal.Reason != exchange.OK {
@@ -100,6 +106,29 @@ func (a *answers) tell(ctx context.Context, i int, c *engine.Request, r *exchang
 	return refusal
 }
 
+// report makes room for the executions of a report, or drops them: what it tells of is done, so that it is
+// answered in any case.
+func (a *answers) report(r *exchange.Result) {
+	executions := min(len(r.Status.Executions), exchange.ReportExecutionsMax)
+	if executions == 0 {
+		return
+	}
+	size := a.size()
+	long := size+executions*executionBytesMax > a.server.options.ReplyBytesMax
+	if !long && a.hasRoom(size, executions*memoryOfExecution) {
+		return
+	}
+	if long {
+		a.count()
+	}
+	var more exchange.ResultMore
+	if r.More != nil {
+		more = *r.More
+	}
+	more.Cut = true
+	r.More, r.Status.Executions = &more, nil
+}
+
 // show completes a result that waits for the view of accounts.
 func (a *answers) show(ctx context.Context, c *engine.Request, r *exchange.Result) {
 	if view := a.server.options.View; view != nil && !a.unseen {
@@ -134,7 +163,11 @@ func (a *answers) appendStatus(i int, c *engine.Request, r *exchange.Result) (re
 	alone := entries * a.codec.ExecutionBytesMin()
 	begin, end := a.codec.Brackets()
 	if alone <= most {
-		if !a.hasRoom(size, entries) {
+		memory := entries * memoryOfExecution
+		if c.Kind.Views() {
+			memory = entries * memoryOfLine
+		}
+		if !a.hasRoom(size, memory) {
 			a.refuse(exchange.NoMemory)
 			return a.refusal
 		}
@@ -204,12 +237,12 @@ func (a *answers) recall(ctx context.Context, c *engine.Request, r *exchange.Res
 	return done
 }
 
-// hasRoom reports whether there is memory for so many executions more in a reply that
+// hasRoom reports whether there is memory for what takes so much of it in a reply that
 // has size bytes, and takes it. A reply may take all there is, so that an order of
 // any size can be told when nobody else asks.
-func (a *answers) hasRoom(size, executions int) bool {
+func (a *answers) hasRoom(size, memory int) bool {
 	s := a.server
-	need := int64(2*(a.begin+size) + executions*memoryOfExecution)
+	need := int64(2*(a.begin+size) + memory)
 	if need <= int64(2*s.options.UnsentBytesMax) {
 		return true
 	}

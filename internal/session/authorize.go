@@ -173,7 +173,8 @@ func (j *judge) permit(c *exchange.Command) (refusal exchange.Refusal) {
 	switch c.Kind {
 	case exchange.OpenAccount, exchange.MakeSymbol, exchange.DepositShares:
 		allowed = scope.IsAdmin()
-	case exchange.PlaceOrder, exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder:
+	case exchange.PlaceOrder, exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder, exchange.AmendOrder,
+		exchange.CancelAll, exchange.SetSwitch, exchange.ShowAccount, exchange.ListOrders, exchange.ListFills:
 	}
 	if !allowed {
 		r := exchange.Result{Reason: exchange.NotAllowed}
@@ -186,9 +187,15 @@ func (j *judge) permit(c *exchange.Command) (refusal exchange.Refusal) {
 // goes on all the same, as it may have been done before: then it gets the first answer
 // again, since a client that is refused may send it under another ref.
 func (j *judge) pace(c *engine.Request) (refusal exchange.Refusal) {
+	ref := c.Ref
 	switch c.Kind {
 	case exchange.OpenAccount, exchange.DepositShares, exchange.PlaceOrder:
-	case exchange.MakeSymbol, exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder:
+	case exchange.AmendOrder:
+		if ref = ""; c.More != nil {
+			ref = c.More.NewRef // the other one names the order
+		}
+	case exchange.MakeSymbol, exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder, exchange.CancelAll,
+		exchange.SetSwitch, exchange.ShowAccount, exchange.ListOrders, exchange.ListFills:
 		return refusal
 	}
 	wait := j.accounts.spend(c.Account, j.rate, j.now)
@@ -196,7 +203,7 @@ func (j *judge) pace(c *engine.Request) (refusal exchange.Refusal) {
 		return refusal
 	}
 	j.metrics.hit(limitRateAccount)
-	if c.Ref != "" {
+	if ref != "" {
 		c.Repeat = true
 		return refusal
 	}

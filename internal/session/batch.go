@@ -19,6 +19,7 @@ const keepBytes = 2 * writeBytesMax
 // and its memory is used again.
 type batch struct {
 	codec    Codec
+	conn     *session // whose frames they are, nil for those of another transport
 	messages []message
 	frames   int                                        // how many of messages are in use
 	bytes    int                                        // of the frames
@@ -93,7 +94,7 @@ func (s *Server) release(b *batch) {
 	clear(b.results)
 	b.answers.reset()
 	b.frames, b.bytes, b.answered, b.large, b.commands, b.results = 0, 0, 0, false, b.commands[:0], b.results[:0]
-	b.judge, b.pending, b.last, b.cost, b.late = nil, false, 0, 0, 0
+	b.judge, b.conn, b.pending, b.last, b.cost, b.late = nil, nil, false, 0, 0, 0
 	s.batches.Put(b)
 }
 
@@ -107,7 +108,11 @@ func (b *batch) add(frame []byte) {
 	if m.Message == nil {
 		m.Message = b.codec.NewMessage()
 	}
+	m.CancelOnDisconnect(b.conn != nil && b.conn.onDisconnect)
 	m.Decode(frame)
+	if silence, ok := m.Connection(); ok && b.conn != nil {
+		b.conn.set(silence)
+	}
 	b.frames++
 	b.bytes += len(frame)
 	if b.judge != nil && b.judge.grant != nil {
@@ -123,12 +128,16 @@ func (b *batch) add(frame []byte) {
 // admit takes a command, or returns why it is not done.
 func (b *batch) admit(c *exchange.Command) (refusal exchange.Refusal) {
 	b.commands = append(b.commands, engine.Request{Command: *c})
+	last := len(b.commands) - 1
 	if b.judge != nil {
-		last := len(b.commands) - 1
 		if refusal = b.judge.judge(&b.commands[last]); refusal.Reason != exchange.OK {
 			b.commands[last] = engine.Request{}
 			b.commands = b.commands[:last]
+			return refusal
 		}
+	}
+	if c.OnDisconnect && b.conn != nil {
+		b.commands[last].Origin = b.conn.begins()
 	}
 	return refusal
 }
@@ -175,6 +184,7 @@ func (s *Server) split(b *batch) *batch {
 		return nil
 	}
 	rest := s.takeBatch(b.codec)
+	rest.conn = b.conn
 	rest.messages = append(rest.messages[:0], b.messages[first:b.frames]...)
 	rest.commands = append(rest.commands, b.commands[commands:]...)
 	rest.frames, rest.cost = b.frames-first, b.cost

@@ -2,6 +2,7 @@ package session
 
 import (
 	"io"
+	"time"
 
 	"outcry/internal/exchange"
 )
@@ -47,6 +48,12 @@ type CodecOf[M Message, F Frames] interface {
 type Message interface {
 	// Decode reads a frame. It cannot fail: what is wrong is an error in the reply.
 	Decode(frame []byte)
+	// CancelOnDisconnect says, before Decode, whether orders that do not say it themselves are canceled when their
+	// connection ends.
+	CancelOnDisconnect(yes bool)
+	// Connection returns what the frame sets for its connection from then on: orders are canceled when it ends, and
+	// it ends after such a silence, 0 for the usual one. ok is false for a frame that sets nothing.
+	Connection() (silence time.Duration, ok bool)
 	// Judge asks about each command in turn, and takes those out for which judge returns a
 	// refusal, which is then what stands in their place. It returns how many it took out.
 	Judge(judge func(c *exchange.Command) exchange.Refusal) (denied int)

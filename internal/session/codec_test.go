@@ -93,6 +93,9 @@ func (m *lineMessage) Decode(frame []byte) {
 	}
 }
 
+func (m *lineMessage) CancelOnDisconnect(bool)           {}
+func (m *lineMessage) Connection() (time.Duration, bool) { return 0, false }
+
 func (m *lineMessage) Judge(judge func(*exchange.Command) exchange.Refusal) (denied int) {
 	if m.command == nil {
 		return 0

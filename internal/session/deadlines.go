@@ -60,7 +60,7 @@ func (d *deadlines) prolong() bool {
 	if !d.frame.IsZero() || !d.drained.IsZero() || !d.prove.IsZero() || d.session.tokenEnded() {
 		return false
 	}
-	until := d.idleSince().Add(d.limits.IdleTimeout)
+	until := d.idleSince().Add(d.session.within(d.limits.IdleTimeout))
 	if !until.After(d.idle) {
 		return false
 	}
@@ -82,13 +82,14 @@ func (d *deadlines) relimit() bool {
 	if now == d.limits {
 		return false
 	}
+	within := d.session.within
 	since := d.idleSince()
 	if since.IsZero() { // no reply yet
-		since = d.idle.Add(-d.limits.IdleTimeout)
+		since = d.idle.Add(-within(d.limits.IdleTimeout))
 	}
-	d.idle = since.Add(now.IdleTimeout)
+	d.idle = since.Add(within(now.IdleTimeout))
 	if !d.frame.IsZero() {
-		d.frame = d.frame.Add(now.FrameTimeout - d.limits.FrameTimeout)
+		d.frame = d.frame.Add(within(now.FrameTimeout) - within(d.limits.FrameTimeout))
 	}
 	d.limits = now
 	d.armed = time.Time{} // who changed them has set another one
@@ -132,14 +133,14 @@ func (d *deadlines) until() time.Time {
 		return d.prove
 	}
 	if d.idle.IsZero() {
-		d.idle = time.Now().Add(d.limits.IdleTimeout)
+		d.idle = time.Now().Add(d.session.within(d.limits.IdleTimeout))
 	}
 	if !d.session.frames.InFrame() {
 		d.frame = time.Time{}
 		return d.idle
 	}
 	if d.frame.IsZero() {
-		d.frame = time.Now().Add(d.limits.FrameTimeout)
+		d.frame = time.Now().Add(d.session.within(d.limits.FrameTimeout))
 	}
 	return d.frame
 }

@@ -44,7 +44,9 @@ type fake struct {
 	foreign    exchange.OrderID // this one belongs to somebody else
 	commands   []engine.Request
 	entered    func() // called by each Execute, unlocked; nil for nothing
-	recalled   []int  // the orders that the database was asked for, in order
+	origins    []*engine.Origin
+	ended      []*engine.Origin
+	recalled   []int // the orders that the database was asked for, in order
 }
 
 func newFake() *fake {
@@ -70,6 +72,14 @@ func (x *fake) Execute(_ context.Context, commands []engine.Request, results []e
 				results[i].Reason = exchange.AccountExists
 			}
 			x.accounts[c.Account] = true
+		case exchange.PlaceOrder:
+			if c.Report {
+				results[i].Status.Executions = make([]exchange.Execution, x.executions)
+			}
+		case exchange.AmendOrder:
+			results[i].Amended = &exchange.Amended{Open: 1}
+		case exchange.CancelAll:
+			results[i].More = new(exchange.ResultMore)
 		case exchange.ListFills:
 			results[i] = exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: uint64(x.total())}}
 		case exchange.CancelOrder:
@@ -144,6 +154,18 @@ func (x *fake) Durable(ctx context.Context, m engine.Mark) error {
 			return ctx.Err()
 		}
 	}
+}
+
+func (x *fake) NewOrigin() *engine.Origin {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	o := new(engine.Origin)
+	x.origins = append(x.origins, o)
+	return o
+}
+
+func (x *fake) EndOrigin(o *engine.Origin) {
+	x.set(func() { x.ended = append(x.ended, o) })
 }
 
 // waiting is somebody to be told that a seq is durable.

@@ -90,10 +90,13 @@ const (
 	smallFrameMax = 64 << 10
 
 	// A reply asks for memory memoryStep at a time, and for an execution that is to
-	// be in it memoryOfExecution: 97 bytes of XML at most, twice while the buffer
-	// grows, and 24 bytes, twice, while it is fetched from the database.
+	// be in it memoryOfExecution: executionBytesMax of XML, twice while the buffer
+	// grows, and 24 bytes, twice, while it is fetched from the database. A line of what an account sees of
+	// itself takes up to 240 bytes of XML, and 120 before that.
 	memoryStep        = 64 << 10
 	memoryOfExecution = 256
+	executionBytesMax = 97
+	memoryOfLine      = 640
 
 	// lateBatchesMax is how many batches of a connection wait for the history, or behind
 	// one that does, before the connection is no longer read from. What they take of memory

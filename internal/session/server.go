@@ -60,6 +60,10 @@ type Exchange interface {
 	Notify(m engine.Mark, wake chan<- struct{})
 	// MayTell reports whether Durable(m) would return nil at once.
 	MayTell(m engine.Mark) bool
+	// NewOrigin returns what the orders of a connection name that are canceled when it ends, which EndOrigin
+	// says, behind its last call of Execute. It does not wait.
+	NewOrigin() *engine.Origin
+	EndOrigin(o *engine.Origin)
 }
 
 // View answers what accounts ask about themselves.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"outcry/internal/auth"
@@ -52,6 +53,12 @@ type session struct {
 	next     []byte    // a frame that found no room in its batch, nil if there is none
 	arriving int64     // what the frame that arrives holds of the server's memory
 	executed uint64    // frames
+
+	// Of orders that are canceled when the connection ends, the reader's own too.
+	onDisconnect bool           // all that do not say otherwise
+	origin       *engine.Origin // nil if there was none yet
+
+	silence atomic.Int64 // after which the client has the connection ended, in nanoseconds; 0 if it does not say
 
 	late late // batches that wait for the history, or behind one
 
@@ -96,6 +103,9 @@ func (c *session) serve() {
 	told := make(chan bool, 1)
 	go func() { told <- c.write() }()
 	reason := c.read()
+	if c.origin != nil {
+		c.server.exchange.EndOrigin(c.origin)
+	}
 	c.late.wait()
 	if reason != "" {
 		c.push(c.lastReply(reason))
@@ -144,6 +154,7 @@ func (c *session) read() (reason string) {
 		}
 		begun := time.Now()
 		b := c.server.takeBatch(c.codec)
+		b.conn = c
 		b.clock.start(begun)
 		if err := c.gather(b, frame); err != nil {
 			c.server.release(b)
@@ -271,9 +282,9 @@ func (c *session) explain(err error) (reason string) {
 	case c.server.isDraining():
 		return textDraining
 	case c.frames.InFrame():
-		l, reason = limitFrameTime, fmt.Sprintf("a frame did not arrive within %s", patience.FrameTimeout)
+		l, reason = limitFrameTime, fmt.Sprintf("a frame did not arrive within %s", c.within(patience.FrameTimeout))
 	default:
-		l, reason = limitIdle, fmt.Sprintf("nothing was sent for %s", patience.IdleTimeout)
+		l, reason = limitIdle, fmt.Sprintf("nothing was sent for %s", c.within(patience.IdleTimeout))
 	}
 	o.Metrics.hit(l)
 	c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String(LimitKey, limitNames[l]),
@@ -331,7 +342,7 @@ func (c *session) sendWhole(r *reply) error {
 // transmit writes to the client, which has WriteTimeout to take each piece, and is
 // not to take all of them in the longest time.
 func (c *session) transmit(bytes []byte) error {
-	patience := c.server.limits.Load().WriteTimeout
+	patience := c.within(c.server.limits.Load().WriteTimeout)
 	last := time.Now().Add(patience + time.Duration(len(bytes)/writeBytesMax)*writePieceTime)
 	for len(bytes) > 0 {
 		deadline := time.Now().Add(patience)
