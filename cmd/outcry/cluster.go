@@ -14,7 +14,7 @@ import (
 )
 
 const clusterStatusText = `Asks every address of --http. Nodes that are known to one of them, and were not asked, are
-listed as well. The exit status is 1 if no node leads, or if the digests of two nodes differ at
+listed as well; one that --peers names and the cluster has not, or no more, is outside. The exit status is 1 if no node leads, or if the digests of two nodes differ at
 the same record: then one of them is wrong.`
 
 const clusterAddText = `The node is started first, with --join, an empty directory and the list of all nodes as
@@ -27,9 +27,13 @@ the waiting alone; outcry cluster add goes on with it.`
 
 // Times of changes.
 const (
+	sayEvery     = 5 * time.Second        // what a node lacks that learns, if that has changed
 	changePoll   = 200 * time.Millisecond // between two looks at what a change comes to
 	transferWait = 15 * time.Second       // for a node that leads
 )
+
+// silentMax is how long a node that is to learn may not answer. It is a variable for the tests.
+var silentMax = 2 * time.Minute
 
 // clusterAnswer is what is printed as JSON.
 type clusterAnswer struct {
@@ -174,9 +178,15 @@ func (n *nodeAnswer) row() []string {
 			note = strings.TrimPrefix(note+"; other "+strings.Join(k.Differs, ", ")+" than the leader's", "; ")
 		}
 	}
-	v := n.View
+	v, role := n.View, "?"
+	if v != nil {
+		role = v.Role
+	}
+	if n.Known != nil && n.Known.Outside { // which it may not know itself
+		role, lag = "outside", ""
+	}
 	if v == nil {
-		return []string{number, "?", "", "", lag, "", n.Address, note}
+		return []string{number, role, "", "", lag, "", n.Address, note}
 	}
 	if v.Role == operate.RoleStarting {
 		note = strings.TrimPrefix(note+"; "+v.Why, "; ")
@@ -185,7 +195,7 @@ func (n *nodeAnswer) row() []string {
 	if v.Digest != "" {
 		digest = fmt.Sprintf("%.*s at %d", digestShown, v.Digest, v.DigestSeq)
 	}
-	return []string{number, v.Role, strconv.FormatUint(v.Term, 10), strconv.FormatUint(v.Seq, 10), lag, digest,
+	return []string{number, role, strconv.FormatUint(v.Term, 10), strconv.FormatUint(v.Seq, 10), lag, digest,
 		n.Address, note}
 }
 
@@ -265,6 +275,7 @@ func (o *operator) takeIn(change string, words []string) error {
 	if !o.json {
 		fmt.Fprintf(o.stdout, "node %d learns; waiting until it has nearly everything\n", what.Node)
 	}
+	waits := waiting{node: what.Node, heard: time.Now()}
 	for {
 		a, err := o.client.Change(o.ctx, operate.ChangePromote, operate.ClusterChange{Node: what.Node})
 		var refused *operate.Error
@@ -280,10 +291,42 @@ func (o *operator) takeIn(change string, words []string) error {
 		case refused.Status != http.StatusConflict:
 			return err
 		}
+		if err := waits.look(o, refused); err != nil {
+			return err
+		}
 		if err := o.pause(); err != nil {
 			return fmt.Errorf("%w; node %d learns on: %w", err, what.Node, refused)
 		}
 	}
+}
+
+// waiting is for a node that learns.
+type waiting struct {
+	node        uint64
+	heard, told time.Time // when it was active, and when was said what it lacks
+	text        string    // that was said
+}
+
+// look says why the node does not vote yet, and returns an error once it has not answered for
+// silentMax: it may never come.
+func (w *waiting) look(o *operator, why *operate.Error) error {
+	now := time.Now()
+	v, err := o.client.Cluster(o.ctx)
+	answers := err != nil || slices.ContainsFunc(v.Members, func(m operate.Member) bool {
+		return m.Node == w.node && m.Active
+	})
+	switch {
+	case answers:
+		w.heard = now
+	case now.Sub(w.heard) >= silentMax:
+		return fmt.Errorf("node %d has not answered for %s: see that it runs, with --join and an empty directory, and what it "+
+			"logs; the same command goes on: %v", w.node, silentMax, why)
+	}
+	if text := why.Error(); !o.json && text != w.text && now.Sub(w.told) >= sayEvery {
+		w.text, w.told = text, now
+		fmt.Fprintf(o.stdout, "waiting: %s\n", text)
+	}
+	return nil
 }
 
 // changeOf reads the number of a node and its address.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -152,7 +153,7 @@ func TestAClusterIsChanged(t *testing.T) {
 	all[0].learned = 2
 	got, said, status := outcry("", "cluster", "add", "4", "10.0.0.4:7000", "--http", https)
 	require.Equal(t, exitOK, status, said)
-	require.Equal(t, "node 4 learns; waiting until it has nearly everything\nnode 4 votes\n", got)
+	require.Equal(t, "node 4 learns; waiting until it has nearly everything\nwaiting: it has not nearly all\nnode 4 votes\n", got)
 	promote := `promote {"node":4}`
 	require.Equal(t, []string{`add {"node":4,"address":"10.0.0.4:7000"}`, promote, promote, promote}, all[0].did())
 
@@ -178,6 +179,33 @@ func TestAClusterIsChanged(t *testing.T) {
 	_, said, status = outcry("", "cluster", "transfer", "x", "--http", all[1].addr)
 	require.Equal(t, exitUsage, status)
 	require.Contains(t, said, `"x" is not the number of a node`)
+}
+
+// TestANodeThatNeverComesIsNotWaitedForForEver, and one that answers is.
+func TestANodeThatNeverComesIsNotWaitedForForEver(t *testing.T) {
+	defer func(was time.Duration) { silentMax = was }(silentMax)
+	silentMax = 0
+	all, https := fakeNodes(t, 3)
+	all[0].learned = 1
+	_, said, status := outcry("", "cluster", "add", "4", "10.0.0.4:7000", "--http", https)
+	require.Equal(t, exitError, status)
+	require.Contains(t, said, "node 4 has not answered for 0s: see that it runs, with --join and an empty directory")
+	require.Contains(t, said, "it has not nearly all")
+	all[0].view.Members = append(all[0].view.Members, operate.Member{Node: 4, Learner: true, Active: true})
+	all[0].learned = 2
+	got, _, status := outcry("", "cluster", "add", "4", "10.0.0.4:7000", "--http", https)
+	require.Equal(t, exitOK, status)
+	require.Contains(t, got, "node 4 votes\n")
+}
+
+// TestANodeThatIsNoMemberIsShownAsOutside, whatever it says itself.
+func TestANodeThatIsNoMemberIsShownAsOutside(t *testing.T) {
+	all, https := fakeNodes(t, 3)
+	all[0].view.Members[2].Outside = true
+	got, _, status := outcry("", "cluster", "status", "--http", https)
+	require.Equal(t, exitOK, status)
+	require.Regexp(t, `(?m)^3 +outside +7 +10 +0123456789ab at 10 +127`, got)
+	require.Regexp(t, `(?m)^2 +standby `, got)
 }
 
 func TestAddressesOfAListAreChecked(t *testing.T) {

@@ -17,7 +17,8 @@ func symbol(f *flag.FlagSet, c *client) func([]string) error {
 	f.StringVar(&to.Lot, "lot", "", "`step` of amounts: each has to be a multiple of it")
 	f.StringVar(&to.Protect, "protect", "", "how far from the best price a market order without LIMIT may execute, "+
 		"in `percent`, such as 10%")
-	f.StringVar(&to.Band, "band", "", "how far from the last trade's price a limit may be, in `percent`, such as 20%, or none")
+	f.StringVar(&to.Band, "band", "", "how far from the last trade's price a limit may be, in `percent`, such as 20%, "+
+		"or none")
 	change := onLeader(func(o *operator, words []string) error { return o.setSymbol(words[0], to) })(f, c)
 	create := trading(func(words []string) (api.Command, error) { return api.MakeSymbol(words[0]), nil }, noRef)(f, c)
 	return func(words []string) error {
@@ -37,8 +38,8 @@ func limits(f *flag.FlagSet, c *client) func([]string) error {
 	f.StringVar(&to.Shares, "shares", "", "`shares` of an order at most, or none")
 	f.StringVar(&to.Notional, "notional", "", "`dollars` that an order may be worth at most, or none")
 	f.StringVar(&to.Open, "open", "", "open `orders` at most, or none")
-	f.StringVar(&to.STP, "stp", "", "`order` to cancel rather than to trade with the account itself, where the order does not "+
-		"say it: newest, oldest, both or none")
+	f.StringVar(&to.STP, "stp", "", "`order` to cancel rather than to trade with the account itself, where it does not "+
+		"say so: newest, oldest, both or none")
 	change := onLeader(func(o *operator, words []string) error { return o.setLimits(words[0], to) })(f, c)
 	return func(words []string) error {
 		if err := noneEmpty(f, "shares", "notional", "open", "stp"); err != nil {

@@ -193,7 +193,7 @@ func declareReport(f *flag.FlagSet, o *api.Instructions) {
 func amend(f *flag.FlagSet, c *client) func([]string) error {
 	var o api.Instructions
 	declareReport(f, &o)
-	amount := f.String("amount", "", "new total of `shares`, with those that are executed; negative of an order that sells")
+	amount := f.String("amount", "", "new total of `shares`, with those that are executed; negative of a sell")
 	limit := f.String("limit", "", "new `limit`")
 	ref := f.String("new-ref", "", "`ref` of the amend itself, as --ref of an order; a new one if left out")
 	return trading(func(words []string) (api.Command, error) {

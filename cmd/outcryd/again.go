@@ -26,7 +26,7 @@ const (
 
 // former is what the process was before it began again.
 type former struct {
-	times    []time.Time // when it began again, within the last againTime
+	times    []time.Time // when it began again unasked, within the last againTime
 	postgres int         // the process id of its local Postgres, which has ended with it; 0 for none
 }
 
@@ -46,10 +46,15 @@ func takeFormer() (f former) {
 	return f
 }
 
-// variable returns the environment's entry for the next run, which begins now.
-func (f *former) variable(postgres int) string {
+// variable returns the environment's entry for the next run, which begins now: asked says that
+// an operator wanted it, so that it does not count.
+func (f *former) variable(postgres int, asked bool) string {
 	text := settings.AgainVariable + "=" + strconv.Itoa(postgres)
-	for _, at := range append(f.times, time.Now()) {
+	times := f.times
+	if !asked {
+		times = append(times, time.Now())
+	}
+	for _, at := range times {
 		text += " " + strconv.FormatInt(at.UnixMilli(), 10)
 	}
 	return text
@@ -70,7 +75,8 @@ func (f *former) tooOften() error {
 // only where that cannot be, or once ctx has ended: the server is to stop.
 func (s *server) beginAgain(ctx context.Context, why error) error {
 	s.setNotReady(why)
-	if err := s.member.former.tooOften(); err != nil {
+	asked := s.member.asked.Load()
+	if err := s.member.former.tooOften(); err != nil && !asked {
 		return err
 	}
 	// The next program forgets a signal that only this one has heard. One that comes from
@@ -101,6 +107,6 @@ func (s *server) beginAgain(ctx context.Context, why error) error {
 		postgres = s.database.Cluster.Pid()
 	}
 	signal.Ignore(syscall.SIGHUP) // it would end the next program before that hears it
-	environ := append(os.Environ(), s.member.former.variable(postgres))
+	environ := append(os.Environ(), s.member.former.variable(postgres, asked))
 	return execSelf(append(environ, s.manager.Environ()...))
 }

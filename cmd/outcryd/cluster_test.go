@@ -376,7 +376,7 @@ func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
 	oneDigest(t, nodes)
 	status, body := old.get("/readyz")
 	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.Equal(t, "standby; the leader is "+next.xml+"\n", body)
+	require.Equal(t, "standby; the leader is "+next.xml+", HTTP "+next.http+"\n", body)
 	_, err = net.DialTimeout("tcp", old.xmlOf(), time.Second)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	for _, n := range nodes {

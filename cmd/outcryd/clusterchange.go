@@ -56,6 +56,7 @@ func (c changes) Transfer(ctx context.Context, node uint64) error {
 		if err := relief(status.Peers, status.Node, node); err != nil {
 			return err
 		}
+		c.member.asked.Store(true)
 		draining, cancel := context.WithTimeout(ctx, drainTimeout)
 		defer cancel()
 		if s.started() == nil && s.sessions.Shutdown(draining) != nil {
@@ -114,8 +115,12 @@ func (c changes) Replace(ctx context.Context, node uint64, address string) error
 		if address == "" {
 			address = p.Address
 		}
-		if err := r.CheckAddress(core.Member{ID: node, Address: address}); err != nil {
-			return err // before it is removed
+		err := r.CheckAddress(core.Member{ID: node, Address: address})
+		if err == nil { // before it is removed
+			err = quiet(ctx, r, node)
+		}
+		if err != nil {
+			return err
 		}
 		if err := c.Remove(ctx, node); err != nil {
 			return err
@@ -125,6 +130,29 @@ func (c changes) Replace(ctx context.Context, node uint64, address string) error
 		return fmt.Errorf("node %d is no member, and its address is not given", node)
 	}
 	return c.Add(ctx, node, address)
+}
+
+// quietWait is how long a node may go on answering that is to be replaced. One that has stopped
+// counts as active for a second yet.
+const quietWait = 3 * time.Second
+
+// quiet waits until a member does not answer, and returns an error if it goes on: it has not lost
+// its disk, and would be thrown away.
+func quiet(ctx context.Context, r *replica.Replica, node uint64) error {
+	for deadline := time.Now().Add(quietWait); ; {
+		if relief(r.Status().Peers, 0, node) != nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("node %d votes, and answers: a node is replaced that has lost its disk, or is broken. Stop it first; "+
+				"or take it out with outcry cluster remove %d", node, node)
+		}
+		select {
+		case <-time.After(changePoll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // change asks for a change, again while another one is under way.

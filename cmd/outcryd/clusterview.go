@@ -65,7 +65,8 @@ func (m *member) members(status *replica.Status) []operate.Member {
 			hello = m.hello
 		}
 		one := operate.Member{Node: p.ID, Learner: p.Learner, Peer: p.Address, Active: p.Active, LagEntries: p.Lag,
-			Listen: hello.Listen, HTTP: hello.HTTP, Version: hello.Version}
+			Outside: !p.Known && len(status.Members) > 0,
+			Listen:  hello.Listen, HTTP: hello.HTTP, Version: hello.Version}
 		if p.Heard {
 			one.Differs = m.differs(&hello)
 		}

@@ -41,6 +41,7 @@ type member struct {
 	replica  atomic.Pointer[replica.Replica] // nil before it is open
 	loaded   atomic.Bool                     // the state is there, and follows
 	led      atomic.Bool                     // this node leads, or did
+	asked    atomic.Bool                     // an operator has asked for the end of its leadership
 	digest   digests
 	compared comparison
 
@@ -314,7 +315,11 @@ func (f following) Error() string {
 	}
 	for _, p := range status.Peers {
 		if p.ID == status.Leader && p.Hello.Listen != "" {
-			return role + "; the leader is " + p.Hello.Listen
+			named := role + "; the leader is " + p.Hello.Listen
+			if p.Hello.HTTP != "" {
+				named += ", HTTP " + p.Hello.HTTP // who asks for this asks over HTTP
+			}
+			return named
 		}
 	}
 	return fmt.Sprintf("%s; the leader is node %d", role, status.Leader)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 
 // TestReplaceChecksBeforeItRemoves: a slip of the pen must not cost the cluster a node.
 func TestReplaceChecksBeforeItRemoves(t *testing.T) {
-	_, leader := startCluster(t)
+	nodes, leader := startCluster(t)
 	client := operate.NewClient(leader.http, 10*time.Second, nil)
 	for _, m := range leader.view().Members {
 		what, text := operate.ClusterChange{Node: m.Node, Address: "nonsense"}, "must be HOST:PORT"
@@ -21,5 +22,15 @@ func TestReplaceChecksBeforeItRemoves(t *testing.T) {
 		_, err := client.Change(t.Context(), operate.ChangeReplace, what)
 		require.ErrorContains(t, err, text)
 	}
+	standby := others(nodes, leader)[0]
+	gone := operate.ClusterChange{Node: uint64(standby.number)}
+	_, err := client.Change(t.Context(), operate.ChangeReplace, gone)
+	require.ErrorContains(t, err, fmt.Sprintf("node %d votes, and answers", standby.number))
 	require.Len(t, leader.view().Members, 3)
+	require.False(t, leader.view().Members[standby.number-1].Outside)
+
+	_, err = client.Change(t.Context(), operate.ChangeRemove, gone)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return leader.view().Members[standby.number-1].Outside }, patience, 5e6,
+		"it is named by --peers alone")
 }

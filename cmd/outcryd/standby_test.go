@@ -21,7 +21,7 @@ func TestAStandbyServesReadersAndNamesTheLeader(t *testing.T) {
 	require.Contains(t, reply, `id="1"`)
 	seq := oneDigest(t, nodes)
 	standby := others(nodes, leader)[0]
-	named := "standby; the leader is " + leader.xml
+	named := "standby; the leader is " + leader.xml + ", HTTP " + leader.http
 
 	for path, want := range map[string]string{
 		"/api/v1/book/SPY":   fmt.Sprintf(`{"seq":%d,"sym":"SPY","bids":[],"asks":[["10","5"]]}`, seq),

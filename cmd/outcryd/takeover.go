@@ -142,7 +142,7 @@ func (m *member) takeOver(ctx context.Context) error {
 	m.records.Close()
 	m.records = nil
 	o := s.engineOptions(r)
-	o.Standby = m.standby
+	o.Standby, o.Readers = m.standby, r.Readers
 	m.mu.Lock()
 	s.engine = engine.New(o)
 	s.engine.SetLimits(engineLimits(s.settings()))

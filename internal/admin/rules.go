@@ -96,8 +96,8 @@ func (o *Options) setSymbol(r *http.Request, q url.Values) (any, error) {
 	}
 	a := operate.SymbolRulesAnswer{Sym: string(sym), Changed: result.Changed, SymbolRules: symbolTexts(result.Rules)}
 	if result.Changed {
-		o.Log.Warn("the rules of a symbol are changed", "sym", string(sym), "tick", a.Tick, "lot", a.Lot, "protect", a.Protect,
-			"band", a.Band, who(r))
+		o.Log.Warn("the rules of a symbol are changed", "sym", string(sym), "tick", a.Tick, "lot", a.Lot,
+			"protect", a.Protect, "band", a.Band, who(r))
 	}
 	return a, nil
 }
@@ -184,7 +184,8 @@ func (o *Options) setLimits(r *http.Request, q url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := operate.AccountRulesAnswer{Account: string(account), Changed: result.Changed, AccountRules: accountTexts(&result.Rules)}
+	a := operate.AccountRulesAnswer{Account: string(account), Changed: result.Changed,
+		AccountRules: accountTexts(&result.Rules)}
 	if result.Rules.Block != nil {
 		a.Blocked = haltOf(*result.Rules.Block)
 	}
@@ -243,7 +244,8 @@ func parseCount(s string) (int64, error) {
 
 // accountTexts says the rules that are in force.
 func accountTexts(r *exchange.AccountRules) operate.AccountRules {
-	a := operate.AccountRules{Shares: operate.NoBound, Notional: operate.NoBound, Open: operate.NoBound, STP: r.STP.String()}
+	const none = operate.NoBound
+	a := operate.AccountRules{Shares: none, Notional: none, Open: none, STP: r.STP.String()}
 	if r.SharesMax != 0 {
 		a.Shares = r.SharesMax.String()
 	}

@@ -36,8 +36,9 @@ func TestRulesAnswerWhatTheyCameTo(t *testing.T) {
 		{fakeExchange{block: exchange.BlockResult{Changed: true, Block: fraud,
 			Canceled: exchange.CancelAllResult{Time: 9 * exchange.Second, Symbols: []exchange.CanceledIn{
 				{Symbol: "A", Orders: 2, Shares: exchange.Shares(15e7).Position()}}}}}, "block?account=1&reason=fraud", 200,
-			`{"account":"1","changed":true,"blocked":{"time":7,"reason":"fraud"},"canceled":{"account":"1","time":9,"orders":2,` +
-				`"symbols":[{"sym":"A","orders":2,"shares":"1.5"}]}}`, "an account is blocked"},
+			`{"account":"1","changed":true,"blocked":{"time":7,"reason":"fraud"},` +
+				`"canceled":{"account":"1","time":9,"orders":2,"symbols":[{"sym":"A","orders":2,"shares":"1.5"}]}}`,
+			"an account is blocked"},
 		{fakeExchange{block: exchange.BlockResult{Block: fraud,
 			Canceled: exchange.CancelAllResult{Reason: exchange.NoRoomToCancel}}}, "block?account=1", 200,
 			`{"account":"1","changed":false,"blocked":{"time":7,"reason":"fraud"}}`, ""},
@@ -46,7 +47,8 @@ func TestRulesAnswerWhatTheyCameTo(t *testing.T) {
 		{fakeExchange{}, "unblock?account=1", 200, `{"account":"1","changed":false}`, ""},
 		{fakeExchange{block: exchange.BlockResult{Reason: exchange.UnknownAccount}}, "block?account=9", 404,
 			`{"error":"there is no account 9"}`, ""},
-		{fakeExchange{block: exchange.BlockResult{Reason: exchange.NotReadYet, Text: "node 3 is old"}}, "unblock?account=9", 503,
+		{fakeExchange{block: exchange.BlockResult{Reason: exchange.NotReadYet, Text: "node 3 is old"}},
+			"unblock?account=9", 503,
 			`{"error":"not every node of the cluster can read what this would write: node 3 is old"}`, ""},
 
 		{fakeExchange{}, "symbol?sym=S", 200, `{"sym":"S","changed":false,"tick":"0.00000001","lot":"0.00000001",` +

@@ -70,7 +70,9 @@ func (b *Book) cancelOwn(i slot, now int64) {
 
 // meets ranges over the resting orders that Submit would come to for o, in that order: those that it
 // would fill, and those of its own account that its STP is about (own). The book must not change meanwhile.
-func (b *Book) meets(o *Order) iter.Seq2[*node, bool] {
+//
+// It has a copy of o, so that callers can keep theirs on the stack.
+func (b *Book) meets(o Order) iter.Seq2[*node, bool] {
 	return func(yield func(n *node, own bool) bool) {
 		open, opposite := o.Open, b.side(o.Side.opposite())
 		for price, at := range opposite.all() {
@@ -94,7 +96,7 @@ func (b *Book) meets(o *Order) iter.Seq2[*node, bool] {
 // depends on how many orders o would meet.
 func (b *Book) Quote(o *Order) (q Quote) {
 	q.Best = b.Best(o.Side.opposite())
-	for n, own := range b.meets(o) {
+	for n, own := range b.meets(*o) {
 		if !own {
 			shares := min(o.Open-q.Shares, n.left)
 			q.Shares, q.Cost, q.Orders = q.Shares+shares, q.Cost.Add(Notional(shares, n.limit)), q.Orders+1

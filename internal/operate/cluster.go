@@ -30,6 +30,8 @@ type Cluster struct {
 type Member struct {
 	Node    uint64 `json:"node"`
 	Learner bool   `json:"learner"`
+	// Outside says that it is no member: it was removed, or not added yet, and --peers names it.
+	Outside bool   `json:"outside,omitempty"`
 	Peer    string `json:"peer"`             // where the other nodes reach it
 	Listen  string `json:"listen,omitempty"` // where clients reach its XML port while it leads
 	HTTP    string `json:"http,omitempty"`

@@ -190,15 +190,17 @@ func (b *batch) accept(e *exchange.Event) {
 
 // execute adds the fills of an order, or of a further part of it.
 func (b *batch) execute(e *exchange.Event) {
+	took := exchange.Shares(0)
 	for i := range e.Fills {
 		f := &e.Fills[i]
+		took += f.Shares
 		b.execution = execution{order: e.Order, resting: f.Resting, n: e.Before + i + 1, symbol: e.Symbol,
 			buys: e.Side == exchange.Buy, Execution: exchange.Execution{Shares: f.Shares, Price: f.Price, Time: e.Time}}
 		b.executionLog.add(&b.execution)
 		b.take(f.Resting, f.Shares)
 		b.settle(e, *f, b.execution.n)
 	}
-	b.take(e.Order, e.Shares-e.Open())
+	b.take(e.Order, took)
 	b.trade(e)
 }
 

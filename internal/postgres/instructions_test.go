@@ -27,7 +27,10 @@ func (h *history) instruct(e *exchange.Event, o *exchange.Order) {
 	case 0:
 		o.TIF = exchange.TimeInForce(h.r.IntN(3))
 	case 1:
-		o.TIF, o.Type = exchange.TimeInForce(1+h.r.IntN(2)), exchange.Market
+		o.TIF, o.Type, o.Limit = exchange.TimeInForce(1+h.r.IntN(2)), exchange.Market, 90
+		if o.Side == exchange.Buy {
+			o.Limit = 110
+		}
 		if h.r.IntN(2) == 0 {
 			e.Unsent |= exchange.UnsentLimit
 		}

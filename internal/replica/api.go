@@ -44,9 +44,10 @@ type Replica struct {
 	journal *journal.Journal
 	now     func() time.Duration // since the start
 
-	self   core.Identity
-	keep   *journal.Reader // holds what members may need
-	counts counts
+	self    core.Identity
+	readers *readers
+	keep    *journal.Reader // holds what members may need
+	counts  counts
 	notebook
 
 	wakeLoop chan struct{}

@@ -51,10 +51,10 @@ type testNode struct {
 	fetches atomic.Int64
 	stuck   atomic.Uint64 // a peer whose records do not come
 
-	mu   sync.Mutex // guards what follows
-	met  map[uint64]bool
-	told map[uint64]string // by SetPeers
-	up   *Replica          // that the network reaches
+	mu   sync.Mutex          // guards what follows
+	met  map[uint64]*Replica // whose hello was accepted
+	told map[uint64]string   // by SetPeers
+	up   *Replica            // that the network reaches
 	quit chan struct{}
 	work sync.WaitGroup
 }
@@ -133,7 +133,7 @@ func patient(o *core.Options) { o.ElectionTicks = 60 }
 // join connects a node with the others.
 func (n *testNode) join(r *Replica) (network, error) {
 	n.mu.Lock()
-	n.met, n.up = map[uint64]bool{}, r
+	n.met, n.up = map[uint64]*Replica{}, r
 	n.mu.Unlock()
 	n.work.Go(n.greet)
 	return wire{n}, nil
@@ -183,11 +183,11 @@ func (n *testNode) greet() {
 	}
 }
 
-// hear takes the hello of a node, once.
+// hear takes the hello of a node, once in its life.
 func (n *testNode) hear(from *testNode) error {
 	here, met := n.running(from.id)
 	there, _ := from.running(n.id)
-	if here == nil || there == nil || met {
+	if here == nil || there == nil || met == there {
 		return nil
 	}
 	if err := here.onHello(there.hello()); err != nil {
@@ -195,7 +195,7 @@ func (n *testNode) hear(from *testNode) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.met[from.id] = true
+	n.met[from.id] = there
 	return nil
 }
 
@@ -206,9 +206,9 @@ func (n *testNode) known() map[uint64]string {
 	return n.told
 }
 
-// running returns the replica that the network reaches, nil if there is none, and whether it
-// knows a peer.
-func (n *testNode) running(peer uint64) (*Replica, bool) {
+// running returns the replica that the network reaches, nil if there is none, and which life of a
+// peer it knows.
+func (n *testNode) running(peer uint64) (up, met *Replica) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.up, n.met[peer]
@@ -244,7 +244,7 @@ func (n wire) Send(to uint64, messages []*raftpb.Message) bool {
 		return false
 	}
 	there, met := peer.running(n.id)
-	if there == nil || !met {
+	if there == nil || met != here {
 		return false
 	}
 	for _, m := range messages {

@@ -15,6 +15,7 @@ import (
 type loopState struct {
 	leads    bool          // the node has said so, and not that it is over
 	was      bool          // it has led once: it does not campaign again
+	asked    bool          // its owner has asked for the end of that
 	applied  uint64        // index that core was told of
 	synced   uint64        // seq of the journal that core was told of
 	rounds   []askedRound  // under way
@@ -114,7 +115,11 @@ func (r *Replica) depose(why error) {
 	r.end(why)
 	r.campaign()
 	close(r.deposed)
-	r.note(slog.LevelWarn, "this node leads the cluster no more", "reason", why)
+	level := slog.LevelWarn
+	if r.loop.asked { // it was to be so
+		level = slog.LevelInfo
+	}
+	r.note(level, "this node leads the cluster no more", "reason", why)
 }
 
 // handOn hands on what the node wants done. The order matters in one place: the end of

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -46,7 +47,9 @@ func (r *Replica) Transfer(ctx context.Context, to uint64) error {
 			case !r.loop.leads:
 				return ErrNotLeading
 			}
-			return r.node.Transfer(to)
+			err := r.node.Transfer(to)
+			r.loop.asked = r.loop.asked || err == nil
+			return err
 		})
 		if err != nil {
 			return err
@@ -146,7 +149,8 @@ func (r *Replica) onHello(h peers.Hello) error {
 	if err := r.hello().Refuse(h); err != nil {
 		return err
 	}
-	if err := refuseFounder(r.state.now.Load(), &h); err != nil {
+	status := r.state.now.Load()
+	if err := errors.Join(refuseFounder(status, &h), r.refuseOlder(status, &h)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), helloWait)
@@ -157,6 +161,7 @@ func (r *Replica) onHello(h peers.Hello) error {
 	if err != nil {
 		return err
 	}
+	r.noteReader(&h)
 	r.state.mu.Lock()
 	defer r.state.mu.Unlock()
 	r.state.hellos[h.Node] = h

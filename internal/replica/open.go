@@ -206,10 +206,13 @@ func drive(o Options, d disk, self core.Identity, node stepper, notes notebook) 
 	r.state.changed, r.state.hellos = make(chan struct{}), make(map[uint64]peers.Hello)
 	r.state.now.Store(&Status{Status: node.Status(), Node: o.Node, Self: self})
 	node.MayCampaign(false) // not before the owner says so
+	var err error
+	if r.readers, err = readReaders(o.Data); err != nil {
+		return nil, err
+	}
 	if err := r.beginToKeep(); err != nil {
 		return nil, err
 	}
-	var err error
 	if r.net, err = o.openNet(r); err != nil {
 		r.keep.Close()
 		return nil, err

@@ -32,6 +32,7 @@ type Peer struct {
 	Known     bool   // a member of the log
 	Address   string // where this node reaches it
 	Lag       uint64 // entries of the log that it has not got, on a leader
+	Reads     uint32 // newest version of records that this member reads, 0 if it was never heard
 	Heard     bool   // Hello is known
 	Hello     peers.Hello
 }
@@ -100,7 +101,7 @@ func (r *Replica) publish() {
 func (r *Replica) peersOf(s *core.Status, hellos map[uint64]peers.Hello) []Peer {
 	all := make(map[uint64]Peer)
 	for _, m := range s.Members {
-		p := Peer{Peer: m, Known: true, Address: m.Address}
+		p := Peer{Peer: m, Known: true, Address: m.Address, Reads: r.readers.version(m.Identity)}
 		if s.Role == core.Leader && m.ID != r.options.Node {
 			p.Lag = s.Last - min(s.Last, m.Match)
 		}

@@ -19,8 +19,8 @@ func TestEveryAttributeOfAnOrderIsSent(t *testing.T) {
 		require.False(t, reflect.ValueOf(c.Instructions).FieldByIndex(field.Index).IsZero(), "%s is not tried", field.Name)
 	}
 	xml := string(encode([]Command{c}))
-	require.Equal(t, `<transactions id="1"><order sym="SPY" amount="1" limit="2" type="market" tif="IOC" post="yes" stp="both" `+
-		`cod="no" report="full" ref="r"/></transactions>`, xml)
+	require.Equal(t, `<transactions id="1"><order sym="SPY" amount="1" limit="2" type="market" tif="IOC" post="yes" `+
+		`stp="both" cod="no" report="full" ref="r"/></transactions>`, xml)
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[wire.Order]()) {
 		require.Contains(t, xml, " "+strings.ToLower(field.Name)+"=", "%s is not sent", field.Name)
 	}

@@ -124,7 +124,7 @@ func (c *Command) checkInstructions() error {
 		return fmt.Errorf("client: %v: stp %.80q is not one of newest, oldest, both", c, string(c.STP))
 	case c.COD != "" && c.COD != Cancels && c.COD != Stays:
 		return fmt.Errorf("client: %v: cod %.80q is not yes or no", c, string(c.COD))
-	case c.Instructions != Instructions{} && !c.orders() && (c.Kind != KindAmend || c.Instructions != Instructions{Report: true}):
+	case !c.orders() && c.Instructions != Instructions{Report: c.Kind == KindAmend && c.Report}:
 		return fmt.Errorf("client: %v: it takes no instructions", c)
 	case c.NewRef != "" && c.Kind != KindAmend:
 		return fmt.Errorf("client: %v: only an amend takes a new ref", c)

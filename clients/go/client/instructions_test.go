@@ -15,7 +15,8 @@ func at(seconds int64) time.Time { return time.Unix(seconds, 0).UTC() }
 func TestInstructionsAndTheirAnswers(t *testing.T) {
 	dec := MustDecimal
 	full := buys(9).With(Instructions{TIF: IOC, Report: true})
-	post := Sell("1", "SPY", Whole(2), Whole(9)).With(Instructions{Post: true, STP: CancelOldest, COD: Cancels}).WithRef("r")
+	post := Sell("1", "SPY", Whole(2), Whole(9)).WithRef("r").
+		With(Instructions{Post: true, STP: CancelOldest, COD: Cancels})
 	bounded := BuyAtMarket("1", "SPY", Whole(3))
 	bounded.Limit, bounded.TIF = Whole(7), FOK
 	for _, each := range []struct {
@@ -60,9 +61,10 @@ func TestInstructionsAndTheirAnswers(t *testing.T) {
 				Limit: dec("9.5"), Open: Whole(4), Time: at(6), Instructions: Instructions{Post: true, STP: CancelBoth,
 					COD: Cancels}}}}},
 		{ListFills("1", Newest), `<fills/><query id="0"/>`, `<fills/><error id="0">no</error>`, Result{}},
-		{ListFills("1", 0), `<fills after="0"/><query id="0"/>`, `<fills after="0"><fill n="1" id="7" sym="SPY" side="sell" ` +
-			`shares="4" price="9.5" time="6"/></fills><error id="0">no</error>`, Result{Fills: []Fill{{N: 1, Order: 7,
-			Symbol: "SPY", Side: KindSell, Shares: Whole(4), Price: dec("9.5"), Time: at(6)}}}},
+		{ListFills("1", 0), `<fills after="0"/><query id="0"/>`,
+			`<fills after="0"><fill n="1" id="7" sym="SPY" side="sell" shares="4" price="9.5" time="6"/></fills>` +
+				`<error id="0">no</error>`, Result{Fills: []Fill{{N: 1, Order: 7,
+				Symbol: "SPY", Side: KindSell, Shares: Whole(4), Price: dec("9.5"), Time: at(6)}}}},
 		{MakeSymbolOf("SPY", dec("0.01"), Decimal{}), `<create><symbol sym="SPY" tick="0.01"></symbol></create>`,
 			`<created sym="SPY" tick="0.01"/>`, Result{}},
 	} {
@@ -123,6 +125,7 @@ func TestARefusalOfABareElementIsNoLastWord(t *testing.T) {
 
 // TestWhatIsNoViewIsAProtocolError: nobody counts on a number that is none.
 func TestWhatIsNoViewIsAProtocolError(t *testing.T) {
+	second := CancelAfter("1", time.Second)
 	for answer, command := range map[string]Command{
 		`<account id="1" balance="1e3" held="0"/>`:                                                ShowAccount("1"),
 		`<account id="2" balance="1" held="0"/>`:                                                  ShowAccount("1"),
@@ -132,7 +135,7 @@ func TestWhatIsNoViewIsAProtocolError(t *testing.T) {
 		`<fills><fill n="1" id="1" sym="A" side="x" shares="1" price="1" time="1"/></fills>`:      ListFills("1", 0),
 		`<fills><fill n="1" id="1" sym="A" side="buy" shares="1" price="1" time="x"/></fills>`:    ListFills("1", 0),
 		`<canceled-all count="-1"/>`:                                                              CancelAll("1", ""),
-		`<cancel-after seconds="2"/>`:                                                             CancelAfter("1", time.Second),
+		`<cancel-after seconds="2"/>`:                                                             second,
 	} {
 		inBubble(t, func(t *testing.T) {
 			c := open(t, played(t, Options{RetryTime: -1}, func(p *peer) {

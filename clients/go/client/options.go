@@ -23,11 +23,13 @@ type Options struct {
 	// how long the exchange may owe a reply, or take nothing, before the connection is taken for broken; 1 minute
 	ReplyTimeout time.Duration
 
-	// CancelOnDisconnect has the exchange cancel what is open of the orders of a connection when that ends, for
-	// whatever reason, of all that do not say Stays. The Client says so on each connection that it makes, before anything else.
+	// CancelOnDisconnect has the exchange cancel what is open of the orders of a connection when
+	// that ends, for whatever reason, of all that do not say Stays. Each connection that is made
+	// says so before anything else.
 	CancelOnDisconnect bool
-	// SilenceTime is, with CancelOnDisconnect, how long the connection may be silent before the exchange takes it for
-	// ended, in whole seconds; 0 is the exchange's own time. A Client that sends nothing for so long loses its orders.
+	// SilenceTime is, with CancelOnDisconnect, how long the connection may be silent before the
+	// exchange takes it for ended, in whole seconds; 0 is the exchange's own time. A Client that
+	// sends nothing for so long loses its orders.
 	SilenceTime time.Duration
 
 	// RetryTime is how long a command waits for a connection while none can be made, and

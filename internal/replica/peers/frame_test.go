@@ -105,7 +105,7 @@ func TestWhomAHelloRefuses(t *testing.T) {
 		"no cluster yet":            {func(h *Hello) { h.Cluster = core.Identity{} }, nil},
 		"no protocol":               {func(h *Hello) { h.ProtocolVersion = 0 }, ErrVersion},
 		"a newer protocol":          {func(h *Hello) { h.ProtocolVersion = 9 }, nil},
-		"older records":             {func(h *Hello) { h.EventVersion = 2 }, ErrVersion},
+		"older records":             {func(h *Hello) { h.EventVersion = 2 }, nil},
 		"newer records":             {func(h *Hello) { h.EventVersion = 4 }, nil},
 		"a smaller segment":         {func(h *Hello) { h.SegmentBytes-- }, ErrSegment},
 		"a larger segment":          {func(h *Hello) { h.SegmentBytes++ }, nil},

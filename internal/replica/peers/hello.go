@@ -60,8 +60,8 @@ var (
 //   - ErrIdentity: other has no identity, or that of h: its directory is a copy.
 //   - ErrCluster: both belong to a cluster, and not to the same, or both found one, and not
 //     with the same nodes: two majorities might have no node in common.
-//   - ErrVersion: other is older, and cannot read records that this program writes. One
-//     that is newer is not refused here: it refuses h.
+//   - ErrVersion: other speaks no version of the protocol. One that reads only older records is
+//     not refused here: who is a member has to be known for that.
 //   - ErrSegment: a record that fits a segment of h might have no room in one of other.
 //
 // What differs without harm (the program's version, hashes) is for the status to show. The
@@ -81,9 +81,6 @@ func (h Hello) Refuse(other Hello) error {
 			ErrCluster, other.Node, other.Founders, h.Founders)
 	case other.ProtocolVersion == 0:
 		return fmt.Errorf("%w: node %d says that it speaks protocol version 0", ErrVersion, other.Node)
-	case other.EventVersion < h.EventVersion:
-		return fmt.Errorf("%w: node %d (program %s) reads records up to version %d, and this node (program %s) writes %d: "+
-			"upgrade it", ErrVersion, other.Node, other.Version, other.EventVersion, h.Version, h.EventVersion)
 	case other.SegmentBytes < h.SegmentBytes:
 		return fmt.Errorf("%w: node %d has %d bytes, and this node %d: give all nodes the same", ErrSegment, other.Node,
 			other.SegmentBytes, h.SegmentBytes)

@@ -1,0 +1,79 @@
+package replica
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/replica/core"
+	"outcry/internal/replica/peers"
+)
+
+// reads gives a node a version of records.
+func reads(version uint32) func(*Options) { return func(o *Options) { o.Hello.EventVersion = version } }
+
+// says waits until a node says of the others' versions what it should; "" is that all read its own.
+func (n *testNode) says(want string) {
+	n.c.t.Helper()
+	var err error
+	require.Eventually(n.c.t, func() bool {
+		err = n.Readers()
+		return want == "" && err == nil || err != nil && err.Error() == want
+	}, patience, tick, "%q: %v", want, &err)
+}
+
+// TestReadersAreTheVoters of a rolling upgrade: an older one takes part, and what it cannot read
+// is not to be written. What was known of a voter that is down is known after a restart.
+func TestReadersAreTheVoters(t *testing.T) {
+	c := newCluster(t, 3)
+	first := c.leader(1, 2, 3)
+	last := c.nodes[c.others(first.id)[1]]
+	for _, n := range c.nodes {
+		n.says("")
+	}
+	old := "node " + string(rune('0'+last.id)) + " reads records up to version 1, and this is for version 2: upgrade it"
+	for _, id := range []uint64{c.others(first.id)[0], first.id} {
+		c.nodes[id].stop()
+		c.nodes[id].changes = []func(*Options){reads(2)}
+		c.nodes[id].start()
+		_, err := c.leader(1, 2, 3).put("a record")
+		require.NoError(t, err, "an older voter takes part")
+	}
+	leader := c.nodes[c.others(last.id)[0]]
+	leader.says(old)
+	last.stop()
+	leader.says(old)
+	last.changes = []func(*Options){reads(2)}
+	last.start()
+	leader.says("")
+
+	last.stop()
+	leader.restart()
+	leader.says("")
+	require.NoError(t, os.WriteFile(filepath.Join(leader.dir, readersName), []byte("torn"), 0o600))
+	leader.restart()
+	leader.says("node " + string(rune('0'+last.id)) + " was not heard yet, and may not read records of version 2")
+}
+
+// TestAnOlderNodeIsNotTakenIn: as a learner it would get what it cannot read.
+func TestAnOlderNodeIsNotTakenIn(t *testing.T) {
+	c := newCluster(t, 1, reads(2))
+	leader := c.leader(1)
+	four := core.Member{ID: 4, Address: "127.0.0.1:4"}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, leader.Change(ctx, core.MemberChange{Add: []core.Member{four}}))
+	require.Eventually(t, func() bool { return len(leader.Status().Members) == 2 }, patience, tick)
+	h := peers.Hello{Node: 4, Self: core.Identity{4}, Version: "older", EventVersion: 1, ProtocolVersion: 1,
+		SegmentBytes: 1 << 20}
+	err := leader.onHello(h)
+	require.ErrorIs(t, err, peers.ErrVersion)
+	require.ErrorContains(t, err, "node 4 (program older) reads records up to version 1, and this node (program test) "+
+		"writes 2: upgrade it")
+	leader.says("")
+	h.EventVersion = 2
+	require.NoError(t, leader.onHello(h))
+}
