@@ -51,14 +51,15 @@ func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, com
 	to.bytes = append(to.bytes, begin...)
 	for i := range places {
 		k := m.Command(i)
-		if k >= 0 && commands[k].Report {
-			a.report(&results[k])
-		}
-		if k < 0 || !commands[k].Kind.Tells() && !commands[k].Kind.Views() {
+		if k < 0 {
 			to.bytes = m.AppendAnswer(to.bytes, i, results)
-			if k >= 0 {
-				results[k].Status.Executions = nil
-			}
+			continue
+		}
+		if !commands[k].Kind.Tells() && !commands[k].Kind.Views() {
+			done := a.complete(ctx, &commands[k], &results[k])
+			to.bytes = m.AppendAnswer(to.bytes, i, results)
+			results[k].Status.Executions = nil
+			done()
 			continue
 		}
 		if refusal := a.tell(ctx, i, &commands[k], &results[k]); refusal.Reason != exchange.OK {
@@ -70,6 +71,24 @@ func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, com
 		}
 	}
 	to.bytes = append(to.bytes, end...)
+}
+
+// complete makes a result one that can be told: an amend of an order that was closed long ago, or what an order
+// reported that is sent again, is in the history. done is to be called once the answer is appended.
+func (a *answers) complete(ctx context.Context, c *engine.Request, r *exchange.Result) (done func()) {
+	done = func() {}
+	if r.Reason == exchange.InHistory {
+		if release := a.recall(ctx, c, r); release != nil {
+			done = release
+		}
+	}
+	if r.Reason == exchange.ForeignOrder && a.server.options.Tokens != nil {
+		r.Reason = exchange.UnknownOrder // tells nobody which orders others have
+	}
+	if c.Report {
+		a.report(r)
+	}
+	return done
 }
 
 // tell appends the answer to a query or a cancel in place i, or returns what is to stand there
