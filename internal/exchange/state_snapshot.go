@@ -83,7 +83,12 @@ func (s *Snapshot) Restore() (*State, error) {
 	for _, sym := range s.Symbols {
 		book := st.List(sym.Symbol)
 		if sym.Last < 0 || sym.Last > limitMax || sym.Rules.Check() != nil {
-			return nil, fmt.Errorf("exchange: symbol %s is out of range: %s, last trade at %s", sym.Symbol, sym.value(), sym.Last)
+			return nil, fmt.Errorf(
+				"exchange: symbol %s is out of range: %s, last trade at %s",
+				sym.Symbol,
+				sym.value(),
+				sym.Last,
+			)
 		}
 		book.halt, book.last = sym.Halt, sym.Last
 		book.SetRules(sym.Rules)
