@@ -66,11 +66,11 @@ func TestOpenOrdersAreListedWithTheirInstructions(t *testing.T) {
 	require.NotContains(t, c.must(t, asAccount(2, `<order sym="S" amount="-4" type="market"/>`)), "error")
 	list := func() string { return untimed(c.must(t, asAccount(1, `<orders sym="S"/>`))) }
 	const second = `<order id="2" sym="S" amount="5" limit="1" cod="yes" open="5" time=""/>`
-	require.Equal(t, `<results><orders><order id="1" sym="S" amount="10" limit="2" post="yes" stp="newest" open="6" time=""/>`+
-		second+`</orders></results>`, list())
+	const first = `<results><orders>` +
+		`<order id="1" sym="S" amount="%d" limit="2" post="yes" stp="newest" open="%d" time=""/>` + second + `</orders></results>`
+	require.Equal(t, fmt.Sprintf(first, 10, 6), list())
 	require.NotContains(t, c.must(t, asAccount(1, `<amend id="1" amount="8"/>`)), "error")
-	require.Equal(t, `<results><orders><order id="1" sym="S" amount="8" limit="2" post="yes" stp="newest" open="4" time=""/>`+
-		second+`</orders></results>`, list())
+	require.Equal(t, fmt.Sprintf(first, 8, 4), list())
 	require.NotContains(t, c.must(t, asAccount(1, `<amend id="1" limit="1.5"/>`)), "error")
 	third := `<order id="5" sym="S" amount="8" limit="1.5" post="yes" stp="newest" open="4" time=""/></orders></results>`
 	require.Equal(t, `<results><orders>`+second+third, list())
@@ -80,7 +80,8 @@ func TestOpenOrdersAreListedWithTheirInstructions(t *testing.T) {
 	p = start(t, flags...)
 	c = dial(t, p.xml)
 	require.Equal(t, `<results><orders>`+third, list(), "the other one is canceled, as its connection has ended")
-	require.Contains(t, c.must(t, asAccount(1, `<account/>`)), `balance="986" held="6"><position sym="S" shares="4" held="0"/>`)
+	require.Contains(t, c.must(t, asAccount(1, `<account/>`)),
+		`balance="986" held="6"><position sym="S" shares="4" held="0"/>`)
 }
 
 // untimed leaves out when things happened.
