@@ -63,8 +63,8 @@ func TestInstructionsBecomeCommands(t *testing.T) {
 		require.Equal(t, want, r.Commands, "%s", child)
 	}
 	var r Request
-	r.Decode([]byte(`<create><symbol sym="A" tick="0.05" lot="10"><account id="1">5</account></symbol><symbol sym="B" lot="1"/>` +
-		`</create>`))
+	r.Decode([]byte(`<create><symbol sym="A" tick="0.05" lot="10"><account id="1">5</account></symbol>` +
+		`<symbol sym="B" lot="1"/></create>`))
 	rules := &exchange.CommandMore{Rules: exchange.SymbolRules{Tick: unit / 20, Lot: 10 * unit}}
 	require.Equal(t, []exchange.Command{{Kind: exchange.MakeSymbol, Symbol: "A", More: rules},
 		{Kind: exchange.DepositShares, Symbol: "A", Account: "1", Deposited: units(t, "5"), More: rules},
@@ -147,8 +147,8 @@ func TestASessionIsAboutItsConnection(t *testing.T) {
 		_, sets = r.Connection()
 		require.False(t, sets, frame)
 	}
-	const orders = `<transactions id="1"><order sym="A" amount="1" limit="1"/><order sym="A" amount="1" limit="1" cod="no"/>` +
-		`<order sym="A" amount="1" limit="1" cod="yes"/></transactions>`
+	const orders = `<transactions id="1"><order sym="A" amount="1" limit="1"/><order sym="A" amount="1" limit="1" ` +
+		`cod="no"/><order sym="A" amount="1" limit="1" cod="yes"/></transactions>`
 	for _, frame := range []string{orders, strings.ReplaceAll(orders, ` cod="no"`, "")} {
 		for _, on := range []bool{false, true} {
 			r.CancelOnDisconnect(on)
