@@ -128,7 +128,8 @@ func TestMarketOrders(t *testing.T) {
 	require.Equal(t, exchange.Shares(1), got.Status.Canceled)
 	now, _ := m.free("1")
 	require.Equal(t, need, cash.Sub(now))
-	m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3", Balance: exchange.Notional(2, 12).Sub(exchange.Notional(1, 1))})
+	m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3",
+		Balance: exchange.Notional(2, 12).Sub(exchange.Notional(1, 1))})
 	poor := atMarket(buy("A", 2, 0))
 	poor.Account = "3"
 	r = m.refused(exchange.InsufficientFunds, poor)
@@ -290,7 +291,8 @@ func TestAmends(t *testing.T) {
 	m.halt("A", "")
 	m.refused(exchange.Halted, amend(1, "1", exchange.Buy, 11, 0))
 	appended := m.journal.Appended()
-	require.Equal(t, exchange.Result{Order: 1, Amended: &exchange.Amended{Open: 6}}, m.do(amend(1, "1", exchange.Buy, 10, 5)))
+	require.Equal(t, exchange.Result{Order: 1, Amended: &exchange.Amended{Open: 6}},
+		m.do(amend(1, "1", exchange.Buy, 10, 5)))
 	require.Equal(t, appended, m.journal.Appended(), "nothing changes")
 	require.Equal(t, exchange.Result{Order: 1, Amended: &exchange.Amended{Open: 4, Reduced: 2, Time: 77}},
 		m.do(amend(1, "1", exchange.Buy, 8, 0)), "also while the symbol is halted")
@@ -311,7 +313,8 @@ func TestAmends(t *testing.T) {
 	require.Equal(t, exchange.Shares(3), status.Canceled)
 	require.Equal(t, exchange.AlreadyCanceled, m.do(amend(1, "1", exchange.Buy, 10, 6)).Reason)
 	m.all(sell("A", 1, 6))
-	require.Equal(t, exchange.AmountExecuted, m.do(amend(5, "1", exchange.Buy, 6, 0)).Reason, "4 and 1 before it, 1 itself")
+	require.Equal(t, exchange.AmountExecuted, m.do(amend(5, "1", exchange.Buy, 6, 0)).Reason,
+		"4 and 1 before it, 1 itself")
 	require.Equal(t, exchange.Shares(6), m.do(amend(5, "1", exchange.Buy, 6, 0)).More.Executed)
 	m.all(sell("A", 2, 7))
 	got = m.do(reported(amend(5, "1", exchange.Buy, 0, 7)))
@@ -335,7 +338,8 @@ func TestRefsOfAChain(t *testing.T) {
 	require.Equal(t, exchange.Result{Order: 1, Amended: &exchange.Amended{Open: 8, Reduced: 2, Time: 77}}, reduced)
 	more := reported(as("more", byRef(amend(0, "1", exchange.Buy, 12, 6))))
 	replaced := m.do(more)
-	require.Equal(t, exchange.Result{Order: 1, Amended: &exchange.Amended{By: 2}, Status: exchange.Status{Open: 12}}, replaced)
+	require.Equal(t, exchange.Result{Order: 1, Amended: &exchange.Amended{By: 2}, Status: exchange.Status{Open: 12}},
+		replaced)
 	m.all(sell("A", 3, 6))
 	appended := m.journal.Appended()
 	require.Equal(t, exchange.Result{Order: 1, Status: exchange.Status{Open: 10}}, m.do(order), "with its first id")
@@ -402,7 +406,8 @@ func TestWhatMemoryHasForgottenOfAChainTheHistoryKnows(t *testing.T) {
 		_, held := m.index.Book(1)
 		return !held
 	}, time.Minute, time.Millisecond)
-	require.Equal(t, exchange.Shares(12), m.do(exchange.Command{Kind: exchange.QueryOrder, Account: "1", Ref: "o"}).Status.Open,
+	byRef := exchange.Command{Kind: exchange.QueryOrder, Account: "1", Ref: "o"}
+	require.Equal(t, exchange.Shares(12), m.do(byRef).Status.Open,
 		"its newest is in memory")
 	require.Equal(t, exchange.Result{Order: 1, Status: exchange.Status{Open: 10}}, m.do(order))
 	require.Equal(t, replaced, m.do(more), "by the id of an order that is not in memory")
@@ -426,7 +431,7 @@ func TestWhatMemoryHasForgottenOfAChainTheHistoryKnows(t *testing.T) {
 		_, held := m.index.Book(2)
 		return !held
 	}, time.Minute, time.Millisecond)
-	got := m.do(exchange.Command{Kind: exchange.QueryOrder, Account: "1", Ref: "o"})
+	got := m.do(byRef)
 	require.Equal(t, exchange.Result{Order: 2, Status: exchange.Status{Canceled: 12, CanceledAt: 77}}, got)
 	require.Equal(t, replaced, m.do(more), "its report is the history's")
 }
@@ -456,8 +461,9 @@ func TestRandomInstructionsAreReplayed(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		c := &clock{}
 		m := inParts(t, c.options())
-		m.all(exchange.Command{Kind: exchange.DepositShares, Symbol: "A", Account: "1", Deposited: exchange.Position{Lo: 5000}},
-			exchange.Command{Kind: exchange.DepositShares, Symbol: "B", Account: "1", Deposited: exchange.Position{Lo: 5000}},
+		lot := exchange.Position{Lo: 5000}
+		m.all(exchange.Command{Kind: exchange.DepositShares, Symbol: "A", Account: "1", Deposited: lot},
+			exchange.Command{Kind: exchange.DepositShares, Symbol: "B", Account: "1", Deposited: lot},
 			exchange.Command{Kind: exchange.OpenAccount, Account: "3", Balance: exchange.Notional(1000, 50)})
 		origin := m.NewOrigin()
 		for n := range 2000 {
@@ -527,7 +533,8 @@ func (m *market) operate(random *rand.Rand) {
 
 // draw returns a random command.
 func (m *market) draw(random *rand.Rand) exchange.Command {
-	c := buy([]exchange.Symbol{"A", "B"}[random.IntN(2)], exchange.Shares(1+random.IntN(12)), exchange.Price(20+random.IntN(10)))
+	c := buy([]exchange.Symbol{"A", "B"}[random.IntN(2)], exchange.Shares(1+random.IntN(12)),
+		exchange.Price(20+random.IntN(10)))
 	c.Account = exchange.AccountID(rune('1' + random.IntN(3)))
 	if random.IntN(2) == 0 {
 		c.Side = exchange.Sell
@@ -538,7 +545,8 @@ func (m *market) draw(random *rand.Rand) exchange.Command {
 	case 0, 1:
 		return cancelOf(known, c.Account)
 	case 2, 3, 4, 5:
-		c = amend(known, c.Account, c.Side, exchange.Shares(random.IntN(14)), exchange.Price(random.IntN(2)*(20+random.IntN(10))))
+		c = amend(known, c.Account, c.Side, exchange.Shares(random.IntN(14)),
+			exchange.Price(random.IntN(2)*(20+random.IntN(10))))
 		if c.Shares+exchange.Shares(c.Limit) == 0 {
 			c.Limit = 25
 		}

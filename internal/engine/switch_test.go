@@ -172,8 +172,8 @@ func TestCancelAllsAreBounded(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(cancelAllOf("2", "")).Reason)
 }
 
-// TestABlockedAccountPlacesNothing: what it has open is canceled, also what is placed at the same moment, and everything
-// else goes on.
+// TestABlockedAccountPlacesNothing: what it has open is canceled, also what is placed at the same moment, and
+// everything else goes on.
 func TestABlockedAccountPlacesNothing(t *testing.T) {
 	m := inParts(t, Options{})
 	m.all(buy("A", 3, 5), sell("A", 1, 9))
@@ -242,8 +242,7 @@ func TestWhatNotEveryNodeReadsIsRefused(t *testing.T) {
 	require.Zero(t, asked)
 	require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
 	appended := m.journal.Appended()
-	ioc, onEnd, amend := buy("A", 1, 1), buy("A", 1, 1), exchange.Command{Kind: exchange.AmendOrder, Account: "1", Order: 3,
-		Terms: exchange.Terms{Limit: 2}}
+	ioc, onEnd, amend := buy("A", 1, 1), buy("A", 1, 1), amend(3, "1", exchange.Buy, 0, 2)
 	ioc.TIF, onEnd.OnDisconnect = exchange.IOC, true
 	made := exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C",
 		More: &exchange.CommandMore{Rules: exchange.SymbolRules{Tick: 2}}}

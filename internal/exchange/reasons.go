@@ -186,7 +186,11 @@ var reasons = [rejectReasons]reason{
 	}},
 	HistoryUnavailable: {name: "history_unavailable", refusal: true, text: textInHistory},
 	RefUsed: {name: "ref_used", text: func(c *Command, _ *Result) string {
-		return "account " + string(c.Account) + " has used ref " + string(c.Ref) + " before, and not for this"
+		ref := c.Ref
+		if c.Kind == AmendOrder && c.More != nil {
+			ref = c.More.NewRef // the other one names the order
+		}
+		return "account " + string(c.Account) + " has used ref " + string(ref) + " before, and not for this"
 	}},
 	RefUnavailable: {name: "ref_unavailable", text: func(c *Command, _ *Result) string {
 		return "what ref " + string(c.Ref) + " was used for is in the database, which does not answer now; " +
