@@ -226,6 +226,7 @@ func familiesOf(page string) map[string]*family {
 // TestReferenceOfMetrics makes docs/reference/METRICS.md of what a real server shows and of
 // the advice, which has every metric of ours and none that is not there.
 func TestReferenceOfMetrics(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	found := familiesOf(scrape(t, start(t, flags...)))
 	_, leader := startCluster(t)

@@ -285,7 +285,7 @@ func (p *pair) compareAll(t require.TestingT) {
 // replayed, restored from a snapshot, and goes on after each of its events.
 func TestOrdersWithInstructionsEqualTheirTwin(t *testing.T) {
 	r := testRand(t)
-	for range effort.Of(300) {
+	for range effort.Of(200) {
 		p := newPair(t, r)
 		var digests [][32]byte
 		p.noted = func() { digests = append(digests, p.Digest()) }

@@ -262,7 +262,12 @@ var reasons = [rejectReasons]reason{
 	}},
 	RulesDiffer: {name: "rules_differ", text: func(c *Command, r *Result) string {
 		rules := r.more().Rules
-		return "symbol " + string(c.Symbol) + " has the tick " + rules.tick().String() + " and the lot " + rules.lot().String()
+		return "symbol " + string(
+			c.Symbol,
+		) + " has the tick " + rules.tick().
+			String() +
+			" and the lot " + rules.lot().
+			String()
 	}},
 	TooManyCancelAlls: {name: "too_many_cancel_alls", text: func(c *Command, _ *Result) string {
 		return "account " + string(c.Account) + " cancels all more than ten times a second; try again later"

@@ -2,9 +2,9 @@ package exchange
 
 import "slices"
 
-// twin is an exchange of one symbol in its most obvious form: a list of orders that is scanned for every match, and what
-// accounts own in all. What they hold is added up from their open orders each time. It knows no parts, and tries what
-// would happen on a copy of itself.
+// twin is an exchange of one symbol in its most obvious form: a list of orders that is scanned for every match,
+// and what accounts own in all. What they hold is added up from their open orders each time. It knows no parts,
+// and tries what would happen on a copy of itself.
 type twin struct {
 	orders []*twinOrder // in order of their ids
 	cash   map[AccountID]int64
@@ -166,15 +166,13 @@ func (w *twin) judge(o *twinOrder, old *twinOrder) RejectReason {
 	return OK
 }
 
-func (w *twin) find(id OrderID) *twinOrder {
-	if id == 0 || int(id) > len(w.orders) {
-		return nil
-	}
-	return w.orders[id-1]
-}
-
 // amend amends an open order to a total and a limit. by is the id of an order that replaces it.
-func (w *twin) amend(o *twinOrder, total int64, limit Price, by OrderID) (r twinResult, replaced bool, reason RejectReason) {
+func (w *twin) amend(
+	o *twinOrder,
+	total int64,
+	limit Price,
+	by OrderID,
+) (r twinResult, replaced bool, reason RejectReason) {
 	executed := o.before + o.executed()
 	switch open := total - executed; {
 	case open <= 0:
