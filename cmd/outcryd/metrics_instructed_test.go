@@ -13,9 +13,11 @@ func TestInstructionsAreCounted(t *testing.T) {
 	c := dial(t, p.xml)
 	c.must(t, opening)
 	c.must(t, `<transactions id="2"><order sym="S" amount="-1" limit="3"/>`+
-		`<order sym="S" amount="-1" limit="3" post="yes" cod="yes"/><amend id="1" limit="4"/><amend id="1" limit="4"/><cancel-after seconds="60"/></transactions>`)
-	c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="3" post="yes"/><order sym="S" amount="1" type="market"/>`+
-		`<order sym="S" amount="1" limit="2" tif="IOC"/><order sym="S" amount="9" limit="4" tif="FOK"/></transactions>`)
+		`<order sym="S" amount="-1" limit="3" post="yes" cod="yes"/><amend id="1" limit="4"/>`+
+		`<amend id="1" limit="4"/><cancel-after seconds="60"/></transactions>`)
+	c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="3" post="yes"/>`+
+		`<order sym="S" amount="1" type="market"/><order sym="S" amount="1" limit="2" tif="IOC"/>`+
+		`<order sym="S" amount="9" limit="4" tif="FOK"/></transactions>`)
 	page := scrape(t, p)
 	for name, value := range map[string]string{
 		`instructed_orders_total{kind="ioc"}`: "2", `instructed_orders_total{kind="fok"}`: "0",
