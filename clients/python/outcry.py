@@ -29,9 +29,12 @@ to the one that takes orders. While a reply is owed for `switch_time` seconds, t
 asked, since a machine that hangs closes nothing; where one takes orders, the connection is
 given up. retry() goes on there.
 
+Instructions. Orders take the keyword arguments of Order: market, tif, post, stp, cod, report. An
+exchange may tell more than this client knows: what it does not know of a reply, it ignores.
+
 Retries. A command that makes something takes a ref, a name of your own that its account
 uses once: sent again with the same ref, it is answered as it was first, and not done
-again. So a frame whose commands have refs can be sent until there is a reply, which
+again; an amend takes a newref. So a frame whose commands have refs can be sent until there is a reply, which
 retry() does. Keep the refs of what you send where they outlive your program. A Refusal
 of what was sent before and got no reply then does not prove that it was not done: an
 exchange can refuse without a look at the ref. Such a Refusal has maybe_done.
@@ -51,14 +54,16 @@ import warnings
 from collections import deque
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Iterable, Iterator, Sequence, TypeVar, Union
+from typing import Any, Iterable, Iterator, Sequence, TypeVar, Union
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 __all__ = [
-    "Cancel", "Canceled", "Command", "ConnectionLost", "Created", "Exchange", "Execution", "Frame", "InsecureToken", "MakeSymbol",
-    "NotAuthorized", "Number", "OpenAccount", "Opened", "Order", "OutcryError", "Place", "ProtocolError", "Query", "Refusal",
-    "Refused", "Reply", "Result", "Status", "buy", "create", "new_ref", "sell", "transactions",
+    "Account", "Amend", "Amended", "Cancel", "CancelAfter", "CancelAll", "Canceled", "CanceledAll", "Command", "ConnectionLost",
+    "Created", "Exchange", "Execution", "Fill", "Fills", "Frame", "InsecureToken", "ListFills", "ListOrders", "MakeSymbol",
+    "NotAuthorized", "Number", "OpenAccount", "OpenOrder", "Opened", "Order", "Orders", "OutcryError", "Place", "Position",
+    "ProtocolError", "Query", "Reduced", "Refusal", "Refused", "Reply", "Result", "ShowAccount", "Status", "SwitchSet", "buy",
+    "create", "new_ref", "sell", "transactions",
 ]
 
 __version__ = "0.1.0"
@@ -84,12 +89,16 @@ class OpenAccount:
 
 @dataclass(frozen=True)
 class MakeSymbol:
-    """Makes a symbol, A-Z a-z 0-9, where it is new."""
+    """Makes a symbol, A-Z a-z 0-9, where it is new. Limits of its orders have to be multiples of
+    `tick`, amounts of `lot`, where these are given. One that is there already keeps what it was
+    made with: others are refused."""
 
     sym: str
+    tick: Number | None = None
+    lot: Number | None = None
 
     def xml(self) -> str:
-        return f"<symbol sym={_attribute('sym', self.sym)}/>"
+        return f"<symbol sym={_attribute('sym', self.sym)}{_given('tick', self.tick)}{_given('lot', self.lot)}/>"
 
 
 @dataclass(frozen=True)
@@ -108,16 +117,56 @@ class Place:
 
 @dataclass(frozen=True)
 class Order:
-    """Places a limit order: a positive `amount` of shares buys, a negative one sells."""
+    """Places an order: a positive `amount` of shares buys, a negative one sells. With `market` it
+    executes at the best prices that there are, up to `limit` where that is given.
+
+    `tif`, the time in force: "GTC" (good till canceled, the standard), "IOC" (what does not execute
+    at once is canceled) or "FOK" (all of it at once, else it is refused). `post`: it is refused where
+    it would execute at once. `stp`, self-trade prevention, what is canceled where it meets an order of
+    its own account: "newest", "oldest" or "both". `cod`, cancel on disconnect: what is open is canceled
+    when the connection ends; None is as the Exchange's cancel_on_disconnect says. `report`: the result
+    has a status, which says what it came to at once."""
 
     sym: str
     amount: Number
-    limit: Number
+    limit: Number | None = None
     ref: str | None = None
+    market: bool = False
+    tif: str | None = None
+    post: bool = False
+    stp: str | None = None
+    cod: bool | None = None
+    report: bool = False
 
     def xml(self) -> str:
-        sym, amount, limit = _attribute("sym", self.sym), _number("amount", self.amount), _number("limit", self.limit)
-        return f'<order sym={sym} amount="{amount}" limit="{limit}"{_ref(self.ref)}/>'
+        sym, amount = _attribute("sym", self.sym), _number("amount", self.amount)
+        limit = "" if self.limit is None and self.market else f' limit="{_number("limit", self.limit)}"'
+        return (f'<order sym={sym} amount="{amount}"{limit}'
+                f"{_flag('type', self.market, 'market')}{_word('tif', self.tif)}{_flag('post', self.post, 'yes')}"
+                f"{_word('stp', self.stp)}{'' if self.cod is None else _flag('cod', True, 'yes' if self.cod else 'no')}"
+                f"{_flag('report', self.report, 'full')}{_ref(self.ref)}/>")
+
+
+@dataclass(frozen=True)
+class Amend:
+    """Changes an order of the account's own, by its id or by its ref. `amount` is its new total, with
+    what is executed already, negative where it sells; `limit` is its new limit; at least one of them
+    is needed. A smaller amount at the same limit keeps the order's place. Anything else replaces it by
+    a new order. With `newref` it is done once, however often it is sent, and the ref names what it
+    leaves; a ref of the order names that too. `report` is that of Order."""
+
+    order: int | None = None
+    amount: Number | None = None
+    limit: Number | None = None
+    ref: str | None = None
+    newref: str | None = None
+    report: bool = False
+
+    def xml(self) -> str:
+        if self.amount is None and self.limit is None:
+            raise ValueError(f"{self!r} has no amount and no limit")
+        return (f"<amend{_named(self.order, self.ref)}{_given('amount', self.amount)}{_given('limit', self.limit)}"
+                f"{_flag('report', self.report, 'full')}{_word('newref', self.newref)}/>")
 
 
 @dataclass(frozen=True)
@@ -143,18 +192,75 @@ class Cancel:
         return f"<cancel{_named(self.order, self.ref)}/>"
 
 
-Command = Union[OpenAccount, MakeSymbol, Place, Order, Query, Cancel]
+@dataclass(frozen=True)
+class CancelAll:
+    """Cancels all that the account has open, of one symbol where `sym` is given."""
+
+    sym: str | None = None
+
+    def xml(self) -> str:
+        return f"<cancel-all{_word('sym', self.sym)}/>"
 
 
-def buy(sym: str, shares: Number, limit: Number, ref: str | None = None) -> Order:
-    """An order to buy so many shares, more than 0, at `limit` dollars a share or less."""
-    return Order(sym, _positive(shares), limit, ref)
+@dataclass(frozen=True)
+class CancelAfter:
+    """Has all that the account then has open canceled after so many whole seconds, up to 86,400, unless it
+    is sent again before: a dead man's switch. 0 turns it off."""
+
+    seconds: int
+
+    def xml(self) -> str:
+        return f'<cancel-after seconds="{_count("seconds", self.seconds)}"/>'
 
 
-def sell(sym: str, shares: Number, limit: Number, ref: str | None = None) -> Order:
-    """An order to sell so many shares, more than 0, at `limit` dollars a share or more."""
+@dataclass(frozen=True)
+class ShowAccount:
+    """Asks what the account has."""
+
+    def xml(self) -> str:
+        return "<account/>"
+
+
+@dataclass(frozen=True)
+class ListOrders:
+    """Asks for up to 1,000 open orders of the account, in order of their ids, those above `after` where
+    it is given, and of one symbol where `sym` is."""
+
+    sym: str | None = None
+    after: int | None = None
+
+    def xml(self) -> str:
+        return f"<orders{_word('sym', self.sym)}{_after(self.after)}/>"
+
+
+@dataclass(frozen=True)
+class ListFills:
+    """Asks for up to 1,000 executions of the account, oldest first: its last ones, or the first ones whose
+    number is above `after` where it is given."""
+
+    after: int | None = None
+
+    def xml(self) -> str:
+        return f"<fills{_after(self.after)}/>"
+
+
+Command = Union[OpenAccount, MakeSymbol, Place, Order, Amend, Query, Cancel, CancelAll, CancelAfter, ShowAccount, ListOrders,
+                ListFills]
+_IN_CREATE = (OpenAccount, MakeSymbol, Place)
+_ASKING = (Query, ShowAccount, ListOrders, ListFills)  # change nothing
+
+
+def buy(sym: str, shares: Number, limit: Number | None = None, ref: str | None = None, **instructions: Any) -> Order:
+    """An order to buy so many shares, more than 0, at `limit` dollars a share or less. Instructions are
+    those of Order."""
+    return Order(sym, _positive(shares), limit, ref, **instructions)
+
+
+def sell(sym: str, shares: Number, limit: Number | None = None, ref: str | None = None, **instructions: Any) -> Order:
+    """An order to sell so many shares, more than 0, at `limit` dollars a share or more. Instructions are
+    those of Order."""
     # Not `-shares`: arithmetic of Decimal rounds to the digits of its context.
-    return Order(sym, _positive(shares).copy_negate(), limit, ref)
+    return Order(sym, _positive(shares).copy_negate(), limit, ref, **instructions)
 
 
 def new_ref() -> str:
@@ -172,10 +278,9 @@ class Frame:
 
     def xml(self) -> bytes:
         """The frame's XML, without the length line. ValueError or TypeError name what cannot be sent."""
-        tag, allowed = ("create", (OpenAccount, MakeSymbol, Place)) if self.account is None else \
-            ("transactions", (Order, Query, Cancel))
+        tag = "create" if self.account is None else "transactions"
         for c in self.commands:
-            if not isinstance(c, allowed):
+            if isinstance(c, _IN_CREATE) != (self.account is None) or type(c) not in _ANSWERS:
                 raise TypeError(f"{c!r} does not belong into <{tag}>")
         who = "" if self.account is None else f" id={_id(self.account)}"
         return f"<{tag}{who}>{''.join(c.xml() for c in self.commands)}</{tag}>".encode()
@@ -186,8 +291,8 @@ def create(*commands: OpenAccount | MakeSymbol | Place) -> Frame:
     return Frame(commands)
 
 
-def transactions(account: str, *commands: Order | Query | Cancel) -> Frame:
-    """A frame of orders, queries and cancels of one account."""
+def transactions(account: str, *commands: Command) -> Frame:
+    """A frame of orders, queries, cancels and whatever else one account may ask."""
     return Frame(commands, account)
 
 
@@ -206,13 +311,28 @@ class Created:
 @dataclass(frozen=True)
 class Opened:
     """An order was accepted under this id, whether or not it executed at once, now or when its
-    ref was sent first."""
+    ref was sent first. `limit` is None where a market order was sent without one. `status` is what
+    the order came to at once, where it asked for a report."""
 
     id: int
     sym: str
     amount: Decimal
-    limit: Decimal
+    limit: Decimal | None
     ref: str | None = None
+    status: Status | None = None
+
+
+@dataclass(frozen=True)
+class Amended:
+    """An amend was done to the order of this id. `by` is the id of the order that has replaced it, None
+    where it keeps its place. `status` is what the amend did to the order that keeps its place, or, where
+    it asked for a report, what the new order came to at once."""
+
+    id: int
+    by: int | None
+    status: Status | None
+    ref: str | None = None
+    newref: str | None = None
 
 
 @dataclass(frozen=True)
@@ -233,15 +353,108 @@ class Canceled:
 
 
 @dataclass(frozen=True)
+class Reduced:
+    """So many shares were taken off by amends, the last time at a time in seconds since the Unix epoch."""
+
+    shares: Decimal
+    time: int
+
+
+@dataclass(frozen=True)
 class Status:
     """An order as it stands, answered to a query or a cancel. Shares are positive also where
-    it sells; `open` is 0 where nothing is open; executions are oldest first."""
+    it sells; `open` is 0 where nothing is open; executions are oldest first. `replaced` is the id of the
+    order that an amend has made in its place. With `more`, of a report, there are further executions."""
 
     id: int
     open: Decimal
     canceled: Canceled | None
     executed: tuple[Execution, ...]
     ref: str | None = None  # where it was asked for by it
+    replaced: int | None = None
+    reduced: Reduced | None = None
+    more: bool = False
+
+
+@dataclass(frozen=True)
+class CanceledAll:
+    """So many orders were canceled."""
+
+    count: int
+    sym: str | None = None
+
+
+@dataclass(frozen=True)
+class SwitchSet:
+    """The account's dead man's switch is set to so many seconds, or, with 0, off."""
+
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Position:
+    """What an account has of a symbol: `shares` that it can sell, and what its open orders hold."""
+
+    sym: str
+    shares: Decimal
+    held: Decimal
+
+
+@dataclass(frozen=True)
+class Account:
+    """What an account has: dollars that it can spend, dollars that its open orders hold, and positions
+    in order of their symbols, without those that are empty."""
+
+    id: str
+    balance: Decimal
+    held: Decimal
+    positions: tuple[Position, ...]
+
+
+@dataclass(frozen=True)
+class OpenOrder:
+    """An order with something open. `amount` is its total, with what is executed, as an amend has it:
+    negative where it sells. `time` is in seconds since the Unix epoch."""
+
+    id: int
+    sym: str
+    amount: Decimal
+    limit: Decimal
+    open: Decimal
+    time: int
+    post: bool = False
+    stp: str | None = None
+    cod: bool = False
+
+
+@dataclass(frozen=True)
+class Orders:
+    """Open orders, in order of their ids. With `more` there are further ones, after the last."""
+
+    orders: tuple[OpenOrder, ...]
+    more: bool
+
+
+@dataclass(frozen=True)
+class Fill:
+    """An execution, as one of its two accounts sees it. `n` is 1 for the account's first, and so on,
+    without a gap; `id` is the account's order, `side` "buy" or "sell"."""
+
+    n: int
+    id: int
+    sym: str
+    side: str
+    shares: Decimal
+    price: Decimal
+    time: int
+
+
+@dataclass(frozen=True)
+class Fills:
+    """Executions, oldest first. With `more` there are further ones, after the last."""
+
+    fills: tuple[Fill, ...]
+    more: bool
 
 
 @dataclass(frozen=True)
@@ -257,7 +470,7 @@ class Refusal:
     maybe_done: bool = False
 
 
-Result = Union[Created, Opened, Status, Refusal]
+Result = Union[Created, Opened, Amended, Status, CanceledAll, SwitchSet, Account, Orders, Fills, Refusal]
 
 
 @dataclass(frozen=True)
@@ -322,7 +535,7 @@ _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)  # what 
 _RECEIVE_BYTES = 1 << 16
 _ADDRESSES_MAX = 16
 _ROUND_PAUSE_MAX = 0.2  # seconds after a round of several addresses without a taker; the first is a quarter
-_Kind = TypeVar("_Kind", Created, Opened, Status)
+_Kind = TypeVar("_Kind", Created, Opened, Amended, Status, CanceledAll, SwitchSet, Account, Orders, Fills)
 
 
 class Exchange:
@@ -333,6 +546,9 @@ class Exchange:
     `timeout` is how many seconds connecting may take, and then the wait for each reply.
     `switch_time` is how many seconds one of several addresses may take to accept a connection
     and answer on it, and how long a reply may be owed before the others are asked.
+    With `cancel_on_disconnect` the exchange cancels what is open of the orders of a connection when
+    that ends, for whatever reason, of all that do not say cod=False; with `silence_time` also when it
+    has been silent for so many whole seconds. Each connection that is made says so first.
     `reply_bytes_max` bounds a reply; a larger one is a ProtocolError.
     `token` is shown to an exchange that asks for one; without it the environment's
     OUTCRY_TOKEN, where that is set. `ssl_context` is how TLS is spoken, None for not at all:
@@ -348,13 +564,15 @@ class Exchange:
 
     def __init__(self, address: str | Sequence[str] | None = None, timeout: float = 30.0, reply_bytes_max: int = 256 << 20,
                  token: str | None = None, ssl_context: ssl.SSLContext | None = None, insecure_token: bool = False,
-                 switch_time: float = 0.5):
+                 switch_time: float = 0.5, cancel_on_disconnect: bool = False, silence_time: int | None = None):
         self._addresses = _addresses(address or os.environ.get("OUTCRY_ADDR") or "127.0.0.1:12345")  # next one first
         self._timeout, self._reply_bytes_max = timeout, reply_bytes_max
         self._patience = timeout  # for a reply; less while one of several addresses is tried
         self._switch_time = self._quiet = switch_time  # quiet: how long a reply may be owed before others are asked
         self._until = float("inf")  # when retry() gives up
         self._token, self._ssl_context = token or os.environ.get("OUTCRY_TOKEN") or "", ssl_context
+        self._session = b"" if not cancel_on_disconnect else b'<session cancel="disconnect"%s/>' % (
+            b"" if silence_time is None else b' timeout="%d"' % silence_time)
         self._insecure_token = insecure_token or os.environ.get("OUTCRY_INSECURE_TOKEN", "") == "true"
         self._socket: socket.socket | None = None
         self._selector = selectors.DefaultSelector()
@@ -427,6 +645,8 @@ class Exchange:
         self._selector.register(self._socket, self._events)
         if self._token:
             self._prove()
+        if self._session:
+            self._begin()
 
     def _probe(self) -> None:
         """Has the exchange answer a frame without effect."""
@@ -488,6 +708,23 @@ class Exchange:
             self.close()
             raise
 
+    def _begin(self) -> None:
+        """Says what is to happen when the connection ends."""
+        try:
+            self._send(b"%d\n%s" % (len(self._session), self._session))
+            root = self._reply()
+            if len(root) != 1 or root[0].tag != "session":
+                text = "".join(root.itertext())
+                if text.startswith(_NOT_AUTHORIZED[0]):
+                    raise NotAuthorized(f"no token was given: {text}")
+                raise ConnectionError(f"the exchange does not cancel on disconnect: {text}")
+        except ConnectionLost as e:
+            self.close()
+            raise ConnectionError(f"no answer to <session>: {e.reason}") from e
+        except BaseException:
+            self.close()
+            raise
+
     def close(self) -> None:
         """Closes the connection, if there is one. Any later call connects anew."""
         if self._socket is not None:
@@ -503,25 +740,33 @@ class Exchange:
         """Opens an account with a balance in dollars."""
         return self._one(create(OpenAccount(account, balance, ref)), Created)
 
-    def make_symbol(self, sym: str) -> Created:
-        """Makes a symbol. One that is there already is fine."""
-        return self._one(create(MakeSymbol(sym)), Created)
+    def make_symbol(self, sym: str, tick: Number | None = None, lot: Number | None = None) -> Created:
+        """Makes a symbol. One that is there already is fine, unless its tick or lot is another."""
+        return self._one(create(MakeSymbol(sym, tick, lot)), Created)
 
     def place(self, sym: str, account: str, shares: Number, ref: str | None = None) -> Created:
         """Makes a symbol where it is new, and gives shares of it to an account."""
         return self._one(create(Place(sym, account, shares, ref)), Created)
 
-    def order(self, account: str, sym: str, amount: Number, limit: Number, ref: str | None = None) -> Opened:
-        """Places a limit order: a positive amount of shares buys, a negative one sells."""
-        return self._one(transactions(account, Order(sym, amount, limit, ref)), Opened)
+    def order(self, account: str, sym: str, amount: Number, limit: Number | None = None, ref: str | None = None,
+              **instructions: Any) -> Opened:
+        """Places an order: a positive amount of shares buys, a negative one sells. Instructions are those of Order."""
+        return self._one(transactions(account, Order(sym, amount, limit, ref, **instructions)), Opened)
 
-    def buy(self, account: str, sym: str, shares: Number, limit: Number, ref: str | None = None) -> Opened:
+    def buy(self, account: str, sym: str, shares: Number, limit: Number | None = None, ref: str | None = None,
+            **instructions: Any) -> Opened:
         """Places an order to buy so many shares, more than 0, at `limit` dollars a share or less."""
-        return self._one(transactions(account, buy(sym, shares, limit, ref)), Opened)
+        return self._one(transactions(account, buy(sym, shares, limit, ref, **instructions)), Opened)
 
-    def sell(self, account: str, sym: str, shares: Number, limit: Number, ref: str | None = None) -> Opened:
+    def sell(self, account: str, sym: str, shares: Number, limit: Number | None = None, ref: str | None = None,
+             **instructions: Any) -> Opened:
         """Places an order to sell so many shares, more than 0, at `limit` dollars a share or more."""
-        return self._one(transactions(account, sell(sym, shares, limit, ref)), Opened)
+        return self._one(transactions(account, sell(sym, shares, limit, ref, **instructions)), Opened)
+
+    def amend(self, account: str, order: int | None = None, amount: Number | None = None, limit: Number | None = None,
+              ref: str | None = None, newref: str | None = None, report: bool = False) -> Amended:
+        """Changes an order of the account's own: see Amend."""
+        return self._one(transactions(account, Amend(order, amount, limit, ref, newref, report)), Amended)
 
     def query(self, account: str, order: int | None = None, ref: str | None = None) -> Status:
         """Asks for an order: for any by its id, for one of the account's own by its ref."""
@@ -530,6 +775,33 @@ class Exchange:
     def cancel(self, account: str, order: int | None = None, ref: str | None = None) -> Status:
         """Cancels what is open of an order of the account's own; what has executed stays."""
         return self._one(transactions(account, Cancel(order, ref)), Status)
+
+    def cancel_all(self, account: str, sym: str | None = None) -> int:
+        """Cancels all that an account has open, of one symbol where `sym` is given. Returns how many orders that were."""
+        return self._one(transactions(account, CancelAll(sym)), CanceledAll).count
+
+    def cancel_after(self, account: str, seconds: int) -> None:
+        """Sets the account's dead man's switch: see CancelAfter."""
+        self._one(transactions(account, CancelAfter(seconds)), SwitchSet)
+
+    def account(self, account: str) -> Account:
+        """Asks what an account has. It knows of all that was answered before, on any connection."""
+        return self._one(transactions(account, ShowAccount()), Account)
+
+    def orders(self, account: str, sym: str | None = None) -> list[OpenOrder]:
+        """Asks for all open orders of an account, of one symbol where `sym` is given, in order of their ids,
+        in as many pages as there are: each is of its own moment."""
+        found: list[OpenOrder] = []
+        while True:
+            page = self._one(transactions(account, ListOrders(sym, found[-1].id if found else None)), Orders)
+            found += page.orders
+            if not (page.more and page.orders):
+                return found
+
+    def fills(self, account: str, after: int | None = None) -> tuple[Fill, ...]:
+        """Asks for up to 1,000 executions of an account, oldest first: its last ones, or the first ones
+        whose number is above `after` where it is given."""
+        return self._one(transactions(account, ListFills(after)), Fills).fills
 
     # Frames
 
@@ -542,14 +814,14 @@ class Exchange:
     def retry(self, frame: Frame, seconds: float = 60.0) -> tuple[Result, ...]:
         """Sends a frame again and again, over new connections, until there is a reply, and
         returns the results of its commands. Nothing is done twice: what makes something must
-        have a ref, else ValueError is raised and nothing is sent. After so many seconds, and at
+        have a ref, an amend a newref, else ValueError is raised and nothing is sent. After so many seconds, and at
         what does not pass by itself (a certificate, a token, a malformed reply, a frame that
         the exchange does not take), the last ConnectionLost is raised, and any other error only
         where the frame was never sent. Then it is still safe to go on with the same frame, today
         or next year. A cancel that was done before its reply was lost is answered with a Refusal
         that says so. What is refused after a ConnectionLost has maybe_done."""
         for c in frame.commands:
-            if isinstance(c, (OpenAccount, Place, Order)) and c.ref is None:
+            if isinstance(c, (OpenAccount, Place, Order)) and c.ref is None or isinstance(c, Amend) and c.newref is None:
                 raise ValueError(f"{c!r} has no ref: sent again, it could be done twice")
         self._until = time.monotonic() + seconds
         try:
@@ -652,6 +924,9 @@ class Exchange:
     def _take(self) -> Reply:
         """Waits for the reply to the oldest frame without one."""
         root = self._reply()
+        for e in list(root):
+            if e.tag not in _KNOWN:
+                root.remove(e)
         frame = self._unanswered[0]
         whole = len(root) == 1 and root[0].tag == "error" and not root[0].attrib
         if whole and frame.commands:
@@ -815,12 +1090,12 @@ def _is_loopback(host: str) -> bool:
 
 def _doubtful(result: Result) -> Result:
     """Returns the result of a frame that was sent before: a refusal proves nothing then."""
-    if isinstance(result, Refusal) and not isinstance(result.command, Query):
+    if isinstance(result, Refusal) and not isinstance(result.command, _ASKING):
         return replace(result, maybe_done=True)
     return result
 
 
-def _exact(name: str, value: Number) -> Decimal:
+def _exact(name: str, value: Number | None) -> Decimal:
     """Returns a number as it is, or raises ValueError or TypeError that names it."""
     if isinstance(value, bool) or not isinstance(value, (Decimal, int, str)):
         raise TypeError(f"{name} {value!r}: a Decimal, int or str is needed, not {type(value).__name__}")
@@ -839,7 +1114,7 @@ def _positive(shares: Number) -> Decimal:
     return number
 
 
-def _number(name: str, value: Number) -> str:
+def _number(name: str, value: Number | None) -> str:
     """Returns a number as the protocol has it, a str as it was given."""
     number = _exact(name, value)
     return value if isinstance(value, str) else f"{number:f}"
@@ -860,6 +1135,33 @@ def _id(value: str | int) -> str:
     return _attribute("id", str(value) if type(value) is int else value)
 
 
+def _word(name: str, value: str | None) -> str:
+    """Returns a text as an attribute, or nothing."""
+    return "" if value is None else f" {name}={_attribute(name, value)}"
+
+
+def _flag(name: str, given: bool, value: str) -> str:
+    """Returns an attribute where it is given, or nothing."""
+    return f' {name}="{value}"' if given else ""
+
+
+def _given(name: str, value: Number | None) -> str:
+    """Returns a number as an attribute, or nothing."""
+    return "" if value is None else f' {name}="{_number(name, value)}"'
+
+
+def _count(name: str, value: int) -> int:
+    """Returns a whole number, or raises TypeError that names it."""
+    if type(value) is not int:
+        raise TypeError(f"{name} {value!r}: an int is needed, not {type(value).__name__}")
+    return value
+
+
+def _after(after: int | None) -> str:
+    """Returns the attribute after which a list begins, or nothing."""
+    return "" if after is None else f' after="{_count("after", after)}"'
+
+
 def _ref(ref: str | None) -> str:
     """Returns a ref as an attribute, or nothing."""
     return "" if ref is None else f" ref={_attribute('ref', ref)}"
@@ -872,8 +1174,10 @@ def _named(order: int | str | None, ref: str | None) -> str:
     return _ref(ref) if order is None else f" id={_id(order)}"
 
 
-_ANSWERS = {OpenAccount: "created", MakeSymbol: "created", Place: "created",
-            Order: "opened", Query: "status", Cancel: "canceled"}
+_ANSWERS = {OpenAccount: "created", MakeSymbol: "created", Place: "created", Order: "opened", Amend: "amended", Query: "status",
+            Cancel: "canceled", CancelAll: "canceled-all", CancelAfter: "cancel-after", ShowAccount: "account",
+            ListOrders: "orders", ListFills: "fills"}
+_KNOWN = {"error", *_ANSWERS.values()}
 
 
 def _result(command: Command, e: ElementTree.Element) -> Result:
@@ -884,19 +1188,55 @@ def _result(command: Command, e: ElementTree.Element) -> Result:
         raise ValueError(f"<{e.tag}> answers no {type(command).__name__}")
     if e.tag == "created":
         return Created(e.get("sym"), e.get("id"), e.get("ref"))
-    if e.tag == "opened":
-        return Opened(int(e.attrib["id"]), e.attrib["sym"], Decimal(e.attrib["amount"]), Decimal(e.attrib["limit"]),
-                      e.get("ref"))
-    status = Status(int(e.attrib["id"]), Decimal(0), None, (), e.get("ref"))
+    if e.tag == "canceled-all":
+        return CanceledAll(int(e.attrib["count"]), e.get("sym"))
+    if e.tag == "cancel-after":
+        return SwitchSet(int(e.attrib["seconds"]))
+    if e.tag == "account":
+        return Account(e.attrib["id"], Decimal(e.attrib["balance"]), Decimal(e.attrib["held"]),
+                       tuple(Position(p.attrib["sym"], Decimal(p.attrib["shares"]), Decimal(p.attrib["held"]))
+                             for p in e.iter("position")))
+    more = e.find("more") is not None
+    if e.tag == "orders":
+        return Orders(tuple(_open_order(o) for o in e.iter("order")), more)
+    if e.tag == "fills":
+        return Fills(tuple(_fill(f) for f in e.iter("fill")), more)
+    id = int(e.attrib["id"])
+    if isinstance(command, Order):
+        limit = Decimal(e.attrib["limit"]) if not command.market or "limit" in e.attrib else None
+        return Opened(id, e.attrib["sym"], Decimal(e.attrib["amount"]), limit, e.get("ref"),
+                      _status(id, None, e) if command.report else None)
+    if isinstance(command, Amend):
+        by = int(e.attrib["by"]) if "by" in e.attrib else None
+        return Amended(id, by, None if by and not command.report else _status(by or id, None, e), e.get("ref"), e.get("newref"))
+    return _status(id, e.get("ref"), e)
+
+
+def _status(id: int, ref: str | None, e: ElementTree.Element) -> Status:
+    """Reads what has become of an order. Parts that it does not know are left out."""
+    status = Status(id, Decimal(0), None, (), ref, more=e.find("more") is not None)
     executed: list[Execution] = []
     for part in e:
-        shares = Decimal(part.attrib["shares"])
         if part.tag == "open":
-            status = replace(status, open=shares)
+            status = replace(status, open=Decimal(part.attrib["shares"]))
         elif part.tag == "canceled":
-            status = replace(status, canceled=Canceled(shares, int(part.attrib["time"])))
+            status = replace(status, canceled=Canceled(Decimal(part.attrib["shares"]), int(part.attrib["time"])))
+        elif part.tag == "replaced":
+            status = replace(status, replaced=int(part.attrib["id"]))
+        elif part.tag == "reduced":
+            status = replace(status, reduced=Reduced(Decimal(part.attrib["shares"]), int(part.attrib["time"])))
         elif part.tag == "executed":
-            executed.append(Execution(shares, Decimal(part.attrib["price"]), int(part.attrib["time"])))
-        else:
-            raise ValueError(f"<{part.tag}> is no part of <{e.tag}>")
+            executed.append(Execution(Decimal(part.attrib["shares"]), Decimal(part.attrib["price"]), int(part.attrib["time"])))
     return replace(status, executed=tuple(executed))
+
+
+def _open_order(o: ElementTree.Element) -> OpenOrder:
+    return OpenOrder(int(o.attrib["id"]), o.attrib["sym"], Decimal(o.attrib["amount"]), Decimal(o.attrib["limit"]),
+                     Decimal(o.attrib["open"]), int(o.attrib["time"]), o.get("post") == "yes", o.get("stp"), o.get("cod") == "yes")
+
+
+def _fill(f: ElementTree.Element) -> Fill:
+    if f.attrib["side"] not in ("buy", "sell"):
+        raise ValueError(f"{f.attrib['side']!r} is not a side")
+    return Fill(int(f.attrib["n"]), int(f.attrib["id"]), f.attrib["sym"], f.attrib["side"], Decimal(f.attrib["shares"]),
+                Decimal(f.attrib["price"]), int(f.attrib["time"]))

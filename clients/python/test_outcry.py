@@ -242,6 +242,83 @@ class TradingTest(unittest.TestCase):
         self.exchange.make_symbol(self.sym)
 
 
+class InstructionsTest(unittest.TestCase):
+    """Order instructions and an account's own view, by the real server."""
+
+    def setUp(self):
+        self.exchange = outcry.Exchange(os.environ["OUTCRY_TEST_ADDR"])
+        self.addCleanup(self.exchange.close)
+        self.buyer, self.seller, self.sym = fresh_market(self.exchange)
+
+    def test_what_may_not_rest_is_canceled_and_reported(self):
+        self.exchange.sell(self.seller, self.sym, 60, 5)
+        ioc = self.exchange.buy(self.buyer, self.sym, 100, 5, tif="IOC", report=True)
+        self.assertEqual((ioc.status.open, ioc.status.canceled.shares, ioc.status.executed[0].shares), (0, 40, 60))
+        with self.assertRaisesRegex(outcry.Refused, "nobody sells"):
+            self.exchange.buy(self.buyer, self.sym, 1, market=True)
+        self.exchange.sell(self.seller, self.sym, 60, 5)
+        with self.assertRaisesRegex(outcry.Refused, "cannot be filled at once: 60 could"):
+            self.exchange.buy(self.buyer, self.sym, 61, 5, tif="FOK")
+        with self.assertRaisesRegex(outcry.Refused, "would execute at once"):
+            self.exchange.buy(self.buyer, self.sym, 1, 5, post=True)
+        market = self.exchange.buy(self.buyer, self.sym, 60, market=True, report=True)
+        self.assertEqual((market.limit, market.status.executed[0].price), (None, 5))
+
+    def test_an_amend_keeps_the_place_or_makes_a_new_order(self):
+        order = self.exchange.sell(self.seller, self.sym, 100, 5, ref="first").id
+        reduced = self.exchange.amend(self.seller, order, -60)
+        self.assertEqual((reduced.id, reduced.by, reduced.status.open, reduced.status.reduced.shares), (order, None, 60, 40))
+        frame = transactions(self.seller, outcry.Amend(ref="first", limit=6, newref="second"))
+        (first,), (again,) = self.exchange.retry(frame), self.exchange.retry(frame)
+        self.assertEqual(first, again)
+        self.assertEqual((first.id, first.ref, first.newref, first.status), (order, "first", "second", None))
+        status = self.exchange.query(self.seller, order)
+        self.assertEqual((status.replaced, status.canceled.shares, status.reduced.shares), (first.by, 60, 40))
+        self.assertEqual(self.exchange.query(self.seller, ref="first").id, first.by)
+        with self.assertRaisesRegex(ValueError, "has no ref"):
+            self.exchange.retry(transactions(self.seller, outcry.Amend(order, -50)))
+
+    def test_an_account_sees_itself(self):
+        self.exchange.sell(self.seller, self.sym, 10, "5.5", stp="oldest", cod=True)
+        post = self.exchange.sell(self.seller, self.sym, 10, 6, post=True)
+        bought = self.exchange.buy(self.buyer, self.sym, 4, 6)
+        self.assertEqual(self.exchange.account(self.buyer),
+                         outcry.Account(self.buyer, Decimal(99978), Decimal(0), (outcry.Position(self.sym, Decimal(4), Decimal(0)),)))
+        first, second = self.exchange.orders(self.seller)
+        self.assertEqual((first.amount, first.open, first.stp, first.cod, first.post), (-10, 6, "oldest", True, False))
+        self.assertEqual((second.id, second.amount, second.limit, second.post), (post.id, -10, 6, True))
+        self.assertEqual(self.exchange.orders(self.seller, self.sym), [first, second])
+        with self.assertRaisesRegex(outcry.Refused, "there is no symbol NONE"):
+            self.exchange.orders(self.seller, "NONE")
+        (fill,) = self.exchange.fills(self.buyer)
+        self.assertEqual((fill.n, fill.id, fill.sym, fill.side, fill.shares, fill.price),
+                         (1, bought.id, self.sym, "buy", 4, Decimal("5.5")))
+        self.assertEqual(self.exchange.fills(self.buyer, after=1), ())
+        with self.assertRaisesRegex(outcry.Refused, "there is no account 404404"):
+            self.exchange.account("404404")
+        self.exchange.cancel_after(self.seller, 60)
+        self.exchange.cancel_after(self.seller, 0)
+        self.assertEqual([self.exchange.cancel_all(self.seller, self.sym), self.exchange.cancel_all(self.seller)], [2, 0])
+
+    def test_what_its_connection_leaves_is_canceled(self):
+        with outcry.Exchange(os.environ["OUTCRY_TEST_ADDR"], cancel_on_disconnect=True) as other:
+            gone = other.sell(self.seller, self.sym, 10, 5)
+            stays = other.sell(self.seller, self.sym, 10, 5, cod=False)
+        deadline = time.monotonic() + 60
+        while self.exchange.query(self.seller, gone.id).canceled is None:
+            self.assertLess(time.monotonic(), deadline)
+        self.assertEqual(self.exchange.query(self.seller, stays.id).open, 10)
+
+    def test_a_symbol_has_a_tick_and_a_lot(self):
+        sym = f"T{next(_names)}"
+        self.exchange.make_symbol(sym, tick="0.01", lot=5)
+        self.exchange.make_symbol(sym)
+        with self.assertRaisesRegex(outcry.Refused, "0.01"):
+            self.exchange.make_symbol(sym, tick="0.1")
+        with self.assertRaisesRegex(outcry.Refused, "not a multiple of the tick 0.01"):
+            self.exchange.buy(self.buyer, sym, 5, "1.005")
+
+
 class BareRepliesTest(TradingTest):
     """The same against a server that leaves the length lines out of its replies."""
 
@@ -258,10 +335,32 @@ class ValuesTest(unittest.TestCase):
 
     def test_an_order_has_every_attribute_of_the_protocol(self):
         names = sorted(os.environ["OUTCRY_TEST_ORDER"].split())
-        self.assertEqual(sorted(field.name for field in dataclasses.fields(Order)), names)
-        self.assertEqual(sorted(field.name for field in dataclasses.fields(outcry.Opened)), sorted(names + ["id"]))
-        sent = ElementTree.fromstring(Order(**dict.fromkeys(names, "1")).xml())
+        self.assertEqual(sorted("type" if field.name == "market" else field.name for field in dataclasses.fields(Order)), names)
+        sent = ElementTree.fromstring(Order("1", "1", "1", "1", market=True, tif="1", post=True, stp="1", cod=True, report=True).xml())
         self.assertEqual(sorted(sent.attrib), names)
+
+    def test_commands_are_sent_as_they_are_meant(self):
+        for command, sent in [
+            (outcry.buy("S", 1, market=True), '<order sym="S" amount="1" type="market"/>'),
+            (outcry.sell("S", 1, 5, "r", tif="FOK", cod=False), '<order sym="S" amount="-1" limit="5" tif="FOK" cod="no" ref="r"/>'),
+            (outcry.Amend(7, -60), '<amend id="7" amount="-60"/>'),
+            (outcry.Amend(ref="r", limit="9.5", newref="s", report=True), '<amend ref="r" limit="9.5" report="full" newref="s"/>'),
+            (outcry.CancelAll(), "<cancel-all/>"), (outcry.CancelAll("S"), '<cancel-all sym="S"/>'),
+            (outcry.CancelAfter(0), '<cancel-after seconds="0"/>'), (outcry.ShowAccount(), "<account/>"),
+            (outcry.ListOrders(), "<orders/>"), (outcry.ListOrders("S", 7), '<orders sym="S" after="7"/>'),
+            (outcry.ListFills(), "<fills/>"), (outcry.ListFills(0), '<fills after="0"/>'),
+            (MakeSymbol("S", "0.01", 1), '<symbol sym="S" tick="0.01" lot="1"/>'),
+        ]:
+            self.assertEqual(command.xml(), sent)
+        for command, error in [(outcry.Amend(7), "has no amount and no limit"),
+                               (outcry.Amend(amount=1), "one of the two names an order")]:
+            with self.assertRaisesRegex(ValueError, error):
+                command.xml()
+        with self.assertRaisesRegex(TypeError, "limit None"):
+            Order("S", 1).xml()
+        for command in [outcry.CancelAfter(1.5), outcry.ListFills("1"), outcry.ListOrders(after=True)]:
+            with self.assertRaisesRegex(TypeError, "an int is needed"):
+                command.xml()
 
     def test_what_is_no_exact_number_is_refused_before_anything_is_sent(self):
         for value, error in [(1.5, TypeError), (True, TypeError), (None, TypeError), ("1e3", ValueError), ("", ValueError),
@@ -561,11 +660,36 @@ class ConnectionTest(unittest.TestCase):
             self.assertIsNone(exchange._socket)
 
     def test_answers_with_parts_that_are_not_the_protocols_are_an_error(self):
-        for answer in [b'<status id="1"><opened/></status>', b'<status id="1"><other shares="1"/></status>', b"<status/>",
+        for answer in [b"<status/>", b'<status id="1"><open/></status>',
                        b'<status id="1"><open shares="1,5"/></status>', b'<canceled id="1"/>', b'<status id="one"/>']:
             exchange = self.exchange(says(framed(b"<results>" + answer + b"</results>"), after=b"</transactions>"))
             with self.assertRaisesRegex(outcry.ProtocolError, "is not one of the protocol"):
                 exchange.query("1", 1)
+
+    def test_what_a_newer_exchange_tells_beside_is_ignored(self):
+        exchange = self.exchange(says(framed(b'<results><notice/><status id="1" fee="2"><open shares="3" hidden="1"/><queue place="7"/>'
+                                             b"</status></results>"), after=b"</transactions>"))
+        self.assertEqual(exchange.query("1", 1), outcry.Status(1, Decimal(3), None, ()))
+
+    def test_each_connection_says_that_it_cancels(self):
+        session = b'<session cancel="disconnect" timeout="5"/>'
+        answer = framed(b'<results><session cancel="disconnect" timeout="5"/></results>')
+        script = says(answer, after=session, wait=False)
+
+        def both(peer, connection):
+            script(peer, connection)
+            says(framed(b'<results><created sym="A"/></results>'))(peer, connection)
+
+        exchange = self.exchange(both, both, cancel_on_disconnect=True, silence_time=5)
+        for _ in range(2):
+            exchange.make_symbol("A")
+            exchange.close()
+        for received in self.peer.received:
+            self.assertEqual(received, framed(session) + framed(b'<create><symbol sym="A"/></create>'))
+        exchange = self.exchange(says(framed(b"<results><error>unknown root element &lt;session&gt;</error></results>"), after=b"/>"),
+                                 cancel_on_disconnect=True)
+        with self.assertRaisesRegex(ConnectionError, "does not cancel on disconnect: unknown root element <session>"):
+            exchange.make_symbol("A")
 
     def test_where_nobody_listens_nothing_was_sent(self):
         listener = socket.create_server(("127.0.0.1", 0))

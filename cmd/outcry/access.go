@@ -88,23 +88,22 @@ func (a *access) complete(f *flag.FlagSet, reaches reach) error {
 	}
 	a.insecure = a.insecure || !given["insecure-token"] && os.Getenv(insecureVariable) == "true"
 	a.httpAsked = given["http"]
-	if !a.httpAsked && reaches == httpSide && a.heedServer(f.Name() == "outcry doctor") {
+	if !a.httpAsked && (reaches == httpSide || reaches == eitherSide) && a.heedServer(f.Name() == "outcry doctor") {
 		names["http"] = oldHTTPVariable
 	}
 	var err error
-	switch reaches {
-	case xmlSide:
+	if reaches == xmlSide || reaches == eitherSide {
 		if a.addr, err = addresses(a.addr, settings.PortXML); err != nil {
 			return &usageError{names["addr"] + ": " + err.Error()}
 		}
-	case httpSide:
+	}
+	if reaches == httpSide || reaches == eitherSide {
 		if a.httpAddr == "" && f.Name() == "outcry doctor" {
 			return nil
 		}
 		if a.httpAddr, err = addresses(a.httpAddr, settings.PortHTTP); err != nil {
 			return &usageError{names["http"] + ": " + err.Error()}
 		}
-	case nothing:
 	}
 	return nil
 }

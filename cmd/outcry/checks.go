@@ -118,24 +118,28 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 	if v.state, err = opening.Restore(); err != nil {
 		return "", fmt.Errorf("the tables opening_*: %w", err)
 	}
+	fills, err := v.archive.CountFills(ctx)
+	if err != nil {
+		return "", unchecked(err)
+	}
 	var orders, executions, cancels int
 	v.last = v.archive.Position().Applied
 	v.say("executing the history again")
 	err = v.archive.History(ctx, func(seq uint64, e *exchange.Event) error {
 		v.sayRecord("executing the history again", seq, v.last)
+		executions += len(e.Fills)
 		switch e.Kind {
-		case exchange.OrderAccepted:
+		case exchange.OrderAccepted, exchange.OrderReplaced:
 			orders++
-			executions += len(e.Fills)
-		case exchange.OrderContinued:
-			executions += len(e.Fills)
 		case exchange.OrderCanceled:
 			cancels++
 		case exchange.OrdersCanceled:
 			cancels += len(e.Cancels)
 		case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited, exchange.SymbolHalted,
-			exchange.SymbolResumed:
+			exchange.SymbolResumed, exchange.OrderContinued, exchange.OrderReduced, exchange.AccountRuled,
+			exchange.SymbolRuled, exchange.SwitchSet:
 		}
+		fills.Add(seq, e)
 		return v.redo(seq, e)
 	})
 	if err != nil {
@@ -152,6 +156,9 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 		return "", ofTables(err)
 	}
 	if err := v.archive.CheckMarket(ctx); err != nil {
+		return "", ofTables(err)
+	}
+	if err := fills.Check(ctx); err != nil {
 		return "", ofTables(err)
 	}
 	refs, err := v.archive.CheckRefs(ctx)
@@ -265,7 +272,7 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 				rows = openRows(ctx, v.archive, seq)
 			}
 			compared++
-			wrong = rows.same(seq, &e)
+			wrong = rows.same(seq, &e, seq > v.archive.ExactAfter())
 		}
 		return wrong
 	})
@@ -353,8 +360,9 @@ func (r *rows) stop() {
 	}
 }
 
-// same compares record seq of the journal with that of the tables.
-func (r *rows) same(seq uint64, want *exchange.Event) error {
+// same compares record seq of the journal with that of the tables, which has its time in
+// nanoseconds or, if it is of an older program, in whole seconds.
+func (r *rows) same(seq uint64, want *exchange.Event, exact bool) error {
 	got, e, ok := r.next()
 	switch {
 	case !ok && r.err != nil:
@@ -362,15 +370,17 @@ func (r *rows) same(seq uint64, want *exchange.Event) error {
 	case !ok || got != seq:
 		return fmt.Errorf("record %d of the journal has no row", seq)
 	}
-	want.Time = exchange.Seconds(want.Time) * exchange.Second // a table keeps no more
+	if !exact {
+		want.Time = exchange.Seconds(want.Time) * exchange.Second
+	}
 	if want.Kind <= exchange.SharesDeposited {
 		want.Time = 0 // no table keeps it
 	}
 	if !e.Same(want) {
 		table, key := postgres.RecordRow(e, seq)
 		return &postgres.RowError{Table: table, Key: key,
-			Reason: fmt.Sprintf("it says %s%s (time %d); journal record %d says %s%s (time %d)",
-				describe(e), ofRef(e), exchange.Seconds(e.Time), seq, describe(want), ofRef(want), exchange.Seconds(want.Time))}
+			Reason: fmt.Sprintf("it says %s%s (time %s); journal record %d says %s%s (time %s)",
+				describe(e), ofRef(e), postgres.TimeText(e.Time), seq, describe(want), ofRef(want), postgres.TimeText(want.Time))}
 	}
 	return nil
 }

@@ -42,18 +42,24 @@ func (c *client) do(command api.Command) error {
 		return unsent(err)
 	}
 	defer exchange.Close()
-	results, err := exchange.Do(ctx, command)
-	if err != nil {
-		return unanswered(err, command)
+	for {
+		results, err := exchange.Do(ctx, command)
+		if err != nil {
+			return unanswered(err, command)
+		}
+		r := &results[0]
+		if err := r.Err(); api.MaybeDone(err) {
+			return unanswered(err, command)
+		}
+		printResult(c.stdout, r)
+		switch {
+		case r.Refused != nil:
+			return errAnswered
+		case command.Kind != api.KindListOrders || !r.More || len(r.Orders) == 0:
+			return nil
+		}
+		command.Order = r.Orders[len(r.Orders)-1].Order // the next page
 	}
-	if err := results[0].Err(); api.MaybeDone(err) {
-		return unanswered(err, command)
-	}
-	printResult(c.stdout, &results[0])
-	if results[0].Refused != nil {
-		return errAnswered
-	}
-	return nil
 }
 
 // sendFile is the command.
@@ -122,39 +128,4 @@ func (c *client) exchange(xml []byte) ([]byte, error) {
 		return nil, &noAnswerError{fmt.Errorf("%s: answer of %s: %w", maybeDone, c.access.addr, err)}
 	}
 	return reply, nil
-}
-
-// printResult says in words what a command has come to.
-func printResult(w io.Writer, r *api.Result) {
-	if r.Refused != nil {
-		fmt.Fprintf(w, "error: %s\n", r.Refused.Text)
-		return
-	}
-	switch c := &r.Command; c.Kind {
-	case api.KindOpenAccount:
-		fmt.Fprintf(w, "account %s opened\n", c.Account)
-	case api.KindMakeSymbol:
-		fmt.Fprintf(w, "symbol %s made\n", c.Symbol)
-	case api.KindPlace:
-		fmt.Fprintf(w, "%v %s placed with account %s\n", c.Shares, c.Symbol, c.Account)
-	case api.KindBuy:
-		fmt.Fprintf(w, "order %v buys %v %s at %v\n", r.Order, c.Shares, c.Symbol, c.Limit)
-	case api.KindSell:
-		fmt.Fprintf(w, "order %v sells %v %s at %v\n", r.Order, c.Shares, c.Symbol, c.Limit)
-	case api.KindQuery, api.KindCancel:
-		printStatus(w, &r.Status)
-	}
-}
-
-func printStatus(w io.Writer, s *api.Status) {
-	fmt.Fprintf(w, "order %v\n", s.Order)
-	if s.Open.Sign() > 0 {
-		fmt.Fprintf(w, "  open      %v\n", s.Open)
-	}
-	if s.Canceled.Sign() > 0 {
-		fmt.Fprintf(w, "  canceled  %v  %s\n", s.Canceled, s.CanceledAt.Format(time.RFC3339))
-	}
-	for _, x := range s.Executed {
-		fmt.Fprintf(w, "  executed  %v at %v  %s\n", x.Shares, x.Price, x.Time.Format(time.RFC3339))
-	}
 }

@@ -31,7 +31,8 @@ type argument struct {
 	name, help string
 	optional   bool
 	many       bool   // any number of words
-	flag       string // that can be given in place of the word
+	flag       string // that can be given in place of the word, or several with commas between them
+	freed      string // flag with which it is optional
 	file       bool   // names a file or directory: completion offers them
 }
 
@@ -43,6 +44,7 @@ const (
 	nothing reach = iota
 	xmlSide
 	httpSide
+	eitherSide // the HTTP side with some flags
 )
 
 // A command's words, which mean the same everywhere.
@@ -51,6 +53,7 @@ var (
 	symWord     = argument{name: "SYM", help: "symbol, 1 to 32 of A-Z a-z 0-9", flag: "sym"}
 	sharesWord  = argument{name: "SHARES", help: "number of shares, more than 0, up to 8 decimals"}
 	orderWord   = argument{name: "ORDER", help: "number of the order; left out with --ref", flag: "ref"}
+	onlySym     = argument{name: "SYM", help: "only those of this symbol", optional: true, flag: "sym"}
 )
 
 // title returns a command with its arguments, as usage shows it.
@@ -102,9 +105,9 @@ func (c *command) concerns(fl *flag.Flag) bool {
 	case c.reaches == nothing:
 		return false
 	case fl.Name == "addr":
-		return c.reaches == xmlSide
+		return c.reaches != httpSide
 	case fl.Name == "http":
-		return c.reaches == httpSide
+		return c.reaches != xmlSide
 	}
 	return true
 }
@@ -254,7 +257,13 @@ func (c *command) fit(f *flag.FlagSet, words []string) ([]string, error) {
 	var wanted, missing []string
 	name, most, added := c.name, 0, 0 // words that there may be, and that a flag has added
 	for i, a := range c.arguments {
-		value, instead := given[a.flag]
+		_, free := given[a.freed]
+		value, instead := "", false
+		for flag := range strings.SplitSeq(a.flag, ",") {
+			if text, is := given[flag]; is && !instead {
+				value, instead, a.flag = text, true, flag
+			}
+		}
 		switch {
 		case instead && value == "":
 			return nil, &usageError{fmt.Sprintf("--%s is empty", a.flag)}
@@ -266,7 +275,7 @@ func (c *command) fit(f *flag.FlagSet, words []string) ([]string, error) {
 			continue
 		}
 		most++
-		if !a.optional {
+		if !a.optional && !free {
 			wanted = append(wanted, a.name)
 			if len(words) < len(wanted) {
 				missing = append(missing, a.name)

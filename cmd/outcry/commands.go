@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // commands returns the table of commands, in the order of help: those that trade, those
 // that look and check, and those that operate a running exchange.
 func commands() []command {
@@ -14,33 +16,70 @@ a new one, and sends the command again with it while the connection breaks.`
 
 // tradeCommands are those over the XML port.
 func tradeCommands() []command {
+	return slices.Concat(placeCommands(), orderCommands(), frameCommands())
+}
+
+// placeCommands are those that make what orders need.
+func placeCommands() []command {
 	return []command{
-		{name: "account", reaches: xmlSide, summary: "open an account",
-			arguments: []argument{accountWord, {name: "BALANCE", help: "dollars that it opens with, 0 or more"}},
-			text:      "Needs a token of scope admin if the exchange demands tokens." + refText,
-			examples:  []string{"account 1 20000"}, prepare: trading(openAccount, refOfNew)},
-		{name: "symbol", reaches: xmlSide, summary: "create a symbol",
-			arguments: []argument{symWord}, text: "A symbol that exists stays as it is.",
-			examples: []string{"symbol SPY"}, prepare: trading(makeSymbol, noRef)},
+		{name: "account", reaches: xmlSide, summary: "open an account, or show what it has",
+			arguments: []argument{accountWord,
+				{name: "BALANCE", help: "dollars that it opens with, 0 or more; it is shown if left out", optional: true}},
+			text: `To open one needs a token of scope admin if the exchange demands tokens. What is held for
+open orders is shown beside what is free.` + refText,
+			examples: []string{"account 1 20000", "account 1"}, prepare: trading(account, refOfNew)},
+		{name: "symbol", reaches: eitherSide, summary: "create a symbol, or change its rules",
+			arguments: []argument{symWord}, text: symbolText,
+			examples: []string{"symbol SPY", "symbol SPY --tick 0.05 --band 20%"}, prepare: symbol},
 		{name: "place", reaches: xmlSide, summary: "deposit shares with an account",
 			arguments: []argument{accountWord, symWord, sharesWord},
 			text: `Creates the symbol if there is none. SYM may also come before ACCOUNT, as in earlier
 versions, if only one of the two is made of digits. If both are, name the symbol with --sym.` + refText,
 			examples: []string{"place 2 SPY 500", "place 2 --sym 600000 500"}, prepare: deposit},
+	}
+}
+
+// orderCommands are those of an account about its orders.
+func orderCommands() []command {
+	return []command{
 		{name: "buy", reaches: xmlSide, summary: "place an order to buy",
-			arguments: []argument{accountWord, symWord, sharesWord, {name: "LIMIT", help: "highest price per share"}},
-			text:      "The order executes at once as far as it can; the rest stays open." + refText,
-			examples:  []string{"buy 1 SPY 100 150", "buy --ref monday-1 1 SPY 100 150"}, prepare: order("buy")},
+			arguments: []argument{accountWord, symWord, sharesWord,
+				{name: "LIMIT", help: "highest price per share; may be left out with --market", freed: "market"}},
+			text:     "The order executes at once as far as it can; the rest stays open." + refText,
+			examples: []string{"buy 1 SPY 100 150", "buy --ref monday-1 1 SPY 100 150", "buy --market --report 1 SPY 100"},
+			prepare:  order("buy")},
 		{name: "sell", reaches: xmlSide, summary: "place an order to sell",
-			arguments: []argument{accountWord, symWord, sharesWord, {name: "LIMIT", help: "lowest price per share"}},
-			text:      "The order executes at once as far as it can; the rest stays open." + refText,
-			examples:  []string{"sell 2 SPY 100 123.45"}, prepare: order("sell")},
+			arguments: []argument{accountWord, symWord, sharesWord,
+				{name: "LIMIT", help: "lowest price per share; may be left out with --market", freed: "market"}},
+			text:     "The order executes at once as far as it can; the rest stays open." + refText,
+			examples: []string{"sell 2 SPY 100 123.45", "sell --post 2 SPY 100 123.45"}, prepare: order("sell")},
+		{name: "amend", reaches: xmlSide, summary: "change the amount or the limit of an order",
+			arguments: []argument{accountWord, orderWord}, text: amendText,
+			examples: []string{"amend 1 2 --amount 60", "amend --ref monday-1 1 --limit 151"}, prepare: amend},
 		{name: "query", reaches: xmlSide, summary: "show an order",
 			arguments: []argument{accountWord, orderWord},
 			examples:  []string{"query 1 2", "query --ref monday-1 1"}, prepare: trading(queryOrder, refOfOrder)},
-		{name: "cancel", reaches: xmlSide, summary: "cancel what is open of an order",
-			arguments: []argument{accountWord, orderWord},
-			examples:  []string{"cancel 1 2", "cancel --ref monday-1 1"}, prepare: trading(cancelOrder, refOfOrder)},
+		{name: "cancel", reaches: xmlSide, summary: "cancel what is open of an order, or of all",
+			arguments: []argument{accountWord, {name: "ORDER", help: "number of the order; left out with --ref or --all",
+				flag: "ref,all"}},
+			text:     "Operators cancel all of any account with outcry cancel-all.",
+			examples: []string{"cancel 1 2", "cancel --ref monday-1 1", "cancel --all 1"}, prepare: cancel},
+		{name: "cancel-after", reaches: xmlSide, summary: "cancel all of an account unless it is told again in time",
+			arguments: []argument{accountWord, {name: "SECONDS", help: "1 to 86400; 0 turns it off"}},
+			text:      "Each time it is told, the time begins anew. It also passes while the exchange is down.",
+			examples:  []string{"cancel-after 1 60", "cancel-after 1 0"}, prepare: trading(cancelAfter, noRef)},
+		{name: "orders", reaches: xmlSide, summary: "show the open orders of an account",
+			arguments: []argument{accountWord, onlySym},
+			examples:  []string{"orders 1", "orders 1 SPY"}, prepare: listOrders},
+		{name: "fills", reaches: xmlSide, summary: "show the newest executions of an account",
+			arguments: []argument{accountWord}, text: "Up to 1,000, which are numbered 1, 2, 3 without a gap.",
+			examples: []string{"fills 1", "fills 1 --after 0"}, prepare: listFills},
+	}
+}
+
+// frameCommands are those that send many commands.
+func frameCommands() []command {
+	return []command{
 		{name: "send", reaches: xmlSide, summary: "send the XML of a file as one frame, and print the reply",
 			arguments: []argument{{name: "FILE", help: "file with the XML; - for standard input", file: true}},
 			text: `After an exit status of 3 (no reply), send the file again only if everything in it has a ref:
@@ -53,6 +92,18 @@ otherwise it may be done twice.`,
 			prepare: prepareBench},
 	}
 }
+
+const amendText = `The amount is the new total, with what is executed already. A smaller amount at the same
+limit keeps the order's place. Anything else replaces the order by a new one, behind those
+that are at its limit already.
+
+An amend is done at most once, however often it is sent: without --new-ref, outcry makes a
+new ref, and sends the amend again with it while the connection breaks.`
+
+const symbolText = `A symbol that exists stays as it is. With a flag, an operator changes the rules of one that
+exists, over the HTTP side; what no flag names stays as it is. A new tick is refused while
+an order rests at a limit that is not a multiple of it. Shares that are placed need not fit
+the lot.`
 
 // localCommands are those on the exchange's machine.
 func localCommands() []command {
@@ -86,7 +137,10 @@ func localCommands() []command {
 }
 
 // operateCommands are those over the HTTP side.
-func operateCommands() []command {
+func operateCommands() []command { return append(marketCommands(), customerCommands()...) }
+
+// marketCommands are about the exchange and its symbols.
+func marketCommands() []command {
 	return []command{
 		{name: "status", reaches: httpSide, summary: "show how the exchange is doing",
 			text:     "The exit status is 1 while it accepts no orders, and if it cannot be reached.",
@@ -101,11 +155,30 @@ so, for its first reason.`,
 		{name: "resume", reaches: httpSide, summary: "accept orders for a symbol again",
 			arguments: []argument{symWord}, text: "A symbol that is not halted stays as it is.",
 			examples: []string{"resume SPY"}, prepare: onLeader((*operator).resume)},
+	}
+}
+
+// customerCommands are about an account.
+func customerCommands() []command {
+	return []command{
 		{name: "cancel-all", reaches: httpSide, summary: "cancel all open orders of an account",
-			arguments: []argument{accountWord, {name: "SYM", help: "only those of this symbol", optional: true, flag: "sym"}},
+			arguments: []argument{accountWord, onlySym},
 			text: `All of them are canceled at one moment, or none if that is refused. The account can still
 place new orders.`,
 			examples: []string{"cancel-all 1", "cancel-all 1 SPY"}, prepare: cancelAllOrders},
+		{name: "block", reaches: httpSide, summary: "reject orders of an account from now on, and cancel what is open",
+			arguments: []argument{accountWord,
+				{name: "REASON", help: "up to 200 characters, which the account can read", optional: true, many: true}},
+			text: `Orders and amends of the account are rejected, with the reason, until outcry unblock. Cancels
+and queries work. What the account has open is canceled right after.`,
+			examples: []string{"block 1 fraud is looked into"}, prepare: onLeader((*operator).block)},
+		{name: "unblock", reaches: httpSide, summary: "accept orders of an account again",
+			arguments: []argument{accountWord}, text: "An account that is not blocked stays as it is.",
+			examples: []string{"unblock 1"}, prepare: onLeader((*operator).unblock)},
+		{name: "limits", reaches: httpSide, summary: "show or change what an account may order",
+			arguments: []argument{accountWord},
+			text:      "What no flag names stays as it is, and so do orders that are open.",
+			examples:  []string{"limits 1", "limits 1 --shares 1000 --open 50", "limits 1 --notional none"}, prepare: limits},
 	}
 }
 

@@ -201,7 +201,7 @@ func eachEvent(t *testing.T, data string, f func(seq uint64, e *exchange.Event))
 }
 
 // requireHistory compares what the tables tell of each record with the record. Tables have
-// times in whole seconds, and none where nothing needs it.
+// no time where nothing needs it.
 func requireHistory(t *testing.T, data, database string) {
 	t.Helper()
 	archive, err := postgres.OpenArchive(background, database)
@@ -214,7 +214,7 @@ func requireHistory(t *testing.T, data, database string) {
 		return nil
 	}))
 	eachEvent(t, data, func(seq uint64, e *exchange.Event) {
-		if e.Time = exchange.Seconds(e.Time) * exchange.Second; told[seq-1].Time == 0 {
+		if told[seq-1].Time == 0 {
 			e.Time = 0
 		}
 		require.True(t, e.Same(&told[seq-1]), "record %d is %+v, the tables tell %+v", seq, e, told[seq-1])

@@ -145,14 +145,5 @@ func (o *operator) cancelAll(args []string) error {
 	if err != nil {
 		return err
 	}
-	return o.print(a, func() {
-		if a.Orders == 0 {
-			fmt.Fprintf(o.stdout, "account %s had nothing open\n", a.Account)
-			return
-		}
-		fmt.Fprintf(o.stdout, "%s of account %s canceled\n", number(a.Orders, "order"), a.Account)
-		for _, in := range a.Symbols {
-			fmt.Fprintf(o.stdout, "  %-8s %s, %s shares\n", in.Sym, number(in.Orders, "order"), in.Shares)
-		}
-	})
+	return o.print(a, func() { o.printCanceled(&a) })
 }

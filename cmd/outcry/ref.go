@@ -47,15 +47,22 @@ func lasts(err error) bool {
 // unanswered adds to the error of a command without an answer what can be done.
 func unanswered(err error, command api.Command) error {
 	var refused *api.Unauthorized
+	ref, name := command.Ref, "--ref"
+	switch command.Kind {
+	case api.KindQuery, api.KindCancel:
+		ref = ""
+	case api.KindAmend:
+		ref, name = command.NewRef, "--new-ref"
+	}
 	switch {
 	case !api.MaybeDone(err) && errors.As(err, &refused) && refused.None:
 		return fmt.Errorf("%w; give a token with --token-file", err)
 	case !api.MaybeDone(err) && !errors.As(err, new(*api.Broken)) && !errors.As(err, new(*api.GaveUp)):
 		return err // the command itself is wrong
-	case command.Ref == "" || command.Kind == api.KindQuery || command.Kind == api.KindCancel:
+	case ref == "":
 		return &noAnswerError{err}
 	}
-	return &noAnswerError{fmt.Errorf("%w; retry with --ref %s: it is done at most once, also later", err, command.Ref)}
+	return &noAnswerError{fmt.Errorf("%w; retry with %s %s: it is done at most once, also later", err, name, ref)}
 }
 
 // shown is an argument in an error: only if it is a word, since anything else may be a

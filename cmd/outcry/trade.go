@@ -2,10 +2,13 @@ package main
 
 import (
 	"crypto/rand"
+	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	api "outcry/clients/go/client"
 )
@@ -41,12 +44,11 @@ func (u refUse) declare(f *flag.FlagSet) *options {
 func (o *options) apply(command api.Command) api.Command {
 	ref := o.ref
 	switch command.Kind {
-	case api.KindQuery, api.KindCancel:
+	case api.KindQuery, api.KindCancel, api.KindAmend:
 		if ref != "" {
 			command.Order = 0
 		}
-	case api.KindMakeSymbol:
-	default:
+	case api.KindOpenAccount, api.KindPlace, api.KindBuy, api.KindSell:
 		if ref == "" {
 			ref = rand.Text()
 		}
@@ -82,12 +84,14 @@ func isGiven(f *flag.FlagSet, name string) (given bool) {
 // declareSym adds --sym, which read puts in the place of the word.
 func declareSym(f *flag.FlagSet) { f.String("sym", "", "`symbol`, in place of the word SYM") }
 
-func openAccount(words []string) (api.Command, error) {
+// account is the command account: without a balance it asks.
+func account(words []string) (api.Command, error) {
+	if len(words) == 1 {
+		return api.ShowAccount(words[0]), nil
+	}
 	balance, err := api.ParseDecimal(words[1])
 	return api.OpenAccount(words[0], balance), err
 }
-
-func makeSymbol(words []string) (api.Command, error) { return api.MakeSymbol(words[0]), nil }
 
 // deposit is the command place. Earlier versions had the symbol in front of the account, and
 // scripts still do.
@@ -129,6 +133,8 @@ func isDigits(text string) bool { return text != "" && strings.Trim(text, "01234
 func order(side string) func(*flag.FlagSet, *client) func([]string) error {
 	return func(f *flag.FlagSet, c *client) func([]string) error {
 		declareSym(f)
+		var o api.Instructions
+		declareInstructions(f, &o)
 		return trading(func(words []string) (api.Command, error) {
 			shares, err := api.ParseDecimal(words[2])
 			if err != nil {
@@ -138,13 +144,77 @@ func order(side string) func(*flag.FlagSet, *client) func([]string) error {
 				return api.Command{}, fmt.Errorf("%s of %s shares: the number of shares must be positive; %s says the side",
 					side, words[2], side)
 			}
-			limit, err := api.ParseDecimal(words[3])
-			if side == "buy" {
-				return api.Buy(words[0], words[1], shares, limit), err
+			var limit api.Decimal
+			if len(words) > 3 {
+				limit, err = api.ParseDecimal(words[3])
 			}
-			return api.Sell(words[0], words[1], shares, limit), err
+			if side == "buy" {
+				return api.Buy(words[0], words[1], shares, limit).With(o), err
+			}
+			return api.Sell(words[0], words[1], shares, limit).With(o), err
 		}, refOfNew)(f, c)
 	}
+}
+
+// declareInstructions adds what an order can ask beside its amount and limit.
+func declareInstructions(f *flag.FlagSet, o *api.Instructions) {
+	f.BoolVar(&o.Market, "market", false, "execute at the best prices there are, up to LIMIT if it is given")
+	f.Func("tif", "`time` in force: GTC stays open, IOC is canceled as far as it does not execute at once, FOK executes "+
+		"whole and at once or is rejected", oneOf(&o.TIF, api.GTC, api.IOC, api.FOK))
+	f.BoolVar(&o.Post, "post", false, "reject the order if it would execute at once")
+	f.Func("stp", "`order` to cancel rather than to trade with the account itself: newest, oldest or both",
+		oneOf(&o.STP, api.CancelNewest, api.CancelOldest, api.CancelBoth))
+	f.BoolFunc("cod", "cancel what is open when the connection ends, as it does with this command", func(s string) error {
+		yes, err := strconv.ParseBool(s)
+		if o.COD = api.Stays; yes {
+			o.COD = api.Cancels
+		}
+		return err
+	})
+	declareReport(f, o)
+}
+
+// oneOf reads the value of a flag that is one of some.
+func oneOf[S ~string](into *S, known ...S) func(string) error {
+	return func(text string) error {
+		if !slices.Contains(known, S(text)) {
+			return fmt.Errorf("%.20q is not one of %q", text, known)
+		}
+		*into = S(text)
+		return nil
+	}
+}
+
+func declareReport(f *flag.FlagSet, o *api.Instructions) {
+	f.BoolVar(&o.Report, "report", false, "print what the order came to at once")
+}
+
+// amend is the command.
+func amend(f *flag.FlagSet, c *client) func([]string) error {
+	var o api.Instructions
+	declareReport(f, &o)
+	amount := f.String("amount", "", "new total of `shares`, with those that are executed; negative of a sell")
+	limit := f.String("limit", "", "new `limit`")
+	ref := f.String("new-ref", "", "`ref` of the amend itself, as --ref of an order; a new one if left out")
+	return trading(func(words []string) (api.Command, error) {
+		if *amount == "" && *limit == "" {
+			return api.Command{}, errors.New("amend: --amount or --limit is missing")
+		}
+		id, err := orderID(words)
+		command := api.Amend(words[0], id, api.Decimal{}, api.Decimal{}).With(o)
+		for text, into := range map[*string]*api.Decimal{amount: &command.Amount, limit: &command.Limit} {
+			if *text == "" || err != nil {
+				continue
+			}
+			if *into, err = api.ParseDecimal(*text); err == nil && into.Sign() == 0 {
+				err = fmt.Errorf("%.64q is 0; cancel the order instead", *text)
+			}
+		}
+		if *ref == "" {
+			*ref = rand.Text()
+		}
+		return command.WithNewRef(*ref), err
+	}, refOfOrder)(f, c)
 }
 
 func queryOrder(words []string) (api.Command, error) {
@@ -152,9 +222,55 @@ func queryOrder(words []string) (api.Command, error) {
 	return api.Query(words[0], id), err
 }
 
-func cancelOrder(words []string) (api.Command, error) {
-	id, err := orderID(words)
-	return api.Cancel(words[0], id), err
+// cancel is the command.
+func cancel(f *flag.FlagSet, c *client) func([]string) error {
+	all := f.Bool("all", false, "cancel all that the account has open, or has of --sym, in place of one order")
+	sym := f.String("sym", "", "`symbol`, with --all")
+	return trading(func(words []string) (api.Command, error) {
+		switch {
+		case *all && isGiven(f, "ref"):
+			return api.Command{}, errors.New("cancel: --all and --ref exclude each other")
+		case *all && isGiven(f, "sym") && *sym == "":
+			return api.Command{}, errors.New("--sym is empty; without it everything is canceled")
+		case *all:
+			return api.CancelAll(words[0], *sym), nil
+		case isGiven(f, "all") || isGiven(f, "sym"):
+			return api.Command{}, errors.New("cancel: --all is missing")
+		}
+		id, err := orderID(words)
+		return api.Cancel(words[0], id), err
+	}, refOfOrder)(f, c)
+}
+
+// cancelAfter is the command cancel-after.
+func cancelAfter(words []string) (api.Command, error) {
+	seconds, err := strconv.ParseUint(words[1], 10, 31)
+	if err != nil {
+		return api.Command{}, fmt.Errorf("%.64q is not a number of seconds", words[1])
+	}
+	return api.CancelAfter(words[0], time.Duration(seconds)*time.Second), nil
+}
+
+// listFills is the command fills.
+func listFills(f *flag.FlagSet, c *client) func([]string) error {
+	after := f.Uint64("after", 0, "`number` of the fill after which they begin, 0 for the first; the newest if left out")
+	return trading(func(words []string) (api.Command, error) {
+		if !isGiven(f, "after") {
+			return api.ListFills(words[0], api.Newest), nil
+		}
+		return api.ListFills(words[0], *after), nil
+	}, noRef)(f, c)
+}
+
+// listOrders is the command orders. It asks for as many pages as there are.
+func listOrders(f *flag.FlagSet, c *client) func([]string) error {
+	declareSym(f)
+	return trading(func(words []string) (api.Command, error) {
+		if len(words) == 1 {
+			return api.ListOrders(words[0], "", 0), nil
+		}
+		return api.ListOrders(words[0], words[1], 0), nil
+	}, noRef)(f, c)
 }
 
 // orderID reads the number of an order. Without one the order is named by its ref, which

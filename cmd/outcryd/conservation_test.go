@@ -1,14 +1,54 @@
 package main
 
 import (
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/engine"
 	"outcry/internal/exchange"
+	"outcry/internal/model"
+	"outcry/internal/wire"
 )
+
+// TestRandomCommandsConserve does 100,000 random commands of all of the protocol, with -tags slow 1,000,000, and
+// what operators do between them: after each nothing is made or lost, nothing is negative, and every hold is that
+// of the open orders. In the end the tables say so too.
+func TestRandomCommandsConserve(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	flags, database := dataFlags(t)
+	s, _ := inProcess(t, flags...)
+	g := model.NewGenerator(seed, instructedSymbols, instructedAccounts).Instruct()
+	r := rand.New(rand.NewPCG(seed, 6))
+	origin := s.engine.NewOrigin()
+	for n := 1; g.Commands() < 1_000_000/raceFactor/shortFactor; n++ {
+		frame := g.Frame()
+		var request wire.Request
+		request.Decode(frame)
+		results := make([]exchange.Result, len(request.Commands))
+		for i, c := range request.Commands {
+			ask := []engine.Request{{Command: c, Origin: origin}}
+			_, err := s.engine.Execute(background, ask, results[i:i+1])
+			require.NoError(t, err)
+			require.NoError(t, s.engine.CheckLedger(), "seed %d, after %d commands: %s", seed, g.Commands(), frame)
+		}
+		g.Observe(request.AppendReply(nil, results))
+		if n > instructedAccounts && n%40 == 0 {
+			ruleBoth(t, r, s, nil)
+			require.NoError(t, s.engine.CheckLedger(), "seed %d", seed)
+		}
+		if n%300 == 0 {
+			s.engine.EndOrigin(origin)
+			origin = s.engine.NewOrigin()
+		}
+	}
+	require.NoError(t, s.projector.WaitApplied(background, s.journal.Appended()))
+	conserved(t, text(t, database))
+}
 
 // gauges returns the values of the gauges of conservation.
 func gauges(t *testing.T, m *metrics) (cash, symbols float64) {

@@ -65,6 +65,10 @@ var procedures = []procedure{
 	{section: "Halt a symbol"},
 	{section: "Cancel all that a customer has open", meanwhile: map[string]string{
 		"a customer has lost control": "outcry account 4 100 && outcry buy 4 SPY 2 1 && outcry buy 4 SPY 3 2"}},
+	{section: "Block a customer", meanwhile: map[string]string{
+		"a customer has lost control": "outcry buy 4 SPY 2 1 && outcry buy 4 SPY 3 2"}},
+	{section: "Limit what a customer may order"},
+	{section: "Tick, lot and price band of a symbol"},
 	{section: "A slow client", meanwhile: map[string]string{
 		"a client does not take its replies": "cat > /root/slow.sh <<'end'\n" + slowClient +
 			"end\nsystemd-run --quiet --collect --unit=slow bash /root/slow.sh; sleep 1"}},

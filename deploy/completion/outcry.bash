@@ -6,19 +6,23 @@ _outcry() {
     case ${COMP_WORDS[i]} in '=' | ':') skip=1; continue ;; esac # bash breaks words there
     if [[ -n $skip ]]; then skip=; continue; fi
     case ${COMP_WORDS[i]} in
-    --accounts | --addr | --address | --base-port | --config | --connections | --data | --database-url | --database-url-file | --depth | --dir | --duration | --expires | --http | --journal | --makers | --max-accounts | --max-bytes | --max-connections | --max-http-connections | --max-memory | --max-open-orders | --max-symbols | --memory-limit | --noise | --note | --orders | --outcryd | --rate | --ref | --report | --scope | --seed | --segment | --sym | --symbols | --takers | --timeout | --tls-ca | --tls-cert | --tls-key | --token-file | --wait) skip=1 ;;
+    --accounts | --addr | --address | --after | --amount | --band | --base-port | --config | --connections | --data | --database-url | --database-url-file | --depth | --dir | --duration | --expires | --http | --journal | --limit | --lot | --makers | --max-accounts | --max-bytes | --max-connections | --max-http-connections | --max-memory | --max-open-orders | --max-symbols | --memory-limit | --new-ref | --noise | --note | --notional | --open | --orders | --outcryd | --protect | --rate | --ref | --report | --scope | --seed | --segment | --shares | --stp | --sym | --symbols | --takers | --tick | --tif | --timeout | --tls-ca | --tls-cert | --tls-key | --token-file | --wait) skip=1 ;;
     -*) ;;
     *) if [[ -z $first ]]; then first=${COMP_WORDS[i]}; elif [[ -z $second ]]; then second=${COMP_WORDS[i]}; fi ;;
     esac
   done
   case "$first $second" in
   "account "*) flags='--ref --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
-  "symbol "*) flags='--addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "symbol "*) flags='--band --json --lot --protect --tick --addr --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "place "*) flags='--ref --sym --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
-  "buy "*) flags='--ref --sym --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
-  "sell "*) flags='--ref --sym --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "buy "*) flags='--cod --market --post --ref --report --stp --sym --tif --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "sell "*) flags='--cod --market --post --ref --report --stp --sym --tif --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "amend "*) flags='--amount --limit --new-ref --ref --report --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "query "*) flags='--ref --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
-  "cancel "*) flags='--ref --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "cancel "*) flags='--all --ref --sym --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "cancel-after "*) flags='--addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "orders "*) flags='--sym --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "fills "*) flags='--after --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "send "*) flags='--addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files=1 ;;
   "demo "*) flags='--accounts --duration --leave-orders --makers --noise --rate --report --seed --symbols --takers --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "bench run") flags='--accounts --connections --depth --duration --json --no-refs --orders --rate --symbols --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
@@ -34,6 +38,9 @@ _outcry() {
   "halt "*) flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "resume "*) flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "cancel-all "*) flags='--json --sym --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "block "*) flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "unblock "*) flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "limits "*) flags='--json --notional --open --shares --stp --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "cluster status") flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "cluster transfer") flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "cluster add") flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
@@ -42,12 +49,12 @@ _outcry() {
   "cluster rescue") flags='--address --alone --config --data --database-url --database-url-file --help' next='' files=1 ;;
   "cluster try") flags='--base-port --dir --outcryd --help' next='' files= ;;
   "completion "*) flags='--help' next='bash zsh fish' files= ;;
-  "help "*) flags='--help' next='account symbol place buy sell query cancel send demo bench journal verify backup restore doctor token status halt resume cancel-all cluster completion help version' files= ;;
+  "help "*) flags='--help' next='account symbol place buy sell amend query cancel cancel-after orders fills send demo bench journal verify backup restore doctor token status halt resume cancel-all block unblock limits cluster completion help version' files= ;;
   "version "*) flags='--help' next='' files= ;;
   "bench "*) flags='' next='run' files= ;;
   "token "*) flags='' next='add list revoke' files= ;;
   "cluster "*) flags='' next='status transfer add remove replace rescue try' files= ;;
-  " "*) flags='--addr --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='account symbol place buy sell query cancel send demo bench journal verify backup restore doctor token status halt resume cancel-all cluster completion help version' files= ;;
+  " "*) flags='--addr --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='account symbol place buy sell amend query cancel cancel-after orders fills send demo bench journal verify backup restore doctor token status halt resume cancel-all block unblock limits cluster completion help version' files= ;;
   esac
   COMPREPLY=()
   if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD - 2]}; fi

@@ -124,8 +124,11 @@ func (v *View) restore(snap *exchange.Snapshot) error {
 		if err != nil {
 			return err
 		}
-		executed := s.Shares - s.Open
-		o := order{id: s.ID, Terms: s.Terms, open: s.Open, executed: executed, time: s.Time, symbol: sym}
+		o := order{id: s.ID, Terms: s.Terms, open: s.Open, executed: s.Shares - s.Open, time: s.Time, symbol: sym,
+			onDisconnect: s.OnDisconnect}
+		if l := s.Lineage; l != nil {
+			o.executed += l.Executed - l.Reduced
+		}
 		if s.Open <= 0 || !a.orders.insert(o) {
 			return fmt.Errorf("accounts: order %d is there twice, or has %s open", s.ID, s.Open)
 		}

@@ -179,5 +179,8 @@ PUT  /loglevel       what is logged from now on: DEBUG, INFO, WARN or ERROR; GET
 POST /xml            one frame's XML as body, its reply as answer
 GET  /admin/status   how the exchange is doing, as outcry status shows it
 POST /admin/halt?sym=SYM&reason=TEXT, /admin/resume?sym=SYM, /admin/cancel-all?account=ID&sym=SYM
+POST /admin/block?account=ID&reason=TEXT, /admin/unblock?account=ID
+POST /admin/symbol?sym=SYM&tick=0.01&lot=1&protect=10%25&band=20%25, what is left out stays
+POST /admin/limits?account=ID&shares=N&notional=N&open=N&stp=MODE, what is left out stays
 GET  /debug/pprof/   profiles
 `

@@ -34,6 +34,10 @@ var rights = map[string]auth.Right{
 	"POST /admin/halt":         auth.Operate,
 	"POST /admin/resume":       auth.Operate,
 	"POST /admin/cancel-all":   auth.Operate,
+	"POST /admin/block":        auth.Operate,
+	"POST /admin/unblock":      auth.Operate,
+	"POST /admin/symbol":       auth.Operate,
+	"POST /admin/limits":       auth.Operate,
 	"GET /admin/status":        auth.Operate,
 
 	"POST /admin/cluster/transfer": auth.Operate,

@@ -21,6 +21,15 @@ type Exchange interface {
 	Halt(ctx context.Context, sym exchange.Symbol, reason string) (exchange.HaltResult, error)
 	Resume(ctx context.Context, sym exchange.Symbol) (exchange.HaltResult, error)
 	CancelAll(ctx context.Context, account exchange.AccountID, sym exchange.Symbol) (exchange.CancelAllResult, error)
+	Block(ctx context.Context, account exchange.AccountID, reason string) (exchange.BlockResult, error)
+	Unblock(ctx context.Context, account exchange.AccountID) (exchange.BlockResult, error)
+	// SetSymbolRules and SetAccountRules have change, which gets the rules that hold, make others of them; nil only asks.
+	SetSymbolRules(
+		ctx context.Context, sym exchange.Symbol, change func(*exchange.SymbolRules),
+	) (exchange.SymbolRulesResult, error)
+	SetAccountRules(
+		ctx context.Context, account exchange.AccountID, change func(*exchange.AccountRules),
+	) (exchange.AccountRulesResult, error)
 }
 
 // operateTimeout is how long an operation may take until it is durable. Where answers
@@ -33,6 +42,7 @@ func (o *Options) registerOperations(mux *routes) {
 		mux.HandleFunc("POST /admin/halt", o.operation(o.halt, "sym", "reason"))
 		mux.HandleFunc("POST /admin/resume", o.operation(o.resume, "sym"))
 		mux.HandleFunc("POST /admin/cancel-all", o.operation(o.cancelAll, "account", "sym"))
+		o.registerRules(mux)
 	}
 	if o.Members != nil {
 		o.registerChanges(mux)
@@ -155,7 +165,7 @@ func (o *Options) halt(r *http.Request, q url.Values) (any, error) {
 	}
 	result, err := o.Exchange().Halt(r.Context(), sym, reason)
 	if err == nil {
-		err = refusalOf(result.Reason, "", sym)
+		err = refusalOf(result.Reason, "", "", sym)
 	}
 	if err != nil {
 		return nil, err
@@ -173,7 +183,7 @@ func (o *Options) resume(r *http.Request, q url.Values) (any, error) {
 	}
 	result, err := o.Exchange().Resume(r.Context(), sym)
 	if err == nil {
-		err = refusalOf(result.Reason, "", sym)
+		err = refusalOf(result.Reason, "", "", sym)
 	}
 	if err != nil {
 		return nil, err
@@ -191,9 +201,9 @@ func haltOf(h exchange.Halt) *operate.Halt {
 }
 
 func (o *Options) cancelAll(r *http.Request, q url.Values) (any, error) {
-	account, err := exchange.ParseAccountID(q.Get("account"))
+	account, err := accountOf(q)
 	if err != nil {
-		return nil, badRequest("%v", err)
+		return nil, err
 	}
 	var sym exchange.Symbol
 	if q.Has("sym") {
@@ -203,21 +213,27 @@ func (o *Options) cancelAll(r *http.Request, q url.Values) (any, error) {
 	}
 	result, err := o.Exchange().CancelAll(r.Context(), account, sym)
 	if err == nil {
-		err = refusalOf(result.Reason, account, sym)
+		err = refusalOf(result.Reason, "", account, sym)
 	}
 	if err != nil {
 		return nil, err
 	}
-	a := operate.CancelAllAnswer{Account: string(account), Time: exchange.Seconds(result.Time),
+	a := canceledOf(account, &result)
+	o.Log.Warn("all that an account had open is canceled",
+		"account", string(account), "sym", string(sym), "orders", a.Orders, who(r))
+	return a, nil
+}
+
+// canceledOf is the answer to a cancel that was done.
+func canceledOf(account exchange.AccountID, result *exchange.CancelAllResult) *operate.CancelAllAnswer {
+	a := &operate.CancelAllAnswer{Account: string(account), Time: exchange.Seconds(result.Time),
 		Symbols: []operate.CanceledIn{}}
 	for _, in := range result.Symbols {
 		a.Orders += in.Orders
 		a.Symbols = append(a.Symbols,
 			operate.CanceledIn{Sym: string(in.Symbol), Orders: in.Orders, Shares: in.Shares.String()})
 	}
-	o.Log.Warn("all that an account had open is canceled",
-		"account", string(account), "sym", string(sym), "orders", a.Orders, who(r))
-	return a, nil
+	return a
 }
 
 // statusOf are the reasons that an operation may be refused for.
@@ -226,16 +242,17 @@ var statusOf = map[exchange.RejectReason]int{
 	exchange.UnknownAccount: http.StatusNotFound,
 	exchange.TooManyCancels: http.StatusConflict,
 	exchange.NoRoomToCancel: http.StatusServiceUnavailable,
+	exchange.NotReadYet:     http.StatusServiceUnavailable,
 }
 
-// refusalOf returns the answer to an operation that was refused, nil if it was not.
-// Nothing has changed then.
-func refusalOf(reason exchange.RejectReason, account exchange.AccountID, sym exchange.Symbol) error {
+// refusalOf returns the answer to an operation that was refused, nil if it was not. more is
+// what the reason's text is to name. Nothing has changed then.
+func refusalOf(reason exchange.RejectReason, more string, account exchange.AccountID, sym exchange.Symbol) error {
 	if reason == exchange.OK {
 		return nil
 	}
 	if status, known := statusOf[reason]; known {
-		r := exchange.Result{Reason: reason}
+		r := exchange.Result{Reason: reason, More: &exchange.ResultMore{Reason: more}}
 		return &refused{status, r.Text(&exchange.Command{Account: account, Symbol: sym})}
 	}
 	return &refused{http.StatusServiceUnavailable, "refused: " + reason.String()}

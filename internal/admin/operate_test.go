@@ -21,6 +21,10 @@ type fakeExchange struct {
 	halt     exchange.HaltResult
 	canceled exchange.CancelAllResult
 	err      error
+
+	block   exchange.BlockResult
+	symbol  exchange.SymbolRulesResult // before a change
+	account exchange.AccountRulesResult
 }
 
 func (f *fakeExchange) Halt(context.Context, exchange.Symbol, string) (exchange.HaltResult, error) {
@@ -35,6 +39,36 @@ func (f *fakeExchange) CancelAll(
 	context.Context, exchange.AccountID, exchange.Symbol,
 ) (exchange.CancelAllResult, error) {
 	return f.canceled, f.err
+}
+
+func (f *fakeExchange) Block(context.Context, exchange.AccountID, string) (exchange.BlockResult, error) {
+	return f.block, f.err
+}
+
+func (f *fakeExchange) Unblock(context.Context, exchange.AccountID) (exchange.BlockResult, error) {
+	return f.block, f.err
+}
+
+func (f *fakeExchange) SetSymbolRules(
+	_ context.Context, _ exchange.Symbol, change func(*exchange.SymbolRules),
+) (exchange.SymbolRulesResult, error) {
+	r := f.symbol
+	if change != nil && r.Reason == exchange.OK {
+		change(&r.Rules)
+		r.Changed = r.Rules != f.symbol.Rules
+	}
+	return r, f.err
+}
+
+func (f *fakeExchange) SetAccountRules(
+	_ context.Context, _ exchange.AccountID, change func(*exchange.AccountRules),
+) (exchange.AccountRulesResult, error) {
+	r := f.account
+	if change != nil && r.Reason == exchange.OK {
+		change(&r.Rules)
+		r.Changed = r.Rules != f.account.Rules
+	}
+	return r, f.err
 }
 
 // TestOperationsAnswerWhatTheyCameTo has the exchange come to everything that it can.
@@ -141,13 +175,15 @@ func TestTheLogSaysWhoseTokenDidAnOperation(t *testing.T) {
 	var log bytes.Buffer
 	o, add, _ := guarded(t)
 	token, id := add("operate")
-	x := &fakeExchange{halt: exchange.HaltResult{Changed: true}}
+	x := &fakeExchange{halt: exchange.HaltResult{Changed: true}, block: exchange.BlockResult{Changed: true}}
 	o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	o.Exchange = func() Exchange { return x }
 	s := serve(t, o)
 	for _, r := range []struct{ method, path, body string }{
 		{"POST", "/admin/halt?sym=S", ""}, {"POST", "/admin/resume?sym=S", ""},
 		{"POST", "/admin/cancel-all?account=1", ""}, {"PUT", "/loglevel", "INFO"},
+		{"POST", "/admin/block?account=1", ""}, {"POST", "/admin/unblock?account=1", ""},
+		{"POST", "/admin/symbol?sym=S&tick=5", ""}, {"POST", "/admin/limits?account=1&open=5", ""},
 	} {
 		log.Reset()
 		response, body := do(t, s, r.method, r.path, r.body, bearer(token)...)

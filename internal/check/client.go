@@ -28,6 +28,7 @@ const (
 	repeat // of one that has
 	other  // another order with the ref of one that was answered
 	byRef  // a query by ref
+	sweep  // a cancel-all or a cancel-after
 )
 
 // command is one element of a frame, and what its answer is about.
@@ -82,6 +83,7 @@ type Ending struct {
 type own struct {
 	account string
 	id      uint64
+	sells   bool
 }
 
 // run connects and trades, again and again, until stop is closed. An end that
@@ -199,7 +201,7 @@ func (c *client) read(replies *wire.FrameReader, f *frame) error {
 	c.history.note(f, answers)
 	for _, o := range f.orders {
 		if o.fate == answered {
-			c.mine = append(c.mine, own{o.account, o.id})
+			c.mine = append(c.mine, own{o.account, cmp.Or(o.id, o.old), o.amount < 0})
 			if o.ref != "" {
 				c.told = append(c.told, o)
 			}
@@ -267,12 +269,28 @@ func (c *client) frame() *frame {
 		f.commands = append(f.commands, command{kind: place, order: o})
 		o.add(t)
 	}
-	if canceled.id > 0 {
-		f.commands = append(f.commands, command{kind: cancel, id: canceled.id})
-		t.Cancel(fmt.Sprint(canceled.id))
-	}
+	c.mend(f, t, canceled)
 	f.xml = t.Append(nil)
 	return f
+}
+
+// mend adds to a frame what changes an order of this client, if there is one, or all of the frame's account.
+func (c *client) mend(f *frame, t *wire.Transactions, of own) {
+	switch {
+	case of.id > 0 && c.r.IntN(2) == 0:
+		o := c.amend(of)
+		f.orders, f.commands = append(f.orders, o), append(f.commands, command{kind: place, order: o})
+		o.add(t)
+	case of.id > 0:
+		f.commands = append(f.commands, command{kind: cancel, id: of.id})
+		t.Cancel(fmt.Sprint(of.id))
+	case c.r.IntN(200) == 0:
+		f.commands = append(f.commands, command{kind: sweep})
+		t.Element("cancel-all", wire.Attr{Name: "sym", Value: c.session.Symbols[c.r.IntN(len(c.session.Symbols))]})
+	case c.r.IntN(200) == 0:
+		f.commands = append(f.commands, command{kind: sweep})
+		t.Element("cancel-after", wire.Attr{Name: "seconds", Value: []string{"0", "1", "86400"}[c.r.IntN(3)]})
+	}
 }
 
 func (c *client) order(account string) *sentOrder {
@@ -283,12 +301,21 @@ func (c *client) order(account string) *sentOrder {
 	if c.r.IntN(2) == 0 {
 		amount = -amount
 	}
-	limit := int64(priceMiddle + priceTick*(c.r.IntN(2*priceSpread+1)-priceSpread))
+	limit, said := c.limit(), drawn(c.r)
+	if said.kind == "market" && c.r.IntN(3) > 0 {
+		limit = 0
+	}
 	o := c.history.order(account, c.session.Symbols[c.r.IntN(len(c.session.Symbols))], amount, limit)
+	o.instructions = said
 	if c.r.IntN(3) > 0 {
 		o.give()
 	}
 	return o
+}
+
+// limit returns one near the middle.
+func (c *client) limit() int64 {
+	return int64(priceMiddle + priceTick*(c.r.IntN(2*priceSpread+1)-priceSpread))
 }
 
 // Ask sends one frame on a connection of its own and returns the answers.

@@ -29,16 +29,22 @@ const (
 	cutOff               // its frame was never whole: it must never happen
 )
 
-// sentOrder is an order as its client knows it.
+// sentOrder is an order, or an amend, as its client knows it.
 type sentOrder struct {
+	instructions
 	account, sym  string
 	ref           string // "" if it has none
 	amount, limit int64  // in units of 10^-8; a negative amount sells
 	fate          fate
-	after         uint64      // the highest id that was known when it was sent
-	id            uint64      // once answered
-	told          wire.Answer // the answer with the most executions
-	canceled      bool        // told is of a cancel or after one
+	after         uint64       // the highest id that was known when it was sent
+	id            uint64       // once answered
+	told          wire.Answer  // the answer with the most executions
+	canceled      bool         // told is of a cancel or after one
+	first         *wire.Answer // the answer that accepted it: whenever it is sent again, it gets the same
+
+	old     uint64 // of an amend: the order that it is about
+	reduced string // of an amend that was answered: what it took off in place
+	done    bool   // of an amend: it is in the tables
 }
 
 // serial returns the number that is in an amount.
@@ -87,6 +93,8 @@ type Counts struct {
 	Queries         int64            `json:"queries"`
 	Cancels         int64            `json:"cancels"`
 	Creates         int64            `json:"creates"`
+	Amended         int64            `json:"amended"`
+	CanceledAll     int64            `json:"canceled_all"`
 	Retried         int64            `json:"retried_without_an_answer"`
 	Repeated        int64            `json:"sent_again_though_answered"`
 	ConnectionsCut  int64            `json:"connections_cut_before_the_reply"`
@@ -99,6 +107,7 @@ func (c *Counts) Add(more Counts) {
 	for _, sum := range [][2]*int64{{&c.Sent, &more.Sent}, {&c.Answered, &more.Answered}, {&c.Refused, &more.Refused},
 		{&c.CutOff, &more.CutOff}, {&c.UnknownHappened, &more.UnknownHappened}, {&c.UnknownNever, &more.UnknownNever},
 		{&c.Frames, &more.Frames}, {&c.Queries, &more.Queries}, {&c.Cancels, &more.Cancels}, {&c.Creates, &more.Creates},
+		{&c.Amended, &more.Amended}, {&c.CanceledAll, &more.CanceledAll},
 		{&c.Retried, &more.Retried}, {&c.Repeated, &more.Repeated}, {&c.ConnectionsCut, &more.ConnectionsCut},
 		{&c.FramesCut, &more.FramesCut}} {
 		*sum[0] += *sum[1]
@@ -204,39 +213,57 @@ func (h *history) note(f *frame, answers []wire.Answer) {
 			h.noteOther(c.order, a)
 		case byRef:
 			h.noteByRef(c.order, a)
+		case sweep:
+			h.noteSweep(a)
 		}
 	}
 }
 
 func (h *history) noteOrder(o *sentOrder, a *wire.Answer) {
-	if a.Sym != o.sym || a.Amount != decimal(o.amount) || a.Limit != decimal(o.limit) || a.Ref != o.ref {
+	if !o.amends() && a.Order != o.element() {
 		h.complainLocked("order %+v is answered with %+v", *o, *a)
 	}
-	switch a.Kind {
-	case "error":
+	switch {
+	case a.Kind == "error":
 		// A new ref looks like an old one now and then, which only Postgres can tell from it.
-		if !strings.HasPrefix(a.Error, "insufficient ") && !h.noRoomNow(a) &&
-			(o.ref == "" || !strings.Contains(a.Error, unavailable)) {
+		if !o.mayRefuse(a.Error) && !h.noRoomNow(a) {
 			h.complainLocked("order %+v is refused: %s", *o, a.Error)
 		}
 		o.fate = refused
 		h.counts.Refused++
 		h.counts.Errors[kindOf(a.Error)]++
-	case "opened":
-		id := number(a.ID)
-		if other, double := h.ids[id]; double {
-			h.complainLocked("order id %d was given to orders %d and %d", id, other, serial(o.amount))
-		}
-		if id <= o.after {
-			h.complainLocked("order id %d was given to an order that was sent after %d was told", id, o.after)
-		}
-		o.fate, o.id = answered, id
-		h.ids[id] = serial(o.amount)
-		h.recent = append(h.recent, id)
-		h.highest = max(h.highest, id)
+	case a.Kind == "opened" && !o.amends():
+		o.fate, o.id, o.first = answered, number(a.ID), a
 		h.counts.Answered++
+		h.noteID(o)
+	case a.Kind == "amended" && o.amends():
+		o.first = a
+		h.noteAmend(o, a)
 	default:
 		h.complainLocked("an order is answered with %+v", *a)
+	}
+}
+
+// noteID takes in the id that an order, or what an amend put in its place, was given.
+func (h *history) noteID(o *sentOrder) {
+	if other, double := h.ids[o.id]; double {
+		h.complainLocked("order id %d was given to orders %d and %d", o.id, other, serial(o.amount))
+	}
+	if o.id <= o.after {
+		h.complainLocked("order id %d was given to an order that was sent after %d was told", o.id, o.after)
+	}
+	h.ids[o.id] = serial(o.amount)
+	h.recent = append(h.recent, o.id)
+	h.highest = max(h.highest, o.id)
+}
+
+// noteSweep takes in the answer to a cancel-all, or to a cancel-after.
+func (h *history) noteSweep(a *wire.Answer) {
+	switch {
+	case a.Kind == "canceled-all" || a.Kind == "cancel-after":
+		h.counts.CanceledAll++
+	case a.Kind != "error" || !strings.Contains(a.Error, "more than ten times a second") && !h.noRoomNow(a):
+		h.complainLocked("a cancel-all or a cancel-after is answered with %+v", *a)
 	}
 }
 

@@ -14,6 +14,12 @@ import (
 func (h *history) match(t *truth) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for i := range t.amends {
+		if err := h.matchAmend(&t.amends[i]); err != nil {
+			return err
+		}
+	}
+	t.amends = nil
 	for id := range t.touched {
 		if err := h.matchOrder(t.orders[id]); err != nil {
 			return err
@@ -25,11 +31,19 @@ func (h *history) match(t *truth) error {
 	for n, s := range h.orders {
 		switch s.fate {
 		case answered:
-			if t.orders[s.id] == nil {
+			switch {
+			case s.amends() && s.id == 0 && !s.done:
+				return fmt.Errorf("an amend of order %d was answered with <amended> and is lost: %+v", s.old, *s)
+			case s.amends() && s.id == 0:
+				delete(h.orders, n)
+			case t.orders[s.id] == nil:
 				return fmt.Errorf("order %d was answered with <opened> and is lost: %+v", s.id, *s)
 			}
 		case sent:
-			if s.id == 0 {
+			switch {
+			case s.done && s.id == 0:
+				delete(h.orders, n)
+			case s.id == 0:
 				h.counts.UnknownNever++
 				delete(h.orders, n)
 			}
@@ -44,12 +58,13 @@ func (h *history) matchOrder(o *order) error {
 	if h.bulk.accounts[o.account] {
 		return h.bulk.match(o)
 	}
-	s := h.orders[serial(o.amount)]
+	s := h.orders[o.serial()]
 	switch {
-	case s == nil:
+	case s == nil || s.amends() != (o.replaces > 0):
 		return fmt.Errorf("order %d (%s of %s for account %s) is there and was never sent, or is there a second time, or "+
 			"was given up", o.id, decimal(o.amount), o.sym, o.account)
-	case s.account != o.account || s.sym != o.sym || s.amount != o.amount || s.limit != o.limit:
+	case s.account != o.account || !s.amends() && s.sym != o.sym || abs(s.amount) != o.total() ||
+		s.amount > 0 != o.buys() || s.limit != 0 && s.limit != o.limit || !s.amends() && s.inEffect() != o.instructions:
 		return fmt.Errorf("order %d is there as %+v and was sent as %+v", o.id, *o, *s)
 	case s.fate == refused:
 		return fmt.Errorf("order %d is there, but its client was told that it was refused", o.id)
@@ -60,8 +75,14 @@ func (h *history) matchOrder(o *order) error {
 	}
 	if s.fate == sent && s.id == 0 {
 		s.id = o.id
-		h.ids[o.id] = serial(o.amount)
-		h.counts.UnknownHappened++
+		h.ids[o.id] = o.serial()
+		if !s.amends() { // which matchAmend has counted
+			h.counts.UnknownHappened++
+		}
+	}
+	if s.kind == "market" && s.limit == 0 && o.limit != protection(o) {
+		return fmt.Errorf("order %d at market has the limit %s, and the best price was %s", o.id, decimal(o.limit),
+			decimal(o.best))
 	}
 	n := len(s.told.Executed)
 	if n > len(o.executed) || !slices.Equal(s.told.Executed, o.executed[:n]) {
@@ -72,6 +93,19 @@ func (h *history) matchOrder(o *order) error {
 		return fmt.Errorf("order %d was told to be canceled (%+v), and is %+v", o.id, s.told, o.status())
 	}
 	return nil
+}
+
+// serial returns the serial number of an order in the tables: that of its total, which is its amount unless it has
+// replaced another one.
+func (o *order) serial() int64 { return serial(o.total()) }
+
+// protection returns the limit of an order at market that was sent without one: a tenth behind the other side's best
+// price, rounded towards it.
+func protection(o *order) int64 {
+	if o.buys() {
+		return o.best + o.best/10
+	}
+	return o.best - o.best/10
 }
 
 // matchAccounts does the same for accounts and for shares placed with them. opened

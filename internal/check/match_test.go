@@ -31,7 +31,7 @@ func sentStory() (h *history, told, no, unknown, cut *sentOrder) {
 
 // inTables is an order as the tables would have it.
 func inTables(id uint64, s *sentOrder) *order {
-	return &order{id: id, account: s.account, sym: s.sym, amount: s.amount, limit: s.limit}
+	return &order{instructions: s.inEffect(), id: id, account: s.account, sym: s.sym, amount: s.amount, limit: s.limit}
 }
 
 func TestHistoryMatchesTheTables(t *testing.T) {

@@ -35,10 +35,17 @@ func (t *truth) money(account string) *holding {
 // reserve moves what an order may cost from free to held. Whether there was
 // enough at the time shows at the end, when nothing may be negative: orders of
 // several symbols are not taken in as they came.
-func (t *truth) reserve(o *order) {
+func (t *truth) reserve(o *order, fills []fill) {
 	if o.buys() {
+		cost := product(o.amount, o.limit)
+		if o.kind == "market" { // which holds what it executes, exactly
+			cost = new(big.Int)
+			for _, f := range fills {
+				cost.Add(cost, product(f.shares, f.price))
+			}
+		}
 		h := t.money(o.account)
-		move(&h.free, &h.held, product(o.amount, o.limit))
+		move(&h.free, &h.held, cost)
 		return
 	}
 	h := t.position(o.sym, o.account)
@@ -47,16 +54,22 @@ func (t *truth) reserve(o *order) {
 
 // release gives back what is open of a canceled order.
 func (t *truth) release(o *order) {
-	if o.buys() {
-		h := t.money(o.account)
-		move(&h.held, &h.free, product(o.open, o.limit))
-	} else {
-		h := t.position(o.sym, o.account)
-		move(&h.held, &h.free, big.NewInt(o.open))
-	}
+	t.free(o, o.open)
 	o.open, o.released = 0, true
 	t.cancels++
 	t.touched[o.id] = true
+}
+
+// free gives back what so many shares of an order hold.
+func (t *truth) free(o *order, shares int64) {
+	switch {
+	case !o.buys():
+		h := t.position(o.sym, o.account)
+		move(&h.held, &h.free, big.NewInt(shares))
+	case o.kind != "market":
+		h := t.money(o.account)
+		move(&h.held, &h.free, product(shares, o.limit))
+	}
 }
 
 // execute trades between an incoming order and a resting one.
@@ -67,6 +80,7 @@ func (t *truth) execute(o, r *order, f fill) {
 	}
 	o.open -= f.shares
 	r.open -= f.shares
+	o.done, r.done = o.done+f.shares, r.done+f.shares
 	e := wire.Executed{Shares: decimal(f.shares), Price: decimal(f.price), Time: f.time}
 	o.executed, r.executed = append(o.executed, e), append(r.executed, e)
 	t.touched[r.id] = true
@@ -74,13 +88,18 @@ func (t *truth) execute(o, r *order, f fill) {
 
 	buyer, seller := t.money(buy.account), t.money(sell.account)
 	move(&buyer.held, &seller.free, product(f.shares, f.price))
-	move(&buyer.held, &buyer.free, product(f.shares, buy.limit-f.price))
+	if buy.kind != "market" {
+		move(&buyer.held, &buyer.free, product(f.shares, buy.limit-f.price))
+	}
 	move(&t.position(o.sym, sell.account).held, &t.position(o.sym, buy.account).free, big.NewInt(f.shares))
 }
 
 // settleCancels does the cancels that no later order has passed over, and
 // compares what the tables say is open.
 func (t *truth) settleCancels(r *rows) error {
+	if err := t.reduceAll(); err != nil {
+		return err
+	}
 	changed := map[*book]bool{}
 	for id := range r.canceled {
 		o := t.orders[id]
@@ -172,6 +191,12 @@ func (o *order) status() wire.Answer {
 	}
 	if o.canceled > 0 {
 		a.Canceled, a.CanceledAt = decimal(o.canceled), o.canceledAt
+	}
+	if o.replacedBy > 0 {
+		a.Replaced = fmt.Sprint(o.replacedBy)
+	}
+	if o.reduced > 0 {
+		a.Reduced, a.ReducedAt = decimal(o.reduced), o.reducedAt
 	}
 	return a
 }

@@ -289,8 +289,8 @@ func (s *Session) Forget() {
 		if s.history.bulk.accounts[o.account] {
 			continue // it has no serial number
 		}
-		s.keepOld(s.history.orders[serial(o.amount)])
-		delete(s.history.orders, serial(o.amount))
+		s.keepOld(s.history.orders[o.serial()])
+		delete(s.history.orders, o.serial())
 		delete(s.history.ids, id)
 		if len(s.old) < oldMax {
 			s.old = append(s.old, o)

@@ -83,11 +83,13 @@ type rows struct {
 	open     map[uint64]int64
 	canceled map[uint64]cancelRow // of new orders and of those that were open
 	fills    map[uint64][]fill    // by taker
+	reduces  map[uint64][]amendRow
 }
 
 // read reads what is new. Everything is of one moment.
 func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
-	r := &rows{open: map[uint64]int64{}, canceled: map[uint64]cancelRow{}, fills: map[uint64][]fill{}}
+	r := &rows{open: map[uint64]int64{}, canceled: map[uint64]cancelRow{}, fills: map[uint64][]fill{},
+		reduces: map[uint64][]amendRow{}}
 	var was []int64
 	for id, o := range t.orders {
 		if o.open > 0 {
@@ -97,7 +99,9 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 	found, err := tx.Query(ctx, `SELECT id, account, sym, (amount * 100000000)::bigint, (limit_price * 100000000)::bigint,
 		(open * 100000000)::bigint, canceled::text, coalesce(canceled_at::text, ''),
 		(SELECT seq FROM outcry.order_log l WHERE l.id = o.id),
-		coalesce((SELECT seq FROM outcry.cancel_log c WHERE c.order_id = o.id), 0)
+		coalesce((SELECT seq FROM outcry.cancel_log c WHERE c.order_id = o.id), 0),
+		CASE type WHEN 'limit' THEN '' ELSE type END, tif, CASE WHEN post THEN 'yes' ELSE '' END, coalesce(stp, ''),
+		CASE WHEN cod THEN 'yes' ELSE '' END, coalesce(replaces, 0)
 		FROM public.orders o WHERE id > $1 OR id = ANY($2) ORDER BY id`, int64(t.last), was)
 	if err != nil {
 		return nil, fmt.Errorf("check: orders: %w", err)
@@ -108,7 +112,7 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 		var open int64
 		var canceled cancelRow
 		if err := found.Scan(&o.id, &o.account, &o.sym, &o.amount, &o.limit, &open, &canceled.shares, &canceled.at, &o.seq,
-			&canceled.seq); err != nil {
+			&canceled.seq, &o.kind, &o.tif, &o.post, &o.stp, &o.cod, &o.replaces); err != nil {
 			return nil, fmt.Errorf("check: orders: %w", err)
 		}
 		r.open[o.id] = open
@@ -121,6 +125,9 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 	}
 	if err := found.Err(); err != nil {
 		return nil, fmt.Errorf("check: orders: %w", err)
+	}
+	if err := t.readAmends(ctx, tx, r); err != nil {
+		return nil, err
 	}
 	found, err = tx.Query(ctx, `SELECT aggressing_order,
 		CASE WHEN aggressing_order = buy_order THEN sell_order ELSE buy_order END,
@@ -141,6 +148,32 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 		return nil, fmt.Errorf("check: executions: %w", err)
 	}
 	return r, nil
+}
+
+// readAmends reads the amends that are new.
+func (t *truth) readAmends(ctx context.Context, tx pgx.Tx, r *rows) error {
+	found, err := tx.Query(ctx, `SELECT a.seq, coalesce(a.old_id, a.order_id), a.order_id, a.old_id IS NOT NULL, o.account,
+		a.amount, a.limit_price, a.reduced, (a.time_ns / 1000000000)::text
+		FROM outcry.amend_log a JOIN outcry.order_log o ON o.id = a.order_id WHERE a.seq > $1 ORDER BY a.seq`, t.newest)
+	if err != nil {
+		return fmt.Errorf("check: amends: %w", err)
+	}
+	defer found.Close()
+	for found.Next() {
+		var a amendRow
+		err := found.Scan(&a.seq, &a.about, &a.order, &a.replaces, &a.account, &a.amount, &a.limit, &a.reduced, &a.at)
+		if err != nil {
+			return fmt.Errorf("check: amends: %w", err)
+		}
+		if !a.replaces {
+			r.reduces[a.order] = append(r.reduces[a.order], a)
+		}
+		t.amends, t.newest = append(t.amends, a), a.seq
+	}
+	if err := found.Err(); err != nil {
+		return fmt.Errorf("check: amends: %w", err)
+	}
+	return nil
 }
 
 // compare demands that the tables' balances and positions are the truth's, to the

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math/big"
-	"slices"
 
 	"outcry/internal/wire"
 )
@@ -21,6 +20,8 @@ type truth struct {
 	shares   map[[2]string]*holding // by symbol and account
 	placed   map[string]*big.Int    // by symbol
 	touched  map[uint64]bool        // orders that are new or changed since they were last asked for
+	amends   []amendRow             // that no client was asked for yet
+	newest   int64                  // record of the newest amend that was taken in
 	fills    int64
 	cancels  int64
 	accepted int64
@@ -31,6 +32,7 @@ type truth struct {
 type holding struct{ free, held *big.Int }
 
 type order struct {
+	instructions  // in effect
 	id            uint64
 	account, sym  string
 	amount, limit int64
@@ -41,7 +43,19 @@ type order struct {
 	canceledSeq   int64 // the record of its cancel
 	released      bool  // what was open at its cancel is given back
 	executed      []wire.Executed
+
+	replaces, replacedBy uint64
+	before               int64      // executed by those that it replaced
+	done                 int64      // executed
+	best                 int64      // the other side's best price when it came, 0 if there was none
+	reduces              []amendRow // that are not taken off yet, oldest first
+	reduced              int64
+	reducedAt            string
 }
+
+// total returns what an amend would have named the order's amount as it came: with what those that it
+// replaced have executed.
+func (o *order) total() int64 { return abs(o.amount) + o.before }
 
 func (o *order) buys() bool { return o.amount > 0 }
 
@@ -49,6 +63,17 @@ func (o *order) buys() bool { return o.amount > 0 }
 type cancelRow struct {
 	shares, at string
 	seq        int64
+}
+
+// amendRow is a row of amends.
+type amendRow struct {
+	seq           int64
+	about, order  uint64 // the order that was amended, and the one that it left
+	replaces      bool
+	account       string // whose
+	amount, limit int64  // as sent; the limit is 0 if none was
+	reduced       int64
+	at            string
 }
 
 // fill is a row of executions.
@@ -122,6 +147,17 @@ func (t *truth) advance(r *rows) error {
 				return err
 			}
 		}
+		o.reduces = r.reduces[o.id]
+		delete(r.reduces, o.id)
+	}
+	for id, reduces := range r.reduces {
+		o := t.orders[id]
+		if o == nil {
+			return fmt.Errorf("order %d was reduced, and is not open or not in the tables: %+v", id, reduces)
+		}
+		o.reduces = append(o.reduces, reduces...)
+	}
+	for _, o := range r.orders {
 		if err := t.accept(o, r.fills[o.id]); err != nil {
 			return err
 		}
@@ -142,62 +178,5 @@ func (o *order) willCancel(c cancelRow) error {
 	o.canceled, o.canceledAt = new(big.Int).Div(new(big.Int).Mul(shares.Num(), big.NewInt(unit)),
 		shares.Denom()).Int64(), c.at
 	o.canceledSeq = c.seq
-	return nil
-}
-
-// accept reserves for an order, matches it, and compares with its executions.
-func (t *truth) accept(o *order, fills []fill) error {
-	t.reserve(o)
-	o.open = abs(o.amount)
-	t.orders[o.id], t.touched[o.id] = o, true
-	t.accepted++
-	t.last = o.id
-	b := t.books[o.sym]
-	if b == nil {
-		b = new(book)
-		t.books[o.sym] = b
-	}
-	against := b.side(!o.buys())
-	for _, f := range fills {
-		r := t.next(against, o)
-		switch {
-		case r == nil:
-			return fmt.Errorf("order %d executed against %d, but nothing that it could execute against was open",
-				o.id, f.resting)
-		case r.id != f.resting || r.limit != f.price || min(o.open, r.open) != f.shares:
-			return fmt.Errorf("order %d executed %s at %s against %d; by price and time it was to be %s at %s against %d",
-				o.id, decimal(f.shares), decimal(f.price), f.resting, decimal(min(o.open, r.open)), decimal(r.limit), r.id)
-		}
-		t.execute(o, r, f)
-		if r.open == 0 {
-			*against = (*against)[1:]
-		}
-	}
-	if o.open == 0 {
-		return nil
-	}
-	if r := t.next(against, o); r != nil {
-		return fmt.Errorf("order %d stays open with %s, and %d is open at a price that suits it", o.id, decimal(o.open), r.id)
-	}
-	mine := b.side(o.buys())
-	at, _ := slices.BinarySearchFunc(*mine, o, better)
-	*mine = slices.Insert(*mine, at, o)
-	return nil
-}
-
-// next returns the open order that o has to execute against. One that it passes
-// over must have been canceled before, with all that is open of it now.
-func (t *truth) next(against *[]*order, o *order) *order {
-	for len(*against) > 0 {
-		r := (*against)[0]
-		if o.buys() && r.limit > o.limit || !o.buys() && r.limit < o.limit {
-			return nil
-		}
-		if r.canceled == 0 || r.canceled != r.open || r.canceledSeq > o.seq {
-			return r
-		}
-		t.release(r)
-		*against = (*against)[1:]
-	}
 	return nil
 }

@@ -2,6 +2,189 @@ package engine
 
 import "outcry/internal/exchange"
 
+// newRef returns the ref that a command makes use of for itself: that of what it makes, or an amend's own.
+func newRef(c *exchange.Command) exchange.Ref {
+	switch {
+	case c.Kind.Makes():
+		return c.Ref
+	case c.Kind == exchange.AmendOrder && c.More != nil:
+		return c.More.NewRef
+	}
+	return ""
+}
+
+// amendUse returns what an amend uses its ref for: which chain it names, its order's shard knows. ok is false if
+// memory does not have the order; then r says so.
+func (d *shard) amendUse(c *exchange.Command, r *exchange.Result) (use exchange.RefUse, ok bool) {
+	o, found := d.amended(c, r)
+	if !found {
+		return use, false
+	}
+	use = c.Use()
+	use.Symbol, use.Amend.First = d.symbol, o.First()
+	return use, true
+}
+
+// amended returns the order that an amend names, if it is in memory and its account's. Otherwise r says why not.
+func (d *shard) amended(c *exchange.Command, r *exchange.Result) (o exchange.Order, found bool) {
+	if d.find(c.Account) == nil {
+		r.Reason = exchange.UnknownAccount
+		return o, false
+	}
+	id := d.named(c, r)
+	if o, found = d.book.Find(id); !found {
+		d.engine.absent(id, r) // it was forgotten on the way here
+		return o, false
+	}
+	if o.Account.ID != c.Account {
+		r.Reason = exchange.ForeignOrder
+		return o, false
+	}
+	return o, true
+}
+
+// amendOrder changes an open order: in place, or by another one that takes its place in one record. If it is
+// refused, the order is as it was. An error is the journal's and final, errAgain, or ErrStopped.
 func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
-	panic("not yet")
+	o, found := d.amended(&c.Command, r)
+	if !found {
+		return nil
+	}
+	if r.Reason = d.book.MayCancel(o.ID, c.Account); r.Reason != exchange.OK {
+		return nil
+	}
+	if r.Reason = d.engine.mayPlace(); r.Reason != exchange.OK {
+		return nil
+	}
+	if d.engine.unreadable(r) || blocked(orNone(d.engine.rulesOf(o.Account)), r) {
+		return nil
+	}
+	c.Symbol, d.old = d.symbol, o // refusals name it
+	total, limit, ok := d.amount(&c.Command, r)
+	if !ok {
+		return nil
+	}
+	r.Order = o.ID
+	switch open := total - o.ChainExecuted(); {
+	case limit != o.Limit || open > o.Open:
+		return d.replace(c, r, total, limit, now)
+	case open < o.Open:
+		return d.reduce(c, r, o.Open-open, now)
+	case newRef(&c.Command) == "":
+		r.Amended = &exchange.Amended{Open: o.Open}
+		return nil
+	}
+	return d.reduce(c, r, 0, now) // a record of its ref
+}
+
+// orNone returns rules that are there.
+func orNone(rules *exchange.AccountRules) *exchange.AccountRules {
+	if rules == nil {
+		return &noRules
+	}
+	return rules
+}
+
+// amount returns the new total and limit of d.old, or says in r why they cannot be.
+func (d *shard) amount(c *exchange.Command, r *exchange.Result) (total exchange.Shares, limit exchange.Price, ok bool) {
+	o, symbol := &d.old, d.book.Rules()
+	executed := o.ChainExecuted()
+	if total, limit = executed+o.Open, o.Limit; c.Limit != 0 {
+		limit = c.Limit
+	}
+	if c.Shares != 0 {
+		total = c.Shares
+	}
+	switch {
+	case c.Shares != 0 && c.Side != o.Side:
+		r.Reason = exchange.AmountSide
+	case total <= executed:
+		r.Reason, r.More = exchange.AmountExecuted, &exchange.ResultMore{Executed: executed}
+	case limit != o.Limit && !symbol.OnTick(limit):
+		r.Reason, r.More = exchange.OffTick, &exchange.ResultMore{Rules: symbol}
+	case total != executed+o.Open && !symbol.OnLot(total) && !d.sellsAll(o, total-executed, o.Open):
+		r.Reason, r.More = exchange.OffLot, &exchange.ResultMore{Rules: symbol}
+	}
+	return total, limit, r.Reason == exchange.OK
+}
+
+// reduce takes shares off d.old, which keeps its place. An error is the journal's and final.
+func (d *shard) reduce(c *Request, r *exchange.Result, off exchange.Shares, now int64) error {
+	e, o := d.engine, &d.old
+	d.event.Note(exchange.OrderReduced, o, d.symbol, off, now)
+	d.event.Amend = o.Amendment(exchange.OrderReduced, c.Shares, c.Limit, off)
+	d.event.Ref = newRef(&c.Command)
+	d.record = exchange.AppendEvent(d.record[:0], &d.event)
+	bytes := len(d.record)
+	if ok, err := e.claim(bytes, r); !ok {
+		return err
+	}
+	if off > 0 {
+		if _, reason := d.book.Reduce(o.ID, c.Account, off, now); reason != exchange.OK {
+			panic("engine: an order that was open is " + reason.String()) // nobody else touches the book
+		}
+	}
+	if _, err := d.append(bytes); err != nil {
+		return err
+	}
+	r.Amended = &exchange.Amended{Open: o.Open - off}
+	if off > 0 {
+		e.mu.Lock()
+		e.ledger.ReleaseReduced(d.instrument, o, off)
+		e.mu.Unlock()
+		r.Amended.Reduced, r.Amended.Time = off, now
+		d.activity.amends.Add(1)
+	}
+	if c.Report {
+		r.Status.Open = r.Amended.Open
+	}
+	return nil
+}
+
+// replace cancels what is open of d.old and enters a new order in its stead. An error is that of amendOrder.
+func (d *shard) replace(
+	c *Request, r *exchange.Result, total exchange.Shares, limit exchange.Price, now int64,
+) error {
+	if h := d.book.Halted(); h != nil {
+		r.Reason, r.Halt = exchange.Halted, h
+		return nil
+	}
+	d.amending = &amending{order: d.old.Replacement(total, limit), note: d.old.Amendment(
+		exchange.OrderReplaced, c.Shares, c.Limit, 0)}
+	defer func() { d.amending = nil }()
+	d.unsettled = false
+	if err := d.place(c, r, now); err != nil || !d.unsettled {
+		return err
+	}
+	return errAgain
+}
+
+// amending is an order that is about to replace d.old.
+type amending struct {
+	order exchange.Order // as it comes
+	note  *exchange.Amendment
+}
+
+// reserveInstead makes d.order the one that replaces d.old, judges it, and takes what it needs beyond the hold
+// of that, or says in r why not.
+func (d *shard) reserveInstead(r *exchange.Result) bool {
+	e := d.engine
+	for rules := e.rulesOf(d.old.Account); ; {
+		d.order, d.judged = d.amending.order, judged{}
+		if blocked(orNone(rules), r) || !d.judgePrice(orNone(rules), r) {
+			return false
+		}
+		e.mu.Lock()
+		now := d.old.Account.Rules()
+		if now == rules {
+			if d.unsettled = e.canceling == d.old.Account; !d.unsettled {
+				r.Reason = e.ledger.ReserveInstead(d.instrument, &d.old, &d.order)
+				d.noteMissing(r)
+			}
+			e.mu.Unlock()
+			return r.Reason == exchange.OK && !d.unsettled
+		}
+		e.mu.Unlock()
+		rules = now // they were changed while it was judged
+	}
 }

@@ -27,101 +27,9 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"outcry/internal/exchange"
 )
-
-// History answers for orders that memory no longer holds.
-type History interface {
-	// Order returns an order that is closed and projected, with up to most of its
-	// executions, those behind the first after. found is false where there is none. An
-	// error means that it could not be asked.
-	Order(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool, err error)
-	// Refs returns what those refs were used for that are projected; the others are
-	// missing. An error means that it could not be asked.
-	Refs(ctx context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error)
-	// EachRef calls f for every ref that is projected, in any order, until f returns
-	// false. An error means that it does not know whether those were all.
-	EachRef(ctx context.Context, f func(exchange.RefKey) bool) error
-}
-
-// Projection is the database that follows the journal.
-type Projection interface {
-	// Applied returns the seq up to which everything is committed.
-	Applied() uint64
-	// WaitApplied returns once seq is committed, or with the reason why it will
-	// not be, ctx's end among them.
-	WaitApplied(ctx context.Context, seq uint64) error
-}
-
-// Options are what an Engine needs. The zero value of a limit means its default.
-type Options struct {
-	Journal Log
-	State   *exchange.State // the state after the journal's last record; the engine takes it over
-	// Standby has State instead, and what else a standby has gathered. It has applied the
-	// journal's last record. The engine takes everything over, and the Standby is closed.
-	Standby *Standby
-	// Projection and History are the database. Without a Projection nothing
-	// lags and nothing leaves memory; without a History what memory does not
-	// hold is unknown.
-	Projection Projection
-	History    History
-	Now        func() int64 // nanoseconds since the Unix epoch; nil means the clock
-	// OnStages is called for one in 16 calls of Execute, by its caller, with how long its
-	// commands were on their way to the owners of their symbols and back, pacing
-	// included, and how long those worked on them; nil means that it is not measured.
-	OnStages func(waited, worked time.Duration)
-
-	// Readers returns nil if every node of the cluster that takes part in its decisions reads version 4
-	// of events, or why not: then what would write such a record is refused. nil means that all do. It is
-	// called for each such command, and does not wait.
-	Readers func() error
-
-	// OrdersAfter is an id above which order ids go on, where it is above the state's.
-	OrdersAfter uint64
-
-	AckPostgres bool // Durable waits for the Projection as well as for the journal
-	InboxLen    int  // tasks that wait at a shard before a session has to wait; 256
-	SymbolsMax  int  // symbols; 100,000
-	// ClosedOrdersMax is how many closed orders are kept in memory once they are projected,
-	// up to twice as many of the newest; 100,000.
-	ClosedOrdersMax int
-	RefsMax         int // refs kept in memory, roughly, once the projection has them; 200,000
-	BacklogMax      int // records that the projection may lag before orders are refused; 4,000,000
-
-	AccountsMax          int           // 1,000,000
-	OpenOrdersMax        int           // of all accounts; 4,000,000
-	AccountOpenOrdersMax int           // 100,000
-	OrderValueMin        exchange.Cash // amount × limit of an order; 0
-}
-
-func (o *Options) setDefaults() {
-	if o.Now == nil {
-		o.Now = func() int64 { return time.Now().UnixNano() }
-	}
-	for _, limit := range []struct {
-		value    *int
-		standard int
-	}{
-		{&o.InboxLen, 256},
-		{&o.ClosedOrdersMax, 100_000},
-		{&o.RefsMax, 200_000},
-		{&o.BacklogMax, 4_000_000},
-	} {
-		if *limit.value == 0 {
-			*limit.value = limit.standard
-		}
-	}
-}
-
-// neverBefore keeps the clock from showing a time before the last record's: another
-// machine's clock, or this one's before it was set back, may have been ahead.
-func (o *Options) neverBefore(last int64) {
-	if clock := o.Now; last > 0 {
-		o.Now = func() int64 { return max(clock(), last) }
-	}
-}
 
 // ErrStopped is returned by Execute and Durable once the engine is closed.
 var ErrStopped = errors.New("engine: stopped")
@@ -158,7 +66,7 @@ type Engine struct {
 	cancelAlls cancelAllRates
 	ruled      atomic.Bool // an account has rules, or had some
 	unresumed  atomic.Bool // see Catchup
-	switchMu   sync.Mutex // held while a record of a dead man's switch is appended and done
+	switchMu   sync.Mutex  // held while a record of a dead man's switch is appended and done
 
 	barrier   chan struct{}    // holds one value while a cancelAll holds shards
 	lastKnown exchange.OrderID // the highest id that an order had at the start
@@ -334,11 +242,15 @@ func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) *inbo
 	case exchange.MakeSymbol, exchange.DepositShares, exchange.PlaceOrder:
 		d, _ = e.shards.Load(c.Symbol)
 	case exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder, exchange.AmendOrder:
+		var symbol exchange.Symbol
 		if c.Ref != "" {
-			r.Order, r.Reason = e.namedOrder(c, l)
+			r.Order, symbol, r.Reason = e.namedOrder(c, l)
 		}
 		if d := e.holder(c.Names(r)); d != nil {
 			return &d.inbox
+		}
+		if symbol != "" { // the order may be forgotten, and one that has replaced it not
+			d, _ = e.shards.Load(symbol)
 		}
 	}
 	if d == nil {

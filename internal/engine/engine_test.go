@@ -22,6 +22,8 @@ var background = context.Background()
 type database struct {
 	applied atomic.Uint64
 	orders  sync.Map // exchange.OrderID → exchange.ClosedOrder
+	atFirst sync.Map // likewise, what OrderAtFirst returns, where that is not what orders has
+	newest  sync.Map // exchange.OrderID → exchange.OrderID, of chains that are longer than one order
 	away    atomic.Bool
 	refs    sync.Map     // exchange.RefKey → exchange.RefUse
 	asked   atomic.Int64 // refs
@@ -52,6 +54,26 @@ func (d *database) Order(_ context.Context, id exchange.OrderID, after, most int
 	o.Status.Executions = o.Status.Executions[min(after, len(o.Status.Executions)):]
 	o.Status.Executions = o.Status.Executions[:min(most, len(o.Status.Executions))]
 	return o, true, nil
+}
+
+func (d *database) OrderAtFirst(ctx context.Context, id exchange.OrderID, most int) (o exchange.ClosedOrder, found bool,
+	err error) {
+	if v, ok := d.atFirst.Load(id); ok && !d.away.Load() {
+		o = v.(exchange.ClosedOrder)
+		o.Status.Executions = o.Status.Executions[:min(most, len(o.Status.Executions))]
+		return o, true, nil
+	}
+	return d.Order(ctx, id, 0, most)
+}
+
+func (d *database) Newest(_ context.Context, first exchange.OrderID) (exchange.OrderID, error) {
+	if d.away.Load() {
+		return 0, errors.New("away")
+	}
+	if newest, ok := d.newest.Load(first); ok {
+		return newest.(exchange.OrderID), nil
+	}
+	return first, nil
 }
 
 func (d *database) Refs(_ context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error) {

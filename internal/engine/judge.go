@@ -66,16 +66,16 @@ func (d *shard) judge(
 		r.Reason, r.More = exchange.OffTick, &exchange.ResultMore{Rules: symbol}
 		return false
 	}
-	if !symbol.OnLot(o.Shares) && !d.sellsAll(o, 0) {
+	if !symbol.OnLot(o.Shares) && !d.sellsAll(o, o.Shares, 0) {
 		r.Reason, r.More = exchange.OffLot, &exchange.ResultMore{Rules: symbol}
 		return false
 	}
+	best, _ := d.book.Meets(o.Side, 0)
+	if o.Type == exchange.Market && best == 0 {
+		r.Reason = exchange.NobodyOpposite
+		return false
+	}
 	if c.Limit == 0 {
-		best, _ := d.book.Meets(o.Side, 0)
-		if best == 0 {
-			r.Reason = exchange.NobodyOpposite
-			return false
-		}
 		o.Limit, d.judged.unsent = symbol.Protection(o.Side, best, d.book.Last()), d.judged.unsent|exchange.UnsentLimit
 	}
 	return d.judgePrice(rules, r)
@@ -131,13 +131,14 @@ func (d *shard) worth() exchange.Cash {
 	return exchange.Notional(d.order.Shares, d.order.Limit)
 }
 
-// sellsAll reports whether o sells all that its account has free, and what is open of the order that it replaces.
-func (d *shard) sellsAll(o *exchange.Order, own exchange.Shares) bool {
+// sellsAll reports whether so many shares are all that the account of o, a sell, has free, and what is open of
+// the order that it replaces.
+func (d *shard) sellsAll(o *exchange.Order, shares, own exchange.Shares) bool {
 	if o.Side != exchange.Sell {
 		return false
 	}
 	d.engine.mu.Lock()
 	free, _ := d.instrument.Position(o.Account)
 	d.engine.mu.Unlock()
-	return free.Add(own.Position()) == o.Shares.Position()
+	return free.Add(own.Position()) == shares.Position()
 }

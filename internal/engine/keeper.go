@@ -107,6 +107,13 @@ func (k *keeper) arm(a *exchange.Account, due int64) {
 	k.nudge()
 }
 
+// count returns how many switches are armed.
+func (k *keeper) count() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return int64(len(k.armed))
+}
+
 // passed returns the account whose switch is to be looked at next, if it has passed at now, and has
 // it looked at again after keepEvery unless arm is called. Otherwise wait says how long it is until
 // then, or until what there was no room for is tried again.

@@ -191,7 +191,6 @@ func TestAStartCancelsWhatHasLostItsConnection(t *testing.T) {
 	m.options.Now = func() int64 { return 77 + exchange.Second }
 	again = m.after(seq, false)
 	m.options.Now = late
-	first = again.journal.Appended() + 1
 	require.NoError(t, again.Catchup(background))
 	require.Equal(t, int64(1), again.Stats().OpenOrders)
 	again.agrees()
@@ -255,7 +254,8 @@ func TestRandomConnections(t *testing.T) {
 		case 1, 2, 3:
 			m.do(cancelOf(exchange.OrderID(1+random.IntN(len(came)+1)), []exchange.AccountID{"1", "2"}[random.IntN(2)]))
 		default:
-			c := buy([]exchange.Symbol{"A", "B"}[random.IntN(2)], exchange.Shares(1+random.IntN(5)), exchange.Price(1+random.IntN(8)))
+			c := buy([]exchange.Symbol{"A", "B"}[random.IntN(2)], exchange.Shares(1+random.IntN(5)),
+				exchange.Price(1+random.IntN(8)))
 			if random.IntN(2) == 0 {
 				c = sell(c.Symbol, c.Shares, c.Limit+2)
 			}
@@ -283,4 +283,9 @@ func TestRandomConnections(t *testing.T) {
 		}, time.Minute, time.Millisecond, "seed %d", seed)
 	}
 	m.agrees()
+}
+
+// openSmall is a market whose journal takes records of some 48 KiB.
+func openSmall(t *testing.T, o Options) *market {
+	return openWith(t, o, journal.Options{Version: exchange.EventVersion, SegmentBytes: 64 << 10})
 }

@@ -45,29 +45,19 @@ func (d *shard) placeInParts(c *Request, r *exchange.Result) error {
 		if err := d.awaitRoom(wait); err != nil {
 			return err
 		}
-		if !d.reserve(&c.Command, r) {
+		if !d.hold(&c.Command, r) {
 			e.log.Forgo()
 			return nil
 		}
 	}
-	o.ID = exchange.OrderID(e.lastOrder.Add(1))
-	now := d.book.Moment(e.options.Now())
-	d.fills = d.book.Submit(o, now, d.fills[:0])
-	d.noteOrder(exchange.OrderAccepted, o, o.Shares, now)
-	d.event.Ref, d.event.Fills = c.Ref, d.fills
+	d.enter(&c.Command, d.book.Moment(e.options.Now()))
 	seq, err := d.appendPart(&claim)
 	if err != nil {
 		return err
 	}
 	d.settle()
 	d.noteFills(seq, 1)
-	if c.Ref != "" { // it is used: nobody need wait for the other parts to know that
-		use := c.Use()
-		use.Order = o.ID
-		e.mu.Lock()
-		e.refs.table.Add(o.Account, c.Ref, use)
-		e.mu.Unlock()
-	}
+	d.useRef(&c.Command)
 	if err := d.continueOrder(&claim); err != nil {
 		return err
 	}
@@ -76,6 +66,23 @@ func (d *shard) placeInParts(c *Request, r *exchange.Result) error {
 	}
 	d.placed(c, r)
 	return nil
+}
+
+// useRef notes that the ref of the command that made d.order is used: nobody need wait for its other parts to
+// know that.
+func (d *shard) useRef(c *exchange.Command) {
+	ref := newRef(c)
+	if ref == "" {
+		return
+	}
+	use := c.Use()
+	use.Order = d.order.ID
+	if a := use.Amend; a != nil {
+		use.Symbol, a.First, a.Named, a.By = d.symbol, d.old.First(), d.old.ID, d.order.ID
+	}
+	d.engine.mu.Lock()
+	d.engine.refs.table.Add(d.order.Account, ref, use)
+	d.engine.mu.Unlock()
 }
 
 // claimParts sets room aside for what d.order can come to, or for the first most parts of

@@ -38,14 +38,27 @@ func (e *Engine) Recall(ctx context.Context, c *Request, r *exchange.Result, mos
 	if r.Reason != exchange.InHistory {
 		return
 	}
-	if c.Kind != exchange.QueryOrder {
+	seen := r.Seen
+	r.Seen = 0
+	switch {
+	case c.Kind == exchange.PlaceOrder:
+		e.recallReport(ctx, r.Order, seen, r)
+		return
+	case c.Kind == exchange.AmendOrder && (r.Amended != nil || e.recallAmend(ctx, &c.Command, r)):
+		if c.Report && r.Reason != exchange.HistoryUnavailable && r.Amended.By != 0 {
+			e.recallReport(ctx, r.Amended.By, seen, r)
+		}
+		return
+	case r.Reason != exchange.InHistory:
+		return
+	case c.Kind != exchange.QueryOrder:
 		most = 0
 	}
-	o, found, err := e.options.History.Order(ctx, c.Names(r), 0, most)
+	o, found, err := e.recallOrder(ctx, &c.Command, r, most)
 	switch {
 	case err != nil:
 		r.Reason = exchange.HistoryUnavailable
-	case !found || o.Seq > r.Seen:
+	case !found || o.Seq > seen:
 		r.Reason = exchange.UnknownOrder
 	case c.Kind == exchange.QueryOrder && !(c.OwnOnly && o.Account != c.Account):
 		r.Reason, r.Status = exchange.OK, o.Status
@@ -56,5 +69,72 @@ func (e *Engine) Recall(ctx context.Context, c *Request, r *exchange.Result, mos
 	default:
 		r.Reason = exchange.AlreadyExecuted
 	}
-	r.Seen = 0
+}
+
+// recallOrder asks for the order that a command names: a ref names the newest of its chain.
+func (e *Engine) recallOrder(
+	ctx context.Context, c *exchange.Command, r *exchange.Result, most int,
+) (o exchange.ClosedOrder, found bool, err error) {
+	if c.Ref != "" {
+		newest, err := e.options.History.Newest(ctx, r.Order)
+		if err != nil {
+			return o, false, err
+		}
+		r.Order = newest
+	}
+	return e.options.History.Order(ctx, c.Names(r), 0, most)
+}
+
+// recallReport says in r what an order did at once, once the history has all records up to seen.
+func (e *Engine) recallReport(ctx context.Context, id exchange.OrderID, seen uint64, r *exchange.Result) {
+	r.Reason = exchange.HistoryUnavailable
+	if p := e.options.Projection; p != nil && p.WaitApplied(ctx, seen) != nil {
+		return
+	}
+	o, found, err := e.options.History.OrderAtFirst(ctx, id, exchange.ReportExecutionsMax+1)
+	if err == nil && found {
+		r.Reason, r.Status = exchange.OK, report(o.Status)
+	}
+}
+
+// recallAmend looks whether an amend of an order that memory does not have was done before, by its own ref, and
+// answers it as it was answered first. done is false if the ref was not used; if nobody can tell, r says so.
+func (e *Engine) recallAmend(ctx context.Context, c *exchange.Command, r *exchange.Result) (done bool) {
+	key := exchange.RefKey{Account: c.Account, Ref: newRef(c)}
+	if key.Ref == "" {
+		return false
+	}
+	known, use, used := e.recallFromMemory(key)
+	if !known {
+		found := make(map[exchange.RefKey]recalled)
+		if !e.askHistory(ctx, []exchange.RefKey{key}, found) {
+			r.Reason = exchange.RefUnavailable
+			return false
+		}
+		use, used = found[key].use, found[key].used
+	}
+	if !used {
+		return false
+	}
+	if !repeats(c, c.Names(r), &use) {
+		r.Reason = exchange.RefUsed
+		return false
+	}
+	r.Reason, r.Order, r.Amended = exchange.OK, use.Amend.Named, &use.Amend.Amended
+	if c.Report && r.Amended.By == 0 {
+		r.Status.Open = r.Amended.Open
+	}
+	return true
+}
+
+// repeats reports whether an amend of an order is the one that a ref was used for. A client that sends it
+// again names the order as it did then, or one of the chain that it knows from the reply.
+func repeats(c *exchange.Command, order exchange.OrderID, use *exchange.RefUse) bool {
+	a := use.Amend
+	if a == nil || order != a.First && order != a.Named && order != use.Order {
+		return false
+	}
+	as := c.Use()
+	as.Symbol, as.Amend.First = use.Symbol, a.First
+	return use.Same(as)
 }

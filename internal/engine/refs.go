@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -42,11 +43,25 @@ type lookup struct {
 // hasRefs reports whether any command has a ref.
 func hasRefs(commands []Request) bool {
 	for i := range commands {
-		if commands[i].Ref != "" {
+		if commands[i].Ref != "" || newRef(&commands[i].Command) != "" {
 			return true
 		}
 	}
 	return false
+}
+
+// eachRef calls f for each ref of the commands, with the command's place, until f returns false: an amend may
+// have two.
+func eachRef(commands []Request, f func(i int, key exchange.RefKey) bool) {
+	for i := range commands {
+		c := &commands[i].Command
+		if c.Ref != "" && !f(i, exchange.RefKey{Account: c.Account, Ref: c.Ref}) {
+			return
+		}
+		if ref := newRef(c); ref != c.Ref && ref != "" && !f(i, exchange.RefKey{Account: c.Account, Ref: ref}) {
+			return
+		}
+	}
 }
 
 // lookUp finds what the owners of the commands cannot: refs that are in the database
@@ -57,13 +72,12 @@ func (e *Engine) lookUp(ctx context.Context, commands []Request) (l lookup) {
 	}
 	l.since = e.refs.filtered.Load() // before the filter is asked
 	var ask []exchange.RefKey
-	for i := range commands {
-		key := exchange.RefKey{Account: commands[i].Account, Ref: commands[i].Ref}
-		if key.Ref == "" || e.refs.complete.Load() && !e.refs.filter.mayHave(key) {
-			continue
+	eachRef(commands, func(_ int, key exchange.RefKey) bool {
+		if e.refs.complete.Load() && !e.refs.filter.mayHave(key) {
+			return true
 		}
 		if _, asked := l.perhaps[key]; asked {
-			continue
+			return true
 		}
 		if l.perhaps == nil {
 			l.perhaps = make(map[exchange.RefKey]recalled)
@@ -72,7 +86,8 @@ func (e *Engine) lookUp(ctx context.Context, commands []Request) (l lookup) {
 		if l.perhaps[key] = (recalled{use: use, used: used, unavailable: !known}); !known {
 			ask = append(ask, key)
 		}
-	}
+		return true
+	})
 	for keys := range slices.Chunk(ask, refsAskedMax) {
 		if !e.askHistory(ctx, keys, l.perhaps) {
 			break // it would not answer for the others either, and each try takes its time
@@ -83,20 +98,22 @@ func (e *Engine) lookUp(ctx context.Context, commands []Request) (l lookup) {
 
 // Ready returns how many commands, from the first on, Execute does without asking the
 // history: those before the first with a ref that perhaps only the history knows.
-func (e *Engine) Ready(commands []Request) int {
+func (e *Engine) Ready(commands []Request) (n int) {
+	n = len(commands)
 	if e.options.History == nil {
-		return len(commands)
+		return n
 	}
-	for i := range commands {
-		key := exchange.RefKey{Account: commands[i].Account, Ref: commands[i].Ref}
-		if key.Ref == "" || e.refs.complete.Load() && !e.refs.filter.mayHave(key) {
-			continue
+	eachRef(commands, func(i int, key exchange.RefKey) bool {
+		if e.refs.complete.Load() && !e.refs.filter.mayHave(key) {
+			return true
 		}
-		if known, _, _ := e.recallFromMemory(key); !known {
-			return i
+		known, _, _ := e.recallFromMemory(key)
+		if !known {
+			n = i
 		}
-	}
-	return len(commands)
+		return known
+	})
+	return n
 }
 
 // recallFromMemory returns what a ref was used for, as far as memory knows: an account
@@ -144,30 +161,45 @@ func (x *refIndex) find(a *exchange.Account, ref exchange.Ref, l *lookup) (use e
 	return use, false, true
 }
 
-// namedOrder returns the order that a query or a cancel names by its ref, 0 where there
-// is none, and why. A ref whose order has no place in the journal yet has none.
-func (e *Engine) namedOrder(c *exchange.Command, l *lookup) (exchange.OrderID, exchange.RejectReason) {
+// namedOrder returns the first order of the chain that a query, a cancel or an amend names by its ref, 0 where
+// there is none, and why, and its symbol. A ref whose order has no place in the journal yet has none.
+func (e *Engine) namedOrder(
+	c *exchange.Command, l *lookup,
+) (exchange.OrderID, exchange.Symbol, exchange.RejectReason) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	a := e.ledger.Account(c.Account)
 	if a == nil {
-		return 0, exchange.UnknownAccount
+		return 0, "", exchange.UnknownAccount
 	}
 	use, _, sure := e.refs.find(a, c.Ref, l)
 	switch {
 	case !sure:
-		return 0, exchange.RefUnavailable
+		return 0, "", exchange.RefUnavailable
 	case use.Order == 0:
-		return 0, exchange.UnknownOrder
+		return 0, "", exchange.UnknownOrder
 	}
-	return use.Order, exchange.OK
+	return use.First(), use.Symbol, exchange.OK
 }
 
-// once does a command that makes something and has a ref, unless that was done before:
-// then it is answered as it was answered first. A refusal does not use the ref up.
+// once does a command that makes something and has a ref, or an amend with one of its own, unless that was done
+// before: then it is answered as it was answered first. A refusal does not use the ref up.
 func (e *Engine) once(owner doer, c *Request, r *exchange.Result, l *lookup, now int64) error {
-	account, mayDo, err := e.claimRef(&c.Command, r, l)
+	var use exchange.RefUse
+	if c.Kind == exchange.AmendOrder {
+		var ok bool
+		if use, ok = owner.(*shard).amendUse(&c.Command, r); !ok {
+			return nil
+		}
+	} else {
+		use = c.Use()
+	}
+	ref := newRef(&c.Command)
+	account, mayDo, err := e.claimRef(&c.Command, ref, use, r, l)
 	if !mayDo {
+		if err == nil && r.Reason == exchange.OK && c.Report {
+			e.reportAgain(owner, c, r)
+		}
 		return err
 	}
 	if c.Repeat {
@@ -180,11 +212,14 @@ func (e *Engine) once(owner doer, c *Request, r *exchange.Result, l *lookup, now
 	switch {
 	case account == nil: // the registrar has noted the ref together with the account
 	case err == nil && r.Reason == exchange.OK:
-		use := c.Use()
 		use.Order = r.Order
-		e.refs.table.Add(account, c.Ref, use)
+		if a := use.Amend; a != nil {
+			a.Named, a.Amended = r.Order, *r.Amended
+			use.Order = cmp.Or(a.By, a.Named)
+		}
+		e.refs.table.Add(account, ref, use)
 	default:
-		e.refs.table.Withdraw(account, c.Ref)
+		e.refs.table.Withdraw(account, ref)
 	}
 	return err
 }
@@ -195,7 +230,7 @@ func (e *Engine) once(owner doer, c *Request, r *exchange.Result, l *lookup, now
 // errAgain: another owner is about to use the ref, and neither that it will nor that it
 // will not may be told before it has.
 func (e *Engine) claimRef(
-	c *exchange.Command, r *exchange.Result, l *lookup,
+	c *exchange.Command, ref exchange.Ref, as exchange.RefUse, r *exchange.Result, l *lookup,
 ) (account *exchange.Account, mayDo bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -206,19 +241,47 @@ func (e *Engine) claimRef(
 		r.Reason = exchange.UnknownAccount
 		return nil, false, nil
 	}
-	use, used, sure := e.refs.find(account, c.Ref, l)
+	use, used, sure := e.refs.find(account, ref, l)
 	switch {
-	case used && use.Same(c.Use()):
-		r.Order = use.Order
+	case used && use.Same(as):
+		if r.Order = use.Order; use.Amend != nil {
+			r.Order, r.Amended = use.Amend.Named, &use.Amend.Amended
+		}
 		e.counters.refsRepeated.Add(1)
 	case used:
 		r.Reason = exchange.RefUsed
 	case !sure:
 		r.Reason = exchange.RefUnavailable
-	case e.refs.table.Claim(account, c.Ref):
+	case e.refs.table.Claim(account, ref):
 		return account, true, nil
 	default:
 		return nil, false, errAgain
 	}
 	return nil, false, nil
+}
+
+// reportAgain says in the result of what was done before what was reported first: a function of the record
+// of its order. If memory does not know that any more, the history does (Recall).
+func (e *Engine) reportAgain(owner doer, c *Request, r *exchange.Result) {
+	id := r.Order
+	if a := r.Amended; a != nil {
+		if id = a.By; id == 0 {
+			r.Status.Open = a.Open
+			return
+		}
+	}
+	d, ok := owner.(*shard)
+	if !ok {
+		return // an account was opened
+	}
+	if o, found := d.book.Find(id); found {
+		if s, known := o.AtFirst(); known {
+			r.Status = report(s)
+			return
+		}
+		r.Seen = e.log.Appended() // it is in memory: the history may not have all of it yet
+	}
+	if r.Reason = exchange.HistoryUnavailable; e.options.History != nil {
+		r.Reason = exchange.InHistory
+	}
 }

@@ -362,7 +362,7 @@ func TestWhatEnteredAndLeftMemorySinceTheSessionLookedIsNotDoneAgain(t *testing.
 		require.Empty(t, before.perhaps)
 		require.Equal(t, exchange.OK, m.do(c).Reason)
 		late := func() (r exchange.Result) {
-			_, mayDo, _ := m.claimRef(&c, &r, &before)
+			_, mayDo, _ := m.claimRef(&c, c.Ref, c.Use(), &r, &before)
 			require.False(t, mayDo)
 			return r
 		}
@@ -375,7 +375,7 @@ func TestWhatEnteredAndLeftMemorySinceTheSessionLookedIsNotDoneAgain(t *testing.
 		_, found := m.inMemory(exchange.RefKey{Account: "2", Ref: "r"})
 		require.False(t, found)
 		require.Equal(t, exchange.RefUnavailable, late().Reason)
-		_, reason := m.namedOrder(&exchange.Command{Kind: exchange.QueryOrder, Account: "2", Ref: "r"}, &before)
+		_, _, reason := m.namedOrder(&exchange.Command{Kind: exchange.QueryOrder, Account: "2", Ref: "r"}, &before)
 		require.Equal(t, exchange.RefUnavailable, reason)
 		require.Equal(t, exchange.Result{Order: 1}, m.do(c), "who looks now finds it")
 	})

@@ -39,7 +39,9 @@ type scratch struct {
 	cancels []exchange.Cancel
 
 	judged    judged
-	unsettled bool // the command hangs on an order that is not settled, or on a cancel of all
+	old       exchange.Order // that is amended
+	amending  *amending      // nil unless d.order is to replace old
+	unsettled bool           // the command hangs on an order that is not settled, or on a cancel of all
 }
 
 // scratchKeep is how many bytes of a record, and with them its fills, a shard keeps the
@@ -109,11 +111,16 @@ func (d *shard) do(c *Request, r *exchange.Result, now int64) error {
 
 // placeOrder is the route of an order: judge, reserve, match, append, settle, reply.
 func (d *shard) placeOrder(c *Request, r *exchange.Result, now int64) error {
-	e := d.engine
-	if r.Reason = e.mayPlace(); r.Reason != exchange.OK {
+	if r.Reason = d.engine.mayPlace(); r.Reason != exchange.OK {
 		return nil
 	}
-	if !d.reserve(&c.Command, r) {
+	return d.place(c, r, now)
+}
+
+// place is placeOrder once orders are taken, also for an order that replaces d.old (amending).
+func (d *shard) place(c *Request, r *exchange.Result, now int64) error {
+	e := d.engine
+	if !d.hold(&c.Command, r) {
 		return nil
 	}
 	o := &d.order
@@ -127,11 +134,7 @@ func (d *shard) placeOrder(c *Request, r *exchange.Result, now int64) error {
 		d.withdraw(o)
 		return err
 	}
-	o.ID = exchange.OrderID(e.lastOrder.Add(1))
-	d.fills = d.book.Submit(o, now, d.fills[:0])
-
-	d.noteOrder(exchange.OrderAccepted, o, o.Shares, now)
-	d.event.Ref, d.event.Fills = c.Ref, d.fills
+	d.enter(&c.Command, now)
 	seq, err := d.append(bytes)
 	if err != nil {
 		return err
@@ -142,83 +145,46 @@ func (d *shard) placeOrder(c *Request, r *exchange.Result, now int64) error {
 	return nil
 }
 
+// hold makes d.order and takes its hold, or says in r why not.
+func (d *shard) hold(c *exchange.Command, r *exchange.Result) bool {
+	if d.amending != nil {
+		return d.reserveInstead(r)
+	}
+	return d.reserve(c, r)
+}
+
+// enter gives d.order its id, has the book match it, and makes d.event of it.
+func (d *shard) enter(c *exchange.Command, now int64) {
+	o := &d.order
+	o.ID = exchange.OrderID(d.engine.lastOrder.Add(1))
+	if d.amending == nil {
+		d.fills = d.book.Submit(o, now, d.fills[:0])
+		d.noteOrder(exchange.OrderAccepted, o, o.Shares, now)
+		d.event.Ref = c.Ref
+	} else {
+		d.fills = d.book.Replace(o, now, d.fills[:0])
+		d.noteOrder(exchange.OrderReplaced, o, o.Shares, now)
+		d.event.Ref, d.event.Amend = newRef(c), d.amending.note
+	}
+	d.event.Fills = d.fills
+}
+
 // placed says in the result what became of d.order, which is accepted.
 func (d *shard) placed(c *Request, r *exchange.Result) {
-	o := &d.order
-	r.Order = o.ID
+	o, origin := &d.order, c.Origin
+	if d.amending == nil {
+		r.Order = o.ID
+		d.activity.instructed(o.Terms, o.OnDisconnect)
+	} else {
+		r.Amended = &exchange.Amended{By: o.ID}
+		origin = d.disconnect(d.old.ID)
+		d.activity.amends.Add(1)
+	}
 	if c.Report {
-		r.Status = o.Status()
+		r.Status = report(o.Status())
 	}
 	if o.OnDisconnect && o.Open > 0 {
-		d.connect(o.Account, o.ID, c.Origin)
-	}
-	d.activity.instructed(o)
-}
-
-// reserve makes d.order of a command, judges it, and takes its hold, or says in r why not.
-func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
-	account := d.find(c.Account)
-	if account == nil {
-		r.Reason = exchange.UnknownAccount
-		return false
-	}
-	if h := d.book.Halted(); h != nil {
-		r.Reason, r.Halt = exchange.Halted, h
-		return false
-	}
-	for rules := d.engine.rulesOf(account); ; {
-		if !d.judge(c, account, rules, r) {
-			return false
-		}
-		now, reserved := d.hold(rules, r)
-		if now == rules {
-			return reserved
-		}
-		rules = now // they were changed while it was judged
-	}
-}
-
-// hold takes the hold of d.order, which was judged by these rules of its account, or says in r why not. If there
-// are others by now, it returns them, and does nothing.
-func (d *shard) hold(rules *exchange.AccountRules, r *exchange.Result) (now *exchange.AccountRules, reserved bool) {
-	e, o := d.engine, &d.order
-	account := o.Account
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if now := account.Rules(); now != rules {
-		return now, false
-	}
-	if d.unsettled = e.canceling == account; d.unsettled {
-		return rules, false // the record of a cancel of all comes first
-	}
-	if o.TIF == exchange.GTC && e.tooManyOpen(account, rules, r) {
-		return rules, false
-	}
-	if o.Type == exchange.Market && o.Side == exchange.Buy {
-		r.Reason = e.ledger.ReserveMarket(d.instrument, o, d.judged.quote.Cost)
-	} else {
-		r.Reason = e.ledger.Reserve(d.instrument, o)
-	}
-	d.noteMissing(r)
-	return rules, r.Reason == exchange.OK
-}
-
-// noteMissing says in r what the account of d.order has, if that is too little. Callers hold mu.
-func (d *shard) noteMissing(r *exchange.Result) {
-	account := d.order.Account
-	//exhaustive:ignore these two say what there is
-	switch r.Reason {
-	case exchange.InsufficientFunds:
-		// What is missing may be held by an order that has no place in the journal
-		// yet. If the process died now it would never have been, and this
-		// refusal could not be explained: once more, when that is settled.
-		d.unsettled = account.Unsettled()
-		r.CashHave, _ = account.Balance()
-		if d.order.Type == exchange.Market {
-			r.More = &exchange.ResultMore{Needs: d.judged.quote.Cost}
-		}
-	case exchange.InsufficientShares:
-		r.SharesHave, _ = d.instrument.Position(account)
+		d.connect(o.Account, o.ID, origin)
 	}
 }
 
@@ -230,30 +196,6 @@ func (d *shard) find(id exchange.AccountID) *exchange.Account {
 		d.engine.mu.Unlock()
 	}
 	return d.account
-}
-
-// withdraw takes back the hold of an order that finds no room.
-func (d *shard) withdraw(o *exchange.Order) {
-	e := d.engine
-	e.mu.Lock()
-	if o.Type == exchange.Market && o.Side == exchange.Buy {
-		e.ledger.WithdrawMarket(d.instrument, o, d.judged.quote.Cost)
-	} else {
-		e.ledger.Withdraw(d.instrument, o)
-	}
-	e.withdrawn++
-	e.mu.Unlock()
-}
-
-// settle moves what d.fills say, and gives back what d.order's record has taken back. It has
-// its place in the journal.
-func (d *shard) settle() {
-	d.engine.mu.Lock()
-	d.engine.ledger.Settle(d.instrument, &d.order, d.fills)
-	if own := d.book.Own(); own != nil {
-		d.engine.ledger.ReleaseOwn(d.instrument, d.order.Account, own)
-	}
-	d.engine.mu.Unlock()
 }
 
 // noteOrder makes d.event one of an order, without ref and fills.
@@ -293,6 +235,9 @@ func (d *shard) noteFills(seq uint64, opened int) {
 		d.disconnect(own[i].Order)
 	}
 	closed += len(own)
+	if opened > 0 && d.amending != nil {
+		closed++ // the order that was replaced
+	}
 	d.activity.cancels.Add(int64(len(own)))
 	n := &d.engine.counters
 	d.inbox.spent += (len(d.fills) + len(own)) / fillsPerWork
@@ -314,7 +259,7 @@ func (d *shard) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) 
 		r.Reason = exchange.UnknownAccount
 		return nil
 	}
-	id := c.Names(r)
+	id := d.named(c, r)
 	if r.Reason = d.book.MayCancel(id, c.Account); r.Reason != exchange.OK {
 		if r.Reason == exchange.UnknownOrder {
 			e.absent(id, r) // it was forgotten on the way here
@@ -342,7 +287,7 @@ func (d *shard) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) 
 func (d *shard) queryOrder(c *Request, r *exchange.Result) {
 	if d.find(c.Account) == nil {
 		r.Reason = exchange.UnknownAccount
-	} else if o, found := d.book.Find(c.Names(r)); !found {
+	} else if o, found := d.book.Find(d.named(&c.Command, r)); !found {
 		d.engine.absent(c.Names(r), r) // it was forgotten on the way here
 	} else if c.OwnOnly && o.Account.ID != c.Account {
 		r.Reason = exchange.ForeignOrder
@@ -351,11 +296,33 @@ func (d *shard) queryOrder(c *Request, r *exchange.Result) {
 	}
 }
 
+// named returns the order that a command is about. A ref names the newest of its chain, as far as memory
+// knows; r, which has the first one, gets that.
+func (d *shard) named(c *exchange.Command, r *exchange.Result) exchange.OrderID {
+	if c.Ref == "" {
+		return c.Order
+	}
+	r.Order = d.book.Newest(r.Order)
+	return r.Order
+}
+
+// report returns what a reply tells of the status of an order right after its record: one execution more than
+// it lists says that there are more.
+func report(s exchange.Status) exchange.Status {
+	if s.Executions = s.Executions[:min(len(s.Executions), exchange.ReportExecutionsMax+1)]; len(s.Executions) == 0 {
+		s.Executions = nil
+	}
+	return s
+}
+
 // placeShares checks, claims room, appends, and only then lets the shares be seen. Nobody
 // else places this symbol's shares, so what was checked still holds after.
 func (d *shard) placeShares(c *exchange.Command, r *exchange.Result, now int64) error {
 	e := d.engine
 	if r.Reason = e.admit(); r.Reason != exchange.OK {
+		return nil
+	}
+	if d.sameRules(c, r); r.Reason != exchange.OK {
 		return nil
 	}
 	e.mu.Lock()

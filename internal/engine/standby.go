@@ -149,19 +149,31 @@ func (s *Standby) usable() error {
 
 // count counts what s.event says.
 func (s *Standby) count() {
-	switch s.event.Kind {
-	case exchange.OrderAccepted, exchange.OrderContinued:
-		if s.event.Kind == exchange.OrderAccepted {
+	e := &s.event
+	switch e.Kind {
+	case exchange.OrderAccepted, exchange.OrderContinued, exchange.OrderReplaced:
+		if e.Kind != exchange.OrderContinued {
 			s.counts.orders++
 		}
-		s.counts.activity.fill(s.event.Fills)
+		if e.Kind == exchange.OrderAccepted {
+			s.counts.activity.instructed(e.Terms, e.OnDisconnect)
+		} else if e.Kind == exchange.OrderReplaced {
+			s.counts.activity.amends.Add(1)
+		}
+		s.counts.activity.fill(e.Fills)
+		s.counts.cancels += uint64(len(e.Own))
+	case exchange.OrderReduced:
+		if e.Shares > 0 {
+			s.counts.activity.amends.Add(1)
+		}
 	case exchange.OrderCanceled:
 		s.counts.cancels++
 	case exchange.OrdersCanceled:
-		s.counts.cancels += uint64(len(s.event.Cancels))
+		s.counts.cancels += uint64(len(e.Cancels))
 	case exchange.SymbolMade:
-		s.books = append(s.books, standbyBook{symbol: s.event.Symbol, book: s.state.Books[s.event.Symbol]})
-	case exchange.AccountOpened, exchange.SharesDeposited, exchange.SymbolHalted, exchange.SymbolResumed:
+		s.books = append(s.books, standbyBook{symbol: e.Symbol, book: s.state.Books[e.Symbol]})
+	case exchange.AccountOpened, exchange.SharesDeposited, exchange.SymbolHalted, exchange.SymbolResumed,
+		exchange.AccountRuled, exchange.SymbolRuled, exchange.SwitchSet:
 	}
 }
 
@@ -359,6 +371,7 @@ func (s *Standby) Stats() Stats {
 		Refs:          int64(s.state.Refs.Len()), RefFilter: int64(s.refs.filter.bytes()),
 		LastOrder: uint64(s.state.OrderID), Appended: s.seq,
 	}
+	stats.Instructions.add(a)
 	if p := s.options.Projection; p != nil {
 		stats.Lag = s.seq - min(s.seq, p.Applied())
 	}

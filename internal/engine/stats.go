@@ -22,21 +22,21 @@ type activity struct {
 	executions, cancels atomic.Int64
 	shares, dollars     atomic.Uint64 // bits of float64
 
-	ioc, fok, post, market, cod atomic.Int64 // orders that were accepted
-	amends                      atomic.Int64 // that changed something
+	ioc, fok, post, market, onDisconnect atomic.Int64 // orders that were accepted
+	amends                               atomic.Int64 // that changed something
 }
 
 // instructed counts an order by its instructions.
-func (a *activity) instructed(o *exchange.Order) {
-	if !o.Instructed() && !o.OnDisconnect {
+func (a *activity) instructed(t exchange.Terms, onDisconnect bool) {
+	if !t.Instructed() && !onDisconnect {
 		return
 	}
 	for _, one := range []struct {
 		is    bool
 		count *atomic.Int64
 	}{
-		{o.TIF == exchange.IOC, &a.ioc}, {o.TIF == exchange.FOK, &a.fok}, {o.Post, &a.post},
-		{o.Type == exchange.Market, &a.market}, {o.OnDisconnect, &a.cod},
+		{t.TIF == exchange.IOC, &a.ioc}, {t.TIF == exchange.FOK, &a.fok}, {t.Post, &a.post},
+		{t.Type == exchange.Market, &a.market}, {onDisconnect, &a.onDisconnect},
 	} {
 		if one.is {
 			one.count.Add(1)
@@ -66,6 +66,23 @@ func grow(bits *atomic.Uint64, by float64) {
 	bits.Store(math.Float64bits(math.Float64frombits(bits.Load()) + by))
 }
 
+// InstructionStats are figures of orders with instructions since the start. An order counts for each that it has.
+type InstructionStats struct {
+	IOC, FOK, Post, Market int64 // orders that were accepted
+	OnDisconnect           int64 // likewise: they are canceled when their connection ends
+	Amends                 int64 // that changed something
+}
+
+// add adds what has happened at a shard.
+func (s *InstructionStats) add(a *activity) {
+	s.IOC += a.ioc.Load()
+	s.FOK += a.fok.Load()
+	s.Post += a.post.Load()
+	s.Market += a.market.Load()
+	s.OnDisconnect += a.onDisconnect.Load()
+	s.Amends += a.amends.Load()
+}
+
 // Stats are figures of a running exchange. Each is exact at some moment of the
 // call; together they need not be of one moment.
 type Stats struct {
@@ -87,6 +104,8 @@ type Stats struct {
 	LastOrder     uint64 // the highest order id given out
 	Appended      uint64 // seq of the journal's last record
 	Lag           uint64 // records that Postgres is behind
+	Instructions  InstructionStats
+	Switches      int64 // dead man's switches that are armed
 }
 
 // Stats returns the figures. It looks at every symbol.
@@ -102,6 +121,7 @@ func (e *Engine) Stats() Stats {
 		RefsAsked:    e.counters.refsAsked.Load(),
 		Lag:          e.lag(),
 		Appended:     e.log.Appended(),
+		Switches:     e.keeper.count(),
 	}
 	s.Orders = s.LastOrder - e.counters.lastAtStart
 	for _, in := range e.awakeNow() {
@@ -120,6 +140,7 @@ func (e *Engine) Stats() Stats {
 			s.Halted++
 		}
 		s.Executions += d.activity.executions.Load()
+		s.Instructions.add(&d.activity)
 		s.Cancels += d.activity.cancels.Load()
 		s.TradedShares += math.Float64frombits(d.activity.shares.Load())
 		s.TradedDollars += math.Float64frombits(d.activity.dollars.Load())

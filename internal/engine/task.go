@@ -146,7 +146,7 @@ func (e *Engine) pause(ctx context.Context, n int) error {
 // execute does the next command of a task.
 func (e *Engine) execute(owner doer, t *task, now int64) error {
 	c, r := &t.commands[t.next], &t.results[t.next]
-	if c.Ref != "" && c.Kind.Makes() {
+	if (c.Ref != "" || c.More != nil) && newRef(&c.Command) != "" {
 		return e.once(owner, c, r, &t.refs, now)
 	}
 	return owner.do(c, r, now)

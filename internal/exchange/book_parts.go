@@ -80,7 +80,7 @@ func (b *Book) FillBytesMax(o *Order) (bytes int, whole bool) {
 // meetBytesMax is FillBytesMax for an order that minds its own orders.
 func (b *Book) meetBytesMax(o *Order, bytes int) (_ int, whole bool) {
 	left := b.index.partFills()
-	for n, own := range b.meets(o) {
+	for n, own := range b.meets(*o) {
 		switch left--; {
 		case left < 0:
 			return bytes, false

@@ -49,6 +49,9 @@ func (r *eventReader) cancels() []Cancel {
 		r.short = true
 		return nil
 	}
+	if n == 0 {
+		return nil
+	}
 	all := make([]Cancel, n)
 	for i := range all {
 		c := &all[i]

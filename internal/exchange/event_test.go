@@ -288,68 +288,19 @@ func TestDecodeDoesNotBelieveACountOfFills(t *testing.T) {
 }
 
 func TestKindsHaveNames(t *testing.T) {
-	require.Equal(t, "account symbol place order cancel halt resume cancel-all continue reduce replace account-rules symbol-rules switch event(15)",
+	require.Equal(
+		t,
+		"account symbol place order cancel halt resume cancel-all continue reduce replace account-rules "+
+			"symbol-rules switch event(15)",
 		strings.Join([]string{AccountOpened.String(), SymbolMade.String(),
 			SharesDeposited.String(), OrderAccepted.String(), OrderCanceled.String(), SymbolHalted.String(),
 			SymbolResumed.String(), OrdersCanceled.String(), OrderContinued.String(), OrderReduced.String(),
-			OrderReplaced.String(), AccountRuled.String(), SymbolRuled.String(), SwitchSet.String(), EventKind(15).String()}, " "))
+			OrderReplaced.String(), AccountRuled.String(), SymbolRuled.String(), SwitchSet.String(),
+			EventKind(15).String()}, " "),
+	)
 	for k := OpenAccount; k <= commandKindMax; k++ {
 		require.NotEqual(t, "unknown", k.String())
 	}
 	require.Equal(t, "unknown", CommandKind(0).String())
 	require.Equal(t, "buy sell no side", Buy.String()+" "+Sell.String()+" "+Side(0).String())
-}
-
-// FuzzDecodeEvent feeds DecodeEvent anything: it never panics, takes memory in
-// proportion to its input, and what it takes it can write and read again. A
-// state that the event is applied to refuses it or is in order afterwards.
-func FuzzDecodeEvent(f *testing.F) {
-	for _, e := range []Event{
-		{Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Hi: 5, Lo: 3}},
-		{Kind: SymbolMade, Time: -1, Symbol: "SPY"},
-		{Kind: SharesDeposited, Account: "1", Symbol: "S", Deposited: Position{Lo: 128}},
-		{Kind: OrderAccepted, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 3, Shares: 5,
-			Fills: []Fill{{Resting: 1, Account: "2", Shares: 4, Price: 5}}},
-		{Kind: OrderCanceled, Account: "2", Symbol: "S", Terms: Terms{Side: Sell, Limit: 5}, Order: 1, Shares: 100},
-		{Kind: OrderAccepted, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 4}, Order: 3, Shares: 5, Ref: "R-1"},
-		{Kind: SymbolHalted, Symbol: "S", Reason: "news"},
-		{Kind: SymbolResumed, Symbol: "S"},
-		{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{1, "S", Terms{Side: Sell, Limit: 5}, 100}}},
-		{Kind: OrderContinued, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 3, Shares: 5, Before: 1,
-			Fills: []Fill{{Resting: 1, Account: "2", Shares: 4, Price: 5}}},
-	} {
-		f.Add(AppendEvent(nil, &e))
-	}
-	f.Add([]byte{4, 0, 1, 1, '1', 1, 'S', 1, 1, 1, 255, 255, 255, 255, 15}) // a billion fills
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var e Event
-		err := DecodeEvent(b, &e)
-		require.LessOrEqual(t, cap(e.Fills), len(b)/2+8) // a fill takes 4 bytes or more; append may double
-		require.LessOrEqual(t, cap(e.Cancels), len(b)/cancelBytesMin)
-		if err != nil {
-			require.ErrorIs(t, err, ErrEvent)
-			return
-		}
-		if len(e.Fills) == 0 {
-			e.Fills = nil
-		}
-		require.Equal(t, e, decoded(t, AppendEvent(nil, &e)))
-
-		s := smallState(t)
-		if s.Apply(&e) == nil {
-			require.NoError(t, s.Audit())
-		}
-	})
-}
-
-// smallState has two accounts, a symbol, and an open sell.
-func smallState(t testing.TB) *State {
-	d := newShard()
-	require.Equal(t, OK, d.open("1", dollars(t, "1000")))
-	require.Equal(t, OK, d.open("2", dollars(t, "0")))
-	d.list("S")
-	require.Equal(t, OK, d.place("S", "2", Position{Lo: 1000}))
-	_, _, r := d.order("2", "S", Sell, 100, 5)
-	require.Equal(t, OK, r)
-	return d.State
 }

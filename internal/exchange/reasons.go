@@ -172,7 +172,11 @@ var reasons = [rejectReasons]reason{
 	}},
 	HistoryUnavailable: {name: "history_unavailable", refusal: true, text: textInHistory},
 	RefUsed: {name: "ref_used", text: func(c *Command, _ *Result) string {
-		return "account " + string(c.Account) + " has used ref " + string(c.Ref) + " before, and not for this"
+		ref := c.Ref
+		if c.Kind == AmendOrder && c.More != nil {
+			ref = c.More.NewRef // the other one names the order
+		}
+		return "account " + string(c.Account) + " has used ref " + string(ref) + " before, and not for this"
 	}},
 	RefUnavailable: {name: "ref_unavailable", text: func(c *Command, _ *Result) string {
 		return "what ref " + string(c.Ref) + " was used for is in the database, which does not answer now; " +
@@ -258,7 +262,12 @@ var reasons = [rejectReasons]reason{
 	}},
 	RulesDiffer: {name: "rules_differ", text: func(c *Command, r *Result) string {
 		rules := r.more().Rules
-		return "symbol " + string(c.Symbol) + " has the tick " + rules.tick().String() + " and the lot " + rules.lot().String()
+		return "symbol " + string(
+			c.Symbol,
+		) + " has the tick " + rules.tick().
+			String() +
+			" and the lot " + rules.lot().
+			String()
 	}},
 	TooManyCancelAlls: {name: "too_many_cancel_alls", text: func(c *Command, _ *Result) string {
 		return "account " + string(c.Account) + " cancels all more than ten times a second; try again later"

@@ -16,12 +16,14 @@ func snapshotOf(s *State, events []Event) *Snapshot {
 	for _, e := range events {
 		if e.Kind == AccountOpened {
 			free, held := s.Ledger.Account(e.Account).Balance()
-			snap.Accounts = append(snap.Accounts, AccountState{ID: e.Account, Opened: e.Balance, Balance: free, Held: held})
+			snap.Accounts = append(snap.Accounts, AccountState{ID: e.Account, Opened: e.Balance, Balance: free, Held: held,
+				Rules: s.Ledger.Account(e.Account).Rules(), Due: s.Ledger.Account(e.Account).Due()})
 		}
 	}
 	for _, sym := range slices.Sorted(maps.Keys(s.Books)) {
 		in := s.Ledger.Instrument(sym)
-		snap.Symbols = append(snap.Symbols, SymbolState{Symbol: sym, Deposited: in.Deposited(), Halt: s.Books[sym].Halted()})
+		snap.Symbols = append(snap.Symbols, SymbolState{Symbol: sym, Deposited: in.Deposited(), Halt: s.Books[sym].Halted(),
+			Rules: s.Books[sym].Rules(), Last: s.Books[sym].Last()})
 		for a := range in.positions {
 			free, held := in.Position(a)
 			snap.Positions = append(snap.Positions, PositionState{Symbol: sym, Account: a.ID, Shares: free, Held: held})
@@ -29,7 +31,7 @@ func snapshotOf(s *State, events []Event) *Snapshot {
 		for o := range s.Books[sym].Orders() {
 			if o.Open > 0 {
 				snap.Orders = append(snap.Orders, OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym,
-					Terms:  Terms{Side: o.Side, Limit: o.Limit},
+					Terms: o.Terms, OnDisconnect: o.OnDisconnect, Taken: o.Taken, Lineage: o.Lineage,
 					Shares: o.Shares, Open: o.Open, Executions: o.Status().Executions})
 			}
 		}

@@ -205,6 +205,36 @@ func TestAnswersTellTheMarket(t *testing.T) {
 	}
 }
 
+// TestInstructionsAndRulesAreTold: those that there are; a plain order and a plain symbol are as they were.
+func TestInstructionsAndRulesAreTold(t *testing.T) {
+	o := exchange.PublicOrder{Symbol: "S", Terms: exchange.Terms{Side: exchange.Buy, TIF: exchange.FOK, Post: true,
+		Type: exchange.Market, STP: exchange.CancelBoth, Limit: 2e8}, Shares: 9e8,
+		Status: exchange.Status{Open: 1e8, Changes: &exchange.Changes{Replaced: 7, Reduced: 3e8, ReducedAt: 5e9 + 1}}}
+	require.Equal(t, `{"id":1,"sym":"S","side":"buy","limit":"2","shares":"9","type":"market","tif":"FOK","post":true,`+
+		`"stp":"both","open":"1","replaced":7,"reduced":{"shares":"3","time":5},"executed":[]}`,
+		string(appendOrder(nil, 1, &o, 0)))
+	o.Terms, o.Status.Changes = exchange.Terms{Side: exchange.Buy, Limit: 2e8}, &exchange.Changes{}
+	require.Equal(t, `{"id":1,"sym":"S","side":"buy","limit":"2","shares":"9","open":"1","executed":[]}`,
+		string(appendOrder(nil, 1, &o, 0)))
+
+	s := openSite(t, func(*APIOptions) {})
+	listed := func(rules string) {
+		t.Helper()
+		response, err := s.server.Client().Get(s.server.URL + "/api/v1/symbols")
+		require.NoError(t, err)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.Contains(t, string(text), `[{"sym":"S","shares":"0","notional":"0","trades":0`+rules+`}]`)
+	}
+	s.play(event(exchange.Event{Kind: exchange.SymbolMade, SymbolRules: &exchange.SymbolRules{Tick: 1e6}}))
+	listed(`,"tick":"0.01"`)
+	s.play(event(exchange.Event{Kind: exchange.SymbolRuled, SymbolRules: &exchange.SymbolRules{Lot: 1e8, Band: 5}}))
+	listed(`,"lot":"1"`)
+	s.play(event(exchange.Event{Kind: exchange.SymbolRuled, SymbolRules: &exchange.SymbolRules{}}))
+	listed("")
+}
+
 func TestAnOrderIsToldWithoutItsOwner(t *testing.T) {
 	order := exchange.PublicOrder{Symbol: "S", Terms: exchange.Terms{Side: exchange.Sell, Limit: 150e8}, Shares: 100e8,
 		Status: exchange.Status{Canceled: 60e8, CanceledAt: 8 * exchange.Second,

@@ -131,7 +131,8 @@ func NewFeed(o Options, snap *Snapshot) *Feed {
 // restore takes in a snapshot.
 func (f *Feed) restore(snap *Snapshot) error {
 	for i := range snap.Symbols {
-		f.add(snap.Symbols[i].Symbol, snap.Seq).halt = snap.Symbols[i].Halt
+		s := f.add(snap.Symbols[i].Symbol, snap.Seq)
+		s.halt, s.rules = snap.Symbols[i].Halt, snap.Symbols[i].Rules
 	}
 	for i := range snap.Orders {
 		o := &snap.Orders[i]
@@ -142,8 +143,8 @@ func (f *Feed) restore(snap *Snapshot) error {
 		if s.unfinished != 0 {
 			return fmt.Errorf("market: order %d of %s is newer than order %d, which is unfinished", o.ID, o.Symbol, s.unfinished)
 		}
-		if !s.rest(o.ID, o.Side, o.Limit, o.Open) {
-			return fmt.Errorf("market: order %d has %s open", o.ID, o.Open)
+		if err := s.rest(o.ID, &o.Terms, o.Open); err != nil {
+			return err
 		}
 	}
 	return f.restoreTraded(snap)
@@ -245,7 +246,7 @@ func (f *Feed) takeChunk() (more bool, err error) {
 		most = min(most, max(limit(), seq)-seq)
 	}
 	defer func() { f.seq.Store(seq) }()
-	fills := 0
+	did := 0
 	for range most {
 		got, record, ok, err := f.options.Records.TryNext()
 		switch {
@@ -260,7 +261,7 @@ func (f *Feed) takeChunk() (more bool, err error) {
 			return false, err
 		}
 		seq = got
-		if fills += len(f.event.Fills); fills >= chunkFills {
+		if did += len(f.event.Fills) + len(f.event.Own); did >= chunkFills {
 			break
 		}
 	}
@@ -275,13 +276,17 @@ func (f *Feed) apply(seq uint64, record []byte) error {
 		return fmt.Errorf("market: journal record %d: %w", seq, err)
 	}
 	switch e.Kind {
-	case exchange.AccountOpened, exchange.SharesDeposited:
+	case exchange.AccountOpened, exchange.SharesDeposited, exchange.AccountRuled, exchange.SwitchSet:
 		return nil
 	case exchange.SymbolMade:
 		if f.symbols[exchange.Symbol(name)] != nil {
 			return fmt.Errorf("market: journal record %d makes symbol %s again", seq, name)
 		}
-		f.hub.note(f.add(exchange.Symbol(name), seq))
+		s := f.add(exchange.Symbol(name), seq)
+		if e.SymbolRules != nil {
+			s.rules = *e.SymbolRules
+		}
+		f.hub.note(s)
 		return nil
 	case exchange.OrdersCanceled:
 		for i := range e.Cancels {
@@ -291,8 +296,8 @@ func (f *Feed) apply(seq uint64, record []byte) error {
 			}
 		}
 		return nil
-	case exchange.OrderAccepted, exchange.OrderContinued, exchange.OrderCanceled, exchange.SymbolHalted,
-		exchange.SymbolResumed:
+	case exchange.OrderAccepted, exchange.OrderContinued, exchange.OrderCanceled, exchange.OrderReduced,
+		exchange.OrderReplaced, exchange.SymbolRuled, exchange.SymbolHalted, exchange.SymbolResumed:
 		return f.note(seq, name, e)
 	}
 	return fmt.Errorf("market: journal record %d is of unknown kind %s", seq, e.Kind)

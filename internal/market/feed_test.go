@@ -58,6 +58,7 @@ func requireMarket(t *testing.T, f *Feed, m *randomMarket, before map[exchange.S
 		require.Equal(t, want.levelsOf(exchange.Sell), got.Asks, want.name)
 		require.Equal(t, want.book.Halted(), s.halt, want.name)
 		require.Equal(t, want.traded, s.traded, want.name)
+		require.Equal(t, want.rules, s.rules, want.name)
 		require.Equal(t, want.traded.Trades, s.tape.last, want.name)
 		require.Equal(t, before[want.name]+1, s.tape.first, want.name)
 		for n := s.tape.first; n <= s.tape.last; n++ {
@@ -226,7 +227,7 @@ func TestASnapshotThatDoesNotFitTogetherIsNoMarketData(t *testing.T) {
 	for want, harm := range map[string]func(*Snapshot){
 		"is for X, which was never made": func(s *Snapshot) { s.Orders[0].Symbol = "X" },
 		"has 0 open":                     func(s *Snapshot) { s.Orders[0].Open = 0 },
-		"5 trades of X":                  func(s *Snapshot) { s.Traded[0].Symbol = "X" },
+		"trades of X":                    func(s *Snapshot) { s.Traded[0].Symbol = "X" },
 		"of which there are 4":           func(s *Snapshot) { s.Traded[0].Trades = 3 },
 		"out of range":                   func(s *Snapshot) { s.Traded[0].Last = 0 },
 		"of which none are counted":      func(s *Snapshot) { s.Traded = nil },
@@ -366,8 +367,8 @@ func TestNothingIsToldBeforeTheFeedHasCaughtUp(t *testing.T) {
 // the feed.
 func TestEveryKindOfRecordIsTakenIn(t *testing.T) {
 	ofSymbols := map[exchange.EventKind]bool{exchange.OrderAccepted: true, exchange.OrderCanceled: true,
-		exchange.OrderContinued: true,
-		exchange.SymbolHalted:   true, exchange.SymbolResumed: true}
+		exchange.OrderContinued: true, exchange.OrderReduced: true, exchange.OrderReplaced: true,
+		exchange.SymbolRuled: true, exchange.SymbolHalted: true, exchange.SymbolResumed: true}
 	for n := range 256 {
 		kind := exchange.EventKind(n)
 		s, slots := newSymbol("S", 1), 0
@@ -376,7 +377,8 @@ func TestEveryKindOfRecordIsTakenIn(t *testing.T) {
 			s.unfinished = 1
 		}
 		err := s.note(&exchange.Event{Kind: kind, Order: 1, Terms: exchange.Terms{Side: exchange.Buy, Limit: 5},
-			Shares: 1}, &slots)
+			Shares: 1, SymbolRules: new(exchange.SymbolRules), Amend: &exchange.Amendment{Old: exchange.Cancel{
+				Terms: exchange.Terms{Side: exchange.Buy, Limit: 5}, Shares: 1}}}, &slots)
 		if ofSymbols[kind] {
 			require.NoError(t, err, kind)
 		} else {

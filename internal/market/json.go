@@ -48,6 +48,12 @@ func appendSummary(b []byte, s *symbol) []byte {
 	b = appendDecimal(appendField(b, "shares"), s.traded.Shares)
 	b = appendDecimal(appendField(b, "notional"), s.traded.Notional)
 	b = strconv.AppendUint(appendField(b, "trades"), s.traded.Trades, 10)
+	if s.rules.Tick > 0 {
+		b = appendDecimal(appendField(b, "tick"), s.rules.Tick)
+	}
+	if s.rules.Lot > 0 {
+		b = appendDecimal(appendField(b, "lot"), s.rules.Lot)
+	}
 	if h := s.halt; h != nil {
 		b = strconv.AppendInt(append(appendField(b, "halted"), `{"time":`...), exchange.Seconds(h.Since), 10)
 		b = append(appendText(appendField(b, "reason"), h.Reason), '}')
@@ -132,12 +138,14 @@ func appendOrder(b []byte, id exchange.OrderID, o *exchange.PublicOrder, next in
 	b = append(b, o.Side.String()...)
 	b = appendDecimal(append(b, `","limit":`...), o.Limit)
 	b = appendDecimal(appendField(b, "shares"), o.Shares)
+	b = appendInstructions(b, &o.Terms)
 	b = appendDecimal(appendField(b, "open"), o.Status.Open)
 	if o.Status.Canceled > 0 {
 		b = appendDecimal(append(b, `,"canceled":{"shares":`...), o.Status.Canceled)
 		b = strconv.AppendInt(appendField(b, "time"), exchange.Seconds(o.Status.CanceledAt), 10)
 		b = append(b, '}')
 	}
+	b = appendChanges(b, o.Status.Changes)
 	b = append(b, `,"executed":[`...)
 	for i, e := range o.Status.Executions {
 		if i > 0 {
@@ -153,6 +161,40 @@ func appendOrder(b []byte, id exchange.OrderID, o *exchange.PublicOrder, next in
 		b = strconv.AppendInt(appendField(b, "next"), int64(next), 10)
 	}
 	return append(b, '}')
+}
+
+// appendInstructions appends what an order says of itself beside its limit, as members: nothing of one that
+// says nothing.
+func appendInstructions(b []byte, t *exchange.Terms) []byte {
+	name := func(field, value string) { b = append(append(append(appendField(b, field), '"'), value...), '"') }
+	if t.Type != exchange.Limited {
+		name("type", t.Type.String())
+	}
+	if t.TIF != exchange.GTC {
+		name("tif", t.TIF.String())
+	}
+	if t.Post {
+		b = append(b, `,"post":true`...)
+	}
+	if t.STP != exchange.TradeWithSelf {
+		name("stp", t.STP.String())
+	}
+	return b
+}
+
+// appendChanges appends what amends did to an order, as members.
+func appendChanges(b []byte, c *exchange.Changes) []byte {
+	if c == nil {
+		return b
+	}
+	if c.Replaced > 0 {
+		b = strconv.AppendUint(appendField(b, "replaced"), uint64(c.Replaced), 10)
+	}
+	if c.Reduced > 0 {
+		b = appendDecimal(append(b, `,"reduced":{"shares":`...), c.Reduced)
+		b = append(strconv.AppendInt(appendField(b, "time"), exchange.Seconds(c.ReducedAt), 10), '}')
+	}
+	return b
 }
 
 // appendText appends any text as a string.

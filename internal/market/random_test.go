@@ -14,7 +14,7 @@ type randomMarket struct {
 	r       *rand.Rand
 	spread  int // how many cents from the middle orders are placed, at the most
 	symbols []*tradedSymbol
-	owner   *exchange.Account
+	owners  []*exchange.Account
 	order   exchange.OrderID
 	seq     uint64
 	records [][]byte // since they were taken last
@@ -27,10 +27,12 @@ type tradedSymbol struct {
 	sent   []exchange.OrderID
 	trades []exchange.Trade // all
 	traded exchange.Traded
+	rules  exchange.SymbolRules
 }
 
 func newRandomMarket(seed uint64, spread int) *randomMarket {
-	return &randomMarket{r: rand.New(rand.NewPCG(seed, 1)), spread: spread, owner: &exchange.Account{ID: "1234567"}}
+	return &randomMarket{r: rand.New(rand.NewPCG(seed, 1)), spread: spread, owners: []*exchange.Account{
+		{ID: "1234567"}, {ID: "2"}}}
 }
 
 // take returns the records that were made since it was called last.
@@ -70,6 +72,11 @@ func (m *randomMarket) trade() {
 		h := &exchange.Halt{Since: m.now(), Reason: fmt.Sprintf("reason \"%d\"", m.seq)}
 		s.book.Halt(h)
 		m.note(exchange.Event{Kind: exchange.SymbolHalted, Time: h.Since, Symbol: s.name, Reason: h.Reason})
+	case m.r.IntN(300) == 0:
+		s.rules = exchange.SymbolRules{Tick: exchange.Price(m.r.IntN(2)), Lot: exchange.Shares(m.r.IntN(2)),
+			Band: exchange.Fraction(m.r.IntN(2))}
+		rules := s.rules
+		m.note(exchange.Event{Kind: exchange.SymbolRuled, Time: m.now(), Symbol: s.name, SymbolRules: &rules})
 	case halted:
 		m.cancelOne(s)
 	default:
@@ -88,26 +95,23 @@ func (m *randomMarket) place(s *tradedSymbol) {
 		m.goOn(s)
 		return
 	}
+	o := m.draw(s)
 	m.order++
-	side, away := exchange.Side(1+m.r.IntN(2)), exchange.Price(m.r.IntN(m.spread)-m.spread/4)*1e6
-	if side == exchange.Buy {
-		away = -away
-	}
-	o := exchange.NewOrder(m.order, m.owner, side, exchange.Shares(1+m.r.IntN(100)), 100e8+away)
-	e := exchange.Event{Kind: exchange.OrderAccepted, Time: m.now(), Account: m.owner.ID, Symbol: s.name, Order: o.ID,
-		Terms: exchange.Terms{Side: side, Limit: o.Limit}, Shares: o.Shares}
-	e.Fills = s.book.Submit(o, e.Time, nil)
-	s.sent = append(s.sent, o.ID)
-	m.noteTrades(s, e)
+	o.ID = m.order
+	e := exchange.Event{}
+	fills := s.book.Submit(&o, m.now(), nil)
+	m.enter(s, &e, exchange.OrderAccepted, &o, fills)
 }
 
 // goOn executes the next part of the symbol's unfinished order.
 func (m *randomMarket) goOn(s *tradedSymbol) {
 	o, _ := s.book.Find(s.book.Unfinished())
-	e := exchange.Event{Kind: exchange.OrderContinued, Time: m.now(), Account: m.owner.ID, Symbol: s.name, Order: o.ID,
-		Terms:  exchange.Terms{Side: o.Side, Limit: o.Limit},
-		Shares: o.Open, Before: len(o.Executions)}
-	e.Fills = s.book.Continue(&o, e.Time, nil)
+	e, open := exchange.Event{Before: len(o.Executions)}, o.Open
+	fills := s.book.Continue(&o, m.now(), nil)
+	e.Note(exchange.OrderContinued, &o, s.name, open, m.now())
+	e.Before = len(o.Executions) - len(fills)
+	e.Fills = fills
+	e.NoteMore(&o, slices.Clone(s.book.Own()))
 	m.noteTrades(s, e)
 }
 
@@ -137,28 +141,36 @@ func (m *randomMarket) cancel(s *tradedSymbol, id exchange.OrderID) bool {
 	if s.book.Unfinished() != 0 {
 		return false
 	}
-	o, r := s.book.Cancel(id, m.owner.ID, m.now())
+	found, _ := s.book.Find(id)
+	if found.Open == 0 {
+		return false
+	}
+	if m.r.IntN(3) == 0 {
+		return m.amend(s, &found)
+	}
+	o, r := s.book.Cancel(id, found.Account.ID, m.now())
 	if r != exchange.OK {
 		return false
 	}
-	m.note(exchange.Event{Kind: exchange.OrderCanceled, Time: m.now(), Account: m.owner.ID, Symbol: s.name,
-		Order: o.ID, Terms: exchange.Terms{Side: o.Side, Limit: o.Limit}, Shares: o.Canceled})
+	var e exchange.Event
+	e.Note(exchange.OrderCanceled, &o, s.name, o.Canceled, m.now())
+	m.note(e)
 	return true
 }
 
 // cancelMany empties some books with one record.
 func (m *randomMarket) cancelMany() {
-	e := exchange.Event{Kind: exchange.OrdersCanceled, Time: m.now(), Account: m.owner.ID}
+	owner := m.owners[m.r.IntN(len(m.owners))]
+	e := exchange.Event{Kind: exchange.OrdersCanceled, Time: m.now(), Account: owner.ID}
 	for _, s := range m.symbols {
 		if m.r.IntN(3) > 0 || s.book.Unfinished() != 0 {
 			continue
 		}
-		for o := range s.book.OpenOf(m.owner) {
-			e.Cancels = append(e.Cancels, exchange.Cancel{Order: o.ID, Symbol: s.name, Terms: exchange.Terms{Side: o.Side,
-				Limit: o.Limit}, Shares: o.Open})
+		for o := range s.book.OpenOf(owner) {
+			e.Cancels = append(e.Cancels, exchange.Cancel{Order: o.ID, Symbol: s.name, Terms: o.Terms, Shares: o.Open})
 		}
 		for _, id := range s.sent {
-			s.book.Cancel(id, m.owner.ID, e.Time)
+			s.book.Cancel(id, owner.ID, e.Time)
 		}
 	}
 	if len(e.Cancels) == 0 {
@@ -184,11 +196,12 @@ func (m *randomMarket) cancelAll() {
 func (m *randomMarket) snapshot(trades int) *Snapshot {
 	snap := &Snapshot{Seq: m.seq}
 	for _, s := range m.symbols {
-		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: s.name, Halt: s.book.Halted()})
+		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: s.name, Halt: s.book.Halted(),
+			Rules: s.rules})
 		for o := range s.book.Orders() {
 			if o.Open > 0 {
 				snap.Orders = append(snap.Orders, exchange.OrderState{ID: o.ID, Symbol: s.name,
-					Terms:  exchange.Terms{Side: o.Side, Limit: o.Limit},
+					Terms:  o.Terms,
 					Shares: o.Shares, Open: o.Open})
 			}
 		}

@@ -13,7 +13,8 @@ type symbol struct {
 	traded     exchange.Traded
 	tape       tape
 	halt       *exchange.Halt // nil while it takes orders
-	seq        uint64         // of the last record that changed anything
+	rules      exchange.SymbolRules
+	seq        uint64 // of the last record that changed anything
 
 	// unfinished is an order whose next part is to come, 0 if there is none. It is not in
 	// the levels: nobody is shown a crossed book.
@@ -47,22 +48,33 @@ func (s *symbol) execute(e *exchange.Event, slots *int) error {
 		s.traded.Add(&t)
 		s.tape.add(t, slots)
 	}
+	for i := range e.Own {
+		if err := s.cancel(&e.Own[i]); err != nil {
+			return err
+		}
+	}
 	s.unfinished = 0
 	if open := e.Open(); open > 0 {
-		s.rest(e.Order, e.Side, e.Limit, open)
+		return s.rest(e.Order, &e.Terms, open)
 	}
 	return nil
 }
 
 // rest adds what is open of an order to its level, unless it crosses: then a part of it
-// is to come. ok is false if there cannot be so much.
-func (s *symbol) rest(id exchange.OrderID, side exchange.Side, limit exchange.Price, open exchange.Shares) (ok bool) {
-	own, opposite := s.side(side)
-	if opposite.meets(limit) {
+// is to come. The error says that such an order cannot rest.
+func (s *symbol) rest(id exchange.OrderID, t *exchange.Terms, open exchange.Shares) error {
+	own, opposite := s.side(t.Side)
+	switch {
+	case open <= 0:
+		return fmt.Errorf("market: order %d for %s has %s open", id, s.name, open)
+	case opposite.meets(t.Limit):
 		s.unfinished = id
-		return open > 0
+		return nil
+	case t.TIF != exchange.GTC:
+		return fmt.Errorf("market: order %d for %s is %s, and rests at %s", id, s.name, t.TIF, t.Limit)
 	}
-	return own.add(limit, open.Position())
+	own.add(t.Limit, open.Position())
+	return nil
 }
 
 // note takes in an event of an order, a halt or its end. The error says what cannot be;
@@ -73,6 +85,11 @@ func (s *symbol) note(e *exchange.Event, slots *int) error {
 			e.Kind, e.Order, s.name, s.unfinished)
 	}
 	switch e.Kind {
+	case exchange.OrderReplaced:
+		if err := s.cancel(&e.Amend.Old); err != nil {
+			return err
+		}
+		return s.execute(e, slots)
 	case exchange.OrderAccepted:
 		return s.execute(e, slots)
 	case exchange.OrderContinued:
@@ -80,13 +97,16 @@ func (s *symbol) note(e *exchange.Event, slots *int) error {
 			return fmt.Errorf("market: order %d for %s goes on, and is not unfinished", e.Order, s.name)
 		}
 		return s.execute(e, slots)
-	case exchange.OrderCanceled:
-		return s.cancel(e)
+	case exchange.OrderCanceled, exchange.OrderReduced:
+		return s.cancel(&exchange.Cancel{Order: e.Order, Terms: e.Terms, Shares: e.Shares})
+	case exchange.SymbolRuled:
+		s.rules = *e.SymbolRules
 	case exchange.SymbolHalted:
 		s.halt = &exchange.Halt{Since: e.Time, Reason: e.Reason}
 	case exchange.SymbolResumed:
 		s.halt = nil
-	case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited, exchange.OrdersCanceled:
+	case exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited, exchange.OrdersCanceled,
+		exchange.AccountRuled, exchange.SwitchSet:
 		return fmt.Errorf("market: a record of kind %s is not one of a symbol's market", e.Kind)
 	default:
 		return fmt.Errorf("market: a record of unknown kind %s", e.Kind)
@@ -94,11 +114,11 @@ func (s *symbol) note(e *exchange.Event, slots *int) error {
 	return nil
 }
 
-// cancel takes a canceled order's open shares out of its level. The error says that
-// they are not there; s is unusable then.
-func (s *symbol) cancel(e *exchange.Event) error {
+// cancel takes open shares of an order, none of which some amends take, out of its level. The error
+// says that they are not there; s is unusable then.
+func (s *symbol) cancel(e *exchange.Cancel) error {
 	own, _ := s.side(e.Side)
-	if !own.add(e.Limit, (-e.Shares).Position()) {
+	if e.Shares != 0 && !own.add(e.Limit, (-e.Shares).Position()) {
 		return fmt.Errorf("market: %s of order %d for %s at %s are canceled, which is more than is open there",
 			e.Shares, e.Order, s.name, e.Limit)
 	}

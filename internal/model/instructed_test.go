@@ -296,13 +296,10 @@ func TestAConnectionTakesItsOrdersWithIt(t *testing.T) {
 	x := fresh(t)
 	c := x.Connect()
 	do := func(s string) { c.Do([]byte(s), 1) }
-	do(
-		`<transactions id="1"><order sym="A" amount="1" limit="1"/><order sym="A" amount="1" limit="1" cod="yes"/></transactions>`,
-	)
+	const two = `<transactions id="1"><order sym="A" amount="1" limit="1"/>`
+	do(two + `<order sym="A" amount="1" limit="1" cod="yes"/></transactions>`)
 	do(`<session cancel="disconnect"/>`)
-	do(
-		`<transactions id="1"><order sym="A" amount="1" limit="1"/><order sym="A" amount="1" limit="1" cod="no"/></transactions>`,
-	)
+	do(two + `<order sym="A" amount="1" limit="1" cod="no"/></transactions>`)
 	answer(t, x, "1", `<amend id="2" limit="2"/>`)
 	answer(t, x, "1", `<order sym="A" amount="1" limit="1" cod="yes"/>`)
 	c.Close(1)

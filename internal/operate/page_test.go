@@ -27,7 +27,9 @@ func TestThePageHasEveryField(t *testing.T) {
 		}
 	}
 	for request, into := range map[string]any{"POST /admin/halt": &HaltAnswer{}, "POST /admin/resume": &HaltAnswer{},
-		"POST /admin/cancel-all": &CancelAllAnswer{}} {
+		"POST /admin/cancel-all": &CancelAllAnswer{},
+		"POST /admin/block":      &BlockAnswer{}, "POST /admin/unblock": &BlockAnswer{},
+		"POST /admin/symbol": &SymbolRulesAnswer{}, "POST /admin/limits": &AccountRulesAnswer{}} {
 		row := regexp.MustCompile("(?m)^- `" + request + "\\?.*:\\s+`(\\{.*?\\})`").FindStringSubmatch(page)
 		require.NotNil(t, row, request)
 		read(row[1], into)
@@ -39,7 +41,8 @@ func TestThePageHasEveryField(t *testing.T) {
 	read(block, &status)
 	require.Contains(t, page, `{"error":"…"}`)
 	said["error"] = true
-	for _, answer := range []any{HaltAnswer{}, CancelAllAnswer{}, ErrorAnswer{}, Status{}} {
+	for _, answer := range []any{HaltAnswer{}, CancelAllAnswer{}, BlockAnswer{}, SymbolRulesAnswer{},
+		AccountRulesAnswer{}, ErrorAnswer{}, Status{}} {
 		for _, name := range fields(reflect.TypeOf(answer)) {
 			require.True(t, said[name], "%T has %s, of which the page knows nothing", answer, name)
 		}

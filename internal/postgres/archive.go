@@ -100,6 +100,10 @@ func (a *Archive) Position() Position { return a.state.Position }
 // that was applied before the schema kept each record's row.
 func (a *Archive) HistoryAfter() uint64 { return a.state.historyAfter }
 
+// ExactAfter returns the record after which the tables have times in nanoseconds; 0 unless an
+// older schema was upgraded.
+func (a *Archive) ExactAfter() uint64 { return a.state.exactAfter }
+
 // Opening returns the state that history begins with, as of HistoryAfter. What an
 // order had executed by then is given as one execution.
 func (a *Archive) Opening(ctx context.Context) (*exchange.Snapshot, error) {
@@ -120,6 +124,9 @@ func (a *Archive) Opening(ctx context.Context) (*exchange.Snapshot, error) {
 func (a *Archive) Tables(ctx context.Context) (*exchange.Snapshot, error) {
 	snap := &exchange.Snapshot{Seq: a.state.Applied}
 	if err := loadTables(ctx, a.tx, present, snap); err != nil {
+		return nil, err
+	}
+	if err := loadLineages(ctx, a.tx, snap); err != nil {
 		return nil, err
 	}
 	row := a.tx.QueryRow(ctx, `SELECT coalesce(max(id), 0) FROM outcry.order_log`)
@@ -144,7 +151,7 @@ func (a *Archive) CheckOrders(ctx context.Context) error {
 		                     SELECT sell_order, shares FROM people.executions) both_sides
 		              GROUP BY id) e ON e.id = o.id
 		 WHERE o.executed IS DISTINCT FROM coalesce(e.shares, 0)
-		    OR o.amount IS DISTINCT FROM sign(o.amount) * (o.open + o.executed + o.canceled)
+		    OR o.amount IS DISTINCT FROM sign(o.amount) * (o.open + o.executed + o.reduced + o.canceled)
 		 ORDER BY 1 LIMIT 1`).Scan(&id, &says, &sum)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

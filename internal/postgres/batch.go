@@ -182,24 +182,25 @@ func (b *batch) accept(e *exchange.Event) {
 	b.reserve(e)
 	b.orderLog.add(&b.row)
 	b.accepted[e.Order] = len(b.orders)
-	b.orders = append(b.orders, restingRow{cod: e.OnDisconnect, amended: e.Amend != nil,
-		OrderState: exchange.OrderState{ID: e.Order, Account: e.Account, Symbol: e.Symbol, Terms: e.Terms,
-			Shares: e.Shares, Open: e.Shares}})
+	b.orders = append(b.orders, restingRow{amended: e.Amend != nil, OrderState: exchange.OrderState{ID: e.Order,
+		Account: e.Account, Symbol: e.Symbol, Terms: e.Terms, Shares: e.Shares, Open: e.Shares, OnDisconnect: e.OnDisconnect}})
 	b.execute(e)
 	b.end(e)
 }
 
 // execute adds the fills of an order, or of a further part of it.
 func (b *batch) execute(e *exchange.Event) {
+	took := exchange.Shares(0)
 	for i := range e.Fills {
 		f := &e.Fills[i]
+		took += f.Shares
 		b.execution = execution{order: e.Order, resting: f.Resting, n: e.Before + i + 1, symbol: e.Symbol,
 			buys: e.Side == exchange.Buy, Execution: exchange.Execution{Shares: f.Shares, Price: f.Price, Time: e.Time}}
 		b.executionLog.add(&b.execution)
 		b.take(f.Resting, f.Shares)
 		b.settle(e, *f, b.execution.n)
 	}
-	b.take(e.Order, e.Shares-e.Open())
+	b.take(e.Order, took)
 	b.trade(e)
 }
 

@@ -17,14 +17,13 @@ func (b *batch) addInstruction(seq uint64, e *exchange.Event) error {
 		}
 	case exchange.OrderReplaced:
 		b.amendLog.add(&b.row)
-		old := exchange.Event{Kind: exchange.OrderCanceled, Time: e.Time, Account: e.Account, Symbol: e.Symbol,
-			Order: e.Amend.Old.Order, Terms: e.Amend.Old.Terms, Shares: e.Amend.Old.Shares}
+		old := b.row.OldCancel()
 		b.cancel(&old, 0)
 		b.row = record{Event: *e, seq: seq}
 		b.accept(e)
 	case exchange.AccountRuled:
 		b.accountLog.add(&b.row)
-		b.accountRules[e.Account] = *e.AccountRules
+		b.accountRules[e.Account] = *b.row.accountRules()
 	case exchange.SymbolRuled:
 		b.ruleSymbol(e)
 	case exchange.SwitchSet:
@@ -39,7 +38,7 @@ func (b *batch) addInstruction(seq uint64, e *exchange.Event) error {
 // ruleSymbol adds what a record sets for a symbol.
 func (b *batch) ruleSymbol(e *exchange.Event) {
 	b.symbolLog.add(&b.row)
-	b.symbolRules[e.Symbol] = *e.SymbolRules
+	b.symbolRules[e.Symbol] = *b.row.symbolRules()
 }
 
 // reserve moves what an order that comes may spend from free to held. A market order to buy holds what
@@ -62,9 +61,7 @@ func (b *batch) reserve(e *exchange.Event) {
 // end adds what a part of an order canceled besides: own orders that it met, and what remained of it.
 func (b *batch) end(e *exchange.Event) {
 	for i := range e.Own {
-		c := &e.Own[i]
-		own := exchange.Event{Kind: exchange.OrderCanceled, Time: e.Time, Account: e.Account, Symbol: e.Symbol,
-			Order: c.Order, Terms: c.Terms, Shares: c.Shares}
+		own := e.OwnCancel(i)
 		b.cancel(&own, int32(i+1))
 	}
 	if e.Rest > 0 {

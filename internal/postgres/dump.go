@@ -135,7 +135,11 @@ func (a *Archive) State(ctx context.Context) (*exchange.State, error) {
 func sumExecutions(snap *exchange.Snapshot) {
 	for i := range snap.Orders {
 		o := &snap.Orders[i]
-		if executed := o.Shares - o.Open; executed != 0 {
+		executed := o.Shares - o.Open
+		if o.Lineage != nil {
+			executed -= o.Lineage.Reduced
+		}
+		if executed != 0 {
 			o.Executions = []exchange.Execution{{Shares: executed, Price: o.Limit}}
 		}
 	}

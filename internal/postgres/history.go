@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"outcry/internal/exchange"
@@ -62,11 +63,33 @@ func (h *History) Close() { h.pool.Close() }
 func (h *History) Order(ctx context.Context, id exchange.OrderID, after, most int) (
 	o exchange.ClosedOrder, found bool, err error,
 ) {
-	err = h.ask(ctx, func(ctx context.Context) error {
-		o, found, err = h.try(ctx, id, after, most)
-		return err
+	return h.askOrder(ctx, id, func(ctx context.Context, tx pgx.Tx) (exchange.ClosedOrder, error) {
+		return order(ctx, tx, id, after, most)
 	})
-	return o, found, err
+}
+
+// OrderAtFirst returns an order as it was right after its own record, and the further parts of it, whatever
+// became of it later: with up to most of the executions that it took, oldest first. found is as of Order. The error
+// says why the tables could not be asked.
+func (h *History) OrderAtFirst(ctx context.Context, id exchange.OrderID, most int) (
+	o exchange.ClosedOrder, found bool, err error,
+) {
+	return h.askOrder(ctx, id, func(ctx context.Context, tx pgx.Tx) (exchange.ClosedOrder, error) {
+		return orderAtFirst(ctx, tx, id, most)
+	})
+}
+
+// Newest returns the newest order of the chain that one begins: the order itself if none has replaced it. The error
+// says why the tables could not be asked.
+func (h *History) Newest(ctx context.Context, first exchange.OrderID) (newest exchange.OrderID, err error) {
+	err = h.ask(ctx, func(ctx context.Context) error {
+		return h.pool.QueryRow(ctx, `SELECT coalesce(max(order_id), $1) FROM outcry.amend_log WHERE first_id = $1`,
+			first).Scan(&newest)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("postgres: newest order of the chain of order %d: %w", first, err)
+	}
+	return newest, nil
 }
 
 // exchange returns where the exchange is.
@@ -99,42 +122,105 @@ func (h *History) ask(ctx context.Context, try func(context.Context) error) (err
 	return err
 }
 
-// try is Order over one connection.
-func (h *History) try(ctx context.Context, id exchange.OrderID, after, most int) (
-	o exchange.ClosedOrder, found bool, err error,
-) {
+// askOrder asks for one order.
+func (h *History) askOrder(
+	ctx context.Context, id exchange.OrderID, read func(context.Context, pgx.Tx) (exchange.ClosedOrder, error),
+) (o exchange.ClosedOrder, found bool, err error) {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err = pgx.BeginTxFunc(ctx, h.pool, options, func(tx pgx.Tx) error {
-		o, err = order(ctx, tx, id, after, most)
+	err = h.ask(ctx, func(ctx context.Context) error {
+		err := pgx.BeginTxFunc(ctx, h.pool, options, func(tx pgx.Tx) (err error) {
+			o, err = read(ctx, tx)
+			return err
+		})
+		if found = err == nil; errors.Is(err, pgx.ErrNoRows) {
+			o, err = exchange.ClosedOrder{}, nil
+		}
 		return err
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return o, false, nil
-	}
 	if err != nil {
-		return o, false, fmt.Errorf("postgres: history of order %d: %w", id, err)
+		return exchange.ClosedOrder{}, false, fmt.Errorf("postgres: history of order %d: %w", id, err)
 	}
-	return o, true, nil
+	return o, found, nil
 }
 
 // closedOrder is an order with what became of it.
-var closedOrder = `SELECT ` + orderLog.list("o") + `, coalesce(r.open, 0), coalesce(c.shares, 0), coalesce(c.time, 0)
+var closedOrder = `SELECT ` + orderLog.list("o") + `, coalesce(r.open, 0), coalesce(c.shares, 0),
+	       coalesce(c.time, 0), coalesce(c.nanos, 0),
+	       c.seq = o.seq OR EXISTS (SELECT FROM outcry.part_log p WHERE p.seq = c.seq AND p.order_id = o.id),
+	       coalesce(d.reduced, 0), coalesce(d.at, 0),
+	       coalesce((SELECT order_id FROM outcry.amend_log
+	                  WHERE first_id = coalesce(m.first_id, o.id) AND order_id > o.id ORDER BY order_id LIMIT 1), 0)
 	  FROM outcry.order_log o
 	  LEFT JOIN outcry.resting_orders r ON r.id = o.id
 	  LEFT JOIN outcry.cancel_log c ON c.order_id = o.id
+	  LEFT JOIN outcry.amend_log m ON m.seq = o.seq
+	 CROSS JOIN LATERAL (SELECT sum(reduced)::bigint AS reduced, max(time_ns) FILTER (WHERE reduced > 0) AS at
+	                       FROM outcry.amend_log WHERE order_id = o.id) d
 	 WHERE o.id = $1`
+
+// closed is a row of closedOrder.
+type closed struct {
+	record
+	status          exchange.Status
+	changes         exchange.Changes
+	seconds, nanos  int64
+	canceledAtFirst pgtype.Bool // by the order's own record
+}
+
+// readClosed reads one order without its executions, or returns pgx.ErrNoRows.
+func readClosed(ctx context.Context, tx pgx.Tx, id exchange.OrderID) (c closed, err error) {
+	into := append(orderLog.into(&c.record), &c.status.Open, &c.status.Canceled, &c.seconds, &c.nanos, &c.canceledAtFirst,
+		&c.changes.Reduced, &c.changes.ReducedAt, &c.changes.Replaced)
+	if err = tx.QueryRow(ctx, closedOrder, id).Scan(into...); err != nil {
+		return c, err
+	}
+	c.status.CanceledAt = c.seconds*exchange.Second + c.nanos
+	if c.changes != (exchange.Changes{}) {
+		c.status.Changes = &c.changes
+	}
+	return c, nil
+}
+
+// closed returns the order with a status.
+func (c *closed) order(s exchange.Status) (o exchange.ClosedOrder) {
+	o.Account, o.Symbol, o.Terms, o.Shares, o.Seq = c.Account, c.Symbol, c.Terms, c.Shares, c.seq
+	o.Status = s
+	return o
+}
 
 // order reads one order, or returns pgx.ErrNoRows.
 func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, err error) {
-	var r record
-	into := append(orderLog.into(&r), &o.Status.Open, &o.Status.Canceled, &o.Status.CanceledAt)
-	if err = tx.QueryRow(ctx, closedOrder, id).Scan(into...); err != nil {
+	c, err := readClosed(ctx, tx, id)
+	if err == nil {
+		c.status.Executions, err = executions(ctx, tx, id, after, most)
+	}
+	return c.order(c.status), err
+}
+
+// orderAtFirst reads one order as it was after its own record, or returns pgx.ErrNoRows.
+func orderAtFirst(ctx context.Context, tx pgx.Tx, id exchange.OrderID, most int) (o exchange.ClosedOrder, err error) {
+	c, err := readClosed(ctx, tx, id)
+	if err != nil {
 		return o, err
 	}
-	o.Account, o.Symbol, o.Terms, o.Shares, o.Seq = r.Account, r.Symbol, r.Terms, r.Shares, r.seq
-	o.Status.CanceledAt *= exchange.Second
-	o.Status.Executions, err = executions(ctx, tx, id, after, most)
-	return o, err
+	var took exchange.Shares
+	sum := `SELECT coalesce(sum(shares), 0)::bigint FROM outcry.execution_log WHERE order_id = $1`
+	if err := tx.QueryRow(ctx, sum, id).Scan(&took); err != nil {
+		return o, err
+	}
+	s := exchange.Status{Open: c.Shares - took}
+	if c.canceledAtFirst.Bool {
+		s.Open, s.Canceled, s.CanceledAt = 0, c.status.Canceled, c.status.CanceledAt
+	}
+	var x execution
+	rows, err := tx.Query(ctx, executionSeen.query(" WHERE order_id = $1 ORDER BY n LIMIT $2"), id, most)
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, executionSeen.into(&x), func() error {
+			s.Executions = append(s.Executions, x.Execution)
+			return nil
+		})
+	}
+	return c.order(s), err
 }
 
 // executions reads up to most executions of an order, those behind the first after: first

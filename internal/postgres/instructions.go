@@ -102,14 +102,14 @@ var (
 			return intScan(func(v pgtype.Int8) { a.rules.OpenMax = v.Int64 })
 		}).mayBeNull(),
 		readOnly("cancel_at_ns", "bigint", func(a *accountRow) any {
-			return intScan(func(v pgtype.Int8) { a.due = v.Int64 })
+			return intScan(func(v pgtype.Int8) { a.Due = v.Int64 })
 		}).mayBeNull(),
 	}
 	symbolRules = []column[symbolRow]{
-		units("tick", func(s *symbolRow) *exchange.Price { return &s.rules.Tick }),
-		units("lot", func(s *symbolRow) *exchange.Shares { return &s.rules.Lot }),
-		units("protect", func(s *symbolRow) *exchange.Fraction { return &s.rules.Protect }),
-		units("band", func(s *symbolRow) *exchange.Fraction { return &s.rules.Band }),
+		units("tick", func(s *symbolRow) *exchange.Price { return &s.Rules.Tick }),
+		units("lot", func(s *symbolRow) *exchange.Shares { return &s.Rules.Lot }),
+		units("protect", func(s *symbolRow) *exchange.Fraction { return &s.Rules.Protect }),
+		units("band", func(s *symbolRow) *exchange.Fraction { return &s.Rules.Band }),
 	}
 )
 

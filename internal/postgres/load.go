@@ -23,17 +23,32 @@ func (s *Store) Load(ctx context.Context) (*exchange.Snapshot, error) {
 		if err := loadTables(ctx, tx, present, snap); err != nil {
 			return err
 		}
+		// The planner is kept to the indexes: it must not read through history for what is open.
+		_, err := tx.Exec(ctx, `SET LOCAL enable_hashjoin = off;
+			SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off`)
+		if err != nil {
+			return fmt.Errorf("postgres: load executions: %w", err)
+		}
+		if err := loadLineages(ctx, tx, snap); err != nil {
+			return err
+		}
+		if err := loadTimes(ctx, tx, snap); err != nil {
+			return err
+		}
 		return loadExecutions(ctx, tx, snap)
 	})
 	return snap, err
 }
 
 // loadTables reads what accounts, symbols, positions and open orders there are, these in
-// the order of their ids and without what they have executed.
+// the order of their ids and without what they have executed and what amends did to them.
 func loadTables(ctx context.Context, tx pgx.Tx, from holdings, snap *exchange.Snapshot) error {
-	err := each(ctx, tx, from.accounts, "", func(a *accountRow) { snap.Accounts = append(snap.Accounts, a.AccountState) })
+	err := each(ctx, tx, from.accounts, "", func(a *accountRow) { snap.Accounts = append(snap.Accounts, a.state()) })
 	if err == nil {
 		err = each(ctx, tx, from.symbols, "", func(s *symbolRow) { snap.Symbols = append(snap.Symbols, s.SymbolState) })
+	}
+	if err == nil {
+		err = loadLast(ctx, tx, from.last, snap)
 	}
 	if err == nil {
 		err = each(ctx, tx, from.positions, "", func(p *exchange.PositionState) {
@@ -41,7 +56,12 @@ func loadTables(ctx context.Context, tx pgx.Tx, from holdings, snap *exchange.Sn
 		})
 	}
 	if err == nil {
-		err = each(ctx, tx, from.orders, " ORDER BY id", func(o *restingRow) { snap.Orders = append(snap.Orders, o.OrderState) })
+		err = each(ctx, tx, from.orders, " ORDER BY id", func(o *restingRow) {
+			if o.Lineage = nil; o.amended {
+				o.Lineage = &exchange.Lineage{First: o.ID}
+			}
+			snap.Orders = append(snap.Orders, o.OrderState)
+		})
 	}
 	return err
 }
@@ -78,24 +98,71 @@ var executionsOf = `
 	  FROM wanted CROSS JOIN LATERAL (SELECT * FROM outcry.execution_log WHERE resting_id = wanted.id) e
 	 ORDER BY id, part, place`
 
-// loadExecutions reads what the open orders have executed so far. The planner is
-// kept to the indexes: it must not read through history for what is open.
+// loadExecutions reads what the open orders have executed so far.
 func loadExecutions(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error {
-	_, err := tx.Exec(ctx, `SET LOCAL enable_hashjoin = off;
-		SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off`)
-	if err != nil {
-		return fmt.Errorf("postgres: load executions: %w", err)
+	for i := range snap.Orders {
+		snap.Orders[i].Taken = exchange.Took(0)
 	}
-	next := 0 // both lists are sorted by id
+	next, taken := 0, 0 // both lists are sorted by id
 	var id exchange.OrderID
 	var x execution
-	into := append(append([]any{&id}, executionSeen.into(&x)...), nil, nil)
+	var part int
+	into := append(append([]any{&id}, executionSeen.into(&x)...), &part, nil)
 	sql := `WITH wanted AS (SELECT id FROM outcry.resting_orders WHERE open < abs(amount))` + executionsOf
 	return load(ctx, tx, sql, into, func() error {
-		for snap.Orders[next].ID != id {
-			next++
+		for ; snap.Orders[next].ID != id; next++ {
+			taken = 0
 		}
-		snap.Orders[next].Executions = append(snap.Orders[next].Executions, x.Execution)
+		o := &snap.Orders[next]
+		o.Executions = append(o.Executions, x.Execution)
+		if part == 0 {
+			taken++
+			o.Taken = exchange.Took(taken)
+		}
 		return nil
 	})
+}
+
+// loadLineages reads what amends did to the open orders that have a lineage, and what they come from.
+func loadLineages(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error {
+	next := 0 // both lists are sorted by id
+	var r record
+	sql := `SELECT ` + amendLog.list("m") + ` FROM outcry.resting_orders r
+		CROSS JOIN LATERAL (SELECT * FROM outcry.amend_log WHERE order_id = r.id OFFSET 0) m
+		WHERE r.instructions & 512 <> 0 ORDER BY r.id, m.seq`
+	return load(ctx, tx, sql, amendLog.into(&r), func() error {
+		for snap.Orders[next].ID != r.Order {
+			next++
+		}
+		snap.Orders[next].Lineage = amended(snap.Orders[next].Lineage, &r)
+		return nil
+	})
+}
+
+// amended returns a lineage as it is after one more amend, of a row of amend_log.
+func amended(l *exchange.Lineage, r *record) *exchange.Lineage {
+	m := *l
+	m.First = r.Amend.First
+	if r.Amend.Old.Order != 0 {
+		m.Replaces, m.Executed = r.Amend.Old.Order, r.Amend.Executed
+	}
+	if r.Shares > 0 {
+		m.Reduced, m.ReducedAt = m.Reduced+r.Shares, r.Time
+	}
+	return &m
+}
+
+// loadLast reads the price of each symbol's newest trade.
+func loadLast(ctx context.Context, tx pgx.Tx, sql string, snap *exchange.Snapshot) error {
+	last := make(map[exchange.Symbol]exchange.Price)
+	var sym exchange.Symbol
+	var price priceColumn
+	err := load(ctx, tx, sql, []any{&sym, &price}, func() error {
+		last[sym] = exchange.Price(price)
+		return nil
+	})
+	for i := range snap.Symbols {
+		snap.Symbols[i].Last = last[snap.Symbols[i].Symbol]
+	}
+	return err
 }

@@ -63,18 +63,20 @@ func (a *Archive) CheckMarket(ctx context.Context) error {
 		                     (array_agg(e.price ORDER BY e.n DESC)
 		                         FILTER (WHERE e.aggressing_order = w.aggressing_order))[1] AS last_price,
 		                     (array_agg(e.time ORDER BY e.n DESC)
-		                         FILTER (WHERE e.aggressing_order = w.aggressing_order))[1] AS last_time
+		                         FILTER (WHERE e.aggressing_order = w.aggressing_order))[1] AS last_time,
+		                     (array_agg(e.time_ns ORDER BY e.n DESC)
+		                         FILTER (WHERE e.aggressing_order = w.aggressing_order))[1] AS last_ns
 		                FROM people.executions e JOIN newest w USING (sym) GROUP BY e.sym)
 		SELECT coalesce(m.sym, s.sym),
 		       CASE WHEN m.sym IS NULL THEN 'nothing'
-		            ELSE format(figures, m.trades, m.shares, m.notional, m.last_price, m.last_time) END,
+		            ELSE format(figures, m.trades, m.shares, m.notional, m.last_price, m.last_time, m.last_nanos) END,
 		       CASE WHEN s.sym IS NULL THEN 'nothing'
 		            ELSE format(figures, s.trades, trim_scale(s.shares), trim_scale(s.notional),
-		                        s.last_price, s.last_time) END
+		                        s.last_price, s.last_time, s.last_ns - s.last_time * 1000000000) END
 		  FROM people.market m FULL JOIN sums s ON s.sym = m.sym
-		 CROSS JOIN (VALUES ('%s trades of %s shares for %s dollars, the last at %s, time %s')) f (figures)
-		 WHERE (m.trades, m.shares, m.notional, m.last_price, m.last_time)
-		       IS DISTINCT FROM (s.trades, s.shares, s.notional, s.last_price, s.last_time)
+		 CROSS JOIN (VALUES ('%s trades of %s shares for %s dollars, the last at %s, time %s, nanos %s')) f (figures)
+		 WHERE (m.trades, m.shares, m.notional, m.last_price, m.last_time * 1000000000 + m.last_nanos, m.last_time)
+		       IS DISTINCT FROM (s.trades, s.shares, s.notional, s.last_price, s.last_ns, s.last_time)
 		 ORDER BY 1 LIMIT 1`).Scan(&sym, &says, &sum)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

@@ -68,6 +68,7 @@ func TestTheMarketOfAnOldDatabaseIsFilledFromHistory(t *testing.T) {
 	t.Logf("seed %d", seed)
 	url := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, url), newHistory(seed)
+	h.plain = true
 	events := written(t, s, h, 1000)
 	_, err := s.conn.Exec(background, undoOperations+`DROP TABLE public.market;
 		UPDATE public.outcry_schema_version SET version = 2`)

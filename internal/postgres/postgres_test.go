@@ -48,6 +48,7 @@ type history struct {
 	state *exchange.State
 	seq   uint64
 	old   bool // without what programs of the first schema did not do
+	plain bool // without order instructions
 }
 
 // newState is an empty exchange whose orders execute in parts of two fills.
@@ -64,8 +65,11 @@ func newHistory(seed uint64) *history {
 // next returns the next event, which has been applied to the state.
 func (h *history) next() exchange.Event {
 	h.seq++
-	e := exchange.Event{Time: int64(h.seq) * exchange.Second, Symbol: exchange.Symbol("ABC"[h.seq%3 : h.seq%3+1]),
+	e := exchange.Event{Time: h.time(), Symbol: exchange.Symbol("ABC"[h.seq%3 : h.seq%3+1]),
 		Account: exchange.AccountID(fmt.Sprint(h.r.IntN(10)))}
+	if !h.old && !h.plain && h.r.IntN(2) == 0 {
+		e.Account = "3" // which meets its own orders
+	}
 	if book := h.state.Books[e.Symbol]; book != nil && book.Unfinished() != 0 {
 		return h.goOn(e, book)
 	}
@@ -79,6 +83,9 @@ func (h *history) next() exchange.Event {
 		e.Kind, e.Deposited = exchange.SharesDeposited, exchange.Shares(1+h.r.IntN(1000)).Position()
 	case h.r.IntN(4) == 0 && h.cancel(&e):
 	case !h.old && h.r.IntN(30) == 0 && h.cancelAll(&e):
+	case !h.old && !h.plain && h.r.IntN(6) == 0 && h.amend(&e):
+		return e
+	case !h.old && !h.plain && h.r.IntN(20) == 0 && h.rule(&e):
 	case !h.old && h.r.IntN(30) == 0 && h.halt(&e, h.state.Books[e.Symbol].Halted() != nil):
 	case h.state.Books[e.Symbol].Halted() != nil:
 		h.halt(&e, true)
@@ -92,10 +99,20 @@ func (h *history) next() exchange.Event {
 	return e
 }
 
+// time returns that of the next event. Programs of older schemas kept seconds.
+func (h *history) time() int64 {
+	at := int64(h.seq) * exchange.Second
+	if !h.old && !h.plain {
+		at += h.r.Int64N(exchange.Second)
+	}
+	return at
+}
+
 // name gives every other event that may have a ref one of its own.
 func (h *history) name(e *exchange.Event) {
-	made := e.Kind == exchange.AccountOpened || e.Kind == exchange.SharesDeposited || e.Kind == exchange.OrderAccepted
-	if made && h.r.IntN(2) == 0 {
+	made := e.Kind == exchange.AccountOpened || e.Kind == exchange.SharesDeposited || e.Kind == exchange.OrderAccepted ||
+		e.Kind == exchange.OrderReplaced || e.Kind == exchange.OrderReduced
+	if made && (h.r.IntN(2) == 0 || e.Kind == exchange.OrderReduced && e.Shares == 0) {
 		e.Ref = exchange.Ref(fmt.Sprintf("ref-%d", h.seq))
 	}
 }
@@ -113,8 +130,7 @@ func (h *history) cancel(e *exchange.Event) bool {
 	}
 	slices.SortFunc(open, func(a, b exchange.Order) int { return int(a.ID) - int(b.ID) })
 	o := open[h.r.IntN(len(open))]
-	e.Kind, e.Order, e.Account, e.Side, e.Shares, e.Limit = exchange.OrderCanceled, o.ID, o.Account.ID, o.Side, o.Open,
-		o.Limit
+	e.Kind, e.Order, e.Account, e.Terms, e.Shares = exchange.OrderCanceled, o.ID, o.Account.ID, o.Terms, o.Open
 	return true
 }
 
@@ -127,8 +143,7 @@ func (h *history) cancelAll(e *exchange.Event) bool {
 			return false
 		}
 		for o := range book.OpenOf(h.state.Ledger.Account(e.Account)) {
-			cancels = append(cancels, exchange.Cancel{Order: o.ID, Symbol: sym, Terms: exchange.Terms{Side: o.Side,
-				Limit: o.Limit}, Shares: o.Open})
+			cancels = append(cancels, exchange.Cancel{Order: o.ID, Symbol: sym, Terms: o.Terms, Shares: o.Open})
 		}
 	}
 	if len(cancels) == 0 {
@@ -136,6 +151,9 @@ func (h *history) cancelAll(e *exchange.Event) bool {
 	}
 	slices.SortFunc(cancels, func(a, b exchange.Cancel) int { return a.Compare(&b) })
 	e.Kind, e.Symbol, e.Cancels = exchange.OrdersCanceled, "", cancels
+	if !h.plain {
+		e.Cause = exchange.CancelCause(h.r.IntN(int(exchange.ByBlock) + 1))
+	}
 	return true
 }
 
@@ -153,15 +171,25 @@ func (h *history) order(e exchange.Event) exchange.Event {
 	li := h.state.Ledger.Instrument(e.Symbol)
 	o := exchange.NewOrder(h.state.OrderID+1, h.state.Ledger.Account(e.Account), exchange.Side(1+h.r.IntN(2)),
 		exchange.Shares(1+h.r.IntN(240)>>h.r.IntN(5)), exchange.Price(90+h.r.IntN(20)))
-	if h.state.Ledger.Reserve(li, o) != exchange.OK {
+	if h.instruct(&e, o); !h.reserve(e.Symbol, o) {
 		h.seq--
 		return h.next()
 	}
 	fills := h.state.Books[e.Symbol].Submit(o, e.Time, nil)
 	h.state.Ledger.Settle(li, o, fills)
+	return h.accepted(e, exchange.OrderAccepted, o, fills)
+}
+
+// accepted makes e what an order has come to.
+func (h *history) accepted(e exchange.Event, kind exchange.EventKind, o *exchange.Order, fills []exchange.Fill,
+) exchange.Event {
+	li, book := h.state.Ledger.Instrument(e.Symbol), h.state.Books[e.Symbol]
+	h.state.Ledger.ReleaseOwn(li, o.Account, book.Own())
 	h.state.OrderID = o.ID
-	e.Kind, e.Order, e.Side, e.Shares, e.Limit = exchange.OrderAccepted, o.ID, o.Side, o.Shares, o.Limit
-	e.Fills = fills
+	at, amend, unsent := e.Time, e.Amend, e.Unsent
+	e.Note(kind, o, e.Symbol, o.Shares, at)
+	e.NoteMore(o, book.Own())
+	e.Amend, e.Unsent, e.Fills, e.Hold = amend, unsent, fills, book.HoldOf(o)
 	h.name(&e)
 	return plain(e)
 }
@@ -169,11 +197,14 @@ func (h *history) order(e exchange.Event) exchange.Event {
 // goOn makes e the next part of an unfinished order.
 func (h *history) goOn(e exchange.Event, book *exchange.Book) exchange.Event {
 	o, _ := book.Find(book.Unfinished())
-	e.Kind, e.Account, e.Order, e.Side, e.Shares, e.Limit = exchange.OrderContinued, o.Account.ID, o.ID, o.Side, o.Open,
-		o.Limit
-	e.Before = len(o.Executions)
-	e.Fills = book.Continue(&o, e.Time, nil)
-	h.state.Ledger.SettleMore(h.state.Ledger.Instrument(e.Symbol), &o, e.Fills)
+	open, before := o.Open, len(o.Executions)
+	fills := book.Continue(&o, e.Time, nil)
+	li := h.state.Ledger.Instrument(e.Symbol)
+	h.state.Ledger.SettleMore(li, &o, fills)
+	h.state.Ledger.ReleaseOwn(li, o.Account, book.Own())
+	e.Note(exchange.OrderContinued, &o, e.Symbol, open, e.Time)
+	e.NoteMore(&o, book.Own())
+	e.Before, e.Fills = before, fills
 	return plain(e)
 }
 
@@ -223,8 +254,12 @@ func compareStates(t *testing.T, want, got *exchange.State) {
 			}
 			require.True(t, found, "order %d", o.ID)
 			require.Equal(t, o.Status(), r.Status(), "order %d", o.ID)
+			o.Account, r.Account = nil, nil
+			require.Equal(t, o, r, "order %d", o.ID)
 		}
 		require.Equal(t, book.Resting(), got.Books[sym].Resting())
+		require.Equal(t, book.Rules(), got.Books[sym].Rules())
+		require.Equal(t, book.Last(), got.Books[sym].Last())
 		for id := range 10 {
 			account := exchange.AccountID(fmt.Sprint(id))
 			a, b := want.Ledger.Account(account), got.Ledger.Account(account)
@@ -238,8 +273,10 @@ func compareStates(t *testing.T, want, got *exchange.State) {
 			shares, heldShares := want.Ledger.Instrument(sym).Position(a)
 			shares2, heldShares2 := got.Ledger.Instrument(sym).Position(b)
 			require.Equal(t, []any{shares, heldShares}, []any{shares2, heldShares2}, "account %d %s", id, sym)
+			require.Equal(t, []any{a.Rules(), a.Due()}, []any{b.Rules(), b.Due()}, "account %d", id)
 		}
 	}
+	require.Equal(t, want.Digest(), got.Digest())
 }
 
 func TestWritingABatchTwiceChangesNothing(t *testing.T) {
@@ -345,8 +382,10 @@ func TestHistoryAnswersLikeMemory(t *testing.T) {
 	s := mustOpen(t, url)
 	h, b := newHistory(3), newBatch()
 	b.reset(0)
+	var events []exchange.Event
 	for range 3000 {
 		e := h.next()
+		events = append(events, e)
 		require.NoError(t, b.add(h.seq, &e))
 		if b.records() == 97 {
 			_, err := s.write(background, b)
@@ -373,8 +412,13 @@ func TestHistoryAnswersLikeMemory(t *testing.T) {
 			from := min(1, len(all))
 			require.Equal(t, append([]exchange.Execution(nil), all[from:min(from+2, len(all))]...), got.Status.Executions,
 				"a page of order %d", o.ID)
+			requireAtFirst(t, past, &o, got)
+			newest, err := past.Newest(background, o.First())
+			require.NoError(t, err)
+			require.Equal(t, book.Newest(o.First()), newest)
 		}
 	}
+	requireFills(t, past, events)
 	_, found, err := past.Order(background, h.state.OrderID+1, 0, 1000)
 	require.NoError(t, err)
 	require.False(t, found)

@@ -20,8 +20,8 @@ func (r *recordReader) beginOrder(ctx context.Context, row *record) error {
 			return err
 		}
 		if amend.Time != row.Time || amend.Shares != 0 || amend.Amend.Open != 0 {
-			return amend.error("its time is %s, that of order %d is %s; %s are reduced, %s open", timeText(amend.Time),
-				row.Order, timeText(row.Time), amend.Shares, amend.Amend.Open)
+			return amend.error("its time is %s, that of order %d is %s; %s are reduced, %s open", TimeText(amend.Time),
+				row.Order, TimeText(row.Time), amend.Shares, amend.Amend.Open)
 		}
 		r.event.Kind, r.event.Amend = exchange.OrderReplaced, amend.Amend
 	}
@@ -63,7 +63,7 @@ func (r *recordReader) addOwn(ctx context.Context, row *record) error {
 		case c.whole && r.next-1 > r.exactAfter:
 			return c.error(noNanos)
 		case c.Time != e.Time:
-			return c.error("order %d is canceled at %s, and its record is of %s", c.Order, timeText(c.Time), timeText(e.Time))
+			return c.error("order %d is canceled at %s, and its record is of %s", c.Order, TimeText(c.Time), TimeText(e.Time))
 		case c.Account != e.Account || c.Symbol != e.Symbol:
 			return c.error("order %d is of account %s and %s, that of its record is of account %s and %s", c.Order,
 				c.Account, c.Symbol, e.Account, e.Symbol)

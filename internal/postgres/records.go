@@ -233,7 +233,7 @@ func (r *recordReader) addFill(x *fill) error {
 	case x.buys != (e.Side == exchange.Buy):
 		return executionError(x, "buys is %t, the order %ss", x.buys, e.Side)
 	case x.Time != e.Time:
-		return executionError(x, "time is %s, the order's is %s", timeText(x.Time), timeText(e.Time))
+		return executionError(x, "time is %s, the order's is %s", TimeText(x.Time), TimeText(e.Time))
 	case x.whole && r.next-1 > r.exactAfter:
 		return executionError(x, noNanos)
 	}
@@ -270,7 +270,7 @@ func (r *recordReader) addCancel(row *record) error {
 	case row.Account != e.Account:
 		return row.error("order %d is of account %s, the others are of account %s", row.Order, row.Account, e.Account)
 	case row.Time != e.Time:
-		return row.error("order %d is canceled at %s, the others at %s", row.Order, timeText(row.Time), timeText(e.Time))
+		return row.error("order %d is canceled at %s, the others at %s", row.Order, TimeText(row.Time), TimeText(e.Time))
 	case row.whole && r.next-1 > r.exactAfter:
 		return row.error(noNanos)
 	}
@@ -290,8 +290,8 @@ func executionError(x *fill, format string, args ...any) error {
 	return &RowError{"execution_log", fmt.Sprintf("order_id %d, n %d", x.order, x.n), fmt.Sprintf(format, args...)}
 }
 
-// timeText shows a time as tables have it: in seconds, with all their digits.
-func timeText(at int64) string {
+// TimeText shows a time, in nanoseconds since the Unix epoch, as tables have it: in seconds, with all their digits.
+func TimeText(at int64) string {
 	if nanos := nanosOf(at); nanos != 0 {
 		return fmt.Sprintf("%d.%09d", exchange.Seconds(at), nanos)
 	}

@@ -15,15 +15,16 @@ import (
 // refs. Accounts are found by the collation of their primary key: by that of refs all
 // of them would be read for each ref.
 var usesOf = `
-	SELECT ` + refTable.list("f") + `, ` + usedOrder.list("o") + `, p.sym, p.shares, a.opened
+	SELECT ` + refTable.list("f") + `, ` + usedOrder.list("o") + `, ` + amendLog.list("m") + `, p.sym, p.shares, a.opened
 	  FROM unnest($1::text[], $2::text[]) AS wanted (account, ref)
 	  JOIN outcry.refs f ON f.account = wanted.account COLLATE "C" AND f.ref = wanted.ref COLLATE "C"
 	  LEFT JOIN outcry.order_log o ON o.id = f.order_id
+	  LEFT JOIN outcry.amend_log m ON m.seq = f.seq AND m.order_id = f.order_id
 	  LEFT JOIN outcry.placement_log p ON p.seq = f.seq
 	  LEFT JOIN people.accounts a ON f.order_id IS NULL AND a.id = f.account COLLATE "default" AND a.seq = f.seq`
 
 // usedOrder is what a repeated request for an order is compared with.
-var usedOrder = orderTerms("sym")
+var usedOrder = orderLog.pick("sym", "amount", "limit_price", "instructions")
 
 // Refs returns what those of the given refs were used for that the tables have. The
 // error says why they could not be asked, or names a ref whose record has no row.
@@ -76,12 +77,13 @@ func readRefs(
 // refRow is a row of usesOf. What the ref's record is not has no values.
 type refRow struct {
 	ref, order     record
+	amend          record // of amend_log; without a seq if the ref is of no amend
 	placedIn       pgtype.Text
 	placed, opened pgtype.Numeric
 }
 
 func (r *refRow) into() []any {
-	return append(append(refTable.into(&r.ref), usedOrder.into(&r.order)...), &r.placedIn, &r.placed, &r.opened)
+	return append(append(refTable.into(&r.ref), usedOrder.into(&r.order)...), append(amendLog.into(&r.amend), &r.placedIn, &r.placed, &r.opened)...)
 }
 
 func (r *refRow) key() exchange.RefKey {
@@ -92,9 +94,17 @@ func (r *refRow) key() exchange.RefKey {
 func (r *refRow) use() (u exchange.RefUse, err error) {
 	madeOrder := r.ref.Order != 0
 	switch o := &r.order; {
+	case madeOrder && o.Shares != 0 && r.amend.seq != 0:
+		e := r.amend.Event
+		e.Kind, e.Terms, e.Symbol = exchange.OrderReduced, o.Terms, o.Symbol
+		if e.Amend.Old.Order != 0 {
+			e.Kind = exchange.OrderReplaced
+		}
+		u = e.Use()
 	case madeOrder && o.Shares != 0:
-		u = exchange.RefUse{Kind: exchange.PlaceOrder, Terms: o.Terms, Symbol: o.Symbol, Order: r.ref.Order}
-		u.Quantity = exchange.Int128(o.Shares.Position())
+		e := o.Event
+		e.Kind, e.Order = exchange.OrderAccepted, r.ref.Order
+		u = e.Use()
 	case !madeOrder && r.placed.Valid:
 		u = exchange.RefUse{Kind: exchange.DepositShares, Symbol: exchange.Symbol(r.placedIn.String)}
 		u.Quantity, err = int128(r.placed, scaleShares)
@@ -134,12 +144,14 @@ const wrongRefs = `
 	WITH wrong AS MATERIALIZED (
 		SELECT f.account, f.ref, f.seq, format('it is of record %s and of order %s; that of account %s is record %s', f.seq,
 		         coalesce(f.order_id::text, 'none'), coalesce(o.account, p.account, a.id, 'none'),
-		         coalesce(o.seq, p.seq, a.seq, 0)) AS says
+		         coalesce(m.seq, o.seq, p.seq, a.seq, 0)) AS says
 		  FROM outcry.refs f
 		  LEFT JOIN outcry.order_log o ON o.id = f.order_id
+		  LEFT JOIN outcry.amend_log m ON m.seq = f.seq AND m.order_id = f.order_id
 		  LEFT JOIN outcry.placement_log p ON p.seq = f.seq AND f.order_id IS NULL
 		  LEFT JOIN people.accounts a ON a.id = f.account AND a.seq = f.seq AND f.order_id IS NULL
-		 WHERE (f.account, f.seq) IS DISTINCT FROM (coalesce(o.account, p.account, a.id), coalesce(o.seq, p.seq, a.seq)))
+		 WHERE (f.account, f.seq) IS DISTINCT FROM
+		       (coalesce(o.account, p.account, a.id), coalesce(m.seq, o.seq, p.seq, a.seq)))
 	SELECT account, ref, says FROM wrong ORDER BY seq, account, ref LIMIT 1`
 
 // CheckRefs compares each row of refs with its record's row, as of Position. A *RowError

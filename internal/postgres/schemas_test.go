@@ -18,6 +18,7 @@ func atVersion7(t *testing.T) (database string, h *history, events []exchange.Ev
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	database, h = pgtest.NewDatabase(t), newHistory(seed)
+	h.plain = true
 	s := mustOpen(t, database)
 	events = written(t, s, h, 1000)
 	s.Close()
@@ -39,7 +40,7 @@ func TestTablesMoveWithoutBeingWritten(t *testing.T) {
 	before := files("public")
 	require.Greater(t, len(before), len(allTables))
 	s := mustOpen(t, database)
-	require.Equal(t, before, files("public", "outcry"))
+	require.Subset(t, files("public", "outcry"), before)
 	require.Len(t, files("public"), 2*len(readByPeople), "each with the index of its key")
 
 	requireState(t, s, h)

@@ -38,8 +38,18 @@ type accountRow struct {
 	exchange.AccountState
 	seq   uint64
 	rules exchange.AccountRules
-	due   int64  // of the dead man's switch, 0 if it is off
 	fills uint64 // how many executions it had
+}
+
+// state returns what a snapshot has of the account.
+func (a *accountRow) state() exchange.AccountState {
+	s := a.AccountState
+	s.Fills = a.fills
+	if s.Rules = nil; a.rules != (exchange.AccountRules{}) {
+		rules := a.rules
+		s.Rules = &rules
+	}
+	return s
 }
 
 var accountTable = &table[accountRow]{"accounts", append([]column[accountRow]{
@@ -57,8 +67,7 @@ var newAccounts = accountTable.pick("id", "opened", "balance", "held", "seq", "f
 // symbolRow is a row of symbols.
 type symbolRow struct {
 	exchange.SymbolState
-	seq   uint64
-	rules exchange.SymbolRules
+	seq uint64
 }
 
 var symbolTable = &table[symbolRow]{"symbols", append([]column[symbolRow]{
@@ -108,7 +117,6 @@ var marketTable = &table[exchange.TradedState]{"market", []column[exchange.Trade
 // restingRow is a row of resting_orders.
 type restingRow struct {
 	exchange.OrderState
-	cod     bool
 	amended bool // amend_log has rows of it
 }
 
@@ -120,8 +128,8 @@ var restingTable = &table[restingRow]{"resting_orders", []column[restingRow]{
 	bigint("limit_price", func(o *restingRow) *exchange.Price { return &o.Limit }),
 	bigint("open", func(o *restingRow) *exchange.Shares { return &o.Open }),
 	smallintOf("instructions",
-		func(o *restingRow) int16 { return packInstructions(&o.Terms, 0, o.cod, o.amended) },
-		func(o *restingRow, v int16) { _, o.cod, o.amended = unpackInstructions(v, &o.Terms) }),
+		func(o *restingRow) int16 { return packInstructions(&o.Terms, 0, o.OnDisconnect, o.amended) },
+		func(o *restingRow, v int16) { _, o.OnDisconnect, o.amended = unpackInstructions(v, &o.Terms) }),
 }}
 
 // record is a row of a table that keeps the journal's records: its event, as far as the
@@ -240,17 +248,22 @@ type holdings struct {
 	symbols   *table[symbolRow]
 	positions *table[exchange.PositionState]
 	orders    *table[restingRow]
+	last      string // a statement: each symbol with the price of its newest trade
 }
 
 // present is the state of now, and opening the one that history begins with, in tables
 // that only migrations have written.
 var (
-	present = holdings{accountTable, symbolTable, positionTable, restingTable}
+	present = holdings{accountTable, symbolTable, positionTable, restingTable,
+		`SELECT sym, last_price FROM people.market`}
 	opening = holdings{
 		accountTable.opening("id", "opened", "balance", "held"),
 		symbolTable.opening("sym", "placed", "halted_at", "halt_reason"),
 		positionTable.opening("sym", "account", "shares", "held"),
 		restingTable.opening("id", "account", "sym", "amount", "limit_price", "open"),
+		`SELECT DISTINCT ON (x.sym) x.sym, x.price * 0.00000001
+		   FROM outcry.execution_log x JOIN outcry.order_log o ON o.id = x.order_id
+		  WHERE o.seq IS NULL ORDER BY x.sym, x.order_id DESC, x.n DESC`,
 	}
 )
 

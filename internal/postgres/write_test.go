@@ -142,7 +142,7 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 		`UPDATE outcry.cancel_log SET order_id = 7 WHERE order_id = 3`: "cancel_log, seq 9: " +
 			"there is no order 7",
 		`UPDATE outcry.cancel_log SET time = 8 WHERE order_id = 3`: "cancel_log, seq 9: " +
-			"order 3 is canceled at 8, the others at 9",
+			"order 3 is canceled at 8.000000005, the others at 9.000000005",
 		`UPDATE outcry.cancel_log SET n = 6 - n WHERE n > 1;
 			UPDATE outcry.cancel_log SET n = n - 1 WHERE n = 4`: "cancel_log, seq 9",
 		`UPDATE outcry.halt_log SET seq = 9 WHERE seq = 10`: "cancel_log, seq 9: it " +
@@ -175,7 +175,7 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 				for _, sym := range snap.Symbols {
 					halts[sym.Symbol] = sym.Halt
 				}
-				require.Equal(t, map[exchange.Symbol]*exchange.Halt{"A": nil, "B": {Since: 9 * exchange.Second}}, halts)
+				require.Equal(t, map[exchange.Symbol]*exchange.Halt{"A": nil, "B": {Since: 9*exchange.Second + 5}}, halts)
 				return
 			}
 			require.ErrorContains(t, err, want)

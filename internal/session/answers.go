@@ -51,14 +51,12 @@ func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, com
 	to.bytes = append(to.bytes, begin...)
 	for i := range places {
 		k := m.Command(i)
-		if k >= 0 && commands[k].Report {
-			a.report(&results[k])
-		}
-		if k < 0 || !commands[k].Kind.Tells() && !commands[k].Kind.Views() {
+		if k < 0 {
 			to.bytes = m.AppendAnswer(to.bytes, i, results)
-			if k >= 0 {
-				results[k].Status.Executions = nil
-			}
+			continue
+		}
+		if !commands[k].Kind.Tells() && !commands[k].Kind.Views() {
+			a.done(ctx, i, &commands[k], &results[k])
 			continue
 		}
 		if refusal := a.tell(ctx, i, &commands[k], &results[k]); refusal.Reason != exchange.OK {
@@ -70,6 +68,21 @@ func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, com
 		}
 	}
 	to.bytes = append(to.bytes, end...)
+}
+
+// done appends the answer to what is no query and no cancel in place i. What it reported first, or what its ref was
+// used for, may only be in the history.
+func (a *answers) done(ctx context.Context, i int, c *engine.Request, r *exchange.Result) {
+	if r.Reason == exchange.InHistory {
+		if done := a.recall(ctx, c, r); done != nil {
+			defer done()
+		}
+	}
+	if c.Report {
+		a.report(r)
+	}
+	a.reply.bytes = a.message.AppendAnswer(a.reply.bytes, i, a.results)
+	r.Status.Executions = nil
 }
 
 // tell appends the answer to a query or a cancel in place i, or returns what is to stand there

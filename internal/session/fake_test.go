@@ -72,6 +72,14 @@ func (x *fake) Execute(_ context.Context, commands []engine.Request, results []e
 				results[i].Reason = exchange.AccountExists
 			}
 			x.accounts[c.Account] = true
+		case exchange.PlaceOrder:
+			if c.Report {
+				results[i].Status.Executions = make([]exchange.Execution, x.executions)
+			}
+		case exchange.AmendOrder:
+			results[i].Amended = &exchange.Amended{Open: 1}
+		case exchange.CancelAll:
+			results[i].More = new(exchange.ResultMore)
 		case exchange.ListFills:
 			results[i] = exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: uint64(x.total())}}
 		case exchange.CancelOrder:

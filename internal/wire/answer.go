@@ -86,6 +86,7 @@ var (
 var answerKinds = map[string]answerKind{
 	"error":        {},
 	"created":      {},
+	"session":      {},
 	"opened":       {needs: []string{"id", "sym", "amount"}, parts: openedParts},
 	"status":       {needs: []string{"id"}, parts: statusParts},
 	"canceled":     {needs: []string{"id"}, parts: canceledOnes},
@@ -95,7 +96,6 @@ var answerKinds = map[string]answerKind{
 	"account":      {needs: []string{"id", "balance", "held"}, parts: []string{"position"}},
 	"orders":       {parts: []string{"order", "more"}},
 	"fills":        {parts: []string{"fill", "more"}},
-	"session":      {needs: []string{"cancel"}},
 }
 
 // parse reads an element of <results>.

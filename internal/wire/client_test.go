@@ -224,7 +224,8 @@ func TestAnswersToInstructions(t *testing.T) {
 func TestElementsAreBuiltOfTheirAttributes(t *testing.T) {
 	got := NewTransactions("1").Element("account").Element("orders", Attr{Name: "sym"}, Attr{Name: "after", Value: "7"}).
 		Element("amend", Attr{Name: "ref", Value: `a"b`}).Append(nil)
-	require.Equal(t, `<transactions id="1"><account/><orders after="7"/><amend ref="a&quot;b"/></transactions>`, string(got))
+	require.Equal(t, `<transactions id="1"><account/><orders after="7"/><amend ref="a&quot;b"/></transactions>`,
+		string(got))
 	require.Equal(t, `<create><symbol sym="A" tick="0.01"></symbol></create>`,
 		string(new(Create).SymbolOf("A", "0.01", "").Append(nil)))
 }

@@ -32,8 +32,10 @@ func (r *runner) check(ctx context.Context) error {
 	if _, err := r.awaitLeader(ctx); err != nil {
 		return err
 	}
-	if err := r.again(ctx, r.RetryAll); err != nil {
-		return err
+	for _, do := range []func(context.Context) error{r.RetryAll, r.Settle} {
+		if err := r.again(ctx, do); err != nil {
+			return err
+		}
 	}
 	if err := r.agree(ctx); err != nil {
 		return err
@@ -47,6 +49,9 @@ func (r *runner) check(ctx context.Context) error {
 		return fmt.Errorf("the tables of node %d: %w", of.number, err)
 	}
 	if err := r.CheckAnswers(ctx); err != nil {
+		return err
+	}
+	if err := r.CheckViews(ctx); err != nil {
 		return err
 	}
 	if err := r.CheckLinear(); err != nil {

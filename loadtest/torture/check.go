@@ -30,7 +30,8 @@ func inTurn(ctx context.Context, steps ...step) error {
 func (r *runner) check(ctx context.Context) error {
 	catchUp := func(ctx context.Context) error { return r.server.CatchUp(ctx, r.patient(catchUpTimeout)) }
 	linear := func(context.Context) error { return r.CheckLinear() }
-	err := inTurn(ctx, r.RetryAll, catchUp, r.checkTables, r.CheckAnswers, r.checkConservation, linear)
+	err := inTurn(ctx, r.RetryAll, r.Settle, catchUp, r.checkTables, r.CheckAnswers, r.CheckViews, r.checkConservation,
+		linear)
 	if err == nil {
 		r.Forget()
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,16 +13,15 @@ import (
 // TestEveryAttributeOfAnOrderIsSent: a command with a value in each of its fields is an order
 // with a value in each attribute.
 func TestEveryAttributeOfAnOrderIsSent(t *testing.T) {
-	one, err := ParseDecimal("1")
-	require.NoError(t, err)
-	c := Command{Kind: KindSell, Shares: one, Limit: one}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[Command]()) {
-		if field.Type.Kind() == reflect.String {
-			reflect.ValueOf(&c).Elem().FieldByIndex(field.Index).SetString("x")
-		}
+	c := Buy("1", "SPY", Whole(1), Whole(2)).WithRef("r").With(Instructions{TIF: IOC, Post: true, Market: true,
+		STP: CancelBoth, COD: Stays, Report: true})
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Instructions]()) {
+		require.False(t, reflect.ValueOf(c.Instructions).FieldByIndex(field.Index).IsZero(), "%s is not tried", field.Name)
 	}
-	sent := reflect.ValueOf(c.order())
+	xml := string(encode([]Command{c}))
+	require.Equal(t, `<transactions id="1"><order sym="SPY" amount="1" limit="2" type="market" tif="IOC" post="yes" `+
+		`stp="both" cod="no" report="full" ref="r"/></transactions>`, xml)
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[wire.Order]()) {
-		require.NotEmpty(t, sent.FieldByIndex(field.Index).String(), "%s is not sent", field.Name)
+		require.Contains(t, xml, " "+strings.ToLower(field.Name)+"=", "%s is not sent", field.Name)
 	}
 }

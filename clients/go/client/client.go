@@ -107,8 +107,8 @@ func (c *Client) Send(ctx context.Context, commands ...Command) (*Call, error) {
 	commands = slices.Clone(commands)
 	if c.options.AutoRef {
 		for i := range commands {
-			if commands[i].takesRef() && commands[i].Ref == "" {
-				commands[i].Ref = rand.Text()
+			if ref := commands[i].ownRef(); ref != nil && *ref == "" {
+				*ref = rand.Text()
 			}
 		}
 	}

@@ -155,7 +155,7 @@ func TestWrongCommandsAreNotSent(t *testing.T) {
 	for want, commands := range map[string][]client.Command{
 		"there are no commands":                     nil,
 		"kind 0":                                    {{}},
-		"kind 8":                                    {{Kind: 8}},
+		"kind 14":                                   {{Kind: 14}},
 		`"" is not an account`:                      {client.Query("", 1)},
 		`"1\n" is not an account`:                   {client.Query("1\n", 1)},
 		`"" is not a symbol`:                        {client.MakeSymbol("")},
@@ -168,6 +168,16 @@ func TestWrongCommandsAreNotSent(t *testing.T) {
 		"accounts 1 and 2 do not go into one frame": {client.Query("1", 1), client.Query("2", 1)},
 		"make symbol A do not go into one frame":    {client.Query("1", 1), client.MakeSymbol("A")},
 		"bytes is over the limit of 4096":           long,
+		`tif "ioc" is not one of GTC, IOC, FOK`:     {client.Buy("1", "SPY", one, one).With(client.Instructions{TIF: "ioc"})},
+		`stp "x" is not one of newest`:              {client.Buy("1", "SPY", one, one).With(client.Instructions{STP: "x"})},
+		`cod "x" is not yes or no`:                  {client.Buy("1", "SPY", one, one).With(client.Instructions{COD: "x"})},
+		"it takes no instructions":                  {client.Query("1", 1).With(client.Instructions{Report: true})},
+		"order 1: it takes no instructions":         {client.Amend("1", 1, one, one).With(client.Instructions{Post: true})},
+		"only an amend takes a new ref":             {client.Buy("1", "SPY", one, one).WithNewRef("r")},
+		`new ref "a b" is not 1 to 64`:              {client.Amend("1", 1, one, one).WithNewRef("a b")},
+		"cancels all orders: it takes no ref":       {client.CancelAll("1", "").WithRef("r")},
+		"1.5s is not a number of whole seconds":     {client.CancelAfter("1", 1500*time.Millisecond)},
+		"amends the order with ref : an order is":   {client.AmendRef("1", "", one, one)},
 	} {
 		_, err := c.Do(background, commands...)
 		require.ErrorContains(t, err, want)

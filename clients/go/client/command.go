@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"outcry/internal/wire"
 )
@@ -26,6 +27,12 @@ const (
 	KindSell
 	KindQuery
 	KindCancel
+	KindAmend
+	KindCancelAll
+	KindCancelAfter
+	KindShowAccount
+	KindListOrders
+	KindListFills
 )
 
 // Command is one thing to be done. The functions below make each kind, with the fields
@@ -35,13 +42,21 @@ type Command struct {
 	Account string  // digits; "007" and "7" are two accounts
 	Symbol  string  // A-Z, a-z, 0-9
 	Shares  Decimal // of KindPlace, KindBuy and KindSell: more than 0
-	Limit   Decimal // of KindBuy and KindSell: dollars a share, more than 0
+	Limit   Decimal // of KindBuy and KindSell: dollars a share, more than 0; may be 0 with Market. Of KindAmend: 0 stays
 	Balance Decimal // of KindOpenAccount: dollars, 0 or more
-	Order   OrderID // of KindQuery and KindCancel, 0 where Ref names the order
+	// of KindQuery, KindCancel and KindAmend, 0 where Ref names the order; of KindListOrders what they come after
+	Order OrderID
 	// Ref is a name that the caller makes for an order, an account that is opened, or a
 	// placement, different for each of an account: 1 to 64 of A-Z a-z 0-9 . _ : -
 	// The same command with the same ref is done once, however often it is sent.
 	Ref string
+
+	Instructions               // of KindBuy and KindSell; Report also of KindAmend
+	Tick, Lot    Decimal       // of KindMakeSymbol: limits and amounts are multiples of them; 0 is not said
+	Amount       Decimal       // of KindAmend: the new total, negative of an order that sells; 0 stays
+	NewRef       string        // of KindAmend: its own ref
+	After        time.Duration // of KindCancelAfter
+	Fill         uint64        // of KindListFills: the number that they come after
 }
 
 // OpenAccount opens an account with a balance.
@@ -51,6 +66,12 @@ func OpenAccount(account string, balance Decimal) Command {
 
 // MakeSymbol makes a symbol, if it is new.
 func MakeSymbol(symbol string) Command { return Command{Kind: KindMakeSymbol, Symbol: symbol} }
+
+// MakeSymbolOf is MakeSymbol with a tick and a lot: the limits and amounts of all orders must be
+// multiples of them. 0 says nothing. A symbol that exists keeps what it was made with: others are refused.
+func MakeSymbolOf(symbol string, tick, lot Decimal) Command {
+	return Command{Kind: KindMakeSymbol, Symbol: symbol, Tick: tick, Lot: lot}
+}
 
 // Place adds shares to an account's position, and makes the symbol if it is new.
 func Place(symbol, account string, shares Decimal) Command {
@@ -99,7 +120,7 @@ func (c Command) String() string {
 	if c.Order == 0 {
 		name = "the order with ref " + c.Ref
 	}
-	text := ""
+	text, ref := "", c.Ref
 	switch c.Kind {
 	case KindOpenAccount:
 		text = fmt.Sprintf("open account %s with %v", c.Account, c.Balance)
@@ -108,40 +129,66 @@ func (c Command) String() string {
 	case KindPlace:
 		text = fmt.Sprintf("place %v %s with account %s", c.Shares, c.Symbol, c.Account)
 	case KindBuy:
-		text = fmt.Sprintf("account %s buys %v %s at %v", c.Account, c.Shares, c.Symbol, c.Limit)
+		text = fmt.Sprintf("account %s buys %v %s at %s", c.Account, c.Shares, c.Symbol, c.price())
 	case KindSell:
-		text = fmt.Sprintf("account %s sells %v %s at %v", c.Account, c.Shares, c.Symbol, c.Limit)
+		text = fmt.Sprintf("account %s sells %v %s at %s", c.Account, c.Shares, c.Symbol, c.price())
 	case KindQuery:
 		return fmt.Sprintf("account %s queries %s", c.Account, name)
 	case KindCancel:
 		return fmt.Sprintf("account %s cancels %s", c.Account, name)
+	case KindAmend:
+		text, ref = fmt.Sprintf("account %s amends %s", c.Account, name), c.NewRef
+	case KindCancelAll:
+		return fmt.Sprintf("account %s cancels all orders", c.Account)
+	case KindCancelAfter:
+		return fmt.Sprintf("account %s cancels all orders after %v", c.Account, c.After)
+	case KindShowAccount:
+		return "show account " + c.Account
+	case KindListOrders:
+		return "list the orders of account " + c.Account
+	case KindListFills:
+		return "list the fills of account " + c.Account
 	default:
 		return "no command"
 	}
-	if c.Ref != "" {
-		text += " (ref " + c.Ref + ")"
+	if ref != "" {
+		text += " (ref " + ref + ")"
 	}
 	return text
+}
+
+// price says at what an order trades.
+func (c *Command) price() string {
+	if c.Market && c.Limit == (Decimal{}) {
+		return "market"
+	}
+	return c.Limit.String()
 }
 
 // orders reports whether the command is an order.
 func (c *Command) orders() bool { return c.Kind == KindBuy || c.Kind == KindSell }
 
-// order returns an order as it is sent, and as its answer repeats it.
-func (c *Command) order() wire.Order {
-	amount := c.Shares
+// signed returns the shares of an order as the protocol has them: negative where it sells.
+func (c *Command) signed() Decimal {
 	if c.Kind == KindSell {
-		amount = amount.Neg()
+		return c.Shares.Neg()
 	}
-	return wire.Order{Sym: c.Symbol, Amount: amount.String(), Limit: c.Limit.String(), Ref: c.Ref}
+	return c.Shares
 }
 
 // creates reports whether the command stands in a <create>.
 func (c *Command) creates() bool { return c.Kind <= KindPlace }
 
-// takesRef reports whether a ref makes the command safe to be sent again.
-func (c *Command) takesRef() bool {
-	return c.Kind == KindOpenAccount || c.Kind == KindPlace || c.orders()
+// ownRef returns where the command has the ref that makes it safe to be sent again, nil if
+// there is no such ref.
+func (c *Command) ownRef() *string {
+	switch {
+	case c.Kind == KindAmend:
+		return &c.NewRef
+	case c.Kind == KindOpenAccount || c.Kind == KindPlace || c.orders():
+		return &c.Ref
+	}
+	return nil
 }
 
 // takesSymbol reports whether the command names a symbol.
@@ -149,12 +196,27 @@ func (c *Command) takesSymbol() bool {
 	return c.Kind == KindMakeSymbol || c.Kind == KindPlace || c.orders()
 }
 
+// namesOrder reports whether the command is about one order that there is.
+func (c *Command) namesOrder() bool {
+	return c.Kind == KindQuery || c.Kind == KindCancel || c.Kind == KindAmend
+}
+
+// asks reports whether the command changes nothing.
+func (c *Command) asks() bool {
+	switch c.Kind {
+	case KindQuery, KindShowAccount, KindListOrders, KindListFills:
+		return true
+	}
+	return false
+}
+
 // repeatable reports whether a frame does nothing twice when it is sent twice, and is
 // answered alike.
 func repeatable(commands []Command) bool {
 	for i := range commands {
 		c := &commands[i]
-		if c.Kind == KindCancel || c.takesRef() && c.Ref == "" {
+		ref := c.ownRef()
+		if ref == nil && !c.asks() && c.Kind != KindMakeSymbol || ref != nil && *ref == "" {
 			return false
 		}
 	}
@@ -164,7 +226,7 @@ func repeatable(commands []Command) bool {
 // changes reports whether a frame may change anything.
 func changes(commands []Command) bool {
 	for i := range commands {
-		if commands[i].Kind != KindQuery {
+		if !commands[i].asks() {
 			return true
 		}
 	}
@@ -186,7 +248,7 @@ func check(commands []Command) error {
 	for i := range commands {
 		c := &commands[i]
 		switch {
-		case c.Kind < KindOpenAccount || c.Kind > KindCancel:
+		case c.Kind < KindOpenAccount || c.Kind > KindListFills:
 			return fmt.Errorf("client: there is no command of kind %d", c.Kind)
 		case c.Account == "" && c.Kind != KindMakeSymbol, !plain(c.Account):
 			return fmt.Errorf("client: %.200q: %.80q is not an account", c.String(), c.Account)
@@ -198,12 +260,17 @@ func check(commands []Command) error {
 			return fmt.Errorf("client: ref %.80q is not 1 to 64 of A-Z a-z 0-9 . _ : -", c.Ref)
 		case c.Ref != "" && c.Kind == KindMakeSymbol:
 			return fmt.Errorf("client: %v: a symbol takes no ref", c)
-		case (c.Kind == KindQuery || c.Kind == KindCancel) && (c.Order == 0) == (c.Ref == ""):
+		case c.Ref != "" && c.ownRef() != &c.Ref && !c.namesOrder():
+			return fmt.Errorf("client: %v: it takes no ref", c)
+		case c.namesOrder() && (c.Order == 0) == (c.Ref == ""):
 			return fmt.Errorf("client: %v: an order is named by its number or by its ref", c)
 		case c.creates() != commands[0].creates():
 			return fmt.Errorf("client: %v and %v do not go into one frame", commands[0], c)
 		case !c.creates() && c.Account != commands[0].Account:
 			return fmt.Errorf("client: accounts %s and %s do not go into one frame", commands[0].Account, c.Account)
+		}
+		if err := c.checkInstructions(); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -248,18 +315,10 @@ func encode(commands []Command) []byte {
 	}
 	t := wire.NewTransactions(commands[0].Account)
 	for i := range commands {
-		switch c := &commands[i]; {
-		case c.orders():
-			t.Place(c.order())
-		case c.Kind == KindQuery && c.Ref != "":
-			t.QueryRef(c.Ref)
-		case c.Kind == KindQuery:
-			t.Query(c.Order.String())
-		case c.Ref != "":
-			t.CancelRef(c.Ref)
-		default:
-			t.Cancel(c.Order.String())
-		}
+		commands[i].appendTo(t)
+	}
+	if padded(commands) {
+		t.Query("0")
 	}
 	return t.Append(nil)
 }
@@ -271,7 +330,7 @@ func encodeCreate(commands []Command) []byte {
 		case KindOpenAccount:
 			create.Account(wire.Account{ID: c.Account, Balance: c.Balance.String(), Ref: c.Ref})
 		case KindMakeSymbol:
-			create.Symbol(c.Symbol)
+			create.SymbolOf(c.Symbol, given(c.Tick), given(c.Lot))
 		case KindPlace:
 			create.Symbol(c.Symbol, wire.Placement{Account: c.Account, Shares: c.Shares.String(), Ref: c.Ref})
 		}

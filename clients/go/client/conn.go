@@ -27,7 +27,7 @@ type Conn struct {
 
 // DialConn connects to the exchange at addr, proves with the token if there is one,
 // and returns the connection. Of o it looks at TLS, Token, InsecureToken, DialTimeout,
-// ReplyBytesMax and Log. The error is ctx's, that of the network or of TLS,
+// CancelOnDisconnect, SilenceTime, ReplyBytesMax and Log. The error is ctx's, that of the network or of TLS,
 // ErrInsecureToken, an *Unauthorized, *LastWords that are not about the token, such as
 // that there are too many connections, or a *ProtocolError.
 //
@@ -62,22 +62,19 @@ func dialOne(ctx context.Context, addr string, o Options) (*Conn, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	c := NewConn(conn, o.ReplyBytesMax)
-	if o.Token == "" {
-		return c, nil
-	}
-	if at, ok := conn.RemoteAddr().(*net.TCPAddr); ok && o.TLS == nil && !at.IP.IsLoopback() {
+	if at, ok := conn.RemoteAddr().(*net.TCPAddr); ok && o.Token != "" && o.TLS == nil && !at.IP.IsLoopback() {
 		if !o.InsecureToken {
 			conn.Close()
 			return nil, fmt.Errorf("client: %s: %w", addr, ErrInsecureToken)
 		}
 		o.Log.Warn("the token is sent over a connection that is not encrypted", "addr", addr)
 	}
-	if err := c.authorize(ctx, o.Token); err != nil {
+	if err := c.begin(ctx, &o); err != nil {
 		conn.Close()
 		if ctx.Err() != nil {
 			err = ctx.Err() // what ended the wait, not how
 		}
-		return nil, fmt.Errorf("client: prove the token to %s: %w", addr, err)
+		return nil, fmt.Errorf("client: %s: %w", addr, err)
 	}
 	return c, nil
 }
@@ -105,24 +102,63 @@ func NewConn(conn net.Conn, replyBytesMax int) *Conn {
 // authorized is the reply to a token that is good.
 var authorized = []byte("<results><authorized/></results>")
 
-// authorize proves the token with the first frame. ctx ends the wait.
-func (c *Conn) authorize(ctx context.Context, token string) error {
+// begin sends what comes before everything else: the token, and what is to happen when the connection
+// ends. ctx ends the wait.
+func (c *Conn) begin(ctx context.Context, o *Options) error {
+	if o.Token != "" {
+		var frame bytes.Buffer
+		frame.WriteString(`<auth token="`)
+		_ = xml.EscapeText(&frame, []byte(o.Token)) // a buffer takes everything
+		frame.WriteString(`"/>`)
+		reply, err := c.ask(ctx, frame.Bytes())
+		if err == nil && !bytes.Equal(reply, authorized) {
+			err = refusedToken(reply)
+		}
+		if err != nil {
+			return fmt.Errorf("prove the token: %w", err)
+		}
+	}
+	if !o.CancelOnDisconnect {
+		return nil
+	}
+	frame := `<session cancel="disconnect"/>`
+	if o.SilenceTime > 0 {
+		frame = fmt.Sprintf(`<session cancel="disconnect" timeout="%d"/>`, max(o.SilenceTime/time.Second, 1))
+	}
+	reply, err := c.ask(ctx, []byte(frame))
+	if err == nil {
+		err = refusedSession(reply)
+	}
+	if err != nil {
+		return fmt.Errorf("ask for a cancel on disconnect: %w", err)
+	}
+	return nil
+}
+
+// ask sends a frame and returns its reply, which is valid until the next is read. ctx ends the wait.
+func (c *Conn) ask(ctx context.Context, frame []byte) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	var frame bytes.Buffer
-	frame.WriteString(`<auth token="`)
-	_ = xml.EscapeText(&frame, []byte(token)) // a buffer takes everything
-	frame.WriteString(`"/>`)
-	c.SendFrame(frame.Bytes())
+	c.SendFrame(frame)
 	_ = c.Flush() // what the exchange said before, and closed, is the better reason
 	reply, err := c.NextReply()
 	switch {
 	case err != nil:
-		return err
-	case !bytes.Equal(reply, authorized):
-		return refusedToken(reply)
+		return nil, err
 	case !stop():
-		return ctx.Err() // the deadline is set, or is being set
+		return nil, ctx.Err() // the deadline is set, or is being set
+	}
+	return reply, nil
+}
+
+// refusedSession is the error for a reply that does not say that the session is one, nil if it does.
+func refusedSession(reply []byte) error {
+	answers, err := wire.ParseReply(reply)
+	if last := lastWords(answers); last != nil {
+		return unshown(last)
+	}
+	if err != nil || len(answers) != 1 || answers[0].Kind != "session" {
+		return newProtocolError("it does not answer <session>", reply)
 	}
 	return nil
 }

@@ -24,11 +24,13 @@
 //
 // The client connects again, with pauses that grow, when there is something to send.
 // It sends again by itself what was sent and not answered, if that cannot do a
-// thing twice: queries, [MakeSymbol], and orders, accounts and placements that have a
-// ref. The exchange keeps refs, and answers the same command with the same ref as it
+// thing twice: queries, [MakeSymbol], orders, accounts and placements that have a
+// ref, and amends with a new one. The exchange keeps refs, and answers the same command with the same ref as it
 // did the first time, without doing it again. [Command.WithRef] gives a command one,
 // and [Options].AutoRef gives one to each that has none. Cancels are not sent again:
-// the second would say that the order was canceled before. Ask with a query.
+// the second would say that the order was canceled before. Ask with a query. With
+// [Options].CancelOnDisconnect the orders of a connection that breaks are canceled, also
+// where the client connects again.
 //
 // # Several addresses
 //

@@ -23,6 +23,15 @@ type Options struct {
 	// how long the exchange may owe a reply, or take nothing, before the connection is taken for broken; 1 minute
 	ReplyTimeout time.Duration
 
+	// CancelOnDisconnect has the exchange cancel what is open of the orders of a connection when
+	// that ends, for whatever reason, of all that do not say Stays. Each connection that is made
+	// says so before anything else.
+	CancelOnDisconnect bool
+	// SilenceTime is, with CancelOnDisconnect, how long the connection may be silent before the
+	// exchange takes it for ended, in whole seconds; 0 is the exchange's own time. A Client that
+	// sends nothing for so long loses its orders.
+	SilenceTime time.Duration
+
 	// RetryTime is how long a command waits for a connection while none can be made, and
 	// how long after its connection broke it may be sent again, however many more break;
 	// 30 seconds. Below 0 a command that finds no connection fails with the first try to

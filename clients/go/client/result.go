@@ -10,10 +10,18 @@ import (
 
 // Result is what a command has come to.
 type Result struct {
-	Command Command  // as it was sent, with its ref
-	Order   OrderID  // of an order that was accepted; of one that was queried or canceled
-	Status  Status   // of an order that was queried or canceled
-	Refused *Refused // nil if the command was done
+	Command Command // as it was sent, with its ref
+	Order   OrderID // of an order that was accepted; of one that was queried, canceled or amended
+	By      OrderID // of an amend: the order that has replaced it, 0 if it keeps its place
+	// Status is that of an order that was queried or canceled; of one that was placed, with
+	// Instructions.Report; of one that was amended: that of By with Report, else what the amend did.
+	Status  Status
+	Count   int         // of KindCancelAll: orders that were canceled
+	Account *Account    // of KindShowAccount
+	Orders  []OpenOrder // of KindListOrders, in order of their numbers
+	Fills   []Fill      // of KindListFills, oldest first
+	More    bool        // there are further orders, or fills
+	Refused *Refused    // nil if the command was done
 }
 
 // Err returns Refused as an error, nil if the command was done.
@@ -30,7 +38,11 @@ type Status struct {
 	Open       Decimal   // shares
 	Canceled   Decimal   // shares
 	CanceledAt time.Time // zero if nothing was canceled
+	Replaced   OrderID   // the order that an amend made in its place, 0 if there is none
+	Reduced    Decimal   // shares that amends took off
+	ReducedAt  time.Time // the last time; zero if that never was
 	Executed   []Execution
+	More       bool // of Instructions.Report: there are further executions, which a query tells
 }
 
 // Filled returns the shares of all executions.
@@ -66,6 +78,9 @@ func lastWords(answers []wire.Answer) *LastWords {
 // resultsOf turns the answers to commands into results. The error says why they are
 // not the answers to them.
 func resultsOf(commands []Command, answers []wire.Answer) ([]Result, error) {
+	if padded(commands) && len(answers) == 2 && answers[1].Kind == "error" {
+		answers = answers[:1]
+	}
 	if len(answers) != len(commands) {
 		return nil, fmt.Errorf("%d commands have %d answers", len(commands), len(answers))
 	}
@@ -93,18 +108,41 @@ func (r *Result) take(a *wire.Answer) (err error) {
 	case c.creates():
 		return nil
 	}
+	switch c.Kind {
+	case KindCancelAll:
+		if r.Count, err = strconv.Atoi(a.Count); err == nil && r.Count < 0 {
+			err = fmt.Errorf("%.64q is not a number of orders", a.Count)
+		}
+		return err
+	case KindCancelAfter:
+		return nil
+	case KindShowAccount, KindListOrders, KindListFills:
+		return r.takeView(a)
+	}
 	if r.Order, err = parseID(a.ID); err != nil {
 		return err
 	}
-	if c.Kind == KindQuery || c.Kind == KindCancel {
-		r.Status, err = statusOf(r.Order, a)
+	if a.By != "" {
+		if r.By, err = parseID(a.By); err != nil {
+			return err
+		}
 	}
+	of := r.Order
+	switch {
+	case c.Kind == KindAmend && r.By != 0:
+		of = r.By
+	case c.orders() && !c.Report:
+		return nil
+	}
+	r.Status, err = statusOf(of, a)
 	return err
 }
 
 // answerOf is the element that answers a command that was done.
 var answerOf = [...]string{KindOpenAccount: "created", KindMakeSymbol: "created", KindPlace: "created",
-	KindBuy: "opened", KindSell: "opened", KindQuery: "status", KindCancel: "canceled"}
+	KindBuy: "opened", KindSell: "opened", KindQuery: "status", KindCancel: "canceled", KindAmend: "amended",
+	KindCancelAll: "canceled-all", KindCancelAfter: "cancel-after", KindShowAccount: "account", KindListOrders: "orders",
+	KindListFills: "fills"}
 
 // answeredBy reports whether an answer of the right kind repeats what was sent.
 func (c *Command) answeredBy(a *wire.Answer) bool {
@@ -114,9 +152,19 @@ func (c *Command) answeredBy(a *wire.Answer) bool {
 	case KindMakeSymbol, KindPlace:
 		return a.Sym == c.Symbol && a.ID == c.Account
 	case KindBuy, KindSell:
-		sent := c.order()
-		sent.Ref = a.Ref
-		return a.Order == sent
+		sent := wire.Order{Sym: c.Symbol, Amount: c.signed().String(), Limit: c.Limit.String()}
+		if c.Market {
+			sent.Limit = given(c.Limit)
+		}
+		return a.Sym == sent.Sym && a.Amount == sent.Amount && a.Limit == sent.Limit
+	case KindCancelAll:
+		return a.Sym == c.Symbol
+	case KindCancelAfter:
+		return a.Seconds == strconv.FormatInt(int64(c.After/time.Second), 10)
+	case KindShowAccount:
+		return a.ID == c.Account
+	case KindListOrders, KindListFills:
+		return true
 	}
 	return c.Order == 0 || a.ID == c.Order.String()
 }
@@ -134,7 +182,20 @@ func statusOf(order OrderID, a *wire.Answer) (s Status, err error) {
 			return s, err
 		}
 	}
-	if len(a.Executed) == 0 {
+	if s.Reduced, err = parseShares(a.Reduced); err != nil {
+		return s, err
+	}
+	if a.Reduced != "" {
+		if s.ReducedAt, err = parseTime(a.ReducedAt); err != nil {
+			return s, err
+		}
+	}
+	if a.Replaced != "" {
+		if s.Replaced, err = parseID(a.Replaced); err != nil {
+			return s, err
+		}
+	}
+	if s.More = a.More; len(a.Executed) == 0 {
 		return s, nil
 	}
 	s.Executed = make([]Execution, len(a.Executed))

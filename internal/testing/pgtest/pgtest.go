@@ -136,9 +136,39 @@ const (
 	END $$`
 )
 
-// UndoSchemas brings an exchange from version 8 of the schema back to version 7, in which all
+// UndoInstructions brings an exchange from version 9 of the schema back to version 8. Statements may follow it.
+const UndoInstructions = `
+	DROP VIEW public.orders, public.executions;
+	ALTER TABLE public.exchange_state DROP COLUMN exact_after;
+	ALTER TABLE outcry.order_log DROP COLUMN nanos, DROP COLUMN instructions;
+	ALTER TABLE outcry.execution_log DROP COLUMN nanos; ALTER TABLE outcry.part_log DROP COLUMN nanos;
+	ALTER TABLE outcry.cancel_log DROP COLUMN nanos; ALTER TABLE outcry.halt_log DROP COLUMN nanos;
+	ALTER TABLE outcry.resting_orders DROP COLUMN instructions; ALTER TABLE public.market DROP COLUMN last_nanos;
+	ALTER TABLE public.symbols DROP COLUMN halted_nanos, DROP COLUMN tick, DROP COLUMN lot, DROP COLUMN protect,
+		DROP COLUMN band;
+	ALTER TABLE public.accounts DROP COLUMN fills, DROP COLUMN blocked_at, DROP COLUMN blocked_nanos,
+		DROP COLUMN block_reason, DROP COLUMN stp, DROP COLUMN shares_max, DROP COLUMN notional_max, DROP COLUMN open_max,
+		DROP COLUMN cancel_at_ns;
+	DROP TABLE outcry.fill_log, outcry.amend_log, outcry.hold_log, outcry.cause_log, outcry.account_log,
+		outcry.symbol_log, outcry.switch_log;
+	CREATE VIEW public.orders AS
+	SELECT o.id, o.account, o.sym, trim_scale(o.amount * 0.00000001) AS amount,
+	       trim_scale(o.limit_price * 0.00000001) AS limit_price, trim_scale(coalesce(r.open, 0) * 0.00000001) AS open,
+	       trim_scale((abs(o.amount) - coalesce(r.open, 0) - coalesce(c.shares, 0)) * 0.00000001) AS executed,
+	       trim_scale(coalesce(c.shares, 0) * 0.00000001) AS canceled, o.time, c.time AS canceled_at
+	  FROM outcry.order_log o
+	  LEFT JOIN outcry.resting_orders r ON r.id = o.id
+	  LEFT JOIN outcry.cancel_log c ON c.order_id = o.id;
+	CREATE VIEW public.executions AS
+	SELECT sym, CASE WHEN buys THEN order_id ELSE resting_id END AS buy_order,
+	       CASE WHEN buys THEN resting_id ELSE order_id END AS sell_order, trim_scale(shares * 0.00000001) AS shares,
+	       trim_scale(price * 0.00000001) AS price, time, order_id AS aggressing_order, n
+	  FROM outcry.execution_log;
+	UPDATE outcry.schema_version SET version = 8;`
+
+// UndoSchemas brings an exchange from version 9 of the schema back to version 7, in which all
 // tables are in the schema public. Statements may follow it.
-const UndoSchemas = `DO $$ DECLARE name text; BEGIN
+const UndoSchemas = UndoInstructions + `DO $$ DECLARE name text; BEGIN
 		DROP TYPE public.outcry_schema_version;
 		ALTER TABLE outcry.schema_version DROP COLUMN people;
 		UPDATE outcry.schema_version SET version = 7;

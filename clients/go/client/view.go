@@ -1,0 +1,231 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"strconv"
+	"time"
+
+	"outcry/internal/wire"
+)
+
+// Cash is an exact decimal number of dollars, as the exchange prints it. What an account has may have
+// up to 16 fractional digits, which is more than a Decimal has.
+type Cash string
+
+// Rat returns the number.
+func (c Cash) Rat() *big.Rat {
+	r, ok := new(big.Rat).SetString(string(c))
+	if !ok {
+		return new(big.Rat)
+	}
+	return r
+}
+
+// Account is what an account has.
+type Account struct {
+	ID        string
+	Balance   Cash       // that it can spend
+	Held      Cash       // for its open orders
+	Positions []Position // in order of their symbols, without those that are empty
+}
+
+// Position is what an account has of a symbol.
+type Position struct {
+	Symbol string
+	Shares Decimal // that it can sell
+	Held   Decimal // for its open orders
+}
+
+// OpenOrder is an order with something open.
+type OpenOrder struct {
+	Order  OrderID
+	Symbol string
+	Side   Kind    // KindBuy or KindSell
+	Shares Decimal // in all, with what is executed: the amount that an amend changes
+	Limit  Decimal
+	Open   Decimal
+	Time   time.Time // to the second
+	Instructions
+}
+
+// Fill is an execution, as one of its two accounts sees it.
+type Fill struct {
+	N      uint64 // 1 for the account's first, and so on, without a gap
+	Order  OrderID
+	Symbol string
+	Side   Kind // KindBuy or KindSell
+	Shares Decimal
+	Price  Decimal
+	Time   time.Time // to the second
+}
+
+// takeView fills r from the answer to a command that asks for what an account has. The order of an open
+// order is unsigned, unlike the protocol's amount.
+func (r *Result) takeView(a *wire.Answer) (err error) {
+	if r.More = a.More; r.Command.Kind == KindShowAccount {
+		r.Account = &Account{ID: a.ID, Balance: Cash(a.Balance), Held: Cash(a.Held)}
+		for _, cash := range []Cash{r.Account.Balance, r.Account.Held} {
+			if len(cash) > cashLen || !onlyDigits(digitsOf(string(cash))) {
+				return fmt.Errorf("%.64q is not a decimal number", string(cash))
+			}
+		}
+	}
+	for i := range a.Parts {
+		p := reader{part: &a.Parts[i]}
+		switch a.Parts[i].Name {
+		case "position":
+			if r.Account != nil {
+				r.Account.Positions = append(r.Account.Positions,
+					Position{Symbol: p.part.Get("sym"), Shares: p.number("shares"), Held: p.number("held")})
+			}
+		case "order":
+			r.Orders = append(r.Orders, p.order())
+		case "fill":
+			r.Fills = append(r.Fills, Fill{N: p.count("n"), Order: OrderID(p.count("id")), Symbol: p.part.Get("sym"),
+				Side: p.side(), Shares: p.number("shares"), Price: p.number("price"), Time: p.time()})
+		}
+		if p.err != nil {
+			return p.err
+		}
+	}
+	return nil
+}
+
+// cashLen bounds the text of a Cash.
+const cashLen = 64
+
+// digitsOf takes the point out of a number.
+func digitsOf(s string) string {
+	for i := range len(s) {
+		if s[i] == '.' {
+			return s[:i] + s[i+1:]
+		}
+	}
+	return s
+}
+
+// reader reads the attributes of a part. err is the first that is wrong.
+type reader struct {
+	part *wire.Part
+	err  error
+}
+
+func (p *reader) note(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// number reads a number that is 0 or more.
+func (p *reader) number(name string) Decimal {
+	d, err := ParseDecimal(p.part.Get(name))
+	if err == nil && d.Sign() < 0 {
+		err = fmt.Errorf("%.64q is less than 0", p.part.Get(name))
+	}
+	p.note(err)
+	return d
+}
+
+func (p *reader) count(name string) uint64 {
+	n, err := strconv.ParseUint(p.part.Get(name), 10, 63)
+	if err != nil || n == 0 {
+		p.note(fmt.Errorf("%s %.64q is not a number from 1 up", name, p.part.Get(name)))
+	}
+	return n
+}
+
+func (p *reader) time() time.Time {
+	t, err := parseTime(p.part.Get("time"))
+	p.note(err)
+	return t
+}
+
+func (p *reader) side() Kind {
+	switch side := p.part.Get("side"); side {
+	case "buy":
+		return KindBuy
+	case "sell":
+		return KindSell
+	default:
+		p.note(fmt.Errorf("%.64q is not a side", side))
+		return 0
+	}
+}
+
+func (p *reader) order() OpenOrder {
+	o := OpenOrder{Order: OrderID(p.count("id")), Symbol: p.part.Get("sym"), Side: KindBuy, Limit: p.number("limit"),
+		Open: p.number("open"), Time: p.time()}
+	amount, err := ParseDecimal(p.part.Get("amount"))
+	p.note(err)
+	if o.Shares = amount; amount.Sign() < 0 {
+		o.Side, o.Shares = KindSell, amount.Neg()
+	}
+	o.Post, o.STP, o.COD = p.part.Get("post") == "yes", SelfTrade(p.part.Get("stp")), OnDisconnect(p.part.Get("cod"))
+	return o
+}
+
+// Amend changes an order and returns the number under which it goes on: its own if it keeps its
+// place, else that of the order that has replaced it. See the function Amend.
+func (c *Client) Amend(ctx context.Context, account string, order OrderID, amount, limit Decimal) (OrderID, error) {
+	r, err := c.one(ctx, Amend(account, order, amount, limit))
+	switch {
+	case err != nil:
+		return 0, err
+	case r.By != 0:
+		return r.By, nil
+	}
+	return r.Order, nil
+}
+
+// CancelAll cancels all that an account has open, of one symbol if that is not "", and returns how
+// many orders that were.
+func (c *Client) CancelAll(ctx context.Context, account, symbol string) (orders int, err error) {
+	r, err := c.one(ctx, CancelAll(account, symbol))
+	if err != nil {
+		return 0, err
+	}
+	return r.Count, nil
+}
+
+// CancelAfter sets the account's dead man's switch. See the function CancelAfter.
+func (c *Client) CancelAfter(ctx context.Context, account string, after time.Duration) error {
+	_, err := c.one(ctx, CancelAfter(account, after))
+	return err
+}
+
+// Account returns what an account has. It knows of all that was answered before, on any connection.
+func (c *Client) Account(ctx context.Context, account string) (*Account, error) {
+	r, err := c.one(ctx, ShowAccount(account))
+	if err != nil {
+		return nil, err
+	}
+	return r.Account, nil
+}
+
+// Orders returns all open orders of an account, of one symbol if that is not "", in order of their
+// numbers. It asks for as many pages as there are: each is of its own moment.
+func (c *Client) Orders(ctx context.Context, account, symbol string) (all []OpenOrder, err error) {
+	after := OrderID(0)
+	for {
+		r, err := c.one(ctx, ListOrders(account, symbol, after))
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, r.Orders...); !r.More || len(r.Orders) == 0 {
+			return all, nil
+		}
+		after = r.Orders[len(r.Orders)-1].Order
+	}
+}
+
+// Fills returns up to 1,000 executions of an account, oldest first, of which the number is above
+// after: its last ones with Newest.
+func (c *Client) Fills(ctx context.Context, account string, after uint64) ([]Fill, error) {
+	r, err := c.one(ctx, ListFills(account, after))
+	if err != nil {
+		return nil, err
+	}
+	return r.Fills, nil
+}

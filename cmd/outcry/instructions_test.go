@@ -1,0 +1,149 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/pgtest"
+)
+
+// TestATradersDay trades from the shell with everything that an order can ask, and looks at
+// what the account has.
+func TestATradersDay(t *testing.T) {
+	p := startExchange(t, t.TempDir(), pgtest.NewDatabase(t), "--http=127.0.0.1:0")
+	t.Setenv("OUTCRY_ADDR", p.addr)
+	t.Setenv("OUTCRY_HTTP_ADDR", p.http)
+	steps(t, []step{
+		{"account 1 20000", "account 1 opened\n", 0},
+		{"account 2 0", "account 2 opened\n", 0},
+		{"place 2 SPY 500", "500 SPY placed with account 2\n", 0},
+		{"account 1", "account 1 has 20000 free, 0 held\n", 0},
+		{"account 9", "error: there is no account 9\n", 1},
+		{"buy 1 SPY 10 --market", "error: nobody sells SPY\n", 1},
+		{"sell 2 SPY 100 10 --ref first --post", "order 1 sells 100 SPY at 10\n", 0},
+		{"buy 1 SPY 10 10 --post", "error: limit 10 would execute at once: the best sell is 10\n", 1},
+		{"buy 1 SPY 10 --market --report", "order 2 buys 10 SPY at market\n  executed  10 at 10  T\n", 0},
+		{"buy 1 SPY 10 11 --market", "order 3 buys 10 SPY at 11\n", 0},
+		{"buy 1 SPY 101 10 --tif FOK", "error: 101 SPY at 10 cannot be filled at once: 80 could\n", 1},
+		{"sell 2 SPY 50 12", "order 4 sells 50 SPY at 12\n", 0},
+		{"buy 1 SPY 100 11 --tif IOC --report",
+			"order 5 buys 100 SPY at 11\n  canceled  20  T\n  executed  80 at 10  T\n", 0},
+		{"sell 2 SPY 30 13 --ref second", "order 6 sells 30 SPY at 13\n", 0},
+		{"amend 2 4 --amount -40", "order 4 is amended\n  open      40\n  reduced   10  T\n", 0},
+		{"amend 2 --ref second --limit 14 --new-ref third --report", "order 6 is replaced by order 7\n  open      30\n", 0},
+		{"amend 2 --ref second --limit 14 --new-ref third --report", "order 6 is replaced by order 7\n  open      30\n", 0},
+		{"amend 2 --ref second --limit 15 --new-ref third",
+			"error: account 2 has used ref third before, and not for this\n", 1},
+		{"query 2 6", "order 6\n  canceled  30  T\n  replaced  by order 7\n", 0},
+		{"query 2 --ref second", "order 7\n  open      30\n", 0},
+		{"amend 2 4 --amount -5 --limit 10.5", "order 4 is replaced by order 8\n", 0},
+		{"buy 2 SPY 1 10.5 --stp newest --report", "order 9 buys 1 SPY at 10.5\n  canceled  1  T\n", 0},
+		{"orders 2", "order 7 sells 30 SPY at 14, 30 open  T\norder 8 sells 5 SPY at 10.5, 5 open  T\n", 0},
+		{"fills 1", "fill 1  order 2 bought 10 SPY at 10  T\nfill 2  order 3 bought 10 SPY at 10  T\n" +
+			"fill 3  order 5 bought 80 SPY at 10  T\n", 0},
+		{"fills 2 --after 2", "fill 3  order 1 sold 80 SPY at 10  T\n", 0},
+		{"account 2", "account 2 has 1000 free, 0 held\n  SPY      365 free, 35 held\n", 0},
+		{"cancel-after 2 60", "all of account 2 is canceled after 1m0s\n", 0},
+		{"cancel-after 2 0", "nothing of account 2 is canceled later\n", 0},
+		{"cancel --all 2 --sym QQQ", "error: there is no symbol QQQ\n", 1},
+		{"cancel --all 2", "2 orders of account 2 canceled\n", 0},
+		{"orders 2", "", 0},
+	})
+}
+
+// TestAnOperatorsRules sets rules from the shell, and orders run into them.
+func TestAnOperatorsRules(t *testing.T) {
+	p := startExchange(t, t.TempDir(), pgtest.NewDatabase(t), "--http=127.0.0.1:0")
+	t.Setenv("OUTCRY_ADDR", p.addr)
+	t.Setenv("OUTCRY_HTTP_ADDR", p.http)
+	steps(t, []step{
+		{"account 1 20000", "account 1 opened\n", 0},
+		{"symbol SPY", "symbol SPY made\n", 0},
+		{"symbol NONE --tick 5", "error: there is no symbol NONE\n", 1},
+		{"buy 1 SPY 1 10.003", "order 1 buys 1 SPY at 10.003\n", 0},
+		{"symbol SPY --tick 0.01 --band 50%",
+			"error: order 1 rests at 10.003, which is not a multiple of the tick 0.01\n", 1},
+		{"cancel 1 1", "order 1\n  canceled  1  T\n", 0},
+		{"symbol SPY --tick 0.01 --lot 2 --band 50%",
+			"symbol SPY has new rules\n  tick 0.01, lot 2, protect 10%, band 50%\n", 0},
+		{"symbol SPY --band 50%", "symbol SPY had these rules before\n  tick 0.01, lot 2, protect 10%, band 50%\n", 0},
+		{"symbol SPY --json", `{
+  "sym": "SPY",
+  "changed": false,
+  "tick": "0.01",
+  "lot": "2",
+  "protect": "10%",
+  "band": "50%"
+}
+`, 0},
+		{"symbol SPY", "symbol SPY made\n", 0},
+		{"buy 1 SPY 2 10.003", "error: limit 10.003 is not a multiple of the tick 0.01\n", 1},
+		{"buy 1 SPY 1 10", "error: amount 1 is not a multiple of the lot 2\n", 1},
+		{"limits 1", "account 1 has the rules\n  shares none, notional none, open none, stp none\n", 0},
+		{"limits 1 --shares 10 --notional 100 --open 1 --stp both", "account 1 has new rules\n" +
+			"  shares 10, notional 100, open 1, stp both\n", 0},
+		{"limits 9 --open 1", "error: there is no account 9\n", 1},
+		{"buy 1 SPY 12 1", "error: 12 shares are more than account 1 may place in an order: 10\n", 1},
+		{"buy 1 SPY 10 10.01", "error: 100.1 is more than account 1 may place in an order: 100\n", 1},
+		{"buy 1 SPY 10 10", "order 2 buys 10 SPY at 10\n", 0},
+		{"limits 1 --open none", "account 1 has new rules\n  shares 10, notional 100, open none, stp both\n", 0},
+		{"block 1 under inquiry", "account 1 is blocked since T: under inquiry\n1 order of account 1 canceled\n" +
+			"  SPY      1 order, 10 shares\n", 0},
+		{"block 1", "account 1 was blocked before, since T: under inquiry\naccount 1 had nothing open\n", 0},
+		{"buy 1 SPY 10 10",
+			"error: account 1 is blocked, and places and amends no orders; cancel and query work: under inquiry\n", 1},
+		{"limits 1", "account 1 has the rules\n  shares 10, notional 100, open none, stp both\n" +
+			"  blocked since T: under inquiry\n", 0},
+		{"unblock 1", "account 1 may order again; it was blocked since T: under inquiry\n", 0},
+		{"unblock 1", "account 1 was not blocked\n", 0},
+		{"buy 1 SPY 10 10", "order 3 buys 10 SPY at 10\n", 0},
+		{"block 9", "error: there is no account 9\n", 1},
+	})
+}
+
+// step is a command line, and what it prints and returns.
+type step struct {
+	args, want string
+	status     int
+}
+
+func steps(t *testing.T, all []step) {
+	t.Helper()
+	for _, s := range all {
+		got, stderr, status := outcry("", strings.Fields(s.args)...)
+		require.Equal(t, s.want, got, "%s: %s", s.args, stderr)
+		require.Equal(t, s.status, status, s.args)
+	}
+}
+
+func TestWrongInstructionsAreNamed(t *testing.T) {
+	for args, want := range map[string]string{
+		"buy 1 SPY 5":                     "buy: LIMIT is missing",
+		"buy 1 SPY 5 1 --tif ioc":         `"ioc" is not one of ["GTC" "IOC" "FOK"]`,
+		"buy 1 SPY 5 1 --stp x":           `"x" is not one of ["newest" "oldest" "both"]`,
+		"buy --market 1 SPY 5 1 1":        "takes 4 arguments, not 5",
+		"amend 1 2":                       "--amount or --limit is missing",
+		"amend 1 2 --amount 0":            `"0" is 0; cancel the order instead`,
+		"amend 1 2 --amount x":            `"x" is not a decimal number`,
+		"amend 1 --limit 5":               "amend: ORDER is missing",
+		"cancel 1":                        "cancel: ORDER is missing",
+		"cancel 1 --all=false":            "--all is missing",
+		"cancel 1 7 --sym A":              "--all is missing",
+		"cancel 1 --all --ref r":          "exclude each other",
+		"cancel 1 --all 7":                "cancel with --all takes 1 argument, not 2",
+		"cancel 1 --all --sym=":           "without it everything is canceled",
+		"cancel-after 1 60s":              `"60s" is not a number of seconds`,
+		"fills 1 --after -1":              "--after",
+		"block":                           "block: ACCOUNT is missing",
+		"symbol SPY --tick=":              "--tick is empty",
+		"limits 1 --open=":                "--open is empty",
+		"limits":                          "limits: ACCOUNT is missing",
+		"symbol SPY --http 8080 --tick 5": "--http: that is a port without a host",
+	} {
+		_, stderr, status := outcry("", strings.Fields(args)...)
+		require.Equal(t, exitUsage, status, args)
+		require.Contains(t, stderr, want, args)
+	}
+}

@@ -1,0 +1,277 @@
+package engine
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+)
+
+// clock is a clock that a test sets; 77 at first, as that of most tests.
+type clock struct{ atomic.Int64 }
+
+func (c *clock) options() Options {
+	c.Store(77)
+	return Options{Now: c.Load}
+}
+
+// after sets the clock and has the keeper look.
+func (m *market) pass(c *clock, now int64) {
+	c.Store(now)
+	m.keeper.nudge()
+}
+
+func cancelAfter(account exchange.AccountID, seconds int) exchange.Command {
+	return exchange.Command{Kind: exchange.SetSwitch, Account: account, More: &exchange.CommandMore{Seconds: seconds}}
+}
+
+func cancelAllOf(account exchange.AccountID, sym exchange.Symbol) exchange.Command {
+	return exchange.Command{Kind: exchange.CancelAll, Account: account, Symbol: sym}
+}
+
+// TestASwitchPasses: what its account has open then is canceled in one record, which turns it off; it is armed again
+// by each command, and others' orders stay.
+func TestASwitchPasses(t *testing.T) {
+	c := &clock{}
+	m := open(t, c.options())
+	m.all(buy("A", 1, 1), sell("A", 5, 5))
+	require.Equal(t, exchange.UnknownAccount, m.do(cancelAfter("9", 1)).Reason)
+	appended := m.journal.Appended()
+	require.Equal(t, exchange.Result{}, m.do(cancelAfter("1", 0)))
+	require.Equal(t, appended, m.journal.Appended(), "it was off")
+	require.Equal(t, exchange.Result{}, m.do(cancelAfter("1", 60)))
+	m.all(buy("B", 1, 1), cancelAfter("1", 90))
+	require.EqualValues(t, 1, m.Stats().Switches)
+	first := m.journal.Appended() + 1
+
+	m.pass(c, 77+60*exchange.Second)
+	m.all(cancelAfter("2", 5), cancelAfter("2", 0)) // the keeper looks after that, too
+	require.Equal(t, int64(3), m.Stats().OpenOrders)
+	m.pass(c, 77+90*exchange.Second)
+	m.untilOpen(1)
+	require.Eventually(t, func() bool { return m.Stats().Switches == 0 }, time.Minute, time.Millisecond)
+	canceled, records := m.canceledBy(exchange.BySwitch, first)
+	require.Equal(t, []exchange.OrderID{1, 3}, canceled)
+	require.Equal(t, 1, records)
+
+	require.Equal(t, exchange.Result{}, m.do(cancelAfter("1", 1)))
+	m.pass(c, 77+100*exchange.Second)
+	require.Eventually(t, func() bool { return m.Stats().Switches == 0 }, time.Minute, time.Millisecond)
+	_, records = m.canceledBy(exchange.BySwitch, first)
+	require.Equal(t, 2, records, "nothing was open, and it is off")
+	require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
+	m.agrees()
+	require.Zero(t, m.dueOf(m.ledger.Account("1")))
+}
+
+// TestASwitchThatIsArmedAgainDoesNotPass: what was gathered for the old time is not canceled.
+func TestASwitchThatIsArmedAgainDoesNotPass(t *testing.T) {
+	c := &clock{}
+	m := open(t, c.options())
+	m.all(buy("A", 1, 1), cancelAfter("1", 60))
+	due := m.dueOf(m.ledger.Account("1"))
+	m.do(cancelAfter("1", 90))
+	done, err := m.Engine.cancelAll(background, canceling{account: "1", cause: exchange.BySwitch, due: due})
+	require.NoError(t, err)
+	require.Zero(t, done.seq)
+	require.Equal(t, int64(1), m.Stats().OpenOrders)
+	m.do(cancelAfter("1", 0))
+	done, err = m.Engine.cancelAll(background, canceling{account: "1", cause: exchange.BySwitch, due: due})
+	require.NoError(t, err)
+	require.Zero(t, done.seq)
+	require.Equal(t, int64(1), m.Stats().OpenOrders)
+	m.agrees()
+}
+
+// TestASwitchIsThereAfterARestart, and passes at the start if its time has come meanwhile.
+func TestASwitchIsThereAfterARestart(t *testing.T) {
+	c := &clock{}
+	m := inParts(t, c.options())
+	m.all(buy("A", 1, 1), cancelAfter("1", 60))
+	seq := m.journal.Appended()
+	again := m.after(seq, false)
+	require.EqualValues(t, 1, again.Stats().Switches)
+	require.NoError(t, again.Catchup(background))
+	require.Equal(t, int64(1), again.Stats().OpenOrders)
+	again.pass(c, 77+60*exchange.Second)
+	again.untilOpen(0)
+
+	late := m.after(seq, false)
+	require.NoError(t, late.Catchup(background))
+	require.Zero(t, late.Stats().OpenOrders)
+	require.Zero(t, late.Stats().Switches)
+	late.agrees()
+}
+
+// TestASwitchWithMoreThanARecordTakes is canceled in several, the last of which turns it off.
+func TestASwitchWithMoreThanARecordTakes(t *testing.T) {
+	c := &clock{}
+	m := openSmall(t, c.options())
+	orders := 0
+	for ; orders < 12_000; orders++ {
+		require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
+	}
+	require.Equal(t, exchange.TooManyCancels, m.do(cancelAllOf("1", "")).Reason)
+	m.do(cancelAfter("1", 1))
+	first := m.journal.Appended() + 1
+	m.pass(c, 77+exchange.Second)
+	m.untilOpen(0)
+	require.Eventually(t, func() bool { return m.Stats().Switches == 0 }, time.Minute, time.Millisecond)
+	canceled := 0
+	for _, e := range m.events(first) {
+		canceled += len(e.Cancels)
+		require.Equal(t, canceled == orders, e.Cause == exchange.BySwitch)
+	}
+	require.Equal(t, orders, canceled)
+	m.agrees()
+}
+
+// TestClientsCancelAll between other commands of a frame, as often as they may.
+func TestClientsCancelAll(t *testing.T) {
+	m := open(t, Options{})
+	first := m.journal.Appended() + 1
+	got := m.all(buy("A", 1, 1), buy("B", 1, 1), sell("A", 1, 9), cancelAllOf("1", "B"), queryOf(2), buy("B", 2, 2),
+		cancelAllOf("1", ""), queryOf(4), cancelAllOf("1", ""), cancelAllOf("1", "C"), cancelAllOf("9", ""), buy("B", 2, 2))
+	count := func(n int) exchange.Result { return exchange.Result{More: &exchange.ResultMore{Count: n}} }
+	require.Equal(t, []exchange.Result{count(1), {Status: exchange.Status{Canceled: 1, CanceledAt: 77}}, {Order: 4},
+		count(2), {Status: exchange.Status{Canceled: 2, CanceledAt: 77}}, count(0), {Reason: exchange.UnknownSymbol},
+		{Reason: exchange.UnknownAccount}, {Order: 5}}, got[3:])
+	canceled, records := m.canceledBy(exchange.ByClient, first)
+	require.Equal(t, []exchange.OrderID{2, 1, 4}, canceled)
+	require.Equal(t, 2, records)
+	m.agrees()
+}
+
+// TestCancelAllsAreBounded to ten a second and account, and what is remembered of them as well.
+func TestCancelAllsAreBounded(t *testing.T) {
+	var rates cancelAllRates
+	now := int64(5 * exchange.Second)
+	for n := range cancelAllsMax {
+		require.True(t, rates.take("1", now+int64(n)))
+	}
+	require.False(t, rates.take("1", now+exchange.Second-1), "the eleventh within a second of the first")
+	require.True(t, rates.take("1", now+exchange.Second), "refused ones do not count")
+	require.False(t, rates.take("1", now+exchange.Second))
+	require.True(t, rates.take("2", now))
+	for n := 0; len(rates.times) < cancelAllAccountsMax; n++ {
+		require.True(t, rates.take(exchange.AccountID(rune('a'+n)), now))
+	}
+	require.False(t, rates.take("3", now+exchange.Second-1))
+	require.True(t, rates.take("3", now+2*exchange.Second), "those of long ago are forgotten")
+	require.Less(t, len(rates.times), 3)
+
+	m := open(t, Options{})
+	for range cancelAllsMax {
+		require.Equal(t, exchange.OK, m.do(cancelAllOf("1", "")).Reason)
+	}
+	require.Equal(t, exchange.TooManyCancelAlls, m.do(cancelAllOf("1", "")).Reason)
+	require.Equal(t, exchange.OK, m.do(cancelAllOf("2", "")).Reason)
+}
+
+// TestABlockedAccountPlacesNothing: what it has open is canceled, also what is placed at the same moment, and
+// everything else goes on.
+func TestABlockedAccountPlacesNothing(t *testing.T) {
+	m := inParts(t, Options{})
+	m.all(buy("A", 3, 5), sell("A", 1, 9))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for m.do(buy("B", 1, 1)).Reason == exchange.OK {
+		}
+	}()
+	first := m.journal.Appended() + 1
+	r, err := m.Block(background, "1", "lost")
+	require.NoError(t, err)
+	<-done
+	require.True(t, r.Changed)
+	require.Equal(t, exchange.Halt{Since: 77, Reason: "lost"}, r.Block)
+	require.Equal(t, exchange.OK, r.Canceled.Reason)
+	require.Zero(t, m.ledger.Account("1").OpenOrders())
+	canceled, _ := m.canceledBy(exchange.ByBlock, first)
+	require.Contains(t, canceled, exchange.OrderID(1))
+	require.Equal(t, exchange.Result{Reason: exchange.Blocked, More: &exchange.ResultMore{Reason: "lost"}},
+		m.do(buy("A", 1, 1)))
+	require.Equal(t, exchange.OK, m.do(queryOf(1)).Reason)
+	require.Equal(t, exchange.OK, m.do(sell("A", 1, 9)).Reason, "of another account")
+	again, err := m.Block(background, "1", "other")
+	require.NoError(t, err)
+	require.False(t, again.Changed)
+	require.Equal(t, "lost", again.Block.Reason)
+	_, err = m.Block(background, "9", "")
+	require.NoError(t, err)
+
+	restarted := m.after(m.journal.Appended(), false)
+	require.Equal(t, exchange.Blocked, restarted.do(buy("A", 1, 1)).Reason)
+	ended, err := m.Unblock(background, "1")
+	require.NoError(t, err)
+	require.Equal(t, exchange.BlockResult{Changed: true, Block: exchange.Halt{Since: 77, Reason: "lost"}}, ended)
+	ended, err = m.Unblock(background, "1")
+	require.NoError(t, err)
+	require.Equal(t, exchange.BlockResult{}, ended)
+	require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
+	m.agrees()
+}
+
+// TestAStartCancelsWhatABlockHasLeft: the process ended between the two records.
+func TestAStartCancelsWhatABlockHasLeft(t *testing.T) {
+	m := inParts(t, Options{})
+	m.all(buy("A", 3, 5))
+	_, err := m.Block(background, "1", "")
+	require.NoError(t, err)
+	again := m.after(m.journal.Appended()-1, false)
+	require.Equal(t, int64(1), again.Stats().OpenOrders)
+	first := again.journal.Appended() + 1
+	require.NoError(t, again.Catchup(background))
+	require.Zero(t, again.Stats().OpenOrders)
+	_, records := again.canceledBy(exchange.ByBlock, first)
+	require.Equal(t, 1, records)
+	again.agrees()
+}
+
+// TestWhatNotEveryNodeReadsIsRefused, and what every node reads is not even asked about.
+func TestWhatNotEveryNodeReadsIsRefused(t *testing.T) {
+	old, asked := errors.New("node 3"), 0
+	m := open(t, Options{Readers: func() error { asked++; return old }})
+	m.all(buy("A", 1, 1), sell("A", 1, 9), cancelOf(1, "1"), queryOf(1))
+	_, err := m.CancelAll(background, "2", "")
+	require.NoError(t, err)
+	require.Zero(t, asked)
+	require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
+	appended := m.journal.Appended()
+	ioc, onEnd, amend := buy("A", 1, 1), buy("A", 1, 1), amend(3, "1", exchange.Buy, 0, 2)
+	ioc.TIF, onEnd.OnDisconnect = exchange.IOC, true
+	made := exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C",
+		More: &exchange.CommandMore{Rules: exchange.SymbolRules{Tick: 2}}}
+	for _, c := range []exchange.Command{ioc, onEnd, amend, made, cancelAllOf("1", ""), cancelAfter("1", 1)} {
+		require.Equal(t, exchange.Result{Reason: exchange.NotReadYet, More: &exchange.ResultMore{Reason: "node 3"}},
+			m.do(c), c.Kind)
+	}
+	block, err := m.Block(background, "1", "")
+	require.NoError(t, err)
+	require.Equal(t, exchange.BlockResult{Reason: exchange.NotReadYet, Text: "node 3"}, block)
+	rules, err := m.SetSymbolRules(background, "A", func(r *exchange.SymbolRules) { r.Lot = 5 })
+	require.NoError(t, err)
+	require.Equal(t, exchange.SymbolRulesResult{Reason: exchange.NotReadYet, Text: "node 3"}, rules)
+	require.Equal(t, appended, m.journal.Appended())
+	old = nil
+	require.Equal(t, exchange.OK, m.do(ioc).Reason)
+	require.Equal(t, exchange.OK, m.do(made).Reason)
+}
+
+// TestWhatTheViewAnswersWaitsForWhatIsAppended.
+func TestWhatTheViewAnswersWaitsForWhatIsAppended(t *testing.T) {
+	m := open(t, Options{})
+	got := m.all(buy("A", 1, 1), exchange.Command{Kind: exchange.ShowAccount, Account: "1"}, buy("A", 1, 1),
+		exchange.Command{Kind: exchange.ListOrders, Account: "1", Symbol: "A"},
+		exchange.Command{Kind: exchange.ListFills, Account: "9"},
+		exchange.Command{Kind: exchange.ListOrders, Account: "1", Symbol: "C"})
+	appended := m.journal.Appended()
+	require.Equal(t, []exchange.Result{{Order: 1},
+		{Reason: exchange.InView, More: &exchange.ResultMore{View: appended - 1}}, {Order: 2},
+		{Reason: exchange.InView, More: &exchange.ResultMore{View: appended}}, {Reason: exchange.UnknownAccount},
+		{Reason: exchange.UnknownSymbol}}, got)
+}

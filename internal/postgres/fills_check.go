@@ -1,0 +1,137 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"outcry/internal/exchange"
+)
+
+// FillCounter counts the executions of each account over a history, and compares them with what the tables say
+// of them.
+type FillCounter struct {
+	archive  *Archive
+	accounts map[exchange.AccountID]*countedFills
+}
+
+// countedFills is what there is to say of an account's executions.
+type countedFills struct {
+	before uint64 // those that fill_log does not have: of records up to exact_after
+	n      uint64
+	hash   uint64 // of those that fill_log has
+}
+
+// add takes in the next one, of a row of fill_log or of a history.
+func (c *countedFills) add(f accountFill) {
+	const prime = 1099511628211 // of FNV
+	side := uint64(0)
+	if f.isTaker {
+		side = 1
+	}
+	for _, v := range [...]uint64{uint64(f.taker), uint64(f.n), side} {
+		c.hash = (c.hash ^ v) * prime
+	}
+	c.n++
+}
+
+// CountFills begins a count at the state of Opening. The error says why that could not be read.
+func (a *Archive) CountFills(ctx context.Context) (*FillCounter, error) {
+	c := &FillCounter{archive: a, accounts: make(map[exchange.AccountID]*countedFills)}
+	if a.state.historyAfter == 0 {
+		return c, nil
+	}
+	var id exchange.AccountID
+	var n uint64
+	err := load(ctx, a.tx, `SELECT r.account, count(*)
+		FROM outcry.execution_log x JOIN outcry.order_log o ON o.id = x.order_id
+		CROSS JOIN LATERAL (VALUES (x.order_id), (x.resting_id)) side (id)
+		JOIN outcry.order_log r ON r.id = side.id WHERE o.seq IS NULL GROUP BY r.account`, []any{&id, &n}, func() error {
+		c.accounts[id] = &countedFills{before: n, n: n}
+		return nil
+	})
+	return c, err
+}
+
+// Add counts the executions of a record, the next of the history.
+func (c *FillCounter) Add(seq uint64, e *exchange.Event) {
+	for i := range e.Fills {
+		f := accountFill{taker: e.Order, n: e.Before + i + 1}
+		c.add(seq, e.Fills[i].Account, f)
+		f.isTaker = true
+		c.add(seq, e.Account, f)
+	}
+}
+
+func (c *FillCounter) add(seq uint64, id exchange.AccountID, f accountFill) {
+	counted := c.accounts[id]
+	if counted == nil {
+		counted = new(countedFills)
+		c.accounts[id] = counted
+	}
+	if counted.add(f); seq <= c.archive.state.exactAfter {
+		counted.before, counted.hash = counted.n, 0
+	}
+}
+
+// Check compares the count of each account, and each row of fill_log, with what was counted. A *RowError names the
+// first that differs.
+func (c *FillCounter) Check(ctx context.Context) error {
+	counts := accountTable.pick("id", "fills")
+	var a accountRow
+	err := load(ctx, c.archive.tx, counts.query(" ORDER BY id"), counts.into(&a), func() error {
+		want := c.accounts[a.ID]
+		if want == nil {
+			want = new(countedFills)
+		}
+		if a.fills != want.n {
+			return &RowError{"accounts", "id " + string(a.ID), fmt.Sprintf("fills is %d, it has %d executions", a.fills, want.n)}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	rows := make(map[exchange.AccountID]*countedFills)
+	var row fillRow
+	err = load(ctx, c.archive.tx, fillLog.query(" ORDER BY account, last"), fillLog.into(&row), func() error {
+		return c.take(rows, &row)
+	})
+	if err != nil {
+		return err
+	}
+	for id, want := range c.accounts {
+		got := rows[id]
+		if got == nil {
+			got = &countedFills{n: want.before}
+		}
+		if got.n != want.n || got.hash != want.hash {
+			return &RowError{"fill_log", "account " + string(id),
+				fmt.Sprintf("its rows end with execution %d, there are %d; or one of them is another one", got.n, want.n)}
+		}
+	}
+	return nil
+}
+
+// take takes in the next row of fill_log.
+func (c *FillCounter) take(rows map[exchange.AccountID]*countedFills, row *fillRow) error {
+	got, want := rows[row.account], c.accounts[row.account]
+	if got == nil && want != nil {
+		got = &countedFills{n: want.before}
+		rows[row.account] = got
+	}
+	key := fmt.Sprintf("account %s, last %d", row.account, row.last)
+	if got == nil || row.count == 0 || row.first() != got.n+1 {
+		return &RowError{"fill_log", key, fmt.Sprintf("its %d executions do not follow those before it", row.count)}
+	}
+	err := readFills(row.fills, func(f accountFill) bool {
+		got.add(f)
+		return true
+	})
+	if err == nil && got.n != row.last {
+		err = fmt.Errorf("it says %d executions, and has others", row.count)
+	}
+	if err != nil {
+		return &RowError{"fill_log", key, err.Error()}
+	}
+	return nil
+}
