@@ -320,8 +320,8 @@ func (w *waiting) look(o *operator, why *operate.Error) error {
 	case answers:
 		w.heard = now
 	case now.Sub(w.heard) >= silentMax:
-		return fmt.Errorf("node %d has not answered for %s: see that it runs, with --join and an empty directory, and what it "+
-			"logs; the same command goes on: %v", w.node, silentMax, why)
+		return fmt.Errorf("node %d has not answered for %s: see that it runs, with --join and an empty directory, and "+
+			"what it logs; the same command goes on: %v", w.node, silentMax, why)
 	}
 	if text := why.Error(); !o.json && text != w.text && now.Sub(w.told) >= sayEvery {
 		w.text, w.told = text, now
