@@ -139,9 +139,9 @@ class Order:
     report: bool = False
 
     def xml(self) -> str:
-        if self.limit is None and not self.market:
-            raise ValueError(f"{self!r} has no limit, and is not a market order")
-        return (f"<order sym={_attribute('sym', self.sym)} amount=\"{_number('amount', self.amount)}\"{_given('limit', self.limit)}"
+        sym, amount = _attribute("sym", self.sym), _number("amount", self.amount)
+        limit = "" if self.limit is None and self.market else f' limit="{_number("limit", self.limit)}"'
+        return (f'<order sym={sym} amount="{amount}"{limit}'
                 f"{_flag('type', self.market, 'market')}{_word('tif', self.tif)}{_flag('post', self.post, 'yes')}"
                 f"{_word('stp', self.stp)}{'' if self.cod is None else _flag('cod', True, 'yes' if self.cod else 'no')}"
                 f"{_flag('report', self.report, 'full')}{_ref(self.ref)}/>")
@@ -1095,7 +1095,7 @@ def _doubtful(result: Result) -> Result:
     return result
 
 
-def _exact(name: str, value: Number) -> Decimal:
+def _exact(name: str, value: Number | None) -> Decimal:
     """Returns a number as it is, or raises ValueError or TypeError that names it."""
     if isinstance(value, bool) or not isinstance(value, (Decimal, int, str)):
         raise TypeError(f"{name} {value!r}: a Decimal, int or str is needed, not {type(value).__name__}")
@@ -1114,7 +1114,7 @@ def _positive(shares: Number) -> Decimal:
     return number
 
 
-def _number(name: str, value: Number) -> str:
+def _number(name: str, value: Number | None) -> str:
     """Returns a number as the protocol has it, a str as it was given."""
     number = _exact(name, value)
     return value if isinstance(value, str) else f"{number:f}"

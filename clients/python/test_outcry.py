@@ -287,7 +287,9 @@ class InstructionsTest(unittest.TestCase):
         first, second = self.exchange.orders(self.seller)
         self.assertEqual((first.amount, first.open, first.stp, first.cod, first.post), (-10, 6, "oldest", True, False))
         self.assertEqual((second.id, second.amount, second.limit, second.post), (post.id, -10, 6, True))
-        self.assertEqual(self.exchange.orders(self.seller, "NONE"), [])
+        self.assertEqual(self.exchange.orders(self.seller, self.sym), [first, second])
+        with self.assertRaisesRegex(outcry.Refused, "there is no symbol NONE"):
+            self.exchange.orders(self.seller, "NONE")
         (fill,) = self.exchange.fills(self.buyer)
         self.assertEqual((fill.n, fill.id, fill.sym, fill.side, fill.shares, fill.price),
                          (1, bought.id, self.sym, "buy", 4, Decimal("5.5")))
@@ -350,10 +352,12 @@ class ValuesTest(unittest.TestCase):
             (MakeSymbol("S", "0.01", 1), '<symbol sym="S" tick="0.01" lot="1"/>'),
         ]:
             self.assertEqual(command.xml(), sent)
-        for command, error in [(Order("S", 1), "has no limit"), (outcry.Amend(7), "has no amount and no limit"),
+        for command, error in [(outcry.Amend(7), "has no amount and no limit"),
                                (outcry.Amend(amount=1), "one of the two names an order")]:
             with self.assertRaisesRegex(ValueError, error):
                 command.xml()
+        with self.assertRaisesRegex(TypeError, "limit None"):
+            Order("S", 1).xml()
         for command in [outcry.CancelAfter(1.5), outcry.ListFills("1"), outcry.ListOrders(after=True)]:
             with self.assertRaisesRegex(TypeError, "an int is needed"):
                 command.xml()

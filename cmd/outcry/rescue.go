@@ -100,7 +100,9 @@ func addressOf(dir string, node uint64) (string, error) {
 
 func printRescued(w io.Writer, o raftlog.Outcome, what, next string) {
 	fmt.Fprintf(w, "rescued  %s, as of record %d; of these, only its part of Raft's log had %d\n", what, o.Last, o.Taken)
-	fmt.Fprintf(w, "LOST     records behind %d, if the other nodes had any: clients may have been told of them\n", o.Last)
+	if !o.Alone {
+		fmt.Fprintf(w, "LOST     records behind %d, if another node had any, of which clients may have been told\n", o.Last)
+	}
 	fmt.Fprintf(w, "aside    the log of the old cluster is in %s\n", o.Aside)
 	fmt.Fprintf(w, "next     %s; never start another node of the old cluster\n", next)
 }

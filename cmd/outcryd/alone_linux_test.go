@@ -14,6 +14,7 @@ import (
 
 // TestAServerAloneHasNothingOfACluster: no goroutine, no file and no port.
 func TestAServerAloneHasNothingOfACluster(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	p := start(t, flags...)
 	require.Equal(t, 2, listening(t, p.cmd.Process.Pid), "XML and HTTP")

@@ -52,6 +52,7 @@ func (k *told) note(answers []wire.Answer) {
 // order is there with the executions it had, what was canceled stays so, cash
 // and shares add up in the tables, and ids go on above all that were told.
 func TestKillUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -48,6 +48,7 @@ func launchWithFiles(t *testing.T, files int, flags ...string) *program {
 // was there before trades on, through many segments of the journal; health checks and
 // operators are answered; market data follows; and the server stops in order.
 func TestIdleConnectionsShutNobodyOut(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	p := launchWithFiles(t, 200, append(flags, "--segment=65536")...)
 	require.Contains(t, p.log.String(), settings.ConnectionsLowered)

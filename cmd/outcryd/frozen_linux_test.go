@@ -26,6 +26,7 @@ func freeze(t *testing.T, postmaster int) (thaw func()) {
 // such a query, on the same connection and in the same write, is in the book while the
 // query waits. An id that was not given out is unknown at once.
 func TestAQueryOfAnOldOrderHoldsBackNoOrderBehindIt(t *testing.T) {
+	t.Parallel()
 	pg, _ := pgtest.NewCluster(t)
 	s, addr := inProcess(t, "--data="+t.TempDir(), "--database-url="+pg.URL(), "--closed-orders=1")
 	c, other := dial(t, addr), dial(t, addr)

@@ -32,8 +32,8 @@ func TestAnInstructedSessionAgreesWithTheModel(t *testing.T) {
 		frame := g.Frame()
 		want := twin.Do(frame, 1)
 		got := c.must(t, string(frame))
-		require.Equal(t, model.Normalize(want), model.Normalize([]byte(got)), "seed %d, after %d commands: %s", seed,
-			g.Commands(), frame)
+		require.Equal(t, model.Normalize(want), model.Normalize([]byte(got)), "seed %d, after %d commands: %s\n%s", seed,
+			g.Commands(), frame, got)
 		g.Observe([]byte(got))
 		require.NoError(t, s.engine.CheckLedger())
 		switch {

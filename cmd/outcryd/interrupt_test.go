@@ -14,6 +14,7 @@ import (
 // TestCtrlCIsForTheServerAlone sends SIGINT as a terminal does, to the whole process group:
 // the local Postgres is there until the server stops it, and nothing is warned of.
 func TestCtrlCIsForTheServerAlone(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	p := prepare("--data="+data, "--database-url=", "--config=-"+filepath.Join(data, "none"))
 	p.cmd.SysProcAttr.Setpgid = true

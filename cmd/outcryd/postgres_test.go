@@ -32,6 +32,7 @@ const opening = `<create><account id="1" balance="100000"/><account id="2" balan
 	`<account id="2">100000</account></symbol></create>`
 
 func TestTradingGoesOnWithoutPostgres(t *testing.T) {
+	t.Parallel()
 	pg, dir := pgtest.NewCluster(t)
 	p := start(t, "--data="+t.TempDir(), "--database-url="+pg.URL(), "--closed-orders=10")
 	c := dial(t, p.xml)
@@ -92,6 +93,7 @@ func dataOf(p *program) string {
 }
 
 func TestOldOrdersAreRefusedWhileTheirDatabaseIsAway(t *testing.T) {
+	t.Parallel()
 	pg, dir := pgtest.NewCluster(t)
 	s, addr := inProcess(t, "--data="+t.TempDir(), "--database-url="+pg.URL(), "--closed-orders=1")
 	c := dial(t, addr)
@@ -122,6 +124,7 @@ func TestOldOrdersAreRefusedWhileTheirDatabaseIsAway(t *testing.T) {
 }
 
 func TestOrdersAreRefusedWhenPostgresIsTooFarBehind(t *testing.T) {
+	t.Parallel()
 	pg, dir := pgtest.NewCluster(t)
 	s, addr := inProcess(t, "--data="+t.TempDir(), "--database-url="+pg.URL(), "--max-lag=1000")
 	c := dial(t, addr)

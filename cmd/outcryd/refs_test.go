@@ -18,6 +18,7 @@ import (
 // once, after a kill with Postgres away, after one with it there, and when memory holds
 // none of their refs any more.
 func TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes(t *testing.T) {
+	t.Parallel()
 	pg, dir := pgtest.NewCluster(t)
 	flags := []string{"--data=" + t.TempDir(), "--database-url=" + pg.URL(), "--closed-orders=10", "--refs=8"}
 	p := start(t, flags...)
@@ -94,6 +95,7 @@ func queryRows(t *testing.T, database string) [][]string {
 // TestClientsThatRetryMakeNoSecondOrder kills the program while eight clients trade. Each
 // sends again whatever it has no answer to, until it has one.
 func TestClientsThatRetryMakeNoSecondOrder(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	flags, database := dataFlags(t)

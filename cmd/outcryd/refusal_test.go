@@ -190,12 +190,20 @@ func TestASchemaFromTheFutureIsRefused(t *testing.T) {
 // TestTheLocalClusterNeedsNoConfiguration starts with nothing but a directory,
 // is killed, and starts again: what a new user does.
 func TestTheLocalClusterNeedsNoConfiguration(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "outcry-data")
-	t.Setenv("DATABASE_URL", "")
-	p := start(t, "--data="+data)
+	begin := func() *program {
+		p := prepare("--data=" + data)
+		p.cmd.Env = append(p.cmd.Env, "DATABASE_URL=")
+		require.NoError(t, p.cmd.Start())
+		t.Cleanup(p.kill)
+		p.waitReady(t)
+		return p
+	}
+	p := begin()
 	require.Contains(t, dial(t, p.xml).must(t, opening), "created")
 	p.kill()
-	p = start(t, "--data="+data)
+	p = begin()
 	require.Contains(t, dial(t, p.xml).must(t,
 		`<transactions id="2"><order sym="S" amount="-1" limit="3"/><query id="1"/></transactions>`), `<open shares="1"/>`)
 	p.stop(t)

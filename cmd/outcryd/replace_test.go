@@ -12,6 +12,7 @@ import (
 
 // TestReplaceChecksBeforeItRemoves: a slip of the pen must not cost the cluster a node.
 func TestReplaceChecksBeforeItRemoves(t *testing.T) {
+	t.Parallel()
 	nodes, leader := startCluster(t)
 	client := operate.NewClient(leader.http, 10*time.Second, nil)
 	for _, m := range leader.view().Members {

@@ -33,6 +33,7 @@ const endServers = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE
 // TestWhateverASessionDoesTradingGoesOn lets a session of the database do its worst while
 // orders are sent, and takes it back.
 func TestWhateverASessionDoesTradingGoesOn(t *testing.T) {
+	t.Parallel()
 	for name, worst := range map[string]func(t *testing.T, database string) (end func()){
 		"locks every table": func(t *testing.T, database string) func() {
 			conn := somebody(t, database)
@@ -70,6 +71,7 @@ func TestWhateverASessionDoesTradingGoesOn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			pg, _ := pgtest.NewCluster(t)
 			p := start(t, "--data="+t.TempDir(), "--database-url="+pg.URL())
 			c := dial(t, p.xml)
@@ -104,6 +106,7 @@ func TestWhateverASessionDoesTradingGoesOn(t *testing.T) {
 // TestAKilledServerStartsWhileATableIsLocked kills one whose session waits for the lock, as
 // beside a CREATE INDEX, and so does not see that its client has gone.
 func TestAKilledServerStartsWhileATableIsLocked(t *testing.T) {
+	t.Parallel()
 	flags, database := dataFlags(t)
 	p := start(t, flags...)
 	c := dial(t, p.xml)
@@ -129,6 +132,7 @@ func TestAKilledServerStartsWhileATableIsLocked(t *testing.T) {
 
 // TestAStartWaitsForAConnection begins while Postgres has none left.
 func TestAStartWaitsForAConnection(t *testing.T) {
+	t.Parallel()
 	pg, _ := pgtest.NewCluster(t)
 	var all []*pgx.Conn
 	for {
@@ -151,6 +155,7 @@ func TestAStartWaitsForAConnection(t *testing.T) {
 // TestASessionThatIsEndedAtAStartIsReplaced has the first two tries to note the journal end
 // with their session.
 func TestASessionThatIsEndedAtAStartIsReplaced(t *testing.T) {
+	t.Parallel()
 	flags, database := dataFlags(t)
 	p := start(t, flags...)
 	p.stop(t)

@@ -156,40 +156,33 @@ func newFigures(stats func() engine.Stats) *figures {
 		func(s *engine.Stats) float64 { return float64(s.Executions) })
 	add(counter, "outcry_cancels_total", "Orders that were canceled since the start.",
 		func(s *engine.Stats) float64 { return float64(s.Cancels) })
-	addInstructions(add)
 	add(counter, "outcry_traded_shares_total", "Shares that changed hands since the start, all symbols together.",
 		func(s *engine.Stats) float64 { return s.TradedShares })
 	add(counter, "outcry_traded_dollars_total", "Dollars that were paid for traded shares, the notional, since the start.",
 		func(s *engine.Stats) float64 { return s.TradedDollars })
+	add(counter, "outcry_amends_total", "Amends since the start that changed an order.",
+		func(s *engine.Stats) float64 { return float64(s.Instructions.Amends) })
+	add(gauge, "outcry_switches_armed", "Accounts of which all is canceled unless they are heard of in time.",
+		func(s *engine.Stats) float64 { return float64(s.Switches) })
+	c.all = append(c.all, instructionFigures()...)
 	return c
 }
 
-// addInstructions adds the figures of orders with instructions.
-func addInstructions(
-	add func(kind prometheus.ValueType, name, help string, value func(*engine.Stats) float64),
-) {
-	for _, one := range []struct {
-		name, help string
-		value      func(*engine.InstructionStats) int64
-	}{
-		{"orders_ioc", "Orders with tif IOC that were accepted since the start, market orders among them.",
-			func(s *engine.InstructionStats) int64 { return s.IOC }},
-		{"orders_fok", "Orders with tif FOK that were accepted since the start.",
-			func(s *engine.InstructionStats) int64 { return s.FOK }},
-		{"orders_post", "Orders with post that were accepted since the start.",
-			func(s *engine.InstructionStats) int64 { return s.Post }},
-		{"orders_market", "Orders at market that were accepted since the start.",
-			func(s *engine.InstructionStats) int64 { return s.Market }},
-		{"orders_cod", "Orders that end with their connection, accepted since the start.",
-			func(s *engine.InstructionStats) int64 { return s.OnDisconnect }},
-		{"amends", "Amends since the start that changed an order.",
-			func(s *engine.InstructionStats) int64 { return s.Amends }},
+// instructionFigures are those of orders with instructions.
+func instructionFigures() (all []figure) {
+	for kind, value := range map[string]func(*engine.Stats) int64{
+		"ioc":    func(s *engine.Stats) int64 { return s.Instructions.IOC },
+		"fok":    func(s *engine.Stats) int64 { return s.Instructions.FOK },
+		"post":   func(s *engine.Stats) int64 { return s.Instructions.Post },
+		"market": func(s *engine.Stats) int64 { return s.Instructions.Market },
+		"cod":    func(s *engine.Stats) int64 { return s.Instructions.OnDisconnect },
 	} {
-		add(prometheus.CounterValue, "outcry_"+one.name+"_total", one.help,
-			func(s *engine.Stats) float64 { return float64(one.value(&s.Instructions)) })
+		desc := prometheus.NewDesc("outcry_instructed_orders_total",
+			"Orders that were accepted since the start, by their instructions: an order counts for each that it has.",
+			nil, prometheus.Labels{"kind": kind})
+		all = append(all, figure{desc, prometheus.CounterValue, func(s *engine.Stats) float64 { return float64(value(s)) }})
 	}
-	add(prometheus.GaugeValue, "outcry_switches_armed", "Dead man's switches that are armed.",
-		func(s *engine.Stats) float64 { return float64(s.Switches) })
+	return all
 }
 
 // Describe implements prometheus.Collector.

@@ -20,10 +20,11 @@ type trader struct {
 	records *journal.Reader
 	now     int64
 	newest  exchange.OrderID
+	owners  map[exchange.OrderID]exchange.Command // what has placed an order, or one that it replaced
 }
 
 func newTrader(t testing.TB, seed uint64) *trader {
-	w := &trader{t: t, r: rand.New(rand.NewPCG(seed, 18))}
+	w := &trader{t: t, r: rand.New(rand.NewPCG(seed, 18)), owners: make(map[exchange.OrderID]exchange.Command)}
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 64 << 20})
 	require.NoError(t, err)
 	w.engine = engine.New(engine.Options{Journal: j, State: exchange.NewState(),
@@ -50,7 +51,14 @@ func (w *trader) do(commands ...exchange.Command) (records [][]byte) {
 	require.NoError(w.t, err)
 	require.NoError(w.t, w.engine.Durable(background, mark))
 	for i := range results {
-		w.newest = max(w.newest, results[i].Order)
+		if commands[i].Kind == exchange.PlaceOrder && results[i].Reason == exchange.OK {
+			w.newest = max(w.newest, results[i].Order)
+			w.owners[results[i].Order] = commands[i]
+		}
+		if amended := results[i].Amended; amended != nil && amended.By != 0 {
+			w.newest = max(w.newest, amended.By)
+			w.owners[amended.By] = w.owners[commands[i].Order]
+		}
 	}
 	for {
 		_, record, ok, err := w.records.TryNext()
@@ -96,7 +104,57 @@ func (w *trader) draw() exchange.Command {
 	c.Kind, c.Symbol = exchange.PlaceOrder, tradedSymbols[w.r.IntN(len(tradedSymbols))]
 	c.Side, c.Shares = exchange.Side(1+w.r.IntN(2)), exchange.Shares(1+w.r.IntN(10))*1e7
 	c.Limit = exchange.Price(95+w.r.IntN(11)) * 1e8
+	if w.r.IntN(2) == 0 {
+		w.instruct(&c)
+	}
 	return c
+}
+
+// instruct gives an order instructions, or makes another command of it that few clients use.
+func (w *trader) instruct(c *exchange.Command) {
+	c.STP = exchange.SelfTrade(w.r.IntN(4))
+	switch w.r.IntN(12) {
+	case 0, 1:
+		c.TIF = exchange.TimeInForce(w.r.IntN(3))
+	case 2:
+		c.Post = true
+	case 3, 4:
+		c.Type, c.TIF = exchange.Market, exchange.IOC+exchange.TimeInForce(w.r.IntN(2))
+		if w.r.IntN(2) == 0 {
+			c.Limit = 0
+		}
+	case 5:
+		c.OnDisconnect = true
+	case 6:
+		*c = exchange.Command{Kind: exchange.CancelAll, Account: c.Account}
+		if w.r.IntN(2) == 0 {
+			c.Symbol = tradedSymbols[w.r.IntN(len(tradedSymbols))]
+		}
+	case 7:
+		*c = exchange.Command{Kind: exchange.SetSwitch, Account: c.Account,
+			More: &exchange.CommandMore{Seconds: w.r.IntN(86_400)}}
+	default:
+		*c = w.amend(c)
+	}
+}
+
+// amend returns an amend of an order that is rather likely to be open.
+func (w *trader) amend(c *exchange.Command) exchange.Command {
+	amend := exchange.Command{Kind: exchange.AmendOrder, Account: c.Account,
+		Order: w.newest - min(w.newest-1, exchange.OrderID(w.r.IntN(30)))}
+	if w.newest == 0 {
+		amend.Order = 1
+	}
+	if placed, ok := w.owners[amend.Order]; ok {
+		amend.Account, c.Side = placed.Account, placed.Side
+	}
+	if w.r.IntN(3) > 0 {
+		amend.Shares, amend.Side = exchange.Shares(1+w.r.IntN(15))*1e7, c.Side
+	}
+	if amend.Shares == 0 || w.r.IntN(2) == 0 {
+		amend.Limit = c.Limit
+	}
+	return amend
 }
 
 // TestTheViewIsWhatTheExchangeHasAfterEveryRecord compares it with a State that does everything again:
@@ -122,6 +180,12 @@ func TestTheViewIsWhatTheExchangeHasAfterEveryRecord(t *testing.T) {
 		next(w.do(w.draw()))
 	}
 	require.NotEmpty(t, tw.fills)
+	for kind, least := range map[exchange.EventKind]int{exchange.OrderReduced: 1, exchange.OrderReplaced: 1,
+		exchange.OrdersCanceled: 1, exchange.SwitchSet: 1} {
+		require.GreaterOrEqual(t, tw.kinds[kind], least, kind)
+	}
+	require.NotZero(t, tw.own)
+	require.NotZero(t, tw.rests)
 	requireFits(t, v)
 }
 
@@ -182,5 +246,42 @@ func (w *twin) snapshot(snap *exchange.Snapshot) {
 			snap.Orders = append(snap.Orders, exchange.OrderState{ID: o.ID, Account: id, Symbol: o.Symbol, Terms: o.Terms,
 				Shares: o.Total, Open: o.Open, Time: o.Time})
 		}
+	}
+}
+
+// TestTheViewFollowsOrdersInParts: a market buy, and one that cancels orders of its own account on the way.
+// Between two parts they are open, and hold what the others will cost.
+func TestTheViewFollowsOrdersInParts(t *testing.T) {
+	for _, order := range []exchange.Command{
+		{Terms: exchange.Terms{Side: exchange.Buy, Type: exchange.Market, TIF: exchange.IOC}},
+		{Terms: exchange.Terms{Side: exchange.Buy, STP: exchange.CancelOldest, Limit: 200e8}},
+		{Terms: exchange.Terms{Side: exchange.Buy, Type: exchange.Market, TIF: exchange.FOK, STP: exchange.CancelOldest,
+			Limit: 200e8}},
+	} {
+		w, m, tw := newTrader(t, 1), new(memory), newTwin()
+		v := newView(m, nil)
+		setup := w.do(w.open()...)
+		const resting = 2*exchange.FillsMax + exchange.FillsMax/2
+		var sells []exchange.Command
+		for n := range resting {
+			sells = append(sells, exchange.Command{Kind: exchange.PlaceOrder, Account: traders[1+n%3], Symbol: "A",
+				Terms: exchange.Terms{Side: exchange.Sell, Limit: exchange.Price(100e8 + n%3)}, Shares: 1e4})
+		}
+		setup = append(setup, w.do(sells...)...)
+		order.Kind, order.Account, order.Symbol, order.Shares = exchange.PlaceOrder, traders[1], "A", 6000e4
+		parts := w.do(order)
+		require.Greater(t, len(parts), 1)
+		for _, record := range append(setup, parts...) {
+			var e exchange.Event
+			require.NoError(t, exchange.DecodeEvent(record, &e))
+			tw.apply(t, &e)
+			m.records = append(m.records, record)
+			take(t, v)
+			if len(e.Fills)+len(e.Own) > 0 {
+				tw.sameFirst(t, v)
+			}
+		}
+		tw.sameFirst(t, v)
+		requireFits(t, v)
 	}
 }

@@ -215,6 +215,8 @@ func TestAnOrderWithoutRoomForAllItsPartsIsRefusedWhole(t *testing.T) {
 	for range 4000 {
 		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
 	}
+	require.Eventually(t, func() bool { return m.journal.RoomBytes() > 1<<16 }, time.Minute, time.Millisecond,
+		"the next segment is ready: the last order has room")
 	m.fillDisk()
 	before := m.Stats()
 	require.Equal(t, exchange.Result{Reason: exchange.NoRoom}, m.do(buy("A", 4000, 5)))

@@ -85,10 +85,10 @@ func (e *Engine) recallOrder(
 	return e.options.History.Order(ctx, c.Names(r), 0, most)
 }
 
-// recallReport says in r what an order did at once, if the history has all records up to seen.
+// recallReport says in r what an order did at once, once the history has all records up to seen.
 func (e *Engine) recallReport(ctx context.Context, id exchange.OrderID, seen uint64, r *exchange.Result) {
 	r.Reason = exchange.HistoryUnavailable
-	if p := e.options.Projection; p != nil && p.Applied() < seen {
+	if p := e.options.Projection; p != nil && p.WaitApplied(ctx, seen) != nil {
 		return
 	}
 	o, found, err := e.options.History.OrderAtFirst(ctx, id, exchange.ReportExecutionsMax+1)

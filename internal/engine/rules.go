@@ -218,7 +218,7 @@ func textOf(r *exchange.Result) string {
 	return r.More.Reason
 }
 
-// sentRules returns the rules that a MakeSymbol asks for.
+// sentRules returns the rules that a MakeSymbol, or a DepositShares in the same <symbol>, asks for.
 func sentRules(c *exchange.Command) exchange.SymbolRules {
 	if c.More == nil {
 		return exchange.SymbolRules{}
@@ -226,8 +226,8 @@ func sentRules(c *exchange.Command) exchange.SymbolRules {
 	return c.More.Rules
 }
 
-// sameRules refuses a MakeSymbol of a symbol that is there with another tick or lot. What it does not send
-// stays as it is.
+// sameRules refuses a MakeSymbol, and a DepositShares in the same <symbol>, of a symbol that is there with another
+// tick or lot. What it does not send stays as it is.
 func (d *shard) sameRules(c *exchange.Command, r *exchange.Result) {
 	sent, rules := sentRules(c), d.book.Rules()
 	if sent.Tick != 0 && sent.Tick != max(rules.Tick, 1) || sent.Lot != 0 && sent.Lot != max(rules.Lot, 1) {

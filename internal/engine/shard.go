@@ -322,6 +322,9 @@ func (d *shard) placeShares(c *exchange.Command, r *exchange.Result, now int64) 
 	if r.Reason = e.admit(); r.Reason != exchange.OK {
 		return nil
 	}
+	if d.sameRules(c, r); r.Reason != exchange.OK {
+		return nil
+	}
 	e.mu.Lock()
 	r.Reason = e.ledger.MayDeposit(d.instrument, c.Account, c.Deposited)
 	e.mu.Unlock()

@@ -115,9 +115,17 @@ func TestARefKnowsEveryFieldOfAnOrder(t *testing.T) {
 // TestABookKeepsEveryFieldOfAnOrder, of one that rests and of one that was canceled.
 func TestABookKeepsEveryFieldOfAnOrder(t *testing.T) {
 	b := NewBook()
-	rests := Order{ID: 3, Account: ann, Terms: Terms{Side: Buy, Post: true, STP: CancelNewest, Limit: 6}, Shares: 5, Open: 4,
-		Executions: []Execution{{Shares: 1, Price: 6, Time: 7}}, OnDisconnect: true, Taken: Took(1),
-		Lineage: &Lineage{First: 1, Replaces: 2, Executed: 9}}
+	rests := Order{
+		ID:           3,
+		Account:      ann,
+		Terms:        Terms{Side: Buy, Post: true, STP: CancelNewest, Limit: 6},
+		Shares:       5,
+		Open:         4,
+		Executions:   []Execution{{Shares: 1, Price: 6, Time: 7}},
+		OnDisconnect: true,
+		Taken:        Took(1),
+		Lineage:      &Lineage{First: 1, Replaces: 2, Executed: 9},
+	}
 	require.NoError(t, b.Restore(&rests))
 	found, _ := b.Find(3)
 	require.Equal(t, rests, found)
@@ -141,7 +149,15 @@ func TestEveryFieldOfASnapshotsOrderCounts(t *testing.T) {
 		return &Snapshot{OrderID: 9, Symbols: []SymbolState{{Symbol: "A"}}, Orders: []OrderState{o},
 			Accounts: []AccountState{{ID: "1", Opened: Cash{Lo: 30}, Held: Cash{Lo: 30}}}}
 	}
-	o := OrderState{ID: 3, Account: "1", Symbol: "A", Terms: Terms{Side: Buy, Limit: 6}, Shares: 5, Open: 5, Taken: Took(0)}
+	o := OrderState{
+		ID:      3,
+		Account: "1",
+		Symbol:  "A",
+		Terms:   Terms{Side: Buy, Limit: 6},
+		Shares:  5,
+		Open:    5,
+		Taken:   Took(0),
+	}
 	state, err := snap(o).Restore()
 	require.NoError(t, err)
 	require.NoError(t, state.SameOrders(snap(o)))

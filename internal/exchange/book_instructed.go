@@ -92,8 +92,8 @@ func (b *Book) meets(o Order) iter.Seq2[*node, bool] {
 	}
 }
 
-// Quote returns what Submit or Continue would come to for o, in all its parts, and changes nothing. It takes a time that
-// depends on how many orders o would meet.
+// Quote returns what Submit or Continue would come to for o, in all its parts, and changes nothing. It takes a
+// time that depends on how many orders o would meet.
 func (b *Book) Quote(o *Order) (q Quote) {
 	q.Best = b.Best(o.Side.opposite())
 	for n, own := range b.meets(*o) {
@@ -105,8 +105,8 @@ func (b *Book) Quote(o *Order) (q Quote) {
 	return q
 }
 
-// HoldOf returns what a market buy that is unfinished, as o is, holds for its further parts: exactly what they will cost.
-// It is zero for all other orders.
+// HoldOf returns what a market buy that is unfinished, as o is, holds for its further parts: exactly what they
+// will cost. It is zero for all other orders.
 func (b *Book) HoldOf(o *Order) Cash {
 	if o.Open == 0 || !o.marketBuy() {
 		return Cash{}
@@ -134,8 +134,8 @@ func (b *Book) Reduce(id OrderID, owner AccountID, shares Shares, now int64) (o 
 	return o, OK
 }
 
-// Replace cancels the rest of the open order that o replaces, which is o.Lineage.Replaces, and submits o in its stead, as
-// Submit does. It panics if that order is not open.
+// Replace cancels the rest of the open order that o replaces, which is o.Lineage.Replaces, and submits o in its
+// stead, as Submit does. It panics if that order is not open.
 func (b *Book) Replace(o *Order, now int64, fills []Fill) []Fill {
 	return b.replace(o, now, fills, b.index.partFills())
 }
@@ -196,7 +196,8 @@ func (b *Book) Newest(first OrderID) OrderID {
 func (o *Order) knowsLineage() bool {
 	l := o.Lineage
 	return l == nil || l.First != 0 && l.First <= o.ID && l.Replaces < o.ID && (l.Replaces == 0) == (l.First == o.ID) &&
-		(l.Replaces == 0 || l.First <= l.Replaces) && 0 <= l.Executed && 0 <= l.Reduced && (l.Replaced == 0 || l.Replaced > o.ID)
+		(l.Replaces == 0 || l.First <= l.Replaces) && 0 <= l.Executed && 0 <= l.Reduced &&
+		(l.Replaced == 0 || l.Replaced > o.ID)
 }
 
 // Rules returns what holds for the orders of the symbol.

@@ -8,12 +8,16 @@
 //
 //   - money: exact numbers, how they are read and printed.
 //   - order: what clients ask (command.go), what is told (order_public.go), the names
-//     that they give (order_ref.go), and what is journaled (event*.go).
-//   - book: book.go matches; book_parts.go has orders that meet very many, book_halt.go
+//     that they give (order_ref.go), what amends did (order_lineage.go), what operators
+//     set (order_rules.go), and what is journaled (event*.go; event_more.go has what came
+//     with order instructions).
+//   - book: book.go matches; book_instructed.go matches what may not rest or minds its own
+//     orders, and amends; book_parts.go has orders that meet very many, book_halt.go
 //     what operators do. Only book_levels.go knows what is below: price levels
 //     (book_ladder*.go), orders in memory (book_slab.go, book_node.go,
 //     book_executions.go), and how an id finds its order (book_index.go).
-//   - ledger: who owns what, and how an account is found.
+//   - ledger: who owns what, and how an account is found; ledger_instructed.go has the holds
+//     of orders at market and of amends.
 //   - state: all of it together: replay (state.go), snapshot, digest, comparison, audit,
 //     and the refs that were used.
 //

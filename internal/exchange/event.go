@@ -167,14 +167,12 @@ func AppendEvent(dst []byte, e *Event) []byte {
 		dst = appendString(dst, e.Account)
 		dst = appendInt128(dst, Int128(e.Deposited))
 	case OrderAccepted, OrderReplaced:
-		dst = appendMore(appendFills(appendOrder(dst, e), e.Fills), e, flags)
+		dst = appendFills(appendOrder(dst, e), e.Fills)
 	case OrderContinued:
 		dst = binary.AppendUvarint(appendOrder(dst, e), uint64(e.Before))
-		dst = appendMore(appendFills(dst, e.Fills), e, flags)
-	case OrderCanceled:
+		dst = appendFills(dst, e.Fills)
+	case OrderCanceled, OrderReduced:
 		dst = appendOrder(dst, e)
-	case OrderReduced:
-		dst = appendMore(appendOrder(dst, e), e, flags)
 	case SymbolHalted:
 		dst = appendString(dst, e.Symbol)
 		dst = appendText(dst, e.Reason)
@@ -189,6 +187,9 @@ func AppendEvent(dst []byte, e *Event) []byte {
 		dst = binary.AppendVarint(appendString(dst, e.Account), e.Due)
 	default:
 		panic(fmt.Sprintf("exchange: event of unknown kind %d", e.Kind))
+	}
+	if e.hasMore(flags) {
+		dst = appendMore(dst, e, flags)
 	}
 	return dst
 }
@@ -249,16 +250,11 @@ func DecodeEvent(b []byte, e *Event) error {
 	case OrderAccepted, OrderReplaced:
 		r.order(e)
 		r.fills(e)
-		r.more(e)
 	case OrderContinued:
 		r.order(e)
 		e.Before = r.count()
 		r.fills(e)
-		r.more(e)
-	case OrderReduced:
-		r.order(e)
-		r.more(e)
-	case OrderCanceled:
+	case OrderCanceled, OrderReduced:
 		r.order(e)
 	case SymbolHalted:
 		e.Symbol, e.Reason = Symbol(r.string()), string(r.text())
@@ -272,6 +268,9 @@ func DecodeEvent(b []byte, e *Event) error {
 		e.Account, e.Due = AccountID(r.string()), r.varint()
 	default:
 		return fmt.Errorf("%w: unknown kind %d", ErrEvent, e.Kind)
+	}
+	if e.hasMore(r.flags) {
+		r.more(e)
 	}
 	if r.short || len(r.rest) != 0 {
 		return fmt.Errorf("%w: %s of %d bytes is cut short or too long", ErrEvent, e.Kind, len(b))

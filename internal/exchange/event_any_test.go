@@ -12,7 +12,10 @@ func anyEvent() *rapid.Generator[Event] {
 	symbol := rapid.StringMatching(`[A-Za-z0-9]{1,32}`)
 	order := rapid.Int64Range(1, orderUnitsMax-1)
 	return rapid.Custom(func(t *rapid.T) Event {
-		e := Event{Kind: EventKind(rapid.IntRange(1, int(eventKindMax)).Draw(t, "kind")), Time: rapid.Int64().Draw(t, "time")}
+		e := Event{
+			Kind: EventKind(rapid.IntRange(1, int(eventKindMax)).Draw(t, "kind")),
+			Time: rapid.Int64().Draw(t, "time"),
+		}
 		if e.Kind.ofAccount() {
 			e.Account = AccountID(account.Draw(t, "account"))
 		}
@@ -153,7 +156,11 @@ func drawInstructions(t *rapid.T, e *Event) {
 func drawAmend(t *rapid.T, e *Event) {
 	limit, most := rapid.Int64Range(1, orderUnitsMax-1), int64(orderUnitsMax/4)
 	e.Order = OrderID(rapid.Uint64Range(2, math.MaxInt64).Draw(t, "order"))
-	e.Side, e.STP, e.Post = rapid.SampledFrom([]Side{Buy, Sell}).Draw(t, "side"), anySTP().Draw(t, "stp"), rapid.Bool().Draw(t, "post")
+	e.Side, e.STP, e.Post = rapid.SampledFrom([]Side{Buy, Sell}).
+		Draw(t, "side"),
+		anySTP().Draw(t, "stp"),
+		rapid.Bool().
+			Draw(t, "post")
 	e.Limit, e.Shares = Price(limit.Draw(t, "limit")), Shares(rapid.Int64Range(1, most).Draw(t, "shares"))
 	e.Ref = Ref(rapid.StringMatching(`[A-Za-z0-9._:-]{1,64}`).Draw(t, "ref"))
 	a := &Amendment{First: OrderID(rapid.Uint64Range(1, uint64(e.Order-1)).Draw(t, "first")),
@@ -166,7 +173,11 @@ func drawAmend(t *rapid.T, e *Event) {
 		}
 		return
 	}
-	a.Old = Cancel{Order: OrderID(rapid.Uint64Range(uint64(a.First), uint64(e.Order-1)).Draw(t, "old")), Terms: e.Terms, Shares: e.Shares}
+	a.Old = Cancel{
+		Order:  OrderID(rapid.Uint64Range(uint64(a.First), uint64(e.Order-1)).Draw(t, "old")),
+		Terms:  e.Terms,
+		Shares: e.Shares,
+	}
 	if rapid.Bool().Draw(t, "another limit") {
 		a.Limit, a.Old.Limit = e.Limit, Price(limit.Draw(t, "old limit"))
 	}

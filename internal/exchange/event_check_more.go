@@ -34,7 +34,8 @@ func (e *Event) checkMore(left Shares) error {
 
 // checkOwn reports whether c may be a resting order of e's account that e has taken back.
 func (c *Cancel) checkOwn(e *Event) bool {
-	return c.Order != 0 && c.Order < e.Order && c.Symbol == "" && c.Terms.check() && c.mayRest() && mayOrder(int64(c.Shares))
+	return c.Order != 0 && c.Order < e.Order && c.Symbol == "" && c.Terms.check() && c.mayRest() &&
+		mayOrder(int64(c.Shares))
 }
 
 // checkAmend is checkReplaced for what it and checkReduced have in common. open is what is open of the order
@@ -55,7 +56,14 @@ func (e *Event) checkReplaced() error {
 	inherited.Limit = e.Limit
 	if !old.checkOwn(e) || a.First > old.Order || inherited != e.Terms ||
 		a.Amount == 0 && e.Shares != old.Shares || a.Limit == 0 && e.Limit != old.Limit {
-		return fmt.Errorf("%w: order %d: replaces order %d, %s of %s", ErrEvent, e.Order, old.Order, old.Shares, old.words())
+		return fmt.Errorf(
+			"%w: order %d: replaces order %d, %s of %s",
+			ErrEvent,
+			e.Order,
+			old.Order,
+			old.Shares,
+			old.words(),
+		)
 	}
 	return nil
 }
@@ -87,7 +95,12 @@ func (r *AccountRules) Check() error {
 		return fmt.Errorf("stp %s is none", r.STP)
 	}
 	if r.SharesMax < 0 || r.NotionalMax.Sign() < 0 || r.OpenMax < 0 {
-		return fmt.Errorf("a limit of %s shares, %s dollars, %d open orders is negative", r.SharesMax, r.NotionalMax, r.OpenMax)
+		return fmt.Errorf(
+			"a limit of %s shares, %s dollars, %d open orders is negative",
+			r.SharesMax,
+			r.NotionalMax,
+			r.OpenMax,
+		)
 	}
 	if r.Block != nil {
 		_, err := ParseHaltReason(r.Block.Reason)

@@ -91,6 +91,12 @@ const instructionBytesMax = 2*varintMax + varintMax + varintMax + 9*varintMax
 // ownBytesMax is the most that one more order in Own adds to an event. It is less than any fill adds.
 const ownBytesMax = 3*varintMax + 1
 
+// hasMore reports whether something may stand behind the fields of e: of most records nothing does.
+func (e *Event) hasMore(flags byte) bool {
+	return flags != 0 && (e.Kind == OrderAccepted || e.Kind == OrderContinued) ||
+		e.Kind == OrderReduced || e.Kind == OrderReplaced
+}
+
 // appendMore appends what stands behind the fields of an order: Hold, Rest, Own, Amend.
 func appendMore(dst []byte, e *Event, flags byte) []byte {
 	if flags&flagHold != 0 {
@@ -196,7 +202,12 @@ func (r *eventReader) rules(e *Event) {
 	if e.Kind == SymbolMade && r.flags&flagRules == 0 {
 		return
 	}
-	e.SymbolRules = &SymbolRules{Tick: Price(r.uvarint()), Lot: Shares(r.uvarint()), Protect: r.fraction(), Band: r.fraction()}
+	e.SymbolRules = &SymbolRules{
+		Tick:    Price(r.uvarint()),
+		Lot:     Shares(r.uvarint()),
+		Protect: r.fraction(),
+		Band:    r.fraction(),
+	}
 	if e.Kind == SymbolMade && *e.SymbolRules == (SymbolRules{}) {
 		r.short = true // AppendEvent has not written that
 	}

@@ -288,11 +288,16 @@ func TestDecodeDoesNotBelieveACountOfFills(t *testing.T) {
 }
 
 func TestKindsHaveNames(t *testing.T) {
-	require.Equal(t, "account symbol place order cancel halt resume cancel-all continue reduce replace account-rules symbol-rules switch event(15)",
+	require.Equal(
+		t,
+		"account symbol place order cancel halt resume cancel-all continue reduce replace account-rules "+
+			"symbol-rules switch event(15)",
 		strings.Join([]string{AccountOpened.String(), SymbolMade.String(),
 			SharesDeposited.String(), OrderAccepted.String(), OrderCanceled.String(), SymbolHalted.String(),
 			SymbolResumed.String(), OrdersCanceled.String(), OrderContinued.String(), OrderReduced.String(),
-			OrderReplaced.String(), AccountRuled.String(), SymbolRuled.String(), SwitchSet.String(), EventKind(15).String()}, " "))
+			OrderReplaced.String(), AccountRuled.String(), SymbolRuled.String(), SwitchSet.String(),
+			EventKind(15).String()}, " "),
+	)
 	for k := OpenAccount; k <= commandKindMax; k++ {
 		require.NotEqual(t, "unknown", k.String())
 	}

@@ -76,16 +76,17 @@ func changed(e *Event, change func(e *Event)) (ok bool) {
 	return
 }
 
-// TestOnlyWhatMayRestIsRestored.
+// TestOnlyWhatMayRestIsRestored, with what amends can have done to it.
 func TestOnlyWhatMayRestIsRestored(t *testing.T) {
+	plain := Terms{Side: Buy, Limit: 6}
 	for name, o := range map[string]Order{
 		"an IOC":               {Terms: Terms{Side: Buy, TIF: IOC, Limit: 6}},
 		"an FOK":               {Terms: Terms{Side: Buy, TIF: FOK, Limit: 6}},
 		"terms that are none":  {Terms: Terms{Side: Buy, TIF: IOC, Post: true, Limit: 6}},
-		"reduced below":        {Terms: Terms{Side: Buy, Limit: 6}, Lineage: &Lineage{Changes: Changes{Reduced: 2}, First: 3}},
+		"reduced below":        {Terms: plain, Lineage: &Lineage{Changes: Changes{Reduced: 2}, First: 3}},
 		"first without a past": {Terms: Terms{Side: Buy, Limit: 6}, Lineage: &Lineage{First: 2}},
 		"a past without first": {Terms: Terms{Side: Buy, Limit: 6}, Lineage: &Lineage{Replaces: 2}},
-		"replaced by older":    {Terms: Terms{Side: Buy, Limit: 6}, Lineage: &Lineage{Changes: Changes{Replaced: 2}, First: 3}},
+		"replaced by older":    {Terms: plain, Lineage: &Lineage{Changes: Changes{Replaced: 2}, First: 3}},
 		"replaces a newer":     {Terms: Terms{Side: Buy, Limit: 6}, Lineage: &Lineage{First: 2, Replaces: 4}},
 	} {
 		o.ID, o.Account, o.Shares, o.Open = 3, ann, 5, 4
@@ -140,7 +141,8 @@ func TestAnUnfinishedOrderOfEveryKindSurvivesARestore(t *testing.T) {
 func TestBandAndProtectionAreExact(t *testing.T) {
 	rules := SymbolRules{Band: 5e6, Protect: 3e6} // 5 and 3 %
 	for _, row := range []struct{ last, buyMax, sellMin Price }{
-		{100e8, 105e8, 95e8}, {1, 1, 1}, {19, 19, 19}, {20, 21, 19}, {21, 22, 20}, {limitMax, limitMax, 8_550_000_000_000_000_000},
+		{100e8, 105e8, 95e8}, {1, 1, 1}, {19, 19, 19}, {20, 21, 19}, {21, 22, 20},
+		{limitMax, limitMax, 8_550_000_000_000_000_000},
 		{0, limitMax, 1},
 	} {
 		buyMax, sellMin := rules.Bounds(row.last)
@@ -173,11 +175,14 @@ func TestBandAndProtectionAreExact(t *testing.T) {
 // TestRulesComeBack after a replay, from a snapshot, and are in digests and comparisons.
 func TestRulesComeBack(t *testing.T) {
 	base := func() *desk { return newDesk(t, []AccountID{"1", "2"}, 1000, 100) }
+	blocked := func(why string) *AccountRules {
+		return &AccountRules{Block: &Halt{Since: 7 * Second, Reason: why}}
+	}
 	seen := map[[32]byte]string{base().Digest(): "nothing"}
 	for name, e := range map[string]Event{
-		"block":   {Kind: AccountRuled, Account: "1", AccountRules: &AccountRules{Block: &Halt{Since: 7 * Second, Reason: "x"}}},
-		"reason":  {Kind: AccountRuled, Account: "1", AccountRules: &AccountRules{Block: &Halt{Since: 7 * Second, Reason: "y"}}},
-		"another": {Kind: AccountRuled, Account: "2", AccountRules: &AccountRules{Block: &Halt{Since: 7 * Second, Reason: "x"}}},
+		"block":   {Kind: AccountRuled, Account: "1", AccountRules: blocked("x")},
+		"reason":  {Kind: AccountRuled, Account: "1", AccountRules: blocked("y")},
+		"another": {Kind: AccountRuled, Account: "2", AccountRules: blocked("x")},
 		"stp":     {Kind: AccountRuled, Account: "1", AccountRules: &AccountRules{STP: CancelBoth}},
 		"shares":  {Kind: AccountRuled, Account: "1", AccountRules: &AccountRules{SharesMax: 1}},
 		"dollars": {Kind: AccountRuled, Account: "1", AccountRules: &AccountRules{NotionalMax: Cash{Lo: 1}}},
@@ -214,7 +219,8 @@ func TestRulesComeBack(t *testing.T) {
 	require.EqualValues(t, 5, d.Ledger.Account("1").Due())
 	require.NoError(t, d.Apply(&Event{Kind: OrdersCanceled, Account: "1", Cause: BySwitch}))
 	require.Zero(t, d.Ledger.Account("1").Due(), "it has passed")
-	for _, e := range []Event{{Kind: SwitchSet, Account: "9", Due: 5}, {Kind: OrdersCanceled, Account: "9", Cause: BySwitch},
+	for _, e := range []Event{{Kind: SwitchSet, Account: "9", Due: 5},
+		{Kind: OrdersCanceled, Account: "9", Cause: BySwitch},
 		{Kind: AccountRuled, Account: "9", AccountRules: new(AccountRules)},
 		{Kind: SymbolRuled, Symbol: "X", SymbolRules: new(SymbolRules)}} {
 		require.ErrorContains(t, d.Apply(&e), "replay")
@@ -233,10 +239,18 @@ func TestARefOfAChainLeadsToItsNewest(t *testing.T) {
 	replaced, reduced := d.events[len(d.events)-2], d.events[len(d.events)-1]
 	replaced.Ref, reduced.Ref = "a", "b"
 	u, v := replaced.Use(), reduced.Use()
-	require.Equal(t, RefUse{Kind: AmendOrder, Symbol: deskSymbol, Terms: Terms{Side: Sell, Limit: 9}, Quantity: Int128{Lo: 30},
-		Order: 2, Amend: &AmendUse{First: 1, Named: 1, Amended: Amended{By: 2}}}, u)
-	require.Equal(t, RefUse{Kind: AmendOrder, Symbol: deskSymbol, Terms: Terms{Side: Sell}, Quantity: Int128{Lo: 25}, Order: 2,
-		Amend: &AmendUse{First: 1, Named: 2, Amended: Amended{Open: 25, Reduced: 5, Time: d.now}}}, v)
+	require.Equal(
+		t,
+		RefUse{Kind: AmendOrder, Symbol: deskSymbol, Terms: Terms{Side: Sell, Limit: 9}, Quantity: Int128{Lo: 30},
+			Order: 2, Amend: &AmendUse{First: 1, Named: 1, Amended: Amended{By: 2}}},
+		u,
+	)
+	require.Equal(
+		t,
+		RefUse{Kind: AmendOrder, Symbol: deskSymbol, Terms: Terms{Side: Sell}, Quantity: Int128{Lo: 25}, Order: 2,
+			Amend: &AmendUse{First: 1, Named: 2, Amended: Amended{Open: 25, Reduced: 5, Time: d.now}}},
+		v,
+	)
 	require.Equal(t, OrderID(2), d.book.Newest(v.First()))
 	c := Command{Kind: AmendOrder, Account: "1", Symbol: deskSymbol, Shares: 30, Terms: Terms{Side: Sell, Limit: 9}}
 	use := c.Use()
@@ -247,6 +261,8 @@ func TestARefOfAChainLeadsToItsNewest(t *testing.T) {
 	use = c.Use()
 	use.Amend.First, use.Quantity = 1, Int128{Lo: 31}
 	require.False(t, use.Same(u))
+	require.Equal(t, OrderID(1), d.book.Forget())
+	require.Equal(t, OrderID(2), d.book.Newest(1), "an older order of the chain is forgotten")
 	// What is forgotten leads to its first order again.
 	_, r = d.deskCancel("1", 2)
 	require.Equal(t, OK, r)

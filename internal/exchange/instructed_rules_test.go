@@ -10,8 +10,9 @@ import (
 	"outcry/internal/testing/effort"
 )
 
-// selfTradeTable has, for each stp, place of the account's own order and tif, what a buy of 25 at 12 comes to. 10 are sold
-// at 10, 11, 12 and 13 each, by orders 1 to 4; the own one is at its place among them, the others are another account's.
+// selfTradeTable has, for each stp, place of the account's own order and tif, what a buy of 25 at 12 comes to. 10
+// are sold at 10, 11, 12 and 13 each, by orders 1 to 4; the own one is at its place among them, the others are
+// another account's.
 const selfTradeTable = `
 none   own 1 GTC: fills 10 of 1 10 of 2 5 of 3, rest 0, open 0
 none   own 1 IOC: fills 10 of 1 10 of 2 5 of 3, rest 0, open 0
@@ -88,7 +89,12 @@ func selfTradeRow(t *testing.T, stp SelfTrade, own OrderID, tif TimeInForce) str
 		require.Equal(t, OK, r)
 	}
 	before := d.Digest()
-	o := &Order{Account: d.Ledger.Account("1"), Terms: Terms{Side: Buy, TIF: tif, STP: stp, Limit: 12}, Shares: 25, Open: 25}
+	o := &Order{
+		Account: d.Ledger.Account("1"),
+		Terms:   Terms{Side: Buy, TIF: tif, STP: stp, Limit: 12},
+		Shares:  25,
+		Open:    25,
+	}
 	res, r := d.submit(o)
 	require.NoError(t, d.Audit())
 	if r != OK {

@@ -243,6 +243,7 @@ func (d *desk) deskCancel(a AccountID, id OrderID) (Order, RejectReason) {
 // compareAll compares every order and every account, and audits.
 func (p *pair) compareAll(t require.TestingT) {
 	require.NoError(t, p.Audit())
+	require.Equal(t, p.twin.last, p.book.Last())
 	newest := map[OrderID]OrderID{}
 	for _, w := range p.twin.orders {
 		o, found := p.book.Find(w.id)
@@ -285,7 +286,7 @@ func (p *pair) compareAll(t require.TestingT) {
 // replayed, restored from a snapshot, and goes on after each of its events.
 func TestOrdersWithInstructionsEqualTheirTwin(t *testing.T) {
 	r := testRand(t)
-	for range effort.Of(300) {
+	for range effort.Of(200) {
 		p := newPair(t, r)
 		var digests [][32]byte
 		p.noted = func() { digests = append(digests, p.Digest()) }
@@ -309,6 +310,7 @@ func TestOrdersWithInstructionsEqualTheirTwin(t *testing.T) {
 			}
 			require.NoError(t, again.Audit())
 		}
+		require.Equal(t, p.book.Last(), again.Books[deskSymbol].Last())
 		snap := snapshotOf(p.State, p.events)
 		require.NoError(t, again.SameOrders(snap))
 		require.NoError(t, again.SameHoldings(snap))

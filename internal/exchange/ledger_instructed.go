@@ -2,8 +2,8 @@ package exchange
 
 import "iter"
 
-// ReserveMarket is Reserve for a market buy, which holds exactly what it costs: Book.Quote says that, and nothing happens to
-// the book between. It is followed by Settle or WithdrawMarket.
+// ReserveMarket is Reserve for a market buy, which holds exactly what it costs: Book.Quote says that, and nothing
+// happens to the book between. It is followed by Settle or WithdrawMarket.
 func (l *Ledger) ReserveMarket(in *Instrument, o *Order, cost Cash) RejectReason {
 	if !o.Account.hold(cost) {
 		return InsufficientFunds
@@ -63,8 +63,8 @@ func (l *Ledger) WithdrawInstead(in *Instrument, old, o *Order) {
 	}
 }
 
-// SettleInstead gives back what old held and o does not need, and is Settle for o and its fills. old is as it was before
-// Book.Replace.
+// SettleInstead gives back what old held and o does not need, and is Settle for o and its fills. old is as it was
+// before Book.Replace.
 func (l *Ledger) SettleInstead(in *Instrument, old, o *Order, fills []Fill) {
 	if o.Side == Buy {
 		if more := costMore(old, o); more.Sign() < 0 {

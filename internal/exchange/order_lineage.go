@@ -87,8 +87,9 @@ func (o *Order) Replacement(total Shares, limit Price) Order {
 	return n
 }
 
-// Amendment returns what the record of an amend of o says of it: o is as it was before, amount and limit are as the client
-// sent them, 0 where it sent none. reduced is what the amend takes off in place; an OrderReplaced has no use for it.
+// Amendment returns what the record of an amend of o says of it: o is as it was before, amount and limit are as
+// the client sent them, 0 where it sent none. reduced is what the amend takes off in place; an OrderReplaced has
+// no use for it.
 func (o *Order) Amendment(kind EventKind, amount Shares, limit Price, reduced Shares) *Amendment {
 	a := &Amendment{First: o.First(), Amount: amount, Limit: limit, Executed: o.ChainExecuted()}
 	if kind == OrderReduced {

@@ -111,8 +111,8 @@ func (o *Order) Public(sym Symbol) PublicOrder {
 // it leaves all names in e empty, refs too, but those in e.Cancels, and returns the symbol as
 // a part of b. Of what concerns no market (accounts opened and ruled, shares deposited, switches) it reads the kind
 // and the time only. It
-// allocates nothing but what e.Fills, e.Reason, e.Cancels, e.Own, e.Amend and e.SymbolRules need. An error wraps ErrEvent; e
-// is then unusable.
+// allocates nothing but what e.Fills, e.Reason, e.Cancels, e.Own, e.Amend and e.SymbolRules need. An error wraps
+// ErrEvent; e is then unusable.
 func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 	r := eventReader{rest: b}
 	ref, err := r.begin(e)
@@ -177,7 +177,7 @@ func (r *eventReader) publicOrder(e *Event) (symbol []byte) {
 	if e.Kind != OrderCanceled && e.Kind != OrderReduced {
 		r.publicFills(e)
 	}
-	if e.Kind != OrderCanceled {
+	if e.hasMore(r.flags) {
 		r.more(e)
 	}
 	return symbol

@@ -3,7 +3,8 @@ package exchange
 // limitMax is the highest limit that an order may have.
 const limitMax = Price(orderUnitsMax - 1)
 
-// times returns p × (1 + f) and p × (1 - f) in whole units, each rounded towards p, the lower one 0 if f is the whole or more.
+// times returns p × (1 + f) and p × (1 - f) in whole units, each rounded towards p, the lower one 0 if f is the
+// whole or more.
 func (p Price) times(f Fraction) (below, above Price) {
 	change, _ := mul64(uint64(p), uint64(f)).divmod64(uint64(FractionOne)) // rounded down: towards p in both directions
 	if change.Hi != 0 || change.Lo > uint64(limitMax) {
@@ -31,8 +32,8 @@ func (r SymbolRules) Outside(side Side, limit, last Price) (bound Price, outside
 	return sellMin, limit < sellMin
 }
 
-// Protection returns the price beyond which a market order without a limit does not execute: the other side's best price
-// with Protect more for a buy and less for a sell, rounded towards it, and within the band.
+// Protection returns the price beyond which a market order without a limit does not execute: the other side's best
+// price with Protect more for a buy and less for a sell, rounded towards it, and within the band.
 func (r SymbolRules) Protection(side Side, best, last Price) Price {
 	protect := r.Protect
 	if protect == 0 {

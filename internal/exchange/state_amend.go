@@ -10,7 +10,8 @@ func (s *State) replace(in *Instrument, book *Book, e *Event) error {
 	}
 	o := old.Replacement(old.ChainExecuted()+e.Shares, e.Limit)
 	o.ID, o.OnDisconnect = e.Order, e.OnDisconnect
-	if want := old.Amendment(e.Kind, e.Amend.Amount, e.Amend.Limit, 0); *want != *e.Amend || e.OnDisconnect != old.OnDisconnect {
+	if want := old.Amendment(e.Kind, e.Amend.Amount, e.Amend.Limit, 0); *want != *e.Amend ||
+		e.OnDisconnect != old.OnDisconnect {
 		return fmt.Errorf("exchange: replay: order %d of %s was replaced as %+v, now %+v", old.ID, e.Symbol, e.Amend, want)
 	}
 	if err := s.mayEnter(book, e, &o); err != nil {

@@ -27,7 +27,12 @@ func (s *State) SameOrders(snap *Snapshot) error {
 	for i := 0; err == nil && i < len(want); i++ {
 		if got := snap.Orders[i].Taken; got != 0 && want[i].Taken != 0 && got != want[i].Taken {
 			n, _ := got.Count()
-			err = fmt.Errorf("exchange: order %d took %d executions when it came; it should have %d", want[i].ID, n, want[i].Taken-1)
+			err = fmt.Errorf(
+				"exchange: order %d took %d executions when it came; it should have %d",
+				want[i].ID,
+				n,
+				want[i].Taken-1,
+			)
 		}
 	}
 	if err == nil && snap.OrderID != s.OrderID {
@@ -42,7 +47,10 @@ func (s *State) SameOrders(snap *Snapshot) error {
 func (s *State) SameHoldings(snap *Snapshot) error {
 	var accounts []AccountState
 	for a := range s.Ledger.accounts.all() {
-		accounts = append(accounts, AccountState{ID: a.ID, Balance: a.balance, Held: a.held, Rules: a.Rules(), Due: a.Due()})
+		accounts = append(
+			accounts,
+			AccountState{ID: a.ID, Balance: a.balance, Held: a.held, Rules: a.Rules(), Due: a.Due()},
+		)
 	}
 	var symbols []SymbolState
 	var positions []PositionState
@@ -78,9 +86,15 @@ func (s *State) SameHoldings(snap *Snapshot) error {
 func (a *AccountState) value() string {
 	text := fmt.Sprintf("%s free, %s held", a.Balance, a.Held)
 	if r := a.Rules; r != nil {
-		text += fmt.Sprintf(", at most %s shares, %s dollars, %d open orders, stp %s", r.SharesMax, r.NotionalMax, r.OpenMax, r.STP)
+		text += fmt.Sprintf(
+			", at most %s shares, %s dollars, %d open orders, stp %s",
+			r.SharesMax,
+			r.NotionalMax,
+			r.OpenMax,
+			r.STP,
+		)
 		if r.Block != nil {
-			text += fmt.Sprintf(", blocked since second %d: %q", Seconds(r.Block.Since), r.Block.Reason)
+			text += fmt.Sprintf(", blocked since %d: %q", r.Block.Since, r.Block.Reason)
 		}
 	}
 	if a.Due != 0 {

@@ -19,10 +19,10 @@ func DigestListing() string { return strings.TrimSpace(digestVersion) }
 
 // Digest returns the SHA-256 of a listing of all that will be of consequence:
 // accounts, symbols, positions, resting orders in the order in which they would
-// execute, the last order id, which symbols are halted, and rules, switches, cod and chains. Two states with the same digest go on alike,
-// however they came about: what closed orders memory still holds does not count,
-// nor does a position of no shares. Refs do not count
-// either: memory has few of them, and the database the others. It walks everything and changes nothing.
+// execute, the last order id, which symbols are halted, and rules, switches, cod and chains. Two states with the
+// same digest go on alike, however they came about: what closed orders memory still holds does not count, nor does
+// a position of no shares. Refs do not count either: memory has few of them, and the database the others. It walks
+// everything and changes nothing.
 func (s *State) Digest() [sha256.Size]byte {
 	d := NewDigester(s.OrderID)
 	instruments, _ := d.Ledger(s.Ledger, nil)

@@ -66,8 +66,8 @@ func (s *OrderState) value() string {
 		text += fmt.Sprintf(", %s, cod %t", s.words(), s.OnDisconnect)
 	}
 	if l := s.Lineage; l != nil {
-		text += fmt.Sprintf(", of the chain of order %d, replaces %d, which executed %s, reduced by %s, at last in second %d",
-			l.First, l.Replaces, l.Executed, l.Reduced, Seconds(l.ReducedAt))
+		text += fmt.Sprintf(", of the chain of order %d, replaces %d, which executed %s, reduced by %s, at last at %d",
+			l.First, l.Replaces, l.Executed, l.Reduced, l.ReducedAt)
 	}
 	return text
 }
@@ -83,7 +83,12 @@ func (s *Snapshot) Restore() (*State, error) {
 	for _, sym := range s.Symbols {
 		book := st.List(sym.Symbol)
 		if sym.Last < 0 || sym.Last > limitMax || sym.Rules.Check() != nil {
-			return nil, fmt.Errorf("exchange: symbol %s is out of range: %s, last trade at %s", sym.Symbol, sym.value(), sym.Last)
+			return nil, fmt.Errorf(
+				"exchange: symbol %s is out of range: %s, last trade at %s",
+				sym.Symbol,
+				sym.value(),
+				sym.Last,
+			)
 		}
 		book.halt, book.last = sym.Halt, sym.Last
 		book.SetRules(sym.Rules)

@@ -2,14 +2,15 @@ package exchange
 
 import "slices"
 
-// twin is an exchange of one symbol in its most obvious form: a list of orders that is scanned for every match, and what
-// accounts own in all. What they hold is added up from their open orders each time. It knows no parts, and tries what
-// would happen on a copy of itself.
+// twin is an exchange of one symbol in its most obvious form: a list of orders that is scanned for every match,
+// and what accounts own in all. What they hold is added up from their open orders each time. It knows no parts,
+// and tries what would happen on a copy of itself.
 type twin struct {
 	orders []*twinOrder // in order of their ids
 	cash   map[AccountID]int64
 	shares map[AccountID]int64
 	now    int64
+	last   Price // of the newest trade
 }
 
 type twinOrder struct {
@@ -106,6 +107,7 @@ func (w *twin) enter(o *twinOrder) (r twinResult) {
 		}
 		n := min(o.open, m.open)
 		o.open, m.open = o.open-n, m.open-n
+		w.last = m.Limit
 		e := Execution{Shares: Shares(n), Price: m.Limit, Time: w.now}
 		o.done, m.done = append(o.done, e), append(m.done, e)
 		r.fills = append(r.fills, Fill{Resting: m.id, Account: m.account, Shares: Shares(n), Price: m.Limit})
@@ -166,15 +168,13 @@ func (w *twin) judge(o *twinOrder, old *twinOrder) RejectReason {
 	return OK
 }
 
-func (w *twin) find(id OrderID) *twinOrder {
-	if id == 0 || int(id) > len(w.orders) {
-		return nil
-	}
-	return w.orders[id-1]
-}
-
 // amend amends an open order to a total and a limit. by is the id of an order that replaces it.
-func (w *twin) amend(o *twinOrder, total int64, limit Price, by OrderID) (r twinResult, replaced bool, reason RejectReason) {
+func (w *twin) amend(
+	o *twinOrder,
+	total int64,
+	limit Price,
+	by OrderID,
+) (r twinResult, replaced bool, reason RejectReason) {
 	executed := o.before + o.executed()
 	switch open := total - executed; {
 	case open <= 0:

@@ -91,6 +91,8 @@ func (g *Generator) Observe(reply []byte) {
 	}
 }
 
+var views = regexp.MustCompile(`^<(account|orders|fills)\b`)
+
 var openedID = regexp.MustCompile(`<opened [^>]* id="([0-9]+)"/?>|<amended [^>]*by="([0-9]+)"`)
 
 var neverRests = regexp.MustCompile(` type="market"| tif="(IOC|FOK)"`)
@@ -168,7 +170,11 @@ func (g *Generator) transactions() string {
 	fmt.Fprintf(&b, `<transactions %s>`, attribute)
 	for range 1 + g.r.IntN(6) {
 		g.commands++
-		b.WriteString(g.transaction())
+		child := g.transaction()
+		b.WriteString(child)
+		if views.MatchString(child) {
+			break // it may see what comes behind it in its frame
+		}
 	}
 	return b.String() + `</transactions>`
 }

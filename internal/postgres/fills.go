@@ -138,7 +138,7 @@ func fillNames(ctx context.Context, tx pgx.Tx, id exchange.AccountID, after uint
 			kept = kept && number <= next+1
 			next = row.last
 			return readFills(row.fills, func(f accountFill) bool {
-				if number > after {
+				if number > after && len(names) < most {
 					names = append(names, f)
 				}
 				number++

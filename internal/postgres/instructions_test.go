@@ -160,3 +160,44 @@ func requireInstructions(t *testing.T, events []exchange.Event) {
 		require.True(t, there, what)
 	}
 }
+
+// requireAtFirst compares what History tells of an order as it was after its own record with what memory does.
+func requireAtFirst(t *testing.T, past *History, o *exchange.Order, now exchange.ClosedOrder) {
+	t.Helper()
+	want, known := o.AtFirst()
+	require.True(t, known)
+	got, found, err := past.OrderAtFirst(background, o.ID, 1000)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, append([]exchange.Execution{}, want.Executions...), append([]exchange.Execution{}, got.Status.Executions...))
+	want.Executions, got.Status.Executions = nil, nil
+	now.Status = want
+	require.Equal(t, now, got, "order %d", o.ID)
+}
+
+// requireFills compares the executions of each account with those of the records, in pages.
+func requireFills(t *testing.T, past *History, events []exchange.Event) {
+	t.Helper()
+	want := map[exchange.AccountID][]exchange.AccountFill{}
+	for i := range events {
+		e := &events[i]
+		for _, f := range e.Fills {
+			add := func(id exchange.AccountID, order exchange.OrderID, side exchange.Side) {
+				want[id] = append(want[id], exchange.AccountFill{N: uint64(len(want[id]) + 1), Order: order, Symbol: e.Symbol,
+					Side: side, Shares: f.Shares, Price: f.Price, Time: e.Time})
+			}
+			add(f.Account, f.Resting, exchange.Buy+exchange.Sell-e.Side)
+			add(e.Account, e.Order, e.Side)
+		}
+	}
+	require.NotEmpty(t, want)
+	for id, all := range want {
+		for after := 0; after <= len(all); after += 71 {
+			page, kept, err := past.Fills(background, id, uint64(after), 100)
+			require.NoError(t, err)
+			require.True(t, kept)
+			require.Equal(t, append([]exchange.AccountFill{}, all[after:min(after+100, len(all))]...),
+				append([]exchange.AccountFill{}, page...), "account %s, after %d", id, after)
+		}
+	}
+}

@@ -32,6 +32,9 @@ func (s *Store) Load(ctx context.Context) (*exchange.Snapshot, error) {
 		if err := loadLineages(ctx, tx, snap); err != nil {
 			return err
 		}
+		if err := loadTimes(ctx, tx, snap); err != nil {
+			return err
+		}
 		return loadExecutions(ctx, tx, snap)
 	})
 	return snap, err
@@ -162,33 +165,4 @@ func loadLast(ctx context.Context, tx pgx.Tx, sql string, snap *exchange.Snapsho
 		snap.Symbols[i].Last = last[snap.Symbols[i].Symbol]
 	}
 	return err
-}
-
-// LoadFills reads how many executions each account had that had one, as of applied_seq. The error says why it
-// could not be read.
-func (s *Store) LoadFills(ctx context.Context) (map[exchange.AccountID]uint64, error) {
-	counts := make(map[exchange.AccountID]uint64)
-	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := pgx.BeginTxFunc(ctx, s.conn, options, func(tx pgx.Tx) error {
-		return each(ctx, tx, accountTable.pick("id", "fills"), " WHERE fills > 0", func(a *accountRow) { counts[a.ID] = a.fills })
-	})
-	return counts, err
-}
-
-// LoadTimes reads when each open order was accepted, in nanoseconds since the Unix epoch, as of applied_seq. The
-// error says why it could not be read.
-func (s *Store) LoadTimes(ctx context.Context) (map[exchange.OrderID]int64, error) {
-	times := make(map[exchange.OrderID]int64)
-	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := pgx.BeginTxFunc(ctx, s.conn, options, func(tx pgx.Tx) error {
-		var r record
-		accepted := orderLog.pick("id", "time", "nanos")
-		sql := `SELECT ` + accepted.list("o") + ` FROM outcry.resting_orders r
-			CROSS JOIN LATERAL (SELECT * FROM outcry.order_log WHERE id = r.id OFFSET 0) o`
-		return load(ctx, tx, sql, accepted.into(&r), func() error {
-			times[r.Order] = r.Time
-			return nil
-		})
-	})
-	return times, err
 }

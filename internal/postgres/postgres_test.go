@@ -382,8 +382,10 @@ func TestHistoryAnswersLikeMemory(t *testing.T) {
 	s := mustOpen(t, url)
 	h, b := newHistory(3), newBatch()
 	b.reset(0)
+	var events []exchange.Event
 	for range 3000 {
 		e := h.next()
+		events = append(events, e)
 		require.NoError(t, b.add(h.seq, &e))
 		if b.records() == 97 {
 			_, err := s.write(background, b)
@@ -410,8 +412,13 @@ func TestHistoryAnswersLikeMemory(t *testing.T) {
 			from := min(1, len(all))
 			require.Equal(t, append([]exchange.Execution(nil), all[from:min(from+2, len(all))]...), got.Status.Executions,
 				"a page of order %d", o.ID)
+			requireAtFirst(t, past, &o, got)
+			newest, err := past.Newest(background, o.First())
+			require.NoError(t, err)
+			require.Equal(t, book.Newest(o.First()), newest)
 		}
 	}
+	requireFills(t, past, events)
 	_, found, err := past.Order(background, h.state.OrderID+1, 0, 1000)
 	require.NoError(t, err)
 	require.False(t, found)

@@ -39,7 +39,7 @@ func TestHistoryKnowsEveryRef(t *testing.T) {
 			kinds[want[key].Kind]++
 		}
 	}
-	require.Len(t, kinds, 3, "orders, placements and accounts have refs")
+	require.Len(t, kinds, 4, "orders, amends, placements and accounts have refs")
 	past := mustOpenHistory(t, url)
 	got, err := past.Refs(background, keys)
 	require.NoError(t, err)

@@ -44,6 +44,7 @@ type accountRow struct {
 // state returns what a snapshot has of the account.
 func (a *accountRow) state() exchange.AccountState {
 	s := a.AccountState
+	s.Fills = a.fills
 	if s.Rules = nil; a.rules != (exchange.AccountRules{}) {
 		rules := a.rules
 		s.Rules = &rules

@@ -226,6 +226,8 @@ func TestALostLogIsNotFoundedAgain(t *testing.T) {
 	leader.stop()
 	require.NoError(t, os.RemoveAll(filepath.Join(leader.dir, raftDir)))
 	require.ErrorContains(t, leader.open(), "could vote twice")
+	require.NoError(t, os.Remove(filepath.Join(leader.dir, clusterName)))
+	require.ErrorContains(t, leader.open(), "says that this was a node of a cluster", "it would lead alone")
 
 	// With all of the directory lost, it has another identity, and the others refuse it.
 	require.NoError(t, os.RemoveAll(leader.dir))

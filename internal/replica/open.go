@@ -123,10 +123,24 @@ func (o *Options) found() (*core.Mark, error) {
 	case err == nil:
 		return nil, nil
 	case errors.Is(err, os.ErrNotExist):
-		return o.mark(), nil
+		return o.mark(), o.refuseTraces()
 	default:
 		return nil, fmt.Errorf("replica: %w", err)
 	}
+}
+
+// refuseTraces refuses to found a cluster of a directory that has met others as a node, and has
+// neither data/raft nor the file CLUSTER any more: somebody has removed both. It would lead alone,
+// beside the cluster that it is of.
+func (o *Options) refuseTraces() error {
+	raft, note := filepath.Join(o.Data, raftDir), filepath.Join(o.Data, readersName)
+	_, log := os.Stat(raft)
+	_, met := os.Stat(note)
+	if !errors.Is(log, os.ErrNotExist) || errors.Is(met, os.ErrNotExist) || o.Join {
+		return nil
+	}
+	return fmt.Errorf("replica: %s says that this was a node of a cluster, and there is no log in %s: begin with an "+
+		"empty directory and --join, and put it in its old place with outcry cluster replace", note, raft)
 }
 
 // mark returns where the log of a new node begins.

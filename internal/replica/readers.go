@@ -13,11 +13,12 @@ import (
 
 	"outcry/internal/replica/core"
 	"outcry/internal/replica/peers"
+	"outcry/internal/replica/raftlog"
 )
 
 // readersName is the file in the data directory that has which version of records other nodes
 // read, as they last said.
-const readersName = "READERS"
+const readersName = raftlog.ReadersFile
 
 // readersMax bounds the nodes in it, unless more are members.
 const readersMax = 64

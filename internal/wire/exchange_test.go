@@ -5,19 +5,26 @@ import "outcry/internal/exchange"
 // market is an exchange on one goroutine that keeps nothing on disk: what the
 // tests of this package have commands executed by.
 type market struct {
-	state *exchange.State
-	where map[exchange.OrderID]exchange.Symbol
-	now   int64
+	state   *exchange.State
+	where   map[exchange.OrderID]exchange.Symbol
+	now     int64
+	reports map[exchange.OrderID]exchange.Status // of orders, right after they were accepted
+	fills   map[exchange.AccountID][]exchange.AccountFill
+	request Request // one connection's: what a <session> sets stays
 }
 
 func newMarket() *market {
-	return &market{exchange.NewState(), map[exchange.OrderID]exchange.Symbol{}, 1519348326}
+	return &market{state: exchange.NewState(), where: map[exchange.OrderID]exchange.Symbol{}, now: 1519348326,
+		reports: map[exchange.OrderID]exchange.Status{}, fills: map[exchange.AccountID][]exchange.AccountFill{}}
 }
 
 // answer is what a server does with a frame.
 func (m *market) answer(frame []byte) string {
-	var r Request
+	r := &m.request
 	r.Decode(frame)
+	if _, sets := r.Connection(); sets {
+		r.CancelOnDisconnect(true)
+	}
 	results := make([]exchange.Result, len(r.Commands))
 	for i := range r.Commands {
 		m.execute(&r.Commands[i], &results[i])
@@ -25,31 +32,78 @@ func (m *market) answer(frame []byte) string {
 	return string(r.AppendReply(nil, results))
 }
 
+// ref returns the ref that a command uses for itself.
+func ref(c *exchange.Command) exchange.Ref {
+	if c.Kind.Makes() {
+		return c.Ref
+	}
+	if c.Kind == exchange.AmendOrder && c.More != nil {
+		return c.More.NewRef
+	}
+	return ""
+}
+
 // execute does a command, but one that was done before with the same ref.
 func (m *market) execute(c *exchange.Command, r *exchange.Result) {
 	a := m.state.Ledger.Account(c.Account)
-	if c.Ref == "" || a == nil {
-		m.do(c, r)
-	} else if use, used := m.state.Refs.Find(a, c.Ref); !c.Kind.Makes() {
-		if r.Order = use.Order; use.Order == 0 {
+	if a != nil && c.Ref != "" && !c.Kind.Makes() { // it names an order
+		use, _ := m.state.Refs.Find(a, c.Ref)
+		if use.First() == 0 {
 			r.Reason = exchange.UnknownOrder
 			return
 		}
-		m.do(c, r)
-		return
-	} else if used {
-		if r.Order = use.Order; !use.Same(c.Use()) {
-			r.Reason = exchange.RefUsed
-		}
-		return
-	} else {
-		m.do(c, r)
+		r.Order = m.state.Books[use.Symbol].Newest(use.First())
 	}
-	if c.Ref != "" && r.Reason == exchange.OK {
+	if own := ref(c); own != "" && a != nil {
+		if use, used := m.state.Refs.Find(a, own); used {
+			m.again(c, r, use)
+			return
+		}
+	}
+	m.do(c, r)
+	if own := ref(c); own != "" && r.Reason == exchange.OK {
 		use := c.Use()
 		use.Order = r.Order
-		m.state.Refs.Add(m.state.Ledger.Account(c.Account), c.Ref, use)
+		if use.Amend != nil {
+			o := m.find(r.Order)
+			use.Symbol = m.where[r.Order]
+			use.Amend.First, use.Amend.Named, use.Amend.Amended = o.First(), r.Order, *r.Amended
+		}
+		m.state.Refs.Add(m.state.Ledger.Account(c.Account), own, use)
 	}
+}
+
+// again answers a command whose ref was used before.
+func (m *market) again(c *exchange.Command, r *exchange.Result, use exchange.RefUse) {
+	asked := c.Use()
+	if c.Kind == exchange.AmendOrder {
+		o := m.find(c.Names(r))
+		if o.ID == 0 {
+			r.Reason = exchange.UnknownOrder
+			return
+		}
+		asked.Symbol, asked.Amend.First = m.where[o.ID], o.First()
+	}
+	if !use.Same(asked) {
+		r.Reason = exchange.RefUsed
+		return
+	}
+	if r.Order = use.Order; use.Amend != nil {
+		r.Order, r.Amended = use.Amend.Named, &use.Amend.Amended
+		r.Status = m.reports[use.Amend.By]
+		return
+	}
+	r.Status = m.reports[use.Order]
+}
+
+// find returns an order, the zero one if there is none.
+func (m *market) find(id exchange.OrderID) exchange.Order {
+	book := m.state.Books[m.where[id]]
+	if book == nil {
+		return exchange.Order{}
+	}
+	o, _ := book.Find(id)
+	return o
 }
 
 func (m *market) do(c *exchange.Command, r *exchange.Result) {
@@ -60,9 +114,18 @@ func (m *market) do(c *exchange.Command, r *exchange.Result) {
 			ledger.Open(c.Account, c.Balance)
 		}
 	case exchange.MakeSymbol:
-		m.state.List(c.Symbol)
+		if m.state.Books[c.Symbol] == nil {
+			m.state.List(c.Symbol)
+			if c.More != nil {
+				m.state.Books[c.Symbol].SetRules(c.More.Rules)
+			}
+		}
+		m.sameRules(c, r)
 	case exchange.DepositShares:
 		instrument := ledger.Instrument(c.Symbol)
+		if m.sameRules(c, r); r.Reason != exchange.OK {
+			return
+		}
 		if r.Reason = ledger.MayDeposit(instrument, c.Account, c.Deposited); r.Reason == exchange.OK {
 			ledger.Deposit(instrument, c.Account, c.Deposited)
 		}
@@ -75,11 +138,40 @@ func (m *market) do(c *exchange.Command, r *exchange.Result) {
 	}
 }
 
-func (m *market) trade(c *exchange.Command, r *exchange.Result) {
-	if c.Kind == exchange.PlaceOrder {
-		m.placeOrder(c, r)
+func (m *market) sameRules(c *exchange.Command, r *exchange.Result) {
+	if c.More == nil {
 		return
 	}
+	sent, rules := c.More.Rules, m.state.Books[c.Symbol].Rules()
+	if sent.Tick != 0 && sent.Tick != max(rules.Tick, 1) || sent.Lot != 0 && sent.Lot != max(rules.Lot, 1) {
+		r.Reason, r.More = exchange.RulesDiffer, &exchange.ResultMore{Rules: rules}
+	}
+}
+
+func (m *market) trade(c *exchange.Command, r *exchange.Result) {
+	switch c.Kind {
+	case exchange.PlaceOrder:
+		m.placeOrder(c, r)
+	case exchange.QueryOrder, exchange.CancelOrder:
+		m.queryOrCancel(c, r)
+	case exchange.AmendOrder:
+		m.amend(c, r)
+	case exchange.CancelAll:
+		m.cancelAll(c, r)
+	case exchange.ShowAccount:
+		r.More = &exchange.ResultMore{AccountView: m.accountView(c.Account)}
+	case exchange.ListOrders:
+		if c.Symbol != "" && m.state.Books[c.Symbol] == nil {
+			r.Reason = exchange.UnknownSymbol
+			return
+		}
+		r.More = &exchange.ResultMore{OrdersView: m.ordersView(c)}
+	case exchange.ListFills:
+		r.More = &exchange.ResultMore{FillsView: m.fillsView(c)}
+	}
+}
+
+func (m *market) queryOrCancel(c *exchange.Command, r *exchange.Result) {
 	id := c.Names(r)
 	book := m.state.Books[m.where[id]]
 	if book == nil {
@@ -95,23 +187,4 @@ func (m *market) trade(c *exchange.Command, r *exchange.Result) {
 	}
 	o, _ := book.Find(id)
 	r.Status = o.Status()
-}
-
-func (m *market) placeOrder(c *exchange.Command, r *exchange.Result) {
-	ledger, instrument := m.state.Ledger, m.state.Ledger.Instrument(c.Symbol)
-	if instrument == nil {
-		r.Reason = exchange.UnknownSymbol
-		return
-	}
-	o := c.NewOrder(ledger.Account(c.Account))
-	o.ID = m.state.OrderID + 1
-	if r.Reason = ledger.Reserve(instrument, &o); r.Reason != exchange.OK {
-		r.CashHave, _ = o.Account.Balance()
-		r.SharesHave, _ = instrument.Position(o.Account)
-		return
-	}
-	m.state.OrderID++
-	ledger.Settle(instrument, &o, m.state.Books[c.Symbol].Submit(&o, m.now, nil))
-	m.where[o.ID] = c.Symbol
-	r.Order = o.ID
 }

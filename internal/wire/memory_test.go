@@ -31,6 +31,20 @@ var costly = map[string][3]string{
 	"orders of nobody": {"<transactions>", `<order sym="" amount="" limit="" id=""/>`, "</transactions>"},
 	"orders of a bad symbol": {`<transactions id="1">`, `<order sym="` + strings.Repeat("?", 72) +
 		`" amount="" limit=""/>`, "</transactions>"},
+	"orders with all attributes": {`<transactions id="1">`, `<order sym="A" amount="1" type="market" tif="IOC" ` +
+		`post="no" stp="both" cod="yes" report="full" ref="r"/>`, "</transactions>"},
+	"quotes in all attributes": {`<transactions id="1">`, "<order" + quotes("sym", "amount", "limit", "type", "tif",
+		"post", "stp", "cod", "report", "tick", "lot", "seconds", "after", "id", "ref", "newref") + "/>", "</transactions>"},
+	"amends":             {`<transactions id="1">`, `<amend ref="r" amount="1" newref="r"/>`, "</transactions>"},
+	"cancels of all":     {`<transactions id="1">`, `<cancel-all/>`, "</transactions>"},
+	"switches":           {`<transactions id="1">`, `<cancel-after seconds="1"/>`, "</transactions>"},
+	"accounts seen":      {`<transactions id="1">`, `<account/>`, "</transactions>"},
+	"lists":              {`<transactions id="1">`, `<fills after="1"/>`, "</transactions>"},
+	"a session":          {"<session", ` cancel="disconnect"`, "/>"},
+	"symbols with rules": {"<create>", `<symbol sym="A" tick="1"/>`, "</create>"},
+	"placements with rules": {`<create><symbol sym="` + strings.Repeat("A", exchange.SymbolCharsMax) +
+		`" tick="1" lot="1">`, `<account id="1">1</account>`, "</symbol></create>"},
+	"rules and a placement": {"<create>", `<symbol sym="A" tick="1"><account id="1">1</account></symbol>`, "</create>"},
 	"symbols":               {"<create>", `<symbol sym="A"/>`, "</create>"},
 	"symbols with accounts": {"<create>", `<symbol sym="A"><account id="1">1</account></symbol>`, "</create>"},
 	"accounts":              {"<create>", `<account id="1" balance="1"/>`, "</create>"},
@@ -148,7 +162,8 @@ func hostile(r *rand.Rand) []byte {
 	}
 	element := func(names ...string) string {
 		s := pick(names...)
-		for _, name := range []string{"sym", "amount", "limit", "id", "ref", "balance", strings.Repeat("x", 1+r.IntN(200))} {
+		for _, name := range []string{"sym", "amount", "limit", "id", "ref", "balance", "tif", "tick", "newref",
+			strings.Repeat("x", 1+r.IntN(200))} {
 			if r.IntN(3) == 0 {
 				s += fmt.Sprintf(` %s="%s"`, name, value())
 			}
@@ -157,11 +172,12 @@ func hostile(r *rand.Rand) []byte {
 	}
 	good := []string{`<order sym="A" amount="1" limit="1"/>`, `<query id="1"/>`, `<cancel ref="r"/>`,
 		`<account id="1" balance="1"/>`,
-		`<symbol sym="A"/>`, `<account id="1">1</account>`, "<a/>", "<!---->", "x", "<![CDATA[]]>", "<?a?>"}
+		`<symbol sym="A"/>`, `<symbol sym="A" lot="1"/>`, `<amend id="1" limit="1" newref="n"/>`, `<cancel-all/>`,
+		`<fills after="9"/>`, `<account id="1">1</account>`, "<a/>", "<!---->", "x", "<![CDATA[]]>", "<?a?>"}
 	children := func() (s string) {
 		child := pick(good...)
 		if r.IntN(2) == 0 {
-			child = "<" + element("order", "query", "cancel", "account", "symbol", "x") + "/>"
+			child = "<" + element("order", "query", "cancel", "amend", "account", "symbol", "x") + "/>"
 		}
 		return strings.Repeat(child, 1+r.IntN(min(5_000, 1+50_000/len(child))))
 	}
@@ -177,8 +193,11 @@ func hostile(r *rand.Rand) []byte {
 func longestReply(frame []byte) (most int) {
 	var r Request
 	r.Decode(frame)
-	for _, result := range append(worst, exchange.Result{Order: math.MaxUint64,
-		Status: exchange.Status{Open: math.MaxInt64, Canceled: math.MaxInt64, CanceledAt: math.MinInt64}}) {
+	for _, result := range append(worst, exchange.Result{Order: math.MaxUint64, More: anyMore,
+		Amended: &exchange.Amended{By: math.MaxUint64}, Status: exchange.Status{Open: math.MaxInt64,
+			Canceled: math.MaxInt64, CanceledAt: math.MinInt64, Changes: &exchange.Changes{Replaced: math.MaxUint64,
+				Reduced: math.MaxInt64, ReducedAt: math.MinInt64}}}, exchange.Result{Order: math.MaxUint64, More: anyMore,
+		Amended: &exchange.Amended{Open: math.MaxInt64, Reduced: math.MaxInt64, Time: math.MinInt64}}) {
 		most = max(most, len(r.AppendReply(nil, slices.Repeat([]exchange.Result{result}, len(r.Commands)))))
 	}
 	return most
@@ -187,6 +206,7 @@ func longestReply(frame []byte) (most int) {
 // worst are refusals with the longest texts.
 var worst = []exchange.Result{
 	{Reason: exchange.InsufficientFunds},
+	{Reason: exchange.RulesDiffer},
 	{Reason: exchange.Halted, Halt: &exchange.Halt{Reason: strings.Repeat("&", exchange.HaltReasonCharsMax)}},
 }
 

@@ -28,6 +28,7 @@ func requireReply(t require.TestingT, reply string) {
 	require.True(t, errors.Is(err, io.EOF), "%v: %.500s", err, reply)
 	answers, err := ParseReply([]byte(reply))
 	require.NoError(t, err)
+	require.Regexp(t, strictReply, reply)
 	for _, a := range answers {
 		require.Equal(t, a.Kind == "error", a.Error != "", "%v", a)
 		require.NotContains(t, a.Error, "\n")
@@ -81,9 +82,12 @@ func (m *market) answerStream(t *testing.T, stream []byte) (replies string) {
 }
 
 func TestRandomSessionsAgreeWithTheModel(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(10) {
 		t.Logf("seed %d", seed)
 		g, m, other := model.NewGenerator(seed, 3, 10), newMarket(), model.New()
+		if seed >= 5 {
+			g.Instruct()
+		}
 		for range effort.Of(400) {
 			frame := g.Frame()
 			reply := m.answer(frame)

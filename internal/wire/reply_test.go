@@ -137,22 +137,34 @@ func TestRejectNamesTheValues(t *testing.T) {
 				`of its own</error>`},
 		{trades, 2, exchange.Result{Reason: 200}, `<error id="7">refused: unknown</error>`},
 	} {
-		var r Request
-		r.Decode([]byte(c.frame))
-		results := make([]exchange.Result, len(r.Commands))
-		results[c.command] = c.result
-		if c.command == 2 && c.frame == frame {
-			results[3] = exchange.Result{Reason: exchange.UnknownSymbol} // for want of the symbol
-		}
-		reply := string(r.AppendReply(nil, results))
-		require.Contains(t, reply, c.want)
-		require.Equal(t, 1, strings.Count(reply, "<error"))
-		requireReply(t, reply)
+		requireRefusal(t, c.frame, c.command, c.result, c.want)
 		told[c.result.Reason] = true
+	}
+	for frame, results := range instructedRefusals(t) {
+		for _, c := range results {
+			requireRefusal(t, frame, 0, c.result, c.want)
+			told[c.result.Reason] = true
+		}
 	}
 	for _, reason := range reasons() {
 		require.True(t, told[reason], "%s has no case", reason)
 	}
+}
+
+// requireRefusal holds the reply to a frame of which one command has a result to what is in it.
+func requireRefusal(t *testing.T, frame string, command int, result exchange.Result, want string) {
+	t.Helper()
+	var r Request
+	r.Decode([]byte(frame))
+	results := make([]exchange.Result, len(r.Commands))
+	results[command] = result
+	if command == 2 && strings.HasPrefix(frame, "<create>") {
+		results[3] = exchange.Result{Reason: exchange.UnknownSymbol} // for want of the symbol
+	}
+	reply := string(r.AppendReply(nil, results))
+	require.Contains(t, reply, want)
+	require.Equal(t, 1, strings.Count(reply, "<error"))
+	requireReply(t, reply)
 }
 
 // TestErrorTextIsAlwaysOneLineOfXML: any text at all becomes a reply.

@@ -76,6 +76,15 @@ var uncommon = []string{
 	`<transactions id="1"><order sym="A" amount="1" ref="r"/></transactions>`,
 	`<create><account id="1" balance="1" ref="&#49;"/></create>`, `<create><symbol sym="A" ref="r"/></create>`,
 	`<create><symbol sym="A"><account ref="r">1</account></symbol></create>`, `<create ref="r"/>`,
+	`<transactions id="1"><order sym="A" amount="1" limit="1" tif="IOC"/></transactions>`,
+	`<transactions id="1"><order sym="A" amount="1" type="market"/></transactions>`,
+	`<transactions id="1"><order sym="A" amount="1" limit="1" cod="yes"/></transactions>`,
+	`<transactions id="1"><order sym="A" amount="1" limit="1" report="full"/></transactions>`,
+	`<transactions id="1"><amend id="1" amount="1"/></transactions>`, `<transactions id="1"><cancel-all/></transactions>`,
+	`<transactions id="1"><cancel-after seconds="1"/></transactions>`, `<transactions id="1"><account/></transactions>`,
+	`<transactions id="1"><fills after="1"/></transactions>`, `<session cancel="disconnect"/>`,
+	`<create><symbol sym="A" tick="1"/></create>`,
+	`<create><symbol sym="A" lot="1"><account id="1">1</account></symbol></create>`,
 	`<create><account id="1"/></create>`, `<create><account id="" balance="1"/></create>`,
 	`<create><account id="1" balance="-1"/></create>`, `<create><account id="1" balance="1">1</account></create>`,
 	`<create><account account="1" balance="1"/></create>`, `<create><account id="1" balance="1" sym="A"/></create>`,
@@ -99,13 +108,19 @@ var uncommon = []string{
 // outcomes are results of every kind of reply. What they are does not depend on the
 // command, which AppendReply does not mind.
 var outcomes = []exchange.Result{
-	{Order: 42, Status: exchange.Status{Open: 5e8,
+	{Order: 42, Amended: &exchange.Amended{By: 43}, More: anyMore, Status: exchange.Status{Open: 5e8,
 		Executions: []exchange.Execution{{Shares: 15e7, Price: 12550000000, Time: 1519348326_987654321}}}},
 	{Reason: exchange.SymbolLimitExceeded},
-	{Order: 1 << 62, Status: exchange.Status{Canceled: 1, CanceledAt: 1519348326_987654321}},
+	{Order: 1 << 62, Amended: &exchange.Amended{Open: 1, Reduced: 2, Time: 1519348326_987654321}, More: anyMore,
+		Status: exchange.Status{Canceled: 1, CanceledAt: 1519348326_987654321}},
 	{Reason: exchange.InsufficientFunds},
 	{Reason: exchange.UnknownAccount},
 }
+
+// anyMore is what few results have, of each kind.
+var anyMore = &exchange.ResultMore{AccountView: &exchange.AccountView{ID: "1"},
+	OrdersView: &exchange.OrdersView{More: 7},
+	FillsView:  &exchange.FillsView{Fills: []exchange.AccountFill{{N: 1, Order: 2, Symbol: "A", Side: exchange.Buy}}}}
 
 // replies returns the replies to a request for some fixed sets of results.
 func replies(r *Request) string {
@@ -278,6 +293,35 @@ func (w *writer) children(kinds ...func() string) string {
 	return all
 }
 
+// instructed writes an order with any of its attributes.
+func (w *writer) instructed() string {
+	return w.element("order", w.space(), w.some("sym", w.symbol(), "amount", w.number(), "limit", w.number(), "type",
+		w.pick([]string{"market"}, "limit"), "tif", w.pick([]string{"GTC", "IOC", "FOK"}, "ioc"), "post",
+		w.pick([]string{"yes", "no"}, ""), "stp", w.pick([]string{"newest", "oldest", "both"}, "none"), "cod",
+		w.pick([]string{"yes", "no"}, "Yes"), "report", w.pick([]string{"full"}, "all"), "ref", w.id())...)
+}
+
+func (w *writer) amend() string {
+	return w.element("amend", w.space(), w.some("id", w.id(), "ref", w.id(), "amount", w.number(), "limit", w.number(),
+		"report", "full", "newref", w.id())...)
+}
+
+// other writes one of the further elements that a <transactions> may have.
+func (w *writer) other() string {
+	name := w.pick([]string{"cancel-all", "cancel-after", "account", "orders", "fills"}, "cancel-none")
+	return w.element(name, w.space(), w.some("sym", w.symbol(), "seconds", w.number(), "after", w.id())...)
+}
+
+// some draws some of attributes, in their order.
+func (w *writer) some(attributes ...string) (some []string) {
+	for pair := range slices.Chunk(attributes, 2) {
+		if rapid.Bool().Draw(w.t, pair[0]) {
+			some = append(some, pair...)
+		}
+	}
+	return some
+}
+
 func (w *writer) document() string {
 	account := func() string {
 		return w.element("account", w.space(), w.ref("id", w.id(), "balance", w.number())...)
@@ -288,13 +332,22 @@ func (w *writer) document() string {
 		return w.element("order", w.space(), w.ref("sym", w.symbol(), "amount", w.pick([]string{"", "-"}, "--")+"1", "limit",
 			w.number())...)
 	}
+	if w.odd {
+		order, symbol = w.instructed, func() string {
+			return w.element("symbol", w.children(placement), "sym", w.symbol(), "tick", w.number(), "lot", w.number())
+		}
+	}
 	query := func() string { return w.element("query", w.space(), w.pick([]string{"id", "ref"}, "x"), w.id()) }
 	cancel := func() string { return w.element("cancel", w.space(), w.pick([]string{"id", "ref"}, "x"), w.id()) }
 	start := w.pick(append(declarations[:], ""), "\ufeff", `<?xml version='1.0'?>`, `<?xml version="1.1"?>`) + w.space()
 	if rapid.Bool().Draw(w.t, "create") {
 		return start + w.element("create", w.children(account, symbol)) + w.space()
 	}
-	return start + w.element("transactions", w.children(order, query, cancel), w.pick([]string{"id", "account"}, "sym"),
+	kinds := []func() string{order, query, cancel}
+	if w.odd {
+		kinds = append(kinds, w.amend, w.other)
+	}
+	return start + w.element("transactions", w.children(kinds...), w.pick([]string{"id", "account"}, "sym"),
 		w.id()) + w.space()
 }
 

@@ -15,8 +15,12 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// ClusterFile is the file beside data/raft that says that there has to be one.
-const ClusterFile = "CLUSTER"
+// ClusterFile is the file beside data/raft that says that there has to be one, ReadersFile that of
+// what the other nodes read.
+const (
+	ClusterFile = "CLUSTER"
+	ReadersFile = "READERS"
+)
 
 // Stopped is a node that does not run, and that an operator takes out of its cluster: since
 // the majority is lost for good, or the cluster is given up. Nobody may start it meanwhile.
@@ -32,6 +36,7 @@ type Outcome struct {
 	Aside string // where its log of the old cluster is now
 	Last  uint64 // seq of the last record that its journal has
 	Taken uint64 // how many records of the log the journal did not have before
+	Alone bool   // no other node was a member, so nobody has more
 }
 
 // Rescue makes the node the first and only member of a new cluster, with a new identity. Peers
@@ -80,7 +85,13 @@ func (s Stopped) Leave() (Outcome, error) {
 	if err != nil {
 		return o, err
 	}
-	if err := s.moveClusterFile(s.Dir); err != nil {
+	err = s.moveClusterFile(s.Dir)
+	if err == nil { // it may found a cluster again
+		if err = os.Remove(filepath.Join(filepath.Dir(s.Dir), ReadersFile)); errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err != nil {
 		return o, fmt.Errorf("raftlog: %w", err)
 	}
 	o.Aside, err = s.setAside()
@@ -106,6 +117,10 @@ func (s Stopped) finish() (o Outcome, err error) {
 		return o, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
+	o.Alone = len(d.Mark.Members) == 1 && len(d.Mark.Conf.GetVoters()) == 1
+	for _, e := range d.Entries {
+		o.Alone = o.Alone && e.GetType() == raftpb.EntryNormal
+	}
 	records, err := rest(d, s.Node, o.Last)
 	if err != nil {
 		return o, fmt.Errorf("raftlog: what %s has behind record %d: %w", s.Dir, o.Last, err)

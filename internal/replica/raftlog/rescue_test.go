@@ -101,10 +101,14 @@ func TestARescuedNodeHasAllThatItsLogHas(t *testing.T) {
 	require.Zero(t, now.Mark.Cluster)
 
 	// It leads itself from there.
-	_, d = mustOpen(t, s.Dir, Options{})
+	l, d = mustOpen(t, s.Dir, Options{})
 	records, err := rest(d, 2, 5)
 	require.NoError(t, err)
 	require.Empty(t, records)
+	require.NoError(t, l.Close())
+	again, err := Stopped{Dir: s.Dir, Node: 2, Journal: s.Journal, Options: s.Options}.Rescue("here:7")
+	require.NoError(t, err)
+	require.True(t, again.Alone, "there is no other node that may have more")
 }
 
 // TestARescueGoesOnWhereItEnded: at each of its steps.
@@ -145,12 +149,14 @@ func TestARescueGoesOnWhereItEnded(t *testing.T) {
 func TestANodeLeaves(t *testing.T) {
 	data := t.TempDir()
 	s := led(t, data, 4, 1)
+	require.NoError(t, os.WriteFile(filepath.Join(data, ReadersFile), nil, 0o600))
 	o, err := s.Leave()
 	require.NoError(t, err)
 	require.Equal(t, Outcome{Aside: s.Dir + ".aside-1", Last: 4, Taken: 3}, o)
 	require.Equal(t, []byte{1, 2, 3, 4}, journalOf(t, s))
 	require.NoDirExists(t, s.Dir)
 	require.NoFileExists(t, filepath.Join(data, ClusterFile))
+	require.NoFileExists(t, filepath.Join(data, ReadersFile))
 	_, err = Inspect(s.Dir)
 	require.ErrorIs(t, err, ErrNone)
 }

@@ -1,0 +1,95 @@
+//go:build slow
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/operate"
+)
+
+// before is the last commit whose program reads records up to version 3.
+const before = "883058bb1f438857f6a31b23746f22301ec61c1f"
+
+// programOf builds outcryd as of a commit.
+func programOf(t *testing.T, commit string) string {
+	t.Helper()
+	dir := t.TempDir()
+	program := filepath.Join(dir, "outcryd")
+	do := func(name string, args ...string) {
+		c := exec.Command(name, args...)
+		c.Dir = dir
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, "%s %v: %s", name, args, out)
+	}
+	repository, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	tree := filepath.Join(dir, "tree.tar")
+	do("git", "-C", repository, "archive", "--output", tree, commit)
+	do("tar", "-xf", tree)
+	do("go", "build", "-o", program, "./cmd/outcryd")
+	return program
+}
+
+const (
+	instructed   = `<transactions id="2"><order sym="SPY" amount="5" limit="9" tif="IOC"/></transactions>`
+	notReadByAll = "node %d reads records up to version 3, and this is for version 4: upgrade it"
+)
+
+// TestARollingUpgradeRaisesTheVersionOfRecords: three nodes of the version before are upgraded, one
+// after the other, while clients place plain orders. Orders with instructions are taken once the
+// last node reads them, and from then on no program of before is let in.
+func TestARollingUpgradeRaisesTheVersionOfRecords(t *testing.T) {
+	if _, err := os.Stat("../../.git"); err != nil {
+		t.Skip("an older program is built of git's history, and here is none")
+	}
+	t.Parallel()
+	older := programOf(t, before)
+	nodes := newCluster(t)
+	for _, n := range nodes {
+		n.path = older
+		n.launch(t)
+	}
+	leader := leaderOf(t, nodes...)
+	for _, n := range others(nodes, leader) {
+		n.becomes(t, operate.RoleStandby)
+	}
+	for _, n := range nodes {
+		n.xml = n.xmlOf()
+	}
+	setUp(t, leader)
+	load := &retrying{nodes: nodes}
+	load.begin(2)
+	order := append(others(nodes, leader), leader)
+	for i, n := range order {
+		load.more(t, 20)
+		n.stop(t)
+		n.path = ""
+		next := leaderOf(t, others(nodes, n)...)
+		if i == len(order)-1 { // now a new one leads, and knows what the last one was
+			require.Contains(t, dial(t, next.xmlOf()).must(t, instructed), fmt.Sprintf(notReadByAll, n.number))
+		}
+		n.launch(t)
+		n.becomes(t, operate.RoleStandby)
+		n.xml = n.xmlOf()
+		load.know()
+		load.more(t, 20)
+	}
+	load.end(t)
+	leader = leaderOf(t, nodes...)
+	require.Contains(t, dial(t, leader.xmlOf()).must(t, instructed), "opened")
+	oneDigest(t, nodes)
+
+	back := others(nodes, leader)[0]
+	back.stop(t)
+	back.program = prepare(back.flags...)
+	back.cmd.Path = older
+	require.NoError(t, back.cmd.Start())
+	require.Contains(t, back.fails(t), "has version 4 and this program reads up to version 3")
+}
