@@ -118,6 +118,13 @@ var advice = map[string]string{
 	// Market.
 	"outcry_orders_total":         "",
 	"outcry_cancels_total":        "",
+	"outcry_orders_ioc_total":     "",
+	"outcry_orders_fok_total":     "",
+	"outcry_orders_post_total":    "",
+	"outcry_orders_market_total":  "",
+	"outcry_orders_cod_total":     "",
+	"outcry_amends_total":         "",
+	"outcry_switches_armed":       "",
 	"outcry_executions_total":     "",
 	"outcry_traded_shares_total":  "a float: near, not for the books",
 	"outcry_traded_dollars_total": "a float: near, not for the books",

@@ -156,11 +156,40 @@ func newFigures(stats func() engine.Stats) *figures {
 		func(s *engine.Stats) float64 { return float64(s.Executions) })
 	add(counter, "outcry_cancels_total", "Orders that were canceled since the start.",
 		func(s *engine.Stats) float64 { return float64(s.Cancels) })
+	addInstructions(add)
 	add(counter, "outcry_traded_shares_total", "Shares that changed hands since the start, all symbols together.",
 		func(s *engine.Stats) float64 { return s.TradedShares })
 	add(counter, "outcry_traded_dollars_total", "Dollars that were paid for traded shares, the notional, since the start.",
 		func(s *engine.Stats) float64 { return s.TradedDollars })
 	return c
+}
+
+// addInstructions adds the figures of orders with instructions.
+func addInstructions(
+	add func(kind prometheus.ValueType, name, help string, value func(*engine.Stats) float64),
+) {
+	for _, one := range []struct {
+		name, help string
+		value      func(*engine.InstructionStats) int64
+	}{
+		{"orders_ioc", "Orders with tif IOC that were accepted since the start, market orders among them.",
+			func(s *engine.InstructionStats) int64 { return s.IOC }},
+		{"orders_fok", "Orders with tif FOK that were accepted since the start.",
+			func(s *engine.InstructionStats) int64 { return s.FOK }},
+		{"orders_post", "Orders with post that were accepted since the start.",
+			func(s *engine.InstructionStats) int64 { return s.Post }},
+		{"orders_market", "Orders at market that were accepted since the start.",
+			func(s *engine.InstructionStats) int64 { return s.Market }},
+		{"orders_cod", "Orders that end with their connection, accepted since the start.",
+			func(s *engine.InstructionStats) int64 { return s.OnDisconnect }},
+		{"amends", "Amends since the start that changed an order.",
+			func(s *engine.InstructionStats) int64 { return s.Amends }},
+	} {
+		add(prometheus.CounterValue, "outcry_"+one.name+"_total", one.help,
+			func(s *engine.Stats) float64 { return float64(one.value(&s.Instructions)) })
+	}
+	add(prometheus.GaugeValue, "outcry_switches_armed", "Dead man's switches that are armed.",
+		func(s *engine.Stats) float64 { return float64(s.Switches) })
 }
 
 // Describe implements prometheus.Collector.

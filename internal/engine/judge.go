@@ -70,12 +70,12 @@ func (d *shard) judge(
 		r.Reason, r.More = exchange.OffLot, &exchange.ResultMore{Rules: symbol}
 		return false
 	}
-	best, _ := d.book.Meets(o.Side, 0)
-	if o.Type == exchange.Market && best == 0 {
-		r.Reason = exchange.NobodyOpposite
-		return false
-	}
 	if c.Limit == 0 {
+		best, _ := d.book.Meets(o.Side, 0)
+		if best == 0 {
+			r.Reason = exchange.NobodyOpposite
+			return false
+		}
 		o.Limit, d.judged.unsent = symbol.Protection(o.Side, best, d.book.Last()), d.judged.unsent|exchange.UnsentLimit
 	}
 	return d.judgePrice(rules, r)
@@ -107,7 +107,8 @@ func (d *shard) judgePrice(rules *exchange.AccountRules, r *exchange.Result) boo
 func (d *shard) judgeSize(rules *exchange.AccountRules, r *exchange.Result) bool {
 	o := &d.order
 	if least := d.engine.limits.orderValue.Load(); least != nil && d.worth().Cmp(*least) < 0 {
-		r.Reason, r.ValueLeast, r.More = exchange.OrderTooSmall, least, &exchange.ResultMore{Needs: d.worth()}
+		r.Reason, r.ValueLeast = exchange.OrderTooSmall, least
+		r.More = &exchange.ResultMore{Needs: d.worth()}
 		return false
 	}
 	if most := rules.SharesMax; most != 0 && o.Shares > most {
