@@ -70,12 +70,12 @@ func (d *shard) judge(
 		r.Reason, r.More = exchange.OffLot, &exchange.ResultMore{Rules: symbol}
 		return false
 	}
+	best, _ := d.book.Meets(o.Side, 0)
+	if o.Type == exchange.Market && best == 0 {
+		r.Reason = exchange.NobodyOpposite
+		return false
+	}
 	if c.Limit == 0 {
-		best, _ := d.book.Meets(o.Side, 0)
-		if best == 0 {
-			r.Reason = exchange.NobodyOpposite
-			return false
-		}
 		o.Limit, d.judged.unsent = symbol.Protection(o.Side, best, d.book.Last()), d.judged.unsent|exchange.UnsentLimit
 	}
 	return d.judgePrice(rules, r)
