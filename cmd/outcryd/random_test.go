@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -60,16 +61,28 @@ func compareTables(t *testing.T, database string, x *model.Exchange) {
 
 	var orders, want []string
 	for _, row := range query(t, database,
-		`SELECT id, account, sym, amount, limit_price, open, executed, canceled FROM orders ORDER BY id`) {
+		`SELECT id, account, sym, amount, limit_price, open, executed, canceled, reduced, type, tif, coalesce(stp, ''), post,
+			cod, coalesce(replaces, 0) FROM orders ORDER BY id`) {
 		orders = append(orders, strings.Join(row, " "))
 	}
 	for _, o := range x.Orders() {
 		want = append(want, fmt.Sprint(o.ID, " ", o.Account, " ", o.Sym, " ", o.Amount, " ", o.Limit, " ", o.Open, " ",
-			o.Executed, " ", o.Canceled))
+			o.Executed, " ", o.Canceled, " ", o.Reduced, " ", o.Type, " ", o.TIF, " ", o.STP, " ", sql(o.Post), " ", sql(o.COD),
+			" ", o.Replaces))
 	}
 	require.Equal(t, want, orders)
+	fills := map[string]int{}
+	for _, row := range query(t, database, `SELECT id, fills FROM accounts WHERE fills > 0`) {
+		n, err := strconv.Atoi(row[1])
+		require.NoError(t, err)
+		fills[row[0]] = n
+	}
+	require.Equal(t, x.Fills(), fills)
 	conserved(t, database)
 }
+
+// sql returns a truth value as query has it.
+func sql(yes bool) string { return map[bool]string{true: "t", false: "f"}[yes] }
 
 // conserved demands of the tables that cash and shares add up, and that the
 // executions of each order are what the orders say.

@@ -269,13 +269,13 @@ func (c *client) frame() *frame {
 		f.commands = append(f.commands, command{kind: place, order: o})
 		o.add(t)
 	}
-	c.mend(f, t, canceled)
+	c.mend(f, t, account, canceled)
 	f.xml = t.Append(nil)
 	return f
 }
 
 // mend adds to a frame what changes an order of this client, if there is one, or all of the frame's account.
-func (c *client) mend(f *frame, t *wire.Transactions, of own) {
+func (c *client) mend(f *frame, t *wire.Transactions, account string, of own) {
 	switch {
 	case of.id > 0 && c.r.IntN(2) == 0:
 		o := c.amend(of)
@@ -288,8 +288,12 @@ func (c *client) mend(f *frame, t *wire.Transactions, of own) {
 		f.commands = append(f.commands, command{kind: sweep})
 		t.Element("cancel-all", wire.Attr{Name: "sym", Value: c.session.Symbols[c.r.IntN(len(c.session.Symbols))]})
 	case c.r.IntN(200) == 0:
+		seconds := []string{"0", "86400", "1"}[c.r.IntN(3)]
+		if !slices.Contains(c.session.poor, account) {
+			seconds = "86400" // the orders of the linear symbol are canceled by nobody else
+		}
 		f.commands = append(f.commands, command{kind: sweep})
-		t.Element("cancel-after", wire.Attr{Name: "seconds", Value: []string{"0", "1", "86400"}[c.r.IntN(3)]})
+		t.Element("cancel-after", wire.Attr{Name: "seconds", Value: seconds})
 	}
 }
 

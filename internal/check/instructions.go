@@ -112,7 +112,7 @@ func (o *sentOrder) mayRefuse(text string) bool {
 	case strings.Contains(text, "cannot be filled at once"):
 		return i.tif == "FOK"
 	case strings.HasPrefix(text, "nobody "):
-		return i.kind == "market" && o.limit == 0
+		return i.kind == "market"
 	}
 	return o.amends() && (strings.Contains(text, "has nothing open") || strings.Contains(text, "has executed"))
 }

@@ -30,18 +30,18 @@ func TestStateIsShownInExactDecimals(t *testing.T) {
 	executions := []Execution{{"4.5", "2", 9}}
 	require.Equal(t, []Order{
 		{ID: 1, Account: "2", Sym: "A", Amount: "-4.5", Limit: "2", Open: "0", Executed: "4.5", Canceled: "0",
-			Reduced: "0", Time: 8,
+			Reduced: "0", Type: "limit", TIF: "GTC", Time: 8,
 			Executions: executions},
 		{ID: 2, Account: "1", Sym: "A", Amount: "4.5", Limit: "3", Open: "0", Executed: "4.5", Canceled: "0",
-			Reduced: "0", Time: 9,
+			Reduced: "0", Type: "limit", TIF: "GTC", Time: 9,
 			Executions: executions},
 		{ID: 3, Account: "1", Sym: "A", Amount: "1", Limit: "1", Open: "0", Executed: "0", Canceled: "1",
-			Reduced: "0", Time: 9,
+			Reduced: "0", Type: "limit", TIF: "GTC", Time: 9,
 			CanceledAt: 9},
 		{ID: 4, Account: "1", Sym: "A", Amount: "10", Limit: "1.5", Open: "10", Executed: "0", Canceled: "0",
-			Reduced: "0", Time: 9},
+			Reduced: "0", Type: "limit", TIF: "GTC", Time: 9},
 		{ID: 5, Account: "2", Sym: "A", Amount: "-20", Limit: "5", Open: "20", Executed: "0", Canceled: "0",
-			Reduced: "0", Time: 10},
+			Reduced: "0", Type: "limit", TIF: "GTC", Time: 10},
 	}, x.Orders())
 }
 

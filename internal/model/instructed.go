@@ -79,7 +79,7 @@ func (g *Generator) thinOrder() string {
 	}
 	limit := fmt.Sprintf("%d.%02d", cents/100, cents%100)
 	if g.r.IntN(25) == 0 {
-		limit += g.pick([]string{"1", "00000001"}) // of no tick
+		limit += g.pick([]string{"1", "000001"}) // of no tick
 	}
 	return fmt.Sprintf(`<order sym="SYM%d" amount="%s%s" limit="%s"/>`, s, g.pick([]string{"", "-"}), amount, limit)
 }

@@ -160,6 +160,9 @@ type Order struct {
 	Amount, Limit            string
 	Open, Executed, Canceled string
 	Reduced                  string
+	Type, TIF, STP           string // limit or market; GTC, IOC or FOK; newest, oldest, both or ""
+	Post, COD                bool
+	Replaces                 int   // the order that it replaced, 0 if none
 	Time, CanceledAt         int64 // seconds since the epoch; CanceledAt is 0 if nothing was canceled
 	Executions               []Execution
 }
@@ -182,13 +185,30 @@ func (x *Exchange) Orders() (all []Order) {
 			executed = sum(executed, e.shares)
 			executions = append(executions, Execution{show(e.shares), show(e.price), e.time})
 		}
-		all = append(all, Order{
+		shown := Order{
 			ID: o.id, Account: o.account, Sym: o.sym,
 			Amount: show(amount), Limit: show(o.limit),
 			Open: show(o.open), Executed: show(executed), Canceled: show(orZero(o.canceled)),
-			Reduced: show(orZero(o.reduced)),
-			Time:    o.time, CanceledAt: o.canceledAt, Executions: executions,
-		})
+			Reduced: show(orZero(o.reduced)), Type: "limit", TIF: o.tif, STP: o.stp, Post: o.post, COD: o.cod != nil,
+			Time: o.time, CanceledAt: o.canceledAt, Executions: executions,
+		}
+		if o.market {
+			shown.Type = "market"
+		}
+		if o.replaces != nil {
+			shown.Replaces = o.replaces.id
+		}
+		all = append(all, shown)
+	}
+	return all
+}
+
+// Fills returns how many executions each account has had, one with itself counted twice.
+func (x *Exchange) Fills() map[string]int {
+	all := map[string]int{}
+	for _, t := range x.trades {
+		all[t.resting.account]++
+		all[t.incoming.account]++
 	}
 	return all
 }
