@@ -14,8 +14,9 @@ import (
 )
 
 const clusterStatusText = `Asks every address of --http. Nodes that are known to one of them, and were not asked, are
-listed as well; one that --peers names and the cluster has not, or no more, is outside. The exit status is 1 if no node leads, or if the digests of two nodes differ at
-the same record: then one of them is wrong.`
+listed as well; one that --peers names and the cluster has not, or no more, is outside. The
+exit status is 1 if no node leads, or if the digests of two nodes differ at the same record: then
+one of them is wrong.`
 
 const clusterAddText = `The node is started first, with --join, an empty directory and the list of all nodes as
 --peers. It learns until it has nearly everything, and then votes: outcry waits for that. Ctrl-C
@@ -319,8 +320,8 @@ func (w *waiting) look(o *operator, why *operate.Error) error {
 	case answers:
 		w.heard = now
 	case now.Sub(w.heard) >= silentMax:
-		return fmt.Errorf("node %d has not answered for %s: see that it runs, with --join and an empty directory, and what it "+
-			"logs; the same command goes on: %v", w.node, silentMax, why)
+		return fmt.Errorf("node %d has not answered for %s: see that it runs, with --join and an empty directory, and "+
+			"what it logs; the same command goes on: %v", w.node, silentMax, why)
 	}
 	if text := why.Error(); !o.json && text != w.text && now.Sub(w.told) >= sayEvery {
 		w.text, w.told = text, now

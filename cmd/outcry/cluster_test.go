@@ -153,7 +153,8 @@ func TestAClusterIsChanged(t *testing.T) {
 	all[0].learned = 2
 	got, said, status := outcry("", "cluster", "add", "4", "10.0.0.4:7000", "--http", https)
 	require.Equal(t, exitOK, status, said)
-	require.Equal(t, "node 4 learns; waiting until it has nearly everything\nwaiting: it has not nearly all\nnode 4 votes\n", got)
+	require.Equal(t, "node 4 learns; waiting until it has nearly everything\nwaiting: it has not nearly all\n"+
+		"node 4 votes\n", got)
 	promote := `promote {"node":4}`
 	require.Equal(t, []string{`add {"node":4,"address":"10.0.0.4:7000"}`, promote, promote, promote}, all[0].did())
 

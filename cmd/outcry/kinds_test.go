@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/accounts"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	feeds "outcry/internal/market"
@@ -90,6 +91,10 @@ func readersOf(t *testing.T, l *life, j *journal.Journal, applied uint64) map[st
 	ctx, cancel := context.WithTimeout(background, time.Minute)
 	defer cancel()
 	feed.Run(ctx) // ends by itself
+	records, err = j.NewFollower(applied+1, 1<<20)
+	require.NoError(t, err)
+	view := accounts.NewView(accounts.Options{Records: records, Log: slog.New(slog.DiscardHandler)}, snap)
+	view.Run(ctx)
 	p, err := postgres.NewProjector(postgres.ProjectorOptions{Store: store, Journal: j, Applied: applied,
 		Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
@@ -97,5 +102,5 @@ func readersOf(t *testing.T, l *life, j *journal.Journal, applied uint64) map[st
 	position, err := store.Position(background)
 	require.NoError(t, err)
 	require.Equal(t, applied, position.Applied, "the tables do not count it as theirs")
-	return map[string]error{"market feed": feed.Err(), "projector": projected}
+	return map[string]error{"market feed": feed.Err(), "view of accounts": view.Err(), "projector": projected}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,4 +51,75 @@ func TestAnAccountReadsWhatItHasWritten(t *testing.T) {
 	require.Contains(t, c.must(t, asAccount(2, `<order sym="S" amount="1" limit="3"/><fills after="50"/>`)),
 		`<fills><fill n="51" id="`)
 	require.Contains(t, c.must(t, asAccount(3, `<account/>`)), "there is no account 3")
+}
+
+// TestOpenOrdersAreListedWithTheirInstructions: as they are after fills and amends, also after a start from Postgres.
+func TestOpenOrdersAreListedWithTheirInstructions(t *testing.T) {
+	flags := []string{"--data=" + t.TempDir(), "--database-url=" + pgtest.NewDatabase(t)}
+	p := start(t, flags...)
+	c := dial(t, p.xml)
+	c.must(t, `<create><account id="1" balance="1000"/><account id="2" balance="0"/>`+
+		`<symbol sym="S"><account id="2">50</account></symbol></create>`)
+	opened := c.must(t, asAccount(1, `<order sym="S" amount="10" limit="2" post="yes" stp="newest"/>`+
+		`<order sym="S" amount="5" limit="1" cod="yes"/><order sym="S" amount="9" limit="1" tif="IOC"/>`))
+	require.NotContains(t, opened, "error")
+	require.NotContains(t, c.must(t, asAccount(2, `<order sym="S" amount="-4" type="market"/>`)), "error")
+	list := func() string { return untimed(c.must(t, asAccount(1, `<orders sym="S"/>`))) }
+	const second = `<order id="2" sym="S" amount="5" limit="1" cod="yes" open="5" time=""/>`
+	const first = `<results><orders>` +
+		`<order id="1" sym="S" amount="%d" limit="2" post="yes" stp="newest" open="%d" time=""/>` + second + `</orders></results>`
+	require.Equal(t, fmt.Sprintf(first, 10, 6), list())
+	require.NotContains(t, c.must(t, asAccount(1, `<amend id="1" amount="8"/>`)), "error")
+	require.Equal(t, fmt.Sprintf(first, 8, 4), list())
+	require.NotContains(t, c.must(t, asAccount(1, `<amend id="1" limit="1.5"/>`)), "error")
+	third := `<order id="5" sym="S" amount="8" limit="1.5" post="yes" stp="newest" open="4" time=""/></orders></results>`
+	require.Equal(t, `<results><orders>`+second+third, list())
+	account := c.must(t, asAccount(1, `<account/>`))
+	require.Contains(t, account, `balance="981" held="11"><position sym="S" shares="4" held="0"/>`)
+	p.stop(t)
+	p = start(t, flags...)
+	c = dial(t, p.xml)
+	require.Equal(t, `<results><orders>`+third, list(), "the other one is canceled, as its connection has ended")
+	require.Contains(t, c.must(t, asAccount(1, `<account/>`)),
+		`balance="986" held="6"><position sym="S" shares="4" held="0"/>`)
+}
+
+// untimed leaves out when things happened.
+func untimed(reply string) string { return times.ReplaceAllString(reply, ` time=""`) }
+
+var times = regexp.MustCompile(` time="\d+"`)
+
+// TestTradingGoesOnWithoutAView: questions are answered with errors, and nothing else.
+func TestTradingGoesOnWithoutAView(t *testing.T) {
+	s, addr := inProcess(t, "--data="+t.TempDir(), "--database-url="+pgtest.NewDatabase(t))
+	c := dial(t, addr)
+	c.must(t, `<create><account id="1" balance="1000"/><symbol sym="S"/></create>`)
+	require.Contains(t, c.must(t, asAccount(1, `<account/>`)), `balance="1000"`)
+	s.unfollow()
+	reply := c.must(t, asAccount(1, `<order sym="S" amount="1" limit="1"/><account/><orders/><fills/><query id="1"/>`))
+	require.Regexp(t, `^<results><opened sym="S" amount="1" limit="1" id="1"/>`+
+		`(<error[^>]*>the view of accounts does not answer now; trading goes on</error>){3}`+
+		`<status id="1"><open shares="1"/></status></results>$`, reply)
+}
+
+// TestANewLeaderHasTheViewOfItsAccounts: what a client was told before is there, and what it writes then.
+func TestANewLeaderHasTheViewOfItsAccounts(t *testing.T) {
+	t.Parallel()
+	nodes, leader := startCluster(t)
+	c := dial(t, leader.xml)
+	c.must(t, `<create><account id="1" balance="1000"/><account id="2" balance="0"/>`+
+		`<symbol sym="S"><account id="2">50</account></symbol></create>`)
+	const asked = `<account/><orders/><fills/>`
+	c.must(t, asAccount(1, `<order sym="S" amount="10" limit="2" post="yes"/>`))
+	c.must(t, asAccount(2, `<order sym="S" amount="-4" type="market"/>`))
+	told := c.must(t, asAccount(1, asked))
+	require.Contains(t, told, `<fills><fill n="1" id="1" sym="S" side="buy" shares="4" price="2"`)
+	require.Contains(t, told, `<order id="1" sym="S" amount="10" limit="2" post="yes" open="6"`)
+	leader.crash()
+	next := leaderOf(t, others(nodes, leader)...)
+	c = dial(t, next.xml)
+	require.Equal(t, told, c.must(t, asAccount(1, asked)))
+	require.Contains(t, c.must(t, asAccount(2, `<order sym="S" amount="-6" limit="2"/><fills after="1"/>`)),
+		`<fills><fill n="2" `)
+	require.Contains(t, c.must(t, asAccount(1, `<fills after="1"/><orders/>`)), `shares="6" price="2"`)
 }

@@ -144,8 +144,8 @@ func quiet(ctx context.Context, r *replica.Replica, node uint64) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("node %d votes, and answers: a node is replaced that has lost its disk, or is broken. Stop it first; "+
-				"or take it out with outcry cluster remove %d", node, node)
+			return fmt.Errorf("node %d votes, and answers: a node is replaced that has lost its disk, or is broken. Stop it "+
+				"first; or take it out with outcry cluster remove %d", node, node)
 		}
 		select {
 		case <-time.After(changePoll):

@@ -116,13 +116,16 @@ var advice = map[string]string{
 	"outcry_postgres_retries_total":     "rises: the connection or the server breaks; the log has the error",
 
 	// Market.
-	"outcry_orders_total":         "",
-	"outcry_cancels_total":        "",
-	"outcry_executions_total":     "",
-	"outcry_traded_shares_total":  "a float: near, not for the books",
-	"outcry_traded_dollars_total": "a float: near, not for the books",
-	"outcry_accounts":             "near `--max-accounts`: raise it",
-	"outcry_symbols":              "near `--max-symbols`: raise it",
+	"outcry_orders_total":            "",
+	"outcry_cancels_total":           "",
+	"outcry_instructed_orders_total": "",
+	"outcry_amends_total":            "",
+	"outcry_switches_armed":          "",
+	"outcry_executions_total":        "",
+	"outcry_traded_shares_total":     "a float: near, not for the books",
+	"outcry_traded_dollars_total":    "a float: near, not for the books",
+	"outcry_accounts":                "near `--max-accounts`: raise it",
+	"outcry_symbols":                 "near `--max-symbols`: raise it",
 	"outcry_symbols_halted": "not 0: `outcry status` names them, with the reason and since " +
 		"when",
 	"outcry_open_orders": "grows for ever: clients leave orders behind; each takes some 110 " +

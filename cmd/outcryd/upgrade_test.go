@@ -121,7 +121,9 @@ func (g golden) holds(t *testing.T, database string) {
 	t.Helper()
 	var now strings.Builder
 	for _, of := range []struct{ table, columns, condition string }{ // as make.sh
-		{"accounts", "id, opened, balance, held", ""}, {"positions", "*", ""}, {"orders", "*", ""}, {"executions", "*", ""},
+		{"accounts", "id, opened, balance, held", ""}, {"positions", "*", ""},
+		{"orders", "id, account, sym, amount, limit_price, open, executed, canceled, time, canceled_at", ""},
+		{"executions", "sym, buy_order, sell_order, shares, price, time, aggressing_order, n", ""},
 		{"refs", "account, ref, seq, order_id", ""},
 		{"symbols", "sym, halted_at, halt_reason", "WHERE halted_at IS NOT NULL"},
 		{"halt_log", "seq, sym, halted, reason, time", ""},

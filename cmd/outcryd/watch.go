@@ -160,7 +160,29 @@ func newFigures(stats func() engine.Stats) *figures {
 		func(s *engine.Stats) float64 { return s.TradedShares })
 	add(counter, "outcry_traded_dollars_total", "Dollars that were paid for traded shares, the notional, since the start.",
 		func(s *engine.Stats) float64 { return s.TradedDollars })
+	add(counter, "outcry_amends_total", "Amends since the start that changed an order.",
+		func(s *engine.Stats) float64 { return float64(s.Instructions.Amends) })
+	add(gauge, "outcry_switches_armed", "Accounts of which all is canceled unless they are heard of in time.",
+		func(s *engine.Stats) float64 { return float64(s.Switches) })
+	c.all = append(c.all, instructionFigures()...)
 	return c
+}
+
+// instructionFigures are those of orders with instructions.
+func instructionFigures() (all []figure) {
+	for kind, value := range map[string]func(*engine.Stats) int64{
+		"ioc":    func(s *engine.Stats) int64 { return s.Instructions.IOC },
+		"fok":    func(s *engine.Stats) int64 { return s.Instructions.FOK },
+		"post":   func(s *engine.Stats) int64 { return s.Instructions.Post },
+		"market": func(s *engine.Stats) int64 { return s.Instructions.Market },
+		"cod":    func(s *engine.Stats) int64 { return s.Instructions.OnDisconnect },
+	} {
+		desc := prometheus.NewDesc("outcry_instructed_orders_total",
+			"Orders that were accepted since the start, by their instructions: an order counts for each that it has.",
+			nil, prometheus.Labels{"kind": kind})
+		all = append(all, figure{desc, prometheus.CounterValue, func(s *engine.Stats) float64 { return float64(value(s)) }})
+	}
+	return all
 }
 
 // Describe implements prometheus.Collector.

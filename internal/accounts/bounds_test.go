@@ -246,3 +246,35 @@ func TestMemoryOfAView(t *testing.T) {
 	t.Logf("%d bytes", took)
 	require.Less(t, took, uint64(4<<20))
 }
+
+// TestWhatWasMuchOnceIsNotHeldForEver: accounts that had many orders and positions, and have few now.
+func TestWhatWasMuchOnceIsNotHeldForEver(t *testing.T) {
+	const accounts, each = 100, 120
+	m := new(memory)
+	crowd(m, accounts, 0)
+	for s := range each {
+		m.add(exchange.Event{Kind: exchange.SymbolMade, Symbol: symbolOf(s)})
+	}
+	for a := 1; a <= accounts; a++ {
+		for s := range each {
+			m.add(placed(1+a*each+s, a, s, exchange.Buy, 7))
+		}
+		for s := range each - 1 {
+			e := placed(1+a*each+s, a, s, exchange.Buy, 7)
+			e.Kind = exchange.OrderCanceled
+			m.add(e)
+		}
+	}
+	v := newView(m, nil)
+	take(t, v)
+	requireFits(t, v)
+	for _, a := range v.list {
+		require.Len(t, a.orders.chunks, 1)
+		require.LessOrEqual(t, cap(a.orders.chunks[0]), 8)
+	}
+	positions := make([]int, each)
+	for len(positions) > 1 {
+		positions = remove(positions, 0)
+	}
+	require.LessOrEqual(t, cap(positions), 8)
+}

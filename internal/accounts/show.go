@@ -57,10 +57,10 @@ func (v *View) read(c *exchange.Command, r *exchange.Result) (missing int) {
 	if more == nil {
 		more = new(exchange.CommandMore)
 	}
-	switch c.Kind {
-	case exchange.ListOrders:
+	switch {
+	case c.Kind == exchange.ListOrders:
 		r.More.OrdersView = v.showOrders(a, c.Symbol, exchange.OrderID(more.After))
-	case exchange.ListFills:
+	case c.Kind == exchange.ListFills:
 		r.More.FillsView, missing = v.showFills(a, more.After, more.HasAfter)
 	default:
 		r.More.AccountView = v.showAccount(a)

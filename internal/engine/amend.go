@@ -59,7 +59,7 @@ func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 	if d.engine.unreadable(r) || blocked(orNone(d.engine.rulesOf(o.Account)), r) {
 		return nil
 	}
-	c.Symbol, d.old = d.symbol, o // refusals name it
+	d.old = o
 	total, limit, ok := d.amount(&c.Command, r)
 	if !ok {
 		return nil
@@ -145,18 +145,37 @@ func (d *shard) reduce(c *Request, r *exchange.Result, off exchange.Shares, now 
 func (d *shard) replace(
 	c *Request, r *exchange.Result, total exchange.Shares, limit exchange.Price, now int64,
 ) error {
-	if h := d.book.Halted(); h != nil {
-		r.Reason, r.Halt = exchange.Halted, h
-		return nil
-	}
 	d.amending = &amending{order: d.old.Replacement(total, limit), note: d.old.Amendment(
 		exchange.OrderReplaced, c.Shares, c.Limit, 0)}
 	defer func() { d.amending = nil }()
 	d.unsettled = false
-	if err := d.place(c, r, now); err != nil || !d.unsettled {
-		return err
+	var err error
+	if h := d.book.Halted(); h != nil {
+		r.Reason, r.Halt = exchange.Halted, h
+	} else {
+		err = d.place(c, r, now)
 	}
-	return errAgain
+	switch {
+	case err != nil:
+		return err
+	case d.unsettled:
+		return errAgain
+	case r.Reason != exchange.OK:
+		d.nameAmended(c.Account, r)
+	}
+	return nil
+}
+
+// nameAmended says in a refusal which order is refused: what a client sends in an amend is only what changes.
+func (d *shard) nameAmended(id exchange.AccountID, r *exchange.Result) {
+	var more exchange.ResultMore
+	if r.More != nil {
+		more = *r.More
+	}
+	o := &d.amending.order
+	more.Asked = &exchange.Command{Kind: exchange.AmendOrder, Account: id, Symbol: d.symbol, Terms: o.Terms,
+		Shares: o.Shares, Order: d.old.ID}
+	r.More = &more
 }
 
 // amending is an order that is about to replace d.old.

@@ -20,6 +20,11 @@ func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 		"`turnWork`":         {fmt.Sprintf("%d commands", turnWork), fmt.Sprintf("%d fills count as one", fillsPerWork)},
 		"`awakeMax`":         {thousands(awakeMax)},
 		"`requestsMax`":      {thousands(requestsMax)},
+
+		"`disconnectCancelsMax`": {fmt.Sprint(disconnectCancelsMax)},
+		"`cancelAllsMax`":        {fmt.Sprintf("%d a second", cancelAllsMax)},
+		"`cancelAllAccountsMax`": {thousands(cancelAllAccountsMax)},
+		"`keepEvery`":            {fmt.Sprintf("every %g s", keepEvery.Seconds())},
 	}))
 	require.LessOrEqual(t, readsWait, 5*time.Millisecond)
 	require.LessOrEqual(t, giveWayMax, 256)

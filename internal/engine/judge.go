@@ -108,6 +108,7 @@ func (d *shard) judgeSize(rules *exchange.AccountRules, r *exchange.Result) bool
 	o := &d.order
 	if least := d.engine.limits.orderValue.Load(); least != nil && d.worth().Cmp(*least) < 0 {
 		r.Reason, r.ValueLeast = exchange.OrderTooSmall, least
+		r.More = &exchange.ResultMore{Needs: d.worth()}
 		return false
 	}
 	if most := rules.SharesMax; most != 0 && o.Shares > most {

@@ -114,10 +114,10 @@ func (k *keeper) count() int64 {
 	return int64(len(k.armed))
 }
 
-// passed returns the account whose switch is to be looked at next, if it has passed at now, and has
+// passed returns the account whose switch is to be looked at next, if it has passed by the clock, and has
 // it looked at again after keepEvery unless arm is called. Otherwise wait says how long it is until
 // then, or until what there was no room for is tried again.
-func (k *keeper) passed(now int64) (a *exchange.Account, due int64, wait time.Duration) {
+func (k *keeper) passed(clock func() int64) (a *exchange.Account, due int64, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	wait = time.Hour
@@ -127,7 +127,7 @@ func (k *keeper) passed(now int64) (a *exchange.Account, due int64, wait time.Du
 	if len(k.switches) == 0 {
 		return nil, 0, wait
 	}
-	s := k.switches[0]
+	s, now := k.switches[0], clock()
 	if s.try > now {
 		return nil, 0, min(wait, time.Duration(s.try-now))
 	}
@@ -194,7 +194,7 @@ func (e *Engine) keep() {
 // there is something to do.
 func (e *Engine) passSwitches() (wait time.Duration) {
 	for {
-		a, due, wait := e.keeper.passed(e.options.Now())
+		a, due, wait := e.keeper.passed(e.options.Now)
 		if a == nil || e.closing() {
 			return wait
 		}

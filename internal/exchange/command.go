@@ -168,6 +168,9 @@ type ResultMore struct {
 	View uint64
 	// Bound is the limit that is exceeded, as text, after OrderTooLarge and NotionalExceeded.
 	Bound string
+	// Asked is what the texts of a refused amend are about: the order that it would have made, and in Order the one that
+	// it was to replace. A nil one is what the client sent.
+	Asked *Command
 	// Cut says that there is no room in a reply for the executions of a report. A session sets it.
 	Cut bool
 	// Of the three, the one that is asked for by a ShowAccount, a ListOrders or a ListFills that was done.

@@ -243,6 +243,7 @@ func (d *desk) deskCancel(a AccountID, id OrderID) (Order, RejectReason) {
 // compareAll compares every order and every account, and audits.
 func (p *pair) compareAll(t require.TestingT) {
 	require.NoError(t, p.Audit())
+	require.Equal(t, p.twin.last, p.book.Last())
 	newest := map[OrderID]OrderID{}
 	for _, w := range p.twin.orders {
 		o, found := p.book.Find(w.id)
@@ -309,6 +310,7 @@ func TestOrdersWithInstructionsEqualTheirTwin(t *testing.T) {
 			}
 			require.NoError(t, again.Audit())
 		}
+		require.Equal(t, p.book.Last(), again.Books[deskSymbol].Last())
 		snap := snapshotOf(p.State, p.events)
 		require.NoError(t, again.SameOrders(snap))
 		require.NoError(t, again.SameHoldings(snap))

@@ -89,6 +89,9 @@ func (r *Result) Text(c *Command) string {
 	if r.Reason >= rejectReasons {
 		return "refused: " + r.Reason.String()
 	}
+	if asked := r.more().Asked; asked != nil {
+		c = asked
+	}
 	return reasons[r.Reason].text(c, r)
 }
 
@@ -131,12 +134,23 @@ var reasons = [rejectReasons]reason{
 		return "there is no symbol " + string(c.Symbol)
 	}},
 	InsufficientFunds: {name: "insufficient_funds", text: func(c *Command, r *Result) string {
-		return "insufficient funds: buying " + c.Shares.String() + " at " + c.Limit.String() + " needs " +
-			Notional(c.Shares, c.Limit).String() + ", account " + string(c.Account) + " has " + r.CashHave.String()
+		text := "insufficient funds: buying " + c.Shares.String() + " at " + c.at()
+		switch has := "account " + string(c.Account) + " has"; {
+		case c.Kind == AmendOrder:
+			return text + " needs more than " + orderOf(c, r) + " holds and the " + r.CashHave.String() + " that " + has
+		case c.Type == Market:
+			return text + " needs " + r.more().Needs.String() + ", " + has + " " + r.CashHave.String()
+		default:
+			return text + " needs " + Notional(c.Shares, c.Limit).String() + ", " + has + " " + r.CashHave.String()
+		}
 	}},
 	InsufficientShares: {name: "insufficient_shares", text: func(c *Command, r *Result) string {
-		return "insufficient shares: selling " + c.Shares.String() + " of " + string(c.Symbol) +
-			", account " + string(c.Account) + " has " + r.SharesHave.String()
+		text := "insufficient shares: selling " + c.Shares.String() + " of " + string(c.Symbol)
+		if c.Kind == AmendOrder {
+			return text + " needs more than " + orderOf(c, r) + " holds and the " + r.SharesHave.String() + " that account " +
+				string(c.Account) + " has"
+		}
+		return text + ", account " + string(c.Account) + " has " + r.SharesHave.String()
 	}},
 	UnknownOrder: {name: "unknown_order", text: func(c *Command, r *Result) string {
 		if c.Ref != "" {
@@ -206,20 +220,27 @@ var reasons = [rejectReasons]reason{
 			bound(r, "max-accounts")
 	}},
 	AccountOrdersExceeded: {name: "account_orders_exceeded", refusal: true, text: func(c *Command, r *Result) string {
-		return "account " + string(c.Account) + " has as many orders open as it may" +
-			bound(r, "max-open-orders-account") + "; cancel and query still work"
+		most := bound(r, "max-open-orders-account")
+		if limit := r.more().Bound; limit != "" { // an operator's, of the account
+			most = ", " + limit
+		}
+		return "account " + string(c.Account) + " has as many orders open as it may" + most + "; cancel and query still work"
 	}},
 	OpenOrdersExceeded: {name: "open_orders_exceeded", refusal: true, text: func(_ *Command, r *Result) string {
 		return "the exchange has as many orders open as it takes" + bound(r, "max-open-orders") +
 			"; cancel and query still work"
 	}},
 	OrderTooSmall: {name: "order_too_small", text: func(c *Command, r *Result) string {
-		return c.Shares.String() + " " + string(c.Symbol) + " at " + c.Limit.String() + " is worth " +
-			Notional(c.Shares, c.Limit).String() + ", and an order has to be worth " + r.ValueLeast.String() +
+		worth := Notional(c.Shares, c.Limit)
+		if c.Limit == 0 {
+			worth = r.more().Needs
+		}
+		return c.Shares.String() + " " + string(c.Symbol) + " at " + c.at() + " is worth " +
+			worth.String() + ", and an order has to be worth " + r.ValueLeast.String() +
 			" (--min-order-value)"
 	}},
 	CannotFill: {name: "cannot_fill", text: func(c *Command, r *Result) string {
-		return c.Shares.String() + " " + string(c.Symbol) + " at " + c.Limit.String() + " cannot be filled at once: " +
+		return c.Shares.String() + " " + string(c.Symbol) + " at " + c.at() + " cannot be filled at once: " +
 			r.more().Could.String() + " could"
 	}},
 	WouldExecute: {name: "would_execute", text: func(c *Command, r *Result) string {
@@ -262,12 +283,8 @@ var reasons = [rejectReasons]reason{
 	}},
 	RulesDiffer: {name: "rules_differ", text: func(c *Command, r *Result) string {
 		rules := r.more().Rules
-		return "symbol " + string(
-			c.Symbol,
-		) + " has the tick " + rules.tick().
-			String() +
-			" and the lot " + rules.lot().
-			String()
+		return "symbol " + string(c.Symbol) + " has the tick " + rules.tick().String() + " and the lot " +
+			rules.lot().String()
 	}},
 	TooManyCancelAlls: {name: "too_many_cancel_alls", text: func(c *Command, _ *Result) string {
 		return "account " + string(c.Account) + " cancels all more than ten times a second; try again later"
@@ -308,6 +325,14 @@ func (r *Result) more() ResultMore {
 		return ResultMore{}
 	}
 	return *r.More
+}
+
+// at says in words at which limit c orders.
+func (c *Command) at() string {
+	if c.Limit == 0 {
+		return Market.String()
+	}
+	return c.Limit.String()
 }
 
 // orderOf names the order that a query or a cancel is about.

@@ -10,6 +10,7 @@ type twin struct {
 	cash   map[AccountID]int64
 	shares map[AccountID]int64
 	now    int64
+	last   Price // of the newest trade
 }
 
 type twinOrder struct {
@@ -106,6 +107,7 @@ func (w *twin) enter(o *twinOrder) (r twinResult) {
 		}
 		n := min(o.open, m.open)
 		o.open, m.open = o.open-n, m.open-n
+		w.last = m.Limit
 		e := Execution{Shares: Shares(n), Price: m.Limit, Time: w.now}
 		o.done, m.done = append(o.done, e), append(m.done, e)
 		r.fills = append(r.fills, Fill{Resting: m.id, Account: m.account, Shares: Shares(n), Price: m.Limit})

@@ -139,8 +139,8 @@ func (o *Options) refuseTraces() error {
 	if !errors.Is(log, os.ErrNotExist) || errors.Is(met, os.ErrNotExist) || o.Join {
 		return nil
 	}
-	return fmt.Errorf("replica: %s says that this was a node of a cluster, and there is no log in %s: begin with an empty "+
-		"directory and --join, and put it in its old place with outcry cluster replace", note, raft)
+	return fmt.Errorf("replica: %s says that this was a node of a cluster, and there is no log in %s: begin with an "+
+		"empty directory and --join, and put it in its old place with outcry cluster replace", note, raft)
 }
 
 // mark returns where the log of a new node begins.

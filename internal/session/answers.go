@@ -78,6 +78,9 @@ func (a *answers) done(ctx context.Context, i int, c *engine.Request, r *exchang
 			defer done()
 		}
 	}
+	if r.Reason == exchange.ForeignOrder && a.server.options.Tokens != nil {
+		r.Reason = exchange.UnknownOrder // tells nobody which orders others have
+	}
 	if c.Report {
 		a.report(r)
 	}

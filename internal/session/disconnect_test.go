@@ -119,7 +119,8 @@ func TestAStopEndsConnectionsForTheirOrders(t *testing.T) {
 
 // TestAClientMayShortenItsSilence: then also a frame that does not go on is one.
 func TestAClientMayShortenItsSilence(t *testing.T) {
-	for sent, why := range map[string]string{"": "nothing was sent for 5s", "1000\n<trans": "a frame did not arrive within 5s"} {
+	for sent, why := range map[string]string{"": "nothing was sent for 5s",
+		"1000\n<trans": "a frame did not arrive within 5s"} {
 		synctest.Test(t, func(t *testing.T) {
 			p, x := newPipes(), newFake()
 			start(t, p, x, Options{})
@@ -171,8 +172,9 @@ func TestOverHTTPThereIsNoConnection(t *testing.T) {
 		require.NoError(t, err)
 		return reply
 	}
-	require.Equal(t, `<results><error sym="A" amount="1" limit="1" cod="yes">cod is about a connection, and over HTTP there `+
-		`is none</error><opened sym="A" amount="1" limit="1" cod="no" id="0"/></results>`, told(placing(`cod="yes"`, `cod="no"`)))
+	require.Equal(t, `<results><error sym="A" amount="1" limit="1" cod="yes">cod is about a connection, and over HTTP `+
+		`there is none</error><opened sym="A" amount="1" limit="1" cod="no" id="0"/></results>`,
+		told(placing(`cod="yes"`, `cod="no"`)))
 	require.Equal(t, errorReply("<session> is about a connection, and over HTTP there is none"), told(sessionOf("")))
 	require.Contains(t, told(placing("")), "<opened ")
 	require.Equal(t, []*engine.Origin{nil, nil}, x.originsOf())

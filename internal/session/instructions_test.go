@@ -11,7 +11,8 @@ import (
 
 // TestATokenIsForWhatItsAccountDoesAndSees: as for its orders.
 func TestATokenIsForWhatItsAccountDoesAndSees(t *testing.T) {
-	const children = `<amend id="1" amount="1"/><cancel-all/><cancel-after seconds="1"/><account/><orders/><fills/><amend/>`
+	const children = `<amend id="1" amount="1"/><cancel-all/><cancel-after seconds="1"/><account/><orders/>` +
+		`<fills/><amend/>`
 	synctest.Test(t, func(t *testing.T) {
 		p, x, k := newPipes(), newFake(), newKeyring(t)
 		token, _ := k.add("account:1", time.Time{})

@@ -179,6 +179,20 @@ func NewMetrics() *Metrics {
 				"sent. huge: the same for the largest frames. " +
 				"recalling: frames that were executed, while their replies wait for the database."}, []string{"part"}),
 	}
+	m.countKinds()
+	for s, name := range stageNames {
+		m.byStage[s] = m.stages.Histogram(name)
+	}
+	m.arriving, m.working = m.memory.WithLabelValues("arriving"), m.memory.WithLabelValues("working")
+	m.huge, m.recalling = m.memory.WithLabelValues("huge"), m.memory.WithLabelValues("recalling")
+	for l, name := range limitNames {
+		m.byLimit[l] = m.limitHits.WithLabelValues(name)
+	}
+	return m
+}
+
+// countKinds makes what counts commands, by kind.
+func (m *Metrics) countKinds() {
 	for kind := exchange.OpenAccount; kind <= exchange.ListFills; kind++ {
 		if kind == exchange.ShowOrder {
 			continue // no session asks for it
@@ -196,15 +210,6 @@ func NewMetrics() *Metrics {
 			m.byKind[kind][reason] = m.commands.WithLabelValues(kind.String(), reason.String())
 		}
 	}
-	for s, name := range stageNames {
-		m.byStage[s] = m.stages.Histogram(name)
-	}
-	m.arriving, m.working = m.memory.WithLabelValues("arriving"), m.memory.WithLabelValues("working")
-	m.huge, m.recalling = m.memory.WithLabelValues("huge"), m.memory.WithLabelValues("recalling")
-	for l, name := range limitNames {
-		m.byLimit[l] = m.limitHits.WithLabelValues(name)
-	}
-	return m
 }
 
 func newCounter(name, help string) prometheus.Counter {

@@ -7,9 +7,9 @@ import (
 	"outcry/internal/exchange"
 )
 
-// judge refuses an order that its symbol does not take, and gives one at market its protection price. own is what
-// the order that it replaces has open.
-func (m *market) judge(o *exchange.Order, sent exchange.Price, book *exchange.Book, r *exchange.Result) (q exchange.Quote) {
+// judge refuses an order that its symbol does not take, and gives one at market its protection price.
+func (m *market) judge(o *exchange.Order, sent exchange.Price, book *exchange.Book,
+	r *exchange.Result) (q exchange.Quote) {
 	rules := book.Rules()
 	free, _ := m.state.Ledger.Instrument(m.where[0]).Position(o.Account)
 	all := o.Side == exchange.Sell && free == o.Shares.Position()
@@ -77,7 +77,8 @@ func (m *market) entered(sym exchange.Symbol, o *exchange.Order, fills []exchang
 	}
 }
 
-func (m *market) fill(a exchange.AccountID, id exchange.OrderID, sym exchange.Symbol, s exchange.Side, f *exchange.Fill) {
+func (m *market) fill(a exchange.AccountID, id exchange.OrderID, sym exchange.Symbol, s exchange.Side,
+	f *exchange.Fill) {
 	m.fills[a] = append(m.fills[a], exchange.AccountFill{N: uint64(len(m.fills[a]) + 1), Order: id, Symbol: sym, Side: s,
 		Shares: f.Shares, Price: f.Price, Time: m.now})
 }
@@ -128,7 +129,8 @@ func (m *market) amend(c *exchange.Command, r *exchange.Result) {
 func (m *market) replace(c *exchange.Command, r *exchange.Result, old exchange.Order, total exchange.Shares,
 	limit exchange.Price) {
 	sym := m.where[old.ID]
-	ledger, instrument, book, o := m.state.Ledger, m.state.Ledger.Instrument(sym), m.state.Books[sym], old.Replacement(total, limit)
+	ledger, instrument, book := m.state.Ledger, m.state.Ledger.Instrument(sym), m.state.Books[sym]
+	o := old.Replacement(total, limit)
 	if best, meets := book.Meets(o.Side, limit); o.Post && meets {
 		r.Reason, r.More = exchange.WouldExecute, &exchange.ResultMore{Best: best}
 		return

@@ -31,10 +31,10 @@ var costly = map[string][3]string{
 	"orders of nobody": {"<transactions>", `<order sym="" amount="" limit="" id=""/>`, "</transactions>"},
 	"orders of a bad symbol": {`<transactions id="1">`, `<order sym="` + strings.Repeat("?", 72) +
 		`" amount="" limit=""/>`, "</transactions>"},
-	"orders with all attributes": {`<transactions id="1">`, `<order sym="A" amount="1" type="market" tif="IOC" post="no" ` +
-		`stp="both" cod="yes" report="full" ref="r"/>`, "</transactions>"},
-	"quotes in all attributes": {`<transactions id="1">`, "<order" + quotes("sym", "amount", "limit", "type", "tif", "post",
-		"stp", "cod", "report", "tick", "lot", "seconds", "after", "id", "ref", "newref") + "/>", "</transactions>"},
+	"orders with all attributes": {`<transactions id="1">`, `<order sym="A" amount="1" type="market" tif="IOC" ` +
+		`post="no" stp="both" cod="yes" report="full" ref="r"/>`, "</transactions>"},
+	"quotes in all attributes": {`<transactions id="1">`, "<order" + quotes("sym", "amount", "limit", "type", "tif",
+		"post", "stp", "cod", "report", "tick", "lot", "seconds", "after", "id", "ref", "newref") + "/>", "</transactions>"},
 	"amends":             {`<transactions id="1">`, `<amend ref="r" amount="1" newref="r"/>`, "</transactions>"},
 	"cancels of all":     {`<transactions id="1">`, `<cancel-all/>`, "</transactions>"},
 	"switches":           {`<transactions id="1">`, `<cancel-after seconds="1"/>`, "</transactions>"},
@@ -162,7 +162,8 @@ func hostile(r *rand.Rand) []byte {
 	}
 	element := func(names ...string) string {
 		s := pick(names...)
-		for _, name := range []string{"sym", "amount", "limit", "id", "ref", "balance", "tif", "tick", "newref", strings.Repeat("x", 1+r.IntN(200))} {
+		for _, name := range []string{"sym", "amount", "limit", "id", "ref", "balance", "tif", "tick", "newref",
+			strings.Repeat("x", 1+r.IntN(200))} {
 			if r.IntN(3) == 0 {
 				s += fmt.Sprintf(` %s="%s"`, name, value())
 			}

@@ -83,7 +83,8 @@ var uncommon = []string{
 	`<transactions id="1"><amend id="1" amount="1"/></transactions>`, `<transactions id="1"><cancel-all/></transactions>`,
 	`<transactions id="1"><cancel-after seconds="1"/></transactions>`, `<transactions id="1"><account/></transactions>`,
 	`<transactions id="1"><fills after="1"/></transactions>`, `<session cancel="disconnect"/>`,
-	`<create><symbol sym="A" tick="1"/></create>`, `<create><symbol sym="A" lot="1"><account id="1">1</account></symbol></create>`,
+	`<create><symbol sym="A" tick="1"/></create>`,
+	`<create><symbol sym="A" lot="1"><account id="1">1</account></symbol></create>`,
 	`<create><account id="1"/></create>`, `<create><account id="" balance="1"/></create>`,
 	`<create><account id="1" balance="-1"/></create>`, `<create><account id="1" balance="1">1</account></create>`,
 	`<create><account account="1" balance="1"/></create>`, `<create><account id="1" balance="1" sym="A"/></create>`,
@@ -117,8 +118,9 @@ var outcomes = []exchange.Result{
 }
 
 // anyMore is what few results have, of each kind.
-var anyMore = &exchange.ResultMore{AccountView: &exchange.AccountView{ID: "1"}, OrdersView: &exchange.OrdersView{More: 7},
-	FillsView: &exchange.FillsView{Fills: []exchange.AccountFill{{N: 1, Order: 2, Symbol: "A", Side: exchange.Buy}}}}
+var anyMore = &exchange.ResultMore{AccountView: &exchange.AccountView{ID: "1"},
+	OrdersView: &exchange.OrdersView{More: 7},
+	FillsView:  &exchange.FillsView{Fills: []exchange.AccountFill{{N: 1, Order: 2, Symbol: "A", Side: exchange.Buy}}}}
 
 // replies returns the replies to a request for some fixed sets of results.
 func replies(r *Request) string {

@@ -65,7 +65,8 @@ func TestTheServerDoesWhatOrdersAsk(t *testing.T) {
 		With(client.Instructions{Post: true, STP: client.CancelBoth, COD: client.Cancels})
 	id, err := c.Order(background, post)
 	require.NoError(t, err)
-	_, err = c.Order(background, client.Buy("1", "SPY", number("11"), number("20")).With(client.Instructions{TIF: client.FOK}))
+	_, err = c.Order(background, client.Buy("1", "SPY", number("11"), number("20")).
+		With(client.Instructions{TIF: client.FOK}))
 	require.ErrorContains(t, err, "11 SPY at 20 cannot be filled at once: 10 could")
 	market := client.BuyAtMarket("1", "SPY", number("4"))
 	market.Report = true

@@ -71,8 +71,8 @@ rows() { # TABLE COLUMNS [CONDITION]
 {
   rows accounts 'id, opened, balance, held' # seq came with version 2
   rows positions '*'
-  rows orders '*'
-  rows executions '*'
+  rows orders 'id, account, sym, amount, limit_price, open, executed, canceled, time, canceled_at'
+  rows executions 'sym, buy_order, sell_order, shares, price, time, aggressing_order, n' # more came with version 9
   case " ${knows[*]} " in *' refs '*) rows refs 'account, ref, seq, order_id' ;; esac
   case " ${knows[*]} " in *' operate '*) rows symbols 'sym, halted_at, halt_reason' 'WHERE halted_at IS NOT NULL'; rows halt_log 'seq, sym, halted, reason, time' ;; esac
 } > "$work/expected.txt"
