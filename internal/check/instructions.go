@@ -69,7 +69,8 @@ func (o *sentOrder) add(t *wire.Transactions) {
 		t.Place(o.element())
 		return
 	}
-	t.Element("amend", wire.Attr{Name: "id", Value: fmt.Sprint(o.old)}, wire.Attr{Name: "amount", Value: decimal(o.amount)},
+	t.Element("amend", wire.Attr{Name: "id", Value: fmt.Sprint(o.old)},
+		wire.Attr{Name: "amount", Value: decimal(o.amount)},
 		wire.Attr{Name: "limit", Value: limitOf(o.limit)}, wire.Attr{Name: "report", Value: o.instructions.report},
 		wire.Attr{Name: "newref", Value: o.ref})
 }

@@ -112,9 +112,9 @@ func (s *Session) checkHoldings(ctx context.Context, account string) error {
 		return err
 	}
 	cash := s.truth.cash[account]
-	if len(answers) != 1 || answers[0].Balance != model.Decimal(cash.free, 16) || answers[0].Held != model.Decimal(cash.held, 16) {
-		return fmt.Errorf("account %s sees %+v, and has %s free and %s held", account, answers, model.Decimal(cash.free, 16),
-			model.Decimal(cash.held, 16))
+	free, held := model.Decimal(cash.free, 16), model.Decimal(cash.held, 16)
+	if len(answers) != 1 || answers[0].Balance != free || answers[0].Held != held {
+		return fmt.Errorf("account %s sees %+v, and has %s free and %s held", account, answers, free, held)
 	}
 	seen := map[string]bool{}
 	for _, p := range answers[0].Parts {

@@ -238,7 +238,8 @@ var sessionFrames = []string{
 }
 
 // ruledFrame makes symbols that are there, with their ticks and lots and with others.
-const ruledFrame = `<create><symbol sym="SYM0" tick="0.01"/><symbol sym="SYM0" lot="2"><account id="1">5</account></symbol>` +
+const ruledFrame = `<create>` +
+	`<symbol sym="SYM0" tick="0.01"/><symbol sym="SYM0" lot="2"><account id="1">5</account></symbol>` +
 	`<symbol sym="SYM1" tick="0.05"/><symbol sym="SYM1" tick="0.050" lot="0.00000001"/><symbol sym="SYM1" tick="0"/>` +
 	`<symbol sym="SYM2" tick="0.01" lot="0.5"><account id="1">0.00000001</account></symbol>` +
 	`<symbol sym="SYM3" lot="x"/><symbol tick="1"/></create>`
