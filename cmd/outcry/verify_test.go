@@ -106,8 +106,8 @@ func live(t *testing.T) *life {
 
 // tables are all that a database keeps of an exchange.
 var tables = []string{"exchange_state", "accounts", "symbols", "positions", "placement_log", "order_log",
-	"execution_log", "part_log", "cancel_log", "halt_log", "resting_orders", "market", "refs", "fill_log", "amend_log", "hold_log", "cause_log",
-	"account_log", "symbol_log", "switch_log",
+	"execution_log", "part_log", "cancel_log", "halt_log", "resting_orders", "market", "refs", "fill_log", "amend_log",
+	"hold_log", "cause_log", "account_log", "symbol_log", "switch_log",
 	"opening_accounts", "opening_symbols", "opening_positions", "opening_resting_orders"}
 
 // allTables is a connection to a database that finds internal tables too, without their schema.
@@ -214,7 +214,8 @@ var harms = []struct{ name, sql, check, want string }{
 	{"a cancel of no order", `INSERT INTO cancel_log VALUES (999999, 1, 1, NULL)`, "history",
 		`cancel_log, order_id 999999: there is no order 999999`},
 	{"an execution of no order",
-		`INSERT INTO execution_log SELECT 999999, 1, resting_id, sym, buys, shares, price, time, nanos FROM execution_log LIMIT 1`,
+		`INSERT INTO execution_log SELECT 999999, 1, resting_id, sym, buys, shares, price, time, nanos ` +
+			`FROM execution_log LIMIT 1`,
 		"history", `execution_log, order_id 999999, n 1: there is no order 999999`},
 	{"an order twice",
 		`INSERT INTO order_log SELECT id + 100000, account, sym, amount, limit_price, time, seq FROM order_log ` +
@@ -301,8 +302,9 @@ var harms = []struct{ name, sql, check, want string }{
 		`UPDATE order_log SET nanos = nanos # 1 WHERE seq = (SELECT max(seq) FROM order_log o WHERE NOT EXISTS (SELECT ` +
 			`FROM execution_log WHERE order_id = o.id))`,
 		"records", `order_log, id \d+: it says .*\(time [\d.]+\); journal record \d+ says`},
-	{"instructions", `UPDATE order_log SET instructions = 48 WHERE id = (SELECT max(id) FROM order_log o WHERE NOT EXISTS ` +
-		`(SELECT FROM resting_orders WHERE id = o.id) AND NOT EXISTS (SELECT FROM cancel_log WHERE order_id = o.id))`,
+	{"instructions",
+		`UPDATE order_log SET instructions = 48 WHERE id = (SELECT max(id) FROM order_log o WHERE NOT EXISTS ` +
+			`(SELECT FROM resting_orders WHERE id = o.id) AND NOT EXISTS (SELECT FROM cancel_log WHERE order_id = o.id))`,
 		"(history|records)", `\w+_log, (order_)?id \d+`},
 	{"a time",
 		`UPDATE order_log SET time = time + 1 WHERE seq = (SELECT max(seq) FROM order_log o WHERE NOT EXISTS (SELECT ` +

@@ -96,7 +96,10 @@ func TestTradingGoesOnWithoutAView(t *testing.T) {
 	c.must(t, `<create><account id="1" balance="1000"/><symbol sym="S"/></create>`)
 	require.Contains(t, c.must(t, asAccount(1, `<account/>`)), `balance="1000"`)
 	s.unfollow()
-	reply := c.must(t, asAccount(1, `<order sym="S" amount="1" limit="1"/><account/><orders/><fills/><query id="1"/>`))
+	reply := c.must(
+		t,
+		asAccount(1, `<order sym="S" amount="1" limit="1"/><account/><orders/><fills/><query id="1"/>`),
+	)
 	require.Regexp(t, `^<results><opened sym="S" amount="1" limit="1" id="1"/>`+
 		`(<error[^>]*>the view of accounts does not answer now; trading goes on</error>){3}`+
 		`<status id="1"><open shares="1"/></status></results>$`, reply)

@@ -208,6 +208,8 @@ func TestSelfTradePrevention(t *testing.T) {
 	require.Equal(t, exchange.Shares(2), m.do(queryOf(old)).Status.Open)
 	require.EqualValues(t, 1, m.Stats().OpenOrders)
 	require.EqualValues(t, 3, m.Stats().Cancels)
+	_, free := m.free("1")
+	require.Equal(t, exchange.Position{Lo: 100}, free, "2 bought, 2 rest, and what was canceled is free")
 	m.agrees()
 }
 
@@ -412,6 +414,7 @@ func TestWhatMemoryHasForgottenOfAChainTheHistoryKnows(t *testing.T) {
 	require.Equal(t, exchange.Result{Order: 1, Status: exchange.Status{Open: 10}}, m.do(order))
 	require.Equal(t, replaced, m.do(more), "by the id of an order that is not in memory")
 	require.Equal(t, exchange.RefUsed, m.do(as("more", amend(1, "1", exchange.Buy, 13, 6))).Reason)
+	require.Equal(t, exchange.RefUsed, m.do(as("more", amend(3, "1", exchange.Buy, 12, 6))).Reason, "of another chain")
 	require.Equal(t, exchange.AlreadyCanceled, m.do(amend(1, "1", exchange.Buy, 12, 6)).Reason)
 	require.Equal(t, exchange.ForeignOrder, m.do(amend(1, "2", exchange.Buy, 12, 6)).Reason)
 	db.away.Store(true)

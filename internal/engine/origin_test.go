@@ -59,6 +59,11 @@ func TestOrdersEndWithTheirConnection(t *testing.T) {
 	} {
 		require.Equal(t, exchange.OK, m.ask(r).Reason)
 	}
+	b := (*m.numbered.Load())[1]
+	require.NoError(t, m.call(background, &b.inbox, func() error {
+		require.NotContains(t, b.connected.origins, exchange.OrderID(4), "it is executed")
+		return nil
+	}))
 	m.EndOrigin(one)
 	m.EndOrigin(one)
 	m.EndOrigin(nil)
@@ -215,6 +220,9 @@ func TestNoOrdersAreTakenUntilWhatWasDueIsDone(t *testing.T) {
 	require.NoError(t, again.call(background, &d.inbox, func() error { refusing = false; return nil }))
 	require.Eventually(t, func() bool { return again.Refusing() == nil }, time.Minute, time.Millisecond)
 	require.Equal(t, int64(1), again.Stats().OpenOrders)
+	for _, e := range again.events(1) {
+		require.LessOrEqual(t, len(e.Cancels), disconnectCancelsMax)
+	}
 	require.Equal(t, exchange.OK, again.do(buy("B", 1, 1)).Reason)
 	again.agrees()
 }

@@ -171,8 +171,20 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 	case exchange.SymbolResumed:
 		b.haltLog.add(&b.row)
 		b.halts[e.Symbol] = nil
+	case exchange.OrderReduced:
+		b.reduce(e)
+	case exchange.OrderReplaced:
+		b.replace(e)
+	case exchange.AccountRuled:
+		b.accountLog.add(&b.row)
+		b.accountRules[e.Account] = *b.row.accountRules()
+	case exchange.SymbolRuled:
+		b.ruleSymbol(e)
+	case exchange.SwitchSet:
+		b.switchLog.add(&b.row)
+		b.switches[e.Account] = e.Due
 	default:
-		return b.addInstruction(seq, e)
+		return fmt.Errorf("postgres: journal record %d is of unknown kind %s", seq, e.Kind)
 	}
 	return nil
 }
@@ -182,8 +194,9 @@ func (b *batch) accept(e *exchange.Event) {
 	b.reserve(e)
 	b.orderLog.add(&b.row)
 	b.accepted[e.Order] = len(b.orders)
-	b.orders = append(b.orders, restingRow{amended: e.Amend != nil, OrderState: exchange.OrderState{ID: e.Order,
-		Account: e.Account, Symbol: e.Symbol, Terms: e.Terms, Shares: e.Shares, Open: e.Shares, OnDisconnect: e.OnDisconnect}})
+	b.orders = append(b.orders, restingRow{amended: e.Amend != nil, OrderState: exchange.OrderState{
+		ID: e.Order, Account: e.Account, Symbol: e.Symbol, Terms: e.Terms, Shares: e.Shares, Open: e.Shares,
+		OnDisconnect: e.OnDisconnect}})
 	b.execute(e)
 	b.end(e)
 }

@@ -1,38 +1,14 @@
 package postgres
 
-import (
-	"fmt"
+import "outcry/internal/exchange"
 
-	"outcry/internal/exchange"
-)
-
-// addInstruction is add for the kinds of records that came with order instructions.
-func (b *batch) addInstruction(seq uint64, e *exchange.Event) error {
-	switch e.Kind {
-	case exchange.OrderReduced:
-		b.amendLog.add(&b.row)
-		if e.Shares > 0 {
-			b.hold(e, -e.Shares)
-			b.reduce(e.Order, e.Shares)
-		}
-	case exchange.OrderReplaced:
-		b.amendLog.add(&b.row)
-		old := b.row.OldCancel()
-		b.cancel(&old, 0)
-		b.row = record{Event: *e, seq: seq}
-		b.accept(e)
-	case exchange.AccountRuled:
-		b.accountLog.add(&b.row)
-		b.accountRules[e.Account] = *b.row.accountRules()
-	case exchange.SymbolRuled:
-		b.ruleSymbol(e)
-	case exchange.SwitchSet:
-		b.switchLog.add(&b.row)
-		b.switches[e.Account] = e.Due
-	default:
-		return fmt.Errorf("postgres: journal record %d is of unknown kind %s", seq, e.Kind)
-	}
-	return nil
+// replace adds an order that takes another one's place.
+func (b *batch) replace(e *exchange.Event) {
+	b.amendLog.add(&b.row)
+	row, old := b.row, b.row.OldCancel()
+	b.cancel(&old, 0)
+	b.row = row
+	b.accept(e)
 }
 
 // ruleSymbol adds what a record sets for a symbol.
@@ -85,12 +61,17 @@ func (b *batch) cancelAll(e *exchange.Event) {
 	}
 }
 
-// reduce takes shares off an order that keeps its place.
-func (b *batch) reduce(id exchange.OrderID, shares exchange.Shares) {
-	if m, ok := b.accepted[id]; ok {
-		b.orders[m].Open -= shares
+// reduce adds an amend of an order that keeps its place.
+func (b *batch) reduce(e *exchange.Event) {
+	b.amendLog.add(&b.row)
+	if e.Shares == 0 { // it only uses a ref
+		return
+	}
+	b.hold(e, -e.Shares)
+	if m, ok := b.accepted[e.Order]; ok {
+		b.orders[m].Open -= e.Shares
 		b.orders[m].amended = true
 	} else {
-		b.reduced[id] += shares
+		b.reduced[e.Order] += e.Shares
 	}
 }

@@ -158,7 +158,9 @@ func fillNames(ctx context.Context, tx pgx.Tx, id exchange.AccountID, after uint
 }
 
 // readAccountFills reads executions, the first of which has the number after one.
-func readAccountFills(ctx context.Context, tx pgx.Tx, after uint64, names []accountFill) ([]exchange.AccountFill, error) {
+func readAccountFills(ctx context.Context, tx pgx.Tx, after uint64, names []accountFill) (
+	[]exchange.AccountFill, error,
+) {
 	if len(names) == 0 {
 		return nil, nil
 	}

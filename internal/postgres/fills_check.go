@@ -83,8 +83,8 @@ func (c *FillCounter) Check(ctx context.Context) error {
 		if want == nil {
 			want = new(countedFills)
 		}
-		if a.fills != want.n {
-			return &RowError{"accounts", "id " + string(a.ID), fmt.Sprintf("fills is %d, it has %d executions", a.fills, want.n)}
+		if a.Fills != want.n {
+			return &RowError{"accounts", "id " + string(a.ID), fmt.Sprintf("fills is %d, it has %d executions", a.Fills, want.n)}
 		}
 		return nil
 	})

@@ -121,8 +121,9 @@ func (h *history) rule(e *exchange.Event) bool {
 		e.Kind, e.Symbol, e.Cause = exchange.OrdersCanceled, "", exchange.BySwitch // with nothing open
 	default:
 		e.Kind, e.Symbol = exchange.AccountRuled, ""
-		e.AccountRules = &exchange.AccountRules{STP: exchange.SelfTrade(h.r.IntN(4)), SharesMax: exchange.Shares(h.r.IntN(2) * 1000),
-			OpenMax: h.r.Int64N(2) * 50, NotionalMax: exchange.Notional(exchange.Shares(h.r.IntN(2)), 12345)}
+		e.AccountRules = &exchange.AccountRules{STP: exchange.SelfTrade(h.r.IntN(4)),
+			SharesMax: exchange.Shares(h.r.IntN(2) * 1000),
+			OpenMax:   h.r.Int64N(2) * 50, NotionalMax: exchange.Notional(exchange.Shares(h.r.IntN(2)), 12345)}
 		if h.r.IntN(2) == 0 {
 			e.AccountRules.Block = &exchange.Halt{Since: e.Time, Reason: fmt.Sprint("reason ", h.seq)}
 		}
@@ -169,7 +170,8 @@ func requireAtFirst(t *testing.T, past *History, o *exchange.Order, now exchange
 	got, found, err := past.OrderAtFirst(background, o.ID, 1000)
 	require.NoError(t, err)
 	require.True(t, found)
-	require.Equal(t, append([]exchange.Execution{}, want.Executions...), append([]exchange.Execution{}, got.Status.Executions...))
+	require.Equal(t, append([]exchange.Execution{}, want.Executions...),
+		append([]exchange.Execution{}, got.Status.Executions...))
 	want.Executions, got.Status.Executions = nil, nil
 	now.Status = want
 	require.Equal(t, now, got, "order %d", o.ID)

@@ -62,7 +62,8 @@ func TestAWrongValueInAColumnIsNoticed(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, url), newHistory(seed)
 	var events []exchange.Event
-	complete := `SELECT (SELECT count(*) FROM outcry.hold_log) > 0 AND EXISTS (SELECT FROM people.symbols WHERE halted_nanos > 0)
+	complete := `SELECT EXISTS (SELECT FROM outcry.hold_log)
+		AND EXISTS (SELECT FROM people.symbols WHERE halted_nanos > 0)
 		AND EXISTS (SELECT FROM outcry.account_log WHERE blocked_ns IS NOT NULL)
 		AND EXISTS (SELECT FROM people.accounts WHERE blocked_nanos > 0)
 		AND EXISTS (SELECT FROM outcry.part_log) AND EXISTS (SELECT FROM outcry.resting_orders WHERE instructions & 512 <> 0)`
@@ -85,7 +86,8 @@ func TestAWrongValueInAColumnIsNoticed(t *testing.T) {
 			}
 			planted++
 			wrong := map[string]string{"bigint": c + " + 1", "integer": c + " + 1", "smallint": c + " + 1",
-				"numeric": c + " + 0.00000001", "text": c + " || '7'", "bytea": "set_byte(" + c + ", 0, get_byte(" + c + ", 0) # 4)"}
+				"numeric": c + " + 0.00000001", "text": c + " || '7'",
+				"bytea": "set_byte(" + c + ", 0, get_byte(" + c + ", 0) # 4)"}
 			set := func(value, where string) {
 				name := named(d.Name)
 				try(t, s, events, fmt.Sprintf("UPDATE %s SET %s = %s WHERE ctid = (SELECT max(ctid) FROM %[1]s WHERE %[2]s %[4]s)",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -83,7 +84,8 @@ type refRow struct {
 }
 
 func (r *refRow) into() []any {
-	return append(append(refTable.into(&r.ref), usedOrder.into(&r.order)...), append(amendLog.into(&r.amend), &r.placedIn, &r.placed, &r.opened)...)
+	return slices.Concat(refTable.into(&r.ref), usedOrder.into(&r.order), amendLog.into(&r.amend),
+		[]any{&r.placedIn, &r.placed, &r.opened})
 }
 
 func (r *refRow) key() exchange.RefKey {

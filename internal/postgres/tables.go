@@ -38,13 +38,11 @@ type accountRow struct {
 	exchange.AccountState
 	seq   uint64
 	rules exchange.AccountRules
-	fills uint64 // how many executions it had
 }
 
 // state returns what a snapshot has of the account.
 func (a *accountRow) state() exchange.AccountState {
 	s := a.AccountState
-	s.Fills = a.fills
 	if s.Rules = nil; a.rules != (exchange.AccountRules{}) {
 		rules := a.rules
 		s.Rules = &rules
@@ -58,7 +56,7 @@ var accountTable = &table[accountRow]{"accounts", append([]column[accountRow]{
 	cash("balance", func(a *accountRow) *exchange.Cash { return &a.Balance }),
 	cash("held", func(a *accountRow) *exchange.Cash { return &a.Held }),
 	bigint("seq", func(a *accountRow) *uint64 { return &a.seq }).orNull(),
-	bigint("fills", func(a *accountRow) *uint64 { return &a.fills }),
+	bigint("fills", func(a *accountRow) *uint64 { return &a.Fills }),
 }, accountRules...)}
 
 // newAccounts is what the row of an account has when it is made.

@@ -161,8 +161,8 @@ func (w *writer) accounts(b *batch) {
 			fills.bytea(c.fills.b)
 		}
 		if o, ok := b.opened[id]; ok {
-			opened.add(&accountRow{seq: o.seq, fills: uint64(c.fills.n),
-				AccountState: exchange.AccountState{ID: id, Opened: o.balance, Balance: c.balance, Held: c.held}})
+			opened.add(&accountRow{seq: o.seq, AccountState: exchange.AccountState{ID: id, Opened: o.balance,
+				Balance: c.balance, Held: c.held, Fills: uint64(c.fills.n)}})
 			continue
 		}
 		ids.text(string(id))

@@ -16,7 +16,8 @@ const (
 		FROM unnest($1::text[], $2::bigint[]) AS d (id, due) WHERE a.id = d.id`
 	ruleSymbols = `UPDATE people.symbols s
 		SET tick = nullif(d.tick, 0), lot = nullif(d.lot, 0), protect = nullif(d.protect, 0), band = nullif(d.band, 0)
-		FROM unnest($1::text[], $2::numeric[], $3::numeric[], $4::numeric[], $5::numeric[]) AS d (sym, tick, lot, protect, band)
+		FROM unnest($1::text[], $2::numeric[], $3::numeric[], $4::numeric[], $5::numeric[])
+			AS d (sym, tick, lot, protect, band)
 		WHERE s.sym = d.sym`
 )
 

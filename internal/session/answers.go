@@ -56,7 +56,10 @@ func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, com
 			continue
 		}
 		if !commands[k].Kind.Tells() && !commands[k].Kind.Views() {
-			a.done(ctx, i, &commands[k], &results[k])
+			done := a.complete(ctx, &commands[k], &results[k])
+			to.bytes = m.AppendAnswer(to.bytes, i, results)
+			results[k].Status.Executions = nil
+			done()
 			continue
 		}
 		if refusal := a.tell(ctx, i, &commands[k], &results[k]); refusal.Reason != exchange.OK {
@@ -70,12 +73,13 @@ func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, com
 	to.bytes = append(to.bytes, end...)
 }
 
-// done appends the answer to what is no query and no cancel in place i. What it reported first, or what its ref was
-// used for, may only be in the history.
-func (a *answers) done(ctx context.Context, i int, c *engine.Request, r *exchange.Result) {
+// complete makes a result one that can be told: an amend of an order that was closed long ago, or what an order
+// reported that is sent again, is in the history. done is to be called once the answer is appended.
+func (a *answers) complete(ctx context.Context, c *engine.Request, r *exchange.Result) (done func()) {
+	done = func() {}
 	if r.Reason == exchange.InHistory {
-		if done := a.recall(ctx, c, r); done != nil {
-			defer done()
+		if release := a.recall(ctx, c, r); release != nil {
+			done = release
 		}
 	}
 	if r.Reason == exchange.ForeignOrder && a.server.options.Tokens != nil {
@@ -84,8 +88,7 @@ func (a *answers) done(ctx context.Context, i int, c *engine.Request, r *exchang
 	if c.Report {
 		a.report(r)
 	}
-	a.reply.bytes = a.message.AppendAnswer(a.reply.bytes, i, a.results)
-	r.Status.Executions = nil
+	return done
 }
 
 // tell appends the answer to a query or a cancel in place i, or returns what is to stand there

@@ -22,7 +22,10 @@ func TestTheCommitIsToldHoweverAProgramWasBuilt(t *testing.T) {
 	}
 	checkout := func(modified string) *debug.BuildInfo {
 		info := module("v0.0.0-20261122220156-aaaaaaaaaaaa")
-		info.Settings = []debug.BuildSetting{{Key: "vcs.revision", Value: whole}, {Key: "vcs.modified", Value: modified}}
+		info.Settings = []debug.BuildSetting{
+			{Key: "vcs.revision", Value: whole},
+			{Key: "vcs.modified", Value: modified},
+		}
 		return info
 	}
 	for name, c := range map[string]struct {
@@ -61,7 +64,9 @@ func TestWhatNamesTheVersionNamesThisOne(t *testing.T) {
 	reads := fmt.Sprintf("It reads journals up to version %d and databases up to schema version %d.",
 		exchange.EventVersion, postgres.SchemaVersion())
 	require.Contains(t, string(changes), "\n## "+Number+"\n")
-	newest := regexp.MustCompile(`It reads journals up to[^.]*\.`).FindString(string(changes)) // of what is released next, if that differs
+	newest := regexp.MustCompile(`It reads journals up to[^.]*\.`).
+		FindString(string(changes))
+		// of what is released next, if that differs
 	require.Equal(t, reads, newest)
 }
 
