@@ -46,7 +46,7 @@ func orderCommands() []command {
 			arguments: []argument{accountWord, symWord, sharesWord,
 				{name: "LIMIT", help: "highest price per share; may be left out with --market", freed: "market"}},
 			text:     "The order executes at once as far as it can; the rest stays open." + refText,
-			examples: []string{"buy 1 SPY 100 150", "buy --ref monday-1 1 SPY 100 150", "buy --market --report 1 SPY 100"},
+			examples: []string{"buy 1 SPY 100 150", "buy --ref monday-1 1 SPY 100 150", "buy --market --full 1 SPY 100"},
 			prepare:  order("buy")},
 		{name: "sell", reaches: xmlSide, summary: "place an order to sell",
 			arguments: []argument{accountWord, symWord, sharesWord,

@@ -18,19 +18,28 @@ import (
 
 // TestEveryAttributeOfAnOrderHasAFlag, except those that are arguments.
 func TestEveryAttributeOfAnOrderHasAFlag(t *testing.T) {
-	values := map[string]string{"Ref": "r"} // of --ref; a new flag has its value here
+	flags := map[string]struct { // a new flag has its line here
+		line, field string
+		want        any
+	}{
+		"Type": {"--market", "Market", true}, "TIF": {"--tif=IOC", "TIF", api.IOC}, "Post": {"--post", "Post", true},
+		"STP": {"--stp=oldest", "STP", api.CancelOldest}, "COD": {"--cod", "COD", api.Cancels},
+		"Report": {"--full", "Report", true}, "Ref": {"--ref=r", "Ref", "r"},
+	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[wire.Order]()) {
 		switch field.Name {
 		case "Sym", "Amount", "Limit":
 			continue
 		}
-		value := values[field.Name]
-		require.NotEmpty(t, value, "what does --%s take?", strings.ToLower(field.Name))
+		given, there := flags[field.Name]
+		require.True(t, there, "which flag is that of %s?", field.Name)
 		f := flag.NewFlagSet("buy", flag.ContinueOnError)
+		var instructions api.Instructions
+		declareInstructions(f, &instructions)
 		o := refOfNew.declare(f)
-		require.NoError(t, f.Parse([]string{"--" + strings.ToLower(field.Name) + "=" + value}))
-		command := o.apply(api.Command{Kind: api.KindBuy})
-		require.Equal(t, value, reflect.ValueOf(command).FieldByName(field.Name).String())
+		require.NoError(t, f.Parse([]string{given.line}))
+		command := o.apply(api.Command{Kind: api.KindBuy}.With(instructions))
+		require.Equal(t, given.want, reflect.ValueOf(command).FieldByName(given.field).Interface())
 	}
 }
 

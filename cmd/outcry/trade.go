@@ -186,7 +186,7 @@ func oneOf[S ~string](into *S, known ...S) func(string) error {
 }
 
 func declareReport(f *flag.FlagSet, o *api.Instructions) {
-	f.BoolVar(&o.Report, "report", false, "print what the order came to at once")
+	f.BoolVar(&o.Report, "full", false, "print what the order came to at once")
 }
 
 // amend is the command.

@@ -15,9 +15,9 @@ _outcry() {
   "account "*) flags='--ref --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "symbol "*) flags='--band --json --lot --protect --tick --addr --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "place "*) flags='--ref --sym --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
-  "buy "*) flags='--cod --market --post --ref --report --stp --sym --tif --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
-  "sell "*) flags='--cod --market --post --ref --report --stp --sym --tif --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
-  "amend "*) flags='--amount --limit --new-ref --ref --report --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "buy "*) flags='--cod --full --market --post --ref --stp --sym --tif --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "sell "*) flags='--cod --full --market --post --ref --stp --sym --tif --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
+  "amend "*) flags='--amount --full --limit --new-ref --ref --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "query "*) flags='--ref --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "cancel "*) flags='--all --ref --sym --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "cancel-after "*) flags='--addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
