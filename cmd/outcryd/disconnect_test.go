@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/operate"
+	"outcry/internal/testing/pgtest"
 )
 
 // tied is how many orders end with a connection in these tests.
@@ -129,4 +132,67 @@ func TestAStartEndsOrdersOfConnections(t *testing.T) {
 		nothingFills(t, c, 10)
 		p.stop(t)
 	}
+}
+
+// TestANewLeaderEndsOrdersOfTheOldOnesConnections before it takes clients, whether that was killed or has
+// handed over, and what passed meanwhile.
+func TestANewLeaderEndsOrdersOfTheOldOnesConnections(t *testing.T) {
+	t.Parallel()
+	nodes, leader := startCluster(t)
+	setUp(t, leader)
+	for _, end := range []func(*node){(*node).crash, func(n *node) { n.stop(t) }} {
+		c := dial(t, leader.xml)
+		for range 10 {
+			reply := c.must(t, transactions(strings.Repeat(`<order sym="SPY" amount="1" limit="2" cod="yes"/>`, 100)))
+			require.Equal(t, 100, strings.Count(reply, "<opened"), reply)
+		}
+		require.Contains(t, c.must(t, `<transactions id="2"><order sym="SPY" amount="1" limit="1" ref="`+leader.xml+`"/>`+
+			`<cancel-after seconds="1"/></transactions>`), `<cancel-after seconds="1"/>`)
+		end(leader)
+		next := leaderOf(t, others(nodes, leader)...)
+		c = dial(t, next.xmlOf())
+		require.Equal(t, `<results><orders/></results>`, c.must(t, transactions(`<orders/>`)))
+		require.Eventually(t, func() bool {
+			return c.must(t, `<transactions id="2"><orders/></transactions>`) == `<results><orders/></results>`
+		}, patience, time.Millisecond, "a switch passes at the new leader")
+		leader.launch(t)
+		leader.becomes(t, operate.RoleStandby)
+		leader = next
+		leader.xml = leader.xmlOf()
+	}
+	oneDigest(t, nodes)
+	for _, n := range nodes {
+		n.stop(t)
+	}
+}
+
+// TestAStartWithoutRoomTakesNoOrders until it has canceled what ended with the exchange.
+func TestAStartWithoutRoomTakesNoOrders(t *testing.T) {
+	t.Parallel()
+	disk, database := newSmallDisk(t), pgtest.NewDatabase(t)
+	s := &onSmallDisk{t: t, disk: disk,
+		flags: []string{"--data=" + disk.dir, "--database-url=" + database, "--segment=65536"}}
+	s.start()
+	s.client.must(t, opening)
+	for range 12 {
+		require.False(t, s.order())
+	}
+	for range 20 {
+		s.client.must(t, transactions(strings.Repeat(`<order sym="S" amount="1" limit="0.01" cod="yes"/>`, 100)))
+	}
+	s.becomeFull()
+	s.cancel(len(s.open)) // until the reserve is used up
+	s.kill()
+	s.start()
+	refused := s.client.must(t, transactions(anOrder))
+	require.Contains(t, refused, "<error")
+	require.Contains(t, s.log.String(), "no orders are taken yet")
+	require.Positive(t, s.metric("outcry_open_orders"))
+	disk.free(t)
+	s.until("orders are taken", func() bool {
+		return strings.Contains(s.client.must(t, transactions(anOrder)), "<opened")
+	})
+	require.NotContains(t, s.client.must(t, transactions(`<orders/>`)), "cod=")
+	s.stop(t)
+	conserved(t, database)
 }
