@@ -58,7 +58,7 @@ func take(t testing.TB, v *View) {
 func show(t testing.TB, v *View, c exchange.Command) *exchange.ResultMore {
 	t.Helper()
 	r := exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: v.Seq()}}
-	v.Show(background, &c, &r)
+	v.Show(background, &c, &r, true)
 	require.Equal(t, exchange.OK, r.Reason, "%+v", c)
 	return r.More
 }

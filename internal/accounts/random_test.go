@@ -221,7 +221,7 @@ func TestAViewGoesOnAfterASnapshot(t *testing.T) {
 		known += len(got.Fills)
 		if older > 0 {
 			r := exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{}}
-			v.Show(background, &exchange.Command{Kind: exchange.ListFills, Account: id}, &r)
+			v.Show(background, &exchange.Command{Kind: exchange.ListFills, Account: id}, &r, true)
 			require.Equal(t, exchange.FillsForgotten, r.Reason, "there is no database")
 		}
 	}

@@ -23,8 +23,9 @@ var errEnded = errors.New("accounts: the view has ended")
 // Show completes the result of a ShowAccount, a ListOrders or a ListFills that is InView; every other
 // result stays as it is. It waits until the view has all records up to r.More.View, so that clients read what they
 // have written. If the view has failed, or does not have them in time, or ctx ends, the result is
-// ViewUnavailable; if older fills are asked for and the database does not answer, HistoryUnavailable.
-func (v *View) Show(ctx context.Context, c *exchange.Command, r *exchange.Result) {
+// ViewUnavailable; if older fills are asked for and the database does not answer, or is not to be asked,
+// HistoryUnavailable.
+func (v *View) Show(ctx context.Context, c *exchange.Command, r *exchange.Result, history bool) {
 	if r.Reason != exchange.InView {
 		return
 	}
@@ -38,7 +39,10 @@ func (v *View) Show(ctx context.Context, c *exchange.Command, r *exchange.Result
 	if missing == 0 {
 		return
 	}
-	if r.Reason = v.recall(ctx, c.Account, r.More.FillsView, missing); r.Reason != exchange.OK {
+	if r.Reason = exchange.HistoryUnavailable; history {
+		r.Reason = v.recall(ctx, c.Account, r.More.FillsView, missing)
+	}
+	if r.Reason != exchange.OK {
 		r.More.FillsView = nil
 	}
 }

@@ -27,7 +27,7 @@ func ask(ctx context.Context, v *View, id exchange.AccountID, seq uint64) *asked
 	a := &asked{exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: seq}}, make(chan struct{})}
 	go func() {
 		defer close(a.done)
-		v.Show(ctx, &exchange.Command{Kind: exchange.ShowAccount, Account: id}, &a.result)
+		v.Show(ctx, &exchange.Command{Kind: exchange.ShowAccount, Account: id}, &a.result, true)
 	}()
 	return a
 }
@@ -249,7 +249,7 @@ func TestOlderFillsComeFromTheDatabase(t *testing.T) {
 		r := exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: v.Seq()}}
 		c := exchange.Command{Kind: exchange.ListFills, Account: test.id,
 			More: &exchange.CommandMore{After: test.after, HasAfter: true}}
-		v.Show(background, &c, &r)
+		v.Show(background, &c, &r, true)
 		require.Equal(t, test.want, r.Reason)
 		require.Equal(t, test.want == exchange.OK, r.More.FillsView != nil)
 	}

@@ -151,11 +151,21 @@ func (a *answers) report(r *exchange.Result) {
 // show completes a result that waits for the view of accounts.
 func (a *answers) show(ctx context.Context, c *engine.Request, r *exchange.Result) {
 	if view := a.server.options.View; view != nil && !a.unseen {
-		view.Show(ctx, &c.Command, r)
+		view.Show(ctx, &c.Command, r, !a.unavailable)
 	} else {
 		r.Reason = exchange.ViewUnavailable
 	}
 	a.unseen = r.Reason == exchange.ViewUnavailable
+	if r.Reason == exchange.HistoryUnavailable {
+		a.forgo()
+	}
+}
+
+// forgo says that the history did not answer, and is not asked again in the batch.
+func (a *answers) forgo() {
+	if !a.unavailable {
+		a.unavailable, a.failed = true, time.Now() // not once the reply is taken: that may be much later
+	}
 }
 
 // entries returns how many executions, or lines of a list, a result has.
@@ -250,8 +260,8 @@ func (a *answers) recall(ctx context.Context, c *engine.Request, r *exchange.Res
 		done = func() { s.recalls.Release(1) }
 		s.exchange.Recall(ctx, c, r, s.options.ReplyBytesMax/a.codec.ExecutionBytesMin()+1)
 	}
-	if r.Reason == exchange.HistoryUnavailable && !a.unavailable {
-		a.unavailable, a.failed = true, time.Now() // not once the reply is taken: that may be much later
+	if r.Reason == exchange.HistoryUnavailable {
+		a.forgo()
 	}
 	return done
 }

@@ -29,6 +29,7 @@ type batch struct {
 	results  []exchange.Result
 	answered int         // how many of results are in a reply
 	pending  bool        // some of results are in the history or the view
+	recalls  bool        // some of them may be in the history
 	last     uint64      // the number of the last frame
 	cost     int         // of memory, as Codec.Memory has it
 	mark     engine.Mark // what its answer waits for
@@ -94,7 +95,7 @@ func (s *Server) release(b *batch) {
 	clear(b.results)
 	b.answers.reset()
 	b.frames, b.bytes, b.answered, b.large, b.commands, b.results = 0, 0, 0, false, b.commands[:0], b.results[:0]
-	b.judge, b.conn, b.pending, b.last, b.cost, b.late = nil, nil, false, 0, 0, 0
+	b.judge, b.conn, b.pending, b.recalls, b.last, b.cost, b.late = nil, nil, false, false, 0, 0, 0
 	s.batches.Put(b)
 }
 
@@ -156,9 +157,11 @@ func (s *Server) execute(ctx context.Context, b *batch) (mark engine.Mark, err e
 		}
 	}
 	for i := range b.results {
-		if r := b.results[i].Reason; r == exchange.InHistory || r == exchange.InView {
-			b.pending = true
-			break
+		switch b.results[i].Reason {
+		case exchange.InHistory:
+			b.pending, b.recalls = true, true
+		case exchange.InView:
+			b.pending, b.recalls = true, b.recalls || b.commands[i].Kind == exchange.ListFills
 		}
 	}
 	return mark, nil

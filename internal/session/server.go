@@ -70,8 +70,8 @@ type Exchange interface {
 type View interface {
 	// Show completes a result that Execute left as InView, once it has the record that the result
 	// names, and within a time of its own. What it tells is durable by then. Its caller has made sure that the
-	// client may see the account.
-	Show(ctx context.Context, c *exchange.Command, r *exchange.Result)
+	// client may see the account. Unless history, the database is not asked: what is only there is HistoryUnavailable.
+	Show(ctx context.Context, c *exchange.Command, r *exchange.Result, history bool)
 }
 
 // Server serves clients of the exchange, in any number of protocols: what it bounds, it bounds for
@@ -318,9 +318,9 @@ func (s *Server) answer(ctx context.Context, b *batch, r *reply) error {
 	}
 	mark, err := s.execute(ctx, b)
 	b.clock.resume()
-	if err == nil && b.pending && !late {
+	if err == nil && b.recalls && !late { // the view is there about when the reply is durable: nobody is refused for it
 		late = s.lateAnswers.TryAcquire(1)
-		b.answers.unavailable, b.answers.unseen = !late, !late
+		b.answers.unavailable = !late
 	}
 	if late {
 		defer s.lateAnswers.Release(1)

@@ -20,6 +20,8 @@ type fakeView struct {
 	moved *sync.Cond
 	asked []uint64 // records that were waited for
 	fails bool
+	old   bool // fills are in the database alone, which does not answer
+	tried int  // how often it was asked
 }
 
 func newFakeView() *fakeView {
@@ -35,7 +37,7 @@ func (v *fakeView) reach(seq uint64) {
 	v.moved.Broadcast()
 }
 
-func (v *fakeView) Show(_ context.Context, c *exchange.Command, r *exchange.Result) {
+func (v *fakeView) Show(_ context.Context, c *exchange.Command, r *exchange.Result, history bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.asked = append(v.asked, r.More.View)
@@ -44,6 +46,13 @@ func (v *fakeView) Show(_ context.Context, c *exchange.Command, r *exchange.Resu
 	}
 	if v.fails {
 		*r = exchange.Result{Reason: exchange.ViewUnavailable}
+		return
+	}
+	if v.old && c.Kind == exchange.ListFills {
+		if history {
+			v.tried++
+		}
+		*r = exchange.Result{Reason: exchange.HistoryUnavailable}
 		return
 	}
 	*r = exchange.Result{More: &exchange.ResultMore{FillsView: &exchange.FillsView{
@@ -83,6 +92,42 @@ func TestAViewHoldsBackItsReplyAlone(t *testing.T) {
 		require.Equal(t, "ok", line(), "trading goes on")
 		requireNothingHeld(t, s)
 	})
+}
+
+// TestADatabaseThatIsAwayIsAskedForFillsOnce: each try may take seconds, and a frame may ask for 100,000 pages.
+func TestADatabaseThatIsAwayIsAskedForFillsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, v := newFake(), newFakeView()
+		v.old, v.seq = true, 1000
+		s := start(t, newPipes(), x, Options{View: v})
+		reply := answerXML(t, s, `<transactions id="1">`+strings.Repeat(`<fills after="0"/>`, 50)+`</transactions>`)
+		require.Equal(t, 50, strings.Count(reply, "database"), reply)
+		require.Equal(t, 1, v.tried)
+	})
+}
+
+// TestManyOverHTTPWaitForTheView: nobody is told that there is none while it takes records in.
+func TestManyOverHTTPWaitForTheView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, v := newFake(), newFakeView()
+		s := start(t, newPipes(), x, Options{View: v})
+		replies := make(chan string)
+		for range 3 * lateAnswersMax {
+			go func() { replies <- answerXML(t, s, `<transactions id="1"><fills/></transactions>`) }()
+		}
+		synctest.Wait()
+		v.reach(1000)
+		for range 3 * lateAnswersMax {
+			require.Contains(t, <-replies, "<fill ")
+		}
+		requireNothingHeld(t, s)
+	})
+}
+
+// answerXML returns the reply to a frame that comes over HTTP.
+func answerXML(t *testing.T, s *Server, frame string) (reply string) {
+	require.NoError(t, s.Answer(t.Context(), xmlCodec, []byte(frame), func(xml []byte) { reply = string(xml) }))
+	return reply
 }
 
 // TestWithoutAViewItIsUnavailable: over HTTP too.
