@@ -444,7 +444,7 @@ func TestALeaderHandsOverWhenItsPostgresLags(t *testing.T) {
 	setUp(t, old)
 	stuck := allTables(t, old.database)
 	defer stuck.Close(background)
-	_, err := stuck.Exec(background, "BEGIN; LOCK TABLE placement_log IN EXCLUSIVE MODE")
+	_, err := stuck.Exec(background, "BEGIN; LOCK TABLE order_log IN EXCLUSIVE MODE")
 	require.NoError(t, err)
 	load := &retrying{nodes: nodes}
 	load.begin(8)
