@@ -67,7 +67,8 @@ func TestOpenOrdersAreListedWithTheirInstructions(t *testing.T) {
 	list := func() string { return untimed(c.must(t, asAccount(1, `<orders sym="S"/>`))) }
 	const second = `<order id="2" sym="S" amount="5" limit="1" cod="yes" open="5" time=""/>`
 	const first = `<results><orders>` +
-		`<order id="1" sym="S" amount="%d" limit="2" post="yes" stp="newest" open="%d" time=""/>` + second + `</orders></results>`
+		`<order id="1" sym="S" amount="%d" limit="2" post="yes" stp="newest" open="%d" time=""/>` + second +
+		`</orders></results>`
 	require.Equal(t, fmt.Sprintf(first, 10, 6), list())
 	require.NotContains(t, c.must(t, asAccount(1, `<amend id="1" amount="8"/>`)), "error")
 	require.Equal(t, fmt.Sprintf(first, 8, 4), list())

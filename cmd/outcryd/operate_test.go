@@ -130,8 +130,8 @@ func TestOperationsAreRefusedWithTheReason(t *testing.T) {
 }
 
 // TestSessionsAndOperatorsAgreeWithTheModel has four sessions and an operator send random
-// commands, one at a time in a random order, kills the program now and then, and
-// compares each reply, and the tables in the end, with the model.
+// commands of all of the protocol, one at a time in a random order, kills the program now and then,
+// which ends the orders of its connections, and compares each reply, and the tables in the end, with the model.
 func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -140,19 +140,21 @@ func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 	flags, database := dataFlags(t)
 	flags = append(flags, "--closed-orders=100")
 	p := start(t, flags...)
-	x, g := model.New(), model.NewGenerator(seed, 4, 12)
+	x, g := model.New(), model.NewGenerator(seed, 4, 12).Instruct()
 	var sessions [4]*conn
+	var twins [4]*model.Connection
 	connect := func() {
 		for i := range sessions {
-			sessions[i] = dial(t, p.xml)
+			sessions[i], twins[i] = dial(t, p.xml), x.Connect()
 		}
 	}
 	connect()
 	op, canceled, halts := operatorOf(p), 0, 0
 	for n := 1; g.Commands() < 6000; n++ {
 		frame := g.Frame()
-		want := x.Do(frame, 1)
-		got := sessions[r.IntN(len(sessions))].must(t, string(frame))
+		i := r.IntN(len(sessions))
+		want := twins[i].Do(frame, 1)
+		got := sessions[i].must(t, string(frame))
 		require.Equal(t, model.Normalize(want), model.Normalize([]byte(got)), "seed %d, after %d commands: %s", seed,
 			g.Commands(), frame)
 		g.Observe([]byte(got))
@@ -162,6 +164,9 @@ func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 		}
 		if n%600 == 0 {
 			p.kill()
+			for _, twin := range twins {
+				twin.Close(1)
+			}
 			p = start(t, flags...)
 			op = operatorOf(p)
 			connect()
@@ -169,6 +174,11 @@ func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 	}
 	require.NotZero(t, canceled)
 	require.NotZero(t, halts)
+	for i, twin := range twins {
+		require.NoError(t, sessions[i].Close())
+		twin.Close(1)
+	}
+	awaitCanceled(t, dial(t, p.xml), x, seed)
 	require.NoError(t, x.Check())
 	p.stop(t)
 	compareTables(t, database, x)

@@ -78,7 +78,7 @@ func (e *Engine) cancelAllOf(ctx context.Context, t *task) error {
 	case !e.known(command.Account):
 		r.Reason = exchange.UnknownAccount
 	case e.unreadable(r):
-	case !e.cancelAlls.take(command.Account, e.options.Now()):
+	case !e.cancelAlls.take(command.Account, e.keeper.clock.now()):
 		r.Reason = exchange.TooManyCancelAlls
 	default:
 		c, err := e.cancelAllOnce(ctx, canceling{account: command.Account, symbol: command.Symbol, cause: exchange.ByClient})

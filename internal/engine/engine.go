@@ -81,6 +81,7 @@ type Engine struct {
 // New starts the goroutines of an exchange in the given state. The state's
 // records are all in the journal or in the projection. Close ends it.
 func New(o Options) *Engine {
+	steady := o.steadyClock()
 	o.setDefaults()
 	standby, refs := o.Standby, (*refIndex)(nil)
 	if standby != nil {
@@ -90,6 +91,7 @@ func New(o Options) *Engine {
 		refs = newRefIndex(o.State.Refs, o.History)
 	}
 	o.neverBefore(o.State.Time)
+	steady.wall = o.Now
 	e := &Engine{refs: refs, options: o, log: o.Journal, ledger: o.State.Ledger, index: o.State.Index,
 		stop:  make(chan struct{}),
 		awake: make(map[*inbox]struct{}), barrier: make(chan struct{}, 1)}
@@ -122,7 +124,7 @@ func New(o Options) *Engine {
 	}
 	e.registrar = &registrar{engine: e, symbols: len(o.State.Books)}
 	e.registrar.inbox.engine, e.registrar.inbox.owner = e, e.registrar
-	e.keeper.init()
+	e.keeper.init(steady)
 	e.adoptRuled()
 	e.running.Go(e.restIdle)
 	e.running.Go(e.keep)

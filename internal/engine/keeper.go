@@ -17,7 +17,8 @@ const keepEvery = 250 * time.Millisecond
 // of orders whose connection has ended, of accounts that are blocked, and at the start. It is bounded by
 // symbols and accounts.
 type keeper struct {
-	wake chan struct{} // holds one value: there is something new
+	wake  chan struct{} // holds one value: there is something new
+	clock *steadyClock
 
 	// mu guards what follows. It is held for a moment.
 	mu       sync.Mutex
@@ -32,7 +33,7 @@ type keeper struct {
 type armedSwitch struct {
 	account *exchange.Account
 	due     int64 // when it passes, nanoseconds since the Unix epoch
-	try     int64 // when it is looked at: due, or later if there was no room
+	try     int64 // when it is looked at by the steady clock: when it is due, or later if there was no room
 	place   int   // in the heap
 }
 
@@ -62,8 +63,8 @@ func (h *switchHeap) Pop() any {
 	return s
 }
 
-func (k *keeper) init() {
-	k.wake = make(chan struct{}, 1)
+func (k *keeper) init(clock *steadyClock) {
+	k.wake, k.clock = make(chan struct{}, 1), clock
 	k.armed = make(map[*exchange.Account]*armedSwitch)
 	k.shards = make(map[*shard]struct{})
 	k.blocked = make(map[*exchange.Account]struct{})
@@ -89,6 +90,7 @@ func (k *keeper) laterBlocked(a *exchange.Account) {
 func (k *keeper) arm(a *exchange.Account, due int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	try := k.clock.at(due)
 	s := k.armed[a]
 	switch {
 	case s == nil && due == 0:
@@ -97,11 +99,11 @@ func (k *keeper) arm(a *exchange.Account, due int64) {
 		heap.Remove(&k.switches, s.place)
 		delete(k.armed, a)
 	case s == nil:
-		s = &armedSwitch{account: a, due: due, try: due}
+		s = &armedSwitch{account: a, due: due, try: try}
 		k.armed[a] = s
 		heap.Push(&k.switches, s)
 	default:
-		s.due, s.try = due, due
+		s.due, s.try = due, try
 		heap.Fix(&k.switches, s.place)
 	}
 	k.nudge()
@@ -114,10 +116,10 @@ func (k *keeper) count() int64 {
 	return int64(len(k.armed))
 }
 
-// passed returns the account whose switch is to be looked at next, if it has passed by the clock, and has
+// passed returns the account whose switch is to be looked at next, if it has passed, and has
 // it looked at again after keepEvery unless arm is called. Otherwise wait says how long it is until
 // then, or until what there was no room for is tried again.
-func (k *keeper) passed(clock func() int64) (a *exchange.Account, due int64, wait time.Duration) {
+func (k *keeper) passed() (a *exchange.Account, due int64, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	wait = time.Hour
@@ -127,7 +129,7 @@ func (k *keeper) passed(clock func() int64) (a *exchange.Account, due int64, wai
 	if len(k.switches) == 0 {
 		return nil, 0, wait
 	}
-	s, now := k.switches[0], clock()
+	s, now := k.switches[0], k.clock.now()
 	if s.try > now {
 		return nil, 0, min(wait, time.Duration(s.try-now))
 	}
@@ -194,7 +196,7 @@ func (e *Engine) keep() {
 // there is something to do.
 func (e *Engine) passSwitches() (wait time.Duration) {
 	for {
-		a, due, wait := e.keeper.passed(e.options.Now)
+		a, due, wait := e.keeper.passed()
 		if a == nil || e.closing() {
 			return wait
 		}

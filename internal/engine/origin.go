@@ -192,7 +192,7 @@ func (d *shard) cancelDue() (exchange.RejectReason, error) {
 	for most := disconnectCancelsMax; ; most /= 2 {
 		owner, taken := d.nextDue(most)
 		if len(d.cancels) == 0 {
-			c.due = slices.Delete(c.due, 0, taken)
+			c.due = c.due[taken:]
 			return exchange.OK, nil
 		}
 		reason, err := d.cancelMany(owner, exchange.ByDisconnect)
@@ -200,7 +200,7 @@ func (d *shard) cancelDue() (exchange.RejectReason, error) {
 			continue
 		}
 		if reason == exchange.OK && err == nil {
-			c.due = slices.Delete(c.due, 0, taken)
+			c.due = c.due[taken:]
 		}
 		return reason, err
 	}

@@ -198,7 +198,7 @@ func (e *Engine) once(owner doer, c *Request, r *exchange.Result, l *lookup, now
 	account, mayDo, err := e.claimRef(&c.Command, ref, use, r, l)
 	if !mayDo {
 		if err == nil && r.Reason == exchange.OK && c.Report {
-			e.reportAgain(owner, c, r)
+			err = e.reportAgain(owner, c, r)
 		}
 		return err
 	}
@@ -261,27 +261,34 @@ func (e *Engine) claimRef(
 }
 
 // reportAgain says in the result of what was done before what was reported first: a function of the record
-// of its order. If memory does not know that any more, the history does (Recall).
-func (e *Engine) reportAgain(owner doer, c *Request, r *exchange.Result) {
+// of its order, which is finished first. If memory does not know that any more, the history does (Recall). An error
+// is that of finish.
+func (e *Engine) reportAgain(owner doer, c *Request, r *exchange.Result) (err error) {
 	id := r.Order
 	if a := r.Amended; a != nil {
 		if id = a.By; id == 0 {
 			r.Status.Open = a.Open
-			return
+			return nil
 		}
 	}
 	d, ok := owner.(*shard)
 	if !ok {
-		return // an account was opened
+		return nil // an account was opened
+	}
+	if d.book.Unfinished() == id {
+		if r.Reason, err = d.finish(); err != nil || r.Reason != exchange.OK {
+			return err
+		}
 	}
 	if o, found := d.book.Find(id); found {
 		if s, known := o.AtFirst(); known {
 			r.Status = report(s)
-			return
+			return nil
 		}
 		r.Seen = e.log.Appended() // it is in memory: the history may not have all of it yet
 	}
 	if r.Reason = exchange.HistoryUnavailable; e.options.History != nil {
 		r.Reason = exchange.InHistory
 	}
+	return nil
 }

@@ -42,7 +42,7 @@ func (d *database) project(t testing.TB, records [][]byte, fillsMax int) {
 		var e exchange.Event
 		require.NoError(t, exchange.DecodeEvent(record, &e))
 		require.NoError(t, state.Apply(&e))
-		if e.Kind == exchange.OrderAccepted {
+		if e.Kind == exchange.OrderAccepted || e.Kind == exchange.OrderReplaced {
 			accepted[e.Order] = uint64(i + 1)
 		}
 		if e.Ref != "" {
@@ -54,9 +54,24 @@ func (d *database) project(t testing.TB, records [][]byte, fillsMax int) {
 			if o.Open == 0 || o.Canceled > 0 {
 				d.orders.Store(o.ID, exchange.ClosedOrder{Account: o.Account.ID, Seq: accepted[o.ID], PublicOrder: o.Public(sym)})
 			}
+			d.projectChain(t, book, &o, exchange.ClosedOrder{Account: o.Account.ID, Seq: accepted[o.ID],
+				PublicOrder: o.Public(sym)})
 		}
 	}
 	d.applied.Store(uint64(len(records)))
+}
+
+// projectChain has the database know what an order did at once, and which one its chain has come to.
+func (d *database) projectChain(t testing.TB, book *exchange.Book, o *exchange.Order, row exchange.ClosedOrder) {
+	if book.Unfinished() != o.ID {
+		first, known := o.AtFirst()
+		require.True(t, known)
+		row.Status = first
+		d.atFirst.Store(o.ID, row)
+	}
+	if first := o.First(); first != o.ID && book.Newest(first) == o.ID {
+		d.newest.Store(first, o.ID)
+	}
 }
 
 // random does commands of all kinds, some of them with refs, some again.

@@ -110,6 +110,7 @@ func (r *Replica) Close() error {
 		ended := make(chan struct{})
 		go func() {
 			r.ended.Wait()
+			r.readers.close()
 			close(ended)
 		}()
 		timer := time.NewTimer(closeWait)

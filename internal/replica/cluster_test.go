@@ -62,6 +62,7 @@ type testNode struct {
 // newCluster founds a cluster of n nodes, which may lead.
 func newCluster(t *testing.T, n uint64, change ...func(*Options)) *cluster {
 	before := runtime.NumGoroutine()
+	t.TempDir() // the first: all are taken away after what is registered from here on, the stop of the nodes
 	c := &cluster{t: t, nodes: map[uint64]*testNode{}, peers: map[uint64]string{}, cut: map[[2]uint64]bool{}}
 	for id := uint64(1); id <= n; id++ {
 		c.peers[id] = fmt.Sprintf("127.0.0.1:%d", id)

@@ -30,8 +30,9 @@ const readersMax = 64
 type readers struct {
 	path string
 
-	mu sync.Mutex // guards of
-	of map[core.Identity]uint32
+	mu     sync.Mutex // guards what follows, and is held while the file is written
+	of     map[core.Identity]uint32
+	closed bool
 }
 
 // readReaders reads the file. One that is lost or torn only means that nodes have to be heard.
@@ -58,11 +59,11 @@ func (r *readers) version(node core.Identity) uint32 {
 }
 
 // note keeps what a node reads; once there are readersMax, of others only what members do. An
-// error is of the file.
+// error is of the file. After close it does nothing: another process may then have the directory.
 func (r *readers) note(node core.Identity, version uint32, members []core.Peer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.of[node] == version {
+	if r.closed || r.of[node] == version {
 		return nil
 	}
 	if len(r.of) >= readersMax {
@@ -80,6 +81,13 @@ func (r *readers) note(node core.Identity, version uint32, members []core.Peer) 
 		return err
 	}
 	return os.Rename(next, r.path)
+}
+
+// close waits until the file is written, and ends that.
+func (r *readers) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
 }
 
 // Readers returns nil if every node that votes reads the records of this program's version, as

@@ -77,3 +77,21 @@ func TestAnOlderNodeIsNotTakenIn(t *testing.T) {
 	h.EventVersion = 2
 	require.NoError(t, leader.onHello(h))
 }
+
+// TestAClosedReplicaWritesNoReaders: a hello that is still being judged changes nothing in a
+// directory that may be another process's by now.
+func TestAClosedReplicaWritesNoReaders(t *testing.T) {
+	c := newCluster(t, 1)
+	n := c.nodes[1]
+	r := n.Replica
+	file := filepath.Join(n.dir, readersName)
+	r.noteReader(&peers.Hello{Self: core.Identity{2}, EventVersion: 1})
+	before, err := os.ReadFile(file)
+	require.NoError(t, err)
+	n.stop()
+	r.noteReader(&peers.Hello{Self: core.Identity{3}, EventVersion: 1})
+	after, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after))
+	require.NoFileExists(t, file+".tmp")
+}
