@@ -28,7 +28,10 @@ func TestAmendsAtTheirBounds(t *testing.T) {
 	}
 	limits := func(change func(r *exchange.AccountRules)) {
 		t.Helper()
-		_, err := m.SetAccountRules(background, "3", func(r *exchange.AccountRules) { *r = exchange.AccountRules{}; change(r) })
+		_, err := m.SetAccountRules(background, "3", func(r *exchange.AccountRules) {
+			*r = exchange.AccountRules{}
+			change(r)
+		})
 		require.NoError(t, err)
 	}
 	symbol := func(r exchange.SymbolRules) {
@@ -125,7 +128,8 @@ func TestAReplacementInherits(t *testing.T) {
 	_, err = m.SetAccountRules(background, "1", func(r *exchange.AccountRules) { r.STP = exchange.CancelNewest })
 	require.NoError(t, err)
 	r = m.do(reported(amend(byRule, "1", exchange.Buy, 7, 10)))
-	require.Equal(t, exchange.Status{Open: 2, Executions: []exchange.Execution{{Shares: 5, Price: 10, Time: 77}}}, r.Status)
+	require.Equal(t, exchange.Status{Open: 2, Executions: []exchange.Execution{{Shares: 5, Price: 10, Time: 77}}},
+		r.Status)
 	require.Equal(t, exchange.Shares(5), m.do(queryOf(first)).Status.Canceled)
 	o, found, err := m.Show(background, r.Amended.By, 0, 9)
 	require.NoError(t, err)

@@ -56,7 +56,8 @@ func TestAnAmendWaitsForAnOrderOfAnotherSymbol(t *testing.T) {
 	amended := m.later(amend(old, "3", exchange.Buy, 60, 5))
 	require.Eventually(t, func() bool { return m.Stats().Inbox == 1 }, time.Minute, time.Millisecond)
 	release()
-	require.Equal(t, exchange.OK, m.do(as3(amend(old, "3", exchange.Buy, 9, 0))).Reason, "others go on, behind its first try")
+	require.Equal(t, exchange.OK, m.do(as3(amend(old, "3", exchange.Buy, 9, 0))).Reason,
+		"others go on, behind its first try")
 	m.mu.Lock()
 	m.ledger.Withdraw(b.instrument, &o)
 	m.mu.Unlock()

@@ -88,9 +88,8 @@ func (d *shard) judgePrice(rules *exchange.AccountRules, r *exchange.Result) boo
 		r.Reason, r.More = exchange.OutsideBand, &exchange.ResultMore{Best: bound, Bound: bound.String()}
 		return false
 	}
-	if o.TIF == exchange.FOK || o.Type == exchange.Market {
-		d.judged.quote = d.book.Quote(o)
-		d.inbox.spent += d.judged.quote.Orders / fillsPerWork
+	if (o.TIF == exchange.FOK || o.Type == exchange.Market) && !d.quote(r) {
+		return false
 	}
 	if could := d.judged.quote.Shares; o.TIF == exchange.FOK && could < o.Shares {
 		r.Reason, r.More = exchange.CannotFill, &exchange.ResultMore{Could: could}
@@ -101,6 +100,50 @@ func (d *shard) judgePrice(rules *exchange.AccountRules, r *exchange.Result) boo
 		return false
 	}
 	return d.judgeSize(rules, r)
+}
+
+// quote finds out what d.order would come to. Nobody makes the shard look at many more orders than he can pay for: what
+// is too much whatever they cost is refused before, and a market buy once it is.
+func (d *shard) quote(r *exchange.Result) bool {
+	o, q := &d.order, &d.judged.quote
+	cash, ok := d.couldPay(r)
+	if !ok {
+		return false
+	}
+	if o.Type == exchange.Market && o.Side == exchange.Buy {
+		*q = d.book.QuoteWithin(o, cash)
+	} else {
+		*q = d.book.Quote(o)
+	}
+	d.inbox.spent += q.Orders / fillsPerWork
+	if q.Cut { // its cost is only the first part: it must not be taken as the hold, whatever has come meanwhile
+		e := d.engine
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		r.Reason = exchange.InsufficientFunds
+		d.noteMissing(r)
+		d.unsettled = d.unsettled || r.CashHave.Cmp(q.Cost) >= 0
+	}
+	return !q.Cut
+}
+
+// couldPay returns the cash of d.order's account. It refuses an order whose hold, which is known before, is more than
+// the account has.
+func (d *shard) couldPay(r *exchange.Result) (cash exchange.Cash, ok bool) {
+	e, o := d.engine, &d.order
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if d.unsettled = e.canceling == o.Account; d.unsettled {
+		return cash, false // as in take
+	}
+	if o.Type != exchange.Market || o.Side == exchange.Sell {
+		if r.Reason = e.ledger.Reserve(d.instrument, o); r.Reason == exchange.OK {
+			e.ledger.Withdraw(d.instrument, o)
+		}
+		d.noteMissing(r)
+	}
+	cash, _ = o.Account.Balance()
+	return cash, r.Reason == exchange.OK
 }
 
 // judgeSize refuses an order that is larger than its account may place.
