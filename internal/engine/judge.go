@@ -102,48 +102,32 @@ func (d *shard) judgePrice(rules *exchange.AccountRules, r *exchange.Result) boo
 	return d.judgeSize(rules, r)
 }
 
-// quote finds out what d.order would come to. Nobody makes the shard look at many more orders than he can pay for: what
-// is too much whatever they cost is refused before, and a market buy once it is.
+// quote finds out what d.order would come to. A market buy is refused once it is known to cost too much: nobody makes the
+// shard look at many more orders than he can pay for.
 func (d *shard) quote(r *exchange.Result) bool {
-	o, q := &d.order, &d.judged.quote
-	cash, ok := d.couldPay(r)
-	if !ok {
+	if !d.affords(r) {
 		return false
 	}
+	e, o, q := d.engine, &d.order, &d.judged.quote
 	if o.Type == exchange.Market && o.Side == exchange.Buy {
+		e.mu.Lock()
+		cash, _ := o.Account.Balance()
+		e.mu.Unlock()
 		*q = d.book.QuoteWithin(o, cash)
 	} else {
 		*q = d.book.Quote(o)
 	}
 	d.inbox.spent += q.Orders / fillsPerWork
-	if q.Cut { // its cost is only the first part: it must not be taken as the hold, whatever has come meanwhile
-		e := d.engine
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		r.Reason = exchange.InsufficientFunds
-		d.noteMissing(r)
-		d.unsettled = d.unsettled || r.CashHave.Cmp(q.Cost) >= 0
+	if !q.Cut {
+		return true
 	}
-	return !q.Cut
-}
-
-// couldPay returns the cash of d.order's account. It refuses an order whose hold, which is known before, is more than
-// the account has.
-func (d *shard) couldPay(r *exchange.Result) (cash exchange.Cash, ok bool) {
-	e, o := d.engine, &d.order
+	// Its cost is only the first part: it must not be taken as the hold, whatever has come meanwhile.
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if d.unsettled = e.canceling == o.Account; d.unsettled {
-		return cash, false // as in take
-	}
-	if o.Type != exchange.Market || o.Side == exchange.Sell {
-		if r.Reason = e.ledger.Reserve(d.instrument, o); r.Reason == exchange.OK {
-			e.ledger.Withdraw(d.instrument, o)
-		}
-		d.noteMissing(r)
-	}
-	cash, _ = o.Account.Balance()
-	return cash, r.Reason == exchange.OK
+	r.Reason = exchange.InsufficientFunds
+	d.noteMissing(r)
+	d.unsettled = d.unsettled || e.canceling == o.Account || r.CashHave.Cmp(q.Cost) >= 0
+	return false
 }
 
 // judgeSize refuses an order that is larger than its account may place.
