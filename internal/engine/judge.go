@@ -102,8 +102,8 @@ func (d *shard) judgePrice(rules *exchange.AccountRules, r *exchange.Result) boo
 	return d.judgeSize(rules, r)
 }
 
-// quote finds out what d.order would come to. A market buy is refused once it is known to cost too much: nobody makes the
-// shard look at many more orders than he can pay for.
+// quote finds out what d.order would come to. A market buy is refused once it is known to cost too much: nobody makes
+// the shard look at many more orders than he can pay for.
 func (d *shard) quote(r *exchange.Result) bool {
 	if !d.affords(r) {
 		return false
