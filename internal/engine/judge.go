@@ -88,12 +88,8 @@ func (d *shard) judgePrice(rules *exchange.AccountRules, r *exchange.Result) boo
 		r.Reason, r.More = exchange.OutsideBand, &exchange.ResultMore{Best: bound, Bound: bound.String()}
 		return false
 	}
-	if o.TIF == exchange.FOK || o.Type == exchange.Market {
-		if !d.affords(r) {
-			return false
-		}
-		d.judged.quote = d.book.Quote(o)
-		d.inbox.spent += d.judged.quote.Orders / fillsPerWork
+	if (o.TIF == exchange.FOK || o.Type == exchange.Market) && !d.quote(r) {
+		return false
 	}
 	if could := d.judged.quote.Shares; o.TIF == exchange.FOK && could < o.Shares {
 		r.Reason, r.More = exchange.CannotFill, &exchange.ResultMore{Could: could}
@@ -104,6 +100,34 @@ func (d *shard) judgePrice(rules *exchange.AccountRules, r *exchange.Result) boo
 		return false
 	}
 	return d.judgeSize(rules, r)
+}
+
+// quote finds out what d.order would come to. A market buy is refused once it is known to cost too much: nobody makes
+// the shard look at many more orders than he can pay for.
+func (d *shard) quote(r *exchange.Result) bool {
+	if !d.affords(r) {
+		return false
+	}
+	e, o, q := d.engine, &d.order, &d.judged.quote
+	if o.Type == exchange.Market && o.Side == exchange.Buy {
+		e.mu.Lock()
+		cash, _ := o.Account.Balance()
+		e.mu.Unlock()
+		*q = d.book.QuoteWithin(o, cash)
+	} else {
+		*q = d.book.Quote(o)
+	}
+	d.inbox.spent += q.Orders / fillsPerWork
+	if !q.Cut {
+		return true
+	}
+	// Its cost is only the first part: it must not be taken as the hold, whatever has come meanwhile.
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r.Reason = exchange.InsufficientFunds
+	d.noteMissing(r)
+	d.unsettled = d.unsettled || e.canceling == o.Account || r.CashHave.Cmp(q.Cost) >= 0
+	return false
 }
 
 // judgeSize refuses an order that is larger than its account may place.

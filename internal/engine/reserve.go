@@ -83,7 +83,7 @@ func (d *shard) noteMissing(r *exchange.Result) {
 		d.unsettled = account.Unsettled()
 		r.CashHave, _ = account.Balance()
 		if d.order.Type == exchange.Market {
-			r.More = &exchange.ResultMore{Needs: d.judged.quote.Cost}
+			r.More = &exchange.ResultMore{Needs: d.judged.quote.Cost, OrMore: d.judged.quote.Cut}
 		}
 	case exchange.InsufficientShares:
 		r.SharesHave, _ = d.instrument.Position(account)

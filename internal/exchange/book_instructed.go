@@ -3,6 +3,7 @@ package exchange
 import (
 	"fmt"
 	"iter"
+	"math"
 )
 
 // bookMore is what few books have.
@@ -94,12 +95,23 @@ func (b *Book) meets(o Order) iter.Seq2[*node, bool] {
 
 // Quote returns what Submit or Continue would come to for o, in all its parts, and changes nothing. It takes a
 // time that depends on how many orders o would meet.
-func (b *Book) Quote(o *Order) (q Quote) {
+func (b *Book) Quote(o *Order) Quote { return b.quote(o, Cash{}, math.MaxInt) }
+
+// QuoteWithin is Quote for a market buy of an account that has so much cash. Beyond FillsMax orders it looks at no
+// more than that pays for: then Quote.Cost is above it.
+func (b *Book) QuoteWithin(o *Order, cash Cash) Quote { return b.quote(o, cash, FillsMax) }
+
+// quote is QuoteWithin, for any order and beyond so many orders.
+func (b *Book) quote(o *Order, cash Cash, beyond int) (q Quote) {
 	q.Best = b.Best(o.Side.opposite())
 	for n, own := range b.meets(*o) {
 		if q.Orders++; !own {
 			shares := min(o.Open-q.Shares, n.left)
 			q.Shares, q.Cost = q.Shares+shares, q.Cost.Add(Notional(shares, n.limit))
+		}
+		if q.Orders >= beyond && q.Cost.Cmp(cash) > 0 {
+			q.Cut = true
+			break
 		}
 	}
 	return q

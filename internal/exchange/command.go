@@ -162,6 +162,7 @@ type ResultMore struct {
 	Could    Shares // after CannotFill: what could be filled at once
 	Best     Price  // after WouldExecute: the other side's best price; after OutsideBand: the bound of the band
 	Needs    Cash   // after InsufficientFunds of a market order: what its fills would cost
+	OrMore   bool   // what Needs says is only the first part of it
 	Executed Shares // after AmountExecuted
 	Rules    SymbolRules
 	Reason   string // after Blocked: the operator's; after NotReadYet: which node

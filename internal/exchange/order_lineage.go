@@ -114,6 +114,7 @@ type Quote struct {
 	Cost   Cash   // of them, at the prices of the resting orders
 	Orders int    // resting orders that would be filled, or looked at as they are its own
 	Best   Price  // of the other side, whoever's; 0 if nothing rests there
+	Cut    bool   // there may be more (QuoteWithin)
 }
 
 // NoteMore gives e, which Note has made, what o has beyond: whether it is canceled when its connection ends, what of it

@@ -139,7 +139,10 @@ var reasons = [rejectReasons]reason{
 		case c.Kind == AmendOrder:
 			return text + " needs more than " + orderOf(c, r) + " holds and the " + r.CashHave.String() + " that " + has
 		case c.Type == Market:
-			return text + " needs " + r.more().Needs.String() + ", " + has + " " + r.CashHave.String()
+			if text += " needs " + r.more().Needs.String(); r.more().OrMore {
+				text += " or more"
+			}
+			return text + ", " + has + " " + r.CashHave.String()
 		default:
 			return text + " needs " + Notional(c.Shares, c.Limit).String() + ", " + has + " " + r.CashHave.String()
 		}
