@@ -134,7 +134,8 @@ func (r *Replica) mayVote(learner uint64) error {
 	for _, m := range r.state.now.Load().Members {
 		if reads, own := r.readers.version(m.Identity), r.options.Hello.EventVersion; m.ID == learner && reads != 0 &&
 			reads < own {
-			return fmt.Errorf("node %d reads records up to version %d, and this is for version %d: upgrade it", learner, reads, own)
+			return fmt.Errorf("node %d reads records up to version %d, and this is for version %d: upgrade it",
+				learner, reads, own)
 		}
 	}
 	return nil
