@@ -45,8 +45,7 @@ func nothingFills(t *testing.T, c *conn, symbols int) {
 	t.Helper()
 	for n := range symbols {
 		reply := c.must(t, fmt.Sprintf(
-			`<transactions id="2"><order sym="S%d" amount="-1" limit="1" tif="IOC" report="full"/>`+
-				`</transactions>`, n))
+			`<transactions id="2"><order sym="S%d" amount="-1" limit="1" tif="IOC" report="full"/></transactions>`, n))
 		require.Contains(t, reply, `<canceled shares="1"`)
 	}
 	require.Equal(t, `<results><fills/></results>`, c.must(t, `<transactions id="1"><fills/></transactions>`))

@@ -64,9 +64,10 @@ type Engine struct {
 
 	keeper     keeper
 	cancelAlls cancelAllRates
-	ruled      atomic.Bool // an account has rules, or had some
-	unresumed  atomic.Bool // see Catchup
-	switchMu   sync.Mutex  // held while a record of a dead man's switch is appended and done
+	arms       cancelAllRates // of switches, in the journal's reserve
+	ruled      atomic.Bool    // an account has rules, or had some
+	unresumed  atomic.Bool    // see Catchup
+	switchMu   sync.Mutex     // held while a record of a dead man's switch is appended and done
 
 	barrier   chan struct{}    // holds one value while a cancelAll holds shards
 	lastKnown exchange.OrderID // the highest id that an order had at the start

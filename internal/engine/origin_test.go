@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -235,17 +236,16 @@ func TestASwitchThatPassedMeanwhileIsNotArmedAgain(t *testing.T) {
 	}
 	m.all(cancelAfter("1", 1), cancelAfter("2", 90))
 	m.options.Now = func() int64 { return 77 + exchange.Second }
-	refusing := false
+	var refusing atomic.Bool
+	refusing.Store(true)
 	again := m.afterWith(m.journal.Appended(), false, func(j *journal.Journal) Log { return &fewBytes{j, &refusing} })
-	refusing = true
 	require.NoError(t, again.Catchup(background))
 	require.ErrorIs(t, again.Refusing(), errUnresumed)
 	for _, seconds := range []int{90, 0} {
 		require.Equal(t, exchange.Unresumed, again.do(cancelAfter("1", seconds)).Reason)
 	}
 	require.Equal(t, exchange.OK, again.do(cancelAfter("2", 91)).Reason, "it has not passed")
-	d := (*again.numbered.Load())[0]
-	require.NoError(t, again.call(background, &d.inbox, func() error { refusing = false; return nil }))
+	refusing.Store(false)
 	require.Eventually(t, func() bool { return again.Refusing() == nil }, time.Minute, time.Millisecond)
 	require.Zero(t, again.Stats().OpenOrders)
 	require.Equal(t, exchange.OK, again.do(cancelAfter("1", 90)).Reason)
@@ -255,11 +255,11 @@ func TestASwitchThatPassedMeanwhileIsNotArmedAgain(t *testing.T) {
 // fewBytes is a journal that has room for small records alone while refusing.
 type fewBytes struct {
 	*journal.Journal
-	refusing *bool
+	refusing *atomic.Bool
 }
 
 func (n *fewBytes) ClaimReserve(bytes int) error {
-	if *n.refusing && bytes > exchange.EventBytesMax {
+	if n.refusing.Load() && bytes > exchange.EventBytesMax {
 		return journal.ErrNoRoom
 	}
 	return n.Journal.ClaimReserve(bytes)

@@ -27,8 +27,8 @@ func TestASteadyClockGoesOn(t *testing.T) {
 	for range 1000 {
 		pass(0, time.Second/100)
 	}
-	require.InDelta(t, float64(14*time.Second), float64(c.now()-1000*exchange.Second), float64(stepMin)+4,
-		"it stands still")
+	since := float64(c.now() - 1000*exchange.Second)
+	require.InDelta(t, float64(14*time.Second), since, float64(stepMin)+4, "it stands still")
 	require.Greater(t, pass(time.Hour, 0), int64(time.Hour), "set on")
 }
 
@@ -47,7 +47,7 @@ func TestASwitchPassesThoughTheClockIsSetBack(t *testing.T) {
 	}
 	c.Store(77)
 	m.untilOpen(0)
-	require.Eventually(t, func() bool { return m.do(cancelAllOf("2", "")).Reason == exchange.OK },
-		time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return m.do(cancelAllOf("2", "")).Reason == exchange.OK }, time.Minute,
+		time.Millisecond)
 	m.agrees()
 }

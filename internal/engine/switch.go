@@ -3,7 +3,7 @@ package engine
 import "outcry/internal/exchange"
 
 // setSwitch arms the dead man's switch of an account, or disarms it. It goes on in the journal's
-// reserve, as a cancel: who cannot say that he is there would lose his orders. An error is the journal's
+// reserve, as a cancel (claimToArm): who cannot say that he is there would lose his orders. An error is the journal's
 // and final.
 func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now int64) error {
 	e := r.engine
@@ -29,7 +29,7 @@ func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now 
 		result.Reason = exchange.Unresumed // it passed while the exchange was down: nothing takes that back
 		return nil
 	}
-	ok, err := claimed(e.log.ClaimReserve(exchange.EventBytesMax), exchange.NoRoom, exchange.TooManyFills, result)
+	ok, err := e.claimToArm(account, result)
 	if !ok {
 		return err
 	}
@@ -42,6 +42,21 @@ func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now 
 	e.mu.Unlock()
 	e.keeper.arm(account, due)
 	return nil
+}
+
+// claimToArm claims room for a switch. While the exchange takes nothing new, that is no more often than an
+// account may cancel all: otherwise the reserve for cancels would be anybody's who sends it again and again.
+func (e *Engine) claimToArm(a *exchange.Account, r *exchange.Result) (ok bool, err error) {
+	if r.Reason = e.admit(); r.Reason == exchange.OK {
+		if ok, err = e.claim(exchange.EventBytesMax, r); r.Reason != exchange.NoRoom {
+			return ok, err
+		}
+	}
+	if !e.arms.take(a.ID, e.keeper.clock.now()) {
+		return false, nil
+	}
+	r.Reason = exchange.OK
+	return claimed(e.log.ClaimReserve(exchange.EventBytesMax), exchange.NoRoom, exchange.TooManyFills, r)
 }
 
 // dueOf returns when the switch of an account passes, 0 if it is not armed.

@@ -172,6 +172,28 @@ func TestCancelAllsAreBounded(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(cancelAllOf("2", "")).Reason)
 }
 
+// TestSwitchesLeaveTheReserveToCancels: on a full disk they go on, and none who sends them again and again takes
+// the room that others need to cancel.
+func TestSwitchesLeaveTheReserveToCancels(t *testing.T) {
+	m := cramped(t, 64<<10)
+	m.fillDisk()
+	opened, why := m.untilRefused(buy("A", 1, 1))
+	require.Equal(t, exchange.NoRoom, why)
+	for n := range cancelAllsMax {
+		require.Equal(t, exchange.OK, m.do(cancelAfter("1", 60+n)).Reason)
+	}
+	before := m.journal.Appended()
+	for n := range 1000 {
+		require.Equal(t, exchange.NoRoom, m.do(cancelAfter("1", 90+n%2*60)).Reason)
+	}
+	require.Equal(t, before, m.journal.Appended())
+	require.Equal(t, exchange.OK, m.do(cancelAfter("2", 60)).Reason, "of another account")
+	require.Equal(t, exchange.OK, m.do(cancelOf(exchange.OrderID(opened), "1")).Reason)
+	m.freeDisk()
+	require.Equal(t, exchange.OK, m.do(cancelAfter("1", 90)).Reason)
+	m.agrees()
+}
+
 // TestABlockedAccountPlacesNothing: what it has open is canceled, also what is placed at the same moment, and
 // everything else goes on.
 func TestABlockedAccountPlacesNothing(t *testing.T) {

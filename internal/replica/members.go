@@ -74,6 +74,11 @@ func (r *Replica) Change(ctx context.Context, c core.MemberChange) error {
 				return err
 			}
 		}
+		for _, id := range c.Promote {
+			if err := r.mayVote(id); err != nil {
+				return err
+			}
+		}
 		return r.node.Change(c)
 	})
 }

@@ -128,6 +128,19 @@ func (r *Replica) refuseOlder(s *Status, h *peers.Hello) error {
 		"upgrade it", peers.ErrVersion, h.Node, h.Version, h.EventVersion, own.Version, own.EventVersion)
 }
 
+// mayVote returns why a learner must not become a voter: it was let in while there was no leader, and cannot
+// read what may be written.
+func (r *Replica) mayVote(learner uint64) error {
+	for _, m := range r.state.now.Load().Members {
+		if reads, own := r.readers.version(m.Identity), r.options.Hello.EventVersion; m.ID == learner && reads != 0 &&
+			reads < own {
+			return fmt.Errorf("node %d reads records up to version %d, and this is for version %d: upgrade it",
+				learner, reads, own)
+		}
+	}
+	return nil
+}
+
 // noteReader keeps what version of records a peer reads, of which Status tells then.
 func (r *Replica) noteReader(h *peers.Hello) {
 	if err := r.readers.note(h.Self, h.EventVersion, r.state.now.Load().Members); err != nil {

@@ -76,6 +76,15 @@ func TestAnOlderNodeIsNotTakenIn(t *testing.T) {
 	leader.says("")
 	h.EventVersion = 2
 	require.NoError(t, leader.onHello(h))
+
+	// One that came in while nobody led stays a learner.
+	require.Eventually(t, func() bool { return leader.Status().Members[1].Identity == h.Self }, patience, tick)
+	require.NoError(t, leader.readers.note(h.Self, 1, nil))
+	promote := core.MemberChange{Promote: []uint64{4}}
+	require.ErrorContains(t, leader.Change(ctx, promote),
+		"node 4 reads records up to version 1, and this is for version 2")
+	require.NoError(t, leader.readers.note(h.Self, 2, nil))
+	require.ErrorContains(t, leader.Change(ctx, promote), "has not answered lately")
 }
 
 // TestAClosedReplicaWritesNoReaders: a hello that is still being judged changes nothing in a

@@ -121,6 +121,8 @@ var bounds = []struct {
 			"{engine.disconnectCancelsMax}", "further records, between the symbol's other commands"},
 		{"`<cancel-all>` of an account", "`cancelAllsMax`", "{engine.cancelAllsMax} a second",
 			"refused; `too_many_cancel_alls`"},
+		{"`<cancel-after>` of an account while nothing new is taken", "`cancelAllsMax`", "{engine.cancelAllsMax} a second",
+			"refused; `no_room` or `database_behind`"},
 		{"accounts whose `<cancel-all>` of the last second are remembered", "`cancelAllAccountsMax`",
 			"{engine.cancelAllAccountsMax}", "further accounts are refused; `too_many_cancel_alls`"},
 		{"what there was no room for, tried again", "`keepEvery`", "every {engine.keepEvery s}",
