@@ -68,7 +68,7 @@ func TestAWrongValueInAColumnIsNoticed(t *testing.T) {
 		AND EXISTS (SELECT FROM people.accounts WHERE blocked_nanos > 0)
 		AND EXISTS (SELECT FROM outcry.part_log) AND EXISTS (SELECT FROM outcry.resting_orders WHERE instructions & 512 <> 0)`
 	for there := false; !there; {
-		require.Less(t, len(events), 10_000)
+		require.Less(t, len(events), 40_000)
 		events = append(events, written(t, s, h, 500)...)
 		require.NoError(t, s.conn.QueryRow(background, complete).Scan(&there))
 	}
