@@ -70,7 +70,8 @@ func awaitStill(t *testing.T, c *conn) {
 	t.Helper()
 	for id := 1; id <= instructedAccounts; id++ {
 		ask := fmt.Sprintf(`<transactions id="%d"><orders/></transactions>`, id)
-		require.Eventually(t, func() bool { return !strings.Contains(c.must(t, ask), `cod="yes"`) }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return !strings.Contains(c.must(t, ask), `cod="yes"`) }, patience,
+			time.Millisecond)
 	}
 }
 

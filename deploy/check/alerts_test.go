@@ -138,6 +138,14 @@ var (
 			"systemctl start --no-block outcryd",
 			meanwhile: map[string]string{"the lock is gone": unlockTables}, healed: "outcry_market_feed_up == 1",
 			ended: forget + "systemctl restart outcryd"},
+		// The view does not follow whoever places shares.
+		{alert: "OutcryAccountViewDown",
+			bug: []harness.Edit{{File: "internal/accounts/apply.go",
+				Old: "return check(a.deliver(sym, e.Deposited, noShares))", New: "return check(a.deliver(sym, e.Deposited, noShares) && e.Symbol != \"VIEW\")"}},
+			comes: "systemctl stop outcryd && cp /root/outcryd /usr/bin/outcryd && systemctl start outcryd && " +
+				"outcry account 77 0 && outcry place 77 VIEW 1",
+			meanwhile: map[string]string{"a version without the bug is installed": "dpkg --install /root/outcry.deb"},
+			healed:    "outcry_account_view_up == 1"},
 		expiring, notReloaded,
 		// A buyer does not get back what a better price left over.
 		{alert: "OutcryImbalance",
