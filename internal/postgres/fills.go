@@ -8,7 +8,6 @@ import (
 	"math"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"outcry/internal/exchange"
 )
@@ -82,15 +81,14 @@ type fillRow struct {
 // first returns the number of the row's first execution.
 func (r *fillRow) first() uint64 { return r.last + 1 - uint64(r.count) }
 
-// Statements of their own write fill_log.
 var fillLog = &table[fillRow]{"fill_log", []column[fillRow]{
-	readOnly("account", "text", func(r *fillRow) any {
-		return textScan(func(v pgtype.Text) { r.account = exchange.AccountID(v.String) })
-	}),
-	readOnly("last", "bigint", func(r *fillRow) any { return intScan(func(v pgtype.Int8) { r.last = uint64(v.Int64) }) }),
-	readOnly("count", "integer",
-		func(r *fillRow) any { return intScan(func(v pgtype.Int8) { r.count = uint32(v.Int64) }) }),
-	readOnly("fills", "bytea", func(r *fillRow) any { return &r.fills }),
+	text("account", func(r *fillRow) *exchange.AccountID { return &r.account }),
+	bigint("last", func(r *fillRow) *uint64 { return &r.last }),
+	integerOf("count", func(r *fillRow) int32 { return int32(r.count) },
+		func(r *fillRow, v int32) { r.count = uint32(v) }),
+	{name: "fills", typ: "bytea",
+		put:  func(b []byte, r *fillRow) []byte { return appendBytes(b, r.fills) },
+		scan: func(r *fillRow) any { return &r.fills }},
 }}
 
 // fillRowsRead is how many rows of fill_log are read at once.

@@ -19,14 +19,15 @@ import (
 const (
 	advance = `UPDATE people.exchange_state SET applied_seq = $1 WHERE epoch = $2 AND applied_seq = $3`
 
-	changeAccounts = `UPDATE people.accounts a
-		SET balance = trim_scale(a.balance + d.balance), held = trim_scale(a.held + d.held), fills = a.fills + d.fills
-		FROM unnest($1::text[], $2::numeric[], $3::numeric[], $4::integer[]) AS d (id, balance, held, fills)
-		WHERE a.id = d.id`
-
-	// After the accounts have counted them.
-	logFills = `INSERT INTO outcry.fill_log (account, last, count, fills) SELECT a.id, a.fills, d.count, d.fills
-		FROM unnest($1::text[], $2::integer[], $3::bytea[]) AS d (id, count, fills) JOIN people.accounts a ON a.id = d.id`
+	// And the executions of those that had some, with the number of the last one.
+	changeAccounts = `WITH changed AS (UPDATE people.accounts a
+			SET balance = trim_scale(a.balance + d.balance), held = trim_scale(a.held + d.held), fills = a.fills + d.count
+			FROM unnest($1::text[], $2::numeric[], $3::numeric[], $4::integer[], $5::bytea[])
+				AS d (id, balance, held, count, fills)
+			WHERE a.id = d.id RETURNING a.id, a.fills AS last, d.count, d.fills),
+		logged AS (INSERT INTO outcry.fill_log (account, last, count, fills)
+			SELECT id, last, count, fills FROM changed WHERE count > 0)
+		SELECT FROM changed`
 
 	placeSymbols = `INSERT INTO people.symbols AS s (sym, placed, seq)
 		SELECT * FROM unnest($1::text[], $2::numeric[], $3::bigint[])
@@ -151,31 +152,32 @@ func copyInto[R any](w *writer, rows *copyRows[R]) {
 // accounts inserts the accounts that are new and changes the others, and notes the executions of
 // both.
 func (w *writer) accounts(b *batch) {
-	opened := newCopy(newAccounts)
-	ids, balances, helds, counts := newArray(texts), newArray(numerics), newArray(numerics), newArray(integers)
-	traders, of, fills := newArray(texts), newArray(integers), newArray(byteas)
+	opened, fills := newCopy(newAccounts), newCopy(fillLog)
+	ids, balances, helds, counts, named := newArray(texts), newArray(numerics), newArray(numerics), newArray(integers),
+		newArray(byteas)
 	for id, c := range b.accounts {
-		if c.fills.n > 0 {
-			traders.text(string(id))
-			of.integer(int32(c.fills.n))
-			fills.bytea(c.fills.b)
-		}
 		if o, ok := b.opened[id]; ok {
 			opened.add(&accountRow{seq: o.seq, AccountState: exchange.AccountState{ID: id, Opened: o.balance,
 				Balance: c.balance, Held: c.held, Fills: uint64(c.fills.n)}})
+			if c.fills.n > 0 {
+				fills.add(&fillRow{account: id, last: uint64(c.fills.n), count: c.fills.n, fills: c.fills.b})
+			}
 			continue
+		}
+		if c.fills.n > 0 {
+			w.rows++ // of fill_log
 		}
 		ids.text(string(id))
 		balances.cash(c.balance)
 		helds.cash(c.held)
 		counts.integer(int32(c.fills.n))
+		named.bytea(c.fills.b)
 	}
 	copyInto(w, &opened)
+	copyInto(w, &fills)
 	if ids.n > 0 {
-		w.expect(ids.n, w.run(changeAccounts, ids.bytes(), balances.bytes(), helds.bytes(), counts.bytes()), "accounts")
-	}
-	if traders.n > 0 {
-		w.expect(traders.n, w.run(logFills, traders.bytes(), of.bytes(), fills.bytes()), "fill_log")
+		changed := w.run(changeAccounts, ids.bytes(), balances.bytes(), helds.bytes(), counts.bytes(), named.bytes())
+		w.expect(ids.n, changed, "accounts")
 	}
 }
 
