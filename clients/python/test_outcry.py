@@ -358,7 +358,7 @@ class ValuesTest(unittest.TestCase):
                 command.xml()
         for flag in ("market", "post", "cod", "report"):  # "no" would be true
             with self.assertRaisesRegex(TypeError, "'no': a bool is needed, not str"):
-                buy("SPY", 1, 1, **{flag: "no"}).xml()
+                Order("S", 1, 1, **{flag: "no"}).xml()
         with self.assertRaisesRegex(TypeError, "limit None"):
             Order("S", 1).xml()
         for command in [outcry.CancelAfter(1.5), outcry.ListFills("1"), outcry.ListOrders(after=True)]:
