@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -92,6 +93,41 @@ var leadsTo = map[exchange.EventKind]func(b *both){
 		b.send(wire.NewTransactions("1").Order("A", "-1", "10").Append(nil)) // rests in the end
 		b.sells("A", exchange.FillsMax+1)
 		b.send(wire.NewTransactions("2").Order("A", "1", "9").Append(nil))
+		b.send(wire.NewTransactions("2").Element("cancel-all").Append(nil))
+		b.sells("A", exchange.FillsMax+1)
+		b.send(wire.NewTransactions("2").Place(wire.Order{Sym: "A", Amount: "1", Type: "market"}).Append(nil))
+	},
+	exchange.OrderReduced: func(b *both) {
+		b.send(wire.NewTransactions("1").Place(wire.Order{Sym: "A", Amount: "-0.5", Limit: "9", Post: "yes", Ref: "b"}).
+			Element("amend", wire.Attr{Name: "ref", Value: "b"}, wire.Attr{Name: "amount", Value: "-0.4"}).Append(nil))
+	},
+	exchange.OrderReplaced: func(b *both) {
+		b.send(wire.NewTransactions("1").Element("amend", wire.Attr{Name: "ref", Value: "b"},
+			wire.Attr{Name: "limit", Value: "8"}, wire.Attr{Name: "newref", Value: "c"}).
+			Place(wire.Order{Sym: "A", Amount: "0.1", Limit: "8", STP: "oldest", TIF: "IOC", COD: "yes"}).
+			Order("A", "-0.1", "8").Append(nil))
+	},
+	exchange.AccountRuled: func(b *both) {
+		got, err := b.operator.SetLimits(background, "2", operate.AccountRules{Shares: "5"})
+		require.NoError(b.t, err)
+		require.True(b.t, got.Changed)
+		b.model.SetAccountRules("2", model.AccountRules{SharesMax: big.NewInt(5e8)})
+		b.send(wire.NewTransactions("2").Order("A", "5.1", "1").Order("A", "5", "1").Append(nil))
+		blocked, err := b.operator.Block(background, "2", "news")
+		require.NoError(b.t, err)
+		require.Equal(b.t, b.model.Block("2", 1)["A"].Orders, blocked.Canceled.Orders)
+		b.send(wire.NewTransactions("2").Order("A", "1", "1").Append(nil))
+	},
+	exchange.SymbolRuled: func(b *both) {
+		got, err := b.operator.SetSymbol(background, "A", operate.SymbolRules{Tick: "0.5", Band: "20%"})
+		require.NoError(b.t, err)
+		require.True(b.t, got.Changed)
+		require.NoError(b.t, b.model.SetSymbolRules("A", model.SymbolRules{Tick: big.NewInt(5e7), Band: big.NewInt(2e7)}))
+		b.send(wire.NewTransactions("1").Order("A", "-0.1", "9.1").Order("A", "-0.1", "9.5").
+			Order("A", "-0.1", "0.5").Append(nil))
+	},
+	exchange.SwitchSet: func(b *both) {
+		b.send(wire.NewTransactions("1").Element("cancel-after", wire.Attr{Name: "seconds", Value: "86400"}).Append(nil))
 	},
 }
 

@@ -161,7 +161,7 @@ func TestANodeIsVerifiedBackedUpAndRescued(t *testing.T) {
 	trade(t, &rescued.exchangeProcess, rand.New(rand.NewPCG(seed, 9)), 5)
 	stateOf(t, must(t, "verify", "--live", "--database-url="+rescued.database, rescued.data))
 	more := rescued.view().Seq
-	require.Greater(t, more, last)
+	require.Greater(t, more, last, "%s", rescued.output)
 	rescued.kill()
 
 	stdout = must(t, "cluster", "rescue", "--alone", fmt.Sprint(rescued.number), rescued.data)

@@ -46,7 +46,7 @@ type olderFills struct{ *server }
 
 // Fills implements accounts.History.
 func (o olderFills) Fills(ctx context.Context, id exchange.AccountID, after uint64, most int) (
-	fills []exchange.AccountFill, kept bool, err error,
+	fills []exchange.AccountFill, first uint64, err error,
 ) {
 	return o.history.Fills(ctx, id, after, most)
 }

@@ -225,6 +225,7 @@ func TestEveryReleasedVersionIsUpgraded(t *testing.T) {
 			require.Contains(t, p.log.String(), last)
 			require.Regexp(t, `<opened [^>]*id="\d+"`,
 				dial(t, p.xml).must(t, `<transactions id="2"><order sym="SPY" amount="1" limit="0.01"/></transactions>`))
+			requireFillsSince(t, dial(t, p.xml), database)
 			p.kill()
 			start(t, "--data="+data, "--database-url="+database).stop(t)
 
@@ -234,6 +235,28 @@ func TestEveryReleasedVersionIsUpgraded(t *testing.T) {
 			p.stop(t)
 		})
 	}
+}
+
+// requireFillsSince demands that accounts see the executions that the tables have kept of them since the upgrade, and
+// are told of those before, which they have counted alone.
+func requireFillsSince(t *testing.T, c *conn, database string) {
+	t.Helper()
+	older := 0
+	for _, row := range query(t, text(t, database), `SELECT id, fills, fills - coalesce(
+		(SELECT sum(count) FROM outcry.fill_log WHERE account = id), 0) FROM accounts WHERE fills > 0`) {
+		newest := c.must(t, `<transactions id="`+row[0]+`"><fills/></transactions>`)
+		first := c.must(t, `<transactions id="`+row[0]+`"><fills after="0"/></transactions>`)
+		kept := row[1] != row[2]
+		require.Equal(t, kept, strings.Contains(newest, `<fill n="`+row[1]+`"`), newest)
+		require.NotContains(t, newest, "<error")
+		if row[2] == "0" {
+			require.Contains(t, first, `<fill n="1"`)
+			continue
+		}
+		require.Contains(t, first, "are older than what is kept")
+		older++
+	}
+	require.Positive(t, older)
 }
 
 // TestAnExchangeInASchemaOfItsOwnIsUpgraded: search_path led there, or the role's name was

@@ -40,7 +40,7 @@ func (v *View) Show(ctx context.Context, c *exchange.Command, r *exchange.Result
 		return
 	}
 	if r.Reason = exchange.HistoryUnavailable; history {
-		r.Reason = v.recall(ctx, c.Account, r.More.FillsView, missing)
+		r.Reason = v.recall(ctx, c.Account, r.More.FillsView, missing, c.More == nil || !c.More.HasAfter)
 	}
 	if r.Reason != exchange.OK {
 		r.More.FillsView = nil
@@ -167,18 +167,27 @@ func (v *View) showFills(a *account, after uint64, hasAfter bool) (view *exchang
 	return view, missing
 }
 
-// recall fills in the first fills of a view, which are not kept, and have their numbers only.
-func (v *View) recall(ctx context.Context, id exchange.AccountID, view *exchange.FillsView, missing int,
+// recall fills in the first fills of a view, which are not kept, and have their numbers only. The page of the newest
+// goes without those that the database has not kept either.
+func (v *View) recall(
+	ctx context.Context, id exchange.AccountID, view *exchange.FillsView, missing int, newest bool,
 ) exchange.RejectReason {
 	if v.options.History == nil {
 		return exchange.FillsForgotten
 	}
-	first := view.Fills[0].N
-	found, kept, err := v.options.History.Fills(ctx, id, first-1, missing)
-	if err == nil && !kept {
-		return exchange.FillsForgotten
+	begin := view.Fills[0].N
+	found, first, err := v.options.History.Fills(ctx, id, begin-1, missing)
+	if err != nil {
+		return exchange.HistoryUnavailable
 	}
-	if err != nil || len(found) < missing {
+	if first > begin {
+		if !newest {
+			return exchange.FillsForgotten
+		}
+		forgotten := int(min(first-begin, uint64(missing)))
+		view.Fills, missing = view.Fills[forgotten:], missing-forgotten
+	}
+	if len(found) < missing {
 		return exchange.HistoryUnavailable
 	}
 	for i := range missing {

@@ -52,10 +52,11 @@ type Records interface {
 
 // History is where fills are that the view does not keep. Its methods are called by many goroutines.
 type History interface {
-	// Fills returns up to most fills of an account with the numbers after the given one, without a gap. kept is
-	// false if they are older than what it has. The error says why they could not be read.
+	// Fills returns the fills of an account with up to most numbers after the given one, without a gap, as far as
+	// it has them. first is the number of the oldest that it has kept of those after that one, and the first of them
+	// has it. The error says why they could not be read.
 	Fills(ctx context.Context, id exchange.AccountID, after uint64, most int) (
-		fills []exchange.AccountFill, kept bool, err error)
+		fills []exchange.AccountFill, first uint64, err error)
 }
 
 // Options are what a View needs.

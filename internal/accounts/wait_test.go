@@ -184,23 +184,25 @@ func TestASnapshotThatDoesNotFitIsNoView(t *testing.T) {
 	}
 }
 
-// history has fills 1 to 5000 of everybody, unless it is away.
+// history has fills 11 to 5000 of everybody, or from another number on, unless it is away.
 type history struct {
 	away  bool
+	first uint64
 	asked []uint64
 }
 
 func (h *history) Fills(_ context.Context, _ exchange.AccountID, after uint64, most int) (
-	all []exchange.AccountFill, kept bool, err error,
+	all []exchange.AccountFill, first uint64, err error,
 ) {
 	h.asked = append(h.asked, after, uint64(most))
 	if h.away {
-		return nil, false, errors.New("away")
+		return nil, 0, errors.New("away")
 	}
-	for n := after + 1; n <= 5000 && len(all) < most; n++ {
+	first = max(after+1, h.first, 11)
+	for n := first; n <= min(5000, after+uint64(most)); n++ {
 		all = append(all, exchange.AccountFill{N: n, Shares: 99})
 	}
-	return all, after >= 10, nil
+	return all, first, nil
 }
 
 // TestOlderFillsComeFromTheDatabase: a page may have some of it and some of memory.
@@ -232,6 +234,17 @@ func TestOlderFillsComeFromTheDatabase(t *testing.T) {
 	require.Equal(t, uint64(1010), page.More)
 	require.Len(t, fillsAfter(t, v, "1", 5003).Fills, 7)
 	require.Equal(t, []uint64{4010, 990, 10, 1000}, h.asked, "not for what is kept")
+
+	// Of the newest, those that are kept: some of the database's, or none of them.
+	for _, first := range []uint64{4500, 5001} {
+		h.first = first
+		page = newestFills(t, v, "1")
+		require.Len(t, page.Fills, int(5010-first+1))
+		require.Equal(t, first, page.Fills[0].N)
+		require.Equal(t, first <= 5000, page.Fills[0].Shares == 99)
+		require.Equal(t, uint64(5010), page.Fills[len(page.Fills)-1].N)
+	}
+	h.first = 0
 
 	for _, test := range []struct {
 		id    exchange.AccountID

@@ -203,7 +203,7 @@ func (l *linearHistory) finish(orders map[uint64]*order,
 			out := outputOf(&a)
 			out.open = 0
 			p.op.Output = out
-		case query, create, retry, repeat, other, byRef:
+		case query, create, retry, repeat, other, byRef, sweep:
 			continue
 		}
 		ops = append(ops, p.op)

@@ -115,6 +115,26 @@ func TestTimesInForce(t *testing.T) {
 	m.agrees()
 }
 
+// TestWhoCannotPayHasNothingWalked: what may walk the whole book is refused for want of funds before.
+func TestWhoCannotPayHasNothingWalked(t *testing.T) {
+	m := open(t, Options{})
+	m.all(sell("A", 2, 5), buy("A", 2, 4), exchange.Command{Kind: exchange.OpenAccount, Account: "3",
+		Balance: exchange.Notional(3, 5).Sub(exchange.Notional(1, 1))})
+	by3 := func(c exchange.Command) exchange.Command {
+		c.Account = "3"
+		return c
+	}
+	r := m.refused(exchange.InsufficientFunds, fok(by3(buy("A", 3, 5)))) // of which 2 are there
+	require.Equal(t, exchange.Notional(3, 5).Sub(exchange.Notional(1, 1)), r.CashHave)
+	m.refused(exchange.InsufficientShares, fok(by3(sell("A", 3, 4))))
+	m.refused(exchange.InsufficientShares, fok(with(by3(sell("A", 3, 4)),
+		func(t *exchange.Terms) { t.Type = exchange.Market })))
+	m.refused(exchange.InsufficientShares, atMarket(by3(sell("A", 3, 0))))
+	m.refused(exchange.CannotFill, fok(by3(buy("A", 3, 4))))
+	require.Equal(t, exchange.OK, m.do(fok(by3(buy("A", 2, 5)))).Reason)
+	m.agrees()
+}
+
 // TestMarketOrders hold exactly what their fills cost.
 func TestMarketOrders(t *testing.T) {
 	m := open(t, Options{})

@@ -89,6 +89,9 @@ func (d *shard) judgePrice(rules *exchange.AccountRules, r *exchange.Result) boo
 		return false
 	}
 	if o.TIF == exchange.FOK || o.Type == exchange.Market {
+		if !d.affords(r) {
+			return false
+		}
 		d.judged.quote = d.book.Quote(o)
 		d.inbox.spent += d.judged.quote.Orders / fillsPerWork
 	}

@@ -227,6 +227,44 @@ func TestNoOrdersAreTakenUntilWhatWasDueIsDone(t *testing.T) {
 	again.agrees()
 }
 
+// TestASwitchThatPassedMeanwhileIsNotArmedAgain: a client comes before there is room to cancel what was due.
+func TestASwitchThatPassedMeanwhileIsNotArmedAgain(t *testing.T) {
+	m := inParts(t, Options{})
+	for range 1000 {
+		require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
+	}
+	m.all(cancelAfter("1", 1), cancelAfter("2", 90))
+	m.options.Now = func() int64 { return 77 + exchange.Second }
+	refusing := false
+	again := m.afterWith(m.journal.Appended(), false, func(j *journal.Journal) Log { return &fewBytes{j, &refusing} })
+	refusing = true
+	require.NoError(t, again.Catchup(background))
+	require.ErrorIs(t, again.Refusing(), errUnresumed)
+	for _, seconds := range []int{90, 0} {
+		require.Equal(t, exchange.Unresumed, again.do(cancelAfter("1", seconds)).Reason)
+	}
+	require.Equal(t, exchange.OK, again.do(cancelAfter("2", 91)).Reason, "it has not passed")
+	d := (*again.numbered.Load())[0]
+	require.NoError(t, again.call(background, &d.inbox, func() error { refusing = false; return nil }))
+	require.Eventually(t, func() bool { return again.Refusing() == nil }, time.Minute, time.Millisecond)
+	require.Zero(t, again.Stats().OpenOrders)
+	require.Equal(t, exchange.OK, again.do(cancelAfter("1", 90)).Reason)
+	again.agrees()
+}
+
+// fewBytes is a journal that has room for small records alone while refusing.
+type fewBytes struct {
+	*journal.Journal
+	refusing *bool
+}
+
+func (n *fewBytes) ClaimReserve(bytes int) error {
+	if *n.refusing && bytes > exchange.EventBytesMax {
+		return journal.ErrNoRoom
+	}
+	return n.Journal.ClaimReserve(bytes)
+}
+
 // noReserve is a journal without a reserve while refusing.
 type noReserve struct {
 	*journal.Journal

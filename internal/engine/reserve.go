@@ -50,6 +50,27 @@ func (d *shard) take(rules *exchange.AccountRules, r *exchange.Result) (now *exc
 	return rules, r.Reason == exchange.OK
 }
 
+// affords reports whether the account of d.order has what the order may spend; if not, r is as take would leave it.
+// It is asked before the book is walked for the order: who cannot pay for it has nothing walked. What a market
+// buy costs only that walk tells.
+func (d *shard) affords(r *exchange.Result) bool {
+	e, o := d.engine, &d.order
+	if o.Type == exchange.Market && o.Side == exchange.Buy {
+		return true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if d.unsettled = e.canceling == o.Account; d.unsettled {
+		return false
+	}
+	if r.Reason = e.ledger.Reserve(d.instrument, o); r.Reason != exchange.OK {
+		d.noteMissing(r)
+		return false
+	}
+	e.ledger.Withdraw(d.instrument, o)
+	return true
+}
+
 // noteMissing says in r what the account of d.order has, if that is too little. Callers hold mu.
 func (d *shard) noteMissing(r *exchange.Result) {
 	account := d.order.Account

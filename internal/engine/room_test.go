@@ -74,6 +74,10 @@ func (m *market) agrees() {
 	}))
 	require.NoError(m.t, state.Audit())
 	for _, id := range []exchange.AccountID{"1", "2"} {
+		if state.Ledger.Account(id) == nil { // as early as that
+			require.Nil(m.t, m.ledger.Account(id))
+			continue
+		}
 		free, held := state.Ledger.Account(id).Balance()
 		freeNow, heldNow := m.ledger.Account(id).Balance()
 		require.Equal(m.t, [2]exchange.Cash{free, held}, [2]exchange.Cash{freeNow, heldNow}, "account %s", id)

@@ -21,7 +21,12 @@ func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now 
 	// What a switch that passes appends has to come before, or after, in the journal and in memory.
 	e.switchMu.Lock()
 	defer e.switchMu.Unlock()
-	if due == 0 && e.dueOf(account) == 0 || e.unreadable(result) {
+	old := e.dueOf(account)
+	if due == 0 && old == 0 || e.unreadable(result) {
+		return nil
+	}
+	if old != 0 && old <= now && e.unresumed.Load() {
+		result.Reason = exchange.Unresumed // it passed while the exchange was down: nothing takes that back
 		return nil
 	}
 	ok, err := claimed(e.log.ClaimReserve(exchange.EventBytesMax), exchange.NoRoom, exchange.TooManyFills, result)

@@ -97,9 +97,9 @@ func (b *Book) meets(o Order) iter.Seq2[*node, bool] {
 func (b *Book) Quote(o *Order) (q Quote) {
 	q.Best = b.Best(o.Side.opposite())
 	for n, own := range b.meets(*o) {
-		if !own {
+		if q.Orders++; !own {
 			shares := min(o.Open-q.Shares, n.left)
-			q.Shares, q.Cost, q.Orders = q.Shares+shares, q.Cost.Add(Notional(shares, n.limit)), q.Orders+1
+			q.Shares, q.Cost = q.Shares+shares, q.Cost.Add(Notional(shares, n.limit))
 		}
 	}
 	return q

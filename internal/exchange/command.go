@@ -68,7 +68,10 @@ func (k CommandKind) Tells() bool { return k == QueryOrder || k == CancelOrder }
 // Command is one thing that a client asks. Its values have passed the Parse
 // functions of this package; the fields that a kind does not name are zero.
 type Command struct {
-	Kind      CommandKind
+	Kind         CommandKind
+	OnDisconnect bool // cod of a PlaceOrder
+	Report       bool // a PlaceOrder or an AmendOrder is answered with what it did at once
+
 	Account   AccountID
 	Symbol    Symbol
 	Balance   Cash
@@ -78,9 +81,7 @@ type Command struct {
 	Order     OrderID
 	Ref       Ref // "" is none
 
-	OnDisconnect bool         // cod of a PlaceOrder
-	Report       bool         // a PlaceOrder or an AmendOrder is answered with what it did at once
-	More         *CommandMore // of kinds that few clients use; nil means zero values
+	More *CommandMore // of kinds that few clients use; nil means zero values
 }
 
 // CommandMore is what few commands have.

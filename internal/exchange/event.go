@@ -94,7 +94,11 @@ func (k EventKind) String() string {
 // accounts and orders by their ids, so that it can be read without any state.
 // The fields that its kind does not name are zero.
 type Event struct {
-	Kind      EventKind
+	Kind         EventKind
+	Unsent       Unsent // what of Terms the client did not send; of what accepts an order
+	OnDisconnect bool   // cod: what is open is canceled when the order's connection ends; of what accepts an order
+	Cause        CancelCause
+
 	Time      int64 // when it happened, nanoseconds since the Unix epoch
 	Account   AccountID
 	Symbol    Symbol
@@ -109,10 +113,9 @@ type Event struct {
 	Reason  string // of a halt
 	Cancels []Cancel
 
-	// Of what accepts an order (OrderAccepted, OrderReplaced).
-	Unsent       Unsent // what of Terms the client did not send
-	OnDisconnect bool   // cod: what is open is canceled when the order's connection ends
-	Hold         Cash   // of a market buy that is unfinished: what its further parts will cost
+	// Hold is, of what accepts an order (OrderAccepted, OrderReplaced), a market buy that is unfinished: what its
+	// further parts will cost.
+	Hold Cash
 
 	// Of what accepts an order, and of OrderContinued.
 	Rest Shares // taken back of the order itself, in this record: all that its fills have left
@@ -121,7 +124,6 @@ type Event struct {
 	Own []Cancel
 
 	Amend        *Amendment // of OrderReduced and OrderReplaced
-	Cause        CancelCause
 	AccountRules *AccountRules
 	SymbolRules  *SymbolRules // of SymbolRuled, and of a SymbolMade with a tick or a lot
 	Due          int64        // of a SwitchSet: nanoseconds since the Unix epoch

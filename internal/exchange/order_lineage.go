@@ -112,7 +112,7 @@ func (o *Order) moreBytesMax() int {
 type Quote struct {
 	Shares Shares // that would be executed
 	Cost   Cash   // of them, at the prices of the resting orders
-	Orders int    // resting orders that would be filled
+	Orders int    // resting orders that would be filled, or looked at as they are its own
 	Best   Price  // of the other side, whoever's; 0 if nothing rests there
 }
 

@@ -90,7 +90,9 @@ func (r *eventReader) terms() (Terms, Shares) {
 // Note makes e the record of what o has done at a symbol, without a ref and fills. shares
 // are those that the kind's comment names.
 func (e *Event) Note(kind EventKind, o *Order, sym Symbol, shares Shares, now int64) {
-	*e = Event{Kind: kind, Time: now, Account: o.Account.ID, Symbol: sym, Order: o.ID, Terms: o.Terms, Shares: shares}
+	*e = Event{} // in place: a literal with values of o would be made elsewhere and copied
+	e.Kind, e.Time, e.Account, e.Symbol = kind, now, o.Account.ID, sym
+	e.Order, e.Terms, e.Shares = o.ID, o.Terms, shares
 }
 
 // Open returns what is open of an order after e, an OrderAccepted, OrderReplaced or OrderContinued.

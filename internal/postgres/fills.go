@@ -96,65 +96,80 @@ var fillLog = &table[fillRow]{"fill_log", []column[fillRow]{
 // fillRowsRead is how many rows of fill_log are read at once.
 const fillRowsRead = 64
 
-// Fills returns up to most executions of an account, those with the numbers after one. kept is false
-// if the first of them came before the tables have kept them; an account without
-// further ones has none. The error says why they could not be read.
+// Fills returns the executions of an account with up to most numbers after one, as far as the tables have them. first
+// is the number of the oldest that they have kept of those after that one: it is above after+1 if those before were of
+// records up to exact_after. The error says why they could not be read.
 func (h *History) Fills(ctx context.Context, id exchange.AccountID, after uint64, most int) (
-	fills []exchange.AccountFill, kept bool, err error,
+	fills []exchange.AccountFill, first uint64, err error,
 ) {
 	err = h.ask(ctx, func(ctx context.Context) error {
+		place, err := h.exchange(ctx)
+		if err != nil {
+			return err
+		}
 		options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 		return pgx.BeginTxFunc(ctx, h.pool, options, func(tx pgx.Tx) error {
+			counted := place.in(`SELECT fills FROM people.accounts WHERE id = $1`)
 			var names []accountFill
-			if names, kept, err = fillNames(ctx, tx, id, after, most); err != nil {
+			if names, first, err = fillNames(ctx, tx, counted, id, after, most); err != nil {
 				return err
 			}
-			fills, err = readAccountFills(ctx, tx, after, names)
+			fills, err = readAccountFills(ctx, tx, first-1, names)
 			return err
 		})
 	})
 	if err != nil {
-		return nil, false, fmt.Errorf("postgres: executions of account %s: %w", id, err)
+		return nil, 0, fmt.Errorf("postgres: executions of account %s: %w", id, err)
 	}
-	return fills, kept, nil
+	return fills, first, nil
 }
 
-// fillNames finds out which executions the numbers after one stand for.
-func fillNames(ctx context.Context, tx pgx.Tx, id exchange.AccountID, after uint64, most int) (
-	names []accountFill, kept bool, err error,
+// fillNames finds out which executions the numbers after one stand for, and the first of them that has a name.
+// counted is a statement that reads how many executions an account had.
+func fillNames(ctx context.Context, tx pgx.Tx, counted string, id exchange.AccountID, after uint64, most int) (
+	names []accountFill, first uint64, err error,
 ) {
-	kept = true
 	sql := fillLog.query(` WHERE account = $1 COLLATE "C" AND last > $2 ORDER BY last LIMIT $3`)
-	for next := after; len(names) < most; {
+	last := after + uint64(most)
+	for next := after; next < last; {
 		rows, err := tx.Query(ctx, sql, id, next, fillRowsRead)
 		if err != nil {
-			return nil, false, err
+			return nil, 0, err
 		}
 		var row fillRow
 		found := 0
 		_, err = pgx.ForEachRow(rows, fillLog.into(&row), func() error {
 			found++
 			number := row.first()
-			kept = kept && number <= next+1
+			if first == 0 {
+				first = max(number, after+1)
+			} else if number != next+1 {
+				return errFills
+			}
 			next = row.last
 			return readFills(row.fills, func(f accountFill) bool {
-				if number > after && len(names) < most {
+				if number > after && number <= last {
 					names = append(names, f)
 				}
 				number++
-				return len(names) < most
+				return number <= last
 			})
 		})
-		switch {
-		case err != nil:
-			return nil, false, err
-		case !kept:
-			return nil, false, nil
-		case found < fillRowsRead:
-			return names, true, nil
+		if err != nil {
+			return nil, 0, err
+		}
+		if found < fillRowsRead {
+			break
 		}
 	}
-	return names, true, nil
+	if first > 0 {
+		return names, first, nil
+	}
+	var count uint64
+	if err := tx.QueryRow(ctx, counted, id).Scan(&count); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, 0, err
+	}
+	return nil, max(after, count) + 1, nil
 }
 
 // readAccountFills reads executions, the first of which has the number after one.

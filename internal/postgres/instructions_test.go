@@ -195,9 +195,9 @@ func requireFills(t *testing.T, past *History, events []exchange.Event) {
 	require.NotEmpty(t, want)
 	for id, all := range want {
 		for after := 0; after <= len(all); after += 71 {
-			page, kept, err := past.Fills(background, id, uint64(after), 100)
+			page, first, err := past.Fills(background, id, uint64(after), 100)
 			require.NoError(t, err)
-			require.True(t, kept)
+			require.EqualValues(t, after+1, first)
 			require.Equal(t, append([]exchange.AccountFill{}, all[after:min(after+100, len(all))]...),
 				append([]exchange.AccountFill{}, page...), "account %s, after %d", id, after)
 		}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/model"
+)
+
+// What the frames of a generator have.
+var (
+	accountOf = regexp.MustCompile(`^<transactions id="([0-9]+)">`)
+	namedOf   = regexp.MustCompile(`<(?:order [^<>]*ref|amend [^<>]*newref)="r[0-9]+"[^<>]*/>`)
+	usedRef   = regexp.MustCompile(` (?:new)?ref="(r[0-9]+)"`)
+)
+
+// TestWhatMemoryForgetsIsAnsweredTheSame has a random session on a program with room for all orders and refs, kills
+// it, and asks one that has room for few of them: each query, and each request that is sent again, with a report and
+// without, is answered with the same bytes.
+func TestWhatMemoryForgetsIsAnsweredTheSame(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	flags, database := dataFlags(t)
+	small := append(slices.Clone(flags), "--closed-orders=3", "--refs=3")
+	g := model.NewGenerator(seed, instructedSymbols, instructedAccounts).Instruct()
+	again := map[string]bool{} // frames of one request with a ref
+	for range 2 {
+		p := start(t, flags...)
+		c := dial(t, p.xml)
+		for until := g.Commands() + 1500/raceFactor; g.Commands() < until; {
+			frame := string(g.Frame())
+			g.Observe([]byte(c.must(t, frame)))
+			if account := accountOf.FindStringSubmatch(frame); account != nil {
+				for _, request := range namedOf.FindAllString(frame, -1) {
+					again[account[0]+request+"</transactions>"] = true
+				}
+			}
+		}
+		for id := 1; id <= instructedAccounts; id++ {
+			c.must(t, fmt.Sprintf(`<transactions id="%d"><cancel-after seconds="0"/></transactions>`, id))
+		}
+		c.Close()
+		c = dial(t, p.xml)
+		awaitStill(t, c)
+		asks := questions(t, c, again)
+		told := map[string]string{}
+		for _, ask := range asks {
+			told[ask] = c.must(t, ask)
+		}
+		p.kill()
+		p = start(t, small...)
+		c = dial(t, p.xml)
+		for _, ask := range asks {
+			require.Equal(t, told[ask], c.must(t, ask), "seed %d: %s", seed, ask)
+		}
+		p.stop(t)
+	}
+	conserved(t, database)
+}
+
+// awaitStill waits until no order is open any more that ended with its connection.
+func awaitStill(t *testing.T, c *conn) {
+	t.Helper()
+	for id := 1; id <= instructedAccounts; id++ {
+		ask := fmt.Sprintf(`<transactions id="%d"><orders/></transactions>`, id)
+		require.Eventually(t, func() bool { return !strings.Contains(c.must(t, ask), `cod="yes"`) }, patience, time.Millisecond)
+	}
+}
+
+// questions returns frames that change nothing: about each order, and each ref that was used, and the requests that
+// were sent with one of those.
+func questions(t *testing.T, c *conn, again map[string]bool) (asks []string) {
+	t.Helper()
+	for id := 1; ; id++ {
+		ask := fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, id)
+		if !strings.Contains(c.must(t, ask), "<status") {
+			break
+		}
+		asks = append(asks, ask)
+	}
+	for frame := range again {
+		begin := accountOf.FindString(frame)
+		used := true
+		for _, ref := range usedRef.FindAllStringSubmatch(strings.TrimPrefix(frame, begin), -1) {
+			ask := begin + `<query ref="` + ref[1] + `"/></transactions>`
+			if !strings.Contains(c.must(t, ask), "<status") {
+				used = false
+			}
+			asks = append(asks, ask)
+		}
+		if !used {
+			continue
+		}
+		plain := strings.Replace(frame, ` report="full"`, "", 1)
+		asks = append(asks, plain, strings.Replace(plain, "/></tr", ` report="full"/></tr`, 1))
+	}
+	return asks
+}
