@@ -141,7 +141,8 @@ var (
 		// The view does not follow whoever places shares.
 		{alert: "OutcryAccountViewDown",
 			bug: []harness.Edit{{File: "internal/accounts/apply.go",
-				Old: "return check(a.deliver(sym, e.Deposited, noShares))", New: "return check(a.deliver(sym, e.Deposited, noShares) && e.Symbol != \"VIEW\")"}},
+				Old: "return check(a.deliver(sym, e.Deposited, noShares))",
+				New: "return check(a.deliver(sym, e.Deposited, noShares) && e.Symbol != \"VIEW\")"}},
 			comes: "systemctl stop outcryd && cp /root/outcryd /usr/bin/outcryd && systemctl start outcryd && " +
 				"outcry account 77 0 && outcry place 77 VIEW 1",
 			meanwhile: map[string]string{"a version without the bug is installed": "dpkg --install /root/outcry.deb"},
