@@ -143,7 +143,7 @@ class Order:
         limit = "" if self.limit is None and self.market else f' limit="{_number("limit", self.limit)}"'
         return (f'<order sym={sym} amount="{amount}"{limit}'
                 f"{_flag('type', self.market, 'market')}{_word('tif', self.tif)}{_flag('post', self.post, 'yes')}"
-                f"{_word('stp', self.stp)}{'' if self.cod is None else _flag('cod', True, 'yes' if self.cod else 'no')}"
+                f"{_word('stp', self.stp)}{'' if self.cod is None else _flag('cod', self.cod, 'yes', 'no')}"
                 f"{_flag('report', self.report, 'full')}{_ref(self.ref)}/>")
 
 
@@ -1140,9 +1140,11 @@ def _word(name: str, value: str | None) -> str:
     return "" if value is None else f" {name}={_attribute(name, value)}"
 
 
-def _flag(name: str, given: bool, value: str) -> str:
-    """Returns an attribute where it is given, or nothing."""
-    return f' {name}="{value}"' if given else ""
+def _flag(name: str, given: bool, value: str, otherwise: str | None = None) -> str:
+    """Returns an attribute where it is given, or what it is otherwise. Only bools will do: "no" would be true."""
+    if type(given) is not bool:
+        raise TypeError(f"{name} {given!r}: a bool is needed, not {type(given).__name__}")
+    return _word(name, value if given else otherwise)
 
 
 def _given(name: str, value: Number | None) -> str:

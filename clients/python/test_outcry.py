@@ -356,6 +356,9 @@ class ValuesTest(unittest.TestCase):
                                (outcry.Amend(amount=1), "one of the two names an order")]:
             with self.assertRaisesRegex(ValueError, error):
                 command.xml()
+        for flag in ("market", "post", "cod", "report"):  # "no" would be true
+            with self.assertRaisesRegex(TypeError, "'no': a bool is needed, not str"):
+                Order("S", 1, 1, **{flag: "no"}).xml()
         with self.assertRaisesRegex(TypeError, "limit None"):
             Order("S", 1).xml()
         for command in [outcry.CancelAfter(1.5), outcry.ListFills("1"), outcry.ListOrders(after=True)]:
