@@ -86,9 +86,10 @@ func TestIdleConnectionsShutNobodyOut(t *testing.T) {
 		return s.Exchange.MarketData == "" && s.Exchange.Postgres.Applied == seq && s.Exchange.Journal.Segments < 5
 	}, patience, 10*time.Millisecond, "log: %s", p.log)
 	require.Greater(t, seq, uint64(10_000))
-	status, body := askOnce(t, p.http, "/api/v1/book/S")
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, body, fmt.Sprintf(`"seq":%d`, seq), "market data has followed")
+	require.Eventually(t, func() bool {
+		status, body := askOnce(t, p.http, "/api/v1/book/S")
+		return status == http.StatusOK && strings.Contains(body, fmt.Sprintf(`"seq":%d`, seq))
+	}, patience, 10*time.Millisecond, "market data has to follow")
 	require.NotContains(t, p.log.String(), "too many open files", "the reserve was enough")
 	p.stop(t)
 }

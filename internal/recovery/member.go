@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"outcry/internal/backup"
 	"outcry/internal/journal"
@@ -40,7 +41,14 @@ func RestoreMember(
 		url = local.URL()
 	}
 	h, err := backup.RestoreMember(ctx, backup.MemberOptions{File: file, DatabaseURL: url, Journal: j.ID(), After: after,
-		Progress: func(say string) { log.Info("restoring this node", "step", say) }})
+		Progress: func(say string) {
+			// Tables are many, and the log leaves out lines of one text that are too many.
+			text := "restoring this node"
+			if strings.HasPrefix(say, "filling table ") {
+				text = "restoring a table of this node"
+			}
+			log.Info(text, "step", say)
+		}})
 	return h.Seq, err
 }
 
