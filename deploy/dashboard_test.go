@@ -199,7 +199,7 @@ func (p *prometheus) checkRules(cluster *prometheus) {
 			require.Contains(t, string(tests), "  - name: "+r.Name+"\n", "an alert without a test")
 		}
 	}
-	require.Equal(t, 27, alerts)
+	require.Equal(t, 28, alerts)
 }
 
 // TestPercentilesAreThoseOfTheClients compares the dashboard's p99 with what the load

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -69,6 +70,10 @@ func tryInProcess(flags ...string) (s *server, addr string, err error) {
 	found := make(chan string, 1)
 	go func() { found <- readyLine(lines)["xml"] }()
 	s = newServer(c, slog.New(slog.NewJSONHandler(w, nil)), new(slog.LevelVar))
+	s.exit = func(status int) { // what hangs is to be seen
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("a server in this process ends with status %d: its stop took too long", status))
+	}
 	s.setNotReady(errStarting)
 	if err := s.start(background); err != nil {
 		return nil, "", errors.Join(err, s.stop())

@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ type trader struct {
 	r       *rand.Rand
 	engine  *engine.Engine
 	records *journal.Reader
-	now     int64
+	now     atomic.Int64
 	newest  exchange.OrderID
 	owners  map[exchange.OrderID]exchange.Command // what has placed an order, or one that it replaced
 }
@@ -28,7 +29,7 @@ func newTrader(t testing.TB, seed uint64) *trader {
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 64 << 20})
 	require.NoError(t, err)
 	w.engine = engine.New(engine.Options{Journal: j, State: exchange.NewState(),
-		Now: func() int64 { return 1e18 + w.now }})
+		Now: func() int64 { return 1e18 + w.now.Load() }})
 	w.records, err = j.NewReader(1)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -46,7 +47,7 @@ func (w *trader) do(commands ...exchange.Command) (records [][]byte) {
 		requests[i].Command = commands[i]
 	}
 	results := make([]exchange.Result, len(commands))
-	w.now += int64(w.r.IntN(int(time.Second)))
+	w.now.Add(int64(w.r.IntN(int(time.Second))))
 	mark, err := w.engine.Execute(background, requests, results)
 	require.NoError(w.t, err)
 	require.NoError(w.t, w.engine.Durable(background, mark))

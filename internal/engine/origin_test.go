@@ -112,10 +112,13 @@ func TestManyConnectionsEndAtOnce(t *testing.T) {
 	}
 	first := m.journal.Appended() + 1
 	d := (*m.numbered.Load())[0]
-	held := make(chan struct{})
-	go func() { // while its owner is busy
-		_ = m.call(background, &d.inbox, func() error { <-held; return nil })
+	busy, held := make(chan struct{}), make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(held) })
+	t.Cleanup(letGo) // also where the test ends early: before the engine is closed
+	go func() {
+		_ = m.call(background, &d.inbox, func() error { close(busy); <-held; return nil })
 	}()
+	<-busy
 	var all sync.WaitGroup
 	for _, origin := range origins {
 		all.Go(func() { m.EndOrigin(origin) })
@@ -127,7 +130,7 @@ func TestManyConnectionsEndAtOnce(t *testing.T) {
 	waiting := len(d.inbox.requests)
 	d.inbox.mu.Unlock()
 	require.LessOrEqual(t, waiting, 1)
-	close(held)
+	letGo()
 	m.untilOpen(0)
 	for _, e := range m.events(first) {
 		require.LessOrEqual(t, len(e.Cancels), disconnectCancelsMax)

@@ -72,6 +72,8 @@ func lastSegment(t *testing.T, fs *memFS) (segment, *memFile) {
 	all, err := segments(fs, memDir)
 	require.NoError(t, err)
 	s := all[len(all)-1]
+	fs.mu.Lock() // a spare segment may be being made
+	defer fs.mu.Unlock()
 	return s, fs.files[s.path]
 }
 
