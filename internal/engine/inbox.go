@@ -210,8 +210,11 @@ func (in *inbox) poke() {
 
 // doChore does a piece of the owner's chores, and reports whether there was one.
 func (in *inbox) doChore() bool {
-	if !in.chores.Swap(false) || in.engine.interrupted.Load() { // the next start does them
+	if !in.chores.Swap(false) {
 		return false
+	}
+	if in.engine.interrupted.Load() {
+		return true // the next start does them; the owner looks again whether it can rest
 	}
 	more, err := in.owner.chore()
 	if err != nil && !errors.Is(err, ErrStopped) {
