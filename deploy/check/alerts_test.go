@@ -138,7 +138,7 @@ var (
 			"systemctl start --no-block outcryd",
 			meanwhile: map[string]string{"the lock is gone": unlockTables}, healed: "outcry_market_feed_up == 1",
 			ended: forget + "systemctl restart outcryd"},
-		// The view does not follow whoever places shares.
+		// The view does not take in shares that are placed.
 		{alert: "OutcryAccountViewDown",
 			bug: []harness.Edit{{File: "internal/accounts/apply.go",
 				Old: "return check(a.deliver(sym, e.Deposited, noShares))",

@@ -3,7 +3,7 @@
 //
 // It is one more projection of the journal. The View, one goroutine, takes in the records
 // that may be told. Nothing of it is on the route of an order: an order book has no index by account, and
-// trading goes on if the view fails. Whoever asks says which record the view must have, and waits for it, so
+// trading goes on if the view fails. A caller says which record the view must have, and waits for it, so
 // that clients read what they have written, on whatever connection.
 //
 //	journal ─ records that may be told ─▶ View (one goroutine) ─▶ accounts: balance, positions, orders, fills

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -78,7 +77,6 @@ func (p *instructedPair) step(n int) {
 		p.rule()
 	case n%100 == 99:
 		p.db.project(p.t, p.m.records(p.m.journal.Appended()), p.m.index.FillsMax)
-		time.Sleep(0)
 	}
 	r := Request{Command: p.m.draw(p.random)}
 	if r.Ref != "" {

@@ -113,7 +113,7 @@ type Quote struct {
 	Shares Shares // that would be executed
 	Cost   Cash   // of them, at the prices of the resting orders
 	Orders int    // resting orders that would be filled, or looked at as they are its own
-	Best   Price  // of the other side, whoever's; 0 if nothing rests there
+	Best   Price  // of the other side, of any account; 0 if nothing rests there
 	Cut    bool   // there may be more (QuoteWithin)
 }
 

@@ -123,7 +123,7 @@ func TestARefusalOfABareElementIsNoLastWord(t *testing.T) {
 	})
 }
 
-// TestWhatIsNoViewIsAProtocolError: nobody counts on a number that is none.
+// TestWhatIsNoViewIsAProtocolError: an answer that no exchange gives is an error.
 func TestWhatIsNoViewIsAProtocolError(t *testing.T) {
 	second := CancelAfter("1", time.Second)
 	for answer, command := range map[string]Command{
